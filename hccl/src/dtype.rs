@@ -1,0 +1,196 @@
+//! What a buffer can hold and how it can be reduced.
+//!
+//! Two questions are answered by the compiler: is this a type that HCCL moves ([`Element`]), and is there any product that
+//! reduces it with this operation ([`Reduce`])? What is left depends on the product one runs on (only the Ascend 950 reduces
+//! `u64` and `f64`) and is checked when the operation is issued, before CANN is called.
+//!
+//! | | `i8` `i32` `i64` `f16` `f32` | `i16` `bf16` | `u64` `f64` | `u8` `u16` `u32` |
+//! |---|---|---|---|---|
+//! | [`Sum`] [`Max`] [`Min`] | all products | all products | 950 | does not compile |
+//! | [`Prod`] | all products | does not compile | 950 | does not compile |
+//! | moved (broadcast, send, receive) | all products | all products | all products | all products |
+
+use std::fmt;
+
+pub use half::{bf16, f16};
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+/// A type that HCCL can move between devices.
+///
+/// Every bit pattern of an element is a valid value, so a buffer whose contents are unspecified (after a failed operation, say)
+/// still holds elements. The trait is sealed: the list is CANN's.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not an element type of HCCL",
+    label = "a device buffer cannot hold `{Self}`",
+    note = "elements are i8, i16, i32, i64, u8, u16, u32, u64, f32, f64, hccl::f16 and hccl::bf16",
+    note = "a `bool` travels as u8, a `usize` as u64, a struct as one buffer for each of its fields"
+)]
+pub trait Element:
+    sealed::Sealed + Copy + Default + PartialEq + fmt::Debug + Send + Sync + 'static
+{
+    /// The type as a value.
+    const DTYPE: DType;
+}
+
+/// How elements are combined: one of [`Sum`], [`Prod`], [`Max`], [`Min`].
+///
+/// The trait is sealed: the list is CANN's.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a reduction",
+    label = "expected one of `Sum`, `Prod`, `Max`, `Min`",
+    note = "pass the unit struct itself: `comm.all_reduce(&x, &mut y, Sum, &stream)`"
+)]
+pub trait ReduceOp: sealed::Sealed + Copy + Default + fmt::Debug + Send + Sync + 'static {
+    /// The operation as a value.
+    const KIND: ReduceKind;
+}
+
+/// An element type that at least one Ascend product reduces with `Op`.
+///
+/// Whether the product at hand does is checked when an operation is issued; see the table of the [module](self).
+#[diagnostic::on_unimplemented(
+    message = "no Ascend product reduces `{Self}` with `{Op}`",
+    label = "`{Self}` cannot be reduced with `{Op}`",
+    note = "`Sum`, `Max` and `Min` take i8, i16, i32, i64, u64, f16, bf16, f32 and f64; `Prod` takes these without i16 and bf16",
+    note = "convert before reducing, for example u8, u16 or i16 to i32, u32 to i64, bf16 to f32"
+)]
+pub trait Reduce<Op: ReduceOp>: Element {}
+
+macro_rules! elements {
+    ($($rust:ty, $name:ident, $code:literal, $bytes:literal, $text:literal;)*) => {
+        /// The type of an element as a value, for messages and for code that learns the type at run time.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
+        pub enum DType {
+            $(#[doc = concat!("`", $text, "`, ", stringify!($bytes), " bytes an element.")] $name,)*
+        }
+
+        impl DType {
+            /// Every type, in the order of CANN's numbers.
+            pub const ALL: &'static [DType] = &[$(DType::$name,)*];
+
+            /// Bytes of one element.
+            pub const fn size(self) -> usize {
+                match self { $(DType::$name => $bytes,)* }
+            }
+
+            /// CANN's number for the type (`HcclDataType`).
+            pub const fn code(self) -> u32 {
+                match self { $(DType::$name => $code,)* }
+            }
+
+            /// The name of the Rust type.
+            pub const fn name(self) -> &'static str {
+                match self { $(DType::$name => $text,)* }
+            }
+        }
+
+        $(
+            const _: () = assert!(size_of::<$rust>() == $bytes);
+            impl sealed::Sealed for $rust {}
+            impl Element for $rust {
+                const DTYPE: DType = DType::$name;
+            }
+        )*
+    };
+}
+
+elements! {
+    i8, I8, 0, 1, "i8";
+    i16, I16, 1, 2, "i16";
+    i32, I32, 2, 4, "i32";
+    f16, F16, 3, 2, "f16";
+    f32, F32, 4, 4, "f32";
+    i64, I64, 5, 8, "i64";
+    u64, U64, 6, 8, "u64";
+    u8, U8, 7, 1, "u8";
+    u16, U16, 8, 2, "u16";
+    u32, U32, 9, 4, "u32";
+    f64, F64, 10, 8, "f64";
+    bf16, BF16, 11, 2, "bf16";
+}
+
+impl fmt::Display for DType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+macro_rules! reductions {
+    ($($name:ident, $code:literal, $text:literal, $doc:literal;)*) => {
+        /// A reduction as a value, for messages and for code that learns it at run time.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum ReduceKind {
+            $(#[doc = $doc] $name,)*
+        }
+
+        impl ReduceKind {
+            /// Every reduction, in the order of CANN's numbers.
+            pub const ALL: &'static [ReduceKind] = &[$(ReduceKind::$name,)*];
+
+            /// CANN's number for the reduction (`HcclReduceOp`).
+            pub const fn code(self) -> u32 {
+                match self { $(ReduceKind::$name => $code,)* }
+            }
+
+            /// The name, in lower case.
+            pub const fn name(self) -> &'static str {
+                match self { $(ReduceKind::$name => $text,)* }
+            }
+        }
+
+        $(
+            #[doc = $doc]
+            #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+            pub struct $name;
+            impl sealed::Sealed for $name {}
+            impl ReduceOp for $name {
+                const KIND: ReduceKind = ReduceKind::$name;
+            }
+        )*
+    };
+}
+
+reductions! {
+    Sum, 0, "sum", "The sum over the ranks. Integers wrap around.";
+    Prod, 1, "prod", "The product over the ranks. Integers wrap around.";
+    Max, 2, "max", "The greatest value of any rank.";
+    Min, 3, "min", "The least value of any rank.";
+}
+
+impl fmt::Display for ReduceKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+macro_rules! reduces {
+    ($op:ident: $($element:ty)*) => { $(impl Reduce<$op> for $element {})* };
+}
+
+reduces!(Sum: i8 i16 i32 i64 u64 f16 bf16 f32 f64);
+reduces!(Max: i8 i16 i32 i64 u64 f16 bf16 f32 f64);
+reduces!(Min: i8 i16 i32 i64 u64 f16 bf16 f32 f64);
+reduces!(Prod: i8 i32 i64 u64 f16 f32 f64);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_are_those_of_cann() {
+        let codes: Vec<u32> = DType::ALL.iter().map(|d| d.code()).collect();
+        assert_eq!(codes, (0..12).collect::<Vec<u32>>());
+        let codes: Vec<u32> = ReduceKind::ALL.iter().map(|d| d.code()).collect();
+        assert_eq!(codes, [0, 1, 2, 3]);
+    }
+
+    #[test]
+    fn names_are_those_of_rust() {
+        assert_eq!(<bf16 as Element>::DTYPE.to_string(), "bf16");
+        assert_eq!(Prod::KIND.to_string(), "prod");
+    }
+}
