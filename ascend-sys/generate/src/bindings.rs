@@ -1,0 +1,144 @@
+//! `bindings.rs`: what bindgen makes of the headers, with the functions moved into a module.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use bindgen::callbacks::{
+    DeriveTrait, DiscoveredItem, DiscoveredItemId, ImplementsTrait, IntKind, ParseCallbacks,
+    SourceLocation, Token,
+};
+use syn::{ForeignItem, ForeignItemFn, Item};
+
+use crate::Result;
+
+/// The bindings and what the function table needs to know about them.
+pub struct Bindings {
+    pub file: syn::File,
+    pub functions: Vec<ForeignItemFn>,
+    /// The header that declares a function, relative to the include directory.
+    pub headers: HashMap<String, String>,
+}
+
+pub fn generate(include: &Path) -> Result<Bindings> {
+    let facts = Rc::new(RefCell::new(Facts::default()));
+    let text = bindgen::builder()
+        .header(include.join("ascend_sys.h").display().to_string())
+        .clang_args(["-xc", "-std=c11", "-I"])
+        .clang_arg(include.display().to_string())
+        .allowlist_file(format!("{}/.*", escaped(include)))
+        // The only types of the system; `system.rs` has them, so that no libc's spelling shows.
+        .blocklist_type("in6?_addr.*")
+        .anon_fields_prefix("anon_")
+        .raw_line("use crate::system::{in6_addr, in_addr};")
+        .default_enum_style(bindgen::EnumVariation::NewType {
+            is_bitfield: false,
+            is_global: false,
+        })
+        .derive_default(true)
+        .use_core()
+        .rust_target(bindgen::RustTarget::stable(89, 0).map_err(|error| error.to_string())?)
+        .rust_edition(bindgen::RustEdition::Edition2024)
+        .disable_header_comment()
+        .merge_extern_blocks(true)
+        .formatter(bindgen::Formatter::None)
+        .parse_callbacks(Box::new(Callbacks { include: include.to_owned(), facts: facts.clone() }))
+        .generate()?
+        .to_string();
+
+    let mut file = syn::parse_file(&text)?;
+    let mut functions = Vec::new();
+    let mut blocks = Vec::new();
+    file.items.retain(|item| {
+        let Item::ForeignMod(block) = item else { return true };
+        functions.extend(block.items.iter().filter_map(|item| match item {
+            ForeignItem::Fn(function) => Some(function.clone()),
+            _ => None,
+        }));
+        blocks.push(block.clone());
+        false
+    });
+    file.items.push(syn::parse_quote! {
+        /// The functions as a program sees them that links against CANN's libraries.
+        ///
+        /// Calling one of them makes the program depend on these libraries; the fields of
+        /// [`Functions`](crate::Functions) have the same signatures and do not.
+        pub mod imports {
+            use super::*;
+            #(#blocks)*
+        }
+    });
+    let headers = facts.take().headers;
+    Ok(Bindings { file, functions, headers })
+}
+
+/// A path as a regular expression that matches only it.
+fn escaped(path: &Path) -> String {
+    let mut pattern = String::new();
+    for letter in path.display().to_string().chars() {
+        if letter.is_ascii_punctuation() {
+            pattern.push('\\');
+        }
+        pattern.push(letter);
+    }
+    pattern
+}
+
+#[derive(Debug, Default)]
+struct Facts {
+    headers: HashMap<String, String>,
+    /// The suffix of the number that a macro stands for.
+    suffixes: HashMap<String, String>,
+}
+
+#[derive(Debug)]
+struct Callbacks {
+    include: PathBuf,
+    facts: Rc<RefCell<Facts>>,
+}
+
+impl ParseCallbacks for Callbacks {
+    fn modify_macro(&self, name: &str, tokens: &mut Vec<Token>) {
+        let number = tokens.last().map(|token| String::from_utf8_lossy(&token.raw).to_uppercase());
+        let suffix = match number {
+            Some(number) if number.ends_with("UL") || number.ends_with("ULL") => "UL",
+            Some(number) if number.ends_with('U') => "U",
+            _ => "",
+        };
+        self.facts.borrow_mut().suffixes.insert(name.into(), suffix.into());
+    }
+
+    /// A macro has the type that its number has in C, not the smallest that holds its value.
+    fn int_macro(&self, name: &str, _value: i64) -> Option<IntKind> {
+        match self.facts.borrow().suffixes.get(name)?.as_str() {
+            "UL" => Some(IntKind::U64),
+            "U" => Some(IntKind::U32),
+            _ => Some(IntKind::Int),
+        }
+    }
+
+    fn blocklisted_type_implements_trait(
+        &self,
+        _name: &str,
+        _trait: DeriveTrait,
+    ) -> Option<ImplementsTrait> {
+        Some(ImplementsTrait::Yes)
+    }
+
+    fn new_item_found(
+        &self,
+        _id: DiscoveredItemId,
+        item: DiscoveredItem,
+        location: Option<&SourceLocation>,
+    ) {
+        if let (DiscoveredItem::Function { final_name }, Some(location)) = (item, location) {
+            let path = location.file_name.as_deref().map(Path::new);
+            let header = path.and_then(|path| path.strip_prefix(&self.include).ok());
+            if let Some(header) = header {
+                let header = header.display().to_string();
+                self.facts.borrow_mut().headers.insert(final_name, header);
+            }
+        }
+    }
+}

@@ -1,0 +1,79 @@
+/* Optional entries beside CANN's. A backend may have none of them: ask for each, never for the backend. */
+#ifndef ASCEND_ASCEND_EXT_H
+#define ASCEND_ASCEND_EXT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "acl/acl_base_rt.h"
+#include "hccl/hccl_types.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** How far a stream is. One cache line per stream, written by the backend, read with atomic (acquire) loads.
+ * The line stays mapped for the life of the process. 64 bytes, 64-byte aligned. */
+typedef struct AscendExtProgress {
+    /** Ticket of the last task that entered the stream; tickets count from 1. */
+    uint64_t submitted __attribute__((aligned(64)));
+    /** Every task with ticket <= completed is finished and touches no memory any more. */
+    uint64_t completed;
+    /** How many tasks of this stream have failed so far. */
+    uint64_t failed;
+    /** Unused. */
+    uint64_t reserved[5];
+} AscendExtProgress;
+
+/** What a device pretends to be. */
+typedef enum AscendExtProduct {
+    ASCEND_EXT_PRODUCT_A2 = 2,
+    ASCEND_EXT_PRODUCT_A3 = 3,
+    ASCEND_EXT_PRODUCT_ASCEND950 = 950
+} AscendExtProduct;
+
+/** What a block of virtual devices is made of. */
+typedef struct AscendExtBlockConfig {
+    /** sizeof(AscendExtBlockConfig) */
+    uint32_t size;
+    /** How many devices: 1 to 4096. */
+    uint32_t deviceCount;
+    /** A value of AscendExtProduct. */
+    uint32_t product;
+    /** How long ranks wait for one another when they connect, in milliseconds; 0 is CANN's default (120 s). */
+    uint32_t connectTimeoutMs;
+    /** How long an operation may take, in milliseconds; 0 is CANN's default (1836 s). */
+    uint32_t execTimeoutMs;
+    /** Zero. */
+    uint32_t reserved;
+    /** Memory of each device in bytes; 0 is what the product has. */
+    uint64_t memoryBytes;
+} AscendExtBlockConfig;
+
+/** Gives the address of the stream's progress line. */
+aclError ascendExtStreamProgress(aclrtStream stream, const AscendExtProgress **progress);
+
+/** Tells whether the task with this ticket failed: *code is 0 when it did not, or when that is forgotten (the last
+ * 64 failures are kept). The text is NUL-terminated and cut to textLen bytes. */
+aclError ascendExtStreamFailure(aclrtStream stream, uint64_t ticket, aclError *code, char *text, size_t textLen);
+
+/** Blocks until some task of any stream completes after the moment *activity was read, or timeoutMs passed, and
+ * then stores the new counter. The thread helps to run tasks. *activity is 0 at first. */
+aclError ascendExtAwaitActivity(uint64_t *activity, uint32_t timeoutMs);
+
+/** Takes deviceCount fresh devices; their ids are *firstDevice to *firstDevice + deviceCount - 1. */
+aclError ascendExtBlockCreate(const AscendExtBlockConfig *config, uint32_t *block, int32_t *firstDevice);
+
+/** Gives the devices back. Streams, memory and communicators of the block become invalid handles and queued tasks
+ * fail. Waits for running tasks only. */
+aclError ascendExtBlockDestroy(uint32_t block);
+
+/** Tells all peers that this rank of the communicator that rootInfo describes is gone: what waits for it (also while
+ * a communicator is made) fails at once, with the reason in the text. */
+HcclResult ascendExtRankLeave(const HcclRootInfo *rootInfo, uint32_t rank, const char *reason);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* ASCEND_ASCEND_EXT_H */

@@ -1,0 +1,132 @@
+/* HCCL: the topology as a graph of ranks, endpoints and links. */
+#ifndef HCCL_HCCL_RANK_GRAPH_H
+#define HCCL_HCCL_RANK_GRAPH_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "hccl/hccl_types.h"
+#include "hcomm/hcomm_res_defs.h"
+
+static const uint32_t COMM_LINK_MAGIC_WORD = 0x0f0e0f0fU;
+static const uint32_t COMM_LINK_VERSION = 1U;
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef uint32_t EndpointAttrBwCoeff;
+typedef uint32_t EndpointAttrDieId;
+typedef uint32_t EndpointAttrLocation;
+
+/** Since 9.0.0. */
+typedef enum {
+    ENDPOINT_ATTR_INVALID = -1,
+    ENDPOINT_ATTR_BW_COEFF = 0,
+    ENDPOINT_ATTR_DIE_ID = 1,
+    ENDPOINT_ATTR_LOCATION = 2
+} EndpointAttr;
+
+typedef enum {
+    COMM_TOPO_RESERVED = -1,
+    COMM_TOPO_CLOS = 0,
+    COMM_TOPO_1DMESH = 1,
+    COMM_TOPO_910_93 = 2,
+    COMM_TOPO_310P = 3,
+    COMM_TOPO_A2AXSERVER = 4,
+    COMM_TOPO_CUSTOM = 5
+} CommTopo;
+
+typedef enum {
+    HCCL_HETEROG_MODE_INVALID = -1,
+    HCCL_HETEROG_MODE_HOMOGENEOUS = 0,
+    HCCL_HETEROG_MODE_MIX_A2_A3 = 1
+} HcclHeterogMode;
+
+typedef struct {
+    CommAbiHeader header;
+    EndpointDesc srcEndpointDesc;
+    EndpointDesc dstEndpointDesc;
+    union {
+        uint8_t raws[128];
+        __extension__ struct {
+            CommProtocol linkProtocol;
+            uint8_t hop;
+        };
+    } linkAttr;
+} CommLink;
+
+/** Network layers this rank belongs to. */
+HcclResult HcclRankGraphGetLayers(HcclComm comm, uint32_t **netLayers, uint32_t *netLayerNum);
+
+/** Ranks sharing this rank's instance on a layer. */
+HcclResult HcclRankGraphGetRanksByLayer(
+    HcclComm comm, uint32_t netLayer, uint32_t **ranks, uint32_t *rankNum);
+
+/** How many ranks share that instance. */
+HcclResult HcclRankGraphGetRankSizeByLayer(HcclComm comm, uint32_t netLayer, uint32_t *rankNum);
+
+/** Mesh, Clos or other shape of a layer. */
+HcclResult HcclRankGraphGetTopoTypeByLayer(HcclComm comm, uint32_t netLayer, CommTopo *topoType);
+
+/** Sizes of all instances on a layer. */
+HcclResult HcclRankGraphGetInstSizeListByLayer(
+    HcclComm comm, uint32_t netLayer, uint32_t **instSizeList, uint32_t *listSize);
+
+/** Links between two ranks on a layer. */
+HcclResult HcclRankGraphGetLinks(
+    HcclComm comm, uint32_t netLayer, uint32_t srcRank, uint32_t dstRank, CommLink **links,
+    uint32_t *linkNum);
+
+/** Topology instance ids containing this rank. Since 9.0.0. */
+HcclResult HcclRankGraphGetTopoInstsByLayer(
+    HcclComm comm, uint32_t netLayer, uint32_t **topoInsts, uint32_t *topoInstNum);
+
+/** Shape of one topology instance. Since 9.0.0. */
+HcclResult HcclRankGraphGetTopoType(
+    HcclComm comm, uint32_t netLayer, uint32_t topoInstId, CommTopo *topoType);
+
+/** Ranks of one topology instance. Since 9.0.0. */
+HcclResult HcclRankGraphGetRanksByTopoInst(
+    HcclComm comm, uint32_t netLayer, uint32_t topoInstId, uint32_t **ranks, uint32_t *rankNum);
+
+/** Whether chip generations are mixed. */
+HcclResult HcclGetHeterogMode(HcclComm comm, HcclHeterogMode *mode);
+
+/** Number of endpoints in a topology instance. Since 9.0.0. */
+HcclResult HcclRankGraphGetEndpointNum(
+    HcclComm comm, uint32_t layer, uint32_t topoInstId, uint32_t *num);
+
+/** Fill caller array with endpoint descriptors. Since 9.0.0. */
+HcclResult HcclRankGraphGetEndpointDesc(
+    HcclComm comm, uint32_t layer, uint32_t topoInstId, uint32_t *descNum,
+    EndpointDesc *endpointDesc);
+
+/** One attribute of an endpoint (bandwidth, die, location). Since 9.0.0. */
+HcclResult HcclRankGraphGetEndpointInfo(
+    HcclComm comm, uint32_t rankId, const EndpointDesc *endpointDesc, EndpointAttr endpointAttr,
+    uint32_t infoLen, void *info);
+
+/** Prepares links: one hop, everything else "not set". */
+static inline HcclResult CommLinkInit(CommLink *commLink, uint32_t linkNum)
+{
+    if (commLink == NULL) {
+        return HCCL_E_PTR;
+    }
+    for (uint32_t i = 0; i < linkNum; ++i) {
+        memset(&commLink[i], 0xff, sizeof(CommLink));
+        commLink[i].header.version = COMM_LINK_VERSION;
+        commLink[i].header.magicWord = COMM_LINK_MAGIC_WORD;
+        commLink[i].header.size = (uint32_t)sizeof(CommLink);
+        commLink[i].header.reserved = 0;
+        commLink[i].linkAttr.hop = 1;
+    }
+    return HCCL_SUCCESS;
+}
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* HCCL_HCCL_RANK_GRAPH_H */

@@ -1,0 +1,20 @@
+/* HCCL: an experimental resource function that libhcomm exports. */
+#ifndef HCCL_HCCL_RES_EXPT_H
+#define HCCL_HCCL_RES_EXPT_H
+
+#include "hccl/hccl_types.h"
+#include "hcomm/hcomm_res_defs.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** Makes threads of one engine usable from another; an AIV target is refused. */
+HcclResult HcclThreadExportToCommEngine(HcclComm comm, uint32_t threadNum, const ThreadHandle *threads,
+    CommEngine dstCommEngine, ThreadHandle *exportedThreads);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* HCCL_HCCL_RES_EXPT_H */

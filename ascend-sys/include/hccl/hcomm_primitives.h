@@ -1,0 +1,2 @@
+/* CANN also installs this header here. */
+#include "hcomm/hcomm_primitives.h"

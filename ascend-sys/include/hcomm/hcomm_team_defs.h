@@ -1,0 +1,26 @@
+/* HCOMM: the handles of teams and windows. */
+#ifndef HCOMM_HCOMM_TEAM_DEFS_H
+#define HCOMM_HCOMM_TEAM_DEFS_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef uint64_t *HcommTeamHandle;
+typedef uint64_t *HcommWindowHandle;
+
+/** Since 9.2.0. */
+typedef struct {
+    uint32_t signalCount;
+    uint32_t counterCount;
+    uint32_t barrierCount;
+    uint32_t reserved[5];
+} HcommTeamSyncMemRequirement;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* HCOMM_HCOMM_TEAM_DEFS_H */

@@ -1,0 +1,143 @@
+//! What is known about each function of the table, and access to the table by name and by index.
+
+use std::ffi::{CStr, c_void};
+use std::fmt;
+
+use crate::{Functions, SYMBOLS};
+
+/// The library of CANN 9 that exports a function.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Library {
+    /// `libacl_rt.so`, or `libascendcl.so` before the runtime had a library of its own.
+    AclRt,
+    /// `libhcomm.so`.
+    Hcomm,
+    /// `libhccl.so`.
+    Hccl,
+    /// CANN's headers declare the function, but no host library of a release exports it.
+    None,
+    /// An optional entry of our own (`ascend/ascend_ext.h`).
+    Extension,
+}
+
+impl fmt::Display for Library {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Library::AclRt => "libacl_rt.so or libascendcl.so",
+            Library::Hcomm => "libhcomm.so",
+            Library::Hccl => "libhccl.so",
+            Library::None => "no library",
+            Library::Extension => "an extension of the back end",
+        })
+    }
+}
+
+/// What is known about one field of [`Functions`].
+#[derive(Debug, Clone, Copy)]
+pub struct Symbol {
+    /// The name of the C function and of the field.
+    pub name: &'static CStr,
+    /// Where CANN 9 exports it.
+    pub library: Library,
+    /// The first CANN release whose headers declare it (`8.5.0` stands for "8.5.0 or earlier"),
+    /// `unlisted` when no public header does, `extension` for entries of our own.
+    pub since: &'static str,
+    /// The header that declares it, as a C program includes it.
+    pub header: &'static str,
+}
+
+impl Symbol {
+    /// The position in [`SYMBOLS`] and in [`Functions::as_slice`] of the function with this name.
+    pub fn position(name: &str) -> Option<usize> {
+        SYMBOLS.iter().position(|symbol| symbol.name.to_bytes() == name.as_bytes())
+    }
+}
+
+// Every field is an optional function pointer, so the table is an array of addresses in which null
+// stands for a function that is missing.
+const _: () = assert!(size_of::<Option<unsafe extern "C" fn()>>() == size_of::<*const c_void>());
+
+impl Functions {
+    /// The addresses of all functions in the order of [`SYMBOLS`]; null where there is none.
+    pub fn as_slice(&self) -> &[*const c_void] {
+        let count = size_of::<Functions>() / size_of::<*const c_void>();
+        // SAFETY: the struct is `repr(C)` and all its fields are optional function pointers, which
+        // have the size and alignment of a pointer and are null for `None`.
+        unsafe { std::slice::from_raw_parts(std::ptr::from_ref(self).cast(), count) }
+    }
+
+    /// The address of the function with this name, if the table has it.
+    pub fn address(&self, name: &str) -> Option<*const c_void> {
+        let address = *self.as_slice().get(Symbol::position(name)?)?;
+        (!address.is_null()).then_some(address)
+    }
+
+    /// Makes a table from addresses in the order of [`SYMBOLS`]; missing ones at the end are null.
+    ///
+    /// # Safety
+    ///
+    /// Each address is null or that of a C function with the signature of its field, which stays
+    /// loaded for the life of the process.
+    pub unsafe fn from_addresses(addresses: impl IntoIterator<Item = *const c_void>) -> Functions {
+        let mut functions = Functions::default();
+        let fields = std::ptr::from_mut(&mut functions).cast::<*const c_void>();
+        for (index, address) in addresses.into_iter().take(SYMBOLS.len()).enumerate() {
+            // SAFETY: `index` is less than the number of fields, each of which is a pointer in
+            // representation (see `as_slice`), and the caller vouches for the address.
+            unsafe { fields.add(index).write(address) };
+        }
+        functions
+    }
+}
+
+impl fmt::Debug for Functions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let present = self.as_slice().iter().filter(|address| !address.is_null()).count();
+        write!(f, "Functions({present} of {} present)", SYMBOLS.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{HcclResult, aclError};
+
+    unsafe extern "C" fn init(_: *const std::ffi::c_char) -> aclError {
+        0
+    }
+
+    unsafe extern "C" fn group_start() -> HcclResult {
+        HcclResult::HCCL_SUCCESS
+    }
+
+    #[test]
+    fn the_list_has_one_line_for_each_field() {
+        assert_eq!(size_of::<Functions>(), SYMBOLS.len() * size_of::<*const c_void>());
+        for (index, symbol) in SYMBOLS.iter().enumerate() {
+            let name = symbol.name.to_str().expect("names are ASCII");
+            assert_eq!(Symbol::position(name), Some(index), "{name} is listed twice");
+        }
+    }
+
+    #[test]
+    fn names_lead_to_their_fields() {
+        let functions = Functions {
+            aclInit: Some(init),
+            HcclGroupStart: Some(group_start),
+            ..Functions::default()
+        };
+        assert_eq!(functions.address("aclInit"), Some(init as *const c_void));
+        assert_eq!(functions.address("HcclGroupStart"), Some(group_start as *const c_void));
+        assert_eq!(functions.address("HcclGroupEnd"), None);
+        assert_eq!(functions.address("no such function"), None);
+        assert_eq!(format!("{functions:?}"), format!("Functions(2 of {} present)", SYMBOLS.len()));
+    }
+
+    #[test]
+    fn a_table_survives_the_way_through_addresses() {
+        let functions = Functions { HcclGroupStart: Some(group_start), ..Functions::default() };
+        // SAFETY: the addresses come from a table.
+        let copy = unsafe { Functions::from_addresses(functions.as_slice().iter().copied()) };
+        assert_eq!(copy.as_slice(), functions.as_slice());
+    }
+}
