@@ -1,0 +1,209 @@
+//! The reduction and copy kernels against loops written by hand, in one run: `cargo bench -p ascend-emulator --bench kernels`.
+//!
+//! Each line is the best of many repetitions. Rates are in gigabytes of result a second for one buffer; the ratio is to the hand-written
+//! fp32 loop `c = d = a + b` over as many bytes (plain or streaming, whichever is faster there), on as many threads.
+
+use ascend_emulator::reduce::{DataType, ReduceOp, Store, reduce_chunk};
+use std::sync::Barrier;
+use std::time::Instant;
+
+const KI: usize = 1024;
+const MI: usize = 1024 * KI;
+
+/// Memory of its own pages, touched, aligned like device memory, with small numbers that are valid in every type.
+struct Buffer {
+    memory: Vec<u8>,
+    offset: usize,
+    bytes: usize,
+}
+
+impl Buffer {
+    fn new(bytes: usize) -> Self {
+        let memory = vec![0x3Cu8; bytes + 4096];
+        let offset = memory.as_ptr().addr().wrapping_neg() % 4096;
+        Self { memory, offset, bytes }
+    }
+
+    fn ptr(&mut self) -> *mut u8 {
+        self.memory[self.offset..self.offset + self.bytes].as_mut_ptr()
+    }
+}
+
+/// The best time of one call in seconds, with the same call running on `threads` threads at once.
+fn best(threads: usize, bytes: usize, call: impl Fn(usize) + Sync) -> f64 {
+    let repetitions = (16 * MI / bytes).clamp(1, 1000);
+    let rounds = if bytes >= 64 * MI { 7 } else { 25 };
+    let barrier = Barrier::new(threads);
+    let slowest = |thread: usize| {
+        let mut best = f64::INFINITY;
+        for _ in 0..rounds {
+            barrier.wait();
+            let start = Instant::now();
+            for _ in 0..repetitions {
+                call(thread);
+            }
+            best = best.min(start.elapsed().as_secs_f64() / repetitions as f64);
+        }
+        best
+    };
+    std::thread::scope(|scope| {
+        let handles: Vec<_> = (0..threads).map(|t| scope.spawn(move || slowest(t))).collect();
+        handles.into_iter().map(|h| h.join().expect("a thread panicked")).fold(0.0, f64::max)
+    })
+}
+
+#[cfg(target_arch = "x86_64")]
+mod hand {
+    use core::arch::x86_64::*;
+
+    /// `c = d = a + b` in fp32 with 512-bit instructions.
+    #[target_feature(enable = "avx512f")]
+    pub unsafe fn add<const STREAM: bool>(
+        a: *const f32,
+        b: *const f32,
+        c: *mut f32,
+        d: *mut f32,
+        n: usize,
+    ) {
+        // SAFETY: the caller passes aligned buffers of n elements, a multiple of 16.
+        unsafe {
+            for i in (0..n).step_by(16) {
+                let sum = _mm512_add_ps(_mm512_load_ps(a.add(i)), _mm512_load_ps(b.add(i)));
+                if STREAM {
+                    _mm512_stream_ps(c.add(i), sum);
+                    _mm512_stream_ps(d.add(i), sum);
+                } else {
+                    _mm512_store_ps(c.add(i), sum);
+                    _mm512_store_ps(d.add(i), sum);
+                }
+            }
+            if STREAM {
+                _mm_sfence();
+            }
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Shared<T>(T);
+// SAFETY: every thread works on buffers of its own.
+unsafe impl<T> Sync for Shared<T> {}
+
+impl<T: Copy> Shared<T> {
+    fn get(&self) -> T {
+        self.0
+    }
+}
+
+fn reduction(threads: usize, bytes: usize) {
+    let mut buffers: Vec<[Buffer; 4]> =
+        (0..threads).map(|_| core::array::from_fn(|_| Buffer::new(bytes))).collect();
+    let pointers: Vec<[*mut u8; 4]> =
+        buffers.iter_mut().map(|four| four.each_mut().map(Buffer::ptr)).collect();
+    let pointers = Shared(pointers.as_slice());
+    let rate = |seconds: f64| bytes as f64 / seconds / 1e9;
+
+    #[cfg(target_arch = "x86_64")]
+    let reference = if is_x86_feature_detected!("avx512f") {
+        let run = |stream: bool| {
+            rate(best(threads, bytes, |t| {
+                let [a, b, c, d] = pointers.get()[t].map(|p| p.cast::<f32>());
+                // SAFETY: four aligned buffers of this size, and the processor has the instructions.
+                unsafe {
+                    if stream {
+                        hand::add::<true>(a, b, c, d, bytes / 4)
+                    } else {
+                        hand::add::<false>(a, b, c, d, bytes / 4)
+                    }
+                }
+            }))
+        };
+        let (plain, stream) = (run(false), run(true));
+        println!(
+            "{threads} threads, {:7} KiB: by hand {plain:6.1} plain, {stream:6.1} streaming",
+            bytes / KI
+        );
+        [plain, stream]
+    } else {
+        [f64::NAN; 2]
+    };
+    #[cfg(not(target_arch = "x86_64"))]
+    let reference = [f64::NAN; 2];
+
+    for dtype in [
+        DataType::Fp32,
+        DataType::Fp16,
+        DataType::Bfp16,
+        DataType::Int8,
+        DataType::Int64,
+        DataType::Fp64,
+    ] {
+        for op in [ReduceOp::Sum, ReduceOp::Prod, ReduceOp::Max] {
+            print!("    {dtype:?} {op:?}:");
+            for (store, reference) in
+                [(Store::Plain, reference[0]), (Store::Streaming, reference[1])]
+            {
+                let rate = rate(best(threads, bytes, |t| {
+                    let [a, b, c, d] = pointers.get()[t];
+                    // SAFETY: four buffers of this size.
+                    let done = unsafe {
+                        reduce_chunk(dtype, op, &[a, b], &[c, d], bytes / dtype.size(), store)
+                    };
+                    assert!(done);
+                }));
+                print!("  {store:?} {rate:6.1} ({:.2})", rate / reference);
+            }
+            println!();
+        }
+    }
+}
+
+/// Many ranks on one core.
+fn many(ranks: usize, bytes: usize) {
+    let mut inputs: Vec<_> = (0..ranks).map(|_| Buffer::new(bytes)).collect();
+    let mut outputs: Vec<_> = (0..ranks).map(|_| Buffer::new(bytes)).collect();
+    let inputs: Vec<_> = inputs.iter_mut().map(|b| b.ptr().cast_const()).collect();
+    let outputs: Vec<_> = outputs.iter_mut().map(Buffer::ptr).collect();
+    let (inputs, outputs) = (Shared(inputs.as_slice()), Shared(outputs.as_slice()));
+    print!("{ranks:4} inputs and outputs of {:5} KiB, GB/s read and written:", bytes / KI);
+    for dtype in [DataType::Fp32, DataType::Bfp16] {
+        for store in [Store::Plain, Store::Streaming] {
+            let seconds = best(1, bytes * ranks, |_| {
+                // SAFETY: buffers of this size.
+                let done = unsafe {
+                    reduce_chunk(
+                        dtype,
+                        ReduceOp::Sum,
+                        inputs.get(),
+                        outputs.get(),
+                        bytes / dtype.size(),
+                        store,
+                    )
+                };
+                assert!(done);
+            });
+            print!("  {dtype:?} {store:?} {:6.1}", (2 * ranks * bytes) as f64 / seconds / 1e9);
+        }
+    }
+    println!();
+}
+
+fn main() {
+    let only = std::env::args().skip(1).find(|a| !a.starts_with('-'));
+    let wanted = |name: &str| only.as_deref().is_none_or(|o| name.contains(o));
+    if wanted("reduce") {
+        for threads in [1, 2] {
+            for bytes in [64 * KI, MI, 16 * MI, 128 * MI] {
+                // As in an all-reduce, the threads share the buffers' bytes.
+                reduction(threads, bytes / threads);
+            }
+        }
+    }
+    if wanted("many") {
+        for (ranks, bytes) in
+            [(4, 64 * KI), (8, 64 * KI), (16, 64 * KI), (64, 64 * KI), (64, MI), (256, 64 * KI)]
+        {
+            many(ranks, bytes);
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! The few things a kernel needs from the processor: moving 64 bytes between memory and registers, and converting fp16.
+//!
+//! Device memory may be written by a racing program while a kernel reads it. So it is never a Rust reference, and every access is
+//! an assembly instruction or a volatile access through a raw pointer: the compiler can neither assume that memory stays
+//! as it was nor read it twice. A race then yields unspecified bytes and nothing worse.
+
+use super::convert::{f16_to_f32, f32_to_f16};
+
+/// 64 bytes: a cache line's worth of elements, in registers.
+#[derive(Clone, Copy)]
+#[repr(C, align(64))]
+pub(crate) struct Line(pub(crate) [u8; 64]);
+
+impl Line {
+    /// The line as 16-bit elements.
+    #[inline(always)]
+    pub(super) fn to_u16(self) -> [u16; 32] {
+        // SAFETY: both are 64 bytes of plain data.
+        unsafe { core::mem::transmute(self) }
+    }
+
+    /// A line of 16-bit elements.
+    #[inline(always)]
+    pub(super) fn from_u16(halves: [u16; 32]) -> Self {
+        // SAFETY: both are 64 bytes of plain data.
+        unsafe { core::mem::transmute(halves) }
+    }
+}
+
+/// An instruction set. All give the same bits; they differ in speed only.
+///
+/// # Safety
+///
+/// Every function may be called only on a processor that has the instructions. Loads need `bytes` (64 where there is no
+/// such argument) readable bytes at the pointer, stores as many writable ones; no alignment is needed, except by
+/// [`stream`](Self::stream).
+pub(crate) trait Isa {
+    /// How many lines of accumulators of at most 64 bytes a loop may keep in registers.
+    const LINES: usize;
+
+    /// Reads 64 bytes.
+    unsafe fn load(from: *const u8) -> Line;
+    /// Reads `bytes` < 64 bytes; the rest of the line is zero.
+    unsafe fn load_part(from: *const u8, bytes: usize) -> Line;
+    /// Writes 64 bytes.
+    unsafe fn store(to: *mut u8, line: Line);
+    /// Writes the first `bytes` < 64 bytes.
+    unsafe fn store_part(to: *mut u8, line: Line, bytes: usize);
+    /// Writes 64 bytes past the caches, if there is such an instruction. `to` is a multiple of 64.
+    unsafe fn stream(to: *mut u8, line: Line);
+    /// Makes streamed stores as ordered as plain ones.
+    unsafe fn fence();
+
+    /// fp16 to fp32.
+    #[inline(always)]
+    fn widen_f16(line: Line) -> [f32; 32] {
+        let halves = line.to_u16();
+        let mut wide = [0.0; 32];
+        for i in 0..32 {
+            wide[i] = f16_to_f32(halves[i]);
+        }
+        wide
+    }
+
+    /// fp32 to fp16, to nearest, ties to even; the only NaN is the canonical one.
+    #[inline(always)]
+    fn narrow_f16(wide: [f32; 32]) -> Line {
+        let mut halves = [0; 32];
+        for i in 0..32 {
+            halves[i] = f32_to_f16(wide[i]);
+        }
+        Line::from_u16(halves)
+    }
+}
+
+/// Any processor: volatile accesses, by 8 bytes where the address allows it.
+pub(crate) struct Portable;
+
+impl Isa for Portable {
+    const LINES: usize = 1;
+
+    #[inline(always)]
+    unsafe fn load(from: *const u8) -> Line {
+        if from.addr().is_multiple_of(8) {
+            let mut words = [0u64; 8];
+            for (i, word) in words.iter_mut().enumerate() {
+                // SAFETY: the caller promises 64 readable bytes; the address is a multiple of 8.
+                *word = unsafe { from.cast::<u64>().add(i).read_volatile() };
+            }
+            // SAFETY: both are 64 bytes of plain data.
+            unsafe { core::mem::transmute::<[u64; 8], Line>(words) }
+        } else {
+            // SAFETY: the caller promises 64 readable bytes.
+            unsafe { Self::load_part(from, 64) }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn load_part(from: *const u8, bytes: usize) -> Line {
+        let mut line = Line([0; 64]);
+        for (i, byte) in line.0.iter_mut().enumerate().take(bytes) {
+            // SAFETY: the caller promises that many readable bytes.
+            *byte = unsafe { from.add(i).read_volatile() };
+        }
+        line
+    }
+
+    #[inline(always)]
+    unsafe fn store(to: *mut u8, line: Line) {
+        if to.addr().is_multiple_of(8) {
+            // SAFETY: both are 64 bytes of plain data.
+            let words = unsafe { core::mem::transmute::<Line, [u64; 8]>(line) };
+            for (i, word) in words.into_iter().enumerate() {
+                // SAFETY: the caller promises 64 writable bytes; the address is a multiple of 8.
+                unsafe { to.cast::<u64>().add(i).write_volatile(word) };
+            }
+        } else {
+            // SAFETY: the caller promises 64 writable bytes.
+            unsafe { Self::store_part(to, line, 64) };
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn store_part(to: *mut u8, line: Line, bytes: usize) {
+        for (i, byte) in line.0.into_iter().enumerate().take(bytes) {
+            // SAFETY: the caller promises that many writable bytes.
+            unsafe { to.add(i).write_volatile(byte) };
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn stream(to: *mut u8, line: Line) {
+        // SAFETY: the same promise.
+        unsafe { Self::store(to, line) };
+    }
+
+    #[inline(always)]
+    unsafe fn fence() {}
+}

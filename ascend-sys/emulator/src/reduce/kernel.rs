@@ -1,0 +1,212 @@
+//! The loops of a reduction, generic over instruction set, element and operator.
+//!
+//! With few inputs and outputs the accumulators of a few lines stay in registers while all inputs pass. With many, that would visit every buffer
+//! for a few hundred bytes at a time, too many places at once for caches and prefetchers; so the loop takes a block of
+//! accumulators that fits the first-level cache, and each buffer in turn contributes a contiguous piece.
+
+#![allow(
+    clippy::needless_range_loop,
+    reason = "the loops run over several things at one place, and vectorise as written"
+)]
+
+use super::element::{Element, Operator};
+use super::isa::{Isa, Line};
+use core::mem::MaybeUninit;
+
+/// Up to so many inputs, and outputs, the accumulators stay in registers.
+const FEW: usize = 8;
+
+/// Lines of one block: 2 KiB of every buffer.
+const BLOCK: usize = 32;
+
+/// How many inputs are added to a block at once, so that its accumulators are loaded and stored less often.
+const GROUP: usize = 4;
+
+/// Reduces `bytes` bytes of the inputs, in the order of the slice, and writes the result to every output.
+///
+/// # Safety
+///
+/// The processor has the instructions of `I`. All pointers are valid for `bytes` bytes, a multiple of the element's size; an output may be an
+/// input, and overlaps nothing otherwise. With no input or no output nothing happens.
+#[inline(always)]
+pub(super) unsafe fn reduce<I: Isa, E: Element, O: Operator>(
+    inputs: &[*const u8],
+    outputs: &[*mut u8],
+    bytes: usize,
+    streaming: bool,
+) {
+    let (Some((first, others)), Some(output)) = (inputs.split_first(), outputs.first()) else {
+        return;
+    };
+    let chunk = Chunk { first: *first, others, outputs, streaming };
+    let mut at = 0;
+    // SAFETY: all offsets stay below `bytes`, for which the caller promises every pointer; a load of an offset precedes
+    // its store, so an output may be an input.
+    unsafe {
+        // Up to the first output's cache line. Elements that straddle a line are left as they are: then nothing is streamed.
+        let head = output.addr().wrapping_neg() % 64;
+        if bytes >= 1024 && head != 0 && head.is_multiple_of(E::SIZE) {
+            chunk.part::<I, E, O>(at, head);
+            at += head;
+        }
+        if inputs.len() > FEW || outputs.len() > FEW {
+            while bytes - at >= 64 * BLOCK {
+                chunk.block::<I, E, O>(at);
+                at += 64 * BLOCK;
+            }
+        }
+        if I::LINES == 4 {
+            while bytes - at >= 64 * 4 {
+                chunk.lines::<I, E, O, 4>(at);
+                at += 64 * 4;
+            }
+        }
+        if I::LINES == 2 {
+            while bytes - at >= 64 * 2 {
+                chunk.lines::<I, E, O, 2>(at);
+                at += 64 * 2;
+            }
+        }
+        while bytes - at >= 64 {
+            chunk.lines::<I, E, O, 1>(at);
+            at += 64;
+        }
+        if bytes > at {
+            chunk.part::<I, E, O>(at, bytes - at);
+        }
+        if streaming {
+            I::fence();
+        }
+    }
+}
+
+/// The buffers of one call, all valid for the same number of bytes.
+struct Chunk<'a> {
+    first: *const u8,
+    others: &'a [*const u8],
+    outputs: &'a [*mut u8],
+    streaming: bool,
+}
+
+impl Chunk<'_> {
+    /// Reduces `N` lines at the byte offset `at`, in registers.
+    ///
+    /// # Safety
+    ///
+    /// The processor has the instructions; the lines are within the chunk.
+    #[inline(always)]
+    unsafe fn lines<I: Isa, E: Element, O: Operator, const N: usize>(&self, at: usize) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let mut sums = [E::widen::<I>(I::load(self.first.add(at))); N];
+            for i in 1..N {
+                sums[i] = E::widen::<I>(I::load(self.first.add(at + 64 * i)));
+            }
+            for input in self.others {
+                for i in 0..N {
+                    let next = E::widen::<I>(I::load(input.add(at + 64 * i)));
+                    sums[i] = E::combine::<O>(sums[i], next);
+                }
+            }
+            let mut results = [E::narrow::<I>(sums[0]); N];
+            for i in 1..N {
+                results[i] = E::narrow::<I>(sums[i]);
+            }
+            for output in self.outputs {
+                write::<I>(output.add(at), &results, self.streaming);
+            }
+        }
+    }
+
+    /// Reduces fewer than 64 bytes at the byte offset `at`.
+    ///
+    /// # Safety
+    ///
+    /// The processor has the instructions; the bytes are within the chunk, and are whole elements.
+    #[inline(always)]
+    unsafe fn part<I: Isa, E: Element, O: Operator>(&self, at: usize, bytes: usize) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let mut sum = E::widen::<I>(I::load_part(self.first.add(at), bytes));
+            for input in self.others {
+                let next = E::widen::<I>(I::load_part(input.add(at), bytes));
+                sum = E::combine::<O>(sum, next);
+            }
+            let result = E::narrow::<I>(sum);
+            for output in self.outputs {
+                I::store_part(output.add(at), result, bytes);
+            }
+        }
+    }
+
+    /// Reduces one block at the byte offset `at`.
+    ///
+    /// # Safety
+    ///
+    /// The processor has the instructions; the block is within the chunk.
+    #[inline(always)]
+    unsafe fn block<I: Isa, E: Element, O: Operator>(&self, at: usize) {
+        let mut sums = [MaybeUninit::<E::Accumulator>::uninit(); BLOCK];
+        let mut results = [Line([0; 64]); BLOCK];
+        let (start, rest) = self.others.split_at(self.others.len().min(GROUP - 1));
+        // SAFETY: the caller's promise; the first loop initialises every accumulator.
+        unsafe {
+            for i in 0..BLOCK {
+                let sum = E::widen::<I>(I::load(self.first.add(at + 64 * i)));
+                sums[i].write(add::<I, E, O>(sum, start, at + 64 * i));
+            }
+            for group in rest.chunks(GROUP) {
+                for i in 0..BLOCK {
+                    let sum = sums[i].assume_init();
+                    sums[i].write(add::<I, E, O>(sum, group, at + 64 * i));
+                }
+            }
+            for i in 0..BLOCK {
+                results[i] = E::narrow::<I>(sums[i].assume_init());
+            }
+            for output in self.outputs {
+                write::<I>(output.add(at), &results, self.streaming);
+            }
+        }
+    }
+}
+
+/// `sum` and one line of each of the inputs at the byte offset `at`.
+///
+/// # Safety
+///
+/// The processor has the instructions; the line is within the chunk.
+#[inline(always)]
+unsafe fn add<I: Isa, E: Element, O: Operator>(
+    mut sum: E::Accumulator,
+    inputs: &[*const u8],
+    at: usize,
+) -> E::Accumulator {
+    for input in inputs {
+        // SAFETY: the caller's promise.
+        let next = E::widen::<I>(unsafe { I::load(input.add(at)) });
+        sum = E::combine::<O>(sum, next);
+    }
+    sum
+}
+
+/// Writes the lines one after the other, past the caches if that is wanted and `to` is aligned for it.
+///
+/// # Safety
+///
+/// The processor has the instructions; `to` is valid for the lines.
+#[inline(always)]
+unsafe fn write<I: Isa>(to: *mut u8, lines: &[Line], streaming: bool) {
+    // SAFETY: the caller's promise; streamed lines are aligned.
+    unsafe {
+        if streaming && to.addr().is_multiple_of(64) {
+            for (i, line) in lines.iter().enumerate() {
+                I::stream(to.add(64 * i), *line);
+            }
+        } else {
+            for (i, line) in lines.iter().enumerate() {
+                I::store(to.add(64 * i), *line);
+            }
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! The arithmetic of the collectives: one pass over a chunk of an all-reduce, a reduce or a reduce-scatter.
+//!
+//! [`reduce_chunk`] reads every input once, in rank order, and writes the result to every output once. What it computes is defined to the bit
+//! and does not depend on how a buffer is cut into chunks, how it is aligned, or what the processor can do:
+//!
+//! - elements are combined from the first input to the last;
+//! - integers wrap; `Uint64` compares unsigned;
+//! - fp16 and bf16 are accumulated in fp32 and rounded once at the end, to nearest, ties to even;
+//! - a NaN in any input makes the result NaN, under maximum and minimum too, and a NaN result is always the positive
+//!   quiet one without payload;
+//! - -0 is less than +0;
+//! - a single input is copied: its bits do not change.
+//!
+//! The loops exist once ([`kernel`]), generic over instruction set ([`isa`]), element and operator ([`element`]). Each of the
+//! combinations is compiled for every instruction set, and the processor chooses at run time. Miri, which knows no assembly, runs
+//! the portable one.
+
+mod convert;
+mod element;
+pub(crate) mod isa;
+mod kernel;
+#[cfg(test)]
+mod tests;
+mod types;
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+pub(crate) mod x86;
+
+pub use types::{DataType, ReduceOp};
+
+use element::{Bf16, Element, Fp16, Maximum, Minimum, Operator, Product, Sum};
+
+/// How results are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Store {
+    /// Through the caches: for results that fit them and are read soon.
+    Plain,
+    /// Past the caches, for sets of buffers that exceed them: saves reading what is overwritten. Ends with the fence
+    /// that orders such stores before anything the caller publishes afterwards.
+    Streaming,
+}
+
+/// Reduces `count` elements of every input and writes the result to every output.
+///
+/// Returns whether it did: `false`, with nothing written, if there are several inputs of a type that cannot be
+/// reduced ([`DataType::is_reducible`]). With no input or no output there is nothing to do.
+///
+/// # Safety
+///
+/// Every input must be readable and every output writable for `count` elements. An output may be the same address as an input or
+/// overlaps no input and no other output. Any alignment will do. Others may write the memory meanwhile: then the elements
+/// concerned are unspecified.
+pub unsafe fn reduce_chunk(
+    dtype: DataType,
+    op: ReduceOp,
+    inputs: &[*const u8],
+    outputs: &[*mut u8],
+    count: usize,
+    store: Store,
+) -> bool {
+    // SAFETY: `best` names only what the processor has; the rest is the caller's promise.
+    unsafe { reduce_with(Level::best(), dtype, op, inputs, outputs, count, store) }
+}
+
+/// The instruction sets, from the least to the best.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Level {
+    Portable,
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    Avx2,
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    Avx512,
+}
+
+impl Level {
+    /// The best that this processor has. The standard library caches what it detects: this costs a few loads.
+    #[inline]
+    fn best() -> Self {
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        {
+            if x86::has_avx512() {
+                return Self::Avx512;
+            }
+            if x86::has_avx2() {
+                return Self::Avx2;
+            }
+        }
+        Self::Portable
+    }
+}
+
+/// [`reduce_chunk`] with the instructions of `level`.
+///
+/// # Safety
+///
+/// As for [`reduce_chunk`], and the processor has the instructions.
+unsafe fn reduce_with(
+    level: Level,
+    dtype: DataType,
+    op: ReduceOp,
+    inputs: &[*const u8],
+    outputs: &[*mut u8],
+    count: usize,
+    store: Store,
+) -> bool {
+    let call = Call { level, inputs, outputs, bytes: count * dtype.size(), store };
+    // SAFETY: the caller's promise.
+    unsafe {
+        if inputs.len() == 1 {
+            // Nothing is combined: the elements are bytes.
+            call.with::<i8, Sum>();
+            return true;
+        }
+        match dtype {
+            DataType::Int8 => call.element::<i8>(op),
+            DataType::Int16 => call.element::<i16>(op),
+            DataType::Int32 => call.element::<i32>(op),
+            DataType::Int64 => call.element::<i64>(op),
+            DataType::Uint64 => call.element::<u64>(op),
+            DataType::Fp16 => call.element::<Fp16>(op),
+            DataType::Fp32 => call.element::<f32>(op),
+            DataType::Fp64 => call.element::<f64>(op),
+            DataType::Bfp16 => call.element::<Bf16>(op),
+            _ => return false,
+        }
+    }
+    true
+}
+
+/// The arguments of a reduction on their way to the kernel.
+struct Call<'a> {
+    level: Level,
+    inputs: &'a [*const u8],
+    outputs: &'a [*mut u8],
+    bytes: usize,
+    store: Store,
+}
+
+impl Call<'_> {
+    /// # Safety
+    ///
+    /// As for [`reduce_with`]; the buffers hold elements of this type.
+    unsafe fn element<E: Element>(&self, op: ReduceOp) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match op {
+                ReduceOp::Sum => self.with::<E, Sum>(),
+                ReduceOp::Prod => self.with::<E, Product>(),
+                ReduceOp::Max => self.with::<E, Maximum>(),
+                ReduceOp::Min => self.with::<E, Minimum>(),
+            }
+        }
+    }
+
+    /// # Safety
+    ///
+    /// As for [`reduce_with`]; the buffers hold elements of this type.
+    unsafe fn with<E: Element, O: Operator>(&self) {
+        let Self { level, inputs, outputs, bytes, store } = *self;
+        let streaming = store == Store::Streaming;
+        // SAFETY: the caller promises the processor and the memory.
+        unsafe {
+            match level {
+                Level::Portable => portable::<E, O>(inputs, outputs, bytes, streaming),
+                #[cfg(all(target_arch = "x86_64", not(miri)))]
+                Level::Avx2 => avx2::<E, O>(inputs, outputs, bytes, streaming),
+                #[cfg(all(target_arch = "x86_64", not(miri)))]
+                Level::Avx512 => avx512::<E, O>(inputs, outputs, bytes, streaming),
+            }
+        }
+    }
+}
+
+// The kernel once for every instruction set. What is inlined below these functions is compiled with their features.
+
+unsafe fn portable<E: Element, O: Operator>(
+    inputs: &[*const u8],
+    outputs: &[*mut u8],
+    bytes: usize,
+    streaming: bool,
+) {
+    // SAFETY: the caller promises the memory.
+    unsafe { kernel::reduce::<isa::Portable, E, O>(inputs, outputs, bytes, streaming) }
+}
+
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[target_feature(enable = "avx2,f16c")]
+unsafe fn avx2<E: Element, O: Operator>(
+    inputs: &[*const u8],
+    outputs: &[*mut u8],
+    bytes: usize,
+    streaming: bool,
+) {
+    // SAFETY: the caller promises the processor and the memory.
+    unsafe { kernel::reduce::<x86::Avx2, E, O>(inputs, outputs, bytes, streaming) }
+}
+
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,f16c")]
+unsafe fn avx512<E: Element, O: Operator>(
+    inputs: &[*const u8],
+    outputs: &[*mut u8],
+    bytes: usize,
+    streaming: bool,
+) {
+    // SAFETY: the caller promises the processor and the memory.
+    unsafe { kernel::reduce::<x86::Avx512, E, O>(inputs, outputs, bytes, streaming) }
+}
