@@ -7,6 +7,7 @@
 #[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
 compile_error!("hccl supports Linux on x86_64 and aarch64");
 
+mod api;
 #[allow(
     missing_docs,
     non_camel_case_types,
@@ -21,13 +22,17 @@ compile_error!("hccl supports Linux on x86_64 and aarch64");
     reason = "generated from C headers by bindgen"
 )]
 pub mod bindings;
+mod error;
 #[allow(non_snake_case, clippy::type_complexity, reason = "generated; field names are CANN's")]
 mod functions;
+mod load;
 mod symbol;
 #[allow(non_camel_case_types, reason = "names are those of the system's header")]
 mod system;
 
+pub use api::{Api, Availability};
 pub use bindings::*;
+pub use error::{Attempt, LoadError, MissingSymbol};
 pub use functions::{Functions, SYMBOLS};
 pub use symbol::{Library, Symbol};
 pub use system::{in_addr, in6_addr};

@@ -51,6 +51,11 @@ impl Symbol {
     pub fn position(name: &str) -> Option<usize> {
         SYMBOLS.iter().position(|symbol| symbol.name.to_bytes() == name.as_bytes())
     }
+
+    /// What is known about the function with this name; `None` when no header declares it.
+    pub fn named(name: &str) -> Option<&'static Symbol> {
+        SYMBOLS.get(Symbol::position(name)?)
+    }
 }
 
 // Every field is an optional function pointer, so the table is an array of addresses in which null

@@ -1,0 +1,230 @@
+//! The way to a back end: four ways to fill the table, and questions about what is in it.
+
+use std::fmt;
+use std::ops::Deref;
+use std::path::{Path, PathBuf};
+
+use crate::error::{LoadError, MissingSymbol};
+use crate::load::{self, Loaded};
+use crate::{Functions, Library, Symbol};
+
+/// A back end: a table of functions and where they come from.
+///
+/// It dereferences to [`Functions`], so a call is `(api.aclrtFree?)(pointer)` after the check that
+/// the function is there. What it loaded stays loaded for the life of the process.
+#[derive(Debug, Clone)]
+pub struct Api {
+    functions: Functions,
+    sources: Vec<String>,
+}
+
+impl Api {
+    /// Loads the installed CANN.
+    ///
+    /// Each of `libacl_rt.so` (or else `libascendcl.so`), `libhcomm.so` and `libhccl.so` is taken
+    /// from the first place that has it: `lib64` and `<arch>-linux/lib64` under
+    /// `$ASCEND_HOME_PATH`, the same under `$ASCEND_TOOLKIT_HOME`, and the loader's own path.
+    /// Functions that the installed release lacks are `None`; [`Api::require`] tells them.
+    ///
+    /// Blocks while the libraries are read from disk.
+    ///
+    /// # Errors
+    ///
+    /// [`LoadError::Library`] lists every place tried. [`LoadError::is_absent`] tells whether CANN
+    /// is not there at all.
+    pub fn load() -> Result<Api, LoadError> {
+        let directories = load::directories(|name| std::env::var_os(name));
+        load::load(&directories, true).map(Api::from)
+    }
+
+    /// Loads the same libraries from one directory and from nowhere else.
+    ///
+    /// What these libraries depend on is found by the system's loader.
+    ///
+    /// # Errors
+    ///
+    /// [`LoadError::Library`], as for [`Api::load`].
+    pub fn load_from(directory: impl AsRef<Path>) -> Result<Api, LoadError> {
+        let directory = directory.as_ref();
+        // A file name without a directory would be searched for by the loader.
+        let here = directory.as_os_str().is_empty();
+        let directory = if here { Path::new(".") } else { directory };
+        load::load(&[directory.to_owned()], false).map(Api::from)
+    }
+
+    /// The libraries that the program was linked with.
+    ///
+    /// Functions of CANN 8.5.0 are referred to by name, so the program does not start without
+    /// them; newer ones are looked up (`dlsym`) and may be `None`. The build takes the libraries
+    /// from `$ASCEND_HOME_PATH` or `$ASCEND_TOOLKIT_HOME` if one is set, else from the linker's
+    /// path.
+    #[cfg(feature = "linked")]
+    pub fn linked() -> Api {
+        let functions = load::complete(crate::functions::linked());
+        Api { functions, sources: vec!["the libraries that the program is linked with".into()] }
+    }
+
+    /// A back end that is part of the program, such as the emulator.
+    pub fn from_table(functions: Functions) -> Api {
+        Api { functions, sources: vec!["a table that the program made".into()] }
+    }
+
+    /// The table. The same as dereferencing.
+    pub fn functions(&self) -> &Functions {
+        &self.functions
+    }
+
+    /// Whether the function with this name is there, and what is known about it.
+    pub fn availability(&self, name: &str) -> Availability {
+        let symbol = Symbol::named(name);
+        let address = self.functions.address(name);
+        Availability {
+            name: name.to_owned(),
+            found: address.is_some(),
+            file: address.and_then(load::file_of),
+            library: symbol.map_or(Library::None, |symbol| symbol.library),
+            since: symbol.map_or("unlisted", |symbol| symbol.since),
+            tried: self.sources.clone(),
+        }
+    }
+
+    /// Checks that all these functions are there.
+    ///
+    /// # Errors
+    ///
+    /// [`LoadError::Symbols`] names each one that is missing, with its library and the first
+    /// release that has it.
+    pub fn require(&self, names: &[&str]) -> Result<(), LoadError> {
+        let missing: Vec<_> = names
+            .iter()
+            .map(|name| self.availability(name))
+            .filter(|availability| !availability.found)
+            .map(|Availability { name, library, since, .. }| MissingSymbol { name, library, since })
+            .collect();
+        if missing.is_empty() {
+            Ok(())
+        } else {
+            Err(LoadError::Symbols { missing, tried: self.sources.clone() })
+        }
+    }
+}
+
+impl Deref for Api {
+    type Target = Functions;
+
+    fn deref(&self) -> &Functions {
+        &self.functions
+    }
+}
+
+impl From<Loaded> for Api {
+    fn from(Loaded { functions, libraries }: Loaded) -> Api {
+        Api { functions, sources: libraries }
+    }
+}
+
+/// The answer of [`Api::availability`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Availability {
+    /// The name that was asked for.
+    pub name: String,
+    /// Whether the back end has the function.
+    pub found: bool,
+    /// The file of the library (or of the program itself) that has it.
+    pub file: Option<PathBuf>,
+    /// The library in which CANN 9 has it; [`Library::None`] too when no header declares the name.
+    pub library: Library,
+    /// The first release that has it, as in [`Symbol::since`](crate::Symbol::since); `unlisted`
+    /// too when no header declares the name.
+    pub since: &'static str,
+    /// Where it was looked for.
+    pub tried: Vec<String>,
+}
+
+impl fmt::Display for Availability {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Availability { name, found, file, library, since, tried } = self;
+        if *found {
+            write!(f, "{name}: found")?;
+            return file.as_ref().map_or(Ok(()), |file| write!(f, " in {}", file.display()));
+        }
+        let missing = MissingSymbol { name: name.clone(), library: *library, since };
+        write!(f, "{missing}; not in {}", tried.join(", "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{HcclResult, aclError};
+
+    unsafe extern "C" fn finalize() -> aclError {
+        0
+    }
+
+    unsafe extern "C" fn group_end() -> HcclResult {
+        HcclResult::HCCL_SUCCESS
+    }
+
+    fn partial() -> Api {
+        Api::from_table(Functions {
+            aclFinalize: Some(finalize),
+            HcclGroupEnd: Some(group_end),
+            ..Functions::default()
+        })
+    }
+
+    #[test]
+    fn a_table_is_used_as_it_is() {
+        let api = partial();
+        let end = api.HcclGroupEnd.expect("it was put there");
+        // SAFETY: the function is the one above, which does nothing.
+        assert_eq!(unsafe { end() }, HcclResult::HCCL_SUCCESS);
+        assert!(api.aclrtMalloc.is_none());
+    }
+
+    #[test]
+    fn availability_is_known_for_each_name() {
+        let api = partial();
+        let found = api.availability("HcclGroupEnd");
+        assert!(found.found && found.file.is_some(), "{found}");
+        assert_eq!((found.library, found.since), (Library::Hcomm, "9.0.0"));
+
+        let missing = api.availability("HcclAllReduce");
+        assert!(!missing.found);
+        assert_eq!(
+            missing.to_string(),
+            "HcclAllReduce: in libhccl.so since CANN 8.5.0; not in a table that the program made"
+        );
+        let nonsense = api.availability("HcclNonsense");
+        assert_eq!((nonsense.found, nonsense.library), (false, Library::None));
+    }
+
+    #[test]
+    fn require_names_all_that_is_missing() {
+        let api = partial();
+        assert_eq!(api.require(&["aclFinalize", "HcclGroupEnd"]), Ok(()));
+        let error = api
+            .require(&["aclFinalize", "HcclCommInitRootInfo", "aclrtCreateStreamV2"])
+            .expect_err("two are missing");
+        assert!(!error.is_absent());
+        let text = error.to_string();
+        assert!(text.contains("lacks 2 of"), "{text}");
+        assert!(text.contains("HcclCommInitRootInfo: in libhcomm.so since CANN 8.5.0"), "{text}");
+        assert!(text.contains("aclrtCreateStreamV2: no release of CANN exports it"), "{text}");
+        assert!(text.contains("a table that the program made"), "{text}");
+    }
+
+    #[test]
+    fn an_empty_directory_is_an_error_that_lists_what_was_tried() {
+        let directory = std::env::temp_dir().join("ascend-sys has no such directory");
+        let error = Api::load_from(&directory).expect_err("nothing is there");
+        assert!(error.is_absent());
+        let text = error.to_string();
+        for name in ["libacl_rt.so", "libascendcl.so"] {
+            let line = format!("  {}: no such file\n", directory.join(name).display());
+            assert!(text.contains(&line), "{text}");
+        }
+        assert!(text.contains("set_env.sh"), "{text}");
+    }
+}

@@ -1,0 +1,103 @@
+//! Why CANN could not be loaded: what was tried, and what to do about it.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use crate::Library;
+
+/// One place where a library was looked for, and why it was not taken from there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Attempt {
+    /// A path, or a bare file name when the system's loader was left to search for it.
+    pub path: PathBuf,
+    /// What the loader said about a library that it found and could not load. `None` when there is
+    /// no such file.
+    pub failure: Option<String>,
+}
+
+impl fmt::Display for Attempt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: ", self.path.display())?;
+        match &self.failure {
+            Some(failure) => f.write_str(failure),
+            None if self.path.components().count() == 1 => {
+                f.write_str("not on the loader's path (LD_LIBRARY_PATH, ldconfig)")
+            }
+            None => f.write_str("no such file"),
+        }
+    }
+}
+
+/// A function that was asked for and that the back end does not have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MissingSymbol {
+    /// The name that was asked for.
+    pub name: String,
+    /// The library that has it.
+    pub library: Library,
+    /// The first release that has it, as in [`Symbol::since`](crate::Symbol::since).
+    pub since: &'static str,
+}
+
+impl fmt::Display for MissingSymbol {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let MissingSymbol { name, library, since } = self;
+        match library {
+            Library::None => write!(f, "{name}: no release of CANN exports it"),
+            Library::Extension => write!(f, "{name}: an optional entry that CANN does not have"),
+            _ if *since == "unlisted" => write!(f, "{name}: in {library} of some releases"),
+            _ => write!(f, "{name}: in {library} since CANN {since}"),
+        }
+    }
+}
+
+/// Why a back end could not be loaded, or lacks a function.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LoadError {
+    /// One of CANN's libraries could not be loaded from any of the places tried.
+    #[error(
+        "cannot load {library} of CANN. Tried:\n{}{}",
+        lines(attempts),
+        if self.is_absent() {
+            "CANN is not installed, or not where it was looked for: run `source <CANN>/set_env.sh`, \
+             which sets ASCEND_HOME_PATH and LD_LIBRARY_PATH, or use the emulator."
+        } else {
+            "The library is there but the loader refused it: run `source <CANN>/set_env.sh`, so \
+             that what it depends on is found, and see that driver and CANN are of one release."
+        }
+    )]
+    Library {
+        /// The library.
+        library: Library,
+        /// Every place, in the order of the search.
+        attempts: Vec<Attempt>,
+    },
+    /// The libraries are there, but they do not have all functions asked for.
+    #[error(
+        "the back end lacks {} of the functions that are needed:\n{}Looked in:\n{}\
+         Install a release of CANN that has them.",
+        missing.len(), lines(missing), lines(tried)
+    )]
+    Symbols {
+        /// The functions that are missing.
+        missing: Vec<MissingSymbol>,
+        /// The libraries in which they were looked for.
+        tried: Vec<String>,
+    },
+}
+
+impl LoadError {
+    /// Whether nothing of CANN is there, rather than something that does not work: in the former
+    /// case it is sensible to run on the emulator, in the latter it would hide a defect.
+    pub fn is_absent(&self) -> bool {
+        match self {
+            LoadError::Library { attempts, .. } => attempts.iter().all(|it| it.failure.is_none()),
+            LoadError::Symbols { .. } => false,
+        }
+    }
+}
+
+fn lines(items: &[impl fmt::Display]) -> String {
+    items.iter().map(|item| format!("  {item}\n")).collect()
+}

@@ -1,0 +1,186 @@
+//! Finding CANN's libraries and looking up their functions.
+//!
+//! Releases moved functions between libraries, so a function is looked up in its own library first
+//! and then in the others. Libraries are never unloaded: CANN keeps threads running, and a table
+//! of addresses may be copied.
+
+use std::ffi::{CStr, OsString, c_int, c_void};
+use std::mem::ManuallyDrop;
+use std::path::{Path, PathBuf};
+
+use libloading::os::unix;
+
+use crate::error::{Attempt, LoadError};
+use crate::{Functions, Library, SYMBOLS};
+
+/// The libraries in the order in which they are loaded, each with its file names. Each one depends
+/// on those before it. `libascendcl.so` is the runtime's name up to CANN 8.
+const LIBRARIES: [(Library, &[&str]); 3] = [
+    (Library::AclRt, &["libacl_rt.so", "libascendcl.so"]),
+    (Library::Hcomm, &["libhcomm.so"]),
+    (Library::Hccl, &["libhccl.so"]),
+];
+
+/// `libhccl.so` depends on this library, which stands in for functions that an older `libhcomm.so`
+/// does not have: they do nothing and return -1. They count as missing.
+const STAND_INS: &str = "libhccl_compat.so";
+
+/// The directories that [`load`] searches before it leaves the search to the system's loader.
+pub(crate) fn directories(variable: impl Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
+    let mut directories = Vec::new();
+    for name in ["ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME"] {
+        let Some(home) = variable(name).filter(|home| !home.is_empty()) else { continue };
+        let home = Path::new(&home);
+        for directory in [
+            home.join("lib64"),
+            home.join(format!("{}-linux", std::env::consts::ARCH)).join("lib64"),
+        ] {
+            if !directories.contains(&directory) {
+                directories.push(directory);
+            }
+        }
+    }
+    directories
+}
+
+/// What was loaded: the functions, and the libraries in which they were looked up.
+pub(crate) struct Loaded {
+    pub functions: Functions,
+    pub libraries: Vec<String>,
+}
+
+/// Loads each library from the first place that has it.
+pub(crate) fn load(directories: &[PathBuf], loader_path: bool) -> Result<Loaded, LoadError> {
+    let mut opened = Vec::with_capacity(LIBRARIES.len());
+    for (library, names) in LIBRARIES {
+        opened.push(open(library, names, directories, loader_path)?);
+    }
+    let addresses = SYMBOLS.iter().map(|symbol| {
+        let own = opened.iter().filter(|it| it.library == symbol.library);
+        let others = opened.iter().filter(|it| it.library != symbol.library);
+        own.chain(others).find_map(|it| look_up(&it.handle, symbol.name)).unwrap_or_default()
+    });
+    // SAFETY: the addresses are those of the functions with these names, whose signatures the
+    // headers hold; a missing one is null. The libraries are never unloaded.
+    let functions = unsafe { Functions::from_addresses(addresses) };
+    let libraries = opened.iter().map(|it| it.path.display().to_string()).collect();
+    Ok(Loaded { functions, libraries })
+}
+
+/// Adds what the libraries that are already in this process have and the table lacks.
+#[cfg(feature = "linked")]
+pub(crate) fn complete(functions: Functions) -> Functions {
+    let process = unix::Library::this();
+    let addresses = functions.as_slice().iter().zip(SYMBOLS).map(|(&address, symbol)| {
+        if address.is_null() { look_up(&process, symbol.name).unwrap_or_default() } else { address }
+    });
+    // SAFETY: the addresses are those of the functions with these names. Libraries that the program
+    // was linked with are not unloaded.
+    unsafe { Functions::from_addresses(addresses) }
+}
+
+struct Opened {
+    library: Library,
+    path: PathBuf,
+    /// Not closed either when a later library fails to load: this one may have started threads.
+    handle: ManuallyDrop<unix::Library>,
+}
+
+fn open(
+    library: Library,
+    names: &[&str],
+    directories: &[PathBuf],
+    loader_path: bool,
+) -> Result<Opened, LoadError> {
+    let in_directories = directories.iter().flat_map(|it| names.iter().map(|name| it.join(name)));
+    let by_loader = names.iter().filter(|_| loader_path).map(PathBuf::from);
+    let mut attempts = Vec::new();
+    for path in in_directories.chain(by_loader) {
+        let bare = path.components().count() == 1;
+        if !bare && !path.exists() {
+            attempts.push(Attempt { path, failure: None });
+            continue;
+        }
+        // SAFETY: loading CANN's libraries runs their initialisers, which have no preconditions.
+        match unsafe { unix::Library::open(Some(&path), unix::RTLD_LAZY | unix::RTLD_LOCAL) } {
+            Ok(handle) => {
+                return Ok(Opened { library, path, handle: ManuallyDrop::new(handle) });
+            }
+            Err(error) => {
+                let message = reason(&error);
+                // The loader names the file that it does not find: the library or one it needs.
+                let absent = format!("{}: cannot open shared object file", path.display());
+                let failure = (!bare || !message.starts_with(&absent)).then_some(message);
+                attempts.push(Attempt { path, failure });
+            }
+        }
+    }
+    Err(LoadError::Library { library, attempts })
+}
+
+/// The loader's own words, which are the source of the error.
+fn reason(error: &libloading::Error) -> String {
+    std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string)
+}
+
+fn look_up(library: &unix::Library, name: &CStr) -> Option<*const c_void> {
+    // SAFETY: a pointer without a type may be made from any address, and is not followed here.
+    let address = unsafe { *library.get::<*const c_void>(name.to_bytes_with_nul()).ok()? };
+    let stand_in =
+        file_of(address).is_some_and(|file| file.file_name().is_some_and(|name| name == STAND_INS));
+    (!stand_in && !address.is_null()).then_some(address)
+}
+
+/// The file of the library or program that holds this address.
+pub(crate) fn file_of(address: *const c_void) -> Option<PathBuf> {
+    use std::os::unix::ffi::OsStrExt;
+
+    let mut info = std::mem::MaybeUninit::<libc::Dl_info>::zeroed();
+    // SAFETY: `dladdr` accepts any address and writes only to `info`, of which all zeros is a value.
+    let (found, info): (c_int, _) =
+        unsafe { (libc::dladdr(address, info.as_mut_ptr()), info.assume_init()) };
+    if found == 0 || info.dli_fname.is_null() {
+        return None;
+    }
+    // SAFETY: `dladdr` gave a terminated string, which lives as long as the library is loaded; the
+    // caller has a library loaded that holds the address.
+    let name = unsafe { CStr::from_ptr(info.dli_fname) };
+    Some(PathBuf::from(std::ffi::OsStr::from_bytes(name.to_bytes())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_search_order_is_cann_s() {
+        let arch = format!("{}-linux/lib64", std::env::consts::ARCH);
+        let search = directories(|name| match name {
+            "ASCEND_HOME_PATH" => Some("/home".into()),
+            "ASCEND_TOOLKIT_HOME" => Some("/toolkit".into()),
+            _ => None,
+        });
+        let expected = ["/home/lib64", &format!("/home/{arch}"), "/toolkit/lib64"]
+            .map(PathBuf::from)
+            .into_iter()
+            .chain([PathBuf::from(format!("/toolkit/{arch}"))])
+            .collect::<Vec<_>>();
+        assert_eq!(search, expected);
+    }
+
+    #[test]
+    fn a_variable_that_is_unset_or_empty_or_repeated_adds_nothing() {
+        assert!(directories(|_| None).is_empty());
+        assert!(directories(|_| Some("".into())).is_empty());
+        assert_eq!(directories(|_| Some("/same".into())).len(), 2);
+    }
+
+    #[test]
+    fn an_address_is_traced_to_its_file() {
+        let address = the_search_order_is_cann_s as *const c_void;
+        let file = file_of(address).expect("the test's own file");
+        let own = std::env::current_exe().expect("a path");
+        assert_eq!(file.file_name(), own.file_name());
+        assert_eq!(file_of(std::ptr::without_provenance(16)), None);
+    }
+}
