@@ -1,1 +1,3 @@
 //! What the examples share.
+
+pub mod train;
