@@ -56,17 +56,7 @@ impl fmt::Display for MissingSymbol {
 #[non_exhaustive]
 pub enum LoadError {
     /// One of CANN's libraries could not be loaded from any of the places tried.
-    #[error(
-        "cannot load {library} of CANN. Tried:\n{}{}",
-        lines(attempts),
-        if self.is_absent() {
-            "CANN is not installed, or not where it was looked for: run `source <CANN>/set_env.sh`, \
-             which sets ASCEND_HOME_PATH and LD_LIBRARY_PATH, or use the emulator."
-        } else {
-            "The library is there but the loader refused it: run `source <CANN>/set_env.sh`, so \
-             that what it depends on is found, and see that driver and CANN are of one release."
-        }
-    )]
+    #[error("cannot load {library} of CANN. Tried:\n{}{}", lines(attempts), self.advice())]
     Library {
         /// The library.
         library: Library,
@@ -91,11 +81,32 @@ impl LoadError {
     /// Whether nothing of CANN is there, rather than something that does not work: in the former
     /// case it is sensible to run on the emulator, in the latter it would hide a defect.
     pub fn is_absent(&self) -> bool {
+        // The runtime is looked for first, so without it nothing else was found either.
+        matches!(self, LoadError::Library { library: Library::AclRt, attempts } if none(attempts))
+    }
+
+    fn advice(&self) -> &'static str {
         match self {
-            LoadError::Library { attempts, .. } => attempts.iter().all(|it| it.failure.is_none()),
-            LoadError::Symbols { .. } => false,
+            _ if self.is_absent() => {
+                "CANN is not installed, or not where it was looked for: run \
+                 `source <CANN>/set_env.sh`, which sets ASCEND_HOME_PATH and LD_LIBRARY_PATH, or \
+                 use the emulator."
+            }
+            LoadError::Library { attempts, .. } if none(attempts) => {
+                "The libraries that it needs are there, so this installation of CANN is not \
+                 complete: install the package that has it."
+            }
+            _ => {
+                "The library is there but the loader refused it: run `source <CANN>/set_env.sh`, \
+                 so that what it depends on is found, and see that the driver and CANN are of one \
+                 release."
+            }
         }
     }
+}
+
+fn none(attempts: &[Attempt]) -> bool {
+    attempts.iter().all(|attempt| attempt.failure.is_none())
 }
 
 fn lines(items: &[impl fmt::Display]) -> String {

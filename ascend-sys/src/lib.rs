@@ -1,8 +1,72 @@
 //! The C ABI of CANN (AscendCL, HCCL and HCOMM) and the ways to get hold of it. No policy.
 //!
+//! Use this crate to call CANN's C functions as they are, or to write a back end. Everyone else
+//! uses `hccl`, which is safe.
+//!
 //! Types, constants and enums have CANN's names and stand at the root of the crate. The functions
-//! are fields of a table, [`Functions`], because a program must start where no CANN is installed
-//! and because a back end need not be CANN.
+//! are fields of a table, [`Functions`], because a program must start where no CANN is installed,
+//! and because a back end need not be CANN. An [`Api`] is a table and where it comes from:
+//!
+//! | way | the functions come from |
+//! |---|---|
+//! | [`Api::load`] | the installed CANN |
+//! | [`Api::load_from`] | libraries in one directory |
+//! | `Api::linked` (feature `linked`) | libraries that the program is linked with |
+//! | [`Api::from_table`] | the program itself |
+//!
+//! What a machine does not have is an error that says where it was looked for:
+//!
+//! ```
+//! use ascend_sys::{Api, LoadError};
+//!
+//! match Api::load_from("/nowhere") {
+//!     Ok(api) => println!("{}", api.availability("HcclAllReduce")),
+//!     Err(error @ LoadError::Library { .. }) if error.is_absent() => {
+//!         assert!(error.to_string().contains("/nowhere/libacl_rt.so: no such file"));
+//!     }
+//!     Err(error) => panic!("{error}"),
+//! }
+//! ```
+//!
+//! A back end is a literal of the table. Every function is optional, since no release of CANN has
+//! them all; whoever needs some asks for them once, at the start:
+//!
+//! ```
+//! use ascend_sys::{ACL_ERROR_INVALID_PARAM, ACL_SUCCESS, Api, Functions, aclError};
+//!
+//! unsafe extern "C" fn device_count(count: *mut u32) -> aclError {
+//!     if count.is_null() {
+//!         return ACL_ERROR_INVALID_PARAM;
+//!     }
+//!     // SAFETY: it is not null, and the caller says that it points to a `u32`.
+//!     unsafe { *count = 8 };
+//!     ACL_SUCCESS
+//! }
+//!
+//! let api = Api::from_table(Functions {
+//!     aclrtGetDeviceCount: Some(device_count),
+//!     ..Functions::default()
+//! });
+//! api.require(&["aclrtGetDeviceCount"])?;
+//!
+//! let mut count = 0;
+//! if let Some(aclrtGetDeviceCount) = api.aclrtGetDeviceCount {
+//!     // SAFETY: `count` lives through the call.
+//!     assert_eq!(unsafe { aclrtGetDeviceCount(&mut count) }, ACL_SUCCESS);
+//! }
+//! assert_eq!(count, 8);
+//! # Ok::<(), ascend_sys::LoadError>(())
+//! ```
+//!
+//! C enums are newtypes, so a value that a newer library returns is a value and not undefined
+//! behaviour:
+//!
+//! ```
+//! use ascend_sys::HcclResult;
+//!
+//! let code = HcclResult(77);
+//! assert_ne!(code, HcclResult::HCCL_SUCCESS);
+//! ```
 
 #[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
 compile_error!("hccl supports Linux on x86_64 and aarch64");
@@ -13,7 +77,7 @@ mod api;
     non_camel_case_types,
     non_snake_case,
     non_upper_case_globals,
-    reason = "names are CANN's, and what C headers leave without a comment has none here"
+    reason = "names are CANN's, and what the C headers leave without a comment has none here"
 )]
 #[allow(
     clippy::undocumented_unsafe_blocks,
