@@ -189,6 +189,12 @@ pub const ACL_MDLRI_DEBUG_JSON_PRINT_SUMMARY: u64 = 0;
 pub const ACL_MDLRI_DEBUG_JSON_PRINT_VERBOSE: u64 = 1;
 pub const ACL_RT_MAX_RECORD_PA_NUM_PER_DEV: u32 = 20;
 pub const ACL_IPC_EVENT_HANDLE_SIZE: u32 = 64;
+pub const MAX_MEM_UCE_INFO_ARRAY_SIZE: ::core::ffi::c_int = 128;
+pub const UCE_INFO_RESERVED_SIZE: ::core::ffi::c_int = 14;
+pub const ACL_RT_MEM_UCE_INFO_MAX_NUM: ::core::ffi::c_int = 20;
+pub const ACL_RT_CMO_MAX_BARRIER_NUM: u32 = 6;
+pub const ACL_PKG_VERSION_MAX_SIZE: ::core::ffi::c_int = 128;
+pub const ACL_PKG_VERSION_PARTS_MAX_SIZE: ::core::ffi::c_int = 64;
 pub const ACL_RT_MEM_ATTACH_GLOBAL: u32 = 1;
 pub const ACL_RT_MEM_LINK_IDX_0: u32 = 0;
 pub const ACL_RT_MEM_LINK_IDX_1: u32 = 1;
@@ -203,9 +209,6 @@ pub const ACL_RT_IPC_MEM_ATTR_ACCESS_LINK_SIO: ::core::ffi::c_int = 0;
 pub const ACL_RT_IPC_MEM_ATTR_ACCESS_LINK_HCCS: ::core::ffi::c_int = 1;
 pub const ACL_RT_IPC_MEM_ATTR_ACCESS_LINK_UB_ONE_PORT_PATH: ::core::ffi::c_int = 2;
 pub const ACL_RT_IPC_MEM_ATTR_ACCESS_LINK_UB_MULTI_PORT_PATH: ::core::ffi::c_int = 3;
-pub const MAX_MEM_UCE_INFO_ARRAY_SIZE: ::core::ffi::c_int = 128;
-pub const UCE_INFO_RESERVED_SIZE: ::core::ffi::c_int = 14;
-pub const ACL_RT_MEM_UCE_INFO_MAX_NUM: ::core::ffi::c_int = 20;
 pub const ACL_RT_BINARY_MAGIC_ELF_AICORE: u32 = 1129660997;
 pub const ACL_RT_BINARY_MAGIC_ELF_VECTOR_CORE: u32 = 1094799942;
 pub const ACL_RT_BINARY_MAGIC_ELF_CUBE_CORE: u32 = 1095320387;
@@ -213,7 +216,6 @@ pub const ACL_DEVICE_FORM_FACTOR_POD: ::core::ffi::c_int = 0;
 pub const ACL_DEVICE_FORM_FACTOR_A_K: ::core::ffi::c_int = 1;
 pub const ACL_DEVICE_FORM_FACTOR_A_X: ::core::ffi::c_int = 2;
 pub const ACL_DEVICE_FORM_FACTOR_PCIE_CARD: ::core::ffi::c_int = 3;
-pub const ACL_RT_CMO_MAX_BARRIER_NUM: u32 = 6;
 pub const ACL_RT_DEVS_TOPOLOGY_HCCS: u64 = 1;
 pub const ACL_RT_DEVS_TOPOLOGY_PIX: u64 = 2;
 pub const ACL_RT_DEVS_TOPOLOGY_PIB: u64 = 4;
@@ -224,8 +226,6 @@ pub const ACL_RT_DEVS_TOPOLOGY_HCCS_SW: u64 = 64;
 pub const ACL_RT_MEM_TYPE_DEV: u32 = 2;
 pub const ACL_RT_MEM_TYPE_DVPP: u32 = 8;
 pub const ACL_RT_MEM_TYPE_RSVD: u32 = 16;
-pub const ACL_PKG_VERSION_MAX_SIZE: ::core::ffi::c_int = 128;
-pub const ACL_PKG_VERSION_PARTS_MAX_SIZE: ::core::ffi::c_int = 64;
 pub const HCCL_ROOT_INFO_BYTES: u32 = 4108;
 pub const COMM_NAME_MAX_LENGTH: u32 = 128;
 pub const BUFFER_NAME_MAX_LENGTH: u32 = 128;
@@ -355,22 +355,39 @@ pub const ACL_ERROR_GE_FAILURE: ::core::ffi::c_int = 500002;
 pub const ACL_ERROR_RT_FAILURE: ::core::ffi::c_int = 500003;
 pub const ACL_ERROR_DRV_FAILURE: ::core::ffi::c_int = 500004;
 pub const ACL_ERROR_PROFILING_FAILURE: ::core::ffi::c_int = 500005;
+/// A stream: a queue of tasks that run in order.
 pub type aclrtStream = *mut ::core::ffi::c_void;
+/// A task of a graph.
 pub type aclmdlRITask = *mut ::core::ffi::c_void;
+/// An event.
 pub type aclrtEvent = *mut ::core::ffi::c_void;
+/// A context: what the calls of a thread refer to on a device.
 pub type aclrtContext = *mut ::core::ffi::c_void;
+/// A notify: a binary semaphore of a device.
 pub type aclrtNotify = *mut ::core::ffi::c_void;
+/// A counting notify.
 pub type aclrtCntNotify = *mut ::core::ffi::c_void;
+/// A label that a stream can jump to.
 pub type aclrtLabel = *mut ::core::ffi::c_void;
+/// Labels that a stream can jump to.
 pub type aclrtLabelList = *mut ::core::ffi::c_void;
+/// A buffer of the queue interface.
 pub type aclrtMbuf = *mut ::core::ffi::c_void;
+/// What an AscendCL function returns: ACL_SUCCESS, or one of the ACL_ERROR_ constants.
 pub type aclError = ::core::ffi::c_int;
+/// The bits of a half-precision number.
 pub type aclFloat16 = u16;
+/// A description of an allocator.
 pub type aclrtAllocatorDesc = *mut ::core::ffi::c_void;
+/// An allocator of the application.
 pub type aclrtAllocator = *mut ::core::ffi::c_void;
+/// A block of an allocator.
 pub type aclrtAllocatorBlock = *mut ::core::ffi::c_void;
+/// An address of an allocator.
 pub type aclrtAllocatorAddr = *mut ::core::ffi::c_void;
+/// A group of tasks that can be updated.
 pub type aclrtTaskGrp = *mut ::core::ffi::c_void;
+/// An address with a size.
 #[repr(C)]
 #[derive(Debug)]
 pub struct aclDataBuffer {
@@ -407,6 +424,7 @@ impl aclDataType {
     pub const ACL_FLOAT4_E1M2: aclDataType = aclDataType(41);
 }
 #[repr(transparent)]
+/// Types of elements. The numbers differ from HcclDataType's.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclDataType(pub ::core::ffi::c_int);
 impl aclFormat {
@@ -432,6 +450,7 @@ impl aclFormat {
     pub const ACL_FORMAT_FRACTAL_NZ_C0_8: aclFormat = aclFormat(54);
 }
 #[repr(transparent)]
+/// Layouts of tensors.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclFormat(pub ::core::ffi::c_int);
 impl aclLogLevel {
@@ -441,6 +460,7 @@ impl aclLogLevel {
     pub const ACL_ERROR: aclLogLevel = aclLogLevel(3);
 }
 #[repr(transparent)]
+/// How serious a line of the log is.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclLogLevel(pub ::core::ffi::c_uint);
 impl aclMemType {
@@ -449,6 +469,7 @@ impl aclMemType {
     pub const ACL_MEMTYPE_HOST_COMPILE_INDEPENDENT: aclMemType = aclMemType(2);
 }
 #[repr(transparent)]
+/// Where memory is.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclMemType(pub ::core::ffi::c_uint);
 impl aclSysParamOpt {
@@ -458,6 +479,7 @@ impl aclSysParamOpt {
     pub const ACL_OPT_ENABLE_KERNEL_EARLY_START: aclSysParamOpt = aclSysParamOpt(3);
 }
 #[repr(transparent)]
+/// Options of the process or of a context.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclSysParamOpt(pub ::core::ffi::c_uint);
 impl aclCannAttr {
@@ -467,6 +489,7 @@ impl aclCannAttr {
     pub const ACL_CANN_ATTR_JIT_COMPILE: aclCannAttr = aclCannAttr(2);
 }
 #[repr(transparent)]
+/// Optional features of the software.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclCannAttr(pub ::core::ffi::c_int);
 impl aclDeviceInfo {
@@ -476,16 +499,26 @@ impl aclDeviceInfo {
     pub const ACL_DEVICE_INFO_L2_SIZE: aclDeviceInfo = aclDeviceInfo(2);
 }
 #[repr(transparent)]
+/// What a device can be asked for.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclDeviceInfo(pub ::core::ffi::c_int);
+/// Physical memory.
 pub type aclrtDrvMemHandle = *mut ::core::ffi::c_void;
+/// A binary in memory.
 pub type aclrtBinary = *mut ::core::ffi::c_void;
+/// A loaded binary.
 pub type aclrtBinHandle = *mut ::core::ffi::c_void;
+/// A kernel.
 pub type aclrtFuncHandle = *mut ::core::ffi::c_void;
+/// The arguments of a kernel.
 pub type aclrtArgsHandle = *mut ::core::ffi::c_void;
+/// One argument of a kernel.
 pub type aclrtParamHandle = *mut ::core::ffi::c_void;
+/// A graph.
 pub type aclmdlRI = *mut ::core::ffi::c_void;
+/// A condition of a graph.
 pub type aclmdlRICondHandle = *mut ::core::ffi::c_void;
+/// More about how busy a device is; CANN does not publish its fields.
 #[repr(C)]
 #[derive(Debug)]
 pub struct aclrtUtilizationExtendInfo {
@@ -496,18 +529,21 @@ pub struct aclrtUtilizationExtendInfo {
 pub struct tagRtGroupInfo {
     _unused: [u8; 0],
 }
+/// Groups of cores.
 pub type aclrtGroupInfo = tagRtGroupInfo;
 #[repr(C)]
 #[derive(Debug)]
 pub struct rtExceptionInfo {
     _unused: [u8; 0],
 }
+/// What is known about a task that failed.
 pub type aclrtExceptionInfo = rtExceptionInfo;
 impl aclrtRunMode {
     pub const ACL_DEVICE: aclrtRunMode = aclrtRunMode(0);
     pub const ACL_HOST: aclrtRunMode = aclrtRunMode(1);
 }
 #[repr(transparent)]
+/// Whether the program runs on the device or on a host.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtRunMode(pub ::core::ffi::c_uint);
 impl aclrtTsId {
@@ -516,6 +552,7 @@ impl aclrtTsId {
     pub const ACL_TS_ID_RESERVED: aclrtTsId = aclrtTsId(2);
 }
 #[repr(transparent)]
+/// Task schedulers.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtTsId(pub ::core::ffi::c_uint);
 impl aclrtEventStatus {
@@ -524,6 +561,7 @@ impl aclrtEventStatus {
     pub const ACL_EVENT_STATUS_RESERVED: aclrtEventStatus = aclrtEventStatus(2);
 }
 #[repr(transparent)]
+/// Whether an event has happened.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtEventStatus(pub ::core::ffi::c_uint);
 impl aclrtEventRecordedStatus {
@@ -533,6 +571,7 @@ impl aclrtEventRecordedStatus {
         aclrtEventRecordedStatus(1);
 }
 #[repr(transparent)]
+/// Whether what was recorded in an event has happened.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtEventRecordedStatus(pub ::core::ffi::c_uint);
 impl aclrtEventWaitStatus {
@@ -541,6 +580,7 @@ impl aclrtEventWaitStatus {
     pub const ACL_EVENT_WAIT_STATUS_RESERVED: aclrtEventWaitStatus = aclrtEventWaitStatus(65535);
 }
 #[repr(transparent)]
+/// Whether all waits for an event are over.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtEventWaitStatus(pub ::core::ffi::c_uint);
 impl aclrtStreamStatus {
@@ -549,6 +589,7 @@ impl aclrtStreamStatus {
     pub const ACL_STREAM_STATUS_RESERVED: aclrtStreamStatus = aclrtStreamStatus(65535);
 }
 #[repr(transparent)]
+/// Whether all tasks of a stream are done.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtStreamStatus(pub ::core::ffi::c_uint);
 impl aclrtCallbackBlockType {
@@ -556,6 +597,7 @@ impl aclrtCallbackBlockType {
     pub const ACL_CALLBACK_BLOCK: aclrtCallbackBlockType = aclrtCallbackBlockType(1);
 }
 #[repr(transparent)]
+/// Whether the stream waits for a callback.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtCallbackBlockType(pub ::core::ffi::c_uint);
 impl aclrtMemcpyKind {
@@ -569,6 +611,7 @@ impl aclrtMemcpyKind {
     pub const ACL_MEMCPY_INTER_DEVICE_TO_DEVICE: aclrtMemcpyKind = aclrtMemcpyKind(7);
 }
 #[repr(transparent)]
+/// Where a copy goes from and to.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtMemcpyKind(pub ::core::ffi::c_uint);
 impl aclrtMemManagedAdviseType {
@@ -586,7 +629,7 @@ impl aclrtMemManagedAdviseType {
         aclrtMemManagedAdviseType(5);
 }
 #[repr(transparent)]
-/// Since 9.1.0.
+/// Hints about managed memory. Since 9.1.0.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtMemManagedAdviseType(pub ::core::ffi::c_uint);
 impl aclrtMemManagedLocationType {
@@ -602,7 +645,7 @@ impl aclrtMemManagedLocationType {
         aclrtMemManagedLocationType(4);
 }
 #[repr(transparent)]
-/// Since 9.1.0.
+/// Kinds of places for managed memory. Since 9.1.0.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtMemManagedLocationType(pub ::core::ffi::c_uint);
 impl aclrtMemMallocPolicy {
@@ -620,6 +663,7 @@ impl aclrtMemMallocPolicy {
         aclrtMemMallocPolicy(1048576);
 }
 #[repr(transparent)]
+/// Which pages memory is taken from; the last three are flags that can be added.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtMemMallocPolicy(pub ::core::ffi::c_uint);
 impl aclrtHostRegisterType {
@@ -628,6 +672,7 @@ impl aclrtHostRegisterType {
     pub const ACL_HOST_REGISTER_READONLY: aclrtHostRegisterType = aclrtHostRegisterType(8);
 }
 #[repr(transparent)]
+/// How the device sees registered host memory.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtHostRegisterType(pub ::core::ffi::c_uint);
 impl aclrtMallocAttrType {
@@ -637,6 +682,7 @@ impl aclrtMallocAttrType {
     pub const ACL_RT_MEM_ATTR_VA_FLAG: aclrtMallocAttrType = aclrtMallocAttrType(3);
 }
 #[repr(transparent)]
+/// Which member of aclrtMallocAttrValue is meant.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtMallocAttrType(pub ::core::ffi::c_uint);
 impl aclrtMemAttr {
@@ -660,6 +706,7 @@ impl aclrtMemAttr {
     pub const ACL_MEM_P2P_HUGE1G: aclrtMemAttr = aclrtMemAttr(17);
 }
 #[repr(transparent)]
+/// Kinds of device memory.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtMemAttr(pub ::core::ffi::c_uint);
 impl aclrtMemPgType {
@@ -668,6 +715,7 @@ impl aclrtMemPgType {
     pub const HUGE1G_PAGE_TYPE: aclrtMemPgType = aclrtMemPgType(2);
 }
 #[repr(transparent)]
+/// Sizes of pages.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtMemPgType(pub ::core::ffi::c_uint);
 impl aclrtMemType {
@@ -677,12 +725,14 @@ impl aclrtMemType {
     pub const P2P_DDR_TYPE: aclrtMemType = aclrtMemType(3);
 }
 #[repr(transparent)]
+/// Kinds of device memory.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtMemType(pub ::core::ffi::c_uint);
 impl aclrtIpcMemAttrType {
     pub const ACL_RT_IPC_MEM_ATTR_ACCESS_LINK: aclrtIpcMemAttrType = aclrtIpcMemAttrType(0);
 }
 #[repr(transparent)]
+/// Attributes of memory shared between processes.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtIpcMemAttrType(pub ::core::ffi::c_uint);
 impl aclrtGroupAttr {
@@ -694,6 +744,7 @@ impl aclrtGroupAttr {
     pub const ACL_GROUP_GROUPID_INT: aclrtGroupAttr = aclrtGroupAttr(5);
 }
 #[repr(transparent)]
+/// What a group of cores can be asked for.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtGroupAttr(pub ::core::ffi::c_uint);
 impl aclrtFloatOverflowMode {
@@ -702,6 +753,7 @@ impl aclrtFloatOverflowMode {
     pub const ACL_RT_OVERFLOW_MODE_UNDEF: aclrtFloatOverflowMode = aclrtFloatOverflowMode(2);
 }
 #[repr(transparent)]
+/// What happens when a floating-point number overflows.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtFloatOverflowMode(pub ::core::ffi::c_uint);
 impl aclrtStreamConfigAttr {
@@ -711,6 +763,7 @@ impl aclrtStreamConfigAttr {
     pub const ACL_RT_STREAM_PRIORITY: aclrtStreamConfigAttr = aclrtStreamConfigAttr(3);
 }
 #[repr(transparent)]
+/// Fields of a stream configuration.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtStreamConfigAttr(pub ::core::ffi::c_uint);
 impl aclrtMemLocationType {
@@ -721,6 +774,7 @@ impl aclrtMemLocationType {
     pub const ACL_MEM_LOCATION_TYPE_HOST_NUMA: aclrtMemLocationType = aclrtMemLocationType(4);
 }
 #[repr(transparent)]
+/// Kinds of places for memory.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtMemLocationType(pub ::core::ffi::c_uint);
 impl aclrtMemManagedRangeAttribute {
@@ -742,13 +796,14 @@ impl aclrtMemManagedRangeAttribute {
         aclrtMemManagedRangeAttribute(8);
 }
 #[repr(transparent)]
-/// Since 9.1.0.
+/// What a range of managed memory can be asked for. Since 9.1.0.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtMemManagedRangeAttribute(pub ::core::ffi::c_uint);
 impl aclrtMemAllocationType {
     pub const ACL_MEM_ALLOCATION_TYPE_PINNED: aclrtMemAllocationType = aclrtMemAllocationType(0);
 }
 #[repr(transparent)]
+/// Kinds of physical memory.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtMemAllocationType(pub ::core::ffi::c_uint);
 impl aclrtMemHandleType {
@@ -756,6 +811,7 @@ impl aclrtMemHandleType {
     pub const ACL_MEM_HANDLE_TYPE_POSIX: aclrtMemHandleType = aclrtMemHandleType(2);
 }
 #[repr(transparent)]
+/// What physical memory can be exported as.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtMemHandleType(pub ::core::ffi::c_uint);
 impl aclrtMemSharedHandleType {
@@ -765,6 +821,7 @@ impl aclrtMemSharedHandleType {
         aclrtMemSharedHandleType(2);
 }
 #[repr(transparent)]
+/// Kinds of handles for exported memory.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtMemSharedHandleType(pub ::core::ffi::c_uint);
 impl aclrtMemGranularityOptions {
@@ -776,6 +833,7 @@ impl aclrtMemGranularityOptions {
         aclrtMemGranularityOptions(65535);
 }
 #[repr(transparent)]
+/// Which granularity is asked for.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtMemGranularityOptions(pub ::core::ffi::c_uint);
 impl aclrtDeviceStatus {
@@ -784,6 +842,7 @@ impl aclrtDeviceStatus {
     pub const ACL_RT_DEVICE_STATUS_END: aclrtDeviceStatus = aclrtDeviceStatus(65535);
 }
 #[repr(transparent)]
+/// Whether a device works.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtDeviceStatus(pub ::core::ffi::c_uint);
 impl aclmdlRICaptureMode {
@@ -792,6 +851,7 @@ impl aclmdlRICaptureMode {
     pub const ACL_MODEL_RI_CAPTURE_MODE_RELAXED: aclmdlRICaptureMode = aclmdlRICaptureMode(2);
 }
 #[repr(transparent)]
+/// Which calls are refused during a capture, and for which threads.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclmdlRICaptureMode(pub ::core::ffi::c_uint);
 impl aclmdlRICaptureStatus {
@@ -801,6 +861,7 @@ impl aclmdlRICaptureStatus {
         aclmdlRICaptureStatus(2);
 }
 #[repr(transparent)]
+/// Whether a stream is being captured.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclmdlRICaptureStatus(pub ::core::ffi::c_uint);
 impl aclrtErrorType {
@@ -813,6 +874,7 @@ impl aclrtErrorType {
     pub const ACL_RT_ERROR_OTHERS: aclrtErrorType = aclrtErrorType(65535);
 }
 #[repr(transparent)]
+/// What kind of error a device has.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtErrorType(pub ::core::ffi::c_uint);
 impl aclrtAicoreErrorType {
@@ -821,6 +883,7 @@ impl aclrtAicoreErrorType {
     pub const ACL_RT_AICORE_ERROR_HW_LOCAL: aclrtAicoreErrorType = aclrtAicoreErrorType(2);
 }
 #[repr(transparent)]
+/// Whether software or hardware is to blame for a core's error.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtAicoreErrorType(pub ::core::ffi::c_uint);
 impl aclrtCmoType {
@@ -830,12 +893,14 @@ impl aclrtCmoType {
     pub const ACL_RT_CMO_TYPE_FLUSH: aclrtCmoType = aclrtCmoType(3);
 }
 #[repr(transparent)]
+/// Operations on the cache.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtCmoType(pub ::core::ffi::c_uint);
 impl aclrtLastErrLevel {
     pub const ACL_RT_THREAD_LEVEL: aclrtLastErrLevel = aclrtLastErrLevel(0);
 }
 #[repr(transparent)]
+/// Whose last error is asked for.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtLastErrLevel(pub ::core::ffi::c_uint);
 impl aclrtBinaryLoadOptionType {
@@ -849,6 +914,7 @@ impl aclrtBinaryLoadOptionType {
         aclrtBinaryLoadOptionType(3);
 }
 #[repr(transparent)]
+/// Which member of aclrtBinaryLoadOptionValue is meant. Two names have one value.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtBinaryLoadOptionType(pub ::core::ffi::c_uint);
 impl aclrtEngineType {
@@ -856,6 +922,7 @@ impl aclrtEngineType {
     pub const ACL_RT_ENGINE_TYPE_AIV: aclrtEngineType = aclrtEngineType(1);
 }
 #[repr(transparent)]
+/// Kinds of cores: matrix (AIC) and vector (AIV).
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtEngineType(pub ::core::ffi::c_uint);
 impl aclrtLaunchKernelAttrId {
@@ -881,6 +948,7 @@ impl aclrtLaunchKernelAttrId {
         aclrtLaunchKernelAttrId(9);
 }
 #[repr(transparent)]
+/// Which member of aclrtLaunchKernelAttrValue is meant. Two names have one value.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtLaunchKernelAttrId(pub ::core::ffi::c_uint);
 impl aclrtStreamAttr {
@@ -891,6 +959,7 @@ impl aclrtStreamAttr {
     pub const ACL_STREAM_ATTR_PRIORITY: aclrtStreamAttr = aclrtStreamAttr(5);
 }
 #[repr(transparent)]
+/// Which member of aclrtStreamAttrValue is meant.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtStreamAttr(pub ::core::ffi::c_uint);
 impl aclmdlRITaskType {
@@ -903,7 +972,7 @@ impl aclmdlRITaskType {
     pub const ACL_MODEL_RI_TASK_VALUE_WAIT: aclmdlRITaskType = aclmdlRITaskType(6);
 }
 #[repr(transparent)]
-/// Since 9.1.0.
+/// Kinds of tasks of a graph. Since 9.1.0.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclmdlRITaskType(pub ::core::ffi::c_uint);
 impl aclrtDevAttr {
@@ -939,6 +1008,7 @@ impl aclrtDevAttr {
     pub const ACL_DEV_ATTR_NPU_ARCH: aclrtDevAttr = aclrtDevAttr(601);
 }
 #[repr(transparent)]
+/// What a device can be asked for. Some values have two names.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtDevAttr(pub ::core::ffi::c_uint);
 impl aclrtDevFeatureType {
@@ -948,6 +1018,7 @@ impl aclrtDevFeatureType {
         aclrtDevFeatureType(21);
 }
 #[repr(transparent)]
+/// Optional features of a device.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtDevFeatureType(pub ::core::ffi::c_uint);
 impl aclrtReduceKind {
@@ -957,6 +1028,7 @@ impl aclrtReduceKind {
     pub const ACL_RT_MEMCPY_SDMA_AUTOMATIC_EQUAL: aclrtReduceKind = aclrtReduceKind(13);
 }
 #[repr(transparent)]
+/// How aclrtReduceAsync combines elements.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtReduceKind(pub ::core::ffi::c_uint);
 impl aclrtDevResLimitType {
@@ -964,6 +1036,7 @@ impl aclrtDevResLimitType {
     pub const ACL_RT_DEV_RES_VECTOR_CORE: aclrtDevResLimitType = aclrtDevResLimitType(1);
 }
 #[repr(transparent)]
+/// What a process can be limited to.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtDevResLimitType(pub ::core::ffi::c_uint);
 impl aclrtCondition {
@@ -975,6 +1048,7 @@ impl aclrtCondition {
     pub const ACL_RT_LESS_OR_EQUAL: aclrtCondition = aclrtCondition(5);
 }
 #[repr(transparent)]
+/// How two numbers are compared.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtCondition(pub ::core::ffi::c_uint);
 impl aclrtCompareDataType {
@@ -982,6 +1056,7 @@ impl aclrtCompareDataType {
     pub const ACL_RT_SWITCH_INT64: aclrtCompareDataType = aclrtCompareDataType(1);
 }
 #[repr(transparent)]
+/// Which numbers are compared.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtCompareDataType(pub ::core::ffi::c_uint);
 impl aclrtRandomNumFuncType {
@@ -995,6 +1070,7 @@ impl aclrtRandomNumFuncType {
         aclrtRandomNumFuncType(3);
 }
 #[repr(transparent)]
+/// Distributions of random numbers.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtRandomNumFuncType(pub ::core::ffi::c_uint);
 impl aclrtDeviceTaskAbortStage {
@@ -1004,6 +1080,7 @@ impl aclrtDeviceTaskAbortStage {
         aclrtDeviceTaskAbortStage(1);
 }
 #[repr(transparent)]
+/// When the callback for aborted tasks is called.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtDeviceTaskAbortStage(pub ::core::ffi::c_uint);
 impl aclrtUpdateTaskAttrId {
@@ -1011,6 +1088,7 @@ impl aclrtUpdateTaskAttrId {
     pub const ACL_RT_UPDATE_AIC_AIV_TASK: aclrtUpdateTaskAttrId = aclrtUpdateTaskAttrId(2);
 }
 #[repr(transparent)]
+/// Which member of aclrtUpdateTaskAttrVal is meant.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtUpdateTaskAttrId(pub ::core::ffi::c_uint);
 impl aclrtDeviceState {
@@ -1020,6 +1098,7 @@ impl aclrtDeviceState {
     pub const ACL_RT_DEVICE_STATE_RESET_POST: aclrtDeviceState = aclrtDeviceState(3);
 }
 #[repr(transparent)]
+/// When the callback for a device is called.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtDeviceState(pub ::core::ffi::c_uint);
 impl aclrtSnapShotStage {
@@ -1031,7 +1110,7 @@ impl aclrtSnapShotStage {
     pub const ACL_RT_SNAPSHOT_UNLOCK_POST: aclrtSnapShotStage = aclrtSnapShotStage(5);
 }
 #[repr(transparent)]
-/// Since 9.0.0.
+/// When the callback for a snapshot is called. Since 9.0.0.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtSnapShotStage(pub ::core::ffi::c_uint);
 impl aclrtStreamState {
@@ -1039,6 +1118,7 @@ impl aclrtStreamState {
     pub const ACL_RT_STREAM_STATE_DESTROY_PRE: aclrtStreamState = aclrtStreamState(2);
 }
 #[repr(transparent)]
+/// When the callback for a stream is called.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtStreamState(pub ::core::ffi::c_uint);
 impl aclrtFuncAttribute {
@@ -1047,6 +1127,7 @@ impl aclrtFuncAttribute {
     pub const ACL_FUNC_ATTR_KERNEL_SCHED_MODE: aclrtFuncAttribute = aclrtFuncAttribute(3);
 }
 #[repr(transparent)]
+/// What a kernel can be asked for.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtFuncAttribute(pub ::core::ffi::c_uint);
 impl aclrtKernelType {
@@ -1057,6 +1138,7 @@ impl aclrtKernelType {
     pub const ACL_KERNEL_TYPE_AICPU: aclrtKernelType = aclrtKernelType(100);
 }
 #[repr(transparent)]
+/// Which cores a kernel runs on.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtKernelType(pub ::core::ffi::c_uint);
 impl aclrtCntNotifyRecordMode {
@@ -1070,6 +1152,7 @@ impl aclrtCntNotifyRecordMode {
         aclrtCntNotifyRecordMode(4);
 }
 #[repr(transparent)]
+/// How recording changes the counter of a notify.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtCntNotifyRecordMode(pub ::core::ffi::c_uint);
 impl aclrtCntNotifyWaitMode {
@@ -1083,6 +1166,7 @@ impl aclrtCntNotifyWaitMode {
         aclrtCntNotifyWaitMode(4);
 }
 #[repr(transparent)]
+/// What a wait compares the counter of a notify with.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtCntNotifyWaitMode(pub ::core::ffi::c_uint);
 impl aclrtMemAccessFlags {
@@ -1091,6 +1175,7 @@ impl aclrtMemAccessFlags {
     pub const ACL_RT_MEM_ACCESS_FLAGS_READWRITE: aclrtMemAccessFlags = aclrtMemAccessFlags(3);
 }
 #[repr(transparent)]
+/// Who may do what with memory.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtMemAccessFlags(pub ::core::ffi::c_uint);
 impl aclCANNPackageName {
@@ -1104,6 +1189,7 @@ impl aclCANNPackageName {
     pub const ACL_PKG_NAME_DRIVER: aclCANNPackageName = aclCANNPackageName(7);
 }
 #[repr(transparent)]
+/// Packages whose version can be asked for.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclCANNPackageName(pub ::core::ffi::c_uint);
 impl aclrtHacType {
@@ -1119,7 +1205,7 @@ impl aclrtHacType {
     pub const ACL_RT_HAC_TYPE_CCU: aclrtHacType = aclrtHacType(9);
 }
 #[repr(transparent)]
-/// Since 9.0.0.
+/// Hardware units. Since 9.0.0.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtHacType(pub ::core::ffi::c_uint);
 impl aclrtHostMemMapCapability {
@@ -1129,7 +1215,7 @@ impl aclrtHostMemMapCapability {
         aclrtHostMemMapCapability(1);
 }
 #[repr(transparent)]
-/// Since 9.0.0.
+/// Whether a unit can use mapped host memory. Since 9.0.0.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtHostMemMapCapability(pub ::core::ffi::c_uint);
 impl aclrtMemLinkType {
@@ -1139,7 +1225,7 @@ impl aclrtMemLinkType {
     pub const ACL_RT_MEM_ACCESS_UB_MULTI_PORT_PATH: aclrtMemLinkType = aclrtMemLinkType(3);
 }
 #[repr(transparent)]
-/// Since 9.2.0.
+/// Links by which memory is accessed. Since 9.2.0.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtMemLinkType(pub ::core::ffi::c_uint);
 impl aclrtAtomicOperationCapability {
@@ -1165,7 +1251,7 @@ impl aclrtAtomicOperationCapability {
         aclrtAtomicOperationCapability(256);
 }
 #[repr(transparent)]
-/// Since 9.1.0.
+/// Which operands of atomic operations a link takes. Two names have one value. Since 9.1.0.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtAtomicOperationCapability(pub ::core::ffi::c_uint);
 impl aclrtAtomicOperation {
@@ -1199,7 +1285,7 @@ impl aclrtAtomicOperation {
         aclrtAtomicOperation(44);
 }
 #[repr(transparent)]
-/// Since 9.1.0.
+/// Atomic operations. Since 9.1.0.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtAtomicOperation(pub ::core::ffi::c_uint);
 impl aclmdlRICondHandleFlag {
@@ -1207,7 +1293,7 @@ impl aclmdlRICondHandleFlag {
         aclmdlRICondHandleFlag(1);
 }
 #[repr(transparent)]
-/// Since 9.1.0.
+/// Flags of a condition of a graph. Since 9.1.0.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclmdlRICondHandleFlag(pub ::core::ffi::c_uint);
 impl aclmdlRICondTaskType {
@@ -1216,7 +1302,7 @@ impl aclmdlRICondTaskType {
     pub const ACL_MODEL_RI_COND_TYPE_SWITCH: aclmdlRICondTaskType = aclmdlRICondTaskType(2);
 }
 #[repr(transparent)]
-/// Since 9.1.0.
+/// Kinds of conditional tasks. Since 9.1.0.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclmdlRICondTaskType(pub ::core::ffi::c_uint);
 impl aclrtDeviceLimit {
@@ -1228,7 +1314,7 @@ impl aclrtDeviceLimit {
     pub const ACL_RT_DEV_LIMIT_SIMT_PRINTF_FIFO_SIZE: aclrtDeviceLimit = aclrtDeviceLimit(4);
 }
 #[repr(transparent)]
-/// Since 9.2.0.
+/// Limits of a device that can be set. Since 9.2.0.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtDeviceLimit(pub ::core::ffi::c_uint);
 impl aclRegisterCallbackType {
@@ -1243,6 +1329,7 @@ impl aclRegisterCallbackType {
     pub const ACL_REG_TYPE_OTHER: aclRegisterCallbackType = aclRegisterCallbackType(65535);
 }
 #[repr(transparent)]
+/// Which part of AscendCL a callback belongs to.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclRegisterCallbackType(pub ::core::ffi::c_uint);
 impl aclrtProcessState {
@@ -1250,9 +1337,10 @@ impl aclrtProcessState {
     pub const ACL_RT_PROCESS_STATE_LOCKED: aclrtProcessState = aclrtProcessState(1);
 }
 #[repr(transparent)]
+/// Whether a process is held for a snapshot.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtProcessState(pub ::core::ffi::c_uint);
-/// Since 9.1.0.
+/// A place for managed memory. Since 9.1.0.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct aclrtMemManagedLocation {
@@ -1278,6 +1366,7 @@ impl Default for aclrtMemManagedLocation {
         }
     }
 }
+/// The value of an attribute of an allocation.
 #[repr(C)]
 #[derive(Copy, Clone)]
 pub union aclrtMallocAttrValue {
@@ -1308,6 +1397,7 @@ impl Default for aclrtMallocAttrValue {
         }
     }
 }
+/// An attribute of an allocation.
 #[repr(C)]
 #[derive(Copy, Clone)]
 pub struct aclrtMallocAttribute {
@@ -1332,6 +1422,7 @@ impl Default for aclrtMallocAttribute {
         }
     }
 }
+/// Attributes of an allocation.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct aclrtMallocConfig {
@@ -1356,6 +1447,7 @@ impl Default for aclrtMallocConfig {
         }
     }
 }
+/// Processes of one server that may import shared memory.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct aclrtServerPid {
@@ -1382,6 +1474,7 @@ impl Default for aclrtServerPid {
         }
     }
 }
+/// How a stream is to be created.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct aclrtStreamConfigHandle {
@@ -1414,6 +1507,7 @@ impl Default for aclrtStreamConfigHandle {
         }
     }
 }
+/// How busy a device is, in percent.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct aclrtUtilizationInfo {
@@ -1447,6 +1541,7 @@ impl Default for aclrtUtilizationInfo {
         }
     }
 }
+/// A place for memory.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct aclrtMemLocation {
@@ -1471,6 +1566,7 @@ impl Default for aclrtMemLocation {
         }
     }
 }
+/// What is known about an address.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct aclrtPtrAttributes {
@@ -1498,6 +1594,7 @@ impl Default for aclrtPtrAttributes {
         }
     }
 }
+/// How much memory a module uses, in bytes.
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone)]
 pub struct aclrtMemUsageInfo {
@@ -1519,6 +1616,7 @@ const _: () = {
     ["Offset of field: aclrtMemUsageInfo::reserved"]
         [::core::mem::offset_of!(aclrtMemUsageInfo, reserved) - 48usize];
 };
+/// Exported physical memory, for processes of other servers too.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct aclrtMemFabricHandle {
@@ -1540,6 +1638,7 @@ impl Default for aclrtMemFabricHandle {
         }
     }
 }
+/// What physical memory is to be.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct aclrtPhysicalMemProp {
@@ -1573,6 +1672,7 @@ impl Default for aclrtPhysicalMemProp {
         }
     }
 }
+/// A range of memory with an error that could not be corrected.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct aclrtMemUceInfo {
@@ -1600,6 +1700,7 @@ impl Default for aclrtMemUceInfo {
         }
     }
 }
+/// Ranges of memory with errors.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct aclrtMemUceInfoArray {
@@ -1624,6 +1725,7 @@ impl Default for aclrtMemUceInfoArray {
         }
     }
 }
+/// Details of an error, by its type.
 #[repr(C)]
 #[derive(Copy, Clone)]
 pub union aclrtErrorInfoDetail {
@@ -1648,6 +1750,7 @@ impl Default for aclrtErrorInfoDetail {
         }
     }
 }
+/// An error of a device.
 #[repr(C)]
 #[derive(Copy, Clone)]
 pub struct aclrtErrorInfo {
@@ -1681,6 +1784,7 @@ impl Default for aclrtErrorInfo {
         }
     }
 }
+/// The value of an option.
 #[repr(C)]
 #[derive(Copy, Clone)]
 pub union aclrtBinaryLoadOptionValue {
@@ -1713,6 +1817,7 @@ impl Default for aclrtBinaryLoadOptionValue {
         }
     }
 }
+/// An option for loading a binary.
 #[repr(C)]
 #[derive(Copy, Clone)]
 pub struct aclrtBinaryLoadOption {
@@ -1738,6 +1843,7 @@ impl Default for aclrtBinaryLoadOption {
         }
     }
 }
+/// Options for loading a binary.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct aclrtBinaryLoadOptions {
@@ -1763,7 +1869,7 @@ impl Default for aclrtBinaryLoadOptions {
         }
     }
 }
-/// Since 9.2.0.
+/// How many blocks or threads in each direction. Passed by value. Since 9.2.0.
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone)]
 pub struct dim3 {
@@ -1779,6 +1885,7 @@ const _: () = {
     ["Offset of field: dim3::y"][::core::mem::offset_of!(dim3, y) - 4usize];
     ["Offset of field: dim3::z"][::core::mem::offset_of!(dim3, z) - 8usize];
 };
+/// A time in microseconds, in two halves.
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone)]
 pub struct aclrtTimeoutUs {
@@ -1794,6 +1901,7 @@ const _: () = {
     ["Offset of field: aclrtTimeoutUs::timeoutHigh"]
         [::core::mem::offset_of!(aclrtTimeoutUs, timeoutHigh) - 4usize];
 };
+/// The value of an attribute of a launch.
 #[repr(C)]
 #[derive(Copy, Clone)]
 pub union aclrtLaunchKernelAttrValue {
@@ -1847,6 +1955,7 @@ impl Default for aclrtLaunchKernelAttrValue {
         }
     }
 }
+/// An attribute of a launch.
 #[repr(C)]
 #[derive(Copy, Clone)]
 pub struct aclrtLaunchKernelAttr {
@@ -1872,6 +1981,7 @@ impl Default for aclrtLaunchKernelAttr {
         }
     }
 }
+/// Attributes of a launch.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct aclrtLaunchKernelCfg {
@@ -1896,6 +2006,7 @@ impl Default for aclrtLaunchKernelCfg {
         }
     }
 }
+/// The value of an attribute of a stream.
 #[repr(C)]
 #[derive(Copy, Clone)]
 pub union aclrtStreamAttrValue {
@@ -1932,7 +2043,7 @@ impl Default for aclrtStreamAttrValue {
         }
     }
 }
-/// Since 9.1.0.
+/// A task that runs a kernel. Since 9.1.0.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct aclmdlRIKernelTaskParams {
@@ -1974,7 +2085,7 @@ impl Default for aclmdlRIKernelTaskParams {
         }
     }
 }
-/// Since 9.1.0.
+/// A task that records an event. Since 9.1.0.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct aclmdlRIEventRecordTaskParams {
@@ -2004,7 +2115,7 @@ impl Default for aclmdlRIEventRecordTaskParams {
         }
     }
 }
-/// Since 9.1.0.
+/// A task that waits for an event. Since 9.1.0.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct aclmdlRIEventWaitTaskParams {
@@ -2034,7 +2145,7 @@ impl Default for aclmdlRIEventWaitTaskParams {
         }
     }
 }
-/// Since 9.1.0.
+/// A task that resets an event. Since 9.1.0.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct aclmdlRIEventResetTaskParams {
@@ -2064,7 +2175,7 @@ impl Default for aclmdlRIEventResetTaskParams {
         }
     }
 }
-/// Since 9.1.0.
+/// A task that writes a number to memory. Since 9.1.0.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct aclmdlRIValueWriteTaskParams {
@@ -2091,7 +2202,7 @@ impl Default for aclmdlRIValueWriteTaskParams {
         }
     }
 }
-/// Since 9.1.0.
+/// A task that waits for a number in memory. Since 9.1.0.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct aclmdlRIValueWaitTaskParams {
@@ -2121,7 +2232,7 @@ impl Default for aclmdlRIValueWaitTaskParams {
         }
     }
 }
-/// Since 9.1.0.
+/// A task of a graph; `type` says which member is meant. Since 9.1.0.
 #[repr(C)]
 #[derive(Copy, Clone)]
 pub struct aclmdlRITaskParams {
@@ -2200,6 +2311,7 @@ impl Default for aclmdlRITaskParams {
         }
     }
 }
+/// One cache operation that a barrier waits for.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct aclrtBarrierCmoInfo {
@@ -2224,6 +2336,7 @@ impl Default for aclrtBarrierCmoInfo {
         }
     }
 }
+/// Cache operations that a barrier waits for.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct aclrtBarrierTaskInfo {
@@ -2248,6 +2361,7 @@ impl Default for aclrtBarrierTaskInfo {
         }
     }
 }
+/// Where the copies of a batch go from and to.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct aclrtMemcpyBatchAttr {
@@ -2275,6 +2389,7 @@ impl Default for aclrtMemcpyBatchAttr {
         }
     }
 }
+/// Where in a kernel's arguments an address is to be put, and of which data.
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone)]
 pub struct aclrtPlaceHolderInfo {
@@ -2290,6 +2405,7 @@ const _: () = {
     ["Offset of field: aclrtPlaceHolderInfo::dataOffset"]
         [::core::mem::offset_of!(aclrtPlaceHolderInfo, dataOffset) - 4usize];
 };
+/// A parameter: a value, or an address of one.
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone)]
 pub struct aclrtRandomParaInfo {
@@ -2311,6 +2427,7 @@ const _: () = {
     ["Offset of field: aclrtRandomParaInfo::rsv"]
         [::core::mem::offset_of!(aclrtRandomParaInfo, rsv) - 10usize];
 };
+/// The parameter of a drop-out mask.
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone)]
 pub struct aclrtDropoutBitmaskInfo {
@@ -2325,6 +2442,7 @@ const _: () = {
     ["Offset of field: aclrtDropoutBitmaskInfo::dropoutRation"]
         [::core::mem::offset_of!(aclrtDropoutBitmaskInfo, dropoutRation) - 0usize];
 };
+/// The parameters of a uniform distribution.
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone)]
 pub struct aclrtUniformDisInfo {
@@ -2340,6 +2458,7 @@ const _: () = {
     ["Offset of field: aclrtUniformDisInfo::max"]
         [::core::mem::offset_of!(aclrtUniformDisInfo, max) - 16usize];
 };
+/// The parameters of a normal distribution.
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone)]
 pub struct aclrtNormalDisInfo {
@@ -2355,6 +2474,7 @@ const _: () = {
     ["Offset of field: aclrtNormalDisInfo::stddev"]
         [::core::mem::offset_of!(aclrtNormalDisInfo, stddev) - 16usize];
 };
+/// A distribution and its parameters.
 #[repr(C)]
 #[derive(Copy, Clone)]
 pub struct aclrtRandomNumFuncParaInfo {
@@ -2414,6 +2534,7 @@ impl Default for aclrtRandomNumFuncParaInfo {
         }
     }
 }
+/// A task that makes random numbers.
 #[repr(C)]
 #[derive(Copy, Clone)]
 pub struct aclrtRandomNumTaskInfo {
@@ -2457,6 +2578,7 @@ impl Default for aclrtRandomNumTaskInfo {
         }
     }
 }
+/// What changes in a task that makes random numbers.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct aclrtRandomTaskUpdateAttr {
@@ -2486,6 +2608,7 @@ impl Default for aclrtRandomTaskUpdateAttr {
         }
     }
 }
+/// What changes in a task that runs a kernel.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct aclrtAicAivTaskUpdateAttr {
@@ -2518,6 +2641,7 @@ impl Default for aclrtAicAivTaskUpdateAttr {
         }
     }
 }
+/// What changes in a task.
 #[repr(C)]
 #[derive(Copy, Clone)]
 pub union aclrtUpdateTaskAttrVal {
@@ -2543,6 +2667,7 @@ impl Default for aclrtUpdateTaskAttrVal {
         }
     }
 }
+/// A change of a task.
 #[repr(C)]
 #[derive(Copy, Clone)]
 pub struct aclrtTaskUpdateInfo {
@@ -2567,7 +2692,7 @@ impl Default for aclrtTaskUpdateInfo {
         }
     }
 }
-/// Since 9.1.0.
+/// Options for taking a snapshot. Since 9.1.0.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct aclrtSnapShotBackupArgs {
@@ -2594,7 +2719,7 @@ impl Default for aclrtSnapShotBackupArgs {
         }
     }
 }
-/// Since 9.1.0.
+/// Options for restoring a snapshot. Since 9.1.0.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct aclrtSnapShotRestoreArgs {
@@ -2621,6 +2746,7 @@ impl Default for aclrtSnapShotRestoreArgs {
         }
     }
 }
+/// The identity of a device.
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone)]
 pub struct aclrtUuid {
@@ -2632,6 +2758,7 @@ const _: () = {
     ["Alignment of aclrtUuid"][::core::mem::align_of::<aclrtUuid>() - 1usize];
     ["Offset of field: aclrtUuid::bytes"][::core::mem::offset_of!(aclrtUuid, bytes) - 0usize];
 };
+/// How a counting notify is recorded.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct aclrtCntNotifyRecordInfo {
@@ -2658,6 +2785,7 @@ impl Default for aclrtCntNotifyRecordInfo {
         }
     }
 }
+/// What a wait for a counting notify waits for, and how long.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct aclrtCntNotifyWaitInfo {
@@ -2692,6 +2820,7 @@ impl Default for aclrtCntNotifyWaitInfo {
         }
     }
 }
+/// Who may do what with memory.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct aclrtMemAccessDesc {
@@ -2719,6 +2848,7 @@ impl Default for aclrtMemAccessDesc {
         }
     }
 }
+/// The version of a package, as text.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct aclCANNPackageVersion {
@@ -2756,6 +2886,7 @@ impl Default for aclCANNPackageVersion {
         }
     }
 }
+/// An event for other processes. Passed by value.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct aclrtIpcEventHandle {
@@ -2777,7 +2908,7 @@ impl Default for aclrtIpcEventHandle {
         }
     }
 }
-/// Since 9.0.0.
+/// Which attribute stands for which kind of memory. Since 9.0.0.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct MemAttrMapping {
@@ -2808,7 +2939,7 @@ impl Default for MemAttrMapping {
         }
     }
 }
-/// Since 9.1.0.
+/// A conditional task of a graph. Passed by value. Since 9.1.0.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct tagAclmdlRICondTaskParams {
@@ -2841,29 +2972,37 @@ impl Default for tagAclmdlRICondTaskParams {
         }
     }
 }
-/// Since 9.1.0.
+/// A conditional task of a graph. Passed by value. Since 9.1.0.
 pub type aclmdlRICondTaskParams = tagAclmdlRICondTaskParams;
+/// A function of the host that a stream calls.
 pub type aclrtCallback =
     ::core::option::Option<unsafe extern "C" fn(userData: *mut ::core::ffi::c_void)>;
+/// A function of the host that a stream calls.
 pub type aclrtHostFunc =
     ::core::option::Option<unsafe extern "C" fn(args: *mut ::core::ffi::c_void)>;
+/// Called when a task fails.
 pub type aclrtExceptionInfoCallback =
     ::core::option::Option<unsafe extern "C" fn(exceptionInfo: *mut aclrtExceptionInfo)>;
+/// Called when a kernel of one binary fails.
 pub type aclrtOpExceptionCallback = ::core::option::Option<
     unsafe extern "C" fn(
         exceptionInfo: *mut aclrtExceptionInfo,
         userData: *mut ::core::ffi::c_void,
     ),
 >;
+/// Called before and after a device is set or reset.
 pub type aclrtDeviceStateCallback = ::core::option::Option<
     unsafe extern "C" fn(deviceId: i32, state: aclrtDeviceState, args: *mut ::core::ffi::c_void),
 >;
+/// Called at a stage of a snapshot.
 pub type aclrtSnapShotCallBack = ::core::option::Option<
     unsafe extern "C" fn(deviceId: i32, args: *mut ::core::ffi::c_void) -> ::core::ffi::c_uint,
 >;
+/// Called after a stream is created and before it is destroyed.
 pub type aclrtStreamStateCallback = ::core::option::Option<
     unsafe extern "C" fn(stm: aclrtStream, state: aclrtStreamState, args: *mut ::core::ffi::c_void),
 >;
+/// Called before and after the tasks of a device are aborted.
 pub type aclrtDeviceTaskAbortCallback = ::core::option::Option<
     unsafe extern "C" fn(
         deviceId: i32,
@@ -2872,6 +3011,7 @@ pub type aclrtDeviceTaskAbortCallback = ::core::option::Option<
         args: *mut ::core::ffi::c_void,
     ) -> ::core::ffi::c_int,
 >;
+/// Called by aclInit.
 pub type aclInitCallbackFunc = ::core::option::Option<
     unsafe extern "C" fn(
         configStr: *const ::core::ffi::c_char,
@@ -2879,15 +3019,19 @@ pub type aclInitCallbackFunc = ::core::option::Option<
         userData: *mut ::core::ffi::c_void,
     ) -> ::core::ffi::c_int,
 >;
+/// Called by aclFinalize.
 pub type aclFinalizeCallbackFunc = ::core::option::Option<
     unsafe extern "C" fn(userData: *mut ::core::ffi::c_void) -> ::core::ffi::c_int,
 >;
+/// Gives a block.
 pub type aclrtAllocatorAllocFunc = ::core::option::Option<
     unsafe extern "C" fn(allocator: aclrtAllocator, size: usize) -> *mut ::core::ffi::c_void,
 >;
+/// Takes a block back.
 pub type aclrtAllocatorFreeFunc = ::core::option::Option<
     unsafe extern "C" fn(allocator: aclrtAllocator, block: aclrtAllocatorBlock),
 >;
+/// Gives a block, if possible at this address.
 pub type aclrtAllocatorAllocAdviseFunc = ::core::option::Option<
     unsafe extern "C" fn(
         allocator: aclrtAllocator,
@@ -2895,9 +3039,11 @@ pub type aclrtAllocatorAllocAdviseFunc = ::core::option::Option<
         addr: aclrtAllocatorAddr,
     ) -> *mut ::core::ffi::c_void,
 >;
+/// Gives the address of a block.
 pub type aclrtAllocatorGetAddrFromBlockFunc = ::core::option::Option<
     unsafe extern "C" fn(block: aclrtAllocatorBlock) -> *mut ::core::ffi::c_void,
 >;
+/// A pool for stream-ordered allocation.
 pub type aclrtMemPool = *mut ::core::ffi::c_void;
 impl aclrtMemPoolAttr {
     pub const ACL_RT_MEM_POOL_REUSE_FOLLOW_EVENT_DEPENDENCIES: aclrtMemPoolAttr =
@@ -2912,10 +3058,10 @@ impl aclrtMemPoolAttr {
     pub const ACL_RT_MEM_POOL_ATTR_USED_MEM_HIGH: aclrtMemPoolAttr = aclrtMemPoolAttr(8);
 }
 #[repr(transparent)]
-/// Since 9.0.0.
+/// Attributes of a memory pool. Since 9.0.0.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtMemPoolAttr(pub ::core::ffi::c_uint);
-/// Since 9.0.0.
+/// What a memory pool is to be. Since 9.0.0.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct aclrtMemPoolProps {
@@ -2962,8 +3108,11 @@ pub const HCCL_COMM_EXECTIMEOUT_CONFIG_NOT_SET: i32 = -1;
 pub const HCCL_COMM_QOS_CONFIG_NOT_SET: u32 = 4294967295;
 pub const HCCL_COMM_SQ_DEPTH_CONFIG_NOT_SET: u32 = 4294967295;
 pub const HCCL_DEFAULT_SYMMETRIC_MEMORY_STRIDE: u64 = 16;
+/// A communicator.
 pub type HcclComm = *mut ::core::ffi::c_void;
+/// A connection.
 pub type HcclConn = *mut ::core::ffi::c_void;
+/// A symmetric window: one range of memory of each rank, at known addresses.
 pub type HcclCommSymWindow = *mut ::core::ffi::c_void;
 impl HcclResult {
     pub const HCCL_SUCCESS: HcclResult = HcclResult(0);
@@ -2995,6 +3144,7 @@ impl HcclResult {
     pub const HCCL_E_RESERVED: HcclResult = HcclResult(1042);
 }
 #[repr(transparent)]
+/// What an HCCL function returns. HCOMM functions return the same numbers as int32_t.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct HcclResult(pub ::core::ffi::c_uint);
 impl HcclReduceOp {
@@ -3005,6 +3155,7 @@ impl HcclReduceOp {
     pub const HCCL_REDUCE_RESERVED: HcclReduceOp = HcclReduceOp(255);
 }
 #[repr(transparent)]
+/// How elements are combined.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct HcclReduceOp(pub ::core::ffi::c_uint);
 impl HcclDataType {
@@ -3028,6 +3179,7 @@ impl HcclDataType {
     pub const HCCL_DATA_TYPE_RESERVED: HcclDataType = HcclDataType(255);
 }
 #[repr(transparent)]
+/// Types of elements. The numbers differ from aclDataType's, and 13 is not used.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct HcclDataType(pub ::core::ffi::c_uint);
 impl HcclConfig {
@@ -3035,6 +3187,7 @@ impl HcclConfig {
     pub const HCCL_CONFIG_RESERVED: HcclConfig = HcclConfig(1);
 }
 #[repr(transparent)]
+/// Options of the process for HcclSetConfig.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct HcclConfig(pub ::core::ffi::c_uint);
 impl HcclCommConfigCapability {
@@ -3057,6 +3210,7 @@ impl HcclCommConfigCapability {
     pub const HCCL_COMM_CONFIG_RESERVED: HcclCommConfigCapability = HcclCommConfigCapability(12);
 }
 #[repr(transparent)]
+/// What the library understands in a configuration: all values below HcclGetCommConfigCapability().
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct HcclCommConfigCapability(pub ::core::ffi::c_uint);
 impl HcclSendRecvType {
@@ -3065,6 +3219,7 @@ impl HcclSendRecvType {
     pub const HCCL_SEND_RECV_RESERVED: HcclSendRecvType = HcclSendRecvType(2);
 }
 #[repr(transparent)]
+/// The direction of one item of a batch.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct HcclSendRecvType(pub ::core::ffi::c_uint);
 impl HcclCMDType {
@@ -3096,6 +3251,7 @@ impl HcclCMDType {
     pub const HCCL_CMD_MAX: HcclCMDType = HcclCMDType(104);
 }
 #[repr(transparent)]
+/// Names of operations. 19 is not used.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct HcclCMDType(pub ::core::ffi::c_uint);
 impl HcclCommStatus {
@@ -3105,7 +3261,7 @@ impl HcclCommStatus {
     pub const HCCL_COMM_STATUS_RESERVED: HcclCommStatus = HcclCommStatus(255);
 }
 #[repr(transparent)]
-/// Since 9.1.0.
+/// Whether a communicator can be used. Since 9.1.0.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct HcclCommStatus(pub ::core::ffi::c_uint);
 impl HcclCommStatePhase {
@@ -3116,9 +3272,10 @@ impl HcclCommStatePhase {
     pub const HCCL_COMM_STATE_PHASE_RESUME_POST: HcclCommStatePhase = HcclCommStatePhase(3);
 }
 #[repr(transparent)]
-/// Since 9.2.0.
+/// When a communicator's state callback is called. Since 9.2.0.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct HcclCommStatePhase(pub ::core::ffi::c_int);
+/// The value of an option.
 #[repr(C)]
 #[derive(Copy, Clone)]
 pub union HcclConfigValue {
@@ -3140,6 +3297,8 @@ impl Default for HcclConfigValue {
         }
     }
 }
+/** What all ranks need to meet: opaque bytes that the root makes and the application sends to the
+others.*/
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct HcclRootInfoDef {
@@ -3161,7 +3320,11 @@ impl Default for HcclRootInfoDef {
         }
     }
 }
+/** What all ranks need to meet: opaque bytes that the root makes and the application sends to the
+others.*/
 pub type HcclRootInfo = HcclRootInfoDef;
+/** Options of a communicator. Call HcclCommConfigInit first: it writes the size and version into
+`reserved`.*/
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct HcclCommConfigDef {
@@ -3237,7 +3400,10 @@ impl Default for HcclCommConfigDef {
         }
     }
 }
+/** Options of a communicator. Call HcclCommConfigInit first: it writes the size and version into
+`reserved`.*/
 pub type HcclCommConfig = HcclCommConfigDef;
+/// One message of a batch.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct HcclSendRecvItemDef {
@@ -3271,6 +3437,7 @@ impl Default for HcclSendRecvItemDef {
         }
     }
 }
+/// One message of a batch.
 pub type HcclSendRecvItem = HcclSendRecvItemDef;
 impl HcclOpExpansionMode {
     pub const HCCL_OP_EXPANSION_MODE_INVALID: HcclOpExpansionMode = HcclOpExpansionMode(-1);
@@ -3283,7 +3450,8 @@ impl HcclOpExpansionMode {
     pub const HCCL_OP_EXPANSION_AIV_ONLY: HcclOpExpansionMode = HcclOpExpansionMode(6);
 }
 #[repr(transparent)]
-/// Since 9.1.0.
+/** Where operations are made into tasks, as HcclConfigGetInfo tells. HcclCommConfig numbers them
+otherwise. Since 9.1.0.*/
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct HcclOpExpansionMode(pub ::core::ffi::c_int);
 impl HcclConfigType {
@@ -3292,11 +3460,12 @@ impl HcclConfigType {
     pub const HCCL_CONFIG_TYPE_HCCL_ALGO: HcclConfigType = HcclConfigType(1);
 }
 #[repr(transparent)]
-/// Since 9.1.0.
+/// What HcclConfigGetInfo can be asked for. Since 9.1.0.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct HcclConfigType(pub ::core::ffi::c_int);
-/// Since 9.1.0.
+/// The type of the answer for HCCL_CONFIG_TYPE_OP_EXPANSION_MODE.
 pub use self::HcclOpExpansionMode as HcclConfigTypeOpExpansionMode;
+/// Called when the state of a communicator changes.
 pub type HcclCommStateCallback = ::core::option::Option<
     unsafe extern "C" fn(
         comm: HcclComm,
@@ -3306,18 +3475,24 @@ pub type HcclCommStateCallback = ::core::option::Option<
 >;
 pub const HCOMM_THREAD_CONFIG_MAGIC_WORD: u32 = 252645167;
 pub const HCOMM_THREAD_CONFIG_VERSION: u32 = 1;
+/// What an HCOMM function returns: a value of HcclResult.
 pub type HcommResult = i32;
+/// An endpoint.
 pub type EndpointHandle = *mut ::core::ffi::c_void;
+/// Registered memory of an endpoint.
 pub type HcommMemHandle = *mut ::core::ffi::c_void;
+/// A socket.
 pub type HcommSocket = *mut ::core::ffi::c_void;
+/// A channel: a number, or an address on the device for vector cores. 0 is none.
 pub type ChannelHandle = u64;
+/// A thread: what enqueues transfers in order.
 pub type ThreadHandle = u64;
 impl ThreadType {
     pub const THREAD_TYPE_INVALID: ThreadType = ThreadType(-1);
     pub const THREAD_TYPE_TS: ThreadType = ThreadType(0);
 }
 #[repr(transparent)]
-/// Since 9.2.0.
+/// Kinds of threads. Since 9.2.0.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct ThreadType(pub ::core::ffi::c_int);
 impl CommEngine {
@@ -3330,6 +3505,8 @@ impl CommEngine {
     pub const COMM_ENGINE_CCU: CommEngine = CommEngine(5);
 }
 #[repr(transparent)]
+/** Where a thread or channel runs: the host's CPU, the device's CPU, vector cores or the collective
+unit. _TS are stream threads.*/
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct CommEngine(pub ::core::ffi::c_int);
 impl CommProtocol {
@@ -3348,6 +3525,7 @@ impl CommProtocol {
     pub const COMM_PROTOCOL_UBG: CommProtocol = CommProtocol(9);
 }
 #[repr(transparent)]
+/// How two endpoints are linked. Two values have two names.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct CommProtocol(pub ::core::ffi::c_int);
 impl CommAddrType {
@@ -3358,6 +3536,7 @@ impl CommAddrType {
     pub const COMM_ADDR_TYPE_EID: CommAddrType = CommAddrType(3);
 }
 #[repr(transparent)]
+/// Which member of CommAddr holds the address.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct CommAddrType(pub ::core::ffi::c_int);
 impl EndpointLocType {
@@ -3366,6 +3545,7 @@ impl EndpointLocType {
     pub const ENDPOINT_LOC_TYPE_HOST: EndpointLocType = EndpointLocType(1);
 }
 #[repr(transparent)]
+/// Which member of EndpointLoc holds the place.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct EndpointLocType(pub ::core::ffi::c_int);
 impl CommMemType {
@@ -3374,7 +3554,7 @@ impl CommMemType {
     pub const COMM_MEM_TYPE_HOST: CommMemType = CommMemType(1);
 }
 #[repr(transparent)]
-/// Since 9.0.0.
+/// Where memory is. Since 9.0.0.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct CommMemType(pub ::core::ffi::c_int);
 impl HcommSocketRole {
@@ -3383,7 +3563,7 @@ impl HcommSocketRole {
     pub const HCOMM_SOCKET_ROLE_SERVER: HcommSocketRole = HcommSocketRole(1);
 }
 #[repr(transparent)]
-/// Since 9.0.0.
+/// Which side of a socket this is. Since 9.0.0.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct HcommSocketRole(pub ::core::ffi::c_int);
 impl HcommEndpointFeatureType {
@@ -3392,7 +3572,7 @@ impl HcommEndpointFeatureType {
     pub const HCOMM_ENDPOINT_FEATURE_NDA: HcommEndpointFeatureType = HcommEndpointFeatureType(0);
 }
 #[repr(transparent)]
-/// Since 9.2.0.
+/// Features that an endpoint may have. Since 9.2.0.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct HcommEndpointFeatureType(pub ::core::ffi::c_int);
 impl ThreadResType {
@@ -3400,9 +3580,11 @@ impl ThreadResType {
     pub const THREAD_RES_TYPE_STREAM: ThreadResType = ThreadResType(0);
 }
 #[repr(transparent)]
-/// Since 9.1.0.
+/// Resources behind a thread. Since 9.1.0.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct ThreadResType(pub ::core::ffi::c_int);
+/** The head of structures that have grown: version, magic number and size as the caller was
+compiled.*/
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone)]
 pub struct CommAbiHeader {
@@ -3423,7 +3605,7 @@ const _: () = {
     ["Offset of field: CommAbiHeader::reserved"]
         [::core::mem::offset_of!(CommAbiHeader, reserved) - 12usize];
 };
-/// Since 9.2.0.
+/// Options of one thread; see ThreadConfigInit. Since 9.2.0.
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone)]
 pub struct ThreadConfig {
@@ -3442,6 +3624,7 @@ const _: () = {
     ["Offset of field: ThreadConfig::reserved"]
         [::core::mem::offset_of!(ThreadConfig, reserved) - 18usize];
 };
+/// The address of an endpoint.
 #[repr(C)]
 #[derive(Copy, Clone)]
 pub struct CommAddr {
@@ -3497,6 +3680,7 @@ impl Default for CommAddr {
         }
     }
 }
+/// The place of an endpoint: a device or a host.
 #[repr(C)]
 #[derive(Copy, Clone)]
 pub struct EndpointLoc {
@@ -3585,6 +3769,7 @@ impl Default for EndpointLoc {
         }
     }
 }
+/// An endpoint: its protocol, address and place; see EndpointDescInit.
 #[repr(C)]
 #[derive(Copy, Clone)]
 pub struct EndpointDesc {
@@ -3635,7 +3820,7 @@ impl Default for EndpointDesc {
         }
     }
 }
-/// Since 9.0.0.
+/// A range of memory. Since 9.0.0.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct CommMem {
@@ -3662,7 +3847,9 @@ impl Default for CommMem {
 }
 pub const HCCL_CHANNEL_MAGIC_WORD: u32 = 252645135;
 pub const HCCL_CHANNEL_VERSION: u32 = 1;
+/// Registered memory of a communicator.
 pub type HcclMemHandle = *mut ::core::ffi::c_void;
+/// A configuration for HCCL channels.
 pub type HcclChannelConfig = *mut ::core::ffi::c_void;
 impl HcclChannelConfigType {
     pub const HCCL_CHANNEL_CONFIG_TYPE_INVALID: HcclChannelConfigType = HcclChannelConfigType(-1);
@@ -3672,9 +3859,10 @@ impl HcclChannelConfigType {
         HcclChannelConfigType(1);
 }
 #[repr(transparent)]
-/// Since 9.2.0.
+/// Keys of an HCCL channel configuration. Since 9.2.0.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct HcclChannelConfigType(pub ::core::ffi::c_int);
+/// What a channel between two ranks is to be; see HcclChannelDescInit.
 #[repr(C)]
 #[derive(Copy, Clone)]
 pub struct HcclChannelDesc {
@@ -3793,7 +3981,7 @@ pub const HCCL_OPDESC_MAGIC_WORD: u32 = 252645135;
 pub const HCCL_OPDESC_VERSION: u32 = 1;
 pub const HCCL_KERNEL_LAUNCH_CFG_MAGIC_WORD: u32 = 252645135;
 pub const HCCL_KERNEL_LAUNCH_CFG_VERSION: u32 = 1;
-/// Since 9.2.0.
+/// What the kernel of a point-to-point operation is given. Since 9.2.0.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct HcclP2pKernelParam {
@@ -3818,7 +4006,7 @@ impl Default for HcclP2pKernelParam {
         }
     }
 }
-/// Since 9.2.0.
+/// A point-to-point operation. Since 9.2.0.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct HcclOpP2pDesc {
@@ -3858,7 +4046,7 @@ impl Default for HcclOpP2pDesc {
         }
     }
 }
-/// Since 9.2.0.
+/// An operation for which a kernel is launched; see HcclOpDescInit. Since 9.2.0.
 #[repr(C)]
 #[derive(Copy, Clone)]
 pub struct HcclOpDesc {
@@ -3911,7 +4099,7 @@ impl Default for HcclOpDesc {
         }
     }
 }
-/// Since 9.2.0.
+/// A kernel: its library, function and arguments. Since 9.2.0.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct HcclKernelFuncInfo {
@@ -3942,7 +4130,7 @@ impl Default for HcclKernelFuncInfo {
         }
     }
 }
-/// Since 9.2.0.
+/// How a kernel is launched; see HcclKernelLaunchCfgInit. Since 9.2.0.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct HcclKernelLaunchCfg {
@@ -3972,8 +4160,11 @@ impl Default for HcclKernelLaunchCfg {
 }
 pub const COMM_LINK_MAGIC_WORD: u32 = 252579599;
 pub const COMM_LINK_VERSION: u32 = 1;
+/// The type of the answer for ENDPOINT_ATTR_BW_COEFF.
 pub type EndpointAttrBwCoeff = u32;
+/// The type of the answer for ENDPOINT_ATTR_DIE_ID.
 pub type EndpointAttrDieId = u32;
+/// The type of the answer for ENDPOINT_ATTR_LOCATION.
 pub type EndpointAttrLocation = u32;
 impl EndpointAttr {
     pub const ENDPOINT_ATTR_INVALID: EndpointAttr = EndpointAttr(-1);
@@ -3982,7 +4173,7 @@ impl EndpointAttr {
     pub const ENDPOINT_ATTR_LOCATION: EndpointAttr = EndpointAttr(2);
 }
 #[repr(transparent)]
-/// Since 9.0.0.
+/// What an endpoint can be asked for. Since 9.0.0.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct EndpointAttr(pub ::core::ffi::c_int);
 impl CommTopo {
@@ -3995,6 +4186,7 @@ impl CommTopo {
     pub const COMM_TOPO_CUSTOM: CommTopo = CommTopo(5);
 }
 #[repr(transparent)]
+/// Shapes of a network.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct CommTopo(pub ::core::ffi::c_int);
 impl HcclHeterogMode {
@@ -4003,8 +4195,10 @@ impl HcclHeterogMode {
     pub const HCCL_HETEROG_MODE_MIX_A2_A3: HcclHeterogMode = HcclHeterogMode(1);
 }
 #[repr(transparent)]
+/// Whether the ranks are of one product.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct HcclHeterogMode(pub ::core::ffi::c_int);
+/// A link between two endpoints, filled in by the library; its stride in an array is header.size.
 #[repr(C)]
 #[derive(Copy, Clone)]
 pub struct CommLink {
@@ -4082,6 +4276,7 @@ impl Default for CommLink {
         }
     }
 }
+/// The stream behind a thread.
 pub type ThreadResTypeStream = aclrtStream;
 impl HcclDedicatedThreadType {
     pub const HCCL_DED_THREAD_TYPE_INVALID: HcclDedicatedThreadType = HcclDedicatedThreadType(-1);
@@ -4099,12 +4294,14 @@ impl HcclDedicatedThreadType {
         HcclDedicatedThreadType(5);
 }
 #[repr(transparent)]
-/// Since 9.2.0.
+/// Threads that a communicator keeps for a purpose of its own. Since 9.2.0.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct HcclDedicatedThreadType(pub ::core::ffi::c_int);
+/// A team.
 pub type HcommTeamHandle = *mut u64;
+/// A window of a team.
 pub type HcommWindowHandle = *mut u64;
-/// Since 9.2.0.
+/// How many objects for synchronisation a team needs. Since 9.2.0.
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone)]
 pub struct HcommTeamSyncMemRequirement {
@@ -4132,7 +4329,7 @@ pub const HCCL_TEAM_CREATE_DESC_MAGIC_WORD: u32 = 265228052;
 pub const HCCL_TEAM_CREATE_DESC_VERSION: u32 = 1;
 pub const HCCL_TEAM_CREATE_CHANNELS_DESC_MAGIC_WORD: u32 = 265228053;
 pub const HCCL_TEAM_CREATE_CHANNELS_DESC_VERSION: u32 = 1;
-/// Since 9.2.0.
+/// What a team is to be; see HcclTeamCreateDescInit. Since 9.2.0.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct HcclTeamCreateDesc {
@@ -4175,7 +4372,7 @@ impl Default for HcclTeamCreateDesc {
         }
     }
 }
-/// Since 9.2.0.
+/// What the channels of a team are to be; see HcclTeamCreateChannelsDescInit. Since 9.2.0.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct HcclTeamCreateChannelsDesc {
@@ -4217,6 +4414,7 @@ impl Default for HcclTeamCreateChannelsDesc {
 pub const HCOMM_CHANNEL_MAGIC_WORD: u32 = 265228047;
 pub const HCOMM_CHANNEL_VERSION_ONE: u32 = 1;
 pub const HCOMM_CHANNEL_VERSION: u32 = 4;
+/// A configuration for HCOMM channels.
 pub type HcommChannelConfig = *mut ::core::ffi::c_void;
 impl HcommChannelConfigType {
     pub const HCOMM_CHANNEL_CONFIG_TYPE_INVALID: HcommChannelConfigType =
@@ -4225,10 +4423,11 @@ impl HcommChannelConfigType {
         HcommChannelConfigType(0);
 }
 #[repr(transparent)]
-/// Since 9.2.0.
+/// Keys of an HCOMM channel configuration. Since 9.2.0.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct HcommChannelConfigType(pub ::core::ffi::c_int);
-/// Since 9.0.0.
+/** What an HCOMM channel is to be; see HcommChannelDescInit. Not interchangeable with
+HcclChannelDesc. Since 9.0.0.*/
 #[repr(C)]
 #[derive(Copy, Clone)]
 pub struct HcommChannelDesc {
@@ -4418,6 +4617,7 @@ impl HcommReduceOp {
     pub const HCOMM_REDUCE_RESERVED: HcommReduceOp = HcommReduceOp(255);
 }
 #[repr(transparent)]
+/// How elements are combined; the numbers of HcclReduceOp.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct HcommReduceOp(pub ::core::ffi::c_uint);
 impl HcommDataType {
@@ -4441,6 +4641,7 @@ impl HcommDataType {
     pub const HCOMM_DATA_TYPE_RESERVED: HcommDataType = HcommDataType(255);
 }
 #[repr(transparent)]
+/// Types of elements; the numbers of HcclDataType.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct HcommDataType(pub ::core::ffi::c_uint);
 impl HcommTransferType {
@@ -4455,10 +4656,10 @@ impl HcommTransferType {
     pub const HCOMM_TRANSFER_TYPE_NOTIFY_RECORD: HcommTransferType = HcommTransferType(6);
 }
 #[repr(transparent)]
-/// Since 9.2.0.
+/// Kinds of items in a batch of transfers, and members of its union. Since 9.2.0.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct HcommTransferType(pub ::core::ffi::c_int);
-/// Since 9.2.0.
+/// One item of a batch of transfers. Lengths are in bytes, counts in elements. Since 9.2.0.
 #[repr(C)]
 #[derive(Copy, Clone)]
 pub struct HcommBatchTransferDesc {
@@ -6964,7 +7165,8 @@ pub mod imports {
             remoteMems: *mut *mut CommMem,
             memTags: *mut *mut *mut ::core::ffi::c_char,
         ) -> HcclResult;
-        /// Creates the device-side context of a fused kernel from its tiling data; A3 serves at most three communicators.
+        /** Creates the device-side context of a fused kernel from its tiling data. On A3 the tiling may name at most
+        three communication members.*/
         pub fn HcclAllocComResourceByTiling(
             comm: HcclComm,
             stream: *mut ::core::ffi::c_void,

@@ -2645,7 +2645,8 @@ pub struct Functions {
             memTags: *mut *mut *mut ::core::ffi::c_char,
         ) -> HcclResult,
     >,
-    /// Creates the device-side context of a fused kernel from its tiling data; A3 serves at most three communicators.
+    /** Creates the device-side context of a fused kernel from its tiling data. On A3 the tiling may name at most
+    three communication members.*/
     pub HcclAllocComResourceByTiling: Option<
         unsafe extern "C" fn(
             comm: HcclComm,

@@ -90,24 +90,42 @@ static const int ACL_ERROR_PROFILING_FAILURE = 500005;
 extern "C" {
 #endif
 
+/** A stream: a queue of tasks that run in order. */
 typedef void *aclrtStream;
+/** A task of a graph. */
 typedef void *aclmdlRITask;
+/** An event. */
 typedef void *aclrtEvent;
+/** A context: what the calls of a thread refer to on a device. */
 typedef void *aclrtContext;
+/** A notify: a binary semaphore of a device. */
 typedef void *aclrtNotify;
+/** A counting notify. */
 typedef void *aclrtCntNotify;
+/** A label that a stream can jump to. */
 typedef void *aclrtLabel;
+/** Labels that a stream can jump to. */
 typedef void *aclrtLabelList;
+/** A buffer of the queue interface. */
 typedef void *aclrtMbuf;
+/** What an AscendCL function returns: ACL_SUCCESS, or one of the ACL_ERROR_ constants. */
 typedef int aclError;
+/** The bits of a half-precision number. */
 typedef uint16_t aclFloat16;
+/** A description of an allocator. */
 typedef void *aclrtAllocatorDesc;
+/** An allocator of the application. */
 typedef void *aclrtAllocator;
+/** A block of an allocator. */
 typedef void *aclrtAllocatorBlock;
+/** An address of an allocator. */
 typedef void *aclrtAllocatorAddr;
+/** A group of tasks that can be updated. */
 typedef void *aclrtTaskGrp;
+/** An address with a size. */
 typedef struct aclDataBuffer aclDataBuffer;
 
+/** Types of elements. The numbers differ from HcclDataType's. */
 typedef enum {
     ACL_DT_UNDEFINED = -1,
     ACL_FLOAT = 0,
@@ -139,6 +157,7 @@ typedef enum {
     ACL_FLOAT4_E1M2 = 41
 } aclDataType;
 
+/** Layouts of tensors. */
 typedef enum {
     ACL_FORMAT_UNDEFINED = -1,
     ACL_FORMAT_NCHW = 0,
@@ -162,6 +181,7 @@ typedef enum {
     ACL_FORMAT_FRACTAL_NZ_C0_8 = 54
 } aclFormat;
 
+/** How serious a line of the log is. */
 typedef enum {
     ACL_DEBUG = 0,
     ACL_INFO = 1,
@@ -169,12 +189,14 @@ typedef enum {
     ACL_ERROR = 3
 } aclLogLevel;
 
+/** Where memory is. */
 typedef enum {
     ACL_MEMTYPE_DEVICE = 0,
     ACL_MEMTYPE_HOST = 1,
     ACL_MEMTYPE_HOST_COMPILE_INDEPENDENT = 2
 } aclMemType;
 
+/** Options of the process or of a context. */
 typedef enum {
     ACL_OPT_DETERMINISTIC = 0,
     ACL_OPT_ENABLE_DEBUG_KERNEL = 1,
@@ -182,6 +204,7 @@ typedef enum {
     ACL_OPT_ENABLE_KERNEL_EARLY_START = 3
 } aclSysParamOpt;
 
+/** Optional features of the software. */
 typedef enum {
     ACL_CANN_ATTR_UNDEFINED = -1,
     ACL_CANN_ATTR_INF_NAN = 0,
@@ -189,6 +212,7 @@ typedef enum {
     ACL_CANN_ATTR_JIT_COMPILE = 2
 } aclCannAttr;
 
+/** What a device can be asked for. */
 typedef enum {
     ACL_DEVICE_INFO_UNDEFINED = -1,
     ACL_DEVICE_INFO_AI_CORE_NUM = 0,

@@ -8,112 +8,113 @@
 
 #include "acl/acl_base_rt.h"
 
+/* The version of this interface. */
 #define ACL_MAJOR_VERSION 1
-
 #define ACL_MINOR_VERSION 17
-
 #define ACL_PATCH_VERSION 0
 
+/* Flags of an event. */
 #define ACL_EVENT_SYNC 1U
-
 #define ACL_EVENT_CAPTURE_STREAM_PROGRESS 2U
-
 #define ACL_EVENT_TIME_LINE 8U
-
 #define ACL_EVENT_DEVICE_USE_ONLY 16U
-
 #define ACL_EVENT_EXTERNAL 32U
-
 #define ACL_EVENT_IPC 64U
 
+/* Flags of a stream. */
 #define ACL_STREAM_FAST_LAUNCH 1U
 #define ACL_STREAM_FAST_SYNC 2U
-
 #define ACL_STREAM_PERSISTENT 4U
-
 #define ACL_STREAM_HUGE 8U
-
 #define ACL_STREAM_CPU_SCHEDULE 16U
-
 #define ACL_STREAM_DEVICE_USE_ONLY 32U
 
+/* How aclrtValueWait compares. */
 #define ACL_STREAM_WAIT_VALUE_GEQ 0U
 #define ACL_STREAM_WAIT_VALUE_EQ 1U
 #define ACL_STREAM_WAIT_VALUE_AND 2U
 #define ACL_STREAM_WAIT_VALUE_NOR 3U
 
+/* What a stream does after a failure. */
 #define ACL_CONTINUE_ON_FAILURE 0U
-
 #define ACL_STOP_ON_FAILURE 1U
 
+/* Flags of a notify. */
 #define ACL_NOTIFY_DEFAULT 0U
-
 #define ACL_NOTIFY_DEVICE_USE_ONLY 1U
 
+/* Whether a device has a feature. */
 #define ACL_DEV_FEATURE_SUPPORT 1
 #define ACL_DEV_FEATURE_NOT_SUPPORT 0
 
+/* Flags for sharing notifies and memory between processes. */
 #define ACL_RT_NOTIFY_EXPORT_FLAG_DEFAULT 0UL
 #define ACL_RT_NOTIFY_EXPORT_FLAG_DISABLE_PID_VALIDATION 2UL
 #define ACL_RT_NOTIFY_IMPORT_FLAG_DEFAULT 0UL
 #define ACL_RT_NOTIFY_IMPORT_FLAG_ENABLE_PEER_ACCESS 2UL
-
 #define ACL_RT_IPC_MEM_EXPORT_FLAG_DEFAULT 0UL
 #define ACL_RT_IPC_MEM_EXPORT_FLAG_DISABLE_PID_VALIDATION 1UL
 #define ACL_RT_IPC_MEM_IMPORT_FLAG_DEFAULT 0UL
 #define ACL_RT_IPC_MEM_IMPORT_FLAG_ENABLE_PEER_ACCESS 1UL
-
 #define ACL_RT_VMM_EXPORT_FLAG_DEFAULT 0UL
 #define ACL_RT_VMM_EXPORT_FLAG_DISABLE_PID_VALIDATION 1UL
 
+/* Flags for registering host memory. */
 #define ACL_HOST_REG_MAPPED 2UL
 #define ACL_HOST_REG_IOMEMORY 4UL
 #define ACL_HOST_REG_READONLY 8UL
 #define ACL_HOST_REG_PINNED 0x10000000UL
 
+/* Flags for printing a graph as JSON. */
 #define ACL_MDLRI_DEBUG_JSON_PRINT_SUMMARY 0UL
 #define ACL_MDLRI_DEBUG_JSON_PRINT_VERBOSE 1UL
 
+/* Lengths of arrays. */
 #define ACL_RT_MAX_RECORD_PA_NUM_PER_DEV 20U
-
 #define ACL_IPC_EVENT_HANDLE_SIZE 64U
+#define MAX_MEM_UCE_INFO_ARRAY_SIZE 128
+#define UCE_INFO_RESERVED_SIZE 14
+#define ACL_RT_MEM_UCE_INFO_MAX_NUM 20
+#define ACL_RT_CMO_MAX_BARRIER_NUM 6U
+#define ACL_PKG_VERSION_MAX_SIZE 128
+#define ACL_PKG_VERSION_PARTS_MAX_SIZE 64
 
+/* Who may use managed memory. */
 #define ACL_RT_MEM_ATTACH_GLOBAL 1U
+
+/* Links to memory. */
 #define ACL_RT_MEM_LINK_IDX_0 0U
 #define ACL_RT_MEM_LINK_IDX_1 1U
 
+/* How a device is attached to its host. */
 #define ACL_HOST_DEVICE_CONNECT_TYPE_PCIE 0
 #define ACL_HOST_DEVICE_CONNECT_TYPE_HCCS 1
 #define ACL_HOST_DEVICE_CONNECT_TYPE_UB 2
 
+/* Flags for recording an event and waiting for it. */
 #define ACL_EVENT_RECORD_DEFAULT 0U
 #define ACL_EVENT_RECORD_EXTERNAL 1U
-
 #define ACL_EVENT_WAIT_DEFAULT 0U
 #define ACL_EVENT_WAIT_EXTERNAL 1U
 
+/* Links for memory shared between processes. */
 #define ACL_RT_IPC_MEM_ATTR_ACCESS_LINK_SIO 0
 #define ACL_RT_IPC_MEM_ATTR_ACCESS_LINK_HCCS 1
 #define ACL_RT_IPC_MEM_ATTR_ACCESS_LINK_UB_ONE_PORT_PATH 2
 #define ACL_RT_IPC_MEM_ATTR_ACCESS_LINK_UB_MULTI_PORT_PATH 3
 
-#define MAX_MEM_UCE_INFO_ARRAY_SIZE 128
-
-#define UCE_INFO_RESERVED_SIZE 14
-
-#define ACL_RT_MEM_UCE_INFO_MAX_NUM 20
-
+/* What a binary was compiled for. */
 #define ACL_RT_BINARY_MAGIC_ELF_AICORE 0x43554245U
 #define ACL_RT_BINARY_MAGIC_ELF_VECTOR_CORE 0x41415246U
 #define ACL_RT_BINARY_MAGIC_ELF_CUBE_CORE 0x41494343U
 
+/* What a device is built into. */
 #define ACL_DEVICE_FORM_FACTOR_POD 0
 #define ACL_DEVICE_FORM_FACTOR_A_K 1
 #define ACL_DEVICE_FORM_FACTOR_A_X 2
 #define ACL_DEVICE_FORM_FACTOR_PCIE_CARD 3
 
-#define ACL_RT_CMO_MAX_BARRIER_NUM 6U
-
+/* How two devices are linked. */
 #define ACL_RT_DEVS_TOPOLOGY_HCCS 1ULL
 #define ACL_RT_DEVS_TOPOLOGY_PIX 2ULL
 #define ACL_RT_DEVS_TOPOLOGY_PIB 4ULL
@@ -122,68 +123,85 @@
 #define ACL_RT_DEVS_TOPOLOGY_SIO 32ULL
 #define ACL_RT_DEVS_TOPOLOGY_HCCS_SW 64ULL
 
+/* Kinds of memory. */
 #define ACL_RT_MEM_TYPE_DEV 2U
 #define ACL_RT_MEM_TYPE_DVPP 8U
 #define ACL_RT_MEM_TYPE_RSVD 16U
-
-#define ACL_PKG_VERSION_MAX_SIZE 128
-#define ACL_PKG_VERSION_PARTS_MAX_SIZE 64
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
+/** Physical memory. */
 typedef void *aclrtDrvMemHandle;
+/** A binary in memory. */
 typedef void *aclrtBinary;
+/** A loaded binary. */
 typedef void *aclrtBinHandle;
+/** A kernel. */
 typedef void *aclrtFuncHandle;
+/** The arguments of a kernel. */
 typedef void *aclrtArgsHandle;
+/** One argument of a kernel. */
 typedef void *aclrtParamHandle;
+/** A graph. */
 typedef void *aclmdlRI;
+/** A condition of a graph. */
 typedef void *aclmdlRICondHandle;
+/** More about how busy a device is; CANN does not publish its fields. */
 typedef struct aclrtUtilizationExtendInfo aclrtUtilizationExtendInfo;
+/** Groups of cores. */
 typedef struct tagRtGroupInfo aclrtGroupInfo;
+/** What is known about a task that failed. */
 typedef struct rtExceptionInfo aclrtExceptionInfo;
 
+/** Whether the program runs on the device or on a host. */
 typedef enum aclrtRunMode {
     ACL_DEVICE = 0,
     ACL_HOST = 1
 } aclrtRunMode;
 
+/** Task schedulers. */
 typedef enum aclrtTsId {
     ACL_TS_ID_AICORE = 0,
     ACL_TS_ID_AIVECTOR = 1,
     ACL_TS_ID_RESERVED = 2
 } aclrtTsId;
 
+/** Whether an event has happened. */
 typedef enum aclrtEventStatus {
     ACL_EVENT_STATUS_COMPLETE = 0,
     ACL_EVENT_STATUS_NOT_READY = 1,
     ACL_EVENT_STATUS_RESERVED = 2
 } aclrtEventStatus;
 
+/** Whether what was recorded in an event has happened. */
 typedef enum aclrtEventRecordedStatus {
     ACL_EVENT_RECORDED_STATUS_NOT_READY = 0,
     ACL_EVENT_RECORDED_STATUS_COMPLETE = 1
 } aclrtEventRecordedStatus;
 
+/** Whether all waits for an event are over. */
 typedef enum aclrtEventWaitStatus {
     ACL_EVENT_WAIT_STATUS_COMPLETE = 0,
     ACL_EVENT_WAIT_STATUS_NOT_READY = 1,
     ACL_EVENT_WAIT_STATUS_RESERVED = 65535
 } aclrtEventWaitStatus;
 
+/** Whether all tasks of a stream are done. */
 typedef enum aclrtStreamStatus {
     ACL_STREAM_STATUS_COMPLETE = 0,
     ACL_STREAM_STATUS_NOT_READY = 1,
     ACL_STREAM_STATUS_RESERVED = 65535
 } aclrtStreamStatus;
 
+/** Whether the stream waits for a callback. */
 typedef enum aclrtCallbackBlockType {
     ACL_CALLBACK_NO_BLOCK = 0,
     ACL_CALLBACK_BLOCK = 1
 } aclrtCallbackBlockType;
 
+/** Where a copy goes from and to. */
 typedef enum aclrtMemcpyKind {
     ACL_MEMCPY_HOST_TO_HOST = 0,
     ACL_MEMCPY_HOST_TO_DEVICE = 1,
@@ -195,7 +213,7 @@ typedef enum aclrtMemcpyKind {
     ACL_MEMCPY_INTER_DEVICE_TO_DEVICE = 7
 } aclrtMemcpyKind;
 
-/** Since 9.1.0. */
+/** Hints about managed memory. Since 9.1.0. */
 typedef enum aclrtMemManagedAdviseType {
     ACL_MEM_ADVISE_SET_READ_MOSTLY = 0,
     ACL_MEM_ADVISE_UNSET_READ_MOSTLY = 1,
@@ -205,7 +223,7 @@ typedef enum aclrtMemManagedAdviseType {
     ACL_MEM_ADVISE_UNSET_ACCESSED_BY = 5
 } aclrtMemManagedAdviseType;
 
-/** Since 9.1.0. */
+/** Kinds of places for managed memory. Since 9.1.0. */
 typedef enum aclrtMemManagedLocationType {
     ACL_MEM_LOCATIONTYPE_INVALID = 0,
     ACL_MEM_LOCATIONTYPE_DEVICE = 1,
@@ -214,6 +232,7 @@ typedef enum aclrtMemManagedLocationType {
     ACL_MEM_LOCATIONTYPE_HOST_NUMA_CURRENT = 4
 } aclrtMemManagedLocationType;
 
+/** Which pages memory is taken from; the last three are flags that can be added. */
 typedef enum aclrtMemMallocPolicy {
     ACL_MEM_MALLOC_HUGE_FIRST = 0,
     ACL_MEM_MALLOC_HUGE_ONLY = 1,
@@ -228,12 +247,14 @@ typedef enum aclrtMemMallocPolicy {
     ACL_MEM_ACCESS_USER_SPACE_READONLY = 1048576
 } aclrtMemMallocPolicy;
 
+/** How the device sees registered host memory. */
 typedef enum {
     ACL_HOST_REGISTER_MAPPED = 0,
     ACL_HOST_REGISTER_IOMEMORY = 4,
     ACL_HOST_REGISTER_READONLY = 8
 } aclrtHostRegisterType;
 
+/** Which member of aclrtMallocAttrValue is meant. */
 typedef enum {
     ACL_RT_MEM_ATTR_RSV = 0,
     ACL_RT_MEM_ATTR_MODULE_ID = 1,
@@ -241,6 +262,7 @@ typedef enum {
     ACL_RT_MEM_ATTR_VA_FLAG = 3
 } aclrtMallocAttrType;
 
+/** Kinds of device memory. */
 typedef enum aclrtMemAttr {
     ACL_DDR_MEM = 0,
     ACL_HBM_MEM = 1,
@@ -262,12 +284,14 @@ typedef enum aclrtMemAttr {
     ACL_MEM_P2P_HUGE1G = 17
 } aclrtMemAttr;
 
+/** Sizes of pages. */
 typedef enum aclrtMemPgType {
     NORMAL_PAGE_TYPE = 0,
     HUGE_PAGE_TYPE = 1,
     HUGE1G_PAGE_TYPE = 2
 } aclrtMemPgType;
 
+/** Kinds of device memory. */
 typedef enum aclrtMemType {
     HBM_TYPE = 0,
     DDR_TYPE = 1,
@@ -275,10 +299,12 @@ typedef enum aclrtMemType {
     P2P_DDR_TYPE = 3
 } aclrtMemType;
 
+/** Attributes of memory shared between processes. */
 typedef enum {
     ACL_RT_IPC_MEM_ATTR_ACCESS_LINK = 0
 } aclrtIpcMemAttrType;
 
+/** What a group of cores can be asked for. */
 typedef enum aclrtGroupAttr {
     ACL_GROUP_AICORE_INT = 0,
     ACL_GROUP_AIV_INT = 1,
@@ -288,12 +314,14 @@ typedef enum aclrtGroupAttr {
     ACL_GROUP_GROUPID_INT = 5
 } aclrtGroupAttr;
 
+/** What happens when a floating-point number overflows. */
 typedef enum aclrtFloatOverflowMode {
     ACL_RT_OVERFLOW_MODE_SATURATION = 0,
     ACL_RT_OVERFLOW_MODE_INFNAN = 1,
     ACL_RT_OVERFLOW_MODE_UNDEF = 2
 } aclrtFloatOverflowMode;
 
+/** Fields of a stream configuration. */
 typedef enum {
     ACL_RT_STREAM_WORK_ADDR_PTR = 0,
     ACL_RT_STREAM_WORK_SIZE = 1,
@@ -301,6 +329,7 @@ typedef enum {
     ACL_RT_STREAM_PRIORITY = 3
 } aclrtStreamConfigAttr;
 
+/** Kinds of places for memory. */
 typedef enum aclrtMemLocationType {
     ACL_MEM_LOCATION_TYPE_HOST = 0,
     ACL_MEM_LOCATION_TYPE_DEVICE = 1,
@@ -309,7 +338,7 @@ typedef enum aclrtMemLocationType {
     ACL_MEM_LOCATION_TYPE_HOST_NUMA = 4
 } aclrtMemLocationType;
 
-/** Since 9.1.0. */
+/** What a range of managed memory can be asked for. Since 9.1.0. */
 typedef enum aclrtMemManagedRangeAttribute {
     ACL_MEM_RANGE_ATTRIBUTE_READ_MOSTLY = 1,
     ACL_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION = 2,
@@ -321,44 +350,52 @@ typedef enum aclrtMemManagedRangeAttribute {
     ACL_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION_ID = 8
 } aclrtMemManagedRangeAttribute;
 
+/** Kinds of physical memory. */
 typedef enum aclrtMemAllocationType {
     ACL_MEM_ALLOCATION_TYPE_PINNED = 0
 } aclrtMemAllocationType;
 
+/** What physical memory can be exported as. */
 typedef enum aclrtMemHandleType {
     ACL_MEM_HANDLE_TYPE_NONE = 0,
     ACL_MEM_HANDLE_TYPE_POSIX = 2
 } aclrtMemHandleType;
 
+/** Kinds of handles for exported memory. */
 typedef enum aclrtMemSharedHandleType {
     ACL_MEM_SHARE_HANDLE_TYPE_DEFAULT = 1,
     ACL_MEM_SHARE_HANDLE_TYPE_FABRIC = 2
 } aclrtMemSharedHandleType;
 
+/** Which granularity is asked for. */
 typedef enum aclrtMemGranularityOptions {
     ACL_RT_MEM_ALLOC_GRANULARITY_MINIMUM = 0,
     ACL_RT_MEM_ALLOC_GRANULARITY_RECOMMENDED = 1,
     ACL_RT_MEM_ALLOC_GRANULARITY_UNDEF = 65535
 } aclrtMemGranularityOptions;
 
+/** Whether a device works. */
 typedef enum aclrtDeviceStatus {
     ACL_RT_DEVICE_STATUS_NORMAL = 0,
     ACL_RT_DEVICE_STATUS_ABNORMAL = 1,
     ACL_RT_DEVICE_STATUS_END = 65535
 } aclrtDeviceStatus;
 
+/** Which calls are refused during a capture, and for which threads. */
 typedef enum {
     ACL_MODEL_RI_CAPTURE_MODE_GLOBAL = 0,
     ACL_MODEL_RI_CAPTURE_MODE_THREAD_LOCAL = 1,
     ACL_MODEL_RI_CAPTURE_MODE_RELAXED = 2
 } aclmdlRICaptureMode;
 
+/** Whether a stream is being captured. */
 typedef enum {
     ACL_MODEL_RI_CAPTURE_STATUS_NONE = 0,
     ACL_MODEL_RI_CAPTURE_STATUS_ACTIVE = 1,
     ACL_MODEL_RI_CAPTURE_STATUS_INVALIDATED = 2
 } aclmdlRICaptureStatus;
 
+/** What kind of error a device has. */
 typedef enum {
     ACL_RT_NO_ERROR = 0,
     ACL_RT_ERROR_MEMORY = 1,
@@ -369,12 +406,14 @@ typedef enum {
     ACL_RT_ERROR_OTHERS = 65535
 } aclrtErrorType;
 
+/** Whether software or hardware is to blame for a core's error. */
 typedef enum aclrtAicoreErrorType {
     ACL_RT_AICORE_ERROR_UNKNOWN = 0,
     ACL_RT_AICORE_ERROR_SW = 1,
     ACL_RT_AICORE_ERROR_HW_LOCAL = 2
 } aclrtAicoreErrorType;
 
+/** Operations on the cache. */
 typedef enum aclrtCmoType {
     ACL_RT_CMO_TYPE_PREFETCH = 0,
     ACL_RT_CMO_TYPE_WRITEBACK = 1,
@@ -382,10 +421,12 @@ typedef enum aclrtCmoType {
     ACL_RT_CMO_TYPE_FLUSH = 3
 } aclrtCmoType;
 
+/** Whose last error is asked for. */
 typedef enum aclrtLastErrLevel {
     ACL_RT_THREAD_LEVEL = 0
 } aclrtLastErrLevel;
 
+/** Which member of aclrtBinaryLoadOptionValue is meant. Two names have one value. */
 typedef enum aclrtBinaryLoadOptionType {
     ACL_RT_BINARY_LOAD_OPT_LAZY_LOAD = 1,
     ACL_RT_BINARY_LOAD_OPT_LAZY_MAGIC = 2,
@@ -393,11 +434,13 @@ typedef enum aclrtBinaryLoadOptionType {
     ACL_RT_BINARY_LOAD_OPT_CPU_KERNEL_MODE = 3
 } aclrtBinaryLoadOptionType;
 
+/** Kinds of cores: matrix (AIC) and vector (AIV). */
 typedef enum {
     ACL_RT_ENGINE_TYPE_AIC = 0,
     ACL_RT_ENGINE_TYPE_AIV = 1
 } aclrtEngineType;
 
+/** Which member of aclrtLaunchKernelAttrValue is meant. Two names have one value. */
 typedef enum aclrtLaunchKernelAttrId {
     ACL_RT_LAUNCH_KERNEL_ATTR_SCHEM_MODE = 1,
     ACL_RT_LAUNCH_KERNEL_ATTR_LOCAL_MEMORY_SIZE = 2,
@@ -411,6 +454,7 @@ typedef enum aclrtLaunchKernelAttrId {
     ACL_RT_LAUNCH_KERNEL_ATTR_ENABLE_PROFILING = 9
 } aclrtLaunchKernelAttrId;
 
+/** Which member of aclrtStreamAttrValue is meant. */
 typedef enum {
     ACL_STREAM_ATTR_FAILURE_MODE = 1,
     ACL_STREAM_ATTR_FLOAT_OVERFLOW_CHECK = 2,
@@ -419,7 +463,7 @@ typedef enum {
     ACL_STREAM_ATTR_PRIORITY = 5
 } aclrtStreamAttr;
 
-/** Since 9.1.0. */
+/** Kinds of tasks of a graph. Since 9.1.0. */
 typedef enum aclmdlRITaskType {
     ACL_MODEL_RI_TASK_DEFAULT = 0,
     ACL_MODEL_RI_TASK_KERNEL = 1,
@@ -430,6 +474,7 @@ typedef enum aclmdlRITaskType {
     ACL_MODEL_RI_TASK_VALUE_WAIT = 6
 } aclmdlRITaskType;
 
+/** What a device can be asked for. Some values have two names. */
 typedef enum {
     ACL_DEV_ATTR_AICPU_CORE_NUM = 1,
     ACL_DEV_ATTR_AICORE_CORE_NUM = 101,
@@ -463,11 +508,13 @@ typedef enum {
     ACL_DEV_ATTR_NPU_ARCH = 601
 } aclrtDevAttr;
 
+/** Optional features of a device. */
 typedef enum {
     ACL_FEATURE_TSCPU_TASK_UPDATE_SUPPORT_AIC_AIV = 1,
     ACL_FEATURE_SYSTEM_MEMQ_EVENT_CROSS_DEV = 21
 } aclrtDevFeatureType;
 
+/** How aclrtReduceAsync combines elements. */
 typedef enum {
     ACL_RT_MEMCPY_SDMA_AUTOMATIC_SUM = 10,
     ACL_RT_MEMCPY_SDMA_AUTOMATIC_MAX = 11,
@@ -475,11 +522,13 @@ typedef enum {
     ACL_RT_MEMCPY_SDMA_AUTOMATIC_EQUAL = 13
 } aclrtReduceKind;
 
+/** What a process can be limited to. */
 typedef enum {
     ACL_RT_DEV_RES_CUBE_CORE = 0,
     ACL_RT_DEV_RES_VECTOR_CORE = 1
 } aclrtDevResLimitType;
 
+/** How two numbers are compared. */
 typedef enum {
     ACL_RT_EQUAL = 0,
     ACL_RT_NOT_EQUAL = 1,
@@ -489,11 +538,13 @@ typedef enum {
     ACL_RT_LESS_OR_EQUAL = 5
 } aclrtCondition;
 
+/** Which numbers are compared. */
 typedef enum {
     ACL_RT_SWITCH_INT32 = 0,
     ACL_RT_SWITCH_INT64 = 1
 } aclrtCompareDataType;
 
+/** Distributions of random numbers. */
 typedef enum {
     ACL_RT_RANDOM_NUM_FUNC_TYPE_DROPOUT_BITMASK = 0,
     ACL_RT_RANDOM_NUM_FUNC_TYPE_UNIFORM_DIS = 1,
@@ -501,16 +552,19 @@ typedef enum {
     ACL_RT_RANDOM_NUM_FUNC_TYPE_TRUNCATED_NORMAL_DIS = 3
 } aclrtRandomNumFuncType;
 
+/** When the callback for aborted tasks is called. */
 typedef enum {
     ACL_RT_DEVICE_TASK_ABORT_PRE = 0,
     ACL_RT_DEVICE_TASK_ABORT_POST = 1
 } aclrtDeviceTaskAbortStage;
 
+/** Which member of aclrtUpdateTaskAttrVal is meant. */
 typedef enum {
     ACL_RT_UPDATE_RANDOM_TASK = 1,
     ACL_RT_UPDATE_AIC_AIV_TASK = 2
 } aclrtUpdateTaskAttrId;
 
+/** When the callback for a device is called. */
 typedef enum {
     ACL_RT_DEVICE_STATE_SET_PRE = 0,
     ACL_RT_DEVICE_STATE_SET_POST = 1,
@@ -518,7 +572,7 @@ typedef enum {
     ACL_RT_DEVICE_STATE_RESET_POST = 3
 } aclrtDeviceState;
 
-/** Since 9.0.0. */
+/** When the callback for a snapshot is called. Since 9.0.0. */
 typedef enum {
     ACL_RT_SNAPSHOT_LOCK_PRE = 0,
     ACL_RT_SNAPSHOT_BACKUP_PRE = 1,
@@ -528,17 +582,20 @@ typedef enum {
     ACL_RT_SNAPSHOT_UNLOCK_POST = 5
 } aclrtSnapShotStage;
 
+/** When the callback for a stream is called. */
 typedef enum {
     ACL_RT_STREAM_STATE_CREATE_POST = 1,
     ACL_RT_STREAM_STATE_DESTROY_PRE = 2
 } aclrtStreamState;
 
+/** What a kernel can be asked for. */
 typedef enum {
     ACL_FUNC_ATTR_KERNEL_TYPE = 1,
     ACL_FUNC_ATTR_KERNEL_RATIO = 2,
     ACL_FUNC_ATTR_KERNEL_SCHED_MODE = 3
 } aclrtFuncAttribute;
 
+/** Which cores a kernel runs on. */
 typedef enum {
     ACL_KERNEL_TYPE_AICORE = 0,
     ACL_KERNEL_TYPE_CUBE = 1,
@@ -547,6 +604,7 @@ typedef enum {
     ACL_KERNEL_TYPE_AICPU = 100
 } aclrtKernelType;
 
+/** How recording changes the counter of a notify. */
 typedef enum {
     ACL_RT_CNT_NOTIFY_RECORD_SET_VALUE_MODE = 0,
     ACL_RT_CNT_NOTIFY_RECORD_ADD_MODE = 1,
@@ -554,6 +612,7 @@ typedef enum {
     ACL_RT_CNT_NOTIFY_RECORD_BIT_AND_MODE = 4
 } aclrtCntNotifyRecordMode;
 
+/** What a wait compares the counter of a notify with. */
 typedef enum {
     ACL_RT_CNT_NOTIFY_WAIT_LESS_MODE = 0,
     ACL_RT_CNT_NOTIFY_WAIT_EQUAL_MODE = 1,
@@ -562,12 +621,14 @@ typedef enum {
     ACL_RT_CNT_NOTIFY_WAIT_EQUAL_WITH_BITMASK_MODE = 4
 } aclrtCntNotifyWaitMode;
 
+/** Who may do what with memory. */
 typedef enum {
     ACL_RT_MEM_ACCESS_FLAGS_NONE = 0,
     ACL_RT_MEM_ACCESS_FLAGS_READ = 1,
     ACL_RT_MEM_ACCESS_FLAGS_READWRITE = 3
 } aclrtMemAccessFlags;
 
+/** Packages whose version can be asked for. */
 typedef enum aclCANNPackageName {
     ACL_PKG_NAME_CANN = 0,
     ACL_PKG_NAME_RUNTIME = 1,
@@ -579,7 +640,7 @@ typedef enum aclCANNPackageName {
     ACL_PKG_NAME_DRIVER = 7
 } aclCANNPackageName;
 
-/** Since 9.0.0. */
+/** Hardware units. Since 9.0.0. */
 typedef enum {
     ACL_RT_HAC_TYPE_STARS = 0,
     ACL_RT_HAC_TYPE_AICPU = 1,
@@ -593,13 +654,13 @@ typedef enum {
     ACL_RT_HAC_TYPE_CCU = 9
 } aclrtHacType;
 
-/** Since 9.0.0. */
+/** Whether a unit can use mapped host memory. Since 9.0.0. */
 typedef enum {
     ACL_RT_HOST_MEM_MAP_NOT_SUPPORTED = 0,
     ACL_RT_HOST_MEM_MAP_SUPPORTED = 1
 } aclrtHostMemMapCapability;
 
-/** Since 9.2.0. */
+/** Links by which memory is accessed. Since 9.2.0. */
 typedef enum {
     ACL_RT_MEM_ACCESS_LINK_SIO = 0,
     ACL_RT_MEM_ACCESS_LINK_HCCS = 1,
@@ -607,7 +668,7 @@ typedef enum {
     ACL_RT_MEM_ACCESS_UB_MULTI_PORT_PATH = 3
 } aclrtMemLinkType;
 
-/** Since 9.1.0. */
+/** Which operands of atomic operations a link takes. Two names have one value. Since 9.1.0. */
 typedef enum aclrtAtomicOperationCapability {
     ACL_RT_ATOMIC_CAPABILITY_SIGNED = 1,
     ACL_RT_ATOMIC_CAPABILITY_UNSIGNED = 2,
@@ -621,7 +682,7 @@ typedef enum aclrtAtomicOperationCapability {
     ACL_RT_ATOMIC_CAPABILITY_VECTOR32X4 = 256
 } aclrtAtomicOperationCapability;
 
-/** Since 9.1.0. */
+/** Atomic operations. Since 9.1.0. */
 typedef enum aclrtAtomicOperation {
     ACL_RT_ATOMIC_OPERATION_INTEGER_ADD = 0,
     ACL_RT_ATOMIC_OPERATION_INTEGER_MIN = 1,
@@ -646,19 +707,19 @@ typedef enum aclrtAtomicOperation {
     ACL_RT_ATOMIC_OPERATION_SIMD_SCALAR_EXCH = 44
 } aclrtAtomicOperation;
 
-/** Since 9.1.0. */
+/** Flags of a condition of a graph. Since 9.1.0. */
 typedef enum {
     ACL_MODEL_RI_COND_HANDLE_ASSIGN_DEFAULT = 1
 } aclmdlRICondHandleFlag;
 
-/** Since 9.1.0. */
+/** Kinds of conditional tasks. Since 9.1.0. */
 typedef enum {
     ACL_MODEL_RI_COND_TYPE_IF = 0,
     ACL_MODEL_RI_COND_TYPE_WHILE = 1,
     ACL_MODEL_RI_COND_TYPE_SWITCH = 2
 } aclmdlRICondTaskType;
 
-/** Since 9.2.0. */
+/** Limits of a device that can be set. Since 9.2.0. */
 typedef enum aclrtDeviceLimit {
     ACL_RT_DEV_LIMIT_SIMT_STACK_SIZE = 0,
     ACL_RT_DEV_LIMIT_SIMT_DVG_WARP_STACK_SIZE = 1,
@@ -667,6 +728,7 @@ typedef enum aclrtDeviceLimit {
     ACL_RT_DEV_LIMIT_SIMT_PRINTF_FIFO_SIZE = 4
 } aclrtDeviceLimit;
 
+/** Which part of AscendCL a callback belongs to. */
 typedef enum aclRegisterCallbackType {
     ACL_REG_TYPE_ACL_MODEL = 0,
     ACL_REG_TYPE_ACL_OP_EXECUTOR = 1,
@@ -679,17 +741,19 @@ typedef enum aclRegisterCallbackType {
     ACL_REG_TYPE_OTHER = 65535
 } aclRegisterCallbackType;
 
+/** Whether a process is held for a snapshot. */
 typedef enum aclrtProcessState {
     ACL_RT_PROCESS_STATE_RUNNING = 0,
     ACL_RT_PROCESS_STATE_LOCKED = 1
 } aclrtProcessState;
 
-/** Since 9.1.0. */
+/** A place for managed memory. Since 9.1.0. */
 typedef struct aclrtMemManagedLocation {
     aclrtMemManagedLocationType type;
     int32_t id;
 } aclrtMemManagedLocation;
 
+/** The value of an attribute of an allocation. */
 typedef union {
     uint16_t moduleId;
     uint32_t deviceId;
@@ -697,22 +761,26 @@ typedef union {
     uint8_t rsv[8];
 } aclrtMallocAttrValue;
 
+/** An attribute of an allocation. */
 typedef struct {
     aclrtMallocAttrType attr;
     aclrtMallocAttrValue value;
 } aclrtMallocAttribute;
 
+/** Attributes of an allocation. */
 typedef struct {
     aclrtMallocAttribute *attrs;
     size_t numAttrs;
 } aclrtMallocConfig;
 
+/** Processes of one server that may import shared memory. */
 typedef struct {
     uint32_t sdid;
     int32_t *pid;
     size_t num;
 } aclrtServerPid;
 
+/** How a stream is to be created. */
 typedef struct aclrtStreamConfigHandle {
     void *workptr;
     size_t workSize;
@@ -720,6 +788,7 @@ typedef struct aclrtStreamConfigHandle {
     uint32_t priority;
 } aclrtStreamConfigHandle;
 
+/** How busy a device is, in percent. */
 typedef struct aclrtUtilizationInfo {
     int32_t cubeUtilization;
     int32_t vectorUtilization;
@@ -728,17 +797,20 @@ typedef struct aclrtUtilizationInfo {
     aclrtUtilizationExtendInfo *utilizationExtend;
 } aclrtUtilizationInfo;
 
+/** A place for memory. */
 typedef struct aclrtMemLocation {
     uint32_t id;
     aclrtMemLocationType type;
 } aclrtMemLocation;
 
+/** What is known about an address. */
 typedef struct aclrtPtrAttributes {
     aclrtMemLocation location;
     uint32_t pageSize;
     uint32_t rsv[4];
 } aclrtPtrAttributes;
 
+/** How much memory a module uses, in bytes. */
 typedef struct aclrtMemUsageInfo {
     char name[32];
     uint64_t curMemSize;
@@ -746,10 +818,12 @@ typedef struct aclrtMemUsageInfo {
     size_t reserved[8];
 } aclrtMemUsageInfo;
 
+/** Exported physical memory, for processes of other servers too. */
 typedef struct aclrtMemFabricHandle {
     uint8_t data[128];
 } aclrtMemFabricHandle;
 
+/** What physical memory is to be. */
 typedef struct aclrtPhysicalMemProp {
     aclrtMemHandleType handleType;
     aclrtMemAllocationType allocationType;
@@ -758,22 +832,26 @@ typedef struct aclrtPhysicalMemProp {
     uint64_t reserve;
 } aclrtPhysicalMemProp;
 
+/** A range of memory with an error that could not be corrected. */
 typedef struct aclrtMemUceInfo {
     void *addr;
     size_t len;
     size_t reserved[UCE_INFO_RESERVED_SIZE];
 } aclrtMemUceInfo;
 
+/** Ranges of memory with errors. */
 typedef struct {
     size_t arraySize;
     aclrtMemUceInfo memUceInfoArray[ACL_RT_MEM_UCE_INFO_MAX_NUM];
 } aclrtMemUceInfoArray;
 
+/** Details of an error, by its type. */
 typedef union aclrtErrorInfoDetail {
     aclrtMemUceInfoArray uceInfo;
     aclrtAicoreErrorType aicoreErrType;
 } aclrtErrorInfoDetail;
 
+/** An error of a device. */
 typedef struct aclrtErrorInfo {
     uint8_t tryRepair;
     uint8_t hasDetail;
@@ -782,6 +860,7 @@ typedef struct aclrtErrorInfo {
     aclrtErrorInfoDetail detail;
 } aclrtErrorInfo;
 
+/** The value of an option. */
 typedef union aclrtBinaryLoadOptionValue {
     uint32_t isLazyLoad;
     uint32_t magic;
@@ -789,17 +868,19 @@ typedef union aclrtBinaryLoadOptionValue {
     uint32_t rsv[4];
 } aclrtBinaryLoadOptionValue;
 
+/** An option for loading a binary. */
 typedef struct {
     aclrtBinaryLoadOptionType type;
     aclrtBinaryLoadOptionValue value;
 } aclrtBinaryLoadOption;
 
+/** Options for loading a binary. */
 typedef struct aclrtBinaryLoadOptions {
     aclrtBinaryLoadOption *options;
     size_t numOpt;
 } aclrtBinaryLoadOptions;
 
-/** Since 9.2.0. */
+/** How many blocks or threads in each direction. Passed by value. Since 9.2.0. */
 typedef struct dim3 {
     uint32_t x;
     uint32_t y;
@@ -809,11 +890,13 @@ typedef struct dim3 {
 #endif
 } dim3;
 
+/** A time in microseconds, in two halves. */
 typedef struct {
     uint32_t timeoutLow;
     uint32_t timeoutHigh;
 } aclrtTimeoutUs;
 
+/** The value of an attribute of a launch. */
 typedef union aclrtLaunchKernelAttrValue {
     uint8_t schemMode;
     uint32_t localMemorySize;
@@ -828,16 +911,19 @@ typedef union aclrtLaunchKernelAttrValue {
     uint32_t rsv[4];
 } aclrtLaunchKernelAttrValue;
 
+/** An attribute of a launch. */
 typedef struct aclrtLaunchKernelAttr {
     aclrtLaunchKernelAttrId id;
     aclrtLaunchKernelAttrValue value;
 } aclrtLaunchKernelAttr;
 
+/** Attributes of a launch. */
 typedef struct aclrtLaunchKernelCfg {
     aclrtLaunchKernelAttr *attrs;
     size_t numAttrs;
 } aclrtLaunchKernelCfg;
 
+/** The value of an attribute of a stream. */
 typedef union {
     uint64_t failureMode;
     uint32_t overflowSwitch;
@@ -847,7 +933,7 @@ typedef union {
     uint32_t reserve[4];
 } aclrtStreamAttrValue;
 
-/** Since 9.1.0. */
+/** A task that runs a kernel. Since 9.1.0. */
 typedef struct aclmdlRIKernelTaskParams {
     aclrtFuncHandle funcHandle;
     aclrtLaunchKernelCfg *cfg;
@@ -858,41 +944,41 @@ typedef struct aclmdlRIKernelTaskParams {
     uint32_t rsv[10];
 } aclmdlRIKernelTaskParams;
 
-/** Since 9.1.0. */
+/** A task that records an event. Since 9.1.0. */
 typedef struct aclmdlRIEventRecordTaskParams {
     aclrtEvent event;
     uint32_t eventFlag;
     uint32_t recordFlag;
 } aclmdlRIEventRecordTaskParams;
 
-/** Since 9.1.0. */
+/** A task that waits for an event. Since 9.1.0. */
 typedef struct aclmdlRIEventWaitTaskParams {
     aclrtEvent event;
     uint32_t eventFlag;
     uint32_t waitFlag;
 } aclmdlRIEventWaitTaskParams;
 
-/** Since 9.1.0. */
+/** A task that resets an event. Since 9.1.0. */
 typedef struct aclmdlRIEventResetTaskParams {
     aclrtEvent event;
     uint32_t eventFlag;
     uint32_t resetFlag;
 } aclmdlRIEventResetTaskParams;
 
-/** Since 9.1.0. */
+/** A task that writes a number to memory. Since 9.1.0. */
 typedef struct aclmdlRIValueWriteTaskParams {
     void *devAddr;
     uint64_t value;
 } aclmdlRIValueWriteTaskParams;
 
-/** Since 9.1.0. */
+/** A task that waits for a number in memory. Since 9.1.0. */
 typedef struct aclmdlRIValueWaitTaskParams {
     void *devAddr;
     uint64_t value;
     uint32_t flag;
 } aclmdlRIValueWaitTaskParams;
 
-/** Since 9.1.0. */
+/** A task of a graph; `type` says which member is meant. Since 9.1.0. */
 typedef struct aclmdlRITaskParams {
     aclmdlRITaskType type;
     uint32_t rsv0[3];
@@ -911,27 +997,32 @@ typedef struct aclmdlRITaskParams {
     };
 } aclmdlRITaskParams;
 
+/** One cache operation that a barrier waits for. */
 typedef struct {
     aclrtCmoType cmoType;
     uint32_t barrierId;
 } aclrtBarrierCmoInfo;
 
+/** Cache operations that a barrier waits for. */
 typedef struct {
     size_t barrierNum;
     aclrtBarrierCmoInfo cmoInfo[ACL_RT_CMO_MAX_BARRIER_NUM];
 } aclrtBarrierTaskInfo;
 
+/** Where the copies of a batch go from and to. */
 typedef struct {
     aclrtMemLocation dstLoc;
     aclrtMemLocation srcLoc;
     uint8_t rsv[16];
 } aclrtMemcpyBatchAttr;
 
+/** Where in a kernel's arguments an address is to be put, and of which data. */
 typedef struct {
     uint32_t addrOffset;
     uint32_t dataOffset;
 } aclrtPlaceHolderInfo;
 
+/** A parameter: a value, or an address of one. */
 typedef struct {
     uint8_t isAddr;
     uint8_t valueOrAddr[8];
@@ -939,20 +1030,24 @@ typedef struct {
     uint8_t rsv[6];
 } aclrtRandomParaInfo;
 
+/** The parameter of a drop-out mask. */
 typedef struct {
     aclrtRandomParaInfo dropoutRation;
 } aclrtDropoutBitmaskInfo;
 
+/** The parameters of a uniform distribution. */
 typedef struct {
     aclrtRandomParaInfo min;
     aclrtRandomParaInfo max;
 } aclrtUniformDisInfo;
 
+/** The parameters of a normal distribution. */
 typedef struct {
     aclrtRandomParaInfo mean;
     aclrtRandomParaInfo stddev;
 } aclrtNormalDisInfo;
 
+/** A distribution and its parameters. */
 typedef struct {
     aclrtRandomNumFuncType funcType;
     union {
@@ -962,6 +1057,7 @@ typedef struct {
     } paramInfo;
 } aclrtRandomNumFuncParaInfo;
 
+/** A task that makes random numbers. */
 typedef struct {
     aclDataType dataType;
     aclrtRandomNumFuncParaInfo randomNumFuncParaInfo;
@@ -973,12 +1069,14 @@ typedef struct {
     uint8_t rsv[8];
 } aclrtRandomNumTaskInfo;
 
+/** What changes in a task that makes random numbers. */
 typedef struct {
     void *srcAddr;
     size_t size;
     uint32_t rsv[4];
 } aclrtRandomTaskUpdateAttr;
 
+/** What changes in a task that runs a kernel. */
 typedef struct {
     void *binHandle;
     void *funcEntryAddr;
@@ -986,37 +1084,42 @@ typedef struct {
     uint32_t rsv[4];
 } aclrtAicAivTaskUpdateAttr;
 
+/** What changes in a task. */
 typedef union {
     aclrtRandomTaskUpdateAttr randomTaskAttr;
     aclrtAicAivTaskUpdateAttr aicAivTaskAttr;
 } aclrtUpdateTaskAttrVal;
 
+/** A change of a task. */
 typedef struct {
     aclrtUpdateTaskAttrId id;
     aclrtUpdateTaskAttrVal val;
 } aclrtTaskUpdateInfo;
 
-/** Since 9.1.0. */
+/** Options for taking a snapshot. Since 9.1.0. */
 typedef struct aclrtSnapShotBackupArgs {
     uint32_t backupFlags;
     char reserved[60];
 } aclrtSnapShotBackupArgs;
 
-/** Since 9.1.0. */
+/** Options for restoring a snapshot. Since 9.1.0. */
 typedef struct aclrtSnapShotRestoreArgs {
     uint32_t restoreFlags;
     char reserved[60];
 } aclrtSnapShotRestoreArgs;
 
+/** The identity of a device. */
 typedef struct aclrtUuid {
     char bytes[16];
 } aclrtUuid;
 
+/** How a counting notify is recorded. */
 typedef struct {
     aclrtCntNotifyRecordMode mode;
     uint32_t value;
 } aclrtCntNotifyRecordInfo;
 
+/** What a wait for a counting notify waits for, and how long. */
 typedef struct {
     aclrtCntNotifyWaitMode mode;
     uint32_t value;
@@ -1025,12 +1128,14 @@ typedef struct {
     uint8_t rsv[3];
 } aclrtCntNotifyWaitInfo;
 
+/** Who may do what with memory. */
 typedef struct {
     aclrtMemAccessFlags flags;
     aclrtMemLocation location;
     uint8_t rsv[12];
 } aclrtMemAccessDesc;
 
+/** The version of a package, as text. */
 typedef struct aclCANNPackageVersion {
     char version[ACL_PKG_VERSION_MAX_SIZE];
     char majorVersion[ACL_PKG_VERSION_PARTS_MAX_SIZE];
@@ -1040,11 +1145,12 @@ typedef struct aclCANNPackageVersion {
     char reserved[ACL_PKG_VERSION_MAX_SIZE];
 } aclCANNPackageVersion;
 
+/** An event for other processes. Passed by value. */
 typedef struct aclrtIpcEventHandle {
     char reserved[ACL_IPC_EVENT_HANDLE_SIZE];
 } aclrtIpcEventHandle;
 
-/** Since 9.0.0. */
+/** Which attribute stands for which kind of memory. Since 9.0.0. */
 typedef struct MemAttrMapping {
     uint32_t pgType;
     uint32_t memType;
@@ -1052,7 +1158,7 @@ typedef struct MemAttrMapping {
     aclrtMemAttr memAttr;
 } MemAttrMapping;
 
-/** Since 9.1.0. */
+/** A conditional task of a graph. Passed by value. Since 9.1.0. */
 typedef struct tagAclmdlRICondTaskParams {
     aclmdlRICondHandle handle;
     aclmdlRICondTaskType type;
@@ -1060,16 +1166,26 @@ typedef struct tagAclmdlRICondTaskParams {
     aclmdlRI *modelRIArray;
 } aclmdlRICondTaskParams;
 
+/** A function of the host that a stream calls. */
 typedef void (*aclrtCallback)(void *userData);
+/** A function of the host that a stream calls. */
 typedef void (*aclrtHostFunc)(void *args);
+/** Called when a task fails. */
 typedef void (*aclrtExceptionInfoCallback)(aclrtExceptionInfo *exceptionInfo);
+/** Called when a kernel of one binary fails. */
 typedef void (*aclrtOpExceptionCallback)(aclrtExceptionInfo *exceptionInfo, void *userData);
+/** Called before and after a device is set or reset. */
 typedef void (*aclrtDeviceStateCallback)(int32_t deviceId, aclrtDeviceState state, void *args);
+/** Called at a stage of a snapshot. */
 typedef unsigned int (*aclrtSnapShotCallBack)(int32_t deviceId, void *args);
+/** Called after a stream is created and before it is destroyed. */
 typedef void (*aclrtStreamStateCallback)(aclrtStream stm, aclrtStreamState state, void *args);
+/** Called before and after the tasks of a device are aborted. */
 typedef int (*aclrtDeviceTaskAbortCallback)(
     int32_t deviceId, aclrtDeviceTaskAbortStage stage, uint32_t timeout, void *args);
+/** Called by aclInit. */
 typedef int (*aclInitCallbackFunc)(const char *configStr, size_t len, void *userData);
+/** Called by aclFinalize. */
 typedef int (*aclFinalizeCallbackFunc)(void *userData);
 
 /* Init, version, system */

@@ -11,10 +11,14 @@
 extern "C" {
 #endif
 
+/** Gives a block. */
 typedef void *(*aclrtAllocatorAllocFunc)(aclrtAllocator allocator, size_t size);
+/** Takes a block back. */
 typedef void (*aclrtAllocatorFreeFunc)(aclrtAllocator allocator, aclrtAllocatorBlock block);
+/** Gives a block, if possible at this address. */
 typedef void *(*aclrtAllocatorAllocAdviseFunc)(
     aclrtAllocator allocator, size_t size, aclrtAllocatorAddr addr);
+/** Gives the address of a block. */
 typedef void *(*aclrtAllocatorGetAddrFromBlockFunc)(aclrtAllocatorBlock block);
 
 /** New description of a user allocator. */

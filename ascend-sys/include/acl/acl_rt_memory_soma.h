@@ -12,9 +12,10 @@
 extern "C" {
 #endif
 
+/** A pool for stream-ordered allocation. */
 typedef void *aclrtMemPool;
 
-/** Since 9.0.0. */
+/** Attributes of a memory pool. Since 9.0.0. */
 typedef enum aclrtMemPoolAttr {
     ACL_RT_MEM_POOL_REUSE_FOLLOW_EVENT_DEPENDENCIES = 1,
     ACL_RT_MEM_POOL_REUSE_ALLOW_OPPORTUNISTIC = 2,
@@ -26,7 +27,7 @@ typedef enum aclrtMemPoolAttr {
     ACL_RT_MEM_POOL_ATTR_USED_MEM_HIGH = 8
 } aclrtMemPoolAttr;
 
-/** Since 9.0.0. */
+/** What a memory pool is to be. Since 9.0.0. */
 typedef struct {
     aclrtMemAllocationType allocType;
     aclrtMemHandleType handleType;

@@ -32,16 +32,19 @@ static const uint32_t HCCL_CHANNEL_VERSION = 1U;
 extern "C" {
 #endif
 
+/** Registered memory of a communicator. */
 typedef void *HcclMemHandle;
+/** A configuration for HCCL channels. */
 typedef void *HcclChannelConfig;
 
-/** Since 9.2.0. */
+/** Keys of an HCCL channel configuration. Since 9.2.0. */
 typedef enum {
     HCCL_CHANNEL_CONFIG_TYPE_INVALID = -1,
     HCCL_CHANNEL_CONFIG_TYPE_IS_SHARED_QUEUE = 0,
     HCCL_CHANNEL_CONFIG_TYPE_SHARED_QUEUE_TAG = 1
 } HcclChannelConfigType;
 
+/** What a channel between two ranks is to be; see HcclChannelDescInit. */
 typedef struct {
     CommAbiHeader header;
     uint32_t remoteRank;

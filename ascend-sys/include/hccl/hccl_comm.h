@@ -22,7 +22,8 @@
 extern "C" {
 #endif
 
-/** Since 9.1.0. */
+/** Where operations are made into tasks, as HcclConfigGetInfo tells. HcclCommConfig numbers them
+ * otherwise. Since 9.1.0. */
 typedef enum {
     HCCL_OP_EXPANSION_MODE_INVALID = -1,
     HCCL_OP_EXPANSION_MODE_AI_CPU = 0,
@@ -34,15 +35,17 @@ typedef enum {
     HCCL_OP_EXPANSION_AIV_ONLY = 6
 } HcclOpExpansionMode;
 
-/** Since 9.1.0. */
+/** What HcclConfigGetInfo can be asked for. Since 9.1.0. */
 typedef enum {
     HCCL_CONFIG_TYPE_INVALID = -1,
     HCCL_CONFIG_TYPE_OP_EXPANSION_MODE = 0,
     HCCL_CONFIG_TYPE_HCCL_ALGO = 1
 } HcclConfigType;
 
+/** The type of the answer for HCCL_CONFIG_TYPE_OP_EXPANSION_MODE. */
 typedef HcclOpExpansionMode HcclConfigTypeOpExpansionMode;
 
+/** Called when the state of a communicator changes. */
 typedef HcclResult (*HcclCommStateCallback)(HcclComm comm, HcclCommStatePhase state, void *args);
 
 /* Communicator lifecycle */

@@ -8,7 +8,8 @@
 extern "C" {
 #endif
 
-/** Creates the device-side context of a fused kernel from its tiling data; A3 serves at most three communicators. */
+/** Creates the device-side context of a fused kernel from its tiling data. On A3 the tiling may name at most
+ * three communication members. */
 HcclResult HcclAllocComResourceByTiling(HcclComm comm, void *stream, void *mc2Tiling, void **commContext);
 
 #ifdef __cplusplus

@@ -32,13 +32,13 @@ static const uint32_t HCCL_KERNEL_LAUNCH_CFG_VERSION = 1U;
 extern "C" {
 #endif
 
-/** Since 9.2.0. */
+/** What the kernel of a point-to-point operation is given. Since 9.2.0. */
 typedef struct {
     ThreadHandle sendRecvThread;
     uint8_t opParams[P2P_MAX_ARG_SIZE];
 } HcclP2pKernelParam;
 
-/** Since 9.2.0. */
+/** A point-to-point operation. Since 9.2.0. */
 typedef struct {
     void *buffer;
     uint8_t reserved[8];
@@ -49,7 +49,7 @@ typedef struct {
     void *unfoldStream;
 } HcclOpP2pDesc;
 
-/** Since 9.2.0. */
+/** An operation for which a kernel is launched; see HcclOpDescInit. Since 9.2.0. */
 typedef struct {
     CommAbiHeader header;
     uint32_t opDescType;
@@ -60,7 +60,7 @@ typedef struct {
     };
 } HcclOpDesc;
 
-/** Since 9.2.0. */
+/** A kernel: its library, function and arguments. Since 9.2.0. */
 typedef struct {
     char kernelSoName[HCCL_KERNEL_SO_NAME_MAX_LEN];
     char kernelFuncName[HCCL_KERNEL_FUNC_NAME_MAX_LEN];
@@ -68,7 +68,7 @@ typedef struct {
     uint32_t argSize;
 } HcclKernelFuncInfo;
 
-/** Since 9.2.0. */
+/** How a kernel is launched; see HcclKernelLaunchCfgInit. Since 9.2.0. */
 typedef struct {
     CommAbiHeader header;
     uint64_t timeOut;

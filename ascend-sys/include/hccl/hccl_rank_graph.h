@@ -16,11 +16,14 @@ static const uint32_t COMM_LINK_VERSION = 1U;
 extern "C" {
 #endif
 
+/** The type of the answer for ENDPOINT_ATTR_BW_COEFF. */
 typedef uint32_t EndpointAttrBwCoeff;
+/** The type of the answer for ENDPOINT_ATTR_DIE_ID. */
 typedef uint32_t EndpointAttrDieId;
+/** The type of the answer for ENDPOINT_ATTR_LOCATION. */
 typedef uint32_t EndpointAttrLocation;
 
-/** Since 9.0.0. */
+/** What an endpoint can be asked for. Since 9.0.0. */
 typedef enum {
     ENDPOINT_ATTR_INVALID = -1,
     ENDPOINT_ATTR_BW_COEFF = 0,
@@ -28,6 +31,7 @@ typedef enum {
     ENDPOINT_ATTR_LOCATION = 2
 } EndpointAttr;
 
+/** Shapes of a network. */
 typedef enum {
     COMM_TOPO_RESERVED = -1,
     COMM_TOPO_CLOS = 0,
@@ -38,12 +42,14 @@ typedef enum {
     COMM_TOPO_CUSTOM = 5
 } CommTopo;
 
+/** Whether the ranks are of one product. */
 typedef enum {
     HCCL_HETEROG_MODE_INVALID = -1,
     HCCL_HETEROG_MODE_HOMOGENEOUS = 0,
     HCCL_HETEROG_MODE_MIX_A2_A3 = 1
 } HcclHeterogMode;
 
+/** A link between two endpoints, filled in by the library; its stride in an array is header.size. */
 typedef struct {
     CommAbiHeader header;
     EndpointDesc srcEndpointDesc;

@@ -20,9 +20,10 @@ static const uint32_t HCCL_RES_TAG_MAX_LEN = 255U;
 extern "C" {
 #endif
 
+/** The stream behind a thread. */
 typedef aclrtStream ThreadResTypeStream;
 
-/** Since 9.2.0. */
+/** Threads that a communicator keeps for a purpose of its own. Since 9.2.0. */
 typedef enum {
     HCCL_DED_THREAD_TYPE_INVALID = -1,
     HCCL_DED_THREAD_TYPE_AICPU_LAUNCH = 0,

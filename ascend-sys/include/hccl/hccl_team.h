@@ -19,7 +19,7 @@ static const uint32_t HCCL_TEAM_CREATE_CHANNELS_DESC_VERSION = 1U;
 extern "C" {
 #endif
 
-/** Since 9.2.0. */
+/** What a team is to be; see HcclTeamCreateDescInit. Since 9.2.0. */
 typedef struct {
     CommAbiHeader header;
     const uint32_t *rankIds;
@@ -31,7 +31,7 @@ typedef struct {
     uint32_t reserved[4];
 } HcclTeamCreateDesc;
 
-/** Since 9.2.0. */
+/** What the channels of a team are to be; see HcclTeamCreateChannelsDescInit. Since 9.2.0. */
 typedef struct {
     CommAbiHeader header;
     CommEngine engine;
@@ -82,7 +82,8 @@ static inline HcclResult HcclTeamCreateDescInit(HcclTeamCreateDesc *desc)
     return HCCL_SUCCESS;
 }
 
-/** Prepares a description of team channels: counts and reserved fields zero, the rest "not set". Since 9.2.0. */
+/** Prepares a description of team channels: counts and reserved fields zero, the rest "not set".
+ * Since 9.2.0. */
 static inline HcclResult HcclTeamCreateChannelsDescInit(HcclTeamCreateChannelsDesc *desc)
 {
     if (desc == NULL) {

@@ -43,10 +43,14 @@ static const uint64_t HCCL_DEFAULT_SYMMETRIC_MEMORY_STRIDE = 16ULL;
 extern "C" {
 #endif
 
+/** A communicator. */
 typedef void *HcclComm;
+/** A connection. */
 typedef void *HcclConn;
+/** A symmetric window: one range of memory of each rank, at known addresses. */
 typedef void *HcclCommSymWindow;
 
+/** What an HCCL function returns. HCOMM functions return the same numbers as int32_t. */
 typedef enum {
     HCCL_SUCCESS = 0,
     HCCL_E_PARA = 1,
@@ -77,6 +81,7 @@ typedef enum {
     HCCL_E_RESERVED = 1042
 } HcclResult;
 
+/** How elements are combined. */
 typedef enum {
     HCCL_REDUCE_SUM = 0,
     HCCL_REDUCE_PROD = 1,
@@ -85,6 +90,7 @@ typedef enum {
     HCCL_REDUCE_RESERVED = 255
 } HcclReduceOp;
 
+/** Types of elements. The numbers differ from aclDataType's, and 13 is not used. */
 typedef enum {
     HCCL_DATA_TYPE_INT8 = 0,
     HCCL_DATA_TYPE_INT16 = 1,
@@ -106,11 +112,13 @@ typedef enum {
     HCCL_DATA_TYPE_RESERVED = 255
 } HcclDataType;
 
+/** Options of the process for HcclSetConfig. */
 typedef enum {
     HCCL_DETERMINISTIC = 0,
     HCCL_CONFIG_RESERVED = 1
 } HcclConfig;
 
+/** What the library understands in a configuration: all values below HcclGetCommConfigCapability(). */
 typedef enum {
     HCCL_COMM_CONFIG_BUFFER_SIZE = 0,
     HCCL_COMM_CONFIG_DETERMINISTIC = 1,
@@ -127,12 +135,14 @@ typedef enum {
     HCCL_COMM_CONFIG_RESERVED = 12
 } HcclCommConfigCapability;
 
+/** The direction of one item of a batch. */
 typedef enum {
     HCCL_SEND = 0,
     HCCL_RECV = 1,
     HCCL_SEND_RECV_RESERVED = 2
 } HcclSendRecvType;
 
+/** Names of operations. 19 is not used. */
 typedef enum {
     HCCL_CMD_INVALID = 0,
     HCCL_CMD_BROADCAST = 1,
@@ -162,7 +172,7 @@ typedef enum {
     HCCL_CMD_MAX = 104
 } HcclCMDType;
 
-/** Since 9.1.0. */
+/** Whether a communicator can be used. Since 9.1.0. */
 typedef enum {
     HCCL_COMM_STATUS_READY = 0,
     HCCL_COMM_STATUS_SUSPENDING = 1,
@@ -170,7 +180,7 @@ typedef enum {
     HCCL_COMM_STATUS_RESERVED = 255
 } HcclCommStatus;
 
-/** Since 9.2.0. */
+/** When a communicator's state callback is called. Since 9.2.0. */
 typedef enum {
     HCCL_COMM_STATE_PHASE_INVALID = -1,
     HCCL_COMM_STATE_PHASE_DESTROY_PRE = 0,
@@ -179,14 +189,19 @@ typedef enum {
     HCCL_COMM_STATE_PHASE_RESUME_POST = 3
 } HcclCommStatePhase;
 
+/** The value of an option. */
 typedef union HcclConfigValue {
     int32_t value;
 } HcclConfigValue;
 
+/** What all ranks need to meet: opaque bytes that the root makes and the application sends to the
+ * others. */
 typedef struct HcclRootInfoDef {
     char internal[HCCL_ROOT_INFO_BYTES];
 } HcclRootInfo;
 
+/** Options of a communicator. Call HcclCommConfigInit first: it writes the size and version into
+ * `reserved`. */
 typedef struct HcclCommConfigDef {
     char reserved[HCCL_COMM_CONFIG_INFO_BYTES];
     uint32_t hcclBufferSize;
@@ -209,6 +224,7 @@ typedef struct HcclCommConfigDef {
     uint32_t hcclChannelSqDepth;
 } HcclCommConfig;
 
+/** One message of a batch. */
 typedef struct HcclSendRecvItemDef {
     HcclSendRecvType sendRecvType;
     void *buf;

@@ -28,15 +28,17 @@ static const uint32_t HCOMM_CHANNEL_VERSION = 4U;
 extern "C" {
 #endif
 
+/** A configuration for HCOMM channels. */
 typedef void *HcommChannelConfig;
 
-/** Since 9.2.0. */
+/** Keys of an HCOMM channel configuration. Since 9.2.0. */
 typedef enum {
     HCOMM_CHANNEL_CONFIG_TYPE_INVALID = -1,
     HCOMM_CHANNEL_CONFIG_TYPE_IS_SHARED_QUEUE = 0
 } HcommChannelConfigType;
 
-/** Since 9.0.0. */
+/** What an HCOMM channel is to be; see HcommChannelDescInit. Not interchangeable with
+ * HcclChannelDesc. Since 9.0.0. */
 typedef struct {
     CommAbiHeader header;
     EndpointDesc remoteEndpoint;

@@ -13,6 +13,7 @@
 extern "C" {
 #endif
 
+/** How elements are combined; the numbers of HcclReduceOp. */
 typedef enum {
     HCOMM_REDUCE_SUM = 0,
     HCOMM_REDUCE_PROD = 1,
@@ -21,6 +22,7 @@ typedef enum {
     HCOMM_REDUCE_RESERVED = 255
 } HcommReduceOp;
 
+/** Types of elements; the numbers of HcclDataType. */
 typedef enum {
     HCOMM_DATA_TYPE_INT8 = 0,
     HCOMM_DATA_TYPE_INT16 = 1,
@@ -42,7 +44,7 @@ typedef enum {
     HCOMM_DATA_TYPE_RESERVED = 255
 } HcommDataType;
 
-/** Since 9.2.0. */
+/** Kinds of items in a batch of transfers, and members of its union. Since 9.2.0. */
 typedef enum {
     HCOMM_TRANSFER_TYPE_INVALID = -1,
     HCOMM_TRANSFER_TYPE_WRITE = 0,
@@ -54,7 +56,7 @@ typedef enum {
     HCOMM_TRANSFER_TYPE_NOTIFY_RECORD = 6
 } HcommTransferType;
 
-/** Since 9.2.0. */
+/** One item of a batch of transfers. Lengths are in bytes, counts in elements. Since 9.2.0. */
 typedef struct {
     HcommTransferType transType;
     uint8_t reserved[4];

@@ -24,19 +24,27 @@ static const uint32_t HCOMM_THREAD_CONFIG_VERSION = 1U;
 extern "C" {
 #endif
 
+/** What an HCOMM function returns: a value of HcclResult. */
 typedef int32_t HcommResult;
+/** An endpoint. */
 typedef void *EndpointHandle;
+/** Registered memory of an endpoint. */
 typedef void *HcommMemHandle;
+/** A socket. */
 typedef void *HcommSocket;
+/** A channel: a number, or an address on the device for vector cores. 0 is none. */
 typedef uint64_t ChannelHandle;
+/** A thread: what enqueues transfers in order. */
 typedef uint64_t ThreadHandle;
 
-/** Since 9.2.0. */
+/** Kinds of threads. Since 9.2.0. */
 typedef enum {
     THREAD_TYPE_INVALID = -1,
     THREAD_TYPE_TS = 0
 } ThreadType;
 
+/** Where a thread or channel runs: the host's CPU, the device's CPU, vector cores or the collective
+ * unit. _TS are stream threads. */
 typedef enum {
     COMM_ENGINE_RESERVED = -1,
     COMM_ENGINE_CPU = 0,
@@ -47,6 +55,7 @@ typedef enum {
     COMM_ENGINE_CCU = 5
 } CommEngine;
 
+/** How two endpoints are linked. Two values have two names. */
 typedef enum {
     COMM_PROTOCOL_RESERVED = -1,
     COMM_PROTOCOL_HCCS = 0,
@@ -63,6 +72,7 @@ typedef enum {
     COMM_PROTOCOL_UBG = 9
 } CommProtocol;
 
+/** Which member of CommAddr holds the address. */
 typedef enum {
     COMM_ADDR_TYPE_RESERVED = -1,
     COMM_ADDR_TYPE_IP_V4 = 0,
@@ -71,38 +81,41 @@ typedef enum {
     COMM_ADDR_TYPE_EID = 3
 } CommAddrType;
 
+/** Which member of EndpointLoc holds the place. */
 typedef enum {
     ENDPOINT_LOC_TYPE_RESERVED = -1,
     ENDPOINT_LOC_TYPE_DEVICE = 0,
     ENDPOINT_LOC_TYPE_HOST = 1
 } EndpointLocType;
 
-/** Since 9.0.0. */
+/** Where memory is. Since 9.0.0. */
 typedef enum {
     COMM_MEM_TYPE_INVALID = -1,
     COMM_MEM_TYPE_DEVICE = 0,
     COMM_MEM_TYPE_HOST = 1
 } CommMemType;
 
-/** Since 9.0.0. */
+/** Which side of a socket this is. Since 9.0.0. */
 typedef enum {
     HCOMM_SOCKET_ROLE_RESERVED = -1,
     HCOMM_SOCKET_ROLE_CLIENT = 0,
     HCOMM_SOCKET_ROLE_SERVER = 1
 } HcommSocketRole;
 
-/** Since 9.2.0. */
+/** Features that an endpoint may have. Since 9.2.0. */
 typedef enum {
     HCOMM_ENDPOINT_FEATURE_INVALID = -1,
     HCOMM_ENDPOINT_FEATURE_NDA = 0
 } HcommEndpointFeatureType;
 
-/** Since 9.1.0. */
+/** Resources behind a thread. Since 9.1.0. */
 typedef enum {
     THREAD_RES_TYPE_INVALID = -1,
     THREAD_RES_TYPE_STREAM = 0
 } ThreadResType;
 
+/** The head of structures that have grown: version, magic number and size as the caller was
+ * compiled. */
 typedef struct {
     uint32_t version;
     uint32_t magicWord;
@@ -110,13 +123,14 @@ typedef struct {
     uint32_t reserved;
 } CommAbiHeader;
 
-/** Since 9.2.0. */
+/** Options of one thread; see ThreadConfigInit. Since 9.2.0. */
 typedef struct {
     CommAbiHeader header;
     uint16_t notifyNumPerThread;
     uint8_t reserved[14];
 } ThreadConfig;
 
+/** The address of an endpoint. */
 typedef struct {
     CommAddrType type;
     union {
@@ -128,6 +142,7 @@ typedef struct {
     };
 } CommAddr;
 
+/** The place of an endpoint: a device or a host. */
 typedef struct {
     EndpointLocType locType;
     union {
@@ -144,6 +159,7 @@ typedef struct {
     };
 } EndpointLoc;
 
+/** An endpoint: its protocol, address and place; see EndpointDescInit. */
 typedef struct {
     CommProtocol protocol;
     CommAddr commAddr;
@@ -153,7 +169,7 @@ typedef struct {
     };
 } EndpointDesc;
 
-/** Since 9.0.0. */
+/** A range of memory. Since 9.0.0. */
 typedef struct {
     CommMemType type;
     void *addr;

@@ -8,10 +8,12 @@
 extern "C" {
 #endif
 
+/** A team. */
 typedef uint64_t *HcommTeamHandle;
+/** A window of a team. */
 typedef uint64_t *HcommWindowHandle;
 
-/** Since 9.2.0. */
+/** How many objects for synchronisation a team needs. Since 9.2.0. */
 typedef struct {
     uint32_t signalCount;
     uint32_t counterCount;
