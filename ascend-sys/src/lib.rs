@@ -93,6 +93,7 @@ mod load;
 mod symbol;
 #[allow(non_camel_case_types, reason = "names are those of the system's header")]
 mod system;
+mod unset;
 
 pub use api::{Api, Availability};
 pub use bindings::*;

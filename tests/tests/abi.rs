@@ -10,6 +10,8 @@ mod c;
 mod data;
 #[path = "abi/rust.rs"]
 mod rust;
+#[path = "abi/unset.rs"]
+mod unset;
 
 use std::collections::BTreeSet;
 use std::mem::offset_of;

@@ -42,7 +42,7 @@ fn initialisers_do_what_cann_s_do_in_cpp() {
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Language {
+pub enum Language {
     C,
     Cpp,
 }
@@ -199,11 +199,21 @@ fn run(file: &str, language: Language) {
     run_command(&mut Command::new(program));
 }
 
+/// Compiles and runs a program; gives what it prints.
+pub fn output(program: &str, name: &str, language: Language) -> String {
+    let source = temporary(&format!("{name}.{}", language.extension()));
+    std::fs::write(&source, program).expect("the directory for tests can be written");
+    let program = source.with_extension("out");
+    run_command(language.compiler().arg(&source).arg("-o").arg(&program));
+    run_command(&mut Command::new(program))
+}
+
 fn temporary(name: &str) -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
 }
 
-fn run_command(command: &mut Command) {
+/// Runs a command that has to succeed; gives what it prints.
+fn run_command(command: &mut Command) -> String {
     let output = command.output().unwrap_or_else(|error| panic!("cannot run {command:?}: {error}"));
     assert!(
         output.status.success(),
@@ -212,4 +222,5 @@ fn run_command(command: &mut Command) {
         String::from_utf8_lossy(&output.stdout),
         String::from_utf8_lossy(&output.stderr),
     );
+    String::from_utf8_lossy(&output.stdout).into_owned()
 }
