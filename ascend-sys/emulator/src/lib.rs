@@ -1,3 +1,32 @@
-//! See the package description.
+//! Virtual Ascend NPUs: CANN's C ABI in software, with real data movement, real concurrency and real errors.
+//!
+//! [`table`] gives the functions as an [`ascend_sys::Functions`]. This crate exports no C symbol, so it never captures
+//! the calls that a real CANN in the same process makes to itself.
+//!
+//! Where what is checked: `abi` holds the C functions, which check their arguments and call inward; `memory` knows every
+//! allocation and names it in errors; `stream`, `lane` and `executor` run tasks in order without a thread per stream.
 
+mod abi;
+mod bytes;
+mod callback;
+mod context;
+mod event;
+mod executor;
+mod lane;
+mod machine;
+mod memory;
+mod message;
+mod profile;
 pub mod reduce;
+mod slots;
+mod stream;
+mod sync;
+mod task;
+
+/// The functions of the emulator. What it does not have is `None`.
+pub fn table() -> ascend_sys::Functions {
+    let mut table = ascend_sys::Functions::default();
+    abi::acl::fill(&mut table);
+    abi::ext::fill(&mut table);
+    table
+}

@@ -1,0 +1,220 @@
+//! Events.
+#![allow(non_snake_case, reason = "CANN's names")]
+
+use super::{door, limit, out};
+use crate::callback::may_block;
+use crate::event::Event;
+use crate::message::{Failure, fail};
+use crate::stream::Stream;
+use crate::{context, executor};
+use ascend_sys::{
+    ACL_ERROR_RT_EVENT_SYNC_TIMEOUT, ACL_ERROR_RT_PARAM_INVALID, ACL_EVENT_CAPTURE_STREAM_PROGRESS,
+    ACL_EVENT_SYNC, ACL_EVENT_TIME_LINE, Functions, aclError, aclrtEvent, aclrtEventRecordedStatus,
+    aclrtEventStatus, aclrtEventWaitStatus, aclrtStream,
+};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+pub(super) fn fill(table: &mut Functions) {
+    table.aclrtCreateEvent = Some(aclrtCreateEvent);
+    table.aclrtCreateEventWithFlag = Some(aclrtCreateEventWithFlag);
+    table.aclrtCreateEventExWithFlag = Some(aclrtCreateEventExWithFlag);
+    table.aclrtDestroyEvent = Some(aclrtDestroyEvent);
+    table.aclrtRecordEvent = Some(aclrtRecordEvent);
+    table.aclrtResetEvent = Some(aclrtResetEvent);
+    table.aclrtQueryEvent = Some(aclrtQueryEvent);
+    table.aclrtQueryEventStatus = Some(aclrtQueryEventStatus);
+    table.aclrtQueryEventWaitStatus = Some(aclrtQueryEventWaitStatus);
+    table.aclrtSynchronizeEvent = Some(aclrtSynchronizeEvent);
+    table.aclrtSynchronizeEventWithTimeout = Some(aclrtSynchronizeEventWithTimeout);
+    table.aclrtStreamWaitEvent = Some(aclrtStreamWaitEvent);
+    table.aclrtStreamWaitEventWithTimeout = Some(aclrtStreamWaitEventWithTimeout);
+    table.aclrtSetOpWaitTimeout = Some(aclrtSetOpWaitTimeout);
+    table.aclrtEventElapsedTime = Some(aclrtEventElapsedTime);
+    table.aclrtEventGetTimestamp = Some(aclrtEventGetTimestamp);
+}
+
+/// Flags that the emulator gives a meaning to, or can ignore without changing what a program sees.
+const KNOWN_FLAGS: u32 = 0x3f;
+
+unsafe extern "C" fn aclrtCreateEvent(event: *mut aclrtEvent) -> aclError {
+    let all = ACL_EVENT_SYNC | ACL_EVENT_CAPTURE_STREAM_PROGRESS | ACL_EVENT_TIME_LINE;
+    door("aclrtCreateEvent", || create(event, all, false))
+}
+
+unsafe extern "C" fn aclrtCreateEventWithFlag(event: *mut aclrtEvent, flag: u32) -> aclError {
+    door("aclrtCreateEventWithFlag", || create(event, flag, false))
+}
+
+unsafe extern "C" fn aclrtCreateEventExWithFlag(event: *mut aclrtEvent, flag: u32) -> aclError {
+    door("aclrtCreateEventExWithFlag", || create(event, flag, true))
+}
+
+fn create(to: *mut aclrtEvent, flags: u32, ex: bool) -> Result<(), Failure> {
+    // SAFETY: null, or valid for a write by the C contract.
+    let to = unsafe { out(to, "event") }?;
+    if flags == 0 || flags & !KNOWN_FLAGS != 0 {
+        return fail!(
+            ACL_ERROR_RT_PARAM_INVALID,
+            "flag is {flags:#x}; ACL_EVENT_ flags from {KNOWN_FLAGS:#x} are supported here"
+        );
+    }
+    let (current, _) = context::current_device()?;
+    to.write(Event::create(current.device, flags, ex)? as aclrtEvent);
+    Ok(())
+}
+
+unsafe extern "C" fn aclrtDestroyEvent(event: aclrtEvent) -> aclError {
+    door("aclrtDestroyEvent", || Event::destroy(event as u64))
+}
+
+unsafe extern "C" fn aclrtRecordEvent(event: aclrtEvent, stream: aclrtStream) -> aclError {
+    door("aclrtRecordEvent", || {
+        let event = Event::named(event as u64)?;
+        event.record(Stream::of_current_context(stream as u64)?)
+    })
+}
+
+unsafe extern "C" fn aclrtResetEvent(event: aclrtEvent, stream: aclrtStream) -> aclError {
+    door("aclrtResetEvent", || {
+        let found = Event::named(event as u64)?;
+        found.reset(event as u64, Stream::of_current_context(stream as u64)?)
+    })
+}
+
+/// Whether the event is complete. An unfinished stream is polled once: a program may only ever query.
+fn is_complete(event: aclrtEvent) -> Result<bool, Failure> {
+    match Event::named(event as u64)?.pending() {
+        Ok(None) => Ok(true),
+        Ok(Some(mark)) => {
+            if let Some(stream) = mark.stream() {
+                stream.poll(1);
+            }
+            Ok(mark.is_complete())
+        }
+        Err(_) => Ok(false),
+    }
+}
+
+unsafe extern "C" fn aclrtQueryEvent(event: aclrtEvent, status: *mut aclrtEventStatus) -> aclError {
+    door("aclrtQueryEvent", || {
+        // SAFETY: null, or valid for a write by the C contract.
+        let status = unsafe { out(status, "status") }?;
+        status.write(if is_complete(event)? {
+            aclrtEventStatus::ACL_EVENT_STATUS_COMPLETE
+        } else {
+            aclrtEventStatus::ACL_EVENT_STATUS_NOT_READY
+        });
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn aclrtQueryEventStatus(
+    event: aclrtEvent,
+    status: *mut aclrtEventRecordedStatus,
+) -> aclError {
+    door("aclrtQueryEventStatus", || {
+        // SAFETY: null, or valid for a write by the C contract.
+        let status = unsafe { out(status, "status") }?;
+        status.write(if is_complete(event)? {
+            aclrtEventRecordedStatus::ACL_EVENT_RECORDED_STATUS_COMPLETE
+        } else {
+            aclrtEventRecordedStatus::ACL_EVENT_RECORDED_STATUS_NOT_READY
+        });
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn aclrtQueryEventWaitStatus(
+    event: aclrtEvent,
+    status: *mut aclrtEventWaitStatus,
+) -> aclError {
+    door("aclrtQueryEventWaitStatus", || {
+        // SAFETY: null, or valid for a write by the C contract.
+        let status = unsafe { out(status, "status") }?;
+        status.write(if Event::named(event as u64)?.has_waits() {
+            aclrtEventWaitStatus::ACL_EVENT_WAIT_STATUS_NOT_READY
+        } else {
+            aclrtEventWaitStatus::ACL_EVENT_WAIT_STATUS_COMPLETE
+        });
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn aclrtSynchronizeEvent(event: aclrtEvent) -> aclError {
+    door("aclrtSynchronizeEvent", || synchronise(event, None))
+}
+
+unsafe extern "C" fn aclrtSynchronizeEventWithTimeout(event: aclrtEvent, timeout: i32) -> aclError {
+    door("aclrtSynchronizeEventWithTimeout", || synchronise(event, limit(timeout)?))
+}
+
+fn synchronise(event: aclrtEvent, limit: Option<Duration>) -> Result<(), Failure> {
+    may_block()?;
+    let found = Event::named(event as u64)?;
+    if executor::wait_event(found, limit) {
+        return Ok(());
+    }
+    fail!(
+        ACL_ERROR_RT_EVENT_SYNC_TIMEOUT,
+        "not complete after {:?}, and its work goes on: {}",
+        limit.unwrap_or_default(),
+        found.waiting_for()
+    )
+}
+
+/// `aclrtSetOpWaitTimeout`: seconds that a stream waits for an event; 0 is for ever.
+static WAIT_SECONDS: AtomicU32 = AtomicU32::new(0);
+
+unsafe extern "C" fn aclrtSetOpWaitTimeout(timeout: u32) -> aclError {
+    WAIT_SECONDS.store(timeout, Ordering::Relaxed);
+    ascend_sys::ACL_SUCCESS
+}
+
+unsafe extern "C" fn aclrtStreamWaitEvent(stream: aclrtStream, event: aclrtEvent) -> aclError {
+    door("aclrtStreamWaitEvent", || wait(stream, event, WAIT_SECONDS.load(Ordering::Relaxed)))
+}
+
+unsafe extern "C" fn aclrtStreamWaitEventWithTimeout(
+    stream: aclrtStream,
+    event: aclrtEvent,
+    timeout: i32,
+) -> aclError {
+    door("aclrtStreamWaitEventWithTimeout", || match u32::try_from(timeout) {
+        Ok(seconds) => wait(stream, event, seconds),
+        Err(_) => fail!(
+            ACL_ERROR_RT_PARAM_INVALID,
+            "timeout is {timeout}; it must be 0 (for ever) or a number of seconds"
+        ),
+    })
+}
+
+fn wait(stream: aclrtStream, event: aclrtEvent, seconds: u32) -> Result<(), Failure> {
+    let found = Event::named(event as u64)?;
+    let limit = (seconds != 0).then(|| Duration::from_secs(seconds.into()));
+    found.wait(event as u64, Stream::of_current_context(stream as u64)?, limit)
+}
+
+unsafe extern "C" fn aclrtEventElapsedTime(
+    ms: *mut f32,
+    start: aclrtEvent,
+    end: aclrtEvent,
+) -> aclError {
+    door("aclrtEventElapsedTime", || {
+        // SAFETY: null, or valid for a write by the C contract.
+        let ms = unsafe { out(ms, "ms") }?;
+        let (start, end) = (Event::named(start as u64)?.time()?, Event::named(end as u64)?.time()?);
+        ms.write((end as f64 - start as f64) as f32 / 1e6);
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn aclrtEventGetTimestamp(event: aclrtEvent, timestamp: *mut u64) -> aclError {
+    door("aclrtEventGetTimestamp", || {
+        // SAFETY: null, or valid for a write by the C contract.
+        let timestamp = unsafe { out(timestamp, "timestamp") }?;
+        // The system counter, in microseconds.
+        timestamp.write(Event::named(event as u64)?.time()? / 1000);
+        Ok(())
+    })
+}

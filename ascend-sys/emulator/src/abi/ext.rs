@@ -1,0 +1,120 @@
+//! Our own extension of the ABI: progress counters, failures by ticket, waiting for any activity, blocks of devices.
+#![allow(non_snake_case, reason = "the names of the header ascend_ext.h")]
+
+use super::{door, out};
+use crate::callback::may_block;
+use crate::executor;
+use crate::machine::{self, Request};
+use crate::message::fail;
+use crate::profile::{CONNECT_TIMEOUT, EXEC_TIMEOUT, Product};
+use crate::stream::Stream;
+use ascend_sys::{
+    ACL_ERROR_INVALID_PARAM, ACL_SUCCESS, AscendExtBlockConfig, AscendExtProgress, Functions,
+    aclError, aclrtStream,
+};
+use std::ffi::c_char;
+use std::time::Duration;
+
+/// Puts the extension into a table.
+pub(crate) fn fill(table: &mut Functions) {
+    table.ascendExtStreamProgress = Some(ascendExtStreamProgress);
+    table.ascendExtStreamFailure = Some(ascendExtStreamFailure);
+    table.ascendExtAwaitActivity = Some(ascendExtAwaitActivity);
+    table.ascendExtBlockCreate = Some(ascendExtBlockCreate);
+    table.ascendExtBlockDestroy = Some(ascendExtBlockDestroy);
+}
+
+unsafe extern "C" fn ascendExtStreamProgress(
+    stream: aclrtStream,
+    progress: *mut *const AscendExtProgress,
+) -> aclError {
+    door("ascendExtStreamProgress", || {
+        // SAFETY: null, or valid for a write by the C contract.
+        let progress = unsafe { out(progress, "progress") }?;
+        let stream = Stream::of_current_context(stream as u64)?;
+        progress.write((&raw const stream.lane.progress).cast());
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn ascendExtStreamFailure(
+    stream: aclrtStream,
+    ticket: u64,
+    code: *mut aclError,
+    text: *mut c_char,
+    text_len: usize,
+) -> aclError {
+    door("ascendExtStreamFailure", || {
+        // SAFETY: null, or valid for a write by the C contract.
+        let code = unsafe { out(code, "code") }?;
+        let failure = Stream::named(stream as u64)?.failure(ticket);
+        code.write(failure.as_ref().map_or(ACL_SUCCESS, |failure| failure.code));
+        if !text.is_null() && text_len > 0 {
+            let bytes = failure.as_ref().map_or("", |failure| &failure.text).as_bytes();
+            let length = bytes.len().min(text_len - 1);
+            // SAFETY: `text` is valid for `text_len` bytes by the C contract, and `length` is less.
+            unsafe {
+                std::ptr::copy_nonoverlapping(bytes.as_ptr(), text.cast(), length);
+                *text.add(length) = 0;
+            }
+        }
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn ascendExtAwaitActivity(activity: *mut u64, timeout_ms: u32) -> aclError {
+    door("ascendExtAwaitActivity", || {
+        may_block()?;
+        // SAFETY: null, or valid for a read and a write by the C contract.
+        let Some(activity) = (unsafe { activity.as_mut() }) else {
+            return fail!(ACL_ERROR_INVALID_PARAM, "activity is NULL");
+        };
+        *activity = executor::await_activity(*activity, Duration::from_millis(timeout_ms.into()));
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn ascendExtBlockCreate(
+    config: *const AscendExtBlockConfig,
+    block: *mut u32,
+    first_device: *mut i32,
+) -> aclError {
+    door("ascendExtBlockCreate", || {
+        // SAFETY: null, or valid by the C contract.
+        let (config, block, first) =
+            unsafe { (config.as_ref(), out(block, "block")?, out(first_device, "firstDevice")?) };
+        let Some(config) = config else { return fail!(ACL_ERROR_INVALID_PARAM, "config is NULL") };
+        if config.size as usize != size_of::<AscendExtBlockConfig>() {
+            return fail!(
+                ACL_ERROR_INVALID_PARAM,
+                "config->size is {}, not sizeof(AscendExtBlockConfig)",
+                config.size
+            );
+        }
+        let Some(product) = Product::from_number(config.product) else {
+            return fail!(
+                ACL_ERROR_INVALID_PARAM,
+                "config->product is {}; 2, 3 or 950 is expected",
+                config.product
+            );
+        };
+        let time = |ms: u32, unset| if ms == 0 { unset } else { Duration::from_millis(ms.into()) };
+        let settings = machine::create_block(&Request {
+            count: config.deviceCount,
+            product,
+            connect_timeout: time(config.connectTimeoutMs, CONNECT_TIMEOUT),
+            exec_timeout: time(config.execTimeoutMs, EXEC_TIMEOUT),
+            memory: config.memoryBytes,
+        })?;
+        block.write(settings.block);
+        first.write(settings.first as i32);
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn ascendExtBlockDestroy(block: u32) -> aclError {
+    door("ascendExtBlockDestroy", || {
+        may_block()?;
+        machine::destroy_block(block)
+    })
+}

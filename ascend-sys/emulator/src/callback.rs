@@ -1,0 +1,139 @@
+//! Host functions: code of the program that runs in stream order, on threads of its own.
+//!
+//! `aclrtLaunchHostFunc` runs on threads of the runtime, grown on demand, so that one that blocks holds up nobody else.
+//! Inside, calls that would block are refused.
+
+use crate::message::{Failure, fail};
+use crate::stream::Stream;
+use crate::sync::lock_std;
+use crate::task::Step;
+use ascend_sys::ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+use std::cell::Cell;
+use std::collections::VecDeque;
+use std::ffi::c_void;
+use std::sync::atomic::Ordering;
+use std::sync::{Condvar, Mutex, PoisonError};
+
+/// `aclrtHostFunc` and `aclrtCallback`.
+pub(crate) type Function = unsafe extern "C" fn(*mut c_void);
+
+// States of `Stream::host_call`. One host function of a stream runs at a time: it is the stream's head.
+const IDLE: u32 = 0;
+const RUNNING: u32 = 1;
+const RETURNED: u32 = 2;
+
+/// A host function in a stream.
+pub(crate) struct HostCall {
+    function: Function,
+    argument: *mut c_void,
+}
+
+// SAFETY: the caller of aclrtLaunchHostFunc promised that function and argument can be used on another thread.
+unsafe impl Send for HostCall {}
+
+impl HostCall {
+    pub(crate) fn new(function: Function, argument: *mut c_void) -> HostCall {
+        HostCall { function, argument }
+    }
+
+    pub(crate) fn poll(&mut self, stream: &'static Stream) -> Step {
+        match stream.host_call.load(Ordering::Acquire) {
+            IDLE => {
+                stream.host_call.store(RUNNING, Ordering::Relaxed);
+                match run_elsewhere(Job {
+                    function: self.function,
+                    argument: self.argument,
+                    stream,
+                }) {
+                    Ok(()) => Step::Park,
+                    Err(failure) => {
+                        stream.host_call.store(IDLE, Ordering::Relaxed);
+                        Step::Done(Err(failure))
+                    }
+                }
+            }
+            RETURNED => {
+                stream.host_call.store(IDLE, Ordering::Relaxed);
+                Step::Done(Ok(()))
+            }
+            _ => Step::Park,
+        }
+    }
+
+    /// The function has begun: it cannot be taken back.
+    pub(crate) fn is_running(&self, stream: &Stream) -> bool {
+        stream.host_call.load(Ordering::Acquire) != IDLE
+    }
+}
+
+struct Job {
+    function: Function,
+    argument: *mut c_void,
+    stream: &'static Stream,
+}
+
+// SAFETY: as for `HostCall`.
+unsafe impl Send for Job {}
+
+struct Pool {
+    jobs: VecDeque<Job>,
+    idle: usize,
+}
+
+static POOL: Mutex<Pool> = Mutex::new(Pool { jobs: VecDeque::new(), idle: 0 });
+static ARRIVED: Condvar = Condvar::new();
+
+thread_local! {
+    static INSIDE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Refuses a call that would block, inside a host function: it would wait for the stream that waits for it.
+#[inline]
+pub(crate) fn may_block() -> Result<(), Failure> {
+    if INSIDE.get() {
+        return fail!(
+            ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+            "not allowed inside a host function: it may block its own stream"
+        );
+    }
+    Ok(())
+}
+
+fn run_elsewhere(job: Job) -> Result<(), Failure> {
+    let mut pool = lock_std(&POOL);
+    if pool.idle <= pool.jobs.len() {
+        let spawned = std::thread::Builder::new().name("ascend-callback".into()).spawn(serve);
+        if let Err(error) = spawned
+            && pool.idle == 0
+        {
+            return fail!(
+                ascend_sys::ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
+                "no thread for a host function: {error}"
+            );
+        }
+    }
+    pool.jobs.push_back(job);
+    drop(pool);
+    ARRIVED.notify_one();
+    Ok(())
+}
+
+fn serve() {
+    let mut pool = lock_std(&POOL);
+    loop {
+        if let Some(job) = pool.jobs.pop_front() {
+            drop(pool);
+            INSIDE.set(true);
+            // SAFETY: the caller of aclrtLaunchHostFunc promised that the function may be called once with its argument.
+            unsafe { (job.function)(job.argument) };
+            INSIDE.set(false);
+            job.stream.host_call.store(RETURNED, Ordering::Release);
+            job.stream.wake();
+            pool = lock_std(&POOL);
+        } else {
+            pool.idle += 1;
+            pool = ARRIVED.wait(pool).unwrap_or_else(PoisonError::into_inner);
+            pool.idle -= 1;
+        }
+    }
+}

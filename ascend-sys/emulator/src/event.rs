@@ -1,0 +1,368 @@
+//! Events: a point in a stream that others wait for.
+//!
+//! Recording is a snapshot of the stream's newest ticket, no task, unless the event keeps time. Events of
+//! `aclrtCreateEventExWithFlag` are snapshots for waiting too: a wait takes the latest record before it, and an event
+//! never recorded counts as complete. The older kind is a flag of the hardware: a wait that reaches the head of its stream
+//! blocks until the event is recorded, and `aclrtResetEvent` clears it in stream order.
+
+use crate::message::{Failure, fail};
+use crate::slots::{Kind, Slots, Slotted};
+use crate::stream::{Mark, Stream};
+use crate::task::{Step, Task};
+use ascend_sys::{
+    ACL_ERROR_RT_EVENT_NOT_COMPLETE, ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID,
+    ACL_ERROR_RT_NO_EVENT_RESOURCE, ACL_ERROR_RT_PARAM_INVALID, ACL_ERROR_RT_STREAM_CONTEXT,
+    ACL_EVENT_SYNC, ACL_EVENT_TIME_LINE,
+};
+use std::sync::Mutex;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::thread::Thread;
+use std::time::{Duration, Instant};
+
+pub(crate) static EVENTS: Slots<Event> = Slots::new();
+
+/// In the state word, beside the mark: the event is recorded.
+const RECORDED: u64 = 1 << 62;
+/// In the state word: somebody sleeps until the event is recorded.
+const AWAITED: u64 = 1 << 63;
+
+pub(crate) struct Event {
+    index: u32,
+    device: AtomicU32,
+    flags: AtomicU32,
+    /// Of `aclrtCreateEventExWithFlag`.
+    ex: AtomicBool,
+    state: AtomicU64,
+    /// Nanoseconds since the machine's start, of the last completed record of an event that keeps time.
+    time: AtomicU64,
+    /// Waits of streams that have not passed yet.
+    waits: AtomicU32,
+    sleepers: Mutex<Sleepers>,
+}
+
+/// An event that counts only once it is recorded, and is not.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct NotRecorded;
+
+#[derive(Default)]
+struct Sleepers {
+    threads: Vec<Thread>,
+    streams: Vec<&'static Stream>,
+}
+
+impl Slotted for Event {
+    const KIND: Kind = Kind::Event;
+
+    fn new(index: u32) -> Event {
+        Event {
+            index,
+            device: AtomicU32::new(0),
+            flags: AtomicU32::new(0),
+            ex: AtomicBool::new(false),
+            state: AtomicU64::new(0),
+            time: AtomicU64::new(0),
+            waits: AtomicU32::new(0),
+            sleepers: Mutex::new(Sleepers::default()),
+        }
+    }
+}
+
+impl Event {
+    pub(crate) fn create(device: u32, flags: u32, ex: bool) -> Result<u64, Failure> {
+        let taken = EVENTS.take(|event, _| {
+            event.device.store(device, Ordering::Relaxed);
+            event.flags.store(flags, Ordering::Relaxed);
+            event.ex.store(ex, Ordering::Relaxed);
+            event.state.store(0, Ordering::Relaxed);
+            event.time.store(0, Ordering::Relaxed);
+        });
+        match taken {
+            Some((_, handle)) => Ok(handle),
+            None => fail!(ACL_ERROR_RT_NO_EVENT_RESOURCE, "every event of the process is in use"),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn named(handle: u64) -> Result<&'static Event, Failure> {
+        match EVENTS.get(handle) {
+            Some(event) => Ok(event),
+            None => Err(crate::slots::unknown("event", handle)),
+        }
+    }
+
+    /// Work that waits for the event keeps what it waits for; the event itself is gone at once.
+    pub(crate) fn destroy(handle: u64) -> Result<(), Failure> {
+        let event = Event::named(handle)?;
+        if !EVENTS.retire(handle) {
+            return Err(crate::slots::unknown("event", handle));
+        }
+        // A wait that never saw a record has nothing to wait for any more.
+        event.wake_sleepers();
+        EVENTS.recycle(event.index);
+        Ok(())
+    }
+
+    #[inline]
+    pub(crate) fn record(&'static self, stream: &'static Stream) -> Result<(), Failure> {
+        self.same_device(stream)?;
+        let mark = if self.flags.load(Ordering::Relaxed) & ACL_EVENT_TIME_LINE != 0 {
+            let ticket = stream.submit(Task::RecordTime(RecordTime { event: self }))?;
+            Mark::new(stream, ticket)
+        } else {
+            Mark::now(stream)
+        };
+        // One step sets the mark and asks who sleeps, so neither can miss the other.
+        let before = self.state.swap(mark.to_bits() | RECORDED, Ordering::AcqRel);
+        if before & AWAITED != 0 {
+            self.wake_sleepers();
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn same_device(&self, stream: &Stream) -> Result<(), Failure> {
+        let device = self.device.load(Ordering::Relaxed);
+        if device == stream.device_id() {
+            return Ok(());
+        }
+        fail!(
+            ACL_ERROR_RT_STREAM_CONTEXT,
+            "the event belongs to device {device}, {} does not",
+            stream.describe()
+        )
+    }
+
+    #[cold]
+    fn wake_sleepers(&self) {
+        let Sleepers { threads, streams } = std::mem::take(&mut *lock_sleepers(self));
+        threads.iter().for_each(Thread::unpark);
+        streams.into_iter().for_each(Stream::wake);
+    }
+
+    /// What the event marks, if it is recorded.
+    #[inline]
+    pub(crate) fn mark(&self) -> Option<Mark> {
+        let state = self.state.load(Ordering::Acquire);
+        (state & RECORDED != 0).then(|| Mark::from_bits(state & !(RECORDED | AWAITED)))
+    }
+
+    /// What a host call has to wait for; `None` when the event is complete.
+    pub(crate) fn pending(&self) -> Result<Option<Mark>, NotRecorded> {
+        match self.mark() {
+            Some(mark) => Ok((!mark.is_complete()).then_some(mark)),
+            None if self.ex.load(Ordering::Relaxed) => Ok(None),
+            None => Err(NotRecorded),
+        }
+    }
+
+    /// Makes later work of the stream wait. `limit`: how long it may stand at the head of the stream.
+    pub(crate) fn wait(
+        &'static self,
+        handle: u64,
+        stream: &'static Stream,
+        limit: Option<Duration>,
+    ) -> Result<(), Failure> {
+        self.same_device(stream)?;
+        let ex = self.ex.load(Ordering::Relaxed);
+        if !ex && self.flags.load(Ordering::Relaxed) & ACL_EVENT_SYNC == 0 {
+            return fail!(
+                ACL_ERROR_RT_PARAM_INVALID,
+                "the event was created without ACL_EVENT_SYNC: streams cannot wait for it"
+            );
+        }
+        let target = match self.mark() {
+            Some(mark) if ex => Target::Mark(mark),
+            None if ex => return Ok(()),
+            _ => Target::Record { event: self, handle },
+        };
+        if let Target::Mark(mark) = target
+            && mark.is_complete()
+            && stream.lane.is_idle()
+        {
+            return Ok(());
+        }
+        self.waits.fetch_add(1, Ordering::Relaxed);
+        stream.submit(Task::WaitEvent(WaitEvent { event: self, target, limit })).map(drop)
+    }
+
+    pub(crate) fn reset(
+        &'static self,
+        handle: u64,
+        stream: &'static Stream,
+    ) -> Result<(), Failure> {
+        self.same_device(stream)?;
+        if self.ex.load(Ordering::Relaxed)
+            || self.flags.load(Ordering::Relaxed) & ACL_EVENT_SYNC == 0
+        {
+            return fail!(
+                ACL_ERROR_RT_PARAM_INVALID,
+                "only events of aclrtCreateEventWithFlag with ACL_EVENT_SYNC can be reset"
+            );
+        }
+        stream.submit(Task::ResetEvent(ResetEvent { event: self, handle })).map(drop)
+    }
+
+    /// Asks to be woken when the event is recorded. True when it already is.
+    fn await_record(&self, join: impl FnOnce(&mut Sleepers)) -> bool {
+        // First on the list, then in the word: a record that finds the word set finds the list.
+        join(&mut lock_sleepers(self));
+        self.state.fetch_or(AWAITED, Ordering::AcqRel) & RECORDED != 0
+    }
+
+    pub(crate) fn await_record_by(&self, thread: &Thread) -> bool {
+        self.await_record(|sleepers| sleepers.threads.push(thread.clone()))
+    }
+
+    pub(crate) fn forget_thread(&self, thread: &Thread) {
+        lock_sleepers(self).threads.retain(|sleeper| sleeper.id() != thread.id());
+    }
+
+    /// Whether waits of streams for this event are still unfinished.
+    pub(crate) fn has_waits(&self) -> bool {
+        self.waits.load(Ordering::Acquire) != 0
+    }
+
+    /// For messages: what the event stands for.
+    pub(crate) fn waiting_for(&self) -> String {
+        match self.mark().and_then(Mark::stream) {
+            Some(stream) => stream.waiting_for(),
+            None => "nobody has recorded the event".into(),
+        }
+    }
+
+    /// When the event was reached, in nanoseconds since the machine's start.
+    pub(crate) fn time(&self) -> Result<u64, Failure> {
+        if self.flags.load(Ordering::Relaxed) & ACL_EVENT_TIME_LINE == 0 {
+            return fail!(
+                ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID,
+                "the event was created without ACL_EVENT_TIME_LINE"
+            );
+        }
+        match self.mark() {
+            Some(mark) if mark.is_complete() => Ok(self.time.load(Ordering::Acquire)),
+            _ => fail!(
+                ACL_ERROR_RT_EVENT_NOT_COMPLETE,
+                "the event is not recorded or not complete yet"
+            ),
+        }
+    }
+}
+
+fn lock_sleepers(event: &Event) -> std::sync::MutexGuard<'_, Sleepers> {
+    event.sleepers.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// Nanoseconds since the first call.
+pub(crate) fn nanoseconds() -> u64 {
+    static START: OnceLock<Instant> = OnceLock::new();
+    START.get_or_init(Instant::now).elapsed().as_nanos() as u64
+}
+
+#[derive(Clone, Copy)]
+enum Target {
+    Mark(Mark),
+    /// An event that may not be recorded yet.
+    Record {
+        event: &'static Event,
+        handle: u64,
+    },
+}
+
+/// Later work of the stream waits for an event.
+pub(crate) struct WaitEvent {
+    event: &'static Event,
+    target: Target,
+    pub(crate) limit: Option<Duration>,
+}
+
+impl Drop for WaitEvent {
+    fn drop(&mut self) {
+        self.event.waits.fetch_sub(1, Ordering::Release);
+    }
+}
+
+impl WaitEvent {
+    pub(crate) fn poll(&mut self) -> Step {
+        if let Target::Record { event, handle } = self.target {
+            if EVENTS.get(handle).is_none() {
+                return Step::Done(Ok(()));
+            }
+            match event.mark() {
+                // The first record seen is the one that counts.
+                Some(mark) => self.target = Target::Mark(mark),
+                None => return Step::Park,
+            }
+        }
+        match self.target {
+            Target::Mark(mark) if mark.is_complete() => Step::Done(Ok(())),
+            _ => Step::Park,
+        }
+    }
+
+    /// Waits for a record are registered here; those for a stream by the executor, which arms that stream too.
+    pub(crate) fn arm(&mut self, stream: &'static Stream) -> bool {
+        match self.target {
+            Target::Record { event, .. } => event.await_record(|sleepers| {
+                if !sleepers.streams.iter().any(|s| std::ptr::eq(*s, stream)) {
+                    sleepers.streams.push(stream);
+                }
+            }),
+            Target::Mark(_) => false,
+        }
+    }
+
+    pub(crate) fn upstream(&self) -> Option<Mark> {
+        match self.target {
+            Target::Mark(mark) => Some(mark),
+            Target::Record { .. } => None,
+        }
+    }
+
+    pub(crate) fn describe(&self) -> String {
+        match self.target {
+            Target::Record { .. } => "wait for an event that nobody has recorded yet".into(),
+            Target::Mark(mark) => match mark.stream() {
+                Some(stream) => format!("wait for task {} of {}", mark.ticket(), stream.describe()),
+                None => "wait for an event".into(),
+            },
+        }
+    }
+}
+
+/// Clears an event in stream order.
+pub(crate) struct ResetEvent {
+    event: &'static Event,
+    handle: u64,
+}
+
+impl ResetEvent {
+    pub(crate) fn poll(&mut self) -> Step {
+        if EVENTS.get(self.handle).is_some() {
+            let state = self.event.state.load(Ordering::Acquire);
+            // A record that is not reached yet comes after this reset.
+            if state & RECORDED != 0 && Mark::from_bits(state & !(RECORDED | AWAITED)).is_complete()
+            {
+                let _ = self.event.state.compare_exchange(
+                    state,
+                    0,
+                    Ordering::AcqRel,
+                    Ordering::Relaxed,
+                );
+            }
+        }
+        Step::Done(Ok(()))
+    }
+}
+
+/// Notes when an event that keeps time was reached.
+pub(crate) struct RecordTime {
+    event: &'static Event,
+}
+
+impl RecordTime {
+    pub(crate) fn poll(&mut self) -> Step {
+        self.event.time.store(nanoseconds(), Ordering::Release);
+        Step::Done(Ok(()))
+    }
+}

@@ -1,0 +1,504 @@
+//! Who runs the streams: whoever issues, whoever waits, and the housekeeper.
+//!
+//! There is no ready queue. A thread that waits polls its own stream; before it yields or sleeps it polls the streams of
+//! others; before it sleeps it arranges to be woken, by arming the task that its stream is parked on and every stream
+//! that this one waits for in turn. The housekeeper polls everything every half millisecond while anything is unfinished,
+//! for programs that issue and never wait, and looks after time limits.
+
+use crate::event::{Event, NotRecorded};
+use crate::lane::{Outcome, Readiness, Waiter};
+use crate::stream::{STREAMS, Stream};
+use crate::task::Reason;
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering, fence};
+use std::thread::{self, Thread};
+use std::time::{Duration, Instant};
+
+/// Polls before a waiting thread counts as waiting, reads a clock or looks at other streams.
+const FIRST_SPIN: u32 = 64;
+/// Polls while the waiting threads fit the cores: about 100 microseconds.
+const LONG_SPIN: u32 = 2000;
+const SHORT_SPIN: u32 = 16;
+const YIELDS: u32 = 4;
+/// Pieces of work that a helper takes from a foreign stream at a time.
+const HELP: u32 = 4;
+/// How often the housekeeper looks while there is unfinished work.
+const TICK: Duration = Duration::from_micros(500);
+/// The longest sleep without a look around, whatever happens.
+const NAP: Duration = Duration::from_millis(50);
+/// How many streams in a row may wait for each other before arming stops looking further.
+const CHAIN: usize = 4096;
+
+thread_local! {
+    static DEPTH: Cell<u32> = const { Cell::new(0) };
+    static ANY_WOKEN: Cell<bool> = const { Cell::new(false) };
+    static WOKEN: RefCell<Vec<&'static Stream>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Runs a poll. Streams that are woken in it are polled after the outermost poll of the thread, never inside.
+#[inline]
+pub(crate) fn polling<R>(poll: impl FnOnce() -> R) -> R {
+    struct Inside;
+    impl Drop for Inside {
+        fn drop(&mut self) {
+            DEPTH.set(DEPTH.get() - 1);
+        }
+    }
+    DEPTH.set(DEPTH.get() + 1);
+    let inside = Inside;
+    let result = poll();
+    drop(inside);
+    if ANY_WOKEN.get() && DEPTH.get() == 0 {
+        poll_woken();
+    }
+    result
+}
+
+#[cold]
+fn poll_woken() {
+    // Keeps the depth above zero, so that the loop below is the only one.
+    DEPTH.set(1);
+    while let Some(stream) = WOKEN.with_borrow_mut(Vec::pop) {
+        poll_and_tell(stream);
+    }
+    ANY_WOKEN.set(false);
+    DEPTH.set(0);
+}
+
+pub(crate) fn wake(stream: &'static Stream) {
+    if DEPTH.get() == 0 {
+        poll_and_tell(stream);
+        return;
+    }
+    ANY_WOKEN.set(true);
+    WOKEN.with_borrow_mut(|woken| {
+        if !woken.iter().any(|s| std::ptr::eq(*s, stream)) {
+            woken.push(stream);
+        }
+    });
+}
+
+fn poll_and_tell(stream: &'static Stream) {
+    match stream.poll(HELP) {
+        Outcome::Idle => {}
+        outcome => left_unfinished(stream, outcome),
+    }
+}
+
+/// A stream has unfinished work that the calling thread does not go on with.
+#[cold]
+pub(crate) fn left_unfinished(stream: &'static Stream, outcome: Outcome) {
+    if outcome == Outcome::Runnable {
+        stream.lane.unpark_threads();
+    }
+    // The housekeeper says that it sleeps, then looks once more; here the work is there, then the look.
+    fence(Ordering::SeqCst);
+    if HOUSEKEEPER_SLEEPS.load(Ordering::Relaxed) {
+        housekeeper().unpark();
+    }
+}
+
+/// How many threads can run at once: the affinity mask and the quota of the control group count.
+pub(crate) fn cores() -> usize {
+    static CORES: OnceLock<usize> = OnceLock::new();
+    *CORES.get_or_init(|| thread::available_parallelism().map_or(1, |n| n.get()))
+}
+
+/// Waits until every task up to `ticket` is complete. False when `limit` passed first.
+#[inline]
+pub(crate) fn wait(stream: &'static Stream, ticket: u64, limit: Option<Duration>) -> bool {
+    if stream.lane.completed() >= ticket {
+        return true;
+    }
+    block(&Ticket { stream, ticket }, limit)
+}
+
+/// Waits until nothing is queued.
+pub(crate) fn wait_idle(stream: &'static Stream) {
+    wait(stream, stream.lane.submitted(), None);
+}
+
+/// Waits until `done` says so; it is asked often, and at once after [`announce`]. False when `limit` passed first. Helps
+/// with all streams meanwhile.
+pub(crate) fn wait_until(limit: Option<Duration>, done: impl Fn() -> bool) -> bool {
+    done() || block(&Condition { done }, limit)
+}
+
+/// What a thread waits for.
+pub(crate) trait Goal {
+    fn done(&self) -> bool;
+    /// Polls what brings the goal nearer.
+    fn work(&self);
+    /// Arranges to be unparked when the goal may be reached.
+    fn prepare(&self, me: &Thread) -> Readiness;
+    fn forget(&self, me: &Thread);
+    /// The stream that the thread polls itself while it spins.
+    fn stream(&self) -> Option<&'static Stream> {
+        None
+    }
+}
+
+/// Threads in [`block`], after their first spin.
+static WAITING: AtomicUsize = AtomicUsize::new(0);
+
+/// Waits for a goal: spins, helps, yields, sleeps.
+#[cold]
+pub(crate) fn block(goal: &impl Goal, limit: Option<Duration>) -> bool {
+    for _ in 0..FIRST_SPIN {
+        goal.work();
+        if goal.done() {
+            return true;
+        }
+        std::hint::spin_loop();
+    }
+    let deadline = limit.and_then(|limit| Instant::now().checked_add(limit));
+    let me = thread::current();
+    let waiting = Counted::add(&WAITING);
+    let mut spin = if waiting.value <= cores() { LONG_SPIN } else { SHORT_SPIN };
+    loop {
+        let watching = goal.stream().map(|stream| Watched::add(&stream.watched));
+        for n in 1..=spin {
+            goal.work();
+            if goal.done() {
+                return true;
+            }
+            if n.is_multiple_of(FIRST_SPIN) && passed(deadline) {
+                return goal.done();
+            }
+            if n.is_power_of_two() && n >= SHORT_SPIN {
+                help();
+            }
+            std::hint::spin_loop();
+        }
+        for _ in 0..YIELDS {
+            thread::yield_now();
+            help();
+            goal.work();
+            if goal.done() {
+                return true;
+            }
+        }
+        drop(watching);
+        let readiness = goal.prepare(&me);
+        if readiness == Readiness::Sleep {
+            let left =
+                deadline.map_or(NAP, |deadline| deadline.saturating_duration_since(Instant::now()));
+            thread::park_timeout(left.min(NAP));
+        }
+        goal.forget(&me);
+        if goal.done() {
+            return true;
+        }
+        if passed(deadline) {
+            return goal.done();
+        }
+        spin = SHORT_SPIN;
+    }
+}
+
+fn passed(deadline: Option<Instant>) -> bool {
+    deadline.is_some_and(|deadline| Instant::now() >= deadline)
+}
+
+/// Polls every stream that has unfinished work and that nobody watches.
+fn help() {
+    for stream in STREAMS.all() {
+        if !stream.lane.is_idle() && stream.watched.load(Ordering::Relaxed) == 0 {
+            stream.poll(HELP);
+        }
+    }
+}
+
+struct Counted<'a> {
+    counter: &'a AtomicUsize,
+    value: usize,
+}
+
+impl<'a> Counted<'a> {
+    fn add(counter: &'a AtomicUsize) -> Counted<'a> {
+        Counted { counter, value: counter.fetch_add(1, Ordering::Relaxed) + 1 }
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.counter.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+struct Watched<'a>(&'a AtomicU32);
+
+impl<'a> Watched<'a> {
+    fn add(counter: &'a AtomicU32) -> Watched<'a> {
+        counter.fetch_add(1, Ordering::Relaxed);
+        Watched(counter)
+    }
+}
+
+impl Drop for Watched<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+struct Ticket {
+    stream: &'static Stream,
+    ticket: u64,
+}
+
+impl Goal for Ticket {
+    fn done(&self) -> bool {
+        self.stream.lane.completed() >= self.ticket
+    }
+
+    fn work(&self) {
+        self.stream.poll(HELP);
+    }
+
+    fn prepare(&self, me: &Thread) -> Readiness {
+        let lane = &self.stream.lane;
+        match polling(|| lane.register(self.stream, self.ticket, Waiter::Thread(me.clone()))) {
+            Readiness::Sleep => arm_upstream(self.stream),
+            other => other,
+        }
+    }
+
+    fn forget(&self, me: &Thread) {
+        self.stream.lane.forget_thread(me);
+    }
+
+    fn stream(&self) -> Option<&'static Stream> {
+        Some(self.stream)
+    }
+}
+
+/// A parked stream may wait for another, which may wait for a third: registers each with the next and arms that one.
+/// A stream registers before the next one's turn is taken, so no progress of it goes unnoticed.
+fn arm_upstream(stream: &'static Stream) -> Readiness {
+    let mut stream = stream;
+    for _ in 0..CHAIN {
+        let upstream = polling(|| stream.lane.peek(stream, |_, task| task.upstream())).flatten();
+        let Some((mark, next)) = upstream.and_then(|mark| Some((mark, mark.stream()?))) else {
+            break;
+        };
+        match polling(|| next.lane.register(next, mark.ticket(), Waiter::Lane(stream))) {
+            Readiness::Sleep => stream = next,
+            Readiness::Done | Readiness::Retry => return Readiness::Retry,
+        }
+    }
+    Readiness::Sleep
+}
+
+/// Waits until an event is complete, and before that recorded. False when `limit` passed first.
+pub(crate) fn wait_event(event: &'static Event, limit: Option<Duration>) -> bool {
+    match event.pending() {
+        Ok(None) => true,
+        Ok(Some(mark)) => mark.stream().is_none_or(|stream| wait(stream, mark.ticket(), limit)),
+        Err(NotRecorded) => {
+            let began = Instant::now();
+            if !block(&Record { event }, limit) {
+                return false;
+            }
+            let left = limit.map(|limit| limit.saturating_sub(began.elapsed()));
+            event
+                .mark()
+                .and_then(|mark| Some((mark, mark.stream()?)))
+                .is_none_or(|(m, s)| wait(s, m.ticket(), left))
+        }
+    }
+}
+
+struct Record {
+    event: &'static Event,
+}
+
+impl Goal for Record {
+    fn done(&self) -> bool {
+        self.event.pending() != Err(NotRecorded)
+    }
+
+    fn work(&self) {}
+
+    fn prepare(&self, me: &Thread) -> Readiness {
+        if self.event.await_record_by(me) { Readiness::Done } else { Readiness::Sleep }
+    }
+
+    fn forget(&self, me: &Thread) {
+        self.event.forget_thread(me);
+    }
+}
+
+/// A number that changes whenever a task of any stream completes.
+fn activity() -> u64 {
+    STREAMS.all().fold(0, |sum, stream| sum.wrapping_add(stream.lane.completed()))
+}
+
+/// Waits until a task of any stream completes after the number `seen` was read. Returns the new number.
+pub(crate) fn await_activity(seen: u64, limit: Duration) -> u64 {
+    block(&Activity { seen }, Some(limit));
+    activity()
+}
+
+/// The thread that sleeps until something completes.
+static WATCHERS: std::sync::Mutex<Vec<Thread>> = std::sync::Mutex::new(Vec::new());
+/// Cleared by the first completion, which wakes them all.
+static WATCHED: AtomicBool = AtomicBool::new(false);
+
+struct Activity {
+    seen: u64,
+}
+
+impl Goal for Activity {
+    fn done(&self) -> bool {
+        activity() != self.seen
+    }
+
+    fn work(&self) {
+        help();
+    }
+
+    fn prepare(&self, me: &Thread) -> Readiness {
+        crate::sync::lock_std(&WATCHERS).push(me.clone());
+        WATCHED.store(true, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+        if self.done() { Readiness::Done } else { Readiness::Sleep }
+    }
+
+    fn forget(&self, me: &Thread) {
+        crate::sync::lock_std(&WATCHERS).retain(|watcher| watcher.id() != me.id());
+    }
+}
+
+/// A task has completed: wakes who waits for any.
+#[inline]
+pub(crate) fn completed() {
+    if WATCHED.load(Ordering::Relaxed) {
+        wake_watchers();
+    }
+}
+
+#[cold]
+fn wake_watchers() {
+    if WATCHED.swap(false, Ordering::SeqCst) {
+        crate::sync::lock_std(&WATCHERS).iter().for_each(Thread::unpark);
+    }
+}
+
+/// Threads that sleep in [`wait_until`].
+static SLEEPERS: std::sync::Mutex<Vec<Thread>> = std::sync::Mutex::new(Vec::new());
+static SLEEPER_COUNT: AtomicUsize = AtomicUsize::new(0);
+
+struct Condition<F> {
+    done: F,
+}
+
+impl<F: Fn() -> bool> Goal for Condition<F> {
+    fn done(&self) -> bool {
+        (self.done)()
+    }
+
+    fn work(&self) {}
+
+    fn prepare(&self, me: &Thread) -> Readiness {
+        {
+            let mut sleepers = crate::sync::lock_std(&SLEEPERS);
+            sleepers.push(me.clone());
+            SLEEPER_COUNT.store(sleepers.len(), Ordering::SeqCst);
+        }
+        fence(Ordering::SeqCst);
+        if (self.done)() { Readiness::Done } else { Readiness::Sleep }
+    }
+
+    fn forget(&self, me: &Thread) {
+        let mut sleepers = crate::sync::lock_std(&SLEEPERS);
+        sleepers.retain(|sleeper| sleeper.id() != me.id());
+        SLEEPER_COUNT.store(sleepers.len(), Ordering::SeqCst);
+    }
+}
+
+/// Something changed that a thread in [`wait_until`] may be waiting for. Call it after the change.
+pub(crate) fn announce() {
+    fence(Ordering::SeqCst);
+    if SLEEPER_COUNT.load(Ordering::Relaxed) != 0 {
+        crate::sync::lock_std(&SLEEPERS).iter().for_each(Thread::unpark);
+    }
+}
+
+/// The housekeeper is parked until there is unfinished work.
+static HOUSEKEEPER_SLEEPS: AtomicBool = AtomicBool::new(true);
+
+fn housekeeper() -> &'static Thread {
+    static HOUSEKEEPER: OnceLock<Thread> = OnceLock::new();
+    HOUSEKEEPER.get_or_init(|| {
+        let spawned = thread::Builder::new().name("ascend-emulator".into()).spawn(keep_house);
+        // Without threads there is no housekeeping; waiting threads still run everything.
+        spawned.map_or_else(|_| thread::current(), |handle| handle.thread().clone())
+    })
+}
+
+fn keep_house() {
+    let mut parked: HashMap<u32, (u64, Instant)> = HashMap::new();
+    loop {
+        match tick(&mut parked) {
+            Outcome::Runnable => {}
+            Outcome::Idle => {
+                HOUSEKEEPER_SLEEPS.store(true, Ordering::SeqCst);
+                fence(Ordering::SeqCst);
+                if STREAMS.all().all(|stream| stream.lane.is_idle()) {
+                    thread::park();
+                }
+                HOUSEKEEPER_SLEEPS.store(false, Ordering::SeqCst);
+            }
+            _ => {
+                HOUSEKEEPER_SLEEPS.store(false, Ordering::Relaxed);
+                thread::park_timeout(TICK);
+            }
+        }
+    }
+}
+
+fn tick(parked: &mut HashMap<u32, (u64, Instant)>) -> Outcome {
+    let mut all = Outcome::Idle;
+    for stream in STREAMS.all().filter(|stream| !stream.lane.is_idle()) {
+        if all == Outcome::Idle {
+            all = Outcome::Parked;
+        }
+        if stream.watched.load(Ordering::Relaxed) == 0 && stream.poll(HELP) == Outcome::Runnable {
+            all = Outcome::Runnable;
+        }
+        expire(stream, parked);
+    }
+    if all == Outcome::Idle {
+        parked.clear();
+    }
+    all
+}
+
+/// Tells the head of a stream to give up when it has been parked for longer than its limit.
+fn expire(stream: &'static Stream, parked: &mut HashMap<u32, (u64, Instant)>) {
+    let Some((ticket, limit)) =
+        polling(|| stream.lane.peek(stream, |ticket, task| (ticket, task.limit(stream))))
+    else {
+        return;
+    };
+    let (seen, since) = *parked
+        .entry(stream.index())
+        .and_modify(|entry| {
+            if entry.0 != ticket {
+                *entry = (ticket, Instant::now());
+            }
+        })
+        .or_insert_with(|| (ticket, Instant::now()));
+    if let Some(limit) = limit
+        && since.elapsed() >= limit
+    {
+        polling(|| {
+            stream
+                .lane
+                .treat_head(stream, seen, |task| task.expire(stream, &Reason::Timeout(limit)))
+        });
+        stream.wake();
+    }
+}

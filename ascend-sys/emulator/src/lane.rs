@@ -1,0 +1,422 @@
+//! The protocol of a stream: jobs enter in order, run one after the other, and nobody who waits is forgotten.
+//!
+//! A lane is polled, it is no thread. Whoever submits polls it once; whoever waits polls it; whoever makes a parked job
+//! runnable polls it. One thread at a time has the *turn*; nobody waits for the turn. What makes this safe to sleep on:
+//!
+//! 1. Who wants a poll and finds the turn taken leaves a note (`kick`) and tries once more. The holder looks at the note
+//!    after it gave the turn back. Both steps on the turn are read-modify-writes, so one of the two sees the other.
+//! 2. A sleeper registers with the ticket it waits for, and only then takes the turn once: it polls, and arms the parked
+//!    head. A completion before that turn is seen by the sleeper, one after it sees the registration.
+//! 3. `completed` is written only with the turn held, in ticket order, after the job is done with all memory.
+//!
+//! The loom models at the end check exactly these three.
+
+use crate::sync::{
+    AtomicBool, AtomicI32, AtomicU32, AtomicU64, Mutex, Ordering, Short, Thread, Turn, lock,
+};
+use std::collections::VecDeque;
+
+/// What a poll of a job came to.
+#[derive(Debug)]
+pub(crate) enum Step<F> {
+    /// Finished, and done with all memory, also when it failed.
+    Done(Result<(), F>),
+    /// Nothing to do before something else happens.
+    Park,
+    /// A piece of work is done (at most about 20 microseconds), more can be done at once.
+    Again,
+}
+
+/// A unit of work in a lane.
+pub(crate) trait Job: Sized {
+    /// The stream that the lane belongs to.
+    type Owner: 'static;
+    /// Why a job failed.
+    type Failure;
+
+    /// Makes progress. Called with the turn held.
+    fn poll(&mut self, owner: &'static Self::Owner) -> Step<Self::Failure>;
+    /// The job is parked and somebody is about to sleep: arrange that the lane is woken when a poll may help.
+    /// True when that has already happened.
+    fn arm(&mut self, owner: &'static Self::Owner) -> bool;
+    /// The job's ticket was voided: give up, as soon as nothing of it touches memory any more.
+    fn give_up(&mut self, owner: &'static Self::Owner) -> Step<Self::Failure>;
+    /// Called before `completed` covers the failed ticket.
+    fn failed(owner: &'static Self::Owner, ticket: u64, failure: Self::Failure);
+    /// Polls the lane of `owner`, now or as soon as the calling thread is out of the poll it is in.
+    fn wake(owner: &'static Self::Owner);
+}
+
+/// The counters that callers may map (`AscendExtProgress`): one cache line, written with the turn or the queue held.
+#[repr(C, align(64))]
+pub(crate) struct Progress {
+    pub(crate) submitted: AtomicU64,
+    pub(crate) completed: AtomicU64,
+    pub(crate) failed: AtomicU64,
+    reserved: [u64; 5],
+}
+
+/// What is left after a poll.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// Nothing is queued.
+    Idle,
+    /// The head waits for something.
+    Parked,
+    /// There is more to run, the budget is used up.
+    Runnable,
+    /// Another thread has the turn, and will look again.
+    Busy,
+}
+
+/// Whom a completion wakes.
+pub(crate) enum Waiter<O: 'static> {
+    Thread(Thread),
+    Lane(&'static O),
+}
+
+impl<O: 'static> Waiter<O> {
+    fn is(&self, other: &Waiter<O>) -> bool {
+        match (self, other) {
+            (Waiter::Thread(a), Waiter::Thread(b)) => a.id() == b.id(),
+            (Waiter::Lane(a), Waiter::Lane(b)) => std::ptr::eq(*a, *b),
+            _ => false,
+        }
+    }
+}
+
+struct Registered<O: 'static> {
+    ticket: u64,
+    waiter: Waiter<O>,
+}
+
+/// Whether a thread that registered may sleep.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Readiness {
+    /// The ticket is complete.
+    Done,
+    /// Poll again, there is something to do.
+    Retry,
+    /// Nothing to do: a completion or a wake-up will come.
+    Sleep,
+}
+
+pub(crate) struct Lane<J: Job> {
+    pub(crate) progress: Progress,
+    queue: Short<VecDeque<(u64, J)>>,
+    head: Turn<Option<(u64, J)>>,
+    kick: AtomicBool,
+    /// How many are registered in `waiters`: read after every completion.
+    armed: AtomicU32,
+    /// Not 0: the code with which new jobs are refused.
+    gate: AtomicI32,
+    /// Jobs with tickets up to this one give up instead of running.
+    void: AtomicU64,
+    waiters: Mutex<Vec<Registered<J::Owner>>>,
+}
+
+impl<J: Job> Lane<J> {
+    pub(crate) fn new() -> Lane<J> {
+        Lane {
+            progress: Progress {
+                submitted: AtomicU64::new(0),
+                completed: AtomicU64::new(0),
+                failed: AtomicU64::new(0),
+                reserved: [0; 5],
+            },
+            queue: Short::new(VecDeque::new()),
+            head: Turn::new(None),
+            kick: AtomicBool::new(false),
+            armed: AtomicU32::new(0),
+            gate: AtomicI32::new(0),
+            void: AtomicU64::new(0),
+            waiters: Mutex::new(Vec::new()),
+        }
+    }
+
+    /// The ticket of the newest job.
+    #[inline]
+    pub(crate) fn submitted(&self) -> u64 {
+        self.progress.submitted.load(Ordering::Acquire)
+    }
+
+    /// Every job up to this ticket is finished.
+    #[inline]
+    pub(crate) fn completed(&self) -> u64 {
+        self.progress.completed.load(Ordering::Acquire)
+    }
+
+    #[inline]
+    pub(crate) fn is_idle(&self) -> bool {
+        // In this order: `completed` never passes `submitted`, so equality here was true at the second load.
+        let completed = self.completed();
+        completed == self.submitted()
+    }
+
+    /// Appends a job and polls once, so that a small job on an idle lane is complete when this returns.
+    /// The error is the code that the gate was closed with.
+    #[inline]
+    pub(crate) fn submit(&self, owner: &'static J::Owner, job: J) -> Result<(u64, Outcome), i32> {
+        let mut queue = self.queue.lock();
+        let gate = self.gate.load(Ordering::Relaxed);
+        if gate != 0 {
+            return Err(gate);
+        }
+        let before = self.progress.submitted.load(Ordering::Relaxed);
+        let ticket = before + 1;
+        if self.completed() == before
+            && let Some(mut head) = self.head.try_take()
+        {
+            // All that was submitted is complete, so the queue and the head are empty and this job is next.
+            self.progress.submitted.store(ticket, Ordering::Release);
+            drop(queue);
+            let outcome = head.with(|head| self.start(owner, head, ticket, job));
+            drop(head);
+            self.notify();
+            if self.kick.load(Ordering::Acquire) {
+                return Ok((ticket, self.poll(owner, 1)));
+            }
+            return Ok((ticket, outcome));
+        }
+        queue.push_back((ticket, job));
+        self.progress.submitted.store(ticket, Ordering::Release);
+        drop(queue);
+        Ok((ticket, self.poll(owner, 1)))
+    }
+
+    #[inline]
+    fn start(
+        &self,
+        owner: &'static J::Owner,
+        head: &mut Option<(u64, J)>,
+        ticket: u64,
+        mut job: J,
+    ) -> Outcome {
+        match job.poll(owner) {
+            Step::Done(result) => {
+                self.finish(owner, ticket, result);
+                Outcome::Idle
+            }
+            Step::Park => {
+                *head = Some((ticket, job));
+                Outcome::Parked
+            }
+            Step::Again => {
+                *head = Some((ticket, job));
+                Outcome::Runnable
+            }
+        }
+    }
+
+    /// Runs what can be run, up to `budget` pieces of work.
+    pub(crate) fn poll(&self, owner: &'static J::Owner, budget: u32) -> Outcome {
+        loop {
+            let Some(mut head) = self.take_turn() else { return Outcome::Busy };
+            let outcome = head.with(|head| self.run(owner, head, budget));
+            drop(head);
+            self.notify();
+            if !self.kick.load(Ordering::Acquire) {
+                return outcome;
+            }
+        }
+    }
+
+    /// The turn, or a note to whoever has it.
+    fn take_turn(&self) -> Option<crate::sync::Taken<'_, Option<(u64, J)>>> {
+        let turn = self.head.try_take().or_else(|| {
+            self.kick.store(true, Ordering::Release);
+            self.head.try_take()
+        })?;
+        if self.kick.load(Ordering::Acquire) {
+            self.kick.store(false, Ordering::Relaxed);
+        }
+        Some(turn)
+    }
+
+    fn run(
+        &self,
+        owner: &'static J::Owner,
+        head: &mut Option<(u64, J)>,
+        mut budget: u32,
+    ) -> Outcome {
+        loop {
+            if head.is_none() {
+                *head = self.queue.lock().pop_front();
+            }
+            let Some((ticket, job)) = head else { return Outcome::Idle };
+            let step = if *ticket <= self.void.load(Ordering::Acquire) {
+                job.give_up(owner)
+            } else {
+                job.poll(owner)
+            };
+            match step {
+                Step::Done(result) => {
+                    let ticket = *ticket;
+                    *head = None;
+                    self.finish(owner, ticket, result);
+                }
+                Step::Park => return Outcome::Parked,
+                Step::Again => {}
+            }
+            budget = budget.saturating_sub(1);
+            if budget == 0 {
+                return if self.is_idle() { Outcome::Idle } else { Outcome::Runnable };
+            }
+        }
+    }
+
+    #[inline]
+    fn finish(&self, owner: &'static J::Owner, ticket: u64, result: Result<(), J::Failure>) {
+        if let Err(failure) = result {
+            let failed = self.progress.failed.load(Ordering::Relaxed);
+            self.progress.failed.store(failed + 1, Ordering::Release);
+            J::failed(owner, ticket, failure);
+        }
+        self.progress.completed.store(ticket, Ordering::Release);
+    }
+
+    /// Wakes those whose ticket is complete. Called without the turn.
+    #[inline]
+    fn notify(&self) {
+        if self.armed.load(Ordering::Acquire) != 0 {
+            self.notify_slowly();
+        }
+    }
+
+    #[cold]
+    fn notify_slowly(&self) {
+        let due = {
+            let mut waiters = lock(&self.waiters);
+            let completed = self.completed();
+            let (due, rest): (Vec<_>, Vec<_>) =
+                waiters.drain(..).partition(|w| w.ticket <= completed);
+            *waiters = rest;
+            self.armed.store(waiters.len() as u32, Ordering::Release);
+            due
+        };
+        for registered in due {
+            match registered.waiter {
+                Waiter::Thread(thread) => thread.unpark(),
+                Waiter::Lane(owner) => J::wake(owner),
+            }
+        }
+    }
+
+    /// Registers a waiter for `ticket`, then polls and arms the head. A thread that is told to sleep may park; it calls
+    /// [`Lane::forget_thread`] when it goes on for another reason than the completion.
+    pub(crate) fn register(
+        &self,
+        owner: &'static J::Owner,
+        ticket: u64,
+        waiter: Waiter<J::Owner>,
+    ) -> Readiness {
+        {
+            let mut waiters = lock(&self.waiters);
+            if !waiters.iter().any(|w| w.ticket == ticket && w.waiter.is(&waiter)) {
+                waiters.push(Registered { ticket, waiter });
+                self.armed.store(waiters.len() as u32, Ordering::Release);
+            }
+        }
+        self.arm(owner, ticket)
+    }
+
+    /// One turn: runs what can be run, and arms the head if it is parked.
+    fn arm(&self, owner: &'static J::Owner, ticket: u64) -> Readiness {
+        let Some(mut head) = self.take_turn() else { return Readiness::Retry };
+        let readiness = head.with(|head| match self.run(owner, head, 1) {
+            Outcome::Parked => {
+                let happened = head.as_mut().is_some_and(|(_, job)| job.arm(owner));
+                if happened { Readiness::Retry } else { Readiness::Sleep }
+            }
+            Outcome::Idle => Readiness::Sleep,
+            Outcome::Runnable | Outcome::Busy => Readiness::Retry,
+        });
+        drop(head);
+        self.notify();
+        if self.completed() >= ticket {
+            Readiness::Done
+        } else if self.kick.load(Ordering::Acquire) {
+            Readiness::Retry
+        } else {
+            readiness
+        }
+    }
+
+    /// Takes the calling thread off the list.
+    pub(crate) fn forget_thread(&self, thread: &Thread) {
+        let mut waiters = lock(&self.waiters);
+        waiters.retain(|w| !matches!(&w.waiter, Waiter::Thread(t) if t.id() == thread.id()));
+        self.armed.store(waiters.len() as u32, Ordering::Release);
+    }
+
+    /// Wakes every sleeping thread, whatever its ticket: there is work that it could help with.
+    pub(crate) fn unpark_threads(&self) -> bool {
+        if self.armed.load(Ordering::Acquire) == 0 {
+            return false;
+        }
+        let waiters = lock(&self.waiters);
+        let mut any = false;
+        for registered in waiters.iter() {
+            if let Waiter::Thread(thread) = &registered.waiter {
+                thread.unpark();
+                any = true;
+            }
+        }
+        any
+    }
+
+    /// From now on new jobs are refused with `code`; 0 opens the lane again.
+    pub(crate) fn set_gate(&self, code: i32) {
+        let _order = self.queue.lock();
+        self.gate.store(code, Ordering::Relaxed);
+    }
+
+    /// Everything submitted so far gives up instead of running. Returns the last voided ticket.
+    pub(crate) fn void_all(&self) -> u64 {
+        let _order = self.queue.lock();
+        let last = self.progress.submitted.load(Ordering::Relaxed);
+        self.void.store(last, Ordering::Release);
+        last
+    }
+
+    /// Treats the head in another way than polling it, if it still is the job with this ticket.
+    pub(crate) fn treat_head(
+        &self,
+        owner: &'static J::Owner,
+        ticket: u64,
+        treat: impl FnOnce(&mut J) -> Step<J::Failure>,
+    ) -> Option<()> {
+        let mut head = self.take_turn()?;
+        let seen = head.with(|head| match head {
+            Some((at, job)) if *at == ticket => {
+                if let Step::Done(result) = treat(job) {
+                    *head = None;
+                    self.finish(owner, ticket, result);
+                }
+                Some(())
+            }
+            _ => None,
+        });
+        drop(head);
+        self.notify();
+        if self.kick.load(Ordering::Acquire) {
+            self.poll(owner, 1);
+        }
+        seen
+    }
+
+    /// Looks at the parked or running head, if nobody has the turn.
+    pub(crate) fn peek<R>(
+        &self,
+        owner: &'static J::Owner,
+        look: impl FnOnce(u64, &mut J) -> R,
+    ) -> Option<R> {
+        let mut head = self.take_turn()?;
+        let seen = head.with(|head| head.as_mut().map(|(ticket, job)| look(*ticket, job)));
+        drop(head);
+        if self.kick.load(Ordering::Acquire) {
+            self.poll(owner, 1);
+        }
+        seen
+    }
+}

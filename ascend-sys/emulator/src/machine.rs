@@ -1,0 +1,373 @@
+//! The machine: devices, and the blocks in which they are taken and given back.
+//!
+//! Devices 0 to 63 are the default block, which C programs see; it is described by environment variables and appears at
+//! its first use. Every other block gets ids from 64 upwards and is described by whoever takes it.
+
+use crate::context;
+use crate::memory::pool::Pool;
+use crate::memory::window::{self, GRANULE};
+use crate::message::{Failure, fail};
+use crate::profile::{self, Product};
+use ascend_sys::{
+    ACL_ERROR_RT_INVALID_DEVICEID, ACL_ERROR_RT_MEMORY_ALLOCATION, ACL_ERROR_RT_PARAM_INVALID,
+    ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
+};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+/// Ids below this belong to the default block.
+const DEFAULT_IDS: u32 = 64;
+/// The most devices that one block can have.
+pub(crate) const MAX_DEVICES: u32 = 4096;
+const MAX_IDS: usize = 16 * 1024;
+/// Memory that a block may have in total without asking for it: many devices get less each.
+const UNASKED_BYTES: u64 = 8 << 40;
+
+/// What the devices of a block have in common.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Settings {
+    /// The number of the block; 0 is the default block.
+    pub(crate) block: u32,
+    /// The ids of the block: `first .. first + count`.
+    pub(crate) first: u32,
+    pub(crate) count: u32,
+    pub(crate) product: Product,
+    pub(crate) connect_timeout: Duration,
+    pub(crate) exec_timeout: Duration,
+    /// Of each device, in bytes.
+    pub(crate) memory: u64,
+}
+
+/// A virtual NPU. Its record lives for ever; it is in use while it has settings.
+pub(crate) struct Device {
+    pub(crate) id: u32,
+    pub(crate) memory: Pool,
+    pub(crate) primary: Mutex<context::Primary>,
+    settings: Mutex<Option<Settings>>,
+    /// Devices whose memory this one may reach.
+    peers: Mutex<BTreeSet<u32>>,
+}
+
+impl Device {
+    pub(crate) fn settings(&self) -> Option<Settings> {
+        *lock(&self.settings)
+    }
+
+    pub(crate) fn product(&self) -> Product {
+        self.settings().map_or(Product::A3, |settings| settings.product)
+    }
+
+    /// The number of its block, if it is in use.
+    pub(crate) fn block(&self) -> Option<u32> {
+        self.settings().map(|settings| settings.block)
+    }
+
+    pub(crate) fn peers(&self) -> MutexGuard<'_, BTreeSet<u32>> {
+        lock(&self.peers)
+    }
+
+    pub(crate) fn primary(&self) -> MutexGuard<'_, context::Primary> {
+        lock(&self.primary)
+    }
+
+    /// Ends every allocation. What is queued elsewhere keeps its bytes until it is complete.
+    pub(crate) fn free_all(&self, by: &'static str) {
+        self.memory.free_all(by, crate::stream::unfinished);
+    }
+}
+
+static DEVICES: [AtomicPtr<Device>; MAX_IDS] =
+    [const { AtomicPtr::new(std::ptr::null_mut()) }; MAX_IDS];
+/// To which device (id + 1, 0: none) a part of the device address range belongs.
+static GRANULES: [AtomicU32; MAX_GRANULES] = [const { AtomicU32::new(0) }; MAX_GRANULES];
+const MAX_GRANULES: usize = 8192;
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+struct Blocks {
+    next: u32,
+    taken: BTreeMap<u32, Taken>,
+    /// Addresses for blocks, in granules.
+    addresses: Pool,
+    /// Device ids for blocks.
+    ids: Pool,
+}
+
+#[derive(Clone, Copy)]
+struct Taken {
+    settings: Settings,
+    address: usize,
+    span: usize,
+}
+
+fn blocks() -> Result<MutexGuard<'static, Blocks>, Failure> {
+    static BLOCKS: OnceLock<Result<Mutex<Blocks>, String>> = OnceLock::new();
+    let blocks = BLOCKS.get_or_init(|| {
+        let windows = window::windows()?;
+        let addresses = Pool::new();
+        let bytes = windows.device_bytes.min(MAX_GRANULES * GRANULE);
+        addresses.open("the address range".into(), windows.nominal, bytes, u64::MAX);
+        let ids = Pool::new();
+        ids.open(
+            "the device ids".into(),
+            DEFAULT_IDS as usize,
+            MAX_IDS - DEFAULT_IDS as usize,
+            u64::MAX,
+        );
+        Ok(Mutex::new(Blocks { next: 1, taken: BTreeMap::new(), addresses, ids }))
+    });
+    match blocks {
+        Ok(blocks) => Ok(lock(blocks)),
+        Err(why) => fail!(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "{why}"),
+    }
+}
+
+/// What a block should be like.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Request {
+    pub(crate) count: u32,
+    pub(crate) product: Product,
+    pub(crate) connect_timeout: Duration,
+    pub(crate) exec_timeout: Duration,
+    /// Of each device, in bytes; 0 for what the product has.
+    pub(crate) memory: u64,
+}
+
+/// Takes a block of fresh devices.
+pub(crate) fn create_block(request: &Request) -> Result<Settings, Failure> {
+    let mut blocks = blocks()?;
+    if !(1..=MAX_DEVICES).contains(&request.count) {
+        return fail!(
+            ACL_ERROR_RT_PARAM_INVALID,
+            "{} devices: a block has 1 to {MAX_DEVICES}",
+            request.count
+        );
+    }
+    // Ids are dealt in units of the pool's alignment, so that blocks never share one.
+    let id_bytes = request.count.next_multiple_of(64) as usize;
+    let Ok(first) = blocks.ids.allocate(id_bytes, 0, "ascendExtBlockCreate") else {
+        return fail!(
+            ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
+            "all {MAX_IDS} device ids are in use; destroy a block first"
+        );
+    };
+    let number = blocks.next;
+    let made = blocks.settle(number, first as u32, request);
+    match made {
+        Ok(settings) => {
+            blocks.next += 1;
+            Ok(settings)
+        }
+        Err(failure) => {
+            let _ = blocks.ids.free(first, "ascendExtBlockCreate", Vec::new);
+            Err(failure)
+        }
+    }
+}
+
+impl Blocks {
+    fn settle(&mut self, number: u32, first: u32, request: &Request) -> Result<Settings, Failure> {
+        let fair = (UNASKED_BYTES / u64::from(request.count)).min(request.product.default_memory());
+        let memory = if request.memory == 0 { fair } else { request.memory };
+        let settings = Settings {
+            block: number,
+            first,
+            count: request.count,
+            product: request.product,
+            connect_timeout: request.connect_timeout,
+            exec_timeout: request.exec_timeout,
+            memory,
+        };
+        // More addresses than memory, so that freed memory under a running task need not be reused at once.
+        let span = usize::try_from(memory)
+            .ok()
+            .and_then(|m| (m + m / 16).checked_next_multiple_of(GRANULE));
+        let total = span.and_then(|span| span.checked_mul(request.count as usize));
+        let (Some(span), Some(Ok(address))) =
+            (span, total.map(|t| self.addresses.allocate(t, 0, "ascendExtBlockCreate")))
+        else {
+            return fail!(
+                ACL_ERROR_RT_MEMORY_ALLOCATION,
+                "no address space left for {} devices of {memory} bytes; ask for less memory per device, or destroy a block",
+                request.count
+            );
+        };
+        self.taken.insert(number, Taken { settings, address, span });
+        let base = window::reserved().map_or(0, |w| w.nominal);
+        for i in 0..request.count {
+            let device = device_slot(first + i);
+            let start = address + i as usize * span;
+            for granule in 0..span / GRANULE {
+                GRANULES[(start - base) / GRANULE + granule]
+                    .store(device.id + 1, Ordering::Release);
+            }
+            device.memory.open(format!("device {}", device.id), start, span, memory);
+            device.peers().clear();
+            *lock(&device.settings) = Some(settings);
+        }
+        Ok(settings)
+    }
+}
+
+/// Gives a block back. Its streams, contexts and memory are gone afterwards; queued tasks fail. Waits only for the
+/// pieces of work that run.
+pub(crate) fn destroy_block(number: u32) -> Result<(), Failure> {
+    let Some(taken) = blocks()?.taken.remove(&number) else {
+        return fail!(
+            ACL_ERROR_RT_PARAM_INVALID,
+            "there is no block {number}, or it was destroyed already"
+        );
+    };
+    let ids = taken.settings.first..taken.settings.first + taken.settings.count;
+    for id in ids.clone() {
+        *lock(&device_slot(id).settings) = None;
+    }
+    context::destroy_all(&ids, "ascendExtBlockDestroy");
+    let blocks = blocks()?;
+    if let Some(windows) = window::reserved() {
+        for id in ids {
+            let device = device_slot(id);
+            device.memory.open(format!("device {id}"), 0, 0, 0);
+            let start = taken.address + (id - taken.settings.first) as usize * taken.span;
+            for granule in 0..taken.span / GRANULE {
+                GRANULES[(start - windows.nominal) / GRANULE + granule].store(0, Ordering::Release);
+            }
+            window::discard(start - windows.nominal + windows.data, taken.span);
+        }
+    }
+    let _ = blocks.addresses.free(taken.address, "ascendExtBlockDestroy", Vec::new);
+    let _ = blocks.ids.free(taken.settings.first as usize, "ascendExtBlockDestroy", Vec::new);
+    Ok(())
+}
+
+/// The device with an id that a program gave, or why there is none.
+pub(crate) fn device(id: i32) -> Result<&'static Device, String> {
+    if let Ok(id) = u32::try_from(id)
+        && (id as usize) < MAX_IDS
+    {
+        if id < DEFAULT_IDS {
+            let settings = default_block()?;
+            return if id < settings.count {
+                Ok(device_slot(id))
+            } else {
+                Err(format!(
+                    "there is no device {id}; this machine has {} (ASCEND_EMULATOR_DEVICES)",
+                    settings.count
+                ))
+            };
+        }
+        let device = device_slot(id);
+        if device.settings().is_some() {
+            return Ok(device);
+        }
+    }
+    Err(format!("there is no device {id}, or its block was destroyed"))
+}
+
+/// As [`device`], with CANN's code.
+pub(crate) fn find_device(id: i32) -> Result<&'static Device, Failure> {
+    device(id).map_err(|text| Failure::new(ACL_ERROR_RT_INVALID_DEVICEID, text))
+}
+
+/// The record of a device, in use or not.
+pub(crate) fn device_slot(id: u32) -> &'static Device {
+    let slot = &DEVICES[id as usize % MAX_IDS];
+    let found = slot.load(Ordering::Acquire);
+    // SAFETY: null or a leaked record.
+    if let Some(device) = unsafe { found.as_ref() } {
+        return device;
+    }
+    let fresh = Box::into_raw(Box::new(Device {
+        id,
+        memory: Pool::new(),
+        primary: Mutex::new(context::Primary::default()),
+        settings: Mutex::new(None),
+        peers: Mutex::new(BTreeSet::new()),
+    }));
+    match slot.compare_exchange(std::ptr::null_mut(), fresh, Ordering::AcqRel, Ordering::Acquire) {
+        // SAFETY: leaked just now.
+        Ok(_) => unsafe { &*fresh },
+        Err(theirs) => {
+            // SAFETY: nobody has seen ours; theirs is a leaked record.
+            unsafe {
+                drop(Box::from_raw(fresh));
+                &*theirs
+            }
+        }
+    }
+}
+
+/// The device to which a part of the device address range belongs.
+pub(crate) fn device_of_granule(granule: usize) -> Option<u32> {
+    GRANULES.get(granule)?.load(Ordering::Acquire).checked_sub(1)
+}
+
+/// The devices that C programs see. The error names the environment variable that is wrong.
+pub(crate) fn default_block() -> Result<Settings, String> {
+    static DEFAULT: OnceLock<Result<Settings, String>> = OnceLock::new();
+    DEFAULT
+        .get_or_init(|| {
+            let request = request_from_environment(|name| std::env::var(name).ok())?;
+            blocks()
+                .and_then(|mut blocks| blocks.settle(0, 0, &request))
+                .map_err(|failure| failure.text.to_string())
+        })
+        .clone()
+}
+
+fn request_from_environment(variable: impl Fn(&str) -> Option<String>) -> Result<Request, String> {
+    let number = |name: &str, least: u64, most: u64, unset: u64| match variable(name) {
+        None => Ok(unset),
+        Some(text) => match text.trim().parse::<u64>() {
+            Ok(value) if (least..=most).contains(&value) => Ok(value),
+            _ => Err(format!("{name}={text}: a whole number from {least} to {most} is expected")),
+        },
+    };
+    let product = match variable("ASCEND_EMULATOR_PRODUCT") {
+        None => Product::A3,
+        Some(name) => Product::from_name(&name)
+            .ok_or_else(|| format!("ASCEND_EMULATOR_PRODUCT={name}: A2, A3 or 950 is expected"))?,
+    };
+    Ok(Request {
+        count: number("ASCEND_EMULATOR_DEVICES", 1, u64::from(DEFAULT_IDS), 8)? as u32,
+        product,
+        connect_timeout: Duration::from_secs(number(
+            "HCCL_CONNECT_TIMEOUT",
+            1,
+            7200,
+            profile::CONNECT_TIMEOUT.as_secs(),
+        )?),
+        exec_timeout: Duration::from_secs(number(
+            "HCCL_EXEC_TIMEOUT",
+            1,
+            2_147_483_647,
+            profile::EXEC_TIMEOUT.as_secs(),
+        )?),
+        memory: number("ASCEND_EMULATOR_MEMORY", 1 << 20, 1 << 40, 0)?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn environment_variables_are_named_when_they_are_wrong() {
+        let with = |name: &'static str, value: &'static str| {
+            request_from_environment(move |asked| (asked == name).then(|| value.to_string()))
+        };
+        assert_eq!(with("", "").map(|r| (r.count, r.product)), Ok((8, Product::A3)));
+        assert_eq!(with("ASCEND_EMULATOR_DEVICES", "3").map(|r| r.count), Ok(3));
+        assert!(
+            with("ASCEND_EMULATOR_DEVICES", "65")
+                .unwrap_err()
+                .contains("ASCEND_EMULATOR_DEVICES=65")
+        );
+        assert!(with("ASCEND_EMULATOR_PRODUCT", "H100").unwrap_err().contains("A2, A3 or 950"));
+        assert!(with("HCCL_EXEC_TIMEOUT", "0").is_err());
+    }
+}

@@ -1,0 +1,184 @@
+//! Where a pointer points, and where its data is.
+//!
+//! [`resolve`] is on the path of every operation: it keeps the last few allocations that a thread used, which stay valid
+//! until something is freed in their pool.
+
+pub(crate) mod pool;
+pub(crate) mod window;
+
+use crate::machine;
+use pool::Pool;
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+/// What kind of memory an address belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// Memory of the device with this id.
+    Device(u32),
+    /// Host memory of `aclrtMallocHost`, or registered: the device reaches it at any time.
+    Pinned,
+    /// Any other host memory: nobody knows how long it lives.
+    Pageable,
+}
+
+/// Checked bytes: where the data is, and whose.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Bytes {
+    pub(crate) data: *mut u8,
+    pub(crate) place: Place,
+}
+
+#[derive(Clone, Copy)]
+struct Known {
+    start: usize,
+    length: usize,
+    epoch: u64,
+    pool: Option<&'static Pool>,
+    /// From the nominal address to the data.
+    distance: usize,
+    place: Place,
+}
+
+const NOTHING: Known =
+    Known { start: 0, length: 0, epoch: 0, pool: None, distance: 0, place: Place::Pageable };
+const KNOWN: usize = 4;
+
+struct Recent {
+    known: [Cell<Known>; KNOWN],
+    oldest: Cell<usize>,
+}
+
+thread_local! {
+    static RECENT: Recent = const { Recent { known: [const { Cell::new(NOTHING) }; KNOWN], oldest: Cell::new(0) } };
+}
+
+/// Finds and checks `length` bytes at `address`. The error says what is wrong with the address; pageable memory cannot
+/// be checked and is taken as it is.
+#[inline]
+pub(crate) fn resolve(address: usize, length: usize) -> Result<Bytes, String> {
+    RECENT.with(|recent| {
+        for known in &recent.known {
+            let known = known.get();
+            let offset = address.wrapping_sub(known.start);
+            if offset < known.length
+                && length <= known.length - offset
+                && known.pool.is_some_and(|pool| pool.epoch() == known.epoch)
+            {
+                return Ok(Bytes {
+                    data: address.wrapping_add(known.distance) as *mut u8,
+                    place: known.place,
+                });
+            }
+        }
+        search(recent, address, length)
+    })
+}
+
+#[cold]
+fn search(recent: &Recent, address: usize, length: usize) -> Result<Bytes, String> {
+    let (pool, place, distance) = match place_of(address)? {
+        Place::Device(id) => {
+            let device = machine::device(id as i32)?;
+            (&device.memory, Place::Device(id), data_distance())
+        }
+        Place::Pinned if is_registered(address, length) => {
+            return Ok(Bytes { data: address as *mut u8, place: Place::Pinned });
+        }
+        Place::Pinned => (host_pool(), Place::Pinned, 0),
+        Place::Pageable => return Ok(Bytes { data: address as *mut u8, place: Place::Pageable }),
+    };
+    let epoch = pool.epoch();
+    let (start, end) = pool.find(address, length)?;
+    let slot = recent.oldest.get();
+    recent.oldest.set((slot + 1) % KNOWN);
+    recent.known[slot].set(Known {
+        start,
+        length: end - start,
+        epoch,
+        pool: Some(pool),
+        distance,
+        place,
+    });
+    Ok(Bytes { data: address.wrapping_add(distance) as *mut u8, place })
+}
+
+/// What an address is, by its value alone. The error names an address of a device that is not in use.
+pub(crate) fn place_of(address: usize) -> Result<Place, String> {
+    if let Some(windows) = window::reserved() {
+        let offset = address.wrapping_sub(windows.nominal);
+        if offset < windows.device_bytes {
+            return match machine::device_of_granule(offset / window::GRANULE) {
+                Some(id) => Ok(Place::Device(id)),
+                None => {
+                    Err(format!("{address:#x} is device memory of a block of devices that is gone"))
+                }
+            };
+        }
+        if address.wrapping_sub(windows.host) < windows.host_bytes {
+            return Ok(Place::Pinned);
+        }
+    }
+    Ok(if is_registered(address, 1) { Place::Pinned } else { Place::Pageable })
+}
+
+fn data_distance() -> usize {
+    window::reserved().map_or(0, |windows| windows.data.wrapping_sub(windows.nominal))
+}
+
+/// Pinned host memory of the process.
+pub(crate) fn host_pool() -> &'static Pool {
+    static HOST: OnceLock<Pool> = OnceLock::new();
+    HOST.get_or_init(|| {
+        let pool = Pool::new();
+        if let Ok(windows) = window::windows() {
+            pool.open(
+                "pinned host memory".into(),
+                windows.host,
+                windows.host_bytes,
+                windows.host_bytes as u64,
+            );
+        }
+        pool
+    })
+}
+
+static REGISTERED: Mutex<BTreeMap<usize, usize>> = Mutex::new(BTreeMap::new());
+/// So that nobody takes the lock when there is none, which is the rule.
+static REGISTERED_COUNT: AtomicUsize = AtomicUsize::new(0);
+
+fn is_registered(address: usize, length: usize) -> bool {
+    if REGISTERED_COUNT.load(Ordering::Acquire) == 0 {
+        return false;
+    }
+    let registered = REGISTERED.lock().unwrap_or_else(PoisonError::into_inner);
+    registered.range(..=address).next_back().is_some_and(|(start, bytes)| {
+        let offset = address - start;
+        offset < *bytes && length <= bytes - offset
+    })
+}
+
+/// Makes host memory of the caller known as pinned. False when a part of it is already.
+pub(crate) fn register_host(start: usize, bytes: usize) -> bool {
+    let mut registered = REGISTERED.lock().unwrap_or_else(PoisonError::into_inner);
+    if registered
+        .range(..start + bytes)
+        .next_back()
+        .is_some_and(|(before, size)| before + size > start)
+    {
+        return false;
+    }
+    registered.insert(start, bytes);
+    REGISTERED_COUNT.store(registered.len(), Ordering::Release);
+    true
+}
+
+/// Forgets memory of [`register_host`]. False when it is not known.
+pub(crate) fn unregister_host(start: usize) -> bool {
+    let mut registered = REGISTERED.lock().unwrap_or_else(PoisonError::into_inner);
+    let known = registered.remove(&start).is_some();
+    REGISTERED_COUNT.store(registered.len(), Ordering::Release);
+    known
+}

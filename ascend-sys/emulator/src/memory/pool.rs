@@ -1,0 +1,305 @@
+//! The allocations of one device, or of pinned host memory: who owns which bytes, and what became of the others.
+//!
+//! A pool never touches the memory itself. Freeing takes the name away at once, as `aclrtFree` does, but the bytes go to
+//! somebody else only when everything that was queued at that moment is complete: a queued task never touches memory of
+//! another allocation. Freed pages stay populated and are handed out again, best fit first.
+
+use crate::stream::Mark;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Alignment of every allocation, in bytes.
+const ALIGNMENT: usize = 64;
+/// How many freed allocations are remembered by name.
+const REMEMBERED: usize = 256;
+
+pub(crate) struct Pool {
+    /// Changes whenever an allocation goes: what was looked up before is no longer certain.
+    epoch: AtomicU64,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// For messages: "device 3", "pinned host memory".
+    name: String,
+    /// Bytes that may be charged in total.
+    limit: u64,
+    charged: u64,
+    free: BTreeMap<usize, usize>,
+    by_size: BTreeSet<(usize, usize)>,
+    live: BTreeMap<usize, Allocation>,
+    limbo: Vec<Limbo>,
+    freed: VecDeque<Freed>,
+    next_number: u64,
+}
+
+#[derive(Clone, Copy)]
+struct Allocation {
+    number: u64,
+    size: usize,
+    reserved: usize,
+    charged: u64,
+    entry: &'static str,
+}
+
+struct Limbo {
+    start: usize,
+    reserved: usize,
+    until: Vec<Mark>,
+}
+
+struct Freed {
+    start: usize,
+    allocation: Allocation,
+    by: &'static str,
+}
+
+/// Why there is no memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct OutOfMemory {
+    pub(crate) free: u64,
+    pub(crate) total: u64,
+}
+
+impl Pool {
+    pub(crate) fn new() -> Pool {
+        Pool { epoch: AtomicU64::new(0), state: Mutex::new(State::default()) }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Starts over with an empty address range.
+    pub(crate) fn open(&self, name: String, start: usize, bytes: usize, limit: u64) {
+        let mut state = self.state();
+        let next_number = state.next_number;
+        *state = State { name, limit, next_number, ..State::default() };
+        if bytes > 0 {
+            state.give(start, bytes);
+        }
+        self.epoch.fetch_add(1, Ordering::Release);
+    }
+
+    #[inline]
+    pub(crate) fn epoch(&self) -> u64 {
+        self.epoch.load(Ordering::Acquire)
+    }
+
+    /// Takes `size` bytes, of which `charged` count against the limit. `entry` is the call's name, for messages.
+    pub(crate) fn allocate(
+        &self,
+        size: usize,
+        charged: usize,
+        entry: &'static str,
+    ) -> Result<usize, OutOfMemory> {
+        let mut state = self.state();
+        state.settle();
+        let oom =
+            OutOfMemory { free: state.limit - state.charged.min(state.limit), total: state.limit };
+        let charged = charged as u64;
+        let reserved = size.checked_next_multiple_of(ALIGNMENT).ok_or(oom)?;
+        if state.charged.checked_add(charged).is_none_or(|sum| sum > state.limit) {
+            return Err(oom);
+        }
+        let &(length, start) = state.by_size.range((reserved, 0)..).next().ok_or(oom)?;
+        state.take(start, length);
+        if length > reserved {
+            state.give(start + reserved, length - reserved);
+        }
+        state.next_number += 1;
+        let number = state.next_number;
+        state.charged += charged;
+        state.live.insert(start, Allocation { number, size, reserved, charged, entry });
+        Ok(start)
+    }
+
+    /// Ends the allocation that begins at `start`; its bytes are reused when `until` is complete.
+    pub(crate) fn free(
+        &self,
+        start: usize,
+        by: &'static str,
+        until: impl FnOnce() -> Vec<Mark>,
+    ) -> Result<(), String> {
+        let mut state = self.state();
+        let Some(allocation) = state.live.remove(&start) else {
+            return Err(state.complain_free(start));
+        };
+        // First the name goes, then the unfinished work is listed: what is queued later fails its lookup.
+        self.epoch.fetch_add(1, Ordering::Release);
+        state.charged -= allocation.charged;
+        if state.freed.len() == REMEMBERED {
+            state.freed.pop_front();
+        }
+        state.freed.push_back(Freed { start, allocation, by });
+        let until = until();
+        if until.is_empty() {
+            state.give(start, allocation.reserved);
+        } else {
+            state.limbo.push(Limbo { start, reserved: allocation.reserved, until });
+        }
+        Ok(())
+    }
+
+    /// Ends every allocation.
+    pub(crate) fn free_all(&self, by: &'static str, until: impl Fn() -> Vec<Mark>) {
+        let starts: Vec<usize> = self.state().live.keys().copied().collect();
+        for start in starts {
+            // Somebody else may have freed it in between.
+            let _ = self.free(start, by, &until);
+        }
+    }
+
+    /// The allocation that holds all `length` bytes at `address`, as (start, end); or what is wrong with the address.
+    pub(crate) fn find(&self, address: usize, length: usize) -> Result<(usize, usize), String> {
+        let state = self.state();
+        if let Some((&start, allocation)) = state.live.range(..=address).next_back() {
+            let end = start + allocation.size;
+            if address < end && length <= end - address {
+                return Ok((start, end));
+            }
+        }
+        Err(state.complain(address, length))
+    }
+
+    /// (free, total) bytes.
+    pub(crate) fn usage(&self) -> (u64, u64) {
+        let state = self.state();
+        (state.limit - state.charged.min(state.limit), state.limit)
+    }
+}
+
+impl State {
+    /// Adds a free range, joined with its neighbours.
+    fn give(&mut self, mut start: usize, mut length: usize) {
+        if let Some((&before, &size)) = self.free.range(..start).next_back()
+            && before + size == start
+        {
+            self.take(before, size);
+            (start, length) = (before, length + size);
+        }
+        if let Some(&size) = self.free.get(&(start + length)) {
+            self.take(start + length, size);
+            length += size;
+        }
+        self.free.insert(start, length);
+        self.by_size.insert((length, start));
+    }
+
+    fn take(&mut self, start: usize, length: usize) {
+        self.free.remove(&start);
+        self.by_size.remove(&(length, start));
+    }
+
+    /// Takes back what nothing queued can touch any more.
+    fn settle(&mut self) {
+        let mut index = 0;
+        while index < self.limbo.len() {
+            self.limbo[index].until.retain(|mark| !mark.is_complete());
+            if self.limbo[index].until.is_empty() {
+                let done = self.limbo.swap_remove(index);
+                self.give(done.start, done.reserved);
+            } else {
+                index += 1;
+            }
+        }
+    }
+
+    fn complain(&self, address: usize, length: usize) -> String {
+        if let Some((&start, a)) = self.live.range(..=address).next_back() {
+            let end = start + a.size;
+            if address < end {
+                let over = length - (end - address);
+                return format!(
+                    "{address:#x} with {length} bytes reaches {over} bytes beyond the end of {}",
+                    self.describe(a)
+                );
+            }
+            // Close enough to be an overrun of this allocation and of nothing else.
+            if address - end < a.size.max(4096) && self.freed_at(address).is_none() {
+                let behind = address - end;
+                return format!(
+                    "{address:#x} lies {behind} bytes behind the end of {}",
+                    self.describe(a)
+                );
+            }
+        }
+        match self.freed_at(address) {
+            Some(f) => format!(
+                "{address:#x} points into {}, which was freed by {}",
+                self.describe(&f.allocation),
+                f.by
+            ),
+            None => format!("{address:#x} lies in no allocation of {}", self.name),
+        }
+    }
+
+    fn complain_free(&self, address: usize) -> String {
+        match self.live.range(..=address).next_back() {
+            Some((&start, a)) if address < start + a.size => format!(
+                "{address:#x} is {} bytes inside {}, only its first address {start:#x} can be freed",
+                address - start,
+                self.describe(a)
+            ),
+            _ => self.complain(address, 1),
+        }
+    }
+
+    fn freed_at(&self, address: usize) -> Option<&Freed> {
+        self.freed.iter().rev().find(|f| address.wrapping_sub(f.start) < f.allocation.size)
+    }
+
+    fn describe(&self, a: &Allocation) -> String {
+        format!("allocation #{} of {} ({} bytes, by {})", a.number, self.name, a.size, a.entry)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pool(bytes: usize) -> Pool {
+        let pool = Pool::new();
+        pool.open("device 3".into(), 0x10000, bytes, bytes as u64);
+        pool
+    }
+
+    #[test]
+    fn ranges_are_joined_again() {
+        let pool = pool(4096);
+        let a: Vec<_> = (0..4).map(|_| pool.allocate(1024, 1024, "aclrtMalloc").unwrap()).collect();
+        assert!(pool.allocate(1, 1, "aclrtMalloc").is_err());
+        for i in [1, 3, 0, 2] {
+            pool.free(a[i], "aclrtFree", Vec::new).unwrap();
+        }
+        assert_eq!(pool.allocate(4096, 4096, "aclrtMalloc"), Ok(0x10000));
+    }
+
+    #[test]
+    fn complaints_name_the_allocation() {
+        let pool = pool(1 << 20);
+        let a = pool.allocate(4096, 4096, "aclrtMalloc").unwrap();
+        assert_eq!(pool.find(a + 96, 4000), Ok((a, a + 4096)));
+        let over = pool.find(a + 96, 4001).unwrap_err();
+        assert!(
+            over.contains(
+                "reaches 1 bytes beyond the end of allocation #1 of device 3 (4096 bytes"
+            ),
+            "{over}"
+        );
+        let behind = pool.find(a + 4096 + 256, 1).unwrap_err();
+        assert!(behind.contains("lies 256 bytes behind the end of allocation #1"), "{behind}");
+        let inside = pool.free(a + 8, "aclrtFree", Vec::new).unwrap_err();
+        assert!(inside.contains("is 8 bytes inside allocation #1"), "{inside}");
+        pool.free(a, "aclrtFree", Vec::new).unwrap();
+        let freed = pool.find(a + 8, 1).unwrap_err();
+        assert!(
+            freed.contains("allocation #1 of device 3") && freed.contains("freed by aclrtFree"),
+            "{freed}"
+        );
+        let twice = pool.free(a, "aclrtFree", Vec::new).unwrap_err();
+        assert!(twice.contains("freed by aclrtFree"), "{twice}");
+    }
+}

@@ -1,0 +1,80 @@
+//! What the products differ in, as far as the runtime (not HCCL) is concerned.
+
+use std::time::Duration;
+
+/// A product: the chip, and the rules that come with it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Product {
+    /// Atlas A2.
+    A2,
+    /// Atlas A3.
+    A3,
+    /// Ascend 950.
+    Ascend950,
+}
+
+const GIB: u64 = 1 << 30;
+
+impl Product {
+    /// By the number that `AscendExtBlockConfig` uses.
+    pub(crate) fn from_number(number: u32) -> Option<Product> {
+        match number {
+            2 => Some(Product::A2),
+            3 => Some(Product::A3),
+            950 => Some(Product::Ascend950),
+            _ => None,
+        }
+    }
+
+    /// By the name that the environment variable uses.
+    pub(crate) fn from_name(name: &str) -> Option<Product> {
+        match name.to_ascii_lowercase().as_str() {
+            "a2" => Some(Product::A2),
+            "a3" => Some(Product::A3),
+            "950" | "ascend950" => Some(Product::Ascend950),
+            _ => None,
+        }
+    }
+
+    /// What `aclrtGetSocName` says; NUL-terminated. Programs look at its first letters.
+    pub(crate) fn soc_name(self) -> &'static std::ffi::CStr {
+        match self {
+            Product::A2 => c"Ascend910B1",
+            Product::A3 => c"Ascend910_9391",
+            Product::Ascend950 => c"Ascend950PR_9599",
+        }
+    }
+
+    /// Device memory in bytes, if nobody says otherwise.
+    pub(crate) fn default_memory(self) -> u64 {
+        match self {
+            Product::A2 | Product::A3 => 64 * GIB,
+            Product::Ascend950 => 128 * GIB,
+        }
+    }
+
+    /// How many bytes of memory an allocation of `size` bytes takes up.
+    pub(crate) fn charged_size(self, size: usize) -> Option<usize> {
+        let padding = match self {
+            Product::A2 | Product::A3 => 32,
+            Product::Ascend950 => 0,
+        };
+        size.checked_next_multiple_of(32)?.checked_add(padding)
+    }
+
+    pub(crate) fn max_streams(self) -> usize {
+        1984
+    }
+
+    pub(crate) fn max_notifies(self) -> usize {
+        match self {
+            Product::A2 | Product::A3 => 8192,
+            Product::Ascend950 => 65_535,
+        }
+    }
+}
+
+/// How long an operation of HCCL waits for the first contact with a peer, if nobody says otherwise.
+pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(120);
+/// How long a running operation of HCCL waits for a peer, if nobody says otherwise.
+pub(crate) const EXEC_TIMEOUT: Duration = Duration::from_secs(1836);

@@ -1,0 +1,214 @@
+//! Objects that callers name by a handle: streams, events, contexts, notifies.
+//!
+//! A handle is a slot number with a generation, packed into the pointer value. It is never an address (the top bits make
+//! it one that no program can map), so a stale or made-up handle is an error and not a crash. Slots live in chunks that
+//! are never unmapped: a reference stays valid for the life of the process, whatever happens to the object in it.
+
+use crate::message::Failure;
+use ascend_sys::ACL_ERROR_RT_INVALID_HANDLE;
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+const CHUNK: usize = 64;
+const CHUNKS: usize = 4096;
+/// How many objects of one kind can exist at a time.
+pub(crate) const CAPACITY: usize = CHUNK * CHUNKS;
+
+/// What kind of object a handle names: the first byte of the handle.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Kind {
+    Stream = 0xa1,
+    Event = 0xa2,
+    Context = 0xa3,
+    Notify = 0xa4,
+}
+
+/// An object that lives in a slot. Its index never changes; it is reset by its owner when it is taken again.
+pub(crate) trait Slotted: Sync + 'static {
+    const KIND: Kind;
+    fn new(index: u32) -> Self;
+}
+
+struct Slot<T> {
+    /// Odd while the slot is taken.
+    generation: AtomicU32,
+    value: T,
+}
+
+pub(crate) struct Slots<T: Slotted> {
+    chunks: [AtomicPtr<[Slot<T>; CHUNK]>; CHUNKS],
+    high: AtomicU32,
+    free: Mutex<BTreeSet<u32>>,
+}
+
+impl<T: Slotted> Slots<T> {
+    pub(crate) const fn new() -> Slots<T> {
+        Slots {
+            chunks: [const { AtomicPtr::new(std::ptr::null_mut()) }; CHUNKS],
+            high: AtomicU32::new(0),
+            free: Mutex::new(BTreeSet::new()),
+        }
+    }
+
+    /// Takes the lowest free slot. `prepare` makes the object ready before its handle can be found; `None` when all slots
+    /// are taken.
+    pub(crate) fn take(
+        &'static self,
+        prepare: impl FnOnce(&'static T, u64),
+    ) -> Option<(&'static T, u64)> {
+        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        let index = match free.pop_first() {
+            Some(index) => index,
+            None => {
+                let index = self.high.load(Ordering::Relaxed);
+                if index as usize == CAPACITY {
+                    return None;
+                }
+                if (index as usize).is_multiple_of(CHUNK) {
+                    let chunk: Box<[Slot<T>; CHUNK]> = Box::new(std::array::from_fn(|i| Slot {
+                        generation: AtomicU32::new(0),
+                        value: T::new(index + i as u32),
+                    }));
+                    self.chunks[index as usize / CHUNK].store(Box::leak(chunk), Ordering::Release);
+                }
+                self.high.store(index + 1, Ordering::Release);
+                index
+            }
+        };
+        let slot = self.slot(index)?;
+        let generation = slot.generation.load(Ordering::Relaxed).wrapping_add(1);
+        let handle = pack(T::KIND, generation, index);
+        prepare(&slot.value, handle);
+        slot.generation.store(generation, Ordering::Release);
+        Some((&slot.value, handle))
+    }
+
+    /// Makes the handle stale. False when it was stale already: of two callers one wins.
+    pub(crate) fn retire(&'static self, handle: u64) -> bool {
+        let Some((generation, index)) = unpack(T::KIND, handle) else { return false };
+        let Some(slot) = self.slot(index) else { return false };
+        let next = generation.wrapping_add(1);
+        generation & 1 == 1
+            && slot
+                .generation
+                .compare_exchange(generation, next, Ordering::AcqRel, Ordering::Relaxed)
+                .is_ok()
+    }
+
+    /// Gives a retired slot back for reuse.
+    pub(crate) fn recycle(&'static self, index: u32) {
+        self.free.lock().unwrap_or_else(PoisonError::into_inner).insert(index);
+    }
+
+    #[inline]
+    pub(crate) fn get(&'static self, handle: u64) -> Option<&'static T> {
+        let (generation, index) = unpack(T::KIND, handle)?;
+        let slot = self.slot(index)?;
+        (generation & 1 == 1 && slot.generation.load(Ordering::Acquire) == generation)
+            .then_some(&slot.value)
+    }
+
+    /// The object in a slot, taken or not.
+    #[inline]
+    pub(crate) fn at(&'static self, index: u32) -> Option<&'static T> {
+        self.slot(index).map(|slot| &slot.value)
+    }
+
+    #[inline]
+    fn slot(&'static self, index: u32) -> Option<&'static Slot<T>> {
+        let chunk = self.chunks.get(index as usize / CHUNK)?.load(Ordering::Acquire);
+        // SAFETY: a chunk pointer is null or a leaked, initialised chunk.
+        unsafe { chunk.as_ref() }.map(|chunk| &chunk[index as usize % CHUNK])
+    }
+
+    /// Every object of a taken slot.
+    pub(crate) fn live(&'static self) -> impl Iterator<Item = &'static T> {
+        (0..self.high.load(Ordering::Acquire))
+            .filter_map(|index| self.slot(index))
+            .filter(|slot| slot.generation.load(Ordering::Acquire) & 1 == 1)
+            .map(|slot| &slot.value)
+    }
+
+    /// Every object of a taken slot, with its handle.
+    pub(crate) fn live_handles(&'static self) -> impl Iterator<Item = (&'static T, u64)> {
+        (0..self.high.load(Ordering::Acquire)).filter_map(|index| {
+            let slot = self.slot(index)?;
+            let generation = slot.generation.load(Ordering::Acquire);
+            (generation & 1 == 1).then(|| (&slot.value, pack(T::KIND, generation, index)))
+        })
+    }
+
+    /// Every object that ever was, also in slots that are free now.
+    pub(crate) fn all(&'static self) -> impl Iterator<Item = &'static T> {
+        (0..self.high.load(Ordering::Acquire)).filter_map(|index| self.at(index))
+    }
+}
+
+#[inline]
+fn pack(kind: Kind, generation: u32, index: u32) -> u64 {
+    (kind as u64) << 56 | u64::from(generation) << 24 | u64::from(index)
+}
+
+#[inline]
+fn unpack(kind: Kind, handle: u64) -> Option<(u32, u32)> {
+    (handle >> 56 == kind as u64).then_some(((handle >> 24) as u32, handle as u32 & 0xff_ffff))
+}
+
+/// The failure of a call that got a handle which names nothing.
+#[cold]
+pub(crate) fn unknown(kind: &str, handle: u64) -> Failure {
+    Failure::new(ACL_ERROR_RT_INVALID_HANDLE, complaint(kind, handle))
+}
+
+/// Says of a handle what is wrong with it.
+fn complaint(kind: &str, handle: u64) -> String {
+    let what = match handle >> 56 {
+        0xa1 => "stream",
+        0xa2 => "event",
+        0xa3 => "context",
+        0xa4 => "notify",
+        0 if handle == 0 => return format!("the {kind} is NULL"),
+        _ => return format!("{handle:#x} is no {kind} handle of this process"),
+    };
+    if what == kind {
+        format!("the {kind} {handle:#x} was destroyed")
+    } else {
+        format!("{handle:#x} is the handle of a {what}, not of a {kind}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Thing(u32);
+    impl Slotted for Thing {
+        const KIND: Kind = Kind::Notify;
+        fn new(index: u32) -> Thing {
+            Thing(index)
+        }
+    }
+
+    #[test]
+    fn stale_and_foreign_handles_are_found_out() {
+        static THINGS: Slots<Thing> = Slots::new();
+        let (thing, handle) = THINGS.take(|_, _| ()).unwrap();
+        assert_eq!(thing.0, 0);
+        assert!(THINGS.get(handle).is_some());
+        assert!(
+            THINGS.get(0).is_none()
+                && THINGS.get(handle + 1).is_none()
+                && THINGS.get(0x7fff_0000_1000).is_none()
+        );
+        assert!(THINGS.retire(handle) && !THINGS.retire(handle));
+        assert!(THINGS.get(handle).is_none());
+        THINGS.recycle(0);
+        let (again, second) = THINGS.take(|_, _| ()).unwrap();
+        assert!(std::ptr::eq(again, thing));
+        assert_ne!(second, handle);
+        assert!(THINGS.get(handle).is_none());
+        assert_eq!(THINGS.live().count(), 1);
+    }
+}

@@ -1,0 +1,313 @@
+//! Streams: a lane of tasks with an owner, a failure record, and the handle that programs hold.
+
+use crate::lane::{Lane, Outcome};
+use crate::machine::{self, Device};
+use crate::message::Failure;
+use crate::slots::{Kind, Slots, Slotted};
+use crate::sync::lock_std as lock;
+use crate::task::{Reason, Task};
+use crate::{context, executor};
+use ascend_sys::{
+    ACL_ERROR_RT_NO_STREAM_RESOURCE, ACL_ERROR_RT_STREAM_CONTEXT, ACL_SUCCESS, aclError,
+};
+use std::collections::VecDeque;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
+
+pub(crate) static STREAMS: Slots<Stream> = Slots::new();
+
+/// Failed tasks that a stream remembers.
+const REMEMBERED: usize = 64;
+
+pub(crate) struct Stream {
+    /// The slot: fixed. Tickets go on when a slot is used again, so (slot, ticket) names a task for ever.
+    index: u32,
+    pub(crate) lane: Lane<Task>,
+    handle: AtomicU64,
+    context: AtomicU64,
+    device: AtomicU32,
+    pub(crate) flags: AtomicU32,
+    pub(crate) failure_mode: AtomicU32,
+    /// State of the host function that the head may be: see `callback`.
+    pub(crate) host_call: AtomicU32,
+    /// The thread (0: none) that runs the callbacks of this stream.
+    pub(crate) subscriber: AtomicU64,
+    /// Threads that spin on this stream: others need not poll it.
+    pub(crate) watched: AtomicU32,
+    /// The code of the last failure that no synchronise has returned yet.
+    unreported: AtomicI32,
+    failures: Mutex<VecDeque<(u64, Failure)>>,
+    /// Why the voided tasks give up.
+    reason: Mutex<Option<Reason>>,
+}
+
+impl Slotted for Stream {
+    const KIND: Kind = Kind::Stream;
+
+    fn new(index: u32) -> Stream {
+        Stream {
+            index,
+            lane: Lane::new(),
+            handle: AtomicU64::new(0),
+            context: AtomicU64::new(0),
+            device: AtomicU32::new(0),
+            flags: AtomicU32::new(0),
+            failure_mode: AtomicU32::new(0),
+            host_call: AtomicU32::new(0),
+            subscriber: AtomicU64::new(0),
+            watched: AtomicU32::new(0),
+            unreported: AtomicI32::new(ACL_SUCCESS),
+            failures: Mutex::new(VecDeque::new()),
+            reason: Mutex::new(None),
+        }
+    }
+}
+
+impl Stream {
+    /// A new stream of a context.
+    pub(crate) fn create(
+        context: u64,
+        device: &'static Device,
+        flags: u32,
+    ) -> Result<&'static Stream, Failure> {
+        let taken = STREAMS.take(|stream, handle| {
+            stream.handle.store(handle, Ordering::Relaxed);
+            stream.context.store(context, Ordering::Relaxed);
+            stream.device.store(device.id, Ordering::Relaxed);
+            stream.flags.store(flags, Ordering::Relaxed);
+            stream.failure_mode.store(0, Ordering::Relaxed);
+            stream.subscriber.store(0, Ordering::Relaxed);
+            stream.unreported.store(ACL_SUCCESS, Ordering::Relaxed);
+            lock(&stream.failures).clear();
+            *lock(&stream.reason) = None;
+            stream.lane.set_gate(0);
+        });
+        match taken {
+            Some((stream, _)) => Ok(stream),
+            None => Err(Failure::new(
+                ACL_ERROR_RT_NO_STREAM_RESOURCE,
+                "every stream of the process is in use",
+            )),
+        }
+    }
+
+    /// The stream that a handle names, if it belongs to the calling thread's context.
+    #[inline]
+    pub(crate) fn of_current_context(handle: u64) -> Result<&'static Stream, Failure> {
+        let current = context::current()?;
+        let stream =
+            Stream::named(if handle == 0 { context::default_stream(current)? } else { handle })?;
+        if stream.context() == current.context { Ok(stream) } else { stream.foreign() }
+    }
+
+    /// The stream that a handle names, whatever context it belongs to.
+    #[inline]
+    pub(crate) fn named(handle: u64) -> Result<&'static Stream, Failure> {
+        match STREAMS.get(handle) {
+            Some(stream) => Ok(stream),
+            None => Err(crate::slots::unknown("stream", handle)),
+        }
+    }
+
+    #[cold]
+    fn foreign<T>(&'static self) -> Result<T, Failure> {
+        let text = format!(
+            "{} belongs to another context than the calling thread's current one; aclrtSetDevice or aclrtSetCurrentContext first",
+            self.describe()
+        );
+        Err(Failure::new(ACL_ERROR_RT_STREAM_CONTEXT, text))
+    }
+
+    pub(crate) fn index(&self) -> u32 {
+        self.index
+    }
+
+    pub(crate) fn handle(&self) -> u64 {
+        self.handle.load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    pub(crate) fn context(&self) -> u64 {
+        self.context.load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    pub(crate) fn device_id(&self) -> u32 {
+        self.device.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn device(&self) -> &'static Device {
+        machine::device_slot(self.device_id())
+    }
+
+    /// Enqueues a task, and runs it at once when it is small and the stream is idle. Returns its ticket.
+    #[inline]
+    pub(crate) fn submit(&'static self, task: Task) -> Result<u64, Failure> {
+        let result = executor::polling(|| self.lane.submit(self, task));
+        match result {
+            Ok((ticket, Outcome::Idle)) => {
+                executor::completed();
+                Ok(ticket)
+            }
+            Ok((ticket, outcome)) => {
+                executor::left_unfinished(self, outcome);
+                Ok(ticket)
+            }
+            Err(code) => Err(self.refusal(code)),
+        }
+    }
+
+    #[cold]
+    fn refusal(&self, code: aclError) -> Failure {
+        let why = match &*lock(&self.reason) {
+            Some(reason) => reason.text().to_string(),
+            None => "it is being destroyed".to_string(),
+        };
+        Failure::new(code, format!("{} takes no more tasks: {why}", self.describe()))
+    }
+
+    /// Runs what can be run, up to `budget` pieces of work.
+    pub(crate) fn poll(&'static self, budget: u32) -> Outcome {
+        let before = self.lane.completed();
+        let outcome = executor::polling(|| self.lane.poll(self, budget));
+        if self.lane.completed() != before {
+            executor::completed();
+        }
+        outcome
+    }
+
+    /// A task of this stream may be able to go on: polls the stream, at once or as soon as the calling thread is out of
+    /// the poll that it is in.
+    pub(crate) fn wake(&'static self) {
+        executor::wake(self);
+    }
+
+    /// Everything queued gives up for `reason`, as soon as it no longer touches memory. New tasks are still taken.
+    pub(crate) fn void(&'static self, reason: Reason) -> u64 {
+        *lock(&self.reason) = Some(reason);
+        let last = self.lane.void_all();
+        self.wake();
+        last
+    }
+
+    /// Refuses new tasks with `code` and voids what is queued.
+    pub(crate) fn stop(&'static self, code: aclError, reason: Reason) {
+        self.lane.set_gate(code);
+        self.void(reason);
+    }
+
+    /// Why the voided tasks give up.
+    pub(crate) fn void_reason(&self) -> Reason {
+        lock(&self.reason).clone().unwrap_or(Reason::Aborted)
+    }
+
+    pub(crate) fn note_failure(&'static self, ticket: u64, failure: Failure) {
+        self.unreported.store(failure.code, Ordering::Release);
+        let mut failures = lock(&self.failures);
+        if failures.len() == REMEMBERED {
+            failures.pop_front();
+        }
+        failures.push_back((ticket, failure));
+        drop(failures);
+        if self.failure_mode.load(Ordering::Relaxed) == ascend_sys::ACL_STOP_ON_FAILURE as u32 {
+            context::stop_all_streams(self);
+        }
+    }
+
+    /// The failure of a task, if it is still remembered.
+    pub(crate) fn failure(&self, ticket: u64) -> Option<Failure> {
+        lock(&self.failures).iter().find(|(t, _)| *t == ticket).map(|(_, failure)| failure.clone())
+    }
+
+    /// The last failure since the last synchronise; forgets it.
+    #[inline]
+    pub(crate) fn take_unreported(&self) -> Result<(), Failure> {
+        if self.unreported.load(Ordering::Acquire) == ACL_SUCCESS {
+            Ok(())
+        } else {
+            self.take_unreported_slowly()
+        }
+    }
+
+    #[cold]
+    fn take_unreported_slowly(&self) -> Result<(), Failure> {
+        let code = self.unreported.swap(ACL_SUCCESS, Ordering::AcqRel);
+        if code == ACL_SUCCESS {
+            return Ok(());
+        }
+        let last = lock(&self.failures).back().map(|(_, failure)| failure.clone());
+        Err(last.unwrap_or_else(|| Failure::new(code, "a task of the stream failed")))
+    }
+
+    /// Takes the handle away and drops what is queued; waits for nothing but the piece of work that runs. False when
+    /// the handle is gone already.
+    pub(crate) fn retire(&'static self, code: aclError, reason: Reason) -> bool {
+        if !STREAMS.retire(self.handle()) {
+            return false;
+        }
+        self.stop(code, reason);
+        executor::wait_idle(self);
+        STREAMS.recycle(self.index);
+        true
+    }
+
+    /// For messages: what the stream is held up by.
+    pub(crate) fn waiting_for(&'static self) -> String {
+        let head =
+            executor::polling(|| self.lane.peek(self, |ticket, task| (ticket, task.describe())));
+        match head {
+            Some((ticket, task)) => format!("{} is at task {ticket}: {task}", self.describe()),
+            None => format!("{} is running", self.describe()),
+        }
+    }
+
+    /// "stream 5 of device 2".
+    pub(crate) fn describe(&self) -> String {
+        format!("stream {} of device {}", self.index, self.device_id())
+    }
+}
+
+/// A point in a stream: complete when every task submitted before it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Mark(u64);
+
+impl Mark {
+    const TICKET_BITS: u32 = 44;
+
+    /// Behind the newest task of a stream.
+    #[inline]
+    pub(crate) fn now(stream: &Stream) -> Mark {
+        Mark::new(stream, stream.lane.submitted())
+    }
+
+    #[inline]
+    pub(crate) fn new(stream: &Stream, ticket: u64) -> Mark {
+        Mark(u64::from(stream.index) << Mark::TICKET_BITS | ticket)
+    }
+
+    pub(crate) fn stream(self) -> Option<&'static Stream> {
+        STREAMS.at((self.0 >> Mark::TICKET_BITS) as u32)
+    }
+
+    pub(crate) fn ticket(self) -> u64 {
+        self.0 & ((1 << Mark::TICKET_BITS) - 1)
+    }
+
+    #[inline]
+    pub(crate) fn is_complete(self) -> bool {
+        self.stream().is_none_or(|stream| stream.lane.completed() >= self.ticket())
+    }
+
+    pub(crate) fn to_bits(self) -> u64 {
+        self.0
+    }
+
+    pub(crate) fn from_bits(bits: u64) -> Mark {
+        Mark(bits)
+    }
+}
+
+/// A mark for every stream of the machine that has unfinished tasks.
+pub(crate) fn unfinished() -> Vec<Mark> {
+    STREAMS.all().filter(|stream| !stream.lane.is_idle()).map(Mark::now).collect()
+}

@@ -1,0 +1,161 @@
+//! The few synchronisation types of the stream protocol, from std, or from loom when the protocol is model-checked
+//! (`RUSTFLAGS="--cfg loom" cargo test -p ascend-emulator --release loom`).
+
+#[cfg(loom)]
+pub(crate) use loom::{
+    sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering},
+    sync::{Mutex, MutexGuard},
+    thread::Thread,
+};
+#[cfg(not(loom))]
+pub(crate) use std::{
+    sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering},
+    sync::{Mutex, MutexGuard},
+    thread::Thread,
+};
+
+use std::sync::PoisonError;
+
+/// Locks, also when a thread panicked while it held the lock: the data behind our locks is valid at every step.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// As [`lock`], for the parts that are never model-checked.
+pub(crate) fn lock_std<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(loom)]
+type Cell<T> = loom::cell::UnsafeCell<T>;
+#[cfg(not(loom))]
+type Cell<T> = std::cell::UnsafeCell<T>;
+
+fn with_mut<T, R>(cell: &Cell<T>, use_it: impl FnOnce(*mut T) -> R) -> R {
+    #[cfg(loom)]
+    return cell.with_mut(use_it);
+    #[cfg(not(loom))]
+    use_it(cell.get())
+}
+
+/// A turn that one thread at a time can take. Nobody ever waits for it.
+///
+/// Taking and giving back are both read-modify-write steps, also when taking fails: that is what lets somebody who
+/// left a note, and then failed to take the turn, rely on its holder seeing the note after giving the turn back.
+pub(crate) struct Turn<T> {
+    taken: AtomicBool,
+    value: Cell<T>,
+}
+
+// SAFETY: the value is reached only by the thread that has the turn, and the turn is passed on by release and acquire.
+unsafe impl<T: Send> Sync for Turn<T> {}
+
+impl<T> Turn<T> {
+    pub(crate) fn new(value: T) -> Turn<T> {
+        Turn { taken: AtomicBool::new(false), value: Cell::new(value) }
+    }
+
+    /// Takes the turn, or says no at once. Dropping the guard gives it back.
+    pub(crate) fn try_take(&self) -> Option<Taken<'_, T>> {
+        if self.taken.swap(true, Ordering::AcqRel) { None } else { Some(Taken(self)) }
+    }
+}
+
+pub(crate) struct Taken<'a, T>(&'a Turn<T>);
+
+impl<T> Taken<'_, T> {
+    pub(crate) fn with<R>(&mut self, use_it: impl FnOnce(&mut T) -> R) -> R {
+        // SAFETY: this guard is the only one, and it is borrowed mutably for the whole call.
+        with_mut(&self.0.value, |value| use_it(unsafe { &mut *value }))
+    }
+}
+
+impl<T> Drop for Taken<'_, T> {
+    fn drop(&mut self) {
+        self.0.taken.swap(false, Ordering::AcqRel);
+    }
+}
+
+#[cfg(loom)]
+pub(crate) use loom_short::Short;
+#[cfg(not(loom))]
+pub(crate) use short::Short;
+
+#[cfg(not(loom))]
+mod short {
+    use std::cell::UnsafeCell;
+    use std::ops::{Deref, DerefMut};
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    /// A lock for sections of a few dozen instructions: given back by a plain store, which halves its price.
+    pub(crate) struct Short<T> {
+        held: AtomicBool,
+        value: UnsafeCell<T>,
+    }
+
+    // SAFETY: the value is reached only through the guard, of which there is one at a time.
+    unsafe impl<T: Send> Sync for Short<T> {}
+
+    impl<T> Short<T> {
+        pub(crate) const fn new(value: T) -> Short<T> {
+            Short { held: AtomicBool::new(false), value: UnsafeCell::new(value) }
+        }
+
+        #[inline]
+        pub(crate) fn lock(&self) -> Guard<'_, T> {
+            if self.held.swap(true, Ordering::Acquire) {
+                self.lock_slowly();
+            }
+            Guard(self)
+        }
+
+        #[cold]
+        fn lock_slowly(&self) {
+            let mut tries = 0u32;
+            while self.held.load(Ordering::Relaxed) || self.held.swap(true, Ordering::Acquire) {
+                tries += 1;
+                // Its holder may have lost its core in the middle.
+                if tries % 64 == 0 { std::thread::yield_now() } else { std::hint::spin_loop() }
+            }
+        }
+    }
+
+    pub(crate) struct Guard<'a, T>(&'a Short<T>);
+
+    impl<T> Deref for Guard<'_, T> {
+        type Target = T;
+        fn deref(&self) -> &T {
+            // SAFETY: the guard holds the lock.
+            unsafe { &*self.0.value.get() }
+        }
+    }
+
+    impl<T> DerefMut for Guard<'_, T> {
+        fn deref_mut(&mut self) -> &mut T {
+            // SAFETY: the guard holds the lock and is borrowed mutably.
+            unsafe { &mut *self.0.value.get() }
+        }
+    }
+
+    impl<T> Drop for Guard<'_, T> {
+        fn drop(&mut self) {
+            self.0.held.store(false, Ordering::Release);
+        }
+    }
+}
+
+#[cfg(loom)]
+mod loom_short {
+    /// The model's stand-in: loom's own lock, since it cannot explore an endless spin.
+    pub(crate) struct Short<T>(loom::sync::Mutex<T>);
+
+    impl<T> Short<T> {
+        pub(crate) fn new(value: T) -> Short<T> {
+            Short(loom::sync::Mutex::new(value))
+        }
+
+        pub(crate) fn lock(&self) -> loom::sync::MutexGuard<'_, T> {
+            super::lock(&self.0)
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! What a stream can hold. A task is small, lies in the queue itself, and is polled by whoever runs the stream.
+//!
+//! *Leaf work* (copies and fills) is done in pieces of at most [`PIECE`] bytes. *Waits* never hold a thread: they park, and
+//! arrange to be woken when somebody is about to sleep. *User code* runs on threads of its own.
+
+use crate::callback::HostCall;
+use crate::event::{RecordTime, ResetEvent, WaitEvent};
+use crate::lane::{self, Job};
+use crate::message::Failure;
+use crate::stream::{Mark, Stream};
+use ascend_sys::{
+    ACL_ERROR_RT_CONTEXT_RELEASE_ERROR, ACL_ERROR_RT_STREAM_ABORT, ACL_ERROR_RT_TASK_ABORT_STOP,
+    ACL_ERROR_RT_TASK_TIMEOUT, aclError,
+};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The most bytes that one poll copies or fills.
+pub(crate) const PIECE: usize = 64 << 10;
+
+pub(crate) type Step = lane::Step<Failure>;
+
+/// Why a task is told to give up.
+#[derive(Debug, Clone)]
+pub(crate) enum Reason {
+    /// It was parked at the head of its stream for longer than its limit.
+    Timeout(Duration),
+    /// Nothing in the process can run any more: the text says who waits for whom.
+    Deadlock(Arc<str>),
+    /// `aclrtStreamAbort`, or the stream was destroyed by force.
+    Aborted,
+    /// Another task of the context failed, and its stream stops all on failure.
+    Stopped(Arc<str>),
+    /// The device was reset, or its block was destroyed.
+    Gone,
+}
+
+impl Reason {
+    pub(crate) fn code(&self) -> aclError {
+        match self {
+            Reason::Timeout(_) | Reason::Deadlock(_) => ACL_ERROR_RT_TASK_TIMEOUT,
+            Reason::Aborted => ACL_ERROR_RT_STREAM_ABORT,
+            Reason::Stopped(_) => ACL_ERROR_RT_TASK_ABORT_STOP,
+            Reason::Gone => ACL_ERROR_RT_CONTEXT_RELEASE_ERROR,
+        }
+    }
+
+    pub(crate) fn text(&self) -> Arc<str> {
+        match self {
+            Reason::Timeout(limit) => format!("gave up after {:.1} s", limit.as_secs_f64()).into(),
+            Reason::Deadlock(text) => format!("proven deadlock: {text}").into(),
+            Reason::Aborted => "the stream was aborted".into(),
+            Reason::Stopped(text) => {
+                format!("stopped, because a task of the context failed: {text}").into()
+            }
+            Reason::Gone => "its device was reset or its block of devices is gone".into(),
+        }
+    }
+}
+
+/// A task of a stream. It lies inline in the queue.
+pub(crate) enum Task {
+    Copy(Copy),
+    Fill(Fill),
+    WaitEvent(WaitEvent),
+    ResetEvent(ResetEvent),
+    RecordTime(RecordTime),
+    HostCall(HostCall),
+}
+
+impl Task {
+    /// Makes progress: at most about 64 KiB or 20 microseconds of work, then [`Step::Again`].
+    fn poll(&mut self, stream: &'static Stream) -> Step {
+        match self {
+            Task::Copy(copy) => copy.poll(),
+            Task::Fill(fill) => fill.poll(),
+            Task::WaitEvent(wait) => wait.poll(),
+            Task::ResetEvent(reset) => reset.poll(),
+            Task::RecordTime(record) => record.poll(),
+            Task::HostCall(call) => call.poll(stream),
+        }
+    }
+
+    /// The task is parked and a thread is about to sleep: arrange that `stream.wake()` is called when a poll may help.
+    /// True when that has already happened.
+    fn arm(&mut self, stream: &'static Stream) -> bool {
+        match self {
+            Task::WaitEvent(wait) => wait.arm(stream),
+            // A callback thread wakes the stream in any case; the others never park.
+            Task::HostCall(_)
+            | Task::Copy(_)
+            | Task::Fill(_)
+            | Task::ResetEvent(_)
+            | Task::RecordTime(_) => false,
+        }
+    }
+
+    /// Gives up, as far as nothing of the task touches memory any more; parks otherwise.
+    pub(crate) fn expire(&mut self, stream: &'static Stream, why: &Reason) -> Step {
+        match self {
+            Task::HostCall(call) if call.is_running(stream) => call.poll(stream),
+            _ => Step::Done(Err(Failure::new(
+                why.code(),
+                format!("{}: {}", self.describe(), why.text()),
+            ))),
+        }
+    }
+
+    /// How long the task may stay parked at the head of its stream. `None`: for ever.
+    pub(crate) fn limit(&self, _stream: &'static Stream) -> Option<Duration> {
+        match self {
+            Task::WaitEvent(wait) => wait.limit,
+            _ => None,
+        }
+    }
+
+    /// The point of another stream that this task waits for. Whoever is about to sleep registers there.
+    pub(crate) fn upstream(&self) -> Option<Mark> {
+        match self {
+            Task::WaitEvent(wait) => wait.upstream(),
+            _ => None,
+        }
+    }
+
+    /// For messages: what it is and what it waits for.
+    pub(crate) fn describe(&self) -> String {
+        match self {
+            Task::Copy(copy) => format!("copy of {} bytes", copy.bytes),
+            Task::Fill(fill) => format!("fill of {} bytes", fill.bytes),
+            Task::WaitEvent(wait) => wait.describe(),
+            Task::ResetEvent(_) => "reset of an event".into(),
+            Task::RecordTime(_) => "record of an event with its time".into(),
+            Task::HostCall(_) => "host function".into(),
+        }
+    }
+}
+
+impl Job for Task {
+    type Owner = Stream;
+    type Failure = Failure;
+
+    #[inline]
+    fn poll(&mut self, stream: &'static Stream) -> Step {
+        Task::poll(self, stream)
+    }
+
+    fn arm(&mut self, stream: &'static Stream) -> bool {
+        Task::arm(self, stream)
+    }
+
+    fn give_up(&mut self, stream: &'static Stream) -> Step {
+        self.expire(stream, &stream.void_reason())
+    }
+
+    fn failed(stream: &'static Stream, ticket: u64, failure: Failure) {
+        stream.note_failure(ticket, failure);
+    }
+
+    fn wake(stream: &'static Stream) {
+        stream.wake();
+    }
+}
+
+/// Rows of bytes to copy; one row unless it is a 2D copy.
+pub(crate) struct Copy {
+    pub(crate) to: *mut u8,
+    pub(crate) from: *const u8,
+    /// Of one row.
+    pub(crate) bytes: usize,
+    pub(crate) rows: usize,
+    pub(crate) to_pitch: usize,
+    pub(crate) from_pitch: usize,
+    /// Bytes of the current row that are done.
+    done: usize,
+}
+
+// SAFETY: the addresses were resolved at issue and stay mapped; memory behind them is touched by the copy kernels only.
+unsafe impl Send for Copy {}
+
+impl Copy {
+    pub(crate) fn new(to: *mut u8, from: *const u8, bytes: usize) -> Copy {
+        Copy { to, from, bytes, rows: 1, to_pitch: 0, from_pitch: 0, done: 0 }
+    }
+
+    pub(crate) fn rows(self, rows: usize, to_pitch: usize, from_pitch: usize) -> Copy {
+        Copy { rows, to_pitch, from_pitch, ..self }
+    }
+
+    #[inline]
+    pub(crate) fn poll(&mut self) -> Step {
+        let mut left = PIECE;
+        loop {
+            let piece = (self.bytes - self.done).min(left);
+            // SAFETY: `done + piece <= bytes`, and both rows were checked to hold `bytes` bytes.
+            unsafe { crate::bytes::copy(self.to.add(self.done), self.from.add(self.done), piece) };
+            self.done += piece;
+            left -= piece;
+            if self.done == self.bytes {
+                self.rows -= 1;
+                if self.rows == 0 {
+                    return Step::Done(Ok(()));
+                }
+                self.done = 0;
+                self.to = self.to.wrapping_add(self.to_pitch);
+                self.from = self.from.wrapping_add(self.from_pitch);
+            }
+            if left == 0 {
+                return Step::Again;
+            }
+        }
+    }
+}
+
+/// Bytes to set.
+pub(crate) struct Fill {
+    pub(crate) to: *mut u8,
+    pub(crate) value: u8,
+    pub(crate) bytes: usize,
+    done: usize,
+}
+
+// SAFETY: as for `Copy`.
+unsafe impl Send for Fill {}
+
+impl Fill {
+    pub(crate) fn new(to: *mut u8, value: u8, bytes: usize) -> Fill {
+        Fill { to, value, bytes, done: 0 }
+    }
+
+    pub(crate) fn poll(&mut self) -> Step {
+        let piece = (self.bytes - self.done).min(PIECE);
+        // SAFETY: `done + piece <= bytes`, which were checked at issue.
+        unsafe { crate::bytes::fill(self.to.add(self.done), self.value, piece) };
+        self.done += piece;
+        if self.done == self.bytes { Step::Done(Ok(())) } else { Step::Again }
+    }
+}
