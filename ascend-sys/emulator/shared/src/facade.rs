@@ -1,0 +1,108 @@
+//! What the thin libraries are called, which symbols they hold, and the assembly of their jumps.
+
+use std::fmt::Write;
+
+use ascend_sys::{Functions, Library, SYMBOLS};
+
+/// A library of a CANN installation that we stand in for.
+pub struct Facade {
+    /// File name, which is also the name that the loader knows it by.
+    pub file: &'static str,
+    /// The libraries of ours that it needs besides the core, as CANN's does.
+    pub needs: &'static [&'static str],
+    /// Whose symbols it holds. More than one library has the runtime's functions, as in CANN.
+    homes: &'static [Library],
+    /// Symbols that it holds besides.
+    extra: &'static [&'static str],
+}
+
+/// In link order: what a facade needs comes before it.
+pub const FACADES: &[Facade] = &[
+    Facade {
+        file: "libacl_rt.so",
+        needs: &[],
+        homes: &[Library::AclRt, Library::Extension],
+        extra: &[],
+    },
+    Facade {
+        file: "libascendcl.so",
+        needs: &["libacl_rt.so"],
+        homes: &[Library::AclRt, Library::Extension],
+        extra: &[],
+    },
+    Facade {
+        file: "libhcomm.so",
+        needs: &["libacl_rt.so"],
+        homes: &[Library::Hcomm],
+        extra: &["HcclBarrier"],
+    },
+    Facade {
+        file: "libhccl.so",
+        needs: &["libhcomm.so", "libacl_rt.so"],
+        homes: &[Library::Hccl],
+        extra: &[],
+    },
+    Facade { file: "libmsprofiler.so", needs: &["libacl_rt.so"], homes: &[], extra: &[] },
+];
+
+impl Facade {
+    /// Name and byte offset in the table of each function that the emulator has and this library holds.
+    pub fn symbols(&self, table: &Functions) -> Vec<(&'static str, usize)> {
+        let held = SYMBOLS.iter().enumerate().filter_map(|(index, symbol)| {
+            let name = symbol.name.to_str().ok()?;
+            let here = self.homes.contains(&symbol.library) || self.extra.contains(&name);
+            (here && table.address(name).is_some()).then_some((name, index * size_of::<usize>()))
+        });
+        held.collect()
+    }
+}
+
+/// The processors that we write jumps for.
+pub enum Arch {
+    /// x86_64
+    X86,
+    /// aarch64
+    Arm,
+}
+
+impl Arch {
+    /// The one this program was built for.
+    pub fn current() -> Option<Arch> {
+        match std::env::consts::ARCH {
+            "x86_64" => Some(Arch::X86),
+            "aarch64" => Some(Arch::Arm),
+            _ => None,
+        }
+    }
+
+    /// A constructor that fetches the table from the core, and one jump a symbol. The jumps keep every
+    /// register that carries an argument, also al, which counts the vector registers of a variadic call.
+    pub fn assembly(&self, symbols: &[(&str, usize)]) -> String {
+        let (setup, load) = match self {
+            Arch::X86 => (
+                "    endbr64\n    subq $8, %rsp\n    call ascend_emulator_table@PLT\n    \
+                 movq %rax, table(%rip)\n    addq $8, %rsp\n    ret\n",
+                "    endbr64\n    movq table(%rip), %r11\n    jmp *OFFSET(%r11)\n",
+            ),
+            Arch::Arm => (
+                "    stp x29, x30, [sp, #-16]!\n    bl ascend_emulator_table\n    adrp x16, table\n    \
+                 str x0, [x16, #:lo12:table]\n    ldp x29, x30, [sp], #16\n    ret\n",
+                "    adrp x16, table\n    ldr x16, [x16, #:lo12:table]\n    ldr x16, [x16, #OFFSET]\n    \
+                 br x16\n",
+            ),
+        };
+        let mut text = format!(
+            ".local table\n.comm table, 8, 8\n.section .init_array, \"aw\"\n    .balign 8\n    \
+             .quad fetch_table\n.text\nfetch_table:\n{setup}"
+        );
+        for (name, offset) in symbols {
+            let jump = load.replace("OFFSET", &offset.to_string());
+            // Writing into a String cannot fail.
+            let _ = write!(
+                text,
+                ".globl {name}\n.type {name}, %function\n{name}:\n{jump}.size {name}, .-{name}\n"
+            );
+        }
+        text
+    }
+}
