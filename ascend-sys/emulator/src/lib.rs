@@ -4,14 +4,18 @@
 //! the calls that a real CANN in the same process makes to itself.
 //!
 //! Where what is checked: `abi` holds the C functions, which check their arguments and call inward; `memory` knows every
-//! allocation and names it in errors; `stream`, `lane` and `executor` run tasks in order without a thread per stream.
+//! allocation and names it in errors; `stream`, `lane` and `executor` run tasks in order without a thread per stream;
+//! `fabric` makes communicators, `collective` and `batch` are the operations in which ranks meet.
 
 mod abi;
+mod batch;
 mod bytes;
 mod callback;
+mod collective;
 mod context;
 mod event;
 mod executor;
+mod fabric;
 mod lane;
 mod machine;
 mod memory;
@@ -28,5 +32,8 @@ pub fn table() -> ascend_sys::Functions {
     let mut table = ascend_sys::Functions::default();
     abi::acl::fill(&mut table);
     abi::ext::fill(&mut table);
+    abi::hccl_comm::fill(&mut table);
+    abi::hccl_ops::fill(&mut table);
+    abi::hccl_batch::fill(&mut table);
     table
 }

@@ -23,6 +23,7 @@ pub(crate) enum Kind {
     Event = 0xa2,
     Context = 0xa3,
     Notify = 0xa4,
+    Communicator = 0xa5,
 }
 
 /// An object that lives in a slot. Its index never changes; it is reset by its owner when it is taken again.
@@ -169,6 +170,7 @@ fn complaint(kind: &str, handle: u64) -> String {
         0xa2 => "event",
         0xa3 => "context",
         0xa4 => "notify",
+        0xa5 => "communicator",
         0 if handle == 0 => return format!("the {kind} is NULL"),
         _ => return format!("{handle:#x} is no {kind} handle of this process"),
     };

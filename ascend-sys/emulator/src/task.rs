@@ -3,7 +3,9 @@
 //! *Leaf work* (copies and fills) is done in pieces of at most [`PIECE`] bytes. *Waits* never hold a thread: they park, and
 //! arrange to be woken when somebody is about to sleep. *User code* runs on threads of its own.
 
+use crate::batch;
 use crate::callback::HostCall;
+use crate::collective::pending;
 use crate::event::{RecordTime, ResetEvent, WaitEvent};
 use crate::lane::{self, Job};
 use crate::message::Failure;
@@ -66,6 +68,10 @@ pub(crate) enum Task {
     ResetEvent(ResetEvent),
     RecordTime(RecordTime),
     HostCall(HostCall),
+    /// Waits for a point in another stream.
+    After(Mark),
+    Collective(pending::Pending),
+    Batch(Box<batch::Pending>),
 }
 
 impl Task {
@@ -78,6 +84,10 @@ impl Task {
             Task::ResetEvent(reset) => reset.poll(),
             Task::RecordTime(record) => record.poll(),
             Task::HostCall(call) => call.poll(stream),
+            Task::After(mark) if mark.is_complete() => Step::Done(Ok(())),
+            Task::After(_) => Step::Park,
+            Task::Collective(pending) => pending.poll(),
+            Task::Batch(pending) => pending.poll(),
         }
     }
 
@@ -86,8 +96,11 @@ impl Task {
     fn arm(&mut self, stream: &'static Stream) -> bool {
         match self {
             Task::WaitEvent(wait) => wait.arm(stream),
+            Task::Collective(pending) => pending.arm(stream),
+            Task::Batch(pending) => pending.arm(stream),
             // A callback thread wakes the stream in any case; the others never park.
             Task::HostCall(_)
+            | Task::After(_)
             | Task::Copy(_)
             | Task::Fill(_)
             | Task::ResetEvent(_)
@@ -99,6 +112,8 @@ impl Task {
     pub(crate) fn expire(&mut self, stream: &'static Stream, why: &Reason) -> Step {
         match self {
             Task::HostCall(call) if call.is_running(stream) => call.poll(stream),
+            Task::Collective(pending) => pending.expire(why),
+            Task::Batch(pending) => pending.expire(why),
             _ => Step::Done(Err(Failure::new(
                 why.code(),
                 format!("{}: {}", self.describe(), why.text()),
@@ -110,6 +125,8 @@ impl Task {
     pub(crate) fn limit(&self, _stream: &'static Stream) -> Option<Duration> {
         match self {
             Task::WaitEvent(wait) => wait.limit,
+            Task::Collective(pending) => pending.limit(),
+            Task::Batch(pending) => pending.limit(),
             _ => None,
         }
     }
@@ -118,6 +135,7 @@ impl Task {
     pub(crate) fn upstream(&self) -> Option<Mark> {
         match self {
             Task::WaitEvent(wait) => wait.upstream(),
+            Task::After(mark) => Some(*mark),
             _ => None,
         }
     }
@@ -131,6 +149,12 @@ impl Task {
             Task::ResetEvent(_) => "reset of an event".into(),
             Task::RecordTime(_) => "record of an event with its time".into(),
             Task::HostCall(_) => "host function".into(),
+            Task::After(mark) => match mark.stream() {
+                Some(stream) => format!("wait for task {} of {}", mark.ticket(), stream.describe()),
+                None => "wait for another stream".into(),
+            },
+            Task::Collective(pending) => pending.describe(),
+            Task::Batch(pending) => pending.describe(),
         }
     }
 }

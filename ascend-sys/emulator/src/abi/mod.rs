@@ -8,6 +8,9 @@ mod acl_event;
 mod acl_memory;
 mod acl_stream;
 pub(crate) mod ext;
+pub(crate) mod hccl_batch;
+pub(crate) mod hccl_comm;
+pub(crate) mod hccl_ops;
 
 use crate::message::{Failure, fail, report};
 use ascend_sys::{

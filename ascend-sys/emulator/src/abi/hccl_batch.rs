@@ -1,0 +1,174 @@
+//! `HcclBatchSendRecv`: from the caller's list of items to a task.
+//!
+//! Messages of one (source, destination) pair go in the order of the list, on Ascend 950 the larger first. The order of different
+//! pairs means nothing.
+#![allow(non_snake_case, reason = "CANN's names")]
+
+use std::cmp::Reverse;
+use std::sync::Arc;
+
+use ascend_sys::{
+    Functions, HcclComm, HcclResult, HcclSendRecvItem, HcclSendRecvType, aclrtStream,
+};
+
+use super::hccl_comm::{door, not_null, product_of_thread, runtime};
+use super::hccl_ops::{begin, buffer, keep_order};
+use crate::batch::{Content, Item, Pending};
+use crate::callback::may_block;
+use crate::collective::validate::{self, Refusal, refuse};
+use crate::fabric::Member;
+use crate::fabric::registry::{self, Desk, with_desk};
+use crate::profile::Product;
+use crate::stream::Mark;
+use crate::task::Task;
+
+/// Puts the function into a table.
+pub(crate) fn fill(table: &mut Functions) {
+    table.HcclBatchSendRecv = Some(HcclBatchSendRecv);
+}
+
+unsafe extern "C" fn HcclBatchSendRecv(
+    items: *mut HcclSendRecvItem,
+    count: u32,
+    comm: HcclComm,
+    stream: aclrtStream,
+) -> HcclResult {
+    door("HcclBatchSendRecv", || {
+        // 950 looks at the number before the pointers, A2 and A3 after them.
+        if count == 0 && product_of(comm) == Product::Ascend950 {
+            return Ok(());
+        }
+        not_null(comm, "comm")?;
+        not_null(stream, "stream")?;
+        not_null(items, "sendRecvInfo")?;
+        if count == 0 {
+            return Ok(());
+        }
+        // SAFETY: not null, so an array of that many by the C contract.
+        let items = unsafe { std::slice::from_raw_parts(items, count as usize) };
+        with_desk(comm as u64, |desk| issue(desk, items, stream))
+    })
+}
+
+fn product_of(comm: HcclComm) -> Product {
+    registry::member(comm as u64).map_or_else(|_| product_of_thread(), |member| member.comm.product)
+}
+
+fn issue(desk: &mut Desk, items: &[HcclSendRecvItem], stream: aclrtStream) -> Result<(), Refusal> {
+    let member = Arc::clone(&desk.member);
+    let (comm, rank) = (&member.comm, member.rank);
+    let items = read(&member, items)?;
+    if items.is_empty() {
+        return Ok(());
+    }
+    let stream = begin(desk, "HcclBatchSendRecv", stream)?;
+    let peer = |item: &Item| match item {
+        Item::Remote { peer, .. } => Some(*peer),
+        Item::Local { .. } => None,
+    };
+    let mut new: Vec<_> = items.iter().filter_map(peer).filter(|peer| !desk.peers[*peer]).collect();
+    if !new.is_empty() {
+        may_block().map_err(runtime)?;
+        new.sort_unstable();
+        new.dedup();
+        comm.meet_peers(rank, &new)?;
+        new.iter().for_each(|peer| desk.peers[*peer] = true);
+    }
+    keep_order(desk, stream)?;
+    let number = comm.exchange.issue(rank);
+    let task = Pending::new(Arc::clone(&member), number, items);
+    match stream.submit(Task::Batch(Box::new(task))) {
+        Ok(ticket) => {
+            desk.newest = Some(Mark::new(stream, ticket));
+            Ok(())
+        }
+        Err(failure) => {
+            comm.exchange.take_back(rank);
+            Err(runtime(failure))
+        }
+    }
+}
+
+/// An item whose arguments are good.
+#[derive(Clone, Copy)]
+struct Checked {
+    send: bool,
+    peer: usize,
+    content: Content,
+    data: *mut u8,
+}
+
+/// Checks and resolves a list, and pairs what the rank sends to itself: that comes first, then what it receives, then what it sends.
+fn read(member: &Member, items: &[HcclSendRecvItem]) -> Result<Vec<Item>, Refusal> {
+    let mut checked = Vec::with_capacity(items.len());
+    for (index, item) in items.iter().enumerate() {
+        let item = check(member, item).map_err(|refusal| {
+            Refusal::new(refusal.code, format!("item {index}: {}", refusal.text))
+        })?;
+        checked.extend(item);
+    }
+    if member.comm.product == Product::Ascend950 {
+        checked.sort_by_key(|item| Reverse((item.content.count, item.content.dtype as u32)));
+    }
+    let mut list = pair(member.rank, &checked)?;
+    for send in [false, true] {
+        let remote = checked.iter().filter(|item| item.send == send && item.peer != member.rank);
+        list.extend(remote.map(|&Checked { send, peer, content, data }| Item::Remote {
+            send,
+            peer,
+            content,
+            data,
+        }));
+    }
+    Ok(list)
+}
+
+/// One item; `None` for one that means nothing.
+fn check(member: &Member, item: &HcclSendRecvItem) -> Result<Option<Checked>, Refusal> {
+    let product = member.comm.product;
+    if item.count == 0 && (product == Product::Ascend950 || item.buf.is_null()) {
+        return Ok(None);
+    }
+    not_null(item.buf, "buf")?;
+    let send = match item.sendRecvType {
+        HcclSendRecvType::HCCL_SEND => true,
+        HcclSendRecvType::HCCL_RECV => false,
+        other => {
+            return refuse!(HCCL_E_PARA, "sendRecvType is {}; 0 is send, 1 is receive", other.0);
+        }
+    };
+    validate::rank("remoteRank", item.remoteRank, member.comm.ranks())?;
+    validate::count(item.count)?;
+    let dtype = validate::movement(product, item.dataType.0)?;
+    let content = Content { dtype, count: item.count };
+    let data = match content.bytes() {
+        0 => std::ptr::null_mut(),
+        bytes => buffer(member, "buf", item.buf, bytes)?,
+    };
+    Ok(Some(Checked { send, peer: item.remoteRank as usize, content, data }))
+}
+
+/// What the rank sends to itself: the k-th send goes with the k-th receive.
+fn pair(rank: usize, items: &[Checked]) -> Result<Vec<Item>, Refusal> {
+    let own = |send| items.iter().filter(move |item| item.send == send && item.peer == rank);
+    let (sends, receives) = (own(true).count(), own(false).count());
+    if sends != receives {
+        return refuse!(
+            HCCL_E_PARA,
+            "{sends} sends of rank {rank} to itself, but {receives} receives from itself; they must pair"
+        );
+    }
+    let mut list = Vec::with_capacity(items.len());
+    for (k, (send, receive)) in own(true).zip(own(false)).enumerate() {
+        if send.content != receive.content {
+            return refuse!(
+                HCCL_E_PARA,
+                "send {k} of rank {rank} to itself is {}, the receive that goes with it {}",
+                send.content,
+                receive.content
+            );
+        }
+        list.push(Item::Local { content: send.content, from: send.data, to: receive.data });
+    }
+    Ok(list)
+}

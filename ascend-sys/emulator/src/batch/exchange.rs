@@ -1,0 +1,274 @@
+//! Where the messages of batches wait for their counterparts: one queue for each (source, destination), matched in order.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use super::transfer::{Party, Transfer};
+use crate::collective::pending::Sleeper;
+use crate::collective::validate::name_of;
+use crate::reduce::DataType;
+
+/// Most bytes of a chunk.
+pub(super) const CHUNK: usize = 64 * 1024;
+
+pub(super) type BatchParty = Party<Sleeper>;
+
+/// What one side says of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Content {
+    pub(crate) dtype: DataType,
+    /// Elements.
+    pub(crate) count: u64,
+}
+
+impl Content {
+    pub(crate) fn bytes(&self) -> usize {
+        self.count as usize * self.dtype.size()
+    }
+}
+
+impl std::fmt::Display for Content {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} x {}", self.count, name_of(self.dtype))
+    }
+}
+
+/// A message: posted by one side, then matched by the other.
+pub(super) struct Message {
+    pub(super) content: Content,
+    from: AtomicPtr<u8>,
+    to: AtomicPtr<u8>,
+    /// Both addresses are there: chunks can be taken.
+    matched: AtomicBool,
+    pub(super) transfer: Transfer,
+    /// The batches that it belongs to; a message of a rank to itself belongs to one.
+    first: Arc<BatchParty>,
+    second: OnceLock<Arc<BatchParty>>,
+}
+
+impl Message {
+    fn new(content: Content, from: *mut u8, to: *mut u8, first: &Arc<BatchParty>) -> Self {
+        Self {
+            content,
+            from: AtomicPtr::new(from),
+            to: AtomicPtr::new(to),
+            matched: AtomicBool::new(false),
+            // At most 2^23 chunks: a count has 35 bits, an element 16 bytes.
+            transfer: Transfer::new(content.bytes().div_ceil(CHUNK) as u32),
+            first: Arc::clone(first),
+            second: OnceLock::new(),
+        }
+    }
+
+    /// A message of a rank to itself.
+    pub(super) fn local(
+        content: Content,
+        from: *mut u8,
+        to: *mut u8,
+        party: &Arc<BatchParty>,
+    ) -> Self {
+        let message = Self::new(content, from, to, party);
+        message.match_now();
+        message
+    }
+
+    fn match_now(&self) {
+        self.matched.store(true, Ordering::SeqCst);
+        if self.content.count == 0 {
+            self.finish();
+        } else {
+            // Its stream may be asleep, and could help.
+            self.first.wake();
+        }
+    }
+
+    fn finish(&self) {
+        self.first.finish_one();
+        if let Some(second) = self.second.get() {
+            second.finish_one();
+        }
+    }
+
+    pub(super) fn is_matched(&self) -> bool {
+        self.matched.load(Ordering::SeqCst)
+    }
+
+    /// Copies one chunk, if one is left.
+    pub(super) fn copy_chunk(&self, from_the_back: bool) -> bool {
+        if !self.is_matched() {
+            return false;
+        }
+        let Some(chunk) = self.transfer.claim(from_the_back) else { return false };
+        let start = chunk as usize * CHUNK;
+        let bytes = self.content.bytes();
+        let piece = CHUNK.min(bytes - start);
+        let from = self.from.load(Ordering::Relaxed).wrapping_add(start);
+        let to = self.to.load(Ordering::Relaxed).wrapping_add(start);
+        // SAFETY: both buffers were checked to hold the content, and stay until their batches are complete, which they are only
+        // after this chunk.
+        unsafe { super::copy_piece(to, from, piece, bytes) };
+        if self.transfer.finish() {
+            self.finish();
+        }
+        true
+    }
+}
+
+/// The messages of a communicator.
+pub(crate) struct Exchange {
+    state: Mutex<State>,
+    /// Somebody has left.
+    departures: AtomicBool,
+}
+
+struct State {
+    pairs: HashMap<(usize, usize), Pair>,
+    ranks: Vec<Rank>,
+}
+
+#[derive(Default)]
+struct Pair {
+    /// At most one of the two has messages.
+    sends: VecDeque<Arc<Message>>,
+    receives: VecDeque<Arc<Message>>,
+    /// Matched so far.
+    matched: u64,
+}
+
+#[derive(Clone, Default)]
+struct Rank {
+    issued: u64,
+    posted: u64,
+    left: bool,
+    /// Batches that are posted and not complete.
+    parties: Vec<Arc<BatchParty>>,
+}
+
+/// One item of a batch, on its way into the exchange.
+pub(super) struct Posting {
+    pub(super) send: bool,
+    pub(super) peer: usize,
+    pub(super) content: Content,
+    pub(super) data: *mut u8,
+}
+
+impl Exchange {
+    pub(crate) fn new(ranks: usize) -> Self {
+        let state = State { pairs: HashMap::new(), ranks: vec![Rank::default(); ranks] };
+        Self { state: Mutex::new(state), departures: AtomicBool::new(false) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Numbers the next batch of a rank.
+    pub(crate) fn issue(&self, rank: usize) -> u64 {
+        let issued = &mut self.lock().ranks[rank].issued;
+        *issued += 1;
+        *issued
+    }
+
+    /// A batch that was numbered last was not enqueued after all.
+    pub(crate) fn take_back(&self, rank: usize) {
+        self.lock().ranks[rank].issued -= 1;
+    }
+
+    /// Posts one item of a batch and matches it if its counterpart is there. The error is a text that shows both sides.
+    pub(super) fn post(
+        &self,
+        rank: usize,
+        posting: &Posting,
+        party: &Arc<BatchParty>,
+    ) -> (Arc<Message>, Result<(), String>) {
+        let Posting { send, peer, content, data } = *posting;
+        let null = std::ptr::null_mut();
+        let (from, to) = if send { (data, null) } else { (null, data) };
+        let mut state = self.lock();
+        let key = if send { (rank, peer) } else { (peer, rank) };
+        let pair = state.pairs.entry(key).or_default();
+        let others = if send { &mut pair.receives } else { &mut pair.sends };
+        let Some(other) = others.pop_front() else {
+            let message = Arc::new(Message::new(content, from, to, party));
+            let own = if send { &mut pair.sends } else { &mut pair.receives };
+            own.push_back(Arc::clone(&message));
+            return (message, Ok(()));
+        };
+        pair.matched += 1;
+        if other.content != content {
+            let (sent, expected) =
+                if send { (content, other.content) } else { (other.content, content) };
+            let text = format!(
+                "message #{} from rank {} to rank {} does not match: rank {} sends {sent}, rank {} receives {expected}",
+                pair.matched, key.0, key.1, key.0, key.1
+            );
+            let message = Arc::new(Message::new(content, from, to, party));
+            return (message, Err(text));
+        }
+        if send { &other.from } else { &other.to }.store(data, Ordering::Relaxed);
+        // Set once: whoever takes a message out of its queue is the only one to do so.
+        let _ = other.second.set(Arc::clone(party));
+        drop(state);
+        other.match_now();
+        (other, Ok(()))
+    }
+
+    /// All items of a batch are posted.
+    pub(super) fn note_posted(&self, rank: usize, party: &Arc<BatchParty>) {
+        let mut state = self.lock();
+        let record = &mut state.ranks[rank];
+        record.posted += 1;
+        record.parties.push(Arc::clone(party));
+        let left = record.left;
+        drop(state);
+        if left {
+            self.wake_all();
+        }
+    }
+
+    /// A batch is complete.
+    pub(super) fn note_complete(&self, rank: usize, party: &Arc<BatchParty>) {
+        self.lock().ranks[rank].parties.retain(|other| !Arc::ptr_eq(other, party));
+    }
+
+    /// Takes back what nobody has matched: after this the memory of these messages is not touched. Returns how many.
+    pub(super) fn withdraw<'a>(&self, messages: impl Iterator<Item = &'a Arc<Message>>) -> usize {
+        let mut state = self.lock();
+        let mut withdrawn = 0;
+        for message in
+            messages.filter(|message| !message.is_matched() && message.second.get().is_none())
+        {
+            for pair in state.pairs.values_mut() {
+                pair.sends.retain(|other| !Arc::ptr_eq(other, message));
+                pair.receives.retain(|other| !Arc::ptr_eq(other, message));
+            }
+            withdrawn += 1;
+        }
+        withdrawn
+    }
+
+    /// Whether a rank will post nothing any more.
+    #[inline]
+    pub(super) fn is_gone(&self, rank: usize) -> bool {
+        self.departures.load(Ordering::SeqCst) && {
+            let state = self.lock();
+            let rank = &state.ranks[rank];
+            rank.left && rank.posted == rank.issued
+        }
+    }
+
+    /// A rank issues nothing any more.
+    pub(crate) fn leave(&self, rank: usize) {
+        self.lock().ranks[rank].left = true;
+        self.departures.store(true, Ordering::SeqCst);
+        self.wake_all();
+    }
+
+    /// Wakes every batch that waits.
+    pub(crate) fn wake_all(&self) {
+        let parties: Vec<_> =
+            self.lock().ranks.iter().flat_map(|rank| rank.parties.iter().cloned()).collect();
+        parties.iter().for_each(|party| party.wake());
+    }
+}

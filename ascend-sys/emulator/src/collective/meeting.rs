@@ -1,0 +1,329 @@
+//! Where the ranks of a communicator meet: who has arrived, with what, and who must be woken.
+//!
+//! Every rank has two slots, written by that rank alone, and uses them in turn: operation n goes to slot n % 2. To
+//! arrive is to fill the slot and then store n in its `number`. Whoever finds n in the slots of all ranks goes on by
+//! itself; there is no second handshake. A small payload travels inside the slot.
+//!
+//! Why two slots are enough: a rank arrives at n + 2 only after it has completed n + 1, for which all ranks arrived at n + 1,
+//! which each did after it had read everything it needed of n. The exception is a rank that passes a count of zero:
+//! it does not wait, so it can run ahead and overwrite its slot. Nobody reads a payload or a pointer from such a slot, because whoever
+//! else took part with a count above zero finds the difference first: in the slot, or by a number beyond n, which
+//! only counts of zero can explain. A reader therefore checks the number again after reading what it compares.
+//!
+//! Sleepers: a rank arms itself by storing n in `armed` and then looks again; a rank arrives by storing n in `number` and then
+//! looks who is armed. With sequentially consistent stores one of them sees the other. Waking nobody costs a load of a line that
+//! is being read anyway.
+
+use std::mem::MaybeUninit;
+use std::sync::{Arc, PoisonError};
+
+use super::sync::{
+    AtomicU32, AtomicU64, AtomicUsize, Mutex, Ordering, UnsafeCell, announce, announce_or,
+};
+
+/// How many bytes travel inside a slot.
+pub(crate) const PAYLOAD: usize = 1024;
+
+/// Something that polls a parked operation again.
+pub(crate) trait Wake: Clone {
+    /// Polls it now or soon. Must not call back into the meeting while it holds a lock that an armed operation takes.
+    fn wake(&self);
+}
+
+/// What a rank says about its operation. Equal on all ranks, or the operation fails on all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Claim {
+    /// Operation, element type, reduction and root, packed by the caller.
+    pub(crate) kind: u64,
+    /// Elements.
+    pub(crate) count: u64,
+}
+
+/// What a rank sees when it looks at the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Look {
+    /// All are there, with the same claim.
+    All,
+    /// This rank is not.
+    Waiting(usize),
+    /// This rank is there with another claim, or has passed by with a count of zero.
+    Differs(usize),
+    /// This rank left before it issued the operation.
+    Gone(usize),
+    /// The communicator has failed: see [`Meeting::breakage`].
+    Broken,
+}
+
+/// Why a communicator cannot be used any more: the first failure counts.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Breakage {
+    /// The number of the operation that failed.
+    pub(crate) number: u64,
+    /// What it was.
+    pub(crate) cause: Cause,
+    /// What happened, the same for all ranks.
+    pub(crate) text: String,
+}
+
+/// The classes of failure that callers see as different codes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cause {
+    /// The ranks called different things.
+    Mismatch,
+    /// A rank did not come within the time limit, or all wait for one another.
+    Timeout,
+    /// A rank left or destroyed its communicator.
+    Gone,
+}
+
+#[repr(align(128))]
+struct Slot {
+    /// The operation this slot holds; 0 while it is being filled.
+    number: AtomicU64,
+    /// The operation its owner sleeps in.
+    armed: AtomicU64,
+    kind: AtomicU64,
+    count: AtomicU64,
+    send: AtomicUsize,
+    recv: AtomicUsize,
+    /// The first bytes share the cache line of the number.
+    payload: UnsafeCell<[MaybeUninit<u8>; PAYLOAD]>,
+}
+
+impl Slot {
+    fn new() -> Self {
+        Self {
+            number: AtomicU64::new(0),
+            armed: AtomicU64::new(0),
+            kind: AtomicU64::new(0),
+            count: AtomicU64::new(0),
+            send: AtomicUsize::new(0),
+            recv: AtomicUsize::new(0),
+            payload: UnsafeCell::new([MaybeUninit::uninit(); PAYLOAD]),
+        }
+    }
+}
+
+struct Seat<W> {
+    slots: [Slot; 2],
+    waker: Mutex<Option<W>>,
+    /// The last operation the rank has issued when it left; `u64::MAX` while it is here.
+    left_after: AtomicU64,
+}
+
+/// Bits of [`Meeting::alarm`].
+const BROKEN: u32 = 1;
+const SOMEONE_LEFT: u32 = 2;
+
+/// The meeting place of one communicator.
+pub(crate) struct Meeting<W> {
+    seats: Box<[Seat<W>]>,
+    /// Zero as long as nothing is wrong.
+    alarm: AtomicU32,
+    breakage: Mutex<Option<Arc<Breakage>>>,
+}
+
+// SAFETY: a payload is written by its owner before it stores the number, and read by others after they have loaded it; the
+// module text says why it is not written again too early. Everything else is atomic or locked.
+unsafe impl<W: Send> Sync for Meeting<W> {}
+
+impl<W: Wake> Meeting<W> {
+    pub(crate) fn new(ranks: usize) -> Self {
+        let seat = |_| Seat {
+            slots: [Slot::new(), Slot::new()],
+            waker: Mutex::new(None),
+            left_after: AtomicU64::new(u64::MAX),
+        };
+        Self {
+            seats: (0..ranks).map(seat).collect(),
+            alarm: AtomicU32::new(0),
+            breakage: Mutex::new(None),
+        }
+    }
+
+    pub(crate) fn ranks(&self) -> usize {
+        self.seats.len()
+    }
+
+    #[inline]
+    fn slot(&self, rank: usize, number: u64) -> &Slot {
+        &self.seats[rank].slots[(number & 1) as usize]
+    }
+
+    /// Arrives at operation `number`. `fill` writes the payload.
+    ///
+    /// # Safety
+    ///
+    /// One thread at a time for a rank; numbers ascend by one from 1; `number - 1` is complete on this rank. With a
+    /// count of zero (except where the count means nothing) `fill` writes nothing.
+    #[inline]
+    pub(crate) unsafe fn arrive(
+        &self,
+        rank: usize,
+        number: u64,
+        claim: Claim,
+        send: *const u8,
+        recv: *mut u8,
+        fill: impl FnOnce(*mut u8),
+    ) {
+        let slot = self.slot(rank, number);
+        slot.number.store(0, Ordering::Relaxed);
+        slot.kind.store(claim.kind, Ordering::Release);
+        slot.count.store(claim.count, Ordering::Release);
+        slot.send.store(send as usize, Ordering::Relaxed);
+        slot.recv.store(recv as usize, Ordering::Relaxed);
+        slot.payload.with_mut(|payload| fill(payload.cast()));
+        announce(&slot.number, number);
+    }
+
+    /// Looks who else has arrived at `number`, from rank `cursor` on; the cursor moves past who has been seen.
+    #[inline]
+    pub(crate) fn look(&self, number: u64, claim: Claim, cursor: &mut usize) -> Look {
+        while let Some(seat) = self.seats.get(*cursor) {
+            let slot = &seat.slots[(number & 1) as usize];
+            let there = slot.number.load(Ordering::SeqCst);
+            if there < number {
+                if self.alarm.load(Ordering::SeqCst) == 0 {
+                    return Look::Waiting(*cursor);
+                }
+                return self.look_closely(number, *cursor);
+            }
+            let same = slot.kind.load(Ordering::Acquire) == claim.kind
+                && slot.count.load(Ordering::Acquire) == claim.count;
+            if there > number {
+                return Look::Differs(*cursor);
+            }
+            if slot.number.load(Ordering::Acquire) != number {
+                // Overwritten while we read it: the next round sees why.
+                continue;
+            }
+            if !same {
+                return Look::Differs(*cursor);
+            }
+            *cursor += 1;
+        }
+        Look::All
+    }
+
+    /// The rank at `cursor` is missing and something is wrong with the communicator.
+    #[cold]
+    fn look_closely(&self, number: u64, cursor: usize) -> Look {
+        if self.alarm.load(Ordering::SeqCst) & BROKEN != 0 {
+            return Look::Broken;
+        }
+        let missing =
+            |rank: &usize| self.slot(*rank, number).number.load(Ordering::SeqCst) < number;
+        let gone = |rank: &usize| self.seats[*rank].left_after.load(Ordering::SeqCst) < number;
+        match (cursor..self.ranks()).filter(missing).find(gone) {
+            Some(rank) => Look::Gone(rank),
+            None => Look::Waiting(cursor),
+        }
+    }
+
+    /// Declares that the rank sleeps in `number`. The caller looks again after this, and sleeps only if nothing has changed.
+    pub(crate) fn arm(&self, rank: usize, number: u64, waker: W) {
+        *self.seats[rank].waker.lock().unwrap_or_else(PoisonError::into_inner) = Some(waker);
+        announce(&self.slot(rank, number).armed, number);
+    }
+
+    /// Wakes everyone who sleeps in `number`. Called after arriving by who finds all there, and after the last chunk.
+    #[inline]
+    pub(crate) fn wake(&self, number: u64) {
+        for seat in &self.seats {
+            if seat.slots[(number & 1) as usize].armed.load(Ordering::SeqCst) == number {
+                seat.wake();
+            }
+        }
+    }
+
+    /// Wakes everyone who sleeps, in whatever.
+    #[cold]
+    pub(crate) fn wake_all(&self) {
+        for seat in &self.seats {
+            seat.wake();
+        }
+    }
+
+    /// Ends the communicator. The first failure stays; all ranks wake up and see it.
+    #[cold]
+    pub(crate) fn fail(&self, breakage: Breakage) -> Arc<Breakage> {
+        let first = {
+            let mut place = self.breakage.lock().unwrap_or_else(PoisonError::into_inner);
+            Arc::clone(place.get_or_insert_with(|| Arc::new(breakage)))
+        };
+        announce_or(&self.alarm, BROKEN);
+        self.wake_all();
+        first
+    }
+
+    /// Why the communicator cannot be used any more, if so.
+    #[inline]
+    pub(crate) fn breakage(&self) -> Option<Arc<Breakage>> {
+        if self.alarm.load(Ordering::SeqCst) & BROKEN == 0 {
+            return None;
+        }
+        self.breakage.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The rank will issue no operation beyond `last`.
+    #[cold]
+    pub(crate) fn leave(&self, rank: usize, last: u64) {
+        let left = &self.seats[rank].left_after;
+        if left.load(Ordering::Relaxed) == u64::MAX {
+            announce(left, last);
+            announce_or(&self.alarm, SOMEONE_LEFT);
+            self.wake_all();
+        }
+    }
+
+    /// Whether the rank has left, and after which operation.
+    pub(crate) fn left_after(&self, rank: usize) -> Option<u64> {
+        let last = self.seats[rank].left_after.load(Ordering::Acquire);
+        (last != u64::MAX).then_some(last)
+    }
+
+    /// The buffers a rank has arrived with. Meaningful after [`Look::All`] and until the caller has completed the operation.
+    #[inline]
+    pub(crate) fn buffers(&self, rank: usize, number: u64) -> (*const u8, *mut u8) {
+        let slot = self.slot(rank, number);
+        (
+            slot.send.load(Ordering::Relaxed) as *const u8,
+            slot.recv.load(Ordering::Relaxed) as *mut u8,
+        )
+    }
+
+    /// The payload of a rank, under the same conditions.
+    #[inline]
+    pub(crate) fn payload<R>(
+        &self,
+        rank: usize,
+        number: u64,
+        read: impl FnOnce(*const u8) -> R,
+    ) -> R {
+        self.slot(rank, number).payload.with(|payload| read(payload.cast()))
+    }
+
+    /// The latest arrival of a rank, for messages: its number and what it claimed.
+    #[cold]
+    pub(crate) fn latest(&self, rank: usize) -> Option<(u64, Claim)> {
+        let read = |slot: &Slot| {
+            let number = slot.number.load(Ordering::Acquire);
+            let kind = slot.kind.load(Ordering::Acquire);
+            let count = slot.count.load(Ordering::Acquire);
+            let stable = number != 0 && slot.number.load(Ordering::Acquire) == number;
+            stable.then_some((number, Claim { kind, count }))
+        };
+        self.seats[rank].slots.iter().filter_map(read).max_by_key(|(number, _)| *number)
+    }
+}
+
+impl<W: Wake> Seat<W> {
+    #[cold]
+    fn wake(&self) {
+        // The clone leaves the lock before anything is called.
+        let waker = self.waker.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+}

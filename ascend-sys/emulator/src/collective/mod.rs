@@ -1,0 +1,15 @@
+//! Operations in which all ranks of a communicator take part.
+//!
+//! [`meeting`] is where they find each other, [`job`] how they share the work; the two are the concurrent core, and
+//! `models` explores their interleavings. [`request`] and [`plan`] say what is to be done, [`pending`] makes it a task of
+//! a stream, [`validate`] knows what each product accepts.
+
+pub(crate) mod job;
+pub(crate) mod meeting;
+#[cfg(all(test, loom))]
+mod models;
+pub(crate) mod pending;
+pub(crate) mod plan;
+pub(crate) mod request;
+pub(crate) mod sync;
+pub(crate) mod validate;

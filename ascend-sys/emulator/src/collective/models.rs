@@ -1,0 +1,247 @@
+//! Every interleaving of small meetings, by loom.
+
+use loom::sync::Arc;
+use loom::sync::Notify;
+use loom::thread;
+
+use super::job::{Job, Phase};
+use super::meeting::{Breakage, Cause, Claim, Look, Meeting, Wake};
+use super::sync::{AtomicUsize, Ordering, UnsafeCell};
+
+#[derive(Clone)]
+struct Bell(std::sync::Arc<Notify>);
+
+impl Bell {
+    fn new() -> Self {
+        Self(std::sync::Arc::new(Notify::new()))
+    }
+}
+
+impl Wake for Bell {
+    fn wake(&self) {
+        self.0.notify();
+    }
+}
+
+const CLAIM: Claim = Claim { kind: 1, count: 1 };
+const ZERO: Claim = Claim { kind: 1, count: 0 };
+
+fn explore(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(preemptions);
+    builder.check(model);
+}
+
+/// Arrives with one byte.
+fn arrive(meeting: &Meeting<Bell>, rank: usize, number: u64, claim: Claim, value: Option<u8>) {
+    let fill = |payload: *mut u8| {
+        if let Some(value) = value {
+            // SAFETY: a payload has more than one byte.
+            unsafe { payload.write(value) }
+        }
+    };
+    let null = std::ptr::null_mut();
+    // SAFETY: each model arrives in order, from one thread a rank.
+    unsafe { meeting.arrive(rank, number, claim, null, null, fill) }
+}
+
+/// Waits until all are there, asleep if need be, the way a parked task does.
+fn await_all(meeting: &Meeting<Bell>, rank: usize, number: u64, bell: &Bell) -> Look {
+    let mut cursor = 0;
+    let first = meeting.look(number, CLAIM, &mut cursor);
+    if first == Look::All {
+        meeting.wake(number);
+    }
+    let mut look = first;
+    while let Look::Waiting(_) = look {
+        meeting.arm(rank, number, bell.clone());
+        look = meeting.look(number, CLAIM, &mut cursor);
+        if let Look::Waiting(_) = look {
+            bell.0.wait();
+            look = meeting.look(number, CLAIM, &mut cursor);
+        }
+    }
+    look
+}
+
+fn sum(meeting: &Meeting<Bell>, number: u64) -> u8 {
+    // SAFETY: all have arrived and written one byte.
+    (0..meeting.ranks()).map(|rank| meeting.payload(rank, number, |p| unsafe { p.read() })).sum()
+}
+
+#[test]
+fn loom_payloads_are_seen_and_slots_are_reused_in_time() {
+    explore(2, || {
+        let meeting = Arc::new(Meeting::<Bell>::new(2));
+        let rank = |meeting: Arc<Meeting<Bell>>, rank: usize| {
+            let bell = Bell::new();
+            for number in 1..=3 {
+                let value = (number as u8) * 10 + rank as u8;
+                arrive(&meeting, rank, number, CLAIM, Some(value));
+                assert_eq!(await_all(&meeting, rank, number, &bell), Look::All);
+                assert_eq!(sum(&meeting, number), number as u8 * 20 + 1);
+            }
+        };
+        let other = Arc::clone(&meeting);
+        let thread = thread::spawn(move || rank(other, 1));
+        rank(meeting, 0);
+        thread.join().unwrap();
+    });
+}
+
+#[test]
+fn loom_three_ranks_none_sleeps_for_ever() {
+    explore(2, || {
+        let meeting = Arc::new(Meeting::<Bell>::new(3));
+        let rank = |meeting: Arc<Meeting<Bell>>, rank: usize| {
+            arrive(&meeting, rank, 1, CLAIM, Some(1));
+            assert_eq!(await_all(&meeting, rank, 1, &Bell::new()), Look::All);
+            assert_eq!(sum(&meeting, 1), 3);
+        };
+        let (a, b) = (Arc::clone(&meeting), Arc::clone(&meeting));
+        let threads = [thread::spawn(move || rank(a, 1)), thread::spawn(move || rank(b, 2))];
+        rank(meeting, 0);
+        threads.map(|t| t.join().unwrap());
+    });
+}
+
+#[test]
+fn loom_a_rank_that_runs_ahead_on_zeros_is_always_noticed() {
+    explore(3, || {
+        let meeting = Arc::new(Meeting::<Bell>::new(2));
+        let other = Arc::clone(&meeting);
+        let zeros = thread::spawn(move || {
+            arrive(&other, 1, 1, ZERO, None);
+            arrive(&other, 1, 2, ZERO, None);
+            arrive(&other, 1, 3, CLAIM, Some(7));
+        });
+        arrive(&meeting, 0, 1, CLAIM, Some(1));
+        let mut cursor = 0;
+        let look = loop {
+            match meeting.look(1, CLAIM, &mut cursor) {
+                Look::Waiting(rank) => assert_eq!(rank, 1),
+                look => break look,
+            }
+            thread::yield_now();
+        };
+        assert_eq!(look, Look::Differs(1));
+        zeros.join().unwrap();
+    });
+}
+
+#[test]
+fn loom_a_failure_and_a_departure_wake_the_sleeper() {
+    for departure in [false, true] {
+        explore(3, move || {
+            let meeting = Arc::new(Meeting::<Bell>::new(2));
+            let other = Arc::clone(&meeting);
+            let end = thread::spawn(move || {
+                if departure {
+                    other.leave(1, 0);
+                } else {
+                    let text = "a test".into();
+                    other.fail(Breakage { number: 1, cause: Cause::Timeout, text });
+                }
+            });
+            arrive(&meeting, 0, 1, CLAIM, Some(1));
+            let look = await_all(&meeting, 0, 1, &Bell::new());
+            assert_eq!(look, if departure { Look::Gone(1) } else { Look::Broken });
+            end.join().unwrap();
+        });
+    }
+}
+
+#[test]
+fn loom_each_chunk_is_done_once_and_before_completion_is_seen() {
+    const CHUNKS: u32 = 3;
+    explore(2, || {
+        let meeting = Arc::new(Meeting::<Bell>::new(2));
+        let job = Arc::new(Job::new(2));
+        let data: Arc<Vec<_>> = Arc::new((0..CHUNKS).map(|_| UnsafeCell::new(0)).collect());
+        let rank =
+            |meeting: Arc<Meeting<Bell>>, job: Arc<Job>, data: Arc<Vec<UnsafeCell<u32>>>, rank| {
+                let bell = Bell::new();
+                assert_eq!(job.start(1), Phase::Running);
+                while let Some(chunk) = job.claim(1, rank, CHUNKS) {
+                    // SAFETY: the claim is this thread's alone, which loom checks.
+                    data[chunk.index as usize].with_mut(|p| unsafe { *p += 1 });
+                    if job.finish(1, chunk, CHUNKS) {
+                        meeting.wake(1);
+                    }
+                }
+                while !job.complete(1, CHUNKS) {
+                    meeting.arm(rank, 1, bell.clone());
+                    if !job.complete(1, CHUNKS) {
+                        bell.0.wait();
+                    }
+                }
+                for cell in data.iter() {
+                    // SAFETY: complete: nobody writes any more, which loom checks.
+                    assert_eq!(cell.with(|p| unsafe { *p }), 1);
+                }
+            };
+        let (m, j, d) = (Arc::clone(&meeting), Arc::clone(&job), Arc::clone(&data));
+        let thread = thread::spawn(move || rank(m, j, d, 1));
+        rank(meeting, job, data, 0);
+        thread.join().unwrap();
+    });
+}
+
+#[test]
+fn loom_who_gives_up_is_never_touched() {
+    explore(3, || {
+        let job = Arc::new(Job::new(2));
+        let memory = Arc::new(UnsafeCell::new(0));
+        let closed = Arc::new(AtomicUsize::new(0));
+        let (j, m, c) = (Arc::clone(&job), Arc::clone(&memory), Arc::clone(&closed));
+        let gives_up = thread::spawn(move || {
+            if j.close(1) == Phase::Closed {
+                c.store(1, Ordering::Relaxed);
+                // SAFETY: closed: the memory is this rank's again, which loom checks.
+                m.with_mut(|p| unsafe { *p = 1 });
+            }
+        });
+        let running = job.start(1) == Phase::Running;
+        if running {
+            // SAFETY: running: the rank stays until all is done, which loom checks.
+            memory.with_mut(|p| unsafe { *p = 2 });
+        }
+        gives_up.join().unwrap();
+        assert_ne!(running, closed.load(Ordering::Relaxed) == 1);
+    });
+}
+
+#[test]
+fn loom_a_second_operation_does_not_inherit_chunks() {
+    explore(2, || {
+        let meeting = Arc::new(Meeting::<Bell>::new(2));
+        let job = Arc::new(Job::new(2));
+        let done = Arc::new(AtomicUsize::new(0));
+        let rank = |meeting: &Meeting<Bell>, job: &Job, done: &AtomicUsize, rank: usize| {
+            let bell = Bell::new();
+            for number in 1..=2 {
+                arrive(meeting, rank, number, CLAIM, None);
+                assert_eq!(await_all(meeting, rank, number, &bell), Look::All);
+                assert_eq!(job.start(number), Phase::Running);
+                while let Some(chunk) = job.claim(number, rank, 2) {
+                    done.fetch_add(1, Ordering::Relaxed);
+                    if job.finish(number, chunk, 2) {
+                        meeting.wake(number);
+                    }
+                }
+                while !job.complete(number, 2) {
+                    meeting.arm(rank, number, bell.clone());
+                    if !job.complete(number, 2) {
+                        bell.0.wait();
+                    }
+                }
+                assert!(done.load(Ordering::Relaxed) >= 2 * number as usize);
+            }
+        };
+        let (m, j, d) = (Arc::clone(&meeting), Arc::clone(&job), Arc::clone(&done));
+        let thread = thread::spawn(move || rank(&m, &j, &d, 1));
+        rank(&meeting, &job, &done, 0);
+        thread.join().unwrap();
+        assert_eq!(done.load(Ordering::Relaxed), 4);
+    });
+}

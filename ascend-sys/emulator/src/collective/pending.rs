@@ -1,0 +1,323 @@
+//! A collective as a task of a rank's stream.
+//!
+//! It arrives when it reaches the head of the stream, and parks until all ranks have. A small operation then needs nothing but the
+//! slots. Of a large one it takes chunks, a chunk a poll, until none is left, and is complete when all are done: then nobody touches
+//! the rank's memory any more. That also holds when it gives up: either the operation is closed before it began, or it runs to its end.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::job::Phase;
+use super::meeting::{Breakage, Cause, Look, PAYLOAD, Wake};
+use super::plan::{Plan, run_small, store_for};
+use super::request::{Operation, Request};
+use crate::fabric::Member;
+use crate::lane;
+use crate::message::Failure;
+use crate::reduce::Store;
+use crate::stream::Stream;
+use crate::task::{PIECE, Reason, Step};
+
+/// A stream to poll again.
+#[derive(Clone, Copy)]
+pub(crate) struct Sleeper(pub(crate) &'static Stream);
+
+impl Wake for Sleeper {
+    fn wake(&self) {
+        self.0.wake();
+    }
+}
+
+enum State {
+    /// Copies the send buffer aside, because it partly overlaps the receive buffer: so many bytes are done.
+    Staging(Box<[u8]>, usize),
+    /// Has not arrived.
+    Ready,
+    Arrived,
+    Running(Plan, Store),
+}
+
+/// One rank's part in a collective.
+pub(crate) struct Pending {
+    member: Arc<Member>,
+    number: u64,
+    request: Request,
+    send: *const u8,
+    recv: *mut u8,
+    /// The ranks below have arrived.
+    cursor: usize,
+    state: State,
+    /// Keeps the copy of an overlapping send buffer.
+    staged: Option<Box<[u8]>>,
+}
+
+// SAFETY: the pointers were resolved at issue and their pages stay until this task is complete; they are touched by the copy and
+// reduction kernels only.
+unsafe impl Send for Pending {}
+
+impl Pending {
+    /// `send` and `recv` are where the data of the rank's buffers is; null where the operation has none.
+    pub(crate) fn new(
+        member: Arc<Member>,
+        number: u64,
+        request: Request,
+        send: *const u8,
+        recv: *mut u8,
+    ) -> Self {
+        let bytes = request.bytes();
+        let distance = (send as usize).abs_diff(recv as usize);
+        let state = if bytes > PAYLOAD && distance != 0 && distance < bytes {
+            State::Staging(vec![0; bytes].into_boxed_slice(), 0)
+        } else {
+            State::Ready
+        };
+        Self { member, number, request, send, recv, cursor: 0, state, staged: None }
+    }
+
+    fn is_small(&self) -> bool {
+        self.request.bytes() <= PAYLOAD
+    }
+
+    /// Makes progress: at most one chunk.
+    #[inline]
+    pub(crate) fn poll(&mut self) -> Step {
+        match self.state {
+            State::Ready => self.arrive(),
+            State::Arrived => {
+                let look = self.look();
+                self.go_on(look)
+            }
+            State::Running(plan, store) => self.work(plan, store),
+            State::Staging(..) => self.stage(),
+        }
+    }
+
+    #[cold]
+    fn stage(&mut self) -> Step {
+        if let State::Staging(buffer, done) = &mut self.state {
+            let piece = (buffer.len() - *done).min(PIECE);
+            // SAFETY: both have the request's bytes, of which `done + piece` are no more.
+            unsafe {
+                crate::bytes::copy(buffer.as_mut_ptr().add(*done), self.send.add(*done), piece);
+            }
+            *done += piece;
+            if *done < buffer.len() {
+                return Step::Again;
+            }
+            let buffer = self.staged.insert(std::mem::take(buffer));
+            self.send = buffer.as_ptr();
+            self.state = State::Ready;
+        }
+        Step::Again
+    }
+
+    #[inline]
+    fn look(&mut self) -> Look {
+        self.member.comm.meeting.look(self.number, self.request.claim(), &mut self.cursor)
+    }
+
+    #[inline]
+    fn arrive(&mut self) -> Step {
+        let comm = &self.member.comm;
+        if let Some(breakage) = comm.meeting.breakage() {
+            return Step::Done(Err(self.failure(&breakage)));
+        }
+        let bytes = self.request.bytes();
+        let gives = match self.request.operation {
+            Operation::AllReduce(_) => bytes <= PAYLOAD,
+            Operation::Broadcast(root) => bytes <= PAYLOAD && root as usize == self.member.rank,
+            Operation::Barrier => false,
+        };
+        let send = self.send;
+        let fill = |payload: *mut u8| {
+            if gives {
+                // SAFETY: the send buffer has the request's bytes, which fit the payload.
+                unsafe { crate::bytes::copy(payload, send, bytes) };
+            }
+        };
+        // SAFETY: a rank issues one operation after the other, and the stream runs them in order: the desk sees to both.
+        unsafe {
+            let (rank, claim) = (self.member.rank, self.request.claim());
+            comm.meeting.arrive(rank, self.number, claim, send, self.recv, fill);
+        }
+        self.state = State::Arrived;
+        let look = self.look();
+        if look == Look::All || self.request.is_void() {
+            self.member.comm.meeting.wake(self.number);
+        }
+        self.go_on(look)
+    }
+
+    #[inline]
+    fn go_on(&mut self, look: Look) -> Step {
+        match look {
+            Look::All if self.is_small() => self.finish_small(),
+            Look::Waiting(_) if self.request.is_void() => Step::Done(Ok(())),
+            Look::Waiting(_) => Step::Park,
+            Look::All => match self.member.comm.job.start(self.number) {
+                Phase::Running => self.begin(),
+                Phase::Closed => self.leave(),
+            },
+            Look::Broken => self.leave(),
+            Look::Differs(_) => {
+                let text = self.member.comm.mismatch(self.number);
+                self.fail(Cause::Mismatch, text)
+            }
+            Look::Gone(rank) => {
+                let text = self.member.comm.gone(rank);
+                self.fail(Cause::Gone, text)
+            }
+        }
+    }
+
+    #[inline]
+    fn finish_small(&mut self) -> Step {
+        let Member { comm, rank, .. } = &*self.member;
+        let payload = |rank| comm.meeting.payload(rank, self.number, |payload| payload);
+        // SAFETY: every rank has arrived with the same request, and its payload stays until this rank arrives again.
+        unsafe { run_small(&self.request, *rank, comm.meeting.ranks(), self.recv, payload) };
+        Step::Done(Ok(()))
+    }
+
+    fn begin(&mut self) -> Step {
+        let meeting = &self.member.comm.meeting;
+        let plan = Plan::new(&self.request, meeting.ranks());
+        let bytes = self.request.bytes();
+        let touched = |rank| {
+            let (send, recv) = meeting.buffers(rank, self.number);
+            if std::ptr::eq(send, recv) { bytes } else { bytes.saturating_mul(2) }
+        };
+        let set = (0..meeting.ranks()).map(touched).fold(0, usize::saturating_add);
+        let store = store_for(set);
+        self.state = State::Running(plan, store);
+        self.work(plan, store)
+    }
+
+    fn work(&mut self, plan: Plan, store: Store) -> Step {
+        let Member { comm, rank, .. } = &*self.member;
+        let Some(chunk) = comm.job.claim(self.number, *rank, plan.chunks) else {
+            let complete = comm.job.complete(self.number, plan.chunks);
+            return if complete { Step::Done(Ok(())) } else { Step::Park };
+        };
+        let buffers = |rank| comm.meeting.buffers(rank, self.number);
+        let ranks = comm.meeting.ranks();
+        // SAFETY: every rank has arrived with the same request and stays until all chunks are done; this one is claimed.
+        unsafe { plan.run(&self.request, chunk.index, ranks, store, buffers) };
+        if comm.job.finish(self.number, chunk, plan.chunks) {
+            comm.meeting.wake(self.number);
+            return Step::Done(Ok(()));
+        }
+        Step::Again
+    }
+
+    /// The communicator is broken: out, unless the operation runs.
+    #[cold]
+    fn leave(&mut self) -> Step {
+        if self.runs_anyway() {
+            return Step::Again;
+        }
+        match self.member.comm.meeting.breakage() {
+            Some(breakage) => Step::Done(Err(self.failure(&breakage))),
+            // Whoever closed the operation is about to say why.
+            None => Step::Again,
+        }
+    }
+
+    /// This rank finds a reason to end the communicator.
+    #[cold]
+    fn fail(&mut self, cause: Cause, text: String) -> Step {
+        if self.runs_anyway() {
+            return Step::Again;
+        }
+        let text = format!("{} #{}: {text}", self.request, self.number);
+        let breakage = Breakage { number: self.number, cause, text };
+        let breakage = self.member.comm.fail(breakage);
+        Step::Done(Err(self.failure(&breakage)))
+    }
+
+    /// Closes the operation for all, unless it has begun: then this rank goes on with it.
+    fn runs_anyway(&mut self) -> bool {
+        if matches!(self.state, State::Arrived)
+            && !self.is_small()
+            && self.member.comm.job.close(self.number) == Phase::Running
+        {
+            self.begin_late();
+            return true;
+        }
+        false
+    }
+
+    fn begin_late(&mut self) {
+        let plan = Plan::new(&self.request, self.member.comm.meeting.ranks());
+        self.state = State::Running(plan, Store::Plain);
+    }
+
+    fn failure(&self, breakage: &Breakage) -> Failure {
+        Failure::new(
+            breakage.cause.acl_error(),
+            format!(
+                "{}: {} #{} of communicator \"{}\" failed on rank {}. {}. {}",
+                breakage.cause.report_code(),
+                self.request.function(),
+                self.number,
+                self.member.comm.name,
+                self.member.rank,
+                breakage.text,
+                breakage.cause.remedy(),
+            ),
+        )
+    }
+
+    /// A thread is about to sleep on the parked task. True if polling helps already.
+    pub(crate) fn arm(&mut self, stream: &'static Stream) -> bool {
+        let Member { comm, rank, .. } = &*self.member;
+        comm.meeting.arm(*rank, self.number, Sleeper(stream));
+        match self.state {
+            State::Running(plan, _) => comm.job.complete(self.number, plan.chunks),
+            _ => !matches!(self.look(), Look::Waiting(_)),
+        }
+    }
+
+    /// Gives up, unless everybody is there by now.
+    pub(crate) fn expire(&mut self, why: &Reason) -> Step {
+        match self.state {
+            State::Running(plan, store) => return self.work(plan, store),
+            State::Arrived => {
+                let look = self.look();
+                if !matches!(look, Look::Waiting(_)) {
+                    return self.go_on(look);
+                }
+            }
+            State::Ready | State::Staging(..) => {}
+        }
+        let missing = self.member.comm.missing(self.number);
+        let text = format!("rank {} {}; {missing}", self.member.rank, why.text());
+        let cause = match why {
+            Reason::Timeout(_) | Reason::Deadlock(_) => Cause::Timeout,
+            _ => Cause::Gone,
+        };
+        match self.fail(cause, text) {
+            lane::Step::Done(Err(failure)) => {
+                Step::Done(Err(Failure { code: why.code(), text: failure.text }))
+            }
+            step => step,
+        }
+    }
+
+    /// How long it may wait for the other ranks.
+    pub(crate) fn limit(&self) -> Option<Duration> {
+        self.member.exec_timeout
+    }
+
+    /// For messages: what it is and what it waits for.
+    pub(crate) fn describe(&self) -> String {
+        let Member { comm, rank, .. } = &*self.member;
+        format!(
+            "{} #{} of communicator \"{}\" on rank {rank}, {}",
+            self.request,
+            self.number,
+            comm.name,
+            comm.missing(self.number)
+        )
+    }
+}

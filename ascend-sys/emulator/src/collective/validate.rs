@@ -1,0 +1,186 @@
+//! What each product accepts as count, element type, reduction and root, in the order in which its library checks.
+//!
+//! A2 and A3 run one implementation, 950 another. They differ in types; where the order of checks differs too, the doors say so.
+
+use ascend_sys::HcclResult;
+
+use crate::profile::Product;
+use crate::reduce::{DataType, ReduceOp};
+
+/// The largest number of elements an operation takes.
+pub(crate) const MOST_ELEMENTS: u64 = 0x7_ffff_ffff;
+
+/// Why an argument is not acceptable: the code that the call returns, and a sentence.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Refusal {
+    pub(crate) code: HcclResult,
+    pub(crate) text: String,
+}
+
+impl Refusal {
+    pub(crate) fn new(code: HcclResult, text: String) -> Self {
+        Self { code, text }
+    }
+}
+
+/// `Err` with a code and a formatted sentence.
+macro_rules! refuse {
+    ($code:ident, $($text:tt)+) => {
+        Err($crate::collective::validate::Refusal::new(
+            ascend_sys::HcclResult::$code,
+            format!($($text)+),
+        ))
+    };
+}
+pub(crate) use refuse;
+
+/// The count of any operation, in elements.
+pub(crate) fn count(count: u64) -> Result<(), Refusal> {
+    if count > MOST_ELEMENTS {
+        return refuse!(HCCL_E_PARA, "the count {count} is above the largest, {MOST_ELEMENTS}");
+    }
+    Ok(())
+}
+
+/// The element type of an operation that only moves data.
+pub(crate) fn movement(product: Product, dtype: u32) -> Result<DataType, Refusal> {
+    use DataType::*;
+    match DataType::from_hccl(dtype) {
+        None => refuse!(HCCL_E_NOT_SUPPORT, "{dtype} is not the number of a data type"),
+        Some(Int128) => refuse!(HCCL_E_NOT_SUPPORT, "the data type INT128 is not supported"),
+        Some(t @ (Hif8 | Fp8E4M3 | Fp8E5M2 | Fp8E8M0)) if product != Product::Ascend950 => {
+            refuse!(
+                HCCL_E_NOT_SUPPORT,
+                "the data type {} is not supported on {product}; Ascend 950 has it",
+                name_of(t)
+            )
+        }
+        Some(dtype) => Ok(dtype),
+    }
+}
+
+/// The element type and the operator of a reduction.
+pub(crate) fn reduction(
+    product: Product,
+    dtype: u32,
+    op: u32,
+) -> Result<(DataType, ReduceOp), Refusal> {
+    use DataType::*;
+    let dtype = movement(product, dtype)?;
+    let reduces = match product {
+        Product::Ascend950 => dtype.is_reducible(),
+        Product::A2 | Product::A3 => dtype.is_reducible() && !matches!(dtype, Uint64 | Fp64),
+    };
+    if !reduces {
+        let hint = if dtype.is_reducible() { "; Ascend 950 can" } else { "" };
+        return refuse!(
+            HCCL_E_NOT_SUPPORT,
+            "{product} cannot reduce the data type {}{hint}",
+            name_of(dtype)
+        );
+    }
+    let Some(op) = ReduceOp::from_hccl(op) else {
+        return refuse!(HCCL_E_NOT_SUPPORT, "{op} is not the number of a reduction");
+    };
+    if op == ReduceOp::Prod && matches!(dtype, Int16 | Bfp16) {
+        return refuse!(
+            HCCL_E_NOT_SUPPORT,
+            "{product} has no product (PROD) of the data type {}",
+            name_of(dtype)
+        );
+    }
+    Ok((dtype, op))
+}
+
+/// A rank that an argument names.
+pub(crate) fn rank(what: &str, rank: u32, ranks: usize) -> Result<(), Refusal> {
+    if rank as usize >= ranks {
+        return refuse!(
+            HCCL_E_PARA,
+            "the {what} {rank} is not a rank of the communicator, which has {ranks} (0 to {})",
+            ranks - 1
+        );
+    }
+    Ok(())
+}
+
+/// The name of a type as CANN writes it, without its prefix.
+pub(crate) fn name_of(dtype: DataType) -> &'static str {
+    match dtype {
+        DataType::Int8 => "INT8",
+        DataType::Int16 => "INT16",
+        DataType::Int32 => "INT32",
+        DataType::Fp16 => "FP16",
+        DataType::Fp32 => "FP32",
+        DataType::Int64 => "INT64",
+        DataType::Uint64 => "UINT64",
+        DataType::Uint8 => "UINT8",
+        DataType::Uint16 => "UINT16",
+        DataType::Uint32 => "UINT32",
+        DataType::Fp64 => "FP64",
+        DataType::Bfp16 => "BFP16",
+        DataType::Int128 => "INT128",
+        DataType::Hif8 => "HIF8",
+        DataType::Fp8E4M3 => "FP8E4M3",
+        DataType::Fp8E5M2 => "FP8E5M2",
+        DataType::Fp8E8M0 => "FP8E8M0",
+    }
+}
+
+impl std::fmt::Display for Product {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::A2 => "Atlas A2",
+            Self::A3 => "Atlas A3",
+            Self::Ascend950 => "Ascend 950",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Which of the types 0 to 17 a product reduces with an operator; the tables are those of CANN's documentation.
+    fn reducible(product: Product, op: u32) -> Vec<u32> {
+        (0..=20).filter(|dtype| reduction(product, *dtype, op).is_ok()).collect()
+    }
+
+    #[test]
+    fn reductions_by_product() {
+        for product in [Product::A2, Product::A3] {
+            for op in [0, 2, 3] {
+                assert_eq!(reducible(product, op), [0, 1, 2, 3, 4, 5, 11], "{product} op {op}");
+            }
+            assert_eq!(reducible(product, 1), [0, 2, 3, 4, 5], "{product} PROD");
+        }
+        for op in [0, 2, 3] {
+            assert_eq!(reducible(Product::Ascend950, op), [0, 1, 2, 3, 4, 5, 6, 10, 11]);
+        }
+        assert_eq!(reducible(Product::Ascend950, 1), [0, 2, 3, 4, 5, 6, 10]);
+        for op in [4, 255] {
+            assert_eq!(reducible(Product::A3, op), [0u32; 0]);
+        }
+    }
+
+    #[test]
+    fn movements_by_product() {
+        let moved = |product| -> Vec<u32> {
+            (0..=255).filter(|dtype| movement(product, *dtype).is_ok()).collect()
+        };
+        assert_eq!(moved(Product::A3), (0..=11).collect::<Vec<_>>());
+        assert_eq!(moved(Product::A2), (0..=11).collect::<Vec<_>>());
+        assert_eq!(moved(Product::Ascend950), (0..=11).chain(14..=17).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn codes_and_texts() {
+        let refused = reduction(Product::A3, 10, 0).unwrap_err();
+        assert_eq!(refused.code, HcclResult::HCCL_E_NOT_SUPPORT);
+        assert!(refused.text.contains("FP64") && refused.text.contains("Ascend 950 can"));
+        assert_eq!(count(MOST_ELEMENTS), Ok(()));
+        assert_eq!(count(MOST_ELEMENTS + 1).unwrap_err().code, HcclResult::HCCL_E_PARA);
+        assert_eq!(rank("root", 1, 2), Ok(()));
+        assert_eq!(rank("root", 2, 2).unwrap_err().code, HcclResult::HCCL_E_PARA);
+    }
+}

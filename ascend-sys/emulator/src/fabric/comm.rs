@@ -1,0 +1,217 @@
+//! A communicator: what its ranks share, and what each has for itself.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use super::config::Config;
+use super::links::Board;
+use crate::batch::Exchange;
+use crate::collective::job::Job;
+use crate::collective::meeting::{Breakage, Cause, Meeting};
+use crate::collective::pending::Sleeper;
+use crate::collective::request::say;
+use crate::executor;
+use crate::profile::Product;
+
+/// What all ranks share.
+pub(crate) struct Comm {
+    pub(crate) name: String,
+    pub(crate) product: Product,
+    pub(crate) connect_timeout: Duration,
+    pub(crate) meeting: Meeting<Sleeper>,
+    pub(crate) job: Job,
+    pub(crate) board: Board,
+    pub(crate) exchange: Exchange,
+    records: Box<[Record]>,
+}
+
+/// What others may want to know of a rank, on a line of its own.
+#[repr(align(128))]
+struct Record {
+    /// The number of its newest collective.
+    issued: AtomicU64,
+}
+
+/// One rank's side of a communicator.
+pub(crate) struct Member {
+    pub(crate) comm: Arc<Comm>,
+    pub(crate) rank: usize,
+    pub(crate) device: u32,
+    pub(crate) config: Config,
+    /// `None`: for ever.
+    pub(crate) exec_timeout: Option<Duration>,
+    /// Between `HcclCommSuspend` and `HcclCommResume`.
+    pub(crate) suspended: AtomicBool,
+}
+
+impl Comm {
+    /// A communicator of so many ranks.
+    pub(crate) fn new(
+        name: String,
+        product: Product,
+        connect_timeout: Duration,
+        ranks: usize,
+    ) -> Self {
+        let record = |_| Record { issued: AtomicU64::new(0) };
+        Self {
+            name,
+            product,
+            connect_timeout,
+            meeting: Meeting::new(ranks),
+            job: Job::new(ranks),
+            board: Board::new(ranks),
+            exchange: Exchange::new(ranks),
+            records: (0..ranks).map(record).collect(),
+        }
+    }
+
+    pub(crate) fn ranks(&self) -> usize {
+        self.records.len()
+    }
+
+    #[inline]
+    pub(crate) fn note_issued(&self, rank: usize, number: u64) {
+        self.records[rank].issued.store(number, Ordering::Release);
+    }
+
+    pub(crate) fn issued(&self, rank: usize) -> u64 {
+        self.records[rank].issued.load(Ordering::Acquire)
+    }
+
+    /// Ends the communicator for all ranks; the first failure counts.
+    #[cold]
+    pub(crate) fn fail(&self, breakage: Breakage) -> Arc<Breakage> {
+        let first = self.meeting.fail(breakage);
+        self.exchange.wake_all();
+        executor::announce();
+        first
+    }
+
+    /// A rank issues nothing any more: whoever needs more of it learns so.
+    #[cold]
+    pub(crate) fn leave(&self, rank: usize, why: String) {
+        self.board.note_departure(rank, why);
+        self.meeting.leave(rank, self.issued(rank));
+        self.exchange.leave(rank);
+        executor::announce();
+    }
+
+    /// Who has not arrived at collective `number`, and what they did last.
+    #[cold]
+    pub(crate) fn missing(&self, number: u64) -> String {
+        let arrived = |rank: &usize| self.meeting.latest(*rank).is_some_and(|(n, _)| n >= number);
+        let missing: Vec<_> = (0..self.ranks()).filter(|rank| !arrived(rank)).collect();
+        if missing.is_empty() {
+            return "all ranks have arrived".into();
+        }
+        let said = missing.iter().take(MENTIONED).map(|rank| self.last_of(*rank, number));
+        let mut text = format!("waiting for {}", said.collect::<Vec<_>>().join("; "));
+        if missing.len() > MENTIONED {
+            let _ = write!(text, "; and {} more", missing.len() - MENTIONED);
+        }
+        text
+    }
+
+    /// What a rank did last, as seen from collective `number`.
+    #[cold]
+    fn last_of(&self, rank: usize, number: u64) -> String {
+        let issued = self.issued(rank);
+        let mut text = match self.meeting.latest(rank) {
+            Some((n, claim)) => format!("rank {rank} (last: #{n} {}", say(claim)),
+            None => format!("rank {rank} (no collective so far"),
+        };
+        text += if issued >= number {
+            "; it has issued this one, but its stream has not reached it)"
+        } else {
+            "; it has not issued this one)"
+        };
+        text
+    }
+
+    /// Both sides of a disagreement about collective `number`.
+    #[cold]
+    pub(crate) fn mismatch(&self, number: u64) -> String {
+        let mut groups: Vec<(String, Vec<usize>)> = Vec::new();
+        for rank in 0..self.ranks() {
+            let said = match self.meeting.latest(rank) {
+                Some((n, claim)) if n == number => say(claim),
+                Some((n, _)) if n > number => format!("a count of zero, and has gone on to #{n}"),
+                _ => "nothing yet".into(),
+            };
+            match groups.iter_mut().find(|(text, _)| *text == said) {
+                Some((_, ranks)) => ranks.push(rank),
+                None => groups.push((said, vec![rank])),
+            }
+        }
+        say_groups("the ranks called different operations", &groups)
+    }
+
+    /// Why a rank that has left will not come.
+    #[cold]
+    pub(crate) fn gone(&self, rank: usize) -> String {
+        let why = self.board.why_gone(rank);
+        let last = self.meeting.left_after(rank).unwrap_or_default();
+        format!("rank {rank} is gone ({why}); its last collective was #{last}")
+    }
+}
+
+/// How many ranks or groups a message mentions.
+const MENTIONED: usize = 8;
+
+/// "rank 0: this; ranks 1, 2: that".
+pub(super) fn say_groups(what: &str, groups: &[(String, Vec<usize>)]) -> String {
+    let mut text = String::from(what);
+    for (i, (said, ranks)) in groups.iter().take(MENTIONED).enumerate() {
+        let list: Vec<_> = ranks.iter().take(MENTIONED).map(usize::to_string).collect();
+        let more = if ranks.len() > MENTIONED { ", ..." } else { "" };
+        let noun = if ranks.len() == 1 { "rank" } else { "ranks" };
+        let separator = if i == 0 { ": " } else { "; " };
+        let _ = write!(text, "{separator}{noun} {}{more}: {said}", list.join(", "));
+    }
+    text
+}
+
+impl Cause {
+    /// The code with which a stream reports it.
+    pub(crate) fn acl_error(self) -> ascend_sys::aclError {
+        match self {
+            Self::Mismatch => ascend_sys::ACL_ERROR_RT_AICPU_EXCEPTION,
+            Self::Timeout => ascend_sys::ACL_ERROR_RT_TASK_TIMEOUT,
+            Self::Gone => ascend_sys::ACL_ERROR_RT_SUSPECT_REMOTE_ERROR,
+        }
+    }
+
+    /// The code with which a later call on the communicator reports it.
+    pub(crate) fn hccl_result(self) -> ascend_sys::HcclResult {
+        match self {
+            Self::Mismatch => ascend_sys::HcclResult::HCCL_E_PARA,
+            Self::Timeout => ascend_sys::HcclResult::HCCL_E_TIMEOUT,
+            Self::Gone => ascend_sys::HcclResult::HCCL_E_REMOTE,
+        }
+    }
+
+    /// The number under which CANN documents it.
+    pub(crate) fn report_code(self) -> &'static str {
+        match self {
+            Self::Mismatch => "EI0005",
+            Self::Timeout => "EI0002",
+            Self::Gone => "EI0012",
+        }
+    }
+
+    /// What to do about it.
+    pub(crate) fn remedy(self) -> &'static str {
+        match self {
+            Self::Mismatch => {
+                "Every rank must issue the same operations with the same arguments in the same order; then destroy the \
+                 communicator on all ranks and make a new one"
+            }
+            Self::Timeout => {
+                "Look at what the missing ranks do; then destroy the communicator on all ranks and make a new one"
+            }
+            Self::Gone => "Destroy the communicator on the remaining ranks and make a new one",
+        }
+    }
+}

@@ -1,0 +1,330 @@
+//! `HcclCommConfig`: one struct in a dozen layouts, read so that every one of them is understood.
+//!
+//! The caller writes how large its struct is and which version it speaks. Neither alone says which fields exist, so a field is
+//! taken only if the version knows it **and** the struct reaches that far. Two layouts that were current for a few days use the numbers of
+//! others for something else; they are recognised by version and size together. Nothing beyond the caller's size is read, and a newer version or a
+//! larger struct is welcome.
+
+use crate::collective::validate::{Refusal, refuse};
+use crate::profile::Product;
+
+/// What this library knows: the size of version 11.
+const KNOWN: usize = 2248;
+const MAGIC: u32 = 0xf0f0_f0f0;
+const NOT_SET: u32 = 0xffff_ffff;
+
+/// The settings of one communicator that mean something here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Config {
+    /// Empty: a default name.
+    pub(crate) name: String,
+    /// MiB of each communication buffer.
+    pub(crate) buffer_megabytes: u32,
+    /// `hcclOpExpansionMode` as given; what the numbers mean depends on the product.
+    pub(crate) expansion: u32,
+    /// `hcclAlgo` as given.
+    pub(crate) algorithm: String,
+    /// Seconds; 0 is for ever, `None` the default.
+    pub(crate) exec_timeout: Option<u32>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            name: String::new(),
+            buffer_megabytes: 200,
+            expansion: 0,
+            algorithm: String::new(),
+            exec_timeout: None,
+        }
+    }
+}
+
+/// The bytes of the caller's struct that exist.
+struct Given {
+    bytes: [u8; KNOWN],
+    size: usize,
+    version: u32,
+}
+
+impl Given {
+    /// `N` bytes at an offset, if fields of version `since` are there.
+    fn field<const N: usize>(&self, since: u32, offset: usize) -> Option<[u8; N]> {
+        if self.version < since || offset + N > self.size {
+            return None;
+        }
+        self.bytes[offset..].first_chunk().copied()
+    }
+
+    fn number(&self, since: u32, offset: usize) -> Option<u32> {
+        self.field(since, offset).map(u32::from_ne_bytes)
+    }
+
+    fn text<const N: usize>(
+        &self,
+        since: u32,
+        offset: usize,
+        what: &str,
+    ) -> Result<String, Refusal> {
+        let Some(bytes) = self.field::<N>(since, offset) else { return Ok(String::new()) };
+        let Some(end) = bytes.iter().position(|byte| *byte == 0) else {
+            return refuse!(HCCL_E_PARA, "{what} of HcclCommConfig has no end within {N} bytes");
+        };
+        match std::str::from_utf8(&bytes[..end]) {
+            Ok(text) => Ok(text.to_owned()),
+            Err(_) => refuse!(HCCL_E_PARA, "{what} of HcclCommConfig is not text"),
+        }
+    }
+}
+
+impl Config {
+    /// Reads the caller's struct.
+    ///
+    /// # Safety
+    ///
+    /// `config` is null or points to a struct of as many bytes as its first eight say, at least those and 24 more.
+    pub(crate) unsafe fn read(config: *const u8, product: Product) -> Result<Self, Refusal> {
+        if config.is_null() {
+            return match product {
+                Product::Ascend950 => refuse!(HCCL_E_PTR, "the config is NULL"),
+                Product::A2 | Product::A3 => refuse!(HCCL_E_PARA, "the config is NULL"),
+            };
+        }
+        // SAFETY: the caller promises the first eight bytes; old versions are aligned to four only.
+        let size = unsafe { config.cast::<u64>().read_unaligned() };
+        if size < 32 {
+            return refuse!(
+                HCCL_E_PARA,
+                "the config says that it has {size} bytes; the smallest version has 32. Initialise it with HcclCommConfigInit"
+            );
+        }
+        let size = usize::try_from(size).unwrap_or(KNOWN).min(KNOWN);
+        let mut given = Given { bytes: [0; KNOWN], size, version: 0 };
+        // SAFETY: the caller promises as many bytes as the struct says, and the copy is no longer than the array.
+        unsafe { given.bytes.as_mut_ptr().copy_from_nonoverlapping(config, size) };
+        let word = |offset: usize| {
+            given.bytes[offset..].first_chunk().map_or(0, |bytes| u32::from_ne_bytes(*bytes))
+        };
+        let magic = word(8);
+        if magic != MAGIC {
+            return refuse!(
+                HCCL_E_PARA,
+                "the config's magic word is {magic:#x} instead of {MAGIC:#x}. Initialise it with HcclCommConfigInit"
+            );
+        }
+        given.version = word(12);
+        given.interpret(product)
+    }
+}
+
+impl Given {
+    fn interpret(&self, product: Product) -> Result<Config, Refusal> {
+        let mut config = Config::default();
+        match self.number(1, 24) {
+            Some(0) => return refuse!(HCCL_E_PARA, "hcclBufferSize is 0; the smallest is 1 (MB)"),
+            Some(NOT_SET) | None => {}
+            Some(megabytes) => config.buffer_megabytes = megabytes,
+        }
+        match self.number(1, 28) {
+            None | Some(NOT_SET | 0 | 1) => {}
+            Some(2) if product != Product::A3 => {}
+            Some(mode) => {
+                return refuse!(
+                    HCCL_E_PARA,
+                    "hcclDeterministic is {mode}, which {product} has not"
+                );
+            }
+        }
+        config.name = self.text::<128>(2, 32, "hcclCommName")?;
+        self.text::<128>(3, 160, "hcclUdi")?;
+        config.expansion = self.number(4, 288).unwrap_or(0);
+        if let Some(class) = self.number(5, 292)
+            && class != NOT_SET
+            && (class > 255 || !class.is_multiple_of(4))
+        {
+            return refuse!(
+                HCCL_E_PARA,
+                "hcclRdmaTrafficClass is {class}; it goes from 0 to 255 in steps of 4"
+            );
+        }
+        if let Some(level) = self.number(5, 296)
+            && level != NOT_SET
+            && level > 7
+        {
+            return refuse!(HCCL_E_PARA, "hcclRdmaServiceLevel is {level}; it goes from 0 to 7");
+        }
+        // Two layouts that lived for days: the fields behind the job id are others, at other places.
+        let (zero_copy, tail) = match (self.version, self.size) {
+            (7, 328) => (self.field::<1>(7, 324), false),
+            (8, 448) => {
+                self.text::<128>(8, 313, "hcclBufferName")?;
+                (self.field::<1>(7, 312), false)
+            }
+            _ => (self.field::<1>(7, 312), true),
+        };
+        if let Some([value]) = zero_copy
+            && value > 1
+        {
+            return refuse!(HCCL_E_PARA, "aclGraphZeroCopyEnable is {value}; it is 0 or 1");
+        }
+        if tail {
+            self.tail(&mut config)?;
+        }
+        Ok(config)
+    }
+
+    /// The fields since version 8 in the layouts that lasted.
+    fn tail(&self, config: &mut Config) -> Result<(), Refusal> {
+        // Out of range is a warning in CANN, and the value is ignored.
+        config.exec_timeout = self.number(8, 316).filter(|seconds| *seconds <= i32::MAX as u32);
+        config.algorithm = self.text::<1600>(8, 320, "hcclAlgo")?;
+        self.text::<50>(8, 1920, "hcclRetryEnable")?;
+        let retry = self.text::<128>(8, 1970, "hcclRetryParams")?;
+        if !retry.is_empty() && !retry_parameters(&retry) {
+            return refuse!(
+                HCCL_E_PARA,
+                "hcclRetryParams is \"{retry}\"; it is like MaxCnt:1, HoldTime:5000, IntervalTime:1000 with \
+                 1 to 10 attempts and 0 to 60000 milliseconds"
+            );
+        }
+        self.text::<128>(9, 2098, "hcclBufferName")?;
+        if let Some(qos) = self.number(10, 2228)
+            && qos != NOT_SET
+            && qos > 7
+        {
+            return refuse!(HCCL_E_PARA, "hcclQos is {qos}; it goes from 0 to 7");
+        }
+        Ok(())
+    }
+}
+
+fn retry_parameters(text: &str) -> bool {
+    let mut parts = text.split(',').map(str::trim);
+    let mut within = |name: &str, low: u32, high: u32| {
+        parts
+            .next()
+            .and_then(|part| part.strip_prefix(name)?.strip_prefix(':')?.trim().parse().ok())
+            .is_some_and(|value: u32| (low..=high).contains(&value))
+    };
+    within("MaxCnt", 1, 10)
+        && within("HoldTime", 0, 60_000)
+        && within("IntervalTime", 0, 60_000)
+        && parts.next().is_none()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ascend_sys::HcclResult;
+
+    /// A struct as `HcclCommConfigInit` of some release leaves it, with a name.
+    fn client(version: u32, size: usize) -> Vec<u8> {
+        let mut bytes = vec![0u8; size.max(32)];
+        let mut put = |offset: usize, value: &[u8]| {
+            if offset + value.len() <= size {
+                bytes[offset..offset + value.len()].copy_from_slice(value);
+            }
+        };
+        put(0, &(size as u64).to_ne_bytes());
+        put(8, &MAGIC.to_ne_bytes());
+        put(12, &version.to_ne_bytes());
+        put(24, &[0xff; 8]);
+        if version >= 2 {
+            put(32, b"training");
+        }
+        if version >= 5 {
+            put(292, &[0xff; 8]);
+        }
+        if version >= 8 && size > 1000 {
+            put(316, &[0xff; 4]);
+        }
+        if version >= 10 {
+            put(2228, &[0xff; 4]);
+        }
+        bytes
+    }
+
+    fn read(bytes: &[u8], product: Product) -> Result<Config, Refusal> {
+        // SAFETY: the vector has the size that it says.
+        unsafe { Config::read(bytes.as_ptr(), product) }
+    }
+
+    #[test]
+    fn every_layout_there_ever_was() {
+        let layouts = [
+            (1, 32),
+            (2, 160),
+            (3, 288),
+            (4, 292),
+            (5, 300),
+            (6, 312),
+            (7, 320),
+            (7, 328),
+            (8, 2104),
+            (8, 448),
+            (9, 2232),
+            (10, 2232),
+            (10, 2240),
+            (10, 2248 + 4096),
+            (11, 2248),
+            (12, 3000),
+        ];
+        for (version, size) in layouts {
+            for product in [Product::A2, Product::A3, Product::Ascend950] {
+                let config = read(&client(version, size), product).unwrap();
+                assert_eq!(config.name, if version >= 2 { "training" } else { "" });
+                assert_eq!(config.buffer_megabytes, 200);
+                assert_eq!(config.exec_timeout, None);
+            }
+        }
+    }
+
+    #[test]
+    fn a_field_beyond_the_size_or_the_version_is_not_taken() {
+        let mut bytes = client(11, 2248);
+        bytes[316..320].copy_from_slice(&30u32.to_ne_bytes());
+        assert_eq!(read(&bytes, Product::A3).unwrap().exec_timeout, Some(30));
+        bytes[12..16].copy_from_slice(&7u32.to_ne_bytes());
+        assert_eq!(read(&bytes, Product::A3).unwrap().exec_timeout, None);
+        bytes[12..16].copy_from_slice(&11u32.to_ne_bytes());
+        bytes[..8].copy_from_slice(&318u64.to_ne_bytes());
+        assert_eq!(read(&bytes, Product::A3).unwrap().exec_timeout, None);
+    }
+
+    #[test]
+    fn the_short_lived_layouts_keep_their_fields_apart() {
+        let mut bytes = client(8, 448);
+        bytes[313..318].copy_from_slice(b"share");
+        assert_eq!(read(&bytes, Product::A3).unwrap().exec_timeout, None);
+        let mut bytes = client(7, 328);
+        bytes[312..324].fill(9);
+        assert!(read(&bytes, Product::A3).is_ok());
+        bytes[324] = 2;
+        assert!(read(&bytes, Product::A3).is_err());
+    }
+
+    #[test]
+    fn what_is_refused_and_with_which_code() {
+        let with = |offset: usize, value: &[u8]| {
+            let mut bytes = client(11, 2248);
+            bytes[offset..offset + value.len()].copy_from_slice(value);
+            read(&bytes, Product::A3).map_err(|refusal| refusal.code)
+        };
+        let wrong = Err(HcclResult::HCCL_E_PARA);
+        assert_eq!(with(0, &31u64.to_ne_bytes()), wrong);
+        assert_eq!(with(8, &[0; 4]), wrong);
+        assert_eq!(with(24, &[0; 4]), wrong);
+        assert_eq!(with(28, &2u32.to_ne_bytes()), wrong);
+        assert_eq!(with(28, &3u32.to_ne_bytes()), wrong);
+        assert_eq!(with(32, &[b'x'; 128]), wrong);
+        assert_eq!(with(292, &6u32.to_ne_bytes()), wrong);
+        assert_eq!(with(312, &[2]), wrong);
+        assert_eq!(with(1970, b"MaxCnt:11, HoldTime:1, IntervalTime:1\0"), wrong);
+        assert!(with(1970, b"MaxCnt:10,HoldTime:1, IntervalTime:60000\0").is_ok());
+        assert_eq!(with(2228, &8u32.to_ne_bytes()), wrong);
+        // SAFETY: null is allowed.
+        let null = |product| unsafe { Config::read(std::ptr::null(), product) }.unwrap_err().code;
+        assert_eq!(null(Product::A3), HcclResult::HCCL_E_PARA);
+        assert_eq!(null(Product::Ascend950), HcclResult::HCCL_E_PTR);
+    }
+}

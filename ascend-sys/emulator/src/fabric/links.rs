@@ -1,0 +1,244 @@
+//! How ranks meet inside a call: the first operation that needs a link waits, on the host, until the peer makes the matching
+//! call. Mistakes that show here come back from the call, and nothing is enqueued.
+//!
+//! The first collective of a communicator links all its ranks. A batch links the pairs that exchange messages for the first time.
+
+use std::collections::HashSet;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::comm::{Comm, say_groups};
+use crate::collective::meeting::{Breakage, Cause};
+use crate::collective::request::Request;
+use crate::collective::validate::Refusal;
+use crate::executor;
+
+/// The host-side meeting place of a communicator.
+pub(crate) struct Board {
+    state: Mutex<State>,
+}
+
+struct State {
+    seats: Vec<Seat>,
+    /// (rank, peer): the rank has called a batch that exchanges something with the peer.
+    wanted: HashSet<(usize, usize)>,
+}
+
+#[derive(Clone, Default)]
+struct Seat {
+    /// The collective that the rank has called, if it was not linked yet.
+    posted: Option<(u64, Request)>,
+    /// It waits for others in that call.
+    waits: bool,
+    /// Why it is gone.
+    gone: Option<String>,
+}
+
+impl Board {
+    pub(super) fn new(ranks: usize) -> Self {
+        let state = State { seats: vec![Seat::default(); ranks], wanted: HashSet::new() };
+        Self { state: Mutex::new(state) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn note_departure(&self, rank: usize, why: String) {
+        self.lock().seats[rank].gone.get_or_insert(why);
+    }
+
+    pub(crate) fn why_gone(&self, rank: usize) -> String {
+        self.lock().seats[rank].gone.clone().unwrap_or_else(|| "for an unknown reason".into())
+    }
+}
+
+/// What a waiting call does next.
+enum Next {
+    Linked,
+    Wait,
+    /// The communicator ends.
+    Fail(Cause, String),
+}
+
+impl Comm {
+    /// The first collective of `rank`: waits until all ranks call it too. A count of zero says so to the others and waits
+    /// for nobody. Returns whether the rank is linked now.
+    #[cold]
+    pub(crate) fn meet(&self, rank: usize, number: u64, request: Request) -> Result<bool, Refusal> {
+        let void = request.is_void();
+        {
+            let mut state = self.board.lock();
+            state.seats[rank].posted = Some((number, request));
+            state.seats[rank].waits = !void;
+        }
+        let what = format!("{request} #{number}");
+        let linked = self.link(rank, &what, void, |state| state.look(rank, number, &request));
+        self.board.lock().seats[rank].waits = false;
+        linked
+    }
+
+    /// The first batch that `rank` exchanges with `peers`: waits until each of them calls one that exchanges with it.
+    #[cold]
+    pub(crate) fn meet_peers(&self, rank: usize, peers: &[usize]) -> Result<(), Refusal> {
+        self.board.lock().wanted.extend(peers.iter().map(|peer| (rank, *peer)));
+        let what = format!("HcclBatchSendRecv with {}", list(peers));
+        self.link(rank, &what, false, |state| state.look_for_peers(rank, peers)).map(|_| ())
+    }
+
+    fn link(
+        &self,
+        rank: usize,
+        what: &str,
+        at_once: bool,
+        look: impl Fn(&State) -> Next,
+    ) -> Result<bool, Refusal> {
+        executor::announce();
+        let decided =
+            || self.meeting.breakage().is_some() || !matches!(look(&self.board.lock()), Next::Wait);
+        if !at_once {
+            executor::wait_until(Some(self.connect_timeout), decided);
+        }
+        self.check(rank, what)?;
+        let next = look(&self.board.lock());
+        let (cause, text) = match next {
+            Next::Linked => return Ok(true),
+            Next::Fail(cause, text) => (cause, text),
+            Next::Wait if at_once => return Ok(false),
+            Next::Wait => (Cause::Timeout, self.timeout_text(rank, what)),
+        };
+        let breakage = self.fail(Breakage { number: 0, cause, text });
+        Err(self.refusal(rank, what, &breakage))
+    }
+
+    #[cold]
+    fn timeout_text(&self, rank: usize, what: &str) -> String {
+        let state = self.board.lock();
+        let absent = |peer: &usize| {
+            *peer != rank && state.seats[*peer].posted.is_none() && !state.waits_for(*peer, rank)
+        };
+        let absent: Vec<_> = (0..self.ranks()).filter(absent).collect();
+        format!(
+            "rank {rank} called {what} and waited {:.1} s for the first contact; no such call so far from {}",
+            self.connect_timeout.as_secs_f64(),
+            list(&absent)
+        )
+    }
+
+    /// What a call returns when the communicator is broken.
+    #[cold]
+    pub(crate) fn refusal(&self, rank: usize, what: &str, breakage: &Breakage) -> Refusal {
+        let cause = breakage.cause;
+        let (code, report) = match cause {
+            // Inside a call, while links are made.
+            Cause::Timeout if breakage.number == 0 => (cause.hccl_result(), "EI0006"),
+            _ => (cause.hccl_result(), cause.report_code()),
+        };
+        Refusal {
+            code,
+            text: format!(
+                "{report}: {what} of communicator \"{}\" failed on rank {rank}. {}. {}",
+                self.name,
+                breakage.text,
+                cause.remedy()
+            ),
+        }
+    }
+
+    /// Refuses if the communicator is broken already.
+    #[inline]
+    pub(crate) fn check(&self, rank: usize, what: &str) -> Result<(), Refusal> {
+        match self.meeting.breakage() {
+            None => Ok(()),
+            Some(breakage) => Err(self.refusal(rank, what, &breakage)),
+        }
+    }
+}
+
+impl State {
+    /// The first collective of a rank.
+    fn look(&self, rank: usize, number: u64, request: &Request) -> Next {
+        let mut missing = false;
+        let mut gone = None;
+        for (peer, seat) in self.seats.iter().enumerate().filter(|(peer, _)| *peer != rank) {
+            match &seat.posted {
+                Some((n, said)) if *n == number && said == request => continue,
+                Some((n, _)) if *n >= number => return self.differ(rank, number, request),
+                _ if self.waits_for(peer, rank) => return self.differ(rank, number, request),
+                _ => {
+                    missing = true;
+                    gone = gone.or(seat.gone.is_some().then_some(peer));
+                }
+            }
+        }
+        match gone {
+            Some(peer) => Next::Fail(Cause::Gone, self.gone_text(peer)),
+            None if missing => Next::Wait,
+            None => Next::Linked,
+        }
+    }
+
+    #[cold]
+    fn differ(&self, rank: usize, number: u64, request: &Request) -> Next {
+        let mut groups = vec![(request.to_string(), vec![rank])];
+        for (peer, seat) in self.seats.iter().enumerate().filter(|(peer, _)| *peer != rank) {
+            let said = match &seat.posted {
+                Some((n, said)) if *n == number => said.to_string(),
+                Some((n, _)) if *n > number => {
+                    format!("a count of zero, and has gone on to #{n}")
+                }
+                _ if self.waits_for(peer, rank) => format!("HcclBatchSendRecv with rank {rank}"),
+                _ => "nothing yet".into(),
+            };
+            match groups.iter_mut().find(|(text, _)| *text == said) {
+                Some((_, ranks)) => ranks.push(peer),
+                None => groups.push((said, vec![peer])),
+            }
+        }
+        let what = format!("the ranks called different operations as #{number}");
+        Next::Fail(Cause::Mismatch, say_groups(&what, &groups))
+    }
+
+    /// The first batch of a rank with these peers.
+    fn look_for_peers(&self, rank: usize, peers: &[usize]) -> Next {
+        let mut missing = false;
+        for peer in peers.iter().copied().filter(|peer| !self.wanted.contains(&(*peer, rank))) {
+            let seat = &self.seats[peer];
+            if let (true, Some((n, said))) = (seat.waits, seat.posted)
+                && self.seats[rank].posted.is_none_or(|(mine, _)| mine < n)
+            {
+                let text = format!(
+                    "the ranks called different operations: rank {rank}: HcclBatchSendRecv with rank {peer}; rank {peer}: \
+                     {said} #{n}, which waits for rank {rank}"
+                );
+                return Next::Fail(Cause::Mismatch, text);
+            }
+            if seat.gone.is_some() {
+                return Next::Fail(Cause::Gone, self.gone_text(peer));
+            }
+            missing = true;
+        }
+        if missing { Next::Wait } else { Next::Linked }
+    }
+
+    fn gone_text(&self, rank: usize) -> String {
+        let why = self.seats[rank].gone.as_deref().unwrap_or_default();
+        format!("rank {rank} is gone ({why})")
+    }
+
+    /// Whether a batch of `rank` waits for the first one of `peer` with it.
+    fn waits_for(&self, rank: usize, peer: usize) -> bool {
+        self.wanted.contains(&(rank, peer)) && !self.wanted.contains(&(peer, rank))
+    }
+}
+
+/// "rank 3" or "ranks 1, 2".
+pub(crate) fn list(ranks: &[usize]) -> String {
+    const MENTIONED: usize = 16;
+    let names: Vec<_> = ranks.iter().take(MENTIONED).map(usize::to_string).collect();
+    let more = match ranks.len().saturating_sub(MENTIONED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let noun = if ranks.len() == 1 { "rank" } else { "ranks" };
+    format!("{noun} {}{more}", names.join(", "))
+}

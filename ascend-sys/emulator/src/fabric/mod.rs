@@ -1,0 +1,9 @@
+//! How ranks become a communicator, find each other and part.
+
+mod comm;
+pub(crate) mod config;
+pub(crate) mod links;
+pub(crate) mod registry;
+pub(crate) mod root;
+
+pub(crate) use comm::{Comm, Member};

@@ -1,0 +1,164 @@
+//! Communicators by handle and by name.
+//!
+//! Behind a handle stands a *desk*: what one rank needs for issuing. Its lock is held during a call, so that a rank issues one operation
+//! after the other; a destroy that finds it held says "again". Questions do not wait for it.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+
+use super::comm::Member;
+use crate::collective::validate::{Refusal, refuse};
+use crate::slots::{Kind, Slots, Slotted, unknown};
+use crate::stream::Mark;
+
+static COMMS: Slots<Place> = Slots::new();
+
+struct Place {
+    index: u32,
+    handle: AtomicU64,
+    member: Mutex<Option<Arc<Member>>>,
+    desk: Mutex<Option<Desk>>,
+}
+
+impl Slotted for Place {
+    const KIND: Kind = Kind::Communicator;
+
+    fn new(index: u32) -> Self {
+        let handle = AtomicU64::new(0);
+        Self { index, handle, member: Mutex::new(None), desk: Mutex::new(None) }
+    }
+}
+
+/// What a rank needs to issue.
+pub(crate) struct Desk {
+    pub(crate) member: Arc<Member>,
+    /// The number of the newest collective.
+    pub(crate) issued: u64,
+    /// It has met all ranks in a collective.
+    pub(crate) linked: bool,
+    /// The peers that it has exchanged messages with.
+    pub(crate) peers: Vec<bool>,
+    /// Where its newest operation is.
+    pub(crate) newest: Option<Mark>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Gives a rank a handle.
+pub(crate) fn register(member: Member) -> Result<u64, Refusal> {
+    let member = Arc::new(member);
+    let ranks = member.comm.ranks();
+    let desk = Desk {
+        member: Arc::clone(&member),
+        issued: 0,
+        linked: ranks == 1,
+        peers: vec![false; ranks],
+        newest: None,
+    };
+    let taken = COMMS.take(|place, handle| {
+        *lock(&place.member) = Some(member);
+        *lock(&place.desk) = Some(desk);
+        place.handle.store(handle, Ordering::Release);
+    });
+    match taken {
+        Some((_, handle)) => Ok(handle),
+        None => {
+            refuse!(HCCL_E_UNAVAIL, "EI0007: every communicator handle of the process is in use")
+        }
+    }
+}
+
+fn stale<T>(handle: u64) -> Result<T, Refusal> {
+    refuse!(HCCL_E_PARA, "EI0003: {}", unknown("communicator", handle).text)
+}
+
+fn place(handle: u64) -> Result<&'static Place, Refusal> {
+    COMMS.get(handle).map_or_else(|| stale(handle), Ok)
+}
+
+/// Uses the desk behind a handle, after whoever uses it now.
+#[inline]
+pub(crate) fn with_desk<R>(
+    handle: u64,
+    use_it: impl FnOnce(&mut Desk) -> Result<R, Refusal>,
+) -> Result<R, Refusal> {
+    let place = place(handle)?;
+    let mut desk = lock(&place.desk);
+    match &mut *desk {
+        // The place may have got another communicator since.
+        Some(desk) if place.handle.load(Ordering::Relaxed) == handle => use_it(desk),
+        _ => stale(handle),
+    }
+}
+
+/// The rank behind a handle, also while it is in a call.
+pub(crate) fn member(handle: u64) -> Result<Arc<Member>, Refusal> {
+    let place = place(handle)?;
+    let member = lock(&place.member);
+    match &*member {
+        Some(member) if place.handle.load(Ordering::Acquire) == handle => Ok(Arc::clone(member)),
+        _ => stale(handle),
+    }
+}
+
+/// The communicator of a device that has this name.
+pub(crate) fn find_by_name(name: &str, device: u32) -> Option<u64> {
+    COMMS.live_handles().map(|(_, handle)| handle).find(|handle| {
+        member(*handle).is_ok_and(|member| member.device == device && member.comm.name == name)
+    })
+}
+
+/// Ends a rank's side: its handle is stale from now on, and the others learn that it issues nothing any more.
+pub(crate) fn destroy(handle: u64) -> Result<(), Refusal> {
+    let place = place(handle)?;
+    let desk = match place.desk.try_lock() {
+        Ok(desk) => desk,
+        Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+        Err(TryLockError::WouldBlock) => {
+            return refuse!(
+                HCCL_E_AGAIN,
+                "the communicator is in a call of another thread; destroy it when that has returned"
+            );
+        }
+    };
+    remove(place, desk, handle, "it has destroyed its communicator")
+}
+
+fn remove(
+    place: &'static Place,
+    mut desk: MutexGuard<'_, Option<Desk>>,
+    handle: u64,
+    why: &str,
+) -> Result<(), Refusal> {
+    if place.handle.load(Ordering::Relaxed) != handle || !COMMS.retire(handle) {
+        return stale(handle);
+    }
+    let gone = desk.take();
+    lock(&place.member).take();
+    drop(desk);
+    COMMS.recycle(place.index);
+    if let Some(Desk { member, .. }) = gone {
+        member.comm.leave(member.rank, why.into());
+    }
+    Ok(())
+}
+
+/// Ends every communicator of devices that are given back. A call that is under way on one of them ends first: the others
+/// see the rank leave.
+pub(crate) fn destroy_all(devices: &Range<u32>, by: &str) {
+    let handles: Vec<_> = COMMS.live_handles().map(|(_, handle)| handle).collect();
+    for handle in handles {
+        let Ok(member) = member(handle) else { continue };
+        if devices.contains(&member.device) {
+            let why = format!("{by} ended its device");
+            member.comm.leave(member.rank, why.clone());
+            if let Ok(place) = place(handle) {
+                // An error means that somebody else has destroyed it just now.
+                let _ = remove(place, lock(&place.desk), handle, &why);
+            }
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! Ranks for tests: one thread and one device each, and a communicator.
+#![allow(dead_code, reason = "every test file uses its own part of this")]
+#![allow(missing_docs, reason = "test helpers")]
+
+use crate::common::{self, Block, D2H, H2D};
+use crate::{call, ok};
+use ascend_sys::*;
+use std::ffi::c_void;
+
+pub const SUCCESS: HcclResult = HcclResult::HCCL_SUCCESS;
+
+/// A function of HCCL that must succeed.
+#[macro_export]
+macro_rules! hccl {
+    ($name:ident($($argument:expr),* $(,)?)) => {{
+        let code = $crate::call!($name($($argument),*));
+        assert_eq!(code.0, 0, "{}: {}", stringify!($name), $crate::common::message());
+    }};
+}
+
+/// A function of HCCL that must fail with a code and a text that contains all the given pieces.
+#[macro_export]
+macro_rules! refuses {
+    ($code:ident, [$($piece:expr),*], $name:ident($($argument:expr),* $(,)?)) => {{
+        let _ = $crate::common::message();
+        let code = $crate::call!($name($($argument),*));
+        let text = $crate::common::message();
+        assert_eq!(code, ascend_sys::HcclResult::$code, "{}: {text}", stringify!($name));
+        $(assert!(text.contains($piece), "{:?} is not in: {text}", $piece);)*
+    }};
+}
+
+pub fn root_info() -> HcclRootInfo {
+    let mut info = HcclRootInfo::default();
+    hccl!(HcclGetRootInfo(&mut info));
+    info
+}
+
+/// One rank: its device is set in its thread.
+pub struct Rank {
+    pub rank: u32,
+    pub ranks: u32,
+    pub device: i32,
+    pub info: HcclRootInfo,
+    pub comm: HcclComm,
+    pub stream: aclrtStream,
+}
+
+impl Rank {
+    /// Sets the device and makes a stream; the communicator is for later.
+    pub fn without_comm(block: &Block, info: &HcclRootInfo, rank: u32, ranks: u32) -> Rank {
+        let device = block.first + rank as i32;
+        ok!(aclrtSetDevice(device));
+        let comm = std::ptr::null_mut();
+        Rank { rank, ranks, device, info: *info, comm, stream: common::stream() }
+    }
+
+    pub fn join(&mut self) {
+        hccl!(HcclCommInitRootInfo(self.ranks, &self.info, self.rank, &mut self.comm));
+    }
+
+    /// Device memory with these bytes in it.
+    pub fn upload(&self, bytes: &[u8]) -> *mut c_void {
+        let buffer = common::malloc(bytes.len().max(1));
+        if !bytes.is_empty() {
+            let length = bytes.len();
+            ok!(aclrtMemcpy(buffer, length, bytes.as_ptr().cast(), length, H2D));
+        }
+        buffer
+    }
+
+    pub fn download(&self, buffer: *mut c_void, length: usize) -> Vec<u8> {
+        let mut bytes = vec![0; length];
+        if length > 0 {
+            ok!(aclrtMemcpy(bytes.as_mut_ptr().cast(), length, buffer, length, D2H));
+        }
+        bytes
+    }
+
+    pub fn free(&self, buffer: *mut c_void) {
+        ok!(aclrtFree(buffer));
+    }
+
+    pub fn sync(&self) {
+        ok!(aclrtSynchronizeStream(self.stream));
+    }
+
+    /// Synchronises a stream that must have failed, and gives code and text.
+    pub fn sync_fails(&self) -> (aclError, String) {
+        let _ = common::message();
+        let code = call!(aclrtSynchronizeStream(self.stream));
+        (code, common::message())
+    }
+}
+
+/// Runs something on a thread for each of `ranks` ranks of one communicator on a block of its own; gives their results.
+pub fn on_ranks<R: Send>(ranks: u32, run: impl Fn(&mut Rank) -> R + Sync) -> Vec<R> {
+    on_block(AscendExtBlockConfig { deviceCount: ranks, ..Block::config() }, |rank| {
+        rank.join();
+        let result = run(rank);
+        hccl!(HcclCommDestroy(rank.comm));
+        result
+    })
+}
+
+/// The same on a block as described, without a communicator.
+pub fn on_block<R: Send>(
+    config: AscendExtBlockConfig,
+    run: impl Fn(&mut Rank) -> R + Sync,
+) -> Vec<R> {
+    let ranks = config.deviceCount;
+    let block = Block::with(config);
+    let info = root_info();
+    std::thread::scope(|scope| {
+        let spawn = |rank| {
+            let (block, info, run) = (&block, &info, &run);
+            scope.spawn(move || run(&mut Rank::without_comm(block, info, rank, ranks)))
+        };
+        let threads: Vec<_> = (0..ranks).map(spawn).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    })
+}
