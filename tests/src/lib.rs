@@ -1,1 +1,56 @@
 //! What the tests share.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+/// The root of the repository.
+pub fn repository() -> &'static Path {
+    // The manifest is in `tests/`, so it has a parent.
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."))
+}
+
+/// A directory with the emulator installed as CANN's shared libraries: made once for each test program,
+/// by the same command that the book gives. The profile is that of the tests.
+pub fn installed_emulator() -> &'static Path {
+    static DIR: OnceLock<PathBuf> = OnceLock::new();
+    DIR.get_or_init(|| {
+        let program = std::env::current_exe().expect("a running test has a path");
+        let name = program.file_stem().expect("which ends in a name");
+        // The program is `target/PROFILE/deps/NAME`.
+        let dir = program
+            .ancestors()
+            .nth(2)
+            .expect("which is in a folder of cargo's")
+            .join("virtual-cann")
+            .join(name);
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo.current_dir(repository()).args(["run", "--quiet", "-p", "ascend-emulator-shared"]);
+        if !cfg!(debug_assertions) {
+            cargo.arg("--release");
+        }
+        let output = cargo.arg("--").arg(&dir).output().expect("cargo runs");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        dir
+    })
+}
+
+/// Compiles C sources against our headers and the installed emulator, and returns the program.
+pub fn compile_c(name: &str, sources: &[&str]) -> PathBuf {
+    let dir = installed_emulator();
+    let program = dir.join(name);
+    let sources = sources.iter().map(|source| repository().join("tests/c").join(source));
+    let output = Command::new("cc")
+        .args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-O1", "-pthread", "-o"])
+        .arg(&program)
+        .args(sources)
+        .arg("-I")
+        .arg(repository().join("ascend-sys/include"))
+        .arg("-L")
+        .arg(dir)
+        .args(["-Wl,--no-as-needed", "-lhccl", "-lhcomm", "-lascendcl"])
+        .output()
+        .expect("cc runs: the tests need the C compiler driver that Rust links with");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    program
+}
