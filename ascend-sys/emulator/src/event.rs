@@ -8,6 +8,7 @@
 use crate::message::{Failure, fail};
 use crate::slots::{Kind, Slots, Slotted};
 use crate::stream::{Mark, Stream};
+use crate::sync::Thread;
 use crate::task::{Step, Task};
 use ascend_sys::{
     ACL_ERROR_RT_EVENT_NOT_COMPLETE, ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID,
@@ -17,7 +18,6 @@ use ascend_sys::{
 use std::sync::Mutex;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::thread::Thread;
 use std::time::{Duration, Instant};
 
 pub(crate) static EVENTS: Slots<Event> = Slots::new();

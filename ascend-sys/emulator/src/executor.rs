@@ -8,12 +8,13 @@
 use crate::event::{Event, NotRecorded};
 use crate::lane::{Outcome, Readiness, Waiter};
 use crate::stream::{STREAMS, Stream};
+use crate::sync::{self, Thread};
 use crate::task::Reason;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering, fence};
-use std::thread::{self, Thread};
+use std::thread;
 use std::time::{Duration, Instant};
 
 /// Polls before a waiting thread counts as waiting, reads a clock or looks at other streams.
@@ -154,7 +155,7 @@ pub(crate) fn block(goal: &impl Goal, limit: Option<Duration>) -> bool {
         std::hint::spin_loop();
     }
     let deadline = limit.and_then(|limit| Instant::now().checked_add(limit));
-    let me = thread::current();
+    let me = sync::current_thread();
     let waiting = Counted::add(&WAITING);
     let mut spin = if waiting.value <= cores() { LONG_SPIN } else { SHORT_SPIN };
     loop {
@@ -185,7 +186,7 @@ pub(crate) fn block(goal: &impl Goal, limit: Option<Duration>) -> bool {
         if readiness == Readiness::Sleep {
             let left =
                 deadline.map_or(NAP, |deadline| deadline.saturating_duration_since(Instant::now()));
-            thread::park_timeout(left.min(NAP));
+            sync::park_timeout(left.min(NAP));
         }
         goal.forget(&me);
         if goal.done() {
@@ -429,8 +430,8 @@ pub(crate) fn announce() {
 /// The housekeeper is parked until there is unfinished work.
 static HOUSEKEEPER_SLEEPS: AtomicBool = AtomicBool::new(true);
 
-fn housekeeper() -> &'static Thread {
-    static HOUSEKEEPER: OnceLock<Thread> = OnceLock::new();
+fn housekeeper() -> &'static thread::Thread {
+    static HOUSEKEEPER: OnceLock<thread::Thread> = OnceLock::new();
     HOUSEKEEPER.get_or_init(|| {
         let spawned = thread::Builder::new().name("ascend-emulator".into()).spawn(keep_house);
         // Without threads there is no housekeeping; waiting threads still run everything.

@@ -16,6 +16,10 @@ use crate::sync::{
 };
 use std::collections::VecDeque;
 
+#[cfg(all(test, loom))]
+#[path = "lane_models.rs"]
+mod models;
+
 /// What a poll of a job came to.
 #[derive(Debug)]
 pub(crate) enum Step<F> {

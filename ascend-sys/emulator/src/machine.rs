@@ -8,6 +8,7 @@ use crate::memory::pool::Pool;
 use crate::memory::window::{self, GRANULE};
 use crate::message::{Failure, fail};
 use crate::profile::{self, Product};
+use crate::stream::{self, Mark};
 use ascend_sys::{
     ACL_ERROR_RT_INVALID_DEVICEID, ACL_ERROR_RT_MEMORY_ALLOCATION, ACL_ERROR_RT_PARAM_INVALID,
     ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
@@ -72,9 +73,21 @@ impl Device {
         lock(&self.primary)
     }
 
-    /// Ends every allocation. What is queued elsewhere keeps its bytes until it is complete.
+    /// Ends one allocation. Its bytes are reused when what is queued now on the devices that reach it is complete.
+    pub(crate) fn free(&self, address: usize, by: &'static str) -> Result<(), String> {
+        self.memory.free(address, by, || self.queued())
+    }
+
+    /// Ends every allocation.
     pub(crate) fn free_all(&self, by: &'static str) {
-        self.memory.free_all(by, crate::stream::unfinished);
+        self.memory.free_all(by, || self.queued());
+    }
+
+    /// Memory is reached by the devices of its own block only.
+    fn queued(&self) -> Vec<Mark> {
+        let block =
+            self.settings().map_or(0..u32::MAX, |block| block.first..block.first + block.count);
+        stream::unfinished_on(block)
     }
 }
 

@@ -11,6 +11,7 @@ use ascend_sys::{
     ACL_ERROR_RT_NO_STREAM_RESOURCE, ACL_ERROR_RT_STREAM_CONTEXT, ACL_SUCCESS, aclError,
 };
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
@@ -305,6 +306,12 @@ impl Mark {
     pub(crate) fn from_bits(bits: u64) -> Mark {
         Mark(bits)
     }
+}
+
+/// A mark for every stream of some devices that has unfinished tasks.
+pub(crate) fn unfinished_on(devices: Range<u32>) -> Vec<Mark> {
+    let busy = STREAMS.all().filter(|stream| !stream.lane.is_idle());
+    busy.filter(|stream| devices.contains(&stream.device_id())).map(Mark::now).collect()
 }
 
 /// A mark for every stream of the machine that has unfinished tasks.

@@ -5,13 +5,13 @@
 pub(crate) use loom::{
     sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering},
     sync::{Mutex, MutexGuard},
-    thread::Thread,
+    thread::{Thread, current as current_thread},
 };
 #[cfg(not(loom))]
 pub(crate) use std::{
     sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering},
     sync::{Mutex, MutexGuard},
-    thread::Thread,
+    thread::{Thread, current as current_thread},
 };
 
 use std::sync::PoisonError;
@@ -19,6 +19,14 @@ use std::sync::PoisonError;
 /// Locks, also when a thread panicked while it held the lock: the data behind our locks is valid at every step.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Sleeps until unparked, at most this long. Models know no time.
+pub(crate) fn park_timeout(_limit: std::time::Duration) {
+    #[cfg(loom)]
+    loom::thread::park();
+    #[cfg(not(loom))]
+    std::thread::park_timeout(_limit);
 }
 
 /// As [`lock`], for the parts that are never model-checked.

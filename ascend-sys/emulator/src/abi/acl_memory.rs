@@ -116,7 +116,7 @@ fn free_device(pointer: *mut c_void, by: &'static str) -> Result<(), Failure> {
         return fail!(ACL_ERROR_INVALID_PARAM, "devPtr is NULL");
     }
     let freed = match memory::place_of(address) {
-        Ok(Place::Device(id)) => machine::device_slot(id).memory.free(address, by, unfinished),
+        Ok(Place::Device(id)) => machine::device_slot(id).free(address, by),
         Ok(Place::Pinned) => Err(format!("{address:#x} is host memory; aclrtFreeHost frees it")),
         Ok(Place::Pageable) => Err(format!("{address:#x} is no device memory")),
         Err(text) => Err(text),

@@ -88,7 +88,11 @@ impl Block {
 
     /// A block of one device, set in the calling thread.
     pub fn one() -> Block {
-        let block = Block::new(1);
+        Block::one_with(Block::config())
+    }
+
+    pub fn one_with(config: AscendExtBlockConfig) -> Block {
+        let block = Block::with(config);
         ok!(aclrtSetDevice(block.first));
         block
     }

@@ -1,0 +1,60 @@
+//! What the runtime's own part of an operation costs, in nanoseconds: raw calls through the table, one thread.
+//!
+//! `cargo bench -p ascend-emulator --bench runtime`
+
+use ascend_sys::*;
+use std::hint::black_box;
+use std::ptr::null_mut;
+use std::time::Instant;
+
+fn main() {
+    let table = ascend_emulator::table();
+    macro_rules! call {
+        ($name:ident($($argument:expr),* $(,)?)) => {{
+            let function = black_box(table.$name.expect(stringify!($name)));
+            // SAFETY: the arguments keep to the C contract.
+            let code = unsafe { function($($argument),*) };
+            assert_eq!(code, 0, stringify!($name));
+        }};
+    }
+    call!(aclrtSetDevice(0));
+    let (mut stream, mut event, mut a, mut b) = (null_mut(), null_mut(), null_mut(), null_mut());
+    call!(aclrtCreateStream(&mut stream));
+    call!(aclrtCreateEventExWithFlag(&mut event, ACL_EVENT_SYNC));
+    let policy = aclrtMemMallocPolicy::ACL_MEM_MALLOC_HUGE_FIRST;
+    call!(aclrtMalloc(&mut a, 1 << 20, policy));
+    call!(aclrtMalloc(&mut b, 1 << 20, policy));
+    let kind = aclrtMemcpyKind::ACL_MEMCPY_DEVICE_TO_DEVICE;
+
+    report("aclrtMemcpyAsync, 8 bytes", || call!(aclrtMemcpyAsync(b, 8, a, 8, kind, stream)));
+    report("aclrtSynchronizeStream, idle", || call!(aclrtSynchronizeStream(stream)));
+    report("both", || {
+        call!(aclrtMemcpyAsync(b, 8, a, 8, kind, stream));
+        call!(aclrtSynchronizeStream(stream));
+    });
+    report("aclrtMemsetAsync, 8 bytes", || call!(aclrtMemsetAsync(b, 8, 1, 8, stream)));
+    report("aclrtRecordEvent", || call!(aclrtRecordEvent(event, stream)));
+    report("aclrtStreamWaitEvent, complete", || call!(aclrtStreamWaitEvent(stream, event)));
+    let mut status = aclrtEventRecordedStatus::ACL_EVENT_RECORDED_STATUS_NOT_READY;
+    report("aclrtQueryEventStatus", || call!(aclrtQueryEventStatus(event, &mut status)));
+    report("aclrtSetDevice, set already", || call!(aclrtSetDevice(0)));
+    report("aclrtMemcpyAsync, 4 KiB", || call!(aclrtMemcpyAsync(b, 4096, a, 4096, kind, stream)));
+    report("aclrtMemcpyAsync, 1 MiB, and synchronise", || {
+        call!(aclrtMemcpyAsync(b, 1 << 20, a, 1 << 20, kind, stream));
+        call!(aclrtSynchronizeStream(stream));
+    });
+}
+
+/// The best of several rounds: the machine may be busy with other things.
+fn report(name: &str, mut operation: impl FnMut()) {
+    const CALLS: u32 = 1000;
+    let mut best = f64::INFINITY;
+    for _ in 0..200 {
+        let start = Instant::now();
+        for _ in 0..CALLS {
+            operation();
+        }
+        best = best.min(start.elapsed().as_nanos() as f64 / f64::from(CALLS));
+    }
+    println!("{name:<44} {best:>10.1} ns");
+}

@@ -1,0 +1,242 @@
+//! Loom explores every interleaving of the protocol in `lane`: nobody sleeps for ever, `completed` only grows, jobs
+//! finish in the order of their tickets.
+//!
+//! `RUSTFLAGS="--cfg loom" cargo test -p ascend-emulator --release loom`
+
+use super::*;
+use loom::sync::Arc;
+use loom::sync::atomic::{AtomicBool as Flag, AtomicU64 as Number};
+use loom::thread;
+
+/// A stream with jobs that note in which order they finished.
+struct Model {
+    lane: Lane<Probe>,
+    /// The ticket that finished last.
+    last: Number,
+}
+
+enum Probe {
+    Small,
+    /// Done when the signal is given; asks for a wake-up when armed.
+    Signal(Arc<Signal>),
+    /// Done when another lane has completed a ticket.
+    Other(&'static Model, u64),
+}
+
+/// What a task of another room (a meeting, an event) looks like: a flag, and a list of who asked to be woken.
+struct Signal {
+    given: Flag,
+    armed: Mutex<Option<&'static Model>>,
+}
+
+impl Signal {
+    fn new() -> Arc<Signal> {
+        Arc::new(Signal { given: Flag::new(false), armed: Mutex::new(None) })
+    }
+
+    fn give(&self) {
+        let armed = {
+            let mut armed = lock(&self.armed);
+            self.given.store(true, Ordering::Release);
+            armed.take()
+        };
+        if let Some(model) = armed {
+            Probe::wake(model);
+        }
+    }
+}
+
+impl Job for Probe {
+    type Owner = Model;
+    type Failure = ();
+
+    fn poll(&mut self, _: &'static Model) -> Step<()> {
+        let done = match self {
+            Probe::Small => true,
+            Probe::Signal(signal) => signal.given.load(Ordering::Acquire),
+            Probe::Other(model, ticket) => model.lane.completed() >= *ticket,
+        };
+        if done { Step::Done(Ok(())) } else { Step::Park }
+    }
+
+    fn arm(&mut self, owner: &'static Model) -> bool {
+        match self {
+            Probe::Signal(signal) => {
+                let mut armed = lock(&signal.armed);
+                *armed = Some(owner);
+                signal.given.load(Ordering::Acquire)
+            }
+            Probe::Small | Probe::Other(..) => false,
+        }
+    }
+
+    fn give_up(&mut self, _: &'static Model) -> Step<()> {
+        Step::Done(Err(()))
+    }
+
+    fn failed(_: &'static Model, _: u64, (): ()) {}
+
+    fn wake(owner: &'static Model) {
+        owner.lane.poll(owner, 4);
+    }
+}
+
+/// Loom needs every object of a run to be dropped in it: leaks through an `Arc` that the model gives back.
+struct Owned(*mut Model);
+
+impl Owned {
+    fn new() -> Owned {
+        Owned(Box::into_raw(Box::new(Model { lane: Lane::new(), last: Number::new(0) })))
+    }
+
+    fn get(&self) -> &'static Model {
+        // SAFETY: freed only when the owner is dropped, after all threads of the model were joined.
+        unsafe { &*self.0 }
+    }
+}
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        // SAFETY: made by `Box::into_raw`, and nobody uses it any more.
+        drop(unsafe { Box::from_raw(self.0) });
+    }
+}
+
+impl Model {
+    /// The sleep of `executor::block`, without its spinning, yielding and naps.
+    fn wait(&'static self, ticket: u64) {
+        let me = loom::thread::current();
+        while self.lane.completed() < ticket {
+            let readiness = self.lane.register(self, ticket, Waiter::Thread(me.clone()));
+            if readiness == Readiness::Sleep {
+                loom::thread::park();
+            }
+            self.lane.forget_thread(&me);
+            if readiness == Readiness::Retry {
+                loom::thread::yield_now();
+            }
+        }
+        let seen = self.last.fetch_max(ticket, Ordering::AcqRel);
+        assert!(self.lane.completed() >= seen.max(ticket), "completed went back");
+    }
+
+    fn submit(&'static self, job: Probe) -> u64 {
+        self.lane.submit(self, job).map(|(ticket, _)| ticket).unwrap()
+    }
+}
+
+fn check(model: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(3);
+    builder.check(model);
+}
+
+#[test]
+fn loom_a_sleeper_is_woken_when_the_signal_comes() {
+    check(|| {
+        let owned = Owned::new();
+        let model = owned.get();
+        let signal = Signal::new();
+        let ticket = model.submit(Probe::Signal(signal.clone()));
+        let giver = thread::spawn(move || signal.give());
+        model.wait(ticket);
+        giver.join().unwrap();
+        assert!(model.lane.is_idle());
+    });
+}
+
+#[test]
+fn loom_two_submitters_and_a_sleeper() {
+    check(|| {
+        let owned = Owned::new();
+        let model = owned.get();
+        let submitter = thread::spawn(move || model.submit(Probe::Small));
+        let ticket = model.submit(Probe::Small);
+        model.wait(ticket);
+        let theirs = submitter.join().unwrap();
+        assert_ne!(ticket, theirs);
+        model.wait(2);
+        assert!(model.lane.is_idle());
+    });
+}
+
+#[test]
+fn loom_what_is_submitted_behind_a_parked_job_is_not_forgotten() {
+    check(|| {
+        let owned = Owned::new();
+        let model = owned.get();
+        let signal = Signal::new();
+        model.submit(Probe::Signal(signal.clone()));
+        let giver = thread::spawn(move || signal.give());
+        let ticket = model.submit(Probe::Small);
+        model.wait(ticket);
+        giver.join().unwrap();
+        assert_eq!(model.lane.completed(), 2);
+    });
+}
+
+#[test]
+fn loom_two_sleepers_with_different_tickets() {
+    check(|| {
+        let owned = Owned::new();
+        let model = owned.get();
+        let signal = Signal::new();
+        model.submit(Probe::Signal(signal.clone()));
+        model.submit(Probe::Small);
+        let other = thread::spawn(move || model.wait(1));
+        signal.give();
+        model.wait(2);
+        other.join().unwrap();
+    });
+}
+
+#[test]
+fn loom_a_lane_that_waits_for_another_is_woken() {
+    check(|| {
+        let (a, b) = (Owned::new(), Owned::new());
+        let (first, second) = (a.get(), b.get());
+        let signal = Signal::new();
+        let upstream = first.submit(Probe::Signal(signal.clone()));
+        let ticket = second.submit(Probe::Other(first, upstream));
+        let giver = thread::spawn(move || signal.give());
+        // As `executor::arm_upstream` does: the sleeper registers its own lane, then that lane with the next one.
+        let me = loom::thread::current();
+        while second.lane.completed() < ticket {
+            let mut readiness = second.lane.register(second, ticket, Waiter::Thread(me.clone()));
+            if readiness == Readiness::Sleep {
+                readiness = match first.lane.register(first, upstream, Waiter::Lane(second)) {
+                    Readiness::Sleep => Readiness::Sleep,
+                    _ => Readiness::Retry,
+                };
+            }
+            if readiness == Readiness::Sleep {
+                loom::thread::park();
+            }
+            second.lane.forget_thread(&me);
+            if readiness == Readiness::Retry {
+                loom::thread::yield_now();
+            }
+            second.lane.poll(second, 4);
+        }
+        giver.join().unwrap();
+        assert!(first.lane.is_idle() && second.lane.is_idle());
+    });
+}
+
+#[test]
+fn loom_voided_jobs_give_up_and_later_ones_run() {
+    check(|| {
+        let owned = Owned::new();
+        let model = owned.get();
+        model.submit(Probe::Signal(Signal::new()));
+        let aborter = thread::spawn(move || {
+            let last = model.lane.void_all();
+            model.lane.poll(model, 4);
+            model.wait(last);
+        });
+        let ticket = model.submit(Probe::Small);
+        aborter.join().unwrap();
+        model.wait(ticket);
+        assert!(model.lane.progress.failed.load(Ordering::Acquire) >= 1);
+    });
+}
