@@ -28,7 +28,11 @@ fn pin(core: usize) {
 }
 
 /// Two threads, each runs `body(rank)` to make a step and times a batch of steps; the slower counts.
-fn two<S>(iterations: usize, prepare: impl Fn(usize) -> S + Sync, step: impl Fn(&mut S) + Sync) -> f64 {
+fn two<S>(
+    iterations: usize,
+    prepare: impl Fn(usize) -> S + Sync,
+    step: impl Fn(&mut S) + Sync,
+) -> f64 {
     let barrier = Barrier::new(2);
     let best = |rank: usize| {
         pin(rank);
@@ -84,7 +88,13 @@ macro_rules! ok {
     }};
 }
 
-fn rank(api: &'static Functions, first: i32, info: &HcclRootInfo, rank: usize, bytes: usize) -> Rank {
+fn rank(
+    api: &'static Functions,
+    first: i32,
+    info: &HcclRootInfo,
+    rank: usize,
+    bytes: usize,
+) -> Rank {
     let null = std::ptr::null_mut();
     let mut r = Rank { api, comm: null, stream: null, send: null, recv: null, rank };
     let policy = aclrtMemMallocPolicy::ACL_MEM_MALLOC_HUGE_FIRST;
@@ -152,7 +162,8 @@ fn bound(bytes: usize, iterations: usize) -> f64 {
     let step = |(rank, turn): &mut (usize, u64)| {
         meet(&lines, *rank, turn);
         let count = bytes / 4;
-        let (start, count) = if *rank == 0 { (0, count / 2) } else { (count / 2, count - count / 2) };
+        let (start, count) =
+            if *rank == 0 { (0, count / 2) } else { (count / 2, count - count / 2) };
         for begin in (start..start + count).step_by(16 * 1024) {
             let piece = (start + count - begin).min(16 * 1024);
             let at = |buffer: usize| (pointers[buffer] + begin * 4) as *mut u8;
@@ -171,7 +182,9 @@ fn bound(bytes: usize, iterations: usize) -> f64 {
 fn main() {
     let quick = std::env::args().any(|argument| argument == "quick");
     println!("one-way latency between the cores: {:.1} ns", one_way() * 1e3);
-    println!("| bytes | all-reduce us | bound us | ratio | broadcast us | exchange us | barrier us |");
+    println!(
+        "| bytes | all-reduce us | bound us | ratio | broadcast us | exchange us | barrier us |"
+    );
     println!("|---|---|---|---|---|---|---|");
     let sizes = [8, 64, 1 << 10, 4 << 10, 64 << 10, 1 << 20, 16 << 20, 128 << 20];
     for bytes in sizes.into_iter().filter(|bytes| !quick || *bytes <= 16 << 20) {

@@ -137,7 +137,7 @@ impl Comm {
         for rank in 0..self.ranks() {
             let said = match self.meeting.latest(rank) {
                 Some((n, claim)) if n == number => say(claim),
-                Some((n, _)) if n > number => format!("a count of zero, and has gone on to #{n}"),
+                Some((n, _)) if n > number => format!("a count of zero; it has gone on to #{n}"),
                 _ => "nothing yet".into(),
             };
             match groups.iter_mut().find(|(text, _)| *text == said) {
