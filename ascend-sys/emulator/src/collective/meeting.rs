@@ -214,7 +214,11 @@ impl<W: Wake> Meeting<W> {
                 if self.alarm.load(Ordering::SeqCst) == 0 {
                     return Look::Waiting(*cursor);
                 }
-                return self.look_closely(place, *cursor);
+                match self.look_closely(place, *cursor) {
+                    Some(look) => return look,
+                    // It has come meanwhile.
+                    None => continue,
+                }
             }
             if there > place.number
                 || slot.kind.load(Ordering::Relaxed) != claim.kind
@@ -227,25 +231,29 @@ impl<W: Wake> Meeting<W> {
         Look::All
     }
 
-    /// The rank at `cursor` is missing, and not everything is as usual.
+    /// The rank at `cursor` is missing, and not everything is as usual. `None` if it is not missing any more.
     #[cold]
-    fn look_closely(&self, place: Place, cursor: usize) -> Look {
+    fn look_closely(&self, place: Place, cursor: usize) -> Option<Look> {
         let number = place.number;
         if self.alarm.load(Ordering::SeqCst) & BROKEN != 0 {
-            return Look::Broken;
+            return Some(Look::Broken);
         }
-        let missing: Vec<_> = (cursor..self.ranks())
-            .filter(|rank| self.slot(*rank, place).number.load(Ordering::SeqCst) < number)
-            .collect();
-        let passed = |rank: &&usize| self.seats[**rank].passed.load(Ordering::SeqCst) >= number;
-        if let Some(rank) = missing.iter().find(passed) {
-            return Look::Differs(*rank);
+        let mut gone = None;
+        for rank in cursor..self.ranks() {
+            let seat = &self.seats[rank];
+            // In this order: a rank that arrived and went on to pass a later operation has stored its arrival before.
+            let passed = seat.passed.load(Ordering::SeqCst) >= number;
+            if self.slot(rank, place).number.load(Ordering::SeqCst) >= number {
+                if rank == cursor {
+                    return None;
+                }
+            } else if passed {
+                return Some(Look::Differs(rank));
+            } else if seat.left_after.load(Ordering::SeqCst) < number {
+                gone = gone.or(Some(rank));
+            }
         }
-        let gone = |rank: &&usize| self.seats[**rank].left_after.load(Ordering::SeqCst) < number;
-        match missing.iter().find(gone) {
-            Some(rank) => Look::Gone(*rank),
-            None => Look::Waiting(cursor),
-        }
+        Some(gone.map_or(Look::Waiting(cursor), Look::Gone))
     }
 
     /// Declares that the rank sleeps in an operation. The caller looks again after this, and sleeps only if nothing has changed.
