@@ -13,6 +13,7 @@ mod bytes;
 mod callback;
 mod collective;
 mod context;
+mod deadlock;
 mod event;
 mod executor;
 mod fabric;

@@ -11,6 +11,7 @@ use super::job::Phase;
 use super::meeting::{Breakage, Cause, Look, PAYLOAD, Place, Wake};
 use super::plan::{Plan, run_small, store_for};
 use super::request::{Operation, Request};
+use crate::deadlock::Helpers;
 use crate::fabric::Member;
 use crate::lane;
 use crate::message::Failure;
@@ -305,6 +306,14 @@ impl Pending {
                 Step::Done(Err(Failure { code: why.code(), text: failure.text }))
             }
             step => step,
+        }
+    }
+
+    /// Who could help the parked operation: see `deadlock`.
+    pub(crate) fn helpers(&self) -> Helpers {
+        match self.state {
+            State::Arrived => Helpers::Threads(self.member.comm.users_missing(self.number)),
+            _ => Helpers::Anybody,
         }
     }
 
