@@ -312,7 +312,7 @@ impl Pending {
     /// Who could help the parked operation: see `deadlock`.
     pub(crate) fn helpers(&self) -> Helpers {
         match self.state {
-            State::Arrived => Helpers::Threads(self.member.comm.users_missing(self.number)),
+            State::Arrived => Helpers::Threads(self.member.comm.users_missing(self.place.number)),
             _ => Helpers::Anybody,
         }
     }
