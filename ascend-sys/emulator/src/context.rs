@@ -4,7 +4,6 @@
 //! counted by set and reset. `aclrtCreateContext` makes further ones. A context has a default stream and owns the
 //! streams that were created in it.
 
-use crate::deadlock;
 use crate::executor;
 use crate::machine::{self, Device};
 use crate::message::{Failure, fail};
@@ -60,11 +59,6 @@ const NONE: Current = Current { context: 0, device: 0 };
 
 thread_local! {
     static CURRENT: Cell<Current> = const { Cell::new(NONE) };
-}
-
-fn make_current(context: u64, device: u32) {
-    CURRENT.set(Current { context, device });
-    deadlock::bind(device);
 }
 
 /// The calling thread's context.
@@ -148,7 +142,7 @@ pub(crate) fn set_device(id: i32) -> Result<(), Failure> {
         primary.context = create(device, true)?;
     }
     primary.count += 1;
-    make_current(primary.context, device.id);
+    CURRENT.set(Current { context: primary.context, device: device.id });
     Ok(())
 }
 
@@ -207,7 +201,7 @@ pub(crate) fn destroy_all(devices: &Range<u32>, by: &'static str) {
 pub(crate) fn create_context(id: i32) -> Result<u64, Failure> {
     let device = machine::find_device(id)?;
     let handle = create(device, false)?;
-    make_current(handle, device.id);
+    CURRENT.set(Current { context: handle, device: device.id });
     Ok(handle)
 }
 
@@ -233,7 +227,7 @@ pub(crate) fn destroy_context(handle: u64) -> Result<(), Failure> {
 /// `aclrtSetCurrentContext`.
 pub(crate) fn set_current(handle: u64) -> Result<(), Failure> {
     let Some(context) = CONTEXTS.get(handle) else { return Err(unknown("context", handle)) };
-    make_current(handle, context.device.load(Ordering::Relaxed));
+    CURRENT.set(Current { context: handle, device: context.device.load(Ordering::Relaxed) });
     Ok(())
 }
 

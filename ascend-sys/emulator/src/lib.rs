@@ -13,7 +13,6 @@ mod bytes;
 mod callback;
 mod collective;
 mod context;
-mod deadlock;
 mod event;
 mod executor;
 mod fabric;

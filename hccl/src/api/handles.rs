@@ -1,0 +1,402 @@
+//! AscendCL's streams, events, contexts and memory as owned handles.
+//!
+//! The invariant that makes the calls here safe: a handle is made by the create function only, cannot be copied, and is
+//! destroyed by moving it into the destroy function. So a handle that exists is alive, and every function of CANN that takes
+//! one may be called from any thread (handles are process wide). What CANN demands besides (the right current context) it
+//! checks itself and answers with a code. Whoever moves or fills memory uses the `unsafe` functions at the end.
+
+use std::ffi::{CStr, c_char, c_void};
+use std::sync::atomic::{AtomicU64, Ordering::Acquire};
+use std::time::Duration;
+
+use ascend_sys::{
+    ACL_EVENT_SYNC, ACL_EVENT_TIME_LINE, AscendExtBlockConfig, AscendExtProgress, aclrtContext,
+    aclrtEvent, aclrtEventRecordedStatus, aclrtMemAttr, aclrtMemMallocPolicy, aclrtMemcpyKind,
+    aclrtStream, aclrtStreamStatus,
+};
+
+use super::{Table, call, missing};
+use crate::error::{Code, Error, Result};
+
+/// `aclrtSetCurrentContext` and friends found no context on this thread.
+const NO_CONTEXT: i32 = ascend_sys::ACL_ERROR_RT_CONTEXT_NULL as i32;
+const STREAM_TIMEOUT: i32 = ascend_sys::ACL_ERROR_RT_STREAM_SYNC_TIMEOUT as i32;
+const EVENT_TIMEOUT: i32 = ascend_sys::ACL_ERROR_RT_EVENT_SYNC_TIMEOUT as i32;
+
+/// A stream.
+pub(crate) struct StreamHandle(aclrtStream);
+/// An event (of the kind that may be recorded again).
+pub(crate) struct EventHandle(aclrtEvent);
+/// A context. Contexts are not owned: a device's default context lives as long as the device is set.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ContextHandle(aclrtContext);
+
+// SAFETY: the handles are names that CANN resolves; it takes them from any thread.
+unsafe impl Send for StreamHandle {}
+// SAFETY: as above; CANN's own locks order calls on one stream.
+unsafe impl Sync for StreamHandle {}
+// SAFETY: as for streams.
+unsafe impl Send for EventHandle {}
+// SAFETY: as for streams.
+unsafe impl Sync for EventHandle {}
+// SAFETY: as for streams.
+unsafe impl Send for ContextHandle {}
+// SAFETY: as for streams.
+unsafe impl Sync for ContextHandle {}
+
+impl StreamHandle {
+    /// The handle itself, for a call that enqueues.
+    #[inline]
+    pub(crate) fn raw(&self) -> aclrtStream {
+        self.0
+    }
+
+    /// Moves the handle out of a place that is about to go away.
+    pub(crate) fn take(&mut self) -> Self {
+        Self(std::mem::replace(&mut self.0, std::ptr::null_mut()))
+    }
+
+    /// # Safety
+    /// The stream must stay alive as long as the handle exists.
+    pub(crate) unsafe fn from_raw(stream: aclrtStream) -> Self {
+        Self(stream)
+    }
+}
+
+/// How far a stream is: a line of counters that the backend writes.
+#[derive(Clone, Copy)]
+pub(crate) struct Progress(*const AscendExtProgress);
+
+// SAFETY: the line stays mapped for the life of the process and is only read through atomics.
+unsafe impl Send for Progress {}
+// SAFETY: as above.
+unsafe impl Sync for Progress {}
+
+impl Progress {
+    /// The ticket of the last task that entered the stream.
+    #[inline]
+    pub(crate) fn submitted(self) -> u64 {
+        // SAFETY: the line is mapped, aligned, and written with atomic stores only.
+        unsafe { AtomicU64::from_ptr((&raw const (*self.0).submitted).cast_mut()) }.load(Acquire)
+    }
+
+    /// Every task up to this ticket is finished and touches no memory any more.
+    #[inline]
+    pub(crate) fn completed(self) -> u64 {
+        // SAFETY: as in `submitted`.
+        unsafe { AtomicU64::from_ptr((&raw const (*self.0).completed).cast_mut()) }.load(Acquire)
+    }
+
+    /// How many tasks have failed.
+    #[inline]
+    pub(crate) fn failed(self) -> u64 {
+        // SAFETY: as in `submitted`.
+        unsafe { AtomicU64::from_ptr((&raw const (*self.0).failed).cast_mut()) }.load(Acquire)
+    }
+}
+
+/// How a wait ended that CANN limits in time.
+pub(crate) enum Waited {
+    /// What was waited for is complete; the code is that of an earlier failure.
+    Over(Result<()>),
+    /// It took too long.
+    TimedOut,
+}
+
+impl Table {
+    /// `aclInit`; a repeated one is fine, other code may use CANN too.
+    pub(crate) fn init(&self) -> Result<()> {
+        // SAFETY: a null configuration is CANN's default.
+        match unsafe { call!(self, aclInit, std::ptr::null()) } {
+            Err(Error::Call {
+                code: Code::Acl(ascend_sys::ACL_ERROR_REPEAT_INITIALIZE), ..
+            }) => Ok(()),
+            other => other,
+        }
+    }
+
+    pub(crate) fn device_count(&self) -> Result<u32> {
+        let mut count = 0;
+        // SAFETY: the out parameter is a live local.
+        unsafe { call!(self, aclrtGetDeviceCount, &mut count) }?;
+        Ok(count)
+    }
+
+    pub(crate) fn set_device(&self, id: i32) -> Result<()> {
+        // SAFETY: takes a number.
+        unsafe { call!(self, aclrtSetDevice, id) }
+    }
+
+    /// The calling thread's context; `None` when it has none.
+    #[inline]
+    pub(crate) fn current_context(&self) -> Result<Option<ContextHandle>> {
+        let Some(function) = self.functions().aclrtGetCurrentContext else {
+            return Err(missing("aclrtGetCurrentContext"));
+        };
+        let mut context = std::ptr::null_mut();
+        // SAFETY: the out parameter is a live local.
+        match unsafe { function(&mut context) } {
+            0 if context.is_null() => Ok(None),
+            0 => Ok(Some(ContextHandle(context))),
+            NO_CONTEXT => Ok(None),
+            code => super::check(self, "aclrtGetCurrentContext", code).map(|()| None),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn set_context(&self, context: ContextHandle) -> Result<()> {
+        // SAFETY: the handle came from CANN; a stale one is answered with a code.
+        unsafe { call!(self, aclrtSetCurrentContext, context.0) }
+    }
+
+    /// The name of the chip.
+    pub(crate) fn soc_name(&self) -> Option<String> {
+        let function = self.functions().aclrtGetSocName?;
+        // SAFETY: takes no arguments and returns static text or null.
+        unsafe {
+            let name = function();
+            (!name.is_null()).then(|| CStr::from_ptr(name).to_string_lossy().into_owned())
+        }
+    }
+
+    /// Free and total bytes of the current device.
+    pub(crate) fn memory_info(&self) -> Result<(usize, usize)> {
+        let (mut free, mut total) = (0, 0);
+        // SAFETY: the out parameters are live locals.
+        unsafe { call!(self, aclrtGetMemInfo, aclrtMemAttr::ACL_HBM_MEM, &mut free, &mut total) }?;
+        Ok((free, total))
+    }
+
+    pub(crate) fn create_stream(&self) -> Result<StreamHandle> {
+        let mut stream = std::ptr::null_mut();
+        // SAFETY: the out parameter is a live local.
+        unsafe { call!(self, aclrtCreateStream, &mut stream) }?;
+        Ok(StreamHandle(stream))
+    }
+
+    pub(crate) fn destroy_stream(&self, stream: StreamHandle) -> Result<()> {
+        // SAFETY: the handle is moved in, so nobody has it any more.
+        unsafe { call!(self, aclrtDestroyStream, stream.0) }
+    }
+
+    /// Waits for everything on the stream.
+    pub(crate) fn synchronize_stream(
+        &self,
+        stream: &StreamHandle,
+        limit: Duration,
+    ) -> Result<Waited> {
+        let Some(function) = self.functions().aclrtSynchronizeStreamWithTimeout else {
+            return Err(missing("aclrtSynchronizeStreamWithTimeout"));
+        };
+        // SAFETY: the handle is alive.
+        let code = unsafe { function(stream.0, milliseconds(limit)) };
+        Ok(self.waited("aclrtSynchronizeStreamWithTimeout", code, STREAM_TIMEOUT))
+    }
+
+    /// Whether everything on the stream is complete.
+    pub(crate) fn query_stream(&self, stream: &StreamHandle) -> Result<bool> {
+        let mut status = aclrtStreamStatus::ACL_STREAM_STATUS_NOT_READY;
+        // SAFETY: the handle is alive, the out parameter a live local.
+        unsafe { call!(self, aclrtStreamQuery, stream.0, &mut status) }?;
+        Ok(status == aclrtStreamStatus::ACL_STREAM_STATUS_COMPLETE)
+    }
+
+    fn waited(&self, function: &'static str, code: i32, timeout: i32) -> Waited {
+        if code == timeout {
+            Waited::TimedOut
+        } else {
+            Waited::Over(super::check(self, function, code))
+        }
+    }
+
+    /// An event; with `timed` it notes when it is reached.
+    pub(crate) fn create_event(&self, timed: bool) -> Result<EventHandle> {
+        let flag = ACL_EVENT_SYNC | if timed { ACL_EVENT_TIME_LINE } else { 0 };
+        let mut event = std::ptr::null_mut();
+        // SAFETY: the out parameter is a live local.
+        unsafe { call!(self, aclrtCreateEventExWithFlag, &mut event, flag) }?;
+        Ok(EventHandle(event))
+    }
+
+    pub(crate) fn destroy_event(&self, event: EventHandle) -> Result<()> {
+        // SAFETY: the handle is moved in, so nobody has it any more.
+        unsafe { call!(self, aclrtDestroyEvent, event.0) }
+    }
+
+    pub(crate) fn record_event(&self, event: &EventHandle, stream: &StreamHandle) -> Result<()> {
+        // SAFETY: both handles are alive.
+        unsafe { call!(self, aclrtRecordEvent, event.0, stream.0) }
+    }
+
+    /// Makes later work of the stream wait for the event as it was last recorded.
+    pub(crate) fn wait_event(&self, stream: &StreamHandle, event: &EventHandle) -> Result<()> {
+        // SAFETY: both handles are alive.
+        unsafe { call!(self, aclrtStreamWaitEvent, stream.0, event.0) }
+    }
+
+    /// Whether the stream has reached the event.
+    pub(crate) fn query_event(&self, event: &EventHandle) -> Result<bool> {
+        let mut status = aclrtEventRecordedStatus::ACL_EVENT_RECORDED_STATUS_NOT_READY;
+        // SAFETY: the handle is alive, the out parameter a live local.
+        unsafe { call!(self, aclrtQueryEventStatus, event.0, &mut status) }?;
+        Ok(status == aclrtEventRecordedStatus::ACL_EVENT_RECORDED_STATUS_COMPLETE)
+    }
+
+    pub(crate) fn synchronize_event(&self, event: &EventHandle, limit: Duration) -> Result<Waited> {
+        let Some(function) = self.functions().aclrtSynchronizeEventWithTimeout else {
+            return Err(missing("aclrtSynchronizeEventWithTimeout"));
+        };
+        // SAFETY: the handle is alive.
+        let code = unsafe { function(event.0, milliseconds(limit)) };
+        Ok(self.waited("aclrtSynchronizeEventWithTimeout", code, EVENT_TIMEOUT))
+    }
+
+    /// Milliseconds between two timed events that are both complete.
+    pub(crate) fn elapsed(&self, start: &EventHandle, end: &EventHandle) -> Result<f32> {
+        let mut ms = 0.0;
+        // SAFETY: both handles are alive, the out parameter is a live local.
+        unsafe { call!(self, aclrtEventElapsedTime, &mut ms, start.0, end.0) }?;
+        Ok(ms)
+    }
+
+    /// Device memory of the current device.
+    pub(crate) fn malloc(&self, bytes: usize) -> Result<*mut c_void> {
+        let mut pointer = std::ptr::null_mut();
+        let policy = aclrtMemMallocPolicy::ACL_MEM_MALLOC_HUGE_FIRST;
+        // SAFETY: the out parameter is a live local.
+        unsafe { call!(self, aclrtMalloc, &mut pointer, bytes, policy) }?;
+        Ok(pointer)
+    }
+
+    /// Pinned host memory.
+    pub(crate) fn malloc_host(&self, bytes: usize) -> Result<*mut c_void> {
+        let mut pointer = std::ptr::null_mut();
+        // SAFETY: the out parameter is a live local.
+        unsafe { call!(self, aclrtMallocHost, &mut pointer, bytes) }?;
+        Ok(pointer)
+    }
+
+    /// # Safety
+    /// `pointer` came from [`malloc`](Self::malloc), is freed once, and nothing that runs or is queued uses it.
+    pub(crate) unsafe fn free(&self, pointer: *mut c_void) -> Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe { call!(self, aclrtFree, pointer) }
+    }
+
+    /// # Safety
+    /// As for [`free`](Self::free), with [`malloc_host`](Self::malloc_host).
+    pub(crate) unsafe fn free_host(&self, pointer: *mut c_void) -> Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe { call!(self, aclrtFreeHost, pointer) }
+    }
+
+    /// Enqueues a copy.
+    ///
+    /// # Safety
+    /// Both ranges are device allocations or pinned host memory, stay allocated and are not touched by the host until the
+    /// copy is complete.
+    pub(crate) unsafe fn copy(
+        &self,
+        destination: *mut c_void,
+        source: *const c_void,
+        bytes: usize,
+        kind: aclrtMemcpyKind,
+        stream: aclrtStream,
+    ) -> Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe { call!(self, aclrtMemcpyAsync, destination, bytes, source, bytes, kind, stream) }
+    }
+
+    /// Enqueues filling with a byte.
+    ///
+    /// # Safety
+    /// As for [`copy`](Self::copy).
+    pub(crate) unsafe fn fill(
+        &self,
+        destination: *mut c_void,
+        byte: u8,
+        bytes: usize,
+        stream: aclrtStream,
+    ) -> Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe { call!(self, aclrtMemsetAsync, destination, bytes, i32::from(byte), bytes, stream) }
+    }
+
+    /// Enqueues a host function.
+    ///
+    /// # Safety
+    /// `function` may be called once with `argument` on any thread.
+    pub(crate) unsafe fn host_function(
+        &self,
+        stream: aclrtStream,
+        function: unsafe extern "C" fn(*mut c_void),
+        argument: *mut c_void,
+    ) -> Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe { call!(self, aclrtLaunchHostFunc, stream, Some(function), argument) }
+    }
+}
+
+/// The optional entries.
+impl Table {
+    /// The stream's progress line, when the backend has one.
+    pub(crate) fn progress(&self, stream: &StreamHandle) -> Option<Progress> {
+        // Without the second entry nobody could say which operation failed.
+        self.functions().ascendExtStreamFailure?;
+        let function = self.functions().ascendExtStreamProgress?;
+        let mut line = std::ptr::null();
+        // SAFETY: the handle is alive, the out parameter a live local.
+        let code = unsafe { function(stream.0, &mut line) };
+        (code == 0 && !line.is_null()).then_some(Progress(line))
+    }
+
+    /// Whether the task with this ticket failed, and how.
+    pub(crate) fn stream_failure(
+        &self,
+        stream: &StreamHandle,
+        ticket: u64,
+    ) -> Option<(Code, Option<Box<str>>)> {
+        let function = self.functions().ascendExtStreamFailure?;
+        let mut code = 0;
+        let mut text = [0 as c_char; 2048];
+        // SAFETY: the handle is alive, the out parameters are live locals, and the length is that of the array.
+        let status =
+            unsafe { function(stream.0, ticket, &mut code, text.as_mut_ptr(), text.len()) };
+        if status != 0 || code == 0 {
+            return None;
+        }
+        text[text.len() - 1] = 0;
+        // SAFETY: the array ends in a NUL.
+        let text = unsafe { CStr::from_ptr(text.as_ptr()) }.to_string_lossy();
+        Some((Code::Acl(code), (!text.is_empty()).then(|| text.as_ref().into())))
+    }
+
+    pub(crate) fn has_await_activity(&self) -> bool {
+        self.functions().ascendExtAwaitActivity.is_some()
+    }
+
+    /// Blocks until a task of some stream completes after `activity` was read, or until `limit`.
+    pub(crate) fn await_activity(&self, activity: &mut u64, limit: Duration) -> Result<()> {
+        let limit = milliseconds(limit).unsigned_abs();
+        // SAFETY: the in and out parameter is live.
+        unsafe { call!(self, ascendExtAwaitActivity, activity, limit) }
+    }
+
+    /// Takes fresh devices: the block and the id of its first device.
+    pub(crate) fn create_block(&self, config: &AscendExtBlockConfig) -> Result<(u32, i32)> {
+        let (mut block, mut first) = (0, 0);
+        // SAFETY: the configuration and the out parameters are live.
+        unsafe { call!(self, ascendExtBlockCreate, config, &mut block, &mut first) }?;
+        Ok((block, first))
+    }
+
+    pub(crate) fn destroy_block(&self, block: u32) -> Result<()> {
+        // SAFETY: takes a number; what was made in the block becomes a stale handle, which the backend checks.
+        unsafe { call!(self, ascendExtBlockDestroy, block) }
+    }
+}
+
+/// Rounded up, so that a wait never ends early, and at least one: zero means different things to different functions.
+fn milliseconds(limit: Duration) -> i32 {
+    i32::try_from(limit.as_micros().div_ceil(1000)).unwrap_or(i32::MAX).max(1)
+}

@@ -1,0 +1,106 @@
+//! The one seam to a device: a table of C functions, filled by CANN or by the emulator.
+//!
+//! [`call!`] is the only way a function of the table is called: a missing one becomes [`Error::MissingSymbol`], a code
+//! becomes [`Error::Call`] with its name and with CANN's text, which is read on the same thread at once because CANN keeps it
+//! per thread and only until the next call.
+//!
+//! [`handles`] wraps what AscendCL needs in owned handles, so that the rooms above need no `unsafe` for streams and events. The
+//! optional entries (`ascendExt*`) are asked for one by one; nothing here knows which backend filled the table.
+
+pub(crate) mod handles;
+
+use ascend_sys::{Functions, HcclResult, aclError};
+use std::ffi::CStr;
+
+use crate::error::{Code, Error, Result};
+
+/// Calls a function of the table: `unsafe { call!(table, aclrtFree, pointer) }?`.
+///
+/// To be used inside an `unsafe` block, whose comment says why the arguments are what the function needs.
+macro_rules! call {
+    ($table:expr, $function:ident $(, $argument:expr)* $(,)?) => {
+        match $table.functions().$function {
+            Some(function) => {
+                let status = function($($argument),*);
+                $crate::api::check($table, stringify!($function), status)
+            }
+            None => Err($crate::api::missing(stringify!($function))),
+        }
+    };
+}
+pub(crate) use call;
+
+/// The functions of one backend.
+pub(crate) struct Table {
+    functions: Functions,
+}
+
+impl Table {
+    pub(crate) fn new(functions: Functions) -> Self {
+        Self { functions }
+    }
+
+    #[inline]
+    pub(crate) fn functions(&self) -> &Functions {
+        &self.functions
+    }
+
+    /// CANN's text about the last failure on this thread.
+    #[cold]
+    pub(crate) fn recent_message(&self) -> Option<Box<str>> {
+        let function = self.functions.aclGetRecentErrMsg?;
+        // SAFETY: takes no arguments; the text stays valid until the next call on this thread, and is copied here.
+        let text = unsafe {
+            let text = function();
+            if text.is_null() {
+                return None;
+            }
+            CStr::from_ptr(text).to_string_lossy()
+        };
+        let text = text.trim();
+        (!text.is_empty()).then(|| text.into())
+    }
+}
+
+/// What CANN's functions return.
+pub(crate) trait Status: Copy {
+    fn is_success(self) -> bool;
+    fn code(self) -> Code;
+}
+
+impl Status for aclError {
+    #[inline]
+    fn is_success(self) -> bool {
+        self == 0
+    }
+    fn code(self) -> Code {
+        Code::Acl(self)
+    }
+}
+
+impl Status for HcclResult {
+    #[inline]
+    fn is_success(self) -> bool {
+        self == HcclResult::HCCL_SUCCESS
+    }
+    fn code(self) -> Code {
+        Code::Hccl(self.0)
+    }
+}
+
+/// Turns a status into a result. Part of [`call!`].
+#[inline]
+pub(crate) fn check(table: &Table, function: &'static str, status: impl Status) -> Result<()> {
+    if status.is_success() { Ok(()) } else { Err(failure(table, function, status.code())) }
+}
+
+#[cold]
+fn failure(table: &Table, function: &'static str, code: Code) -> Error {
+    Error::Call { function, code, message: table.recent_message(), context: None }
+}
+
+/// Part of [`call!`].
+#[cold]
+pub(crate) fn missing(function: &'static str) -> Error {
+    Error::MissingSymbol { function, context: None }
+}

@@ -1,0 +1,121 @@
+//! Points in a stream.
+
+#![forbid(unsafe_code)]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Stream;
+use super::issue::{Operation, issue};
+use super::lane::Lane;
+use crate::api::handles::EventHandle;
+use crate::error::{Error, Result};
+use crate::work::Work;
+
+/// A point in a stream, complete when everything issued before it is. It only names the point, so it costs no call and
+/// dropping it does nothing.
+#[derive(Clone)]
+pub struct Event {
+    lane: Arc<Lane>,
+    number: u64,
+}
+
+impl Event {
+    pub(super) fn new(lane: Arc<Lane>, number: u64) -> Self {
+        Self { lane, number }
+    }
+
+    pub(super) fn lane(&self) -> &Arc<Lane> {
+        &self.lane
+    }
+
+    pub(super) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Whether everything before it is complete. Does not block.
+    pub fn is_done(&self) -> bool {
+        self.lane.is_complete(self.number)
+    }
+
+    /// Waits for everything before it, up to the runtime's deadline. Failures are told by the `Work`s and the stream.
+    pub fn wait(&self) -> Result<()> {
+        self.wait_timeout(self.lane.device().runtime().deadline())
+    }
+
+    /// As [`wait`](Self::wait), up to `limit`.
+    pub fn wait_timeout(&self, limit: Duration) -> Result<()> {
+        self.lane.wait(self.number, limit, "event")
+    }
+}
+
+/// An [`Event`] whose time the device notes.
+pub struct TimedEvent {
+    event: Option<EventHandle>,
+    work: Work,
+}
+
+impl TimedEvent {
+    pub(super) fn record(stream: &Stream) -> Result<Self> {
+        let bound = stream.device().bind()?;
+        let event = stream.table().create_event(true)?;
+        drop(bound);
+        let recorded = issue(stream, Operation::new("record_timed"), &[], |_| {
+            stream.table().record_event(&event, stream.lane().handle())
+        });
+        match recorded {
+            Ok(work) => Ok(Self { event: Some(event), work }),
+            Err(error) => {
+                // It was never recorded, so nothing waits for it.
+                let _ = stream.table().destroy_event(event);
+                Err(error)
+            }
+        }
+    }
+
+    /// Whether the device has got there. Does not block.
+    pub fn is_done(&self) -> bool {
+        self.work.is_done()
+    }
+
+    /// Waits until the device has got there, up to the runtime's deadline.
+    pub fn wait(&self) -> Result<()> {
+        self.work.wait()
+    }
+
+    /// The time between two events of one device (`aclrtEventElapsedTime`). Waits for both.
+    pub fn elapsed_until(&self, later: &TimedEvent) -> Result<Duration> {
+        self.work.wait()?;
+        later.work.wait()?;
+        let device = self.work.lane().device();
+        let other = later.work.lane().device();
+        let operation = "elapsed_until";
+        if !device.runtime().is(other.runtime()) {
+            return Err(Error::WrongRuntime { operation, what: "the later event" });
+        }
+        if device != other {
+            let (expected, found) = (device.index(), other.index());
+            return Err(Error::WrongDevice { operation, what: "the later event", expected, found });
+        }
+        let (Some(start), Some(end)) = (&self.event, &later.event) else {
+            return Err(Error::Invalid { operation, problem: "the event is gone".into() });
+        };
+        let _bound = device.bind()?;
+        let milliseconds = device.table().elapsed(start, end)?;
+        Ok(Duration::from_secs_f32((milliseconds / 1000.0).max(0.0)))
+    }
+}
+
+impl Drop for TimedEvent {
+    fn drop(&mut self) {
+        // CANN defers the destruction of an event that is not complete.
+        if let Some(event) = self.event.take() {
+            let device = self.work.lane().device();
+            if let Ok(_bound) = device.bind()
+                && let Err(error) = device.table().destroy_event(event)
+            {
+                tracing::debug!("an event could not be destroyed: {error}");
+            }
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! The one way by which an operation gets onto a stream.
+//!
+//! In this order: the arguments are checked; the stream's issue lock is taken; the operation gets its number; it *stamps*
+//! everything it will touch; it makes the stream wait for unfinished conflicting work of other streams; it is enqueued; the
+//! number is published. Whatever the enqueue call answers, also by a panic, the number is published and completes when the
+//! stream has reached what it holds then.
+//!
+//! # Locks
+//!
+//! Waiting for another stream needs an event behind its work, and recording one needs *its* issue lock. So a conflict is never
+//! solved with the own lock held: the number is given up, the events are recorded (or, for a stream of another device, the
+//! host waits), and the operation starts over with what it has. A conflict that is really one was there at the first look,
+//! because the borrow checker keeps two conflicting operations from being issued at the same time; one that appears later comes
+//! from stamps that were merged, and is solved in the same way.
+
+#![forbid(unsafe_code)]
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::lane::{Label, Lane};
+use super::{Device, Stream};
+use crate::api::handles::{EventHandle, StreamHandle};
+use crate::error::{Error, OpContext, Result};
+use crate::memory::stamps::{Access, Conflicts, Stamps};
+use crate::runtime::Runtime;
+use crate::work::Work;
+
+/// What an operation is called, in messages.
+#[derive(Clone, Copy)]
+pub(crate) struct Operation<'a> {
+    pub(crate) name: &'static str,
+    /// The communicator, and the number of the operation in it.
+    pub(crate) communicator: Option<(&'a Arc<Label>, u64)>,
+}
+
+impl Operation<'_> {
+    /// An operation without a communicator.
+    pub(crate) const fn new(name: &'static str) -> Self {
+        Self { name, communicator: None }
+    }
+
+    fn context(&self, number: u64) -> OpContext {
+        match self.communicator {
+            Some((label, sequence)) => OpContext {
+                operation: self.name,
+                communicator: Some(label.communicator.clone()),
+                rank: Some(label.rank),
+                sequence,
+            },
+            None => OpContext::new(self.name, number),
+        }
+    }
+}
+
+/// Where something that an operation touches lives.
+#[derive(Clone, Copy)]
+pub(crate) enum Place<'a> {
+    Device(&'a Device),
+    /// Pinned memory: every device of the runtime reaches it.
+    Host(&'a Runtime),
+    /// Nothing to check: a communicator, which was checked otherwise.
+    Nowhere,
+}
+
+/// One thing that an operation touches.
+#[derive(Clone)]
+pub(crate) struct Touch<'a> {
+    pub(crate) stamps: &'a Stamps,
+    /// In bytes.
+    pub(crate) range: Range<usize>,
+    pub(crate) access: Access,
+    pub(crate) place: Place<'a>,
+    /// The argument's name, in messages.
+    pub(crate) what: &'static str,
+}
+
+/// Events of other streams that this operation waits for.
+#[derive(Default)]
+struct Prepared(Vec<(Arc<Lane>, u64, Option<Arc<EventHandle>>)>);
+
+/// Issues one operation. See the [module](self).
+///
+/// `enqueue` gets the raw stream, with the stream's context current on this thread. What it enqueues may use exactly the
+/// memory that `touches` names.
+pub(crate) fn issue(
+    stream: &Stream,
+    operation: Operation<'_>,
+    touches: &[Touch<'_>],
+    enqueue: impl FnOnce(ascend_sys::aclrtStream) -> Result<()>,
+) -> Result<Work> {
+    let lane = stream.lane();
+    check_places(lane, operation.name, touches)?;
+    lane.take_detached_failure()?;
+    let bound = lane.device().bind()?;
+    let mut prepared = Prepared::default();
+    let work = loop {
+        let mut issuing = lane.issuing();
+        let number = lane.timeline.next();
+        let mut conflicts = Conflicts::default();
+        for touch in touches {
+            touch.stamps.stamp(lane, number, &touch.range, touch.access, &mut conflicts);
+        }
+        // From here on the number is taken, whatever happens.
+        let publish = Publish { lane, number, before: lane.ticket() };
+        if !conflicts.is_empty() {
+            let conflicts = conflicts.without(|other, number| prepared.covers(other, number));
+            if !conflicts.is_empty() {
+                drop(publish);
+                drop(issuing);
+                prepared.add(lane, conflicts, operation.name)?;
+                continue;
+            }
+        }
+        lane.before_enqueue(number);
+        let sequence = operation.communicator.map_or(number, |(_, sequence)| sequence);
+        issuing.note(number, operation.name, operation.communicator.map(|(l, _)| l), sequence);
+        prepared
+            .enqueue(lane, lane.handle())
+            .and_then(|()| enqueue(lane.handle().raw()))
+            .map_err(|error| error.in_operation(|| operation.context(number)))?;
+        break publish.into_work(operation.name);
+    };
+    drop(bound);
+    prepared.recycle();
+    lane.device().reap();
+    Ok(work)
+}
+
+#[inline]
+fn check_places(lane: &Lane, operation: &'static str, touches: &[Touch<'_>]) -> Result<()> {
+    for touch in touches {
+        let (runtime, device) = match touch.place {
+            Place::Device(device) => (device.runtime(), Some(device)),
+            Place::Host(runtime) => (runtime, None),
+            Place::Nowhere => continue,
+        };
+        let what = touch.what;
+        if !runtime.is(lane.device().runtime()) {
+            return Err(Error::WrongRuntime { operation, what });
+        }
+        if let Some(device) = device
+            && device.index() != lane.device().index()
+        {
+            let (expected, found) = (lane.device().index(), device.index());
+            return Err(Error::WrongDevice { operation, what, expected, found });
+        }
+    }
+    Ok(())
+}
+
+/// Publishes the number when it goes, also in a panic and after a refusal.
+struct Publish<'a> {
+    lane: &'a Arc<Lane>,
+    number: u64,
+    before: u64,
+}
+
+impl Publish<'_> {
+    #[inline]
+    fn into_work(self, operation: &'static str) -> Work {
+        let (lane, number, before) = (self.lane, self.number, self.before);
+        lane.attach(number);
+        lane.watch(number);
+        drop(self);
+        let ticket = lane.timeline.ticket(number).unwrap_or(before);
+        Work::new(lane.clone(), number, (before, ticket), operation)
+    }
+}
+
+impl Drop for Publish<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.lane.timeline.publish(self.number, self.lane.ticket());
+    }
+}
+
+impl Prepared {
+    fn covers(&self, lane: &Arc<Lane>, number: u64) -> bool {
+        self.0.iter().any(|(other, covered, _)| Arc::ptr_eq(other, lane) && *covered >= number)
+    }
+
+    /// Makes the conflicts waitable, without a lock of the own stream.
+    #[cold]
+    fn add(&mut self, own: &Lane, conflicts: Conflicts, operation: &'static str) -> Result<()> {
+        for (lane, number) in conflicts.into_iter() {
+            if lane.is_complete(number) {
+                self.0.push((lane, number, None));
+            } else if lane.device().index() == own.device().index() {
+                let (event, covered) = event_behind(&lane)?;
+                self.0.push((lane, covered.max(number), Some(event)));
+            } else {
+                // Events do not reach across devices. Only pinned memory gets here.
+                lane.wait(number, own.device().runtime().deadline(), operation)?;
+                self.0.push((lane, number, None));
+            }
+        }
+        Ok(())
+    }
+
+    fn enqueue(&self, lane: &Lane, stream: &StreamHandle) -> Result<()> {
+        for (_, _, event) in &self.0 {
+            if let Some(event) = event {
+                lane.table().wait_event(stream, event)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A wait looks at an event as it was when the wait was enqueued, so the events are free again.
+    fn recycle(self) {
+        for (lane, _, event) in self.0 {
+            if let Some(event) = event {
+                lane.device().recycle_event(event);
+            }
+        }
+    }
+}
+
+/// An event behind everything that has entered the stream, and the last number that it covers.
+pub(super) fn event_behind(lane: &Lane) -> Result<(Arc<EventHandle>, u64)> {
+    let event = lane.device().take_event()?;
+    let _bound = lane.device().bind()?;
+    let _issuing = lane.issuing();
+    lane.table().record_event(&event, lane.handle())?;
+    Ok((event, lane.timeline.submitted()))
+}
+
+/// Later operations of `stream` wait for operation `number` of another stream of the same device.
+pub(super) fn wait_for(
+    stream: &Stream,
+    other: &Arc<Lane>,
+    number: u64,
+    operation: &'static str,
+) -> Result<()> {
+    let lane = stream.lane();
+    let (device, found) = (lane.device(), other.device());
+    if !found.runtime().is(device.runtime()) {
+        return Err(Error::WrongRuntime { operation, what: "what is waited for" });
+    }
+    if found.index() != device.index() {
+        let (expected, found) = (device.index(), found.index());
+        return Err(Error::WrongDevice { operation, what: "what is waited for", expected, found });
+    }
+    if Arc::ptr_eq(lane, other) || other.is_complete(number) {
+        return Ok(());
+    }
+    let (event, _) = event_behind(other)?;
+    let result = issue(stream, Operation::new(operation), &[], |_| {
+        lane.table().wait_event(lane.handle(), &event)
+    });
+    device.recycle_event(event);
+    result.map(drop)
+}

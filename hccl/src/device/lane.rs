@@ -1,0 +1,430 @@
+//! What a stream is inside: the handle, its [timeline](super::timeline), and how completion is known.
+//!
+//! A lane is shared by the `Stream`, by every `Work` on it and by every stamp that names it, and its handle lives until the
+//! last of them is gone; so whoever has a stamp can ask and wait.
+//!
+//! Completion is known in one of two ways. Where the backend counts ([`Progress`]) it is one load. Elsewhere events tell
+//! ([`super::marks`]).
+
+#![forbid(unsafe_code)]
+
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use super::Device;
+use super::faults::Faults;
+use super::marks::Marks;
+use super::timeline::{Timeline, WINDOW};
+use crate::api::Table;
+use crate::api::handles::{Progress, StreamHandle, Waited};
+use crate::error::{Error, OpContext, Result};
+use crate::sync::{lock, try_lock};
+
+/// After this long a wait says what it waits for.
+const WARN_AFTER: Duration = Duration::from_secs(10);
+/// A wait looks up at least this often.
+const LOOK_UP: Duration = Duration::from_millis(100);
+
+/// A communicator's name and rank, for messages.
+#[derive(Debug)]
+pub(crate) struct Label {
+    pub(crate) communicator: Box<str>,
+    pub(crate) rank: u32,
+}
+
+/// What is remembered of an operation, for messages.
+#[derive(Default)]
+struct Record {
+    number: u64,
+    operation: &'static str,
+    label: Option<Arc<Label>>,
+    /// The number in the communicator.
+    sequence: u64,
+}
+
+/// What the issue lock guards: the right to enqueue, and the memory of the last operations.
+pub(crate) struct Issuing {
+    records: Box<[Record]>,
+}
+
+impl Issuing {
+    pub(crate) fn note(
+        &mut self,
+        number: u64,
+        operation: &'static str,
+        label: Option<&Arc<Label>>,
+        sequence: u64,
+    ) {
+        let record = &mut self.records[(number % WINDOW) as usize];
+        record.number = number;
+        record.operation = operation;
+        record.sequence = sequence;
+        let same = match (&record.label, label) {
+            (Some(old), Some(new)) => Arc::ptr_eq(old, new),
+            (None, None) => true,
+            _ => false,
+        };
+        if !same {
+            record.label = label.cloned();
+        }
+    }
+}
+
+enum Completion {
+    Counted(Progress),
+    Events(Marks),
+}
+
+/// See the [module](self).
+pub(crate) struct Lane {
+    stream: StreamHandle,
+    /// Whether the handle is ours to destroy.
+    owned: bool,
+    pub(super) timeline: Timeline,
+    issuing: Mutex<Issuing>,
+    completion: Completion,
+    pub(super) faults: Faults,
+    /// How many failures of the progress line have been looked at, and up to which ticket.
+    examined: Mutex<(u64, u64)>,
+    failed_seen: AtomicU64,
+    /// One bit for each of the last numbers: its `Work` was dropped before it was seen complete.
+    detached: AtomicU64,
+    /// The last number while its `Work` is alive; only where events tell.
+    watched: AtomicU64,
+    device: Device,
+}
+
+impl Lane {
+    pub(crate) fn new(device: Device, stream: StreamHandle, owned: bool) -> Self {
+        let completion = match device.table().progress(&stream) {
+            Some(progress) => Completion::Counted(progress),
+            None => Completion::Events(Marks::default()),
+        };
+        // A foreign stream has a past that is not ours.
+        let (failed, entered) = match &completion {
+            Completion::Counted(progress) => (progress.failed(), progress.submitted()),
+            Completion::Events(_) => (0, 0),
+        };
+        Self {
+            stream,
+            owned,
+            timeline: Timeline::new(),
+            issuing: Mutex::new(Issuing {
+                records: (0..WINDOW).map(|_| Record::default()).collect(),
+            }),
+            completion,
+            faults: Faults::default(),
+            examined: Mutex::new((failed, entered)),
+            failed_seen: AtomicU64::new(failed),
+            detached: AtomicU64::new(0),
+            watched: AtomicU64::new(0),
+            device,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn device(&self) -> &Device {
+        &self.device
+    }
+
+    #[inline]
+    pub(crate) fn table(&self) -> &Table {
+        self.device.table()
+    }
+
+    #[inline]
+    pub(crate) fn handle(&self) -> &StreamHandle {
+        &self.stream
+    }
+
+    /// The right to enqueue.
+    pub(super) fn issuing(&self) -> MutexGuard<'_, Issuing> {
+        lock(&self.issuing)
+    }
+
+    pub(super) fn try_issuing(&self) -> Option<MutexGuard<'_, Issuing>> {
+        try_lock(&self.issuing)
+    }
+
+    /// The ticket the stream stands at; 0 where the backend does not count.
+    #[inline]
+    pub(super) fn ticket(&self) -> u64 {
+        match &self.completion {
+            Completion::Counted(progress) => progress.submitted(),
+            Completion::Events(_) => 0,
+        }
+    }
+
+    /// Just before the next operation is enqueued, with the issue lock held: the last one may need a mark of its own.
+    #[inline]
+    pub(super) fn before_enqueue(&self, number: u64) {
+        if let Completion::Events(marks) = &self.completion
+            && number > 1
+            && self.watched.load(Acquire) + 1 == number
+        {
+            marks.record_behind(self, number - 1);
+        }
+    }
+
+    #[inline]
+    pub(super) fn watch(&self, number: u64) {
+        if let Completion::Events(_) = &self.completion {
+            self.watched.store(number, Release);
+        }
+    }
+
+    /// Whether the number is complete, as far as can be told without a call.
+    #[inline]
+    pub(crate) fn is_known_complete(&self, number: u64) -> bool {
+        match &self.completion {
+            Completion::Counted(progress) => {
+                self.timeline.ticket(number).is_some_and(|ticket| progress.completed() >= ticket)
+            }
+            Completion::Events(_) => self.timeline.is_told_complete(number),
+        }
+    }
+
+    /// Whether the number is complete. May ask the backend; never blocks.
+    pub(crate) fn is_complete(&self, number: u64) -> bool {
+        if self.is_known_complete(number) {
+            return true;
+        }
+        match &self.completion {
+            Completion::Counted(_) => false,
+            Completion::Events(marks) => {
+                // Without a context of its own the thread could not ask; then the answer is "not yet".
+                self.device.bind().is_ok_and(|_bound| marks.poll(self, number))
+            }
+        }
+    }
+
+    /// As [`is_complete`](Self::is_complete) for a `Work`, which knows its own ticket.
+    #[inline]
+    pub(crate) fn is_work_complete(&self, number: u64, ticket: u64) -> bool {
+        match &self.completion {
+            Completion::Counted(progress) => progress.completed() >= ticket,
+            Completion::Events(_) => self.is_complete(number),
+        }
+    }
+
+    /// Waits until the number is complete. Says nothing about how it ended.
+    pub(crate) fn wait(&self, number: u64, limit: Duration, waiter: &'static str) -> Result<()> {
+        if self.is_complete(number) {
+            return Ok(());
+        }
+        let _bound = self.device.bind()?;
+        let start = Instant::now();
+        let mut warn_after = WARN_AFTER;
+        let mut activity = 0;
+        loop {
+            let elapsed = start.elapsed();
+            if elapsed >= limit {
+                return Err(self.timeout(number, elapsed, waiter));
+            }
+            if elapsed >= warn_after {
+                warn_after = limit;
+                let what = self.describe(number);
+                tracing::warn!(
+                    device = self.device.index(),
+                    "{waiter} has waited {elapsed:?} for {what}"
+                );
+            }
+            let slice = (limit - elapsed).min(warn_after.saturating_sub(elapsed));
+            self.wait_a_little(number, slice, &mut activity)?;
+            if self.is_complete(number) {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Blocks for at most `slice` in whatever the backend has for it.
+    fn wait_a_little(&self, number: u64, slice: Duration, activity: &mut u64) -> Result<()> {
+        if slice < Duration::from_millis(1) {
+            std::thread::yield_now();
+            return Ok(());
+        }
+        let table = self.table();
+        let submitted = self.timeline.submitted();
+        if number == submitted {
+            return match table.synchronize_stream(self.handle(), slice)? {
+                Waited::TimedOut => Ok(()),
+                Waited::Over(result) => self.synchronized(submitted, result),
+            };
+        }
+        match &self.completion {
+            Completion::Counted(_) if table.has_await_activity() => {
+                table.await_activity(activity, slice.min(LOOK_UP))
+            }
+            Completion::Counted(_) => {
+                std::thread::sleep(Duration::from_micros(50));
+                Ok(())
+            }
+            Completion::Events(marks) => marks.wait(self, number, slice.min(LOOK_UP)),
+        }
+    }
+
+    /// A synchronise call has returned that covers everything up to `number`.
+    fn synchronized(&self, number: u64, result: Result<()>) -> Result<()> {
+        match (&self.completion, result) {
+            // What failed is asked for by ticket; the code of the call is about some operation.
+            (Completion::Counted(_), result) => {
+                if self.is_known_complete(number) {
+                    Ok(())
+                } else {
+                    result
+                }
+            }
+            (Completion::Events(_), Ok(())) => {
+                self.timeline.complete(number);
+                Ok(())
+            }
+            (Completion::Events(marks), Err(error)) => {
+                // Only the state of the stream says whether memory is still in use.
+                if self.table().query_stream(self.handle())? {
+                    marks.failed(self, number, error);
+                    Ok(())
+                } else {
+                    Err(error)
+                }
+            }
+        }
+    }
+
+    #[cold]
+    fn timeout(&self, number: u64, after: Duration, waiter: &'static str) -> Error {
+        let message = self.table().recent_message();
+        let what =
+            format!("{} on device {} ({waiter})", self.describe(number), self.device.index());
+        Error::Timeout { what: what.into(), after, message }
+    }
+
+    /// The operation with this number, as far as it is remembered.
+    pub(crate) fn describe(&self, number: u64) -> OpContext {
+        // The lock may be held by an enqueue that waits for peers; a message is not worth waiting for it.
+        if let Some(issuing) = self.try_issuing() {
+            let record = &issuing.records[(number % WINDOW) as usize];
+            if record.number == number {
+                return OpContext {
+                    operation: record.operation,
+                    communicator: record.label.as_ref().map(|label| label.communicator.clone()),
+                    rank: record.label.as_ref().map(|label| label.rank),
+                    sequence: record.sequence,
+                };
+            }
+        }
+        OpContext::new("operation", number)
+    }
+
+    /// Looks at failures that the backend counted and nobody has looked at.
+    fn examine(&self) {
+        let Completion::Counted(progress) = &self.completion else { return };
+        if progress.failed() == self.failed_seen.load(Relaxed) {
+            return;
+        }
+        let mut examined = lock(&self.examined);
+        let failed = progress.failed();
+        let completed = progress.completed();
+        // Only the last failures are kept by the backend, so there is no point in going back further than this.
+        let first = (examined.1 + 1).max(completed.saturating_sub(4096));
+        for ticket in first..=completed {
+            if let Some((code, message)) = self.table().stream_failure(self.handle(), ticket) {
+                let number = self.timeline.number_of(ticket);
+                let context = match number {
+                    Some(number) => self.describe(number),
+                    None => OpContext::new("operation", 0),
+                };
+                let error = Error::Failed { context: Box::new(context), code, message };
+                let number = number.unwrap_or(0);
+                self.faults.add(number..=number, Some(ticket), error);
+                examined.0 += 1;
+            }
+        }
+        examined.1 = completed.max(examined.1);
+        // A failed task is counted before it counts as completed: look again until all were met or all have been seen.
+        if examined.0 >= failed || completed == progress.submitted() {
+            examined.0 = failed;
+            self.failed_seen.store(failed, Relaxed);
+        }
+    }
+
+    /// How a complete operation ended.
+    #[inline]
+    pub(crate) fn outcome(&self, number: u64, tickets: (u64, u64)) -> Result<()> {
+        if self.has_news() {
+            self.examine();
+        }
+        if !self.faults.any() {
+            return Ok(());
+        }
+        self.faults.of(number, tickets).map_or(Ok(()), Err)
+    }
+
+    #[inline]
+    fn has_news(&self) -> bool {
+        match &self.completion {
+            Completion::Counted(progress) => progress.failed() != self.failed_seen.load(Relaxed),
+            Completion::Events(_) => false,
+        }
+    }
+
+    /// A failure whose `Work` nobody has any more.
+    #[inline]
+    pub(super) fn take_detached_failure(&self) -> Result<()> {
+        if !self.has_news() && !self.faults.any_untold() {
+            return Ok(());
+        }
+        self.examine();
+        let detached = self.detached.load(Acquire);
+        let submitted = self.timeline.submitted();
+        let is_detached =
+            |number: u64| number + WINDOW <= submitted || detached & (1 << (number % WINDOW)) != 0;
+        self.faults
+            .take_untold(|numbers| numbers.clone().rev().take(64).all(is_detached))
+            .map_or(Ok(()), Err)
+    }
+
+    /// Any failure that nobody has been told.
+    pub(super) fn take_failure(&self) -> Result<()> {
+        self.examine();
+        self.faults.take_untold(|_| true).map_or(Ok(()), Err)
+    }
+
+    /// The `Work` of this number was dropped before it was seen complete.
+    #[inline]
+    pub(crate) fn detach(&self, number: u64) {
+        if number + WINDOW > self.timeline.submitted() {
+            self.detached.fetch_or(1 << (number % WINDOW), AcqRel);
+        }
+        let _ = self.watched.compare_exchange(number, 0, AcqRel, Relaxed);
+    }
+
+    /// The `Work` of this number is gone, after it was seen complete.
+    #[inline]
+    pub(crate) fn unwatch(&self, number: u64) {
+        if let Completion::Events(_) = &self.completion {
+            let _ = self.watched.compare_exchange(number, 0, AcqRel, Relaxed);
+        }
+    }
+
+    /// The number gets a `Work`.
+    #[inline]
+    pub(super) fn attach(&self, number: u64) {
+        let bit = 1 << (number % WINDOW);
+        if self.detached.load(Relaxed) & bit != 0 {
+            self.detached.fetch_and(!bit, AcqRel);
+        }
+    }
+}
+
+impl Drop for Lane {
+    fn drop(&mut self) {
+        if self.owned {
+            self.device.bury_stream(self.stream.take());
+        }
+        if let Completion::Events(marks) = &mut self.completion {
+            marks.recycle_all(&self.device);
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! A queue of a device.
+
+use std::ffi::c_void;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Device;
+use super::event::{Event, TimedEvent};
+use super::issue::{Operation, issue, wait_for};
+use super::lane::Lane;
+use crate::api::Table;
+use crate::api::handles::StreamHandle;
+use crate::error::{Error, OpContext, Result};
+use crate::work::Work;
+
+/// A queue of one device: operations run in the order in which they were issued. Streams of one device run at the same time.
+///
+/// `&Stream` may be shared between threads; each operation is issued as a whole. Dropping a stream never blocks and cancels
+/// nothing: what it holds runs to its end.
+///
+/// An operation that failed says so through its [`Work`]. When nobody has the `Work` any more, the next operation or
+/// synchronise of the stream returns the error.
+pub struct Stream {
+    lane: Arc<Lane>,
+}
+
+impl Stream {
+    pub(super) fn new(device: Device, handle: StreamHandle, owned: bool) -> Self {
+        Self { lane: Arc::new(Lane::new(device, handle, owned)) }
+    }
+
+    /// A stream that somebody else made (`aclrtCreateStream`). It is never destroyed here.
+    ///
+    /// # Safety
+    /// `stream` belongs to the default context of `device` and stays alive until every operation issued on it is complete
+    /// and the returned stream, its `Work`s and its events are dropped. It is not being captured.
+    pub unsafe fn from_raw(device: &Device, stream: *mut c_void) -> Result<Stream> {
+        // SAFETY: the caller's promise.
+        let handle = unsafe { StreamHandle::from_raw(stream) };
+        Ok(Self::new(device.clone(), handle, false))
+    }
+
+    #[inline]
+    pub(crate) fn lane(&self) -> &Arc<Lane> {
+        &self.lane
+    }
+
+    #[inline]
+    pub(crate) fn table(&self) -> &Table {
+        self.lane.table()
+    }
+
+    /// The device it belongs to.
+    #[inline]
+    pub fn device(&self) -> &Device {
+        self.lane.device()
+    }
+
+    /// Waits until everything that was issued so far is complete, up to the runtime's deadline
+    /// (`aclrtSynchronizeStreamWithTimeout`), and returns a failure that nobody has seen.
+    pub fn synchronize(&self) -> Result<()> {
+        self.synchronize_timeout(self.device().runtime().deadline())
+    }
+
+    /// As [`synchronize`](Self::synchronize), up to `limit`.
+    pub fn synchronize_timeout(&self, limit: Duration) -> Result<()> {
+        self.lane.wait(self.lane.timeline.submitted(), limit, "synchronize")?;
+        self.device().reap();
+        self.lane.take_failure()
+    }
+
+    /// Later operations of this stream wait for `work`, which may be on another stream of the same device. Does not block.
+    pub fn wait_for(&self, work: &Work) -> Result<()> {
+        wait_for(self, work.lane(), work.number(), "wait_for")
+    }
+
+    /// A point in the stream: an event that is complete when everything issued so far is. Costs no call.
+    pub fn record(&self) -> Result<Event> {
+        Ok(Event::new(self.lane.clone(), self.lane.timeline.submitted()))
+    }
+
+    /// As [`record`](Self::record); the device notes the time when it gets there (`aclrtRecordEvent`).
+    pub fn record_timed(&self) -> Result<TimedEvent> {
+        TimedEvent::record(self)
+    }
+
+    /// Later operations of this stream wait for `event`, which may be on another stream of the same device. Does not block.
+    pub fn wait_event(&self, event: &Event) -> Result<()> {
+        wait_for(self, event.lane(), event.number(), "wait_event")
+    }
+
+    /// Runs a closure on a thread of the backend when everything issued so far is complete; what is issued later waits for it
+    /// (`aclrtLaunchHostFunc`).
+    ///
+    /// Inside the closure calls that would block return an error. A panic becomes the operation's error.
+    pub fn host_fn(&self, function: impl FnOnce() + Send + 'static) -> Result<Work> {
+        let mut call = None;
+        let work = issue(self, Operation::new("host_fn"), &[], |raw| {
+            // The number of this very operation: the issue lock is held.
+            let number = self.lane.timeline.next();
+            let boxed =
+                Box::into_raw(Box::new(HostCall { lane: self.lane.clone(), number, function }));
+            // SAFETY: the backend calls `run` once with the box that was made for it, on one of its threads, which the
+            // bound `Send` allows.
+            let result = unsafe { self.table().host_function(raw, run(&boxed), boxed.cast()) };
+            if result.is_err() {
+                call = Some(boxed);
+            }
+            result
+        });
+        if let Some(boxed) = call {
+            // SAFETY: the backend refused the call, so the box is still ours.
+            drop(unsafe { Box::from_raw(boxed) });
+        }
+        work
+    }
+}
+
+struct HostCall<F> {
+    lane: Arc<Lane>,
+    number: u64,
+    function: F,
+}
+
+/// The C function that runs such a call. The argument only names the type.
+fn run<F: FnOnce() + Send + 'static>(_: &*mut HostCall<F>) -> unsafe extern "C" fn(*mut c_void) {
+    unsafe extern "C" fn trampoline<F: FnOnce()>(argument: *mut c_void) {
+        // SAFETY: `argument` is the box that `host_fn` made, passed here once.
+        let HostCall { lane, number, function } =
+            *unsafe { Box::from_raw(argument.cast::<HostCall<F>>()) };
+        let outcome = catch_unwind(AssertUnwindSafe(function));
+        if let Err(panic) = outcome {
+            let message: &str = match (panic.downcast_ref::<&str>(), panic.downcast_ref::<String>())
+            {
+                (Some(text), _) => text,
+                (_, Some(text)) => text,
+                _ => "a value that is not text",
+            };
+            let context = Box::new(OpContext::new("host_fn", number));
+            let error = Error::HostFunctionPanicked { context, message: message.into() };
+            lane.faults.add(number..=number, None, error);
+        }
+    }
+    trampoline::<F>
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        let submitted = self.lane.timeline.submitted();
+        if self.lane.is_complete(submitted) {
+            self.device().reap();
+            return;
+        }
+        // Whoever completes the stream must look at what was dropped while it was in use.
+        self.device().runtime().reactor().bury(&self.lane, submitted);
+    }
+}
+
+impl fmt::Debug for Stream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let submitted = self.lane.timeline.submitted();
+        write!(f, "Stream(device {}, {submitted} operations)", self.device().index())
+    }
+}

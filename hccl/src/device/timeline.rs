@@ -1,0 +1,197 @@
+//! The numbers of a stream: how many operations entered it, and which of them are complete.
+//!
+//! # The invariant
+//!
+//! *A number counts as complete only when everything that its operation enqueued is complete.*
+//!
+//! Operations are numbered from 1 under the stream's issue lock. A number is [`next`](Timeline::next) while its operation
+//! is being enqueued, and becomes part of `submitted` when the enqueue call has returned, whatever it returned: a refused
+//! operation keeps its number and completes when the stream has reached what it held at that moment. So stamps may name a
+//! number *before* its operation is enqueued: until [`publish`](Timeline::publish) the number is newer than `submitted`, and
+//! a number newer than `submitted` is never complete.
+//!
+//! Where the backend counts tasks (its *tickets*), `publish` stores the ticket that the stream had reached after the enqueue,
+//! and a number is complete when the backend's completed ticket is no lower. The last [`WINDOW`] tickets are kept; an older
+//! number borrows the ticket of the oldest kept one, which is higher, so it can only seem complete too late, never too early.
+//! The same holds when a slot is overwritten between two loads of a reader.
+//!
+//! Where the backend does not count, [`complete`](Timeline::complete) is told by events.
+
+#![forbid(unsafe_code)]
+
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+use crate::sync::AtomicU64;
+
+/// How many tickets are kept.
+#[cfg(not(loom))]
+pub(crate) const WINDOW: u64 = 64;
+#[cfg(loom)]
+pub(crate) const WINDOW: u64 = 2;
+
+/// See the [module](self).
+pub(crate) struct Timeline {
+    submitted: AtomicU64,
+    completed: AtomicU64,
+    tickets: Box<[AtomicU64]>,
+}
+
+impl Timeline {
+    pub(crate) fn new() -> Self {
+        Self {
+            submitted: AtomicU64::new(0),
+            completed: AtomicU64::new(0),
+            tickets: (0..WINDOW).map(|_| AtomicU64::new(0)).collect(),
+        }
+    }
+
+    /// The last number whose enqueue call has returned.
+    #[inline]
+    pub(crate) fn submitted(&self) -> u64 {
+        self.submitted.load(Acquire)
+    }
+
+    /// The number of the operation that is about to be enqueued. Only with the issue lock held.
+    #[inline]
+    pub(crate) fn next(&self) -> u64 {
+        self.submitted.load(Relaxed) + 1
+    }
+
+    /// The enqueue call of `number` has returned and the stream stands at `ticket` (0 when the backend does not count).
+    /// Only with the issue lock held, in order.
+    #[inline]
+    pub(crate) fn publish(&self, number: u64, ticket: u64) {
+        self.slot(number).store(ticket, Release);
+        self.submitted.store(number, Release);
+    }
+
+    /// Everything up to `number` is complete.
+    pub(crate) fn complete(&self, number: u64) {
+        self.completed.fetch_max(number, Release);
+    }
+
+    /// Whether `number` has been told complete.
+    #[inline]
+    pub(crate) fn is_told_complete(&self, number: u64) -> bool {
+        self.completed.load(Acquire) >= number
+    }
+
+    /// The last number that has been told complete.
+    pub(crate) fn told_complete(&self) -> u64 {
+        self.completed.load(Acquire)
+    }
+
+    /// A ticket that covers `number`: `None` while its enqueue call has not returned.
+    #[inline]
+    pub(crate) fn ticket(&self, number: u64) -> Option<u64> {
+        let submitted = self.submitted.load(Acquire);
+        if number > submitted {
+            return None;
+        }
+        let kept = number.max((submitted + 1).saturating_sub(WINDOW));
+        Some(self.slot(kept).load(Acquire))
+    }
+
+    /// The oldest kept number whose ticket covers `ticket`, when the kept ones tell.
+    pub(crate) fn number_of(&self, ticket: u64) -> Option<u64> {
+        let submitted = self.submitted.load(Acquire);
+        let oldest = (submitted + 1).saturating_sub(WINDOW).max(1);
+        let found =
+            (oldest..=submitted).find(|&number| self.slot(number).load(Acquire) >= ticket)?;
+        // The oldest one kept may have inherited it from an older one.
+        (found > oldest || oldest == 1).then_some(found)
+    }
+
+    #[inline]
+    fn slot(&self, number: u64) -> &AtomicU64 {
+        &self.tickets[(number % WINDOW) as usize]
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn timeline_a_number_is_not_complete_before_its_enqueue_returned() {
+        let timeline = Timeline::new();
+        assert_eq!(timeline.next(), 1);
+        assert_eq!(timeline.ticket(1), None);
+        timeline.publish(1, 3);
+        assert_eq!(timeline.ticket(1), Some(3));
+        assert_eq!(timeline.ticket(2), None);
+    }
+
+    #[test]
+    fn timeline_an_old_number_borrows_a_higher_ticket() {
+        let timeline = Timeline::new();
+        for number in 1..=2 * WINDOW {
+            timeline.publish(number, 10 * number);
+        }
+        assert_eq!(timeline.ticket(2 * WINDOW), Some(20 * WINDOW));
+        assert_eq!(timeline.ticket(WINDOW + 1), Some(10 * (WINDOW + 1)));
+        assert_eq!(timeline.ticket(1), Some(10 * (WINDOW + 1)));
+    }
+
+    #[test]
+    fn timeline_tickets_lead_back_to_numbers() {
+        let timeline = Timeline::new();
+        timeline.publish(1, 2);
+        timeline.publish(2, 2); // refused: no task of its own
+        timeline.publish(3, 4);
+        assert_eq!(timeline.number_of(1), Some(1));
+        assert_eq!(timeline.number_of(2), Some(1));
+        assert_eq!(timeline.number_of(3), Some(3));
+        assert_eq!(timeline.number_of(5), None);
+    }
+
+    #[test]
+    fn timeline_completion_only_grows() {
+        let timeline = Timeline::new();
+        timeline.complete(4);
+        timeline.complete(2);
+        assert!(timeline.is_told_complete(4) && !timeline.is_told_complete(5));
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use super::*;
+    use loom::sync::Arc;
+    use loom::sync::atomic::AtomicU64;
+
+    /// An issuer stamps, enqueues and publishes more operations than the window keeps; a backend completes them; a third
+    /// thread that sees a number as complete must see its memory untouched from then on.
+    #[test]
+    fn loom_no_number_seems_complete_too_early() {
+        loom::model(|| {
+            let timeline = Arc::new(Timeline::new());
+            let entered = Arc::new(AtomicU64::new(0));
+            let completed = Arc::new(AtomicU64::new(0));
+            let reader = {
+                let (timeline, completed) = (timeline.clone(), completed.clone());
+                loom::thread::spawn(move || {
+                    for number in 1..=2 {
+                        if let Some(ticket) = timeline.ticket(number)
+                            && completed.load(Acquire) >= ticket
+                        {
+                            // Each operation is two tasks.
+                            assert!(completed.load(Acquire) >= 2 * number);
+                        }
+                    }
+                })
+            };
+            let device = {
+                let (entered, completed) = (entered.clone(), completed.clone());
+                loom::thread::spawn(move || completed.store(entered.load(Acquire), Release))
+            };
+            for number in 1..=3 {
+                assert_eq!(timeline.next(), number);
+                entered.store(2 * number, Release);
+                timeline.publish(number, 2 * number);
+            }
+            reader.join().unwrap();
+            device.join().unwrap();
+        });
+    }
+}

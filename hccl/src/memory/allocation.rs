@@ -1,0 +1,309 @@
+//! A piece of device or pinned memory, its stamps, and what happens when it is dropped.
+//!
+//! The memory is given back only when its stamps are complete. `aclrtFree` itself waits for nobody, and a drop must not
+//! wait, so a dropped allocation goes to a list (the node is in the allocation's own header: nothing is allocated) and is
+//! freed at the next operation or allocation, or before out-of-memory is reported. An allocation in a list does not keep its
+//! runtime alive by itself; only a stamp does, through its stream, and whoever completes that stream looks at the list again.
+
+use std::ffi::c_void;
+use std::mem::ManuallyDrop;
+use std::ops::{Deref, Range};
+use std::sync::Mutex;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::{Relaxed, Release};
+use std::time::{Duration, Instant};
+
+use super::stamps::{Access, Stamps};
+use crate::api::Table;
+use crate::device::Device;
+use crate::device::issue::{Place, Touch};
+use crate::error::Result;
+use crate::runtime::Runtime;
+use crate::sync::lock;
+
+/// Where an allocation is, and so who frees it.
+enum Home {
+    Device(Device),
+    Pinned(Runtime),
+    /// Somebody else's device memory: never freed here.
+    Foreign(Device),
+    /// In a list; the list knows.
+    Retired,
+}
+
+/// See the [module](self).
+pub(crate) struct Allocation {
+    pointer: *mut c_void,
+    bytes: usize,
+    stamps: Stamps,
+    home: Home,
+    pinned: bool,
+    next: Option<Box<Allocation>>,
+}
+
+// SAFETY: the pointer is only a number here. What is behind it is reached through operations on streams, which CANN takes
+// from any thread, or by the host after the stamps say that no device uses it.
+unsafe impl Send for Allocation {}
+// SAFETY: as above; the stamps have their own lock.
+unsafe impl Sync for Allocation {}
+
+impl Allocation {
+    fn new(pointer: *mut c_void, bytes: usize, home: Home) -> Owned {
+        let pinned = matches!(home, Home::Pinned(_));
+        let stamps = Stamps::new();
+        let allocation = Allocation { pointer, bytes, stamps, home, pinned, next: None };
+        Owned(ManuallyDrop::new(Box::new(allocation)))
+    }
+
+    pub(crate) fn pointer(&self) -> *mut c_void {
+        self.pointer
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Its whole range of bytes.
+    pub(crate) fn all(&self) -> Range<usize> {
+        0..self.bytes
+    }
+
+    /// Some of its bytes.
+    #[inline]
+    pub(crate) fn region(&self, range: Range<usize>) -> Region<'_> {
+        Region { allocation: self, range }
+    }
+
+    /// Whether nothing uses it any more. Never blocks.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.stamps.are_complete()
+    }
+
+    /// Waits until no device writes these bytes any more, and with `reads` until none reads them either.
+    pub(crate) fn wait(
+        &self,
+        range: &Range<usize>,
+        reads: bool,
+        limit: Duration,
+        waiter: &'static str,
+    ) -> Result<()> {
+        let start = Instant::now();
+        for (lane, number) in self.stamps.unfinished(range, reads).into_iter() {
+            lane.wait(number, limit.saturating_sub(start.elapsed()), waiter)?;
+        }
+        Ok(())
+    }
+
+    /// Gives the memory back. It must be complete, and some context of the runtime be current.
+    pub(crate) fn free(self: Box<Self>, table: &Table) {
+        if let Err((_, error)) = self.try_free(table) {
+            tracing::warn!("memory could not be freed: {error}");
+        }
+    }
+
+    fn try_free(self: Box<Self>, table: &Table) -> Result<(), (Box<Self>, crate::Error)> {
+        // SAFETY: the allocation is moved in, so it is freed once; the caller has seen that its stamps are complete, and
+        // whoever could make new ones had to borrow it.
+        let result = unsafe {
+            if self.pinned { table.free_host(self.pointer) } else { table.free(self.pointer) }
+        };
+        result.map_err(|error| (self, error))
+    }
+}
+
+/// An allocation with an owner. Dropped, it goes to its list.
+pub(crate) struct Owned(ManuallyDrop<Box<Allocation>>);
+
+impl Owned {
+    /// Device memory. When the device is full, waits for what was dropped before it gives up.
+    pub(crate) fn device(device: &Device, bytes: usize) -> Result<Owned> {
+        device.reap();
+        let bound = device.bind()?;
+        let pointer = match device.table().malloc(bytes) {
+            Ok(pointer) => pointer,
+            Err(error) if is_out_of_memory(&error) => {
+                device.reap_all(device.runtime().deadline())?;
+                device.table().malloc(bytes).map_err(|error| {
+                    let place = format!("device {}", device.index()).into();
+                    let (free, total) = device.table().memory_info().unwrap_or_default();
+                    out_of_memory(error, bytes, place, free, total)
+                })?
+            }
+            Err(error) => return Err(error),
+        };
+        drop(bound);
+        Ok(Allocation::new(pointer, bytes, Home::Device(device.clone())))
+    }
+
+    /// Pinned memory. Some context of the runtime must be current.
+    pub(super) fn pinned(runtime: &Runtime, bytes: usize) -> Result<Owned> {
+        let pointer = runtime.table().malloc_host(bytes).map_err(|error| {
+            if is_out_of_memory(&error) {
+                out_of_memory(error, bytes, "pinned host memory".into(), 0, 0)
+            } else {
+                error
+            }
+        })?;
+        Ok(Allocation::new(pointer, bytes, Home::Pinned(runtime.clone())))
+    }
+
+    /// A block that comes back from the pool.
+    pub(super) fn reuse(mut block: Box<Allocation>, runtime: &Runtime) -> Owned {
+        block.home = Home::Pinned(runtime.clone());
+        Owned(ManuallyDrop::new(block))
+    }
+
+    /// Memory of somebody else.
+    pub(super) fn foreign(device: &Device, pointer: *mut c_void, bytes: usize) -> Owned {
+        Allocation::new(pointer, bytes, Home::Foreign(device.clone()))
+    }
+}
+
+impl Deref for Owned {
+    type Target = Allocation;
+    #[inline]
+    fn deref(&self) -> &Allocation {
+        &self.0
+    }
+}
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        // SAFETY: `self` is not used again.
+        let mut allocation = unsafe { ManuallyDrop::take(&mut self.0) };
+        // Complete stamps go, so that they do not keep their streams alive.
+        allocation.is_complete();
+        match std::mem::replace(&mut allocation.home, Home::Retired) {
+            Home::Device(device) => device.state().retired.push(allocation),
+            Home::Pinned(runtime) => runtime.pool().retire(allocation),
+            Home::Foreign(_) | Home::Retired => {}
+        }
+        // The device goes after the push: it may be the last handle of the runtime, which then frees its lists.
+    }
+}
+
+fn is_out_of_memory(error: &crate::Error) -> bool {
+    use crate::error::Code;
+    // Bad alloc, memory allocation, device out of memory.
+    matches!(error.code(), Some(Code::Acl(200_000 | 207_001 | 207_018)))
+}
+
+fn out_of_memory(
+    error: crate::Error,
+    requested: usize,
+    place: Box<str>,
+    free: usize,
+    total: usize,
+) -> crate::Error {
+    if is_out_of_memory(&error) {
+        crate::Error::OutOfMemory { requested, place, free, total }
+    } else {
+        error
+    }
+}
+
+/// Some bytes of an allocation: what an operation is given.
+#[derive(Clone)]
+pub struct Region<'a> {
+    allocation: &'a Allocation,
+    range: Range<usize>,
+}
+
+impl<'a> Region<'a> {
+    /// The address of the first byte.
+    #[inline]
+    pub(crate) fn pointer(&self) -> *mut c_void {
+        self.allocation.pointer.wrapping_byte_add(self.range.start)
+    }
+
+    /// How many bytes.
+    #[inline]
+    pub(crate) fn bytes(&self) -> usize {
+        self.range.end - self.range.start
+    }
+
+    /// For an operation that reads it; `what` is the argument's name.
+    #[inline]
+    pub(crate) fn read(&self, what: &'static str) -> Touch<'a> {
+        self.touch(Access::Read, what)
+    }
+
+    /// For an operation that writes it.
+    #[inline]
+    pub(crate) fn write(&self, what: &'static str) -> Touch<'a> {
+        self.touch(Access::Write, what)
+    }
+
+    #[inline]
+    fn touch(&self, access: Access, what: &'static str) -> Touch<'a> {
+        let place = match &self.allocation.home {
+            Home::Device(device) | Home::Foreign(device) => Place::Device(device),
+            Home::Pinned(runtime) => Place::Host(runtime),
+            Home::Retired => Place::Nowhere,
+        };
+        let stamps = &self.allocation.stamps;
+        Touch { stamps, range: self.range.clone(), access, place, what }
+    }
+
+    /// How many bytes two regions share.
+    pub(crate) fn overlap(&self, other: &Region<'_>) -> usize {
+        let (a, b) = (self.pointer().addr(), other.pointer().addr());
+        let end = (a.saturating_add(self.bytes())).min(b.saturating_add(other.bytes()));
+        end.saturating_sub(a.max(b))
+    }
+}
+
+/// Dropped allocations, linked through their headers.
+#[derive(Default)]
+pub(crate) struct RetireList {
+    any: AtomicBool,
+    head: Mutex<Option<Box<Allocation>>>,
+}
+
+impl RetireList {
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        !self.any.load(Relaxed)
+    }
+
+    pub(crate) fn push(&self, mut allocation: Box<Allocation>) {
+        let mut head = lock(&self.head);
+        allocation.next = head.take();
+        *head = Some(allocation);
+        self.any.store(true, Release);
+    }
+
+    /// Takes all of them. Not yet taken ones are leaked, not freed, when the iterator is dropped early.
+    pub(crate) fn drain(&self) -> impl Iterator<Item = Box<Allocation>> + use<> {
+        let mut next = {
+            let mut head = lock(&self.head);
+            self.any.store(false, Release);
+            head.take()
+        };
+        std::iter::from_fn(move || {
+            let mut allocation = next.take()?;
+            next = allocation.next.take();
+            Some(allocation)
+        })
+    }
+
+    /// Frees those that are complete.
+    pub(crate) fn free_complete(&self, table: &Table) {
+        for allocation in self.drain() {
+            if !allocation.is_complete() {
+                self.push(allocation);
+            } else if let Err((allocation, error)) = allocation.try_free(table) {
+                // For example inside a host function, where CANN refuses to free. Later, then.
+                tracing::debug!("not freed yet: {error}");
+                self.push(allocation);
+            }
+        }
+    }
+}
+
+impl Drop for RetireList {
+    fn drop(&mut self) {
+        // Not recursively: the list may be long.
+        self.drain().for_each(drop);
+    }
+}

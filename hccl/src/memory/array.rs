@@ -1,0 +1,84 @@
+//! Arrays of the `ndarray` crate, in and out.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use ndarray::{Array, ArrayBase, Data, Dimension, Shape, ShapeBuilder};
+
+use super::allocation::Region;
+use super::{DeviceBuffer, Download, transfer};
+use crate::device::{Device, Stream};
+use crate::dtype::Element;
+use crate::error::{Error, Result};
+
+impl Device {
+    /// A buffer with a copy of an array in row-major order, whatever its layout. The array must have at least one element.
+    pub fn upload_array<T, S, D>(
+        &self,
+        array: &ArrayBase<S, D>,
+        stream: &Stream,
+    ) -> Result<DeviceBuffer<T>>
+    where
+        T: Element,
+        S: Data<Elem = T>,
+        D: Dimension,
+    {
+        if let Some(data) = array.as_slice() {
+            return self.upload(data, stream);
+        }
+        let buffer = self.alloc::<T>(array.len())?;
+        transfer::upload_with(&buffer.region(), stream, |block: *mut T| {
+            for (at, &value) in array.iter().enumerate() {
+                // SAFETY: the block has room for the buffer's elements, which are as many as the array's.
+                unsafe { block.add(at).write(value) };
+            }
+        })?;
+        Ok(buffer.written())
+    }
+}
+
+/// A copy to the host that has been enqueued and becomes an array: a future, with [`wait`](Self::wait).
+#[must_use = "the data is lost unless the download is awaited"]
+pub struct DownloadArray<T: Element, D: Dimension> {
+    download: Download<T>,
+    shape: Shape<D>,
+}
+
+impl<T: Element, D: Dimension> DownloadArray<T, D> {
+    pub(super) fn new<Sh>(source: &Region<'_>, shape: Sh, stream: &Stream) -> Self
+    where
+        Sh: ShapeBuilder<Dim = D>,
+    {
+        let shape = shape.into_shape_with_order();
+        let (expected, found) = (source.bytes() / size_of::<T>(), shape.size());
+        let download = if expected == found {
+            Download::new(source, stream)
+        } else {
+            let (operation, what) = ("to_array", "the shape");
+            Download::refused(Error::WrongLength { operation, what, expected, found })
+        };
+        Self { download, shape }
+    }
+
+    /// Waits for the data, up to the runtime's deadline.
+    pub fn wait(self) -> Result<Array<T, D>> {
+        shaped(self.shape, self.download.wait()?)
+    }
+}
+
+fn shaped<T, D: Dimension>(shape: Shape<D>, data: Vec<T>) -> Result<Array<T, D>> {
+    Array::from_shape_vec(shape, data).map_err(|error| Error::Invalid {
+        operation: "to_array",
+        problem: error.to_string().into(),
+    })
+}
+
+impl<T: Element, D: Dimension + Unpin> Future for DownloadArray<T, D> {
+    type Output = Result<Array<T, D>>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let data = ready!(Pin::new(&mut self.download).poll(cx))?;
+        Poll::Ready(shaped(self.shape.clone(), data))
+    }
+}

@@ -1,0 +1,229 @@
+//! Memory of a device.
+
+use std::ffi::c_void;
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::RangeBounds;
+
+use super::allocation::{Owned, Region};
+use super::slice::{bytes, part};
+use super::{DeviceSlice, DeviceSliceMut, Download, DownloadArray, HostBuffer, Source, transfer};
+use crate::device::{Device, Stream};
+use crate::dtype::Element;
+use crate::error::{Error, Result};
+use crate::work::Work;
+
+/// The state of a buffer that has been written.
+#[derive(Debug)]
+pub enum Init {}
+
+/// The state of a buffer fresh from [`Device::alloc`]: it can be written, not read.
+#[derive(Debug)]
+pub enum Uninit {}
+
+/// Elements in the memory of one device, at least one.
+///
+/// Reading and writing are operations on a stream of the same device. Dropping never blocks: memory that an operation still
+/// uses is freed when the operation is complete.
+///
+/// ```
+/// # fn main() -> hccl::Result<()> {
+/// # let runtime = hccl::Runtime::emulator(1)?;
+/// let device = runtime.device(0)?;
+/// let stream = device.stream()?;
+/// let mut x = device.upload(&[1.0_f32, 2.0, 3.0, 4.0], &stream)?;
+/// let (mut left, right) = x.split_at_mut(2)?;
+/// left.copy_from(&right.as_slice(), &stream)?;
+/// assert_eq!(x.to_vec(&stream).wait()?, [3.0, 4.0, 3.0, 4.0]);
+/// # Ok(())
+/// # }
+/// ```
+pub struct DeviceBuffer<T: Element, S = Init> {
+    memory: Owned,
+    len: usize,
+    device: Device,
+    marker: PhantomData<fn() -> (T, S)>,
+}
+
+/// Bytes of `len` elements; at least one element.
+pub(crate) fn size_in_bytes<T>(len: usize, operation: &'static str) -> Result<usize> {
+    if len == 0 {
+        return Err(Error::Empty { operation, what: "the buffer" });
+    }
+    // Like a slice of Rust: not more than isize::MAX bytes.
+    len.checked_mul(size_of::<T>())
+        .filter(|&bytes| isize::try_from(bytes).is_ok())
+        .ok_or(Error::TooLarge { elements: len, element: size_of::<T>() })
+}
+
+impl<T: Element> DeviceBuffer<T, Uninit> {
+    pub(crate) fn alloc(device: &Device, len: usize) -> Result<Self> {
+        let memory = Owned::device(device, size_in_bytes::<T>(len, "alloc")?)?;
+        Ok(Self { memory, len, device: device.clone(), marker: PhantomData })
+    }
+
+    /// It has been handed to an operation that writes all of it.
+    pub(super) fn written(self) -> DeviceBuffer<T> {
+        let Self { memory, len, device, .. } = self;
+        DeviceBuffer { memory, len, device, marker: PhantomData }
+    }
+}
+
+impl<T: Element, S> DeviceBuffer<T, S> {
+    /// Length in elements, at least 1.
+    #[allow(clippy::len_without_is_empty, reason = "a buffer is never empty")]
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The device whose memory it is.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    #[inline]
+    pub(crate) fn region(&self) -> Region<'_> {
+        self.memory.region(0..self.len * size_of::<T>())
+    }
+
+    /// The device address, for foreign code. Reading it is safe, using it is not: operations that this crate does not know of
+    /// are not waited for.
+    pub fn as_ptr(&self) -> *mut c_void {
+        self.memory.pointer()
+    }
+}
+
+impl<T: Element> DeviceBuffer<T> {
+    /// Elements `range`, to read. An empty or too large range is an error.
+    pub fn slice(&self, range: impl RangeBounds<usize>) -> Result<DeviceSlice<'_, T>> {
+        Ok(DeviceSlice::new(&self.memory, part(&(0..self.len), range, "slice")?))
+    }
+
+    /// Elements `range`, to write. An empty or too large range is an error.
+    pub fn slice_mut(&mut self, range: impl RangeBounds<usize>) -> Result<DeviceSliceMut<'_, T>> {
+        Ok(DeviceSliceMut::new(&self.memory, part(&(0..self.len), range, "slice_mut")?))
+    }
+
+    /// Two parts to write: the first `mid` elements and the rest. Each must have at least one.
+    pub fn split_at_mut(
+        &mut self,
+        mid: usize,
+    ) -> Result<(DeviceSliceMut<'_, T>, DeviceSliceMut<'_, T>)> {
+        self.slice_mut(..)?.split_at_mut(mid)
+    }
+
+    /// Copies from the host; `data` must have the buffer's length. `data` is copied when the call returns, the buffer is
+    /// written later (`aclrtMemcpyAsync`).
+    pub fn upload(&mut self, data: &[T], stream: &Stream) -> Result<Work> {
+        transfer::upload(&self.region(), data, stream)
+    }
+
+    /// Copies from another buffer or slice of the same device; lengths must be equal (`aclrtMemcpyAsync`).
+    pub fn copy_from(&mut self, source: impl Source<T>, stream: &Stream) -> Result<Work> {
+        transfer::copy::<T>(&source.region(), &self.region(), stream)
+    }
+
+    /// Sets every byte to zero (`aclrtMemsetAsync`).
+    pub fn fill_zero(&mut self, stream: &Stream) -> Result<Work> {
+        transfer::fill_zero(&self.region(), stream)
+    }
+
+    /// Copies to the host: a future that gives a `Vec`. The copy is enqueued now; if that is refused, the future says so.
+    pub fn to_vec(&self, stream: &Stream) -> Download<T> {
+        Download::new(&self.region(), stream)
+    }
+
+    /// Copies to the host: a future that gives an array of this shape, which must have as many elements as the buffer.
+    ///
+    /// ```
+    /// # fn main() -> hccl::Result<()> {
+    /// # let runtime = hccl::Runtime::emulator(1)?;
+    /// # let device = runtime.device(0)?;
+    /// # let stream = device.stream()?;
+    /// let x = device.upload_array(&ndarray::array![[1, 2, 3], [4, 5, 6]].t(), &stream)?;
+    /// assert_eq!(x.to_array((3, 2), &stream).wait()?, ndarray::array![[1, 4], [2, 5], [3, 6]]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn to_array<Sh>(&self, shape: Sh, stream: &Stream) -> DownloadArray<T, Sh::Dim>
+    where
+        Sh: ndarray::ShapeBuilder,
+    {
+        DownloadArray::new(&self.region(), shape, stream)
+    }
+
+    /// Copies to pinned memory of the same length (`aclrtMemcpyAsync`).
+    pub fn copy_to(&self, host: &mut HostBuffer<T>, stream: &Stream) -> Result<Work> {
+        transfer::copy_to_host::<T>(&self.region(), &host.region(), stream)
+    }
+
+    /// Copies from pinned memory of the same length (`aclrtMemcpyAsync`).
+    pub fn copy_from_host(&mut self, host: &HostBuffer<T>, stream: &Stream) -> Result<Work> {
+        transfer::copy_from_host::<T>(&host.region(), &self.region(), stream)
+    }
+
+    /// Memory of somebody else, for example of a training framework. It is never freed here.
+    ///
+    /// # Safety
+    /// `pointer` is device memory of `device` for `len` elements, aligned for `T`. It stays allocated until every operation
+    /// that was given the buffer is complete, and nobody else uses it meanwhile (or is ordered with those operations by events).
+    pub unsafe fn from_raw(device: &Device, pointer: *mut c_void, len: usize) -> Result<Self> {
+        let bytes = size_in_bytes::<T>(len, "from_raw")?;
+        let memory = Owned::foreign(device, pointer, bytes);
+        Ok(Self { memory, len, device: device.clone(), marker: PhantomData })
+    }
+}
+
+impl<T: Element> DeviceSliceMut<'_, T> {
+    /// Copies from the host; `data` must have the slice's length. As [`DeviceBuffer::upload`].
+    pub fn upload(&mut self, data: &[T], stream: &Stream) -> Result<Work> {
+        transfer::upload(&self.region(), data, stream)
+    }
+
+    /// Copies from another buffer or slice of the same device. As [`DeviceBuffer::copy_from`].
+    pub fn copy_from(&mut self, source: impl Source<T>, stream: &Stream) -> Result<Work> {
+        transfer::copy::<T>(&source.region(), &self.region(), stream)
+    }
+
+    /// Sets every byte to zero. As [`DeviceBuffer::fill_zero`].
+    pub fn fill_zero(&mut self, stream: &Stream) -> Result<Work> {
+        transfer::fill_zero(&self.region(), stream)
+    }
+}
+
+impl<T: Element> DeviceSlice<'_, T> {
+    /// Copies to the host. As [`DeviceBuffer::to_vec`].
+    pub fn to_vec(&self, stream: &Stream) -> Download<T> {
+        Download::new(&self.region(), stream)
+    }
+}
+
+impl Device {
+    /// Memory for `len` elements, at least one. Its contents are unspecified (`aclrtMalloc`). Blocks only when the device is full
+    /// of memory that was dropped while in use.
+    pub fn alloc<T: Element>(&self, len: usize) -> Result<DeviceBuffer<T, Uninit>> {
+        DeviceBuffer::alloc(self, len)
+    }
+
+    /// A buffer of `len` zeros, at least one.
+    pub fn zeros<T: Element>(&self, len: usize, stream: &Stream) -> Result<DeviceBuffer<T>> {
+        let buffer = self.alloc::<T>(len)?;
+        transfer::fill_zero(&buffer.region(), stream)?;
+        Ok(buffer.written())
+    }
+
+    /// A buffer with a copy of `data`, which must have at least one element. `data` is copied when the call returns.
+    pub fn upload<T: Element>(&self, data: &[T], stream: &Stream) -> Result<DeviceBuffer<T>> {
+        let buffer = self.alloc::<T>(data.len())?;
+        transfer::upload(&buffer.region(), data, stream)?;
+        Ok(buffer.written())
+    }
+}
+
+impl<T: Element, S> fmt::Debug for DeviceBuffer<T, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let range = bytes::<T>(&(0..self.len));
+        write!(f, "DeviceBuffer<{}>({} elements, {} bytes)", T::DTYPE, self.len, range.end)
+    }
+}

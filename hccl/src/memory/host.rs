@@ -1,0 +1,82 @@
+//! Pinned host memory.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use super::allocation::{Owned, Region};
+use super::buffer::size_in_bytes;
+use super::pool::Pool;
+use crate::dtype::Element;
+use crate::error::Result;
+use crate::runtime::Runtime;
+
+/// Elements in pinned host memory, at least one, which the devices of a runtime copy to and from without a detour.
+///
+/// The host sees them as a slice when no device writes (or, for a mutable slice, reads) them; [`as_slice`](Self::as_slice)
+/// and [`as_mut_slice`](Self::as_mut_slice) wait for that. Used by streams of two devices at once, the second operation
+/// waits in the call, because events do not reach across devices.
+///
+/// ```
+/// # fn main() -> hccl::Result<()> {
+/// # let runtime = hccl::Runtime::emulator(1)?;
+/// # let device = runtime.device(0)?;
+/// # let stream = device.stream()?;
+/// let x = device.upload(&[1_i32, 2, 3], &stream)?;
+/// let mut host = runtime.host_buffer::<i32>(3)?;
+/// x.copy_to(&mut host, &stream)?;
+/// assert_eq!(host.as_slice()?, [1, 2, 3]); // waits for the copy
+/// # Ok(())
+/// # }
+/// ```
+pub struct HostBuffer<T: Element> {
+    memory: Owned,
+    len: usize,
+    runtime: Runtime,
+    marker: PhantomData<T>,
+}
+
+impl<T: Element> HostBuffer<T> {
+    pub(crate) fn new(runtime: &Runtime, len: usize) -> Result<Self> {
+        let bytes = size_in_bytes::<T>(len, "host_buffer")?;
+        let memory = Pool::take(&runtime.some_device()?, bytes)?;
+        // SAFETY: the block has at least `bytes` bytes and is complete, fresh or from the pool, so nobody else uses it.
+        unsafe { std::ptr::write_bytes(memory.pointer().cast::<u8>(), 0, bytes) };
+        Ok(Self { memory, len, runtime: runtime.clone(), marker: PhantomData })
+    }
+
+    /// Length in elements, at least 1.
+    #[allow(clippy::len_without_is_empty, reason = "a buffer is never empty")]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The elements. Waits until no device writes them, up to the runtime's deadline; after that it is an error. Contents are
+    /// unspecified when a copy to them failed.
+    pub fn as_slice(&self) -> Result<&[T]> {
+        self.wait(false, "as_slice")?;
+        // SAFETY: no device writes them, and none can start to while `self` is borrowed; the block is page aligned, holds
+        // `len` elements and was zeroed, and any bits are a valid element.
+        Ok(unsafe { std::slice::from_raw_parts(self.memory.pointer().cast(), self.len) })
+    }
+
+    /// The elements, to change. Waits until no device reads or writes them, up to the runtime's deadline.
+    pub fn as_mut_slice(&mut self) -> Result<&mut [T]> {
+        self.wait(true, "as_mut_slice")?;
+        // SAFETY: as in `as_slice`; nor does any device read them.
+        Ok(unsafe { std::slice::from_raw_parts_mut(self.memory.pointer().cast(), self.len) })
+    }
+
+    fn wait(&self, reads: bool, waiter: &'static str) -> Result<()> {
+        self.memory.wait(&self.memory.all(), reads, self.runtime.deadline(), waiter)
+    }
+
+    pub(crate) fn region(&self) -> Region<'_> {
+        self.memory.region(0..self.len * size_of::<T>())
+    }
+}
+
+impl<T: Element> fmt::Debug for HostBuffer<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "HostBuffer<{}>({} elements)", T::DTYPE, self.len)
+    }
+}

@@ -1,0 +1,95 @@
+//! Pinned blocks of a runtime: what pageable memory is copied through, and where host buffers live.
+//!
+//! Blocks have sizes of powers of two from 4 KiB. A block that is dropped while an operation uses it waits in a list like
+//! device memory does; a complete one is kept for the next user, up to [`KEPT`] bytes.
+
+#![forbid(unsafe_code)]
+
+use std::sync::Mutex;
+
+use super::allocation::{Allocation, Owned, RetireList};
+use crate::api::Table;
+use crate::device::Device;
+use crate::error::Result;
+use crate::sync::lock;
+
+const SMALLEST: usize = 4096;
+/// Bytes of unused blocks that are kept.
+const KEPT: usize = 256 << 20;
+
+/// See the [module](self).
+#[derive(Default)]
+pub(crate) struct Pool {
+    retired: RetireList,
+    free: Mutex<Free>,
+}
+
+#[derive(Default)]
+struct Free {
+    blocks: Vec<Box<Allocation>>,
+    bytes: usize,
+}
+
+impl Pool {
+    /// A block of at least so many bytes. Contents are unspecified.
+    pub(crate) fn take(device: &Device, bytes: usize) -> Result<Owned> {
+        let runtime = device.runtime();
+        let pool = runtime.pool();
+        let bytes = bytes.max(SMALLEST).checked_next_power_of_two().unwrap_or(bytes);
+        {
+            let mut free = lock(&pool.free);
+            pool.sweep_into(&mut free);
+            if let Some(at) = free.blocks.iter().rposition(|block| block.bytes() == bytes) {
+                free.bytes -= bytes;
+                return Ok(Owned::reuse(free.blocks.swap_remove(at), runtime));
+            }
+        }
+        let _bound = device.bind()?;
+        match Owned::pinned(runtime, bytes) {
+            Err(crate::Error::OutOfMemory { .. }) => {
+                pool.trim(device.table(), 0);
+                Owned::pinned(runtime, bytes)
+            }
+            other => other,
+        }
+    }
+
+    pub(super) fn retire(&self, block: Box<Allocation>) {
+        self.retired.push(block);
+    }
+
+    /// Moves complete blocks to the free ones, and gives back what is too much. Some context must be current.
+    pub(crate) fn sweep(&self, table: &Table) {
+        if !self.retired.is_empty() {
+            self.sweep_into(&mut lock(&self.free));
+            self.trim(table, KEPT);
+        }
+    }
+
+    fn sweep_into(&self, free: &mut Free) {
+        for block in self.retired.drain() {
+            if block.is_complete() {
+                free.bytes += block.bytes();
+                free.blocks.push(block);
+            } else {
+                self.retired.push(block);
+            }
+        }
+    }
+
+    fn trim(&self, table: &Table, keep: usize) {
+        let mut free = lock(&self.free);
+        while free.bytes > keep
+            && let Some(block) = free.blocks.pop()
+        {
+            free.bytes -= block.bytes();
+            block.free(table);
+        }
+    }
+
+    /// When the last handle of the runtime goes.
+    pub(crate) fn close(&mut self, table: &Table) {
+        self.sweep_into(&mut lock(&self.free));
+        self.trim(table, 0);
+    }
+}

@@ -1,0 +1,141 @@
+//! Parts of device buffers.
+
+#![forbid(unsafe_code)]
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::{Bound, Range, RangeBounds};
+
+use super::allocation::{Allocation, Region};
+use crate::dtype::Element;
+use crate::error::{Error, Result};
+
+/// Some elements of a [`DeviceBuffer`](super::DeviceBuffer), to read.
+pub struct DeviceSlice<'a, T: Element> {
+    allocation: &'a Allocation,
+    /// In elements of the allocation.
+    range: Range<usize>,
+    marker: PhantomData<&'a T>,
+}
+
+/// Some elements of a [`DeviceBuffer`](super::DeviceBuffer), to write. Disjoint ones may be used at the same time, on
+/// different streams and threads, and do not wait for one another.
+pub struct DeviceSliceMut<'a, T: Element> {
+    allocation: &'a Allocation,
+    /// In elements of the allocation.
+    range: Range<usize>,
+    marker: PhantomData<&'a mut T>,
+}
+
+/// The part of `within` that `range` (relative to it) names.
+pub(super) fn part(
+    within: &Range<usize>,
+    range: impl RangeBounds<usize>,
+    operation: &'static str,
+) -> Result<Range<usize>> {
+    let length = within.end - within.start;
+    let start = match range.start_bound() {
+        Bound::Included(&start) => start,
+        Bound::Excluded(&start) => start.saturating_add(1),
+        Bound::Unbounded => 0,
+    };
+    let end = match range.end_bound() {
+        Bound::Included(&end) => end.saturating_add(1),
+        Bound::Excluded(&end) => end,
+        Bound::Unbounded => length,
+    };
+    if start > end || end > length {
+        return Err(Error::OutOfRange { range: start..end, length });
+    }
+    if start == end {
+        return Err(Error::Empty { operation, what: "the range" });
+    }
+    Ok(within.start + start..within.start + end)
+}
+
+pub(super) fn bytes<T>(range: &Range<usize>) -> Range<usize> {
+    range.start * size_of::<T>()..range.end * size_of::<T>()
+}
+
+impl<'a, T: Element> DeviceSlice<'a, T> {
+    pub(super) fn new(allocation: &'a Allocation, range: Range<usize>) -> Self {
+        Self { allocation, range, marker: PhantomData }
+    }
+
+    /// Length in elements, at least 1.
+    #[allow(clippy::len_without_is_empty, reason = "a slice is never empty")]
+    pub fn len(&self) -> usize {
+        self.range.len()
+    }
+
+    /// A part of the slice, in elements relative to its start. An empty or too large range is an error.
+    pub fn slice(&self, range: impl RangeBounds<usize>) -> Result<DeviceSlice<'a, T>> {
+        Ok(Self::new(self.allocation, part(&self.range, range, "slice")?))
+    }
+
+    pub(crate) fn region(&self) -> Region<'_> {
+        self.allocation.region(bytes::<T>(&self.range))
+    }
+}
+
+impl<T: Element> Clone for DeviceSlice<'_, T> {
+    fn clone(&self) -> Self {
+        Self::new(self.allocation, self.range.clone())
+    }
+}
+
+impl<'a, T: Element> DeviceSliceMut<'a, T> {
+    pub(super) fn new(allocation: &'a Allocation, range: Range<usize>) -> Self {
+        Self { allocation, range, marker: PhantomData }
+    }
+
+    /// Length in elements, at least 1.
+    #[allow(clippy::len_without_is_empty, reason = "a slice is never empty")]
+    pub fn len(&self) -> usize {
+        self.range.len()
+    }
+
+    /// The same elements, to read, while `self` is borrowed.
+    pub fn as_slice(&self) -> DeviceSlice<'_, T> {
+        DeviceSlice::new(self.allocation, self.range.clone())
+    }
+
+    /// A part of the slice, in elements relative to its start. An empty or too large range is an error.
+    pub fn slice_mut(&mut self, range: impl RangeBounds<usize>) -> Result<DeviceSliceMut<'_, T>> {
+        Ok(DeviceSliceMut::new(self.allocation, part(&self.range, range, "slice_mut")?))
+    }
+
+    /// Two parts: the first `mid` elements and the rest. Each must have at least one.
+    pub fn split_at_mut(self, mid: usize) -> Result<(Self, Self)> {
+        let first = part(&self.range, ..mid, "split_at_mut")?;
+        let second = part(&self.range, mid.., "split_at_mut")?;
+        Ok((Self::new(self.allocation, first), Self::new(self.allocation, second)))
+    }
+
+    /// Pieces of `size` elements, the last one perhaps shorter.
+    pub fn chunks_mut(self, size: usize) -> Result<impl Iterator<Item = DeviceSliceMut<'a, T>>> {
+        if size == 0 {
+            return Err(Error::Empty { operation: "chunks_mut", what: "a chunk" });
+        }
+        let (allocation, end) = (self.allocation, self.range.end);
+        Ok(self.range.step_by(size).map(move |start| {
+            DeviceSliceMut::new(allocation, start..start.saturating_add(size).min(end))
+        }))
+    }
+
+    pub(crate) fn region(&self) -> Region<'_> {
+        self.allocation.region(bytes::<T>(&self.range))
+    }
+}
+
+impl<T: Element> fmt::Debug for DeviceSlice<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "DeviceSlice<{}>({:?})", T::DTYPE, self.range)
+    }
+}
+
+impl<T: Element> fmt::Debug for DeviceSliceMut<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "DeviceSliceMut<{}>({:?})", T::DTYPE, self.range)
+    }
+}

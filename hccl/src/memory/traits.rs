@@ -1,0 +1,201 @@
+//! What an operation can read from and write to.
+
+#![forbid(unsafe_code)]
+
+use std::fmt;
+
+use super::allocation::Region;
+use super::{DeviceBuffer, DeviceSlice, DeviceSliceMut, Uninit};
+use crate::dtype::Element;
+use crate::error::{Error, Result};
+use crate::work::Work;
+
+pub(crate) mod sealed {
+    use super::*;
+
+    /// How the crate reaches a source.
+    pub trait Source {
+        fn region(&self) -> Region<'_>;
+    }
+
+    /// How the crate reaches a destination and gives it back.
+    pub trait Destination: Sized {
+        type Output;
+        type Error: From<Error>;
+        fn region(&self) -> Region<'_>;
+        /// `outcome` is what became of the call.
+        fn finish(self, outcome: Result<Work>) -> Result<Self::Output, Self::Error>;
+    }
+}
+
+/// Something an operation can read: `&DeviceBuffer<T>`, [`DeviceSlice<T>`](DeviceSlice) or a reference to one.
+///
+/// The trait is sealed.
+#[diagnostic::on_unimplemented(
+    message = "an operation cannot read `{T}` elements from `{Self}`",
+    note = "pass `&buffer` or a slice of it (`buffer.slice(a..b)?`); memory that was never written (`Uninit`) cannot be read"
+)]
+pub trait Source<T: Element>: sealed::Source {
+    /// Length in elements.
+    fn len(&self) -> usize {
+        sealed::Source::region(self).bytes() / size_of::<T>()
+    }
+
+    /// Whether it has no elements. It always has some: empty buffers and slices are refused where they are made.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// Something an operation can write: `&mut DeviceBuffer<T>`, [`DeviceSliceMut<T>`](DeviceSliceMut) or `&mut` of one, or a
+/// `DeviceBuffer<T, Uninit>` by value, which comes back as `DeviceBuffer<T>` beside the [`Work`].
+///
+/// The trait is sealed.
+#[diagnostic::on_unimplemented(
+    message = "an operation cannot write `{T}` elements to `{Self}`",
+    note = "pass `&mut buffer`, a slice of it (`buffer.slice_mut(a..b)?`), or a buffer fresh from `alloc` by value"
+)]
+pub trait Destination<T: Element>:
+    sealed::Destination<
+        Output = <Self as Destination<T>>::Output,
+        Error = <Self as Destination<T>>::Error,
+    >
+{
+    /// What a call that writes here returns: [`Work`], or `(DeviceBuffer<T>, Work)` for a buffer that was passed by value.
+    type Output;
+    /// What a refused call returns: [`Error`], or [`Refused`] with the buffer that was passed by value.
+    type Error: From<Error>;
+
+    /// Length in elements.
+    fn len(&self) -> usize {
+        sealed::Destination::region(self).bytes() / size_of::<T>()
+    }
+
+    /// Whether it has no elements. It always has some: empty buffers and slices are refused where they are made.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// A call was refused; here is the buffer that was passed to it by value.
+pub struct Refused<T: Element> {
+    /// Why.
+    pub error: Error,
+    /// The buffer, when the call had taken it.
+    pub buffer: Option<DeviceBuffer<T, Uninit>>,
+}
+
+impl<T: Element> From<Refused<T>> for Error {
+    fn from(refused: Refused<T>) -> Self {
+        refused.error
+    }
+}
+
+impl<T: Element> From<Error> for Refused<T> {
+    fn from(error: Error) -> Self {
+        Refused { error, buffer: None }
+    }
+}
+
+impl<T: Element> fmt::Debug for Refused<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Refused").field("error", &self.error).finish_non_exhaustive()
+    }
+}
+
+impl<T: Element> fmt::Display for Refused<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl<T: Element> std::error::Error for Refused<T> {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.error)
+    }
+}
+
+impl<T: Element> sealed::Source for &DeviceBuffer<T> {
+    #[inline]
+    fn region(&self) -> Region<'_> {
+        DeviceBuffer::region(self)
+    }
+}
+impl<T: Element> Source<T> for &DeviceBuffer<T> {}
+
+impl<T: Element> sealed::Source for DeviceSlice<'_, T> {
+    #[inline]
+    fn region(&self) -> Region<'_> {
+        DeviceSlice::region(self)
+    }
+}
+impl<T: Element> Source<T> for DeviceSlice<'_, T> {}
+
+impl<T: Element> sealed::Source for &DeviceSlice<'_, T> {
+    #[inline]
+    fn region(&self) -> Region<'_> {
+        DeviceSlice::region(self)
+    }
+}
+impl<T: Element> Source<T> for &DeviceSlice<'_, T> {}
+
+macro_rules! destination {
+    ($($type:ty),*) => {
+        $(
+            impl<T: Element> sealed::Destination for $type {
+                type Output = Work;
+                type Error = Error;
+                #[inline]
+                fn region(&self) -> Region<'_> {
+                    (**self).region()
+                }
+                #[inline]
+                fn finish(self, outcome: Result<Work>) -> Result<Work> {
+                    outcome
+                }
+            }
+            impl<T: Element> Destination<T> for $type {
+                type Output = Work;
+                type Error = Error;
+            }
+        )*
+    };
+}
+destination!(&mut DeviceBuffer<T>, &mut DeviceSliceMut<'_, T>);
+
+impl<T: Element> sealed::Destination for DeviceSliceMut<'_, T> {
+    type Output = Work;
+    type Error = Error;
+    #[inline]
+    fn region(&self) -> Region<'_> {
+        DeviceSliceMut::region(self)
+    }
+    #[inline]
+    fn finish(self, outcome: Result<Work>) -> Result<Work> {
+        outcome
+    }
+}
+impl<T: Element> Destination<T> for DeviceSliceMut<'_, T> {
+    type Output = Work;
+    type Error = Error;
+}
+
+impl<T: Element> sealed::Destination for DeviceBuffer<T, Uninit> {
+    type Output = (DeviceBuffer<T>, Work);
+    type Error = Refused<T>;
+    #[inline]
+    fn region(&self) -> Region<'_> {
+        DeviceBuffer::region(self)
+    }
+    #[inline]
+    fn finish(self, outcome: Result<Work>) -> Result<(DeviceBuffer<T>, Work), Refused<T>> {
+        match outcome {
+            Ok(work) => Ok((self.written(), work)),
+            Err(error) => Err(Refused { error, buffer: Some(self) }),
+        }
+    }
+}
+impl<T: Element> Destination<T> for DeviceBuffer<T, Uninit> {
+    type Output = (DeviceBuffer<T>, Work);
+    type Error = Refused<T>;
+}

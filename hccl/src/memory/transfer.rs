@@ -1,0 +1,143 @@
+//! The copies. This is where bytes of the host meet bytes of a device.
+//!
+//! Invariant: every copy is issued with stamps on both sides before it is enqueued, so both ranges stay allocated and are not
+//! touched by the host until it is complete. Host memory that a copy names is always a pinned allocation with stamps, never
+//! the caller's.
+
+use ascend_sys::aclrtMemcpyKind;
+
+use super::allocation::{Owned, Region};
+use super::pool::Pool;
+use crate::device::Stream;
+use crate::device::issue::{Operation, issue};
+use crate::dtype::Element;
+use crate::error::{Error, Result};
+use crate::work::Work;
+
+fn check_length<T>(
+    operation: &'static str,
+    what: &'static str,
+    expected: &Region<'_>,
+    found: usize,
+) -> Result<()> {
+    let expected = expected.bytes() / size_of::<T>();
+    if expected == found {
+        Ok(())
+    } else {
+        Err(Error::WrongLength { operation, what, expected, found })
+    }
+}
+
+fn enqueue(
+    name: &'static str,
+    (source, source_name): (&Region<'_>, &'static str),
+    (destination, destination_name): (&Region<'_>, &'static str),
+    kind: aclrtMemcpyKind,
+    stream: &Stream,
+) -> Result<Work> {
+    let bytes = source.bytes();
+    let touches = [source.read(source_name), destination.write(destination_name)];
+    issue(stream, Operation::new(name), &touches, |raw| {
+        // SAFETY: both regions are stamped, see the module's invariant; `bytes` is the length of both.
+        unsafe {
+            let (to, from) = (destination.pointer(), source.pointer().cast_const());
+            stream.table().copy(to, from, bytes, kind, raw)
+        }
+    })
+}
+
+/// Between two regions of one device.
+pub(crate) fn copy<T: Element>(
+    source: &Region<'_>,
+    destination: &Region<'_>,
+    stream: &Stream,
+) -> Result<Work> {
+    let operation = "copy_from";
+    check_length::<T>(operation, "source", destination, source.bytes() / size_of::<T>())?;
+    // Only foreign memory can overlap; the borrow checker sees to the rest.
+    let bytes = source.overlap(destination);
+    if bytes != 0 {
+        return Err(Error::Overlap { operation, bytes });
+    }
+    let kind = aclrtMemcpyKind::ACL_MEMCPY_DEVICE_TO_DEVICE;
+    enqueue(operation, (source, "source"), (destination, "destination"), kind, stream)
+}
+
+/// From the caller's memory, through a pinned block.
+pub(crate) fn upload<T: Element>(
+    destination: &Region<'_>,
+    data: &[T],
+    stream: &Stream,
+) -> Result<Work> {
+    check_length::<T>("upload", "data", destination, data.len())?;
+    upload_with(destination, stream, |block: *mut T| {
+        // SAFETY: the block has room for as many bytes as the destination, which has as many elements as `data`, and is not
+        // `data`'s memory.
+        unsafe { std::ptr::copy_nonoverlapping(data.as_ptr(), block, data.len()) }
+    })
+}
+
+/// As [`upload`]; `fill` writes exactly the destination's elements to a pinned block.
+pub(super) fn upload_with<T: Element>(
+    destination: &Region<'_>,
+    stream: &Stream,
+    fill: impl FnOnce(*mut T),
+) -> Result<Work> {
+    let block = Pool::take(stream.device(), destination.bytes())?;
+    fill(block.pointer().cast());
+    let source = block.region(0..destination.bytes());
+    let kind = aclrtMemcpyKind::ACL_MEMCPY_HOST_TO_DEVICE;
+    // The block is dropped here, in use; the pool keeps it until the copy is complete.
+    enqueue("upload", (&source, "pinned block"), (destination, "destination"), kind, stream)
+}
+
+/// To a pinned block, which is to be read when the work is complete.
+pub(super) fn download(source: &Region<'_>, stream: &Stream) -> Result<(Work, Owned)> {
+    let block = Pool::take(stream.device(), source.bytes())?;
+    let destination = block.region(0..source.bytes());
+    let kind = aclrtMemcpyKind::ACL_MEMCPY_DEVICE_TO_HOST;
+    let work = enqueue("to_vec", (source, "source"), (&destination, "pinned block"), kind, stream)?;
+    Ok((work, block))
+}
+
+/// The first `len` elements of a pinned block whose download is complete.
+pub(super) fn read_block<T: Element>(block: &Owned, len: usize) -> Vec<T> {
+    debug_assert!(block.is_complete() && len * size_of::<T>() <= block.bytes());
+    let mut values = Vec::with_capacity(len);
+    // SAFETY: the block holds `len` elements (a download of as many bytes went there), is aligned (a page), and no device
+    // uses it any more; any bits are a valid element.
+    unsafe {
+        std::ptr::copy_nonoverlapping(block.pointer().cast::<T>(), values.as_mut_ptr(), len);
+        values.set_len(len);
+    }
+    values
+}
+
+pub(crate) fn copy_to_host<T: Element>(
+    source: &Region<'_>,
+    host: &Region<'_>,
+    stream: &Stream,
+) -> Result<Work> {
+    check_length::<T>("copy_to", "host buffer", source, host.bytes() / size_of::<T>())?;
+    let kind = aclrtMemcpyKind::ACL_MEMCPY_DEVICE_TO_HOST;
+    enqueue("copy_to", (source, "source"), (host, "host buffer"), kind, stream)
+}
+
+pub(crate) fn copy_from_host<T: Element>(
+    host: &Region<'_>,
+    destination: &Region<'_>,
+    stream: &Stream,
+) -> Result<Work> {
+    let operation = "copy_from_host";
+    check_length::<T>(operation, "host buffer", destination, host.bytes() / size_of::<T>())?;
+    let kind = aclrtMemcpyKind::ACL_MEMCPY_HOST_TO_DEVICE;
+    enqueue(operation, (host, "host buffer"), (destination, "destination"), kind, stream)
+}
+
+pub(crate) fn fill_zero(destination: &Region<'_>, stream: &Stream) -> Result<Work> {
+    let touches = [destination.write("destination")];
+    issue(stream, Operation::new("fill_zero"), &touches, |raw| {
+        // SAFETY: the region is stamped, see the module's invariant.
+        unsafe { stream.table().fill(destination.pointer(), 0, destination.bytes(), raw) }
+    })
+}

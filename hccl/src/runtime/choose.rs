@@ -1,0 +1,171 @@
+//! Which backend: the only place that knows the emulator.
+
+#![forbid(unsafe_code)]
+
+use std::fmt;
+use std::time::Duration;
+
+use ascend_sys::{Api, LoadError};
+use typed_builder::TypedBuilder;
+
+use super::Runtime;
+#[cfg(feature = "emulator")]
+use super::{Backend, DEADLINE};
+#[cfg(feature = "emulator")]
+use crate::api::Table;
+use crate::error::{Error, Result};
+
+/// A generation of Ascend devices, as far as they differ for a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Product {
+    /// Ascend 910B: Atlas A2.
+    A2,
+    /// Ascend 910_93: Atlas A3.
+    A3,
+    /// Ascend 950.
+    Ascend950,
+}
+
+impl Product {
+    /// By what `aclrtGetSocName` returns.
+    pub(super) fn from_soc_name(name: &str) -> Option<Product> {
+        // The A3 name also starts with Ascend910.
+        [
+            ("Ascend910_93", Product::A3),
+            ("Ascend910B", Product::A2),
+            ("Ascend950", Product::Ascend950),
+        ]
+        .into_iter()
+        .find_map(|(start, product)| name.starts_with(start).then_some(product))
+    }
+
+    #[cfg(feature = "emulator")]
+    fn code(self) -> u32 {
+        use ascend_sys::AscendExtProduct as P;
+        match self {
+            Product::A2 => P::ASCEND_EXT_PRODUCT_A2.0,
+            Product::A3 => P::ASCEND_EXT_PRODUCT_A3.0,
+            Product::Ascend950 => P::ASCEND_EXT_PRODUCT_ASCEND950.0,
+        }
+    }
+}
+
+impl fmt::Display for Product {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Product::A2 => "Atlas A2",
+            Product::A3 => "Atlas A3",
+            Product::Ascend950 => "Ascend 950",
+        })
+    }
+}
+
+/// What emulated devices are like. Made by [`Runtime::emulator_builder`].
+#[derive(Clone, Debug, TypedBuilder)]
+pub struct EmulatorOptions {
+    /// How many devices: 1 to 4,096.
+    #[builder(default = 8)]
+    devices: usize,
+    /// What they pretend to be.
+    #[builder(default = Product::A3)]
+    product: Product,
+    /// Memory of each in bytes; what the product has unless told. Pages are used when they are written.
+    #[builder(default, setter(strip_option))]
+    memory: Option<u64>,
+    /// How long ranks wait for one another when they connect: CANN's 120 s unless told.
+    #[builder(default, setter(strip_option))]
+    connect_timeout: Option<Duration>,
+    /// How long an operation may take on the device: CANN's 1836 s unless told.
+    #[builder(default, setter(strip_option))]
+    exec_timeout: Option<Duration>,
+    /// How long everything that waits waits: 5 minutes unless told ([`Runtime::set_deadline`]).
+    #[builder(default, setter(strip_option))]
+    deadline: Option<Duration>,
+}
+
+#[cfg(feature = "emulator")]
+impl EmulatorOptions {
+    /// Takes the devices.
+    pub fn start(self) -> Result<Runtime> {
+        let invalid =
+            |problem: String| Error::Invalid { operation: "emulator", problem: problem.into() };
+        if !(1..=4096).contains(&self.devices) {
+            return Err(invalid(format!("{} devices; 1 to 4096 are possible", self.devices)));
+        }
+        let milliseconds = |limit: Option<Duration>, what: &str| match limit {
+            None => Ok(0),
+            // Zero is the default there.
+            Some(limit) => u32::try_from(limit.as_millis())
+                .map(|limit| limit.max(1))
+                .map_err(|_| invalid(format!("{what} of {limit:?}; at most 49 days are possible"))),
+        };
+        let config = ascend_sys::AscendExtBlockConfig {
+            size: size_of::<ascend_sys::AscendExtBlockConfig>() as u32,
+            deviceCount: self.devices as u32,
+            product: self.product.code(),
+            connectTimeoutMs: milliseconds(self.connect_timeout, "a connect timeout")?,
+            execTimeoutMs: milliseconds(self.exec_timeout, "an execution timeout")?,
+            reserved: 0,
+            memoryBytes: self.memory.unwrap_or(0),
+        };
+        let table = Table::new(ascend_emulator::table());
+        table.init()?;
+        let (block, first) = table.create_block(&config)?;
+        let product = Some(self.product);
+        let runtime =
+            Runtime::new(table, Backend::Emulator, product, Some(block), first, self.devices);
+        runtime.set_deadline(self.deadline.unwrap_or(DEADLINE));
+        Ok(runtime)
+    }
+}
+
+pub(super) fn auto() -> Result<Runtime> {
+    match Api::load() {
+        Err(error) if error.is_absent() => without_cann(&error),
+        loaded => cann(loaded).map_err(|error| Error::NoBackend {
+            reason: format!(
+                "CANN is installed, but: {error}. Either make a device visible to this process (npu-smi info, \
+                 ASCEND_RT_VISIBLE_DEVICES, the permissions of /dev/davinci*), or ask for the emulator with \
+                 Runtime::emulator(n)"
+            )
+            .into(),
+        }),
+    }
+}
+
+#[cfg(feature = "emulator")]
+fn without_cann(error: &LoadError) -> Result<Runtime> {
+    tracing::debug!("no CANN, so the emulator: {error}");
+    EmulatorOptions::builder().build().start()
+}
+
+#[cfg(not(feature = "emulator"))]
+fn without_cann(error: &LoadError) -> Result<Runtime> {
+    let reason = format!(
+        "{error}. Either install CANN and source its set_env.sh, or build hccl with the feature `emulator`"
+    );
+    Err(Error::NoBackend { reason: reason.into() })
+}
+
+pub(super) fn cann(loaded: Result<Api, LoadError>) -> Result<Runtime> {
+    let api = loaded.map_err(|error| Error::NoBackend { reason: error.to_string().into() })?;
+    let runtime = Runtime::from_api(api)?;
+    if runtime.device_count() == 0 {
+        return Err(Error::NoBackend { reason: "CANN is installed and finds no device".into() });
+    }
+    Ok(runtime)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_product_is_told_by_the_chip() {
+        assert_eq!(Product::from_soc_name("Ascend910_9391"), Some(Product::A3));
+        assert_eq!(Product::from_soc_name("Ascend910B4"), Some(Product::A2));
+        assert_eq!(Product::from_soc_name("Ascend950PR_9599"), Some(Product::Ascend950));
+        assert_eq!(Product::from_soc_name("Ascend310P3"), None);
+    }
+}

@@ -1,0 +1,267 @@
+//! A backend and its devices.
+//!
+//! A [`Runtime`] is where a program starts. [`Runtime::auto`] takes the installed CANN and, where none is installed, the
+//! emulator; so the same program runs on a server and on a laptop. [`Runtime::emulator`] gives fresh virtual devices that
+//! nobody else uses, which is what tests want. Everything made from a runtime keeps it alive.
+
+#![forbid(unsafe_code)]
+
+mod choose;
+pub(crate) mod reactor;
+mod registry;
+
+pub use choose::{EmulatorOptions, Product};
+
+use std::fmt;
+use std::path::Path;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
+
+use crate::api::Table;
+use crate::device::{Device, DeviceState};
+use crate::dtype::Element;
+use crate::error::{Error, Result};
+use crate::memory::HostBuffer;
+use crate::memory::pool::Pool;
+use crate::sync::lock;
+use reactor::Reactor;
+
+/// Everything that waits gives up after this long unless told otherwise.
+const DEADLINE: Duration = Duration::from_secs(300);
+
+/// How a runtime was made; for printing only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Backend {
+    /// Virtual devices in this process.
+    Emulator,
+    /// CANN, or whatever table of functions it was given.
+    Cann,
+}
+
+impl fmt::Display for Backend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Backend::Emulator => "emulator",
+            Backend::Cann => "CANN",
+        })
+    }
+}
+
+/// A backend and its devices. Cheap to clone; all clones are the same runtime.
+#[derive(Clone)]
+pub struct Runtime {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    table: Table,
+    backend: Backend,
+    product: Option<Product>,
+    /// The emulator's block, given back at the end.
+    block: Option<u32>,
+    /// CANN's number of device 0.
+    first: i32,
+    /// Opened when they are first asked for.
+    devices: Box<[OnceLock<DeviceState>]>,
+    opening: Mutex<()>,
+    deadline: AtomicU64,
+    pool: Pool,
+    reactor: Arc<Reactor>,
+}
+
+impl Runtime {
+    /// CANN when its libraries load and a device answers, the emulator with 8 devices when there are no libraries.
+    ///
+    /// # Errors
+    /// [`Error::NoBackend`] when CANN is installed and cannot be used, for example because no device answers; it names the ways
+    /// out. Blocks while libraries are read.
+    pub fn auto() -> Result<Runtime> {
+        choose::auto()
+    }
+
+    /// `devices` fresh emulated devices (1 to 4,096) that nothing else uses. They go when the last handle goes.
+    ///
+    /// ```
+    /// let runtime = hccl::Runtime::emulator(2)?;
+    /// assert_eq!(runtime.device_count(), 2);
+    /// # Ok::<(), hccl::Error>(())
+    /// ```
+    #[cfg(feature = "emulator")]
+    pub fn emulator(devices: usize) -> Result<Runtime> {
+        EmulatorOptions::builder().devices(devices).build().start()
+    }
+
+    /// Emulated devices with options: [`EmulatorOptions::start`] makes the runtime.
+    ///
+    /// ```
+    /// use hccl::{Product, Runtime};
+    /// let runtime = Runtime::emulator_builder().devices(2).product(Product::A2).build().start()?;
+    /// assert_eq!(runtime.product(), Some(Product::A2));
+    /// # Ok::<(), hccl::Error>(())
+    /// ```
+    #[cfg(feature = "emulator")]
+    pub fn emulator_builder() -> choose::EmulatorOptionsBuilder {
+        EmulatorOptions::builder()
+    }
+
+    /// The installed CANN (see [`ascend_sys::Api::load`] for where it is looked for). Blocks while libraries are read.
+    pub fn cann() -> Result<Runtime> {
+        choose::cann(ascend_sys::Api::load())
+    }
+
+    /// The CANN in one directory.
+    pub fn load_from(directory: impl AsRef<Path>) -> Result<Runtime> {
+        choose::cann(ascend_sys::Api::load_from(directory))
+    }
+
+    /// Any table of functions that has CANN's ABI. All of its devices are used.
+    pub fn from_api(api: ascend_sys::Api) -> Result<Runtime> {
+        let table = Table::new(*api.functions());
+        table.init()?;
+        let count = table.device_count()?;
+        Ok(Self::new(table, Backend::Cann, None, None, 0, count as usize))
+    }
+
+    fn new(
+        table: Table,
+        backend: Backend,
+        product: Option<Product>,
+        block: Option<u32>,
+        first: i32,
+        count: usize,
+    ) -> Runtime {
+        let inner = Inner {
+            table,
+            backend,
+            product,
+            block,
+            first,
+            devices: (0..count).map(|_| OnceLock::new()).collect(),
+            opening: Mutex::new(()),
+            deadline: AtomicU64::new(DEADLINE.as_nanos() as u64),
+            pool: Pool::default(),
+            reactor: Reactor::new(),
+        };
+        Runtime { inner: Arc::new(inner) }
+    }
+
+    /// How many devices it has.
+    pub fn device_count(&self) -> usize {
+        self.inner.devices.len()
+    }
+
+    /// Device `index`, from 0. The first time it is opened (`aclrtSetDevice`), which takes seconds on hardware.
+    pub fn device(&self, index: usize) -> Result<Device> {
+        let count = self.device_count();
+        let slot = self.inner.devices.get(index).ok_or(Error::NoSuchDevice { index, count })?;
+        if slot.get().is_none() {
+            let _opening = lock(&self.inner.opening);
+            if slot.get().is_none() {
+                let state = DeviceState::open(&self.inner.table, self.device_id(index))?;
+                slot.get_or_init(|| state);
+            }
+        }
+        Ok(Device::new(self.clone(), index))
+    }
+
+    /// How the runtime was made; for printing only.
+    pub fn backend(&self) -> Backend {
+        self.inner.backend
+    }
+
+    /// What the devices are, when it is one of the products that this crate knows (`aclrtGetSocName`).
+    pub fn product(&self) -> Option<Product> {
+        let known = || Product::from_soc_name(&self.inner.table.soc_name()?);
+        self.inner.product.or_else(known)
+    }
+
+    /// Pinned host memory for `len` elements, at least one, filled with zeros (`aclrtMallocHost`).
+    pub fn host_buffer<T: Element>(&self, len: usize) -> Result<HostBuffer<T>> {
+        HostBuffer::new(self, len)
+    }
+
+    /// How long everything that waits waits before it gives up: 5 minutes unless told.
+    pub fn deadline(&self) -> Duration {
+        Duration::from_nanos(self.inner.deadline.load(Relaxed))
+    }
+
+    /// Changes [`deadline`](Self::deadline) for all clones.
+    pub fn set_deadline(&self, limit: Duration) {
+        let nanos = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
+        self.inner.deadline.store(nanos, Relaxed);
+    }
+
+    #[inline]
+    pub(crate) fn is(&self, other: &Runtime) -> bool {
+        Arc::ptr_eq(&self.inner, &other.inner)
+    }
+
+    #[inline]
+    pub(crate) fn table(&self) -> &Table {
+        &self.inner.table
+    }
+
+    pub(crate) fn pool(&self) -> &Pool {
+        &self.inner.pool
+    }
+
+    pub(crate) fn reactor(&self) -> &Arc<Reactor> {
+        &self.inner.reactor
+    }
+
+    pub(crate) fn device_id(&self, index: usize) -> i32 {
+        self.inner.first + index as i32
+    }
+
+    /// Only for the index of a `Device`, which was opened.
+    #[inline]
+    pub(crate) fn device_state(&self, index: usize) -> &DeviceState {
+        match self.inner.devices[index].get() {
+            Some(state) => state,
+            None => unreachable!("a Device is made after its state"),
+        }
+    }
+
+    /// A device that is open, or else the first: some calls want a context and do not care which.
+    pub(crate) fn some_device(&self) -> Result<Device> {
+        let open = self.inner.devices.iter().position(|device| device.get().is_some());
+        self.device(open.unwrap_or(0))
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        // Nothing is in flight: an unfinished operation keeps its stream alive, and the stream the runtime. Devices stay set
+        // and `aclFinalize` is not called, because other code of the process may use CANN.
+        let before = self.table.current_context().ok().flatten();
+        let table = &self.table;
+        let mut own = false;
+        for state in self.devices.iter_mut().filter_map(OnceLock::get_mut) {
+            own |= before.is_some_and(|context| state.is_context(context));
+            state.close(table);
+        }
+        self.pool.close(table);
+        if let Some(before) = before
+            && !(own && self.block.is_some())
+        {
+            let _ = table.set_context(before);
+        }
+        if let Some(block) = self.block
+            && let Err(error) = table.destroy_block(block)
+        {
+            tracing::warn!("the emulated devices could not be given back: {error}");
+        }
+    }
+}
+
+impl fmt::Debug for Runtime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Runtime")
+            .field("backend", &self.backend())
+            .field("devices", &self.device_count())
+            .finish()
+    }
+}

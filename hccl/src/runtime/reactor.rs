@@ -1,0 +1,185 @@
+//! Who wakes the tasks that await an operation.
+//!
+//! One thread for a runtime, and only while something is registered. What is registered is an operation and what to do when
+//! it is complete: call a waker, or look after a stream that was dropped with work in flight. The thread blocks in the backend
+//! where the backend has a call for that (`ascendExtAwaitActivity`), and asks with growing pauses elsewhere.
+//!
+//! # No wake-up is lost
+//!
+//! A task looks whether its operation is complete, registers, and looks again. The thread reads the activity counter before
+//! it looks at what is registered. So an operation that completes after the second look completes after it was registered and
+//! after the counter was read, or is seen by the look that follows. Wakers are called with no lock held.
+
+#![forbid(unsafe_code)]
+
+use std::sync::{Arc, PoisonError};
+use std::task::Waker;
+use std::time::Duration;
+
+pub(crate) use super::registry::Key;
+use super::registry::Registry;
+use crate::device::lane::Lane;
+use crate::error::{Error, Result};
+
+/// How long the thread stays when nothing is registered.
+const IDLE: Duration = Duration::from_millis(100);
+/// How long it blocks in the backend at a time.
+const BLOCK: Duration = Duration::from_millis(100);
+
+/// What to do when an operation is complete.
+enum Then {
+    Wake(Waker),
+    /// The stream was dropped: look at what was dropped while it was in use.
+    Bury,
+}
+
+struct Watched {
+    lane: Arc<Lane>,
+    number: u64,
+    then: Then,
+}
+
+/// See the [module](self).
+pub(crate) struct Reactor {
+    state: std::sync::Mutex<State>,
+    changed: std::sync::Condvar,
+}
+
+struct State {
+    watched: Registry<Watched>,
+    running: bool,
+}
+
+impl Reactor {
+    pub(crate) fn new() -> Arc<Self> {
+        let state = State { watched: Registry::default(), running: false };
+        Arc::new(Self { state: std::sync::Mutex::new(state), changed: std::sync::Condvar::new() })
+    }
+
+    /// Calls `waker` when the operation is complete. With the key of an earlier call the waker replaces the earlier one.
+    pub(crate) fn register(
+        self: &Arc<Self>,
+        key: Option<Key>,
+        lane: &Arc<Lane>,
+        number: u64,
+        waker: &Waker,
+    ) -> Result<Key> {
+        let mut state = self.lock();
+        if let Some(key) = key
+            && let Some(watched) = state.watched.get_mut(key)
+        {
+            if let Then::Wake(old) = &mut watched.then {
+                old.clone_from(waker);
+            }
+            return Ok(key);
+        }
+        let then = Then::Wake(waker.clone());
+        let key = state.watched.insert(Watched { lane: lane.clone(), number, then });
+        if let Err(error) = self.run(&mut state) {
+            let watched = state.watched.remove(key);
+            drop(state);
+            drop(watched);
+            return Err(error);
+        }
+        Ok(key)
+    }
+
+    pub(crate) fn unregister(&self, key: Key) {
+        let watched = self.lock().watched.remove(key);
+        drop(watched);
+    }
+
+    /// The stream was dropped with work in flight.
+    pub(crate) fn bury(self: &Arc<Self>, lane: &Arc<Lane>, number: u64) {
+        let mut state = self.lock();
+        state.watched.insert(Watched { lane: lane.clone(), number, then: Then::Bury });
+        // Without a thread the stream stays registered, alive, until a thread can be started.
+        if let Err(error) = self.run(&mut state) {
+            tracing::warn!("a dropped stream stays alive: {error}");
+        }
+    }
+
+    /// Starts the thread unless it runs.
+    fn run(self: &Arc<Self>, state: &mut State) -> Result<()> {
+        if state.running {
+            self.changed.notify_one();
+            return Ok(());
+        }
+        let reactor = self.clone();
+        std::thread::Builder::new()
+            .name("hccl-reactor".into())
+            .spawn(move || reactor.serve())
+            .map_err(|error| Error::Invalid {
+                operation: "await",
+                problem: format!("no thread to wake tasks from: {error}; use wait()").into(),
+            })?;
+        state.running = true;
+        Ok(())
+    }
+
+    fn serve(&self) {
+        let mut activity = 0;
+        let mut pauses = 0u32;
+        let mut ready = Vec::new();
+        loop {
+            let waiting = {
+                let mut state = self.lock();
+                state
+                    .watched
+                    .take_ready(|watched| watched.lane.is_complete(watched.number), &mut ready);
+                if ready.is_empty() && state.watched.is_empty() {
+                    let waited = self.changed.wait_timeout(state, IDLE);
+                    let (mut state, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
+                    if timeout.timed_out() && state.watched.is_empty() {
+                        state.running = false;
+                        return;
+                    }
+                    pauses = 0;
+                    continue;
+                }
+                state.watched.any().map(|watched| watched.lane.clone())
+            };
+            if !ready.is_empty() {
+                pauses = 0;
+                ready.drain(..).for_each(finish);
+                continue;
+            }
+            if let Some(lane) = waiting {
+                if !lane.table().has_await_activity()
+                    || lane.table().await_activity(&mut activity, BLOCK).is_err()
+                {
+                    pause(pauses);
+                    pauses = pauses.saturating_add(1);
+                }
+            }
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        crate::sync::lock(&self.state)
+    }
+}
+
+/// With no lock held.
+fn finish(watched: Watched) {
+    match watched.then {
+        Then::Wake(waker) => waker.wake(),
+        Then::Bury => {
+            let device = watched.lane.device().clone();
+            drop(watched.lane);
+            device.reap();
+            if let Ok(_bound) = device.bind() {
+                device.runtime().pool().sweep(device.table());
+            }
+        }
+    }
+}
+
+/// Spins, then yields, then sleeps.
+fn pause(pauses: u32) {
+    match pauses {
+        0..100 => std::hint::spin_loop(),
+        100..200 => std::thread::yield_now(),
+        _ => std::thread::sleep(Duration::from_micros(50)),
+    }
+}

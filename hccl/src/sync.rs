@@ -1,0 +1,32 @@
+//! The synchronisation primitives of the parts that are modelled with loom: loom's under `--cfg loom`, else those of `std`.
+
+#![forbid(unsafe_code)]
+
+#[cfg(not(loom))]
+pub(crate) use std::sync::atomic::AtomicU64;
+#[cfg(not(loom))]
+pub(crate) use std::sync::{Mutex, MutexGuard};
+
+#[cfg(loom)]
+pub(crate) use loom::sync::atomic::AtomicU64;
+#[cfg(loom)]
+pub(crate) use loom::sync::{Mutex, MutexGuard};
+
+use std::sync::PoisonError;
+
+/// Locks, also after a panic elsewhere: what the locks here guard is kept consistent at every step.
+#[inline]
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Locks when nobody holds it.
+#[inline]
+pub(crate) fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+    use std::sync::TryLockError;
+    match mutex.try_lock() {
+        Ok(guard) => Some(guard),
+        Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+        Err(TryLockError::WouldBlock) => None,
+    }
+}

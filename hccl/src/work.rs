@@ -1,0 +1,125 @@
+//! The handle of an operation that has been issued.
+//!
+//! The operation is on its stream already when its [`Work`] is returned: a `Work` only watches. `.await` it, [`Work::wait`]
+//! for it, poll it with [`Work::is_done`], make another stream wait for it ([`Stream::wait_for`](crate::Stream::wait_for)), or
+//! drop it: the operation goes on, its buffers stay reserved until it is complete, and if it fails the next operation or
+//! synchronise of its stream says so.
+
+#![forbid(unsafe_code)]
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use crate::device::lane::Lane;
+use crate::error::Result;
+use crate::runtime::reactor::Key;
+
+/// An operation that has been issued: a future of its outcome.
+///
+/// It borrows nothing, may go to other threads, and allocates nothing.
+pub struct Work {
+    lane: Arc<Lane>,
+    number: u64,
+    /// Where the stream stood before and after it was enqueued.
+    tickets: (u64, u64),
+    operation: &'static str,
+    /// Its outcome has been seen.
+    seen: AtomicBool,
+    /// Where its waker is registered.
+    key: Option<Key>,
+}
+
+impl Work {
+    #[inline]
+    pub(crate) fn new(
+        lane: Arc<Lane>,
+        number: u64,
+        tickets: (u64, u64),
+        operation: &'static str,
+    ) -> Self {
+        Self { lane, number, tickets, operation, seen: AtomicBool::new(false), key: None }
+    }
+
+    pub(crate) fn lane(&self) -> &Arc<Lane> {
+        &self.lane
+    }
+
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Whether the operation is complete: nothing touches its memory any more. Does not block.
+    #[inline]
+    pub fn is_done(&self) -> bool {
+        self.lane.is_work_complete(self.number, self.tickets.1)
+    }
+
+    /// Waits for the outcome, up to the runtime's deadline (`aclrtSynchronizeStreamWithTimeout` or
+    /// `aclrtSynchronizeEventWithTimeout`). After a timeout the operation goes on and may be waited for again.
+    pub fn wait(&self) -> Result<()> {
+        self.wait_timeout(self.lane.device().runtime().deadline())
+    }
+
+    /// As [`wait`](Self::wait), up to `limit`.
+    pub fn wait_timeout(&self, limit: Duration) -> Result<()> {
+        if !self.is_done() {
+            self.lane.wait(self.number, limit, self.operation)?;
+        }
+        self.outcome()
+    }
+
+    #[inline]
+    fn outcome(&self) -> Result<()> {
+        self.seen.store(true, Relaxed);
+        self.lane.outcome(self.number, self.tickets)
+    }
+
+    fn unregister(&mut self) {
+        if let Some(key) = self.key.take() {
+            self.lane.device().runtime().reactor().unregister(key);
+        }
+    }
+}
+
+impl Future for Work {
+    type Output = Result<()>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        if !self.is_done() {
+            let this = &mut *self;
+            let reactor = this.lane.device().runtime().reactor();
+            this.key = Some(reactor.register(this.key, &this.lane, this.number, cx.waker())?);
+            // It may have completed before the waker was there.
+            if !self.is_done() {
+                return Poll::Pending;
+            }
+        }
+        self.unregister();
+        Poll::Ready(self.outcome())
+    }
+}
+
+impl Drop for Work {
+    #[inline]
+    fn drop(&mut self) {
+        self.unregister();
+        if *self.seen.get_mut() {
+            self.lane.unwatch(self.number);
+        } else {
+            self.lane.detach(self.number);
+        }
+    }
+}
+
+impl fmt::Debug for Work {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = if self.is_done() { "complete" } else { "in flight" };
+        write!(f, "Work({}, {state})", self.operation)
+    }
+}
