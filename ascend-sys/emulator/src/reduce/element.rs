@@ -1,7 +1,6 @@
 //! What a reduction does to single elements, written once for every type and every operator. The loops run over 64 bytes of
 //! elements that are already in registers; the compiler turns them into vector instructions of the caller's target.
 
-use super::convert::{bf16_to_f32, f32_to_bf16};
 use super::isa::{Isa, Line};
 
 /// The type in which elements are accumulated.
@@ -186,12 +185,7 @@ impl Element for Bf16 {
     type Accumulator = [f32; 32];
     #[inline(always)]
     fn widen<I: Isa>(line: Line) -> Self::Accumulator {
-        let halves = line.to_u16();
-        let mut wide = [0.0; 32];
-        for i in 0..32 {
-            wide[i] = bf16_to_f32(halves[i]);
-        }
-        wide
+        I::widen_bf16(line)
     }
     #[inline(always)]
     fn combine<O: Operator>(a: Self::Accumulator, b: Self::Accumulator) -> Self::Accumulator {
@@ -199,11 +193,6 @@ impl Element for Bf16 {
     }
     #[inline(always)]
     fn narrow<I: Isa>(accumulator: Self::Accumulator) -> Line {
-        let wide = canonical(accumulator);
-        let mut halves = [0; 32];
-        for i in 0..32 {
-            halves[i] = f32_to_bf16(wide[i]);
-        }
-        Line::from_u16(halves)
+        I::narrow_bf16(canonical(accumulator))
     }
 }

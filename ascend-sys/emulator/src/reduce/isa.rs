@@ -1,10 +1,11 @@
-//! The few things a kernel needs from the processor: moving 64 bytes between memory and registers, and converting fp16.
+//! The few things a kernel needs from the processor: moving 64 bytes between memory and registers, and
+//! converting 16-bit floats.
 //!
 //! Device memory may be written by a racing program while a kernel reads it. So it is never a Rust reference, and every access is
 //! an assembly instruction or a volatile access through a raw pointer: the compiler can neither assume that memory stays
 //! as it was nor read it twice. A race then yields unspecified bytes and nothing worse.
 
-use super::convert::{f16_to_f32, f32_to_f16};
+use super::convert::{bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16};
 
 /// 64 bytes: a cache line's worth of elements, in registers.
 #[derive(Clone, Copy)]
@@ -68,6 +69,27 @@ pub(crate) trait Isa {
         let mut halves = [0; 32];
         for i in 0..32 {
             halves[i] = f32_to_f16(wide[i]);
+        }
+        Line::from_u16(halves)
+    }
+
+    /// bf16 to fp32, in an order of the instruction set's own: lanes only meet those of the same place.
+    #[inline(always)]
+    fn widen_bf16(line: Line) -> [f32; 32] {
+        let halves = line.to_u16();
+        let mut wide = [0.0; 32];
+        for i in 0..32 {
+            wide[i] = bf16_to_f32(halves[i]);
+        }
+        wide
+    }
+
+    /// fp32 in the order of [`widen_bf16`](Self::widen_bf16) to bf16, to nearest, ties to even; the only NaN is the canonical one.
+    #[inline(always)]
+    fn narrow_bf16(wide: [f32; 32]) -> Line {
+        let mut halves = [0; 32];
+        for i in 0..32 {
+            halves[i] = f32_to_bf16(wide[i]);
         }
         Line::from_u16(halves)
     }

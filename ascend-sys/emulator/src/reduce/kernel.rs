@@ -147,9 +147,10 @@ impl Chunk<'_> {
     #[inline(always)]
     unsafe fn block<I: Isa, E: Element, O: Operator>(&self, at: usize) {
         let mut sums = [MaybeUninit::<E::Accumulator>::uninit(); BLOCK];
-        let mut results = [Line([0; 64]); BLOCK];
+        let mut results = [MaybeUninit::<Line>::uninit(); BLOCK];
         let (start, rest) = self.others.split_at(self.others.len().min(GROUP - 1));
-        // SAFETY: the caller's promise; the first loop initialises every accumulator.
+        // SAFETY: the caller's promise; the first loop initialises every accumulator, the last one every
+        // result.
         unsafe {
             for i in 0..BLOCK {
                 let sum = E::widen::<I>(I::load(self.first.add(at + 64 * i)));
@@ -162,10 +163,11 @@ impl Chunk<'_> {
                 }
             }
             for i in 0..BLOCK {
-                results[i] = E::narrow::<I>(sums[i].assume_init());
+                results[i].write(E::narrow::<I>(sums[i].assume_init()));
             }
+            let results = &*(&raw const results).cast::<[Line; BLOCK]>();
             for output in self.outputs {
-                write::<I>(output.add(at), &results, self.streaming);
+                write::<I>(output.add(at), results, self.streaming);
             }
         }
     }
