@@ -3,6 +3,7 @@
 //! Each line is the best of many repetitions. Rates are in gigabytes of result a second for one buffer; the ratio is to the hand-written
 //! fp32 loop `c = d = a + b` over as many bytes (plain or streaming, whichever is faster there), on as many threads.
 
+use ascend_emulator::copy::copy;
 use ascend_emulator::reduce::{DataType, ReduceOp, Store, reduce_chunk};
 use std::sync::Barrier;
 use std::time::Instant;
@@ -188,6 +189,35 @@ fn many(ranks: usize, bytes: usize) {
     println!();
 }
 
+/// `copy` against the C library's `memcpy` and the processor's `rep movsb`, on one thread.
+fn copies(bytes: usize) {
+    let (mut a, mut b) = (Buffer::new(bytes), Buffer::new(bytes));
+    let pointers = Shared((a.ptr(), b.ptr()));
+    let rate = |call: &(dyn Fn(*mut u8, *const u8) + Sync)| {
+        let seconds = best(1, bytes.max(64), |_| call(pointers.get().1, pointers.get().0));
+        bytes as f64 / seconds / 1e9
+    };
+    let memcpy = rate(&|d, s| {
+        // SAFETY: both buffers have this size.
+        unsafe { libc::memcpy(d.cast(), s.cast(), std::hint::black_box(bytes)) };
+    });
+    print!("copy of {bytes:9} bytes, GB/s: memcpy {memcpy:6.1}");
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: both buffers have this size.
+    let movsb = rate(&|d, s| unsafe {
+        core::arch::asm!("rep movsb", inout("rdi") d => _, inout("rsi") s => _, inout("rcx") bytes => _,
+            options(nostack, preserves_flags));
+    });
+    #[cfg(target_arch = "x86_64")]
+    print!("  rep movsb {movsb:6.1}");
+    for store in [Store::Plain, Store::Streaming] {
+        // SAFETY: both buffers have this size.
+        let ours = rate(&|d, s| unsafe { copy(d, s, bytes, store) });
+        print!("  {store:?} {ours:6.1} ({:.2})", ours / memcpy);
+    }
+    println!();
+}
+
 fn main() {
     let only = std::env::args().skip(1).find(|a| !a.starts_with('-'));
     let wanted = |name: &str| only.as_deref().is_none_or(|o| name.contains(o));
@@ -197,6 +227,11 @@ fn main() {
                 // As in an all-reduce, the threads share the buffers' bytes.
                 reduction(threads, bytes / threads);
             }
+        }
+    }
+    if wanted("copy") {
+        for bytes in [8, 64, 4 * KI, 64 * KI, MI, 16 * MI, 128 * MI] {
+            copies(bytes);
         }
     }
     if wanted("many") {

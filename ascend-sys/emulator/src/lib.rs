@@ -13,6 +13,7 @@ mod bytes;
 mod callback;
 mod collective;
 mod context;
+pub mod copy;
 mod event;
 mod executor;
 mod fabric;

@@ -1,0 +1,207 @@
+//! Copies and fills of device memory.
+//!
+//! As in [`crate::reduce`], a racing program may write the memory meanwhile, so it is touched only by assembly or volatile
+//! accesses through raw pointers: a race yields unspecified bytes and nothing worse. Where the processor has no instruction
+//! for it, a large copy is a reduction of one input, which moves bytes and nothing else.
+
+use crate::reduce::{DataType, ReduceOp, Store, reduce_chunk};
+
+/// Copies `bytes` bytes.
+///
+/// # Safety
+///
+/// `src` must be readable and `dst` writable for `bytes` bytes; they are the same address or do not overlap. Any alignment
+/// will do. Others may write the memory meanwhile: then the bytes concerned are unspecified.
+#[inline]
+pub unsafe fn copy(dst: *mut u8, src: *const u8, bytes: usize, store: Store) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if bytes <= 64 {
+            small::copy(dst, src, bytes);
+        } else if dst.cast_const() != src {
+            large(dst, src, bytes, store);
+        }
+    }
+}
+
+/// Sets `bytes` bytes to `byte`.
+///
+/// # Safety
+///
+/// `dst` must be writable for `bytes` bytes. Any alignment will do. Others may access the memory meanwhile.
+pub unsafe fn fill(dst: *mut u8, byte: u8, bytes: usize) {
+    // SAFETY: the caller promises writable bytes; the direction flag is clear, as everywhere in Rust.
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    unsafe {
+        core::arch::asm!("rep stosb", inout("rdi") dst => _, inout("rcx") bytes => _, in("al") byte,
+            options(nostack, preserves_flags));
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    // SAFETY: the caller promises writable bytes; lines and the part behind them add up to `bytes`.
+    unsafe {
+        use crate::reduce::isa::{Isa, Line, Portable};
+        let (whole, line) = (bytes / 64 * 64, Line([byte; 64]));
+        for at in (0..whole).step_by(64) {
+            Portable::store(dst.add(at), line);
+        }
+        Portable::store_part(dst.add(whole), line, bytes - whole);
+    }
+}
+
+/// # Safety
+///
+/// As for [`copy`].
+unsafe fn large(dst: *mut u8, src: *const u8, bytes: usize, store: Store) {
+    // From a page upwards the processor's own copy is the fastest through the caches, as the C library finds too.
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    if bytes >= 4096 && store == Store::Plain {
+        // SAFETY: the caller's promise; the direction flag is clear, as everywhere in Rust.
+        unsafe {
+            core::arch::asm!("rep movsb", inout("rdi") dst => _, inout("rsi") src => _,
+                inout("rcx") bytes => _, options(nostack, preserves_flags));
+        }
+        return;
+    }
+    // SAFETY: the caller's promise. One input of bytes is never refused.
+    unsafe { reduce_chunk(DataType::Uint8, ReduceOp::Sum, &[src], &[dst], bytes, store) };
+}
+
+/// At most 64 bytes, inlined: the first and the last power of two of bytes, which may overlap. All of it is read before
+/// anything is written.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+mod small {
+    use core::arch::asm;
+
+    /// Moves a piece from the start and one from the end; `$bytes` are the bytes of a piece.
+    macro_rules! ends {
+        ($dst:ident, $src:ident, $n:ident, $bytes:literal, $class:ident, $register:literal, $mov:literal) => {
+            asm!(
+                concat!($mov, " {a", $register, "}, [{src}]"),
+                concat!($mov, " {b", $register, "}, [{src} + {n} - ", $bytes, "]"),
+                concat!($mov, " [{dst}], {a", $register, "}"),
+                concat!($mov, " [{dst} + {n} - ", $bytes, "], {b", $register, "}"),
+                a = out($class) _,
+                b = out($class) _,
+                src = in(reg) $src,
+                dst = in(reg) $dst,
+                n = in(reg) $n,
+                options(nostack, preserves_flags),
+            )
+        };
+    }
+
+    /// # Safety
+    ///
+    /// As for [`copy`](super::copy), with at most 64 bytes.
+    #[inline]
+    pub(super) unsafe fn copy(dst: *mut u8, src: *const u8, n: usize) {
+        // SAFETY: the caller's promise; no piece is longer than `n`.
+        unsafe {
+            match n {
+                33.. => asm!(
+                    "movups {a}, [{src}]",
+                    "movups {b}, [{src} + 16]",
+                    "movups {c}, [{src} + {n} - 32]",
+                    "movups {d}, [{src} + {n} - 16]",
+                    "movups [{dst}], {a}",
+                    "movups [{dst} + 16], {b}",
+                    "movups [{dst} + {n} - 32], {c}",
+                    "movups [{dst} + {n} - 16], {d}",
+                    a = out(xmm_reg) _,
+                    b = out(xmm_reg) _,
+                    c = out(xmm_reg) _,
+                    d = out(xmm_reg) _,
+                    src = in(reg) src,
+                    dst = in(reg) dst,
+                    n = in(reg) n,
+                    options(nostack, preserves_flags),
+                ),
+                16.. => ends!(dst, src, n, "16", xmm_reg, "", "movups"),
+                8.. => ends!(dst, src, n, "8", reg, "", "mov"),
+                4.. => ends!(dst, src, n, "4", reg, ":e", "mov"),
+                2.. => ends!(dst, src, n, "2", reg, ":x", "mov"),
+                1 => dst.write_volatile(src.read_volatile()),
+                0 => {}
+            }
+        }
+    }
+}
+
+/// At most 64 bytes.
+#[cfg(not(all(target_arch = "x86_64", not(miri))))]
+mod small {
+    use crate::reduce::isa::{Isa, Portable};
+
+    /// # Safety
+    ///
+    /// As for [`copy`](super::copy), with at most 64 bytes.
+    #[inline]
+    pub(super) unsafe fn copy(dst: *mut u8, src: *const u8, n: usize) {
+        // SAFETY: the caller's promise.
+        unsafe { Portable::store_part(dst, Portable::load_part(src, n), n) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SIZES: &[usize] = if cfg!(miri) {
+        &[0, 1, 3, 63, 64, 65, 1100]
+    } else {
+        &[
+            0, 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 47, 48, 63, 64, 65, 127, 128, 1023,
+            1024, 1025, 4096, 5000,
+        ]
+    };
+
+    /// Every size at several alignments: exactly the bytes asked for change.
+    fn every_size(call: impl Fn(&mut [u8], &[u8], usize, usize, usize)) {
+        let source: Vec<u8> = (0..6000).map(|i| (i * 7 % 251) as u8).collect();
+        for &bytes in SIZES {
+            for (to, from) in [(0, 0), (1, 0), (0, 3), (64, 8), (33, 17)] {
+                let mut target = vec![0xEE; 6000];
+                call(&mut target, &source, to, from, bytes);
+                assert!(target[..to].iter().all(|b| *b == 0xEE), "{bytes} bytes to {to}: before");
+                assert!(
+                    target[to + bytes..].iter().all(|b| *b == 0xEE),
+                    "{bytes} bytes to {to}: behind"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn copies_exactly_the_bytes() {
+        for store in [Store::Plain, Store::Streaming] {
+            every_size(|target, source, to, from, bytes| {
+                // SAFETY: both vectors are long enough.
+                unsafe {
+                    copy(target.as_mut_ptr().add(to), source.as_ptr().add(from), bytes, store);
+                }
+                assert_eq!(target[to..to + bytes], source[from..from + bytes], "{bytes} bytes");
+            });
+        }
+    }
+
+    #[test]
+    fn fills_exactly_the_bytes() {
+        every_size(|target, _, to, _, bytes| {
+            // SAFETY: the vector is long enough.
+            unsafe { fill(target.as_mut_ptr().add(to), 0x5A, bytes) };
+            assert!(target[to..to + bytes].iter().all(|b| *b == 0x5A), "{bytes} bytes");
+        });
+    }
+
+    #[test]
+    fn a_copy_onto_itself_changes_nothing() {
+        for &bytes in SIZES {
+            let mut memory: Vec<u8> = (0..bytes).map(|i| i as u8).collect();
+            let before = memory.clone();
+            let start = memory.as_mut_ptr();
+            // SAFETY: the same address on both sides.
+            unsafe { copy(start, start, bytes, Store::Plain) };
+            assert_eq!(memory, before);
+        }
+    }
+}
