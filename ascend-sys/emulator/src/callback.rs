@@ -66,6 +66,11 @@ impl HostCall {
     }
 }
 
+/// Whether the head of the stream is a host function that has begun.
+pub(crate) fn is_running(stream: &Stream) -> bool {
+    stream.host_call.load(Ordering::Acquire) != IDLE
+}
+
 struct Job {
     function: Function,
     argument: *mut c_void,

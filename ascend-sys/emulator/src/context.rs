@@ -4,6 +4,7 @@
 //! counted by set and reset. `aclrtCreateContext` makes further ones. A context has a default stream and owns the
 //! streams that were created in it.
 
+use crate::deadlock;
 use crate::executor;
 use crate::machine::{self, Device};
 use crate::message::{Failure, fail};
@@ -59,6 +60,11 @@ const NONE: Current = Current { context: 0, device: 0 };
 
 thread_local! {
     static CURRENT: Cell<Current> = const { Cell::new(NONE) };
+}
+
+fn make_current(context: u64, device: u32) {
+    CURRENT.set(Current { context, device });
+    deadlock::bind(device);
 }
 
 /// The calling thread's context.
@@ -142,7 +148,7 @@ pub(crate) fn set_device(id: i32) -> Result<(), Failure> {
         primary.context = create(device, true)?;
     }
     primary.count += 1;
-    CURRENT.set(Current { context: primary.context, device: device.id });
+    make_current(primary.context, device.id);
     Ok(())
 }
 
@@ -201,7 +207,7 @@ pub(crate) fn destroy_all(devices: &Range<u32>, by: &'static str) {
 pub(crate) fn create_context(id: i32) -> Result<u64, Failure> {
     let device = machine::find_device(id)?;
     let handle = create(device, false)?;
-    CURRENT.set(Current { context: handle, device: device.id });
+    make_current(handle, device.id);
     Ok(handle)
 }
 
@@ -227,7 +233,7 @@ pub(crate) fn destroy_context(handle: u64) -> Result<(), Failure> {
 /// `aclrtSetCurrentContext`.
 pub(crate) fn set_current(handle: u64) -> Result<(), Failure> {
     let Some(context) = CONTEXTS.get(handle) else { return Err(unknown("context", handle)) };
-    CURRENT.set(Current { context: handle, device: context.device.load(Ordering::Relaxed) });
+    make_current(handle, context.device.load(Ordering::Relaxed));
     Ok(())
 }
 

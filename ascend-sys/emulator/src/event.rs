@@ -5,6 +5,7 @@
 //! never recorded counts as complete. The older kind is a flag of the hardware: a wait that reaches the head of its stream
 //! blocks until the event is recorded, and `aclrtResetEvent` clears it in stream order.
 
+use crate::deadlock::{self, Helpers};
 use crate::message::{Failure, fail};
 use crate::slots::{Kind, Slots, Slotted};
 use crate::stream::{Mark, Stream};
@@ -36,6 +37,8 @@ pub(crate) struct Event {
     state: AtomicU64,
     /// Nanoseconds since the machine's start, of the last completed record of an event that keeps time.
     time: AtomicU64,
+    /// The thread that used the event last: see `deadlock`.
+    user: AtomicU32,
     /// Waits of streams that have not passed yet.
     waits: AtomicU32,
     sleepers: Mutex<Sleepers>,
@@ -62,6 +65,7 @@ impl Slotted for Event {
             ex: AtomicBool::new(false),
             state: AtomicU64::new(0),
             time: AtomicU64::new(0),
+            user: AtomicU32::new(0),
             waits: AtomicU32::new(0),
             sleepers: Mutex::new(Sleepers::default()),
         }
@@ -76,6 +80,7 @@ impl Event {
             event.ex.store(ex, Ordering::Relaxed);
             event.state.store(0, Ordering::Relaxed);
             event.time.store(0, Ordering::Relaxed);
+            event.user.store(deadlock::me(), Ordering::Relaxed);
         });
         match taken {
             Some((_, handle)) => Ok(handle),
@@ -106,6 +111,7 @@ impl Event {
     #[inline]
     pub(crate) fn record(&'static self, stream: &'static Stream) -> Result<(), Failure> {
         self.same_device(stream)?;
+        self.user.store(deadlock::me(), Ordering::Relaxed);
         let mark = if self.flags.load(Ordering::Relaxed) & ACL_EVENT_TIME_LINE != 0 {
             let ticket = stream.submit(Task::RecordTime(RecordTime { event: self }))?;
             Mark::new(stream, ticket)
@@ -182,6 +188,7 @@ impl Event {
         {
             return Ok(());
         }
+        self.user.store(deadlock::me(), Ordering::Relaxed);
         self.waits.fetch_add(1, Ordering::Relaxed);
         stream.submit(Task::WaitEvent(WaitEvent { event: self, target, limit })).map(drop)
     }
@@ -309,6 +316,16 @@ impl WaitEvent {
                 }
             }),
             Target::Mark(_) => false,
+        }
+    }
+
+    /// Who could end the wait.
+    pub(crate) fn helpers(&self) -> Helpers {
+        match self.target {
+            Target::Mark(_) => Helpers::Stream,
+            Target::Record { event, .. } => {
+                Helpers::Threads(vec![event.user.load(Ordering::Relaxed)])
+            }
         }
     }
 

@@ -5,9 +5,10 @@
 //! that this one waits for in turn. The housekeeper polls everything every half millisecond while anything is unfinished,
 //! for programs that issue and never wait, and looks after time limits.
 
+use crate::deadlock::{self, Asleep};
 use crate::event::{Event, NotRecorded};
 use crate::lane::{Outcome, Readiness, Waiter};
-use crate::stream::{STREAMS, Stream};
+use crate::stream::{Mark, STREAMS, Stream};
 use crate::sync::{self, Thread};
 use crate::task::Reason;
 use std::cell::{Cell, RefCell};
@@ -27,6 +28,8 @@ const YIELDS: u32 = 4;
 const HELP: u32 = 4;
 /// How often the housekeeper looks while there is unfinished work.
 const TICK: Duration = Duration::from_micros(500);
+/// How many ticks pass between two looks for deadlocks.
+const LOOK: u64 = 8;
 /// The longest sleep without a look around, whatever happens.
 const NAP: Duration = Duration::from_millis(50);
 /// How many streams in a row may wait for each other before arming stops looking further.
@@ -135,8 +138,8 @@ pub(crate) trait Goal {
     /// Arranges to be unparked when the goal may be reached.
     fn prepare(&self, me: &Thread) -> Readiness;
     fn forget(&self, me: &Thread);
-    /// The stream that the thread polls itself while it spins.
-    fn stream(&self) -> Option<&'static Stream> {
+    /// The point of a stream that the goal is, if it is one: the thread polls that stream itself while it spins.
+    fn mark(&self) -> Option<Mark> {
         None
     }
 }
@@ -156,10 +159,12 @@ pub(crate) fn block(goal: &impl Goal, limit: Option<Duration>) -> bool {
     }
     let deadline = limit.and_then(|limit| Instant::now().checked_add(limit));
     let me = sync::current_thread();
+    let _asleep = Asleep::new(goal.mark(), limit);
     let waiting = Counted::add(&WAITING);
     let mut spin = if waiting.value <= cores() { LONG_SPIN } else { SHORT_SPIN };
     loop {
-        let watching = goal.stream().map(|stream| Watched::add(&stream.watched));
+        let watching =
+            goal.mark().and_then(Mark::stream).map(|stream| Watched::add(&stream.watched));
         for n in 1..=spin {
             goal.work();
             if goal.done() {
@@ -270,8 +275,8 @@ impl Goal for Ticket {
         self.stream.lane.forget_thread(me);
     }
 
-    fn stream(&self) -> Option<&'static Stream> {
-        Some(self.stream)
+    fn mark(&self) -> Option<Mark> {
+        Some(Mark::new(self.stream, self.ticket))
     }
 }
 
@@ -441,7 +446,11 @@ fn housekeeper() -> &'static thread::Thread {
 
 fn keep_house() {
     let mut parked: HashMap<u32, (u64, Instant)> = HashMap::new();
-    loop {
+    let mut deadlocks = deadlock::Watch::default();
+    for n in 0u64.. {
+        if n.is_multiple_of(LOOK) {
+            deadlocks.look();
+        }
         match tick(&mut parked) {
             Outcome::Runnable => {}
             Outcome::Idle => {

@@ -14,6 +14,7 @@ mod callback;
 mod collective;
 mod context;
 pub mod copy;
+mod deadlock;
 mod event;
 mod executor;
 mod fabric;

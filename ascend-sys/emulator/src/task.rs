@@ -6,6 +6,7 @@
 use crate::batch;
 use crate::callback::HostCall;
 use crate::collective::pending;
+use crate::deadlock::Helpers;
 use crate::event::{RecordTime, ResetEvent, WaitEvent};
 use crate::lane::{self, Job};
 use crate::message::Failure;
@@ -137,6 +138,16 @@ impl Task {
             Task::WaitEvent(wait) => wait.upstream(),
             Task::After(mark) => Some(*mark),
             _ => None,
+        }
+    }
+
+    /// Who could help the parked task: see `deadlock`.
+    pub(crate) fn helpers(&self) -> Helpers {
+        match self {
+            Task::After(_) => Helpers::Stream,
+            Task::WaitEvent(wait) => wait.helpers(),
+            Task::Collective(pending) => pending.helpers(),
+            _ => Helpers::Anybody,
         }
     }
 

@@ -79,7 +79,7 @@ fn issue(desk: &mut Desk, items: &[HcclSendRecvItem], stream: aclrtStream) -> Re
     let task = Pending::new(Arc::clone(&member), number, items);
     match stream.submit(Task::Batch(Box::new(task))) {
         Ok(ticket) => {
-            desk.newest = Some(Mark::new(stream, ticket));
+            desk.mark = Some(Mark::new(stream, ticket));
             Ok(())
         }
         Err(failure) => {

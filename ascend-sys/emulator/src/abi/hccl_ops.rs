@@ -12,12 +12,13 @@ use ascend_sys::{Functions, HcclComm, HcclDataType, HcclReduceOp, HcclResult, ac
 
 use super::hccl_comm::{door, not_null, runtime};
 use crate::callback::may_block;
+use crate::collective::meeting::Place;
 use crate::collective::pending::Pending;
 use crate::collective::request::{Operation, Request};
 use crate::collective::validate::{self, Refusal, refuse};
 use crate::fabric::Member;
 use crate::fabric::registry::{Desk, with_desk};
-use crate::memory::{self, Place};
+use crate::memory::{self, Place as Where};
 use crate::reduce::{DataType, ReduceOp};
 use crate::stream::{Mark, Stream};
 use crate::task::Task;
@@ -153,7 +154,7 @@ pub(super) fn buffer(
     bytes: usize,
 ) -> Result<*mut u8, Refusal> {
     match memory::resolve(address as usize, bytes) {
-        Ok(found) if found.place == Place::Device(member.device) => Ok(found.data),
+        Ok(found) if found.place == Where::Device(member.device) => Ok(found.data),
         found => bad_buffer(member, argument, address, found.map(|found| found.place)),
     }
 }
@@ -163,15 +164,15 @@ fn bad_buffer(
     member: &Member,
     argument: &str,
     address: *mut c_void,
-    found: Result<Place, String>,
+    found: Result<Where, String>,
 ) -> Result<*mut u8, Refusal> {
     let what = match found {
         Err(text) => text,
-        Ok(Place::Device(id)) => format!(
+        Ok(Where::Device(id)) => format!(
             "{address:p} is memory of device {id}, but the communicator's rank {} is on device {}",
             member.rank, member.device
         ),
-        Ok(Place::Pinned | Place::Pageable) => {
+        Ok(Where::Pinned | Where::Pageable) => {
             format!("{address:p} is host memory; HCCL takes device memory (aclrtMalloc)")
         }
     };
@@ -188,23 +189,25 @@ fn issue(
     recv: *mut u8,
 ) -> Result<(), Refusal> {
     let member = Arc::clone(&desk.member);
-    let (number, rank) = (desk.issued + 1, member.rank);
+    let (before, rank) = (desk.newest, member.rank);
+    let number = before.number + 1;
+    let place = Place { number, turn: before.turn + u64::from(!request.is_void()) };
     if !desk.linked {
         may_block().map_err(runtime)?;
         desk.linked = member.comm.meet(rank, number, request)?;
     }
     keep_order(desk, stream)?;
-    desk.issued = number;
+    desk.newest = place;
     member.comm.note_issued(rank, number);
-    let task = Task::Collective(Pending::new(member, number, request, send, recv));
+    let task = Task::Collective(Pending::new(member, place, request, send, recv));
     match stream.submit(task) {
         Ok(ticket) => {
-            desk.newest = Some(Mark::new(stream, ticket));
+            desk.mark = Some(Mark::new(stream, ticket));
             Ok(())
         }
         Err(failure) => {
-            desk.issued = number - 1;
-            desk.member.comm.note_issued(rank, number - 1);
+            desk.newest = before;
+            desk.member.comm.note_issued(rank, before.number);
             Err(runtime(failure))
         }
     }
@@ -213,7 +216,7 @@ fn issue(
 /// Operations of a rank run one after the other, also when they are put into different streams.
 #[inline]
 pub(super) fn keep_order(desk: &Desk, stream: &'static Stream) -> Result<(), Refusal> {
-    match desk.newest {
+    match desk.mark {
         Some(mark)
             if !mark.is_complete()
                 && !mark.stream().is_some_and(|other| std::ptr::eq(other, stream)) =>

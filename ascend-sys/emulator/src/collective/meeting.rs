@@ -1,14 +1,15 @@
 //! Where the ranks of a communicator meet: who has arrived, with what, and who must be woken.
 //!
-//! Every rank has two slots, written by that rank alone, and uses them in turn: operation n goes to slot n % 2. To
-//! arrive is to fill the slot and then store n in its `number`. Whoever finds n in the slots of all ranks goes on by
-//! itself; there is no second handshake. A small payload travels inside the slot.
+//! Every rank has two slots, written by that rank alone, and uses them in turn. To arrive at operation n is to fill the slot
+//! and then store n in its `number`. Whoever finds n in the slots of all ranks goes on by itself; there is no second
+//! handshake. A small payload travels inside the slot.
 //!
-//! Why two slots are enough: a rank arrives at n + 2 only after it has completed n + 1, for which all ranks arrived at n + 1,
-//! which each did after it had read everything it needed of n. The exception is a rank that passes a count of zero:
-//! it does not wait, so it can run ahead and overwrite its slot. Nobody reads a payload or a pointer from such a slot, because whoever
-//! else took part with a count above zero finds the difference first: in the slot, or by a number beyond n, which
-//! only counts of zero can explain. A reader therefore checks the number again after reading what it compares.
+//! Why two slots are enough: a rank arrives for the turn after next only when it has completed the next, for which all ranks
+//! arrived, which each did after it had read everything it needed of this one.
+//!
+//! A rank that passes a count of zero does not wait, so it must not use a turn: others may still be reading the slot of the
+//! turn before. It notes the operation's number in a word of its own. In a correct program all ranks pass zero at the same
+//! operations, so they agree about turns; where one passes zero alone, the others find its number beyond theirs.
 //!
 //! Sleepers: a rank arms itself by storing n in `armed` and then looks again; a rank arrives by storing n in `number` and then
 //! looks who is armed. With sequentially consistent stores one of them sees the other. Waking nobody costs a load of a line that
@@ -28,6 +29,14 @@ pub(crate) const PAYLOAD: usize = 1024;
 pub(crate) trait Wake: Clone {
     /// Polls it now or soon. Must not call back into the meeting while it holds a lock that an armed operation takes.
     fn wake(&self);
+}
+
+/// Which operation of a communicator, and which of those with a count above zero: that decides the slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// From 1.
+    pub(crate) number: u64,
+    pub(crate) turn: u64,
 }
 
 /// What a rank says about its operation. Equal on all ranks, or the operation fails on all.
@@ -106,6 +115,9 @@ impl Slot {
 
 struct Seat<W> {
     slots: [Slot; 2],
+    /// The latest operation that the rank passed with a count of zero, and its kind.
+    passed: AtomicU64,
+    passed_kind: AtomicU64,
     waker: Mutex<Option<W>>,
     /// The last operation the rank has issued when it left; `u64::MAX` while it is here.
     left_after: AtomicU64,
@@ -114,6 +126,7 @@ struct Seat<W> {
 /// Bits of [`Meeting::alarm`].
 const BROKEN: u32 = 1;
 const SOMEONE_LEFT: u32 = 2;
+const SOMEONE_PASSED: u32 = 4;
 
 /// The meeting place of one communicator.
 pub(crate) struct Meeting<W> {
@@ -131,6 +144,8 @@ impl<W: Wake> Meeting<W> {
     pub(crate) fn new(ranks: usize) -> Self {
         let seat = |_| Seat {
             slots: [Slot::new(), Slot::new()],
+            passed: AtomicU64::new(0),
+            passed_kind: AtomicU64::new(0),
             waker: Mutex::new(None),
             left_after: AtomicU64::new(u64::MAX),
         };
@@ -146,58 +161,69 @@ impl<W: Wake> Meeting<W> {
     }
 
     #[inline]
-    fn slot(&self, rank: usize, number: u64) -> &Slot {
-        &self.seats[rank].slots[(number & 1) as usize]
+    fn slot(&self, rank: usize, place: Place) -> &Slot {
+        &self.seats[rank].slots[(place.turn & 1) as usize]
     }
 
-    /// Arrives at operation `number`. `fill` writes the payload.
+    /// Arrives. `fill` writes the payload.
     ///
     /// # Safety
     ///
-    /// One thread at a time for a rank; numbers ascend by one from 1; `number - 1` is complete on this rank. With a
-    /// count of zero (except where the count means nothing) `fill` writes nothing.
+    /// One thread at a time for a rank; numbers ascend, turns by one; the turn before is complete on this rank.
     #[inline]
     pub(crate) unsafe fn arrive(
         &self,
         rank: usize,
-        number: u64,
+        place: Place,
         claim: Claim,
         send: *const u8,
         recv: *mut u8,
         fill: impl FnOnce(*mut u8),
     ) {
-        let slot = self.slot(rank, number);
+        let slot = self.slot(rank, place);
         slot.number.store(0, Ordering::Relaxed);
         slot.kind.store(claim.kind, Ordering::Release);
         slot.count.store(claim.count, Ordering::Release);
         slot.send.store(send as usize, Ordering::Relaxed);
         slot.recv.store(recv as usize, Ordering::Relaxed);
         slot.payload.with_mut(|payload| fill(payload.cast()));
-        announce(&slot.number, number);
+        announce(&slot.number, place.number);
     }
 
-    /// Looks who else has arrived at `number`, from rank `cursor` on; the cursor moves past who has been seen.
+    /// Passes an operation with a count of zero, waiting for nobody. Whoever sleeps in it wakes up.
+    #[cold]
+    pub(crate) fn pass(&self, rank: usize, number: u64, kind: u64) {
+        let seat = &self.seats[rank];
+        seat.passed_kind.store(kind, Ordering::Relaxed);
+        announce(&seat.passed, number);
+        announce_or(&self.alarm, SOMEONE_PASSED);
+        for seat in &self.seats {
+            if seat.slots.iter().any(|slot| slot.armed.load(Ordering::SeqCst) == number) {
+                seat.wake();
+            }
+        }
+    }
+
+    /// Looks who else has arrived, from rank `cursor` on; the cursor moves past who has been seen.
     #[inline]
-    pub(crate) fn look(&self, number: u64, claim: Claim, cursor: &mut usize) -> Look {
+    pub(crate) fn look(&self, place: Place, claim: Claim, cursor: &mut usize) -> Look {
         while let Some(seat) = self.seats.get(*cursor) {
-            let slot = &seat.slots[(number & 1) as usize];
+            let slot = &seat.slots[(place.turn & 1) as usize];
             let there = slot.number.load(Ordering::SeqCst);
-            if there < number {
+            if there < place.number {
                 if self.alarm.load(Ordering::SeqCst) == 0 {
                     return Look::Waiting(*cursor);
                 }
-                return self.look_closely(number, *cursor);
+                match self.look_closely(place, *cursor) {
+                    Some(look) => return look,
+                    // It has come meanwhile.
+                    None => continue,
+                }
             }
-            let same = slot.kind.load(Ordering::Acquire) == claim.kind
-                && slot.count.load(Ordering::Acquire) == claim.count;
-            if there > number {
-                return Look::Differs(*cursor);
-            }
-            if slot.number.load(Ordering::Acquire) != number {
-                // Overwritten while we read it: the next round sees why.
-                continue;
-            }
-            if !same {
+            if there > place.number
+                || slot.kind.load(Ordering::Relaxed) != claim.kind
+                || slot.count.load(Ordering::Relaxed) != claim.count
+            {
                 return Look::Differs(*cursor);
             }
             *cursor += 1;
@@ -205,32 +231,43 @@ impl<W: Wake> Meeting<W> {
         Look::All
     }
 
-    /// The rank at `cursor` is missing and something is wrong with the communicator.
+    /// The rank at `cursor` is missing, and not everything is as usual. `None` if it is not missing any more.
     #[cold]
-    fn look_closely(&self, number: u64, cursor: usize) -> Look {
+    fn look_closely(&self, place: Place, cursor: usize) -> Option<Look> {
+        let number = place.number;
         if self.alarm.load(Ordering::SeqCst) & BROKEN != 0 {
-            return Look::Broken;
+            return Some(Look::Broken);
         }
-        let missing =
-            |rank: &usize| self.slot(*rank, number).number.load(Ordering::SeqCst) < number;
-        let gone = |rank: &usize| self.seats[*rank].left_after.load(Ordering::SeqCst) < number;
-        match (cursor..self.ranks()).filter(missing).find(gone) {
-            Some(rank) => Look::Gone(rank),
-            None => Look::Waiting(cursor),
+        let mut gone = None;
+        for rank in cursor..self.ranks() {
+            let seat = &self.seats[rank];
+            // In this order: a rank that arrived and went on to pass a later operation has stored its arrival before.
+            let passed = seat.passed.load(Ordering::SeqCst) >= number;
+            if self.slot(rank, place).number.load(Ordering::SeqCst) >= number {
+                if rank == cursor {
+                    return None;
+                }
+            } else if passed {
+                return Some(Look::Differs(rank));
+            } else if seat.left_after.load(Ordering::SeqCst) < number {
+                gone = gone.or(Some(rank));
+            }
         }
+        Some(gone.map_or(Look::Waiting(cursor), Look::Gone))
     }
 
-    /// Declares that the rank sleeps in `number`. The caller looks again after this, and sleeps only if nothing has changed.
-    pub(crate) fn arm(&self, rank: usize, number: u64, waker: W) {
+    /// Declares that the rank sleeps in an operation. The caller looks again after this, and sleeps only if nothing has changed.
+    pub(crate) fn arm(&self, rank: usize, place: Place, waker: W) {
         *self.seats[rank].waker.lock().unwrap_or_else(PoisonError::into_inner) = Some(waker);
-        announce(&self.slot(rank, number).armed, number);
+        announce(&self.slot(rank, place).armed, place.number);
     }
 
-    /// Wakes everyone who sleeps in `number`. Called after arriving by who finds all there, and after the last chunk.
+    /// Wakes everyone who sleeps in an operation. Called after arriving by who finds all there, and after the last chunk.
     #[inline]
-    pub(crate) fn wake(&self, number: u64) {
+    pub(crate) fn wake(&self, place: Place) {
         for seat in &self.seats {
-            if seat.slots[(number & 1) as usize].armed.load(Ordering::SeqCst) == number {
+            let slot = &seat.slots[(place.turn & 1) as usize];
+            if slot.armed.load(Ordering::SeqCst) == place.number {
                 seat.wake();
             }
         }
@@ -284,8 +321,8 @@ impl<W: Wake> Meeting<W> {
 
     /// The buffers a rank has arrived with. Meaningful after [`Look::All`] and until the caller has completed the operation.
     #[inline]
-    pub(crate) fn buffers(&self, rank: usize, number: u64) -> (*const u8, *mut u8) {
-        let slot = self.slot(rank, number);
+    pub(crate) fn buffers(&self, rank: usize, place: Place) -> (*const u8, *mut u8) {
+        let slot = self.slot(rank, place);
         (
             slot.send.load(Ordering::Relaxed) as *const u8,
             slot.recv.load(Ordering::Relaxed) as *mut u8,
@@ -297,13 +334,13 @@ impl<W: Wake> Meeting<W> {
     pub(crate) fn payload<R>(
         &self,
         rank: usize,
-        number: u64,
+        place: Place,
         read: impl FnOnce(*const u8) -> R,
     ) -> R {
-        self.slot(rank, number).payload.with(|payload| read(payload.cast()))
+        self.slot(rank, place).payload.with(|payload| read(payload.cast()))
     }
 
-    /// The latest arrival of a rank, for messages: its number and what it claimed.
+    /// The latest operation of a rank, for messages: its number and what it claimed.
     #[cold]
     pub(crate) fn latest(&self, rank: usize) -> Option<(u64, Claim)> {
         let read = |slot: &Slot| {
@@ -313,7 +350,11 @@ impl<W: Wake> Meeting<W> {
             let stable = number != 0 && slot.number.load(Ordering::Acquire) == number;
             stable.then_some((number, Claim { kind, count }))
         };
-        self.seats[rank].slots.iter().filter_map(read).max_by_key(|(number, _)| *number)
+        let seat = &self.seats[rank];
+        let passed = seat.passed.load(Ordering::Acquire);
+        let kind = seat.passed_kind.load(Ordering::Relaxed);
+        let passed = (passed != 0).then_some((passed, Claim { kind, count: 0 }));
+        seat.slots.iter().filter_map(read).chain(passed).max_by_key(|(number, _)| *number)
     }
 }
 

@@ -5,7 +5,7 @@ use loom::sync::Notify;
 use loom::thread;
 
 use super::job::{Job, Phase};
-use super::meeting::{Breakage, Cause, Claim, Look, Meeting, Wake};
+use super::meeting::{Breakage, Cause, Claim, Look, Meeting, Place, Wake};
 use super::sync::{AtomicUsize, Ordering, UnsafeCell};
 
 #[derive(Clone)]
@@ -24,7 +24,11 @@ impl Wake for Bell {
 }
 
 const CLAIM: Claim = Claim { kind: 1, count: 1 };
-const ZERO: Claim = Claim { kind: 1, count: 0 };
+
+/// Where nobody has passed zero, turns are numbers.
+fn at(number: u64) -> Place {
+    Place { number, turn: number }
+}
 
 fn explore(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
@@ -33,40 +37,36 @@ fn explore(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
 }
 
 /// Arrives with one byte.
-fn arrive(meeting: &Meeting<Bell>, rank: usize, number: u64, claim: Claim, value: Option<u8>) {
-    let fill = |payload: *mut u8| {
-        if let Some(value) = value {
-            // SAFETY: a payload has more than one byte.
-            unsafe { payload.write(value) }
-        }
-    };
+fn arrive(meeting: &Meeting<Bell>, rank: usize, place: Place, value: u8) {
+    // SAFETY: a payload has more than one byte.
+    let fill = |payload: *mut u8| unsafe { payload.write(value) };
     let null = std::ptr::null_mut();
     // SAFETY: each model arrives in order, from one thread a rank.
-    unsafe { meeting.arrive(rank, number, claim, null, null, fill) }
+    unsafe { meeting.arrive(rank, place, CLAIM, null, null, fill) }
 }
 
 /// Waits until all are there, asleep if need be, the way a parked task does.
-fn await_all(meeting: &Meeting<Bell>, rank: usize, number: u64, bell: &Bell) -> Look {
+fn await_all(meeting: &Meeting<Bell>, rank: usize, place: Place, bell: &Bell) -> Look {
     let mut cursor = 0;
-    let first = meeting.look(number, CLAIM, &mut cursor);
+    let first = meeting.look(place, CLAIM, &mut cursor);
     if first == Look::All {
-        meeting.wake(number);
+        meeting.wake(place);
     }
     let mut look = first;
     while let Look::Waiting(_) = look {
-        meeting.arm(rank, number, bell.clone());
-        look = meeting.look(number, CLAIM, &mut cursor);
+        meeting.arm(rank, place, bell.clone());
+        look = meeting.look(place, CLAIM, &mut cursor);
         if let Look::Waiting(_) = look {
             bell.0.wait();
-            look = meeting.look(number, CLAIM, &mut cursor);
+            look = meeting.look(place, CLAIM, &mut cursor);
         }
     }
     look
 }
 
-fn sum(meeting: &Meeting<Bell>, number: u64) -> u8 {
+fn sum(meeting: &Meeting<Bell>, place: Place) -> u8 {
     // SAFETY: all have arrived and written one byte.
-    (0..meeting.ranks()).map(|rank| meeting.payload(rank, number, |p| unsafe { p.read() })).sum()
+    (0..meeting.ranks()).map(|rank| meeting.payload(rank, place, |p| unsafe { p.read() })).sum()
 }
 
 #[test]
@@ -77,9 +77,9 @@ fn loom_payloads_are_seen_and_slots_are_reused_in_time() {
             let bell = Bell::new();
             for number in 1..=3 {
                 let value = (number as u8) * 10 + rank as u8;
-                arrive(&meeting, rank, number, CLAIM, Some(value));
-                assert_eq!(await_all(&meeting, rank, number, &bell), Look::All);
-                assert_eq!(sum(&meeting, number), number as u8 * 20 + 1);
+                arrive(&meeting, rank, at(number), value);
+                assert_eq!(await_all(&meeting, rank, at(number), &bell), Look::All);
+                assert_eq!(sum(&meeting, at(number)), number as u8 * 20 + 1);
             }
         };
         let other = Arc::clone(&meeting);
@@ -94,14 +94,14 @@ fn loom_three_ranks_none_sleeps_for_ever() {
     explore(2, || {
         let meeting = Arc::new(Meeting::<Bell>::new(3));
         let rank = |meeting: Arc<Meeting<Bell>>, rank: usize| {
-            arrive(&meeting, rank, 1, CLAIM, Some(1));
-            assert_eq!(await_all(&meeting, rank, 1, &Bell::new()), Look::All);
-            assert_eq!(sum(&meeting, 1), 3);
+            arrive(&meeting, rank, at(1), 1);
+            assert_eq!(await_all(&meeting, rank, at(1), &Bell::new()), Look::All);
+            assert_eq!(sum(&meeting, at(1)), 3);
         };
         let (a, b) = (Arc::clone(&meeting), Arc::clone(&meeting));
         let threads = [thread::spawn(move || rank(a, 1)), thread::spawn(move || rank(b, 2))];
         rank(meeting, 0);
-        threads.map(|t| t.join().unwrap());
+        threads.into_iter().for_each(|t| t.join().unwrap());
     });
 }
 
@@ -111,21 +111,34 @@ fn loom_a_rank_that_runs_ahead_on_zeros_is_always_noticed() {
         let meeting = Arc::new(Meeting::<Bell>::new(2));
         let other = Arc::clone(&meeting);
         let zeros = thread::spawn(move || {
-            arrive(&other, 1, 1, ZERO, None);
-            arrive(&other, 1, 2, ZERO, None);
-            arrive(&other, 1, 3, CLAIM, Some(7));
+            other.pass(1, 1, 1);
+            other.pass(1, 2, 1);
+            arrive(&other, 1, Place { number: 3, turn: 1 }, 7);
         });
-        arrive(&meeting, 0, 1, CLAIM, Some(1));
-        let mut cursor = 0;
-        let look = loop {
-            match meeting.look(1, CLAIM, &mut cursor) {
-                Look::Waiting(rank) => assert_eq!(rank, 1),
-                look => break look,
-            }
-            thread::yield_now();
-        };
-        assert_eq!(look, Look::Differs(1));
+        arrive(&meeting, 0, at(1), 1);
+        assert_eq!(await_all(&meeting, 0, at(1), &Bell::new()), Look::Differs(1));
         zeros.join().unwrap();
+    });
+}
+
+#[test]
+fn loom_zeros_between_operations_leave_the_slots_alone() {
+    explore(2, || {
+        let meeting = Arc::new(Meeting::<Bell>::new(2));
+        let rank = |meeting: Arc<Meeting<Bell>>, rank: usize| {
+            let bell = Bell::new();
+            for turn in 1..=3 {
+                let place = Place { number: turn * 2 - 1, turn };
+                arrive(&meeting, rank, place, turn as u8 * 10 + rank as u8);
+                assert_eq!(await_all(&meeting, rank, place, &bell), Look::All);
+                assert_eq!(sum(&meeting, place), turn as u8 * 20 + 1);
+                meeting.pass(rank, turn * 2, 1);
+            }
+        };
+        let other = Arc::clone(&meeting);
+        let thread = thread::spawn(move || rank(other, 1));
+        rank(meeting, 0);
+        thread.join().unwrap();
     });
 }
 
@@ -143,8 +156,8 @@ fn loom_a_failure_and_a_departure_wake_the_sleeper() {
                     other.fail(Breakage { number: 1, cause: Cause::Timeout, text });
                 }
             });
-            arrive(&meeting, 0, 1, CLAIM, Some(1));
-            let look = await_all(&meeting, 0, 1, &Bell::new());
+            arrive(&meeting, 0, at(1), 1);
+            let look = await_all(&meeting, 0, at(1), &Bell::new());
             assert_eq!(look, if departure { Look::Gone(1) } else { Look::Broken });
             end.join().unwrap();
         });
@@ -166,11 +179,11 @@ fn loom_each_chunk_is_done_once_and_before_completion_is_seen() {
                     // SAFETY: the claim is this thread's alone, which loom checks.
                     data[chunk.index as usize].with_mut(|p| unsafe { *p += 1 });
                     if job.finish(1, chunk, CHUNKS) {
-                        meeting.wake(1);
+                        meeting.wake(at(1));
                     }
                 }
                 while !job.complete(1, CHUNKS) {
-                    meeting.arm(rank, 1, bell.clone());
+                    meeting.arm(rank, at(1), bell.clone());
                     if !job.complete(1, CHUNKS) {
                         bell.0.wait();
                     }
@@ -220,17 +233,17 @@ fn loom_a_second_operation_does_not_inherit_chunks() {
         let rank = |meeting: &Meeting<Bell>, job: &Job, done: &AtomicUsize, rank: usize| {
             let bell = Bell::new();
             for number in 1..=2 {
-                arrive(meeting, rank, number, CLAIM, None);
-                assert_eq!(await_all(meeting, rank, number, &bell), Look::All);
+                arrive(meeting, rank, at(number), 0);
+                assert_eq!(await_all(meeting, rank, at(number), &bell), Look::All);
                 assert_eq!(job.start(number), Phase::Running);
                 while let Some(chunk) = job.claim(number, rank, 2) {
                     done.fetch_add(1, Ordering::Relaxed);
                     if job.finish(number, chunk, 2) {
-                        meeting.wake(number);
+                        meeting.wake(at(number));
                     }
                 }
                 while !job.complete(number, 2) {
-                    meeting.arm(rank, number, bell.clone());
+                    meeting.arm(rank, at(number), bell.clone());
                     if !job.complete(number, 2) {
                         bell.0.wait();
                     }

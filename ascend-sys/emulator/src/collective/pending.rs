@@ -8,9 +8,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::job::Phase;
-use super::meeting::{Breakage, Cause, Look, PAYLOAD, Wake};
+use super::meeting::{Breakage, Cause, Look, PAYLOAD, Place, Wake};
 use super::plan::{Plan, run_small, store_for};
 use super::request::{Operation, Request};
+use crate::deadlock::Helpers;
 use crate::fabric::Member;
 use crate::lane;
 use crate::message::Failure;
@@ -40,7 +41,7 @@ enum State {
 /// One rank's part in a collective.
 pub(crate) struct Pending {
     member: Arc<Member>,
-    number: u64,
+    place: Place,
     request: Request,
     send: *const u8,
     recv: *mut u8,
@@ -59,7 +60,7 @@ impl Pending {
     /// `send` and `recv` are where the data of the rank's buffers is; null where the operation has none.
     pub(crate) fn new(
         member: Arc<Member>,
-        number: u64,
+        place: Place,
         request: Request,
         send: *const u8,
         recv: *mut u8,
@@ -71,7 +72,7 @@ impl Pending {
         } else {
             State::Ready
         };
-        Self { member, number, request, send, recv, cursor: 0, state, staged: None }
+        Self { member, place, request, send, recv, cursor: 0, state, staged: None }
     }
 
     fn is_small(&self) -> bool {
@@ -113,7 +114,7 @@ impl Pending {
 
     #[inline]
     fn look(&mut self) -> Look {
-        self.member.comm.meeting.look(self.number, self.request.claim(), &mut self.cursor)
+        self.member.comm.meeting.look(self.place, self.request.claim(), &mut self.cursor)
     }
 
     #[inline]
@@ -121,6 +122,11 @@ impl Pending {
         let comm = &self.member.comm;
         if let Some(breakage) = comm.meeting.breakage() {
             return Step::Done(Err(self.failure(&breakage)));
+        }
+        if self.request.is_void() {
+            let (rank, kind) = (self.member.rank, self.request.claim().kind);
+            comm.meeting.pass(rank, self.place.number, kind);
+            return Step::Done(Ok(()));
         }
         let bytes = self.request.bytes();
         let gives = match self.request.operation {
@@ -138,12 +144,12 @@ impl Pending {
         // SAFETY: a rank issues one operation after the other, and the stream runs them in order: the desk sees to both.
         unsafe {
             let (rank, claim) = (self.member.rank, self.request.claim());
-            comm.meeting.arrive(rank, self.number, claim, send, self.recv, fill);
+            comm.meeting.arrive(rank, self.place, claim, send, self.recv, fill);
         }
         self.state = State::Arrived;
         let look = self.look();
-        if look == Look::All || self.request.is_void() {
-            self.member.comm.meeting.wake(self.number);
+        if look == Look::All {
+            self.member.comm.meeting.wake(self.place);
         }
         self.go_on(look)
     }
@@ -152,15 +158,14 @@ impl Pending {
     fn go_on(&mut self, look: Look) -> Step {
         match look {
             Look::All if self.is_small() => self.finish_small(),
-            Look::Waiting(_) if self.request.is_void() => Step::Done(Ok(())),
             Look::Waiting(_) => Step::Park,
-            Look::All => match self.member.comm.job.start(self.number) {
+            Look::All => match self.member.comm.job.start(self.place.number) {
                 Phase::Running => self.begin(),
                 Phase::Closed => self.leave(),
             },
             Look::Broken => self.leave(),
             Look::Differs(_) => {
-                let text = self.member.comm.mismatch(self.number);
+                let text = self.member.comm.mismatch(self.place.number);
                 self.fail(Cause::Mismatch, text)
             }
             Look::Gone(rank) => {
@@ -173,7 +178,7 @@ impl Pending {
     #[inline]
     fn finish_small(&mut self) -> Step {
         let Member { comm, rank, .. } = &*self.member;
-        let payload = |rank| comm.meeting.payload(rank, self.number, |payload| payload);
+        let payload = |rank| comm.meeting.payload(rank, self.place, |payload| payload);
         // SAFETY: every rank has arrived with the same request, and its payload stays until this rank arrives again.
         unsafe { run_small(&self.request, *rank, comm.meeting.ranks(), self.recv, payload) };
         Step::Done(Ok(()))
@@ -184,7 +189,7 @@ impl Pending {
         let plan = Plan::new(&self.request, meeting.ranks());
         let bytes = self.request.bytes();
         let touched = |rank| {
-            let (send, recv) = meeting.buffers(rank, self.number);
+            let (send, recv) = meeting.buffers(rank, self.place);
             if std::ptr::eq(send, recv) { bytes } else { bytes.saturating_mul(2) }
         };
         let set = (0..meeting.ranks()).map(touched).fold(0, usize::saturating_add);
@@ -195,16 +200,16 @@ impl Pending {
 
     fn work(&mut self, plan: Plan, store: Store) -> Step {
         let Member { comm, rank, .. } = &*self.member;
-        let Some(chunk) = comm.job.claim(self.number, *rank, plan.chunks) else {
-            let complete = comm.job.complete(self.number, plan.chunks);
+        let Some(chunk) = comm.job.claim(self.place.number, *rank, plan.chunks) else {
+            let complete = comm.job.complete(self.place.number, plan.chunks);
             return if complete { Step::Done(Ok(())) } else { Step::Park };
         };
-        let buffers = |rank| comm.meeting.buffers(rank, self.number);
+        let buffers = |rank| comm.meeting.buffers(rank, self.place);
         let ranks = comm.meeting.ranks();
         // SAFETY: every rank has arrived with the same request and stays until all chunks are done; this one is claimed.
         unsafe { plan.run(&self.request, chunk.index, ranks, store, buffers) };
-        if comm.job.finish(self.number, chunk, plan.chunks) {
-            comm.meeting.wake(self.number);
+        if comm.job.finish(self.place.number, chunk, plan.chunks) {
+            comm.meeting.wake(self.place);
             return Step::Done(Ok(()));
         }
         Step::Again
@@ -229,8 +234,8 @@ impl Pending {
         if self.runs_anyway() {
             return Step::Again;
         }
-        let text = format!("{} #{}: {text}", self.request, self.number);
-        let breakage = Breakage { number: self.number, cause, text };
+        let text = format!("{} #{}: {text}", self.request, self.place.number);
+        let breakage = Breakage { number: self.place.number, cause, text };
         let breakage = self.member.comm.fail(breakage);
         Step::Done(Err(self.failure(&breakage)))
     }
@@ -239,7 +244,7 @@ impl Pending {
     fn runs_anyway(&mut self) -> bool {
         if matches!(self.state, State::Arrived)
             && !self.is_small()
-            && self.member.comm.job.close(self.number) == Phase::Running
+            && self.member.comm.job.close(self.place.number) == Phase::Running
         {
             self.begin_late();
             return true;
@@ -259,7 +264,7 @@ impl Pending {
                 "{}: {} #{} of communicator \"{}\" failed on rank {}. {}. {}",
                 breakage.cause.report_code(),
                 self.request.function(),
-                self.number,
+                self.place.number,
                 self.member.comm.name,
                 self.member.rank,
                 breakage.text,
@@ -271,9 +276,9 @@ impl Pending {
     /// A thread is about to sleep on the parked task. True if polling helps already.
     pub(crate) fn arm(&mut self, stream: &'static Stream) -> bool {
         let Member { comm, rank, .. } = &*self.member;
-        comm.meeting.arm(*rank, self.number, Sleeper(stream));
+        comm.meeting.arm(*rank, self.place, Sleeper(stream));
         match self.state {
-            State::Running(plan, _) => comm.job.complete(self.number, plan.chunks),
+            State::Running(plan, _) => comm.job.complete(self.place.number, plan.chunks),
             _ => !matches!(self.look(), Look::Waiting(_)),
         }
     }
@@ -290,7 +295,7 @@ impl Pending {
             }
             State::Ready | State::Staging(..) => {}
         }
-        let missing = self.member.comm.missing(self.number);
+        let missing = self.member.comm.missing(self.place.number);
         let text = format!("rank {} {}; {missing}", self.member.rank, why.text());
         let cause = match why {
             Reason::Timeout(_) | Reason::Deadlock(_) => Cause::Timeout,
@@ -301,6 +306,14 @@ impl Pending {
                 Step::Done(Err(Failure { code: why.code(), text: failure.text }))
             }
             step => step,
+        }
+    }
+
+    /// Who could help the parked operation: see `deadlock`.
+    pub(crate) fn helpers(&self) -> Helpers {
+        match self.state {
+            State::Arrived => Helpers::Threads(self.member.comm.users_missing(self.place.number)),
+            _ => Helpers::Anybody,
         }
     }
 
@@ -315,9 +328,9 @@ impl Pending {
         format!(
             "{} #{} of communicator \"{}\" on rank {rank}, {}",
             self.request,
-            self.number,
+            self.place.number,
             comm.name,
-            comm.missing(self.number)
+            comm.missing(self.place.number)
         )
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::config::Config;
@@ -12,6 +12,7 @@ use crate::collective::job::Job;
 use crate::collective::meeting::{Breakage, Cause, Meeting};
 use crate::collective::pending::Sleeper;
 use crate::collective::request::say;
+use crate::deadlock;
 use crate::executor;
 use crate::profile::Product;
 
@@ -32,6 +33,8 @@ pub(crate) struct Comm {
 struct Record {
     /// The number of its newest collective.
     issued: AtomicU64,
+    /// The thread that issued it: see `deadlock`.
+    user: AtomicU32,
 }
 
 /// One rank's side of a communicator.
@@ -54,7 +57,7 @@ impl Comm {
         connect_timeout: Duration,
         ranks: usize,
     ) -> Self {
-        let record = |_| Record { issued: AtomicU64::new(0) };
+        let record = |_| Record { issued: AtomicU64::new(0), user: AtomicU32::new(0) };
         Self {
             name,
             product,
@@ -74,6 +77,7 @@ impl Comm {
     #[inline]
     pub(crate) fn note_issued(&self, rank: usize, number: u64) {
         self.records[rank].issued.store(number, Ordering::Release);
+        self.records[rank].user.store(deadlock::me(), Ordering::Relaxed);
     }
 
     pub(crate) fn issued(&self, rank: usize) -> u64 {
@@ -96,6 +100,14 @@ impl Comm {
         self.meeting.leave(rank, self.issued(rank));
         self.exchange.leave(rank);
         executor::announce();
+    }
+
+    /// The threads that issued the newest collective of each rank that has not arrived at `number`; 0 for a rank that has
+    /// issued none.
+    pub(crate) fn users_missing(&self, number: u64) -> Vec<u32> {
+        let arrived = |rank: &usize| self.meeting.latest(*rank).is_some_and(|(n, _)| n >= number);
+        let missing = (0..self.ranks()).filter(|rank| !arrived(rank));
+        missing.map(|rank| self.records[rank].user.load(Ordering::Relaxed)).collect()
     }
 
     /// Who has not arrived at collective `number`, and what they did last.
@@ -137,7 +149,7 @@ impl Comm {
         for rank in 0..self.ranks() {
             let said = match self.meeting.latest(rank) {
                 Some((n, claim)) if n == number => say(claim),
-                Some((n, _)) if n > number => format!("a count of zero, and has gone on to #{n}"),
+                Some((n, _)) if n > number => format!("a count of zero; it has gone on to #{n}"),
                 _ => "nothing yet".into(),
             };
             match groups.iter_mut().find(|(text, _)| *text == said) {

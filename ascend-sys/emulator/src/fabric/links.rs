@@ -74,7 +74,8 @@ impl Comm {
         let what = format!("{request} #{number}");
         let linked = self.link(rank, &what, void, |state| state.look(rank, number, &request));
         self.board.lock().seats[rank].waits = false;
-        linked
+        // Who waits for nobody has not seen that all are there.
+        linked.map(|linked| linked && !void)
     }
 
     /// The first batch that `rank` exchanges with `peers`: waits until each of them calls one that exchanges with it.
@@ -162,6 +163,8 @@ impl State {
         for (peer, seat) in self.seats.iter().enumerate().filter(|(peer, _)| *peer != rank) {
             match &seat.posted {
                 Some((n, said)) if *n == number && said == request => continue,
+                // It has passed this one with a count of zero too.
+                Some((n, _)) if *n > number && request.is_void() => continue,
                 Some((n, _)) if *n >= number => return self.differ(rank, number, request),
                 _ if self.waits_for(peer, rank) => return self.differ(rank, number, request),
                 _ => {

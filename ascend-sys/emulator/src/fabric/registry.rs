@@ -8,20 +8,21 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use super::comm::Member;
+use crate::collective::meeting::Place;
 use crate::collective::validate::{Refusal, refuse};
 use crate::slots::{Kind, Slots, Slotted, unknown};
 use crate::stream::Mark;
 
-static COMMS: Slots<Place> = Slots::new();
+static COMMS: Slots<Entry> = Slots::new();
 
-struct Place {
+struct Entry {
     index: u32,
     handle: AtomicU64,
     member: Mutex<Option<Arc<Member>>>,
     desk: Mutex<Option<Desk>>,
 }
 
-impl Slotted for Place {
+impl Slotted for Entry {
     const KIND: Kind = Kind::Communicator;
 
     fn new(index: u32) -> Self {
@@ -33,14 +34,14 @@ impl Slotted for Place {
 /// What a rank needs to issue.
 pub(crate) struct Desk {
     pub(crate) member: Arc<Member>,
-    /// The number of the newest collective.
-    pub(crate) issued: u64,
+    /// The newest collective.
+    pub(crate) newest: Place,
     /// It has met all ranks in a collective.
     pub(crate) linked: bool,
     /// The peers that it has exchanged messages with.
     pub(crate) peers: Vec<bool>,
     /// Where its newest operation is.
-    pub(crate) newest: Option<Mark>,
+    pub(crate) mark: Option<Mark>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -53,15 +54,15 @@ pub(crate) fn register(member: Member) -> Result<u64, Refusal> {
     let ranks = member.comm.ranks();
     let desk = Desk {
         member: Arc::clone(&member),
-        issued: 0,
+        newest: Place { number: 0, turn: 0 },
         linked: ranks == 1,
         peers: vec![false; ranks],
-        newest: None,
+        mark: None,
     };
-    let taken = COMMS.take(|place, handle| {
-        *lock(&place.member) = Some(member);
-        *lock(&place.desk) = Some(desk);
-        place.handle.store(handle, Ordering::Release);
+    let taken = COMMS.take(|entry, handle| {
+        *lock(&entry.member) = Some(member);
+        *lock(&entry.desk) = Some(desk);
+        entry.handle.store(handle, Ordering::Release);
     });
     match taken {
         Some((_, handle)) => Ok(handle),
@@ -75,7 +76,7 @@ fn stale<T>(handle: u64) -> Result<T, Refusal> {
     refuse!(HCCL_E_PARA, "EI0003: {}", unknown("communicator", handle).text)
 }
 
-fn place(handle: u64) -> Result<&'static Place, Refusal> {
+fn entry(handle: u64) -> Result<&'static Entry, Refusal> {
     COMMS.get(handle).map_or_else(|| stale(handle), Ok)
 }
 
@@ -85,21 +86,21 @@ pub(crate) fn with_desk<R>(
     handle: u64,
     use_it: impl FnOnce(&mut Desk) -> Result<R, Refusal>,
 ) -> Result<R, Refusal> {
-    let place = place(handle)?;
-    let mut desk = lock(&place.desk);
+    let entry = entry(handle)?;
+    let mut desk = lock(&entry.desk);
     match &mut *desk {
         // The place may have got another communicator since.
-        Some(desk) if place.handle.load(Ordering::Relaxed) == handle => use_it(desk),
+        Some(desk) if entry.handle.load(Ordering::Relaxed) == handle => use_it(desk),
         _ => stale(handle),
     }
 }
 
 /// The rank behind a handle, also while it is in a call.
 pub(crate) fn member(handle: u64) -> Result<Arc<Member>, Refusal> {
-    let place = place(handle)?;
-    let member = lock(&place.member);
+    let entry = entry(handle)?;
+    let member = lock(&entry.member);
     match &*member {
-        Some(member) if place.handle.load(Ordering::Acquire) == handle => Ok(Arc::clone(member)),
+        Some(member) if entry.handle.load(Ordering::Acquire) == handle => Ok(Arc::clone(member)),
         _ => stale(handle),
     }
 }
@@ -113,8 +114,8 @@ pub(crate) fn find_by_name(name: &str, device: u32) -> Option<u64> {
 
 /// Ends a rank's side: its handle is stale from now on, and the others learn that it issues nothing any more.
 pub(crate) fn destroy(handle: u64) -> Result<(), Refusal> {
-    let place = place(handle)?;
-    let desk = match place.desk.try_lock() {
+    let entry = entry(handle)?;
+    let desk = match entry.desk.try_lock() {
         Ok(desk) => desk,
         Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
         Err(TryLockError::WouldBlock) => {
@@ -124,22 +125,22 @@ pub(crate) fn destroy(handle: u64) -> Result<(), Refusal> {
             );
         }
     };
-    remove(place, desk, handle, "it has destroyed its communicator")
+    remove(entry, desk, handle, "it has destroyed its communicator")
 }
 
 fn remove(
-    place: &'static Place,
+    entry: &'static Entry,
     mut desk: MutexGuard<'_, Option<Desk>>,
     handle: u64,
     why: &str,
 ) -> Result<(), Refusal> {
-    if place.handle.load(Ordering::Relaxed) != handle || !COMMS.retire(handle) {
+    if entry.handle.load(Ordering::Relaxed) != handle || !COMMS.retire(handle) {
         return stale(handle);
     }
     let gone = desk.take();
-    lock(&place.member).take();
+    lock(&entry.member).take();
     drop(desk);
-    COMMS.recycle(place.index);
+    COMMS.recycle(entry.index);
     if let Some(Desk { member, .. }) = gone {
         member.comm.leave(member.rank, why.into());
     }
@@ -155,9 +156,9 @@ pub(crate) fn destroy_all(devices: &Range<u32>, by: &str) {
         if devices.contains(&member.device) {
             let why = format!("{by} ended its device");
             member.comm.leave(member.rank, why.clone());
-            if let Ok(place) = place(handle) {
+            if let Ok(entry) = entry(handle) {
                 // An error means that somebody else has destroyed it just now.
-                let _ = remove(place, lock(&place.desk), handle, &why);
+                let _ = remove(entry, lock(&entry.desk), handle, &why);
             }
         }
     }

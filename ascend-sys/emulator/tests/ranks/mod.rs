@@ -2,6 +2,8 @@
 #![allow(dead_code, reason = "every test file uses its own part of this")]
 #![allow(missing_docs, reason = "test helpers")]
 
+pub mod values;
+
 use crate::common::{self, Block, D2H, H2D};
 use crate::{call, ok};
 use ascend_sys::*;

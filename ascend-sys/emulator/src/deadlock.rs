@@ -1,0 +1,238 @@
+//! Deadlocks that are certain, and so can be reported at once instead of after a time limit.
+//!
+//! The streams of a block are stuck when each that has work is parked, and what each waits for can only come
+//! from another stuck stream, or from a thread that sleeps in one of our calls. A task says which threads could help it:
+//! those that used the missing rank's communicator, or the event, last. When every thread that has a device of the block
+//! set sleeps and they are among them, nobody is left to help: the stuck tasks give up, with the whole circle as text.
+//!
+//! A thread that waits with a short limit does not count as asleep, since it will go on by itself; nor does one whose wait
+//! is over and that has only not got a core yet. A task with a short limit is not stuck for the same reason.
+
+use crate::callback;
+use crate::executor::polling;
+use crate::lane::Outcome;
+use crate::machine;
+use crate::stream::{Mark, STREAMS, Stream};
+use crate::sync::lock_std as lock;
+use crate::task::Reason;
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// A wait with a limit shorter than this is no sleep.
+const SHORT: Duration = Duration::from_secs(30);
+/// How often in a row nothing must have changed.
+const LOOKS: u32 = 5;
+/// How many stuck tasks a text lists.
+const LISTED: usize = 16;
+
+/// A thread that has a device set.
+struct Record {
+    id: u32,
+    device: AtomicU32,
+    asleep: AtomicBool,
+    /// What it waits for.
+    until: AtomicU64,
+    /// How often it fell asleep.
+    sleeps: AtomicU64,
+}
+
+static THREADS: Mutex<Vec<Arc<Record>>> = Mutex::new(Vec::new());
+
+/// Leaves the list when its thread ends.
+struct Registration(Arc<Record>);
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        lock(&THREADS).retain(|record| record.id != self.0.id);
+    }
+}
+
+thread_local! {
+    static ID: Cell<u32> = const { Cell::new(0) };
+    static REGISTRATION: RefCell<Option<Registration>> = const { RefCell::new(None) };
+}
+
+/// The calling thread, for "who used this last"; 0 when it never had a device.
+#[inline]
+pub(crate) fn me() -> u32 {
+    ID.get()
+}
+
+/// The calling thread has a device set.
+pub(crate) fn bind(device: u32) {
+    REGISTRATION.with_borrow_mut(|registration| {
+        if let Some(registration) = registration {
+            registration.0.device.store(device, Ordering::Relaxed);
+            return;
+        }
+        static NEXT: AtomicU32 = AtomicU32::new(1);
+        let id = NEXT.fetch_add(1, Ordering::Relaxed);
+        let record = Arc::new(Record {
+            id,
+            device: AtomicU32::new(device),
+            asleep: AtomicBool::new(false),
+            until: AtomicU64::new(0),
+            sleeps: AtomicU64::new(0),
+        });
+        lock(&THREADS).push(record.clone());
+        ID.set(id);
+        *registration = Some(Registration(record));
+    });
+}
+
+/// The calling thread waits until this is dropped.
+pub(crate) struct Asleep(Option<Arc<Record>>);
+
+impl Asleep {
+    /// `until` is the point of a stream that the thread waits for. Who waits for anything else counts as awake: nobody here
+    /// knows what may end that.
+    pub(crate) fn new(until: Option<Mark>, limit: Option<Duration>) -> Asleep {
+        let Some(until) = until.filter(|_| limit.is_none_or(|limit| limit >= SHORT)) else {
+            return Asleep(None);
+        };
+        let record =
+            REGISTRATION.with_borrow(|registration| registration.as_ref().map(|r| r.0.clone()));
+        if let Some(record) = &record {
+            record.until.store(until.to_bits(), Ordering::Relaxed);
+            record.sleeps.fetch_add(1, Ordering::Relaxed);
+            record.asleep.store(true, Ordering::Release);
+        }
+        Asleep(record)
+    }
+}
+
+impl Drop for Asleep {
+    fn drop(&mut self) {
+        if let Some(record) = &self.0 {
+            record.asleep.store(false, Ordering::Release);
+        }
+    }
+}
+
+/// Who could help a parked task.
+pub(crate) enum Helpers {
+    /// Another stream: it is looked at itself.
+    Stream,
+    /// These threads, and nobody else.
+    Threads(Vec<u32>),
+    /// Nobody knows.
+    Anybody,
+}
+
+/// A stream whose head is parked, and that only threads asleep could help.
+struct Stuck {
+    stream: &'static Stream,
+    ticket: u64,
+    text: String,
+    /// Waits for a thread, not for another stream: giving up here may free the others.
+    root: bool,
+}
+
+/// What the housekeeper remembers between looks: per block, what it saw and how often.
+#[derive(Default)]
+pub(crate) struct Watch {
+    seen: HashMap<u32, (Vec<u64>, u32)>,
+}
+
+impl Watch {
+    /// Looks at every block with unfinished work; ends deadlocks.
+    pub(crate) fn look(&mut self) {
+        let mut blocks: BTreeMap<u32, Vec<&'static Stream>> = BTreeMap::new();
+        for stream in STREAMS.all().filter(|stream| !stream.lane.is_idle()) {
+            if let Some(block) = stream.device().block() {
+                blocks.entry(block).or_default().push(stream);
+            }
+        }
+        self.seen.retain(|block, _| blocks.contains_key(block));
+        for (block, streams) in blocks {
+            let sleepers = sleepers(block);
+            let stuck = sleepers.as_ref().and_then(|(ids, _)| all_stuck(&streams, ids));
+            let (Some((_, sleeps)), Some(stuck)) = (sleepers, stuck) else {
+                self.seen.remove(&block);
+                continue;
+            };
+            let state: Vec<u64> = sleeps
+                .into_iter()
+                .chain(stuck.iter().flat_map(|s| [u64::from(s.stream.index()), s.ticket]))
+                .collect();
+            let (before, looks) = self.seen.entry(block).or_default();
+            if *before != state {
+                (*before, *looks) = (state, 1);
+                continue;
+            }
+            *looks += 1;
+            if *looks >= LOOKS {
+                self.seen.remove(&block);
+                end(stuck);
+            }
+        }
+    }
+}
+
+/// The threads that have a device of the block set, with how often each fell asleep; `None` when one is awake.
+fn sleepers(block: u32) -> Option<(Vec<u32>, Vec<u64>)> {
+    let mut found = (Vec::new(), Vec::new());
+    for record in lock(&THREADS).iter() {
+        if machine::device_slot(record.device.load(Ordering::Relaxed)).block() == Some(block) {
+            let until = Mark::from_bits(record.until.load(Ordering::Relaxed));
+            if !record.asleep.load(Ordering::Acquire) || until.is_complete() {
+                return None;
+            }
+            found.0.push(record.id);
+            found.1.push(record.sleeps.load(Ordering::Relaxed));
+        }
+    }
+    (!found.0.is_empty()).then_some(found)
+}
+
+/// The streams, if every one of them is stuck.
+fn all_stuck(streams: &[&'static Stream], asleep: &[u32]) -> Option<Vec<Stuck>> {
+    let look = |stream: &'static Stream| {
+        if stream.poll(1) != Outcome::Parked || callback::is_running(stream) {
+            return None;
+        }
+        let head = polling(|| {
+            stream.lane.peek(stream, |ticket, task| {
+                (ticket, task.limit(stream), task.helpers(), task.describe())
+            })
+        });
+        let (ticket, limit, helpers, text) = head?;
+        if limit.is_some_and(|limit| limit < SHORT) {
+            return None;
+        }
+        let root = match helpers {
+            Helpers::Stream => false,
+            Helpers::Threads(threads) => {
+                if threads.is_empty() || threads.iter().any(|thread| !asleep.contains(thread)) {
+                    return None;
+                }
+                true
+            }
+            Helpers::Anybody => return None,
+        };
+        Some(Stuck { stream, ticket, text, root })
+    };
+    streams.iter().map(|stream| look(stream)).collect()
+}
+
+/// Tells the stuck tasks to give up; those that wait for streams go on when the others have.
+fn end(stuck: Vec<Stuck>) {
+    let mut text = String::from("every thread and every stream waits for another");
+    for s in stuck.iter().take(LISTED) {
+        text += &format!("; {}: {}", s.stream.describe(), s.text);
+    }
+    if stuck.len() > LISTED {
+        text += &format!("; and {} more streams", stuck.len() - LISTED);
+    }
+    let reason = Reason::Deadlock(text.into());
+    let any_root = stuck.iter().any(|s| s.root);
+    for s in stuck.iter().filter(|s| s.root || !any_root) {
+        polling(|| {
+            s.stream.lane.treat_head(s.stream, s.ticket, |task| task.expire(s.stream, &reason))
+        });
+        s.stream.wake();
+    }
+}
