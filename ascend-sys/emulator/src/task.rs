@@ -147,6 +147,7 @@ impl Task {
             Task::After(_) => Helpers::Stream,
             Task::WaitEvent(wait) => wait.helpers(),
             Task::Collective(pending) => pending.helpers(),
+            Task::Batch(pending) => pending.helpers(),
             _ => Helpers::Anybody,
         }
     }

@@ -303,3 +303,18 @@ fn a_peer_that_leaves_ends_the_wait() {
         assert!(text.contains("rank 1 is gone (it has destroyed its communicator)"), "{text}");
     });
 }
+
+#[test]
+fn two_ranks_that_only_receive_are_told_at_once() {
+    let patient = AscendExtBlockConfig { connectTimeoutMs: 0, execTimeoutMs: 0, ..block(2) };
+    on_block(patient, |rank| {
+        rank.join();
+        let buffer = rank.upload(&[0; 64]);
+        batch(rank, &mut [item(RECV, buffer, 64, 1 - rank.rank)]);
+        let (code, text) = rank.sync_fails();
+        assert_eq!(code, ACL_ERROR_RT_TASK_TIMEOUT, "{text}");
+        for piece in ["deadlock", "rank 0 to send 64 x UINT8", "rank 1 to send 64 x UINT8"] {
+            assert!(text.contains(piece), "{piece} is not in: {text}");
+        }
+    });
+}

@@ -76,6 +76,7 @@ fn issue(desk: &mut Desk, items: &[HcclSendRecvItem], stream: aclrtStream) -> Re
     }
     keep_order(desk, stream)?;
     let number = comm.exchange.issue(rank);
+    comm.note_user(rank);
     let task = Pending::new(Arc::clone(&member), number, items);
     match stream.submit(Task::Batch(Box::new(task))) {
         Ok(ticket) => {

@@ -1,7 +1,7 @@
 //! Where the messages of batches wait for their counterparts: one queue for each (source, destination), matched in order.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::transfer::{Party, Transfer};
@@ -73,6 +73,13 @@ impl Message {
         message
     }
 
+    /// Both addresses are set; `party` is the batch that set the second.
+    fn match_by(&self, party: &Arc<BatchParty>) {
+        if self.second.get().is_some_and(|second| Arc::ptr_eq(second, party)) {
+            self.match_now();
+        }
+    }
+
     fn match_now(&self) {
         self.matched.store(true, Ordering::SeqCst);
         if self.content.count == 0 {
@@ -118,13 +125,15 @@ impl Message {
 /// The messages of a communicator.
 pub(crate) struct Exchange {
     state: Mutex<State>,
+    ranks: Box<[Rank]>,
     /// Somebody has left.
     departures: AtomicBool,
 }
 
 struct State {
     pairs: HashMap<(usize, usize), Pair>,
-    ranks: Vec<Rank>,
+    /// Batches whose streams are asleep, by rank.
+    asleep: Vec<Vec<Arc<BatchParty>>>,
 }
 
 #[derive(Default)]
@@ -136,13 +145,13 @@ struct Pair {
     matched: u64,
 }
 
-#[derive(Clone, Default)]
+/// Counts the batches of a rank.
+#[derive(Default)]
+#[repr(align(64))]
 struct Rank {
-    issued: u64,
-    posted: u64,
-    left: bool,
-    /// Batches that are posted and not complete.
-    parties: Vec<Arc<BatchParty>>,
+    issued: AtomicU64,
+    posted: AtomicU64,
+    left: AtomicBool,
 }
 
 /// One item of a batch, on its way into the exchange.
@@ -155,81 +164,65 @@ pub(super) struct Posting {
 
 impl Exchange {
     pub(crate) fn new(ranks: usize) -> Self {
-        let state = State { pairs: HashMap::new(), ranks: vec![Rank::default(); ranks] };
-        Self { state: Mutex::new(state), departures: AtomicBool::new(false) }
+        let state = State { pairs: HashMap::new(), asleep: vec![Vec::new(); ranks] };
+        Self {
+            state: Mutex::new(state),
+            ranks: (0..ranks).map(|_| Rank::default()).collect(),
+            departures: AtomicBool::new(false),
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Numbers the next batch of a rank.
+    /// Numbers the next batch of a rank. One thread at a time issues for a rank.
     pub(crate) fn issue(&self, rank: usize) -> u64 {
-        let issued = &mut self.lock().ranks[rank].issued;
-        *issued += 1;
-        *issued
+        self.ranks[rank].issued.fetch_add(1, Ordering::AcqRel) + 1
     }
 
     /// A batch that was numbered last was not enqueued after all.
     pub(crate) fn take_back(&self, rank: usize) {
-        self.lock().ranks[rank].issued -= 1;
+        self.ranks[rank].issued.fetch_sub(1, Ordering::AcqRel);
     }
 
-    /// Posts one item of a batch and matches it if its counterpart is there. The error is a text that shows both sides.
+    /// Posts the items of a batch, in one step, and matches those whose counterparts are there. The messages come in the
+    /// order of the items. The error is a text that shows both sides of the first that differs.
     pub(super) fn post(
         &self,
         rank: usize,
-        posting: &Posting,
+        postings: impl Iterator<Item = Posting>,
         party: &Arc<BatchParty>,
-    ) -> (Arc<Message>, Result<(), String>) {
-        let Posting { send, peer, content, data } = *posting;
-        let null = std::ptr::null_mut();
-        let (from, to) = if send { (data, null) } else { (null, data) };
-        let mut state = self.lock();
-        let key = if send { (rank, peer) } else { (peer, rank) };
-        let pair = state.pairs.entry(key).or_default();
-        let others = if send { &mut pair.receives } else { &mut pair.sends };
-        let Some(other) = others.pop_front() else {
-            let message = Arc::new(Message::new(content, from, to, party));
-            let own = if send { &mut pair.sends } else { &mut pair.receives };
-            own.push_back(Arc::clone(&message));
-            return (message, Ok(()));
-        };
-        pair.matched += 1;
-        if other.content != content {
-            let (sent, expected) =
-                if send { (content, other.content) } else { (other.content, content) };
-            let text = format!(
-                "message #{} from rank {} to rank {} does not match: rank {} sends {sent}, rank {} receives {expected}",
-                pair.matched, key.0, key.1, key.0, key.1
-            );
-            let message = Arc::new(Message::new(content, from, to, party));
-            return (message, Err(text));
+        messages: &mut Vec<Arc<Message>>,
+    ) -> Result<(), String> {
+        let first = messages.len();
+        let mut result = Ok(());
+        {
+            let mut state = self.lock();
+            for posting in postings {
+                let (message, posted) = state.post(rank, &posting, party);
+                messages.push(message);
+                result = result.and(posted);
+            }
         }
-        if send { &other.from } else { &other.to }.store(data, Ordering::Relaxed);
-        // Set once: whoever takes a message out of its queue is the only one to do so.
-        let _ = other.second.set(Arc::clone(party));
-        drop(state);
-        other.match_now();
-        (other, Ok(()))
-    }
-
-    /// All items of a batch are posted.
-    pub(super) fn note_posted(&self, rank: usize, party: &Arc<BatchParty>) {
-        let mut state = self.lock();
-        let record = &mut state.ranks[rank];
-        record.posted += 1;
-        record.parties.push(Arc::clone(party));
-        let left = record.left;
-        drop(state);
-        if left {
+        // Without the lock, because this may finish messages and wake streams.
+        messages[first..].iter().for_each(|message| message.match_by(party));
+        let rank = &self.ranks[rank];
+        rank.posted.fetch_add(1, Ordering::SeqCst);
+        if rank.left.load(Ordering::SeqCst) {
             self.wake_all();
         }
+        result
     }
 
-    /// A batch is complete.
+    /// The stream of a batch is about to sleep: [`Exchange::wake_all`] reaches it from now on.
+    pub(super) fn note_asleep(&self, rank: usize, party: &Arc<BatchParty>) {
+        self.lock().asleep[rank].push(Arc::clone(party));
+    }
+
+    /// A batch that was asleep is complete.
     pub(super) fn note_complete(&self, rank: usize, party: &Arc<BatchParty>) {
-        self.lock().ranks[rank].parties.retain(|other| !Arc::ptr_eq(other, party));
+        self.lock().asleep[rank].retain(|other| !Arc::ptr_eq(other, party));
     }
 
     /// Takes back what nobody has matched: after this the memory of these messages is not touched. Returns how many.
@@ -248,27 +241,61 @@ impl Exchange {
         withdrawn
     }
 
-    /// Whether a rank will post nothing any more.
+    /// Whether a rank will post nothing any more. What it has posted is matched, if it ever will be.
     #[inline]
     pub(super) fn is_gone(&self, rank: usize) -> bool {
-        self.departures.load(Ordering::SeqCst) && {
-            let state = self.lock();
-            let rank = &state.ranks[rank];
-            rank.left && rank.posted == rank.issued
-        }
+        let rank = &self.ranks[rank];
+        self.departures.load(Ordering::SeqCst)
+            && rank.left.load(Ordering::SeqCst)
+            && rank.posted.load(Ordering::SeqCst) == rank.issued.load(Ordering::SeqCst)
     }
 
     /// A rank issues nothing any more.
     pub(crate) fn leave(&self, rank: usize) {
-        self.lock().ranks[rank].left = true;
+        self.ranks[rank].left.store(true, Ordering::SeqCst);
         self.departures.store(true, Ordering::SeqCst);
         self.wake_all();
     }
 
-    /// Wakes every batch that waits.
+    /// Wakes every batch that sleeps.
     pub(crate) fn wake_all(&self) {
-        let parties: Vec<_> =
-            self.lock().ranks.iter().flat_map(|rank| rank.parties.iter().cloned()).collect();
-        parties.iter().for_each(|party| party.wake());
+        let asleep: Vec<_> = self.lock().asleep.iter().flatten().cloned().collect();
+        asleep.iter().for_each(|party| party.wake());
+    }
+}
+
+impl State {
+    fn post(
+        &mut self,
+        rank: usize,
+        posting: &Posting,
+        party: &Arc<BatchParty>,
+    ) -> (Arc<Message>, Result<(), String>) {
+        let Posting { send, peer, content, data } = *posting;
+        let null = std::ptr::null_mut();
+        let (from, to) = if send { (data, null) } else { (null, data) };
+        let key = if send { (rank, peer) } else { (peer, rank) };
+        let pair = self.pairs.entry(key).or_default();
+        let others = if send { &mut pair.receives } else { &mut pair.sends };
+        let Some(other) = others.pop_front() else {
+            let message = Arc::new(Message::new(content, from, to, party));
+            let own = if send { &mut pair.sends } else { &mut pair.receives };
+            own.push_back(Arc::clone(&message));
+            return (message, Ok(()));
+        };
+        pair.matched += 1;
+        if other.content != content {
+            let (sent, expected) =
+                if send { (content, other.content) } else { (other.content, content) };
+            let text = format!(
+                "message #{} from rank {} to rank {} does not match: rank {} sends {sent}, rank {} receives {expected}",
+                pair.matched, key.0, key.1, key.0, key.1
+            );
+            return (Arc::new(Message::new(content, from, to, party)), Err(text));
+        }
+        if send { &other.from } else { &other.to }.store(data, Ordering::Relaxed);
+        // Set once: whoever takes a message out of its queue is the only one to do so.
+        let _ = other.second.set(Arc::clone(party));
+        (other, Ok(()))
     }
 }

@@ -13,6 +13,7 @@ use std::time::Duration;
 use crate::collective::meeting::{Breakage, Cause};
 use crate::collective::pending::Sleeper;
 use crate::collective::plan::store_for;
+use crate::deadlock::Helpers;
 use crate::fabric::Member;
 use crate::message::Failure;
 use crate::reduce::{DataType, ReduceOp, reduce_chunk};
@@ -49,6 +50,8 @@ pub(crate) struct Pending {
     failure: Option<Failure>,
     /// The messages below have no chunk left to take.
     cursor: usize,
+    /// The exchange knows that its stream sleeps.
+    slept: bool,
 }
 
 // SAFETY: the pointers were resolved at issue and their pages stay until this task is complete; they are touched by the copy kernels only.
@@ -59,7 +62,7 @@ impl Pending {
     pub(crate) fn new(member: Arc<Member>, number: u64, items: Vec<Item>) -> Self {
         let party = Arc::new(BatchParty::new(items.len() as u64));
         let messages = Vec::with_capacity(items.len());
-        Self { member, number, party, items, messages, failure: None, cursor: 0 }
+        Self { member, number, party, items, messages, failure: None, cursor: 0, slept: false }
     }
 
     /// Makes progress: copies at most one chunk.
@@ -85,31 +88,28 @@ impl Pending {
         Step::Park
     }
 
-    #[cold]
     fn complete(&mut self) -> Step {
-        self.member.comm.exchange.note_complete(self.member.rank, &self.party);
+        if self.slept {
+            self.member.comm.exchange.note_complete(self.member.rank, &self.party);
+        }
         Step::Done(self.failure.take().map_or(Ok(()), Err))
     }
 
     fn post(&mut self) {
-        let Member { comm, rank, .. } = &*self.member;
-        let mut mismatch = None;
-        for item in &self.items {
-            let message = match *item {
-                Item::Local { content, from, to } => {
-                    Arc::new(Message::local(content, from, to, &self.party))
-                }
-                Item::Remote { send, peer, content, data } => {
-                    let posting = Posting { send, peer, content, data };
-                    let (message, matched) = comm.exchange.post(*rank, &posting, &self.party);
-                    mismatch = mismatch.or(matched.err());
-                    message
-                }
-            };
-            self.messages.push(message);
+        let Self { member, party, items, messages, .. } = self;
+        for item in &*items {
+            if let Item::Local { content, from, to } = *item {
+                messages.push(Arc::new(Message::local(content, from, to, party)));
+            }
         }
-        comm.exchange.note_posted(*rank, &self.party);
-        if let Some(text) = mismatch {
+        let remote = items.iter().filter_map(|item| match *item {
+            Item::Remote { send, peer, content, data } => {
+                Some(Posting { send, peer, content, data })
+            }
+            Item::Local { .. } => None,
+        });
+        let posted = member.comm.exchange.post(member.rank, remote, party, messages);
+        if let Err(text) = posted {
             self.break_with(Cause::Mismatch, text);
         }
     }
@@ -178,6 +178,10 @@ impl Pending {
 
     /// A thread is about to sleep on the parked task. True if polling helps already.
     pub(crate) fn arm(&mut self, stream: &'static Stream) -> bool {
+        if !self.slept {
+            self.slept = true;
+            self.member.comm.exchange.note_asleep(self.member.rank, &self.party);
+        }
         self.party.arm(Sleeper(stream));
         let work = |message: &Arc<Message>| message.is_matched() && !message.transfer.is_taken();
         self.party.is_done()
@@ -202,6 +206,16 @@ impl Pending {
             }
         }
         self.poll()
+    }
+
+    /// Who could help the parked batch: see `deadlock`.
+    pub(crate) fn helpers(&self) -> Helpers {
+        match self.failure {
+            None => Helpers::Threads(
+                self.unmatched().map(|(peer, _)| self.member.comm.user(peer)).collect(),
+            ),
+            Some(_) => Helpers::Anybody,
+        }
     }
 
     /// How long it may wait for its counterparts.

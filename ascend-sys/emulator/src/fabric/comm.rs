@@ -33,7 +33,7 @@ pub(crate) struct Comm {
 struct Record {
     /// The number of its newest collective.
     issued: AtomicU64,
-    /// The thread that issued it: see `deadlock`.
+    /// The thread that issued for the rank last: see `deadlock`.
     user: AtomicU32,
 }
 
@@ -77,7 +77,18 @@ impl Comm {
     #[inline]
     pub(crate) fn note_issued(&self, rank: usize, number: u64) {
         self.records[rank].issued.store(number, Ordering::Release);
+        self.note_user(rank);
+    }
+
+    /// The calling thread issues for the rank.
+    #[inline]
+    pub(crate) fn note_user(&self, rank: usize) {
         self.records[rank].user.store(deadlock::me(), Ordering::Relaxed);
+    }
+
+    /// The thread that issued for the rank last; 0 when none has.
+    pub(crate) fn user(&self, rank: usize) -> u32 {
+        self.records[rank].user.load(Ordering::Relaxed)
     }
 
     pub(crate) fn issued(&self, rank: usize) -> u64 {
@@ -107,7 +118,7 @@ impl Comm {
     pub(crate) fn users_missing(&self, number: u64) -> Vec<u32> {
         let arrived = |rank: &usize| self.meeting.latest(*rank).is_some_and(|(n, _)| n >= number);
         let missing = (0..self.ranks()).filter(|rank| !arrived(rank));
-        missing.map(|rank| self.records[rank].user.load(Ordering::Relaxed)).collect()
+        missing.map(|rank| self.user(rank)).collect()
     }
 
     /// Who has not arrived at collective `number`, and what they did last.
