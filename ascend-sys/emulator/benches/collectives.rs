@@ -154,20 +154,34 @@ fn one_way() -> f64 {
     two(100_000, |rank| (rank, 0u64), step) / 2.0
 }
 
+/// Populated memory, in huge pages if the system gives them.
+fn map(bytes: usize) -> usize {
+    let (access, kind) =
+        (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    // SAFETY: a fresh mapping, advised and written within its length. It is never given back: this is a short program.
+    unsafe {
+        let length = bytes.next_multiple_of(2 << 20);
+        let address = libc::mmap(std::ptr::null_mut(), length, access, kind, -1, 0);
+        assert_ne!(address, libc::MAP_FAILED);
+        libc::madvise(address, length, libc::MADV_HUGEPAGE);
+        address.cast::<u8>().write_bytes(1, length);
+        address as usize
+    }
+}
+
 fn bound(bytes: usize, iterations: usize) -> f64 {
     let lines = [Line(AtomicU64::new(0)), Line(AtomicU64::new(0))];
-    let mut buffers: Vec<Vec<u64>> = (0..4).map(|_| vec![1; bytes.div_ceil(8).max(8)]).collect();
-    let pointers: Vec<usize> = buffers.iter_mut().map(|b| b.as_mut_ptr() as usize).collect();
+    let pointers = [(); 4].map(|()| map(bytes));
     let store = if bytes * 4 > 24 << 20 { Store::Streaming } else { Store::Plain };
     let step = |(rank, turn): &mut (usize, u64)| {
         meet(&lines, *rank, turn);
         let count = bytes / 4;
         let (start, count) =
             if *rank == 0 { (0, count / 2) } else { (count / 2, count - count / 2) };
-        for begin in (start..start + count).step_by(16 * 1024) {
-            let piece = (start + count - begin).min(16 * 1024);
+        for begin in (start..start + count).step_by(8 * 1024) {
+            let piece = (start + count - begin).min(8 * 1024);
             let at = |buffer: usize| (pointers[buffer] + begin * 4) as *mut u8;
-            // SAFETY: the buffers are alive, and the two ranks write different halves.
+            // SAFETY: the mappings stay, and the two ranks write different halves.
             unsafe {
                 let inputs = [at(0).cast_const(), at(1).cast_const()];
                 let (dtype, op) = (DataType::Fp32, ReduceOp::Sum);
