@@ -1,6 +1,7 @@
 //! See the package description.
 
 pub(crate) mod api;
+pub(crate) mod brief;
 pub mod device;
 pub mod dtype;
 pub mod error;

@@ -1,18 +1,13 @@
-//! The synchronisation primitives of the parts that are modelled with loom: loom's under `--cfg loom`, else those of `std`.
+//! The atomics of the parts that are modelled with loom (loom's under `--cfg loom`), and locks that survive a panic.
 
 #![forbid(unsafe_code)]
 
-#[cfg(not(loom))]
-pub(crate) use std::sync::atomic::AtomicU64;
-#[cfg(not(loom))]
-pub(crate) use std::sync::{Mutex, MutexGuard};
-
 #[cfg(loom)]
 pub(crate) use loom::sync::atomic::AtomicU64;
-#[cfg(loom)]
-pub(crate) use loom::sync::{Mutex, MutexGuard};
+#[cfg(not(loom))]
+pub(crate) use std::sync::atomic::AtomicU64;
 
-use std::sync::PoisonError;
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 /// Locks, also after a panic elsewhere: what the locks here guard is kept consistent at every step.
 #[inline]
@@ -23,7 +18,6 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// Locks when nobody holds it.
 #[inline]
 pub(crate) fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
-    use std::sync::TryLockError;
     match mutex.try_lock() {
         Ok(guard) => Some(guard),
         Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),

@@ -112,7 +112,7 @@ impl Drop for Work {
         if *self.seen.get_mut() {
             self.lane.unwatch(self.number);
         } else {
-            self.lane.detach(self.number);
+            self.lane.detach(self.number, self.tickets.1);
         }
     }
 }

@@ -19,9 +19,9 @@ use super::{Table, call, missing};
 use crate::error::{Code, Error, Result};
 
 /// `aclrtSetCurrentContext` and friends found no context on this thread.
-const NO_CONTEXT: i32 = ascend_sys::ACL_ERROR_RT_CONTEXT_NULL as i32;
-const STREAM_TIMEOUT: i32 = ascend_sys::ACL_ERROR_RT_STREAM_SYNC_TIMEOUT as i32;
-const EVENT_TIMEOUT: i32 = ascend_sys::ACL_ERROR_RT_EVENT_SYNC_TIMEOUT as i32;
+const NO_CONTEXT: i32 = ascend_sys::ACL_ERROR_RT_CONTEXT_NULL;
+const STREAM_TIMEOUT: i32 = ascend_sys::ACL_ERROR_RT_STREAM_SYNC_TIMEOUT;
+const EVENT_TIMEOUT: i32 = ascend_sys::ACL_ERROR_RT_EVENT_SYNC_TIMEOUT;
 
 /// A stream.
 pub(crate) struct StreamHandle(aclrtStream);

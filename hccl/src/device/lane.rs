@@ -10,7 +10,7 @@
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use super::Device;
@@ -19,8 +19,9 @@ use super::marks::Marks;
 use super::timeline::{Timeline, WINDOW};
 use crate::api::Table;
 use crate::api::handles::{Progress, StreamHandle, Waited};
+use crate::brief::{Brief, Guard};
 use crate::error::{Error, OpContext, Result};
-use crate::sync::{lock, try_lock};
+use crate::sync::lock;
 
 /// After this long a wait says what it waits for.
 const WARN_AFTER: Duration = Duration::from_secs(10);
@@ -83,7 +84,7 @@ pub(crate) struct Lane {
     /// Whether the handle is ours to destroy.
     owned: bool,
     pub(super) timeline: Timeline,
-    issuing: Mutex<Issuing>,
+    issuing: Brief<Issuing>,
     completion: Completion,
     pub(super) faults: Faults,
     /// How many failures of the progress line have been looked at, and up to which ticket.
@@ -111,7 +112,7 @@ impl Lane {
             stream,
             owned,
             timeline: Timeline::new(),
-            issuing: Mutex::new(Issuing {
+            issuing: Brief::new(Issuing {
                 records: (0..WINDOW).map(|_| Record::default()).collect(),
             }),
             completion,
@@ -140,12 +141,12 @@ impl Lane {
     }
 
     /// The right to enqueue.
-    pub(super) fn issuing(&self) -> MutexGuard<'_, Issuing> {
-        lock(&self.issuing)
+    pub(super) fn issuing(&self) -> Guard<'_, Issuing> {
+        self.issuing.lock()
     }
 
-    pub(super) fn try_issuing(&self) -> Option<MutexGuard<'_, Issuing>> {
-        try_lock(&self.issuing)
+    pub(super) fn try_issuing(&self) -> Option<Guard<'_, Issuing>> {
+        self.issuing.try_lock()
     }
 
     /// The ticket the stream stands at; 0 where the backend does not count.
@@ -391,13 +392,21 @@ impl Lane {
         self.faults.take_untold(|_| true).map_or(Ok(()), Err)
     }
 
-    /// The `Work` of this number was dropped before it was seen complete.
+    /// The `Work` of this number is gone and nobody has seen how it ended.
     #[inline]
-    pub(crate) fn detach(&self, number: u64) {
+    pub(crate) fn detach(&self, number: u64, ticket: u64) {
+        match &self.completion {
+            Completion::Counted(progress) => {
+                // Complete and nothing new failed: there is nothing to tell.
+                if progress.completed() >= ticket && !self.has_news() && !self.faults.any_untold() {
+                    return;
+                }
+            }
+            Completion::Events(_) => self.unwatch(number),
+        }
         if number + WINDOW > self.timeline.submitted() {
             self.detached.fetch_or(1 << (number % WINDOW), AcqRel);
         }
-        let _ = self.watched.compare_exchange(number, 0, AcqRel, Relaxed);
     }
 
     /// The `Work` of this number is gone, after it was seen complete.

@@ -58,8 +58,11 @@ impl DeviceState {
         let before = table.current_context()?;
         table.set_device(id)?;
         let context = table.current_context()?;
-        if let Some(before) = before {
-            table.set_context(before)?;
+        if let Some(before) = before
+            && table.set_context(before).is_err()
+        {
+            // It was that of a device which is gone. The thread keeps the new one.
+            let _ = table.recent_message();
         }
         let Some(context) = context else {
             return Err(Error::Invalid {
@@ -131,7 +134,10 @@ impl Drop for Bound<'_> {
         if let Some((table, context)) = self.restore.take()
             && let Err(error) = table.set_context(context)
         {
-            tracing::warn!("the thread's own context could not be made current again: {error}");
+            // It was that of a device which is gone. The thread keeps the new one.
+            tracing::debug!(
+                "the thread's earlier context could not be made current again: {error}"
+            );
         }
     }
 }

@@ -48,7 +48,7 @@ unsafe impl Send for Allocation {}
 unsafe impl Sync for Allocation {}
 
 impl Allocation {
-    fn new(pointer: *mut c_void, bytes: usize, home: Home) -> Owned {
+    fn owned(pointer: *mut c_void, bytes: usize, home: Home) -> Owned {
         let pinned = matches!(home, Home::Pinned(_));
         let stamps = Stamps::new();
         let allocation = Allocation { pointer, bytes, stamps, home, pinned, next: None };
@@ -132,7 +132,7 @@ impl Owned {
             Err(error) => return Err(error),
         };
         drop(bound);
-        Ok(Allocation::new(pointer, bytes, Home::Device(device.clone())))
+        Ok(Allocation::owned(pointer, bytes, Home::Device(device.clone())))
     }
 
     /// Pinned memory. Some context of the runtime must be current.
@@ -144,7 +144,7 @@ impl Owned {
                 error
             }
         })?;
-        Ok(Allocation::new(pointer, bytes, Home::Pinned(runtime.clone())))
+        Ok(Allocation::owned(pointer, bytes, Home::Pinned(runtime.clone())))
     }
 
     /// A block that comes back from the pool.
@@ -155,7 +155,7 @@ impl Owned {
 
     /// Memory of somebody else.
     pub(super) fn foreign(device: &Device, pointer: *mut c_void, bytes: usize) -> Owned {
-        Allocation::new(pointer, bytes, Home::Foreign(device.clone()))
+        Allocation::owned(pointer, bytes, Home::Foreign(device.clone()))
     }
 }
 

@@ -25,6 +25,7 @@ pub(crate) struct Pool {
 }
 
 #[derive(Default)]
+#[allow(clippy::vec_box, reason = "a block keeps its header when it comes and goes")]
 struct Free {
     blocks: Vec<Box<Allocation>>,
     bytes: usize,

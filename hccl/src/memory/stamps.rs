@@ -14,10 +14,10 @@
 #![forbid(unsafe_code)]
 
 use std::ops::Range;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
+use crate::brief::Brief;
 use crate::device::lane::Lane;
-use crate::sync::lock;
 
 /// What an operation does with bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -37,9 +37,8 @@ struct Stamp {
 const FULL: usize = 16;
 
 /// The stamps of one allocation.
-#[derive(Default)]
 pub(crate) struct Stamps {
-    list: Mutex<Vec<Stamp>>,
+    list: Brief<Vec<Stamp>>,
 }
 
 /// What an operation has to wait for: for each other stream the highest number.
@@ -73,7 +72,7 @@ impl Conflicts {
 impl Stamps {
     /// Room for stamps, so that the first ones allocate nothing.
     pub(crate) fn new() -> Self {
-        Self { list: Mutex::new(Vec::with_capacity(4)) }
+        Self { list: Brief::new(Vec::with_capacity(4)) }
     }
 
     /// Stamps `range` for operation `number` of `lane` and collects what it has to wait for.
@@ -85,34 +84,41 @@ impl Stamps {
         access: Access,
         conflicts: &mut Conflicts,
     ) {
-        let mut list = lock(&self.list);
-        // Nearly always: one stream uses the allocation again in the same way.
-        if let [only] = list.as_mut_slice()
-            && Arc::ptr_eq(&only.lane, lane)
-            && only.range == *range
-            && (only.access == access || access == Access::Write)
-        {
-            only.number = number;
-            only.access = access;
-            return;
-        }
-        list.retain(|old| {
+        let mut list = self.list.lock();
+        // A stamp of the same stream over the same bytes is used again, so the steady state moves no memory.
+        let mut reuse = None;
+        let mut at = 0;
+        while let Some(old) = list.get(at) {
+            let mut keep = true;
             if Arc::ptr_eq(&old.lane, lane) {
                 let replaced = range.start <= old.range.start
                     && old.range.end <= range.end
                     && (access == Access::Write || old.access == Access::Read);
-                return !replaced;
-            }
-            if old.lane.is_known_complete(old.number) {
-                return false;
-            }
-            let conflict = overlap(&old.range, range)
-                && (access == Access::Write || old.access == Access::Write);
-            if conflict {
+                if replaced && reuse.is_none() {
+                    reuse = Some(at);
+                } else {
+                    keep = !replaced;
+                }
+            } else if old.lane.is_known_complete(old.number) {
+                keep = false;
+            } else if overlap(&old.range, range)
+                && (access == Access::Write || old.access == Access::Write)
+            {
                 conflicts.add(&old.lane, old.number);
             }
-            true
-        });
+            if keep {
+                at += 1;
+            } else {
+                // What is moved here comes from behind, so `reuse` stays where it is.
+                list.swap_remove(at);
+            }
+        }
+        if let Some(stamp) = reuse.and_then(|at| list.get_mut(at)) {
+            stamp.number = number;
+            stamp.access = access;
+            stamp.range.clone_from(range);
+            return;
+        }
         if list.len() >= FULL {
             make_room(&mut list);
         }
@@ -121,7 +127,7 @@ impl Stamps {
 
     /// Whether nothing uses the allocation any more. Never blocks; asks the backend where that helps.
     pub(crate) fn are_complete(&self) -> bool {
-        let mut list = lock(&self.list);
+        let mut list = self.list.lock();
         list.retain(|stamp| !stamp.lane.is_complete(stamp.number));
         list.is_empty()
     }
@@ -129,7 +135,7 @@ impl Stamps {
     /// What a host access has to wait for: unfinished writes, and with `reads` also unfinished reads.
     pub(crate) fn unfinished(&self, range: &Range<usize>, reads: bool) -> Conflicts {
         let mut conflicts = Conflicts::default();
-        for stamp in lock(&self.list).iter() {
+        for stamp in self.list.lock().iter() {
             if overlap(&stamp.range, range)
                 && (reads || stamp.access == Access::Write)
                 && !stamp.lane.is_known_complete(stamp.number)

@@ -88,6 +88,11 @@ pub struct EmulatorOptions {
 impl EmulatorOptions {
     /// Takes the devices.
     pub fn start(self) -> Result<Runtime> {
+        self.start_with(ascend_emulator::table())
+    }
+
+    /// With a table of which optional entries may be missing.
+    pub(crate) fn start_with(self, functions: ascend_sys::Functions) -> Result<Runtime> {
         let invalid =
             |problem: String| Error::Invalid { operation: "emulator", problem: problem.into() };
         if !(1..=4096).contains(&self.devices) {
@@ -109,7 +114,7 @@ impl EmulatorOptions {
             reserved: 0,
             memoryBytes: self.memory.unwrap_or(0),
         };
-        let table = Table::new(ascend_emulator::table());
+        let table = Table::new(functions);
         table.init()?;
         let (block, first) = table.create_block(&config)?;
         let product = Some(self.product);

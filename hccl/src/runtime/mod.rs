@@ -194,6 +194,12 @@ impl Runtime {
         self.inner.deadline.store(nanos, Relaxed);
     }
 
+    /// To see whether it is gone.
+    #[cfg(all(test, not(loom)))]
+    pub(crate) fn downgrade(&self) -> WeakRuntime {
+        WeakRuntime(Arc::downgrade(&self.inner))
+    }
+
     #[inline]
     pub(crate) fn is(&self, other: &Runtime) -> bool {
         Arc::ptr_eq(&self.inner, &other.inner)
@@ -229,6 +235,16 @@ impl Runtime {
     pub(crate) fn some_device(&self) -> Result<Device> {
         let open = self.inner.devices.iter().position(|device| device.get().is_some());
         self.device(open.unwrap_or(0))
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+pub(crate) struct WeakRuntime(std::sync::Weak<Inner>);
+
+#[cfg(all(test, not(loom)))]
+impl WeakRuntime {
+    pub(crate) fn upgrade(&self) -> Option<Runtime> {
+        self.0.upgrade().map(|inner| Runtime { inner })
     }
 }
 

@@ -18,6 +18,7 @@ use std::time::Duration;
 
 pub(crate) use super::registry::Key;
 use super::registry::Registry;
+use crate::brief::pause;
 use crate::device::lane::Lane;
 use crate::error::{Error, Result};
 
@@ -144,13 +145,12 @@ impl Reactor {
                 ready.drain(..).for_each(finish);
                 continue;
             }
-            if let Some(lane) = waiting {
-                if !lane.table().has_await_activity()
-                    || lane.table().await_activity(&mut activity, BLOCK).is_err()
-                {
-                    pause(pauses);
-                    pauses = pauses.saturating_add(1);
-                }
+            if let Some(lane) = waiting
+                && (!lane.table().has_await_activity()
+                    || lane.table().await_activity(&mut activity, BLOCK).is_err())
+            {
+                pause(pauses);
+                pauses = pauses.saturating_add(1);
             }
         }
     }
@@ -172,14 +172,5 @@ fn finish(watched: Watched) {
                 device.runtime().pool().sweep(device.table());
             }
         }
-    }
-}
-
-/// Spins, then yields, then sleeps.
-fn pause(pauses: u32) {
-    match pauses {
-        0..100 => std::hint::spin_loop(),
-        100..200 => std::thread::yield_now(),
-        _ => std::thread::sleep(Duration::from_micros(50)),
     }
 }

@@ -1,0 +1,168 @@
+//! A lock for what is held only briefly: one atomic step to take it and a plain store to give it back, where a `Mutex` needs a
+//! second atomic step because somebody may sleep in it. Here nobody sleeps in the lock: who finds it taken spins, then yields,
+//! then looks again every 50 microseconds. So it may also be held long now and then (an enqueue that waits for peers), which is
+//! why those who must not wait use [`try_lock`](Brief::try_lock).
+//!
+//! A panic while it is held gives it back; what it guards must be consistent at every step.
+
+use std::cell::UnsafeCell;
+use std::ops::{Deref, DerefMut};
+use std::time::Duration;
+
+#[cfg(not(loom))]
+use std::sync::atomic::{AtomicBool, Ordering};
+
+#[cfg(loom)]
+use loom::sync::atomic::{AtomicBool, Ordering};
+
+/// See the [module](self).
+pub(crate) struct Brief<T> {
+    taken: AtomicBool,
+    value: UnsafeCell<T>,
+}
+
+// SAFETY: the value is reached by one thread at a time, through the guard; it is sent between them, so it must be `Send`.
+unsafe impl<T: Send> Sync for Brief<T> {}
+
+/// Holds the lock.
+pub(crate) struct Guard<'a, T> {
+    lock: &'a Brief<T>,
+    /// As with a `Mutex`, given back by the thread that took it.
+    _here: std::marker::PhantomData<*const ()>,
+}
+
+impl<T> Brief<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Self { taken: AtomicBool::new(false), value: UnsafeCell::new(value) }
+    }
+
+    #[inline]
+    pub(crate) fn try_lock(&self) -> Option<Guard<'_, T>> {
+        let free = self.taken.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed);
+        // Not `then_some`: a guard that exists gives the lock back.
+        free.is_ok().then(|| Guard { lock: self, _here: std::marker::PhantomData })
+    }
+
+    #[inline]
+    pub(crate) fn lock(&self) -> Guard<'_, T> {
+        match self.try_lock() {
+            Some(guard) => guard,
+            None => self.lock_slowly(),
+        }
+    }
+
+    #[cold]
+    fn lock_slowly(&self) -> Guard<'_, T> {
+        let mut looks = 0_u32;
+        loop {
+            if !self.taken.load(Ordering::Relaxed)
+                && let Some(guard) = self.try_lock()
+            {
+                return guard;
+            }
+            pause(looks);
+            looks = looks.saturating_add(1);
+        }
+    }
+}
+
+/// Spins, then yields, then sleeps.
+#[cfg(not(loom))]
+pub(crate) fn pause(looks: u32) {
+    match looks {
+        0..100 => std::hint::spin_loop(),
+        100..200 => std::thread::yield_now(),
+        _ => std::thread::sleep(Duration::from_micros(50)),
+    }
+}
+
+#[cfg(loom)]
+pub(crate) fn pause(_: u32) {
+    let _ = Duration::ZERO;
+    loom::thread::yield_now();
+}
+
+impl<T> Deref for Guard<'_, T> {
+    type Target = T;
+    #[inline]
+    fn deref(&self) -> &T {
+        // SAFETY: the guard exists, so this thread alone has the lock.
+        unsafe { &*self.lock.value.get() }
+    }
+}
+
+impl<T> DerefMut for Guard<'_, T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: as in `deref`; the guard is borrowed mutably.
+        unsafe { &mut *self.lock.value.get() }
+    }
+}
+
+impl<T> Drop for Guard<'_, T> {
+    #[inline]
+    fn drop(&mut self) {
+        self.lock.taken.store(false, Ordering::Release);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn timeline_one_holder_at_a_time() {
+        let lock = Brief::new(0_u64);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..1000 {
+                        let mut value = lock.lock();
+                        let seen = *value;
+                        std::thread::yield_now();
+                        *value = seen + 1;
+                    }
+                });
+            }
+        });
+        assert_eq!(*lock.lock(), 4000);
+    }
+
+    #[test]
+    fn a_panic_gives_it_back() {
+        let lock = Brief::new(());
+        let held = std::panic::AssertUnwindSafe(|| {
+            let _guard = lock.lock();
+            assert!(lock.try_lock().is_none());
+            panic!("on purpose");
+        });
+        assert!(std::panic::catch_unwind(held).is_err());
+        assert!(lock.try_lock().is_some());
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use super::*;
+    use loom::sync::Arc;
+
+    #[test]
+    fn loom_one_holder_at_a_time() {
+        loom::model(|| {
+            let lock = Arc::new(Brief::new(loom::cell::Cell::new(0)));
+            let other = {
+                let lock = lock.clone();
+                loom::thread::spawn(move || {
+                    let value = lock.lock();
+                    value.set(value.get() + 1);
+                })
+            };
+            {
+                let value = lock.lock();
+                value.set(value.get() + 1);
+            }
+            other.join().unwrap();
+            assert_eq!(lock.lock().get(), 2);
+        });
+    }
+}
