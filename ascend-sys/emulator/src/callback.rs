@@ -18,9 +18,9 @@ use std::sync::{Condvar, Mutex, PoisonError};
 pub(crate) type Function = unsafe extern "C" fn(*mut c_void);
 
 // States of `Stream::host_call`. One host function of a stream runs at a time: it is the stream's head.
-const IDLE: u32 = 0;
-const RUNNING: u32 = 1;
-const RETURNED: u32 = 2;
+pub(crate) const IDLE: u32 = 0;
+pub(crate) const RUNNING: u32 = 1;
+pub(crate) const RETURNED: u32 = 2;
 
 /// A host function in a stream.
 pub(crate) struct HostCall {
@@ -43,7 +43,7 @@ impl HostCall {
                 match run_elsewhere(Job {
                     function: self.function,
                     argument: self.argument,
-                    stream,
+                    stream: Some(stream),
                 }) {
                     Ok(()) => Step::Park,
                     Err(failure) => {
@@ -59,11 +59,6 @@ impl HostCall {
             _ => Step::Park,
         }
     }
-
-    /// The function has begun: it cannot be taken back.
-    pub(crate) fn is_running(&self, stream: &Stream) -> bool {
-        stream.host_call.load(Ordering::Acquire) != IDLE
-    }
 }
 
 /// Whether the head of the stream is a host function that has begun.
@@ -71,10 +66,25 @@ pub(crate) fn is_running(stream: &Stream) -> bool {
     stream.host_call.load(Ordering::Acquire) != IDLE
 }
 
-struct Job {
-    function: Function,
-    argument: *mut c_void,
-    stream: &'static Stream,
+/// A function to call, and the stream that waits for it; `None`: nobody does.
+pub(crate) struct Job {
+    pub(crate) function: Function,
+    pub(crate) argument: *mut c_void,
+    pub(crate) stream: Option<&'static Stream>,
+}
+
+impl Job {
+    /// Calls the function, in which blocking calls are refused, and lets its stream go on.
+    pub(crate) fn run(self) {
+        INSIDE.set(true);
+        // SAFETY: whoever launched the function promised that it may be called once with its argument, on any thread.
+        unsafe { (self.function)(self.argument) };
+        INSIDE.set(false);
+        if let Some(stream) = self.stream {
+            stream.host_call.store(RETURNED, Ordering::Release);
+            stream.wake();
+        }
+    }
 }
 
 // SAFETY: as for `HostCall`.
@@ -104,7 +114,8 @@ pub(crate) fn may_block() -> Result<(), Failure> {
     Ok(())
 }
 
-fn run_elsewhere(job: Job) -> Result<(), Failure> {
+/// Calls the function on a thread of the runtime.
+pub(crate) fn run_elsewhere(job: Job) -> Result<(), Failure> {
     let mut pool = lock_std(&POOL);
     if pool.idle <= pool.jobs.len() {
         let spawned = std::thread::Builder::new().name("ascend-callback".into()).spawn(serve);
@@ -128,12 +139,7 @@ fn serve() {
     loop {
         if let Some(job) = pool.jobs.pop_front() {
             drop(pool);
-            INSIDE.set(true);
-            // SAFETY: the caller of aclrtLaunchHostFunc promised that the function may be called once with its argument.
-            unsafe { (job.function)(job.argument) };
-            INSIDE.set(false);
-            job.stream.host_call.store(RETURNED, Ordering::Release);
-            job.stream.wake();
+            job.run();
             pool = lock_std(&POOL);
         } else {
             pool.idle += 1;

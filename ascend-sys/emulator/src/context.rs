@@ -8,6 +8,7 @@ use crate::deadlock;
 use crate::executor;
 use crate::machine::{self, Device};
 use crate::message::{Failure, fail};
+use crate::notify::Notify;
 use crate::slots::{Kind, Slots, Slotted, unknown};
 use crate::stream::{STREAMS, Stream};
 use crate::task::Reason;
@@ -184,6 +185,7 @@ pub(crate) fn reset_device(id: i32, force: bool) -> Result<(), Failure> {
 
 /// Ends all contexts, streams and allocations of some devices.
 pub(crate) fn destroy_all(devices: &Range<u32>, by: &'static str) {
+    Notify::destroy_all(devices);
     crate::fabric::registry::destroy_all(devices, by);
     for id in devices.clone() {
         *machine::device_slot(id).primary() = Primary::default();

@@ -6,7 +6,7 @@ use crate::message::Failure;
 use crate::slots::{Kind, Slots, Slotted};
 use crate::sync::lock_std as lock;
 use crate::task::{Reason, Task};
-use crate::{context, executor};
+use crate::{context, executor, report};
 use ascend_sys::{
     ACL_ERROR_RT_NO_STREAM_RESOURCE, ACL_ERROR_RT_STREAM_CONTEXT, ACL_SUCCESS, aclError,
 };
@@ -247,6 +247,7 @@ impl Stream {
             return false;
         }
         self.stop(code, reason);
+        report::release(self);
         executor::wait_idle(self);
         STREAMS.recycle(self.index);
         true

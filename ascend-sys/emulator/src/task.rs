@@ -4,12 +4,14 @@
 //! arrange to be woken when somebody is about to sleep. *User code* runs on threads of its own.
 
 use crate::batch;
-use crate::callback::HostCall;
+use crate::callback::{self, HostCall};
 use crate::collective::pending;
 use crate::deadlock::Helpers;
 use crate::event::{RecordTime, ResetEvent, WaitEvent};
 use crate::lane::{self, Job};
 use crate::message::Failure;
+use crate::notify::{RecordNotify, WaitNotify};
+use crate::report::Callback;
 use crate::stream::{Mark, Stream};
 use ascend_sys::{
     ACL_ERROR_RT_CONTEXT_RELEASE_ERROR, ACL_ERROR_RT_STREAM_ABORT, ACL_ERROR_RT_TASK_ABORT_STOP,
@@ -69,6 +71,9 @@ pub(crate) enum Task {
     ResetEvent(ResetEvent),
     RecordTime(RecordTime),
     HostCall(HostCall),
+    Callback(Callback),
+    RecordNotify(RecordNotify),
+    WaitNotify(WaitNotify),
     /// Waits for a point in another stream.
     After(Mark),
     Collective(pending::Pending),
@@ -85,6 +90,9 @@ impl Task {
             Task::ResetEvent(reset) => reset.poll(),
             Task::RecordTime(record) => record.poll(),
             Task::HostCall(call) => call.poll(stream),
+            Task::Callback(callback) => callback.poll(stream),
+            Task::RecordNotify(record) => record.poll(),
+            Task::WaitNotify(wait) => wait.poll(),
             Task::After(mark) if mark.is_complete() => Step::Done(Ok(())),
             Task::After(_) => Step::Park,
             Task::Collective(pending) => pending.poll(),
@@ -97,10 +105,13 @@ impl Task {
     fn arm(&mut self, stream: &'static Stream) -> bool {
         match self {
             Task::WaitEvent(wait) => wait.arm(stream),
+            Task::WaitNotify(wait) => wait.arm(stream),
             Task::Collective(pending) => pending.arm(stream),
             Task::Batch(pending) => pending.arm(stream),
             // A callback thread wakes the stream in any case; the others never park.
             Task::HostCall(_)
+            | Task::Callback(_)
+            | Task::RecordNotify(_)
             | Task::After(_)
             | Task::Copy(_)
             | Task::Fill(_)
@@ -112,7 +123,8 @@ impl Task {
     /// Gives up, as far as nothing of the task touches memory any more; parks otherwise.
     pub(crate) fn expire(&mut self, stream: &'static Stream, why: &Reason) -> Step {
         match self {
-            Task::HostCall(call) if call.is_running(stream) => call.poll(stream),
+            Task::HostCall(call) if callback::is_running(stream) => call.poll(stream),
+            Task::Callback(callback) if callback::is_running(stream) => callback.poll(stream),
             Task::Collective(pending) => pending.expire(why),
             Task::Batch(pending) => pending.expire(why),
             _ => Step::Done(Err(Failure::new(
@@ -126,6 +138,7 @@ impl Task {
     pub(crate) fn limit(&self, _stream: &'static Stream) -> Option<Duration> {
         match self {
             Task::WaitEvent(wait) => wait.limit,
+            Task::WaitNotify(wait) => wait.limit,
             Task::Collective(pending) => pending.limit(),
             Task::Batch(pending) => pending.limit(),
             _ => None,
@@ -161,6 +174,9 @@ impl Task {
             Task::ResetEvent(_) => "reset of an event".into(),
             Task::RecordTime(_) => "record of an event with its time".into(),
             Task::HostCall(_) => "host function".into(),
+            Task::Callback(_) => "callback for the thread that subscribed".into(),
+            Task::RecordNotify(_) => "record of a notify".into(),
+            Task::WaitNotify(wait) => wait.describe(),
             Task::After(mark) => match mark.stream() {
                 Some(stream) => format!("wait for task {} of {}", mark.ticket(), stream.describe()),
                 None => "wait for another stream".into(),

@@ -6,12 +6,12 @@ use crate::callback::{HostCall, may_block};
 use crate::message::{Failure, fail};
 use crate::stream::Stream;
 use crate::task::{Reason, Task};
-use crate::{context, executor};
+use crate::{context, executor, report};
 use ascend_sys::{
     ACL_CONTINUE_ON_FAILURE, ACL_ERROR_INVALID_PARAM, ACL_ERROR_RT_NO_STREAM_RESOURCE,
     ACL_ERROR_RT_PARAM_INVALID, ACL_ERROR_RT_STREAM_ABORT, ACL_ERROR_RT_STREAM_CONTEXT,
-    ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, ACL_STOP_ON_FAILURE, Functions, aclError, aclrtHostFunc,
-    aclrtStream, aclrtStreamStatus,
+    ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, ACL_STOP_ON_FAILURE, Functions, aclError, aclrtCallback,
+    aclrtCallbackBlockType, aclrtHostFunc, aclrtStream, aclrtStreamStatus,
 };
 use std::ffi::c_void;
 use std::sync::atomic::Ordering;
@@ -31,6 +31,10 @@ pub(super) fn fill(table: &mut Functions) {
     table.aclrtStreamAbort = Some(aclrtStreamAbort);
     table.aclrtSetStreamFailureMode = Some(aclrtSetStreamFailureMode);
     table.aclrtLaunchHostFunc = Some(aclrtLaunchHostFunc);
+    table.aclrtLaunchCallback = Some(aclrtLaunchCallback);
+    table.aclrtSubscribeReport = Some(aclrtSubscribeReport);
+    table.aclrtProcessReport = Some(aclrtProcessReport);
+    table.aclrtUnSubscribeReport = Some(aclrtUnSubscribeReport);
 }
 
 unsafe extern "C" fn aclrtCreateStream(stream: *mut aclrtStream) -> aclError {
@@ -217,5 +221,47 @@ unsafe extern "C" fn aclrtLaunchHostFunc(
         Stream::of_current_context(stream as u64)?
             .submit(Task::HostCall(HostCall::new(function, args)))
             .map(drop)
+    })
+}
+
+unsafe extern "C" fn aclrtSubscribeReport(thread_id: u64, stream: aclrtStream) -> aclError {
+    door("aclrtSubscribeReport", || {
+        report::subscribe(thread_id, Stream::of_current_context(stream as u64)?)
+    })
+}
+
+unsafe extern "C" fn aclrtUnSubscribeReport(thread_id: u64, stream: aclrtStream) -> aclError {
+    door("aclrtUnSubscribeReport", || {
+        report::unsubscribe(thread_id, Stream::of_current_context(stream as u64)?)
+    })
+}
+
+unsafe extern "C" fn aclrtProcessReport(timeout: i32) -> aclError {
+    door("aclrtProcessReport", || {
+        may_block()?;
+        report::process(limit(timeout)?)
+    })
+}
+
+unsafe extern "C" fn aclrtLaunchCallback(
+    function: aclrtCallback,
+    user_data: *mut c_void,
+    block_type: aclrtCallbackBlockType,
+    stream: aclrtStream,
+) -> aclError {
+    door("aclrtLaunchCallback", || {
+        let Some(function) = function else { return fail!(ACL_ERROR_INVALID_PARAM, "fn is NULL") };
+        let blocks = match block_type {
+            aclrtCallbackBlockType::ACL_CALLBACK_NO_BLOCK => false,
+            aclrtCallbackBlockType::ACL_CALLBACK_BLOCK => true,
+            other => {
+                return fail!(
+                    ACL_ERROR_RT_PARAM_INVALID,
+                    "blockType is {}; 0 or 1 is expected",
+                    other.0
+                );
+            }
+        };
+        report::launch(function, user_data, blocks, Stream::of_current_context(stream as u64)?)
     })
 }

@@ -6,6 +6,7 @@ pub(crate) mod acl;
 mod acl_device;
 mod acl_event;
 mod acl_memory;
+mod acl_notify;
 mod acl_stream;
 pub(crate) mod ext;
 pub(crate) mod hccl_batch;

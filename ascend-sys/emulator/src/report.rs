@@ -1,0 +1,176 @@
+//! Callbacks that a thread of the program runs: `aclrtSubscribeReport`, `aclrtProcessReport`, `aclrtLaunchCallback`.
+//!
+//! A thread subscribes to streams and polls; a callback in such a stream goes to its queue. A blocking callback holds its
+//! stream up until it returns.
+
+use crate::callback::{Function, IDLE, Job, RETURNED, RUNNING, run_elsewhere};
+use crate::message::{Failure, fail};
+use crate::stream::Stream;
+use crate::sync::lock_std as lock;
+use crate::task::{Step, Task};
+use ascend_sys::{
+    ACL_ERROR_RT_REPORT_TIMEOUT, ACL_ERROR_RT_STREAM_NO_CB_REG, ACL_ERROR_RT_STREAM_SUBSCRIBE,
+    ACL_ERROR_STREAM_NOT_SUBSCRIBE, ACL_ERROR_THREAD_NOT_SUBSCRIBE,
+};
+use std::collections::{HashMap, VecDeque};
+use std::ffi::c_void;
+use std::sync::atomic::Ordering;
+use std::sync::{Condvar, LazyLock, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// The queue of a thread, and how many streams it serves.
+#[derive(Default)]
+struct Inbox {
+    streams: usize,
+    jobs: VecDeque<(&'static Stream, Job)>,
+}
+
+static INBOXES: LazyLock<Mutex<HashMap<u64, Inbox>>> = LazyLock::new(Mutex::default);
+static ARRIVED: Condvar = Condvar::new();
+
+/// `aclrtSubscribeReport`.
+pub(crate) fn subscribe(thread: u64, stream: &'static Stream) -> Result<(), Failure> {
+    let mut inboxes = lock(&INBOXES);
+    if thread == 0 || stream.subscriber.load(Ordering::Acquire) != 0 {
+        return fail!(
+            ACL_ERROR_RT_STREAM_SUBSCRIBE,
+            "threadId is 0, or {} has a thread already",
+            stream.describe()
+        );
+    }
+    inboxes.entry(thread).or_default().streams += 1;
+    stream.subscriber.store(thread, Ordering::Release);
+    Ok(())
+}
+
+/// `aclrtUnSubscribeReport`. What the thread has not run yet runs on a thread of the runtime.
+pub(crate) fn unsubscribe(thread: u64, stream: &'static Stream) -> Result<(), Failure> {
+    let left: VecDeque<_> = {
+        let mut inboxes = lock(&INBOXES);
+        if thread == 0 || stream.subscriber.load(Ordering::Acquire) != thread {
+            return fail!(
+                ACL_ERROR_STREAM_NOT_SUBSCRIBE,
+                "{} is not subscribed by thread {thread:#x}",
+                stream.describe()
+            );
+        }
+        stream.subscriber.store(0, Ordering::Release);
+        let Some(inbox) = inboxes.get_mut(&thread) else { return Ok(()) };
+        let (mine, others) = inbox.jobs.drain(..).partition(|(s, _)| std::ptr::eq(*s, stream));
+        inbox.jobs = others;
+        inbox.streams -= 1;
+        if inbox.streams == 0 {
+            inboxes.remove(&thread);
+        }
+        mine
+    };
+    ARRIVED.notify_all();
+    left.into_iter().try_for_each(|(_, job)| run_elsewhere(job))
+}
+
+/// The stream goes: its thread need not be waited for.
+pub(crate) fn release(stream: &'static Stream) {
+    let thread = stream.subscriber.load(Ordering::Acquire);
+    if thread != 0 {
+        // Somebody else may have ended the subscription just now, and a callback without a thread is as lost as its stream.
+        let _ = unsubscribe(thread, stream);
+    }
+}
+
+/// `aclrtProcessReport`: waits for a callback for the calling thread, and runs all that are there.
+pub(crate) fn process(limit: Option<Duration>) -> Result<(), Failure> {
+    // SAFETY: asks for the number of the calling thread, nothing else.
+    let thread = unsafe { libc::pthread_self() } as u64;
+    let deadline = limit.and_then(|limit| Instant::now().checked_add(limit));
+    let mut inboxes = lock(&INBOXES);
+    loop {
+        let Some(inbox) = inboxes.get_mut(&thread) else {
+            return fail!(
+                ACL_ERROR_THREAD_NOT_SUBSCRIBE,
+                "the calling thread is subscribed to no stream"
+            );
+        };
+        if !inbox.jobs.is_empty() {
+            let jobs = std::mem::take(&mut inbox.jobs);
+            drop(inboxes);
+            jobs.into_iter().for_each(|(_, job)| job.run());
+            return Ok(());
+        }
+        let left = deadline
+            .map_or(Duration::MAX, |deadline| deadline.saturating_duration_since(Instant::now()));
+        if left.is_zero() {
+            return fail!(
+                ACL_ERROR_RT_REPORT_TIMEOUT,
+                "no callback came within {:?}",
+                limit.unwrap_or_default()
+            );
+        }
+        let waited = ARRIVED.wait_timeout(inboxes, left.min(Duration::from_secs(3600)));
+        inboxes = waited.unwrap_or_else(PoisonError::into_inner).0;
+    }
+}
+
+/// `aclrtLaunchCallback`.
+pub(crate) fn launch(
+    function: Function,
+    argument: *mut c_void,
+    blocks: bool,
+    stream: &'static Stream,
+) -> Result<(), Failure> {
+    if stream.subscriber.load(Ordering::Acquire) == 0 {
+        return fail!(
+            ACL_ERROR_RT_STREAM_NO_CB_REG,
+            "no thread is subscribed to {}",
+            stream.describe()
+        );
+    }
+    stream.submit(Task::Callback(Callback { function, argument, blocks })).map(drop)
+}
+
+/// A callback in a stream.
+pub(crate) struct Callback {
+    function: Function,
+    argument: *mut c_void,
+    blocks: bool,
+}
+
+// SAFETY: the caller of aclrtLaunchCallback promised that function and argument can be used on the subscribed thread.
+unsafe impl Send for Callback {}
+
+impl Callback {
+    pub(crate) fn poll(&mut self, stream: &'static Stream) -> Step {
+        match stream.host_call.load(Ordering::Acquire) {
+            IDLE => match self.hand_over(stream) {
+                Ok(()) if self.blocks => Step::Park,
+                result => Step::Done(result),
+            },
+            RETURNED => {
+                stream.host_call.store(IDLE, Ordering::Relaxed);
+                Step::Done(Ok(()))
+            }
+            _ => Step::Park,
+        }
+    }
+
+    fn hand_over(&self, stream: &'static Stream) -> Result<(), Failure> {
+        let mut inboxes = lock(&INBOXES);
+        let Some(inbox) = inboxes.get_mut(&stream.subscriber.load(Ordering::Acquire)) else {
+            return fail!(
+                ACL_ERROR_RT_STREAM_NO_CB_REG,
+                "no thread is subscribed to {} any more",
+                stream.describe()
+            );
+        };
+        if self.blocks {
+            stream.host_call.store(RUNNING, Ordering::Relaxed);
+        }
+        let waiting = self.blocks.then_some(stream);
+        inbox.jobs.push_back((
+            stream,
+            Job { function: self.function, argument: self.argument, stream: waiting },
+        ));
+        drop(inboxes);
+        ARRIVED.notify_all();
+        Ok(())
+    }
+}
