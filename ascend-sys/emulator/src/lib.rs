@@ -9,7 +9,6 @@
 
 mod abi;
 mod batch;
-mod bytes;
 mod callback;
 mod collective;
 mod context;

@@ -37,8 +37,6 @@ pub(crate) struct Settings {
     pub(crate) product: Product,
     pub(crate) connect_timeout: Duration,
     pub(crate) exec_timeout: Duration,
-    /// Of each device, in bytes.
-    pub(crate) memory: u64,
 }
 
 /// A virtual NPU. Its record lives for ever; it is in use while it has settings.
@@ -193,7 +191,6 @@ impl Blocks {
             product: request.product,
             connect_timeout: request.connect_timeout,
             exec_timeout: request.exec_timeout,
-            memory,
         };
         // More addresses than memory, so that freed memory under a running task need not be reused at once.
         let span = usize::try_from(memory)

@@ -210,7 +210,7 @@ impl Stream {
         }
         failures.push_back((ticket, failure));
         drop(failures);
-        if self.failure_mode.load(Ordering::Relaxed) == ascend_sys::ACL_STOP_ON_FAILURE as u32 {
+        if self.failure_mode.load(Ordering::Relaxed) == ascend_sys::ACL_STOP_ON_FAILURE {
             context::stop_all_streams(self);
         }
     }

@@ -123,7 +123,11 @@ mod short {
             while self.held.load(Ordering::Relaxed) || self.held.swap(true, Ordering::Acquire) {
                 tries += 1;
                 // Its holder may have lost its core in the middle.
-                if tries % 64 == 0 { std::thread::yield_now() } else { std::hint::spin_loop() }
+                if tries.is_multiple_of(64) {
+                    std::thread::yield_now()
+                } else {
+                    std::hint::spin_loop()
+                }
             }
         }
     }

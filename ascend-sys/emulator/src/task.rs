@@ -6,11 +6,14 @@
 use crate::batch;
 use crate::callback::{self, HostCall};
 use crate::collective::pending;
+use crate::collective::plan::store_for;
+use crate::copy;
 use crate::deadlock::Helpers;
 use crate::event::{RecordTime, ResetEvent, WaitEvent};
 use crate::lane::{self, Job};
 use crate::message::Failure;
 use crate::notify::{RecordNotify, WaitNotify};
+use crate::reduce::Store;
 use crate::report::Callback;
 use crate::stream::{Mark, Stream};
 use ascend_sys::{
@@ -224,6 +227,7 @@ pub(crate) struct Copy {
     pub(crate) from_pitch: usize,
     /// Bytes of the current row that are done.
     done: usize,
+    store: Store,
 }
 
 // SAFETY: the addresses were resolved at issue and stay mapped; memory behind them is touched by the copy kernels only.
@@ -231,7 +235,9 @@ unsafe impl Send for Copy {}
 
 impl Copy {
     pub(crate) fn new(to: *mut u8, from: *const u8, bytes: usize) -> Copy {
-        Copy { to, from, bytes, rows: 1, to_pitch: 0, from_pitch: 0, done: 0 }
+        // One piece is small enough for any cache: no need to ask.
+        let store = if bytes <= PIECE { Store::Plain } else { store_for(bytes.saturating_mul(2)) };
+        Copy { to, from, bytes, rows: 1, to_pitch: 0, from_pitch: 0, done: 0, store }
     }
 
     pub(crate) fn rows(self, rows: usize, to_pitch: usize, from_pitch: usize) -> Copy {
@@ -243,8 +249,11 @@ impl Copy {
         let mut left = PIECE;
         loop {
             let piece = (self.bytes - self.done).min(left);
-            // SAFETY: `done + piece <= bytes`, and both rows were checked to hold `bytes` bytes.
-            unsafe { crate::bytes::copy(self.to.add(self.done), self.from.add(self.done), piece) };
+            // SAFETY: `done + piece <= bytes`, and both rows were checked to hold `bytes` bytes. Rows of a program that
+            // overlap are a race of the copy with itself: the kernel only reads and writes bytes of the two rows.
+            unsafe {
+                copy::copy(self.to.add(self.done), self.from.add(self.done), piece, self.store)
+            };
             self.done += piece;
             left -= piece;
             if self.done == self.bytes {
@@ -282,7 +291,7 @@ impl Fill {
     pub(crate) fn poll(&mut self) -> Step {
         let piece = (self.bytes - self.done).min(PIECE);
         // SAFETY: `done + piece <= bytes`, which were checked at issue.
-        unsafe { crate::bytes::fill(self.to.add(self.done), self.value, piece) };
+        unsafe { copy::fill(self.to.add(self.done), self.value, piece) };
         self.done += piece;
         if self.done == self.bytes { Step::Done(Ok(())) } else { Step::Again }
     }

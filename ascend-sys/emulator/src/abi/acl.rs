@@ -124,9 +124,9 @@ unsafe extern "C" fn aclrtGetVersion(
         let (major, minor, patch) = unsafe {
             (out(major, "majorVersion")?, out(minor, "minorVersion")?, out(patch, "patchVersion")?)
         };
-        major.write(ascend_sys::ACL_MAJOR_VERSION as i32);
-        minor.write(ascend_sys::ACL_MINOR_VERSION as i32);
-        patch.write(ascend_sys::ACL_PATCH_VERSION as i32);
+        major.write(ascend_sys::ACL_MAJOR_VERSION);
+        minor.write(ascend_sys::ACL_MINOR_VERSION);
+        patch.write(ascend_sys::ACL_PATCH_VERSION);
         Ok(())
     })
 }

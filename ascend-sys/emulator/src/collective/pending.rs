@@ -99,7 +99,12 @@ impl Pending {
             let piece = (buffer.len() - *done).min(PIECE);
             // SAFETY: both have the request's bytes, of which `done + piece` are no more.
             unsafe {
-                crate::bytes::copy(buffer.as_mut_ptr().add(*done), self.send.add(*done), piece);
+                crate::copy::copy(
+                    buffer.as_mut_ptr().add(*done),
+                    self.send.add(*done),
+                    piece,
+                    Store::Plain,
+                );
             }
             *done += piece;
             if *done < buffer.len() {
@@ -138,7 +143,7 @@ impl Pending {
         let fill = |payload: *mut u8| {
             if gives {
                 // SAFETY: the send buffer has the request's bytes, which fit the payload.
-                unsafe { crate::bytes::copy(payload, send, bytes) };
+                unsafe { crate::copy::copy(payload, send, bytes, Store::Plain) };
             }
         };
         // SAFETY: a rank issues one operation after the other, and the stream runs them in order: the desk sees to both.

@@ -118,7 +118,9 @@ pub(crate) unsafe fn run_small(
         }
         Operation::Broadcast(root) if root as usize != rank => {
             // SAFETY: the caller's promise.
-            unsafe { crate::bytes::copy(recv, payload(root as usize), request.bytes()) };
+            unsafe {
+                crate::copy::copy(recv, payload(root as usize), request.bytes(), Store::Plain)
+            };
         }
         Operation::Broadcast(_) | Operation::Barrier => {}
     }

@@ -16,8 +16,11 @@ pub fn table() -> &'static Functions {
 macro_rules! call {
     ($name:ident($($argument:expr),* $(,)?)) => {{
         let function = $crate::common::table().$name.expect(stringify!($name));
+        // The arguments are evaluated inside the block, as in C; none of them is itself an unsafe operation.
+        #[allow(clippy::macro_metavars_in_unsafe, reason = "see above")]
         // SAFETY: the arguments keep to the C contract, or are wrong in a way that the function has to find out.
-        unsafe { function($($argument),*) }
+        let code = unsafe { function($($argument),*) };
+        code
     }};
 }
 
