@@ -3,9 +3,11 @@
 #![forbid(unsafe_code)]
 
 use std::fmt;
+#[cfg(feature = "emulator")]
 use std::time::Duration;
 
 use ascend_sys::{Api, LoadError};
+#[cfg(feature = "emulator")]
 use typed_builder::TypedBuilder;
 
 use super::Runtime;
@@ -61,8 +63,10 @@ impl fmt::Display for Product {
     }
 }
 
-/// What emulated devices are like. Made by [`Runtime::emulator_builder`].
+/// What emulated devices are like. Made by [`Runtime::emulator_builder`], whose `build` takes the devices.
+#[cfg(feature = "emulator")]
 #[derive(Clone, Debug, TypedBuilder)]
+#[builder(build_method(into = Result<Runtime>))]
 pub struct EmulatorOptions {
     /// How many devices: 1 to 4,096.
     #[builder(default = 8)]
@@ -85,13 +89,28 @@ pub struct EmulatorOptions {
 }
 
 #[cfg(feature = "emulator")]
+impl From<EmulatorOptions> for Result<Runtime> {
+    fn from(options: EmulatorOptions) -> Self {
+        options.start_with(ascend_emulator::table())
+    }
+}
+
+#[cfg(feature = "emulator")]
 impl EmulatorOptions {
-    /// Takes the devices.
-    pub fn start(self) -> Result<Runtime> {
-        self.start_with(ascend_emulator::table())
+    /// A number of devices like those of the default.
+    #[cfg(all(test, not(loom)))]
+    pub(crate) fn small(devices: usize) -> Self {
+        EmulatorOptions {
+            devices,
+            product: Product::A3,
+            memory: Some(64 << 20),
+            connect_timeout: None,
+            exec_timeout: None,
+            deadline: None,
+        }
     }
 
-    /// With a table of which optional entries may be missing.
+    /// Takes the devices, with a table of which other optional entries may be missing.
     pub(crate) fn start_with(self, functions: ascend_sys::Functions) -> Result<Runtime> {
         let invalid =
             |problem: String| Error::Invalid { operation: "emulator", problem: problem.into() };
@@ -142,7 +161,7 @@ pub(super) fn auto() -> Result<Runtime> {
 #[cfg(feature = "emulator")]
 fn without_cann(error: &LoadError) -> Result<Runtime> {
     tracing::debug!("no CANN, so the emulator: {error}");
-    EmulatorOptions::builder().build().start()
+    EmulatorOptions::builder().build()
 }
 
 #[cfg(not(feature = "emulator"))]

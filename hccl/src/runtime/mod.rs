@@ -10,7 +10,9 @@ mod choose;
 pub(crate) mod reactor;
 mod registry;
 
-pub use choose::{EmulatorOptions, Product};
+#[cfg(feature = "emulator")]
+pub use choose::EmulatorOptions;
+pub use choose::Product;
 
 use std::fmt;
 use std::path::Path;
@@ -91,14 +93,14 @@ impl Runtime {
     /// ```
     #[cfg(feature = "emulator")]
     pub fn emulator(devices: usize) -> Result<Runtime> {
-        EmulatorOptions::builder().devices(devices).build().start()
+        EmulatorOptions::builder().devices(devices).build()
     }
 
-    /// Emulated devices with options: [`EmulatorOptions::start`] makes the runtime.
+    /// Emulated devices with options: `build` makes the runtime.
     ///
     /// ```
     /// use hccl::{Product, Runtime};
-    /// let runtime = Runtime::emulator_builder().devices(2).product(Product::A2).build().start()?;
+    /// let runtime = Runtime::emulator_builder().devices(2).product(Product::A2).build()?;
     /// assert_eq!(runtime.product(), Some(Product::A2));
     /// # Ok::<(), hccl::Error>(())
     /// ```
