@@ -18,6 +18,7 @@ use ascend_sys::{
 };
 use std::cell::Cell;
 use std::ops::Range;
+use std::sync::Once;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 static CONTEXTS: Slots<Context> = Slots::new();
@@ -141,8 +142,33 @@ fn destroy(handle: u64) -> bool {
     true
 }
 
+/// Set in a child that was forked from a process which used devices.
+static FORKED: AtomicBool = AtomicBool::new(false);
+
+/// Devices do not survive a fork: the child has none of the threads that run its streams, and shares the memory. The
+/// child's thread loses its context, and every way to a new one is refused; the parent is untouched.
+fn refuse_after_fork() -> Result<(), Failure> {
+    static WATCH: Once = Once::new();
+    unsafe extern "C" fn in_child() {
+        FORKED.store(true, Ordering::Relaxed);
+        CURRENT.set(NONE);
+    }
+    // SAFETY: the handler only writes an atomic and a thread local without destructor, which is allowed after a fork.
+    WATCH.call_once(|| unsafe {
+        libc::pthread_atfork(None, None, Some(in_child));
+    });
+    if FORKED.load(Ordering::Relaxed) {
+        return fail!(
+            ACL_ERROR_RT_CONTEXT_NULL,
+            "this process was forked from one that used devices, which do not survive a fork; start it with exec, or fork first"
+        );
+    }
+    Ok(())
+}
+
 /// `aclrtSetDevice`.
 pub(crate) fn set_device(id: i32) -> Result<(), Failure> {
+    refuse_after_fork()?;
     let device = machine::find_device(id)?;
     let mut primary = device.primary();
     if primary.count == 0 {
@@ -207,6 +233,7 @@ pub(crate) fn destroy_all(devices: &Range<u32>, by: &'static str) {
 
 /// `aclrtCreateContext`: made and current.
 pub(crate) fn create_context(id: i32) -> Result<u64, Failure> {
+    refuse_after_fork()?;
     let device = machine::find_device(id)?;
     let handle = create(device, false)?;
     make_current(handle, device.id);
@@ -234,6 +261,7 @@ pub(crate) fn destroy_context(handle: u64) -> Result<(), Failure> {
 
 /// `aclrtSetCurrentContext`.
 pub(crate) fn set_current(handle: u64) -> Result<(), Failure> {
+    refuse_after_fork()?;
     let Some(context) = CONTEXTS.get(handle) else { return Err(unknown("context", handle)) };
     make_current(handle, context.device.load(Ordering::Relaxed));
     Ok(())
