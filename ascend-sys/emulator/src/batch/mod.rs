@@ -13,10 +13,10 @@ use std::time::Duration;
 use crate::collective::meeting::{Breakage, Cause};
 use crate::collective::pending::Sleeper;
 use crate::collective::plan::store_for;
+use crate::copy::copy;
 use crate::deadlock::Helpers;
 use crate::fabric::Member;
 use crate::message::Failure;
-use crate::reduce::{DataType, ReduceOp, reduce_chunk};
 use crate::stream::Stream;
 use crate::task::{Reason, Step};
 
@@ -266,5 +266,5 @@ impl Pending {
 unsafe fn copy_piece(to: *mut u8, from: *const u8, bytes: usize, total: usize) {
     let store = store_for(total.saturating_mul(2));
     // SAFETY: the caller's promise.
-    unsafe { reduce_chunk(DataType::Int8, ReduceOp::Sum, &[from], &[to], bytes, store) };
+    unsafe { copy(to, from, bytes, store) };
 }
