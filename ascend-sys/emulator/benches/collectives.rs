@@ -64,17 +64,17 @@ struct Rank {
 }
 
 trait Code {
-    fn is_success(self) -> bool;
+    fn is_success(&self) -> bool;
 }
 
 impl Code for aclError {
-    fn is_success(self) -> bool {
-        self == 0
+    fn is_success(&self) -> bool {
+        *self == 0
     }
 }
 
 impl Code for HcclResult {
-    fn is_success(self) -> bool {
+    fn is_success(&self) -> bool {
         self.0 == 0
     }
 }
