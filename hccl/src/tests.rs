@@ -433,6 +433,27 @@ fn work_completes_with_its_own_operation_not_with_a_later_one() {
 }
 
 #[test]
+fn work_is_known_complete_behind_a_long_queue() {
+    on_both(1, |runtime| {
+        let device = runtime.device(0).unwrap();
+        let stream = device.stream().unwrap();
+        let mut x = device.upload(&[3_u8; 64], &stream).unwrap();
+        let first = Gate::on(&stream);
+        let (waited, awaited) = (x.to_vec(&stream), x.to_vec(&stream));
+        let second = Gate::on(&stream);
+        // More than the timeline remembers one by one.
+        for _ in 0..100 {
+            x.fill_zero(&stream).unwrap();
+        }
+        first.open();
+        assert_eq!(waited.wait_timeout(LONG / 2).unwrap(), [3; 64]);
+        assert_eq!(block_on(awaited).unwrap(), [3; 64]);
+        second.open();
+        assert_eq!(x.to_vec(&stream).wait().unwrap(), [0; 64]);
+    });
+}
+
+#[test]
 fn a_stream_waits_for_work_and_events() {
     on_both(2, |runtime| {
         let device = runtime.device(0).unwrap();

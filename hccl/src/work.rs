@@ -69,7 +69,7 @@ impl Work {
     /// As [`wait`](Self::wait), up to `limit`.
     pub fn wait_timeout(&self, limit: Duration) -> Result<()> {
         if !self.is_done() {
-            self.lane.wait(self.number, limit, self.operation)?;
+            self.lane.wait_work(self.number, self.tickets.1, limit, self.operation)?;
         }
         self.outcome()
     }
@@ -94,7 +94,12 @@ impl Future for Work {
         if !self.is_done() {
             let this = &mut *self;
             let reactor = this.lane.device().runtime().reactor();
-            this.key = Some(reactor.register(this.key, &this.lane, this.number, cx.waker())?);
+            this.key = Some(reactor.register(
+                this.key,
+                &this.lane,
+                (this.number, this.tickets.1),
+                cx.waker(),
+            )?);
             // It may have completed before the waker was there.
             if !self.is_done() {
                 return Poll::Pending;

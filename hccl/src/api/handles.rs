@@ -10,9 +10,9 @@ use std::sync::atomic::{AtomicU64, Ordering::Acquire};
 use std::time::Duration;
 
 use ascend_sys::{
-    ACL_EVENT_SYNC, ACL_EVENT_TIME_LINE, AscendExtBlockConfig, AscendExtProgress, aclrtContext,
-    aclrtEvent, aclrtEventRecordedStatus, aclrtMemAttr, aclrtMemMallocPolicy, aclrtMemcpyKind,
-    aclrtStream, aclrtStreamStatus,
+    ACL_EVENT_SYNC, ACL_EVENT_TIME_LINE, AscendExtProgress, aclrtContext, aclrtEvent,
+    aclrtEventRecordedStatus, aclrtMemAttr, aclrtMemMallocPolicy, aclrtMemcpyKind, aclrtStream,
+    aclrtStreamStatus,
 };
 
 use super::{Table, call, missing};
@@ -383,7 +383,11 @@ impl Table {
     }
 
     /// Takes fresh devices: the block and the id of its first device.
-    pub(crate) fn create_block(&self, config: &AscendExtBlockConfig) -> Result<(u32, i32)> {
+    #[cfg(feature = "emulator")]
+    pub(crate) fn create_block(
+        &self,
+        config: &ascend_sys::AscendExtBlockConfig,
+    ) -> Result<(u32, i32)> {
         let (mut block, mut first) = (0, 0);
         // SAFETY: the configuration and the out parameters are live.
         unsafe { call!(self, ascendExtBlockCreate, config, &mut block, &mut first) }?;

@@ -212,7 +212,28 @@ impl Lane {
 
     /// Waits until the number is complete. Says nothing about how it ended.
     pub(crate) fn wait(&self, number: u64, limit: Duration, waiter: &'static str) -> Result<()> {
-        if self.is_complete(number) {
+        self.wait_until(number, limit, waiter, || self.is_complete(number))
+    }
+
+    /// As [`wait`](Self::wait) for a `Work`, which knows its own ticket.
+    pub(crate) fn wait_work(
+        &self,
+        number: u64,
+        ticket: u64,
+        limit: Duration,
+        waiter: &'static str,
+    ) -> Result<()> {
+        self.wait_until(number, limit, waiter, || self.is_work_complete(number, ticket))
+    }
+
+    fn wait_until(
+        &self,
+        number: u64,
+        limit: Duration,
+        waiter: &'static str,
+        is_complete: impl Fn() -> bool,
+    ) -> Result<()> {
+        if is_complete() {
             return Ok(());
         }
         let _bound = self.device.bind()?;
@@ -234,7 +255,7 @@ impl Lane {
             }
             let slice = (limit - elapsed).min(warn_after.saturating_sub(elapsed));
             self.wait_a_little(number, slice, &mut activity)?;
-            if self.is_complete(number) {
+            if is_complete() {
                 return Ok(());
             }
         }

@@ -37,6 +37,8 @@ enum Then {
 struct Watched {
     lane: Arc<Lane>,
     number: u64,
+    /// Of a `Work`, which knows it.
+    ticket: Option<u64>,
     then: Then,
 }
 
@@ -62,7 +64,7 @@ impl Reactor {
         self: &Arc<Self>,
         key: Option<Key>,
         lane: &Arc<Lane>,
-        number: u64,
+        (number, ticket): (u64, u64),
         waker: &Waker,
     ) -> Result<Key> {
         let mut state = self.lock();
@@ -75,7 +77,12 @@ impl Reactor {
             return Ok(key);
         }
         let then = Then::Wake(waker.clone());
-        let key = state.watched.insert(Watched { lane: lane.clone(), number, then });
+        let key = state.watched.insert(Watched {
+            lane: lane.clone(),
+            number,
+            ticket: Some(ticket),
+            then,
+        });
         if let Err(error) = self.run(&mut state) {
             let watched = state.watched.remove(key);
             drop(state);
@@ -93,7 +100,12 @@ impl Reactor {
     /// The stream was dropped with work in flight.
     pub(crate) fn bury(self: &Arc<Self>, lane: &Arc<Lane>, number: u64) {
         let mut state = self.lock();
-        state.watched.insert(Watched { lane: lane.clone(), number, then: Then::Bury });
+        state.watched.insert(Watched {
+            lane: lane.clone(),
+            number,
+            ticket: None,
+            then: Then::Bury,
+        });
         // Without a thread the stream stays registered, alive, until a thread can be started.
         if let Err(error) = self.run(&mut state) {
             tracing::warn!("a dropped stream stays alive: {error}");
@@ -125,9 +137,13 @@ impl Reactor {
         loop {
             let waiting = {
                 let mut state = self.lock();
-                state
-                    .watched
-                    .take_ready(|watched| watched.lane.is_complete(watched.number), &mut ready);
+                state.watched.take_ready(
+                    |watched| match watched.ticket {
+                        Some(ticket) => watched.lane.is_work_complete(watched.number, ticket),
+                        None => watched.lane.is_complete(watched.number),
+                    },
+                    &mut ready,
+                );
                 if ready.is_empty() && state.watched.is_empty() {
                     let waited = self.changed.wait_timeout(state, IDLE);
                     let (mut state, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
