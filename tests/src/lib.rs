@@ -4,6 +4,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
+use ascend_sys::{Api, Functions};
+use hccl::Runtime;
+
 /// The root of the repository.
 pub fn repository() -> &'static Path {
     // The manifest is in `tests/`, so it has a parent.
@@ -53,4 +56,27 @@ pub fn compile_c(name: &str, sources: &[&str]) -> PathBuf {
         .expect("cc runs: the tests need the C compiler driver that Rust links with");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     program
+}
+
+/// Whether the whole matrix is asked for (`HCCL_TEST_FULL=1`), or the sample that every `cargo test` takes.
+pub fn full() -> bool {
+    std::env::var_os("HCCL_TEST_FULL").is_some_and(|value| value == "1")
+}
+
+/// A runtime on a table that has nothing but CANN's own functions, as on an Ascend machine: the emulator's default devices, eight of them.
+///
+/// # Panics
+///
+/// When the emulator does not start.
+pub fn without_extensions() -> Runtime {
+    let table = Functions {
+        ascendExtStreamProgress: None,
+        ascendExtStreamFailure: None,
+        ascendExtAwaitActivity: None,
+        ascendExtBlockCreate: None,
+        ascendExtBlockDestroy: None,
+        ascendExtRankLeave: None,
+        ..ascend_emulator::table()
+    };
+    Runtime::from_api(Api::from_table(table)).expect("the emulator starts")
 }

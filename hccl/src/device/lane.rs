@@ -21,6 +21,7 @@ use crate::api::Table;
 use crate::api::handles::{Progress, StreamHandle, Waited};
 use crate::brief::{Brief, Guard};
 use crate::error::{Error, OpContext, Result};
+use crate::ranks;
 use crate::sync::lock;
 
 /// After this long a wait says what it waits for.
@@ -253,7 +254,14 @@ impl Lane {
                     "{waiter} has waited {elapsed:?} for {what}"
                 );
             }
-            let slice = (limit - elapsed).min(warn_after.saturating_sub(elapsed));
+            // Another rank of the same run may have failed; then what this one waits for may never come.
+            if let Some(error) = ranks::failure_elsewhere() {
+                return Err(error);
+            }
+            let mut slice = (limit - elapsed).min(warn_after.saturating_sub(elapsed));
+            if ranks::in_run() {
+                slice = slice.min(LOOK_UP);
+            }
             self.wait_a_little(number, slice, &mut activity)?;
             if is_complete() {
                 return Ok(());

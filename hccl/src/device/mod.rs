@@ -19,11 +19,13 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::api::Table;
 use crate::api::handles::{ContextHandle, EventHandle, StreamHandle};
+use crate::comm::orphans::{Orphan, Orphans};
+use crate::comm::turn::Turn;
 use crate::error::{Error, Result};
 use crate::memory::allocation::RetireList;
 use crate::runtime::Runtime;
@@ -48,8 +50,10 @@ pub(crate) struct DeviceState {
     streams: Mutex<Vec<StreamHandle>>,
     /// Events that nobody uses. One that somebody still waits for is shared and stays here until it is not.
     events: Mutex<Vec<Arc<EventHandle>>>,
-    /// Collectives are issued one at a time on a device.
-    serial: Mutex<()>,
+    /// Operations of communicators are issued one at a time on a device.
+    turn: Turn,
+    /// Communicators that were dropped, and may still have operations in flight.
+    communicators: Orphans,
 }
 
 impl DeviceState {
@@ -76,7 +80,8 @@ impl DeviceState {
             streams_wait: AtomicBool::new(false),
             streams: Mutex::default(),
             events: Mutex::default(),
-            serial: Mutex::default(),
+            turn: Turn::new(),
+            communicators: Orphans::default(),
         })
     }
 
@@ -85,6 +90,7 @@ impl DeviceState {
         if table.set_context(self.context).is_err() {
             return;
         }
+        self.communicators.destroy_all(table);
         for allocation in self.retired.drain() {
             allocation.free(table);
         }
@@ -189,9 +195,14 @@ impl Device {
     }
 
     /// Communicators of one device take turns: CANN wants their operations issued one after the other.
-    #[allow(dead_code, reason = "for communicators")]
-    pub(crate) fn serial(&self) -> MutexGuard<'_, ()> {
-        lock(&self.state().serial)
+    #[inline]
+    pub(crate) fn turn(&self) -> &Turn {
+        &self.state().turn
+    }
+
+    /// For a communicator that nobody has any more. Called by drops, so it is destroyed later.
+    pub(crate) fn retire_communicator(&self, orphan: Orphan) {
+        self.state().communicators.push(orphan);
     }
 
     /// A new stream (`aclrtCreateStream`). Does not block.
@@ -238,7 +249,10 @@ impl Device {
     #[inline]
     pub(crate) fn reap(&self) {
         let state = self.state();
-        if state.retired.is_empty() && !state.streams_wait.load(Relaxed) {
+        if state.retired.is_empty()
+            && !state.streams_wait.load(Relaxed)
+            && state.communicators.is_empty()
+        {
             return;
         }
         self.reap_now();
@@ -248,6 +262,7 @@ impl Device {
     fn reap_now(&self) {
         let state = self.state();
         let Ok(_bound) = self.bind() else { return };
+        state.communicators.destroy_complete(self.table());
         state.retired.free_complete(self.table());
         state.destroy_streams(self.table());
     }

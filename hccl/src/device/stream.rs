@@ -91,6 +91,12 @@ impl Stream {
         wait_for(self, event.lane(), event.number(), "wait_event")
     }
 
+    /// The `aclrtStream`, for foreign code. Reading it is safe, using it is not: operations that this crate does not know of are not
+    /// waited for.
+    pub fn as_raw(&self) -> ascend_sys::aclrtStream {
+        self.lane.handle().raw()
+    }
+
     /// Runs a closure on a thread of the backend when everything issued so far is complete; what is issued later waits for it
     /// (`aclrtLaunchHostFunc`).
     ///

@@ -159,6 +159,67 @@ pub enum Error {
         /// How many there are.
         count: usize,
     },
+    /// An operation of a communicator was refused before it was issued: it took no number and left the buffers alone.
+    #[error("{context} was refused: {cause}")]
+    Refused {
+        /// The operation, with the number it would have had.
+        context: Box<OpContext>,
+        /// Why.
+        cause: Box<Error>,
+    },
+    /// A rank was named that the communicator does not have.
+    #[error("{what} is {rank}, but the communicator has {} (numbered from 0)", Ranks(*world_size))]
+    NoSuchRank {
+        /// Which argument.
+        what: &'static str,
+        /// The rank that was named.
+        rank: u32,
+        /// How many ranks there are.
+        world_size: u32,
+    },
+    /// More elements than HCCL takes in one operation.
+    #[error(
+        "{count} elements are more than HCCL takes in one operation ({}): issue several over slices",
+        crate::collective::MOST_ELEMENTS
+    )]
+    TooManyElements {
+        /// How many were given.
+        count: usize,
+    },
+    /// The product does not reduce this type, though another one does.
+    #[error(
+        "the {product} does not reduce {dtype} ({kind}), only the Ascend 950 does: convert to {instead}"
+    )]
+    NotSupported {
+        /// Type of the elements.
+        dtype: crate::dtype::DType,
+        /// The reduction.
+        kind: crate::dtype::ReduceKind,
+        /// The product at hand.
+        product: crate::runtime::Product,
+        /// The nearest type that it reduces.
+        instead: crate::dtype::DType,
+    },
+    /// A setting of a communicator that CANN would refuse, ignore or misread.
+    #[error(transparent)]
+    Config(#[from] crate::comm::ConfigError),
+    /// A list of messages that CANN would refuse, leave waiting or deliver wrongly.
+    #[error(transparent)]
+    Batch(#[from] crate::batch::BatchError),
+    /// The communicator was ended by [`AbortHandle::abort`](crate::comm::AbortHandle::abort).
+    #[error("the communicator was aborted: drop it, and build a new one on all ranks")]
+    Aborted,
+    /// A rank of [`Runtime::run_ranks`](crate::Runtime::run_ranks) failed: the first that did.
+    #[error(transparent)]
+    Rank(crate::ranks::RankError),
+    /// Another rank of [`Runtime::run_ranks`](crate::Runtime::run_ranks) is gone, so there is nothing to wait for.
+    #[error("rank {rank} is gone: {reason}")]
+    RankGone {
+        /// The rank that is gone.
+        rank: usize,
+        /// Why.
+        reason: Box<str>,
+    },
     /// An argument that is none of the above.
     #[error("{operation}: {problem}")]
     Invalid {
@@ -263,9 +324,9 @@ impl Error {
             Error::Call { context, .. } | Error::MissingSymbol { context, .. } => {
                 context.as_deref()
             }
-            Error::Failed { context, .. } | Error::HostFunctionPanicked { context, .. } => {
-                Some(context)
-            }
+            Error::Failed { context, .. }
+            | Error::HostFunctionPanicked { context, .. }
+            | Error::Refused { context, .. } => Some(context),
             _ => None,
         }
     }
@@ -273,6 +334,15 @@ impl Error {
     /// Whether something did not happen in time.
     pub fn is_timeout(&self) -> bool {
         matches!(self, Error::Timeout { .. })
+    }
+}
+
+/// A number of ranks in words.
+struct Ranks(u32);
+
+impl fmt::Display for Ranks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0 == 1 { f.write_str("1 rank") } else { write!(f, "{} ranks", self.0) }
     }
 }
 

@@ -13,7 +13,7 @@ use crate::dtype::Element;
 use crate::error::{Error, Result};
 
 impl Device {
-    /// A buffer with a copy of an array in row-major order, whatever its layout. The array must have at least one element.
+    /// A buffer with a copy of an array in row-major order, whatever its layout.
     pub fn upload_array<T, S, D>(
         &self,
         array: &ArrayBase<S, D>,

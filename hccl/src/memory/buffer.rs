@@ -21,7 +21,7 @@ pub enum Init {}
 #[derive(Debug)]
 pub enum Uninit {}
 
-/// Elements in the memory of one device, at least one.
+/// Elements in the memory of one device.
 ///
 /// Reading and writing are operations on a stream of the same device. Dropping never blocks: memory that an operation still
 /// uses is freed when the operation is complete.
@@ -45,11 +45,8 @@ pub struct DeviceBuffer<T: Element, S = Init> {
     marker: PhantomData<fn() -> (T, S)>,
 }
 
-/// Bytes of `len` elements; at least one element.
-pub(crate) fn size_in_bytes<T>(len: usize, operation: &'static str) -> Result<usize> {
-    if len == 0 {
-        return Err(Error::Empty { operation, what: "the buffer" });
-    }
+/// Bytes of `len` elements.
+pub(crate) fn size_in_bytes<T>(len: usize) -> Result<usize> {
     // Like a slice of Rust: not more than isize::MAX bytes.
     len.checked_mul(size_of::<T>())
         .filter(|&bytes| isize::try_from(bytes).is_ok())
@@ -58,7 +55,8 @@ pub(crate) fn size_in_bytes<T>(len: usize, operation: &'static str) -> Result<us
 
 impl<T: Element> DeviceBuffer<T, Uninit> {
     pub(crate) fn alloc(device: &Device, len: usize) -> Result<Self> {
-        let memory = Owned::device(device, size_in_bytes::<T>(len, "alloc")?)?;
+        // CANN allocates no less than a byte; an empty buffer has an address all the same, which CANN asks for.
+        let memory = Owned::device(device, size_in_bytes::<T>(len)?.max(1))?;
         Ok(Self { memory, len, device: device.clone(), marker: PhantomData })
     }
 
@@ -70,11 +68,16 @@ impl<T: Element> DeviceBuffer<T, Uninit> {
 }
 
 impl<T: Element, S> DeviceBuffer<T, S> {
-    /// Length in elements, at least 1.
-    #[allow(clippy::len_without_is_empty, reason = "a buffer is never empty")]
+    /// Length in elements. May be 0: an empty buffer takes part in operations like any other.
     #[inline]
     pub fn len(&self) -> usize {
         self.len
+    }
+
+    /// Whether it has no elements.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
     }
 
     /// The device whose memory it is.
@@ -95,17 +98,17 @@ impl<T: Element, S> DeviceBuffer<T, S> {
 }
 
 impl<T: Element> DeviceBuffer<T> {
-    /// Elements `range`, to read. An empty or too large range is an error.
+    /// Elements `range`, to read. A range that is not inside is an error.
     pub fn slice(&self, range: impl RangeBounds<usize>) -> Result<DeviceSlice<'_, T>> {
-        Ok(DeviceSlice::new(&self.memory, part(&(0..self.len), range, "slice")?))
+        Ok(DeviceSlice::new(&self.memory, part(&(0..self.len), range)?))
     }
 
-    /// Elements `range`, to write. An empty or too large range is an error.
+    /// Elements `range`, to write. A range that is not inside is an error.
     pub fn slice_mut(&mut self, range: impl RangeBounds<usize>) -> Result<DeviceSliceMut<'_, T>> {
-        Ok(DeviceSliceMut::new(&self.memory, part(&(0..self.len), range, "slice_mut")?))
+        Ok(DeviceSliceMut::new(&self.memory, part(&(0..self.len), range)?))
     }
 
-    /// Two parts to write: the first `mid` elements and the rest. Each must have at least one.
+    /// Two parts to write: the first `mid` elements and the rest.
     pub fn split_at_mut(
         &mut self,
         mid: usize,
@@ -169,7 +172,7 @@ impl<T: Element> DeviceBuffer<T> {
     /// `pointer` is device memory of `device` for `len` elements, aligned for `T`. It stays allocated until every operation
     /// that was given the buffer is complete, and nobody else uses it meanwhile (or is ordered with those operations by events).
     pub unsafe fn from_raw(device: &Device, pointer: *mut c_void, len: usize) -> Result<Self> {
-        let bytes = size_in_bytes::<T>(len, "from_raw")?;
+        let bytes = size_in_bytes::<T>(len)?;
         let memory = Owned::foreign(device, pointer, bytes);
         Ok(Self { memory, len, device: device.clone(), marker: PhantomData })
     }
@@ -200,20 +203,20 @@ impl<T: Element> DeviceSlice<'_, T> {
 }
 
 impl Device {
-    /// Memory for `len` elements, at least one. Its contents are unspecified (`aclrtMalloc`). Blocks only when the device is full
+    /// Memory for `len` elements. Its contents are unspecified (`aclrtMalloc`). Blocks only when the device is full
     /// of memory that was dropped while in use.
     pub fn alloc<T: Element>(&self, len: usize) -> Result<DeviceBuffer<T, Uninit>> {
         DeviceBuffer::alloc(self, len)
     }
 
-    /// A buffer of `len` zeros, at least one.
+    /// A buffer of `len` zeros.
     pub fn zeros<T: Element>(&self, len: usize, stream: &Stream) -> Result<DeviceBuffer<T>> {
         let buffer = self.alloc::<T>(len)?;
         transfer::fill_zero(&buffer.region(), stream)?;
         Ok(buffer.written())
     }
 
-    /// A buffer with a copy of `data`, which must have at least one element. `data` is copied when the call returns.
+    /// A buffer with a copy of `data`, which is copied when the call returns.
     pub fn upload<T: Element>(&self, data: &[T], stream: &Stream) -> Result<DeviceBuffer<T>> {
         let buffer = self.alloc::<T>(data.len())?;
         transfer::upload(&buffer.region(), data, stream)?;

@@ -10,7 +10,7 @@ use crate::dtype::Element;
 use crate::error::Result;
 use crate::runtime::Runtime;
 
-/// Elements in pinned host memory, at least one, which the devices of a runtime copy to and from without a detour.
+/// Elements in pinned host memory, which the devices of a runtime copy to and from without a detour.
 ///
 /// The host sees them as a slice when no device writes (or, for a mutable slice, reads) them; [`as_slice`](Self::as_slice)
 /// and [`as_mut_slice`](Self::as_mut_slice) wait for that. Used by streams of two devices at once, the second operation
@@ -37,17 +37,21 @@ pub struct HostBuffer<T: Element> {
 
 impl<T: Element> HostBuffer<T> {
     pub(crate) fn new(runtime: &Runtime, len: usize) -> Result<Self> {
-        let bytes = size_in_bytes::<T>(len, "host_buffer")?;
+        let bytes = size_in_bytes::<T>(len)?;
         let memory = Pool::take(&runtime.some_device()?, bytes)?;
         // SAFETY: the block has at least `bytes` bytes and is complete, fresh or from the pool, so nobody else uses it.
         unsafe { std::ptr::write_bytes(memory.pointer().cast::<u8>(), 0, bytes) };
         Ok(Self { memory, len, runtime: runtime.clone(), marker: PhantomData })
     }
 
-    /// Length in elements, at least 1.
-    #[allow(clippy::len_without_is_empty, reason = "a buffer is never empty")]
+    /// Length in elements.
     pub fn len(&self) -> usize {
         self.len
+    }
+
+    /// Whether it has no elements.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
     }
 
     /// The elements. Waits until no device writes them, up to the runtime's deadline; after that it is an error. Contents are

@@ -21,7 +21,7 @@ mod host;
 pub(crate) mod pool;
 mod slice;
 pub(crate) mod stamps;
-mod traits;
+pub(crate) mod traits;
 pub(crate) mod transfer;
 
 pub use array::DownloadArray;

@@ -28,11 +28,7 @@ pub struct DeviceSliceMut<'a, T: Element> {
 }
 
 /// The part of `within` that `range` (relative to it) names.
-pub(super) fn part(
-    within: &Range<usize>,
-    range: impl RangeBounds<usize>,
-    operation: &'static str,
-) -> Result<Range<usize>> {
+pub(super) fn part(within: &Range<usize>, range: impl RangeBounds<usize>) -> Result<Range<usize>> {
     let length = within.end - within.start;
     let start = match range.start_bound() {
         Bound::Included(&start) => start,
@@ -47,9 +43,6 @@ pub(super) fn part(
     if start > end || end > length {
         return Err(Error::OutOfRange { range: start..end, length });
     }
-    if start == end {
-        return Err(Error::Empty { operation, what: "the range" });
-    }
     Ok(within.start + start..within.start + end)
 }
 
@@ -62,18 +55,27 @@ impl<'a, T: Element> DeviceSlice<'a, T> {
         Self { allocation, range, marker: PhantomData }
     }
 
-    /// Length in elements, at least 1.
-    #[allow(clippy::len_without_is_empty, reason = "a slice is never empty")]
+    /// Length in elements.
     pub fn len(&self) -> usize {
         self.range.len()
     }
 
-    /// A part of the slice, in elements relative to its start. An empty or too large range is an error.
-    pub fn slice(&self, range: impl RangeBounds<usize>) -> Result<DeviceSlice<'a, T>> {
-        Ok(Self::new(self.allocation, part(&self.range, range, "slice")?))
+    /// Whether it has no elements.
+    pub fn is_empty(&self) -> bool {
+        self.range.is_empty()
     }
 
+    /// A part of the slice, in elements relative to its start. A range that is not inside is an error.
+    pub fn slice(&self, range: impl RangeBounds<usize>) -> Result<DeviceSlice<'a, T>> {
+        Ok(Self::new(self.allocation, part(&self.range, range)?))
+    }
+
+    #[inline]
     pub(crate) fn region(&self) -> Region<'_> {
+        self.allocation.region(bytes::<T>(&self.range))
+    }
+
+    pub(super) fn into_region(self) -> Region<'a> {
         self.allocation.region(bytes::<T>(&self.range))
     }
 }
@@ -89,10 +91,14 @@ impl<'a, T: Element> DeviceSliceMut<'a, T> {
         Self { allocation, range, marker: PhantomData }
     }
 
-    /// Length in elements, at least 1.
-    #[allow(clippy::len_without_is_empty, reason = "a slice is never empty")]
+    /// Length in elements.
     pub fn len(&self) -> usize {
         self.range.len()
+    }
+
+    /// Whether it has no elements.
+    pub fn is_empty(&self) -> bool {
+        self.range.is_empty()
     }
 
     /// The same elements, to read, while `self` is borrowed.
@@ -100,15 +106,15 @@ impl<'a, T: Element> DeviceSliceMut<'a, T> {
         DeviceSlice::new(self.allocation, self.range.clone())
     }
 
-    /// A part of the slice, in elements relative to its start. An empty or too large range is an error.
+    /// A part of the slice, in elements relative to its start. A range that is not inside is an error.
     pub fn slice_mut(&mut self, range: impl RangeBounds<usize>) -> Result<DeviceSliceMut<'_, T>> {
-        Ok(DeviceSliceMut::new(self.allocation, part(&self.range, range, "slice_mut")?))
+        Ok(DeviceSliceMut::new(self.allocation, part(&self.range, range)?))
     }
 
-    /// Two parts: the first `mid` elements and the rest. Each must have at least one.
+    /// Two parts: the first `mid` elements and the rest.
     pub fn split_at_mut(self, mid: usize) -> Result<(Self, Self)> {
-        let first = part(&self.range, ..mid, "split_at_mut")?;
-        let second = part(&self.range, mid.., "split_at_mut")?;
+        let first = part(&self.range, ..mid)?;
+        let second = part(&self.range, mid..)?;
         Ok((Self::new(self.allocation, first), Self::new(self.allocation, second)))
     }
 
@@ -123,7 +129,12 @@ impl<'a, T: Element> DeviceSliceMut<'a, T> {
         }))
     }
 
+    #[inline]
     pub(crate) fn region(&self) -> Region<'_> {
+        self.allocation.region(bytes::<T>(&self.range))
+    }
+
+    pub(super) fn into_region(self) -> Region<'a> {
         self.allocation.region(bytes::<T>(&self.range))
     }
 }

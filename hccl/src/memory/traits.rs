@@ -28,6 +28,51 @@ pub(crate) mod sealed {
     }
 }
 
+/// A source that is borrowed for longer than one call. Sealed like [`Source`].
+pub trait Lend<'a>: sealed::Source {
+    /// What it refers to, for as long as it was borrowed.
+    #[doc(hidden)]
+    fn lend(self) -> Region<'a>;
+}
+
+/// A destination that is borrowed for longer than one call. Sealed like [`Destination`].
+pub trait LendMut<'a>: sealed::Destination {
+    /// What it refers to, for as long as it was borrowed.
+    #[doc(hidden)]
+    fn lend(self) -> Region<'a>;
+}
+
+impl<'a, T: Element> Lend<'a> for &'a DeviceBuffer<T> {
+    fn lend(self) -> Region<'a> {
+        DeviceBuffer::region(self)
+    }
+}
+impl<'a, T: Element> Lend<'a> for &'a DeviceSlice<'_, T> {
+    fn lend(self) -> Region<'a> {
+        DeviceSlice::region(self)
+    }
+}
+impl<'a, T: Element> Lend<'a> for DeviceSlice<'a, T> {
+    fn lend(self) -> Region<'a> {
+        self.into_region()
+    }
+}
+impl<'a, T: Element> LendMut<'a> for &'a mut DeviceBuffer<T> {
+    fn lend(self) -> Region<'a> {
+        DeviceBuffer::region(self)
+    }
+}
+impl<'a, T: Element> LendMut<'a> for &'a mut DeviceSliceMut<'_, T> {
+    fn lend(self) -> Region<'a> {
+        DeviceSliceMut::region(self)
+    }
+}
+impl<'a, T: Element> LendMut<'a> for DeviceSliceMut<'a, T> {
+    fn lend(self) -> Region<'a> {
+        self.into_region()
+    }
+}
+
 /// Something an operation can read: `&DeviceBuffer<T>`, [`DeviceSlice<T>`](DeviceSlice) or a reference to one.
 ///
 /// The trait is sealed.
@@ -41,7 +86,7 @@ pub trait Source<T: Element>: sealed::Source {
         sealed::Source::region(self).bytes() / size_of::<T>()
     }
 
-    /// Whether it has no elements. It always has some: empty buffers and slices are refused where they are made.
+    /// Whether it has no elements.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -71,7 +116,7 @@ pub trait Destination<T: Element>:
         sealed::Destination::region(self).bytes() / size_of::<T>()
     }
 
-    /// Whether it has no elements. It always has some: empty buffers and slices are refused where they are made.
+    /// Whether it has no elements.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }

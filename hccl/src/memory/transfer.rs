@@ -38,6 +38,10 @@ fn enqueue(
     let bytes = source.bytes();
     let touches = [source.read(source_name), destination.write(destination_name)];
     issue(stream, Operation::new(name), &touches, |raw| {
+        // CANN refuses to copy nothing.
+        if bytes == 0 {
+            return Ok(());
+        }
         // SAFETY: both regions are stamped, see the module's invariant; `bytes` is the length of both.
         unsafe {
             let (to, from) = (destination.pointer(), source.pointer().cast_const());
@@ -137,6 +141,10 @@ pub(crate) fn copy_from_host<T: Element>(
 pub(crate) fn fill_zero(destination: &Region<'_>, stream: &Stream) -> Result<Work> {
     let touches = [destination.write("destination")];
     issue(stream, Operation::new("fill_zero"), &touches, |raw| {
+        // CANN refuses to fill nothing.
+        if destination.bytes() == 0 {
+            return Ok(());
+        }
         // SAFETY: the region is stamped, see the module's invariant.
         unsafe { stream.table().fill(destination.pointer(), 0, destination.bytes(), raw) }
     })

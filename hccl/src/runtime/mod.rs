@@ -180,7 +180,7 @@ impl Runtime {
         self.inner.product.or_else(known)
     }
 
-    /// Pinned host memory for `len` elements, at least one, filled with zeros (`aclrtMallocHost`).
+    /// Pinned host memory for `len` elements, filled with zeros (`aclrtMallocHost`).
     pub fn host_buffer<T: Element>(&self, len: usize) -> Result<HostBuffer<T>> {
         HostBuffer::new(self, len)
     }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use super::comm::Member;
-use crate::collective::meeting::Place;
+use crate::collective::meeting::{Breakage, Cause, Place};
 use crate::collective::validate::{Refusal, refuse};
 use crate::slots::{Kind, Slots, Slotted, unknown};
 use crate::stream::Mark;
@@ -141,8 +141,15 @@ fn remove(
     lock(&entry.member).take();
     drop(desk);
     COMMS.recycle(entry.index);
-    if let Some(Desk { member, .. }) = gone {
-        member.comm.leave(member.rank, why.into());
+    if let Some(Desk { member, mark, .. }) = gone {
+        let (rank, comm) = (member.rank, &member.comm);
+        // This is how a stuck communicator is ended: what is in flight fails, also on this rank.
+        if mark.is_some_and(|mark| !mark.is_complete()) {
+            let text =
+                format!("rank {rank} ended communicator {} in mid-operation: {why}", comm.name);
+            comm.fail(Breakage { number: comm.issued(rank), cause: Cause::Gone, text });
+        }
+        comm.leave(rank, why.into());
     }
     Ok(())
 }

@@ -1,0 +1,386 @@
+//! The rules of `HcclBatchSendRecv`, checked before the call.
+//!
+//! CANN tolerates more than it promises: several sends to one peer are paired by size on one product and by position on another, so
+//! a list that works on the one delivers the wrong message on the other. Here a batch has at most one send to and one receive from
+//! each peer, and one rule covers every product.
+
+use std::ffi::c_void;
+use std::fmt;
+
+use ascend_sys::{HcclDataType, HcclSendRecvItem, HcclSendRecvType};
+
+use crate::dtype::DType;
+
+/// Which way an item of a batch goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// From this rank to the peer.
+    Send,
+    /// From the peer to this rank.
+    Receive,
+}
+
+impl fmt::Display for Direction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Direction::Send => "send to",
+            Direction::Receive => "receive from",
+        })
+    }
+}
+
+/// A list of messages that `HcclBatchSendRecv` would refuse, leave hanging, or deliver wrongly.
+///
+/// Items count from 0 in the order in which they were added.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum BatchError {
+    /// The communicator has no such rank.
+    #[error(
+        "item {item} is a {direction} rank {peer}, but the communicator has {world_size} ranks (0 to {})",
+        world_size - 1
+    )]
+    PeerOutOfRange {
+        /// Position in the batch.
+        item: usize,
+        /// Which way the item goes.
+        direction: Direction,
+        /// The rank that was named.
+        peer: u32,
+        /// Number of ranks.
+        world_size: u32,
+    },
+    /// Two items in one direction name the same peer.
+    #[error(
+        "items {first} and {second} are both a {direction} rank {peer}; a batch takes one per peer and direction: \
+         join the messages in one buffer, or submit a second batch"
+    )]
+    DuplicatePeer {
+        /// Position of the first of the two.
+        first: usize,
+        /// Position of the second.
+        second: usize,
+        /// Which way both go.
+        direction: Direction,
+        /// The peer of both.
+        peer: u32,
+    },
+    /// A message to or from oneself without its other half.
+    #[error(
+        "item {item} is a {direction} this rank itself ({rank}), and its other half is missing: add the other half to \
+         the same batch, or leave both out and use `DeviceBuffer::copy_from`"
+    )]
+    UnpairedSelf {
+        /// Position in the batch.
+        item: usize,
+        /// Which way the item goes.
+        direction: Direction,
+        /// This rank.
+        rank: u32,
+    },
+    /// The two halves of a message to oneself differ.
+    #[error(
+        "this rank ({rank}) sends itself {sent} elements of {sent_type} (item {send}), but receives {received} of \
+         {received_type} from itself (item {receive}): make them equal"
+    )]
+    SelfMismatch {
+        /// This rank.
+        rank: u32,
+        /// Position of the send.
+        send: usize,
+        /// Elements sent.
+        sent: usize,
+        /// Their type.
+        sent_type: DType,
+        /// Position of the receive.
+        receive: usize,
+        /// Elements received.
+        received: usize,
+        /// Their type.
+        received_type: DType,
+    },
+    /// A buffer that is received into is also used by another item.
+    #[error(
+        "items {first} and {second} share device memory, and at least one of them receives into it: the order of the \
+         messages of a batch is not defined, so give each its own range"
+    )]
+    Overlap {
+        /// Position of the one that starts at the lower address.
+        first: usize,
+        /// Position of the other.
+        second: usize,
+    },
+}
+
+/// One message, as CANN takes it.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub(crate) struct Item(HcclSendRecvItem);
+
+// SAFETY: the pointer in it is a device address, a number to the host.
+unsafe impl Send for Item {}
+// SAFETY: as above.
+unsafe impl Sync for Item {}
+
+impl Item {
+    pub fn new(
+        direction: Direction,
+        peer: u32,
+        address: *mut c_void,
+        count: usize,
+        dtype: DType,
+    ) -> Self {
+        Item(HcclSendRecvItem {
+            sendRecvType: match direction {
+                Direction::Send => HcclSendRecvType::HCCL_SEND,
+                Direction::Receive => HcclSendRecvType::HCCL_RECV,
+            },
+            buf: address,
+            count: count as u64,
+            dataType: HcclDataType(dtype.code()),
+            remoteRank: peer,
+        })
+    }
+
+    fn direction(&self) -> Direction {
+        if self.0.sendRecvType == HcclSendRecvType::HCCL_SEND {
+            Direction::Send
+        } else {
+            Direction::Receive
+        }
+    }
+
+    fn peer(&self) -> u32 {
+        self.0.remoteRank
+    }
+
+    /// Elements.
+    pub fn count(&self) -> usize {
+        self.0.count as usize
+    }
+
+    fn dtype(&self) -> DType {
+        // Codes are positions: an item is only made of a `DType`.
+        DType::ALL[self.0.dataType.0 as usize]
+    }
+
+    pub fn bytes(&self) -> usize {
+        self.count() * self.dtype().size()
+    }
+
+    fn address(&self) -> usize {
+        self.0.buf as usize
+    }
+}
+
+/// What a communicator remembers of each of its peers: how many messages went each way, and in which batch it was last named.
+pub(crate) struct Peers {
+    rank: u32,
+    batch: u64,
+    peers: Box<[Peer]>,
+    /// Ranges of the batch at hand, kept to reuse the allocation.
+    ranges: Vec<(usize, usize, Direction, usize)>,
+}
+
+#[derive(Clone, Default)]
+struct Peer {
+    lanes: [Lane; 2],
+}
+
+/// The messages between this rank and one peer in one direction.
+#[derive(Clone, Default)]
+struct Lane {
+    issued: u64,
+    batch: u64,
+    item: usize,
+}
+
+impl Peers {
+    pub fn new(rank: u32, world_size: u32) -> Self {
+        let peers = vec![Peer::default(); world_size as usize].into_boxed_slice();
+        Peers { rank, batch: 0, peers, ranges: Vec::new() }
+    }
+
+    /// Checks a batch. Allocates only when the batch is larger than all before it.
+    pub fn check(&mut self, items: &[Item]) -> Result<(), BatchError> {
+        self.batch += 1;
+        let batch = self.batch;
+        let world_size = self.peers.len() as u32;
+        for (item, message) in items.iter().enumerate() {
+            let (direction, peer) = (message.direction(), message.peer());
+            let Some(known) = self.peers.get_mut(peer as usize) else {
+                return Err(BatchError::PeerOutOfRange { item, direction, peer, world_size });
+            };
+            let lane = &mut known.lanes[direction as usize];
+            if lane.batch == batch {
+                return Err(BatchError::DuplicatePeer {
+                    first: lane.item,
+                    second: item,
+                    direction,
+                    peer,
+                });
+            }
+            lane.batch = batch;
+            lane.item = item;
+        }
+        self.check_self(items)?;
+        self.check_overlap(items)
+    }
+
+    /// Counts the messages of a batch that was issued.
+    pub fn count(&mut self, items: &[Item]) {
+        for item in items {
+            if let Some(peer) = self.peers.get_mut(item.peer() as usize) {
+                peer.lanes[item.direction() as usize].issued += 1;
+            }
+        }
+    }
+
+    /// How many messages were issued to or from a peer.
+    pub fn issued(&self, direction: Direction, peer: u32) -> u64 {
+        self.peers.get(peer as usize).map_or(0, |peer| peer.lanes[direction as usize].issued)
+    }
+
+    fn check_self(&self, items: &[Item]) -> Result<(), BatchError> {
+        let rank = self.rank;
+        let Some(own) = self.peers.get(rank as usize) else { return Ok(()) };
+        let half = |direction: Direction| {
+            let lane = &own.lanes[direction as usize];
+            (lane.batch == self.batch).then_some(lane.item)
+        };
+        match (half(Direction::Send), half(Direction::Receive)) {
+            (None, None) => Ok(()),
+            (Some(item), None) => {
+                Err(BatchError::UnpairedSelf { item, direction: Direction::Send, rank })
+            }
+            (None, Some(item)) => {
+                Err(BatchError::UnpairedSelf { item, direction: Direction::Receive, rank })
+            }
+            (Some(send), Some(receive)) => {
+                let (from, to) = (&items[send], &items[receive]);
+                if (from.count(), from.dtype()) == (to.count(), to.dtype()) {
+                    return Ok(());
+                }
+                Err(BatchError::SelfMismatch {
+                    rank,
+                    send,
+                    sent: from.count(),
+                    sent_type: from.dtype(),
+                    receive,
+                    received: to.count(),
+                    received_type: to.dtype(),
+                })
+            }
+        }
+    }
+
+    /// Borrowing rules this out for buffers that hccl owns; foreign memory (`from_raw`) can overlap all the same.
+    fn check_overlap(&mut self, items: &[Item]) -> Result<(), BatchError> {
+        self.ranges.clear();
+        let used = items.iter().enumerate().filter(|(_, item)| item.count() > 0);
+        self.ranges.extend(used.map(|(at, item)| {
+            let start = item.address();
+            (start, start.saturating_add(item.bytes()), item.direction(), at)
+        }));
+        self.ranges.sort_unstable_by_key(|&(start, ..)| start);
+        // The furthest end so far: of any range, and of those received into.
+        let mut any = (0, 0);
+        let mut received = (0, 0);
+        for &(start, end, direction, item) in &self.ranges {
+            let reached = if direction == Direction::Receive { any } else { received };
+            if start < reached.0 {
+                return Err(BatchError::Overlap { first: reached.1, second: item });
+            }
+            any = any.max((end, item));
+            if direction == Direction::Receive {
+                received = received.max((end, item));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Direction::{Receive, Send};
+    use super::*;
+
+    fn message(direction: Direction, peer: u32, address: usize, count: usize) -> Item {
+        Item::new(direction, peer, address as *mut _, count, DType::F32)
+    }
+
+    fn check(items: &[Item]) -> Result<(), BatchError> {
+        Peers::new(1, 4).check(items)
+    }
+
+    #[test]
+    fn a_ring_is_fine_and_so_is_nothing() {
+        assert_eq!(check(&[message(Send, 2, 0, 8), message(Receive, 0, 32, 8)]), Ok(()));
+        assert_eq!(check(&[]), Ok(()));
+    }
+
+    #[test]
+    fn peers_are_in_range() {
+        let error = check(&[message(Send, 2, 0, 8), message(Receive, 4, 32, 8)]).unwrap_err();
+        let expected =
+            BatchError::PeerOutOfRange { item: 1, direction: Receive, peer: 4, world_size: 4 };
+        assert_eq!(error, expected);
+        assert_eq!(
+            error.to_string(),
+            "item 1 is a receive from rank 4, but the communicator has 4 ranks (0 to 3)"
+        );
+    }
+
+    #[test]
+    fn one_item_per_peer_and_direction() {
+        assert_eq!(check(&[message(Send, 2, 0, 8), message(Receive, 2, 32, 8)]), Ok(()));
+        let twice = [message(Send, 2, 0, 8), message(Send, 3, 0, 8), message(Send, 2, 0, 8)];
+        let expected = BatchError::DuplicatePeer { first: 0, second: 2, direction: Send, peer: 2 };
+        assert_eq!(check(&twice), Err(expected));
+    }
+
+    #[test]
+    fn a_later_batch_may_name_the_same_peer() {
+        let mut peers = Peers::new(1, 4);
+        for round in 0..3 {
+            let messages = [message(Send, 2, 0, 8)];
+            assert_eq!(peers.check(&messages), Ok(()));
+            assert_eq!(peers.issued(Send, 2), round);
+            peers.count(&messages);
+        }
+        assert_eq!(peers.issued(Receive, 2), 0);
+    }
+
+    #[test]
+    fn messages_to_oneself_come_in_pairs() {
+        let send = message(Send, 1, 0, 8);
+        let receive = message(Receive, 1, 64, 8);
+        assert_eq!(check(&[receive, send]), Ok(()));
+        let unpaired = |item, direction| Err(BatchError::UnpairedSelf { item, direction, rank: 1 });
+        assert_eq!(check(&[message(Send, 0, 0, 8), send]), unpaired(1, Send));
+        assert_eq!(check(&[receive]), unpaired(0, Receive));
+        let longer = message(Receive, 1, 64, 9);
+        assert!(matches!(
+            check(&[send, longer]),
+            Err(BatchError::SelfMismatch { sent: 8, received: 9, .. })
+        ));
+        let other = Item::new(Receive, 1, 64 as *mut _, 8, DType::I32);
+        assert!(matches!(check(&[send, other]), Err(BatchError::SelfMismatch { .. })));
+    }
+
+    #[test]
+    fn received_memory_is_used_once() {
+        let overlap = |first, second| Err(BatchError::Overlap { first, second });
+        // Sends may share what they read.
+        assert_eq!(check(&[message(Send, 0, 0, 8), message(Send, 2, 0, 8)]), Ok(()));
+        let into = |peer, address| message(Receive, peer, address, 8);
+        assert_eq!(check(&[into(0, 0), into(2, 32)]), Ok(()));
+        assert_eq!(check(&[into(0, 0), into(2, 31)]), overlap(0, 1));
+        assert_eq!(check(&[into(0, 31), message(Send, 2, 0, 8)]), overlap(1, 0));
+        // A long range hides behind a short one that starts later.
+        let hidden = [message(Send, 0, 0, 100), message(Send, 2, 8, 1), into(3, 200)];
+        assert_eq!(check(&hidden), overlap(0, 2));
+        // Nothing is nowhere.
+        assert_eq!(check(&[message(Send, 0, 0, 8), message(Receive, 0, 0, 0)]), Ok(()));
+    }
+}

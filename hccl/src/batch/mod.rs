@@ -1,0 +1,174 @@
+//! Messages between pairs of ranks, several at once.
+//!
+//! A batch is what every pattern of point-to-point messages is made of: neighbours in a ring, halo exchange, pipelines, all ranks to
+//! some. [`Communicator::batch`] begins one, [`send`](Batch::send) and [`recv`](Batch::recv) add messages, and
+//! [`submit`](Batch::submit) hands all of them to the device. Within a batch sends and receives do not wait for one another, so
+//! the order in which they were added has no meaning and cannot lead to a dead lock.
+//!
+//! Across ranks, each message needs both of its halves: a send with a receive on the peer of the same length and type. What
+//! has no other half waits until a deadline. Ranks that have no message need not take part. A message of zero elements is a
+//! message.
+//!
+//! ```
+//! use hccl::prelude::*;
+//!
+//! # fn main() -> hccl::Result<()> {
+//! // Everyone gives its number to the next rank in a ring.
+//! let runtime = Runtime::emulator(3)?;
+//! let got = runtime.run_ranks(3, |rank| {
+//!     let stream = rank.device().stream()?;
+//!     let mut comm = rank.communicator()?;
+//!     let (next, previous) = ((comm.rank() + 1) % 3, (comm.rank() + 2) % 3);
+//!     let own = rank.device().upload(&[comm.rank()], &stream)?;
+//!     let mut other = rank.device().zeros::<u32>(1, &stream)?;
+//!     comm.batch().send(&own, next).recv(&mut other, previous).submit(&stream)?.wait()?;
+//!     other.to_vec(&stream).wait()
+//! })?;
+//! assert_eq!(got, [[2], [0], [1]]);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Limits of products
+//!
+//! On the A2 this needs an Atlas 800T A2, a 900 A2 PoD or a 200T A2 Box16. On a Box16, links that fail with
+//! `EI0010` are cured by `HCCL_INTRA_ROCE_ENABLE=1` and `HCCL_INTRA_PCIE_ENABLE=0`, given RoCE interfaces. With more than 500 ranks an A2 runs at most three
+//! batches at a time. CANN does not support batches together with virtual pipelines.
+
+mod check;
+
+pub use check::{BatchError, Direction};
+pub(crate) use check::{Item, Peers};
+
+use crate::api::call;
+use crate::collective::check_count;
+use crate::comm::{Communicator, Member};
+use crate::device::Stream;
+use crate::device::issue::Touch;
+use crate::dtype::{DType, Element};
+use crate::error::{Error, Result};
+use crate::memory::allocation::Region;
+use crate::memory::traits::{Lend, LendMut};
+use crate::memory::{Destination, Source};
+use crate::trace::span;
+use crate::work::Work;
+
+const BATCH: &str = "batch";
+
+/// The lists of a batch, kept by the communicator so that the next batch need not allocate them.
+#[derive(Default)]
+pub(crate) struct Lists {
+    items: Vec<Item>,
+    touches: Vec<Touch<'static>>,
+}
+
+/// Messages that are about to be issued together; see the [module](self).
+///
+/// The buffers are borrowed until [`submit`](Self::submit). A batch that is dropped instead does nothing.
+#[must_use = "a batch does nothing until it is submitted"]
+pub struct Batch<'comm, 'buffers> {
+    member: &'comm mut Member,
+    items: Vec<Item>,
+    touches: Vec<Touch<'buffers>>,
+    /// The first mistake. It is reported by `submit`.
+    mistake: Option<Error>,
+}
+
+impl Communicator {
+    /// Begins a batch of messages.
+    ///
+    /// Nothing happens before [`Batch::submit`], and until then the communicator is borrowed.
+    pub fn batch<'buffers>(&mut self) -> Batch<'_, 'buffers> {
+        let Lists { items, touches } = std::mem::take(&mut self.member.lists);
+        Batch { member: &mut self.member, items, touches, mistake: None }
+    }
+}
+
+impl<'buffers> Batch<'_, 'buffers> {
+    /// Adds a message to rank `to`: all elements of `source`.
+    ///
+    /// The peer must receive as many elements of the same type in a batch of its own. A message to this rank itself needs its other half in
+    /// this batch.
+    pub fn send<T: Element>(mut self, source: impl Source<T> + Lend<'buffers>, to: u32) -> Self {
+        self.add(Direction::Send, to, source.lend(), T::DTYPE);
+        self
+    }
+
+    /// Adds a message from rank `from`, which fills `destination`: a `&mut DeviceBuffer` or a
+    /// [`DeviceSliceMut`](crate::DeviceSliceMut).
+    pub fn recv<T: Element>(
+        mut self,
+        destination: impl Destination<T> + LendMut<'buffers>,
+        from: u32,
+    ) -> Self {
+        self.add(Direction::Receive, from, destination.lend(), T::DTYPE);
+        self
+    }
+
+    fn add(&mut self, direction: Direction, peer: u32, region: Region<'buffers>, dtype: DType) {
+        let count = region.bytes() / dtype.size();
+        if let Err(error) = check_count(count) {
+            self.mistake.get_or_insert(error);
+            return;
+        }
+        let touch = match direction {
+            Direction::Send => region.read("the source of a message"),
+            Direction::Receive => region.write("the destination of a message"),
+        };
+        self.items.push(Item::new(direction, peer, region.pointer(), count, dtype));
+        self.touches.push(touch);
+    }
+
+    /// Issues the messages. An empty batch is an operation of no messages.
+    ///
+    /// Returns at once; a first message to or from a peer may block while links are built (see [`comm`](crate::comm)). The [`Work`] is
+    /// complete when all messages of this rank have been sent and received. CANN: `HcclBatchSendRecv`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Refused`] when a check finds a mistake: nothing has been issued then. Its cause is [`Error::Batch`] for peers out of range, two
+    /// messages of one direction for one peer, a message to oneself without its other half or with an unequal one, and
+    /// memory that is received into and used by another message too; or one of those of the
+    /// [collectives](crate::collective). [`Error::Call`] is what CANN says.
+    pub fn submit(mut self, stream: &Stream) -> Result<Work> {
+        let sequence = self.member.batches + 1;
+        let bytes: usize = self.items.iter().map(Item::bytes).sum();
+        let _span = span!("hccl.batch", BATCH, self.member, sequence, self.items.len(), bytes);
+        self.issue(sequence, stream).map_err(|error| self.member.explain(BATCH, sequence, error))
+    }
+
+    fn issue(&mut self, sequence: u64, stream: &Stream) -> Result<Work> {
+        if let Some(mistake) = self.mistake.take() {
+            return Err(mistake);
+        }
+        self.member.peers.check(&self.items)?;
+        let count = self.items.len() as u32;
+        let items = self.items.as_mut_ptr().cast();
+        let mut touches: Vec<Touch<'_>> = std::mem::take(&mut self.touches);
+        touches.push(self.member.touch());
+        let work = self.member.issue(BATCH, sequence, stream, &touches, |table, comm, stream| {
+            // SAFETY: live handles; `items` has `count` items of CANN's layout and is read during the call; the buffers
+            // are named in `touches`, and so stay allocated and untouched until the operation is complete.
+            unsafe { call!(table, HcclBatchSendRecv, items, count, comm, stream) }
+        });
+        self.touches = emptied(touches);
+        let work = work?;
+        self.member.batches = sequence;
+        self.member.peers.count(&self.items);
+        Ok(work)
+    }
+}
+
+impl Drop for Batch<'_, '_> {
+    fn drop(&mut self) {
+        self.items.clear();
+        let items = std::mem::take(&mut self.items);
+        self.member.lists = Lists { items, touches: emptied(std::mem::take(&mut self.touches)) };
+    }
+}
+
+/// The same allocation with nothing in it, for touches of another lifetime: the standard library collects in place.
+fn emptied<'to>(mut touches: Vec<Touch<'_>>) -> Vec<Touch<'to>> {
+    touches.clear();
+    touches.into_iter().map_while(|_| None).collect()
+}

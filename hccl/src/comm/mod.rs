@@ -1,0 +1,437 @@
+//! Communicators: the ranks that work together, and the right to issue operations among them.
+//!
+//! All ranks of a communicator must issue the same operations in the same order. `hccl` keeps that order by issuing at
+//! once: a call of [`Communicator::all_reduce`] has handed its operation to the device when it returns, and the [`Work`] it gives
+//! back only watches. Each operation takes `&mut Communicator`, so there is one issuer at a time.
+//!
+//! What a communicator sees to by itself:
+//!
+//! * Operations are numbered: collectives by communicator, messages by sender and receiver. Errors carry the number, which is the same
+//!   on all ranks.
+//! * Two operations of one communicator are never in flight unordered: an operation on another stream than the one before waits,
+//!   on the device, for that one (CANN shares buffers and signals among the operations of a communicator).
+//! * The operations of all communicators of a device are issued one at a time ([`turn`]), as CANN demands.
+//! * Dropped with operations in flight, a communicator is put aside and destroyed when they are complete. Dropping
+//!   never blocks.
+//!
+//! The first operation of a communicator, and the first message to each peer, builds links: the call itself then blocks until the
+//! peers make theirs, for at most the connection time-out (120 s unless `HCCL_CONNECT_TIMEOUT` says otherwise). Ranks
+//! that share a thread would therefore wait for themselves; give each a thread, for example with
+//! [`Runtime::run_ranks`](crate::Runtime::run_ranks).
+
+mod config;
+mod handle;
+pub(crate) mod orphans;
+mod root_info;
+pub(crate) mod turn;
+
+pub use config::{CommConfig, ConfigError, Deterministic, Expansion, Retry};
+pub use handle::AbortHandle;
+pub use root_info::RootInfo;
+
+use std::ffi::{CStr, c_char};
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use ascend_sys::HcclComm;
+use typed_builder::TypedBuilder;
+
+use crate::api::call;
+use crate::batch::{Direction, Lists, Peers};
+use crate::device::Device;
+use crate::device::lane::Label;
+use crate::error::{Code, Error, OpContext, Result};
+use crate::memory::stamps::Stamps;
+use crate::runtime::{Product, Runtime};
+use handle::Handle;
+use orphans::Orphan;
+
+/// State of a [`Communicator`] that issues operations.
+#[derive(Debug)]
+pub enum Active {}
+
+/// State of a [`Communicator`] after [`suspend`](Communicator::suspend): it can only be resumed.
+#[derive(Debug)]
+pub enum Suspended {}
+
+/// One rank's membership in a group of ranks, and its right to issue operations among them.
+///
+/// See the [module](self) for what a communicator sees to, and [`collective`](crate::collective) and
+/// [`batch`](crate::batch) for the operations.
+///
+/// # Dropping and forgetting
+///
+/// Drop never blocks, also with operations in flight: these go on, and the communicator is destroyed (`HcclCommDestroy`) when
+/// they are complete, at the next operation or allocation on its device. Forgetting it (`mem::forget`) leaks it and breaks nothing. Peers that
+/// still wait for this rank are told where the backend can tell them; elsewhere their deadline ends the wait.
+///
+/// ```
+/// use hccl::prelude::*;
+///
+/// # fn main() -> hccl::Result<()> {
+/// let runtime = Runtime::emulator(1)?;
+/// let device = runtime.device(0)?;
+/// let root = RootInfo::new(&device)?;
+/// let comm = Communicator::builder()
+///     .device(&device)
+///     .rank(0)
+///     .world_size(1)
+///     .root_info(&root)
+///     .config(CommConfig::builder().name("alone").build())
+///     .build()?;
+/// assert_eq!((comm.rank(), comm.world_size(), comm.name()), (0, 1, "alone"));
+/// # Ok(())
+/// # }
+/// ```
+pub struct Communicator<S = Active> {
+    pub(crate) member: Box<Member>,
+    state: PhantomData<fn() -> S>,
+}
+
+/// What a communicator is in either state.
+pub(crate) struct Member {
+    pub(crate) handle: Arc<Handle>,
+    pub(crate) device: Device,
+    /// What the device is, when it is known.
+    pub(crate) product: Option<Product>,
+    pub(crate) label: Arc<Label>,
+    pub(crate) world_size: u32,
+    /// What the operations in flight have left: each one writes the communicator.
+    pub(crate) stamps: Stamps,
+    /// How many collectives have been issued.
+    pub(crate) collectives: u64,
+    pub(crate) peers: Peers,
+    /// How many batches have been issued.
+    pub(crate) batches: u64,
+    pub(crate) lists: Lists,
+    /// Set by a run, which then tells the peers itself when the rank is gone.
+    alive: Option<Arc<()>>,
+}
+
+/// What [`Communicator::builder`] collects.
+#[derive(TypedBuilder)]
+#[builder(
+    doc,
+    builder_type(name = CommunicatorBuilder, vis = "pub"),
+    build_method(into = Result<Communicator>)
+)]
+pub struct Plan<'a> {
+    /// The device of this rank.
+    #[builder(default, setter(strip_option))]
+    device: Option<&'a Device>,
+    /// Short for the device of this runtime that has the number of the rank.
+    #[builder(default, setter(strip_option))]
+    runtime: Option<&'a Runtime>,
+    /// The number of this rank, below the number of ranks.
+    rank: u32,
+    /// The number of ranks.
+    world_size: u32,
+    /// Where the ranks meet; the same for all of them.
+    root_info: &'a RootInfo,
+    /// Settings; the same for all ranks.
+    #[builder(default)]
+    config: CommConfig,
+}
+
+impl Communicator {
+    /// The way to make a communicator out of a [`RootInfo`]:
+    /// `.device(&device)` or `.runtime(&runtime)`, `.rank(r)`, `.world_size(n)`, `.root_info(&root)`, if need be `.config(config)`, and
+    /// `.build()?`.
+    ///
+    /// `build` blocks until all ranks have called it, for at most the connection time-out. CANN:
+    /// `HcclCommInitRootInfoConfig`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoSuchRank`] when the rank is not below the number of ranks, [`Error::Config`] for a setting that CANN would
+    /// refuse or ignore, [`Error::Call`] with `HCCL_E_TIMEOUT` when ranks are missing; its text says which.
+    pub fn builder<'a>() -> CommunicatorBuilder<'a> {
+        Plan::builder()
+    }
+}
+
+impl From<Plan<'_>> for Result<Communicator> {
+    fn from(plan: Plan<'_>) -> Self {
+        plan.build()
+    }
+}
+
+impl Plan<'_> {
+    fn build(self) -> Result<Communicator> {
+        let Plan { device, runtime, rank, world_size, root_info, config } = self;
+        if rank >= world_size {
+            return Err(Error::NoSuchRank { what: "the rank", rank, world_size });
+        }
+        let device = match (device, runtime) {
+            (Some(device), None) => device.clone(),
+            (None, Some(runtime)) => runtime.device(rank as usize)?,
+            _ => {
+                let problem = "give either `.device(&device)` or `.runtime(&runtime)`".into();
+                return Err(Error::Invalid { operation: BUILD, problem });
+            }
+        };
+        let config = config.to_raw(device.runtime().product())?;
+        let table = device.table();
+        let _bound = device.bind()?;
+        // Communicators of a device are made one after another, and not while an operation is being issued.
+        let _turn = device.turn().take();
+        let mut raw: HcclComm = std::ptr::null_mut();
+        // SAFETY: the structures and the out parameter are live for the call, which keeps none of them.
+        unsafe {
+            call!(
+                table,
+                HcclCommInitRootInfoConfig,
+                world_size,
+                root_info.raw(),
+                rank,
+                &config,
+                &mut raw
+            )
+        }
+        .map_err(|error| error.in_operation(|| building(rank)))?;
+        // SAFETY: CANN has just made it for this device, and nobody else knows it.
+        unsafe { Communicator::from_parts(raw, &device, rank, world_size, Some(root_info.clone())) }
+    }
+}
+
+const BUILD: &str = "Communicator::builder";
+
+fn building(rank: u32) -> OpContext {
+    OpContext { operation: BUILD, communicator: None, rank: Some(rank), sequence: 0 }
+}
+
+impl Communicator {
+    /// One communicator over several devices of this process, which is all of its ranks: rank `i` is `devices[i]`.
+    ///
+    /// Blocks until it is made. Each of the communicators must then be used on a thread of its own, since the first operation waits
+    /// for the other ranks inside the call. CANN: `HcclCommInitAll`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Empty`] without devices, [`Error::WrongRuntime`] when they belong to different runtimes, [`Error::Invalid`] when one
+    /// is named twice, and what CANN says.
+    ///
+    /// ```
+    /// use hccl::prelude::*;
+    ///
+    /// # fn main() -> hccl::Result<()> {
+    /// let runtime = Runtime::emulator(2)?;
+    /// let communicators = Communicator::init_all(&[runtime.device(0)?, runtime.device(1)?])?;
+    /// assert_eq!(communicators[1].rank(), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn init_all(devices: &[Device]) -> Result<Vec<Self>> {
+        const OPERATION: &str = "Communicator::init_all";
+        let Some(first) = devices.first() else {
+            return Err(Error::Empty { operation: OPERATION, what: "the list of devices" });
+        };
+        let mut ids: Vec<i32> = Vec::with_capacity(devices.len());
+        for device in devices {
+            if !device.runtime().is(first.runtime()) {
+                return Err(Error::WrongRuntime { operation: OPERATION, what: "a device" });
+            }
+            if ids.contains(&device.id()) {
+                let problem = format!("device {} is named twice", device.index());
+                return Err(Error::Invalid { operation: OPERATION, problem: problem.into() });
+            }
+            ids.push(device.id());
+        }
+        let count = devices.len() as u32;
+        let mut raw: Vec<HcclComm> = vec![std::ptr::null_mut(); devices.len()];
+        let _bound = first.bind()?;
+        let table = first.table();
+        // SAFETY: both arrays have `count` elements and are live for the call.
+        unsafe { call!(table, HcclCommInitAll, count, ids.as_mut_ptr(), raw.as_mut_ptr()) }?;
+        // All are owned before the first can fail.
+        let made: Vec<Result<Self>> = (raw.into_iter().zip(devices).enumerate())
+            .map(|(rank, (raw, device))| {
+                // SAFETY: CANN has just made it for this device, and nobody else knows it.
+                unsafe { Self::from_parts(raw, device, rank as u32, count, None) }
+            })
+            .collect();
+        made.into_iter().collect()
+    }
+
+    /// # Safety
+    ///
+    /// `raw` is a communicator of `device` with this rank and size, which nobody else destroys.
+    unsafe fn from_parts(
+        raw: HcclComm,
+        device: &Device,
+        rank: u32,
+        world_size: u32,
+        root_info: Option<RootInfo>,
+    ) -> Result<Self> {
+        // SAFETY: the caller's promise.
+        let handle = unsafe { Handle::new(raw, rank, root_info) };
+        let mut member = Member {
+            handle: Arc::new(handle),
+            device: device.clone(),
+            product: device.runtime().product(),
+            label: Arc::new(Label { communicator: "".into(), rank }),
+            world_size,
+            stamps: Stamps::new(),
+            collectives: 0,
+            peers: Peers::new(rank, world_size),
+            batches: 0,
+            lists: Lists::default(),
+            alive: None,
+        };
+        let communicator = name_of(raw, device)?;
+        member.label = Arc::new(Label { communicator, rank });
+        Ok(Communicator { member: Box::new(member), state: PhantomData })
+    }
+
+    /// Stops the communicator, so that devices can be repaired after a memory error. CANN: `HcclCommSuspend` (A2 and A3).
+    ///
+    /// Only [`resume`](Communicator::resume) can be called on what comes back.
+    ///
+    /// # Errors
+    ///
+    /// When CANN refuses, the communicator comes back, unchanged, in the error.
+    pub fn suspend(self) -> Result<Communicator<Suspended>, Unchanged<Active>> {
+        let result = self.member.call(|raw, device| {
+            // SAFETY: a live handle, and no operation is being issued on it.
+            match unsafe { call!(device.table(), HcclCommSuspend, raw) } {
+                // Says that the device has stopped, where operations are unfolded there.
+                Err(Error::Call { code: Code::Hccl(code), .. })
+                    if code == ascend_sys::HcclResult::HCCL_E_SUSPENDING.0 =>
+                {
+                    Ok(())
+                }
+                other => other,
+            }
+        });
+        self.into_state(result)
+    }
+}
+
+impl Communicator<Suspended> {
+    /// Takes the communicator up again, after all ranks have suspended it and the devices have been repaired. CANN:
+    /// `HcclCommResume`.
+    ///
+    /// # Errors
+    ///
+    /// When CANN refuses, the communicator comes back, still suspended, in the error.
+    pub fn resume(self) -> Result<Communicator, Unchanged<Suspended>> {
+        let result = self.member.call(|raw, device| {
+            // SAFETY: a live handle, and no operation is being issued on it.
+            unsafe { call!(device.table(), HcclCommResume, raw) }
+        });
+        self.into_state(result)
+    }
+}
+
+impl<S> Communicator<S> {
+    /// The number of this rank.
+    pub fn rank(&self) -> u32 {
+        self.member.label.rank
+    }
+
+    /// The number of ranks.
+    pub fn world_size(&self) -> u32 {
+        self.member.world_size
+    }
+
+    /// The name, which is the same on all ranks. CANN: `HcclGetCommName`.
+    pub fn name(&self) -> &str {
+        &self.member.label.communicator
+    }
+
+    /// The device of this rank.
+    pub fn device(&self) -> &Device {
+        &self.member.device
+    }
+
+    /// How many messages to or from `peer` have been issued, in this direction. The k-th message from one rank to another on the one
+    /// side belongs to the k-th on the other, so the two numbers tell who has fallen behind. 0 for a rank that
+    /// does not exist.
+    pub fn messages(&self, direction: Direction, peer: u32) -> u64 {
+        self.member.peers.issued(direction, peer)
+    }
+
+    /// A handle with which another thread can end the communicator.
+    pub fn abort_handle(&self) -> AbortHandle {
+        AbortHandle { handle: self.member.handle.clone(), device: self.member.device.clone() }
+    }
+
+    /// The `HcclComm`, for calls of CANN that `hccl` does not wrap. It stays the communicator's: operations that are issued with it
+    /// are neither numbered nor ordered with the communicator's own.
+    pub fn as_raw(&self) -> HcclComm {
+        self.member.handle.raw()
+    }
+
+    fn into_state<N>(self, result: Result<()>) -> Result<Communicator<N>, Unchanged<S>> {
+        match result {
+            Ok(()) => Ok(Communicator { member: self.member, state: PhantomData }),
+            Err(error) => Err(Unchanged { communicator: self, error }),
+        }
+    }
+
+    /// Leaves the announcement of this rank's end to a run.
+    pub(crate) fn set_alive(&mut self, alive: Arc<()>) {
+        self.member.alive = Some(alive);
+    }
+}
+
+impl Member {
+    /// A call of CANN that is not an operation.
+    fn call(&self, call: impl FnOnce(HcclComm, &Device) -> Result<()>) -> Result<()> {
+        let device = &self.device;
+        let _bound = device.bind()?;
+        let Some(calling) = self.handle.calling(device.table()) else {
+            return Err(Error::Aborted);
+        };
+        call(calling.raw(), device)
+    }
+}
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        if self.alive.is_none() {
+            self.handle.leave(self.device.table(), c"it has dropped its communicator");
+        }
+        let (handle, stamps) =
+            (self.handle.clone(), std::mem::replace(&mut self.stamps, Stamps::new()));
+        // Complete stamps go, so that they do not keep their streams alive.
+        stamps.are_complete();
+        self.device.retire_communicator(Orphan { handle, stamps });
+    }
+}
+
+impl<S> fmt::Debug for Communicator<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Communicator")
+            .field("name", &self.name())
+            .field("rank", &self.rank())
+            .field("world_size", &self.world_size())
+            .finish_non_exhaustive()
+    }
+}
+
+/// A communicator whose state CANN refused to change, and why.
+#[derive(Debug, thiserror::Error)]
+#[error("{error}")]
+pub struct Unchanged<S> {
+    /// The communicator, as it was.
+    pub communicator: Communicator<S>,
+    /// What CANN said.
+    #[source]
+    pub error: Error,
+}
+
+impl<S> From<Unchanged<S>> for Error {
+    fn from(unchanged: Unchanged<S>) -> Self {
+        unchanged.error
+    }
+}
+
+fn name_of(raw: HcclComm, device: &Device) -> Result<Box<str>> {
+    let mut name = [0 as c_char; 129];
+    // SAFETY: a live communicator; CANN writes at most 128 bytes.
+    unsafe { call!(device.table(), HcclGetCommName, raw, name.as_mut_ptr()) }?;
+    // SAFETY: the last byte is one that CANN does not write.
+    Ok(unsafe { CStr::from_ptr(name.as_ptr()) }.to_string_lossy().into())
+}

@@ -1,0 +1,110 @@
+//! What the ranks of a communicator need to find one another.
+
+use std::ffi::CStr;
+use std::fmt;
+use std::sync::Arc;
+
+use ascend_sys::HcclRootInfo;
+
+use crate::api::{Table, call};
+use crate::device::Device;
+use crate::error::{Error, Result};
+
+/// The address at which the ranks of one communicator meet, made by one rank and given to all.
+///
+/// How it gets to the others is the program's affair: threads of one process clone it, processes pass its
+/// [bytes](Self::to_bytes) through a file, a socket or a launcher. One `RootInfo` makes one communicator.
+///
+/// The process that made it must stay alive until all ranks have built their communicator: it listens for them.
+///
+/// ```
+/// use hccl::prelude::*;
+///
+/// # fn main() -> hccl::Result<()> {
+/// let runtime = Runtime::emulator(1)?;
+/// let root = RootInfo::new(&runtime.device(0)?)?;
+/// let received = RootInfo::from_bytes(root.to_bytes())?;
+/// assert_eq!(received.to_bytes(), root.to_bytes());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct RootInfo {
+    raw: Arc<HcclRootInfo>,
+}
+
+impl RootInfo {
+    /// Length of [`to_bytes`](Self::to_bytes): 4108.
+    pub const BYTES: usize = size_of::<HcclRootInfo>();
+
+    /// Opens the meeting point on this host, next to `device`.
+    ///
+    /// Does not wait for anyone. CANN: `HcclGetRootInfo`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Call`] when CANN finds no network interface or no free port (the environment variables `HCCL_IF_IP`,
+    /// `HCCL_SOCKET_IFNAME` and `HCCL_IF_BASE_PORT` choose them).
+    pub fn new(device: &Device) -> Result<Self> {
+        let mut raw = HcclRootInfo { internal: [0; Self::BYTES] };
+        let _bound = device.bind()?;
+        // SAFETY: the structure is writable and of the size that the ABI gives.
+        unsafe { call!(device.table(), HcclGetRootInfo, &mut raw) }?;
+        Ok(Self { raw: Arc::new(raw) })
+    }
+
+    /// The bytes to send to the other ranks, 4108 of them. They have no meaning of their own.
+    pub fn to_bytes(&self) -> &[u8; Self::BYTES] {
+        // SAFETY: `c_char` and `u8` have the same size and alignment, and every byte is initialised.
+        unsafe { &*(&raw const self.raw.internal).cast() }
+    }
+
+    /// From the bytes that another rank sent.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::WrongLength`] unless there are exactly 4108 bytes. What the bytes say is checked when a communicator is built.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
+        let Ok(bytes) = <&[u8; Self::BYTES]>::try_from(bytes) else {
+            return Err(Error::WrongLength {
+                operation: "RootInfo::from_bytes",
+                what: "the slice",
+                expected: Self::BYTES,
+                found: bytes.len(),
+            });
+        };
+        let internal = bytes.map(|byte| byte as std::ffi::c_char);
+        Ok(Self { raw: Arc::new(HcclRootInfo { internal }) })
+    }
+
+    pub(crate) fn raw(&self) -> &HcclRootInfo {
+        &self.raw
+    }
+
+    /// Tells the other ranks that this one issues nothing more, where the backend can tell them.
+    pub(crate) fn leave(&self, table: &Table, rank: u32, reason: &CStr) {
+        let Some(leave) = table.functions().ascendExtRankLeave else { return };
+        // SAFETY: both pointers are live for the call.
+        let status = unsafe { leave(&*self.raw, rank, reason.as_ptr()) };
+        if status.0 != 0 {
+            tracing::debug!(rank, "the backend could not tell the other ranks: {status:?}");
+        }
+    }
+}
+
+impl PartialEq for RootInfo {
+    fn eq(&self, other: &Self) -> bool {
+        self.to_bytes() == other.to_bytes()
+    }
+}
+
+impl Eq for RootInfo {}
+
+/// The readable beginning of the bytes: by convention an address.
+impl fmt::Debug for RootInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bytes = self.to_bytes();
+        let end = bytes.iter().position(|byte| !byte.is_ascii_graphic()).unwrap_or(0);
+        write!(f, "RootInfo({})", String::from_utf8_lossy(&bytes[..end]))
+    }
+}

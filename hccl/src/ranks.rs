@@ -1,0 +1,359 @@
+//! Ranks as threads: the way to write a distributed program that runs in one process, on one server or on the emulator.
+//!
+//! [`Runtime::run_ranks`] starts a thread for each rank, gives it a device, and takes care of what goes wrong: when a
+//! rank returns an error or panics, the others are told at once, so that none of them waits for it, and the caller learns
+//! what happened *first*, not what followed from it. Use it for programs, examples and tests on the devices of one server. When
+//! ranks are processes, share a [`RootInfo`] by other means and use [`Communicator::builder`].
+
+use std::any::Any;
+use std::cell::RefCell;
+use std::error::Error as StdError;
+use std::ffi::CString;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use crate::comm::{CommConfig, Communicator, RootInfo};
+use crate::device::Device;
+use crate::error::{Error, Result};
+use crate::runtime::Runtime;
+
+impl Runtime {
+    /// Runs `f` once for each of `ranks` ranks, each on a thread and a device of its own, and returns what they returned, in
+    /// the order of the ranks.
+    ///
+    /// Rank `i` works on device `i`; its thread is called `rank i`. The closure may borrow from the caller. Blocks until all ranks are done.
+    ///
+    /// # Errors
+    ///
+    /// When a rank returns an error or panics, [`Error::Rank`] with the rank and the cause. The other ranks are told at once: what waits
+    /// for the failed rank fails ([`Error::RankGone`]), also while a communicator is built, and so does every wait of
+    /// the other ranks that has not ended by then. Only the first cause is returned. On a backend that
+    /// cannot be told (CANN), calls of its own that wait for the rank end with its connection time-out.
+    ///
+    /// [`Error::NoSuchDevice`] when there are fewer devices than ranks, [`Error::Invalid`] for no ranks at all.
+    ///
+    /// ```
+    /// use hccl::prelude::*;
+    ///
+    /// fn main() -> hccl::Result<()> {
+    ///     let runtime = Runtime::emulator(4)?;
+    ///     let sums = runtime.run_ranks(4, |rank| {
+    ///         let stream = rank.device().stream()?;
+    ///         let mut comm = rank.communicator()?;
+    ///         let mut x = rank.device().upload(&[rank.index() as i32], &stream)?;
+    ///         comm.all_reduce_in_place(&mut x, Sum, &stream)?.wait()?;
+    ///         x.to_vec(&stream).wait()
+    ///     })?;
+    ///     assert_eq!(sums, [[6], [6], [6], [6]]);
+    ///     Ok(())
+    /// }
+    /// ```
+    pub fn run_ranks<T, E, F>(&self, ranks: usize, f: F) -> Result<Vec<T>>
+    where
+        F: Fn(Rank) -> Result<T, E> + Sync,
+        T: Send,
+        E: Into<Box<dyn StdError + Send + Sync>>,
+    {
+        if ranks == 0 || u32::try_from(ranks).is_err() {
+            let problem = format!("{ranks} ranks: at least one is needed, and at most 2^32 - 1");
+            return Err(Error::Invalid { operation: "run_ranks", problem: problem.into() });
+        }
+        let devices = (0..ranks).map(|i| self.device(i)).collect::<Result<Vec<Device>>>()?;
+        let run = Arc::new(Run::new(ranks));
+        let f = &f;
+        let outcomes: Vec<Option<T>> = std::thread::scope(|scope| {
+            let mut threads = Vec::with_capacity(ranks);
+            for (index, device) in devices.into_iter().enumerate() {
+                let seat = Arc::new(Seat { run: run.clone(), index, made: AtomicUsize::new(0) });
+                let rank = Rank { device: device.clone(), seat };
+                let builder = std::thread::Builder::new().name(format!("rank {index}"));
+                match builder.spawn_scoped(scope, move || rank.run(f)) {
+                    Ok(thread) => threads.push(thread),
+                    Err(error) => run.failed(index, Arc::new(error), &device),
+                }
+            }
+            // A rank catches what its closure panics with.
+            threads.into_iter().map(|thread| thread.join().ok().flatten()).collect()
+        });
+        match run.lock().first.take() {
+            Some(error) => Err(Error::Rank(error)),
+            // Without a failure every rank has returned something.
+            None => Ok(outcomes.into_iter().flatten().collect()),
+        }
+    }
+}
+
+/// One rank of [`Runtime::run_ranks`].
+#[derive(Clone)]
+pub struct Rank {
+    device: Device,
+    seat: Arc<Seat>,
+}
+
+impl Rank {
+    /// The number of this rank, from 0.
+    pub fn index(&self) -> usize {
+        self.seat.index
+    }
+
+    /// How many ranks there are.
+    pub fn world_size(&self) -> usize {
+        self.seat.run.ranks
+    }
+
+    /// The device of this rank: the one with the rank's number.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// The runtime of the run.
+    pub fn runtime(&self) -> &Runtime {
+        self.device.runtime()
+    }
+
+    /// A communicator of all ranks of the run.
+    ///
+    /// Blocks until all ranks have called it. The first call of each rank makes one communicator, the second call another, and
+    /// so on. CANN: `HcclGetRootInfo` on one rank, `HcclCommInitRootInfoConfig` on all.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::RankGone`] when another rank has failed, else those of [`Communicator::builder`].
+    pub fn communicator(&self) -> Result<Communicator> {
+        self.communicator_with(CommConfig::default())
+    }
+
+    /// A communicator of all ranks of the run, with settings. All ranks must give the same ones.
+    ///
+    /// Blocks and fails like [`communicator`](Self::communicator).
+    pub fn communicator_with(&self, config: CommConfig) -> Result<Communicator> {
+        let Seat { run, index, made } = &*self.seat;
+        let number = made.fetch_add(1, Ordering::Relaxed);
+        let alive = Arc::new(());
+        let root_info = run.meeting(number, *index, &self.device, Arc::downgrade(&alive))?;
+        let mut comm = Communicator::builder()
+            .device(&self.device)
+            .rank(*index as u32)
+            .world_size(run.ranks as u32)
+            .root_info(&root_info)
+            .config(config)
+            .build()
+            // What the backend says about it would be what followed from the failure.
+            .map_err(|error| run.failure(*index).unwrap_or(error))?;
+        comm.set_alive(alive);
+        Ok(comm)
+    }
+
+    fn run<T, E>(self, f: &impl Fn(Rank) -> Result<T, E>) -> Option<T>
+    where
+        E: Into<Box<dyn StdError + Send + Sync>>,
+    {
+        CURRENT.set(Some(self.seat.clone()));
+        let Rank { device, seat } = self.clone();
+        // Whoever catches a panic must not use what may be half changed: here, what the closure has borrowed. The caller
+        // gets the panic as an error and has to expect the worst of what it lent.
+        let outcome = catch_unwind(AssertUnwindSafe(|| f(self)));
+        let cause: Arc<dyn StdError + Send + Sync> = match outcome {
+            Ok(Ok(value)) => {
+                seat.run.leave(seat.index, &device, "its closure has returned", false);
+                return Some(value);
+            }
+            Ok(Err(error)) => Arc::from(error.into()),
+            Err(payload) => Arc::new(Panic(text_of(&*payload))),
+        };
+        seat.run.failed(seat.index, cause, &device);
+        None
+    }
+}
+
+impl fmt::Debug for Rank {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Rank({} of {})", self.index(), self.world_size())
+    }
+}
+
+/// Why a rank of [`Runtime::run_ranks`] came to an end: the first that did.
+#[derive(Clone, Debug)]
+pub struct RankError {
+    rank: usize,
+    cause: Arc<dyn StdError + Send + Sync>,
+}
+
+impl RankError {
+    /// The rank.
+    pub fn rank(&self) -> usize {
+        self.rank
+    }
+
+    /// What its closure returned, or its panic.
+    pub fn cause(&self) -> &(dyn StdError + Send + Sync + 'static) {
+        &*self.cause
+    }
+
+    /// Whether the rank panicked.
+    pub fn panicked(&self) -> bool {
+        self.cause.is::<Panic>()
+    }
+}
+
+impl fmt::Display for RankError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "rank {}: {}", self.rank, self.cause)
+    }
+}
+
+impl StdError for RankError {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        Some(&*self.cause)
+    }
+}
+
+/// A panic as an error.
+#[derive(Debug)]
+struct Panic(String);
+
+impl fmt::Display for Panic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "panicked: {}", self.0)
+    }
+}
+
+impl StdError for Panic {}
+
+fn text_of(payload: &(dyn Any + Send)) -> String {
+    let text = payload.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+    text.unwrap_or("with something that is not a text").to_owned()
+}
+
+thread_local! {
+    /// The rank that runs on this thread.
+    static CURRENT: RefCell<Option<Arc<Seat>>> = const { RefCell::new(None) };
+}
+
+/// The failure of another rank of the run that this thread belongs to. Everything that waits looks here now and then.
+pub(crate) fn failure_elsewhere() -> Option<Error> {
+    CURRENT.with_borrow(|seat| {
+        let seat = seat.as_ref()?;
+        if seat.run.has_failed.load(Ordering::Acquire) {
+            seat.run.failure(seat.index)
+        } else {
+            None
+        }
+    })
+}
+
+/// Whether this thread is a rank of a run, and so must not wait without looking up.
+#[inline]
+pub(crate) fn in_run() -> bool {
+    CURRENT.with_borrow(Option::is_some)
+}
+
+/// One rank's place in a run.
+struct Seat {
+    run: Arc<Run>,
+    index: usize,
+    /// How many communicators the rank has asked for.
+    made: AtomicUsize,
+}
+
+/// What the ranks of a run share.
+struct Run {
+    ranks: usize,
+    /// Set after `first`, so that waits need not take the lock.
+    has_failed: AtomicBool,
+    state: Mutex<State>,
+}
+
+struct State {
+    first: Option<RankError>,
+    /// One for each communicator of the run.
+    meetings: Vec<Meeting>,
+    /// Who has left, and why.
+    left: Vec<Option<&'static str>>,
+}
+
+struct Meeting {
+    root_info: RootInfo,
+    /// The communicators of the ranks that have joined, as long as they live.
+    members: Vec<Option<Weak<()>>>,
+}
+
+impl Run {
+    fn new(ranks: usize) -> Self {
+        let state = State { first: None, meetings: Vec::new(), left: vec![None; ranks] };
+        Run { ranks, has_failed: AtomicBool::new(false), state: Mutex::new(state) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Where the ranks meet for communicator `number`. Whoever comes first opens the place.
+    fn meeting(
+        &self,
+        number: usize,
+        rank: usize,
+        device: &Device,
+        member: Weak<()>,
+    ) -> Result<RootInfo> {
+        let mut state = self.lock();
+        if let Some(error) = failure_of(&state, rank) {
+            return Err(error);
+        }
+        if number == state.meetings.len() {
+            // Nobody will come whom the meeting does not know to have left: those are told here, later ones by `leave`.
+            if let Some((rank, Some(reason))) =
+                state.left.iter().copied().enumerate().find(|(_, left)| left.is_some())
+            {
+                return Err(Error::RankGone { rank, reason: reason.into() });
+            }
+            let root_info = RootInfo::new(device)?;
+            state.meetings.push(Meeting { root_info, members: vec![None; self.ranks] });
+        }
+        let meeting = &mut state.meetings[number];
+        meeting.members[rank] = Some(member);
+        Ok(meeting.root_info.clone())
+    }
+
+    /// The failure of a rank other than `rank`.
+    fn failure(&self, rank: usize) -> Option<Error> {
+        failure_of(&self.lock(), rank)
+    }
+
+    /// Records what happened to a rank, and only then tells the others, so that what follows from it comes second.
+    fn failed(&self, rank: usize, cause: Arc<dyn StdError + Send + Sync>, device: &Device) {
+        let reason = cause.to_string();
+        self.lock().first.get_or_insert(RankError { rank, cause });
+        self.has_failed.store(true, Ordering::Release);
+        self.leave(rank, device, &reason, true);
+    }
+
+    /// Tells the others that a rank is gone.
+    fn leave(&self, rank: usize, device: &Device, reason: &str, failed: bool) {
+        let root_infos: Vec<RootInfo> = {
+            let mut state = self.lock();
+            state.left[rank] =
+                Some(if failed { "it has failed" } else { "its closure has returned" });
+            // A communicator that the closure has returned, or keeps elsewhere, goes on.
+            let gone = |meeting: &&Meeting| {
+                failed
+                    || meeting.members[rank].as_ref().is_none_or(|alive| alive.strong_count() == 0)
+            };
+            state.meetings.iter().filter(gone).map(|meeting| meeting.root_info.clone()).collect()
+        };
+        let reason = CString::new(reason.replace('\0', " ")).unwrap_or_default();
+        for root_info in root_infos {
+            root_info.leave(device.table(), rank as u32, &reason);
+        }
+        // Its communicators have only been put aside so far.
+        device.reap();
+    }
+}
+
+fn failure_of(state: &State, rank: usize) -> Option<Error> {
+    let first = state.first.as_ref().filter(|first| first.rank != rank)?;
+    Some(Error::RankGone { rank: first.rank, reason: first.cause.to_string().into() })
+}

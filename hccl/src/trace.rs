@@ -1,0 +1,34 @@
+//! What `hccl` tells [`tracing`].
+//!
+//! Each operation is issued inside a span of level `DEBUG` with the target `hccl`, called `hccl.all_reduce`, `hccl.broadcast` and so
+//! on, with these fields:
+//!
+//! | field | |
+//! |---|---|
+//! | `operation` | the same name without `hccl.` |
+//! | `communicator` | its name |
+//! | `rank` | this rank |
+//! | `sequence` | the number of the operation in the communicator, the same on all ranks |
+//! | `count` | elements of this rank; messages for a batch |
+//! | `bytes` | bytes of this rank |
+//!
+//! The span covers the issuing, not the execution on the device. Waits that last longer than ten seconds are events of level
+//! `WARN`. Without a subscriber a span costs one load and one comparison.
+
+/// The span of an operation, entered.
+macro_rules! span {
+    ($name:literal, $operation:expr, $member:expr, $sequence:expr, $count:expr, $bytes:expr) => {
+        tracing::debug_span!(
+            target: "hccl",
+            $name,
+            operation = $operation,
+            communicator = &*$member.label.communicator,
+            rank = $member.label.rank,
+            sequence = $sequence,
+            count = $count,
+            bytes = $bytes,
+        )
+        .entered()
+    };
+}
+pub(crate) use span;

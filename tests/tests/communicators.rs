@@ -1,0 +1,303 @@
+//! Communicators: order across streams, end of life, abort, and mistakes that are found before the call.
+
+use std::sync::Barrier;
+use std::time::{Duration, Instant};
+
+use hccl::prelude::*;
+use hccl_tests::without_extensions;
+
+/// Both kinds of backend: with the optional entries of the table, and without.
+fn both_backends(test: impl Fn(&Runtime)) {
+    test(&Runtime::emulator(2).unwrap());
+    test(&without_extensions());
+}
+
+#[test]
+fn drop_communicator_in_flight() {
+    both_backends(|runtime| {
+        let gate = Barrier::new(2);
+        let sums = runtime.run_ranks(2, |rank| {
+            let stream = rank.device().stream()?;
+            let mut comm = rank.communicator()?;
+            // Links are built, so that the next call returns before the peer has made its own.
+            comm.barrier(&stream)?.wait()?;
+            let mut x = rank.device().upload(&vec![1i32; 50_000], &stream)?;
+            if rank.index() == 1 {
+                gate.wait();
+            }
+            drop(comm.all_reduce_in_place(&mut x, Sum, &stream)?);
+            let since = Instant::now();
+            drop(comm);
+            assert!(since.elapsed() < Duration::from_secs(1), "drop must not wait for the peer");
+            if rank.index() == 0 {
+                gate.wait();
+            }
+            x.to_vec(&stream).wait()
+        });
+        assert!(sums.unwrap().iter().flatten().all(|&x| x == 2));
+    });
+}
+
+#[test]
+fn forget_communicator_in_flight() {
+    both_backends(|runtime| {
+        let sums = runtime.run_ranks(2, |rank| {
+            let stream = rank.device().stream()?;
+            let mut comm = rank.communicator()?;
+            let mut x = rank.device().upload(&vec![1i32; 50_000], &stream)?;
+            std::mem::forget(comm.all_reduce_in_place(&mut x, Sum, &stream)?);
+            std::mem::forget(comm);
+            x.to_vec(&stream).wait()
+        });
+        assert!(sums.unwrap().iter().flatten().all(|&x| x == 2));
+    });
+}
+
+/// Nothing but the communicator connects the operations, which are long and short in turn and on two streams.
+#[test]
+fn operations_on_two_streams_are_ordered() {
+    both_backends(|runtime| {
+        runtime
+            .run_ranks(2, |rank| -> hccl::Result<()> {
+                let streams = [rank.device().stream()?, rank.device().stream()?];
+                let mut comm = rank.communicator()?;
+                let mut large = rank.device().upload(&vec![1i64; 200_000], &streams[0])?;
+                let mut small = rank.device().upload(&[1i64], &streams[1])?;
+                for _ in 0..10 {
+                    drop(comm.all_reduce_in_place(&mut large, Sum, &streams[0])?);
+                    drop(comm.all_reduce_in_place(&mut small, Sum, &streams[1])?);
+                }
+                assert_eq!(small.to_vec(&streams[1]).wait()?, [1024]);
+                assert!(large.to_vec(&streams[0]).wait()?.iter().all(|&x| x == 1024));
+                Ok(())
+            })
+            .unwrap();
+    });
+}
+
+#[test]
+fn nothing_is_an_operation_too() {
+    both_backends(|runtime| {
+        runtime
+            .run_ranks(2, |rank| -> hccl::Result<()> {
+                let stream = rank.device().stream()?;
+                let mut comm = rank.communicator()?;
+                let peer = 1 - comm.rank();
+                for _ in 0..3 {
+                    let mut nothing = rank.device().zeros::<f32>(0, &stream)?;
+                    comm.all_reduce_in_place(&mut nothing, Max, &stream)?.wait()?;
+                    comm.broadcast(&mut nothing, 1, &stream)?.wait()?;
+                    let source = rank.device().zeros::<f32>(0, &stream)?;
+                    let batch = comm.batch().send(&source, peer).recv(&mut nothing, peer);
+                    batch.submit(&stream)?.wait()?;
+                    comm.batch().submit(&stream)?.wait()?;
+                    let mut one = rank.device().upload(&[1.0f32], &stream)?;
+                    comm.all_reduce_in_place(&mut one, Sum, &stream)?.wait()?;
+                    assert_eq!(one.to_vec(&stream).wait()?, [2.0]);
+                }
+                Ok(())
+            })
+            .unwrap();
+    });
+}
+
+#[test]
+fn abort_ends_an_operation_in_flight() {
+    let runtime = Runtime::emulator(2).unwrap();
+    let gate = Barrier::new(2);
+    runtime
+        .run_ranks(2, |rank| -> hccl::Result<()> {
+            let stream = rank.device().stream()?;
+            let mut comm = rank.communicator()?;
+            comm.barrier(&stream)?.wait()?;
+            gate.wait();
+            if rank.index() == 1 {
+                // It never issues its half.
+                gate.wait();
+                return Ok(());
+            }
+            let work = comm.barrier(&stream)?;
+            let aborted = comm.abort_handle().abort();
+            let outcome = work.wait_timeout(Duration::from_secs(20));
+            let later = comm.barrier(&stream);
+            // Only now, so that a failure does not leave the other one waiting.
+            gate.wait();
+            aborted?;
+            assert!(outcome.is_err_and(|error| !error.is_timeout()));
+            says(&later.unwrap_err().to_string(), &["barrier #3", "aborted"]);
+            Ok(())
+        })
+        .unwrap();
+}
+
+#[test]
+fn abort_handle_outlives_its_communicator() {
+    let runtime = Runtime::emulator(1).unwrap();
+    let handle = runtime
+        .run_ranks(1, |rank| Ok::<_, hccl::Error>(rank.communicator()?.abort_handle()))
+        .unwrap()
+        .remove(0);
+    handle.abort().unwrap();
+    handle.abort().unwrap();
+    assert!(handle.is_aborted());
+}
+
+#[test]
+fn communicators_are_send_and_sync_and_so_are_their_futures() {
+    fn both<T: Send + Sync>() {}
+    both::<Communicator>();
+    both::<Communicator<Suspended>>();
+    both::<AbortHandle>();
+    both::<RootInfo>();
+    both::<Rank>();
+    fn send<T: Send>(_: T) {}
+    #[allow(dead_code)] // Only its type is of interest.
+    async fn two(mut comm: Communicator, stream: &Stream) -> hccl::Result<()> {
+        comm.barrier(stream)?.await?;
+        comm.barrier(stream)?.await
+    }
+    #[allow(dead_code)] // As above.
+    fn check(comm: Communicator, stream: &Stream) {
+        send(two(comm, stream));
+    }
+}
+
+/// One rank with a second device, a second runtime, and the text of what it did wrong.
+fn refused(
+    mistake: impl Fn(&mut Communicator, &Device, &Stream) -> Option<hccl::Error> + Sync,
+) -> String {
+    let runtime = Runtime::emulator(1).unwrap();
+    let texts = runtime.run_ranks(1, |rank| {
+        let stream = rank.device().stream()?;
+        let mut comm = rank.communicator_with(CommConfig::builder().name("world").build())?;
+        comm.barrier(&stream)?.wait()?;
+        let error = mistake(&mut comm, rank.device(), &stream).expect("it must be refused");
+        // A refused operation takes no number and harms nothing.
+        comm.barrier(&stream)?.wait()?;
+        Ok::<_, hccl::Error>(error.to_string())
+    });
+    texts.unwrap().remove(0)
+}
+
+#[track_caller]
+fn says(text: &str, phrases: &[&str]) {
+    for phrase in phrases {
+        assert!(text.contains(phrase), "`{phrase}` is missing in: {text}");
+    }
+}
+
+#[test]
+fn lengths_must_agree() {
+    let text = refused(|comm, device, stream| {
+        let x = device.zeros::<f32>(8, stream).unwrap();
+        let mut y = device.zeros::<f32>(7, stream).unwrap();
+        comm.all_reduce(&x, &mut y, Sum, stream).err()
+    });
+    says(&text, &["all_reduce #2", "communicator world", "rank 0", "8", "7"]);
+}
+
+#[test]
+fn a_refused_destination_comes_back() {
+    let text = refused(|comm, device, stream| {
+        let x = device.zeros::<f32>(8, stream).unwrap();
+        let y = device.alloc::<f32>(7).unwrap();
+        let refused = comm.all_reduce(&x, y, Sum, stream).err()?;
+        assert_eq!(refused.buffer.as_ref().map(|buffer| buffer.len()), Some(7));
+        Some(refused.into())
+    });
+    says(&text, &["all_reduce #2", "8", "7"]);
+}
+
+#[test]
+fn the_root_must_exist() {
+    let text = refused(|comm, device, stream| {
+        let mut x = device.zeros::<f32>(8, stream).unwrap();
+        comm.broadcast(&mut x, 1, stream).err()
+    });
+    says(&text, &["broadcast #2", "communicator world", "rank 0", "root", "1"]);
+}
+
+#[test]
+fn buffers_must_be_on_the_device() {
+    let other = Runtime::emulator(2).unwrap();
+    let elsewhere = other.device(1).unwrap();
+    let text = refused(|comm, _, stream| {
+        let foreign = elsewhere.stream().unwrap();
+        let mut x = elsewhere.zeros::<f32>(8, &foreign).unwrap();
+        comm.all_reduce_in_place(&mut x, Sum, stream).err()
+    });
+    says(&text, &["all_reduce", "another Runtime"]);
+    let text = refused(|comm, _, _| {
+        let foreign = elsewhere.stream().unwrap();
+        comm.barrier(&foreign).err()
+    });
+    says(&text, &["barrier", "another Runtime"]);
+}
+
+#[test]
+fn types_are_checked_by_product() {
+    let text = refused(|comm, device, stream| {
+        let mut x = device.zeros::<f64>(8, stream).unwrap();
+        comm.all_reduce_in_place(&mut x, Sum, stream).err()
+    });
+    says(&text, &["all_reduce #2", "f64", "sum", "A3", "f32"]);
+}
+
+#[test]
+fn batches_are_checked_by_name() {
+    let text = refused(|comm, device, stream| {
+        let x = device.zeros::<f32>(8, stream).unwrap();
+        comm.batch().send(&x, 3).submit(stream).err()
+    });
+    says(&text, &["batch", "item 0", "rank 3", "communicator world", "1 rank"]);
+    let text = refused(|comm, device, stream| {
+        let x = device.zeros::<f32>(8, stream).unwrap();
+        comm.batch().send(&x, 0).send(&x, 0).submit(stream).err()
+    });
+    says(&text, &["batch", "items 0 and 1", "send to rank 0"]);
+    let text = refused(|comm, device, stream| {
+        let x = device.zeros::<f32>(8, stream).unwrap();
+        comm.batch().send(&x, 0).submit(stream).err()
+    });
+    says(&text, &["batch", "item 0", "other half is missing"]);
+}
+
+#[test]
+fn settings_are_checked_before_the_call() {
+    let runtime = Runtime::emulator(1).unwrap();
+    let device = runtime.device(0).unwrap();
+    let root = RootInfo::new(&device).unwrap();
+    let build = |rank, config| {
+        Communicator::builder()
+            .runtime(&runtime)
+            .rank(rank)
+            .world_size(1)
+            .root_info(&root)
+            .config(config)
+            .build()
+    };
+    let error = build(0, CommConfig::builder().buffer_mib(0).build()).unwrap_err().to_string();
+    says(&error, &["buffer_mib", "0", "at least 1"]);
+    let error = build(1, CommConfig::default()).unwrap_err().to_string();
+    says(&error, &["rank", "1"]);
+    build(0, CommConfig::default()).unwrap();
+}
+
+#[test]
+fn init_all_makes_one_communicator_for_each_device() {
+    let runtime = Runtime::emulator(3).unwrap();
+    let devices: Vec<Device> = (0..3).map(|i| runtime.device(i).unwrap()).collect();
+    let comms = Communicator::init_all(&devices).unwrap();
+    std::thread::scope(|scope| {
+        for mut comm in comms {
+            scope.spawn(move || {
+                let stream = comm.device().stream().unwrap();
+                let mut x = comm.device().upload(&[comm.rank() as i32], &stream).unwrap();
+                comm.all_reduce_in_place(&mut x, Sum, &stream).unwrap().wait().unwrap();
+                assert_eq!(x.to_vec(&stream).wait().unwrap(), [3]);
+            });
+        }
+    });
+    assert!(Communicator::init_all(&[]).is_err());
+    assert!(Communicator::init_all(&[devices[0].clone(), devices[0].clone()]).is_err());
+}

@@ -1,0 +1,141 @@
+//! Misuse does not compile, and for our reason.
+//!
+//! Each file of `tests/ui` is a program that must not compile. It begins with what the compiler has to say:
+//!
+//!     //~ E0277: no Ascend product reduces `u8` with
+//!
+//! that is the code of the error and a phrase of its text; the rest of the compiler's message may change as it likes. In each
+//! file, lines that end in `// misuse` are the mistake, and comments that begin with `// correct: ` are what they should
+//! be. With the one in place of the other the program must compile, so that it is the mistake that is refused and
+//! nothing else.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{env, fs};
+
+use serde_json::Value;
+
+/// An error of the compiler: its code and the text with all notes.
+#[derive(Debug)]
+struct Diagnostic {
+    code: String,
+    text: String,
+}
+
+/// A case before it is compiled.
+struct Case {
+    name: String,
+    code: String,
+    phrase: String,
+    misuse: String,
+    correct: String,
+}
+
+impl Case {
+    fn read(path: &Path) -> Case {
+        let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
+        let misuse = fs::read_to_string(path).unwrap();
+        let expected = misuse.lines().next().and_then(|line| line.strip_prefix("//~ "));
+        let (code, phrase) = expected
+            .and_then(|line| line.split_once(": "))
+            .unwrap_or_else(|| panic!("{name} does not begin with `//~ CODE: phrase`"));
+        let (code, phrase) = (code.to_owned(), phrase.to_owned());
+        let correct: String = misuse
+            .lines()
+            .filter(|line| !line.trim_end().ends_with("// misuse"))
+            .map(|line| line.replacen("// correct: ", "", 1) + "\n")
+            .collect();
+        assert_ne!(correct, misuse, "{name} has no line that ends in `// misuse`");
+        Case { name, code, phrase, misuse, correct }
+    }
+}
+
+#[test]
+fn misuse_does_not_compile_for_our_reason() {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut paths: Vec<PathBuf> =
+        fs::read_dir(here.join("tests/ui")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    let cases: Vec<Case> = paths.iter().map(|path| Case::read(path)).collect();
+    assert!(cases.len() >= 10, "the cases have gone missing: {paths:?}");
+    let package = write_package(here, &cases);
+    let errors = check(&package);
+
+    let mut wrong = String::new();
+    for case in &cases {
+        let found = errors.get(&format!("{}_misuse", case.name));
+        let expected = |error: &Diagnostic| {
+            error.code == case.code && error.text.contains(case.phrase.as_str())
+        };
+        if !found.is_some_and(|found| found.iter().any(expected)) {
+            let Case { name, code, phrase, .. } = case;
+            writeln!(wrong, "{name}: expected {code} with `{phrase}`, found {found:#?}").unwrap();
+        }
+        if let Some(found) = errors.get(&format!("{}_correct", case.name)) {
+            writeln!(wrong, "{}: the correct twin does not compile: {found:#?}", case.name)
+                .unwrap();
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong}");
+}
+
+/// A package with two programs for each case, next to the build products of this workspace.
+fn write_package(here: &Path, cases: &[Case]) -> PathBuf {
+    let package = Path::new(env!("CARGO_TARGET_TMPDIR")).join("ui");
+    let sources = package.join("src/bin");
+    // What was written for a case that no longer exists must go.
+    let _ = fs::remove_dir_all(&sources);
+    fs::create_dir_all(&sources).unwrap();
+    let root = here.parent().unwrap();
+    let hccl = root.join("hccl");
+    let manifest = format!(
+        "[package]\nname = \"ui\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n\
+         [dependencies]\nhccl = {{ path = {hccl:?}, default-features = false }}\n\n[workspace]\n"
+    );
+    fs::write(package.join("Cargo.toml"), manifest).unwrap();
+    // The same versions as here, so that nothing is asked of a registry.
+    fs::copy(root.join("Cargo.lock"), package.join("Cargo.lock")).unwrap();
+    for case in cases {
+        let write = |kind: &str, text: &str| {
+            let text = format!("{text}\nfn main() {{}}\n");
+            fs::write(sources.join(format!("{}_{kind}.rs", case.name)), text).unwrap();
+        };
+        write("misuse", &case.misuse);
+        write("correct", &case.correct);
+    }
+    package
+}
+
+/// Checks all programs of the package: the errors of each one that has any.
+fn check(package: &Path) -> BTreeMap<String, Vec<Diagnostic>> {
+    let output = Command::new(env!("CARGO"))
+        .args(["check", "--offline", "--bins", "--keep-going", "--message-format=json"])
+        .current_dir(package)
+        .env("CARGO_TARGET_DIR", package.join("target"))
+        .env_remove("RUSTFLAGS")
+        .output()
+        .unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    let mut errors: BTreeMap<String, Vec<Diagnostic>> = BTreeMap::new();
+    let mut programs = 0;
+    for line in String::from_utf8_lossy(&output.stdout).lines() {
+        let Ok(line) = serde_json::from_str::<Value>(line) else { continue };
+        if line["target"]["kind"][0] != "bin" {
+            continue;
+        }
+        programs += 1;
+        let message = &line["message"];
+        if message["level"] != "error" {
+            continue;
+        }
+        // A syntax error and the closing summary have no code.
+        let code = message["code"]["code"].as_str().unwrap_or_default();
+        let text = message["rendered"].as_str().unwrap_or_default().to_owned();
+        let name = line["target"]["name"].as_str().unwrap_or_default().to_owned();
+        errors.entry(name).or_default().push(Diagnostic { code: code.to_owned(), text });
+    }
+    assert!(programs > 0, "nothing was checked:\n{stderr}");
+    errors
+}

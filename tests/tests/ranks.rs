@@ -1,0 +1,231 @@
+//! Runs of several ranks: what comes back, and that nobody waits for a rank that has gone.
+
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use hccl::prelude::*;
+use hccl_tests::without_extensions;
+
+/// Far below every time limit of the emulator and of `hccl`, and far above what a busy machine needs.
+const SOON: Duration = Duration::from_secs(20);
+
+/// Runs a run in which a rank fails, and says which one came back and with what text.
+fn first_failure<T: Send>(
+    runtime: &Runtime,
+    ranks: usize,
+    f: impl Fn(Rank) -> hccl::Result<T> + Sync,
+) -> (usize, String) {
+    let since = Instant::now();
+    let outcome = runtime.run_ranks(ranks, f);
+    assert!(since.elapsed() < SOON, "the others waited {:?}", since.elapsed());
+    match outcome {
+        Err(hccl::Error::Rank(error)) => (error.rank(), error.cause().to_string()),
+        Err(other) => panic!("not about a rank: {other}"),
+        Ok(_) => panic!("a failure was lost"),
+    }
+}
+
+fn problem<T>(text: &str) -> hccl::Result<T> {
+    Err(hccl::Error::Invalid { operation: "test", problem: text.into() })
+}
+
+#[test]
+fn values_come_back_in_the_order_of_the_ranks() {
+    let runtime = Runtime::emulator(5).unwrap();
+    let borrowed = AtomicUsize::new(0);
+    let names = runtime
+        .run_ranks(5, |rank| -> hccl::Result<_> {
+            borrowed.fetch_add(rank.index(), Ordering::Relaxed);
+            assert_eq!((rank.device().index(), rank.world_size()), (rank.index(), 5));
+            Ok(std::thread::current().name().unwrap().to_owned())
+        })
+        .unwrap();
+    assert_eq!(names, ["rank 0", "rank 1", "rank 2", "rank 3", "rank 4"]);
+    assert_eq!(borrowed.into_inner(), 10);
+}
+
+#[test]
+fn a_rank_may_return_any_error() {
+    let runtime = Runtime::emulator(1).unwrap();
+    let outcome: hccl::Result<Vec<()>> = runtime.run_ranks(1, |_| Err("no such file"));
+    assert_eq!(outcome.unwrap_err().to_string(), "rank 0: no such file");
+}
+
+#[test]
+fn more_ranks_than_devices_are_refused() {
+    let runtime = Runtime::emulator(2).unwrap();
+    let outcome = runtime.run_ranks(3, |_| Ok::<_, hccl::Error>(()));
+    assert!(matches!(outcome, Err(hccl::Error::NoSuchDevice { index: 2, count: 2 })));
+    assert!(runtime.run_ranks(0, |_| Ok::<_, hccl::Error>(())).is_err());
+}
+
+#[test]
+fn an_error_before_the_communicator() {
+    let runtime = Runtime::emulator(4).unwrap();
+    let (rank, text) = first_failure(&runtime, 4, |rank| {
+        if rank.index() == 2 {
+            return problem("out of luck");
+        }
+        rank.communicator().map(drop)
+    });
+    assert_eq!((rank, text.as_str()), (2, "test: out of luck"));
+}
+
+#[test]
+fn a_panic_before_the_communicator() {
+    let runtime = Runtime::emulator(3).unwrap();
+    let (rank, text) = first_failure(&runtime, 3, |rank| {
+        if rank.index() == 0 {
+            panic!("number {}", 7);
+        }
+        rank.communicator().map(drop)
+    });
+    assert_eq!((rank, text.as_str()), (0, "panicked: number 7"));
+}
+
+#[test]
+fn a_late_error_while_the_others_build_the_communicator() {
+    let runtime = Runtime::emulator(3).unwrap();
+    let (rank, _) = first_failure(&runtime, 3, |rank| {
+        if rank.index() == 1 {
+            // Late enough that the others are inside the call.
+            std::thread::sleep(Duration::from_millis(100));
+            return problem("late");
+        }
+        rank.communicator().map(drop)
+    });
+    assert_eq!(rank, 1);
+}
+
+#[test]
+fn a_panic_between_communicator_and_first_operation() {
+    let runtime = Runtime::emulator(3).unwrap();
+    let (rank, text) = first_failure(&runtime, 3, |rank| {
+        let mut comm = rank.communicator()?;
+        let stream = rank.device().stream()?;
+        if rank.index() == 1 {
+            panic!("before links are built");
+        }
+        comm.barrier(&stream)?.wait()
+    });
+    assert_eq!((rank, text.as_str()), (1, "panicked: before links are built"));
+}
+
+/// Links exist, so the others wait on their streams and not in a call.
+fn fails_in_mid_collective(runtime: &Runtime, panics: bool) {
+    let (rank, _) = first_failure(runtime, 3, |rank| {
+        let mut comm = rank.communicator()?;
+        let stream = rank.device().stream()?;
+        let mut x = rank.device().zeros::<f32>(100_000, &stream)?;
+        for round in 0..10 {
+            if rank.index() == 2 && round == 5 {
+                assert!(!panics, "in mid-collective");
+                return problem("in mid-collective");
+            }
+            comm.all_reduce_in_place(&mut x, Sum, &stream)?.wait()?;
+        }
+        Ok(())
+    });
+    assert_eq!(rank, 2);
+}
+
+#[test]
+fn an_error_in_mid_collective() {
+    fails_in_mid_collective(&Runtime::emulator(3).unwrap(), false);
+}
+
+#[test]
+fn a_panic_in_mid_collective() {
+    fails_in_mid_collective(&Runtime::emulator(3).unwrap(), true);
+}
+
+#[test]
+fn a_failure_in_mid_collective_without_optional_entries() {
+    let runtime = without_extensions();
+    fails_in_mid_collective(&runtime, false);
+    fails_in_mid_collective(&runtime, true);
+}
+
+#[test]
+fn a_rank_that_returns_early_does_not_leave_the_others_waiting() {
+    let runtime = Runtime::emulator(2).unwrap();
+    let (rank, text) = first_failure(&runtime, 2, |rank| {
+        if rank.index() == 1 {
+            return Ok(());
+        }
+        rank.communicator().map(drop)
+    });
+    assert_eq!(rank, 0);
+    assert!(text.contains('1'), "it must name the rank that has left: {text}");
+
+    let (rank, _) = first_failure(&runtime, 2, |rank| {
+        let mut comm = rank.communicator()?;
+        let stream = rank.device().stream()?;
+        comm.barrier(&stream)?.wait()?;
+        if rank.index() == 1 {
+            return Ok(());
+        }
+        comm.barrier(&stream)?.wait()
+    });
+    assert_eq!(rank, 0);
+}
+
+#[test]
+fn a_communicator_that_is_returned_goes_on() {
+    let runtime = Runtime::emulator(2).unwrap();
+    let comms = runtime.run_ranks(2, |rank| rank.communicator()).unwrap();
+    std::thread::scope(|scope| {
+        for mut comm in comms {
+            scope.spawn(move || {
+                let stream = comm.device().stream().unwrap();
+                comm.barrier(&stream).unwrap().wait().unwrap();
+            });
+        }
+    });
+}
+
+#[test]
+fn several_communicators_of_one_run() {
+    let runtime = Runtime::emulator(2).unwrap();
+    runtime
+        .run_ranks(2, |rank| -> hccl::Result<()> {
+            let (mut first, mut second) = (rank.communicator()?, rank.communicator()?);
+            assert_ne!(first.name(), second.name());
+            let stream = rank.device().stream()?;
+            first.barrier(&stream)?.wait()?;
+            second.barrier(&stream)?.wait()
+        })
+        .unwrap();
+}
+
+/// Each device has two threads with a communicator each, and the first operations come in opposite orders. Each waits
+/// for its peer inside the call, so strict turns would never end.
+#[test]
+fn opposite_orders_on_two_devices_do_not_lock_up() {
+    let runtime = Runtime::emulator(2).unwrap();
+    let since = Instant::now();
+    runtime
+        .run_ranks(2, |rank| -> hccl::Result<()> {
+            let comms = [rank.communicator()?, rank.communicator()?];
+            let first = rank.index();
+            let line = Barrier::new(2);
+            std::thread::scope(|scope| {
+                let threads = comms.into_iter().enumerate().map(|(number, mut comm)| {
+                    let (rank, line) = (&rank, &line);
+                    scope.spawn(move || -> hccl::Result<()> {
+                        let stream = rank.device().stream()?;
+                        line.wait();
+                        if number != first {
+                            std::thread::sleep(Duration::from_millis(100));
+                        }
+                        comm.barrier(&stream)?.wait()
+                    })
+                });
+                let threads: Vec<_> = threads.collect();
+                threads.into_iter().try_for_each(|thread| thread.join().unwrap())
+            })
+        })
+        .unwrap();
+    assert!(since.elapsed() < SOON);
+}
