@@ -1,10 +1,12 @@
 //! Data-parallel training of a small network on real handwritten digits: the example `train`.
 //!
-//! So far the parts that need no ranks: the data, the network, and the pictures.
+//! Read [`parallel`] first: it is the part to copy. [`command`] tells the story around it.
 
+pub mod command;
 pub mod data;
 pub mod network;
 pub mod output;
+pub mod parallel;
 pub mod plot;
 pub mod svg;
 pub mod timeline;

@@ -1,0 +1,46 @@
+//! 2. A ring of eight ranks, awaited.
+//!
+//! The example of HcclBatchSendRecv in CANN's documentation: each rank sends eight numbers to the next and
+//! receives eight from the one before. Both go out in one batch, so that nobody waits for a neighbour who
+//! waits for his. After seven rounds everything has been everywhere.
+//!
+//!     cargo run --example 02_ring
+
+use futures::executor::block_on;
+use hccl::prelude::*;
+
+const RANKS: usize = 8;
+
+fn main() -> hccl::Result<()> {
+    let runtime = Runtime::auto()?;
+    let seen = runtime.run_ranks(RANKS, |rank| block_on(travel(&rank)))?;
+
+    for (rank, visitors) in seen.iter().enumerate() {
+        let visitors: Vec<String> = visitors.iter().map(f32::to_string).collect();
+        println!("rank {rank} was visited by the numbers of {}", visitors.join(", "));
+        let expected = (1..RANKS).map(|round| ((rank + RANKS - round) % RANKS) as f32);
+        assert!(expected.map(|number| number.to_string()).eq(visitors));
+    }
+    Ok(())
+}
+
+/// Whose numbers arrived at this rank, round by round.
+async fn travel(rank: &Rank) -> hccl::Result<Vec<f32>> {
+    let device = rank.device();
+    let stream = device.stream()?;
+    let mut comm = rank.communicator()?;
+    let (me, size) = (comm.rank(), comm.world_size());
+    let (next, previous) = ((me + 1) % size, (me + size - 1) % size);
+
+    let mut mine = device.upload(&[me as f32; 8], &stream)?;
+    let mut theirs = device.zeros::<f32>(8, &stream)?;
+    let mut visitors = Vec::new();
+    for _ in 1..size {
+        let batch = comm.batch().send(&mine, next).recv(&mut theirs, previous).submit(&stream)?;
+        // Submitted above, all at once; awaiting only watches it.
+        batch.await?;
+        visitors.push(theirs.to_vec(&stream).await?[0]);
+        std::mem::swap(&mut mine, &mut theirs);
+    }
+    Ok(visitors)
+}

@@ -1,0 +1,251 @@
+//! The training loop of one rank. This is the part to copy.
+//!
+//! Every rank holds a replica of the whole network and takes its shard of each batch. As soon as the
+//! gradient of a layer is computed, its bucket is handed to the stream (upload, all-reduce, download), and
+//! the backward pass goes on. The rank waits for a bucket only just before the optimiser needs it. All
+//! ranks see the same sums, so that their replicas stay the same without ever being compared.
+
+use std::error::Error;
+use std::time::Instant;
+
+use hccl::prelude::*;
+
+use super::data::{CLASSES, Digits, PIXELS};
+use super::network::{Momentum, Network, softmax_cross_entropy};
+use super::timeline::{Activity, Message, Recorder, Span, Step};
+
+/// What can go wrong: `hccl`, or a shape that does not fit.
+pub type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
+
+/// Everything that decides the outcome, but for the data.
+#[derive(Clone, Debug)]
+pub struct Recipe {
+    /// How many ranks share each batch.
+    pub ranks: usize,
+    /// How often each row is looked at.
+    pub epochs: usize,
+    /// Rows a step, over all ranks. The last step of an epoch takes what is left.
+    pub batch: usize,
+    /// The widths of the hidden layers.
+    pub hidden: Vec<usize>,
+    /// How far a step goes down the gradient.
+    pub rate: f32,
+    /// The share of its velocity that the optimiser keeps.
+    pub momentum: f32,
+    /// Decides the first weights and the order of the rows.
+    pub seed: u64,
+}
+
+impl Recipe {
+    /// What the example does unless told otherwise. The learning rate and the number of epochs come from
+    /// cross-validation within the rows to learn from; the rows held out had no say.
+    pub fn new(ranks: usize) -> Self {
+        Self {
+            ranks,
+            epochs: 30,
+            batch: 128,
+            hidden: vec![512, 512],
+            rate: 0.2,
+            momentum: 0.9,
+            seed: 1,
+        }
+    }
+
+    /// The widths of all layers, pixels first.
+    pub fn widths(&self) -> Vec<usize> {
+        let mut widths = vec![PIXELS];
+        widths.extend(&self.hidden);
+        widths.push(CLASSES);
+        widths
+    }
+
+    /// Steps in an epoch over this many rows.
+    pub fn steps_per_epoch(&self, rows: usize) -> usize {
+        rows.div_ceil(self.batch)
+    }
+}
+
+/// What one rank ends up with.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// The same bits on every rank.
+    pub network: Network,
+    /// The mean loss of each step's batch, over all ranks. The same bits on every rank.
+    pub losses: Vec<f32>,
+    /// What this rank did when.
+    pub steps: Vec<Step>,
+}
+
+/// Trains on all ranks of the recipe and returns what each ends up with, rank by rank.
+///
+/// Blocks until all are done. Rank 0 calls `progress` after every step with the loss.
+pub fn train(
+    runtime: &Runtime,
+    digits: &Digits,
+    recipe: &Recipe,
+    progress: impl Fn(f32) + Sync,
+) -> Result<Vec<Outcome>> {
+    let zero = Instant::now();
+    let outcomes = runtime.run_ranks(recipe.ranks, |rank| -> Result<Outcome> {
+        let mut random = fastrand::Rng::with_seed(recipe.seed);
+        let mut replica = Replica::new(&rank, recipe, &mut random, Recorder::new(zero))?;
+        let mut order: Vec<usize> = (0..digits.len()).collect();
+        let mut losses = Vec::new();
+        for _ in 0..recipe.epochs {
+            // Every rank draws the same numbers, so all agree on the order without a message.
+            random.shuffle(&mut order);
+            for batch in order.chunks(recipe.batch) {
+                let shard = shard(batch, rank.index(), recipe.ranks);
+                let loss = replica.step(&digits.select(shard), batch.len())?;
+                losses.push(loss);
+                if rank.index() == 0 {
+                    progress(loss);
+                }
+            }
+        }
+        Ok(Outcome { network: replica.network, losses, steps: replica.recorder.into_steps() })
+    })?;
+    Ok(outcomes)
+}
+
+/// This rank's part of a batch. Parts differ by at most one row; none is left out.
+fn shard(batch: &[usize], rank: usize, ranks: usize) -> &[usize] {
+    &batch[batch.len() * rank / ranks..batch.len() * (rank + 1) / ranks]
+}
+
+/// What one rank works with.
+struct Replica {
+    stream: Stream,
+    comm: Communicator,
+    network: Network,
+    rate: f32,
+    optimisers: Vec<Momentum>,
+    /// One a layer. That of the output layer has room for the loss behind the gradient.
+    buckets: Vec<Bucket>,
+    recorder: Recorder,
+}
+
+impl Replica {
+    fn new(
+        rank: &Rank,
+        recipe: &Recipe,
+        random: &mut fastrand::Rng,
+        recorder: Recorder,
+    ) -> Result<Self> {
+        let stream = rank.device().stream()?;
+        let network = Network::new(&recipe.widths(), random);
+        let optimisers = network.layers.iter().map(|l| Momentum::new(l, recipe.momentum)).collect();
+        let mut buckets = Vec::new();
+        for (index, layer) in network.layers.iter().enumerate() {
+            let loss = usize::from(index + 1 == network.layers.len());
+            buckets.push(Bucket::new(rank.device(), layer.parameters() + loss, &stream)?);
+        }
+        let comm = rank.communicator()?;
+        Ok(Self { stream, comm, network, rate: recipe.rate, optimisers, buckets, recorder })
+    }
+
+    /// One step on this rank's shard of a batch of `rows`. Returns the mean loss of the whole batch.
+    fn step(&mut self, shard: &Digits, rows: usize) -> Result<f32> {
+        let Self { stream, comm, network, rate, optimisers, buckets, recorder } = self;
+        recorder.begin_step();
+        // The stream is idle, so this event marks the present: device times count from here.
+        let anchor = (recorder.now(), stream.record_timed()?);
+
+        let images = shard.images.view();
+        let (outputs, loss, mut delta) = recorder.record(Activity::Forward, || {
+            let outputs = network.forward(images);
+            let logits = outputs.last().ok_or("a network without layers")?;
+            let (loss, delta) = softmax_cross_entropy(logits, &shard.labels);
+            Result::Ok((outputs, loss, delta))
+        })?;
+
+        // Divided by the rows of all ranks, so that the sum over the ranks is the mean over the batch,
+        // whatever the sizes of the shards.
+        let scale = 1.0 / rows as f32;
+        let mut in_flight = Vec::with_capacity(buckets.len());
+        for (index, layer) in network.layers.iter().enumerate().rev() {
+            let bucket = &mut buckets[index];
+            let inputs = if index == 0 { images } else { outputs[index - 1].view() };
+            recorder.record(Activity::Backward(index + 1), || {
+                let (gradient, rest) = bucket.host.as_mut_slice()?.split_at_mut(layer.parameters());
+                rest.fill(loss * scale);
+                Result::Ok(layer.backward(&inputs, &delta, scale, gradient)?)
+            })?;
+            // Enqueued, not awaited: the ranks add while the next layer is on its way back.
+            in_flight.push((index, bucket.all_reduce(comm, stream)?));
+            if index > 0 {
+                delta = recorder
+                    .record(Activity::Backward(index + 1), || layer.delta_before(&inputs, &delta));
+            }
+        }
+
+        let mut mean_loss = 0.0;
+        for (index, sent) in &in_flight {
+            recorder.record(Activity::Wait(index + 1), || sent.work.wait())?;
+            let (layer, host) = (&mut network.layers[*index], &buckets[*index].host);
+            recorder.record(Activity::Update(index + 1), || {
+                let (gradient, rest) = host.as_slice()?.split_at(layer.parameters());
+                mean_loss = rest.first().copied().unwrap_or(mean_loss);
+                Result::Ok(optimisers[*index].step(layer, gradient, *rate)?)
+            })?;
+        }
+
+        for (index, sent) in &in_flight {
+            let at = |event: &TimedEvent| -> Result<f64> {
+                Ok(anchor.0 + anchor.1.elapsed_until(event)?.as_secs_f64())
+            };
+            recorder.message(Message {
+                layer: index + 1,
+                bytes: size_of::<f32>() * buckets[*index].device.len(),
+                span: Span { from: at(&sent.from)?, to: at(&sent.to)? },
+            });
+        }
+        Ok(mean_loss)
+    }
+}
+
+/// The memory through which the gradients of one layer travel, allocated once.
+struct Bucket {
+    /// Pinned: the device reads and writes it by itself.
+    host: HostBuffer<f32>,
+    device: DeviceBuffer<f32>,
+}
+
+impl Bucket {
+    fn new(device: &Device, len: usize, stream: &Stream) -> hccl::Result<Self> {
+        let host = device.runtime().host_buffer(len)?;
+        Ok(Self { host, device: device.zeros(len, stream)? })
+    }
+
+    /// Enqueues the way up, the sum over all ranks, and the way back. Returns at once.
+    fn all_reduce(&mut self, comm: &mut Communicator, stream: &Stream) -> hccl::Result<InFlight> {
+        let from = stream.record_timed()?;
+        self.device.copy_from_host(&self.host, stream)?;
+        comm.all_reduce_in_place(&mut self.device, Sum, stream)?;
+        let work = self.device.copy_to(&mut self.host, stream)?;
+        Ok(InFlight { work, from, to: stream.record_timed()? })
+    }
+}
+
+/// A bucket on its way.
+struct InFlight {
+    work: Work,
+    from: TimedEvent,
+    to: TimedEvent,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shards_are_the_whole_batch_in_order() {
+        let batch: Vec<usize> = (10..23).collect();
+        for ranks in 1..=16 {
+            let shards: Vec<_> = (0..ranks).map(|rank| shard(&batch, rank, ranks)).collect();
+            assert_eq!(shards.concat(), batch);
+            let sizes = || shards.iter().map(|shard| shard.len());
+            assert!(sizes().max().unwrap() - sizes().min().unwrap() <= 1);
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! The example `train`: what any number of ranks must agree on, what it learns, and how it refuses.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use hccl::prelude::*;
+use hccl_examples::train::command::run;
+use hccl_examples::train::data::Digits;
+use hccl_examples::train::parallel::{Outcome, Recipe, train};
+
+const DIGITS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/data/digits.csv");
+
+/// The first rows to learn from.
+fn digits(rows: usize) -> Digits {
+    let training = Digits::read(Path::new(DIGITS)).unwrap().split(1).training;
+    training.select(&(0..rows).collect::<Vec<_>>())
+}
+
+fn outcomes(digits: &Digits, recipe: &Recipe) -> Vec<Outcome> {
+    let runtime = Runtime::emulator(recipe.ranks).unwrap();
+    train(&runtime, digits, recipe, |_| ()).unwrap()
+}
+
+fn losses(digits: &Digits, recipe: &Recipe) -> Vec<f32> {
+    outcomes(digits, recipe).swap_remove(0).losses
+}
+
+fn bits(values: impl IntoIterator<Item = f32>) -> Vec<u32> {
+    values.into_iter().map(f32::to_bits).collect()
+}
+
+/// Sums of floating-point numbers depend on their order, and a training step passes such differences on:
+/// exact to rounding in the first step, then a little less with every step.
+fn assert_same_curve(many: &[f32], one: &[f32], ranks: usize) {
+    assert_eq!(many.len(), one.len());
+    for (step, (many, one)) in many.iter().zip(one).enumerate() {
+        let bound = if step == 0 { 1e-6 } else { 1e-4 };
+        let off = (many - one).abs() / one;
+        assert!(
+            off <= bound,
+            "{ranks} ranks, step {step}: {many}, one rank: {one}, off by {off:e}"
+        );
+    }
+}
+
+#[test]
+fn any_number_of_ranks_gives_the_loss_curve_of_one() {
+    let digits = digits(1438);
+    let recipe = |ranks| Recipe { epochs: 4, ..Recipe::new(ranks) };
+    let one = losses(&digits, &recipe(1));
+    assert_eq!(one.len(), 48);
+    assert!(one[47] < one[0] / 10.0, "the curve falls: {one:?}");
+    for ranks in [2, 3, 4, 8] {
+        assert_same_curve(&losses(&digits, &recipe(ranks)), &one, ranks);
+    }
+}
+
+#[test]
+fn a_rank_may_have_no_row_of_a_small_batch() {
+    // The second batch of each epoch has three rows.
+    let digits = digits(103);
+    let recipe = |ranks| Recipe { epochs: 3, batch: 100, rate: 0.05, ..Recipe::new(ranks) };
+    let one = losses(&digits, &recipe(1));
+    assert_eq!(one.len(), 6);
+    assert_same_curve(&losses(&digits, &recipe(5)), &one, 5);
+}
+
+#[test]
+fn the_same_number_of_ranks_gives_the_same_bits() {
+    let digits = digits(600);
+    for ranks in 1..=4 {
+        let recipe = Recipe { epochs: 2, ..Recipe::new(ranks) };
+        let first = outcomes(&digits, &recipe);
+        let second = outcomes(&digits, &recipe);
+        let parameters = |outcome: &Outcome| {
+            let layers = outcome.network.layers.iter();
+            bits(layers.flat_map(|layer| layer.weights.iter().chain(&layer.bias)).copied())
+        };
+        let expected = (bits(first[0].losses.iter().copied()), parameters(&first[0]));
+        assert_eq!(first.len(), ranks);
+        for outcome in first.iter().chain(&second) {
+            let found = (bits(outcome.losses.iter().copied()), parameters(outcome));
+            assert!(found == expected, "{ranks} ranks: not the same bits in every run and rank");
+        }
+    }
+}
+
+#[test]
+fn the_seed_decides_the_curve() {
+    let digits = digits(300);
+    let recipe = |seed| Recipe { epochs: 1, seed, ..Recipe::new(2) };
+    assert_ne!(losses(&digits, &recipe(1)), losses(&digits, &recipe(2)));
+}
+
+/// A folder of this test alone, empty at first.
+fn folder(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("train-{name}"));
+    if folder.exists() {
+        fs::remove_dir_all(&folder).unwrap();
+    }
+    fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+/// Status, standard output, standard error.
+fn command(arguments: &[&str]) -> (u8, String, String) {
+    let arguments = ["train"].iter().chain(arguments).map(OsString::from);
+    let (mut out, mut err) = (Vec::new(), Vec::new());
+    let status = run(arguments, &mut out, &mut err);
+    (status, String::from_utf8(out).unwrap(), String::from_utf8(err).unwrap())
+}
+
+#[test]
+fn four_ranks_learn_to_read() {
+    let folder = folder("learn").join("made").join("for it");
+    let out = folder.to_str().unwrap();
+    let (status, told, complaints) = command(&["--backend", "emulator", "--out", out]);
+    assert_eq!((status, complaints.as_str()), (0, ""), "{told}");
+    assert!(
+        told.contains("1438 rows to learn from, 359 held out by a shuffle with seed 1"),
+        "{told}"
+    );
+
+    let last = told.lines().last().unwrap();
+    let fields: Vec<(&str, &str)> =
+        last.split(' ').map(|field| field.split_once('=').unwrap()).collect();
+    let [accuracy, epochs, ranks, backend, seconds] = fields[..] else { panic!("{last}") };
+    assert_eq!(accuracy.0, "accuracy");
+    assert!(accuracy.1.parse::<f64>().unwrap() >= 0.96, "{last}");
+    assert_eq!(
+        (epochs, ranks, backend),
+        (("epochs", "30"), ("ranks", "4"), ("backend", "emulator"))
+    );
+    assert_eq!(seconds.0, "seconds");
+    assert!(seconds.1.parse::<f64>().unwrap() > 0.0);
+
+    let read = |file| fs::read_to_string(folder.join(file)).unwrap();
+    assert!(read("loss.svg").contains("Training loss"));
+    let timeline = read("timeline.svg");
+    assert!(timeline.contains("communication hidden") && timeline.contains("rank 3"));
+
+    let trace: serde_json::Value = serde_json::from_str(&read("trace.json")).unwrap();
+    let events = trace["traceEvents"].as_array().unwrap();
+    let named = |name: &str, rank: u64| {
+        let of_rank = events.iter().filter(|event| event["pid"] == rank);
+        of_rank.filter(|event| event["name"] == name).count()
+    };
+    for rank in 0..4 {
+        for name in ["forward", "update 2", "wait for bucket 1", "all-reduce bucket 3"] {
+            assert_eq!(named(name, rank), 30 * 12, "{name} of rank {rank}");
+        }
+    }
+    for event in events.iter().filter(|event| event["ph"] == "X") {
+        assert!(event["ts"].as_f64().unwrap() >= 0.0 && event["dur"].as_f64().unwrap() >= 0.0);
+    }
+}
+
+#[test]
+fn every_refusal_is_one_clear_line_and_status_1() {
+    let folder = folder("refusals");
+    let broken = folder.join("broken.csv");
+    let digits = fs::read_to_string(DIGITS).unwrap();
+    fs::write(&broken, digits.replacen("\n0,", "\n0,ink,", 1)).unwrap();
+    let missing = folder.join("missing.csv");
+    // A file where the folder should be.
+    let blocked = broken.join("out");
+    let (broken, missing, blocked) =
+        (broken.to_str().unwrap(), missing.to_str().unwrap(), blocked.to_str().unwrap());
+    for (arguments, complaint) in [
+        (["--data", missing], format!("cannot read the digits from {missing}: ")),
+        (["--data", broken], format!("{broken} line 2: 66 values where 65 belong")),
+        (["--data", folder.to_str().unwrap()], "cannot read the digits from ".to_owned()),
+        (["--ranks", "9"], "--ranks 9: must be from 1 to 8".to_owned()),
+        (["--ranks", "0"], "--ranks 0: must be from 1 to 8".to_owned()),
+        (["--ranks", "four"], "invalid value 'four' for '--ranks".to_owned()),
+        (["--epochs", "0"], "--epochs 0: must be at least 1".to_owned()),
+        (["--out", blocked], format!("--out {blocked}: cannot be written: ")),
+        (["--backend", "gpu"], "invalid value 'gpu' for '--backend".to_owned()),
+        (["--rank", "2"], "unexpected argument '--rank' found".to_owned()),
+    ] {
+        let (status, told, complaints) = command(&arguments);
+        assert_eq!((status, told.as_str()), (1, ""), "{arguments:?}: {complaints}");
+        assert!(complaints.starts_with(&format!("error: {complaint}")), "{complaints}");
+        assert_eq!(complaints.lines().count(), 1, "{complaints}");
+    }
+}
+
+#[test]
+fn help_is_no_error() {
+    let (status, told, complaints) = command(&["--help"]);
+    assert_eq!((status, complaints.as_str()), (0, ""));
+    for option in ["--ranks", "--epochs", "--backend", "--out", "--seed", "timeline.svg"] {
+        assert!(told.contains(option), "{told}");
+    }
+}
