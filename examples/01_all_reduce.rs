@@ -17,9 +17,8 @@ fn main() -> hccl::Result<()> {
         let mut comm = rank.communicator()?;
         let mut x = rank.device().upload(&[rank.index() as f32, 1.0], &stream)?;
 
-        // Enqueued on the stream, not waited for. What follows on the same stream comes after it,
-        // so that the copy back to the host sees the sum.
-        comm.all_reduce_in_place(&mut x, Sum, &stream)?;
+        // The call enqueues the sum on the stream and returns; `wait` is until it is there.
+        comm.all_reduce_in_place(&mut x, Sum, &stream)?.wait()?;
         x.to_vec(&stream).wait()
     })?;
 

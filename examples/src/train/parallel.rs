@@ -8,6 +8,7 @@
 use std::error::Error;
 use std::time::Instant;
 
+use hccl::TimedEvent;
 use hccl::prelude::*;
 
 use super::data::{CLASSES, Digits, PIXELS};
@@ -172,7 +173,8 @@ impl Replica {
                 Result::Ok(layer.backward(&inputs, &delta, scale, gradient)?)
             })?;
             // Enqueued, not awaited: the ranks add while the next layer is on its way back.
-            in_flight.push((index, bucket.all_reduce(comm, stream)?));
+            let issued = recorder.now();
+            in_flight.push((index, issued, bucket.all_reduce(comm, stream)?));
             if index > 0 {
                 delta = recorder
                     .record(Activity::Backward(index + 1), || layer.delta_before(&inputs, &delta));
@@ -180,8 +182,10 @@ impl Replica {
         }
 
         let mut mean_loss = 0.0;
-        for (index, sent) in &in_flight {
+        let mut arrivals = Vec::with_capacity(buckets.len());
+        for (index, _, sent) in &in_flight {
             recorder.record(Activity::Wait(index + 1), || sent.work.wait())?;
+            arrivals.push(recorder.now());
             let (layer, host) = (&mut network.layers[*index], &buckets[*index].host);
             recorder.record(Activity::Update(index + 1), || {
                 let (gradient, rest) = host.as_slice()?.split_at(layer.parameters());
@@ -190,9 +194,12 @@ impl Replica {
             })?;
         }
 
-        for (index, sent) in &in_flight {
+        for ((index, issued, sent), arrived) in in_flight.iter().zip(arrivals) {
+            // The two clocks were read one after the other. Should the thread have lost its core in
+            // between, what it knows for sure keeps the error small.
             let at = |event: &TimedEvent| -> Result<f64> {
-                Ok(anchor.0 + anchor.1.elapsed_until(event)?.as_secs_f64())
+                let time = anchor.0 + anchor.1.elapsed_until(event)?.as_secs_f64();
+                Ok(time.clamp(*issued, arrived))
             };
             recorder.message(Message {
                 layer: index + 1,
@@ -220,8 +227,9 @@ impl Bucket {
     /// Enqueues the way up, the sum over all ranks, and the way back. Returns at once.
     fn all_reduce(&mut self, comm: &mut Communicator, stream: &Stream) -> hccl::Result<InFlight> {
         let from = stream.record_timed()?;
-        self.device.copy_from_host(&self.host, stream)?;
-        comm.all_reduce_in_place(&mut self.device, Sum, stream)?;
+        // The stream keeps their order, so that the last is done when all are, and fails if one did.
+        drop(self.device.copy_from_host(&self.host, stream)?);
+        drop(comm.all_reduce_in_place(&mut self.device, Sum, stream)?);
         let work = self.device.copy_to(&mut self.host, stream)?;
         Ok(InFlight { work, from, to: stream.record_timed()? })
     }
