@@ -38,8 +38,11 @@ pub struct Recipe {
 }
 
 impl Recipe {
-    /// What the example does unless told otherwise. The learning rate and the number of epochs come from
-    /// cross-validation within the rows to learn from; the rows held out had no say.
+    /// What the example does unless told otherwise.
+    ///
+    /// Rate and epochs are the pair with the best mean of a five-fold cross-validation (rates from 0.05 to
+    /// 0.3, 20 or 30 epochs, three sets of first weights) within the rows that seed 1 leaves to learn from.
+    /// So the rows held out with seed 1 did not choose them; another seed holds out some that did.
     pub fn new(ranks: usize) -> Self {
         Self {
             ranks,
