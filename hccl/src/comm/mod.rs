@@ -393,7 +393,7 @@ impl Drop for Member {
         if self.alive.is_none() {
             self.handle.leave(self.device.table(), c"it has dropped its communicator");
         }
-        let (handle, stamps) =
+        let (handle, mut stamps) =
             (self.handle.clone(), std::mem::replace(&mut self.stamps, Stamps::new()));
         // Complete stamps go, so that they do not keep their streams alive.
         stamps.are_complete();

@@ -45,11 +45,10 @@ impl Orphans {
         self.destroy(table, |_| true);
     }
 
-    fn destroy(&self, table: &Table, may_go: impl Fn(&Orphan) -> bool) {
+    fn destroy(&self, table: &Table, may_go: impl FnMut(&mut Orphan) -> bool) {
         let gone: Vec<Orphan> = {
             let mut list = self.list.lock().unwrap_or_else(PoisonError::into_inner);
-            let (gone, kept): (Vec<Orphan>, Vec<Orphan>) = list.drain(..).partition(may_go);
-            *list = kept;
+            let gone = list.extract_if(.., may_go).collect();
             self.any.store(!list.is_empty(), Ordering::Relaxed);
             gone
         };

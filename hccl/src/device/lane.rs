@@ -146,7 +146,7 @@ impl Lane {
         self.issuing.lock()
     }
 
-    pub(super) fn try_issuing(&self) -> Option<Guard<'_, Issuing>> {
+    pub(crate) fn try_issuing(&self) -> Option<Guard<'_, Issuing>> {
         self.issuing.try_lock()
     }
 

@@ -75,7 +75,7 @@ impl Allocation {
     }
 
     /// Whether nothing uses it any more. Never blocks.
-    pub(crate) fn is_complete(&self) -> bool {
+    pub(crate) fn is_complete(&mut self) -> bool {
         self.stamps.are_complete()
     }
 
@@ -289,7 +289,7 @@ impl RetireList {
 
     /// Frees those that are complete.
     pub(crate) fn free_complete(&self, table: &Table) {
-        for allocation in self.drain() {
+        for mut allocation in self.drain() {
             if !allocation.is_complete() {
                 self.push(allocation);
             } else if let Err((allocation, error)) = allocation.try_free(table) {

@@ -68,7 +68,7 @@ impl Pool {
     }
 
     fn sweep_into(&self, free: &mut Free) {
-        for block in self.retired.drain() {
+        for mut block in self.retired.drain() {
             if block.is_complete() {
                 free.bytes += block.bytes();
                 free.blocks.push(block);

@@ -7,6 +7,8 @@
 //! Streams are first in, first out, so a later stamp of the same stream takes the place of an earlier one over the same
 //! bytes. Stamps of other streams that conflict (same bytes, and one of the two writes) are what an operation must wait for.
 //!
+//! The stream that uses the allocation most has its stamp outside the list ([`super::regular`]).
+//!
 //! The list is short and its memory is kept. When it is full, complete stamps go first, then stamps of one stream and one
 //! kind are merged into one over all their bytes: that may name bytes too many and a number too late, never too few or too
 //! early.
@@ -16,6 +18,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::regular::Regular;
 use crate::brief::Brief;
 use crate::device::lane::Lane;
 
@@ -38,7 +41,14 @@ const FULL: usize = 16;
 
 /// The stamps of one allocation.
 pub(crate) struct Stamps {
-    list: Brief<Vec<Stamp>>,
+    regular: Regular,
+    list: Brief<List>,
+}
+
+struct List {
+    /// The stream whose numbers are in `regular`.
+    regular: Option<Arc<Lane>>,
+    stamps: Vec<Stamp>,
 }
 
 /// What an operation has to wait for: for each other stream the highest number.
@@ -72,10 +82,14 @@ impl Conflicts {
 impl Stamps {
     /// Room for stamps, so that the first ones allocate nothing.
     pub(crate) fn new() -> Self {
-        Self { list: Brief::new(Vec::with_capacity(4)) }
+        let list = List { regular: None, stamps: Vec::with_capacity(4) };
+        Self { regular: Regular::default(), list: Brief::new(list) }
     }
 
-    /// Stamps `range` for operation `number` of `lane` and collects what it has to wait for.
+    /// Stamps `range` for operation `number` of `lane` and collects what it has to wait for. With the lane's issue lock held.
+    ///
+    /// An operation that conflicts with this one must be ordered with it by the caller, as a borrow does.
+    #[inline]
     pub(crate) fn stamp(
         &self,
         lane: &Arc<Lane>,
@@ -84,24 +98,42 @@ impl Stamps {
         access: Access,
         conflicts: &mut Conflicts,
     ) {
+        if !self.regular.stamp(name(lane), number, range, access) {
+            self.stamp_in_list(lane, number, range, access, conflicts);
+        }
+    }
+
+    #[inline(never)]
+    fn stamp_in_list(
+        &self,
+        lane: &Arc<Lane>,
+        number: u64,
+        range: &Range<usize>,
+        access: Access,
+        conflicts: &mut Conflicts,
+    ) {
         let mut list = self.list.lock();
+        let List { regular, stamps } = &mut *list;
+        let placed = self.stamp_as_regular(regular, lane, number, range, access, conflicts);
         // A stamp of the same stream over the same bytes is used again, so the steady state moves no memory.
         let mut reuse = None;
         let mut at = 0;
-        while let Some(old) = list.get(at) {
+        while let Some(old) = stamps.get(at) {
             let mut keep = true;
-            if Arc::ptr_eq(&old.lane, lane) {
-                let replaced = range.start <= old.range.start
-                    && old.range.end <= range.end
-                    && (access == Access::Write || old.access == Access::Read);
-                if replaced && reuse.is_none() {
+            if Arc::ptr_eq(&old.lane, lane)
+                && range.start <= old.range.start
+                && old.range.end <= range.end
+                && (access == Access::Write || old.access == Access::Read)
+            {
+                if !placed && reuse.is_none() {
                     reuse = Some(at);
                 } else {
-                    keep = !replaced;
+                    keep = false;
                 }
             } else if old.lane.is_known_complete(old.number) {
                 keep = false;
-            } else if overlap(&old.range, range)
+            } else if !Arc::ptr_eq(&old.lane, lane)
+                && overlap(&old.range, range)
                 && (access == Access::Write || old.access == Access::Write)
             {
                 conflicts.add(&old.lane, old.number);
@@ -110,32 +142,90 @@ impl Stamps {
                 at += 1;
             } else {
                 // What is moved here comes from behind, so `reuse` stays where it is.
-                list.swap_remove(at);
+                stamps.swap_remove(at);
             }
         }
-        if let Some(stamp) = reuse.and_then(|at| list.get_mut(at)) {
+        self.regular.open((placed && stamps.is_empty()).then(|| name(lane)));
+        if placed {
+            return;
+        }
+        if let Some(stamp) = reuse.and_then(|at| stamps.get_mut(at)) {
             stamp.number = number;
             stamp.access = access;
             stamp.range.clone_from(range);
             return;
         }
-        if list.len() >= FULL {
-            make_room(&mut list);
+        if stamps.len() >= FULL {
+            make_room(stamps);
         }
-        list.push(Stamp { lane: lane.clone(), number, range: range.clone(), access });
+        stamps.push(Stamp { lane: lane.clone(), number, range: range.clone(), access });
     }
 
-    /// Whether nothing uses the allocation any more. Never blocks; asks the backend where that helps.
-    pub(crate) fn are_complete(&self) -> bool {
+    /// Stamps as the regular stream when `lane` is it or can become it; else collects what the regular one conflicts with.
+    fn stamp_as_regular(
+        &self,
+        regular: &mut Option<Arc<Lane>>,
+        lane: &Arc<Lane>,
+        number: u64,
+        range: &Range<usize>,
+        access: Access,
+        conflicts: &mut Conflicts,
+    ) -> bool {
+        match regular {
+            Some(old) if Arc::ptr_eq(old, lane) => {
+                let keep = self.regular.is_range(range);
+                if !keep && !old.is_known_complete(self.regular.last(true)) {
+                    return false;
+                }
+                self.regular.restart(number, range, access, keep);
+                return true;
+            }
+            Some(old) => {
+                // Its issue lock keeps it from the short way. Only tried: this thread holds an issue lock already.
+                let issuing = old.try_issuing();
+                if issuing.is_none() || !old.is_known_complete(self.regular.last(true)) {
+                    let last = self.regular.last(access == Access::Write);
+                    if last != 0
+                        && overlap(&self.regular.range(), range)
+                        && !old.is_known_complete(last)
+                    {
+                        conflicts.add(old, last);
+                    }
+                    return false;
+                }
+                self.regular.restart(number, range, access, false);
+            }
+            None => self.regular.restart(number, range, access, false),
+        }
+        *regular = Some(lane.clone());
+        true
+    }
+
+    /// Whether nothing uses the allocation any more. Never blocks; asks the backend where that helps. Complete stamps go.
+    pub(crate) fn are_complete(&mut self) -> bool {
         let mut list = self.list.lock();
-        list.retain(|stamp| !stamp.lane.is_complete(stamp.number));
-        list.is_empty()
+        list.stamps.retain(|stamp| !stamp.lane.is_complete(stamp.number));
+        // Borrowed mutably, so nobody is on the short way.
+        if list.regular.as_ref().is_some_and(|lane| lane.is_complete(self.regular.last(true))) {
+            self.regular.open(None);
+            list.regular = None;
+        }
+        list.stamps.is_empty() && list.regular.is_none()
     }
 
     /// What a host access has to wait for: unfinished writes, and with `reads` also unfinished reads.
     pub(crate) fn unfinished(&self, range: &Range<usize>, reads: bool) -> Conflicts {
         let mut conflicts = Conflicts::default();
-        for stamp in self.list.lock().iter() {
+        let list = self.list.lock();
+        let last = self.regular.last(reads);
+        if let Some(lane) = &list.regular
+            && last != 0
+            && overlap(&self.regular.range(), range)
+            && !lane.is_known_complete(last)
+        {
+            conflicts.add(lane, last);
+        }
+        for stamp in &list.stamps {
             if overlap(&stamp.range, range)
                 && (reads || stamp.access == Access::Write)
                 && !stamp.lane.is_known_complete(stamp.number)
@@ -145,6 +235,12 @@ impl Stamps {
         }
         conflicts
     }
+}
+
+/// Names a stream as long as somebody has it, as the list does with the regular one.
+#[inline]
+fn name(lane: &Arc<Lane>) -> u64 {
+    Arc::as_ptr(lane).addr() as u64
 }
 
 fn overlap(a: &Range<usize>, b: &Range<usize>) -> bool {

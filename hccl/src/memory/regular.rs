@@ -1,0 +1,170 @@
+//! The stream that uses an allocation over and over, without a lock.
+//!
+//! Nearly always one stream touches the same bytes of an allocation again and again. The stamp of that stream is here and not
+//! in the list: its next operation only stores a new number, one load and one store where the list needs its lock.
+//!
+//! # Why no lock is needed
+//!
+//! *The numbers are written by whoever holds the issue lock of the regular stream*, and the stream that is regular changes
+//! only under the lock of the list **and** the issue lock of the one that was regular. So no number is ever stored to a place
+//! that has just been given to another stream.
+//!
+//! The short way is *open* while no other stream has a stamp in the list. It may be closed by another stream while the
+//! regular one takes it. Neither sees the other then, and need not: two operations that conflict are ordered by their
+//! borrows (one of them has `&mut`), so what the earlier one stored here is seen by the later one. What is not ordered does
+//! not conflict. A reader of the numbers may see a later one than it has to wait for, never an earlier one.
+
+#![forbid(unsafe_code)]
+
+use std::ops::Range;
+use std::sync::atomic::Ordering::Relaxed;
+
+use super::stamps::Access;
+use crate::sync::AtomicU64;
+
+/// See the [module](self). All orders are relaxed: the locks and the borrows order what must be ordered.
+#[derive(Default)]
+pub(super) struct Regular {
+    /// The name of the stream that may take the short way, 0 when it is closed.
+    open: AtomicU64,
+    start: AtomicU64,
+    end: AtomicU64,
+    /// The last operations of the regular stream that read and that wrote these bytes, 0 for none.
+    read: AtomicU64,
+    written: AtomicU64,
+}
+
+impl Regular {
+    /// The short way, with the issue lock of `stream` held. `false` when it is not open for it, or for other bytes.
+    #[inline]
+    pub(super) fn stamp(
+        &self,
+        stream: u64,
+        number: u64,
+        range: &Range<usize>,
+        access: Access,
+    ) -> bool {
+        let open = self.open.load(Relaxed) == stream && self.is_range(range);
+        if open {
+            self.number(access).store(number, Relaxed);
+        }
+        open
+    }
+
+    /// The long way: with the lock of the list, and the issue locks of `stream` and of the one that was regular before.
+    /// What was stamped before goes, and the short way is closed, unless with `keep` it is about the same bytes.
+    pub(super) fn restart(&self, number: u64, range: &Range<usize>, access: Access, keep: bool) {
+        if !keep {
+            self.open(None);
+            self.start.store(range.start as u64, Relaxed);
+            self.end.store(range.end as u64, Relaxed);
+            self.read.store(0, Relaxed);
+            self.written.store(0, Relaxed);
+        }
+        self.number(access).store(number, Relaxed);
+    }
+
+    /// With the lock of the list.
+    pub(super) fn open(&self, stream: Option<u64>) {
+        self.open.store(stream.unwrap_or(0), Relaxed);
+    }
+
+    /// The last operation that wrote, or with `reads` that wrote or read.
+    pub(super) fn last(&self, reads: bool) -> u64 {
+        let read = if reads { self.read.load(Relaxed) } else { 0 };
+        self.written.load(Relaxed).max(read)
+    }
+
+    pub(super) fn range(&self) -> Range<usize> {
+        self.start.load(Relaxed) as usize..self.end.load(Relaxed) as usize
+    }
+
+    #[inline]
+    pub(super) fn is_range(&self, range: &Range<usize>) -> bool {
+        self.start.load(Relaxed) == range.start as u64 && self.end.load(Relaxed) == range.end as u64
+    }
+
+    #[inline]
+    fn number(&self, access: Access) -> &AtomicU64 {
+        match access {
+            Access::Read => &self.read,
+            Access::Write => &self.written,
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_short_way_is_for_one_stream_and_its_bytes() {
+        let regular = Regular::default();
+        assert!(!regular.stamp(1, 1, &(0..4), Access::Write));
+        regular.restart(1, &(0..4), Access::Write, false);
+        assert!(!regular.stamp(1, 2, &(0..4), Access::Write), "not open yet");
+        regular.open(Some(1));
+        assert!(regular.stamp(1, 2, &(0..4), Access::Read));
+        assert_eq!((regular.last(false), regular.last(true)), (1, 2));
+        assert!(
+            !regular.stamp(1, 3, &(0..2), Access::Read)
+                && !regular.stamp(2, 3, &(0..4), Access::Read)
+        );
+        regular.open(None);
+        assert!(!regular.stamp(1, 3, &(0..4), Access::Read));
+        assert_eq!(regular.last(true), 2);
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use super::*;
+    use crate::brief::Brief;
+    use loom::sync::Arc;
+
+    /// Stream 1 reads by the short way while stream 2 becomes regular, as in `Stamps::stamp`.
+    #[test]
+    fn loom_a_number_is_never_lost_to_another_stream() {
+        loom::model(|| {
+            let regular = Arc::new(Regular::default());
+            // Who is regular, and the stamps in the list.
+            let list = Arc::new(Brief::new((1_u64, Vec::new())));
+            let issuing = Arc::new(Brief::new(()));
+            regular.restart(1, &(0..4), Access::Read, false);
+            regular.open(Some(1));
+            let first = {
+                let (regular, list, issuing) = (regular.clone(), list.clone(), issuing.clone());
+                loom::thread::spawn(move || {
+                    let _issuing = issuing.lock();
+                    if !regular.stamp(1, 2, &(0..4), Access::Read) {
+                        let mut list = list.lock();
+                        if list.0 == 1 {
+                            regular.restart(2, &(0..4), Access::Read, true);
+                        } else {
+                            list.1.push((1, 2));
+                        }
+                    }
+                })
+            };
+            {
+                let mut list = list.lock();
+                // Operation 1 is complete and 2 is not.
+                let free = issuing.try_lock().filter(|_| regular.last(true) <= 1);
+                if free.is_some() {
+                    regular.restart(7, &(0..4), Access::Read, false);
+                    drop(free);
+                    list.0 = 2;
+                    regular.open(Some(2));
+                } else {
+                    list.1.push((2, 7));
+                    regular.open(None);
+                }
+            }
+            first.join().unwrap();
+            let mut stamps = list.lock().1.clone();
+            stamps.push((list.lock().0, regular.last(true)));
+            stamps.sort();
+            assert_eq!(stamps, [(1, 2), (2, 7)]);
+        });
+    }
+}
