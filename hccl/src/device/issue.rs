@@ -94,7 +94,7 @@ pub(crate) fn issue(
     lane.take_detached_failure()?;
     let bound = lane.device().bind()?;
     let mut prepared = Prepared::default();
-    let work = loop {
+    let (number, tickets) = loop {
         let mut issuing = lane.issuing();
         let number = lane.timeline.next();
         let mut conflicts = Conflicts::default();
@@ -119,12 +119,15 @@ pub(crate) fn issue(
             .enqueue(lane, lane.handle())
             .and_then(|()| enqueue(lane.handle().raw()))
             .map_err(|error| error.in_operation(|| operation.context(number)))?;
-        break publish.into_work(operation.name);
+        break publish.with_work();
     };
     drop(bound);
-    prepared.recycle();
+    if !prepared.0.is_empty() {
+        prepared.recycle();
+    }
     lane.device().reap();
-    Ok(work)
+    // Last, so that it is made where the caller wants it and is not moved.
+    Ok(Work::new(lane.clone(), number, tickets, operation.name))
 }
 
 #[inline]
@@ -157,14 +160,16 @@ struct Publish<'a> {
 }
 
 impl Publish<'_> {
+    /// The number gets a `Work`: it, and the tickets around it.
     #[inline]
-    fn into_work(self, operation: &'static str) -> Work {
+    fn with_work(self) -> (u64, (u64, u64)) {
         let (lane, number, before) = (self.lane, self.number, self.before);
         lane.attach(number);
         lane.watch(number);
-        drop(self);
-        let ticket = lane.timeline.ticket(number).unwrap_or(before);
-        Work::new(lane.clone(), number, (before, ticket), operation)
+        let after = lane.ticket();
+        lane.timeline.publish(number, after);
+        std::mem::forget(self);
+        (number, (before, after))
     }
 }
 
@@ -208,6 +213,7 @@ impl Prepared {
     }
 
     /// A wait looks at an event as it was when the wait was enqueued, so the events are free again.
+    #[cold]
     fn recycle(self) {
         for (lane, _, event) in self.0 {
             if let Some(event) = event {

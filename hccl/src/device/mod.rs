@@ -137,14 +137,17 @@ pub(crate) struct Bound<'a> {
 impl Drop for Bound<'_> {
     #[inline]
     fn drop(&mut self) {
-        if let Some((table, context)) = self.restore.take()
-            && let Err(error) = table.set_context(context)
-        {
-            // It was that of a device which is gone. The thread keeps the new one.
-            tracing::debug!(
-                "the thread's earlier context could not be made current again: {error}"
-            );
+        if let Some((table, context)) = self.restore.take() {
+            restore(table, context);
         }
+    }
+}
+
+#[cold]
+fn restore(table: &Table, context: ContextHandle) {
+    if let Err(error) = table.set_context(context) {
+        // It was that of a device which is gone. The thread keeps the new one.
+        tracing::debug!("the thread's earlier context could not be made current again: {error}");
     }
 }
 
