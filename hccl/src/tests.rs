@@ -300,6 +300,31 @@ fn sizes_are_checked_before_anything_moves() {
 }
 
 #[test]
+fn a_buffer_changes_hands_between_streams() {
+    on_both(1, |runtime| {
+        let device = runtime.device(0).unwrap();
+        let streams = [device.stream().unwrap(), device.stream().unwrap()];
+        let mut x = device.upload(&[0_i32; 100], &streams[0]).unwrap();
+        for round in 1..5 {
+            let (writer, reader) = (&streams[round % 2], &streams[(round + 1) % 2]);
+            let value = round as i32;
+            // Nothing is in flight, so the writer becomes the stream that uses the buffer over and over.
+            streams.iter().for_each(|stream| stream.synchronize().unwrap());
+            x.upload(&[-1; 100], writer).unwrap();
+            let gate = Gate::on(writer);
+            x.upload(&[-2; 100], writer).unwrap();
+            x.upload(&[value; 100], writer).unwrap();
+            let download = x.to_vec(reader);
+            assert!(!download.is_done());
+            x.upload(&[-3; 100], writer).unwrap();
+            let opener = gate.open_later();
+            assert_eq!(download.wait().unwrap(), [value; 100]);
+            opener.join().unwrap();
+        }
+    });
+}
+
+#[test]
 fn an_operation_waits_for_conflicting_work_of_another_stream() {
     on_both(1, |runtime| {
         let device = runtime.device(0).unwrap();
