@@ -80,3 +80,18 @@ pub fn without_extensions() -> Runtime {
     };
     Runtime::from_api(Api::from_table(table)).expect("the emulator starts")
 }
+
+/// The programs in the book and in the README, which run as documentation tests.
+#[cfg(doctest)]
+mod book {
+    #[doc = include_str!("../../README.md")]
+    mod readme {}
+    #[doc = include_str!("../../docs/src/learn/first-steps.md")]
+    mod first_steps {}
+    #[doc = include_str!("../../docs/src/learn/ring.md")]
+    mod ring {}
+    #[doc = include_str!("../../docs/src/learn/in-flight.md")]
+    mod in_flight {}
+    #[doc = include_str!("../../docs/src/how-to/test.md")]
+    mod test {}
+}

@@ -289,21 +289,22 @@ impl<J: Job> Lane<J> {
 
     #[cold]
     fn notify_slowly(&self) {
-        let due = {
-            let mut waiters = lock(&self.waiters);
-            let completed = self.completed();
-            let (due, rest): (Vec<_>, Vec<_>) =
-                waiters.drain(..).partition(|w| w.ticket <= completed);
-            *waiters = rest;
-            self.armed.store(waiters.len() as u32, Ordering::Release);
-            due
-        };
-        for registered in due {
-            match registered.waiter {
+        // One at a time, so that nothing is collected and nobody is woken with the lock held.
+        while let Some(waiter) = self.take_due() {
+            match waiter {
                 Waiter::Thread(thread) => thread.unpark(),
                 Waiter::Lane(owner) => J::wake(owner),
             }
         }
+    }
+
+    fn take_due(&self) -> Option<Waiter<J::Owner>> {
+        let mut waiters = lock(&self.waiters);
+        let completed = self.completed();
+        let due = waiters.iter().position(|w| w.ticket <= completed)?;
+        let registered = waiters.swap_remove(due);
+        self.armed.store(waiters.len() as u32, Ordering::Release);
+        Some(registered.waiter)
     }
 
     /// Registers a waiter for `ticket`, then polls and arms the head. A thread that is told to sleep may park; it calls

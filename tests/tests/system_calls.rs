@@ -1,0 +1,93 @@
+//! Once warm, an operation makes no system call while the ranks fit the cores. Needs strace, so this file is built
+//! only with the feature `strace` (CI does).
+//!
+//! The test starts itself again under strace. In there, two ranks run a steady loop and set a mark after every
+//! thousand operations, and the parent counts what their threads asked of the kernel between two marks. The kernel
+//! may take a core away from a rank at any time; its peer then spins, yields and at last sleeps, with system calls.
+//! An operation that makes one by itself makes it in every stretch, so the quietest stretch tells.
+
+use std::path::Path;
+use std::process::Command;
+
+use hccl::prelude::*;
+
+const STRETCHES: usize = 50;
+const OPERATIONS: usize = 1000;
+
+#[test]
+fn steady_operations_make_no_system_calls() {
+    let log = Path::new(env!("CARGO_TARGET_TMPDIR")).join("system_calls.log");
+    let output = Command::new("strace")
+        .args(["-f", "-o"])
+        .arg(&log)
+        .arg(std::env::current_exe().unwrap())
+        .args(["--exact", "steady_loop_for_strace", "--ignored", "--nocapture"])
+        .output()
+        .expect("strace is installed");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let log = std::fs::read_to_string(log).unwrap();
+    for name in ["all_reduce 0", "all_reduce 1", "batch 0", "batch 1"] {
+        let calls: Vec<usize> = (0..STRETCHES).map(|at| between_marks(&log, name, at)).collect();
+        println!("{name}: system calls in each {OPERATIONS} operations: {calls:?}");
+        assert_eq!(calls.iter().min(), Some(&0), "{name}");
+    }
+}
+
+/// How many calls the thread that set the marks made between mark `at` and the next.
+fn between_marks(log: &str, name: &str, at: usize) -> usize {
+    let (begin, end) = (format!("{name} at {at}."), format!("{name} at {}.", at + 1));
+    let mut lines = log.lines().skip_while(|line| !line.contains(&begin));
+    let thread = lines.next().and_then(|line| line.split(' ').next()).expect("the mark was set");
+    lines
+        .filter(|line| line.split(' ').next() == Some(thread))
+        // The answer to the mark itself.
+        .filter(|line| !line.contains("<... write resumed>"))
+        .take_while(|line| !line.contains(&end))
+        .count()
+}
+
+/// What strace watches. A mark is a write to a file that is not open.
+#[test]
+#[ignore = "run by steady_operations_make_no_system_calls under strace"]
+fn steady_loop_for_strace() {
+    let mark = |text: String| {
+        // SAFETY: the buffer is valid for its length; the write fails, which is what we want.
+        unsafe { libc::write(-1, text.as_ptr().cast(), text.len()) };
+    };
+    let runtime = Runtime::emulator(2).unwrap();
+    runtime
+        .run_ranks(2, |rank| -> hccl::Result<()> {
+            let device = rank.device();
+            let stream = device.stream()?;
+            let mut comm = rank.communicator()?;
+            let (me, peer) = (comm.rank(), 1 - comm.rank());
+            let send = device.zeros::<f32>(4, &stream)?;
+            let mut recv = device.zeros::<f32>(4, &stream)?;
+            comm.barrier(&stream)?.wait()?;
+            stay_on_core(me as usize);
+            for at in 0..=STRETCHES {
+                mark(format!("all_reduce {me} at {at}."));
+                for _ in 0..OPERATIONS {
+                    comm.all_reduce(&send, &mut recv, Sum, &stream)?.wait()?;
+                }
+            }
+            for at in 0..=STRETCHES {
+                mark(format!("batch {me} at {at}."));
+                for _ in 0..OPERATIONS {
+                    comm.batch().send(&send, peer).recv(&mut recv, peer).submit(&stream)?.wait()?;
+                }
+            }
+            Ok(())
+        })
+        .unwrap();
+}
+
+/// A core for each rank: two that share one have to make way for each other.
+fn stay_on_core(core: usize) {
+    // SAFETY: an all-zero set is valid, and the call only reads it.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(core, &mut set);
+        libc::sched_setaffinity(0, size_of_val(&set), &set);
+    }
+}
