@@ -69,7 +69,7 @@ fn a_mismatch_over_dlopened_libraries_names_both_sides() {
 fn a_folder_without_libraries_is_an_error_that_lists_what_was_tried() {
     let empty = installed_emulator().join("nothing-here");
     std::fs::create_dir_all(&empty).unwrap();
-    let error = Runtime::load_from(&empty).err().expect("there is nothing").to_string();
+    let error = Runtime::load_from(&empty).expect_err("there is nothing").to_string();
     assert!(error.contains("libhccl.so") || error.contains("libacl_rt.so"), "{error}");
     assert!(error.contains("nothing-here"), "{error}");
 }
