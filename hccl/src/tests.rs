@@ -2,6 +2,8 @@
 //!
 //! A [`Gate`] keeps a stream busy, so that work is really in flight when things are dropped.
 
+mod awaiting;
+
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;

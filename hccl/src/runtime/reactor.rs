@@ -12,6 +12,7 @@
 
 #![forbid(unsafe_code)]
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
@@ -67,16 +68,16 @@ impl Reactor {
         (number, ticket): (u64, u64),
         waker: &Waker,
     ) -> Result<Key> {
+        let then = Then::Wake(waker.clone());
         let mut state = self.lock();
         if let Some(key) = key
             && let Some(watched) = state.watched.get_mut(key)
         {
-            if let Then::Wake(old) = &mut watched.then {
-                old.clone_from(waker);
-            }
+            let old = std::mem::replace(&mut watched.then, then);
+            drop(state);
+            drop(old);
             return Ok(key);
         }
-        let then = Then::Wake(waker.clone());
         let key = state.watched.insert(Watched {
             lane: lane.clone(),
             number,
@@ -106,8 +107,10 @@ impl Reactor {
             ticket: None,
             then: Then::Bury,
         });
+        let started = self.run(&mut state);
+        drop(state);
         // Without a thread the stream stays registered, alive, until a thread can be started.
-        if let Err(error) = self.run(&mut state) {
+        if let Err(error) = started {
             tracing::warn!("a dropped stream stays alive: {error}");
         }
     }
@@ -158,7 +161,12 @@ impl Reactor {
             };
             if !ready.is_empty() {
                 pauses = 0;
-                ready.drain(..).for_each(finish);
+                for watched in ready.drain(..) {
+                    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| finish(watched))) {
+                        // The panic hook has told of it. To drop it could panic again.
+                        std::mem::forget(panic);
+                    }
+                }
                 continue;
             }
             if let Some(lane) = waiting
