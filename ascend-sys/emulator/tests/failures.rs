@@ -275,21 +275,27 @@ fn a_rank_that_leaves_before_the_first_operation_ends_the_wait_of_the_others() {
 }
 
 #[test]
-fn what_a_rank_issued_before_it_left_is_still_done() {
+fn destroying_a_communicator_ends_what_is_in_flight_on_all_ranks() {
     let patient = AscendExtBlockConfig { connectTimeoutMs: 0, execTimeoutMs: 0, ..block(2) };
-    let left = Barrier::new(2);
+    let destroyed = Barrier::new(2);
     on_block(patient, |rank| {
         rank.join();
         hccl!(HcclBarrier(rank.comm, rank.stream));
+        rank.sync();
         if rank.rank == 0 {
             assert_eq!(issue(rank, Op::AllReduce(10_000, FP32, SUM)).0, 0);
             hccl!(HcclCommDestroy(rank.comm));
-            left.wait();
+            destroyed.wait();
+            let (code, text) = rank.sync_fails();
+            assert_eq!(code, ACL_ERROR_RT_SUSPECT_REMOTE_ERROR, "{text}");
+            assert!(text.contains("rank 0") && text.contains("destroyed"), "{text}");
         } else {
-            left.wait();
-            assert_eq!(issue(rank, Op::AllReduce(10_000, FP32, SUM)).0, 0);
+            destroyed.wait();
+            let code = issue(rank, Op::AllReduce(10_000, FP32, SUM));
+            let text = common::message();
+            assert_eq!(code, HcclResult::HCCL_E_REMOTE, "{text}");
+            assert!(text.contains("rank 0") && text.contains("destroyed"), "{text}");
         }
-        rank.sync();
     });
 }
 
