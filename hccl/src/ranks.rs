@@ -130,9 +130,8 @@ impl Rank {
     /// Blocks and fails like [`communicator`](Self::communicator).
     pub fn communicator_with(&self, config: CommConfig) -> Result<Communicator> {
         let Seat { run, index, made } = &*self.seat;
-        let number = made.fetch_add(1, Ordering::Relaxed);
         let alive = Arc::new(());
-        let root_info = run.meeting(number, *index, &self.device, Arc::downgrade(&alive))?;
+        let root_info = run.meeting(made, *index, &self.device, Arc::downgrade(&alive))?;
         let mut comm = Communicator::builder()
             .device(&self.device)
             .rank(*index as u32)
@@ -255,7 +254,7 @@ pub(crate) fn in_run() -> bool {
 struct Seat {
     run: Arc<Run>,
     index: usize,
-    /// How many communicators the rank has asked for.
+    /// How many meetings the rank has come to. Changed under the lock of the run.
     made: AtomicUsize,
 }
 
@@ -291,10 +290,13 @@ impl Run {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Where the ranks meet for communicator `number`. Whoever comes first opens the place.
+    /// Where the ranks meet for the next communicator of `rank`. Whoever comes first opens the place.
+    ///
+    /// `made` is only changed here, under the lock, and only by a call that has found its place. So it is never more than
+    /// the number of places, also when a call fails or two threads of the rank come at once.
     fn meeting(
         &self,
-        number: usize,
+        made: &AtomicUsize,
         rank: usize,
         device: &Device,
         member: Weak<()>,
@@ -303,7 +305,8 @@ impl Run {
         if let Some(error) = failure_of(&state, rank) {
             return Err(error);
         }
-        if number == state.meetings.len() {
+        let number = made.load(Ordering::Relaxed);
+        if number >= state.meetings.len() {
             // Nobody will come whom the meeting does not know to have left: those are told here, later ones by `leave`.
             if let Some((rank, Some(reason))) =
                 state.left.iter().copied().enumerate().find(|(_, left)| left.is_some())
@@ -311,10 +314,15 @@ impl Run {
                 return Err(Error::RankGone { rank, reason: reason.into() });
             }
             let root_info = RootInfo::new(device)?;
-            state.meetings.push(Meeting { root_info, members: vec![None; self.ranks] });
+            let mut members = vec![None; self.ranks];
+            members[rank] = Some(member);
+            state.meetings.push(Meeting { root_info: root_info.clone(), members });
+            made.store(state.meetings.len(), Ordering::Relaxed);
+            return Ok(root_info);
         }
         let meeting = &mut state.meetings[number];
         meeting.members[rank] = Some(member);
+        made.store(number + 1, Ordering::Relaxed);
         Ok(meeting.root_info.clone())
     }
 

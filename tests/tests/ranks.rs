@@ -229,3 +229,47 @@ fn opposite_orders_on_two_devices_do_not_lock_up() {
         .unwrap();
     assert!(since.elapsed() < SOON);
 }
+
+#[test]
+fn a_communicator_that_was_refused_may_be_asked_for_again() {
+    let runtime = Runtime::emulator(2).unwrap();
+    runtime
+        .run_ranks(2, |rank| -> hccl::Result<()> {
+            if rank.index() == 1 {
+                return Ok(());
+            }
+            // Until the other one has left, the call waits for it inside, and is refused then.
+            for _ in 0..3 {
+                assert!(rank.communicator().is_err());
+            }
+            Ok(())
+        })
+        .unwrap();
+}
+
+#[test]
+fn several_threads_of_one_rank_make_communicators() {
+    let runtime = Runtime::emulator(1).unwrap();
+    for _ in 0..20 {
+        runtime
+            .run_ranks(1, |rank| -> hccl::Result<()> {
+                let start = Barrier::new(4);
+                let make = || {
+                    start.wait();
+                    rank.clone().communicator().map(|comm| comm.name().to_owned())
+                };
+                let mut names = std::thread::scope(|scope| {
+                    let threads = [(); 4].map(|()| scope.spawn(make));
+                    threads
+                        .into_iter()
+                        .map(|thread| thread.join().unwrap())
+                        .collect::<hccl::Result<Vec<_>>>()
+                })?;
+                names.sort();
+                names.dedup();
+                assert_eq!(names.len(), 4);
+                Ok(())
+            })
+            .unwrap();
+    }
+}
