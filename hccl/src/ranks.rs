@@ -13,6 +13,7 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread::ScopedJoinHandle;
 
 use crate::comm::{CommConfig, Communicator, RootInfo};
 use crate::device::Device;
@@ -70,14 +71,21 @@ impl Runtime {
                 let rank = Rank { device: device.clone(), seat };
                 let builder = std::thread::Builder::new().name(format!("rank {index}"));
                 match builder.spawn_scoped(scope, move || rank.run(f)) {
-                    Ok(thread) => threads.push(thread),
+                    Ok(thread) => threads.push((thread, index, device)),
                     Err(error) => run.failed(index, Arc::new(error), &device),
                 }
             }
-            // A rank catches what its closure panics with.
-            threads.into_iter().map(|thread| thread.join().ok().flatten()).collect()
+            let outcome = |(thread, index, device): (ScopedJoinHandle<'_, _>, usize, Device)| {
+                // A rank catches what its closure panics with; whatever else ends its thread is a failure too.
+                thread.join().unwrap_or_else(|payload| {
+                    run.failed(index, Arc::new(Panic::new(payload)), &device);
+                    None
+                })
+            };
+            threads.into_iter().map(outcome).collect()
         });
-        match run.lock().first.take() {
+        let first = run.lock().first.take();
+        match first {
             Some(error) => Err(Error::Rank(error)),
             // Without a failure every rank has returned something.
             None => Ok(outcomes.into_iter().flatten().collect()),
@@ -151,16 +159,14 @@ impl Rank {
     {
         CURRENT.set(Some(self.seat.clone()));
         let Rank { device, seat } = self.clone();
-        // Whoever catches a panic must not use what may be half changed: here, what the closure has borrowed. The caller
-        // gets the panic as an error and has to expect the worst of what it lent.
-        let outcome = catch_unwind(AssertUnwindSafe(|| f(self)));
-        let cause: Arc<dyn StdError + Send + Sync> = match outcome {
+        let outcome = caught(|| f(self).map_err(|error| Cause::from(error.into())));
+        let cause: Cause = match outcome {
             Ok(Ok(value)) => {
                 seat.run.leave(seat.index, &device, "its closure has returned", false);
                 return Some(value);
             }
-            Ok(Err(error)) => Arc::from(error.into()),
-            Err(payload) => Arc::new(Panic(text_of(&*payload))),
+            Ok(Err(cause)) => cause,
+            Err(panic) => Arc::new(panic),
         };
         seat.run.failed(seat.index, cause, &device);
         None
@@ -177,8 +183,12 @@ impl fmt::Debug for Rank {
 #[derive(Clone, Debug)]
 pub struct RankError {
     rank: usize,
-    cause: Arc<dyn StdError + Send + Sync>,
+    cause: Cause,
+    /// The text of the cause, made once: others ask for it under a lock, and making it runs the program's code.
+    text: Arc<str>,
 }
+
+type Cause = Arc<dyn StdError + Send + Sync>;
 
 impl RankError {
     /// The rank.
@@ -199,7 +209,7 @@ impl RankError {
 
 impl fmt::Display for RankError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "rank {}: {}", self.rank, self.cause)
+        write!(f, "rank {}: {}", self.rank, self.text)
     }
 }
 
@@ -221,10 +231,25 @@ impl fmt::Display for Panic {
 
 impl StdError for Panic {}
 
-fn text_of(payload: &(dyn Any + Send)) -> String {
-    let text = payload.downcast_ref::<&str>().copied();
-    let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
-    text.unwrap_or("with something that is not a text").to_owned()
+impl Panic {
+    fn new(payload: Box<dyn Any + Send>) -> Self {
+        let text = payload.downcast_ref::<&str>().copied();
+        let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+        let panic = Panic(text.unwrap_or("with something that is not a text").to_owned());
+        if text.is_none() {
+            // Its drop may panic, and then again.
+            std::mem::forget(payload);
+        }
+        panic
+    }
+}
+
+/// Runs code of the program: a closure, a conversion, a `Display`, a drop.
+///
+/// Whoever catches a panic must not use what may be half changed: here, what the closure of a rank has borrowed. The caller
+/// gets the panic as an error and has to expect the worst of what it lent.
+fn caught<R>(code: impl FnOnce() -> R) -> Result<R, Panic> {
+    catch_unwind(AssertUnwindSafe(code)).map_err(Panic::new)
 }
 
 thread_local! {
@@ -332,11 +357,22 @@ impl Run {
     }
 
     /// Records what happened to a rank, and only then tells the others, so that what follows from it comes second.
-    fn failed(&self, rank: usize, cause: Arc<dyn StdError + Send + Sync>, device: &Device) {
-        let reason = cause.to_string();
-        self.lock().first.get_or_insert(RankError { rank, cause });
+    fn failed(&self, rank: usize, cause: Cause, device: &Device) {
+        let text: Arc<str> = caught(|| cause.to_string())
+            .unwrap_or_else(|panic| format!("an error whose text cannot be had: {panic}"))
+            .into();
+        let mut spare = Some(RankError { rank, cause, text: text.clone() });
+        {
+            let mut state = self.lock();
+            if state.first.is_none() {
+                state.first = spare.take();
+            }
+        }
         self.has_failed.store(true, Ordering::Release);
-        self.leave(rank, device, &reason, true);
+        self.leave(rank, device, &text, true);
+        if let Err(panic) = caught(|| drop(spare)) {
+            tracing::warn!(rank, "dropping the error of a rank {panic}");
+        }
     }
 
     /// Tells the others that a rank is gone.
@@ -363,5 +399,5 @@ impl Run {
 
 fn failure_of(state: &State, rank: usize) -> Option<Error> {
     let first = state.first.as_ref().filter(|first| first.rank != rank)?;
-    Some(Error::RankGone { rank: first.rank, reason: first.cause.to_string().into() })
+    Some(Error::RankGone { rank: first.rank, reason: first.text.to_string().into() })
 }

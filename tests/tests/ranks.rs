@@ -273,3 +273,74 @@ fn several_threads_of_one_rank_make_communicators() {
             .unwrap();
     }
 }
+
+/// Panics when it is dropped.
+struct Trap;
+
+impl Drop for Trap {
+    fn drop(&mut self) {
+        panic!("dropped");
+    }
+}
+
+#[test]
+fn a_panic_whose_payload_panics_when_dropped() {
+    let runtime = Runtime::emulator(2).unwrap();
+    let (rank, text) = first_failure::<()>(&runtime, 2, |rank| {
+        if rank.index() == 1 {
+            std::panic::panic_any(Trap);
+        }
+        rank.communicator()?;
+        problem("nobody came")
+    });
+    assert_eq!((rank, &*text), (1, "panicked: with something that is not a text"));
+}
+
+#[derive(Debug)]
+struct Mute;
+
+impl std::fmt::Display for Mute {
+    fn fmt(&self, _: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        panic!("no words");
+    }
+}
+
+impl std::error::Error for Mute {}
+
+#[test]
+fn an_error_whose_text_panics() {
+    let runtime = Runtime::emulator(2).unwrap();
+    let outcome =
+        runtime.run_ranks(2, |rank| -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+            if rank.index() == 1 {
+                return Err(Mute.into());
+            }
+            rank.communicator()?;
+            Ok(())
+        });
+    let Err(hccl::Error::Rank(error)) = outcome else { panic!("a failure was lost") };
+    assert_eq!(error.rank(), 1);
+    assert!(error.cause().is::<Mute>());
+    assert!(error.to_string().ends_with("an error whose text cannot be had: panicked: no words"));
+}
+
+struct Stubborn;
+
+impl From<Stubborn> for Box<dyn std::error::Error + Send + Sync> {
+    fn from(_: Stubborn) -> Self {
+        panic!("not an error")
+    }
+}
+
+#[test]
+fn an_error_whose_conversion_panics() {
+    let runtime = Runtime::emulator(2).unwrap();
+    let outcome = runtime.run_ranks(2, |rank| {
+        if rank.index() == 0 && rank.communicator().is_ok() {
+            return Ok(());
+        }
+        Err(Stubborn)
+    });
+    let Err(hccl::Error::Rank(error)) = outcome else { panic!("a failure was lost") };
+    assert_eq!((error.rank(), error.panicked()), (1, true));
+}
