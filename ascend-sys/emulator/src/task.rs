@@ -80,7 +80,7 @@ pub(crate) enum Task {
     /// Waits for a point in another stream.
     After(Mark),
     Collective(pending::Pending),
-    Batch(Box<batch::Pending>),
+    Batch(batch::Pending),
 }
 
 impl Task {

@@ -57,16 +57,14 @@ fn product_of(comm: HcclComm) -> Product {
 fn issue(desk: &mut Desk, items: &[HcclSendRecvItem], stream: aclrtStream) -> Result<(), Refusal> {
     let member = Arc::clone(&desk.member);
     let (comm, rank) = (&member.comm, member.rank);
-    let items = read(&member, items)?;
-    if items.is_empty() {
+    let mut books = comm.exchange.take_books(rank);
+    read(&member, items, &mut books.items)?;
+    if books.items.is_empty() {
         return Ok(());
     }
     let stream = begin(desk, "HcclBatchSendRecv", stream)?;
-    let peer = |item: &Item| match item {
-        Item::Remote { peer, .. } => Some(*peer),
-        Item::Local { .. } => None,
-    };
-    let mut new: Vec<_> = items.iter().filter_map(peer).filter(|peer| !desk.peers[*peer]).collect();
+    let peers = books.items.iter().map(|item| item.peer).filter(|peer| *peer != rank);
+    let mut new: Vec<_> = peers.filter(|peer| !desk.peers[*peer]).collect();
     if !new.is_empty() {
         may_block().map_err(runtime)?;
         new.sort_unstable();
@@ -77,8 +75,8 @@ fn issue(desk: &mut Desk, items: &[HcclSendRecvItem], stream: aclrtStream) -> Re
     keep_order(desk, stream)?;
     let number = comm.exchange.issue(rank);
     comm.note_user(rank);
-    let task = Pending::new(Arc::clone(&member), number, items);
-    match stream.submit(Task::Batch(Box::new(task))) {
+    let task = Pending::new(Arc::clone(&member), number, books);
+    match stream.submit(Task::Batch(task)) {
         Ok(ticket) => {
             desk.mark = Some(Mark::new(stream, ticket));
             Ok(())
@@ -90,42 +88,25 @@ fn issue(desk: &mut Desk, items: &[HcclSendRecvItem], stream: aclrtStream) -> Re
     }
 }
 
-/// An item whose arguments are good.
-#[derive(Clone, Copy)]
-struct Checked {
-    send: bool,
-    peer: usize,
-    content: Content,
-    data: *mut u8,
-}
-
 /// Checks and resolves a list, and pairs what the rank sends to itself: that comes first, then what it receives, then what it sends.
-fn read(member: &Member, items: &[HcclSendRecvItem]) -> Result<Vec<Item>, Refusal> {
-    let mut checked = Vec::with_capacity(items.len());
+fn read(member: &Member, items: &[HcclSendRecvItem], list: &mut Vec<Item>) -> Result<(), Refusal> {
     for (index, item) in items.iter().enumerate() {
-        let item = check(member, item).map_err(|refusal| {
+        let item = check(member, index as u32, item).map_err(|refusal| {
             Refusal::new(refusal.code, format!("item {index}: {}", refusal.text))
         })?;
-        checked.extend(item);
+        list.extend(item);
     }
-    if member.comm.product == Product::Ascend950 {
-        checked.sort_by_key(|item| Reverse((item.content.count, item.content.dtype as u32)));
-    }
-    let mut list = pair(member.rank, &checked)?;
-    for send in [false, true] {
-        let remote = checked.iter().filter(|item| item.send == send && item.peer != member.rank);
-        list.extend(remote.map(|&Checked { send, peer, content, data }| Item::Remote {
-            send,
-            peer,
-            content,
-            data,
-        }));
-    }
-    Ok(list)
+    let by_size = member.comm.product == Product::Ascend950;
+    // The index keeps the order of the list, as a stable sort would, which allocates.
+    list.sort_unstable_by_key(|item| {
+        let size = if by_size { (item.content.count, item.content.dtype as u32) } else { (0, 0) };
+        (item.peer != member.rank, item.send, Reverse(size), item.index)
+    });
+    pair(member.rank, list)
 }
 
 /// One item; `None` for one that means nothing.
-fn check(member: &Member, item: &HcclSendRecvItem) -> Result<Option<Checked>, Refusal> {
+fn check(member: &Member, index: u32, item: &HcclSendRecvItem) -> Result<Option<Item>, Refusal> {
     let product = member.comm.product;
     if item.count == 0 && (product == Product::Ascend950 || item.buf.is_null()) {
         return Ok(None);
@@ -146,12 +127,13 @@ fn check(member: &Member, item: &HcclSendRecvItem) -> Result<Option<Checked>, Re
         0 => std::ptr::null_mut(),
         bytes => buffer(member, "buf", item.buf, bytes)?,
     };
-    Ok(Some(Checked { send, peer: item.remoteRank as usize, content, data }))
+    let from = std::ptr::null_mut();
+    Ok(Some(Item { send, peer: item.remoteRank as usize, content, data, from, index }))
 }
 
-/// What the rank sends to itself: the k-th send goes with the k-th receive.
-fn pair(rank: usize, items: &[Checked]) -> Result<Vec<Item>, Refusal> {
-    let own = |send| items.iter().filter(move |item| item.send == send && item.peer == rank);
+/// What the rank sends to itself: the k-th send goes with the k-th receive. They are at the front of the list, the receives first.
+fn pair(rank: usize, list: &mut Vec<Item>) -> Result<(), Refusal> {
+    let own = |send| list.iter().filter(move |item| item.send == send && item.peer == rank);
     let (sends, receives) = (own(true).count(), own(false).count());
     if sends != receives {
         return refuse!(
@@ -159,17 +141,19 @@ fn pair(rank: usize, items: &[Checked]) -> Result<Vec<Item>, Refusal> {
             "{sends} sends of rank {rank} to itself, but {receives} receives from itself; they must pair"
         );
     }
-    let mut list = Vec::with_capacity(items.len());
-    for (k, (send, receive)) in own(true).zip(own(false)).enumerate() {
-        if send.content != receive.content {
+    for k in 0..receives {
+        let send = &list[receives + k];
+        let (sent, from) = (send.content, send.data);
+        let receive = &mut list[k];
+        if sent != receive.content {
             return refuse!(
                 HCCL_E_PARA,
-                "send {k} of rank {rank} to itself is {}, the receive that goes with it {}",
-                send.content,
+                "send {k} of rank {rank} to itself is {sent}, the receive that goes with it {}",
                 receive.content
             );
         }
-        list.push(Item::Local { content: send.content, from: send.data, to: receive.data });
+        receive.from = from;
     }
-    Ok(list)
+    list.drain(receives..receives + sends);
+    Ok(())
 }

@@ -1,10 +1,14 @@
 //! Where the messages of batches wait for their counterparts: one queue for each (source, destination), matched in order.
+//!
+//! Nothing here is allocated twice: messages and lists go back when a batch is done, and every rank has one [`Party`], because
+//! its batches come strictly one after the other.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::transfer::{Party, Transfer};
+use super::{Books, Item};
 use crate::collective::pending::Sleeper;
 use crate::collective::validate::name_of;
 use crate::reduce::DataType;
@@ -13,6 +17,12 @@ use crate::reduce::DataType;
 pub(super) const CHUNK: usize = 64 * 1024;
 
 pub(super) type BatchParty = Party<Sleeper>;
+
+/// Messages and lists that are kept for the next batches, at most: more than a program has on its way at a time.
+const KEPT: usize = 4096;
+
+/// In the place of a rank.
+const NOBODY: u32 = u32::MAX;
 
 /// What one side says of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,13 +52,14 @@ pub(super) struct Message {
     /// Both addresses are there: chunks can be taken.
     matched: AtomicBool,
     pub(super) transfer: Transfer,
-    /// The batches that it belongs to; a message of a rank to itself belongs to one.
-    first: Arc<BatchParty>,
-    second: OnceLock<Arc<BatchParty>>,
+    /// The ranks whose batches it belongs to: who posted it, and who matched it. A message of a rank to itself has the second
+    /// only.
+    first: u32,
+    second: AtomicU32,
 }
 
 impl Message {
-    fn new(content: Content, from: *mut u8, to: *mut u8, first: &Arc<BatchParty>) -> Self {
+    fn new(content: Content, from: *mut u8, to: *mut u8, first: u32) -> Self {
         Self {
             content,
             from: AtomicPtr::new(from),
@@ -56,44 +67,31 @@ impl Message {
             matched: AtomicBool::new(false),
             // At most 2^23 chunks: a count has 35 bits, an element 16 bytes.
             transfer: Transfer::new(content.bytes().div_ceil(CHUNK) as u32),
-            first: Arc::clone(first),
-            second: OnceLock::new(),
+            first,
+            second: AtomicU32::new(NOBODY),
         }
     }
 
-    /// A message of a rank to itself.
-    pub(super) fn local(
-        content: Content,
-        from: *mut u8,
-        to: *mut u8,
-        party: &Arc<BatchParty>,
-    ) -> Self {
-        let message = Self::new(content, from, to, party);
-        message.match_now();
-        message
-    }
-
-    /// Both addresses are set; `party` is the batch that set the second.
-    fn match_by(&self, party: &Arc<BatchParty>) {
-        if self.second.get().is_some_and(|second| Arc::ptr_eq(second, party)) {
-            self.match_now();
+    /// Lets the copy begin, if `rank` is the one that completed the message.
+    fn match_by(&self, rank: u32, exchange: &Exchange) {
+        if self.second.load(Ordering::Relaxed) != rank {
+            return;
         }
-    }
-
-    fn match_now(&self) {
         self.matched.store(true, Ordering::SeqCst);
         if self.content.count == 0 {
-            self.finish();
-        } else {
+            self.finish(exchange);
+        } else if let Some(first) = exchange.ranks.get(self.first as usize) {
             // Its stream may be asleep, and could help.
-            self.first.wake();
+            first.party.wake();
         }
     }
 
-    fn finish(&self) {
-        self.first.finish_one();
-        if let Some(second) = self.second.get() {
-            second.finish_one();
+    /// The message belongs to nobody once both have heard of it.
+    fn finish(&self, exchange: &Exchange) {
+        for rank in [self.first, self.second.load(Ordering::Relaxed)] {
+            if let Some(rank) = exchange.ranks.get(rank as usize) {
+                rank.party.finish_one();
+            }
         }
     }
 
@@ -102,7 +100,7 @@ impl Message {
     }
 
     /// Copies one chunk, if one is left.
-    pub(super) fn copy_chunk(&self, from_the_back: bool) -> bool {
+    pub(super) fn copy_chunk(&self, exchange: &Exchange, from_the_back: bool) -> bool {
         if !self.is_matched() {
             return false;
         }
@@ -116,7 +114,7 @@ impl Message {
         // after this chunk.
         unsafe { super::copy_piece(to, from, piece, bytes) };
         if self.transfer.finish() {
-            self.finish();
+            self.finish(exchange);
         }
         true
     }
@@ -132,8 +130,8 @@ pub(crate) struct Exchange {
 
 struct State {
     pairs: HashMap<(usize, usize), Pair>,
-    /// Batches whose streams are asleep, by rank.
-    asleep: Vec<Vec<Arc<BatchParty>>>,
+    /// Messages that no batch has any more.
+    free: Vec<Arc<Message>>,
 }
 
 #[derive(Default)]
@@ -145,30 +143,45 @@ struct Pair {
     matched: u64,
 }
 
-/// Counts the batches of a rank.
+/// The batches of a rank.
 #[derive(Default)]
 #[repr(align(64))]
 struct Rank {
+    /// How many.
     issued: AtomicU64,
     posted: AtomicU64,
     left: AtomicBool,
-}
-
-/// One item of a batch, on its way into the exchange.
-pub(super) struct Posting {
-    pub(super) send: bool,
-    pub(super) peer: usize,
-    pub(super) content: Content,
-    pub(super) data: *mut u8,
+    /// The one under way.
+    party: BatchParty,
+    /// For the next ones.
+    books: Mutex<Vec<Books>>,
 }
 
 impl Exchange {
     pub(crate) fn new(ranks: usize) -> Self {
-        let state = State { pairs: HashMap::new(), asleep: vec![Vec::new(); ranks] };
         Self {
-            state: Mutex::new(state),
+            state: Mutex::new(State { pairs: HashMap::new(), free: Vec::new() }),
             ranks: (0..ranks).map(|_| Rank::default()).collect(),
             departures: AtomicBool::new(false),
+        }
+    }
+
+    pub(super) fn party(&self, rank: usize) -> &BatchParty {
+        &self.ranks[rank].party
+    }
+
+    /// Lists for a new batch; no items in them.
+    pub(crate) fn take_books(&self, rank: usize) -> Books {
+        let mut books = self.ranks[rank].books.lock().unwrap_or_else(PoisonError::into_inner);
+        books.pop().unwrap_or_default()
+    }
+
+    /// The batch is done with them.
+    pub(super) fn put_back(&self, rank: usize, mut used: Books) {
+        used.items.clear();
+        let mut books = self.ranks[rank].books.lock().unwrap_or_else(PoisonError::into_inner);
+        if books.len() < KEPT {
+            books.push(used);
         }
     }
 
@@ -187,26 +200,23 @@ impl Exchange {
     }
 
     /// Posts the items of a batch, in one step, and matches those whose counterparts are there. The messages come in the
-    /// order of the items. The error is a text that shows both sides of the first that differs.
-    pub(super) fn post(
-        &self,
-        rank: usize,
-        postings: impl Iterator<Item = Posting>,
-        party: &Arc<BatchParty>,
-        messages: &mut Vec<Arc<Message>>,
-    ) -> Result<(), String> {
-        let first = messages.len();
+    /// order of the items, and instead of those that an earlier batch has left. The error is a text that shows both sides of
+    /// the first that differs.
+    pub(super) fn post(&self, rank: usize, books: &mut Books) -> Result<(), String> {
+        let Books { items, messages } = books;
+        self.ranks[rank].party.begin(items.len() as u64);
         let mut result = Ok(());
         {
             let mut state = self.lock();
-            for posting in postings {
-                let (message, posted) = state.post(rank, &posting, party);
+            state.give_back(messages);
+            for item in &*items {
+                let (message, posted) = state.post(rank, item);
                 messages.push(message);
                 result = result.and(posted);
             }
         }
         // Without the lock, because this may finish messages and wake streams.
-        messages[first..].iter().for_each(|message| message.match_by(party));
+        messages.iter().for_each(|message| message.match_by(rank as u32, self));
         let rank = &self.ranks[rank];
         rank.posted.fetch_add(1, Ordering::SeqCst);
         if rank.left.load(Ordering::SeqCst) {
@@ -215,23 +225,11 @@ impl Exchange {
         result
     }
 
-    /// The stream of a batch is about to sleep: [`Exchange::wake_all`] reaches it from now on.
-    pub(super) fn note_asleep(&self, rank: usize, party: &Arc<BatchParty>) {
-        self.lock().asleep[rank].push(Arc::clone(party));
-    }
-
-    /// A batch that was asleep is complete.
-    pub(super) fn note_complete(&self, rank: usize, party: &Arc<BatchParty>) {
-        self.lock().asleep[rank].retain(|other| !Arc::ptr_eq(other, party));
-    }
-
     /// Takes back what nobody has matched: after this the memory of these messages is not touched. Returns how many.
     pub(super) fn withdraw<'a>(&self, messages: impl Iterator<Item = &'a Arc<Message>>) -> usize {
         let mut state = self.lock();
         let mut withdrawn = 0;
-        for message in
-            messages.filter(|message| !message.is_matched() && message.second.get().is_none())
-        {
+        for message in messages.filter(|message| message.second.load(Ordering::Relaxed) == NOBODY) {
             for pair in state.pairs.values_mut() {
                 pair.sends.retain(|other| !Arc::ptr_eq(other, message));
                 pair.receives.retain(|other| !Arc::ptr_eq(other, message));
@@ -257,28 +255,30 @@ impl Exchange {
         self.wake_all();
     }
 
-    /// Wakes every batch that sleeps.
+    /// Wakes every batch that sleeps: something has changed before this call.
     pub(crate) fn wake_all(&self) {
-        let asleep: Vec<_> = self.lock().asleep.iter().flatten().cloned().collect();
-        asleep.iter().for_each(|party| party.wake());
+        fence(Ordering::SeqCst);
+        self.ranks.iter().for_each(|rank| rank.party.wake());
     }
 }
 
 impl State {
-    fn post(
-        &mut self,
-        rank: usize,
-        posting: &Posting,
-        party: &Arc<BatchParty>,
-    ) -> (Arc<Message>, Result<(), String>) {
-        let Posting { send, peer, content, data } = *posting;
+    fn post(&mut self, rank: usize, item: &Item) -> (Arc<Message>, Result<(), String>) {
+        let Item { send, peer, content, data, .. } = *item;
+        if peer == rank {
+            let message = self.message(Message::new(content, item.from, data, NOBODY));
+            message.second.store(rank as u32, Ordering::Relaxed);
+            return (message, Ok(()));
+        }
         let null = std::ptr::null_mut();
         let (from, to) = if send { (data, null) } else { (null, data) };
+        let new = Message::new(content, from, to, rank as u32);
         let key = if send { (rank, peer) } else { (peer, rank) };
         let pair = self.pairs.entry(key).or_default();
         let others = if send { &mut pair.receives } else { &mut pair.sends };
         let Some(other) = others.pop_front() else {
-            let message = Arc::new(Message::new(content, from, to, party));
+            let message = self.message(new);
+            let pair = self.pairs.entry(key).or_default();
             let own = if send { &mut pair.sends } else { &mut pair.receives };
             own.push_back(Arc::clone(&message));
             return (message, Ok(()));
@@ -291,11 +291,30 @@ impl State {
                 "message #{} from rank {} to rank {} does not match: rank {} sends {sent}, rank {} receives {expected}",
                 pair.matched, key.0, key.1, key.0, key.1
             );
-            return (Arc::new(Message::new(content, from, to, party)), Err(text));
+            return (self.message(new), Err(text));
         }
         if send { &other.from } else { &other.to }.store(data, Ordering::Relaxed);
-        // Set once: whoever takes a message out of its queue is the only one to do so.
-        let _ = other.second.set(Arc::clone(party));
+        other.second.store(rank as u32, Ordering::Relaxed);
         (other, Ok(()))
+    }
+
+    /// A message, in the place of an old one if there is any.
+    fn message(&mut self, new: Message) -> Arc<Message> {
+        if let Some(mut place) = self.free.pop()
+            && let Some(message) = Arc::get_mut(&mut place)
+        {
+            *message = new;
+            return place;
+        }
+        Arc::new(new)
+    }
+
+    /// A batch that has ended leaves its messages. The second of the two that had one makes it free: both come here.
+    fn give_back(&mut self, messages: &mut Vec<Arc<Message>>) {
+        for mut message in messages.drain(..) {
+            if Arc::get_mut(&mut message).is_some() && self.free.len() < KEPT {
+                self.free.push(message);
+            }
+        }
     }
 }

@@ -20,58 +20,71 @@ use crate::message::Failure;
 use crate::stream::Stream;
 use crate::task::{Reason, Step};
 
-use exchange::{BatchParty, Message, Posting};
+use exchange::{BatchParty, Message};
 pub(crate) use exchange::{Content, Exchange};
 
 /// One item of a call, checked and resolved.
-pub(crate) enum Item {
-    /// From the rank to itself.
-    Local {
-        content: Content,
-        from: *mut u8,
-        to: *mut u8,
-    },
-    Remote {
-        send: bool,
-        peer: usize,
-        content: Content,
-        data: *mut u8,
-    },
+pub(crate) struct Item {
+    /// Otherwise it receives.
+    pub(crate) send: bool,
+    pub(crate) peer: usize,
+    pub(crate) content: Content,
+    /// Of the rank.
+    pub(crate) data: *mut u8,
+    /// Where the data comes from, if the peer is the rank itself; such an item counts as a receive.
+    pub(crate) from: *mut u8,
+    /// Where the caller's list has it.
+    pub(crate) index: u32,
+}
+
+// SAFETY: the pointers were resolved at issue and their pages stay until the batch is complete; they are touched by the copy kernels only.
+unsafe impl Send for Item {}
+
+/// The lists of a batch. Their memory serves one batch after the other.
+#[derive(Default)]
+pub(crate) struct Books {
+    /// To the rank itself first, then what it receives, then what it sends.
+    pub(crate) items: Vec<Item>,
+    /// One for each item when the batch is posted; before that, what an earlier batch has left.
+    messages: Vec<Arc<Message>>,
 }
 
 /// One rank's batch.
 pub(crate) struct Pending {
     member: Arc<Member>,
     number: u64,
-    party: Arc<BatchParty>,
-    items: Vec<Item>,
-    messages: Vec<Arc<Message>>,
+    books: Books,
+    posted: bool,
     /// Why it fails, once all that is under way is finished.
     failure: Option<Failure>,
     /// The messages below have no chunk left to take.
     cursor: usize,
-    /// The exchange knows that its stream sleeps.
-    slept: bool,
 }
 
-// SAFETY: the pointers were resolved at issue and their pages stay until this task is complete; they are touched by the copy kernels only.
-unsafe impl Send for Pending {}
+impl Drop for Pending {
+    fn drop(&mut self) {
+        let books = std::mem::take(&mut self.books);
+        self.member.comm.exchange.put_back(self.member.rank, books);
+    }
+}
 
 impl Pending {
-    /// The items of batch `number` of the rank, at least one: to itself first, then what it receives, then what it sends.
-    pub(crate) fn new(member: Arc<Member>, number: u64, items: Vec<Item>) -> Self {
-        let party = Arc::new(BatchParty::new(items.len() as u64));
-        let messages = Vec::with_capacity(items.len());
-        Self { member, number, party, items, messages, failure: None, cursor: 0, slept: false }
+    /// The items of batch `number` of the rank, at least one.
+    pub(crate) fn new(member: Arc<Member>, number: u64, books: Books) -> Self {
+        Self { member, number, books, posted: false, failure: None, cursor: 0 }
+    }
+
+    fn party(&self) -> &BatchParty {
+        self.member.comm.exchange.party(self.member.rank)
     }
 
     /// Makes progress: copies at most one chunk.
     pub(crate) fn poll(&mut self) -> Step {
-        if self.messages.is_empty() {
+        if !self.posted {
             self.post();
         }
         let copied = self.copy_something();
-        if self.party.is_done() {
+        if self.party().is_done() {
             return self.complete();
         }
         if copied {
@@ -81,7 +94,7 @@ impl Pending {
             && let Some(breakage) = self.what_is_wrong()
         {
             self.withdraw(breakage);
-            if self.party.is_done() {
+            if self.party().is_done() {
                 return self.complete();
             }
         }
@@ -89,43 +102,36 @@ impl Pending {
     }
 
     fn complete(&mut self) -> Step {
-        if self.slept {
-            self.member.comm.exchange.note_complete(self.member.rank, &self.party);
-        }
         Step::Done(self.failure.take().map_or(Ok(()), Err))
     }
 
     fn post(&mut self) {
-        let Self { member, party, items, messages, .. } = self;
-        for item in &*items {
-            if let Item::Local { content, from, to } = *item {
-                messages.push(Arc::new(Message::local(content, from, to, party)));
-            }
-        }
-        let remote = items.iter().filter_map(|item| match *item {
-            Item::Remote { send, peer, content, data } => {
-                Some(Posting { send, peer, content, data })
-            }
-            Item::Local { .. } => None,
-        });
-        let posted = member.comm.exchange.post(member.rank, remote, party, messages);
-        if let Err(text) = posted {
+        self.posted = true;
+        if let Err(text) = self.member.comm.exchange.post(self.member.rank, &mut self.books) {
             self.break_with(Cause::Mismatch, text);
         }
     }
 
+    /// The items with their messages, none before they are posted.
+    fn messages(&self) -> impl Iterator<Item = (&Item, &Arc<Message>)> {
+        let posted = if self.posted { &*self.books.messages } else { &[] };
+        self.books.items.iter().zip(posted)
+    }
+
     fn copy_something(&mut self) -> bool {
-        let work = self.items.iter().zip(&self.messages).skip(self.cursor);
-        for (item, message) in work {
-            if message.copy_chunk(matches!(item, Item::Remote { send: true, .. })) {
-                return true;
+        let mut cursor = self.cursor;
+        let mut copied = false;
+        for (index, (item, message)) in self.messages().enumerate().skip(cursor) {
+            copied = message.copy_chunk(&self.member.comm.exchange, item.send);
+            if copied {
+                break;
             }
-            let taken = message.is_matched() && message.transfer.is_taken();
-            if taken && std::ptr::eq(message, &self.messages[self.cursor]) {
-                self.cursor += 1;
+            if cursor == index && message.is_matched() && message.transfer.is_taken() {
+                cursor += 1;
             }
         }
-        false
+        self.cursor = cursor;
+        copied
     }
 
     /// Whether the rest of the batch can still come.
@@ -134,9 +140,9 @@ impl Pending {
         if let Some(breakage) = comm.meeting.breakage() {
             return Some(breakage);
         }
-        let gone = self.unmatched().find(|(peer, _)| comm.exchange.is_gone(*peer));
+        let gone = self.unmatched().find(|(item, _)| comm.exchange.is_gone(item.peer));
         // Asked after the look at the peer: what it posted before it left is matched by now.
-        let gone = gone.filter(|(_, message)| !message.is_matched())?.0;
+        let gone = gone.filter(|(_, message)| !message.is_matched())?.0.peer;
         let text = format!(
             "HcclBatchSendRecv of rank {} with rank {gone}: rank {gone} is gone ({})",
             self.member.rank,
@@ -145,11 +151,8 @@ impl Pending {
         Some(comm.fail(Breakage { number: self.number, cause: Cause::Gone, text }))
     }
 
-    fn unmatched(&self) -> impl Iterator<Item = (usize, &Arc<Message>)> {
-        self.items.iter().zip(&self.messages).filter_map(|(item, message)| match item {
-            Item::Remote { peer, .. } if !message.is_matched() => Some((*peer, message)),
-            _ => None,
-        })
+    fn unmatched(&self) -> impl Iterator<Item = (&Item, &Arc<Message>)> {
+        self.messages().filter(|(_, message)| !message.is_matched())
     }
 
     #[cold]
@@ -172,26 +175,22 @@ impl Pending {
             breakage.cause.remedy()
         );
         self.failure = Some(Failure::new(breakage.cause.acl_error(), text));
-        let withdrawn = comm.exchange.withdraw(self.messages.iter());
-        (0..withdrawn).for_each(|_| self.party.finish_one());
+        let withdrawn = comm.exchange.withdraw(self.messages().map(|(_, message)| message));
+        (0..withdrawn).for_each(|_| self.party().finish_one());
     }
 
     /// A thread is about to sleep on the parked task. True if polling helps already.
     pub(crate) fn arm(&mut self, stream: &'static Stream) -> bool {
-        if !self.slept {
-            self.slept = true;
-            self.member.comm.exchange.note_asleep(self.member.rank, &self.party);
-        }
-        self.party.arm(Sleeper(stream));
-        let work = |message: &Arc<Message>| message.is_matched() && !message.transfer.is_taken();
-        self.party.is_done()
-            || self.messages.iter().any(work)
+        self.party().arm(Sleeper(stream));
+        let work = |message: &Message| message.is_matched() && !message.transfer.is_taken();
+        self.party().is_done()
+            || self.messages().any(|(_, message)| work(message))
             || (self.failure.is_none() && self.what_is_wrong().is_some())
     }
 
     /// Gives up what has no counterpart yet.
     pub(crate) fn expire(&mut self, why: &Reason) -> Step {
-        if self.messages.is_empty() {
+        if !self.posted {
             self.post();
         }
         if self.failure.is_none() && self.unmatched().next().is_some() {
@@ -212,7 +211,7 @@ impl Pending {
     pub(crate) fn helpers(&self) -> Helpers {
         match self.failure {
             None => Helpers::Threads(
-                self.unmatched().map(|(peer, _)| self.member.comm.user(peer)).collect(),
+                self.unmatched().map(|(item, _)| self.member.comm.user(item.peer)).collect(),
             ),
             Some(_) => Helpers::Anybody,
         }
@@ -230,18 +229,10 @@ impl Pending {
     fn waits_for(&self) -> String {
         const MENTIONED: usize = 8;
         let waits: Vec<_> = self
-            .items
-            .iter()
-            .zip(&self.messages)
-            .filter(|(_, message)| !message.is_matched())
-            .filter_map(|(item, _)| match item {
-                Item::Remote { send: true, peer, content, .. } => {
-                    Some(format!("rank {peer} to receive {content}"))
-                }
-                Item::Remote { peer, content, .. } => {
-                    Some(format!("rank {peer} to send {content}"))
-                }
-                Item::Local { .. } => None,
+            .unmatched()
+            .map(|(Item { send, peer, content, .. }, _)| match send {
+                true => format!("rank {peer} to receive {content}"),
+                false => format!("rank {peer} to send {content}"),
             })
             .take(MENTIONED)
             .collect();

@@ -58,7 +58,8 @@ impl Transfer {
     }
 }
 
-/// A batch, as its messages see it.
+/// The batch of a rank that is under way, as its messages see it. One serves all batches of the rank in turn: a wake-up that was
+/// meant for the last one is only a poll too many for the next.
 pub(crate) struct Party<W> {
     /// Messages that are not finished.
     remaining: AtomicU64,
@@ -66,13 +67,21 @@ pub(crate) struct Party<W> {
     waker: Mutex<Option<W>>,
 }
 
+impl<W: Wake> Default for Party<W> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl<W: Wake> Party<W> {
-    pub(crate) fn new(messages: u64) -> Self {
-        Self {
-            remaining: AtomicU64::new(messages),
-            armed: AtomicU32::new(0),
-            waker: Mutex::new(None),
-        }
+    pub(crate) fn new() -> Self {
+        Self { remaining: AtomicU64::new(0), armed: AtomicU32::new(0), waker: Mutex::new(None) }
+    }
+
+    /// A batch of so many messages begins. The one before is complete, and none of the new messages can be seen yet.
+    pub(crate) fn begin(&self, messages: u64) {
+        self.armed.store(0, Ordering::SeqCst);
+        self.remaining.store(messages, Ordering::SeqCst);
     }
 
     #[inline]
@@ -132,7 +141,8 @@ mod models {
         builder.preemption_bound = Some(2);
         builder.check(|| {
             let transfer = Arc::new(Transfer::new(CHUNKS));
-            let parties = Arc::new([Party::<Bell>::new(1), Party::new(1)]);
+            let parties = Arc::new([Party::<Bell>::new(), Party::new()]);
+            parties.iter().for_each(|party| party.begin(1));
             let data: Arc<Vec<_>> = Arc::new((0..CHUNKS).map(|_| UnsafeCell::new(0)).collect());
             let side = |transfer: Arc<Transfer>,
                         parties: Arc<[Party<Bell>; 2]>,
@@ -156,6 +166,11 @@ mod models {
                     // SAFETY: finished: nobody writes any more, which loom checks.
                     assert_eq!(cell.with(|p| unsafe { *p }), 1);
                 }
+                // The next batch; whoever finished the last one may still be about to ring its bell.
+                parties[me].begin(1);
+                assert!(!parties[me].is_done());
+                parties[me].finish_one();
+                assert!(parties[me].is_done());
             };
             let (t, p, d) = (Arc::clone(&transfer), Arc::clone(&parties), Arc::clone(&data));
             let thread = thread::spawn(move || side(t, p, d, 1));
