@@ -11,7 +11,7 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::AtomicU8;
 use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -19,6 +19,11 @@ use std::time::Duration;
 use crate::device::lane::Lane;
 use crate::error::Result;
 use crate::runtime::reactor::Key;
+
+const UNSEEN: u8 = 0;
+const SEEN: u8 = 1;
+/// Seen, and it was well: so it stays, whatever the stream forgets.
+const WELL: u8 = 2;
 
 /// An operation that has been issued: a future of its outcome.
 ///
@@ -29,8 +34,8 @@ pub struct Work {
     /// Where the stream stood before and after it was enqueued.
     tickets: (u64, u64),
     operation: &'static str,
-    /// Its outcome has been seen.
-    seen: AtomicBool,
+    /// Whether its outcome has been seen: [`UNSEEN`], [`SEEN`] or [`WELL`].
+    seen: AtomicU8,
     /// Where its waker is registered.
     key: Option<Key>,
 }
@@ -43,7 +48,7 @@ impl Work {
         tickets: (u64, u64),
         operation: &'static str,
     ) -> Self {
-        Self { lane, number, tickets, operation, seen: AtomicBool::new(false), key: None }
+        Self { lane, number, tickets, operation, seen: AtomicU8::new(UNSEEN), key: None }
     }
 
     pub(crate) fn lane(&self) -> &Arc<Lane> {
@@ -76,8 +81,12 @@ impl Work {
 
     #[inline]
     fn outcome(&self) -> Result<()> {
-        self.seen.store(true, Relaxed);
-        self.lane.outcome(self.number, self.tickets)
+        if self.seen.load(Relaxed) == WELL {
+            return Ok(());
+        }
+        let outcome = self.lane.outcome(self.number, self.tickets);
+        self.seen.store(if outcome.is_ok() { WELL } else { SEEN }, Relaxed);
+        outcome
     }
 
     fn unregister(&mut self) {
@@ -114,7 +123,7 @@ impl Drop for Work {
     #[inline]
     fn drop(&mut self) {
         self.unregister();
-        if *self.seen.get_mut() {
+        if *self.seen.get_mut() != UNSEEN {
             self.lane.unwatch(self.number);
         } else {
             self.lane.detach(self.number, self.tickets.1);

@@ -272,9 +272,10 @@ impl<J: Job> Lane<J> {
     #[inline]
     fn finish(&self, owner: &'static J::Owner, ticket: u64, result: Result<(), J::Failure>) {
         if let Err(failure) = result {
+            // Noted before it is counted: whoever sees the count can ask for the failure.
+            J::failed(owner, ticket, failure);
             let failed = self.progress.failed.load(Ordering::Relaxed);
             self.progress.failed.store(failed + 1, Ordering::Release);
-            J::failed(owner, ticket, failure);
         }
         self.progress.completed.store(ticket, Ordering::Release);
     }

@@ -2,7 +2,11 @@
 //!
 //! A failure is told to whoever awaits the operation. When its `Work` was dropped, it comes back from the next operation or
 //! synchronise of the stream, so that none is lost. A failure is kept after it was told, because the `Work` of a failed
-//! operation must not say that all is well later; the last [`KEPT`] are.
+//! operation must not say that all is well later.
+//!
+//! The last [`KEPT`] are kept one by one. Of older ones, and of those that the backend itself has forgotten, only the range that
+//! they lie in is kept, and everything in it counts as failed: a failure never turns into success, and an operation whose
+//! outcome nobody asked for in time may be called failed though it was well.
 
 #![forbid(unsafe_code)]
 
@@ -27,6 +31,35 @@ struct Fault {
     told: bool,
 }
 
+/// Failures whose details are gone. Ranges are (first, last).
+struct Forgotten {
+    /// Where those known by their ticket are.
+    tickets: Option<(u64, u64)>,
+    /// Where those known by their number are.
+    numbers: Option<(u64, u64)>,
+    /// The numbers of those that have not been told.
+    untold: Option<(u64, u64)>,
+    /// The last one whose details were known.
+    last: Option<Box<Error>>,
+}
+
+impl Forgotten {
+    fn error(&self) -> Error {
+        Error::Forgotten { last: self.last.clone() }
+    }
+
+    fn is_meant(&self, number: u64, tickets: (u64, u64)) -> bool {
+        let (before, after) = tickets;
+        let by_ticket = self.tickets.is_some_and(|(a, b)| a <= after && before < b);
+        by_ticket && before < after || self.numbers.is_some_and(|(a, b)| a <= number && number <= b)
+    }
+}
+
+fn widen(range: &mut Option<(u64, u64)>, (first, last): (u64, u64)) {
+    let (a, b) = range.unwrap_or((first, last));
+    *range = Some((a.min(first), b.max(last)));
+}
+
 /// The failures of one stream.
 #[derive(Default)]
 pub(crate) struct Faults {
@@ -34,7 +67,41 @@ pub(crate) struct Faults {
     untold: AtomicU64,
     /// How many there ever were.
     ever: AtomicU64,
-    list: Mutex<VecDeque<Fault>>,
+    kept: Mutex<Kept>,
+}
+
+#[derive(Default)]
+struct Kept {
+    list: VecDeque<Fault>,
+    forgotten: Option<Forgotten>,
+}
+
+impl Kept {
+    /// What is known of it from now on is where it lies. Whether one more of the untold is told with another.
+    fn forget(
+        &mut self,
+        numbers: (u64, u64),
+        tickets: Option<(u64, u64)>,
+        told: bool,
+        last: Option<Box<Error>>,
+    ) -> bool {
+        let forgotten = self.forgotten.get_or_insert(Forgotten {
+            tickets: None,
+            numbers: None,
+            untold: None,
+            last: None,
+        });
+        match tickets {
+            Some(tickets) => widen(&mut forgotten.tickets, tickets),
+            None => widen(&mut forgotten.numbers, numbers),
+        }
+        forgotten.last = last.or(forgotten.last.take());
+        let merged = !told && forgotten.untold.is_some();
+        if !told {
+            widen(&mut forgotten.untold, numbers);
+        }
+        merged
+    }
 }
 
 impl Faults {
@@ -49,23 +116,41 @@ impl Faults {
     }
 
     pub(crate) fn add(&self, numbers: RangeInclusive<u64>, ticket: Option<u64>, error: Error) {
-        let mut list = lock(&self.list);
-        if list.len() == KEPT
-            && let Some(oldest) = list.pop_front()
-            && !oldest.told
+        let mut kept = lock(&self.kept);
+        if kept.list.len() == KEPT
+            && let Some(Fault { numbers, ticket, error, told }) = kept.list.pop_front()
         {
-            self.untold.fetch_sub(1, Relaxed);
+            let numbers = numbers.into_inner();
+            if kept.forget(numbers, ticket.map(|t| (t, t)), told, Some(Box::new(error))) {
+                self.untold.fetch_sub(1, Relaxed);
+            }
         }
-        list.push_back(Fault { numbers, ticket, error, told: false });
+        kept.list.push_back(Fault { numbers, ticket, error, told: false });
         self.untold.fetch_add(1, Relaxed);
+        self.ever.fetch_add(1, Release);
+    }
+
+    /// The backend counted failures among these tickets, which are of the operations `numbers`, and does not know which.
+    pub(crate) fn add_forgotten(&self, numbers: (u64, u64), tickets: (u64, u64)) {
+        let mut kept = lock(&self.kept);
+        let last = kept.list.back().map(|fault| Box::new(fault.error.clone()));
+        if !kept.forget(numbers, Some(tickets), false, last) {
+            self.untold.fetch_add(1, Relaxed);
+        }
         self.ever.fetch_add(1, Release);
     }
 
     /// The failure of operation `number`, whose tasks have the tickets after `tickets.0` up to `tickets.1`.
     pub(crate) fn of(&self, number: u64, tickets: (u64, u64)) -> Option<Error> {
-        self.tell(|fault| match fault.ticket {
+        let mut kept = lock(&self.kept);
+        let known = self.tell(&mut kept, |fault| match fault.ticket {
             Some(ticket) => tickets.0 < ticket && ticket <= tickets.1,
             None => fault.numbers.contains(&number),
+        });
+        known.or_else(|| {
+            // It may not be the only one that is meant, so the others stay untold.
+            let forgotten = kept.forgotten.as_ref()?;
+            forgotten.is_meant(number, tickets).then(|| forgotten.error())
         })
     }
 
@@ -74,12 +159,18 @@ impl Faults {
         &self,
         wanted: impl Fn(&RangeInclusive<u64>) -> bool,
     ) -> Option<Error> {
-        self.tell(|fault| !fault.told && wanted(&fault.numbers))
+        let mut kept = lock(&self.kept);
+        if let Some(forgotten) = &mut kept.forgotten
+            && forgotten.untold.take_if(|(first, last)| wanted(&(*first..=*last))).is_some()
+        {
+            self.untold.fetch_sub(1, Relaxed);
+            return Some(forgotten.error());
+        }
+        self.tell(&mut kept, |fault| !fault.told && wanted(&fault.numbers))
     }
 
-    fn tell(&self, wanted: impl Fn(&Fault) -> bool) -> Option<Error> {
-        let mut list = lock(&self.list);
-        let fault = list.iter_mut().find(|fault| wanted(fault))?;
+    fn tell(&self, kept: &mut Kept, wanted: impl Fn(&Fault) -> bool) -> Option<Error> {
+        let fault = kept.list.iter_mut().find(|fault| wanted(fault))?;
         if !std::mem::replace(&mut fault.told, true) {
             self.untold.fetch_sub(1, Relaxed);
         }
@@ -115,11 +206,31 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_failures_are_forgotten() {
+    fn the_oldest_failures_lose_their_details_and_stay_failures() {
         let faults = Faults::default();
-        for number in 0..=KEPT as u64 {
+        let last = KEPT as u64 + 10;
+        for number in 3..=last {
             faults.add(number..=number, None, error("one of many"));
         }
-        assert!(faults.of(0, (0, 0)).is_none() && faults.of(1, (0, 0)).is_some());
+        assert!(faults.of(2, (0, 0)).is_none() && faults.of(last + 1, (0, 0)).is_none());
+        for number in 3..=10 {
+            let error = faults.of(number, (0, 0)).unwrap();
+            assert!(matches!(error, Error::Forgotten { last: Some(_) }), "{error}");
+        }
+        assert!(matches!(faults.of(11, (0, 0)), Some(Error::Invalid { .. })));
+        // Nobody was told of all of the old ones: once is enough.
+        assert!(matches!(faults.take_untold(|_| true), Some(Error::Forgotten { .. })));
+        let told = std::iter::from_fn(|| faults.take_untold(|_| true)).count();
+        assert!(told == KEPT - 1 && !faults.any_untold(), "{told}");
+    }
+
+    #[test]
+    fn what_the_backend_forgot_is_known_by_its_tickets() {
+        let faults = Faults::default();
+        faults.add_forgotten((0, 5), (10, 20));
+        assert!(faults.of(4, (8, 9)).is_none() && faults.of(9, (20, 22)).is_none());
+        assert!(faults.of(4, (9, 10)).is_some() && faults.of(5, (19, 20)).is_some());
+        assert!(faults.take_untold(|numbers| *numbers == (0..=5)).is_some());
+        assert!(!faults.any_untold() && faults.of(4, (9, 10)).is_some());
     }
 }

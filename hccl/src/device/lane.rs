@@ -19,7 +19,7 @@ use super::marks::Marks;
 use super::timeline::{Timeline, WINDOW};
 use crate::api::Table;
 use crate::api::handles::{Progress, StreamHandle, Waited};
-use crate::brief::{Brief, Guard};
+use crate::brief::{Brief, Guard, pause};
 use crate::error::{Error, OpContext, Result};
 use crate::ranks;
 use crate::sync::lock;
@@ -28,6 +28,9 @@ use crate::sync::lock;
 const WARN_AFTER: Duration = Duration::from_secs(10);
 /// A wait looks up at least this often.
 const LOOK_UP: Duration = Duration::from_millis(100);
+
+/// How often failures are looked at again while more come.
+const MOST_LOOKS: u32 = 1000;
 
 /// A communicator's name and rank, for messages.
 #[derive(Debug)]
@@ -348,33 +351,63 @@ impl Lane {
     }
 
     /// Looks at failures that the backend counted and nobody has looked at.
+    ///
+    /// A task that fails can be asked for before it is counted, and is counted before it counts as complete. So the count is
+    /// that of the failures up to `completed` when the task behind is not known to have failed; what is missing among
+    /// those that can be asked for has been forgotten by the backend.
+    #[cold]
     fn examine(&self) {
         let Completion::Counted(progress) = &self.completion else { return };
         if progress.failed() == self.failed_seen.load(Relaxed) {
             return;
         }
         let mut examined = lock(&self.examined);
-        let failed = progress.failed();
-        let completed = progress.completed();
-        // Only the last failures are kept by the backend, so there is no point in going back further than this.
-        let first = (examined.1 + 1).max(completed.saturating_sub(4096));
-        for ticket in first..=completed {
-            if let Some((code, message)) = self.table().stream_failure(self.handle(), ticket) {
-                let number = self.timeline.number_of(ticket);
-                let context = match number {
-                    Some(number) => self.describe(number),
-                    None => OpContext::new("operation", 0),
-                };
-                let error = Error::Failed { context: Box::new(context), code, message };
-                let number = number.unwrap_or(0);
-                self.faults.add(number..=number, Some(ticket), error);
-                examined.0 += 1;
+        let (met, before) = *examined;
+        let failure = |ticket| self.table().stream_failure(self.handle(), ticket);
+        let mut looks = 0;
+        let (failed, completed, found, steady) = loop {
+            let failed = progress.failed();
+            let completed = progress.completed();
+            // A task between failing and being complete is so for a moment.
+            let between = failure(completed + 1).is_some() && progress.completed() == completed;
+            // The backend remembers the last failures only, so there is no point in going back further than this.
+            let first = (before + 1).max(completed.saturating_sub(4096));
+            let found: Vec<_> = (first..=completed)
+                .filter_map(|ticket| failure(ticket).map(|failure| (ticket, failure)))
+                .collect();
+            let steady = !between && progress.failed() == failed;
+            if steady || looks == MOST_LOOKS {
+                break (failed, completed, found, steady);
             }
+            pause(looks);
+            looks += 1;
+        };
+        let all = met + found.len() as u64;
+        if all < failed || !steady {
+            // The backend forgets the oldest first.
+            let last = match found.first() {
+                Some((ticket, _)) if steady => ticket - 1,
+                None if steady && self.table().functions().ascendExtStreamFailure.is_some() => {
+                    completed
+                }
+                _ => completed + 1,
+            };
+            let (from, to) = (before + 1, last.max(before + 1));
+            let number = |ticket| self.timeline.number_of(ticket).unwrap_or(0);
+            self.faults.add_forgotten((number(from), number(to).max(number(from))), (from, to));
         }
-        examined.1 = completed.max(examined.1);
-        // A failed task is counted before it counts as completed: look again until all were met or all have been seen.
-        if examined.0 >= failed || completed == progress.submitted() {
-            examined.0 = failed;
+        for (ticket, (code, message)) in found {
+            let number = self.timeline.number_of(ticket);
+            let context = match number {
+                Some(number) => self.describe(number),
+                None => OpContext::new("operation", 0),
+            };
+            let error = Error::Failed { context: Box::new(context), code, message };
+            let number = number.unwrap_or(0);
+            self.faults.add(number..=number, Some(ticket), error);
+        }
+        *examined = (if steady { failed } else { all }, completed);
+        if steady {
             self.failed_seen.store(failed, Relaxed);
         }
     }

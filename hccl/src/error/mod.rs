@@ -57,6 +57,16 @@ pub enum Error {
         /// CANN's text.
         message: Option<Box<str>>,
     },
+    /// An operation failed, or cannot be told from those that did: its stream had more failures than are remembered one by
+    /// one, and it lies among the old ones.
+    #[error(
+        "failed, or cannot be told from operations of its stream that did; the details are gone{}",
+        LastKnown(last)
+    )]
+    Forgotten {
+        /// The last of these failures whose details were known.
+        last: Option<Box<Error>>,
+    },
     /// A closure given to [`Stream::host_fn`](crate::Stream::host_fn) panicked.
     #[error("{context}: the closure panicked: {message}")]
     HostFunctionPanicked {
@@ -359,6 +369,14 @@ struct Text<'a>(&'a Option<Box<str>>);
 impl fmt::Display for Text<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.as_ref().map_or(Ok(()), |text| write!(f, ": {text}"))
+    }
+}
+
+struct LastKnown<'a>(&'a Option<Box<Error>>);
+
+impl fmt::Display for LastKnown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.as_ref().map_or(Ok(()), |last| write!(f, "; the last known of them: {last}"))
     }
 }
 

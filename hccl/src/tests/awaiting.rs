@@ -70,3 +70,69 @@ fn a_waker_that_is_replaced_may_own_a_work() {
         thread.join().unwrap();
     });
 }
+
+#[test]
+fn a_failure_never_turns_into_success() {
+    const MANY: usize = 100;
+    on_both(1, |runtime| {
+        let device = runtime.device(0).unwrap();
+        let stream = device.stream().unwrap();
+        let mut x = device.zeros::<u8>(4, &stream).unwrap();
+        let gate = Gate::on(&stream);
+        let before = x.fill_zero(&stream).unwrap();
+        let works: Vec<Work> =
+            (0..MANY).map(|_| stream.host_fn(|| panic!("on purpose")).unwrap()).collect();
+        let after = x.fill_zero(&stream).unwrap();
+        gate.open();
+        stream.synchronize().unwrap_err();
+        for work in &works {
+            assert!(work.wait().is_err() && work.wait().is_err());
+        }
+        before.wait().unwrap();
+        after.wait().unwrap();
+        let gone = works[0].wait().unwrap_err();
+        assert!(matches!(gone, Error::Forgotten { last: Some(_) }), "{gone}");
+        assert!(works[MANY - 1].wait().unwrap_err().to_string().contains("on purpose"));
+    });
+}
+
+/// A backend that has counted more failures than it remembers: all that may be meant count as failed, and nothing else.
+#[test]
+fn a_failure_that_the_backend_forgot_is_a_failure() {
+    use std::ffi::{c_int, c_void};
+    use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering::SeqCst};
+
+    static FAILED: AtomicPtr<u64> = AtomicPtr::new(std::ptr::null_mut());
+    unsafe extern "C" fn progress(
+        stream: *mut c_void,
+        out: *mut *const ascend_sys::AscendExtProgress,
+    ) -> c_int {
+        let real = ascend_emulator::table().ascendExtStreamProgress.unwrap();
+        // SAFETY: the caller's arguments are passed on; what comes back is the line of a stream.
+        unsafe {
+            let code = real(stream, out);
+            FAILED.store((&raw const (**out).failed).cast_mut(), SeqCst);
+            code
+        }
+    }
+    let mut table = ascend_emulator::table();
+    table.ascendExtStreamProgress = Some(progress);
+    let runtime = EmulatorOptions::small(1).start_with(table).unwrap();
+    let device = runtime.device(0).unwrap();
+    let stream = device.stream().unwrap();
+    let mut x = device.zeros::<u8>(4, &stream).unwrap();
+    let seen = x.fill_zero(&stream).unwrap();
+    seen.wait().unwrap();
+    let works: Vec<Work> = (0..3).map(|_| x.fill_zero(&stream).unwrap()).collect();
+    eventually("all of it", || works.iter().all(Work::is_done));
+    // SAFETY: the line lives as long as the process and is used through atomics.
+    unsafe { AtomicU64::from_ptr(FAILED.load(SeqCst)) }.fetch_add(2, SeqCst);
+    for work in &works {
+        assert!(matches!(work.wait(), Err(Error::Forgotten { last: None })));
+    }
+    seen.wait().unwrap();
+    assert!(matches!(stream.synchronize(), Err(Error::Forgotten { .. })));
+    stream.synchronize().unwrap();
+    x.fill_zero(&stream).unwrap().wait().unwrap();
+    assert!(works[0].wait().is_err());
+}
