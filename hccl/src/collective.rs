@@ -313,10 +313,10 @@ impl Member {
         issue(stream, operation, touches, |stream| {
             let device = &self.device;
             let _turn = device.turn().take();
-            let Some(calling) = self.handle.calling(device.table()) else {
+            let Some(raw) = self.handle.calling() else {
                 return Err(Error::Aborted);
             };
-            enqueue(device.table(), calling.raw(), stream)
+            enqueue(device.table(), raw, stream)
         })
         .map_err(|error| self.explain(name, sequence, error))
     }

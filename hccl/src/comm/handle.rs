@@ -1,9 +1,9 @@
 //! The `HcclComm` behind a communicator, and when it may be destroyed.
 //!
 //! CANN reads through the handle before it looks it up, so a call with a destroyed handle is undefined behaviour and not an error.
-//! The handle is therefore destroyed exactly once, by whoever comes last: one word says whether a call is under way, whether the
-//! communicator has been aborted, and whether somebody has taken the destroying upon himself. It is changed by single atomic
-//! steps only, so an abort in the middle of a call leaves the destroying to the end of that call.
+//! It also frees the buffers of a communicator at once, under the operations in flight that use them. So the handle is
+//! destroyed in one place only: when its communicator has been dropped and its operations are complete ([`super::orphans`]). An abort
+//! destroys nothing. It refuses what comes later and tells the peers.
 
 use std::ffi::CStr;
 use std::sync::Arc;
@@ -16,9 +16,8 @@ use crate::api::{Table, call};
 use crate::device::Device;
 use crate::error::Result;
 
-const CALLING: u32 = 1;
-const ABORTED: u32 = 2;
-const DESTROYED: u32 = 4;
+const ABORTED: u32 = 1;
+const DESTROYED: u32 = 2;
 
 /// See the [module](self).
 pub(crate) struct Handle {
@@ -33,12 +32,6 @@ unsafe impl Send for Handle {}
 // SAFETY: as above.
 unsafe impl Sync for Handle {}
 
-/// A call under way. While it lives, the handle does.
-pub(crate) struct Calling<'a> {
-    handle: &'a Handle,
-    table: &'a Table,
-}
-
 impl Handle {
     /// # Safety
     ///
@@ -47,13 +40,10 @@ impl Handle {
         Handle { raw, state: AtomicU32::new(0), rank, root_info }
     }
 
-    /// The handle for a call, or `None` after an abort. One call at a time: the caller holds `&mut Communicator`.
+    /// The handle for a call, or `None` after an abort. It is live as long as its communicator, which the caller holds.
     #[inline]
-    pub(crate) fn calling<'a>(&'a self, table: &'a Table) -> Option<Calling<'a>> {
-        // Made before the look, so that the bit is taken back in either case.
-        let calling = Calling { handle: self, table };
-        let before = self.state.fetch_or(CALLING, Ordering::Acquire);
-        (before & ABORTED == 0).then_some(calling)
+    pub(crate) fn calling(&self) -> Option<HcclComm> {
+        (!self.is_aborted()).then_some(self.raw)
     }
 
     #[inline]
@@ -61,19 +51,21 @@ impl Handle {
         self.state.load(Ordering::Acquire) & ABORTED != 0
     }
 
-    /// The handle itself, which may be stale after an abort.
+    /// The handle itself, live as long as its communicator.
     pub(crate) fn raw(&self) -> HcclComm {
         self.raw
     }
 
-    /// Ends the communicator for all ranks, now or when the call that is under way returns.
-    pub(crate) fn abort(&self, table: &Table) -> Result<()> {
-        let before = self.state.fetch_or(ABORTED, Ordering::AcqRel);
-        if before & ABORTED != 0 {
-            return Ok(());
+    /// Ends the communicator for all of its `ranks`. What destroys it is its drop.
+    pub(crate) fn abort(&self, table: &Table, ranks: u32) {
+        if self.state.fetch_or(ABORTED, Ordering::AcqRel) & ABORTED == 0
+            && let Some(root_info) = &self.root_info
+        {
+            // Also in the name of the others, so that this rank's own operations do not wait for them any more.
+            for rank in (0..ranks).filter(|rank| *rank != self.rank).chain([self.rank]) {
+                root_info.leave(table, rank, c"the communicator was aborted");
+            }
         }
-        self.leave(table, c"it was aborted");
-        if before & CALLING == 0 { self.destroy(table) } else { Ok(()) }
     }
 
     /// Tells the peers that this rank issues nothing more, where the backend can.
@@ -84,31 +76,14 @@ impl Handle {
     }
 
     /// Destroys the handle unless that has happened. Some context of its device is current. CANN: `HcclCommDestroy`.
-    pub(crate) fn destroy(&self, table: &Table) -> Result<()> {
+    ///
+    /// For orphans: the communicator has been dropped, so that no call is under way or can begin.
+    pub(super) fn destroy(&self, table: &Table) -> Result<()> {
         if self.state.fetch_or(DESTROYED | ABORTED, Ordering::AcqRel) & DESTROYED != 0 {
             return Ok(());
         }
         // SAFETY: a live handle: the bit says that nobody else destroys it, and no call is under way, nor can one begin.
         unsafe { call!(table, HcclCommDestroy, self.raw) }
-    }
-}
-
-impl Calling<'_> {
-    #[inline]
-    pub(crate) fn raw(&self) -> HcclComm {
-        self.handle.raw
-    }
-}
-
-impl Drop for Calling<'_> {
-    #[inline]
-    fn drop(&mut self) {
-        let before = self.handle.state.fetch_and(!CALLING, Ordering::AcqRel);
-        if before & ABORTED != 0
-            && let Err(error) = self.handle.destroy(self.table)
-        {
-            tracing::warn!("destroying an aborted communicator: {error}");
-        }
     }
 }
 
@@ -120,21 +95,25 @@ impl Drop for Calling<'_> {
 pub struct AbortHandle {
     pub(super) handle: Arc<Handle>,
     pub(super) device: Device,
+    pub(super) world_size: u32,
 }
 
 impl AbortHandle {
-    /// Ends the communicator: operations that are in flight fail, on this rank and, where the backend can tell them, at once
-    /// on the others; later ones are refused with [`Error::Aborted`](crate::Error::Aborted).
+    /// Ends the communicator: later operations are refused with [`Error::Aborted`](crate::Error::Aborted), and the peers are told,
+    /// so that operations in flight fail on all ranks. Where the backend cannot tell them (CANN, and a communicator of
+    /// [`init_all`](crate::Communicator::init_all)) these end with the backend's own time-outs.
     ///
-    /// Does not wait. If the communicator's own thread is inside a call of CANN, the handle is destroyed when that call
-    /// returns. Aborting twice, or after the communicator was dropped, does nothing. CANN: `HcclCommDestroy`.
+    /// Does not wait, and destroys nothing: operations in flight use the communicator's memory. It is destroyed
+    /// (`HcclCommDestroy`) after the communicator has been dropped and they are complete. Aborting twice, or after the drop, does
+    /// nothing.
     ///
     /// # Errors
     ///
-    /// [`Error::Call`](crate::Error::Call) when CANN refuses; the communicator cannot be used all the same.
+    /// What `aclrtSetCurrentContext` says; the communicator is not aborted then.
     pub fn abort(&self) -> Result<()> {
         let _bound = self.device.bind()?;
-        self.handle.abort(self.device.table())
+        self.handle.abort(self.device.table(), self.world_size);
+        Ok(())
     }
 
     /// Whether the communicator has been aborted, or dropped and destroyed.

@@ -354,7 +354,8 @@ impl<S> Communicator<S> {
 
     /// A handle with which another thread can end the communicator.
     pub fn abort_handle(&self) -> AbortHandle {
-        AbortHandle { handle: self.member.handle.clone(), device: self.member.device.clone() }
+        let (handle, device) = (self.member.handle.clone(), self.member.device.clone());
+        AbortHandle { handle, device, world_size: self.member.world_size }
     }
 
     /// The `HcclComm`, for calls of CANN that `hccl` does not wrap. It stays the communicator's: operations that are issued with it
@@ -381,10 +382,10 @@ impl Member {
     fn call(&self, call: impl FnOnce(HcclComm, &Device) -> Result<()>) -> Result<()> {
         let device = &self.device;
         let _bound = device.bind()?;
-        let Some(calling) = self.handle.calling(device.table()) else {
+        let Some(raw) = self.handle.calling() else {
             return Err(Error::Aborted);
         };
-        call(calling.raw(), device)
+        call(raw, device)
     }
 }
 
