@@ -49,7 +49,7 @@ impl Marks {
             let last = *last;
             if !lane.timeline.is_told_complete(last) {
                 match lane.table().query_event(event) {
-                    Ok(true) => self.settle(lane, last, event),
+                    Ok(true) if self.settle(lane, last, event) => {}
                     _ => break,
                 }
             }
@@ -60,12 +60,15 @@ impl Marks {
         lane.timeline.is_told_complete(number)
     }
 
-    /// The event is complete: everything up to `last` is, and a synchronise, which returns at once, says how it ended.
-    fn settle(&self, lane: &Lane, last: u64, event: &EventHandle) {
+    /// The event is complete: everything up to `last` is, and a synchronise, which returns at once, says how it ended. Whether
+    /// it did: where it takes its time the next poll asks again. What cannot be asked how it ended counts as failed.
+    fn settle(&self, lane: &Lane, last: u64, event: &EventHandle) -> bool {
         match lane.table().synchronize_event(event, Duration::from_secs(1)) {
-            Ok(Waited::Over(Err(error))) => self.failed(lane, last, error),
-            _ => lane.timeline.complete(last),
+            Ok(Waited::Over(Ok(()))) => lane.timeline.complete(last),
+            Ok(Waited::Over(Err(error))) | Err(error) => self.failed(lane, last, error),
+            Ok(Waited::TimedOut) => return false,
         }
+        true
     }
 
     /// Everything up to `number` is complete and `error` is about something that was not known to be.

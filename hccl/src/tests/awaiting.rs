@@ -136,3 +136,15 @@ fn a_failure_that_the_backend_forgot_is_a_failure() {
     x.fill_zero(&stream).unwrap().wait().unwrap();
     assert!(works[0].wait().is_err());
 }
+
+#[test]
+fn what_cannot_be_asked_how_it_ended_is_not_called_well() {
+    let mut table = ascend_emulator::table();
+    table.ascendExtStreamProgress = None;
+    table.aclrtSynchronizeEventWithTimeout = None;
+    let runtime = EmulatorOptions::small(1).start_with(table).unwrap();
+    let device = runtime.device(0).unwrap();
+    let stream = device.stream().unwrap();
+    let error = block_on(stream.host_fn(|| ()).unwrap()).unwrap_err();
+    assert!(matches!(error, Error::MissingSymbol { .. }), "{error}");
+}
