@@ -138,7 +138,11 @@ impl Table {
         match unsafe { function(&mut context) } {
             0 if context.is_null() => Ok(None),
             0 => Ok(Some(ContextHandle(context))),
-            NO_CONTEXT => Ok(None),
+            NO_CONTEXT => {
+                // CANN notes this answer as an error of the thread. It is none, and must not turn up in a later text.
+                drop(self.recent_message());
+                Ok(None)
+            }
             code => super::check(self, "aclrtGetCurrentContext", code).map(|()| None),
         }
     }

@@ -57,17 +57,15 @@ pub(crate) struct DeviceState {
 }
 
 impl DeviceState {
-    /// Sets the device, learns its default context, and gives the thread its own context back.
+    /// Sets the device and learns its default context. On a thread of its own, which then ends: the caller's current
+    /// context stays what it is, and a thread that only starts ranks does not count as one that works with the device.
     pub(crate) fn open(table: &Table, id: i32) -> Result<Self> {
-        let before = table.current_context()?;
-        table.set_device(id)?;
-        let context = table.current_context()?;
-        if let Some(before) = before
-            && table.set_context(before).is_err()
-        {
-            // It was that of a device which is gone. The thread keeps the new one.
-            let _ = table.recent_message();
-        }
+        let set = || {
+            table.set_device(id)?;
+            table.current_context()
+        };
+        let thread = std::thread::scope(|scope| scope.spawn(set).join());
+        let context = thread.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
         let Some(context) = context else {
             return Err(Error::Invalid {
                 operation: "device",
