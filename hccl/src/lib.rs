@@ -1,4 +1,44 @@
-//! See the package description.
+//! Distributed programs for Ascend NPUs: collectives over HCCL as safe, asynchronous Rust, on CANN or on an emulator.
+//!
+//! ```
+//! use hccl::prelude::*;
+//!
+//! # fn main() -> hccl::Result<()> {
+//! let runtime = Runtime::emulator(4)?; // or Runtime::auto(), which takes CANN when there is one
+//! let sums = runtime.run_ranks(4, |rank| {
+//!     let stream = rank.device().stream()?;
+//!     let mut comm = rank.communicator()?;
+//!     let mine = rank.device().upload(&[rank.index() as f32; 8], &stream)?;
+//!     let mut sum = rank.device().zeros::<f32>(8, &stream)?;
+//!     comm.all_reduce(&mine, &mut sum, Sum, &stream)?.wait()?; // or .await
+//!     sum.to_vec(&stream).wait()
+//! })?;
+//! assert_eq!(sums[0], [6.0; 8]);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Where things are
+//!
+//! | module | what is in it |
+//! | --- | --- |
+//! | [`runtime`] | the backend and its devices |
+//! | [`ranks`] | [`Runtime::run_ranks`]: a closure once a rank, each on its own thread |
+//! | [`device`] | devices, streams, events |
+//! | [`memory`] | buffers on devices, pinned buffers on the host, slices, copies, ndarray in and out |
+//! | [`comm`] | communicators and their configuration |
+//! | [`collective`], [`batch`] | the operations |
+//! | [`work`] | what an operation gives back: a future that only watches |
+//! | [`dtype`] | element types, and which reductions they have |
+//! | [`error`] | what can go wrong |
+//! | [`trace`] | the `tracing` spans |
+//!
+//! # Three rules
+//!
+//! * **An operation starts when it is called**, in program order, never in a poll. Dropping its [`Work`] cancels nothing, and loses no
+//!   error: one that nobody saw comes back from the next operation or synchronise of the stream.
+//! * **Memory lives as long as an operation uses it**, whatever is dropped, forgotten, cancelled or panics.
+//! * **Counts are elements**, and what types cannot check is checked before the call.
 
 pub(crate) mod api;
 pub mod batch;

@@ -13,7 +13,7 @@ use crate::runtime::Product;
 
 /// Settings for one communicator, all optional.
 ///
-/// All ranks of a communicator must be given the same settings, except for [`world_rank`](CommConfigBuilder::world_rank).
+/// All ranks of a communicator must be given the same settings, except for `world_rank`.
 ///
 /// ```
 /// use hccl::comm::{CommConfig, Deterministic};

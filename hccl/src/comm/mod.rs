@@ -1,7 +1,7 @@
 //! Communicators: the ranks that work together, and the right to issue operations among them.
 //!
 //! All ranks of a communicator must issue the same operations in the same order. `hccl` keeps that order by issuing at
-//! once: a call of [`Communicator::all_reduce`] has handed its operation to the device when it returns, and the [`Work`] it gives
+//! once: a call of [`Communicator::all_reduce`] has handed its operation to the device when it returns, and the [`Work`](crate::Work) it gives
 //! back only watches. Each operation takes `&mut Communicator`, so there is one issuer at a time.
 //!
 //! What a communicator sees to by itself:
@@ -10,7 +10,7 @@
 //!   on all ranks.
 //! * Two operations of one communicator are never in flight unordered: an operation on another stream than the one before waits,
 //!   on the device, for that one (CANN shares buffers and signals among the operations of a communicator).
-//! * The operations of all communicators of a device are issued one at a time ([`turn`]), as CANN demands.
+//! * The operations of all communicators of a device are issued one at a time (the private module `turn` says how), as CANN demands.
 //! * Dropped with operations in flight, a communicator is put aside and destroyed when they are complete. Dropping
 //!   never blocks.
 //!

@@ -11,7 +11,7 @@
 //! - -0 is less than +0;
 //! - a single input is copied: its bits do not change.
 //!
-//! The loops exist once ([`kernel`]), generic over instruction set ([`isa`]), element and operator ([`element`]). Each of the
+//! The loops exist once (`kernel`), generic over instruction set (`isa`), element and operator (`element`). Each of the
 //! combinations is compiled for every instruction set, and the processor chooses at run time. Miri, which knows no assembly, runs
 //! the portable one.
 
