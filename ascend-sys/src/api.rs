@@ -41,6 +41,9 @@ impl Api {
     ///
     /// What these libraries depend on is found by the system's loader.
     ///
+    /// Loading runs the libraries' own start-up code, and they are taken for CANN: name only a directory that is trusted as
+    /// much as the program itself.
+    ///
     /// # Errors
     ///
     /// [`LoadError::Library`], as for [`Api::load`].
@@ -65,7 +68,13 @@ impl Api {
     }
 
     /// A back end that is part of the program, such as the emulator.
-    pub fn from_table(functions: Functions) -> Api {
+    ///
+    /// # Safety
+    ///
+    /// Each function of the table does what the documentation of its CANN namesake says, for every call that keeps to
+    /// that documentation. Safe code on top of the table relies on it: for example, that a pointer from `aclrtMalloc`
+    /// is to as many bytes as were asked for.
+    pub unsafe fn from_table(functions: Functions) -> Api {
         Api { functions, sources: vec!["a table that the program made".into()] }
     }
 
@@ -167,11 +176,13 @@ mod tests {
     }
 
     fn partial() -> Api {
-        Api::from_table(Functions {
+        let functions = Functions {
             aclFinalize: Some(finalize),
             HcclGroupEnd: Some(group_end),
             ..Functions::default()
-        })
+        };
+        // SAFETY: both functions say that they succeeded and have nothing to do; there are no others.
+        unsafe { Api::from_table(functions) }
     }
 
     #[test]

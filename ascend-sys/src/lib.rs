@@ -43,10 +43,12 @@
 //!     ACL_SUCCESS
 //! }
 //!
-//! let api = Api::from_table(Functions {
+//! let functions = Functions {
 //!     aclrtGetDeviceCount: Some(device_count),
 //!     ..Functions::default()
-//! });
+//! };
+//! // SAFETY: the function does what CANN says about it, and there is no other.
+//! let api = unsafe { Api::from_table(functions) };
 //! api.require(&["aclrtGetDeviceCount"])?;
 //!
 //! let mut count = 0;
