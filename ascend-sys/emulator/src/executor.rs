@@ -5,16 +5,18 @@
 //! that this one waits for in turn. The housekeeper polls everything every half millisecond while anything is unfinished,
 //! for programs that issue and never wait, and looks after time limits.
 
-use crate::deadlock::{self, Asleep};
-use crate::event::{Event, NotRecorded};
+mod goals;
+mod housekeeper;
+
+pub(crate) use goals::{announce, await_activity, completed, wait_event, wait_until};
+
+use crate::deadlock::Asleep;
 use crate::lane::{Outcome, Readiness, Waiter};
 use crate::stream::{Mark, STREAMS, Stream};
 use crate::sync::{self, Thread};
-use crate::task::Reason;
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering, fence};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -26,10 +28,6 @@ const SHORT_SPIN: u32 = 16;
 const YIELDS: u32 = 4;
 /// Pieces of work that a helper takes from a foreign stream at a time.
 const HELP: u32 = 4;
-/// How often the housekeeper looks while there is unfinished work.
-const TICK: Duration = Duration::from_micros(500);
-/// How many ticks pass between two looks for deadlocks.
-const LOOK: u64 = 8;
 /// The longest sleep without a look around, whatever happens.
 const NAP: Duration = Duration::from_millis(50);
 /// How many streams in a row may wait for each other before arming stops looking further.
@@ -97,11 +95,7 @@ pub(crate) fn left_unfinished(stream: &'static Stream, outcome: Outcome) {
     if outcome == Outcome::Runnable {
         stream.lane.unpark_threads();
     }
-    // The housekeeper says that it sleeps, then looks once more; here the work is there, then the look.
-    fence(Ordering::SeqCst);
-    if HOUSEKEEPER_SLEEPS.load(Ordering::Relaxed) {
-        housekeeper().unpark();
-    }
+    housekeeper::notice();
 }
 
 /// How many threads can run at once: the affinity mask and the quota of the control group count.
@@ -122,12 +116,6 @@ pub(crate) fn wait(stream: &'static Stream, ticket: u64, limit: Option<Duration>
 /// Waits until nothing is queued.
 pub(crate) fn wait_idle(stream: &'static Stream) {
     wait(stream, stream.lane.submitted(), None);
-}
-
-/// Waits until `done` says so; it is asked often, and at once after [`announce`]. False when `limit` passed first. Helps
-/// with all streams meanwhile.
-pub(crate) fn wait_until(limit: Option<Duration>, done: impl Fn() -> bool) -> bool {
-    done() || block(&Condition { done }, limit)
 }
 
 /// What a thread waits for.
@@ -295,220 +283,4 @@ fn arm_upstream(stream: &'static Stream) -> Readiness {
         }
     }
     Readiness::Sleep
-}
-
-/// Waits until an event is complete, and before that recorded. False when `limit` passed first.
-pub(crate) fn wait_event(event: &'static Event, limit: Option<Duration>) -> bool {
-    match event.pending() {
-        Ok(None) => true,
-        Ok(Some(mark)) => mark.stream().is_none_or(|stream| wait(stream, mark.ticket(), limit)),
-        Err(NotRecorded) => {
-            let began = Instant::now();
-            if !block(&Record { event }, limit) {
-                return false;
-            }
-            let left = limit.map(|limit| limit.saturating_sub(began.elapsed()));
-            event
-                .mark()
-                .and_then(|mark| Some((mark, mark.stream()?)))
-                .is_none_or(|(m, s)| wait(s, m.ticket(), left))
-        }
-    }
-}
-
-struct Record {
-    event: &'static Event,
-}
-
-impl Goal for Record {
-    fn done(&self) -> bool {
-        self.event.pending() != Err(NotRecorded)
-    }
-
-    fn work(&self) {}
-
-    fn prepare(&self, me: &Thread) -> Readiness {
-        if self.event.await_record_by(me) { Readiness::Done } else { Readiness::Sleep }
-    }
-
-    fn forget(&self, me: &Thread) {
-        self.event.forget_thread(me);
-    }
-}
-
-/// A number that changes whenever a task of any stream completes.
-fn activity() -> u64 {
-    STREAMS.all().fold(0, |sum, stream| sum.wrapping_add(stream.lane.completed()))
-}
-
-/// Waits until a task of any stream completes after the number `seen` was read. Returns the new number.
-pub(crate) fn await_activity(seen: u64, limit: Duration) -> u64 {
-    block(&Activity { seen }, Some(limit));
-    activity()
-}
-
-/// The thread that sleeps until something completes.
-static WATCHERS: std::sync::Mutex<Vec<Thread>> = std::sync::Mutex::new(Vec::new());
-/// Cleared by the first completion, which wakes them all.
-static WATCHED: AtomicBool = AtomicBool::new(false);
-
-struct Activity {
-    seen: u64,
-}
-
-impl Goal for Activity {
-    fn done(&self) -> bool {
-        activity() != self.seen
-    }
-
-    fn work(&self) {
-        help();
-    }
-
-    fn prepare(&self, me: &Thread) -> Readiness {
-        crate::sync::lock_std(&WATCHERS).push(me.clone());
-        WATCHED.store(true, Ordering::SeqCst);
-        fence(Ordering::SeqCst);
-        if self.done() { Readiness::Done } else { Readiness::Sleep }
-    }
-
-    fn forget(&self, me: &Thread) {
-        crate::sync::lock_std(&WATCHERS).retain(|watcher| watcher.id() != me.id());
-    }
-}
-
-/// A task has completed: wakes who waits for any.
-#[inline]
-pub(crate) fn completed() {
-    if WATCHED.load(Ordering::Relaxed) {
-        wake_watchers();
-    }
-}
-
-#[cold]
-fn wake_watchers() {
-    if WATCHED.swap(false, Ordering::SeqCst) {
-        crate::sync::lock_std(&WATCHERS).iter().for_each(Thread::unpark);
-    }
-}
-
-/// Threads that sleep in [`wait_until`].
-static SLEEPERS: std::sync::Mutex<Vec<Thread>> = std::sync::Mutex::new(Vec::new());
-static SLEEPER_COUNT: AtomicUsize = AtomicUsize::new(0);
-
-struct Condition<F> {
-    done: F,
-}
-
-impl<F: Fn() -> bool> Goal for Condition<F> {
-    fn done(&self) -> bool {
-        (self.done)()
-    }
-
-    fn work(&self) {}
-
-    fn prepare(&self, me: &Thread) -> Readiness {
-        {
-            let mut sleepers = crate::sync::lock_std(&SLEEPERS);
-            sleepers.push(me.clone());
-            SLEEPER_COUNT.store(sleepers.len(), Ordering::SeqCst);
-        }
-        fence(Ordering::SeqCst);
-        if (self.done)() { Readiness::Done } else { Readiness::Sleep }
-    }
-
-    fn forget(&self, me: &Thread) {
-        let mut sleepers = crate::sync::lock_std(&SLEEPERS);
-        sleepers.retain(|sleeper| sleeper.id() != me.id());
-        SLEEPER_COUNT.store(sleepers.len(), Ordering::SeqCst);
-    }
-}
-
-/// Something changed that a thread in [`wait_until`] may be waiting for. Call it after the change.
-pub(crate) fn announce() {
-    fence(Ordering::SeqCst);
-    if SLEEPER_COUNT.load(Ordering::Relaxed) != 0 {
-        crate::sync::lock_std(&SLEEPERS).iter().for_each(Thread::unpark);
-    }
-}
-
-/// The housekeeper is parked until there is unfinished work.
-static HOUSEKEEPER_SLEEPS: AtomicBool = AtomicBool::new(true);
-
-fn housekeeper() -> &'static thread::Thread {
-    static HOUSEKEEPER: OnceLock<thread::Thread> = OnceLock::new();
-    HOUSEKEEPER.get_or_init(|| {
-        let spawned = thread::Builder::new().name("ascend-emulator".into()).spawn(keep_house);
-        // Without threads there is no housekeeping; waiting threads still run everything.
-        spawned.map_or_else(|_| thread::current(), |handle| handle.thread().clone())
-    })
-}
-
-fn keep_house() {
-    let mut parked: HashMap<u32, (u64, Instant)> = HashMap::new();
-    let mut deadlocks = deadlock::Watch::default();
-    for n in 0u64.. {
-        if n.is_multiple_of(LOOK) {
-            deadlocks.look();
-        }
-        match tick(&mut parked) {
-            Outcome::Runnable => {}
-            Outcome::Idle => {
-                HOUSEKEEPER_SLEEPS.store(true, Ordering::SeqCst);
-                fence(Ordering::SeqCst);
-                if STREAMS.all().all(|stream| stream.lane.is_idle()) {
-                    thread::park();
-                }
-                HOUSEKEEPER_SLEEPS.store(false, Ordering::SeqCst);
-            }
-            _ => {
-                HOUSEKEEPER_SLEEPS.store(false, Ordering::Relaxed);
-                thread::park_timeout(TICK);
-            }
-        }
-    }
-}
-
-fn tick(parked: &mut HashMap<u32, (u64, Instant)>) -> Outcome {
-    let mut all = Outcome::Idle;
-    for stream in STREAMS.all().filter(|stream| !stream.lane.is_idle()) {
-        if all == Outcome::Idle {
-            all = Outcome::Parked;
-        }
-        if stream.watched.load(Ordering::Relaxed) == 0 && stream.poll(HELP) == Outcome::Runnable {
-            all = Outcome::Runnable;
-        }
-        expire(stream, parked);
-    }
-    if all == Outcome::Idle {
-        parked.clear();
-    }
-    all
-}
-
-/// Tells the head of a stream to give up when it has been parked for longer than its limit.
-fn expire(stream: &'static Stream, parked: &mut HashMap<u32, (u64, Instant)>) {
-    let Some((ticket, limit)) =
-        polling(|| stream.lane.peek(stream, |ticket, task| (ticket, task.limit(stream))))
-    else {
-        return;
-    };
-    let (seen, since) = *parked
-        .entry(stream.index())
-        .and_modify(|entry| {
-            if entry.0 != ticket {
-                *entry = (ticket, Instant::now());
-            }
-        })
-        .or_insert_with(|| (ticket, Instant::now()));
-    if let Some(limit) = limit
-        && since.elapsed() >= limit
-    {
-        polling(|| {
-            stream
-                .lane
-                .treat_head(stream, seen, |task| task.expire(stream, &Reason::Timeout(limit)))
-        });
-        stream.wake();
-    }
 }
