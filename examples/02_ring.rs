@@ -9,13 +9,13 @@
 use futures::executor::block_on;
 use hccl::prelude::*;
 
-const RANKS: usize = 8;
+const RANKS: u32 = 8;
 
 fn main() -> hccl::Result<()> {
     let runtime = Runtime::auto()?;
     let seen = runtime.run_ranks(RANKS, |rank| block_on(travel(&rank)))?;
 
-    for (rank, visitors) in seen.iter().enumerate() {
+    for (rank, visitors) in (0..).zip(&seen) {
         let visitors: Vec<String> = visitors.iter().map(f32::to_string).collect();
         println!("rank {rank} was visited by the numbers of {}", visitors.join(", "));
         let expected = (1..RANKS).map(|round| ((rank + RANKS - round) % RANKS) as f32);

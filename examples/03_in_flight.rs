@@ -11,7 +11,7 @@ use futures::future::{try_join, try_join_all};
 use futures::stream::{FuturesUnordered, TryStreamExt};
 use hccl::prelude::*;
 
-const RANKS: usize = 4;
+const RANKS: u32 = 4;
 
 fn main() -> hccl::Result<()> {
     let runtime = Runtime::auto()?;

@@ -71,7 +71,7 @@ fn operation(elements: usize, repeats: usize) -> hccl::Result<f64> {
     let runtime = Runtime::emulator(2)?;
     let best = AtomicU64::new(u64::MAX);
     runtime.run_ranks(2, |rank| -> hccl::Result<()> {
-        pin(rank.index());
+        pin(rank.index() as usize);
         let stream = rank.device().stream()?;
         let mut comm = rank.communicator()?;
         let send = rank.device().upload(&vec![rank.index() as f32; elements], &stream)?;

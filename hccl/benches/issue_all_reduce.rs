@@ -29,7 +29,7 @@ struct Side {
 
 impl Side {
     fn new(rank: &Rank) -> hccl::Result<Self> {
-        pin(rank.index());
+        pin(rank.index() as usize);
         let stream = rank.device().stream()?;
         let send = rank.device().zeros::<f32>(4, &stream)?;
         let recv = rank.device().zeros::<f32>(4, &stream)?;

@@ -51,22 +51,23 @@ impl Runtime {
     ///     Ok(())
     /// }
     /// ```
-    pub fn run_ranks<T, E, F>(&self, ranks: usize, f: F) -> Result<Vec<T>>
+    pub fn run_ranks<T, E, F>(&self, ranks: u32, f: F) -> Result<Vec<T>>
     where
         F: Fn(Rank) -> Result<T, E> + Sync,
         T: Send,
         E: Into<Box<dyn StdError + Send + Sync>>,
     {
-        if ranks == 0 || u32::try_from(ranks).is_err() {
-            let problem = format!("{ranks} ranks: at least one is needed, and at most 2^32 - 1");
-            return Err(Error::Invalid { operation: "run_ranks", problem: problem.into() });
+        if ranks == 0 {
+            let problem = "0 ranks: at least one is needed".into();
+            return Err(Error::Invalid { operation: "run_ranks", problem });
         }
-        let devices = (0..ranks).map(|i| self.device(i)).collect::<Result<Vec<Device>>>()?;
+        let devices: Vec<Device> =
+            (0..ranks).map(|rank| self.device(rank as usize)).collect::<Result<_>>()?;
         let run = Arc::new(Run::new(ranks));
         let f = &f;
         let outcomes: Vec<Option<T>> = std::thread::scope(|scope| {
-            let mut threads = Vec::with_capacity(ranks);
-            for (index, device) in devices.into_iter().enumerate() {
+            let mut threads = Vec::with_capacity(devices.len());
+            for (index, device) in (0..).zip(devices) {
                 let seat = Arc::new(Seat { run: run.clone(), index, made: AtomicUsize::new(0) });
                 let rank = Rank { device: device.clone(), seat };
                 let builder = std::thread::Builder::new().name(format!("rank {index}"));
@@ -75,7 +76,7 @@ impl Runtime {
                     Err(error) => run.failed(index, Arc::new(error), &device),
                 }
             }
-            let outcome = |(thread, index, device): (ScopedJoinHandle<'_, _>, usize, Device)| {
+            let outcome = |(thread, index, device): (ScopedJoinHandle<'_, _>, u32, Device)| {
                 // A rank catches what its closure panics with; whatever else ends its thread is a failure too.
                 thread.join().unwrap_or_else(|payload| {
                     run.failed(index, Arc::new(Panic::new(payload)), &device);
@@ -102,12 +103,12 @@ pub struct Rank {
 
 impl Rank {
     /// The number of this rank, from 0.
-    pub fn index(&self) -> usize {
+    pub fn index(&self) -> u32 {
         self.seat.index
     }
 
     /// How many ranks there are.
-    pub fn world_size(&self) -> usize {
+    pub fn world_size(&self) -> u32 {
         self.seat.run.ranks
     }
 
@@ -142,8 +143,8 @@ impl Rank {
         let root_info = run.meeting(made, *index, &self.device, Arc::downgrade(&alive))?;
         let mut comm = Communicator::builder()
             .device(&self.device)
-            .rank(*index as u32)
-            .world_size(run.ranks as u32)
+            .rank(*index)
+            .world_size(run.ranks)
             .root_info(&root_info)
             .config(config)
             .build()
@@ -182,7 +183,7 @@ impl fmt::Debug for Rank {
 /// Why a rank of [`Runtime::run_ranks`] came to an end: the first that did.
 #[derive(Clone, Debug)]
 pub struct RankError {
-    rank: usize,
+    rank: u32,
     cause: Cause,
     /// The text of the cause, made once: others ask for it under a lock, and making it runs the program's code.
     text: Arc<str>,
@@ -192,7 +193,7 @@ type Cause = Arc<dyn StdError + Send + Sync>;
 
 impl RankError {
     /// The rank.
-    pub fn rank(&self) -> usize {
+    pub fn rank(&self) -> u32 {
         self.rank
     }
 
@@ -278,14 +279,14 @@ pub(crate) fn in_run() -> bool {
 /// One rank's place in a run.
 struct Seat {
     run: Arc<Run>,
-    index: usize,
+    index: u32,
     /// How many meetings the rank has come to. Changed under the lock of the run.
     made: AtomicUsize,
 }
 
 /// What the ranks of a run share.
 struct Run {
-    ranks: usize,
+    ranks: u32,
     /// Set after `first`, so that waits need not take the lock.
     has_failed: AtomicBool,
     state: Mutex<State>,
@@ -306,8 +307,9 @@ struct Meeting {
 }
 
 impl Run {
-    fn new(ranks: usize) -> Self {
-        let state = State { first: None, meetings: Vec::new(), left: vec![None; ranks] };
+    fn new(ranks: u32) -> Self {
+        let left = vec![None; ranks as usize];
+        let state = State { first: None, meetings: Vec::new(), left };
         Run { ranks, has_failed: AtomicBool::new(false), state: Mutex::new(state) }
     }
 
@@ -322,7 +324,7 @@ impl Run {
     fn meeting(
         &self,
         made: &AtomicUsize,
-        rank: usize,
+        rank: u32,
         device: &Device,
         member: Weak<()>,
     ) -> Result<RootInfo> {
@@ -334,30 +336,30 @@ impl Run {
         if number >= state.meetings.len() {
             // Nobody will come whom the meeting does not know to have left: those are told here, later ones by `leave`.
             if let Some((rank, Some(reason))) =
-                state.left.iter().copied().enumerate().find(|(_, left)| left.is_some())
+                (0..).zip(state.left.iter().copied()).find(|(_, left)| left.is_some())
             {
                 return Err(Error::RankGone { rank, reason: reason.into() });
             }
             let root_info = RootInfo::new(device)?;
-            let mut members = vec![None; self.ranks];
-            members[rank] = Some(member);
+            let mut members = vec![None; self.ranks as usize];
+            members[rank as usize] = Some(member);
             state.meetings.push(Meeting { root_info: root_info.clone(), members });
             made.store(state.meetings.len(), Ordering::Relaxed);
             return Ok(root_info);
         }
         let meeting = &mut state.meetings[number];
-        meeting.members[rank] = Some(member);
+        meeting.members[rank as usize] = Some(member);
         made.store(number + 1, Ordering::Relaxed);
         Ok(meeting.root_info.clone())
     }
 
     /// The failure of a rank other than `rank`.
-    fn failure(&self, rank: usize) -> Option<Error> {
+    fn failure(&self, rank: u32) -> Option<Error> {
         failure_of(&self.lock(), rank)
     }
 
     /// Records what happened to a rank, and only then tells the others, so that what follows from it comes second.
-    fn failed(&self, rank: usize, cause: Cause, device: &Device) {
+    fn failed(&self, rank: u32, cause: Cause, device: &Device) {
         let text: Arc<str> = caught(|| cause.to_string())
             .unwrap_or_else(|panic| format!("an error whose text cannot be had: {panic}"))
             .into();
@@ -376,28 +378,30 @@ impl Run {
     }
 
     /// Tells the others that a rank is gone.
-    fn leave(&self, rank: usize, device: &Device, reason: &str, failed: bool) {
+    fn leave(&self, rank: u32, device: &Device, reason: &str, failed: bool) {
         let root_infos: Vec<RootInfo> = {
             let mut state = self.lock();
-            state.left[rank] =
+            state.left[rank as usize] =
                 Some(if failed { "it has failed" } else { "its closure has returned" });
             // A communicator that the closure has returned, or keeps elsewhere, goes on.
             let gone = |meeting: &&Meeting| {
                 failed
-                    || meeting.members[rank].as_ref().is_none_or(|alive| alive.strong_count() == 0)
+                    || meeting.members[rank as usize]
+                        .as_ref()
+                        .is_none_or(|alive| alive.strong_count() == 0)
             };
             state.meetings.iter().filter(gone).map(|meeting| meeting.root_info.clone()).collect()
         };
         let reason = CString::new(reason.replace('\0', " ")).unwrap_or_default();
         for root_info in root_infos {
-            root_info.leave(device.table(), rank as u32, &reason);
+            root_info.leave(device.table(), rank, &reason);
         }
         // Its communicators have only been put aside so far.
         device.reap();
     }
 }
 
-fn failure_of(state: &State, rank: usize) -> Option<Error> {
+fn failure_of(state: &State, rank: u32) -> Option<Error> {
     let first = state.first.as_ref().filter(|first| first.rank != rank)?;
     Some(Error::RankGone { rank: first.rank, reason: first.text.to_string().into() })
 }

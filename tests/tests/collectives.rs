@@ -6,7 +6,7 @@
 #[path = "collectives/reference.rs"]
 mod reference;
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use hccl::dtype::ReduceOp;
 use hccl::prelude::*;
@@ -17,7 +17,7 @@ use reference::{Random, Reference};
 const LENGTHS: &[usize] =
     &[0, 1, 2, 3, 7, 16, 31, 64, 127, 255, 256, 257, 511, 513, 1000, 4099, 16384, 65537, 300_001];
 
-const RANKS: &[usize] = &[1, 2, 3, 4, 5, 8, 16];
+const RANKS: &[u32] = &[1, 2, 3, 4, 5, 8, 16];
 
 /// One rank of a test.
 struct Tester {
@@ -34,20 +34,26 @@ impl Tester {
         Ok(Tester { rank, comm, stream, case: 0 })
     }
 
+    /// Its number, and how many there are, to count with.
+    fn place(&self) -> (usize, usize) {
+        (self.rank.index() as usize, self.rank.world_size() as usize)
+    }
+
     /// The lengths for the next case: all, or one that wanders through the list. What all ranks hold together is bounded.
     fn lengths(&mut self) -> Vec<usize> {
         self.case += 1;
-        let most = if full() { 1 << 21 } else { 1 << 17 } / self.rank.world_size();
+        let (_, ranks) = self.place();
+        let most = if full() { 1 << 21 } else { 1 << 17 } / ranks;
         let fitting = LENGTHS.iter().copied().filter(|&n| n <= most);
         if full() {
             return fitting.collect();
         }
         let fitting: Vec<usize> = fitting.collect();
-        vec![fitting[(self.case * 5 + self.rank.world_size()) % fitting.len()]]
+        vec![fitting[(self.case * 5 + ranks) % fitting.len()]]
     }
 
     fn all_reduce<T: Reference + Reduce<Op>, Op: ReduceOp>(&mut self) -> hccl::Result<()> {
-        let (index, ranks) = (self.rank.index(), self.rank.world_size());
+        let (index, ranks) = self.place();
         for n in self.lengths() {
             let inputs: Vec<Vec<T>> =
                 (0..ranks).map(|rank| T::numbers(Op::KIND, n * 64 + rank, n)).collect();
@@ -70,7 +76,7 @@ impl Tester {
     }
 
     fn broadcast<T: Reference>(&mut self) -> hccl::Result<()> {
-        let (index, ranks) = (self.rank.index(), self.rank.world_size());
+        let (index, ranks) = self.place();
         for n in self.lengths() {
             let root = (self.case + n) % ranks;
             let mut buffer = self.rank.device().upload(&T::bits(index, n), &self.stream)?;
@@ -84,7 +90,7 @@ impl Tester {
 
     /// Everyone sends something to some of the ranks, also to itself.
     fn batch<T: Reference>(&mut self) -> hccl::Result<()> {
-        let (index, ranks) = (self.rank.index(), self.rank.world_size());
+        let (index, ranks) = self.place();
         for most in self.lengths() {
             // The same table on every rank: how many elements go from one to another, if any.
             let mut random = Random::new(self.case * 1000 + most);
@@ -129,7 +135,7 @@ macro_rules! for_each {
     ($tester:ident.$method:ident; $op:ident: $($t:ty)*) => { $($tester.$method::<$t, $op>()?;)* };
 }
 
-fn all_reduce_matches(runtime: &Runtime, ranks: usize) {
+fn all_reduce_matches(runtime: &Runtime, ranks: u32) {
     let outcome = runtime.run_ranks(ranks, |rank| -> hccl::Result<()> {
         let mut tester = Tester::new(rank)?;
         for_each!(tester.all_reduce; Sum: i8 i16 i32 i64 f16 bf16 f32);
@@ -147,7 +153,7 @@ fn all_reduce_matches(runtime: &Runtime, ranks: usize) {
     outcome.unwrap();
 }
 
-fn broadcast_matches(runtime: &Runtime, ranks: usize) {
+fn broadcast_matches(runtime: &Runtime, ranks: u32) {
     let outcome = runtime.run_ranks(ranks, |rank| -> hccl::Result<()> {
         let mut tester = Tester::new(rank)?;
         for_each!(tester.broadcast; i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64);
@@ -156,7 +162,7 @@ fn broadcast_matches(runtime: &Runtime, ranks: usize) {
     outcome.unwrap();
 }
 
-fn batch_matches(runtime: &Runtime, ranks: usize) {
+fn batch_matches(runtime: &Runtime, ranks: u32) {
     let outcome = runtime.run_ranks(ranks, |rank| -> hccl::Result<()> {
         let mut tester = Tester::new(rank)?;
         for_each!(tester.batch; i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64);
@@ -166,8 +172,8 @@ fn batch_matches(runtime: &Runtime, ranks: usize) {
 }
 
 /// Nobody leaves a barrier before all have entered it.
-fn barrier_holds(runtime: &Runtime, ranks: usize) {
-    let entered = AtomicUsize::new(0);
+fn barrier_holds(runtime: &Runtime, ranks: u32) {
+    let entered = AtomicU32::new(0);
     let outcome = runtime.run_ranks(ranks, |rank| -> hccl::Result<()> {
         let mut tester = Tester::new(rank)?;
         for round in 1..=20 {
@@ -180,12 +186,13 @@ fn barrier_holds(runtime: &Runtime, ranks: usize) {
     outcome.unwrap();
 }
 
-fn on_each_product(test: fn(&Runtime, usize)) {
+fn on_each_product(test: fn(&Runtime, u32)) {
     for product in [Product::A2, Product::A3, Product::Ascend950] {
         // The types of the 950 and one number of ranks tell the products apart; the full matrix takes them all.
         let ranks = if full() || product == Product::A3 { RANKS } else { &[3] };
         for &ranks in ranks {
-            let options = Runtime::emulator_builder().devices(ranks).product(product).build();
+            let options =
+                Runtime::emulator_builder().devices(ranks as usize).product(product).build();
             test(&options.unwrap(), ranks);
         }
     }

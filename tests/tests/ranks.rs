@@ -1,7 +1,7 @@
 //! Runs of several ranks: what comes back, and that nobody waits for a rank that has gone.
 
 use std::sync::Barrier;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use hccl::prelude::*;
@@ -13,9 +13,9 @@ const SOON: Duration = Duration::from_secs(20);
 /// Runs a run in which a rank fails, and says which one came back and with what text.
 fn first_failure<T: Send>(
     runtime: &Runtime,
-    ranks: usize,
+    ranks: u32,
     f: impl Fn(Rank) -> hccl::Result<T> + Sync,
-) -> (usize, String) {
+) -> (u32, String) {
     let since = Instant::now();
     let outcome = runtime.run_ranks(ranks, f);
     assert!(since.elapsed() < SOON, "the others waited {:?}", since.elapsed());
@@ -33,11 +33,11 @@ fn problem<T>(text: &str) -> hccl::Result<T> {
 #[test]
 fn values_come_back_in_the_order_of_the_ranks() {
     let runtime = Runtime::emulator(5).unwrap();
-    let borrowed = AtomicUsize::new(0);
+    let borrowed = AtomicU32::new(0);
     let names = runtime
         .run_ranks(5, |rank| -> hccl::Result<_> {
             borrowed.fetch_add(rank.index(), Ordering::Relaxed);
-            assert_eq!((rank.device().index(), rank.world_size()), (rank.index(), 5));
+            assert_eq!((rank.device().index(), rank.world_size()), (rank.index() as usize, 5));
             Ok(std::thread::current().name().unwrap().to_owned())
         })
         .unwrap();
@@ -211,7 +211,7 @@ fn opposite_orders_on_two_devices_do_not_lock_up() {
             let first = rank.index();
             let line = Barrier::new(2);
             std::thread::scope(|scope| {
-                let threads = comms.into_iter().enumerate().map(|(number, mut comm)| {
+                let threads = (0..).zip(comms).map(|(number, mut comm)| {
                     let (rank, line) = (&rank, &line);
                     scope.spawn(move || -> hccl::Result<()> {
                         let stream = rank.device().stream()?;

@@ -90,7 +90,7 @@ pub fn train(
     progress: impl Fn(f32) + Sync,
 ) -> Result<Vec<Outcome>> {
     let zero = Instant::now();
-    let outcomes = runtime.run_ranks(recipe.ranks, |rank| -> Result<Outcome> {
+    let outcomes = runtime.run_ranks(recipe.ranks as u32, |rank| -> Result<Outcome> {
         let mut random = fastrand::Rng::with_seed(recipe.seed);
         let mut replica = Replica::new(&rank, recipe, &mut random, Recorder::new(zero))?;
         let mut order: Vec<usize> = (0..digits.len()).collect();
@@ -99,7 +99,7 @@ pub fn train(
             // Every rank draws the same numbers, so all agree on the order without a message.
             random.shuffle(&mut order);
             for batch in order.chunks(recipe.batch) {
-                let shard = shard(batch, rank.index(), recipe.ranks);
+                let shard = shard(batch, rank.index() as usize, recipe.ranks);
                 let loss = replica.step(&digits.select(shard), batch.len())?;
                 losses.push(loss);
                 if rank.index() == 0 {

@@ -226,7 +226,7 @@ pub enum Error {
     #[error("rank {rank} is gone: {reason}")]
     RankGone {
         /// The rank that is gone.
-        rank: usize,
+        rank: u32,
         /// Why.
         reason: Box<str>,
     },
