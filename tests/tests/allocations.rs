@@ -1,34 +1,8 @@
 //! Once warm, an operation allocates nothing on the thread that issues it and waits for it: not in `hccl` and not in
 //! the emulator.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
-
+use counting_allocator::on_this_thread;
 use hccl::prelude::*;
-
-/// Counts the allocations of each thread and otherwise is the system's allocator.
-struct Counting;
-
-thread_local! {
-    static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
-}
-
-// SAFETY: every call goes to the system's allocator unchanged.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-        // SAFETY: the caller keeps the contract of `alloc`, which is that of the system's.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the pointer came from `alloc` above, so from the system's allocator, with this layout.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static COUNTING: Counting = Counting;
 
 const WARM_UP: usize = 200;
 const COUNTED: usize = 200;
@@ -38,16 +12,19 @@ const ROUNDS: usize = 10;
 fn no_operation_allocates_after_warm_up() {
     let runtime = Runtime::emulator(2).unwrap();
     let counts = runtime
-        .run_ranks(2, |rank| -> hccl::Result<Vec<(&str, usize, usize)>> {
+        .run_ranks(2, |rank| -> hccl::Result<Vec<(&str, usize, u64)>> {
             let device = rank.device();
             let stream = device.stream()?;
+            let other = device.stream()?;
+            let data = vec![2.0_f32; 100_000];
             let mut comm = rank.communicator()?;
             let peer = 1 - comm.rank();
             // One size that travels inside the meeting, one that is cut into chunks.
-            let mut counts = Vec::with_capacity(16);
+            let mut counts = Vec::with_capacity(32);
             for len in [16, 100_000] {
                 let send = device.zeros::<f32>(len, &stream)?;
                 let mut recv = device.zeros::<f32>(len, &stream)?;
+                let mut host = runtime.host_buffer::<f32>(len)?;
                 let mut count =
                     |name, operation: &mut dyn FnMut() -> hccl::Result<Work>| -> hccl::Result<()> {
                         for _ in 0..WARM_UP {
@@ -55,13 +32,13 @@ fn no_operation_allocates_after_warm_up() {
                         }
                         // A rank that loses its core sleeps, and a list of sleepers may grow then. An operation
                         // that allocates does so in every round.
-                        let mut fewest = usize::MAX;
+                        let mut fewest = u64::MAX;
                         for _ in 0..ROUNDS {
-                            let before = ALLOCATIONS.get();
+                            let before = on_this_thread();
                             for _ in 0..COUNTED {
                                 operation()?.wait()?;
                             }
-                            fewest = fewest.min(ALLOCATIONS.get() - before);
+                            fewest = fewest.min(on_this_thread() - before);
                         }
                         counts.push((name, len, fewest));
                         Ok(())
@@ -76,6 +53,18 @@ fn no_operation_allocates_after_warm_up() {
                     comm.batch().send(&send, peer).recv(&mut recv, peer).submit(&stream)
                 })?;
                 count("copy_from", &mut || recv.copy_from(&send, &stream))?;
+                count("copy_from, dropped", &mut || {
+                    drop(recv.copy_from(&send, &stream)?);
+                    recv.copy_from(&send, &stream)
+                })?;
+                count("upload", &mut || recv.upload(&data[..len], &stream))?;
+                // Waited for in between: what has to wait for unfinished work of another stream, or of a buffer, allocates
+                // the list of what it waits for.
+                count("there and back over pinned memory", &mut || {
+                    recv.copy_to(&mut host, &stream)?.wait()?;
+                    assert_eq!(host.as_slice()?.len(), len);
+                    recv.copy_from_host(&host, &other)
+                })?;
             }
             Ok(counts)
         })

@@ -5,30 +5,7 @@ mod ranks;
 
 use ascend_sys::*;
 use ranks::on_ranks;
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::Barrier;
-use std::sync::atomic::{AtomicU64, Ordering};
-
-struct Counting;
-
-static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
-
-// SAFETY: everything is handed to the system's allocator.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the caller's promise.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promise.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 /// What the quietest of many rounds allocates on all threads together. A thread that loses its core puts the other to sleep,
 /// which may allocate; some rounds go undisturbed.
@@ -40,11 +17,11 @@ fn least_of_rounds(round: impl Fn(&mut ranks::Rank, *mut std::ffi::c_void) + Syn
         let mut least = u64::MAX;
         for _ in 0..ROUNDS {
             turn.wait();
-            let before = ALLOCATIONS.load(Ordering::Relaxed);
+            let before = counting_allocator::in_process();
             round(rank, buffer);
             // Nobody begins the next round before this one is counted.
             turn.wait();
-            least = least.min(ALLOCATIONS.load(Ordering::Relaxed) - before);
+            least = least.min(counting_allocator::in_process() - before);
             turn.wait();
         }
         least
