@@ -35,8 +35,6 @@ pub fn table() -> ascend_sys::Functions {
     let mut table = ascend_sys::Functions::default();
     abi::acl::fill(&mut table);
     abi::ext::fill(&mut table);
-    abi::hccl_comm::fill(&mut table);
-    abi::hccl_ops::fill(&mut table);
-    abi::hccl_batch::fill(&mut table);
+    abi::hccl::fill(&mut table);
     table
 }

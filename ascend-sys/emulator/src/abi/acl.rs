@@ -1,7 +1,7 @@
 //! Initialisation, error texts, small questions, and the list of all ACL doors.
 #![allow(non_snake_case, reason = "CANN's names")]
 
-use super::{acl_device, acl_event, acl_memory, acl_notify, acl_stream, door, out};
+use super::{acl_copy, acl_device, acl_event, acl_memory, acl_notify, acl_stream, door, out};
 use crate::message::{self, Failure, fail};
 use crate::profile::Product;
 use crate::{context, machine};
@@ -29,6 +29,7 @@ pub(crate) fn fill(table: &mut Functions) {
     acl_stream::fill(table);
     acl_event::fill(table);
     acl_memory::fill(table);
+    acl_copy::fill(table);
     acl_notify::fill(table);
 }
 

@@ -1,4 +1,4 @@
-//! Memory: allocation, copies, fills.
+//! Memory: allocating, freeing, registering, and asking what a pointer is.
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::{door, out};
@@ -6,15 +6,13 @@ use crate::callback::may_block;
 use crate::memory::{self, Bytes, Place};
 use crate::message::{Failure, fail};
 use crate::profile::Product;
-use crate::stream::{Stream, unfinished};
-use crate::task::{Copy, Fill, Step, Task};
+use crate::stream::unfinished;
 use crate::{context, executor, machine};
 use ascend_sys::{
     ACL_ERROR_HOST_MEMORY_ALREADY_REGISTERED, ACL_ERROR_HOST_MEMORY_NOT_REGISTERED,
-    ACL_ERROR_INVALID_PARAM, ACL_ERROR_RT_ADDR_UNALIGNED, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-    ACL_ERROR_RT_MEMORY_ALLOCATION, ACL_ERROR_RT_PARAM_INVALID, Functions, aclError,
-    aclrtHostRegisterType, aclrtMallocConfig, aclrtMemAttr, aclrtMemLocation, aclrtMemLocationType,
-    aclrtMemMallocPolicy, aclrtMemcpyKind, aclrtPtrAttributes, aclrtStream,
+    ACL_ERROR_INVALID_PARAM, ACL_ERROR_RT_ADDR_UNALIGNED, ACL_ERROR_RT_MEMORY_ALLOCATION,
+    ACL_ERROR_RT_PARAM_INVALID, Functions, aclError, aclrtHostRegisterType, aclrtMallocConfig,
+    aclrtMemAttr, aclrtMemLocation, aclrtMemLocationType, aclrtMemMallocPolicy, aclrtPtrAttributes,
 };
 use std::ffi::c_void;
 
@@ -31,12 +29,6 @@ pub(super) fn fill(table: &mut Functions) {
     table.aclrtFreeHostWithDevSync = Some(aclrtFreeHostWithDevSync);
     table.aclrtHostRegister = Some(aclrtHostRegister);
     table.aclrtHostUnregister = Some(aclrtHostUnregister);
-    table.aclrtMemcpy = Some(aclrtMemcpy);
-    table.aclrtMemcpyAsync = Some(aclrtMemcpyAsync);
-    table.aclrtMemcpy2d = Some(aclrtMemcpy2d);
-    table.aclrtMemcpy2dAsync = Some(aclrtMemcpy2dAsync);
-    table.aclrtMemset = Some(aclrtMemset);
-    table.aclrtMemsetAsync = Some(aclrtMemsetAsync);
     table.aclrtGetMemInfo = Some(aclrtGetMemInfo);
     table.aclrtPointerGetAttributes = Some(aclrtPointerGetAttributes);
     table.aclrtMemGetAddressRange = Some(aclrtMemGetAddressRange);
@@ -250,251 +242,17 @@ unsafe extern "C" fn aclrtHostUnregister(ptr: *mut c_void) -> aclError {
 }
 
 #[inline]
-fn resolve(pointer: *const c_void, bytes: usize, argument: &str) -> Result<Bytes, Failure> {
+pub(super) fn resolve(
+    pointer: *const c_void,
+    bytes: usize,
+    argument: &str,
+) -> Result<Bytes, Failure> {
     memory::resolve(pointer.addr(), bytes).map_err(|text| bad_pointer(argument, &text))
 }
 
 #[cold]
 fn bad_pointer(argument: &str, text: &str) -> Failure {
     Failure::new(ACL_ERROR_RT_PARAM_INVALID, format!("{argument}: {text}"))
-}
-
-#[inline]
-fn check_sizes(
-    dst: *const c_void,
-    most: usize,
-    src: *const c_void,
-    count: usize,
-) -> Result<(), Failure> {
-    if dst.is_null() || src.is_null() || count == 0 || count > most {
-        return bad_sizes(dst, most, src, count);
-    }
-    Ok(())
-}
-
-#[cold]
-fn bad_sizes(
-    dst: *const c_void,
-    most: usize,
-    src: *const c_void,
-    count: usize,
-) -> Result<(), Failure> {
-    let what = match () {
-        () if dst.is_null() => "dst is NULL".to_string(),
-        () if src.is_null() => "src is NULL".to_string(),
-        () if count == 0 => "count is 0".to_string(),
-        () => format!("count is {count}, but destMax is only {most}"),
-    };
-    fail!(ACL_ERROR_RT_PARAM_INVALID, "{what}")
-}
-
-fn check_kind(kind: aclrtMemcpyKind) -> Result<(), Failure> {
-    if kind.0 > aclrtMemcpyKind::ACL_MEMCPY_INTER_DEVICE_TO_DEVICE.0 {
-        return fail!(
-            ACL_ERROR_RT_PARAM_INVALID,
-            "kind is {}, which no aclrtMemcpyKind has",
-            kind.0
-        );
-    }
-    Ok(())
-}
-
-/// Whether one device may reach the memory of the other in a copy.
-#[inline]
-fn check_devices(dst: Bytes, src: Bytes) -> Result<(), Failure> {
-    match (dst.place, src.place) {
-        (Place::Device(to), Place::Device(from)) if to != from => check_peers(to, from),
-        _ => Ok(()),
-    }
-}
-
-#[cold]
-fn check_peers(to: u32, from: u32) -> Result<(), Failure> {
-    let (a, b) = (machine::device_slot(to), machine::device_slot(from));
-    if a.block() != b.block() {
-        return fail!(
-            ACL_ERROR_RT_PARAM_INVALID,
-            "devices {from} and {to} belong to different blocks"
-        );
-    }
-    if a.product() != Product::A3 && !a.peers().contains(&from) && !b.peers().contains(&to) {
-        return fail!(
-            ACL_ERROR_RT_PARAM_INVALID,
-            "no access between devices {from} and {to}; call aclrtDeviceEnablePeerAccess first"
-        );
-    }
-    Ok(())
-}
-
-/// Runs a task on the calling thread, in no stream.
-fn run_now(mut poll: impl FnMut() -> Step) -> Result<(), Failure> {
-    loop {
-        if let Step::Done(result) = poll() {
-            return result;
-        }
-    }
-}
-
-unsafe extern "C" fn aclrtMemcpy(
-    dst: *mut c_void,
-    dest_max: usize,
-    src: *const c_void,
-    count: usize,
-    kind: aclrtMemcpyKind,
-) -> aclError {
-    door("aclrtMemcpy", || {
-        may_block()?;
-        check_sizes(dst, dest_max, src, count)?;
-        check_kind(kind)?;
-        context::current()?;
-        if dst.cast_const() == src {
-            return Ok(());
-        }
-        let (to, from) = (resolve(dst, count, "dst")?, resolve(src, count, "src")?);
-        check_devices(to, from)?;
-        let mut copy = Copy::new(to.data, from.data, count);
-        run_now(|| copy.poll())
-    })
-}
-
-unsafe extern "C" fn aclrtMemcpyAsync(
-    dst: *mut c_void,
-    dest_max: usize,
-    src: *const c_void,
-    count: usize,
-    kind: aclrtMemcpyKind,
-    stream: aclrtStream,
-) -> aclError {
-    door("aclrtMemcpyAsync", || {
-        check_sizes(dst, dest_max, src, count)?;
-        check_kind(kind)?;
-        if kind == aclrtMemcpyKind::ACL_MEMCPY_HOST_TO_HOST {
-            return fail!(
-                ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-                "there is no asynchronous copy from host to host"
-            );
-        }
-        let stream = Stream::of_current_context(stream as u64)?;
-        if dst.cast_const() == src {
-            return Ok(());
-        }
-        let (to, from) = (resolve(dst, count, "dst")?, resolve(src, count, "src")?);
-        check_devices(to, from)?;
-        submit_copy(stream, to, from, Copy::new(to.data, from.data, count))
-    })
-}
-
-/// A copy with pageable host memory is done before the call returns: nobody knows how long that memory lives.
-#[inline]
-fn submit_copy(stream: &'static Stream, to: Bytes, from: Bytes, copy: Copy) -> Result<(), Failure> {
-    let pageable = to.place == Place::Pageable || from.place == Place::Pageable;
-    if pageable {
-        may_block()?;
-    }
-    let ticket = stream.submit(Task::Copy(copy))?;
-    if pageable {
-        executor::wait(stream, ticket, None);
-    }
-    Ok(())
-}
-
-/// The size limits of pitched copies.
-const MOST_WIDTH: usize = 5_000_000;
-const MOST_HEIGHT: usize = 5 << 20;
-
-fn pitched(
-    (dst, dpitch): (*mut c_void, usize),
-    (src, spitch): (*const c_void, usize),
-    width: usize,
-    height: usize,
-) -> Result<(Bytes, Bytes, Copy), Failure> {
-    if dst.is_null() || src.is_null() || width == 0 || height == 0 {
-        return fail!(ACL_ERROR_RT_PARAM_INVALID, "dst or src is NULL, or width or height is 0");
-    }
-    if width > dpitch || width > spitch || width > MOST_WIDTH || height > MOST_HEIGHT {
-        return fail!(
-            ACL_ERROR_RT_PARAM_INVALID,
-            "width {width} with pitches {dpitch} and {spitch}, height {height}: the width must fit both pitches and \
-             {MOST_WIDTH}, the height {MOST_HEIGHT}"
-        );
-    }
-    let extent =
-        |pitch: usize| pitch.checked_mul(height - 1).and_then(|most| most.checked_add(width));
-    let (Some(to), Some(from)) = (extent(dpitch), extent(spitch)) else {
-        return fail!(ACL_ERROR_RT_PARAM_INVALID, "pitch times height overflows");
-    };
-    let (to, from) = (resolve(dst, to, "dst")?, resolve(src, from, "src")?);
-    check_devices(to, from)?;
-    Ok((to, from, Copy::new(to.data, from.data, width).rows(height, dpitch, spitch)))
-}
-
-unsafe extern "C" fn aclrtMemcpy2d(
-    dst: *mut c_void,
-    dpitch: usize,
-    src: *const c_void,
-    spitch: usize,
-    width: usize,
-    height: usize,
-    kind: aclrtMemcpyKind,
-) -> aclError {
-    door("aclrtMemcpy2d", || {
-        may_block()?;
-        check_kind(kind)?;
-        context::current()?;
-        let (_, _, mut copy) = pitched((dst, dpitch), (src, spitch), width, height)?;
-        run_now(|| copy.poll())
-    })
-}
-
-unsafe extern "C" fn aclrtMemcpy2dAsync(
-    dst: *mut c_void,
-    dpitch: usize,
-    src: *const c_void,
-    spitch: usize,
-    width: usize,
-    height: usize,
-    kind: aclrtMemcpyKind,
-    stream: aclrtStream,
-) -> aclError {
-    door("aclrtMemcpy2dAsync", || {
-        check_kind(kind)?;
-        let stream = Stream::of_current_context(stream as u64)?;
-        let (to, from, copy) = pitched((dst, dpitch), (src, spitch), width, height)?;
-        submit_copy(stream, to, from, copy)
-    })
-}
-
-unsafe extern "C" fn aclrtMemset(
-    dev_ptr: *mut c_void,
-    max_count: usize,
-    value: i32,
-    count: usize,
-) -> aclError {
-    door("aclrtMemset", || {
-        may_block()?;
-        check_sizes(dev_ptr, max_count, dev_ptr, count)?;
-        context::current()?;
-        let mut fill = Fill::new(resolve(dev_ptr, count, "devPtr")?.data, value as u8, count);
-        run_now(|| fill.poll())
-    })
-}
-
-unsafe extern "C" fn aclrtMemsetAsync(
-    dev_ptr: *mut c_void,
-    max_count: usize,
-    value: i32,
-    count: usize,
-    stream: aclrtStream,
-) -> aclError {
-    door("aclrtMemsetAsync", || {
-        check_sizes(dev_ptr, max_count, dev_ptr, count)?;
-        let stream = Stream::of_current_context(stream as u64)?;
-        let to = resolve(dev_ptr, count, "devPtr")?;
-        if to.place == Place::Pageable {
-            return fail!(ACL_ERROR_RT_PARAM_INVALID, "devPtr is pageable host memory");
-        }
-        stream.submit(Task::Fill(Fill::new(to.data, value as u8, count))).map(drop)
-    })
 }
 
 unsafe extern "C" fn aclrtGetMemInfo(

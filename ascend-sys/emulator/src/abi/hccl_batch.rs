@@ -11,7 +11,7 @@ use ascend_sys::{
     Functions, HcclComm, HcclResult, HcclSendRecvItem, HcclSendRecvType, aclrtStream,
 };
 
-use super::hccl_comm::{door, not_null, product_of_thread, runtime};
+use super::hccl::{door, not_null, product_of_thread, runtime};
 use super::hccl_ops::{begin, buffer, keep_order};
 use crate::batch::{Content, Item, Pending};
 use crate::callback::may_block;
@@ -23,7 +23,7 @@ use crate::stream::Mark;
 use crate::task::Task;
 
 /// Puts the function into a table.
-pub(crate) fn fill(table: &mut Functions) {
+pub(super) fn fill(table: &mut Functions) {
     table.HcclBatchSendRecv = Some(HcclBatchSendRecv);
 }
 

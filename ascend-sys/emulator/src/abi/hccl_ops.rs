@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 
 use ascend_sys::{Functions, HcclComm, HcclDataType, HcclReduceOp, HcclResult, aclrtStream};
 
-use super::hccl_comm::{door, not_null, runtime};
+use super::hccl::{door, not_null, runtime};
 use crate::callback::may_block;
 use crate::collective::meeting::Place;
 use crate::collective::pending::Pending;
@@ -23,8 +23,7 @@ use crate::reduce::{DataType, ReduceOp};
 use crate::stream::{Mark, Stream};
 use crate::task::Task;
 
-/// Puts these functions into a table.
-pub(crate) fn fill(table: &mut Functions) {
+pub(super) fn fill(table: &mut Functions) {
     table.HcclAllReduce = Some(HcclAllReduce);
     table.HcclBroadcast = Some(HcclBroadcast);
     table.HcclBarrier = Some(HcclBarrier);

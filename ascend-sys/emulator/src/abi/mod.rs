@@ -3,15 +3,18 @@
 //! None of them is an exported symbol: the table holds their addresses.
 
 pub(crate) mod acl;
+mod acl_copy;
 mod acl_device;
 mod acl_event;
 mod acl_memory;
 mod acl_notify;
 mod acl_stream;
 pub(crate) mod ext;
-pub(crate) mod hccl_batch;
-pub(crate) mod hccl_comm;
-pub(crate) mod hccl_ops;
+pub(crate) mod hccl;
+mod hccl_batch;
+mod hccl_comm;
+mod hccl_ops;
+mod hccl_state;
 
 use crate::message::{Failure, fail, report};
 use ascend_sys::{
