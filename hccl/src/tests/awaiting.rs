@@ -1,4 +1,4 @@
-//! Properties of awaiting: what a waker may do, and what happens when nothing comes.
+//! Waiting for operations and awaiting them: what wakes whom, what a waker may do, and what happens when nothing comes.
 
 use super::*;
 
@@ -72,79 +72,85 @@ fn a_waker_that_is_replaced_may_own_a_work() {
 }
 
 #[test]
-fn a_failure_never_turns_into_success() {
-    const MANY: usize = 100;
+fn every_task_is_woken_when_its_operation_is_complete() {
     on_both(1, |runtime| {
         let device = runtime.device(0).unwrap();
-        let stream = device.stream().unwrap();
-        let mut x = device.zeros::<u8>(4, &stream).unwrap();
-        let gate = Gate::on(&stream);
-        let before = x.fill_zero(&stream).unwrap();
-        let works: Vec<Work> =
-            (0..MANY).map(|_| stream.host_fn(|| panic!("on purpose")).unwrap()).collect();
-        let after = x.fill_zero(&stream).unwrap();
-        gate.open();
-        stream.synchronize().unwrap_err();
-        for work in &works {
-            assert!(work.wait().is_err() && work.wait().is_err());
-        }
-        before.wait().unwrap();
-        after.wait().unwrap();
-        let gone = works[0].wait().unwrap_err();
-        assert!(matches!(gone, Error::Forgotten { last: Some(_) }), "{gone}");
-        assert!(works[MANY - 1].wait().unwrap_err().to_string().contains("on purpose"));
+        std::thread::scope(|scope| {
+            for value in 0..4_i32 {
+                let device = &device;
+                scope.spawn(move || {
+                    let stream = device.stream().unwrap();
+                    let x = device.upload(&[value; 32], &stream).unwrap();
+                    for _ in 0..50 {
+                        let opener = Gate::on(&stream);
+                        let download = x.to_vec(&stream);
+                        std::thread::spawn(move || opener.open());
+                        assert_eq!(block_on(download).unwrap(), [value; 32]);
+                    }
+                });
+            }
+        });
     });
 }
 
-/// A backend that has counted more failures than it remembers: all that may be meant count as failed, and nothing else.
 #[test]
-fn a_failure_that_the_backend_forgot_is_a_failure() {
-    use std::ffi::{c_int, c_void};
-    use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering::SeqCst};
-
-    static FAILED: AtomicPtr<u64> = AtomicPtr::new(std::ptr::null_mut());
-    unsafe extern "C" fn progress(
-        stream: *mut c_void,
-        out: *mut *const ascend_sys::AscendExtProgress,
-    ) -> c_int {
-        let real = ascend_emulator::table().ascendExtStreamProgress.unwrap();
-        // SAFETY: the caller's arguments are passed on; what comes back is the line of a stream.
-        unsafe {
-            let code = real(stream, out);
-            FAILED.store((&raw const (**out).failed).cast_mut(), SeqCst);
-            code
-        }
-    }
-    let mut table = ascend_emulator::table();
-    table.ascendExtStreamProgress = Some(progress);
-    let runtime = EmulatorOptions::small(1).start_with(table).unwrap();
-    let device = runtime.device(0).unwrap();
-    let stream = device.stream().unwrap();
-    let mut x = device.zeros::<u8>(4, &stream).unwrap();
-    let seen = x.fill_zero(&stream).unwrap();
-    seen.wait().unwrap();
-    let works: Vec<Work> = (0..3).map(|_| x.fill_zero(&stream).unwrap()).collect();
-    eventually("all of it", || works.iter().all(Work::is_done));
-    // SAFETY: the line lives as long as the process and is used through atomics.
-    unsafe { AtomicU64::from_ptr(FAILED.load(SeqCst)) }.fetch_add(2, SeqCst);
-    for work in &works {
-        assert!(matches!(work.wait(), Err(Error::Forgotten { last: None })));
-    }
-    seen.wait().unwrap();
-    assert!(matches!(stream.synchronize(), Err(Error::Forgotten { .. })));
-    stream.synchronize().unwrap();
-    x.fill_zero(&stream).unwrap().wait().unwrap();
-    assert!(works[0].wait().is_err());
+fn work_completes_with_its_own_operation_not_with_a_later_one() {
+    on_both(1, |runtime| {
+        let device = runtime.device(0).unwrap();
+        let stream = device.stream().unwrap();
+        let mut x = device.zeros::<u8>(64, &stream).unwrap();
+        let work = x.fill_zero(&stream).unwrap();
+        let gate = Gate::on(&stream);
+        work.wait_timeout(LONG / 2).unwrap();
+        let event = stream.record().unwrap();
+        assert!(!event.is_done());
+        gate.open();
+        event.wait().unwrap();
+    });
 }
 
 #[test]
-fn what_cannot_be_asked_how_it_ended_is_not_called_well() {
-    let mut table = ascend_emulator::table();
-    table.ascendExtStreamProgress = None;
-    table.aclrtSynchronizeEventWithTimeout = None;
-    let runtime = EmulatorOptions::small(1).start_with(table).unwrap();
-    let device = runtime.device(0).unwrap();
-    let stream = device.stream().unwrap();
-    let error = block_on(stream.host_fn(|| ()).unwrap()).unwrap_err();
-    assert!(matches!(error, Error::MissingSymbol { .. }), "{error}");
+fn work_is_known_complete_behind_a_long_queue() {
+    on_both(1, |runtime| {
+        let device = runtime.device(0).unwrap();
+        let stream = device.stream().unwrap();
+        let mut x = device.upload(&[3_u8; 64], &stream).unwrap();
+        let first = Gate::on(&stream);
+        let (waited, awaited) = (x.to_vec(&stream), x.to_vec(&stream));
+        let second = Gate::on(&stream);
+        // More than the timeline remembers one by one.
+        for _ in 0..100 {
+            x.fill_zero(&stream).unwrap();
+        }
+        first.open();
+        assert_eq!(waited.wait_timeout(LONG / 2).unwrap(), [3; 64]);
+        assert_eq!(block_on(awaited).unwrap(), [3; 64]);
+        second.open();
+        assert_eq!(x.to_vec(&stream).wait().unwrap(), [0; 64]);
+    });
+}
+
+#[test]
+fn a_wait_has_a_deadline_and_can_be_repeated() {
+    on_both(1, |runtime| {
+        let device = runtime.device(0).unwrap();
+        let stream = device.stream().unwrap();
+        let mut host = runtime.host_buffer::<u8>(4).unwrap();
+        let x = device.upload(&[1_u8; 4], &stream).unwrap();
+        let gate = Gate::on(&stream);
+        let work = x.copy_to(&mut host, &stream).unwrap();
+        for limit in [Duration::ZERO, Duration::from_micros(100), Duration::from_millis(20)] {
+            let start = Instant::now();
+            let error = work.wait_timeout(limit).unwrap_err();
+            assert!(error.is_timeout() && error.to_string().contains("copy_to"), "{error}");
+            assert!(start.elapsed() < limit + Duration::from_secs(2));
+        }
+        runtime.set_deadline(Duration::from_millis(10));
+        assert!(host.as_slice().unwrap_err().is_timeout());
+        assert!(stream.synchronize().unwrap_err().is_timeout());
+        runtime.set_deadline(LONG);
+        gate.open();
+        work.wait().unwrap();
+        assert_eq!(host.as_slice().unwrap(), [1; 4]);
+    });
 }

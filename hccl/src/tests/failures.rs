@@ -1,0 +1,168 @@
+//! A failure is told, once to everybody or to whoever awaits it, and never turns into success.
+
+use super::*;
+
+#[test]
+fn a_failure_that_nobody_awaits_comes_back_from_the_stream() {
+    on_both(1, |runtime| {
+        let device = runtime.device(0).unwrap();
+        let stream = device.stream().unwrap();
+        let panics = || stream.host_fn(|| panic!("on purpose")).unwrap();
+        // Awaited: told there, and not again.
+        let error = panics().wait().unwrap_err();
+        assert!(error.to_string().contains("on purpose"), "{error}");
+        stream.synchronize().unwrap();
+        // Dropped: the next synchronise tells, or the next operation.
+        drop(panics());
+        assert!(matches!(stream.synchronize(), Err(Error::HostFunctionPanicked { .. })));
+        stream.synchronize().unwrap();
+        let work = panics();
+        eventually("the panic", || work.is_done());
+        drop(work);
+        let refused = device.zeros::<u8>(1, &stream).unwrap_err();
+        assert!(matches!(refused, Error::HostFunctionPanicked { .. }), "{refused}");
+        let _zeros = device.zeros::<u8>(1, &stream).unwrap();
+        // Alive: the next operation is not refused, the work tells.
+        let work = panics();
+        let _zeros = device.zeros::<u8>(1, &stream).unwrap();
+        assert!(work.wait().is_err() && work.wait().is_err());
+        stream.synchronize().unwrap();
+    });
+}
+
+#[test]
+fn a_failure_never_turns_into_success() {
+    const MANY: usize = 100;
+    on_both(1, |runtime| {
+        let device = runtime.device(0).unwrap();
+        let stream = device.stream().unwrap();
+        let mut x = device.zeros::<u8>(4, &stream).unwrap();
+        let gate = Gate::on(&stream);
+        let before = x.fill_zero(&stream).unwrap();
+        let works: Vec<Work> =
+            (0..MANY).map(|_| stream.host_fn(|| panic!("on purpose")).unwrap()).collect();
+        let after = x.fill_zero(&stream).unwrap();
+        gate.open();
+        stream.synchronize().unwrap_err();
+        for work in &works {
+            assert!(work.wait().is_err() && work.wait().is_err());
+        }
+        before.wait().unwrap();
+        after.wait().unwrap();
+        let gone = works[0].wait().unwrap_err();
+        assert!(matches!(gone, Error::Forgotten { last: Some(_) }), "{gone}");
+        assert!(works[MANY - 1].wait().unwrap_err().to_string().contains("on purpose"));
+    });
+}
+
+/// A backend that has counted more failures than it remembers: all that may be meant count as failed, and nothing else.
+#[test]
+fn a_failure_that_the_backend_forgot_is_a_failure() {
+    use std::ffi::{c_int, c_void};
+    use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering::SeqCst};
+
+    static FAILED: AtomicPtr<u64> = AtomicPtr::new(std::ptr::null_mut());
+    unsafe extern "C" fn progress(
+        stream: *mut c_void,
+        out: *mut *const ascend_sys::AscendExtProgress,
+    ) -> c_int {
+        let real = ascend_emulator::table().ascendExtStreamProgress.unwrap();
+        // SAFETY: the caller's arguments are passed on; what comes back is the line of a stream.
+        unsafe {
+            let code = real(stream, out);
+            FAILED.store((&raw const (**out).failed).cast_mut(), SeqCst);
+            code
+        }
+    }
+    let mut table = ascend_emulator::table();
+    table.ascendExtStreamProgress = Some(progress);
+    let runtime = EmulatorOptions::small(1).start_with(table).unwrap();
+    let device = runtime.device(0).unwrap();
+    let stream = device.stream().unwrap();
+    let mut x = device.zeros::<u8>(4, &stream).unwrap();
+    let seen = x.fill_zero(&stream).unwrap();
+    seen.wait().unwrap();
+    let works: Vec<Work> = (0..3).map(|_| x.fill_zero(&stream).unwrap()).collect();
+    eventually("all of it", || works.iter().all(Work::is_done));
+    // SAFETY: the line lives as long as the process and is used through atomics.
+    unsafe { AtomicU64::from_ptr(FAILED.load(SeqCst)) }.fetch_add(2, SeqCst);
+    for work in &works {
+        assert!(matches!(work.wait(), Err(Error::Forgotten { last: None })));
+    }
+    seen.wait().unwrap();
+    assert!(matches!(stream.synchronize(), Err(Error::Forgotten { .. })));
+    stream.synchronize().unwrap();
+    x.fill_zero(&stream).unwrap().wait().unwrap();
+    assert!(works[0].wait().is_err());
+}
+
+/// Without the optional entries a failure is known from the code of a synchronise, whichever the wait uses.
+#[test]
+fn a_failure_is_known_from_synchronising() {
+    use std::ffi::{c_int, c_void};
+    use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+
+    const AICORE_EXCEPTION: c_int = 507_015;
+    static ARMED: AtomicBool = AtomicBool::new(false);
+    fn once(code: c_int) -> c_int {
+        if code == 0 && ARMED.swap(false, SeqCst) { AICORE_EXCEPTION } else { code }
+    }
+    unsafe extern "C" fn stream(stream: *mut c_void, limit: i32) -> c_int {
+        let real = ascend_emulator::table().aclrtSynchronizeStreamWithTimeout.unwrap();
+        // SAFETY: the caller's arguments are passed on.
+        once(unsafe { real(stream, limit) })
+    }
+    unsafe extern "C" fn event(event: *mut c_void, limit: i32) -> c_int {
+        let real = ascend_emulator::table().aclrtSynchronizeEventWithTimeout.unwrap();
+        // SAFETY: the caller's arguments are passed on.
+        once(unsafe { real(event, limit) })
+    }
+    let mut table = ascend_emulator::table();
+    table.ascendExtStreamProgress = None;
+    table.aclrtSynchronizeStreamWithTimeout = Some(stream);
+    table.aclrtSynchronizeEventWithTimeout = Some(event);
+    let runtime = EmulatorOptions::small(1).start_with(table).unwrap();
+    let device = runtime.device(0).unwrap();
+    let stream = device.stream().unwrap();
+    let x = device.upload(&[1_u8; 8], &stream).unwrap();
+    let mut y = device.zeros::<u8>(8, &stream).unwrap();
+    stream.synchronize().unwrap();
+    let is_it = |error: &Error| {
+        assert!(matches!(error, Error::Failed { .. }), "{error}");
+        assert!(error.to_string().contains("ACL_ERROR_RT_AICORE_EXCEPTION (507015)"), "{error}");
+    };
+    // Waited for as the last operation, awaited by a task, and not awaited by anybody.
+    ARMED.store(true, SeqCst);
+    is_it(&y.copy_from(&x, &stream).unwrap().wait().unwrap_err());
+    ARMED.store(true, SeqCst);
+    is_it(&block_on(y.copy_from(&x, &stream).unwrap()).unwrap_err());
+    ARMED.store(true, SeqCst);
+    drop(y.copy_from(&x, &stream).unwrap());
+    is_it(&stream.synchronize().unwrap_err());
+    stream.synchronize().unwrap();
+    assert_eq!(y.to_vec(&stream).wait().unwrap(), [1; 8]);
+}
+
+#[test]
+fn what_cannot_be_asked_how_it_ended_is_not_called_well() {
+    let mut table = ascend_emulator::table();
+    table.ascendExtStreamProgress = None;
+    table.aclrtSynchronizeEventWithTimeout = None;
+    let runtime = EmulatorOptions::small(1).start_with(table).unwrap();
+    let device = runtime.device(0).unwrap();
+    let stream = device.stream().unwrap();
+    let error = block_on(stream.host_fn(|| ()).unwrap()).unwrap_err();
+    assert!(matches!(error, Error::MissingSymbol { .. }), "{error}");
+}
+
+#[test]
+fn a_missing_function_is_an_error_with_its_name() {
+    let mut table = ascend_emulator::table();
+    table.aclrtMemsetAsync = None;
+    let runtime = EmulatorOptions::small(1).start_with(table).unwrap();
+    let device = runtime.device(0).unwrap();
+    let stream = device.stream().unwrap();
+    let error = device.zeros::<u8>(1, &stream).unwrap_err();
+    assert_eq!(error.to_string(), "the backend has no `aclrtMemsetAsync` in fill_zero #1");
+    stream.synchronize().unwrap();
+}

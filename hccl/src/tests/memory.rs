@@ -1,0 +1,87 @@
+//! What copies do, and what they refuse.
+
+use super::*;
+
+#[test]
+fn data_goes_there_and_back() {
+    on_both(1, |runtime| {
+        let device = runtime.device(0).unwrap();
+        let stream = device.stream().unwrap();
+        let x = device.upload(&[1.0_f32, 2.0, 3.0], &stream).unwrap();
+        assert_eq!(x.to_vec(&stream).wait().unwrap(), [1.0, 2.0, 3.0]);
+        assert_eq!(block_on(x.to_vec(&stream)).unwrap(), [1.0, 2.0, 3.0]);
+        let zeros = device.zeros::<u16>(5, &stream).unwrap();
+        assert_eq!(zeros.to_vec(&stream).wait().unwrap(), [0; 5]);
+        let mut host = runtime.host_buffer::<f32>(3).unwrap();
+        x.copy_to(&mut host, &stream).unwrap();
+        assert_eq!(host.as_slice().unwrap(), [1.0, 2.0, 3.0]);
+        host.as_mut_slice().unwrap()[1] = 7.0;
+        let mut y = device.upload(&[0.0_f32; 3], &stream).unwrap();
+        y.copy_from_host(&host, &stream).unwrap();
+        assert_eq!(y.slice(1..).unwrap().to_vec(&stream).wait().unwrap(), [7.0, 3.0]);
+    });
+}
+
+#[test]
+fn nothing_goes_there_and_back() {
+    on_both(1, |runtime| {
+        let device = runtime.device(0).unwrap();
+        let stream = device.stream().unwrap();
+        let mut x = device.upload::<f32>(&[], &stream).unwrap();
+        let zeros = device.zeros::<f32>(0, &stream).unwrap();
+        x.copy_from(&zeros, &stream).unwrap().wait().unwrap();
+        assert!(x.is_empty() && x.to_vec(&stream).wait().unwrap().is_empty());
+        let y = device.upload(&[1_u8, 2, 3], &stream).unwrap();
+        assert!(y.slice(1..1).unwrap().to_vec(&stream).wait().unwrap().is_empty());
+        let mut host = runtime.host_buffer::<f32>(0).unwrap();
+        x.copy_to(&mut host, &stream).unwrap().wait().unwrap();
+        assert!(host.as_slice().unwrap().is_empty());
+    });
+}
+
+#[test]
+fn sizes_are_checked_before_anything_moves() {
+    on_both(1, |runtime| {
+        let device = runtime.device(0).unwrap();
+        let stream = device.stream().unwrap();
+        let mut x = device.upload(&[1_u8, 2, 3], &stream).unwrap();
+        assert!(matches!(device.alloc::<f64>(usize::MAX).unwrap_err(), Error::TooLarge { .. }));
+        assert!(matches!(x.slice(2..4).unwrap_err(), Error::OutOfRange { length: 3, .. }));
+        assert!(matches!(x.slice(..=usize::MAX).unwrap_err(), Error::OutOfRange { .. }));
+        assert!(x.split_at_mut(4).is_err() && x.split_at_mut(3).is_ok());
+        let wrong = x.upload(&[1, 2], &stream).unwrap_err();
+        assert!(matches!(wrong, Error::WrongLength { expected: 3, found: 2, .. }), "{wrong}");
+        let wrong = x.to_array((2, 2), &stream).wait().unwrap_err();
+        assert!(matches!(wrong, Error::WrongLength { expected: 3, found: 4, .. }), "{wrong}");
+        // SAFETY: the pointer is that of a live buffer, used by this stream only.
+        let alias = unsafe { DeviceBuffer::<u8>::from_raw(&device, x.as_ptr(), 3) }.unwrap();
+        let wrong = x.copy_from(&alias, &stream).unwrap_err();
+        assert!(matches!(wrong, Error::Overlap { bytes: 3, .. }), "{wrong}");
+        assert!(matches!(runtime.device(1).unwrap_err(), Error::NoSuchDevice { count: 1, .. }));
+        assert_eq!(x.to_vec(&stream).wait().unwrap(), [1, 2, 3]);
+    });
+}
+
+#[test]
+fn buffer_of_another_device_is_refused() {
+    on_both(2, |runtime| {
+        let (first, second) = (runtime.device(0).unwrap(), runtime.device(1).unwrap());
+        let (stream, other) = (first.stream().unwrap(), second.stream().unwrap());
+        let gate = Gate::on(&stream);
+        let x = first.upload(&[1_i32, 2], &stream).unwrap();
+        let mut y = second.zeros::<i32>(2, &other).unwrap();
+        let refused = y.copy_from(&x, &other).unwrap_err();
+        assert!(
+            matches!(refused, Error::WrongDevice { expected: 1, found: 0, what: "source", .. }),
+            "{refused}"
+        );
+        let foreign = Runtime::emulator(1).unwrap().device(0).unwrap();
+        let z = foreign.upload(&[1_i32, 2], &foreign.stream().unwrap()).unwrap();
+        let refused = y.copy_from(&z, &other).unwrap_err();
+        assert!(matches!(refused, Error::WrongRuntime { what: "source", .. }), "{refused}");
+        // Nothing moved, and both streams still work.
+        assert_eq!(y.to_vec(&other).wait().unwrap(), [0, 0]);
+        gate.open();
+        assert_eq!(x.to_vec(&stream).wait().unwrap(), [1, 2]);
+    });
+}

@@ -1,0 +1,94 @@
+//! Operations on different streams are ordered by the memory they touch, and by nothing else.
+
+use super::*;
+
+#[test]
+fn a_buffer_changes_hands_between_streams() {
+    on_both(1, |runtime| {
+        let device = runtime.device(0).unwrap();
+        let streams = [device.stream().unwrap(), device.stream().unwrap()];
+        let mut x = device.upload(&[0_i32; 100], &streams[0]).unwrap();
+        for round in 1..5 {
+            let (writer, reader) = (&streams[round % 2], &streams[(round + 1) % 2]);
+            let value = round as i32;
+            // Nothing is in flight, so the writer becomes the stream that uses the buffer over and over.
+            streams.iter().for_each(|stream| stream.synchronize().unwrap());
+            x.upload(&[-1; 100], writer).unwrap();
+            let gate = Gate::on(writer);
+            x.upload(&[-2; 100], writer).unwrap();
+            x.upload(&[value; 100], writer).unwrap();
+            let download = x.to_vec(reader);
+            assert!(!download.is_done());
+            x.upload(&[-3; 100], writer).unwrap();
+            let opener = gate.open_later();
+            assert_eq!(download.wait().unwrap(), [value; 100]);
+            opener.join().unwrap();
+        }
+    });
+}
+
+#[test]
+fn an_operation_waits_for_conflicting_work_of_another_stream() {
+    on_both(1, |runtime| {
+        let device = runtime.device(0).unwrap();
+        let (writer, reader) = (device.stream().unwrap(), device.stream().unwrap());
+        let mut x = device.upload(&[1_i32; 100], &writer).unwrap();
+        let gate = Gate::on(&writer);
+        x.upload(&[2; 100], &writer).unwrap();
+        let download = x.to_vec(&reader);
+        assert!(!download.is_done());
+        // Nor does a later write overtake the read.
+        x.upload(&[3; 100], &writer).unwrap();
+        let opener = gate.open_later();
+        assert_eq!(download.wait().unwrap(), [2; 100]);
+        assert_eq!(x.to_vec(&reader).wait().unwrap(), [3; 100]);
+        opener.join().unwrap();
+    });
+}
+
+#[test]
+fn disjoint_slices_do_not_wait_for_one_another() {
+    on_both(1, |runtime| {
+        let device = runtime.device(0).unwrap();
+        let (busy, free) = (device.stream().unwrap(), device.stream().unwrap());
+        let mut x = device.zeros::<i32>(8, &free).unwrap();
+        free.synchronize().unwrap();
+        let gate = Gate::on(&busy);
+        let (mut left, mut right) = x.split_at_mut(4).unwrap();
+        let slow = left.upload(&[1; 4], &busy).unwrap();
+        let quick = right.upload(&[2; 4], &free).unwrap();
+        quick.wait_timeout(LONG / 2).unwrap();
+        assert!(!slow.is_done());
+        gate.open();
+        slow.wait().unwrap();
+        assert_eq!(x.to_vec(&free).wait().unwrap(), [1, 1, 1, 1, 2, 2, 2, 2]);
+    });
+}
+
+#[test]
+fn a_stream_waits_for_work_and_events() {
+    on_both(2, |runtime| {
+        let device = runtime.device(0).unwrap();
+        let (first, second) = (device.stream().unwrap(), device.stream().unwrap());
+        let order = Arc::new(Mutex::new(Vec::new()));
+        let note = |what: &'static str| {
+            let order = order.clone();
+            move || order.lock().unwrap().push(what)
+        };
+        let gate = Gate::on(&first);
+        let work = first.host_fn(note("first")).unwrap();
+        second.wait_for(&work).unwrap();
+        second.host_fn(note("second")).unwrap();
+        first.wait_event(&second.record().unwrap()).unwrap();
+        first.host_fn(note("third")).unwrap();
+        let elsewhere = runtime.device(1).unwrap().stream().unwrap();
+        assert!(matches!(elsewhere.wait_for(&work).unwrap_err(), Error::WrongDevice { .. }));
+        gate.open();
+        first.synchronize().unwrap();
+        assert_eq!(*order.lock().unwrap(), ["first", "second", "third"]);
+        let start = first.record_timed().unwrap();
+        first.host_fn(|| std::thread::sleep(SOON)).unwrap();
+        let end = first.record_timed().unwrap();
+        assert!(start.elapsed_until(&end).unwrap() >= SOON / 2);
+    });
+}
