@@ -8,11 +8,11 @@
 //! | `operation` | the same name without `hccl.` |
 //! | `communicator` | its name |
 //! | `rank` | this rank |
-//! | `sequence` | the number of the operation in the communicator, the same on all ranks |
+//! | `sequence` | the number of the operation in the communicator, the same on all ranks; batches are counted by themselves |
 //! | `count` | elements of this rank; messages for a batch |
 //! | `bytes` | bytes of this rank |
 //!
-//! The span covers the issuing, not the execution on the device. Waits that last longer than ten seconds are events of level
+//! Copies have no span. The span covers the issuing, not the execution on the device. Waits that last longer than ten seconds are events of level
 //! `WARN`. Without a subscriber a span costs one load and one comparison.
 
 /// The span of an operation, entered.

@@ -96,4 +96,6 @@ mod book {
     mod in_flight {}
     #[doc = include_str!("../../docs/src/how-to/test.md")]
     mod test {}
+    #[doc = include_str!("../../docs/src/how-to/tracing.md")]
+    mod tracing {}
 }
