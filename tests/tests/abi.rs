@@ -1,8 +1,5 @@
 //! The C ABI in `ascend-sys` is CANN's: every signature, enum value, constant, size and offset, in
 //! the Rust bindings and in the C headers, compared with the published one in `data/cann-abi.json`.
-//!
-//! What a C++ compiler sees is only tested when asked for, since not every machine has one:
-//! `cargo test -p hccl-tests --test abi -- --include-ignored`.
 
 #[path = "abi/c.rs"]
 mod c;

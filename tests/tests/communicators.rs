@@ -143,23 +143,32 @@ fn abort_handle_outlives_its_communicator() {
 }
 
 #[test]
-fn communicators_are_send_and_sync_and_so_are_their_futures() {
+fn communicators_are_send_and_sync() {
     fn both<T: Send + Sync>() {}
     both::<Communicator>();
     both::<Communicator<Suspended>>();
     both::<AbortHandle>();
     both::<RootInfo>();
     both::<Rank>();
-    fn send<T: Send>(_: T) {}
-    #[allow(dead_code)] // Only its type is of interest.
+}
+
+/// The future of two operations is run on another thread than the one that made it.
+#[test]
+fn a_future_that_holds_a_communicator_goes_to_another_thread() {
     async fn two(mut comm: Communicator, stream: &Stream) -> hccl::Result<()> {
         comm.barrier(stream)?.await?;
         comm.barrier(stream)?.await
     }
-    #[allow(dead_code)] // As above.
-    fn check(comm: Communicator, stream: &Stream) {
-        send(two(comm, stream));
-    }
+    let runtime = Runtime::emulator(2).unwrap();
+    runtime
+        .run_ranks(2, |rank| -> hccl::Result<()> {
+            let stream = rank.device().stream()?;
+            let future = two(rank.communicator()?, &stream);
+            std::thread::scope(|scope| {
+                scope.spawn(|| futures::executor::block_on(future)).join().unwrap()
+            })
+        })
+        .unwrap();
 }
 
 /// One rank with a second device, a second runtime, and the text of what it did wrong.
