@@ -3,6 +3,7 @@
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
+use ascend_sys::{Api, Functions};
 use hccl::prelude::*;
 use hccl_tests::without_extensions;
 
@@ -309,4 +310,96 @@ fn init_all_makes_one_communicator_for_each_device() {
     });
     assert!(Communicator::init_all(&[]).is_err());
     assert!(Communicator::init_all(&[devices[0].clone(), devices[0].clone()]).is_err());
+}
+
+#[test]
+fn a_suspended_communicator_goes_on_after_it_has_resumed() {
+    // The A3 confirms with a code that means success, the A2 with success itself.
+    for product in [Product::A3, Product::A2] {
+        let runtime = Runtime::emulator_builder().devices(2).product(product).build().unwrap();
+        let sums = runtime.run_ranks(2, |rank| {
+            let stream = rank.device().stream()?;
+            let mut comm = rank.communicator_with(CommConfig::builder().name("world").build())?;
+            let mut x = rank.device().upload(&[1i32; 4], &stream)?;
+            comm.all_reduce_in_place(&mut x, Sum, &stream)?.wait()?;
+            let suspended = comm.suspend()?;
+            assert_eq!((suspended.name(), suspended.rank()), ("world", rank.index() as u32));
+            let mut comm = suspended.resume()?;
+            let work = comm.all_reduce_in_place(&mut x, Sum, &stream)?;
+            work.wait()?;
+            x.to_vec(&stream).wait()
+        });
+        assert_eq!(sums.unwrap(), [[4; 4], [4; 4]]);
+    }
+}
+
+#[test]
+fn a_product_that_does_not_suspend_gives_the_communicator_back() {
+    let runtime =
+        Runtime::emulator_builder().devices(1).product(Product::Ascend950).build().unwrap();
+    runtime
+        .run_ranks(1, |rank| -> hccl::Result<()> {
+            let stream = rank.device().stream()?;
+            let Err(refused) = rank.communicator()?.suspend() else { panic!("it has suspended") };
+            says(&refused.to_string(), &["HcclCommSuspend", "HCCL_E_NOT_SUPPORT"]);
+            let mut comm = refused.communicator;
+            comm.barrier(&stream)?.wait()
+        })
+        .unwrap();
+}
+
+#[test]
+fn a_communicator_that_does_not_resume_stays_suspended() {
+    let table = Functions { HcclCommResume: None, ..ascend_emulator::table() };
+    // SAFETY: what is left of the emulator's table does what CANN documents.
+    let runtime = Runtime::from_api(unsafe { Api::from_table(table) }).unwrap();
+    let comm = Communicator::init_all(&[runtime.device(0).unwrap()]).unwrap().remove(0);
+    let suspended: Communicator<Suspended> = comm.suspend().unwrap();
+    let Err(refused) = suspended.resume() else { panic!("it has resumed") };
+    assert!(matches!(refused.error, hccl::Error::MissingSymbol { .. }), "{refused}");
+    let still: Communicator<Suspended> = refused.communicator;
+    assert_eq!(still.world_size(), 1);
+}
+
+/// The emulator remembers the last 64 failures of a stream: older ones have lost their details, and none has become a success.
+#[test]
+fn more_failures_than_the_backend_remembers_are_failures_all_the_same() {
+    const MANY: usize = 100;
+    let runtime = Runtime::emulator(2).unwrap();
+    let gate = Barrier::new(2);
+    runtime
+        .run_ranks(2, |rank| -> hccl::Result<()> {
+            let stream = rank.device().stream()?;
+            let mut comm = rank.communicator_with(CommConfig::builder().name("world").build())?;
+            let well = comm.barrier(&stream)?;
+            well.wait()?;
+            gate.wait();
+            if rank.index() == 1 {
+                // It never issues its half.
+                gate.wait();
+                return Ok(());
+            }
+            let issued: hccl::Result<Vec<Work>> =
+                (0..MANY).map(|_| comm.barrier(&stream)).collect();
+            let aborted = comm.abort_handle().abort();
+            let synchronised = stream.synchronize();
+            // Only now, so that a failure does not leave the other one waiting.
+            gate.wait();
+            let works = issued?;
+            aborted?;
+            synchronised.unwrap_err();
+            for (at, work) in works.iter().enumerate() {
+                let error = work.wait().unwrap_err();
+                let forgotten = matches!(error, hccl::Error::Forgotten { .. });
+                assert_eq!(forgotten, at < MANY - 64, "{at}: {error}");
+                if !forgotten {
+                    says(&error.to_string(), &[&format!("arrier #{} ", at + 2), "world", "rank 0"]);
+                }
+            }
+            well.wait()?;
+            // The stream goes on without the communicator.
+            while stream.synchronize().is_err() {}
+            rank.device().zeros::<u8>(1, &stream)?.fill_zero(&stream)?.wait()
+        })
+        .unwrap();
 }

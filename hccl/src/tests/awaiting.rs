@@ -154,3 +154,36 @@ fn a_wait_has_a_deadline_and_can_be_repeated() {
         assert_eq!(host.as_slice().unwrap(), [1; 4]);
     });
 }
+
+/// Without the optional entries: an event that is complete, and whose synchronise runs out of time all the same.
+#[test]
+fn what_does_not_say_in_time_how_it_ended_is_asked_again() {
+    use std::ffi::{c_int, c_void};
+    use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+
+    static TIMEOUTS: AtomicU32 = AtomicU32::new(0);
+    unsafe extern "C" fn event(event: *mut c_void, limit: i32) -> c_int {
+        if TIMEOUTS.fetch_update(SeqCst, SeqCst, |left| left.checked_sub(1)).is_ok() {
+            return ascend_sys::ACL_ERROR_RT_EVENT_SYNC_TIMEOUT;
+        }
+        let real = ascend_emulator::table().aclrtSynchronizeEventWithTimeout.unwrap();
+        // SAFETY: the caller's arguments are passed on.
+        unsafe { real(event, limit) }
+    }
+    let mut table = ascend_emulator::table();
+    table.ascendExtStreamProgress = None;
+    table.aclrtSynchronizeEventWithTimeout = Some(event);
+    let runtime = EmulatorOptions::small(1).start_with(table).unwrap();
+    let device = runtime.device(0).unwrap();
+    let stream = device.stream().unwrap();
+    let mut x = device.zeros::<u8>(4, &stream).unwrap();
+    stream.synchronize().unwrap();
+    let work = x.fill_zero(&stream).unwrap();
+    TIMEOUTS.store(3, SeqCst);
+    for _ in 0..3 {
+        assert!(!work.is_done(), "complete, with nothing known of its end");
+    }
+    eventually("the end", || work.is_done());
+    assert_eq!(TIMEOUTS.load(SeqCst), 0);
+    work.wait().unwrap();
+}
