@@ -323,7 +323,7 @@ fn a_suspended_communicator_goes_on_after_it_has_resumed() {
             let mut x = rank.device().upload(&[1i32; 4], &stream)?;
             comm.all_reduce_in_place(&mut x, Sum, &stream)?.wait()?;
             let suspended = comm.suspend()?;
-            assert_eq!((suspended.name(), suspended.rank()), ("world", rank.index() as u32));
+            assert_eq!((suspended.name(), suspended.rank()), ("world", rank.index()));
             let mut comm = suspended.resume()?;
             let work = comm.all_reduce_in_place(&mut x, Sum, &stream)?;
             work.wait()?;
