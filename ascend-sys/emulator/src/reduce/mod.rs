@@ -9,6 +9,7 @@
 //! - a NaN in any input makes the result NaN, under maximum and minimum too, and a NaN result is always the positive
 //!   quiet one without payload;
 //! - -0 is less than +0;
+//! - rounding is to nearest and subnormal numbers count, whatever the calling thread has set for itself;
 //! - a single input is copied: its bits do not change.
 //!
 //! The loops exist once (`kernel`), generic over instruction set (`isa`), element and operator (`element`). Each of the
@@ -17,6 +18,7 @@
 
 mod convert;
 mod element;
+mod environment;
 pub(crate) mod isa;
 mod kernel;
 #[cfg(test)]
@@ -28,6 +30,7 @@ pub(crate) mod x86;
 pub use types::{DataType, ReduceOp};
 
 use element::{Bf16, Element, Fp16, Maximum, Minimum, Operator, Product, Sum};
+use environment::Standard;
 
 /// How results are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,6 +113,7 @@ unsafe fn reduce_with(
             call.with::<i8, Sum>();
             return true;
         }
+        let _standard = Standard::set();
         match dtype {
             DataType::Int8 => call.element::<i8>(op),
             DataType::Int16 => call.element::<i16>(op),

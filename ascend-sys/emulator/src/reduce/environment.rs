@@ -1,0 +1,137 @@
+//! Floating-point control of the thread that happens to run a reduction.
+//!
+//! A program may round in another direction, flush subnormal numbers to zero or trap, in the threads in which it computes (mathematical
+//! libraries do so for speed). Reductions run on whatever thread waits, and their bits must not depend on which one.
+
+/// Round to nearest, keep subnormal numbers, trap nothing; what the thread had before comes back when this is dropped.
+pub(super) struct Standard(Option<control::Word>);
+
+impl Standard {
+    #[inline]
+    pub(super) fn set() -> Self {
+        let before = control::read();
+        if control::is_standard(before) {
+            return Self(None);
+        }
+        control::write(control::STANDARD);
+        Self(Some(before))
+    }
+}
+
+impl Drop for Standard {
+    #[inline]
+    fn drop(&mut self) {
+        if let Self(Some(before)) = *self {
+            control::write(before);
+        }
+    }
+}
+
+// The assembly is volatile, and so is every access of a kernel to memory: the compiler keeps them in order, and computes
+// between a load and the store of its result.
+
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+pub(super) mod control {
+    use core::arch::asm;
+
+    /// MXCSR.
+    pub(in crate::reduce) type Word = u32;
+    pub(in crate::reduce) const STANDARD: Word = 0x1F80;
+    /// What has happened so far: no control.
+    const FLAGS: Word = 0x3F;
+
+    #[inline]
+    pub(in crate::reduce) fn read() -> Word {
+        let mut word: Word = 0;
+        // SAFETY: writes four bytes to a local variable.
+        unsafe {
+            asm!("stmxcsr [{}]", in(reg) &raw mut word, options(nostack, preserves_flags));
+        }
+        word
+    }
+
+    pub(in crate::reduce) fn write(word: Word) {
+        // SAFETY: reads four bytes of a local variable; only words of `read` and `STANDARD` come here, which have no
+        // reserved bit. Code that the compiler made may only run with the standard control: see above.
+        unsafe {
+            asm!("ldmxcsr [{}]", in(reg) &raw const word, options(nostack, preserves_flags));
+        }
+    }
+
+    #[inline]
+    pub(super) fn is_standard(word: Word) -> bool {
+        word & !FLAGS == STANDARD
+    }
+}
+
+#[cfg(all(target_arch = "aarch64", not(miri)))]
+pub(super) mod control {
+    use core::arch::asm;
+
+    /// FPCR, which holds control only.
+    pub(in crate::reduce) type Word = u64;
+    pub(in crate::reduce) const STANDARD: Word = 0;
+
+    #[inline]
+    pub(in crate::reduce) fn read() -> Word {
+        let word: Word;
+        // SAFETY: reads a register that user code may read.
+        unsafe { asm!("mrs {}, fpcr", out(reg) word, options(nomem, nostack, preserves_flags)) };
+        word
+    }
+
+    pub(in crate::reduce) fn write(word: Word) {
+        // SAFETY: writes a register that user code may write, with a word of `read` or `STANDARD`. Touches memory as far
+        // as the compiler knows, so no access moves across it.
+        unsafe { asm!("msr fpcr, {}", in(reg) word, options(nostack, preserves_flags)) };
+    }
+
+    #[inline]
+    pub(super) fn is_standard(word: Word) -> bool {
+        word == STANDARD
+    }
+}
+
+/// Miri has the standard control only.
+#[cfg(any(miri, not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
+mod control {
+    pub(super) type Word = ();
+    pub(super) const STANDARD: Word = ();
+    pub(super) fn read() -> Word {}
+    pub(super) fn write(_: Word) {}
+    pub(super) fn is_standard(_: Word) -> bool {
+        true
+    }
+}
+
+#[cfg(all(test, any(target_arch = "x86_64", target_arch = "aarch64"), not(miri)))]
+pub(super) mod tests {
+    use super::{Standard, control};
+
+    /// Rounds up and flushes subnormal numbers to zero, read or computed.
+    #[cfg(target_arch = "x86_64")]
+    pub(in crate::reduce) const ODD: control::Word =
+        control::STANDARD | 1 << 15 | 0b10 << 13 | 1 << 6;
+    #[cfg(target_arch = "aarch64")]
+    pub(in crate::reduce) const ODD: control::Word = 1 << 24 | 0b01 << 22;
+
+    /// Runs something under [`ODD`] control, and checks that it leaves it so.
+    pub(in crate::reduce) fn under_odd_control<R>(run: impl FnOnce() -> R) -> R {
+        let before = control::read();
+        control::write(ODD);
+        let result = run();
+        let after = control::read();
+        control::write(before);
+        assert!(control::is_standard(before) && !control::is_standard(after), "{after:#x}");
+        result
+    }
+
+    #[test]
+    fn the_standard_holds_until_it_is_dropped() {
+        let inside = under_odd_control(|| {
+            let _standard = Standard::set();
+            control::read()
+        });
+        assert!(control::is_standard(inside));
+    }
+}
