@@ -138,22 +138,83 @@ fn four_ranks_learn_to_read() {
     let read = |file| fs::read_to_string(folder.join(file)).unwrap();
     assert!(read("loss.svg").contains("Training loss"));
     let timeline = read("timeline.svg");
-    assert!(timeline.contains("communication hidden") && timeline.contains("rank 3"));
+    assert!(timeline.contains("What each rank did in 3 steps") && timeline.contains("rank 3"));
+    for file in ["loss.svg", "timeline.svg", "trace.json"] {
+        assert!(told.contains(&folder.join(file).display().to_string()), "{file} in {told}");
+    }
 
     let trace: serde_json::Value = serde_json::from_str(&read("trace.json")).unwrap();
-    let events = trace["traceEvents"].as_array().unwrap();
-    let named = |name: &str, rank: u64| {
-        let of_rank = events.iter().filter(|event| event["pid"] == rank);
-        of_rank.filter(|event| event["name"] == name).count()
-    };
+    check_trace(trace["traceEvents"].as_array().unwrap());
+}
+
+/// As <https://ui.perfetto.dev> wants it: a process for every rank, named threads, and events of one thread
+/// that do not overlap unless one is within the other.
+fn check_trace(events: &[serde_json::Value]) {
+    let number = |event: &serde_json::Value, key: &str| event[key].as_f64().unwrap();
     for rank in 0..4 {
+        let process: Vec<_> = events.iter().filter(|event| event["pid"] == rank + 1).collect();
+        let count = |name: &str| process.iter().filter(|event| event["name"] == name).count();
         for name in ["forward", "update 2", "wait for bucket 1", "all-reduce bucket 3"] {
-            assert_eq!(named(name, rank), 30 * 12, "{name} of rank {rank}");
+            assert_eq!(count(name), 30 * 12, "{name} of rank {rank}");
+        }
+        let metadata = |name: &str| {
+            let found = process.iter().filter(|event| event["ph"] == "M" && event["name"] == name);
+            found.map(|event| event["args"]["name"].as_str().unwrap()).collect::<Vec<_>>()
+        };
+        assert_eq!(metadata("process_name"), [format!("rank {rank}")]);
+        assert_eq!(metadata("thread_name"), ["compute", "stream"]);
+        assert_eq!(count(&format!("wait for rank {rank}")), 0, "nobody waits for itself");
+
+        for thread in [1, 2].map(|thread| 10 * (rank + 1) + thread) {
+            let of_thread = process.iter().filter(|e| e["ph"] == "X" && e["tid"] == thread);
+            let mut spans: Vec<(i64, i64)> = of_thread
+                .map(|event| {
+                    let nanoseconds = |key| (number(event, key) * 1e3).round() as i64;
+                    (nanoseconds("ts"), nanoseconds("ts") + nanoseconds("dur"))
+                })
+                .collect();
+            assert!(spans.iter().all(|&(from, to)| 0 <= from && from <= to));
+            spans.sort_by_key(|&(from, to)| (from, -to));
+            let mut open: Vec<i64> = Vec::new();
+            for (from, to) in spans {
+                while open.last().is_some_and(|&end| end <= from) {
+                    open.pop();
+                }
+                assert!(open.last().is_none_or(|&end| to <= end), "{from} to {to} of {thread}");
+                open.push(to);
+            }
         }
     }
-    for event in events.iter().filter(|event| event["ph"] == "X") {
-        assert!(event["ts"].as_f64().unwrap() >= 0.0 && event["dur"].as_f64().unwrap() >= 0.0);
+}
+
+#[test]
+fn one_rank_and_one_epoch_are_spoken_of_in_the_singular() {
+    let folder = folder("alone");
+    let out = folder.to_str().unwrap();
+    let (status, told, complaints) =
+        command(&["--backend", "emulator", "--ranks", "1", "--epochs", "1", "--out", out]);
+    assert_eq!((status, complaints.as_str()), (0, ""), "{told}");
+    assert!(told.contains("1 rank on the emulator") && told.contains("1 epoch of 12 steps"));
+    assert!(told.contains("a single rank has nothing to add"), "{told}");
+    for picture in ["loss.svg", "timeline.svg"] {
+        let text = fs::read_to_string(folder.join(picture)).unwrap();
+        assert!(text.contains("1 rank on the emulator"), "{text}");
+        assert!(!text.contains("waiting for the last rank"), "there is no other");
     }
+}
+
+#[test]
+fn without_cann_every_place_that_was_tried_has_a_line() {
+    if Runtime::cann().is_ok() {
+        return;
+    }
+    let out = folder("no-cann");
+    let (status, told, complaints) =
+        command(&["--backend", "cann", "--out", out.to_str().unwrap()]);
+    assert_eq!((status, told.as_str()), (1, ""));
+    assert!(complaints.starts_with("error: no backend: "), "{complaints}");
+    let places = complaints.lines().filter(|line| line.starts_with("  lib")).count();
+    assert!(places >= 2, "{complaints}");
 }
 
 #[test]
@@ -175,9 +236,9 @@ fn every_refusal_is_one_clear_line_and_status_1() {
         (["--ranks", "0"], "--ranks 0: must be from 1 to 8".to_owned()),
         (["--ranks", "four"], "invalid value 'four' for '--ranks".to_owned()),
         (["--epochs", "0"], "--epochs 0: must be at least 1".to_owned()),
-        (["--out", blocked], format!("--out {blocked}: cannot be written: ")),
+        (["--out", blocked], format!("--out: cannot write {blocked}: ")),
         (["--backend", "gpu"], "invalid value 'gpu' for '--backend".to_owned()),
-        (["--rank", "2"], "unexpected argument '--rank' found".to_owned()),
+        (["--rank", "2"], "unexpected argument '--rank' found (try --ranks or --help)".to_owned()),
     ] {
         let (status, told, complaints) = command(&arguments);
         assert_eq!((status, told.as_str()), (1, ""), "{arguments:?}: {complaints}");

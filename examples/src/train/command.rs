@@ -1,112 +1,36 @@
-//! The command line, and the story that it tells.
+//! The program from its first line to its last.
 
 use std::ffi::OsString;
 use std::fmt::Display;
 use std::io::Write;
-use std::path::PathBuf;
 use std::time::Instant;
 
-use clap::{Parser, ValueEnum};
-use hccl::prelude::*;
+use hccl::Backend;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::data::{Digits, Split};
-use super::output::{FILES, Output};
-use super::parallel::{Outcome, Recipe, train};
-use super::plot::{loss_picture, timeline_picture};
-use super::timeline::{Overlap, Step};
+use super::loss_plot::loss_picture;
+use super::options::{Instead, Options};
+use super::output::{File, Output};
+use super::overlap::{Overlap, Timeline};
+use super::parallel::train;
+use super::timeline_plot::timeline_picture;
 use super::trace::chrome_trace;
 
-/// Trains a neural network on handwritten digits, data-parallel on Ascend NPUs.
-///
-/// Every rank takes its shard of each batch. The gradients of a layer are summed over all ranks while the
-/// layers before it are still being computed.
-#[derive(Debug, Parser)]
-#[command(
-    name = "train",
-    version,
-    after_help = "\
-Writes into the folder of --out:
-  loss.svg      the loss of every step
-  timeline.svg  who computed and who communicated when, for a few steps in the middle
-  trace.json    the same for all steps, for https://ui.perfetto.dev"
-)]
-struct Options {
-    /// How many NPUs share the work, from 1 to 8.
-    #[arg(long, value_name = "N", default_value_t = 4)]
-    ranks: usize,
-    /// How often every digit is looked at.
-    #[arg(long, value_name = "N", default_value_t = Recipe::new(1).epochs)]
-    epochs: usize,
-    /// What the ranks run on; `auto` takes CANN where it is installed.
-    #[arg(long, value_enum, default_value_t = Choice::Auto)]
-    backend: Choice,
-    /// The folder for the results; made if it is not there.
-    #[arg(long, value_name = "DIR", default_value = "train-out")]
-    out: PathBuf,
-    /// Decides the split, the first weights and the order of the digits.
-    #[arg(long, value_name = "N", default_value_t = Recipe::new(1).seed)]
-    seed: u64,
-    /// The digits: 64 pixels from 0 to 16 and the label on each line, separated by commas.
-    #[arg(long, value_name = "FILE", default_value = DIGITS)]
-    data: PathBuf,
-}
-
-const DIGITS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/data/digits.csv");
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Choice {
-    Auto,
-    Emulator,
-    Cann,
-}
-
-impl Options {
-    fn check(&self) -> Result<(), String> {
-        if !(1..=8).contains(&self.ranks) {
-            return Err(format!("--ranks {}: must be from 1 to 8", self.ranks));
-        }
-        if self.epochs == 0 {
-            return Err("--epochs 0: must be at least 1".to_owned());
-        }
-        Ok(())
-    }
-
-    fn runtime(&self) -> Result<Runtime, String> {
-        let runtime = match self.backend {
-            Choice::Auto => Runtime::auto(),
-            Choice::Emulator => Runtime::emulator(self.ranks),
-            Choice::Cann => Runtime::cann(),
-        }
-        .map_err(one_line)?;
-        let devices = runtime.device_count();
-        if devices < self.ranks {
-            return Err(format!("--ranks {}: there are {devices} devices", self.ranks));
-        }
-        Ok(runtime)
-    }
-
-    fn recipe(&self) -> Recipe {
-        Recipe { epochs: self.epochs, seed: self.seed, ..Recipe::new(self.ranks) }
-    }
-}
+/// How many steps `timeline.svg` shows.
+const SHOWN_STEPS: usize = 3;
 
 /// The whole program: reads the arguments (the first is the program's name), tells its story on `out`,
-/// complains in one line on `err`, and returns the exit status.
+/// complains on `err`, and returns the exit status.
 pub fn run(
     arguments: impl IntoIterator<Item = OsString>,
     out: &mut dyn Write,
     err: &mut dyn Write,
 ) -> u8 {
-    let told = match Options::try_parse_from(arguments) {
+    let told = match Options::parse_from_arguments(arguments) {
         Ok(options) => story(&options, out),
-        Err(help) if !help.use_stderr() => write!(out, "{help}").map_err(one_line),
-        // What follows the first empty line is about usage.
-        Err(error) => {
-            let text = error.to_string();
-            let problem = text.split("\n\n").next().unwrap_or_default();
-            Err(one_line(problem.trim_start_matches("error: ")))
-        }
+        Err(Instead::Answer(answer)) => writeln!(out, "{}", answer.trim_end()).map_err(one_line),
+        Err(Instead::Mistake(problem)) => Err(problem),
     };
     match told {
         Ok(()) => 0,
@@ -122,74 +46,68 @@ fn story(options: &Options, out: &mut dyn Write) -> Result<(), String> {
     let mut say = |topic: &str, text: String| {
         writeln!(out, "{topic:<9} {text}").map_err(|error| format!("standard output: {error}"))
     };
-    options.check()?;
     let digits = Digits::read(&options.data).map_err(one_line)?;
     let output = Output::prepare(&options.out)?;
     let runtime = options.runtime()?;
-    let backend = runtime.backend().to_string().to_lowercase();
 
     say("digits", format!("{} images of 8 x 8 pixels", digits.len()))?;
     let split = digits.split(options.seed);
     say("split", describe(&split, options.seed))?;
     let recipe = options.recipe();
     let steps_per_epoch = recipe.steps_per_epoch(split.training.len());
-    let widths = recipe.widths().iter().map(usize::to_string).collect::<Vec<_>>().join("-");
-    say(
-        "network",
-        format!("{widths}, ReLU, softmax; gradient descent with momentum, batch {}", recipe.batch),
-    )?;
-    say(
-        "ranks",
-        format!(
-            "{} on {backend}; {} epochs of {steps_per_epoch} steps",
-            options.ranks, options.epochs
-        ),
-    )?;
+    let network = recipe.widths().iter().map(usize::to_string).collect::<Vec<_>>().join("-");
+    let batch = recipe.batch;
+    let optimiser = "gradient descent with momentum";
+    say("network", format!("{network}, ReLU, softmax; {optimiser}, batch {batch}"))?;
+    let ranks = format!("{} on {}", count(options.ranks, "rank"), place(runtime.backend()));
+    let length = format!("{} of {steps_per_epoch} steps", count(options.epochs, "epoch"));
+    say("training", format!("{ranks}, {length}"))?;
 
     let bar = progress_bar((options.epochs * steps_per_epoch) as u64);
     let start = Instant::now();
     let outcomes = train(&runtime, &split.training, &recipe, |loss| {
         bar.set_message(format!("loss {loss:.4}"));
         bar.inc(1);
-    })
-    .map_err(one_line)?;
-    let seconds = start.elapsed().as_secs_f64();
+    });
     bar.finish_and_clear();
+    let outcomes = outcomes.map_err(one_line)?;
+    let seconds = start.elapsed().as_secs_f64();
 
     let first = outcomes.first().ok_or("no rank came back")?;
     let last_epoch = first.losses.rchunks(steps_per_epoch).next().unwrap_or_default();
     let final_loss = last_epoch.iter().sum::<f32>() / last_epoch.len() as f32;
     let initial_loss = first.losses.first().copied().unwrap_or_default();
     say("loss", format!("{initial_loss:.3} in the first step, {final_loss:.5} in the last epoch"))?;
-    let overlap = Overlap::of(outcomes.iter().flat_map(|outcome| &outcome.steps));
-    say(
-        "overlap",
-        format!(
-            "{:.0} % of the communication hidden behind computation ({:.0} ms of {:.0} ms a rank)",
-            overlap.share() * 100.0,
-            overlap.hidden * 1e3 / options.ranks as f64,
-            (overlap.hidden + overlap.exposed) * 1e3 / options.ranks as f64,
-        ),
-    )?;
+    let timeline = Timeline::new(outcomes.iter().map(|outcome| &outcome.steps[..]).collect());
+    let overlap = sentences(timeline.overlap(), options.ranks);
+    for (topic, sentence) in ["gradients", ""].into_iter().zip(&overlap) {
+        say(topic, sentence.clone())?;
+    }
 
     // Only now does anything look at the rows that were held out.
     let held_out = &split.held_out;
     let accuracy = first.network.accuracy(held_out.images.view(), &held_out.labels);
 
-    let setting =
-        format!("{} ranks on {backend}, network {widths}, batch {}", options.ranks, recipe.batch);
-    draw(&output, &outcomes, steps_per_epoch, &setting, accuracy)?;
-    say("wrote", format!("{} in {}", FILES.join(", "), options.out.display()))?;
+    let setting = format!("{ranks}, network {network}, batch {batch}");
+    let subtitle = format!("{setting}; {:.1} % right on the rows held out", accuracy * 100.0);
+    output.write(File::Loss, &loss_picture(&first.losses, steps_per_epoch, &subtitle))?;
+    output.write(File::Timeline, &draw(&timeline, steps_per_epoch, &setting, overlap))?;
+    output.write(File::Trace, &chrome_trace(&timeline))?;
+    for (topic, file) in ["wrote", "", ""].into_iter().zip(File::ALL) {
+        say(topic, output.path(file).display().to_string())?;
+    }
     writeln!(
         out,
-        "accuracy={accuracy:.4} epochs={} ranks={} backend={backend} seconds={seconds:.2}",
-        options.epochs, options.ranks,
+        "accuracy={accuracy:.4} epochs={} ranks={} backend={} seconds={seconds:.2}",
+        options.epochs,
+        options.ranks,
+        runtime.backend().to_string().to_lowercase(),
     )
     .map_err(one_line)
 }
 
 fn describe(split: &Split, seed: u64) -> String {
-    let rows: Vec<String> = split.held_out_rows.iter().take(6).map(usize::to_string).collect();
+    let rows: Vec<String> = split.held_out_rows.iter().take(3).map(usize::to_string).collect();
     format!(
         "{} rows to learn from, {} held out by a shuffle with seed {seed} (rows {}, ...)",
         split.training.len(),
@@ -198,10 +116,40 @@ fn describe(split: &Split, seed: u64) -> String {
     )
 }
 
+/// Virtual NPUs compute on the cores of the host, so how many there are explains a good part of a timeline.
+fn place(backend: Backend) -> String {
+    match (backend, std::thread::available_parallelism()) {
+        (Backend::Emulator, Ok(cores)) => format!("the emulator ({})", count(cores.get(), "core")),
+        (Backend::Emulator, Err(_)) => "the emulator".to_owned(),
+        (other, _) => other.to_string(),
+    }
+}
+
+/// What became of the time in which gradients were under way.
+fn sentences(overlap: Overlap, ranks: usize) -> Vec<String> {
+    let milliseconds = |seconds: f64| format!("{:.0} ms", seconds * 1e3 / ranks as f64);
+    let Overlap { moving, waiting } = overlap;
+    let hidden = format!("{:.0} % of it hidden behind computation", moving.hidden_percent());
+    if ranks == 1 {
+        let time = milliseconds(moving.seconds());
+        return vec![format!(
+            "{time} to the device and back, {hidden}; a single rank has nothing to add"
+        )];
+    }
+    vec![
+        format!("{} a rank moving, {hidden}", milliseconds(moving.seconds())),
+        format!(
+            "{} a rank waiting for the last rank, {:.0} % of it hidden",
+            milliseconds(waiting.seconds()),
+            waiting.hidden_percent(),
+        ),
+    ]
+}
+
 /// On standard error; draws nothing when that is no terminal.
 fn progress_bar(steps: u64) -> ProgressBar {
     let style =
-        ProgressStyle::with_template("training  {bar:40.cyan/blue} {pos}/{len} steps  {msg}");
+        ProgressStyle::with_template("          {bar:40.cyan/blue} {pos}/{len} steps  {msg}");
     let bar = ProgressBar::new(steps);
     // The template is a constant; should it ever be broken, the plain bar will do.
     if let Ok(style) = style {
@@ -210,31 +158,35 @@ fn progress_bar(steps: u64) -> ProgressBar {
     bar
 }
 
+/// Typical steps of the last epoch, in which everything has warmed up.
 fn draw(
-    output: &Output,
-    outcomes: &[Outcome],
+    timeline: &Timeline,
     steps_per_epoch: usize,
     setting: &str,
-    accuracy: f64,
-) -> Result<(), String> {
-    let Some(first) = outcomes.first() else { return Ok(()) };
-    let subtitle = format!("{setting}; {:.1} % right on the rows held out", accuracy * 100.0);
-    output.write("loss.svg", &loss_picture(&first.losses, steps_per_epoch, &subtitle))?;
+    overlap: Vec<String>,
+) -> String {
+    let all = timeline.len();
+    let last_epoch = all.saturating_sub(steps_per_epoch)..all;
+    let shown = timeline.typical(last_epoch, SHOWN_STEPS);
+    let title = match shown.len() {
+        1 => "What each rank did in a step".to_owned(),
+        steps => format!("What each rank did in {steps} steps"),
+    };
+    let choice = if shown.len() == SHOWN_STEPS {
+        ", which took the median time of all three in a row in the last epoch"
+    } else {
+        ""
+    };
+    let mut subtitles =
+        vec![format!("{setting}; steps {} to {} of {all}{choice}", shown.start + 1, shown.end)];
+    subtitles.push(format!("Gradients in all steps: {}", overlap.join("; ")));
+    timeline_picture(timeline, shown, &title, &subtitles)
+}
 
-    let middle = first.steps.len() / 2;
-    let shown = middle..(middle + 3).min(first.steps.len());
-    let window: Vec<&[Step]> = outcomes.iter().map(|o| &o.steps[shown.clone()]).collect();
-    let overlap = Overlap::of(outcomes.iter().flat_map(|outcome| &outcome.steps));
-    let subtitle = format!(
-        "{setting}; steps {} to {} of {}, the share is that of all steps",
-        shown.start + 1,
-        shown.end,
-        first.steps.len()
-    );
-    output.write("timeline.svg", &timeline_picture(&window, overlap, &subtitle))?;
-
-    let steps: Vec<&[Step]> = outcomes.iter().map(|outcome| outcome.steps.as_slice()).collect();
-    output.write("trace.json", &chrome_trace(&steps))
+/// A number and what it counts.
+fn count(number: usize, noun: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{number} {noun}{plural}")
 }
 
 /// Errors are one line here, however many they were.

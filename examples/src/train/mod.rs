@@ -2,12 +2,16 @@
 //!
 //! Read [`parallel`] first: it is the part to copy. [`command`] tells the story around it.
 
+pub mod bucket;
 pub mod command;
 pub mod data;
+pub mod loss_plot;
 pub mod network;
+pub mod options;
 pub mod output;
+pub mod overlap;
 pub mod parallel;
-pub mod plot;
 pub mod svg;
 pub mod timeline;
+pub mod timeline_plot;
 pub mod trace;

@@ -4,10 +4,31 @@ use std::fs::{self, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The files it will hold.
-pub const FILES: [&str; 3] = ["loss.svg", "timeline.svg", "trace.json"];
+/// What it will hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum File {
+    /// The loss curve.
+    Loss,
+    /// A few steps of every rank.
+    Timeline,
+    /// All steps of every rank.
+    Trace,
+}
 
-/// A folder in which all of [`FILES`] can be written.
+impl File {
+    /// All of them.
+    pub const ALL: [File; 3] = [File::Loss, File::Timeline, File::Trace];
+
+    fn name(self) -> &'static str {
+        match self {
+            File::Loss => "loss.svg",
+            File::Timeline => "timeline.svg",
+            File::Trace => "trace.json",
+        }
+    }
+}
+
+/// A folder in which every [`File`] can be written.
 #[derive(Debug)]
 pub struct Output {
     folder: PathBuf,
@@ -18,25 +39,31 @@ impl Output {
     /// held stays until [`Output::write`].
     pub fn prepare(folder: &Path) -> Result<Self, String> {
         let output = Self { folder: folder.to_owned() };
-        fs::create_dir_all(folder).map_err(|error| output.refused(&error))?;
-        for file in FILES {
-            let path = folder.join(file);
+        fs::create_dir_all(folder).map_err(|error| refused(folder, &error))?;
+        for file in File::ALL {
+            let path = output.path(file);
             OpenOptions::new()
                 .write(true)
                 .create(true)
                 .truncate(false)
-                .open(path)
-                .map_err(|error| output.refused(&error))?;
+                .open(&path)
+                .map_err(|error| refused(&path, &error))?;
         }
         Ok(output)
     }
 
-    /// Replaces a file.
-    pub fn write(&self, file: &str, text: &str) -> Result<(), String> {
-        fs::write(self.folder.join(file), text).map_err(|error| self.refused(&error))
+    /// Where a file is.
+    pub fn path(&self, file: File) -> PathBuf {
+        self.folder.join(file.name())
     }
 
-    fn refused(&self, error: &io::Error) -> String {
-        format!("--out {}: cannot be written: {error}", self.folder.display())
+    /// Replaces a file.
+    pub fn write(&self, file: File, text: &str) -> Result<(), String> {
+        let path = self.path(file);
+        fs::write(&path, text).map_err(|error| refused(&path, &error))
     }
+}
+
+fn refused(path: &Path, error: &io::Error) -> String {
+    format!("--out: cannot write {}: {error}", path.display())
 }

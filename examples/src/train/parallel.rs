@@ -8,12 +8,12 @@
 use std::error::Error;
 use std::time::Instant;
 
-use hccl::TimedEvent;
 use hccl::prelude::*;
 
+use super::bucket::{Bucket, DeviceClock};
 use super::data::{CLASSES, Digits, PIXELS};
 use super::network::{Momentum, Network, softmax_cross_entropy};
-use super::timeline::{Activity, Message, Recorder, Span, Step};
+use super::timeline::{Activity, Recorder, Span, Step};
 
 /// What can go wrong: `hccl`, or a shape that does not fit.
 pub type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
@@ -142,7 +142,8 @@ impl Replica {
         let mut buckets = Vec::new();
         for (index, layer) in network.layers.iter().enumerate() {
             let loss = usize::from(index + 1 == network.layers.len());
-            buckets.push(Bucket::new(rank.device(), layer.parameters() + loss, &stream)?);
+            let len = layer.parameters() + loss;
+            buckets.push(Bucket::new(index + 1, len, rank.device(), &stream)?);
         }
         let comm = rank.communicator()?;
         Ok(Self { stream, comm, network, rate: recipe.rate, optimisers, buckets, recorder })
@@ -152,8 +153,7 @@ impl Replica {
     fn step(&mut self, shard: &Digits, rows: usize) -> Result<f32> {
         let Self { stream, comm, network, rate, optimisers, buckets, recorder } = self;
         recorder.begin_step();
-        // The stream is idle, so this event marks the present: device times count from here.
-        let anchor = (recorder.now(), stream.record_timed()?);
+        let clock = DeviceClock::set(stream, recorder.now())?;
 
         let images = shard.images.view();
         let (outputs, loss, mut delta) = recorder.record(Activity::Forward, || {
@@ -176,8 +176,10 @@ impl Replica {
                 Result::Ok(layer.backward(&inputs, &delta, scale, gradient)?)
             })?;
             // Enqueued, not awaited: the ranks add while the next layer is on its way back.
-            let issued = recorder.now();
-            in_flight.push((index, issued, bucket.all_reduce(comm, stream)?));
+            let before = recorder.now();
+            let enqueue = || bucket.all_reduce(comm, stream);
+            let sent = recorder.record(Activity::Enqueue(index + 1), enqueue)?;
+            in_flight.push((index, before, sent));
             if index > 0 {
                 delta = recorder
                     .record(Activity::Backward(index + 1), || layer.delta_before(&inputs, &delta));
@@ -185,64 +187,22 @@ impl Replica {
         }
 
         let mut mean_loss = 0.0;
-        let mut arrivals = Vec::with_capacity(buckets.len());
-        for (index, _, sent) in &in_flight {
-            recorder.record(Activity::Wait(index + 1), || sent.work.wait())?;
-            arrivals.push(recorder.now());
-            let (layer, host) = (&mut network.layers[*index], &buckets[*index].host);
+        let mut messages = Vec::with_capacity(in_flight.len());
+        for (index, before, sent) in in_flight {
+            recorder.record(Activity::Wait(index + 1), || sent.wait())?;
+            messages.push((sent, Span { from: before, to: recorder.now() }));
+            let (layer, host) = (&mut network.layers[index], &buckets[index].host);
             recorder.record(Activity::Update(index + 1), || {
                 let (gradient, rest) = host.as_slice()?.split_at(layer.parameters());
                 mean_loss = rest.first().copied().unwrap_or(mean_loss);
-                Result::Ok(optimisers[*index].step(layer, gradient, *rate)?)
+                Result::Ok(optimisers[index].step(layer, gradient, *rate)?)
             })?;
         }
-
-        for ((index, issued, sent), arrived) in in_flight.iter().zip(arrivals) {
-            // The two clocks were read one after the other. Should the thread have lost its core in
-            // between, what it knows for sure keeps the error small.
-            let at = |event: &TimedEvent| -> Result<f64> {
-                let time = anchor.0 + anchor.1.elapsed_until(event)?.as_secs_f64();
-                Ok(time.clamp(*issued, arrived))
-            };
-            recorder.message(Message {
-                layer: index + 1,
-                bytes: size_of::<f32>() * buckets[*index].device.len(),
-                span: Span { from: at(&sent.from)?, to: at(&sent.to)? },
-            });
+        for (sent, known) in messages {
+            recorder.message(sent.message(&clock, known)?);
         }
         Ok(mean_loss)
     }
-}
-
-/// The memory through which the gradients of one layer travel, allocated once.
-struct Bucket {
-    /// Pinned: the device reads and writes it by itself.
-    host: HostBuffer<f32>,
-    device: DeviceBuffer<f32>,
-}
-
-impl Bucket {
-    fn new(device: &Device, len: usize, stream: &Stream) -> hccl::Result<Self> {
-        let host = device.runtime().host_buffer(len)?;
-        Ok(Self { host, device: device.zeros(len, stream)? })
-    }
-
-    /// Enqueues the way up, the sum over all ranks, and the way back. Returns at once.
-    fn all_reduce(&mut self, comm: &mut Communicator, stream: &Stream) -> hccl::Result<InFlight> {
-        let from = stream.record_timed()?;
-        // The stream keeps their order, so that the last is done when all are, and fails if one did.
-        drop(self.device.copy_from_host(&self.host, stream)?);
-        drop(comm.all_reduce_in_place(&mut self.device, Sum, stream)?);
-        let work = self.device.copy_to(&mut self.host, stream)?;
-        Ok(InFlight { work, from, to: stream.record_timed()? })
-    }
-}
-
-/// A bucket on its way.
-struct InFlight {
-    work: Work,
-    from: TimedEvent,
-    to: TimedEvent,
 }
 
 #[cfg(test)]

@@ -74,6 +74,13 @@ impl Svg {
         ));
     }
 
+    /// A filled circle.
+    pub fn dot(&mut self, (x, y): (f64, f64), radius: f64, fill: &str) {
+        self.put(format_args!(
+            "<circle cx=\"{x:.2}\" cy=\"{y:.2}\" r=\"{radius}\" fill=\"{fill}\"/>"
+        ));
+    }
+
     /// One line of text; `y` is its base line.
     pub fn text(&mut self, (x, y): (f64, f64), style: Text, content: impl Display) {
         let anchor = match style.anchor {

@@ -1,0 +1,119 @@
+//! The command line.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::error::ContextKind;
+use clap::{Parser, ValueEnum};
+use hccl::prelude::*;
+
+use super::parallel::Recipe;
+
+/// Trains a neural network to read handwritten digits, data-parallel on Ascend NPUs: every rank takes its
+/// share of each batch, and the gradients of a layer are summed over all ranks while the layers before it
+/// are still being computed.
+#[derive(Debug, Parser)]
+#[command(
+    name = "train",
+    version,
+    after_help = "\
+Files in the folder of --out:
+  loss.svg      the loss of every step
+  timeline.svg  who computed and who communicated when, in a few typical steps
+  trace.json    the same for all steps, for https://ui.perfetto.dev"
+)]
+pub struct Options {
+    /// How many NPUs share the work, from 1 to 8
+    #[arg(long, value_name = "N", default_value_t = 4)]
+    pub ranks: usize,
+    /// How often every digit is looked at
+    #[arg(long, value_name = "N", default_value_t = Recipe::new(1).epochs)]
+    pub epochs: usize,
+    /// What the ranks run on; `auto` takes CANN where it is installed
+    #[arg(long, value_enum, default_value_t = Choice::Auto)]
+    backend: Choice,
+    /// The folder for the results; made if it is not there
+    #[arg(long, value_name = "DIR", default_value = "train-out")]
+    pub out: PathBuf,
+    /// Decides the split, the first weights and the order of the digits
+    #[arg(long, value_name = "N", default_value_t = Recipe::new(1).seed)]
+    pub seed: u64,
+    /// Other digits than those that come along: on each line 64 pixels from 0 to 16 and the label,
+    /// separated by commas
+    #[arg(long, value_name = "FILE", default_value = DIGITS, hide_default_value = true)]
+    pub data: PathBuf,
+}
+
+const DIGITS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/data/digits.csv");
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Choice {
+    Auto,
+    Emulator,
+    Cann,
+}
+
+/// Why there are no options to go on with.
+#[derive(Debug)]
+pub enum Instead {
+    /// Help or the version was asked for: this is it.
+    Answer(String),
+    /// One line.
+    Mistake(String),
+}
+
+impl Options {
+    /// From the arguments, of which the first is the program's name.
+    pub fn parse_from_arguments(
+        arguments: impl IntoIterator<Item = OsString>,
+    ) -> Result<Self, Instead> {
+        let options = Self::try_parse_from(arguments).map_err(|error| {
+            if !error.use_stderr() {
+                return Instead::Answer(error.to_string());
+            }
+            // What follows the first empty line is about usage in general.
+            let text = error.to_string();
+            let problem = text.split("\n\n").next().unwrap_or_default().trim();
+            let problem: Vec<&str> = problem.lines().map(str::trim).collect();
+            let similar =
+                error.get(ContextKind::SuggestedArg).map(|argument| format!("{argument} or "));
+            Instead::Mistake(format!(
+                "{} (try {}--help)",
+                problem.join(" ").trim_start_matches("error: "),
+                similar.unwrap_or_default()
+            ))
+        })?;
+        options.check().map_err(Instead::Mistake)?;
+        Ok(options)
+    }
+
+    fn check(&self) -> Result<(), String> {
+        if !(1..=8).contains(&self.ranks) {
+            return Err(format!("--ranks {}: must be from 1 to 8", self.ranks));
+        }
+        if self.epochs == 0 {
+            return Err("--epochs 0: must be at least 1".to_owned());
+        }
+        Ok(())
+    }
+
+    /// The devices, at least one for each rank.
+    pub fn runtime(&self) -> Result<Runtime, String> {
+        let runtime = match self.backend {
+            Choice::Auto => Runtime::auto(),
+            Choice::Emulator => Runtime::emulator(self.ranks),
+            Choice::Cann => Runtime::cann(),
+        }
+        .map_err(|error| error.to_string())?;
+        let devices = runtime.device_count();
+        if devices < self.ranks {
+            return Err(format!("--ranks {}: there are {devices} devices", self.ranks));
+        }
+        Ok(runtime)
+    }
+
+    /// What to train with.
+    pub fn recipe(&self) -> Recipe {
+        Recipe { epochs: self.epochs, seed: self.seed, ..Recipe::new(self.ranks) }
+    }
+}
