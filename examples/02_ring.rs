@@ -2,9 +2,10 @@
 //!
 //! The example of HcclBatchSendRecv in CANN's documentation: each rank sends eight numbers to the next and
 //! receives eight from the one before. Both go out in one batch, so that nobody waits for a neighbour who
-//! waits for his. After seven rounds everything has been everywhere.
+//! waits for his. After seven rounds everything has been everywhere: so ring attention passes keys and
+//! values around, of which no rank has room for all.
 //!
-//!     cargo run --example 02_ring
+//!     cargo run --release --example 02_ring
 
 use futures::executor::block_on;
 use hccl::prelude::*;
@@ -17,7 +18,7 @@ fn main() -> hccl::Result<()> {
 
     for (rank, visitors) in (0..).zip(&seen) {
         let visitors: Vec<String> = visitors.iter().map(f32::to_string).collect();
-        println!("rank {rank} was visited by the numbers of {}", visitors.join(", "));
+        println!("rank {rank} was visited by the numbers of ranks {}", visitors.join(", "));
         let expected = (1..RANKS).map(|round| ((rank + RANKS - round) % RANKS) as f32);
         assert!(expected.map(|number| number.to_string()).eq(visitors));
     }

@@ -6,7 +6,7 @@
 //! The two ranks count the points with whole coordinates in a circle, which gives pi: each counts every
 //! other column of a quarter, and the sums meet in an all-reduce.
 //!
-//!     cargo run --example 04_tokio
+//!     cargo run --release --example 04_tokio
 
 use hccl::prelude::*;
 
