@@ -138,7 +138,7 @@ fn four_ranks_learn_to_read() {
     let read = |file| fs::read_to_string(folder.join(file)).unwrap();
     assert!(read("loss.svg").contains("Training loss"));
     let timeline = read("timeline.svg");
-    assert!(timeline.contains("What each rank did in 3 steps") && timeline.contains("rank 3"));
+    assert!(timeline.contains("What each rank did in two steps") && timeline.contains("rank 3"));
     for file in ["loss.svg", "timeline.svg", "trace.json"] {
         assert!(told.contains(&folder.join(file).display().to_string()), "{file} in {told}");
     }

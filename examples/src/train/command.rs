@@ -18,7 +18,7 @@ use super::timeline_plot::timeline_picture;
 use super::trace::chrome_trace;
 
 /// How many steps `timeline.svg` shows.
-const SHOWN_STEPS: usize = 3;
+const SHOWN_STEPS: usize = 2;
 
 /// The whole program: reads the arguments (the first is the program's name), tells its story on `out`,
 /// complains on `err`, and returns the exit status.
@@ -91,7 +91,7 @@ fn story(options: &Options, out: &mut dyn Write) -> Result<(), String> {
     let setting = format!("{ranks}, network {network}, batch {batch}");
     let subtitle = format!("{setting}; {:.1} % right on the rows held out", accuracy * 100.0);
     output.write(File::Loss, &loss_picture(&first.losses, steps_per_epoch, &subtitle))?;
-    output.write(File::Timeline, &draw(&timeline, steps_per_epoch, &setting, overlap))?;
+    output.write(File::Timeline, &draw(&timeline, steps_per_epoch, &setting, &overlap))?;
     output.write(File::Trace, &chrome_trace(&timeline))?;
     for (topic, file) in ["wrote", "", ""].into_iter().zip(File::ALL) {
         say(topic, output.path(file).display().to_string())?;
@@ -159,28 +159,20 @@ fn progress_bar(steps: u64) -> ProgressBar {
 }
 
 /// Typical steps of the last epoch, in which everything has warmed up.
-fn draw(
-    timeline: &Timeline,
-    steps_per_epoch: usize,
-    setting: &str,
-    overlap: Vec<String>,
-) -> String {
+fn draw(timeline: &Timeline, steps_per_epoch: usize, setting: &str, overlap: &[String]) -> String {
     let all = timeline.len();
     let last_epoch = all.saturating_sub(steps_per_epoch)..all;
     let shown = timeline.typical(last_epoch, SHOWN_STEPS);
-    let title = match shown.len() {
-        1 => "What each rank did in a step".to_owned(),
-        steps => format!("What each rank did in {steps} steps"),
-    };
-    let choice = if shown.len() == SHOWN_STEPS {
-        ", which took the median time of all three in a row in the last epoch"
+    let (title, choice) = if shown.len() == SHOWN_STEPS {
+        let choice = "the two in a row in the last epoch that took the median time";
+        let steps = format!("Steps {} and {} of {all}", shown.start + 1, shown.end);
+        ("What each rank did in two steps", format!("{steps}: {choice}"))
     } else {
-        ""
+        ("What each rank did in the last step", format!("Step {all} of {all}"))
     };
-    let mut subtitles =
-        vec![format!("{setting}; steps {} to {} of {all}{choice}", shown.start + 1, shown.end)];
-    subtitles.push(format!("Gradients in all steps: {}", overlap.join("; ")));
-    timeline_picture(timeline, shown, &title, &subtitles)
+    let subtitles =
+        [setting.to_owned(), choice, format!("Gradients in all steps: {}", overlap.join("; "))];
+    timeline_picture(timeline, shown, title, &subtitles)
 }
 
 /// A number and what it counts.

@@ -67,10 +67,10 @@ fn legend(svg: &mut Svg, dots: bool) {
     let entries = [(STEP, STEP_WIDTH, "each step"), (EPOCH, EPOCH_WIDTH, "mean of an epoch")];
     for (row, (colour, width, name)) in entries.into_iter().enumerate() {
         let y = TOP + 16.0 + 20.0 * row as f64;
-        svg.curve(&[(RIGHT - 170.0, y - 4.0), (RIGHT - 140.0, y - 4.0)], colour, width);
-        svg.text((RIGHT - 132.0, y), Text::small(Anchor::Start), name);
+        svg.curve(&[(RIGHT - 180.0, y - 4.0), (RIGHT - 150.0, y - 4.0)], colour, width);
+        svg.text((RIGHT - 142.0, y), Text::small(Anchor::Start), name);
         if dots && colour == EPOCH {
-            svg.dot((RIGHT - 155.0, y - 4.0), DOT, colour);
+            svg.dot((RIGHT - 165.0, y - 4.0), DOT, colour);
         }
     }
 }

@@ -128,7 +128,7 @@ pub struct Text {
 impl Text {
     /// Small print.
     pub const fn small(anchor: Anchor) -> Self {
-        Self { size: 12.0, anchor, fill: GREY, bold: false, upright: false }
+        Self { size: 13.0, anchor, fill: GREY, bold: false, upright: false }
     }
 
     /// A heading.

@@ -6,10 +6,10 @@ use super::overlap::{Phase, Piece, Timeline};
 use super::svg::{Anchor, GREY, GRID, INK, Svg, Text, round_ticks};
 use super::timeline::{Activity, Message, Span};
 
-const WIDTH: f64 = 1240.0;
+const WIDTH: f64 = 920.0;
 const MARGIN: f64 = 24.0;
-const LEFT: f64 = 150.0;
-const RIGHT: f64 = WIDTH - 30.0;
+const LEFT: f64 = 156.0;
+const RIGHT: f64 = WIDTH - 24.0;
 const LANE: f64 = 26.0;
 /// Two lanes and the space below them.
 const RANK: f64 = 2.0 * LANE + 22.0;
@@ -33,9 +33,9 @@ pub fn timeline_picture(
     subtitles: &[String],
 ) -> String {
     let legend_top = 54.0 + 20.0 * subtitles.len() as f64;
-    let top = legend_top + 80.0;
+    let top = legend_top + 96.0;
     let floor = top + RANK * timeline.ranks().len() as f64;
-    let mut svg = Svg::new(WIDTH, floor + 58.0);
+    let mut svg = Svg::new(WIDTH, floor + 60.0);
     svg.text((MARGIN, 36.0), Text::title(), title);
     for (row, subtitle) in subtitles.iter().enumerate() {
         svg.text((MARGIN, 58.0 + 20.0 * row as f64), Text::small(Anchor::Start), subtitle);
@@ -51,7 +51,7 @@ pub fn timeline_picture(
         let communication = compute + LANE;
         let name = Text { bold: true, fill: INK, ..Text::small(Anchor::Start) };
         svg.text((MARGIN, compute + LANE + 2.0), name, format!("rank {rank}"));
-        let lane = Text::small(Anchor::End);
+        let lane = Text { size: 12.0, ..Text::small(Anchor::End) };
         svg.text((LEFT - 10.0, compute + 16.0), lane, "thread");
         svg.text((LEFT - 10.0, communication + 16.0), lane, "gradients");
         for step in steps.clone() {
@@ -114,7 +114,7 @@ impl Axis {
             let label = (tick * 1e6).round() / 1e6;
             svg.text((x, floor + 18.0), Text::small(Anchor::Middle), label);
         }
-        let middle = ((LEFT + RIGHT) / 2.0, floor + 42.0);
+        let middle = ((LEFT + RIGHT) / 2.0, floor + 44.0);
         svg.text(middle, Text::small(Anchor::Middle), "milliseconds");
     }
 }
@@ -204,18 +204,16 @@ fn legend(svg: &mut Svg, top: f64, with_waiting: bool) {
         let y = top + 26.0 * row as f64;
         let name = Text { bold: true, fill: INK, ..Text::small(Anchor::Start) };
         svg.text((MARGIN, y + 11.5), name, *lane);
-        let mut x = MARGIN + 74.0;
+        let mut x = MARGIN + 78.0;
         for (fill, name) in *entries {
             svg.rect((x, y), (14.0, 14.0), fill);
             svg.text((x + 20.0, y + 11.5), Text::small(Anchor::Start), name);
             // A letter is about half as wide as it is high.
-            x += 40.0 + 5.8 * name.len() as f64;
-        }
-        if *lane == "gradients" {
-            let note = "(number: layer; hidden: the rank computes meanwhile)";
-            svg.text((x, y + 11.5), Text::small(Anchor::Start), note);
+            x += 36.0 + 6.1 * name.len() as f64;
         }
     }
+    let note = "The number is the layer. Hidden: while the thread of the same rank computes. Dotted: a step begins.";
+    svg.text((MARGIN + 78.0, top + 63.0), Text::small(Anchor::Start), note);
 }
 
 #[cfg(test)]
@@ -239,13 +237,13 @@ mod tests {
         let (early, late) = ([step(0.0015)], [step(0.003)]);
         let timeline = Timeline::new(vec![&early, &late]);
         let picture = timeline_picture(&timeline, 0..1, "", &[]);
-        // The whole is 10 milliseconds and 1060 pixels wide.
+        // The whole is 10 milliseconds and 740 pixels wide.
         let milliseconds = |colour: &str| {
             let lines = picture.lines().filter(|line| line.contains(colour));
             let bars = lines.filter(|line| !line.contains("width=\"14.00\""));
             let widths =
                 bars.map(|l| l.split("width=\"").nth(1).unwrap().split('"').next().unwrap());
-            widths.map(|width| width.parse::<f64>().unwrap()).sum::<f64>() / 106.0
+            widths.map(|width| width.parse::<f64>().unwrap()).sum::<f64>() / 74.0
         };
         assert_eq!(milliseconds(MOVING_HIDDEN), 0.5 + 1.0);
         assert_eq!(milliseconds(WAITING_HIDDEN), 0.5);
