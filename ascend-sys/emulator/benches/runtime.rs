@@ -5,6 +5,7 @@
 use ascend_sys::*;
 use std::hint::black_box;
 use std::ptr::null_mut;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 fn main() {
@@ -43,6 +44,39 @@ fn main() {
         call!(aclrtMemcpyAsync(b, 1 << 20, a, 1 << 20, kind, stream));
         call!(aclrtSynchronizeStream(stream));
     });
+
+    // What nobody waits for: this thread sleeps until both streams are complete.
+    const BIG: usize = 128 << 20;
+    let jobs = [(); 2].map(|()| {
+        let (mut stream, mut from, mut to) = (null_mut(), null_mut(), null_mut());
+        call!(aclrtCreateStream(&mut stream));
+        call!(aclrtMalloc(&mut from, BIG, policy));
+        call!(aclrtMalloc(&mut to, BIG, policy));
+        (stream, from, to)
+    });
+    let mut best = f64::INFINITY;
+    for _ in 0..50 {
+        let start = Instant::now();
+        for (stream, from, to) in jobs {
+            call!(aclrtMemcpyAsync(to, BIG, from, BIG, kind, stream));
+        }
+        for (stream, ..) in jobs {
+            let mut progress = std::ptr::null();
+            call!(ascendExtStreamProgress(stream, &mut progress));
+            // SAFETY: the counters stay as long as the stream, and change by atomic stores only.
+            let word = |counter: *const u64| unsafe {
+                AtomicU64::from_ptr(counter.cast_mut()).load(Ordering::Acquire)
+            };
+            // SAFETY: as above.
+            let (submitted, completed) =
+                unsafe { (&raw const (*progress).submitted, &raw const (*progress).completed) };
+            while word(completed) < word(submitted) {
+                std::thread::sleep(std::time::Duration::from_micros(100));
+            }
+        }
+        best = best.min(start.elapsed().as_nanos() as f64);
+    }
+    println!("{:<44} {best:>10.1} ns", "two copies of 128 MiB, nobody waits");
 }
 
 /// The best of several rounds: the machine may be busy with other things.

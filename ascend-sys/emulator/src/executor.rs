@@ -1,13 +1,15 @@
-//! Who runs the streams: whoever issues, whoever waits, and the housekeeper.
+//! Who runs the streams: whoever issues, whoever waits, the housekeeper and its workers.
 //!
 //! There is no ready queue. A thread that waits polls its own stream; before it yields or sleeps it polls the streams of
 //! others; before it sleeps it arranges to be woken, by arming the task that its stream is parked on and every stream
-//! that this one waits for in turn. The housekeeper polls everything every half millisecond while anything is unfinished,
-//! for programs that issue and never wait, and looks after time limits.
+//! that this one waits for in turn. What nobody waits for is run by the [`housekeeper`], and by [`workers`] while cores are free.
 
+mod cores;
 mod goals;
 mod housekeeper;
+mod workers;
 
+use cores::cores;
 pub(crate) use goals::{announce, await_activity, completed, wait_event, wait_until};
 
 use crate::deadlock::Asleep;
@@ -15,7 +17,6 @@ use crate::lane::{Outcome, Readiness, Waiter};
 use crate::stream::{Mark, STREAMS, Stream};
 use crate::sync::{self, Thread};
 use std::cell::{Cell, RefCell};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -98,12 +99,6 @@ pub(crate) fn left_unfinished(stream: &'static Stream, outcome: Outcome) {
     housekeeper::notice();
 }
 
-/// How many threads can run at once: the affinity mask and the quota of the control group count.
-pub(crate) fn cores() -> usize {
-    static CORES: OnceLock<usize> = OnceLock::new();
-    *CORES.get_or_init(|| thread::available_parallelism().map_or(1, |n| n.get()))
-}
-
 /// Waits until every task up to `ticket` is complete. False when `limit` passed first.
 #[inline]
 pub(crate) fn wait(stream: &'static Stream, ticket: u64, limit: Option<Duration>) -> bool {
@@ -134,6 +129,8 @@ pub(crate) trait Goal {
 
 /// Threads in [`block`], after their first spin.
 static WAITING: AtomicUsize = AtomicUsize::new(0);
+/// Threads that are up to run streams: those of `WAITING` that do not sleep, the housekeeper and the workers.
+static RUNNING: AtomicUsize = AtomicUsize::new(0);
 
 /// Waits for a goal: spins, helps, yields, sleeps.
 #[cold]
@@ -149,6 +146,7 @@ pub(crate) fn block(goal: &impl Goal, limit: Option<Duration>) -> bool {
     let me = sync::current_thread();
     let _asleep = Asleep::new(goal.mark(), limit);
     let waiting = Counted::add(&WAITING);
+    let mut running = Some(Counted::add(&RUNNING));
     let mut spin = if waiting.value <= cores() { LONG_SPIN } else { SHORT_SPIN };
     loop {
         let watching =
@@ -179,6 +177,7 @@ pub(crate) fn block(goal: &impl Goal, limit: Option<Duration>) -> bool {
         if readiness == Readiness::Sleep {
             let left =
                 deadline.map_or(NAP, |deadline| deadline.saturating_duration_since(Instant::now()));
+            running = None;
             sync::park_timeout(left.min(NAP));
         }
         goal.forget(&me);
@@ -188,6 +187,7 @@ pub(crate) fn block(goal: &impl Goal, limit: Option<Duration>) -> bool {
         if passed(deadline) {
             return goal.done();
         }
+        running.get_or_insert_with(|| Counted::add(&RUNNING));
         spin = SHORT_SPIN;
     }
 }
@@ -196,13 +196,12 @@ fn passed(deadline: Option<Instant>) -> bool {
     deadline.is_some_and(|deadline| Instant::now() >= deadline)
 }
 
-/// Polls every stream that has unfinished work and that nobody watches.
-fn help() {
-    for stream in STREAMS.all() {
-        if !stream.lane.is_idle() && stream.watched.load(Ordering::Relaxed) == 0 {
-            stream.poll(HELP);
-        }
-    }
+/// Polls every stream that has unfinished work and that nobody watches. Returns how many of them have more to run.
+fn help() -> usize {
+    let unwatched = STREAMS
+        .all()
+        .filter(|stream| !stream.lane.is_idle() && stream.watched.load(Ordering::Relaxed) == 0);
+    unwatched.filter(|stream| stream.assist(HELP) == Outcome::Runnable).count()
 }
 
 struct Counted<'a> {
@@ -248,7 +247,7 @@ impl Goal for Ticket {
     }
 
     fn work(&self) {
-        self.stream.poll(HELP);
+        self.stream.assist(HELP);
     }
 
     fn prepare(&self, me: &Thread) -> Readiness {

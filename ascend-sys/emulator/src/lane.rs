@@ -157,6 +157,12 @@ impl<J: Job> Lane<J> {
         completed == self.submitted()
     }
 
+    /// A thread has the turn right now.
+    #[inline]
+    pub(crate) fn is_polled(&self) -> bool {
+        self.head.is_taken()
+    }
+
     /// Appends a job and polls once, so that a small job on an idle lane is complete when this returns.
     /// The error is the code that the gate was closed with.
     #[inline]

@@ -177,6 +177,13 @@ impl Stream {
         outcome
     }
 
+    /// As [`poll`](Self::poll), by somebody who only wants to help: when another thread is at it, that one needs to be told
+    /// nothing, and keeps its cache line.
+    #[inline]
+    pub(crate) fn assist(&'static self, budget: u32) -> Outcome {
+        if self.lane.is_polled() { Outcome::Busy } else { self.poll(budget) }
+    }
+
     /// A task of this stream may be able to go on: polls the stream, at once or as soon as the calling thread is out of
     /// the poll that it is in.
     pub(crate) fn wake(&'static self) {

@@ -63,6 +63,11 @@ impl<T> Turn<T> {
         Turn { taken: AtomicBool::new(false), value: Cell::new(value) }
     }
 
+    /// Whether somebody has the turn: a hint, that may be out of date when it is read.
+    pub(crate) fn is_taken(&self) -> bool {
+        self.taken.load(Ordering::Relaxed)
+    }
+
     /// Takes the turn, or says no at once. Dropping the guard gives it back.
     pub(crate) fn try_take(&self) -> Option<Taken<'_, T>> {
         if self.taken.swap(true, Ordering::AcqRel) { None } else { Some(Taken(self)) }

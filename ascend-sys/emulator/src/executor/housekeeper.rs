@@ -1,6 +1,12 @@
 //! The housekeeper: a thread that runs what nobody waits for, and looks after time limits and deadlocks.
+//!
+//! It looks around at every tick while anything is unfinished. Between two ticks it runs streams, if some can be run, and has
+//! [`workers`](super::workers) run them too; but only as long as the threads that wait leave a core free, since those run
+//! everything themselves. When all is done it stays up for a while: a program that issues in bursts does not pay for waking it.
 
-use super::{HELP, polling};
+use super::cores::{self, cores};
+use super::workers::Workers;
+use super::{Counted, HELP, RUNNING, help, polling};
 use crate::deadlock;
 use crate::lane::Outcome;
 use crate::stream::{STREAMS, Stream};
@@ -15,6 +21,10 @@ use std::time::{Duration, Instant};
 const TICK: Duration = Duration::from_micros(500);
 /// How many ticks pass between two looks for deadlocks.
 const LOOK: u64 = 8;
+/// Ticks without unfinished work before it sleeps: 50 milliseconds.
+const LINGER: u32 = 100;
+/// How often it asks for the cores of the process.
+const ASK: Duration = Duration::from_secs(1);
 
 /// The housekeeper is parked until there is unfinished work.
 static HOUSEKEEPER_SLEEPS: AtomicBool = AtomicBool::new(true);
@@ -39,70 +49,111 @@ fn housekeeper() -> &'static thread::Thread {
 }
 
 fn keep_house() {
-    let mut parked: HashMap<u32, (u64, Instant)> = HashMap::new();
+    let this = cores::this_thread();
+    let mut limits = Limits::default();
     let mut deadlocks = deadlock::Watch::default();
+    let mut workers = Workers::default();
+    let mut quiet = 0;
+    let mut asked: Option<Instant> = None;
+    HOUSEKEEPER_SLEEPS.store(false, Ordering::Relaxed);
     for n in 0u64.. {
+        if asked.is_none_or(|asked| asked.elapsed() >= ASK) {
+            let own: Vec<i32> = workers.numbers().chain([this]).collect();
+            cores::follow(&own);
+            asked = Some(Instant::now());
+        }
         if n.is_multiple_of(LOOK) {
             deadlocks.look();
         }
-        match tick(&mut parked) {
-            Outcome::Runnable => {}
-            Outcome::Idle => {
-                HOUSEKEEPER_SLEEPS.store(true, Ordering::SeqCst);
-                fence(Ordering::SeqCst);
-                if STREAMS.all().all(|stream| stream.lane.is_idle()) {
-                    thread::park();
-                }
-                HOUSEKEEPER_SLEEPS.store(false, Ordering::SeqCst);
-            }
-            _ => {
-                HOUSEKEEPER_SLEEPS.store(false, Ordering::Relaxed);
-                thread::park_timeout(TICK);
-            }
+        let outcome = limits.tick();
+        quiet = if outcome == Outcome::Idle { quiet + 1 } else { 0 };
+        if quiet > LINGER {
+            sleep();
+            quiet = 0;
+        } else if outcome != Outcome::Runnable || !run(&mut workers) {
+            thread::park_timeout(TICK);
         }
     }
 }
 
-fn tick(parked: &mut HashMap<u32, (u64, Instant)>) -> Outcome {
-    let mut all = Outcome::Idle;
-    for stream in STREAMS.all().filter(|stream| !stream.lane.is_idle()) {
+/// Sleeps until work is left unfinished.
+fn sleep() {
+    HOUSEKEEPER_SLEEPS.store(true, Ordering::SeqCst);
+    fence(Ordering::SeqCst);
+    if STREAMS.all().all(|stream| stream.lane.is_idle()) {
+        thread::park();
+    }
+    HOUSEKEEPER_SLEEPS.store(false, Ordering::SeqCst);
+}
+
+/// Runs streams until the next tick. False when there is nothing more to run, or no core to run it on.
+fn run(workers: &mut Workers) -> bool {
+    let _running = Counted::add(&RUNNING);
+    let began = Instant::now();
+    while began.elapsed() < TICK {
+        if RUNNING.load(Ordering::Relaxed) > cores() {
+            return false;
+        }
+        match help() {
+            0 => return false,
+            1 => {}
+            _ => workers.rouse_one(),
+        }
+    }
+    true
+}
+
+/// For how long the heads of streams have been parked: the stream's slot, its ticket, and since when.
+#[derive(Default)]
+struct Limits(HashMap<u32, (u64, Instant)>);
+
+impl Limits {
+    /// Looks at every stream: runs a bit of what nobody waits for, however busy the cores are, and tells tasks when
+    /// their time is up.
+    fn tick(&mut self) -> Outcome {
+        let mut all = Outcome::Idle;
+        for stream in STREAMS.all().filter(|stream| !stream.lane.is_idle()) {
+            if all == Outcome::Idle {
+                all = Outcome::Parked;
+            }
+            if stream.watched.load(Ordering::Relaxed) == 0
+                && stream.assist(HELP) == Outcome::Runnable
+            {
+                all = Outcome::Runnable;
+            }
+            self.expire(stream);
+        }
         if all == Outcome::Idle {
-            all = Outcome::Parked;
+            self.0.clear();
         }
-        if stream.watched.load(Ordering::Relaxed) == 0 && stream.poll(HELP) == Outcome::Runnable {
-            all = Outcome::Runnable;
-        }
-        expire(stream, parked);
+        all
     }
-    if all == Outcome::Idle {
-        parked.clear();
-    }
-    all
-}
 
-/// Tells the head of a stream to give up when it has been parked for longer than its limit.
-fn expire(stream: &'static Stream, parked: &mut HashMap<u32, (u64, Instant)>) {
-    let Some((ticket, limit)) =
-        polling(|| stream.lane.peek(stream, |ticket, task| (ticket, task.limit(stream))))
-    else {
-        return;
-    };
-    let (seen, since) = *parked
-        .entry(stream.index())
-        .and_modify(|entry| {
-            if entry.0 != ticket {
-                *entry = (ticket, Instant::now());
-            }
-        })
-        .or_insert_with(|| (ticket, Instant::now()));
-    if let Some(limit) = limit
-        && since.elapsed() >= limit
-    {
-        polling(|| {
-            stream
-                .lane
-                .treat_head(stream, seen, |task| task.expire(stream, &Reason::Timeout(limit)))
-        });
-        stream.wake();
+    /// Tells the head of a stream to give up when it has been parked for longer than its limit.
+    fn expire(&mut self, stream: &'static Stream) {
+        let Some((ticket, limit)) =
+            polling(|| stream.lane.peek(stream, |ticket, task| (ticket, task.limit(stream))))
+        else {
+            return;
+        };
+        let (seen, since) = *self
+            .0
+            .entry(stream.index())
+            .and_modify(|entry| {
+                if entry.0 != ticket {
+                    *entry = (ticket, Instant::now());
+                }
+            })
+            .or_insert_with(|| (ticket, Instant::now()));
+        if let Some(limit) = limit
+            && since.elapsed() >= limit
+        {
+            polling(|| {
+                stream
+                    .lane
+                    .treat_head(stream, seen, |task| task.expire(stream, &Reason::Timeout(limit)))
+            });
+            stream.wake();
+        }
     }
 }

@@ -1,0 +1,125 @@
+//! How many threads can run at once.
+//!
+//! What counts is the cores on which the threads of the program may run, together: ranks that tie themselves to a core
+//! each have as many as there are ranks, whoever asks first. Masks and quotas can change at any time, so the housekeeper asks again
+//! every second that it is awake: that costs no other thread anything, and a waiting thread spins a second too long at worst.
+
+use std::fs;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+/// 0: nobody has asked yet.
+static CORES: AtomicUsize = AtomicUsize::new(0);
+
+/// The affinity masks and the quota of the control group count.
+#[inline]
+pub(crate) fn cores() -> usize {
+    match CORES.load(Ordering::Relaxed) {
+        0 => ask(),
+        cores => cores,
+    }
+}
+
+/// The cores of the calling thread.
+#[cold]
+fn ask() -> usize {
+    let cores = thread::available_parallelism().map_or(1, |n| n.get());
+    CORES.store(cores, Ordering::Relaxed);
+    cores
+}
+
+/// Lets the emulator's own threads run wherever a thread of the program may, and counts those cores. Called by one of `own`.
+pub(super) fn follow(own: &[i32]) {
+    let Ok(threads) = fs::read_dir("/proc/self/task") else { return };
+    let threads = threads.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    let allowed = Mask::of(threads.filter(|thread| !own.contains(thread)));
+    if allowed.is_empty() {
+        return;
+    }
+    for thread in own {
+        if Mask::of([*thread].into_iter()) != allowed {
+            allowed.apply(*thread);
+        }
+    }
+    // The quota is in this too.
+    ask();
+}
+
+/// The kernel's number of the calling thread.
+pub(super) fn this_thread() -> i32 {
+    // SAFETY: a call without arguments.
+    unsafe { libc::gettid() }
+}
+
+/// A set of cores, in the kernel's form.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+struct Mask([u64; 16]);
+
+impl Mask {
+    /// Where any of these threads may run. A thread that has ended counts for nothing.
+    fn of(threads: impl Iterator<Item = i32>) -> Mask {
+        let mut all = Mask::default();
+        for thread in threads {
+            let mut one = Mask::default();
+            // SAFETY: `one` is as large as is said. The call fails on a machine with more cores than that.
+            let code = unsafe {
+                libc::sched_getaffinity(thread, size_of::<Mask>(), (&raw mut one).cast())
+            };
+            if code == 0 {
+                all.0.iter_mut().zip(one.0).for_each(|(all, one)| *all |= one);
+            }
+        }
+        all
+    }
+
+    fn is_empty(&self) -> bool {
+        *self == Mask::default()
+    }
+
+    fn apply(&self, thread: i32) {
+        // SAFETY: the mask is as large as is said. A thread that has ended is no harm.
+        unsafe { libc::sched_setaffinity(thread, size_of::<Mask>(), (&raw const self.0).cast()) };
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::sync::Barrier;
+
+    #[test]
+    fn cores_of_several_threads_add_up_and_ours_follow_them() {
+        let all = Mask::of([0].into_iter());
+        let mut single =
+            (0..1024).filter(|core| all.0[core / 64] >> (core % 64) & 1 == 1).map(|core| {
+                let mut mask = Mask::default();
+                mask.0[core / 64] = 1 << (core % 64);
+                mask
+            });
+        let first = single.next().unwrap();
+        let second = single.next().unwrap_or(first);
+        let turn = Barrier::new(3);
+        thread::scope(|scope| {
+            let tied = |mask: Mask| {
+                let turn = &turn;
+                let (send, receive) = std::sync::mpsc::channel();
+                scope.spawn(move || {
+                    mask.apply(0);
+                    send.send(this_thread()).unwrap();
+                    turn.wait();
+                });
+                receive.recv().unwrap()
+            };
+            let (a, b) = (tied(first), tied(second));
+            assert_eq!(Mask::of([a].into_iter()), first);
+            let mut both = first;
+            both.0.iter_mut().zip(second.0).for_each(|(x, y)| *x |= y);
+            assert_eq!(Mask::of([a, b].into_iter()), both);
+            // The thread `a` counts as the emulator's own: it may run wherever the others, of which this one has all.
+            follow(&[a]);
+            assert_eq!(Mask::of([a].into_iter()), all);
+            assert_eq!(Mask::of([b].into_iter()), second);
+            turn.wait();
+        });
+    }
+}
