@@ -3416,6 +3416,17 @@ pub struct Functions {
     then stores the new counter. The thread helps to run tasks. *activity is 0 at first.*/
     pub ascendExtAwaitActivity:
         Option<unsafe extern "C" fn(activity: *mut u64, timeoutMs: u32) -> aclError>,
+    /** Blocks until the stream's task with this ticket is complete or timeoutMs passed: the progress line tells which. The
+    thread helps to run tasks. patienceMs is how long the caller means to wait in all: who waits in slices, to look up
+    between them, says so with it, and then counts as waiting all that time when a deadlock is to be proven.*/
+    pub ascendExtAwaitTask: Option<
+        unsafe extern "C" fn(
+            stream: aclrtStream,
+            ticket: u64,
+            timeoutMs: u32,
+            patienceMs: u32,
+        ) -> aclError,
+    >,
     /// Takes deviceCount fresh devices; their ids are *firstDevice to *firstDevice + deviceCount - 1.
     pub ascendExtBlockCreate: Option<
         unsafe extern "C" fn(
@@ -4054,6 +4065,7 @@ pub static SYMBOLS: &[Symbol] = &[
     symbol(c"ascendExtStreamProgress", Library::Extension, "extension", "ascend/ascend_ext.h"),
     symbol(c"ascendExtStreamFailure", Library::Extension, "extension", "ascend/ascend_ext.h"),
     symbol(c"ascendExtAwaitActivity", Library::Extension, "extension", "ascend/ascend_ext.h"),
+    symbol(c"ascendExtAwaitTask", Library::Extension, "extension", "ascend/ascend_ext.h"),
     symbol(c"ascendExtBlockCreate", Library::Extension, "extension", "ascend/ascend_ext.h"),
     symbol(c"ascendExtBlockDestroy", Library::Extension, "extension", "ascend/ascend_ext.h"),
     symbol(c"ascendExtRankLeave", Library::Extension, "extension", "ascend/ascend_ext.h"),

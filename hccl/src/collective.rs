@@ -314,7 +314,7 @@ impl Member {
             let device = &self.device;
             let _turn = device.turn().take();
             let Some(raw) = self.handle.calling() else {
-                return Err(Error::Aborted);
+                return Err(Error::Aborted { context: None });
             };
             enqueue(device.table(), raw, stream)
         })

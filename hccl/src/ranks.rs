@@ -17,6 +17,7 @@ use std::thread::ScopedJoinHandle;
 
 use crate::comm::{CommConfig, Communicator, RootInfo};
 use crate::device::Device;
+use crate::device::wait::alarm;
 use crate::error::{Error, Result};
 use crate::runtime::Runtime;
 
@@ -258,30 +259,24 @@ thread_local! {
     static CURRENT: RefCell<Option<Arc<Seat>>> = const { RefCell::new(None) };
 }
 
-/// The failure of another rank of the run that this thread belongs to. Everything that waits looks here now and then.
-pub(crate) fn failure_elsewhere() -> Option<Error> {
-    CURRENT.with_borrow(|seat| {
-        let seat = seat.as_ref()?;
-        if seat.run.has_failed.load(Ordering::Acquire) {
-            seat.run.failure(seat.index)
-        } else {
-            None
-        }
-    })
-}
-
-/// Whether this thread is a rank of a run, and so must not wait without looking up.
-#[inline]
-pub(crate) fn in_run() -> bool {
-    CURRENT.with_borrow(Option::is_some)
+/// The rank that runs on this thread.
+pub(crate) fn seat() -> Option<Arc<Seat>> {
+    CURRENT.with_borrow(Option::clone)
 }
 
 /// One rank's place in a run.
-struct Seat {
+pub(crate) struct Seat {
     run: Arc<Run>,
     index: u32,
     /// How many meetings the rank has come to. Changed under the lock of the run.
     made: AtomicUsize,
+}
+
+impl Seat {
+    /// The failure of another rank of the run. Everything that waits looks here now and then.
+    pub(crate) fn failure_elsewhere(&self) -> Option<Error> {
+        self.run.has_failed.load(Ordering::Acquire).then(|| self.run.failure(self.index)).flatten()
+    }
 }
 
 /// What the ranks of a run share.
@@ -371,6 +366,7 @@ impl Run {
             }
         }
         self.has_failed.store(true, Ordering::Release);
+        alarm();
         self.leave(rank, device, &text, true);
         if let Err(panic) = caught(|| drop(spare)) {
             tracing::warn!(rank, "dropping the error of a rank {panic}");

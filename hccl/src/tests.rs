@@ -8,6 +8,7 @@ mod handles;
 mod in_flight;
 mod memory;
 mod order;
+mod waiting;
 
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -13,10 +13,11 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU8;
 use std::sync::atomic::Ordering::Relaxed;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use crate::device::lane::Lane;
+use crate::device::wait::{Patience, alarms};
 use crate::error::Result;
 use crate::runtime::reactor::Key;
 
@@ -36,6 +37,12 @@ pub struct Work {
     operation: &'static str,
     /// Whether its outcome has been seen: [`UNSEEN`], [`SEEN`] or [`WELL`].
     seen: AtomicU8,
+    /// While it is awaited.
+    awaited: Option<Awaited>,
+}
+
+struct Awaited {
+    patience: Patience,
     /// Where its waker is registered.
     key: Option<Key>,
 }
@@ -48,7 +55,7 @@ impl Work {
         tickets: (u64, u64),
         operation: &'static str,
     ) -> Self {
-        Self { lane, number, tickets, operation, seen: AtomicU8::new(UNSEEN), key: None }
+        Self { lane, number, tickets, operation, seen: AtomicU8::new(UNSEEN), awaited: None }
     }
 
     pub(crate) fn lane(&self) -> &Arc<Lane> {
@@ -89,8 +96,23 @@ impl Work {
         outcome
     }
 
+    /// Sees to it that `waker` is called when it is complete, or when it has been awaited for so long that it should be
+    /// polled again.
+    fn register(&mut self, waker: &Waker) -> Result<()> {
+        let Self { lane, number, tickets, operation, awaited, .. } = self;
+        let runtime = lane.device().runtime();
+        let awaited = awaited.get_or_insert_with(|| Awaited {
+            patience: Patience::new(runtime.deadline()),
+            key: None,
+        });
+        let left = awaited.patience.check(lane, *number, operation)?;
+        let ids = (*number, tickets.1);
+        awaited.key = Some(runtime.reactor().register(awaited.key, lane, ids, left, waker)?);
+        Ok(())
+    }
+
     fn unregister(&mut self) {
-        if let Some(key) = self.key.take() {
+        if let Some(Awaited { key: Some(key), .. }) = self.awaited.take() {
             self.lane.device().runtime().reactor().unregister(key);
         }
     }
@@ -100,17 +122,14 @@ impl Future for Work {
     type Output = Result<()>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        if !self.is_done() {
-            let this = &mut *self;
-            let reactor = this.lane.device().runtime().reactor();
-            this.key = Some(reactor.register(
-                this.key,
-                &this.lane,
-                (this.number, this.tickets.1),
-                cx.waker(),
-            )?);
-            // It may have completed before the waker was there.
-            if !self.is_done() {
+        while !self.is_done() {
+            let before = alarms();
+            if let Err(error) = self.register(cx.waker()) {
+                self.unregister();
+                return Poll::Ready(Err(error));
+            }
+            // It may have completed, or something may have happened, before the waker was there.
+            if !self.is_done() && alarms() == before {
                 return Poll::Pending;
             }
         }

@@ -73,6 +73,7 @@ pub fn without_extensions() -> Runtime {
         ascendExtStreamProgress: None,
         ascendExtStreamFailure: None,
         ascendExtAwaitActivity: None,
+        ascendExtAwaitTask: None,
         ascendExtBlockCreate: None,
         ascendExtBlockDestroy: None,
         ascendExtRankLeave: None,

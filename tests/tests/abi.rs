@@ -22,12 +22,13 @@ use rust::{Source, rust_name, rust_type};
 
 /// Functions that the data does not hold: two that CANN exports without a public header, and the
 /// optional entries of our own.
-const MORE_FUNCTIONS: [&str; 8] = [
+const MORE_FUNCTIONS: [&str; 9] = [
     "HcclAllocComResourceByTiling",
     "HcclThreadExportToCommEngine",
     "ascendExtStreamProgress",
     "ascendExtStreamFailure",
     "ascendExtAwaitActivity",
+    "ascendExtAwaitTask",
     "ascendExtBlockCreate",
     "ascendExtBlockDestroy",
     "ascendExtRankLeave",

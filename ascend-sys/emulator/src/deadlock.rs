@@ -6,7 +6,8 @@
 //! set sleeps and they are among them, nobody is left to help: the stuck tasks give up, with the whole circle as text.
 //!
 //! A thread that waits with a short limit does not count as asleep, since it will go on by itself; nor does one whose wait
-//! is over and that has only not got a core yet. A task with a short limit is not stuck for the same reason.
+//! is over and that has only not got a core yet. A task with a short limit is not stuck for the same reason. A thread that
+//! waits in slices, and says so, is asleep in each of them, and the same sleep as long as it waits for the same thing.
 
 use crate::callback;
 use crate::executor::polling;
@@ -35,7 +36,7 @@ struct Record {
     asleep: AtomicBool,
     /// What it waits for.
     until: AtomicU64,
-    /// How often it fell asleep.
+    /// How often it fell asleep for another reason than the time before.
     sleeps: AtomicU64,
 }
 
@@ -88,16 +89,18 @@ pub(crate) struct Asleep(Option<Arc<Record>>);
 
 impl Asleep {
     /// `until` is the point of a stream that the thread waits for. Who waits for anything else counts as awake: nobody here
-    /// knows what may end that.
-    pub(crate) fn new(until: Option<Mark>, limit: Option<Duration>) -> Asleep {
-        let Some(until) = until.filter(|_| limit.is_none_or(|limit| limit >= SHORT)) else {
+    /// knows what may end that. `patience` is how long it means to wait in all, maybe in several calls.
+    pub(crate) fn new(until: Option<Mark>, patience: Option<Duration>) -> Asleep {
+        let Some(until) = until.filter(|_| patience.is_none_or(|patience| patience >= SHORT))
+        else {
             return Asleep(None);
         };
         let record =
             REGISTRATION.with_borrow(|registration| registration.as_ref().map(|r| r.0.clone()));
         if let Some(record) = &record {
-            record.until.store(until.to_bits(), Ordering::Relaxed);
-            record.sleeps.fetch_add(1, Ordering::Relaxed);
+            if record.until.swap(until.to_bits(), Ordering::Relaxed) != until.to_bits() {
+                record.sleeps.fetch_add(1, Ordering::Relaxed);
+            }
             record.asleep.store(true, Ordering::Release);
         }
         Asleep(record)

@@ -108,6 +108,17 @@ pub(crate) fn wait(stream: &'static Stream, ticket: u64, limit: Option<Duration>
     block(&Ticket { stream, ticket }, limit)
 }
 
+/// As [`wait`] by a caller who means to wait for `patience` in all and looks up every `limit`.
+pub(crate) fn wait_sliced(
+    stream: &'static Stream,
+    ticket: u64,
+    limit: Duration,
+    patience: Duration,
+) -> bool {
+    stream.lane.completed() >= ticket
+        || block_with_patience(&Ticket { stream, ticket }, Some(limit), Some(patience))
+}
+
 /// Waits until nothing is queued.
 pub(crate) fn wait_idle(stream: &'static Stream) {
     wait(stream, stream.lane.submitted(), None);
@@ -133,8 +144,17 @@ static WAITING: AtomicUsize = AtomicUsize::new(0);
 static RUNNING: AtomicUsize = AtomicUsize::new(0);
 
 /// Waits for a goal: spins, helps, yields, sleeps.
-#[cold]
 pub(crate) fn block(goal: &impl Goal, limit: Option<Duration>) -> bool {
+    block_with_patience(goal, limit, limit)
+}
+
+/// As [`block`]; `patience` is how long this and the calls that follow it wait, for the proof of deadlocks.
+#[cold]
+fn block_with_patience(
+    goal: &impl Goal,
+    limit: Option<Duration>,
+    patience: Option<Duration>,
+) -> bool {
     for _ in 0..FIRST_SPIN {
         goal.work();
         if goal.done() {
@@ -144,7 +164,7 @@ pub(crate) fn block(goal: &impl Goal, limit: Option<Duration>) -> bool {
     }
     let deadline = limit.and_then(|limit| Instant::now().checked_add(limit));
     let me = sync::current_thread();
-    let _asleep = Asleep::new(goal.mark(), limit);
+    let _asleep = Asleep::new(goal.mark(), patience);
     let waiting = Counted::add(&WAITING);
     let mut running = Some(Counted::add(&RUNNING));
     let mut spin = if waiting.value <= cores() { LONG_SPIN } else { SHORT_SPIN };

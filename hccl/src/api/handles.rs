@@ -345,8 +345,9 @@ impl Table {
 impl Table {
     /// The stream's progress line, when the backend has one.
     pub(crate) fn progress(&self, stream: &StreamHandle) -> Option<Progress> {
-        // Without the second entry nobody could say which operation failed.
+        // Without these nobody could say which operation failed, or wait for one.
         self.functions().ascendExtStreamFailure?;
+        self.functions().ascendExtAwaitTask?;
         let function = self.functions().ascendExtStreamProgress?;
         let mut line = std::ptr::null();
         // SAFETY: the handle is alive, the out parameter a live local.
@@ -373,6 +374,20 @@ impl Table {
         // SAFETY: the array ends in a NUL.
         let text = unsafe { CStr::from_ptr(text.as_ptr()) }.to_string_lossy();
         Some((Code::Acl(code), (!text.is_empty()).then(|| text.as_ref().into())))
+    }
+
+    /// Blocks until the task with this ticket is complete, or until `limit`. `patience` is how long the caller means to wait
+    /// in all.
+    pub(crate) fn await_task(
+        &self,
+        stream: &StreamHandle,
+        ticket: u64,
+        limit: Duration,
+        patience: Duration,
+    ) -> Result<()> {
+        let [limit, patience] = [limit, patience].map(|time| milliseconds(time).unsigned_abs());
+        // SAFETY: the handle is alive.
+        unsafe { call!(self, ascendExtAwaitTask, stream.0, ticket, limit, patience) }
     }
 
     pub(crate) fn has_await_activity(&self) -> bool {

@@ -7,27 +7,26 @@
 
 use std::ffi::CStr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use ascend_sys::HcclComm;
 
 use super::RootInfo;
 use crate::api::{Table, call};
 use crate::device::Device;
+use crate::device::lane::Label;
+use crate::device::wait::alarm;
 use crate::error::Result;
-
-const ABORTED: u32 = 1;
-const DESTROYED: u32 = 2;
 
 /// See the [module](self).
 pub(crate) struct Handle {
     raw: HcclComm,
-    state: AtomicU32,
-    rank: u32,
+    label: Arc<Label>,
+    destroyed: AtomicBool,
     root_info: Option<RootInfo>,
 }
 
-// SAFETY: the handle is a name for CANN, which takes it from any thread; `state` orders its end after every call.
+// SAFETY: the handle is a name for CANN, which takes it from any thread; it ends when no call is under way or can begin.
 unsafe impl Send for Handle {}
 // SAFETY: as above.
 unsafe impl Sync for Handle {}
@@ -36,8 +35,12 @@ impl Handle {
     /// # Safety
     ///
     /// `raw` is a communicator that nobody else destroys, and every table given to the methods is the one that made it.
-    pub(crate) unsafe fn new(raw: HcclComm, rank: u32, root_info: Option<RootInfo>) -> Self {
-        Handle { raw, state: AtomicU32::new(0), rank, root_info }
+    pub(crate) unsafe fn new(
+        raw: HcclComm,
+        label: Arc<Label>,
+        root_info: Option<RootInfo>,
+    ) -> Self {
+        Handle { raw, label, destroyed: AtomicBool::new(false), root_info }
     }
 
     /// The handle for a call, or `None` after an abort. It is live as long as its communicator, which the caller holds.
@@ -48,7 +51,7 @@ impl Handle {
 
     #[inline]
     pub(crate) fn is_aborted(&self) -> bool {
-        self.state.load(Ordering::Acquire) & ABORTED != 0
+        self.label.aborted.load(Ordering::Acquire)
     }
 
     /// The handle itself, live as long as its communicator.
@@ -58,11 +61,14 @@ impl Handle {
 
     /// Ends the communicator for all of its `ranks`. What destroys it is its drop.
     pub(crate) fn abort(&self, table: &Table, ranks: u32) {
-        if self.state.fetch_or(ABORTED, Ordering::AcqRel) & ABORTED == 0
-            && let Some(root_info) = &self.root_info
-        {
+        if self.label.aborted.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        alarm();
+        if let Some(root_info) = &self.root_info {
             // Also in the name of the others, so that this rank's own operations do not wait for them any more.
-            for rank in (0..ranks).filter(|rank| *rank != self.rank).chain([self.rank]) {
+            let own = self.label.rank;
+            for rank in (0..ranks).filter(|rank| *rank != own).chain([own]) {
                 root_info.leave(table, rank, c"the communicator was aborted");
             }
         }
@@ -71,7 +77,7 @@ impl Handle {
     /// Tells the peers that this rank issues nothing more, where the backend can.
     pub(crate) fn leave(&self, table: &Table, reason: &CStr) {
         if let Some(root_info) = &self.root_info {
-            root_info.leave(table, self.rank, reason);
+            root_info.leave(table, self.label.rank, reason);
         }
     }
 
@@ -79,10 +85,11 @@ impl Handle {
     ///
     /// For orphans: the communicator has been dropped, so that no call is under way or can begin.
     pub(super) fn destroy(&self, table: &Table) -> Result<()> {
-        if self.state.fetch_or(DESTROYED | ABORTED, Ordering::AcqRel) & DESTROYED != 0 {
+        self.label.aborted.store(true, Ordering::Release);
+        if self.destroyed.swap(true, Ordering::AcqRel) {
             return Ok(());
         }
-        // SAFETY: a live handle: the bit says that nobody else destroys it, and no call is under way, nor can one begin.
+        // SAFETY: a live handle: the flag says that nobody else destroys it, and no call is under way, nor can one begin.
         unsafe { call!(table, HcclCommDestroy, self.raw) }
     }
 }
@@ -99,9 +106,10 @@ pub struct AbortHandle {
 }
 
 impl AbortHandle {
-    /// Ends the communicator: later operations are refused with [`Error::Aborted`](crate::Error::Aborted), and the peers are told,
-    /// so that operations in flight fail on all ranks. Where the backend cannot tell them (CANN, and a communicator of
-    /// [`init_all`](crate::Communicator::init_all)) these end with the backend's own time-outs.
+    /// Ends the communicator: later operations are refused with [`Error::Aborted`](crate::Error::Aborted), every wait for one that is in
+    /// flight ends with it, blocking or awaited, within a tenth of a second, and the peers are told, so that operations in flight fail on all ranks. Where
+    /// the backend cannot tell them (CANN, and a communicator of [`init_all`](crate::Communicator::init_all)) the operations themselves
+    /// end with the backend's own time-outs, and keep their buffers until then.
     ///
     /// Does not wait, and destroys nothing: operations in flight use the communicator's memory. It is destroyed
     /// (`HcclCommDestroy`) after the communicator has been dropped and they are complete. Aborting twice, or after the drop, does

@@ -33,6 +33,7 @@ use std::ffi::{CStr, c_char};
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use ascend_sys::HcclComm;
 use typed_builder::TypedBuilder;
@@ -174,8 +175,8 @@ impl Plan<'_> {
         let config = config.to_raw(device.runtime().product())?;
         let table = device.table();
         let _bound = device.bind()?;
-        // Communicators of a device are made one after another, and not while an operation is being issued.
-        let _turn = device.turn().take();
+        // Communicators of a device are made one after another.
+        let _turn = device.making().take();
         let mut raw: HcclComm = std::ptr::null_mut();
         // SAFETY: the structures and the out parameter are live for the call, which keeps none of them.
         unsafe {
@@ -264,13 +265,18 @@ impl Communicator {
         world_size: u32,
         root_info: Option<RootInfo>,
     ) -> Result<Self> {
+        let (communicator, problem) = match name_of(raw, device) {
+            Ok(name) => (name, None),
+            Err(error) => (Box::default(), Some(error)),
+        };
+        let label = Arc::new(Label { communicator, rank, aborted: AtomicBool::new(false) });
         // SAFETY: the caller's promise.
-        let handle = unsafe { Handle::new(raw, rank, root_info) };
-        let mut member = Member {
+        let handle = unsafe { Handle::new(raw, label.clone(), root_info) };
+        let member = Box::new(Member {
             handle: Arc::new(handle),
             device: device.clone(),
             product: device.runtime().product(),
-            label: Arc::new(Label { communicator: "".into(), rank }),
+            label,
             world_size,
             stamps: Stamps::new(),
             collectives: 0,
@@ -278,10 +284,10 @@ impl Communicator {
             batches: 0,
             lists: Lists::default(),
             alive: None,
-        };
-        let communicator = name_of(raw, device)?;
-        member.label = Arc::new(Label { communicator, rank });
-        Ok(Communicator { member: Box::new(member), state: PhantomData })
+        });
+        // Whatever happened, the communicator is owned now, and so destroyed.
+        let communicator = Communicator { member, state: PhantomData };
+        problem.map_or(Ok(communicator), Err)
     }
 
     /// Stops the communicator, so that devices can be repaired after a memory error. CANN: `HcclCommSuspend` (A2 and A3).
@@ -383,7 +389,7 @@ impl Member {
         let device = &self.device;
         let _bound = device.bind()?;
         let Some(raw) = self.handle.calling() else {
-            return Err(Error::Aborted);
+            return Err(Error::Aborted { context: None });
         };
         call(raw, device)
     }

@@ -122,9 +122,7 @@ pub(crate) fn issue(
         break publish.with_work();
     };
     drop(bound);
-    if !prepared.0.is_empty() {
-        prepared.recycle();
-    }
+    drop(prepared);
     lane.device().reap();
     // Last, so that it is made where the caller wants it and is not moved.
     Ok(Work::new(lane.clone(), number, tickets, operation.name))
@@ -211,11 +209,12 @@ impl Prepared {
         }
         Ok(())
     }
+}
 
+impl Drop for Prepared {
     /// A wait looks at an event as it was when the wait was enqueued, so the events are free again.
-    #[cold]
-    fn recycle(self) {
-        for (lane, _, event) in self.0 {
+    fn drop(&mut self) {
+        for (lane, _, event) in self.0.drain(..) {
             if let Some(event) = event {
                 lane.device().recycle_event(event);
             }

@@ -8,35 +8,29 @@
 
 #![forbid(unsafe_code)]
 
-use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
 
 use super::Device;
 use super::faults::Faults;
 use super::marks::Marks;
 use super::timeline::{Timeline, WINDOW};
 use crate::api::Table;
-use crate::api::handles::{Progress, StreamHandle, Waited};
+use crate::api::handles::{Progress, StreamHandle};
 use crate::brief::{Brief, Guard, pause};
 use crate::error::{Error, OpContext, Result};
-use crate::ranks;
 use crate::sync::lock;
-
-/// After this long a wait says what it waits for.
-const WARN_AFTER: Duration = Duration::from_secs(10);
-/// A wait looks up at least this often.
-const LOOK_UP: Duration = Duration::from_millis(100);
 
 /// How often failures are looked at again while more come.
 const MOST_LOOKS: u32 = 1000;
 
-/// A communicator's name and rank, for messages.
+/// A communicator as its operations know it: for messages, and for waits that it may end.
 #[derive(Debug)]
 pub(crate) struct Label {
     pub(crate) communicator: Box<str>,
     pub(crate) rank: u32,
+    pub(crate) aborted: AtomicBool,
 }
 
 /// What is remembered of an operation, for messages.
@@ -47,6 +41,17 @@ struct Record {
     label: Option<Arc<Label>>,
     /// The number in the communicator.
     sequence: u64,
+}
+
+impl Record {
+    fn context(&self) -> OpContext {
+        OpContext {
+            operation: self.operation,
+            communicator: self.label.as_ref().map(|label| label.communicator.clone()),
+            rank: self.label.as_ref().map(|label| label.rank),
+            sequence: self.sequence,
+        }
+    }
 }
 
 /// What the issue lock guards: the right to enqueue, and the memory of the last operations.
@@ -77,7 +82,7 @@ impl Issuing {
     }
 }
 
-enum Completion {
+pub(super) enum Completion {
     Counted(Progress),
     Events(Marks),
 }
@@ -89,7 +94,7 @@ pub(crate) struct Lane {
     owned: bool,
     pub(super) timeline: Timeline,
     issuing: Brief<Issuing>,
-    completion: Completion,
+    pub(super) completion: Completion,
     pub(super) faults: Faults,
     /// How many failures of the progress line have been looked at, and up to which ticket.
     examined: Mutex<(u64, u64)>,
@@ -214,123 +219,16 @@ impl Lane {
         }
     }
 
-    /// Waits until the number is complete. Says nothing about how it ended.
-    pub(crate) fn wait(&self, number: u64, limit: Duration, waiter: &'static str) -> Result<()> {
-        self.wait_until(number, limit, waiter, || self.is_complete(number))
-    }
-
-    /// As [`wait`](Self::wait) for a `Work`, which knows its own ticket.
-    pub(crate) fn wait_work(
-        &self,
-        number: u64,
-        ticket: u64,
-        limit: Duration,
-        waiter: &'static str,
-    ) -> Result<()> {
-        self.wait_until(number, limit, waiter, || self.is_work_complete(number, ticket))
-    }
-
-    fn wait_until(
-        &self,
-        number: u64,
-        limit: Duration,
-        waiter: &'static str,
-        is_complete: impl Fn() -> bool,
-    ) -> Result<()> {
-        if is_complete() {
-            return Ok(());
-        }
-        let _bound = self.device.bind()?;
-        let start = Instant::now();
-        let mut warn_after = WARN_AFTER;
-        let mut activity = 0;
-        loop {
-            let elapsed = start.elapsed();
-            if elapsed >= limit {
-                return Err(self.timeout(number, elapsed, waiter));
-            }
-            if elapsed >= warn_after {
-                warn_after = limit;
-                let what = self.describe(number);
-                tracing::warn!(
-                    device = self.device.index(),
-                    "{waiter} has waited {elapsed:?} for {what}"
-                );
-            }
-            // Another rank of the same run may have failed; then what this one waits for may never come.
-            if let Some(error) = ranks::failure_elsewhere() {
-                return Err(error);
-            }
-            let mut slice = (limit - elapsed).min(warn_after.saturating_sub(elapsed));
-            if ranks::in_run() {
-                slice = slice.min(LOOK_UP);
-            }
-            self.wait_a_little(number, slice, &mut activity)?;
-            if is_complete() {
-                return Ok(());
-            }
-        }
-    }
-
-    /// Blocks for at most `slice` in whatever the backend has for it.
-    fn wait_a_little(&self, number: u64, slice: Duration, activity: &mut u64) -> Result<()> {
-        if slice < Duration::from_millis(1) {
-            std::thread::yield_now();
-            return Ok(());
-        }
-        let table = self.table();
-        let submitted = self.timeline.submitted();
-        if number == submitted {
-            return match table.synchronize_stream(self.handle(), slice)? {
-                Waited::TimedOut => Ok(()),
-                Waited::Over(result) => self.synchronized(submitted, result),
-            };
-        }
-        match &self.completion {
-            Completion::Counted(_) if table.has_await_activity() => {
-                table.await_activity(activity, slice.min(LOOK_UP))
-            }
-            Completion::Counted(_) => {
-                std::thread::sleep(Duration::from_micros(50));
-                Ok(())
-            }
-            Completion::Events(marks) => marks.wait(self, number, slice.min(LOOK_UP)),
-        }
-    }
-
-    /// A synchronise call has returned that covers everything up to `number`.
-    fn synchronized(&self, number: u64, result: Result<()>) -> Result<()> {
-        match (&self.completion, result) {
-            // What failed is asked for by ticket; the code of the call is about some operation.
-            (Completion::Counted(_), result) => {
-                if self.is_known_complete(number) {
-                    Ok(())
-                } else {
-                    result
-                }
-            }
-            (Completion::Events(_), Ok(())) => {
-                self.timeline.complete(number);
-                Ok(())
-            }
-            (Completion::Events(marks), Err(error)) => {
-                // Only the state of the stream says whether memory is still in use.
-                if self.table().query_stream(self.handle())? {
-                    marks.failed(self, number, error);
-                    Ok(())
-                } else {
-                    Err(error)
-                }
-            }
-        }
-    }
-
-    #[cold]
-    fn timeout(&self, number: u64, after: Duration, waiter: &'static str) -> Error {
-        let message = self.table().recent_message();
-        let what =
-            format!("{} on device {} ({waiter})", self.describe(number), self.device.index());
-        Error::Timeout { what: what.into(), after, message }
+    /// An unfinished operation up to `number` whose communicator has been aborted.
+    pub(super) fn aborted(&self, number: u64) -> Option<OpContext> {
+        let issuing = self.try_issuing()?;
+        let aborted = issuing.records.iter().find(|record| {
+            let is_aborted = |label: &Arc<Label>| label.aborted.load(Acquire);
+            record.label.as_ref().is_some_and(is_aborted)
+                && record.number <= number
+                && !self.is_known_complete(record.number)
+        });
+        aborted.map(Record::context)
     }
 
     /// The operation with this number, as far as it is remembered.
@@ -339,12 +237,7 @@ impl Lane {
         if let Some(issuing) = self.try_issuing() {
             let record = &issuing.records[(number % WINDOW) as usize];
             if record.number == number {
-                return OpContext {
-                    operation: record.operation,
-                    communicator: record.label.as_ref().map(|label| label.communicator.clone()),
-                    rank: record.label.as_ref().map(|label| label.rank),
-                    sequence: record.sequence,
-                };
+                return record.context();
             }
         }
         OpContext::new("operation", number)

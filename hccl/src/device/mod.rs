@@ -11,6 +11,7 @@ pub(crate) mod lane;
 mod marks;
 mod stream;
 pub(crate) mod timeline;
+pub(crate) mod wait;
 
 pub use event::{Event, TimedEvent};
 pub use stream::Stream;
@@ -52,6 +53,8 @@ pub(crate) struct DeviceState {
     events: Mutex<Vec<Arc<EventHandle>>>,
     /// Operations of communicators are issued one at a time on a device.
     turn: Turn,
+    /// Communicators are made one at a time on a device. Operations of others go on meanwhile.
+    making: Turn,
     /// Communicators that were dropped, and may still have operations in flight.
     communicators: Orphans,
 }
@@ -79,6 +82,7 @@ impl DeviceState {
             streams: Mutex::default(),
             events: Mutex::default(),
             turn: Turn::new(),
+            making: Turn::new(),
             communicators: Orphans::default(),
         })
     }
@@ -199,6 +203,11 @@ impl Device {
     #[inline]
     pub(crate) fn turn(&self) -> &Turn {
         &self.state().turn
+    }
+
+    /// As [`turn`](Self::turn), for making communicators.
+    pub(crate) fn making(&self) -> &Turn {
+        &self.state().making
     }
 
     /// For a communicator that nobody has any more. Called by drops, so it is destroyed later.

@@ -217,8 +217,14 @@ pub enum Error {
     #[error(transparent)]
     Batch(#[from] crate::batch::BatchError),
     /// The communicator was ended by [`AbortHandle::abort`](crate::comm::AbortHandle::abort).
-    #[error("the communicator was aborted: drop it, and build a new one on all ranks")]
-    Aborted,
+    #[error(
+        "the communicator was aborted{}: drop it, and build a new one on all ranks",
+        OfOperation(context)
+    )]
+    Aborted {
+        /// The operation that was waited for. It may still be in flight.
+        context: Option<Box<OpContext>>,
+    },
     /// A rank of [`Runtime::run_ranks`](crate::Runtime::run_ranks) failed: the first that did.
     #[error(transparent)]
     Rank(crate::ranks::RankError),
@@ -331,9 +337,9 @@ impl Error {
     /// The operation it belongs to, when it belongs to one.
     pub fn context(&self) -> Option<&OpContext> {
         match self {
-            Error::Call { context, .. } | Error::MissingSymbol { context, .. } => {
-                context.as_deref()
-            }
+            Error::Call { context, .. }
+            | Error::MissingSymbol { context, .. }
+            | Error::Aborted { context } => context.as_deref(),
             Error::Failed { context, .. }
             | Error::HostFunctionPanicked { context, .. }
             | Error::Refused { context, .. } => Some(context),

@@ -1,8 +1,9 @@
 //! Who wakes the tasks that await an operation.
 //!
 //! One thread for a runtime, and only while something is registered. What is registered is an operation and what to do when
-//! it is complete: call a waker, or look after a stream that was dropped with work in flight. The thread blocks in the backend
-//! where the backend has a call for that (`ascendExtAwaitActivity`), and asks with growing pauses elsewhere.
+//! it is complete: call a waker, or look after a stream that was dropped with work in flight. A waker is also called when the time has come that it was registered with, and all of them
+//! after an [alarm](crate::device::wait::alarm): the task then looks for itself what ends its wait. The thread blocks in the
+//! backend where the backend has a call for that (`ascendExtAwaitActivity`), and asks with growing pauses elsewhere.
 //!
 //! # No wake-up is lost
 //!
@@ -15,12 +16,13 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError};
 use std::task::Waker;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 pub(crate) use super::registry::Key;
 use super::registry::Registry;
 use crate::brief::pause;
 use crate::device::lane::Lane;
+use crate::device::wait::alarms;
 use crate::error::{Error, Result};
 
 /// How long the thread stays when nothing is registered.
@@ -30,7 +32,8 @@ const BLOCK: Duration = Duration::from_millis(100);
 
 /// What to do when an operation is complete.
 enum Then {
-    Wake(Waker),
+    /// At the latest at this moment.
+    Wake(Waker, Option<Instant>),
     /// The stream was dropped: look at what was dropped while it was in use.
     Bury,
 }
@@ -41,6 +44,23 @@ struct Watched {
     /// Of a `Work`, which knows it.
     ticket: Option<u64>,
     then: Then,
+}
+
+impl Watched {
+    fn is_complete(&self) -> bool {
+        match self.ticket {
+            Some(ticket) => self.lane.is_work_complete(self.number, ticket),
+            None => self.lane.is_complete(self.number),
+        }
+    }
+
+    /// How long until it is looked at whatever happens.
+    fn left(&self, now: Instant) -> Option<Duration> {
+        match self.then {
+            Then::Wake(_, due) => Some(due?.saturating_duration_since(now)),
+            Then::Bury => None,
+        }
+    }
 }
 
 /// See the [module](self).
@@ -60,15 +80,17 @@ impl Reactor {
         Arc::new(Self { state: std::sync::Mutex::new(state), changed: std::sync::Condvar::new() })
     }
 
-    /// Calls `waker` when the operation is complete. With the key of an earlier call the waker replaces the earlier one.
+    /// Calls `waker` when the operation is complete, after `left`, or after an alarm. With the key of an earlier call the
+    /// waker replaces the earlier one.
     pub(crate) fn register(
         self: &Arc<Self>,
         key: Option<Key>,
         lane: &Arc<Lane>,
         (number, ticket): (u64, u64),
+        left: Duration,
         waker: &Waker,
     ) -> Result<Key> {
-        let then = Then::Wake(waker.clone());
+        let then = Then::Wake(waker.clone(), Instant::now().checked_add(left));
         let mut state = self.lock();
         if let Some(key) = key
             && let Some(watched) = state.watched.get_mut(key)
@@ -136,17 +158,20 @@ impl Reactor {
     fn serve(&self) {
         let mut activity = 0;
         let mut pauses = 0u32;
+        let mut heard = alarms();
         let mut ready = Vec::new();
         loop {
-            let waiting = {
+            let (waiting, block) = {
                 let mut state = self.lock();
-                state.watched.take_ready(
-                    |watched| match watched.ticket {
-                        Some(ticket) => watched.lane.is_work_complete(watched.number, ticket),
-                        None => watched.lane.is_complete(watched.number),
-                    },
-                    &mut ready,
-                );
+                let now = Instant::now();
+                let alarms = alarms();
+                let is_over = |watched: &Watched| match watched.then {
+                    Then::Wake(_, due) => alarms != heard || due.is_some_and(|due| due <= now),
+                    Then::Bury => false,
+                };
+                let is_ready = |watched: &Watched| watched.is_complete() || is_over(watched);
+                state.watched.take_ready(is_ready, &mut ready);
+                heard = alarms;
                 if ready.is_empty() && state.watched.is_empty() {
                     let waited = self.changed.wait_timeout(state, IDLE);
                     let (mut state, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
@@ -157,7 +182,9 @@ impl Reactor {
                     pauses = 0;
                     continue;
                 }
-                state.watched.any().map(|watched| watched.lane.clone())
+                let block = state.watched.values().filter_map(|watched| watched.left(now)).min();
+                let lane = state.watched.values().next().map(|watched| watched.lane.clone());
+                (lane, block.unwrap_or(BLOCK).min(BLOCK))
             };
             if !ready.is_empty() {
                 pauses = 0;
@@ -171,7 +198,7 @@ impl Reactor {
             }
             if let Some(lane) = waiting
                 && (!lane.table().has_await_activity()
-                    || lane.table().await_activity(&mut activity, BLOCK).is_err())
+                    || lane.table().await_activity(&mut activity, block).is_err())
             {
                 pause(pauses);
                 pauses = pauses.saturating_add(1);
@@ -187,7 +214,7 @@ impl Reactor {
 /// With no lock held.
 fn finish(watched: Watched) {
     match watched.then {
-        Then::Wake(waker) => waker.wake(),
+        Then::Wake(waker, _) => waker.wake(),
         Then::Bury => {
             let device = watched.lane.device().clone();
             drop(watched.lane);

@@ -59,9 +59,9 @@ impl<T> Registry<T> {
         self.free.len() == self.slots.len()
     }
 
-    /// One of them.
-    pub(super) fn any(&self) -> Option<&T> {
-        self.slots.iter().find_map(|(_, value)| value.as_ref())
+    /// All of them.
+    pub(super) fn values(&self) -> impl Iterator<Item = &T> {
+        self.slots.iter().filter_map(|(_, value)| value.as_ref())
     }
 
     /// Moves those that are ready to `ready`.
@@ -101,7 +101,7 @@ mod tests {
         assert_eq!(ready, [1, 3]);
         registry.take_ready(|_| true, &mut ready);
         assert_eq!(ready, [1, 3, 2]);
-        assert!(registry.is_empty() && registry.any().is_none());
+        assert!(registry.is_empty() && registry.values().next().is_none());
     }
 }
 

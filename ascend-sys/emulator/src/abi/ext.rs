@@ -20,6 +20,7 @@ pub(crate) fn fill(table: &mut Functions) {
     table.ascendExtStreamProgress = Some(ascendExtStreamProgress);
     table.ascendExtStreamFailure = Some(ascendExtStreamFailure);
     table.ascendExtAwaitActivity = Some(ascendExtAwaitActivity);
+    table.ascendExtAwaitTask = Some(ascendExtAwaitTask);
     table.ascendExtBlockCreate = Some(ascendExtBlockCreate);
     table.ascendExtBlockDestroy = Some(ascendExtBlockDestroy);
 }
@@ -70,6 +71,22 @@ unsafe extern "C" fn ascendExtAwaitActivity(activity: *mut u64, timeout_ms: u32)
             return fail!(ACL_ERROR_INVALID_PARAM, "activity is NULL");
         };
         *activity = executor::await_activity(*activity, Duration::from_millis(timeout_ms.into()));
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn ascendExtAwaitTask(
+    stream: aclrtStream,
+    ticket: u64,
+    timeout_ms: u32,
+    patience_ms: u32,
+) -> aclError {
+    door("ascendExtAwaitTask", || {
+        may_block()?;
+        let stream = Stream::named(stream as u64)?;
+        let [timeout, patience] =
+            [timeout_ms, patience_ms].map(|ms| Duration::from_millis(ms.into()));
+        executor::wait_sliced(stream, ticket, timeout, patience.max(timeout));
         Ok(())
     })
 }

@@ -1,0 +1,177 @@
+//! Waiting for an operation, and what ends a wait besides its completion: the time limit, another rank of the run that has
+//! failed, a communicator that was aborted.
+//!
+//! A [`Patience`] is one wait, whoever waits: a thread that blocks looks up every [`LOOK_UP`] and asks it; a task that awaits
+//! asks it whenever it is polled, and the reactor sees to it that it is polled when the time has come or an [`alarm`] was given.
+
+#![forbid(unsafe_code)]
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::SeqCst;
+use std::time::{Duration, Instant};
+
+use super::lane::{Completion, Lane};
+use crate::api::handles::Waited;
+use crate::error::{Error, Result};
+use crate::ranks::{self, Seat};
+
+/// After this long a wait says what it waits for.
+#[cfg(not(test))]
+const WARN_AFTER: Duration = Duration::from_secs(10);
+#[cfg(test)]
+pub(crate) const WARN_AFTER: Duration = Duration::from_millis(200);
+/// A wait looks up at least this often.
+const LOOK_UP: Duration = Duration::from_millis(100);
+
+static ALARMS: AtomicU64 = AtomicU64::new(0);
+
+/// Something has happened that may end waits: every task that awaits asks its [`Patience`].
+pub(crate) fn alarm() {
+    ALARMS.fetch_add(1, SeqCst);
+}
+
+/// How many alarms there were.
+pub(crate) fn alarms() -> u64 {
+    ALARMS.load(SeqCst)
+}
+
+/// One wait: since when, for how long, and on behalf of which rank.
+pub(crate) struct Patience {
+    since: Instant,
+    limit: Duration,
+    warned: bool,
+    seat: Option<Arc<Seat>>,
+}
+
+impl Patience {
+    /// A wait of the calling thread that begins now.
+    pub(crate) fn new(limit: Duration) -> Self {
+        Self { since: Instant::now(), limit, warned: false, seat: ranks::seat() }
+    }
+
+    /// The error that ends the wait for operation `number`, or how long it may go on until it wants to be asked again. After
+    /// [`WARN_AFTER`] it says, once, what is waited for.
+    pub(crate) fn check(
+        &mut self,
+        lane: &Lane,
+        number: u64,
+        waiter: &'static str,
+    ) -> Result<Duration> {
+        let elapsed = self.since.elapsed();
+        if elapsed >= self.limit {
+            return Err(lane.timeout(number, elapsed, waiter));
+        }
+        if elapsed >= WARN_AFTER && !self.warned {
+            self.warned = true;
+            let (device, what) = (lane.device().index(), lane.describe(number));
+            tracing::warn!(device, "{waiter} has waited {elapsed:.0?} for {what}");
+        }
+        // What this one waits for may never come then.
+        if let Some(error) = self.seat.as_ref().and_then(|seat| seat.failure_elsewhere()) {
+            return Err(error);
+        }
+        if let Some(context) = lane.aborted(number) {
+            return Err(Error::Aborted { context: Some(Box::new(context)) });
+        }
+        let left = self.limit - elapsed;
+        Ok(if self.warned { left } else { left.min(WARN_AFTER.saturating_sub(elapsed)) })
+    }
+
+    fn left(&self) -> Duration {
+        self.limit.saturating_sub(self.since.elapsed())
+    }
+}
+
+impl Lane {
+    /// Waits until the number is complete. Says nothing about how it ended.
+    pub(crate) fn wait(&self, number: u64, limit: Duration, waiter: &'static str) -> Result<()> {
+        self.wait_until(number, None, limit, waiter)
+    }
+
+    /// As [`wait`](Self::wait) for a `Work`, which knows its own ticket.
+    pub(crate) fn wait_work(
+        &self,
+        number: u64,
+        ticket: u64,
+        limit: Duration,
+        waiter: &'static str,
+    ) -> Result<()> {
+        self.wait_until(number, Some(ticket), limit, waiter)
+    }
+
+    fn wait_until(
+        &self,
+        number: u64,
+        ticket: Option<u64>,
+        limit: Duration,
+        waiter: &'static str,
+    ) -> Result<()> {
+        let is_complete = || match ticket {
+            Some(ticket) => self.is_work_complete(number, ticket),
+            None => self.is_complete(number),
+        };
+        if is_complete() {
+            return Ok(());
+        }
+        let _bound = self.device().bind()?;
+        let mut patience = Patience::new(limit);
+        loop {
+            let slice = patience.check(self, number, waiter)?.min(LOOK_UP);
+            let ticket = ticket.or_else(|| self.timeline.ticket(number));
+            self.wait_a_little(number, ticket, slice, patience.left())?;
+            if is_complete() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Blocks for at most `slice` in whatever the backend has for it.
+    fn wait_a_little(
+        &self,
+        number: u64,
+        ticket: Option<u64>,
+        slice: Duration,
+        patience: Duration,
+    ) -> Result<()> {
+        match (&self.completion, ticket) {
+            (Completion::Counted(_), Some(ticket)) => {
+                self.table().await_task(self.handle(), ticket, slice, patience)
+            }
+            // Its enqueue call has not returned yet.
+            (Completion::Counted(_), None) => {
+                std::thread::sleep(Duration::from_micros(50));
+                Ok(())
+            }
+            (Completion::Events(marks), _) => {
+                if number != self.timeline.submitted() {
+                    return marks.wait(self, number, slice);
+                }
+                match self.table().synchronize_stream(self.handle(), slice)? {
+                    Waited::TimedOut => Ok(()),
+                    Waited::Over(Ok(())) => {
+                        self.timeline.complete(number);
+                        Ok(())
+                    }
+                    // Only the state of the stream says whether memory is still in use.
+                    Waited::Over(Err(error)) => {
+                        if self.table().query_stream(self.handle())? {
+                            marks.failed(self, number, error);
+                            Ok(())
+                        } else {
+                            Err(error)
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    #[cold]
+    fn timeout(&self, number: u64, after: Duration, waiter: &'static str) -> Error {
+        let message = self.table().recent_message();
+        let what =
+            format!("{} on device {} ({waiter})", self.describe(number), self.device().index());
+        Error::Timeout { what: what.into(), after, message }
+    }
+}

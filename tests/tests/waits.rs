@@ -1,0 +1,179 @@
+//! What ends a wait that nothing completes, blocking or awaited: the time limit, a rank that has failed, an abort, and the
+//! proof that nothing can come any more.
+
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use futures::executor::block_on;
+use hccl::Error;
+use hccl::prelude::*;
+use hccl_tests::without_extensions;
+
+/// Both kinds of backend: with the optional entries of the table, and without.
+fn both_backends(test: impl Fn(&Runtime)) {
+    for runtime in [Runtime::emulator(2).unwrap(), without_extensions()] {
+        runtime.set_deadline(Duration::from_secs(60));
+        test(&runtime);
+    }
+}
+
+/// How a rank waits.
+#[derive(Clone, Copy)]
+enum Wait {
+    Blocking,
+    Awaited,
+}
+
+impl Wait {
+    fn of(self, work: Work) -> hccl::Result<()> {
+        match self {
+            Wait::Blocking => work.wait(),
+            Wait::Awaited => block_on(work),
+        }
+    }
+}
+
+/// Rank 0 waits for an all-reduce that rank 1 never issues, on links that exist. `meanwhile` is called on rank 1 when it has been issued,
+/// and on rank 0 between issuing and waiting.
+fn wait_for_nobody(
+    runtime: &Runtime,
+    wait: Wait,
+    meanwhile: impl Fn(u32, &Communicator) -> hccl::Result<()> + Sync,
+) -> hccl::Result<Vec<Option<Error>>> {
+    let (issued, over) = (Barrier::new(2), AtomicBool::new(false));
+    runtime.run_ranks(2, |rank| -> hccl::Result<_> {
+        let stream = rank.device().stream()?;
+        let mut comm = rank.communicator()?;
+        comm.barrier(&stream)?.wait()?;
+        if comm.rank() == 1 {
+            issued.wait();
+            meanwhile(1, &comm)?;
+            // Not for ever, so that a failure of rank 0 is seen.
+            for _ in 0..60_000 {
+                if over.load(Ordering::Relaxed) {
+                    break;
+                }
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            return Ok(None);
+        }
+        let mut x = rank.device().zeros::<f32>(10, &stream)?;
+        let work = comm.all_reduce_in_place(&mut x, Sum, &stream)?;
+        issued.wait();
+        meanwhile(0, &comm)?;
+        let error = wait.of(work).err();
+        over.store(true, Ordering::Relaxed);
+        Ok(error)
+    })
+}
+
+#[test]
+fn a_wait_ends_with_its_time_limit() {
+    both_backends(|runtime| {
+        for wait in [Wait::Blocking, Wait::Awaited] {
+            runtime.set_deadline(Duration::from_secs(60));
+            let outcome = wait_for_nobody(runtime, wait, |rank, _| {
+                if rank == 0 {
+                    runtime.set_deadline(Duration::from_millis(300));
+                }
+                Ok(())
+            });
+            let error = outcome.unwrap()[0].take().unwrap();
+            assert!(error.is_timeout(), "{error}");
+            assert!(error.to_string().contains("all_reduce #2"), "{error}");
+        }
+    });
+}
+
+#[test]
+fn an_operation_that_was_given_up_may_be_awaited_again() {
+    both_backends(|runtime| {
+        let gate = Barrier::new(2);
+        let sums = runtime.run_ranks(2, |rank| {
+            let stream = rank.device().stream()?;
+            let mut comm = rank.communicator()?;
+            comm.barrier(&stream)?.wait()?;
+            runtime.set_deadline(Duration::from_millis(100));
+            let mut x = rank.device().zeros::<i32>(10, &stream)?;
+            if comm.rank() == 1 {
+                gate.wait();
+            }
+            let mut work = comm.all_reduce_in_place(&mut x, Sum, &stream)?;
+            if comm.rank() == 0 {
+                let error = block_on(&mut work).unwrap_err();
+                assert!(error.is_timeout(), "{error}");
+                gate.wait();
+            }
+            runtime.set_deadline(Duration::from_secs(60));
+            block_on(work)?;
+            x.to_vec(&stream).wait()
+        });
+        assert_eq!(sums.unwrap(), [[0; 10], [0; 10]]);
+    });
+}
+
+#[test]
+fn a_wait_ends_when_another_rank_fails() {
+    both_backends(|runtime| {
+        for wait in [Wait::Blocking, Wait::Awaited] {
+            let outcome = wait_for_nobody(runtime, wait, |rank, _| {
+                if rank == 0 {
+                    return Ok(());
+                }
+                Err(Error::Invalid { operation: "test", problem: "rank 1 gives up".into() })
+            });
+            let error = outcome.unwrap_err();
+            let Error::Rank(error) = error else { panic!("{error}") };
+            assert_eq!(error.rank(), 1);
+        }
+    });
+}
+
+#[test]
+fn a_wait_ends_when_its_communicator_is_aborted() {
+    both_backends(|runtime| {
+        for wait in [Wait::Blocking, Wait::Awaited] {
+            let outcome = wait_for_nobody(runtime, wait, |rank, comm| {
+                if rank == 0 {
+                    let handle = comm.abort_handle();
+                    std::thread::spawn(move || {
+                        std::thread::sleep(Duration::from_millis(50));
+                        handle.abort().unwrap();
+                    });
+                }
+                Ok(())
+            });
+            let error = outcome.unwrap()[0].take().unwrap();
+            // Where the peers are told, the operation itself may be faster to fail.
+            let ended = matches!(error, Error::Aborted { .. } | Error::Failed { .. });
+            assert!(ended && error.to_string().contains("all_reduce #2"), "{error}");
+            assert!(error.to_string().contains("aborted"), "{error}");
+        }
+    });
+}
+
+/// Two ranks that each wait for a message which the other one would send afterwards.
+#[test]
+fn a_deadlock_of_safe_code_is_proven() {
+    let runtime = Runtime::emulator(2).unwrap();
+    let errors = runtime.run_ranks(2, |rank| {
+        let stream = rank.device().stream()?;
+        let mut comm = rank.communicator()?;
+        let peer = 1 - comm.rank();
+        let mut x = rank.device().zeros::<u8>(4, &stream)?;
+        let received = comm.batch().recv(&mut x, peer).submit(&stream)?;
+        let error = received.wait().err();
+        if error.is_some() {
+            return Ok::<_, Error>(error);
+        }
+        comm.batch().send(&x, peer).submit(&stream)?.wait().map(|()| None)
+    });
+    let texts: Vec<String> = match errors {
+        Ok(errors) => errors.into_iter().flatten().map(|error| error.to_string()).collect(),
+        Err(error) => vec![error.to_string()],
+    };
+    for phrase in ["proven deadlock", "rank 0", "rank 1"] {
+        assert!(texts.iter().any(|text| text.contains(phrase)), "{phrase}: {texts:?}");
+    }
+}
