@@ -236,6 +236,7 @@ fn every_refusal_is_one_clear_line_and_status_1() {
         (["--ranks", "0"], "--ranks 0: must be from 1 to 8".to_owned()),
         (["--ranks", "four"], "invalid value 'four' for '--ranks".to_owned()),
         (["--epochs", "0"], "--epochs 0: must be at least 1".to_owned()),
+        (["--out", broken], format!("--out: cannot write {broken}: it is not a folder")),
         (["--out", blocked], format!("--out: cannot write {blocked}: ")),
         (["--backend", "gpu"], "invalid value 'gpu' for '--backend".to_owned()),
         (["--rank", "2"], "unexpected argument '--rank' found (try --ranks or --help)".to_owned()),

@@ -107,7 +107,7 @@ impl Options {
         .map_err(|error| error.to_string())?;
         let devices = runtime.device_count();
         if devices < self.ranks {
-            return Err(format!("--ranks {}: there are {devices} devices", self.ranks));
+            return Err(format!("--ranks {}: more than there are devices ({devices})", self.ranks));
         }
         Ok(runtime)
     }

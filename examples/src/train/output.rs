@@ -65,5 +65,10 @@ impl Output {
 }
 
 fn refused(path: &Path, error: &io::Error) -> String {
-    format!("--out: cannot write {}: {error}", path.display())
+    let path = path.display();
+    match error.kind() {
+        // Making a folder says so when there is something else of that name.
+        io::ErrorKind::AlreadyExists => format!("--out: cannot write {path}: it is not a folder"),
+        _ => format!("--out: cannot write {path}: {error}"),
+    }
 }
