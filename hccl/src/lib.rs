@@ -52,7 +52,8 @@ pub mod memory;
 pub mod ranks;
 pub mod runtime;
 pub(crate) mod sync;
-#[cfg(all(test, not(loom), feature = "emulator"))]
+// The emulator maps memory in a way that Miri does not know.
+#[cfg(all(test, not(loom), not(miri), feature = "emulator"))]
 mod tests;
 pub mod trace;
 pub mod work;

@@ -306,7 +306,7 @@ mod tests {
     use super::*;
 
     fn message(direction: Direction, peer: u32, address: usize, count: usize) -> Item {
-        Item::new(direction, peer, address as *mut _, count, DType::F32)
+        Item::new(direction, peer, std::ptr::without_provenance_mut(address), count, DType::F32)
     }
 
     fn check(items: &[Item]) -> Result<(), BatchError> {
@@ -364,7 +364,7 @@ mod tests {
             check(&[send, longer]),
             Err(BatchError::SelfMismatch { sent: 8, received: 9, .. })
         ));
-        let other = Item::new(Receive, 1, 64 as *mut _, 8, DType::I32);
+        let other = Item::new(Receive, 1, std::ptr::without_provenance_mut(64), 8, DType::I32);
         assert!(matches!(check(&[send, other]), Err(BatchError::SelfMismatch { .. })));
     }
 

@@ -64,6 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[cfg_attr(miri, ignore = "under Miri threads take longer than the patience of a turn")]
     fn one_at_a_time() {
         let turn = Turn::new();
         let inside = Mutex::new(0);

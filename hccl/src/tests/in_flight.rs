@@ -90,6 +90,8 @@ fn panic_between_issue_and_wait() {
             panic!("between issue and wait");
         }));
         assert!(panic.is_err());
+        let now = device.memory_info().unwrap().free;
+        assert!(now <= free - 2 * n, "freed in flight: {now} of {free} are free");
         gate.open();
         assert!(sink.to_vec(&stream).wait().unwrap().iter().all(|&byte| byte == 5));
         drop(sink);

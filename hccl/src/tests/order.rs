@@ -47,6 +47,23 @@ fn an_operation_waits_for_conflicting_work_of_another_stream() {
 }
 
 #[test]
+fn a_write_waits_for_a_read_of_another_stream() {
+    on_both(1, |runtime| {
+        let device = runtime.device(0).unwrap();
+        let (reader, writer) = (device.stream().unwrap(), device.stream().unwrap());
+        let mut x = device.upload(&[1_i32; 100], &reader).unwrap();
+        reader.synchronize().unwrap();
+        let gate = Gate::on(&reader);
+        let download = x.to_vec(&reader);
+        let overwritten = x.upload(&[2; 100], &writer).unwrap();
+        assert!(!overwritten.is_done());
+        gate.open();
+        assert_eq!(download.wait().unwrap(), [1; 100]);
+        assert_eq!(x.to_vec(&writer).wait().unwrap(), [2; 100]);
+    });
+}
+
+#[test]
 fn disjoint_slices_do_not_wait_for_one_another() {
     on_both(1, |runtime| {
         let device = runtime.device(0).unwrap();
