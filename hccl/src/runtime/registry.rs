@@ -108,7 +108,7 @@ mod tests {
 #[cfg(all(test, loom))]
 mod loom_tests {
     use super::*;
-    use loom::sync::atomic::{AtomicBool, Ordering};
+    use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering};
     use loom::sync::{Arc, Mutex};
 
     /// Look, register, look again, against complete, count, scan: the task sees the completion or is woken. The reactor is one
@@ -157,6 +157,50 @@ mod loom_tests {
             }
             device.join().unwrap();
             let saw = task.join().unwrap();
+            assert!(saw || woken.len() == 1, "the task sleeps for ever");
+        });
+    }
+
+    /// Read the alarms, look, register, read them again, against fail, alarm, and a reactor that passes now and then and wakes all when it
+    /// hears a new alarm: the task sees the failure or is woken.
+    #[test]
+    fn loom_no_alarm_is_lost() {
+        loom::model(|| {
+            let failed = Arc::new(AtomicBool::new(false));
+            let alarms = Arc::new(AtomicU64::new(0));
+            let registry = Arc::new(Mutex::new(Registry::<()>::default()));
+            let task = {
+                let (failed, alarms, registry) = (failed.clone(), alarms.clone(), registry.clone());
+                loom::thread::spawn(move || {
+                    let before = alarms.load(Ordering::SeqCst);
+                    if failed.load(Ordering::Acquire) {
+                        return true;
+                    }
+                    let _ = registry.lock().unwrap().insert(());
+                    // Looks again then.
+                    alarms.load(Ordering::SeqCst) != before
+                })
+            };
+            let failing = {
+                let (failed, alarms) = (failed.clone(), alarms.clone());
+                loom::thread::spawn(move || {
+                    failed.store(true, Ordering::Release);
+                    alarms.fetch_add(1, Ordering::SeqCst);
+                })
+            };
+            let mut woken = Vec::new();
+            let mut heard = 0;
+            let mut pass = || {
+                let mut registry = registry.lock().unwrap();
+                let now = alarms.load(Ordering::SeqCst);
+                registry.take_ready(|()| now != heard, &mut woken);
+                heard = now;
+            };
+            pass();
+            failing.join().unwrap();
+            pass();
+            let saw = task.join().unwrap();
+            pass();
             assert!(saw || woken.len() == 1, "the task sleeps for ever");
         });
     }
