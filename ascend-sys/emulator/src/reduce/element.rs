@@ -2,6 +2,7 @@
 //! elements that are already in registers; the compiler turns them into vector instructions of the caller's target.
 
 use super::isa::{Isa, Line};
+use core::mem::transmute;
 
 /// The type in which elements are accumulated.
 ///
@@ -43,7 +44,7 @@ macro_rules! integer_number {
         }
     )*};
 }
-integer_number!(i8, i16, i32, i64, u64);
+integer_number!(i8, i16, u16, i32, i64, u64);
 
 macro_rules! float_number {
     ($($t:ty),*) => {$(
@@ -111,7 +112,10 @@ pub(super) trait Element {
     /// The elements of a line as accumulators.
     fn widen<I: Isa>(line: Line) -> Self::Accumulator;
     /// `a op b`, element by element.
-    fn combine<O: Operator>(a: Self::Accumulator, b: Self::Accumulator) -> Self::Accumulator;
+    fn combine<I: Isa, O: Operator>(
+        a: Self::Accumulator,
+        b: Self::Accumulator,
+    ) -> Self::Accumulator;
     /// The result as it goes to memory: rounded once, NaN canonical.
     fn narrow<I: Isa>(accumulator: Self::Accumulator) -> Line;
 }
@@ -125,14 +129,6 @@ fn combine<O: Operator, T: Number, const N: usize>(a: [T; N], b: [T; N]) -> [T; 
     result
 }
 
-#[inline(always)]
-fn canonical<T: Number, const N: usize>(mut a: [T; N]) -> [T; N] {
-    for x in &mut a {
-        *x = x.canonical();
-    }
-    a
-}
-
 macro_rules! plain_element {
     ($($t:ty),*) => {$(
         impl Element for $t {
@@ -141,58 +137,105 @@ macro_rules! plain_element {
             #[inline(always)]
             fn widen<I: Isa>(line: Line) -> Self::Accumulator {
                 // SAFETY: both are 64 bytes, and every bit pattern is a number.
-                unsafe { core::mem::transmute(line) }
+                unsafe { transmute(line) }
             }
             #[inline(always)]
-            fn combine<O: Operator>(a: Self::Accumulator, b: Self::Accumulator) -> Self::Accumulator {
-                combine::<O, $t, _>(a, b)
+            fn combine<I: Isa, O: Operator>(a: Self::Accumulator, b: Self::Accumulator) -> Self::Accumulator {
+                let result = combine::<O, $t, _>(a, b);
+                // SAFETY: all are 64 bytes, and every bit pattern is a number.
+                unsafe { transmute(I::keep(transmute::<Self::Accumulator, Line>(result))) }
             }
             #[inline(always)]
-            fn narrow<I: Isa>(accumulator: Self::Accumulator) -> Line {
+            fn narrow<I: Isa>(mut accumulator: Self::Accumulator) -> Line {
+                for x in &mut accumulator {
+                    *x = x.canonical();
+                }
                 // SAFETY: both are 64 bytes, and every bit pattern is a line.
-                unsafe { core::mem::transmute(canonical(accumulator)) }
+                unsafe { I::keep(transmute::<Self::Accumulator, Line>(accumulator)) }
             }
         }
     )*};
 }
 plain_element!(i8, i16, i32, i64, u64, f32, f64);
 
-/// fp16, accumulated in fp32.
-pub(super) struct Fp16;
+/// Sums and products of 16-bit floats are accumulated in fp32.
+macro_rules! wide_element {
+    ($($name:ident: $widen:ident, $narrow:ident;)*) => {$(
+        pub(super) struct $name;
 
-impl Element for Fp16 {
-    const SIZE: usize = 2;
-    type Accumulator = [f32; 32];
+        impl Element for $name {
+            const SIZE: usize = 2;
+            type Accumulator = [f32; 32];
+            #[inline(always)]
+            fn widen<I: Isa>(line: Line) -> Self::Accumulator {
+                I::$widen(line)
+            }
+            #[inline(always)]
+            fn combine<I: Isa, O: Operator>(a: Self::Accumulator, b: Self::Accumulator) -> Self::Accumulator {
+                let result = combine::<O, f32, 32>(a, b);
+                // SAFETY: both are 128 bytes, and every bit pattern is a number.
+                unsafe {
+                    let [first, second] = transmute::<Self::Accumulator, [Line; 2]>(result);
+                    transmute([I::keep(first), I::keep(second)])
+                }
+            }
+            #[inline(always)]
+            fn narrow<I: Isa>(accumulator: Self::Accumulator) -> Line {
+                I::$narrow(accumulator)
+            }
+        }
+    )*};
+}
+wide_element! {
+    Fp16: widen_f16, narrow_f16;
+    Bf16: widen_bf16, narrow_bf16;
+}
+
+/// 16-bit floats of which the greatest or the least is wanted: as integers that are ordered as the floats are.
+///
+/// Read as sign and magnitude, the bits of floats are in order, negative NaNs first and positive ones last. The scale is shifted so that
+/// both kinds of NaN come to the end that wins: the top where the greatest is wanted, the bottom where the least is.
+pub(super) struct Ordered<const INFINITY: u16, const GREATEST: bool>;
+
+impl<const INFINITY: u16, const GREATEST: bool> Ordered<INFINITY, GREATEST> {
+    /// The place of a negative infinity before the shift.
+    const NEGATIVE: u16 = Self::in_order(0x8000 | INFINITY);
+    /// What comes first after the shift: the negative infinity, or the first of the NaNs.
+    const FIRST: u16 = if GREATEST { Self::NEGATIVE } else { INFINITY + 1 };
+
+    /// Sign and magnitude to two's complement and back: turns round what is negative.
     #[inline(always)]
-    fn widen<I: Isa>(line: Line) -> Self::Accumulator {
-        I::widen_f16(line)
-    }
-    #[inline(always)]
-    fn combine<O: Operator>(a: Self::Accumulator, b: Self::Accumulator) -> Self::Accumulator {
-        combine::<O, f32, 32>(a, b)
-    }
-    #[inline(always)]
-    fn narrow<I: Isa>(accumulator: Self::Accumulator) -> Line {
-        I::narrow_f16(canonical(accumulator))
+    const fn in_order(bits: u16) -> u16 {
+        bits ^ (((bits as i16) >> 15) as u16 & 0x7FFF)
     }
 }
 
-/// bf16, accumulated in fp32.
-pub(super) struct Bf16;
-
-impl Element for Bf16 {
+impl<const INFINITY: u16, const GREATEST: bool> Element for Ordered<INFINITY, GREATEST> {
     const SIZE: usize = 2;
-    type Accumulator = [f32; 32];
+    type Accumulator = [u16; 32];
     #[inline(always)]
     fn widen<I: Isa>(line: Line) -> Self::Accumulator {
-        I::widen_bf16(line)
+        let mut places = line.to_u16();
+        for place in &mut places {
+            *place = Self::in_order(*place).wrapping_sub(Self::FIRST);
+        }
+        places
     }
     #[inline(always)]
-    fn combine<O: Operator>(a: Self::Accumulator, b: Self::Accumulator) -> Self::Accumulator {
-        combine::<O, f32, 32>(a, b)
+    fn combine<I: Isa, O: Operator>(
+        a: Self::Accumulator,
+        b: Self::Accumulator,
+    ) -> Self::Accumulator {
+        I::keep(Line::from_u16(combine::<O, u16, 32>(a, b))).to_u16()
     }
     #[inline(always)]
-    fn narrow<I: Isa>(accumulator: Self::Accumulator) -> Line {
-        I::narrow_bf16(canonical(accumulator))
+    fn narrow<I: Isa>(mut places: Self::Accumulator) -> Line {
+        // The canonical NaN: all of the exponent, and the highest bit of the mantissa.
+        let nan = INFINITY | (INFINITY & INFINITY.wrapping_neg()) >> 1;
+        for place in &mut places {
+            let bits = Self::in_order(place.wrapping_add(Self::FIRST));
+            *place = if bits & 0x7FFF > INFINITY { nan } else { bits };
+        }
+        I::keep(Line::from_u16(places))
     }
 }

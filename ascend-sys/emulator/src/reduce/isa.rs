@@ -6,6 +6,7 @@
 //! as it was nor read it twice. A race then yields unspecified bytes and nothing worse.
 
 use super::convert::{bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16};
+use super::element::Number;
 
 /// 64 bytes: a cache line's worth of elements, in registers.
 #[derive(Clone, Copy)]
@@ -51,6 +52,12 @@ pub(crate) trait Isa {
     unsafe fn stream(to: *mut u8, line: Line);
     /// Makes streamed stores as ordered as plain ones.
     unsafe fn fence();
+    /// The same line, in registers. Costs no instruction. The compiler cannot look through it, so it computes a line at a time: left
+    /// alone it may spread the elements of many lines over registers of its own choice, which costs a factor of ten.
+    #[inline(always)]
+    fn keep(line: Line) -> Line {
+        line
+    }
 
     /// fp16 to fp32.
     #[inline(always)]
@@ -63,12 +70,12 @@ pub(crate) trait Isa {
         wide
     }
 
-    /// fp32 to fp16, to nearest, ties to even; the only NaN is the canonical one.
+    /// fp32 to fp16, to nearest, ties to even; every NaN becomes the canonical one.
     #[inline(always)]
     fn narrow_f16(wide: [f32; 32]) -> Line {
         let mut halves = [0; 32];
         for i in 0..32 {
-            halves[i] = f32_to_f16(wide[i]);
+            halves[i] = f32_to_f16(wide[i].canonical());
         }
         Line::from_u16(halves)
     }
@@ -84,12 +91,13 @@ pub(crate) trait Isa {
         wide
     }
 
-    /// fp32 in the order of [`widen_bf16`](Self::widen_bf16) to bf16, to nearest, ties to even; the only NaN is the canonical one.
+    /// fp32 in the order of [`widen_bf16`](Self::widen_bf16) to bf16, to nearest, ties to even; every NaN becomes the
+    /// canonical one.
     #[inline(always)]
     fn narrow_bf16(wide: [f32; 32]) -> Line {
         let mut halves = [0; 32];
         for i in 0..32 {
-            halves[i] = f32_to_bf16(wide[i]);
+            halves[i] = f32_to_bf16(wide[i].canonical());
         }
         Line::from_u16(halves)
     }

@@ -105,7 +105,7 @@ impl Chunk<'_> {
             for input in self.others {
                 for i in 0..N {
                     let next = E::widen::<I>(I::load(input.add(at + 64 * i)));
-                    sums[i] = E::combine::<O>(sums[i], next);
+                    sums[i] = E::combine::<I, O>(sums[i], next);
                 }
             }
             let mut results = [E::narrow::<I>(sums[0]); N];
@@ -130,7 +130,7 @@ impl Chunk<'_> {
             let mut sum = E::widen::<I>(I::load_part(self.first.add(at), bytes));
             for input in self.others {
                 let next = E::widen::<I>(I::load_part(input.add(at), bytes));
-                sum = E::combine::<O>(sum, next);
+                sum = E::combine::<I, O>(sum, next);
             }
             let result = E::narrow::<I>(sum);
             for output in self.outputs {
@@ -187,7 +187,7 @@ unsafe fn add<I: Isa, E: Element, O: Operator>(
     for input in inputs {
         // SAFETY: the caller's promise.
         let next = E::widen::<I>(unsafe { I::load(input.add(at)) });
-        sum = E::combine::<O>(sum, next);
+        sum = E::combine::<I, O>(sum, next);
     }
     sum
 }

@@ -29,7 +29,7 @@ pub(crate) mod x86;
 
 pub use types::{DataType, ReduceOp};
 
-use element::{Bf16, Element, Fp16, Maximum, Minimum, Operator, Product, Sum};
+use element::{Bf16, Element, Fp16, Maximum, Minimum, Operator, Ordered, Product, Sum};
 use environment::Standard;
 
 /// How results are written.
@@ -120,10 +120,14 @@ unsafe fn reduce_with(
             DataType::Int32 => call.element::<i32>(op),
             DataType::Int64 => call.element::<i64>(op),
             DataType::Uint64 => call.element::<u64>(op),
-            DataType::Fp16 => call.element::<Fp16>(op),
+            DataType::Fp16 => {
+                call.float16::<Fp16, Ordered<0x7C00, true>, Ordered<0x7C00, false>>(op)
+            }
             DataType::Fp32 => call.element::<f32>(op),
             DataType::Fp64 => call.element::<f64>(op),
-            DataType::Bfp16 => call.element::<Bf16>(op),
+            DataType::Bfp16 => {
+                call.float16::<Bf16, Ordered<0x7F80, true>, Ordered<0x7F80, false>>(op)
+            }
             _ => return false,
         }
     }
@@ -151,6 +155,21 @@ impl Call<'_> {
                 ReduceOp::Prod => self.with::<E, Product>(),
                 ReduceOp::Max => self.with::<E, Maximum>(),
                 ReduceOp::Min => self.with::<E, Minimum>(),
+            }
+        }
+    }
+
+    /// # Safety
+    ///
+    /// As for [`reduce_with`]; the buffers hold elements of this type, in its three forms.
+    unsafe fn float16<E: Element, Greatest: Element, Least: Element>(&self, op: ReduceOp) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match op {
+                ReduceOp::Sum => self.with::<E, Sum>(),
+                ReduceOp::Prod => self.with::<E, Product>(),
+                ReduceOp::Max => self.with::<Greatest, Maximum>(),
+                ReduceOp::Min => self.with::<Least, Minimum>(),
             }
         }
     }
