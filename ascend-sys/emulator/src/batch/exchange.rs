@@ -1,17 +1,18 @@
 //! Where the messages of batches wait for their counterparts: one queue for each (source, destination), matched in order.
 //!
-//! Nothing here is allocated twice: messages and lists go back when a batch is done, and every rank has one [`Party`], because
+//! A queue lies with its destination, under a lock that is held for a few dozen instructions at a time. Nothing here is allocated twice: messages and lists go back when a batch is done, and every rank has one [`Party`], because
 //! its batches come strictly one after the other.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::transfer::{Party, Transfer};
 use super::{Books, Item};
 use crate::collective::pending::Sleeper;
 use crate::collective::validate::name_of;
 use crate::reduce::DataType;
+use crate::sync::Short;
 
 /// Most bytes of a chunk.
 pub(super) const CHUNK: usize = 64 * 1024;
@@ -122,20 +123,14 @@ impl Message {
 
 /// The messages of a communicator.
 pub(crate) struct Exchange {
-    state: Mutex<State>,
     ranks: Box<[Rank]>,
     /// Somebody has left.
     departures: AtomicBool,
 }
 
-struct State {
-    pairs: HashMap<(usize, usize), Pair>,
-    /// Messages that no batch has any more.
-    free: Vec<Arc<Message>>,
-}
-
-#[derive(Default)]
+/// The messages from one rank to another.
 struct Pair {
+    source: usize,
     /// At most one of the two has messages.
     sends: VecDeque<Arc<Message>>,
     receives: VecDeque<Arc<Message>>,
@@ -144,7 +139,6 @@ struct Pair {
 }
 
 /// The batches of a rank.
-#[derive(Default)]
 #[repr(align(64))]
 struct Rank {
     /// How many.
@@ -155,15 +149,25 @@ struct Rank {
     party: BatchParty,
     /// For the next ones.
     books: Mutex<Vec<Books>>,
+    /// What others send to the rank, for those that ever did, in the order of their ranks: a program mostly uses few of the
+    /// possible pairs, and finds one of two by one comparison, one of a thousand by ten.
+    inbox: Short<Vec<Pair>>,
+    /// Messages that the rank posted first, and that no batch has any more.
+    free: Short<Vec<Arc<Message>>>,
 }
 
 impl Exchange {
     pub(crate) fn new(ranks: usize) -> Self {
-        Self {
-            state: Mutex::new(State { pairs: HashMap::new(), free: Vec::new() }),
-            ranks: (0..ranks).map(|_| Rank::default()).collect(),
-            departures: AtomicBool::new(false),
-        }
+        let rank = |_| Rank {
+            issued: AtomicU64::new(0),
+            posted: AtomicU64::new(0),
+            left: AtomicBool::new(false),
+            party: BatchParty::default(),
+            books: Mutex::new(Vec::new()),
+            inbox: Short::new(Vec::new()),
+            free: Short::new(Vec::new()),
+        };
+        Self { ranks: (0..ranks).map(rank).collect(), departures: AtomicBool::new(false) }
     }
 
     pub(super) fn party(&self, rank: usize) -> &BatchParty {
@@ -185,10 +189,6 @@ impl Exchange {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Numbers the next batch of a rank. One thread at a time issues for a rank.
     pub(crate) fn issue(&self, rank: usize) -> u64 {
         self.ranks[rank].issued.fetch_add(1, Ordering::AcqRel) + 1
@@ -199,23 +199,20 @@ impl Exchange {
         self.ranks[rank].issued.fetch_sub(1, Ordering::AcqRel);
     }
 
-    /// Posts the items of a batch, in one step, and matches those whose counterparts are there. The messages come in the
-    /// order of the items, and instead of those that an earlier batch has left. The error is a text that shows both sides of
-    /// the first that differs.
+    /// Posts the items of a batch and matches those whose counterparts are there. The messages come in the order of the
+    /// items, and instead of those that an earlier batch has left. The error is a text that shows both sides of the first
+    /// that differs.
     pub(super) fn post(&self, rank: usize, books: &mut Books) -> Result<(), String> {
         let Books { items, messages } = books;
         self.ranks[rank].party.begin(items.len() as u64);
+        messages.drain(..).for_each(|message| self.give_back(rank, message));
         let mut result = Ok(());
-        {
-            let mut state = self.lock();
-            state.give_back(messages);
-            for item in &*items {
-                let (message, posted) = state.post(rank, item);
-                messages.push(message);
-                result = result.and(posted);
-            }
+        for item in &*items {
+            let (message, posted) = self.post_one(rank, item);
+            messages.push(message);
+            result = result.and(posted);
         }
-        // Without the lock, because this may finish messages and wake streams.
+        // When all are posted, because this may finish messages and wake streams.
         messages.iter().for_each(|message| message.match_by(rank as u32, self));
         let rank = &self.ranks[rank];
         rank.posted.fetch_add(1, Ordering::SeqCst);
@@ -225,16 +222,81 @@ impl Exchange {
         result
     }
 
+    fn post_one(&self, rank: usize, item: &Item) -> (Arc<Message>, Result<(), String>) {
+        let Item { send, peer, content, data, .. } = *item;
+        if peer == rank {
+            let message = self.message(rank, Message::new(content, item.from, data, NOBODY));
+            message.second.store(rank as u32, Ordering::Relaxed);
+            return (message, Ok(()));
+        }
+        let null = std::ptr::null_mut();
+        let (from, to) = if send { (data, null) } else { (null, data) };
+        let new = Message::new(content, from, to, rank as u32);
+        let (source, destination) = item.way(rank);
+        let mut inbox = self.ranks[destination].inbox.lock();
+        let pair = pair(&mut inbox, source);
+        let others = if send { &mut pair.receives } else { &mut pair.sends };
+        let Some(other) = others.pop_front() else {
+            let message = self.message(rank, new);
+            let own = if send { &mut pair.sends } else { &mut pair.receives };
+            own.push_back(Arc::clone(&message));
+            return (message, Ok(()));
+        };
+        pair.matched += 1;
+        if other.content != content {
+            let (sent, expected) =
+                if send { (content, other.content) } else { (other.content, content) };
+            let text = format!(
+                "message #{} from rank {source} to rank {destination} does not match: rank {source} sends {sent}, rank {destination} receives {expected}",
+                pair.matched
+            );
+            return (self.message(rank, new), Err(text));
+        }
+        if send { &other.from } else { &other.to }.store(data, Ordering::Relaxed);
+        other.second.store(rank as u32, Ordering::Relaxed);
+        (other, Ok(()))
+    }
+
+    /// A message of a rank, in the place of an old one if there is any.
+    fn message(&self, rank: usize, new: Message) -> Arc<Message> {
+        let old = self.ranks[rank].free.lock().pop();
+        if let Some(mut place) = old
+            && let Some(message) = Arc::get_mut(&mut place)
+        {
+            *message = new;
+            return place;
+        }
+        Arc::new(new)
+    }
+
+    /// A batch of the rank has ended and leaves a message. The second of the two that had it makes it free: both come here, and
+    /// only one at a time looks whether it is the last.
+    fn give_back(&self, rank: usize, mut message: Arc<Message>) {
+        let owner = self.ranks.get(message.first as usize).unwrap_or(&self.ranks[rank]);
+        let mut free = owner.free.lock();
+        if Arc::get_mut(&mut message).is_some() && free.len() < KEPT {
+            free.push(message);
+        } else {
+            drop(message);
+        }
+    }
+
     /// Takes back what nobody has matched: after this the memory of these messages is not touched. Returns how many.
-    pub(super) fn withdraw<'a>(&self, messages: impl Iterator<Item = &'a Arc<Message>>) -> usize {
-        let mut state = self.lock();
+    pub(super) fn withdraw<'a>(
+        &self,
+        rank: usize,
+        messages: impl Iterator<Item = (&'a Item, &'a Arc<Message>)>,
+    ) -> usize {
         let mut withdrawn = 0;
-        for message in messages.filter(|message| message.second.load(Ordering::Relaxed) == NOBODY) {
-            for pair in state.pairs.values_mut() {
-                pair.sends.retain(|other| !Arc::ptr_eq(other, message));
-                pair.receives.retain(|other| !Arc::ptr_eq(other, message));
+        for (item, message) in messages {
+            let (source, destination) = item.way(rank);
+            let mut inbox = self.ranks[destination].inbox.lock();
+            if message.second.load(Ordering::Relaxed) == NOBODY {
+                let Pair { sends, receives, .. } = pair(&mut inbox, source);
+                sends.retain(|other| !Arc::ptr_eq(other, message));
+                receives.retain(|other| !Arc::ptr_eq(other, message));
+                withdrawn += 1;
             }
-            withdrawn += 1;
         }
         withdrawn
     }
@@ -262,59 +324,12 @@ impl Exchange {
     }
 }
 
-impl State {
-    fn post(&mut self, rank: usize, item: &Item) -> (Arc<Message>, Result<(), String>) {
-        let Item { send, peer, content, data, .. } = *item;
-        if peer == rank {
-            let message = self.message(Message::new(content, item.from, data, NOBODY));
-            message.second.store(rank as u32, Ordering::Relaxed);
-            return (message, Ok(()));
-        }
-        let null = std::ptr::null_mut();
-        let (from, to) = if send { (data, null) } else { (null, data) };
-        let new = Message::new(content, from, to, rank as u32);
-        let key = if send { (rank, peer) } else { (peer, rank) };
-        let pair = self.pairs.entry(key).or_default();
-        let others = if send { &mut pair.receives } else { &mut pair.sends };
-        let Some(other) = others.pop_front() else {
-            let message = self.message(new);
-            let pair = self.pairs.entry(key).or_default();
-            let own = if send { &mut pair.sends } else { &mut pair.receives };
-            own.push_back(Arc::clone(&message));
-            return (message, Ok(()));
-        };
-        pair.matched += 1;
-        if other.content != content {
-            let (sent, expected) =
-                if send { (content, other.content) } else { (other.content, content) };
-            let text = format!(
-                "message #{} from rank {} to rank {} does not match: rank {} sends {sent}, rank {} receives {expected}",
-                pair.matched, key.0, key.1, key.0, key.1
-            );
-            return (self.message(new), Err(text));
-        }
-        if send { &other.from } else { &other.to }.store(data, Ordering::Relaxed);
-        other.second.store(rank as u32, Ordering::Relaxed);
-        (other, Ok(()))
-    }
-
-    /// A message, in the place of an old one if there is any.
-    fn message(&mut self, new: Message) -> Arc<Message> {
-        if let Some(mut place) = self.free.pop()
-            && let Some(message) = Arc::get_mut(&mut place)
-        {
-            *message = new;
-            return place;
-        }
-        Arc::new(new)
-    }
-
-    /// A batch that has ended leaves its messages. The second of the two that had one makes it free: both come here.
-    fn give_back(&mut self, messages: &mut Vec<Arc<Message>>) {
-        for mut message in messages.drain(..) {
-            if Arc::get_mut(&mut message).is_some() && self.free.len() < KEPT {
-                self.free.push(message);
-            }
-        }
-    }
+/// The queue of messages from a source, in the inbox of their destination.
+fn pair(inbox: &mut Vec<Pair>, source: usize) -> &mut Pair {
+    let at = inbox.binary_search_by_key(&source, |pair| pair.source).unwrap_or_else(|at| {
+        let (sends, receives) = (VecDeque::new(), VecDeque::new());
+        inbox.insert(at, Pair { source, sends, receives, matched: 0 });
+        at
+    });
+    &mut inbox[at]
 }

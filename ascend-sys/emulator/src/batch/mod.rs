@@ -37,6 +37,13 @@ pub(crate) struct Item {
     pub(crate) index: u32,
 }
 
+impl Item {
+    /// Source and destination, for an item of `rank`.
+    fn way(&self, rank: usize) -> (usize, usize) {
+        if self.send { (rank, self.peer) } else { (self.peer, rank) }
+    }
+}
+
 // SAFETY: the pointers were resolved at issue and their pages stay until the batch is complete; they are touched by the copy kernels only.
 unsafe impl Send for Item {}
 
@@ -175,7 +182,7 @@ impl Pending {
             breakage.cause.remedy()
         );
         self.failure = Some(Failure::new(breakage.cause.acl_error(), text));
-        let withdrawn = comm.exchange.withdraw(self.messages().map(|(_, message)| message));
+        let withdrawn = comm.exchange.withdraw(self.member.rank, self.messages());
         (0..withdrawn).for_each(|_| self.party().finish_one());
     }
 
