@@ -29,7 +29,7 @@ use ascend_sys::{HcclComm, HcclDataType, HcclReduceOp, aclrtStream};
 use crate::api::{Table, call};
 use crate::comm::{Communicator, Member};
 use crate::device::Stream;
-use crate::device::issue::{Operation, Place, Touch, issue};
+use crate::device::issue::{Issued, Operation, Place, Touch, issue_number};
 use crate::dtype::{DType, Element, Reduce, ReduceKind, ReduceOp};
 use crate::error::{Error, OpContext, Result};
 use crate::memory::allocation::Region;
@@ -101,7 +101,7 @@ impl Communicator {
                 },
             ))
         };
-        recv.finish(self.member.counted(outcome))
+        recv.finish(self.member.counted(outcome, ALL_REDUCE, stream))
     }
 
     /// As [`all_reduce`](Self::all_reduce), with the result in place of the input.
@@ -140,7 +140,7 @@ impl Communicator {
         let what = Reduction::of::<T, Op>(&region);
         let touches = [self.member.touch(), region.write("the buffer")];
         let outcome = self.member.all_reduce(what, &region, &region, &touches, stream);
-        self.member.counted(outcome)
+        self.member.counted(outcome, ALL_REDUCE, stream)
     }
 
     /// Copies the root's elements to all ranks.
@@ -181,7 +181,7 @@ impl Communicator {
         };
         let touches = [self.member.touch(), touch];
         let outcome = self.member.broadcast(T::DTYPE, root, &region, &touches, stream);
-        self.member.counted(outcome)
+        self.member.counted(outcome, BROADCAST, stream)
     }
 
     /// Waits, on the device, until all ranks have come to this point of their streams.
@@ -205,18 +205,19 @@ impl Communicator {
     pub fn barrier(&mut self, stream: &Stream) -> Result<Work> {
         let member = &self.member;
         let sequence = member.collectives + 1;
-        let _span = span!("hccl.barrier", "barrier", member, sequence, 0, 0);
+        let _span = span!("hccl.barrier", BARRIER, member, sequence, 0, 0);
         let touches = [member.touch()];
-        let outcome = member.issue("barrier", sequence, stream, &touches, |table, comm, stream| {
+        let outcome = member.issue(BARRIER, sequence, stream, &touches, |table, comm, stream| {
             // SAFETY: live handles; the operation touches nothing but what the communicator owns.
             unsafe { call!(table, HcclBarrier, comm, stream) }
         });
-        self.member.counted(outcome)
+        self.member.counted(outcome, BARRIER, stream)
     }
 }
 
 const ALL_REDUCE: &str = "all_reduce";
 const BROADCAST: &str = "broadcast";
+const BARRIER: &str = "barrier";
 
 /// What is reduced, and how.
 #[derive(Clone, Copy)]
@@ -235,7 +236,7 @@ impl Member {
         recv: &Region<'_>,
         touches: &[Touch<'_>],
         stream: &Stream,
-    ) -> Result<Work> {
+    ) -> Result<Issued> {
         let Reduction { dtype, kind, count } = what;
         let sequence = self.collectives + 1;
         let _span =
@@ -260,7 +261,7 @@ impl Member {
         buffer: &Region<'_>,
         touches: &[Touch<'_>],
         stream: &Stream,
-    ) -> Result<Work> {
+    ) -> Result<Issued> {
         let sequence = self.collectives + 1;
         let count = buffer.bytes() / dtype.size();
         let _span = span!("hccl.broadcast", BROADCAST, self, sequence, count, count * dtype.size());
@@ -282,9 +283,15 @@ impl Member {
 
     /// A collective that was issued has taken its number.
     #[inline]
-    fn counted(&mut self, outcome: Result<Work>) -> Result<Work> {
-        self.collectives += u64::from(outcome.is_ok());
-        outcome
+    fn counted(
+        &mut self,
+        outcome: Result<Issued>,
+        name: &'static str,
+        stream: &Stream,
+    ) -> Result<Work> {
+        let issued = outcome?;
+        self.collectives += 1;
+        Ok(Work::new(stream.lane().clone(), issued, name))
     }
 
     /// What every operation writes: the communicator itself.
@@ -308,11 +315,12 @@ impl Member {
         stream: &Stream,
         touches: &[Touch<'_>],
         enqueue: impl FnOnce(&Table, HcclComm, aclrtStream) -> Result<()>,
-    ) -> Result<Work> {
+    ) -> Result<Issued> {
         let operation = Operation { name, communicator: Some((&self.label, sequence)) };
-        issue(stream, operation, touches, |stream| {
+        let lane = stream.lane();
+        issue_number(stream, operation, touches, |stream| {
             let device = &self.device;
-            let _turn = device.turn().take();
+            device.turn().take(lane);
             let Some(raw) = self.handle.calling() else {
                 return Err(Error::Aborted { context: None });
             };

@@ -16,10 +16,11 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use crate::device::issue::Issued;
 use crate::device::lane::Lane;
-use crate::device::wait::{Patience, alarms};
+use crate::device::wait::alarms;
 use crate::error::Result;
-use crate::runtime::reactor::Key;
+use crate::runtime::reactor::Awaited;
 
 const UNSEEN: u8 = 0;
 const SEEN: u8 = 1;
@@ -31,31 +32,18 @@ const WELL: u8 = 2;
 /// It borrows nothing, may go to other threads, and allocates nothing.
 pub struct Work {
     lane: Arc<Lane>,
-    number: u64,
-    /// Where the stream stood before and after it was enqueued.
-    tickets: (u64, u64),
+    issued: Issued,
     operation: &'static str,
+    /// While it is awaited. In a box, of which the reactor keeps some, so that a `Work` is one cache line.
+    awaited: Option<Box<Awaited>>,
     /// Whether its outcome has been seen: [`UNSEEN`], [`SEEN`] or [`WELL`].
     seen: AtomicU8,
-    /// While it is awaited.
-    awaited: Option<Awaited>,
-}
-
-struct Awaited {
-    patience: Patience,
-    /// Where its waker is registered.
-    key: Option<Key>,
 }
 
 impl Work {
     #[inline]
-    pub(crate) fn new(
-        lane: Arc<Lane>,
-        number: u64,
-        tickets: (u64, u64),
-        operation: &'static str,
-    ) -> Self {
-        Self { lane, number, tickets, operation, seen: AtomicU8::new(UNSEEN), awaited: None }
+    pub(crate) fn new(lane: Arc<Lane>, issued: Issued, operation: &'static str) -> Self {
+        Self { lane, issued, operation, awaited: None, seen: AtomicU8::new(UNSEEN) }
     }
 
     pub(crate) fn lane(&self) -> &Arc<Lane> {
@@ -63,13 +51,13 @@ impl Work {
     }
 
     pub(crate) fn number(&self) -> u64 {
-        self.number
+        self.issued.number
     }
 
     /// Whether the operation is complete: nothing touches its memory any more. Does not block.
     #[inline]
     pub fn is_done(&self) -> bool {
-        self.lane.is_work_complete(self.number, self.tickets.1)
+        self.lane.is_work_complete(self.issued.number, self.issued.tickets.1)
     }
 
     /// Waits for the outcome, up to the runtime's deadline (`aclrtSynchronizeStreamWithTimeout` or
@@ -81,7 +69,12 @@ impl Work {
     /// As [`wait`](Self::wait), up to `limit`.
     pub fn wait_timeout(&self, limit: Duration) -> Result<()> {
         if !self.is_done() {
-            self.lane.wait_work(self.number, self.tickets.1, limit, self.operation)?;
+            self.lane.wait_work(
+                self.issued.number,
+                self.issued.tickets.1,
+                limit,
+                self.operation,
+            )?;
         }
         self.outcome()
     }
@@ -91,7 +84,7 @@ impl Work {
         if self.seen.load(Relaxed) == WELL {
             return Ok(());
         }
-        let outcome = self.lane.outcome(self.number, self.tickets);
+        let outcome = self.lane.outcome(self.issued.number, self.issued.tickets);
         self.seen.store(if outcome.is_ok() { WELL } else { SEEN }, Relaxed);
         outcome
     }
@@ -99,21 +92,18 @@ impl Work {
     /// Sees to it that `waker` is called when it is complete, or when it has been awaited for so long that it should be
     /// polled again.
     fn register(&mut self, waker: &Waker) -> Result<()> {
-        let Self { lane, number, tickets, operation, awaited, .. } = self;
+        let Self { lane, issued, operation, awaited, .. } = self;
         let runtime = lane.device().runtime();
-        let awaited = awaited.get_or_insert_with(|| Awaited {
-            patience: Patience::new(runtime.deadline()),
-            key: None,
-        });
-        let left = awaited.patience.check(lane, *number, operation)?;
-        let ids = (*number, tickets.1);
-        awaited.key = Some(runtime.reactor().register(awaited.key, lane, ids, left, waker)?);
-        Ok(())
+        let reactor = runtime.reactor();
+        let awaited = awaited.get_or_insert_with(|| reactor.awaited(runtime.deadline()));
+        let left = awaited.patience.check(lane, issued.number, operation)?;
+        reactor.register(awaited, lane, (issued.number, issued.tickets.1), left, waker)
     }
 
+    #[inline]
     fn unregister(&mut self) {
-        if let Some(Awaited { key: Some(key), .. }) = self.awaited.take() {
-            self.lane.device().runtime().reactor().unregister(key);
+        if let Some(awaited) = self.awaited.take() {
+            self.lane.device().runtime().reactor().unregister(awaited);
         }
     }
 }
@@ -143,9 +133,9 @@ impl Drop for Work {
     fn drop(&mut self) {
         self.unregister();
         if *self.seen.get_mut() != UNSEEN {
-            self.lane.unwatch(self.number);
+            self.lane.unwatch(self.issued.number);
         } else {
-            self.lane.detach(self.number, self.tickets.1);
+            self.lane.detach(self.issued.number, self.issued.tickets.1);
         }
     }
 }
@@ -156,3 +146,6 @@ impl fmt::Debug for Work {
         write!(f, "Work({}, {state})", self.operation)
     }
 }
+
+#[cfg(all(test, target_pointer_width = "64"))]
+const _: () = assert!(size_of::<Work>() == 64);

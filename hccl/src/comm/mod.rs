@@ -47,6 +47,7 @@ use crate::memory::stamps::Stamps;
 use crate::runtime::{Product, Runtime};
 use handle::Handle;
 use orphans::Orphan;
+use turn::patiently;
 
 /// State of a [`Communicator`] that issues operations.
 #[derive(Debug)]
@@ -176,7 +177,7 @@ impl Plan<'_> {
         let table = device.table();
         let _bound = device.bind()?;
         // Communicators of a device are made one after another.
-        let _turn = device.making().take();
+        let _turn = patiently(device.making());
         let mut raw: HcclComm = std::ptr::null_mut();
         // SAFETY: the structures and the out parameter are live for the call, which keeps none of them.
         unsafe {

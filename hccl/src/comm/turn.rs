@@ -12,48 +12,104 @@
 //! their order, since the stream has its own lock; there, different orders on different devices are a
 //! mistake in the program that ends with the connection time-out.
 
+//!
+//! # How
+//!
+//! Every operation holds the issue lock of its stream anyway, so the turn is *the issue lock of one stream of the device*, the one that
+//! issued for a communicator last. An operation on that stream has the turn for one load. Another stream first makes the turn
+//! its own: with the line held, so that one does it at a time, and with the issue lock of the stream that has it, so that nothing is under way
+//! there. Who holds that lock sees what was written under it, so no stream takes itself for the owner when it no longer is.
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use crate::brief::{Brief, Guard};
+use crate::brief::{Brief, Guard, pause};
+use crate::sync::AtomicU64;
 
 /// How long an operation stands in line behind another one of its device.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// The line of one device.
-pub(crate) struct Turn {
-    line: Brief<()>,
+/// What has an issue lock: a lane.
+pub(crate) trait Issuer {
+    type Issuing;
+    fn issue_lock(&self) -> &Brief<Self::Issuing>;
 }
 
-impl Turn {
+/// The line of one device.
+pub(crate) struct Turn<L> {
+    /// The address of the stream whose issue lock is the turn. Written with that lock held, and with the next owner's.
+    owner: AtomicU64,
+    /// The same stream. It keeps the address from being used again.
+    line: Brief<Weak<L>>,
+}
+
+impl<L: Issuer> Turn<L> {
     pub(crate) fn new() -> Self {
-        Turn { line: Brief::new(()) }
+        Turn { owner: AtomicU64::new(0), line: Brief::new(Weak::new()) }
     }
 
-    /// Waits for the turn of the caller, at most [`PATIENCE`]. Without contention: one atomic step.
+    /// Makes it the turn of `lane`, whose issue lock the caller holds: until it is given back, unless somebody loses his patience.
     #[inline]
-    pub(crate) fn take(&self) -> Option<Guard<'_, ()>> {
-        self.line.try_lock().or_else(|| self.stand_in_line())
+    pub(crate) fn take(&self, lane: &Arc<L>) {
+        if self.owner.load(Relaxed) != address(lane) {
+            self.take_over(lane);
+        }
     }
 
     #[cold]
-    fn stand_in_line(&self) -> Option<Guard<'_, ()>> {
-        let since = Instant::now();
-        let mut looks = 0u32;
-        loop {
-            if let Some(turn) = self.line.try_lock() {
-                return Some(turn);
-            }
-            if since.elapsed() > PATIENCE {
-                return None;
-            }
-            looks = looks.saturating_add(1);
-            match looks {
-                // A call that does not wait for peers takes a microsecond or a few.
-                0..64 => std::hint::spin_loop(),
-                64..128 => std::thread::yield_now(),
-                _ => std::thread::sleep(Duration::from_micros(50)),
-            }
+    fn take_over(&self, lane: &Arc<L>) {
+        let Some(mut line) = patiently(&self.line) else { return };
+        let owner = line.upgrade();
+        let held = match &owner {
+            Some(owner) => match patiently(owner.issue_lock()) {
+                Some(guard) => Some(guard),
+                None => return,
+            },
+            None => None,
+        };
+        *line = Arc::downgrade(lane);
+        self.owner.store(address(lane), Relaxed);
+        drop(held);
+        drop(line);
+    }
+}
+
+fn address<L>(lane: &Arc<L>) -> u64 {
+    Arc::as_ptr(lane).addr() as u64
+}
+
+/// Takes a lock, or gives up after [`PATIENCE`].
+pub(crate) fn patiently<T>(lock: &Brief<T>) -> Option<Guard<'_, T>> {
+    lock.try_lock().or_else(|| stand_in_line(lock))
+}
+
+#[cold]
+fn stand_in_line<T>(lock: &Brief<T>) -> Option<Guard<'_, T>> {
+    let since = Instant::now();
+    let mut looks = 0u32;
+    loop {
+        if let Some(guard) = lock.try_lock() {
+            return Some(guard);
         }
+        // A model has no time.
+        if since.elapsed() > PATIENCE && !cfg!(loom) {
+            return None;
+        }
+        // A call that does not wait for peers takes a microsecond or a few.
+        pause(looks);
+        looks = looks.saturating_add(1);
+    }
+}
+
+#[cfg(test)]
+struct Queue(Brief<()>);
+
+#[cfg(test)]
+impl Issuer for Queue {
+    type Issuing = ();
+    fn issue_lock(&self) -> &Brief<()> {
+        &self.0
     }
 }
 
@@ -64,15 +120,16 @@ mod tests {
     use super::*;
 
     #[test]
-    #[cfg_attr(miri, ignore = "under Miri threads take longer than the patience of a turn")]
-    fn one_at_a_time() {
+    fn turns_are_taken_one_at_a_time() {
         let turn = Turn::new();
         let inside = Mutex::new(0);
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {
+                    let queue = Arc::new(Queue(Brief::new(())));
                     for _ in 0..1000 {
-                        let _turn = turn.take().expect("nobody stays long");
+                        let _issuing = queue.0.lock();
+                        turn.take(&queue);
                         let only_one = inside.try_lock().expect("somebody else has the turn");
                         drop(only_one);
                     }
@@ -84,11 +141,42 @@ mod tests {
     #[test]
     fn a_call_that_does_not_return_holds_up_nobody_for_ever() {
         let turn = Turn::new();
-        let stuck = turn.take();
+        let [stuck, other] = [(); 2].map(|()| Arc::new(Queue(Brief::new(()))));
+        let _stuck = stuck.0.lock();
+        turn.take(&stuck);
         let since = Instant::now();
-        assert!(turn.take().is_none());
+        let _issuing = other.0.lock();
+        turn.take(&other);
         assert!(since.elapsed() >= PATIENCE);
-        drop(stuck);
-        assert!(turn.take().is_some());
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use super::*;
+    use loom::sync::Mutex;
+
+    #[test]
+    fn loom_turns_are_taken_one_at_a_time() {
+        loom::model(|| {
+            let turn = Arc::new(Turn::new());
+            let inside = Arc::new(Mutex::new(()));
+            let [one, two] = [(); 2].map(|()| Arc::new(Queue(Brief::new(()))));
+            let issue = |turn: &Turn<Queue>, inside: &Mutex<()>, queue: &Arc<Queue>| {
+                let _issuing = queue.0.lock();
+                turn.take(queue);
+                drop(inside.try_lock().expect("somebody else has the turn"));
+            };
+            let other = {
+                let (turn, inside) = (turn.clone(), inside.clone());
+                loom::thread::spawn(move || {
+                    issue(&turn, &inside, &two);
+                    issue(&turn, &inside, &two);
+                })
+            };
+            issue(&turn, &inside, &one);
+            issue(&turn, &inside, &one);
+            other.join().unwrap();
+        });
     }
 }

@@ -79,22 +79,43 @@ pub(crate) struct Touch<'a> {
 #[derive(Default)]
 struct Prepared(Vec<(Arc<Lane>, u64, Option<Arc<EventHandle>>)>);
 
+/// An operation that has been issued: all that a [`Work`] needs besides the lane.
+#[derive(Clone, Copy)]
+pub(crate) struct Issued {
+    pub(crate) number: u64,
+    /// Where the stream stood before and after it was enqueued.
+    pub(crate) tickets: (u64, u64),
+}
+
 /// Issues one operation. See the [module](self).
 ///
 /// `enqueue` gets the raw stream, with the stream's context current on this thread. What it enqueues may use exactly the
 /// memory that `touches` names.
+#[inline]
 pub(crate) fn issue(
     stream: &Stream,
     operation: Operation<'_>,
     touches: &[Touch<'_>],
     enqueue: impl FnOnce(ascend_sys::aclrtStream) -> Result<()>,
 ) -> Result<Work> {
+    let name = operation.name;
+    let issued = issue_number(stream, operation, touches, enqueue)?;
+    Ok(Work::new(stream.lane().clone(), issued, name))
+}
+
+/// As [`issue`], without the [`Work`], for callers that make it where it stays.
+pub(crate) fn issue_number(
+    stream: &Stream,
+    operation: Operation<'_>,
+    touches: &[Touch<'_>],
+    enqueue: impl FnOnce(ascend_sys::aclrtStream) -> Result<()>,
+) -> Result<Issued> {
     let lane = stream.lane();
     check_places(lane, operation.name, touches)?;
     lane.take_detached_failure()?;
     let bound = lane.device().bind()?;
     let mut prepared = Prepared::default();
-    let (number, tickets) = loop {
+    let issued = loop {
         let mut issuing = lane.issuing();
         let number = lane.timeline.next();
         let mut conflicts = Conflicts::default();
@@ -124,8 +145,7 @@ pub(crate) fn issue(
     drop(bound);
     drop(prepared);
     lane.device().reap();
-    // Last, so that it is made where the caller wants it and is not moved.
-    Ok(Work::new(lane.clone(), number, tickets, operation.name))
+    Ok(issued)
 }
 
 #[inline]
@@ -158,16 +178,16 @@ struct Publish<'a> {
 }
 
 impl Publish<'_> {
-    /// The number gets a `Work`: it, and the tickets around it.
+    /// The number gets a `Work`.
     #[inline]
-    fn with_work(self) -> (u64, (u64, u64)) {
+    fn with_work(self) -> Issued {
         let (lane, number, before) = (self.lane, self.number, self.before);
         lane.attach(number);
         lane.watch(number);
         let after = lane.ticket();
         lane.timeline.publish(number, after);
         std::mem::forget(self);
-        (number, (before, after))
+        Issued { number, tickets: (before, after) }
     }
 }
 
@@ -201,6 +221,15 @@ impl Prepared {
         Ok(())
     }
 
+    #[cold]
+    fn recycle(&mut self) {
+        for (lane, _, event) in self.0.drain(..) {
+            if let Some(event) = event {
+                lane.device().recycle_event(event);
+            }
+        }
+    }
+
     fn enqueue(&self, lane: &Lane, stream: &StreamHandle) -> Result<()> {
         for (_, _, event) in &self.0 {
             if let Some(event) = event {
@@ -213,11 +242,10 @@ impl Prepared {
 
 impl Drop for Prepared {
     /// A wait looks at an event as it was when the wait was enqueued, so the events are free again.
+    #[inline]
     fn drop(&mut self) {
-        for (lane, _, event) in self.0.drain(..) {
-            if let Some(event) = event {
-                lane.device().recycle_event(event);
-            }
+        if !self.0.is_empty() {
+            self.recycle();
         }
     }
 }

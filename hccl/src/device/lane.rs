@@ -19,6 +19,7 @@ use super::timeline::{Timeline, WINDOW};
 use crate::api::Table;
 use crate::api::handles::{Progress, StreamHandle};
 use crate::brief::{Brief, Guard, pause};
+use crate::comm::turn::Issuer;
 use crate::error::{Error, OpContext, Result};
 use crate::sync::lock;
 
@@ -379,6 +380,14 @@ impl Lane {
         if self.detached.load(Relaxed) & bit != 0 {
             self.detached.fetch_and(!bit, AcqRel);
         }
+    }
+}
+
+impl Issuer for Lane {
+    type Issuing = Issuing;
+    #[inline]
+    fn issue_lock(&self) -> &Brief<Issuing> {
+        &self.issuing
     }
 }
 

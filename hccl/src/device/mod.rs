@@ -14,6 +14,7 @@ pub(crate) mod timeline;
 pub(crate) mod wait;
 
 pub use event::{Event, TimedEvent};
+use lane::Lane;
 pub use stream::Stream;
 
 use std::fmt;
@@ -25,6 +26,7 @@ use std::time::Duration;
 
 use crate::api::Table;
 use crate::api::handles::{ContextHandle, EventHandle, StreamHandle};
+use crate::brief::Brief;
 use crate::comm::orphans::{Orphan, Orphans};
 use crate::comm::turn::Turn;
 use crate::error::{Error, Result};
@@ -52,9 +54,9 @@ pub(crate) struct DeviceState {
     /// Events that nobody uses. One that somebody still waits for is shared and stays here until it is not.
     events: Mutex<Vec<Arc<EventHandle>>>,
     /// Operations of communicators are issued one at a time on a device.
-    turn: Turn,
+    turn: Turn<Lane>,
     /// Communicators are made one at a time on a device. Operations of others go on meanwhile.
-    making: Turn,
+    making: Brief<()>,
     /// Communicators that were dropped, and may still have operations in flight.
     communicators: Orphans,
 }
@@ -82,7 +84,7 @@ impl DeviceState {
             streams: Mutex::default(),
             events: Mutex::default(),
             turn: Turn::new(),
-            making: Turn::new(),
+            making: Brief::new(()),
             communicators: Orphans::default(),
         })
     }
@@ -201,12 +203,13 @@ impl Device {
 
     /// Communicators of one device take turns: CANN wants their operations issued one after the other.
     #[inline]
-    pub(crate) fn turn(&self) -> &Turn {
+    pub(crate) fn turn(&self) -> &Turn<Lane> {
         &self.state().turn
     }
 
-    /// As [`turn`](Self::turn), for making communicators.
-    pub(crate) fn making(&self) -> &Turn {
+    /// Communicators of one device are made one after the other, under this lock; not longer than it has to be waited for
+    /// [patiently](crate::comm::turn::patiently), for the same reason as with turns.
+    pub(crate) fn making(&self) -> &Brief<()> {
         &self.state().making
     }
 

@@ -78,6 +78,11 @@ impl Patience {
         Ok(if self.warned { left } else { left.min(WARN_AFTER.saturating_sub(elapsed)) })
     }
 
+    /// It waits for nobody any more.
+    pub(crate) fn end(&mut self) {
+        self.seat = None;
+    }
+
     fn left(&self) -> Duration {
         self.limit.saturating_sub(self.since.elapsed())
     }

@@ -18,11 +18,10 @@ use std::sync::{Arc, PoisonError};
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
-pub(crate) use super::registry::Key;
-use super::registry::Registry;
+use super::registry::{Key, Registry};
 use crate::brief::pause;
 use crate::device::lane::Lane;
-use crate::device::wait::alarms;
+use crate::device::wait::{Patience, alarms};
 use crate::error::{Error, Result};
 
 /// How long the thread stays when nothing is registered.
@@ -63,6 +62,13 @@ impl Watched {
     }
 }
 
+/// What a `Work` has while it is awaited.
+pub(crate) struct Awaited {
+    pub(crate) patience: Patience,
+    /// Where its waker is registered.
+    key: Option<Key>,
+}
+
 /// See the [module](self).
 pub(crate) struct Reactor {
     state: std::sync::Mutex<State>,
@@ -71,34 +77,50 @@ pub(crate) struct Reactor {
 
 struct State {
     watched: Registry<Watched>,
+    /// Boxes that are used again, so that awaiting allocates nothing in the steady state.
+    #[allow(clippy::vec_box, reason = "it is the boxes that are used again")]
+    spare: Vec<Box<Awaited>>,
     running: bool,
 }
 
 impl Reactor {
     pub(crate) fn new() -> Arc<Self> {
-        let state = State { watched: Registry::default(), running: false };
+        let state = State { watched: Registry::default(), spare: Vec::new(), running: false };
         Arc::new(Self { state: std::sync::Mutex::new(state), changed: std::sync::Condvar::new() })
     }
 
-    /// Calls `waker` when the operation is complete, after `left`, or after an alarm. With the key of an earlier call the
-    /// waker replaces the earlier one.
+    /// For a wait that begins now.
+    pub(crate) fn awaited(&self, limit: Duration) -> Box<Awaited> {
+        let awaited = Awaited { patience: Patience::new(limit), key: None };
+        let spare = self.lock().spare.pop();
+        match spare {
+            Some(mut spare) => {
+                *spare = awaited;
+                spare
+            }
+            None => Box::new(awaited),
+        }
+    }
+
+    /// Calls `waker` when the operation is complete, after `left`, or after an alarm. It replaces the waker of an earlier
+    /// call.
     pub(crate) fn register(
         self: &Arc<Self>,
-        key: Option<Key>,
+        awaited: &mut Awaited,
         lane: &Arc<Lane>,
         (number, ticket): (u64, u64),
         left: Duration,
         waker: &Waker,
-    ) -> Result<Key> {
+    ) -> Result<()> {
         let then = Then::Wake(waker.clone(), Instant::now().checked_add(left));
         let mut state = self.lock();
-        if let Some(key) = key
+        if let Some(key) = awaited.key
             && let Some(watched) = state.watched.get_mut(key)
         {
             let old = std::mem::replace(&mut watched.then, then);
             drop(state);
             drop(old);
-            return Ok(key);
+            return Ok(());
         }
         let key = state.watched.insert(Watched {
             lane: lane.clone(),
@@ -112,11 +134,18 @@ impl Reactor {
             drop(watched);
             return Err(error);
         }
-        Ok(key)
+        awaited.key = Some(key);
+        Ok(())
     }
 
-    pub(crate) fn unregister(&self, key: Key) {
-        let watched = self.lock().watched.remove(key);
+    /// The wait is over.
+    pub(crate) fn unregister(&self, mut awaited: Box<Awaited>) {
+        let key = awaited.key.take();
+        awaited.patience.end();
+        let mut state = self.lock();
+        let watched = key.and_then(|key| state.watched.remove(key));
+        state.spare.push(awaited);
+        drop(state);
         drop(watched);
     }
 

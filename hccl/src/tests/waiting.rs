@@ -70,9 +70,12 @@ fn operations_do_not_stand_in_line_behind_a_communicator_that_is_made() {
     };
     std::thread::scope(|scope| {
         let first = scope.spawn(|| build(0));
-        // Taken for good means that the first rank waits for the second inside the call.
-        eventually("building", || devices[0].making().take().is_none());
-        assert!(devices[0].turn().take().is_some());
+        // The first rank waits for the second inside the call. Ten thousand turns of half a second would be seen.
+        eventually("building", || devices[0].making().try_lock().is_none());
+        let stream = devices[0].stream().unwrap();
+        let mut alone = Communicator::init_all(&devices[..1]).unwrap().remove(0);
+        let issued = std::iter::repeat_with(|| alone.barrier(&stream).map(drop)).take(10_000);
+        issued.collect::<Result<()>>().unwrap();
         build(1).unwrap();
         first.join().unwrap().unwrap();
     });
