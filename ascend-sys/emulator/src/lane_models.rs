@@ -160,6 +160,29 @@ fn loom_two_submitters_and_a_sleeper() {
     });
 }
 
+/// Who finds the turn taken goes away, so whoever has it looks again when it is done.
+#[test]
+fn loom_two_submitters_and_nobody_waits() {
+    check(|| {
+        let owned = Owned::new();
+        let model = owned.get();
+        let submit = move || {
+            let (_, mut outcome) = model.lane.submit(model, Probe::Small).unwrap();
+            // A worker goes on with what the budget of a submitter leaves.
+            while matches!(outcome, Outcome::Runnable) {
+                outcome = model.lane.poll(model, 4);
+            }
+        };
+        let other = thread::spawn(move || {
+            submit();
+            submit();
+        });
+        submit();
+        other.join().unwrap();
+        assert!(model.lane.is_idle(), "a small job was left behind");
+    });
+}
+
 #[test]
 fn loom_what_is_submitted_behind_a_parked_job_is_not_forgotten() {
     check(|| {

@@ -109,3 +109,35 @@ fn a_stream_waits_for_work_and_events() {
         assert!(start.elapsed_until(&end).unwrap() >= SOON / 2);
     });
 }
+
+/// Nothing but the communicator connects the two. The emulator keeps their order anyway, so what is asked of it is looked at.
+#[test]
+fn an_operation_of_a_communicator_waits_for_one_on_another_stream() {
+    use std::ffi::{c_int, c_void};
+    use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+
+    static WAITS: AtomicU32 = AtomicU32::new(0);
+    unsafe extern "C" fn wait(stream: *mut c_void, event: *mut c_void) -> c_int {
+        WAITS.fetch_add(1, SeqCst);
+        let real = ascend_emulator::table().aclrtStreamWaitEvent.unwrap();
+        // SAFETY: the caller's arguments are passed on.
+        unsafe { real(stream, event) }
+    }
+    let mut table = ascend_emulator::table();
+    table.aclrtStreamWaitEvent = Some(wait);
+    let runtime = EmulatorOptions::small(1).start_with(table).unwrap();
+    let device = runtime.device(0).unwrap();
+    let (busy, other) = (device.stream().unwrap(), device.stream().unwrap());
+    let mut comm = Communicator::init_all(std::slice::from_ref(&device)).unwrap().remove(0);
+    let mut x = device.upload(&[1_i32; 4], &busy).unwrap();
+    let mut y = device.upload(&[2_i32; 4], &other).unwrap();
+    let gate = Gate::on(&busy);
+    let first = comm.all_reduce_in_place(&mut x, crate::dtype::Sum, &busy).unwrap();
+    assert_eq!(WAITS.load(SeqCst), 0);
+    let second = comm.all_reduce_in_place(&mut y, crate::dtype::Sum, &other).unwrap();
+    assert_eq!(WAITS.load(SeqCst), 1);
+    assert!(!first.is_done() && !second.is_done());
+    gate.open();
+    second.wait().unwrap();
+    assert!(first.is_done());
+}
