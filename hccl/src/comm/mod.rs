@@ -10,7 +10,7 @@
 //!   on all ranks.
 //! * Two operations of one communicator are never in flight unordered: an operation on another stream than the one before waits,
 //!   on the device, for that one (CANN shares buffers and signals among the operations of a communicator).
-//! * The operations of all communicators of a device are issued one at a time (the private module `turn` says how), as CANN demands.
+//! * The operations of all communicators of a device are issued one at a time (the private module `device::turn` says how), as CANN demands.
 //! * Dropped with operations in flight, a communicator is put aside and destroyed when they are complete. Dropping
 //!   never blocks.
 //!
@@ -23,7 +23,6 @@ mod config;
 mod handle;
 pub(crate) mod orphans;
 mod root_info;
-pub(crate) mod turn;
 
 pub use config::{CommConfig, ConfigError, Deterministic, Expansion, Retry};
 pub use handle::AbortHandle;
@@ -42,12 +41,12 @@ use crate::api::call;
 use crate::batch::{Direction, Lists, Peers};
 use crate::device::Device;
 use crate::device::lane::Label;
+use crate::device::turn::patiently;
 use crate::error::{Code, Error, OpContext, Result};
 use crate::memory::stamps::Stamps;
 use crate::runtime::{Product, Runtime};
 use handle::Handle;
 use orphans::Orphan;
-use turn::patiently;
 
 /// State of a [`Communicator`] that issues operations.
 #[derive(Debug)]

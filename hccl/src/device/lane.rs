@@ -19,7 +19,7 @@ use super::timeline::{Timeline, WINDOW};
 use crate::api::Table;
 use crate::api::handles::{Progress, StreamHandle};
 use crate::brief::{Brief, Guard, pause};
-use crate::comm::turn::Issuer;
+use crate::device::turn::Issuer;
 use crate::error::{Error, OpContext, Result};
 use crate::sync::lock;
 

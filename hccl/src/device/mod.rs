@@ -11,6 +11,7 @@ pub(crate) mod lane;
 mod marks;
 mod stream;
 pub(crate) mod timeline;
+pub(crate) mod turn;
 pub(crate) mod wait;
 
 pub use event::{Event, TimedEvent};
@@ -28,7 +29,7 @@ use crate::api::Table;
 use crate::api::handles::{ContextHandle, EventHandle, StreamHandle};
 use crate::brief::Brief;
 use crate::comm::orphans::{Orphan, Orphans};
-use crate::comm::turn::Turn;
+use crate::device::turn::Turn;
 use crate::error::{Error, Result};
 use crate::memory::allocation::RetireList;
 use crate::runtime::Runtime;
@@ -208,7 +209,7 @@ impl Device {
     }
 
     /// Communicators of one device are made one after the other, under this lock; not longer than it has to be waited for
-    /// [patiently](crate::comm::turn::patiently), for the same reason as with turns.
+    /// [patiently](crate::device::turn::patiently), for the same reason as with turns.
     pub(crate) fn making(&self) -> &Brief<()> {
         &self.state().making
     }
