@@ -7798,8 +7798,8 @@ pub mod imports {
         /** Blocks until some task of any stream completes after the moment *activity was read, or timeoutMs passed, and
         then stores the new counter. The thread helps to run tasks. *activity is 0 at first.*/
         pub fn ascendExtAwaitActivity(activity: *mut u64, timeoutMs: u32) -> aclError;
-        /** Blocks until the stream's task with this ticket is complete or timeoutMs passed: the progress line tells which. The
-        thread helps to run tasks. patienceMs is how long the caller means to wait in all: who waits in slices, to look up
+        /** Blocks until the stream's task with this ticket is complete, however it ended. When timeoutMs passed first the answer is
+        ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, and aclGetRecentErrMsg says what the stream waits for. The thread helps to run tasks. patienceMs is how long the caller means to wait in all: who waits in slices, to look up
         between them, says so with it, and then counts as waiting all that time when a deadlock is to be proven.*/
         pub fn ascendExtAwaitTask(
             stream: aclrtStream,

@@ -81,7 +81,10 @@ fn a_wait_ends_with_its_time_limit() {
             });
             let error = outcome.unwrap()[0].take().unwrap();
             assert!(error.is_timeout(), "{error}");
-            assert!(error.to_string().contains("all_reduce #2"), "{error}");
+            let text = error.to_string();
+            for phrase in ["all_reduce #2", "waiting for rank 1", "last: #1 HcclBarrier"] {
+                assert!(text.contains(phrase), "{phrase}: {text}");
+            }
         }
     });
 }

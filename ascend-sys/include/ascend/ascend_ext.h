@@ -61,8 +61,8 @@ aclError ascendExtStreamFailure(aclrtStream stream, uint64_t ticket, aclError *c
  * then stores the new counter. The thread helps to run tasks. *activity is 0 at first. */
 aclError ascendExtAwaitActivity(uint64_t *activity, uint32_t timeoutMs);
 
-/** Blocks until the stream's task with this ticket is complete or timeoutMs passed: the progress line tells which. The
- * thread helps to run tasks. patienceMs is how long the caller means to wait in all: who waits in slices, to look up
+/** Blocks until the stream's task with this ticket is complete, however it ended. When timeoutMs passed first the answer is
+ * ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, and aclGetRecentErrMsg says what the stream waits for. The thread helps to run tasks. patienceMs is how long the caller means to wait in all: who waits in slices, to look up
  * between them, says so with it, and then counts as waiting all that time when a deadlock is to be proven. */
 aclError ascendExtAwaitTask(aclrtStream stream, uint64_t ticket, uint32_t timeoutMs, uint32_t patienceMs);
 

@@ -385,9 +385,16 @@ impl Table {
         limit: Duration,
         patience: Duration,
     ) -> Result<()> {
+        let Some(function) = self.functions().ascendExtAwaitTask else {
+            return Err(missing("ascendExtAwaitTask"));
+        };
         let [limit, patience] = [limit, patience].map(|time| milliseconds(time).unsigned_abs());
         // SAFETY: the handle is alive.
-        unsafe { call!(self, ascendExtAwaitTask, stream.0, ticket, limit, patience) }
+        let code = unsafe { function(stream.0, ticket, limit, patience) };
+        match self.waited("ascendExtAwaitTask", code, STREAM_TIMEOUT) {
+            Waited::Over(result) => result,
+            Waited::TimedOut => Ok(()),
+        }
     }
 
     pub(crate) fn has_await_activity(&self) -> bool {

@@ -65,7 +65,8 @@ impl Patience {
         if elapsed >= WARN_AFTER && !self.warned {
             self.warned = true;
             let (device, what) = (lane.device().index(), lane.describe(number));
-            tracing::warn!(device, "{waiter} has waited {elapsed:.0?} for {what}");
+            let why = lane.what_it_waits_for(number).unwrap_or_default();
+            tracing::warn!(device, "{waiter} has waited {elapsed:.0?} for {what}: {why}");
         }
         // What this one waits for may never come then.
         if let Some(error) = self.seat.as_ref().and_then(|seat| seat.failure_elsewhere()) {
@@ -174,9 +175,20 @@ impl Lane {
 
     #[cold]
     fn timeout(&self, number: u64, after: Duration, waiter: &'static str) -> Error {
-        let message = self.table().recent_message();
+        let message = self.what_it_waits_for(number);
         let what =
             format!("{} on device {} ({waiter})", self.describe(number), self.device().index());
         Error::Timeout { what: what.into(), after, message }
+    }
+
+    /// What the backend says: the text of a wait that ends too early.
+    #[cold]
+    fn what_it_waits_for(&self, number: u64) -> Option<Box<str>> {
+        let _bound = self.device().bind().ok()?;
+        // An earlier text is about something else.
+        drop(self.table().recent_message());
+        let moment = Duration::from_millis(1);
+        self.wait_a_little(number, self.timeline.ticket(number), moment, moment).ok()?;
+        self.table().recent_message()
     }
 }

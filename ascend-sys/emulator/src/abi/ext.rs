@@ -9,8 +9,8 @@ use crate::message::fail;
 use crate::profile::{CONNECT_TIMEOUT, EXEC_TIMEOUT, Product};
 use crate::stream::Stream;
 use ascend_sys::{
-    ACL_ERROR_INVALID_PARAM, ACL_SUCCESS, AscendExtBlockConfig, AscendExtProgress, Functions,
-    aclError, aclrtStream,
+    ACL_ERROR_INVALID_PARAM, ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, ACL_SUCCESS, AscendExtBlockConfig,
+    AscendExtProgress, Functions, aclError, aclrtStream,
 };
 use std::ffi::c_char;
 use std::time::Duration;
@@ -86,8 +86,14 @@ unsafe extern "C" fn ascendExtAwaitTask(
         let stream = Stream::named(stream as u64)?;
         let [timeout, patience] =
             [timeout_ms, patience_ms].map(|ms| Duration::from_millis(ms.into()));
-        executor::wait_sliced(stream, ticket, timeout, patience.max(timeout));
-        Ok(())
+        if executor::wait_sliced(stream, ticket, timeout, patience.max(timeout)) {
+            return Ok(());
+        }
+        fail!(
+            ACL_ERROR_RT_STREAM_SYNC_TIMEOUT,
+            "not complete yet, and its work goes on: {}",
+            stream.waiting_for()
+        )
     })
 }
 
