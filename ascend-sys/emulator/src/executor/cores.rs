@@ -88,6 +88,7 @@ mod tests {
     use std::sync::Barrier;
 
     #[test]
+    #[cfg_attr(miri, ignore = "asks the kernel")]
     fn cores_of_several_threads_add_up_and_ours_follow_them() {
         let all = Mask::of([0].into_iter());
         let mut single =
