@@ -111,6 +111,16 @@ pub(super) trait Element {
     type Accumulator: Copy;
     /// The elements of a line as accumulators.
     fn widen<I: Isa>(line: Line) -> Self::Accumulator;
+    /// The elements of a line in memory as accumulators.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Isa::load`].
+    #[inline(always)]
+    unsafe fn load<I: Isa>(from: *const u8) -> Self::Accumulator {
+        // SAFETY: the same promise.
+        Self::widen::<I>(unsafe { I::load(from) })
+    }
     /// `a op b`, element by element.
     fn combine<I: Isa, O: Operator>(
         a: Self::Accumulator,
@@ -160,7 +170,7 @@ plain_element!(i8, i16, i32, i64, u64, f32, f64);
 
 /// Sums and products of 16-bit floats are accumulated in fp32.
 macro_rules! wide_element {
-    ($($name:ident: $widen:ident, $narrow:ident;)*) => {$(
+    ($($name:ident: $widen:ident, $narrow:ident $(, $load:ident)?;)*) => {$(
         pub(super) struct $name;
 
         impl Element for $name {
@@ -170,6 +180,11 @@ macro_rules! wide_element {
             fn widen<I: Isa>(line: Line) -> Self::Accumulator {
                 I::$widen(line)
             }
+            $(#[inline(always)]
+            unsafe fn load<I: Isa>(from: *const u8) -> Self::Accumulator {
+                // SAFETY: the same promise.
+                unsafe { I::$load(from) }
+            })?
             #[inline(always)]
             fn combine<I: Isa, O: Operator>(a: Self::Accumulator, b: Self::Accumulator) -> Self::Accumulator {
                 let result = combine::<O, f32, 32>(a, b);
@@ -187,7 +202,7 @@ macro_rules! wide_element {
     )*};
 }
 wide_element! {
-    Fp16: widen_f16, narrow_f16;
+    Fp16: widen_f16, narrow_f16, load_f16;
     Bf16: widen_bf16, narrow_bf16;
 }
 

@@ -59,6 +59,13 @@ pub(crate) trait Isa {
         line
     }
 
+    /// [`load`](Self::load) and [`widen_f16`](Self::widen_f16).
+    #[inline(always)]
+    unsafe fn load_f16(from: *const u8) -> [f32; 32] {
+        // SAFETY: the same promise.
+        Self::widen_f16(unsafe { Self::load(from) })
+    }
+
     /// fp16 to fp32.
     #[inline(always)]
     fn widen_f16(line: Line) -> [f32; 32] {

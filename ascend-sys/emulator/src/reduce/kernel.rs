@@ -98,13 +98,13 @@ impl Chunk<'_> {
     unsafe fn lines<I: Isa, E: Element, O: Operator, const N: usize>(&self, at: usize) {
         // SAFETY: the caller's promise.
         unsafe {
-            let mut sums = [E::widen::<I>(I::load(self.first.add(at))); N];
+            let mut sums = [E::load::<I>(self.first.add(at)); N];
             for i in 1..N {
-                sums[i] = E::widen::<I>(I::load(self.first.add(at + 64 * i)));
+                sums[i] = E::load::<I>(self.first.add(at + 64 * i));
             }
             for input in self.others {
                 for i in 0..N {
-                    let next = E::widen::<I>(I::load(input.add(at + 64 * i)));
+                    let next = E::load::<I>(input.add(at + 64 * i));
                     sums[i] = E::combine::<I, O>(sums[i], next);
                 }
             }
@@ -153,7 +153,7 @@ impl Chunk<'_> {
         // result.
         unsafe {
             for i in 0..BLOCK {
-                let sum = E::widen::<I>(I::load(self.first.add(at + 64 * i)));
+                let sum = E::load::<I>(self.first.add(at + 64 * i));
                 sums[i].write(add::<I, E, O>(sum, start, at + 64 * i));
             }
             for group in rest.chunks(GROUP) {
@@ -186,7 +186,7 @@ unsafe fn add<I: Isa, E: Element, O: Operator>(
 ) -> E::Accumulator {
     for input in inputs {
         // SAFETY: the caller's promise.
-        let next = E::widen::<I>(unsafe { I::load(input.add(at)) });
+        let next = unsafe { E::load::<I>(input.add(at)) };
         sum = E::combine::<I, O>(sum, next);
     }
     sum

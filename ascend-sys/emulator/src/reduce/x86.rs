@@ -2,10 +2,13 @@
 //! [`super::isa`]); each sits in a function of its own that has the target feature, and is inlined into a kernel that has it too. (Closures and
 //! iterators do not take on the feature; where they are not inlined they cost a factor of ten, so there are none here.)
 
+mod part;
+
 use super::isa::{Isa, Line};
 use core::arch::asm;
 use core::arch::x86_64::*;
 use core::mem::transmute;
+use part::{masked, words};
 
 /// AVX-512 with F, BW, DQ and VL.
 pub(crate) struct Avx512;
@@ -44,6 +47,19 @@ macro_rules! isa {
                 // SAFETY: see above.
                 unsafe {
                     asm!(concat!($mov, " {register}, [{from}]"), register = lateout($class) register,
+                        from = in(reg) from, options(nostack, preserves_flags, readonly));
+                }
+                register
+            }
+
+            /// Half a register of fp16, converted on its way.
+            #[inline]
+            #[target_feature(enable = $features)]
+            unsafe fn load_wide(from: *const u8) -> $float {
+                let register;
+                // SAFETY: see above.
+                unsafe {
+                    asm!("vcvtph2ps {register}, [{from}]", register = lateout($class) register,
                         from = in(reg) from, options(nostack, preserves_flags, readonly));
                 }
                 register
@@ -155,6 +171,18 @@ macro_rules! isa {
                         line[i] = Self::keep_register(line[i]);
                     }
                     transmute(line)
+                }
+            }
+
+            #[inline(always)]
+            unsafe fn load_f16(from: *const u8) -> [f32; 32] {
+                // SAFETY: see above.
+                unsafe {
+                    let mut wide: [$float; 2 * $n] = transmute([0f32; 32]);
+                    for i in 0..2 * $n {
+                        wide[i] = Self::load_wide(from.add($bytes / 2 * i));
+                    }
+                    transmute(wide)
                 }
             }
 
@@ -275,70 +303,4 @@ fn canonical512(x: __m512) -> __m512 {
 #[target_feature(enable = "avx2")]
 fn canonical256(x: __m256) -> __m256 {
     _mm256_blendv_ps(x, _mm256_set1_ps(f32::NAN), _mm256_cmp_ps::<_CMP_UNORD_Q>(x, x))
-}
-
-/// Less than 64 bytes by one instruction, which does not access the bytes that its mask leaves out.
-mod masked {
-    use super::*;
-
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512bw")]
-    pub(super) unsafe fn load(from: *const u8, bytes: usize) -> Line {
-        let line: __m512i;
-        // SAFETY: the caller promises that the bytes are readable.
-        unsafe {
-            asm!("vmovdqu8 {line} {{{mask}}} {{z}}, [{from}]", line = lateout(zmm_reg) line,
-                mask = in(kreg) (1u64 << bytes) - 1, from = in(reg) from,
-                options(nostack, preserves_flags, readonly));
-            transmute(line)
-        }
-    }
-
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512bw")]
-    pub(super) unsafe fn store(to: *mut u8, line: Line, bytes: usize) {
-        // SAFETY: the caller promises that the bytes are writable.
-        unsafe {
-            asm!("vmovdqu8 [{to}] {{{mask}}}, {line}", line = in(zmm_reg) transmute::<Line, __m512i>(line),
-                mask = in(kreg) (1u64 << bytes) - 1, to = in(reg) to, options(nostack, preserves_flags));
-        }
-    }
-}
-
-/// Less than 64 bytes, by words and then by bytes.
-mod words {
-    use super::*;
-
-    #[inline(always)]
-    pub(super) unsafe fn load(from: *const u8, bytes: usize) -> Line {
-        let mut words = [0u64; 8];
-        let whole = bytes / 8;
-        // SAFETY: the caller promises that the bytes are readable; the pieces add up to them.
-        unsafe {
-            for (i, word) in words.iter_mut().enumerate().take(whole) {
-                asm!("mov {word}, qword ptr [{from}]", word = lateout(reg) *word,
-                    from = in(reg) from.add(8 * i), options(nostack, preserves_flags, readonly));
-            }
-            for i in 8 * whole..bytes {
-                words[whole] |= u64::from(from.add(i).read_volatile()) << (8 * (i % 8));
-            }
-            transmute(words)
-        }
-    }
-
-    #[inline(always)]
-    pub(super) unsafe fn store(to: *mut u8, line: Line, bytes: usize) {
-        let whole = bytes / 8;
-        // SAFETY: the caller promises that the bytes are writable; the pieces add up to them.
-        unsafe {
-            let words: [u64; 8] = transmute(line);
-            for (i, word) in words.into_iter().enumerate().take(whole) {
-                asm!("mov qword ptr [{to}], {word}", word = in(reg) word, to = in(reg) to.add(8 * i),
-                    options(nostack, preserves_flags));
-            }
-            for i in 8 * whole..bytes {
-                to.add(i).write_volatile((words[whole] >> (8 * (i % 8))) as u8);
-            }
-        }
-    }
 }

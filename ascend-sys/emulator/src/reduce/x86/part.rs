@@ -1,0 +1,72 @@
+//! The ends of a buffer: loads and stores of less than a line.
+
+use crate::reduce::isa::Line;
+use core::arch::asm;
+use core::arch::x86_64::__m512i;
+use core::mem::transmute;
+
+/// Less than 64 bytes by one instruction, which does not access the bytes that its mask leaves out.
+pub(super) mod masked {
+    use super::*;
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw")]
+    pub(in crate::reduce::x86) unsafe fn load(from: *const u8, bytes: usize) -> Line {
+        let line: __m512i;
+        // SAFETY: the caller promises that the bytes are readable.
+        unsafe {
+            asm!("vmovdqu8 {line} {{{mask}}} {{z}}, [{from}]", line = lateout(zmm_reg) line,
+                mask = in(kreg) (1u64 << bytes) - 1, from = in(reg) from,
+                options(nostack, preserves_flags, readonly));
+            transmute(line)
+        }
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw")]
+    pub(in crate::reduce::x86) unsafe fn store(to: *mut u8, line: Line, bytes: usize) {
+        // SAFETY: the caller promises that the bytes are writable.
+        unsafe {
+            asm!("vmovdqu8 [{to}] {{{mask}}}, {line}", line = in(zmm_reg) transmute::<Line, __m512i>(line),
+                mask = in(kreg) (1u64 << bytes) - 1, to = in(reg) to, options(nostack, preserves_flags));
+        }
+    }
+}
+
+/// Less than 64 bytes, by words and then by bytes.
+pub(super) mod words {
+    use super::*;
+
+    #[inline(always)]
+    pub(in crate::reduce::x86) unsafe fn load(from: *const u8, bytes: usize) -> Line {
+        let mut words = [0u64; 8];
+        let whole = bytes / 8;
+        // SAFETY: the caller promises that the bytes are readable; the pieces add up to them.
+        unsafe {
+            for (i, word) in words.iter_mut().enumerate().take(whole) {
+                asm!("mov {word}, qword ptr [{from}]", word = lateout(reg) *word,
+                    from = in(reg) from.add(8 * i), options(nostack, preserves_flags, readonly));
+            }
+            for i in 8 * whole..bytes {
+                words[whole] |= u64::from(from.add(i).read_volatile()) << (8 * (i % 8));
+            }
+            transmute(words)
+        }
+    }
+
+    #[inline(always)]
+    pub(in crate::reduce::x86) unsafe fn store(to: *mut u8, line: Line, bytes: usize) {
+        let whole = bytes / 8;
+        // SAFETY: the caller promises that the bytes are writable; the pieces add up to them.
+        unsafe {
+            let words: [u64; 8] = transmute(line);
+            for (i, word) in words.into_iter().enumerate().take(whole) {
+                asm!("mov qword ptr [{to}], {word}", word = in(reg) word, to = in(reg) to.add(8 * i),
+                    options(nostack, preserves_flags));
+            }
+            for i in 8 * whole..bytes {
+                to.add(i).write_volatile((words[whole] >> (8 * (i % 8))) as u8);
+            }
+        }
+    }
+}
