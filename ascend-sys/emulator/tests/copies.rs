@@ -97,6 +97,8 @@ fn pitched_copies() {
     }
     fails!(107000, ["width 11"], aclrtMemcpy2d(b, 20, a, 10, 11, 5, D2D));
     fails!(107000, ["beyond the end"], aclrtMemcpy2d(b, 20, a, 10, 6, 6, D2D));
+    let host = aclrtMemcpyKind::ACL_MEMCPY_HOST_TO_HOST;
+    fails!(207000, ["host"], aclrtMemcpy2dAsync(b, 20, a, 10, 5, 5, host, s));
 }
 
 #[test]
