@@ -98,7 +98,7 @@ impl From<EmulatorOptions> for Result<Runtime> {
 #[cfg(feature = "emulator")]
 impl EmulatorOptions {
     /// A number of devices like those of the default.
-    #[cfg(all(test, not(loom)))]
+    #[cfg(all(test, not(loom), not(miri)))]
     pub(crate) fn small(devices: usize) -> Self {
         EmulatorOptions {
             devices,

@@ -197,7 +197,7 @@ impl Runtime {
     }
 
     /// To see whether it is gone.
-    #[cfg(all(test, not(loom)))]
+    #[cfg(all(test, not(loom), not(miri)))]
     pub(crate) fn downgrade(&self) -> WeakRuntime {
         WeakRuntime(Arc::downgrade(&self.inner))
     }
@@ -240,10 +240,10 @@ impl Runtime {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(loom), not(miri)))]
 pub(crate) struct WeakRuntime(std::sync::Weak<Inner>);
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(loom), not(miri)))]
 impl WeakRuntime {
     pub(crate) fn upgrade(&self) -> Option<Runtime> {
         self.0.upgrade().map(|inner| Runtime { inner })
