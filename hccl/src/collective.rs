@@ -16,6 +16,7 @@
 //!
 //! * [`Error::WrongDevice`] and [`Error::WrongRuntime`] when a buffer or the communicator is not where the stream is;
 //! * [`Error::WrongLength`] when two lengths differ that must be equal;
+//! * [`Error::Overlap`] when source and destination share memory, which only foreign memory can;
 //! * [`Error::NoSuchRank`] when the root is not a rank of the communicator;
 //! * [`Error::NotSupported`] when the product does not reduce the type (see [`dtype`](crate::dtype));
 //! * [`Error::TooManyElements`] beyond 34,359,738,367 elements;
@@ -86,20 +87,13 @@ impl Communicator {
         let _ = op;
         let (from, to) = (send.region(), recv.region());
         let what = Reduction::of::<T, Op>(&from);
-        let outcome = if from.bytes() == to.bytes() {
-            let touches =
-                [self.member.touch(), from.read("the source"), to.write("the destination")];
-            self.member.all_reduce(what, &from, &to, &touches, stream)
-        } else {
-            Err(self.member.refuse(
-                ALL_REDUCE,
-                Error::WrongLength {
-                    operation: ALL_REDUCE,
-                    what: "the destination",
-                    expected: what.count,
-                    found: to.bytes() / size_of::<T>(),
-                },
-            ))
+        let outcome = match check_pair(&from, &to, size_of::<T>()) {
+            Ok(()) => {
+                let touches =
+                    [self.member.touch(), from.read("the source"), to.write("the destination")];
+                self.member.all_reduce(what, &from, &to, &touches, stream)
+            }
+            Err(error) => Err(self.member.refuse(ALL_REDUCE, error)),
         };
         recv.finish(self.member.counted(outcome, ALL_REDUCE, stream))
     }
@@ -375,6 +369,24 @@ impl Reduction {
             });
         }
         Ok(())
+    }
+}
+
+/// A source and a destination of an all-reduce: equal lengths, and no byte in common.
+///
+/// Borrowing rules the second out for buffers that hccl owns; foreign memory (`from_raw`) can overlap all the same. HCCL takes equal
+/// pointers, which is what `all_reduce_in_place` is for, and makes no promise for a part in common.
+#[inline]
+fn check_pair(from: &Region<'_>, to: &Region<'_>, element: usize) -> Result<()> {
+    let operation = ALL_REDUCE;
+    if from.bytes() != to.bytes() {
+        let (expected, found) = (from.bytes() / element, to.bytes() / element);
+        let what = "the destination";
+        return Err(Error::WrongLength { operation, what, expected, found });
+    }
+    match from.overlap(to) {
+        0 => Ok(()),
+        bytes => Err(Error::Overlap { operation, bytes }),
     }
 }
 

@@ -18,7 +18,7 @@ use std::thread::ScopedJoinHandle;
 use crate::comm::{CommConfig, Communicator, RootInfo};
 use crate::device::Device;
 use crate::device::wait::alarm;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, panic_text};
 use crate::runtime::Runtime;
 
 impl Runtime {
@@ -34,7 +34,7 @@ impl Runtime {
     /// the other ranks that has not ended by then. Only the first cause is returned. On a backend that
     /// cannot be told (CANN), calls of its own that wait for the rank end with its connection time-out.
     ///
-    /// [`Error::NoSuchDevice`] when there are fewer devices than ranks, [`Error::Invalid`] for no ranks at all.
+    /// [`Error::TooFewDevices`] when there are fewer devices than ranks, [`Error::Invalid`] for no ranks at all.
     ///
     /// ```
     /// use hccl::prelude::*;
@@ -59,8 +59,12 @@ impl Runtime {
         E: Into<Box<dyn StdError + Send + Sync>>,
     {
         if ranks == 0 {
-            let problem = "0 ranks: at least one is needed".into();
+            let problem = "there are 0 ranks, and at least one is needed".into();
             return Err(Error::Invalid { operation: "run_ranks", problem });
+        }
+        let devices = self.device_count();
+        if devices < ranks as usize {
+            return Err(Error::TooFewDevices { ranks, devices });
         }
         let devices: Vec<Device> =
             (0..ranks).map(|rank| self.device(rank as usize)).collect::<Result<_>>()?;
@@ -215,9 +219,11 @@ impl fmt::Display for RankError {
     }
 }
 
+/// The text includes that of the [`cause`](RankError::cause), so the source is the source of the cause: who prints a chain of
+/// errors prints nothing twice.
 impl StdError for RankError {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        Some(&*self.cause)
+        self.cause.source()
     }
 }
 
@@ -235,14 +241,7 @@ impl StdError for Panic {}
 
 impl Panic {
     fn new(payload: Box<dyn Any + Send>) -> Self {
-        let text = payload.downcast_ref::<&str>().copied();
-        let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
-        let panic = Panic(text.unwrap_or("with something that is not a text").to_owned());
-        if text.is_none() {
-            // Its drop may panic, and then again.
-            std::mem::forget(payload);
-        }
-        panic
+        Panic(panic_text(payload))
     }
 }
 
@@ -388,7 +387,9 @@ impl Run {
             };
             state.meetings.iter().filter(gone).map(|meeting| meeting.root_info.clone()).collect()
         };
-        let reason = CString::new(reason.replace('\0', " ")).unwrap_or_default();
+        // One line: it becomes part of the cause in the texts of others.
+        let reason = reason.lines().next().unwrap_or_default().replace('\0', " ");
+        let reason = CString::new(reason).unwrap_or_default();
         for root_info in root_infos {
             root_info.leave(device.table(), rank, &reason);
         }

@@ -3,6 +3,7 @@
 //! A [`Gate`] keeps a stream busy, so that work is really in flight when things are dropped.
 
 mod awaiting;
+mod edges;
 mod failures;
 mod handles;
 mod in_flight;

@@ -294,6 +294,34 @@ fn settings_are_checked_before_the_call() {
 }
 
 #[test]
+fn a_communicator_of_somebody_else_is_used_and_left_alone() {
+    both_backends(|runtime| {
+        let sums = runtime.run_ranks(2, |rank| {
+            let stream = rank.device().stream()?;
+            let mut theirs = rank.communicator()?;
+            theirs.barrier(&stream)?.wait()?;
+            let mut x = rank.device().upload(&[1i32], &stream)?;
+            for _ in 0..2 {
+                // SAFETY: `theirs` lives on, and issues nothing until the operations here are complete.
+                let mut comm = unsafe { Communicator::from_raw(rank.device(), theirs.as_raw())? };
+                assert_eq!((comm.rank(), comm.world_size()), (rank.index(), 2));
+                assert_eq!(comm.name(), theirs.name());
+                comm.all_reduce_in_place(&mut x, Sum, &stream)?.wait()?;
+            }
+            // What was dropped would be destroyed here.
+            rank.device().memory_info()?;
+            theirs.all_reduce_in_place(&mut x, Sum, &stream)?.wait()?;
+            x.to_vec(&stream).wait()
+        });
+        assert_eq!(sums.unwrap(), [[8], [8]]);
+    });
+    let device = Runtime::emulator(1).unwrap().device(0).unwrap();
+    // SAFETY: null is refused before anything is called with it.
+    let none = unsafe { Communicator::from_raw(&device, std::ptr::null_mut()) };
+    assert!(none.is_err());
+}
+
+#[test]
 fn init_all_makes_one_communicator_for_each_device() {
     let runtime = Runtime::emulator(3).unwrap();
     let devices: Vec<Device> = (0..3).map(|i| runtime.device(i).unwrap()).collect();

@@ -52,11 +52,53 @@ fn a_rank_may_return_any_error() {
     assert_eq!(outcome.unwrap_err().to_string(), "rank 0: no such file");
 }
 
+/// Who prints an error and its sources, one after the other, prints nothing twice.
+#[test]
+fn a_chain_of_errors_says_everything_once() {
+    let runtime = Runtime::emulator(1).unwrap();
+    let outcome: hccl::Result<Vec<()>> = runtime.run_ranks(1, |_| Err(Layer));
+    let error = outcome.unwrap_err();
+    let mut source: Option<&dyn std::error::Error> = Some(&error);
+    let mut texts = Vec::new();
+    while let Some(error) = source {
+        texts.push(error.to_string());
+        source = error.source();
+    }
+    assert_eq!(texts, ["rank 0: the layer", "below it"]);
+}
+
+/// An error with a source.
+#[derive(Debug)]
+struct Layer;
+
+impl std::fmt::Display for Layer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("the layer")
+    }
+}
+
+impl std::error::Error for Layer {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&Below)
+    }
+}
+
+#[derive(Debug)]
+struct Below;
+
+impl std::fmt::Display for Below {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("below it")
+    }
+}
+
+impl std::error::Error for Below {}
+
 #[test]
 fn more_ranks_than_devices_are_refused() {
     let runtime = Runtime::emulator(2).unwrap();
     let outcome = runtime.run_ranks(3, |_| Ok::<_, hccl::Error>(()));
-    assert!(matches!(outcome, Err(hccl::Error::NoSuchDevice { index: 2, count: 2 })));
+    assert!(matches!(outcome, Err(hccl::Error::TooFewDevices { ranks: 3, devices: 2 })));
     assert!(runtime.run_ranks(0, |_| Ok::<_, hccl::Error>(())).is_err());
 }
 
@@ -69,7 +111,7 @@ fn an_error_before_the_communicator() {
         }
         rank.communicator().map(drop)
     });
-    assert_eq!((rank, text.as_str()), (2, "test: out of luck"));
+    assert_eq!((rank, text.as_str()), (2, "out of luck [test]"));
 }
 
 #[test]

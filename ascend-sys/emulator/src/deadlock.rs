@@ -222,13 +222,15 @@ fn all_stuck(streams: &[&'static Stream], asleep: &[u32]) -> Option<Vec<Stuck>> 
 }
 
 /// Tells the stuck tasks to give up; those that wait for streams go on when the others have.
-fn end(stuck: Vec<Stuck>) {
+fn end(mut stuck: Vec<Stuck>) {
+    // The same deadlock gives the same text: by what waits, rank by rank.
+    stuck.sort_by(|a, b| a.text.cmp(&b.text));
     let mut text = String::from("every thread and every stream waits for another");
     for s in stuck.iter().take(LISTED) {
-        text += &format!("; {}: {}", s.stream.describe(), s.text);
+        text += &format!("\n  {}: {}", s.stream.describe(), s.text);
     }
     if stuck.len() > LISTED {
-        text += &format!("; and {} more streams", stuck.len() - LISTED);
+        text += &format!("\n  and {} more streams", stuck.len() - LISTED);
     }
     let reason = Reason::Deadlock(text.into());
     let any_root = stuck.iter().any(|s| s.root);

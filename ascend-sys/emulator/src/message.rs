@@ -11,12 +11,33 @@ use std::sync::Arc;
 #[derive(Debug, Clone)]
 pub(crate) struct Failure {
     pub(crate) code: aclError,
+    /// A line with the cause, then perhaps lines with the particulars and with what to do.
     pub(crate) text: Arc<str>,
+    /// The task that failed.
+    pub(crate) task: Option<Arc<str>>,
 }
 
 impl Failure {
     pub(crate) fn new(code: aclError, text: impl Into<Arc<str>>) -> Failure {
-        Failure { code, text: text.into() }
+        Failure { code, text: text.into(), task: None }
+    }
+
+    pub(crate) fn of_task(self, task: impl Into<Arc<str>>) -> Failure {
+        Failure { task: Some(task.into()), ..self }
+    }
+
+    /// The text, with the task in brackets behind the cause.
+    pub(crate) fn with_task(&self) -> String {
+        match (&self.task, self.text.split_once('\n')) {
+            (None, _) => self.text.to_string(),
+            (Some(task), Some((cause, rest))) => format!("{cause} [{task}]\n{rest}"),
+            (Some(task), None) => format!("{} [{task}]", self.text),
+        }
+    }
+
+    /// The text as the function `name` tells it: about itself, or about a task that it found to have failed.
+    pub(crate) fn told_by(&self, name: &str) -> String {
+        if self.task.is_none() { format!("{name}: {}", self.text) } else { self.with_task() }
     }
 }
 

@@ -207,7 +207,9 @@ fn messages_that_differ_fail_both_ranks_with_both_sides() {
         batch(rank, &mut [item(kind, buffer, count, 1 - rank.rank)]);
         let (code, text) = rank.sync_fails();
         assert_eq!(code, ACL_ERROR_RT_AICPU_EXCEPTION, "{text}");
-        for piece in ["EI0005", "rank 0 sends 10 x UINT8", "rank 1 receives 11 x UINT8"] {
+        for piece in
+            ["EI0005", "rank 0  sends     count 10  UINT8", "rank 1  receives  count 11  UINT8"]
+        {
             assert!(text.contains(piece), "{piece} is not in: {text}");
         }
         let again = barrier(rank);

@@ -175,7 +175,7 @@ impl Table {
         let mut stream = std::ptr::null_mut();
         // SAFETY: the out parameter is a live local.
         unsafe { call!(self, aclrtCreateStream, &mut stream) }?;
-        Ok(StreamHandle(stream))
+        made("aclrtCreateStream", stream).map(StreamHandle)
     }
 
     pub(crate) fn destroy_stream(&self, stream: StreamHandle) -> Result<()> {
@@ -219,7 +219,7 @@ impl Table {
         let mut event = std::ptr::null_mut();
         // SAFETY: the out parameter is a live local.
         unsafe { call!(self, aclrtCreateEventExWithFlag, &mut event, flag) }?;
-        Ok(EventHandle(event))
+        made("aclrtCreateEventExWithFlag", event).map(EventHandle)
     }
 
     pub(crate) fn destroy_event(&self, event: EventHandle) -> Result<()> {
@@ -269,7 +269,7 @@ impl Table {
         let policy = aclrtMemMallocPolicy::ACL_MEM_MALLOC_HUGE_FIRST;
         // SAFETY: the out parameter is a live local.
         unsafe { call!(self, aclrtMalloc, &mut pointer, bytes, policy) }?;
-        Ok(pointer)
+        made("aclrtMalloc", pointer)
     }
 
     /// Pinned host memory.
@@ -277,7 +277,7 @@ impl Table {
         let mut pointer = std::ptr::null_mut();
         // SAFETY: the out parameter is a live local.
         unsafe { call!(self, aclrtMallocHost, &mut pointer, bytes) }?;
-        Ok(pointer)
+        made("aclrtMallocHost", pointer)
     }
 
     /// # Safety
@@ -424,6 +424,17 @@ impl Table {
         // SAFETY: takes a number; what was made in the block becomes a stale handle, which the backend checks.
         unsafe { call!(self, ascendExtBlockDestroy, block) }
     }
+}
+
+/// What a function has made. Null is nothing, whatever code came with it: the host would write there, and to CANN a null
+/// stream is one that everybody shares.
+#[inline]
+fn made(function: &'static str, pointer: *mut c_void) -> Result<*mut c_void> {
+    if pointer.is_null() {
+        let problem = "it said that all went well, and returned a null pointer".into();
+        return Err(Error::Invalid { operation: function, problem });
+    }
+    Ok(pointer)
 }
 
 /// Rounded up, so that a wait never ends early, and at least one: zero means different things to different functions.

@@ -67,7 +67,7 @@ pub enum BatchError {
     },
     /// A message to or from oneself without its other half.
     #[error(
-        "item {item} is a {direction} this rank itself ({rank}), and its other half is missing: add the other half to \
+        "item {item} is a {direction} this rank itself, and its other half is missing: add the other half to \
          the same batch, or leave both out and use `DeviceBuffer::copy_from`"
     )]
     UnpairedSelf {
@@ -80,8 +80,8 @@ pub enum BatchError {
     },
     /// The two halves of a message to oneself differ.
     #[error(
-        "this rank ({rank}) sends itself {sent} elements of {sent_type} (item {send}), but receives {received} of \
-         {received_type} from itself (item {receive}): make them equal"
+        "this rank sends itself {sent} x {sent_type} (item {send}), and receives {received} x {received_type} from itself \
+         (item {receive}): make them equal"
     )]
     SelfMismatch {
         /// This rank.

@@ -24,6 +24,8 @@ pub(crate) struct Handle {
     label: Arc<Label>,
     destroyed: AtomicBool,
     root_info: Option<RootInfo>,
+    /// Whether it is ours to destroy.
+    owned: bool,
 }
 
 // SAFETY: the handle is a name for CANN, which takes it from any thread; it ends when no call is under way or can begin.
@@ -34,13 +36,15 @@ unsafe impl Sync for Handle {}
 impl Handle {
     /// # Safety
     ///
-    /// `raw` is a communicator that nobody else destroys, and every table given to the methods is the one that made it.
+    /// `raw` is a communicator that nobody else destroys, or, if it is not `owned`, destroys before the last operation on it is
+    /// complete and its `Communicator` is dropped; and every table given to the methods is the one that made it.
     pub(crate) unsafe fn new(
         raw: HcclComm,
         label: Arc<Label>,
         root_info: Option<RootInfo>,
+        owned: bool,
     ) -> Self {
-        Handle { raw, label, destroyed: AtomicBool::new(false), root_info }
+        Handle { raw, label, destroyed: AtomicBool::new(false), root_info, owned }
     }
 
     /// The handle for a call, or `None` after an abort. It is live as long as its communicator, which the caller holds.
@@ -86,7 +90,7 @@ impl Handle {
     /// For orphans: the communicator has been dropped, so that no call is under way or can begin.
     pub(super) fn destroy(&self, table: &Table) -> Result<()> {
         self.label.aborted.store(true, Ordering::Release);
-        if self.destroyed.swap(true, Ordering::AcqRel) {
+        if self.destroyed.swap(true, Ordering::AcqRel) || !self.owned {
             return Ok(());
         }
         // SAFETY: a live handle: the flag says that nobody else destroys it, and no call is under way, nor can one begin.

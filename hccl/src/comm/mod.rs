@@ -174,6 +174,8 @@ impl Plan<'_> {
         };
         let config = config.to_raw(device.runtime().product())?;
         let table = device.table();
+        // One that was dropped may still have the name.
+        device.reap();
         let _bound = device.bind()?;
         // Communicators of a device are made one after another.
         let _turn = patiently(device.making());
@@ -192,7 +194,15 @@ impl Plan<'_> {
         }
         .map_err(|error| error.in_operation(|| building(rank)))?;
         // SAFETY: CANN has just made it for this device, and nobody else knows it.
-        unsafe { Communicator::from_parts(raw, &device, rank, world_size, Some(root_info.clone())) }
+        unsafe {
+            Communicator::from_parts(
+                raw,
+                &device,
+                (rank, world_size),
+                Some(root_info.clone()),
+                true,
+            )
+        }
     }
 }
 
@@ -249,21 +259,56 @@ impl Communicator {
         let made: Vec<Result<Self>> = (raw.into_iter().zip(devices).enumerate())
             .map(|(rank, (raw, device))| {
                 // SAFETY: CANN has just made it for this device, and nobody else knows it.
-                unsafe { Self::from_parts(raw, device, rank as u32, count, None) }
+                unsafe { Self::from_parts(raw, device, (rank as u32, count), None, true) }
             })
             .collect();
         made.into_iter().collect()
     }
 
+    /// A communicator that somebody else made, for example a training framework. It is never destroyed here. Does not block.
+    ///
+    /// Its rank and size are asked for (`HcclGetRankId`, `HcclGetRankSize`). Operations are numbered from 1 as if there had been none
+    /// before, so the numbers in errors count those that were issued here. An [abort](AbortHandle) refuses later operations and
+    /// tells nobody: end the communicator where it was made.
+    ///
     /// # Safety
     ///
-    /// `raw` is a communicator of `device` with this rank and size, which nobody else destroys.
+    /// * `raw` was made by the library behind the runtime of `device`, for that device.
+    /// * It stays alive until this `Communicator` is dropped and every operation that was issued with it is complete: a dropped
+    ///   [`Work`](crate::Work) is no proof, a wait or a synchronise is.
+    /// * Meanwhile nobody else issues operations on it or destroys it, or they are ordered with those issued here, on the host
+    ///   (one call at a time, the same order on all ranks) and on the device (events between the streams).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`] for a null pointer, else what CANN says.
+    pub unsafe fn from_raw(device: &Device, raw: HcclComm) -> Result<Self> {
+        if raw.is_null() {
+            let problem = "the HcclComm is null".into();
+            return Err(Error::Invalid { operation: "Communicator::from_raw", problem });
+        }
+        let _bound = device.bind()?;
+        let table = device.table();
+        let (mut rank, mut world_size) = (0, 0);
+        // SAFETY: the caller's promise that the communicator is alive; the out parameters are live locals.
+        unsafe {
+            call!(table, HcclGetRankId, raw, &mut rank)?;
+            call!(table, HcclGetRankSize, raw, &mut world_size)?;
+        }
+        // SAFETY: the caller's promise, and what CANN has just said.
+        unsafe { Self::from_parts(raw, device, (rank, world_size), None, false) }
+    }
+
+    /// # Safety
+    ///
+    /// `raw` is a communicator of `device` with this rank and size, which nobody else destroys, or what
+    /// [`from_raw`](Self::from_raw) wants when it is not `owned`.
     unsafe fn from_parts(
         raw: HcclComm,
         device: &Device,
-        rank: u32,
-        world_size: u32,
+        (rank, world_size): (u32, u32),
         root_info: Option<RootInfo>,
+        owned: bool,
     ) -> Result<Self> {
         let (communicator, problem) = match name_of(raw, device) {
             Ok(name) => (name, None),
@@ -271,7 +316,7 @@ impl Communicator {
         };
         let label = Arc::new(Label { communicator, rank, aborted: AtomicBool::new(false) });
         // SAFETY: the caller's promise.
-        let handle = unsafe { Handle::new(raw, label.clone(), root_info) };
+        let handle = unsafe { Handle::new(raw, label.clone(), root_info, owned) };
         let member = Box::new(Member {
             handle: Arc::new(handle),
             device: device.clone(),
@@ -425,7 +470,6 @@ pub struct Unchanged<S> {
     /// The communicator, as it was.
     pub communicator: Communicator<S>,
     /// What CANN said.
-    #[source]
     pub error: Error,
 }
 

@@ -144,7 +144,7 @@ pub(crate) fn issue_number(
     };
     drop(bound);
     drop(prepared);
-    lane.device().reap();
+    lane.device().reap_in_turn();
     Ok(issued)
 }
 

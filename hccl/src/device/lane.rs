@@ -294,7 +294,7 @@ impl Lane {
             let number = self.timeline.number_of(ticket);
             let context = match number {
                 Some(number) => self.describe(number),
-                None => OpContext::new("operation", 0),
+                None => OpContext::unknown(),
             };
             let error = Error::Failed { context: Box::new(context), code, message };
             let number = number.unwrap_or(0);

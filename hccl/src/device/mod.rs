@@ -20,8 +20,8 @@ pub use stream::Stream;
 
 use std::fmt;
 use std::marker::PhantomData;
-use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -48,6 +48,8 @@ pub(crate) struct DeviceState {
     context: ContextHandle,
     /// Allocations that were dropped and may still be in use.
     pub(crate) retired: RetireList,
+    /// When operations look at them again.
+    pace: Pace,
     /// Whether `streams` has any.
     streams_wait: AtomicBool,
     /// Streams that are complete and that nothing names any more.
@@ -81,6 +83,7 @@ impl DeviceState {
         Ok(Self {
             context,
             retired: RetireList::default(),
+            pace: Pace::default(),
             streams_wait: AtomicBool::new(false),
             streams: Mutex::default(),
             events: Mutex::default(),
@@ -107,6 +110,13 @@ impl DeviceState {
         }
     }
 
+    #[inline]
+    fn has_dropped(&self) -> bool {
+        !self.retired.is_empty()
+            || self.streams_wait.load(Relaxed)
+            || !self.communicators.is_empty()
+    }
+
     pub(crate) fn is_context(&self, context: ContextHandle) -> bool {
         self.context == context
     }
@@ -120,6 +130,27 @@ impl DeviceState {
                 }
             }
         }
+    }
+}
+
+/// How many operations let what was dropped be: as many as the last look found unfinished, so that a look, which goes through
+/// all of it, costs each operation the same however much there is.
+#[derive(Default)]
+struct Pace(AtomicUsize);
+
+impl Pace {
+    /// Two threads may count as one, which only spreads the looks.
+    #[inline]
+    fn is_over(&self) -> bool {
+        let left = self.0.load(Relaxed);
+        if left != 0 {
+            self.0.store(left - 1, Relaxed);
+        }
+        left == 0
+    }
+
+    fn begin(&self, unfinished: usize) {
+        self.0.store(unfinished, Relaxed);
     }
 }
 
@@ -223,9 +254,9 @@ impl Device {
     pub fn stream(&self) -> Result<Stream> {
         self.reap();
         let bound = self.bind()?;
-        let handle = self.table().create_stream()?;
+        let stream = Stream::new(self.clone(), self.table().create_stream()?, true);
         drop(bound);
-        Ok(Stream::new(self.clone(), handle, true))
+        Ok(stream)
     }
 
     /// Free and total memory (`aclrtGetMemInfo`). Does not block. What was dropped while in use counts as used until it is
@@ -262,14 +293,18 @@ impl Device {
     /// Frees what was dropped and is complete by now. One load each when there is nothing.
     #[inline]
     pub(crate) fn reap(&self) {
-        let state = self.state();
-        if state.retired.is_empty()
-            && !state.streams_wait.load(Relaxed)
-            && state.communicators.is_empty()
-        {
-            return;
+        if self.state().has_dropped() {
+            self.reap_now();
         }
-        self.reap_now();
+    }
+
+    /// As [`reap`](Self::reap), for operations: much that is unfinished is not looked at by each of them.
+    #[inline]
+    pub(crate) fn reap_in_turn(&self) {
+        let state = self.state();
+        if state.has_dropped() && state.pace.is_over() {
+            self.reap_now();
+        }
     }
 
     #[cold]
@@ -277,7 +312,7 @@ impl Device {
         let state = self.state();
         let Ok(_bound) = self.bind() else { return };
         state.communicators.destroy_complete(self.table());
-        state.retired.free_complete(self.table());
+        state.pace.begin(state.retired.free_complete(self.table()));
         state.destroy_streams(self.table());
     }
 
@@ -309,5 +344,26 @@ impl Eq for Device {}
 impl fmt::Debug for Device {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Device").field("index", &self.index).field("id", &self.id()).finish()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_look_costs_each_operation_the_same() {
+        let pace = Pace::default();
+        let unfinished = 500;
+        let mut looked_at = 0;
+        for _ in 0..10_000 {
+            if pace.is_over() {
+                looked_at += unfinished;
+                pace.begin(unfinished);
+            }
+        }
+        assert!((1..=10_000).contains(&looked_at), "{looked_at}");
+        pace.begin(0);
+        assert!(pace.is_over() && pace.is_over(), "nothing is left: look at once");
     }
 }

@@ -12,7 +12,7 @@ use super::issue::{Operation, issue, wait_for};
 use super::lane::Lane;
 use crate::api::Table;
 use crate::api::handles::StreamHandle;
-use crate::error::{Error, OpContext, Result};
+use crate::error::{Error, OpContext, Result, panic_text};
 use crate::work::Work;
 
 /// A queue of one device: operations run in the order in which they were issued. Streams of one device run at the same time.
@@ -27,6 +27,7 @@ pub struct Stream {
 }
 
 impl Stream {
+    /// With the device's context current.
     pub(super) fn new(device: Device, handle: StreamHandle, owned: bool) -> Self {
         Self { lane: Arc::new(Lane::new(device, handle, owned)) }
     }
@@ -39,6 +40,7 @@ impl Stream {
     pub unsafe fn from_raw(device: &Device, stream: *mut c_void) -> Result<Stream> {
         // SAFETY: the caller's promise.
         let handle = unsafe { StreamHandle::from_raw(stream) };
+        let _bound = device.bind()?;
         Ok(Self::new(device.clone(), handle, false))
     }
 
@@ -136,16 +138,10 @@ fn run<F: FnOnce() + Send + 'static>(_: &*mut HostCall<F>) -> unsafe extern "C" 
         // SAFETY: `argument` is the box that `host_fn` made, passed here once.
         let HostCall { lane, number, function } =
             *unsafe { Box::from_raw(argument.cast::<HostCall<F>>()) };
-        let outcome = catch_unwind(AssertUnwindSafe(function));
-        if let Err(panic) = outcome {
-            let message: &str = match (panic.downcast_ref::<&str>(), panic.downcast_ref::<String>())
-            {
-                (Some(text), _) => text,
-                (_, Some(text)) => text,
-                _ => "a value that is not text",
-            };
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(function)) {
             let context = Box::new(OpContext::new("host_fn", number));
-            let error = Error::HostFunctionPanicked { context, message: message.into() };
+            let message = panic_text(payload).into();
+            let error = Error::HostFunctionPanicked { context, message };
             lane.faults.add(number..=number, None, error);
         }
     }

@@ -176,8 +176,12 @@ impl Lane {
     #[cold]
     fn timeout(&self, number: u64, after: Duration, waiter: &'static str) -> Error {
         let message = self.what_it_waits_for(number);
-        let what =
-            format!("{} on device {} ({waiter})", self.describe(number), self.device().index());
+        let (operation, device) = (self.describe(number), self.device().index());
+        let what = if operation.operation == waiter {
+            format!("{operation} on device {device}")
+        } else {
+            format!("{operation} on device {device} ({waiter})")
+        };
         Error::Timeout { what: what.into(), after, message }
     }
 

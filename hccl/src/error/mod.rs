@@ -9,8 +9,8 @@
 #![forbid(unsafe_code)]
 
 mod names;
+mod text;
 
-use std::fmt;
 use std::ops::Range;
 use std::time::Duration;
 
@@ -18,17 +18,19 @@ use std::time::Duration;
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// What went wrong.
-#[derive(Clone, Debug, thiserror::Error)]
+///
+/// `Display` gives the cause, then in brackets where it happened, then lines that show both sides of what does not match and say
+/// what to do. `{:?}` is the same with the name of the variant in front, so that `unwrap` and a `main` that returns an error
+/// print something to read; `{:#?}` is the structure.
+#[derive(Clone)]
 #[non_exhaustive]
 pub enum Error {
     /// No usable backend was found.
-    #[error("no backend: {reason}")]
     NoBackend {
         /// What was tried, and the ways out.
         reason: Box<str>,
     },
     /// The backend does not have a function that is needed here.
-    #[error("the backend has no `{function}`{}", OfOperation(context))]
     MissingSymbol {
         /// The C function.
         function: &'static str,
@@ -36,7 +38,6 @@ pub enum Error {
         context: Option<Box<OpContext>>,
     },
     /// A CANN function returned a code.
-    #[error("{function} returned {code}{}{}", OfOperation(context), Text(message))]
     Call {
         /// The C function.
         function: &'static str,
@@ -48,7 +49,6 @@ pub enum Error {
         context: Option<Box<OpContext>>,
     },
     /// An operation that had been issued failed on the device. Contents of its destinations are unspecified.
-    #[error("{context} failed with {code}{}", Text(message))]
     Failed {
         /// The operation, as far as it is known.
         context: Box<OpContext>,
@@ -59,16 +59,11 @@ pub enum Error {
     },
     /// An operation failed, or cannot be told from those that did: its stream had more failures than are remembered one by
     /// one, and it lies among the old ones.
-    #[error(
-        "failed, or cannot be told from operations of its stream that did; the details are gone{}",
-        LastKnown(last)
-    )]
     Forgotten {
         /// The last of these failures whose details were known.
         last: Option<Box<Error>>,
     },
     /// A closure given to [`Stream::host_fn`](crate::Stream::host_fn) panicked.
-    #[error("{context}: the closure panicked: {message}")]
     HostFunctionPanicked {
         /// The operation.
         context: Box<OpContext>,
@@ -76,7 +71,6 @@ pub enum Error {
         message: Box<str>,
     },
     /// Something did not happen in time. What was waited for goes on and its memory stays reserved.
-    #[error("waited {after:?} for {what}{}", Text(message))]
     Timeout {
         /// What was waited for.
         what: Box<str>,
@@ -86,7 +80,6 @@ pub enum Error {
         message: Option<Box<str>>,
     },
     /// A buffer, stream, event or communicator belongs to another device.
-    #[error("{operation}: {what} belongs to device {found}, the stream to device {expected}")]
     WrongDevice {
         /// The operation.
         operation: &'static str,
@@ -98,7 +91,6 @@ pub enum Error {
         found: usize,
     },
     /// A buffer, stream, event or communicator belongs to another [`Runtime`](crate::Runtime).
-    #[error("{operation}: {what} belongs to another Runtime than the stream")]
     WrongRuntime {
         /// The operation.
         operation: &'static str,
@@ -106,7 +98,6 @@ pub enum Error {
         what: &'static str,
     },
     /// Two lengths that must be equal are not.
-    #[error("{operation}: {what} has {found} elements, {expected} are needed")]
     WrongLength {
         /// The operation.
         operation: &'static str,
@@ -118,7 +109,6 @@ pub enum Error {
         found: usize,
     },
     /// A range does not lie inside the buffer.
-    #[error("range {}..{} does not lie in a buffer of {length} elements", range.start, range.end)]
     OutOfRange {
         /// The range, in elements.
         range: Range<usize>,
@@ -126,7 +116,6 @@ pub enum Error {
         length: usize,
     },
     /// Something that must have at least one element has none.
-    #[error("{operation}: {what} is empty")]
     Empty {
         /// The operation.
         operation: &'static str,
@@ -134,7 +123,6 @@ pub enum Error {
         what: &'static str,
     },
     /// A size in bytes does not fit the address space.
-    #[error("{elements} elements of {element} bytes are more than an address space holds")]
     TooLarge {
         /// How many elements.
         elements: usize,
@@ -142,7 +130,6 @@ pub enum Error {
         element: usize,
     },
     /// The source and the destination share memory.
-    #[error("{operation}: source and destination overlap by {bytes} bytes")]
     Overlap {
         /// The operation.
         operation: &'static str,
@@ -150,7 +137,6 @@ pub enum Error {
         bytes: usize,
     },
     /// The device (or pinned host memory) is full, also after everything that was dropped has been freed.
-    #[error("out of memory: {requested} bytes on {place}; {free} of {total} bytes are free")]
     OutOfMemory {
         /// Bytes asked for.
         requested: usize,
@@ -162,15 +148,20 @@ pub enum Error {
         total: usize,
     },
     /// There is no such device.
-    #[error("there is no device {index}: this runtime has {count}, numbered from 0")]
     NoSuchDevice {
         /// The index asked for.
         index: usize,
         /// How many there are.
         count: usize,
     },
+    /// More ranks than devices: each rank needs one of its own.
+    TooFewDevices {
+        /// How many ranks.
+        ranks: u32,
+        /// How many devices the runtime has.
+        devices: usize,
+    },
     /// An operation of a communicator was refused before it was issued: it took no number and left the buffers alone.
-    #[error("{context} was refused: {cause}")]
     Refused {
         /// The operation, with the number it would have had.
         context: Box<OpContext>,
@@ -178,7 +169,6 @@ pub enum Error {
         cause: Box<Error>,
     },
     /// A rank was named that the communicator does not have.
-    #[error("{what} is {rank}, but the communicator has {} (numbered from 0)", Ranks(*world_size))]
     NoSuchRank {
         /// Which argument.
         what: &'static str,
@@ -188,18 +178,11 @@ pub enum Error {
         world_size: u32,
     },
     /// More elements than HCCL takes in one operation.
-    #[error(
-        "{count} elements are more than HCCL takes in one operation ({}): issue several over slices",
-        crate::collective::MOST_ELEMENTS
-    )]
     TooManyElements {
         /// How many were given.
         count: usize,
     },
     /// The product does not reduce this type, though another one does.
-    #[error(
-        "the {product} does not reduce {dtype} ({kind}), only the Ascend 950 does: convert to {instead}"
-    )]
     NotSupported {
         /// Type of the elements.
         dtype: crate::dtype::DType,
@@ -211,25 +194,17 @@ pub enum Error {
         instead: crate::dtype::DType,
     },
     /// A setting of a communicator that CANN would refuse, ignore or misread.
-    #[error(transparent)]
-    Config(#[from] crate::comm::ConfigError),
+    Config(crate::comm::ConfigError),
     /// A list of messages that CANN would refuse, leave waiting or deliver wrongly.
-    #[error(transparent)]
-    Batch(#[from] crate::batch::BatchError),
+    Batch(crate::batch::BatchError),
     /// The communicator was ended by [`AbortHandle::abort`](crate::comm::AbortHandle::abort).
-    #[error(
-        "the communicator was aborted{}: drop it, and build a new one on all ranks",
-        OfOperation(context)
-    )]
     Aborted {
         /// The operation that was waited for. It may still be in flight.
         context: Option<Box<OpContext>>,
     },
     /// A rank of [`Runtime::run_ranks`](crate::Runtime::run_ranks) failed: the first that did.
-    #[error(transparent)]
     Rank(crate::ranks::RankError),
     /// Another rank of [`Runtime::run_ranks`](crate::Runtime::run_ranks) is gone, so there is nothing to wait for.
-    #[error("rank {rank} is gone: {reason}")]
     RankGone {
         /// The rank that is gone.
         rank: u32,
@@ -237,7 +212,6 @@ pub enum Error {
         reason: Box<str>,
     },
     /// An argument that is none of the above.
-    #[error("{operation}: {problem}")]
     Invalid {
         /// The operation.
         operation: &'static str,
@@ -265,21 +239,14 @@ impl OpContext {
     pub(crate) fn new(operation: &'static str, sequence: u64) -> Self {
         Self { operation, communicator: None, rank: None, sequence }
     }
-}
 
-impl fmt::Display for OpContext {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.operation)?;
-        if self.sequence != 0 {
-            write!(f, " #{}", self.sequence)?;
-        }
-        if let Some(communicator) = &self.communicator {
-            write!(f, " of communicator {communicator}")?;
-        }
-        if let Some(rank) = self.rank {
-            write!(f, ", rank {rank}")?;
-        }
-        Ok(())
+    /// One of which nothing is known any more.
+    pub(crate) fn unknown() -> Self {
+        Self::new("operation", 0)
+    }
+
+    pub(crate) fn is_unknown(&self) -> bool {
+        *self == Self::unknown()
     }
 }
 
@@ -298,19 +265,6 @@ impl Code {
         match self {
             Code::Acl(code) => names::acl(code),
             Code::Hccl(code) => names::hccl(code),
-        }
-    }
-}
-
-impl fmt::Display for Code {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let number: &dyn fmt::Display = match self {
-            Code::Acl(code) => code,
-            Code::Hccl(code) => code,
-        };
-        match self.name() {
-            Some(name) => write!(f, "{name} ({number})"),
-            None => write!(f, "unknown code {number}"),
         }
     }
 }
@@ -353,36 +307,38 @@ impl Error {
     }
 }
 
-/// A number of ranks in words.
-struct Ranks(u32);
-
-impl fmt::Display for Ranks {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0 == 1 { f.write_str("1 rank") } else { write!(f, "{} ranks", self.0) }
+/// The text of a panic.
+pub(crate) fn panic_text(payload: Box<dyn std::any::Any + Send>) -> String {
+    let text = payload.downcast_ref::<&str>().copied();
+    match text.or_else(|| payload.downcast_ref::<String>().map(String::as_str)) {
+        Some(text) => text.to_owned(),
+        None => {
+            // Its drop may panic, and then again.
+            std::mem::forget(payload);
+            "with something that is not a text".to_owned()
+        }
     }
 }
 
-struct OfOperation<'a>(&'a Option<Box<OpContext>>);
-
-impl fmt::Display for OfOperation<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.as_ref().map_or(Ok(()), |context| write!(f, " in {context}"))
+// A text includes the text of what is inside it, so the chain goes on behind that: nothing is printed twice.
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Error::Rank(error) => error.source(),
+            _ => None,
+        }
     }
 }
 
-struct Text<'a>(&'a Option<Box<str>>);
-
-impl fmt::Display for Text<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.as_ref().map_or(Ok(()), |text| write!(f, ": {text}"))
+impl From<crate::comm::ConfigError> for Error {
+    fn from(error: crate::comm::ConfigError) -> Self {
+        Error::Config(error)
     }
 }
 
-struct LastKnown<'a>(&'a Option<Box<Error>>);
-
-impl fmt::Display for LastKnown<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.as_ref().map_or(Ok(()), |last| write!(f, "; the last known of them: {last}"))
+impl From<crate::batch::BatchError> for Error {
+    fn from(error: crate::batch::BatchError) -> Self {
+        Error::Batch(error)
     }
 }
 
@@ -395,25 +351,5 @@ mod tests {
         assert_eq!(Code::Acl(107002).to_string(), "ACL_ERROR_RT_CONTEXT_NULL (107002)");
         assert_eq!(Code::Hccl(9).to_string(), "HCCL_E_TIMEOUT (9)");
         assert_eq!(Code::Acl(1).to_string(), "unknown code 1");
-    }
-
-    #[test]
-    fn an_error_names_function_operation_and_text() {
-        let error = Error::Call {
-            function: "HcclAllReduce",
-            code: Code::Hccl(1),
-            message: Some("count".into()),
-            context: None,
-        };
-        let error = error.in_operation(|| OpContext {
-            operation: "all_reduce",
-            communicator: Some("world".into()),
-            rank: Some(2),
-            sequence: 7,
-        });
-        assert_eq!(
-            error.to_string(),
-            "HcclAllReduce returned HCCL_E_PARA (1) in all_reduce #7 of communicator world, rank 2: count"
-        );
     }
 }

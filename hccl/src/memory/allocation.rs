@@ -117,16 +117,20 @@ pub(crate) struct Owned(ManuallyDrop<Box<Allocation>>);
 impl Owned {
     /// Device memory. When the device is full, waits for what was dropped before it gives up.
     pub(crate) fn device(device: &Device, bytes: usize) -> Result<Owned> {
-        device.reap();
+        device.reap_in_turn();
         let bound = device.bind()?;
         let pointer = match device.table().malloc(bytes) {
             Ok(pointer) => pointer,
             Err(error) if is_out_of_memory(&error) => {
-                device.reap_all(device.runtime().deadline())?;
-                device.table().malloc(bytes).map_err(|error| {
-                    let place = format!("device {}", device.index()).into();
-                    let (free, total) = device.table().memory_info().unwrap_or_default();
-                    out_of_memory(error, bytes, place, free, total)
+                let waited = device.reap_all(device.runtime().deadline());
+                device.table().malloc(bytes).map_err(|error| match waited {
+                    // For example that another rank has failed; that what was dropped is still in use is no answer.
+                    Err(cut_short) if !cut_short.is_timeout() => cut_short,
+                    _ => {
+                        let place = format!("device {}", device.index()).into();
+                        let (free, total) = device.table().memory_info().unwrap_or_default();
+                        out_of_memory(error, bytes, place, free, total)
+                    }
                 })?
             }
             Err(error) => return Err(error),
@@ -246,6 +250,7 @@ impl<'a> Region<'a> {
     }
 
     /// How many bytes two regions share.
+    #[inline]
     pub(crate) fn overlap(&self, other: &Region<'_>) -> usize {
         let (a, b) = (self.pointer().addr(), other.pointer().addr());
         let end = (a.saturating_add(self.bytes())).min(b.saturating_add(other.bytes()));
@@ -287,8 +292,9 @@ impl RetireList {
         })
     }
 
-    /// Frees those that are complete.
-    pub(crate) fn free_complete(&self, table: &Table) {
+    /// Frees those that are complete, and says how many are left.
+    pub(crate) fn free_complete(&self, table: &Table) -> usize {
+        let mut left = 0;
         for mut allocation in self.drain() {
             if !allocation.is_complete() {
                 self.push(allocation);
@@ -296,8 +302,12 @@ impl RetireList {
                 // For example inside a host function, where CANN refuses to free. Later, then.
                 tracing::debug!("not freed yet: {error}");
                 self.push(allocation);
+            } else {
+                continue;
             }
+            left += 1;
         }
+        left
     }
 }
 

@@ -98,6 +98,14 @@ impl<T: Element, S> DeviceBuffer<T, S> {
 }
 
 impl<T: Element> DeviceBuffer<T> {
+    fn whole(&self) -> DeviceSlice<'_, T> {
+        DeviceSlice::new(&self.memory, 0..self.len)
+    }
+
+    fn whole_mut(&mut self) -> DeviceSliceMut<'_, T> {
+        DeviceSliceMut::new(&self.memory, 0..self.len)
+    }
+
     /// Elements `range`, to read. A range that is not inside is an error.
     pub fn slice(&self, range: impl RangeBounds<usize>) -> Result<DeviceSlice<'_, T>> {
         Ok(DeviceSlice::new(&self.memory, part(&(0..self.len), range)?))
@@ -119,22 +127,22 @@ impl<T: Element> DeviceBuffer<T> {
     /// Copies from the host; `data` must have the buffer's length. `data` is copied when the call returns, the buffer is
     /// written later (`aclrtMemcpyAsync`).
     pub fn upload(&mut self, data: &[T], stream: &Stream) -> Result<Work> {
-        transfer::upload(&self.region(), data, stream)
+        self.whole_mut().upload(data, stream)
     }
 
     /// Copies from another buffer or slice of the same device; lengths must be equal (`aclrtMemcpyAsync`).
     pub fn copy_from(&mut self, source: impl Source<T>, stream: &Stream) -> Result<Work> {
-        transfer::copy::<T>(&source.region(), &self.region(), stream)
+        self.whole_mut().copy_from(source, stream)
     }
 
     /// Sets every byte to zero (`aclrtMemsetAsync`).
     pub fn fill_zero(&mut self, stream: &Stream) -> Result<Work> {
-        transfer::fill_zero(&self.region(), stream)
+        self.whole_mut().fill_zero(stream)
     }
 
     /// Copies to the host: a future that gives a `Vec`. The copy is enqueued now; if that is refused, the future says so.
     pub fn to_vec(&self, stream: &Stream) -> Download<T> {
-        Download::new(&self.region(), stream)
+        self.whole().to_vec(stream)
     }
 
     /// Copies to the host: a future that gives an array of this shape, which must have as many elements as the buffer.
@@ -153,17 +161,17 @@ impl<T: Element> DeviceBuffer<T> {
     where
         Sh: ndarray::ShapeBuilder,
     {
-        DownloadArray::new(&self.region(), shape, stream)
+        self.whole().to_array(shape, stream)
     }
 
     /// Copies to pinned memory of the same length (`aclrtMemcpyAsync`).
     pub fn copy_to(&self, host: &mut HostBuffer<T>, stream: &Stream) -> Result<Work> {
-        transfer::copy_to_host::<T>(&self.region(), &host.region(), stream)
+        self.whole().copy_to(host, stream)
     }
 
     /// Copies from pinned memory of the same length (`aclrtMemcpyAsync`).
     pub fn copy_from_host(&mut self, host: &HostBuffer<T>, stream: &Stream) -> Result<Work> {
-        transfer::copy_from_host::<T>(&host.region(), &self.region(), stream)
+        self.whole_mut().copy_from_host(host, stream)
     }
 
     /// Memory of somebody else, for example of a training framework. It is never freed here.
@@ -175,30 +183,6 @@ impl<T: Element> DeviceBuffer<T> {
         let bytes = size_in_bytes::<T>(len)?;
         let memory = Owned::foreign(device, pointer, bytes);
         Ok(Self { memory, len, device: device.clone(), marker: PhantomData })
-    }
-}
-
-impl<T: Element> DeviceSliceMut<'_, T> {
-    /// Copies from the host; `data` must have the slice's length. As [`DeviceBuffer::upload`].
-    pub fn upload(&mut self, data: &[T], stream: &Stream) -> Result<Work> {
-        transfer::upload(&self.region(), data, stream)
-    }
-
-    /// Copies from another buffer or slice of the same device. As [`DeviceBuffer::copy_from`].
-    pub fn copy_from(&mut self, source: impl Source<T>, stream: &Stream) -> Result<Work> {
-        transfer::copy::<T>(&source.region(), &self.region(), stream)
-    }
-
-    /// Sets every byte to zero. As [`DeviceBuffer::fill_zero`].
-    pub fn fill_zero(&mut self, stream: &Stream) -> Result<Work> {
-        transfer::fill_zero(&self.region(), stream)
-    }
-}
-
-impl<T: Element> DeviceSlice<'_, T> {
-    /// Copies to the host. As [`DeviceBuffer::to_vec`].
-    pub fn to_vec(&self, stream: &Stream) -> Download<T> {
-        Download::new(&self.region(), stream)
     }
 }
 

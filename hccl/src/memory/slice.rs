@@ -7,8 +7,11 @@ use std::marker::PhantomData;
 use std::ops::{Bound, Range, RangeBounds};
 
 use super::allocation::{Allocation, Region};
+use super::{Download, DownloadArray, HostBuffer, Source, transfer};
+use crate::device::Stream;
 use crate::dtype::Element;
 use crate::error::{Error, Result};
+use crate::work::Work;
 
 /// Some elements of a [`DeviceBuffer`](super::DeviceBuffer), to read.
 pub struct DeviceSlice<'a, T: Element> {
@@ -70,6 +73,24 @@ impl<'a, T: Element> DeviceSlice<'a, T> {
         Ok(Self::new(self.allocation, part(&self.range, range)?))
     }
 
+    /// Copies to the host. As [`DeviceBuffer::to_vec`](super::DeviceBuffer::to_vec).
+    pub fn to_vec(&self, stream: &Stream) -> Download<T> {
+        Download::new(&self.region(), stream)
+    }
+
+    /// Copies to the host, into an array of this shape. As [`DeviceBuffer::to_array`](super::DeviceBuffer::to_array).
+    pub fn to_array<Sh>(&self, shape: Sh, stream: &Stream) -> DownloadArray<T, Sh::Dim>
+    where
+        Sh: ndarray::ShapeBuilder,
+    {
+        DownloadArray::new(&self.region(), shape, stream)
+    }
+
+    /// Copies to pinned memory of the same length. As [`DeviceBuffer::copy_to`](super::DeviceBuffer::copy_to).
+    pub fn copy_to(&self, host: &mut HostBuffer<T>, stream: &Stream) -> Result<Work> {
+        transfer::copy_to_host::<T>(&self.region(), &host.region(), stream)
+    }
+
     #[inline]
     pub(crate) fn region(&self) -> Region<'_> {
         self.allocation.region(bytes::<T>(&self.range))
@@ -127,6 +148,27 @@ impl<'a, T: Element> DeviceSliceMut<'a, T> {
         Ok(self.range.step_by(size).map(move |start| {
             DeviceSliceMut::new(allocation, start..start.saturating_add(size).min(end))
         }))
+    }
+
+    /// Copies from the host; `data` must have the slice's length. As [`DeviceBuffer::upload`](super::DeviceBuffer::upload).
+    pub fn upload(&mut self, data: &[T], stream: &Stream) -> Result<Work> {
+        transfer::upload(&self.region(), data, stream)
+    }
+
+    /// Copies from another buffer or slice of the same device. As [`DeviceBuffer::copy_from`](super::DeviceBuffer::copy_from).
+    pub fn copy_from(&mut self, source: impl Source<T>, stream: &Stream) -> Result<Work> {
+        transfer::copy::<T>(&source.region(), &self.region(), stream)
+    }
+
+    /// Copies from pinned memory of the same length. As
+    /// [`DeviceBuffer::copy_from_host`](super::DeviceBuffer::copy_from_host).
+    pub fn copy_from_host(&mut self, host: &HostBuffer<T>, stream: &Stream) -> Result<Work> {
+        transfer::copy_from_host::<T>(&host.region(), &self.region(), stream)
+    }
+
+    /// Sets every byte to zero. As [`DeviceBuffer::fill_zero`](super::DeviceBuffer::fill_zero).
+    pub fn fill_zero(&mut self, stream: &Stream) -> Result<Work> {
+        transfer::fill_zero(&self.region(), stream)
     }
 
     #[inline]

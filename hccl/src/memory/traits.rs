@@ -144,7 +144,8 @@ impl<T: Element> From<Error> for Refused<T> {
 
 impl<T: Element> fmt::Debug for Refused<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Refused").field("error", &self.error).finish_non_exhaustive()
+        // For people, as that of the error: `unwrap` prints it.
+        fmt::Debug::fmt(&self.error, f)
     }
 }
 
@@ -154,9 +155,10 @@ impl<T: Element> fmt::Display for Refused<T> {
     }
 }
 
+// The text is that of the error, so the source is that of the error too.
 impl<T: Element> std::error::Error for Refused<T> {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        Some(&self.error)
+        self.error.source()
     }
 }
 

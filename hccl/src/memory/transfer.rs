@@ -57,14 +57,14 @@ pub(crate) fn copy<T: Element>(
     stream: &Stream,
 ) -> Result<Work> {
     let operation = "copy_from";
-    check_length::<T>(operation, "source", destination, source.bytes() / size_of::<T>())?;
+    check_length::<T>(operation, "the source", destination, source.bytes() / size_of::<T>())?;
     // Only foreign memory can overlap; the borrow checker sees to the rest.
     let bytes = source.overlap(destination);
     if bytes != 0 {
         return Err(Error::Overlap { operation, bytes });
     }
     let kind = aclrtMemcpyKind::ACL_MEMCPY_DEVICE_TO_DEVICE;
-    enqueue(operation, (source, "source"), (destination, "destination"), kind, stream)
+    enqueue(operation, (source, "the source"), (destination, "the destination"), kind, stream)
 }
 
 /// From the caller's memory, through a pinned block.
@@ -73,7 +73,7 @@ pub(crate) fn upload<T: Element>(
     data: &[T],
     stream: &Stream,
 ) -> Result<Work> {
-    check_length::<T>("upload", "data", destination, data.len())?;
+    check_length::<T>("upload", "the data", destination, data.len())?;
     upload_with(destination, stream, |block: *mut T| {
         // SAFETY: the block has room for as many bytes as the destination, which has as many elements as `data`, and is not
         // `data`'s memory.
@@ -92,7 +92,7 @@ pub(super) fn upload_with<T: Element>(
     let source = block.region(0..destination.bytes());
     let kind = aclrtMemcpyKind::ACL_MEMCPY_HOST_TO_DEVICE;
     // The block is dropped here, in use; the pool keeps it until the copy is complete.
-    enqueue("upload", (&source, "pinned block"), (destination, "destination"), kind, stream)
+    enqueue("upload", (&source, "the pinned block"), (destination, "the destination"), kind, stream)
 }
 
 /// To a pinned block, which is to be read when the work is complete.
@@ -100,7 +100,13 @@ pub(super) fn download(source: &Region<'_>, stream: &Stream) -> Result<(Work, Ow
     let block = Pool::take(stream.device(), source.bytes())?;
     let destination = block.region(0..source.bytes());
     let kind = aclrtMemcpyKind::ACL_MEMCPY_DEVICE_TO_HOST;
-    let work = enqueue("to_vec", (source, "source"), (&destination, "pinned block"), kind, stream)?;
+    let work = enqueue(
+        "to_vec",
+        (source, "the source"),
+        (&destination, "the pinned block"),
+        kind,
+        stream,
+    )?;
     Ok((work, block))
 }
 
@@ -122,9 +128,9 @@ pub(crate) fn copy_to_host<T: Element>(
     host: &Region<'_>,
     stream: &Stream,
 ) -> Result<Work> {
-    check_length::<T>("copy_to", "host buffer", source, host.bytes() / size_of::<T>())?;
+    check_length::<T>("copy_to", "the host buffer", source, host.bytes() / size_of::<T>())?;
     let kind = aclrtMemcpyKind::ACL_MEMCPY_DEVICE_TO_HOST;
-    enqueue("copy_to", (source, "source"), (host, "host buffer"), kind, stream)
+    enqueue("copy_to", (source, "the source"), (host, "the host buffer"), kind, stream)
 }
 
 pub(crate) fn copy_from_host<T: Element>(
@@ -133,13 +139,13 @@ pub(crate) fn copy_from_host<T: Element>(
     stream: &Stream,
 ) -> Result<Work> {
     let operation = "copy_from_host";
-    check_length::<T>(operation, "host buffer", destination, host.bytes() / size_of::<T>())?;
+    check_length::<T>(operation, "the host buffer", destination, host.bytes() / size_of::<T>())?;
     let kind = aclrtMemcpyKind::ACL_MEMCPY_HOST_TO_DEVICE;
-    enqueue(operation, (host, "host buffer"), (destination, "destination"), kind, stream)
+    enqueue(operation, (host, "the host buffer"), (destination, "the destination"), kind, stream)
 }
 
 pub(crate) fn fill_zero(destination: &Region<'_>, stream: &Stream) -> Result<Work> {
-    let touches = [destination.write("destination")];
+    let touches = [destination.write("the destination")];
     issue(stream, Operation::new("fill_zero"), &touches, |raw| {
         // CANN refuses to fill nothing.
         if destination.bytes() == 0 {

@@ -110,16 +110,34 @@ impl Runtime {
     }
 
     /// The installed CANN (see [`ascend_sys::Api::load`] for where it is looked for). Blocks while libraries are read.
+    ///
+    /// The libraries are trusted as the program itself is: loading them runs their start-up code, and their functions are taken
+    /// to keep to CANN's documentation. Where they are looked for is said by environment variables, so who sets those decides what
+    /// runs in this process. The same holds for [`auto`](Self::auto).
+    ///
+    /// # Errors
+    /// [`Error::NoBackend`] lists what was tried, or says that no device answers.
     pub fn cann() -> Result<Runtime> {
         choose::cann(ascend_sys::Api::load())
     }
 
-    /// The CANN in one directory.
+    /// The CANN in one directory. Blocks while libraries are read.
+    ///
+    /// The libraries there are trusted as in [`cann`](Self::cann): name only a directory whose files you would run.
+    ///
+    /// # Errors
+    /// As for [`cann`](Self::cann).
     pub fn load_from(directory: impl AsRef<Path>) -> Result<Runtime> {
         choose::cann(ascend_sys::Api::load_from(directory))
     }
 
-    /// Any table of functions that has CANN's ABI. All of its devices are used.
+    /// Any table of functions that has CANN's ABI. All of its devices are used. Blocks while they are counted.
+    ///
+    /// Safe, because an [`Api`](ascend_sys::Api) is a promise already: that its functions do what CANN documents. Whoever made it
+    /// from a table of their own gave that promise in an `unsafe` block; all that is safe here rests on it.
+    ///
+    /// # Errors
+    /// What `aclInit` and `aclrtGetDeviceCount` say.
     pub fn from_api(api: ascend_sys::Api) -> Result<Runtime> {
         let table = Table::new(*api.functions());
         table.init()?;

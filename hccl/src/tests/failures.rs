@@ -164,7 +164,7 @@ fn a_missing_function_is_an_error_with_its_name() {
     let stream = device.stream().unwrap();
     let free = device.memory_info().unwrap().free;
     let error = device.zeros::<u8>(1 << 20, &stream).unwrap_err();
-    assert_eq!(error.to_string(), "the backend has no `aclrtMemsetAsync` in fill_zero #1");
+    assert_eq!(error.to_string(), "the backend has no `aclrtMemsetAsync` [fill_zero #1]");
     // The refused operation uses nothing any more.
     eventually("the memory comes back", || device.memory_info().unwrap().free == free);
     stream.synchronize().unwrap();

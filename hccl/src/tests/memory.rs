@@ -72,13 +72,13 @@ fn buffer_of_another_device_is_refused() {
         let mut y = second.zeros::<i32>(2, &other).unwrap();
         let refused = y.copy_from(&x, &other).unwrap_err();
         assert!(
-            matches!(refused, Error::WrongDevice { expected: 1, found: 0, what: "source", .. }),
+            matches!(refused, Error::WrongDevice { expected: 1, found: 0, what: "the source", .. }),
             "{refused}"
         );
         let foreign = Runtime::emulator(1).unwrap().device(0).unwrap();
         let z = foreign.upload(&[1_i32, 2], &foreign.stream().unwrap()).unwrap();
         let refused = y.copy_from(&z, &other).unwrap_err();
-        assert!(matches!(refused, Error::WrongRuntime { what: "source", .. }), "{refused}");
+        assert!(matches!(refused, Error::WrongRuntime { what: "the source", .. }), "{refused}");
         // Nothing moved, and both streams still work.
         assert_eq!(y.to_vec(&other).wait().unwrap(), [0, 0]);
         gate.open();

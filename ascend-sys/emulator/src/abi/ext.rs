@@ -5,7 +5,7 @@ use super::{door, out};
 use crate::callback::may_block;
 use crate::executor;
 use crate::machine::{self, Request};
-use crate::message::fail;
+use crate::message::{Failure, fail};
 use crate::profile::{CONNECT_TIMEOUT, EXEC_TIMEOUT, Product};
 use crate::stream::Stream;
 use ascend_sys::{
@@ -51,7 +51,8 @@ unsafe extern "C" fn ascendExtStreamFailure(
         let failure = Stream::named(stream as u64)?.failure(ticket);
         code.write(failure.as_ref().map_or(ACL_SUCCESS, |failure| failure.code));
         if !text.is_null() && text_len > 0 {
-            let bytes = failure.as_ref().map_or("", |failure| &failure.text).as_bytes();
+            let words = failure.as_ref().map_or(String::new(), Failure::with_task);
+            let bytes = words.as_bytes();
             let length = bytes.len().min(text_len - 1);
             // SAFETY: `text` is valid for `text_len` bytes by the C contract, and `length` is less.
             unsafe {

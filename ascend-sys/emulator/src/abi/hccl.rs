@@ -40,9 +40,8 @@ pub(super) fn door(name: &'static str, inside: impl FnOnce() -> Result<(), Refus
 
 #[cold]
 fn tell(name: &str, Refusal { code, text }: Refusal) -> HcclResult {
-    // What has no number of its own is about an argument.
-    let number = if text.starts_with("EI") { "" } else { "EI0003: " };
-    add_text(format!("{number}{text} [{name} returned {}]", code.0));
+    // What has no number of its own is about an argument of the function.
+    add_text(if text.starts_with("EI") { text } else { format!("EI0003: {name}: {text}") });
     code
 }
 
@@ -57,7 +56,7 @@ pub(super) fn not_null<T>(pointer: *const T, argument: &str) -> Result<(), Refus
 /// A failure of the runtime, as HCCL reports it.
 #[cold]
 pub(super) fn runtime(failure: Failure) -> Refusal {
-    let text = format!("EI9999: the runtime returned {}: {}", failure.code, failure.text);
+    let text = format!("EI9999: {} [the runtime returned {}]", failure.text, failure.code);
     Refusal::new(HcclResult::HCCL_E_RUNTIME, text)
 }
 

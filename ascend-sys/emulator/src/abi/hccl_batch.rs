@@ -62,7 +62,7 @@ fn issue(desk: &mut Desk, items: &[HcclSendRecvItem], stream: aclrtStream) -> Re
     if books.items.is_empty() {
         return Ok(());
     }
-    let stream = begin(desk, "HcclBatchSendRecv", stream)?;
+    let stream = begin(desk, stream)?;
     let peers = books.items.iter().map(|item| item.peer).filter(|peer| *peer != rank);
     let mut new: Vec<_> = peers.filter(|peer| !desk.peers[*peer]).collect();
     if !new.is_empty() {

@@ -12,7 +12,7 @@ use ascend_sys::{Functions, HcclComm, HcclDataType, HcclReduceOp, HcclResult, ac
 
 use super::hccl::{door, not_null, runtime};
 use crate::callback::may_block;
-use crate::collective::meeting::Place;
+use crate::collective::meeting::{Origin, Place};
 use crate::collective::pending::Pending;
 use crate::collective::request::{Operation, Request};
 use crate::collective::validate::{self, Refusal, refuse};
@@ -52,7 +52,7 @@ unsafe extern "C" fn HcclAllReduce(
             validate::count(count)?;
             let (dtype, op) = validate::reduction(desk.member.comm.product, dtype.0, op.0)?;
             let request = Request { operation: Operation::AllReduce(op), dtype, count };
-            let stream = begin(desk, request.function(), stream)?;
+            let stream = begin(desk, stream)?;
             let bytes = request.bytes();
             let send = buffer(&desk.member, "sendBuf", send, bytes)?;
             let recv = buffer(&desk.member, "recvBuf", recv, bytes)?;
@@ -83,7 +83,7 @@ unsafe extern "C" fn HcclBroadcast(
             let dtype = validate::movement(comm.product, dtype.0)?;
             validate::rank("root", root, comm.ranks())?;
             let request = Request { operation: Operation::Broadcast(root), dtype, count };
-            let stream = begin(desk, request.function(), stream)?;
+            let stream = begin(desk, stream)?;
             let buf = buffer(&desk.member, "buf", buf, request.bytes())?;
             issue(desk, stream, request, buf, buf)
         })
@@ -95,7 +95,7 @@ unsafe extern "C" fn HcclBarrier(comm: HcclComm, stream: aclrtStream) -> HcclRes
         not_null(comm, "comm")?;
         not_null(stream, "stream")?;
         with_desk(comm as u64, |desk| {
-            let stream = begin(desk, Request::BARRIER.function(), stream)?;
+            let stream = begin(desk, stream)?;
             issue(desk, stream, Request::BARRIER, std::ptr::null_mut(), std::ptr::null_mut())
         })
     })
@@ -112,19 +112,15 @@ fn issue_void(operation: Operation, dtype: HcclDataType, comm: HcclComm, stream:
     let null = std::ptr::null_mut();
     // Success in any case: what went wrong shows in the next operation.
     let _ = with_desk(comm as u64, |desk| {
-        let stream = begin(desk, request.function(), stream)?;
+        let stream = begin(desk, stream)?;
         issue(desk, stream, request, null, null)
     });
 }
 
 /// Whether the rank can issue, and the stream as ours.
 #[inline]
-pub(super) fn begin(
-    desk: &Desk,
-    function: &str,
-    stream: aclrtStream,
-) -> Result<&'static Stream, Refusal> {
-    let Member { comm, rank, device, suspended, .. } = &*desk.member;
+pub(super) fn begin(desk: &Desk, stream: aclrtStream) -> Result<&'static Stream, Refusal> {
+    let Member { comm, device, suspended, .. } = &*desk.member;
     if suspended.load(Ordering::Relaxed) {
         return refuse!(
             HCCL_E_SUSPENDING,
@@ -132,7 +128,7 @@ pub(super) fn begin(
             comm.name
         );
     }
-    comm.check(*rank, function)?;
+    comm.check(Origin::Call)?;
     let stream = Stream::of_current_context(stream as u64).map_err(runtime)?;
     if stream.device_id() != *device {
         return refuse!(
@@ -168,8 +164,8 @@ fn bad_buffer(
     let what = match found {
         Err(text) => text,
         Ok(Where::Device(id)) => format!(
-            "{address:p} is memory of device {id}, but the communicator's rank {} is on device {}",
-            member.rank, member.device
+            "{address:p} is memory of device {id}, but the communicator is on device {}",
+            member.device
         ),
         Ok(Where::Pinned | Where::Pageable) => {
             format!("{address:p} is host memory; HCCL takes device memory (aclrtMalloc)")

@@ -153,7 +153,7 @@ unsafe extern "C" fn HcclGetCommAsyncError(comm: HcclComm, error: *mut HcclResul
         }
         let code = match member.comm.meeting.breakage().map(|breakage| breakage.cause) {
             None => HcclResult::HCCL_SUCCESS,
-            Some(Cause::Mismatch) => HcclResult::HCCL_E_PARA,
+            Some(Cause::Mismatch | Cause::Message) => HcclResult::HCCL_E_PARA,
             Some(Cause::Timeout | Cause::Gone) => HcclResult::HCCL_E_REMOTE,
         };
         // SAFETY: not null, so valid for a write by the C contract.

@@ -37,7 +37,7 @@ pub(crate) fn door(name: &'static str, inside: impl FnOnce() -> Result<(), Failu
 
 #[cold]
 fn refuse(name: &str, failure: &Failure) -> aclError {
-    report(failure.code, format!("{name} returned {}: {}", failure.code, failure.text));
+    report(failure.code, failure.told_by(name));
     failure.code
 }
 

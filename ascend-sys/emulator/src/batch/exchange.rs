@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::transfer::{Party, Transfer};
 use super::{Books, Item};
 use crate::collective::pending::Sleeper;
+use crate::collective::sides::Sides;
 use crate::collective::validate::name_of;
 use crate::reduce::DataType;
 use crate::sync::Short;
@@ -246,10 +247,7 @@ impl Exchange {
         if other.content != content {
             let (sent, expected) =
                 if send { (content, other.content) } else { (other.content, content) };
-            let text = format!(
-                "message #{} from rank {source} to rank {destination} does not match: rank {source} sends {sent}, rank {destination} receives {expected}",
-                pair.matched
-            );
+            let text = mismatch(pair.matched, (source, destination), sent, expected);
             return (self.message(rank, new), Err(text));
         }
         if send { &other.from } else { &other.to }.store(data, Ordering::Relaxed);
@@ -332,4 +330,21 @@ fn pair(inbox: &mut Vec<Pair>, source: usize) -> &mut Pair {
         at
     });
     &mut inbox[at]
+}
+
+/// The two sides of a message, one below the other.
+#[cold]
+fn mismatch(number: u64, (from, to): (usize, usize), sent: Content, expected: Content) -> String {
+    let differ = match (sent.count == expected.count, sent.dtype == expected.dtype) {
+        (false, true) => "the counts",
+        (true, _) => "the data types",
+        (false, false) => "the counts and the data types",
+    };
+    let mut sides = Sides::default();
+    let says = |verb: &str, content: Content| {
+        vec![verb.into(), format!("count {}", content.count), name_of(content.dtype).into()]
+    };
+    sides.says(from, says("sends", sent));
+    sides.says(to, says("receives", expected));
+    sides.under(&format!("{differ} of message #{number} from rank {from} to rank {to} differ"))
 }

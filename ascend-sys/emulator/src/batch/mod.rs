@@ -10,7 +10,7 @@ mod transfer;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::collective::meeting::{Breakage, Cause};
+use crate::collective::meeting::{Breakage, Cause, Origin};
 use crate::collective::pending::Sleeper;
 use crate::collective::plan::store_for;
 use crate::copy::copy;
@@ -115,7 +115,7 @@ impl Pending {
     fn post(&mut self) {
         self.posted = true;
         if let Err(text) = self.member.comm.exchange.post(self.member.rank, &mut self.books) {
-            self.break_with(Cause::Mismatch, text);
+            self.break_with(Cause::Message, text);
         }
     }
 
@@ -150,12 +150,12 @@ impl Pending {
         let gone = self.unmatched().find(|(item, _)| comm.exchange.is_gone(item.peer));
         // Asked after the look at the peer: what it posted before it left is matched by now.
         let gone = gone.filter(|(_, message)| !message.is_matched())?.0.peer;
+        let why = comm.board.why_gone(gone);
         let text = format!(
-            "HcclBatchSendRecv of rank {} with rank {gone}: rank {gone} is gone ({})",
-            self.member.rank,
-            comm.board.why_gone(gone)
+            "rank {gone} is gone ({why})\n  rank {} was exchanging messages with it",
+            self.member.rank
         );
-        Some(comm.fail(Breakage { number: self.number, cause: Cause::Gone, text }))
+        Some(comm.fail(Breakage { origin: Origin::Batch, cause: Cause::Gone, text }))
     }
 
     fn unmatched(&self) -> impl Iterator<Item = (&Item, &Arc<Message>)> {
@@ -164,7 +164,7 @@ impl Pending {
 
     #[cold]
     fn break_with(&mut self, cause: Cause, text: String) {
-        let breakage = Breakage { number: self.number, cause, text };
+        let breakage = Breakage { origin: Origin::Batch, cause, text };
         let breakage = self.member.comm.fail(breakage);
         self.withdraw(breakage);
     }
@@ -172,16 +172,12 @@ impl Pending {
     #[cold]
     fn withdraw(&mut self, breakage: Arc<Breakage>) {
         let comm = &self.member.comm;
-        let text = format!(
-            "{}: HcclBatchSendRecv #{} of communicator \"{}\" failed on rank {}. {}. {}",
-            breakage.cause.report_code(),
-            self.number,
-            comm.name,
-            self.member.rank,
-            breakage.text,
-            breakage.cause.remedy()
+        let task = format!(
+            "HcclBatchSendRecv #{} of communicator \"{}\", rank {}",
+            self.number, comm.name, self.member.rank
         );
-        self.failure = Some(Failure::new(breakage.cause.acl_error(), text));
+        let text = breakage.told(breakage.cause.report_code(), Origin::Batch);
+        self.failure = Some(Failure::new(breakage.cause.acl_error(), text).of_task(task));
         let withdrawn = comm.exchange.withdraw(self.member.rank, self.messages());
         (0..withdrawn).for_each(|_| self.party().finish_one());
     }
@@ -201,10 +197,15 @@ impl Pending {
             self.post();
         }
         if self.failure.is_none() && self.unmatched().next().is_some() {
-            let text = format!("{} {}; {}", self.name(), why.text(), self.waits_for());
-            let cause = match why {
-                Reason::Timeout(_) | Reason::Deadlock(_) => Cause::Timeout,
-                _ => Cause::Gone,
+            let (rank, waits) = (self.member.rank, self.waits_for());
+            let (cause, text) = match why {
+                Reason::Timeout(limit) => {
+                    let seconds = limit.as_secs_f64();
+                    let headline = format!("messages found no counterpart within {seconds:.1} s");
+                    (Cause::Timeout, format!("{headline}\n  rank {rank} was {waits}"))
+                }
+                Reason::Deadlock(_) => (Cause::Timeout, why.text().to_string()),
+                why => (Cause::Gone, format!("rank {rank} gave up, {waits}: {}", why.text())),
             };
             self.break_with(cause, text);
             if let Some(failure) = &mut self.failure {

@@ -66,12 +66,23 @@ pub(crate) enum Look {
 /// Why a communicator cannot be used any more: the first failure counts.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Breakage {
-    /// The number of the operation that failed.
-    pub(crate) number: u64,
-    /// What it was.
+    /// What failed.
+    pub(crate) origin: Origin,
+    /// What kind of failure it is.
     pub(crate) cause: Cause,
-    /// What happened, the same for all ranks.
+    /// What happened, the same for all ranks: a line that says it, then lines with the particulars.
     pub(crate) text: String,
+}
+
+/// What ended a communicator, or is about to learn that it has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// A call, before anything entered a stream.
+    Call,
+    /// A collective, by its number.
+    Collective(u64),
+    /// Some batch.
+    Batch,
 }
 
 /// The classes of failure that callers see as different codes.
@@ -79,6 +90,8 @@ pub(crate) struct Breakage {
 pub(crate) enum Cause {
     /// The ranks called different things.
     Mismatch,
+    /// The two sides of a message differ.
+    Message,
     /// A rank did not come within the time limit, or all wait for one another.
     Timeout,
     /// A rank left or destroyed its communicator.

@@ -2,7 +2,7 @@
 //!
 //! [`meeting`] is where they find each other, [`job`] how they share the work; the two are the concurrent core, and
 //! `models` explores their interleavings. [`request`] and [`plan`] say what is to be done, [`pending`] makes it a task of
-//! a stream, [`validate`] knows what each product accepts.
+//! a stream, [`validate`] knows what each product accepts, [`sides`] puts a disagreement into words.
 
 pub(crate) mod job;
 pub(crate) mod meeting;
@@ -11,5 +11,6 @@ mod models;
 pub(crate) mod pending;
 pub(crate) mod plan;
 pub(crate) mod request;
+pub(crate) mod sides;
 pub(crate) mod sync;
 pub(crate) mod validate;

@@ -5,7 +5,7 @@ use loom::sync::Notify;
 use loom::thread;
 
 use super::job::{Job, Phase};
-use super::meeting::{Breakage, Cause, Claim, Look, Meeting, Place, Wake};
+use super::meeting::{Breakage, Cause, Claim, Look, Meeting, Origin, Place, Wake};
 use super::sync::{AtomicUsize, Ordering, UnsafeCell};
 
 #[derive(Clone)]
@@ -153,7 +153,11 @@ fn loom_a_failure_and_a_departure_wake_the_sleeper() {
                     other.leave(1, 0);
                 } else {
                     let text = "a test".into();
-                    other.fail(Breakage { number: 1, cause: Cause::Timeout, text });
+                    other.fail(Breakage {
+                        origin: Origin::Collective(1),
+                        cause: Cause::Timeout,
+                        text,
+                    });
                 }
             });
             arrive(&meeting, 0, at(1), 1);

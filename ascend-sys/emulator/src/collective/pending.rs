@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::job::Phase;
-use super::meeting::{Breakage, Cause, Look, PAYLOAD, Place, Wake};
+use super::meeting::{Breakage, Cause, Look, Origin, PAYLOAD, Place, Wake};
 use super::plan::{Plan, run_small, store_for};
 use super::request::{Operation, Request};
 use crate::deadlock::Helpers;
@@ -239,8 +239,7 @@ impl Pending {
         if self.runs_anyway() {
             return Step::Again;
         }
-        let text = format!("{} #{}: {text}", self.request, self.place.number);
-        let breakage = Breakage { number: self.place.number, cause, text };
+        let breakage = Breakage { origin: self.origin(), cause, text };
         let breakage = self.member.comm.fail(breakage);
         Step::Done(Err(self.failure(&breakage)))
     }
@@ -262,20 +261,21 @@ impl Pending {
         self.state = State::Running(plan, Store::Plain);
     }
 
+    fn origin(&self) -> Origin {
+        Origin::Collective(self.place.number)
+    }
+
     fn failure(&self, breakage: &Breakage) -> Failure {
-        Failure::new(
-            breakage.cause.acl_error(),
-            format!(
-                "{}: {} #{} of communicator \"{}\" failed on rank {}. {}. {}",
-                breakage.cause.report_code(),
-                self.request.function(),
-                self.place.number,
-                self.member.comm.name,
-                self.member.rank,
-                breakage.text,
-                breakage.cause.remedy(),
-            ),
-        )
+        let Self { member, place, request, .. } = self;
+        let task = format!(
+            "{} #{} of communicator \"{}\", rank {}",
+            request.function(),
+            place.number,
+            member.comm.name,
+            member.rank
+        );
+        let text = breakage.told(breakage.cause.report_code(), self.origin());
+        Failure::new(breakage.cause.acl_error(), text).of_task(task)
     }
 
     /// A thread is about to sleep on the parked task. True if polling helps already.
@@ -300,15 +300,18 @@ impl Pending {
             }
             State::Ready | State::Staging(..) => {}
         }
-        let missing = self.member.comm.missing(self.place.number);
-        let text = format!("rank {} {}; {missing}", self.member.rank, why.text());
-        let cause = match why {
-            Reason::Timeout(_) | Reason::Deadlock(_) => Cause::Timeout,
-            _ => Cause::Gone,
+        let (comm, number) = (&self.member.comm, self.place.number);
+        let (cause, text) = match why {
+            Reason::Timeout(limit) => (Cause::Timeout, comm.absent(number, *limit)),
+            Reason::Deadlock(_) => (Cause::Timeout, why.text().to_string()),
+            why => {
+                let rank = self.member.rank;
+                (Cause::Gone, format!("rank {rank} gave up: {}", why.text()))
+            }
         };
         match self.fail(cause, text) {
             lane::Step::Done(Err(failure)) => {
-                Step::Done(Err(Failure { code: why.code(), text: failure.text }))
+                Step::Done(Err(Failure { code: why.code(), ..failure }))
             }
             step => step,
         }

@@ -13,6 +13,18 @@ pub(crate) enum Operation {
     Barrier,
 }
 
+impl Operation {
+    /// Numbers for the operation and for what is particular to it.
+    #[inline]
+    pub(crate) fn detail(self) -> (u32, u32) {
+        match self {
+            Operation::AllReduce(op) => (1, op as u32),
+            Operation::Broadcast(root) => (2, root),
+            Operation::Barrier => (3, 0),
+        }
+    }
+}
+
 /// A collective as one rank calls it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Request {
@@ -39,17 +51,13 @@ impl Request {
     /// Equal for two ranks exactly if their calls go together.
     #[inline]
     pub(crate) fn claim(&self) -> Claim {
-        let (operation, detail) = match self.operation {
-            Operation::AllReduce(op) => (1, op as u32),
-            Operation::Broadcast(root) => (2, root),
-            Operation::Barrier => (3, 0),
-        };
-        let kind = operation | (self.dtype as u64) << 8 | u64::from(detail) << 32;
+        let (operation, detail) = self.operation.detail();
+        let kind = u64::from(operation) | (self.dtype as u64) << 8 | u64::from(detail) << 32;
         Claim { kind, count: self.count }
     }
 
     /// The request behind a claim; `None` if it is not from [`Request::claim`].
-    fn of(claim: Claim) -> Option<Self> {
+    pub(crate) fn of(claim: Claim) -> Option<Self> {
         let detail = (claim.kind >> 32) as u32;
         let operation = match claim.kind & 0xff {
             1 => Operation::AllReduce(ReduceOp::from_hccl(detail)?),
@@ -59,6 +67,21 @@ impl Request {
         };
         let dtype = DataType::from_hccl((claim.kind >> 8) as u8 as u32)?;
         Some(Self { operation, dtype, count: claim.count })
+    }
+
+    /// In words: the function, and each of its arguments that must agree.
+    #[cold]
+    pub(crate) fn columns(&self) -> Vec<String> {
+        let detail = match self.operation {
+            Operation::AllReduce(ReduceOp::Sum) => "SUM".into(),
+            Operation::AllReduce(ReduceOp::Prod) => "PROD".into(),
+            Operation::AllReduce(ReduceOp::Max) => "MAX".into(),
+            Operation::AllReduce(ReduceOp::Min) => "MIN".into(),
+            Operation::Broadcast(root) => format!("root {root}"),
+            Operation::Barrier => return vec![self.function().into()],
+        };
+        let count = format!("count {}", self.count);
+        vec![self.function().into(), count, name_of(self.dtype).into(), detail]
     }
 
     /// The name of the C function.
@@ -73,22 +96,9 @@ impl Request {
 
 impl std::fmt::Display for Request {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let (function, count, dtype) = (self.function(), self.count, name_of(self.dtype));
-        match self.operation {
-            Operation::AllReduce(op) => {
-                let op = match op {
-                    ReduceOp::Sum => "SUM",
-                    ReduceOp::Prod => "PROD",
-                    ReduceOp::Max => "MAX",
-                    ReduceOp::Min => "MIN",
-                };
-                write!(f, "{function}(count {count}, {dtype}, {op})")
-            }
-            Operation::Broadcast(root) => {
-                write!(f, "{function}(count {count}, {dtype}, root {root})")
-            }
-            Operation::Barrier => f.write_str(function),
-        }
+        let columns = self.columns();
+        f.write_str(&columns[0])?;
+        if columns.len() > 1 { write!(f, "({})", columns[1..].join(", ")) } else { Ok(()) }
     }
 }
 

@@ -6,12 +6,13 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::config::Config;
-use super::links::Board;
+use super::links::{Board, list};
 use crate::batch::Exchange;
 use crate::collective::job::Job;
-use crate::collective::meeting::{Breakage, Cause, Meeting};
+use crate::collective::meeting::{Breakage, Cause, Meeting, Origin};
 use crate::collective::pending::Sleeper;
-use crate::collective::request::say;
+use crate::collective::request::{Request, say};
+use crate::collective::sides::Sides;
 use crate::deadlock;
 use crate::executor;
 use crate::profile::Product;
@@ -116,16 +117,13 @@ impl Comm {
     /// The threads that issued the newest collective of each rank that has not arrived at `number`; 0 for a rank that has
     /// issued none.
     pub(crate) fn users_missing(&self, number: u64) -> Vec<u32> {
-        let arrived = |rank: &usize| self.meeting.latest(*rank).is_some_and(|(n, _)| n >= number);
-        let missing = (0..self.ranks()).filter(|rank| !arrived(rank));
-        missing.map(|rank| self.user(rank)).collect()
+        self.absentees(number).into_iter().map(|rank| self.user(rank)).collect()
     }
 
     /// Who has not arrived at collective `number`, and what they did last.
     #[cold]
     pub(crate) fn missing(&self, number: u64) -> String {
-        let arrived = |rank: &usize| self.meeting.latest(*rank).is_some_and(|(n, _)| n >= number);
-        let missing: Vec<_> = (0..self.ranks()).filter(|rank| !arrived(rank)).collect();
+        let missing = self.absentees(number);
         if missing.is_empty() {
             return "all ranks have arrived".into();
         }
@@ -156,19 +154,41 @@ impl Comm {
     /// Both sides of a disagreement about collective `number`.
     #[cold]
     pub(crate) fn mismatch(&self, number: u64) -> String {
-        let mut groups: Vec<(String, Vec<usize>)> = Vec::new();
+        let mut sides = Sides::default();
+        let mut passed = false;
         for rank in 0..self.ranks() {
-            let said = match self.meeting.latest(rank) {
-                Some((n, claim)) if n == number => say(claim),
-                Some((n, _)) if n > number => format!("a count of zero; it has gone on to #{n}"),
-                _ => "nothing yet".into(),
+            let (n, claim) = match self.meeting.latest(rank) {
+                Some((n, claim)) if n >= number => (n, Request::of(claim)),
+                _ => (0, None),
             };
-            match groups.iter_mut().find(|(text, _)| *text == said) {
-                Some((_, ranks)) => ranks.push(rank),
-                None => groups.push((said, vec![rank])),
+            match claim {
+                Some(request) if n == number => sides.called(rank, request),
+                _ if n > number => {
+                    passed = true;
+                    sides.says(rank, vec![format!("a count of 0; it has gone on to #{n}")]);
+                }
+                _ => sides.says(rank, vec!["nothing yet".into()]),
             }
         }
-        say_groups("the ranks called different operations", &groups)
+        let headline = if passed { "the counts differ".into() } else { sides.difference() };
+        sides.under(&headline)
+    }
+
+    /// Who did not come to collective `number` in time, and what each did last.
+    #[cold]
+    pub(crate) fn absent(&self, number: u64, limit: Duration) -> String {
+        let absent = self.absentees(number);
+        let seconds = limit.as_secs_f64();
+        let mut text = format!("{} did not come within {seconds:.1} s", list(&absent));
+        for rank in absent.iter().take(MENTIONED) {
+            let _ = write!(text, "\n  {}", self.last_of(*rank, number));
+        }
+        text
+    }
+
+    fn absentees(&self, number: u64) -> Vec<usize> {
+        let arrived = |rank: &usize| self.meeting.latest(*rank).is_some_and(|(n, _)| n >= number);
+        (0..self.ranks()).filter(|rank| !arrived(rank)).collect()
     }
 
     /// Why a rank that has left will not come.
@@ -183,24 +203,28 @@ impl Comm {
 /// How many ranks or groups a message mentions.
 const MENTIONED: usize = 8;
 
-/// "rank 0: this; ranks 1, 2: that".
-pub(super) fn say_groups(what: &str, groups: &[(String, Vec<usize>)]) -> String {
-    let mut text = String::from(what);
-    for (i, (said, ranks)) in groups.iter().take(MENTIONED).enumerate() {
-        let list: Vec<_> = ranks.iter().take(MENTIONED).map(usize::to_string).collect();
-        let more = if ranks.len() > MENTIONED { ", ..." } else { "" };
-        let noun = if ranks.len() == 1 { "rank" } else { "ranks" };
-        let separator = if i == 0 { ": " } else { "; " };
-        let _ = write!(text, "{separator}{noun} {}{more}: {said}", list.join(", "));
+impl Breakage {
+    /// The text for one who learns of it, under a number of CANN's: the cause, the particulars, what to do.
+    #[cold]
+    pub(crate) fn told(&self, report: &str, asks: Origin) -> String {
+        let before = match (self.origin, asks) {
+            (Origin::Collective(failed), asks) if asks != self.origin => {
+                format!("the communicator has failed before, in collective #{failed}: ")
+            }
+            (Origin::Batch, asks) if asks != self.origin => {
+                "the communicator has failed before, in a batch: ".into()
+            }
+            _ => String::new(),
+        };
+        format!("{report}: {before}{}\n{}", self.text, self.cause.remedy())
     }
-    text
 }
 
 impl Cause {
     /// The code with which a stream reports it.
     pub(crate) fn acl_error(self) -> ascend_sys::aclError {
         match self {
-            Self::Mismatch => ascend_sys::ACL_ERROR_RT_AICPU_EXCEPTION,
+            Self::Mismatch | Self::Message => ascend_sys::ACL_ERROR_RT_AICPU_EXCEPTION,
             Self::Timeout => ascend_sys::ACL_ERROR_RT_TASK_TIMEOUT,
             Self::Gone => ascend_sys::ACL_ERROR_RT_SUSPECT_REMOTE_ERROR,
         }
@@ -209,7 +233,7 @@ impl Cause {
     /// The code with which a later call on the communicator reports it.
     pub(crate) fn hccl_result(self) -> ascend_sys::HcclResult {
         match self {
-            Self::Mismatch => ascend_sys::HcclResult::HCCL_E_PARA,
+            Self::Mismatch | Self::Message => ascend_sys::HcclResult::HCCL_E_PARA,
             Self::Timeout => ascend_sys::HcclResult::HCCL_E_TIMEOUT,
             Self::Gone => ascend_sys::HcclResult::HCCL_E_REMOTE,
         }
@@ -218,7 +242,7 @@ impl Cause {
     /// The number under which CANN documents it.
     pub(crate) fn report_code(self) -> &'static str {
         match self {
-            Self::Mismatch => "EI0005",
+            Self::Mismatch | Self::Message => "EI0005",
             Self::Timeout => "EI0002",
             Self::Gone => "EI0012",
         }
@@ -228,13 +252,17 @@ impl Cause {
     pub(crate) fn remedy(self) -> &'static str {
         match self {
             Self::Mismatch => {
-                "Every rank must issue the same operations with the same arguments in the same order; then destroy the \
-                 communicator on all ranks and make a new one"
+                "All ranks must issue the same operations with the same arguments in the same order. This communicator has failed: \
+                 make a new one on all ranks."
+            }
+            Self::Message => {
+                "A send and its receive must have the same count and data type; the messages from one rank to another pair in \
+                 the order in which they are issued. This communicator has failed: make a new one on all ranks."
             }
             Self::Timeout => {
-                "Look at what the missing ranks do; then destroy the communicator on all ranks and make a new one"
+                "Look at what these ranks do instead. This communicator has failed: make a new one on all ranks."
             }
-            Self::Gone => "Destroy the communicator on the remaining ranks and make a new one",
+            Self::Gone => "This communicator has failed: make a new one on the ranks that remain.",
         }
     }
 }

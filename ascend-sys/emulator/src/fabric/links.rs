@@ -6,9 +6,10 @@
 use std::collections::HashSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::comm::{Comm, say_groups};
-use crate::collective::meeting::{Breakage, Cause};
+use super::comm::Comm;
+use crate::collective::meeting::{Breakage, Cause, Origin};
 use crate::collective::request::Request;
+use crate::collective::sides::Sides;
 use crate::collective::validate::Refusal;
 use crate::executor;
 
@@ -71,8 +72,8 @@ impl Comm {
             state.seats[rank].posted = Some((number, request));
             state.seats[rank].waits = !void;
         }
-        let what = format!("{request} #{number}");
-        let linked = self.link(rank, &what, void, |state| state.look(rank, number, &request));
+        let what = || format!("{request} #{number}");
+        let linked = self.link(rank, what, void, |state| state.look(rank, number, &request));
         self.board.lock().seats[rank].waits = false;
         // Who waits for nobody has not seen that all are there.
         linked.map(|linked| linked && !void)
@@ -82,14 +83,14 @@ impl Comm {
     #[cold]
     pub(crate) fn meet_peers(&self, rank: usize, peers: &[usize]) -> Result<(), Refusal> {
         self.board.lock().wanted.extend(peers.iter().map(|peer| (rank, *peer)));
-        let what = format!("HcclBatchSendRecv with {}", list(peers));
-        self.link(rank, &what, false, |state| state.look_for_peers(rank, peers)).map(|_| ())
+        let what = || format!("HcclBatchSendRecv with {}", list(peers));
+        self.link(rank, what, false, |state| state.look_for_peers(rank, peers)).map(|_| ())
     }
 
     fn link(
         &self,
         rank: usize,
-        what: &str,
+        what: impl Fn() -> String,
         at_once: bool,
         look: impl Fn(&State) -> Next,
     ) -> Result<bool, Refusal> {
@@ -99,16 +100,16 @@ impl Comm {
         if !at_once {
             executor::wait_until(Some(self.connect_timeout), decided);
         }
-        self.check(rank, what)?;
+        self.check(Origin::Call)?;
         let next = look(&self.board.lock());
         let (cause, text) = match next {
             Next::Linked => return Ok(true),
             Next::Fail(cause, text) => (cause, text),
             Next::Wait if at_once => return Ok(false),
-            Next::Wait => (Cause::Timeout, self.timeout_text(rank, what)),
+            Next::Wait => (Cause::Timeout, self.timeout_text(rank, &what())),
         };
-        let breakage = self.fail(Breakage { number: 0, cause, text });
-        Err(self.refusal(rank, what, &breakage))
+        let breakage = self.fail(Breakage { origin: Origin::Call, cause, text });
+        Err(refusal(&breakage, Origin::Call))
     }
 
     #[cold]
@@ -119,40 +120,32 @@ impl Comm {
         };
         let absent: Vec<_> = (0..self.ranks()).filter(absent).collect();
         format!(
-            "rank {rank} called {what} and waited {:.1} s for the first contact; no such call so far from {}",
+            "{} did not make the matching call within {:.1} s\n  rank {rank} was waiting in {what}, its first contact with them",
+            list(&absent),
             self.connect_timeout.as_secs_f64(),
-            list(&absent)
         )
-    }
-
-    /// What a call returns when the communicator is broken.
-    #[cold]
-    pub(crate) fn refusal(&self, rank: usize, what: &str, breakage: &Breakage) -> Refusal {
-        let cause = breakage.cause;
-        let (code, report) = match cause {
-            // Inside a call, while links are made.
-            Cause::Timeout if breakage.number == 0 => (cause.hccl_result(), "EI0006"),
-            _ => (cause.hccl_result(), cause.report_code()),
-        };
-        Refusal {
-            code,
-            text: format!(
-                "{report}: {what} of communicator \"{}\" failed on rank {rank}. {}. {}",
-                self.name,
-                breakage.text,
-                cause.remedy()
-            ),
-        }
     }
 
     /// Refuses if the communicator is broken already.
     #[inline]
-    pub(crate) fn check(&self, rank: usize, what: &str) -> Result<(), Refusal> {
+    pub(crate) fn check(&self, asks: Origin) -> Result<(), Refusal> {
         match self.meeting.breakage() {
             None => Ok(()),
-            Some(breakage) => Err(self.refusal(rank, what, &breakage)),
+            Some(breakage) => Err(refusal(&breakage, asks)),
         }
     }
+}
+
+/// What a call returns when the communicator is broken.
+#[cold]
+fn refusal(breakage: &Breakage, asks: Origin) -> Refusal {
+    let cause = breakage.cause;
+    let report = match (cause, breakage.origin) {
+        // Inside a call, while links are made.
+        (Cause::Timeout, Origin::Call) => "EI0006",
+        _ => cause.report_code(),
+    };
+    Refusal { code: cause.hccl_result(), text: breakage.told(report, asks) }
 }
 
 impl State {
@@ -182,23 +175,24 @@ impl State {
 
     #[cold]
     fn differ(&self, rank: usize, number: u64, request: &Request) -> Next {
-        let mut groups = vec![(request.to_string(), vec![rank])];
+        let mut sides = Sides::default();
+        let mut passed = false;
+        sides.called(rank, *request);
         for (peer, seat) in self.seats.iter().enumerate().filter(|(peer, _)| *peer != rank) {
-            let said = match &seat.posted {
-                Some((n, said)) if *n == number => said.to_string(),
+            match &seat.posted {
+                Some((n, said)) if *n == number => sides.called(peer, *said),
                 Some((n, _)) if *n > number => {
-                    format!("a count of zero, and has gone on to #{n}")
+                    passed = true;
+                    sides.says(peer, vec![format!("a count of 0; it has gone on to #{n}")]);
                 }
-                _ if self.waits_for(peer, rank) => format!("HcclBatchSendRecv with rank {rank}"),
-                _ => "nothing yet".into(),
-            };
-            match groups.iter_mut().find(|(text, _)| *text == said) {
-                Some((_, ranks)) => ranks.push(peer),
-                None => groups.push((said, vec![peer])),
+                _ if self.waits_for(peer, rank) => {
+                    sides.says(peer, vec![format!("HcclBatchSendRecv with rank {rank}")]);
+                }
+                _ => sides.says(peer, vec!["nothing yet".into()]),
             }
         }
-        let what = format!("the ranks called different operations as #{number}");
-        Next::Fail(Cause::Mismatch, say_groups(&what, &groups))
+        let headline = if passed { "the counts differ".into() } else { sides.difference() };
+        Next::Fail(Cause::Mismatch, sides.under(&headline))
     }
 
     /// The first batch of a rank with these peers.
@@ -209,11 +203,11 @@ impl State {
             if let (true, Some((n, said))) = (seat.waits, seat.posted)
                 && self.seats[rank].posted.is_none_or(|(mine, _)| mine < n)
             {
-                let text = format!(
-                    "the ranks called different operations: rank {rank}: HcclBatchSendRecv with rank {peer}; rank {peer}: \
-                     {said} #{n}, which waits for rank {rank}"
-                );
-                return Next::Fail(Cause::Mismatch, text);
+                let mut sides = Sides::default();
+                sides.says(rank, vec![format!("HcclBatchSendRecv with rank {peer}")]);
+                sides.called(peer, said);
+                let headline = sides.difference();
+                return Next::Fail(Cause::Mismatch, sides.under(&headline));
             }
             if seat.gone.is_some() {
                 return Next::Fail(Cause::Gone, self.gone_text(peer));

@@ -7,3 +7,4 @@ pub(crate) mod registry;
 pub(crate) mod root;
 
 pub(crate) use comm::{Comm, Member};
+pub(crate) use links::list;

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use super::comm::Member;
-use crate::collective::meeting::{Breakage, Cause, Place};
+use crate::collective::meeting::{Breakage, Cause, Origin, Place};
 use crate::collective::validate::{Refusal, refuse};
 use crate::slots::{Kind, Slots, Slotted, unknown};
 use crate::stream::Mark;
@@ -145,9 +145,8 @@ fn remove(
         let (rank, comm) = (member.rank, &member.comm);
         // This is how a stuck communicator is ended: what is in flight fails, also on this rank.
         if mark.is_some_and(|mark| !mark.is_complete()) {
-            let text =
-                format!("rank {rank} ended communicator {} in mid-operation: {why}", comm.name);
-            comm.fail(Breakage { number: comm.issued(rank), cause: Cause::Gone, text });
+            let text = format!("rank {rank} ended the communicator in mid-operation: {why}");
+            comm.fail(Breakage { origin: Origin::Call, cause: Cause::Gone, text });
         }
         comm.leave(rank, why.into());
     }

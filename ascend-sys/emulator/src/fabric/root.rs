@@ -117,7 +117,7 @@ pub(crate) fn join(info: &[u8; ROOT_INFO], applicant: &Applicant) -> Result<Arc<
     if gathering.outcome.is_none() {
         let missing = gathering.missing();
         let text = format!(
-            "EI0015: {} of {} did not call HcclCommInitRootInfo within {:.1} s; start the missing ranks, or correct nRanks",
+            "EI0015: {} of {} did not call HcclCommInitRootInfo within {:.1} s\nStart the missing ranks, or correct the number of ranks.",
             list(&missing),
             applicant.ranks,
             limit.as_secs_f64()

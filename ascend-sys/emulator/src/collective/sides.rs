@@ -1,0 +1,122 @@
+//! A disagreement in words: what it is about, then what each side says, a line a side and column under column, so that the
+//! difference is seen.
+
+use std::fmt::Write as _;
+
+use super::request::{Operation, Request};
+use crate::fabric::list;
+
+/// Who says what.
+#[derive(Default)]
+pub(crate) struct Sides {
+    /// In columns.
+    lines: Vec<(Vec<String>, Vec<usize>)>,
+    requests: Vec<Request>,
+}
+
+impl Sides {
+    /// What a rank has called.
+    pub(crate) fn called(&mut self, rank: usize, request: Request) {
+        self.says(rank, request.columns());
+        self.requests.push(request);
+    }
+
+    /// What a rank says that is no collective.
+    pub(crate) fn says(&mut self, rank: usize, columns: Vec<String>) {
+        match self.lines.iter_mut().find(|(said, _)| *said == columns) {
+            Some((_, ranks)) => ranks.push(rank),
+            None => self.lines.push((columns, vec![rank])),
+        }
+    }
+
+    /// What the collectives disagree about.
+    pub(crate) fn difference(&self) -> String {
+        let differ = |what: &dyn Fn(&Request) -> u64| {
+            self.requests.windows(2).any(|pair| what(&pair[0]) != what(&pair[1]))
+        };
+        let details = match self.requests.first().map(|request| request.operation) {
+            Some(Operation::AllReduce(_)) => "reductions",
+            _ => "roots",
+        };
+        let differences: Vec<_> = [
+            (differ(&|request| request.count), "counts"),
+            (differ(&|request| request.dtype as u64), "data types"),
+            (differ(&|request| request.operation.detail().1.into()), details),
+        ]
+        .into_iter()
+        .filter_map(|(differs, what)| differs.then_some(what))
+        .collect();
+        // Without a difference among the collectives somebody is in no collective.
+        if differences.is_empty() || differ(&|request| request.operation.detail().0.into()) {
+            return "the ranks called different operations".into();
+        }
+        format!("the {} differ", differences.join(" and the "))
+    }
+
+    /// The headline and the sides below it.
+    pub(crate) fn under(mut self, headline: &str) -> String {
+        self.lines.iter_mut().for_each(|(_, ranks)| ranks.sort_unstable());
+        self.lines.sort_unstable_by_key(|(_, ranks)| ranks.first().copied());
+        let lines: Vec<Vec<String>> = self
+            .lines
+            .into_iter()
+            .map(|(columns, ranks)| std::iter::once(list(&ranks)).chain(columns).collect())
+            .collect();
+        let mut widths = Vec::new();
+        for line in &lines {
+            widths.resize(widths.len().max(line.len()), 0);
+            // What has nothing behind it makes no room for others.
+            for (width, column) in widths.iter_mut().zip(line).take(line.len() - 1) {
+                *width = column.len().max(*width);
+            }
+        }
+        let mut text = String::from(headline);
+        for line in &lines {
+            let mut said = String::new();
+            for (column, &width) in line.iter().zip(&widths) {
+                let _ = write!(said, "  {column:width$}");
+            }
+            text.push('\n');
+            text += said.trim_end();
+        }
+        text
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::reduce::{DataType, ReduceOp};
+
+    fn sum(count: u64) -> Request {
+        let operation = Operation::AllReduce(ReduceOp::Sum);
+        Request { operation, dtype: DataType::Fp32, count }
+    }
+
+    fn sides(requests: &[Request]) -> Sides {
+        let mut sides = Sides::default();
+        requests.iter().enumerate().for_each(|(rank, request)| sides.called(rank, *request));
+        sides
+    }
+
+    #[test]
+    fn a_difference_is_called_by_its_name() {
+        let all_reduce = sum(4);
+        let of = |other| sides(&[all_reduce, other]).difference();
+        assert_eq!(of(sum(5)), "the counts differ");
+        assert_eq!(of(Request { dtype: DataType::Int32, ..all_reduce }), "the data types differ");
+        let max = Request { operation: Operation::AllReduce(ReduceOp::Max), ..sum(5) };
+        assert_eq!(of(max), "the counts and the reductions differ");
+        assert_eq!(of(Request::BARRIER), "the ranks called different operations");
+        let broadcast = |root| Request { operation: Operation::Broadcast(root), ..all_reduce };
+        assert_eq!(sides(&[broadcast(0), broadcast(1)]).difference(), "the roots differ");
+    }
+
+    #[test]
+    fn the_sides_stand_column_under_column() {
+        let sides = sides(&[sum(1000), sum(64), sum(1000)]);
+        let expected = "differ\n  ranks 0, 2  HcclAllReduce  count 1000  FP32  SUM\n  \
+                        rank 1      HcclAllReduce  count 64    FP32  SUM";
+        assert_eq!(sides.under("differ"), expected);
+    }
+}

@@ -1,0 +1,374 @@
+//! The words of an error, and its two ways of being printed.
+//!
+//! A text is the cause, then in brackets where: the operation, its number, its communicator and rank, and the code. Lines below it
+//! show both sides of what does not match and say what to do. Each fact is there once: what the backend wrote
+//! ([`Error::Call`], [`Error::Failed`]) has its first line in front of the brackets and its other lines below.
+//!
+//! `Display` and `{:?}` are for people: `unwrap` and `fn main() -> hccl::Result<()>` print `{:?}`, which is the name of the variant
+//! and the text. `{:#?}` is the structure.
+
+use std::fmt::{self, Display, Formatter, Write as _};
+
+use super::{Code, Error, OpContext};
+
+impl Display for Error {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        self.cause(f)?;
+        let mut brackets = Brackets { f: &mut *f, open: false };
+        match self.place() {
+            Place::Nowhere => {}
+            Place::Function(name) => brackets.put(format_args!("{name}"))?,
+            Place::Operation(context) => brackets.put(format_args!("{context}"))?,
+        }
+        match self {
+            Error::Call { function, code, message: Some(message), .. } => {
+                // It may have named the function already.
+                if !message.contains(function) {
+                    brackets.put(format_args!("{function} returned {code}"))?;
+                } else {
+                    brackets.put(format_args!("{code}"))?;
+                }
+            }
+            Error::Failed { code, message: Some(_), .. } => brackets.put(format_args!("{code}"))?,
+            Error::Refused { .. } => brackets.put(format_args!("not issued"))?,
+            _ => {}
+        }
+        brackets.close()?;
+        self.below(f)
+    }
+}
+
+/// Where an error belongs.
+enum Place<'a> {
+    Nowhere,
+    Function(&'static str),
+    Operation(&'a OpContext),
+}
+
+impl Error {
+    fn place(&self) -> Place<'_> {
+        match self {
+            Error::WrongDevice { operation, .. }
+            | Error::WrongRuntime { operation, .. }
+            | Error::WrongLength { operation, .. }
+            | Error::Empty { operation, .. }
+            | Error::Overlap { operation, .. }
+            | Error::Invalid { operation, .. } => Place::Function(operation),
+            _ => match self.context() {
+                Some(context) if !context.is_unknown() => Place::Operation(context),
+                _ => Place::Nowhere,
+            },
+        }
+    }
+
+    /// What happened, on one line unless it is somebody else's text.
+    fn cause(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::NoBackend { reason } => write!(f, "no backend: {reason}"),
+            Error::MissingSymbol { function, .. } => write!(f, "the backend has no `{function}`"),
+            Error::Call { message: Some(message), .. } => f.write_str(first_line(message).0),
+            Error::Failed { context, message: Some(message), .. } => {
+                let cause = first_line(message).0;
+                // A backend may end this line with the task in its own words, which is all there is when the operation is forgotten.
+                let own = cause.strip_suffix(']').and_then(|cause| cause.rsplit_once(" ["));
+                match own {
+                    Some((cause, _)) if context.communicator.is_some() => f.write_str(cause),
+                    _ => f.write_str(cause),
+                }
+            }
+            Error::Call { function, code, .. } => write!(f, "{function} returned {code}"),
+            Error::Failed { code, .. } => write!(f, "failed on the device with {code}"),
+            Error::Forgotten { .. } => f.write_str(
+                "failed, or cannot be told from an operation of its stream that did: of so many failures the details are gone",
+            ),
+            Error::HostFunctionPanicked { message, .. } => {
+                write!(f, "the closure panicked: {message}")
+            }
+            Error::Timeout { what, after, .. } => {
+                write!(f, "waited {:.1} s for {what}", after.as_secs_f64())
+            }
+            Error::WrongDevice { what, expected, found, .. } => {
+                write!(f, "{what} belongs to device {found}, the stream to device {expected}")
+            }
+            Error::WrongRuntime { what, .. } => {
+                write!(f, "{what} belongs to another Runtime than the stream")
+            }
+            Error::WrongLength { what, expected, found, .. } => {
+                write!(f, "{what} has {}, {expected} are needed", counted(*found, "element"))
+            }
+            Error::OutOfRange { range, length } => {
+                let (start, end) = (range.start, range.end);
+                write!(f, "the range {start}..{end} does not lie in {}", counted(*length, "element"))
+            }
+            Error::Empty { what, .. } => write!(f, "{what} is empty"),
+            Error::TooLarge { elements, element } => {
+                let element = counted(*element, "byte");
+                write!(f, "{elements} elements of {element} are more than an address space holds")
+            }
+            Error::Overlap { bytes, .. } => {
+                write!(f, "source and destination overlap by {}", counted(*bytes, "byte"))
+            }
+            Error::OutOfMemory { requested, place, .. } => {
+                write!(f, "out of memory: {requested} bytes were asked of {place}")
+            }
+            Error::NoSuchDevice { index, count } => {
+                let devices = counted(*count, "device");
+                write!(f, "there is no device {index}: this runtime has {devices}, numbered from 0")
+            }
+            Error::TooFewDevices { ranks, devices } => {
+                let (ranks, devices) = (counted(*ranks as usize, "rank"), counted(*devices, "device"));
+                write!(f, "{ranks} need a device each, and this runtime has {devices}")
+            }
+            Error::Refused { cause, .. } => cause.cause(f),
+            Error::NoSuchRank { what, rank, world_size } => {
+                let ranks = counted(*world_size as usize, "rank");
+                write!(f, "{what} is {rank}, but the communicator has {ranks}, numbered from 0")
+            }
+            Error::TooManyElements { count } => {
+                let most = crate::collective::MOST_ELEMENTS;
+                write!(f, "{count} elements are more than HCCL takes in one operation ({most})")
+            }
+            Error::NotSupported { dtype, kind, product, .. } => {
+                write!(f, "the {product} does not reduce {dtype} ({kind}); only the Ascend 950 does")
+            }
+            Error::Config(error) => error.fmt(f),
+            Error::Batch(error) => error.fmt(f),
+            Error::Aborted { .. } => f.write_str("the communicator was aborted"),
+            Error::Rank(error) => error.fmt(f),
+            Error::RankGone { rank, reason } => write!(f, "rank {rank} is gone: {reason}"),
+            Error::Invalid { problem, .. } => f.write_str(problem),
+        }
+    }
+
+    /// The lines below the first: the particulars, and what to do.
+    fn below(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::Call { message: Some(message), .. }
+            | Error::Failed { message: Some(message), .. } => match first_line(message).1 {
+                Some(rest) => write!(f, "\n{rest}"),
+                None => Ok(()),
+            },
+            Error::Timeout { message, .. } => {
+                message.as_ref().map_or(Ok(()), |message| write!(f, "\n  {message}"))?;
+                f.write_str("\nIt goes on, and its memory stays reserved. Wait again, or set a longer deadline.")
+            }
+            Error::Forgotten { last: Some(last) } => {
+                write!(f, "\nThe last of them that is known: {last}")
+            }
+            Error::WrongDevice { found, .. } => {
+                write!(
+                    f,
+                    "\nUse a stream of device {found}, or what belongs to the stream's device."
+                )
+            }
+            Error::WrongRuntime { .. } => {
+                f.write_str("\nMake one Runtime and clone it: what two of them make does not mix.")
+            }
+            Error::OutOfMemory { free, total, .. } if *total != 0 => {
+                write!(f, "\n  {free} of {total} bytes are free\nDrop buffers, or ask for less.")
+            }
+            Error::TooFewDevices { ranks, .. } => write!(
+                f,
+                "\nRun fewer ranks, or get more devices: `Runtime::emulator({ranks})` has as many as are needed here; with CANN, \
+                 ASCEND_RT_VISIBLE_DEVICES says which are used."
+            ),
+            Error::TooManyElements { .. } => f.write_str("\nIssue several operations over slices."),
+            Error::NotSupported { instead, .. } => write!(f, "\nConvert to {instead}."),
+            Error::Aborted { .. } => f.write_str("\nDrop it, and build a new one on all ranks."),
+            Error::Refused { cause, .. } => cause.below(f),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The first line of a text, and the others.
+fn first_line(text: &str) -> (&str, Option<&str>) {
+    text.split_once('\n').map_or((text, None), |(first, rest)| (first, Some(rest)))
+}
+
+/// "1 element", "2 elements".
+fn counted(count: usize, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
+
+/// ` [this; that]`, and nothing when there is nothing to put in.
+struct Brackets<'a, 'f> {
+    f: &'a mut Formatter<'f>,
+    open: bool,
+}
+
+impl Brackets<'_, '_> {
+    fn put(&mut self, what: fmt::Arguments<'_>) -> fmt::Result {
+        self.f.write_str(if self.open { "; " } else { " [" })?;
+        self.open = true;
+        self.f.write_fmt(what)
+    }
+
+    fn close(self) -> fmt::Result {
+        if self.open { self.f.write_char(']') } else { Ok(()) }
+    }
+}
+
+impl Display for OpContext {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(self.operation)?;
+        if self.sequence != 0 {
+            write!(f, " #{}", self.sequence)?;
+        }
+        if let Some(communicator) = &self.communicator {
+            write!(f, " of communicator {communicator}")?;
+        }
+        if let Some(rank) = self.rank {
+            write!(f, ", rank {rank}")?;
+        }
+        Ok(())
+    }
+}
+
+impl Display for Code {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let number: &dyn Display = match self {
+            Code::Acl(code) => code,
+            Code::Hccl(code) => code,
+        };
+        match self.name() {
+            Some(name) => write!(f, "{name} ({number})"),
+            None => write!(f, "unknown code {number}"),
+        }
+    }
+}
+
+/// A `Debug` that is the text with the name of the variant in front, or with `{:#?}` the structure.
+macro_rules! debug {
+    ($($variant:ident { $($field:ident),* })* ; $($wrapper:ident)*) => {
+        impl fmt::Debug for Error {
+            fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+                let structure = f.alternate();
+                match self {
+                    $(Error::$variant { $($field),* } if structure => f
+                        .debug_struct(stringify!($variant))
+                        $(.field(stringify!($field), $field))*
+                        .finish(),
+                    Error::$variant { .. } => write!(f, concat!(stringify!($variant), ": {}"), self),)*
+                    $(Error::$wrapper(error) if structure => {
+                        f.debug_tuple(stringify!($wrapper)).field(error).finish()
+                    }
+                    Error::$wrapper(_) => write!(f, concat!(stringify!($wrapper), ": {}"), self),)*
+                }
+            }
+        }
+    };
+}
+
+debug! {
+    NoBackend { reason }
+    MissingSymbol { function, context }
+    Call { function, code, message, context }
+    Failed { context, code, message }
+    Forgotten { last }
+    HostFunctionPanicked { context, message }
+    Timeout { what, after, message }
+    WrongDevice { operation, what, expected, found }
+    WrongRuntime { operation, what }
+    WrongLength { operation, what, expected, found }
+    OutOfRange { range, length }
+    Empty { operation, what }
+    TooLarge { elements, element }
+    Overlap { operation, bytes }
+    OutOfMemory { requested, place, free, total }
+    NoSuchDevice { index, count }
+    TooFewDevices { ranks, devices }
+    Refused { context, cause }
+    NoSuchRank { what, rank, world_size }
+    TooManyElements { count }
+    NotSupported { dtype, kind, product, instead }
+    Aborted { context }
+    RankGone { rank, reason }
+    Invalid { operation, problem };
+    Config Batch Rank
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn failed(message: Option<&str>) -> Error {
+        Error::Call {
+            function: "HcclAllReduce",
+            code: Code::Hccl(1),
+            message: message.map(Into::into),
+            context: None,
+        }
+        .in_operation(|| OpContext {
+            operation: "all_reduce",
+            communicator: Some("world".into()),
+            rank: Some(2),
+            sequence: 7,
+        })
+    }
+
+    #[test]
+    fn the_cause_comes_first_then_where_then_the_rest_and_each_once() {
+        let place = "[all_reduce #7 of communicator world, rank 2";
+        assert_eq!(
+            failed(None).to_string(),
+            format!("HcclAllReduce returned HCCL_E_PARA (1) {place}]")
+        );
+        assert_eq!(
+            failed(Some("EI0005: the counts differ\n  rank 0\nMake them equal.")).to_string(),
+            format!(
+                "EI0005: the counts differ {place}; HcclAllReduce returned HCCL_E_PARA (1)]\n  rank 0\nMake them equal."
+            )
+        );
+        assert_eq!(
+            failed(Some("HcclAllReduce: sendBuf is NULL")).to_string(),
+            format!("HcclAllReduce: sendBuf is NULL {place}; HCCL_E_PARA (1)]")
+        );
+    }
+
+    #[test]
+    fn a_task_in_the_words_of_the_backend_is_shown_only_when_there_are_no_own() {
+        let failed = |context| Error::Failed {
+            context: Box::new(context),
+            code: Code::Hccl(9),
+            message: Some("EI0002: rank 1 did not come [HcclBarrier #3]\nLook.".into()),
+        };
+        let known = OpContext { communicator: Some("w".into()), ..OpContext::new("barrier", 3) };
+        assert_eq!(
+            failed(known).to_string(),
+            "EI0002: rank 1 did not come [barrier #3 of communicator w; HCCL_E_TIMEOUT (9)]\nLook."
+        );
+        assert_eq!(
+            failed(OpContext::unknown()).to_string(),
+            "EI0002: rank 1 did not come [HcclBarrier #3] [HCCL_E_TIMEOUT (9)]\nLook."
+        );
+    }
+
+    #[test]
+    fn a_refused_call_is_told_once() {
+        let cause = Error::WrongLength {
+            operation: "all_reduce",
+            what: "the destination",
+            expected: 4,
+            found: 1,
+        };
+        assert_eq!(cause.to_string(), "the destination has 1 element, 4 are needed [all_reduce]");
+        let context = OpContext::new("all_reduce", 3);
+        let refused = Error::Refused { context: Box::new(context), cause: Box::new(cause) };
+        assert_eq!(
+            refused.to_string(),
+            "the destination has 1 element, 4 are needed [all_reduce #3; not issued]"
+        );
+    }
+
+    #[test]
+    fn debug_is_the_text_with_the_variant_or_the_structure() {
+        let error = Error::NoSuchDevice { index: 2, count: 1 };
+        assert_eq!(
+            format!("{error:?}"),
+            "NoSuchDevice: there is no device 2: this runtime has 1 device, numbered from 0"
+        );
+        let structure = format!("{error:#?}");
+        assert!(structure.contains("index: 2") && structure.contains("count: 1"), "{structure}");
+    }
+}
