@@ -68,12 +68,15 @@ impl Patience {
             let why = lane.what_it_waits_for(number).unwrap_or_default();
             tracing::warn!(device, "{waiter} has waited {elapsed:.0?} for {what}: {why}");
         }
-        // What this one waits for may never come then.
-        if let Some(error) = self.seat.as_ref().and_then(|seat| seat.failure_elsewhere()) {
-            return Err(error);
-        }
-        if let Some(context) = lane.aborted(number) {
-            return Err(Error::Aborted { context: Some(Box::new(context)) });
+        // In most programs there never is one.
+        if alarms() != 0 {
+            // What this one waits for may never come then.
+            if let Some(error) = self.seat.as_ref().and_then(|seat| seat.failure_elsewhere()) {
+                return Err(error);
+            }
+            if let Some(context) = lane.aborted(number) {
+                return Err(Error::Aborted { context: Some(Box::new(context)) });
+            }
         }
         let left = self.limit - elapsed;
         Ok(if self.warned { left } else { left.min(WARN_AFTER.saturating_sub(elapsed)) })
