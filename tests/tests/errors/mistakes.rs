@@ -500,7 +500,7 @@ fn of_failures() -> Vec<Told> {
     ));
     // None fails before all are issued: the next operation could be told.
     let (go, gate) = std::sync::mpsc::channel::<()>();
-    stream.host_fn(move || drop(gate.recv())).unwrap();
+    stream.host_fn(move || _ = gate.recv()).unwrap();
     let works: Vec<Work> =
         (0..100).map(|i| stream.host_fn(move || panic!("number {i}")).unwrap()).collect();
     drop(go);
