@@ -47,7 +47,14 @@ pub(crate) struct Patience {
 impl Patience {
     /// A wait of the calling thread that begins now.
     pub(crate) fn new(limit: Duration) -> Self {
-        Self { since: Instant::now(), limit, warned: false, seat: ranks::seat() }
+        Self::since(Duration::ZERO, limit)
+    }
+
+    /// One that began some time ago.
+    fn since(ago: Duration, limit: Duration) -> Self {
+        let now = Instant::now();
+        let since = now.checked_sub(ago).unwrap_or(now);
+        Self { since, limit, warned: false, seat: ranks::seat() }
     }
 
     /// The error that ends the wait for operation `number`, or how long it may go on until it wants to be asked again. After
@@ -124,11 +131,24 @@ impl Lane {
             return Ok(());
         }
         let _bound = self.device().bind()?;
-        let mut patience = Patience::new(limit);
+        let wait = |slice, patience| {
+            let ticket = ticket.or_else(|| self.timeline.ticket(number));
+            self.wait_a_little(number, ticket, slice, patience)
+        };
+        let mut patience = if alarms() == 0 {
+            // Most waits are over after a microsecond, of which looking at the clock would be a part.
+            let first = limit.min(LOOK_UP);
+            wait(first, limit)?;
+            if is_complete() {
+                return Ok(());
+            }
+            Patience::since(first, limit)
+        } else {
+            Patience::new(limit)
+        };
         loop {
             let slice = patience.check(self, number, waiter)?.min(LOOK_UP);
-            let ticket = ticket.or_else(|| self.timeline.ticket(number));
-            self.wait_a_little(number, ticket, slice, patience.left())?;
+            wait(slice, patience.left())?;
             if is_complete() {
                 return Ok(());
             }
