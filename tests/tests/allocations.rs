@@ -2,6 +2,7 @@
 //! the emulator.
 
 use counting_allocator::on_this_thread;
+use futures::executor::block_on;
 use hccl::prelude::*;
 
 const WARM_UP: usize = 200;
@@ -44,6 +45,11 @@ fn no_operation_allocates_after_warm_up() {
                         Ok(())
                     };
                 count("all_reduce", &mut || comm.all_reduce(&send, &mut recv, Sum, &stream))?;
+                count("all_reduce, awaited", &mut || {
+                    let mut work = comm.all_reduce(&send, &mut recv, Sum, &stream)?;
+                    block_on(&mut work)?;
+                    Ok(work)
+                })?;
                 count("all_reduce_in_place", &mut || {
                     comm.all_reduce_in_place(&mut recv, Max, &stream)
                 })?;
@@ -58,12 +64,15 @@ fn no_operation_allocates_after_warm_up() {
                     recv.copy_from(&send, &stream)
                 })?;
                 count("upload", &mut || recv.upload(&data[..len], &stream))?;
-                // Waited for in between: what has to wait for unfinished work of another stream, or of a buffer, allocates
-                // the list of what it waits for.
+                count("copy_from, behind another stream", &mut || {
+                    drop(recv.copy_from(&send, &stream)?);
+                    recv.copy_from(&send, &other)
+                })?;
                 count("there and back over pinned memory", &mut || {
-                    recv.copy_to(&mut host, &stream)?.wait()?;
+                    drop(recv.copy_to(&mut host, &stream)?);
                     assert_eq!(host.as_slice()?.len(), len);
-                    recv.copy_from_host(&host, &other)
+                    drop(recv.copy_from_host(&host, &other)?);
+                    recv.copy_from_host(&host, &stream)
                 })?;
             }
             Ok(counts)

@@ -18,6 +18,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
 use super::lane::{Label, Lane};
 use super::{Device, Stream};
 use crate::api::handles::{EventHandle, StreamHandle};
@@ -77,7 +79,7 @@ pub(crate) struct Touch<'a> {
 
 /// Events of other streams that this operation waits for.
 #[derive(Default)]
-struct Prepared(Vec<(Arc<Lane>, u64, Option<Arc<EventHandle>>)>);
+struct Prepared(SmallVec<[(Arc<Lane>, u64, Option<Arc<EventHandle>>); 4]>);
 
 /// An operation that has been issued: all that a [`Work`] needs besides the lane.
 #[derive(Clone, Copy)]

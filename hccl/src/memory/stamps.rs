@@ -18,6 +18,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
 use super::regular::Regular;
 use crate::brief::Brief;
 use crate::device::lane::Lane;
@@ -51,9 +53,9 @@ struct List {
     stamps: Vec<Stamp>,
 }
 
-/// What an operation has to wait for: for each other stream the highest number.
+/// What an operation has to wait for: for each other stream the highest number. A few of them allocate nothing.
 #[derive(Default)]
-pub(crate) struct Conflicts(Vec<(Arc<Lane>, u64)>);
+pub(crate) struct Conflicts(SmallVec<[(Arc<Lane>, u64); 4]>);
 
 impl Conflicts {
     #[inline]
