@@ -187,3 +187,35 @@ fn what_does_not_say_in_time_how_it_ended_is_asked_again() {
     assert_eq!(TIMEOUTS.load(SeqCst), 0);
     work.wait().unwrap();
 }
+
+/// The operation completes while its waker is being registered, which is after the first look.
+#[test]
+fn what_completes_while_it_is_registered_is_seen_by_the_second_look() {
+    use std::cell::RefCell;
+    use std::task::{RawWaker, RawWakerVTable};
+    thread_local!(static AT_CLONE: RefCell<Option<Box<dyn FnOnce()>>> = RefCell::default());
+    static VTABLE: RawWakerVTable = RawWakerVTable::new(
+        |_| {
+            if let Some(at_clone) = AT_CLONE.take() {
+                at_clone();
+            }
+            RawWaker::new(std::ptr::null(), &VTABLE)
+        },
+        |_| (),
+        |_| (),
+        |_| (),
+    );
+    on_both(1, |runtime| {
+        let stream = runtime.device(0).unwrap().stream().unwrap();
+        let gate = Gate::on(&stream);
+        let mut work = stream.host_fn(|| ()).unwrap();
+        let done = stream.record().unwrap();
+        AT_CLONE.set(Some(Box::new(move || {
+            drop(gate);
+            eventually("the operation", || done.is_done());
+        })));
+        // SAFETY: the functions use no data, so they are safe with any.
+        let waker = unsafe { Waker::from_raw(RawWaker::new(std::ptr::null(), &VTABLE)) };
+        assert!(matches!(poll_with(&mut work, &waker), Poll::Ready(Ok(()))));
+    });
+}
