@@ -353,7 +353,7 @@ fn request_from_environment(variable: impl Fn(&str) -> Option<String>) -> Result
         )?),
         exec_timeout: Duration::from_secs(number(
             "HCCL_EXEC_TIMEOUT",
-            1,
+            0,
             2_147_483_647,
             profile::EXEC_TIMEOUT.as_secs(),
         )?),
@@ -378,6 +378,9 @@ mod tests {
                 .contains("ASCEND_EMULATOR_DEVICES=65")
         );
         assert!(with("ASCEND_EMULATOR_PRODUCT", "H100").unwrap_err().contains("A2, A3 or 950"));
-        assert!(with("HCCL_EXEC_TIMEOUT", "0").is_err());
+        // Zero is CANN's word for never.
+        assert_eq!(with("HCCL_EXEC_TIMEOUT", "0").map(|r| r.exec_timeout), Ok(Duration::ZERO));
+        assert!(with("HCCL_EXEC_TIMEOUT", "-1").unwrap_err().contains("HCCL_EXEC_TIMEOUT=-1"));
+        assert!(with("HCCL_CONNECT_TIMEOUT", "0").unwrap_err().contains("HCCL_CONNECT_TIMEOUT=0"));
     }
 }
