@@ -5,11 +5,13 @@ mod ranks;
 
 use ascend_sys::*;
 use common::Block;
-use ranks::{on_block, on_ranks, root_info};
+use ranks::{Rank, on_block, on_ranks, root_info};
 use std::ffi::{CStr, c_char, c_void};
 
 const FP32: HcclDataType = HcclDataType(4);
 const SUM: HcclReduceOp = HcclReduceOp(0);
+/// One element more than an operation takes.
+const MANY: u64 = 0x8_0000_0000;
 
 fn name_of(comm: HcclComm) -> String {
     let mut name = [0 as c_char; 128];
@@ -170,35 +172,100 @@ fn handles_that_are_stale_or_garbage_are_errors() {
 
 #[test]
 fn arguments_of_operations_are_checked_in_the_order_of_cann() {
-    on_ranks(1, |rank| {
-        let (comm, stream) = (rank.comm, rank.stream);
-        let null = std::ptr::null_mut::<c_void>();
-        let b = rank.upload(&[0; 64]);
-        let (t, o) = (FP32, SUM);
-        // Zero first.
-        hccl!(HcclAllReduce(null, null, 0, HcclDataType(99), HcclReduceOp(9), null, null));
-        hccl!(HcclBroadcast(null, 0, t, 7, null, null));
-        refuses!(HCCL_E_PTR, ["sendBuf"], HcclAllReduce(null, b, 1, t, o, comm, stream));
-        refuses!(HCCL_E_PTR, ["recvBuf"], HcclAllReduce(b, null, 1, t, o, comm, stream));
-        refuses!(HCCL_E_PTR, ["comm"], HcclAllReduce(b, b, 1, t, o, null, stream));
-        refuses!(HCCL_E_PTR, ["stream"], HcclAllReduce(b, b, 1, t, o, comm, null));
-        refuses!(HCCL_E_PTR, ["comm"], HcclBarrier(null, stream));
-        let many = 0x8_0000_0000;
-        refuses!(HCCL_E_PARA, ["count"], HcclAllReduce(b, b, many, t, o, comm, stream));
-        let fp64 = HcclDataType(10);
+    for product in [3, 950] {
+        let config = AscendExtBlockConfig { deviceCount: 1, product, ..Block::config() };
+        on_block(config, |rank| {
+            rank.join();
+            single_mistakes(rank, product);
+            two_mistakes(rank, product);
+        });
+    }
+}
+
+fn single_mistakes(rank: &Rank, product: u32) {
+    let (comm, stream) = (rank.comm, rank.stream);
+    let null = std::ptr::null_mut::<c_void>();
+    let b = rank.upload(&[0; 64]);
+    let (t, o) = (FP32, SUM);
+    refuses!(HCCL_E_PTR, ["sendBuf"], HcclAllReduce(null, b, 1, t, o, comm, stream));
+    refuses!(HCCL_E_PTR, ["recvBuf"], HcclAllReduce(b, null, 1, t, o, comm, stream));
+    refuses!(HCCL_E_PTR, ["comm"], HcclAllReduce(b, b, 1, t, o, null, stream));
+    refuses!(HCCL_E_PTR, ["stream"], HcclAllReduce(b, b, 1, t, o, comm, null));
+    refuses!(HCCL_E_PTR, ["comm"], HcclBroadcast(b, 1, t, 0, null, stream));
+    refuses!(HCCL_E_PTR, ["buf"], HcclBroadcast(null, 1, t, 0, comm, stream));
+    refuses!(HCCL_E_PTR, ["stream"], HcclBroadcast(b, 1, t, 0, comm, null));
+    refuses!(HCCL_E_PTR, ["comm"], HcclBarrier(null, stream));
+    refuses!(HCCL_E_PTR, ["stream"], HcclBarrier(comm, null));
+    refuses!(HCCL_E_PARA, ["count"], HcclAllReduce(b, b, MANY, t, o, comm, stream));
+    let fp64 = HcclDataType(10);
+    if product == 950 {
+        hccl!(HcclAllReduce(b, b, 1, fp64, o, comm, stream));
+    } else {
         refuses!(HCCL_E_NOT_SUPPORT, ["FP64"], HcclAllReduce(b, b, 1, fp64, o, comm, stream));
-        let op = HcclReduceOp(7);
-        refuses!(HCCL_E_NOT_SUPPORT, ["7"], HcclAllReduce(b, b, 1, t, op, comm, stream));
-        refuses!(HCCL_E_PARA, ["root 1"], HcclBroadcast(b, 1, t, 1, comm, stream));
-        // Pointers.
-        refuses!(HCCL_E_PARA, ["sendBuf"], HcclAllReduce(b, b, 1000, t, o, comm, stream));
-        let mut host = [0u8; 64];
-        let host = host.as_mut_ptr().cast();
-        refuses!(HCCL_E_PARA, ["host memory"], HcclBroadcast(host, 1, t, 0, comm, stream));
-        let freed = rank.upload(&[0; 64]);
-        rank.free(freed);
-        refuses!(HCCL_E_PARA, ["buf", "free"], HcclBroadcast(freed, 1, t, 0, comm, stream));
-    });
+    }
+    let op = HcclReduceOp(7);
+    refuses!(HCCL_E_NOT_SUPPORT, ["7"], HcclAllReduce(b, b, 1, t, op, comm, stream));
+    for dtype in [1, 11] {
+        let (dtype, prod) = (HcclDataType(dtype), HcclReduceOp(1));
+        refuses!(HCCL_E_NOT_SUPPORT, ["PROD"], HcclAllReduce(b, b, 1, dtype, prod, comm, stream));
+    }
+    refuses!(HCCL_E_PARA, ["root 1"], HcclBroadcast(b, 1, t, 1, comm, stream));
+    // Pointers.
+    refuses!(HCCL_E_PARA, ["sendBuf"], HcclAllReduce(b, b, 1000, t, o, comm, stream));
+    let mut host = [0u8; 64];
+    let host = host.as_mut_ptr().cast();
+    refuses!(HCCL_E_PARA, ["host memory"], HcclBroadcast(host, 1, t, 0, comm, stream));
+    let freed = rank.upload(&[0; 64]);
+    rank.free(freed);
+    refuses!(HCCL_E_PARA, ["buf", "free"], HcclBroadcast(freed, 1, t, 0, comm, stream));
+}
+
+/// Which of two mistakes is told: a count of zero is none at all, then come null pointers, the count, the type, the
+/// reduction or the root, and what the pointers point to. The two implementations of CANN agree in this order.
+fn two_mistakes(rank: &Rank, product: u32) {
+    let (comm, stream) = (rank.comm, rank.stream);
+    let null = std::ptr::null_mut::<c_void>();
+    let b = rank.upload(&[0; 64]);
+    let mut host = [0u8; 64];
+    let host = host.as_mut_ptr().cast();
+    let (t, o) = (FP32, SUM);
+    let (bad_type, bad_op) = (HcclDataType(12), HcclReduceOp(9));
+    // Zero before everything.
+    hccl!(HcclAllReduce(null, null, 0, HcclDataType(99), bad_op, null, null));
+    hccl!(HcclAllReduce(host, null, 0, bad_type, bad_op, comm, stream));
+    hccl!(HcclBroadcast(null, 0, t, 7, null, null));
+    hccl!(HcclBroadcast(null, 0, bad_type, 7, comm, stream));
+    // Null before the count.
+    refuses!(HCCL_E_PTR, ["sendBuf"], HcclAllReduce(null, b, MANY, t, o, comm, stream));
+    refuses!(HCCL_E_PTR, ["stream"], HcclAllReduce(b, b, MANY, t, o, comm, null));
+    refuses!(HCCL_E_PTR, ["buf"], HcclBroadcast(null, MANY, t, 0, comm, stream));
+    refuses!(HCCL_E_PTR, ["stream"], HcclBroadcast(b, MANY, t, 0, comm, null));
+    // The count before the type.
+    refuses!(HCCL_E_PARA, ["count"], HcclAllReduce(b, b, MANY, bad_type, o, comm, stream));
+    refuses!(HCCL_E_PARA, ["count"], HcclBroadcast(b, MANY, bad_type, 0, comm, stream));
+    // The type before the reduction: one that nobody has, and one that is not reduced.
+    let uint8 = HcclDataType(7);
+    refuses!(
+        HCCL_E_NOT_SUPPORT,
+        ["INT128"],
+        HcclAllReduce(b, b, 1, bad_type, bad_op, comm, stream)
+    );
+    refuses!(HCCL_E_NOT_SUPPORT, ["UINT8"], HcclAllReduce(b, b, 1, uint8, bad_op, comm, stream));
+    let hif8 = HcclDataType(14);
+    if product == 950 {
+        hccl!(HcclBroadcast(b, 1, hif8, 0, comm, stream));
+        refuses!(HCCL_E_PARA, ["root 1"], HcclBroadcast(b, 1, hif8, 1, comm, stream));
+    } else {
+        refuses!(HCCL_E_NOT_SUPPORT, ["HIF8"], HcclBroadcast(b, 1, hif8, 1, comm, stream));
+    }
+    // The type before the root.
+    refuses!(HCCL_E_NOT_SUPPORT, ["INT128"], HcclBroadcast(b, 1, bad_type, 1, comm, stream));
+    // All of them before what the pointers point to.
+    refuses!(HCCL_E_PARA, ["count"], HcclAllReduce(host, host, MANY, t, o, comm, stream));
+    refuses!(HCCL_E_NOT_SUPPORT, ["INT128"], HcclAllReduce(host, b, 1, bad_type, o, comm, stream));
+    refuses!(HCCL_E_NOT_SUPPORT, ["9"], HcclAllReduce(host, b, 1, t, bad_op, comm, stream));
+    refuses!(HCCL_E_PARA, ["root 1"], HcclBroadcast(host, 1, t, 1, comm, stream));
+    rank.sync();
 }
 
 #[test]
@@ -260,13 +327,42 @@ fn error_strings() {
         // SAFETY: a static C string.
         unsafe { CStr::from_ptr(text) }.to_str().unwrap()
     };
-    assert_eq!(text(0), "no error");
-    assert_eq!(text(1), "parameter error");
-    assert_eq!(text(9), "timeout");
-    assert_eq!(text(24), "out of memory");
-    assert_eq!(text(25), "unknown err");
-    assert_eq!(text(1041), "unknown err");
-    assert_eq!(text(1042), "unknown error");
+    let named = [
+        "no error",
+        "parameter error",
+        "empty pointer",
+        "memory error",
+        "internal error",
+        "not support feature",
+        "not found specific resource",
+        "resource unavailable",
+        "call system interface error",
+        "timeout",
+        "open file fail",
+        "tcp connect fail",
+        "roce connect fail",
+        "tcp transfer fail",
+        "roce transfer fail",
+        "call runtime api fail",
+        "call driver api fail",
+        "call profiling api fail",
+        "call cce api fail",
+        "call network api fail",
+        "try again",
+        "error cqe",
+        "error communicator suspending",
+        "retry constraint",
+        "out of memory",
+    ];
+    for (code, name) in named.into_iter().enumerate() {
+        assert_eq!(text(code as u32), name, "{code}");
+    }
+    for code in [25, 100, 1040, 1041] {
+        assert_eq!(text(code), "unknown err", "{code}");
+    }
+    for code in [1042, 1043, u32::MAX] {
+        assert_eq!(text(code), "unknown error", "{code}");
+    }
 }
 
 #[test]
