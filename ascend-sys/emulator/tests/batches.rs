@@ -5,7 +5,7 @@ mod ranks;
 
 use ascend_sys::*;
 use common::Block;
-use ranks::values::{Random, sample};
+use ranks::values::{Random, sample, size};
 use ranks::{Rank, on_block, on_ranks};
 use std::ffi::c_void;
 use std::time::Duration;
@@ -101,6 +101,51 @@ fn only_the_ranks_that_items_name_take_part() {
         hccl!(HcclBarrier(rank.comm, rank.stream));
         rank.sync();
     });
+}
+
+/// Around a ring, and from each rank to itself.
+#[test]
+fn every_type_of_the_product_is_moved() {
+    for product in [3, 950] {
+        let config = AscendExtBlockConfig { deviceCount: 3, product, ..Block::config() };
+        on_block(config, |rank| {
+            rank.join();
+            let me = rank.rank;
+            let (next, previous) = ((me + 1) % 3, (me + 2) % 3);
+            for dtype in (0..=11).chain(14..=17) {
+                let (count, bytes) = (1000 + dtype as usize, (1000 + dtype as usize) * size(dtype));
+                let outgoing = message(me, next, dtype as usize, bytes);
+                let (send, recv, own) = (
+                    rank.upload(&outgoing),
+                    rank.upload(&vec![0; bytes]),
+                    rank.upload(&vec![0; bytes]),
+                );
+                let mut items = [
+                    item(SEND, send, count, next),
+                    item(RECV, recv, count, previous),
+                    item(SEND, send, count, me),
+                    item(RECV, own, count, me),
+                ];
+                items.iter_mut().for_each(|item| item.dataType = HcclDataType(dtype));
+                if product == 3 && dtype >= 14 {
+                    let items = items.as_mut_ptr();
+                    let name = ["HIF8", "FP8E4M3", "FP8E5M2", "FP8E8M0"][dtype as usize - 14];
+                    refuses!(
+                        HCCL_E_NOT_SUPPORT,
+                        ["item 0", name, "Ascend 950 has it"],
+                        HcclBatchSendRecv(items, 4, rank.comm, rank.stream)
+                    );
+                } else {
+                    batch(rank, &mut items);
+                    rank.sync();
+                    let expected = message(previous, me, dtype as usize, bytes);
+                    assert!(rank.download(recv, bytes) == expected, "type {dtype}");
+                    assert!(rank.download(own, bytes) == outgoing, "type {dtype}, to itself");
+                }
+                [send, recv, own].into_iter().for_each(|buffer| rank.free(buffer));
+            }
+        });
+    }
 }
 
 #[test]
