@@ -127,6 +127,47 @@ fn destroying_a_stream_waits_for_its_work() {
 }
 
 #[test]
+fn resetting_a_device_waits_for_the_work_of_its_default_context() {
+    for own in [true, false] {
+        let block = Block::one();
+        let s = if own { stream() } else { null_mut() };
+        let (a, host, gate) = (malloc(8), malloc_host(8), Gate::new());
+        ok!(aclrtMemset(host, 8, 0, 8));
+        gate.close(s);
+        ok!(aclrtMemsetAsync(a, 8, 5, 8, s));
+        ok!(aclrtMemcpyAsync(host, 8, a, 8, D2H, s));
+        let opener = std::thread::spawn(|| {
+            std::thread::sleep(std::time::Duration::from_millis(30));
+            gate.open();
+        });
+        ok!(aclrtResetDevice(block.first));
+        // SAFETY: eight bytes of pinned memory, which outlives the device; nothing is in flight.
+        assert_eq!(unsafe { host.cast::<[u8; 8]>().read() }, [5; 8], "own stream: {own}");
+        opener.join().unwrap();
+    }
+}
+
+#[test]
+fn texts_come_newest_first_and_belong_to_their_thread() {
+    let _ = message();
+    assert_ne!(call!(aclrtSetDevice(-7)), 0);
+    assert_ne!(call!(aclrtGetDevice(null_mut())), 0);
+    std::thread::spawn(|| {
+        assert_eq!(message(), "");
+        assert_ne!(call!(aclrtSetDevice(-8)), 0);
+        let text = message();
+        assert!(text.contains("device -8") && !text.contains("device -7"), "{text}");
+    })
+    .join()
+    .unwrap();
+    let text = message();
+    let (newest, oldest) = text.split_once('\n').expect("two texts");
+    assert!(newest.contains("deviceId is NULL"), "{text}");
+    assert!(oldest.contains("there is no device -7"), "{text}");
+    assert_eq!(message(), "", "asking takes them");
+}
+
+#[test]
 fn streams_are_limited_per_device() {
     let _block = Block::one();
     let mut left = 0;

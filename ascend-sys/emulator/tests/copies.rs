@@ -84,6 +84,33 @@ fn wrong_arguments_are_named() {
 }
 
 #[test]
+fn a_copy_onto_itself_succeeds_and_does_nothing() {
+    let _block = Block::one();
+    let (a, s, gate) = (malloc(64), stream(), Gate::new());
+    write(a, &[3; 64]);
+    ok!(aclrtMemcpy(a, 64, a, 64, D2D));
+    fails!(107000, [], aclrtMemcpy(a, 63, a, 64, D2D));
+    fails!(107000, [], aclrtMemcpy(a, 64, a, 0, D2D));
+    gate.close(s);
+    let (opened, open) = std::sync::mpsc::channel::<()>();
+    let opener = std::thread::spawn(move || {
+        // Only a copy that waits for the stream lets the time run out.
+        let _ = open.recv_timeout(std::time::Duration::from_secs(10));
+        gate.open();
+    });
+    ok!(aclrtMemcpyAsync(a, 64, a, 64, D2D, s));
+    let mut pageable = [4u8; 64];
+    let host: *mut std::ffi::c_void = pageable.as_mut_ptr().cast();
+    ok!(aclrtMemcpyAsync(host, 64, host, 64, H2D, s));
+    assert!(!idle(s), "it waited for the stream");
+    opened.send(()).unwrap();
+    opener.join().unwrap();
+    ok!(aclrtSynchronizeStream(s));
+    assert_eq!(read(a, 64), [3; 64]);
+    assert_eq!(pageable, [4; 64]);
+}
+
+#[test]
 fn pitched_copies() {
     let _block = Block::one();
     let (a, b, s) = (malloc(100), malloc(100), stream());

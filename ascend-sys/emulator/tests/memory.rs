@@ -34,6 +34,17 @@ fn memory_is_accounted_and_runs_out() {
 }
 
 #[test]
+fn device_memory_is_aligned_to_64_bytes() {
+    for product in [2, 3, 950] {
+        let _block = Block::one_with(AscendExtBlockConfig { product, ..Block::config() });
+        for bytes in [1, 31, 32, 33, 64, 65, 1000, 4097, (1 << 20) + 1, (2 << 20) + 1] {
+            let address = malloc(bytes).addr();
+            assert!(address.is_multiple_of(64), "{bytes} bytes at {address:#x}");
+        }
+    }
+}
+
+#[test]
 fn a_device_of_950_does_not_pad() {
     let _block = Block::one_with(AscendExtBlockConfig {
         memoryBytes: 1 << 20,

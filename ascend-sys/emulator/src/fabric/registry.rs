@@ -169,3 +169,37 @@ pub(crate) fn destroy_all(devices: &Range<u32>, by: &str) {
         }
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::time::Duration;
+
+    use ascend_sys::HcclResult;
+
+    use super::*;
+    use crate::fabric::comm::Comm;
+    use crate::fabric::config::Config;
+    use crate::profile::Product;
+
+    #[test]
+    fn a_communicator_that_is_in_a_call_is_not_destroyed() {
+        let comm = Comm::new("busy".into(), Product::A3, Duration::from_secs(1), 1);
+        let member = Member {
+            comm: Arc::new(comm),
+            rank: 0,
+            device: u32::MAX,
+            config: Config::default(),
+            exec_timeout: None,
+            suspended: false.into(),
+        };
+        let handle = register(member).unwrap();
+        let destroy_elsewhere =
+            || std::thread::scope(|scope| scope.spawn(|| destroy(handle)).join().unwrap());
+        let refused = with_desk(handle, |_| Ok(destroy_elsewhere())).unwrap().unwrap_err();
+        assert_eq!(refused.code, HcclResult::HCCL_E_AGAIN, "{}", refused.text);
+        assert!(refused.text.contains("in a call of another thread"), "{}", refused.text);
+        // The call is over.
+        destroy_elsewhere().unwrap();
+        assert_eq!(destroy(handle).unwrap_err().code, HcclResult::HCCL_E_PARA);
+    }
+}
