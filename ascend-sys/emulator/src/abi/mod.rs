@@ -1,6 +1,23 @@
 //! The doors: C functions with CANN's names. A door checks its arguments, catches panics and calls inward; nothing else.
 //!
 //! None of them is an exported symbol: the table holds their addresses.
+//!
+//! # What is not there
+//!
+//! A function that the emulator does not have is `None` in the table, and a missing symbol of the shared libraries. Of the
+//! runtime these are, in the order in which a program may miss them: `aclrtMemcpyBatch` and its relatives,
+//! `aclrtReduceAsync`, `aclrtStreamStop`, `aclrtDeviceTaskAbort`, `aclrtValueWrite` and `aclrtValueWait`, counting notifies,
+//! sharing of memory, events and notifies between processes, virtual memory management, capturing of streams, and callbacks
+//! for exceptions.
+//!
+//! Some of what is there does less than CANN's:
+//! - `aclInit` reads its configuration file, so that a wrong path is an error, and ignores what it says: texts of errors
+//!   belong to the thread, and no device is set by default.
+//! - `ASCEND_RT_VISIBLE_DEVICES` is not read: `ASCEND_EMULATOR_DEVICES` says how many devices there are.
+//! - The stream flags PERSISTENT, DEVICE_USE_ONLY and CPU_SCHEDULE are kept and returned, and change nothing: such a stream
+//!   takes tasks, and is waited for, like any other.
+//! - Events share one limit, that of the process. No device runs out of them by itself (207007), and recording never waits
+//!   for one to become free.
 
 pub(crate) mod acl;
 mod acl_copy;
