@@ -260,7 +260,8 @@ thread_local! {
 
 /// The rank that runs on this thread.
 pub(crate) fn seat() -> Option<Arc<Seat>> {
-    CURRENT.with_borrow(Option::clone)
+    // A thread that ends may still wait, in the drop of another thread local.
+    CURRENT.try_with(|seat| seat.borrow().clone()).ok().flatten()
 }
 
 /// One rank's place in a run.

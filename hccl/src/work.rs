@@ -131,12 +131,13 @@ impl Future for Work {
 impl Drop for Work {
     #[inline]
     fn drop(&mut self) {
-        self.unregister();
         if *self.seen.get_mut() != UNSEEN {
             self.lane.unwatch(self.issued.number);
         } else {
             self.lane.detach(self.issued.number, self.issued.tickets.1);
         }
+        // Last, since it drops a waker, which may panic.
+        self.unregister();
     }
 }
 

@@ -1,16 +1,20 @@
-//! Deadlocks that are certain, and so can be reported at once instead of after a time limit.
+//! Deadlocks, reported at once where they are certain, and else after a few seconds instead of after a time limit.
 //!
 //! The streams of a block are stuck when each that has work is parked, and what each waits for can only come
 //! from another stuck stream, or from a thread that sleeps in one of our calls. A task says which threads could help it:
 //! those that used the missing rank's communicator, or the event, last. When every thread that has a device of the block
 //! set sleeps and they are among them, nobody is left to help: the stuck tasks give up, with the whole circle as text.
 //!
+//! Nobody, that is, if the process has no other threads than these, the first one and our own. A thread that has no device yet
+//! may be about to set one and to go on with a communicator that was given to it. While there is such a thread nothing is certain; then the
+//! stuck tasks give up when nothing has moved for [`STILL`].
+//!
 //! A thread that waits with a short limit does not count as asleep, since it will go on by itself; nor does one whose wait
 //! is over and that has only not got a core yet. A task with a short limit is not stuck for the same reason. A thread that
 //! waits in slices, and says so, is asleep in each of them, and the same sleep as long as it waits for the same thing.
 
 use crate::callback;
-use crate::executor::polling;
+use crate::executor::{polling, this_thread};
 use crate::lane::Outcome;
 use crate::machine;
 use crate::stream::{Mark, STREAMS, Stream};
@@ -20,18 +24,24 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A wait with a limit shorter than this is no sleep.
 const SHORT: Duration = Duration::from_secs(30);
 /// How often in a row nothing must have changed.
 const LOOKS: u32 = 5;
+/// How long nothing must have changed while there are threads of which nothing is known.
+const STILL: Duration = Duration::from_secs(5);
+/// How many looks pass between two looks for such threads.
+const STRANGERS: u32 = 64;
 /// How many stuck tasks a text lists.
 const LISTED: usize = 16;
 
 /// A thread that has a device set.
 struct Record {
     id: u32,
+    /// The kernel's number.
+    number: i32,
     device: AtomicU32,
     asleep: AtomicBool,
     /// What it waits for.
@@ -64,8 +74,10 @@ pub(crate) fn me() -> u32 {
 
 /// The calling thread has a device set.
 pub(crate) fn bind(device: u32) {
-    REGISTRATION.with_borrow_mut(|registration| {
-        if let Some(registration) = registration {
+    // Not while the thread ends: then it is not looked for any more.
+    let _ = REGISTRATION.try_with(|registration| {
+        let mut registration = registration.borrow_mut();
+        if let Some(registration) = &*registration {
             registration.0.device.store(device, Ordering::Relaxed);
             return;
         }
@@ -73,6 +85,7 @@ pub(crate) fn bind(device: u32) {
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
         let record = Arc::new(Record {
             id,
+            number: this_thread(),
             device: AtomicU32::new(device),
             asleep: AtomicBool::new(false),
             until: AtomicU64::new(0),
@@ -96,7 +109,9 @@ impl Asleep {
             return Asleep(None);
         };
         let record =
-            REGISTRATION.with_borrow(|registration| registration.as_ref().map(|r| r.0.clone()));
+            REGISTRATION.try_with(|registration| Some(registration.borrow().as_ref()?.0.clone()));
+        // A thread that ends may still wait, in the drop of a thread local.
+        let record = record.ok().flatten();
         if let Some(record) = &record {
             if record.until.swap(until.to_bits(), Ordering::Relaxed) != until.to_bits() {
                 record.sleeps.fetch_add(1, Ordering::Relaxed);
@@ -137,7 +152,13 @@ struct Stuck {
 /// What the housekeeper remembers between looks: per block, what it saw and how often.
 #[derive(Default)]
 pub(crate) struct Watch {
-    seen: HashMap<u32, (Vec<u64>, u32)>,
+    seen: HashMap<u32, Seen>,
+}
+
+struct Seen {
+    state: Vec<u64>,
+    since: Instant,
+    looks: u32,
 }
 
 impl Watch {
@@ -152,43 +173,73 @@ impl Watch {
         self.seen.retain(|block, _| blocks.contains_key(block));
         for (block, streams) in blocks {
             let sleepers = sleepers(block);
-            let stuck = sleepers.as_ref().and_then(|(ids, _)| all_stuck(&streams, ids));
-            let (Some((_, sleeps)), Some(stuck)) = (sleepers, stuck) else {
+            let stuck = sleepers.as_ref().and_then(|asleep| all_stuck(&streams, &asleep.ids));
+            let (Some(asleep), Some(stuck)) = (sleepers, stuck) else {
                 self.seen.remove(&block);
                 continue;
             };
-            let state: Vec<u64> = sleeps
-                .into_iter()
+            let state: Vec<u64> = (asleep.sleeps.iter().copied())
                 .chain(stuck.iter().flat_map(|s| [u64::from(s.stream.index()), s.ticket]))
                 .collect();
-            let (before, looks) = self.seen.entry(block).or_default();
-            if *before != state {
-                (*before, *looks) = (state, 1);
-                continue;
-            }
-            *looks += 1;
-            if *looks >= LOOKS {
-                self.seen.remove(&block);
-                end(stuck);
+            match self.seen.get_mut(&block) {
+                Some(seen) if seen.state == state => {
+                    seen.looks += 1;
+                    let certain = || {
+                        seen.looks % STRANGERS == LOOKS % STRANGERS
+                            && !are_strangers(&asleep.numbers)
+                    };
+                    if seen.looks >= LOOKS && (seen.since.elapsed() >= STILL || certain()) {
+                        self.seen.remove(&block);
+                        end(stuck);
+                    }
+                }
+                _ => {
+                    self.seen.insert(block, Seen { state, since: Instant::now(), looks: 1 });
+                }
             }
         }
     }
 }
 
-/// The threads that have a device of the block set, with how often each fell asleep; `None` when one is awake.
-fn sleepers(block: u32) -> Option<(Vec<u32>, Vec<u64>)> {
-    let mut found = (Vec::new(), Vec::new());
+/// Whether the process has threads besides these, the first one and our own. Those that cannot be asked for count.
+fn are_strangers(known: &[i32]) -> bool {
+    let Ok(threads) = std::fs::read_dir("/proc/self/task") else { return true };
+    threads.flatten().any(|thread| {
+        let number = thread.file_name().to_str().and_then(|name| name.parse::<i32>().ok());
+        let is_known = number.is_some_and(|number| {
+            number.unsigned_abs() == std::process::id() || known.contains(&number)
+        });
+        // Gone, if it has no name any more.
+        let name = std::fs::read_to_string(thread.path().join("comm")).unwrap_or_default();
+        !is_known && !name.is_empty() && !name.starts_with("ascend-")
+    })
+}
+
+/// The threads that have a device of a block set: all asleep.
+#[derive(Default)]
+struct Sleepers {
+    ids: Vec<u32>,
+    /// How often each fell asleep.
+    sleeps: Vec<u64>,
+    /// The kernel's numbers.
+    numbers: Vec<i32>,
+}
+
+/// `None` when one is awake, or when there are none.
+fn sleepers(block: u32) -> Option<Sleepers> {
+    let mut found = Sleepers::default();
     for record in lock(&THREADS).iter() {
         if machine::device_slot(record.device.load(Ordering::Relaxed)).block() == Some(block) {
             let until = Mark::from_bits(record.until.load(Ordering::Relaxed));
             if !record.asleep.load(Ordering::Acquire) || until.is_complete() {
                 return None;
             }
-            found.0.push(record.id);
-            found.1.push(record.sleeps.load(Ordering::Relaxed));
+            found.ids.push(record.id);
+            found.sleeps.push(record.sleeps.load(Ordering::Relaxed));
+            found.numbers.push(record.number);
         }
     }
-    (!found.0.is_empty()).then_some(found)
+    (!found.ids.is_empty()).then_some(found)
 }
 
 /// The streams, if every one of them is stuck.

@@ -66,7 +66,9 @@ pub(crate) fn report(code: aclError, text: String) {
 
 /// Notes a text only: for callers whose codes are not those of ACL.
 pub(crate) fn add_text(text: String) {
-    TEXTS.with_borrow_mut(|texts| {
+    // A thread that ends has nobody to tell.
+    let _ = TEXTS.try_with(|texts| {
+        let mut texts = texts.borrow_mut();
         if texts.len() == KEPT {
             texts.remove(0);
         }
@@ -76,17 +78,18 @@ pub(crate) fn add_text(text: String) {
 
 /// The texts since the last call, newest first, or null. Valid until the thread's next call of this.
 pub(crate) fn take_texts() -> *const c_char {
-    let mut texts = TEXTS.take();
+    let mut texts = TEXTS.try_with(RefCell::take).unwrap_or_default();
     if texts.is_empty() {
         return std::ptr::null();
     }
     texts.reverse();
     let mut bytes = texts.join("\n").into_bytes();
     bytes.retain(|&byte| byte != 0);
-    RETURNED.with_borrow_mut(|returned| {
-        let text = returned.insert(CString::new(bytes).unwrap_or_default());
-        text.as_ptr()
-    })
+    let returned = RETURNED.try_with(|returned| {
+        let text = CString::new(bytes).unwrap_or_default();
+        returned.borrow_mut().insert(text).as_ptr()
+    });
+    returned.unwrap_or(std::ptr::null())
 }
 
 pub(crate) fn peek_last() -> aclError {

@@ -56,7 +56,7 @@ impl Reason {
     pub(crate) fn text(&self) -> Arc<str> {
         match self {
             Reason::Timeout(limit) => format!("gave up after {:.1} s", limit.as_secs_f64()).into(),
-            Reason::Deadlock(text) => format!("proven deadlock: {text}").into(),
+            Reason::Deadlock(text) => format!("deadlock: {text}").into(),
             Reason::Aborted => "the stream was aborted".into(),
             Reason::Stopped(text) => {
                 format!("stopped, because a task of the context failed: {text}").into()

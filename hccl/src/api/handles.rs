@@ -377,14 +377,14 @@ impl Table {
     }
 
     /// Blocks until the task with this ticket is complete, or until `limit`. `patience` is how long the caller means to wait
-    /// in all.
+    /// in all. Whether it took all of `limit`.
     pub(crate) fn await_task(
         &self,
         stream: &StreamHandle,
         ticket: u64,
         limit: Duration,
         patience: Duration,
-    ) -> Result<()> {
+    ) -> Result<bool> {
         let Some(function) = self.functions().ascendExtAwaitTask else {
             return Err(missing("ascendExtAwaitTask"));
         };
@@ -392,8 +392,8 @@ impl Table {
         // SAFETY: the handle is alive.
         let code = unsafe { function(stream.0, ticket, limit, patience) };
         match self.waited("ascendExtAwaitTask", code, STREAM_TIMEOUT) {
-            Waited::Over(result) => result,
-            Waited::TimedOut => Ok(()),
+            Waited::Over(result) => result.map(|()| false),
+            Waited::TimedOut => Ok(true),
         }
     }
 

@@ -54,8 +54,12 @@ impl Handle {
     }
 
     #[inline]
-    pub(crate) fn is_aborted(&self) -> bool {
+    fn is_aborted(&self) -> bool {
         self.label.aborted.load(Ordering::Acquire)
+    }
+
+    fn is_destroyed(&self) -> bool {
+        self.destroyed.load(Ordering::Acquire)
     }
 
     /// The handle itself, live as long as its communicator.
@@ -65,7 +69,7 @@ impl Handle {
 
     /// Ends the communicator for all of its `ranks`. What destroys it is its drop.
     pub(crate) fn abort(&self, table: &Table, ranks: u32) {
-        if self.label.aborted.swap(true, Ordering::AcqRel) {
+        if self.is_destroyed() || self.label.aborted.swap(true, Ordering::AcqRel) {
             return;
         }
         alarm();
@@ -89,7 +93,6 @@ impl Handle {
     ///
     /// For orphans: the communicator has been dropped, so that no call is under way or can begin.
     pub(super) fn destroy(&self, table: &Table) -> Result<()> {
-        self.label.aborted.store(true, Ordering::Release);
         if self.destroyed.swap(true, Ordering::AcqRel) || !self.owned {
             return Ok(());
         }
@@ -130,7 +133,7 @@ impl AbortHandle {
 
     /// Whether the communicator has been aborted, or dropped and destroyed.
     pub fn is_aborted(&self) -> bool {
-        self.handle.is_aborted()
+        self.handle.is_aborted() || self.handle.is_destroyed()
     }
 }
 

@@ -141,10 +141,13 @@ pub(crate) fn issue_number(
         lane.before_enqueue(number);
         let sequence = operation.communicator.map_or(number, |(_, sequence)| sequence);
         issuing.note(number, operation.name, operation.communicator.map(|(l, _)| l), sequence);
-        prepared
-            .enqueue(lane, lane.handle())
-            .and_then(|()| enqueue(lane.handle().raw()))
-            .map_err(|error| error.in_operation(|| operation.context(number)))?;
+        let enqueued =
+            prepared.enqueue(lane, lane.handle()).and_then(|()| enqueue(lane.handle().raw()));
+        if let Err(error) = enqueued {
+            // The number is not of the communicator, whose end must not end a wait for it.
+            issuing.note(number, operation.name, None, number);
+            return Err(error.in_operation(|| operation.context(number)));
+        }
         break publish.with_work();
     };
     drop(bound);

@@ -220,16 +220,19 @@ impl Lane {
         }
     }
 
-    /// An unfinished operation up to `number` whose communicator has been aborted.
-    pub(super) fn aborted(&self, number: u64) -> Option<OpContext> {
+    /// An unfinished operation up to `number` whose communicator has been aborted. `None` when it cannot be told, because an
+    /// operation is just being enqueued.
+    pub(super) fn aborted(&self, number: u64) -> Option<Option<OpContext>> {
         let issuing = self.try_issuing()?;
+        let submitted = self.timeline.submitted();
         let aborted = issuing.records.iter().find(|record| {
             let is_aborted = |label: &Arc<Label>| label.aborted.load(Acquire);
             record.label.as_ref().is_some_and(is_aborted)
                 && record.number <= number
+                && record.number + WINDOW > submitted
                 && !self.is_known_complete(record.number)
         });
-        aborted.map(Record::context)
+        Some(aborted.map(Record::context))
     }
 
     /// The operation with this number, as far as it is remembered.

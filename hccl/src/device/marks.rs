@@ -86,10 +86,10 @@ impl Marks {
         lane.timeline.complete(number);
     }
 
-    /// Blocks for at most `limit`, until a mark that covers `number` is complete.
-    pub(super) fn wait(&self, lane: &Lane, number: u64, limit: Duration) -> Result<()> {
+    /// Blocks for at most `limit`, until a mark that covers `number` is complete. Whether it took all of that.
+    pub(super) fn wait(&self, lane: &Lane, number: u64, limit: Duration) -> Result<bool> {
         if self.poll(lane, number) {
-            return Ok(());
+            return Ok(false);
         }
         // The event is shared, not taken: a pooled event is recorded again only when nobody else holds it.
         let mark = lock(&self.list)
@@ -106,16 +106,16 @@ impl Marks {
                             .find(|(_, other)| Arc::ptr_eq(other, &event))
                             .map(|(last, _)| *last);
                         self.failed(lane, covered.unwrap_or(number), error);
-                        Ok(())
+                        Ok(false)
                     }
-                    Waited::Over(result) => result,
-                    Waited::TimedOut => Ok(()),
+                    Waited::Over(result) => result.map(|()| false),
+                    Waited::TimedOut => Ok(true),
                 }
             }
             // The issue lock is taken: another operation is just being enqueued.
             None => {
                 std::thread::sleep(Duration::from_micros(50).min(limit));
-                Ok(())
+                Ok(false)
             }
         }
     }

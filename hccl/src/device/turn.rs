@@ -68,8 +68,9 @@ impl<L: Issuer> Turn<L> {
             },
             None => None,
         };
-        *line = Arc::downgrade(lane);
+        // In this order: the old address may be given to another stream as soon as the old `Weak` is gone.
         self.owner.store(address(lane), Relaxed);
+        *line = Arc::downgrade(lane);
         drop(held);
         drop(line);
     }

@@ -72,8 +72,12 @@ impl Patience {
         if elapsed >= WARN_AFTER && !self.warned {
             self.warned = true;
             let (device, what) = (lane.device().index(), lane.describe(number));
-            let why = lane.what_it_waits_for(number).unwrap_or_default();
+            let why = lane.what_it_waits_for(number)?.unwrap_or_default();
             tracing::warn!(device, "{waiter} has waited {elapsed:.0?} for {what}: {why}");
+        }
+        let mut left = self.limit - elapsed;
+        if !self.warned {
+            left = left.min(WARN_AFTER.saturating_sub(elapsed));
         }
         // In most programs there never is one.
         if alarms() != 0 {
@@ -81,12 +85,16 @@ impl Patience {
             if let Some(error) = self.seat.as_ref().and_then(|seat| seat.failure_elsewhere()) {
                 return Err(error);
             }
-            if let Some(context) = lane.aborted(number) {
-                return Err(Error::Aborted { context: Some(Box::new(context)) });
+            match lane.aborted(number) {
+                Some(Some(context)) => {
+                    return Err(Error::Aborted { context: Some(Box::new(context)) });
+                }
+                Some(None) => {}
+                // It cannot be told just now.
+                None => left = left.min(LOOK_UP),
             }
         }
-        let left = self.limit - elapsed;
-        Ok(if self.warned { left } else { left.min(WARN_AFTER.saturating_sub(elapsed)) })
+        Ok(left)
     }
 
     /// It waits for nobody any more.
@@ -133,16 +141,21 @@ impl Lane {
         let _bound = self.device().bind()?;
         let wait = |slice, patience| {
             let ticket = ticket.or_else(|| self.timeline.ticket(number));
-            self.wait_a_little(number, ticket, slice, patience)
+            let all_of_it = self.wait_a_little(number, ticket, slice, patience)?;
+            if all_of_it {
+                // The backend has noted it as an error, which must not turn up in a later text.
+                drop(self.table().recent_message());
+            }
+            Ok::<_, Error>(all_of_it)
         };
         let mut patience = if alarms() == 0 {
             // Most waits are over after a microsecond, of which looking at the clock would be a part.
             let first = limit.min(LOOK_UP);
-            wait(first, limit)?;
+            let all_of_it = wait(first, limit)?;
             if is_complete() {
                 return Ok(());
             }
-            Patience::since(first, limit)
+            Patience::since(if all_of_it { first } else { Duration::ZERO }, limit)
         } else {
             Patience::new(limit)
         };
@@ -155,14 +168,14 @@ impl Lane {
         }
     }
 
-    /// Blocks for at most `slice` in whatever the backend has for it.
+    /// Blocks for at most `slice` in whatever the backend has for it. Whether it took all of it.
     fn wait_a_little(
         &self,
         number: u64,
         ticket: Option<u64>,
         slice: Duration,
         patience: Duration,
-    ) -> Result<()> {
+    ) -> Result<bool> {
         match (&self.completion, ticket) {
             (Completion::Counted(_), Some(ticket)) => {
                 self.table().await_task(self.handle(), ticket, slice, patience)
@@ -170,23 +183,25 @@ impl Lane {
             // Its enqueue call has not returned yet.
             (Completion::Counted(_), None) => {
                 std::thread::sleep(Duration::from_micros(50));
-                Ok(())
+                Ok(false)
             }
             (Completion::Events(marks), _) => {
                 if number != self.timeline.submitted() {
                     return marks.wait(self, number, slice);
                 }
                 match self.table().synchronize_stream(self.handle(), slice)? {
-                    Waited::TimedOut => Ok(()),
+                    Waited::TimedOut => Ok(true),
                     Waited::Over(Ok(())) => {
                         self.timeline.complete(number);
-                        Ok(())
+                        Ok(false)
                     }
-                    // Only the state of the stream says whether memory is still in use.
+                    // Only the state of the stream says whether memory is still in use. The failure may be of what another thread
+                    // has issued meanwhile.
                     Waited::Over(Err(error)) => {
+                        let submitted = self.timeline.submitted();
                         if self.table().query_stream(self.handle())? {
-                            marks.failed(self, number, error);
-                            Ok(())
+                            marks.failed(self, submitted, error);
+                            Ok(false)
                         } else {
                             Err(error)
                         }
@@ -198,7 +213,10 @@ impl Lane {
 
     #[cold]
     fn timeout(&self, number: u64, after: Duration, waiter: &'static str) -> Error {
-        let message = self.what_it_waits_for(number);
+        let message = match self.what_it_waits_for(number) {
+            Ok(message) => message,
+            Err(error) => return error,
+        };
         let (operation, device) = (self.describe(number), self.device().index());
         let what = if operation.operation == waiter {
             format!("{operation} on device {device}")
@@ -210,12 +228,12 @@ impl Lane {
 
     /// What the backend says: the text of a wait that ends too early.
     #[cold]
-    fn what_it_waits_for(&self, number: u64) -> Option<Box<str>> {
-        let _bound = self.device().bind().ok()?;
+    fn what_it_waits_for(&self, number: u64) -> Result<Option<Box<str>>> {
+        let _bound = self.device().bind()?;
         // An earlier text is about something else.
         drop(self.table().recent_message());
         let moment = Duration::from_millis(1);
-        self.wait_a_little(number, self.timeline.ticket(number), moment, moment).ok()?;
-        self.table().recent_message()
+        self.wait_a_little(number, self.timeline.ticket(number), moment, moment)?;
+        Ok(self.table().recent_message())
     }
 }

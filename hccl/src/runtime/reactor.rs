@@ -173,21 +173,28 @@ impl Reactor {
             return Ok(());
         }
         let reactor = self.clone();
-        std::thread::Builder::new()
-            .name("hccl-reactor".into())
-            .spawn(move || reactor.serve())
-            .map_err(|error| Error::Invalid {
+        // Here and not on the thread: what comes before it runs is news to it.
+        let mut heard = alarms();
+        let serve = move || {
+            // What panics under the lock is code of others, a subscriber of `tracing`. Tasks must be woken all the same.
+            while catch_unwind(AssertUnwindSafe(|| reactor.serve(&mut heard))).is_err() {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        };
+        std::thread::Builder::new().name("hccl-reactor".into()).spawn(serve).map_err(|error| {
+            Error::Invalid {
                 operation: "await",
                 problem: format!("no thread to wake tasks from: {error}; use wait()").into(),
-            })?;
+            }
+        })?;
         state.running = true;
         Ok(())
     }
 
-    fn serve(&self) {
+    /// Until nothing has been registered for a while. `heard` is how many alarms have been.
+    fn serve(&self, heard: &mut u64) {
         let mut activity = 0;
         let mut pauses = 0u32;
-        let mut heard = alarms();
         let mut ready = Vec::new();
         loop {
             let (waiting, block) = {
@@ -195,12 +202,12 @@ impl Reactor {
                 let now = Instant::now();
                 let alarms = alarms();
                 let is_over = |watched: &Watched| match watched.then {
-                    Then::Wake(_, due) => alarms != heard || due.is_some_and(|due| due <= now),
+                    Then::Wake(_, due) => alarms != *heard || due.is_some_and(|due| due <= now),
                     Then::Bury => false,
                 };
                 let is_ready = |watched: &Watched| watched.is_complete() || is_over(watched);
                 state.watched.take_ready(is_ready, &mut ready);
-                heard = alarms;
+                *heard = alarms;
                 if ready.is_empty() && state.watched.is_empty() {
                     let waited = self.changed.wait_timeout(state, IDLE);
                     let (mut state, timeout) = waited.unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,5 @@
-//! Properties of waits that only show from inside.
+//! Properties of waits, and of what ends them, that only show from inside. An alarm is for all tasks of the process, so each of these tests
+//! may wake the tasks of the others, which changes nothing.
 
 use super::*;
 use tracing::field::{Field, Visit};
@@ -79,4 +80,136 @@ fn operations_do_not_stand_in_line_behind_a_communicator_that_is_made() {
         build(1).unwrap();
         first.join().unwrap().unwrap();
     });
+}
+
+fn emulator(devices: usize) -> Runtime {
+    EmulatorOptions::small(devices).start_with(ascend_emulator::table()).unwrap()
+}
+
+/// A correct program: the thread that will issue has not touched a device yet.
+#[test]
+fn a_thread_that_comes_late_is_no_deadlock() {
+    let runtime = emulator(2);
+    let result = runtime.run_ranks(2, |rank| {
+        let stream = rank.device().stream()?;
+        let (mut x, mut y) = (rank.communicator()?, rank.communicator()?);
+        x.barrier(&stream)?.wait()?;
+        y.barrier(&stream)?.wait()?;
+        if rank.index() == 0 {
+            x.barrier(&stream)?.wait()?;
+            y.barrier(&stream)?.wait()
+        } else {
+            std::thread::scope(|scope| {
+                let device = rank.device().clone();
+                let other = scope.spawn(move || {
+                    // It reads its data, say.
+                    std::thread::sleep(Duration::from_millis(500));
+                    let stream = device.stream()?;
+                    x.barrier(&stream)?.wait()
+                });
+                let mine = y.barrier(&stream)?.wait();
+                let other = other.join().unwrap();
+                mine.and(other)
+            })
+        }
+    });
+    result.unwrap();
+}
+
+/// The issue lock is held for a moment when the alarm wakes the task.
+#[test]
+fn an_abort_reaches_a_task_whose_stream_is_just_issuing() {
+    let runtime = emulator(1);
+    let device = runtime.device(0).unwrap();
+    let stream = device.stream().unwrap();
+    let mut comm = Communicator::init_all(std::slice::from_ref(&device)).unwrap().remove(0);
+    let abort = comm.abort_handle();
+    comm.barrier(&stream).unwrap().wait().unwrap();
+    let gate = Gate::on(&stream);
+    let work = comm.barrier(&stream).unwrap();
+    let (send, receive) = std::sync::mpsc::channel();
+    let task = std::thread::spawn(move || send.send(block_on(work)).unwrap());
+    std::thread::sleep(3 * crate::device::wait::WARN_AFTER);
+    let issuing = stream.lane().try_issuing().unwrap();
+    abort.abort().unwrap();
+    std::thread::sleep(Duration::from_millis(400));
+    drop(issuing);
+    let heard = receive.recv_timeout(Duration::from_secs(3));
+    drop(gate);
+    task.join().unwrap();
+    assert!(matches!(heard, Ok(Err(Error::Aborted { .. }))), "{heard:?}");
+}
+
+/// Nothing of the aborted communicator is on the stream: the operation was refused.
+#[test]
+fn a_refused_operation_does_not_end_waits_for_others() {
+    let runtime = emulator(1);
+    let device = runtime.device(0).unwrap();
+    let stream = device.stream().unwrap();
+    let mut comm = Communicator::init_all(std::slice::from_ref(&device)).unwrap().remove(0);
+    let mut x = device.zeros::<u8>(4, &stream).unwrap();
+    comm.abort_handle().abort().unwrap();
+    let gate = Gate::on(&stream);
+    assert!(comm.barrier(&stream).is_err());
+    let work = x.fill_zero(&stream).unwrap();
+    let opener = gate.open_later();
+    let outcome = work.wait();
+    opener.join().unwrap();
+    outcome.unwrap();
+}
+
+#[test]
+fn the_texts_of_long_waits_do_not_turn_up_in_later_errors() {
+    let runtime = emulator(1);
+    let device = runtime.device(0).unwrap();
+    let stream = device.stream().unwrap();
+    let gate = Gate::on(&stream);
+    let mut x = device.zeros::<u8>(4, &stream).unwrap();
+    let opener = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(450));
+        drop(gate);
+    });
+    x.fill_zero(&stream).unwrap().wait().unwrap();
+    opener.join().unwrap();
+    let root = crate::comm::RootInfo::new(&device).unwrap();
+    let build = |name: &str| {
+        let config = CommConfig::builder().name(name).build();
+        let builder = Communicator::builder().device(&device).rank(0).world_size(1);
+        builder.root_info(&root).config(config).build()
+    };
+    let _one = build("same").unwrap();
+    let error = build("same").unwrap_err();
+    assert!(!error.to_string().contains("not complete yet"), "{error}");
+}
+
+/// The task registers, the reactor's thread is started, and before that thread runs there is an alarm.
+#[test]
+fn an_alarm_while_the_reactor_starts_is_heard() {
+    struct Bell(std::sync::mpsc::Sender<()>);
+    impl Wake for Bell {
+        fn wake(self: Arc<Self>) {
+            let _ = self.0.send(());
+        }
+    }
+    let mut times = Vec::new();
+    for _ in 0..8 {
+        let runtime = emulator(1);
+        let device = runtime.device(0).unwrap();
+        let stream = device.stream().unwrap();
+        let mut comm = Communicator::init_all(std::slice::from_ref(&device)).unwrap().remove(0);
+        let abort = comm.abort_handle();
+        comm.barrier(&stream).unwrap().wait().unwrap();
+        let gate = Gate::on(&stream);
+        let mut work = pin!(comm.barrier(&stream).unwrap());
+        let (send, receive) = std::sync::mpsc::channel();
+        let waker = Waker::from(Arc::new(Bell(send)));
+        assert!(work.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        abort.abort().unwrap();
+        let since = Instant::now();
+        receive.recv_timeout(LONG).unwrap();
+        times.push(since.elapsed());
+        drop(gate);
+    }
+    let late = crate::device::wait::WARN_AFTER - Duration::from_millis(20);
+    assert!(times.iter().all(|time| *time < late), "{times:?}");
 }

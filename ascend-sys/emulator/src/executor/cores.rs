@@ -46,7 +46,7 @@ pub(super) fn follow(own: &[i32]) {
 }
 
 /// The kernel's number of the calling thread.
-pub(super) fn this_thread() -> i32 {
+pub(crate) fn this_thread() -> i32 {
     // SAFETY: a call without arguments.
     unsafe { libc::gettid() }
 }

@@ -92,6 +92,10 @@ impl Goal for Activity {
 /// A task has completed: wakes who waits for any.
 #[inline]
 pub(crate) fn completed() {
+    // The number of the completed task must be visible before the look. On x86 what lies between the two sees to that.
+    if cfg!(not(target_arch = "x86_64")) {
+        fence(Ordering::SeqCst);
+    }
     if WATCHED.load(Ordering::Relaxed) {
         wake_watchers();
     }
