@@ -1,5 +1,8 @@
-//! The CANN path: `Runtime::load_from` opens libraries with CANN's names by `dlopen` and fills the table from their
-//! symbols, as on a server. Behind the symbols is the emulator.
+//! The CANN path: libraries with CANN's names are opened by `dlopen` and the table is filled from their symbols, as on a
+//! server. Behind the symbols is the emulator.
+
+use std::path::Path;
+use std::process::Command;
 
 use hccl::Backend;
 use hccl::prelude::*;
@@ -9,9 +12,76 @@ fn runtime() -> Runtime {
     Runtime::load_from(installed_emulator()).unwrap()
 }
 
+/// Runs a test of this program again as another process, with `path` as the loader's path and no CANN in the environment.
+/// Gives whether it passed, and what it printed.
+fn as_child(test: &str, path: &Path) -> (bool, String) {
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args([test, "--exact", "--nocapture"])
+        .env("CANN_PATH_CHILD", "1")
+        .env("LD_LIBRARY_PATH", path)
+        .env_remove("ASCEND_HOME_PATH")
+        .env_remove("ASCEND_TOOLKIT_HOME")
+        .output()
+        .unwrap();
+    let printed = [output.stdout, output.stderr].concat();
+    (output.status.success(), String::from_utf8_lossy(&printed).into_owned())
+}
+
+fn is_child() -> bool {
+    std::env::var_os("CANN_PATH_CHILD").is_some()
+}
+
 #[test]
 fn a_program_runs_over_dlopened_libraries() {
-    let runtime = runtime();
+    run_the_program(&runtime());
+}
+
+#[test]
+fn cann_and_auto_find_the_libraries_on_the_loader_s_path() {
+    if is_child() {
+        for runtime in [Runtime::cann().unwrap(), Runtime::auto().unwrap()] {
+            run_the_program(&runtime);
+            println!("ran on {:?}", runtime.backend());
+        }
+        return;
+    }
+    let (passed, text) =
+        as_child("cann_and_auto_find_the_libraries_on_the_loader_s_path", installed_emulator());
+    assert!(passed, "{text}");
+    assert_eq!(text.matches("ran on Cann").count(), 2, "{text}");
+}
+
+#[test]
+fn libraries_without_a_device_are_an_error_of_auto_that_names_both_ways_out() {
+    if is_child() {
+        println!("cann: {}", Runtime::cann().expect_err("there is no device"));
+        println!("auto: {}", Runtime::auto().expect_err("there is no device"));
+        return;
+    }
+    let dir = installed_emulator().join("no-device");
+    std::fs::create_dir_all(&dir).unwrap();
+    let runtime = "int aclInit(const char *config) { return config != 0; }\n\
+                   int aclrtGetDeviceCount(unsigned *count) { *count = 0; return 0; }\n";
+    for (name, text) in [("libacl_rt.so", runtime), ("libhcomm.so", ""), ("libhccl.so", "")] {
+        let source = dir.join(name).with_extension("c");
+        std::fs::write(&source, text).unwrap();
+        let mut compiler = Command::new(std::env::var_os("CC").unwrap_or("cc".into()));
+        compiler.args(["-shared", "-fPIC", "-o"]).arg(dir.join(name)).arg(&source);
+        let output = compiler.output().expect("there is a C compiler");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+    let test = "libraries_without_a_device_are_an_error_of_auto_that_names_both_ways_out";
+    let (passed, text) = as_child(test, &dir);
+    assert!(passed, "{text}");
+    let line = |start| text.lines().find(|line| line.contains(start)).unwrap_or_default();
+    assert!(line("cann: ").contains("finds no device"), "{text}");
+    for piece in ["finds no device", "ASCEND_RT_VISIBLE_DEVICES", "Runtime::emulator(n)"] {
+        assert!(line("auto: ").contains(piece), "{piece}: {text}");
+    }
+}
+
+/// A small program: each operation once, on four ranks.
+fn run_the_program(runtime: &Runtime) {
     assert_eq!(runtime.backend(), Backend::Cann);
     let results = runtime
         .run_ranks(4, |rank| -> hccl::Result<(Vec<f32>, Vec<i32>, Vec<u8>)> {

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use hccl::dtype::ReduceOp;
 use hccl::prelude::*;
-use hccl_tests::{full, without_extensions};
+use hccl_tests::{full, installed_emulator, without_extensions};
 use reference::{Random, Reference};
 
 /// Around the sizes at which something changes: a vector register, a slot of a small message, a cache line, a chunk.
@@ -218,14 +218,25 @@ fn barrier() {
     on_each_product(barrier_holds);
 }
 
+fn everything_on(runtime: &Runtime, ranks: &[u32]) {
+    for &ranks in ranks {
+        all_reduce_matches(runtime, ranks);
+        broadcast_matches(runtime, ranks);
+        batch_matches(runtime, ranks);
+        barrier_holds(runtime, ranks);
+    }
+}
+
 /// The same on a table that has nothing but CANN's own functions: eight devices, no help with completion.
 #[test]
 fn without_optional_entries() {
-    let runtime = without_extensions();
-    for ranks in [1, 2, 3, 8] {
-        all_reduce_matches(&runtime, ranks);
-        broadcast_matches(&runtime, ranks);
-        batch_matches(&runtime, ranks);
-        barrier_holds(&runtime, ranks);
-    }
+    everything_on(&without_extensions(), &[1, 2, 3, 8]);
+}
+
+/// The same on the symbols of shared libraries with CANN's names.
+#[test]
+fn over_dlopened_libraries() {
+    let runtime = Runtime::load_from(installed_emulator()).unwrap();
+    assert_eq!(runtime.backend(), hccl::Backend::Cann);
+    everything_on(&runtime, &[1, 2, 3, 8]);
 }
