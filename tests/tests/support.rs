@@ -1,0 +1,56 @@
+//! The book's list of what `hccl` calls is what it calls.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use ascend_sys::{Library, SYMBOLS};
+use hccl_tests::repository;
+
+/// Each word of the text that names a function of CANN.
+fn functions(text: &str, found: &mut BTreeSet<&'static str>) {
+    let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    for word in words {
+        let symbol = SYMBOLS.iter().find(|it| it.name.to_bytes() == word.as_bytes());
+        if let Some(symbol) = symbol.filter(|it| it.library != Library::Extension) {
+            found.insert(symbol.name.to_str().expect("names are ASCII"));
+        }
+    }
+}
+
+/// What the sources of a directory call: `call!(table, F, ..)` or `functions().F`.
+fn called(directory: &Path, found: &mut BTreeSet<&'static str>) {
+    for entry in fs::read_dir(directory).expect("the sources are there") {
+        let path = entry.expect("an entry").path();
+        if path.file_name().is_some_and(|name| name == "tests" || name == "tests.rs") {
+            continue;
+        }
+        if path.is_dir() {
+            called(&path, found);
+            continue;
+        }
+        let text = fs::read_to_string(&path).expect("a source is text");
+        for start in ["call!(", "functions()", "self.functions."] {
+            for (at, _) in text.match_indices(start) {
+                // The end of the statement is the end of the call.
+                let rest = &text[at..];
+                functions(&rest[..rest.find([';', '?', '{']).unwrap_or(rest.len())], found);
+            }
+        }
+    }
+}
+
+#[test]
+fn the_book_lists_the_functions_behind_the_calls() {
+    let mut calls = BTreeSet::new();
+    called(&repository().join("hccl/src"), &mut calls);
+    assert!(calls.len() > 30, "the calls have gone missing: {calls:?}");
+
+    let book = repository().join("docs/src/reference/support.md");
+    let book = fs::read_to_string(book).expect("the book is there");
+    let (_, table) = book.split_once("## CANN functions behind the calls").expect("the table");
+    let table = table.split_once("\n## ").map_or(table, |(table, _)| table);
+    let mut listed = BTreeSet::new();
+    functions(table, &mut listed);
+    assert_eq!(listed, calls);
+}
