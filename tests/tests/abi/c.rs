@@ -201,6 +201,8 @@ fn compile_headers(abi: &Abi, language: Language) {
         .map(String::as_str)
         .chain(["acl/acl.h", "acl/acl_base.h", "hcomm/hcomm_res_defs.h", "ascend/ascend_ext.h"])
         .chain(["hccl/hcomm_primitives.h", "hccl/hcomm_res_defs.h", "hccl/hcomm_channel.h"])
+        .chain(["acl/error_codes/rt_error_codes.h", "acl/error_codes/ge_error_codes.h"])
+        .chain(["hccl/hcomm_team_defs.h", "hccl/hccl_ex.h", "hccl/hccl_res_expt.h"])
         .collect();
     headers.sort_unstable();
     headers.dedup();
