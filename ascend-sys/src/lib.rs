@@ -73,6 +73,8 @@
 #[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
 compile_error!("hccl supports Linux on x86_64 and aarch64");
 
+// What asks the system's loader is left out elsewhere, so that the error above is the only one.
+#[cfg(target_os = "linux")]
 mod api;
 #[allow(
     missing_docs,
@@ -91,12 +93,14 @@ pub mod bindings;
 mod error;
 #[allow(non_snake_case, clippy::type_complexity, reason = "generated; field names are CANN's")]
 mod functions;
+#[cfg(target_os = "linux")]
 mod load;
 mod symbol;
 #[allow(non_camel_case_types, reason = "names are those of the system's header")]
 mod system;
 mod unset;
 
+#[cfg(target_os = "linux")]
 pub use api::{Api, Availability};
 pub use bindings::*;
 pub use error::{Attempt, LoadError, MissingSymbol};
