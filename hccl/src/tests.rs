@@ -25,7 +25,8 @@ use crate::*;
 const SOON: Duration = Duration::from_millis(30);
 const LONG: Duration = Duration::from_secs(20);
 
-/// Runs a test on a runtime that counts and on one that does not.
+/// Runs a test on a runtime that counts and on one that does not, whose table has no optional entry but those
+/// that make and end its devices.
 fn on_both(devices: usize, test: impl Fn(&Runtime)) {
     for optional in [true, false] {
         let mut table = ascend_emulator::table();
@@ -33,6 +34,8 @@ fn on_both(devices: usize, test: impl Fn(&Runtime)) {
             table.ascendExtStreamProgress = None;
             table.ascendExtStreamFailure = None;
             table.ascendExtAwaitActivity = None;
+            table.ascendExtAwaitTask = None;
+            table.ascendExtRankLeave = None;
         }
         let options = EmulatorOptions::small(devices);
         let runtime = options.start_with(table).unwrap();
