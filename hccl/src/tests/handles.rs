@@ -29,3 +29,32 @@ fn the_threads_own_context_is_left_alone() {
         drop(bound);
     });
 }
+
+#[test]
+fn a_foreign_stream_is_used_and_left_to_its_owner() {
+    on_both(1, |runtime| {
+        let device = runtime.device(0).unwrap();
+        let functions = runtime.table().functions();
+        let mut raw = std::ptr::null_mut();
+        {
+            let _bound = device.bind().unwrap();
+            // SAFETY: the out parameter is a live local.
+            assert_eq!(unsafe { functions.aclrtCreateStream.unwrap()(&mut raw) }, 0);
+        }
+        // SAFETY: the stream was just made in the device's default context, and is destroyed after all that uses it.
+        let stream = unsafe { Stream::from_raw(&device, raw) }.unwrap();
+        assert_eq!(stream.as_raw(), raw);
+        let x = device.upload(&[1_u8, 2], &stream).unwrap();
+        let mut y = device.zeros::<u8>(2, &stream).unwrap();
+        block_on(y.copy_from(&x, &stream).unwrap()).unwrap();
+        assert_eq!(y.to_vec(&stream).wait().unwrap(), [1, 2]);
+        drop((x, y, stream));
+
+        let mut status = ascend_sys::aclrtStreamStatus::ACL_STREAM_STATUS_NOT_READY;
+        // SAFETY: the stream is alive unless `hccl` destroyed it, which the backend would say.
+        assert_eq!(unsafe { functions.aclrtStreamQuery.unwrap()(raw, &mut status) }, 0);
+        assert_eq!(status, ascend_sys::aclrtStreamStatus::ACL_STREAM_STATUS_COMPLETE);
+        // SAFETY: nobody uses it any more.
+        assert_eq!(unsafe { functions.aclrtDestroyStream.unwrap()(raw) }, 0);
+    });
+}

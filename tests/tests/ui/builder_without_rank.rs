@@ -1,4 +1,4 @@
-//~ E0061: rank
+//~ E0061: Missing_required_field_rank
 use hccl::prelude::*;
 
 pub fn build(device: &Device, root: &RootInfo) -> hccl::Result<Communicator> {
