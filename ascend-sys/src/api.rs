@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{LoadError, MissingSymbol};
 use crate::load::{self, Loaded};
-use crate::{Functions, Library, Symbol};
+use crate::{Functions, Library};
 
 /// A back end: a table of functions and where they come from.
 ///
@@ -83,17 +83,22 @@ impl Api {
         &self.functions
     }
 
+    /// Where the functions were looked for: the files that were loaded, or what stands for them.
+    pub fn sources(&self) -> &[String] {
+        &self.sources
+    }
+
     /// Whether the function with this name is there, and what is known about it.
     pub fn availability(&self, name: &str) -> Availability {
-        let symbol = Symbol::named(name);
-        let address = self.functions.address(name);
+        let MissingSymbol { name, library, since } = MissingSymbol::named(name);
+        let address = self.functions.address(&name);
         Availability {
-            name: name.to_owned(),
             found: address.is_some(),
             file: address.and_then(load::file_of),
-            library: symbol.map_or(Library::None, |symbol| symbol.library),
-            since: symbol.map_or("unlisted", |symbol| symbol.since),
             tried: self.sources.clone(),
+            name,
+            library,
+            since,
         }
     }
 
@@ -106,9 +111,8 @@ impl Api {
     pub fn require(&self, names: &[&str]) -> Result<(), LoadError> {
         let missing: Vec<_> = names
             .iter()
-            .map(|name| self.availability(name))
-            .filter(|availability| !availability.found)
-            .map(|Availability { name, library, since, .. }| MissingSymbol { name, library, since })
+            .filter(|name| self.functions.address(name).is_none())
+            .map(|name| MissingSymbol::named(name))
             .collect();
         if missing.is_empty() {
             Ok(())

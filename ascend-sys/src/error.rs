@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use crate::Library;
+use crate::{Library, Symbol};
 
 /// One place where a library was looked for, and why it was not taken from there.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,6 +37,18 @@ pub struct MissingSymbol {
     pub library: Library,
     /// The first release that has it, as in [`Symbol::since`](crate::Symbol::since).
     pub since: &'static str,
+}
+
+impl MissingSymbol {
+    /// What is known about the function with this name.
+    pub fn named(name: &str) -> MissingSymbol {
+        let symbol = Symbol::named(name);
+        MissingSymbol {
+            name: name.to_owned(),
+            library: symbol.map_or(Library::None, |symbol| symbol.library),
+            since: symbol.map_or("unlisted", |symbol| symbol.since),
+        }
+    }
 }
 
 impl fmt::Display for MissingSymbol {

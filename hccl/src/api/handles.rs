@@ -15,7 +15,7 @@ use ascend_sys::{
     aclrtStreamStatus,
 };
 
-use super::{Table, call, missing};
+use super::{Table, call};
 use crate::error::{Code, Error, Result};
 
 /// `aclrtSetCurrentContext` and friends found no context on this thread.
@@ -131,7 +131,7 @@ impl Table {
     #[inline]
     pub(crate) fn current_context(&self) -> Result<Option<ContextHandle>> {
         let Some(function) = self.functions().aclrtGetCurrentContext else {
-            return Err(missing("aclrtGetCurrentContext"));
+            return Err(self.missing("aclrtGetCurrentContext"));
         };
         let mut context = std::ptr::null_mut();
         // SAFETY: the out parameter is a live local.
@@ -190,7 +190,7 @@ impl Table {
         limit: Duration,
     ) -> Result<Waited> {
         let Some(function) = self.functions().aclrtSynchronizeStreamWithTimeout else {
-            return Err(missing("aclrtSynchronizeStreamWithTimeout"));
+            return Err(self.missing("aclrtSynchronizeStreamWithTimeout"));
         };
         // SAFETY: the handle is alive.
         let code = unsafe { function(stream.0, milliseconds(limit)) };
@@ -248,7 +248,7 @@ impl Table {
 
     pub(crate) fn synchronize_event(&self, event: &EventHandle, limit: Duration) -> Result<Waited> {
         let Some(function) = self.functions().aclrtSynchronizeEventWithTimeout else {
-            return Err(missing("aclrtSynchronizeEventWithTimeout"));
+            return Err(self.missing("aclrtSynchronizeEventWithTimeout"));
         };
         // SAFETY: the handle is alive.
         let code = unsafe { function(event.0, milliseconds(limit)) };
@@ -386,7 +386,7 @@ impl Table {
         patience: Duration,
     ) -> Result<bool> {
         let Some(function) = self.functions().ascendExtAwaitTask else {
-            return Err(missing("ascendExtAwaitTask"));
+            return Err(self.missing("ascendExtAwaitTask"));
         };
         let [limit, patience] = [limit, patience].map(|time| milliseconds(time).unsigned_abs());
         // SAFETY: the handle is alive.

@@ -9,7 +9,7 @@
 
 pub(crate) mod handles;
 
-use ascend_sys::{Functions, HcclResult, aclError};
+use ascend_sys::{Api, Functions, HcclResult, aclError};
 use std::ffi::CStr;
 
 use crate::error::{Code, Error, Result};
@@ -24,7 +24,7 @@ macro_rules! call {
                 let status = function($($argument),*);
                 $crate::api::check($table, stringify!($function), status)
             }
-            None => Err($crate::api::missing(stringify!($function))),
+            None => Err($table.missing(stringify!($function))),
         }
     };
 }
@@ -33,16 +33,29 @@ pub(crate) use call;
 /// The functions of one backend.
 pub(crate) struct Table {
     functions: Functions,
+    /// Where they were looked for.
+    sources: Box<[String]>,
 }
 
 impl Table {
-    pub(crate) fn new(functions: Functions) -> Self {
-        Self { functions }
+    #[cfg(feature = "emulator")]
+    pub(crate) fn of_emulator(functions: Functions) -> Self {
+        Self { functions, sources: ["the emulator".into()].into() }
+    }
+
+    pub(crate) fn of_api(api: &Api) -> Self {
+        Self { functions: *api.functions(), sources: api.sources().into() }
     }
 
     #[inline]
     pub(crate) fn functions(&self) -> &Functions {
         &self.functions
+    }
+
+    /// The error that a function of the table is not there.
+    #[cold]
+    pub(crate) fn missing(&self, function: &'static str) -> Error {
+        Error::MissingSymbol { function, tried: self.sources.clone(), context: None }
     }
 
     /// CANN's text about the last failure on this thread.
@@ -97,10 +110,4 @@ pub(crate) fn check(table: &Table, function: &'static str, status: impl Status) 
 #[cold]
 fn failure(table: &Table, function: &'static str, code: Code) -> Error {
     Error::Call { function, code, message: table.recent_message(), context: None }
-}
-
-/// Part of [`call!`].
-#[cold]
-pub(crate) fn missing(function: &'static str) -> Error {
-    Error::MissingSymbol { function, context: None }
 }

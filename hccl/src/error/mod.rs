@@ -30,10 +30,12 @@ pub enum Error {
         /// What was tried, and the ways out.
         reason: Box<str>,
     },
-    /// The backend does not have a function that is needed here.
+    /// The backend does not have a function that is needed here. The text names its library and the first release that has it.
     MissingSymbol {
         /// The C function.
         function: &'static str,
+        /// Where it was looked for: the files of the libraries that were loaded.
+        tried: Box<[String]>,
         /// The operation that needed it.
         context: Option<Box<OpContext>>,
     },

@@ -9,6 +9,8 @@
 
 use std::fmt::{self, Display, Formatter, Write as _};
 
+use ascend_sys::{Library, MissingSymbol};
+
 use super::{Code, Error, OpContext};
 
 impl Display for Error {
@@ -164,6 +166,16 @@ impl Error {
             Error::WrongRuntime { .. } => {
                 f.write_str("\nMake one Runtime and clone it: what two of them make does not mix.")
             }
+            Error::MissingSymbol { function, tried, .. } => {
+                let missing = MissingSymbol::named(function);
+                write!(f, "\n  {missing}\n  looked in {}", tried.join(", "))?;
+                match missing.library {
+                    Library::AclRt | Library::Hcomm | Library::Hccl => {
+                        f.write_str("\nInstall a release of CANN that has it.")
+                    }
+                    Library::None | Library::Extension => Ok(()),
+                }
+            }
             Error::OutOfMemory { free, total, .. } if *total != 0 => {
                 write!(f, "\n  {free} of {total} bytes are free\nDrop buffers, or ask for less.")
             }
@@ -262,7 +274,7 @@ macro_rules! debug {
 
 debug! {
     NoBackend { reason }
-    MissingSymbol { function, context }
+    MissingSymbol { function, tried, context }
     Call { function, code, message, context }
     Failed { context, code, message }
     Forgotten { last }

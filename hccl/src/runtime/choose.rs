@@ -133,7 +133,7 @@ impl EmulatorOptions {
             reserved: 0,
             memoryBytes: self.memory.unwrap_or(0),
         };
-        let table = Table::new(functions);
+        let table = Table::of_emulator(functions);
         table.init()?;
         let (block, first) = table.create_block(&config)?;
         let product = Some(self.product);

@@ -139,7 +139,7 @@ impl Runtime {
     /// # Errors
     /// What `aclInit` and `aclrtGetDeviceCount` say.
     pub fn from_api(api: ascend_sys::Api) -> Result<Runtime> {
-        let table = Table::new(*api.functions());
+        let table = Table::of_api(&api);
         table.init()?;
         let count = table.device_count()?;
         Ok(Self::new(table, Backend::Cann, None, None, 0, count as usize))

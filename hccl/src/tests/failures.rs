@@ -164,7 +164,13 @@ fn a_missing_function_is_an_error_with_its_name() {
     let stream = device.stream().unwrap();
     let free = device.memory_info().unwrap().free;
     let error = device.zeros::<u8>(1 << 20, &stream).unwrap_err();
-    assert_eq!(error.to_string(), "the backend has no `aclrtMemsetAsync` [fill_zero #1]");
+    assert_eq!(
+        error.to_string(),
+        "the backend has no `aclrtMemsetAsync` [fill_zero #1]\n  \
+         aclrtMemsetAsync: in libacl_rt.so or libascendcl.so since CANN 8.5.0\n  \
+         looked in the emulator\n\
+         Install a release of CANN that has it."
+    );
     // The refused operation uses nothing any more.
     eventually("the memory comes back", || device.memory_info().unwrap().free == free);
     stream.synchronize().unwrap();

@@ -3,6 +3,7 @@
 use std::sync::{Barrier, Mutex};
 use std::time::Duration;
 
+use ascend_sys::{Api, Functions};
 use hccl::comm::Deterministic;
 use hccl::prelude::*;
 use hccl::{Error, Result};
@@ -517,5 +518,13 @@ fn of_runtimes() -> Vec<Told> {
     ];
     let long = Runtime::emulator_builder().devices(1).connect_timeout(Duration::MAX).build();
     told.push(one("a time limit that is too long", long.unwrap_err()));
+    let table = Functions { HcclCommSuspend: None, ..ascend_emulator::table() };
+    // SAFETY: what is left of the emulator's table does what CANN documents.
+    let runtime = Runtime::from_api(unsafe { Api::from_table(table) }).unwrap();
+    let comm = Communicator::init_all(&[runtime.device(0).unwrap()]).unwrap().remove(0);
+    told.push(one(
+        "a function that the backend lacks",
+        comm.suspend().map(drop).unwrap_err().error,
+    ));
     told
 }
