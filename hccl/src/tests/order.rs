@@ -82,6 +82,46 @@ fn disjoint_slices_do_not_wait_for_one_another() {
     });
 }
 
+/// The list of stamps is merged when it is full; what is merged is still waited for to its end.
+#[test]
+fn more_pieces_than_stamps() {
+    const PIECES: usize = 40;
+    const EARLY: usize = 8;
+    const LENGTH: usize = 256;
+    on_both(1, |runtime| {
+        let device = runtime.device(0).unwrap();
+        let (writer, reader) = (device.stream().unwrap(), device.stream().unwrap());
+        let free = device.memory_info().unwrap().free;
+        let mut x = device.zeros::<i32>(PIECES * LENGTH, &reader).unwrap();
+        reader.synchronize().unwrap();
+        let write = |x: &mut DeviceBuffer<i32>, piece: usize| {
+            let mut part = x.slice_mut(piece * LENGTH..(piece + 1) * LENGTH).unwrap();
+            part.upload(&[piece as i32 + 1; LENGTH], &writer).unwrap()
+        };
+
+        // Nothing is complete before the last piece is stamped, so that no stamp goes but by merging.
+        let first_gate = Gate::on(&writer);
+        let early: Vec<_> = (0..EARLY).map(|piece| write(&mut x, piece)).collect();
+        let second_gate = Gate::on(&writer);
+        let late: Vec<_> = (EARLY..PIECES).map(|piece| write(&mut x, piece)).collect();
+        first_gate.open();
+        for work in early {
+            work.wait().unwrap();
+        }
+        // The first of the late pieces is merged with early ones, which are complete.
+        let piece = x.slice(EARLY * LENGTH..(EARLY + 1) * LENGTH).unwrap().to_vec(&reader);
+        let download = x.to_vec(&reader);
+        assert!(!piece.is_done() && !download.is_done());
+        drop((x, late));
+        assert!(device.memory_info().unwrap().free < free, "freed in flight");
+        second_gate.open();
+        assert_eq!(piece.wait().unwrap(), [EARLY as i32 + 1; LENGTH]);
+        let expected: Vec<i32> = (0..PIECES * LENGTH).map(|i| (i / LENGTH) as i32 + 1).collect();
+        assert_eq!(download.wait().unwrap(), expected);
+        eventually("the memory comes back", || device.memory_info().unwrap().free == free);
+    });
+}
+
 #[test]
 fn a_stream_waits_for_work_and_events() {
     on_both(2, |runtime| {
