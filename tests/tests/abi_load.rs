@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output};
 
 use ascend_sys::{Api, Library, LoadError, SYMBOLS};
 
@@ -195,26 +195,8 @@ fn load_takes_the_first_place_that_has_a_library() {
 #[ignore = "builds a program in a target directory of its own"]
 fn a_linked_program_has_what_it_was_linked_with() {
     let directory = Directory::new("linked/lib64");
-    let of = |library: Library| {
-        let exported =
-            SYMBOLS.iter().filter(move |it| it.library == library && it.since == "8.5.0");
-        exported.map(|it| it.name.to_str().expect("names are ASCII")).collect::<Vec<_>>()
-    };
-    let mut hccl = of(Library::Hccl);
-    hccl.push("HcclGroupStart");
-    directory
-        .library("libacl_rt.so", &of(Library::AclRt), 0, None)
-        .library("libhcomm.so", &of(Library::Hcomm), 0, None)
-        .library("libhccl.so", &hccl, 0, None);
-    let output = Command::new(env!("CARGO"))
-        .args(["run", "--quiet", "--package", "ascend-sys", "--features", "linked"])
-        .args(["--example", "linked", "--target-dir"])
-        .arg(Path::new(env!("CARGO_TARGET_TMPDIR")).join("linked-target"))
-        .env("ASCEND_HOME_PATH", directory.0.parent().expect("it has one"))
-        .env("LD_LIBRARY_PATH", &directory.0)
-        .current_dir(env!("CARGO_MANIFEST_DIR"))
-        .output()
-        .expect("cargo runs");
+    release(&directory, &[]);
+    let output = run_linked(&directory);
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let found = |name: &str, library: &str| {
@@ -227,4 +209,47 @@ fn a_linked_program_has_what_it_was_linked_with() {
     found("HcclGroupStart", "libhccl.so");
     let missing = "HcclGroupEnd: in libhcomm.so since CANN 9.0.0; not in the libraries";
     assert!(text.contains(missing), "{text}");
+
+    // Each function of the release is a strong reference: without some of each library there is no program.
+    let lacking = ["aclrtMemcpyAsync", "HcclGetRankSize", "HcclAllReduce"];
+    let directory = Directory::new("unlinked/lib64");
+    release(&directory, &lacking);
+    let output = run_linked(&directory);
+    assert!(!output.status.success(), "it is linked without {lacking:?}");
+    let text = String::from_utf8_lossy(&output.stderr);
+    for name in lacking {
+        assert!(
+            text.contains(&format!("undefined reference to `{name}'"))
+                || text.contains(&format!("undefined symbol: {name}")),
+            "{name}: {text}"
+        );
+    }
+}
+
+/// Libraries with the functions of CANN 8.5.0 and one newer, but for some.
+fn release(directory: &Directory, without: &[&str]) {
+    let of = |library: Library| {
+        let exported = SYMBOLS.iter().filter(|it| it.library == library && it.since == "8.5.0");
+        let names = exported.map(|it| it.name.to_str().expect("names are ASCII"));
+        names.filter(|name| !without.contains(name)).collect::<Vec<_>>()
+    };
+    let mut hccl = of(Library::Hccl);
+    hccl.push("HcclGroupStart");
+    directory
+        .library("libacl_rt.so", &of(Library::AclRt), 0, None)
+        .library("libhcomm.so", &of(Library::Hcomm), 0, None)
+        .library("libhccl.so", &hccl, 0, None);
+}
+
+/// Builds and runs the example `linked` with the libraries of a directory.
+fn run_linked(directory: &Directory) -> Output {
+    Command::new(env!("CARGO"))
+        .args(["run", "--quiet", "--package", "ascend-sys", "--features", "linked"])
+        .args(["--example", "linked", "--target-dir"])
+        .arg(Path::new(env!("CARGO_TARGET_TMPDIR")).join("linked-target"))
+        .env("ASCEND_HOME_PATH", directory.0.parent().expect("it has one"))
+        .env("LD_LIBRARY_PATH", &directory.0)
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .expect("cargo runs")
 }
