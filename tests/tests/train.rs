@@ -122,6 +122,16 @@ fn four_ranks_learn_to_read() {
         "{told}"
     );
 
+    let line = |topic: &str| {
+        told.lines()
+            .find(|line| line.starts_with(topic))
+            .unwrap_or_else(|| panic!("{topic}: {told}"))
+    };
+    assert!(line("network ").contains(" 64-512-512-10, "), "{told}");
+    let gradients = line("gradients ");
+    assert!(gradients.contains("a rank moving") && gradients.contains("hidden behind"), "{told}");
+    assert!(told.contains("a rank waiting for the last rank"), "{told}");
+
     let last = told.lines().last().unwrap();
     let fields: Vec<(&str, &str)> =
         last.split(' ').map(|field| field.split_once('=').unwrap()).collect();
@@ -201,6 +211,27 @@ fn one_rank_and_one_epoch_are_spoken_of_in_the_singular() {
         assert!(text.contains("1 rank on the emulator"), "{text}");
         assert!(!text.contains("waiting for the last rank"), "there is no other");
     }
+}
+
+#[test]
+fn more_ranks_than_devices_are_refused_with_both_numbers() {
+    // On the emulator the command makes as many devices as ranks, so this can happen on a server only.
+    let runtime = Runtime::emulator(2).unwrap();
+    let refused = train(&runtime, &digits(100), &Recipe::new(3), |_| ()).unwrap_err().to_string();
+    assert!(refused.starts_with("3 ranks need a device each, and this runtime has 2 devices"));
+}
+
+#[test]
+fn a_backend_is_found_without_being_named() {
+    if Runtime::cann().is_ok() {
+        return;
+    }
+    let folder = folder("auto");
+    let out = folder.to_str().unwrap();
+    let (status, told, complaints) =
+        command(&["--backend", "auto", "--ranks", "2", "--epochs", "1", "--out", out]);
+    assert_eq!((status, complaints.as_str()), (0, ""), "{told}");
+    assert!(told.lines().last().unwrap().contains(" ranks=2 backend=emulator "), "{told}");
 }
 
 #[test]
