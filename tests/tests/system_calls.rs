@@ -14,6 +14,13 @@ use hccl::prelude::*;
 const STRETCHES: usize = 50;
 const OPERATIONS: usize = 1000;
 
+/// What is repeated.
+const STEADY: &[&str] =
+    &["all_reduce", "in place", "in chunks", "broadcast", "barrier", "batch", "copy"];
+
+/// 128 KiB of f32, which the emulator works through in several chunks.
+const CHUNKED: usize = 32 << 10;
+
 #[test]
 fn steady_operations_make_no_system_calls() {
     let log = Path::new(env!("CARGO_TARGET_TMPDIR")).join("system_calls.log");
@@ -26,7 +33,9 @@ fn steady_operations_make_no_system_calls() {
         .expect("strace is installed");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let log = std::fs::read_to_string(log).unwrap();
-    for name in ["all_reduce 0", "all_reduce 1", "batch 0", "batch 1"] {
+    let steady = STEADY.iter().flat_map(|name| [0, 1].map(|rank| format!("{name} {rank}")));
+    for name in steady {
+        let name = name.as_str();
         let calls: Vec<usize> = (0..STRETCHES).map(|at| between_marks(&log, name, at)).collect();
         println!("{name}: system calls in each {OPERATIONS} operations: {calls:?}");
         assert_eq!(calls.iter().min(), Some(&0), "{name}");
@@ -63,18 +72,27 @@ fn steady_loop_for_strace() {
             let (me, peer) = (comm.rank(), 1 - comm.rank());
             let send = device.zeros::<f32>(4, &stream)?;
             let mut recv = device.zeros::<f32>(4, &stream)?;
+            let mut chunked = device.zeros::<f32>(CHUNKED, &stream)?;
             comm.barrier(&stream)?.wait()?;
             stay_on_core(me as usize);
-            for at in 0..=STRETCHES {
-                mark(format!("all_reduce {me} at {at}."));
-                for _ in 0..OPERATIONS {
-                    comm.all_reduce(&send, &mut recv, Sum, &stream)?.wait()?;
-                }
-            }
-            for at in 0..=STRETCHES {
-                mark(format!("batch {me} at {at}."));
-                for _ in 0..OPERATIONS {
-                    comm.batch().send(&send, peer).recv(&mut recv, peer).submit(&stream)?.wait()?;
+            for name in STEADY {
+                for at in 0..=STRETCHES {
+                    mark(format!("{name} {me} at {at}."));
+                    for _ in 0..OPERATIONS {
+                        match *name {
+                            "all_reduce" => comm.all_reduce(&send, &mut recv, Sum, &stream)?,
+                            "in place" => comm.all_reduce_in_place(&mut recv, Sum, &stream)?,
+                            "in chunks" => comm.all_reduce_in_place(&mut chunked, Sum, &stream)?,
+                            "broadcast" => comm.broadcast(&mut recv, 0, &stream)?,
+                            "barrier" => comm.barrier(&stream)?,
+                            "batch" => {
+                                let batch = comm.batch().send(&send, peer).recv(&mut recv, peer);
+                                batch.submit(&stream)?
+                            }
+                            _ => recv.copy_from(&send, &stream)?,
+                        }
+                        .wait()?;
+                    }
                 }
             }
             Ok(())
