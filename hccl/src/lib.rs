@@ -35,8 +35,9 @@
 //!
 //! # Three rules
 //!
-//! * **An operation starts when it is called**, in program order, never in a poll. Dropping its [`Work`] cancels nothing, and loses no
-//!   error: one that nobody saw comes back from the next operation or synchronise of the stream.
+//! * **An operation starts when it is called**, in program order, never in a poll. Dropping its [`Work`] cancels nothing. An
+//!   error that nobody saw comes back from the next operation or synchronise of the stream; so end with a synchronise, or the error
+//!   of the last operation is only a warning in the log when its stream goes.
 //! * **Memory lives as long as an operation uses it**, whatever is dropped, forgotten, cancelled or panics.
 //! * **Counts are elements**, and what types cannot check is checked before the call.
 

@@ -34,6 +34,8 @@ const LOOKS: u32 = 5;
 const STILL: Duration = Duration::from_secs(5);
 /// How many looks pass between two looks for such threads.
 const STRANGERS: u32 = 64;
+/// How many looks in a row may find somebody awake.
+const MISSES: u32 = 2;
 /// How many stuck tasks a text lists.
 const LISTED: usize = 16;
 
@@ -159,6 +161,8 @@ struct Seen {
     state: Vec<u64>,
     since: Instant,
     looks: u32,
+    /// Looks in a row at which somebody was awake.
+    misses: u32,
 }
 
 impl Watch {
@@ -175,7 +179,14 @@ impl Watch {
             let sleepers = sleepers(block);
             let stuck = sleepers.as_ref().and_then(|asleep| all_stuck(&streams, &asleep.ids));
             let (Some(asleep), Some(stuck)) = (sleepers, stuck) else {
-                self.seen.remove(&block);
+                // Who waits in slices is awake for a moment between two of them, and so is who looks around. If he does
+                // nothing else, nothing has changed; if he does, the state is another one, or he is awake for longer.
+                if let Some(seen) = self.seen.get_mut(&block) {
+                    seen.misses += 1;
+                    if seen.misses > MISSES {
+                        self.seen.remove(&block);
+                    }
+                }
                 continue;
             };
             let state: Vec<u64> = (asleep.sleeps.iter().copied())
@@ -184,6 +195,7 @@ impl Watch {
             match self.seen.get_mut(&block) {
                 Some(seen) if seen.state == state => {
                     seen.looks += 1;
+                    seen.misses = 0;
                     let certain = || {
                         seen.looks % STRANGERS == LOOKS % STRANGERS
                             && !are_strangers(&asleep.numbers)
@@ -194,7 +206,8 @@ impl Watch {
                     }
                 }
                 _ => {
-                    self.seen.insert(block, Seen { state, since: Instant::now(), looks: 1 });
+                    let seen = Seen { state, since: Instant::now(), looks: 1, misses: 0 };
+                    self.seen.insert(block, seen);
                 }
             }
         }

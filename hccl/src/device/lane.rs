@@ -396,6 +396,9 @@ impl Issuer for Lane {
 
 impl Drop for Lane {
     fn drop(&mut self) {
+        if let Err(error) = self.take_failure() {
+            tracing::warn!("nobody asked for the error of an operation: {error}");
+        }
         if self.owned {
             self.device.bury_stream(self.stream.take());
         }

@@ -282,9 +282,20 @@ impl Error {
         self
     }
 
-    /// The code that CANN returned, when that is what went wrong.
-    pub fn code(&self) -> Option<Code> {
+    /// What went wrong in the rank that failed first, when this comes from [`Runtime::run_ranks`](crate::Runtime::run_ranks)
+    /// and the rank returned an error of this crate; else the error itself.
+    pub fn root_cause(&self) -> &Error {
         match self {
+            Error::Rank(rank) => {
+                rank.cause().downcast_ref::<Error>().map_or(self, Error::root_cause)
+            }
+            _ => self,
+        }
+    }
+
+    /// The code that CANN returned, when that is what went wrong: for an error of `run_ranks`, to the rank that failed first.
+    pub fn code(&self) -> Option<Code> {
+        match self.root_cause() {
             Error::Call { code, .. } | Error::Failed { code, .. } => Some(*code),
             _ => None,
         }
@@ -292,7 +303,7 @@ impl Error {
 
     /// The operation it belongs to, when it belongs to one.
     pub fn context(&self) -> Option<&OpContext> {
-        match self {
+        match self.root_cause() {
             Error::Call { context, .. }
             | Error::MissingSymbol { context, .. }
             | Error::Aborted { context } => context.as_deref(),
@@ -303,9 +314,10 @@ impl Error {
         }
     }
 
-    /// Whether something did not happen in time.
+    /// Whether a wait of this crate has reached its limit: what was waited for goes on. An operation that the *backend* gave up has
+    /// failed, and its [`code`](Self::code) says so (`HCCL_E_TIMEOUT`, `ACL_ERROR_RT_TASK_TIMEOUT`).
     pub fn is_timeout(&self) -> bool {
-        matches!(self, Error::Timeout { .. })
+        matches!(self.root_cause(), Error::Timeout { .. })
     }
 }
 

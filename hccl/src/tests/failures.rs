@@ -194,3 +194,17 @@ fn a_wait_ends_when_another_rank_has_failed() {
         assert!(since.elapsed() < LONG / 2, "it waited for {:?}", since.elapsed());
     });
 }
+
+#[test]
+fn an_error_that_nobody_asked_for_is_a_warning_when_its_stream_goes() {
+    on_both(1, |runtime| {
+        let stream = runtime.device(0).unwrap().stream().unwrap();
+        let done = stream.host_fn(|| panic!("on purpose, and nobody asks")).unwrap();
+        eventually("the closure", || done.is_done());
+        drop(done);
+        let warnings = waiting::Warnings::default();
+        tracing::subscriber::with_default(warnings.clone(), || drop(stream));
+        let warnings = warnings.0.lock().unwrap();
+        assert!(warnings.iter().any(|said| said.contains("nobody asks")), "{warnings:?}");
+    });
+}

@@ -7,7 +7,7 @@ use tracing::span;
 
 /// Keeps the texts of warnings.
 #[derive(Clone, Default)]
-struct Warnings(Arc<Mutex<Vec<String>>>);
+pub(super) struct Warnings(pub(super) Arc<Mutex<Vec<String>>>);
 
 impl Visit for Warnings {
     fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {

@@ -260,7 +260,7 @@ impl Cause {
                  the order in which they are issued. This communicator has failed: make a new one on all ranks."
             }
             Self::Timeout => {
-                "Look at what these ranks do instead. This communicator has failed: make a new one on all ranks."
+                "See why they do not come: an operation needs all of its ranks, and a message both of its sides. This communicator has failed: make a new one on all ranks."
             }
             Self::Gone => "This communicator has failed: make a new one on the ranks that remain.",
         }
