@@ -45,9 +45,9 @@ impl Events {
             self.metadata("thread_name", compute, "\"name\":\"compute\"")?;
             self.metadata("thread_name", stream, "\"name\":\"stream\"")?;
             for (number, step) in steps.iter().enumerate() {
-                let argument = format_args!("\"step\":{}", number + 1);
+                let argument = format!("\"step\":{}", number + 1);
                 for (activity, span) in &step.activities {
-                    self.complete(compute, activity, *span, argument)?;
+                    self.complete(compute, activity, *span, &argument)?;
                 }
                 for (message, last) in timeline.messages(rank, number) {
                     self.message(timeline, rank, number, message, last)?;
@@ -71,7 +71,7 @@ impl Events {
             let index = 2 * usize::from(piece.phase == Phase::Waiting) + usize::from(!piece.hidden);
             times[index] += piece.span.seconds() * 1e6;
         }
-        let arguments = format_args!(
+        let arguments = format!(
             "\"step\":{},\"bytes\":{},\"moving_hidden_us\":{:.3},\"moving_exposed_us\":{:.3},\
              \"waiting_hidden_us\":{:.3},\"waiting_exposed_us\":{:.3}",
             step + 1,
@@ -81,14 +81,14 @@ impl Events {
             times[2],
             times[3],
         );
-        let name = format_args!("all-reduce bucket {}", message.layer);
+        let name = format!("all-reduce bucket {}", message.layer);
         self.complete(stream, name, message.span, arguments)?;
 
         let Span { from, to } = message.span;
         let begin = last.time.clamp(message.arrived, to);
         self.complete(stream, "copy up", Span { from, to: message.arrived }, "")?;
         if message.arrived < begin {
-            let name = format_args!("wait for rank {}", last.rank);
+            let name = format!("wait for rank {}", last.rank);
             self.complete(stream, name, Span { from: message.arrived, to: begin }, "")?;
         }
         self.complete(stream, "sum and copy back", Span { from: begin, to }, "")
