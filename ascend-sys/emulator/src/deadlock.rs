@@ -14,7 +14,7 @@
 //! waits in slices, and says so, is asleep in each of them, and the same sleep as long as it waits for the same thing.
 
 use crate::callback;
-use crate::executor::{polling, this_thread};
+use crate::executor::{polling, this_thread, threads};
 use crate::lane::Outcome;
 use crate::machine;
 use crate::stream::{Mark, STREAMS, Stream};
@@ -216,15 +216,14 @@ impl Watch {
 
 /// Whether the process has threads besides these, the first one and our own. Those that cannot be asked for count.
 fn are_strangers(known: &[i32]) -> bool {
-    let Ok(threads) = std::fs::read_dir("/proc/self/task") else { return true };
-    threads.flatten().any(|thread| {
-        let number = thread.file_name().to_str().and_then(|name| name.parse::<i32>().ok());
-        let is_known = number.is_some_and(|number| {
-            number.unsigned_abs() == std::process::id() || known.contains(&number)
-        });
+    let Some(mut threads) = threads() else { return true };
+    threads.any(|number| {
+        if number.unsigned_abs() == std::process::id() || known.contains(&number) {
+            return false;
+        }
         // Gone, if it has no name any more.
-        let name = std::fs::read_to_string(thread.path().join("comm")).unwrap_or_default();
-        !is_known && !name.is_empty() && !name.starts_with("ascend-")
+        let name = std::fs::read_to_string(format!("/proc/self/task/{number}/comm"));
+        name.is_ok_and(|name| !name.is_empty() && !name.starts_with("ascend-"))
     })
 }
 

@@ -10,7 +10,7 @@ mod housekeeper;
 mod workers;
 
 use cores::cores;
-pub(crate) use cores::this_thread;
+pub(crate) use cores::{this_thread, threads};
 pub(crate) use goals::{announce, await_activity, completed, wait_event, wait_until};
 
 use crate::deadlock::Asleep;

@@ -30,8 +30,7 @@ fn ask() -> usize {
 
 /// Lets the emulator's own threads run wherever a thread of the program may, and counts those cores. Called by one of `own`.
 pub(super) fn follow(own: &[i32]) {
-    let Ok(threads) = fs::read_dir("/proc/self/task") else { return };
-    let threads = threads.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    let Some(threads) = threads() else { return };
     let allowed = Mask::of(threads.filter(|thread| !own.contains(thread)));
     if allowed.is_empty() {
         return;
@@ -43,6 +42,12 @@ pub(super) fn follow(own: &[i32]) {
     }
     // The quota is in this too.
     ask();
+}
+
+/// The kernel's numbers of all threads of the process, where it can be asked.
+pub(crate) fn threads() -> Option<impl Iterator<Item = i32>> {
+    let threads = fs::read_dir("/proc/self/task").ok()?;
+    Some(threads.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()))
 }
 
 /// The kernel's number of the calling thread.
