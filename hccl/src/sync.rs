@@ -7,7 +7,13 @@ pub(crate) use loom::sync::atomic::AtomicU64;
 #[cfg(not(loom))]
 pub(crate) use std::sync::atomic::AtomicU64;
 
-use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+
+/// Names something shared as long as somebody has it, also if only by a `Weak`.
+#[inline]
+pub(crate) fn name<T>(shared: &Arc<T>) -> u64 {
+    Arc::as_ptr(shared).addr() as u64
+}
 
 /// Locks, also after a panic elsewhere: what the locks here guard is kept consistent at every step.
 #[inline]

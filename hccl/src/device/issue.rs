@@ -79,10 +79,10 @@ pub(crate) struct Touch<'a> {
 
 /// Events of other streams that this operation waits for.
 #[derive(Default)]
-struct Prepared(SmallVec<[Awaited; 4]>);
+struct Prepared(SmallVec<[Point; 4]>);
 
 /// A stream, a number of its operations, and an event behind that, unless it is complete.
-type Awaited = (Arc<Lane>, u64, Option<Arc<EventHandle>>);
+type Point = (Arc<Lane>, u64, Option<Arc<EventHandle>>);
 
 /// An operation that has been issued: all that a [`Work`] needs besides the lane.
 #[derive(Clone, Copy)]

@@ -72,7 +72,7 @@ impl Marks {
     }
 
     /// Everything up to `number` is complete and `error` is about something that was not known to be.
-    pub(super) fn failed(&self, lane: &Lane, number: u64, error: Error) {
+    fn failed(&self, lane: &Lane, number: u64, error: Error) {
         let first = lane.timeline.told_complete() + 1;
         if first <= number {
             let error = match error {
@@ -86,8 +86,38 @@ impl Marks {
         lane.timeline.complete(number);
     }
 
-    /// Blocks for at most `limit`, until a mark that covers `number` is complete. Whether it took all of that.
+    /// Blocks for at most `limit`, until `number` is complete. Whether it took all of that.
     pub(super) fn wait(&self, lane: &Lane, number: u64, limit: Duration) -> Result<bool> {
+        if number == lane.timeline.submitted() {
+            self.wait_for_stream(lane, number, limit)
+        } else {
+            self.wait_for_mark(lane, number, limit)
+        }
+    }
+
+    /// The last number needs no mark.
+    fn wait_for_stream(&self, lane: &Lane, number: u64, limit: Duration) -> Result<bool> {
+        match lane.table().synchronize_stream(lane.handle(), limit)? {
+            Waited::TimedOut => Ok(true),
+            Waited::Over(Ok(())) => {
+                lane.timeline.complete(number);
+                Ok(false)
+            }
+            // Only the state of the stream says whether memory is still in use. The failure may be of what another thread
+            // has issued meanwhile.
+            Waited::Over(Err(error)) => {
+                let submitted = lane.timeline.submitted();
+                if lane.table().query_stream(lane.handle())? {
+                    self.failed(lane, submitted, error);
+                    Ok(false)
+                } else {
+                    Err(error)
+                }
+            }
+        }
+    }
+
+    fn wait_for_mark(&self, lane: &Lane, number: u64, limit: Duration) -> Result<bool> {
         if self.poll(lane, number) {
             return Ok(false);
         }

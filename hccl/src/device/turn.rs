@@ -11,7 +11,6 @@
 //! or lost time; CANN's own libraries keep such calls apart by locks per communicator. Two operations on one *stream* still keep
 //! their order, since the stream has its own lock; there, different orders on different devices are a
 //! mistake in the program that ends with the connection time-out.
-
 //!
 //! # How
 //!
@@ -25,7 +24,7 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use crate::brief::{Brief, Guard, pause};
-use crate::sync::AtomicU64;
+use crate::sync::{AtomicU64, name};
 
 /// How long an operation stands in line behind another one of its device.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -38,9 +37,9 @@ pub(crate) trait Issuer {
 
 /// The line of one device.
 pub(crate) struct Turn<L> {
-    /// The address of the stream whose issue lock is the turn. Written with that lock held, and with the next owner's.
+    /// The name of the stream whose issue lock is the turn. Written with that lock held, and with the next owner's.
     owner: AtomicU64,
-    /// The same stream. It keeps the address from being used again.
+    /// The same stream. It keeps the name from being used again.
     line: Brief<Weak<L>>,
 }
 
@@ -52,7 +51,7 @@ impl<L: Issuer> Turn<L> {
     /// Makes it the turn of `lane`, whose issue lock the caller holds: until it is given back, unless somebody loses his patience.
     #[inline]
     pub(crate) fn take(&self, lane: &Arc<L>) {
-        if self.owner.load(Relaxed) != address(lane) {
+        if self.owner.load(Relaxed) != name(lane) {
             self.take_over(lane);
         }
     }
@@ -68,16 +67,12 @@ impl<L: Issuer> Turn<L> {
             },
             None => None,
         };
-        // In this order: the old address may be given to another stream as soon as the old `Weak` is gone.
-        self.owner.store(address(lane), Relaxed);
+        // In this order: the old name may be given to another stream as soon as the old `Weak` is gone.
+        self.owner.store(name(lane), Relaxed);
         *line = Arc::downgrade(lane);
         drop(held);
         drop(line);
     }
-}
-
-fn address<L>(lane: &Arc<L>) -> u64 {
-    Arc::as_ptr(lane).addr() as u64
 }
 
 /// Takes a lock, or gives up after [`PATIENCE`].

@@ -12,7 +12,6 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 
 use super::lane::{Completion, Lane};
-use crate::api::handles::Waited;
 use crate::error::{Error, Result};
 use crate::ranks::{self, Seat};
 
@@ -185,29 +184,7 @@ impl Lane {
                 std::thread::sleep(Duration::from_micros(50));
                 Ok(false)
             }
-            (Completion::Events(marks), _) => {
-                if number != self.timeline.submitted() {
-                    return marks.wait(self, number, slice);
-                }
-                match self.table().synchronize_stream(self.handle(), slice)? {
-                    Waited::TimedOut => Ok(true),
-                    Waited::Over(Ok(())) => {
-                        self.timeline.complete(number);
-                        Ok(false)
-                    }
-                    // Only the state of the stream says whether memory is still in use. The failure may be of what another thread
-                    // has issued meanwhile.
-                    Waited::Over(Err(error)) => {
-                        let submitted = self.timeline.submitted();
-                        if self.table().query_stream(self.handle())? {
-                            marks.failed(self, submitted, error);
-                            Ok(false)
-                        } else {
-                            Err(error)
-                        }
-                    }
-                }
-            }
+            (Completion::Events(marks), _) => marks.wait(self, number, slice),
         }
     }
 

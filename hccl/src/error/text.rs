@@ -73,10 +73,8 @@ impl Error {
                 let cause = first_line(message).0;
                 // A backend may end this line with the task in its own words, which is all there is when the operation is forgotten.
                 let own = cause.strip_suffix(']').and_then(|cause| cause.rsplit_once(" ["));
-                match own {
-                    Some((cause, _)) if context.communicator.is_some() => f.write_str(cause),
-                    _ => f.write_str(cause),
-                }
+                let own = own.filter(|_| context.communicator.is_some());
+                f.write_str(own.map_or(cause, |(cause, _)| cause))
             }
             Error::Call { function, code, .. } => write!(f, "{function} returned {code}"),
             Error::Failed { code, .. } => write!(f, "failed on the device with {code}"),

@@ -23,6 +23,7 @@ use smallvec::SmallVec;
 use super::regular::Regular;
 use crate::brief::Brief;
 use crate::device::lane::Lane;
+use crate::sync::name;
 
 /// What an operation does with bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -48,7 +49,7 @@ pub(crate) struct Stamps {
 }
 
 struct List {
-    /// The stream whose numbers are in `regular`.
+    /// The stream whose numbers are in `regular`, which so keeps its name.
     regular: Option<Arc<Lane>>,
     stamps: Vec<Stamp>,
 }
@@ -237,12 +238,6 @@ impl Stamps {
         }
         conflicts
     }
-}
-
-/// Names a stream as long as somebody has it, as the list does with the regular one.
-#[inline]
-fn name(lane: &Arc<Lane>) -> u64 {
-    Arc::as_ptr(lane).addr() as u64
 }
 
 fn overlap(a: &Range<usize>, b: &Range<usize>) -> bool {

@@ -1,9 +1,10 @@
 //! Who wakes the tasks that await an operation.
 //!
 //! One thread for a runtime, and only while something is registered. What is registered is an operation and what to do when
-//! it is complete: call a waker, or look after a stream that was dropped with work in flight. A waker is also called when the time has come that it was registered with, and all of them
-//! after an [alarm](crate::device::wait::alarm): the task then looks for itself what ends its wait. The thread blocks in the
-//! backend where the backend has a call for that (`ascendExtAwaitActivity`), and asks with growing pauses elsewhere.
+//! it is complete: call a waker, or look after a stream that was dropped with work in flight. A waker is also called when the
+//! time has come that it was registered with, and all of them after an [alarm](crate::device::wait::alarm): the task then looks
+//! for itself what ends its wait. The thread blocks in the backend where the backend has a call for that
+//! (`ascendExtAwaitActivity`), and asks with growing pauses elsewhere.
 //!
 //! # No wake-up is lost
 //!

@@ -62,7 +62,7 @@ fn a_long_wait_says_once_what_it_waits_for() {
 /// While a communicator is made, which takes until all ranks have come, operations of others keep their turns.
 #[test]
 fn operations_do_not_stand_in_line_behind_a_communicator_that_is_made() {
-    let runtime = EmulatorOptions::small(2).start_with(ascend_emulator::table()).unwrap();
+    let runtime = emulator(2);
     let devices = [runtime.device(0).unwrap(), runtime.device(1).unwrap()];
     let root = crate::comm::RootInfo::new(&devices[0]).unwrap();
     let build = |rank: u32| {
@@ -74,8 +74,8 @@ fn operations_do_not_stand_in_line_behind_a_communicator_that_is_made() {
         // The first rank waits for the second inside the call. Ten thousand turns of half a second would be seen.
         eventually("building", || devices[0].making().try_lock().is_none());
         let stream = devices[0].stream().unwrap();
-        let mut alone = Communicator::init_all(&devices[..1]).unwrap().remove(0);
-        let issued = std::iter::repeat_with(|| alone.barrier(&stream).map(drop)).take(10_000);
+        let mut single = alone(&devices[0]);
+        let issued = std::iter::repeat_with(|| single.barrier(&stream).map(drop)).take(10_000);
         issued.collect::<Result<()>>().unwrap();
         build(1).unwrap();
         first.join().unwrap().unwrap();
@@ -84,6 +84,18 @@ fn operations_do_not_stand_in_line_behind_a_communicator_that_is_made() {
 
 fn emulator(devices: usize) -> Runtime {
     EmulatorOptions::small(devices).start_with(ascend_emulator::table()).unwrap()
+}
+
+/// A device with a stream of its own.
+fn one_device() -> (Device, Stream) {
+    let device = emulator(1).device(0).unwrap();
+    let stream = device.stream().unwrap();
+    (device, stream)
+}
+
+/// The communicator of a device alone.
+fn alone(device: &Device) -> Communicator {
+    Communicator::init_all(std::slice::from_ref(device)).unwrap().remove(0)
 }
 
 /// A correct program: the thread that will issue has not touched a device yet.
@@ -119,10 +131,8 @@ fn a_thread_that_comes_late_is_no_deadlock() {
 /// The issue lock is held for a moment when the alarm wakes the task.
 #[test]
 fn an_abort_reaches_a_task_whose_stream_is_just_issuing() {
-    let runtime = emulator(1);
-    let device = runtime.device(0).unwrap();
-    let stream = device.stream().unwrap();
-    let mut comm = Communicator::init_all(std::slice::from_ref(&device)).unwrap().remove(0);
+    let (device, stream) = one_device();
+    let mut comm = alone(&device);
     let abort = comm.abort_handle();
     comm.barrier(&stream).unwrap().wait().unwrap();
     let gate = Gate::on(&stream);
@@ -143,10 +153,8 @@ fn an_abort_reaches_a_task_whose_stream_is_just_issuing() {
 /// Nothing of the aborted communicator is on the stream: the operation was refused.
 #[test]
 fn a_refused_operation_does_not_end_waits_for_others() {
-    let runtime = emulator(1);
-    let device = runtime.device(0).unwrap();
-    let stream = device.stream().unwrap();
-    let mut comm = Communicator::init_all(std::slice::from_ref(&device)).unwrap().remove(0);
+    let (device, stream) = one_device();
+    let mut comm = alone(&device);
     let mut x = device.zeros::<u8>(4, &stream).unwrap();
     comm.abort_handle().abort().unwrap();
     let gate = Gate::on(&stream);
@@ -160,9 +168,7 @@ fn a_refused_operation_does_not_end_waits_for_others() {
 
 #[test]
 fn the_texts_of_long_waits_do_not_turn_up_in_later_errors() {
-    let runtime = emulator(1);
-    let device = runtime.device(0).unwrap();
-    let stream = device.stream().unwrap();
+    let (device, stream) = one_device();
     let gate = Gate::on(&stream);
     let mut x = device.zeros::<u8>(4, &stream).unwrap();
     let opener = std::thread::spawn(move || {
@@ -193,10 +199,8 @@ fn an_alarm_while_the_reactor_starts_is_heard() {
     }
     let mut times = Vec::new();
     for _ in 0..8 {
-        let runtime = emulator(1);
-        let device = runtime.device(0).unwrap();
-        let stream = device.stream().unwrap();
-        let mut comm = Communicator::init_all(std::slice::from_ref(&device)).unwrap().remove(0);
+        let (device, stream) = one_device();
+        let mut comm = alone(&device);
         let abort = comm.abort_handle();
         comm.barrier(&stream).unwrap().wait().unwrap();
         let gate = Gate::on(&stream);
