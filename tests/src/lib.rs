@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use ascend_sys::{Api, Functions};
 use hccl::Runtime;
@@ -82,6 +83,19 @@ pub fn without_extensions() -> Runtime {
     // SAFETY: what is left of the emulator's table does what CANN documents.
     let api = unsafe { Api::from_table(table) };
     Runtime::from_api(api).expect("the emulator starts")
+}
+
+/// Runs a test on both kinds of backend: with the optional entries of the table, and without. A minute is long enough for
+/// whatever it waits for.
+///
+/// # Panics
+///
+/// When the emulator does not start, and when the test does.
+pub fn both_backends(test: impl Fn(&Runtime)) {
+    for runtime in [Runtime::emulator(2).expect("two devices"), without_extensions()] {
+        runtime.set_deadline(Duration::from_secs(60));
+        test(&runtime);
+    }
 }
 
 /// The programs in the book and in the README, which run as documentation tests.

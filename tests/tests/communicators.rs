@@ -5,13 +5,7 @@ use std::time::{Duration, Instant};
 
 use ascend_sys::{Api, Functions};
 use hccl::prelude::*;
-use hccl_tests::without_extensions;
-
-/// Both kinds of backend: with the optional entries of the table, and without.
-fn both_backends(test: impl Fn(&Runtime)) {
-    test(&Runtime::emulator(2).unwrap());
-    test(&without_extensions());
-}
+use hccl_tests::both_backends;
 
 #[test]
 fn drop_communicator_in_flight() {

@@ -8,15 +8,7 @@ use std::time::Duration;
 use futures::executor::block_on;
 use hccl::Error;
 use hccl::prelude::*;
-use hccl_tests::without_extensions;
-
-/// Both kinds of backend: with the optional entries of the table, and without.
-fn both_backends(test: impl Fn(&Runtime)) {
-    for runtime in [Runtime::emulator(2).unwrap(), without_extensions()] {
-        runtime.set_deadline(Duration::from_secs(60));
-        test(&runtime);
-    }
-}
+use hccl_tests::both_backends;
 
 /// How a rank waits.
 #[derive(Clone, Copy)]
