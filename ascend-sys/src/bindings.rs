@@ -7823,5 +7823,14 @@ pub mod imports {
             rank: u32,
             reason: *const ::core::ffi::c_char,
         ) -> HcclResult;
+        /** What became of a call in the last group that this thread has ended: HcclGroupEnd itself returns success on A2 and A3,
+        whatever happens. Calls that were queued count from 0. *code is 0 for one that succeeded. The text is NUL-terminated and cut
+        to textLen bytes. HCCL_E_NOT_FOUND when the group had no such call.*/
+        pub fn ascendExtGroupResult(
+            index: u32,
+            code: *mut HcclResult,
+            text: *mut ::core::ffi::c_char,
+            textLen: usize,
+        ) -> HcclResult;
     }
 }

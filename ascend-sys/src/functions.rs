@@ -3447,6 +3447,17 @@ pub struct Functions {
             reason: *const ::core::ffi::c_char,
         ) -> HcclResult,
     >,
+    /** What became of a call in the last group that this thread has ended: HcclGroupEnd itself returns success on A2 and A3,
+    whatever happens. Calls that were queued count from 0. *code is 0 for one that succeeded. The text is NUL-terminated and cut
+    to textLen bytes. HCCL_E_NOT_FOUND when the group had no such call.*/
+    pub ascendExtGroupResult: Option<
+        unsafe extern "C" fn(
+            index: u32,
+            code: *mut HcclResult,
+            text: *mut ::core::ffi::c_char,
+            textLen: usize,
+        ) -> HcclResult,
+    >,
 }
 const fn symbol(
     name: &'static core::ffi::CStr,
@@ -4069,6 +4080,7 @@ pub static SYMBOLS: &[Symbol] = &[
     symbol(c"ascendExtBlockCreate", Library::Extension, "extension", "ascend/ascend_ext.h"),
     symbol(c"ascendExtBlockDestroy", Library::Extension, "extension", "ascend/ascend_ext.h"),
     symbol(c"ascendExtRankLeave", Library::Extension, "extension", "ascend/ascend_ext.h"),
+    symbol(c"ascendExtGroupResult", Library::Extension, "extension", "ascend/ascend_ext.h"),
 ];
 /// Strong references to everything that release 8.5.0 exports.
 #[cfg(feature = "linked")]

@@ -36,6 +36,7 @@ fn on_both(devices: usize, test: impl Fn(&Runtime)) {
             table.ascendExtAwaitActivity = None;
             table.ascendExtAwaitTask = None;
             table.ascendExtRankLeave = None;
+            table.ascendExtGroupResult = None;
         }
         let options = EmulatorOptions::small(devices);
         let runtime = options.start_with(table).unwrap();

@@ -78,6 +78,7 @@ pub fn without_extensions() -> Runtime {
         ascendExtBlockCreate: None,
         ascendExtBlockDestroy: None,
         ascendExtRankLeave: None,
+        ascendExtGroupResult: None,
         ..ascend_emulator::table()
     };
     // SAFETY: what is left of the emulator's table does what CANN documents.

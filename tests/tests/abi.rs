@@ -22,7 +22,7 @@ use rust::{Source, rust_name, rust_type};
 
 /// Functions that the data does not hold: two that CANN exports without a public header, and the
 /// optional entries of our own.
-const MORE_FUNCTIONS: [&str; 9] = [
+const MORE_FUNCTIONS: [&str; 10] = [
     "HcclAllocComResourceByTiling",
     "HcclThreadExportToCommEngine",
     "ascendExtStreamProgress",
@@ -32,6 +32,7 @@ const MORE_FUNCTIONS: [&str; 9] = [
     "ascendExtBlockCreate",
     "ascendExtBlockDestroy",
     "ascendExtRankLeave",
+    "ascendExtGroupResult",
 ];
 
 /// Types of the optional entries.

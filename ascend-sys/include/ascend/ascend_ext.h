@@ -77,6 +77,11 @@ aclError ascendExtBlockDestroy(uint32_t block);
  * a communicator is made) fails at once, with the reason in the text. */
 HcclResult ascendExtRankLeave(const HcclRootInfo *rootInfo, uint32_t rank, const char *reason);
 
+/** What became of a call in the last group that this thread has ended: HcclGroupEnd itself returns success on A2 and A3,
+ * whatever happens. Calls that were queued count from 0. *code is 0 for one that succeeded. The text is NUL-terminated and cut
+ * to textLen bytes. HCCL_E_NOT_FOUND when the group had no such call. */
+HcclResult ascendExtGroupResult(uint32_t index, HcclResult *code, char *text, size_t textLen);
+
 #ifdef __cplusplus
 }
 #endif

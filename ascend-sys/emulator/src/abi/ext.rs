@@ -1,7 +1,7 @@
 //! Our own extension of the ABI: progress counters, failures by ticket, waiting for any activity, blocks of devices.
 #![allow(non_snake_case, reason = "the names of the header ascend_ext.h")]
 
-use super::{door, out};
+use super::{door, out, write_text};
 use crate::callback::may_block;
 use crate::executor;
 use crate::machine::{self, Request};
@@ -50,16 +50,9 @@ unsafe extern "C" fn ascendExtStreamFailure(
         let code = unsafe { out(code, "code") }?;
         let failure = Stream::named(stream as u64)?.failure(ticket);
         code.write(failure.as_ref().map_or(ACL_SUCCESS, |failure| failure.code));
-        if !text.is_null() && text_len > 0 {
-            let words = failure.as_ref().map_or(String::new(), Failure::with_task);
-            let bytes = words.as_bytes();
-            let length = bytes.len().min(text_len - 1);
-            // SAFETY: `text` is valid for `text_len` bytes by the C contract, and `length` is less.
-            unsafe {
-                std::ptr::copy_nonoverlapping(bytes.as_ptr(), text.cast(), length);
-                *text.add(length) = 0;
-            }
-        }
+        let words = failure.as_ref().map_or(String::new(), Failure::with_task);
+        // SAFETY: null, or valid for `text_len` bytes by the C contract.
+        unsafe { write_text(text, text_len, &words) };
         Ok(())
     })
 }

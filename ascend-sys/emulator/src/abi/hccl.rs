@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use ascend_sys::{Functions, HcclComm, HcclResult};
 
-use super::{hccl_batch, hccl_comm, hccl_ops, hccl_state};
+use super::{hccl_batch, hccl_comm, hccl_group, hccl_ops, hccl_state};
 use crate::collective::validate::{Refusal, refuse};
 use crate::context;
 use crate::fabric::{Member, registry};
@@ -20,6 +20,7 @@ pub(crate) fn fill(table: &mut Functions) {
     table.HcclGetErrorString = Some(HcclGetErrorString);
     table.HcclGetCommConfigCapability = Some(HcclGetCommConfigCapability);
     hccl_comm::fill(table);
+    hccl_group::fill(table);
     hccl_state::fill(table);
     hccl_ops::fill(table);
     hccl_batch::fill(table);

@@ -16,8 +16,8 @@ use super::hccl_ops::{begin, buffer, keep_order};
 use crate::batch::{Content, Item, Pending};
 use crate::callback::may_block;
 use crate::collective::validate::{self, Refusal, refuse};
-use crate::fabric::Member;
 use crate::fabric::registry::{self, Desk, with_desk};
+use crate::fabric::{Member, group};
 use crate::profile::Product;
 use crate::stream::Mark;
 use crate::task::Task;
@@ -43,6 +43,9 @@ unsafe extern "C" fn HcclBatchSendRecv(
         not_null(items, "sendRecvInfo")?;
         if count == 0 {
             return Ok(());
+        }
+        if group::is_open() {
+            return refuse!(HCCL_E_NOT_SUPPORT, "not inside a group; group HcclSend and HcclRecv");
         }
         // SAFETY: not null, so an array of that many by the C contract.
         let items = unsafe { std::slice::from_raw_parts(items, count as usize) };

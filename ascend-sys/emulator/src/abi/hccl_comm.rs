@@ -14,7 +14,7 @@ use crate::collective::validate::{Refusal, refuse};
 use crate::context;
 use crate::fabric::config::Config;
 use crate::fabric::root::{self, Applicant, ROOT_INFO};
-use crate::fabric::{Comm, Member, registry};
+use crate::fabric::{Comm, Member, group, registry};
 use crate::machine::{self, Settings};
 use crate::profile::Product;
 
@@ -55,7 +55,7 @@ unsafe extern "C" fn HcclCommInitRootInfo(
     door("HcclCommInitRootInfo", || {
         check_join(ranks, info, rank, comm)?;
         // SAFETY: checked above; valid by the C contract.
-        unsafe { join(ranks, info, rank, Config::default(), comm) }
+        unsafe { join("HcclCommInitRootInfo", ranks, info, rank, Config::default(), comm) }
     })
 }
 
@@ -72,7 +72,7 @@ unsafe extern "C" fn HcclCommInitRootInfoConfig(
         // SAFETY: null, or as large as it says, by the C contract.
         let config = unsafe { Config::read(config.cast(), product) }?;
         // SAFETY: checked above; valid by the C contract.
-        unsafe { join(ranks, info, rank, config, comm) }
+        unsafe { join("HcclCommInitRootInfoConfig", ranks, info, rank, config, comm) }
     })
 }
 
@@ -92,10 +92,13 @@ fn check_join(
     not_null(info, "rootInfo")
 }
 
+/// Makes a communicator, or has the open group do so.
+///
 /// # Safety
 ///
-/// `info` is valid for reads, `comm` for a write.
+/// `info` is valid for reads; `comm` for a write, which comes at the end of the group where one is open.
 unsafe fn join(
+    function: &'static str,
     ranks: u32,
     info: *const HcclRootInfo,
     rank: u32,
@@ -110,11 +113,21 @@ unsafe fn join(
     // SAFETY: the caller's promise.
     let info = unsafe { root_info(info) };
     let applicant = Applicant { rank, ranks, device: current.device, settings, config };
-    let shared = root::join(&info, &applicant)?;
-    let handle = registry::register(new_member(shared, rank as usize, &applicant))?;
-    // SAFETY: the caller's promise.
-    unsafe { comm.write_unaligned(handle as HcclComm) };
-    Ok(())
+    let own = applicant.clone();
+    let finish = move |shared| {
+        let handle = registry::register(new_member(shared, own.rank as usize, &own))?;
+        // SAFETY: the caller's promise.
+        unsafe { comm.write_unaligned(handle as HcclComm) };
+        Ok(())
+    };
+    if group::is_open() {
+        group::join(function, info, applicant, Box::new(finish))?;
+        // What becomes of it shows in this word when the group has ended.
+        // SAFETY: the caller's promise.
+        unsafe { comm.write_unaligned(std::ptr::null_mut()) };
+        return Ok(());
+    }
+    finish(root::join(&info, &applicant)?)
 }
 
 fn new_member(comm: Arc<Comm>, rank: usize, applicant: &Applicant) -> Member {
@@ -201,6 +214,9 @@ unsafe extern "C" fn HcclCommDestroy(comm: HcclComm) -> HcclResult {
         if comm.is_null() {
             // Success, as in CANN, which logs a warning.
             return Ok(());
+        }
+        if group::is_open() {
+            return group::destroy("HcclCommDestroy", comm as u64);
         }
         registry::destroy(comm as u64)
     })

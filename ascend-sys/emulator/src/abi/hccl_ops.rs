@@ -16,8 +16,8 @@ use crate::collective::meeting::{Origin, Place};
 use crate::collective::pending::Pending;
 use crate::collective::request::{Operation, Request};
 use crate::collective::validate::{self, Refusal, refuse};
-use crate::fabric::Member;
 use crate::fabric::registry::{Desk, with_desk};
+use crate::fabric::{Member, group};
 use crate::memory::{self, Place as Where};
 use crate::reduce::{DataType, ReduceOp};
 use crate::stream::{Mark, Stream};
@@ -129,6 +129,9 @@ pub(super) fn begin(desk: &Desk, stream: aclrtStream) -> Result<&'static Stream,
         );
     }
     comm.check(Origin::Call)?;
+    if group::is_open() {
+        group::begin_call();
+    }
     let stream = Stream::of_current_context(stream as u64).map_err(runtime)?;
     if stream.device_id() != *device {
         return refuse!(
@@ -149,7 +152,12 @@ pub(super) fn buffer(
     bytes: usize,
 ) -> Result<*mut u8, Refusal> {
     match memory::resolve(address as usize, bytes) {
-        Ok(found) if found.place == Where::Device(member.device) => Ok(found.data),
+        Ok(found) if found.place == Where::Device(member.device) => {
+            if group::is_open() {
+                group::note_buffer(address as usize, bytes);
+            }
+            Ok(found.data)
+        }
         found => bad_buffer(member, argument, address, found.map(|found| found.place)),
     }
 }
@@ -174,9 +182,26 @@ fn bad_buffer(
     refuse!(HCCL_E_PARA, "{argument}: {what}")
 }
 
-/// Puts a collective into the stream. The first one meets the other ranks here.
+/// Puts a collective into the stream, or into the open group.
 #[inline]
 fn issue(
+    desk: &mut Desk,
+    stream: &'static Stream,
+    request: Request,
+    send: *mut u8,
+    recv: *mut u8,
+) -> Result<(), Refusal> {
+    if group::is_open() {
+        return group::collective(desk, stream, request, move |desk, stream| {
+            issue_now(desk, stream, request, send, recv)
+        });
+    }
+    issue_now(desk, stream, request, send, recv)
+}
+
+/// Puts a collective into the stream. The first one meets the other ranks here.
+#[inline]
+fn issue_now(
     desk: &mut Desk,
     stream: &'static Stream,
     request: Request,

@@ -30,6 +30,7 @@ pub(crate) mod ext;
 pub(crate) mod hccl;
 mod hccl_batch;
 mod hccl_comm;
+mod hccl_group;
 mod hccl_ops;
 mod hccl_state;
 
@@ -38,6 +39,7 @@ use ascend_sys::{
     ACL_ERROR_INTERNAL_ERROR, ACL_ERROR_INVALID_PARAM, ACL_ERROR_RT_PARAM_INVALID, ACL_SUCCESS,
     aclError,
 };
+use std::ffi::c_char;
 use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
@@ -78,6 +80,22 @@ pub(crate) unsafe fn out<'a, T>(
     match unsafe { to.cast::<MaybeUninit<T>>().as_mut() } {
         Some(to) => Ok(to),
         None => fail!(ACL_ERROR_INVALID_PARAM, "{argument} is NULL"),
+    }
+}
+
+/// Writes words with a NUL behind them, cut to `length` bytes.
+///
+/// # Safety
+/// `to` is null, or valid for `length` bytes.
+pub(crate) unsafe fn write_text(to: *mut c_char, length: usize, words: &str) {
+    if to.is_null() || length == 0 {
+        return;
+    }
+    let words = &words.as_bytes()[..words.len().min(length - 1)];
+    // SAFETY: the caller's promise; the words and their NUL are no more than `length`.
+    unsafe {
+        std::ptr::copy_nonoverlapping(words.as_ptr(), to.cast(), words.len());
+        *to.add(words.len()) = 0;
     }
 }
 

@@ -5,6 +5,7 @@
 
 use std::collections::HashSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use super::comm::Comm;
 use crate::collective::meeting::{Breakage, Cause, Origin};
@@ -66,14 +67,31 @@ impl Comm {
     /// for nobody. Returns whether the rank is linked now.
     #[cold]
     pub(crate) fn meet(&self, rank: usize, number: u64, request: Request) -> Result<bool, Refusal> {
+        self.post(rank, number, request);
+        self.await_all(rank, number, request, Instant::now())
+    }
+
+    /// The first half of [`meet`](Self::meet): says what the rank calls, and waits for nobody.
+    #[cold]
+    pub(crate) fn post(&self, rank: usize, number: u64, request: Request) {
+        let mut state = self.board.lock();
+        state.seats[rank].posted = Some((number, request));
+        state.seats[rank].waits = !request.is_void();
+    }
+
+    /// The second half: the rank has waited since `began`.
+    #[cold]
+    pub(crate) fn await_all(
+        &self,
+        rank: usize,
+        number: u64,
+        request: Request,
+        began: Instant,
+    ) -> Result<bool, Refusal> {
         let void = request.is_void();
-        {
-            let mut state = self.board.lock();
-            state.seats[rank].posted = Some((number, request));
-            state.seats[rank].waits = !void;
-        }
         let what = || format!("{request} #{number}");
-        let linked = self.link(rank, what, void, |state| state.look(rank, number, &request));
+        let limit = (!void).then(|| self.connect_timeout.saturating_sub(began.elapsed()));
+        let linked = self.link(rank, what, limit, |state| state.look(rank, number, &request));
         self.board.lock().seats[rank].waits = false;
         // Who waits for nobody has not seen that all are there.
         linked.map(|linked| linked && !void)
@@ -84,28 +102,30 @@ impl Comm {
     pub(crate) fn meet_peers(&self, rank: usize, peers: &[usize]) -> Result<(), Refusal> {
         self.board.lock().wanted.extend(peers.iter().map(|peer| (rank, *peer)));
         let what = || format!("HcclBatchSendRecv with {}", list(peers));
-        self.link(rank, what, false, |state| state.look_for_peers(rank, peers)).map(|_| ())
+        let limit = Some(self.connect_timeout);
+        self.link(rank, what, limit, |state| state.look_for_peers(rank, peers)).map(|_| ())
     }
 
+    /// Waits for others, or only looks, without a limit.
     fn link(
         &self,
         rank: usize,
         what: impl Fn() -> String,
-        at_once: bool,
+        limit: Option<Duration>,
         look: impl Fn(&State) -> Next,
     ) -> Result<bool, Refusal> {
         executor::announce();
         let decided =
             || self.meeting.breakage().is_some() || !matches!(look(&self.board.lock()), Next::Wait);
-        if !at_once {
-            executor::wait_until(Some(self.connect_timeout), decided);
+        if limit.is_some() {
+            executor::wait_until(limit, decided);
         }
         self.check(Origin::Call)?;
         let next = look(&self.board.lock());
         let (cause, text) = match next {
             Next::Linked => return Ok(true),
             Next::Fail(cause, text) => (cause, text),
-            Next::Wait if at_once => return Ok(false),
+            Next::Wait if limit.is_none() => return Ok(false),
             Next::Wait => (Cause::Timeout, self.timeout_text(rank, &what())),
         };
         let breakage = self.fail(Breakage { origin: Origin::Call, cause, text });

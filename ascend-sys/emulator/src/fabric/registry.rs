@@ -33,6 +33,7 @@ impl Slotted for Entry {
 
 /// What a rank needs to issue.
 pub(crate) struct Desk {
+    pub(crate) handle: u64,
     pub(crate) member: Arc<Member>,
     /// The newest collective.
     pub(crate) newest: Place,
@@ -52,16 +53,16 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 pub(crate) fn register(member: Member) -> Result<u64, Refusal> {
     let member = Arc::new(member);
     let ranks = member.comm.ranks();
-    let desk = Desk {
-        member: Arc::clone(&member),
-        newest: Place { number: 0, turn: 0 },
-        linked: ranks == 1,
-        peers: vec![false; ranks],
-        mark: None,
-    };
     let taken = COMMS.take(|entry, handle| {
-        *lock(&entry.member) = Some(member);
-        *lock(&entry.desk) = Some(desk);
+        *lock(&entry.member) = Some(Arc::clone(&member));
+        *lock(&entry.desk) = Some(Desk {
+            handle,
+            member,
+            newest: Place { number: 0, turn: 0 },
+            linked: ranks == 1,
+            peers: vec![false; ranks],
+            mark: None,
+        });
         entry.handle.store(handle, Ordering::Release);
     });
     match taken {

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
 
 use ascend_sys::HcclResult;
 
@@ -108,26 +109,47 @@ fn find(info: &[u8; ROOT_INFO]) -> Result<(u64, Shared), Refusal> {
 
 /// Brings a rank to the others and waits for them, at most as long as its block's connect timeout.
 pub(crate) fn join(info: &[u8; ROOT_INFO], applicant: &Applicant) -> Result<Arc<Comm>, Refusal> {
+    enter(info, applicant)?.wait()
+}
+
+/// A rank that the others can see, and that waits for them.
+pub(crate) struct Entered {
+    root: Shared,
+    ranks: u32,
+    limit: Duration,
+    since: Instant,
+}
+
+/// Brings a rank to the others, and waits for nobody.
+pub(crate) fn enter(info: &[u8; ROOT_INFO], applicant: &Applicant) -> Result<Entered, Refusal> {
     let (number, root) = find(info)?;
-    let limit = applicant.settings.connect_timeout;
     lock(&root).enter(number, applicant)?;
     executor::announce();
-    executor::wait_until(Some(limit), || lock(&root).outcome.is_some());
-    let mut gathering = lock(&root);
-    if gathering.outcome.is_none() {
-        let missing = gathering.missing();
-        let text = format!(
-            "EI0015: {} of {} did not call HcclCommInitRootInfo within {:.1} s\nStart the missing ranks, or correct the number of ranks.",
-            list(&missing),
-            applicant.ranks,
-            limit.as_secs_f64()
-        );
-        gathering.outcome = Some(Err(Refusal::new(HcclResult::HCCL_E_TIMEOUT, text)));
+    let (ranks, limit) = (applicant.ranks, applicant.settings.connect_timeout);
+    Ok(Entered { root, ranks, limit, since: Instant::now() })
+}
+
+impl Entered {
+    /// Waits for the others.
+    pub(crate) fn wait(self) -> Result<Arc<Comm>, Refusal> {
+        let Self { root, ranks, limit, since } = self;
+        let left = limit.saturating_sub(since.elapsed());
+        executor::wait_until(Some(left), || lock(&root).outcome.is_some());
+        let mut gathering = lock(&root);
+        if gathering.outcome.is_none() {
+            let missing = gathering.missing();
+            let text = format!(
+                "EI0015: {} of {ranks} did not call HcclCommInitRootInfo within {:.1} s\nStart the missing ranks, or correct the number of ranks.",
+                list(&missing),
+                limit.as_secs_f64()
+            );
+            gathering.outcome = Some(Err(Refusal::new(HcclResult::HCCL_E_TIMEOUT, text)));
+        }
+        let taken = gathering.take();
+        drop(gathering);
+        executor::announce();
+        taken
     }
-    let taken = gathering.take();
-    drop(gathering);
-    executor::announce();
-    taken
 }
 
 /// A communicator of ranks that are all known already.

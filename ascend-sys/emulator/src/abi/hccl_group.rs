@@ -1,0 +1,64 @@
+//! Groups. CANN's `hccl_comm.h`.
+#![allow(non_snake_case, reason = "CANN's names")]
+
+use std::ffi::c_char;
+
+use ascend_sys::{Functions, HcclResult};
+
+use super::hccl::{door, not_null};
+use super::write_text;
+use crate::fabric::group;
+use crate::message::add_text;
+
+pub(super) fn fill(table: &mut Functions) {
+    table.HcclGroupStart = Some(HcclGroupStart);
+    table.HcclGroupEnd = Some(HcclGroupEnd);
+    table.HcclGroupStatusGet = Some(HcclGroupStatusGet);
+    table.ascendExtGroupResult = Some(ascendExtGroupResult);
+}
+
+unsafe extern "C" fn HcclGroupStart() -> HcclResult {
+    door("HcclGroupStart", || {
+        group::start();
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn HcclGroupEnd() -> HcclResult {
+    door("HcclGroupEnd", || {
+        // CANN tells nobody; here the texts do.
+        group::end()?.into_iter().for_each(add_text);
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn HcclGroupStatusGet(is_open: *mut bool) -> HcclResult {
+    door("HcclGroupStatusGet", || {
+        not_null(is_open, "isGroupEnabled")?;
+        // SAFETY: not null, so valid for a write by the C contract.
+        unsafe { is_open.write(group::is_open()) };
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn ascendExtGroupResult(
+    index: u32,
+    code: *mut HcclResult,
+    text: *mut c_char,
+    text_len: usize,
+) -> HcclResult {
+    door("ascendExtGroupResult", || {
+        not_null(code, "code")?;
+        let refusal = group::result(index)?;
+        let (found, words) = match &refusal {
+            None => (HcclResult::HCCL_SUCCESS, ""),
+            Some(refusal) => (refusal.code, refusal.text.as_str()),
+        };
+        // SAFETY: not null, so valid for a write; the text is as large as it says, by the C contract.
+        unsafe {
+            code.write(found);
+            write_text(text, text_len, words);
+        }
+        Ok(())
+    })
+}
