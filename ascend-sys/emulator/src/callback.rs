@@ -23,6 +23,7 @@ pub(crate) const RUNNING: u32 = 1;
 pub(crate) const RETURNED: u32 = 2;
 
 /// A host function in a stream.
+#[derive(Clone)]
 pub(crate) struct HostCall {
     function: Function,
     argument: *mut c_void,

@@ -107,6 +107,13 @@ pub(crate) fn default_stream(current: Current) -> Result<u64, Failure> {
     Ok(context(current)?.default_stream.load(Ordering::Relaxed))
 }
 
+/// Whether it is the stream that NULL stands for in its context.
+pub(crate) fn is_default(stream: &Stream) -> bool {
+    CONTEXTS
+        .get(stream.context())
+        .is_some_and(|context| context.default_stream.load(Ordering::Relaxed) == stream.handle())
+}
+
 /// A new context with its default stream.
 fn create(device: &'static Device, primary: bool) -> Result<u64, Failure> {
     let Some((context, handle)) = CONTEXTS.take(|context, _| {
@@ -213,6 +220,7 @@ pub(crate) fn reset_device(id: i32, force: bool) -> Result<(), Failure> {
 pub(crate) fn destroy_all(devices: &Range<u32>, by: &'static str) {
     Notify::destroy_all(devices);
     crate::fabric::registry::destroy_all(devices, by);
+    crate::capture::destroy_all(devices);
     for id in devices.clone() {
         *machine::device_slot(id).primary() = Primary::default();
     }

@@ -5,6 +5,7 @@
 //! never recorded counts as complete. The older kind is a flag of the hardware: a wait that reaches the head of its stream
 //! blocks until the event is recorded, and `aclrtResetEvent` clears it in stream order.
 
+use crate::capture;
 use crate::deadlock::{self, Helpers};
 use crate::message::{Failure, fail};
 use crate::slots::{Kind, Slots, Slotted};
@@ -14,7 +15,7 @@ use crate::task::{Step, Task};
 use ascend_sys::{
     ACL_ERROR_RT_EVENT_NOT_COMPLETE, ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID,
     ACL_ERROR_RT_NO_EVENT_RESOURCE, ACL_ERROR_RT_PARAM_INVALID, ACL_ERROR_RT_STREAM_CONTEXT,
-    ACL_EVENT_SYNC, ACL_EVENT_TIME_LINE,
+    ACL_EVENT_EXTERNAL, ACL_EVENT_SYNC, ACL_EVENT_TIME_LINE,
 };
 use std::sync::Mutex;
 use std::sync::OnceLock;
@@ -37,6 +38,9 @@ pub(crate) struct Event {
     state: AtomicU64,
     /// Nanoseconds since the machine's start, of the last completed record of an event that keeps time.
     time: AtomicU64,
+    /// The graph in which it was recorded last, and the node: see `capture`. 0: it was recorded in a stream.
+    captured: AtomicU64,
+    captured_node: AtomicU32,
     /// The thread that used the event last: see `deadlock`.
     user: AtomicU32,
     /// Waits of streams that have not passed yet.
@@ -65,6 +69,8 @@ impl Slotted for Event {
             ex: AtomicBool::new(false),
             state: AtomicU64::new(0),
             time: AtomicU64::new(0),
+            captured: AtomicU64::new(0),
+            captured_node: AtomicU32::new(0),
             user: AtomicU32::new(0),
             waits: AtomicU32::new(0),
             sleepers: Mutex::new(Sleepers::default()),
@@ -80,6 +86,7 @@ impl Event {
             event.ex.store(ex, Ordering::Relaxed);
             event.state.store(0, Ordering::Relaxed);
             event.time.store(0, Ordering::Relaxed);
+            event.captured.store(0, Ordering::Relaxed);
             event.user.store(deadlock::me(), Ordering::Relaxed);
         });
         match taken {
@@ -109,8 +116,16 @@ impl Event {
     }
 
     #[inline]
-    pub(crate) fn record(&'static self, stream: &'static Stream) -> Result<(), Failure> {
+    pub(crate) fn record(
+        &'static self,
+        handle: u64,
+        stream: &'static Stream,
+    ) -> Result<(), Failure> {
         self.same_device(stream)?;
+        if stream.is_diverted() {
+            return capture::record_event(self, handle, stream);
+        }
+        self.captured.store(0, Ordering::Relaxed);
         self.user.store(deadlock::me(), Ordering::Relaxed);
         let mark = if self.flags.load(Ordering::Relaxed) & ACL_EVENT_TIME_LINE != 0 {
             let ticket = stream.submit(Task::RecordTime(RecordTime { event: self }))?;
@@ -124,6 +139,27 @@ impl Event {
             self.wake_sleepers();
         }
         Ok(())
+    }
+
+    /// Graph and node of the last record, if that was captured.
+    pub(crate) fn captured(&self) -> Option<(u64, usize)> {
+        let graph = self.captured.load(Ordering::Acquire);
+        (graph != 0).then(|| (graph, self.captured_node.load(Ordering::Relaxed) as usize))
+    }
+
+    pub(crate) fn set_captured(&self, graph: u64, node: usize) {
+        self.captured_node.store(node as u32, Ordering::Relaxed);
+        self.captured.store(graph, Ordering::Release);
+    }
+
+    /// Made for waits across the border of a capture.
+    pub(crate) fn is_external(&self) -> bool {
+        self.flags.load(Ordering::Relaxed) & ACL_EVENT_EXTERNAL != 0
+    }
+
+    /// Of `aclrtCreateEventExWithFlag(ACL_EVENT_SYNC)`.
+    pub(crate) fn is_for_captures(&self) -> bool {
+        self.ex.load(Ordering::Relaxed) && self.flags.load(Ordering::Relaxed) & ACL_EVENT_SYNC != 0
     }
 
     #[inline]
@@ -170,6 +206,11 @@ impl Event {
         limit: Option<Duration>,
     ) -> Result<(), Failure> {
         self.same_device(stream)?;
+        if (stream.is_diverted() || self.captured.load(Ordering::Relaxed) != 0)
+            && capture::wait_event(self, handle, stream, limit)?
+        {
+            return Ok(());
+        }
         let ex = self.ex.load(Ordering::Relaxed);
         if !ex && self.flags.load(Ordering::Relaxed) & ACL_EVENT_SYNC == 0 {
             return fail!(

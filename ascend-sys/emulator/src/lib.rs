@@ -5,11 +5,12 @@
 //!
 //! Where what is checked: `abi` holds the C functions, which check their arguments and call inward; `memory` knows every
 //! allocation and names it in errors; `stream`, `lane` and `executor` run tasks in order without a thread per stream;
-//! `fabric` makes communicators, `collective` and `batch` are the operations in which ranks meet.
+//! `capture` keeps what a captured stream would have run, as a graph; `fabric` makes communicators, `collective` and `batch` are the operations in which ranks meet.
 
 mod abi;
 mod batch;
 mod callback;
+mod capture;
 mod collective;
 mod context;
 pub mod copy;

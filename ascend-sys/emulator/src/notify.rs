@@ -125,6 +125,7 @@ pub(crate) fn wait(
     stream.submit(Task::WaitNotify(WaitNotify { notify, handle, limit })).map(drop)
 }
 
+#[derive(Clone)]
 pub(crate) struct RecordNotify {
     notify: &'static Notify,
     handle: u64,
@@ -150,6 +151,7 @@ fn gone() -> Step {
     ))
 }
 
+#[derive(Clone)]
 pub(crate) struct WaitNotify {
     notify: &'static Notify,
     handle: u64,

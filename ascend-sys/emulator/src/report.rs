@@ -128,6 +128,7 @@ pub(crate) fn launch(
 }
 
 /// A callback in a stream.
+#[derive(Clone)]
 pub(crate) struct Callback {
     function: Function,
     argument: *mut c_void,

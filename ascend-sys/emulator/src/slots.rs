@@ -1,4 +1,4 @@
-//! Objects that callers name by a handle: streams, events, contexts, notifies.
+//! Objects that callers name by a handle: streams, events, contexts, notifies, communicators, graphs.
 //!
 //! A handle is a slot number with a generation, packed into the pointer value. It is never an address (the top bits make
 //! it one that no program can map), so a stale or made-up handle is an error and not a crash. Slots live in chunks that
@@ -24,6 +24,8 @@ pub(crate) enum Kind {
     Context = 0xa3,
     Notify = 0xa4,
     Communicator = 0xa5,
+    Graph = 0xa6,
+    TaskGroup = 0xa7,
 }
 
 /// An object that lives in a slot. Its index never changes; it is reset by its owner when it is taken again.
@@ -171,6 +173,8 @@ fn complaint(kind: &str, handle: u64) -> String {
         0xa3 => "context",
         0xa4 => "notify",
         0xa5 => "communicator",
+        0xa6 => "graph",
+        0xa7 => "task group",
         0 if handle == 0 => return format!("the {kind} is NULL"),
         _ => return format!("{handle:#x} is no {kind} handle of this process"),
     };

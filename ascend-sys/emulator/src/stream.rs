@@ -6,7 +6,7 @@ use crate::message::Failure;
 use crate::slots::{Kind, Slots, Slotted};
 use crate::sync::lock_std as lock;
 use crate::task::{Reason, Task};
-use crate::{context, executor, report};
+use crate::{capture, context, executor, report};
 use ascend_sys::{
     ACL_ERROR_RT_NO_STREAM_RESOURCE, ACL_ERROR_RT_STREAM_CONTEXT, ACL_SUCCESS, aclError,
 };
@@ -33,6 +33,8 @@ pub(crate) struct Stream {
     pub(crate) host_call: AtomicU32,
     /// The thread (0: none) that runs the callbacks of this stream.
     pub(crate) subscriber: AtomicU64,
+    /// The graph that takes what is submitted instead of the lane; 0: none. See `capture`.
+    pub(crate) diverted: AtomicU64,
     /// Threads that spin on this stream: others need not poll it.
     pub(crate) watched: AtomicU32,
     /// The code of the last failure that no synchronise has returned yet.
@@ -56,6 +58,7 @@ impl Slotted for Stream {
             failure_mode: AtomicU32::new(0),
             host_call: AtomicU32::new(0),
             subscriber: AtomicU64::new(0),
+            diverted: AtomicU64::new(0),
             watched: AtomicU32::new(0),
             unreported: AtomicI32::new(ACL_SUCCESS),
             failures: Mutex::new(VecDeque::new()),
@@ -78,6 +81,7 @@ impl Stream {
             stream.flags.store(flags, Ordering::Relaxed);
             stream.failure_mode.store(0, Ordering::Relaxed);
             stream.subscriber.store(0, Ordering::Relaxed);
+            stream.diverted.store(0, Ordering::Relaxed);
             stream.unreported.store(ACL_SUCCESS, Ordering::Relaxed);
             lock(&stream.failures).clear();
             *lock(&stream.reason) = None;
@@ -141,9 +145,18 @@ impl Stream {
         machine::device_slot(self.device_id())
     }
 
+    /// Whether what is submitted goes to a graph.
+    #[inline]
+    pub(crate) fn is_diverted(&self) -> bool {
+        self.diverted.load(Ordering::Relaxed) != 0
+    }
+
     /// Enqueues a task, and runs it at once when it is small and the stream is idle. Returns its ticket.
     #[inline]
     pub(crate) fn submit(&'static self, task: Task) -> Result<u64, Failure> {
+        if self.is_diverted() {
+            return capture::divert(self, task);
+        }
         let result = executor::polling(|| self.lane.submit(self, task));
         match result {
             Ok((ticket, Outcome::Idle)) => {
@@ -227,6 +240,12 @@ impl Stream {
         lock(&self.failures).iter().find(|(t, _)| *t == ticket).map(|(_, failure)| failure.clone())
     }
 
+    /// The first failure among some tasks, if it is still remembered.
+    pub(crate) fn failure_within(&self, tickets: &Range<u64>) -> Option<Failure> {
+        let failures = lock(&self.failures);
+        failures.iter().find(|(t, _)| tickets.contains(t)).map(|(_, failure)| failure.clone())
+    }
+
     /// The last failure since the last synchronise; forgets it.
     #[inline]
     pub(crate) fn take_unreported(&self) -> Result<(), Failure> {
@@ -253,6 +272,7 @@ impl Stream {
         if !STREAMS.retire(self.handle()) {
             return false;
         }
+        capture::abandon(self);
         self.stop(code, reason);
         report::release(self);
         executor::wait_idle(self);

@@ -5,6 +5,7 @@
 
 use crate::batch;
 use crate::callback::{self, HostCall};
+use crate::capture::Branch;
 use crate::collective::pending;
 use crate::collective::plan::store_for;
 use crate::copy;
@@ -79,6 +80,8 @@ pub(crate) enum Task {
     WaitNotify(WaitNotify),
     /// Waits for a point in another stream.
     After(Mark),
+    /// A branch of a graph that was replayed.
+    Branch(Branch),
     Collective(pending::Pending),
     Batch(batch::Pending),
 }
@@ -98,6 +101,7 @@ impl Task {
             Task::WaitNotify(wait) => wait.poll(),
             Task::After(mark) if mark.is_complete() => Step::Done(Ok(())),
             Task::After(_) => Step::Park,
+            Task::Branch(branch) => branch.poll(),
             Task::Collective(pending) => pending.poll(),
             Task::Batch(pending) => pending.poll(),
         }
@@ -116,6 +120,7 @@ impl Task {
             | Task::Callback(_)
             | Task::RecordNotify(_)
             | Task::After(_)
+            | Task::Branch(_)
             | Task::Copy(_)
             | Task::Fill(_)
             | Task::ResetEvent(_)
@@ -153,6 +158,7 @@ impl Task {
         match self {
             Task::WaitEvent(wait) => wait.upstream(),
             Task::After(mark) => Some(*mark),
+            Task::Branch(branch) => Some(branch.end()),
             _ => None,
         }
     }
@@ -160,11 +166,33 @@ impl Task {
     /// Who could help the parked task: see `deadlock`.
     pub(crate) fn helpers(&self) -> Helpers {
         match self {
-            Task::After(_) => Helpers::Stream,
+            Task::After(_) | Task::Branch(_) => Helpers::Stream,
             Task::WaitEvent(wait) => wait.helpers(),
             Task::Collective(pending) => pending.helpers(),
             Task::Batch(pending) => pending.helpers(),
             _ => Helpers::Anybody,
+        }
+    }
+
+    /// The same task once more, for another place in a stream. `None` for tasks that make sense only once.
+    pub(crate) fn again(&self) -> Option<Task> {
+        match self {
+            Task::Copy(copy) => Some(Task::Copy(copy.clone())),
+            Task::Fill(fill) => Some(Task::Fill(fill.clone())),
+            Task::HostCall(call) => Some(Task::HostCall(call.clone())),
+            Task::Callback(callback) => Some(Task::Callback(callback.clone())),
+            Task::RecordNotify(record) => Some(Task::RecordNotify(record.clone())),
+            Task::WaitNotify(wait) => Some(Task::WaitNotify(wait.clone())),
+            _ => None,
+        }
+    }
+
+    /// The bytes that a copy or a fill touches.
+    pub(crate) fn touched(&self) -> [(*const u8, usize); 2] {
+        match self {
+            Task::Copy(copy) => copy.touched(),
+            Task::Fill(fill) => [(fill.to.cast_const(), fill.bytes), (std::ptr::null(), 0)],
+            _ => [(std::ptr::null(), 0); 2],
         }
     }
 
@@ -184,6 +212,7 @@ impl Task {
                 Some(stream) => format!("wait for task {} of {}", mark.ticket(), stream.describe()),
                 None => "wait for another stream".into(),
             },
+            Task::Branch(branch) => format!("wait for {}", branch.describe()),
             Task::Collective(pending) => pending.describe(),
             Task::Batch(pending) => pending.describe(),
         }
@@ -217,6 +246,7 @@ impl Job for Task {
 }
 
 /// Rows of bytes to copy; one row unless it is a 2D copy.
+#[derive(Clone)]
 pub(crate) struct Copy {
     pub(crate) to: *mut u8,
     pub(crate) from: *const u8,
@@ -238,6 +268,11 @@ impl Copy {
         // One piece is small enough for any cache: no need to ask.
         let store = if bytes <= PIECE { Store::Plain } else { store_for(bytes.saturating_mul(2)) };
         Copy { to, from, bytes, rows: 1, to_pitch: 0, from_pitch: 0, done: 0, store }
+    }
+
+    fn touched(&self) -> [(*const u8, usize); 2] {
+        let extent = |pitch: usize| (self.rows - 1) * pitch + self.bytes;
+        [(self.to.cast_const(), extent(self.to_pitch)), (self.from, extent(self.from_pitch))]
     }
 
     pub(crate) fn rows(self, rows: usize, to_pitch: usize, from_pitch: usize) -> Copy {
@@ -273,6 +308,7 @@ impl Copy {
 }
 
 /// Bytes to set.
+#[derive(Clone)]
 pub(crate) struct Fill {
     pub(crate) to: *mut u8,
     pub(crate) value: u8,

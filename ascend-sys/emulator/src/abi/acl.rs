@@ -1,7 +1,9 @@
 //! Initialisation, error texts, small questions, and the list of all ACL doors.
 #![allow(non_snake_case, reason = "CANN's names")]
 
-use super::{acl_copy, acl_device, acl_event, acl_memory, acl_notify, acl_stream, door, out};
+use super::{
+    acl_copy, acl_device, acl_event, acl_graph, acl_memory, acl_notify, acl_stream, door, out,
+};
 use crate::message::{self, Failure, fail};
 use crate::profile::Product;
 use crate::{context, machine};
@@ -31,6 +33,7 @@ pub(crate) fn fill(table: &mut Functions) {
     acl_memory::fill(table);
     acl_copy::fill(table);
     acl_notify::fill(table);
+    acl_graph::fill(table);
 }
 
 /// How often `aclInit` was called, and whether everything ended since.

@@ -12,7 +12,7 @@ use crate::message::{Failure, fail};
 use crate::profile::Product;
 use crate::stream::Stream;
 use crate::task::{Copy, Fill, Step, Task};
-use crate::{context, executor, machine};
+use crate::{capture, context, executor, machine};
 use ascend_sys::{
     ACL_ERROR_RT_FEATURE_NOT_SUPPORT, ACL_ERROR_RT_PARAM_INVALID, Functions, aclError,
     aclrtMemcpyKind, aclrtStream,
@@ -104,6 +104,7 @@ fn run(
     may_block()?;
     check_kind(kind)?;
     context::current()?;
+    capture::may_act_at_once()?;
     match plan()? {
         Some(Planned { mut copy, .. }) => run_now(|| copy.poll()),
         None => Ok(()),
@@ -128,6 +129,7 @@ fn enqueue(
     let Some(Planned { copy, pageable }) = plan()? else { return Ok(()) };
     if pageable {
         may_block()?;
+        capture::may_copy_pageable(stream)?;
     }
     let ticket = stream.submit(Task::Copy(copy))?;
     if pageable {
@@ -196,6 +198,7 @@ unsafe extern "C" fn aclrtMemset(
         may_block()?;
         check_sizes(dev_ptr, max_count, dev_ptr, count)?;
         context::current()?;
+        capture::may_act_at_once()?;
         let mut fill = Fill::new(resolve(dev_ptr, count, "devPtr")?.data, value as u8, count);
         run_now(|| fill.poll())
     })

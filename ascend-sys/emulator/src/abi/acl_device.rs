@@ -5,7 +5,7 @@ use super::{door, limit, out};
 use crate::callback::may_block;
 use crate::message::{Failure, fail};
 use crate::stream::STREAMS;
-use crate::{context, executor, machine};
+use crate::{capture, context, executor, machine};
 use ascend_sys::{
     ACL_ERROR_FEATURE_UNSUPPORTED, ACL_ERROR_RT_INVALID_DEVICEID, ACL_ERROR_RT_STREAM_SYNC_TIMEOUT,
     Functions, aclError, aclrtContext, aclrtDeviceStatus, aclrtStream,
@@ -93,6 +93,7 @@ unsafe extern "C" fn aclrtSynchronizeDeviceWithTimeout(timeout: i32) -> aclError
 fn synchronise(limit: Option<Duration>) -> Result<(), Failure> {
     may_block()?;
     let (_, device) = context::current_device()?;
+    capture::nothing_captured_on(device.id)?;
     let deadline = limit.and_then(|limit| Instant::now().checked_add(limit));
     let mut result = Ok(());
     for stream in STREAMS.live().filter(|stream| stream.device_id() == device.id) {

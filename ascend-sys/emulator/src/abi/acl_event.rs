@@ -6,7 +6,7 @@ use crate::callback::may_block;
 use crate::event::Event;
 use crate::message::{Failure, fail};
 use crate::stream::Stream;
-use crate::{context, executor};
+use crate::{capture, context, executor};
 use ascend_sys::{
     ACL_ERROR_RT_EVENT_SYNC_TIMEOUT, ACL_ERROR_RT_PARAM_INVALID, ACL_EVENT_CAPTURE_STREAM_PROGRESS,
     ACL_EVENT_SYNC, ACL_EVENT_TIME_LINE, Functions, aclError, aclrtEvent, aclrtEventRecordedStatus,
@@ -70,8 +70,8 @@ unsafe extern "C" fn aclrtDestroyEvent(event: aclrtEvent) -> aclError {
 
 unsafe extern "C" fn aclrtRecordEvent(event: aclrtEvent, stream: aclrtStream) -> aclError {
     door("aclrtRecordEvent", || {
-        let event = Event::named(event as u64)?;
-        event.record(Stream::of_current_context(stream as u64)?)
+        let found = Event::named(event as u64)?;
+        found.record(event as u64, Stream::of_current_context(stream as u64)?)
     })
 }
 
@@ -84,7 +84,9 @@ unsafe extern "C" fn aclrtResetEvent(event: aclrtEvent, stream: aclrtStream) -> 
 
 /// Whether the event is complete. An unfinished stream is polled once: a program may only ever query.
 fn is_complete(event: aclrtEvent) -> Result<bool, Failure> {
-    match Event::named(event as u64)?.pending() {
+    let found = Event::named(event as u64)?;
+    capture::is_real(found)?;
+    match found.pending() {
         Ok(None) => Ok(true),
         Ok(Some(mark)) => {
             if let Some(stream) = mark.stream() {
@@ -132,7 +134,9 @@ unsafe extern "C" fn aclrtQueryEventWaitStatus(
     door("aclrtQueryEventWaitStatus", || {
         // SAFETY: null, or valid for a write by the C contract.
         let status = unsafe { out(status, "status") }?;
-        status.write(if Event::named(event as u64)?.has_waits() {
+        let found = Event::named(event as u64)?;
+        capture::is_real(found)?;
+        status.write(if found.has_waits() {
             aclrtEventWaitStatus::ACL_EVENT_WAIT_STATUS_NOT_READY
         } else {
             aclrtEventWaitStatus::ACL_EVENT_WAIT_STATUS_COMPLETE
@@ -152,6 +156,7 @@ unsafe extern "C" fn aclrtSynchronizeEventWithTimeout(event: aclrtEvent, timeout
 fn synchronise(event: aclrtEvent, limit: Option<Duration>) -> Result<(), Failure> {
     may_block()?;
     let found = Event::named(event as u64)?;
+    capture::is_real(found)?;
     if executor::wait_event(found, limit) {
         return Ok(());
     }
@@ -195,6 +200,12 @@ fn wait(stream: aclrtStream, event: aclrtEvent, seconds: u32) -> Result<(), Fail
     found.wait(event as u64, Stream::of_current_context(stream as u64)?, limit)
 }
 
+fn time(event: aclrtEvent) -> Result<u64, Failure> {
+    let found = Event::named(event as u64)?;
+    capture::is_real(found)?;
+    found.time()
+}
+
 unsafe extern "C" fn aclrtEventElapsedTime(
     ms: *mut f32,
     start: aclrtEvent,
@@ -203,7 +214,7 @@ unsafe extern "C" fn aclrtEventElapsedTime(
     door("aclrtEventElapsedTime", || {
         // SAFETY: null, or valid for a write by the C contract.
         let ms = unsafe { out(ms, "ms") }?;
-        let (start, end) = (Event::named(start as u64)?.time()?, Event::named(end as u64)?.time()?);
+        let (start, end) = (time(start)?, time(end)?);
         ms.write((end as f64 - start as f64) as f32 / 1e6);
         Ok(())
     })
@@ -214,7 +225,7 @@ unsafe extern "C" fn aclrtEventGetTimestamp(event: aclrtEvent, timestamp: *mut u
         // SAFETY: null, or valid for a write by the C contract.
         let timestamp = unsafe { out(timestamp, "timestamp") }?;
         // The system counter, in microseconds.
-        timestamp.write(Event::named(event as u64)?.time()? / 1000);
+        timestamp.write(time(event)? / 1000);
         Ok(())
     })
 }

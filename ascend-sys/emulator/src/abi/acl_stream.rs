@@ -6,7 +6,7 @@ use crate::callback::{HostCall, may_block};
 use crate::message::{Failure, fail};
 use crate::stream::Stream;
 use crate::task::{Reason, Task};
-use crate::{context, executor, report};
+use crate::{capture, context, executor, report};
 use ascend_sys::{
     ACL_CONTINUE_ON_FAILURE, ACL_ERROR_INVALID_PARAM, ACL_ERROR_RT_NO_STREAM_RESOURCE,
     ACL_ERROR_RT_PARAM_INVALID, ACL_ERROR_RT_STREAM_ABORT, ACL_ERROR_RT_STREAM_CONTEXT,
@@ -77,6 +77,7 @@ fn create(to: *mut aclrtStream, flags: u32) -> Result<(), Failure> {
 fn for_destroying(stream: aclrtStream) -> Result<&'static Stream, Failure> {
     may_block()?;
     let found = Stream::of_current_context(stream as u64)?;
+    capture::is_not_captured(found)?;
     if context::default_stream(context::current()?)? == found.handle() {
         return fail!(ACL_ERROR_RT_STREAM_CONTEXT, "the default stream goes with its context");
     }
@@ -115,6 +116,7 @@ unsafe extern "C" fn aclrtSynchronizeStreamWithTimeout(
 fn synchronise(stream: aclrtStream, limit: Option<Duration>) -> Result<(), Failure> {
     may_block()?;
     let stream = Stream::of_current_context(stream as u64)?;
+    capture::is_not_captured(stream)?;
     if executor::wait(stream, stream.lane.submitted(), limit) {
         return stream.take_unreported();
     }
@@ -134,6 +136,7 @@ unsafe extern "C" fn aclrtStreamQuery(
         // SAFETY: null, or valid for a write by the C contract.
         let status = unsafe { out(status, "status") }?;
         let stream = Stream::of_current_context(stream as u64)?;
+        capture::is_not_captured(stream)?;
         if !stream.lane.is_idle() {
             stream.poll(1);
         }

@@ -3,6 +3,7 @@
 //! [`resolve`] is on the path of every operation: it keeps the last few allocations that a thread used, which stay valid
 //! until something is freed in their pool.
 
+pub(crate) mod held;
 pub(crate) mod pool;
 pub(crate) mod window;
 

@@ -155,13 +155,44 @@ impl Pool {
     /// The allocation that holds all `length` bytes at `address`, as (start, end); or what is wrong with the address.
     pub(crate) fn find(&self, address: usize, length: usize) -> Result<(usize, usize), String> {
         let state = self.state();
-        if let Some((&start, allocation)) = state.live.range(..=address).next_back() {
-            let end = start + allocation.size;
-            if address < end && length <= end - address {
-                return Ok((start, end));
-            }
+        match state.holding(address, length) {
+            Some((start, allocation)) => Ok((start, start + allocation.size)),
+            None => Err(state.complain(address, length)),
         }
-        Err(state.complain(address, length))
+    }
+
+    /// The number of the allocation that holds all `length` bytes at `address`: no other ever gets it.
+    pub(crate) fn number_of(&self, address: usize, length: usize) -> Result<u64, String> {
+        let state = self.state();
+        match state.holding(address, length) {
+            Some((_, allocation)) => Ok(allocation.number),
+            None => Err(state.complain(address, length)),
+        }
+    }
+
+    /// Whether the allocation with this number still holds these bytes; the error says what became of it.
+    pub(crate) fn is_still(
+        &self,
+        number: u64,
+        address: usize,
+        length: usize,
+    ) -> Result<(), String> {
+        let state = self.state();
+        match state.holding(address, length) {
+            Some((_, allocation)) if allocation.number == number => return Ok(()),
+            _ => {}
+        }
+        match state.freed.iter().rev().find(|freed| freed.allocation.number == number) {
+            Some(freed) => Err(format!(
+                "{address:#x} pointed into {}, which was freed by {}",
+                state.describe(&freed.allocation),
+                freed.by
+            )),
+            None => Err(format!(
+                "{address:#x} pointed into allocation #{number} of {}, which is gone",
+                state.name
+            )),
+        }
     }
 
     /// (free, total) bytes.
@@ -191,6 +222,13 @@ impl State {
     fn take(&mut self, start: usize, length: usize) {
         self.free.remove(&start);
         self.by_size.remove(&(length, start));
+    }
+
+    /// The allocation that holds all of these bytes, and where it begins.
+    fn holding(&self, address: usize, length: usize) -> Option<(usize, &Allocation)> {
+        let (&start, allocation) = self.live.range(..=address).next_back()?;
+        let end = start + allocation.size;
+        (address < end && length <= end - address).then_some((start, allocation))
     }
 
     /// Takes back what nothing queued can touch any more.

@@ -1,0 +1,406 @@
+//! A graph: nodes, and how they are executed.
+
+use super::group::{self, Update};
+use super::recording::Recording;
+use crate::executor;
+use crate::lane;
+use crate::machine;
+use crate::memory::held::Held;
+use crate::message::{Failure, fail};
+use crate::slots::{Kind, Slots, Slotted, unknown};
+use crate::stream::{Mark, Stream};
+use crate::sync::lock_std as lock;
+use crate::task::{Reason, Step as Progress, Task};
+use ascend_sys::{
+    ACL_ERROR_RT_MODEL_CAPTURED, ACL_ERROR_RT_MODEL_RUNNING, ACL_ERROR_RT_PARAM_INVALID,
+    ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, ACL_ERROR_RT_STREAM_ABORT, ACL_ERROR_RT_STREAM_CAPTURED,
+    ACL_ERROR_RT_STREAM_CONTEXT, ACL_ERROR_RT_STREAM_SYNC_TIMEOUT,
+};
+use std::ffi::{CString, c_void};
+use std::ops::Range;
+use std::sync::Mutex;
+use std::time::Duration;
+
+static GRAPHS: Slots<Graph> = Slots::new();
+
+/// How long a destroy waits for a graph that runs.
+const DESTROY: Duration = Duration::from_secs(10);
+
+/// The slot behind an `aclmdlRI`.
+pub(crate) struct Graph {
+    index: u32,
+    state: Mutex<Option<State>>,
+}
+
+impl Slotted for Graph {
+    const KIND: Kind = Kind::Graph;
+
+    fn new(index: u32) -> Graph {
+        Graph { index, state: Mutex::new(None) }
+    }
+}
+
+pub(crate) struct State {
+    pub(super) handle: u64,
+    pub(super) context: u64,
+    pub(super) device: u32,
+    pub(crate) name: CString,
+    /// While streams are captured.
+    pub(super) recording: Option<Recording>,
+    pub(super) nodes: Vec<Node>,
+    pub(super) branches: usize,
+    pub(super) update: Option<Update>,
+    /// Handles of its task groups.
+    pub(super) groups: Vec<u64>,
+    pub(crate) on_destroy: Vec<(crate::callback::Function, Argument)>,
+    /// Handles of its own streams, by branch. That of branch 0 is for executions without a stream.
+    streams: Vec<u64>,
+    /// The end of the newest execution.
+    last: Option<Mark>,
+    /// Where the records of an execution are, by node. Kept, so that the next one allocates nothing.
+    marks: Vec<Mark>,
+}
+
+/// What a callback of a graph is called with.
+#[derive(Clone, Copy)]
+pub(crate) struct Argument(pub(crate) *mut c_void);
+
+// SAFETY: whoever registered the callback promised that it may be called on any thread with it.
+unsafe impl Send for Argument {}
+
+/// Something to issue at every execution.
+pub(super) struct Node {
+    pub(super) branch: usize,
+    pub(super) step: Step,
+    pub(super) held: Vec<Held>,
+}
+
+pub(super) enum Step {
+    Task(Task),
+    Call(Call),
+    /// An event was recorded here.
+    Record,
+    /// Waits for the record that this node is.
+    Wait(usize),
+}
+
+/// A call that is made again at every execution.
+pub(super) struct Call {
+    pub(super) name: String,
+    pub(super) issue: Box<Issue>,
+}
+
+/// Issues something on a stream.
+pub(crate) type Issue = dyn Fn(&'static Stream) -> Result<(), Failure> + Send;
+
+impl Step {
+    /// In words; equal for steps of the same kind, up to the bracket.
+    pub(super) fn describe(&self) -> String {
+        match self {
+            Step::Task(task) => task.describe(),
+            Step::Call(call) => call.name.clone(),
+            Step::Record => "record of an event".into(),
+            Step::Wait(node) => format!("wait for node {node}"),
+        }
+    }
+}
+
+/// A new graph without nodes.
+pub(super) fn create(context: u64, device: u32, recording: Recording) -> Result<u64, Failure> {
+    let mut recording = Some(recording);
+    let taken = GRAPHS.take(|graph, handle| {
+        *lock(&graph.state) = Some(State {
+            handle,
+            context,
+            device,
+            name: CString::default(),
+            recording: recording.take(),
+            nodes: Vec::new(),
+            branches: 1,
+            update: None,
+            groups: Vec::new(),
+            on_destroy: Vec::new(),
+            streams: Vec::new(),
+            last: None,
+            marks: Vec::new(),
+        });
+    });
+    match taken {
+        Some((_, handle)) => Ok(handle),
+        None => {
+            fail!(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "every graph of the process is in use")
+        }
+    }
+}
+
+/// Uses the graph behind a handle, after whoever uses it now.
+pub(crate) fn with<R>(
+    handle: u64,
+    use_it: impl FnOnce(&mut State) -> Result<R, Failure>,
+) -> Result<R, Failure> {
+    let graph = GRAPHS.get(handle).ok_or_else(|| unknown("graph", handle))?;
+    match &mut *lock(&graph.state) {
+        // The place may have got another graph since.
+        Some(state) if state.handle == handle => use_it(state),
+        _ => Err(unknown("graph", handle)),
+    }
+}
+
+/// Uses a graph that is complete.
+pub(crate) fn with_complete<R>(
+    handle: u64,
+    use_it: impl FnOnce(&mut State) -> Result<R, Failure>,
+) -> Result<R, Failure> {
+    with(handle, |state| match state.recording {
+        None => use_it(state),
+        Some(_) => fail!(
+            ACL_ERROR_RT_MODEL_CAPTURED,
+            "the graph is being captured; aclmdlRICaptureEnd first"
+        ),
+    })
+}
+
+/// `aclmdlRIExecuteAsync`.
+pub(crate) fn execute(handle: u64, stream: &'static Stream) -> Result<(), Failure> {
+    if stream.is_diverted() {
+        return fail!(
+            ACL_ERROR_RT_STREAM_CAPTURED,
+            "{} is being captured; a graph cannot be part of another",
+            stream.describe()
+        );
+    }
+    with_complete(handle, |state| {
+        if state.device != stream.device_id() {
+            return fail!(
+                ACL_ERROR_RT_STREAM_CONTEXT,
+                "the graph was captured on device {}, {} is elsewhere",
+                state.device,
+                stream.describe()
+            );
+        }
+        state.execute(stream)
+    })
+}
+
+/// `aclmdlRIExecute`: on a stream of the graph's own, and waits.
+pub(crate) fn execute_and_wait(handle: u64, limit: Option<Duration>) -> Result<(), Failure> {
+    let (stream, ticket) = with_complete(handle, |state| {
+        let stream = state.own_stream(0)?;
+        state.execute(stream)?;
+        Ok((stream, stream.lane.submitted()))
+    })?;
+    if executor::wait(stream, ticket, limit) {
+        return stream.take_unreported();
+    }
+    fail!(
+        ACL_ERROR_RT_STREAM_SYNC_TIMEOUT,
+        "not complete after {:?}, and its work goes on: {}",
+        limit.unwrap_or_default(),
+        stream.waiting_for()
+    )
+}
+
+impl State {
+    /// Issues every node once more.
+    fn execute(&mut self, stream: &'static Stream) -> Result<(), Failure> {
+        for (index, node) in self.nodes.iter_mut().enumerate() {
+            for held in &mut node.held {
+                if let Err(text) = held.check() {
+                    let step = node.step.describe();
+                    return fail!(
+                        ACL_ERROR_RT_PARAM_INVALID,
+                        "node {index} of the graph ({step}): {text}; what a graph uses must live until aclmdlRIDestroy"
+                    );
+                }
+            }
+        }
+        // Executions of one graph come one after the other, on whatever streams.
+        if let Some(last) = self.last
+            && !last.is_complete()
+            && !is_in(last, stream)
+        {
+            stream.submit(Task::After(last))?;
+        }
+        let own: Vec<&'static Stream> =
+            (1..self.branches).map(|branch| self.own_stream(branch)).collect::<Result<_, _>>()?;
+        let before: Vec<u64> = own.iter().map(|own| own.lane.submitted()).collect();
+        let issued = self.issue(stream, &own);
+        // Also when a node was refused: the branches that have begun are waited for.
+        let joined = own.iter().zip(before).try_for_each(|(own, before)| {
+            let tickets = before + 1..own.lane.submitted() + 1;
+            if tickets.is_empty() {
+                return Ok(());
+            }
+            stream.submit(Task::Branch(Branch { stream: own, tickets })).map(drop)
+        });
+        self.last = Some(Mark::now(stream));
+        issued.and(joined)
+    }
+
+    fn issue(&mut self, stream: &'static Stream, own: &[&'static Stream]) -> Result<(), Failure> {
+        let State { nodes, marks, .. } = self;
+        marks.resize(nodes.len(), Mark::now(stream));
+        for (index, node) in nodes.iter().enumerate() {
+            let on = node.branch.checked_sub(1).map_or(stream, |branch| own[branch]);
+            match &node.step {
+                Step::Task(task) => {
+                    if let Some(task) = task.again() {
+                        on.submit(task)?;
+                    }
+                }
+                Step::Call(call) => (call.issue)(on)?,
+                Step::Record => marks[index] = Mark::now(on),
+                Step::Wait(record) => {
+                    let mark = marks[*record];
+                    if !mark.is_complete() && !is_in(mark, on) {
+                        on.submit(Task::After(mark))?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The stream of the graph's own for a branch.
+    fn own_stream(&mut self, branch: usize) -> Result<&'static Stream, Failure> {
+        if self.streams.len() <= branch {
+            self.streams.resize(branch + 1, 0);
+        }
+        let handle = &mut self.streams[branch];
+        if let Ok(stream) = Stream::named(*handle) {
+            return Ok(stream);
+        }
+        let stream = Stream::create(self.context, machine::device_slot(self.device), 0)?;
+        *handle = stream.handle();
+        Ok(stream)
+    }
+}
+
+fn is_in(mark: Mark, stream: &'static Stream) -> bool {
+    mark.stream().is_some_and(|other| std::ptr::eq(other, stream))
+}
+
+/// `aclmdlRIDestroy`. A graph that is unknown is gone already.
+pub(crate) fn destroy(handle: u64) -> Result<(), Failure> {
+    let last = match with_complete(handle, |state| Ok(state.last)) {
+        Ok(last) => last,
+        Err(failure) if GRAPHS.get(handle).is_none() => {
+            drop(failure);
+            return Ok(());
+        }
+        Err(failure) => return Err(failure),
+    };
+    if let Some(last) = last.filter(|last| !last.is_complete())
+        && let Some(stream) = last.stream()
+    {
+        crate::callback::may_block()?;
+        if !executor::wait(stream, last.ticket(), Some(DESTROY)) {
+            return fail!(
+                ACL_ERROR_RT_MODEL_RUNNING,
+                "the graph still runs after {DESTROY:?}: {}",
+                stream.waiting_for()
+            );
+        }
+    }
+    discard(handle);
+    Ok(())
+}
+
+/// Takes a graph away, whatever it does.
+pub(super) fn discard(handle: u64) {
+    let Some(graph) = GRAPHS.get(handle) else { return };
+    if !GRAPHS.retire(handle) {
+        return;
+    }
+    let state = lock(&graph.state).take();
+    GRAPHS.recycle(graph.index);
+    let Some(state) = state else { return };
+    group::destroy(&state.groups);
+    for stream in state.streams.into_iter().filter_map(|handle| Stream::named(handle).ok()) {
+        stream.retire(ACL_ERROR_RT_STREAM_ABORT, Reason::Aborted);
+    }
+    for (function, argument) in state.on_destroy {
+        // SAFETY: whoever registered the callback promised that it may be called with its argument when the graph goes.
+        unsafe { function(argument.0) };
+    }
+}
+
+/// Ends the graphs of devices that go.
+pub(crate) fn destroy_all(devices: &Range<u32>) {
+    for (graph, handle) in GRAPHS.live_handles() {
+        let found = lock(&graph.state).as_ref().map(|state| (state.handle, state.device));
+        if found.is_some_and(|(found, device)| found == handle && devices.contains(&device)) {
+            super::recording::forget(handle);
+            discard(handle);
+        }
+    }
+}
+
+/// What one branch of a graph has to do in an execution: the stream that it was executed on waits for it, and fails with it.
+pub(crate) struct Branch {
+    stream: &'static Stream,
+    tickets: Range<u64>,
+}
+
+impl Branch {
+    pub(crate) fn end(&self) -> Mark {
+        Mark::new(self.stream, self.tickets.end - 1)
+    }
+
+    pub(crate) fn poll(&self) -> Progress {
+        if !self.end().is_complete() {
+            return lane::Step::Park;
+        }
+        match self.stream.failure_within(&self.tickets) {
+            None => lane::Step::Done(Ok(())),
+            Some(failure) => {
+                // Told here, so that nobody is told twice.
+                let _ = self.stream.take_unreported();
+                lane::Step::Done(Err(failure))
+            }
+        }
+    }
+
+    pub(crate) fn describe(&self) -> String {
+        format!("a branch of a graph, on {}", self.stream.describe())
+    }
+}
+
+impl State {
+    /// Its number among the graphs that exist.
+    pub(crate) fn id(&self) -> u32 {
+        self.handle as u32 & 0xff_ffff
+    }
+
+    /// The nodes, one a line, as JSON.
+    pub(crate) fn to_json(&self) -> String {
+        let node = |(index, node): (usize, &Node)| {
+            let Node { branch, step, .. } = node;
+            format!(
+                "    {{\"id\": {index}, \"branch\": {branch}, \"task\": {}}}",
+                quote(&step.describe())
+            )
+        };
+        let nodes: Vec<_> = self.nodes.iter().enumerate().map(node).collect();
+        format!(
+            "{{\n  \"name\": {},\n  \"branches\": {},\n  \"nodes\": [\n{}\n  ]\n}}\n",
+            quote(&self.name.to_string_lossy()),
+            self.branches,
+            nodes.join(",\n")
+        )
+    }
+}
+
+/// A string of JSON.
+fn quote(text: &str) -> String {
+    let mut quoted = String::from("\"");
+    for character in text.chars() {
+        match character {
+            '"' | '\\' => quoted.extend(['\\', character]),
+            '\0'..='\x1f' => quoted.push_str(&format!("\\u{:04x}", character as u32)),
+            _ => quoted.push(character),
+        }
+    }
+    quoted.push('"');
+    quoted
+}

@@ -1,0 +1,227 @@
+//! Task groups: nodes of a graph that can be exchanged for others of the same kinds.
+
+use super::graph::{self, Node, State, Step};
+use super::recording::is_free;
+use crate::memory::held::Held;
+use crate::message::{Failure, fail};
+use crate::slots::{Kind, Slots, Slotted, unknown};
+use crate::stream::Stream;
+use crate::sync::lock_std as lock;
+use ascend_sys::{
+    ACL_ERROR_RT_MODEL_UPDATE_FAILED, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
+    ACL_ERROR_RT_STREAM_NOT_CAPTURED, ACL_ERROR_STREAM_TASK_GROUP_STATUS,
+};
+use std::mem::discriminant;
+use std::sync::Mutex;
+use std::sync::atomic::Ordering;
+
+static GROUPS: Slots<Group> = Slots::new();
+
+/// The slot behind an `aclrtTaskGrp`.
+struct Group {
+    index: u32,
+    members: Mutex<Members>,
+}
+
+#[derive(Clone, Default)]
+struct Members {
+    graph: u64,
+    nodes: Vec<usize>,
+}
+
+impl Slotted for Group {
+    const KIND: Kind = Kind::TaskGroup;
+
+    fn new(index: u32) -> Group {
+        Group { index, members: Mutex::default() }
+    }
+}
+
+/// New nodes for a group, until its update ends.
+pub(super) struct Update {
+    stream: &'static Stream,
+    nodes: Vec<usize>,
+    new: Vec<(Step, Vec<Held>)>,
+}
+
+/// `aclmdlRICaptureTaskGrpBegin`.
+pub(crate) fn begin(stream: &'static Stream) -> Result<(), Failure> {
+    in_capture(stream, |group| match group {
+        Some(_) => fail!(
+            ACL_ERROR_STREAM_TASK_GROUP_STATUS,
+            "a task group of {} is open already; groups do not nest",
+            stream.describe()
+        ),
+        None => {
+            *group = Some(Vec::new());
+            Ok(())
+        }
+    })
+    .map(drop)
+}
+
+/// `aclmdlRICaptureTaskGrpEnd`.
+pub(crate) fn end(stream: &'static Stream) -> Result<u64, Failure> {
+    let (graph, nodes) = in_capture(stream, |group| match group.take() {
+        Some(nodes) => Ok(nodes),
+        None => fail!(
+            ACL_ERROR_STREAM_TASK_GROUP_STATUS,
+            "no task group of {} is open; aclmdlRICaptureTaskGrpBegin opens one",
+            stream.describe()
+        ),
+    })?;
+    let taken = GROUPS.take(|group, _| {
+        *lock(&group.members) = Members { graph, nodes: nodes.clone() };
+    });
+    let Some((_, handle)) = taken else {
+        return fail!(
+            ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
+            "every task group of the process is in use"
+        );
+    };
+    graph::with(graph, |state| {
+        state.groups.push(handle);
+        Ok(handle)
+    })
+}
+
+/// Uses the open group of a captured stream. Returns the graph too.
+fn in_capture<R>(
+    stream: &'static Stream,
+    use_it: impl FnOnce(&mut Option<Vec<usize>>) -> Result<R, Failure>,
+) -> Result<(u64, R), Failure> {
+    let handle = stream.diverted.load(Ordering::Acquire);
+    let used = graph::with(handle, |state| match state.captures(stream) {
+        Some((recording, branch)) => Ok(Some(use_it(&mut recording.tracks[branch].group)?)),
+        None => Ok(None),
+    });
+    match used {
+        Ok(Some(result)) => Ok((handle, result)),
+        Err(failure) if handle != 0 => Err(failure),
+        _ => fail!(ACL_ERROR_RT_STREAM_NOT_CAPTURED, "{} is not being captured", stream.describe()),
+    }
+}
+
+/// `aclmdlRICaptureTaskUpdateBegin`.
+pub(crate) fn begin_update(stream: &'static Stream, handle: u64) -> Result<(), Failure> {
+    is_free(stream)?;
+    let group = GROUPS.get(handle).ok_or_else(|| unknown("task group", handle))?;
+    let Members { graph, nodes } = lock(&group.members).clone();
+    graph::with_complete(graph, |state| {
+        if let Some(update) = &state.update {
+            return fail!(
+                ACL_ERROR_STREAM_TASK_GROUP_STATUS,
+                "{} is updating a task group of the same graph; one at a time can",
+                update.stream.describe()
+            );
+        }
+        let diverted = &stream.diverted;
+        if diverted.compare_exchange(0, graph, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+            return is_free(stream);
+        }
+        state.update = Some(Update { stream, nodes, new: Vec::new() });
+        Ok(())
+    })
+}
+
+/// A task for the update of a group: it must be of the kind that it replaces.
+pub(super) fn replace(
+    state: &mut State,
+    stream: &'static Stream,
+    step: Step,
+    held: Vec<Held>,
+) -> Result<(), Failure> {
+    let State { nodes, update, .. } = state;
+    let Some(update) = update.as_mut().filter(|update| std::ptr::eq(update.stream, stream)) else {
+        return fail!(
+            ACL_ERROR_RT_STREAM_NOT_CAPTURED,
+            "the capture or update of {} has just ended",
+            stream.describe()
+        );
+    };
+    let position = update.new.len();
+    let old = update.nodes.get(position).and_then(|node| nodes.get(*node));
+    match old {
+        Some(Node { step: old, .. }) if same_kind(old, &step) => {
+            update.new.push((step, held));
+            Ok(())
+        }
+        Some(Node { step: old, .. }) => fail!(
+            ACL_ERROR_RT_MODEL_UPDATE_FAILED,
+            "task {position} of the group is a {}, and cannot become a {}",
+            old.describe(),
+            step.describe()
+        ),
+        None => fail!(
+            ACL_ERROR_RT_MODEL_UPDATE_FAILED,
+            "the group has {} tasks, and this is one more",
+            update.nodes.len()
+        ),
+    }
+}
+
+fn same_kind(old: &Step, new: &Step) -> bool {
+    match (old, new) {
+        (Step::Task(old), Step::Task(new)) => discriminant(old) == discriminant(new),
+        // Up to the arguments.
+        (Step::Call(old), Step::Call(new)) => {
+            old.name.split('(').next() == new.name.split('(').next()
+        }
+        _ => false,
+    }
+}
+
+/// `aclmdlRICaptureTaskUpdateEnd`. The graph changes here, as a whole or not at all.
+pub(crate) fn end_update(stream: &'static Stream) -> Result<(), Failure> {
+    let handle = stream.diverted.load(Ordering::Acquire);
+    let taken = graph::with(handle, |state| {
+        if state.recording.is_some() {
+            return Ok(None);
+        }
+        Ok(state.update.take_if(|update| std::ptr::eq(update.stream, stream)))
+    });
+    let Ok(Some(Update { nodes, new, .. })) = taken else {
+        return fail!(
+            ACL_ERROR_STREAM_TASK_GROUP_STATUS,
+            "{} updates no task group",
+            stream.describe()
+        );
+    };
+    stream.diverted.store(0, Ordering::Release);
+    if nodes.len() != new.len() {
+        return fail!(
+            ACL_ERROR_RT_MODEL_UPDATE_FAILED,
+            "the group has {} tasks, and the update only {}; the graph is as it was",
+            nodes.len(),
+            new.len()
+        );
+    }
+    graph::with(handle, |state| {
+        for (node, (step, held)) in nodes.into_iter().zip(new) {
+            if let Some(node) = state.nodes.get_mut(node) {
+                (node.step, node.held) = (step, held);
+            }
+        }
+        Ok(())
+    })
+}
+
+/// A stream goes in the midst of an update, which comes to nothing.
+pub(super) fn abandon(graph: u64, stream: &'static Stream) {
+    // A graph that is gone has no update either.
+    let _ = graph::with(graph, |state| {
+        state.update.take_if(|update| std::ptr::eq(update.stream, stream));
+        Ok(())
+    });
+}
+
+/// The groups of a graph that goes.
+pub(super) fn destroy(handles: &[u64]) {
+    for handle in handles {
+        if let Some(group) = GROUPS.get(*handle)
+            && GROUPS.retire(*handle)
+        {
+            GROUPS.recycle(group.index);
+        }
+    }
+}

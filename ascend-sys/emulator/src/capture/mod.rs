@@ -1,0 +1,179 @@
+//! Captured streams: what is issued between `aclmdlRICaptureBegin` and `aclmdlRICaptureEnd` does not run, it becomes a
+//! [graph](graph::Graph), which runs whenever it is executed.
+//!
+//! A graph is a list of *nodes* in the order in which they were issued. A node is issued again at every execution: a task as it
+//! would have entered the stream, or a call that makes a task anew, because it has to take a number (operations of a
+//! communicator). Each node belongs to a *branch*: branch 0 is the stream that was captured, the others are streams that joined by
+//! waiting for an event. Events inside a capture are not recorded in the real sense; their records and waits are nodes that
+//! order branches. At an execution branch 0 goes to the stream that was asked for, the others to streams of the graph's own.
+//!
+//! A captured stream has the handle of the graph in [`Stream::diverted`], which is all that the way of an ordinary task asks;
+//! what follows from it is decided here. [`recording`] takes nodes, [`graph`] executes them, [`group`] exchanges some of them.
+
+pub(crate) mod graph;
+pub(crate) mod group;
+pub(crate) mod recording;
+
+pub(crate) use graph::{Branch, destroy_all};
+pub(crate) use recording::{abandon, divert, record_event, wait_event};
+
+use crate::context;
+use crate::event::Event;
+use crate::message::{Failure, fail};
+use crate::stream::Stream;
+use crate::sync::lock_std as lock;
+use ascend_sys::{
+    ACL_ERROR_RT_CAPTURE_MODE_BLOCK_ASYNC, ACL_ERROR_RT_CAPTURE_MODE_NOT_SUPPORT,
+    ACL_ERROR_RT_EVENT_CAPTURED, ACL_ERROR_RT_PARAM_INVALID, ACL_ERROR_RT_STREAM_CAPTURED,
+};
+use std::cell::Cell;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::ThreadId;
+
+/// How much a capture forbids, from strict to lax.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Mode {
+    /// Calls that act at once are refused in every thread of the context.
+    Global,
+    /// In the thread that captures.
+    ThreadLocal,
+    /// Nowhere.
+    Relaxed,
+}
+
+impl Mode {
+    pub(crate) fn of(value: u32) -> Result<Mode, Failure> {
+        match value {
+            0 => Ok(Mode::Global),
+            1 => Ok(Mode::ThreadLocal),
+            2 => Ok(Mode::Relaxed),
+            _ => fail!(
+                ACL_ERROR_RT_PARAM_INVALID,
+                "mode is {value}; 0 (GLOBAL), 1 (THREAD_LOCAL) and 2 (RELAXED) exist"
+            ),
+        }
+    }
+}
+
+thread_local! {
+    static THREAD_MODE: Cell<Mode> = const { Cell::new(Mode::Global) };
+}
+
+/// Sets what the calling thread puts up with, and returns what it was.
+pub(crate) fn exchange_mode(mode: Mode) -> Mode {
+    THREAD_MODE.replace(mode)
+}
+
+/// A capture that goes on: what calls of others need to know of it.
+#[derive(Clone, Copy)]
+struct Active {
+    graph: u64,
+    context: u64,
+    device: u32,
+    mode: Mode,
+    thread: ThreadId,
+}
+
+static ACTIVE: Mutex<Vec<Active>> = Mutex::new(Vec::new());
+/// So that nobody takes the lock when there is none, which is the rule.
+static ACTIVE_COUNT: AtomicUsize = AtomicUsize::new(0);
+
+fn find_active(which: impl Fn(&Active) -> bool) -> Option<Active> {
+    if ACTIVE_COUNT.load(Ordering::Acquire) == 0 {
+        return None;
+    }
+    lock(&ACTIVE).iter().copied().find(which)
+}
+
+fn add_active(active: Active) {
+    let mut all = lock(&ACTIVE);
+    all.push(active);
+    ACTIVE_COUNT.store(all.len(), Ordering::Release);
+}
+
+fn remove_active(graph: u64) {
+    let mut all = lock(&ACTIVE);
+    all.retain(|active| active.graph != graph);
+    ACTIVE_COUNT.store(all.len(), Ordering::Release);
+}
+
+/// The capture that forbids the calling thread what takes effect at once.
+#[inline]
+fn forbidding() -> Option<Active> {
+    if ACTIVE_COUNT.load(Ordering::Acquire) == 0 { None } else { forbidding_slowly() }
+}
+
+#[cold]
+fn forbidding_slowly() -> Option<Active> {
+    let (me, own) = (std::thread::current().id(), THREAD_MODE.get());
+    let context = context::current().ok()?.context;
+    find_active(|active| match active.mode.max(own) {
+        Mode::Global => active.context == context,
+        Mode::ThreadLocal => active.thread == me,
+        Mode::Relaxed => false,
+    })
+}
+
+/// Refuses a copy or fill in no stream, where a capture forbids it.
+#[inline]
+pub(crate) fn may_act_at_once() -> Result<(), Failure> {
+    match forbidding() {
+        None => Ok(()),
+        Some(active) => fail!(
+            ACL_ERROR_RT_CAPTURE_MODE_NOT_SUPPORT,
+            "a stream is being captured in mode {:?}, and this call would take effect at once; use the asynchronous call on \
+             the captured stream, or aclmdlRICaptureThreadExchangeMode with RELAXED",
+            active.mode
+        ),
+    }
+}
+
+/// Refuses an asynchronous copy of pageable memory, which is not recorded and not asynchronous either.
+pub(crate) fn may_copy_pageable(stream: &Stream) -> Result<(), Failure> {
+    if stream.is_diverted() {
+        return fail!(
+            ACL_ERROR_RT_PARAM_INVALID,
+            "{} is being captured, and pageable host memory need not live until the graph runs; use memory of \
+             aclrtMallocHost",
+            stream.describe()
+        );
+    }
+    match forbidding() {
+        None => Ok(()),
+        Some(active) => fail!(
+            ACL_ERROR_RT_CAPTURE_MODE_BLOCK_ASYNC,
+            "another stream is being captured in mode {:?}, and a copy of pageable host memory takes effect at once",
+            active.mode
+        ),
+    }
+}
+
+/// Refuses to wait for a stream, to ask or to destroy it, while it is captured.
+#[inline]
+pub(crate) fn is_not_captured(stream: &'static Stream) -> Result<(), Failure> {
+    if stream.is_diverted() { recording::refuse_captured(stream) } else { Ok(()) }
+}
+
+/// Refuses to wait for a device while a stream of it is captured.
+pub(crate) fn nothing_captured_on(device: u32) -> Result<(), Failure> {
+    match find_active(|active| active.device == device) {
+        None => Ok(()),
+        Some(_) => fail!(
+            ACL_ERROR_RT_STREAM_CAPTURED,
+            "a stream of device {device} is being captured; aclmdlRICaptureEnd first"
+        ),
+    }
+}
+
+/// Refuses to wait for an event, to ask or to time it, while the capture that recorded it goes on.
+#[inline]
+pub(crate) fn is_real(event: &Event) -> Result<(), Failure> {
+    match event.captured() {
+        Some((graph, _)) if find_active(|active| active.graph == graph).is_some() => fail!(
+            ACL_ERROR_RT_EVENT_CAPTURED,
+            "the event was recorded in a stream that is being captured: it stands for a place in the graph, and nothing has run"
+        ),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,410 @@
+//! From Begin to End: what captured streams are given becomes nodes.
+
+use super::graph::{self, Call, Issue, Node, State, Step};
+use super::{Active, Mode, add_active, find_active, group, remove_active};
+use crate::context;
+use crate::event::Event;
+use crate::memory::held::Held;
+use crate::message::{Failure, fail};
+use crate::stream::Stream;
+use crate::task::Task;
+use ascend_sys::{
+    ACL_ERROR_INVALID_PARAM, ACL_ERROR_RT_CAPTURE_DEPENDENCY, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+    ACL_ERROR_RT_INTERNAL_ERROR, ACL_ERROR_RT_PARAM_INVALID, ACL_ERROR_RT_STREAM_CAPTURE_IMPLICIT,
+    ACL_ERROR_RT_STREAM_CAPTURE_INVALIDATED, ACL_ERROR_RT_STREAM_CAPTURE_UNMATCHED,
+    ACL_ERROR_RT_STREAM_CAPTURE_WRONG_THREAD, ACL_ERROR_RT_STREAM_CAPTURED,
+    ACL_ERROR_RT_STREAM_NOT_CAPTURED, ACL_ERROR_RT_STREAM_UNJOINED,
+    ACL_ERROR_STREAM_TASK_GROUP_STATUS, ACL_STREAM_CPU_SCHEDULE, ACL_STREAM_DEVICE_USE_ONLY,
+    ACL_STREAM_PERSISTENT,
+};
+use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
+use std::thread::ThreadId;
+use std::time::Duration;
+
+/// What a capture knows while it goes on.
+pub(super) struct Recording {
+    mode: Mode,
+    thread: ThreadId,
+    /// By branch: the stream that was captured, then those that joined.
+    pub(super) tracks: Vec<Track>,
+    /// Nodes that are records which somebody waits for.
+    waited: BTreeSet<usize>,
+    /// Why it can no longer become a graph.
+    invalid: Option<String>,
+}
+
+/// A captured stream.
+pub(super) struct Track {
+    stream: &'static Stream,
+    newest: Option<usize>,
+    /// The nodes of the task group that is open.
+    pub(super) group: Option<Vec<usize>>,
+}
+
+impl Track {
+    fn new(stream: &'static Stream) -> Track {
+        Track { stream, newest: None, group: None }
+    }
+}
+
+/// What `aclmdlRICaptureGetInfo` tells of a stream.
+pub(crate) enum Status {
+    None,
+    Active(u64),
+    Invalidated,
+}
+
+/// `aclmdlRICaptureBegin`.
+pub(crate) fn begin(handle: u64, mode: u32) -> Result<(), Failure> {
+    if handle == 0 {
+        return fail!(
+            ACL_ERROR_INVALID_PARAM,
+            "stream is NULL, and the default stream cannot be captured"
+        );
+    }
+    let mode = Mode::of(mode)?;
+    let stream = Stream::of_current_context(handle)?;
+    let current = context::current()?;
+    if context::default_stream(current)? == stream.handle() {
+        return fail!(
+            ACL_ERROR_RT_STREAM_CAPTURE_IMPLICIT,
+            "the default stream cannot be captured; aclrtCreateStream makes one that can"
+        );
+    }
+    is_free(stream)?;
+    let unfit = ACL_STREAM_PERSISTENT | ACL_STREAM_CPU_SCHEDULE | ACL_STREAM_DEVICE_USE_ONLY;
+    let flags = stream.flags.load(Ordering::Relaxed) & unfit;
+    if flags != 0 {
+        return fail!(
+            ACL_ERROR_RT_INTERNAL_ERROR,
+            "{} was created with the flags {flags:#x}, with which a stream cannot be captured",
+            stream.describe()
+        );
+    }
+    let thread = std::thread::current().id();
+    let tracks = vec![Track::new(stream)];
+    let recording = Recording { mode, thread, tracks, waited: BTreeSet::new(), invalid: None };
+    let (context, device) = (current.context, stream.device_id());
+    let graph = graph::create(context, device, recording)?;
+    let taken = stream.diverted.compare_exchange(0, graph, Ordering::AcqRel, Ordering::Acquire);
+    if taken.is_err() {
+        graph::discard(graph);
+        return is_free(stream);
+    }
+    add_active(Active { graph, context, device, mode, thread });
+    Ok(())
+}
+
+/// Refuses a stream that is captured, or whose tasks go to a task group.
+pub(super) fn is_free(stream: &'static Stream) -> Result<(), Failure> {
+    if !stream.is_diverted() {
+        return Ok(());
+    }
+    fail!(
+        ACL_ERROR_RT_STREAM_CAPTURED,
+        "{} is being captured already, or updates a task group",
+        stream.describe()
+    )
+}
+
+/// `aclmdlRICaptureGetInfo`.
+pub(crate) fn status(stream: &'static Stream) -> Status {
+    let handle = stream.diverted.load(Ordering::Acquire);
+    let status = graph::with(handle, |state| {
+        Ok(match state.captures(stream) {
+            Some((recording, _)) if recording.invalid.is_some() => Status::Invalidated,
+            Some(_) => Status::Active(handle),
+            None => Status::None,
+        })
+    });
+    status.unwrap_or(Status::None)
+}
+
+/// The answer to a wait, a question or a destroy of a diverted stream.
+#[cold]
+pub(super) fn refuse_captured(stream: &'static Stream) -> Result<(), Failure> {
+    match status(stream) {
+        Status::None => Ok(()),
+        Status::Active(_) | Status::Invalidated => fail!(
+            ACL_ERROR_RT_STREAM_CAPTURED,
+            "{} is being captured: what it is given is recorded and does not run; aclmdlRICaptureEnd first",
+            stream.describe()
+        ),
+    }
+}
+
+/// `aclmdlRICaptureEnd`. The graph, complete.
+pub(crate) fn end(stream: &'static Stream) -> Result<u64, Failure> {
+    let handle = stream.diverted.load(Ordering::Acquire);
+    let not_captured = || {
+        Failure::new(
+            ACL_ERROR_RT_STREAM_NOT_CAPTURED,
+            format!("{} is not being captured", stream.describe()),
+        )
+    };
+    let ended = graph::with(handle, |state| {
+        let (recording, branch) = state.captures(stream).ok_or_else(not_captured)?;
+        if branch != 0 {
+            return fail!(
+                ACL_ERROR_RT_STREAM_CAPTURE_UNMATCHED,
+                "{} has joined the capture of {}, which is the one to end",
+                stream.describe(),
+                recording.tracks[0].stream.describe()
+            );
+        }
+        // From here on the recording is over, whatever comes of it.
+        Ok(recording.check())
+    });
+    match ended {
+        Ok(Ok(())) => {
+            forget(handle);
+            Ok(handle)
+        }
+        Ok(Err(failure)) => {
+            forget(handle);
+            graph::discard(handle);
+            Err(failure)
+        }
+        Err(failure) if failure.code == ACL_ERROR_RT_STREAM_CAPTURE_UNMATCHED => Err(failure),
+        Err(_) => Err(not_captured()),
+    }
+}
+
+impl Recording {
+    /// Whether it can become a graph.
+    fn check(&self) -> Result<(), Failure> {
+        if self.mode != Mode::Relaxed && self.thread != std::thread::current().id() {
+            return fail!(
+                ACL_ERROR_RT_STREAM_CAPTURE_WRONG_THREAD,
+                "the capture was begun by another thread, which only mode RELAXED allows; the recording is lost"
+            );
+        }
+        if let Some(why) = &self.invalid {
+            return fail!(
+                ACL_ERROR_RT_STREAM_CAPTURE_INVALIDATED,
+                "the capture has become invalid: {why}"
+            );
+        }
+        for Track { stream, newest, group } in &self.tracks {
+            if group.is_some() {
+                return fail!(
+                    ACL_ERROR_STREAM_TASK_GROUP_STATUS,
+                    "a task group of {} is open; aclmdlRICaptureTaskGrpEnd first",
+                    stream.describe()
+                );
+            }
+            if !std::ptr::eq(*stream, self.tracks[0].stream)
+                && !newest.is_some_and(|node| self.waited.contains(&node))
+            {
+                return fail!(
+                    ACL_ERROR_RT_STREAM_UNJOINED,
+                    "{} has joined the capture and has not come back: the last that it is given must be the record of an \
+                     event for which a stream of the capture waits",
+                    stream.describe()
+                );
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The capture of a graph is over: its streams run again what they are given.
+pub(super) fn forget(handle: u64) {
+    remove_active(handle);
+    let _ = graph::with(handle, |state| {
+        if let Some(recording) = state.recording.take() {
+            for track in recording.tracks {
+                let diverted = &track.stream.diverted;
+                let _ = diverted.compare_exchange(handle, 0, Ordering::AcqRel, Ordering::Relaxed);
+            }
+        }
+        Ok(())
+    });
+}
+
+/// A stream goes: so does the capture that it is part of.
+pub(crate) fn abandon(stream: &'static Stream) {
+    let handle = stream.diverted.swap(0, Ordering::AcqRel);
+    if handle == 0 {
+        return;
+    }
+    let captured =
+        graph::with(handle, |state| Ok(state.captures(stream).is_some())).unwrap_or(false);
+    if captured {
+        forget(handle);
+        graph::discard(handle);
+    } else {
+        group::abandon(handle, stream);
+    }
+}
+
+impl State {
+    /// The recording that a stream takes part in, and its branch.
+    pub(super) fn captures(&mut self, stream: &'static Stream) -> Option<(&mut Recording, usize)> {
+        let recording = self.recording.as_mut()?;
+        let branch = recording.tracks.iter().position(|t| std::ptr::eq(t.stream, stream))?;
+        Some((recording, branch))
+    }
+
+    /// Adds a node, or puts it in the place of another where a task group is updated.
+    fn push(
+        &mut self,
+        stream: &'static Stream,
+        step: Step,
+        held: Vec<Held>,
+    ) -> Result<usize, Failure> {
+        let node = self.nodes.len();
+        let Some((recording, branch)) = self.captures(stream) else {
+            return group::replace(self, stream, step, held).map(|()| node);
+        };
+        if let Some(why) = &recording.invalid {
+            return fail!(
+                ACL_ERROR_RT_STREAM_CAPTURE_INVALIDATED,
+                "the capture of {} has become invalid: {why}",
+                stream.describe()
+            );
+        }
+        if let Step::Wait(record) = step {
+            recording.waited.insert(record);
+        }
+        let track = &mut recording.tracks[branch];
+        track.newest = Some(node);
+        if let Some(group) = &mut track.group {
+            group.push(node);
+        }
+        self.nodes.push(Node { branch, step, held });
+        Ok(node)
+    }
+
+    /// A capture in which something was refused that the program believes to be in it.
+    fn invalidate(&mut self, failure: Failure) -> Failure {
+        if let Some(recording) = &mut self.recording {
+            recording.invalid.get_or_insert_with(|| failure.text.to_string());
+        }
+        failure
+    }
+}
+
+/// Takes a task that a diverted stream was given. Returns the ticket of what the stream runs itself.
+#[cold]
+pub(crate) fn divert(stream: &'static Stream, task: Task) -> Result<u64, Failure> {
+    let handle = stream.diverted.load(Ordering::Acquire);
+    graph::with(handle, |state| {
+        if task.again().is_none() {
+            let text = format!("this cannot be captured: {}", task.describe());
+            return Err(state.invalidate(Failure::new(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, text)));
+        }
+        let held = hold(&task.touched())?;
+        state.push(stream, Step::Task(task), held)?;
+        Ok(stream.lane.submitted())
+    })
+}
+
+/// Takes a call that a diverted stream was given: `issue` makes it again, on whatever stream.
+#[cold]
+pub(crate) fn record_call(
+    stream: &'static Stream,
+    name: String,
+    touched: &[(*const u8, usize)],
+    issue: Box<Issue>,
+) -> Result<(), Failure> {
+    let handle = stream.diverted.load(Ordering::Acquire);
+    graph::with(handle, |state| {
+        let held = hold(touched)?;
+        state.push(stream, Step::Call(Call { name, issue }), held).map(drop)
+    })
+}
+
+fn hold(touched: &[(*const u8, usize)]) -> Result<Vec<Held>, Failure> {
+    let held = touched.iter().map(|(data, bytes)| Held::new(*data, *bytes));
+    let held: Result<Vec<Option<Held>>, String> = held.collect();
+    match held {
+        Ok(held) => Ok(held.into_iter().flatten().collect()),
+        Err(text) => fail!(ACL_ERROR_RT_PARAM_INVALID, "{text}"),
+    }
+}
+
+/// An event is recorded on a diverted stream.
+#[cold]
+pub(crate) fn record_event(
+    event: &'static Event,
+    event_handle: u64,
+    stream: &'static Stream,
+) -> Result<(), Failure> {
+    if event.is_external() {
+        let issue = move |stream| Event::named(event_handle)?.record(event_handle, stream);
+        let name = "record of an external event".to_string();
+        return record_call(stream, name, &[], Box::new(issue));
+    }
+    let handle = stream.diverted.load(Ordering::Acquire);
+    let node = graph::with(handle, |state| state.push(stream, Step::Record, Vec::new()))?;
+    event.set_captured(handle, node);
+    Ok(())
+}
+
+/// A wait in which the stream or the event belongs to a capture. False when it is an ordinary one after all.
+#[cold]
+pub(crate) fn wait_event(
+    event: &'static Event,
+    event_handle: u64,
+    stream: &'static Stream,
+    limit: Option<Duration>,
+) -> Result<bool, Failure> {
+    if event.is_external() {
+        if !stream.is_diverted() {
+            return Ok(false);
+        }
+        let issue = move |stream| Event::named(event_handle)?.wait(event_handle, stream, limit);
+        let name = "wait for an external event".to_string();
+        return record_call(stream, name, &[], Box::new(issue)).map(|()| true);
+    }
+    let recorded =
+        event.captured().filter(|(graph, _)| find_active(|a| a.graph == *graph).is_some());
+    let own = stream.diverted.load(Ordering::Acquire);
+    let handle = match recorded {
+        _ if own != 0 => own,
+        Some((graph, _)) => graph,
+        None => return Ok(false),
+    };
+    graph::with(handle, |state| {
+        if !event.is_for_captures() {
+            return Err(state.invalidate(Failure::new(
+                ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+                "only events of aclrtCreateEventExWithFlag with ACL_EVENT_SYNC or ACL_EVENT_EXTERNAL can be waited for in a capture",
+            )));
+        }
+        let Some((_, record)) = recorded.filter(|(graph, _)| *graph == handle) else {
+            let text = format!(
+                "{} is being captured and cannot wait for an event that was not recorded in the same capture",
+                stream.describe()
+            );
+            return Err(state.invalidate(Failure::new(ACL_ERROR_RT_CAPTURE_DEPENDENCY, text)));
+        };
+        if own == 0 {
+            state.join(handle, stream)?;
+        }
+        state.push(stream, Step::Wait(record), Vec::new()).map(|_| true)
+    })
+}
+
+impl State {
+    /// A stream becomes part of the capture, because it waits for an event of it.
+    fn join(&mut self, handle: u64, stream: &'static Stream) -> Result<(), Failure> {
+        if context::is_default(stream) {
+            return fail!(
+                ACL_ERROR_RT_STREAM_CAPTURE_IMPLICIT,
+                "the event was recorded in a stream that is being captured, and the default stream cannot join a capture"
+            );
+        }
+        let Some(recording) = &mut self.recording else { return Ok(()) };
+        is_free(stream)?;
+        let diverted = &stream.diverted;
+        if diverted.compare_exchange(0, handle, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+            return is_free(stream);
+        }
+        recording.tracks.push(Track::new(stream));
+        self.branches = recording.tracks.len();
+        Ok(())
+    }
+}

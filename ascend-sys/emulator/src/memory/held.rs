@@ -1,0 +1,75 @@
+//! Bytes that something will use again later: only as long as the allocation is the one that they were found in.
+//!
+//! An address alone says too little, since what is freed may be allocated anew.
+
+use super::pool::Pool;
+use super::window;
+use super::{Place, host_pool, is_registered, place_of};
+use crate::machine;
+
+/// Bytes of one allocation, or of registered host memory.
+pub(crate) struct Held {
+    address: usize,
+    length: usize,
+    owner: Owner,
+}
+
+enum Owner {
+    Pool {
+        pool: &'static Pool,
+        number: u64,
+        /// Nothing was freed since the last look, if the pool's epoch still is this one.
+        epoch: u64,
+    },
+    Registered,
+}
+
+impl Held {
+    /// Notes who owns these bytes of data. `None` for none at all, and for pageable memory, of which nothing is known.
+    pub(crate) fn new(data: *const u8, length: usize) -> Result<Option<Held>, String> {
+        if length == 0 {
+            return Ok(None);
+        }
+        let address = nominal(data.addr());
+        let pool = match place_of(address)? {
+            Place::Device(id) => &machine::device(id as i32)?.memory,
+            Place::Pinned if is_registered(address, length) => {
+                return Ok(Some(Held { address, length, owner: Owner::Registered }));
+            }
+            Place::Pinned => host_pool(),
+            Place::Pageable => return Ok(None),
+        };
+        let epoch = pool.epoch();
+        let number = pool.number_of(address, length)?;
+        Ok(Some(Held { address, length, owner: Owner::Pool { pool, number, epoch } }))
+    }
+
+    /// Whether they still are what they were; the error says what became of them.
+    pub(crate) fn check(&mut self) -> Result<(), String> {
+        let Held { address, length, .. } = *self;
+        match &mut self.owner {
+            Owner::Pool { pool, number, epoch } => {
+                let now = pool.epoch();
+                if now != *epoch {
+                    pool.is_still(*number, address, length)?;
+                    *epoch = now;
+                }
+                Ok(())
+            }
+            Owner::Registered if is_registered(address, length) => Ok(()),
+            Owner::Registered => {
+                Err(format!("{address:#x} is host memory that is no longer registered"))
+            }
+        }
+    }
+}
+
+/// The address that programs hold, from the one where the data is.
+fn nominal(data: usize) -> usize {
+    match window::reserved() {
+        Some(windows) if data.wrapping_sub(windows.data) < windows.device_bytes => {
+            data - windows.data + windows.nominal
+        }
+        _ => data,
+    }
+}
