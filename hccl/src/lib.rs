@@ -60,6 +60,7 @@ pub mod trace;
 pub mod work;
 
 pub use batch::Batch;
+pub use collective::{CountMatrix, Partition};
 pub use comm::{CommConfig, Communicator, RootInfo};
 pub use device::{Device, Event, Stream, TimedEvent};
 pub use dtype::{bf16, f16};
@@ -71,6 +72,7 @@ pub use work::Work;
 
 /// What nearly every program uses: `use hccl::prelude::*;`.
 pub mod prelude {
+    pub use crate::collective::{CountMatrix, Partition};
     pub use crate::comm::{AbortHandle, Active, CommConfig, Communicator, RootInfo, Suspended};
     pub use crate::dtype::{Element, Max, Min, Prod, Reduce, Sum, bf16, f16};
     pub use crate::memory::{Destination, Source, Uninit};

@@ -17,7 +17,7 @@
 
 /// The span of an operation, entered.
 macro_rules! span {
-    ($name:literal, $operation:expr, $member:expr, $sequence:expr, $count:expr, $bytes:expr) => {
+    ($name:expr, $operation:expr, $member:expr, $sequence:expr, $count:expr, $bytes:expr) => {
         tracing::debug_span!(
             target: "hccl",
             $name,

@@ -230,9 +230,14 @@ impl Peers {
     /// Counts the messages of a batch that was issued.
     pub fn count(&mut self, items: &[Item]) {
         for item in items {
-            if let Some(peer) = self.peers.get_mut(item.peer() as usize) {
-                peer.lanes[item.direction() as usize].issued += 1;
-            }
+            self.add(item.direction(), item.peer());
+        }
+    }
+
+    /// Counts a message that was issued by itself.
+    pub fn add(&mut self, direction: Direction, peer: u32) {
+        if let Some(peer) = self.peers.get_mut(peer as usize) {
+            peer.lanes[direction as usize].issued += 1;
         }
     }
 

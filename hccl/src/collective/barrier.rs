@@ -1,13 +1,11 @@
 //! The barrier: it moves nothing, and nobody passes before all are there.
 
-use crate::api::call;
+use super::{Call, collective};
 use crate::comm::Communicator;
 use crate::device::Stream;
+use crate::dtype::DType;
 use crate::error::Result;
-use crate::trace::span;
 use crate::work::Work;
-
-const BARRIER: &str = "barrier";
 
 impl Communicator {
     /// Waits, on the device, until all ranks have come to this point of their streams.
@@ -29,14 +27,8 @@ impl Communicator {
     /// ```
     #[inline]
     pub fn barrier(&mut self, stream: &Stream) -> Result<Work> {
-        let member = &self.member;
-        let sequence = member.collectives + 1;
-        let _span = span!("hccl.barrier", BARRIER, member, sequence, 0, 0);
-        let touches = [member.touch()];
-        let outcome = member.issue(BARRIER, sequence, stream, &touches, |table, comm, stream| {
-            // SAFETY: live handles; the operation touches nothing but what the communicator owns.
-            unsafe { call!(table, HcclBarrier, comm, stream) }
-        });
-        self.member.counted(outcome, BARRIER, stream)
+        let touches = [self.member.touch()];
+        let call = Ok(Call::barrier());
+        collective!(self.member, "barrier", 0usize, DType::U8, call, touches, stream)
     }
 }

@@ -1,6 +1,8 @@
 //! What is looked at before CANN is called.
 
 use super::MOST_ELEMENTS;
+use super::reduction::BUFFER;
+use crate::comm::Member;
 use crate::dtype::{DType, Reduce, ReduceKind, ReduceOp};
 use crate::error::{Error, Result};
 use crate::memory::allocation::Region;
@@ -8,16 +10,17 @@ use crate::runtime::Product;
 
 /// What is reduced, and how.
 #[derive(Clone, Copy)]
-pub(super) struct Reduction {
+pub(crate) struct Reduction {
     pub(super) dtype: DType,
     pub(super) kind: ReduceKind,
+    /// Elements of the result.
     pub(super) count: usize,
 }
 
 impl Reduction {
     #[inline]
-    pub(super) fn of<T: Reduce<Op>, Op: ReduceOp>(region: &Region<'_>) -> Self {
-        Reduction { dtype: T::DTYPE, kind: Op::KIND, count: region.bytes() / size_of::<T>() }
+    pub(crate) fn of<T: Reduce<Op>, Op: ReduceOp>(result: &Region<'_>) -> Self {
+        Reduction { dtype: T::DTYPE, kind: Op::KIND, count: result.bytes() / size_of::<T>() }
     }
 
     /// What the product can do.
@@ -25,38 +28,130 @@ impl Reduction {
     pub(super) fn check(self, product: Option<Product>) -> Result<()> {
         check_count(self.count)?;
         // All that compiles is reduced by the 950; the others leave out these two.
-        let wide = matches!(self.dtype, DType::U64 | DType::F64);
-        if let Some(product) = product
-            && wide
+        if self.is_wide()
+            && let Some(product) = product
             && product != Product::Ascend950
         {
-            return Err(Error::NotSupported {
-                dtype: self.dtype,
-                kind: self.kind,
-                product,
-                instead: if self.dtype == DType::U64 { DType::I64 } else { DType::F32 },
-            });
+            let instead = match self.dtype {
+                DType::U64 => "Convert to i64.",
+                _ => "Convert to f32.",
+            };
+            return Err(self.refused(product, "only the Ascend 950 does", instead));
         }
         Ok(())
     }
+
+    /// What the product can do with parts of different lengths, which is less.
+    pub(super) fn check_variable(self, product: Option<Product>) -> Result<()> {
+        self.check(product)?;
+        let Some(product) = product else { return Ok(()) };
+        let who = match product {
+            Product::Ascend950 if self.is_wide() => {
+                "its reduce_scatter_v takes i8, i16, i32, i64, f16, bf16 and f32"
+            }
+            Product::A2 if self.dtype == DType::I64 => {
+                "its reduce_scatter_v takes i8, i16, i32, f16, bf16 and f32"
+            }
+            Product::A2 | Product::A3 if self.kind == ReduceKind::Prod => {
+                "its reduce_scatter_v takes sums, maxima and minima"
+            }
+            _ => return Ok(()),
+        };
+        Err(self.refused(product, who, "Use `reduce_scatter` or `all_reduce`, which take more."))
+    }
+
+    fn is_wide(self) -> bool {
+        matches!(self.dtype, DType::U64 | DType::F64)
+    }
+
+    #[cold]
+    fn refused(self, product: Product, who: &'static str, instead: &'static str) -> Error {
+        Error::NotSupported { dtype: self.dtype, kind: self.kind, product, who, instead }
+    }
 }
 
-/// A source and a destination of an all-reduce: equal lengths, and no byte in common.
-///
-/// Borrowing rules the second out for buffers that hccl owns; foreign memory (`from_raw`) can overlap all the same. HCCL takes equal
-/// pointers, which is what `all_reduce_in_place` is for, and makes no promise for a part in common.
+/// What depends on the communicator.
+impl Member {
+    #[inline]
+    pub(super) fn check_rank(&self, what: &'static str, rank: u32) -> Result<()> {
+        let world_size = self.world_size;
+        if rank < world_size { Ok(()) } else { Err(Error::NoSuchRank { what, rank, world_size }) }
+    }
+
+    /// What only the root has: there on the root, and on no other rank.
+    #[inline]
+    pub(super) fn check_root(&self, what: &'static str, root: u32, given: bool) -> Result<()> {
+        self.check_rank("the root", root)?;
+        let rank = self.label.rank;
+        if given == (root == rank) { Ok(()) } else { Err(Error::RootOnly { what, root, rank }) }
+    }
+
+    /// The bytes of one rank's part of a buffer that all of them share evenly.
+    #[inline]
+    pub(super) fn share(
+        &self,
+        what: &'static str,
+        buffer: &Region<'_>,
+        dtype: DType,
+    ) -> Result<usize> {
+        let length = buffer.bytes() / dtype.size();
+        let ranks = self.world_size as usize;
+        if length.is_multiple_of(ranks) {
+            return Ok(buffer.bytes() / ranks);
+        }
+        Err(Error::Uneven { what, length, world_size: self.world_size })
+    }
+
+    /// This rank's part of a buffer that all of them share evenly.
+    #[inline]
+    pub(super) fn own_part<'a>(&self, buffer: &Region<'a>, dtype: DType) -> Result<Region<'a>> {
+        let share = self.share(BUFFER, buffer, dtype)?;
+        let start = share * self.label.rank as usize;
+        Ok(buffer.part(start..start + share))
+    }
+
+    /// `whole` is as long as the parts of all ranks together.
+    #[inline]
+    pub(super) fn check_whole(
+        &self,
+        what: &'static str,
+        whole: &Region<'_>,
+        part: &Region<'_>,
+        operation: &'static str,
+        dtype: DType,
+    ) -> Result<()> {
+        // What overflows is longer than any buffer.
+        let expected = part.bytes().saturating_mul(self.world_size as usize);
+        check_length(operation, what, expected, whole.bytes(), dtype)
+    }
+}
+
+/// The lengths are in bytes.
 #[inline]
-pub(super) fn check_pair(
+pub(super) fn check_length(
+    operation: &'static str,
+    what: &'static str,
+    expected: usize,
+    found: usize,
+    dtype: DType,
+) -> Result<()> {
+    if expected == found {
+        return Ok(());
+    }
+    let (expected, found) = (expected / dtype.size(), found / dtype.size());
+    Err(Error::WrongLength { operation, what, expected, found })
+}
+
+/// A source and a destination have no byte in common.
+///
+/// Borrowing rules that out for buffers that hccl owns; foreign memory (`from_raw`) can overlap all the same. HCCL takes equal
+/// pointers, which is what the methods `.._in_place` are for, and makes no promise for a part in common.
+#[inline]
+pub(super) fn check_apart(
     operation: &'static str,
     from: &Region<'_>,
     to: &Region<'_>,
-    element: usize,
 ) -> Result<()> {
-    if from.bytes() != to.bytes() {
-        let (expected, found) = (from.bytes() / element, to.bytes() / element);
-        let what = "the destination";
-        return Err(Error::WrongLength { operation, what, expected, found });
-    }
     match from.overlap(to) {
         0 => Ok(()),
         bytes => Err(Error::Overlap { operation, bytes }),
@@ -84,6 +179,24 @@ mod tests {
             for dtype in [DType::U64, DType::F64] {
                 assert_eq!(check(dtype, product), product == Product::Ascend950);
             }
+        }
+    }
+
+    #[test]
+    fn products_reduce_less_in_parts_of_different_lengths() {
+        let check = |dtype, kind, product| {
+            Reduction { dtype, kind, count: 1 }.check_variable(Some(product)).is_ok()
+        };
+        for product in [Product::A2, Product::A3, Product::Ascend950] {
+            for kind in [ReduceKind::Sum, ReduceKind::Max, ReduceKind::Min] {
+                for dtype in [DType::I8, DType::I16, DType::I32, DType::F16, DType::BF16] {
+                    assert!(check(dtype, kind, product), "{dtype} {kind} on {product:?}");
+                }
+                assert_eq!(check(DType::I64, kind, product), product != Product::A2);
+                assert!(!check(DType::U64, kind, product) && !check(DType::F64, kind, product));
+            }
+            let takes_products = product == Product::Ascend950;
+            assert_eq!(check(DType::F32, ReduceKind::Prod, product), takes_products);
         }
     }
 

@@ -1,4 +1,19 @@
-//! The collectives: operations in which every rank of a communicator takes part.
+//! The collectives, in which every rank of a communicator takes part, and single messages.
+//!
+//! | operation | each rank gives | each rank gets |
+//! | --- | --- | --- |
+//! | [`all_reduce`](Communicator::all_reduce) | n | the sum (or so) of all, n |
+//! | [`reduce`](Communicator::reduce) | n | the root: the sum of all, n |
+//! | [`reduce_scatter`](Communicator::reduce_scatter), [`.._v`](Communicator::reduce_scatter_v) | p parts | its part of the sum |
+//! | [`broadcast`](Communicator::broadcast) | the root: n | the root's, n |
+//! | [`scatter`](Communicator::scatter) | the root: p parts | its part of the root's |
+//! | [`all_gather`](Communicator::all_gather), [`.._v`](Communicator::all_gather_v) | n | all parts |
+//! | [`all_to_all`](Communicator::all_to_all), [`.._v`](Communicator::all_to_all_v), [`.._vc`](Communicator::all_to_all_vc) | p parts | a part from each |
+//! | [`send`](Communicator::send), [`recv`](Communicator::recv) | n, to one rank | n, from one rank |
+//! | [`barrier`](Communicator::barrier) | nothing | nothing, when all are there |
+//!
+//! Variants `.._in_place` use one buffer. Those with a `v` take parts that differ in length, as a [`Partition`]; `vc` takes a
+//! [`CountMatrix`].
 //!
 //! They return at once. What they return, a [`Work`], is a future that watches: dropping it neither cancels nor blocks, and
 //! awaiting it is needed only to learn when the operation is complete on this rank, and how it ended. Everything that uses the same
@@ -7,7 +22,7 @@
 //! All ranks must issue the same collectives, in the same order, with the same number of elements, the same type, reduction and root;
 //! what a rank does differently is an error that names both sides where the backend compares (the emulator always
 //! does; CANN when links are built), and otherwise a wait until a deadline. A length of zero is an operation like any
-//! other and moves nothing.
+//! other and moves nothing. After a failed operation what its destinations hold is unspecified.
 //!
 //! # Errors
 //!
@@ -17,8 +32,12 @@
 //! * [`Error::WrongDevice`] and [`Error::WrongRuntime`] when a buffer or the communicator is not where the stream is;
 //! * [`Error::WrongLength`] when two lengths differ that must be equal;
 //! * [`Error::Overlap`] when source and destination share memory, which only foreign memory can;
-//! * [`Error::NoSuchRank`] when the root is not a rank of the communicator;
-//! * [`Error::NotSupported`] when the product does not reduce the type (see [`dtype`](crate::dtype));
+//! * [`Error::Uneven`] when the ranks cannot share a buffer evenly;
+//! * [`Error::Counts`] when counts or displacements do not fit one another, the buffers or the communicator;
+//! * [`Error::NoSuchRank`] when the root or the peer is not a rank of the communicator;
+//! * [`Error::RootOnly`] when the root lacks its buffer, or another rank gives one;
+//! * [`Error::OwnMessage`] for a single message to oneself;
+//! * [`Error::NotSupported`] when the product does not reduce the type with this operation (see [`dtype`](crate::dtype));
 //! * [`Error::TooManyElements`] beyond 34,359,738,367 elements;
 //! * [`Error::Aborted`] after [`AbortHandle::abort`](crate::comm::AbortHandle::abort).
 //!
@@ -26,15 +45,28 @@
 //! is about an earlier operation of the stream whose [`Work`] was dropped. What goes wrong later is for the [`Work`] to tell.
 
 mod barrier;
+mod call;
 mod check;
+mod counts;
+mod matrix;
+mod message;
 mod movement;
+mod partition;
 mod reduction;
+mod variable;
 
-pub(crate) use check::check_count;
+pub use counts::CountsError;
+pub use matrix::CountMatrix;
+pub use partition::Partition;
+
+pub(crate) use call::Call;
+pub(crate) use check::{Reduction, check_count};
 
 use ascend_sys::{HcclComm, aclrtStream};
 
 use crate::api::Table;
+#[cfg(doc)]
+use crate::comm::Communicator;
 use crate::comm::Member;
 use crate::device::Stream;
 use crate::device::issue::{Issued, Operation, Place, Touch, issue_number};
@@ -44,6 +76,25 @@ use crate::work::Work;
 
 /// The largest number of elements that HCCL takes.
 pub const MOST_ELEMENTS: usize = 0x7_ffff_ffff;
+
+/// Issues a collective in its span, and counts it: `collective!(self.member, "all_reduce", elements, dtype, call, touches, stream)`, where
+/// `call` is what the checks say.
+macro_rules! collective {
+    ($member:expr, $name:expr, $count:expr, $dtype:expr, $call:expr, $touches:expr, $stream:expr) => {{
+        let member = &$member;
+        let sequence = member.collectives + 1;
+        let count = $count;
+        let bytes = count.saturating_mul($dtype.size());
+        let _span =
+            crate::trace::span!(concat!("hccl.", $name), $name, member, sequence, count, bytes);
+        let outcome = match $call {
+            Ok(call) => member.issue_call($name, sequence, &call, &$touches, $stream),
+            Err(error) => Err(member.explain($name, sequence, error)),
+        };
+        $member.counted(outcome, $name, $stream)
+    }};
+}
+use collective;
 
 /// What every operation of a communicator has in common.
 impl Member {
@@ -72,6 +123,23 @@ impl Member {
         }
     }
 
+    /// Issues an operation that has been checked. `touches` names its buffers.
+    #[inline]
+    fn issue_call(
+        &self,
+        name: &'static str,
+        sequence: u64,
+        call: &Call<'_>,
+        touches: &[Touch<'_>],
+        stream: &Stream,
+    ) -> Result<Issued> {
+        self.issue(name, sequence, stream, touches, |table, comm, stream| {
+            // SAFETY: live handles; the checks have found the buffers long enough, and they are named in `touches`, so that they
+            // stay allocated and untouched until the operation is complete.
+            unsafe { call.enqueue(table, comm, stream) }
+        })
+    }
+
     /// Issues an operation, in its turn on the device.
     #[inline]
     pub(crate) fn issue(
@@ -93,12 +161,6 @@ impl Member {
             enqueue(device.table(), raw, stream)
         })
         .map_err(|error| self.explain(name, sequence, error))
-    }
-
-    /// The error of a collective that was not issued.
-    #[cold]
-    fn refuse(&self, operation: &'static str, error: Error) -> Error {
-        self.explain(operation, self.collectives + 1, error)
     }
 
     /// Says which operation an error is about, unless it says so itself.

@@ -1,25 +1,31 @@
-//! Data movement: what ranks hold goes to others as it is.
+//! Data movement: what ranks hold goes to others as it is, in parts of equal length.
 
-use ascend_sys::HcclDataType;
-
-use super::check_count;
-use crate::api::call;
+use super::call::Kind;
+use super::check::{check_apart, check_length};
+use super::partition::{DESTINATION, SOURCE};
+use super::reduction::BUFFER;
+use super::{Call, check_count, collective};
 use crate::comm::{Communicator, Member};
 use crate::device::Stream;
-use crate::device::issue::{Issued, Touch};
+use crate::device::issue::Touch;
 use crate::dtype::{DType, Element};
 use crate::error::{Error, Result};
-use crate::memory::Destination;
 use crate::memory::allocation::Region;
-use crate::trace::span;
+use crate::memory::{Destination, Source};
 use crate::work::Work;
-
-const BROADCAST: &str = "broadcast";
 
 impl Communicator {
     /// Copies the root's elements to all ranks.
     ///
     /// `buffer` has the same length on all ranks; the root's is read, the others' are overwritten. CANN: `HcclBroadcast`.
+    ///
+    /// ```text
+    ///         before        after, with root 2
+    /// rank 0  .. ..         c0 c1
+    /// rank 1  .. ..    ->   c0 c1
+    /// rank 2  c0 c1         c0 c1
+    /// rank 3  .. ..         c0 c1
+    /// ```
     ///
     /// Does not block, except for links. For errors see the [module](crate::collective).
     ///
@@ -47,44 +53,289 @@ impl Communicator {
         stream: &Stream,
     ) -> Result<Work> {
         let region = buffer.region();
-        // The root only reads its buffer; two operations that read it need not wait for one another.
-        let touch = if root == self.member.label.rank {
-            region.read("the buffer")
-        } else {
-            region.write("the buffer")
+        let call = self.member.broadcast(T::DTYPE, &region, root);
+        let touches = [self.member.touch(), self.member.broadcast_touch(&region, root)];
+        let count = region.bytes() / size_of::<T>();
+        collective!(self.member, "broadcast", count, T::DTYPE, call, touches, stream)
+    }
+
+    /// Gives every rank the elements of all ranks, one behind the other.
+    ///
+    /// ```text
+    ///         send          recv
+    /// rank 0  a0 a1         a0 a1 b0 b1 c0 c1 d0 d1
+    /// rank 1  b0 b1    ->   a0 a1 b0 b1 c0 c1 d0 d1
+    /// rank 2  c0 c1         a0 a1 b0 b1 c0 c1 d0 d1
+    /// rank 3  d0 d1         a0 a1 b0 b1 c0 c1 d0 d1
+    /// ```
+    ///
+    /// `send` has the same length on all ranks, and `recv` that length times the number of ranks. For parts that differ see
+    /// [`all_gather_v`](Self::all_gather_v). CANN: `HcclAllGather`.
+    ///
+    /// Does not block, except for links. For errors see the [module](crate::collective).
+    ///
+    /// ```no_run
+    /// use hccl::prelude::*;
+    ///
+    /// # fn main() -> hccl::Result<()> {
+    /// let runtime = Runtime::emulator(3)?;
+    /// let all = runtime.run_ranks(3, |rank| {
+    ///     let stream = rank.device().stream()?;
+    ///     let mut comm = rank.communicator()?;
+    ///     let x = rank.device().upload(&[comm.rank(), 9], &stream)?;
+    ///     let (all, _) = comm.all_gather(&x, rank.device().alloc(6)?, &stream)?;
+    ///     all.to_vec(&stream).wait()
+    /// })?;
+    /// assert_eq!(all[1], [0, 9, 1, 9, 2, 9]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[inline]
+    pub fn all_gather<T: Element, D: Destination<T>>(
+        &mut self,
+        send: impl Source<T>,
+        recv: D,
+        stream: &Stream,
+    ) -> Result<<D as Destination<T>>::Output, <D as Destination<T>>::Error> {
+        let (from, to) = (send.region(), recv.region());
+        let call = self.member.all_gather(T::DTYPE, &from, &to);
+        let touches = [self.member.touch(), from.read(SOURCE), to.write(DESTINATION)];
+        let count = from.bytes() / size_of::<T>();
+        let outcome =
+            collective!(self.member, "all_gather", count, T::DTYPE, call, touches, stream);
+        recv.finish(outcome)
+    }
+
+    /// As [`all_gather`](Self::all_gather), where each rank's elements are in their place already.
+    ///
+    /// ```text
+    ///         before                    after
+    /// rank 0  a0 a1 .. .. .. .. .. ..   a0 a1 b0 b1 c0 c1 d0 d1
+    /// rank 1  .. .. b0 b1 .. .. .. ..   a0 a1 b0 b1 c0 c1 d0 d1
+    /// rank 2  .. .. .. .. c0 c1 .. ..   a0 a1 b0 b1 c0 c1 d0 d1
+    /// rank 3  .. .. .. .. .. .. d0 d1   a0 a1 b0 b1 c0 c1 d0 d1
+    /// ```
+    ///
+    /// The length of `buffer` is a multiple of the number of ranks; with `n` elements a rank, those of rank `r` are
+    /// `r * n..(r + 1) * n`. CANN: `HcclAllGather` with a send pointer into the receive buffer.
+    ///
+    /// Does not block, except for links. For errors see the [module](crate::collective).
+    ///
+    /// ```no_run
+    /// use hccl::prelude::*;
+    ///
+    /// # fn main() -> hccl::Result<()> {
+    /// let runtime = Runtime::emulator(3)?;
+    /// let all = runtime.run_ranks(3, |rank| {
+    ///     let stream = rank.device().stream()?;
+    ///     let mut comm = rank.communicator()?;
+    ///     let mut x = rank.device().zeros::<u32>(3, &stream)?;
+    ///     let own = comm.rank() as usize;
+    ///     x.slice_mut(own..=own)?.upload(&[10 + comm.rank()], &stream)?;
+    ///     comm.all_gather_in_place(&mut x, &stream)?;
+    ///     x.to_vec(&stream).wait()
+    /// })?;
+    /// assert_eq!(all, [[10, 11, 12]; 3]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[inline]
+    pub fn all_gather_in_place<T: Element>(
+        &mut self,
+        buffer: impl Destination<T, Output = Work, Error = Error>,
+        stream: &Stream,
+    ) -> Result<Work> {
+        let region = buffer.region();
+        let call = self.member.all_gather_in_place(T::DTYPE, &region);
+        let touches = [self.member.touch(), region.write(BUFFER)];
+        let count = region.bytes() / size_of::<T>() / self.member.world_size as usize;
+        collective!(self.member, "all_gather", count, T::DTYPE, call, touches, stream)
+    }
+
+    /// Gives each rank its part of the root's elements.
+    ///
+    /// ```text
+    ///         send, with root 2          recv
+    /// rank 0  None                       c0 c1
+    /// rank 1  None                  ->   c2 c3
+    /// rank 2  c0 c1 c2 c3 c4 c5 c6 c7    c4 c5
+    /// rank 3  None                       c6 c7
+    /// ```
+    ///
+    /// `recv` has the same length on all ranks. `send` is `Some` on the root, with that length times the number of ranks, and `None` on the
+    /// others; anything else is an error before the call. Where the literal `None` does not say what it is none of, write
+    /// `None::<&DeviceBuffer<f32>>`. CANN: `HcclScatter`.
+    ///
+    /// Does not block, except for links. For errors see the [module](crate::collective).
+    ///
+    /// ```no_run
+    /// use hccl::prelude::*;
+    ///
+    /// # fn main() -> hccl::Result<()> {
+    /// let runtime = Runtime::emulator(3)?;
+    /// let parts = runtime.run_ranks(3, |rank| {
+    ///     let stream = rank.device().stream()?;
+    ///     let mut comm = rank.communicator()?;
+    ///     let x = rank.device().upload(&[1, 2, 3, 4, 5, 6], &stream)?;
+    ///     let send = (comm.rank() == 0).then_some(&x);
+    ///     let (part, _) = comm.scatter(send, rank.device().alloc(2)?, 0, &stream)?;
+    ///     part.to_vec(&stream).wait()
+    /// })?;
+    /// assert_eq!(parts, [[1, 2], [3, 4], [5, 6]]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[inline]
+    pub fn scatter<T: Element, D: Destination<T>>(
+        &mut self,
+        send: Option<impl Source<T>>,
+        recv: D,
+        root: u32,
+        stream: &Stream,
+    ) -> Result<<D as Destination<T>>::Output, <D as Destination<T>>::Error> {
+        let from = send.as_ref().map(|send| send.region());
+        let to = recv.region();
+        let call = self.member.scatter(T::DTYPE, from.as_ref(), &to, root);
+        let count = to.bytes() / size_of::<T>();
+        let outcome = match &from {
+            Some(from) => {
+                let touches = [self.member.touch(), from.read(SOURCE), to.write(DESTINATION)];
+                collective!(self.member, "scatter", count, T::DTYPE, call, touches, stream)
+            }
+            None => {
+                let touches = [self.member.touch(), to.write(DESTINATION)];
+                collective!(self.member, "scatter", count, T::DTYPE, call, touches, stream)
+            }
         };
-        let touches = [self.member.touch(), touch];
-        let outcome = self.member.broadcast(T::DTYPE, root, &region, &touches, stream);
-        self.member.counted(outcome, BROADCAST, stream)
+        recv.finish(outcome)
+    }
+
+    /// Every rank gives each rank a part, and gets one from each.
+    ///
+    /// ```text
+    ///         send          recv
+    /// rank 0  a0 a1 a2 a3   a0 b0 c0 d0
+    /// rank 1  b0 b1 b2 b3   a1 b1 c1 d1
+    /// rank 2  c0 c1 c2 c3   a2 b2 c2 d2
+    /// rank 3  d0 d1 d2 d3   a3 b3 c3 d3
+    /// ```
+    ///
+    /// Both have the same length, a multiple of the number of ranks, on all ranks: part `r` of `send` is for rank `r`, part `r` of
+    /// `recv` comes from rank `r`. For parts that differ see [`all_to_all_v`](Self::all_to_all_v). There is no variant in place: HCCL
+    /// refuses equal pointers. CANN: `HcclAlltoAll`.
+    ///
+    /// Does not block, except for links. For errors see the [module](crate::collective).
+    ///
+    /// ```no_run
+    /// use hccl::prelude::*;
+    ///
+    /// # fn main() -> hccl::Result<()> {
+    /// let runtime = Runtime::emulator(2)?;
+    /// let got = runtime.run_ranks(2, |rank| {
+    ///     let stream = rank.device().stream()?;
+    ///     let mut comm = rank.communicator()?;
+    ///     let me = 10 * comm.rank();
+    ///     let x = rank.device().upload(&[me, me + 1], &stream)?;
+    ///     let (y, _) = comm.all_to_all(&x, rank.device().alloc(2)?, &stream)?;
+    ///     y.to_vec(&stream).wait()
+    /// })?;
+    /// assert_eq!(got, [[0, 10], [1, 11]]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[inline]
+    pub fn all_to_all<T: Element, D: Destination<T>>(
+        &mut self,
+        send: impl Source<T>,
+        recv: D,
+        stream: &Stream,
+    ) -> Result<<D as Destination<T>>::Output, <D as Destination<T>>::Error> {
+        let (from, to) = (send.region(), recv.region());
+        let call = self.member.all_to_all(T::DTYPE, &from, &to);
+        let touches = [self.member.touch(), from.read(SOURCE), to.write(DESTINATION)];
+        let count = from.bytes() / size_of::<T>();
+        let outcome =
+            collective!(self.member, "all_to_all", count, T::DTYPE, call, touches, stream);
+        recv.finish(outcome)
     }
 }
 
-/// The calls.
+/// What CANN is told, after the checks.
 impl Member {
-    fn broadcast(
+    #[inline]
+    pub(crate) fn broadcast(
         &self,
         dtype: DType,
-        root: u32,
         buffer: &Region<'_>,
-        touches: &[Touch<'_>],
-        stream: &Stream,
-    ) -> Result<Issued> {
-        let sequence = self.collectives + 1;
+        root: u32,
+    ) -> Result<Call<'static>> {
+        self.check_rank("the root", root)?;
         let count = buffer.bytes() / dtype.size();
-        let _span = span!("hccl.broadcast", BROADCAST, self, sequence, count, count * dtype.size());
-        if root >= self.world_size {
-            let world_size = self.world_size;
-            let error = Error::NoSuchRank { what: "the root", rank: root, world_size };
-            return Err(self.refuse(BROADCAST, error));
+        check_count(count)?;
+        Ok(Call::new(Kind::Broadcast(root), dtype, None, Some(buffer), count))
+    }
+
+    /// The root only reads its buffer; two operations that read it need not wait for one another.
+    #[inline]
+    pub(crate) fn broadcast_touch<'a>(&self, buffer: &Region<'a>, root: u32) -> Touch<'a> {
+        if root == self.label.rank { buffer.read(BUFFER) } else { buffer.write(BUFFER) }
+    }
+
+    #[inline]
+    pub(crate) fn all_gather(
+        &self,
+        dtype: DType,
+        from: &Region<'_>,
+        to: &Region<'_>,
+    ) -> Result<Call<'static>> {
+        self.check_whole(DESTINATION, to, from, "all_gather", dtype)?;
+        check_apart("all_gather", from, to)?;
+        let count = from.bytes() / dtype.size();
+        check_count(count)?;
+        Ok(Call::new(Kind::AllGather, dtype, Some(from), Some(to), count))
+    }
+
+    #[inline]
+    pub(crate) fn all_gather_in_place(
+        &self,
+        dtype: DType,
+        buffer: &Region<'_>,
+    ) -> Result<Call<'static>> {
+        let own = self.own_part(buffer, dtype)?;
+        let count = own.bytes() / dtype.size();
+        check_count(count)?;
+        Ok(Call::new(Kind::AllGather, dtype, Some(&own), Some(buffer), count))
+    }
+
+    #[inline]
+    pub(crate) fn scatter(
+        &self,
+        dtype: DType,
+        from: Option<&Region<'_>>,
+        to: &Region<'_>,
+        root: u32,
+    ) -> Result<Call<'static>> {
+        self.check_root(SOURCE, root, from.is_some())?;
+        if let Some(from) = from {
+            self.check_whole(SOURCE, from, to, "scatter", dtype)?;
+            check_apart("scatter", from, to)?;
         }
-        if let Err(error) = check_count(count) {
-            return Err(self.refuse(BROADCAST, error));
-        }
-        let (buffer, count) = (buffer.pointer(), count as u64);
-        let dtype = HcclDataType(dtype.code());
-        self.issue(BROADCAST, sequence, stream, touches, |table, comm, stream| {
-            // SAFETY: as for an all-reduce.
-            unsafe { call!(table, HcclBroadcast, buffer, count, dtype, root, comm, stream) }
-        })
+        let count = to.bytes() / dtype.size();
+        check_count(count)?;
+        Ok(Call::new(Kind::Scatter(root), dtype, from, Some(to), count))
+    }
+
+    #[inline]
+    pub(crate) fn all_to_all(
+        &self,
+        dtype: DType,
+        from: &Region<'_>,
+        to: &Region<'_>,
+    ) -> Result<Call<'static>> {
+        check_length("all_to_all", DESTINATION, from.bytes(), to.bytes(), dtype)?;
+        check_apart("all_to_all", from, to)?;
+        let count = self.share(SOURCE, from, dtype)? / dtype.size();
+        check_count(count)?;
+        Ok(Call::new(Kind::AllToAll, dtype, Some(from), Some(to), count))
     }
 }

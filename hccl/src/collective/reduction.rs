@@ -1,20 +1,16 @@
 //! Reductions: what the ranks hold is combined, position by position.
 
-use ascend_sys::{HcclDataType, HcclReduceOp};
-
-use super::check::{Reduction, check_pair};
-use crate::api::call;
+use super::call::Kind;
+use super::check::{check_apart, check_length};
+use super::partition::{DESTINATION, SOURCE};
+use super::{Call, Reduction, collective};
 use crate::comm::{Communicator, Member};
 use crate::device::Stream;
-use crate::device::issue::{Issued, Touch};
 use crate::dtype::{Reduce, ReduceOp};
 use crate::error::{Error, Result};
 use crate::memory::allocation::Region;
 use crate::memory::{Destination, Source};
-use crate::trace::span;
 use crate::work::Work;
-
-const ALL_REDUCE: &str = "all_reduce";
 
 impl Communicator {
     /// Combines the elements of all ranks, position by position; every rank gets the result.
@@ -22,6 +18,14 @@ impl Communicator {
     /// `recv[i] = op(send[i] of rank 0, send[i] of rank 1, ...)`. Both have the same length, on all ranks. `recv` is a `&mut DeviceBuffer`, a
     /// [`DeviceSliceMut`](crate::DeviceSliceMut), or a [`DeviceBuffer<T, Uninit>`](crate::DeviceBuffer) by value, which comes back
     /// initialised beside the [`Work`], or in the error.
+    ///
+    /// ```text
+    ///         send          recv
+    /// rank 0  a0 a1         a0+b0+c0+d0 a1+b1+c1+d1
+    /// rank 1  b0 b1    ->   a0+b0+c0+d0 a1+b1+c1+d1
+    /// rank 2  c0 c1         a0+b0+c0+d0 a1+b1+c1+d1
+    /// rank 3  d0 d1         a0+b0+c0+d0 a1+b1+c1+d1
+    /// ```
     ///
     /// The emulator combines in the order of the ranks; integers wrap around. CANN: `HcclAllReduce`.
     ///
@@ -60,15 +64,11 @@ impl Communicator {
         let _ = op;
         let (from, to) = (send.region(), recv.region());
         let what = Reduction::of::<T, Op>(&from);
-        let outcome = match check_pair(ALL_REDUCE, &from, &to, size_of::<T>()) {
-            Ok(()) => {
-                let touches =
-                    [self.member.touch(), from.read("the source"), to.write("the destination")];
-                self.member.all_reduce(what, &from, &to, &touches, stream)
-            }
-            Err(error) => Err(self.member.refuse(ALL_REDUCE, error)),
-        };
-        recv.finish(self.member.counted(outcome, ALL_REDUCE, stream))
+        let call = self.member.all_reduce(what, &from, &to);
+        let touches = [self.member.touch(), from.read(SOURCE), to.write(DESTINATION)];
+        let outcome =
+            collective!(self.member, "all_reduce", what.count, T::DTYPE, call, touches, stream);
+        recv.finish(outcome)
     }
 
     /// As [`all_reduce`](Self::all_reduce), with the result in place of the input.
@@ -105,36 +105,306 @@ impl Communicator {
         let _ = op;
         let region = buffer.region();
         let what = Reduction::of::<T, Op>(&region);
-        let touches = [self.member.touch(), region.write("the buffer")];
-        let outcome = self.member.all_reduce(what, &region, &region, &touches, stream);
-        self.member.counted(outcome, ALL_REDUCE, stream)
+        let call = self.member.all_reduce_in_place(what, &region);
+        let touches = [self.member.touch(), region.write(BUFFER)];
+        collective!(self.member, "all_reduce", what.count, T::DTYPE, call, touches, stream)
+    }
+
+    /// Combines the elements of all ranks, position by position; the root gets the result.
+    ///
+    /// ```text
+    ///         send          recv, with root 2
+    /// rank 0  a0 a1         None
+    /// rank 1  b0 b1    ->   None
+    /// rank 2  c0 c1         Some: a0+b0+c0+d0 a1+b1+c1+d1
+    /// rank 3  d0 d1         None
+    /// ```
+    ///
+    /// `send` has the same length on all ranks. `recv` is `Some` on the root, with that length, and `None` on the others; anything else is an
+    /// error before the call. A destination that is passed by value comes back as `Some` on the root. Where the literal `None` does not
+    /// say which kind of destination it is none of, write `None::<&mut DeviceBuffer<f32>>`.
+    ///
+    /// CANN: `HcclReduce`, which wants memory to receive into on every rank. On the others it is a block that the communicator keeps, as
+    /// long as the longest `send` so far.
+    ///
+    /// Does not block, except for links. For errors see the [module](crate::collective).
+    ///
+    /// ```no_run
+    /// use hccl::prelude::*;
+    ///
+    /// # fn main() -> hccl::Result<()> {
+    /// let runtime = Runtime::emulator(4)?;
+    /// let sums = runtime.run_ranks(4, |rank| {
+    ///     let stream = rank.device().stream()?;
+    ///     let mut comm = rank.communicator()?;
+    ///     let x = rank.device().upload(&[comm.rank() as i32, 1], &stream)?;
+    ///     let mut sum = rank.device().zeros(2, &stream)?;
+    ///     let recv = (comm.rank() == 2).then_some(&mut sum);
+    ///     comm.reduce(&x, recv, Sum, 2, &stream)?.wait()?;
+    ///     sum.to_vec(&stream).wait()
+    /// })?;
+    /// assert_eq!(sums, [[0, 0], [0, 0], [6, 4], [0, 0]]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[inline]
+    pub fn reduce<T, Op, D>(
+        &mut self,
+        send: impl Source<T>,
+        recv: Option<D>,
+        op: Op,
+        root: u32,
+        stream: &Stream,
+    ) -> Result<<D as Destination<T>>::Optional, <D as Destination<T>>::Error>
+    where
+        T: Reduce<Op>,
+        Op: ReduceOp,
+        D: Destination<T>,
+    {
+        let _ = op;
+        let from = send.region();
+        let what = Reduction::of::<T, Op>(&from);
+        let ready = self.member.ready_to_reduce(&from, root, recv.is_some());
+        let to = recv.as_ref().map(|recv| recv.region());
+        // Without any it has been refused.
+        let to = to.or_else(|| self.member.scratch.region()).unwrap_or_else(|| from.clone());
+        let call = ready.and_then(|()| self.member.reduce(what, &from, &to, root));
+        let touches = [self.member.touch(), from.read(SOURCE), to.write(DESTINATION)];
+        let outcome =
+            collective!(self.member, "reduce", what.count, T::DTYPE, call, touches, stream);
+        D::finish_optional(recv, outcome)
+    }
+
+    /// As [`reduce`](Self::reduce), with the result in place of the root's input. The other ranks' buffers are only read.
+    ///
+    /// CANN: `HcclReduce`, on the root with equal pointers. Does not block, except for links. For errors see the
+    /// [module](crate::collective).
+    ///
+    /// ```no_run
+    /// use hccl::prelude::*;
+    ///
+    /// # fn main() -> hccl::Result<()> {
+    /// let runtime = Runtime::emulator(3)?;
+    /// let maxima = runtime.run_ranks(3, |rank| {
+    ///     let stream = rank.device().stream()?;
+    ///     let mut comm = rank.communicator()?;
+    ///     let mut x = rank.device().upload(&[comm.rank() as i32], &stream)?;
+    ///     comm.reduce_in_place(&mut x, Max, 0, &stream)?.wait()?;
+    ///     x.to_vec(&stream).wait()
+    /// })?;
+    /// assert_eq!(maxima, [[2], [1], [2]]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[inline]
+    pub fn reduce_in_place<T, Op>(
+        &mut self,
+        buffer: impl Destination<T, Output = Work, Error = Error>,
+        op: Op,
+        root: u32,
+        stream: &Stream,
+    ) -> Result<Work>
+    where
+        T: Reduce<Op>,
+        Op: ReduceOp,
+    {
+        let _ = op;
+        let from = buffer.region();
+        let what = Reduction::of::<T, Op>(&from);
+        let is_root = root == self.member.label.rank;
+        let ready = self.member.ready_to_reduce(&from, root, is_root);
+        let scratch = if is_root { None } else { self.member.scratch.region() };
+        let to = scratch.unwrap_or_else(|| from.clone());
+        let call = ready.and_then(|()| self.member.reduce_in_place(what, &from, &to, root));
+        // The root's buffer is one thing, read and written.
+        let touch = if is_root { from.write(BUFFER) } else { from.read(BUFFER) };
+        let touches = [self.member.touch(), touch, to.write(BUFFER)];
+        collective!(self.member, "reduce", what.count, T::DTYPE, call, touches, stream)
+    }
+
+    /// Combines the elements of all ranks, position by position; each rank gets its part of the result.
+    ///
+    /// ```text
+    ///         send          recv
+    /// rank 0  a0 a1 a2 a3   a0+b0+c0+d0
+    /// rank 1  b0 b1 b2 b3   a1+b1+c1+d1
+    /// rank 2  c0 c1 c2 c3   a2+b2+c2+d2
+    /// rank 3  d0 d1 d2 d3   a3+b3+c3+d3
+    /// ```
+    ///
+    /// `recv` has the same length on all ranks, and `send` that length times the number of ranks: part `r` is for rank `r`. For parts
+    /// that differ see [`reduce_scatter_v`](Self::reduce_scatter_v). CANN: `HcclReduceScatter`.
+    ///
+    /// Does not block, except for links. For errors see the [module](crate::collective).
+    ///
+    /// ```no_run
+    /// use hccl::prelude::*;
+    ///
+    /// # fn main() -> hccl::Result<()> {
+    /// let runtime = Runtime::emulator(2)?;
+    /// let parts = runtime.run_ranks(2, |rank| {
+    ///     let stream = rank.device().stream()?;
+    ///     let mut comm = rank.communicator()?;
+    ///     let x = rank.device().upload(&[1, 2, 30, 40], &stream)?;
+    ///     let (part, _) = comm.reduce_scatter(&x, rank.device().alloc(2)?, Sum, &stream)?;
+    ///     part.to_vec(&stream).wait()
+    /// })?;
+    /// assert_eq!(parts, [[2, 4], [60, 80]]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[inline]
+    pub fn reduce_scatter<T, Op, D>(
+        &mut self,
+        send: impl Source<T>,
+        recv: D,
+        op: Op,
+        stream: &Stream,
+    ) -> Result<<D as Destination<T>>::Output, <D as Destination<T>>::Error>
+    where
+        T: Reduce<Op>,
+        Op: ReduceOp,
+        D: Destination<T>,
+    {
+        let _ = op;
+        let (from, to) = (send.region(), recv.region());
+        let what = Reduction::of::<T, Op>(&to);
+        let call = self.member.reduce_scatter(what, &from, &to);
+        let touches = [self.member.touch(), from.read(SOURCE), to.write(DESTINATION)];
+        let outcome =
+            collective!(self.member, "reduce_scatter", what.count, T::DTYPE, call, touches, stream);
+        recv.finish(outcome)
+    }
+
+    /// As [`reduce_scatter`](Self::reduce_scatter), with the result in place of this rank's own part of the input. What the other parts
+    /// hold afterwards is unspecified.
+    ///
+    /// The length of `buffer` is a multiple of the number of ranks. CANN: `HcclReduceScatter` with a receive pointer into the send
+    /// buffer.
+    ///
+    /// Does not block, except for links. For errors see the [module](crate::collective).
+    ///
+    /// ```no_run
+    /// use hccl::prelude::*;
+    ///
+    /// # fn main() -> hccl::Result<()> {
+    /// let runtime = Runtime::emulator(2)?;
+    /// let parts = runtime.run_ranks(2, |rank| {
+    ///     let stream = rank.device().stream()?;
+    ///     let mut comm = rank.communicator()?;
+    ///     let mut x = rank.device().upload(&[1, 2, 30, 40], &stream)?;
+    ///     drop(comm.reduce_scatter_in_place(&mut x, Sum, &stream)?);
+    ///     let part = Partition::even(4, 2).of(comm.rank());
+    ///     x.slice(part)?.to_vec(&stream).wait()
+    /// })?;
+    /// assert_eq!(parts, [[2, 4], [60, 80]]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[inline]
+    pub fn reduce_scatter_in_place<T, Op>(
+        &mut self,
+        buffer: impl Destination<T, Output = Work, Error = Error>,
+        op: Op,
+        stream: &Stream,
+    ) -> Result<Work>
+    where
+        T: Reduce<Op>,
+        Op: ReduceOp,
+    {
+        let _ = op;
+        let region = buffer.region();
+        let call = self.member.reduce_scatter_in_place(Reduction::of::<T, Op>(&region), &region);
+        let touches = [self.member.touch(), region.write(BUFFER)];
+        let count = region.bytes() / size_of::<T>() / self.member.world_size as usize;
+        collective!(self.member, "reduce_scatter", count, T::DTYPE, call, touches, stream)
     }
 }
 
-/// The calls.
+/// The name of an argument, in messages.
+pub(super) const BUFFER: &str = "the buffer";
+
+/// What CANN is told, after the checks.
 impl Member {
-    fn all_reduce(
+    #[inline]
+    pub(crate) fn all_reduce(
         &self,
         what: Reduction,
-        send: &Region<'_>,
-        recv: &Region<'_>,
-        touches: &[Touch<'_>],
-        stream: &Stream,
-    ) -> Result<Issued> {
-        let Reduction { dtype, kind, count } = what;
-        let sequence = self.collectives + 1;
-        let _span =
-            span!("hccl.all_reduce", ALL_REDUCE, self, sequence, count, count * dtype.size());
-        if let Err(error) = what.check(self.product) {
-            return Err(self.refuse(ALL_REDUCE, error));
+        from: &Region<'_>,
+        to: &Region<'_>,
+    ) -> Result<Call<'static>> {
+        check_length("all_reduce", DESTINATION, from.bytes(), to.bytes(), what.dtype)?;
+        check_apart("all_reduce", from, to)?;
+        what.check(self.product)?;
+        Ok(Call::reduction(Kind::AllReduce, what, from, to))
+    }
+
+    #[inline]
+    pub(crate) fn all_reduce_in_place(
+        &self,
+        what: Reduction,
+        buffer: &Region<'_>,
+    ) -> Result<Call<'static>> {
+        what.check(self.product)?;
+        Ok(Call::reduction(Kind::AllReduce, what, buffer, buffer))
+    }
+
+    /// The root has its destination, and the others have memory to give in its place.
+    #[inline]
+    fn ready_to_reduce(&mut self, from: &Region<'_>, root: u32, given: bool) -> Result<()> {
+        self.check_root(DESTINATION, root, given)?;
+        if given { Ok(()) } else { self.scratch.hold(&self.device, from.bytes()) }
+    }
+
+    #[inline]
+    fn reduce(
+        &self,
+        what: Reduction,
+        from: &Region<'_>,
+        to: &Region<'_>,
+        root: u32,
+    ) -> Result<Call<'static>> {
+        if root == self.label.rank {
+            check_length("reduce", DESTINATION, from.bytes(), to.bytes(), what.dtype)?;
+            check_apart("reduce", from, to)?;
         }
-        let (send, recv) = (send.pointer(), recv.pointer());
-        let (count, dtype) = (count as u64, HcclDataType(dtype.code()));
-        let op = HcclReduceOp(kind.code());
-        self.issue(ALL_REDUCE, sequence, stream, touches, |table, comm, stream| {
-            // SAFETY: live handles; both buffers hold `count` elements, are named in `touches`, and so stay allocated
-            // and untouched until the operation is complete.
-            unsafe { call!(table, HcclAllReduce, send, recv, count, dtype, op, comm, stream) }
-        })
+        self.reduce_in_place(what, from, to, root)
+    }
+
+    #[inline]
+    fn reduce_in_place(
+        &self,
+        what: Reduction,
+        from: &Region<'_>,
+        to: &Region<'_>,
+        root: u32,
+    ) -> Result<Call<'static>> {
+        what.check(self.product)?;
+        Ok(Call::reduction(|op| Kind::Reduce(op, root), what, from, to))
+    }
+
+    #[inline]
+    pub(crate) fn reduce_scatter(
+        &self,
+        what: Reduction,
+        from: &Region<'_>,
+        to: &Region<'_>,
+    ) -> Result<Call<'static>> {
+        self.check_whole(SOURCE, from, to, "reduce_scatter", what.dtype)?;
+        check_apart("reduce_scatter", from, to)?;
+        what.check(self.product)?;
+        Ok(Call::reduction(Kind::ReduceScatter, what, from, to))
+    }
+
+    #[inline]
+    pub(crate) fn reduce_scatter_in_place(
+        &self,
+        what: Reduction,
+        buffer: &Region<'_>,
+    ) -> Result<Call<'static>> {
+        let own = self.own_part(buffer, what.dtype)?;
+        let what = Reduction { count: own.bytes() / what.dtype.size(), ..what };
+        what.check(self.product)?;
+        Ok(Call::reduction(Kind::ReduceScatter, what, buffer, &own))
     }
 }

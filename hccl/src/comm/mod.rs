@@ -23,6 +23,7 @@ mod config;
 mod handle;
 pub(crate) mod orphans;
 mod root_info;
+mod scratch;
 
 pub use config::{CommConfig, ConfigError, Deterministic, Expansion, Retry};
 pub use handle::AbortHandle;
@@ -47,6 +48,7 @@ use crate::memory::stamps::Stamps;
 use crate::runtime::{Product, Runtime};
 use handle::Handle;
 use orphans::Orphan;
+use scratch::Scratch;
 
 /// State of a [`Communicator`] that issues operations.
 #[derive(Debug)]
@@ -106,6 +108,7 @@ pub(crate) struct Member {
     /// How many batches have been issued.
     pub(crate) batches: u64,
     pub(crate) lists: Lists,
+    pub(crate) scratch: Scratch,
     /// Set by a run, which then tells the peers itself when the rank is gone.
     alive: Option<Arc<()>>,
 }
@@ -328,6 +331,7 @@ impl Communicator {
             peers: Peers::new(rank, world_size),
             batches: 0,
             lists: Lists::default(),
+            scratch: Scratch::default(),
             alive: None,
         });
         // Whatever happened, the communicator is owned now, and so destroyed.

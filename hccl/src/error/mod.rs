@@ -184,7 +184,7 @@ pub enum Error {
         /// How many were given.
         count: usize,
     },
-    /// The product does not reduce this type, though another one does.
+    /// The product does not reduce this type in this operation, though another product or another operation does.
     NotSupported {
         /// Type of the elements.
         dtype: crate::dtype::DType,
@@ -192,9 +192,36 @@ pub enum Error {
         kind: crate::dtype::ReduceKind,
         /// The product at hand.
         product: crate::runtime::Product,
-        /// The nearest type that it reduces.
-        instead: crate::dtype::DType,
+        /// Who or what does, in words.
+        who: &'static str,
+        /// What to do.
+        instead: &'static str,
     },
+    /// An argument of the root only: the root lacks it, or another rank gives it.
+    RootOnly {
+        /// Which argument.
+        what: &'static str,
+        /// The root.
+        root: u32,
+        /// This rank.
+        rank: u32,
+    },
+    /// A single message to or from oneself.
+    OwnMessage {
+        /// This rank.
+        rank: u32,
+    },
+    /// Elements that the ranks cannot share evenly.
+    Uneven {
+        /// Which argument.
+        what: &'static str,
+        /// Its length in elements.
+        length: usize,
+        /// How many ranks there are.
+        world_size: u32,
+    },
+    /// Counts or displacements that do not fit one another, the buffers or the communicator.
+    Counts(crate::collective::CountsError),
     /// A setting of a communicator that CANN would refuse, ignore or misread.
     Config(crate::comm::ConfigError),
     /// A list of messages that CANN would refuse, leave waiting or deliver wrongly.
@@ -347,6 +374,12 @@ impl std::error::Error for Error {
 impl From<crate::comm::ConfigError> for Error {
     fn from(error: crate::comm::ConfigError) -> Self {
         Error::Config(error)
+    }
+}
+
+impl From<crate::collective::CountsError> for Error {
+    fn from(error: crate::collective::CountsError) -> Self {
+        Error::Counts(error)
     }
 }
 

@@ -128,9 +128,22 @@ impl Error {
                 let most = crate::collective::MOST_ELEMENTS;
                 write!(f, "{count} elements are more than HCCL takes in one operation ({most})")
             }
-            Error::NotSupported { dtype, kind, product, .. } => {
-                write!(f, "the {product} does not reduce {dtype} ({kind}); only the Ascend 950 does")
+            Error::NotSupported { dtype, kind, product, who, .. } => {
+                write!(f, "the {product} does not reduce {dtype} ({kind}); {who}")
             }
+            Error::RootOnly { what, root, rank } if root == rank => {
+                write!(f, "rank {rank} is the root and has not given {what}")
+            }
+            Error::RootOnly { what, root, rank } => {
+                write!(f, "rank {rank} has given {what}, which is for the root only, rank {root}")
+            }
+            Error::OwnMessage { rank } => write!(f, "the peer is {rank}, which is this rank itself"),
+            Error::Uneven { what, length, world_size } => {
+                let (elements, ranks) =
+                    (counted(*length, "element"), counted(*world_size as usize, "rank"));
+                write!(f, "{what} has {elements}, which {ranks} cannot share evenly")
+            }
+            Error::Counts(error) => error.fmt(f),
             Error::Config(error) => error.fmt(f),
             Error::Batch(error) => error.fmt(f),
             Error::Aborted { .. } => f.write_str("the communicator was aborted"),
@@ -183,7 +196,17 @@ impl Error {
                  ASCEND_RT_VISIBLE_DEVICES says which are used."
             ),
             Error::TooManyElements { .. } => f.write_str("\nIssue several operations over slices."),
-            Error::NotSupported { instead, .. } => write!(f, "\nConvert to {instead}."),
+            Error::NotSupported { instead, .. } => write!(f, "\n{instead}"),
+            Error::RootOnly { .. } => {
+                f.write_str("\nPass `Some(..)` on the root, and `None` on the other ranks.")
+            }
+            Error::OwnMessage { .. } => {
+                f.write_str("\nUse `DeviceBuffer::copy_from`, or a batch with both halves.")
+            }
+            Error::Uneven { world_size, .. } => write!(
+                f,
+                "\nUse a multiple of {world_size}, or the operation with a `Partition`, whose parts may differ."
+            ),
             Error::Aborted { .. } => f.write_str("\nDrop it, and build a new one on all ranks."),
             Error::Refused { cause, .. } => cause.below(f),
             _ => Ok(()),
@@ -291,11 +314,14 @@ debug! {
     Refused { context, cause }
     NoSuchRank { what, rank, world_size }
     TooManyElements { count }
-    NotSupported { dtype, kind, product, instead }
+    NotSupported { dtype, kind, product, who, instead }
+    RootOnly { what, root, rank }
+    OwnMessage { rank }
+    Uneven { what, length, world_size }
     Aborted { context }
     RankGone { rank, reason }
     Invalid { operation, problem };
-    Config Batch Rank
+    Config Counts Batch Rank
 }
 
 #[cfg(test)]

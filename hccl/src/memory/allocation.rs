@@ -226,6 +226,13 @@ impl<'a> Region<'a> {
         self.range.end - self.range.start
     }
 
+    /// Some of its bytes, relative to its start. They must lie inside.
+    #[inline]
+    pub(crate) fn part(&self, range: Range<usize>) -> Region<'a> {
+        let start = self.range.start;
+        Region { allocation: self.allocation, range: start + range.start..start + range.end }
+    }
+
     /// For an operation that reads it; `what` is the argument's name.
     #[inline]
     pub(crate) fn read(&self, what: &'static str) -> Touch<'a> {

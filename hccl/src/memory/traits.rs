@@ -20,11 +20,19 @@ pub(crate) mod sealed {
 
     /// How the crate reaches a destination and gives it back.
     pub trait Destination: Sized {
+        /// Whether it was never written: then an operation must write all of it.
+        const FRESH: bool;
         type Output;
+        type Optional;
         type Error: From<Error>;
         fn region(&self) -> Region<'_>;
         /// `outcome` is what became of the call.
         fn finish(self, outcome: Result<Work>) -> Result<Self::Output, Self::Error>;
+        /// The same for a rank that may have no destination.
+        fn finish_optional(
+            this: Option<Self>,
+            outcome: Result<Work>,
+        ) -> Result<Self::Optional, Self::Error>;
     }
 }
 
@@ -103,11 +111,15 @@ pub trait Source<T: Element>: sealed::Source {
 pub trait Destination<T: Element>:
     sealed::Destination<
         Output = <Self as Destination<T>>::Output,
+        Optional = <Self as Destination<T>>::Optional,
         Error = <Self as Destination<T>>::Error,
     >
 {
     /// What a call that writes here returns: [`Work`], or `(DeviceBuffer<T>, Work)` for a buffer that was passed by value.
     type Output;
+    /// What a call returns that writes here on one rank only: [`Work`], or `(Option<DeviceBuffer<T>>, Work)` for a buffer that was
+    /// passed by value.
+    type Optional;
     /// What a refused call returns: [`Error`], or [`Refused`] with the buffer that was passed by value.
     type Error: From<Error>;
 
@@ -186,23 +198,37 @@ impl<T: Element> sealed::Source for &DeviceSlice<'_, T> {
 }
 impl<T: Element> Source<T> for &DeviceSlice<'_, T> {}
 
+/// What destinations have in common whose elements have been written before.
+macro_rules! written {
+    () => {
+        const FRESH: bool = false;
+        type Output = Work;
+        type Optional = Work;
+        type Error = Error;
+        #[inline]
+        fn finish(self, outcome: Result<Work>) -> Result<Work> {
+            outcome
+        }
+        #[inline]
+        fn finish_optional(_: Option<Self>, outcome: Result<Work>) -> Result<Work> {
+            outcome
+        }
+    };
+}
+
 macro_rules! destination {
     ($($type:ty),*) => {
         $(
             impl<T: Element> sealed::Destination for $type {
-                type Output = Work;
-                type Error = Error;
+                written!();
                 #[inline]
                 fn region(&self) -> Region<'_> {
                     (**self).region()
                 }
-                #[inline]
-                fn finish(self, outcome: Result<Work>) -> Result<Work> {
-                    outcome
-                }
             }
             impl<T: Element> Destination<T> for $type {
                 type Output = Work;
+                type Optional = Work;
                 type Error = Error;
             }
         )*
@@ -211,24 +237,22 @@ macro_rules! destination {
 destination!(&mut DeviceBuffer<T>, &mut DeviceSliceMut<'_, T>);
 
 impl<T: Element> sealed::Destination for DeviceSliceMut<'_, T> {
-    type Output = Work;
-    type Error = Error;
+    written!();
     #[inline]
     fn region(&self) -> Region<'_> {
         DeviceSliceMut::region(self)
     }
-    #[inline]
-    fn finish(self, outcome: Result<Work>) -> Result<Work> {
-        outcome
-    }
 }
 impl<T: Element> Destination<T> for DeviceSliceMut<'_, T> {
     type Output = Work;
+    type Optional = Work;
     type Error = Error;
 }
 
 impl<T: Element> sealed::Destination for DeviceBuffer<T, Uninit> {
+    const FRESH: bool = true;
     type Output = (DeviceBuffer<T>, Work);
+    type Optional = (Option<DeviceBuffer<T>>, Work);
     type Error = Refused<T>;
     #[inline]
     fn region(&self) -> Region<'_> {
@@ -241,8 +265,19 @@ impl<T: Element> sealed::Destination for DeviceBuffer<T, Uninit> {
             Err(error) => Err(Refused { error, buffer: Some(self) }),
         }
     }
+    #[inline]
+    fn finish_optional(
+        this: Option<Self>,
+        outcome: Result<Work>,
+    ) -> Result<(Option<DeviceBuffer<T>>, Work), Refused<T>> {
+        match outcome {
+            Ok(work) => Ok((this.map(DeviceBuffer::written), work)),
+            Err(error) => Err(Refused { error, buffer: this }),
+        }
+    }
 }
 impl<T: Element> Destination<T> for DeviceBuffer<T, Uninit> {
     type Output = (DeviceBuffer<T>, Work);
+    type Optional = (Option<DeviceBuffer<T>>, Work);
     type Error = Refused<T>;
 }

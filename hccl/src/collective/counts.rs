@@ -1,0 +1,122 @@
+//! What can be wrong with unequal shares: the mistakes of a [`Partition`](super::Partition) and of a [`CountMatrix`](super::CountMatrix).
+
+use super::MOST_ELEMENTS;
+
+/// Counts or displacements that do not fit one another, the buffers or the communicator. Numbers are elements.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CountsError {
+    /// A count is given without its displacement, or the other way round.
+    #[error(
+        "there are {counts} counts and {displacements} displacements: give one of each for every rank"
+    )]
+    Unpaired {
+        /// How many counts.
+        counts: usize,
+        /// How many displacements.
+        displacements: usize,
+    },
+    /// A part ends beyond what can be counted.
+    #[error(
+        "the part of rank {rank} has {count} elements at {displacement}, which ends beyond what can be counted"
+    )]
+    Overflow {
+        /// Whose part.
+        rank: u32,
+        /// Where it begins.
+        displacement: usize,
+        /// Its length.
+        count: usize,
+    },
+    /// One part or one row has more elements than HCCL takes.
+    #[error(
+        "{what} of rank {rank} has {count} elements, more than HCCL takes in one operation ({MOST_ELEMENTS})"
+    )]
+    TooMany {
+        /// The part, or a block.
+        what: &'static str,
+        /// Whose.
+        rank: u32,
+        /// Its length.
+        count: usize,
+    },
+    /// The counts are those of another number of ranks.
+    #[error("{what} is made for {found} ranks, and the communicator has {world_size}")]
+    Ranks {
+        /// Which argument.
+        what: &'static str,
+        /// How many ranks it is made for.
+        found: usize,
+        /// How many the communicator has.
+        world_size: u32,
+    },
+    /// A matrix that is not square.
+    #[error("a matrix for {ranks} ranks has {} counts, this one has {found}: give a row for each source", u64::from(*ranks) * u64::from(*ranks))]
+    NotSquare {
+        /// The number of ranks.
+        ranks: u32,
+        /// How many counts were given.
+        found: usize,
+    },
+    /// A buffer that holds this rank's part alone has another length than the part.
+    #[error("{what} has {found} elements, and {of} of rank {rank} is {expected}")]
+    OwnLength {
+        /// Which argument.
+        what: &'static str,
+        /// What it should have the length of.
+        of: &'static str,
+        /// This rank.
+        rank: u32,
+        /// The length it should have.
+        expected: usize,
+        /// The length it has.
+        found: usize,
+    },
+    /// A part lies outside the buffer.
+    #[error("{what} has {found} elements, and the part of rank {rank} ends at {end}")]
+    Outside {
+        /// Which argument.
+        what: &'static str,
+        /// Whose part.
+        rank: u32,
+        /// Where the part ends.
+        end: usize,
+        /// The length of the buffer.
+        found: usize,
+    },
+    /// Two parts of a destination have elements in common.
+    #[error(
+        "the parts of ranks {first} and {second} overlap by {common} elements, and both are written: give each its own range"
+    )]
+    Overlap {
+        /// Whose part begins first.
+        first: u32,
+        /// Whose part begins inside it.
+        second: u32,
+        /// How many elements both have.
+        common: usize,
+    },
+    /// A destination that was never written would be left with elements that nobody writes.
+    #[error(
+        "{written} of the {length} elements of the destination are written, and the others would stay uninitialised: \
+         pass `&mut` of a buffer that has been written, or leave no gaps"
+    )]
+    Gaps {
+        /// How many elements the parts cover.
+        written: usize,
+        /// How many the destination has.
+        length: usize,
+    },
+    /// What a rank sends to itself is not what it receives from itself.
+    #[error(
+        "rank {rank} sends itself {sent} elements and receives {received} from itself: make them equal"
+    )]
+    Own {
+        /// This rank.
+        rank: u32,
+        /// Elements sent.
+        sent: usize,
+        /// Elements received.
+        received: usize,
+    },
+}

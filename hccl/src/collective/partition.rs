@@ -1,0 +1,287 @@
+//! Shares of unequal length.
+
+use std::ops::Range;
+
+use super::{CountsError, MOST_ELEMENTS};
+
+/// How a buffer is divided among the ranks of a communicator: for each a part, which is a count and a displacement, in
+/// elements.
+///
+/// Made once and used often: operations borrow it, so that a call allocates nothing.
+///
+/// ```
+/// use hccl::prelude::*;
+///
+/// # fn main() -> hccl::Result<()> {
+/// // 3 elements of rank 0, none of rank 1, 2 of rank 2, one behind the other.
+/// let packed = Partition::packed([3, 0, 2])?;
+/// assert_eq!((packed.of(0), packed.of(2), packed.extent()), (0..3, 3..5, 5));
+///
+/// // The same counts wherever they should lie.
+/// let apart = Partition::with_displacements([3, 0, 2], [4, 0, 0])?;
+/// assert_eq!((apart.of(0), apart.of(2), apart.extent()), (4..7, 0..2, 7));
+///
+/// // 10 elements for 4 ranks, as even as can be.
+/// let even = Partition::even(10, 4);
+/// assert_eq!((0..4).map(|rank| even.count(rank)).collect::<Vec<_>>(), [3, 3, 2, 2]);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Partition {
+    counts: Box<[u64]>,
+    displacements: Box<[u64]>,
+    /// Where the last part ends, and whose it is.
+    extent: u64,
+    last: u32,
+    total: u64,
+    /// The first two parts that have elements in common.
+    overlap: Option<(u32, u32, u64)>,
+    /// The first part that is longer than HCCL takes.
+    too_long: Option<u32>,
+}
+
+impl Partition {
+    /// Parts that lie one behind the other, in the order of the ranks.
+    ///
+    /// # Errors
+    ///
+    /// [`CountsError::Overflow`] when their sum cannot be counted.
+    pub fn packed(counts: impl IntoIterator<Item = usize>) -> Result<Self, CountsError> {
+        let counts: Box<[u64]> = counts.into_iter().map(|count| count as u64).collect();
+        let mut next = 0;
+        let mut displacements = Vec::with_capacity(counts.len());
+        for (rank, &count) in (0..).zip(&counts) {
+            displacements.push(next);
+            next = end(rank, next, count)?;
+        }
+        Self::new(counts, displacements.into())
+    }
+
+    /// Parts that lie wherever the displacements say, in any order, with or without gaps. Parts of a source may also overlap; those of a
+    /// destination may not, which is checked when they are used for one.
+    ///
+    /// # Errors
+    ///
+    /// [`CountsError::Unpaired`] when there are not as many displacements as counts, [`CountsError::Overflow`] when the end of
+    /// a part cannot be counted.
+    pub fn with_displacements(
+        counts: impl IntoIterator<Item = usize>,
+        displacements: impl IntoIterator<Item = usize>,
+    ) -> Result<Self, CountsError> {
+        let counts: Box<[u64]> = counts.into_iter().map(|count| count as u64).collect();
+        let displacements: Box<[u64]> = displacements.into_iter().map(|at| at as u64).collect();
+        if counts.len() != displacements.len() {
+            let (counts, displacements) = (counts.len(), displacements.len());
+            return Err(CountsError::Unpaired { counts, displacements });
+        }
+        Self::new(counts, displacements)
+    }
+
+    /// `len` elements for `ranks` ranks, one behind the other: the first `len % ranks` of them have one more than the others.
+    pub fn even(len: usize, ranks: u32) -> Self {
+        let (len, n) = (len as u64, u64::from(ranks));
+        let (each, more) = (len.checked_div(n).unwrap_or(0), len.checked_rem(n).unwrap_or(0));
+        let counts: Box<[u64]> = (0..n).map(|rank| each + u64::from(rank < more)).collect();
+        let displacements = (0..n).map(|rank| rank * each + rank.min(more)).collect();
+        let extent = if n == 0 { 0 } else { len };
+        let too_long = counts.iter().position(|&count| count > MOST_ELEMENTS as u64);
+        Partition {
+            counts,
+            displacements,
+            extent,
+            last: ranks.saturating_sub(1),
+            total: extent,
+            overlap: None,
+            too_long: too_long.map(|rank| rank as u32),
+        }
+    }
+
+    fn new(counts: Box<[u64]>, displacements: Box<[u64]>) -> Result<Self, CountsError> {
+        let (mut extent, mut last, mut total) = (0, 0, 0u64);
+        for (rank, (&at, &count)) in (0..).zip(displacements.iter().zip(&counts)) {
+            let end = end(rank, at, count)?;
+            // An empty part is nowhere.
+            if count > 0 && end > extent {
+                (extent, last) = (end, rank);
+            }
+            total = total.saturating_add(count);
+        }
+        let too_long = counts.iter().position(|&count| count > MOST_ELEMENTS as u64);
+        let overlap = first_overlap(&counts, &displacements);
+        let too_long = too_long.map(|rank| rank as u32);
+        Ok(Partition { counts, displacements, extent, last, total, overlap, too_long })
+    }
+
+    /// How many ranks it is made for.
+    pub fn ranks(&self) -> u32 {
+        self.counts.len() as u32
+    }
+
+    /// The elements that belong to `rank`. Empty for a rank that it is not made for.
+    pub fn of(&self, rank: u32) -> Range<usize> {
+        let at = self.displacements.get(rank as usize).map_or(0, |&at| at as usize);
+        at..at + self.count(rank)
+    }
+
+    /// How many elements belong to `rank`. None for a rank that it is not made for.
+    pub fn count(&self, rank: u32) -> usize {
+        self.counts.get(rank as usize).map_or(0, |&count| count as usize)
+    }
+
+    /// Where the last part ends: as long must a buffer be.
+    pub fn extent(&self) -> usize {
+        self.extent as usize
+    }
+
+    /// How many elements all parts have together.
+    pub fn total(&self) -> usize {
+        self.total as usize
+    }
+
+    /// As CANN takes them.
+    #[inline]
+    pub(crate) fn table(&self) -> Table<'_> {
+        Table { counts: &self.counts, displacements: &self.displacements }
+    }
+
+    /// For a communicator of `world_size` ranks and a buffer of `length` elements, which is called `what`.
+    pub(super) fn fits(
+        &self,
+        what: &'static str,
+        world_size: u32,
+        length: usize,
+    ) -> Result<(), CountsError> {
+        if self.counts.len() != world_size as usize {
+            let what = match what {
+                DESTINATION => "the partition of the destination",
+                _ => "the partition of the source",
+            };
+            return Err(CountsError::Ranks { what, found: self.counts.len(), world_size });
+        }
+        if let Some(rank) = self.too_long {
+            let count = self.count(rank);
+            return Err(CountsError::TooMany { what: "the part", rank, count });
+        }
+        if self.extent() > length {
+            let (rank, end) = (self.last, self.extent());
+            return Err(CountsError::Outside { what, rank, end, found: length });
+        }
+        Ok(())
+    }
+
+    /// For a destination: no element is written twice, and with `fresh` each one is written.
+    pub(super) fn fills(&self, length: usize, fresh: bool) -> Result<(), CountsError> {
+        if let Some((first, second, common)) = self.overlap {
+            return Err(CountsError::Overlap { first, second, common: common as usize });
+        }
+        if fresh && self.total() != length {
+            return Err(CountsError::Gaps { written: self.total(), length });
+        }
+        Ok(())
+    }
+}
+
+/// The names of arguments, in messages.
+pub(super) const SOURCE: &str = "the source";
+pub(super) const DESTINATION: &str = "the destination";
+
+/// A partition as CANN takes it.
+#[derive(Clone, Copy)]
+pub(crate) struct Table<'a> {
+    pub(super) counts: &'a [u64],
+    pub(super) displacements: &'a [u64],
+}
+
+fn end(rank: u32, at: u64, count: u64) -> Result<u64, CountsError> {
+    let end = at.checked_add(count).filter(|&end| isize::try_from(end).is_ok());
+    let (displacement, count) = (at as usize, count as usize);
+    end.ok_or(CountsError::Overflow { rank, displacement, count })
+}
+
+/// The first two parts, by where they begin, that have elements in common, and how many.
+fn first_overlap(counts: &[u64], displacements: &[u64]) -> Option<(u32, u32, u64)> {
+    let mut parts: Vec<(u64, u64, u32)> = (0..)
+        .zip(displacements.iter().zip(counts))
+        .filter(|(_, (_, count))| **count > 0)
+        .map(|(rank, (&at, &count))| (at, at + count, rank))
+        .collect();
+    // Packed parts are in order already.
+    parts.sort_unstable();
+    parts.windows(2).find_map(|pair| {
+        let [(_, end, first), (at, next_end, second)] = [pair[0], pair[1]];
+        (at < end).then(|| (first, second, end.min(next_end) - at))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packed_parts_lie_one_behind_the_other() {
+        let partition = Partition::packed([3, 0, 2]).unwrap();
+        assert_eq!((partition.ranks(), partition.extent(), partition.total()), (3, 5, 5));
+        assert_eq!([0, 1, 2, 3].map(|rank| partition.of(rank)), [0..3, 3..3, 3..5, 0..0]);
+        assert_eq!(partition.table().displacements, [0, 3, 3]);
+        assert_eq!(partition.fits(SOURCE, 3, 5), Ok(()));
+        assert_eq!(partition.fills(5, true), Ok(()));
+    }
+
+    #[test]
+    fn even_parts_differ_by_one_at_most() {
+        for (len, ranks) in [(10, 4), (3, 5), (0, 2), (12, 3), (7, 1)] {
+            let partition = Partition::even(len, ranks);
+            let counts: Vec<usize> = (0..ranks).map(|rank| partition.count(rank)).collect();
+            assert_eq!(
+                partition,
+                Partition { last: ranks - 1, ..Partition::packed(counts.clone()).unwrap() }
+            );
+            assert_eq!(counts.iter().sum::<usize>(), len);
+            assert!(counts[0] - counts[ranks as usize - 1] <= 1);
+        }
+        assert_eq!(Partition::even(5, 0).extent(), 0);
+    }
+
+    #[test]
+    fn mistakes_name_the_rank_and_both_numbers() {
+        let unpaired = Partition::with_displacements([1, 2], [0]).unwrap_err();
+        assert_eq!(unpaired, CountsError::Unpaired { counts: 2, displacements: 1 });
+        let most = isize::MAX as usize;
+        let overflow = Partition::packed([most, 1]).unwrap_err();
+        assert_eq!(overflow, CountsError::Overflow { rank: 1, displacement: most, count: 1 });
+        let overflow = Partition::with_displacements([2], [usize::MAX]).unwrap_err();
+        assert_eq!(overflow, CountsError::Overflow { rank: 0, displacement: usize::MAX, count: 2 });
+
+        let partition = Partition::with_displacements([4, 2, 3], [0, 20, 10]).unwrap();
+        let ranks = partition.fits(SOURCE, 4, 22).unwrap_err();
+        assert!(matches!(ranks, CountsError::Ranks { found: 3, world_size: 4, .. }));
+        let outside = partition.fits(SOURCE, 3, 21).unwrap_err();
+        let expected = CountsError::Outside { what: SOURCE, rank: 1, end: 22, found: 21 };
+        assert_eq!(outside, expected);
+        assert_eq!(partition.fills(22, false), Ok(()));
+        let gaps = CountsError::Gaps { written: 9, length: 22 };
+        assert_eq!(partition.fills(22, true), Err(gaps));
+        let long = Partition::packed([1, MOST_ELEMENTS + 1]).unwrap();
+        assert!(matches!(
+            long.fits(SOURCE, 2, usize::MAX),
+            Err(CountsError::TooMany { rank: 1, .. })
+        ));
+    }
+
+    #[test]
+    fn parts_of_a_destination_do_not_overlap() {
+        let overlap = |counts: &[usize], at: &[usize]| {
+            let (counts, at) = (counts.iter().copied(), at.iter().copied());
+            Partition::with_displacements(counts, at).unwrap().fills(100, false).err()
+        };
+        let found = |first, second, common| Some(CountsError::Overlap { first, second, common });
+        assert_eq!(overlap(&[4, 4], &[4, 0]), None);
+        assert_eq!(overlap(&[4, 4], &[3, 0]), found(1, 0, 1));
+        // One that lies inside another, and one that begins with it.
+        assert_eq!(overlap(&[9, 1, 2], &[0, 3, 50]), found(0, 1, 1));
+        assert_eq!(overlap(&[2, 9], &[7, 7]), found(0, 1, 2));
+        // Nothing is nowhere.
+        assert_eq!(overlap(&[9, 0, 0], &[0, 3, 3]), None);
+    }
+}

@@ -1,0 +1,337 @@
+//! Collectives in which the parts of the ranks differ in length.
+//!
+//! Lengths come as a [`Partition`] or a [`CountMatrix`], which is made once, and is checked against the buffers in each call.
+
+use super::call::Kind;
+use super::check::check_apart;
+use super::partition::{DESTINATION, SOURCE};
+use super::{Call, CountMatrix, CountsError, Partition, Reduction, collective};
+use crate::comm::{Communicator, Member};
+use crate::device::Stream;
+use crate::dtype::{DType, Element, Reduce, ReduceOp};
+use crate::error::Result;
+use crate::memory::allocation::Region;
+use crate::memory::traits::sealed;
+use crate::memory::{Destination, Source};
+
+impl Communicator {
+    /// Gives every rank the elements of all ranks, each in its own place and of its own length.
+    ///
+    /// ```text
+    ///         send          recv, with Partition::packed([2, 1, 0, 3])
+    /// rank 0  a0 a1         a0 a1 b0 d0 d1 d2
+    /// rank 1  b0       ->   a0 a1 b0 d0 d1 d2
+    /// rank 2                a0 a1 b0 d0 d1 d2
+    /// rank 3  d0 d1 d2      a0 a1 b0 d0 d1 d2
+    /// ```
+    ///
+    /// The counts of `parts` are the same on all ranks. `send` is as long as this rank's part, and `recv` long enough for the last part. What
+    /// lies between parts keeps its contents; a destination that is passed by value must have no gaps. There is no
+    /// variant in place: HCCL forbids it.
+    ///
+    /// CANN: `HcclAllGatherV`. An A3 does this within one server, an A2 on servers with equally many devices.
+    ///
+    /// Does not block, except for links. For errors see the [module](crate::collective).
+    ///
+    /// ```no_run
+    /// use hccl::prelude::*;
+    ///
+    /// # fn main() -> hccl::Result<()> {
+    /// let runtime = Runtime::emulator(3)?;
+    /// let all = runtime.run_ranks(3, |rank| {
+    ///     let stream = rank.device().stream()?;
+    ///     let mut comm = rank.communicator()?;
+    ///     let parts = Partition::packed([0, 1, 2])?;
+    ///     let own = vec![comm.rank(); parts.count(comm.rank())];
+    ///     let x = rank.device().upload(&own, &stream)?;
+    ///     let all = rank.device().alloc(parts.extent())?;
+    ///     let (all, _) = comm.all_gather_v(&x, all, &parts, &stream)?;
+    ///     all.to_vec(&stream).wait()
+    /// })?;
+    /// assert_eq!(all, [[1, 2, 2]; 3]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[inline]
+    pub fn all_gather_v<T: Element, D: Destination<T>>(
+        &mut self,
+        send: impl Source<T>,
+        recv: D,
+        parts: &Partition,
+        stream: &Stream,
+    ) -> Result<<D as Destination<T>>::Output, <D as Destination<T>>::Error> {
+        let (from, to) = (send.region(), recv.region());
+        let fresh = <D as sealed::Destination>::FRESH;
+        let call = self.member.all_gather_v(T::DTYPE, &from, &to, fresh, parts);
+        let touches = [self.member.touch(), from.read(SOURCE), to.write(DESTINATION)];
+        let count = from.bytes() / size_of::<T>();
+        let outcome =
+            collective!(self.member, "all_gather_v", count, T::DTYPE, call, touches, stream);
+        recv.finish(outcome)
+    }
+
+    /// Combines the elements of all ranks, position by position; each rank gets its part of the result, of its own length.
+    ///
+    /// ```text
+    ///         send          recv, with Partition::packed([2, 1, 0, 0])
+    /// rank 0  a0 a1 a2      a0+b0+c0+d0 a1+b1+c1+d1
+    /// rank 1  b0 b1 b2  ->  a2+b2+c2+d2
+    /// rank 2  c0 c1 c2
+    /// rank 3  d0 d1 d2
+    /// ```
+    ///
+    /// The counts of `parts` are the same on all ranks; they say where in `send` the parts are, which may overlap. `recv` is as
+    /// long as this rank's part. There is no variant in place: HCCL forbids it.
+    ///
+    /// CANN: `HcclReduceScatterV`. It takes less than the other reductions: neither `u64` nor `f64`, on the A2 no `i64`, and
+    /// products (`Prod`) on the 950 only. An A3 does this within one server, an A2 on servers with equally many devices.
+    ///
+    /// Does not block, except for links. For errors see the [module](crate::collective).
+    ///
+    /// ```no_run
+    /// use hccl::prelude::*;
+    ///
+    /// # fn main() -> hccl::Result<()> {
+    /// let runtime = Runtime::emulator(2)?;
+    /// let sums = runtime.run_ranks(2, |rank| {
+    ///     let stream = rank.device().stream()?;
+    ///     let mut comm = rank.communicator()?;
+    ///     let parts = Partition::even(3, 2);
+    ///     let x = rank.device().upload(&[1.0_f32, 2.0, 3.0], &stream)?;
+    ///     let sum = rank.device().alloc(parts.count(comm.rank()))?;
+    ///     let (sum, _) = comm.reduce_scatter_v(&x, sum, Sum, &parts, &stream)?;
+    ///     sum.to_vec(&stream).wait()
+    /// })?;
+    /// assert_eq!(sums, [vec![2.0, 4.0], vec![6.0]]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[inline]
+    pub fn reduce_scatter_v<T, Op, D>(
+        &mut self,
+        send: impl Source<T>,
+        recv: D,
+        op: Op,
+        parts: &Partition,
+        stream: &Stream,
+    ) -> Result<<D as Destination<T>>::Output, <D as Destination<T>>::Error>
+    where
+        T: Reduce<Op>,
+        Op: ReduceOp,
+        D: Destination<T>,
+    {
+        let _ = op;
+        let (from, to) = (send.region(), recv.region());
+        let what = Reduction::of::<T, Op>(&to);
+        let call = self.member.reduce_scatter_v(what, &from, &to, parts);
+        let touches = [self.member.touch(), from.read(SOURCE), to.write(DESTINATION)];
+        let outcome = collective!(
+            self.member,
+            "reduce_scatter_v",
+            what.count,
+            T::DTYPE,
+            call,
+            touches,
+            stream
+        );
+        recv.finish(outcome)
+    }
+
+    /// Every rank gives each rank a part, and gets one from each, of any length and from and to any place.
+    ///
+    /// ```text
+    ///         send                  recv
+    /// rank 0  for 0: a0             a0 b0
+    /// rank 1  for 0: b0  1: b1 ->   b1 d0 d1
+    /// rank 2  nothing               nothing
+    /// rank 3  for 1: d0 d1          nothing
+    /// ```
+    ///
+    /// Part `r` of `send_parts` goes to rank `r`, and part `r` of `recv_parts` comes from it: what one rank has as the count of a part that it
+    /// sends, the other has as the count of the part that it receives. Parts of `send` may overlap, those of `recv` may not. What lies
+    /// between parts of `recv` keeps its contents; a destination that is passed by value must have no gaps.
+    ///
+    /// When every rank knows all counts, [`all_to_all_vc`](Self::all_to_all_vc) is simpler. CANN: `HcclAlltoAllV`.
+    ///
+    /// Does not block, except for links. For errors see the [module](crate::collective).
+    ///
+    /// ```no_run
+    /// use hccl::prelude::*;
+    ///
+    /// # fn main() -> hccl::Result<()> {
+    /// let runtime = Runtime::emulator(2)?;
+    /// let got = runtime.run_ranks(2, |rank| {
+    ///     let stream = rank.device().stream()?;
+    ///     let mut comm = rank.communicator()?;
+    ///     // Rank 0 keeps one element and sends two; rank 1 sends three.
+    ///     let (x, send, recv) = match comm.rank() {
+    ///         0 => (vec![1, 2, 3], Partition::packed([1, 2])?, Partition::packed([1, 3])?),
+    ///         _ => (vec![4, 5, 6], Partition::packed([3, 0])?, Partition::packed([2, 0])?),
+    ///     };
+    ///     let x = rank.device().upload(&x, &stream)?;
+    ///     let y = rank.device().alloc(recv.extent())?;
+    ///     let (y, _) = comm.all_to_all_v(&x, &send, y, &recv, &stream)?;
+    ///     y.to_vec(&stream).wait()
+    /// })?;
+    /// assert_eq!(got, [vec![1, 4, 5, 6], vec![2, 3]]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[inline]
+    pub fn all_to_all_v<T: Element, D: Destination<T>>(
+        &mut self,
+        send: impl Source<T>,
+        send_parts: &Partition,
+        recv: D,
+        recv_parts: &Partition,
+        stream: &Stream,
+    ) -> Result<<D as Destination<T>>::Output, <D as Destination<T>>::Error> {
+        let (from, to) = (send.region(), recv.region());
+        let fresh = <D as sealed::Destination>::FRESH;
+        let call =
+            self.member.all_to_all_v(T::DTYPE, (&from, send_parts), (&to, recv_parts), fresh);
+        let touches = [self.member.touch(), from.read(SOURCE), to.write(DESTINATION)];
+        let count = send_parts.total();
+        let outcome =
+            collective!(self.member, "all_to_all_v", count, T::DTYPE, call, touches, stream);
+        recv.finish(outcome)
+    }
+
+    /// As [`all_to_all_v`](Self::all_to_all_v) with parts that lie one behind the other, where every rank knows all counts.
+    ///
+    /// ```text
+    ///         send          recv, with rows [1,2] and [3,0]
+    /// rank 0  a0 a1 a2      a0 b0 b1 b2
+    /// rank 1  b0 b1 b2  ->  a1 a2
+    /// ```
+    ///
+    /// `counts` is the same on all ranks. `send` is as long as the sum of this rank's row, `recv` as the sum of its column.
+    ///
+    /// CANN: `HcclAlltoAllVC`. Does not block, except for links. For errors see the [module](crate::collective).
+    ///
+    /// ```no_run
+    /// use hccl::prelude::*;
+    ///
+    /// # fn main() -> hccl::Result<()> {
+    /// let runtime = Runtime::emulator(2)?;
+    /// let got = runtime.run_ranks(2, |rank| {
+    ///     let stream = rank.device().stream()?;
+    ///     let mut comm = rank.communicator()?;
+    ///     let counts = CountMatrix::new(2, vec![1, 2, 3, 0])?;
+    ///     let x = if comm.rank() == 0 { [1, 2, 3] } else { [4, 5, 6] };
+    ///     let x = rank.device().upload(&x, &stream)?;
+    ///     let y = rank.device().alloc(counts.received_by(comm.rank()))?;
+    ///     let (y, _) = comm.all_to_all_vc(&x, y, &counts, &stream)?;
+    ///     y.to_vec(&stream).wait()
+    /// })?;
+    /// assert_eq!(got, [vec![1, 4, 5, 6], vec![2, 3]]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[inline]
+    pub fn all_to_all_vc<T: Element, D: Destination<T>>(
+        &mut self,
+        send: impl Source<T>,
+        recv: D,
+        counts: &CountMatrix,
+        stream: &Stream,
+    ) -> Result<<D as Destination<T>>::Output, <D as Destination<T>>::Error> {
+        let (from, to) = (send.region(), recv.region());
+        let call = self.member.all_to_all_vc(T::DTYPE, &from, &to, counts);
+        let touches = [self.member.touch(), from.read(SOURCE), to.write(DESTINATION)];
+        let count = from.bytes() / size_of::<T>();
+        let outcome =
+            collective!(self.member, "all_to_all_vc", count, T::DTYPE, call, touches, stream);
+        recv.finish(outcome)
+    }
+}
+
+/// What CANN is told, after the checks.
+impl Member {
+    pub(crate) fn all_gather_v<'a>(
+        &self,
+        dtype: DType,
+        from: &Region<'_>,
+        to: &Region<'_>,
+        fresh: bool,
+        parts: &'a Partition,
+    ) -> Result<Call<'a>> {
+        let length = to.bytes() / dtype.size();
+        parts.fits(DESTINATION, self.world_size, length)?;
+        parts.fills(length, fresh)?;
+        let count =
+            self.check_own(SOURCE, "the part", from, dtype, parts.count(self.label.rank))?;
+        check_apart("all_gather_v", from, to)?;
+        Ok(Call::new(Kind::AllGatherV(parts.table()), dtype, Some(from), Some(to), count))
+    }
+
+    pub(crate) fn reduce_scatter_v<'a>(
+        &self,
+        what: Reduction,
+        from: &Region<'_>,
+        to: &Region<'_>,
+        parts: &'a Partition,
+    ) -> Result<Call<'a>> {
+        let dtype = what.dtype;
+        parts.fits(SOURCE, self.world_size, from.bytes() / dtype.size())?;
+        self.check_own(DESTINATION, "the part", to, dtype, parts.count(self.label.rank))?;
+        check_apart("reduce_scatter_v", from, to)?;
+        what.check_variable(self.product)?;
+        Ok(Call::reduction(|op| Kind::ReduceScatterV(op, parts.table()), what, from, to))
+    }
+
+    pub(crate) fn all_to_all_v<'a>(
+        &self,
+        dtype: DType,
+        (from, sent): (&Region<'_>, &'a Partition),
+        (to, received): (&Region<'_>, &'a Partition),
+        fresh: bool,
+    ) -> Result<Call<'a>> {
+        let length = to.bytes() / dtype.size();
+        sent.fits(SOURCE, self.world_size, from.bytes() / dtype.size())?;
+        received.fits(DESTINATION, self.world_size, length)?;
+        received.fills(length, fresh)?;
+        let rank = self.label.rank;
+        let (sends, receives) = (sent.count(rank), received.count(rank));
+        if sends != receives {
+            return Err(CountsError::Own { rank, sent: sends, received: receives }.into());
+        }
+        check_apart("all_to_all_v", from, to)?;
+        let kind = Kind::AllToAllV(sent.table(), received.table());
+        Ok(Call::new(kind, dtype, Some(from), Some(to), sent.total()))
+    }
+
+    pub(crate) fn all_to_all_vc<'a>(
+        &self,
+        dtype: DType,
+        from: &Region<'_>,
+        to: &Region<'_>,
+        counts: &'a CountMatrix,
+    ) -> Result<Call<'a>> {
+        let (rank, world_size) = (self.label.rank, self.world_size);
+        if counts.ranks() != world_size {
+            let found = counts.ranks() as usize;
+            return Err(CountsError::Ranks { what: "the matrix", found, world_size }.into());
+        }
+        let count = self.check_own(SOURCE, "the row", from, dtype, counts.sent_by(rank))?;
+        self.check_own(DESTINATION, "the column", to, dtype, counts.received_by(rank))?;
+        check_apart("all_to_all_vc", from, to)?;
+        Ok(Call::new(Kind::AllToAllVC(counts.table()), dtype, Some(from), Some(to), count))
+    }
+
+    /// A buffer is as long as what it holds, `of` this rank. Gives the length.
+    fn check_own(
+        &self,
+        what: &'static str,
+        of: &'static str,
+        buffer: &Region<'_>,
+        dtype: DType,
+        expected: usize,
+    ) -> Result<usize> {
+        let (rank, found) = (self.label.rank, buffer.bytes() / dtype.size());
+        if found != expected {
+            return Err(CountsError::OwnLength { what, of, rank, expected, found }.into());
+        }
+        Ok(found)
+    }
+}

@@ -1,0 +1,36 @@
+//! Memory for results that nobody wants: CANN asks for a receive buffer also where a rank receives nothing.
+
+#![forbid(unsafe_code)]
+
+use crate::device::Device;
+use crate::error::Result;
+use crate::memory::allocation::{Owned, Region};
+
+/// A block that is written and never read. It grows when an operation needs more, so that the steady state allocates nothing.
+#[derive(Default)]
+pub(crate) struct Scratch(Option<Owned>);
+
+impl Scratch {
+    /// Sees to it that there are as many bytes.
+    #[inline]
+    pub(crate) fn hold(&mut self, device: &Device, bytes: usize) -> Result<()> {
+        match &self.0 {
+            Some(block) if block.bytes() >= bytes => Ok(()),
+            _ => self.grow(device, bytes),
+        }
+    }
+
+    #[cold]
+    fn grow(&mut self, device: &Device, bytes: usize) -> Result<()> {
+        // The old one goes first, and is freed when the operations that write it are complete.
+        self.0 = None;
+        self.0 = Some(Owned::device(device, bytes.max(1))?);
+        Ok(())
+    }
+
+    /// All of it; `None` before anybody needed any.
+    #[inline]
+    pub(crate) fn region(&self) -> Option<Region<'_>> {
+        self.0.as_ref().map(|block| block.region(block.all()))
+    }
+}
