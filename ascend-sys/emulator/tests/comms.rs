@@ -5,38 +5,13 @@ mod ranks;
 
 use ascend_sys::*;
 use common::Block;
-use ranks::{Rank, on_block, on_ranks, root_info};
-use std::ffi::{CStr, c_char, c_void};
+use ranks::{Rank, config, name_of, on_block, on_ranks, root_info};
+use std::ffi::{CStr, c_void};
 
 const FP32: HcclDataType = HcclDataType(4);
 const SUM: HcclReduceOp = HcclReduceOp(0);
 /// One element more than an operation takes.
 const MANY: u64 = 0x8_0000_0000;
-
-fn name_of(comm: HcclComm) -> String {
-    let mut name = [0 as c_char; 128];
-    hccl!(HcclGetCommName(comm, name.as_mut_ptr()));
-    // SAFETY: the function has written a NUL-terminated name.
-    unsafe { CStr::from_ptr(name.as_ptr()) }.to_str().unwrap().to_owned()
-}
-
-/// A configuration as `HcclCommConfigInit` makes it, with a name.
-fn config(name: &str) -> HcclCommConfig {
-    // SAFETY: all zeros are valid for plain integers and arrays.
-    let mut config: HcclCommConfig = unsafe { std::mem::zeroed() };
-    let bytes: &mut [u8; size_of::<HcclCommConfig>()] =
-        // SAFETY: the struct is plain data, seen as its bytes.
-        unsafe { &mut *(&raw mut config).cast() };
-    bytes[..8].copy_from_slice(&(size_of::<HcclCommConfig>() as u64).to_ne_bytes());
-    bytes[8..12].copy_from_slice(&0xf0f0_f0f0u32.to_ne_bytes());
-    bytes[12..16].copy_from_slice(&11u32.to_ne_bytes());
-    bytes[24..32].fill(0xff);
-    bytes[32..32 + name.len()].copy_from_slice(name.as_bytes());
-    bytes[292..300].fill(0xff);
-    bytes[316..320].fill(0xff);
-    bytes[2228..2232].fill(0xff);
-    config
-}
 
 #[test]
 fn ranks_and_names() {

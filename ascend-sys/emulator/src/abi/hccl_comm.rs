@@ -8,12 +8,13 @@ use std::time::Duration;
 
 use ascend_sys::{Functions, HcclComm, HcclCommConfig, HcclResult, HcclRootInfo};
 
-use super::hccl::{door, not_null, runtime, text_of};
+use super::hccl::{door, member, not_null, runtime, text_of};
 use crate::callback::may_block;
 use crate::collective::validate::{Refusal, refuse};
 use crate::context;
 use crate::fabric::config::Config;
 use crate::fabric::root::{self, Applicant, ROOT_INFO};
+use crate::fabric::subs::Wish;
 use crate::fabric::{Comm, Member, group, registry};
 use crate::machine::{self, Settings};
 use crate::profile::Product;
@@ -23,6 +24,7 @@ pub(super) fn fill(table: &mut Functions) {
     table.HcclCommInitRootInfo = Some(HcclCommInitRootInfo);
     table.HcclCommInitRootInfoConfig = Some(HcclCommInitRootInfoConfig);
     table.HcclCommInitAll = Some(HcclCommInitAll);
+    table.HcclCreateSubCommConfig = Some(HcclCreateSubCommConfig);
     table.HcclCommDestroy = Some(HcclCommDestroy);
     table.ascendExtRankLeave = Some(ascendExtRankLeave);
 }
@@ -136,6 +138,7 @@ fn new_member(comm: Arc<Comm>, rank: usize, applicant: &Applicant) -> Member {
         comm,
         rank,
         device: *device,
+        origin: None,
         config: config.clone(),
         exec_timeout: exec_timeout(config, settings),
         suspended: AtomicBool::new(false),
@@ -207,6 +210,120 @@ fn init_all(devices: &[i32], comms: &mut [HcclComm]) -> Result<(), Refusal> {
         *place = registry::register(member)? as HcclComm;
     }
     Ok(())
+}
+
+/// What a rank passes that is not in the sub-communicator, with NULL for the ranks.
+const NOT_A_MEMBER: u64 = 0xffff_ffff;
+
+unsafe extern "C" fn HcclCreateSubCommConfig(
+    comm: *mut HcclComm,
+    count: u32,
+    ranks: *mut u32,
+    id: u64,
+    own: u32,
+    config: *mut HcclCommConfig,
+    sub_comm: *mut HcclComm,
+) -> HcclResult {
+    door("HcclCreateSubCommConfig", || {
+        match (ranks.is_null(), id == NOT_A_MEMBER) {
+            (true, true) => return Ok(()),
+            (false, false) => {}
+            (null, _) => {
+                return refuse!(
+                    HCCL_E_PARA,
+                    "a rank that is in the sub-communicator passes rankIds and an id, one that is not passes NULL and 0xffffffff; \
+                     here rankIds is {} and subCommId is {id:#x}",
+                    if null { "NULL" } else { "not NULL" }
+                );
+            }
+        }
+        not_null(comm, "comm")?;
+        not_null(config, "config")?;
+        not_null(sub_comm, "subComm")?;
+        if count == 0 {
+            return refuse!(HCCL_E_PARA, "rankNum is 0");
+        }
+        if own >= count {
+            return refuse!(
+                HCCL_E_PARA,
+                "subCommRankId {own} is not below rankNum, which is {count}"
+            );
+        }
+        // SAFETY: not null, so valid for a read, and an array of `count`, by the C contract.
+        let (comm, ranks) =
+            unsafe { (comm.read_unaligned(), std::slice::from_raw_parts(ranks, count as usize)) };
+        let parent = member(comm)?;
+        // SAFETY: not null, so as large as it says, by the C contract.
+        let config = unsafe { Config::read(config.cast(), parent.comm.product) }?;
+        let sub = new_sub(&parent, ranks, id, own as usize, config)?;
+        let handle = registry::register(sub)?;
+        // SAFETY: not null, so valid for a write by the C contract.
+        unsafe { sub_comm.write_unaligned(handle as HcclComm) };
+        Ok(())
+    })
+}
+
+/// One rank's side of a sub-communicator.
+fn new_sub(
+    parent: &Member,
+    ranks: &[u32],
+    id: u64,
+    own: usize,
+    config: Config,
+) -> Result<Member, Refusal> {
+    let Member { comm, rank, device, .. } = parent;
+    if comm.is_sub {
+        return refuse!(
+            HCCL_E_NOT_SUPPORT,
+            "\"{}\" is a sub-communicator itself; make this one from the communicator of all ranks",
+            comm.name
+        );
+    }
+    let mut seen = vec![false; comm.ranks()];
+    for named in ranks {
+        match seen.get_mut(*named as usize) {
+            None => {
+                let ranks = comm.ranks();
+                return refuse!(
+                    HCCL_E_PARA,
+                    "rankIds names rank {named}, but the communicator \"{}\" has {ranks} ranks",
+                    comm.name
+                );
+            }
+            Some(seen) if *seen => {
+                return refuse!(HCCL_E_PARA, "rankIds names rank {named} twice");
+            }
+            Some(seen) => *seen = true,
+        }
+    }
+    if ranks[own] as usize != *rank {
+        return refuse!(
+            HCCL_E_PARA,
+            "rankIds[{own}] is {}, but subCommRankId {own} says that it is this rank, which is {rank}",
+            ranks[own]
+        );
+    }
+    let Some(settings) = machine::device_slot(*device).settings() else {
+        return refuse!(HCCL_E_RUNTIME, "EI9999: device {device} is gone");
+    };
+    let name = match config.name.as_str() {
+        "" => format!("{}_sub_{id}", comm.name),
+        name => name.to_owned(),
+    };
+    if registry::find_by_name(&name, *device).is_some() {
+        return refuse!(HCCL_E_PARA, "device {device} has a communicator named \"{name}\" already");
+    }
+    let ranks = ranks.iter().map(|rank| *rank as usize).collect();
+    let wish = Wish { name, ranks, buffer_megabytes: config.buffer_megabytes };
+    Ok(Member {
+        comm: comm.make_sub(own, wish)?,
+        rank: own,
+        device: *device,
+        origin: Some((Arc::downgrade(comm), *rank)),
+        exec_timeout: exec_timeout(&config, &settings),
+        config,
+        suspended: AtomicBool::new(false),
+    })
 }
 
 unsafe extern "C" fn HcclCommDestroy(comm: HcclComm) -> HcclResult {

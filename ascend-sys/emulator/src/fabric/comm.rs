@@ -1,12 +1,13 @@
 //! A communicator: what its ranks share, and what each has for itself.
 
 use std::fmt::Write as _;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use super::config::Config;
 use super::links::{Board, list};
+use super::subs::Subs;
 use crate::batch::Exchange;
 use crate::collective::job::Job;
 use crate::collective::meeting::{Breakage, Cause, Meeting, Origin};
@@ -26,6 +27,9 @@ pub(crate) struct Comm {
     pub(crate) job: Job,
     pub(crate) board: Board,
     pub(crate) exchange: Exchange,
+    /// It was made from another one, and nothing can be made from it.
+    pub(crate) is_sub: bool,
+    pub(super) subs: Subs,
     records: Box<[Record]>,
 }
 
@@ -43,6 +47,8 @@ pub(crate) struct Member {
     pub(crate) comm: Arc<Comm>,
     pub(crate) rank: usize,
     pub(crate) device: u32,
+    /// Of a sub-communicator: the one that it was made from, and the rank there.
+    pub(crate) origin: Option<(Weak<Comm>, usize)>,
     pub(crate) config: Config,
     /// `None`: for ever.
     pub(crate) exec_timeout: Option<Duration>,
@@ -67,8 +73,15 @@ impl Comm {
             job: Job::new(ranks),
             board: Board::new(ranks),
             exchange: Exchange::new(ranks),
+            is_sub: false,
+            subs: Subs::default(),
             records: (0..ranks).map(record).collect(),
         }
+    }
+
+    /// One of so many ranks of another one.
+    pub(super) fn new_sub(name: String, parent: &Self, ranks: usize) -> Self {
+        Self { is_sub: true, ..Self::new(name, parent.product, parent.connect_timeout, ranks) }
     }
 
     pub(crate) fn ranks(&self) -> usize {
@@ -108,7 +121,8 @@ impl Comm {
     /// A rank issues nothing any more: whoever needs more of it learns so.
     #[cold]
     pub(crate) fn leave(&self, rank: usize, why: String) {
-        self.board.note_departure(rank, why);
+        self.board.note_departure(rank, why.clone());
+        self.leave_subs(rank, &why);
         self.meeting.leave(rank, self.issued(rank));
         self.exchange.leave(rank);
         executor::announce();

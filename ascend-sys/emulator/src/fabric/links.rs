@@ -49,8 +49,13 @@ impl Board {
         self.lock().seats[rank].gone.get_or_insert(why);
     }
 
+    /// Why a rank is gone, if it is.
+    pub(super) fn departure(&self, rank: usize) -> Option<String> {
+        self.lock().seats[rank].gone.clone()
+    }
+
     pub(crate) fn why_gone(&self, rank: usize) -> String {
-        self.lock().seats[rank].gone.clone().unwrap_or_else(|| "for an unknown reason".into())
+        self.departure(rank).unwrap_or_else(|| "for an unknown reason".into())
     }
 }
 

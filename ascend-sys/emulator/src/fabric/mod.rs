@@ -6,6 +6,7 @@ pub(crate) mod group;
 pub(crate) mod links;
 pub(crate) mod registry;
 pub(crate) mod root;
+pub(crate) mod subs;
 
 pub(crate) use comm::{Comm, Member};
 pub(crate) use links::list;

@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
-use super::comm::Member;
+use super::comm::{Comm, Member};
 use crate::collective::meeting::{Breakage, Cause, Origin, Place};
 use crate::collective::validate::{Refusal, refuse};
 use crate::slots::{Kind, Slots, Slotted, unknown};
@@ -113,6 +113,18 @@ pub(crate) fn find_by_name(name: &str, device: u32) -> Option<u64> {
     })
 }
 
+/// A rank of a communicator is gone, and so it is from those that it has made from that one.
+pub(crate) fn leave_subs(comm: &Arc<Comm>, rank: usize, why: &str) {
+    for member in COMMS.live_handles().filter_map(|(_, handle)| member(handle).ok()) {
+        if let Some((parent, there)) = &member.origin
+            && *there == rank
+            && std::ptr::eq(parent.as_ptr(), Arc::as_ptr(comm))
+        {
+            member.comm.leave(member.rank, why.to_owned());
+        }
+    }
+}
+
 /// Ends a rank's side: its handle is stale from now on, and the others learn that it issues nothing any more.
 pub(crate) fn destroy(handle: u64) -> Result<(), Refusal> {
     let entry = entry(handle)?;
@@ -178,7 +190,6 @@ mod tests {
     use ascend_sys::HcclResult;
 
     use super::*;
-    use crate::fabric::comm::Comm;
     use crate::fabric::config::Config;
     use crate::profile::Product;
 
@@ -189,6 +200,7 @@ mod tests {
             comm: Arc::new(comm),
             rank: 0,
             device: u32::MAX,
+            origin: None,
             config: Config::default(),
             exec_timeout: None,
             suspended: false.into(),

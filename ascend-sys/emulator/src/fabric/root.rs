@@ -191,6 +191,7 @@ pub(crate) fn leave(info: &[u8; ROOT_INFO], rank: u32, reason: &str) -> Result<(
             return refuse!(HCCL_E_PARA, "there is no rank {rank}: the communicator has {ranks}");
         }
         comm.leave(rank as usize, reason.to_owned());
+        super::registry::leave_subs(&comm, rank as usize, reason);
     }
     Ok(())
 }

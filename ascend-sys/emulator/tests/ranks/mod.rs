@@ -7,7 +7,7 @@ pub mod values;
 use crate::common::{self, Block, D2H, H2D};
 use crate::{call, ok};
 use ascend_sys::*;
-use std::ffi::c_void;
+use std::ffi::{CStr, c_char, c_void};
 
 pub const SUCCESS: HcclResult = HcclResult::HCCL_SUCCESS;
 
@@ -36,6 +36,31 @@ pub fn root_info() -> HcclRootInfo {
     let mut info = HcclRootInfo::default();
     hccl!(HcclGetRootInfo(&mut info));
     info
+}
+
+/// A configuration as `HcclCommConfigInit` makes it, with a name.
+pub fn config(name: &str) -> HcclCommConfig {
+    // SAFETY: all zeros are valid for plain integers and arrays.
+    let mut config: HcclCommConfig = unsafe { std::mem::zeroed() };
+    let bytes: &mut [u8; size_of::<HcclCommConfig>()] =
+        // SAFETY: the struct is plain data, seen as its bytes.
+        unsafe { &mut *(&raw mut config).cast() };
+    bytes[..8].copy_from_slice(&(size_of::<HcclCommConfig>() as u64).to_ne_bytes());
+    bytes[8..12].copy_from_slice(&0xf0f0_f0f0u32.to_ne_bytes());
+    bytes[12..16].copy_from_slice(&11u32.to_ne_bytes());
+    bytes[24..32].fill(0xff);
+    bytes[32..32 + name.len()].copy_from_slice(name.as_bytes());
+    bytes[292..300].fill(0xff);
+    bytes[316..320].fill(0xff);
+    bytes[2228..2232].fill(0xff);
+    config
+}
+
+pub fn name_of(comm: HcclComm) -> String {
+    let mut name = [0 as c_char; 128];
+    hccl!(HcclGetCommName(comm, name.as_mut_ptr()));
+    // SAFETY: the function has written a NUL-terminated name.
+    unsafe { CStr::from_ptr(name.as_ptr()) }.to_str().unwrap().to_owned()
 }
 
 /// One rank: its device is set in its thread.

@@ -1,0 +1,120 @@
+//! Sub-communicators: made by each of their ranks alone, without a word to the others.
+//!
+//! What the ranks say finds them together: the name and the list of ranks. The parent keeps what some ranks have made and others
+//! have not yet, in the order of making, and a rank gets the first that it has not got. So two communicators of the same name,
+//! one made after the other was destroyed, are never mixed up, however far one rank is behind.
+//!
+//! Nobody waits here. That a rank says something else than the others shows when it comes; those who were there first learn of it
+//! in their next operation.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::comm::Comm;
+use super::links::list;
+use crate::collective::meeting::{Breakage, Cause, Origin};
+use crate::collective::sides::Sides;
+use crate::collective::validate::{Refusal, refuse};
+
+/// What one rank says of a sub-communicator.
+#[derive(Clone, Debug)]
+pub(crate) struct Wish {
+    pub(crate) name: String,
+    /// Its ranks, by their ranks in the parent.
+    pub(crate) ranks: Vec<usize>,
+    pub(crate) buffer_megabytes: u32,
+}
+
+/// The sub-communicators of a parent that not all of their ranks have made so far.
+#[derive(Default)]
+pub(crate) struct Subs(Mutex<Vec<Sub>>);
+
+struct Sub {
+    wish: Wish,
+    comm: Arc<Comm>,
+    /// Who has made it, by the ranks of the sub-communicator.
+    made: Vec<bool>,
+}
+
+impl Subs {
+    fn lock(&self) -> MutexGuard<'_, Vec<Sub>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Comm {
+    /// Makes a sub-communicator as seen from rank `own` of it, whose rank in this one is `wish.ranks[own]`.
+    pub(crate) fn make_sub(&self, own: usize, wish: Wish) -> Result<Arc<Comm>, Refusal> {
+        let rank = wish.ranks[own];
+        let mut subs = self.subs.lock();
+        for index in 0..subs.len() {
+            let sub = &mut subs[index];
+            let Some(seat) = sub.wish.ranks.iter().position(|other| *other == rank) else {
+                continue;
+            };
+            if sub.wish.name != wish.name || sub.made[seat] {
+                continue;
+            }
+            sub.made[seat] = true;
+            let made = Arc::clone(&sub.comm);
+            let disagreement = sub.disagreement(rank, &wish);
+            if sub.made.iter().all(|made| *made) {
+                subs.remove(index);
+            }
+            drop(subs);
+            return match disagreement {
+                None => Ok(made),
+                Some(text) => {
+                    let cause = Cause::Mismatch;
+                    made.fail(Breakage { origin: Origin::Call, cause, text: text.clone() });
+                    refuse!(HCCL_E_PARA, "EI0005: {text}")
+                }
+            };
+        }
+        let comm = Comm::new_sub(wish.name.clone(), self, wish.ranks.len());
+        let comm = Arc::new(comm);
+        let mut made = vec![false; wish.ranks.len()];
+        made[own] = true;
+        for (seat, other) in wish.ranks.iter().enumerate().filter(|(seat, _)| *seat != own) {
+            if let Some(why) = self.board.departure(*other) {
+                comm.leave(seat, why);
+            }
+        }
+        if made.len() > 1 {
+            subs.push(Sub { wish, comm: Arc::clone(&comm), made });
+        }
+        Ok(comm)
+    }
+
+    /// A rank of this communicator makes no sub-communicators any more.
+    pub(super) fn leave_subs(&self, rank: usize, why: &str) {
+        let mut left = Vec::new();
+        for Sub { wish, comm, made } in &*self.subs.lock() {
+            let seat = wish.ranks.iter().position(|other| *other == rank);
+            left.extend(seat.filter(|seat| !made[*seat]).map(|seat| (Arc::clone(comm), seat)));
+        }
+        for (comm, seat) in left {
+            comm.leave(seat, why.to_owned());
+        }
+    }
+}
+
+impl Sub {
+    /// What a rank says that those before it did not.
+    fn disagreement(&self, rank: usize, wish: &Wish) -> Option<String> {
+        if self.wish.ranks == wish.ranks && self.wish.buffer_megabytes == wish.buffer_megabytes {
+            return None;
+        }
+        let said = |wish: &Wish| {
+            vec![list(&wish.ranks), format!("buffers of {} MB", wish.buffer_megabytes)]
+        };
+        let mut sides = Sides::default();
+        let made =
+            self.made.iter().zip(&self.wish.ranks).filter(|(made, of)| **made && **of != rank);
+        made.for_each(|(_, of)| sides.says(*of, said(&self.wish)));
+        sides.says(rank, said(wish));
+        Some(sides.under(&format!(
+            "the ranks of the parent disagree about the sub-communicator \"{}\"",
+            wish.name
+        )))
+    }
+}
