@@ -28,6 +28,7 @@
 //! | [`memory`] | buffers on devices, pinned buffers on the host, slices, copies, ndarray in and out |
 //! | [`comm`] | communicators and their configuration |
 //! | [`collective`], [`batch`] | the operations |
+//! | [`mod@group`] | operations of several communicators from one thread |
 //! | [`work`] | what an operation gives back: a future that only watches |
 //! | [`dtype`] | element types, and which reductions they have |
 //! | [`error`] | what can go wrong |
@@ -49,6 +50,7 @@ pub mod comm;
 pub mod device;
 pub mod dtype;
 pub mod error;
+pub mod group;
 pub mod memory;
 pub mod ranks;
 pub mod runtime;
@@ -65,6 +67,7 @@ pub use comm::{CommConfig, Communicator, RootInfo};
 pub use device::{Device, Event, Stream, TimedEvent};
 pub use dtype::{bf16, f16};
 pub use error::{Error, Result};
+pub use group::{Group, GroupWork, group};
 pub use memory::{DeviceBuffer, DeviceSlice, DeviceSliceMut, Download, HostBuffer};
 pub use ranks::{Rank, RankError};
 pub use runtime::{Backend, Product, Runtime};

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Acquire};
 use std::time::Duration;
 
 use ascend_sys::{
-    ACL_EVENT_SYNC, ACL_EVENT_TIME_LINE, AscendExtProgress, aclrtContext, aclrtEvent,
+    ACL_EVENT_SYNC, ACL_EVENT_TIME_LINE, AscendExtProgress, HcclResult, aclrtContext, aclrtEvent,
     aclrtEventRecordedStatus, aclrtMemAttr, aclrtMemMallocPolicy, aclrtMemcpyKind, aclrtStream,
     aclrtStreamStatus,
 };
@@ -395,6 +395,24 @@ impl Table {
             Waited::Over(result) => result.map(|()| false),
             Waited::TimedOut => Ok(true),
         }
+    }
+
+    /// How a call of the last group of this thread failed, when it did and the backend says so.
+    pub(crate) fn group_failure(&self, call: u32) -> Option<Error> {
+        let function = self.functions().ascendExtGroupResult?;
+        let mut code = HcclResult::HCCL_SUCCESS;
+        let mut text = [0 as c_char; 2048];
+        // SAFETY: the out parameters are live locals, and the length is that of the array.
+        let status = unsafe { function(call, &mut code, text.as_mut_ptr(), text.len()) };
+        if status != HcclResult::HCCL_SUCCESS || code == HcclResult::HCCL_SUCCESS {
+            return None;
+        }
+        text[text.len() - 1] = 0;
+        // SAFETY: the array ends in a NUL.
+        let text = unsafe { CStr::from_ptr(text.as_ptr()) }.to_string_lossy();
+        let message = (!text.is_empty()).then(|| text.as_ref().into());
+        let code = Code::Hccl(code.0);
+        Some(Error::Call { function: "HcclGroupEnd", code, message, context: None })
     }
 
     pub(crate) fn has_await_activity(&self) -> bool {

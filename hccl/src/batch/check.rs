@@ -99,10 +99,10 @@ pub enum BatchError {
         /// Their type.
         received_type: DType,
     },
-    /// A buffer that is received into is also used by another item.
+    /// A buffer that one item writes is also used by another one.
     #[error(
-        "items {first} and {second} share device memory, and at least one of them receives into it: the order of the \
-         messages of a batch is not defined, so give each its own range"
+        "items {first} and {second} share device memory, and at least one of them writes it: which comes first in a batch \
+         or a group is not defined, so give each its own range"
     )]
     Overlap {
         /// Position of the one that starts at the lower address.
@@ -179,7 +179,7 @@ pub(crate) struct Peers {
     batch: u64,
     peers: Box<[Peer]>,
     /// Ranges of the batch at hand, kept to reuse the allocation.
-    ranges: Vec<(usize, usize, Direction, usize)>,
+    ranges: Vec<Used>,
 }
 
 #[derive(Clone, Default)]
@@ -279,30 +279,45 @@ impl Peers {
         }
     }
 
-    /// Borrowing rules this out for buffers that hccl owns; foreign memory (`from_raw`) can overlap all the same.
     fn check_overlap(&mut self, items: &[Item]) -> Result<(), BatchError> {
         self.ranges.clear();
-        let used = items.iter().enumerate().filter(|(_, item)| item.count() > 0);
-        self.ranges.extend(used.map(|(at, item)| {
-            let start = item.address();
-            (start, start.saturating_add(item.bytes()), item.direction(), at)
+        self.ranges.extend(items.iter().enumerate().map(|(at, item)| {
+            let (start, written) = (item.address(), item.direction() == Direction::Receive);
+            Used { start, end: start.saturating_add(item.bytes()), written, at }
         }));
-        self.ranges.sort_unstable_by_key(|&(start, ..)| start);
-        // The furthest end so far: of any range, and of those received into.
-        let mut any = (0, 0);
-        let mut received = (0, 0);
-        for &(start, end, direction, item) in &self.ranges {
-            let reached = if direction == Direction::Receive { any } else { received };
-            if start < reached.0 {
-                return Err(BatchError::Overlap { first: reached.1, second: item });
-            }
-            any = any.max((end, item));
-            if direction == Direction::Receive {
-                received = received.max((end, item));
-            }
-        }
-        Ok(())
+        check_overlap(&mut self.ranges)
     }
+}
+
+/// Memory that an item uses.
+#[derive(Clone, Copy)]
+pub(crate) struct Used {
+    pub(crate) start: usize,
+    pub(crate) end: usize,
+    pub(crate) written: bool,
+    /// Which item.
+    pub(crate) at: usize,
+}
+
+/// What one item writes no other one uses. Borrowing rules that out for buffers that hccl owns; foreign memory (`from_raw`) can overlap all
+/// the same.
+pub(crate) fn check_overlap(ranges: &mut [Used]) -> Result<(), BatchError> {
+    ranges.sort_unstable_by_key(|range| range.start);
+    // The furthest end so far: of any range, and of those that are written.
+    let mut any = (0, 0);
+    let mut all_written = (0, 0);
+    // Nothing is nowhere.
+    for &Used { start, end, written, at } in ranges.iter().filter(|range| range.start < range.end) {
+        let reached = if written { any } else { all_written };
+        if start < reached.0 {
+            return Err(BatchError::Overlap { first: reached.1, second: at });
+        }
+        any = any.max((end, at));
+        if written {
+            all_written = all_written.max((end, at));
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -38,7 +38,7 @@
 mod check;
 
 pub use check::{BatchError, Direction};
-pub(crate) use check::{Item, Peers};
+pub(crate) use check::{Item, Peers, Used, check_overlap};
 
 use crate::api::call;
 use crate::collective::check_count;

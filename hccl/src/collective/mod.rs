@@ -166,15 +166,16 @@ impl Member {
     /// Says which operation an error is about, unless it says so itself.
     #[cold]
     pub(crate) fn explain(&self, operation: &'static str, sequence: u64, error: Error) -> Error {
-        if error.context().is_some() {
-            return error;
-        }
-        let context = OpContext {
+        let context = || OpContext {
             operation,
             communicator: Some(self.label.communicator.clone()),
             rank: Some(self.label.rank),
             sequence,
         };
-        Error::Refused { context: Box::new(context), cause: Box::new(error) }
+        let error = error.in_operation(context);
+        if error.context().is_some() {
+            return error;
+        }
+        Error::Refused { context: Box::new(context()), cause: Box::new(error) }
     }
 }

@@ -79,7 +79,7 @@ pub(crate) struct Touch<'a> {
 
 /// Events of other streams that this operation waits for.
 #[derive(Default)]
-struct Prepared(SmallVec<[Point; 4]>);
+pub(super) struct Prepared(SmallVec<[Point; 4]>);
 
 /// A stream, a number of its operations, and an event behind that, unless it is complete.
 type Point = (Arc<Lane>, u64, Option<Arc<EventHandle>>);
@@ -128,7 +128,7 @@ pub(crate) fn issue_number(
             touch.stamps.stamp(lane, number, &touch.range, touch.access, &mut conflicts);
         }
         // From here on the number is taken, whatever happens.
-        let publish = Publish { lane, number, before: lane.ticket() };
+        let publish = Publish::new(lane, number);
         if !conflicts.is_empty() {
             let conflicts = conflicts.without(|other, number| prepared.covers(other, number));
             if !conflicts.is_empty() {
@@ -157,7 +157,11 @@ pub(crate) fn issue_number(
 }
 
 #[inline]
-fn check_places(lane: &Lane, operation: &'static str, touches: &[Touch<'_>]) -> Result<()> {
+pub(super) fn check_places(
+    lane: &Lane,
+    operation: &'static str,
+    touches: &[Touch<'_>],
+) -> Result<()> {
     for touch in touches {
         let (runtime, device) = match touch.place {
             Place::Device(device) => (device.runtime(), Some(device)),
@@ -179,16 +183,22 @@ fn check_places(lane: &Lane, operation: &'static str, touches: &[Touch<'_>]) -> 
 }
 
 /// Publishes the number when it goes, also in a panic and after a refusal.
-struct Publish<'a> {
+pub(super) struct Publish<'a> {
     lane: &'a Arc<Lane>,
     number: u64,
     before: u64,
 }
 
-impl Publish<'_> {
+impl<'a> Publish<'a> {
+    /// With the issue lock of `lane` held, whose next number it is.
+    #[inline]
+    pub(super) fn new(lane: &'a Arc<Lane>, number: u64) -> Self {
+        Publish { lane, number, before: lane.ticket() }
+    }
+
     /// The number gets a `Work`.
     #[inline]
-    fn with_work(self) -> Issued {
+    pub(super) fn with_work(self) -> Issued {
         let (lane, number, before) = (self.lane, self.number, self.before);
         lane.attach(number);
         lane.watch(number);
@@ -207,13 +217,18 @@ impl Drop for Publish<'_> {
 }
 
 impl Prepared {
-    fn covers(&self, lane: &Arc<Lane>, number: u64) -> bool {
+    pub(super) fn covers(&self, lane: &Arc<Lane>, number: u64) -> bool {
         self.0.iter().any(|(other, covered, _)| Arc::ptr_eq(other, lane) && *covered >= number)
     }
 
     /// Makes the conflicts waitable, without a lock of the own stream.
     #[cold]
-    fn add(&mut self, own: &Lane, conflicts: Conflicts, operation: &'static str) -> Result<()> {
+    pub(super) fn add(
+        &mut self,
+        own: &Lane,
+        conflicts: Conflicts,
+        operation: &'static str,
+    ) -> Result<()> {
         for (lane, number) in conflicts.into_iter() {
             if lane.is_complete(number) {
                 self.0.push((lane, number, None));
@@ -238,7 +253,7 @@ impl Prepared {
         }
     }
 
-    fn enqueue(&self, lane: &Lane, stream: &StreamHandle) -> Result<()> {
+    pub(super) fn enqueue(&self, lane: &Lane, stream: &StreamHandle) -> Result<()> {
         for (_, _, event) in &self.0 {
             if let Some(event) = event {
                 lane.table().wait_event(stream, event)?;

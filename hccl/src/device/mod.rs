@@ -11,6 +11,7 @@ pub(crate) mod lane;
 mod marks;
 mod stream;
 pub(crate) mod timeline;
+pub(crate) mod together;
 pub(crate) mod turn;
 pub(crate) mod wait;
 

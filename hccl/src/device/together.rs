@@ -1,0 +1,179 @@
+//! Operations of several streams that get onto them together, with one call for all: a group.
+//!
+//! The steps are those of [`super::issue`], each for all streams before the next: check, take the issue locks, take the numbers, stamp,
+//! wait for unfinished conflicting work of others, enqueue, publish. To its stream a group is one operation, whatever it holds.
+//!
+//! # Locks
+//!
+//! All issue locks are held at once, since nothing else may come between stamps and enqueueing. They are taken in the order of their
+//! addresses, so that two groups do not wait for each other; and nobody who holds one waits for another for ever
+//! ([`super::turn`]). A conflict is solved with none of them held, after which all numbers are given up and taken anew.
+
+#![forbid(unsafe_code)]
+
+use std::sync::Arc;
+
+use super::Stream;
+use super::issue::{Operation, Prepared, Publish, Touch, check_places};
+use super::lane::{Issuing, Lane};
+use crate::brief::Guard;
+use crate::error::Result;
+use crate::memory::stamps::Conflicts;
+use crate::work::Work;
+
+/// What one stream gets. Each stream has one part of a group at most.
+pub(crate) struct Part<'a> {
+    pub(crate) stream: &'a Stream,
+    pub(crate) operation: Operation<'a>,
+    pub(crate) touches: Vec<Touch<'a>>,
+}
+
+impl Part<'_> {
+    fn lane(&self) -> &Arc<Lane> {
+        self.stream.lane()
+    }
+}
+
+/// A stream whose issue lock is held and whose next number is taken. It is published before the lock is given back.
+struct Held<'a> {
+    publish: Publish<'a>,
+    issuing: Guard<'a, Issuing>,
+    /// Which part.
+    at: usize,
+    number: u64,
+}
+
+/// What has to be waited for before a part is enqueued, and what has been seen to.
+#[derive(Default)]
+struct Waits {
+    prepared: Prepared,
+    /// Streams of the group whose earlier work has been seen to.
+    within: Vec<*const Lane>,
+}
+
+/// Issues a group. See the [module](self).
+///
+/// `enqueue` is called once, with no particular context current. What it enqueues may use exactly the memory that the touches name, each
+/// on its own stream. When it fails, some of it may have been enqueued all the same; the numbers are complete when the streams
+/// have reached what they hold then.
+pub(crate) fn issue_together(
+    parts: &[Part<'_>],
+    enqueue: impl FnOnce() -> Result<()>,
+) -> Result<Vec<Work>> {
+    for Part { stream, operation, touches } in parts {
+        check_places(stream.lane(), operation.name, touches)?;
+        stream.lane().take_detached_failure()?;
+    }
+    let mut order: Vec<usize> = (0..parts.len()).collect();
+    order.sort_by_key(|&at| Arc::as_ptr(parts[at].lane()));
+    let mut waits: Vec<Waits> = parts.iter().map(|_| Waits::default()).collect();
+    let (mut held, outcome) = loop {
+        let (mut held, conflicts) = take_and_stamp(parts, &order);
+        if solve(parts, &mut held, conflicts, &mut waits)? {
+            continue;
+        }
+        for held in &mut held {
+            let Part { operation, .. } = parts[held.at];
+            let lane = parts[held.at].lane();
+            let _bound = lane.device().bind()?;
+            lane.before_enqueue(held.number);
+            let (label, sequence) = match operation.communicator {
+                Some((label, sequence)) => (Some(label), sequence),
+                None => (None, held.number),
+            };
+            held.issuing.note(held.number, operation.name, label, sequence);
+            waits[held.at].prepared.enqueue(lane, lane.handle())?;
+        }
+        take_turns(parts, &order);
+        break (held, enqueue());
+    };
+    // In the order of the parts. After a failure they go at once, and what fails on the device later is for the next operation to tell.
+    held.sort_by_key(|held| held.at);
+    let works = held
+        .into_iter()
+        .map(|Held { publish, issuing, at, .. }| {
+            let work =
+                Work::new(parts[at].lane().clone(), publish.with_work(), parts[at].operation.name);
+            drop(issuing);
+            work
+        })
+        .collect();
+    for part in parts {
+        part.lane().device().reap_in_turn();
+    }
+    outcome.map(|()| works)
+}
+
+fn take_and_stamp<'a>(
+    parts: &'a [Part<'_>],
+    order: &[usize],
+) -> (Vec<Held<'a>>, Vec<(usize, Conflicts)>) {
+    let mut conflicts = Vec::with_capacity(parts.len());
+    let mut all = Vec::with_capacity(parts.len());
+    for &at in order {
+        let Part { touches, .. } = &parts[at];
+        let lane = parts[at].lane();
+        let issuing = lane.issuing();
+        let number = lane.timeline.next();
+        let mut found = Conflicts::default();
+        for touch in touches {
+            touch.stamps.stamp(lane, number, &touch.range, touch.access, &mut found);
+        }
+        all.push(Held { publish: Publish::new(lane, number), issuing, at, number });
+        conflicts.push((at, found));
+    }
+    (all, conflicts)
+}
+
+/// Makes conflicts waitable that are not so yet. Whether there were any; then nothing is held any more.
+fn solve(
+    parts: &[Part<'_>],
+    held: &mut Vec<Held<'_>>,
+    conflicts: Vec<(usize, Conflicts)>,
+    waits: &mut [Waits],
+) -> Result<bool> {
+    let mut left = Vec::new();
+    for (at, found) in conflicts {
+        let Waits { prepared, within } = &mut waits[at];
+        for (lane, number) in found.into_iter() {
+            // Parts of one group do not conflict with each other: what they write is borrowed. A stamp that was merged may say so; it is about earlier work.
+            let own = held.iter().find(|held| Arc::ptr_eq(parts[held.at].lane(), &lane));
+            let number = match own {
+                Some(own) if number >= own.number => {
+                    if within.contains(&Arc::as_ptr(&lane)) {
+                        continue;
+                    }
+                    within.push(Arc::as_ptr(&lane));
+                    own.number - 1
+                }
+                _ => number,
+            };
+            if number > 0 && !prepared.covers(&lane, number) {
+                let mut conflict = Conflicts::default();
+                conflict.add(&lane, number);
+                left.push((at, conflict));
+            }
+        }
+    }
+    if left.is_empty() {
+        return Ok(false);
+    }
+    held.clear();
+    for (at, conflict) in left {
+        waits[at].prepared.add(parts[at].lane(), conflict, parts[at].operation.name)?;
+    }
+    Ok(true)
+}
+
+/// The turn of each device, once: it is the issue lock of one of its streams, and all of the group's are held.
+fn take_turns(parts: &[Part<'_>], order: &[usize]) {
+    for (position, &at) in order.iter().enumerate() {
+        let device = parts[at].lane().device();
+        let is_first = order[..position]
+            .iter()
+            .all(|&other| parts[other].lane().device().index() != device.index());
+        if is_first {
+            device.turn().take(parts[at].lane());
+        }
+    }
+}

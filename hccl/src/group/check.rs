@@ -1,0 +1,70 @@
+//! The rules of groups, checked when all operations are known.
+
+use super::{Entry, GROUP};
+use crate::batch::check_overlap;
+use crate::error::{Error, Result};
+use crate::runtime::Product;
+
+/// As many messages the Ascend 950 groups.
+const MOST_MESSAGES: usize = 2048;
+
+pub(super) fn check(entries: &mut [Entry<'_>]) -> Result<()> {
+    let Some((first, others)) = entries.split_first() else { return Ok(()) };
+    for other in others {
+        if !other.member.device.runtime().is(first.member.device.runtime()) {
+            return Err(Error::WrongRuntime { operation: GROUP, what: "a communicator" });
+        }
+    }
+    check_streams(entries)?;
+    let operations = || entries.iter().flat_map(|entry| &entry.operations);
+    let all = operations().count();
+    let messages = operations().filter(|operation| operation.message.is_some()).count();
+    if messages != 0 && messages != all {
+        let collectives = all - messages;
+        return Err(refused(format!(
+            "{messages} of its operations are messages and {collectives} are not: issue a group for each of the two"
+        )));
+    }
+    if entries[0].member.product == Some(Product::Ascend950) {
+        if messages == 0 {
+            return Err(refused(
+                "the Ascend 950 groups messages only: issue collectives one by one, each rank on a thread of its own".into(),
+            ));
+        }
+        if messages > MOST_MESSAGES {
+            return Err(refused(format!(
+                "it has {messages} messages, and the Ascend 950 takes {MOST_MESSAGES}: issue several groups"
+            )));
+        }
+    }
+    for entry in entries {
+        entry.check().map_err(|error| entry.member.explain(GROUP, entry.sequence(), error))?;
+    }
+    Ok(())
+}
+
+fn refused(problem: String) -> Error {
+    Error::Invalid { operation: GROUP, problem: problem.into() }
+}
+
+/// To its stream a group is one operation, of one communicator.
+fn check_streams(entries: &[Entry<'_>]) -> Result<()> {
+    let mut streams: Vec<_> =
+        entries.iter().map(|entry| std::sync::Arc::as_ptr(entry.stream.lane())).collect();
+    streams.sort_unstable();
+    if streams.windows(2).all(|pair| pair[0] != pair[1]) {
+        return Ok(());
+    }
+    Err(refused(
+        "two communicators are recorded for one stream: give each a stream of its own".into(),
+    ))
+}
+
+impl Entry<'_> {
+    fn check(&mut self) -> Result<()> {
+        if self.items.is_empty() {
+            return Ok(check_overlap(&mut self.ranges)?);
+        }
+        Ok(self.member.peers.check(&self.items)?)
+    }
+}

@@ -1,0 +1,229 @@
+//! Operations of several communicators that go out together, from one thread.
+//!
+//! The first operation of a communicator waits inside the call until its peers make theirs, so one thread that issues for several ranks in
+//! turn would wait for itself. [`group`] collects operations and issues all of them at its end: one thread can drive
+//! all ranks of a process.
+//!
+//! ```
+//! use hccl::prelude::*;
+//!
+//! # fn main() -> hccl::Result<()> {
+//! // One thread, three ranks.
+//! let runtime = Runtime::emulator(3)?;
+//! let devices = [runtime.device(0)?, runtime.device(1)?, runtime.device(2)?];
+//! let mut comms = Communicator::init_all(&devices)?;
+//! let streams = [devices[0].stream()?, devices[1].stream()?, devices[2].stream()?];
+//! let mut sums = Vec::new();
+//! for (device, stream) in devices.iter().zip(&streams) {
+//!     sums.push(device.upload(&[1.0_f32, 2.0], stream)?);
+//! }
+//! let work = hccl::group(|group| {
+//!     for ((comm, stream), sum) in comms.iter_mut().zip(&streams).zip(&mut sums) {
+//!         group.on(comm, stream).all_reduce_in_place(sum, Sum);
+//!     }
+//!     Ok(())
+//! })?;
+//! work.wait()?;
+//! assert_eq!(sums[2].to_vec(&streams[2]).wait()?, [3.0, 6.0]);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Rules
+//!
+//! * **The closure only records.** Nothing is called before it returns, so when it panics or returns an error, or an operation is refused, nothing
+//!   has been issued and no number is taken.
+//! * **Buffers are borrowed until the group ends.** So no operation of a group can read what another one writes: they are independent, as
+//!   CANN demands, which may issue them in another order.
+//! * **A group is for collectives or for messages, not for both.** Messages are one batch for each communicator, with the rules of a
+//!   [batch](crate::batch): one for each peer and direction.
+//! * Each communicator has one stream, and each stream one communicator.
+//! * The Ascend 950 groups messages only, at most 2,048 of them. CANN forbids batches in groups, and loses the arguments of a `reduce`, so
+//!   these two are not offered; nor are barriers, for which there is nothing to gain.
+//!
+//! # Blocking
+//!
+//! The end of a group builds links, like first operations do. With collectives CANN then waits on the host until they are
+//! complete (A2 and A3): a group is for driving many ranks, not for speed.
+//!
+//! # Errors
+//!
+//! Mistakes are those of the single operations, with the number that the operation would have had. What goes wrong at the end of
+//! a group, for example because ranks disagree, CANN tells nobody: it then shows in the peers' waiting. The emulator tells
+//! ([optional entries](https://docs.rs/ascend-sys)), and [`group`] returns the first such error; the other operations may have been issued.
+
+mod check;
+mod record;
+mod work;
+
+pub use record::Recorder;
+pub use work::GroupWork;
+
+use crate::api::{Table, call};
+use crate::batch::{Direction, Item, Used};
+use crate::collective::Call;
+use crate::comm::{Communicator, Member};
+use crate::device::Stream;
+use crate::device::issue::{Operation, Touch};
+use crate::device::together::{Part, issue_together};
+use crate::error::{Error, Result};
+use crate::trace::span;
+use crate::work::Work;
+
+const GROUP: &str = "group";
+
+/// Records operations in `record` and issues them together when it returns; see the [module](self). CANN: `HcclGroupStart`,
+/// `HcclGroupEnd`.
+///
+/// # Errors
+///
+/// What `record` returns; [`Error::Refused`] with the first mistake; else what CANN says.
+pub fn group<'env>(record: impl FnOnce(&mut Group<'env>) -> Result<()>) -> Result<GroupWork> {
+    let mut group = Group { entries: Vec::new(), mistake: None };
+    record(&mut group)?;
+    group.issue()
+}
+
+/// What [`group`] gives its closure to record with.
+pub struct Group<'env> {
+    entries: Vec<Entry<'env>>,
+    /// The first mistake. It is reported at the end.
+    mistake: Option<Error>,
+}
+
+/// The operations of one communicator.
+struct Entry<'env> {
+    member: &'env mut Member,
+    stream: &'env Stream,
+    operations: Vec<Recorded<'env>>,
+    touches: Vec<Touch<'env>>,
+    /// The messages once more, as items of a batch.
+    items: Vec<Item>,
+    /// The buffers, by address.
+    ranges: Vec<Used>,
+}
+
+struct Recorded<'env> {
+    name: &'static str,
+    /// In the communicator, or of the message.
+    sequence: u64,
+    call: Call<'env>,
+    /// For a message.
+    message: Option<(Direction, u32)>,
+}
+
+impl<'env> Group<'env> {
+    /// Begins to record for a communicator, which is borrowed until the group has ended: what is called on the [`Recorder`] goes to `stream`.
+    pub fn on(&mut self, comm: &'env mut Communicator, stream: &'env Stream) -> Recorder<'_, 'env> {
+        self.entries.push(Entry {
+            member: &mut comm.member,
+            stream,
+            operations: Vec::new(),
+            touches: Vec::new(),
+            items: Vec::new(),
+            ranges: Vec::new(),
+        });
+        let at = self.entries.len() - 1;
+        Recorder { entry: &mut self.entries[at], mistake: &mut self.mistake }
+    }
+
+    fn issue(mut self) -> Result<GroupWork> {
+        if let Some(mistake) = self.mistake.take() {
+            return Err(mistake);
+        }
+        self.entries.retain(|entry| !entry.operations.is_empty());
+        check::check(&mut self.entries)?;
+        let Some(first) = self.entries.first() else { return Ok(GroupWork(Vec::new())) };
+        let count: usize = self.entries.iter().map(|entry| entry.operations.len()).sum();
+        let ranges = self.entries.iter().flat_map(|entry| &entry.ranges);
+        let bytes: usize = ranges.map(|range| range.end - range.start).sum();
+        let _span = span!("hccl.group", GROUP, first.member, first.sequence(), count, bytes);
+        let (works, issued) = issue(&self.entries);
+        // Also after a failure: what went out has its number.
+        let mut issued = issued.into_iter();
+        for Entry { member, operations, .. } in &mut self.entries {
+            for operation in operations.iter().filter(|_| issued.next() == Some(true)) {
+                match operation.message {
+                    Some((direction, peer)) => member.peers.add(direction, peer),
+                    None => member.collectives += 1,
+                }
+            }
+        }
+        works.map(GroupWork)
+    }
+}
+
+impl Entry<'_> {
+    /// The number of its first operation.
+    fn sequence(&self) -> u64 {
+        self.operations.first().map_or(0, |operation| operation.sequence)
+    }
+
+    /// What its stream gets.
+    fn part(&self) -> Part<'_> {
+        let name = match &*self.operations {
+            [alone] => alone.name,
+            _ => GROUP,
+        };
+        let operation =
+            Operation { name, communicator: Some((&self.member.label, self.sequence())) };
+        let mut touches: Vec<Touch<'_>> = self.touches.clone();
+        touches.push(self.member.touch());
+        Part { stream: self.stream, operation, touches }
+    }
+}
+
+/// Issues them, and says of each operation whether it went out.
+fn issue(entries: &[Entry<'_>]) -> (Result<Vec<Work>>, Vec<bool>) {
+    let parts: Vec<Part<'_>> = entries.iter().map(Entry::part).collect();
+    let mut issued = Vec::new();
+    let works = issue_together(&parts, || call_all(entries, &mut issued));
+    let first = &entries[0];
+    (works.map_err(|error| first.member.explain(GROUP, first.sequence(), error)), issued)
+}
+
+/// From start to end.
+fn call_all(entries: &[Entry<'_>], issued: &mut Vec<bool>) -> Result<()> {
+    let device = &entries[0].member.device;
+    let table = device.table();
+    if table.functions().HcclGroupEnd.is_none() {
+        return Err(table.missing("HcclGroupEnd"));
+    }
+    let _bound = device.bind()?;
+    // SAFETY: takes no arguments. Nothing but the calls of this function comes before the end.
+    unsafe { call!(table, HcclGroupStart) }?;
+    let mut outcome = entries.iter().try_for_each(|entry| queue(entry, table, issued));
+    // SAFETY: takes no arguments. All that has been queued is alive: communicators, buffers and tables are borrowed.
+    let ended = unsafe { call!(table, HcclGroupEnd) };
+    outcome = outcome.and(ended);
+    // What was queued is counted from 0, as the table counts it.
+    let operations = entries
+        .iter()
+        .flat_map(|entry| entry.operations.iter().map(|operation| (&entry.member, operation)));
+    for (at, (issued, (member, operation))) in issued.iter_mut().zip(operations).enumerate() {
+        if let Some(error) = table.group_failure(at as u32) {
+            *issued = false;
+            let Recorded { name, sequence, .. } = *operation;
+            outcome = outcome.and_then(|()| Err(member.explain(name, sequence, error)));
+        }
+    }
+    outcome
+}
+
+/// Hands the operations of a communicator over, between start and end.
+fn queue(entry: &Entry<'_>, table: &Table, issued: &mut Vec<bool>) -> Result<()> {
+    let Entry { member, stream, operations, .. } = entry;
+    let _bound = member.device.bind()?;
+    let stream = stream.lane().handle().raw();
+    for Recorded { name, sequence, call, .. } in operations {
+        let queued = match member.handle.calling() {
+            // SAFETY: live handles; the checks have found the buffers long enough, and they are among the touches of the group, so that
+            // they stay allocated and untouched until it is complete on this stream; tables are borrowed until the group has ended.
+            Some(comm) => unsafe { call.enqueue(table, comm, stream) },
+            None => Err(Error::Aborted { context: None }),
+        };
+        queued.map_err(|error| member.explain(name, *sequence, error))?;
+        issued.push(true);
+    }
+    Ok(())
+}

@@ -1,0 +1,61 @@
+//! What a group gives back.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use crate::error::Result;
+use crate::work::Work;
+
+/// The operations of a [`group`](super::group) that has been issued: a future of the outcome of all.
+///
+/// It can be waited for as a whole, or taken apart into one [`Work`] for each communicator. Like a `Work` it only watches, and may be
+/// dropped.
+#[derive(Debug)]
+pub struct GroupWork(pub(super) Vec<Work>);
+
+impl GroupWork {
+    /// Whether all are complete. Does not block.
+    pub fn is_done(&self) -> bool {
+        self.0.iter().all(Work::is_done)
+    }
+
+    /// Waits for all, each up to the runtime's deadline, and gives the first error, in the order of the communicators.
+    pub fn wait(&self) -> Result<()> {
+        self.0.iter().map(Work::wait).fold(Ok(()), Result::and)
+    }
+
+    /// As [`wait`](Self::wait), up to `limit` for all together.
+    pub fn wait_timeout(&self, limit: Duration) -> Result<()> {
+        let start = Instant::now();
+        let left = || limit.saturating_sub(start.elapsed());
+        self.0.iter().map(|work| work.wait_timeout(left())).fold(Ok(()), Result::and)
+    }
+}
+
+impl Future for GroupWork {
+    type Output = Result<()>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        let mut outcome = Ok(());
+        for work in &mut self.0 {
+            match Pin::new(work).poll(cx) {
+                // It wakes; then the next one is looked at. A complete one may be polled again.
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(ended) => outcome = outcome.and(ended),
+            }
+        }
+        Poll::Ready(outcome)
+    }
+}
+
+/// One [`Work`] for each communicator that has operations in the group, in the order in which they were recorded.
+impl IntoIterator for GroupWork {
+    type Item = Work;
+    type IntoIter = std::vec::IntoIter<Work>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
+}
