@@ -139,6 +139,13 @@ fn refuse<T>(setting: &'static str, value: impl ToString, rule: &'static str) ->
 
 impl CommConfig {
     /// The settings as CANN's structure, with every field checked against the rules of the product, if it is known.
+    /// Gives a name where the user gave none, unless it is longer than CANN takes: then CANN makes one.
+    pub(super) fn name_if_none(&mut self, name: impl FnOnce() -> String) {
+        if self.name.is_none() {
+            self.name = Some(name()).filter(|name| name.len() < initial().hcclCommName.len());
+        }
+    }
+
     pub(crate) fn to_raw(&self, product: Option<Product>) -> Checked<HcclCommConfig> {
         let mut raw = initial();
         if let Some(mib) = self.buffer_mib {

@@ -7,7 +7,7 @@
 
 use std::ffi::CStr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use ascend_sys::HcclComm;
 
@@ -23,9 +23,21 @@ pub(crate) struct Handle {
     raw: HcclComm,
     label: Arc<Label>,
     destroyed: AtomicBool,
-    root_info: Option<RootInfo>,
-    /// Whether it is ours to destroy.
-    owned: bool,
+    origin: Origin,
+    /// How many communicators of some of its ranks there are, which must be destroyed before it.
+    parts: AtomicUsize,
+}
+
+/// How a communicator came about.
+pub(crate) enum Origin {
+    /// Its ranks met at this root info, by which they are told things.
+    Root(RootInfo),
+    /// All its ranks were made at once in this process.
+    Process,
+    /// It has some of the ranks of this one.
+    Part(Arc<Handle>),
+    /// Somebody else made it, and destroys it.
+    Foreign,
 }
 
 // SAFETY: the handle is a name for CANN, which takes it from any thread; it ends when no call is under way or can begin.
@@ -36,15 +48,23 @@ unsafe impl Sync for Handle {}
 impl Handle {
     /// # Safety
     ///
-    /// `raw` is a communicator that nobody else destroys, or, if it is not `owned`, destroys before the last operation on it is
+    /// `raw` is a communicator that nobody else destroys, or, if it is foreign, destroys before the last operation on it is
     /// complete and its `Communicator` is dropped; and every table given to the methods is the one that made it.
-    pub(crate) unsafe fn new(
-        raw: HcclComm,
-        label: Arc<Label>,
-        root_info: Option<RootInfo>,
-        owned: bool,
-    ) -> Self {
-        Handle { raw, label, destroyed: AtomicBool::new(false), root_info, owned }
+    pub(crate) unsafe fn new(raw: HcclComm, label: Arc<Label>, origin: Origin) -> Self {
+        if let Origin::Part(whole) = &origin {
+            whole.parts.fetch_add(1, Ordering::Relaxed);
+        }
+        Handle { raw, label, destroyed: AtomicBool::new(false), origin, parts: AtomicUsize::new(0) }
+    }
+
+    /// Whether it has some of the ranks of another one.
+    pub(super) fn is_part(&self) -> bool {
+        matches!(self.origin, Origin::Part(_))
+    }
+
+    /// Whether there are communicators of some of its ranks.
+    pub(super) fn has_parts(&self) -> bool {
+        self.parts.load(Ordering::Acquire) != 0
     }
 
     /// The handle for a call, or `None` after an abort. It is live as long as its communicator, which the caller holds.
@@ -73,7 +93,7 @@ impl Handle {
             return;
         }
         alarm();
-        if let Some(root_info) = &self.root_info {
+        if let Origin::Root(root_info) = &self.origin {
             // Also in the name of the others, so that this rank's own operations do not wait for them any more.
             let own = self.label.rank;
             for rank in (0..ranks).filter(|rank| *rank != own).chain([own]) {
@@ -84,7 +104,7 @@ impl Handle {
 
     /// Tells the peers that this rank issues nothing more, where the backend can.
     pub(crate) fn leave(&self, table: &Table, reason: &CStr) {
-        if let Some(root_info) = &self.root_info {
+        if let Origin::Root(root_info) = &self.origin {
             root_info.leave(table, self.label.rank, reason);
         }
     }
@@ -93,11 +113,15 @@ impl Handle {
     ///
     /// For orphans: the communicator has been dropped, so that no call is under way or can begin.
     pub(super) fn destroy(&self, table: &Table) -> Result<()> {
-        if self.destroyed.swap(true, Ordering::AcqRel) || !self.owned {
+        if self.destroyed.swap(true, Ordering::AcqRel) || matches!(self.origin, Origin::Foreign) {
             return Ok(());
         }
         // SAFETY: a live handle: the flag says that nobody else destroys it, and no call is under way, nor can one begin.
-        unsafe { call!(table, HcclCommDestroy, self.raw) }
+        let outcome = unsafe { call!(table, HcclCommDestroy, self.raw) };
+        if let Origin::Part(whole) = &self.origin {
+            whole.parts.fetch_sub(1, Ordering::Release);
+        }
+        outcome
     }
 }
 

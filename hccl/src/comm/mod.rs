@@ -24,6 +24,7 @@ mod handle;
 pub(crate) mod orphans;
 mod root_info;
 mod scratch;
+mod sub;
 
 pub use config::{CommConfig, ConfigError, Deterministic, Expansion, Retry};
 pub use handle::AbortHandle;
@@ -46,7 +47,7 @@ use crate::device::turn::patiently;
 use crate::error::{Code, Error, OpContext, Result};
 use crate::memory::stamps::Stamps;
 use crate::runtime::{Product, Runtime};
-use handle::Handle;
+use handle::{Handle, Origin};
 use orphans::Orphan;
 use scratch::Scratch;
 
@@ -109,6 +110,8 @@ pub(crate) struct Member {
     pub(crate) batches: u64,
     pub(crate) lists: Lists,
     pub(crate) scratch: Scratch,
+    /// How often it has been split.
+    splits: u64,
     /// Set by a run, which then tells the peers itself when the rank is gone.
     alive: Option<Arc<()>>,
 }
@@ -202,8 +205,7 @@ impl Plan<'_> {
                 raw,
                 &device,
                 (rank, world_size),
-                Some(root_info.clone()),
-                true,
+                Origin::Root(root_info.clone()),
             )
         }
     }
@@ -262,7 +264,7 @@ impl Communicator {
         let made: Vec<Result<Self>> = (raw.into_iter().zip(devices).enumerate())
             .map(|(rank, (raw, device))| {
                 // SAFETY: CANN has just made it for this device, and nobody else knows it.
-                unsafe { Self::from_parts(raw, device, (rank as u32, count), None, true) }
+                unsafe { Self::from_parts(raw, device, (rank as u32, count), Origin::Process) }
             })
             .collect();
         made.into_iter().collect()
@@ -277,8 +279,8 @@ impl Communicator {
     /// # Safety
     ///
     /// * `raw` was made by the library behind the runtime of `device`, for that device.
-    /// * It stays alive until this `Communicator` is dropped and every operation that was issued with it is complete: a dropped
-    ///   [`Work`](crate::Work) is no proof, a wait or a synchronise is.
+    /// * It stays alive until this `Communicator`, and each one made of it by [`split`](Self::split) or [`subset`](Self::subset), is dropped and every
+    ///   operation that was issued with them is complete: a dropped [`Work`](crate::Work) is no proof, a wait or a synchronise is.
     /// * Meanwhile nobody else issues operations on it or destroys it, or they are ordered with those issued here, on the host
     ///   (one call at a time, the same order on all ranks) and on the device (events between the streams).
     ///
@@ -299,19 +301,18 @@ impl Communicator {
             call!(table, HcclGetRankSize, raw, &mut world_size)?;
         }
         // SAFETY: the caller's promise, and what CANN has just said.
-        unsafe { Self::from_parts(raw, device, (rank, world_size), None, false) }
+        unsafe { Self::from_parts(raw, device, (rank, world_size), Origin::Foreign) }
     }
 
     /// # Safety
     ///
     /// `raw` is a communicator of `device` with this rank and size, which nobody else destroys, or what
-    /// [`from_raw`](Self::from_raw) wants when it is not `owned`.
+    /// [`from_raw`](Self::from_raw) wants when it is foreign.
     unsafe fn from_parts(
         raw: HcclComm,
         device: &Device,
         (rank, world_size): (u32, u32),
-        root_info: Option<RootInfo>,
-        owned: bool,
+        origin: Origin,
     ) -> Result<Self> {
         let (communicator, problem) = match name_of(raw, device) {
             Ok(name) => (name, None),
@@ -319,7 +320,7 @@ impl Communicator {
         };
         let label = Arc::new(Label { communicator, rank, aborted: AtomicBool::new(false) });
         // SAFETY: the caller's promise.
-        let handle = unsafe { Handle::new(raw, label.clone(), root_info, owned) };
+        let handle = unsafe { Handle::new(raw, label.clone(), origin) };
         let member = Box::new(Member {
             handle: Arc::new(handle),
             device: device.clone(),
@@ -332,6 +333,7 @@ impl Communicator {
             batches: 0,
             lists: Lists::default(),
             scratch: Scratch::default(),
+            splits: 0,
             alive: None,
         });
         // Whatever happened, the communicator is owned now, and so destroyed.

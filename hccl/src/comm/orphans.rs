@@ -35,13 +35,14 @@ impl Orphans {
         self.any.store(true, Ordering::Relaxed);
     }
 
-    /// Destroys those whose operations are complete.
+    /// Destroys those whose operations are complete, and of which there are no parts any more.
     pub(crate) fn destroy_complete(&self, table: &Table) {
-        self.destroy(table, |orphan| orphan.stamps.are_complete());
+        self.destroy(table, |orphan| !orphan.handle.has_parts() && orphan.stamps.are_complete());
     }
 
-    /// Destroys all, when nothing can be in flight any more.
+    /// Destroys all, when nothing can be in flight any more: parts before the whole.
     pub(crate) fn destroy_all(&self, table: &Table) {
+        self.destroy(table, |orphan| !orphan.handle.has_parts());
         self.destroy(table, |_| true);
     }
 

@@ -1,0 +1,207 @@
+//! Communicators of some of the ranks of another one.
+
+use ascend_sys::HcclComm;
+
+use super::{CommConfig, Communicator, Origin};
+use crate::api::call;
+use crate::device::turn::patiently;
+use crate::error::{Error, Result};
+
+/// Identifiers from here on are those of splits.
+const SPLITS: u64 = 1 << 32;
+
+const SUBSET: &str = "subset";
+const SPLIT: &str = "split";
+
+impl Communicator {
+    /// A communicator of some ranks of this one, which all of them name alike. Position in `ranks` is the rank in it.
+    ///
+    /// Its members call this with the same `ranks` and the same `id`, which tells it from other subsets of this communicator. Ranks that are not
+    /// members get `None`, and need not call it: nobody waits here, so nobody can be waited for. The members meet in the first operation.
+    ///
+    /// Its name is that of this communicator with `_sub_` and the `id`, unless [`subset_with`](Self::subset_with) gives one. CANN:
+    /// `HcclCreateSubCommConfig`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Empty`] without ranks, [`Error::NoSuchRank`] for one that this communicator does not have, [`Error::Invalid`] when one is named twice,
+    /// for the `id` `u32::MAX`, which CANN reserves, and on a communicator that is itself part of another one: CANN does not divide these
+    /// again. Else what CANN says, for example when the name is in use on the device.
+    ///
+    /// ```
+    /// use hccl::prelude::*;
+    ///
+    /// # fn main() -> hccl::Result<()> {
+    /// let runtime = Runtime::emulator(4)?;
+    /// let told = runtime.run_ranks(4, |rank| -> hccl::Result<_> {
+    ///     let stream = rank.device().stream()?;
+    ///     let mut world = rank.communicator()?;
+    ///     // The outer ranks, the last one first.
+    ///     let Some(mut outer) = world.subset(&[3, 0], 1)? else { return Ok(None) };
+    ///     let mut x = rank.device().upload(&[10 + outer.rank()], &stream)?;
+    ///     outer.broadcast(&mut x, 0, &stream)?;
+    ///     Ok(Some((world.rank(), outer.rank(), x.to_vec(&stream).wait()?)))
+    /// })?;
+    /// assert_eq!(told, [Some((0, 1, vec![10])), None, None, Some((3, 0, vec![10]))]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn subset(&mut self, ranks: &[u32], id: u32) -> Result<Option<Communicator>> {
+        self.subset_with(ranks, id, CommConfig::default())
+    }
+
+    /// As [`subset`](Self::subset), with settings. All members give the same ones.
+    pub fn subset_with(
+        &mut self,
+        ranks: &[u32],
+        id: u32,
+        config: CommConfig,
+    ) -> Result<Option<Communicator>> {
+        let invalid =
+            |problem: String| Err(Error::Invalid { operation: SUBSET, problem: problem.into() });
+        if ranks.is_empty() {
+            return Err(Error::Empty { operation: SUBSET, what: "the list of ranks" });
+        }
+        if id == u32::MAX {
+            return invalid(format!("CANN keeps the id {id} for itself: use another one"));
+        }
+        let world_size = self.world_size();
+        let mut named = vec![false; world_size as usize];
+        for &rank in ranks {
+            match named.get_mut(rank as usize) {
+                None => return Err(Error::NoSuchRank { what: "a member", rank, world_size }),
+                Some(true) => return invalid(format!("rank {rank} is named twice")),
+                Some(named) => *named = true,
+            }
+        }
+        self.member.check_dividable(SUBSET)?;
+        match ranks.iter().position(|&rank| rank == self.rank()) {
+            Some(own) => self.sub(ranks, own as u32, id.into(), &config).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Divides the ranks into communicators: those of one `color` are together, ordered by `key`, and by their rank here where keys
+    /// are equal. A rank without a color gets none.
+    ///
+    /// All ranks call it. They tell each other their colors and keys in an [`all_gather`](Self::all_gather) on a stream of its own, so it is a collective like
+    /// others, with its number, and blocks until it is complete. CANN: `HcclCreateSubCommConfig`.
+    ///
+    /// Names are that of this communicator with `_split`, the number of the split and the number of the color in the order of colors, unless
+    /// [`split_with`](Self::split_with) gives one.
+    ///
+    /// # Errors
+    ///
+    /// Those of `all_gather` and of a wait for it; [`Error::Invalid`] on a communicator that is itself part of another one: CANN does not
+    /// divide these again. Else what CANN says.
+    ///
+    /// ```no_run
+    /// use hccl::prelude::*;
+    ///
+    /// # fn main() -> hccl::Result<()> {
+    /// // Rows and columns of a grid of 2 times 3.
+    /// let runtime = Runtime::emulator(6)?;
+    /// let told = runtime.run_ranks(6, |rank| -> hccl::Result<_> {
+    ///     let stream = rank.device().stream()?;
+    ///     let mut world = rank.communicator()?;
+    ///     let (row, column) = (world.rank() / 3, world.rank() % 3);
+    ///     let mut rows = world.split(Some(row), column)?.expect("every rank has a row");
+    ///     let mut columns = world.split(Some(column), row)?.expect("every rank has a column");
+    ///     let mut x = rank.device().upload(&[world.rank()], &stream)?;
+    ///     let mut y = rank.device().upload(&[world.rank()], &stream)?;
+    ///     rows.broadcast(&mut x, 0, &stream)?;
+    ///     columns.broadcast(&mut y, 0, &stream)?;
+    ///     Ok((x.to_vec(&stream).wait()?[0], y.to_vec(&stream).wait()?[0]))
+    /// })?;
+    /// assert_eq!(told, [(0, 0), (0, 1), (0, 2), (3, 0), (3, 1), (3, 2)]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn split(&mut self, color: Option<u32>, key: u32) -> Result<Option<Communicator>> {
+        self.split_with(color, key, CommConfig::default())
+    }
+
+    /// As [`split`](Self::split), with settings. All ranks of a color give the same ones.
+    pub fn split_with(
+        &mut self,
+        color: Option<u32>,
+        key: u32,
+        mut config: CommConfig,
+    ) -> Result<Option<Communicator>> {
+        self.member.check_dividable(SPLIT)?;
+        let stream = self.device().stream()?;
+        let own = [color.map_or(-1, i64::from), key.into()];
+        let own = self.device().upload(&own, &stream)?;
+        let all = self.device().alloc(2 * self.world_size() as usize)?;
+        let (all, work) = self.all_gather(&own, all, &stream)?;
+        work.wait()?;
+        let all = all.to_vec(&stream).wait()?;
+
+        self.member.splits += 1;
+        let Some(color) = color else { return Ok(None) };
+        let said =
+            || (0u32..).zip(all.chunks_exact(2)).map(|(rank, said)| (said[0], said[1], rank));
+        let color = i64::from(color);
+        let mut members: Vec<_> = said().filter(|(other, ..)| *other == color).collect();
+        members.sort_unstable();
+        let ranks: Vec<u32> = members.into_iter().map(|(.., rank)| rank).collect();
+        let mut lower: Vec<i64> =
+            said().map(|(other, ..)| other).filter(|other| (0..color).contains(other)).collect();
+        lower.sort_unstable();
+        lower.dedup();
+        let (split, number) = (self.member.splits, lower.len() as u64);
+        config.name_if_none(|| format!("{}_split{split}_{number}", self.name()));
+        let id = SPLITS + split * u64::from(self.world_size()) + number;
+        let own = ranks.iter().position(|&rank| rank == self.rank()).unwrap_or_default();
+        self.sub(&ranks, own as u32, id, &config).map(Some)
+    }
+
+    /// Makes the communicator of these ranks, among which this one has position `own`.
+    fn sub(&mut self, ranks: &[u32], own: u32, id: u64, config: &CommConfig) -> Result<Self> {
+        let member = &self.member;
+        let device = &member.device;
+        let mut config = config.to_raw(device.runtime().product())?;
+        let mut list = ranks.to_vec();
+        // One that was dropped may still have the name.
+        device.reap();
+        let _bound = device.bind()?;
+        // Communicators of a device are made one after another.
+        let _turn = patiently(device.making());
+        let Some(mut parent) = member.handle.calling() else {
+            return Err(Error::Aborted { context: None });
+        };
+        let mut raw: HcclComm = std::ptr::null_mut();
+        let (count, table) = (ranks.len() as u32, device.table());
+        // SAFETY: the parent is alive; the list has `count` ranks; all are live for the call, which keeps none of them.
+        unsafe {
+            call!(
+                table,
+                HcclCreateSubCommConfig,
+                &mut parent,
+                count,
+                list.as_mut_ptr(),
+                id,
+                own,
+                &mut config,
+                &mut raw
+            )
+        }?;
+        if raw.is_null() {
+            let problem = "it said that all went well, and returned a null pointer".into();
+            return Err(Error::Invalid { operation: "HcclCreateSubCommConfig", problem });
+        }
+        let origin = Origin::Part(member.handle.clone());
+        // SAFETY: CANN has just made it for this device, and nobody else knows it.
+        unsafe { Communicator::from_parts(raw, device, (own, count), origin) }
+    }
+}
+
+impl super::Member {
+    fn check_dividable(&self, operation: &'static str) -> Result<()> {
+        if !self.handle.is_part() {
+            return Ok(());
+        }
+        let problem = "CANN does not divide a communicator that is part of another one: divide that other one".into();
+        Err(Error::Invalid { operation, problem })
+    }
+}
