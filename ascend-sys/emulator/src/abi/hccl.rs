@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use ascend_sys::{Functions, HcclComm, HcclResult};
 
-use super::{hccl_batch, hccl_comm, hccl_group, hccl_ops, hccl_state};
+use super::{hccl_batch, hccl_comm, hccl_group, hccl_messages, hccl_ops, hccl_state, hccl_tables};
 use crate::collective::validate::{Refusal, refuse};
 use crate::context;
 use crate::fabric::{Member, registry};
@@ -23,7 +23,9 @@ pub(crate) fn fill(table: &mut Functions) {
     hccl_group::fill(table);
     hccl_state::fill(table);
     hccl_ops::fill(table);
+    hccl_tables::fill(table);
     hccl_batch::fill(table);
+    hccl_messages::fill(table);
 }
 
 /// Runs the inside of a C function: a refusal becomes its code, with the text noted for `aclGetRecentErrMsg`.

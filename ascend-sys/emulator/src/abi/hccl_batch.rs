@@ -12,14 +12,14 @@ use ascend_sys::{
 };
 
 use super::hccl::{door, not_null, product_of_thread, runtime};
-use super::hccl_ops::{begin, buffer, keep_order};
-use crate::batch::{Content, Item, Pending};
+use super::hccl_issue::{begin, buffer, keep_order};
+use crate::batch::{Books, Content, Item, Pending};
 use crate::callback::may_block;
 use crate::collective::validate::{self, Refusal, refuse};
 use crate::fabric::registry::{self, Desk, with_desk};
 use crate::fabric::{Member, group};
 use crate::profile::Product;
-use crate::stream::Mark;
+use crate::stream::{Mark, Stream};
 use crate::task::Task;
 
 /// Puts the function into a table.
@@ -66,13 +66,25 @@ fn issue(desk: &mut Desk, items: &[HcclSendRecvItem], stream: aclrtStream) -> Re
         return Ok(());
     }
     let stream = begin(desk, stream)?;
+    post(desk, stream, books, "HcclBatchSendRecv")
+}
+
+/// Puts messages into the stream, at least one. The first of a pair of ranks meets the peer here.
+pub(super) fn post(
+    desk: &mut Desk,
+    stream: &'static Stream,
+    books: Books,
+    function: &'static str,
+) -> Result<(), Refusal> {
+    let member = Arc::clone(&desk.member);
+    let (comm, rank) = (&member.comm, member.rank);
     let peers = books.items.iter().map(|item| item.peer).filter(|peer| *peer != rank);
     let mut new: Vec<_> = peers.filter(|peer| !desk.peers[*peer]).collect();
     if !new.is_empty() {
         may_block().map_err(runtime)?;
         new.sort_unstable();
         new.dedup();
-        comm.meet_peers(rank, &new)?;
+        comm.meet_peers(rank, &new, function)?;
         new.iter().for_each(|peer| desk.peers[*peer] = true);
     }
     keep_order(desk, stream)?;
@@ -125,11 +137,8 @@ fn check(member: &Member, index: u32, item: &HcclSendRecvItem) -> Result<Option<
     validate::rank("remoteRank", item.remoteRank, member.comm.ranks())?;
     validate::count(item.count)?;
     let dtype = validate::movement(product, item.dataType.0)?;
-    let content = Content { dtype, count: item.count };
-    let data = match content.bytes() {
-        0 => std::ptr::null_mut(),
-        bytes => buffer(member, "buf", item.buf, bytes)?,
-    };
+    let content = Content { dtype, count: item.count, alone: false };
+    let data = buffer(member, "buf", item.buf, content.bytes())?;
     let from = std::ptr::null_mut();
     Ok(Some(Item { send, peer: item.remoteRank as usize, content, data, from, index }))
 }

@@ -33,9 +33,11 @@ pub(crate) mod ext;
 pub(crate) mod hccl;
 mod hccl_batch;
 mod hccl_comm;
-mod hccl_group;
+mod hccl_issue;
+mod hccl_messages;
 mod hccl_ops;
 mod hccl_state;
+mod hccl_tables;
 
 use crate::message::{Failure, fail, report};
 use ascend_sys::{

@@ -32,6 +32,8 @@ pub(crate) struct Content {
     pub(crate) dtype: DataType,
     /// Elements.
     pub(crate) count: u64,
+    /// It is a call of its own (`HcclSend`, `HcclRecv`), not an item of a batch. The two do not go together.
+    pub(crate) alone: bool,
 }
 
 impl Content {
@@ -335,14 +337,28 @@ fn pair(inbox: &mut Vec<Pair>, source: usize) -> &mut Pair {
 /// The two sides of a message, one below the other.
 #[cold]
 fn mismatch(number: u64, (from, to): (usize, usize), sent: Content, expected: Content) -> String {
-    let differ = match (sent.count == expected.count, sent.dtype == expected.dtype) {
-        (false, true) => "the counts",
-        (true, _) => "the data types",
-        (false, false) => "the counts and the data types",
-    };
+    let differences: Vec<_> = [
+        (sent.alone != expected.alone, "the functions"),
+        (sent.count != expected.count, "the counts"),
+        (sent.dtype != expected.dtype, "the data types"),
+    ]
+    .into_iter()
+    .filter_map(|(differs, what)| differs.then_some(what))
+    .collect();
+    let differ = differences.join(" and ");
     let mut sides = Sides::default();
     let says = |verb: &str, content: Content| {
-        vec![verb.into(), format!("count {}", content.count), name_of(content.dtype).into()]
+        let function = match (content.alone, verb) {
+            (false, _) => "HcclBatchSendRecv",
+            (true, "sends") => "HcclSend",
+            (true, _) => "HcclRecv",
+        };
+        let mut columns = vec![verb.into(), format!("count {}", content.count)];
+        columns.push(name_of(content.dtype).into());
+        if sent.alone != expected.alone {
+            columns.push(format!("by {function}"));
+        }
+        columns
     };
     sides.says(from, says("sends", sent));
     sides.says(to, says("receives", expected));

@@ -1,4 +1,4 @@
-//! `HcclBatchSendRecv`: a list of messages as one task.
+//! `HcclBatchSendRecv`: a list of messages as one task. `HcclSend` and `HcclRecv` are such a list of one message.
 //!
 //! When it reaches the head of its stream it posts all its messages at once, so the order in which ranks list them can never make
 //! them wait for one another. The task is complete when all its messages are copied. Giving up takes back what has no counterpart yet; what has
@@ -173,8 +173,11 @@ impl Pending {
     fn withdraw(&mut self, breakage: Arc<Breakage>) {
         let comm = &self.member.comm;
         let task = format!(
-            "HcclBatchSendRecv #{} of communicator \"{}\", rank {}",
-            self.number, comm.name, self.member.rank
+            "{} #{} of communicator \"{}\", rank {}",
+            self.function(),
+            self.number,
+            comm.name,
+            self.member.rank
         );
         let text = breakage.told(breakage.cause.report_code(), Origin::Batch);
         self.failure = Some(Failure::new(breakage.cause.acl_error(), text).of_task(task));
@@ -231,7 +234,20 @@ impl Pending {
     }
 
     fn name(&self) -> String {
-        format!("HcclBatchSendRecv #{} of rank {}", self.number, self.member.rank)
+        format!("{} #{} of rank {}", self.function(), self.number, self.member.rank)
+    }
+
+    fn function(&self) -> &'static str {
+        match self.books.items.first() {
+            Some(Item { content: Content { alone: true, .. }, send, .. }) => {
+                if *send {
+                    "HcclSend"
+                } else {
+                    "HcclRecv"
+                }
+            }
+            _ => "HcclBatchSendRecv",
+        }
     }
 
     fn waits_for(&self) -> String {

@@ -1,8 +1,8 @@
 //! How the work of a large operation is shared out: chunks with a home, taken by compare-and-swap.
 //!
-//! The chunks of an operation are numbered; every home owns an equal run of them, the same in every call, so that a core
-//! finds in its caches what it touched last time. Who has finished its own takes others'. Each word carries the number of the operation it
-//! speaks of, so nothing needs resetting between operations.
+//! Every home owns the runs of some ranks (see `plan`), the same in every call, so that a core finds in its caches what it
+//! touched last time. Who has finished its own takes others'. How many chunks the runs of ranks have, the caller knows: the same on
+//! all ranks. Each word carries the number of the operation it speaks of, so nothing needs resetting between operations.
 //!
 //! [`Job::start`] and [`Job::close`] decide by one compare-and-swap whether an operation runs: after a close no chunk of it can be
 //! claimed any more, and once it runs it cannot be closed. This is what lets a rank give up without anybody
@@ -19,6 +19,7 @@ const MOST_HOMES: usize = 32;
 pub(crate) struct Job {
     /// The operation decided last, and how: `number << 1 | closed`.
     phase: AtomicU64,
+    ranks: usize,
     homes: Box<[Home]>,
 }
 
@@ -45,6 +46,7 @@ impl Job {
         let home = |_| Home { claimed: AtomicU64::new(0), finished: AtomicU64::new(0) };
         Self {
             phase: AtomicU64::new(0),
+            ranks,
             homes: (0..ranks.clamp(1, MOST_HOMES)).map(home).collect(),
         }
     }
@@ -73,23 +75,38 @@ impl Job {
         self.decide(number, true)
     }
 
-    fn of_home(&self, home: usize, chunks: u32) -> Range<u32> {
-        let homes = self.homes.len() as u64;
-        let bound = |h: u64| (u64::from(chunks) * h / homes) as u32;
-        bound(home as u64)..bound(home as u64 + 1)
+    /// The ranks whose runs a home owns.
+    #[inline]
+    fn of_home(&self, home: usize) -> Range<usize> {
+        let homes = self.homes.len();
+        if homes == self.ranks {
+            return home..home + 1;
+        }
+        self.ranks * home / homes..self.ranks * (home + 1) / homes
     }
 
-    /// Takes a chunk of a running operation of `chunks` chunks, those of the rank's home first. The caller works on it and
-    /// then calls [`Job::finish`] with what this returns.
+    /// The home that owns the run of a rank.
     #[inline]
-    pub(crate) fn claim(&self, number: u64, rank: usize, chunks: u32) -> Option<Chunk> {
+    fn home_of(&self, rank: usize) -> usize {
         let homes = self.homes.len();
-        let first = rank % homes;
-        for home in (first..homes).chain(0..first) {
-            let range = self.of_home(home, chunks);
-            let taken = count_up(&self.homes[home].claimed, number, range.len() as u32);
-            if let Some(taken) = taken {
-                return Some(Chunk { home, index: range.start + taken });
+        if homes == self.ranks { rank } else { ((rank + 1) * homes - 1) / self.ranks }
+    }
+
+    /// Takes a chunk of a running operation, those of the rank's home first. `chunks` says how many the runs of some ranks
+    /// have. The caller works on it and then calls [`Job::finish`] with what this returns.
+    #[inline]
+    pub(crate) fn claim(
+        &self,
+        number: u64,
+        rank: usize,
+        chunks: impl Fn(Range<usize>) -> u32,
+    ) -> Option<Chunk> {
+        let first = self.home_of(rank);
+        for home in (first..self.homes.len()).chain(0..first) {
+            let of = self.of_home(home);
+            let taken = count_up(&self.homes[home].claimed, number, chunks(of.clone()));
+            if let Some(index) = taken {
+                return Some(Chunk { home, of, index });
             }
         }
         None
@@ -97,8 +114,13 @@ impl Job {
 
     /// The chunk is done and its memory no longer touched. Returns whether it was the last of all.
     #[inline]
-    pub(crate) fn finish(&self, number: u64, chunk: Chunk, chunks: u32) -> bool {
-        let share = self.of_home(chunk.home, chunks).len() as u32;
+    pub(crate) fn finish(
+        &self,
+        number: u64,
+        chunk: Chunk,
+        chunks: impl Fn(Range<usize>) -> u32,
+    ) -> bool {
+        let share = chunks(chunk.of);
         let before = count_up(&self.homes[chunk.home].finished, number, share);
         fence_for_loom();
         before.is_some_and(|before| before + 1 == share) && self.complete(number, chunks)
@@ -106,19 +128,21 @@ impl Job {
 
     /// Whether all chunks are done.
     #[inline]
-    pub(crate) fn complete(&self, number: u64, chunks: u32) -> bool {
+    pub(crate) fn complete(&self, number: u64, chunks: impl Fn(Range<usize>) -> u32) -> bool {
         self.homes.iter().enumerate().all(|(home, words)| {
-            let share = self.of_home(home, chunks).len() as u32;
+            let share = chunks(self.of_home(home));
             share == 0 || words.finished.load(Ordering::SeqCst) == tagged(number, share)
         })
     }
 }
 
 /// A piece of work.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Chunk {
     home: usize,
-    /// From 0, in the order of the data.
+    /// The ranks whose runs it is counted in.
+    pub(crate) of: Range<usize>,
+    /// From 0.
     pub(crate) index: u32,
 }
 
@@ -140,6 +164,26 @@ fn count_up(word: &AtomicU64, number: u64, limit: u32) -> Option<u32> {
         match word.compare_exchange_weak(now, next, Ordering::SeqCst, Ordering::Acquire) {
             Ok(_) => return Some(count),
             Err(other) => now = other,
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_rank_has_one_home_that_owns_its_run() {
+        for ranks in [1, 2, 3, 31, 32, 33, 63, 64, 100, 1000] {
+            let job = Job::new(ranks);
+            let mut next = 0;
+            for home in 0..job.homes.len() {
+                let of = job.of_home(home);
+                assert_eq!(of.start, next);
+                assert!(of.clone().all(|rank| job.home_of(rank) == home), "{ranks} ranks");
+                next = of.end;
+            }
+            assert_eq!(next, ranks);
         }
     }
 }

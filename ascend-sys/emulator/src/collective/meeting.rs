@@ -2,7 +2,8 @@
 //!
 //! Every rank has two slots, written by that rank alone, and uses them in turn. To arrive at operation n is to fill the slot
 //! and then store n in its `number`. Whoever finds n in the slots of all ranks goes on by itself; there is no second
-//! handshake. A small payload travels inside the slot.
+//! handshake. A small payload travels inside the slot. Of a large operation the slot says where the rank's buffers are, and
+//! holds the rank's table of counts, if there is one.
 //!
 //! Why two slots are enough: a rank arrives for the turn after next only when it has completed the next, for which all ranks
 //! arrived, which each did after it had read everything it needed of this one.
@@ -18,9 +19,9 @@
 use std::mem::MaybeUninit;
 use std::sync::{Arc, PoisonError};
 
-use super::sync::{
-    AtomicU32, AtomicU64, AtomicUsize, Mutex, Ordering, UnsafeCell, announce, announce_or,
-};
+use super::run::Offer;
+use super::sync::{AtomicU32, AtomicU64, Mutex, Ordering, UnsafeCell, announce, announce_or};
+use super::table::Table;
 
 /// How many bytes travel inside a slot.
 pub(crate) const PAYLOAD: usize = 1024;
@@ -44,7 +45,7 @@ pub(crate) struct Place {
 pub(crate) struct Claim {
     /// Operation, element type, reduction and root, packed by the caller.
     pub(crate) kind: u64,
-    /// Elements.
+    /// Elements, or a fingerprint of counts.
     pub(crate) count: u64,
 }
 
@@ -98,7 +99,7 @@ pub(crate) enum Cause {
     Gone,
 }
 
-#[repr(align(128))]
+#[repr(C, align(128))]
 struct Slot {
     /// The operation this slot holds; 0 while it is being filled.
     number: AtomicU64,
@@ -106,11 +107,14 @@ struct Slot {
     armed: AtomicU64,
     kind: AtomicU64,
     count: AtomicU64,
-    send: AtomicUsize,
-    recv: AtomicUsize,
-    /// The first bytes share the cache line of the number.
+    /// The first bytes share the cache line of the number. A large operation has its [`Offer`] here.
     payload: UnsafeCell<[MaybeUninit<u8>; PAYLOAD]>,
+    /// The table of the latest operation that had one.
+    table: UnsafeCell<Option<Box<Table>>>,
 }
+
+// An offer fits where a payload would be, which begins behind four words.
+const _: () = assert!(size_of::<Offer>() <= PAYLOAD && 32 % align_of::<Offer>() == 0);
 
 impl Slot {
     fn new() -> Self {
@@ -119,9 +123,8 @@ impl Slot {
             armed: AtomicU64::new(0),
             kind: AtomicU64::new(0),
             count: AtomicU64::new(0),
-            send: AtomicUsize::new(0),
-            recv: AtomicUsize::new(0),
             payload: UnsafeCell::new([MaybeUninit::uninit(); PAYLOAD]),
+            table: UnsafeCell::new(None),
         }
     }
 }
@@ -149,8 +152,8 @@ pub(crate) struct Meeting<W> {
     breakage: Mutex<Option<Arc<Breakage>>>,
 }
 
-// SAFETY: a payload is written by its owner before it stores the number, and read by others after they have loaded it; the
-// module text says why it is not written again too early. Everything else is atomic or locked.
+// SAFETY: payload and table are written by their owner before it stores the number, and read by others after they have loaded it; the
+// module text says why they are not written again too early. Everything else is atomic or locked.
 unsafe impl<W: Send> Sync for Meeting<W> {}
 
 impl<W: Wake> Meeting<W> {
@@ -178,7 +181,7 @@ impl<W: Wake> Meeting<W> {
         &self.seats[rank].slots[(place.turn & 1) as usize]
     }
 
-    /// Arrives. `fill` writes the payload.
+    /// Arrives. `fill` writes the payload; `table`, if there is one, is exchanged for an old one.
     ///
     /// # Safety
     ///
@@ -189,17 +192,18 @@ impl<W: Wake> Meeting<W> {
         rank: usize,
         place: Place,
         claim: Claim,
-        send: *const u8,
-        recv: *mut u8,
+        table: &mut Option<Box<Table>>,
         fill: impl FnOnce(*mut u8),
     ) {
         let slot = self.slot(rank, place);
         slot.number.store(0, Ordering::Relaxed);
         slot.kind.store(claim.kind, Ordering::Release);
         slot.count.store(claim.count, Ordering::Release);
-        slot.send.store(send as usize, Ordering::Relaxed);
-        slot.recv.store(recv as usize, Ordering::Relaxed);
         slot.payload.with_mut(|payload| fill(payload.cast()));
+        if table.is_some() {
+            // SAFETY: the slot is this rank's until the number is stored.
+            slot.table.with_mut(|place| unsafe { std::ptr::swap(place, table) });
+        }
         announce(&slot.number, place.number);
     }
 
@@ -332,14 +336,32 @@ impl<W: Wake> Meeting<W> {
         (last != u64::MAX).then_some(last)
     }
 
-    /// The buffers a rank has arrived with. Meaningful after [`Look::All`] and until the caller has completed the operation.
+    /// What a rank has arrived with at a large operation. Meaningful after [`Look::All`] and until the caller has completed the
+    /// operation.
+    ///
+    /// # Safety
+    ///
+    /// The rank has arrived there, and filled its payload with an [`Offer`]; the caller's rank has not arrived since.
     #[inline]
-    pub(crate) fn buffers(&self, rank: usize, place: Place) -> (*const u8, *mut u8) {
+    pub(crate) unsafe fn offer(&self, rank: usize, place: Place) -> Offer {
+        // SAFETY: the caller's promise.
+        self.payload(rank, place, |payload| unsafe { payload.cast::<Offer>().read() })
+    }
+
+    /// The table that a rank has brought, if it has arrived.
+    ///
+    /// # Safety
+    ///
+    /// The caller's rank has arrived at this place and at none since, and does not while it uses the table. The claim of
+    /// the rank is of an operation that has tables.
+    #[inline]
+    pub(crate) unsafe fn table(&self, rank: usize, place: Place) -> Option<&Table> {
         let slot = self.slot(rank, place);
-        (
-            slot.send.load(Ordering::Relaxed) as *const u8,
-            slot.recv.load(Ordering::Relaxed) as *mut u8,
-        )
+        if slot.number.load(Ordering::SeqCst) != place.number {
+            return None;
+        }
+        // SAFETY: its owner writes the table again only when the caller has arrived twice more.
+        slot.table.with(|table| unsafe { (*table).as_deref() })
     }
 
     /// The payload of a rank, under the same conditions.

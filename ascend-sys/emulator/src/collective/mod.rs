@@ -1,8 +1,9 @@
 //! Operations in which all ranks of a communicator take part.
 //!
 //! [`meeting`] is where they find each other, [`job`] how they share the work; the two are the concurrent core, and
-//! `models` explores their interleavings. [`request`] and [`plan`] say what is to be done, [`pending`] makes it a task of
-//! a stream, [`validate`] knows what each product accepts, [`sides`] puts a disagreement into words.
+//! `models` explores their interleavings. [`request`] and [`table`] say what is asked for, [`plan`] how it is cut up, [`run`] what
+//! is then read and written; [`pending`] makes it a task of a stream, [`validate`] knows what each product accepts,
+//! [`sides`] puts a disagreement into words.
 
 pub(crate) mod job;
 pub(crate) mod meeting;
@@ -10,7 +11,10 @@ pub(crate) mod meeting;
 mod models;
 pub(crate) mod pending;
 pub(crate) mod plan;
+mod pointers;
 pub(crate) mod request;
+pub(crate) mod run;
 pub(crate) mod sides;
 pub(crate) mod sync;
+pub(crate) mod table;
 pub(crate) mod validate;

@@ -1,5 +1,7 @@
 //! Every interleaving of small meetings, by loom.
 
+use std::ops::Range;
+
 use loom::sync::Arc;
 use loom::sync::Notify;
 use loom::thread;
@@ -30,6 +32,11 @@ fn at(number: u64) -> Place {
     Place { number, turn: number }
 }
 
+/// Where the run of a rank begins, of two that share so many chunks.
+fn part(rank: usize, chunks: u32) -> u32 {
+    chunks * rank as u32 / 2
+}
+
 fn explore(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(preemptions);
@@ -40,9 +47,8 @@ fn explore(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
 fn arrive(meeting: &Meeting<Bell>, rank: usize, place: Place, value: u8) {
     // SAFETY: a payload has more than one byte.
     let fill = |payload: *mut u8| unsafe { payload.write(value) };
-    let null = std::ptr::null_mut();
     // SAFETY: each model arrives in order, from one thread a rank.
-    unsafe { meeting.arrive(rank, place, CLAIM, null, null, fill) }
+    unsafe { meeting.arrive(rank, place, CLAIM, &mut None, fill) }
 }
 
 /// Waits until all are there, asleep if need be, the way a parked task does.
@@ -179,16 +185,18 @@ fn loom_each_chunk_is_done_once_and_before_completion_is_seen() {
             |meeting: Arc<Meeting<Bell>>, job: Arc<Job>, data: Arc<Vec<UnsafeCell<u32>>>, rank| {
                 let bell = Bell::new();
                 assert_eq!(job.start(1), Phase::Running);
-                while let Some(chunk) = job.claim(1, rank, CHUNKS) {
+                let chunks = |of: Range<usize>| part(of.end, CHUNKS) - part(of.start, CHUNKS);
+                while let Some(chunk) = job.claim(1, rank, chunks) {
+                    let index = part(chunk.of.start, CHUNKS) + chunk.index;
                     // SAFETY: the claim is this thread's alone, which loom checks.
-                    data[chunk.index as usize].with_mut(|p| unsafe { *p += 1 });
-                    if job.finish(1, chunk, CHUNKS) {
+                    data[index as usize].with_mut(|p| unsafe { *p += 1 });
+                    if job.finish(1, chunk, chunks) {
                         meeting.wake(at(1));
                     }
                 }
-                while !job.complete(1, CHUNKS) {
+                while !job.complete(1, chunks) {
                     meeting.arm(rank, at(1), bell.clone());
-                    if !job.complete(1, CHUNKS) {
+                    if !job.complete(1, chunks) {
                         bell.0.wait();
                     }
                 }
@@ -240,15 +248,16 @@ fn loom_a_second_operation_does_not_inherit_chunks() {
                 arrive(meeting, rank, at(number), 0);
                 assert_eq!(await_all(meeting, rank, at(number), &bell), Look::All);
                 assert_eq!(job.start(number), Phase::Running);
-                while let Some(chunk) = job.claim(number, rank, 2) {
+                let chunks = |of: Range<usize>| of.len() as u32;
+                while let Some(chunk) = job.claim(number, rank, chunks) {
                     done.fetch_add(1, Ordering::Relaxed);
-                    if job.finish(number, chunk, 2) {
+                    if job.finish(number, chunk, chunks) {
                         meeting.wake(at(number));
                     }
                 }
-                while !job.complete(number, 2) {
+                while !job.complete(number, chunks) {
                     meeting.arm(rank, at(number), bell.clone());
-                    if !job.complete(number, 2) {
+                    if !job.complete(number, chunks) {
                         bell.0.wait();
                     }
                 }

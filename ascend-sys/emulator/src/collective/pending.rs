@@ -8,9 +8,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::job::Phase;
-use super::meeting::{Breakage, Cause, Look, Origin, PAYLOAD, Place, Wake};
-use super::plan::{Plan, run_small, store_for};
+use super::meeting::{Breakage, Cause, Look, Meeting, Origin, PAYLOAD, Place, Wake};
+use super::plan::{Plan, store_for};
 use super::request::{Operation, Request};
+use super::run::{Offer, Parties, Work, run_small};
+use super::table::{self, Extent, Table};
 use crate::deadlock::Helpers;
 use crate::fabric::Member;
 use crate::lane;
@@ -29,9 +31,42 @@ impl Wake for Sleeper {
     }
 }
 
+/// What a rank passes to a collective, checked and resolved.
+pub(crate) struct Call {
+    pub(crate) request: Request,
+    /// Where the data of its buffers is; null where the operation has none.
+    pub(crate) send: *const u8,
+    pub(crate) recv: *mut u8,
+    /// Of the operations that have one.
+    pub(crate) table: Option<Box<Table>>,
+}
+
+// SAFETY: the pointers were resolved at issue and their pages stay until the task is complete; they are touched by the copy and
+// reduction kernels only.
+unsafe impl Send for Call {}
+
+impl Call {
+    /// A call of an operation that needs no table.
+    pub(crate) fn new(request: Request, send: *const u8, recv: *mut u8) -> Self {
+        Self { request, send, recv, table: None }
+    }
+
+    /// The bytes of its buffers.
+    #[inline]
+    fn extents(&self, member: &Member) -> [Extent; 2] {
+        match &self.table {
+            Some(table) => table.extents,
+            None => {
+                let (send, recv) = self.request.sizes(member.rank, member.comm.ranks());
+                [Extent::dense(send), Extent::dense(recv)]
+            }
+        }
+    }
+}
+
 enum State {
     /// Copies the send buffer aside, because it partly overlaps the receive buffer: so many bytes are done.
-    Staging(Box<[u8]>, usize),
+    Staging(usize),
     /// Has not arrived.
     Ready,
     Arrived,
@@ -42,41 +77,99 @@ enum State {
 pub(crate) struct Pending {
     member: Arc<Member>,
     place: Place,
-    request: Request,
-    send: *const u8,
-    recv: *mut u8,
+    call: Call,
+    /// Bytes that it sends and receives.
+    touched: usize,
     /// The ranks below have arrived.
     cursor: usize,
     state: State,
-    /// Keeps the copy of an overlapping send buffer.
-    staged: Option<Box<[u8]>>,
+    /// The copy of an overlapping send buffer.
+    staged: Box<[u8]>,
 }
 
-// SAFETY: the pointers were resolved at issue and their pages stay until this task is complete; they are touched by the copy and
-// reduction kernels only.
-unsafe impl Send for Pending {}
+impl Drop for Pending {
+    fn drop(&mut self) {
+        if let Some(table) = self.call.table.take() {
+            self.member.put_back(table);
+        }
+    }
+}
 
-impl Pending {
-    /// `send` and `recv` are where the data of the rank's buffers is; null where the operation has none.
-    pub(crate) fn new(
-        member: Arc<Member>,
-        place: Place,
-        request: Request,
-        send: *const u8,
-        recv: *mut u8,
-    ) -> Self {
-        let bytes = request.bytes();
-        let distance = (send as usize).abs_diff(recv as usize);
-        let state = if bytes > PAYLOAD && distance != 0 && distance < bytes {
-            State::Staging(vec![0; bytes].into_boxed_slice(), 0)
-        } else {
-            State::Ready
-        };
-        Self { member, place, request, send, recv, cursor: 0, state, staged: None }
+/// What all ranks have brought to a large operation.
+struct Arrived<'a> {
+    meeting: &'a Meeting<Sleeper>,
+    place: Place,
+}
+
+impl Parties for Arrived<'_> {
+    #[inline]
+    fn ranks(&self) -> usize {
+        self.meeting.ranks()
     }
 
+    #[inline]
+    fn offer(&self, rank: usize) -> Offer {
+        // SAFETY: made when all have arrived at a large operation, and used by its task only.
+        unsafe { self.meeting.offer(rank, self.place) }
+    }
+
+    #[inline]
+    fn table(&self, rank: usize) -> &Table {
+        // SAFETY: as above; an operation with tables.
+        let table = unsafe { self.meeting.table(rank, self.place) };
+        table.unwrap_or(const { &Table::EMPTY })
+    }
+}
+
+impl Pending {
+    pub(crate) fn new(member: Arc<Member>, place: Place, call: Call) -> Self {
+        let [sends, receives] = call.extents(&member);
+        let (send, recv) = (call.send as usize, call.recv as usize);
+        let mut pending = Self {
+            place,
+            call,
+            touched: sends.bytes.saturating_add(receives.bytes),
+            cursor: 0,
+            state: State::Ready,
+            staged: Box::default(),
+            member,
+        };
+        // Empty ranges overlap nothing.
+        if send < recv + receives.end && recv < send + sends.end {
+            pending.overlap(sends.end);
+        }
+        pending
+    }
+
+    /// The buffers overlap: in one of the ways in which an operation is in place, or in another.
+    #[cold]
+    fn overlap(&mut self, send_bytes: usize) {
+        let Self { call, member, .. } = self;
+        let block = call.request.bytes();
+        let own = member.rank * block;
+        let (send, recv) = (call.send as usize, call.recv as usize);
+        let in_place = match call.request.operation {
+            Operation::AllReduce(_) | Operation::Reduce(..) => send == recv,
+            Operation::AllGather => send == recv + own,
+            Operation::ReduceScatter(_) | Operation::Scatter(_) => recv == send + own,
+            _ => false,
+        };
+        if in_place {
+            self.touched -= block;
+        } else if !self.is_small() {
+            self.staged = vec![0; send_bytes].into_boxed_slice();
+            self.state = State::Staging(0);
+        }
+    }
+
+    #[inline]
     fn is_small(&self) -> bool {
-        self.request.bytes() <= PAYLOAD
+        let ranks = self.member.comm.meeting.ranks();
+        self.call.request.gives(ranks).is_some_and(|bytes| bytes <= PAYLOAD)
+    }
+
+    fn parties(&self) -> Arrived<'_> {
+        Arrived { meeting: &self.member.comm.meeting, place: self.place }
     }
 
     /// Makes progress: at most one chunk.
@@ -95,31 +188,25 @@ impl Pending {
 
     #[cold]
     fn stage(&mut self) -> Step {
-        if let State::Staging(buffer, done) = &mut self.state {
-            let piece = (buffer.len() - *done).min(PIECE);
-            // SAFETY: both have the request's bytes, of which `done + piece` are no more.
+        if let State::Staging(done) = &mut self.state {
+            let piece = (self.staged.len() - *done).min(PIECE);
+            // SAFETY: both have as many bytes, of which `done + piece` are no more.
             unsafe {
-                crate::copy::copy(
-                    buffer.as_mut_ptr().add(*done),
-                    self.send.add(*done),
-                    piece,
-                    Store::Plain,
-                );
+                let to = self.staged.as_mut_ptr().add(*done);
+                crate::copy::copy(to, self.call.send.add(*done), piece, Store::Plain);
             }
             *done += piece;
-            if *done < buffer.len() {
-                return Step::Again;
+            if *done == self.staged.len() {
+                self.call.send = self.staged.as_ptr();
+                self.state = State::Ready;
             }
-            let buffer = self.staged.insert(std::mem::take(buffer));
-            self.send = buffer.as_ptr();
-            self.state = State::Ready;
         }
         Step::Again
     }
 
     #[inline]
     fn look(&mut self) -> Look {
-        self.member.comm.meeting.look(self.place, self.request.claim(), &mut self.cursor)
+        self.member.comm.meeting.look(self.place, self.call.request.claim(), &mut self.cursor)
     }
 
     #[inline]
@@ -128,29 +215,28 @@ impl Pending {
         if let Some(breakage) = comm.meeting.breakage() {
             return Step::Done(Err(self.failure(&breakage)));
         }
-        if self.request.is_void() {
-            let (rank, kind) = (self.member.rank, self.request.claim().kind);
+        if self.call.request.is_void() {
+            let (rank, kind) = (self.member.rank, self.call.request.claim().kind);
             comm.meeting.pass(rank, self.place.number, kind);
             return Step::Done(Ok(()));
         }
-        let bytes = self.request.bytes();
-        let gives = match self.request.operation {
-            Operation::AllReduce(_) => bytes <= PAYLOAD,
-            Operation::Broadcast(root) => bytes <= PAYLOAD && root as usize == self.member.rank,
-            Operation::Barrier => false,
-        };
-        let send = self.send;
+        let (rank, place, claim) = (self.member.rank, self.place, self.call.request.claim());
+        let ranks = comm.meeting.ranks();
+        let Call { request, send, recv, .. } = self.call;
         let fill = |payload: *mut u8| {
-            if gives {
-                // SAFETY: the send buffer has the request's bytes, which fit the payload.
-                unsafe { crate::copy::copy(payload, send, bytes, Store::Plain) };
+            // SAFETY: what a rank sends in a small operation fits the payload, and so does an offer.
+            unsafe {
+                if request.gives(ranks).is_some_and(|bytes| bytes <= PAYLOAD) {
+                    let (bytes, _) = request.sizes(rank, ranks);
+                    crate::copy::copy(payload, send, bytes, Store::Plain);
+                } else {
+                    let touched = self.touched;
+                    payload.cast::<Offer>().write(Offer { send, recv, touched });
+                }
             }
         };
         // SAFETY: a rank issues one operation after the other, and the stream runs them in order: the desk sees to both.
-        unsafe {
-            let (rank, claim) = (self.member.rank, self.request.claim());
-            comm.meeting.arrive(rank, self.place, claim, send, self.recv, fill);
-        }
+        unsafe { comm.meeting.arrive(rank, place, claim, &mut self.call.table, fill) };
         self.state = State::Arrived;
         let look = self.look();
         if look == Look::All {
@@ -164,13 +250,17 @@ impl Pending {
         match look {
             Look::All if self.is_small() => self.finish_small(),
             Look::Waiting(_) => Step::Park,
+            Look::All if !self.sides_agree() => {
+                let text = format!("the counts differ{}", table::disagreements(&self.tables()));
+                self.fail(Cause::Mismatch, text)
+            }
             Look::All => match self.member.comm.job.start(self.place.number) {
                 Phase::Running => self.begin(),
                 Phase::Closed => self.leave(),
             },
             Look::Broken => self.leave(),
             Look::Differs(_) => {
-                let text = self.member.comm.mismatch(self.place.number);
+                let text = self.member.comm.mismatch(self.place, |rank| self.table(rank));
                 self.fail(Cause::Mismatch, text)
             }
             Look::Gone(rank) => {
@@ -185,35 +275,63 @@ impl Pending {
         let Member { comm, rank, .. } = &*self.member;
         let payload = |rank| comm.meeting.payload(rank, self.place, |payload| payload);
         // SAFETY: every rank has arrived with the same request, and its payload stays until this rank arrives again.
-        unsafe { run_small(&self.request, *rank, comm.meeting.ranks(), self.recv, payload) };
+        unsafe {
+            run_small(&self.call.request, *rank, comm.meeting.ranks(), self.call.recv, payload)
+        };
         Step::Done(Ok(()))
     }
 
+    /// Of `HcclAlltoAllV` no rank can know what the others count: whether all that is sent is expected.
+    #[inline]
+    fn sides_agree(&self) -> bool {
+        if self.call.request.operation != Operation::AlltoAllV {
+            return true;
+        }
+        let parties = self.parties();
+        let sums =
+            (0..parties.ranks()).map(|rank| parties.table(rank)).map(|t| (t.sends, t.receives));
+        let add = |a: (u64, u64), b: (u64, u64)| (a.0.wrapping_add(b.0), a.1.wrapping_add(b.1));
+        let (sends, receives) = sums.fold((0, 0), add);
+        sends == receives
+    }
+
+    /// The table of a rank that has arrived with one.
+    fn table(&self, rank: usize) -> Option<&Table> {
+        // SAFETY: called by its task, which has arrived and is not complete. A claim of an operation without tables finds an
+        // older table, which stays as long.
+        unsafe { self.member.comm.meeting.table(rank, self.place) }
+    }
+
+    #[cold]
+    fn tables(&self) -> Vec<&Table> {
+        let ranks = 0..self.member.comm.ranks();
+        ranks.map(|rank| self.table(rank).unwrap_or(const { &Table::EMPTY })).collect()
+    }
+
     fn begin(&mut self) -> Step {
-        let meeting = &self.member.comm.meeting;
-        let plan = Plan::new(&self.request, meeting.ranks());
-        let bytes = self.request.bytes();
-        let touched = |rank| {
-            let (send, recv) = meeting.buffers(rank, self.place);
-            if std::ptr::eq(send, recv) { bytes } else { bytes.saturating_mul(2) }
-        };
-        let set = (0..meeting.ranks()).map(touched).fold(0, usize::saturating_add);
-        let store = store_for(set);
+        let parties = self.parties();
+        let ranks = parties.ranks();
+        let plan = Plan::new(&self.call.request, ranks);
+        let touched = |rank| parties.offer(rank).touched;
+        let store = store_for((0..ranks).map(touched).fold(0, usize::saturating_add));
         self.state = State::Running(plan, store);
         self.work(plan, store)
     }
 
     fn work(&mut self, plan: Plan, store: Store) -> Step {
         let Member { comm, rank, .. } = &*self.member;
-        let Some(chunk) = comm.job.claim(self.place.number, *rank, plan.chunks) else {
-            let complete = comm.job.complete(self.place.number, plan.chunks);
+        let parties = &self.parties();
+        let number = self.place.number;
+        let chunks = |of| plan.chunks(of, parties);
+        let Some(chunk) = comm.job.claim(number, *rank, chunks) else {
+            let complete = comm.job.complete(number, chunks);
             return if complete { Step::Done(Ok(())) } else { Step::Park };
         };
-        let buffers = |rank| comm.meeting.buffers(rank, self.place);
-        let ranks = comm.meeting.ranks();
-        // SAFETY: every rank has arrived with the same request and stays until all chunks are done; this one is claimed.
-        unsafe { plan.run(&self.request, chunk.index, ranks, store, buffers) };
-        if comm.job.finish(self.place.number, chunk, plan.chunks) {
+        let work = Work { request: &self.call.request, plan: &plan, parties, store };
+        // SAFETY: every rank has arrived with a call that goes with this one, and stays until all chunks are done; this one
+        // is claimed.
+        unsafe { work.run(chunk.of.clone(), chunk.index) };
+        if comm.job.finish(number, chunk, chunks) {
             comm.meeting.wake(self.place);
             return Step::Done(Ok(()));
         }
@@ -257,7 +375,7 @@ impl Pending {
     }
 
     fn begin_late(&mut self) {
-        let plan = Plan::new(&self.request, self.member.comm.meeting.ranks());
+        let plan = Plan::new(&self.call.request, self.member.comm.meeting.ranks());
         self.state = State::Running(plan, Store::Plain);
     }
 
@@ -266,10 +384,10 @@ impl Pending {
     }
 
     fn failure(&self, breakage: &Breakage) -> Failure {
-        let Self { member, place, request, .. } = self;
+        let Self { member, place, call, .. } = self;
         let task = format!(
             "{} #{} of communicator \"{}\", rank {}",
-            request.function(),
+            call.request.function(),
             place.number,
             member.comm.name,
             member.rank
@@ -283,7 +401,10 @@ impl Pending {
         let Member { comm, rank, .. } = &*self.member;
         comm.meeting.arm(*rank, self.place, Sleeper(stream));
         match self.state {
-            State::Running(plan, _) => comm.job.complete(self.place.number, plan.chunks),
+            State::Running(plan, _) => {
+                let parties = self.parties();
+                comm.job.complete(self.place.number, |of| plan.chunks(of, &parties))
+            }
             _ => !matches!(self.look(), Look::Waiting(_)),
         }
     }
@@ -335,7 +456,7 @@ impl Pending {
         let Member { comm, rank, .. } = &*self.member;
         format!(
             "{} #{} of communicator \"{}\" on rank {rank}, {}",
-            self.request,
+            self.call.request,
             self.place.number,
             comm.name,
             comm.missing(self.place.number)

@@ -1,129 +1,139 @@
-//! What has to be read and written once all ranks are there: whole for a small operation, by chunks for a large one.
+//! How a large operation is cut up.
+//!
+//! Every rank has a *run*: a row of bytes that it is the first to work on, cut into chunks. Of an operation on one block
+//! (`HcclAllReduce`, `HcclReduce`, `HcclBroadcast`) it is a part of the block. Otherwise it is what the rank receives, of
+//! `HcclAllGather` and `HcclAllGatherV` what it gives. The run of a rank has the same place in every call, so that a core
+//! finds in its caches what it touched last time.
+//!
+//! All ranks cut alike: it follows from the request, the number of ranks and the tables.
 
+use std::ops::Range;
 use std::sync::OnceLock;
 
 use super::request::{Operation, Request};
-use crate::reduce::{ReduceOp, Store, reduce_chunk};
+use super::run::Parties;
+use crate::reduce::Store;
 
-/// Results of one chunk, over all ranks: about 20 microseconds of work even where memory is slow.
+/// Bytes that a chunk reads or writes over all ranks, whichever is more: about 20 microseconds of work even where memory is slow.
 const CHUNK_BYTES: usize = 64 * 1024;
 /// Below this, taking a chunk costs too much of doing it.
 const LEAST_BYTES: usize = 4 * 1024;
 /// Chunks are cut at cache lines, so that no two threads write one.
 const LINE: usize = 64;
-/// Up to so many ranks, the lists of pointers need no allocation.
-const FEW: usize = 32;
 
-/// How a large operation is cut up. The same on all ranks: it depends on the request and the number of ranks alone.
+/// How a large operation is cut up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Plan {
-    pub(crate) chunks: u32,
-    /// Bytes of a chunk in each buffer; the last may have fewer.
+    runs: Runs,
+    /// Bytes of a chunk in each buffer; the last of a run may have fewer.
     bytes: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Runs {
+    /// So many chunks altogether, in equal parts.
+    Shared(u32),
+    /// So many chunks in each.
+    Each(u32),
+    /// The tables say how many bytes each has.
+    Tables,
 }
 
 impl Plan {
     pub(crate) fn new(request: &Request, ranks: usize) -> Self {
-        let outputs = match request.operation {
-            Operation::AllReduce(_) => ranks,
-            Operation::Broadcast(_) | Operation::Barrier => ranks.saturating_sub(1).max(1),
+        use Operation::*;
+        // The buffers that a chunk is read from, or written to.
+        let buffers = match request.operation {
+            AllReduce(_) | Reduce(..) | ReduceScatter(_) | ReduceScatterV(_) => ranks,
+            Broadcast(_) | AllGather | AllGatherV => ranks,
+            Scatter(_) | AlltoAll | AlltoAllV | AlltoAllVC | Barrier => 1,
         };
-        let total = request.bytes();
-        let most = (CHUNK_BYTES / outputs).max(LEAST_BYTES);
-        let bytes = total.div_ceil(ranks).clamp(LEAST_BYTES, most).next_multiple_of(LINE);
+        let most = (CHUNK_BYTES / buffers).max(LEAST_BYTES);
+        let block = request.bytes();
+        let cut = |run: usize| run.clamp(LEAST_BYTES, most).next_multiple_of(LINE);
         // The largest count of the largest elements makes 2^27 chunks of the smallest size.
-        Self { chunks: total.div_ceil(bytes) as u32, bytes: bytes as u32 }
+        let chunks = |run: usize, bytes: usize| run.div_ceil(bytes) as u32;
+        let (runs, bytes) = match request.operation {
+            AllReduce(_) | Reduce(..) | Broadcast(_) | Barrier => {
+                let bytes = cut(block.div_ceil(ranks));
+                (Runs::Shared(chunks(block, bytes)), bytes)
+            }
+            AllGather | ReduceScatter(_) | Scatter(_) => {
+                let bytes = cut(block);
+                (Runs::Each(chunks(block, bytes)), bytes)
+            }
+            AlltoAll => {
+                let bytes = cut(block * ranks);
+                (Runs::Each(chunks(block * ranks, bytes)), bytes)
+            }
+            AllGatherV | ReduceScatterV(_) | AlltoAllV | AlltoAllVC => (Runs::Tables, cut(most)),
+        };
+        Self { runs, bytes: bytes as u32 }
     }
 
-    /// Does one chunk. `buffers` are those of each rank (send and receive; for a broadcast the same twice), `store` how to write.
-    ///
-    /// # Safety
-    ///
-    /// Each buffer holds the request's elements; a rank's send and receive buffer are the same or apart; nobody else
-    /// works on this chunk.
-    pub(crate) unsafe fn run(
+    /// Bytes of a chunk.
+    fn bytes(&self) -> usize {
+        self.bytes as usize
+    }
+
+    /// How many chunks the runs of these ranks have.
+    #[inline]
+    pub(crate) fn chunks(&self, of: Range<usize>, parties: &impl Parties) -> u32 {
+        match self.runs {
+            Runs::Shared(chunks) => {
+                let bound = |rank| part(chunks, rank, parties.ranks());
+                bound(of.end) - bound(of.start)
+            }
+            Runs::Each(chunks) => chunks * of.len() as u32,
+            Runs::Tables => of.map(|rank| self.of_table(rank, parties)).sum(),
+        }
+    }
+
+    fn of_table(&self, rank: usize, parties: &impl Parties) -> u32 {
+        parties.table(rank).run.div_ceil(self.bytes()) as u32
+    }
+
+    /// The chunk with this number among those of the ranks: whose run it belongs to, and its bytes in the run; in the block
+    /// of an operation that has only one.
+    #[inline]
+    pub(crate) fn find(
         &self,
         request: &Request,
-        chunk: u32,
-        ranks: usize,
-        store: Store,
-        buffers: impl Fn(usize) -> (*const u8, *mut u8),
-    ) {
-        let start = chunk as usize * self.bytes as usize;
-        let bytes = (self.bytes as usize).min(request.bytes() - start);
-        let count = bytes / request.dtype.size();
-        let at = |rank| {
-            let (send, recv) = buffers(rank);
-            // Within the buffers; computed without the promise, so that it needs no `unsafe`.
-            (send.wrapping_add(start), recv.wrapping_add(start))
-        };
-        let mut few_inputs = [std::ptr::null(); FEW];
-        let mut few_outputs = [std::ptr::null_mut(); FEW];
-        let (mut many_inputs, mut many_outputs);
-        let (inputs, outputs) = if ranks <= FEW {
-            (&mut few_inputs[..ranks], &mut few_outputs[..ranks])
-        } else {
-            many_inputs = vec![std::ptr::null(); ranks];
-            many_outputs = vec![std::ptr::null_mut(); ranks];
-            (&mut many_inputs[..], &mut many_outputs[..])
-        };
-        for (rank, (input, output)) in inputs.iter_mut().zip(outputs.iter_mut()).enumerate() {
-            (*input, *output) = at(rank);
-        }
-        let (inputs, outputs, op): (&[*const u8], &[*mut u8], _) = match request.operation {
-            Operation::AllReduce(op) => (inputs, outputs, op),
-            Operation::Broadcast(root) => {
-                // The root keeps what it has: the others come first.
-                let root = root as usize;
-                inputs[0] = inputs[root];
-                outputs.swap(root, ranks - 1);
-                (&inputs[..1], &outputs[..ranks - 1], ReduceOp::Sum)
+        of: Range<usize>,
+        mut chunk: u32,
+        parties: &impl Parties,
+    ) -> (usize, Range<usize>) {
+        let bytes = self.bytes();
+        let ranks = parties.ranks();
+        let (rank, run) = match self.runs {
+            Runs::Shared(chunks) => {
+                chunk += part(chunks, of.start, ranks);
+                (of.start, request.bytes())
             }
-            Operation::Barrier => return,
+            Runs::Each(chunks) => {
+                let rank = of.start + (chunk / chunks) as usize;
+                chunk %= chunks;
+                let all = request.operation == Operation::AlltoAll;
+                (rank, request.bytes() * if all { ranks } else { 1 })
+            }
+            Runs::Tables => {
+                let mut rank = of.start;
+                while chunk >= self.of_table(rank, parties) && rank + 1 < of.end {
+                    chunk -= self.of_table(rank, parties);
+                    rank += 1;
+                }
+                (rank, parties.table(rank).run)
+            }
         };
-        // SAFETY: the caller's promise, for the part of the buffers that this chunk is.
-        unsafe { reduce_chunk(request.dtype, op, inputs, outputs, count, store) };
+        let start = (chunk as usize * bytes).min(run);
+        (rank, start..(start + bytes).min(run))
     }
 }
 
-/// Does a small operation for one rank: from the payloads of all into `recv`.
-///
-/// # Safety
-///
-/// Each payload and `recv` hold the request's elements.
+/// Where the part of a rank begins, of so many chunks in equal parts.
 #[inline]
-pub(crate) unsafe fn run_small(
-    request: &Request,
-    rank: usize,
-    ranks: usize,
-    recv: *mut u8,
-    payload: impl Fn(usize) -> *const u8,
-) {
-    let count = request.count as usize;
-    match request.operation {
-        Operation::AllReduce(op) => {
-            let mut few = [std::ptr::null(); FEW];
-            let mut many;
-            let inputs = if ranks <= FEW {
-                &mut few[..ranks]
-            } else {
-                many = vec![std::ptr::null(); ranks];
-                &mut many[..]
-            };
-            for (rank, input) in inputs.iter_mut().enumerate() {
-                *input = payload(rank);
-            }
-            // SAFETY: the caller's promise.
-            unsafe { reduce_chunk(request.dtype, op, inputs, &[recv], count, Store::Plain) };
-        }
-        Operation::Broadcast(root) if root as usize != rank => {
-            // SAFETY: the caller's promise.
-            unsafe {
-                crate::copy::copy(recv, payload(root as usize), request.bytes(), Store::Plain)
-            };
-        }
-        Operation::Broadcast(_) | Operation::Barrier => {}
-    }
+fn part(chunks: u32, rank: usize, ranks: usize) -> u32 {
+    (u64::from(chunks) * rank as u64 / ranks as u64) as u32
 }
 
 /// How to write when so many bytes are read and written altogether.
@@ -152,28 +162,9 @@ fn last_level_cache() -> usize {
     })
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::reduce::DataType;
-
-    #[test]
-    fn chunks_cover_every_element_once() {
-        for dtype in DataType::ALL {
-            for ranks in [1, 2, 3, 8, 33, 500] {
-                for count in [1, 63, 4095, 4096, 65_537, 1_000_003] {
-                    let operation = Operation::AllReduce(ReduceOp::Sum);
-                    let request = Request { operation, dtype, count };
-                    let plan = Plan::new(&request, ranks);
-                    let bytes = plan.bytes as usize;
-                    assert!(bytes.is_multiple_of(LINE) && bytes.is_multiple_of(dtype.size()));
-                    let total = request.bytes();
-                    assert!(bytes * plan.chunks as usize >= total);
-                    assert!(bytes * (plan.chunks as usize - 1) < total);
-                }
-            }
-        }
-    }
 
     #[test]
     fn a_cache_has_a_size() {

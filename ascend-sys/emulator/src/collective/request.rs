@@ -4,23 +4,104 @@ use super::meeting::Claim;
 use super::validate::name_of;
 use crate::reduce::{DataType, ReduceOp};
 
-/// The operation with what is particular to it.
+/// The operation with what is particular to it: reductions, and roots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Operation {
-    AllReduce(ReduceOp),
-    /// With the root.
     Broadcast(u32),
+    AllReduce(ReduceOp),
+    Reduce(ReduceOp, u32),
+    AllGather,
+    ReduceScatter(ReduceOp),
+    AlltoAllV,
+    AlltoAllVC,
+    AlltoAll,
+    Scatter(u32),
+    AllGatherV,
+    ReduceScatterV(ReduceOp),
     Barrier,
 }
 
 impl Operation {
-    /// Numbers for the operation and for what is particular to it.
+    /// CANN's number of the operation.
     #[inline]
-    pub(crate) fn detail(self) -> (u32, u32) {
+    fn number(self) -> u8 {
         match self {
-            Operation::AllReduce(op) => (1, op as u32),
-            Operation::Broadcast(root) => (2, root),
-            Operation::Barrier => (3, 0),
+            Operation::Broadcast(_) => 1,
+            Operation::AllReduce(_) => 2,
+            Operation::Reduce(..) => 3,
+            Operation::AllGather => 6,
+            Operation::ReduceScatter(_) => 7,
+            Operation::AlltoAllV => 8,
+            Operation::AlltoAllVC => 9,
+            Operation::AlltoAll => 10,
+            Operation::Scatter(_) => 12,
+            Operation::AllGatherV => 16,
+            Operation::ReduceScatterV(_) => 17,
+            Operation::Barrier => 103,
+        }
+    }
+
+    fn from_number(number: u8, op: ReduceOp, root: u32) -> Option<Self> {
+        Some(match number {
+            1 => Operation::Broadcast(root),
+            2 => Operation::AllReduce(op),
+            3 => Operation::Reduce(op, root),
+            6 => Operation::AllGather,
+            7 => Operation::ReduceScatter(op),
+            8 => Operation::AlltoAllV,
+            9 => Operation::AlltoAllVC,
+            10 => Operation::AlltoAll,
+            12 => Operation::Scatter(root),
+            16 => Operation::AllGatherV,
+            17 => Operation::ReduceScatterV(op),
+            103 => Operation::Barrier,
+            _ => return None,
+        })
+    }
+
+    #[inline]
+    pub(crate) fn reduction(self) -> Option<ReduceOp> {
+        match self {
+            Operation::AllReduce(op)
+            | Operation::Reduce(op, _)
+            | Operation::ReduceScatter(op)
+            | Operation::ReduceScatterV(op) => Some(op),
+            _ => None,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn root(self) -> Option<u32> {
+        match self {
+            Operation::Broadcast(root) | Operation::Reduce(_, root) | Operation::Scatter(root) => {
+                Some(root)
+            }
+            _ => None,
+        }
+    }
+
+    /// Each rank brings a table of counts and displacements.
+    #[inline]
+    pub(crate) fn has_table(self) -> bool {
+        use Operation::*;
+        matches!(self, AllGatherV | ReduceScatterV(_) | AlltoAllV | AlltoAllVC)
+    }
+
+    /// The name of the C function.
+    pub(crate) fn function(self) -> &'static str {
+        match self {
+            Operation::Broadcast(_) => "HcclBroadcast",
+            Operation::AllReduce(_) => "HcclAllReduce",
+            Operation::Reduce(..) => "HcclReduce",
+            Operation::AllGather => "HcclAllGather",
+            Operation::ReduceScatter(_) => "HcclReduceScatter",
+            Operation::AlltoAllV => "HcclAlltoAllV",
+            Operation::AlltoAllVC => "HcclAlltoAllVC",
+            Operation::AlltoAll => "HcclAlltoAll",
+            Operation::Scatter(_) => "HcclScatter",
+            Operation::AllGatherV => "HcclAllGatherV",
+            Operation::ReduceScatterV(_) => "HcclReduceScatterV",
+            Operation::Barrier => "HcclBarrier",
         }
     }
 }
@@ -30,7 +111,8 @@ impl Operation {
 pub(crate) struct Request {
     pub(crate) operation: Operation,
     pub(crate) dtype: DataType,
-    /// Elements.
+    /// Elements: the count of the C function. Of an operation with a table whatever of the table must agree, as one
+    /// number; 0 when nobody gives anything.
     pub(crate) count: u64,
 }
 
@@ -38,12 +120,48 @@ impl Request {
     pub(crate) const BARRIER: Self =
         Self { operation: Operation::Barrier, dtype: DataType::Int8, count: 0 };
 
+    /// Bytes of a block: what `count` elements take; 0 for operations with a table.
+    #[inline]
     pub(crate) fn bytes(&self) -> usize {
+        if self.operation.has_table() {
+            return 0;
+        }
         // No overflow: a count has 35 bits, an element at most 16 bytes.
         self.count as usize * self.dtype.size()
     }
 
+    /// Bytes that `rank` sends and receives. Not for operations with a table.
+    #[inline]
+    pub(crate) fn sizes(&self, rank: usize, ranks: usize) -> (usize, usize) {
+        let block = self.bytes();
+        let at = |root: u32, bytes| if root as usize == rank { bytes } else { 0 };
+        match self.operation {
+            Operation::AllReduce(_) => (block, block),
+            Operation::Broadcast(root) => (at(root, block), block - at(root, block)),
+            Operation::Reduce(_, root) => (block, at(root, block)),
+            Operation::AllGather => (block, block * ranks),
+            Operation::ReduceScatter(_) => (block * ranks, block),
+            Operation::Scatter(root) => (at(root, block * ranks), block),
+            Operation::AlltoAll => (block * ranks, block * ranks),
+            _ => (0, 0),
+        }
+    }
+
+    /// The most bytes that a rank gives to others, if that follows from the request.
+    #[inline]
+    pub(crate) fn gives(&self, ranks: usize) -> Option<usize> {
+        match self.operation {
+            Operation::Barrier => Some(0),
+            operation if operation.has_table() => None,
+            Operation::ReduceScatter(_) | Operation::Scatter(_) | Operation::AlltoAll => {
+                self.bytes().checked_mul(ranks)
+            }
+            _ => Some(self.bytes()),
+        }
+    }
+
     /// Nothing to do here, but the others may think otherwise.
+    #[inline]
     pub(crate) fn is_void(&self) -> bool {
         self.count == 0 && self.operation != Operation::Barrier
     }
@@ -51,46 +169,55 @@ impl Request {
     /// Equal for two ranks exactly if their calls go together.
     #[inline]
     pub(crate) fn claim(&self) -> Claim {
-        let (operation, detail) = self.operation.detail();
-        let kind = u64::from(operation) | (self.dtype as u64) << 8 | u64::from(detail) << 32;
-        Claim { kind, count: self.count }
+        let Self { operation, dtype, count } = *self;
+        let op = operation.reduction().map_or(0, |op| op as u64);
+        let root = u64::from(operation.root().unwrap_or(0));
+        let kind = u64::from(operation.number()) | (dtype as u64) << 8 | op << 16 | root << 32;
+        Claim { kind, count }
     }
 
     /// The request behind a claim; `None` if it is not from [`Request::claim`].
     pub(crate) fn of(claim: Claim) -> Option<Self> {
-        let detail = (claim.kind >> 32) as u32;
-        let operation = match claim.kind & 0xff {
-            1 => Operation::AllReduce(ReduceOp::from_hccl(detail)?),
-            2 => Operation::Broadcast(detail),
-            3 => Operation::Barrier,
-            _ => return None,
-        };
-        let dtype = DataType::from_hccl((claim.kind >> 8) as u8 as u32)?;
+        let byte = |n: u32| (claim.kind >> (8 * n)) as u8;
+        let op = ReduceOp::from_hccl(byte(2).into())?;
+        let operation = Operation::from_number(byte(0), op, (claim.kind >> 32) as u32)?;
+        let dtype = DataType::from_hccl(byte(1).into())?;
         Some(Self { operation, dtype, count: claim.count })
+    }
+
+    /// Whether the two can be the first operation of two ranks. Tables are compared later, where both are at hand.
+    pub(crate) fn links_with(&self, other: &Self) -> bool {
+        let counts = self.count == other.count
+            || (self.operation.has_table() && !self.is_void() && !other.is_void());
+        counts && self.operation == other.operation && self.dtype == other.dtype
     }
 
     /// In words: the function, and each of its arguments that must agree.
     #[cold]
     pub(crate) fn columns(&self) -> Vec<String> {
-        let detail = match self.operation {
-            Operation::AllReduce(ReduceOp::Sum) => "SUM".into(),
-            Operation::AllReduce(ReduceOp::Prod) => "PROD".into(),
-            Operation::AllReduce(ReduceOp::Max) => "MAX".into(),
-            Operation::AllReduce(ReduceOp::Min) => "MIN".into(),
-            Operation::Broadcast(root) => format!("root {root}"),
-            Operation::Barrier => return vec![self.function().into()],
-        };
-        let count = format!("count {}", self.count);
-        vec![self.function().into(), count, name_of(self.dtype).into(), detail]
+        let mut columns = vec![self.operation.function().into()];
+        if self.operation == Operation::Barrier {
+            return columns;
+        }
+        if !self.operation.has_table() {
+            columns.push(format!("count {}", self.count));
+        } else if self.is_void() {
+            columns.push("all counts 0".into());
+        }
+        columns.push(name_of(self.dtype).into());
+        columns.extend(self.operation.reduction().map(|op| match op {
+            ReduceOp::Sum => "SUM".into(),
+            ReduceOp::Prod => "PROD".into(),
+            ReduceOp::Max => "MAX".into(),
+            ReduceOp::Min => "MIN".into(),
+        }));
+        columns.extend(self.operation.root().map(|root| format!("root {root}")));
+        columns
     }
 
     /// The name of the C function.
     pub(crate) fn function(&self) -> &'static str {
-        match self.operation {
-            Operation::AllReduce(_) => "HcclAllReduce",
-            Operation::Broadcast(_) => "HcclBroadcast",
-            Operation::Barrier => "HcclBarrier",
-        }
+        self.operation.function()
     }
 }
 
@@ -111,24 +238,44 @@ pub(crate) fn say(claim: Claim) -> String {
 mod tests {
     use super::*;
 
+    /// Each operation, with all that can be particular to it.
+    fn operations() -> Vec<Operation> {
+        use Operation::*;
+        let mut all = vec![AllGather, AlltoAllV, AlltoAllVC, AlltoAll, AllGatherV, Barrier];
+        for op in [ReduceOp::Sum, ReduceOp::Prod, ReduceOp::Max, ReduceOp::Min] {
+            all.extend([AllReduce(op), ReduceScatter(op), ReduceScatterV(op)]);
+            all.extend([Reduce(op, 0), Reduce(op, u32::MAX)]);
+        }
+        for root in [0, 1, u32::MAX] {
+            all.extend([Broadcast(root), Scatter(root)]);
+        }
+        all
+    }
+
     #[test]
     fn a_claim_keeps_everything_that_must_agree() {
         for dtype in DataType::ALL {
-            for operation in [
-                Operation::AllReduce(ReduceOp::Prod),
-                Operation::Broadcast(u32::MAX),
-                Operation::Broadcast(0),
-                Operation::Barrier,
-            ] {
+            for operation in operations() {
                 let request = Request { operation, dtype, count: 0x7_ffff_ffff };
                 assert_eq!(Request::of(request.claim()), Some(request));
             }
         }
-        let all_reduce = Request {
-            operation: Operation::AllReduce(ReduceOp::Max),
-            dtype: DataType::Bfp16,
-            count: 12,
-        };
-        assert_eq!(say(all_reduce.claim()), "HcclAllReduce(count 12, BFP16, MAX)");
+        let claims: std::collections::HashSet<u64> = operations()
+            .into_iter()
+            .map(|operation| Request { operation, ..Request::BARRIER }.claim().kind)
+            .collect();
+        assert_eq!(claims.len(), operations().len());
+    }
+
+    #[test]
+    fn requests_in_words() {
+        let say =
+            |operation, count| Request { operation, dtype: DataType::Bfp16, count }.to_string();
+        let (max, sum) = (ReduceOp::Max, ReduceOp::Sum);
+        assert_eq!(say(Operation::AllReduce(max), 12), "HcclAllReduce(count 12, BFP16, MAX)");
+        assert_eq!(say(Operation::Reduce(sum, 3), 12), "HcclReduce(count 12, BFP16, SUM, root 3)");
+        assert_eq!(say(Operation::AlltoAllV, 1), "HcclAlltoAllV(BFP16)");
+        assert_eq!(say(Operation::AllGatherV, 0), "HcclAllGatherV(all counts 0, BFP16)");
+        assert_eq!(Request::BARRIER.to_string(), "HcclBarrier");
     }
 }

@@ -4,21 +4,23 @@
 use std::fmt::Write as _;
 
 use super::request::{Operation, Request};
+use super::table::{self, Table};
 use crate::fabric::list;
+
+const COUNTS_DIFFER: &str = "the counts differ";
 
 /// Who says what.
 #[derive(Default)]
-pub(crate) struct Sides {
+pub(crate) struct Sides<'a> {
     /// In columns.
     lines: Vec<(Vec<String>, Vec<usize>)>,
-    requests: Vec<Request>,
+    called: Vec<(usize, Request, Option<&'a Table>)>,
 }
 
-impl Sides {
-    /// What a rank has called.
-    pub(crate) fn called(&mut self, rank: usize, request: Request) {
-        self.says(rank, request.columns());
-        self.requests.push(request);
+impl<'a> Sides<'a> {
+    /// What a rank has called, and the table that came with it.
+    pub(crate) fn called(&mut self, rank: usize, request: Request, table: Option<&'a Table>) {
+        self.called.push((rank, request, table));
     }
 
     /// What a rank says that is no collective.
@@ -29,25 +31,49 @@ impl Sides {
         }
     }
 
-    /// What the collectives disagree about.
-    pub(crate) fn difference(&self) -> String {
-        let differ = |what: &dyn Fn(&Request) -> u64| {
-            self.requests.windows(2).any(|pair| what(&pair[0]) != what(&pair[1]))
+    /// What the collectives disagree about, and the sides below it.
+    pub(crate) fn compare(mut self) -> String {
+        let tables: Vec<&Table> = self
+            .called
+            .iter()
+            .filter(|(_, request, _)| request.operation.has_table() && !request.is_void())
+            .filter_map(|(.., table)| *table)
+            .collect();
+        let headline = self.difference();
+        if tables.len() < self.called.len() || headline != COUNTS_DIFFER {
+            return self.under(&headline);
+        }
+        let matrices = self.called[0].1.operation == Operation::AlltoAllVC;
+        // A rank keeps only its own row and column of a matrix: what those do not show, a number does.
+        let said: Vec<String> = if matrices {
+            self.called.iter().map(|(_, r, _)| format!("matrix {:016x}", r.count)).collect()
+        } else {
+            table::differences(&tables)
         };
-        let details = match self.requests.first().map(|request| request.operation) {
-            Some(Operation::AllReduce(_)) => "reductions",
-            _ => "roots",
+        for ((rank, request, _), said) in std::mem::take(&mut self.called).iter().zip(said) {
+            let mut columns = request.columns();
+            columns.insert(1, said);
+            self.says(*rank, columns);
+        }
+        let pairs = if matrices { table::disagreements(&tables) } else { String::new() };
+        self.under(&headline) + &pairs
+    }
+
+    fn difference(&self) -> String {
+        let differ = |what: &dyn Fn(&Request) -> u64| {
+            self.called.windows(2).any(|pair| what(&pair[0].1) != what(&pair[1].1))
         };
         let differences: Vec<_> = [
             (differ(&|request| request.count), "counts"),
             (differ(&|request| request.dtype as u64), "data types"),
-            (differ(&|request| request.operation.detail().1.into()), details),
+            (differ(&|r| r.operation.reduction().map_or(0, |op| op as u64)), "reductions"),
+            (differ(&|request| request.operation.root().unwrap_or(0).into()), "roots"),
         ]
         .into_iter()
         .filter_map(|(differs, what)| differs.then_some(what))
         .collect();
         // Without a difference among the collectives somebody is in no collective.
-        if differences.is_empty() || differ(&|request| request.operation.detail().0.into()) {
+        if differences.is_empty() || differ(&|request| request.claim().kind & 0xff) {
             return "the ranks called different operations".into();
         }
         format!("the {} differ", differences.join(" and the "))
@@ -55,6 +81,9 @@ impl Sides {
 
     /// The headline and the sides below it.
     pub(crate) fn under(mut self, headline: &str) -> String {
+        for (rank, request, _) in std::mem::take(&mut self.called) {
+            self.says(rank, request.columns());
+        }
         self.lines.iter_mut().for_each(|(_, ranks)| ranks.sort_unstable());
         self.lines.sort_unstable_by_key(|(_, ranks)| ranks.first().copied());
         let lines: Vec<Vec<String>> = self
@@ -93,9 +122,9 @@ mod tests {
         Request { operation, dtype: DataType::Fp32, count }
     }
 
-    fn sides(requests: &[Request]) -> Sides {
+    fn sides(requests: &[Request]) -> Sides<'static> {
         let mut sides = Sides::default();
-        requests.iter().enumerate().for_each(|(rank, request)| sides.called(rank, *request));
+        requests.iter().enumerate().for_each(|(rank, request)| sides.called(rank, *request, None));
         sides
     }
 

@@ -10,7 +10,7 @@ pub(crate) use loom::{
 #[cfg(not(loom))]
 pub(crate) use std::sync::{
     Mutex,
-    atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering},
+    atomic::{AtomicU32, AtomicU64, Ordering},
 };
 
 /// `std::cell::UnsafeCell` with the access methods of loom's, which checks that no two accesses collide.

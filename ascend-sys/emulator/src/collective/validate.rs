@@ -2,7 +2,9 @@
 //!
 //! A2 and A3 run one implementation, 950 another. They differ in types; where the order of checks differs too, the doors say so.
 
-use ascend_sys::HcclResult;
+use std::ffi::c_void;
+
+use ascend_sys::{HcclDataType, HcclResult};
 
 use crate::profile::Product;
 use crate::reduce::{DataType, ReduceOp};
@@ -90,6 +92,58 @@ pub(crate) fn reduction(
         );
     }
     Ok((dtype, op))
+}
+
+/// The same of `HcclReduceScatterV`, which takes fewer.
+pub(crate) fn reduction_v(
+    product: Product,
+    dtype: u32,
+    op: u32,
+) -> Result<(DataType, ReduceOp), Refusal> {
+    use DataType::*;
+    let (dtype, op) = reduction(product, dtype, op)?;
+    if matches!(dtype, Uint64 | Fp64) || (dtype == Int64 && product == Product::A2) {
+        return refuse!(
+            HCCL_E_NOT_SUPPORT,
+            "{product} has no reduce-scatter with counts of the data type {}",
+            name_of(dtype)
+        );
+    }
+    if op == ReduceOp::Prod && product != Product::Ascend950 {
+        return refuse!(
+            HCCL_E_NOT_SUPPORT,
+            "{product} has no reduce-scatter with counts by product (PROD); Ascend 950 has"
+        );
+    }
+    Ok((dtype, op))
+}
+
+/// The two element types of an operation that sends and receives.
+pub(crate) fn same_type(sent: HcclDataType, received: HcclDataType) -> Result<(), Refusal> {
+    if sent != received {
+        return refuse!(
+            HCCL_E_PARA,
+            "sendType is {}, recvType {}; they must be equal",
+            in_words(sent),
+            in_words(received)
+        );
+    }
+    Ok(())
+}
+
+fn in_words(dtype: HcclDataType) -> &'static str {
+    DataType::from_hccl(dtype.0).map_or("unknown", name_of)
+}
+
+/// The buffers of an operation that does not work in place.
+pub(crate) fn apart(send: *const c_void, recv: *const c_void) -> Result<(), Refusal> {
+    if send == recv && !send.is_null() {
+        return refuse!(
+            HCCL_E_PARA,
+            "sendBuf and recvBuf are both {send:p}; this operation does not work in place"
+        );
+    }
+    Ok(())
 }
 
 /// A rank that an argument names.

@@ -10,13 +10,15 @@ use super::links::{Board, list};
 use super::subs::Subs;
 use crate::batch::Exchange;
 use crate::collective::job::Job;
-use crate::collective::meeting::{Breakage, Cause, Meeting, Origin};
+use crate::collective::meeting::{Breakage, Cause, Meeting, Origin, Place};
 use crate::collective::pending::Sleeper;
 use crate::collective::request::{Request, say};
 use crate::collective::sides::Sides;
+use crate::collective::table::Table;
 use crate::deadlock;
 use crate::executor;
 use crate::profile::Product;
+use crate::sync::Short;
 
 /// What all ranks share.
 pub(crate) struct Comm {
@@ -40,6 +42,9 @@ struct Record {
     issued: AtomicU64,
     /// The thread that issued for the rank last: see `deadlock`.
     user: AtomicU32,
+    /// For its next operations that need one.
+    #[expect(clippy::vec_box, reason = "what is kept is the box")]
+    tables: Short<Vec<Box<Table>>>,
 }
 
 /// One rank's side of a communicator.
@@ -56,6 +61,24 @@ pub(crate) struct Member {
     pub(crate) suspended: AtomicBool,
 }
 
+impl Member {
+    /// An empty table for a new operation.
+    pub(crate) fn take_table(&self) -> Box<Table> {
+        let spare = self.comm.records[self.rank].tables.lock().pop();
+        let mut table = spare.unwrap_or_else(|| Box::new(Table::EMPTY));
+        table.reset(self.comm.ranks());
+        table
+    }
+
+    /// An operation is done with a table.
+    pub(crate) fn put_back(&self, table: Box<Table>) {
+        let mut tables = self.comm.records[self.rank].tables.lock();
+        if tables.len() < SPARE_TABLES {
+            tables.push(table);
+        }
+    }
+}
+
 impl Comm {
     /// A communicator of so many ranks.
     pub(crate) fn new(
@@ -64,7 +87,11 @@ impl Comm {
         connect_timeout: Duration,
         ranks: usize,
     ) -> Self {
-        let record = |_| Record { issued: AtomicU64::new(0), user: AtomicU32::new(0) };
+        let record = |_| Record {
+            issued: AtomicU64::new(0),
+            user: AtomicU32::new(0),
+            tables: Short::new(Vec::new()),
+        };
         Self {
             name,
             product,
@@ -165,9 +192,14 @@ impl Comm {
         text
     }
 
-    /// Both sides of a disagreement about collective `number`.
+    /// Both sides of a disagreement about a collective, with what the tables say that ranks have brought.
     #[cold]
-    pub(crate) fn mismatch(&self, number: u64) -> String {
+    pub(crate) fn mismatch<'a>(
+        &self,
+        place: Place,
+        table: impl Fn(usize) -> Option<&'a Table>,
+    ) -> String {
+        let number = place.number;
         let mut sides = Sides::default();
         let mut passed = false;
         for rank in 0..self.ranks() {
@@ -176,7 +208,7 @@ impl Comm {
                 _ => (0, None),
             };
             match claim {
-                Some(request) if n == number => sides.called(rank, request),
+                Some(request) if n == number => sides.called(rank, request, table(rank)),
                 _ if n > number => {
                     passed = true;
                     sides.says(rank, vec![format!("a count of 0; it has gone on to #{n}")]);
@@ -184,8 +216,7 @@ impl Comm {
                 _ => sides.says(rank, vec!["nothing yet".into()]),
             }
         }
-        let headline = if passed { "the counts differ".into() } else { sides.difference() };
-        sides.under(&headline)
+        if passed { sides.under("the counts differ") } else { sides.compare() }
     }
 
     /// Who did not come to collective `number` in time, and what each did last.
@@ -213,6 +244,9 @@ impl Comm {
         format!("rank {rank} is gone ({why}); its last collective was #{last}")
     }
 }
+
+/// Tables that are kept for the next operations, at most: more than a program has on its way at a time.
+const SPARE_TABLES: usize = 256;
 
 /// How many ranks or groups a message mentions.
 const MENTIONED: usize = 8;

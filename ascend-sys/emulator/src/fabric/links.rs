@@ -3,7 +3,7 @@
 //!
 //! The first collective of a communicator links all its ranks. A batch links the pairs that exchange messages for the first time.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -21,8 +21,8 @@ pub(crate) struct Board {
 
 struct State {
     seats: Vec<Seat>,
-    /// (rank, peer): the rank has called a batch that exchanges something with the peer.
-    wanted: HashSet<(usize, usize)>,
+    /// (rank, peer): the function by which the rank was the first to exchange something with the peer.
+    wanted: HashMap<(usize, usize), &'static str>,
 }
 
 #[derive(Clone, Default)]
@@ -37,7 +37,7 @@ struct Seat {
 
 impl Board {
     pub(super) fn new(ranks: usize) -> Self {
-        let state = State { seats: vec![Seat::default(); ranks], wanted: HashSet::new() };
+        let state = State { seats: vec![Seat::default(); ranks], wanted: HashMap::new() };
         Self { state: Mutex::new(state) }
     }
 
@@ -102,11 +102,17 @@ impl Comm {
         linked.map(|linked| linked && !void)
     }
 
-    /// The first batch that `rank` exchanges with `peers`: waits until each of them calls one that exchanges with it.
+    /// The first messages that `rank` exchanges with `peers`: waits until each of them makes a call that exchanges with it.
     #[cold]
-    pub(crate) fn meet_peers(&self, rank: usize, peers: &[usize]) -> Result<(), Refusal> {
-        self.board.lock().wanted.extend(peers.iter().map(|peer| (rank, *peer)));
-        let what = || format!("HcclBatchSendRecv with {}", list(peers));
+    pub(crate) fn meet_peers(
+        &self,
+        rank: usize,
+        peers: &[usize],
+        function: &'static str,
+    ) -> Result<(), Refusal> {
+        let wanted = peers.iter().map(|peer| ((rank, *peer), function));
+        self.board.lock().wanted.extend(wanted);
+        let what = || format!("{function} with {}", list(peers));
         let limit = Some(self.connect_timeout);
         self.link(rank, what, limit, |state| state.look_for_peers(rank, peers)).map(|_| ())
     }
@@ -180,7 +186,7 @@ impl State {
         let mut gone = None;
         for (peer, seat) in self.seats.iter().enumerate().filter(|(peer, _)| *peer != rank) {
             match &seat.posted {
-                Some((n, said)) if *n == number && said == request => continue,
+                Some((n, said)) if *n == number && said.links_with(request) => continue,
                 // It has passed this one with a count of zero too.
                 Some((n, _)) if *n > number && request.is_void() => continue,
                 Some((n, _)) if *n >= number => return self.differ(rank, number, request),
@@ -202,37 +208,36 @@ impl State {
     fn differ(&self, rank: usize, number: u64, request: &Request) -> Next {
         let mut sides = Sides::default();
         let mut passed = false;
-        sides.called(rank, *request);
+        sides.called(rank, *request, None);
         for (peer, seat) in self.seats.iter().enumerate().filter(|(peer, _)| *peer != rank) {
             match &seat.posted {
-                Some((n, said)) if *n == number => sides.called(peer, *said),
+                Some((n, said)) if *n == number => sides.called(peer, *said, None),
                 Some((n, _)) if *n > number => {
                     passed = true;
                     sides.says(peer, vec![format!("a count of 0; it has gone on to #{n}")]);
                 }
                 _ if self.waits_for(peer, rank) => {
-                    sides.says(peer, vec![format!("HcclBatchSendRecv with rank {rank}")]);
+                    sides.says(peer, vec![self.wants(peer, rank)]);
                 }
                 _ => sides.says(peer, vec!["nothing yet".into()]),
             }
         }
-        let headline = if passed { "the counts differ".into() } else { sides.difference() };
-        Next::Fail(Cause::Mismatch, sides.under(&headline))
+        let text = if passed { sides.under("the counts differ") } else { sides.compare() };
+        Next::Fail(Cause::Mismatch, text)
     }
 
     /// The first batch of a rank with these peers.
     fn look_for_peers(&self, rank: usize, peers: &[usize]) -> Next {
         let mut missing = false;
-        for peer in peers.iter().copied().filter(|peer| !self.wanted.contains(&(*peer, rank))) {
+        for peer in peers.iter().copied().filter(|peer| !self.wanted.contains_key(&(*peer, rank))) {
             let seat = &self.seats[peer];
             if let (true, Some((n, said))) = (seat.waits, seat.posted)
                 && self.seats[rank].posted.is_none_or(|(mine, _)| mine < n)
             {
                 let mut sides = Sides::default();
-                sides.says(rank, vec![format!("HcclBatchSendRecv with rank {peer}")]);
-                sides.called(peer, said);
-                let headline = sides.difference();
-                return Next::Fail(Cause::Mismatch, sides.under(&headline));
+                sides.says(rank, vec![self.wants(rank, peer)]);
+                sides.called(peer, said, None);
+                return Next::Fail(Cause::Mismatch, sides.compare());
             }
             if seat.gone.is_some() {
                 return Next::Fail(Cause::Gone, self.gone_text(peer));
@@ -247,9 +252,16 @@ impl State {
         format!("rank {rank} is gone ({why})")
     }
 
+    /// What `rank` has called to exchange something with `peer`.
+    #[cold]
+    fn wants(&self, rank: usize, peer: usize) -> String {
+        let function = self.wanted.get(&(rank, peer)).unwrap_or(&"nothing");
+        format!("{function} with rank {peer}")
+    }
+
     /// Whether a batch of `rank` waits for the first one of `peer` with it.
     fn waits_for(&self, rank: usize, peer: usize) -> bool {
-        self.wanted.contains(&(rank, peer)) && !self.wanted.contains(&(peer, rank))
+        self.wanted.contains_key(&(rank, peer)) && !self.wanted.contains_key(&(peer, rank))
     }
 }
 

@@ -32,6 +32,11 @@ macro_rules! refuses {
     }};
 }
 
+/// Whether to try everything, and not a sample that is quick.
+pub fn full() -> bool {
+    std::env::var_os("HCCL_TEST_FULL").is_some_and(|value| value == "1")
+}
+
 pub fn root_info() -> HcclRootInfo {
     let mut info = HcclRootInfo::default();
     hccl!(HcclGetRootInfo(&mut info));

@@ -1,0 +1,173 @@
+//! What the doors of operations share: looking at streams and buffers, the first contact with the other ranks, and into the
+//! stream.
+
+use std::ffi::c_void;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use ascend_sys::{HcclComm, HcclDataType, aclrtStream};
+
+use super::hccl::runtime;
+use crate::callback::may_block;
+use crate::collective::meeting::{Origin, Place};
+use crate::collective::pending::{Call, Pending};
+use crate::collective::request::{Operation, Request};
+use crate::collective::validate::{Refusal, refuse};
+use crate::fabric::registry::{Desk, with_desk};
+use crate::fabric::{Member, group};
+use crate::memory::{self, Place as Where};
+use crate::reduce::DataType;
+use crate::stream::{Mark, Stream};
+use crate::task::Task;
+
+/// A collective in which nobody gives anything. It succeeds whatever the other arguments are; where they are good, it takes its
+/// number, so that ranks that pass another count learn about it.
+#[cold]
+pub(super) fn issue_void(
+    operation: Operation,
+    dtype: HcclDataType,
+    comm: HcclComm,
+    stream: aclrtStream,
+) {
+    if comm.is_null() || stream.is_null() {
+        return;
+    }
+    // Success in any case: what went wrong shows in the next operation.
+    let _ = with_desk(comm as u64, |desk| issue_void_at(desk, operation, dtype, stream));
+}
+
+/// The same where the rank is at hand.
+#[cold]
+pub(super) fn issue_void_at(
+    desk: &mut Desk,
+    operation: Operation,
+    dtype: HcclDataType,
+    stream: aclrtStream,
+) -> Result<(), Refusal> {
+    let dtype = DataType::from_hccl(dtype.0).unwrap_or(DataType::Int8);
+    let stream = begin(desk, stream)?;
+    let null = std::ptr::null_mut();
+    issue(desk, stream, Call::new(Request { operation, dtype, count: 0 }, null, null))
+}
+
+/// Whether the rank can issue, and the stream as ours.
+#[inline]
+pub(super) fn begin(desk: &Desk, stream: aclrtStream) -> Result<&'static Stream, Refusal> {
+    let Member { comm, device, suspended, .. } = &*desk.member;
+    if suspended.load(Ordering::Relaxed) {
+        return refuse!(
+            HCCL_E_SUSPENDING,
+            "the communicator \"{}\" is suspended; HcclCommResume ends that",
+            comm.name
+        );
+    }
+    comm.check(Origin::Call)?;
+    if group::is_open() {
+        group::begin_call();
+    }
+    let stream = Stream::of_current_context(stream as u64).map_err(runtime)?;
+    if stream.device_id() != *device {
+        return refuse!(
+            HCCL_E_PARA,
+            "{} is not on the device of the communicator, which is {device}",
+            stream.describe()
+        );
+    }
+    Ok(stream)
+}
+
+/// Where the data of a buffer is; null if it has no bytes.
+#[inline]
+pub(super) fn buffer(
+    member: &Member,
+    argument: &str,
+    address: *mut c_void,
+    bytes: usize,
+) -> Result<*mut u8, Refusal> {
+    if bytes == 0 {
+        return Ok(std::ptr::null_mut());
+    }
+    match memory::resolve(address as usize, bytes) {
+        Ok(found) if found.place == Where::Device(member.device) => {
+            if group::is_open() {
+                group::note_buffer(address as usize, bytes);
+            }
+            Ok(found.data)
+        }
+        found => bad_buffer(member, argument, address, found.map(|found| found.place)),
+    }
+}
+
+#[cold]
+fn bad_buffer(
+    member: &Member,
+    argument: &str,
+    address: *mut c_void,
+    found: Result<Where, String>,
+) -> Result<*mut u8, Refusal> {
+    let what = match found {
+        Err(text) => text,
+        Ok(Where::Device(id)) => format!(
+            "{address:p} is memory of device {id}, but the communicator is on device {}",
+            member.device
+        ),
+        Ok(Where::Pinned | Where::Pageable) => {
+            format!("{address:p} is host memory; HCCL takes device memory (aclrtMalloc)")
+        }
+    };
+    refuse!(HCCL_E_PARA, "{argument}: {what}")
+}
+
+/// Puts a collective into the stream, or into the open group.
+#[inline]
+pub(super) fn issue(desk: &mut Desk, stream: &'static Stream, call: Call) -> Result<(), Refusal> {
+    if group::is_open() {
+        return group::collective(desk, stream, call.request, move |desk, stream| {
+            issue_now(desk, stream, call)
+        });
+    }
+    issue_now(desk, stream, call)
+}
+
+/// Puts a collective into the stream. The first one meets the other ranks here.
+#[inline]
+fn issue_now(desk: &mut Desk, stream: &'static Stream, call: Call) -> Result<(), Refusal> {
+    let request = call.request;
+    let member = Arc::clone(&desk.member);
+    let (before, rank) = (desk.newest, member.rank);
+    let number = before.number + 1;
+    let place = Place { number, turn: before.turn + u64::from(!request.is_void()) };
+    if !desk.linked {
+        may_block().map_err(runtime)?;
+        desk.linked = member.comm.meet(rank, number, request)?;
+    }
+    keep_order(desk, stream)?;
+    desk.newest = place;
+    member.comm.note_issued(rank, number);
+    let task = Task::Collective(Pending::new(member, place, call));
+    match stream.submit(task) {
+        Ok(ticket) => {
+            desk.mark = Some(Mark::new(stream, ticket));
+            Ok(())
+        }
+        Err(failure) => {
+            desk.newest = before;
+            desk.member.comm.note_issued(rank, before.number);
+            Err(runtime(failure))
+        }
+    }
+}
+
+/// Operations of a rank run one after the other, also when they are put into different streams.
+#[inline]
+pub(super) fn keep_order(desk: &Desk, stream: &'static Stream) -> Result<(), Refusal> {
+    match desk.mark {
+        Some(mark)
+            if !mark.is_complete()
+                && !mark.stream().is_some_and(|other| std::ptr::eq(other, stream)) =>
+        {
+            stream.submit(Task::After(mark)).map_err(runtime).map(drop)
+        }
+        _ => Ok(()),
+    }
+}

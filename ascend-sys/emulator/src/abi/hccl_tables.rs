@@ -1,0 +1,256 @@
+//! The collectives whose blocks differ in size: counts and displacements come in arrays on the host, which are read during the call.
+//!
+//! A call in which all counts are zero succeeds, and takes its number, where all ranks see that; in `HcclAlltoAllV` a rank with
+//! nothing to send or to receive comes to the meeting like any other.
+#![allow(non_snake_case, reason = "CANN's names")]
+
+use std::ffi::c_void;
+
+use ascend_sys::{Functions, HcclComm, HcclDataType, HcclReduceOp, HcclResult, aclrtStream};
+
+use super::hccl::{door, not_null};
+use super::hccl_issue::{begin, buffer, issue, issue_void_at};
+use crate::collective::pending::Call;
+use crate::collective::request::{Operation, Request};
+use crate::collective::table::{Extent, RECEIVES, SENDS, Table, fingerprint};
+use crate::collective::validate::{self, Refusal, refuse};
+use crate::fabric::registry::{Desk, with_desk};
+use crate::reduce::ReduceOp;
+
+pub(super) fn fill(table: &mut Functions) {
+    table.HcclAllGatherV = Some(HcclAllGatherV);
+    table.HcclReduceScatterV = Some(HcclReduceScatterV);
+    table.HcclAlltoAllV = Some(HcclAlltoAllV);
+    table.HcclAlltoAllVC = Some(HcclAlltoAllVC);
+}
+
+/// The numbers of an array of the caller's.
+///
+/// # Safety
+///
+/// `array` is an array of `length` numbers of 64 bits, by the C contract; any alignment will do.
+unsafe fn numbers(array: *const c_void, length: usize) -> impl Iterator<Item = u64> + Clone {
+    // SAFETY: the caller's promise.
+    (0..length).map(move |at| unsafe { array.cast::<u64>().add(at).read_unaligned() })
+}
+
+/// Counts of a half that are too large.
+fn check_counts(table: &Table, half: usize) -> Result<(), Refusal> {
+    table.counts(half).iter().try_for_each(|count| validate::count(*count))
+}
+
+/// Looks at the buffers of a table that is complete, and puts the operation into the stream.
+fn submit(
+    desk: &mut Desk,
+    request: Request,
+    table: Box<Table>,
+    send: *const c_void,
+    recv: *const c_void,
+    stream: aclrtStream,
+) -> Result<(), Refusal> {
+    let stream = begin(desk, stream)?;
+    let [sends, receives] = table.extents;
+    let send = buffer(&desk.member, "sendBuf", send.cast_mut(), sends.end)?;
+    let recv = buffer(&desk.member, "recvBuf", recv.cast_mut(), receives.end)?;
+    issue(desk, stream, Call { request, send, recv, table: Some(table) })
+}
+
+/// What a rank says of its own block must be what the counts say.
+fn own_count(argument: &str, count: u64, counts: &[u64], rank: usize) -> Result<(), Refusal> {
+    match counts.get(rank) {
+        Some(listed) if *listed != count => refuse!(
+            HCCL_E_PARA,
+            "{argument} is {count}, but the counts have {listed} for rank {rank}, which is this one"
+        ),
+        _ => Ok(()),
+    }
+}
+
+unsafe extern "C" fn HcclAllGatherV(
+    send: *mut c_void,
+    count: u64,
+    recv: *mut c_void,
+    counts: *const c_void,
+    displacements: *const c_void,
+    dtype: HcclDataType,
+    comm: HcclComm,
+    stream: aclrtStream,
+) -> HcclResult {
+    door("HcclAllGatherV", || {
+        not_null(comm, "comm")?;
+        not_null(counts, "recvCounts")?;
+        with_desk(comm as u64, |desk| {
+            let (rank, ranks) = (desk.member.rank, desk.member.comm.ranks());
+            // SAFETY: not null, so one number a rank by the C contract.
+            let print = unsafe { fingerprint(numbers(counts, ranks)) };
+            if print == 0 {
+                // As for any count of zero.
+                let _ = issue_void_at(desk, Operation::AllGatherV, dtype, stream);
+                return Ok(());
+            }
+            if count > 0 {
+                not_null(send, "sendBuf")?;
+            }
+            not_null(recv, "recvBuf")?;
+            not_null(displacements, "recvDispls")?;
+            not_null(stream, "stream")?;
+            let mut table = desk.member.take_table();
+            // SAFETY: not null, so one number a rank by the C contract.
+            unsafe { table.push(numbers(counts, ranks), numbers(displacements, ranks)) };
+            validate::count(count)?;
+            check_counts(&table, SENDS)?;
+            let dtype = validate::movement(desk.member.comm.product, dtype.0)?;
+            own_count("sendCount", count, table.counts(SENDS), rank)?;
+            validate::apart(send, recv)?;
+            let request = Request { operation: Operation::AllGatherV, dtype, count: print };
+            table.run = count as usize * dtype.size();
+            table.extents = [Extent::dense(table.run), table.extent(SENDS, dtype)?];
+            submit(desk, request, table, send, recv, stream)
+        })
+    })
+}
+
+unsafe extern "C" fn HcclReduceScatterV(
+    send: *mut c_void,
+    counts: *const c_void,
+    displacements: *const c_void,
+    recv: *mut c_void,
+    count: u64,
+    dtype: HcclDataType,
+    op: HcclReduceOp,
+    comm: HcclComm,
+    stream: aclrtStream,
+) -> HcclResult {
+    door("HcclReduceScatterV", || {
+        not_null(comm, "comm")?;
+        not_null(counts, "sendCounts")?;
+        with_desk(comm as u64, |desk| {
+            let (rank, ranks) = (desk.member.rank, desk.member.comm.ranks());
+            // SAFETY: not null, so one number a rank by the C contract.
+            let print = unsafe { fingerprint(numbers(counts, ranks)) };
+            if print == 0 {
+                let op = ReduceOp::from_hccl(op.0).unwrap_or(ReduceOp::Sum);
+                // As for any count of zero.
+                let _ = issue_void_at(desk, Operation::ReduceScatterV(op), dtype, stream);
+                return Ok(());
+            }
+            not_null(send, "sendBuf")?;
+            not_null(displacements, "sendDispls")?;
+            if count > 0 {
+                not_null(recv, "recvBuf")?;
+            }
+            not_null(stream, "stream")?;
+            let mut table = desk.member.take_table();
+            // SAFETY: not null, so one number a rank by the C contract.
+            unsafe { table.push(numbers(counts, ranks), numbers(displacements, ranks)) };
+            validate::count(count)?;
+            check_counts(&table, SENDS)?;
+            let (dtype, op) = validate::reduction_v(desk.member.comm.product, dtype.0, op.0)?;
+            own_count("recvCount", count, table.counts(SENDS), rank)?;
+            validate::apart(send, recv)?;
+            let request = Request { operation: Operation::ReduceScatterV(op), dtype, count: print };
+            table.run = count as usize * dtype.size();
+            table.extents = [table.extent(SENDS, dtype)?, Extent::dense(table.run)];
+            submit(desk, request, table, send, recv, stream)
+        })
+    })
+}
+
+/// A null buffer is one in which no rank has anything.
+fn buffer_of_counts(table: &Table, half: usize, buffer: *const c_void) -> Result<(), Refusal> {
+    if table.counts(half).iter().all(|count| *count == 0) {
+        return Ok(());
+    }
+    not_null(buffer, if half == SENDS { "sendBuf" } else { "recvBuf" })
+}
+
+/// What both kinds with two halves check and do behind reading their arrays.
+fn all_to_all(
+    desk: &mut Desk,
+    operation: Operation,
+    count: u64,
+    mut table: Box<Table>,
+    (send, send_type): (*const c_void, HcclDataType),
+    (recv, recv_type): (*const c_void, HcclDataType),
+    stream: aclrtStream,
+) -> Result<(), Refusal> {
+    buffer_of_counts(&table, SENDS, send)?;
+    buffer_of_counts(&table, RECEIVES, recv)?;
+    check_counts(&table, SENDS)?;
+    check_counts(&table, RECEIVES)?;
+    let product = desk.member.comm.product;
+    validate::movement(product, send_type.0)?;
+    let dtype = validate::movement(product, recv_type.0)?;
+    validate::same_type(send_type, recv_type)?;
+    validate::apart(send, recv)?;
+    table.extents = [table.extent(SENDS, dtype)?, table.extent(RECEIVES, dtype)?];
+    table.run = table.extents[RECEIVES].bytes;
+    table.sum_up(desk.member.rank);
+    submit(desk, Request { operation, dtype, count }, table, send, recv, stream)
+}
+
+unsafe extern "C" fn HcclAlltoAllV(
+    send: *const c_void,
+    send_counts: *const c_void,
+    send_displacements: *const c_void,
+    send_type: HcclDataType,
+    recv: *const c_void,
+    recv_counts: *const c_void,
+    recv_displacements: *const c_void,
+    recv_type: HcclDataType,
+    comm: HcclComm,
+    stream: aclrtStream,
+) -> HcclResult {
+    door("HcclAlltoAllV", || {
+        not_null(comm, "comm")?;
+        not_null(send_counts, "sendCounts")?;
+        not_null(send_displacements, "sdispls")?;
+        not_null(recv_counts, "recvCounts")?;
+        not_null(recv_displacements, "rdispls")?;
+        not_null(stream, "stream")?;
+        with_desk(comm as u64, |desk| {
+            let ranks = desk.member.comm.ranks();
+            let mut table = desk.member.take_table();
+            // SAFETY: not null, so one number a rank by the C contract.
+            unsafe {
+                table.push(numbers(send_counts, ranks), numbers(send_displacements, ranks));
+                table.push(numbers(recv_counts, ranks), numbers(recv_displacements, ranks));
+            }
+            // The counts differ from rank to rank: nothing of them goes into the request, but that there may be some.
+            let (send, recv) = ((send, send_type), (recv, recv_type));
+            all_to_all(desk, Operation::AlltoAllV, 1, table, send, recv, stream)
+        })
+    })
+}
+
+unsafe extern "C" fn HcclAlltoAllVC(
+    send: *const c_void,
+    matrix: *const c_void,
+    send_type: HcclDataType,
+    recv: *const c_void,
+    recv_type: HcclDataType,
+    comm: HcclComm,
+    stream: aclrtStream,
+) -> HcclResult {
+    door("HcclAlltoAllVC", || {
+        not_null(comm, "comm")?;
+        not_null(matrix, "sendCountMatrix")?;
+        not_null(stream, "stream")?;
+        with_desk(comm as u64, |desk| {
+            let (rank, ranks) = (desk.member.rank, desk.member.comm.ranks());
+            // SAFETY: not null, so one number for each pair of ranks by the C contract.
+            let all = unsafe { numbers(matrix, ranks * ranks) };
+            let print = fingerprint(all.clone());
+            if print == 0 {
+                // As for any count of zero.
+                let _ = issue_void_at(desk, Operation::AlltoAllVC, send_type, stream);
+                return Ok(());
+            }
+            let mut table = desk.member.take_table();
+            table.push_packed(all.clone().skip(rank * ranks).take(ranks));
+            table.push_packed(all.skip(rank).step_by(ranks));
+            let (send, recv) = ((send, send_type), (recv, recv_type));
+            all_to_all(desk, Operation::AlltoAllVC, print, table, send, recv, stream)
+        })
+    })
+}

@@ -1,0 +1,234 @@
+//! What has to be read and written once all ranks are there: by chunks for a large operation, whole for a small one.
+//!
+//! Every operation is made of *blocks* that are read from some ranks' buffers and written to those of others, once. A chunk is a
+//! part of a block, or of several that lie one behind the other in a run (see `plan`).
+
+use std::ops::Range;
+
+use super::plan::Plan;
+use super::pointers::Pointers;
+use super::request::{Operation, Request};
+use super::table::{RECEIVES, SENDS, Table};
+use crate::copy::copy;
+use crate::reduce::{DataType, ReduceOp, Store, reduce_chunk};
+
+/// What a rank brings to a large operation.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Offer {
+    /// Where its buffers are; null where the operation has none.
+    pub(crate) send: *const u8,
+    pub(crate) recv: *mut u8,
+    /// Bytes that the operation touches in them.
+    pub(crate) touched: usize,
+}
+
+/// What all ranks have brought.
+pub(crate) trait Parties {
+    fn ranks(&self) -> usize;
+    fn offer(&self, rank: usize) -> Offer;
+    /// Of an operation that has tables.
+    fn table(&self, rank: usize) -> &Table;
+}
+
+/// A large operation that everybody has come to.
+pub(crate) struct Work<'a, P> {
+    pub(crate) request: &'a Request,
+    pub(crate) plan: &'a Plan,
+    pub(crate) parties: &'a P,
+    pub(crate) store: Store,
+}
+
+impl<P: Parties> Work<'_, P> {
+    /// Does one chunk: number `chunk` of the runs of the ranks `of`.
+    ///
+    /// # Safety
+    ///
+    /// Each buffer holds what its rank's request and table say; a rank's send and receive buffer are apart, but for the block that an operation in place
+    /// leaves where it is; nobody else works on this chunk.
+    pub(crate) unsafe fn run(&self, of: Range<usize>, chunk: u32) {
+        let Self { request, parties, .. } = *self;
+        let (rank, part) = self.plan.find(request, of, chunk, parties);
+        let (start, bytes) = (part.start, part.len());
+        let ranks = parties.ranks();
+        // Within the buffers; computed without the promise, so that it needs no `unsafe`.
+        let send = |rank, at: usize| parties.offer(rank).send.wrapping_add(at).cast_mut();
+        let recv = |rank, at: usize| parties.offer(rank).recv.wrapping_add(at);
+        let block = request.bytes();
+        // SAFETY: the caller's promise, for the part of the buffers that this chunk is.
+        unsafe {
+            match request.operation {
+                Operation::AllReduce(op) => {
+                    let inputs = (0..ranks).map(|r| send(r, start));
+                    self.reduce(op, bytes, inputs, (0..ranks).map(|r| recv(r, start)));
+                }
+                Operation::Reduce(op, root) => {
+                    let inputs = (0..ranks).map(|r| send(r, start));
+                    self.reduce(op, bytes, inputs, [recv(root as usize, start)]);
+                }
+                Operation::ReduceScatter(op) => {
+                    let inputs = (0..ranks).map(|r| send(r, rank * block + start));
+                    self.reduce(op, bytes, inputs, [recv(rank, start)]);
+                }
+                Operation::ReduceScatterV(op) => {
+                    let place = |r| parties.table(r).block(SENDS, rank, request.dtype);
+                    let end = (0..ranks).map(|r| place(r).0).fold(part.end, usize::min);
+                    let inputs = (0..ranks).map(|r| send(r, place(r).1 + start));
+                    self.reduce(op, end.saturating_sub(start), inputs, [recv(rank, start)]);
+                }
+                Operation::Broadcast(root) => {
+                    let root = root as usize;
+                    let others = (0..ranks).filter(|r| *r != root);
+                    self.spread(bytes, send(root, start), others.map(|r| recv(r, start)));
+                }
+                Operation::AllGather => {
+                    let outputs = (0..ranks).map(|r| recv(r, rank * block + start));
+                    self.spread(bytes, send(rank, start), outputs);
+                }
+                Operation::AllGatherV => {
+                    let place = |r| parties.table(r).block(SENDS, rank, request.dtype);
+                    let end = (0..ranks).map(|r| place(r).0).fold(part.end, usize::min);
+                    let outputs = (0..ranks).map(|r| recv(r, place(r).1 + start));
+                    self.spread(end.saturating_sub(start), send(rank, start), outputs);
+                }
+                Operation::Scatter(root) => {
+                    let from = send(root as usize, rank * block + start);
+                    copy(recv(rank, start), from, bytes, self.store);
+                }
+                Operation::AlltoAll => {
+                    let mut at = start;
+                    while at < part.end {
+                        let (source, offset) = (at / block, at % block);
+                        let piece = (block - offset).min(part.end - at);
+                        let from = send(source, rank * block + offset);
+                        copy(recv(rank, at), from, piece, self.store);
+                        at += piece;
+                    }
+                }
+                Operation::AlltoAllV | Operation::AlltoAllVC => self.collect(rank, part),
+                Operation::Barrier => {}
+            }
+        }
+    }
+
+    /// Brings a part of what `rank` receives, which is counted through block after block.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Work::run`].
+    unsafe fn collect(&self, rank: usize, part: Range<usize>) {
+        let Self { request, parties, .. } = *self;
+        let own = parties.table(rank);
+        let to = parties.offer(rank).recv;
+        let mut begin = 0;
+        for source in 0..parties.ranks() {
+            if begin >= part.end {
+                break;
+            }
+            let (expected, at) = own.block(RECEIVES, source, request.dtype);
+            let wanted =
+                part.start.max(begin) - begin..part.end.min(begin + expected).max(begin) - begin;
+            begin += expected;
+            if wanted.is_empty() {
+                continue;
+            }
+            let (sent, from) = parties.table(source).block(SENDS, rank, request.dtype);
+            let bytes = wanted.end.min(sent).saturating_sub(wanted.start);
+            let from = parties.offer(source).send.wrapping_add(from + wanted.start);
+            // SAFETY: the caller's promise; the piece is within what both sides say.
+            unsafe { copy(to.wrapping_add(at + wanted.start), from, bytes, self.store) };
+        }
+    }
+
+    /// # Safety
+    ///
+    /// All pointers are good for `bytes` bytes; an output is one of the inputs or apart from them.
+    #[inline]
+    unsafe fn reduce(
+        &self,
+        op: ReduceOp,
+        bytes: usize,
+        inputs: impl IntoIterator<Item = *mut u8>,
+        outputs: impl IntoIterator<Item = *mut u8>,
+    ) {
+        let (inputs, outputs): (Pointers, Pointers) =
+            (inputs.into_iter().collect(), outputs.into_iter().collect());
+        let (dtype, count) = (self.request.dtype, bytes / self.request.dtype.size());
+        // SAFETY: the caller's promise.
+        unsafe { reduce_chunk(dtype, op, inputs.inputs(), outputs.outputs(), count, self.store) };
+    }
+
+    /// Copies one input to all outputs but itself.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Work::reduce`].
+    #[inline]
+    unsafe fn spread(&self, bytes: usize, input: *mut u8, outputs: impl Iterator<Item = *mut u8>) {
+        let outputs: Pointers = outputs.filter(|output| *output != input).collect();
+        let input = input.cast_const();
+        // SAFETY: the caller's promise. One input of bytes is never refused.
+        unsafe {
+            match outputs.outputs() {
+                [output] => copy(*output, input, bytes, self.store),
+                outputs => {
+                    reduce_chunk(
+                        DataType::Int8,
+                        ReduceOp::Sum,
+                        &[input],
+                        outputs,
+                        bytes,
+                        self.store,
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// Does a small operation for one rank: from the payloads of all into `recv`. A payload is all that its rank gives.
+///
+/// # Safety
+///
+/// The payloads and `recv` hold what the request says.
+#[inline]
+pub(crate) unsafe fn run_small(
+    request: &Request,
+    rank: usize,
+    ranks: usize,
+    recv: *mut u8,
+    payload: impl Fn(usize) -> *const u8,
+) {
+    let block = request.bytes();
+    let reduce = |op, at: usize| {
+        let inputs: Pointers = (0..ranks).map(|r| payload(r).wrapping_add(at).cast_mut()).collect();
+        let count = request.count as usize;
+        // SAFETY: the caller's promise.
+        unsafe {
+            reduce_chunk(request.dtype, op, inputs.inputs(), &[recv], count, Store::Plain);
+        }
+    };
+    // SAFETY: the caller's promise.
+    unsafe {
+        match request.operation {
+            Operation::AllReduce(op) => reduce(op, 0),
+            Operation::Reduce(op, root) if root as usize == rank => reduce(op, 0),
+            Operation::ReduceScatter(op) => reduce(op, rank * block),
+            Operation::Broadcast(root) if root as usize != rank => {
+                copy(recv, payload(root as usize), block, Store::Plain);
+            }
+            Operation::Scatter(root) => {
+                let from = payload(root as usize).wrapping_add(rank * block);
+                copy(recv, from, block, Store::Plain);
+            }
+            Operation::AllGather | Operation::AlltoAll => {
+                let at = if request.operation == Operation::AlltoAll { rank * block } else { 0 };
+                for source in 0..ranks {
+                    let to = recv.wrapping_add(source * block);
+                    copy(to, payload(source).wrapping_add(at), block, Store::Plain);
+                }
+            }
+            // Done when all have come. Those with tables are never small.
+            _ => {}
+        }
+    }
+}

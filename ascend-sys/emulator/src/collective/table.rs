@@ -1,0 +1,280 @@
+//! Counts and displacements of the operations whose blocks differ in size.
+//!
+//! A rank brings its table to the meeting, and leaves it there for the others until it comes to the same slot again. What must agree
+//! between ranks is compared as one number: a fingerprint of the counts where all ranks pass the same, and for
+//! `HcclAlltoAllV`, where each rank knows its own row and column only, two sums over all pairs: what the senders say and what
+//! the receivers say. Only when these differ does anybody look at whole tables, to name the pairs that disagree. No
+//! address depends on a fingerprint: a block moves the lesser of what its two sides say.
+
+use crate::collective::validate::{Refusal, refuse};
+use crate::reduce::DataType;
+
+/// Counts and displacements in elements, one of each for every rank.
+///
+/// `HcclAlltoAllV` and `HcclAlltoAllVC` have two halves, [`SENDS`] and [`RECEIVES`]. The others have one: for
+/// `HcclReduceScatterV` it says where the blocks are in the send buffer, for `HcclAllGatherV` in the receive buffer.
+#[derive(Debug)]
+pub(crate) struct Table {
+    ranks: usize,
+    /// Half after half: counts, then displacements.
+    words: Vec<u64>,
+    /// Of the rank's send buffer and of its receive buffer.
+    pub(crate) extents: [Extent; 2],
+    /// Bytes that this rank receives (`HcclAllGatherV`: gives): its run, see `plan`.
+    pub(crate) run: usize,
+    /// What all ranks' counts add up to must be the same of both kinds.
+    pub(crate) sends: u64,
+    pub(crate) receives: u64,
+}
+
+/// The bytes that blocks take up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Extent {
+    /// From the start of the buffer to the end of the last block.
+    pub(crate) end: usize,
+    /// Of all blocks.
+    pub(crate) bytes: usize,
+}
+
+impl Extent {
+    /// Without holes.
+    pub(crate) fn dense(bytes: usize) -> Self {
+        Self { end: bytes, bytes }
+    }
+}
+
+/// The half of what a rank sends; also the only one.
+pub(crate) const SENDS: usize = 0;
+/// The half of what a rank receives.
+pub(crate) const RECEIVES: usize = 1;
+
+impl Table {
+    /// Of nobody.
+    pub(crate) const EMPTY: Self = Self {
+        ranks: 0,
+        words: Vec::new(),
+        extents: [Extent { end: 0, bytes: 0 }; 2],
+        run: 0,
+        sends: 0,
+        receives: 0,
+    };
+
+    /// Empties it for a new operation.
+    pub(crate) fn reset(&mut self, ranks: usize) {
+        self.words.clear();
+        *self = Self { ranks, words: std::mem::take(&mut self.words), ..Self::EMPTY };
+    }
+
+    /// Adds a half.
+    pub(crate) fn push(
+        &mut self,
+        counts: impl Iterator<Item = u64>,
+        displacements: impl Iterator<Item = u64>,
+    ) {
+        self.words.extend(counts);
+        self.words.extend(displacements);
+    }
+
+    /// Adds a half of blocks that lie one behind the other.
+    pub(crate) fn push_packed(&mut self, counts: impl Iterator<Item = u64> + Clone) {
+        self.words.extend(counts.clone());
+        self.words.extend(counts.scan(0u64, |at, count| {
+            let start = *at;
+            *at = at.saturating_add(count);
+            Some(start)
+        }));
+    }
+
+    pub(crate) fn counts(&self, half: usize) -> &[u64] {
+        let start = 2 * half * self.ranks;
+        self.words.get(start..start + self.ranks).unwrap_or_default()
+    }
+
+    fn displacements(&self, half: usize) -> &[u64] {
+        let start = (2 * half + 1) * self.ranks;
+        self.words.get(start..start + self.ranks).unwrap_or_default()
+    }
+
+    /// Bytes of the block that belongs to a rank, and where it begins in the buffer.
+    #[inline]
+    pub(crate) fn block(&self, half: usize, rank: usize, dtype: DataType) -> (usize, usize) {
+        let start = 2 * half * self.ranks + rank;
+        let word = |at| self.words.get(at).map_or(0, |word: &u64| *word as usize * dtype.size());
+        (word(start), word(start + self.ranks))
+    }
+
+    /// The bytes that a half takes up.
+    pub(crate) fn extent(&self, half: usize, dtype: DataType) -> Result<Extent, Refusal> {
+        let (mut all, mut end) = (Some(0u64), Some(0u64));
+        for (count, displacement) in self.counts(half).iter().zip(self.displacements(half)) {
+            if *count > 0 {
+                let last = displacement.checked_add(*count);
+                end = end.zip(last).map(|(end, last)| end.max(last));
+                all = all.and_then(|all| all.checked_add(*count));
+            }
+        }
+        let bytes = |elements: Option<u64>| -> Option<usize> {
+            // No buffer has more bytes than a pointer difference can say.
+            let bytes = elements?.checked_mul(dtype.size() as u64)?;
+            (bytes <= isize::MAX as u64).then_some(bytes as usize)
+        };
+        match (bytes(end), bytes(all)) {
+            (Some(end), Some(bytes)) => Ok(Extent { end, bytes }),
+            _ => refuse!(HCCL_E_PARA, "the counts and displacements reach beyond any memory"),
+        }
+    }
+
+    /// Notes what both sides of each message must agree about, as the rank sees it.
+    pub(crate) fn sum_up(&mut self, rank: usize) {
+        let sum = |counts: &[u64], pair: &dyn Fn(usize) -> (usize, usize)| {
+            let terms = counts.iter().enumerate().map(|(peer, count)| message(pair(peer), *count));
+            terms.fold(0, u64::wrapping_add)
+        };
+        self.sends = sum(self.counts(SENDS), &|peer| (rank, peer));
+        self.receives = sum(self.counts(RECEIVES), &|peer| (peer, rank));
+    }
+}
+
+/// A number for a message of so many elements from one rank to another.
+fn message((from, to): (usize, usize), count: u64) -> u64 {
+    mix(mix((from as u64) << 32 | to as u64) ^ count)
+}
+
+/// A number for counts that all ranks must pass alike: 0 exactly when all are 0.
+pub(crate) fn fingerprint(counts: impl Iterator<Item = u64>) -> u64 {
+    let (sum, any) = counts.fold((0, 0), |(sum, any), count| (mix(sum ^ count), any | count));
+    if any == 0 { 0 } else { sum.max(1) }
+}
+
+/// Spreads a number over all bits, one to one.
+#[inline]
+fn mix(word: u64) -> u64 {
+    let word = word.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    word ^ (word >> 31)
+}
+
+/// How many places or pairs a message mentions.
+const MENTIONED: usize = 8;
+
+/// What each table has at the places where the tables differ, in words.
+#[cold]
+pub(crate) fn differences(tables: &[&Table]) -> Vec<String> {
+    let count = |table: &Table, at: usize| table.counts(SENDS).get(at).copied().unwrap_or_default();
+    let ranks = tables.iter().map(|table| table.ranks).max().unwrap_or_default();
+    let differs =
+        |at: &usize| tables.windows(2).any(|two| count(two[0], *at) != count(two[1], *at));
+    let places: Vec<usize> = (0..ranks).filter(differs).collect();
+    let more = match places.len().saturating_sub(MENTIONED) {
+        0 => String::new(),
+        more => format!(", and {more} others"),
+    };
+    let say = |table: &&Table| {
+        let said =
+            places.iter().take(MENTIONED).map(|at| format!("{} of rank {at}", count(table, *at)));
+        format!("count {}{more}", said.collect::<Vec<_>>().join(", "))
+    };
+    tables.iter().map(say).collect()
+}
+
+/// The pairs of ranks that disagree about what one sends to the other, in words: a line a pair.
+#[cold]
+pub(crate) fn disagreements(tables: &[&Table]) -> String {
+    let mut lines = Vec::new();
+    let mut more = 0;
+    for (from, sender) in tables.iter().enumerate() {
+        for (to, receiver) in tables.iter().enumerate() {
+            let sent = sender.counts(SENDS).get(to).unwrap_or(&0);
+            let expected = receiver.counts(RECEIVES).get(from).unwrap_or(&0);
+            if sent != expected && lines.len() < MENTIONED {
+                lines.push(format!(
+                    "\n  rank {from} sends {sent} elements to rank {to}, which expects {expected} from it"
+                ));
+            } else if sent != expected {
+                more += 1;
+            }
+        }
+    }
+    let more = if more > 0 { format!("\n  and {more} pairs more") } else { String::new() };
+    lines.concat() + &more
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    fn table(ranks: usize, halves: &[(&[u64], &[u64])]) -> Table {
+        let mut table = Table::EMPTY;
+        table.reset(ranks);
+        for (counts, displacements) in halves {
+            table.push(counts.iter().copied(), displacements.iter().copied());
+        }
+        table
+    }
+
+    #[test]
+    fn blocks_and_sizes() {
+        let table = table(3, &[(&[2, 0, 3], &[10, 99, 0]), (&[1, 1, 1], &[0, 1, 2])]);
+        assert_eq!(table.block(SENDS, 0, DataType::Fp32), (8, 40));
+        assert_eq!(table.block(RECEIVES, 2, DataType::Fp16), (2, 4));
+        // What has no elements may lie anywhere.
+        assert_eq!(table.extent(SENDS, DataType::Fp32).unwrap(), Extent { end: 48, bytes: 20 });
+        let far = super::tests::table(1, &[(&[1], &[u64::MAX])]);
+        assert!(far.extent(SENDS, DataType::Int8).is_err());
+        let wide = super::tests::table(1, &[(&[1], &[u64::MAX / 8])]);
+        assert!(wide.extent(SENDS, DataType::Fp64).is_err());
+    }
+
+    #[test]
+    fn packed_blocks_lie_one_behind_the_other() {
+        let mut packed = Table::EMPTY;
+        packed.reset(4);
+        packed.push_packed([3, 0, 2, 1].into_iter());
+        assert_eq!(packed.displacements(SENDS), [0, 3, 3, 5]);
+    }
+
+    #[test]
+    fn a_fingerprint_is_zero_only_for_zeros() {
+        assert_eq!(fingerprint([0; 7].into_iter()), 0);
+        let others = [[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 1, 0], [2, 0, 0]];
+        let prints: std::collections::HashSet<u64> =
+            others.into_iter().map(|counts| fingerprint(counts.into_iter())).collect();
+        assert_eq!(prints.len(), others.len());
+        assert!(!prints.contains(&0));
+    }
+
+    #[test]
+    fn sums_agree_exactly_when_all_pairs_do() {
+        let counts = |wrong: u64| -> (u64, u64) {
+            let sent = |from: u64, to: u64| from * 3 + to;
+            let mut sums = (0u64, 0u64);
+            for rank in 0..3u64 {
+                let sends: Vec<_> = (0..3).map(|to| sent(rank, to)).collect();
+                let mut receives: Vec<_> = (0..3).map(|from| sent(from, rank)).collect();
+                if rank == 1 {
+                    receives[2] += wrong;
+                }
+                let mut table = table(3, &[(&sends, &[0; 3]), (&receives, &[0; 3])]);
+                table.sum_up(rank as usize);
+                sums.0 = sums.0.wrapping_add(table.sends);
+                sums.1 = sums.1.wrapping_add(table.receives);
+            }
+            sums
+        };
+        let (sends, receives) = counts(0);
+        assert_eq!(sends, receives);
+        let (sends, receives) = counts(1);
+        assert_ne!(sends, receives);
+    }
+
+    #[test]
+    fn disagreements_name_the_pair_and_both_sides() {
+        let one = table(2, &[(&[1, 5], &[0, 0]), (&[1, 7], &[0, 0])]);
+        let other = table(2, &[(&[7, 1], &[0, 0]), (&[4, 1], &[0, 0])]);
+        let expected = "\n  rank 0 sends 5 elements to rank 1, which expects 4 from it";
+        assert_eq!(disagreements(&[&one, &other]), expected);
+        let said = differences(&[&one, &other]);
+        assert_eq!(said, ["count 1 of rank 0, 5 of rank 1", "count 7 of rank 0, 1 of rank 1"]);
+    }
+}
