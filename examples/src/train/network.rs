@@ -35,8 +35,13 @@ impl Layer {
         self.weights.len() + self.bias.len()
     }
 
-    fn forward(&self, inputs: &ArrayView2<f32>) -> Array2<f32> {
-        inputs.dot(&self.weights) + &self.bias
+    /// The outputs, one row an image; those of all layers but the last go through a ReLU.
+    pub fn forward(&self, inputs: &ArrayView2<f32>, is_last: bool) -> Array2<f32> {
+        let mut outputs = inputs.dot(&self.weights) + &self.bias;
+        if !is_last {
+            outputs.mapv_inplace(|value| value.max(0.0));
+        }
+        outputs
     }
 
     /// Writes `scale` times the gradient of a layer that was given `inputs` and whose outputs have the
@@ -94,10 +99,7 @@ impl Network {
         let mut outputs: Vec<Array2<f32>> = Vec::with_capacity(self.layers.len());
         for (index, layer) in self.layers.iter().enumerate() {
             let inputs = outputs.last().map_or(images, |previous| previous.view());
-            let mut output = layer.forward(&inputs);
-            if index + 1 < self.layers.len() {
-                output.mapv_inplace(|value| value.max(0.0));
-            }
+            let output = layer.forward(&inputs, index + 1 == self.layers.len());
             outputs.push(output);
         }
         outputs

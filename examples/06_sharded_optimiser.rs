@@ -1,0 +1,154 @@
+//! 6. An optimiser whose state is spread over the ranks (ZeRO, stage 1).
+//!
+//! Adam keeps two numbers for each parameter. Where every rank has a replica of the network, every rank
+//! would keep the same ones. Here each keeps those of its share of the parameters only: the gradients are
+//! summed *into the shares* (reduce-scatter), each rank takes the step for its share, and the new
+//! parameters go to everybody (all-gather). Together the two move what one all-reduce would.
+//!
+//!     cargo run --release --example 06_sharded_optimiser
+
+use std::path::Path;
+
+use hccl::prelude::*;
+use hccl_examples::train::data::{CLASSES, Digits, PIXELS};
+use hccl_examples::train::network::{Layer, Network, softmax_cross_entropy};
+
+const RANKS: usize = 4;
+const WIDTHS: [usize; 4] = [PIXELS, 256, 256, CLASSES];
+/// Rows a step, over all ranks.
+const BATCH: usize = 128;
+const EPOCHS: usize = 12;
+
+type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
+
+fn main() -> Result<()> {
+    let data = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/data/digits.csv"));
+    let split = Digits::read(data)?.split(1);
+    let runtime = Runtime::auto()?;
+    let replicas = runtime.run_ranks(RANKS as u32, |rank| train(&rank, &split.training))?;
+
+    let parameters = replicas[0].network.parameters();
+    let state = |numbers: usize| format!("{:4} KiB", 2 * numbers * size_of::<f32>() / 1024);
+    println!("parameters             {parameters:7}");
+    println!("Adam's state, whole    {}", state(parameters));
+    for (rank, replica) in replicas.iter().enumerate() {
+        println!("Adam's state, rank {rank}   {}", state(replica.adam.mean.len()));
+        assert_eq!(replica.network, replicas[0].network, "the replicas stay the same bits");
+    }
+    let kept: usize = replicas.iter().map(|replica| replica.adam.mean.len()).sum();
+    assert!(kept < parameters + RANKS, "nothing is kept twice");
+
+    let held_out = &split.held_out;
+    let accuracy = replicas[0].network.accuracy(held_out.images.view(), &held_out.labels);
+    println!("\naccuracy={accuracy:.4} epochs={EPOCHS} ranks={RANKS}");
+    assert!(accuracy >= 0.96, "{accuracy}");
+    Ok(())
+}
+
+/// What a rank ends up with.
+struct Replica {
+    network: Network,
+    adam: Adam,
+}
+
+fn train(rank: &Rank, digits: &Digits) -> Result<Replica> {
+    let (me, device) = (rank.index() as usize, rank.device());
+    let stream = device.stream()?;
+    let mut comm = rank.communicator()?;
+    let mut random = fastrand::Rng::with_seed(1);
+    let mut network = Network::new(&WIDTHS, &mut random);
+
+    // All shares have the same length; the last may end in padding.
+    let share = network.parameters().div_ceil(RANKS);
+    let mut host = device.runtime().host_buffer(share * RANKS)?;
+    let mut all = device.zeros(share * RANKS, &stream)?;
+    let mut own = device.zeros(share, &stream)?;
+    let mut weights = vec![0.0; share * RANKS];
+    read(&network, &mut weights);
+    let mut adam = Adam::new(&weights[me * share..(me + 1) * share]);
+
+    let mut order: Vec<usize> = (0..digits.len()).collect();
+    for _ in 0..EPOCHS {
+        // Every rank draws the same numbers, so all agree on the order without a message.
+        random.shuffle(&mut order);
+        for batch in order.chunks(BATCH) {
+            let rows = batch.len() * me / RANKS..batch.len() * (me + 1) / RANKS;
+            let part = digits.select(&batch[rows]);
+            gradient(&network, &part, 1.0 / batch.len() as f32, host.as_mut_slice()?)?;
+            all.copy_from_host(&host, &stream)?;
+            comm.reduce_scatter(&all, &mut own, Sum, &stream)?;
+            adam.step(&own.to_vec(&stream).wait()?);
+            own.upload(&adam.weights, &stream)?;
+            comm.all_gather(&own, &mut all, &stream)?;
+            all.copy_to(&mut host, &stream)?;
+            // Waits for the copy.
+            write(&mut network, host.as_slice()?);
+        }
+    }
+    stream.synchronize()?;
+    Ok(Replica { network, adam })
+}
+
+/// Writes the gradient of a part of a batch, layer after layer.
+fn gradient(network: &Network, part: &Digits, scale: f32, mut to: &mut [f32]) -> Result<()> {
+    let images = part.images.view();
+    let outputs = network.forward(images);
+    let logits = outputs.last().ok_or("a network without layers")?;
+    let (_, mut delta) = softmax_cross_entropy(logits, &part.labels);
+    let mut places = Vec::new();
+    for layer in &network.layers {
+        let (place, rest) = to.split_at_mut(layer.parameters());
+        places.push(place);
+        to = rest;
+    }
+    for (index, (layer, place)) in network.layers.iter().zip(places).enumerate().rev() {
+        let inputs = if index == 0 { images } else { outputs[index - 1].view() };
+        layer.backward(&inputs, &delta, scale, place)?;
+        if index > 0 {
+            delta = layer.delta_before(&inputs, &delta);
+        }
+    }
+    Ok(())
+}
+
+/// Every parameter, in the order in which [`gradient`] has them.
+fn parameters(layers: &mut [Layer]) -> impl Iterator<Item = &mut f32> {
+    layers.iter_mut().flat_map(|layer| layer.weights.iter_mut().chain(&mut layer.bias))
+}
+
+fn write(network: &mut Network, from: &[f32]) {
+    parameters(&mut network.layers).zip(from).for_each(|(parameter, new)| *parameter = *new);
+}
+
+fn read(network: &Network, to: &mut [f32]) {
+    let mut layers = network.layers.clone();
+    parameters(&mut layers).zip(to).for_each(|(parameter, place)| *place = *parameter);
+}
+
+/// Adam for a share of the parameters.
+struct Adam {
+    weights: Vec<f32>,
+    mean: Vec<f32>,
+    square: Vec<f32>,
+    steps: i32,
+}
+
+impl Adam {
+    fn new(weights: &[f32]) -> Self {
+        let zeros = vec![0.0; weights.len()];
+        Self { weights: weights.to_vec(), mean: zeros.clone(), square: zeros, steps: 0 }
+    }
+
+    fn step(&mut self, gradient: &[f32]) {
+        const RATE: f32 = 2e-3;
+        const KEEP: (f32, f32) = (0.9, 0.999);
+        self.steps += 1;
+        let rate = RATE * (1.0 - KEEP.1.powi(self.steps)).sqrt() / (1.0 - KEEP.0.powi(self.steps));
+        let state = self.mean.iter_mut().zip(&mut self.square);
+        for ((weight, (mean, square)), slope) in self.weights.iter_mut().zip(state).zip(gradient) {
+            *mean = KEEP.0 * *mean + (1.0 - KEEP.0) * slope;
+            *square = KEEP.1 * *square + (1.0 - KEEP.1) * slope * slope;
+            *weight -= rate * *mean / (square.sqrt() + 1e-8);
+        }
+    }
+}
