@@ -4937,7 +4937,8 @@ impl Default for HcommBatchTransferDesc {
     }
 }
 /** How far a stream is. One cache line per stream, written by the backend, read with atomic (acquire) loads.
-The line stays mapped for the life of the process. 64 bytes, 64-byte aligned.*/
+The line stays mapped for the life of the process. Another stream may have it later: then the numbers in it go on from where
+they stand, so that a line and a ticket name a task for ever. 64 bytes, 64-byte aligned.*/
 #[repr(C)]
 #[repr(align(64))]
 #[derive(Debug, Copy, Clone)]

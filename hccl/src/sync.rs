@@ -7,12 +7,12 @@ pub(crate) use loom::sync::atomic::AtomicU64;
 #[cfg(not(loom))]
 pub(crate) use std::sync::atomic::AtomicU64;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
-/// Names something shared as long as somebody has it, also if only by a `Weak`.
+/// Names something that is never freed.
 #[inline]
-pub(crate) fn name<T>(shared: &Arc<T>) -> u64 {
-    Arc::as_ptr(shared).addr() as u64
+pub(crate) fn name<T>(shared: &'static T) -> u64 {
+    std::ptr::from_ref(shared).addr() as u64
 }
 
 /// Locks, also after a panic elsewhere: what the locks here guard is kept consistent at every step.

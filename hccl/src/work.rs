@@ -10,7 +10,6 @@
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::AtomicU8;
 use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll, Waker};
@@ -20,7 +19,7 @@ use crate::device::issue::Issued;
 use crate::device::lane::Lane;
 use crate::device::wait::alarms;
 use crate::error::Result;
-use crate::runtime::reactor::Awaited;
+use crate::runtime::reactor::{Awaited, Reactor};
 
 const UNSEEN: u8 = 0;
 const SEEN: u8 = 1;
@@ -31,7 +30,7 @@ const WELL: u8 = 2;
 ///
 /// It borrows nothing, may go to other threads, and allocates nothing.
 pub struct Work {
-    lane: Arc<Lane>,
+    lane: &'static Lane,
     issued: Issued,
     operation: &'static str,
     /// While it is awaited. In a box, of which the reactor keeps some, so that a `Work` is one cache line.
@@ -42,12 +41,12 @@ pub struct Work {
 
 impl Work {
     #[inline]
-    pub(crate) fn new(lane: Arc<Lane>, issued: Issued, operation: &'static str) -> Self {
+    pub(crate) fn new(lane: &'static Lane, issued: Issued, operation: &'static str) -> Self {
         Self { lane, issued, operation, awaited: None, seen: AtomicU8::new(UNSEEN) }
     }
 
-    pub(crate) fn lane(&self) -> &Arc<Lane> {
-        &self.lane
+    pub(crate) fn lane(&self) -> &'static Lane {
+        self.lane
     }
 
     pub(crate) fn number(&self) -> u64 {
@@ -63,18 +62,21 @@ impl Work {
     /// Waits for the outcome, up to the runtime's deadline (`aclrtSynchronizeStreamWithTimeout` or
     /// `aclrtSynchronizeEventWithTimeout`). After a timeout the operation goes on and may be waited for again.
     pub fn wait(&self) -> Result<()> {
-        self.wait_timeout(self.lane.device().runtime().deadline())
+        self.wait_for(None)
     }
 
     /// As [`wait`](Self::wait), up to `limit`.
     pub fn wait_timeout(&self, limit: Duration) -> Result<()> {
-        if !self.is_done() {
-            self.lane.wait_work(
-                self.issued.number,
-                self.issued.tickets.1,
-                limit,
-                self.operation,
-            )?;
+        self.wait_for(Some(limit))
+    }
+
+    fn wait_for(&self, limit: Option<Duration>) -> Result<()> {
+        let Issued { number, tickets } = self.issued;
+        if !self.is_done()
+            && let Some(queue) = self.lane.queue(number)
+        {
+            let limit = limit.unwrap_or_else(|| queue.device().runtime().deadline());
+            queue.wait_work(number, tickets.1, limit, self.operation)?;
         }
         self.outcome()
     }
@@ -92,18 +94,20 @@ impl Work {
     /// Sees to it that `waker` is called when it is complete, or when it has been awaited for so long that it should be
     /// polled again.
     fn register(&mut self, waker: &Waker) -> Result<()> {
-        let Self { lane, issued, operation, awaited, .. } = self;
-        let runtime = lane.device().runtime();
+        let Issued { number, tickets } = self.issued;
+        // Without its stream it is complete.
+        let Some(queue) = self.lane.queue(number) else { return Ok(()) };
+        let runtime = queue.device().runtime();
         let reactor = runtime.reactor();
-        let awaited = awaited.get_or_insert_with(|| reactor.awaited(runtime.deadline()));
-        let left = awaited.patience.check(lane, issued.number, operation)?;
-        reactor.register(awaited, lane, (issued.number, issued.tickets.1), left, waker)
+        let awaited = self.awaited.get_or_insert_with(|| reactor.awaited(runtime.deadline()));
+        let left = awaited.patience.check(&queue, number, self.operation)?;
+        reactor.register(awaited, &queue, (number, tickets.1), left, waker)
     }
 
     #[inline]
     fn unregister(&mut self) {
         if let Some(awaited) = self.awaited.take() {
-            self.lane.device().runtime().reactor().unregister(awaited);
+            Reactor::unregister(awaited);
         }
     }
 }

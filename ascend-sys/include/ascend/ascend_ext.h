@@ -13,7 +13,8 @@ extern "C" {
 #endif
 
 /** How far a stream is. One cache line per stream, written by the backend, read with atomic (acquire) loads.
- * The line stays mapped for the life of the process. 64 bytes, 64-byte aligned. */
+ * The line stays mapped for the life of the process. Another stream may have it later: then the numbers in it go on from where
+ * they stand, so that a line and a ticket name a task for ever. 64 bytes, 64-byte aligned. */
 typedef struct AscendExtProgress {
     /** Ticket of the last task that entered the stream; tickets count from 1. */
     uint64_t submitted __attribute__((aligned(64)));

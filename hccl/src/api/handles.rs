@@ -73,6 +73,11 @@ unsafe impl Send for Progress {}
 unsafe impl Sync for Progress {}
 
 impl Progress {
+    /// Where the line is: what tells it from others.
+    pub(crate) fn address(self) -> usize {
+        self.0.addr()
+    }
+
     /// The ticket of the last task that entered the stream.
     #[inline]
     pub(crate) fn submitted(self) -> u64 {

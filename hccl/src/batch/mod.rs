@@ -155,7 +155,7 @@ impl<'buffers> Batch<'_, 'buffers> {
         let issued = issued?;
         self.member.batches = sequence;
         self.member.peers.count(&self.items);
-        Ok(Work::new(stream.lane().clone(), issued, BATCH))
+        Ok(Work::new(stream.lane(), issued, BATCH))
     }
 }
 

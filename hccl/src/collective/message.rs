@@ -153,6 +153,6 @@ impl Member {
             .and_then(|call| self.issue_call(name, sequence, &call, &touches, stream))
             .map_err(|error| self.explain(name, sequence, error))?;
         self.peers.add(direction, peer);
-        Ok(Work::new(stream.lane().clone(), issued, name))
+        Ok(Work::new(stream.lane(), issued, name))
     }
 }

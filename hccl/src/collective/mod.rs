@@ -108,7 +108,7 @@ impl Member {
     ) -> Result<Work> {
         let issued = outcome?;
         self.collectives += 1;
-        Ok(Work::new(stream.lane().clone(), issued, name))
+        Ok(Work::new(stream.lane(), issued, name))
     }
 
     /// What every operation writes: the communicator itself.

@@ -451,10 +451,8 @@ impl Drop for Member {
         if self.alive.is_none() {
             self.handle.leave(self.device.table(), c"it has dropped its communicator");
         }
-        let (handle, mut stamps) =
+        let (handle, stamps) =
             (self.handle.clone(), std::mem::replace(&mut self.stamps, Stamps::new()));
-        // Complete stamps go, so that they do not keep their streams alive.
-        stamps.are_complete();
         self.device.retire_communicator(Orphan { handle, stamps });
     }
 }

@@ -2,12 +2,11 @@
 
 #![forbid(unsafe_code)]
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use super::Stream;
 use super::issue::{Operation, issue};
 use super::lane::Lane;
+use super::{Device, Stream};
 use crate::api::handles::EventHandle;
 use crate::error::{Error, Result};
 use crate::work::Work;
@@ -16,17 +15,17 @@ use crate::work::Work;
 /// dropping it does nothing.
 #[derive(Clone)]
 pub struct Event {
-    lane: Arc<Lane>,
+    lane: &'static Lane,
     number: u64,
 }
 
 impl Event {
-    pub(super) fn new(lane: Arc<Lane>, number: u64) -> Self {
+    pub(super) fn new(lane: &'static Lane, number: u64) -> Self {
         Self { lane, number }
     }
 
-    pub(super) fn lane(&self) -> &Arc<Lane> {
-        &self.lane
+    pub(super) fn lane(&self) -> &'static Lane {
+        self.lane
     }
 
     pub(super) fn number(&self) -> u64 {
@@ -40,19 +39,25 @@ impl Event {
 
     /// Waits for everything before it, up to the runtime's deadline. Failures are told by the `Work`s and the stream.
     pub fn wait(&self) -> Result<()> {
-        self.wait_timeout(self.lane.device().runtime().deadline())
+        match self.lane.queue(self.number) {
+            Some(queue) => queue.wait(self.number, queue.device().runtime().deadline(), EVENT),
+            None => Ok(()),
+        }
     }
 
     /// As [`wait`](Self::wait), up to `limit`.
     pub fn wait_timeout(&self, limit: Duration) -> Result<()> {
-        self.lane.wait(self.number, limit, "event")
+        self.lane.wait(self.number, limit, EVENT)
     }
 }
+
+const EVENT: &str = "event";
 
 /// An [`Event`] whose time the device notes.
 pub struct TimedEvent {
     event: Option<EventHandle>,
     work: Work,
+    device: Device,
 }
 
 impl TimedEvent {
@@ -61,10 +66,10 @@ impl TimedEvent {
         let event = stream.table().create_event(true)?;
         drop(bound);
         let recorded = issue(stream, Operation::new("record_timed"), &[], |_| {
-            stream.table().record_event(&event, stream.lane().handle())
+            stream.table().record_event(&event, stream.queue().handle())
         });
         match recorded {
-            Ok(work) => Ok(Self { event: Some(event), work }),
+            Ok(work) => Ok(Self { event: Some(event), work, device: stream.device().clone() }),
             Err(error) => {
                 // It was never recorded, so nothing waits for it.
                 let _ = stream.table().destroy_event(event);
@@ -87,8 +92,7 @@ impl TimedEvent {
     pub fn elapsed_until(&self, later: &TimedEvent) -> Result<Duration> {
         self.work.wait()?;
         later.work.wait()?;
-        let device = self.work.lane().device();
-        let other = later.work.lane().device();
+        let (device, other) = (&self.device, &later.device);
         let operation = "elapsed_until";
         if !device.runtime().is(other.runtime()) {
             return Err(Error::WrongRuntime { operation, what: "the later event" });
@@ -110,7 +114,7 @@ impl Drop for TimedEvent {
     fn drop(&mut self) {
         // CANN defers the destruction of an event that is not complete.
         if let Some(event) = self.event.take() {
-            let device = self.work.lane().device();
+            let device = &self.device;
             if let Ok(_bound) = device.bind()
                 && let Err(error) = device.table().destroy_event(event)
             {

@@ -7,6 +7,9 @@
 //! The last [`KEPT`] are kept one by one. Of older ones, and of those that the backend itself has forgotten, only the range that
 //! they lie in is kept, and everything in it counts as failed: a failure never turns into success, and an operation whose
 //! outcome nobody asked for in time may be called failed though it was well.
+//!
+//! A `Work` may outlive its stream, so what failed on earlier streams of the lane is kept in the same way, apart from what
+//! fails on the present one.
 
 #![forbid(unsafe_code)]
 
@@ -60,7 +63,7 @@ fn widen(range: &mut Option<(u64, u64)>, (first, last): (u64, u64)) {
     *range = Some((a.min(first), b.max(last)));
 }
 
-/// The failures of one stream.
+/// The failures of a lane.
 #[derive(Default)]
 pub(crate) struct Faults {
     /// How many have not been told. The fast path looks at nothing else here.
@@ -68,6 +71,8 @@ pub(crate) struct Faults {
     /// How many there ever were.
     ever: AtomicU64,
     kept: Mutex<Kept>,
+    /// Those of earlier streams. Locked after `kept`.
+    past: Mutex<Kept>,
 }
 
 #[derive(Default)]
@@ -77,6 +82,22 @@ struct Kept {
 }
 
 impl Kept {
+    /// Whether one more of the untold is told with another.
+    fn add(&mut self, fault: Fault) -> bool {
+        let oldest = if self.list.len() == KEPT { self.list.pop_front() } else { None };
+        self.list.push_back(fault);
+        oldest.is_some_and(|Fault { numbers, ticket, error, told }| {
+            let tickets = ticket.map(|ticket| (ticket, ticket));
+            self.forget(numbers.into_inner(), tickets, told, Some(Box::new(error)))
+        })
+    }
+
+    fn meant(&self, number: u64, tickets: (u64, u64)) -> Option<Error> {
+        // It may not be the only one that is meant, so the others stay untold.
+        let forgotten = self.forgotten.as_ref()?;
+        forgotten.is_meant(number, tickets).then(|| forgotten.error())
+    }
+
     /// What is known of it from now on is where it lies. Whether one more of the untold is told with another.
     fn forget(
         &mut self,
@@ -117,17 +138,30 @@ impl Faults {
 
     pub(crate) fn add(&self, numbers: RangeInclusive<u64>, ticket: Option<u64>, error: Error) {
         let mut kept = lock(&self.kept);
-        if kept.list.len() == KEPT
-            && let Some(Fault { numbers, ticket, error, told }) = kept.list.pop_front()
-        {
-            let numbers = numbers.into_inner();
-            if kept.forget(numbers, ticket.map(|t| (t, t)), told, Some(Box::new(error))) {
-                self.untold.fetch_sub(1, Relaxed);
+        if !kept.add(Fault { numbers, ticket, error, told: false }) {
+            self.untold.fetch_add(1, Relaxed);
+        }
+        self.ever.fetch_add(1, Release);
+    }
+
+    /// Another stream begins. All failures have been told.
+    pub(crate) fn begin(&self) {
+        if !self.any() {
+            return;
+        }
+        let Kept { list, forgotten } = std::mem::take(&mut *lock(&self.kept));
+        let mut past = lock(&self.past);
+        for fault in list {
+            past.add(fault);
+        }
+        if let Some(Forgotten { tickets, numbers, last, .. }) = forgotten {
+            if let Some(tickets) = tickets {
+                past.forget((0, 0), Some(tickets), true, last.clone());
+            }
+            if let Some(numbers) = numbers {
+                past.forget(numbers, None, true, last);
             }
         }
-        kept.list.push_back(Fault { numbers, ticket, error, told: false });
-        self.untold.fetch_add(1, Relaxed);
-        self.ever.fetch_add(1, Release);
     }
 
     /// The backend counted failures among these tickets, which are of the operations `numbers`, and does not know which.
@@ -142,15 +176,13 @@ impl Faults {
 
     /// The failure of operation `number`, whose tasks have the tickets after `tickets.0` up to `tickets.1`.
     pub(crate) fn of(&self, number: u64, tickets: (u64, u64)) -> Option<Error> {
-        let mut kept = lock(&self.kept);
-        let known = self.tell(&mut kept, |fault| match fault.ticket {
-            Some(ticket) => tickets.0 < ticket && ticket <= tickets.1,
-            None => fault.numbers.contains(&number),
-        });
-        known.or_else(|| {
-            // It may not be the only one that is meant, so the others stay untold.
-            let forgotten = kept.forgotten.as_ref()?;
-            forgotten.is_meant(number, tickets).then(|| forgotten.error())
+        [&self.kept, &self.past].into_iter().find_map(|kept| {
+            let mut kept = lock(kept);
+            let known = self.tell(&mut kept, |fault| match fault.ticket {
+                Some(ticket) => tickets.0 < ticket && ticket <= tickets.1,
+                None => fault.numbers.contains(&number),
+            });
+            known.or_else(|| kept.meant(number, tickets))
         })
     }
 
@@ -222,6 +254,21 @@ mod tests {
         assert!(matches!(faults.take_untold(|_| true), Some(Error::Forgotten { .. })));
         let told = std::iter::from_fn(|| faults.take_untold(|_| true)).count();
         assert!(told == KEPT - 1 && !faults.any_untold(), "{told}");
+    }
+
+    #[test]
+    fn a_failure_of_an_earlier_stream_stays_one_and_is_none_of_the_present() {
+        let faults = Faults::default();
+        faults.add(3..=3, Some(7), error("known"));
+        faults.add_forgotten((4, 5), (8, 9));
+        while faults.take_untold(|_| true).is_some() {}
+        faults.begin();
+        assert!(!faults.any_untold() && faults.of(7, (10, 11)).is_none());
+        faults.add_forgotten((8, 8), (20, 20));
+        // What lies between the streams' failures was well.
+        assert!(faults.of(7, (10, 11)).is_none() && faults.of(8, (19, 20)).is_some());
+        assert!(matches!(faults.of(3, (6, 7)), Some(Error::Invalid { .. })));
+        assert!(matches!(faults.of(4, (7, 8)), Some(Error::Forgotten { last: Some(_) })));
     }
 
     #[test]

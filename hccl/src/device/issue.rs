@@ -16,13 +16,15 @@
 #![forbid(unsafe_code)]
 
 use std::ops::Range;
+use std::ptr;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
 
 use super::lane::{Label, Lane};
+use super::queue::Queue;
 use super::{Device, Stream};
-use crate::api::handles::{EventHandle, StreamHandle};
+use crate::api::handles::EventHandle;
 use crate::error::{Error, OpContext, Result};
 use crate::memory::stamps::{Access, Conflicts, Stamps};
 use crate::runtime::Runtime;
@@ -42,7 +44,8 @@ impl Operation<'_> {
         Self { name, communicator: None }
     }
 
-    fn context(&self, number: u64) -> OpContext {
+    /// `position` is what is said of an operation without a communicator.
+    fn context(&self, position: u64) -> OpContext {
         match self.communicator {
             Some((label, sequence)) => OpContext {
                 operation: self.name,
@@ -50,7 +53,7 @@ impl Operation<'_> {
                 rank: Some(label.rank),
                 sequence,
             },
-            None => OpContext::new(self.name, number),
+            None => OpContext::new(self.name, position),
         }
     }
 }
@@ -78,11 +81,13 @@ pub(crate) struct Touch<'a> {
 }
 
 /// Events of other streams that this operation waits for.
-#[derive(Default)]
-pub(super) struct Prepared(SmallVec<[Point; 4]>);
+pub(super) struct Prepared<'a> {
+    own: &'a Queue,
+    points: SmallVec<[Point; 4]>,
+}
 
 /// A stream, a number of its operations, and an event behind that, unless it is complete.
-type Point = (Arc<Lane>, u64, Option<Arc<EventHandle>>);
+type Point = (&'static Lane, u64, Option<Arc<EventHandle>>);
 
 /// An operation that has been issued: all that a [`Work`] needs besides the lane.
 #[derive(Clone, Copy)]
@@ -105,7 +110,7 @@ pub(crate) fn issue(
 ) -> Result<Work> {
     let name = operation.name;
     let issued = issue_number(stream, operation, touches, enqueue)?;
-    Ok(Work::new(stream.lane().clone(), issued, name))
+    Ok(Work::new(stream.lane(), issued, name))
 }
 
 /// As [`issue`], without the [`Work`], for callers that make it where it stays.
@@ -115,11 +120,11 @@ pub(crate) fn issue_number(
     touches: &[Touch<'_>],
     enqueue: impl FnOnce(ascend_sys::aclrtStream) -> Result<()>,
 ) -> Result<Issued> {
-    let lane = stream.lane();
-    check_places(lane, operation.name, touches)?;
-    lane.take_detached_failure()?;
-    let bound = lane.device().bind()?;
-    let mut prepared = Prepared::default();
+    let (lane, queue) = (stream.lane(), stream.queue());
+    check_places(queue, operation.name, touches)?;
+    queue.take_detached_failure()?;
+    let bound = queue.device().bind()?;
+    let mut prepared = Prepared::new(queue);
     let issued = loop {
         let mut issuing = lane.issuing();
         let number = lane.timeline.next();
@@ -134,31 +139,31 @@ pub(crate) fn issue_number(
             if !conflicts.is_empty() {
                 drop(publish);
                 drop(issuing);
-                prepared.add(lane, conflicts, operation.name)?;
+                prepared.add(conflicts, operation.name)?;
                 continue;
             }
         }
-        lane.before_enqueue(number);
-        let sequence = operation.communicator.map_or(number, |(_, sequence)| sequence);
+        queue.before_enqueue(number);
+        let position = lane.timeline.position(number);
+        let sequence = operation.communicator.map_or(position, |(_, sequence)| sequence);
         issuing.note(number, operation.name, operation.communicator.map(|(l, _)| l), sequence);
-        let enqueued =
-            prepared.enqueue(lane, lane.handle()).and_then(|()| enqueue(lane.handle().raw()));
+        let enqueued = prepared.enqueue().and_then(|()| enqueue(queue.handle().raw()));
         if let Err(error) = enqueued {
             // The number is not of the communicator, whose end must not end a wait for it.
-            issuing.note(number, operation.name, None, number);
-            return Err(error.in_operation(|| operation.context(number)));
+            issuing.note(number, operation.name, None, position);
+            return Err(error.in_operation(|| operation.context(position)));
         }
         break publish.with_work();
     };
     drop(bound);
     drop(prepared);
-    lane.device().reap_in_turn();
+    queue.device().reap_in_turn();
     Ok(issued)
 }
 
 #[inline]
 pub(super) fn check_places(
-    lane: &Lane,
+    queue: &Queue,
     operation: &'static str,
     touches: &[Touch<'_>],
 ) -> Result<()> {
@@ -169,13 +174,13 @@ pub(super) fn check_places(
             Place::Nowhere => continue,
         };
         let what = touch.what;
-        if !runtime.is(lane.device().runtime()) {
+        if !runtime.is(queue.device().runtime()) {
             return Err(Error::WrongRuntime { operation, what });
         }
         if let Some(device) = device
-            && device.index() != lane.device().index()
+            && device.index() != queue.device().index()
         {
-            let (expected, found) = (lane.device().index(), device.index());
+            let (expected, found) = (queue.device().index(), device.index());
             return Err(Error::WrongDevice { operation, what, expected, found });
         }
     }
@@ -184,7 +189,7 @@ pub(super) fn check_places(
 
 /// Publishes the number when it goes, also in a panic and after a refusal.
 pub(super) struct Publish<'a> {
-    lane: &'a Arc<Lane>,
+    lane: &'a Lane,
     number: u64,
     before: u64,
 }
@@ -192,7 +197,7 @@ pub(super) struct Publish<'a> {
 impl<'a> Publish<'a> {
     /// With the issue lock of `lane` held, whose next number it is.
     #[inline]
-    pub(super) fn new(lane: &'a Arc<Lane>, number: u64) -> Self {
+    pub(super) fn new(lane: &'a Lane, number: u64) -> Self {
         Publish { lane, number, before: lane.ticket() }
     }
 
@@ -200,7 +205,6 @@ impl<'a> Publish<'a> {
     #[inline]
     pub(super) fn with_work(self) -> Issued {
         let (lane, number, before) = (self.lane, self.number, self.before);
-        lane.attach(number);
         lane.watch(number);
         let after = lane.ticket();
         lane.timeline.publish(number, after);
@@ -216,81 +220,88 @@ impl Drop for Publish<'_> {
     }
 }
 
-impl Prepared {
-    pub(super) fn covers(&self, lane: &Arc<Lane>, number: u64) -> bool {
-        self.0.iter().any(|(other, covered, _)| Arc::ptr_eq(other, lane) && *covered >= number)
+impl<'a> Prepared<'a> {
+    #[inline]
+    pub(super) fn new(own: &'a Queue) -> Self {
+        Self { own, points: SmallVec::new() }
+    }
+
+    pub(super) fn covers(&self, lane: &Lane, number: u64) -> bool {
+        self.points.iter().any(|(other, covered, _)| ptr::eq(*other, lane) && *covered >= number)
     }
 
     /// Makes the conflicts waitable, without a lock of the own stream.
     #[cold]
-    pub(super) fn add(
-        &mut self,
-        own: &Lane,
-        conflicts: Conflicts,
-        operation: &'static str,
-    ) -> Result<()> {
+    pub(super) fn add(&mut self, conflicts: Conflicts, operation: &'static str) -> Result<()> {
+        let own = self.own.device();
         for (lane, number) in conflicts.into_iter() {
-            if lane.is_complete(number) {
-                self.0.push((lane, number, None));
-            } else if lane.device().index() == own.device().index() {
-                let (event, covered) = event_behind(&lane)?;
-                self.0.push((lane, covered.max(number), Some(event)));
-            } else {
+            let unfinished = lane.queue(number).filter(|queue| !queue.is_complete(number));
+            let point = match unfinished {
+                None => (lane, number, None),
+                Some(queue) if queue.device().index() == own.index() => {
+                    let (event, covered) = event_behind(&queue)?;
+                    (lane, covered.max(number), Some(event))
+                }
                 // Events do not reach across devices. Only pinned memory gets here.
-                lane.wait(number, own.device().runtime().deadline(), operation)?;
-                self.0.push((lane, number, None));
-            }
+                Some(queue) => {
+                    queue.wait(number, own.runtime().deadline(), operation)?;
+                    (lane, number, None)
+                }
+            };
+            self.points.push(point);
         }
         Ok(())
     }
 
     #[cold]
     fn recycle(&mut self) {
-        for (lane, _, event) in self.0.drain(..) {
+        for (_, _, event) in self.points.drain(..) {
             if let Some(event) = event {
-                lane.device().recycle_event(event);
+                self.own.device().recycle_event(event);
             }
         }
     }
 
-    pub(super) fn enqueue(&self, lane: &Lane, stream: &StreamHandle) -> Result<()> {
-        for (_, _, event) in &self.0 {
+    #[inline]
+    pub(super) fn enqueue(&self) -> Result<()> {
+        for (_, _, event) in &self.points {
             if let Some(event) = event {
-                lane.table().wait_event(stream, event)?;
+                self.own.table().wait_event(self.own.handle(), event)?;
             }
         }
         Ok(())
     }
 }
 
-impl Drop for Prepared {
+impl Drop for Prepared<'_> {
     /// A wait looks at an event as it was when the wait was enqueued, so the events are free again.
     #[inline]
     fn drop(&mut self) {
-        if !self.0.is_empty() {
+        if !self.points.is_empty() {
             self.recycle();
         }
     }
 }
 
 /// An event behind everything that has entered the stream, and the last number that it covers.
-pub(super) fn event_behind(lane: &Lane) -> Result<(Arc<EventHandle>, u64)> {
-    let event = lane.device().take_event()?;
-    let _bound = lane.device().bind()?;
-    let _issuing = lane.issuing();
-    lane.table().record_event(&event, lane.handle())?;
-    Ok((event, lane.timeline.submitted()))
+pub(super) fn event_behind(queue: &Queue) -> Result<(Arc<EventHandle>, u64)> {
+    let event = queue.device().take_event()?;
+    let _bound = queue.device().bind()?;
+    let _issuing = queue.lane.issuing();
+    queue.table().record_event(&event, queue.handle())?;
+    Ok((event, queue.lane.timeline.submitted()))
 }
 
 /// Later operations of `stream` wait for operation `number` of another stream of the same device.
 pub(super) fn wait_for(
     stream: &Stream,
-    other: &Arc<Lane>,
+    other: &'static Lane,
     number: u64,
     operation: &'static str,
 ) -> Result<()> {
-    let lane = stream.lane();
-    let (device, found) = (lane.device(), other.device());
+    let own = stream.queue();
+    let Some(other) = other.queue(number) else { return Ok(()) };
+    let (device, found) = (own.device(), other.device());
     if !found.runtime().is(device.runtime()) {
         return Err(Error::WrongRuntime { operation, what: "what is waited for" });
     }
@@ -298,12 +309,12 @@ pub(super) fn wait_for(
         let (expected, found) = (device.index(), found.index());
         return Err(Error::WrongDevice { operation, what: "what is waited for", expected, found });
     }
-    if Arc::ptr_eq(lane, other) || other.is_complete(number) {
+    if Arc::ptr_eq(own, &other) || other.is_complete(number) {
         return Ok(());
     }
-    let (event, _) = event_behind(other)?;
+    let (event, _) = event_behind(&other)?;
     let result = issue(stream, Operation::new(operation), &[], |_| {
-        lane.table().wait_event(lane.handle(), &event)
+        own.table().wait_event(own.handle(), &event)
     });
     device.recycle_event(event);
     result.map(drop)

@@ -1,30 +1,31 @@
-//! What a stream is inside: the handle, its [timeline](super::timeline), and how completion is known.
+//! A place for streams: the numbers of their operations, and what is remembered of these.
 //!
-//! A lane is shared by the `Stream`, by every `Work` on it and by every stamp that names it, and its handle lives until the
-//! last of them is gone; so whoever has a stamp can ask and wait.
+//! A stream has a lane for as long as it lives; later another stream gets it. Lanes are never freed, and numbers and tickets go
+//! on from one stream to the next, so *a lane and a number name an operation for ever*. That pair is all that a stamp, an
+//! event or a `Work` keeps, and nobody counts them.
+//!
+//! What a lane has of the stream itself, its handle and its device, is the stream's [`Queue`]. Whoever has a number may
+//! [ask for it](Lane::queue). It is gone only when everything on the stream is complete and its failures are in the lane,
+//! so whoever does not get it knows that the operation is complete, and how it ended.
 //!
 //! Completion is known in one of two ways. Where the backend counts ([`Progress`]) it is one load. Elsewhere events tell
 //! ([`super::marks`]).
 
 #![forbid(unsafe_code)]
 
+use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex};
 
-use super::Device;
 use super::faults::Faults;
-use super::marks::Marks;
+use super::queue::Queue;
 use super::timeline::{Timeline, WINDOW};
-use crate::api::Table;
-use crate::api::handles::{Progress, StreamHandle};
-use crate::brief::{Brief, Guard, pause};
+use crate::api::handles::Progress;
+use crate::brief::{Brief, Guard};
 use crate::device::turn::Issuer;
-use crate::error::{Error, OpContext, Result};
+use crate::error::{OpContext, Result};
 use crate::sync::lock;
-
-/// How often failures are looked at again while more come.
-const MOST_LOOKS: u32 = 1000;
 
 /// A communicator as its operations know it: for messages, and for waits that it may end.
 #[derive(Debug)]
@@ -83,74 +84,76 @@ impl Issuing {
     }
 }
 
-pub(super) enum Completion {
-    Counted(Progress),
-    Events(Marks),
-}
-
 /// See the [module](self).
 pub(crate) struct Lane {
-    stream: StreamHandle,
-    /// Whether the handle is ours to destroy.
-    owned: bool,
+    /// The line of the backend's counters, where it counts.
+    pub(super) progress: Option<Progress>,
     pub(super) timeline: Timeline,
     issuing: Brief<Issuing>,
-    pub(super) completion: Completion,
     pub(super) faults: Faults,
-    /// How many failures of the progress line have been looked at, and up to which ticket.
-    examined: Mutex<(u64, u64)>,
-    failed_seen: AtomicU64,
-    /// One bit for each of the last numbers: its `Work` was dropped before it was seen complete.
-    detached: AtomicU64,
+    /// How many failures of the line have been looked at.
+    pub(super) failed_seen: AtomicU64,
+    /// For each of the last numbers: the number itself when its `Work` was dropped before it was seen complete.
+    detached: [AtomicU64; WINDOW as usize],
     /// The last number while its `Work` is alive; only where events tell.
     watched: AtomicU64,
-    device: Device,
+    queue: Brief<Option<Arc<Queue>>>,
 }
 
+/// The lanes that no stream has, by the address of their line of counters.
+static FREE: Mutex<BTreeMap<usize, Vec<&'static Lane>>> = Mutex::new(BTreeMap::new());
+
 impl Lane {
-    pub(crate) fn new(device: Device, stream: StreamHandle, owned: bool) -> Self {
-        let completion = match device.table().progress(&stream) {
-            Some(progress) => Completion::Counted(progress),
-            None => Completion::Events(Marks::default()),
-        };
+    /// A lane for a new stream.
+    ///
+    /// Tickets go on as numbers do, because the lane keeps its line, and the tickets of a line go on.
+    pub(super) fn take(progress: Option<Progress>) -> &'static Lane {
+        let line = progress.map_or(0, Progress::address);
+        let free = lock(&FREE).get_mut(&line).and_then(Vec::pop);
+        let completed = progress.map_or(0, Progress::completed);
+        let lane = free.filter(|lane| lane.timeline.last_ticket() <= completed);
+        let lane = lane.unwrap_or_else(|| Box::leak(Box::new(Lane::new(progress))));
         // A foreign stream has a past that is not ours.
-        let (failed, entered) = match &completion {
-            Completion::Counted(progress) => (progress.failed(), progress.submitted()),
-            Completion::Events(_) => (0, 0),
-        };
+        lane.failed_seen.store(progress.map_or(0, Progress::failed), Release);
+        lane.faults.begin();
+        lane.timeline.begin(completed);
+        lane
+    }
+
+    /// The other end of [`take`](Self::take), when nobody has the queue any more.
+    pub(super) fn give_back(&'static self) {
+        let line = self.progress.map_or(0, Progress::address);
+        lock(&FREE).entry(line).or_default().push(self);
+    }
+
+    fn new(progress: Option<Progress>) -> Self {
+        let records = (0..WINDOW).map(|_| Record::default()).collect();
         Self {
-            stream,
-            owned,
+            progress,
             timeline: Timeline::new(),
-            issuing: Brief::new(Issuing {
-                records: (0..WINDOW).map(|_| Record::default()).collect(),
-            }),
-            completion,
+            issuing: Brief::new(Issuing { records }),
             faults: Faults::default(),
-            examined: Mutex::new((failed, entered)),
-            failed_seen: AtomicU64::new(failed),
-            detached: AtomicU64::new(0),
+            failed_seen: AtomicU64::new(0),
+            detached: std::array::from_fn(|_| AtomicU64::new(0)),
             watched: AtomicU64::new(0),
-            device,
+            queue: Brief::new(None),
         }
     }
 
-    #[inline]
-    pub(crate) fn device(&self) -> &Device {
-        &self.device
+    pub(super) fn set_queue(&self, queue: Option<Arc<Queue>>) {
+        let before = std::mem::replace(&mut *self.queue.lock(), queue);
+        // Without the lock.
+        drop(before);
     }
 
-    #[inline]
-    pub(crate) fn table(&self) -> &Table {
-        self.device.table()
-    }
-
-    #[inline]
-    pub(crate) fn handle(&self) -> &StreamHandle {
-        &self.stream
+    /// The stream that operation `number` is on. `None` when that is gone: then the operation is complete.
+    pub(crate) fn queue(&self, number: u64) -> Option<Arc<Queue>> {
+        let queue = self.queue.lock().clone();
+        queue.filter(|_| !self.timeline.is_past(number))
     }
 
     /// The right to enqueue.
+    #[inline]
     pub(super) fn issuing(&self) -> Guard<'_, Issuing> {
         self.issuing.lock()
     }
@@ -162,61 +165,55 @@ impl Lane {
     /// The ticket the stream stands at; 0 where the backend does not count.
     #[inline]
     pub(super) fn ticket(&self) -> u64 {
-        match &self.completion {
-            Completion::Counted(progress) => progress.submitted(),
-            Completion::Events(_) => 0,
-        }
+        self.progress.map_or(0, Progress::submitted)
     }
 
-    /// Just before the next operation is enqueued, with the issue lock held: the last one may need a mark of its own.
+    /// Whether events tell what is complete, and there is a `Work` of this number.
     #[inline]
-    pub(super) fn before_enqueue(&self, number: u64) {
-        if let Completion::Events(marks) = &self.completion
-            && number > 1
-            && self.watched.load(Acquire) + 1 == number
-        {
-            marks.record_behind(self, number - 1);
-        }
+    pub(super) fn is_watched(&self, number: u64) -> bool {
+        self.progress.is_none() && self.watched.load(Acquire) == number
     }
 
     #[inline]
     pub(super) fn watch(&self, number: u64) {
-        if let Completion::Events(_) = &self.completion {
+        if self.progress.is_none() {
             self.watched.store(number, Release);
+        }
+    }
+
+    /// The number has no `Work` any more.
+    #[inline]
+    pub(crate) fn unwatch(&self, number: u64) {
+        if self.progress.is_none() {
+            let _ = self.watched.compare_exchange(number, 0, AcqRel, Relaxed);
         }
     }
 
     /// Whether the number is complete, as far as can be told without a call.
     #[inline]
     pub(crate) fn is_known_complete(&self, number: u64) -> bool {
-        match &self.completion {
-            Completion::Counted(progress) => {
-                self.timeline.ticket(number).is_some_and(|ticket| progress.completed() >= ticket)
+        match self.progress {
+            Some(progress) => {
+                self.timeline.is_past(number)
+                    || self.timeline.ticket(number).is_some_and(|t| progress.completed() >= t)
             }
-            Completion::Events(_) => self.timeline.is_told_complete(number),
+            None => self.timeline.is_told_complete(number),
         }
     }
 
     /// Whether the number is complete. May ask the backend; never blocks.
     pub(crate) fn is_complete(&self, number: u64) -> bool {
-        if self.is_known_complete(number) {
-            return true;
-        }
-        match &self.completion {
-            Completion::Counted(_) => false,
-            Completion::Events(marks) => {
-                // Without a context of its own the thread could not ask; then the answer is "not yet".
-                self.device.bind().is_ok_and(|_bound| marks.poll(self, number))
-            }
-        }
+        self.is_known_complete(number)
+            || self.progress.is_none()
+                && self.queue(number).is_none_or(|queue| queue.is_complete(number))
     }
 
     /// As [`is_complete`](Self::is_complete) for a `Work`, which knows its own ticket.
     #[inline]
     pub(crate) fn is_work_complete(&self, number: u64, ticket: u64) -> bool {
-        match &self.completion {
-            Completion::Counted(progress) => progress.completed() >= ticket,
-            Completion::Events(_) => self.is_complete(number),
+        match self.progress {
+            Some(progress) => progress.completed() >= ticket,
+            None => self.is_complete(number),
         }
     }
 
@@ -244,76 +241,17 @@ impl Lane {
                 return record.context();
             }
         }
-        OpContext::new("operation", number)
-    }
-
-    /// Looks at failures that the backend counted and nobody has looked at.
-    ///
-    /// A task that fails can be asked for before it is counted, and is counted before it counts as complete. So the count is
-    /// that of the failures up to `completed` when the task behind is not known to have failed; what is missing among
-    /// those that can be asked for has been forgotten by the backend.
-    #[cold]
-    fn examine(&self) {
-        let Completion::Counted(progress) = &self.completion else { return };
-        if progress.failed() == self.failed_seen.load(Relaxed) {
-            return;
-        }
-        let mut examined = lock(&self.examined);
-        let (met, before) = *examined;
-        let failure = |ticket| self.table().stream_failure(self.handle(), ticket);
-        let mut looks = 0;
-        let (failed, completed, found, steady) = loop {
-            let failed = progress.failed();
-            let completed = progress.completed();
-            // A task between failing and being complete is so for a moment.
-            let between = failure(completed + 1).is_some() && progress.completed() == completed;
-            // The backend remembers the last failures only, so there is no point in going back further than this.
-            let first = (before + 1).max(completed.saturating_sub(4096));
-            let found: Vec<_> = (first..=completed)
-                .filter_map(|ticket| failure(ticket).map(|failure| (ticket, failure)))
-                .collect();
-            let steady = !between && progress.failed() == failed;
-            if steady || looks == MOST_LOOKS {
-                break (failed, completed, found, steady);
-            }
-            pause(looks);
-            looks += 1;
-        };
-        let all = met + found.len() as u64;
-        if all < failed || !steady {
-            // The backend forgets the oldest first.
-            let last = match found.first() {
-                Some((ticket, _)) if steady => ticket - 1,
-                None if steady && self.table().functions().ascendExtStreamFailure.is_some() => {
-                    completed
-                }
-                _ => completed + 1,
-            };
-            let (from, to) = (before + 1, last.max(before + 1));
-            let number = |ticket| self.timeline.number_of(ticket).unwrap_or(0);
-            self.faults.add_forgotten((number(from), number(to).max(number(from))), (from, to));
-        }
-        for (ticket, (code, message)) in found {
-            let number = self.timeline.number_of(ticket);
-            let context = match number {
-                Some(number) => self.describe(number),
-                None => OpContext::unknown(),
-            };
-            let error = Error::Failed { context: Box::new(context), code, message };
-            let number = number.unwrap_or(0);
-            self.faults.add(number..=number, Some(ticket), error);
-        }
-        *examined = (if steady { failed } else { all }, completed);
-        if steady {
-            self.failed_seen.store(failed, Relaxed);
-        }
+        OpContext::new("operation", self.timeline.position(number))
     }
 
     /// How a complete operation ended.
     #[inline]
     pub(crate) fn outcome(&self, number: u64, tickets: (u64, u64)) -> Result<()> {
-        if self.has_news() {
-            self.examine();
+        // When the stream is gone they have been looked at.
+        if self.has_news()
+            && let Some(queue) = self.queue(number)
+        {
+            queue.examine();
         }
         if !self.faults.any() {
             return Ok(());
@@ -321,68 +259,33 @@ impl Lane {
         self.faults.of(number, tickets).map_or(Ok(()), Err)
     }
 
+    /// Whether the backend has counted failures that nobody has looked at.
     #[inline]
-    fn has_news(&self) -> bool {
-        match &self.completion {
-            Completion::Counted(progress) => progress.failed() != self.failed_seen.load(Relaxed),
-            Completion::Events(_) => false,
-        }
-    }
-
-    /// A failure whose `Work` nobody has any more.
-    #[inline]
-    pub(super) fn take_detached_failure(&self) -> Result<()> {
-        if !self.has_news() && !self.faults.any_untold() {
-            return Ok(());
-        }
-        self.examine();
-        let detached = self.detached.load(Acquire);
-        let submitted = self.timeline.submitted();
-        let is_detached =
-            |number: u64| number + WINDOW <= submitted || detached & (1 << (number % WINDOW)) != 0;
-        self.faults
-            .take_untold(|numbers| numbers.clone().rev().take(64).all(is_detached))
-            .map_or(Ok(()), Err)
-    }
-
-    /// Any failure that nobody has been told.
-    pub(super) fn take_failure(&self) -> Result<()> {
-        self.examine();
-        self.faults.take_untold(|_| true).map_or(Ok(()), Err)
+    pub(super) fn has_news(&self) -> bool {
+        self.progress.is_some_and(|progress| progress.failed() != self.failed_seen.load(Acquire))
     }
 
     /// The `Work` of this number is gone and nobody has seen how it ended.
     #[inline]
     pub(crate) fn detach(&self, number: u64, ticket: u64) {
-        match &self.completion {
-            Completion::Counted(progress) => {
-                // Complete and nothing new failed: there is nothing to tell.
-                if progress.completed() >= ticket && !self.has_news() && !self.faults.any_untold() {
-                    return;
-                }
-            }
-            Completion::Events(_) => self.unwatch(number),
+        // Complete and nothing new failed: there is nothing to tell.
+        if self.progress.is_some_and(|progress| progress.completed() >= ticket)
+            && !self.has_news()
+            && !self.faults.any_untold()
+        {
+            return;
         }
+        self.unwatch(number);
+        // A later number that is dropped at the same moment may lose its note to this one. Then its failure is told later.
         if number + WINDOW > self.timeline.submitted() {
-            self.detached.fetch_or(1 << (number % WINDOW), AcqRel);
+            self.detached[(number % WINDOW) as usize].store(number, Release);
         }
     }
 
-    /// The `Work` of this number is gone, after it was seen complete.
-    #[inline]
-    pub(crate) fn unwatch(&self, number: u64) {
-        if let Completion::Events(_) = &self.completion {
-            let _ = self.watched.compare_exchange(number, 0, AcqRel, Relaxed);
-        }
-    }
-
-    /// The number gets a `Work`.
-    #[inline]
-    pub(super) fn attach(&self, number: u64) {
-        let bit = 1 << (number % WINDOW);
-        if self.detached.load(Relaxed) & bit != 0 {
-            self.detached.fetch_and(!bit, AcqRel);
-        }
+    /// Whether nobody has the `Work` of this number, or not for long.
+    pub(super) fn is_detached(&self, number: u64) -> bool {
+        number + WINDOW <= self.timeline.submitted()
+            || self.detached[(number % WINDOW) as usize].load(Acquire) == number
     }
 }
 
@@ -391,19 +294,5 @@ impl Issuer for Lane {
     #[inline]
     fn issue_lock(&self) -> &Brief<Issuing> {
         &self.issuing
-    }
-}
-
-impl Drop for Lane {
-    fn drop(&mut self) {
-        if let Err(error) = self.take_failure() {
-            tracing::warn!("nobody asked for the error of an operation: {error}");
-        }
-        if self.owned {
-            self.device.bury_stream(self.stream.take());
-        }
-        if let Completion::Events(marks) = &mut self.completion {
-            marks.recycle_all(&self.device);
-        }
     }
 }

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::Device;
-use super::lane::Lane;
+use super::queue::Queue;
 use crate::api::handles::{EventHandle, Waited};
 use crate::error::{Error, Result};
 use crate::sync::{lock, try_lock};
@@ -27,88 +27,88 @@ pub(super) struct Marks {
 
 impl Marks {
     /// Records a mark behind `number`, unless there is one. Only with the issue lock held, when `number` is the last one.
-    pub(super) fn record_behind(&self, lane: &Lane, number: u64) {
+    pub(super) fn record_behind(&self, queue: &Queue, number: u64) {
         let mut list = lock(&self.list);
         if list.back().is_none_or(|&(last, _)| last < number) {
-            record(lane, number, &mut list);
+            record(queue, number, &mut list);
         }
     }
 
     /// Takes note of marks that are complete; whether `number` is. Records a mark for it when there is none.
-    pub(super) fn poll(&self, lane: &Lane, number: u64) -> bool {
+    pub(super) fn poll(&self, queue: &Queue, number: u64) -> bool {
         let Some(mut list) = try_lock(&self.list) else {
-            return lane.timeline.is_told_complete(number);
+            return queue.lane.timeline.is_told_complete(number);
         };
         if list.back().is_none_or(|&(last, _)| last < number)
-            && !lane.timeline.is_told_complete(number)
-            && let Some(_issuing) = lane.try_issuing()
+            && !queue.lane.timeline.is_told_complete(number)
+            && let Some(_issuing) = queue.lane.try_issuing()
         {
-            record(lane, lane.timeline.submitted(), &mut list);
+            record(queue, queue.lane.timeline.submitted(), &mut list);
         }
         while let Some((last, event)) = list.front() {
             let last = *last;
-            if !lane.timeline.is_told_complete(last) {
-                match lane.table().query_event(event) {
-                    Ok(true) if self.settle(lane, last, event) => {}
+            if !queue.lane.timeline.is_told_complete(last) {
+                match queue.table().query_event(event) {
+                    Ok(true) if self.settle(queue, last, event) => {}
                     _ => break,
                 }
             }
             if let Some((_, event)) = list.pop_front() {
-                lane.device().recycle_event(event);
+                queue.device().recycle_event(event);
             }
         }
-        lane.timeline.is_told_complete(number)
+        queue.lane.timeline.is_told_complete(number)
     }
 
     /// The event is complete: everything up to `last` is, and a synchronise, which returns at once, says how it ended. Whether
     /// it did: where it takes its time the next poll asks again. What cannot be asked how it ended counts as failed.
-    fn settle(&self, lane: &Lane, last: u64, event: &EventHandle) -> bool {
-        match lane.table().synchronize_event(event, Duration::from_secs(1)) {
-            Ok(Waited::Over(Ok(()))) => lane.timeline.complete(last),
-            Ok(Waited::Over(Err(error))) | Err(error) => self.failed(lane, last, error),
+    fn settle(&self, queue: &Queue, last: u64, event: &EventHandle) -> bool {
+        match queue.table().synchronize_event(event, Duration::from_secs(1)) {
+            Ok(Waited::Over(Ok(()))) => queue.lane.timeline.complete(last),
+            Ok(Waited::Over(Err(error))) | Err(error) => self.failed(queue, last, error),
             Ok(Waited::TimedOut) => return false,
         }
         true
     }
 
     /// Everything up to `number` is complete and `error` is about something that was not known to be.
-    fn failed(&self, lane: &Lane, number: u64, error: Error) {
-        let first = lane.timeline.told_complete() + 1;
+    fn failed(&self, queue: &Queue, number: u64, error: Error) {
+        let first = queue.lane.timeline.told_complete() + 1;
         if first <= number {
             let error = match error {
                 Error::Call { code, message, .. } => {
-                    Error::Failed { context: Box::new(lane.describe(number)), code, message }
+                    Error::Failed { context: Box::new(queue.lane.describe(number)), code, message }
                 }
                 other => other,
             };
-            lane.faults.add(first..=number, None, error);
+            queue.lane.faults.add(first..=number, None, error);
         }
-        lane.timeline.complete(number);
+        queue.lane.timeline.complete(number);
     }
 
     /// Blocks for at most `limit`, until `number` is complete. Whether it took all of that.
-    pub(super) fn wait(&self, lane: &Lane, number: u64, limit: Duration) -> Result<bool> {
-        if number == lane.timeline.submitted() {
-            self.wait_for_stream(lane, number, limit)
+    pub(super) fn wait(&self, queue: &Queue, number: u64, limit: Duration) -> Result<bool> {
+        if number == queue.lane.timeline.submitted() {
+            self.wait_for_stream(queue, number, limit)
         } else {
-            self.wait_for_mark(lane, number, limit)
+            self.wait_for_mark(queue, number, limit)
         }
     }
 
     /// The last number needs no mark.
-    fn wait_for_stream(&self, lane: &Lane, number: u64, limit: Duration) -> Result<bool> {
-        match lane.table().synchronize_stream(lane.handle(), limit)? {
+    fn wait_for_stream(&self, queue: &Queue, number: u64, limit: Duration) -> Result<bool> {
+        match queue.table().synchronize_stream(queue.handle(), limit)? {
             Waited::TimedOut => Ok(true),
             Waited::Over(Ok(())) => {
-                lane.timeline.complete(number);
+                queue.lane.timeline.complete(number);
                 Ok(false)
             }
             // Only the state of the stream says whether memory is still in use. The failure may be of what another thread
             // has issued meanwhile.
             Waited::Over(Err(error)) => {
-                let submitted = lane.timeline.submitted();
-                if lane.table().query_stream(lane.handle())? {
-                    self.failed(lane, submitted, error);
+                let submitted = queue.lane.timeline.submitted();
+                if queue.table().query_stream(queue.handle())? {
+                    self.failed(queue, submitted, error);
                     Ok(false)
                 } else {
                     Err(error)
@@ -117,8 +117,8 @@ impl Marks {
         }
     }
 
-    fn wait_for_mark(&self, lane: &Lane, number: u64, limit: Duration) -> Result<bool> {
-        if self.poll(lane, number) {
+    fn wait_for_mark(&self, queue: &Queue, number: u64, limit: Duration) -> Result<bool> {
+        if self.poll(queue, number) {
             return Ok(false);
         }
         // The event is shared, not taken: a pooled event is recorded again only when nobody else holds it.
@@ -128,14 +128,14 @@ impl Marks {
             .map(|(_, event)| event.clone());
         match mark {
             Some(event) => {
-                match lane.table().synchronize_event(&event, limit)? {
+                match queue.table().synchronize_event(&event, limit)? {
                     // An error that this call returned is not returned again by the next one.
-                    Waited::Over(Err(error)) if lane.table().query_event(&event)? => {
+                    Waited::Over(Err(error)) if queue.table().query_event(&event)? => {
                         let covered = lock(&self.list)
                             .iter()
                             .find(|(_, other)| Arc::ptr_eq(other, &event))
                             .map(|(last, _)| *last);
-                        self.failed(lane, covered.unwrap_or(number), error);
+                        self.failed(queue, covered.unwrap_or(number), error);
                         Ok(false)
                     }
                     Waited::Over(result) => result.map(|()| false),
@@ -159,9 +159,9 @@ impl Marks {
 }
 
 /// Without an event the mark is missing and the next poll tries again.
-fn record(lane: &Lane, number: u64, list: &mut VecDeque<(u64, Arc<EventHandle>)>) {
-    let recorded = lane.device().take_event().and_then(|event| {
-        lane.table().record_event(&event, lane.handle())?;
+fn record(queue: &Queue, number: u64, list: &mut VecDeque<(u64, Arc<EventHandle>)>) {
+    let recorded = queue.device().take_event().and_then(|event| {
+        queue.table().record_event(&event, queue.handle())?;
         Ok(event)
     });
     match recorded {

@@ -9,6 +9,7 @@ mod faults;
 pub(crate) mod issue;
 pub(crate) mod lane;
 mod marks;
+pub(crate) mod queue;
 mod stream;
 pub(crate) mod timeline;
 pub(crate) mod together;

@@ -10,6 +10,7 @@ use super::Device;
 use super::event::{Event, TimedEvent};
 use super::issue::{Operation, issue, wait_for};
 use super::lane::Lane;
+use super::queue::Queue;
 use crate::api::Table;
 use crate::api::handles::StreamHandle;
 use crate::error::{Error, OpContext, Result, panic_text};
@@ -23,20 +24,22 @@ use crate::work::Work;
 /// An operation that failed says so through its [`Work`]. When nobody has the `Work` any more, the next operation or
 /// synchronise of the stream returns the error.
 pub struct Stream {
-    lane: Arc<Lane>,
+    lane: &'static Lane,
+    queue: Arc<Queue>,
 }
 
 impl Stream {
     /// With the device's context current.
     pub(super) fn new(device: Device, handle: StreamHandle, owned: bool) -> Self {
-        Self { lane: Arc::new(Lane::new(device, handle, owned)) }
+        let queue = Queue::open(device, handle, owned);
+        Self { lane: queue.lane(), queue }
     }
 
     /// A stream that somebody else made (`aclrtCreateStream`). It is never destroyed here.
     ///
     /// # Safety
-    /// `stream` belongs to the default context of `device` and stays alive until every operation issued on it is complete
-    /// and the returned stream, its `Work`s and its events are dropped. It is not being captured.
+    /// `stream` belongs to the default context of `device` and stays alive until every operation issued on it is complete,
+    /// the returned stream is dropped, and nobody waits for one of its `Work`s and events any more. It is not being captured.
     pub unsafe fn from_raw(device: &Device, stream: *mut c_void) -> Result<Stream> {
         // SAFETY: the caller's promise.
         let handle = unsafe { StreamHandle::from_raw(stream) };
@@ -45,19 +48,24 @@ impl Stream {
     }
 
     #[inline]
-    pub(crate) fn lane(&self) -> &Arc<Lane> {
-        &self.lane
+    pub(crate) fn lane(&self) -> &'static Lane {
+        self.lane
+    }
+
+    #[inline]
+    pub(crate) fn queue(&self) -> &Arc<Queue> {
+        &self.queue
     }
 
     #[inline]
     pub(crate) fn table(&self) -> &Table {
-        self.lane.table()
+        self.queue.table()
     }
 
     /// The device it belongs to.
     #[inline]
     pub fn device(&self) -> &Device {
-        self.lane.device()
+        self.queue.device()
     }
 
     /// Waits until everything that was issued so far is complete, up to the runtime's deadline
@@ -68,9 +76,9 @@ impl Stream {
 
     /// As [`synchronize`](Self::synchronize), up to `limit`.
     pub fn synchronize_timeout(&self, limit: Duration) -> Result<()> {
-        self.lane.wait(self.lane.timeline.submitted(), limit, "synchronize")?;
+        self.queue.wait(self.lane.timeline.submitted(), limit, "synchronize")?;
         self.device().reap();
-        self.lane.take_failure()
+        self.queue.take_failure()
     }
 
     /// Later operations of this stream wait for `work`, which may be on another stream of the same device. Does not block.
@@ -80,7 +88,7 @@ impl Stream {
 
     /// A point in the stream: an event that is complete when everything issued so far is. Costs no call.
     pub fn record(&self) -> Result<Event> {
-        Ok(Event::new(self.lane.clone(), self.lane.timeline.submitted()))
+        Ok(Event::new(self.lane, self.lane.timeline.submitted()))
     }
 
     /// As [`record`](Self::record); the device notes the time when it gets there (`aclrtRecordEvent`).
@@ -96,7 +104,7 @@ impl Stream {
     /// The `aclrtStream`, for foreign code. Reading it is safe, using it is not: operations that this crate does not know of are not
     /// waited for.
     pub fn as_raw(&self) -> ascend_sys::aclrtStream {
-        self.lane.handle().raw()
+        self.queue.handle().raw()
     }
 
     /// Runs a closure on a thread of the backend when everything issued so far is complete; what is issued later waits for it
@@ -108,8 +116,7 @@ impl Stream {
         let work = issue(self, Operation::new("host_fn"), &[], |raw| {
             // The number of this very operation: the issue lock is held.
             let number = self.lane.timeline.next();
-            let boxed =
-                Box::into_raw(Box::new(HostCall { lane: self.lane.clone(), number, function }));
+            let boxed = Box::into_raw(Box::new(HostCall { lane: self.lane, number, function }));
             // SAFETY: the backend calls `run` once with the box that was made for it, on one of its threads, which the
             // bound `Send` allows.
             let result = unsafe { self.table().host_function(raw, run(&boxed), boxed.cast()) };
@@ -127,7 +134,7 @@ impl Stream {
 }
 
 struct HostCall<F> {
-    lane: Arc<Lane>,
+    lane: &'static Lane,
     number: u64,
     function: F,
 }
@@ -139,7 +146,7 @@ fn run<F: FnOnce() + Send + 'static>(_: &*mut HostCall<F>) -> unsafe extern "C" 
         let HostCall { lane, number, function } =
             *unsafe { Box::from_raw(argument.cast::<HostCall<F>>()) };
         if let Err(payload) = catch_unwind(AssertUnwindSafe(function)) {
-            let context = Box::new(OpContext::new("host_fn", number));
+            let context = Box::new(OpContext::new("host_fn", lane.timeline.position(number)));
             let message = panic_text(payload).into();
             let error = Error::HostFunctionPanicked { context, message };
             lane.faults.add(number..=number, None, error);
@@ -151,18 +158,20 @@ fn run<F: FnOnce() + Send + 'static>(_: &*mut HostCall<F>) -> unsafe extern "C" 
 impl Drop for Stream {
     fn drop(&mut self) {
         let submitted = self.lane.timeline.submitted();
-        if self.lane.is_complete(submitted) {
+        if self.queue.is_complete(submitted) {
+            self.queue.close();
             self.device().reap();
             return;
         }
         // Whoever completes the stream must look at what was dropped while it was in use.
-        self.device().runtime().reactor().bury(&self.lane, submitted);
+        self.device().runtime().reactor().bury(&self.queue, submitted);
     }
 }
 
 impl fmt::Debug for Stream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let submitted = self.lane.timeline.submitted();
+        let timeline = &self.lane.timeline;
+        let submitted = timeline.position(timeline.submitted());
         write!(f, "Stream(device {}, {submitted} operations)", self.device().index())
     }
 }

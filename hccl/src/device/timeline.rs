@@ -15,6 +15,9 @@
 //! number borrows the ticket of the oldest kept one, which is higher, so it can only seem complete too late, never too early.
 //! The same holds when a slot is overwritten between two loads of a reader.
 //!
+//! Streams come one after the other: where one [begins](Timeline::begin), everything before is complete, and stays so whatever
+//! becomes of the tickets.
+//!
 //! Where the backend does not count, [`complete`](Timeline::complete) is told by events.
 
 #![forbid(unsafe_code)]
@@ -33,7 +36,9 @@ pub(crate) const WINDOW: u64 = 2;
 pub(crate) struct Timeline {
     submitted: AtomicU64,
     completed: AtomicU64,
-    tickets: Box<[AtomicU64]>,
+    /// The number with which the present stream began.
+    began: AtomicU64,
+    tickets: [AtomicU64; WINDOW as usize],
 }
 
 impl Timeline {
@@ -41,8 +46,35 @@ impl Timeline {
         Self {
             submitted: AtomicU64::new(0),
             completed: AtomicU64::new(0),
-            tickets: (0..WINDOW).map(|_| AtomicU64::new(0)).collect(),
+            began: AtomicU64::new(0),
+            tickets: std::array::from_fn(|_| AtomicU64::new(0)),
         }
+    }
+
+    /// A stream begins, at a ticket that is complete and no lower than any before. This takes a number, so that "nothing yet" has
+    /// one. Everything before is complete, and nobody else begins or issues.
+    pub(crate) fn begin(&self, ticket: u64) {
+        let number = self.next();
+        self.publish(number, ticket);
+        self.complete(number);
+        self.began.store(number, Release);
+    }
+
+    /// Whether the number is of an earlier stream, and so complete.
+    #[inline]
+    pub(crate) fn is_past(&self, number: u64) -> bool {
+        number < self.began.load(Acquire)
+    }
+
+    /// Which one of its stream it is, counted from 1.
+    #[inline]
+    pub(crate) fn position(&self, number: u64) -> u64 {
+        number.saturating_sub(self.began.load(Relaxed))
+    }
+
+    /// The highest ticket so far.
+    pub(crate) fn last_ticket(&self) -> u64 {
+        self.slot(self.submitted()).load(Acquire)
     }
 
     /// The last number whose enqueue call has returned.
@@ -81,7 +113,7 @@ impl Timeline {
         self.completed.load(Acquire)
     }
 
-    /// A ticket that covers `number`: `None` while its enqueue call has not returned.
+    /// A ticket that covers `number`, of the present stream: `None` while its enqueue call has not returned.
     #[inline]
     pub(crate) fn ticket(&self, number: u64) -> Option<u64> {
         let submitted = self.submitted.load(Acquire);
@@ -143,6 +175,18 @@ mod tests {
         assert_eq!(timeline.number_of(2), Some(1));
         assert_eq!(timeline.number_of(3), Some(3));
         assert_eq!(timeline.number_of(5), None);
+    }
+
+    #[test]
+    fn timeline_what_came_before_a_stream_is_complete() {
+        let timeline = Timeline::new();
+        timeline.begin(0);
+        timeline.publish(2, 5);
+        assert!(!timeline.is_past(2) && timeline.ticket(2) == Some(5));
+        timeline.begin(5);
+        timeline.publish(4, 9);
+        assert!(timeline.is_past(2) && !timeline.is_past(3) && timeline.is_told_complete(3));
+        assert_eq!((timeline.position(4), timeline.last_ticket()), (1, 9));
     }
 
     #[test]

@@ -11,11 +11,11 @@
 
 #![forbid(unsafe_code)]
 
-use std::sync::Arc;
+use std::ptr;
 
-use super::Stream;
 use super::issue::{Operation, Prepared, Publish, Touch, check_places};
 use super::lane::{Issuing, Lane};
+use super::{Device, Stream};
 use crate::brief::Guard;
 use crate::error::Result;
 use crate::memory::stamps::Conflicts;
@@ -29,8 +29,12 @@ pub(crate) struct Part<'a> {
 }
 
 impl Part<'_> {
-    fn lane(&self) -> &Arc<Lane> {
+    fn lane(&self) -> &'static Lane {
         self.stream.lane()
+    }
+
+    fn device(&self) -> &Device {
+        self.stream.device()
     }
 }
 
@@ -44,9 +48,8 @@ struct Held<'a> {
 }
 
 /// What has to be waited for before a part is enqueued, and what has been seen to.
-#[derive(Default)]
-struct Waits {
-    prepared: Prepared,
+struct Waits<'a> {
+    prepared: Prepared<'a>,
     /// Streams of the group whose earlier work has been seen to.
     within: Vec<*const Lane>,
 }
@@ -61,28 +64,30 @@ pub(crate) fn issue_together(
     enqueue: impl FnOnce() -> Result<()>,
 ) -> Result<Vec<Work>> {
     for Part { stream, operation, touches } in parts {
-        check_places(stream.lane(), operation.name, touches)?;
-        stream.lane().take_detached_failure()?;
+        check_places(stream.queue(), operation.name, touches)?;
+        stream.queue().take_detached_failure()?;
     }
     let mut order: Vec<usize> = (0..parts.len()).collect();
-    order.sort_by_key(|&at| Arc::as_ptr(parts[at].lane()));
-    let mut waits: Vec<Waits> = parts.iter().map(|_| Waits::default()).collect();
+    order.sort_by_key(|&at| ptr::from_ref(parts[at].lane()));
+    let mut waits: Vec<Waits<'_>> = parts
+        .iter()
+        .map(|part| Waits { prepared: Prepared::new(part.stream.queue()), within: Vec::new() })
+        .collect();
     let (mut held, outcome) = loop {
         let (mut held, conflicts) = take_and_stamp(parts, &order);
         if solve(parts, &mut held, conflicts, &mut waits)? {
             continue;
         }
         for held in &mut held {
-            let Part { operation, .. } = parts[held.at];
-            let lane = parts[held.at].lane();
-            let _bound = lane.device().bind()?;
-            lane.before_enqueue(held.number);
+            let Part { stream, operation, .. } = parts[held.at];
+            let _bound = stream.device().bind()?;
+            stream.queue().before_enqueue(held.number);
             let (label, sequence) = match operation.communicator {
                 Some((label, sequence)) => (Some(label), sequence),
-                None => (None, held.number),
+                None => (None, stream.lane().timeline.position(held.number)),
             };
             held.issuing.note(held.number, operation.name, label, sequence);
-            waits[held.at].prepared.enqueue(lane, lane.handle())?;
+            waits[held.at].prepared.enqueue()?;
         }
         take_turns(parts, &order);
         break (held, enqueue());
@@ -92,14 +97,13 @@ pub(crate) fn issue_together(
     let works = held
         .into_iter()
         .map(|Held { publish, issuing, at, .. }| {
-            let work =
-                Work::new(parts[at].lane().clone(), publish.with_work(), parts[at].operation.name);
+            let work = Work::new(parts[at].lane(), publish.with_work(), parts[at].operation.name);
             drop(issuing);
             work
         })
         .collect();
     for part in parts {
-        part.lane().device().reap_in_turn();
+        part.device().reap_in_turn();
     }
     outcome.map(|()| works)
 }
@@ -130,27 +134,27 @@ fn solve(
     parts: &[Part<'_>],
     held: &mut Vec<Held<'_>>,
     conflicts: Vec<(usize, Conflicts)>,
-    waits: &mut [Waits],
+    waits: &mut [Waits<'_>],
 ) -> Result<bool> {
     let mut left = Vec::new();
     for (at, found) in conflicts {
         let Waits { prepared, within } = &mut waits[at];
         for (lane, number) in found.into_iter() {
             // Parts of one group do not conflict with each other: what they write is borrowed. A stamp that was merged may say so; it is about earlier work.
-            let own = held.iter().find(|held| Arc::ptr_eq(parts[held.at].lane(), &lane));
+            let own = held.iter().find(|held| ptr::eq(parts[held.at].lane(), lane));
             let number = match own {
                 Some(own) if number >= own.number => {
-                    if within.contains(&Arc::as_ptr(&lane)) {
+                    if within.contains(&ptr::from_ref(lane)) {
                         continue;
                     }
-                    within.push(Arc::as_ptr(&lane));
+                    within.push(ptr::from_ref(lane));
                     own.number - 1
                 }
                 _ => number,
             };
-            if number > 0 && !prepared.covers(&lane, number) {
+            if number > 0 && !prepared.covers(lane, number) {
                 let mut conflict = Conflicts::default();
-                conflict.add(&lane, number);
+                conflict.add(lane, number);
                 left.push((at, conflict));
             }
         }
@@ -160,7 +164,7 @@ fn solve(
     }
     held.clear();
     for (at, conflict) in left {
-        waits[at].prepared.add(parts[at].lane(), conflict, parts[at].operation.name)?;
+        waits[at].prepared.add(conflict, parts[at].operation.name)?;
     }
     Ok(true)
 }
@@ -168,10 +172,9 @@ fn solve(
 /// The turn of each device, once: it is the issue lock of one of its streams, and all of the group's are held.
 fn take_turns(parts: &[Part<'_>], order: &[usize]) {
     for (position, &at) in order.iter().enumerate() {
-        let device = parts[at].lane().device();
-        let is_first = order[..position]
-            .iter()
-            .all(|&other| parts[other].lane().device().index() != device.index());
+        let device = parts[at].device();
+        let is_first =
+            order[..position].iter().all(|&other| parts[other].device().index() != device.index());
         if is_first {
             device.turn().take(parts[at].lane());
         }

@@ -17,10 +17,10 @@
 //! Every operation holds the issue lock of its stream anyway, so the turn is *the issue lock of one stream of the device*, the one that
 //! issued for a communicator last. An operation on that stream has the turn for one load. Another stream first makes the turn
 //! its own: with the line held, so that one does it at a time, and with the issue lock of the stream that has it, so that nothing is under way
-//! there. Who holds that lock sees what was written under it, so no stream takes itself for the owner when it no longer is.
+//! there. Who holds that lock sees what was written under it, so no stream takes itself for the owner when it no longer is. A lane
+//! that another stream has by now, perhaps of another device, is as good an owner: nobody issues without its lock.
 
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use crate::brief::{Brief, Guard, pause};
@@ -36,40 +36,38 @@ pub(crate) trait Issuer {
 }
 
 /// The line of one device.
-pub(crate) struct Turn<L> {
-    /// The name of the stream whose issue lock is the turn. Written with that lock held, and with the next owner's.
+pub(crate) struct Turn<L: 'static> {
+    /// The name of the lane whose issue lock is the turn. Written with that lock held, and with the next owner's.
     owner: AtomicU64,
-    /// The same stream. It keeps the name from being used again.
-    line: Brief<Weak<L>>,
+    /// The same lane.
+    line: Brief<Option<&'static L>>,
 }
 
 impl<L: Issuer> Turn<L> {
     pub(crate) fn new() -> Self {
-        Turn { owner: AtomicU64::new(0), line: Brief::new(Weak::new()) }
+        Turn { owner: AtomicU64::new(0), line: Brief::new(None) }
     }
 
     /// Makes it the turn of `lane`, whose issue lock the caller holds: until it is given back, unless somebody loses his patience.
     #[inline]
-    pub(crate) fn take(&self, lane: &Arc<L>) {
+    pub(crate) fn take(&self, lane: &'static L) {
         if self.owner.load(Relaxed) != name(lane) {
             self.take_over(lane);
         }
     }
 
     #[cold]
-    fn take_over(&self, lane: &Arc<L>) {
+    fn take_over(&self, lane: &'static L) {
         let Some(mut line) = patiently(&self.line) else { return };
-        let owner = line.upgrade();
-        let held = match &owner {
+        let held = match *line {
             Some(owner) => match patiently(owner.issue_lock()) {
                 Some(guard) => Some(guard),
                 None => return,
             },
             None => None,
         };
-        // In this order: the old name may be given to another stream as soon as the old `Weak` is gone.
         self.owner.store(name(lane), Relaxed);
-        *line = Arc::downgrade(lane);
+        *line = Some(lane);
         drop(held);
         drop(line);
     }
@@ -102,6 +100,13 @@ fn stand_in_line<T>(lock: &Brief<T>) -> Option<Guard<'_, T>> {
 struct Queue(Brief<()>);
 
 #[cfg(test)]
+impl Queue {
+    fn leaked() -> &'static Self {
+        Box::leak(Box::new(Queue(Brief::new(()))))
+    }
+}
+
+#[cfg(test)]
 impl Issuer for Queue {
     type Issuing = ();
     fn issue_lock(&self) -> &Brief<()> {
@@ -122,10 +127,10 @@ mod tests {
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {
-                    let queue = Arc::new(Queue(Brief::new(())));
+                    let queue = Queue::leaked();
                     for _ in 0..1000 {
                         let _issuing = queue.0.lock();
-                        turn.take(&queue);
+                        turn.take(queue);
                         let only_one = inside.try_lock().expect("somebody else has the turn");
                         drop(only_one);
                     }
@@ -138,12 +143,12 @@ mod tests {
     #[cfg_attr(miri, ignore = "nobody loses patience there")]
     fn a_call_that_does_not_return_holds_up_nobody_for_ever() {
         let turn = Turn::new();
-        let [stuck, other] = [(); 2].map(|()| Arc::new(Queue(Brief::new(()))));
+        let [stuck, other] = [(); 2].map(|()| Queue::leaked());
         let _stuck = stuck.0.lock();
-        turn.take(&stuck);
+        turn.take(stuck);
         let since = Instant::now();
         let _issuing = other.0.lock();
-        turn.take(&other);
+        turn.take(other);
         assert!(since.elapsed() >= PATIENCE);
     }
 }
@@ -151,15 +156,15 @@ mod tests {
 #[cfg(all(test, loom))]
 mod loom_tests {
     use super::*;
-    use loom::sync::Mutex;
+    use loom::sync::{Arc, Mutex};
 
     #[test]
     fn loom_turns_are_taken_one_at_a_time() {
         loom::model(|| {
             let turn = Arc::new(Turn::new());
             let inside = Arc::new(Mutex::new(()));
-            let [one, two] = [(); 2].map(|()| Arc::new(Queue(Brief::new(()))));
-            let issue = |turn: &Turn<Queue>, inside: &Mutex<()>, queue: &Arc<Queue>| {
+            let [one, two] = [(); 2].map(|()| Queue::leaked());
+            let issue = |turn: &Turn<Queue>, inside: &Mutex<()>, queue: &'static Queue| {
                 let _issuing = queue.0.lock();
                 turn.take(queue);
                 drop(inside.try_lock().expect("somebody else has the turn"));
@@ -167,12 +172,12 @@ mod loom_tests {
             let other = {
                 let (turn, inside) = (turn.clone(), inside.clone());
                 loom::thread::spawn(move || {
-                    issue(&turn, &inside, &two);
-                    issue(&turn, &inside, &two);
+                    issue(&turn, &inside, two);
+                    issue(&turn, &inside, two);
                 })
             };
-            issue(&turn, &inside, &one);
-            issue(&turn, &inside, &one);
+            issue(&turn, &inside, one);
+            issue(&turn, &inside, one);
             other.join().unwrap();
         });
     }

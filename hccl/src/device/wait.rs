@@ -11,7 +11,8 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 
-use super::lane::{Completion, Lane};
+use super::lane::Lane;
+use super::queue::Queue;
 use crate::error::{Error, Result};
 use crate::ranks::{self, Seat};
 
@@ -60,18 +61,18 @@ impl Patience {
     /// [`WARN_AFTER`] it says, once, what is waited for.
     pub(crate) fn check(
         &mut self,
-        lane: &Lane,
+        queue: &Queue,
         number: u64,
         waiter: &'static str,
     ) -> Result<Duration> {
         let elapsed = self.since.elapsed();
         if elapsed >= self.limit {
-            return Err(lane.timeout(number, elapsed, waiter));
+            return Err(queue.timeout(number, elapsed, waiter));
         }
         if elapsed >= WARN_AFTER && !self.warned {
             self.warned = true;
-            let (device, what) = (lane.device().index(), lane.describe(number));
-            let why = lane.what_it_waits_for(number)?.unwrap_or_default();
+            let (device, what) = (queue.device().index(), queue.lane.describe(number));
+            let why = queue.what_it_waits_for(number)?.unwrap_or_default();
             tracing::warn!(device, "{waiter} has waited {elapsed:.0?} for {what}: {why}");
         }
         let mut left = self.limit - elapsed;
@@ -84,7 +85,7 @@ impl Patience {
             if let Some(error) = self.seat.as_ref().and_then(|seat| seat.failure_elsewhere()) {
                 return Err(error);
             }
-            match lane.aborted(number) {
+            match queue.lane.aborted(number) {
                 Some(Some(context)) => {
                     return Err(Error::Aborted { context: Some(Box::new(context)) });
                 }
@@ -109,6 +110,13 @@ impl Patience {
 impl Lane {
     /// Waits until the number is complete. Says nothing about how it ended.
     pub(crate) fn wait(&self, number: u64, limit: Duration, waiter: &'static str) -> Result<()> {
+        self.queue(number).map_or(Ok(()), |queue| queue.wait(number, limit, waiter))
+    }
+}
+
+impl Queue {
+    /// As [`Lane::wait`].
+    pub(crate) fn wait(&self, number: u64, limit: Duration, waiter: &'static str) -> Result<()> {
         self.wait_until(number, None, limit, waiter)
     }
 
@@ -131,7 +139,7 @@ impl Lane {
         waiter: &'static str,
     ) -> Result<()> {
         let is_complete = || match ticket {
-            Some(ticket) => self.is_work_complete(number, ticket),
+            Some(ticket) => self.lane.is_work_complete(number, ticket),
             None => self.is_complete(number),
         };
         if is_complete() {
@@ -139,7 +147,7 @@ impl Lane {
         }
         let _bound = self.device().bind()?;
         let wait = |slice, patience| {
-            let ticket = ticket.or_else(|| self.timeline.ticket(number));
+            let ticket = ticket.or_else(|| self.lane.timeline.ticket(number));
             let all_of_it = self.wait_a_little(number, ticket, slice, patience)?;
             if all_of_it {
                 // The backend has noted it as an error, which must not turn up in a later text.
@@ -175,16 +183,14 @@ impl Lane {
         slice: Duration,
         patience: Duration,
     ) -> Result<bool> {
-        match (&self.completion, ticket) {
-            (Completion::Counted(_), Some(ticket)) => {
-                self.table().await_task(self.handle(), ticket, slice, patience)
-            }
+        match (self.lane.progress, ticket) {
+            (None, _) => self.marks.wait(self, number, slice),
+            (_, Some(ticket)) => self.table().await_task(self.handle(), ticket, slice, patience),
             // Its enqueue call has not returned yet.
-            (Completion::Counted(_), None) => {
+            (_, None) => {
                 std::thread::sleep(Duration::from_micros(50));
                 Ok(false)
             }
-            (Completion::Events(marks), _) => marks.wait(self, number, slice),
         }
     }
 
@@ -194,7 +200,7 @@ impl Lane {
             Ok(message) => message,
             Err(error) => return error,
         };
-        let (operation, device) = (self.describe(number), self.device().index());
+        let (operation, device) = (self.lane.describe(number), self.device().index());
         let what = if operation.operation == waiter {
             format!("{operation} on device {device}")
         } else {
@@ -210,7 +216,7 @@ impl Lane {
         // An earlier text is about something else.
         drop(self.table().recent_message());
         let moment = Duration::from_millis(1);
-        self.wait_a_little(number, self.timeline.ticket(number), moment, moment)?;
+        self.wait_a_little(number, self.lane.timeline.ticket(number), moment, moment)?;
         Ok(self.table().recent_message())
     }
 }

@@ -214,7 +214,7 @@ fn call_all(entries: &[Entry<'_>], issued: &mut Vec<bool>) -> Result<()> {
 fn queue(entry: &Entry<'_>, table: &Table, issued: &mut Vec<bool>) -> Result<()> {
     let Entry { member, stream, operations, .. } = entry;
     let _bound = member.device.bind()?;
-    let stream = stream.lane().handle().raw();
+    let stream = stream.as_raw();
     for Recorded { name, sequence, call, .. } in operations {
         let queued = match member.handle.calling() {
             // SAFETY: live handles; the checks have found the buffers long enough, and they are among the touches of the group, so that

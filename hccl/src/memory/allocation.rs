@@ -3,7 +3,7 @@
 //! The memory is given back only when its stamps are complete. `aclrtFree` itself waits for nobody, and a drop must not
 //! wait, so a dropped allocation goes to a list (the node is in the allocation's own header: nothing is allocated) and is
 //! freed at the next operation or allocation, or before out-of-memory is reported. An allocation in a list does not keep its
-//! runtime alive by itself; only a stamp does, through its stream, and whoever completes that stream looks at the list again.
+//! runtime alive; the stream that it is in use by does, and whoever completes that stream looks at the list again.
 
 use std::ffi::c_void;
 use std::mem::ManuallyDrop;
@@ -175,8 +175,6 @@ impl Drop for Owned {
     fn drop(&mut self) {
         // SAFETY: `self` is not used again.
         let mut allocation = unsafe { ManuallyDrop::take(&mut self.0) };
-        // Complete stamps go, so that they do not keep their streams alive.
-        allocation.is_complete();
         match std::mem::replace(&mut allocation.home, Home::Retired) {
             Home::Device(device) => device.state().retired.push(allocation),
             Home::Pinned(runtime) => runtime.pool().retire(allocation),

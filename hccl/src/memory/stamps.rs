@@ -16,7 +16,7 @@
 #![forbid(unsafe_code)]
 
 use std::ops::Range;
-use std::sync::Arc;
+use std::ptr;
 
 use smallvec::SmallVec;
 
@@ -33,7 +33,7 @@ pub(crate) enum Access {
 }
 
 struct Stamp {
-    lane: Arc<Lane>,
+    lane: &'static Lane,
     number: u64,
     range: Range<usize>,
     access: Access,
@@ -49,14 +49,14 @@ pub(crate) struct Stamps {
 }
 
 struct List {
-    /// The stream whose numbers are in `regular`, which so keeps its name.
-    regular: Option<Arc<Lane>>,
+    /// The lane whose numbers are in `regular`.
+    regular: Option<&'static Lane>,
     stamps: Vec<Stamp>,
 }
 
 /// What an operation has to wait for: for each other stream the highest number. A few of them allocate nothing.
 #[derive(Default)]
-pub(crate) struct Conflicts(SmallVec<[(Arc<Lane>, u64); 4]>);
+pub(crate) struct Conflicts(SmallVec<[(&'static Lane, u64); 4]>);
 
 impl Conflicts {
     #[inline]
@@ -64,20 +64,20 @@ impl Conflicts {
         self.0.is_empty()
     }
 
-    pub(crate) fn add(&mut self, lane: &Arc<Lane>, number: u64) {
-        match self.0.iter_mut().find(|(other, _)| Arc::ptr_eq(other, lane)) {
+    pub(crate) fn add(&mut self, lane: &'static Lane, number: u64) {
+        match self.0.iter_mut().find(|(other, _)| ptr::eq(*other, lane)) {
             Some((_, highest)) => *highest = number.max(*highest),
-            None => self.0.push((lane.clone(), number)),
+            None => self.0.push((lane, number)),
         }
     }
 
     /// Forgets what `covered` has already been waited for.
-    pub(crate) fn without(mut self, covered: impl Fn(&Arc<Lane>, u64) -> bool) -> Self {
+    pub(crate) fn without(mut self, covered: impl Fn(&'static Lane, u64) -> bool) -> Self {
         self.0.retain(|(lane, number)| !covered(lane, *number));
         self
     }
 
-    pub(crate) fn into_iter(self) -> impl Iterator<Item = (Arc<Lane>, u64)> {
+    pub(crate) fn into_iter(self) -> impl Iterator<Item = (&'static Lane, u64)> {
         self.0.into_iter()
     }
 }
@@ -95,7 +95,7 @@ impl Stamps {
     #[inline]
     pub(crate) fn stamp(
         &self,
-        lane: &Arc<Lane>,
+        lane: &'static Lane,
         number: u64,
         range: &Range<usize>,
         access: Access,
@@ -109,7 +109,7 @@ impl Stamps {
     #[inline(never)]
     fn stamp_in_list(
         &self,
-        lane: &Arc<Lane>,
+        lane: &'static Lane,
         number: u64,
         range: &Range<usize>,
         access: Access,
@@ -123,7 +123,7 @@ impl Stamps {
         let mut at = 0;
         while let Some(old) = stamps.get(at) {
             let mut keep = true;
-            if Arc::ptr_eq(&old.lane, lane)
+            if ptr::eq(old.lane, lane)
                 && range.start <= old.range.start
                 && old.range.end <= range.end
                 && (access == Access::Write || old.access == Access::Read)
@@ -135,11 +135,11 @@ impl Stamps {
                 }
             } else if old.lane.is_known_complete(old.number) {
                 keep = false;
-            } else if !Arc::ptr_eq(&old.lane, lane)
+            } else if !ptr::eq(old.lane, lane)
                 && overlap(&old.range, range)
                 && (access == Access::Write || old.access == Access::Write)
             {
-                conflicts.add(&old.lane, old.number);
+                conflicts.add(old.lane, old.number);
             }
             if keep {
                 at += 1;
@@ -161,21 +161,21 @@ impl Stamps {
         if stamps.len() >= FULL {
             make_room(stamps);
         }
-        stamps.push(Stamp { lane: lane.clone(), number, range: range.clone(), access });
+        stamps.push(Stamp { lane, number, range: range.clone(), access });
     }
 
     /// Stamps as the regular stream when `lane` is it or can become it; else collects what the regular one conflicts with.
     fn stamp_as_regular(
         &self,
-        regular: &mut Option<Arc<Lane>>,
-        lane: &Arc<Lane>,
+        regular: &mut Option<&'static Lane>,
+        lane: &'static Lane,
         number: u64,
         range: &Range<usize>,
         access: Access,
         conflicts: &mut Conflicts,
     ) -> bool {
         match regular {
-            Some(old) if Arc::ptr_eq(old, lane) => {
+            Some(old) if ptr::eq(*old, lane) => {
                 let keep = self.regular.is_range(range);
                 if !keep && !old.is_known_complete(self.regular.last(true)) {
                     return false;
@@ -200,7 +200,7 @@ impl Stamps {
             }
             None => self.regular.restart(number, range, access, false),
         }
-        *regular = Some(lane.clone());
+        *regular = Some(lane);
         true
     }
 
@@ -233,7 +233,7 @@ impl Stamps {
                 && (reads || stamp.access == Access::Write)
                 && !stamp.lane.is_known_complete(stamp.number)
             {
-                conflicts.add(&stamp.lane, stamp.number);
+                conflicts.add(stamp.lane, stamp.number);
             }
         }
         conflicts
@@ -253,7 +253,7 @@ fn make_room(list: &mut Vec<Stamp>) {
     for stamp in list.drain(..) {
         let same = merged
             .iter_mut()
-            .find(|other| Arc::ptr_eq(&other.lane, &stamp.lane) && other.access == stamp.access);
+            .find(|other| ptr::eq(other.lane, stamp.lane) && other.access == stamp.access);
         match same {
             Some(other) => {
                 other.number = other.number.max(stamp.number);

@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 
 use super::registry::{Key, Registry};
 use crate::brief::pause;
-use crate::device::lane::Lane;
+use crate::device::queue::Queue;
 use crate::device::wait::{Patience, alarms};
 use crate::error::{Error, Result};
 
@@ -39,7 +39,7 @@ enum Then {
 }
 
 struct Watched {
-    lane: Arc<Lane>,
+    queue: Arc<Queue>,
     number: u64,
     /// Of a `Work`, which knows it.
     ticket: Option<u64>,
@@ -49,8 +49,8 @@ struct Watched {
 impl Watched {
     fn is_complete(&self) -> bool {
         match self.ticket {
-            Some(ticket) => self.lane.is_work_complete(self.number, ticket),
-            None => self.lane.is_complete(self.number),
+            Some(ticket) => self.queue.lane().is_work_complete(self.number, ticket),
+            None => self.queue.lane().is_complete(self.number),
         }
     }
 
@@ -67,7 +67,7 @@ impl Watched {
 pub(crate) struct Awaited {
     pub(crate) patience: Patience,
     /// Where its waker is registered.
-    key: Option<Key>,
+    registered: Option<(Arc<Reactor>, Key)>,
 }
 
 /// See the [module](self).
@@ -92,7 +92,7 @@ impl Reactor {
 
     /// For a wait that begins now.
     pub(crate) fn awaited(&self, limit: Duration) -> Box<Awaited> {
-        let awaited = Awaited { patience: Patience::new(limit), key: None };
+        let awaited = Awaited { patience: Patience::new(limit), registered: None };
         let spare = self.lock().spare.pop();
         match spare {
             Some(mut spare) => {
@@ -108,14 +108,14 @@ impl Reactor {
     pub(crate) fn register(
         self: &Arc<Self>,
         awaited: &mut Awaited,
-        lane: &Arc<Lane>,
+        queue: &Arc<Queue>,
         (number, ticket): (u64, u64),
         left: Duration,
         waker: &Waker,
     ) -> Result<()> {
         let then = Then::Wake(waker.clone(), Instant::now().checked_add(left));
         let mut state = self.lock();
-        if let Some(key) = awaited.key
+        if let Some((_, key)) = awaited.registered
             && let Some(watched) = state.watched.get_mut(key)
         {
             let old = std::mem::replace(&mut watched.then, then);
@@ -124,7 +124,7 @@ impl Reactor {
             return Ok(());
         }
         let key = state.watched.insert(Watched {
-            lane: lane.clone(),
+            queue: queue.clone(),
             number,
             ticket: Some(ticket),
             then,
@@ -135,26 +135,26 @@ impl Reactor {
             drop(watched);
             return Err(error);
         }
-        awaited.key = Some(key);
+        awaited.registered = Some((self.clone(), key));
         Ok(())
     }
 
     /// The wait is over.
-    pub(crate) fn unregister(&self, mut awaited: Box<Awaited>) {
-        let key = awaited.key.take();
+    pub(crate) fn unregister(mut awaited: Box<Awaited>) {
+        let Some((reactor, key)) = awaited.registered.take() else { return };
         awaited.patience.end();
-        let mut state = self.lock();
-        let watched = key.and_then(|key| state.watched.remove(key));
+        let mut state = reactor.lock();
+        let watched = state.watched.remove(key);
         state.spare.push(awaited);
         drop(state);
         drop(watched);
     }
 
     /// The stream was dropped with work in flight.
-    pub(crate) fn bury(self: &Arc<Self>, lane: &Arc<Lane>, number: u64) {
+    pub(crate) fn bury(self: &Arc<Self>, queue: &Arc<Queue>, number: u64) {
         let mut state = self.lock();
         state.watched.insert(Watched {
-            lane: lane.clone(),
+            queue: queue.clone(),
             number,
             ticket: None,
             then: Then::Bury,
@@ -220,8 +220,8 @@ impl Reactor {
                     continue;
                 }
                 let block = state.watched.values().filter_map(|watched| watched.left(now)).min();
-                let lane = state.watched.values().next().map(|watched| watched.lane.clone());
-                (lane, block.unwrap_or(BLOCK).min(BLOCK))
+                let queue = state.watched.values().next().map(|watched| watched.queue.clone());
+                (queue, block.unwrap_or(BLOCK).min(BLOCK))
             };
             if !ready.is_empty() {
                 pauses = 0;
@@ -233,9 +233,9 @@ impl Reactor {
                 }
                 continue;
             }
-            if let Some(lane) = waiting
-                && (!lane.table().has_await_activity()
-                    || lane.table().await_activity(&mut activity, block).is_err())
+            if let Some(queue) = waiting
+                && (!queue.table().has_await_activity()
+                    || queue.table().await_activity(&mut activity, block).is_err())
             {
                 pause(pauses);
                 pauses = pauses.saturating_add(1);
@@ -253,8 +253,9 @@ fn finish(watched: Watched) {
     match watched.then {
         Then::Wake(waker, _) => waker.wake(),
         Then::Bury => {
-            let device = watched.lane.device().clone();
-            drop(watched.lane);
+            let device = watched.queue.device().clone();
+            watched.queue.close();
+            drop(watched.queue);
             device.reap();
             if let Ok(_bound) = device.bind() {
                 device.runtime().pool().sweep(device.table());

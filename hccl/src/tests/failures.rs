@@ -208,3 +208,37 @@ fn an_error_that_nobody_asked_for_is_a_warning_when_its_stream_goes() {
         assert!(warnings.iter().any(|said| said.contains("nobody asks")), "{warnings:?}");
     });
 }
+
+/// One stream after the other, as many as it takes until a lane is used again.
+#[test]
+fn a_work_outlives_its_stream_and_says_how_it_ended() {
+    on_both(1, |runtime| {
+        let device = runtime.device(0).unwrap();
+        let streams = (0..4).map(|round| {
+            let stream = device.stream().unwrap();
+            let well = stream.host_fn(|| ()).unwrap();
+            let failed = stream.host_fn(move || panic!("round {round}")).unwrap();
+            let seen = stream.host_fn(|| ()).unwrap();
+            seen.wait().unwrap();
+            // Also where others were before.
+            assert!(format!("{stream:?}").contains("3 operations"), "{stream:?}");
+            (stream, well, failed, seen)
+        });
+        let works: Vec<_> = streams.map(|(_, well, failed, seen)| [well, failed, seen]).collect();
+        let stream = device.stream().unwrap();
+        for (round, [well, failed, seen]) in works.into_iter().enumerate() {
+            assert!(well.is_done() && failed.is_done() && seen.is_done());
+            seen.wait().unwrap();
+            block_on(well).unwrap();
+            for _ in 0..2 {
+                let error = failed.wait().unwrap_err().to_string();
+                assert!(error.contains(&format!("round {round}")), "{error}");
+            }
+            // To wait for what is complete is nothing, whatever has its place by now.
+            stream.wait_for(&failed).unwrap();
+        }
+        stream.synchronize().unwrap();
+        let mut x = device.zeros::<u8>(4, &stream).unwrap();
+        x.fill_zero(&stream).unwrap().wait().unwrap();
+    });
+}

@@ -58,3 +58,19 @@ fn a_foreign_stream_is_used_and_left_to_its_owner() {
         assert_eq!(unsafe { functions.aclrtDestroyStream.unwrap()(raw) }, 0);
     });
 }
+
+#[test]
+fn streams_one_after_the_other_share_a_place() {
+    on_both(1, |runtime| {
+        let device = runtime.device(0).unwrap();
+        let places: std::collections::BTreeSet<_> = (0..300)
+            .map(|_| {
+                let stream = device.stream().unwrap();
+                stream.host_fn(|| ()).unwrap().wait().unwrap();
+                crate::sync::name(stream.lane())
+            })
+            .collect();
+        // Other tests run beside this one.
+        assert!(places.len() < 200, "{} places", places.len());
+    });
+}

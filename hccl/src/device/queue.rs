@@ -1,0 +1,189 @@
+//! What is a stream's own: its handle, its device, and how its completion and failures are asked for.
+//!
+//! A queue is kept by its `Stream`; by its [`Lane`] for those who have only a number; and, when the stream was dropped with work
+//! in flight, by the reactor, which [closes](Queue::close) it when everything is complete. So work in flight keeps its device and
+//! its runtime alive, also when the `Stream` was forgotten. The handle lives until the last who borrowed the queue, for a wait
+//! say, has given it back.
+
+#![forbid(unsafe_code)]
+
+use std::sync::atomic::Ordering::{Acquire, Release};
+use std::sync::{Arc, Mutex};
+
+use super::Device;
+use super::lane::Lane;
+use super::marks::Marks;
+use crate::api::Table;
+use crate::api::handles::{Progress, StreamHandle};
+use crate::brief::pause;
+use crate::error::{Error, OpContext, Result};
+use crate::sync::lock;
+
+/// How often failures are looked at again while more come.
+const MOST_LOOKS: u32 = 1000;
+
+/// See the [module](self).
+pub(crate) struct Queue {
+    pub(super) lane: &'static Lane,
+    handle: StreamHandle,
+    /// Whether the handle is ours to destroy.
+    owned: bool,
+    /// Where the backend does not count.
+    pub(super) marks: Marks,
+    /// How many failures of the progress line have been looked at, and up to which ticket.
+    examined: Mutex<(u64, u64)>,
+    device: Device,
+}
+
+impl Queue {
+    pub(super) fn open(device: Device, handle: StreamHandle, owned: bool) -> Arc<Self> {
+        let progress = device.table().progress(&handle);
+        let lane = Lane::take(progress);
+        let failed = lane.failed_seen.load(Acquire);
+        let examined = Mutex::new((failed, progress.map_or(0, Progress::submitted)));
+        let queue =
+            Arc::new(Self { lane, handle, owned, marks: Marks::default(), examined, device });
+        lane.set_queue(Some(queue.clone()));
+        queue
+    }
+
+    /// Everything is complete and nothing will be issued any more. What failed is in the lane from now on.
+    pub(crate) fn close(&self) {
+        self.examine();
+        self.lane.set_queue(None);
+        while let Some(error) = self.lane.faults.take_untold(|_| true) {
+            tracing::warn!(
+                "nobody has asked for the error of an operation whose stream is gone: {error}"
+            );
+        }
+    }
+
+    #[inline]
+    pub(crate) fn lane(&self) -> &'static Lane {
+        self.lane
+    }
+
+    #[inline]
+    pub(crate) fn device(&self) -> &Device {
+        &self.device
+    }
+
+    #[inline]
+    pub(crate) fn table(&self) -> &Table {
+        self.device.table()
+    }
+
+    #[inline]
+    pub(crate) fn handle(&self) -> &StreamHandle {
+        &self.handle
+    }
+
+    /// Just before the next operation is enqueued, with the issue lock held: the last one may need a mark of its own.
+    #[inline]
+    pub(super) fn before_enqueue(&self, number: u64) {
+        if self.lane.is_watched(number - 1) {
+            self.marks.record_behind(self, number - 1);
+        }
+    }
+
+    /// Whether the number is complete. May ask the backend; never blocks.
+    pub(super) fn is_complete(&self, number: u64) -> bool {
+        // Without a context of its own the thread could not ask; then the answer is "not yet".
+        self.lane.is_known_complete(number)
+            || self.lane.progress.is_none()
+                && self.device.bind().is_ok_and(|_bound| self.marks.poll(self, number))
+    }
+
+    /// Looks at failures that the backend counted and nobody has looked at.
+    ///
+    /// A task that fails can be asked for before it is counted, and is counted before it counts as complete. So the count is
+    /// that of the failures up to `completed` when the task behind is not known to have failed; what is missing among
+    /// those that can be asked for has been forgotten by the backend.
+    #[cold]
+    pub(super) fn examine(&self) {
+        let lane = self.lane;
+        let Some(progress) = lane.progress else { return };
+        if progress.failed() == lane.failed_seen.load(Acquire) {
+            return;
+        }
+        let mut examined = lock(&self.examined);
+        let (met, before) = *examined;
+        let failure = |ticket| self.table().stream_failure(self.handle(), ticket);
+        let mut looks = 0;
+        let (failed, completed, found, steady) = loop {
+            let failed = progress.failed();
+            let completed = progress.completed();
+            // A task between failing and being complete is so for a moment.
+            let between = failure(completed + 1).is_some() && progress.completed() == completed;
+            // The backend remembers the last failures only, so there is no point in going back further than this.
+            let first = (before + 1).max(completed.saturating_sub(4096));
+            let found: Vec<_> = (first..=completed)
+                .filter_map(|ticket| failure(ticket).map(|failure| (ticket, failure)))
+                .collect();
+            let steady = !between && progress.failed() == failed;
+            if steady || looks == MOST_LOOKS {
+                break (failed, completed, found, steady);
+            }
+            pause(looks);
+            looks += 1;
+        };
+        let all = met + found.len() as u64;
+        if all < failed || !steady {
+            // The backend forgets the oldest first.
+            let last = match found.first() {
+                Some((ticket, _)) if steady => ticket - 1,
+                None if steady && self.table().functions().ascendExtStreamFailure.is_some() => {
+                    completed
+                }
+                _ => completed + 1,
+            };
+            let (from, to) = (before + 1, last.max(before + 1));
+            let number = |ticket| lane.timeline.number_of(ticket).unwrap_or(0);
+            lane.faults.add_forgotten((number(from), number(to).max(number(from))), (from, to));
+        }
+        for (ticket, (code, message)) in found {
+            let number = lane.timeline.number_of(ticket);
+            let context = match number {
+                Some(number) => lane.describe(number),
+                None => OpContext::unknown(),
+            };
+            let error = Error::Failed { context: Box::new(context), code, message };
+            let number = number.unwrap_or(0);
+            lane.faults.add(number..=number, Some(ticket), error);
+        }
+        *examined = (if steady { failed } else { all }, completed);
+        if steady {
+            lane.failed_seen.store(failed, Release);
+        }
+    }
+
+    /// A failure whose `Work` nobody has any more.
+    #[inline]
+    pub(super) fn take_detached_failure(&self) -> Result<()> {
+        if !self.lane.has_news() && !self.lane.faults.any_untold() {
+            return Ok(());
+        }
+        self.examine();
+        let is_detached = |number| self.lane.is_detached(number);
+        self.lane
+            .faults
+            .take_untold(|numbers| numbers.clone().rev().take(64).all(is_detached))
+            .map_or(Ok(()), Err)
+    }
+
+    /// Any failure that nobody has been told.
+    pub(super) fn take_failure(&self) -> Result<()> {
+        self.examine();
+        self.lane.faults.take_untold(|_| true).map_or(Ok(()), Err)
+    }
+}
+
+impl Drop for Queue {
+    fn drop(&mut self) {
+        if self.owned {
+            self.device.bury_stream(self.handle.take());
+        }
+        self.marks.recycle_all(&self.device);
+        self.lane.give_back();
+    }
+}
