@@ -4983,6 +4983,24 @@ impl AscendExtProduct {
 /// What a device pretends to be.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct AscendExtProduct(pub ::core::ffi::c_uint);
+impl AscendExtCheck {
+    pub const ASCEND_EXT_CHECK_NOTHING: AscendExtCheck = AscendExtCheck(0);
+    /// Accesses to memory that nothing orders, and what is akin to them.
+    pub const ASCEND_EXT_CHECK_RACES: AscendExtCheck = AscendExtCheck(1);
+}
+#[repr(transparent)]
+/// What a block watches for.
+#[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
+pub struct AscendExtCheck(pub ::core::ffi::c_uint);
+impl AscendExtFindingForm {
+    pub const ASCEND_EXT_FINDING_TEXT: AscendExtFindingForm = AscendExtFindingForm(0);
+    /// A picture, as the text of an SVG file.
+    pub const ASCEND_EXT_FINDING_SVG: AscendExtFindingForm = AscendExtFindingForm(1);
+}
+#[repr(transparent)]
+/// In which form a finding is told.
+#[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
+pub struct AscendExtFindingForm(pub ::core::ffi::c_uint);
 /// What a block of virtual devices is made of.
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone)]
@@ -4997,8 +5015,8 @@ pub struct AscendExtBlockConfig {
     pub connectTimeoutMs: u32,
     /// How long an operation may take, in milliseconds; 0 is CANN's default (1836 s).
     pub execTimeoutMs: u32,
-    /// Zero.
-    pub reserved: u32,
+    /// A value of AscendExtCheck.
+    pub check: u32,
     /// Memory of each device in bytes; 0 is what the product has.
     pub memoryBytes: u64,
 }
@@ -5016,8 +5034,8 @@ const _: () = {
         [::core::mem::offset_of!(AscendExtBlockConfig, connectTimeoutMs) - 12usize];
     ["Offset of field: AscendExtBlockConfig::execTimeoutMs"]
         [::core::mem::offset_of!(AscendExtBlockConfig, execTimeoutMs) - 16usize];
-    ["Offset of field: AscendExtBlockConfig::reserved"]
-        [::core::mem::offset_of!(AscendExtBlockConfig, reserved) - 20usize];
+    ["Offset of field: AscendExtBlockConfig::check"]
+        [::core::mem::offset_of!(AscendExtBlockConfig, check) - 20usize];
     ["Offset of field: AscendExtBlockConfig::memoryBytes"]
         [::core::mem::offset_of!(AscendExtBlockConfig, memoryBytes) - 24usize];
 };
@@ -7782,7 +7800,8 @@ pub mod imports {
         pub fn HcommMemAlloc(ptr: *mut *mut ::core::ffi::c_void, size: usize) -> HcommResult;
         /// Free that memory. Since 9.2.0.
         pub fn HcommMemFree(ptr: *mut ::core::ffi::c_void) -> HcommResult;
-        /// Gives the address of the stream's progress line.
+        /** Gives the address of the stream's progress line, or NULL when the backend wants to be asked by calls how far this stream
+        is: where it watches for races, it counts as known only what a call has told.*/
         pub fn ascendExtStreamProgress(
             stream: aclrtStream,
             progress: *mut *const AscendExtProgress,
@@ -7817,6 +7836,25 @@ pub mod imports {
         /** Gives the devices back. Streams, memory and communicators of the block become invalid handles and queued tasks
         fail. Waits for running tasks only.*/
         pub fn ascendExtBlockDestroy(block: u32) -> aclError;
+        /// How many findings a block has that watches for something; 0 for one that does not. Findings are never taken back.
+        pub fn ascendExtFindings(block: u32, count: *mut u32) -> aclError;
+        /** Tells one finding, counted from 0. The text is NUL-terminated and cut to textLen bytes; *length is what it takes without the
+        NUL. text may be NULL with a textLen of 0.*/
+        pub fn ascendExtFinding(
+            block: u32,
+            index: u32,
+            form: AscendExtFindingForm,
+            text: *mut ::core::ffi::c_char,
+            textLen: usize,
+            length: *mut usize,
+        ) -> aclError;
+        /** The host reads (write is 0) or writes these bytes of pinned memory by itself now, in no call. Only matters where a block
+        watches for races.*/
+        pub fn ascendExtHostAccess(
+            ptr: *const ::core::ffi::c_void,
+            bytes: usize,
+            write: i32,
+        ) -> aclError;
         /** Tells all peers that this rank of the communicator that rootInfo describes is gone: what waits for it (also while
         a communicator is made) fails at once, with the reason in the text.*/
         pub fn ascendExtRankLeave(

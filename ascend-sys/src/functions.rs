@@ -3394,7 +3394,8 @@ pub struct Functions {
     >,
     /// Free that memory. Since 9.2.0.
     pub HcommMemFree: Option<unsafe extern "C" fn(ptr: *mut ::core::ffi::c_void) -> HcommResult>,
-    /// Gives the address of the stream's progress line.
+    /** Gives the address of the stream's progress line, or NULL when the backend wants to be asked by calls how far this stream
+    is: where it watches for races, it counts as known only what a call has told.*/
     pub ascendExtStreamProgress: Option<
         unsafe extern "C" fn(
             stream: aclrtStream,
@@ -3438,6 +3439,25 @@ pub struct Functions {
     /** Gives the devices back. Streams, memory and communicators of the block become invalid handles and queued tasks
     fail. Waits for running tasks only.*/
     pub ascendExtBlockDestroy: Option<unsafe extern "C" fn(block: u32) -> aclError>,
+    /// How many findings a block has that watches for something; 0 for one that does not. Findings are never taken back.
+    pub ascendExtFindings: Option<unsafe extern "C" fn(block: u32, count: *mut u32) -> aclError>,
+    /** Tells one finding, counted from 0. The text is NUL-terminated and cut to textLen bytes; *length is what it takes without the
+    NUL. text may be NULL with a textLen of 0.*/
+    pub ascendExtFinding: Option<
+        unsafe extern "C" fn(
+            block: u32,
+            index: u32,
+            form: AscendExtFindingForm,
+            text: *mut ::core::ffi::c_char,
+            textLen: usize,
+            length: *mut usize,
+        ) -> aclError,
+    >,
+    /** The host reads (write is 0) or writes these bytes of pinned memory by itself now, in no call. Only matters where a block
+    watches for races.*/
+    pub ascendExtHostAccess: Option<
+        unsafe extern "C" fn(ptr: *const ::core::ffi::c_void, bytes: usize, write: i32) -> aclError,
+    >,
     /** Tells all peers that this rank of the communicator that rootInfo describes is gone: what waits for it (also while
     a communicator is made) fails at once, with the reason in the text.*/
     pub ascendExtRankLeave: Option<
@@ -4079,6 +4099,9 @@ pub static SYMBOLS: &[Symbol] = &[
     symbol(c"ascendExtAwaitTask", Library::Extension, "extension", "ascend/ascend_ext.h"),
     symbol(c"ascendExtBlockCreate", Library::Extension, "extension", "ascend/ascend_ext.h"),
     symbol(c"ascendExtBlockDestroy", Library::Extension, "extension", "ascend/ascend_ext.h"),
+    symbol(c"ascendExtFindings", Library::Extension, "extension", "ascend/ascend_ext.h"),
+    symbol(c"ascendExtFinding", Library::Extension, "extension", "ascend/ascend_ext.h"),
+    symbol(c"ascendExtHostAccess", Library::Extension, "extension", "ascend/ascend_ext.h"),
     symbol(c"ascendExtRankLeave", Library::Extension, "extension", "ascend/ascend_ext.h"),
     symbol(c"ascendExtGroupResult", Library::Extension, "extension", "ascend/ascend_ext.h"),
 ];

@@ -6,6 +6,7 @@
 //! blocks until the event is recorded, and `aclrtResetEvent` clears it in stream order.
 
 use crate::capture;
+use crate::check;
 use crate::deadlock::{self, Helpers};
 use crate::message::{Failure, fail};
 use crate::slots::{Kind, Slots, Slotted};
@@ -127,11 +128,12 @@ impl Event {
         }
         self.captured.store(0, Ordering::Relaxed);
         self.user.store(deadlock::me(), Ordering::Relaxed);
+        let marked = check::marks(stream)?;
         let mark = if self.flags.load(Ordering::Relaxed) & ACL_EVENT_TIME_LINE != 0 {
             let ticket = stream.submit(Task::RecordTime(RecordTime { event: self }))?;
             Mark::new(stream, ticket)
         } else {
-            Mark::now(stream)
+            marked.unwrap_or_else(|| Mark::now(stream))
         };
         // One step sets the mark and asks who sleeps, so neither can miss the other.
         let before = self.state.swap(mark.to_bits() | RECORDED, Ordering::AcqRel);
@@ -192,7 +194,11 @@ impl Event {
     /// What a host call has to wait for; `None` when the event is complete.
     pub(crate) fn pending(&self) -> Result<Option<Mark>, NotRecorded> {
         match self.mark() {
-            Some(mark) => Ok((!mark.is_complete()).then_some(mark)),
+            Some(mark) if mark.is_complete() => {
+                check::host_saw_mark(mark);
+                Ok(None)
+            }
+            Some(mark) => Ok(Some(mark)),
             None if self.ex.load(Ordering::Relaxed) => Ok(None),
             None => Err(NotRecorded),
         }
@@ -226,6 +232,7 @@ impl Event {
         if let Target::Mark(mark) = target
             && mark.is_complete()
             && stream.lane.is_idle()
+            && !check::is_on()
         {
             return Ok(());
         }
@@ -288,7 +295,10 @@ impl Event {
             );
         }
         match self.mark() {
-            Some(mark) if mark.is_complete() => Ok(self.time.load(Ordering::Acquire)),
+            Some(mark) if mark.is_complete() => {
+                check::host_saw_mark(mark);
+                Ok(self.time.load(Ordering::Acquire))
+            }
             _ => fail!(
                 ACL_ERROR_RT_EVENT_NOT_COMPLETE,
                 "the event is not recorded or not complete yet"

@@ -13,6 +13,7 @@ use cores::cores;
 pub(crate) use cores::{this_thread, threads};
 pub(crate) use goals::{announce, await_activity, completed, wait_event, wait_until};
 
+use crate::check;
 use crate::deadlock::Asleep;
 use crate::lane::{Outcome, Readiness, Waiter};
 use crate::stream::{Mark, STREAMS, Stream};
@@ -103,10 +104,11 @@ pub(crate) fn left_unfinished(stream: &'static Stream, outcome: Outcome) {
 /// Waits until every task up to `ticket` is complete. False when `limit` passed first.
 #[inline]
 pub(crate) fn wait(stream: &'static Stream, ticket: u64, limit: Option<Duration>) -> bool {
-    if stream.lane.completed() >= ticket {
-        return true;
+    let complete = stream.lane.completed() >= ticket || block(&Ticket { stream, ticket }, limit);
+    if complete {
+        check::host_saw(stream, ticket);
     }
-    block(&Ticket { stream, ticket }, limit)
+    complete
 }
 
 /// As [`wait`] by a caller who means to wait for `patience` in all and looks up every `limit`.
@@ -116,8 +118,12 @@ pub(crate) fn wait_sliced(
     limit: Duration,
     patience: Duration,
 ) -> bool {
-    stream.lane.completed() >= ticket
-        || block_with_patience(&Ticket { stream, ticket }, Some(limit), Some(patience))
+    let complete = stream.lane.completed() >= ticket
+        || block_with_patience(&Ticket { stream, ticket }, Some(limit), Some(patience));
+    if complete {
+        check::host_saw(stream, ticket);
+    }
+    complete
 }
 
 /// Waits until nothing is queued.

@@ -11,6 +11,7 @@ mod abi;
 mod batch;
 mod callback;
 mod capture;
+mod check;
 mod collective;
 mod context;
 pub mod copy;

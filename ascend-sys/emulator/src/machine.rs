@@ -3,6 +3,7 @@
 //! Devices 0 to 63 are the default block, which C programs see; it is described by environment variables and appears at
 //! its first use. Every other block gets ids from 64 upwards and is described by whoever takes it.
 
+use crate::check;
 use crate::context;
 use crate::memory::pool::Pool;
 use crate::memory::window::{self, GRANULE};
@@ -73,11 +74,15 @@ impl Device {
 
     /// Ends one allocation. Its bytes are reused when what is queued now on the devices that reach it is complete.
     pub(crate) fn free(&self, address: usize, by: &'static str) -> Result<(), String> {
+        check::freed(Some(self.id), address, by);
         self.memory.free(address, by, || self.queued())
     }
 
     /// Ends every allocation.
     pub(crate) fn free_all(&self, by: &'static str) {
+        if check::is_on() {
+            check::forget(self.id, self.memory.addresses());
+        }
         self.memory.free_all(by, || self.queued());
     }
 
@@ -146,6 +151,8 @@ pub(crate) struct Request {
     pub(crate) exec_timeout: Duration,
     /// Of each device, in bytes; 0 for what the product has.
     pub(crate) memory: u64,
+    /// Whether it is watched for races.
+    pub(crate) checked: bool,
 }
 
 /// Takes a block of fresh devices.
@@ -207,6 +214,9 @@ impl Blocks {
             );
         };
         self.taken.insert(number, Taken { settings, address, span });
+        if request.checked {
+            check::open(number, first..first + request.count);
+        }
         let base = window::reserved().map_or(0, |w| w.nominal);
         for i in 0..request.count {
             let device = device_slot(first + i);
@@ -237,6 +247,7 @@ pub(crate) fn destroy_block(number: u32) -> Result<(), Failure> {
         *lock(&device_slot(id).settings) = None;
     }
     context::destroy_all(&ids, "ascendExtBlockDestroy");
+    check::close(number);
     let blocks = blocks()?;
     if let Some(windows) = window::reserved() {
         for id in ids {
@@ -358,6 +369,15 @@ fn request_from_environment(variable: impl Fn(&str) -> Option<String>) -> Result
             profile::EXEC_TIMEOUT.as_secs(),
         )?),
         memory: number("ASCEND_EMULATOR_MEMORY", 1 << 20, 1 << 40, 0)?,
+        checked: match variable("ASCEND_EMULATOR_CHECK").as_deref() {
+            None | Some("") => false,
+            Some("race") => true,
+            Some(other) => {
+                return Err(format!(
+                    "ASCEND_EMULATOR_CHECK={other}: `race` is expected, or nothing"
+                ));
+            }
+        },
     })
 }
 
@@ -381,6 +401,8 @@ mod tests {
         // Zero is CANN's word for never.
         assert_eq!(with("HCCL_EXEC_TIMEOUT", "0").map(|r| r.exec_timeout), Ok(Duration::ZERO));
         assert!(with("HCCL_EXEC_TIMEOUT", "-1").unwrap_err().contains("HCCL_EXEC_TIMEOUT=-1"));
+        assert!(with("ASCEND_EMULATOR_CHECK", "race").is_ok_and(|r| r.checked));
+        assert!(with("ASCEND_EMULATOR_CHECK", "on").unwrap_err().contains("`race` is expected"));
         assert!(with("HCCL_CONNECT_TIMEOUT", "0").unwrap_err().contains("HCCL_CONNECT_TIMEOUT=0"));
     }
 }

@@ -1,5 +1,6 @@
 //! Notifies: one latched bit of a device. A stream sets it, another waits for it and clears it.
 
+use crate::check;
 use crate::machine::Device;
 use crate::message::{Failure, fail};
 use crate::slots::{Kind, Slots, Slotted, unknown};
@@ -91,7 +92,8 @@ impl Notify {
     }
 
     /// Clears the bit, in no stream.
-    pub(crate) fn clear(&self) {
+    pub(crate) fn clear(&self, handle: u64) {
+        check::notify_cleared(self.device.load(Ordering::Relaxed), handle);
         self.state.fetch_and(!SET, Ordering::AcqRel);
     }
 
@@ -104,6 +106,7 @@ impl Notify {
 /// Sets the bit in stream order.
 pub(crate) fn record(handle: u64, stream: &'static Stream) -> Result<(), Failure> {
     let notify = Notify::named(handle)?;
+    check::notify_set(stream, handle, notify.index)?;
     stream.submit(Task::RecordNotify(RecordNotify { notify, handle })).map(drop)
 }
 
@@ -159,7 +162,7 @@ pub(crate) struct WaitNotify {
 }
 
 impl WaitNotify {
-    pub(crate) fn poll(&mut self) -> Step {
+    pub(crate) fn poll(&mut self, stream: &'static Stream) -> Step {
         if NOTIFIES.get(self.handle).is_none() {
             return gone();
         }
@@ -167,6 +170,7 @@ impl WaitNotify {
         if state.load(Ordering::Acquire) & SET != 0
             && state.fetch_and(!SET, Ordering::AcqRel) & SET != 0
         {
+            check::notify_taken(stream, self.handle, self.notify.index);
             Step::Done(Ok(()))
         } else {
             Step::Park

@@ -4,6 +4,7 @@
 //! stream up until it returns.
 
 use crate::callback::{Function, IDLE, Job, RETURNED, RUNNING, run_elsewhere};
+use crate::check;
 use crate::message::{Failure, fail};
 use crate::stream::Stream;
 use crate::sync::lock_std as lock;
@@ -124,7 +125,9 @@ pub(crate) fn launch(
             stream.describe()
         );
     }
-    stream.submit(Task::Callback(Callback { function, argument, blocks })).map(drop)
+    check::runs_on_host(stream)?;
+    stream.submit(Task::Callback(Callback { function, argument, blocks }))?;
+    if blocks { check::returns_to_stream(stream) } else { Ok(()) }
 }
 
 /// A callback in a stream.

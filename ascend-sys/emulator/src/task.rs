@@ -6,12 +6,14 @@
 use crate::batch;
 use crate::callback::{self, HostCall};
 use crate::capture::Branch;
+use crate::check;
 use crate::collective::pending;
 use crate::collective::plan::store_for;
 use crate::copy;
 use crate::deadlock::Helpers;
 use crate::event::{RecordTime, ResetEvent, WaitEvent};
 use crate::lane::{self, Job};
+use crate::memory::nominal;
 use crate::message::Failure;
 use crate::notify::{RecordNotify, WaitNotify};
 use crate::reduce::Store;
@@ -84,6 +86,8 @@ pub(crate) enum Task {
     Branch(Branch),
     Collective(pending::Pending),
     Batch(batch::Pending),
+    /// What comes next, for a block that is checked.
+    Note(Box<check::Note>),
 }
 
 impl Task {
@@ -92,18 +96,34 @@ impl Task {
         match self {
             Task::Copy(copy) => copy.poll(),
             Task::Fill(fill) => fill.poll(),
-            Task::WaitEvent(wait) => wait.poll(),
+            Task::WaitEvent(wait) => {
+                let step = wait.poll();
+                if matches!(step, Step::Done(Ok(()))) {
+                    check::event_passed(stream, wait.upstream());
+                }
+                step
+            }
             Task::ResetEvent(reset) => reset.poll(),
             Task::RecordTime(record) => record.poll(),
             Task::HostCall(call) => call.poll(stream),
             Task::Callback(callback) => callback.poll(stream),
             Task::RecordNotify(record) => record.poll(),
-            Task::WaitNotify(wait) => wait.poll(),
-            Task::After(mark) if mark.is_complete() => Step::Done(Ok(())),
+            Task::WaitNotify(wait) => wait.poll(stream),
+            Task::After(mark) if mark.is_complete() => {
+                check::event_passed(stream, Some(*mark));
+                Step::Done(Ok(()))
+            }
             Task::After(_) => Step::Park,
-            Task::Branch(branch) => branch.poll(),
+            Task::Branch(branch) => {
+                let step = branch.poll();
+                if !matches!(step, Step::Park) {
+                    check::event_passed(stream, Some(branch.end()));
+                }
+                step
+            }
             Task::Collective(pending) => pending.poll(),
             Task::Batch(pending) => pending.poll(),
+            Task::Note(note) => note.poll(stream),
         }
     }
 
@@ -124,7 +144,8 @@ impl Task {
             | Task::Copy(_)
             | Task::Fill(_)
             | Task::ResetEvent(_)
-            | Task::RecordTime(_) => false,
+            | Task::RecordTime(_)
+            | Task::Note(_) => false,
         }
     }
 
@@ -135,6 +156,7 @@ impl Task {
             Task::Callback(callback) if callback::is_running(stream) => callback.poll(stream),
             Task::Collective(pending) => pending.expire(why),
             Task::Batch(pending) => pending.expire(why),
+            Task::Note(note) => note.give_up(stream),
             _ => Step::Done(Err(Failure::new(
                 why.code(),
                 format!("{}: {}", self.describe(), why.text()),
@@ -183,6 +205,7 @@ impl Task {
             Task::Callback(callback) => Some(Task::Callback(callback.clone())),
             Task::RecordNotify(record) => Some(Task::RecordNotify(record.clone())),
             Task::WaitNotify(wait) => Some(Task::WaitNotify(wait.clone())),
+            Task::Note(note) => Some(Task::Note(Box::new(note.again()))),
             _ => None,
         }
     }
@@ -215,6 +238,7 @@ impl Task {
             Task::Branch(branch) => format!("wait for {}", branch.describe()),
             Task::Collective(pending) => pending.describe(),
             Task::Batch(pending) => pending.describe(),
+            Task::Note(_) => "note of the check for races".into(),
         }
     }
 }
@@ -279,6 +303,22 @@ impl Copy {
         Copy { rows, to_pitch, from_pitch, ..self }
     }
 
+    /// What it is, and what it reads and writes: for a block that is checked.
+    pub(crate) fn touches(&self) -> (String, Vec<check::Touch>) {
+        let &Copy { bytes, rows, to_pitch, from_pitch, .. } = self;
+        let (to, from) = (nominal(self.to), nominal(self.from));
+        let what = match rows {
+            1 => format!("copy of {bytes} bytes"),
+            rows => format!("copy of {rows} rows of {bytes} bytes"),
+        };
+        let rows = |start: usize, pitch: usize, touch: fn(usize, usize) -> check::Touch| {
+            let (rows, bytes) = if pitch == bytes { (1, rows * bytes) } else { (rows, bytes) };
+            (0..rows).map(move |row| touch(start + row * pitch, bytes))
+        };
+        let reads = rows(from, from_pitch, check::Touch::read);
+        (what, reads.chain(rows(to, to_pitch, check::Touch::write)).collect())
+    }
+
     #[inline]
     pub(crate) fn poll(&mut self) -> Step {
         let mut left = PIECE;
@@ -322,6 +362,12 @@ unsafe impl Send for Fill {}
 impl Fill {
     pub(crate) fn new(to: *mut u8, value: u8, bytes: usize) -> Fill {
         Fill { to, value, bytes, done: 0 }
+    }
+
+    /// As for a copy.
+    pub(crate) fn touches(&self) -> (String, Vec<check::Touch>) {
+        let what = format!("fill of {} bytes", self.bytes);
+        (what, vec![check::Touch::write(nominal(self.to), self.bytes)])
     }
 
     pub(crate) fn poll(&mut self) -> Step {

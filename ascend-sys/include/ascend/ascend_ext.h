@@ -33,6 +33,20 @@ typedef enum AscendExtProduct {
     ASCEND_EXT_PRODUCT_ASCEND950 = 950
 } AscendExtProduct;
 
+/** What a block watches for. */
+typedef enum AscendExtCheck {
+    ASCEND_EXT_CHECK_NOTHING = 0,
+    /** Accesses to memory that nothing orders, and what is akin to them. */
+    ASCEND_EXT_CHECK_RACES = 1
+} AscendExtCheck;
+
+/** In which form a finding is told. */
+typedef enum AscendExtFindingForm {
+    ASCEND_EXT_FINDING_TEXT = 0,
+    /** A picture, as the text of an SVG file. */
+    ASCEND_EXT_FINDING_SVG = 1
+} AscendExtFindingForm;
+
 /** What a block of virtual devices is made of. */
 typedef struct AscendExtBlockConfig {
     /** sizeof(AscendExtBlockConfig) */
@@ -45,13 +59,14 @@ typedef struct AscendExtBlockConfig {
     uint32_t connectTimeoutMs;
     /** How long an operation may take, in milliseconds; 0 is CANN's default (1836 s). */
     uint32_t execTimeoutMs;
-    /** Zero. */
-    uint32_t reserved;
+    /** A value of AscendExtCheck. */
+    uint32_t check;
     /** Memory of each device in bytes; 0 is what the product has. */
     uint64_t memoryBytes;
 } AscendExtBlockConfig;
 
-/** Gives the address of the stream's progress line. */
+/** Gives the address of the stream's progress line, or NULL when the backend wants to be asked by calls how far this stream
+ * is: where it watches for races, it counts as known only what a call has told. */
 aclError ascendExtStreamProgress(aclrtStream stream, const AscendExtProgress **progress);
 
 /** Tells whether the task with this ticket failed: *code is 0 when it did not, or when that is forgotten (the last
@@ -73,6 +88,18 @@ aclError ascendExtBlockCreate(const AscendExtBlockConfig *config, uint32_t *bloc
 /** Gives the devices back. Streams, memory and communicators of the block become invalid handles and queued tasks
  * fail. Waits for running tasks only. */
 aclError ascendExtBlockDestroy(uint32_t block);
+
+/** How many findings a block has that watches for something; 0 for one that does not. Findings are never taken back. */
+aclError ascendExtFindings(uint32_t block, uint32_t *count);
+
+/** Tells one finding, counted from 0. The text is NUL-terminated and cut to textLen bytes; *length is what it takes without the
+ * NUL. text may be NULL with a textLen of 0. */
+aclError ascendExtFinding(uint32_t block, uint32_t index, AscendExtFindingForm form, char *text, size_t textLen,
+                          size_t *length);
+
+/** The host reads (write is 0) or writes these bytes of pinned memory by itself now, in no call. Only matters where a block
+ * watches for races. */
+aclError ascendExtHostAccess(const void *ptr, size_t bytes, int32_t write);
 
 /** Tells all peers that this rank of the communicator that rootInfo describes is gone: what waits for it (also while
  * a communicator is made) fails at once, with the reason in the text. */

@@ -130,7 +130,7 @@ impl EmulatorOptions {
             product: self.product.code(),
             connectTimeoutMs: milliseconds(self.connect_timeout, "a connect timeout")?,
             execTimeoutMs: milliseconds(self.exec_timeout, "an execution timeout")?,
-            reserved: 0,
+            check: ascend_sys::AscendExtCheck::ASCEND_EXT_CHECK_NOTHING.0,
             memoryBytes: self.memory.unwrap_or(0),
         };
         let table = Table::of_emulator(functions);

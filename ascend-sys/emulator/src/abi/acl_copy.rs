@@ -12,7 +12,7 @@ use crate::message::{Failure, fail};
 use crate::profile::Product;
 use crate::stream::Stream;
 use crate::task::{Copy, Fill, Step, Task};
-use crate::{capture, context, executor, machine};
+use crate::{capture, check, context, executor, machine};
 use ascend_sys::{
     ACL_ERROR_RT_FEATURE_NOT_SUPPORT, ACL_ERROR_RT_PARAM_INVALID, Functions, aclError,
     aclrtMemcpyKind, aclrtStream,
@@ -98,15 +98,19 @@ impl Planned {
 
 /// Runs a copy on the calling thread, in no stream.
 fn run(
+    call: &'static str,
     kind: aclrtMemcpyKind,
     plan: impl FnOnce() -> Result<Option<Planned>, Failure>,
 ) -> Result<(), Failure> {
     may_block()?;
     check_kind(kind)?;
-    context::current()?;
+    let current = context::current()?;
     capture::may_act_at_once()?;
     match plan()? {
-        Some(Planned { mut copy, .. }) => run_now(|| copy.poll()),
+        Some(Planned { mut copy, .. }) => {
+            check::host_touches(current.device, call, || copy.touches());
+            run_now(|| copy.poll())
+        }
         None => Ok(()),
     }
 }
@@ -114,6 +118,7 @@ fn run(
 /// Submits a copy. With pageable host memory it is done before the call returns.
 #[inline]
 fn enqueue(
+    call: &'static str,
     kind: aclrtMemcpyKind,
     stream: aclrtStream,
     plan: impl FnOnce() -> Result<Option<Planned>, Failure>,
@@ -131,6 +136,7 @@ fn enqueue(
         may_block()?;
         capture::may_copy_pageable(stream)?;
     }
+    check::begins(stream, call, true, || copy.touches())?;
     let ticket = stream.submit(Task::Copy(copy))?;
     if pageable {
         executor::wait(stream, ticket, None);
@@ -145,7 +151,7 @@ unsafe extern "C" fn aclrtMemcpy(
     count: usize,
     kind: aclrtMemcpyKind,
 ) -> aclError {
-    door("aclrtMemcpy", || run(kind, || Planned::row(dst, dest_max, src, count)))
+    door("aclrtMemcpy", || run("aclrtMemcpy", kind, || Planned::row(dst, dest_max, src, count)))
 }
 
 unsafe extern "C" fn aclrtMemcpyAsync(
@@ -156,7 +162,9 @@ unsafe extern "C" fn aclrtMemcpyAsync(
     kind: aclrtMemcpyKind,
     stream: aclrtStream,
 ) -> aclError {
-    door("aclrtMemcpyAsync", || enqueue(kind, stream, || Planned::row(dst, dest_max, src, count)))
+    door("aclrtMemcpyAsync", || {
+        enqueue("aclrtMemcpyAsync", kind, stream, || Planned::row(dst, dest_max, src, count))
+    })
 }
 
 unsafe extern "C" fn aclrtMemcpy2d(
@@ -169,7 +177,7 @@ unsafe extern "C" fn aclrtMemcpy2d(
     kind: aclrtMemcpyKind,
 ) -> aclError {
     door("aclrtMemcpy2d", || {
-        run(kind, || Planned::rows((dst, dpitch), (src, spitch), width, height))
+        run("aclrtMemcpy2d", kind, || Planned::rows((dst, dpitch), (src, spitch), width, height))
     })
 }
 
@@ -184,7 +192,9 @@ unsafe extern "C" fn aclrtMemcpy2dAsync(
     stream: aclrtStream,
 ) -> aclError {
     door("aclrtMemcpy2dAsync", || {
-        enqueue(kind, stream, || Planned::rows((dst, dpitch), (src, spitch), width, height))
+        enqueue("aclrtMemcpy2dAsync", kind, stream, || {
+            Planned::rows((dst, dpitch), (src, spitch), width, height)
+        })
     })
 }
 
@@ -197,9 +207,10 @@ unsafe extern "C" fn aclrtMemset(
     door("aclrtMemset", || {
         may_block()?;
         check_sizes(dev_ptr, max_count, dev_ptr, count)?;
-        context::current()?;
+        let current = context::current()?;
         capture::may_act_at_once()?;
         let mut fill = Fill::new(resolve(dev_ptr, count, "devPtr")?.data, value as u8, count);
+        check::host_touches(current.device, "aclrtMemset", || fill.touches());
         run_now(|| fill.poll())
     })
 }
@@ -218,7 +229,9 @@ unsafe extern "C" fn aclrtMemsetAsync(
         if to.place == Place::Pageable {
             return fail!(ACL_ERROR_RT_PARAM_INVALID, "devPtr is pageable host memory");
         }
-        stream.submit(Task::Fill(Fill::new(to.data, value as u8, count))).map(drop)
+        let fill = Fill::new(to.data, value as u8, count);
+        check::begins(stream, "aclrtMemsetAsync", true, || fill.touches())?;
+        stream.submit(Task::Fill(fill)).map(drop)
     })
 }
 

@@ -6,7 +6,7 @@ use crate::callback::may_block;
 use crate::event::Event;
 use crate::message::{Failure, fail};
 use crate::stream::Stream;
-use crate::{capture, context, executor};
+use crate::{capture, check, context, executor};
 use ascend_sys::{
     ACL_ERROR_RT_EVENT_SYNC_TIMEOUT, ACL_ERROR_RT_PARAM_INVALID, ACL_EVENT_CAPTURE_STREAM_PROGRESS,
     ACL_EVENT_SYNC, ACL_EVENT_TIME_LINE, Functions, aclError, aclrtEvent, aclrtEventRecordedStatus,
@@ -92,7 +92,11 @@ fn is_complete(event: aclrtEvent) -> Result<bool, Failure> {
             if let Some(stream) = mark.stream() {
                 stream.poll(1);
             }
-            Ok(mark.is_complete())
+            let complete = mark.is_complete();
+            if complete {
+                check::host_saw_mark(mark);
+            }
+            Ok(complete)
         }
         Err(_) => Ok(false),
     }
@@ -139,6 +143,8 @@ unsafe extern "C" fn aclrtQueryEventWaitStatus(
         status.write(if found.has_waits() {
             aclrtEventWaitStatus::ACL_EVENT_WAIT_STATUS_NOT_READY
         } else {
+            // Who has waited for it has seen it complete, and now so has the host.
+            let _ = found.pending();
             aclrtEventWaitStatus::ACL_EVENT_WAIT_STATUS_COMPLETE
         });
         Ok(())

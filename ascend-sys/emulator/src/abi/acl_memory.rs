@@ -7,7 +7,7 @@ use crate::memory::{self, Bytes, Place};
 use crate::message::{Failure, fail};
 use crate::profile::Product;
 use crate::stream::unfinished;
-use crate::{context, executor, machine};
+use crate::{check, context, executor, machine};
 use ascend_sys::{
     ACL_ERROR_HOST_MEMORY_ALREADY_REGISTERED, ACL_ERROR_HOST_MEMORY_NOT_REGISTERED,
     ACL_ERROR_INVALID_PARAM, ACL_ERROR_RT_ADDR_UNALIGNED, ACL_ERROR_RT_MEMORY_ALLOCATION,
@@ -49,6 +49,7 @@ fn allocate(
     let charged = charged(device.product(), size).unwrap_or(usize::MAX);
     match device.memory.allocate(size, charged, entry) {
         Ok(address) => {
+            check::allocated(device.id, &device.memory, address, false);
             to.write(std::ptr::with_exposed_provenance_mut(address));
             Ok(())
         }
@@ -143,9 +144,10 @@ fn allocate_host(to: *mut *mut c_void, size: usize, entry: &'static str) -> Resu
     if size == 0 {
         return fail!(ACL_ERROR_INVALID_PARAM, "size is 0");
     }
-    context::current_device()?;
+    let (_, device) = context::current_device()?;
     match memory::host_pool().allocate(size, size, entry) {
         Ok(address) => {
+            check::allocated(device.id, memory::host_pool(), address, true);
             to.write(std::ptr::with_exposed_provenance_mut(address));
             Ok(())
         }
@@ -171,7 +173,10 @@ fn free_host(pointer: *mut c_void, by: &'static str) -> Result<(), Failure> {
         return fail!(ACL_ERROR_INVALID_PARAM, "hostPtr is NULL");
     }
     let freed = match memory::place_of(address) {
-        Ok(Place::Pinned) => memory::host_pool().free(address, by, unfinished),
+        Ok(Place::Pinned) => {
+            check::freed(None, address, by);
+            memory::host_pool().free(address, by, unfinished)
+        }
         Ok(Place::Device(id)) => {
             Err(format!("{address:#x} is memory of device {id}; aclrtFree frees it"))
         }
@@ -202,7 +207,7 @@ unsafe extern "C" fn aclrtHostRegister(
     door("aclrtHostRegister", || {
         // SAFETY: null, or valid for a write by the C contract.
         let dev_ptr = unsafe { out(dev_ptr, "devPtr") }?;
-        context::current_device()?;
+        let (_, device) = context::current_device()?;
         if ptr.is_null() || size == 0 {
             return fail!(ACL_ERROR_INVALID_PARAM, "ptr is NULL or size is 0");
         }
@@ -215,6 +220,7 @@ unsafe extern "C" fn aclrtHostRegister(
         if memory::place_of(ptr.addr()) == Ok(Place::Pageable)
             && memory::register_host(ptr.addr(), size as usize)
         {
+            check::registered(device.id, ptr.addr(), size as usize);
             dev_ptr.write(ptr);
             return Ok(());
         }
@@ -234,6 +240,8 @@ unsafe extern "C" fn aclrtHostUnregister(ptr: *mut c_void) -> aclError {
                 executor::wait(stream, mark.ticket(), None);
             }
         }
+        check::host_saw_everything();
+        check::freed(None, ptr.addr(), "aclrtHostUnregister");
         if memory::unregister_host(ptr.addr()) {
             return Ok(());
         }

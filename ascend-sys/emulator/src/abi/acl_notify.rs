@@ -70,7 +70,7 @@ unsafe extern "C" fn aclrtNotifyBatchReset(notifies: *mut aclrtNotify, num: usiz
         }
         // SAFETY: not null, and valid for `num` handles by the C contract.
         for notify in unsafe { std::slice::from_raw_parts(notifies, num) } {
-            Notify::named(*notify as u64)?.clear();
+            Notify::named(*notify as u64)?.clear(*notify as u64);
         }
         Ok(())
     })

@@ -6,7 +6,7 @@ use crate::callback::{HostCall, may_block};
 use crate::message::{Failure, fail};
 use crate::stream::Stream;
 use crate::task::{Reason, Task};
-use crate::{capture, context, executor, report};
+use crate::{capture, check, context, executor, report};
 use ascend_sys::{
     ACL_CONTINUE_ON_FAILURE, ACL_ERROR_INVALID_PARAM, ACL_ERROR_RT_NO_STREAM_RESOURCE,
     ACL_ERROR_RT_PARAM_INVALID, ACL_ERROR_RT_STREAM_ABORT, ACL_ERROR_RT_STREAM_CONTEXT,
@@ -141,6 +141,7 @@ unsafe extern "C" fn aclrtStreamQuery(
             stream.poll(1);
         }
         status.write(if stream.lane.is_idle() {
+            check::host_saw(stream, stream.lane.completed());
             stream.take_unreported()?;
             aclrtStreamStatus::ACL_STREAM_STATUS_COMPLETE
         } else {
@@ -221,9 +222,10 @@ unsafe extern "C" fn aclrtLaunchHostFunc(
 ) -> aclError {
     door("aclrtLaunchHostFunc", || {
         let Some(function) = function else { return fail!(ACL_ERROR_INVALID_PARAM, "fn is NULL") };
-        Stream::of_current_context(stream as u64)?
-            .submit(Task::HostCall(HostCall::new(function, args)))
-            .map(drop)
+        let stream = Stream::of_current_context(stream as u64)?;
+        check::runs_on_host(stream)?;
+        stream.submit(Task::HostCall(HostCall::new(function, args)))?;
+        check::returns_to_stream(stream)
     })
 }
 

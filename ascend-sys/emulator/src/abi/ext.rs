@@ -3,6 +3,7 @@
 
 use super::{door, out, write_text};
 use crate::callback::may_block;
+use crate::check;
 use crate::executor;
 use crate::machine::{self, Request};
 use crate::message::{Failure, fail};
@@ -10,9 +11,9 @@ use crate::profile::{CONNECT_TIMEOUT, EXEC_TIMEOUT, Product};
 use crate::stream::Stream;
 use ascend_sys::{
     ACL_ERROR_INVALID_PARAM, ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, ACL_SUCCESS, AscendExtBlockConfig,
-    AscendExtProgress, Functions, aclError, aclrtStream,
+    AscendExtCheck, AscendExtFindingForm, AscendExtProgress, Functions, aclError, aclrtStream,
 };
-use std::ffi::c_char;
+use std::ffi::{c_char, c_void};
 use std::time::Duration;
 
 /// Puts the extension into a table.
@@ -23,6 +24,9 @@ pub(crate) fn fill(table: &mut Functions) {
     table.ascendExtAwaitTask = Some(ascendExtAwaitTask);
     table.ascendExtBlockCreate = Some(ascendExtBlockCreate);
     table.ascendExtBlockDestroy = Some(ascendExtBlockDestroy);
+    table.ascendExtFindings = Some(ascendExtFindings);
+    table.ascendExtFinding = Some(ascendExtFinding);
+    table.ascendExtHostAccess = Some(ascendExtHostAccess);
 }
 
 unsafe extern "C" fn ascendExtStreamProgress(
@@ -33,7 +37,10 @@ unsafe extern "C" fn ascendExtStreamProgress(
         // SAFETY: null, or valid for a write by the C contract.
         let progress = unsafe { out(progress, "progress") }?;
         let stream = Stream::of_current_context(stream as u64)?;
-        progress.write((&raw const stream.lane.progress).cast());
+        // Where races are looked for, what the program knows has to be seen.
+        let told = check::engine(stream.device_id()).is_none();
+        let line = (&raw const stream.lane.progress).cast();
+        progress.write(if told { line } else { std::ptr::null() });
         Ok(())
     })
 }
@@ -115,6 +122,13 @@ unsafe extern "C" fn ascendExtBlockCreate(
                 config.product
             );
         };
+        if config.check > AscendExtCheck::ASCEND_EXT_CHECK_RACES.0 {
+            return fail!(
+                ACL_ERROR_INVALID_PARAM,
+                "config->check is {}; 0 or 1 is expected",
+                config.check
+            );
+        }
         let time = |ms: u32, unset| if ms == 0 { unset } else { Duration::from_millis(ms.into()) };
         let settings = machine::create_block(&Request {
             count: config.deviceCount,
@@ -122,6 +136,7 @@ unsafe extern "C" fn ascendExtBlockCreate(
             connect_timeout: time(config.connectTimeoutMs, CONNECT_TIMEOUT),
             exec_timeout: time(config.execTimeoutMs, EXEC_TIMEOUT),
             memory: config.memoryBytes,
+            checked: config.check == AscendExtCheck::ASCEND_EXT_CHECK_RACES.0,
         })?;
         block.write(settings.block);
         first.write(settings.first as i32);
@@ -133,5 +148,55 @@ unsafe extern "C" fn ascendExtBlockDestroy(block: u32) -> aclError {
     door("ascendExtBlockDestroy", || {
         may_block()?;
         machine::destroy_block(block)
+    })
+}
+
+unsafe extern "C" fn ascendExtFindings(block: u32, count: *mut u32) -> aclError {
+    door("ascendExtFindings", || {
+        // SAFETY: null, or valid for a write by the C contract.
+        let count = unsafe { out(count, "count") }?;
+        count.write(check::engine_of_block(block).map_or(0, |engine| engine.count()));
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn ascendExtFinding(
+    block: u32,
+    index: u32,
+    form: AscendExtFindingForm,
+    text: *mut c_char,
+    text_len: usize,
+    length: *mut usize,
+) -> aclError {
+    door("ascendExtFinding", || {
+        // SAFETY: null, or valid for a write by the C contract.
+        let length = unsafe { out(length, "length") }?;
+        let picture = match form {
+            AscendExtFindingForm::ASCEND_EXT_FINDING_TEXT => false,
+            AscendExtFindingForm::ASCEND_EXT_FINDING_SVG => true,
+            other => {
+                return fail!(ACL_ERROR_INVALID_PARAM, "form is {}; 0 or 1 is expected", other.0);
+            }
+        };
+        let told =
+            check::engine_of_block(block).and_then(|engine| check::tell(&engine, index, picture));
+        let Some(words) = told else {
+            return fail!(ACL_ERROR_INVALID_PARAM, "block {block} has no finding {index}");
+        };
+        length.write(words.len());
+        // SAFETY: null, or valid for `text_len` bytes by the C contract.
+        unsafe { write_text(text, text_len, &words) };
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn ascendExtHostAccess(
+    pointer: *const c_void,
+    bytes: usize,
+    write: i32,
+) -> aclError {
+    door("ascendExtHostAccess", || {
+        check::host_accessed(pointer.addr(), bytes, write != 0);
+        Ok(())
     })
 }

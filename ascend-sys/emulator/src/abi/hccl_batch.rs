@@ -15,6 +15,7 @@ use super::hccl::{door, not_null, product_of_thread, runtime};
 use super::hccl_issue::{begin, buffer, keep_order};
 use crate::batch::{Books, Content, Item, Pending};
 use crate::callback::may_block;
+use crate::check;
 use crate::collective::validate::{self, Refusal, refuse};
 use crate::fabric::registry::{self, Desk, with_desk};
 use crate::fabric::{Member, group};
@@ -87,6 +88,9 @@ pub(super) fn post(
         comm.meet_peers(rank, &new, function)?;
         new.iter().for_each(|peer| desk.peers[*peer] = true);
     }
+    // Announced first: the order that is kept here is not the program's.
+    let batch = check::Batch::of(stream, &member, &books.items, function);
+    let announced = batch.map(|batch| batch.announce(stream)).transpose().map_err(runtime)?;
     keep_order(desk, stream)?;
     let number = comm.exchange.issue(rank);
     comm.note_user(rank);
@@ -94,7 +98,7 @@ pub(super) fn post(
     match stream.submit(Task::Batch(task)) {
         Ok(ticket) => {
             desk.mark = Some(Mark::new(stream, ticket));
-            Ok(())
+            announced.map_or(Ok(()), |announced| announced.enqueued(stream)).map_err(runtime)
         }
         Err(failure) => {
             comm.exchange.take_back(rank);

@@ -9,6 +9,7 @@ use ascend_sys::{HcclComm, HcclDataType, aclrtStream};
 
 use super::hccl::runtime;
 use crate::callback::may_block;
+use crate::check;
 use crate::collective::meeting::{Origin, Place};
 use crate::collective::pending::{Call, Pending};
 use crate::collective::request::{Operation, Request};
@@ -141,6 +142,8 @@ fn issue_now(desk: &mut Desk, stream: &'static Stream, call: Call) -> Result<(),
         may_block().map_err(runtime)?;
         desk.linked = member.comm.meet(rank, number, request)?;
     }
+    // Announced first: the order that is kept here is not the program's.
+    let announced = check::collective(stream, &member, number, &call).map_err(runtime)?;
     keep_order(desk, stream)?;
     desk.newest = place;
     member.comm.note_issued(rank, number);
@@ -148,7 +151,7 @@ fn issue_now(desk: &mut Desk, stream: &'static Stream, call: Call) -> Result<(),
     match stream.submit(task) {
         Ok(ticket) => {
             desk.mark = Some(Mark::new(stream, ticket));
-            Ok(())
+            announced.enqueued(stream).map_err(runtime)
         }
         Err(failure) => {
             desk.newest = before;

@@ -2,6 +2,7 @@
 
 use super::group::{self, Update};
 use super::recording::Recording;
+use crate::check;
 use crate::executor;
 use crate::lane;
 use crate::machine;
@@ -216,7 +217,7 @@ impl State {
         }
         // Executions of one graph come one after the other, on whatever streams.
         if let Some(last) = self.last
-            && !last.is_complete()
+            && (!last.is_complete() || check::is_on())
             && !is_in(last, stream)
         {
             stream.submit(Task::After(last))?;
@@ -252,7 +253,7 @@ impl State {
                 Step::Record => marks[index] = Mark::now(on),
                 Step::Wait(record) => {
                     let mark = marks[*record];
-                    if !mark.is_complete() && !is_in(mark, on) {
+                    if (!mark.is_complete() || check::is_on()) && !is_in(mark, on) {
                         on.submit(Task::After(mark))?;
                     }
                 }

@@ -22,6 +22,8 @@ use crate::sync::Short;
 
 /// What all ranks share.
 pub(crate) struct Comm {
+    /// No other communicator of the process ever has the same.
+    pub(crate) id: u64,
     pub(crate) name: String,
     pub(crate) product: Product,
     pub(crate) connect_timeout: Duration,
@@ -87,12 +89,14 @@ impl Comm {
         connect_timeout: Duration,
         ranks: usize,
     ) -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
         let record = |_| Record {
             issued: AtomicU64::new(0),
             user: AtomicU32::new(0),
             tables: Short::new(Vec::new()),
         };
         Self {
+            id: NEXT.fetch_add(1, Ordering::Relaxed),
             name,
             product,
             connect_timeout,

@@ -129,6 +129,17 @@ fn data_distance() -> usize {
     window::reserved().map_or(0, |windows| windows.data.wrapping_sub(windows.nominal))
 }
 
+/// The address by which programs know a byte of data.
+pub(crate) fn nominal(data: *const u8) -> usize {
+    let address = data.addr();
+    match window::reserved() {
+        Some(windows) if address.wrapping_sub(windows.data) < windows.device_bytes => {
+            address - windows.data + windows.nominal
+        }
+        _ => address,
+    }
+}
+
 /// Pinned host memory of the process.
 pub(crate) fn host_pool() -> &'static Pool {
     static HOST: OnceLock<Pool> = OnceLock::new();

@@ -6,6 +6,7 @@
 
 use crate::stream::Mark;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -24,6 +25,8 @@ pub(crate) struct Pool {
 struct State {
     /// For messages: "device 3", "pinned host memory".
     name: String,
+    /// All addresses that it has.
+    addresses: Range<usize>,
     /// Bytes that may be charged in total.
     limit: u64,
     charged: u64,
@@ -76,7 +79,8 @@ impl Pool {
     pub(crate) fn open(&self, name: String, start: usize, bytes: usize, limit: u64) {
         let mut state = self.state();
         let next_number = state.next_number;
-        *state = State { name, limit, next_number, ..State::default() };
+        let addresses = start..start + bytes;
+        *state = State { name, addresses, limit, next_number, ..State::default() };
         if bytes > 0 {
             state.give(start, bytes);
         }
@@ -193,6 +197,17 @@ impl Pool {
                 state.name
             )),
         }
+    }
+
+    /// What the allocation that begins at `start` is called in messages, and its size.
+    pub(crate) fn name_of(&self, start: usize) -> Option<(String, usize)> {
+        let state = self.state();
+        state.live.get(&start).map(|allocation| (state.describe(allocation), allocation.size))
+    }
+
+    /// All addresses that it has, used or not.
+    pub(crate) fn addresses(&self) -> Range<usize> {
+        self.state().addresses.clone()
     }
 
     /// (free, total) bytes.

@@ -78,7 +78,7 @@ impl Block {
             product: 3,
             connectTimeoutMs: 0,
             execTimeoutMs: 0,
-            reserved: 0,
+            check: 0,
             memoryBytes: 1 << 30,
         }
     }

@@ -1,0 +1,113 @@
+//! Vector clocks: what is known to be complete, lane by lane.
+//!
+//! A *lane* is a sequence whose steps follow one another: a stream, or the host. The steps of a lane are numbered, and a
+//! [`Point`] is the end of one. A [`Clock`] holds, for each lane, the last step that is certainly complete. Most lanes know of
+//! few others, so a clock is a short sorted list.
+
+/// Something whose steps follow one another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Lane(pub(crate) u32);
+
+/// The end of a step of a lane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Point {
+    pub(crate) lane: Lane,
+    pub(crate) time: u64,
+}
+
+/// For each lane, up to which step it is known to be complete. A lane that is not in the list: nothing of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Clock {
+    times: Vec<(Lane, u64)>,
+}
+
+impl Clock {
+    /// Up to which step a lane is complete.
+    pub(crate) fn get(&self, lane: Lane) -> u64 {
+        self.times.binary_search_by_key(&lane, |(l, _)| *l).map_or(0, |at| self.times[at].1)
+    }
+
+    /// Whether a point is known to be passed.
+    pub(crate) fn covers(&self, point: Point) -> bool {
+        self.get(point.lane) >= point.time
+    }
+
+    /// A point is passed.
+    pub(crate) fn raise(&mut self, point: Point) {
+        match self.times.binary_search_by_key(&point.lane, |(l, _)| *l) {
+            Ok(at) => self.times[at].1 = self.times[at].1.max(point.time),
+            Err(at) => self.times.insert(at, (point.lane, point.time)),
+        }
+    }
+
+    /// Whether there is nothing in `other` that this clock does not know.
+    pub(crate) fn knows(&self, other: &Clock) -> bool {
+        other.times.iter().all(|&(lane, time)| self.get(lane) >= time)
+    }
+
+    /// Everything that `other` knows is known here too.
+    pub(crate) fn join(&mut self, other: &Clock) {
+        let mine = std::mem::take(&mut self.times);
+        self.times.reserve(mine.len().max(other.times.len()));
+        let (mut a, mut b) = (mine.into_iter().peekable(), other.times.iter().copied().peekable());
+        loop {
+            let next = match (a.peek(), b.peek()) {
+                (Some(x), Some(y)) if x.0 == y.0 => {
+                    let next = (x.0, x.1.max(y.1));
+                    a.next();
+                    b.next();
+                    next
+                }
+                (Some(x), Some(y)) if y.0 < x.0 => {
+                    let next = *y;
+                    b.next();
+                    next
+                }
+                (Some(x), _) => {
+                    let next = *x;
+                    a.next();
+                    next
+                }
+                (None, Some(y)) => {
+                    let next = *y;
+                    b.next();
+                    next
+                }
+                (None, None) => return,
+            };
+            self.times.push(next);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn clock(times: &[(u32, u64)]) -> Clock {
+        let mut clock = Clock::default();
+        times.iter().for_each(|&(lane, time)| clock.raise(Point { lane: Lane(lane), time }));
+        clock
+    }
+
+    #[test]
+    fn a_join_is_the_maximum_of_every_lane() {
+        let mut a = clock(&[(7, 3), (1, 9), (4, 2)]);
+        let b = clock(&[(0, 5), (4, 8), (7, 1), (9, 1)]);
+        assert!(!a.knows(&b) && !b.knows(&a));
+        a.join(&b);
+        assert_eq!(a, clock(&[(0, 5), (1, 9), (4, 8), (7, 3), (9, 1)]));
+        assert!(a.knows(&b));
+        let before = a.clone();
+        a.join(&Clock::default());
+        assert_eq!(a, before);
+    }
+
+    #[test]
+    fn a_clock_covers_what_came_before() {
+        let clock = clock(&[(2, 5)]);
+        let point = |lane, time| Point { lane: Lane(lane), time };
+        assert!(clock.covers(point(2, 5)) && clock.covers(point(2, 1)));
+        assert!(!clock.covers(point(2, 6)) && !clock.covers(point(3, 1)));
+    }
+}

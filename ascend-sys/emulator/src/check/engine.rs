@@ -1,0 +1,481 @@
+//! Happens-before, over lanes and points: who knows what to be complete, and which accesses nothing orders.
+//!
+//! The engine knows neither streams nor devices. It is told what happens, in the order in which it happens: an operation
+//! [begins](Engine::begin) on a lane, a lane [learns](Engine::learn) that another has passed a point, parties
+//! [arrive](Engine::arrive) at a meeting and [leave](Engine::leave) it, a signal is [set](Engine::set) and
+//! [taken](Engine::take). What a lane learns at a step is known to all its later steps, and to whoever learns of one of those.
+//!
+//! The host is a lane too, one for all threads: what a call has told to one thread counts as known to every call that begins
+//! later. Threads have ways to tell each other that nobody here can see, so more is never asked of them.
+
+use super::clock::{Clock, Lane, Point};
+use super::finding::{Finding, Kind, Side};
+use super::shadow::{Access, Found, Memory, Mode, Operation, Shadow};
+use crate::sync::lock_std as lock;
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::ops::Range;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+
+/// The lane of all threads of the host.
+pub(crate) const HOST: Lane = Lane(u32::MAX);
+/// Steps of a lane whose knowledge is remembered. Who asks for an older one gets what was known a little later: so races may be
+/// missed, but none is invented.
+const REMEMBERED: usize = 4096;
+/// Findings that are kept.
+const KEPT: usize = 1000;
+
+/// What identifies a meeting: a communicator, what kind of meeting it is, and which one.
+pub(crate) type Key = (u64, u64, u64);
+
+/// Whose arrival a party has seen when it leaves a meeting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sees {
+    Nobody,
+    Party(usize),
+    All,
+}
+
+#[derive(Default)]
+pub(crate) struct Engine {
+    state: Mutex<State>,
+    count: AtomicU32,
+}
+
+#[derive(Default)]
+struct State {
+    lanes: HashMap<Lane, Known>,
+    /// Accesses of the host so far.
+    host_time: u64,
+    memory: Memory,
+    /// What has one user at a time besides memory.
+    owned: HashMap<u64, Shadow>,
+    meetings: HashMap<Key, Meeting>,
+    signals: HashMap<u64, Signal>,
+    /// How many of each kind were asked for.
+    numbers: HashMap<Key, u64>,
+    findings: Vec<Arc<Finding>>,
+    seen: HashSet<(Kind, String, String, String)>,
+    /// Found by the call that is under way, and not yet told.
+    fresh: Vec<Arc<Finding>>,
+}
+
+/// What a lane knows of the others.
+#[derive(Default)]
+struct Known {
+    now: Arc<Clock>,
+    /// At which step it has changed, and to what.
+    changes: VecDeque<(u64, Arc<Clock>)>,
+}
+
+struct Meeting {
+    arrivals: Vec<Option<Arc<Clock>>>,
+    /// Of all arrivals, when all are there.
+    union: Option<Arc<Clock>>,
+    left: usize,
+}
+
+#[derive(Default)]
+struct Signal {
+    clock: Arc<Clock>,
+    /// Who has set it, while nobody has taken it.
+    set: Option<Arc<Operation>>,
+    taken: Option<(Point, Arc<Operation>)>,
+}
+
+impl Engine {
+    /// What the host knows now: for an operation that it issues.
+    pub(crate) fn known_to_host(&self) -> Arc<Clock> {
+        lock(&self.state).lanes.entry(HOST).or_default().now.clone()
+    }
+
+    /// The host has been told that a point is passed.
+    pub(crate) fn host_learns(&self, point: Point) {
+        let mut state = lock(&self.state);
+        let clock = state.clock_at(point);
+        let time = state.host_time;
+        state.learn(Point { lane: HOST, time }, &clock);
+    }
+
+    /// From this step on the lane knows what `clock` knows.
+    pub(crate) fn learn(&self, at: Point, clock: &Clock) {
+        lock(&self.state).learn(at, clock);
+    }
+
+    /// From this step on the lane knows that a point of another is passed.
+    pub(crate) fn learn_point(&self, at: Point, point: Point) {
+        let mut state = lock(&self.state);
+        let clock = state.clock_at(point);
+        state.learn(at, &clock);
+    }
+
+    /// An operation begins, at the head of its lane. It is over when `at` is passed.
+    pub(crate) fn begin(&self, at: Point, operation: &Arc<Operation>, apart: bool) {
+        self.telling(|state| {
+            let clock = state.clock_at(at);
+            state.touch(at, operation, &clock);
+            if apart {
+                state.overlaps(at, operation);
+            }
+        });
+    }
+
+    /// The operation is one of several that may not be under way together. `name` is what they use one after the other.
+    pub(crate) fn own(&self, at: Point, operation: &Arc<Operation>, thing: u64, name: &str) {
+        self.telling(|state| {
+            let clock = state.clock_at(at);
+            let access = Access { point: at, mode: Mode::Write, operation: operation.clone() };
+            let mut others = Vec::new();
+            let shadow =
+                state.owned.entry(thing).or_insert_with(|| Shadow::new(0..1, name.into(), true));
+            shadow.access(0..1, &access, &clock, |found| {
+                if let Found::Unordered { other, .. } = found {
+                    others.push(other);
+                }
+            });
+            let name = shadow.name.clone();
+            for other in others {
+                let knew = clock.get(other.point.lane);
+                let sides = vec![side(&other, &(0..0)), side(&access, &(0..0))];
+                let kind = Kind::Shared;
+                state.found(Finding {
+                    kind,
+                    memory: name.clone(),
+                    size: 0,
+                    bytes: None,
+                    sides,
+                    knew,
+                });
+            }
+        });
+    }
+
+    /// The host itself touches memory, in a call or outside of one.
+    pub(crate) fn host_touches(&self, operation: &Arc<Operation>) {
+        self.telling(|state| {
+            let at = state.host_step();
+            let clock = state.clock_at(at);
+            state.touch(at, operation, &clock);
+        });
+    }
+
+    /// New memory. With `written`, its first contents are not asked after.
+    pub(crate) fn allocated(&self, range: Range<usize>, name: &str, written: bool) {
+        lock(&self.state).memory.add(Shadow::new(range, name.into(), written));
+    }
+
+    /// The host frees the memory that begins here.
+    pub(crate) fn freed(&self, start: usize, operation: &Arc<Operation>) {
+        self.telling(|state| {
+            let at = state.host_step();
+            let clock = state.clock_at(at);
+            let access = Access { point: at, mode: Mode::Write, operation: operation.clone() };
+            let Some(shadow) = state.memory.starting_at(start) else { return };
+            let mut others: Vec<Access> = Vec::new();
+            shadow.access(shadow.range.clone(), &access, &clock, |found| {
+                if let Found::Unordered { other, .. } = found
+                    && !others.iter().any(|seen| Arc::ptr_eq(&seen.operation, &other.operation))
+                {
+                    others.push(other);
+                }
+            });
+            shadow.freed = Some(access.clone());
+            let (range, memory) = (shadow.range.clone(), shadow.name.clone());
+            for other in others {
+                let knew = clock.get(other.point.lane);
+                let sides = vec![side(&other, &range), side(&access, &range)];
+                let (kind, size) = (Kind::Free, range.len());
+                let memory = memory.clone();
+                state.found(Finding { kind, memory, size, bytes: None, sides, knew });
+            }
+        });
+    }
+
+    /// Forgets all memory of a range of addresses.
+    pub(crate) fn forget(&self, range: Range<usize>) {
+        lock(&self.state).memory.forget(range);
+    }
+
+    /// A party comes to a meeting of so many: all its steps before `at` are complete.
+    pub(crate) fn arrive(&self, key: Key, party: usize, parties: usize, at: Point) {
+        let mut state = lock(&self.state);
+        let clock = state.clock_at(Point { time: at.time.saturating_sub(1), ..at });
+        let meeting = state.meetings.entry(key).or_insert_with(|| Meeting {
+            arrivals: vec![None; parties],
+            union: None,
+            left: 0,
+        });
+        if let Some(place) = meeting.arrivals.get_mut(party) {
+            *place = Some(Arc::new(clock));
+        }
+    }
+
+    /// A party goes on from a meeting at which it has seen the arrival of others.
+    pub(crate) fn leave(&self, key: Key, sees: Sees, at: Point) {
+        let mut state = lock(&self.state);
+        let Some(meeting) = state.meetings.get_mut(&key) else { return };
+        meeting.left += 1;
+        let over = meeting.left == meeting.arrivals.len();
+        let clock = match sees {
+            Sees::Nobody => None,
+            Sees::Party(party) => meeting.arrivals.get(party).cloned().flatten(),
+            Sees::All => Some(meeting.union()),
+        };
+        if over {
+            state.meetings.remove(&key);
+        }
+        if let Some(clock) = clock {
+            state.learn(at, &clock);
+        }
+    }
+
+    /// Counts what has this name, from 1.
+    pub(crate) fn next_number(&self, name: Key) -> u64 {
+        let mut state = lock(&self.state);
+        let number = state.numbers.entry(name).or_default();
+        *number += 1;
+        *number
+    }
+
+    /// A signal is set: who takes it knows that the steps of the lane before `at` are complete.
+    pub(crate) fn set(&self, signal: u64, name: &str, at: Point, operation: &Arc<Operation>) {
+        self.telling(|state| {
+            let clock = state.clock_at(at);
+            let signal = state.signals.entry(signal).or_default();
+            let before = signal.set.replace(operation.clone());
+            let unordered = match (&before, &signal.taken) {
+                (Some(before), _) => Some((Kind::SetTwice, before.clone(), None)),
+                (None, Some((point, taker))) if !clock.covers(*point) => {
+                    Some((Kind::SetEarly, taker.clone(), Some(*point)))
+                }
+                _ => None,
+            };
+            let knew = unordered
+                .as_ref()
+                .and_then(|(_, _, point)| *point)
+                .map_or(0, |point| clock.get(point.lane));
+            signal.clock = Arc::new(clock);
+            if let Some((kind, other, point)) = unordered {
+                let verb = if kind == Kind::SetTwice { "set" } else { "wait" };
+                let sides = vec![
+                    Side::plain(verb, &other, point.map_or(0, |point| point.time)),
+                    Side::plain("set", operation, at.time),
+                ];
+                let memory = name.into();
+                state.found(Finding { kind, memory, size: 0, bytes: None, sides, knew });
+            }
+        });
+    }
+
+    /// A signal is taken, and no longer set.
+    pub(crate) fn take(&self, signal: u64, at: Point, operation: &Arc<Operation>) {
+        let mut state = lock(&self.state);
+        let signal = state.signals.entry(signal).or_default();
+        signal.set = None;
+        signal.taken = Some((at, operation.clone()));
+        let clock = signal.clock.clone();
+        state.learn(at, &clock);
+    }
+
+    /// A signal begins anew.
+    pub(crate) fn clear(&self, signal: u64) {
+        lock(&self.state).signals.remove(&signal);
+    }
+
+    /// How many findings there are.
+    pub(crate) fn count(&self) -> u32 {
+        self.count.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn finding(&self, index: u32) -> Option<Arc<Finding>> {
+        lock(&self.state).findings.get(index as usize).cloned()
+    }
+
+    /// Does something that may find something, and then prints it, without the lock.
+    fn telling(&self, look: impl FnOnce(&mut State)) {
+        let fresh = {
+            let mut state = lock(&self.state);
+            look(&mut state);
+            let fresh = std::mem::take(&mut state.fresh);
+            self.count.store(state.findings.len() as u32, Ordering::Release);
+            fresh
+        };
+        for finding in fresh {
+            eprintln!("ascend-emulator: {finding}");
+        }
+    }
+}
+
+impl State {
+    /// What is known to be complete when a point is passed.
+    fn clock_at(&self, point: Point) -> Clock {
+        let mut clock = match self.lanes.get(&point.lane) {
+            None => Clock::default(),
+            Some(known) => {
+                let after = known.changes.partition_point(|(time, _)| *time <= point.time);
+                match after.checked_sub(1).and_then(|at| known.changes.get(at)) {
+                    Some((_, clock)) => Clock::clone(clock),
+                    // The first changes may be forgotten.
+                    None if known.changes.len() == REMEMBERED => Clock::clone(&known.changes[0].1),
+                    None => Clock::default(),
+                }
+            }
+        };
+        clock.raise(point);
+        clock
+    }
+
+    fn learn(&mut self, at: Point, clock: &Clock) {
+        let known = self.lanes.entry(at.lane).or_default();
+        if known.now.knows(clock) {
+            return;
+        }
+        Arc::make_mut(&mut known.now).join(clock);
+        match known.changes.back_mut() {
+            Some((time, last)) if *time == at.time => *last = known.now.clone(),
+            _ => {
+                if known.changes.len() == REMEMBERED {
+                    known.changes.pop_front();
+                }
+                known.changes.push_back((at.time, known.now.clone()));
+            }
+        }
+    }
+
+    /// The host does something by itself, which everything that it issues from now on comes after.
+    fn host_step(&mut self) -> Point {
+        self.host_time += 1;
+        let at = Point { lane: HOST, time: self.host_time };
+        let mut clock = Clock::default();
+        clock.raise(at);
+        self.learn(at, &clock);
+        at
+    }
+
+    fn touch(&mut self, at: Point, operation: &Arc<Operation>, clock: &Clock) {
+        // What it reads first: in place, that is what was there before.
+        for mode in [Mode::Read, Mode::Write] {
+            for touch in operation.touches.iter().filter(|touch| touch.mode == mode) {
+                self.touch_one(at, operation, clock, mode, touch.range.clone());
+            }
+        }
+    }
+
+    fn touch_one(
+        &mut self,
+        at: Point,
+        operation: &Arc<Operation>,
+        clock: &Clock,
+        mode: Mode,
+        bytes: Range<usize>,
+    ) {
+        let Some(shadow) = self.memory.holding(bytes.start) else { return };
+        let access = Access { point: at, mode, operation: operation.clone() };
+        let (range, memory) = (shadow.range.clone(), shadow.name.clone());
+        let mut found = Vec::new();
+        match &shadow.freed {
+            Some(free) => found.push((Kind::Freed, Some(free.clone()), bytes)),
+            None => shadow.access(bytes, &access, clock, |what| match what {
+                Found::Unordered { bytes, other } => found.push((Kind::Race, Some(other), bytes)),
+                Found::Unwritten { bytes } => found.push((Kind::Unwritten, None, bytes)),
+            }),
+        }
+        for (kind, other, bytes) in found {
+            let knew = other.as_ref().map_or(0, |other| clock.get(other.point.lane));
+            let first = other.iter().map(|other| side(other, &range));
+            let sides = first.chain([side(&access, &range)]).collect();
+            let bytes = Some(bytes.start - range.start..bytes.end - range.start);
+            let (memory, size) = (memory.clone(), range.len());
+            self.found(Finding { kind, memory, size, bytes, sides, knew });
+        }
+    }
+
+    /// Parts of one operation that may not share a byte, and do.
+    fn overlaps(&mut self, at: Point, operation: &Arc<Operation>) {
+        let mut sorted: Vec<_> = operation.touches.iter().collect();
+        sorted.sort_by_key(|touch| touch.range.start);
+        let mut last: [Option<&super::shadow::Touch>; 2] = [None, None];
+        for touch in sorted {
+            let write = usize::from(touch.mode == Mode::Write);
+            for (before, kind) in last.iter().zip([Mode::Read, Mode::Write]) {
+                let conflicts = touch.mode == Mode::Write || kind == Mode::Write;
+                let Some(before) = before.filter(|before| {
+                    conflicts && before.range.end > touch.range.start && !touch.range.is_empty()
+                }) else {
+                    continue;
+                };
+                let bytes = touch.range.start..before.range.end.min(touch.range.end);
+                let Some(shadow) = self.memory.holding(bytes.start) else { continue };
+                let (range, memory) = (shadow.range.clone(), shadow.name.clone());
+                let sides = [before, touch].map(|touch| {
+                    let mut side = side(
+                        &Access { point: at, mode: touch.mode, operation: operation.clone() },
+                        &range,
+                    );
+                    side.bytes = Some(offsets(&touch.range, &range));
+                    side
+                });
+                let finding = Finding {
+                    kind: Kind::Overlap,
+                    memory,
+                    size: range.len(),
+                    bytes: Some(offsets(&bytes, &range)),
+                    sides: sides.into(),
+                    knew: 0,
+                };
+                self.found(finding);
+                return;
+            }
+            if last[write].is_none_or(|before| before.range.end < touch.range.end) {
+                last[write] = Some(touch);
+            }
+        }
+    }
+
+    /// Notes a finding, unless one like it is known.
+    fn found(&mut self, finding: Finding) {
+        let who = |at: usize| finding.sides.get(at).map_or(String::new(), Side::kind);
+        let like = (finding.kind, finding.memory.to_string(), who(0), who(1));
+        if self.findings.len() < KEPT && self.seen.insert(like) {
+            let finding = Arc::new(finding);
+            self.findings.push(finding.clone());
+            self.fresh.push(finding);
+        }
+    }
+}
+
+impl Meeting {
+    fn union(&mut self) -> Arc<Clock> {
+        if let Some(union) = &self.union {
+            return union.clone();
+        }
+        let mut union = Clock::default();
+        self.arrivals.iter().flatten().for_each(|clock| union.join(clock));
+        let union = Arc::new(union);
+        if self.arrivals.iter().all(Option::is_some) {
+            self.union = Some(union.clone());
+        }
+        union
+    }
+}
+
+/// One side of a finding about the allocation in `range`.
+fn side(access: &Access, range: &Range<usize>) -> Side {
+    let verb = match access.mode {
+        Mode::Read => "read",
+        Mode::Write => "write",
+    };
+    let mut side = Side::plain(verb, &access.operation, access.point.time);
+    // All that it touches there, as far as one range can say it.
+    let mine = access.operation.touches.iter().filter(|touch| {
+        touch.mode == access.mode && touch.range.start < range.end && touch.range.end > range.start
+    });
+    side.bytes = mine
+        .map(|touch| offsets(&touch.range, range))
+        .reduce(|a, b| a.start.min(b.start)..a.end.max(b.end));
+    side
+}
+
+fn offsets(bytes: &Range<usize>, within: &Range<usize>) -> Range<usize> {
+    bytes.start.max(within.start) - within.start..bytes.end.min(within.end) - within.start
+}

@@ -1,0 +1,192 @@
+//! What was found, and how it is told: first what is wrong and where, then both sides, then what to do.
+
+use super::shadow::Operation;
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Kind {
+    /// Two accesses to a byte, at least one of them a write.
+    Race,
+    /// A free while an access may be under way.
+    Free,
+    /// An access that may come after the free.
+    Freed,
+    /// A read of what nobody wrote.
+    Unwritten,
+    /// Two parts of one operation.
+    Overlap,
+    /// Two operations of a communicator.
+    Shared,
+    /// A notify is set again while it is set.
+    SetTwice,
+    /// A notify is set again, and nothing says that its last wait is over.
+    SetEarly,
+}
+
+/// One of the two operations of a finding.
+#[derive(Clone, Debug)]
+pub(crate) struct Side {
+    /// "read", "write", "set", "wait".
+    pub(crate) verb: &'static str,
+    pub(crate) operation: Arc<Operation>,
+    /// Its step in its lane.
+    pub(crate) time: u64,
+    /// What it touches of the allocation.
+    pub(crate) bytes: Option<Range<usize>>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Finding {
+    pub(crate) kind: Kind,
+    /// The name of the allocation, or of what else is not to be shared.
+    pub(crate) memory: Arc<str>,
+    /// In bytes; 0 when it is no memory.
+    pub(crate) size: usize,
+    /// Which of its bytes.
+    pub(crate) bytes: Option<Range<usize>>,
+    /// Who came first, and who came second; or the only one.
+    pub(crate) sides: Vec<Side>,
+    /// Up to which step the second knew the lane of the first.
+    pub(crate) knew: u64,
+}
+
+impl Side {
+    pub(crate) fn plain(verb: &'static str, operation: &Arc<Operation>, time: u64) -> Side {
+        Side { verb, operation: operation.clone(), time, bytes: None }
+    }
+
+    /// Equal for two that need not both be told.
+    pub(crate) fn kind(&self) -> String {
+        let Operation { what, place, .. } = &*self.operation;
+        format!("{} {what} {place}", self.verb)
+    }
+
+    /// Where it ran: the host has no tasks.
+    fn lane(&self) -> String {
+        let place = &self.operation.place;
+        if self.is_host() { place.clone() } else { format!("task {} of {place}", self.time) }
+    }
+
+    pub(crate) fn is_host(&self) -> bool {
+        self.operation.place == super::HOST_NAME
+    }
+}
+
+impl fmt::Display for Side {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Operation { what, member, issued, .. } = &*self.operation;
+        write!(f, "{}: {what}", self.verb)?;
+        if let Some(member) = member {
+            write!(f, " {member}")?;
+        }
+        write!(f, ", {}", self.lane())?;
+        if let Some(bytes) = &self.bytes {
+            write!(f, ", bytes {}..{}", bytes.start, bytes.end)?;
+        }
+        write!(f, "; {issued}")
+    }
+}
+
+impl Finding {
+    /// The first line.
+    pub(crate) fn headline(&self) -> String {
+        let memory = &self.memory;
+        let bytes = match &self.bytes {
+            Some(bytes) => format!("bytes {}..{} of {memory}", bytes.start, bytes.end),
+            None => memory.to_string(),
+        };
+        match self.kind {
+            Kind::Race => {
+                let how = if self.sides.iter().all(|side| side.verb == "write") {
+                    "written twice"
+                } else {
+                    "read and written"
+                };
+                format!("race: {bytes} are {how}, and nothing orders the two")
+            }
+            Kind::Free => {
+                format!("free in flight: {memory} is freed, and nothing says that it is not in use")
+            }
+            Kind::Freed => {
+                format!(
+                    "use after free: {bytes} are used by an operation that may run after the free"
+                )
+            }
+            Kind::Unwritten => format!("unwritten: {bytes} are read, and nobody has written them"),
+            Kind::Overlap => format!("overlap: {bytes} are touched twice by one operation"),
+            Kind::Shared => {
+                format!(
+                    "communicator: two operations of {memory} are on two streams, and nothing orders them"
+                )
+            }
+            Kind::SetTwice => {
+                format!("notify: {memory} is recorded while it is set; the second record is lost")
+            }
+            Kind::SetEarly => format!(
+                "notify: {memory} is recorded again, and nothing says that the last wait for it is over"
+            ),
+        }
+    }
+
+    /// Why the two are not ordered.
+    pub(crate) fn reason(&self) -> Option<String> {
+        let [first, second] = &self.sides[..] else { return None };
+        match self.kind {
+            Kind::Overlap | Kind::SetTwice => return None,
+            _ if first.is_host() && second.is_host() => return None,
+            _ => {}
+        }
+        Some(if first.is_host() {
+            "2 was enqueued before 1 was called, and was not waited for".into()
+        } else if self.knew == 0 {
+            format!("{} knew nothing of {}", second.operation.place, first.operation.place)
+        } else {
+            let (b, a) = (&second.operation.place, &first.operation.place);
+            format!("{b} knew {a} up to task {}, and 1 is task {}", self.knew, first.time)
+        })
+    }
+
+    /// What to do about it.
+    pub(crate) fn help(&self) -> &'static str {
+        let by_host = self.sides.last().is_some_and(Side::is_host);
+        match self.kind {
+            Kind::Race if self.sides.iter().any(Side::is_host) && !by_host => {
+                "wait for 2 (aclrtSynchronizeStream, or an event) before 1 is called"
+            }
+            Kind::Race if by_host => {
+                "wait for 1 before 2 is called: aclrtSynchronizeStream, aclrtSynchronizeEvent, or a query that says complete"
+            }
+            Kind::Race => {
+                "record an event behind 1 (aclrtRecordEvent), and let the stream of 2 wait for it before 2 (aclrtStreamWaitEvent)"
+            }
+            Kind::Free | Kind::Freed => {
+                "wait for the operation before the free (aclrtSynchronizeStream), or free with aclrtFreeWithDevSync"
+            }
+            Kind::Unwritten => {
+                "write the bytes first: a copy, aclrtMemsetAsync, or an operation that has them as its destination"
+            }
+            Kind::Overlap => "give the parts bytes of their own, or make them two operations",
+            Kind::Shared => {
+                "keep to one stream, or let the second stream wait for an event behind the first operation"
+            }
+            Kind::SetTwice | Kind::SetEarly => {
+                "let the stream that records wait for an event behind the wait, or take turns with two notifies"
+            }
+        }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.headline())?;
+        for (number, side) in (1..).zip(&self.sides) {
+            write!(f, "\n  {number} {side}")?;
+        }
+        if let Some(reason) = self.reason() {
+            write!(f, "\n  {reason}")?;
+        }
+        write!(f, "\n  help: {}", self.help())
+    }
+}

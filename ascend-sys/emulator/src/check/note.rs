@@ -1,0 +1,224 @@
+//! What the engine hears from streams and from calls.
+
+use super::clock::{Clock, Point};
+use super::engine::{Key, Sees};
+use super::{Engine, Lane, Operation, Touch, engine, issued};
+use crate::message::Failure;
+use crate::stream::{Mark, STREAMS, Stream};
+use crate::task::{Step, Task};
+use std::sync::Arc;
+
+/// A task that does nothing but tell the engine what comes next in the stream.
+pub(crate) struct Note {
+    engine: Arc<Engine>,
+    /// What the host knew when it was issued.
+    known: Arc<Clock>,
+    what: What,
+}
+
+#[derive(Clone)]
+pub(super) enum What {
+    /// Only what the host knew.
+    Point,
+    Begin(Begin),
+    /// The operation before it is over.
+    End(Vec<(Key, Sees)>),
+    Set {
+        signal: u64,
+        name: String,
+        operation: Arc<Operation>,
+    },
+    /// A host function begins: the host knows what the stream knows.
+    ToHost,
+    /// It has returned: the stream knows what the host knows.
+    FromHost,
+}
+
+/// An operation is next.
+#[derive(Clone)]
+pub(super) struct Begin {
+    pub(super) operation: Arc<Operation>,
+    /// Its parts may not share a byte.
+    pub(super) apart: bool,
+    /// What it may not share with another operation: a number and a name.
+    pub(super) owns: Option<(u64, String)>,
+    /// The meetings that it comes to: as which party, of how many.
+    pub(super) arrives: Vec<(Key, usize, usize)>,
+}
+
+/// The task that a stream is at. Called with the stream's turn held, so it is the one after the last complete one.
+fn here(stream: &Stream) -> Point {
+    Point { lane: Lane(stream.index()), time: stream.lane.completed() + 1 }
+}
+
+fn point(mark: Mark) -> Option<Point> {
+    Some(Point { lane: Lane(mark.stream()?.index()), time: mark.ticket() })
+}
+
+impl Note {
+    pub(crate) fn poll(&self, stream: &'static Stream) -> Step {
+        let (engine, at) = (&self.engine, here(stream));
+        engine.learn(at, &self.known);
+        match &self.what {
+            What::Point => {}
+            What::Begin(Begin { operation, apart, owns, arrives }) => {
+                if let Some((thing, name)) = owns {
+                    engine.own(at, operation, *thing, name);
+                }
+                engine.begin(at, operation, *apart);
+                for (key, party, parties) in arrives {
+                    engine.arrive(*key, *party, *parties, at);
+                }
+            }
+            What::End(leaves) => {
+                leaves.iter().for_each(|(key, sees)| engine.leave(*key, *sees, at))
+            }
+            What::Set { signal, name, operation } => engine.set(*signal, name, at, operation),
+            What::ToHost => engine.host_learns(at),
+            What::FromHost => engine.learn(at, &engine.known_to_host()),
+        }
+        Step::Done(Ok(()))
+    }
+
+    /// The same for another execution of a graph, by a host that knows more.
+    pub(crate) fn again(&self) -> Note {
+        let known = self.engine.known_to_host();
+        Note { engine: self.engine.clone(), known, what: self.what.clone() }
+    }
+
+    /// The stream gives up, so the operation will not run.
+    pub(crate) fn give_up(&self, stream: &'static Stream) -> Step {
+        match self.what {
+            What::Begin(_) | What::Set { .. } => {
+                self.engine.learn(here(stream), &self.known);
+                Step::Done(Ok(()))
+            }
+            _ => self.poll(stream),
+        }
+    }
+}
+
+/// Puts a note into a stream. Returns its ticket.
+pub(super) fn submit(
+    engine: Arc<Engine>,
+    stream: &'static Stream,
+    what: What,
+) -> Result<u64, Failure> {
+    let known = engine.known_to_host();
+    stream.submit(Task::Note(Box::new(Note { engine, known, what })))
+}
+
+/// What comes next in the stream, from the function `call`: what it is, and what it touches. With `apart`, its parts may not
+/// share a byte.
+#[inline]
+pub(crate) fn begins(
+    stream: &'static Stream,
+    call: &'static str,
+    apart: bool,
+    describe: impl FnOnce() -> (String, Vec<Touch>),
+) -> Result<(), Failure> {
+    let Some(engine) = engine(stream.device_id()) else { return Ok(()) };
+    let (what, touches) = describe();
+    let operation = operation(stream, what, None, call, touches);
+    let begin = Begin { operation, apart, owns: None, arrives: Vec::new() };
+    submit(engine, stream, What::Begin(begin)).map(drop)
+}
+
+pub(super) fn operation(
+    stream: &Stream,
+    what: String,
+    member: Option<String>,
+    call: &str,
+    touches: Vec<Touch>,
+) -> Arc<Operation> {
+    let (place, issued) = (stream.describe(), issued(call));
+    Arc::new(Operation { what, place, member, issued, touches })
+}
+
+/// A point of the stream that carries what the host knows: for the record of an event.
+#[inline]
+pub(crate) fn marks(stream: &'static Stream) -> Result<Option<Mark>, Failure> {
+    match engine(stream.device_id()) {
+        None => Ok(None),
+        Some(engine) => {
+            submit(engine, stream, What::Point).map(|ticket| Some(Mark::new(stream, ticket)))
+        }
+    }
+}
+
+/// A host function is next in the stream.
+#[inline]
+pub(crate) fn runs_on_host(stream: &'static Stream) -> Result<(), Failure> {
+    engine(stream.device_id())
+        .map_or(Ok(()), |engine| submit(engine, stream, What::ToHost).map(drop))
+}
+
+/// The host function is over.
+#[inline]
+pub(crate) fn returns_to_stream(stream: &'static Stream) -> Result<(), Failure> {
+    engine(stream.device_id())
+        .map_or(Ok(()), |engine| submit(engine, stream, What::FromHost).map(drop))
+}
+
+/// The head of the stream has waited for a point of another one.
+#[inline]
+pub(crate) fn event_passed(stream: &'static Stream, mark: Option<Mark>) {
+    if let Some(engine) = engine(stream.device_id())
+        && let Some(point) = mark.and_then(point)
+    {
+        engine.learn_point(here(stream), point);
+    }
+}
+
+/// The record of a notify is next in the stream.
+#[inline]
+pub(crate) fn notify_set(stream: &'static Stream, handle: u64, id: u32) -> Result<(), Failure> {
+    let Some(engine) = engine(stream.device_id()) else { return Ok(()) };
+    let name = format!("notify {id}");
+    let what = format!("record of {name}");
+    let operation = operation(stream, what, None, "aclrtRecordNotify", Vec::new());
+    submit(engine, stream, What::Set { signal: handle, name, operation }).map(drop)
+}
+
+/// The head of the stream has waited for a notify and cleared it.
+#[inline]
+pub(crate) fn notify_taken(stream: &'static Stream, handle: u64, id: u32) {
+    if let Some(engine) = engine(stream.device_id()) {
+        let (place, issued) = (stream.describe(), "aclrtWaitAndResetNotify".into());
+        let what = format!("wait for notify {id}");
+        let operation = Operation { what, place, member: None, issued, touches: Vec::new() };
+        engine.take(handle, here(stream), &Arc::new(operation));
+    }
+}
+
+/// The host has cleared a notify.
+pub(crate) fn notify_cleared(device: u32, handle: u64) {
+    if let Some(engine) = engine(device) {
+        engine.clear(handle);
+    }
+}
+
+/// A call has told the host that a stream is complete up to a ticket.
+#[inline]
+pub(crate) fn host_saw(stream: &Stream, ticket: u64) {
+    if let Some(engine) = engine(stream.device_id()) {
+        engine.host_learns(Point { lane: Lane(stream.index()), time: ticket });
+    }
+}
+
+/// A call has waited for all that was queued in the process.
+pub(crate) fn host_saw_everything() {
+    if super::is_on() {
+        STREAMS.all().for_each(|stream| host_saw(stream, stream.lane.completed()));
+    }
+}
+
+/// The same of a mark.
+#[inline]
+pub(crate) fn host_saw_mark(mark: Mark) {
+    if super::is_on()
+        && let Some(stream) = mark.stream()
+    {
+        host_saw(stream, mark.ticket());
+    }
+}

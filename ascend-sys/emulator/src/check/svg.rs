@@ -1,0 +1,175 @@
+//! A finding as a picture: the two operations on their lanes, with nothing between them, and the bytes that they share.
+
+use super::finding::{Finding, Side};
+use std::fmt::Write as _;
+use std::ops::Range;
+
+const WIDTH: usize = 860;
+/// Where lanes and bytes begin and end.
+const LEFT: usize = 200;
+const RIGHT: usize = WIDTH - 30;
+const LANE: usize = 84;
+const TOP: usize = 62;
+/// Characters in a line of text, roughly.
+const COLUMNS: usize = 112;
+const COLOURS: [&str; 2] = ["#2f6fb3", "#b3742f"];
+
+/// The picture, as the text of an SVG file.
+pub(crate) fn draw(finding: &Finding) -> String {
+    let lanes = finding.sides.len();
+    let memory = if finding.size > 0 { 96 } else { 0 };
+    let bar = TOP + lanes * LANE + 34;
+    let foot = TOP + lanes * LANE + memory + 10;
+    let help = wrap(&format!("What to do: {}.", finding.help()));
+    let height = foot + help.len() * 17 + 14;
+    let mut svg = Svg(format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" height=\"{height}\" \
+         font-family=\"sans-serif\" font-size=\"12\">\n<rect width=\"{WIDTH}\" height=\"{height}\" fill=\"#ffffff\"/>\n"
+    ));
+    for (line, text) in wrap(&finding.headline()).iter().enumerate() {
+        svg.text(14, 20 + line * 16, "font-weight=\"bold\"", text);
+    }
+    for (at, side) in finding.sides.iter().enumerate() {
+        svg.lane(at, side);
+    }
+    if let [first, _] = &finding.sides[..]
+        && let Some(reason) = finding.reason()
+    {
+        svg.knowledge(finding, first, &reason);
+    }
+    if memory > 0 {
+        svg.memory(finding, bar);
+    }
+    for (line, text) in help.iter().enumerate() {
+        svg.text(14, foot + 14 + line * 17, "fill=\"#333333\"", text);
+    }
+    svg.0.push_str("</svg>\n");
+    svg.0
+}
+
+struct Svg(String);
+
+impl Svg {
+    fn text(&mut self, x: usize, y: usize, style: &str, text: &str) {
+        self.push(&format!("<text x=\"{x}\" y=\"{y}\" {style}>{}</text>", escape(text)));
+    }
+
+    fn push(&mut self, element: &str) {
+        // Writing to a string does not fail.
+        let _ = writeln!(self.0, "{element}");
+    }
+
+    /// A lane with its operation. The two overlap in time: neither is known to come first.
+    fn lane(&mut self, at: usize, side: &Side) {
+        let (y, colour) = (TOP + at * LANE + 34, COLOURS[at % 2]);
+        let (from, to) = if at == 0 { (300, 610) } else { (430, 740) };
+        self.text(14, y + 4, "fill=\"#333333\"", &side.operation.place);
+        self.push(&format!(
+            "<line x1=\"{LEFT}\" y1=\"{y}\" x2=\"{RIGHT}\" y2=\"{y}\" stroke=\"#999999\"/>"
+        ));
+        self.push(&format!(
+            "<rect x=\"{from}\" y=\"{}\" width=\"{}\" height=\"36\" rx=\"4\" fill=\"{colour}\" fill-opacity=\"0.18\" stroke=\"{colour}\"/>",
+            y - 18,
+            to - from
+        ));
+        let number = at + 1;
+        self.text(
+            from + 8,
+            y - 3,
+            &format!("fill=\"{colour}\" font-weight=\"bold\""),
+            &format!("{number} {}: {}", side.verb, shorten(&side.operation.what, 40)),
+        );
+        let step = if side.is_host() { String::new() } else { format!("task {}, ", side.time) };
+        self.text(
+            from + 8,
+            y + 12,
+            "fill=\"#333333\" font-size=\"10\"",
+            &shorten(&format!("{step}{}", side.operation.issued), 56),
+        );
+    }
+
+    /// How much the second knew of the first when it began.
+    fn knowledge(&mut self, finding: &Finding, first: &Side, reason: &str) {
+        let (y, next) = (TOP + 34, TOP + LANE + 34);
+        if finding.knew > 0 && !first.is_host() {
+            let x = 250;
+            self.push(&format!("<circle cx=\"{x}\" cy=\"{y}\" r=\"4\" fill=\"#4a8f4a\"/>"));
+            self.text(
+                x - 22,
+                y - 10,
+                "fill=\"#4a8f4a\" font-size=\"10\"",
+                &format!("task {}", finding.knew),
+            );
+            self.push(&format!(
+                "<path d=\"M{x} {y} C{x} {next} 360 {y} 424 {next}\" fill=\"none\" stroke=\"#4a8f4a\" stroke-dasharray=\"4 3\"/>"
+            ));
+        }
+        self.text(LEFT, next + 40, "fill=\"#b02a2a\"", &shorten(reason, COLUMNS));
+    }
+
+    /// The allocation as a bar, and what each side touches of it.
+    fn memory(&mut self, finding: &Finding, y: usize) {
+        self.text(LEFT, y - 10 + 22, "fill=\"#333333\"", &shorten(&finding.memory, 96));
+        let top = y + 20;
+        self.push(&format!(
+            "<rect x=\"{LEFT}\" y=\"{top}\" width=\"{}\" height=\"28\" fill=\"#f2f2f2\" stroke=\"#999999\"/>",
+            RIGHT - LEFT
+        ));
+        for (at, side) in finding.sides.iter().enumerate() {
+            if let Some(bytes) = &side.bytes {
+                self.bytes(finding.size, bytes, top + 3 + at * 12, 10, COLOURS[at % 2], 0.5);
+            }
+        }
+        if let Some(bytes) = &finding.bytes {
+            self.bytes(finding.size, bytes, top, 28, "#b02a2a", 0.35);
+        }
+    }
+
+    fn bytes(
+        &mut self,
+        size: usize,
+        bytes: &Range<usize>,
+        y: usize,
+        height: usize,
+        colour: &str,
+        opacity: f32,
+    ) {
+        let x =
+            |byte: usize| (byte as u128 * (RIGHT - LEFT) as u128 / size as u128) as usize + LEFT;
+        let (from, to) = (x(bytes.start), x(bytes.end));
+        let width = (to - from).max(2);
+        self.push(&format!(
+            "<rect x=\"{from}\" y=\"{y}\" width=\"{width}\" height=\"{height}\" fill=\"{colour}\" fill-opacity=\"{opacity}\"/>"
+        ));
+    }
+}
+
+fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+fn shorten(text: &str, most: usize) -> String {
+    if text.chars().count() <= most {
+        return text.into();
+    }
+    text.chars().take(most - 1).chain(['…']).collect()
+}
+
+/// Lines of at most [`COLUMNS`] characters, as far as spaces allow.
+fn wrap(text: &str) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        let full =
+            lines.last().is_some_and(|line| !line.is_empty() && line.len() + word.len() >= COLUMNS);
+        if full {
+            lines.push(String::new());
+        }
+        if let Some(line) = lines.last_mut() {
+            if !line.is_empty() {
+                line.push(' ');
+            }
+            line.push_str(word);
+        }
+    }
+    lines
+}
