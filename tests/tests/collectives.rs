@@ -1,133 +1,21 @@
 //! Every operation against a naive reference, through the safe API: all types and reductions, odd and even numbers of ranks,
-//! lengths around every boundary, nothing, and in place; with the optional entries of the table and without.
+//! lengths around every boundary, nothing, parts in any order with gaps, slices, and in place; with the optional entries of the table and
+//! without.
 //!
 //! `cargo test` takes a sample, the same every time; with `HCCL_TEST_FULL=1` it is the whole matrix.
 
 #[path = "collectives/reference.rs"]
 mod reference;
+#[path = "collectives/tester.rs"]
+mod tester;
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use hccl::dtype::ReduceOp;
 use hccl::prelude::*;
 use hccl_tests::{full, installed_emulator, without_extensions};
-use reference::{Random, Reference};
-
-/// Around the sizes at which something changes: a vector register, a slot of a small message, a cache line, a chunk.
-const LENGTHS: &[usize] =
-    &[0, 1, 2, 3, 7, 16, 31, 64, 127, 255, 256, 257, 511, 513, 1000, 4099, 16384, 65537, 300_001];
+use tester::Tester;
 
 const RANKS: &[u32] = &[1, 2, 3, 4, 5, 8, 16];
-
-/// One rank of a test.
-struct Tester {
-    rank: Rank,
-    comm: Communicator,
-    stream: Stream,
-    /// Advances by one for each case, alike on all ranks.
-    case: usize,
-}
-
-impl Tester {
-    fn new(rank: Rank) -> hccl::Result<Self> {
-        let (comm, stream) = (rank.communicator()?, rank.device().stream()?);
-        Ok(Tester { rank, comm, stream, case: 0 })
-    }
-
-    /// Its number, and how many there are, to count with.
-    fn place(&self) -> (usize, usize) {
-        (self.rank.index() as usize, self.rank.world_size() as usize)
-    }
-
-    /// The lengths for the next case: all, or one that wanders through the list. What all ranks hold together is bounded.
-    fn lengths(&mut self) -> Vec<usize> {
-        self.case += 1;
-        let (_, ranks) = self.place();
-        let most = if full() { 1 << 21 } else { 1 << 17 } / ranks;
-        let fitting = LENGTHS.iter().copied().filter(|&n| n <= most);
-        if full() {
-            return fitting.collect();
-        }
-        let fitting: Vec<usize> = fitting.collect();
-        vec![fitting[(self.case * 5 + ranks) % fitting.len()]]
-    }
-
-    fn all_reduce<T: Reference + Reduce<Op>, Op: ReduceOp>(&mut self) -> hccl::Result<()> {
-        let (index, ranks) = self.place();
-        for n in self.lengths() {
-            let inputs: Vec<Vec<T>> =
-                (0..ranks).map(|rank| T::numbers(Op::KIND, n * 64 + rank, n)).collect();
-            let expected: Vec<T> =
-                (0..n).map(|i| T::reduce(Op::KIND, inputs.iter().map(|input| input[i]))).collect();
-            let what = format!("{} of {n} {}, rank {index} of {ranks}", Op::KIND, T::DTYPE);
-
-            let device = self.rank.device();
-            let mut send = device.upload(&inputs[index], &self.stream)?;
-            let recv = device.alloc::<T>(n)?;
-            let (recv, work) = self.comm.all_reduce(&send, recv, Op::default(), &self.stream)?;
-            work.wait()?;
-            assert_eq!(recv.to_vec(&self.stream).wait()?, expected, "{what}");
-            assert_eq!(send.to_vec(&self.stream).wait()?, inputs[index], "the source of {what}");
-
-            drop(self.comm.all_reduce_in_place(&mut send, Op::default(), &self.stream)?);
-            assert_eq!(send.to_vec(&self.stream).wait()?, expected, "in place: {what}");
-        }
-        Ok(())
-    }
-
-    fn broadcast<T: Reference>(&mut self) -> hccl::Result<()> {
-        let (index, ranks) = self.place();
-        for n in self.lengths() {
-            let root = (self.case + n) % ranks;
-            let mut buffer = self.rank.device().upload(&T::bits(index, n), &self.stream)?;
-            drop(self.comm.broadcast(&mut buffer, root as u32, &self.stream)?);
-            let found = buffer.to_vec(&self.stream).wait()?;
-            let what = format!("{n} {} from {root}, rank {index} of {ranks}", T::DTYPE);
-            assert!(T::same_bits(&found, &T::bits(root, n)), "{what}");
-        }
-        Ok(())
-    }
-
-    /// Everyone sends something to some of the ranks, also to itself.
-    fn batch<T: Reference>(&mut self) -> hccl::Result<()> {
-        let (index, ranks) = self.place();
-        for most in self.lengths() {
-            // The same table on every rank: how many elements go from one to another, if any.
-            let mut random = Random::new(self.case * 1000 + most);
-            let mut table = vec![vec![None; ranks]; ranks];
-            for count in table.iter_mut().flatten() {
-                *count = (random.below(3) > 0).then(|| random.below(most + 1));
-            }
-            let message = |from: usize, to: usize, n| T::bits(from * ranks + to, n);
-            let device = self.rank.device();
-            let mut outgoing = Vec::new();
-            let mut incoming = Vec::new();
-            for (peer, row) in table.iter().enumerate() {
-                if let Some(n) = table[index][peer] {
-                    outgoing.push((peer, device.upload(&message(index, peer, n), &self.stream)?));
-                }
-                if let Some(n) = row[index] {
-                    incoming.push((peer, device.zeros::<T>(n, &self.stream)?));
-                }
-            }
-            let mut batch = self.comm.batch();
-            for (peer, buffer) in &outgoing {
-                batch = batch.send(buffer, *peer as u32);
-            }
-            for (peer, buffer) in &mut incoming {
-                batch = batch.recv(buffer, *peer as u32);
-            }
-            batch.submit(&self.stream)?.wait()?;
-            for (peer, buffer) in &incoming {
-                let expected = message(*peer, index, buffer.len());
-                let found = buffer.to_vec(&self.stream).wait()?;
-                let what = format!("{} {}, {peer} to {index}", expected.len(), T::DTYPE);
-                assert!(T::same_bits(&found, &expected), "{what}");
-            }
-        }
-        Ok(())
-    }
-}
 
 /// Calls `method` for each of the types, and each of the reductions if there are any.
 macro_rules! for_each {
@@ -135,41 +23,74 @@ macro_rules! for_each {
     ($tester:ident.$method:ident; $op:ident: $($t:ty)*) => { $($tester.$method::<$t, $op>()?;)* };
 }
 
-fn all_reduce_matches(runtime: &Runtime, ranks: u32) {
+/// A test of a reduction with all that compiles, as far as the product takes it.
+macro_rules! reduction {
+    ($name:ident, $method:ident) => {
+        fn $name(runtime: &Runtime, ranks: u32) {
+            let outcome = runtime.run_ranks(ranks, |rank| -> hccl::Result<()> {
+                let mut tester = Tester::new(rank)?;
+                for_each!(tester.$method; Sum: i8 i16 i32 i64 f16 bf16 f32);
+                for_each!(tester.$method; Max: i8 i16 i32 i64 f16 bf16 f32);
+                for_each!(tester.$method; Min: i8 i16 i32 i64 f16 bf16 f32);
+                for_each!(tester.$method; Prod: i8 i32 i64 f16 f32);
+                if runtime.product() == Some(Product::Ascend950) {
+                    for_each!(tester.$method; Sum: u64 f64);
+                    for_each!(tester.$method; Max: u64 f64);
+                    for_each!(tester.$method; Min: u64 f64);
+                    for_each!(tester.$method; Prod: u64 f64);
+                }
+                Ok(())
+            });
+            outcome.unwrap();
+        }
+    };
+}
+
+reduction!(all_reduce_matches, all_reduce);
+reduction!(reduce_matches, reduce);
+reduction!(reduce_scatter_matches, reduce_scatter);
+
+/// The products take less of these.
+fn reduce_scatter_v_matches(runtime: &Runtime, ranks: u32) {
+    let product = runtime.product();
     let outcome = runtime.run_ranks(ranks, |rank| -> hccl::Result<()> {
         let mut tester = Tester::new(rank)?;
-        for_each!(tester.all_reduce; Sum: i8 i16 i32 i64 f16 bf16 f32);
-        for_each!(tester.all_reduce; Max: i8 i16 i32 i64 f16 bf16 f32);
-        for_each!(tester.all_reduce; Min: i8 i16 i32 i64 f16 bf16 f32);
-        for_each!(tester.all_reduce; Prod: i8 i32 i64 f16 f32);
-        if runtime.product() == Some(Product::Ascend950) {
-            for_each!(tester.all_reduce; Sum: u64 f64);
-            for_each!(tester.all_reduce; Max: u64 f64);
-            for_each!(tester.all_reduce; Min: u64 f64);
-            for_each!(tester.all_reduce; Prod: u64 f64);
+        for_each!(tester.reduce_scatter_v; Sum: i8 i16 i32 f16 bf16 f32);
+        for_each!(tester.reduce_scatter_v; Max: i8 i16 i32 f16 bf16 f32);
+        for_each!(tester.reduce_scatter_v; Min: i8 i16 i32 f16 bf16 f32);
+        if product != Some(Product::A2) {
+            tester.reduce_scatter_v::<i64, Sum>()?;
+        }
+        if product == Some(Product::Ascend950) {
+            for_each!(tester.reduce_scatter_v; Prod: i8 i32 i64 f16 f32);
         }
         Ok(())
     });
     outcome.unwrap();
 }
 
-fn broadcast_matches(runtime: &Runtime, ranks: u32) {
-    let outcome = runtime.run_ranks(ranks, |rank| -> hccl::Result<()> {
-        let mut tester = Tester::new(rank)?;
-        for_each!(tester.broadcast; i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64);
-        Ok(())
-    });
-    outcome.unwrap();
+/// A test of movement with all types.
+macro_rules! movement {
+    ($name:ident, $method:ident) => {
+        fn $name(runtime: &Runtime, ranks: u32) {
+            let outcome = runtime.run_ranks(ranks, |rank| -> hccl::Result<()> {
+                let mut tester = Tester::new(rank)?;
+                for_each!(tester.$method; i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64);
+                Ok(())
+            });
+            outcome.unwrap();
+        }
+    };
 }
 
-fn batch_matches(runtime: &Runtime, ranks: u32) {
-    let outcome = runtime.run_ranks(ranks, |rank| -> hccl::Result<()> {
-        let mut tester = Tester::new(rank)?;
-        for_each!(tester.batch; i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64);
-        Ok(())
-    });
-    outcome.unwrap();
-}
+movement!(broadcast_matches, broadcast);
+movement!(all_gather_matches, all_gather);
+movement!(all_gather_v_matches, all_gather_v);
+movement!(scatter_matches, scatter);
+movement!(all_to_all_matches, all_to_all);
+movement!(all_to_all_v_matches, all_to_all_v);
+movement!(messages_match, messages);
+movement!(batch_matches, batch);
 
 /// Nobody leaves a barrier before all have entered it.
 fn barrier_holds(runtime: &Runtime, ranks: u32) {
@@ -198,33 +119,36 @@ fn on_each_product(test: fn(&Runtime, u32)) {
     }
 }
 
-#[test]
-fn all_reduce() {
-    on_each_product(all_reduce_matches);
+/// Every operation; the tests of this file, by name.
+macro_rules! operations {
+    ($($test:ident: $function:ident;)*) => {
+        $(#[test]
+        fn $test() {
+            on_each_product($function);
+        })*
+
+        fn everything_on(runtime: &Runtime, ranks: &[u32]) {
+            for &ranks in ranks {
+                $($function(runtime, ranks);)*
+            }
+        }
+    };
 }
 
-#[test]
-fn broadcast() {
-    on_each_product(broadcast_matches);
-}
-
-#[test]
-fn batch() {
-    on_each_product(batch_matches);
-}
-
-#[test]
-fn barrier() {
-    on_each_product(barrier_holds);
-}
-
-fn everything_on(runtime: &Runtime, ranks: &[u32]) {
-    for &ranks in ranks {
-        all_reduce_matches(runtime, ranks);
-        broadcast_matches(runtime, ranks);
-        batch_matches(runtime, ranks);
-        barrier_holds(runtime, ranks);
-    }
+operations! {
+    all_reduce: all_reduce_matches;
+    reduce: reduce_matches;
+    reduce_scatter: reduce_scatter_matches;
+    reduce_scatter_v: reduce_scatter_v_matches;
+    broadcast: broadcast_matches;
+    all_gather: all_gather_matches;
+    all_gather_v: all_gather_v_matches;
+    scatter: scatter_matches;
+    all_to_all: all_to_all_matches;
+    all_to_all_v_and_vc: all_to_all_v_matches;
+    messages: messages_match;
+    batch: batch_matches;
+    barrier: barrier_holds;
 }
 
 /// The same on a table that has nothing but CANN's own functions: eight devices, no help with completion.

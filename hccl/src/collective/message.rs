@@ -30,7 +30,7 @@ impl Communicator {
     ///
     /// Does not block, except for links. For errors see the [module](crate::collective).
     ///
-    /// ```no_run
+    /// ```
     /// use hccl::prelude::*;
     ///
     /// # fn main() -> hccl::Result<()> {
@@ -74,7 +74,7 @@ impl Communicator {
     ///
     /// Does not block, except for links. For errors see the [module](crate::collective).
     ///
-    /// ```no_run
+    /// ```
     /// use hccl::prelude::*;
     ///
     /// # fn main() -> hccl::Result<()> {

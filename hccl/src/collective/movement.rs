@@ -74,7 +74,7 @@ impl Communicator {
     ///
     /// Does not block, except for links. For errors see the [module](crate::collective).
     ///
-    /// ```no_run
+    /// ```
     /// use hccl::prelude::*;
     ///
     /// # fn main() -> hccl::Result<()> {
@@ -121,7 +121,7 @@ impl Communicator {
     ///
     /// Does not block, except for links. For errors see the [module](crate::collective).
     ///
-    /// ```no_run
+    /// ```
     /// use hccl::prelude::*;
     ///
     /// # fn main() -> hccl::Result<()> {
@@ -168,7 +168,7 @@ impl Communicator {
     ///
     /// Does not block, except for links. For errors see the [module](crate::collective).
     ///
-    /// ```no_run
+    /// ```
     /// use hccl::prelude::*;
     ///
     /// # fn main() -> hccl::Result<()> {
@@ -226,7 +226,7 @@ impl Communicator {
     ///
     /// Does not block, except for links. For errors see the [module](crate::collective).
     ///
-    /// ```no_run
+    /// ```
     /// use hccl::prelude::*;
     ///
     /// # fn main() -> hccl::Result<()> {

@@ -129,7 +129,7 @@ impl Communicator {
     ///
     /// Does not block, except for links. For errors see the [module](crate::collective).
     ///
-    /// ```no_run
+    /// ```
     /// use hccl::prelude::*;
     ///
     /// # fn main() -> hccl::Result<()> {
@@ -180,7 +180,7 @@ impl Communicator {
     /// CANN: `HcclReduce`, on the root with equal pointers. Does not block, except for links. For errors see the
     /// [module](crate::collective).
     ///
-    /// ```no_run
+    /// ```
     /// use hccl::prelude::*;
     ///
     /// # fn main() -> hccl::Result<()> {
@@ -237,7 +237,7 @@ impl Communicator {
     ///
     /// Does not block, except for links. For errors see the [module](crate::collective).
     ///
-    /// ```no_run
+    /// ```
     /// use hccl::prelude::*;
     ///
     /// # fn main() -> hccl::Result<()> {
@@ -284,7 +284,7 @@ impl Communicator {
     ///
     /// Does not block, except for links. For errors see the [module](crate::collective).
     ///
-    /// ```no_run
+    /// ```
     /// use hccl::prelude::*;
     ///
     /// # fn main() -> hccl::Result<()> {

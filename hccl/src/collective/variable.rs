@@ -33,7 +33,7 @@ impl Communicator {
     ///
     /// Does not block, except for links. For errors see the [module](crate::collective).
     ///
-    /// ```no_run
+    /// ```
     /// use hccl::prelude::*;
     ///
     /// # fn main() -> hccl::Result<()> {
@@ -88,7 +88,7 @@ impl Communicator {
     ///
     /// Does not block, except for links. For errors see the [module](crate::collective).
     ///
-    /// ```no_run
+    /// ```
     /// use hccl::prelude::*;
     ///
     /// # fn main() -> hccl::Result<()> {
@@ -155,7 +155,7 @@ impl Communicator {
     ///
     /// Does not block, except for links. For errors see the [module](crate::collective).
     ///
-    /// ```no_run
+    /// ```
     /// use hccl::prelude::*;
     ///
     /// # fn main() -> hccl::Result<()> {
@@ -209,7 +209,7 @@ impl Communicator {
     ///
     /// CANN: `HcclAlltoAllVC`. Does not block, except for links. For errors see the [module](crate::collective).
     ///
-    /// ```no_run
+    /// ```
     /// use hccl::prelude::*;
     ///
     /// # fn main() -> hccl::Result<()> {

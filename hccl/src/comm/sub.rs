@@ -95,7 +95,7 @@ impl Communicator {
     /// Those of `all_gather` and of a wait for it; [`Error::Invalid`] on a communicator that is itself part of another one: CANN does not
     /// divide these again. Else what CANN says.
     ///
-    /// ```no_run
+    /// ```
     /// use hccl::prelude::*;
     ///
     /// # fn main() -> hccl::Result<()> {
