@@ -5039,6 +5039,55 @@ const _: () = {
     ["Offset of field: AscendExtBlockConfig::memoryBytes"]
         [::core::mem::offset_of!(AscendExtBlockConfig, memoryBytes) - 24usize];
 };
+impl AscendExtFaultKind {
+    /// The operation begins later by the given milliseconds. Number 0: every operation.
+    pub const ASCEND_EXT_FAULT_DELAY: AscendExtFaultKind = AscendExtFaultKind(1);
+    /// From this operation on the device's streams make no progress. Number 0: from the next on.
+    pub const ASCEND_EXT_FAULT_STOP: AscendExtFaultKind = AscendExtFaultKind(2);
+    /** With this operation the rank is gone, as if its process had died: its communicators are invalid handles, and its peers
+    learn of it. Number 0: with the next.*/
+    pub const ASCEND_EXT_FAULT_LEAVE: AscendExtFaultKind = AscendExtFaultKind(3);
+    /// The operation is issued with one element less than the caller says, if it has a count. Number 0: every operation.
+    pub const ASCEND_EXT_FAULT_WRONG_COUNT: AscendExtFaultKind = AscendExtFaultKind(4);
+    /// The allocation of device memory fails. Number 0: every allocation.
+    pub const ASCEND_EXT_FAULT_OUT_OF_MEMORY: AscendExtFaultKind = AscendExtFaultKind(5);
+    /// The operation reaches none of the peers that it has to meet, if it has to. Number 0: the next that has to.
+    pub const ASCEND_EXT_FAULT_LINK_TIMEOUT: AscendExtFaultKind = AscendExtFaultKind(6);
+}
+#[repr(transparent)]
+#[doc = " Gives the address of the stream's progress line, or NULL when the backend wants to be asked by calls how far this stream\n is: where it watches for races, it counts as known only what a call has told. */\n/** What goes wrong on a device that is told to fail. Operations and allocations count from 1, from the moment when the fault\n was asked for."]
+#[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
+pub struct AscendExtFaultKind(pub ::core::ffi::c_uint);
+/// A fault that a device is told to have.
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone)]
+pub struct AscendExtFault {
+    /// sizeof(AscendExtFault)
+    pub size: u32,
+    /// A value of AscendExtFaultKind.
+    pub kind: u32,
+    /// Which device of the block, from 0.
+    pub device: u32,
+    /// The length of a delay.
+    pub milliseconds: u32,
+    /// Which operation or allocation of the device.
+    pub number: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of AscendExtFault"][::core::mem::size_of::<AscendExtFault>() - 24usize];
+    ["Alignment of AscendExtFault"][::core::mem::align_of::<AscendExtFault>() - 8usize];
+    ["Offset of field: AscendExtFault::size"]
+        [::core::mem::offset_of!(AscendExtFault, size) - 0usize];
+    ["Offset of field: AscendExtFault::kind"]
+        [::core::mem::offset_of!(AscendExtFault, kind) - 4usize];
+    ["Offset of field: AscendExtFault::device"]
+        [::core::mem::offset_of!(AscendExtFault, device) - 8usize];
+    ["Offset of field: AscendExtFault::milliseconds"]
+        [::core::mem::offset_of!(AscendExtFault, milliseconds) - 12usize];
+    ["Offset of field: AscendExtFault::number"]
+        [::core::mem::offset_of!(AscendExtFault, number) - 16usize];
+};
 /// The functions as a program sees them that links against CANN's libraries.
 ///
 /// Calling one of them makes the program depend on these libraries; the fields of
@@ -7800,8 +7849,7 @@ pub mod imports {
         pub fn HcommMemAlloc(ptr: *mut *mut ::core::ffi::c_void, size: usize) -> HcommResult;
         /// Free that memory. Since 9.2.0.
         pub fn HcommMemFree(ptr: *mut ::core::ffi::c_void) -> HcommResult;
-        /** Gives the address of the stream's progress line, or NULL when the backend wants to be asked by calls how far this stream
-        is: where it watches for races, it counts as known only what a call has told.*/
+        /// Gives the address of the stream's progress line.
         pub fn ascendExtStreamProgress(
             stream: aclrtStream,
             progress: *mut *const AscendExtProgress,
@@ -7855,6 +7903,10 @@ pub mod imports {
             bytes: usize,
             write: i32,
         ) -> aclError;
+        /// Has a device of a block fail. A device can have several faults. Block 0 is the one that C programs see.
+        pub fn ascendExtFaultSet(block: u32, fault: *const AscendExtFault) -> aclError;
+        /// Ends the faults of a device of a block. What has stopped goes on; what has left does not come back.
+        pub fn ascendExtFaultClear(block: u32, device: u32) -> aclError;
         /** Tells all peers that this rank of the communicator that rootInfo describes is gone: what waits for it (also while
         a communicator is made) fails at once, with the reason in the text.*/
         pub fn ascendExtRankLeave(

@@ -3394,8 +3394,7 @@ pub struct Functions {
     >,
     /// Free that memory. Since 9.2.0.
     pub HcommMemFree: Option<unsafe extern "C" fn(ptr: *mut ::core::ffi::c_void) -> HcommResult>,
-    /** Gives the address of the stream's progress line, or NULL when the backend wants to be asked by calls how far this stream
-    is: where it watches for races, it counts as known only what a call has told.*/
+    /// Gives the address of the stream's progress line.
     pub ascendExtStreamProgress: Option<
         unsafe extern "C" fn(
             stream: aclrtStream,
@@ -3458,6 +3457,11 @@ pub struct Functions {
     pub ascendExtHostAccess: Option<
         unsafe extern "C" fn(ptr: *const ::core::ffi::c_void, bytes: usize, write: i32) -> aclError,
     >,
+    /// Has a device of a block fail. A device can have several faults. Block 0 is the one that C programs see.
+    pub ascendExtFaultSet:
+        Option<unsafe extern "C" fn(block: u32, fault: *const AscendExtFault) -> aclError>,
+    /// Ends the faults of a device of a block. What has stopped goes on; what has left does not come back.
+    pub ascendExtFaultClear: Option<unsafe extern "C" fn(block: u32, device: u32) -> aclError>,
     /** Tells all peers that this rank of the communicator that rootInfo describes is gone: what waits for it (also while
     a communicator is made) fails at once, with the reason in the text.*/
     pub ascendExtRankLeave: Option<
@@ -4102,6 +4106,8 @@ pub static SYMBOLS: &[Symbol] = &[
     symbol(c"ascendExtFindings", Library::Extension, "extension", "ascend/ascend_ext.h"),
     symbol(c"ascendExtFinding", Library::Extension, "extension", "ascend/ascend_ext.h"),
     symbol(c"ascendExtHostAccess", Library::Extension, "extension", "ascend/ascend_ext.h"),
+    symbol(c"ascendExtFaultSet", Library::Extension, "extension", "ascend/ascend_ext.h"),
+    symbol(c"ascendExtFaultClear", Library::Extension, "extension", "ascend/ascend_ext.h"),
     symbol(c"ascendExtRankLeave", Library::Extension, "extension", "ascend/ascend_ext.h"),
     symbol(c"ascendExtGroupResult", Library::Extension, "extension", "ascend/ascend_ext.h"),
 ];

@@ -78,6 +78,8 @@ pub fn without_extensions() -> Runtime {
         ascendExtBlockCreate: None,
         ascendExtBlockDestroy: None,
         ascendExtRankLeave: None,
+        ascendExtFaultSet: None,
+        ascendExtFaultClear: None,
         ascendExtGroupResult: None,
         ..ascend_emulator::table()
     };

@@ -22,7 +22,7 @@ use rust::{Source, rust_name, rust_type};
 
 /// Functions that the data does not hold: two that CANN exports without a public header, and the
 /// optional entries of our own.
-const MORE_FUNCTIONS: [&str; 10] = [
+const MORE_FUNCTIONS: [&str; 12] = [
     "HcclAllocComResourceByTiling",
     "HcclThreadExportToCommEngine",
     "ascendExtStreamProgress",
@@ -33,10 +33,18 @@ const MORE_FUNCTIONS: [&str; 10] = [
     "ascendExtBlockDestroy",
     "ascendExtRankLeave",
     "ascendExtGroupResult",
+    "ascendExtFaultSet",
+    "ascendExtFaultClear",
 ];
 
 /// Types of the optional entries.
-const MORE_TYPES: [&str; 3] = ["AscendExtProgress", "AscendExtProduct", "AscendExtBlockConfig"];
+const MORE_TYPES: [&str; 5] = [
+    "AscendExtProgress",
+    "AscendExtProduct",
+    "AscendExtBlockConfig",
+    "AscendExtFaultKind",
+    "AscendExtFault",
+];
 
 /// Collects what differs, so that one run of a test shows everything.
 #[derive(Default)]

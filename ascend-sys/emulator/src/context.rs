@@ -219,7 +219,7 @@ pub(crate) fn reset_device(id: i32, force: bool) -> Result<(), Failure> {
 /// Ends all contexts, streams and allocations of some devices.
 pub(crate) fn destroy_all(devices: &Range<u32>, by: &'static str) {
     Notify::destroy_all(devices);
-    crate::fabric::registry::destroy_all(devices, by);
+    crate::fabric::registry::destroy_all(devices, &format!("{by} ended its device"));
     crate::capture::destroy_all(devices);
     for id in devices.clone() {
         *machine::device_slot(id).primary() = Primary::default();

@@ -5,7 +5,7 @@
 //!
 //! Where what is checked: `abi` holds the C functions, which check their arguments and call inward; `memory` knows every
 //! allocation and names it in errors; `stream`, `lane` and `executor` run tasks in order without a thread per stream;
-//! `capture` keeps what a captured stream would have run, as a graph; `fabric` makes communicators, `collective` and `batch` are the operations in which ranks meet.
+//! `capture` keeps what a captured stream would have run, as a graph; `fabric` makes communicators, `collective` and `batch` are the operations in which ranks meet; `faults` has them fail.
 
 mod abi;
 mod batch;
@@ -19,6 +19,7 @@ mod deadlock;
 mod event;
 mod executor;
 mod fabric;
+mod faults;
 mod lane;
 mod machine;
 mod memory;

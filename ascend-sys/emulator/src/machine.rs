@@ -5,6 +5,7 @@
 
 use crate::check;
 use crate::context;
+use crate::faults::{self, Faults};
 use crate::memory::pool::Pool;
 use crate::memory::window::{self, GRANULE};
 use crate::message::{Failure, fail};
@@ -48,6 +49,7 @@ pub(crate) struct Device {
     settings: Mutex<Option<Settings>>,
     /// Devices whose memory this one may reach.
     peers: Mutex<BTreeSet<u32>>,
+    pub(crate) faults: Mutex<Faults>,
 }
 
 impl Device {
@@ -233,21 +235,32 @@ impl Blocks {
     }
 }
 
+/// What a block is like.
+pub(crate) fn block(number: u32) -> Result<Settings, Failure> {
+    if number == 0 {
+        return default_block().map_err(|text| Failure::new(ACL_ERROR_RT_PARAM_INVALID, text));
+    }
+    match blocks()?.taken.get(&number) {
+        Some(taken) => Ok(taken.settings),
+        None => no_block(number),
+    }
+}
+
+fn no_block<T>(number: u32) -> Result<T, Failure> {
+    fail!(ACL_ERROR_RT_PARAM_INVALID, "there is no block {number}, or it was destroyed already")
+}
+
 /// Gives a block back. Its streams, contexts and memory are gone afterwards; queued tasks fail. Waits only for the
 /// pieces of work that run.
 pub(crate) fn destroy_block(number: u32) -> Result<(), Failure> {
-    let Some(taken) = blocks()?.taken.remove(&number) else {
-        return fail!(
-            ACL_ERROR_RT_PARAM_INVALID,
-            "there is no block {number}, or it was destroyed already"
-        );
-    };
+    let Some(taken) = blocks()?.taken.remove(&number) else { return no_block(number) };
     let ids = taken.settings.first..taken.settings.first + taken.settings.count;
     for id in ids.clone() {
         *lock(&device_slot(id).settings) = None;
     }
     context::destroy_all(&ids, "ascendExtBlockDestroy");
     check::close(number);
+    ids.clone().for_each(|id| faults::forget(device_slot(id)));
     let blocks = blocks()?;
     if let Some(windows) = window::reserved() {
         for id in ids {
@@ -308,6 +321,7 @@ pub(crate) fn device_slot(id: u32) -> &'static Device {
         primary: Mutex::new(context::Primary::default()),
         settings: Mutex::new(None),
         peers: Mutex::new(BTreeSet::new()),
+        faults: Mutex::default(),
     }));
     match slot.compare_exchange(std::ptr::null_mut(), fresh, Ordering::AcqRel, Ordering::Acquire) {
         // SAFETY: leaked just now.

@@ -6,7 +6,7 @@ use crate::message::Failure;
 use crate::slots::{Kind, Slots, Slotted};
 use crate::sync::lock_std as lock;
 use crate::task::{Reason, Task};
-use crate::{capture, context, executor, report};
+use crate::{capture, context, executor, faults, report};
 use ascend_sys::{
     ACL_ERROR_RT_NO_STREAM_RESOURCE, ACL_ERROR_RT_STREAM_CONTEXT, ACL_SUCCESS, aclError,
 };
@@ -88,7 +88,10 @@ impl Stream {
             stream.lane.set_gate(0);
         });
         match taken {
-            Some((stream, _)) => Ok(stream),
+            Some((stream, _)) => {
+                faults::made(stream, device);
+                Ok(stream)
+            }
             None => Err(Failure::new(
                 ACL_ERROR_RT_NO_STREAM_RESOURCE,
                 "every stream of the process is in use",
@@ -157,6 +160,12 @@ impl Stream {
         if self.is_diverted() {
             return capture::divert(self, task);
         }
+        self.enqueue(task)
+    }
+
+    /// The same, whether the stream is captured or not.
+    #[inline]
+    pub(crate) fn enqueue(&'static self, task: Task) -> Result<u64, Failure> {
         let result = executor::polling(|| self.lane.submit(self, task));
         match result {
             Ok((ticket, Outcome::Idle)) => {

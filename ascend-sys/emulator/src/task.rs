@@ -12,6 +12,7 @@ use crate::collective::plan::store_for;
 use crate::copy;
 use crate::deadlock::Helpers;
 use crate::event::{RecordTime, ResetEvent, WaitEvent};
+use crate::faults::Hold;
 use crate::lane::{self, Job};
 use crate::memory::nominal;
 use crate::message::Failure;
@@ -88,6 +89,8 @@ pub(crate) enum Task {
     Batch(batch::Pending),
     /// What comes next, for a block that is checked.
     Note(Box<check::Note>),
+    /// A fault that the device was told to have.
+    Hold(Hold),
 }
 
 impl Task {
@@ -124,6 +127,7 @@ impl Task {
             Task::Collective(pending) => pending.poll(),
             Task::Batch(pending) => pending.poll(),
             Task::Note(note) => note.poll(stream),
+            Task::Hold(hold) => hold.poll(stream),
         }
     }
 
@@ -135,8 +139,9 @@ impl Task {
             Task::WaitNotify(wait) => wait.arm(stream),
             Task::Collective(pending) => pending.arm(stream),
             Task::Batch(pending) => pending.arm(stream),
-            // A callback thread wakes the stream in any case; the others never park.
+            // A callback thread wakes the stream in any case, the housekeeper one that is held; the others never park.
             Task::HostCall(_)
+            | Task::Hold(_)
             | Task::Callback(_)
             | Task::RecordNotify(_)
             | Task::After(_)
@@ -239,6 +244,7 @@ impl Task {
             Task::Collective(pending) => pending.describe(),
             Task::Batch(pending) => pending.describe(),
             Task::Note(_) => "note of the check for races".into(),
+            Task::Hold(hold) => hold.describe(),
         }
     }
 }

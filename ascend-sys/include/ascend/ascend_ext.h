@@ -67,6 +67,39 @@ typedef struct AscendExtBlockConfig {
 
 /** Gives the address of the stream's progress line, or NULL when the backend wants to be asked by calls how far this stream
  * is: where it watches for races, it counts as known only what a call has told. */
+/** What goes wrong on a device that is told to fail. Operations and allocations count from 1, from the moment when the fault
+ * was asked for. */
+typedef enum AscendExtFaultKind {
+    /** The operation begins later by the given milliseconds. Number 0: every operation. */
+    ASCEND_EXT_FAULT_DELAY = 1,
+    /** From this operation on the device's streams make no progress. Number 0: from the next on. */
+    ASCEND_EXT_FAULT_STOP = 2,
+    /** With this operation the rank is gone, as if its process had died: its communicators are invalid handles, and its peers
+     * learn of it. Number 0: with the next. */
+    ASCEND_EXT_FAULT_LEAVE = 3,
+    /** The operation is issued with one element less than the caller says, if it has a count. Number 0: every operation. */
+    ASCEND_EXT_FAULT_WRONG_COUNT = 4,
+    /** The allocation of device memory fails. Number 0: every allocation. */
+    ASCEND_EXT_FAULT_OUT_OF_MEMORY = 5,
+    /** The operation reaches none of the peers that it has to meet, if it has to. Number 0: the next that has to. */
+    ASCEND_EXT_FAULT_LINK_TIMEOUT = 6
+} AscendExtFaultKind;
+
+/** A fault that a device is told to have. */
+typedef struct AscendExtFault {
+    /** sizeof(AscendExtFault) */
+    uint32_t size;
+    /** A value of AscendExtFaultKind. */
+    uint32_t kind;
+    /** Which device of the block, from 0. */
+    uint32_t device;
+    /** The length of a delay. */
+    uint32_t milliseconds;
+    /** Which operation or allocation of the device. */
+    uint64_t number;
+} AscendExtFault;
+
+/** Gives the address of the stream's progress line. */
 aclError ascendExtStreamProgress(aclrtStream stream, const AscendExtProgress **progress);
 
 /** Tells whether the task with this ticket failed: *code is 0 when it did not, or when that is forgotten (the last
@@ -100,6 +133,11 @@ aclError ascendExtFinding(uint32_t block, uint32_t index, AscendExtFindingForm f
 /** The host reads (write is 0) or writes these bytes of pinned memory by itself now, in no call. Only matters where a block
  * watches for races. */
 aclError ascendExtHostAccess(const void *ptr, size_t bytes, int32_t write);
+/** Has a device of a block fail. A device can have several faults. Block 0 is the one that C programs see. */
+aclError ascendExtFaultSet(uint32_t block, const AscendExtFault *fault);
+
+/** Ends the faults of a device of a block. What has stopped goes on; what has left does not come back. */
+aclError ascendExtFaultClear(uint32_t block, uint32_t device);
 
 /** Tells all peers that this rank of the communicator that rootInfo describes is gone: what waits for it (also while
  * a communicator is made) fails at once, with the reason in the text. */

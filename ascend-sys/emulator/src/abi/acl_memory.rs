@@ -3,6 +3,7 @@
 
 use super::{door, out};
 use crate::callback::may_block;
+use crate::faults;
 use crate::memory::{self, Bytes, Place};
 use crate::message::{Failure, fail};
 use crate::profile::Product;
@@ -46,6 +47,13 @@ fn allocate(
         return fail!(ACL_ERROR_INVALID_PARAM, "size is 0");
     }
     let (_, device) = context::current_device()?;
+    if faults::allocation_fails(device) {
+        return fail!(
+            ACL_ERROR_RT_MEMORY_ALLOCATION,
+            "out of memory: device {} was told to have this fault",
+            device.id
+        );
+    }
     let charged = charged(device.product(), size).unwrap_or(usize::MAX);
     match device.memory.allocate(size, charged, entry) {
         Ok(address) => {

@@ -5,13 +5,15 @@ use super::{door, out, write_text};
 use crate::callback::may_block;
 use crate::check;
 use crate::executor;
+use crate::faults::{self, Kind};
 use crate::machine::{self, Request};
 use crate::message::{Failure, fail};
 use crate::profile::{CONNECT_TIMEOUT, EXEC_TIMEOUT, Product};
 use crate::stream::Stream;
 use ascend_sys::{
     ACL_ERROR_INVALID_PARAM, ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, ACL_SUCCESS, AscendExtBlockConfig,
-    AscendExtCheck, AscendExtFindingForm, AscendExtProgress, Functions, aclError, aclrtStream,
+    AscendExtCheck, AscendExtFault, AscendExtFindingForm, AscendExtProgress, Functions, aclError,
+    aclrtStream,
 };
 use std::ffi::{c_char, c_void};
 use std::time::Duration;
@@ -27,6 +29,8 @@ pub(crate) fn fill(table: &mut Functions) {
     table.ascendExtFindings = Some(ascendExtFindings);
     table.ascendExtFinding = Some(ascendExtFinding);
     table.ascendExtHostAccess = Some(ascendExtHostAccess);
+    table.ascendExtFaultSet = Some(ascendExtFaultSet);
+    table.ascendExtFaultClear = Some(ascendExtFaultClear);
 }
 
 unsafe extern "C" fn ascendExtStreamProgress(
@@ -199,4 +203,32 @@ unsafe extern "C" fn ascendExtHostAccess(
         check::host_accessed(pointer.addr(), bytes, write != 0);
         Ok(())
     })
+}
+
+unsafe extern "C" fn ascendExtFaultSet(block: u32, fault: *const AscendExtFault) -> aclError {
+    door("ascendExtFaultSet", || {
+        // SAFETY: null, or valid by the C contract.
+        let Some(fault) = (unsafe { fault.as_ref() }) else {
+            return fail!(ACL_ERROR_INVALID_PARAM, "fault is NULL");
+        };
+        if fault.size as usize != size_of::<AscendExtFault>() {
+            return fail!(
+                ACL_ERROR_INVALID_PARAM,
+                "fault->size is {}, not sizeof(AscendExtFault)",
+                fault.size
+            );
+        }
+        let Some(kind) = Kind::from_number(fault.kind, fault.milliseconds) else {
+            return fail!(
+                ACL_ERROR_INVALID_PARAM,
+                "fault->kind is {}; 1 to 6 is expected",
+                fault.kind
+            );
+        };
+        faults::set(block, fault.device, kind, fault.number)
+    })
+}
+
+unsafe extern "C" fn ascendExtFaultClear(block: u32, device: u32) -> aclError {
+    door("ascendExtFaultClear", || faults::clear(block, device))
 }

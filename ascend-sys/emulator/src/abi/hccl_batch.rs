@@ -19,6 +19,7 @@ use crate::check;
 use crate::collective::validate::{self, Refusal, refuse};
 use crate::fabric::registry::{self, Desk, with_desk};
 use crate::fabric::{Member, group};
+use crate::faults;
 use crate::profile::Product;
 use crate::stream::{Mark, Stream};
 use crate::task::Task;
@@ -74,13 +75,21 @@ fn issue(desk: &mut Desk, items: &[HcclSendRecvItem], stream: aclrtStream) -> Re
 pub(super) fn post(
     desk: &mut Desk,
     stream: &'static Stream,
-    books: Books,
+    mut books: Books,
     function: &'static str,
 ) -> Result<(), Refusal> {
     let member = Arc::clone(&desk.member);
     let (comm, rank) = (&member.comm, member.rank);
     let peers = books.items.iter().map(|item| item.peer).filter(|peer| *peer != rank);
     let mut new: Vec<_> = peers.filter(|peer| !desk.peers[*peer]).collect();
+    let peers = |item: &&mut Item| item.peer != rank && item.content.count > 0;
+    let first = books.items.iter_mut().find(peers);
+    let operation = faults::Operation { meets: !new.is_empty(), counts: first.is_some() };
+    if faults::before(&member, stream, operation)?
+        && let Some(item) = first
+    {
+        item.content.count -= 1;
+    }
     if !new.is_empty() {
         may_block().map_err(runtime)?;
         new.sort_unstable();

@@ -16,6 +16,7 @@ use crate::collective::request::{Operation, Request};
 use crate::collective::validate::{Refusal, refuse};
 use crate::fabric::registry::{Desk, with_desk};
 use crate::fabric::{Member, group};
+use crate::faults;
 use crate::memory::{self, Place as Where};
 use crate::reduce::DataType;
 use crate::stream::{Mark, Stream};
@@ -132,9 +133,15 @@ pub(super) fn issue(desk: &mut Desk, stream: &'static Stream, call: Call) -> Res
 
 /// Puts a collective into the stream. The first one meets the other ranks here.
 #[inline]
-fn issue_now(desk: &mut Desk, stream: &'static Stream, call: Call) -> Result<(), Refusal> {
-    let request = call.request;
+fn issue_now(desk: &mut Desk, stream: &'static Stream, mut call: Call) -> Result<(), Refusal> {
     let member = Arc::clone(&desk.member);
+    let Request { operation, count, .. } = call.request;
+    let counts = count > 0 && !operation.has_table();
+    let operation = faults::Operation { meets: !desk.linked, counts };
+    if faults::before(&member, stream, operation)? {
+        call.request.count -= 1;
+    }
+    let request = call.request;
     let (before, rank) = (desk.newest, member.rank);
     let number = before.number + 1;
     let place = Place { number, turn: before.turn + u64::from(!request.is_void()) };

@@ -102,6 +102,19 @@ impl Comm {
         linked.map(|linked| linked && !void)
     }
 
+    /// The rank reaches nobody, because its device was told so: waits as long as it would for others, and fails.
+    #[cold]
+    pub(crate) fn never_meet(&self, rank: usize) -> Result<(), Refusal> {
+        executor::wait_until(Some(self.connect_timeout), || self.meeting.breakage().is_some());
+        self.check(Origin::Call)?;
+        let text = format!(
+            "rank {rank} reached nobody within {:.1} s\n  its device was told to have this fault",
+            self.connect_timeout.as_secs_f64()
+        );
+        let breakage = self.fail(Breakage { origin: Origin::Call, cause: Cause::Timeout, text });
+        Err(refusal(&breakage, Origin::Call))
+    }
+
     /// The first messages that `rank` exchanges with `peers`: waits until each of them makes a call that exchanges with it.
     #[cold]
     pub(crate) fn meet_peers(

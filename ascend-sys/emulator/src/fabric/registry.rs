@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use super::comm::{Comm, Member};
 use crate::collective::meeting::{Breakage, Cause, Origin, Place};
 use crate::collective::validate::{Refusal, refuse};
+use crate::faults;
 use crate::slots::{Kind, Slots, Slotted, unknown};
 use crate::stream::Mark;
 
@@ -89,11 +90,16 @@ pub(crate) fn with_desk<R>(
 ) -> Result<R, Refusal> {
     let entry = entry(handle)?;
     let mut desk = lock(&entry.desk);
-    match &mut *desk {
+    let result = match &mut *desk {
         // The place may have got another communicator since.
         Some(desk) if entry.handle.load(Ordering::Relaxed) == handle => use_it(desk),
         _ => stale(handle),
+    };
+    if result.is_err() {
+        drop(desk);
+        faults::after_failure();
     }
+    result
 }
 
 /// The rank behind a handle, also while it is in a call.
@@ -166,18 +172,17 @@ fn remove(
     Ok(())
 }
 
-/// Ends every communicator of devices that are given back. A call that is under way on one of them ends first: the others
+/// Ends every communicator of devices that are given back, or whose ranks leave. A call that is under way on one of them ends first: the others
 /// see the rank leave.
-pub(crate) fn destroy_all(devices: &Range<u32>, by: &str) {
+pub(crate) fn destroy_all(devices: &Range<u32>, why: &str) {
     let handles: Vec<_> = COMMS.live_handles().map(|(_, handle)| handle).collect();
     for handle in handles {
         let Ok(member) = member(handle) else { continue };
         if devices.contains(&member.device) {
-            let why = format!("{by} ended its device");
-            member.comm.leave(member.rank, why.clone());
+            member.comm.leave(member.rank, why.to_owned());
             if let Ok(entry) = entry(handle) {
                 // An error means that somebody else has destroyed it just now.
-                let _ = remove(entry, lock(&entry.desk), handle, &why);
+                let _ = remove(entry, lock(&entry.desk), handle, why);
             }
         }
     }
