@@ -5049,7 +5049,7 @@ impl AscendExtFaultKind {
     pub const ASCEND_EXT_FAULT_LEAVE: AscendExtFaultKind = AscendExtFaultKind(3);
     /// The operation is issued with one element less than the caller says, if it has a count. Number 0: every operation.
     pub const ASCEND_EXT_FAULT_WRONG_COUNT: AscendExtFaultKind = AscendExtFaultKind(4);
-    /// The allocation of device memory fails. Number 0: every allocation.
+    /// From this allocation on the device has no memory left. Number 0: from the next on.
     pub const ASCEND_EXT_FAULT_OUT_OF_MEMORY: AscendExtFaultKind = AscendExtFaultKind(5);
     /// The operation reaches none of the peers that it has to meet, if it has to. Number 0: the next that has to.
     pub const ASCEND_EXT_FAULT_LINK_TIMEOUT: AscendExtFaultKind = AscendExtFaultKind(6);

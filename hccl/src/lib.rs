@@ -70,6 +70,8 @@ pub use error::{Error, Result};
 pub use group::{Group, GroupWork, group};
 pub use memory::{DeviceBuffer, DeviceSlice, DeviceSliceMut, Download, HostBuffer};
 pub use ranks::{Rank, RankError};
+#[cfg(feature = "emulator")]
+pub use runtime::Fault;
 pub use runtime::{Backend, Product, Runtime};
 pub use work::Work;
 

@@ -52,7 +52,7 @@ pub(crate) struct Faults {
 
 struct Fault {
     kind: Kind,
-    /// From 1; 0 is any.
+    /// From 1; 0 is the next or all of them, as the kind has it.
     number: u64,
     /// Operations or allocations since it was asked for.
     seen: u64,
@@ -64,8 +64,12 @@ impl Fault {
     /// The next operation or allocation comes. `applies`: the fault could happen to it.
     fn is_due(&mut self, applies: bool) -> bool {
         self.seen += 1;
+        if self.kind == Kind::OutOfMemory {
+            // Who asks again, for example after it has given something back, is told the same.
+            return self.seen >= self.number;
+        }
         let due = applies && !self.over && (self.number == 0 || self.number == self.seen);
-        let repeats = matches!(self.kind, Kind::Delay(_) | Kind::WrongCount | Kind::OutOfMemory);
+        let repeats = matches!(self.kind, Kind::Delay(_) | Kind::WrongCount);
         self.over |= due && !(repeats && self.number == 0);
         due
     }

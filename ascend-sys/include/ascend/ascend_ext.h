@@ -79,7 +79,7 @@ typedef enum AscendExtFaultKind {
     ASCEND_EXT_FAULT_LEAVE = 3,
     /** The operation is issued with one element less than the caller says, if it has a count. Number 0: every operation. */
     ASCEND_EXT_FAULT_WRONG_COUNT = 4,
-    /** The allocation of device memory fails. Number 0: every allocation. */
+    /** From this allocation on the device has no memory left. Number 0: from the next on. */
     ASCEND_EXT_FAULT_OUT_OF_MEMORY = 5,
     /** The operation reaches none of the peers that it has to meet, if it has to. Number 0: the next that has to. */
     ASCEND_EXT_FAULT_LINK_TIMEOUT = 6

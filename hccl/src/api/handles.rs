@@ -443,6 +443,20 @@ impl Table {
         Ok((block, first))
     }
 
+    /// Has a device of a block fail.
+    #[cfg(feature = "emulator")]
+    pub(crate) fn set_fault(&self, block: u32, fault: &ascend_sys::AscendExtFault) -> Result<()> {
+        // SAFETY: the description is live.
+        unsafe { call!(self, ascendExtFaultSet, block, fault) }
+    }
+
+    /// Ends the faults of a device of a block.
+    #[cfg(feature = "emulator")]
+    pub(crate) fn clear_faults(&self, block: u32, device: u32) -> Result<()> {
+        // SAFETY: takes numbers only.
+        unsafe { call!(self, ascendExtFaultClear, block, device) }
+    }
+
     pub(crate) fn destroy_block(&self, block: u32) -> Result<()> {
         // SAFETY: takes a number; what was made in the block becomes a stale handle, which the backend checks.
         unsafe { call!(self, ascendExtBlockDestroy, block) }

@@ -12,7 +12,7 @@ use typed_builder::TypedBuilder;
 
 use super::Runtime;
 #[cfg(feature = "emulator")]
-use super::{Backend, DEADLINE};
+use super::{Backend, DEADLINE, Fault};
 #[cfg(feature = "emulator")]
 use crate::api::Table;
 use crate::error::{Error, Result};
@@ -86,6 +86,13 @@ pub struct EmulatorOptions {
     /// How long everything that waits waits: 5 minutes unless told ([`Runtime::set_deadline`]).
     #[builder(default, setter(strip_option))]
     deadline: Option<Duration>,
+    #[builder(via_mutators, mutators(
+        /// Adds something that goes wrong. Can be called several times.
+        pub fn fault(&mut self, fault: Fault) {
+            self.faults.push(fault);
+        }
+    ))]
+    faults: Vec<Fault>,
 }
 
 #[cfg(feature = "emulator")]
@@ -107,6 +114,7 @@ impl EmulatorOptions {
             connect_timeout: None,
             exec_timeout: None,
             deadline: None,
+            faults: Vec::new(),
         }
     }
 
@@ -140,6 +148,7 @@ impl EmulatorOptions {
         let runtime =
             Runtime::new(table, Backend::Emulator, product, Some(block), first, self.devices);
         runtime.set_deadline(self.deadline.unwrap_or(DEADLINE));
+        self.faults.iter().try_for_each(|fault| fault.start(&runtime))?;
         Ok(runtime)
     }
 }

@@ -7,12 +7,16 @@
 #![forbid(unsafe_code)]
 
 mod choose;
+#[cfg(feature = "emulator")]
+mod faults;
 pub(crate) mod reactor;
 mod registry;
 
 #[cfg(feature = "emulator")]
 pub use choose::EmulatorOptions;
 pub use choose::Product;
+#[cfg(feature = "emulator")]
+pub use faults::Fault;
 
 use std::fmt;
 use std::path::Path;
