@@ -57,11 +57,14 @@ fn outcomes(
         }
     }
     drop(runtime);
+    let set_device = ascend_emulator::table().aclrtSetDevice.unwrap();
+    let since = Instant::now();
     for id in ids {
-        // The devices have been given back.
-        let set_device = ascend_emulator::table().aclrtSetDevice.unwrap();
         // SAFETY: takes a number.
-        assert_ne!(unsafe { set_device(id) }, 0, "device {id} is still there");
+        while unsafe { set_device(id) } == 0 {
+            assert!(since.elapsed() < Duration::from_secs(20), "device {id} is not given back");
+            std::thread::sleep(Duration::from_millis(5));
+        }
     }
     outcomes
 }

@@ -218,9 +218,12 @@ pub(crate) fn allocation_fails(device: &Device) -> bool {
 #[cold]
 fn an_allocation_is_due(device: &Device) -> bool {
     let mut faults = of(device);
-    let allocations = faults.asked_for.iter_mut().filter(|fault| fault.kind == Kind::OutOfMemory);
+    let mut due = false;
     // Every one of them counts.
-    allocations.fold(false, |due, fault| fault.is_due(true) || due)
+    for fault in faults.asked_for.iter_mut().filter(|fault| fault.kind == Kind::OutOfMemory) {
+        due |= fault.is_due(true);
+    }
+    due
 }
 
 /// A stream was made: it stands still if its device does.

@@ -185,9 +185,7 @@ fn a_wrong_count_is_shown_to_both_sides() {
         assert_eq!(all_reduce(rank, buffer, 4).0, 0);
         let (code, text) = rank.sync_fails();
         assert_eq!(code, ACL_ERROR_RT_AICPU_EXCEPTION, "{text}");
-        for piece in
-            ["EI0005", "the counts differ", "ranks 0, 2  HcclAllReduce  count 4", "count 3"]
-        {
+        for piece in ["EI0005", "the counts differ", "count 4", "count 3"] {
             assert!(text.contains(piece), "{piece} is not in {text}");
         }
         rank.free(buffer);
