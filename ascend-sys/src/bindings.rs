@@ -5055,7 +5055,8 @@ impl AscendExtFaultKind {
     pub const ASCEND_EXT_FAULT_LINK_TIMEOUT: AscendExtFaultKind = AscendExtFaultKind(6);
 }
 #[repr(transparent)]
-#[doc = " Gives the address of the stream's progress line, or NULL when the backend wants to be asked by calls how far this stream\n is: where it watches for races, it counts as known only what a call has told. */\n/** What goes wrong on a device that is told to fail. Operations and allocations count from 1, from the moment when the fault\n was asked for."]
+/** What goes wrong on a device that is told to fail. Operations and allocations count from 1, from the moment when the fault
+was asked for.*/
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct AscendExtFaultKind(pub ::core::ffi::c_uint);
 /// A fault that a device is told to have.
@@ -7849,7 +7850,8 @@ pub mod imports {
         pub fn HcommMemAlloc(ptr: *mut *mut ::core::ffi::c_void, size: usize) -> HcommResult;
         /// Free that memory. Since 9.2.0.
         pub fn HcommMemFree(ptr: *mut ::core::ffi::c_void) -> HcommResult;
-        /// Gives the address of the stream's progress line.
+        /** Gives the address of the stream's progress line, or NULL when the backend wants to be asked by calls how far this stream
+        is: where it watches for races, it counts as known only what a call has told.*/
         pub fn ascendExtStreamProgress(
             stream: aclrtStream,
             progress: *mut *const AscendExtProgress,

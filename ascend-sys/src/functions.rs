@@ -3394,7 +3394,8 @@ pub struct Functions {
     >,
     /// Free that memory. Since 9.2.0.
     pub HcommMemFree: Option<unsafe extern "C" fn(ptr: *mut ::core::ffi::c_void) -> HcommResult>,
-    /// Gives the address of the stream's progress line.
+    /** Gives the address of the stream's progress line, or NULL when the backend wants to be asked by calls how far this stream
+    is: where it watches for races, it counts as known only what a call has told.*/
     pub ascendExtStreamProgress: Option<
         unsafe extern "C" fn(
             stream: aclrtStream,

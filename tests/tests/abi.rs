@@ -22,7 +22,7 @@ use rust::{Source, rust_name, rust_type};
 
 /// Functions that the data does not hold: two that CANN exports without a public header, and the
 /// optional entries of our own.
-const MORE_FUNCTIONS: [&str; 12] = [
+const MORE_FUNCTIONS: [&str; 15] = [
     "HcclAllocComResourceByTiling",
     "HcclThreadExportToCommEngine",
     "ascendExtStreamProgress",
@@ -35,15 +35,20 @@ const MORE_FUNCTIONS: [&str; 12] = [
     "ascendExtGroupResult",
     "ascendExtFaultSet",
     "ascendExtFaultClear",
+    "ascendExtFindings",
+    "ascendExtFinding",
+    "ascendExtHostAccess",
 ];
 
 /// Types of the optional entries.
-const MORE_TYPES: [&str; 5] = [
+const MORE_TYPES: [&str; 7] = [
     "AscendExtProgress",
     "AscendExtProduct",
     "AscendExtBlockConfig",
     "AscendExtFaultKind",
     "AscendExtFault",
+    "AscendExtCheck",
+    "AscendExtFindingForm",
 ];
 
 /// Collects what differs, so that one run of a test shows everything.

@@ -24,7 +24,7 @@ const LIMITS: AscendExtBlockConfig = AscendExtBlockConfig {
     product: 3,
     connectTimeoutMs: 500,
     execTimeoutMs: 500,
-    reserved: 0,
+    check: 0,
     memoryBytes: 64 << 20,
 };
 

@@ -65,8 +65,6 @@ typedef struct AscendExtBlockConfig {
     uint64_t memoryBytes;
 } AscendExtBlockConfig;
 
-/** Gives the address of the stream's progress line, or NULL when the backend wants to be asked by calls how far this stream
- * is: where it watches for races, it counts as known only what a call has told. */
 /** What goes wrong on a device that is told to fail. Operations and allocations count from 1, from the moment when the fault
  * was asked for. */
 typedef enum AscendExtFaultKind {
@@ -99,7 +97,8 @@ typedef struct AscendExtFault {
     uint64_t number;
 } AscendExtFault;
 
-/** Gives the address of the stream's progress line. */
+/** Gives the address of the stream's progress line, or NULL when the backend wants to be asked by calls how far this stream
+ * is: where it watches for races, it counts as known only what a call has told. */
 aclError ascendExtStreamProgress(aclrtStream stream, const AscendExtProgress **progress);
 
 /** Tells whether the task with this ticket failed: *code is 0 when it did not, or when that is forgotten (the last
