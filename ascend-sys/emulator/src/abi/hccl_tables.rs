@@ -238,17 +238,15 @@ unsafe extern "C" fn HcclAlltoAllVC(
         not_null(stream, "stream")?;
         with_desk(comm as u64, |desk| {
             let (rank, ranks) = (desk.member.rank, desk.member.comm.ranks());
+            let mut table = desk.member.take_table();
             // SAFETY: not null, so one number for each pair of ranks by the C contract.
-            let all = unsafe { numbers(matrix, ranks * ranks) };
-            let print = fingerprint(all.clone());
+            table.push_matrix(rank, unsafe { numbers(matrix, ranks * ranks) });
+            let print = fingerprint(table.common().iter().copied());
             if print == 0 {
                 // As for any count of zero.
                 let _ = issue_void_at(desk, Operation::AlltoAllVC, send_type, stream);
                 return Ok(());
             }
-            let mut table = desk.member.take_table();
-            table.push_packed(all.clone().skip(rank * ranks).take(ranks));
-            table.push_packed(all.skip(rank).step_by(ranks));
             let (send, recv) = ((send, send_type), (recv, recv_type));
             all_to_all(desk, Operation::AlltoAllVC, print, table, send, recv, stream)
         })

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use super::request::{Operation, Request};
+use super::request::Request;
 use super::table::{self, Table};
 use crate::fabric::list;
 
@@ -43,20 +43,13 @@ impl<'a> Sides<'a> {
         if tables.len() < self.called.len() || headline != COUNTS_DIFFER {
             return self.under(&headline);
         }
-        let matrices = self.called[0].1.operation == Operation::AlltoAllVC;
-        // A rank keeps only its own row and column of a matrix: what those do not show, a number does.
-        let said: Vec<String> = if matrices {
-            self.called.iter().map(|(_, r, _)| format!("matrix {:016x}", r.count)).collect()
-        } else {
-            table::differences(&tables)
-        };
-        for ((rank, request, _), said) in std::mem::take(&mut self.called).iter().zip(said) {
+        let counts = table::differences(&tables);
+        for ((rank, request, _), counts) in std::mem::take(&mut self.called).iter().zip(counts) {
             let mut columns = request.columns();
-            columns.insert(1, said);
+            columns.insert(1, counts);
             self.says(*rank, columns);
         }
-        let pairs = if matrices { table::disagreements(&tables) } else { String::new() };
-        self.under(&headline) + &pairs
+        self.under(&headline)
     }
 
     fn difference(&self) -> String {
@@ -115,6 +108,7 @@ impl<'a> Sides<'a> {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::collective::request::Operation;
     use crate::reduce::{DataType, ReduceOp};
 
     fn sum(count: u64) -> Request {

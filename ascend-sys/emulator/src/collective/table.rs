@@ -18,6 +18,8 @@ pub(crate) struct Table {
     ranks: usize,
     /// Half after half: counts, then displacements.
     words: Vec<u64>,
+    /// Of `HcclAlltoAllVC`: the counts of all pairs, row by row.
+    matrix: Vec<u64>,
     /// Of the rank's send buffer and of its receive buffer.
     pub(crate) extents: [Extent; 2],
     /// Bytes that this rank receives (`HcclAllGatherV`: gives): its run, see `plan`.
@@ -53,6 +55,7 @@ impl Table {
     pub(crate) const EMPTY: Self = Self {
         ranks: 0,
         words: Vec::new(),
+        matrix: Vec::new(),
         extents: [Extent { end: 0, bytes: 0 }; 2],
         run: 0,
         sends: 0,
@@ -61,8 +64,11 @@ impl Table {
 
     /// Empties it for a new operation.
     pub(crate) fn reset(&mut self, ranks: usize) {
-        self.words.clear();
-        *self = Self { ranks, words: std::mem::take(&mut self.words), ..Self::EMPTY };
+        let (mut words, mut matrix) =
+            (std::mem::take(&mut self.words), std::mem::take(&mut self.matrix));
+        words.clear();
+        matrix.clear();
+        *self = Self { ranks, words, matrix, ..Self::EMPTY };
     }
 
     /// Adds a half.
@@ -75,8 +81,22 @@ impl Table {
         self.words.extend(displacements);
     }
 
+    /// Adds the halves of a rank, whose blocks lie one behind the other, from the counts of all pairs.
+    pub(crate) fn push_matrix(&mut self, rank: usize, counts: impl Iterator<Item = u64>) {
+        self.matrix.extend(counts);
+        let matrix = std::mem::take(&mut self.matrix);
+        self.push_packed(matrix.iter().copied().skip(rank * self.ranks).take(self.ranks));
+        self.push_packed(matrix.iter().copied().skip(rank).step_by(self.ranks));
+        self.matrix = matrix;
+    }
+
+    /// All that every rank must say alike.
+    pub(crate) fn common(&self) -> &[u64] {
+        if self.matrix.is_empty() { self.counts(SENDS) } else { &self.matrix }
+    }
+
     /// Adds a half of blocks that lie one behind the other.
-    pub(crate) fn push_packed(&mut self, counts: impl Iterator<Item = u64> + Clone) {
+    fn push_packed(&mut self, counts: impl Iterator<Item = u64> + Clone) {
         self.words.extend(counts.clone());
         self.words.extend(counts.scan(0u64, |at, count| {
             let start = *at;
@@ -161,18 +181,24 @@ const MENTIONED: usize = 8;
 /// What each table has at the places where the tables differ, in words.
 #[cold]
 pub(crate) fn differences(tables: &[&Table]) -> Vec<String> {
-    let count = |table: &Table, at: usize| table.counts(SENDS).get(at).copied().unwrap_or_default();
-    let ranks = tables.iter().map(|table| table.ranks).max().unwrap_or_default();
+    let count = |table: &Table, at: usize| table.common().get(at).copied().unwrap_or_default();
+    let length = tables.iter().map(|table| table.common().len()).max().unwrap_or_default();
     let differs =
         |at: &usize| tables.windows(2).any(|two| count(two[0], *at) != count(two[1], *at));
-    let places: Vec<usize> = (0..ranks).filter(differs).collect();
+    let places: Vec<usize> = (0..length).filter(differs).collect();
     let more = match places.len().saturating_sub(MENTIONED) {
         0 => String::new(),
         more => format!(", and {more} others"),
     };
     let say = |table: &&Table| {
-        let said =
-            places.iter().take(MENTIONED).map(|at| format!("{} of rank {at}", count(table, *at)));
+        let said = places.iter().take(MENTIONED).map(|at| {
+            let (count, ranks) = (count(table, *at), table.ranks.max(1));
+            if table.matrix.is_empty() {
+                format!("{count} of rank {at}")
+            } else {
+                format!("{count} from rank {} to rank {}", at / ranks, at % ranks)
+            }
+        });
         format!("count {}{more}", said.collect::<Vec<_>>().join(", "))
     };
     tables.iter().map(say).collect()
