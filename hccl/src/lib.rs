@@ -24,7 +24,7 @@
 //! | --- | --- |
 //! | [`runtime`] | the backend and its devices |
 //! | [`ranks`] | [`Runtime::run_ranks`]: a closure once a rank, each on its own thread |
-//! | [`device`] | devices, streams, events |
+//! | [`device`] | devices, streams, events, captures and graphs |
 //! | [`memory`] | buffers on devices, pinned buffers on the host, slices, copies, ndarray in and out |
 //! | [`comm`] | communicators and their configuration |
 //! | [`collective`], [`batch`] | the operations |
@@ -64,7 +64,7 @@ pub mod work;
 pub use batch::Batch;
 pub use collective::{CountMatrix, Partition};
 pub use comm::{CommConfig, Communicator, RootInfo};
-pub use device::{Device, Event, Stream, TimedEvent};
+pub use device::{Captured, Capturing, Device, Event, Graph, Stream, TimedEvent};
 pub use dtype::{bf16, f16};
 pub use error::{Error, Result};
 pub use group::{Group, GroupWork, group};
@@ -81,6 +81,8 @@ pub mod prelude {
     pub use crate::comm::{AbortHandle, Active, CommConfig, Communicator, RootInfo, Suspended};
     pub use crate::dtype::{Element, Max, Min, Prod, Reduce, Sum, bf16, f16};
     pub use crate::memory::{Destination, Source, Uninit};
-    pub use crate::{Device, DeviceBuffer, DeviceSlice, DeviceSliceMut, Event, HostBuffer};
+    pub use crate::{
+        Capturing, Device, DeviceBuffer, DeviceSlice, DeviceSliceMut, Event, Graph, HostBuffer,
+    };
     pub use crate::{Product, Rank, Runtime, Stream, Work};
 }

@@ -215,6 +215,20 @@ impl Task {
         }
     }
 
+    /// What kind of task it is, of those that can be captured.
+    pub(crate) fn kind(&self) -> &'static str {
+        match self {
+            Task::Copy(_) => "copy",
+            Task::Fill(_) => "fill",
+            Task::HostCall(_) => "host function",
+            Task::Callback(_) => "callback",
+            Task::RecordNotify(_) => "record of a notify",
+            Task::WaitNotify(_) => "wait for a notify",
+            Task::Note(_) => "note of the checked mode",
+            _ => "task of another kind",
+        }
+    }
+
     /// The bytes that a copy or a fill touches.
     pub(crate) fn touched(&self) -> [(*const u8, usize); 2] {
         match self {

@@ -466,7 +466,7 @@ impl Table {
 /// What a function has made. Null is nothing, whatever code came with it: the host would write there, and to CANN a null
 /// stream is one that everybody shares.
 #[inline]
-fn made(function: &'static str, pointer: *mut c_void) -> Result<*mut c_void> {
+pub(super) fn made(function: &'static str, pointer: *mut c_void) -> Result<*mut c_void> {
     if pointer.is_null() {
         let problem = "it said that all went well, and returned a null pointer".into();
         return Err(Error::Invalid { operation: function, problem });

@@ -7,6 +7,7 @@
 //! [`handles`] wraps what AscendCL needs in owned handles, so that the rooms above need no `unsafe` for streams and events. The
 //! optional entries (`ascendExt*`) are asked for one by one; nothing here knows which backend filled the table.
 
+pub(crate) mod graphs;
 pub(crate) mod handles;
 
 use ascend_sys::{Api, Functions, HcclResult, aclError};

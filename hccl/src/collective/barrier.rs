@@ -2,9 +2,10 @@
 
 use super::{Call, collective};
 use crate::comm::Communicator;
-use crate::device::Stream;
+use crate::device::{Stream, StreamState};
 use crate::dtype::DType;
 use crate::error::Result;
+#[cfg(doc)]
 use crate::work::Work;
 
 impl Communicator {
@@ -26,7 +27,7 @@ impl Communicator {
     /// # }
     /// ```
     #[inline]
-    pub fn barrier(&mut self, stream: &Stream) -> Result<Work> {
+    pub fn barrier<S: StreamState>(&mut self, stream: &Stream<S>) -> Result<S::Work> {
         let touches = [self.member.touch()];
         let call = Ok(Call::barrier());
         collective!(self.member, "barrier", 0usize, DType::U8, call, touches, stream)

@@ -68,10 +68,11 @@ use crate::api::Table;
 #[cfg(doc)]
 use crate::comm::Communicator;
 use crate::comm::Member;
-use crate::device::Stream;
-use crate::device::issue::{Issued, Operation, Place, Touch, issue_number};
+use crate::device::issue::{Issued, Operation, Place, Touch};
+use crate::device::{Stream, StreamState};
 use crate::error::{Error, OpContext, Result};
 use crate::memory::stamps::Access;
+#[cfg(doc)]
 use crate::work::Work;
 
 /// The largest number of elements that HCCL takes.
@@ -82,7 +83,7 @@ pub const MOST_ELEMENTS: usize = 0x7_ffff_ffff;
 macro_rules! collective {
     ($member:expr, $name:expr, $count:expr, $dtype:expr, $call:expr, $touches:expr, $stream:expr) => {{
         let member = &$member;
-        let sequence = member.collectives + 1;
+        let sequence = member.label.next();
         let count = $count;
         let bytes = count.saturating_mul($dtype.size());
         let _span =
@@ -100,15 +101,17 @@ use collective;
 impl Member {
     /// A collective that was issued has taken its number.
     #[inline]
-    fn counted(
+    fn counted<S: StreamState>(
         &mut self,
         outcome: Result<Issued>,
         name: &'static str,
-        stream: &Stream,
-    ) -> Result<Work> {
+        stream: &Stream<S>,
+    ) -> Result<S::Work> {
         let issued = outcome?;
-        self.collectives += 1;
-        Ok(Work::new(stream.lane(), issued, name))
+        if S::RUNS {
+            self.label.count();
+        }
+        Ok(S::handle(stream, issued, name))
     }
 
     /// What every operation writes: the communicator itself.
@@ -125,13 +128,13 @@ impl Member {
 
     /// Issues an operation that has been checked. `touches` names its buffers.
     #[inline]
-    fn issue_call(
+    fn issue_call<S: StreamState>(
         &self,
         name: &'static str,
         sequence: u64,
         call: &Call<'_>,
         touches: &[Touch<'_>],
-        stream: &Stream,
+        stream: &Stream<S>,
     ) -> Result<Issued> {
         self.issue(name, sequence, stream, touches, |table, comm, stream| {
             // SAFETY: live handles; the checks have found the buffers long enough, and they are named in `touches`, so that they
@@ -142,17 +145,17 @@ impl Member {
 
     /// Issues an operation, in its turn on the device.
     #[inline]
-    pub(crate) fn issue(
+    pub(crate) fn issue<S: StreamState>(
         &self,
         name: &'static str,
         sequence: u64,
-        stream: &Stream,
+        stream: &Stream<S>,
         touches: &[Touch<'_>],
         enqueue: impl FnOnce(&Table, HcclComm, aclrtStream) -> Result<()>,
     ) -> Result<Issued> {
         let operation = Operation { name, communicator: Some((&self.label, sequence)) };
         let lane = stream.lane();
-        issue_number(stream, operation, touches, |stream| {
+        S::issue(stream, operation, touches, |stream| {
             let device = &self.device;
             device.turn().take(lane);
             let Some(raw) = self.handle.calling() else {

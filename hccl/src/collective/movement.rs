@@ -6,12 +6,13 @@ use super::partition::{DESTINATION, SOURCE};
 use super::reduction::BUFFER;
 use super::{Call, check_count, collective};
 use crate::comm::{Communicator, Member};
-use crate::device::Stream;
 use crate::device::issue::Touch;
+use crate::device::{Stream, StreamState};
 use crate::dtype::{DType, Element};
 use crate::error::{Error, Result};
 use crate::memory::allocation::Region;
 use crate::memory::{Destination, Source};
+#[cfg(doc)]
 use crate::work::Work;
 
 impl Communicator {
@@ -46,12 +47,12 @@ impl Communicator {
     /// # }
     /// ```
     #[inline]
-    pub fn broadcast<T: Element>(
+    pub fn broadcast<T: Element, S: StreamState>(
         &mut self,
-        buffer: impl Destination<T, Output = Work, Error = Error>,
+        buffer: impl Destination<T, S, Output = S::Work, Error = Error>,
         root: u32,
-        stream: &Stream,
-    ) -> Result<Work> {
+        stream: &Stream<S>,
+    ) -> Result<S::Work> {
         let region = buffer.region();
         let call = self.member.broadcast(T::DTYPE, &region, root);
         let touches = [self.member.touch(), self.member.broadcast_touch(&region, root)];
@@ -91,12 +92,12 @@ impl Communicator {
     /// # }
     /// ```
     #[inline]
-    pub fn all_gather<T: Element, D: Destination<T>>(
+    pub fn all_gather<T: Element, D: Destination<T, S>, S: StreamState>(
         &mut self,
         send: impl Source<T>,
         recv: D,
-        stream: &Stream,
-    ) -> Result<<D as Destination<T>>::Output, <D as Destination<T>>::Error> {
+        stream: &Stream<S>,
+    ) -> Result<<D as Destination<T, S>>::Output, <D as Destination<T, S>>::Error> {
         let (from, to) = (send.region(), recv.region());
         let call = self.member.all_gather(T::DTYPE, &from, &to);
         let touches = [self.member.touch(), from.read(SOURCE), to.write(DESTINATION)];
@@ -140,11 +141,11 @@ impl Communicator {
     /// # }
     /// ```
     #[inline]
-    pub fn all_gather_in_place<T: Element>(
+    pub fn all_gather_in_place<T: Element, S: StreamState>(
         &mut self,
-        buffer: impl Destination<T, Output = Work, Error = Error>,
-        stream: &Stream,
-    ) -> Result<Work> {
+        buffer: impl Destination<T, S, Output = S::Work, Error = Error>,
+        stream: &Stream<S>,
+    ) -> Result<S::Work> {
         let region = buffer.region();
         let call = self.member.all_gather_in_place(T::DTYPE, &region);
         let touches = [self.member.touch(), region.write(BUFFER)];
@@ -186,13 +187,13 @@ impl Communicator {
     /// # }
     /// ```
     #[inline]
-    pub fn scatter<T: Element, D: Destination<T>>(
+    pub fn scatter<T: Element, D: Destination<T, S>, S: StreamState>(
         &mut self,
         send: Option<impl Source<T>>,
         recv: D,
         root: u32,
-        stream: &Stream,
-    ) -> Result<<D as Destination<T>>::Output, <D as Destination<T>>::Error> {
+        stream: &Stream<S>,
+    ) -> Result<<D as Destination<T, S>>::Output, <D as Destination<T, S>>::Error> {
         let from = send.as_ref().map(|send| send.region());
         let to = recv.region();
         let call = self.member.scatter(T::DTYPE, from.as_ref(), &to, root);
@@ -244,12 +245,12 @@ impl Communicator {
     /// # }
     /// ```
     #[inline]
-    pub fn all_to_all<T: Element, D: Destination<T>>(
+    pub fn all_to_all<T: Element, D: Destination<T, S>, S: StreamState>(
         &mut self,
         send: impl Source<T>,
         recv: D,
-        stream: &Stream,
-    ) -> Result<<D as Destination<T>>::Output, <D as Destination<T>>::Error> {
+        stream: &Stream<S>,
+    ) -> Result<<D as Destination<T, S>>::Output, <D as Destination<T, S>>::Error> {
         let (from, to) = (send.region(), recv.region());
         let call = self.member.all_to_all(T::DTYPE, &from, &to);
         let touches = [self.member.touch(), from.read(SOURCE), to.write(DESTINATION)];

@@ -5,11 +5,12 @@ use super::check::{check_apart, check_length};
 use super::partition::{DESTINATION, SOURCE};
 use super::{Call, Reduction, collective};
 use crate::comm::{Communicator, Member};
-use crate::device::Stream;
+use crate::device::{Stream, StreamState};
 use crate::dtype::{Reduce, ReduceOp};
 use crate::error::{Error, Result};
 use crate::memory::allocation::Region;
 use crate::memory::{Destination, Source};
+#[cfg(doc)]
 use crate::work::Work;
 
 impl Communicator {
@@ -49,17 +50,18 @@ impl Communicator {
     /// # }
     /// ```
     #[inline]
-    pub fn all_reduce<T, Op, D>(
+    pub fn all_reduce<T, Op, D, S>(
         &mut self,
         send: impl Source<T>,
         recv: D,
         op: Op,
-        stream: &Stream,
-    ) -> Result<<D as Destination<T>>::Output, <D as Destination<T>>::Error>
+        stream: &Stream<S>,
+    ) -> Result<<D as Destination<T, S>>::Output, <D as Destination<T, S>>::Error>
     where
         T: Reduce<Op>,
         Op: ReduceOp,
-        D: Destination<T>,
+        S: StreamState,
+        D: Destination<T, S>,
     {
         let _ = op;
         let (from, to) = (send.region(), recv.region());
@@ -92,15 +94,16 @@ impl Communicator {
     /// # }
     /// ```
     #[inline]
-    pub fn all_reduce_in_place<T, Op>(
+    pub fn all_reduce_in_place<T, Op, S>(
         &mut self,
-        buffer: impl Destination<T, Output = Work, Error = Error>,
+        buffer: impl Destination<T, S, Output = S::Work, Error = Error>,
         op: Op,
-        stream: &Stream,
-    ) -> Result<Work>
+        stream: &Stream<S>,
+    ) -> Result<S::Work>
     where
         T: Reduce<Op>,
         Op: ReduceOp,
+        S: StreamState,
     {
         let _ = op;
         let region = buffer.region();
@@ -148,18 +151,19 @@ impl Communicator {
     /// # }
     /// ```
     #[inline]
-    pub fn reduce<T, Op, D>(
+    pub fn reduce<T, Op, D, S>(
         &mut self,
         send: impl Source<T>,
         recv: Option<D>,
         op: Op,
         root: u32,
-        stream: &Stream,
-    ) -> Result<<D as Destination<T>>::Optional, <D as Destination<T>>::Error>
+        stream: &Stream<S>,
+    ) -> Result<<D as Destination<T, S>>::Optional, <D as Destination<T, S>>::Error>
     where
         T: Reduce<Op>,
         Op: ReduceOp,
-        D: Destination<T>,
+        S: StreamState,
+        D: Destination<T, S>,
     {
         let _ = op;
         let from = send.region();
@@ -197,16 +201,17 @@ impl Communicator {
     /// # }
     /// ```
     #[inline]
-    pub fn reduce_in_place<T, Op>(
+    pub fn reduce_in_place<T, Op, S>(
         &mut self,
-        buffer: impl Destination<T, Output = Work, Error = Error>,
+        buffer: impl Destination<T, S, Output = S::Work, Error = Error>,
         op: Op,
         root: u32,
-        stream: &Stream,
-    ) -> Result<Work>
+        stream: &Stream<S>,
+    ) -> Result<S::Work>
     where
         T: Reduce<Op>,
         Op: ReduceOp,
+        S: StreamState,
     {
         let _ = op;
         let from = buffer.region();
@@ -254,17 +259,18 @@ impl Communicator {
     /// # }
     /// ```
     #[inline]
-    pub fn reduce_scatter<T, Op, D>(
+    pub fn reduce_scatter<T, Op, D, S>(
         &mut self,
         send: impl Source<T>,
         recv: D,
         op: Op,
-        stream: &Stream,
-    ) -> Result<<D as Destination<T>>::Output, <D as Destination<T>>::Error>
+        stream: &Stream<S>,
+    ) -> Result<<D as Destination<T, S>>::Output, <D as Destination<T, S>>::Error>
     where
         T: Reduce<Op>,
         Op: ReduceOp,
-        D: Destination<T>,
+        S: StreamState,
+        D: Destination<T, S>,
     {
         let _ = op;
         let (from, to) = (send.region(), recv.region());
@@ -302,15 +308,16 @@ impl Communicator {
     /// # }
     /// ```
     #[inline]
-    pub fn reduce_scatter_in_place<T, Op>(
+    pub fn reduce_scatter_in_place<T, Op, S>(
         &mut self,
-        buffer: impl Destination<T, Output = Work, Error = Error>,
+        buffer: impl Destination<T, S, Output = S::Work, Error = Error>,
         op: Op,
-        stream: &Stream,
-    ) -> Result<Work>
+        stream: &Stream<S>,
+    ) -> Result<S::Work>
     where
         T: Reduce<Op>,
         Op: ReduceOp,
+        S: StreamState,
     {
         let _ = op;
         let region = buffer.region();

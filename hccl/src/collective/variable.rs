@@ -7,7 +7,7 @@ use super::check::check_apart;
 use super::partition::{DESTINATION, SOURCE};
 use super::{Call, CountMatrix, CountsError, Partition, Reduction, collective};
 use crate::comm::{Communicator, Member};
-use crate::device::Stream;
+use crate::device::{Stream, StreamState};
 use crate::dtype::{DType, Element, Reduce, ReduceOp};
 use crate::error::Result;
 use crate::memory::allocation::Region;
@@ -53,15 +53,15 @@ impl Communicator {
     /// # }
     /// ```
     #[inline]
-    pub fn all_gather_v<T: Element, D: Destination<T>>(
+    pub fn all_gather_v<T: Element, D: Destination<T, S>, S: StreamState>(
         &mut self,
         send: impl Source<T>,
         recv: D,
         parts: &Partition,
-        stream: &Stream,
-    ) -> Result<<D as Destination<T>>::Output, <D as Destination<T>>::Error> {
+        stream: &Stream<S>,
+    ) -> Result<<D as Destination<T, S>>::Output, <D as Destination<T, S>>::Error> {
         let (from, to) = (send.region(), recv.region());
-        let fresh = <D as sealed::Destination>::FRESH;
+        let fresh = <D as sealed::Destination<S>>::FRESH;
         let call = self.member.all_gather_v(T::DTYPE, &from, &to, fresh, parts);
         let touches = [self.member.touch(), from.read(SOURCE), to.write(DESTINATION)];
         let count = from.bytes() / size_of::<T>();
@@ -107,18 +107,19 @@ impl Communicator {
     /// # }
     /// ```
     #[inline]
-    pub fn reduce_scatter_v<T, Op, D>(
+    pub fn reduce_scatter_v<T, Op, D, S>(
         &mut self,
         send: impl Source<T>,
         recv: D,
         op: Op,
         parts: &Partition,
-        stream: &Stream,
-    ) -> Result<<D as Destination<T>>::Output, <D as Destination<T>>::Error>
+        stream: &Stream<S>,
+    ) -> Result<<D as Destination<T, S>>::Output, <D as Destination<T, S>>::Error>
     where
         T: Reduce<Op>,
         Op: ReduceOp,
-        D: Destination<T>,
+        S: StreamState,
+        D: Destination<T, S>,
     {
         let _ = op;
         let (from, to) = (send.region(), recv.region());
@@ -178,16 +179,16 @@ impl Communicator {
     /// # }
     /// ```
     #[inline]
-    pub fn all_to_all_v<T: Element, D: Destination<T>>(
+    pub fn all_to_all_v<T: Element, D: Destination<T, S>, S: StreamState>(
         &mut self,
         send: impl Source<T>,
         send_parts: &Partition,
         recv: D,
         recv_parts: &Partition,
-        stream: &Stream,
-    ) -> Result<<D as Destination<T>>::Output, <D as Destination<T>>::Error> {
+        stream: &Stream<S>,
+    ) -> Result<<D as Destination<T, S>>::Output, <D as Destination<T, S>>::Error> {
         let (from, to) = (send.region(), recv.region());
-        let fresh = <D as sealed::Destination>::FRESH;
+        let fresh = <D as sealed::Destination<S>>::FRESH;
         let call =
             self.member.all_to_all_v(T::DTYPE, (&from, send_parts), (&to, recv_parts), fresh);
         let touches = [self.member.touch(), from.read(SOURCE), to.write(DESTINATION)];
@@ -229,13 +230,13 @@ impl Communicator {
     /// # }
     /// ```
     #[inline]
-    pub fn all_to_all_vc<T: Element, D: Destination<T>>(
+    pub fn all_to_all_vc<T: Element, D: Destination<T, S>, S: StreamState>(
         &mut self,
         send: impl Source<T>,
         recv: D,
         counts: &CountMatrix,
-        stream: &Stream,
-    ) -> Result<<D as Destination<T>>::Output, <D as Destination<T>>::Error> {
+        stream: &Stream<S>,
+    ) -> Result<<D as Destination<T, S>>::Output, <D as Destination<T, S>>::Error> {
         let (from, to) = (send.region(), recv.region());
         let call = self.member.all_to_all_vc(T::DTYPE, &from, &to, counts);
         let touches = [self.member.touch(), from.read(SOURCE), to.write(DESTINATION)];

@@ -34,7 +34,6 @@ use std::ffi::{CStr, c_char};
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use ascend_sys::HcclComm;
 use typed_builder::TypedBuilder;
@@ -48,7 +47,7 @@ use crate::error::{Code, Error, OpContext, Result};
 use crate::memory::stamps::Stamps;
 use crate::runtime::{Product, Runtime};
 use handle::{Handle, Origin};
-use orphans::Orphan;
+use orphans::{Body, Orphan};
 use scratch::Scratch;
 
 /// State of a [`Communicator`] that issues operations.
@@ -102,9 +101,7 @@ pub(crate) struct Member {
     pub(crate) label: Arc<Label>,
     pub(crate) world_size: u32,
     /// What the operations in flight have left: each one writes the communicator.
-    pub(crate) stamps: Stamps,
-    /// How many collectives have been issued.
-    pub(crate) collectives: u64,
+    pub(crate) stamps: Arc<Stamps>,
     pub(crate) peers: Peers,
     /// How many batches have been issued.
     pub(crate) batches: u64,
@@ -318,7 +315,7 @@ impl Communicator {
             Ok(name) => (name, None),
             Err(error) => (Box::default(), Some(error)),
         };
-        let label = Arc::new(Label { communicator, rank, aborted: AtomicBool::new(false) });
+        let label = Arc::new(Label::new(communicator, rank));
         // SAFETY: the caller's promise.
         let handle = unsafe { Handle::new(raw, label.clone(), origin) };
         let member = Box::new(Member {
@@ -327,8 +324,7 @@ impl Communicator {
             product: device.runtime().product(),
             label,
             world_size,
-            stamps: Stamps::new(),
-            collectives: 0,
+            stamps: Arc::new(Stamps::new()),
             peers: Peers::new(rank, world_size),
             batches: 0,
             lists: Lists::default(),
@@ -448,12 +444,13 @@ impl Member {
 
 impl Drop for Member {
     fn drop(&mut self) {
-        if self.alive.is_none() {
+        // A graph may go on to issue in its name.
+        if self.alive.is_none() && Arc::strong_count(&self.stamps) == 1 {
             self.handle.leave(self.device.table(), c"it has dropped its communicator");
         }
-        let (handle, stamps) =
-            (self.handle.clone(), std::mem::replace(&mut self.stamps, Stamps::new()));
-        self.device.retire_communicator(Orphan { handle, stamps });
+        let handle = self.handle.clone();
+        let stamps = std::mem::replace(&mut self.stamps, Arc::new(Stamps::new()));
+        self.device.retire(Orphan { body: Body::Communicator(handle), stamps });
     }
 }
 

@@ -1,19 +1,44 @@
-//! Communicators that were dropped: they are destroyed when their operations are complete.
+//! Communicators and graphs that were dropped: they are destroyed when their operations are complete.
 //!
-//! CANN frees a communicator's buffers at once, also under operations in flight, and takes its time about it. So a drop only puts the
-//! communicator here, and whoever issues or allocates next on the device destroys what has become complete.
+//! CANN frees a communicator's buffers at once, also under operations in flight, and takes its time about it; destroying a graph waits for it. So a drop only puts the
+//! communicator or graph here, and whoever issues or allocates next on the device destroys what has become complete.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::handle::Handle;
 use crate::api::Table;
-use crate::memory::stamps::Stamps;
+use crate::device::graph::GraphParts;
+use crate::memory::stamps::{Stamps, are_complete};
 
-/// A communicator that nobody has any more.
+/// A communicator or graph that nobody has any more. A communicator of which a graph is left waits for that too.
 pub(crate) struct Orphan {
-    pub(super) handle: Arc<Handle>,
-    pub(super) stamps: Stamps,
+    pub(crate) body: Body,
+    pub(crate) stamps: Arc<Stamps>,
+}
+
+/// What is to be destroyed.
+pub(crate) enum Body {
+    Communicator(Arc<Handle>),
+    Graph(GraphParts),
+}
+
+impl Orphan {
+    fn has_parts(&self) -> bool {
+        matches!(&self.body, Body::Communicator(handle) if handle.has_parts())
+    }
+}
+
+impl Body {
+    fn destroy(self, table: &Table) {
+        let (what, result) = match self {
+            Body::Communicator(handle) => ("communicator", handle.destroy(table)),
+            Body::Graph(parts) => ("graph", parts.destroy(table)),
+        };
+        if let Err(error) = result {
+            tracing::warn!("a {what} could not be destroyed: {error}");
+        }
+    }
 }
 
 /// The orphans of one device. They do not keep their runtime alive, which keeps them.
@@ -37,12 +62,12 @@ impl Orphans {
 
     /// Destroys those whose operations are complete, and of which there are no parts any more.
     pub(crate) fn destroy_complete(&self, table: &Table) {
-        self.destroy(table, |orphan| !orphan.handle.has_parts() && orphan.stamps.are_complete());
+        self.destroy(table, |orphan| !orphan.has_parts() && are_complete(&mut orphan.stamps));
     }
 
     /// Destroys all, when nothing can be in flight any more: parts before the whole.
     pub(crate) fn destroy_all(&self, table: &Table) {
-        self.destroy(table, |orphan| !orphan.handle.has_parts());
+        self.destroy(table, |orphan| !orphan.has_parts());
         self.destroy(table, |_| true);
     }
 
@@ -54,10 +79,9 @@ impl Orphans {
             gone
         };
         // Without the lock: this calls CANN.
-        for orphan in gone {
-            if let Err(error) = orphan.handle.destroy(table) {
-                tracing::warn!("a communicator could not be destroyed: {error}");
-            }
-        }
+        let is_graph = |orphan: &Orphan| matches!(orphan.body, Body::Graph(_));
+        let (graphs, others): (Vec<Orphan>, Vec<Orphan>) = gone.into_iter().partition(is_graph);
+        // CANN wants the graphs of a communicator to go first.
+        graphs.into_iter().chain(others).for_each(|orphan| orphan.body.destroy(table));
     }
 }

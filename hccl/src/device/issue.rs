@@ -23,16 +23,16 @@ use smallvec::SmallVec;
 
 use super::lane::{Label, Lane};
 use super::queue::Queue;
+use super::state::StreamState;
 use super::{Device, Stream};
 use crate::api::handles::EventHandle;
 use crate::error::{Error, OpContext, Result};
 use crate::memory::stamps::{Access, Conflicts, Stamps};
 use crate::runtime::Runtime;
-use crate::work::Work;
 
 /// What an operation is called, in messages.
 #[derive(Clone, Copy)]
-pub(crate) struct Operation<'a> {
+pub struct Operation<'a> {
     pub(crate) name: &'static str,
     /// The communicator, and the number of the operation in it.
     pub(crate) communicator: Option<(&'a Arc<Label>, u64)>,
@@ -45,7 +45,7 @@ impl Operation<'_> {
     }
 
     /// `position` is what is said of an operation without a communicator.
-    fn context(&self, position: u64) -> OpContext {
+    pub(super) fn context(&self, position: u64) -> OpContext {
         match self.communicator {
             Some((label, sequence)) => OpContext {
                 operation: self.name,
@@ -60,7 +60,7 @@ impl Operation<'_> {
 
 /// Where something that an operation touches lives.
 #[derive(Clone, Copy)]
-pub(crate) enum Place<'a> {
+pub enum Place<'a> {
     Device(&'a Device),
     /// Pinned memory: every device of the runtime reaches it.
     Host(&'a Runtime),
@@ -70,8 +70,8 @@ pub(crate) enum Place<'a> {
 
 /// One thing that an operation touches.
 #[derive(Clone)]
-pub(crate) struct Touch<'a> {
-    pub(crate) stamps: &'a Stamps,
+pub struct Touch<'a> {
+    pub(crate) stamps: &'a Arc<Stamps>,
     /// In bytes.
     pub(crate) range: Range<usize>,
     pub(crate) access: Access,
@@ -91,7 +91,7 @@ type Point = (&'static Lane, u64, Option<Arc<EventHandle>>);
 
 /// An operation that has been issued: all that a [`Work`] needs besides the lane.
 #[derive(Clone, Copy)]
-pub(crate) struct Issued {
+pub struct Issued {
     pub(crate) number: u64,
     /// Where the stream stood before and after it was enqueued.
     pub(crate) tickets: (u64, u64),
@@ -102,18 +102,18 @@ pub(crate) struct Issued {
 /// `enqueue` gets the raw stream, with the stream's context current on this thread. What it enqueues may use exactly the
 /// memory that `touches` names.
 #[inline]
-pub(crate) fn issue(
-    stream: &Stream,
+pub(crate) fn issue<S: StreamState>(
+    stream: &Stream<S>,
     operation: Operation<'_>,
     touches: &[Touch<'_>],
     enqueue: impl FnOnce(ascend_sys::aclrtStream) -> Result<()>,
-) -> Result<Work> {
+) -> Result<S::Work> {
     let name = operation.name;
-    let issued = issue_number(stream, operation, touches, enqueue)?;
-    Ok(Work::new(stream.lane(), issued, name))
+    let issued = S::issue(stream, operation, touches, enqueue)?;
+    Ok(S::handle(stream, issued, name))
 }
 
-/// As [`issue`], without the [`Work`], for callers that make it where it stays.
+/// As [`issue`] on a stream that runs, without the [`Work`](crate::Work), for callers that make it where it stays.
 pub(crate) fn issue_number(
     stream: &Stream,
     operation: Operation<'_>,

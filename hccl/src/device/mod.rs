@@ -6,10 +6,12 @@
 
 mod event;
 mod faults;
+pub(crate) mod graph;
 pub(crate) mod issue;
 pub(crate) mod lane;
 mod marks;
 pub(crate) mod queue;
+pub(crate) mod state;
 mod stream;
 pub(crate) mod timeline;
 pub(crate) mod together;
@@ -17,7 +19,9 @@ pub(crate) mod turn;
 pub(crate) mod wait;
 
 pub use event::{Event, TimedEvent};
+pub use graph::{Captured, Capturing, Graph};
 use lane::Lane;
+pub use state::{Open, StreamState};
 pub use stream::Stream;
 
 use std::fmt;
@@ -62,8 +66,8 @@ pub(crate) struct DeviceState {
     turn: Turn<Lane>,
     /// Communicators are made one at a time on a device. Operations of others go on meanwhile.
     making: Brief<()>,
-    /// Communicators that were dropped, and may still have operations in flight.
-    communicators: Orphans,
+    /// Communicators and graphs that were dropped, and may still have operations in flight.
+    orphans: Orphans,
 }
 
 impl DeviceState {
@@ -91,7 +95,7 @@ impl DeviceState {
             events: Mutex::default(),
             turn: Turn::new(),
             making: Brief::new(()),
-            communicators: Orphans::default(),
+            orphans: Orphans::default(),
         })
     }
 
@@ -100,7 +104,7 @@ impl DeviceState {
         if table.set_context(self.context).is_err() {
             return;
         }
-        self.communicators.destroy_all(table);
+        self.orphans.destroy_all(table);
         for allocation in self.retired.drain() {
             allocation.free(table);
         }
@@ -114,9 +118,7 @@ impl DeviceState {
 
     #[inline]
     fn has_dropped(&self) -> bool {
-        !self.retired.is_empty()
-            || self.streams_wait.load(Relaxed)
-            || !self.communicators.is_empty()
+        !self.retired.is_empty() || self.streams_wait.load(Relaxed) || !self.orphans.is_empty()
     }
 
     pub(crate) fn is_context(&self, context: ContextHandle) -> bool {
@@ -247,9 +249,9 @@ impl Device {
         &self.state().making
     }
 
-    /// For a communicator that nobody has any more. Called by drops, so it is destroyed later.
-    pub(crate) fn retire_communicator(&self, orphan: Orphan) {
-        self.state().communicators.push(orphan);
+    /// For a communicator or graph that nobody has any more. Called by drops, so it is destroyed later.
+    pub(crate) fn retire(&self, orphan: Orphan) {
+        self.state().orphans.push(orphan);
     }
 
     /// A new stream (`aclrtCreateStream`). Does not block.
@@ -313,7 +315,7 @@ impl Device {
     fn reap_now(&self) {
         let state = self.state();
         let Ok(_bound) = self.bind() else { return };
-        state.communicators.destroy_complete(self.table());
+        state.orphans.destroy_complete(self.table());
         state.pace.begin(state.retired.free_complete(self.table()));
         state.destroy_streams(self.table());
     }

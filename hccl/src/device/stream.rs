@@ -11,6 +11,7 @@ use super::event::{Event, TimedEvent};
 use super::issue::{Operation, issue, wait_for};
 use super::lane::Lane;
 use super::queue::Queue;
+use super::state::Open;
 use crate::api::Table;
 use crate::api::handles::StreamHandle;
 use crate::error::{Error, OpContext, Result, panic_text};
@@ -23,28 +24,28 @@ use crate::work::Work;
 ///
 /// An operation that failed says so through its [`Work`]. When nobody has the `Work` any more, the next operation or
 /// synchronise of the stream returns the error.
-pub struct Stream {
+///
+/// A `Stream<Capturing>` records operations instead of running them: see [`Graph`](super::Graph).
+pub struct Stream<S = Open> {
+    /// Goes first: a capture ends before its stream.
+    state: S,
     lane: &'static Lane,
     queue: Arc<Queue>,
 }
 
-impl Stream {
-    /// With the device's context current.
-    pub(super) fn new(device: Device, handle: StreamHandle, owned: bool) -> Self {
-        let queue = Queue::open(device, handle, owned);
-        Self { lane: queue.lane(), queue }
+impl<S> Stream<S> {
+    pub(super) fn in_state(queue: Arc<Queue>, state: S) -> Self {
+        Self { state, lane: queue.lane(), queue }
     }
 
-    /// A stream that somebody else made (`aclrtCreateStream`). It is never destroyed here.
-    ///
-    /// # Safety
-    /// `stream` belongs to the default context of `device` and stays alive until every operation issued on it is complete,
-    /// the returned stream is dropped, and nobody waits for one of its `Work`s and events any more. It is not being captured.
-    pub unsafe fn from_raw(device: &Device, stream: *mut c_void) -> Result<Stream> {
-        // SAFETY: the caller's promise.
-        let handle = unsafe { StreamHandle::from_raw(stream) };
-        let _bound = device.bind()?;
-        Ok(Self::new(device.clone(), handle, false))
+    #[inline]
+    pub(super) fn state(&self) -> &S {
+        &self.state
+    }
+
+    #[inline]
+    pub(super) fn state_mut(&mut self) -> &mut S {
+        &mut self.state
     }
 
     #[inline]
@@ -66,6 +67,25 @@ impl Stream {
     #[inline]
     pub fn device(&self) -> &Device {
         self.queue.device()
+    }
+}
+
+impl Stream {
+    /// With the device's context current.
+    pub(super) fn new(device: Device, handle: StreamHandle, owned: bool) -> Self {
+        Self::in_state(Queue::open(device, handle, owned), Open)
+    }
+
+    /// A stream that somebody else made (`aclrtCreateStream`). It is never destroyed here.
+    ///
+    /// # Safety
+    /// `stream` belongs to the default context of `device` and stays alive until every operation issued on it is complete,
+    /// the returned stream is dropped, and nobody waits for one of its `Work`s and events any more. It is not being captured.
+    pub unsafe fn from_raw(device: &Device, stream: *mut c_void) -> Result<Stream> {
+        // SAFETY: the caller's promise.
+        let handle = unsafe { StreamHandle::from_raw(stream) };
+        let _bound = device.bind()?;
+        Ok(Self::new(device.clone(), handle, false))
     }
 
     /// Waits until everything that was issued so far is complete, up to the runtime's deadline
@@ -155,7 +175,7 @@ fn run<F: FnOnce() + Send + 'static>(_: &*mut HostCall<F>) -> unsafe extern "C" 
     trampoline::<F>
 }
 
-impl Drop for Stream {
+impl<S> Drop for Stream<S> {
     fn drop(&mut self) {
         let submitted = self.lane.timeline.submitted();
         if self.queue.is_complete(submitted) {
@@ -168,7 +188,7 @@ impl Drop for Stream {
     }
 }
 
-impl fmt::Debug for Stream {
+impl<S> fmt::Debug for Stream<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let timeline = &self.lane.timeline;
         let submitted = timeline.position(timeline.submitted());

@@ -145,7 +145,7 @@ impl<'env> Group<'env> {
             for operation in operations.iter().filter(|_| issued.next() == Some(true)) {
                 match operation.message {
                     Some((direction, peer)) => member.peers.add(direction, peer),
-                    None => member.collectives += 1,
+                    None => member.label.count(),
                 }
             }
         }

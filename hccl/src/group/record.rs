@@ -187,7 +187,7 @@ impl<'env> Recorder<'_, 'env> {
     ) -> Self {
         let Entry { member, operations, .. } = &*self.entry;
         let earlier = operations.iter().filter(|operation| operation.message.is_none()).count();
-        let sequence = member.collectives + 1 + earlier as u64;
+        let sequence = member.label.next() + earlier as u64;
         self.put(name, sequence, None, call, uses)
     }
 

@@ -8,12 +8,12 @@
 use std::ffi::c_void;
 use std::mem::ManuallyDrop;
 use std::ops::{Deref, Range};
-use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Relaxed, Release};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use super::stamps::{Access, Stamps};
+use super::stamps::{self, Access, Stamps};
 use crate::api::Table;
 use crate::device::Device;
 use crate::device::issue::{Place, Touch};
@@ -35,7 +35,8 @@ enum Home {
 pub(crate) struct Allocation {
     pointer: *mut c_void,
     bytes: usize,
-    stamps: Stamps,
+    /// Shared with the graphs that use the memory: while there is one, it is not freed.
+    stamps: Arc<Stamps>,
     home: Home,
     pinned: bool,
     next: Option<Box<Allocation>>,
@@ -50,7 +51,7 @@ unsafe impl Sync for Allocation {}
 impl Allocation {
     fn owned(pointer: *mut c_void, bytes: usize, home: Home) -> Owned {
         let pinned = matches!(home, Home::Pinned(_));
-        let stamps = Stamps::new();
+        let stamps = Arc::new(Stamps::new());
         let allocation = Allocation { pointer, bytes, stamps, home, pinned, next: None };
         Owned(ManuallyDrop::new(Box::new(allocation)))
     }
@@ -74,9 +75,9 @@ impl Allocation {
         Region { allocation: self, range }
     }
 
-    /// Whether nothing uses it any more. Never blocks.
+    /// Whether nothing uses it any more, and no graph will. Never blocks.
     pub(crate) fn is_complete(&mut self) -> bool {
-        self.stamps.are_complete()
+        stamps::are_complete(&mut self.stamps)
     }
 
     /// Waits until no device writes these bytes any more, and with `reads` until none reads them either.

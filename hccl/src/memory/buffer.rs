@@ -8,7 +8,7 @@ use std::ops::RangeBounds;
 use super::allocation::{Owned, Region};
 use super::slice::{bytes, part};
 use super::{DeviceSlice, DeviceSliceMut, Download, DownloadArray, HostBuffer, Source, transfer};
-use crate::device::{Device, Stream};
+use crate::device::{Device, Stream, StreamState};
 use crate::dtype::Element;
 use crate::error::{Error, Result};
 use crate::work::Work;
@@ -131,12 +131,16 @@ impl<T: Element> DeviceBuffer<T> {
     }
 
     /// Copies from another buffer or slice of the same device; lengths must be equal (`aclrtMemcpyAsync`).
-    pub fn copy_from(&mut self, source: impl Source<T>, stream: &Stream) -> Result<Work> {
+    pub fn copy_from<S: StreamState>(
+        &mut self,
+        source: impl Source<T>,
+        stream: &Stream<S>,
+    ) -> Result<S::Work> {
         self.whole_mut().copy_from(source, stream)
     }
 
     /// Sets every byte to zero (`aclrtMemsetAsync`).
-    pub fn fill_zero(&mut self, stream: &Stream) -> Result<Work> {
+    pub fn fill_zero<S: StreamState>(&mut self, stream: &Stream<S>) -> Result<S::Work> {
         self.whole_mut().fill_zero(stream)
     }
 

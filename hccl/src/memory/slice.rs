@@ -8,7 +8,7 @@ use std::ops::{Bound, Range, RangeBounds};
 
 use super::allocation::{Allocation, Region};
 use super::{Download, DownloadArray, HostBuffer, Source, transfer};
-use crate::device::Stream;
+use crate::device::{Stream, StreamState};
 use crate::dtype::Element;
 use crate::error::{Error, Result};
 use crate::work::Work;
@@ -156,8 +156,12 @@ impl<'a, T: Element> DeviceSliceMut<'a, T> {
     }
 
     /// Copies from another buffer or slice of the same device. As [`DeviceBuffer::copy_from`](super::DeviceBuffer::copy_from).
-    pub fn copy_from(&mut self, source: impl Source<T>, stream: &Stream) -> Result<Work> {
-        transfer::copy::<T>(&source.region(), &self.region(), stream)
+    pub fn copy_from<S: StreamState>(
+        &mut self,
+        source: impl Source<T>,
+        stream: &Stream<S>,
+    ) -> Result<S::Work> {
+        transfer::copy::<T, S>(&source.region(), &self.region(), stream)
     }
 
     /// Copies from pinned memory of the same length. As
@@ -167,7 +171,7 @@ impl<'a, T: Element> DeviceSliceMut<'a, T> {
     }
 
     /// Sets every byte to zero. As [`DeviceBuffer::fill_zero`](super::DeviceBuffer::fill_zero).
-    pub fn fill_zero(&mut self, stream: &Stream) -> Result<Work> {
+    pub fn fill_zero<S: StreamState>(&mut self, stream: &Stream<S>) -> Result<S::Work> {
         transfer::fill_zero(&self.region(), stream)
     }
 

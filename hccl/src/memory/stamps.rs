@@ -17,6 +17,7 @@
 
 use std::ops::Range;
 use std::ptr;
+use std::sync::Arc;
 
 use smallvec::SmallVec;
 
@@ -205,7 +206,7 @@ impl Stamps {
     }
 
     /// Whether nothing uses the allocation any more. Never blocks; asks the backend where that helps. Complete stamps go.
-    pub(crate) fn are_complete(&mut self) -> bool {
+    fn are_complete(&mut self) -> bool {
         let mut list = self.list.lock();
         list.stamps.retain(|stamp| !stamp.lane.is_complete(stamp.number));
         // Borrowed mutably, so nobody is on the short way.
@@ -238,6 +239,11 @@ impl Stamps {
         }
         conflicts
     }
+}
+
+/// Whether nothing uses what is stamped any more, and no graph that shares the stamps will. Never blocks.
+pub(crate) fn are_complete(stamps: &mut Arc<Stamps>) -> bool {
+    Arc::get_mut(stamps).is_some_and(Stamps::are_complete)
 }
 
 fn overlap(a: &Range<usize>, b: &Range<usize>) -> bool {

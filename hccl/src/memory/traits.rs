@@ -6,6 +6,7 @@ use std::fmt;
 
 use super::allocation::Region;
 use super::{DeviceBuffer, DeviceSlice, DeviceSliceMut, Uninit};
+use crate::device::{Open, StreamState};
 use crate::dtype::Element;
 use crate::error::{Error, Result};
 use crate::work::Work;
@@ -19,7 +20,7 @@ pub(crate) mod sealed {
     }
 
     /// How the crate reaches a destination and gives it back.
-    pub trait Destination: Sized {
+    pub trait Destination<S: StreamState = Open>: Sized {
         /// Whether it was never written: then an operation must write all of it.
         const FRESH: bool;
         type Output;
@@ -27,11 +28,11 @@ pub(crate) mod sealed {
         type Error: From<Error>;
         fn region(&self) -> Region<'_>;
         /// `outcome` is what became of the call.
-        fn finish(self, outcome: Result<Work>) -> Result<Self::Output, Self::Error>;
+        fn finish(self, outcome: Result<S::Work>) -> Result<Self::Output, Self::Error>;
         /// The same for a rank that may have no destination.
         fn finish_optional(
             this: Option<Self>,
-            outcome: Result<Work>,
+            outcome: Result<S::Work>,
         ) -> Result<Self::Optional, Self::Error>;
     }
 }
@@ -106,16 +107,17 @@ pub trait Source<T: Element>: sealed::Source {
 /// The trait is sealed.
 #[diagnostic::on_unimplemented(
     message = "an operation cannot write `{T}` elements to `{Self}`",
-    note = "pass `&mut buffer`, a slice of it (`buffer.slice_mut(a..b)?`), or a buffer fresh from `alloc` by value"
+    note = "pass `&mut buffer`, a slice of it (`buffer.slice_mut(a..b)?`), or, on a stream that does not record, a buffer fresh from `alloc` by value"
 )]
-pub trait Destination<T: Element>:
+pub trait Destination<T: Element, S: StreamState = Open>:
     sealed::Destination<
-        Output = <Self as Destination<T>>::Output,
-        Optional = <Self as Destination<T>>::Optional,
-        Error = <Self as Destination<T>>::Error,
+        S,
+        Output = <Self as Destination<T, S>>::Output,
+        Optional = <Self as Destination<T, S>>::Optional,
+        Error = <Self as Destination<T, S>>::Error,
     >
 {
-    /// What a call that writes here returns: [`Work`], or `(DeviceBuffer<T>, Work)` for a buffer that was passed by value.
+    /// What a call that writes here returns: [`Work`] ([`Captured`](crate::device::Captured) on a stream that records), or `(DeviceBuffer<T>, Work)` for a buffer that was passed by value.
     type Output;
     /// What a call returns that writes here on one rank only: [`Work`], or `(Option<DeviceBuffer<T>>, Work)` for a buffer that was
     /// passed by value.
@@ -125,7 +127,7 @@ pub trait Destination<T: Element>:
 
     /// Length in elements.
     fn len(&self) -> usize {
-        sealed::Destination::region(self).bytes() / size_of::<T>()
+        sealed::Destination::<S>::region(self).bytes() / size_of::<T>()
     }
 
     /// Whether it has no elements.
@@ -202,15 +204,15 @@ impl<T: Element> Source<T> for &DeviceSlice<'_, T> {}
 macro_rules! written {
     () => {
         const FRESH: bool = false;
-        type Output = Work;
-        type Optional = Work;
+        type Output = S::Work;
+        type Optional = S::Work;
         type Error = Error;
         #[inline]
-        fn finish(self, outcome: Result<Work>) -> Result<Work> {
+        fn finish(self, outcome: Result<S::Work>) -> Result<S::Work> {
             outcome
         }
         #[inline]
-        fn finish_optional(_: Option<Self>, outcome: Result<Work>) -> Result<Work> {
+        fn finish_optional(_: Option<Self>, outcome: Result<S::Work>) -> Result<S::Work> {
             outcome
         }
     };
@@ -219,16 +221,16 @@ macro_rules! written {
 macro_rules! destination {
     ($($type:ty),*) => {
         $(
-            impl<T: Element> sealed::Destination for $type {
+            impl<T: Element, S: StreamState> sealed::Destination<S> for $type {
                 written!();
                 #[inline]
                 fn region(&self) -> Region<'_> {
                     (**self).region()
                 }
             }
-            impl<T: Element> Destination<T> for $type {
-                type Output = Work;
-                type Optional = Work;
+            impl<T: Element, S: StreamState> Destination<T, S> for $type {
+                type Output = S::Work;
+                type Optional = S::Work;
                 type Error = Error;
             }
         )*
@@ -236,16 +238,16 @@ macro_rules! destination {
 }
 destination!(&mut DeviceBuffer<T>, &mut DeviceSliceMut<'_, T>);
 
-impl<T: Element> sealed::Destination for DeviceSliceMut<'_, T> {
+impl<T: Element, S: StreamState> sealed::Destination<S> for DeviceSliceMut<'_, T> {
     written!();
     #[inline]
     fn region(&self) -> Region<'_> {
         DeviceSliceMut::region(self)
     }
 }
-impl<T: Element> Destination<T> for DeviceSliceMut<'_, T> {
-    type Output = Work;
-    type Optional = Work;
+impl<T: Element, S: StreamState> Destination<T, S> for DeviceSliceMut<'_, T> {
+    type Output = S::Work;
+    type Optional = S::Work;
     type Error = Error;
 }
 

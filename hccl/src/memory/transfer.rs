@@ -8,8 +8,8 @@ use ascend_sys::aclrtMemcpyKind;
 
 use super::allocation::{Owned, Region};
 use super::pool::Pool;
-use crate::device::Stream;
 use crate::device::issue::{Operation, issue};
+use crate::device::{Stream, StreamState};
 use crate::dtype::Element;
 use crate::error::{Error, Result};
 use crate::work::Work;
@@ -28,13 +28,13 @@ fn check_length<T>(
     }
 }
 
-fn enqueue(
+fn enqueue<S: StreamState>(
     name: &'static str,
     (source, source_name): (&Region<'_>, &'static str),
     (destination, destination_name): (&Region<'_>, &'static str),
     kind: aclrtMemcpyKind,
-    stream: &Stream,
-) -> Result<Work> {
+    stream: &Stream<S>,
+) -> Result<S::Work> {
     let bytes = source.bytes();
     let touches = [source.read(source_name), destination.write(destination_name)];
     issue(stream, Operation::new(name), &touches, |raw| {
@@ -51,11 +51,11 @@ fn enqueue(
 }
 
 /// Between two regions of one device.
-pub(crate) fn copy<T: Element>(
+pub(crate) fn copy<T: Element, S: StreamState>(
     source: &Region<'_>,
     destination: &Region<'_>,
-    stream: &Stream,
-) -> Result<Work> {
+    stream: &Stream<S>,
+) -> Result<S::Work> {
     let operation = "copy_from";
     check_length::<T>(operation, "the source", destination, source.bytes() / size_of::<T>())?;
     // Only foreign memory can overlap; the borrow checker sees to the rest.
@@ -144,7 +144,10 @@ pub(crate) fn copy_from_host<T: Element>(
     enqueue(operation, (host, "the host buffer"), (destination, "the destination"), kind, stream)
 }
 
-pub(crate) fn fill_zero(destination: &Region<'_>, stream: &Stream) -> Result<Work> {
+pub(crate) fn fill_zero<S: StreamState>(
+    destination: &Region<'_>,
+    stream: &Stream<S>,
+) -> Result<S::Work> {
     let touches = [destination.write("the destination")];
     issue(stream, Operation::new("fill_zero"), &touches, |raw| {
         // CANN refuses to fill nothing.

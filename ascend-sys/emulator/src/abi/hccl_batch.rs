@@ -12,7 +12,7 @@ use ascend_sys::{
 };
 
 use super::hccl::{door, not_null, product_of_thread, runtime};
-use super::hccl_issue::{begin, buffer, keep_order};
+use super::hccl_issue::{begin, buffer, keep_order, record_call};
 use crate::batch::{Books, Content, Item, Pending};
 use crate::callback::may_block;
 use crate::check;
@@ -97,6 +97,9 @@ pub(super) fn post(
         comm.meet_peers(rank, &new, function)?;
         new.iter().for_each(|peer| desk.peers[*peer] = true);
     }
+    if stream.is_diverted() {
+        return record(desk, stream, books, function);
+    }
     // Announced first: the order that is kept here is not the program's.
     let batch = check::Batch::of(stream, &member, &books.items, function);
     let announced = batch.map(|batch| batch.announce(stream)).transpose().map_err(runtime)?;
@@ -114,6 +117,31 @@ pub(super) fn post(
             Err(runtime(failure))
         }
     }
+}
+
+/// A captured stream takes messages: every execution of the graph posts them anew.
+#[cold]
+fn record(
+    desk: &mut Desk,
+    stream: &'static Stream,
+    mut books: Books,
+    function: &'static str,
+) -> Result<(), Refusal> {
+    let items: Vec<Item> = std::mem::take(&mut books.items);
+    let touched: Vec<(*const u8, usize)> = items
+        .iter()
+        .flat_map(|item| {
+            let bytes = item.content.bytes();
+            let from = if item.from.is_null() { 0 } else { bytes };
+            [(item.data.cast_const(), bytes), (item.from.cast_const(), from)]
+        })
+        .collect();
+    let issue = move |desk: &mut Desk, stream| {
+        let mut books = desk.member.comm.exchange.take_books(desk.member.rank);
+        books.items.extend(items.iter().cloned());
+        post(desk, stream, books, function)
+    };
+    record_call(desk, stream, function.to_string(), &touched, issue)
 }
 
 /// Checks and resolves a list, and pairs what the rank sends to itself: that comes first, then what it receives, then what it sends.

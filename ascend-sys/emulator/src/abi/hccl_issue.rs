@@ -5,10 +5,11 @@ use std::ffi::c_void;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use ascend_sys::{HcclComm, HcclDataType, aclrtStream};
+use ascend_sys::{ACL_ERROR_RT_MODEL_EXECUTE, HcclComm, HcclDataType, aclrtStream};
 
 use super::hccl::runtime;
 use crate::callback::may_block;
+use crate::capture;
 use crate::check;
 use crate::collective::meeting::{Origin, Place};
 use crate::collective::pending::{Call, Pending};
@@ -18,6 +19,7 @@ use crate::fabric::registry::{Desk, with_desk};
 use crate::fabric::{Member, group};
 use crate::faults;
 use crate::memory::{self, Place as Where};
+use crate::message::Failure;
 use crate::reduce::DataType;
 use crate::stream::{Mark, Stream};
 use crate::task::Task;
@@ -52,10 +54,10 @@ pub(super) fn issue_void_at(
     issue(desk, stream, Call::new(Request { operation, dtype, count: 0 }, null, null))
 }
 
-/// Whether the rank can issue, and the stream as ours.
+/// Whether the rank can issue.
 #[inline]
-pub(super) fn begin(desk: &Desk, stream: aclrtStream) -> Result<&'static Stream, Refusal> {
-    let Member { comm, device, suspended, .. } = &*desk.member;
+fn may_issue(desk: &Desk) -> Result<(), Refusal> {
+    let Member { comm, suspended, .. } = &*desk.member;
     if suspended.load(Ordering::Relaxed) {
         return refuse!(
             HCCL_E_SUSPENDING,
@@ -63,12 +65,19 @@ pub(super) fn begin(desk: &Desk, stream: aclrtStream) -> Result<&'static Stream,
             comm.name
         );
     }
-    comm.check(Origin::Call)?;
+    comm.check(Origin::Call)
+}
+
+/// Whether the rank can issue, and the stream as ours.
+#[inline]
+pub(super) fn begin(desk: &Desk, stream: aclrtStream) -> Result<&'static Stream, Refusal> {
+    may_issue(desk)?;
     if group::is_open() {
         group::begin_call();
     }
     let stream = Stream::of_current_context(stream as u64).map_err(runtime)?;
-    if stream.device_id() != *device {
+    let device = desk.member.device;
+    if stream.device_id() != device {
         return refuse!(
             HCCL_E_PARA,
             "{} is not on the device of the communicator, which is {device}",
@@ -149,6 +158,9 @@ fn issue_now(desk: &mut Desk, stream: &'static Stream, mut call: Call) -> Result
         may_block().map_err(runtime)?;
         desk.linked = member.comm.meet(rank, number, request)?;
     }
+    if stream.is_diverted() {
+        return record(desk, stream, call);
+    }
     // Announced first: the order that is kept here is not the program's.
     let announced = check::collective(stream, &member, number, &call).map_err(runtime)?;
     keep_order(desk, stream)?;
@@ -166,6 +178,37 @@ fn issue_now(desk: &mut Desk, stream: &'static Stream, mut call: Call) -> Result
             Err(runtime(failure))
         }
     }
+}
+
+/// A captured stream takes a collective: every execution of the graph issues it anew, with a number of its own.
+#[cold]
+fn record(desk: &mut Desk, stream: &'static Stream, call: Call) -> Result<(), Refusal> {
+    let [sends, receives] = call.extents(&desk.member);
+    let touched = [(call.send, sends.end), (call.recv.cast_const(), receives.end)];
+    let capture = desk.capture(stream.diverted.load(Ordering::Acquire));
+    let name = call.request.to_string();
+    let issue = move |desk: &mut Desk, stream| issue_now(desk, stream, call.again(capture));
+    record_call(desk, stream, name, &touched, issue)
+}
+
+/// As [`capture::record_call`], for an operation of a rank.
+#[cold]
+pub(super) fn record_call(
+    desk: &Desk,
+    stream: &'static Stream,
+    name: String,
+    touched: &[(*const u8, usize)],
+    issue: impl Fn(&mut Desk, &'static Stream) -> Result<(), Refusal> + Send + 'static,
+) -> Result<(), Refusal> {
+    let handle = desk.handle;
+    let issue = move |stream| {
+        with_desk(handle, |desk| {
+            may_issue(desk)?;
+            issue(desk, stream)
+        })
+        .map_err(|refusal| Failure::new(ACL_ERROR_RT_MODEL_EXECUTE, refusal.text))
+    };
+    capture::record_call(stream, name, touched, Box::new(issue)).map_err(runtime)
 }
 
 /// Operations of a rank run one after the other, also when they are put into different streams.

@@ -52,7 +52,7 @@ fn submit(
     let [sends, receives] = table.extents;
     let send = buffer(&desk.member, "sendBuf", send.cast_mut(), sends.end)?;
     let recv = buffer(&desk.member, "recvBuf", recv.cast_mut(), receives.end)?;
-    issue(desk, stream, Call { request, send, recv, table: Some(table) })
+    issue(desk, stream, Call { table: Some(table), ..Call::new(request, send, recv) })
 }
 
 /// What a rank says of its own block must be what the counts say.

@@ -24,6 +24,7 @@ use exchange::{BatchParty, Message};
 pub(crate) use exchange::{Content, Exchange};
 
 /// One item of a call, checked and resolved.
+#[derive(Clone)]
 pub(crate) struct Item {
     /// Otherwise it receives.
     pub(crate) send: bool,

@@ -1,6 +1,6 @@
 //! A graph: nodes, and how they are executed.
 
-use super::group::{self, Update};
+use super::group;
 use super::recording::Recording;
 use crate::check;
 use crate::executor;
@@ -50,7 +50,8 @@ pub(crate) struct State {
     pub(super) recording: Option<Recording>,
     pub(super) nodes: Vec<Node>,
     pub(super) branches: usize,
-    pub(super) update: Option<Update>,
+    /// The stream that updates one of its task groups.
+    pub(super) updater: Option<&'static Stream>,
     /// Handles of its task groups.
     pub(super) groups: Vec<u64>,
     pub(crate) on_destroy: Vec<(crate::callback::Function, Argument)>,
@@ -95,7 +96,18 @@ pub(super) struct Call {
 pub(crate) type Issue = dyn Fn(&'static Stream) -> Result<(), Failure> + Send;
 
 impl Step {
-    /// In words; equal for steps of the same kind, up to the bracket.
+    /// Steps of one kind can take each other's place.
+    pub(super) fn kind(&self) -> &str {
+        match self {
+            Step::Task(task) => task.kind(),
+            // Up to the arguments.
+            Step::Call(call) => call.name.split('(').next().unwrap_or(&call.name),
+            Step::Record => "record of an event",
+            Step::Wait(_) => "wait for an event",
+        }
+    }
+
+    /// In words.
     pub(super) fn describe(&self) -> String {
         match self {
             Step::Task(task) => task.describe(),
@@ -118,7 +130,7 @@ pub(super) fn create(context: u64, device: u32, recording: Recording) -> Result<
             recording: recording.take(),
             nodes: Vec::new(),
             branches: 1,
-            update: None,
+            updater: None,
             groups: Vec::new(),
             on_destroy: Vec::new(),
             streams: Vec::new(),

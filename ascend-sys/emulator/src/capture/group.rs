@@ -1,6 +1,6 @@
 //! Task groups: nodes of a graph that can be exchanged for others of the same kinds.
 
-use super::graph::{self, Node, State, Step};
+use super::graph::{self, Step};
 use super::recording::is_free;
 use crate::memory::held::Held;
 use crate::message::{Failure, fail};
@@ -11,7 +11,6 @@ use ascend_sys::{
     ACL_ERROR_RT_MODEL_UPDATE_FAILED, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
     ACL_ERROR_RT_STREAM_NOT_CAPTURED, ACL_ERROR_STREAM_TASK_GROUP_STATUS,
 };
-use std::mem::discriminant;
 use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 
@@ -38,11 +37,17 @@ impl Slotted for Group {
 }
 
 /// New nodes for a group, until its update ends.
-pub(super) struct Update {
+struct Update {
     stream: &'static Stream,
-    nodes: Vec<usize>,
+    graph: u64,
+    /// The nodes to replace, with their kinds.
+    old: Vec<(usize, String)>,
     new: Vec<(Step, Vec<Held>)>,
 }
+
+/// The updates that go on. They have a lock of their own: what is recorded may come with the lock of a communicator held,
+/// which an execution of the same graph takes while it holds that of the graph.
+static UPDATES: Mutex<Vec<Update>> = Mutex::new(Vec::new());
 
 /// `aclmdlRICaptureTaskGrpBegin`.
 pub(crate) fn begin(stream: &'static Stream) -> Result<(), Failure> {
@@ -108,79 +113,68 @@ pub(crate) fn begin_update(stream: &'static Stream, handle: u64) -> Result<(), F
     let group = GROUPS.get(handle).ok_or_else(|| unknown("task group", handle))?;
     let Members { graph, nodes } = lock(&group.members).clone();
     graph::with_complete(graph, |state| {
-        if let Some(update) = &state.update {
+        if let Some(updater) = state.updater {
             return fail!(
                 ACL_ERROR_STREAM_TASK_GROUP_STATUS,
                 "{} is updating a task group of the same graph; one at a time can",
-                update.stream.describe()
+                updater.describe()
             );
         }
         let diverted = &stream.diverted;
         if diverted.compare_exchange(0, graph, Ordering::AcqRel, Ordering::Relaxed).is_err() {
             return is_free(stream);
         }
-        state.update = Some(Update { stream, nodes, new: Vec::new() });
+        state.updater = Some(stream);
+        let kind = |node: usize| state.nodes.get(node).map_or("", |node| node.step.kind());
+        let old = nodes.into_iter().map(|node| (node, kind(node).to_string())).collect();
+        lock(&UPDATES).push(Update { stream, graph, old, new: Vec::new() });
         Ok(())
     })
 }
 
-/// A task for the update of a group: it must be of the kind that it replaces.
-pub(super) fn replace(
-    state: &mut State,
-    stream: &'static Stream,
-    step: Step,
-    held: Vec<Held>,
-) -> Result<(), Failure> {
-    let State { nodes, update, .. } = state;
-    let Some(update) = update.as_mut().filter(|update| std::ptr::eq(update.stream, stream)) else {
+/// Whether a diverted stream updates a group, and is not captured.
+pub(super) fn is_updating(stream: &'static Stream) -> bool {
+    lock(&UPDATES).iter().any(|update| std::ptr::eq(update.stream, stream))
+}
+
+/// Takes a task for the update of a group: it must be of the kind that it replaces.
+pub(super) fn replace(stream: &'static Stream, step: Step, held: Vec<Held>) -> Result<(), Failure> {
+    let mut updates = lock(&UPDATES);
+    let Some(update) = updates.iter_mut().find(|update| std::ptr::eq(update.stream, stream)) else {
         return fail!(
             ACL_ERROR_RT_STREAM_NOT_CAPTURED,
-            "the capture or update of {} has just ended",
+            "the update of {} has just ended",
             stream.describe()
         );
     };
     let position = update.new.len();
-    let old = update.nodes.get(position).and_then(|node| nodes.get(*node));
-    match old {
-        Some(Node { step: old, .. }) if same_kind(old, &step) => {
+    match update.old.get(position) {
+        Some((_, kind)) if kind == step.kind() => {
             update.new.push((step, held));
             Ok(())
         }
-        Some(Node { step: old, .. }) => fail!(
+        Some((_, kind)) => fail!(
             ACL_ERROR_RT_MODEL_UPDATE_FAILED,
-            "task {position} of the group is a {}, and cannot become a {}",
-            old.describe(),
-            step.describe()
+            "task {position} of the group is a {kind}, and cannot become a {}",
+            step.kind()
         ),
         None => fail!(
             ACL_ERROR_RT_MODEL_UPDATE_FAILED,
-            "the group has {} tasks, and this is one more",
-            update.nodes.len()
+            "the group has {position} tasks, and this is one more"
         ),
     }
 }
 
-fn same_kind(old: &Step, new: &Step) -> bool {
-    match (old, new) {
-        (Step::Task(old), Step::Task(new)) => discriminant(old) == discriminant(new),
-        // Up to the arguments.
-        (Step::Call(old), Step::Call(new)) => {
-            old.name.split('(').next() == new.name.split('(').next()
-        }
-        _ => false,
-    }
+/// Ends the update of a stream, if it has one.
+fn take_update(stream: &'static Stream) -> Option<Update> {
+    let mut updates = lock(&UPDATES);
+    let at = updates.iter().position(|update| std::ptr::eq(update.stream, stream))?;
+    Some(updates.swap_remove(at))
 }
 
 /// `aclmdlRICaptureTaskUpdateEnd`. The graph changes here, as a whole or not at all.
 pub(crate) fn end_update(stream: &'static Stream) -> Result<(), Failure> {
-    let handle = stream.diverted.load(Ordering::Acquire);
-    let taken = graph::with(handle, |state| {
-        if state.recording.is_some() {
-            return Ok(None);
-        }
-        Ok(state.update.take_if(|update| std::ptr::eq(update.stream, stream)))
-    });
-    let Ok(Some(Update { nodes, new, .. })) = taken else {
+    let Some(Update { graph, old, new, .. }) = take_update(stream) else {
         return fail!(
             ACL_ERROR_STREAM_TASK_GROUP_STATUS,
             "{} updates no task group",
@@ -188,16 +182,17 @@ pub(crate) fn end_update(stream: &'static Stream) -> Result<(), Failure> {
         );
     };
     stream.diverted.store(0, Ordering::Release);
-    if nodes.len() != new.len() {
-        return fail!(
-            ACL_ERROR_RT_MODEL_UPDATE_FAILED,
-            "the group has {} tasks, and the update only {}; the graph is as it was",
-            nodes.len(),
-            new.len()
-        );
-    }
-    graph::with(handle, |state| {
-        for (node, (step, held)) in nodes.into_iter().zip(new) {
+    graph::with(graph, |state| {
+        state.updater = None;
+        if old.len() != new.len() {
+            return fail!(
+                ACL_ERROR_RT_MODEL_UPDATE_FAILED,
+                "the group has {} tasks, and the update only {}; the graph is as it was",
+                old.len(),
+                new.len()
+            );
+        }
+        for ((node, _), (step, held)) in old.into_iter().zip(new) {
             if let Some(node) = state.nodes.get_mut(node) {
                 (node.step, node.held) = (step, held);
             }
@@ -206,13 +201,15 @@ pub(crate) fn end_update(stream: &'static Stream) -> Result<(), Failure> {
     })
 }
 
-/// A stream goes in the midst of an update, which comes to nothing.
-pub(super) fn abandon(graph: u64, stream: &'static Stream) {
-    // A graph that is gone has no update either.
-    let _ = graph::with(graph, |state| {
-        state.update.take_if(|update| std::ptr::eq(update.stream, stream));
+/// A stream goes in the midst of an update, which comes to nothing. False when it updates nothing.
+pub(super) fn abandon(stream: &'static Stream) -> bool {
+    let Some(update) = take_update(stream) else { return false };
+    // A graph that is gone has no updater either.
+    let _ = graph::with(update.graph, |state| {
+        state.updater = None;
         Ok(())
     });
+    true
 }
 
 /// The groups of a graph that goes.

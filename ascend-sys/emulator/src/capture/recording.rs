@@ -229,13 +229,9 @@ pub(crate) fn abandon(stream: &'static Stream) {
     if handle == 0 {
         return;
     }
-    let captured =
-        graph::with(handle, |state| Ok(state.captures(stream).is_some())).unwrap_or(false);
-    if captured {
+    if !group::abandon(stream) {
         forget(handle);
         graph::discard(handle);
-    } else {
-        group::abandon(handle, stream);
     }
 }
 
@@ -247,7 +243,7 @@ impl State {
         Some((recording, branch))
     }
 
-    /// Adds a node, or puts it in the place of another where a task group is updated.
+    /// Adds a node.
     fn push(
         &mut self,
         stream: &'static Stream,
@@ -256,7 +252,11 @@ impl State {
     ) -> Result<usize, Failure> {
         let node = self.nodes.len();
         let Some((recording, branch)) = self.captures(stream) else {
-            return group::replace(self, stream, step, held).map(|()| node);
+            return fail!(
+                ACL_ERROR_RT_STREAM_NOT_CAPTURED,
+                "the capture of {} has just ended",
+                stream.describe()
+            );
         };
         if let Some(why) = &recording.invalid {
             return fail!(
@@ -289,16 +289,24 @@ impl State {
 /// Takes a task that a diverted stream was given. Returns the ticket of what the stream runs itself.
 #[cold]
 pub(crate) fn divert(stream: &'static Stream, task: Task) -> Result<u64, Failure> {
+    if task.again().is_none() {
+        let handle = stream.diverted.load(Ordering::Acquire);
+        let text = format!("this cannot be captured: {}", task.describe());
+        let failure = Failure::new(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, text);
+        return graph::with(handle, |state| Err(state.invalidate(failure)));
+    }
+    let held = hold(&task.touched())?;
+    push(stream, Step::Task(task), held)?;
+    Ok(stream.lane.submitted())
+}
+
+/// Adds a node to the graph of a diverted stream, or puts it in the place of another where a task group is updated.
+fn push(stream: &'static Stream, step: Step, held: Vec<Held>) -> Result<usize, Failure> {
     let handle = stream.diverted.load(Ordering::Acquire);
-    graph::with(handle, |state| {
-        if task.again().is_none() {
-            let text = format!("this cannot be captured: {}", task.describe());
-            return Err(state.invalidate(Failure::new(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, text)));
-        }
-        let held = hold(&task.touched())?;
-        state.push(stream, Step::Task(task), held)?;
-        Ok(stream.lane.submitted())
-    })
+    if group::is_updating(stream) {
+        return group::replace(stream, step, held).map(|()| 0);
+    }
+    graph::with(handle, |state| state.push(stream, step, held))
 }
 
 /// Takes a call that a diverted stream was given: `issue` makes it again, on whatever stream.
@@ -309,11 +317,7 @@ pub(crate) fn record_call(
     touched: &[(*const u8, usize)],
     issue: Box<Issue>,
 ) -> Result<(), Failure> {
-    let handle = stream.diverted.load(Ordering::Acquire);
-    graph::with(handle, |state| {
-        let held = hold(touched)?;
-        state.push(stream, Step::Call(Call { name, issue }), held).map(drop)
-    })
+    push(stream, Step::Call(Call { name, issue }), hold(touched)?).map(drop)
 }
 
 fn hold(touched: &[(*const u8, usize)]) -> Result<Vec<Held>, Failure> {
@@ -338,7 +342,7 @@ pub(crate) fn record_event(
         return record_call(stream, name, &[], Box::new(issue));
     }
     let handle = stream.diverted.load(Ordering::Acquire);
-    let node = graph::with(handle, |state| state.push(stream, Step::Record, Vec::new()))?;
+    let node = push(stream, Step::Record, Vec::new())?;
     event.set_captured(handle, node);
     Ok(())
 }

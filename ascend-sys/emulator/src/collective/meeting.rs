@@ -43,10 +43,25 @@ pub(crate) struct Place {
 /// What a rank says about its operation. Equal on all ranks, or the operation fails on all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Claim {
-    /// Operation, element type, reduction and root, packed by the caller.
+    /// Operation, element type, reduction and root, packed by the caller, who leaves one byte for the [capture](Claim::capture).
     pub(crate) kind: u64,
     /// Elements, or a fingerprint of counts.
     pub(crate) count: u64,
+}
+
+impl Claim {
+    const CAPTURE: u32 = 24;
+
+    /// The claim of an operation that was captured: only the same capture of another rank goes with it.
+    #[inline]
+    pub(crate) fn of_capture(self, capture: u8) -> Claim {
+        Claim { kind: self.kind | u64::from(capture) << Claim::CAPTURE, ..self }
+    }
+
+    /// Which of the communicator's captures it belongs to; 0: none.
+    pub(crate) fn capture(self) -> u8 {
+        (self.kind >> Claim::CAPTURE) as u8
+    }
 }
 
 /// What a rank sees when it looks at the others.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::job::Phase;
-use super::meeting::{Breakage, Cause, Look, Meeting, Origin, PAYLOAD, Place, Wake};
+use super::meeting::{Breakage, Cause, Claim, Look, Meeting, Origin, PAYLOAD, Place, Wake};
 use super::plan::{Plan, store_for};
 use super::request::{Operation, Request};
 use super::run::{Offer, Parties, Work, run_small};
@@ -39,6 +39,8 @@ pub(crate) struct Call {
     pub(crate) recv: *mut u8,
     /// Of the operations that have one.
     pub(crate) table: Option<Box<Table>>,
+    /// Which of the communicator's captures it belongs to; 0: none.
+    pub(crate) capture: u8,
 }
 
 // SAFETY: the pointers were resolved at issue and their pages stay until the task is complete; they are touched by the copy and
@@ -48,12 +50,22 @@ unsafe impl Send for Call {}
 impl Call {
     /// A call of an operation that needs no table.
     pub(crate) fn new(request: Request, send: *const u8, recv: *mut u8) -> Self {
-        Self { request, send, recv, table: None }
+        Self { request, send, recv, table: None, capture: 0 }
+    }
+
+    /// The same call as part of a capture, to be issued at every execution.
+    pub(crate) fn again(&self, capture: u8) -> Self {
+        Self { table: self.table.clone(), capture, ..*self }
+    }
+
+    #[inline]
+    fn claim(&self) -> Claim {
+        self.request.claim().of_capture(self.capture)
     }
 
     /// The bytes of its buffers.
     #[inline]
-    fn extents(&self, member: &Member) -> [Extent; 2] {
+    pub(crate) fn extents(&self, member: &Member) -> [Extent; 2] {
         match &self.table {
             Some(table) => table.extents,
             None => {
@@ -206,7 +218,7 @@ impl Pending {
 
     #[inline]
     fn look(&mut self) -> Look {
-        self.member.comm.meeting.look(self.place, self.call.request.claim(), &mut self.cursor)
+        self.member.comm.meeting.look(self.place, self.call.claim(), &mut self.cursor)
     }
 
     #[inline]
@@ -216,11 +228,11 @@ impl Pending {
             return Step::Done(Err(self.failure(&breakage)));
         }
         if self.call.request.is_void() {
-            let (rank, kind) = (self.member.rank, self.call.request.claim().kind);
+            let (rank, kind) = (self.member.rank, self.call.claim().kind);
             comm.meeting.pass(rank, self.place.number, kind);
             return Step::Done(Ok(()));
         }
-        let (rank, place, claim) = (self.member.rank, self.place, self.call.request.claim());
+        let (rank, place, claim) = (self.member.rank, self.place, self.call.claim());
         let ranks = comm.meeting.ranks();
         let Call { request, send, recv, .. } = self.call;
         let fill = |payload: *mut u8| {

@@ -13,7 +13,7 @@ use crate::reduce::DataType;
 ///
 /// `HcclAlltoAllV` and `HcclAlltoAllVC` have two halves, [`SENDS`] and [`RECEIVES`]. The others have one: for
 /// `HcclReduceScatterV` it says where the blocks are in the send buffer, for `HcclAllGatherV` in the receive buffer.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Table {
     ranks: usize,
     /// Half after half: counts, then displacements.

@@ -206,12 +206,18 @@ impl Comm {
         let number = place.number;
         let mut sides = Sides::default();
         let mut passed = false;
+        let captures = self.captures(number);
         for rank in 0..self.ranks() {
             let (n, claim) = match self.meeting.latest(rank) {
                 Some((n, claim)) if n >= number => (n, Request::of(claim)),
                 _ => (0, None),
             };
             match claim {
+                Some(request) if n == number && captures.is_some() => {
+                    let mut columns = request.columns();
+                    columns.extend(captures.iter().filter_map(|said| said.get(rank).cloned()));
+                    sides.says(rank, columns);
+                }
                 Some(request) if n == number => sides.called(rank, request, table(rank)),
                 _ if n > number => {
                     passed = true;
@@ -220,7 +226,27 @@ impl Comm {
                 _ => sides.says(rank, vec!["nothing yet".into()]),
             }
         }
-        if passed { sides.under("the counts differ") } else { sides.compare() }
+        match (passed, captures) {
+            (true, _) => sides.under("the counts differ"),
+            (false, Some(_)) => sides.under("the ranks replay different captures"),
+            (false, None) => sides.compare(),
+        }
+    }
+
+    /// Which capture each rank's collective `number` is of, if they differ.
+    fn captures(&self, number: u64) -> Option<Vec<String>> {
+        let capture = |rank| match self.meeting.latest(rank) {
+            Some((n, claim)) if n == number => Some(claim.capture()),
+            _ => None,
+        };
+        let all: Vec<_> = (0..self.ranks()).map(capture).collect();
+        let mut known = all.iter().flatten();
+        let first = known.next()?;
+        let say = |capture: &Option<u8>| match capture.unwrap_or_default() {
+            0 => "not captured".to_string(),
+            nth => format!("capture {nth} of the communicator"),
+        };
+        known.any(|other| other != first).then(|| all.iter().map(say).collect())
     }
 
     /// Who did not come to collective `number` in time, and what each did last.

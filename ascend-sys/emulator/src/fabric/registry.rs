@@ -44,6 +44,20 @@ pub(crate) struct Desk {
     pub(crate) peers: Vec<bool>,
     /// Where its newest operation is.
     pub(crate) mark: Option<Mark>,
+    /// The newest graph that has collectives of it, and how many there were so far: see [`Desk::capture`].
+    capture: (u64, u8),
+}
+
+impl Desk {
+    /// The number of a capture among those of the communicator, from 1. All ranks capture the same in the same order, so
+    /// that graphs of one capture have one number. A byte is enough to tell neighbours apart; 0 means no capture.
+    pub(crate) fn capture(&mut self, graph: u64) -> u8 {
+        let (newest, number) = self.capture;
+        if newest != graph {
+            self.capture = (graph, number.checked_add(1).unwrap_or(1));
+        }
+        self.capture.1
+    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -63,6 +77,7 @@ pub(crate) fn register(member: Member) -> Result<u64, Refusal> {
             linked: ranks == 1,
             peers: vec![false; ranks],
             mark: None,
+            capture: (0, 0),
         });
         entry.handle.store(handle, Ordering::Release);
     });

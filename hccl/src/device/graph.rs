@@ -1,0 +1,343 @@
+//! Captured streams and graphs: operations that are issued once and run many times.
+//!
+//! [`Device::begin_capture`] makes a stream that records. Operations on it return [`Captured`] instead of a
+//! [`Work`](crate::Work): they have not run, and there is nothing to wait for. [`Stream::end`] gives the [`Graph`], and
+//! [`Graph::replay`] puts all of it on a stream with one call, as one operation with one [`Work`](crate::Work). Use it for a step that repeats with
+//! the same buffers, where issuing takes a good part of the time; a program that issues each operation with other buffers has no use for it.
+//!
+//! ```
+//! use hccl::prelude::*;
+//!
+//! # fn main() -> hccl::Result<()> {
+//! let runtime = Runtime::emulator(2)?;
+//! let sums = runtime.run_ranks(2, |rank| {
+//!     let (device, mut comm) = (rank.device(), rank.communicator()?);
+//!     let stream = device.stream()?;
+//!     let mut x = device.upload(&[1.0f32, 2.0], &stream)?;
+//!
+//!     let capture = device.begin_capture()?;
+//!     comm.all_reduce_in_place(&mut x, Sum, &capture)?;
+//!     comm.all_reduce_in_place(&mut x, Sum, &capture)?;
+//!     let mut graph = capture.end()?;
+//!
+//!     graph.replay(&stream)?; // two all-reduces
+//!     graph.replay(&stream)?.wait()?; // and two more
+//!     x.to_vec(&stream).wait()
+//! })?;
+//! assert_eq!(sums[1], [16.0, 32.0]);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # What can be captured
+//!
+//! Collectives, and copies and fills on the device. What involves the host (`upload`, `to_vec`, [`HostBuffer`](crate::HostBuffer),
+//! [`Stream::host_fn`]) does not compile, nor do single messages and batches, nor a destination that has never been written: that it
+//! is written is known only after a replay.
+//!
+//! # Why it is safe
+//!
+//! Nothing runs during a capture, so nothing has to be waited for. A graph keeps the memory and the communicators of its
+//! operations, with the bytes that each reads or writes: dropping a buffer or a communicator frees nothing that a graph uses. A
+//! replay is ordered like any other operation behind whatever uses the same bytes, on whatever stream, and what comes later is
+//! ordered behind it. Dropping a graph never waits; it is destroyed when its last replay is complete.
+//!
+//! All ranks of a communicator replay the same captures in the same order.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::atomic::Ordering::Acquire;
+use std::sync::{Arc, Mutex};
+
+use ascend_sys::aclrtStream;
+use smallvec::SmallVec;
+
+use super::issue::{Issued, Operation, Place, Touch, check_places, issue};
+use super::lane::Label;
+use super::queue::Queue;
+use super::state::{StreamState, sealed};
+use super::{Device, Stream};
+use crate::api::Table;
+use crate::api::graphs::GraphHandle;
+use crate::comm::orphans::{Body, Orphan};
+use crate::error::{Error, Result};
+use crate::memory::stamps::{Access, Stamps};
+use crate::sync::lock;
+use crate::work::Work;
+
+/// The state of a stream that records. See the [module](self).
+pub struct Capturing {
+    queue: Arc<Queue>,
+    /// `None` before the capture has begun and when it has ended.
+    recording: Mutex<Option<Recording>>,
+}
+
+/// An operation that was recorded. It runs when the [`Graph`] is replayed.
+#[derive(Debug)]
+pub struct Captured(());
+
+/// What the operations of a graph use.
+#[derive(Default)]
+struct Recording {
+    uses: Vec<Use>,
+    /// The communicators, and how many collectives each has.
+    collectives: Vec<(Arc<Label>, u64)>,
+    operations: u64,
+}
+
+/// Bytes that a graph uses. The stamps keep them from being freed.
+struct Use {
+    stamps: Arc<Stamps>,
+    range: Range<usize>,
+    access: Access,
+}
+
+impl Recording {
+    fn note(&mut self, operation: &Operation<'_>, touches: &[Touch<'_>]) {
+        for touch in touches {
+            self.add(touch);
+        }
+        self.operations += 1;
+        let Some((label, _)) = operation.communicator else { return };
+        match self.collectives.iter_mut().find(|(other, _)| Arc::ptr_eq(other, label)) {
+            Some((_, count)) => *count += 1,
+            None => self.collectives.push((label.clone(), 1)),
+        }
+    }
+
+    /// Joined with what is known already, so that a replay has little to stamp.
+    fn add(&mut self, touch: &Touch<'_>) {
+        let Touch { stamps, range, access, .. } = touch;
+        if range.is_empty() {
+            return;
+        }
+        let same = self.uses.iter_mut().find(|known| {
+            Arc::ptr_eq(&known.stamps, stamps)
+                && known.access == *access
+                && known.range.start <= range.end
+                && range.start <= known.range.end
+        });
+        match same {
+            Some(known) => {
+                let (start, end) = (known.range.start, known.range.end);
+                known.range = start.min(range.start)..end.max(range.end);
+            }
+            None => {
+                let (stamps, range, access) = ((*stamps).clone(), range.clone(), *access);
+                self.uses.push(Use { stamps, range, access });
+            }
+        }
+    }
+}
+
+impl Device {
+    /// A stream that records what it is given, until [`Stream::end`] makes a [`Graph`] of it (`aclmdlRICaptureBegin`, mode RELAXED).
+    /// Does not block.
+    ///
+    /// Dropping it abandons the capture.
+    pub fn begin_capture(&self) -> Result<Stream<Capturing>> {
+        self.reap();
+        let bound = self.bind()?;
+        let queue = Queue::open(self.clone(), self.table().create_stream()?, true);
+        let state = Capturing { queue: queue.clone(), recording: Mutex::default() };
+        let mut stream = Stream::in_state(queue, state);
+        self.table().begin_capture(stream.queue().handle())?;
+        stream.state_mut().recording = Mutex::new(Some(Recording::default()));
+        drop(bound);
+        Ok(stream)
+    }
+}
+
+impl Stream<Capturing> {
+    /// Ends the capture (`aclmdlRICaptureEnd`). The graph has run nothing yet. Does not block.
+    ///
+    /// ```compile_fail,E0599
+    /// # use hccl::prelude::*;
+    /// # fn f(device: &Device) -> hccl::Result<()> {
+    /// let capture = device.begin_capture()?;
+    /// capture.synchronize()?; // nothing runs, so there is nothing to wait for
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn end(self) -> Result<Graph> {
+        let Capturing { queue, recording } = self.state();
+        let Some(Recording { uses, collectives, operations }) = lock(recording).take() else {
+            let problem = "the capture has ended".into();
+            return Err(Error::Invalid { operation: "end", problem });
+        };
+        let device = queue.device().clone();
+        let bound = device.bind()?;
+        let handle = device.table().end_capture(queue.handle())?;
+        drop(bound);
+        Ok(Graph {
+            parts: Some(GraphParts { handle, uses }),
+            stamps: Arc::new(Stamps::new()),
+            collectives,
+            operations,
+            device,
+        })
+    }
+}
+
+impl Drop for Capturing {
+    fn drop(&mut self) {
+        if lock(&self.recording).take().is_none() {
+            return;
+        }
+        let device = self.queue.device();
+        let Ok(_bound) = device.bind() else { return };
+        let ended = device.table().end_capture(self.queue.handle());
+        // It never ran, so this does not wait.
+        if let Err(error) = ended.and_then(|graph| device.table().destroy_graph(graph)) {
+            tracing::debug!("an abandoned capture has ended with: {error}");
+        }
+    }
+}
+
+impl StreamState for Capturing {
+    type Work = Captured;
+}
+
+impl sealed::StreamState for Capturing {
+    type Handle = Captured;
+    const RUNS: bool = false;
+
+    fn issue(
+        stream: &Stream<Self>,
+        operation: Operation<'_>,
+        touches: &[Touch<'_>],
+        enqueue: impl FnOnce(aclrtStream) -> Result<()>,
+    ) -> Result<Issued> {
+        let queue = stream.queue();
+        check_places(queue, operation.name, touches)?;
+        let _bound = queue.device().bind()?;
+        let _issuing = stream.lane().issuing();
+        let mut recording = lock(&stream.state().recording);
+        let mut number = 0;
+        if let Some(recording) = &mut *recording {
+            // Before the call: what was refused in the midst may be a part of the graph all the same.
+            recording.note(&operation, touches);
+            number = recording.operations;
+        }
+        enqueue(queue.handle().raw())
+            .map_err(|error| error.in_operation(|| operation.context(number)))?;
+        Ok(Issued { number, tickets: (0, 0) })
+    }
+
+    fn handle(_: &Stream<Self>, _: Issued, _: &'static str) -> Captured {
+        Captured(())
+    }
+}
+
+/// Recorded operations that run together. See the [module](self).
+pub struct Graph {
+    /// `None` in its drop.
+    parts: Option<GraphParts>,
+    /// What its replays have left: each one writes the graph.
+    stamps: Arc<Stamps>,
+    collectives: Vec<(Arc<Label>, u64)>,
+    operations: u64,
+    device: Device,
+}
+
+/// What is left of a graph that was dropped, until its last replay is complete.
+pub(crate) struct GraphParts {
+    handle: GraphHandle,
+    uses: Vec<Use>,
+}
+
+impl GraphParts {
+    /// Its replays are complete. Some context of the runtime is current.
+    pub(crate) fn destroy(self, table: &Table) -> Result<()> {
+        let GraphParts { handle, uses } = self;
+        let result = table.destroy_graph(handle);
+        // Only now may the memory be freed.
+        drop(uses);
+        result
+    }
+}
+
+impl Graph {
+    /// Runs everything that was recorded, on a stream of the same device, as one operation (`aclmdlRIExecuteAsync`). Returns at
+    /// once.
+    ///
+    /// It may be replayed as often as one likes, on the same or on different streams, also while an earlier replay is in flight:
+    /// they run one after the other. A collective takes its number at every replay. So replays count in the order of operations
+    /// that all ranks must keep.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::WrongDevice`] and [`Error::WrongRuntime`] for a stream elsewhere, [`Error::Aborted`] when a communicator of the graph was
+    /// aborted, [`Error::Call`] with what CANN says.
+    pub fn replay(&mut self, stream: &Stream) -> Result<Work> {
+        const REPLAY: &str = "replay";
+        let Some(GraphParts { handle, uses }) = &self.parts else {
+            return Err(Error::Invalid { operation: REPLAY, problem: "the graph is gone".into() });
+        };
+        let this = Touch {
+            stamps: &self.stamps,
+            range: 0..1,
+            access: Access::Write,
+            place: Place::Device(&self.device),
+            what: "the graph",
+        };
+        let uses = uses.iter().map(|used| Touch {
+            stamps: &used.stamps,
+            range: used.range.clone(),
+            access: used.access,
+            // They are where the graph is.
+            place: Place::Nowhere,
+            what: "what the graph uses",
+        });
+        let touches: SmallVec<[Touch<'_>; 16]> = std::iter::once(this).chain(uses).collect();
+        let communicator = self.collectives.first();
+        let communicator = communicator.map(|(label, _)| (label, label.next()));
+        let operation = Operation { name: REPLAY, communicator };
+        let work = issue(stream, operation, &touches, |raw| {
+            if !self.collectives.is_empty() {
+                self.device.turn().take(stream.lane());
+            }
+            if self.collectives.iter().any(|(label, _)| label.aborted.load(Acquire)) {
+                return Err(Error::Aborted { context: None });
+            }
+            // SAFETY: the graph holds what its operations use, and `touches` names all of it, so that it stays allocated and
+            // untouched by others until this replay is complete.
+            unsafe { self.device.table().execute_graph(handle, raw) }
+        })?;
+        for (label, count) in &self.collectives {
+            label.count_replayed(*count);
+        }
+        Ok(work)
+    }
+
+    /// How many operations it has.
+    pub fn len(&self) -> usize {
+        self.operations as usize
+    }
+
+    /// Whether nothing was recorded.
+    pub fn is_empty(&self) -> bool {
+        self.operations == 0
+    }
+
+    /// The device it runs on.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+}
+
+impl Drop for Graph {
+    fn drop(&mut self) {
+        if let Some(parts) = self.parts.take() {
+            let stamps = std::mem::replace(&mut self.stamps, Arc::new(Stamps::new()));
+            self.device.retire(Orphan { body: Body::Graph(parts), stamps });
+            self.device.reap();
+        }
+    }
+}
+
+impl fmt::Debug for Graph {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Graph({} operations, device {})", self.operations, self.device.index())
+    }
+}

@@ -1,0 +1,68 @@
+//! What a stream does with operations: run them or record them.
+
+#![forbid(unsafe_code)]
+
+use ascend_sys::aclrtStream;
+
+use super::Stream;
+use super::issue::{Issued, Operation, Touch, issue_number};
+use crate::error::Result;
+use crate::work::Work;
+
+pub(crate) mod sealed {
+    use super::*;
+
+    /// How the crate gives an operation to a stream.
+    pub trait StreamState: Sized {
+        type Handle;
+        /// Whether an operation takes its number when it is issued.
+        const RUNS: bool;
+        fn issue(
+            stream: &Stream<Self>,
+            operation: Operation<'_>,
+            touches: &[Touch<'_>],
+            enqueue: impl FnOnce(aclrtStream) -> Result<()>,
+        ) -> Result<Issued>;
+        fn handle(stream: &Stream<Self>, issued: Issued, name: &'static str) -> Self::Handle;
+    }
+}
+
+/// The state of a [`Stream`]: [`Open`], or [`Capturing`](super::Capturing). It decides what an operation returns.
+///
+/// The trait is sealed.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no state of a stream",
+    note = "a stream is `Stream` (short for `Stream<Open>`) or `Stream<Capturing>`"
+)]
+pub trait StreamState: sealed::StreamState<Handle = <Self as StreamState>::Work> {
+    /// What an operation returns: a [`Work`], or [`Captured`](super::Captured).
+    type Work;
+}
+
+/// The state of an ordinary [`Stream`]: it runs what it is given.
+#[derive(Debug)]
+pub struct Open;
+
+impl StreamState for Open {
+    type Work = Work;
+}
+
+impl sealed::StreamState for Open {
+    type Handle = Work;
+    const RUNS: bool = true;
+
+    #[inline]
+    fn issue(
+        stream: &Stream,
+        operation: Operation<'_>,
+        touches: &[Touch<'_>],
+        enqueue: impl FnOnce(aclrtStream) -> Result<()>,
+    ) -> Result<Issued> {
+        issue_number(stream, operation, touches, enqueue)
+    }
+
+    #[inline]
+    fn handle(stream: &Stream, issued: Issued, name: &'static str) -> Work {
+        Work::new(stream.lane(), issued, name)
+    }
+}

@@ -1,0 +1,270 @@
+//! Streams that record, and graphs: with the optional entries of the table and without.
+
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use hccl::prelude::*;
+use hccl_tests::both_backends;
+
+/// Keeps a stream busy until it is dropped.
+fn hold(stream: &Stream) -> mpsc::Sender<()> {
+    let (open, gate) = mpsc::channel();
+    // Ends when the other end is dropped.
+    stream.host_fn(move || assert!(gate.recv().is_err())).unwrap();
+    open
+}
+
+#[test]
+fn nothing_runs_before_a_replay_and_everything_at_each() {
+    both_backends(|runtime| {
+        let device = runtime.device(0).unwrap();
+        let stream = device.stream().unwrap();
+        let mut x = device.upload(&[1, 2, 3, 4], &stream).unwrap();
+        let mut y = device.zeros::<i32>(4, &stream).unwrap();
+        let capture = device.begin_capture().unwrap();
+        y.copy_from(&x, &capture).unwrap();
+        x.slice_mut(..2).unwrap().fill_zero(&capture).unwrap();
+        let mut graph = capture.end().unwrap();
+        assert_eq!((graph.len(), graph.is_empty(), graph.device()), (2, false, &device));
+        assert_eq!(y.to_vec(&stream).wait().unwrap(), [0; 4]);
+        graph.replay(&stream).unwrap().wait().unwrap();
+        assert_eq!(y.to_vec(&stream).wait().unwrap(), [1, 2, 3, 4]);
+        // On another stream, which is ordered behind the upload on the first.
+        x.upload(&[5, 6, 7, 8], &stream).unwrap();
+        let other = device.stream().unwrap();
+        graph.replay(&other).unwrap();
+        graph.replay(&other).unwrap();
+        assert_eq!(y.to_vec(&stream).wait().unwrap(), [0, 0, 7, 8]);
+        assert_eq!(x.to_vec(&stream).wait().unwrap(), [0, 0, 7, 8]);
+    });
+}
+
+#[test]
+fn a_capture_without_operations_is_a_graph() {
+    both_backends(|runtime| {
+        let device = runtime.device(0).unwrap();
+        let mut graph = device.begin_capture().unwrap().end().unwrap();
+        assert!(graph.is_empty());
+        graph.replay(&device.stream().unwrap()).unwrap().wait().unwrap();
+    });
+}
+
+#[test]
+fn a_replay_waits_for_what_uses_the_same_bytes_and_is_waited_for() {
+    both_backends(|runtime| {
+        let device = runtime.device(0).unwrap();
+        let (busy, free) = (device.stream().unwrap(), device.stream().unwrap());
+        let mut x = device.upload(&vec![1u8; 100_000], &busy).unwrap();
+        let mut y = device.zeros::<u8>(100_000, &busy).unwrap();
+        let z = device.upload(&[9u8; 8], &free).unwrap();
+        let capture = device.begin_capture().unwrap();
+        y.copy_from(&x, &capture).unwrap();
+        let mut graph = capture.end().unwrap();
+        busy.synchronize().unwrap();
+
+        let open = hold(&busy);
+        x.upload(&vec![2u8; 100_000], &busy).unwrap();
+        let work = graph.replay(&free).unwrap();
+        assert!(!work.is_done(), "it reads what the busy stream is to write");
+        drop(open);
+        work.wait().unwrap();
+        assert_eq!(y.to_vec(&busy).wait().unwrap(), vec![2; 100_000]);
+
+        let open = hold(&busy);
+        let work = graph.replay(&busy).unwrap();
+        // What the graph does not touch goes on, what it reads is not overwritten before.
+        assert_eq!(z.to_vec(&free).wait().unwrap(), [9; 8]);
+        let later = x.upload(&vec![3u8; 100_000], &free).unwrap();
+        assert!(!later.is_done() && !work.is_done());
+        drop(open);
+        later.wait().unwrap();
+        assert_eq!(y.to_vec(&free).wait().unwrap(), vec![2; 100_000]);
+    });
+}
+
+#[test]
+fn memory_stays_as_long_as_a_graph_may_use_it() {
+    both_backends(|runtime| {
+        let device = runtime.device(0).unwrap();
+        let stream = device.stream().unwrap();
+        let before = device.memory_info().unwrap().free;
+        let x = device.upload(&vec![7u8; 1 << 20], &stream).unwrap();
+        let mut y = device.zeros::<u8>(1 << 20, &stream).unwrap();
+        let capture = device.begin_capture().unwrap();
+        y.copy_from(&x, &capture).unwrap();
+        drop(x);
+        let mut graph = capture.end().unwrap();
+        stream.synchronize().unwrap();
+        assert!(device.memory_info().unwrap().free <= before - (2 << 20));
+        graph.replay(&stream).unwrap();
+        assert_eq!(y.to_vec(&stream).wait().unwrap(), vec![7; 1 << 20]);
+        drop((graph, y));
+        stream.synchronize().unwrap();
+        assert_eq!(device.memory_info().unwrap().free, before);
+    });
+}
+
+#[test]
+fn drop_in_flight() {
+    both_backends(|runtime| {
+        let device = runtime.device(0).unwrap();
+        let stream = device.stream().unwrap();
+        let x = device.upload(&[4i64; 1000], &stream).unwrap();
+        let mut y = device.zeros::<i64>(1000, &stream).unwrap();
+        let capture = device.begin_capture().unwrap();
+        y.copy_from(&x, &capture).unwrap();
+        let mut graph = capture.end().unwrap();
+        let open = hold(&stream);
+        drop(graph.replay(&stream).unwrap());
+        let since = Instant::now();
+        drop((graph, x));
+        assert!(since.elapsed() < Duration::from_secs(1), "drop must not wait for the replay");
+        drop(open);
+        assert_eq!(y.to_vec(&stream).wait().unwrap(), [4; 1000]);
+    });
+}
+
+#[test]
+fn forget_in_flight() {
+    both_backends(|runtime| {
+        let device = runtime.device(0).unwrap();
+        let stream = device.stream().unwrap();
+        let x = device.upload(&[4i64; 1000], &stream).unwrap();
+        let mut y = device.zeros::<i64>(1000, &stream).unwrap();
+        let capture = device.begin_capture().unwrap();
+        y.copy_from(&x, &capture).unwrap();
+        let mut graph = capture.end().unwrap();
+        std::mem::forget(graph.replay(&stream).unwrap());
+        std::mem::forget(graph);
+        drop(x);
+        assert_eq!(y.to_vec(&stream).wait().unwrap(), [4; 1000]);
+        // A capture that is forgotten keeps its stream, and nothing else.
+        let forgotten = device.begin_capture().unwrap();
+        y.fill_zero(&forgotten).unwrap();
+        std::mem::forget(forgotten);
+        assert_eq!(y.to_vec(&stream).wait().unwrap(), [4; 1000]);
+    });
+}
+
+#[test]
+fn an_abandoned_capture_runs_nothing() {
+    both_backends(|runtime| {
+        let device = runtime.device(0).unwrap();
+        let stream = device.stream().unwrap();
+        let mut x = device.upload(&[1u16; 8], &stream).unwrap();
+        for _ in 0..100 {
+            let capture = device.begin_capture().unwrap();
+            x.fill_zero(&capture).unwrap();
+            drop(capture);
+        }
+        assert_eq!(x.to_vec(&stream).wait().unwrap(), [1; 8]);
+        // Also by a thread other than the one that began it.
+        let capture = device.begin_capture().unwrap();
+        x.fill_zero(&capture).unwrap();
+        std::thread::spawn(move || drop(capture)).join().unwrap();
+        let capture = device.begin_capture().unwrap();
+        x.fill_zero(&capture).unwrap();
+        let mut graph = std::thread::spawn(move || capture.end().unwrap()).join().unwrap();
+        graph.replay(&stream).unwrap();
+        assert_eq!(x.to_vec(&stream).wait().unwrap(), [0; 8]);
+    });
+}
+
+#[test]
+fn a_graph_belongs_to_its_device() {
+    both_backends(|runtime| {
+        let (here, there) = (runtime.device(0).unwrap(), runtime.device(1).unwrap());
+        let stream = there.stream().unwrap();
+        let mut x = here.zeros::<u8>(8, &here.stream().unwrap()).unwrap();
+        let mut y = there.zeros::<u8>(8, &stream).unwrap();
+        let capture = here.begin_capture().unwrap();
+        x.fill_zero(&capture).unwrap();
+        let refused = y.fill_zero(&capture).unwrap_err();
+        assert!(matches!(refused, hccl::Error::WrongDevice { expected: 0, found: 1, .. }));
+        let mut graph = capture.end().unwrap();
+        let refused = graph.replay(&stream).unwrap_err();
+        assert!(matches!(refused, hccl::Error::WrongDevice { what: "the graph", .. }));
+        graph.replay(&here.stream().unwrap()).unwrap().wait().unwrap();
+    });
+}
+
+#[test]
+fn collectives_are_recorded_and_take_their_numbers_at_every_replay() {
+    both_backends(|runtime| {
+        let sums = runtime.run_ranks(2, |rank| -> hccl::Result<_> {
+            let device = rank.device();
+            let (stream, other) = (device.stream()?, device.stream()?);
+            let mut comm = rank.communicator()?;
+            let mut x = device.upload(&vec![1i64; 50_000], &stream)?;
+            let mut small = device.upload(&[rank.index() as i64 + 1], &stream)?;
+            let mut all = device.zeros::<i64>(2, &stream)?;
+            let capture = device.begin_capture()?;
+            comm.all_reduce_in_place(&mut x, Sum, &capture)?;
+            comm.all_gather(&small, &mut all, &capture)?;
+            comm.broadcast(&mut small, 1, &capture)?;
+            comm.barrier(&capture)?;
+            let mut graph = capture.end()?;
+            for _ in 0..3 {
+                graph.replay(&stream)?;
+                comm.all_reduce_in_place(&mut small, Max, &other)?;
+                graph.replay(&other)?;
+            }
+            // Replays and calls of the communicator are in one order, on whatever streams.
+            let found = (x.to_vec(&stream).wait()?, all.to_vec(&stream).wait()?);
+            let refused = comm.broadcast(&mut small, 7, &stream).unwrap_err().to_string();
+            Ok((found, refused))
+        });
+        for ((x, all), refused) in sums.unwrap() {
+            assert_eq!(x, vec![64; 50_000]);
+            assert_eq!(all, [2, 2]);
+            // Four collectives a replay, six replays, and three calls: the next one is number 28.
+            assert!(refused.contains("#28"), "{refused}");
+        }
+    });
+}
+
+#[test]
+fn a_graph_keeps_its_communicators() {
+    both_backends(|runtime| {
+        let root = RootInfo::new(&runtime.device(0).unwrap()).unwrap();
+        let sums = runtime.run_ranks(2, |rank| {
+            let device = rank.device();
+            let stream = device.stream()?;
+            let comm = Communicator::builder().device(device).rank(rank.index()).world_size(2);
+            let mut comm = comm.root_info(&root).build()?;
+            let mut x = device.upload(&[1i64; 100], &stream)?;
+            let capture = device.begin_capture()?;
+            comm.all_reduce_in_place(&mut x, Sum, &capture)?;
+            let mut graph = capture.end()?;
+            graph.replay(&stream)?;
+            drop(comm);
+            // What was dropped is looked after here.
+            drop(device.stream()?);
+            graph.replay(&stream)?;
+            drop(graph);
+            x.to_vec(&stream).wait()
+        });
+        assert_eq!(sums.unwrap(), [[4; 100]; 2]);
+    });
+}
+
+#[test]
+fn ranks_that_replay_different_captures_are_told() {
+    let runtime = Runtime::emulator(2).unwrap();
+    runtime.set_deadline(Duration::from_secs(60));
+    let outcome = runtime.run_ranks(2, |rank| -> hccl::Result<()> {
+        let device = rank.device();
+        let stream = device.stream()?;
+        let mut comm = rank.communicator()?;
+        let mut x = device.zeros::<f32>(100, &stream)?;
+        let graphs = (0..2).map(|_| {
+            let capture = device.begin_capture()?;
+            comm.all_reduce_in_place(&mut x, Sum, &capture)?;
+            capture.end()
+        });
+        let mut graphs: Vec<Graph> = graphs.collect::<hccl::Result<_>>()?;
+        graphs[rank.index() as usize].replay(&stream)?.wait()
+    });
+    let text = outcome.unwrap_err().to_string();
+    assert!(text.contains("capture 1") && text.contains("capture 2"), "{text}");
+}

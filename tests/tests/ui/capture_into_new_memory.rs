@@ -1,0 +1,13 @@
+//~ E0277: an operation cannot write `f32` elements to `DeviceBuffer<f32, hccl::memory::Uninit>`
+use hccl::prelude::*;
+
+pub fn sum(
+    comm: &mut Communicator,
+    x: &DeviceBuffer<f32>,
+    y: DeviceBuffer<f32, Uninit>, // misuse
+    // correct: y: &mut DeviceBuffer<f32>,
+    capture: &Stream<Capturing>,
+) -> hccl::Result<()> {
+    comm.all_reduce(x, y, Sum, capture)?;
+    Ok(())
+}
