@@ -72,7 +72,7 @@ pub use memory::{DeviceBuffer, DeviceSlice, DeviceSliceMut, Download, HostBuffer
 pub use ranks::{Rank, RankError};
 #[cfg(feature = "emulator")]
 pub use runtime::Fault;
-pub use runtime::{Backend, Product, Runtime};
+pub use runtime::{Backend, Finding, Product, Runtime};
 pub use work::Work;
 
 /// What nearly every program uses: `use hccl::prelude::*;`.

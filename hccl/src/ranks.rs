@@ -34,6 +34,8 @@ impl Runtime {
     /// the other ranks that has not ended by then. Only the first cause is returned. On a backend that
     /// cannot be told (CANN), calls of its own that wait for the rank end with its connection time-out.
     ///
+    /// [`Error::Found`] when no rank failed and checked mode has found something ([`Runtime::findings`]).
+    ///
     /// [`Error::TooFewDevices`] when there are fewer devices than ranks, [`Error::Invalid`] for no ranks at all.
     ///
     /// ```
@@ -93,6 +95,9 @@ impl Runtime {
         let first = run.lock().first.take();
         match first {
             Some(error) => Err(Error::Rank(error)),
+            None if !self.findings().is_empty() => {
+                Err(Error::Found { findings: self.findings().into() })
+            }
             // Without a failure every rank has returned something.
             None => Ok(outcomes.into_iter().flatten().collect()),
         }

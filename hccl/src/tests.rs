@@ -35,6 +35,9 @@ fn on_both(devices: usize, test: impl Fn(&Runtime)) {
             table.ascendExtStreamFailure = None;
             table.ascendExtAwaitActivity = None;
             table.ascendExtAwaitTask = None;
+            table.ascendExtFindings = None;
+            table.ascendExtFinding = None;
+            table.ascendExtHostAccess = None;
             table.ascendExtRankLeave = None;
             table.ascendExtGroupResult = None;
         }

@@ -457,6 +457,46 @@ impl Table {
         unsafe { call!(self, ascendExtFaultClear, block, device) }
     }
 
+    /// How many findings a block has.
+    pub(crate) fn count_findings(&self, block: u32) -> u32 {
+        let mut count = 0;
+        if let Some(function) = self.functions().ascendExtFindings {
+            // SAFETY: the out parameter is a live local. A refusal leaves it alone.
+            unsafe { function(block, &mut count) };
+        }
+        count
+    }
+
+    /// One of them.
+    pub(crate) fn finding(&self, block: u32, index: u32) -> Option<crate::runtime::Finding> {
+        use ascend_sys::AscendExtFindingForm as Form;
+        let function = self.functions().ascendExtFinding?;
+        let told = |form: Form| {
+            let mut length = 0;
+            // SAFETY: no text is asked for; the out parameter is a live local.
+            let code =
+                unsafe { function(block, index, form, std::ptr::null_mut(), 0, &mut length) };
+            let mut text = vec![0_u8; (code == 0).then(|| length.checked_add(1)).flatten()?];
+            // SAFETY: the text is as long as is said.
+            let code = unsafe {
+                function(block, index, form, text.as_mut_ptr().cast(), text.len(), &mut length)
+            };
+            let text = CStr::from_bytes_until_nul(&text).ok()?;
+            (code == 0).then(|| text.to_string_lossy().into())
+        };
+        let text = told(Form::ASCEND_EXT_FINDING_TEXT)?;
+        let picture = told(Form::ASCEND_EXT_FINDING_SVG)?;
+        Some(crate::runtime::Finding { text, picture })
+    }
+
+    /// The host itself touches pinned memory.
+    pub(crate) fn host_touches(&self, start: *const c_void, bytes: usize, write: bool) {
+        if let Some(function) = self.functions().ascendExtHostAccess {
+            // SAFETY: the backend takes the address as a number.
+            unsafe { function(start, bytes, write.into()) };
+        }
+    }
+
     pub(crate) fn destroy_block(&self, block: u32) -> Result<()> {
         // SAFETY: takes a number; what was made in the block becomes a stale handle, which the backend checks.
         unsafe { call!(self, ascendExtBlockDestroy, block) }

@@ -240,6 +240,12 @@ pub enum Error {
         /// Why.
         reason: Box<str>,
     },
+    /// Every rank of [`Runtime::run_ranks`](crate::Runtime::run_ranks) was successful, and checked mode has found what nothing
+    /// orders.
+    Found {
+        /// What it has found.
+        findings: Box<[crate::runtime::Finding]>,
+    },
     /// An argument that is none of the above.
     Invalid {
         /// The operation.

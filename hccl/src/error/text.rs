@@ -12,6 +12,7 @@ use std::fmt::{self, Display, Formatter, Write as _};
 use ascend_sys::{Library, MissingSymbol};
 
 use super::{Code, Error, OpContext};
+use crate::runtime::Finding;
 
 impl Display for Error {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
@@ -149,6 +150,10 @@ impl Error {
             Error::Aborted { .. } => f.write_str("the communicator was aborted"),
             Error::Rank(error) => error.fmt(f),
             Error::RankGone { rank, reason } => write!(f, "rank {rank} is gone: {reason}"),
+            Error::Found { findings } => {
+                let first = findings.first().map(Finding::to_string).unwrap_or_default();
+                f.write_str(first_line(&first).0)
+            }
             Error::Invalid { problem, .. } => f.write_str(problem),
         }
     }
@@ -197,6 +202,16 @@ impl Error {
             ),
             Error::TooManyElements { .. } => f.write_str("\nIssue several operations over slices."),
             Error::NotSupported { instead, .. } => write!(f, "\n{instead}"),
+            Error::Found { findings } => {
+                for (number, finding) in findings.iter().enumerate() {
+                    let text = finding.to_string();
+                    match first_line(&text) {
+                        (_, rest) if number == 0 => write!(f, "\n{}", rest.unwrap_or_default())?,
+                        _ => write!(f, "\n{text}")?,
+                    }
+                }
+                Ok(())
+            }
             Error::RootOnly { .. } => {
                 f.write_str("\nPass `Some(..)` on the root, and `None` on the other ranks.")
             }
@@ -320,6 +335,7 @@ debug! {
     Uneven { what, length, world_size }
     Aborted { context }
     RankGone { rank, reason }
+    Found { findings }
     Invalid { operation, problem };
     Config Counts Batch Rank
 }

@@ -95,6 +95,14 @@ impl Allocation {
         Ok(())
     }
 
+    /// The host is about to read or write the first `bytes` of pinned memory itself.
+    #[inline]
+    pub(super) fn host_touches(&self, bytes: usize, write: bool) {
+        if let Home::Pinned(runtime) = &self.home {
+            runtime.host_touches(self.pointer, bytes, write);
+        }
+    }
+
     /// Gives the memory back. It must be complete, and some context of the runtime be current.
     pub(crate) fn free(self: Box<Self>, table: &Table) {
         if let Err((_, error)) = self.try_free(table) {

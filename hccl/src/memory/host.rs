@@ -39,6 +39,7 @@ impl<T: Element> HostBuffer<T> {
     pub(crate) fn new(runtime: &Runtime, len: usize) -> Result<Self> {
         let bytes = size_in_bytes::<T>(len)?;
         let memory = Pool::take(&runtime.some_device()?, bytes)?;
+        memory.host_touches(bytes, true);
         // SAFETY: the block has at least `bytes` bytes and is complete, fresh or from the pool, so nobody else uses it.
         unsafe { std::ptr::write_bytes(memory.pointer().cast::<u8>(), 0, bytes) };
         Ok(Self { memory, len, runtime: runtime.clone(), marker: PhantomData })
@@ -70,8 +71,11 @@ impl<T: Element> HostBuffer<T> {
         Ok(unsafe { std::slice::from_raw_parts_mut(self.memory.pointer().cast(), self.len) })
     }
 
+    /// Waits for writes, and with `reads`, which a mutable slice needs, for reads too.
     fn wait(&self, reads: bool, waiter: &'static str) -> Result<()> {
-        self.memory.wait(&self.memory.all(), reads, self.runtime.deadline(), waiter)
+        self.memory.wait(&self.memory.all(), reads, self.runtime.deadline(), waiter)?;
+        self.memory.host_touches(self.len * size_of::<T>(), reads);
+        Ok(())
     }
 
     pub(crate) fn region(&self) -> Region<'_> {

@@ -88,6 +88,7 @@ pub(super) fn upload_with<T: Element>(
     fill: impl FnOnce(*mut T),
 ) -> Result<Work> {
     let block = Pool::take(stream.device(), destination.bytes())?;
+    block.host_touches(destination.bytes(), true);
     fill(block.pointer().cast());
     let source = block.region(0..destination.bytes());
     let kind = aclrtMemcpyKind::ACL_MEMCPY_HOST_TO_DEVICE;
@@ -113,6 +114,7 @@ pub(super) fn download(source: &Region<'_>, stream: &Stream) -> Result<(Work, Ow
 /// The first `len` elements of a pinned block whose download is complete.
 pub(super) fn read_block<T: Element>(block: &Owned, len: usize) -> Vec<T> {
     debug_assert!(len * size_of::<T>() <= block.bytes());
+    block.host_touches(len * size_of::<T>(), false);
     let mut values = Vec::with_capacity(len);
     // SAFETY: the block holds `len` elements (a download of as many bytes went there), is aligned (a page), and no device
     // uses it any more; any bits are a valid element.

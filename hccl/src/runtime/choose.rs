@@ -83,6 +83,9 @@ pub struct EmulatorOptions {
     /// How long an operation may take on the device: CANN's 1836 s unless told.
     #[builder(default, setter(strip_option))]
     exec_timeout: Option<Duration>,
+    /// Whether accesses to memory that nothing orders are looked for: see [`Runtime::findings`]. Makes everything slower.
+    #[builder(default)]
+    checked: bool,
     /// How long everything that waits waits: 5 minutes unless told ([`Runtime::set_deadline`]).
     #[builder(default, setter(strip_option))]
     deadline: Option<Duration>,
@@ -113,6 +116,7 @@ impl EmulatorOptions {
             memory: Some(64 << 20),
             connect_timeout: None,
             exec_timeout: None,
+            checked: false,
             deadline: None,
             faults: Vec::new(),
         }
@@ -132,21 +136,33 @@ impl EmulatorOptions {
                 .map(|limit| limit.max(1))
                 .map_err(|_| invalid(format!("{what} of {limit:?}; at most 49 days are possible"))),
         };
+        use ascend_sys::AscendExtCheck as Check;
         let config = ascend_sys::AscendExtBlockConfig {
             size: size_of::<ascend_sys::AscendExtBlockConfig>() as u32,
             deviceCount: self.devices as u32,
             product: self.product.code(),
             connectTimeoutMs: milliseconds(self.connect_timeout, "a connect timeout")?,
             execTimeoutMs: milliseconds(self.exec_timeout, "an execution timeout")?,
-            check: ascend_sys::AscendExtCheck::ASCEND_EXT_CHECK_NOTHING.0,
+            check: if self.checked {
+                Check::ASCEND_EXT_CHECK_RACES
+            } else {
+                Check::ASCEND_EXT_CHECK_NOTHING
+            }
+            .0,
             memoryBytes: self.memory.unwrap_or(0),
         };
         let table = Table::of_emulator(functions);
         table.init()?;
         let (block, first) = table.create_block(&config)?;
         let product = Some(self.product);
-        let runtime =
-            Runtime::new(table, Backend::Emulator, product, Some(block), first, self.devices);
+        let runtime = Runtime::new(
+            table,
+            Backend::Emulator,
+            product,
+            Some((block, self.checked)),
+            first,
+            self.devices,
+        );
         runtime.set_deadline(self.deadline.unwrap_or(DEADLINE));
         self.faults.iter().try_for_each(|fault| fault.start(&runtime))?;
         Ok(runtime)

@@ -9,6 +9,7 @@
 mod choose;
 #[cfg(feature = "emulator")]
 mod faults;
+mod findings;
 pub(crate) mod reactor;
 mod registry;
 
@@ -17,6 +18,7 @@ pub use choose::EmulatorOptions;
 pub use choose::Product;
 #[cfg(feature = "emulator")]
 pub use faults::Fault;
+pub use findings::Finding;
 
 use std::fmt;
 use std::path::Path;
@@ -68,6 +70,8 @@ struct Inner {
     product: Option<Product>,
     /// The emulator's block, given back at the end.
     block: Option<u32>,
+    /// Whether the block is watched for races.
+    checked: bool,
     /// CANN's number of device 0.
     first: i32,
     /// Opened when they are first asked for.
@@ -153,7 +157,7 @@ impl Runtime {
         table: Table,
         backend: Backend,
         product: Option<Product>,
-        block: Option<u32>,
+        block: Option<(u32, bool)>,
         first: i32,
         count: usize,
     ) -> Runtime {
@@ -161,7 +165,9 @@ impl Runtime {
             table,
             backend,
             product,
-            block,
+            block: block.map(|(block, _)| block),
+            // The default block of the emulator may be, and says so itself.
+            checked: block.is_none_or(|(_, checked)| checked),
             first,
             devices: (0..count).map(|_| OnceLock::new()).collect(),
             opening: Mutex::new(()),

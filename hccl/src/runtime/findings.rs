@@ -1,0 +1,73 @@
+//! What a checked runtime has found.
+
+#![forbid(unsafe_code)]
+
+use std::fmt;
+
+use super::Runtime;
+
+/// Accesses to memory that nothing orders, or something akin, which checked mode has found: `Display` says what is wrong, shows
+/// both operations, and says what to do.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Finding {
+    pub(crate) text: Box<str>,
+    pub(crate) picture: Box<str>,
+}
+
+impl Finding {
+    /// A picture of it: the two operations in their streams, and the bytes that they share. The text of an SVG file.
+    pub fn svg(&self) -> &str {
+        &self.picture
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl fmt::Debug for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Finding: {self}")
+    }
+}
+
+impl Runtime {
+    /// What checked mode has found on the devices of this runtime so far, oldest first. Nothing on a backend that has no such
+    /// mode, and on devices that are not checked (`Runtime::emulator_builder().checked(true)`, or `ASCEND_EMULATOR_CHECK=race` for
+    /// the emulator's default devices).
+    ///
+    /// Safe programs never have a finding. One that calls CANN besides, with pointers and streams of its own, may. Never
+    /// blocks. The optional entries `ascendExtFindings` and `ascendExtFinding` are behind it.
+    ///
+    /// ```
+    /// use hccl::Runtime;
+    /// # fn main() -> hccl::Result<()> {
+    /// let runtime = Runtime::emulator_builder().devices(1).checked(true).build()?;
+    /// let device = runtime.device(0)?;
+    /// let (one, two) = (device.stream()?, device.stream()?);
+    /// let mut x = device.zeros::<f32>(1024, &one)?;
+    /// let y = device.upload(&[1.0_f32; 1024], &two)?;
+    /// x.copy_from(&y, &one)?; // waits for `two` on the device
+    /// one.synchronize()?;
+    /// assert!(runtime.findings().is_empty());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn findings(&self) -> Vec<Finding> {
+        if !self.inner.checked {
+            return Vec::new();
+        }
+        let (table, block) = (&self.inner.table, self.inner.block.unwrap_or(0));
+        (0..table.count_findings(block)).map_while(|index| table.finding(block, index)).collect()
+    }
+
+    /// Tells the check for races that the host itself touches pinned memory now.
+    #[inline]
+    pub(crate) fn host_touches(&self, start: *const std::ffi::c_void, bytes: usize, write: bool) {
+        if self.inner.checked {
+            self.inner.table.host_touches(start, bytes, write);
+        }
+    }
+}
