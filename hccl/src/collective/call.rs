@@ -70,6 +70,16 @@ impl<'a> Call<'a> {
         Call::new(kind, what.dtype, Some(send), Some(recv), what.count)
     }
 
+    /// For an operation that CANN refuses in place, which it tells by equal pointers. A buffer of no elements may begin where the
+    /// other one does: then it is said to be one element further on, where nobody looks.
+    pub(super) fn not_in_place(mut self, from: &Region<'_>, dtype: DType) -> Self {
+        if self.send == self.recv {
+            let empty = if from.bytes() == 0 { &mut self.send } else { &mut self.recv };
+            *empty = empty.wrapping_byte_add(dtype.size());
+        }
+        self
+    }
+
     pub(super) fn barrier() -> Self {
         Call::new(Kind::Barrier, DType::U8, None, None, 0)
     }

@@ -263,7 +263,8 @@ impl Member {
         let count =
             self.check_own(SOURCE, "the part", from, dtype, parts.count(self.label.rank))?;
         check_apart("all_gather_v", from, to)?;
-        Ok(Call::new(Kind::AllGatherV(parts.table()), dtype, Some(from), Some(to), count))
+        let kind = Kind::AllGatherV(parts.table());
+        Ok(Call::new(kind, dtype, Some(from), Some(to), count).not_in_place(from, dtype))
     }
 
     pub(crate) fn reduce_scatter_v<'a>(
@@ -278,7 +279,8 @@ impl Member {
         self.check_own(DESTINATION, "the part", to, dtype, parts.count(self.label.rank))?;
         check_apart("reduce_scatter_v", from, to)?;
         what.check_variable(self.product)?;
-        Ok(Call::reduction(|op| Kind::ReduceScatterV(op, parts.table()), what, from, to))
+        let kind = |op| Kind::ReduceScatterV(op, parts.table());
+        Ok(Call::reduction(kind, what, from, to).not_in_place(from, dtype))
     }
 
     pub(crate) fn all_to_all_v<'a>(
@@ -299,7 +301,8 @@ impl Member {
         }
         check_apart("all_to_all_v", from, to)?;
         let kind = Kind::AllToAllV(sent.table(), received.table());
-        Ok(Call::new(kind, dtype, Some(from), Some(to), sent.total()))
+        let count = sent.total();
+        Ok(Call::new(kind, dtype, Some(from), Some(to), count).not_in_place(from, dtype))
     }
 
     pub(crate) fn all_to_all_vc<'a>(
@@ -317,7 +320,8 @@ impl Member {
         let count = self.check_own(SOURCE, "the row", from, dtype, counts.sent_by(rank))?;
         self.check_own(DESTINATION, "the column", to, dtype, counts.received_by(rank))?;
         check_apart("all_to_all_vc", from, to)?;
-        Ok(Call::new(Kind::AllToAllVC(counts.table()), dtype, Some(from), Some(to), count))
+        let kind = Kind::AllToAllVC(counts.table());
+        Ok(Call::new(kind, dtype, Some(from), Some(to), count).not_in_place(from, dtype))
     }
 
     /// A buffer is as long as what it holds, `of` this rank. Gives the length.

@@ -26,6 +26,8 @@ pub(crate) struct Handle {
     origin: Origin,
     /// How many communicators of some of its ranks there are, which must be destroyed before it.
     parts: AtomicUsize,
+    /// How many communicators can still be used that its peers may wait for: its own, and those of some of its ranks.
+    users: AtomicUsize,
 }
 
 /// How a communicator came about.
@@ -53,8 +55,10 @@ impl Handle {
     pub(crate) unsafe fn new(raw: HcclComm, label: Arc<Label>, origin: Origin) -> Self {
         if let Origin::Part(whole) = &origin {
             whole.parts.fetch_add(1, Ordering::Relaxed);
+            whole.users.fetch_add(1, Ordering::Relaxed);
         }
-        Handle { raw, label, destroyed: AtomicBool::new(false), origin, parts: AtomicUsize::new(0) }
+        let (parts, users) = (AtomicUsize::new(0), AtomicUsize::new(1));
+        Handle { raw, label, destroyed: AtomicBool::new(false), origin, parts, users }
     }
 
     /// Whether it has some of the ranks of another one.
@@ -102,10 +106,17 @@ impl Handle {
         }
     }
 
-    /// Tells the peers that this rank issues nothing more, where the backend can.
+    /// Its communicator has been dropped. Tells the peers that this rank issues nothing more, where the backend can.
+    ///
+    /// Who leaves a communicator leaves all parts of it, so a rank leaves when it has dropped the parts too.
     pub(crate) fn leave(&self, table: &Table, reason: &CStr) {
-        if let Origin::Root(root_info) = &self.origin {
-            root_info.leave(table, self.label.rank, reason);
+        if self.users.fetch_sub(1, Ordering::AcqRel) > 1 {
+            return;
+        }
+        match &self.origin {
+            Origin::Root(root_info) => root_info.leave(table, self.label.rank, reason),
+            Origin::Part(whole) => whole.leave(table, reason),
+            Origin::Process | Origin::Foreign => {}
         }
     }
 

@@ -192,7 +192,9 @@ impl Communicator {
         }
         let origin = Origin::Part(member.handle.clone());
         // SAFETY: CANN has just made it for this device, and nobody else knows it.
-        unsafe { Communicator::from_parts(raw, device, (own, count), origin) }
+        let mut part = unsafe { Communicator::from_parts(raw, device, (own, count), origin) }?;
+        part.member.alive.clone_from(&self.member.alive);
+        Ok(part)
     }
 }
 
