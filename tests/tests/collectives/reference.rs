@@ -33,8 +33,13 @@ pub trait Reference: Element {
     /// The reduction of one element of each rank.
     fn reduce(kind: ReduceKind, inputs: impl Iterator<Item = Self>) -> Self;
 
+    /// The bits, as [`from_random`](Self::from_random) takes them.
+    fn into_bits(self) -> u64;
+
     /// Equality of bits, which a NaN passes too.
-    fn same_bits(a: &[Self], b: &[Self]) -> bool;
+    fn same_bits(a: &[Self], b: &[Self]) -> bool {
+        a.iter().map(|x| x.into_bits()).eq(b.iter().map(|x| x.into_bits()))
+    }
 
     fn bits(seed: usize, n: usize) -> Vec<Self> {
         let mut random = Random::new(seed);
@@ -65,15 +70,17 @@ macro_rules! integers {
                 };
                 combined.unwrap_or_default()
             }
-            fn same_bits(a: &[Self], b: &[Self]) -> bool {
-                a == b
+            fn into_bits(self) -> u64 {
+                // A sign is not spread over the upper bits.
+                self as u64 & (u64::MAX >> (64 - <$t>::BITS))
             }
         }
     )*};
 }
 integers!(i8 i16 i32 i64 u8 u16 u32 u64);
 
-/// Floats are combined in a type at least as wide as `f32` and rounded once.
+/// Floats are combined in a type at least as wide as `f32` and rounded once. A NaN in any input gives the NaN without sign and payload;
+/// -0 is less than +0. A single input keeps its bits.
 macro_rules! floats {
     ($($t:ty, $wide:ty, $widen:expr, $round:expr;)*) => {$(
         impl Reference for $t {
@@ -89,17 +96,30 @@ macro_rules! floats {
                 }
             }
             fn reduce(kind: ReduceKind, inputs: impl Iterator<Item = Self>) -> Self {
-                let combine: fn($wide, $wide) -> $wide = match kind {
-                    ReduceKind::Sum => |a, b| a + b,
-                    ReduceKind::Prod => |a, b| a * b,
-                    ReduceKind::Max => <$wide>::max,
-                    ReduceKind::Min => <$wide>::min,
-                };
                 let (widen, round) = ($widen, $round);
-                round(inputs.map(widen).reduce(combine).unwrap_or_default())
+                let mut inputs = inputs.peekable();
+                let Some(first) = inputs.next() else { return Self::default() };
+                if inputs.peek().is_none() {
+                    return first;
+                }
+                let is_less = |a: $wide, b: $wide| match a == b {
+                    // The zeros: one has a sign.
+                    true => a.is_sign_negative() && !b.is_sign_negative(),
+                    false => a < b,
+                };
+                let combine = |a: $wide, b: $wide| match kind {
+                    _ if a.is_nan() || b.is_nan() => <$wide>::NAN,
+                    ReduceKind::Sum => a + b,
+                    ReduceKind::Prod => a * b,
+                    ReduceKind::Max if is_less(a, b) => b,
+                    ReduceKind::Min if is_less(b, a) => b,
+                    ReduceKind::Max | ReduceKind::Min => a,
+                };
+                let combined = inputs.map(widen).fold(widen(first), combine);
+                round(if combined.is_nan() { <$wide>::NAN } else { combined })
             }
-            fn same_bits(a: &[Self], b: &[Self]) -> bool {
-                a.iter().map(|x| x.to_bits()).eq(b.iter().map(|x| x.to_bits()))
+            fn into_bits(self) -> u64 {
+                self.to_bits().into()
             }
         }
     )*};

@@ -1,0 +1,126 @@
+//! Says whether a program fails, and makes one that does shorter.
+
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use hccl::Runtime;
+
+use super::execute::execute;
+use super::interpret::interpret;
+use super::program::{Ending, Program, Side};
+
+/// What is wrong.
+#[derive(Debug)]
+pub enum Failure {
+    /// It should have worked.
+    Refused(String),
+    Differs {
+        rank: usize,
+        buffer: usize,
+        at: usize,
+        found: u64,
+        expected: u64,
+        more: usize,
+    },
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::Refused(text) => write!(f, "an operation failed: {text}"),
+            Failure::Differs { rank, buffer, at, found, expected, more } => write!(
+                f,
+                "rank {rank} has the bits {found:#x} instead of {expected:#x} in b{buffer}[{at}], and {more} more \
+                 elements of that buffer differ"
+            ),
+        }
+    }
+}
+
+/// Runs a program and looks at its buffers.
+pub fn attempt(program: &Program, runtime: &Runtime) -> Result<(), Failure> {
+    let found = execute(program, runtime).map_err(|error| Failure::Refused(error.to_string()))?;
+    let expected = interpret(program);
+    for (rank, (found, expected)) in found.iter().zip(&expected).enumerate() {
+        for (buffer, (found, expected)) in found.iter().zip(expected).enumerate() {
+            let mut wrong = (0..expected.len()).filter(|&at| found.get(at) != Some(&expected[at]));
+            if let Some(at) = wrong.next() {
+                let (found, expected) = (found[at], expected[at]);
+                let more = wrong.count();
+                return Err(Failure::Differs { rank, buffer, at, found, expected, more });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The shortest program it finds in a minute that still fails. What fails only now and then is tried a few times.
+pub fn shrink(
+    mut program: Program,
+    mut failure: Failure,
+    fresh: impl Fn() -> Runtime,
+) -> (Program, Failure) {
+    let begin = Instant::now();
+    let is_late = || begin.elapsed() > Duration::from_secs(60);
+    let fails = |program: &Program| {
+        let tries = if is_late() { 0 } else { 3 };
+        // A runtime in which something has failed proves nothing more.
+        (0..tries).find_map(|_| attempt(program, &fresh()).err())
+    };
+    let mut size = program.steps.len();
+    while size > 0 {
+        let mut at = 0;
+        while at < program.steps.len() {
+            let mut shorter = program.clone();
+            shorter.steps.drain(at..(at + size).min(program.steps.len()));
+            match fails(&shorter) {
+                Some(found) => (program, failure) = (shorter, found),
+                None => at += size,
+            }
+        }
+        size /= 2;
+    }
+    let operations = program.steps.iter().enumerate();
+    let operations =
+        operations.flat_map(|(s, step)| (0..step.operations.len()).map(move |o| (s, o)));
+    for (step, operation) in operations.collect::<Vec<_>>().into_iter().rev() {
+        let mut shorter = program.clone();
+        shorter.steps[step].operations.remove(operation);
+        if let Some(found) = fails(&shorter) {
+            (program, failure) = (shorter, found);
+        }
+    }
+    for simplify in [on_one_stream, waited, without_fresh_buffers, without_early_ends] {
+        let mut simpler = program.clone();
+        simplify(&mut simpler);
+        if let Some(found) = fails(&simpler) {
+            (program, failure) = (simpler, found);
+        }
+    }
+    (program, failure)
+}
+
+fn sides(program: &mut Program) -> impl Iterator<Item = &mut Side> {
+    let operations = program.steps.iter_mut().flat_map(|step| &mut step.operations);
+    operations.flat_map(|operation| &mut operation.sides)
+}
+
+/// Groups keep theirs: each of their communicators needs its own.
+fn on_one_stream(program: &mut Program) {
+    for step in program.steps.iter_mut().filter(|step| !step.is_group) {
+        let sides = step.operations.iter_mut().flat_map(|operation| &mut operation.sides);
+        sides.for_each(|side| side.stream = 0);
+    }
+}
+
+fn waited(program: &mut Program) {
+    sides(program).for_each(|side| side.ending = Ending::Waited);
+}
+
+fn without_fresh_buffers(program: &mut Program) {
+    sides(program).for_each(|side| side.fresh = false);
+}
+
+fn without_early_ends(program: &mut Program) {
+    program.teams.iter_mut().for_each(|team| team.is_brief = false);
+}
