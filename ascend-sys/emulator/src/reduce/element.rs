@@ -84,12 +84,28 @@ float_number!(f32, f64);
 /// One of the four operators, as a type, so that it is chosen outside the loops.
 pub(super) trait Operator {
     fn apply<T: Number>(a: T, b: T) -> T;
+    /// For the accumulators of a line of 16-bit elements.
+    #[inline(always)]
+    fn apply_wide<I: Isa>(a: [f32; 32], b: [f32; 32]) -> [f32; 32] {
+        combine::<Self, f32, 32>(a, b)
+    }
 }
 
 pub(super) struct Sum;
 pub(super) struct Product;
 pub(super) struct Maximum;
 pub(super) struct Minimum;
+
+impl Operator for Sum {
+    #[inline(always)]
+    fn apply<T: Number>(a: T, b: T) -> T {
+        T::sum(a, b)
+    }
+    #[inline(always)]
+    fn apply_wide<I: Isa>(a: [f32; 32], b: [f32; 32]) -> [f32; 32] {
+        I::sum(a, b)
+    }
+}
 
 macro_rules! operator {
     ($($name:ident: $function:ident),*) => {$(
@@ -101,37 +117,44 @@ macro_rules! operator {
         }
     )*};
 }
-operator!(Sum: sum, Product: product, Maximum: maximum, Minimum: minimum);
+operator!(Product: product, Maximum: maximum, Minimum: minimum);
 
 /// An element type as it lies in memory, and the accumulators for one [`Line`] of it.
 pub(super) trait Element {
     /// Bytes of one element.
     const SIZE: usize;
+    /// Whether the results come in halves of registers: then they are written so.
+    const HALVES: bool = false;
     /// The accumulators of one line.
     type Accumulator: Copy;
     /// The elements of a line as accumulators.
     fn widen<I: Isa>(line: Line) -> Self::Accumulator;
-    /// The elements of a line in memory as accumulators.
+    /// The elements of several lines in memory as accumulators.
     ///
     /// # Safety
     ///
-    /// As for [`Isa::load`].
+    /// As for [`Isa::load_lines`].
     #[inline(always)]
-    unsafe fn load<I: Isa>(from: *const u8) -> Self::Accumulator {
+    unsafe fn load<I: Isa, const N: usize>(from: *const u8) -> [Self::Accumulator; N] {
         // SAFETY: the same promise.
-        Self::widen::<I>(unsafe { I::load(from) })
+        let lines = unsafe { I::load_lines::<N>(from) };
+        let mut wide = [Self::widen::<I>(lines[0]); N];
+        for i in 1..N {
+            wide[i] = Self::widen::<I>(lines[i]);
+        }
+        wide
     }
     /// `a op b`, element by element.
     fn combine<I: Isa, O: Operator>(
         a: Self::Accumulator,
         b: Self::Accumulator,
     ) -> Self::Accumulator;
-    /// The result as it goes to memory: rounded once, NaN canonical.
-    fn narrow<I: Isa>(accumulator: Self::Accumulator) -> Line;
+    /// The results as they go to memory: rounded once, NaN canonical.
+    fn narrow<I: Isa, const N: usize>(accumulators: [Self::Accumulator; N]) -> [Line; N];
 }
 
 #[inline(always)]
-fn combine<O: Operator, T: Number, const N: usize>(a: [T; N], b: [T; N]) -> [T; N] {
+fn combine<O: Operator + ?Sized, T: Number, const N: usize>(a: [T; N], b: [T; N]) -> [T; N] {
     let mut result = a;
     for i in 0..N {
         result[i] = O::apply(a[i], b[i]);
@@ -156,101 +179,139 @@ macro_rules! plain_element {
                 unsafe { transmute(I::keep(transmute::<Self::Accumulator, Line>(result))) }
             }
             #[inline(always)]
-            fn narrow<I: Isa>(mut accumulator: Self::Accumulator) -> Line {
-                for x in &mut accumulator {
-                    *x = x.canonical();
+            fn narrow<I: Isa, const N: usize>(accumulators: [Self::Accumulator; N]) -> [Line; N] {
+                let mut lines = [Line([0; 64]); N];
+                for i in 0..N {
+                    let mut accumulator = accumulators[i];
+                    for x in &mut accumulator {
+                        *x = x.canonical();
+                    }
+                    // SAFETY: both are 64 bytes, and every bit pattern is a line.
+                    lines[i] = unsafe { I::keep(transmute::<Self::Accumulator, Line>(accumulator)) };
                 }
-                // SAFETY: both are 64 bytes, and every bit pattern is a line.
-                unsafe { I::keep(transmute::<Self::Accumulator, Line>(accumulator)) }
+                lines
             }
         }
     )*};
 }
 plain_element!(i8, i16, i32, i64, u64, f32, f64);
 
+/// [`Isa::keep`] for both lines.
+#[inline(always)]
+fn keep<I: Isa>(wide: [f32; 32]) -> [f32; 32] {
+    // SAFETY: both are 128 bytes, and every bit pattern is a number.
+    unsafe {
+        let [first, second] = transmute::<[f32; 32], [Line; 2]>(wide);
+        transmute([I::keep(first), I::keep(second)])
+    }
+}
+
 /// Sums and products of 16-bit floats are accumulated in fp32.
 macro_rules! wide_element {
-    ($($name:ident: $widen:ident, $narrow:ident $(, $load:ident)?;)*) => {$(
+    ($($name:ident: $halves:literal, $widen:ident, $narrow:ident $(, $load:ident)?;)*) => {$(
         pub(super) struct $name;
 
         impl Element for $name {
             const SIZE: usize = 2;
+            const HALVES: bool = $halves;
             type Accumulator = [f32; 32];
             #[inline(always)]
             fn widen<I: Isa>(line: Line) -> Self::Accumulator {
                 I::$widen(line)
             }
             $(#[inline(always)]
-            unsafe fn load<I: Isa>(from: *const u8) -> Self::Accumulator {
+            unsafe fn load<I: Isa, const N: usize>(from: *const u8) -> [Self::Accumulator; N] {
                 // SAFETY: the same promise.
-                unsafe { I::$load(from) }
+                unsafe { I::$load::<N>(from) }
             })?
             #[inline(always)]
             fn combine<I: Isa, O: Operator>(a: Self::Accumulator, b: Self::Accumulator) -> Self::Accumulator {
-                let result = combine::<O, f32, 32>(a, b);
-                // SAFETY: both are 128 bytes, and every bit pattern is a number.
-                unsafe {
-                    let [first, second] = transmute::<Self::Accumulator, [Line; 2]>(result);
-                    transmute([I::keep(first), I::keep(second)])
-                }
+                keep::<I>(O::apply_wide::<I>(a, b))
             }
             #[inline(always)]
-            fn narrow<I: Isa>(accumulator: Self::Accumulator) -> Line {
-                I::$narrow(accumulator)
+            fn narrow<I: Isa, const N: usize>(accumulators: [Self::Accumulator; N]) -> [Line; N] {
+                let mut accumulators = accumulators;
+                if I::any_nan(&accumulators) {
+                    for accumulator in &mut accumulators {
+                        for x in accumulator.iter_mut() {
+                            *x = x.canonical();
+                        }
+                        *accumulator = keep::<I>(*accumulator);
+                    }
+                }
+                let mut lines = [Line([0; 64]); N];
+                for i in 0..N {
+                    lines[i] = I::$narrow(accumulators[i]);
+                }
+                lines
             }
         }
     )*};
 }
 wide_element! {
-    Fp16: widen_f16, narrow_f16, load_f16;
-    Bf16: widen_bf16, narrow_bf16;
+    Fp16: true, widen_f16, narrow_f16, load_f16;
+    Bf16: false, widen_bf16, narrow_bf16;
 }
 
-/// 16-bit floats of which the greatest or the least is wanted: as integers that are ordered as the floats are.
+/// The canonical NaN: all of the exponent, and the highest bit of the mantissa.
+const fn nan(infinity: u16) -> u16 {
+    infinity | (infinity & infinity.wrapping_neg()) >> 1
+}
+
+/// 16-bit floats of which the greatest or the least is wanted.
 ///
-/// Read as sign and magnitude, the bits of floats are in order, negative NaNs first and positive ones last. The scale is shifted so that
-/// both kinds of NaN come to the end that wins: the top where the greatest is wanted, the bottom where the least is.
+/// Read as integers, positive floats are in order, the NaNs last, and negative ones in the reverse order. So three integers tell all: the
+/// greatest and the least with a sign, and the greatest without one, which is a negative float if there is any.
 pub(super) struct Ordered<const INFINITY: u16, const GREATEST: bool>;
 
-impl<const INFINITY: u16, const GREATEST: bool> Ordered<INFINITY, GREATEST> {
-    /// The place of a negative infinity before the shift.
-    const NEGATIVE: u16 = Self::in_order(0x8000 | INFINITY);
-    /// What comes first after the shift: the negative infinity, or the first of the NaNs.
-    const FIRST: u16 = if GREATEST { Self::NEGATIVE } else { INFINITY + 1 };
-
-    /// Sign and magnitude to two's complement and back: turns round what is negative.
-    #[inline(always)]
-    const fn in_order(bits: u16) -> u16 {
-        bits ^ (((bits as i16) >> 15) as u16 & 0x7FFF)
-    }
+/// The extremes of every place in a line.
+#[derive(Clone, Copy)]
+pub(super) struct Extremes {
+    /// The greatest float if one is positive, else the least.
+    greatest: Line,
+    /// The least float if all are positive; the greatest if all are negative.
+    least: Line,
+    /// The least float if one is negative.
+    unsigned: Line,
 }
 
 impl<const INFINITY: u16, const GREATEST: bool> Element for Ordered<INFINITY, GREATEST> {
     const SIZE: usize = 2;
-    type Accumulator = [u16; 32];
+    type Accumulator = Extremes;
     #[inline(always)]
-    fn widen<I: Isa>(line: Line) -> Self::Accumulator {
-        let mut places = line.to_u16();
-        for place in &mut places {
-            *place = Self::in_order(*place).wrapping_sub(Self::FIRST);
-        }
-        places
+    fn widen<I: Isa>(line: Line) -> Extremes {
+        Extremes { greatest: line, least: line, unsigned: line }
     }
     #[inline(always)]
-    fn combine<I: Isa, O: Operator>(
-        a: Self::Accumulator,
-        b: Self::Accumulator,
-    ) -> Self::Accumulator {
-        I::keep(Line::from_u16(combine::<O, u16, 32>(a, b))).to_u16()
+    fn combine<I: Isa, O: Operator>(a: Extremes, b: Extremes) -> Extremes {
+        let greatest = combine::<Maximum, i16, 32>(a.greatest.to_i16(), b.greatest.to_i16());
+        let least = combine::<Minimum, i16, 32>(a.least.to_i16(), b.least.to_i16());
+        let unsigned = combine::<Maximum, u16, 32>(a.unsigned.to_u16(), b.unsigned.to_u16());
+        Extremes {
+            greatest: I::keep(Line::from_i16(greatest)),
+            least: I::keep(Line::from_i16(least)),
+            unsigned: I::keep(Line::from_u16(unsigned)),
+        }
     }
     #[inline(always)]
-    fn narrow<I: Isa>(mut places: Self::Accumulator) -> Line {
-        // The canonical NaN: all of the exponent, and the highest bit of the mantissa.
-        let nan = INFINITY | (INFINITY & INFINITY.wrapping_neg()) >> 1;
-        for place in &mut places {
-            let bits = Self::in_order(place.wrapping_add(Self::FIRST));
-            *place = if bits & 0x7FFF > INFINITY { nan } else { bits };
+    fn narrow<I: Isa, const N: usize>(accumulators: [Extremes; N]) -> [Line; N] {
+        let mut lines = [Line([0; 64]); N];
+        for n in 0..N {
+            let (greatest, least) =
+                (accumulators[n].greatest.to_i16(), accumulators[n].least.to_i16());
+            let unsigned = accumulators[n].unsigned.to_u16();
+            let mut result = [0; 32];
+            for i in 0..32 {
+                let float = if GREATEST {
+                    if greatest[i] < 0 { least[i] } else { greatest[i] }
+                } else {
+                    if (unsigned[i] as i16) < 0 { unsigned[i] as i16 } else { least[i] }
+                };
+                let is_nan = greatest[i] > INFINITY as i16 || unsigned[i] > 0x8000 | INFINITY;
+                result[i] = if is_nan { nan(INFINITY) } else { float as u16 };
+            }
+            lines[n] = I::keep(Line::from_u16(result));
         }
-        I::keep(Line::from_u16(places))
+        lines
     }
 }

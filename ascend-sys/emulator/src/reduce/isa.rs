@@ -6,7 +6,6 @@
 //! as it was nor read it twice. A race then yields unspecified bytes and nothing worse.
 
 use super::convert::{bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16};
-use super::element::Number;
 
 /// 64 bytes: a cache line's worth of elements, in registers.
 #[derive(Clone, Copy)]
@@ -19,6 +18,20 @@ impl Line {
     pub(super) fn to_u16(self) -> [u16; 32] {
         // SAFETY: both are 64 bytes of plain data.
         unsafe { core::mem::transmute(self) }
+    }
+
+    /// The line as 16-bit elements with a sign.
+    #[inline(always)]
+    pub(super) fn to_i16(self) -> [i16; 32] {
+        // SAFETY: both are 64 bytes of plain data.
+        unsafe { core::mem::transmute(self) }
+    }
+
+    /// A line of 16-bit elements with a sign.
+    #[inline(always)]
+    pub(super) fn from_i16(halves: [i16; 32]) -> Self {
+        // SAFETY: both are 64 bytes of plain data.
+        unsafe { core::mem::transmute(halves) }
     }
 
     /// A line of 16-bit elements.
@@ -48,8 +61,6 @@ pub(crate) trait Isa {
     unsafe fn store(to: *mut u8, line: Line);
     /// Writes the first `bytes` < 64 bytes.
     unsafe fn store_part(to: *mut u8, line: Line, bytes: usize);
-    /// Writes 64 bytes past the caches, if there is such an instruction. `to` is a multiple of 64.
-    unsafe fn stream(to: *mut u8, line: Line);
     /// Makes streamed stores as ordered as plain ones.
     unsafe fn fence();
     /// The same line, in registers. Costs no instruction. The compiler cannot look through it, so it computes a line at a time: left
@@ -59,11 +70,38 @@ pub(crate) trait Isa {
         line
     }
 
-    /// [`load`](Self::load) and [`widen_f16`](Self::widen_f16).
+    /// Reads several lines.
     #[inline(always)]
-    unsafe fn load_f16(from: *const u8) -> [f32; 32] {
+    unsafe fn load_lines<const N: usize>(from: *const u8) -> [Line; N] {
+        let mut lines = [Line([0; 64]); N];
+        for (i, line) in lines.iter_mut().enumerate() {
+            // SAFETY: the same promise, for each.
+            *line = unsafe { Self::load(from.add(64 * i)) };
+        }
+        lines
+    }
+
+    /// Writes several lines, by halves of registers if `halves`.
+    #[inline(always)]
+    unsafe fn store_lines<const N: usize>(to: *mut u8, lines: &[Line; N], _halves: bool) {
+        for (i, line) in lines.iter().enumerate() {
+            // SAFETY: the same promise, for each.
+            unsafe { Self::store(to.add(64 * i), *line) };
+        }
+    }
+
+    /// Writes several lines past the caches, if there is such an instruction. `to` is a multiple of 64.
+    #[inline(always)]
+    unsafe fn stream_lines<const N: usize>(to: *mut u8, lines: &[Line; N], halves: bool) {
         // SAFETY: the same promise.
-        Self::widen_f16(unsafe { Self::load(from) })
+        unsafe { Self::store_lines(to, lines, halves) };
+    }
+
+    /// [`load_lines`](Self::load_lines) and [`widen_f16`](Self::widen_f16).
+    #[inline(always)]
+    unsafe fn load_f16<const N: usize>(from: *const u8) -> [[f32; 32]; N] {
+        // SAFETY: the same promise.
+        unsafe { Self::load_lines(from) }.map(Self::widen_f16)
     }
 
     /// fp16 to fp32.
@@ -77,12 +115,12 @@ pub(crate) trait Isa {
         wide
     }
 
-    /// fp32 to fp16, to nearest, ties to even; every NaN becomes the canonical one.
+    /// fp32 to fp16, to nearest, ties to even; a NaN becomes any NaN.
     #[inline(always)]
     fn narrow_f16(wide: [f32; 32]) -> Line {
         let mut halves = [0; 32];
         for i in 0..32 {
-            halves[i] = f32_to_f16(wide[i].canonical());
+            halves[i] = f32_to_f16(wide[i]);
         }
         Line::from_u16(halves)
     }
@@ -98,15 +136,31 @@ pub(crate) trait Isa {
         wide
     }
 
-    /// fp32 in the order of [`widen_bf16`](Self::widen_bf16) to bf16, to nearest, ties to even; every NaN becomes the
-    /// canonical one.
+    /// fp32 in the order of [`widen_bf16`](Self::widen_bf16) to bf16, to nearest, ties to even; a NaN becomes any NaN. The lower half of a
+    /// NaN must be zero, as it is in what became of bf16.
     #[inline(always)]
     fn narrow_bf16(wide: [f32; 32]) -> Line {
         let mut halves = [0; 32];
         for i in 0..32 {
-            halves[i] = f32_to_bf16(wide[i].canonical());
+            halves[i] = f32_to_bf16(wide[i]);
         }
         Line::from_u16(halves)
+    }
+
+    /// The sums of the elements.
+    #[inline(always)]
+    fn sum(a: [f32; 32], b: [f32; 32]) -> [f32; 32] {
+        let mut sums = a;
+        for i in 0..32 {
+            sums[i] = a[i] + b[i];
+        }
+        sums
+    }
+
+    /// Whether there may be a NaN: yes without a look, where that would cost as much as making all NaNs the same.
+    #[inline(always)]
+    fn any_nan<const N: usize>(_wide: &[[f32; 32]; N]) -> bool {
+        true
     }
 }
 
@@ -163,12 +217,6 @@ impl Isa for Portable {
             // SAFETY: the caller promises that many writable bytes.
             unsafe { to.add(i).write_volatile(byte) };
         }
-    }
-
-    #[inline(always)]
-    unsafe fn stream(to: *mut u8, line: Line) {
-        // SAFETY: the same promise.
-        unsafe { Self::store(to, line) };
     }
 
     #[inline(always)]

@@ -98,22 +98,16 @@ impl Chunk<'_> {
     unsafe fn lines<I: Isa, E: Element, O: Operator, const N: usize>(&self, at: usize) {
         // SAFETY: the caller's promise.
         unsafe {
-            let mut sums = [E::load::<I>(self.first.add(at)); N];
-            for i in 1..N {
-                sums[i] = E::load::<I>(self.first.add(at + 64 * i));
-            }
+            let mut sums = E::load::<I, N>(self.first.add(at));
             for input in self.others {
+                let next = E::load::<I, N>(input.add(at));
                 for i in 0..N {
-                    let next = E::load::<I>(input.add(at + 64 * i));
-                    sums[i] = E::combine::<I, O>(sums[i], next);
+                    sums[i] = E::combine::<I, O>(sums[i], next[i]);
                 }
             }
-            let mut results = [E::narrow::<I>(sums[0]); N];
-            for i in 1..N {
-                results[i] = E::narrow::<I>(sums[i]);
-            }
+            let results = E::narrow::<I, N>(sums);
             for output in self.outputs {
-                write::<I>(output.add(at), &results, self.streaming);
+                write::<I, E, _>(output.add(at), &results, self.streaming);
             }
         }
     }
@@ -132,7 +126,7 @@ impl Chunk<'_> {
                 let next = E::widen::<I>(I::load_part(input.add(at), bytes));
                 sum = E::combine::<I, O>(sum, next);
             }
-            let result = E::narrow::<I>(sum);
+            let [result] = E::narrow::<I, 1>([sum]);
             for output in self.outputs {
                 I::store_part(output.add(at), result, bytes);
             }
@@ -153,7 +147,7 @@ impl Chunk<'_> {
         // result.
         unsafe {
             for i in 0..BLOCK {
-                let sum = E::load::<I>(self.first.add(at + 64 * i));
+                let [sum] = E::load::<I, 1>(self.first.add(at + 64 * i));
                 sums[i].write(add::<I, E, O>(sum, start, at + 64 * i));
             }
             for group in rest.chunks(GROUP) {
@@ -163,11 +157,12 @@ impl Chunk<'_> {
                 }
             }
             for i in 0..BLOCK {
-                results[i].write(E::narrow::<I>(sums[i].assume_init()));
+                let [result] = E::narrow::<I, 1>([sums[i].assume_init()]);
+                results[i].write(result);
             }
             let results = &*(&raw const results).cast::<[Line; BLOCK]>();
             for output in self.outputs {
-                write::<I>(output.add(at), results, self.streaming);
+                write::<I, E, _>(output.add(at), results, self.streaming);
             }
         }
     }
@@ -186,7 +181,7 @@ unsafe fn add<I: Isa, E: Element, O: Operator>(
 ) -> E::Accumulator {
     for input in inputs {
         // SAFETY: the caller's promise.
-        let next = unsafe { E::load::<I>(input.add(at)) };
+        let [next] = unsafe { E::load::<I, 1>(input.add(at)) };
         sum = E::combine::<I, O>(sum, next);
     }
     sum
@@ -198,17 +193,17 @@ unsafe fn add<I: Isa, E: Element, O: Operator>(
 ///
 /// The processor has the instructions; `to` is valid for the lines.
 #[inline(always)]
-unsafe fn write<I: Isa>(to: *mut u8, lines: &[Line], streaming: bool) {
+unsafe fn write<I: Isa, E: Element, const N: usize>(
+    to: *mut u8,
+    lines: &[Line; N],
+    streaming: bool,
+) {
     // SAFETY: the caller's promise; streamed lines are aligned.
     unsafe {
         if streaming && to.addr().is_multiple_of(64) {
-            for (i, line) in lines.iter().enumerate() {
-                I::stream(to.add(64 * i), *line);
-            }
+            I::stream_lines(to, lines, E::HALVES);
         } else {
-            for (i, line) in lines.iter().enumerate() {
-                I::store(to.add(64 * i), *line);
-            }
+            I::store_lines(to, lines, E::HALVES);
         }
     }
 }

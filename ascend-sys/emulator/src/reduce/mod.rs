@@ -206,7 +206,7 @@ unsafe fn portable<E: Element, O: Operator>(
 }
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
-#[target_feature(enable = "avx2,f16c")]
+#[target_feature(enable = "avx2,f16c,fma")]
 unsafe fn avx2<E: Element, O: Operator>(
     inputs: &[*const u8],
     outputs: &[*mut u8],
@@ -218,7 +218,7 @@ unsafe fn avx2<E: Element, O: Operator>(
 }
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,f16c")]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,f16c,fma")]
 unsafe fn avx512<E: Element, O: Operator>(
     inputs: &[*const u8],
     outputs: &[*mut u8],

@@ -7,7 +7,7 @@ mod part;
 use super::isa::{Isa, Line};
 use core::arch::asm;
 use core::arch::x86_64::*;
-use core::mem::transmute;
+use core::mem::{transmute, transmute_copy};
 use part::{masked, words};
 
 /// AVX-512 with F, BW, DQ and VL.
@@ -27,7 +27,9 @@ pub(crate) fn has_avx512() -> bool {
 
 /// Whether this processor runs [`Avx2`].
 pub(crate) fn has_avx2() -> bool {
-    is_x86_feature_detected!("avx2") && is_x86_feature_detected!("f16c")
+    is_x86_feature_detected!("avx2")
+        && is_x86_feature_detected!("f16c")
+        && is_x86_feature_detected!("fma")
 }
 
 /// The place of an odd bf16 in 32 bits.
@@ -35,9 +37,43 @@ const UPPER_HALF: i32 = 0xFFFF_0000_u32 as i32;
 
 /// An instruction set in which a [`Line`] is `$n` registers of `$bytes` bytes. The names are those of its instructions.
 macro_rules! isa {
-    ($name:ident: $features:literal, $lines:literal lines, $n:literal of $bytes:literal bytes in $class:ident,
+    (@write $features:literal, $registers:ident, $halves:ident, $mov:literal, $n:literal of $bytes:literal in $class:ident,
+     $letter:literal in $half_class:ident, $int:ident, $half:ident) => {
+        /// Four registers.
+        #[inline]
+        #[target_feature(enable = $features)]
+        unsafe fn $registers(to: *mut u8, registers: [$int; 4]) {
+            let [a, b, c, d] = registers;
+            // SAFETY: see above.
+            unsafe {
+                asm!(concat!($mov, " [{to}], {a}"), concat!($mov, " [{to} + ", $bytes, "], {b}"),
+                    concat!($mov, " [{to} + 2 * ", $bytes, "], {c}"),
+                    concat!($mov, " [{to} + 3 * ", $bytes, "], {d}"),
+                    a = in($class) a, b = in($class) b, c = in($class) c, d = in($class) d,
+                    to = in(reg) to, options(nostack, preserves_flags));
+            }
+        }
+
+        /// Two registers in four halves.
+        #[inline]
+        #[target_feature(enable = $features)]
+        unsafe fn $halves(to: *mut u8, halves: [$half; 4]) {
+            let [a, b, c, d] = halves;
+            // SAFETY: see above.
+            unsafe {
+                asm!(concat!($mov, " [{to}], {a:", $letter, "}"),
+                    concat!($mov, " [{to} + ", $bytes, "/2], {b:", $letter, "}"),
+                    concat!($mov, " [{to} + ", $bytes, "], {c:", $letter, "}"),
+                    concat!($mov, " [{to} + 3 * ", $bytes, "/2], {d:", $letter, "}"),
+                    a = in($half_class) a, b = in($half_class) b, c = in($half_class) c, d = in($half_class) d,
+                    to = in(reg) to, options(nostack, preserves_flags));
+            }
+        }
+    };
+    ($name:ident: $features:literal, $lines:literal lines, $n:literal of $bytes:literal bytes in $class:ident, $letter:literal in $half_class:ident,
      $int:ident, $float:ident, $half:ident, $mov:literal, $part:ident,
-     $widen:ident, $narrow:ident, $unordered:ident, $canonical:ident, $left:ident, $right:ident, $and:ident, $or:ident, $add:ident, $all:ident) => {
+     $widen:ident, $narrow:ident, $left:ident, $and:ident, $all:ident, $all_float:ident,
+     $pack:ident, $all_numbers:literal, $numbers:ident) => {
         // In these functions the caller promises the processor, the memory and the alignment: see `Isa`.
         impl $name {
             #[inline]
@@ -50,6 +86,22 @@ macro_rules! isa {
                         from = in(reg) from, options(nostack, preserves_flags, readonly));
                 }
                 register
+            }
+
+            /// Four registers at once: the compiler would compute an address for each.
+            #[inline]
+            #[target_feature(enable = $features)]
+            unsafe fn load_registers(from: *const u8) -> [$int; 4] {
+                let (a, b, c, d);
+                // SAFETY: see above.
+                unsafe {
+                    asm!(concat!($mov, " {a}, [{from}]"), concat!($mov, " {b}, [{from} + ", $bytes, "]"),
+                        concat!($mov, " {c}, [{from} + 2 * ", $bytes, "]"),
+                        concat!($mov, " {d}, [{from} + 3 * ", $bytes, "]"),
+                        a = lateout($class) a, b = lateout($class) b, c = lateout($class) c, d = lateout($class) d,
+                        from = in(reg) from, options(nostack, preserves_flags, readonly));
+                }
+                [a, b, c, d]
             }
 
             /// Half a register of fp16, converted on its way.
@@ -65,6 +117,22 @@ macro_rules! isa {
                 register
             }
 
+            /// Two registers of fp16 in four halves, as [`load_wide`](Self::load_wide).
+            #[inline]
+            #[target_feature(enable = $features)]
+            unsafe fn load_wides(from: *const u8) -> [$float; 4] {
+                let (a, b, c, d);
+                // SAFETY: see above.
+                unsafe {
+                    asm!("vcvtph2ps {a}, [{from}]", concat!("vcvtph2ps {b}, [{from} + ", $bytes, "/2]"),
+                        concat!("vcvtph2ps {c}, [{from} + ", $bytes, "]"),
+                        concat!("vcvtph2ps {d}, [{from} + 3 * ", $bytes, "/2]"),
+                        a = lateout($class) a, b = lateout($class) b, c = lateout($class) c, d = lateout($class) d,
+                        from = in(reg) from, options(nostack, preserves_flags, readonly));
+                }
+                [a, b, c, d]
+            }
+
             #[inline]
             #[target_feature(enable = $features)]
             unsafe fn store_register(to: *mut u8, register: $int) {
@@ -75,15 +143,8 @@ macro_rules! isa {
                 }
             }
 
-            #[inline]
-            #[target_feature(enable = $features)]
-            unsafe fn stream_register(to: *mut u8, register: $int) {
-                // SAFETY: see above.
-                unsafe {
-                    asm!("vmovntdq [{to}], {register}", register = in($class) register,
-                        to = in(reg) to, options(nostack, preserves_flags));
-                }
-            }
+            isa!(@write $features, store_registers, store_halves, $mov, $n of $bytes in $class, $letter in $half_class, $int, $half);
+            isa!(@write $features, stream_registers, stream_halves, "vmovntdq", $n of $bytes in $class, $letter in $half_class, $int, $half);
 
             #[inline]
             #[target_feature(enable = $features)]
@@ -96,12 +157,29 @@ macro_rules! isa {
                 register
             }
 
-            /// fp32 rounded to bf16 in their upper halves; a NaN is the canonical one.
+            #[inline(always)]
+            unsafe fn load_line_f16(from: *const u8) -> [f32; 32] {
+                // SAFETY: see above.
+                unsafe {
+                    let mut wide: [$float; 2 * $n] = transmute([0f32; 32]);
+                    for i in 0..2 * $n {
+                        wide[i] = Self::load_wide(from.add($bytes / 2 * i));
+                    }
+                    transmute(wide)
+                }
+            }
+
+            /// `a + b`, written `a * 1 + b`, which is the same number: additions share their place in some
+            /// processors with the conversions of fp16, multiplications do not.
             #[inline]
             #[target_feature(enable = $features)]
-            fn round(word: $int) -> $int {
-                let ties = $and($right::<16>(word), $all(1));
-                $add(word, $add(ties, $all(0x7FFF)))
+            fn add(mut a: $float, b: $float) -> $float {
+                // SAFETY: the processor has the instruction, and it touches no memory.
+                unsafe {
+                    asm!("vfmadd213ps {a}, {one}, {b}", a = inout($class) a, one = in($class) $all_float(1.0),
+                        b = in($class) b, options(pure, nomem, nostack, preserves_flags));
+                }
+                a
             }
         }
 
@@ -120,6 +198,74 @@ macro_rules! isa {
                     }
                     transmute(line)
                 }
+            }
+
+            #[inline(always)]
+            unsafe fn load_lines<const N: usize>(from: *const u8) -> [Line; N] {
+                let mut lines = [Line([0; 64]); N];
+                // SAFETY: see above.
+                unsafe {
+                    if N == $lines {
+                        lines = transmute_copy(&Self::load_registers(from));
+                    } else {
+                        for i in 0..N {
+                            lines[i] = Self::load(from.add(64 * i));
+                        }
+                    }
+                }
+                lines
+            }
+
+            #[inline(always)]
+            unsafe fn store_lines<const N: usize>(to: *mut u8, lines: &[Line; N], halves: bool) {
+                // SAFETY: see above.
+                unsafe {
+                    if N == $lines && halves {
+                        let [first, second]: [[$half; 4]; 2] = transmute_copy(lines);
+                        Self::store_halves(to, first);
+                        Self::store_halves(to.add(2 * $bytes), second);
+                    } else if N == $lines {
+                        Self::store_registers(to, transmute_copy(lines));
+                    } else {
+                        for i in 0..N {
+                            Self::store(to.add(64 * i), lines[i]);
+                        }
+                    }
+                }
+            }
+
+            #[inline(always)]
+            unsafe fn stream_lines<const N: usize>(to: *mut u8, lines: &[Line; N], halves: bool) {
+                // SAFETY: see above.
+                unsafe {
+                    if N == $lines && halves {
+                        let [first, second]: [[$half; 4]; 2] = transmute_copy(lines);
+                        Self::stream_halves(to, first);
+                        Self::stream_halves(to.add(2 * $bytes), second);
+                    } else if N == $lines {
+                        Self::stream_registers(to, transmute_copy(lines));
+                    } else {
+                        for i in 0..N {
+                            Self::store(to.add(64 * i), lines[i]);
+                        }
+                    }
+                }
+            }
+
+            #[inline(always)]
+            unsafe fn load_f16<const N: usize>(from: *const u8) -> [[f32; 32]; N] {
+                let mut wide = [[0.0; 32]; N];
+                // SAFETY: see above.
+                unsafe {
+                    if N == $lines {
+                        wide = transmute_copy(&[Self::load_wides(from), Self::load_wides(from.add(2 * $bytes))]);
+                    } else {
+                        for i in 0..N {
+                            wide[i] = Self::load_line_f16(from.add(64 * i));
+                        }
+                    }
+                }
+                wide
             }
 
             #[inline(always)]
@@ -146,17 +292,6 @@ macro_rules! isa {
             }
 
             #[inline(always)]
-            unsafe fn stream(to: *mut u8, line: Line) {
-                // SAFETY: see above.
-                unsafe {
-                    let line: [$int; $n] = transmute(line);
-                    for i in 0..$n {
-                        Self::stream_register(to.add($bytes * i), line[i]);
-                    }
-                }
-            }
-
-            #[inline(always)]
             unsafe fn fence() {
                 // SAFETY: a fence has no requirements. The compiler takes it to touch memory: no access moves across it.
                 unsafe { asm!("sfence", options(nostack, preserves_flags)) };
@@ -171,18 +306,6 @@ macro_rules! isa {
                         line[i] = Self::keep_register(line[i]);
                     }
                     transmute(line)
-                }
-            }
-
-            #[inline(always)]
-            unsafe fn load_f16(from: *const u8) -> [f32; 32] {
-                // SAFETY: see above.
-                unsafe {
-                    let mut wide: [$float; 2 * $n] = transmute([0f32; 32]);
-                    for i in 0..2 * $n {
-                        wide[i] = Self::load_wide(from.add($bytes / 2 * i));
-                    }
-                    transmute(wide)
                 }
             }
 
@@ -203,7 +326,7 @@ macro_rules! isa {
             fn narrow_f16(wide: [f32; 32]) -> Line {
                 // SAFETY: see above.
                 unsafe {
-                    let wide = Self::canonical(wide);
+                    let wide: [$float; 2 * $n] = transmute(wide);
                     let mut halves: [$half; 2 * $n] = transmute(Line([0; 64]));
                     for i in 0..2 * $n {
                         halves[i] = $narrow::<_MM_FROUND_TO_NEAREST_INT>(wide[i]);
@@ -232,75 +355,114 @@ macro_rules! isa {
             fn narrow_bf16(wide: [f32; 32]) -> Line {
                 // SAFETY: see above.
                 unsafe {
-                    let wide: [$int; 2 * $n] = transmute(Self::canonical(wide));
+                    let wide: [$int; 2 * $n] = transmute(wide);
                     let mut pairs: [$int; $n] = transmute(Line([0; 64]));
                     for i in 0..$n {
-                        let odd = $and(Self::round(wide[$n + i]), $all(UPPER_HALF));
-                        pairs[i] = $or($right::<16>(Self::round(wide[i])), odd);
+                        pairs[i] = $pack(wide[i], wide[$n + i]);
                     }
                     transmute(pairs)
                 }
             }
-        }
 
-        impl $name {
-            /// Looks for NaNs in pairs of registers, since there hardly ever are any.
             #[inline(always)]
-            unsafe fn canonical(wide: [f32; 32]) -> [$float; 2 * $n] {
+            fn sum(a: [f32; 32], b: [f32; 32]) -> [f32; 32] {
                 // SAFETY: see above.
                 unsafe {
-                    let mut registers: [$float; 2 * $n] = transmute(wide);
-                    let mut any = false;
-                    for i in 0..$n {
-                        any |= $unordered(registers[i], registers[$n + i]);
+                    let (mut a, b): ([$float; 2 * $n], [$float; 2 * $n]) = (transmute(a), transmute(b));
+                    for i in 0..2 * $n {
+                        a[i] = Self::add(a[i], b[i]);
                     }
-                    if any {
-                        for i in 0..2 * $n {
-                            registers[i] = $canonical(registers[i]);
+                    transmute(a)
+                }
+            }
+
+            #[inline(always)]
+            fn any_nan<const N: usize>(wide: &[[f32; 32]; N]) -> bool {
+                // SAFETY: see above.
+                unsafe {
+                    let mut numbers = $all_numbers;
+                    for i in 0..N {
+                        let wide: [$float; 2 * $n] = transmute(wide[i]);
+                        for i in 0..$n {
+                            numbers = $numbers(numbers, wide[i], wide[$n + i]);
                         }
                     }
-                    registers
+                    numbers != $all_numbers
                 }
             }
         }
     };
 }
 
-isa!(Avx512: "avx512f,avx512bw,avx512dq,avx512vl", 4 lines, 1 of 64 bytes in zmm_reg,
+isa!(Avx512: "avx512f,avx512bw,avx512dq,avx512vl", 4 lines, 1 of 64 bytes in zmm_reg, "y" in ymm_reg,
     __m512i, __m512, __m256i, "vmovdqu64", masked,
-    _mm512_cvtph_ps, _mm512_cvtps_ph, unordered512, canonical512, _mm512_slli_epi32, _mm512_srli_epi32,
-    _mm512_and_si512, _mm512_or_si512, _mm512_add_epi32, _mm512_set1_epi32);
-isa!(Avx2: "avx2", 2 lines, 2 of 32 bytes in ymm_reg,
+    _mm512_cvtph_ps, _mm512_cvtps_ph, _mm512_slli_epi32, _mm512_and_si512, _mm512_set1_epi32, _mm512_set1_ps,
+    pack512, 0xFFFF, numbers512);
+isa!(Avx2: "avx2,f16c,fma", 2 lines, 2 of 32 bytes in ymm_reg, "x" in xmm_reg,
     __m256i, __m256, __m128i, "vmovdqu", words,
-    _mm256_cvtph_ps, _mm256_cvtps_ph, unordered256, canonical256, _mm256_slli_epi32, _mm256_srli_epi32,
-    _mm256_and_si256, _mm256_or_si256, _mm256_add_epi32, _mm256_set1_epi32);
+    _mm256_cvtph_ps, _mm256_cvtps_ph, _mm256_slli_epi32, _mm256_and_si256, _mm256_set1_epi32, _mm256_set1_ps,
+    pack256, 0xFF, numbers256);
 
-/// Whether a NaN is in `a` or in `b`.
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn unordered512(a: __m512, b: __m512) -> bool {
-    _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(a, b) != 0
+// Both halves of the fp32 are put together, the upper and the lower, and the upper is rounded in 16 bits: up if the lower is more than half,
+// or half and the upper is odd. A NaN stays one: its lower half is zero, since bf16 had no place for more.
+
+/// The order of the 16-bit halves in two registers of fp32, even and odd: the lower half of each if `upper` is 0, else the upper half.
+const fn interleaved(upper: u16) -> [u16; 32] {
+    let mut order = [0; 32];
+    let mut i = 0;
+    while i < 16 {
+        order[2 * i] = 2 * i as u16 + upper;
+        order[2 * i + 1] = 32 + 2 * i as u16 + upper;
+        i += 1;
+    }
+    order
 }
 
-/// Whether a NaN is in `a` or in `b`.
+/// Even and odd fp32 to bf16.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn pack512(even: __m512i, odd: __m512i) -> __m512i {
+    const UPPER: [u16; 32] = interleaved(1);
+    const LOWER: [u16; 32] = interleaved(0);
+    // SAFETY: all are 64 bytes of plain data.
+    let (upper, lower) =
+        unsafe { (transmute::<[u16; 32], __m512i>(UPPER), transmute::<[u16; 32], __m512i>(LOWER)) };
+    let upper = _mm512_permutex2var_epi16(even, upper, odd);
+    let lower = _mm512_permutex2var_epi16(even, lower, odd);
+    let one = _mm512_set1_epi16(1);
+    let lower = _mm512_or_si512(lower, _mm512_and_si512(upper, one));
+    let up = _mm512_cmpgt_epu16_mask(lower, _mm512_set1_epi16(i16::MIN));
+    let mut rounded = upper;
+    // SAFETY: the processor has the instruction, and it touches no memory.
+    unsafe {
+        asm!("vpaddw {rounded} {{{up}}}, {rounded}, {one}", rounded = inout(zmm_reg) rounded, up = in(kreg) up,
+            one = in(zmm_reg) one, options(pure, nomem, nostack, preserves_flags));
+    }
+    rounded
+}
+
+/// Even and odd fp32 to bf16.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn unordered256(a: __m256, b: __m256) -> bool {
-    _mm256_movemask_ps(_mm256_cmp_ps::<_CMP_UNORD_Q>(a, b)) != 0
+fn pack256(even: __m256i, odd: __m256i) -> __m256i {
+    let upper = _mm256_blend_epi16::<0b1010_1010>(_mm256_srli_epi32::<16>(even), odd);
+    let lower = _mm256_blend_epi16::<0b1010_1010>(even, _mm256_slli_epi32::<16>(odd));
+    let lower = _mm256_or_si256(lower, _mm256_and_si256(upper, _mm256_set1_epi16(1)));
+    let half = _mm256_set1_epi16(i16::MIN);
+    let up = _mm256_cmpgt_epi16(_mm256_xor_si256(lower, half), _mm256_setzero_si256());
+    _mm256_sub_epi16(upper, up)
 }
 
-/// Replaces every NaN by the canonical one. Out of line, so that its work stays in the branch.
-#[cold]
-#[inline(never)]
+/// Of the lanes in `so_far`, those that are numbers in both `a` and `b`.
+#[inline]
 #[target_feature(enable = "avx512f")]
-fn canonical512(x: __m512) -> __m512 {
-    _mm512_mask_mov_ps(x, _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(x, x), _mm512_set1_ps(f32::NAN))
+fn numbers512(so_far: u16, a: __m512, b: __m512) -> u16 {
+    _mm512_mask_cmp_ps_mask::<_CMP_ORD_Q>(so_far, a, b)
 }
 
-/// As [`canonical512`].
-#[cold]
-#[inline(never)]
+/// Of the lanes in `so_far`, those that are numbers in both `a` and `b`.
+#[inline]
 #[target_feature(enable = "avx2")]
-fn canonical256(x: __m256) -> __m256 {
-    _mm256_blendv_ps(x, _mm256_set1_ps(f32::NAN), _mm256_cmp_ps::<_CMP_UNORD_Q>(x, x))
+fn numbers256(so_far: i32, a: __m256, b: __m256) -> i32 {
+    so_far & _mm256_movemask_ps(_mm256_cmp_ps::<_CMP_ORD_Q>(a, b))
 }
