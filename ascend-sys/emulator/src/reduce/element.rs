@@ -297,9 +297,9 @@ impl<const INFINITY: u16, const GREATEST: bool> Element for Ordered<INFINITY, GR
     fn narrow<I: Isa, const N: usize>(accumulators: [Extremes; N]) -> [Line; N] {
         let mut lines = [Line([0; 64]); N];
         for n in 0..N {
-            let (greatest, least) =
-                (accumulators[n].greatest.to_i16(), accumulators[n].least.to_i16());
-            let unsigned = accumulators[n].unsigned.to_u16();
+            let greatest = I::keep(accumulators[n].greatest).to_i16();
+            let least = I::keep(accumulators[n].least).to_i16();
+            let unsigned = I::keep(accumulators[n].unsigned).to_u16();
             let mut result = [0; 32];
             for i in 0..32 {
                 let float = if GREATEST {

@@ -49,23 +49,13 @@ pub(super) unsafe fn reduce<I: Isa, E: Element, O: Operator>(
             chunk.part::<I, E, O>(at, head);
             at += head;
         }
-        if inputs.len() > FEW || outputs.len() > FEW {
-            while bytes - at >= 64 * BLOCK {
-                chunk.block::<I, E, O>(at);
-                at += 64 * BLOCK;
-            }
-        }
+        let many = inputs.len() > FEW || outputs.len() > FEW;
         if I::LINES == 4 {
-            while bytes - at >= 64 * 4 {
-                chunk.lines::<I, E, O, 4>(at);
-                at += 64 * 4;
-            }
-        }
-        if I::LINES == 2 {
-            while bytes - at >= 64 * 2 {
-                chunk.lines::<I, E, O, 2>(at);
-                at += 64 * 2;
-            }
+            chunk.most::<I, E, O, 4>(&mut at, bytes, many);
+        } else if I::LINES == 2 {
+            chunk.most::<I, E, O, 2>(&mut at, bytes, many);
+        } else {
+            chunk.most::<I, E, O, 1>(&mut at, bytes, many);
         }
         while bytes - at >= 64 {
             chunk.lines::<I, E, O, 1>(at);
@@ -89,6 +79,33 @@ struct Chunk<'a> {
 }
 
 impl Chunk<'_> {
+    /// Reduces from the byte offset `at` on, `N` lines at a time, until fewer bytes than that are left of `bytes`.
+    ///
+    /// # Safety
+    ///
+    /// The processor has the instructions; the chunk has as many bytes.
+    #[inline(always)]
+    unsafe fn most<I: Isa, E: Element, O: Operator, const N: usize>(
+        &self,
+        at: &mut usize,
+        bytes: usize,
+        many: bool,
+    ) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            if many {
+                while bytes - *at >= 64 * BLOCK {
+                    self.block::<I, E, O, N>(*at);
+                    *at += 64 * BLOCK;
+                }
+            }
+            while bytes - *at >= 64 * N {
+                self.lines::<I, E, O, N>(*at);
+                *at += 64 * N;
+            }
+        }
+    }
+
     /// Reduces `N` lines at the byte offset `at`, in registers.
     ///
     /// # Safety
@@ -98,14 +115,8 @@ impl Chunk<'_> {
     unsafe fn lines<I: Isa, E: Element, O: Operator, const N: usize>(&self, at: usize) {
         // SAFETY: the caller's promise.
         unsafe {
-            let mut sums = E::load::<I, N>(self.first.add(at));
-            for input in self.others {
-                let next = E::load::<I, N>(input.add(at));
-                for i in 0..N {
-                    sums[i] = E::combine::<I, O>(sums[i], next[i]);
-                }
-            }
-            let results = E::narrow::<I, N>(sums);
+            let first = E::load::<I, N>(self.first.add(at));
+            let results = E::narrow::<I, N>(add::<I, E, O, N>(first, self.others, at));
             for output in self.outputs {
                 write::<I, E, _>(output.add(at), &results, self.streaming);
             }
@@ -133,58 +144,73 @@ impl Chunk<'_> {
         }
     }
 
-    /// Reduces one block at the byte offset `at`.
+    /// Reduces one block at the byte offset `at`, `N` lines at a time.
     ///
     /// # Safety
     ///
     /// The processor has the instructions; the block is within the chunk.
     #[inline(always)]
-    unsafe fn block<I: Isa, E: Element, O: Operator>(&self, at: usize) {
+    unsafe fn block<I: Isa, E: Element, O: Operator, const N: usize>(&self, at: usize) {
+        const { assert!(BLOCK.is_multiple_of(N)) };
         let mut sums = [MaybeUninit::<E::Accumulator>::uninit(); BLOCK];
         let mut results = [MaybeUninit::<Line>::uninit(); BLOCK];
         let (start, rest) = self.others.split_at(self.others.len().min(GROUP - 1));
-        // SAFETY: the caller's promise; the first loop initialises every accumulator, the last one every
-        // result.
+        // SAFETY: the caller's promise; the first loop initialises every accumulator, the last but one every result;
+        // `N` of them from a multiple of `N` are within the arrays.
         unsafe {
-            for i in 0..BLOCK {
-                let [sum] = E::load::<I, 1>(self.first.add(at + 64 * i));
-                sums[i].write(add::<I, E, O>(sum, start, at + 64 * i));
+            let sums = (&raw mut sums).cast::<E::Accumulator>();
+            let results = (&raw mut results).cast::<Line>();
+            for i in (0..BLOCK).step_by(N) {
+                let sum = E::load::<I, N>(self.first.add(at + 64 * i));
+                sums.add(i).cast::<[_; N]>().write(add::<I, E, O, N>(sum, start, at + 64 * i));
             }
             for group in rest.chunks(GROUP) {
-                for i in 0..BLOCK {
-                    let sum = sums[i].assume_init();
-                    sums[i].write(add::<I, E, O>(sum, group, at + 64 * i));
+                for i in (0..BLOCK).step_by(N) {
+                    sums.add(i).cast::<[_; N]>().write(add::<I, E, O, N>(
+                        sums.add(i).cast::<[_; N]>().read(),
+                        group,
+                        at + 64 * i,
+                    ));
                 }
             }
-            for i in 0..BLOCK {
-                let [result] = E::narrow::<I, 1>([sums[i].assume_init()]);
-                results[i].write(result);
+            for i in (0..BLOCK).step_by(N) {
+                results
+                    .add(i)
+                    .cast::<[_; N]>()
+                    .write(E::narrow::<I, N>(sums.add(i).cast::<[_; N]>().read()));
             }
-            let results = &*(&raw const results).cast::<[Line; BLOCK]>();
             for output in self.outputs {
-                write::<I, E, _>(output.add(at), results, self.streaming);
+                for i in (0..BLOCK).step_by(N) {
+                    write::<I, E, N>(
+                        output.add(at + 64 * i),
+                        &*results.add(i).cast::<[_; N]>(),
+                        self.streaming,
+                    );
+                }
             }
         }
     }
 }
 
-/// `sum` and one line of each of the inputs at the byte offset `at`.
+/// `sums` and as many lines of each of the inputs at the byte offset `at`.
 ///
 /// # Safety
 ///
-/// The processor has the instructions; the line is within the chunk.
+/// The processor has the instructions; the lines are within the chunk.
 #[inline(always)]
-unsafe fn add<I: Isa, E: Element, O: Operator>(
-    mut sum: E::Accumulator,
+unsafe fn add<I: Isa, E: Element, O: Operator, const N: usize>(
+    mut sums: [E::Accumulator; N],
     inputs: &[*const u8],
     at: usize,
-) -> E::Accumulator {
+) -> [E::Accumulator; N] {
     for input in inputs {
         // SAFETY: the caller's promise.
-        let [next] = unsafe { E::load::<I, 1>(input.add(at)) };
-        sum = E::combine::<I, O>(sum, next);
+        let next = unsafe { E::load::<I, N>(input.add(at)) };
+        for i in 0..N {
+            sums[i] = E::combine::<I, O>(sums[i], next[i]);
+        }
     }
-    sum
+    sums
 }
 
 /// Writes the lines one after the other, past the caches if that is wanted and `to` is aligned for it.

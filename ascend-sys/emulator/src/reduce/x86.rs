@@ -368,7 +368,8 @@ macro_rules! isa {
             fn sum(a: [f32; 32], b: [f32; 32]) -> [f32; 32] {
                 // SAFETY: see above.
                 unsafe {
-                    let (mut a, b): ([$float; 2 * $n], [$float; 2 * $n]) = (transmute(a), transmute(b));
+                    let mut a: [$float; 2 * $n] = transmute(a);
+                    let b: [$float; 2 * $n] = transmute(b);
                     for i in 0..2 * $n {
                         a[i] = Self::add(a[i], b[i]);
                     }
