@@ -260,18 +260,18 @@ const fn nan(infinity: u16) -> u16 {
 
 /// 16-bit floats of which the greatest or the least is wanted.
 ///
-/// Read as integers, positive floats are in order, the NaNs last, and negative ones in the reverse order. So three integers tell all: the
-/// greatest and the least with a sign, and the greatest without one, which is a negative float if there is any.
+/// Read as integers, positive floats are in order, the NaNs last, and negative ones in the reverse order. So three extremes of the
+/// integers tell all, and nothing is converted: the greatest and the least of them with a sign, and the greatest without one.
 pub(super) struct Ordered<const INFINITY: u16, const GREATEST: bool>;
 
 /// The extremes of every place in a line.
 #[derive(Clone, Copy)]
 pub(super) struct Extremes {
-    /// The greatest float if one is positive, else the least.
+    /// With a sign: the greatest float if one is positive. A positive NaN is greater than all.
     greatest: Line,
-    /// The least float if all are positive; the greatest if all are negative.
+    /// With a sign: the least float if all are positive, the greatest if all are negative.
     least: Line,
-    /// The least float if one is negative.
+    /// The greatest without a sign: the least float if one is negative. A negative NaN is greater than all.
     unsigned: Line,
 }
 

@@ -81,7 +81,7 @@ pub(crate) trait Isa {
         lines
     }
 
-    /// Writes several lines, by halves of registers if `halves`.
+    /// Writes several lines; with `halves`, by halves of registers, which saves putting them together where the results come so.
     #[inline(always)]
     unsafe fn store_lines<const N: usize>(to: *mut u8, lines: &[Line; N], _halves: bool) {
         for (i, line) in lines.iter().enumerate() {
@@ -90,7 +90,7 @@ pub(crate) trait Isa {
         }
     }
 
-    /// Writes several lines past the caches, if there is such an instruction. `to` is a multiple of 64.
+    /// [`store_lines`](Self::store_lines) past the caches, if there is such an instruction. `to` is a multiple of 64.
     #[inline(always)]
     unsafe fn stream_lines<const N: usize>(to: *mut u8, lines: &[Line; N], halves: bool) {
         // SAFETY: the same promise.

@@ -369,6 +369,61 @@ fn every_shape_in_place_and_not() {
     }
 }
 
+/// Two inputs, whose elements are `bits`, and one output, checked against the reference.
+fn check_pairs(level: Level, dtype: DataType, op: ReduceOp, bits: [&[u16]; 2]) {
+    let (mut got, count) = (vec![0u16; bits[0].len()], bits[0].len());
+    let (from, to) = (bits.map(|b| b.as_ptr().cast()), [got.as_mut_ptr().cast()]);
+    // SAFETY: all have `count` elements.
+    assert!(unsafe { reduce_with(level, dtype, op, &from, &to, count, Store::Plain) });
+    for i in 0..count {
+        let (a, b) = (bits[0][i], bits[1][i]);
+        let want = expected(dtype, op, &[u64::from(a), u64::from(b)]);
+        assert_eq!(
+            u64::from(got[i]),
+            want,
+            "{level:?} {dtype:?} {op:?} of {a:#06x} and {b:#06x}, at {i}"
+        );
+    }
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "too long: other tests reach the same loops")]
+fn every_16_bit_float_with_every_kind_of_other() {
+    let all: Vec<u16> = (0..=u16::MAX).collect();
+    // Zeros, the least and the greatest numbers, infinities, NaNs, and sums that are halfway between two numbers.
+    let others = [
+        0, 0x8000, 1, 0x8001, 0x3C01, 0xBC03, 0x3F81, 0xBF83, 0x7BFF, 0x7F7F, 0xFBFF, 0xFF7F,
+        0x7C00, 0x7F80, 0xFC00, 0xFF80, 0x7FC0, 0xFFC1,
+    ];
+    for level in levels() {
+        for dtype in [DataType::Fp16, DataType::Bfp16] {
+            for op in OPS {
+                for other in others {
+                    check_pairs(level, dtype, op, [&all, &vec![other; all.len()]]);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_single_nan_is_found_wherever_it_is() {
+    for level in levels() {
+        for (dtype, nans) in
+            [(DataType::Fp16, [0x7C01, 0xFE05]), (DataType::Bfp16, [0x7F81, 0xFFC5])]
+        {
+            for place in (0..300).step_by(if cfg!(miri) { 97 } else { 1 }) {
+                let (mut with, without) = ([0x3C00; 300], [0x3C01; 300]);
+                with[place] = nans[place % 2];
+                for op in OPS {
+                    check_pairs(level, dtype, op, [&with, &without]);
+                    check_pairs(level, dtype, op, [&without, &with]);
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn fp16_and_bf16_conversions_are_exact_and_round_to_even() {
     for bits in (0..=u16::MAX).step_by(if cfg!(miri) { 9973 } else { 1 }) {

@@ -1,4 +1,4 @@
-//! x86_64: AVX-512, and AVX2 with F16C, from one text. The instructions that touch memory are written in assembly (see
+//! x86_64: AVX-512, and AVX2 with F16C and FMA, from one text. The instructions that touch memory are written in assembly (see
 //! [`super::isa`]); each sits in a function of its own that has the target feature, and is inlined into a kernel that has it too. (Closures and
 //! iterators do not take on the feature; where they are not inlined they cost a factor of ten, so there are none here.)
 
@@ -13,7 +13,7 @@ use part::{masked, words};
 /// AVX-512 with F, BW, DQ and VL.
 pub(crate) struct Avx512;
 
-/// AVX2 with F16C.
+/// AVX2 with F16C and FMA.
 pub(crate) struct Avx2;
 
 /// Whether this processor runs [`Avx512`].
@@ -169,8 +169,8 @@ macro_rules! isa {
                 }
             }
 
-            /// `a + b`, written `a * 1 + b`, which is the same number: additions share their place in some
-            /// processors with the conversions of fp16, multiplications do not.
+            /// `a + b`, as `a * 1 + b`, which is the same number to the bit: some processors (Zen 5) add where they
+            /// convert fp16, and multiply elsewhere. In assembly, since the compiler knows that it is an addition.
             #[inline]
             #[target_feature(enable = $features)]
             fn add(mut a: $float, b: $float) -> $float {
@@ -404,8 +404,8 @@ isa!(Avx2: "avx2,f16c,fma", 2 lines, 2 of 32 bytes in ymm_reg, "x" in xmm_reg,
     _mm256_cvtph_ps, _mm256_cvtps_ph, _mm256_slli_epi32, _mm256_and_si256, _mm256_set1_epi32, _mm256_set1_ps,
     pack256, 0xFF, numbers256);
 
-// Both halves of the fp32 are put together, the upper and the lower, and the upper is rounded in 16 bits: up if the lower is more than half,
-// or half and the upper is odd. A NaN stays one: its lower half is zero, since bf16 had no place for more.
+// fp32 to bf16: the upper halves are put together in one register and the lower ones in another, and all are rounded at once: up if the lower
+// half is more than 0x8000, or just that and the upper one is odd. A NaN stays one: its lower half is zero, since bf16 has no place for more.
 
 /// The order of the 16-bit halves in two registers of fp32, even and odd: the lower half of each if `upper` is 0, else the upper half.
 const fn interleaved(upper: u16) -> [u16; 32] {
@@ -432,6 +432,7 @@ fn pack512(even: __m512i, odd: __m512i) -> __m512i {
     let lower = _mm512_permutex2var_epi16(even, lower, odd);
     let one = _mm512_set1_epi16(1);
     let lower = _mm512_or_si512(lower, _mm512_and_si512(upper, one));
+    // The addition is in assembly, since the compiler would make a register of the mask and subtract that.
     let up = _mm512_cmpgt_epu16_mask(lower, _mm512_set1_epi16(i16::MIN));
     let mut rounded = upper;
     // SAFETY: the processor has the instruction, and it touches no memory.
@@ -448,9 +449,9 @@ fn pack512(even: __m512i, odd: __m512i) -> __m512i {
 fn pack256(even: __m256i, odd: __m256i) -> __m256i {
     let upper = _mm256_blend_epi16::<0b1010_1010>(_mm256_srli_epi32::<16>(even), odd);
     let lower = _mm256_blend_epi16::<0b1010_1010>(even, _mm256_slli_epi32::<16>(odd));
-    let lower = _mm256_or_si256(lower, _mm256_and_si256(upper, _mm256_set1_epi16(1)));
-    let half = _mm256_set1_epi16(i16::MIN);
-    let up = _mm256_cmpgt_epi16(_mm256_xor_si256(lower, half), _mm256_setzero_si256());
+    // There is no unsigned comparison: one less if the upper is even, the lower rounds up from one half on.
+    let even = _mm256_andnot_si256(upper, _mm256_set1_epi16(1));
+    let up = _mm256_srai_epi16::<15>(_mm256_subs_epu16(lower, even));
     _mm256_sub_epi16(upper, up)
 }
 
