@@ -1,7 +1,7 @@
 //! The reduction and copy kernels against loops written by hand, in one run: `cargo bench -p ascend-emulator --bench kernels`.
 //!
-//! Each line is the best of many repetitions. Rates are in gigabytes of result a second for one buffer; the ratio is to the hand-written
-//! fp32 loop `c = d = a + b` over as many bytes (plain or streaming, whichever is faster there), on as many threads.
+//! Each figure is the best of many repetitions. Rates are in gigabytes of result a second for one buffer; the ratio is to the hand-written
+//! fp32 loop `c = d = a + b` over as many bytes with the same kind of store, on as many threads, measured in turns with the kernel.
 
 use ascend_emulator::copy::copy;
 use ascend_emulator::reduce::{DataType, ReduceOp, Store, reduce_chunk};
@@ -30,26 +30,32 @@ impl Buffer {
     }
 }
 
-/// The best time of one call in seconds, with the same call running on `threads` threads at once.
-fn best(threads: usize, bytes: usize, call: impl Fn(usize) + Sync) -> f64 {
+type Call<'a> = &'a (dyn Fn(usize) + Sync);
+
+/// The best times of the calls in seconds, with the same call running on `threads` threads at once. The calls take turns, so that
+/// what else the machine does meets them alike.
+fn best<const N: usize>(threads: usize, bytes: usize, calls: [Call; N]) -> [f64; N] {
     let repetitions = (16 * MI / bytes).clamp(1, 1000);
     let rounds = if bytes >= 64 * MI { 7 } else { 25 };
     let barrier = Barrier::new(threads);
     let slowest = |thread: usize| {
-        let mut best = f64::INFINITY;
+        let mut best = [f64::INFINITY; N];
         for _ in 0..rounds {
-            barrier.wait();
-            let start = Instant::now();
-            for _ in 0..repetitions {
-                call(thread);
+            for (call, best) in calls.iter().zip(&mut best) {
+                barrier.wait();
+                let start = Instant::now();
+                for _ in 0..repetitions {
+                    call(thread);
+                }
+                *best = best.min(start.elapsed().as_secs_f64() / repetitions as f64);
             }
-            best = best.min(start.elapsed().as_secs_f64() / repetitions as f64);
         }
         best
     };
     std::thread::scope(|scope| {
         let handles: Vec<_> = (0..threads).map(|t| scope.spawn(move || slowest(t))).collect();
-        handles.into_iter().map(|h| h.join().expect("a thread panicked")).fold(0.0, f64::max)
+        let times = handles.into_iter().map(|h| h.join().expect("a thread panicked"));
+        times.fold([0.0f64; N], |a, b| std::array::from_fn(|i| a[i].max(b[i])))
     })
 }
 
@@ -104,10 +110,10 @@ fn reduction(threads: usize, bytes: usize) {
     let pointers = Shared(pointers.as_slice());
     let rate = |seconds: f64| bytes as f64 / seconds / 1e9;
 
-    #[cfg(target_arch = "x86_64")]
-    let reference = if is_x86_feature_detected!("avx512f") {
-        let run = |stream: bool| {
-            rate(best(threads, bytes, |t| {
+    let by_hand = |stream: bool| {
+        move |t: usize| {
+            #[cfg(target_arch = "x86_64")]
+            if is_x86_feature_detected!("avx512f") {
                 let [a, b, c, d] = pointers.get()[t].map(|p| p.cast::<f32>());
                 // SAFETY: four aligned buffers of this size, and the processor has the instructions.
                 unsafe {
@@ -117,19 +123,14 @@ fn reduction(threads: usize, bytes: usize) {
                         hand::add::<false>(a, b, c, d, bytes / 4)
                     }
                 }
-            }))
-        };
-        let (plain, stream) = (run(false), run(true));
-        println!(
-            "{threads} threads, {:7} KiB: by hand {plain:6.1} plain, {stream:6.1} streaming",
-            bytes / KI
-        );
-        [plain, stream]
-    } else {
-        [f64::NAN; 2]
+            }
+        }
     };
-    #[cfg(not(target_arch = "x86_64"))]
-    let reference = [f64::NAN; 2];
+    let [plain, stream] = best(threads, bytes, [&by_hand(false), &by_hand(true)]).map(rate);
+    println!(
+        "{threads} threads, {:7} KiB: by hand {plain:6.1} plain, {stream:6.1} streaming",
+        bytes / KI
+    );
 
     for dtype in [
         DataType::Fp32,
@@ -139,20 +140,20 @@ fn reduction(threads: usize, bytes: usize) {
         DataType::Int64,
         DataType::Fp64,
     ] {
-        for op in [ReduceOp::Sum, ReduceOp::Prod, ReduceOp::Max] {
+        for op in [ReduceOp::Sum, ReduceOp::Prod, ReduceOp::Max, ReduceOp::Min] {
             print!("    {dtype:?} {op:?}:");
-            for (store, reference) in
-                [(Store::Plain, reference[0]), (Store::Streaming, reference[1])]
-            {
-                let rate = rate(best(threads, bytes, |t| {
+            for store in [Store::Plain, Store::Streaming] {
+                let kernel = |t: usize| {
                     let [a, b, c, d] = pointers.get()[t];
                     // SAFETY: four buffers of this size.
                     let done = unsafe {
                         reduce_chunk(dtype, op, &[a, b], &[c, d], bytes / dtype.size(), store)
                     };
                     assert!(done);
-                }));
-                print!("  {store:?} {rate:6.1} ({:.2})", rate / reference);
+                };
+                let calls: [Call; 2] = [&kernel, &by_hand(store == Store::Streaming)];
+                let [kernel, by_hand] = best(threads, bytes, calls).map(rate);
+                print!("  {store:?} {kernel:6.1} ({:.2})", kernel / by_hand);
             }
             println!();
         }
@@ -166,27 +167,30 @@ fn many(ranks: usize, bytes: usize) {
     let inputs: Vec<_> = inputs.iter_mut().map(|b| b.ptr().cast_const()).collect();
     let outputs: Vec<_> = outputs.iter_mut().map(Buffer::ptr).collect();
     let (inputs, outputs) = (Shared(inputs.as_slice()), Shared(outputs.as_slice()));
-    print!("{ranks:4} inputs and outputs of {:5} KiB, GB/s read and written:", bytes / KI);
-    for dtype in [DataType::Fp32, DataType::Bfp16] {
-        for store in [Store::Plain, Store::Streaming] {
-            let seconds = best(1, bytes * ranks, |_| {
-                // SAFETY: buffers of this size.
-                let done = unsafe {
-                    reduce_chunk(
-                        dtype,
-                        ReduceOp::Sum,
-                        inputs.get(),
-                        outputs.get(),
-                        bytes / dtype.size(),
-                        store,
-                    )
-                };
-                assert!(done);
-            });
-            print!("  {dtype:?} {store:?} {:6.1}", (2 * ranks * bytes) as f64 / seconds / 1e9);
+    println!("{ranks:4} inputs and outputs of {:5} KiB, GB/s read and written:", bytes / KI);
+    for store in [Store::Plain, Store::Streaming] {
+        for op in [ReduceOp::Sum, ReduceOp::Max] {
+            let kernel = |dtype: DataType| {
+                move |_: usize| {
+                    let (from, to) = (inputs.get(), outputs.get());
+                    // SAFETY: buffers of this size.
+                    let done =
+                        unsafe { reduce_chunk(dtype, op, from, to, bytes / dtype.size(), store) };
+                    assert!(done);
+                }
+            };
+            let calls: [Call; 3] =
+                [&kernel(DataType::Fp32), &kernel(DataType::Fp16), &kernel(DataType::Bfp16)];
+            let rates = best(1, bytes * ranks, calls)
+                .map(|seconds| (2 * ranks * bytes) as f64 / seconds / 1e9);
+            let [fp32, fp16, bf16] = rates;
+            println!(
+                "    {op:?} {store:?}:  Fp32 {fp32:6.1}  Fp16 {fp16:6.1} ({:.2})  Bfp16 {bf16:6.1} ({:.2})",
+                fp16 / fp32,
+                bf16 / fp32
+            );
         }
     }
-    println!();
 }
 
 /// `copy` against the C library's `memcpy` and the processor's `rep movsb`, on one thread.
@@ -194,7 +198,7 @@ fn copies(bytes: usize) {
     let (mut a, mut b) = (Buffer::new(bytes), Buffer::new(bytes));
     let pointers = Shared((a.ptr(), b.ptr()));
     let rate = |call: &(dyn Fn(*mut u8, *const u8) + Sync)| {
-        let seconds = best(1, bytes.max(64), |_| call(pointers.get().1, pointers.get().0));
+        let [seconds] = best(1, bytes.max(64), [&|_| call(pointers.get().1, pointers.get().0)]);
         bytes as f64 / seconds / 1e9
     };
     let memcpy = rate(&|d, s| {
