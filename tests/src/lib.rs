@@ -117,6 +117,8 @@ mod book {
     mod in_flight {}
     #[doc = include_str!("../../docs/src/how-to/test.md")]
     mod test {}
+    #[doc = include_str!("../../docs/src/how-to/checked-mode.md")]
+    mod checked_mode {}
     #[doc = include_str!("../../docs/src/how-to/tracing.md")]
     mod tracing {}
 }
