@@ -119,6 +119,8 @@ mod book {
     mod test {}
     #[doc = include_str!("../../docs/src/how-to/checked-mode.md")]
     mod checked_mode {}
+    #[doc = include_str!("../../docs/src/how-to/capture.md")]
+    mod capture {}
     #[doc = include_str!("../../docs/src/how-to/tracing.md")]
     mod tracing {}
 }

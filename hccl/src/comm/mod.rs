@@ -276,8 +276,9 @@ impl Communicator {
     /// # Safety
     ///
     /// * `raw` was made by the library behind the runtime of `device`, for that device.
-    /// * It stays alive until this `Communicator`, and each one made of it by [`split`](Self::split) or [`subset`](Self::subset), is dropped and every
-    ///   operation that was issued with them is complete: a dropped [`Work`](crate::Work) is no proof, a wait or a synchronise is.
+    /// * It stays alive until this `Communicator`, and each one made of it by [`split`](Self::split) or [`subset`](Self::subset), is dropped, with
+    ///   every [`Graph`](crate::Graph) that captured them, and every operation that was issued with them is complete: a dropped
+    ///   [`Work`](crate::Work) is no proof, a wait or a synchronise is.
     /// * Meanwhile nobody else issues operations on it or destroys it, or they are ordered with those issued here, on the host
     ///   (one call at a time, the same order on all ranks) and on the device (events between the streams).
     ///

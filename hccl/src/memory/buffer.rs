@@ -182,7 +182,8 @@ impl<T: Element> DeviceBuffer<T> {
     ///
     /// # Safety
     /// `pointer` is device memory of `device` for `len` elements, aligned for `T`. It stays allocated until every operation
-    /// that was given the buffer is complete, and nobody else uses it meanwhile (or is ordered with those operations by events).
+    /// that was given the buffer is complete, and every [`Graph`](crate::Graph) that captured one is dropped; nobody else uses
+    /// it meanwhile (or is ordered with those operations by events).
     pub unsafe fn from_raw(device: &Device, pointer: *mut c_void, len: usize) -> Result<Self> {
         let bytes = size_in_bytes::<T>(len)?;
         let memory = Owned::foreign(device, pointer, bytes);

@@ -1,4 +1,4 @@
-//~ E0599: no method named `host_fn` found for reference `&Stream<hccl::Capturing>`
+//~ E0599: no method named `host_fn` found for reference
 use hccl::prelude::*;
 
 pub fn call(stream: &Stream<Capturing>) -> hccl::Result<()> { // misuse

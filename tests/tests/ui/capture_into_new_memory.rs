@@ -1,4 +1,4 @@
-//~ E0277: an operation cannot write `f32` elements to `DeviceBuffer<f32, hccl::memory::Uninit>`
+//~ E0308: expected `&Stream`, found `&Stream<Capturing>`
 use hccl::prelude::*;
 
 pub fn sum(

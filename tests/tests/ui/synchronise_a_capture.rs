@@ -1,4 +1,4 @@
-//~ E0599: no method named `synchronize` found for struct `Stream<hccl::Capturing>`
+//~ E0599: no method named `synchronize` found for struct `Stream<Capturing>`
 use hccl::prelude::*;
 
 pub fn capture(device: &Device, x: &mut DeviceBuffer<f32>) -> hccl::Result<Graph> {

@@ -1,4 +1,4 @@
-//~ E0599: no method named `wait` found for struct `Captured`
+//~ E0599: no method named `wait` found for struct
 use hccl::prelude::*;
 
 pub fn capture(x: &mut DeviceBuffer<f32>, stream: &Stream<Capturing>) -> hccl::Result<()> {

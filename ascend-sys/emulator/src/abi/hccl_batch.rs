@@ -78,10 +78,12 @@ pub(super) fn post(
     mut books: Books,
     function: &'static str,
 ) -> Result<(), Refusal> {
+    if stream.is_diverted() {
+        return record(desk, stream, books, function);
+    }
     let member = Arc::clone(&desk.member);
     let (comm, rank) = (&member.comm, member.rank);
-    let peers = books.items.iter().map(|item| item.peer).filter(|peer| *peer != rank);
-    let mut new: Vec<_> = peers.filter(|peer| !desk.peers[*peer]).collect();
+    let new = new_peers(desk, &books);
     let peers = |item: &&mut Item| item.peer != rank && item.content.count > 0;
     let first = books.items.iter_mut().find(peers);
     let operation = faults::Operation { meets: !new.is_empty(), counts: first.is_some() };
@@ -90,16 +92,7 @@ pub(super) fn post(
     {
         item.content.count -= 1;
     }
-    if !new.is_empty() {
-        may_block().map_err(runtime)?;
-        new.sort_unstable();
-        new.dedup();
-        comm.meet_peers(rank, &new, function)?;
-        new.iter().for_each(|peer| desk.peers[*peer] = true);
-    }
-    if stream.is_diverted() {
-        return record(desk, stream, books, function);
-    }
+    link(desk, new, function)?;
     // Announced first: the order that is kept here is not the program's.
     let batch = check::Batch::of(stream, &member, &books.items, function);
     let announced = batch.map(|batch| batch.announce(stream)).transpose().map_err(runtime)?;
@@ -119,6 +112,25 @@ pub(super) fn post(
     }
 }
 
+/// The peers of messages that the rank has not met yet.
+fn new_peers(desk: &Desk, books: &Books) -> Vec<usize> {
+    let rank = desk.member.rank;
+    let peers = books.items.iter().map(|item| item.peer).filter(|peer| *peer != rank);
+    peers.filter(|peer| !desk.peers[*peer]).collect()
+}
+
+/// The first contact with these peers.
+fn link(desk: &mut Desk, mut new: Vec<usize>, function: &'static str) -> Result<(), Refusal> {
+    if !new.is_empty() {
+        may_block().map_err(runtime)?;
+        new.sort_unstable();
+        new.dedup();
+        desk.member.comm.meet_peers(desk.member.rank, &new, function)?;
+        new.iter().for_each(|peer| desk.peers[*peer] = true);
+    }
+    Ok(())
+}
+
 /// A captured stream takes messages: every execution of the graph posts them anew.
 #[cold]
 fn record(
@@ -127,6 +139,7 @@ fn record(
     mut books: Books,
     function: &'static str,
 ) -> Result<(), Refusal> {
+    link(desk, new_peers(desk, &books), function)?;
     let items: Vec<Item> = std::mem::take(&mut books.items);
     let touched: Vec<(*const u8, usize)> = items
         .iter()

@@ -143,6 +143,9 @@ pub(super) fn issue(desk: &mut Desk, stream: &'static Stream, call: Call) -> Res
 /// Puts a collective into the stream. The first one meets the other ranks here.
 #[inline]
 fn issue_now(desk: &mut Desk, stream: &'static Stream, mut call: Call) -> Result<(), Refusal> {
+    if stream.is_diverted() {
+        return record(desk, stream, call);
+    }
     let member = Arc::clone(&desk.member);
     let Request { operation, count, .. } = call.request;
     let counts = count > 0 && !operation.has_table();
@@ -154,13 +157,7 @@ fn issue_now(desk: &mut Desk, stream: &'static Stream, mut call: Call) -> Result
     let (before, rank) = (desk.newest, member.rank);
     let number = before.number + 1;
     let place = Place { number, turn: before.turn + u64::from(!request.is_void()) };
-    if !desk.linked {
-        may_block().map_err(runtime)?;
-        desk.linked = member.comm.meet(rank, number, request)?;
-    }
-    if stream.is_diverted() {
-        return record(desk, stream, call);
-    }
+    link(desk, request)?;
     // Announced first: the order that is kept here is not the program's.
     let announced = check::collective(stream, &member, number, &call).map_err(runtime)?;
     keep_order(desk, stream)?;
@@ -180,9 +177,21 @@ fn issue_now(desk: &mut Desk, stream: &'static Stream, mut call: Call) -> Result
     }
 }
 
+/// The first contact with the other ranks.
+#[inline]
+fn link(desk: &mut Desk, request: Request) -> Result<(), Refusal> {
+    if !desk.linked {
+        may_block().map_err(runtime)?;
+        let Member { comm, rank, .. } = &*desk.member;
+        desk.linked = comm.meet(*rank, desk.newest.number + 1, request)?;
+    }
+    Ok(())
+}
+
 /// A captured stream takes a collective: every execution of the graph issues it anew, with a number of its own.
 #[cold]
 fn record(desk: &mut Desk, stream: &'static Stream, call: Call) -> Result<(), Refusal> {
+    link(desk, call.request)?;
     let [sends, receives] = call.extents(&desk.member);
     let touched = [(call.send, sends.end), (call.recv.cast_const(), receives.end)];
     let capture = desk.capture(stream.diverted.load(Ordering::Acquire));
