@@ -26,7 +26,7 @@ unsafe extern "C" fn HcclGroupStart() -> HcclResult {
 
 unsafe extern "C" fn HcclGroupEnd() -> HcclResult {
     door("HcclGroupEnd", || {
-        // CANN tells nobody; here the texts do.
+        // A2 and A3 tell nobody; here the texts do.
         group::end()?.into_iter().for_each(add_text);
         Ok(())
     })

@@ -10,6 +10,7 @@ use super::hccl_batch::post;
 use super::hccl_issue::{begin, buffer};
 use crate::batch::{Content, Item};
 use crate::collective::validate::{self, Refusal, refuse};
+use crate::fabric::group;
 use crate::fabric::registry::{Desk, with_desk};
 use crate::profile::Product;
 
@@ -94,10 +95,16 @@ impl Message {
             );
         }
         let stream = begin(desk, stream)?;
-        let content = Content { dtype, count, alone: true };
+        let in_group = group::is_open();
+        // A group makes a batch of its messages.
+        let content = Content { dtype, count, alone: !in_group };
         let data = buffer(&desk.member, buffer_name, buf, content.bytes())?;
+        let item = Item { send, peer, content, data, from: std::ptr::null_mut(), index: 0 };
+        if in_group {
+            return group::message(desk, stream, function, item, post);
+        }
         let mut books = desk.member.comm.exchange.take_books(rank);
-        books.items.push(Item { send, peer, content, data, from: std::ptr::null_mut(), index: 0 });
+        books.items.push(item);
         post(desk, stream, books, function)
     }
 }

@@ -9,17 +9,21 @@
 //! a failure is also a recent error text.
 //!
 //! A group serves one of three purposes. Making and ending communicators: those that end go first. Collectives: they
-//! need not depend on each other, because A2 and A3 issue the larger ones first; the end waits until they are complete. Ascend
-//! 950 has neither of these two.
+//! must not depend on each other, because A2 and A3 issue the larger ones first; the end waits until they are complete. Sends
+//! and receives: those of a communicator become one batch, in the stream that was named first, and pair with messages of other
+//! batches. Ascend 950 has this third one only.
 
 use std::cell::{Cell, RefCell};
 use std::cmp::Reverse;
 use std::sync::Arc;
 use std::time::Instant;
 
+use ascend_sys::HcclResult;
+
 use super::comm::{Comm, Member};
 use super::registry::{self, Desk, with_desk};
 use super::root::{self, Applicant, ROOT_INFO};
+use crate::batch::{Books, Item};
 use crate::callback::may_block;
 use crate::collective::meeting::Origin;
 use crate::collective::request::Request;
@@ -27,6 +31,7 @@ use crate::collective::validate::{Refusal, refuse};
 use crate::message::Failure;
 use crate::profile::Product;
 use crate::stream::{Mark, Stream};
+use crate::task::Task;
 use crate::{executor, memory};
 
 thread_local! {
@@ -49,6 +54,7 @@ enum What {
     /// The communicator behind this handle.
     Destroy(u64),
     Collective(Box<Collective>),
+    Message(Box<Message>),
 }
 
 struct Join {
@@ -71,11 +77,29 @@ struct Collective {
     issue: Issue,
 }
 
+struct Message {
+    handle: u64,
+    member: Arc<Member>,
+    stream: u64,
+    buffers: Vec<(usize, usize)>,
+    item: Item,
+    post: Post,
+}
+
+/// Puts messages into a stream.
+type Post = fn(&mut Desk, &'static Stream, Books, &'static str) -> Result<(), Refusal>;
+
+/// How many messages Ascend 950 takes in a group.
+const MOST_MESSAGES: usize = 2048;
+/// How a batch calls itself that a group has made.
+const BATCH: &str = "HcclSend and HcclRecv in a group";
+
 impl What {
     fn purpose(&self) -> &'static str {
         match self {
             Self::Join(_) | Self::Destroy(_) => "the making and ending of communicators",
             Self::Collective(_) => "collectives",
+            Self::Message(_) => "sends and receives",
         }
     }
 }
@@ -123,8 +147,24 @@ pub(crate) fn collective(
     add(product, request.function(), What::Collective(Box::new(call)))
 }
 
+/// Keeps a message back that is checked and could be posted.
+#[cold]
+pub(crate) fn message(
+    desk: &Desk,
+    stream: &'static Stream,
+    function: &'static str,
+    item: Item,
+    post: Post,
+) -> Result<(), Refusal> {
+    let member = Arc::clone(&desk.member);
+    let product = member.comm.product;
+    let (handle, stream, buffers) = (desk.handle, stream.handle(), BUFFERS.take());
+    let message = Message { handle, member, stream, buffers, item, post };
+    add(product, function, What::Message(Box::new(message)))
+}
+
 fn add(product: Product, function: &'static str, what: What) -> Result<(), Refusal> {
-    if product == Product::Ascend950 {
+    if product == Product::Ascend950 && !matches!(what, What::Message(_)) {
         return refuse!(
             HCCL_E_NOT_SUPPORT,
             "{product} groups sends and receives only, not {}",
@@ -137,6 +177,12 @@ fn add(product: Product, function: &'static str, what: What) -> Result<(), Refus
                 HCCL_E_NOT_SUPPORT,
                 "a group serves one purpose: this one has begun with {}, and {function} is not of them; end it first",
                 other.what.purpose()
+            );
+        }
+        if product == Product::Ascend950 && calls.len() == MOST_MESSAGES {
+            return refuse!(
+                HCCL_E_INTERNAL,
+                "the group has {MOST_MESSAGES} sends and receives already, and {product} takes no more"
             );
         }
         calls.push(Call { function, what });
@@ -169,24 +215,36 @@ pub(crate) fn end() -> Result<Vec<String>, Refusal> {
     // Closed before anything runs: what it runs are calls like any other.
     DEPTH.set(0);
     let calls = CALLS.take();
+    let on_950 = calls.iter().any(|call| match &call.what {
+        What::Message(message) => message.member.comm.product == Product::Ascend950,
+        _ => false,
+    });
     let functions: Vec<_> = calls.iter().map(|call| call.function).collect();
     let mut results = vec![Ok(()); calls.len()];
-    let (mut collectives, mut others) = (Vec::new(), Vec::new());
+    let (mut joins, mut ends) = (Vec::new(), Vec::new());
+    let (mut collectives, mut messages) = (Vec::new(), Vec::new());
     for (index, Call { what, .. }) in calls.into_iter().enumerate() {
         match what {
+            What::Join(join) => joins.push((index, *join)),
+            What::Destroy(handle) => ends.push((index, handle)),
             What::Collective(collective) => collectives.push((index, *collective)),
-            other => others.push((index, other)),
+            What::Message(message) => messages.push((index, *message)),
         }
     }
-    make_and_end(others, &mut results);
+    make_and_end(joins, ends, &mut results);
     issue(collectives, &mut results);
+    exchange(messages, &mut results);
     let failed = functions.iter().zip(&results).enumerate();
     let texts = failed.filter_map(|(index, (function, result))| {
         let refusal = result.as_ref().err()?;
         Some(format!("{} [{function}, call {index} of the group]", refusal.text))
     });
-    let texts = texts.collect();
+    let texts: Vec<_> = texts.collect();
     RESULTS.set(results);
+    // Messages are all that Ascend 950 groups, and there the end says when it fails.
+    if on_950 && !texts.is_empty() {
+        return Err(Refusal::new(HcclResult::HCCL_E_INTERNAL, texts.join("\n")));
+    }
     Ok(texts)
 }
 
@@ -204,20 +262,19 @@ pub(crate) fn result(index: u32) -> Result<Option<Refusal>, Refusal> {
 
 fn runtime(failure: Failure) -> Refusal {
     let text = format!("EI9999: {} [the runtime returned {}]", failure.text, failure.code);
-    Refusal::new(ascend_sys::HcclResult::HCCL_E_RUNTIME, text)
+    Refusal::new(HcclResult::HCCL_E_RUNTIME, text)
 }
 
 /// Ends communicators, then brings all ranks to their root infos, then waits for the others.
-fn make_and_end(calls: Vec<(usize, What)>, results: &mut [Result<(), Refusal>]) {
-    let mut entered = Vec::new();
-    let mut joins = Vec::new();
-    for (index, what) in calls {
-        match what {
-            What::Destroy(handle) => results[index] = registry::destroy(handle),
-            What::Join(join) => joins.push((index, join)),
-            What::Collective(_) => {}
-        }
+fn make_and_end(
+    joins: Vec<(usize, Join)>,
+    ends: Vec<(usize, u64)>,
+    results: &mut [Result<(), Refusal>],
+) {
+    for (index, handle) in ends {
+        results[index] = registry::destroy(handle);
     }
+    let mut entered = Vec::new();
     for (index, join) in joins {
         match root::enter(&join.info, &join.applicant) {
             Ok(entry) => entered.push((index, entry, join.finish)),
@@ -290,15 +347,106 @@ fn put(call: Collective) -> Result<Option<Mark>, Refusal> {
     with_desk(handle, |desk| {
         desk.member.comm.check(Origin::Call)?;
         let stream = Stream::named(stream).map_err(runtime)?;
-        for (address, bytes) in buffers {
-            if let Err(text) = memory::resolve(address, bytes) {
-                return refuse!(
-                    HCCL_E_PARA,
-                    "EI0003: a buffer must stay until the end of the group: {text}"
-                );
-            }
-        }
+        are_there(&buffers)?;
         issue(desk, stream)?;
         Ok(desk.mark)
     })
+}
+
+fn are_there(buffers: &[(usize, usize)]) -> Result<(), Refusal> {
+    for (address, bytes) in buffers {
+        if let Err(text) = memory::resolve(*address, *bytes) {
+            return refuse!(
+                HCCL_E_PARA,
+                "EI0003: a buffer must stay until the end of the group: {text}"
+            );
+        }
+    }
+    Ok(())
+}
+
+/// The messages of one communicator.
+struct Batch {
+    handle: u64,
+    member: Arc<Member>,
+    /// The first one takes the batch, the others wait for it.
+    streams: Vec<u64>,
+    /// Places among the calls.
+    indices: Vec<usize>,
+    items: Vec<Item>,
+    post: Post,
+    /// The peers that it meets for the first time.
+    new: Vec<usize>,
+}
+
+/// Makes a batch for each communicator, says to all new peers that they are wanted, waits for them, and posts.
+fn exchange(messages: Vec<(usize, Message)>, results: &mut [Result<(), Refusal>]) {
+    let mut batches: Vec<Batch> = Vec::new();
+    for (index, message) in messages {
+        let Message { handle, member, stream, buffers, item, post } = message;
+        if let Err(refusal) = are_there(&buffers) {
+            results[index] = Err(refusal);
+            continue;
+        }
+        let at = batches.iter().position(|batch| batch.handle == handle).unwrap_or_else(|| {
+            let (streams, indices, items, new) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+            batches.push(Batch { handle, member, streams, indices, items, post, new });
+            batches.len() - 1
+        });
+        let batch = &mut batches[at];
+        batch.indices.push(index);
+        batch.items.push(Item { index: batch.items.len() as u32, ..item });
+        if !batch.streams.contains(&stream) {
+            batch.streams.push(stream);
+        }
+    }
+    for Batch { handle, member, items, new, .. } in &mut batches {
+        // In a batch what is received comes first.
+        items.sort_by_key(|item| item.send);
+        let known = with_desk(*handle, |desk| Ok(desk.peers.clone())).unwrap_or_default();
+        let peers = items.iter().map(|item| item.peer);
+        new.extend(peers.filter(|peer| known.get(*peer) == Some(&false)));
+        new.sort_unstable();
+        new.dedup();
+        member.comm.post_peers(member.rank, new, BATCH);
+    }
+    let began = Instant::now();
+    for Batch { handle, member, new, .. } in &batches {
+        // Who fails here has ended the communicator, which its batch finds out.
+        if !new.is_empty() && member.comm.await_peers(member.rank, new, BATCH, began).is_ok() {
+            let _ = with_desk(*handle, |desk| {
+                new.iter().for_each(|peer| desk.peers[*peer] = true);
+                Ok(())
+            });
+        }
+    }
+    for batch in batches {
+        let indices = batch.indices.clone();
+        if let Err(refusal) = batch.put() {
+            indices.into_iter().for_each(|index| results[index] = Err(refusal.clone()));
+        }
+    }
+}
+
+impl Batch {
+    fn put(self) -> Result<(), Refusal> {
+        let Self { handle, streams, items, post, .. } = self;
+        with_desk(handle, |desk| {
+            let Member { comm, rank, .. } = &*desk.member;
+            comm.check(Origin::Call)?;
+            let streams: Result<Vec<_>, _> = streams.into_iter().map(Stream::named).collect();
+            let streams = streams.map_err(runtime)?;
+            let mut books = comm.exchange.take_books(*rank);
+            books.items.extend(items);
+            let Some((first, others)) = streams.split_first() else { return Ok(()) };
+            post(desk, first, books, BATCH)?;
+            // Whoever waits for one of these streams means its messages.
+            let after = |mark| {
+                others.iter().try_for_each(|other| {
+                    other.submit(Task::After(mark)).map_err(runtime).map(drop)
+                })
+            };
+            desk.mark.map_or(Ok(()), after)
+        })
+    }
 }

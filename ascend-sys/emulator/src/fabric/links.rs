@@ -123,10 +123,28 @@ impl Comm {
         peers: &[usize],
         function: &'static str,
     ) -> Result<(), Refusal> {
+        self.post_peers(rank, peers, function);
+        self.await_peers(rank, peers, function, Instant::now())
+    }
+
+    /// The first half of [`meet_peers`](Self::meet_peers): waits for nobody.
+    #[cold]
+    pub(crate) fn post_peers(&self, rank: usize, peers: &[usize], function: &'static str) {
         let wanted = peers.iter().map(|peer| ((rank, *peer), function));
         self.board.lock().wanted.extend(wanted);
+    }
+
+    /// The second half: the rank has waited since `began`.
+    #[cold]
+    pub(crate) fn await_peers(
+        &self,
+        rank: usize,
+        peers: &[usize],
+        function: &'static str,
+        began: Instant,
+    ) -> Result<(), Refusal> {
         let what = || format!("{function} with {}", list(peers));
-        let limit = Some(self.connect_timeout);
+        let limit = Some(self.connect_timeout.saturating_sub(began.elapsed()));
         self.link(rank, what, limit, |state| state.look_for_peers(rank, peers)).map(|_| ())
     }
 
