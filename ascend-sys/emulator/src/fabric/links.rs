@@ -96,7 +96,12 @@ impl Comm {
         let void = request.is_void();
         let what = || format!("{request} #{number}");
         let limit = (!void).then(|| self.connect_timeout.saturating_sub(began.elapsed()));
-        let linked = self.link(rank, what, limit, |state| state.look(rank, number, &request));
+        let look = |state: &State| state.look(rank, number, &request);
+        // Who waits here, waits for the last rank; what differs is found by whoever comes later.
+        if matches!(look(&self.board.lock()), Next::Linked) {
+            executor::announce();
+        }
+        let linked = self.link(rank, what, limit, look);
         self.board.lock().seats[rank].waits = false;
         // Who waits for nobody has not seen that all are there.
         linked.map(|linked| linked && !void)
@@ -132,6 +137,7 @@ impl Comm {
     pub(crate) fn post_peers(&self, rank: usize, peers: &[usize], function: &'static str) {
         let wanted = peers.iter().map(|peer| ((rank, *peer), function));
         self.board.lock().wanted.extend(wanted);
+        executor::announce();
     }
 
     /// The second half: the rank has waited since `began`.
@@ -156,7 +162,6 @@ impl Comm {
         limit: Option<Duration>,
         look: impl Fn(&State) -> Next,
     ) -> Result<bool, Refusal> {
-        executor::announce();
         let decided =
             || self.meeting.breakage().is_some() || !matches!(look(&self.board.lock()), Next::Wait);
         if limit.is_some() {

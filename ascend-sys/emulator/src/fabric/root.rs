@@ -40,6 +40,8 @@ struct Gathering {
     /// As the first rank said.
     ranks: u32,
     seats: BTreeMap<u32, Applicant>,
+    /// The rank that is on a device.
+    devices: BTreeMap<u32, u32>,
     gone: BTreeMap<u32, String>,
     outcome: Option<Result<Formed, Refusal>>,
 }
@@ -123,8 +125,15 @@ pub(crate) struct Entered {
 /// Brings a rank to the others, and waits for nobody.
 pub(crate) fn enter(info: &[u8; ROOT_INFO], applicant: &Applicant) -> Result<Entered, Refusal> {
     let (number, root) = find(info)?;
-    lock(&root).enter(number, applicant)?;
-    executor::announce();
+    let complete = {
+        let mut gathering = lock(&root);
+        gathering.enter(number, applicant)?;
+        gathering.outcome.is_some()
+    };
+    // Who waits, waits for this; a thousand need not hear of every single one that comes.
+    if complete {
+        executor::announce();
+    }
     let (ranks, limit) = (applicant.ranks, applicant.settings.connect_timeout);
     Ok(Entered { root, ranks, limit, since: Instant::now() })
 }
@@ -144,11 +153,9 @@ impl Entered {
                 limit.as_secs_f64()
             );
             gathering.outcome = Some(Err(Refusal::new(HcclResult::HCCL_E_TIMEOUT, text)));
+            executor::announce();
         }
-        let taken = gathering.take();
-        drop(gathering);
-        executor::announce();
-        taken
+        gathering.take()
     }
 }
 
@@ -160,7 +167,7 @@ pub(crate) fn form_at_once(applicants: &[Applicant]) -> Result<Comm, Refusal> {
         if let Some(text) = gathering.disagreement(applicant) {
             return refuse!(HCCL_E_INTERNAL, "{text}");
         }
-        gathering.seats.insert(applicant.rank, applicant.clone());
+        gathering.seat(applicant);
     }
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     match applicants.first() {
@@ -245,7 +252,7 @@ impl Gathering {
                 "EI0003: device {device} has a communicator named \"{name}\" already"
             );
         }
-        self.seats.insert(rank, applicant.clone());
+        self.seat(applicant);
         self.give_up_on_the_gone();
         if self.outcome.is_none() && self.seats.len() == ranks as usize {
             let comm = Arc::new(self.form(format!("127.0.0.1%lo_60000_0_{number}"), applicant));
@@ -255,38 +262,42 @@ impl Gathering {
         Ok(())
     }
 
-    /// What this applicant says that those before did not.
+    fn seat(&mut self, applicant: &Applicant) {
+        self.devices.insert(applicant.device, applicant.rank);
+        self.seats.insert(applicant.rank, applicant.clone());
+    }
+
+    /// What this applicant says that those before did not. They all say the same, so one of them is enough.
     fn disagreement(&self, applicant: &Applicant) -> Option<String> {
         let Applicant { rank, ranks, device, settings, config } = applicant;
-        for (other, seat) in &self.seats {
-            if seat.ranks != *ranks {
-                return Some(format!(
-                    "EI0015: the ranks disagree about their number: rank {other} says {}, rank {rank} says {ranks}",
-                    seat.ranks
-                ));
-            }
-            if seat.device == *device {
-                return Some(format!(
-                    "EI0015: ranks {other} and {rank} are both on device {device}; every rank needs its own"
-                ));
-            }
-            if seat.settings.product != settings.product {
-                return Some(format!(
-                    "EI0016: rank {other} is on {}, rank {rank} on {}",
-                    seat.settings.product, settings.product
-                ));
-            }
-            if seat.config.name != config.name
-                || seat.config.buffer_megabytes != config.buffer_megabytes
-            {
-                return Some(format!(
-                    "EI0005: the configurations differ: rank {other}: name \"{}\", buffer {} MB; rank {rank}: name \"{}\", buffer {} MB",
-                    seat.config.name,
-                    seat.config.buffer_megabytes,
-                    config.name,
-                    config.buffer_megabytes
-                ));
-            }
+        let (other, seat) = self.seats.first_key_value()?;
+        if seat.ranks != *ranks {
+            return Some(format!(
+                "EI0015: the ranks disagree about their number: rank {other} says {}, rank {rank} says {ranks}",
+                seat.ranks
+            ));
+        }
+        if let Some(other) = self.devices.get(device) {
+            return Some(format!(
+                "EI0015: ranks {other} and {rank} are both on device {device}; every rank needs its own"
+            ));
+        }
+        if seat.settings.product != settings.product {
+            return Some(format!(
+                "EI0016: rank {other} is on {}, rank {rank} on {}",
+                seat.settings.product, settings.product
+            ));
+        }
+        if seat.config.name != config.name
+            || seat.config.buffer_megabytes != config.buffer_megabytes
+        {
+            return Some(format!(
+                "EI0005: the configurations differ: rank {other}: name \"{}\", buffer {} MB; rank {rank}: name \"{}\", buffer {} MB",
+                seat.config.name,
+                seat.config.buffer_megabytes,
+                config.name,
+                config.buffer_megabytes
+            ));
         }
         None
     }
