@@ -16,7 +16,7 @@ use ascend_sys::{
     ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
 };
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -50,6 +50,8 @@ pub(crate) struct Device {
     /// Devices whose memory this one may reach.
     peers: Mutex<BTreeSet<u32>>,
     pub(crate) faults: Mutex<Faults>,
+    /// What `HcclSetConfig` has set.
+    pub(crate) deterministic: AtomicI32,
 }
 
 impl Device {
@@ -229,6 +231,7 @@ impl Blocks {
             }
             device.memory.open(format!("device {}", device.id), start, span, memory);
             device.peers().clear();
+            device.deterministic.store(0, Ordering::Relaxed);
             *lock(&device.settings) = Some(settings);
         }
         Ok(settings)
@@ -322,6 +325,7 @@ pub(crate) fn device_slot(id: u32) -> &'static Device {
         settings: Mutex::new(None),
         peers: Mutex::new(BTreeSet::new()),
         faults: Mutex::default(),
+        deterministic: AtomicI32::new(0),
     }));
     match slot.compare_exchange(std::ptr::null_mut(), fresh, Ordering::AcqRel, Ordering::Acquire) {
         // SAFETY: leaked just now.

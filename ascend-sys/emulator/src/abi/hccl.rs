@@ -7,7 +7,10 @@ use std::sync::Arc;
 
 use ascend_sys::{Functions, HcclComm, HcclResult};
 
-use super::{hccl_batch, hccl_comm, hccl_group, hccl_messages, hccl_ops, hccl_state, hccl_tables};
+use super::{
+    hccl_batch, hccl_comm, hccl_config, hccl_group, hccl_messages, hccl_ops, hccl_state,
+    hccl_tables,
+};
 use crate::collective::validate::{Refusal, refuse};
 use crate::context;
 use crate::fabric::{Member, registry};
@@ -20,6 +23,7 @@ pub(crate) fn fill(table: &mut Functions) {
     table.HcclGetErrorString = Some(HcclGetErrorString);
     table.HcclGetCommConfigCapability = Some(HcclGetCommConfigCapability);
     hccl_comm::fill(table);
+    hccl_config::fill(table);
     hccl_group::fill(table);
     hccl_state::fill(table);
     hccl_ops::fill(table);

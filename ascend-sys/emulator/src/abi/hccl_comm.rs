@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use ascend_sys::{Functions, HcclComm, HcclCommConfig, HcclResult, HcclRootInfo};
+use ascend_sys::{
+    Functions, HcclComm, HcclCommConfig, HcclCommStatePhase, HcclResult, HcclRootInfo,
+};
 
 use super::hccl::{door, member, not_null, runtime, text_of};
 use crate::callback::may_block;
@@ -15,7 +17,7 @@ use crate::context;
 use crate::fabric::config::Config;
 use crate::fabric::root::{self, Applicant, ROOT_INFO};
 use crate::fabric::subs::Wish;
-use crate::fabric::{Comm, Member, group, registry};
+use crate::fabric::{Comm, Member, group, hooks, registry};
 use crate::machine::{self, Settings};
 use crate::profile::Product;
 
@@ -335,7 +337,14 @@ unsafe extern "C" fn HcclCommDestroy(comm: HcclComm) -> HcclResult {
         if group::is_open() {
             return group::destroy("HcclCommDestroy", comm as u64);
         }
-        registry::destroy(comm as u64)
+        let handle = comm as u64;
+        let on_950 = registry::member(handle).is_ok_and(|it| it.comm.product == Product::Ascend950);
+        if !on_950 {
+            return registry::destroy(handle);
+        }
+        hooks::call(handle, HcclCommStatePhase::HCCL_COMM_STATE_PHASE_DESTROY_PRE)?;
+        registry::destroy(handle)?;
+        hooks::call(handle, HcclCommStatePhase::HCCL_COMM_STATE_PHASE_DESTROY_POST)
     })
 }
 

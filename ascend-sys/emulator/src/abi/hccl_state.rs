@@ -4,13 +4,15 @@
 use std::ffi::{c_char, c_void};
 use std::sync::atomic::Ordering;
 
-use ascend_sys::{Functions, HcclComm, HcclCommStatus, HcclConfigType, HcclResult};
+use ascend_sys::{
+    Functions, HcclComm, HcclCommStatePhase, HcclCommStatus, HcclConfigType, HcclResult,
+};
 
-use super::hccl::{door, member, not_null, runtime, text_of};
+use super::hccl::{door, member, not_null, product_of_thread, runtime, text_of};
 use crate::collective::meeting::Cause;
 use crate::collective::validate::{Refusal, refuse};
 use crate::context;
-use crate::fabric::{Member, registry};
+use crate::fabric::{Member, hooks, registry};
 use crate::profile::Product;
 
 pub(super) fn fill(table: &mut Functions) {
@@ -66,10 +68,10 @@ unsafe extern "C" fn HcclGetCommName(comm: HcclComm, name: *mut c_char) -> HcclR
 }
 
 /// The communicator of the calling thread's device that has this name.
-fn named(name: &str) -> Result<(u64, Product), Refusal> {
-    let (current, device) = context::current_device().map_err(runtime)?;
+fn named(name: &str) -> Result<u64, Refusal> {
+    let (current, _) = context::current_device().map_err(runtime)?;
     match registry::find_by_name(name, current.device) {
-        Some(handle) => Ok((handle, device.product())),
+        Some(handle) => Ok(handle),
         None => {
             refuse!(HCCL_E_PARA, "device {} has no communicator named \"{name}\"", current.device)
         }
@@ -84,10 +86,11 @@ unsafe extern "C" fn HcclCommGetHandleWithName(
         // SAFETY: null or NUL-terminated by the C contract.
         let name = unsafe { text_of(name, "commName") }?;
         not_null(comm, "comm")?;
-        let (handle, product) = named(&name)?;
+        let product = product_of_thread();
         if product == Product::Ascend950 {
             return refuse!(HCCL_E_NOT_SUPPORT, "{product} does not look communicators up by name");
         }
+        let handle = named(&name)?;
         // SAFETY: not null, so valid for a write by the C contract.
         unsafe { comm.write_unaligned(handle as HcclComm) };
         Ok(())
@@ -170,11 +173,10 @@ unsafe extern "C" fn HcclCommGetStatus(
         // SAFETY: null or NUL-terminated by the C contract.
         let name = unsafe { text_of(name, "commId") }?;
         not_null(status, "status")?;
-        let (handle, product) = named(&name)?;
-        if product != Product::Ascend950 {
+        if product_of_thread() != Product::Ascend950 {
             return refuse!(HCCL_E_NOT_SUPPORT, "only Ascend 950 has HcclCommGetStatus");
         }
-        let member = registry::member(handle)?;
+        let member = registry::member(named(&name)?)?;
         let state = if member.comm.meeting.breakage().is_some() {
             HcclCommStatus::HCCL_COMM_STATUS_INVALID
         } else if member.suspended.load(Ordering::Acquire) {
@@ -208,7 +210,15 @@ unsafe extern "C" fn HcclCommSuspend(comm: HcclComm) -> HcclResult {
 
 unsafe extern "C" fn HcclCommResume(comm: HcclComm) -> HcclResult {
     door("HcclCommResume", || {
-        member(comm)?.suspended.store(false, Ordering::Release);
+        let member = member(comm)?;
+        let on_950 = member.comm.product == Product::Ascend950;
+        if on_950 {
+            hooks::call(comm as u64, HcclCommStatePhase::HCCL_COMM_STATE_PHASE_RESUME_PRE)?;
+        }
+        member.suspended.store(false, Ordering::Release);
+        if on_950 {
+            hooks::call(comm as u64, HcclCommStatePhase::HCCL_COMM_STATE_PHASE_RESUME_POST)?;
+        }
         Ok(())
     })
 }

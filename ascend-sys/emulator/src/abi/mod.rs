@@ -33,6 +33,7 @@ pub(crate) mod ext;
 pub(crate) mod hccl;
 mod hccl_batch;
 mod hccl_comm;
+mod hccl_config;
 mod hccl_group;
 mod hccl_issue;
 mod hccl_messages;

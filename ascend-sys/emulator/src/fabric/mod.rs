@@ -3,6 +3,7 @@
 mod comm;
 pub(crate) mod config;
 pub(crate) mod group;
+pub(crate) mod hooks;
 pub(crate) mod links;
 pub(crate) mod registry;
 pub(crate) mod root;

@@ -1,0 +1,72 @@
+//! Callbacks around the end of a communicator and around its resuming, on Ascend 950.
+//!
+//! They are called one at a time for the whole process, in the order of their names. One that returns a code ends the operation with
+//! that code. In CANN a callback that comes back to register, end or resume waits for itself; here it is told so.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::ffi::c_void;
+use std::sync::{Mutex, PoisonError};
+
+use ascend_sys::{HcclComm, HcclCommStatePhase, HcclResult};
+
+use crate::collective::validate::{Refusal, refuse};
+
+/// Most bytes of the name of a callback.
+const LONGEST: usize = 159;
+
+type Callback = unsafe extern "C" fn(HcclComm, HcclCommStatePhase, *mut c_void) -> HcclResult;
+
+/// A callback, and the address that it is given.
+type Hooks = BTreeMap<String, (Callback, usize)>;
+
+static HOOKS: Mutex<Hooks> = Mutex::new(BTreeMap::new());
+
+thread_local! {
+    static INSIDE: Cell<bool> = const { Cell::new(false) };
+}
+
+fn not_inside() -> Result<(), Refusal> {
+    if INSIDE.get() {
+        return refuse!(
+            HCCL_E_UNAVAIL,
+            "not inside a callback of HcclCommRegCommStateCallback: it would wait for itself"
+        );
+    }
+    Ok(())
+}
+
+/// A callback takes the place of an earlier one of the same name.
+pub(crate) fn register(name: String, callback: Callback, args: usize) -> Result<(), Refusal> {
+    if name.is_empty() || name.len() > LONGEST {
+        return refuse!(HCCL_E_PARA, "regName has {} bytes; it has 1 to {LONGEST}", name.len());
+    }
+    not_inside()?;
+    HOOKS.lock().unwrap_or_else(PoisonError::into_inner).insert(name, (callback, args));
+    Ok(())
+}
+
+/// Calls them all.
+pub(crate) fn call(comm: u64, phase: HcclCommStatePhase) -> Result<(), Refusal> {
+    struct Inside;
+    impl Drop for Inside {
+        fn drop(&mut self) {
+            INSIDE.set(false);
+        }
+    }
+    not_inside()?;
+    // Held while they run, as in CANN.
+    let hooks = HOOKS.lock().unwrap_or_else(PoisonError::into_inner);
+    INSIDE.set(true);
+    let _inside = Inside;
+    for (name, (callback, args)) in &*hooks {
+        let args = std::ptr::with_exposed_provenance_mut(*args);
+        // SAFETY: whoever registered it promised that it can be called with these.
+        let code = unsafe { callback(comm as HcclComm, phase, args) };
+        if code != HcclResult::HCCL_SUCCESS {
+            let text = format!("the callback \"{name}\" returned {} in phase {}", code.0, phase.0);
+            return Err(Refusal { code, text });
+        }
+    }
+    Ok(())
+}
