@@ -25,8 +25,8 @@ const DEFAULT_IDS: u32 = 64;
 /// The most devices that one block can have.
 pub(crate) const MAX_DEVICES: u32 = 4096;
 const MAX_IDS: usize = 16 * 1024;
-/// Memory that a block may have in total without asking for it: many devices get less each.
-const UNASKED_BYTES: u64 = 8 << 40;
+/// The share of all addresses that a block may have without asking for it: many devices get less memory each.
+const UNASKED_SHARE: u64 = 4;
 
 /// What the devices of a block have in common.
 #[derive(Debug, Clone, Copy)]
@@ -193,7 +193,8 @@ pub(crate) fn create_block(request: &Request) -> Result<Settings, Failure> {
 
 impl Blocks {
     fn settle(&mut self, number: u32, first: u32, request: &Request) -> Result<Settings, Failure> {
-        let fair = (UNASKED_BYTES / u64::from(request.count)).min(request.product.default_memory());
+        let unasked = window::reserved().map_or(0, |w| w.device_bytes as u64) / UNASKED_SHARE;
+        let fair = (unasked / u64::from(request.count)).min(request.product.default_memory());
         let memory = if request.memory == 0 { fair } else { request.memory };
         let settings = Settings {
             block: number,
