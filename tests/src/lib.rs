@@ -30,6 +30,8 @@ pub fn installed_emulator() -> &'static Path {
             .join(name);
         let mut cargo = Command::new(env!("CARGO"));
         cargo.current_dir(repository()).args(["run", "--quiet", "-p", "ascend-emulator-shared"]);
+        // As anybody makes it, also when the tests themselves are built with sanitizers.
+        cargo.env_remove("RUSTFLAGS");
         if !cfg!(debug_assertions) {
             cargo.arg("--release");
         }

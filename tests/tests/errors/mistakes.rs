@@ -1,6 +1,6 @@
 //! The mistakes.
 
-use std::sync::{Barrier, Mutex};
+use std::sync::{Arc, Barrier, Mutex};
 use std::time::Duration;
 
 use ascend_sys::{Api, Functions};
@@ -46,7 +46,7 @@ struct Member {
     comm: Communicator,
     stream: Stream,
     device: Device,
-    everyone: &'static Barrier,
+    everyone: Arc<Barrier>,
 }
 
 impl Member {
@@ -67,11 +67,11 @@ fn ranks(
 ) -> Told {
     let root = RootInfo::new(&runtime.device(0).unwrap()).unwrap();
     let size = runtime.device_count() as u32;
-    let everyone: &'static Barrier = Box::leak(Box::new(Barrier::new(size as usize)));
+    let everyone = Arc::new(Barrier::new(size as usize));
     let told = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
         for rank in 0..size {
-            let (run, root, told) = (&run, &root, &told);
+            let (run, root, told, everyone) = (&run, &root, &told, Arc::clone(&everyone));
             scope.spawn(move || {
                 let device = runtime.device(rank as usize).unwrap();
                 let comm = Communicator::builder()
