@@ -1,24 +1,36 @@
-//! Collectives of two ranks on two threads, beside what the memory of this machine allows in the same run.
+//! Every collective on ranks that are threads, beside what the memory of this machine allows in the same run.
 //!
-//! `cargo bench -p ascend-emulator --bench collectives [-- quick]`. Every figure is the best of many short batches, in microseconds for
-//! one call with its synchronisation: on a machine that others use too, only a batch that is shorter than a time slice can go undisturbed.
+//! `cargo bench -p ascend-emulator --bench collectives [-- quick] [-- ranks=2] [-- op=gather] [-- types]`. Every figure is the best of many
+//! short batches, in microseconds for one call with its synchronisation: on a machine that others use too, only a batch that is
+//! shorter than a time slice can go undisturbed.
 //!
-//! The bound is two threads that do exactly the necessary reads and writes of an all-reduce (each half is reduced once and written
-//! to both results) and meet twice at a spinning barrier, with plain or with streaming stores, whichever is faster. Three things make it one:
-//! all buffers hold the same bytes; a thread that has done its half takes pieces of the other's, as the emulator's do, so that neither
-//! waits for one whose core was taken away; and bound and operation are measured in turn, because the bandwidth that other users
-//! leave changes by a factor of two within seconds.
+//! Bytes are those of the larger buffer of a rank. `types` measures all-reduce and reduce-scatter in every type that is reduced.
+//!
+//! # The bound
+//!
+//! Two threads, one a core, that make exactly the reads and writes an operation needs, and meet twice at a spinning barrier. What
+//! that is, for N bytes and p ranks:
+//!
+//! - all-reduce: every input is read once, and every output written once, p N each;
+//! - reduce, reduce-scatter: p N are read, N (or p parts of N / p) written;
+//! - broadcast, all-gather: N is read once, and written to all who do not have it;
+//! - scatter, all-to-all, messages: every byte is read once and written once.
+//!
+//! It is cut into pieces that fit the first caches, with plain or with streaming stores, whichever is faster. Three things make it
+//! one: all buffers hold the same bytes; a thread that has done its half takes pieces of the other's, as the
+//! emulator's do, so that neither waits for one whose core was taken away; and bound and operation are measured in turn, because the
+//! bandwidth that other users leave changes by a factor of two within seconds.
 #![allow(missing_docs, reason = "a program")]
 
+use ascend_emulator::copy::copy;
 use ascend_emulator::reduce::{DataType, ReduceOp, Store, reduce_chunk};
 use ascend_sys::*;
 use std::ffi::c_void;
 use std::hint::spin_loop;
-use std::sync::Barrier;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-const FP32: HcclDataType = HcclDataType::HCCL_DATA_TYPE_FP32;
 const SUM: HcclReduceOp = HcclReduceOp::HCCL_REDUCE_SUM;
 /// What all buffers hold. Not zero: the machine that this was written on moves zeros up to three times as fast.
 const FILL: u8 = 1;
@@ -26,6 +38,48 @@ const FILL: u8 = 1;
 const ROUNDS: usize = 5;
 /// How often operation and bound are measured in turn.
 const PASSES: usize = 20;
+/// Bytes of a piece of the bound.
+const PIECE: usize = 32 << 10;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Op {
+    AllReduce,
+    Reduce,
+    Broadcast,
+    AllGather,
+    ReduceScatter,
+    Scatter,
+    AlltoAll,
+    AllGatherV,
+    ReduceScatterV,
+    AlltoAllV,
+    AlltoAllVC,
+    /// Every rank sends to the next, in one batch with what it receives.
+    Exchange,
+    /// Rank 0 sends to rank 1.
+    Send,
+    Barrier,
+}
+
+const OPS: [Op; 14] = {
+    use Op::*;
+    [
+        AllReduce,
+        Reduce,
+        Broadcast,
+        AllGather,
+        ReduceScatter,
+        Scatter,
+        AlltoAll,
+        AllGatherV,
+        ReduceScatterV,
+        AlltoAllV,
+        AlltoAllVC,
+        Exchange,
+        Send,
+        Barrier,
+    ]
+};
 
 /// Pins the calling thread, so that two spinning ranks never share a core.
 fn pin(core: usize) {
@@ -37,138 +91,292 @@ fn pin(core: usize) {
     }
 }
 
-/// Two threads, each runs `body(rank)` to make a step and times a batch of steps; the slower counts.
-fn two<S>(
-    iterations: usize,
-    prepare: impl Fn(usize) -> S + Sync,
-    step: impl Fn(&mut S) + Sync,
-) -> f64 {
-    let barrier = Barrier::new(2);
-    let best = |rank: usize| {
-        pin(rank);
-        let mut state = prepare(rank);
-        let mut times = [0.0; ROUNDS];
-        for time in &mut times {
-            barrier.wait();
-            let began = Instant::now();
-            (0..iterations).for_each(|_| step(&mut state));
-            *time = began.elapsed().as_secs_f64() * 1e6 / iterations as f64;
-        }
-        times
-    };
-    std::thread::scope(|scope| {
-        let other = scope.spawn(|| best(1));
-        let mine = best(0);
-        let other = other.join().unwrap();
-        mine.iter().zip(other).map(|(a, b)| a.max(b)).fold(f64::MAX, f64::min)
-    })
+/// The code must be 0.
+macro_rules! ok {
+    ($name:ident($($argument:expr),*)) => {{
+        // SAFETY: the arguments keep to the C contract.
+        let code = unsafe { api().$name.unwrap()($($argument),*) };
+        assert_eq!(format!("{code:?}").trim_matches(|c: char| !c.is_ascii_digit()), "0", "{}", stringify!($name));
+    }};
 }
 
+fn api() -> &'static Functions {
+    static TABLE: std::sync::OnceLock<Functions> = std::sync::OnceLock::new();
+    TABLE.get_or_init(ascend_emulator::table)
+}
+
+/// Everybody waits for everybody, spinning; more threads than cores give way.
+struct Turnstile {
+    threads: usize,
+    entered: AtomicU64,
+}
+
+impl Turnstile {
+    fn new(threads: usize) -> Self {
+        Self { threads, entered: AtomicU64::new(0) }
+    }
+
+    fn pass(&self) {
+        let threads = self.threads as u64;
+        let ticket = self.entered.fetch_add(1, Ordering::AcqRel);
+        let all = (ticket / threads + 1) * threads;
+        while self.entered.load(Ordering::Acquire) < all {
+            if threads > 2 {
+                std::thread::yield_now();
+            } else {
+                spin_loop();
+            }
+        }
+    }
+}
+
+/// One rank on its thread.
 struct Rank {
-    api: &'static Functions,
+    rank: usize,
+    ranks: usize,
     comm: HcclComm,
     stream: aclrtStream,
     send: *mut c_void,
     recv: *mut c_void,
-    rank: usize,
 }
 
-trait Code {
-    fn is_success(&self) -> bool;
-}
+impl Rank {
+    fn new(first: i32, info: &HcclRootInfo, rank: usize, ranks: usize, bytes: usize) -> Rank {
+        let null = std::ptr::null_mut();
+        let mut r = Rank { rank, ranks, comm: null, stream: null, send: null, recv: null };
+        let policy = aclrtMemMallocPolicy::ACL_MEM_MALLOC_HUGE_FIRST;
+        ok!(aclrtSetDevice(first + rank as i32));
+        ok!(aclrtCreateStream(&mut r.stream));
+        for buffer in [&mut r.send, &mut r.recv] {
+            ok!(aclrtMalloc(buffer, bytes, policy));
+            ok!(aclrtMemset(*buffer, bytes, FILL.into(), bytes));
+        }
+        ok!(HcclCommInitRootInfo(ranks as u32, info, rank as u32, &mut r.comm));
+        r
+    }
 
-impl Code for aclError {
-    fn is_success(&self) -> bool {
-        *self == 0
+    /// Issues once and waits.
+    fn step(&self, case: &Case) {
+        let Rank { comm, stream, send, recv, .. } = *self;
+        let (t, p) = (HcclDataType(case.dtype as u32), self.ranks as u64);
+        let all = (case.bytes / case.dtype.size()) as u64;
+        let block = (all / p).max(1);
+        let (counts, places) = (vec_of(&case.counts), vec_of(&case.places));
+        match case.op {
+            Op::AllReduce => ok!(HcclAllReduce(send, recv, all, t, SUM, comm, stream)),
+            Op::Reduce => ok!(HcclReduce(send, recv, all, t, SUM, 0, comm, stream)),
+            Op::Broadcast => ok!(HcclBroadcast(send, all, t, 0, comm, stream)),
+            Op::AllGather => ok!(HcclAllGather(send, recv, block, t, comm, stream)),
+            Op::ReduceScatter => ok!(HcclReduceScatter(send, recv, block, t, SUM, comm, stream)),
+            Op::Scatter => ok!(HcclScatter(send, recv, block, t, 0, comm, stream)),
+            Op::AlltoAll => ok!(HcclAlltoAll(send, block, t, recv, block, t, comm, stream)),
+            Op::AllGatherV => {
+                ok!(HcclAllGatherV(send, block, recv, counts, places, t, comm, stream))
+            }
+            Op::ReduceScatterV => {
+                ok!(HcclReduceScatterV(send, counts, places, recv, block, t, SUM, comm, stream))
+            }
+            Op::AlltoAllV => {
+                ok!(HcclAlltoAllV(send, counts, places, t, recv, counts, places, t, comm, stream))
+            }
+            Op::AlltoAllVC => ok!(HcclAlltoAllVC(send, counts, t, recv, t, comm, stream)),
+            Op::Exchange => {
+                let (next, previous) =
+                    ((self.rank + 1) % self.ranks, (self.rank + self.ranks - 1) % self.ranks);
+                let item = |kind, buf, peer: usize| HcclSendRecvItem {
+                    sendRecvType: kind,
+                    buf,
+                    count: all,
+                    dataType: t,
+                    remoteRank: peer as u32,
+                };
+                let (out, into) = (HcclSendRecvType::HCCL_SEND, HcclSendRecvType::HCCL_RECV);
+                let mut items = [item(out, send, next), item(into, recv, previous)];
+                ok!(HcclBatchSendRecv(items.as_mut_ptr(), 2, comm, stream));
+            }
+            Op::Send if self.rank == 0 => ok!(HcclSend(send, all, t, 1, comm, stream)),
+            Op::Send if self.rank == 1 => ok!(HcclRecv(recv, all, t, 0, comm, stream)),
+            Op::Send => return,
+            Op::Barrier => ok!(HcclBarrier(comm, stream)),
+        }
+        ok!(aclrtSynchronizeStream(stream));
     }
 }
 
-impl Code for HcclResult {
-    fn is_success(&self) -> bool {
-        self.0 == 0
-    }
+fn vec_of(list: &[u64]) -> *const c_void {
+    list.as_ptr().cast()
 }
 
-/// The code must be 0.
-macro_rules! ok {
-    ($api:expr, $name:ident($($argument:expr),*)) => {{
-        // SAFETY: the arguments keep to the C contract.
-        let code = unsafe { $api.$name.unwrap()($($argument),*) };
-        assert!(code.is_success(), "{}", stringify!($name));
-    }};
-}
-
-fn rank(
-    api: &'static Functions,
-    first: i32,
-    info: &HcclRootInfo,
-    rank: usize,
+/// What is measured, the same on all ranks.
+struct Case {
+    op: Op,
+    dtype: DataType,
     bytes: usize,
-) -> Rank {
-    let null = std::ptr::null_mut();
-    let mut r = Rank { api, comm: null, stream: null, send: null, recv: null, rank };
-    let policy = aclrtMemMallocPolicy::ACL_MEM_MALLOC_HUGE_FIRST;
-    ok!(api, aclrtSetDevice(first + rank as i32));
-    ok!(api, aclrtCreateStream(&mut r.stream));
-    ok!(api, aclrtMalloc(&mut r.send, bytes, policy));
-    ok!(api, aclrtMalloc(&mut r.recv, bytes, policy));
-    ok!(api, aclrtMemset(r.send, bytes, FILL.into(), bytes));
-    ok!(api, aclrtMemset(r.recv, bytes, FILL.into(), bytes));
-    ok!(api, HcclCommInitRootInfo(2, info, rank as u32, &mut r.comm));
-    r
+    /// Equal blocks: a count for each pair of ranks, and where they begin.
+    counts: Vec<u64>,
+    places: Vec<u64>,
+    pieces: Vec<Piece>,
+    iterations: usize,
 }
 
-fn measure(bytes: usize, iterations: usize, step: impl Fn(&mut Rank) + Sync) -> f64 {
-    let api: &'static Functions = Box::leak(Box::new(ascend_emulator::table()));
-    let config = AscendExtBlockConfig {
-        size: size_of::<AscendExtBlockConfig>() as u32,
-        deviceCount: 2,
-        product: 3,
-        memoryBytes: 1 << 30,
-        ..Default::default()
+impl Case {
+    fn new(op: Op, dtype: DataType, bytes: usize, ranks: usize, memory: &[[usize; 2]]) -> Case {
+        let block = (bytes / dtype.size() / ranks).max(1) as u64;
+        Case {
+            op,
+            dtype,
+            bytes,
+            counts: vec![block; ranks * ranks],
+            places: (0..ranks as u64).map(|at| at * block).collect(),
+            pieces: pieces(op, bytes, memory),
+            // About 100 microseconds, or one.
+            iterations: ((1 << 20) / (bytes * ranks / 2).max(2048)).max(1),
+        }
+    }
+}
+
+/// A piece of the least work: what is read and written, and how many bytes of each.
+struct Piece {
+    inputs: Vec<usize>,
+    outputs: Vec<usize>,
+    bytes: usize,
+}
+
+/// The least work, in the order in which two threads take it from its two ends. `memory` has a send and a receive buffer for each rank.
+fn pieces(op: Op, bytes: usize, memory: &[[usize; 2]]) -> Vec<Piece> {
+    let ranks = memory.len();
+    let part = bytes / ranks / 64 * 64;
+    let part = if part == 0 { bytes / ranks } else { part };
+    let send = |rank: usize, at: usize| memory[rank][0] + at;
+    let recv = |rank: usize, at: usize| memory[rank][1] + at;
+    let all = || 0..ranks;
+    let mut list = Vec::new();
+    // The runs of bytes that are worked on alike.
+    let mut add = |length: usize, work: &dyn Fn(usize) -> (Vec<usize>, Vec<usize>)| {
+        for at in (0..length).step_by(PIECE) {
+            let (inputs, outputs) = work(at);
+            list.push(Piece { inputs, outputs, bytes: (length - at).min(PIECE) });
+        }
     };
-    let (mut block, mut first) = (0, 0);
-    ok!(api, ascendExtBlockCreate(&config, &mut block, &mut first));
-    let mut info = HcclRootInfo::default();
-    ok!(api, HcclGetRootInfo(&mut info));
-    let time = two(iterations, |r| rank(api, first, &info, r, bytes.max(64)), step);
-    ok!(api, ascendExtBlockDestroy(block));
-    time
+    match op {
+        Op::AllReduce => add(bytes, &|at| {
+            (all().map(|r| send(r, at)).collect(), all().map(|r| recv(r, at)).collect())
+        }),
+        Op::Reduce => add(bytes, &|at| (all().map(|r| send(r, at)).collect(), vec![recv(0, at)])),
+        Op::Broadcast => {
+            add(bytes, &|at| (vec![send(0, at)], (1..ranks).map(|r| send(r, at)).collect()));
+        }
+        Op::ReduceScatter | Op::ReduceScatterV => all().for_each(|to| {
+            add(part, &|at| (all().map(|r| send(r, to * part + at)).collect(), vec![recv(to, at)]));
+        }),
+        Op::AllGather | Op::AllGatherV => all().for_each(|from| {
+            add(part, &|at| {
+                (vec![send(from, at)], all().map(|r| recv(r, from * part + at)).collect())
+            });
+        }),
+        Op::Scatter => all().for_each(|to| {
+            add(part, &|at| (vec![send(0, to * part + at)], vec![recv(to, at)]));
+        }),
+        Op::AlltoAll | Op::AlltoAllV | Op::AlltoAllVC => all().for_each(|to| {
+            for from in all() {
+                add(part, &|at| {
+                    (vec![send(from, to * part + at)], vec![recv(to, from * part + at)])
+                });
+            }
+        }),
+        Op::Exchange => all().for_each(|to| {
+            add(bytes, &|at| (vec![send((to + ranks - 1) % ranks, at)], vec![recv(to, at)]));
+        }),
+        Op::Send => add(bytes, &|at| (vec![send(0, at)], vec![recv(1, at)])),
+        Op::Barrier => {}
+    }
+    // At least one for each thread, unless that would cut elements.
+    if let [only] = &mut list[..]
+        && only.bytes >= 128
+    {
+        let half = only.bytes / 128 * 64;
+        let shift = |list: &[usize]| list.iter().map(|at| at + half).collect();
+        let second = Piece {
+            inputs: shift(&only.inputs),
+            outputs: shift(&only.outputs),
+            bytes: only.bytes - half,
+        };
+        only.bytes = half;
+        list.push(second);
+    }
+    list
+}
+
+/// Does one piece.
+fn run(piece: &Piece, dtype: DataType, store: Store) {
+    let count = piece.bytes / dtype.size();
+    let inputs: &[*const u8] =
+        // SAFETY: addresses as pointers: one representation.
+        unsafe { std::slice::from_raw_parts(piece.inputs.as_ptr().cast(), piece.inputs.len()) };
+    // SAFETY: as above.
+    let outputs: &[*mut u8] =
+        unsafe { std::slice::from_raw_parts(piece.outputs.as_ptr().cast(), piece.outputs.len()) };
+    // SAFETY: the mappings stay, have these bytes, and a piece is taken by one of the two.
+    unsafe {
+        match (inputs, outputs) {
+            ([input], [output]) => copy(*output, *input, piece.bytes, store),
+            ([_], _) => {
+                reduce_chunk(DataType::Int8, ReduceOp::Sum, inputs, outputs, piece.bytes, store);
+            }
+            _ => {
+                reduce_chunk(dtype, ReduceOp::Sum, inputs, outputs, count, store);
+            }
+        }
+    }
 }
 
 #[repr(align(128))]
 struct Line(AtomicU64);
 
-/// A two-thread barrier: each writes its own line.
-fn meet(lines: &[Line; 2], rank: usize, turn: &mut u64) {
-    *turn += 1;
-    lines[rank].0.store(*turn, Ordering::Release);
-    while lines[1 - rank].0.load(Ordering::Acquire) < *turn {
-        spin_loop();
-    }
+/// The two threads of the bound.
+struct Bound {
+    lines: [Line; 2],
+    /// How many pieces of each half are taken.
+    taken: [Line; 2],
 }
 
-fn one_way() -> f64 {
-    let lines = [Line(AtomicU64::new(0)), Line(AtomicU64::new(0))];
-    let step = |state: &mut (usize, u64)| {
-        let (rank, turn) = state;
+impl Bound {
+    fn new() -> Self {
+        let two = || [Line(AtomicU64::new(0)), Line(AtomicU64::new(0))];
+        Self { lines: two(), taken: two() }
+    }
+
+    /// A barrier: each writes its own line.
+    fn meet(&self, thread: usize, turn: &mut u64) {
         *turn += 1;
-        if *rank == 0 {
-            lines[0].0.store(*turn, Ordering::Release);
+        self.lines[thread].0.store(*turn, Ordering::Release);
+        while self.lines[1 - thread].0.load(Ordering::Acquire) < *turn {
+            spin_loop();
         }
-        while lines[1 - *rank].0.load(Ordering::Acquire) < *turn {}
-        if *rank == 1 {
-            lines[1].0.store(*turn, Ordering::Release);
+    }
+
+    fn step(&self, thread: usize, turn: &mut u64, case: &Case, store: Store) {
+        self.meet(thread, turn);
+        let middle = case.pieces.len().div_ceil(2);
+        let halves = [&case.pieces[..middle], &case.pieces[middle..]];
+        for half in [thread, 1 - thread] {
+            loop {
+                let piece = self.taken[half].0.fetch_add(1, Ordering::Relaxed) as usize;
+                let Some(piece) = halves[half].get(piece) else { break };
+                run(piece, case.dtype, store);
+            }
         }
-    };
-    two(1_000, |rank| (rank, 0u64), step) / 2.0
+        self.meet(thread, turn);
+        // Nobody takes anything before both have come to the next step.
+        self.taken[thread].0.store(0, Ordering::Relaxed);
+    }
 }
 
 /// Populated memory, in huge pages if the system gives them.
 fn map(bytes: usize) -> usize {
     let (access, kind) =
         (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-    // SAFETY: a fresh mapping, advised and written within its length. It is never given back: this is a short program.
+    // SAFETY: a fresh mapping, advised and written within its length.
     unsafe {
         let length = bytes.next_multiple_of(2 << 20);
         let address = libc::mmap(std::ptr::null_mut(), length, access, kind, -1, 0);
@@ -179,93 +387,153 @@ fn map(bytes: usize) -> usize {
     }
 }
 
-/// Bytes of a piece of the bound.
-const PIECE: usize = 32 << 10;
-
-fn bound(bytes: usize, iterations: usize, pointers: [usize; 4]) -> f64 {
-    let plain = least_work(bytes, iterations, pointers, Store::Plain);
-    least_work(bytes, iterations, pointers, Store::Streaming).min(plain)
+fn unmap(address: usize, bytes: usize) {
+    // SAFETY: a mapping of `map`, which nobody uses any more.
+    unsafe { libc::munmap(address as *mut c_void, bytes.next_multiple_of(2 << 20)) };
 }
 
-fn least_work(bytes: usize, iterations: usize, pointers: [usize; 4], store: Store) -> f64 {
-    let lines = [Line(AtomicU64::new(0)), Line(AtomicU64::new(0))];
-    // How many pieces of each half are taken.
-    let taken = [Line(AtomicU64::new(0)), Line(AtomicU64::new(0))];
-    // A half is whole elements, and begins at a cache line.
-    let first = (bytes / 2).next_multiple_of(64).min(bytes);
-    let halves = [0..first, first..bytes];
-    let step = |(rank, turn): &mut (usize, u64)| {
-        meet(&lines, *rank, turn);
-        for half in [*rank, 1 - *rank] {
-            loop {
-                let piece = taken[half].0.fetch_add(1, Ordering::Relaxed) as usize;
-                let begin = halves[half].start + piece * PIECE;
-                if begin >= halves[half].end {
-                    break;
+/// The time of an operation and its bound, for each case.
+fn measure(ranks: usize, bytes: usize, cases: &[Case]) -> Vec<[f64; 2]> {
+    // Room for a block of one element for each rank.
+    let room = bytes.max(8 * ranks * ranks).max(64);
+    let config = AscendExtBlockConfig {
+        size: size_of::<AscendExtBlockConfig>() as u32,
+        deviceCount: ranks as u32,
+        product: 950,
+        memoryBytes: 1 << 30,
+        ..Default::default()
+    };
+    let (mut block, mut first) = (0, 0);
+    ok!(ascendExtBlockCreate(&config, &mut block, &mut first));
+    let mut info = HcclRootInfo::default();
+    ok!(HcclGetRootInfo(&mut info));
+    let best = Mutex::new(vec![[f64::MAX; 2]; cases.len()]);
+    let turnstile = Turnstile::new(ranks);
+    let bound = Bound::new();
+    // Of the round: the slowest rank counts.
+    let slowest = Mutex::new(0f64);
+    let thread = |me: usize| {
+        pin(me % 2);
+        let rank = Rank::new(first, &info, me, ranks, room);
+        let mut turn = 0;
+        let timed = |case: &Case, which: usize, index: usize, step: &mut dyn FnMut()| {
+            for _ in 0..ROUNDS {
+                turnstile.pass();
+                let began = Instant::now();
+                (0..case.iterations).for_each(|_| step());
+                let time = began.elapsed().as_secs_f64() * 1e6 / case.iterations as f64;
+                let mut slow = slowest.lock().unwrap();
+                *slow = slow.max(time);
+                drop(slow);
+                turnstile.pass();
+                if me == 0 {
+                    let time = std::mem::take(&mut *slowest.lock().unwrap());
+                    let best = &mut best.lock().unwrap()[index][which];
+                    *best = best.min(time);
                 }
-                let count = (halves[half].end - begin).min(PIECE) / 4;
-                let at = |buffer: usize| (pointers[buffer] + begin) as *mut u8;
-                // SAFETY: the mappings stay, and a piece is taken by one of the two.
-                unsafe {
-                    let inputs = [at(0).cast_const(), at(1).cast_const()];
-                    let (dtype, op) = (DataType::Fp32, ReduceOp::Sum);
-                    reduce_chunk(dtype, op, &inputs, &[at(2), at(3)], count, store);
+                turnstile.pass();
+            }
+        };
+        for _ in 0..PASSES {
+            for (index, case) in cases.iter().enumerate() {
+                timed(case, 0, index, &mut || rank.step(case));
+                for store in [Store::Plain, Store::Streaming] {
+                    timed(case, 1, index, &mut || {
+                        if me < 2 {
+                            bound.step(me, &mut turn, case, store);
+                        }
+                    });
                 }
             }
         }
-        meet(&lines, *rank, turn);
-        // Nobody takes anything before both have come to the next step.
-        taken[*rank].0.store(0, Ordering::Relaxed);
     };
-    two(iterations, |rank| (rank, 0u64), step)
+    std::thread::scope(|scope| (0..ranks).for_each(|me| drop(scope.spawn(move || thread(me)))));
+    ok!(ascendExtBlockDestroy(block));
+    best.into_inner().unwrap()
+}
+
+/// Half of a round trip of a cache line between the cores.
+fn one_way() -> f64 {
+    const TRIPS: u64 = 1000;
+    let lines = [Line(AtomicU64::new(0)), Line(AtomicU64::new(0))];
+    let trips = |me: usize| {
+        pin(me);
+        let mut best = f64::MAX;
+        for round in 0..50 {
+            let began = Instant::now();
+            for turn in round * TRIPS + 1..=(round + 1) * TRIPS {
+                if me == 0 {
+                    lines[0].0.store(turn, Ordering::Release);
+                }
+                while lines[1 - me].0.load(Ordering::Acquire) < turn {}
+                if me == 1 {
+                    lines[1].0.store(turn, Ordering::Release);
+                }
+            }
+            best = best.min(began.elapsed().as_secs_f64() * 1e6 / TRIPS as f64);
+        }
+        best
+    };
+    std::thread::scope(|scope| {
+        let other = scope.spawn(|| trips(1));
+        trips(0).max(other.join().unwrap())
+    }) / 2.0
+}
+
+fn table(ranks: usize, bytes: usize, ops: &[(Op, DataType)], latency: f64) {
+    let memory: Vec<[usize; 2]> = (0..ranks).map(|_| [map(bytes), map(bytes)]).collect();
+    let cases: Vec<_> =
+        ops.iter().map(|(op, t)| Case::new(*op, *t, bytes, ranks, &memory)).collect();
+    let times = measure(ranks, bytes, &cases);
+    memory.into_iter().flatten().for_each(|address| unmap(address, bytes));
+    for (case, [time, bound]) in cases.iter().zip(times) {
+        // A barrier has no bytes; the bound of its size is the meeting of two threads.
+        println!(
+            "| {ranks:5} | {bytes:9} | {:14} | {:5} | {time:11.3} | {bound:11.3} | {:6.2} | {:9.1} |",
+            format!("{:?}", case.op),
+            format!("{:?}", case.dtype),
+            time / bound,
+            (time - bound) / latency,
+        );
+    }
 }
 
 fn main() {
-    let quick = std::env::args().any(|argument| argument == "quick");
-    println!("one-way latency between the cores: {:.1} ns", one_way() * 1e3);
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let option = |name: &str| arguments.iter().find_map(|a| a.strip_prefix(name));
+    let flag = |name: &str| arguments.iter().any(|argument| argument == name);
+    let latency = one_way();
+    println!("one-way latency between the cores: {:.1} ns", latency * 1e3);
     println!(
-        "| bytes | all-reduce us | bound us | ratio | broadcast us | exchange us | barrier us |"
+        "| {:5} | {:9} | {:14} | {:5} | {:>11} | {:>11} | {:>6} | {:>9} |",
+        "ranks", "bytes", "operation", "type", "us", "bound us", "ratio", "latencies"
     );
-    println!("|---|---|---|---|---|---|---|");
+    println!(
+        "|------:|----------:|----------------|-------|------------:|------------:|-------:|----------:|"
+    );
+    let mut ops: Vec<_> = OPS.iter().map(|op| (*op, DataType::Fp32)).collect();
+    if flag("types") {
+        use DataType::*;
+        let types = [Int8, Int16, Int32, Fp16, Fp32, Int64, Uint64, Fp64, Bfp16];
+        ops = [Op::AllReduce, Op::ReduceScatter]
+            .iter()
+            .flat_map(|op| types.map(|t| (*op, t)))
+            .collect();
+    }
+    if let Some(name) = option("op=") {
+        ops.retain(|(op, _)| format!("{op:?}").to_lowercase().contains(name));
+    }
     let sizes = [8, 64, 1 << 10, 4 << 10, 64 << 10, 1 << 20, 16 << 20, 128 << 20];
-    for bytes in sizes.into_iter().filter(|bytes| !quick || *bytes <= 16 << 20) {
-        // About 100 microseconds, or one.
-        let iterations = ((1 << 20) / bytes.max(2048)).max(1);
-        let count = bytes as u64 / 4;
-        let pointers = [(); 4].map(|()| map(bytes));
-        let (mut all_reduce, mut least) = (f64::MAX, f64::MAX);
-        for _ in 0..PASSES {
-            let time = measure(bytes, iterations, |r| {
-                ok!(r.api, HcclAllReduce(r.send, r.recv, count, FP32, SUM, r.comm, r.stream));
-                ok!(r.api, aclrtSynchronizeStream(r.stream));
-            });
-            all_reduce = all_reduce.min(time);
-            least = least.min(bound(bytes, iterations, pointers));
+    for ranks in [2, 4, 8] {
+        if option("ranks=").is_some_and(|wanted| wanted.parse() != Ok(ranks)) {
+            continue;
         }
-        let broadcast = measure(bytes, iterations, |r| {
-            ok!(r.api, HcclBroadcast(r.send, count, FP32, 0, r.comm, r.stream));
-            ok!(r.api, aclrtSynchronizeStream(r.stream));
-        });
-        let exchange = measure(bytes, iterations, |r| {
-            let item = |kind, buf| HcclSendRecvItem {
-                sendRecvType: kind,
-                buf,
-                count,
-                dataType: FP32,
-                remoteRank: 1 - r.rank as u32,
-            };
-            let (send, receive) = (HcclSendRecvType::HCCL_SEND, HcclSendRecvType::HCCL_RECV);
-            let mut items = [item(send, r.send), item(receive, r.recv)];
-            ok!(r.api, HcclBatchSendRecv(items.as_mut_ptr(), 2, r.comm, r.stream));
-            ok!(r.api, aclrtSynchronizeStream(r.stream));
-        });
-        let barrier = measure(64, 500, |r| {
-            ok!(r.api, HcclBarrier(r.comm, r.stream));
-            ok!(r.api, aclrtSynchronizeStream(r.stream));
-        });
-        println!(
-            "| {bytes} | {all_reduce:.3} | {least:.3} | {:.2} | {broadcast:.3} | {exchange:.3} | {barrier:.3} |",
-            all_reduce / least
-        );
+        // All ranks together have 256 MiB at most, on each side.
+        let most = if flag("quick") { 1 << 20 } else { (256 << 20) / ranks };
+        for bytes in sizes.into_iter().filter(|bytes| *bytes <= most) {
+            if option("bytes=").is_none_or(|wanted| wanted.parse() == Ok(bytes)) {
+                table(ranks, bytes, &ops, latency);
+            }
+        }
     }
 }

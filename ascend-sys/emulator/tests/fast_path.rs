@@ -1,4 +1,4 @@
-//! The steady state allocates nothing: small and large collectives and batches of two ranks that wait in turn.
+//! The steady state allocates nothing: collectives, batches and messages of two ranks that wait in turn, small and large.
 
 mod common;
 mod ranks;
@@ -45,6 +45,50 @@ fn operations_in_the_steady_state_allocate_nothing() {
         }
     });
     assert_eq!(collectives, 0, "collectives");
+    let others = least_of_rounds(|rank, a| {
+        let (t, o) = (HcclDataType(4), HcclReduceOp(0));
+        let b = a.wrapping_byte_add(BYTES);
+        for count in [2, 50_000] {
+            let (comm, stream) = (rank.comm, rank.stream);
+            hccl!(HcclReduce(a, b, count, t, o, 1, comm, stream));
+            hccl!(HcclAllGather(a, b, count, t, comm, stream));
+            hccl!(HcclReduceScatter(a, b, count, t, o, comm, stream));
+            hccl!(HcclScatter(a, b, count, t, 1, comm, stream));
+            hccl!(HcclAlltoAll(a, count, t, b, count, t, comm, stream));
+            rank.sync();
+        }
+    });
+    assert_eq!(others, 0, "the other collectives");
+    let tables = least_of_rounds(|rank, a| {
+        let (t, o) = (HcclDataType(4), HcclReduceOp(0));
+        let b = a.wrapping_byte_add(BYTES);
+        for count in [2u64, 20_000] {
+            let (comm, stream) = (rank.comm, rank.stream);
+            let (counts, places) = ([count, 2 * count], [0, count]);
+            let (c, d) = (counts.as_ptr().cast(), places.as_ptr().cast());
+            let own = counts[rank.rank as usize];
+            hccl!(HcclAllGatherV(a, own, b, c, d, t, comm, stream));
+            hccl!(HcclReduceScatterV(a, c, d, b, own, t, o, comm, stream));
+            let matrix = [count; 4];
+            let (same, even) = (matrix.as_ptr().cast(), places.as_ptr().cast());
+            hccl!(HcclAlltoAllV(a, same, even, t, b, same, even, t, comm, stream));
+            hccl!(HcclAlltoAllVC(a, same, t, b, t, comm, stream));
+            rank.sync();
+        }
+    });
+    assert_eq!(tables, 0, "collectives with tables");
+    let messages = least_of_rounds(|rank, buffer| {
+        for count in [8, BYTES as u64] {
+            let (t, comm, stream) = (HcclDataType(0), rank.comm, rank.stream);
+            if rank.rank == 0 {
+                hccl!(HcclSend(buffer, count, t, 1, comm, stream));
+            } else {
+                hccl!(HcclRecv(buffer, count, t, 0, comm, stream));
+            }
+            rank.sync();
+        }
+    });
+    assert_eq!(messages, 0, "messages");
     let batches = least_of_rounds(|rank, buffer| {
         let item = |kind, buf, count| HcclSendRecvItem {
             sendRecvType: kind,
