@@ -106,7 +106,7 @@ fn touches(call: &Call, rank: usize, ranks: usize) -> Vec<Touch> {
         Some(table) => {
             let blocks = |half, start, touch: fn(usize, usize) -> Touch| {
                 (0..ranks).map(move |peer| {
-                    let (bytes, offset) = table.block(half, peer, request.dtype);
+                    let (bytes, offset) = table.blocks().of(half, peer, request.dtype);
                     touch(start + offset, bytes)
                 })
             };

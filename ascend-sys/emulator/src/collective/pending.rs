@@ -12,7 +12,7 @@ use super::meeting::{Breakage, Cause, Claim, Look, Meeting, Origin, PAYLOAD, Pla
 use super::plan::{Plan, store_for};
 use super::request::{Operation, Request};
 use super::run::{Offer, Parties, Work, run_small};
-use super::table::{self, Extent, Table};
+use super::table::{self, Blocks, Extent, Summary, Table};
 use crate::deadlock::Helpers;
 use crate::fabric::Member;
 use crate::lane;
@@ -126,10 +126,14 @@ impl Parties for Arrived<'_> {
     }
 
     #[inline]
-    fn table(&self, rank: usize) -> &Table {
-        // SAFETY: as above; an operation with tables.
-        let table = unsafe { self.meeting.table(rank, self.place) };
-        table.unwrap_or(const { &Table::EMPTY })
+    fn blocks(&self, rank: usize) -> Blocks<'_> {
+        let Summary { words, length, .. } = self.offer(rank).table;
+        let words = match words.is_null() {
+            true => &[],
+            // SAFETY: the words of the table that the rank has brought with this offer, which stays as long.
+            false => unsafe { std::slice::from_raw_parts(words, length) },
+        };
+        Blocks { ranks: self.ranks(), words }
     }
 }
 
@@ -235,6 +239,7 @@ impl Pending {
         let (rank, place, claim) = (self.member.rank, self.place, self.call.claim());
         let ranks = comm.meeting.ranks();
         let Call { request, send, recv, .. } = self.call;
+        let table = self.call.table.as_ref().map_or(Summary::NONE, |table| table.summary());
         let fill = |payload: *mut u8| {
             // SAFETY: what a rank sends in a small operation fits the payload, and so does an offer.
             unsafe {
@@ -243,7 +248,7 @@ impl Pending {
                     crate::copy::copy(payload, send, bytes, Store::Plain);
                 } else {
                     let touched = self.touched;
-                    payload.cast::<Offer>().write(Offer { send, recv, touched });
+                    payload.cast::<Offer>().write(Offer { send, recv, touched, table });
                 }
             }
         };
@@ -300,8 +305,10 @@ impl Pending {
             return true;
         }
         let parties = self.parties();
-        let sums =
-            (0..parties.ranks()).map(|rank| parties.table(rank)).map(|t| (t.sends, t.receives));
+        let sums = (0..parties.ranks()).map(|rank| {
+            let Summary { sends, receives, .. } = parties.offer(rank).table;
+            (sends, receives)
+        });
         let add = |a: (u64, u64), b: (u64, u64)| (a.0.wrapping_add(b.0), a.1.wrapping_add(b.1));
         let (sends, receives) = sums.fold((0, 0), add);
         sends == receives

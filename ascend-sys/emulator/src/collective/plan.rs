@@ -90,7 +90,7 @@ impl Plan {
     }
 
     fn of_table(&self, rank: usize, parties: &impl Parties) -> u32 {
-        parties.table(rank).run.div_ceil(self.bytes()) as u32
+        parties.offer(rank).table.run.div_ceil(self.bytes()) as u32
     }
 
     /// The chunk with this number among those of the ranks: whose run it belongs to, and its bytes in the run; in the block
@@ -122,7 +122,7 @@ impl Plan {
                     chunk -= self.of_table(rank, parties);
                     rank += 1;
                 }
-                (rank, parties.table(rank).run)
+                (rank, parties.offer(rank).table.run)
             }
         };
         let start = (chunk as usize * bytes).min(run);
@@ -165,6 +165,91 @@ fn last_level_cache() -> usize {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::collective::run::Offer;
+    use crate::collective::table::{Blocks, Summary};
+    use crate::reduce::{DataType, ReduceOp};
+
+    /// Ranks whose tables say how long their runs are.
+    struct Ranks(Vec<usize>);
+
+    impl Parties for Ranks {
+        fn ranks(&self) -> usize {
+            self.0.len()
+        }
+
+        fn offer(&self, rank: usize) -> Offer {
+            let table = Summary { run: self.0[rank], ..Summary::NONE };
+            Offer { send: std::ptr::null(), recv: std::ptr::null_mut(), touched: 0, table }
+        }
+
+        fn blocks(&self, _: usize) -> Blocks<'_> {
+            Blocks { ranks: self.0.len(), words: &[] }
+        }
+    }
+
+    /// Bytes of the run of each rank, where runs are not parts of one block.
+    fn runs(request: &Request, ranks: &Ranks) -> Option<Vec<usize>> {
+        use Operation::*;
+        match request.operation {
+            AllReduce(_) | Reduce(..) | Broadcast(_) | Barrier => None,
+            AllGather | ReduceScatter(_) | Scatter(_) => Some(vec![request.bytes(); ranks.ranks()]),
+            AlltoAll => Some(vec![request.bytes() * ranks.ranks(); ranks.ranks()]),
+            AllGatherV | ReduceScatterV(_) | AlltoAllV | AlltoAllVC => Some(ranks.0.clone()),
+        }
+    }
+
+    #[test]
+    fn chunks_cover_every_byte_of_every_run_once() {
+        use Operation::*;
+        let sum = ReduceOp::Sum;
+        let operations = [
+            AllReduce(sum),
+            Reduce(sum, 0),
+            Broadcast(0),
+            AllGather,
+            ReduceScatter(sum),
+            Scatter(0),
+            AlltoAll,
+            AllGatherV,
+            ReduceScatterV(sum),
+            AlltoAllV,
+            AlltoAllVC,
+        ];
+        for operation in operations {
+            for p in [1, 2, 3, 8, 33, 500] {
+                for count in [1, 63, 4096, 65_537, 300_003] {
+                    for dtype in [DataType::Int8, DataType::Fp32, DataType::Int128] {
+                        let request = Request { operation, dtype, count };
+                        let own = |rank| rank % 3 * count as usize * dtype.size();
+                        let ranks = Ranks((0..p).map(own).collect());
+                        let plan = Plan::new(&request, p);
+                        assert!(plan.bytes().is_multiple_of(LINE.max(dtype.size())));
+                        // By homes of one rank and of several.
+                        for several in [1, 4] {
+                            let homes = (0..p).step_by(several).map(|r| r..(r + several).min(p));
+                            let mut next = vec![0; p];
+                            for of in homes {
+                                for chunk in 0..plan.chunks(of.clone(), &ranks) {
+                                    let (rank, part) =
+                                        plan.find(&request, of.clone(), chunk, &ranks);
+                                    let shared = runs(&request, &ranks).is_none();
+                                    let next = &mut next[if shared { 0 } else { rank }];
+                                    assert!(shared || of.contains(&rank));
+                                    assert_eq!(part.start, *next, "{request}, {p} ranks");
+                                    assert!(part.len() <= CHUNK_BYTES && !part.is_empty());
+                                    *next = part.end;
+                                }
+                            }
+                            match runs(&request, &ranks) {
+                                Some(runs) => assert_eq!(next, runs, "{request}, {p} ranks"),
+                                None => assert_eq!(next[0], request.bytes()),
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
 
     #[test]
     fn a_cache_has_a_size() {

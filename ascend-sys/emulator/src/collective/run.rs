@@ -8,26 +8,29 @@ use std::ops::Range;
 use super::plan::Plan;
 use super::pointers::Pointers;
 use super::request::{Operation, Request};
-use super::table::{RECEIVES, SENDS, Table};
+use super::table::{Blocks, RECEIVES, SENDS, Summary};
 use crate::copy::copy;
 use crate::reduce::{DataType, ReduceOp, Store, reduce_chunk};
 
-/// What a rank brings to a large operation.
+/// What a rank brings to a large operation: two cache lines, with the number of the slot.
 #[derive(Clone, Copy, Debug)]
+#[repr(C)]
 pub(crate) struct Offer {
     /// Where its buffers are; null where the operation has none.
     pub(crate) send: *const u8,
     pub(crate) recv: *mut u8,
     /// Bytes that the operation touches in them.
     pub(crate) touched: usize,
+    /// Of an operation that has tables.
+    pub(crate) table: Summary,
 }
 
 /// What all ranks have brought.
 pub(crate) trait Parties {
     fn ranks(&self) -> usize;
     fn offer(&self, rank: usize) -> Offer;
-    /// Of an operation that has tables.
-    fn table(&self, rank: usize) -> &Table;
+    /// The counts and displacements of a rank, of an operation that has tables.
+    fn blocks(&self, rank: usize) -> Blocks<'_>;
 }
 
 /// A large operation that everybody has come to.
@@ -70,7 +73,7 @@ impl<P: Parties> Work<'_, P> {
                     self.reduce(op, bytes, inputs, [recv(rank, start)]);
                 }
                 Operation::ReduceScatterV(op) => {
-                    let place = |r| parties.table(r).block(SENDS, rank, request.dtype);
+                    let place = |r| parties.blocks(r).of(SENDS, rank, request.dtype);
                     let end = (0..ranks).map(|r| place(r).0).fold(part.end, usize::min);
                     let inputs = (0..ranks).map(|r| send(r, place(r).1 + start));
                     self.reduce(op, end.saturating_sub(start), inputs, [recv(rank, start)]);
@@ -85,7 +88,7 @@ impl<P: Parties> Work<'_, P> {
                     self.spread(bytes, send(rank, start), outputs);
                 }
                 Operation::AllGatherV => {
-                    let place = |r| parties.table(r).block(SENDS, rank, request.dtype);
+                    let place = |r| parties.blocks(r).of(SENDS, rank, request.dtype);
                     let end = (0..ranks).map(|r| place(r).0).fold(part.end, usize::min);
                     let outputs = (0..ranks).map(|r| recv(r, place(r).1 + start));
                     self.spread(end.saturating_sub(start), send(rank, start), outputs);
@@ -117,21 +120,21 @@ impl<P: Parties> Work<'_, P> {
     /// As for [`Work::run`].
     unsafe fn collect(&self, rank: usize, part: Range<usize>) {
         let Self { request, parties, .. } = *self;
-        let own = parties.table(rank);
+        let own = parties.blocks(rank);
         let to = parties.offer(rank).recv;
         let mut begin = 0;
         for source in 0..parties.ranks() {
             if begin >= part.end {
                 break;
             }
-            let (expected, at) = own.block(RECEIVES, source, request.dtype);
+            let (expected, at) = own.of(RECEIVES, source, request.dtype);
             let wanted =
                 part.start.max(begin) - begin..part.end.min(begin + expected).max(begin) - begin;
             begin += expected;
             if wanted.is_empty() {
                 continue;
             }
-            let (sent, from) = parties.table(source).block(SENDS, rank, request.dtype);
+            let (sent, from) = parties.blocks(source).of(SENDS, rank, request.dtype);
             let bytes = wanted.end.min(sent).saturating_sub(wanted.start);
             let from = parties.offer(source).send.wrapping_add(from + wanted.start);
             // SAFETY: the caller's promise; the piece is within what both sides say.

@@ -29,6 +29,42 @@ pub(crate) struct Table {
     pub(crate) receives: u64,
 }
 
+/// What of a table lies in the slot itself: what all ranks need, without another cache line to fetch.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(crate) struct Summary {
+    /// As in [`Table`].
+    pub(crate) run: usize,
+    pub(crate) sends: u64,
+    pub(crate) receives: u64,
+    /// The counts and displacements.
+    pub(crate) words: *const u64,
+    pub(crate) length: usize,
+}
+
+impl Summary {
+    /// Of an operation without tables.
+    pub(crate) const NONE: Self =
+        Self { run: 0, sends: 0, receives: 0, words: std::ptr::null(), length: 0 };
+}
+
+/// Counts and displacements.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Blocks<'a> {
+    pub(crate) ranks: usize,
+    pub(crate) words: &'a [u64],
+}
+
+impl Blocks<'_> {
+    /// Bytes of the block that belongs to a rank, and where it begins in the buffer.
+    #[inline]
+    pub(crate) fn of(&self, half: usize, rank: usize, dtype: DataType) -> (usize, usize) {
+        let start = 2 * half * self.ranks + rank;
+        let word = |at| self.words.get(at).map_or(0, |word: &u64| *word as usize * dtype.size());
+        (word(start), word(start + self.ranks))
+    }
+}
+
 /// The bytes that blocks take up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Extent {
@@ -115,12 +151,15 @@ impl Table {
         self.words.get(start..start + self.ranks).unwrap_or_default()
     }
 
-    /// Bytes of the block that belongs to a rank, and where it begins in the buffer.
-    #[inline]
-    pub(crate) fn block(&self, half: usize, rank: usize, dtype: DataType) -> (usize, usize) {
-        let start = 2 * half * self.ranks + rank;
-        let word = |at| self.words.get(at).map_or(0, |word: &u64| *word as usize * dtype.size());
-        (word(start), word(start + self.ranks))
+    /// The numbers without the rest.
+    pub(crate) fn blocks(&self) -> Blocks<'_> {
+        Blocks { ranks: self.ranks, words: &self.words }
+    }
+
+    /// What goes into the slot.
+    pub(crate) fn summary(&self) -> Summary {
+        let Self { run, sends, receives, .. } = *self;
+        Summary { run, sends, receives, words: self.words.as_ptr(), length: self.words.len() }
     }
 
     /// The bytes that a half takes up.
@@ -242,8 +281,8 @@ mod tests {
     #[test]
     fn blocks_and_sizes() {
         let table = table(3, &[(&[2, 0, 3], &[10, 99, 0]), (&[1, 1, 1], &[0, 1, 2])]);
-        assert_eq!(table.block(SENDS, 0, DataType::Fp32), (8, 40));
-        assert_eq!(table.block(RECEIVES, 2, DataType::Fp16), (2, 4));
+        assert_eq!(table.blocks().of(SENDS, 0, DataType::Fp32), (8, 40));
+        assert_eq!(table.blocks().of(RECEIVES, 2, DataType::Fp16), (2, 4));
         // What has no elements may lie anywhere.
         assert_eq!(table.extent(SENDS, DataType::Fp32).unwrap(), Extent { end: 48, bytes: 20 });
         let far = super::tests::table(1, &[(&[1], &[u64::MAX])]);
