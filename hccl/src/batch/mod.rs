@@ -146,16 +146,18 @@ impl<'buffers> Batch<'_, 'buffers> {
         let items = self.items.as_mut_ptr().cast();
         let mut touches: Vec<Touch<'_>> = std::mem::take(&mut self.touches);
         touches.push(self.member.touch());
-        let issued = self.member.issue(BATCH, sequence, stream, &touches, |table, comm, stream| {
-            // SAFETY: live handles; `items` has `count` items of CANN's layout and is read during the call; the buffers
-            // are named in `touches`, and so stay allocated and untouched until the operation is complete.
-            unsafe { call!(table, HcclBatchSendRecv, items, count, comm, stream) }
-        });
+        let outcome =
+            self.member.issue(BATCH, sequence, stream, &touches, |table, comm, stream| {
+                // SAFETY: live handles; `items` has `count` items of CANN's layout and is read during the call; the buffers
+                // are named in `touches`, and so stay allocated and untouched until the operation is complete.
+                unsafe { call!(table, HcclBatchSendRecv, items, count, comm, stream) }
+            });
         self.touches = emptied(touches);
-        let issued = issued?;
-        self.member.batches = sequence;
-        self.member.peers.count(&self.items);
-        Ok(Work::new(stream.lane(), issued, BATCH))
+        if outcome.is_ok() {
+            self.member.batches = sequence;
+            self.member.peers.count(&self.items);
+        }
+        outcome
     }
 }
 

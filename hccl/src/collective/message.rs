@@ -139,7 +139,6 @@ impl Member {
         })
     }
 
-    #[inline]
     fn issue_message(
         &mut self,
         (name, direction, peer): (&'static str, Direction, u32),
@@ -149,10 +148,16 @@ impl Member {
     ) -> Result<Work> {
         let sequence = self.peers.issued(direction, peer) + 1;
         let touches = [self.touch(), touch];
-        let issued = call
-            .and_then(|call| self.issue_call(name, sequence, &call, &touches, stream))
-            .map_err(|error| self.explain(name, sequence, error))?;
-        self.peers.add(direction, peer);
-        Ok(Work::new(stream.lane(), issued, name))
+        let outcome = match call {
+            Ok(call) => self.issue(name, sequence, stream, &touches, |table, comm, stream| {
+                // SAFETY: as for a collective.
+                unsafe { call.enqueue(table, comm, stream) }
+            }),
+            Err(error) => Err(self.explain(name, sequence, error)),
+        };
+        if outcome.is_ok() {
+            self.peers.add(direction, peer);
+        }
+        outcome
     }
 }

@@ -68,7 +68,7 @@ use crate::api::Table;
 #[cfg(doc)]
 use crate::comm::Communicator;
 use crate::comm::Member;
-use crate::device::issue::{Issued, Operation, Place, Touch};
+use crate::device::issue::{Operation, Place, Touch};
 use crate::device::{Stream, StreamState};
 use crate::error::{Error, OpContext, Result};
 use crate::memory::stamps::Access;
@@ -88,32 +88,13 @@ macro_rules! collective {
         let bytes = count.saturating_mul($dtype.size());
         let _span =
             crate::trace::span!(concat!("hccl.", $name), $name, member, sequence, count, bytes);
-        let outcome = match $call {
-            Ok(call) => member.issue_call($name, sequence, &call, &$touches, $stream),
-            Err(error) => Err(member.explain($name, sequence, error)),
-        };
-        $member.counted(outcome, $name, $stream)
+        member.issue_collective($name, sequence, &$call, &$touches, $stream)
     }};
 }
 use collective;
 
 /// What every operation of a communicator has in common.
 impl Member {
-    /// A collective that was issued has taken its number.
-    #[inline]
-    fn counted<S: StreamState>(
-        &mut self,
-        outcome: Result<Issued>,
-        name: &'static str,
-        stream: &Stream<S>,
-    ) -> Result<S::Work> {
-        let issued = outcome?;
-        if S::RUNS {
-            self.label.count();
-        }
-        Ok(S::handle(stream, issued, name))
-    }
-
     /// What every operation writes: the communicator itself.
     #[inline]
     pub(crate) fn touch(&self) -> Touch<'_> {
@@ -126,25 +107,35 @@ impl Member {
         }
     }
 
-    /// Issues an operation that has been checked. `touches` names its buffers.
-    #[inline]
-    fn issue_call<S: StreamState>(
+    /// Issues a collective, if the checks have found nothing, and counts it. `touches` names its buffers.
+    ///
+    /// Not inlined, and what it returns is not looked at: so it is written where the caller's caller wants it.
+    #[inline(never)]
+    fn issue_collective<S: StreamState>(
         &self,
         name: &'static str,
         sequence: u64,
-        call: &Call<'_>,
+        call: &Result<Call<'_>>,
         touches: &[Touch<'_>],
         stream: &Stream<S>,
-    ) -> Result<Issued> {
+    ) -> Result<S::Work> {
+        let call = match call {
+            Ok(call) => call,
+            Err(error) => return Err(self.explain(name, sequence, error.clone())),
+        };
         self.issue(name, sequence, stream, touches, |table, comm, stream| {
             // SAFETY: live handles; the checks have found the buffers long enough, and they are named in `touches`, so that they
             // stay allocated and untouched until the operation is complete.
-            unsafe { call.enqueue(table, comm, stream) }
+            unsafe { call.enqueue(table, comm, stream) }?;
+            if S::RUNS {
+                self.label.count();
+            }
+            Ok(())
         })
     }
 
     /// Issues an operation, in its turn on the device.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn issue<S: StreamState>(
         &self,
         name: &'static str,
@@ -152,18 +143,21 @@ impl Member {
         stream: &Stream<S>,
         touches: &[Touch<'_>],
         enqueue: impl FnOnce(&Table, HcclComm, aclrtStream) -> Result<()>,
-    ) -> Result<Issued> {
+    ) -> Result<S::Work> {
         let operation = Operation { name, communicator: Some((&self.label, sequence)) };
         let lane = stream.lane();
-        S::issue(stream, operation, touches, |stream| {
+        let issued = S::issue(stream, operation, touches, |stream| {
             let device = &self.device;
             device.turn().take(lane);
             let Some(raw) = self.handle.calling() else {
                 return Err(Error::Aborted { context: None });
             };
             enqueue(device.table(), raw, stream)
-        })
-        .map_err(|error| self.explain(name, sequence, error))
+        });
+        match issued {
+            Ok(issued) => Ok(S::handle(stream, issued, name)),
+            Err(error) => Err(self.explain(name, sequence, error)),
+        }
     }
 
     /// Says which operation an error is about, unless it says so itself.

@@ -101,7 +101,10 @@ pub struct Issued {
 ///
 /// `enqueue` gets the raw stream, with the stream's context current on this thread. What it enqueues may use exactly the
 /// memory that `touches` names.
-#[inline]
+///
+/// Inlined, with all of its parts, into the function that returns the `Work`: what goes from function to function within a
+/// `Result` takes the way through memory, written by the word and read two words at a time, which the processor does badly.
+#[inline(always)]
 pub(crate) fn issue<S: StreamState>(
     stream: &Stream<S>,
     operation: Operation<'_>,
@@ -113,8 +116,9 @@ pub(crate) fn issue<S: StreamState>(
     Ok(S::handle(stream, issued, name))
 }
 
-/// As [`issue`] on a stream that runs, without the [`Work`](crate::Work), for callers that make it where it stays.
-pub(crate) fn issue_number(
+/// As [`issue`] on a stream that runs, without the [`Work`](crate::Work).
+#[inline(always)]
+pub(super) fn issue_number(
     stream: &Stream,
     operation: Operation<'_>,
     touches: &[Touch<'_>],

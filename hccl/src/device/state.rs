@@ -51,7 +51,7 @@ impl sealed::StreamState for Open {
     type Handle = Work;
     const RUNS: bool = true;
 
-    #[inline]
+    #[inline(always)]
     fn issue(
         stream: &Stream,
         operation: Operation<'_>,
@@ -61,7 +61,7 @@ impl sealed::StreamState for Open {
         issue_number(stream, operation, touches, enqueue)
     }
 
-    #[inline]
+    #[inline(always)]
     fn handle(stream: &Stream, issued: Issued, name: &'static str) -> Work {
         Work::new(stream.lane(), issued, name)
     }
