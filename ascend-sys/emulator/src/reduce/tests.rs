@@ -407,12 +407,16 @@ fn every_16_bit_float_with_every_kind_of_other() {
 }
 
 #[test]
+#[cfg_attr(
+    miri,
+    ignore = "the portable kernels do not look for NaNs: they make all of them the same"
+)]
 fn a_single_nan_is_found_wherever_it_is() {
     for level in levels() {
         for (dtype, nans) in
             [(DataType::Fp16, [0x7C01, 0xFE05]), (DataType::Bfp16, [0x7F81, 0xFFC5])]
         {
-            for place in (0..300).step_by(if cfg!(miri) { 97 } else { 1 }) {
+            for place in 0..300 {
                 let (mut with, without) = ([0x3C00; 300], [0x3C01; 300]);
                 with[place] = nans[place % 2];
                 for op in OPS {
