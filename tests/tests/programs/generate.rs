@@ -13,13 +13,14 @@ pub fn generate(seed: usize, product: Product, most_ranks: usize) -> Program {
     let mut random = Random::new(seed);
     // Neighbouring seeds begin with neighbouring states.
     random = Random::new(random.next() as usize);
-    let ranks = 1 + random.below(most_ranks);
-    let scale = match random.below(24) {
-        0 => 20_000,
-        1..4 => 3000,
-        4..14 => 300,
-        _ => 40,
+    // Long buffers, of several chunks of the emulator's, are for few ranks and few steps: they take time.
+    let (most_ranks, scale, steps) = match random.below(24) {
+        0 => (most_ranks.min(6), 50_000, 6),
+        1..4 => (most_ranks, 3000, 16),
+        4..14 => (most_ranks, 300, 16),
+        _ => (most_ranks, 40, 16),
     };
+    let ranks = 1 + random.below(most_ranks);
     let mut buffers = Vec::new();
     for number in 0..1 + random.below(3) {
         // One at least can be reduced.
@@ -44,7 +45,7 @@ pub fn generate(seed: usize, product: Product, most_ranks: usize) -> Program {
         members: Vec::new(),
         taken: vec![Vec::new(); ranks],
     };
-    for _ in 0..4 + generator.random.below(16) {
+    for _ in 0..4 + generator.random.below(steps) {
         generator.taken.iter_mut().for_each(Vec::clear);
         let step = match generator.random.below(6) {
             0 => generator.group(),
@@ -328,8 +329,9 @@ impl Generator {
     /// A number of elements: often few, often one at which something changes.
     fn length(&mut self, most: usize) -> usize {
         let edges = [1, 2, 15, 16, 17, 63, 64, 65, 127, 128, 255, 256, 257, 1024, 4096, 16384];
-        let len = match self.random.below(8) {
+        let len = match self.random.below(9) {
             0 => 0,
+            8 => most,
             1 | 2 => edges[self.random.below(edges.len())],
             3 | 4 => self.random.below(9),
             _ => self.random.below(most + 1),
