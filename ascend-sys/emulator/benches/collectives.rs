@@ -1,6 +1,6 @@
 //! Every collective on ranks that are threads, beside what the memory of this machine allows in the same run.
 //!
-//! `cargo bench -p ascend-emulator --bench collectives [-- quick] [-- ranks=2] [-- op=gather] [-- types]`. Every figure is the best of many
+//! `cargo bench -p ascend-emulator --bench collectives -- [quick] [ranks=2] [bytes=8] [op=gather] [types]`. Every figure is the best of many
 //! short batches, in microseconds for one call with its synchronisation: on a machine that others use too, only a batch that is
 //! shorter than a time slice can go undisturbed.
 //!
