@@ -9,6 +9,7 @@ use loom::thread;
 use super::job::{Job, Phase};
 use super::meeting::{Breakage, Cause, Claim, Look, Meeting, Origin, Place, Wake};
 use super::sync::{AtomicUsize, Ordering, UnsafeCell};
+use super::table::Table;
 
 #[derive(Clone)]
 struct Bell(std::sync::Arc<Notify>);
@@ -86,6 +87,33 @@ fn loom_payloads_are_seen_and_slots_are_reused_in_time() {
                 arrive(&meeting, rank, at(number), value);
                 assert_eq!(await_all(&meeting, rank, at(number), &bell), Look::All);
                 assert_eq!(sum(&meeting, at(number)), number as u8 * 20 + 1);
+            }
+        };
+        let other = Arc::clone(&meeting);
+        let thread = thread::spawn(move || rank(other, 1));
+        rank(meeting, 0);
+        thread.join().unwrap();
+    });
+}
+
+#[test]
+fn loom_tables_are_seen_and_come_back_two_turns_later() {
+    explore(2, || {
+        let meeting = Arc::new(Meeting::<Bell>::new(2));
+        let rank = |meeting: Arc<Meeting<Bell>>, rank: usize| {
+            let bell = Bell::new();
+            for number in 1..=3 {
+                let mut table = Some(Box::new(Table::EMPTY));
+                table.iter_mut().for_each(|table| table.run = number * 10 + rank);
+                let place = at(number as u64);
+                // SAFETY: in order, from one thread a rank.
+                unsafe { meeting.arrive(rank, place, CLAIM, &mut table, |_| {}) };
+                let old = table.map(|table| table.run);
+                assert_eq!(old, (number == 3).then_some(10 + rank));
+                assert_eq!(await_all(&meeting, rank, place, &bell), Look::All);
+                // SAFETY: the rank has arrived here, and nowhere since.
+                let run = |rank| unsafe { meeting.table(rank, place) }.map(|table| table.run);
+                assert_eq!((run(0), run(1)), (Some(number * 10), Some(number * 10 + 1)));
             }
         };
         let other = Arc::clone(&meeting);
