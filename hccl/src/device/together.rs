@@ -169,13 +169,14 @@ fn solve(
     Ok(true)
 }
 
-/// The turn of each device, once: it is the issue lock of one of its streams, and all of the group's are held.
+/// The turn of each device, once: it is the issue lock of one of its streams, and all of the group's are held. Where one of these is
+/// the turn already, nobody else can take it.
 fn take_turns(parts: &[Part<'_>], order: &[usize]) {
     for (position, &at) in order.iter().enumerate() {
         let device = parts[at].device();
         let is_first =
             order[..position].iter().all(|&other| parts[other].device().index() != device.index());
-        if is_first {
+        if is_first && !parts.iter().any(|part| device.turn().is_of(part.lane())) {
             device.turn().take(parts[at].lane());
         }
     }

@@ -51,9 +51,15 @@ impl<L: Issuer> Turn<L> {
     /// Makes it the turn of `lane`, whose issue lock the caller holds: until it is given back, unless somebody loses his patience.
     #[inline]
     pub(crate) fn take(&self, lane: &'static L) {
-        if self.owner.load(Relaxed) != name(lane) {
+        if !self.is_of(lane) {
             self.take_over(lane);
         }
+    }
+
+    /// Whether it is the turn of `lane`, whose issue lock the caller holds.
+    #[inline]
+    pub(crate) fn is_of(&self, lane: &'static L) -> bool {
+        self.owner.load(Relaxed) == name(lane)
     }
 
     #[cold]

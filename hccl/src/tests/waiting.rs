@@ -98,6 +98,28 @@ fn alone(device: &Device) -> Communicator {
     Communicator::init_all(std::slice::from_ref(device)).unwrap().remove(0)
 }
 
+/// The turn of a device is the issue lock of one of its streams, and a group holds several. A thousand turns of half a second would be seen.
+#[test]
+fn a_group_does_not_stand_in_line_behind_itself() {
+    let runtime = emulator(1);
+    let device = runtime.device(0).unwrap();
+    let streams = [device.stream().unwrap(), device.stream().unwrap()];
+    let mut comms = [alone(&device), alone(&device)];
+    let mut sums = streams.each_ref().map(|stream| device.upload(&[1_i32], stream).unwrap());
+    for round in 0..1000 {
+        // Now this stream has the turn.
+        let at = round % 2;
+        drop(comms[at].barrier(&streams[at]).unwrap());
+        let group = crate::group(|group| {
+            for ((comm, stream), sum) in comms.iter_mut().zip(&streams).zip(&mut sums) {
+                group.on(comm, stream).all_reduce_in_place(sum, crate::dtype::Sum);
+            }
+            Ok(())
+        });
+        group.unwrap().wait().unwrap();
+    }
+}
+
 /// A correct program: the thread that will issue has not touched a device yet.
 #[test]
 fn a_thread_that_comes_late_is_no_deadlock() {
