@@ -106,10 +106,56 @@ fn find(block: u32, index: u32) -> Result<&'static Device, Failure> {
 
 /// Has a device of a block fail.
 pub(crate) fn set(block: u32, device: u32, kind: Kind, number: u64) -> Result<(), Failure> {
-    let device = find(block, device)?;
+    add(find(block, device)?, kind, number);
+    Ok(())
+}
+
+/// The same for a device at hand.
+pub(crate) fn add(device: &Device, kind: Kind, number: u64) {
     of(device).asked_for.push(Fault { kind, number, seen: 0, over: false });
     ASKED_FOR.fetch_add(1, Ordering::Release);
-    Ok(())
+}
+
+/// A fault as an environment variable says it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Wanted {
+    /// Of the block.
+    pub(crate) device: u32,
+    pub(crate) kind: Kind,
+    pub(crate) number: u64,
+}
+
+/// Reads faults of a block of so many devices, such as `delay 0 by 20, stop 1 at 3`.
+pub(crate) fn parse(text: &str, devices: u32) -> Result<Vec<Wanted>, String> {
+    let wanted = text.split(',').map(str::trim).filter(|one| !one.is_empty());
+    wanted.map(|one| parse_one(one, devices).map_err(|why| format!("\"{one}\": {why}"))).collect()
+}
+
+fn parse_one(text: &str, devices: u32) -> Result<Wanted, String> {
+    let mut words = text.split_whitespace();
+    let name = words.next().unwrap_or_default();
+    let names = ["delay", "stop", "leave", "wrong-count", "out-of-memory", "link-timeout"];
+    let Some(kind) = (1..).zip(names).find(|(_, known)| *known == name) else {
+        return Err(format!("one of {} is expected first", names.join(", ")));
+    };
+    let number = |word: Option<&str>, what: &str| {
+        let word = word.unwrap_or_default();
+        word.parse::<u64>().map_err(|_| format!("{what} is expected, not \"{word}\""))
+    };
+    let device = number(words.next(), "the number of a device behind it")?;
+    let device = u32::try_from(device).ok().filter(|device| *device < devices);
+    let device = device.ok_or_else(|| format!("there are {devices} devices, from 0"))?;
+    let (mut length, mut at) = (0, 0);
+    while let Some(word) = words.next() {
+        match word {
+            "by" if name == "delay" => length = number(words.next(), "a number of milliseconds")?,
+            "at" => at = number(words.next(), "the number of an operation")?,
+            _ => return Err(format!("\"{word}\" means nothing here")),
+        }
+    }
+    let length = u32::try_from(length).map_err(|_| "at most 49 days are possible".to_string())?;
+    let kind = Kind::from_number(kind.0, length).ok_or("this is no fault")?;
+    Ok(Wanted { device, kind, number: at })
 }
 
 /// Ends the faults of a device of a block; what has stopped goes on.
@@ -259,6 +305,39 @@ impl Hold {
         match self {
             Self::For(length, _) => format!("delay of {length:?} that its device was told to have"),
             Self::WhileStopped => "nothing: its device was told to stop".into(),
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn faults_are_read_from_words() {
+        let delay = Kind::Delay(Duration::from_millis(20));
+        let wanted = |device, kind, number| Wanted { device, kind, number };
+        let read = parse(" delay 0 by 20 at 4, stop 1 at 3,leave 2,wrong-count 0 , ", 3).unwrap();
+        let expected = [
+            wanted(0, delay, 4),
+            wanted(1, Kind::Stop, 3),
+            wanted(2, Kind::Leave, 0),
+            wanted(0, Kind::WrongCount, 0),
+        ];
+        assert_eq!(read, expected);
+        let read = parse("out-of-memory 1 at 2, link-timeout 1", 2).unwrap();
+        assert_eq!(read, [wanted(1, Kind::OutOfMemory, 2), wanted(1, Kind::LinkTimeout, 0)]);
+        for (text, why) in [
+            ("burn 1", "one of delay, stop"),
+            ("stop", "a device behind it"),
+            ("stop one", "not \"one\""),
+            ("stop 2", "there are 2 devices"),
+            ("stop 1 by 3", "\"by\" means nothing"),
+            ("stop 1 at", "an operation"),
+            ("delay 1 by x", "milliseconds"),
+        ] {
+            let error = parse(text, 2).unwrap_err();
+            assert!(error.contains(text) && error.contains(why), "{error}");
         }
     }
 }

@@ -351,12 +351,27 @@ pub(crate) fn default_block() -> Result<Settings, String> {
     static DEFAULT: OnceLock<Result<Settings, String>> = OnceLock::new();
     DEFAULT
         .get_or_init(|| {
-            let request = request_from_environment(|name| std::env::var(name).ok())?;
-            blocks()
+            let variable = |name: &str| std::env::var(name).ok();
+            let request = request_from_environment(variable)?;
+            let wanted = faults_from_environment(variable, request.count)?;
+            let settings = blocks()
                 .and_then(|mut blocks| blocks.settle(0, 0, &request))
-                .map_err(|failure| failure.text.to_string())
+                .map_err(|failure| failure.text.to_string())?;
+            for fault in wanted {
+                faults::add(device_slot(settings.first + fault.device), fault.kind, fault.number);
+            }
+            Ok(settings)
         })
         .clone()
+}
+
+fn faults_from_environment(
+    variable: impl Fn(&str) -> Option<String>,
+    devices: u32,
+) -> Result<Vec<faults::Wanted>, String> {
+    const NAME: &str = "ASCEND_EMULATOR_FAULTS";
+    let text = variable(NAME).unwrap_or_default();
+    faults::parse(&text, devices).map_err(|why| format!("{NAME}: {why}"))
 }
 
 fn request_from_environment(variable: impl Fn(&str) -> Option<String>) -> Result<Request, String> {
@@ -423,5 +438,7 @@ mod tests {
         assert!(with("ASCEND_EMULATOR_CHECK", "race").is_ok_and(|r| r.checked));
         assert!(with("ASCEND_EMULATOR_CHECK", "on").unwrap_err().contains("`race` is expected"));
         assert!(with("HCCL_CONNECT_TIMEOUT", "0").unwrap_err().contains("HCCL_CONNECT_TIMEOUT=0"));
+        let faults = faults_from_environment(|_| Some("stop 8".into()), 8).unwrap_err();
+        assert!(faults.contains("ASCEND_EMULATOR_FAULTS: \"stop 8\": there are 8"), "{faults}");
     }
 }
