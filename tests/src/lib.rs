@@ -117,6 +117,8 @@ mod book {
     mod ring {}
     #[doc = include_str!("../../docs/src/learn/in-flight.md")]
     mod in_flight {}
+    #[doc = include_str!("../../docs/src/reference/collectives.md")]
+    mod collectives {}
     #[doc = include_str!("../../docs/src/how-to/test.md")]
     mod test {}
     #[doc = include_str!("../../docs/src/how-to/checked-mode.md")]

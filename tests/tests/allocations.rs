@@ -21,11 +21,15 @@ fn no_operation_allocates_after_warm_up() {
             let mut comm = rank.communicator()?;
             let peer = 1 - comm.rank();
             // One size that travels inside the meeting, one that is cut into chunks.
-            let mut counts = Vec::with_capacity(32);
+            let mut counts = Vec::with_capacity(64);
             for len in [16, 100_000] {
                 let send = device.zeros::<f32>(len, &stream)?;
                 let mut recv = device.zeros::<f32>(len, &stream)?;
                 let mut host = runtime.host_buffer::<f32>(len)?;
+                let both = device.zeros::<f32>(2 * len, &stream)?;
+                let mut gathered = device.zeros::<f32>(2 * len, &stream)?;
+                let (parts, own) = (Partition::even(2 * len, 2), comm.rank() as usize);
+                let matrix = CountMatrix::new(2, vec![len as u64; 4]).map_err(hccl::Error::from)?;
                 let mut count =
                     |name, operation: &mut dyn FnMut() -> hccl::Result<Work>| -> hccl::Result<()> {
                         for _ in 0..WARM_UP {
@@ -54,6 +58,37 @@ fn no_operation_allocates_after_warm_up() {
                     comm.all_reduce_in_place(&mut recv, Max, &stream)
                 })?;
                 count("broadcast", &mut || comm.broadcast(&mut recv, 0, &stream))?;
+                count("reduce", &mut || {
+                    comm.reduce(&send, (own == 1).then_some(&mut recv), Sum, 1, &stream)
+                })?;
+                count("reduce_in_place", &mut || comm.reduce_in_place(&mut recv, Max, 0, &stream))?;
+                count("reduce_scatter", &mut || {
+                    comm.reduce_scatter(&both, &mut recv, Sum, &stream)
+                })?;
+                count("reduce_scatter_v", &mut || {
+                    comm.reduce_scatter_v(&both, &mut recv, Sum, &parts, &stream)
+                })?;
+                count("all_gather", &mut || comm.all_gather(&send, &mut gathered, &stream))?;
+                count("all_gather_in_place", &mut || {
+                    comm.all_gather_in_place(&mut gathered, &stream)
+                })?;
+                count("all_gather_v", &mut || {
+                    comm.all_gather_v(&send, &mut gathered, &parts, &stream)
+                })?;
+                count("scatter", &mut || {
+                    comm.scatter((own == 0).then_some(&both), &mut recv, 0, &stream)
+                })?;
+                count("all_to_all", &mut || comm.all_to_all(&both, &mut gathered, &stream))?;
+                count("all_to_all_v", &mut || {
+                    comm.all_to_all_v(&both, &parts, &mut gathered, &parts, &stream)
+                })?;
+                count("all_to_all_vc", &mut || {
+                    comm.all_to_all_vc(&both, &mut gathered, &matrix, &stream)
+                })?;
+                count("send and recv", &mut || match own {
+                    0 => comm.send(&send, peer, &stream),
+                    _ => comm.recv(&mut recv, peer, &stream),
+                })?;
                 count("barrier", &mut || comm.barrier(&stream))?;
                 count("batch", &mut || {
                     comm.batch().send(&send, peer).recv(&mut recv, peer).submit(&stream)

@@ -15,8 +15,25 @@ const STRETCHES: usize = 50;
 const OPERATIONS: usize = 1000;
 
 /// What is repeated.
-const STEADY: &[&str] =
-    &["all_reduce", "in place", "in chunks", "broadcast", "barrier", "batch", "copy"];
+const STEADY: &[&str] = &[
+    "all_reduce",
+    "in place",
+    "in chunks",
+    "reduce",
+    "reduce_scatter",
+    "reduce_scatter_v",
+    "broadcast",
+    "all_gather",
+    "all_gather_v",
+    "scatter",
+    "all_to_all",
+    "all_to_all_v",
+    "all_to_all_vc",
+    "message",
+    "barrier",
+    "batch",
+    "copy",
+];
 
 /// 128 KiB of f32, which the emulator works through in several chunks.
 const CHUNKED: usize = 32 << 10;
@@ -72,6 +89,10 @@ fn steady_loop_for_strace() {
             let (me, peer) = (comm.rank(), 1 - comm.rank());
             let send = device.zeros::<f32>(4, &stream)?;
             let mut recv = device.zeros::<f32>(4, &stream)?;
+            let both = device.zeros::<f32>(8, &stream)?;
+            let mut gathered = device.zeros::<f32>(8, &stream)?;
+            let parts = Partition::even(8, 2);
+            let matrix = CountMatrix::new(2, vec![4; 4]).map_err(hccl::Error::from)?;
             let mut chunked = device.zeros::<f32>(CHUNKED, &stream)?;
             comm.barrier(&stream)?.wait()?;
             stay_on_core(me as usize);
@@ -83,6 +104,33 @@ fn steady_loop_for_strace() {
                             "all_reduce" => comm.all_reduce(&send, &mut recv, Sum, &stream)?,
                             "in place" => comm.all_reduce_in_place(&mut recv, Sum, &stream)?,
                             "in chunks" => comm.all_reduce_in_place(&mut chunked, Sum, &stream)?,
+                            "reduce" => {
+                                let recv = (me == 1).then_some(&mut recv);
+                                comm.reduce(&send, recv, Sum, 1, &stream)?
+                            }
+                            "reduce_scatter" => {
+                                comm.reduce_scatter(&both, &mut recv, Sum, &stream)?
+                            }
+                            "reduce_scatter_v" => {
+                                comm.reduce_scatter_v(&both, &mut recv, Sum, &parts, &stream)?
+                            }
+                            "all_gather" => comm.all_gather(&send, &mut gathered, &stream)?,
+                            "all_gather_v" => {
+                                comm.all_gather_v(&send, &mut gathered, &parts, &stream)?
+                            }
+                            "scatter" => {
+                                let send = (me == 0).then_some(&both);
+                                comm.scatter(send, &mut recv, 0, &stream)?
+                            }
+                            "all_to_all" => comm.all_to_all(&both, &mut gathered, &stream)?,
+                            "all_to_all_v" => {
+                                comm.all_to_all_v(&both, &parts, &mut gathered, &parts, &stream)?
+                            }
+                            "all_to_all_vc" => {
+                                comm.all_to_all_vc(&both, &mut gathered, &matrix, &stream)?
+                            }
+                            "message" if me == 0 => comm.send(&send, peer, &stream)?,
+                            "message" => comm.recv(&mut recv, peer, &stream)?,
                             "broadcast" => comm.broadcast(&mut recv, 0, &stream)?,
                             "barrier" => comm.barrier(&stream)?,
                             "batch" => {

@@ -8,7 +8,7 @@ use super::MOST_ELEMENTS;
 pub enum CountsError {
     /// A count is given without its displacement, or the other way round.
     #[error(
-        "there are {counts} counts and {displacements} displacements: give one of each for every rank"
+        "the number of counts is {counts}, that of displacements {displacements}: give one of each for every rank"
     )]
     Unpaired {
         /// How many counts.
@@ -18,7 +18,7 @@ pub enum CountsError {
     },
     /// A part ends beyond what can be counted.
     #[error(
-        "the part of rank {rank} has {count} elements at {displacement}, which ends beyond what can be counted"
+        "the part of rank {rank} begins at {displacement} and has length {count}, so it ends beyond what can be counted"
     )]
     Overflow {
         /// Whose part.
@@ -86,7 +86,7 @@ pub enum CountsError {
     },
     /// Two parts of a destination have elements in common.
     #[error(
-        "the parts of ranks {first} and {second} overlap by {common} elements, and both are written: give each its own range"
+        "the parts of ranks {first} and {second} have elements in common ({common}), and both are written: give each its own range"
     )]
     Overlap {
         /// Whose part begins first.

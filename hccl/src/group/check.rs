@@ -22,7 +22,7 @@ pub(super) fn check(entries: &mut [Entry<'_>]) -> Result<()> {
     if messages != 0 && messages != all {
         let collectives = all - messages;
         return Err(refused(format!(
-            "{messages} of its operations are messages and {collectives} are not: issue a group for each of the two"
+            "messages ({messages}) and collectives ({collectives}) are in one group: issue a group for each of the two"
         )));
     }
     if entries[0].member.product == Some(Product::Ascend950) {

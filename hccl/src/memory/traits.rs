@@ -45,6 +45,11 @@ pub trait Lend<'a>: sealed::Source {
 }
 
 /// A destination that is borrowed for longer than one call. Sealed like [`Destination`].
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be lent to a batch or a group",
+    note = "pass `&mut buffer` or a slice of it (`buffer.slice_mut(a..b)?`); a buffer fresh from `alloc` has no way back from here: \
+            make it with `zeros`"
+)]
 pub trait LendMut<'a>: sealed::Destination {
     /// What it refers to, for as long as it was borrowed.
     #[doc(hidden)]

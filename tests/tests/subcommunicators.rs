@@ -1,0 +1,125 @@
+//! Communicators of some of the ranks: `subset` and `split`.
+
+use hccl::prelude::*;
+use hccl::{Error, Result};
+use hccl_tests::without_extensions;
+
+/// Four ranks, with the optional entries and without.
+fn on_four_ranks<T: Send + PartialEq + std::fmt::Debug>(
+    run: impl Fn(Rank) -> Result<T> + Sync,
+    expected: &[T],
+) {
+    for runtime in [Runtime::emulator(4).unwrap(), without_extensions()] {
+        runtime.set_deadline(std::time::Duration::from_secs(60));
+        assert_eq!(runtime.run_ranks(4, &run).unwrap(), expected);
+    }
+}
+
+/// The ranks of a communicator, as one of its members learns them.
+fn members(comm: &mut Communicator, own: u32, stream: &Stream) -> Result<Vec<u32>> {
+    let x = comm.device().upload(&[own], stream)?;
+    let all = comm.device().alloc(comm.world_size() as usize)?;
+    let (all, _) = comm.all_gather(&x, all, stream)?;
+    all.to_vec(stream).wait()
+}
+
+#[test]
+fn a_subset_is_made_by_its_members_alone() {
+    let run = |rank: Rank| {
+        let stream = rank.device().stream()?;
+        let mut world = rank.communicator()?;
+        let me = world.rank();
+        if me == 1 {
+            // Never calls.
+            return Ok(vec![]);
+        }
+        let Some(mut part) = world.subset(&[3, 0], 7)? else { return Ok(vec![me]) };
+        assert_eq!(part.name(), format!("{}_sub_7", world.name()));
+        assert_eq!((part.world_size(), part.rank()), (2, if me == 3 { 0 } else { 1 }));
+        members(&mut part, me, &stream)
+    };
+    on_four_ranks(run, &[vec![3, 0], vec![], vec![2], vec![3, 0]]);
+}
+
+#[test]
+fn a_split_orders_by_key_and_then_by_rank() {
+    let run = |rank: Rank| {
+        let stream = rank.device().stream()?;
+        let mut world = rank.communicator()?;
+        let me = world.rank();
+        // Ranks 0 and 2 with equal keys, 1 and 3 the other way round.
+        let mut part = world.split(Some(10 * (me % 2)), if me == 1 { 5 } else { 2 })?.unwrap();
+        assert_eq!(part.name(), format!("{}_split1_{}", world.name(), me % 2));
+        let first = members(&mut part, me, &stream)?;
+        // Again, and some without a color.
+        let again = world.split((me < 3).then_some(4), 9 - me)?;
+        let second = match again {
+            Some(mut part) => members(&mut part, me, &stream)?,
+            None => vec![],
+        };
+        Ok((first, second))
+    };
+    let expected = [vec![0, 2], vec![3, 1], vec![0, 2], vec![3, 1]];
+    let three = vec![2, 1, 0];
+    let second = [three.clone(), three.clone(), three, vec![]];
+    let expected: Vec<_> = expected.into_iter().zip(second).collect();
+    on_four_ranks(run, &expected);
+}
+
+#[test]
+fn the_same_id_serves_again_and_the_whole_may_go_first() {
+    let run = |rank: Rank| {
+        let stream = rank.device().stream()?;
+        let mut world = rank.communicator()?;
+        let me = world.rank();
+        for _ in 0..3 {
+            let mut part = world.subset(&[0, 1, 2, 3], 1)?.unwrap();
+            assert_eq!(members(&mut part, me, &stream)?, [0, 1, 2, 3]);
+            drop(part);
+            // Nobody makes the next one before all have dropped this one.
+            world.barrier(&stream)?.wait()?;
+        }
+        let mut part = world.subset(&[0, 1, 2, 3], 2)?.unwrap();
+        drop(world);
+        // What was dropped is destroyed now, if it can be.
+        drop(rank.device().zeros::<u8>(1, &stream)?);
+        stream.synchronize()?;
+        members(&mut part, me, &stream)
+    };
+    on_four_ranks(run, &[vec![0, 1, 2, 3], vec![0, 1, 2, 3], vec![0, 1, 2, 3], vec![0, 1, 2, 3]]);
+}
+
+#[test]
+fn what_cann_would_refuse_is_refused() {
+    let runtime = Runtime::emulator(2).unwrap();
+    let devices = [runtime.device(0).unwrap(), runtime.device(1).unwrap()];
+    let mut world = Communicator::init_all(&devices).unwrap().remove(0);
+    assert!(matches!(world.subset(&[], 1), Err(Error::Empty { .. })));
+    assert!(matches!(world.subset(&[0, 2], 1), Err(Error::NoSuchRank { rank: 2, .. })));
+    let text = |outcome: Result<Option<Communicator>>| outcome.map(drop).unwrap_err().to_string();
+    assert_eq!(text(world.subset(&[0, 1, 0], 1)), "rank 0 is named twice [subset]");
+    assert!(text(world.subset(&[0], u32::MAX)).starts_with("CANN keeps the id 4294967295"));
+    let mut part = world.subset(&[0], 1).unwrap().unwrap();
+    let again = text(part.subset(&[0], 2));
+    assert!(again.starts_with("CANN does not divide a communicator that is part"), "{again}");
+    assert_eq!(again.replace("subset", "split"), text(part.split(None, 0)));
+    // The name is in use.
+    let error = world.subset(&[0], 1).map(drop).unwrap_err();
+    assert!(matches!(error, Error::Call { function: "HcclCreateSubCommConfig", .. }), "{error}");
+    // A rank that is no member asks nobody.
+    assert!(world.subset(&[1], 3).unwrap().is_none());
+}
+
+#[test]
+fn a_rank_that_is_gone_ends_the_waiting_of_its_parts() {
+    let runtime = Runtime::emulator(2).unwrap();
+    let outcome = runtime.run_ranks(2, |rank| -> Result<()> {
+        let stream = rank.device().stream()?;
+        let mut world = rank.communicator()?;
+        let mut part = world.subset(&[0, 1], 1)?.unwrap();
+        part.barrier(&stream)?.wait()?;
+        if rank.index() == 1 { Ok(()) } else { part.barrier(&stream)?.wait() }
+    });
+    let text = outcome.unwrap_err().to_string();
+    assert!(text.contains("rank 1 is gone") || text.contains("rank 1"), "{text}");
+}
