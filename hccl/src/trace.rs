@@ -8,8 +8,8 @@
 //! | `operation` | the same name without `hccl.` |
 //! | `communicator` | its name |
 //! | `rank` | this rank |
-//! | `sequence` | the number of the operation in the communicator, the same on all ranks; batches are counted by themselves |
-//! | `count` | elements of this rank; messages for a batch |
+//! | `sequence` | the number of the operation in the communicator, the same on all ranks; batches are counted by themselves, messages by sender and receiver; of a group, that of its first operation |
+//! | `count` | elements that this rank gives, or gets from a reduction or a scatter; messages of a batch, operations of a group |
 //! | `bytes` | bytes of this rank |
 //!
 //! Copies have no span. The span covers the issuing, not the execution on the device. Waits that last longer than ten seconds are events of level

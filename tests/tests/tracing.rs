@@ -165,7 +165,23 @@ fn every_operation_has_a_span_with_its_fields() {
             comm.broadcast(&mut doubles, 1, &stream)?.wait()?;
             comm.barrier(&stream)?.wait()?;
             comm.batch().send(&send, peer).recv(&mut recv, peer).submit(&stream)?.wait()?;
-            comm.batch().submit(&stream)?.wait()
+            comm.batch().submit(&stream)?.wait()?;
+            let (parts, matrix) = (Partition::even(6, 2), CountMatrix::new(2, vec![3; 4])?);
+            let root = comm.rank() == 1;
+            drop(comm.reduce(&send, root.then_some(&mut recv), Sum, 1, &stream)?);
+            drop(comm.reduce_scatter(&send, recv.slice_mut(..3)?, Sum, &stream)?);
+            drop(comm.reduce_scatter_v(&send, recv.slice_mut(..3)?, Sum, &parts, &stream)?);
+            drop(comm.all_gather(send.slice(..3)?, &mut recv, &stream)?);
+            drop(comm.all_gather_v(send.slice(..3)?, &mut recv, &parts, &stream)?);
+            drop(comm.scatter(root.then_some(&send), recv.slice_mut(..3)?, 1, &stream)?);
+            drop(comm.all_to_all(&send, &mut recv, &stream)?);
+            drop(comm.all_to_all_v(&send, &parts, &mut recv, &parts, &stream)?);
+            drop(comm.all_to_all_vc(&send, &mut recv, &matrix, &stream)?);
+            if root {
+                comm.send(&send, 0, &stream)?.wait()
+            } else {
+                comm.recv(&mut recv, 1, &stream)?.wait()
+            }
         })
         .unwrap();
     for rank in [0, 1] {
@@ -177,6 +193,17 @@ fn every_operation_has_a_span_with_its_fields() {
             // Two messages of 24 bytes, and none.
             ("batch", 1, 2, 48),
             ("batch", 2, 0, 0),
+            ("reduce", 5, 6, 24),
+            ("reduce_scatter", 6, 3, 12),
+            ("reduce_scatter_v", 7, 3, 12),
+            ("all_gather", 8, 3, 12),
+            ("all_gather_v", 9, 3, 12),
+            ("scatter", 10, 3, 12),
+            ("all_to_all", 11, 6, 24),
+            ("all_to_all_v", 12, 6, 24),
+            ("all_to_all_vc", 13, 6, 24),
+            // The second message in this direction, after that of the batch.
+            (if rank == 1 { "send" } else { "recv" }, 2, 6, 24),
         ];
         assert_eq!(spans_of("all", rank), operations.map(|it| expected("all", rank, it)));
     }

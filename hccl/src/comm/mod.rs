@@ -17,7 +17,9 @@
 //! The first operation of a communicator, and the first message to each peer, builds links: the call itself then blocks until the
 //! peers make theirs, for at most the connection time-out (120 s unless `HCCL_CONNECT_TIMEOUT` says otherwise). Ranks
 //! that share a thread would therefore wait for themselves; give each a thread, for example with
-//! [`Runtime::run_ranks`](crate::Runtime::run_ranks).
+//! [`Runtime::run_ranks`](crate::Runtime::run_ranks), or issue for all of them in a [`group`](crate::group()).
+//!
+//! [`split`](Communicator::split) and [`subset`](Communicator::subset) make communicators of some of the ranks.
 
 mod config;
 mod handle;
