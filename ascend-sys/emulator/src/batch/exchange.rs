@@ -15,8 +15,8 @@ use crate::collective::validate::name_of;
 use crate::reduce::DataType;
 use crate::sync::Short;
 
-/// Most bytes of a chunk.
-pub(super) const CHUNK: usize = 64 * 1024;
+/// Most and least bytes of a chunk.
+const CHUNKS: std::ops::RangeInclusive<usize> = 16 * 1024..=64 * 1024;
 
 pub(super) type BatchParty = Party<Sleeper>;
 
@@ -39,6 +39,13 @@ pub(crate) struct Content {
 impl Content {
     pub(crate) fn bytes(&self) -> usize {
         self.count as usize * self.dtype.size()
+    }
+
+    /// Bytes of a chunk. A message of its own is cut so that both of its sides can copy; in a batch each side mostly has
+    /// messages enough, and sharing one costs more than it brings.
+    fn chunk(&self) -> usize {
+        let bytes = if self.alone { self.bytes() / 2 } else { usize::MAX / 2 };
+        bytes.clamp(*CHUNKS.start(), *CHUNKS.end()).next_multiple_of(64)
     }
 }
 
@@ -70,7 +77,7 @@ impl Message {
             to: AtomicPtr::new(to),
             matched: AtomicBool::new(false),
             // At most 2^23 chunks: a count has 35 bits, an element 16 bytes.
-            transfer: Transfer::new(content.bytes().div_ceil(CHUNK) as u32),
+            transfer: Transfer::new(content.bytes().div_ceil(content.chunk()) as u32),
             first,
             second: AtomicU32::new(NOBODY),
         }
@@ -109,9 +116,9 @@ impl Message {
             return false;
         }
         let Some(chunk) = self.transfer.claim(from_the_back) else { return false };
-        let start = chunk as usize * CHUNK;
+        let start = chunk as usize * self.content.chunk();
         let bytes = self.content.bytes();
-        let piece = CHUNK.min(bytes - start);
+        let piece = self.content.chunk().min(bytes - start);
         let from = self.from.load(Ordering::Relaxed).wrapping_add(start);
         let to = self.to.load(Ordering::Relaxed).wrapping_add(start);
         // SAFETY: both buffers were checked to hold the content, and stay until their batches are complete, which they are only
