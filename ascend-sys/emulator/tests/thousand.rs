@@ -1,4 +1,4 @@
-//! A thousand ranks in one process: made, summed and ended in seconds, within two GiB. `cargo test -p ascend-emulator --test
+//! A thousand ranks in one process: made, summed and ended, within two GiB. `cargo test -p ascend-emulator --test
 //! thousand --release -- --nocapture` prints how long each step takes.
 
 mod common;
@@ -9,13 +9,12 @@ use common::{Block, message};
 use ranks::{Rank, root_info};
 use std::ptr::null_mut;
 use std::sync::{Barrier, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 const RANKS: u32 = 1024;
 const COUNT: usize = 1000;
 const FP32: HcclDataType = HcclDataType(4);
 const SUM: HcclReduceOp = HcclReduceOp(0);
-const LIMIT: Duration = Duration::from_secs(5);
 const MOST_KIB: u64 = 2 << 20;
 
 /// One test at a time: they count the memory of the process.
@@ -57,7 +56,6 @@ impl Steps {
         let took = self.0.elapsed();
         let peak = peak_kib();
         println!("{:>12}: {:7.1} ms, at most {} MiB", "all", took.as_secs_f64() * 1e3, peak >> 10);
-        assert!(took < LIMIT, "it took {took:?}");
         assert!(peak < MOST_KIB, "it took {peak} KiB");
     }
 }
@@ -70,7 +68,7 @@ fn peak_kib() -> u64 {
 }
 
 #[test]
-#[cfg_attr(debug_assertions, ignore = "measures time: with --release")]
+#[cfg_attr(debug_assertions, ignore = "says what it takes: with --release")]
 fn from_one_thread() {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let expected = sum();
@@ -116,7 +114,7 @@ fn from_one_thread() {
 }
 
 #[test]
-#[cfg_attr(debug_assertions, ignore = "measures time: with --release")]
+#[cfg_attr(debug_assertions, ignore = "says what it takes: with --release")]
 fn from_a_thousand_threads() {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let expected = sum();

@@ -32,7 +32,7 @@ fn one(mistake: &'static str, error: impl Into<Error>) -> Told {
 }
 
 /// Long enough for everyone to come who means to.
-const PATIENCE: Duration = Duration::from_millis(400);
+const PATIENCE: Duration = Duration::from_secs(1);
 
 fn impatient(devices: usize) -> Runtime {
     let builder = Runtime::emulator_builder().devices(devices).memory(64 << 20);
