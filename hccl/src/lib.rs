@@ -24,7 +24,7 @@
 //! | --- | --- |
 //! | [`runtime`] | the backend and its devices |
 //! | [`ranks`] | [`Runtime::run_ranks`]: a closure once a rank, each on its own thread |
-//! | [`device`] | devices, streams, events, captures and graphs |
+//! | [`device`] | devices, streams, events, [captured streams and graphs](device::graph) |
 //! | [`memory`] | buffers on devices, pinned buffers on the host, slices, copies, ndarray in and out |
 //! | [`comm`] | communicators and their configuration |
 //! | [`collective`], [`batch`] | the operations |

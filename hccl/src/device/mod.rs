@@ -6,7 +6,7 @@
 
 mod event;
 mod faults;
-pub(crate) mod graph;
+pub mod graph;
 pub(crate) mod issue;
 pub(crate) mod lane;
 mod marks;
