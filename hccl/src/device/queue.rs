@@ -184,6 +184,7 @@ impl Drop for Queue {
             self.device.bury_stream(self.handle.take());
         }
         self.marks.recycle_all(&self.device);
+        self.device.turn().give_back(self.lane);
         self.lane.give_back();
     }
 }

@@ -17,8 +17,8 @@
 //! Every operation holds the issue lock of its stream anyway, so the turn is *the issue lock of one stream of the device*, the one that
 //! issued for a communicator last. An operation on that stream has the turn for one load. Another stream first makes the turn
 //! its own: with the line held, so that one does it at a time, and with the issue lock of the stream that has it, so that nothing is under way
-//! there. Who holds that lock sees what was written under it, so no stream takes itself for the owner when it no longer is. A lane
-//! that another stream has by now, perhaps of another device, is as good an owner: nobody issues without its lock.
+//! there. Who holds that lock sees what was written under it, so no stream takes itself for the owner when it no longer is. A stream
+//! that goes gives the turn back: its lane may go to a stream of another device, whose calls are nothing to stand in line behind.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
@@ -60,6 +60,18 @@ impl<L: Issuer> Turn<L> {
     #[inline]
     pub(crate) fn is_of(&self, lane: &'static L) -> bool {
         self.owner.load(Relaxed) == name(lane)
+    }
+
+    /// The stream of `lane` is gone, and the lane about to be another's. Never blocks.
+    pub(crate) fn give_back(&self, lane: &'static L) {
+        // Who has the line while it is the turn of this lane is about to take it over, since nobody holds the lane's lock.
+        if self.is_of(lane)
+            && let Some(mut line) = self.line.try_lock()
+            && self.is_of(lane)
+        {
+            self.owner.store(0, Relaxed);
+            *line = None;
+        }
     }
 
     #[cold]

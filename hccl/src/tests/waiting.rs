@@ -98,6 +98,21 @@ fn alone(device: &Device) -> Communicator {
     Communicator::init_all(std::slice::from_ref(device)).unwrap().remove(0)
 }
 
+/// Lanes go from device to device. First operations wait for their peers inside the call, and would stand in line behind each other.
+/// Two hundred turns of half a second would be seen.
+#[test]
+fn a_stream_that_goes_takes_its_turn_with_it() {
+    let runtime = emulator(3);
+    for _ in 0..200 {
+        let run = runtime.run_ranks(3, |rank| -> Result<()> {
+            let mut comm = rank.communicator()?;
+            let stream = rank.device().stream()?;
+            comm.barrier(&stream)?.wait()
+        });
+        run.unwrap();
+    }
+}
+
 /// The turn of a device is the issue lock of one of its streams, and a group holds several. A thousand turns of half a second would be seen.
 #[test]
 fn a_group_does_not_stand_in_line_behind_itself() {
