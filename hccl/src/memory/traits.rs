@@ -129,16 +129,6 @@ pub trait Destination<T: Element, S: StreamState = Open>:
     type Optional;
     /// What a refused call returns: [`Error`], or [`Refused`] with the buffer that was passed by value.
     type Error: From<Error>;
-
-    /// Length in elements.
-    fn len(&self) -> usize {
-        sealed::Destination::<S>::region(self).bytes() / size_of::<T>()
-    }
-
-    /// Whether it has no elements.
-    fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
 }
 
 /// A call was refused; here is the buffer that was passed to it by value.
