@@ -29,8 +29,22 @@ pub(super) fn fill(table: &mut Functions) {
 }
 
 /// The operator of a call that will not look at it.
-fn some(op: HcclReduceOp) -> ReduceOp {
+pub(super) fn some(op: HcclReduceOp) -> ReduceOp {
     ReduceOp::from_hccl(op.0).unwrap_or(ReduceOp::Sum)
+}
+
+/// Refuses null in what every rank has to give.
+#[inline]
+fn all_given(
+    comm: HcclComm,
+    send: *const c_void,
+    recv: *const c_void,
+    stream: aclrtStream,
+) -> Result<(), Refusal> {
+    not_null(comm, "comm")?;
+    not_null(send, "sendBuf")?;
+    not_null(recv, "recvBuf")?;
+    not_null(stream, "stream")
 }
 
 /// Looks at the buffers of a request and puts it into the stream.
@@ -77,10 +91,7 @@ unsafe extern "C" fn HcclAllReduce(
             issue_void(Operation::AllReduce(some(op)), dtype, comm, stream);
             return Ok(());
         }
-        not_null(comm, "comm")?;
-        not_null(send, "sendBuf")?;
-        not_null(recv, "recvBuf")?;
-        not_null(stream, "stream")?;
+        all_given(comm, send, recv, stream)?;
         with_desk(comm as u64, |desk| {
             validate::count(count)?;
             let (dtype, op) = validate::reduction(desk.member.comm.product, dtype.0, op.0)?;
@@ -163,10 +174,7 @@ unsafe extern "C" fn HcclAllGather(
             issue_void(Operation::AllGather, dtype, comm, stream);
             return Ok(());
         }
-        not_null(comm, "comm")?;
-        not_null(send, "sendBuf")?;
-        not_null(recv, "recvBuf")?;
-        not_null(stream, "stream")?;
+        all_given(comm, send, recv, stream)?;
         with_desk(comm as u64, |desk| {
             validate::count(count)?;
             let dtype = validate::movement(desk.member.comm.product, dtype.0)?;
@@ -191,10 +199,7 @@ unsafe extern "C" fn HcclReduceScatter(
             issue_void(Operation::ReduceScatter(some(op)), dtype, comm, stream);
             return Ok(());
         }
-        not_null(comm, "comm")?;
-        not_null(send, "sendBuf")?;
-        not_null(recv, "recvBuf")?;
-        not_null(stream, "stream")?;
+        all_given(comm, send, recv, stream)?;
         with_desk(comm as u64, |desk| {
             validate::count(count)?;
             let (dtype, op) = validate::reduction(desk.member.comm.product, dtype.0, op.0)?;
@@ -254,10 +259,7 @@ unsafe extern "C" fn HcclAlltoAll(
             issue_void(Operation::AlltoAll, send_type, comm, stream);
             return Ok(());
         }
-        not_null(comm, "comm")?;
-        not_null(send, "sendBuf")?;
-        not_null(recv, "recvBuf")?;
-        not_null(stream, "stream")?;
+        all_given(comm, send, recv, stream)?;
         with_desk(comm as u64, |desk| {
             validate::count(send_count)?;
             validate::count(recv_count)?;

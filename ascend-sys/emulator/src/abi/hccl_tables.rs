@@ -10,12 +10,12 @@ use ascend_sys::{Functions, HcclComm, HcclDataType, HcclReduceOp, HcclResult, ac
 
 use super::hccl::{door, not_null};
 use super::hccl_issue::{begin, buffer, issue, issue_void_at};
+use super::hccl_ops::some;
 use crate::collective::pending::Call;
 use crate::collective::request::{Operation, Request};
 use crate::collective::table::{Extent, RECEIVES, SENDS, Table, fingerprint};
 use crate::collective::validate::{self, Refusal, refuse};
 use crate::fabric::registry::{Desk, with_desk};
-use crate::reduce::ReduceOp;
 
 pub(super) fn fill(table: &mut Functions) {
     table.HcclAllGatherV = Some(HcclAllGatherV);
@@ -129,9 +129,8 @@ unsafe extern "C" fn HcclReduceScatterV(
             // SAFETY: not null, so one number a rank by the C contract.
             let print = unsafe { fingerprint(numbers(counts, ranks)) };
             if print == 0 {
-                let op = ReduceOp::from_hccl(op.0).unwrap_or(ReduceOp::Sum);
                 // As for any count of zero.
-                let _ = issue_void_at(desk, Operation::ReduceScatterV(op), dtype, stream);
+                let _ = issue_void_at(desk, Operation::ReduceScatterV(some(op)), dtype, stream);
                 return Ok(());
             }
             not_null(send, "sendBuf")?;
