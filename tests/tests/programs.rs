@@ -19,8 +19,7 @@ mod group;
 mod interpret;
 #[path = "programs/program.rs"]
 mod program;
-// The programs have their own way of filling and comparing.
-#[allow(dead_code)]
+#[allow(dead_code, reason = "the programs have their own way of filling and comparing")]
 #[path = "collectives/reference.rs"]
 mod reference;
 #[path = "programs/shrink.rs"]

@@ -6,7 +6,7 @@ mod ranks;
 use ascend_sys::*;
 use common::Block;
 use ranks::values::{Random, sample, size};
-use ranks::{Rank, on_block, on_ranks};
+use ranks::{Rank, impatient, on_block, on_ranks};
 use std::ffi::c_void;
 use std::time::Duration;
 
@@ -233,19 +233,9 @@ fn rules_by_product() {
     }
 }
 
-/// Impatient devices.
-fn block(ranks: u32) -> AscendExtBlockConfig {
-    AscendExtBlockConfig {
-        deviceCount: ranks,
-        connectTimeoutMs: 300,
-        execTimeoutMs: 300,
-        ..Block::config()
-    }
-}
-
 #[test]
 fn messages_that_differ_fail_both_ranks_with_both_sides() {
-    on_block(block(2), |rank| {
+    on_block(impatient(2), |rank| {
         rank.join();
         let buffer = rank.upload(&[0; 64]);
         let (kind, count) = if rank.rank == 0 { (SEND, 10) } else { (RECV, 11) };
@@ -268,7 +258,7 @@ fn barrier(rank: &Rank) -> HcclResult {
 
 #[test]
 fn a_peer_without_a_batch_is_named_by_the_first_call() {
-    on_block(block(3), |rank| {
+    on_block(impatient(3), |rank| {
         rank.join();
         if rank.rank == 2 {
             std::thread::sleep(Duration::from_millis(600));
@@ -289,7 +279,7 @@ fn a_peer_without_a_batch_is_named_by_the_first_call() {
 
 #[test]
 fn a_batch_against_a_collective_is_found_out_at_once() {
-    let patient = AscendExtBlockConfig { connectTimeoutMs: 0, ..block(2) };
+    let patient = AscendExtBlockConfig { connectTimeoutMs: 0, ..impatient(2) };
     on_block(patient, |rank| {
         rank.join();
         let buffer = rank.upload(&[0; 64]);
@@ -309,7 +299,7 @@ fn a_batch_against_a_collective_is_found_out_at_once() {
 
 #[test]
 fn an_unmatched_item_times_out_and_says_what_it_waits_for() {
-    on_block(block(2), |rank| {
+    on_block(impatient(2), |rank| {
         rank.join();
         let buffer = rank.upload(&[0; 200_000]);
         let (kind, peer) = if rank.rank == 0 { (SEND, 1) } else { (RECV, 0) };
@@ -332,7 +322,7 @@ fn an_unmatched_item_times_out_and_says_what_it_waits_for() {
 
 #[test]
 fn a_peer_that_leaves_ends_the_wait() {
-    let patient = AscendExtBlockConfig { connectTimeoutMs: 0, execTimeoutMs: 0, ..block(2) };
+    let patient = AscendExtBlockConfig { connectTimeoutMs: 0, execTimeoutMs: 0, ..impatient(2) };
     on_block(patient, |rank| {
         rank.join();
         let buffer = rank.upload(&[0; 200_000]);
@@ -353,7 +343,7 @@ fn a_peer_that_leaves_ends_the_wait() {
 
 #[test]
 fn two_ranks_that_only_receive_are_told_at_once() {
-    let patient = AscendExtBlockConfig { connectTimeoutMs: 0, execTimeoutMs: 0, ..block(2) };
+    let patient = AscendExtBlockConfig { connectTimeoutMs: 0, execTimeoutMs: 0, ..impatient(2) };
     on_block(patient, |rank| {
         rank.join();
         let buffer = rank.upload(&[0; 64]);

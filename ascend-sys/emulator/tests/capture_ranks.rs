@@ -8,7 +8,6 @@ use std::ffi::c_void;
 use std::ptr::null_mut;
 
 const INT64: HcclDataType = HcclDataType::HCCL_DATA_TYPE_INT64;
-const SUM: HcclReduceOp = HcclReduceOp::HCCL_REDUCE_SUM;
 
 fn begin(stream: aclrtStream) {
     ok!(aclmdlRICaptureBegin(stream, aclmdlRICaptureMode(2)));

@@ -5,11 +5,9 @@ mod ranks;
 
 use ascend_sys::*;
 use common::Block;
-use ranks::{Rank, config, name_of, on_block, on_ranks, root_info};
+use ranks::{FP32, Rank, SUM, config, name_of, on_block, on_ranks, root_info};
 use std::ffi::{CStr, c_void};
 
-const FP32: HcclDataType = HcclDataType(4);
-const SUM: HcclReduceOp = HcclReduceOp(0);
 /// One element more than an operation takes.
 const MANY: u64 = 0x8_0000_0000;
 

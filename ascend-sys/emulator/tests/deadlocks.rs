@@ -3,12 +3,9 @@ mod common;
 mod ranks;
 use ascend_sys::*;
 use common::*;
-use ranks::{Rank, on_block};
+use ranks::{FP32, Rank, SUM, on_block};
 use std::ptr::null_mut;
 use std::time::{Duration, Instant};
-
-const FP32: HcclDataType = HcclDataType::HCCL_DATA_TYPE_FP32;
-const SUM: HcclReduceOp = HcclReduceOp::HCCL_REDUCE_SUM;
 
 fn event() -> aclrtEvent {
     let mut event = null_mut();

@@ -4,26 +4,10 @@ mod common;
 mod ranks;
 
 use ascend_sys::*;
-use common::Block;
-use ranks::{Rank, on_block};
+use ranks::{FP32, INT32, MAX, Rank, SUM, impatient, on_block};
 use std::ffi::c_void;
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
-
-const FP32: HcclDataType = HcclDataType(4);
-const INT32: HcclDataType = HcclDataType(2);
-const SUM: HcclReduceOp = HcclReduceOp(0);
-const MAX: HcclReduceOp = HcclReduceOp(2);
-
-/// Impatient devices.
-fn block(ranks: u32) -> AscendExtBlockConfig {
-    AscendExtBlockConfig {
-        deviceCount: ranks,
-        connectTimeoutMs: 300,
-        execTimeoutMs: 300,
-        ..Block::config()
-    }
-}
 
 /// A collective of three ranks, by the arguments that the ranks must agree about.
 #[derive(Clone, Copy, Debug)]
@@ -164,7 +148,7 @@ fn a_mismatch_fails_every_rank_and_shows_both_sides() {
         for (first, second, pieces) in mismatches() {
             // A call with nothing to do ends well.
             let void = matches!(second, Op::AllGatherV([0, 0, 0], _));
-            on_block(block(3), |rank| {
+            on_block(impatient(3), |rank| {
                 rank.join();
                 if linked {
                     hccl!(HcclBarrier(rank.comm, rank.stream));
@@ -224,7 +208,7 @@ fn a_rank_that_does_not_come_is_named() {
     std::thread::scope(|scope| {
         for op in all {
             scope.spawn(move || {
-                on_block(block(3), |rank| {
+                on_block(impatient(3), |rank| {
                     rank.join();
                     hccl!(HcclBarrier(rank.comm, rank.stream));
                     rank.sync();
@@ -251,7 +235,7 @@ fn a_rank_that_leaves_or_gives_up_ends_the_operation_of_the_others() {
     for op in everything() {
         for aborts in [false, true] {
             let patient =
-                AscendExtBlockConfig { connectTimeoutMs: 0, execTimeoutMs: 0, ..block(3) };
+                AscendExtBlockConfig { connectTimeoutMs: 0, execTimeoutMs: 0, ..impatient(3) };
             let issued = Barrier::new(3);
             on_block(patient, |rank| {
                 rank.join();
@@ -290,7 +274,7 @@ fn a_rank_that_leaves_or_gives_up_ends_the_operation_of_the_others() {
 fn an_operation_that_ended_early_leaves_the_memory_alone() {
     // Two ranks give up, and write into what they offered; the third comes after that.
     for op in everything() {
-        let patient = AscendExtBlockConfig { connectTimeoutMs: 0, ..block(3) };
+        let patient = AscendExtBlockConfig { connectTimeoutMs: 0, ..impatient(3) };
         let given_up = Barrier::new(3);
         let done = Barrier::new(3);
         on_block(patient, |rank| {

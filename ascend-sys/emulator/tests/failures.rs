@@ -4,25 +4,9 @@ mod common;
 mod ranks;
 
 use ascend_sys::*;
-use common::Block;
-use ranks::{Rank, on_block};
+use ranks::{FP32, INT32, MAX, Rank, SUM, impatient, on_block};
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
-
-const FP32: HcclDataType = HcclDataType(4);
-const INT32: HcclDataType = HcclDataType(2);
-const SUM: HcclReduceOp = HcclReduceOp(0);
-const MAX: HcclReduceOp = HcclReduceOp(2);
-
-/// Impatient devices.
-fn block(ranks: u32) -> AscendExtBlockConfig {
-    AscendExtBlockConfig {
-        deviceCount: ranks,
-        connectTimeoutMs: 300,
-        execTimeoutMs: 300,
-        ..Block::config()
-    }
-}
 
 /// A collective, by its arguments.
 #[derive(Clone, Copy)]
@@ -60,7 +44,7 @@ const MISMATCHES: [(Op, Op, &str, &str); 7] = [
 #[test]
 fn a_mismatch_of_the_first_operation_comes_from_the_call_on_every_rank() {
     for (first, second, one, other) in MISMATCHES {
-        on_block(block(3), |rank| {
+        on_block(impatient(3), |rank| {
             rank.join();
             let op = if rank.rank == 1 { second } else { first };
             let code = issue(rank, op);
@@ -77,7 +61,7 @@ fn a_mismatch_of_the_first_operation_comes_from_the_call_on_every_rank() {
 #[test]
 fn a_later_mismatch_fails_the_stream_of_every_rank() {
     for (first, second, one, other) in MISMATCHES {
-        on_block(block(3), |rank| {
+        on_block(impatient(3), |rank| {
             rank.join();
             hccl!(HcclBarrier(rank.comm, rank.stream));
             rank.sync();
@@ -102,7 +86,7 @@ fn a_later_mismatch_fails_the_stream_of_every_rank() {
 #[test]
 fn a_lone_zero_is_a_mismatch_that_shows_both_sides() {
     for linked in [false, true] {
-        on_block(block(2), |rank| {
+        on_block(impatient(2), |rank| {
             rank.join();
             if linked {
                 hccl!(HcclBarrier(rank.comm, rank.stream));
@@ -124,7 +108,7 @@ fn a_lone_zero_is_a_mismatch_that_shows_both_sides() {
 
 #[test]
 fn a_rank_that_runs_ahead_on_zeros_is_named() {
-    on_block(block(2), |rank| {
+    on_block(impatient(2), |rank| {
         rank.join();
         hccl!(HcclBarrier(rank.comm, rank.stream));
         rank.sync();
@@ -145,7 +129,7 @@ fn a_rank_that_runs_ahead_on_zeros_is_named() {
 
 #[test]
 fn a_rank_missing_at_init_is_listed() {
-    on_block(block(4), |rank| {
+    on_block(impatient(4), |rank| {
         if rank.rank == 2 {
             return;
         }
@@ -160,7 +144,7 @@ fn a_rank_missing_at_init_is_listed() {
 
 #[test]
 fn a_rank_missing_at_the_first_operation_is_named_by_the_call() {
-    on_block(block(3), |rank| {
+    on_block(impatient(3), |rank| {
         rank.join();
         if rank.rank == 1 {
             std::thread::sleep(Duration::from_millis(700));
@@ -178,7 +162,7 @@ fn a_rank_missing_at_the_first_operation_is_named_by_the_call() {
 #[test]
 fn a_rank_missing_later_is_named_after_the_execution_timeout() {
     for count in [4, 16_000] {
-        on_block(block(3), |rank| {
+        on_block(impatient(3), |rank| {
             rank.join();
             hccl!(HcclBarrier(rank.comm, rank.stream));
             rank.sync();
@@ -201,7 +185,8 @@ fn a_rank_missing_later_is_named_after_the_execution_timeout() {
 /// Rank 1 ends its part in some way while the others wait; all must learn at once.
 fn one_goes(end: impl Fn(&Rank) + Sync, pieces: &[&str]) {
     for count in [4, 16_000] {
-        let patient = AscendExtBlockConfig { connectTimeoutMs: 0, execTimeoutMs: 0, ..block(3) };
+        let patient =
+            AscendExtBlockConfig { connectTimeoutMs: 0, execTimeoutMs: 0, ..impatient(3) };
         let issued = Barrier::new(3);
         on_block(patient, |rank| {
             rank.join();
@@ -241,7 +226,7 @@ fn a_rank_that_leaves_is_noticed_at_once_with_its_reason() {
 
 #[test]
 fn a_rank_that_leaves_before_init_ends_the_wait_of_the_others() {
-    let patient = AscendExtBlockConfig { connectTimeoutMs: 0, ..block(3) };
+    let patient = AscendExtBlockConfig { connectTimeoutMs: 0, ..impatient(3) };
     on_block(patient, |rank| {
         if rank.rank == 1 {
             std::thread::sleep(Duration::from_millis(30));
@@ -259,7 +244,7 @@ fn a_rank_that_leaves_before_init_ends_the_wait_of_the_others() {
 
 #[test]
 fn a_rank_that_leaves_before_the_first_operation_ends_the_wait_of_the_others() {
-    let patient = AscendExtBlockConfig { connectTimeoutMs: 0, ..block(3) };
+    let patient = AscendExtBlockConfig { connectTimeoutMs: 0, ..impatient(3) };
     on_block(patient, |rank| {
         rank.join();
         if rank.rank == 1 {
@@ -276,7 +261,7 @@ fn a_rank_that_leaves_before_the_first_operation_ends_the_wait_of_the_others() {
 
 #[test]
 fn destroying_a_communicator_ends_what_is_in_flight_on_all_ranks() {
-    let patient = AscendExtBlockConfig { connectTimeoutMs: 0, execTimeoutMs: 0, ..block(2) };
+    let patient = AscendExtBlockConfig { connectTimeoutMs: 0, execTimeoutMs: 0, ..impatient(2) };
     let destroyed = Barrier::new(2);
     on_block(patient, |rank| {
         rank.join();
@@ -301,7 +286,7 @@ fn destroying_a_communicator_ends_what_is_in_flight_on_all_ranks() {
 
 #[test]
 fn an_aborted_stream_ends_the_operation_of_the_others() {
-    let patient = AscendExtBlockConfig { connectTimeoutMs: 0, execTimeoutMs: 0, ..block(3) };
+    let patient = AscendExtBlockConfig { connectTimeoutMs: 0, execTimeoutMs: 0, ..impatient(3) };
     on_block(patient, |rank| {
         rank.join();
         hccl!(HcclBarrier(rank.comm, rank.stream));

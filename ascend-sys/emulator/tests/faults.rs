@@ -5,13 +5,10 @@ mod ranks;
 
 use ascend_sys::*;
 use common::{Block, message};
-use ranks::{Rank, root_info};
+use ranks::{FP32, Rank, SUM, root_info};
 use std::ffi::c_void;
 use std::ptr::null_mut;
 use std::time::{Duration, Instant};
-
-const FP32: HcclDataType = HcclDataType(4);
-const SUM: HcclReduceOp = HcclReduceOp(0);
 
 fn fault(kind: AscendExtFaultKind, device: u32, number: u64) -> AscendExtFault {
     let size = size_of::<AscendExtFault>() as u32;

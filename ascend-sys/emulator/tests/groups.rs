@@ -5,13 +5,10 @@ mod ranks;
 
 use ascend_sys::*;
 use common::{Block, message};
-use ranks::{on_ranks, root_info};
+use ranks::{FP32, SUM, on_ranks, root_info};
 use std::ffi::{c_char, c_void};
 use std::ptr::null_mut;
 use std::time::{Duration, Instant};
-
-const FP32: HcclDataType = HcclDataType(4);
-const SUM: HcclReduceOp = HcclReduceOp(0);
 
 /// All ranks of a communicator, in the hands of one thread.
 struct World {

@@ -6,7 +6,7 @@ mod ranks;
 use ascend_sys::*;
 use common::Block;
 use ranks::values::{MOVABLE, Random, sample, size};
-use ranks::{Rank, on_block, on_ranks};
+use ranks::{Rank, impatient, on_block, on_ranks};
 use std::ffi::c_void;
 use std::time::Duration;
 
@@ -127,19 +127,9 @@ fn one_rank_alone_has_nobody_to_send_to() {
     }
 }
 
-/// Impatient devices.
-fn block(ranks: u32) -> AscendExtBlockConfig {
-    AscendExtBlockConfig {
-        deviceCount: ranks,
-        connectTimeoutMs: 300,
-        execTimeoutMs: 300,
-        ..Block::config()
-    }
-}
-
 #[test]
 fn sides_that_differ_fail_both_ranks_with_both_sides() {
-    on_block(block(2), |rank| {
+    on_block(impatient(2), |rank| {
         rank.join();
         let buffer = rank.upload(&[0; 64]);
         let (n, comm, stream) = (10 + u64::from(rank.rank), rank.comm, rank.stream);
@@ -163,7 +153,7 @@ fn sides_that_differ_fail_both_ranks_with_both_sides() {
 
 #[test]
 fn a_message_of_its_own_is_none_of_a_batch() {
-    on_block(block(2), |rank| {
+    on_block(impatient(2), |rank| {
         rank.join();
         let buffer = rank.upload(&[0; 64]);
         if rank.rank == 0 {
@@ -191,7 +181,7 @@ fn a_message_of_its_own_is_none_of_a_batch() {
 
 #[test]
 fn a_peer_that_does_not_call_is_named() {
-    on_block(block(2), |rank| {
+    on_block(impatient(2), |rank| {
         rank.join();
         let buffer = rank.upload(&[0; 64]);
         if rank.rank == 1 {
@@ -209,7 +199,7 @@ fn a_peer_that_does_not_call_is_named() {
 
 #[test]
 fn two_ranks_that_both_send_first_are_told_at_once() {
-    let patient = AscendExtBlockConfig { connectTimeoutMs: 0, execTimeoutMs: 0, ..block(2) };
+    let patient = AscendExtBlockConfig { connectTimeoutMs: 0, execTimeoutMs: 0, ..impatient(2) };
     on_block(patient, |rank| {
         rank.join();
         let buffer = rank.upload(&[0; 64]);
@@ -225,7 +215,7 @@ fn two_ranks_that_both_send_first_are_told_at_once() {
 
 #[test]
 fn a_peer_that_leaves_ends_the_wait() {
-    let patient = AscendExtBlockConfig { connectTimeoutMs: 0, execTimeoutMs: 0, ..block(2) };
+    let patient = AscendExtBlockConfig { connectTimeoutMs: 0, execTimeoutMs: 0, ..impatient(2) };
     on_block(patient, |rank| {
         rank.join();
         let buffer = rank.upload(&[0; 200_000]);

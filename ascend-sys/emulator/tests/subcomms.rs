@@ -5,13 +5,11 @@ mod ranks;
 
 use ascend_sys::*;
 use common::{Block, message};
-use ranks::{Rank, config, name_of, on_block, on_ranks};
+use ranks::{FP32, Rank, SUM, config, name_of, on_block, on_ranks};
 use std::ptr::null_mut;
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
-const FP32: HcclDataType = HcclDataType(4);
-const SUM: HcclReduceOp = HcclReduceOp(0);
 const NOT_A_MEMBER: u64 = 0xffff_ffff;
 
 /// A sub-communicator of these ranks, of which `rank` is one.

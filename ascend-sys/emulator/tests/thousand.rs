@@ -6,15 +6,13 @@ mod ranks;
 
 use ascend_sys::*;
 use common::{Block, message};
-use ranks::{Rank, root_info};
+use ranks::{FP32, Rank, SUM, root_info};
 use std::ptr::null_mut;
 use std::sync::{Barrier, Mutex, PoisonError};
 use std::time::Instant;
 
 const RANKS: u32 = 1024;
 const COUNT: usize = 1000;
-const FP32: HcclDataType = HcclDataType(4);
-const SUM: HcclReduceOp = HcclReduceOp(0);
 const MOST_KIB: u64 = 2 << 20;
 
 /// One test at a time: they count the memory of the process.

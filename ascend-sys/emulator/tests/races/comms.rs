@@ -2,14 +2,13 @@
 
 use super::setup::*;
 use crate::common::{self, Block};
-use crate::ranks::{Rank, root_info};
+use crate::ranks::{Rank, SUM, root_info};
 use crate::{hccl, ok};
 use ascend_sys::*;
 use std::ffi::c_void;
 use std::sync::Barrier;
 
 const F32: HcclDataType = HcclDataType::HCCL_DATA_TYPE_FP32;
-const SUM: HcclReduceOp = HcclReduceOp::HCCL_REDUCE_SUM;
 const COUNT: u64 = SIZE as u64 / 4;
 
 /// A rank with a second stream, and a place where the threads of all ranks meet, which orders nothing here: no call is told.

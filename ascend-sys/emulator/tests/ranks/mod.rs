@@ -10,6 +10,10 @@ use ascend_sys::*;
 use std::ffi::{CStr, c_char, c_void};
 
 pub const SUCCESS: HcclResult = HcclResult::HCCL_SUCCESS;
+pub const FP32: HcclDataType = HcclDataType::HCCL_DATA_TYPE_FP32;
+pub const INT32: HcclDataType = HcclDataType::HCCL_DATA_TYPE_INT32;
+pub const SUM: HcclReduceOp = HcclReduceOp::HCCL_REDUCE_SUM;
+pub const MAX: HcclReduceOp = HcclReduceOp::HCCL_REDUCE_MAX;
 
 /// A function of HCCL that must succeed.
 #[macro_export]
@@ -35,6 +39,16 @@ macro_rules! refuses {
 /// Whether to try everything, and not a sample that is quick.
 pub fn full() -> bool {
     std::env::var_os("HCCL_TEST_FULL").is_some_and(|value| value == "1")
+}
+
+/// Devices that do not wait for long.
+pub fn impatient(ranks: u32) -> AscendExtBlockConfig {
+    AscendExtBlockConfig {
+        deviceCount: ranks,
+        connectTimeoutMs: 300,
+        execTimeoutMs: 300,
+        ..Block::config()
+    }
 }
 
 pub fn root_info() -> HcclRootInfo {
