@@ -4,9 +4,10 @@
 //! becomes [`Error::Call`] with its name and with CANN's text, which is read on the same thread at once because CANN keeps it
 //! per thread and only until the next call.
 //!
-//! [`handles`] wraps what AscendCL needs in owned handles, so that the rooms above need no `unsafe` for streams and events. The
-//! optional entries (`ascendExt*`) are asked for one by one; nothing here knows which backend filled the table.
+//! [`handles`] wraps what AscendCL needs in owned handles, so that the rooms above need no `unsafe` for streams and events,
+//! [`entries`] the optional entries (`ascendExt*`); nothing here knows which backend filled the table.
 
+pub(crate) mod entries;
 pub(crate) mod graphs;
 pub(crate) mod handles;
 

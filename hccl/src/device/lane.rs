@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex};
 use super::faults::Faults;
 use super::queue::Queue;
 use super::timeline::{Timeline, WINDOW};
-use crate::api::handles::Progress;
+use crate::api::entries::Progress;
 use crate::brief::{Brief, Guard};
 use crate::device::turn::Issuer;
 use crate::error::{OpContext, Result};

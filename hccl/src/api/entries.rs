@@ -1,0 +1,209 @@
+//! The optional entries of the table (`ascendExt*`), asked for one by one. What they are for is said in `ascend/ascend_ext.h`.
+
+use std::ffi::{CStr, c_char, c_void};
+use std::sync::atomic::{AtomicU64, Ordering::Acquire};
+use std::time::Duration;
+
+use ascend_sys::{AscendExtProgress, HcclResult};
+
+use super::handles::{STREAM_TIMEOUT, StreamHandle, Waited, milliseconds};
+use super::{Table, call};
+use crate::error::{Code, Error, Result};
+
+/// How far a stream is: a line of counters that the backend writes.
+#[derive(Clone, Copy)]
+pub(crate) struct Progress(*const AscendExtProgress);
+
+// SAFETY: the line stays mapped for the life of the process and is only read through atomics.
+unsafe impl Send for Progress {}
+// SAFETY: as above.
+unsafe impl Sync for Progress {}
+
+impl Progress {
+    /// Where the line is: what tells it from others.
+    pub(crate) fn address(self) -> usize {
+        self.0.addr()
+    }
+
+    /// The ticket of the last task that entered the stream.
+    #[inline]
+    pub(crate) fn submitted(self) -> u64 {
+        // SAFETY: the line is mapped, aligned, and written with atomic stores only.
+        unsafe { AtomicU64::from_ptr((&raw const (*self.0).submitted).cast_mut()) }.load(Acquire)
+    }
+
+    /// Every task up to this ticket is finished and touches no memory any more.
+    #[inline]
+    pub(crate) fn completed(self) -> u64 {
+        // SAFETY: as in `submitted`.
+        unsafe { AtomicU64::from_ptr((&raw const (*self.0).completed).cast_mut()) }.load(Acquire)
+    }
+
+    /// How many tasks have failed.
+    #[inline]
+    pub(crate) fn failed(self) -> u64 {
+        // SAFETY: as in `submitted`.
+        unsafe { AtomicU64::from_ptr((&raw const (*self.0).failed).cast_mut()) }.load(Acquire)
+    }
+}
+
+impl Table {
+    /// The stream's progress line, when the backend has one.
+    pub(crate) fn progress(&self, stream: &StreamHandle) -> Option<Progress> {
+        // Without these nobody could say which operation failed, or wait for one.
+        self.functions().ascendExtStreamFailure?;
+        self.functions().ascendExtAwaitTask?;
+        let function = self.functions().ascendExtStreamProgress?;
+        let mut line = std::ptr::null();
+        // SAFETY: the handle is alive, the out parameter a live local.
+        let code = unsafe { function(stream.raw(), &mut line) };
+        (code == 0 && !line.is_null()).then_some(Progress(line))
+    }
+
+    /// Whether the task with this ticket failed, and how.
+    pub(crate) fn stream_failure(
+        &self,
+        stream: &StreamHandle,
+        ticket: u64,
+    ) -> Option<(Code, Option<Box<str>>)> {
+        let function = self.functions().ascendExtStreamFailure?;
+        let mut code = 0;
+        let mut text = [0 as c_char; ROOM];
+        // SAFETY: the handle is alive, the out parameters are live locals, and the length is that of the array.
+        let status =
+            unsafe { function(stream.raw(), ticket, &mut code, text.as_mut_ptr(), text.len()) };
+        if status != 0 || code == 0 {
+            return None;
+        }
+        Some((Code::Acl(code), said(text)))
+    }
+
+    /// Blocks until the task with this ticket is complete, or until `limit`. `patience` is how long the caller means to wait
+    /// in all. Whether it took all of `limit`.
+    pub(crate) fn await_task(
+        &self,
+        stream: &StreamHandle,
+        ticket: u64,
+        limit: Duration,
+        patience: Duration,
+    ) -> Result<bool> {
+        let Some(function) = self.functions().ascendExtAwaitTask else {
+            return Err(self.missing("ascendExtAwaitTask"));
+        };
+        let [limit, patience] = [limit, patience].map(|time| milliseconds(time).unsigned_abs());
+        // SAFETY: the handle is alive.
+        let code = unsafe { function(stream.raw(), ticket, limit, patience) };
+        match self.waited("ascendExtAwaitTask", code, STREAM_TIMEOUT) {
+            Waited::Over(result) => result.map(|()| false),
+            Waited::TimedOut => Ok(true),
+        }
+    }
+
+    /// How a call of the last group of this thread failed, when it did and the backend says so.
+    pub(crate) fn group_failure(&self, call: u32) -> Option<Error> {
+        let function = self.functions().ascendExtGroupResult?;
+        let mut code = HcclResult::HCCL_SUCCESS;
+        let mut text = [0 as c_char; ROOM];
+        // SAFETY: the out parameters are live locals, and the length is that of the array.
+        let status = unsafe { function(call, &mut code, text.as_mut_ptr(), text.len()) };
+        if status != HcclResult::HCCL_SUCCESS || code == HcclResult::HCCL_SUCCESS {
+            return None;
+        }
+        let message = said(text);
+        let code = Code::Hccl(code.0);
+        Some(Error::Call { function: "HcclGroupEnd", code, message, context: None })
+    }
+
+    pub(crate) fn has_await_activity(&self) -> bool {
+        self.functions().ascendExtAwaitActivity.is_some()
+    }
+
+    /// Blocks until a task of some stream completes after `activity` was read, or until `limit`.
+    pub(crate) fn await_activity(&self, activity: &mut u64, limit: Duration) -> Result<()> {
+        let limit = milliseconds(limit).unsigned_abs();
+        // SAFETY: the in and out parameter is live.
+        unsafe { call!(self, ascendExtAwaitActivity, activity, limit) }
+    }
+
+    /// Takes fresh devices: the block and the id of its first device.
+    #[cfg(feature = "emulator")]
+    pub(crate) fn create_block(
+        &self,
+        config: &ascend_sys::AscendExtBlockConfig,
+    ) -> Result<(u32, i32)> {
+        let (mut block, mut first) = (0, 0);
+        // SAFETY: the configuration and the out parameters are live.
+        unsafe { call!(self, ascendExtBlockCreate, config, &mut block, &mut first) }?;
+        Ok((block, first))
+    }
+
+    /// Has a device of a block fail.
+    #[cfg(feature = "emulator")]
+    pub(crate) fn set_fault(&self, block: u32, fault: &ascend_sys::AscendExtFault) -> Result<()> {
+        // SAFETY: the description is live.
+        unsafe { call!(self, ascendExtFaultSet, block, fault) }
+    }
+
+    /// Ends the faults of a device of a block.
+    #[cfg(feature = "emulator")]
+    pub(crate) fn clear_faults(&self, block: u32, device: u32) -> Result<()> {
+        // SAFETY: takes numbers only.
+        unsafe { call!(self, ascendExtFaultClear, block, device) }
+    }
+
+    /// How many findings a block has.
+    pub(crate) fn count_findings(&self, block: u32) -> u32 {
+        let mut count = 0;
+        if let Some(function) = self.functions().ascendExtFindings {
+            // SAFETY: the out parameter is a live local. A refusal leaves it alone.
+            unsafe { function(block, &mut count) };
+        }
+        count
+    }
+
+    /// One of them.
+    pub(crate) fn finding(&self, block: u32, index: u32) -> Option<crate::runtime::Finding> {
+        use ascend_sys::AscendExtFindingForm as Form;
+        let function = self.functions().ascendExtFinding?;
+        let told = |form: Form| {
+            let mut length = 0;
+            // SAFETY: no text is asked for; the out parameter is a live local.
+            let code =
+                unsafe { function(block, index, form, std::ptr::null_mut(), 0, &mut length) };
+            let mut text = vec![0_u8; (code == 0).then(|| length.checked_add(1)).flatten()?];
+            // SAFETY: the text is as long as is said.
+            let code = unsafe {
+                function(block, index, form, text.as_mut_ptr().cast(), text.len(), &mut length)
+            };
+            let text = CStr::from_bytes_until_nul(&text).ok()?;
+            (code == 0).then(|| text.to_string_lossy().into())
+        };
+        let text = told(Form::ASCEND_EXT_FINDING_TEXT)?;
+        let picture = told(Form::ASCEND_EXT_FINDING_SVG)?;
+        Some(crate::runtime::Finding { text, picture })
+    }
+
+    /// The host itself touches pinned memory.
+    pub(crate) fn host_touches(&self, start: *const c_void, bytes: usize, write: bool) {
+        if let Some(function) = self.functions().ascendExtHostAccess {
+            // SAFETY: the backend takes the address as a number.
+            unsafe { function(start, bytes, write.into()) };
+        }
+    }
+
+    pub(crate) fn destroy_block(&self, block: u32) -> Result<()> {
+        // SAFETY: takes a number; what was made in the block becomes a stale handle, which the backend checks.
+        unsafe { call!(self, ascendExtBlockDestroy, block) }
+    }
+}
+
+/// Room for a text of the backend.
+const ROOM: usize = 2048;
+
+/// What is written there, if anything is.
+fn said(mut text: [c_char; ROOM]) -> Option<Box<str>> {
+    text[ROOM - 1] = 0;
+    // SAFETY: the array ends in a NUL.
+    let text = unsafe { CStr::from_ptr(text.as_ptr()) }.to_string_lossy();
+    (!text.is_empty()).then(|| text.as_ref().into())
+}
