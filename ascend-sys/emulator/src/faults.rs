@@ -247,6 +247,23 @@ fn before_with_faults(
     Ok(wrong)
 }
 
+/// A rank is about to meet the others for the first time, in a group that issues so many operations of its device before.
+#[inline]
+pub(crate) fn before_contact(member: &Member, operations: usize) -> Result<(), Refusal> {
+    if ASKED_FOR.load(Ordering::Relaxed) == 0 {
+        return Ok(());
+    }
+    let device = machine::device_slot(member.device);
+    let mut due = false;
+    for fault in of(device).asked_for.iter_mut().filter(|fault| fault.kind == Kind::LinkTimeout) {
+        let number = fault.seen + 1 + operations as u64;
+        let now = !fault.over && (fault.number == 0 || fault.number == number);
+        fault.over |= now;
+        due |= now;
+    }
+    if due { member.comm.never_meet(member.rank) } else { Ok(()) }
+}
+
 /// A call has failed and holds no lock any more: if its rank was told to leave with it, it does.
 #[cold]
 pub(crate) fn after_failure() {

@@ -5,7 +5,7 @@ mod ranks;
 
 use ascend_sys::*;
 use common::Block;
-use ranks::{config, on_block, root_info};
+use ranks::{FP32, SUM, config, on_block, root_info};
 use std::ptr::null_mut;
 
 fn one(product: u32) -> AscendExtBlockConfig {
@@ -107,6 +107,38 @@ fn expansion_modes_are_answered_in_the_numbers_of_the_other_enum() {
             hccl!(HcclCommDestroy(comm));
         }
     });
+}
+
+#[test]
+fn vector_cores_alone_have_no_algorithm_for_a_single_rank_on_950() {
+    let cases = [
+        (950, 1, 4, true),
+        (950, 1, 3, false),
+        (950, 2, 4, false),
+        (2, 1, 4, false),
+        (3, 1, 4, false),
+    ];
+    for (product, ranks, mode, refused) in cases {
+        on_block(AscendExtBlockConfig { deviceCount: ranks, ..one(product) }, |rank| {
+            let (mut config, mut comm) = (config("alone"), null_mut());
+            config.hcclOpExpansionMode = mode;
+            hccl!(HcclCommInitRootInfoConfig(ranks, &rank.info, rank.rank, &config, &mut comm));
+            let buffer = rank.upload(&[0; 16]);
+            if refused {
+                refuses!(
+                    HCCL_E_NOT_SUPPORT,
+                    ["vector cores only", "3 (AIV)"],
+                    HcclAllReduce(buffer, buffer, 4, FP32, SUM, comm, rank.stream)
+                );
+            } else {
+                hccl!(HcclAllReduce(buffer, buffer, 4, FP32, SUM, comm, rank.stream));
+            }
+            // There is nothing to do for which an algorithm would be needed.
+            hccl!(HcclAllReduce(buffer, buffer, 0, FP32, SUM, comm, rank.stream));
+            rank.sync();
+            hccl!(HcclCommDestroy(comm));
+        });
+    }
 }
 
 #[test]

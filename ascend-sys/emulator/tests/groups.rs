@@ -5,8 +5,8 @@ mod ranks;
 
 use ascend_sys::*;
 use common::{Block, message};
-use ranks::{FP32, SUM, on_ranks, root_info};
-use std::ffi::{c_char, c_void};
+use ranks::{FP32, SUM, group_result, on_ranks, root_info};
+use std::ffi::c_void;
 use std::ptr::null_mut;
 use std::time::{Duration, Instant};
 
@@ -72,15 +72,6 @@ impl World {
     }
 }
 
-/// What became of a call of the last group.
-fn result(index: u32) -> (u32, String) {
-    let mut code = HcclResult(99);
-    let mut text = [0 as c_char; 2000];
-    hccl!(ascendExtGroupResult(index, &mut code, text.as_mut_ptr(), text.len()));
-    let bytes = text.iter().take_while(|byte| **byte != 0).map(|byte| *byte as u8);
-    (code.0, String::from_utf8(bytes.collect()).unwrap())
-}
-
 #[test]
 fn one_thread_makes_uses_and_ends_all_ranks() {
     const RANKS: u32 = 5;
@@ -99,7 +90,7 @@ fn one_thread_makes_uses_and_ends_all_ranks() {
         let mut id = 99;
         hccl!(HcclGetRankId(world.comms[rank], &mut id));
         assert_eq!(id as usize, rank);
-        assert_eq!(result(rank as u32).0, 0);
+        assert_eq!(group_result(rank as u32).0, 0);
     }
     refuses!(
         HCCL_E_NOT_FOUND,
@@ -243,7 +234,7 @@ fn what_goes_wrong_at_the_end_is_told_call_by_call() {
         assert!(texts.contains(piece), "{piece} is not in {texts}");
     }
     for index in 0..2 {
-        let (code, text) = result(index);
+        let (code, text) = group_result(index);
         assert_eq!(HcclResult(code), HcclResult::HCCL_E_PARA);
         assert!(text.contains("the counts differ"), "{text}");
     }
@@ -260,7 +251,7 @@ fn a_call_that_is_refused_is_not_in_the_group() {
         assert_eq!(world.all_reduce(rank, buffers[rank], 1).0, 0);
     }
     hccl!(HcclGroupEnd());
-    assert_eq!((result(0).0, result(1).0), (0, 0));
+    assert_eq!((group_result(0).0, group_result(1).0), (0, 0));
     assert_eq!(world.download(1, buffers[1], 1), [2.0]);
 }
 
@@ -285,7 +276,7 @@ fn what_a_call_names_must_stay_until_the_end() {
         hccl!(HcclGroupEnd());
     });
     assert!(began.elapsed() < Duration::from_secs(20));
-    let (code, text) = result(0);
+    let (code, text) = group_result(0);
     assert_eq!(HcclResult(code), HcclResult::HCCL_E_PARA, "{text}");
     assert!(text.contains("until the end of the group"), "{text}");
     world.set(1);
@@ -300,7 +291,7 @@ fn what_a_call_names_must_stay_until_the_end() {
         scope.spawn(|| hccl!(HcclCommDestroy(destroyed as HcclComm)));
     });
     hccl!(HcclGroupEnd());
-    assert_eq!(HcclResult(result(0).0), HcclResult::HCCL_E_PARA);
+    assert_eq!(HcclResult(group_result(0).0), HcclResult::HCCL_E_PARA);
 }
 
 #[test]
@@ -317,7 +308,7 @@ fn ranks_that_are_missing_cost_one_time_limit() {
     let took = began.elapsed();
     assert!(took >= Duration::from_millis(300) && took < Duration::from_millis(900), "{took:?}");
     for index in 0..3 {
-        let (code, text) = result(index);
+        let (code, text) = group_result(index);
         assert_eq!(HcclResult(code), HcclResult::HCCL_E_TIMEOUT);
         assert!(text.contains("EI0006") && text.contains("ranks 1, 2"), "{text}");
     }
@@ -334,7 +325,7 @@ fn ranks_that_are_missing_cost_one_time_limit() {
     let took = began.elapsed();
     assert!(took >= Duration::from_millis(300) && took < Duration::from_millis(600), "{took:?}");
     for index in 0..2 {
-        let (code, text) = result(index);
+        let (code, text) = group_result(index);
         assert_eq!(HcclResult(code), HcclResult::HCCL_E_TIMEOUT);
         assert!(text.contains("EI0015") && text.contains("rank 1"), "{text}");
         assert!(world.comms[index as usize].is_null());
@@ -442,7 +433,7 @@ fn messages_of_a_group_go_out_together() {
                 assert_eq!(found, [left as f32, right as f32], "rank {rank}, product {product}");
             }
         }
-        assert_eq!(result(4 * RANKS as u32 - 1).0, 0);
+        assert_eq!(group_result(4 * RANKS as u32 - 1).0, 0);
     }
 }
 
@@ -482,7 +473,7 @@ fn messages_have_their_own_limits_and_mistakes() {
     refuses!(HCCL_E_INTERNAL, ["2048"], HcclSend(buffer, 1, FP32, 1, comm, stream));
     // Nobody receives: on this product the end says so.
     refuses!(HCCL_E_INTERNAL, ["EI0006", "rank 1"], HcclGroupEnd());
-    let (code, text) = result(2047);
+    let (code, text) = group_result(2047);
     assert_eq!(HcclResult(code), HcclResult::HCCL_E_TIMEOUT, "{text}");
 
     // A message of a group and one that is alone do not go together.

@@ -20,9 +20,13 @@ use crate::fabric::{Member, group};
 use crate::faults;
 use crate::memory::{self, Place as Where};
 use crate::message::Failure;
+use crate::profile::Product;
 use crate::reduce::DataType;
 use crate::stream::{Mark, Stream};
 use crate::task::Task;
+
+/// `hcclOpExpansionMode`: on vector cores, with no other to fall back to.
+const AIV_ONLY: u32 = 4;
 
 /// A collective in which nobody gives anything. It succeeds whatever the other arguments are; where they are good, it takes its
 /// number, so that ranks that pass another count learn about it.
@@ -132,12 +136,29 @@ fn bad_buffer(
 /// Puts a collective into the stream, or into the open group.
 #[inline]
 pub(super) fn issue(desk: &mut Desk, stream: &'static Stream, call: Call) -> Result<(), Refusal> {
+    if desk.member.config.expansion == AIV_ONLY && !call.request.is_void() {
+        has_algorithm(&desk.member)?;
+    }
     if group::is_open() {
         return group::collective(desk, stream, call.request, move |desk, stream| {
             issue_now(desk, stream, call)
         });
     }
     issue_now(desk, stream, call)
+}
+
+/// Whether there is an algorithm that runs on vector cores alone: for a single rank Ascend 950 has none.
+#[cold]
+fn has_algorithm(member: &Member) -> Result<(), Refusal> {
+    if member.comm.product == Product::Ascend950 && member.comm.ranks() == 1 {
+        return refuse!(
+            HCCL_E_NOT_SUPPORT,
+            "the communicator \"{}\" runs on vector cores only (hcclOpExpansionMode {AIV_ONLY}), and Ascend 950 has no algorithm \
+             of that kind for a single rank; 3 (AIV) falls back to another",
+            member.comm.name
+        );
+    }
+    Ok(())
 }
 
 /// Puts a collective into the stream. The first one meets the other ranks here.

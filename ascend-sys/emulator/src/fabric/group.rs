@@ -28,6 +28,7 @@ use crate::callback::may_block;
 use crate::collective::meeting::Origin;
 use crate::collective::request::Request;
 use crate::collective::validate::{Refusal, refuse};
+use crate::faults;
 use crate::message::Failure;
 use crate::profile::Product;
 use crate::stream::{Mark, Stream};
@@ -292,9 +293,15 @@ fn issue(mut calls: Vec<(usize, Collective)>, results: &mut [Result<(), Refusal>
     let calls_of = |handle| calls.iter().filter(move |(_, call)| call.handle == handle);
     let mut contacts = Vec::new();
     let mut met: Vec<u64> = Vec::new();
-    for (_, Collective { handle, .. }) in &calls {
+    for (at, (_, Collective { handle, member, .. })) in calls.iter().enumerate() {
         if !met.contains(handle) {
             met.push(*handle);
+            let of_device = |call: &&(_, Collective)| call.1.member.device == member.device;
+            let before = calls[..at].iter().filter(of_device).count();
+            if is_new(*handle) && faults::before_contact(member, before).is_err() {
+                // The communicator has ended, which its operations find out.
+                continue;
+            }
             contacts.extend(post(*handle, calls_of(*handle).map(|(_, call)| call)));
         }
     }
@@ -317,6 +324,10 @@ fn issue(mut calls: Vec<(usize, Collective)>, results: &mut [Result<(), Refusal>
             executor::wait(stream, mark.ticket(), None);
         }
     }
+}
+
+fn is_new(handle: u64) -> bool {
+    with_desk(handle, |desk| Ok(!desk.linked)).unwrap_or(false)
 }
 
 /// Says to the other ranks of a communicator what this one calls first, unless it has met them before. A count of zero meets nobody,

@@ -75,6 +75,15 @@ pub fn config(name: &str) -> HcclCommConfig {
     config
 }
 
+/// What became of a call of the last group.
+pub fn group_result(index: u32) -> (u32, String) {
+    let mut code = HcclResult(99);
+    let mut text = [0 as c_char; 2000];
+    hccl!(ascendExtGroupResult(index, &mut code, text.as_mut_ptr(), text.len()));
+    let bytes = text.iter().take_while(|byte| **byte != 0).map(|byte| *byte as u8);
+    (code.0, String::from_utf8(bytes.collect()).unwrap())
+}
+
 pub fn name_of(comm: HcclComm) -> String {
     let mut name = [0 as c_char; 128];
     hccl!(HcclGetCommName(comm, name.as_mut_ptr()));
