@@ -266,11 +266,9 @@ fn links_that_do_not_come_up_are_a_time_out_in_the_call() {
 fn links_that_do_not_come_up_are_a_time_out_of_a_group() {
     with_faults(&[fault(AscendExtFaultKind::ASCEND_EXT_FAULT_LINK_TIMEOUT, 1, 0)], |rank| {
         let buffer = rank.upload(&[0; 16]);
-        let began = Instant::now();
         hccl!(HcclGroupStart());
         assert_eq!(all_reduce(rank, buffer, 4), SUCCESS);
         hccl!(HcclGroupEnd());
-        assert!(began.elapsed() >= Duration::from_millis(500));
         let (code, text) = ranks::group_result(0);
         assert_eq!(code, HcclResult::HCCL_E_TIMEOUT.0);
         assert!(text.contains("EI0006") && text.contains("rank 1"), "{text}");
