@@ -1,10 +1,13 @@
 //! Every collective on ranks that are threads, beside what the memory of this machine allows in the same run.
 //!
-//! `cargo bench -p ascend-emulator --bench collectives -- [quick] [ranks=2] [bytes=8] [op=gather] [types]`. Every figure is the best of many
+//! `cargo bench -p ascend-emulator --bench collectives -- [quick] [ranks=2] [bytes=8] [op=gather] [types] [lines]`. Every figure is the best of many
 //! short batches, in microseconds for one call with its synchronisation: on a machine that others use too, only a batch that is
 //! shorter than a time slice can go undisturbed.
 //!
-//! Bytes are those of the larger buffer of a rank. `types` measures all-reduce and reduce-scatter in every type that is reduced.
+//! Bytes are those of the larger buffer of a rank. `op` takes names, with commas between them; one that is no whole name stands for all
+//! that contain it. `types` measures all-reduce and reduce-scatter in every type that is reduced.
+//!
+//! `lines` is for programs (`peers/compare`): no bound, and a line `operation bytes best median` for each figure.
 //!
 //! # The bound
 //!
@@ -392,8 +395,8 @@ fn unmap(address: usize, bytes: usize) {
     unsafe { libc::munmap(address as *mut c_void, bytes.next_multiple_of(2 << 20)) };
 }
 
-/// The time of an operation and its bound, for each case.
-fn measure(ranks: usize, bytes: usize, cases: &[Case]) -> Vec<[f64; 2]> {
+/// The times of all batches of an operation and, if it is asked for, of its bound, for each case.
+fn measure(ranks: usize, bytes: usize, cases: &[Case], bounded: bool) -> Vec<[Vec<f64>; 2]> {
     // Room for a block of one element for each rank.
     let room = bytes.max(8 * ranks * ranks).max(64);
     let config = AscendExtBlockConfig {
@@ -407,7 +410,7 @@ fn measure(ranks: usize, bytes: usize, cases: &[Case]) -> Vec<[f64; 2]> {
     ok!(ascendExtBlockCreate(&config, &mut block, &mut first));
     let mut info = HcclRootInfo::default();
     ok!(HcclGetRootInfo(&mut info));
-    let best = Mutex::new(vec![[f64::MAX; 2]; cases.len()]);
+    let times = Mutex::new(vec![[Vec::new(), Vec::new()]; cases.len()]);
     let turnstile = Turnstile::new(ranks);
     let bound = Bound::new();
     // Of the round: the slowest rank counts.
@@ -428,8 +431,7 @@ fn measure(ranks: usize, bytes: usize, cases: &[Case]) -> Vec<[f64; 2]> {
                 turnstile.pass();
                 if me == 0 {
                     let time = std::mem::take(&mut *slowest.lock().unwrap());
-                    let best = &mut best.lock().unwrap()[index][which];
-                    *best = best.min(time);
+                    times.lock().unwrap()[index][which].push(time);
                 }
                 turnstile.pass();
             }
@@ -437,7 +439,7 @@ fn measure(ranks: usize, bytes: usize, cases: &[Case]) -> Vec<[f64; 2]> {
         for _ in 0..PASSES {
             for (index, case) in cases.iter().enumerate() {
                 timed(case, 0, index, &mut || rank.step(case));
-                for store in [Store::Plain, Store::Streaming] {
+                for store in [Store::Plain, Store::Streaming].into_iter().filter(|_| bounded) {
                     timed(case, 1, index, &mut || {
                         if me < 2 {
                             bound.step(me, &mut turn, case, store);
@@ -449,7 +451,13 @@ fn measure(ranks: usize, bytes: usize, cases: &[Case]) -> Vec<[f64; 2]> {
     };
     std::thread::scope(|scope| (0..ranks).for_each(|me| drop(scope.spawn(move || thread(me)))));
     ok!(ascendExtBlockDestroy(block));
-    best.into_inner().unwrap()
+    times.into_inner().unwrap()
+}
+
+/// The best and the median.
+fn best_and_median(mut times: Vec<f64>) -> [f64; 2] {
+    times.sort_by(f64::total_cmp);
+    [times[0], times[times.len() / 2]]
 }
 
 /// Half of a round trip of a cache line between the cores.
@@ -480,13 +488,24 @@ fn one_way() -> f64 {
     }) / 2.0
 }
 
+/// One line a figure: operation, bytes, best and median microseconds.
+fn lines(ranks: usize, bytes: usize, ops: &[(Op, DataType)]) {
+    let cases: Vec<_> =
+        ops.iter().map(|(op, t)| Case::new(*op, *t, bytes, ranks, &vec![[0; 2]; ranks])).collect();
+    for (case, [times, _]) in cases.iter().zip(measure(ranks, bytes, &cases, false)) {
+        let [best, median] = best_and_median(times);
+        println!("{:?} {bytes} {best:.3} {median:.3}", case.op);
+    }
+}
+
 fn table(ranks: usize, bytes: usize, ops: &[(Op, DataType)], latency: f64) {
     let memory: Vec<[usize; 2]> = (0..ranks).map(|_| [map(bytes), map(bytes)]).collect();
     let cases: Vec<_> =
         ops.iter().map(|(op, t)| Case::new(*op, *t, bytes, ranks, &memory)).collect();
-    let times = measure(ranks, bytes, &cases);
+    let times = measure(ranks, bytes, &cases, true);
     memory.into_iter().flatten().for_each(|address| unmap(address, bytes));
-    for (case, [time, bound]) in cases.iter().zip(times) {
+    for (case, times) in cases.iter().zip(times) {
+        let [time, bound] = times.map(|times| best_and_median(times)[0]);
         // A barrier has no bytes; the bound of its size is the meeting of two threads.
         println!(
             "| {ranks:5} | {bytes:9} | {:14} | {:5} | {time:11.3} | {bound:11.3} | {:6.2} | {:9.1} |",
@@ -503,14 +522,16 @@ fn main() {
     let option = |name: &str| arguments.iter().find_map(|a| a.strip_prefix(name));
     let flag = |name: &str| arguments.iter().any(|argument| argument == name);
     let latency = one_way();
-    println!("one-way latency between the cores: {:.1} ns", latency * 1e3);
-    println!(
-        "| {:5} | {:9} | {:14} | {:5} | {:>11} | {:>11} | {:>6} | {:>9} |",
-        "ranks", "bytes", "operation", "type", "us", "bound us", "ratio", "latencies"
-    );
-    println!(
-        "|------:|----------:|----------------|-------|------------:|------------:|-------:|----------:|"
-    );
+    if !flag("lines") {
+        println!("one-way latency between the cores: {:.1} ns", latency * 1e3);
+        println!(
+            "| {:5} | {:9} | {:14} | {:5} | {:>11} | {:>11} | {:>6} | {:>9} |",
+            "ranks", "bytes", "operation", "type", "us", "bound us", "ratio", "latencies"
+        );
+        println!(
+            "|------:|----------:|----------------|-------|------------:|------------:|-------:|----------:|"
+        );
+    }
     let mut ops: Vec<_> = OPS.iter().map(|op| (*op, DataType::Fp32)).collect();
     if flag("types") {
         use DataType::*;
@@ -520,8 +541,14 @@ fn main() {
             .flat_map(|op| types.map(|t| (*op, t)))
             .collect();
     }
-    if let Some(name) = option("op=") {
-        ops.retain(|(op, _)| format!("{op:?}").to_lowercase().contains(name));
+    if let Some(wanted) = option("op=") {
+        let name = |op: &Op| format!("{op:?}").to_lowercase();
+        let whole = |wanted: &str| OPS.iter().any(|op| name(op) == wanted);
+        ops.retain(|(op, _)| {
+            wanted
+                .split(',')
+                .any(|wanted| name(op) == wanted || (!whole(wanted) && name(op).contains(wanted)))
+        });
     }
     let sizes = [8, 64, 1 << 10, 4 << 10, 64 << 10, 1 << 20, 16 << 20, 128 << 20];
     for ranks in [2, 4, 8] {
@@ -532,7 +559,11 @@ fn main() {
         let most = if flag("quick") { 1 << 20 } else { (256 << 20) / ranks };
         for bytes in sizes.into_iter().filter(|bytes| *bytes <= most) {
             if option("bytes=").is_none_or(|wanted| wanted.parse() == Ok(bytes)) {
-                table(ranks, bytes, &ops, latency);
+                if flag("lines") {
+                    lines(ranks, bytes, &ops);
+                } else {
+                    table(ranks, bytes, &ops, latency);
+                }
             }
         }
     }
