@@ -6,6 +6,8 @@ use common::*;
 use ranks::*;
 use std::ffi::c_void;
 use std::ptr::null_mut;
+use std::sync::Barrier;
+use std::time::Duration;
 
 const INT64: HcclDataType = HcclDataType::HCCL_DATA_TYPE_INT64;
 
@@ -126,6 +128,27 @@ fn graphs_of_different_captures_do_not_pair() {
             assert!(text.contains(piece), "{piece}: {text}");
         }
     }
+}
+
+#[test]
+fn a_captured_collective_of_nothing_is_no_first_call() {
+    let captured = Barrier::new(2);
+    on_ranks(2, |rank| {
+        let buffer = numbers(rank, &[1; 4]);
+        begin(rank.stream);
+        hccl!(HcclBroadcast(buffer, 0, INT64, 0, rank.comm, rank.stream));
+        let graph = end(rank.stream);
+        captured.wait();
+        if rank.rank == 1 {
+            // The other one meets this rank in its call.
+            std::thread::sleep(Duration::from_millis(30));
+        }
+        all_reduce(rank, buffer, 4);
+        ok!(aclmdlRIExecuteAsync(graph, rank.stream));
+        rank.sync();
+        assert_eq!(values(buffer, 4), [2; 4]);
+        ok!(aclmdlRIDestroy(graph));
+    });
 }
 
 #[test]

@@ -212,7 +212,10 @@ fn link(desk: &mut Desk, request: Request) -> Result<(), Refusal> {
 /// A captured stream takes a collective: every execution of the graph issues it anew, with a number of its own.
 #[cold]
 fn record(desk: &mut Desk, stream: &'static Stream, call: Call) -> Result<(), Refusal> {
-    link(desk, call.request)?;
+    // Without elements it would say what it is and wait for nobody; but its number goes to the next call.
+    if !call.request.is_void() {
+        link(desk, call.request)?;
+    }
     let [sends, receives] = call.extents(&desk.member);
     let touched = [(call.send, sends.end), (call.recv.cast_const(), receives.end)];
     let capture = desk.capture(stream.diverted.load(Ordering::Acquire));
