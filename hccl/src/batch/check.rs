@@ -142,7 +142,7 @@ impl Item {
         })
     }
 
-    fn direction(&self) -> Direction {
+    pub fn direction(&self) -> Direction {
         if self.0.sendRecvType == HcclSendRecvType::HCCL_SEND {
             Direction::Send
         } else {
@@ -150,7 +150,7 @@ impl Item {
         }
     }
 
-    fn peer(&self) -> u32 {
+    pub fn peer(&self) -> u32 {
         self.0.remoteRank
     }
 

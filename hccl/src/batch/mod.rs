@@ -42,15 +42,17 @@ pub(crate) use check::{Item, Peers, Used, check_overlap};
 
 use crate::api::call;
 use crate::collective::check_count;
+use crate::comm::label::Takes;
 use crate::comm::{Communicator, Member};
-use crate::device::Stream;
 use crate::device::issue::Touch;
+use crate::device::{Stream, StreamState};
 use crate::dtype::{DType, Element};
 use crate::error::{Error, Result};
 use crate::memory::allocation::Region;
 use crate::memory::traits::{Lend, LendMut};
 use crate::memory::{Destination, Source};
 use crate::trace::span;
+#[cfg(doc)]
 use crate::work::Work;
 
 const BATCH: &str = "batch";
@@ -119,7 +121,7 @@ impl<'buffers> Batch<'_, 'buffers> {
         self.touches.push(touch);
     }
 
-    /// Issues the messages. An empty batch is an operation of no messages.
+    /// Issues the messages, or records them on a stream that is [captured](crate::Graph). An empty batch is an operation of no messages.
     ///
     /// Returns at once; a first message to or from a peer may block while links are built (see [`comm`](crate::comm)). The [`Work`] is
     /// complete when all messages of this rank have been sent and received. CANN: `HcclBatchSendRecv`.
@@ -130,14 +132,14 @@ impl<'buffers> Batch<'_, 'buffers> {
     /// messages of one direction for one peer, a message to oneself without its other half or with an unequal one, and
     /// memory that is received into and used by another message too; or one of those of the
     /// [collectives](crate::collective). [`Error::Call`] is what CANN says.
-    pub fn submit(mut self, stream: &Stream) -> Result<Work> {
-        let sequence = self.member.batches + 1;
+    pub fn submit<S: StreamState>(mut self, stream: &Stream<S>) -> Result<S::Work> {
+        let sequence = self.member.batches + self.member.label.replayed_batches() + 1;
         let bytes: usize = self.items.iter().map(Item::bytes).sum();
         let _span = span!("hccl.batch", BATCH, self.member, sequence, self.items.len(), bytes);
         self.issue(sequence, stream).map_err(|error| self.member.explain(BATCH, sequence, error))
     }
 
-    fn issue(&mut self, sequence: u64, stream: &Stream) -> Result<Work> {
+    fn issue<S: StreamState>(&mut self, sequence: u64, stream: &Stream<S>) -> Result<S::Work> {
         if let Some(mistake) = self.mistake.take() {
             return Err(mistake);
         }
@@ -146,15 +148,15 @@ impl<'buffers> Batch<'_, 'buffers> {
         let items = self.items.as_mut_ptr().cast();
         let mut touches: Vec<Touch<'_>> = std::mem::take(&mut self.touches);
         touches.push(self.member.touch());
-        let outcome =
-            self.member.issue(BATCH, sequence, stream, &touches, |table, comm, stream| {
-                // SAFETY: live handles; `items` has `count` items of CANN's layout and is read during the call; the buffers
-                // are named in `touches`, and so stay allocated and untouched until the operation is complete.
-                unsafe { call!(table, HcclBatchSendRecv, items, count, comm, stream) }
-            });
+        let batch = (BATCH, sequence, Takes::Batch(&self.items));
+        let outcome = self.member.issue(batch, stream, &touches, |table, comm, stream| {
+            // SAFETY: live handles; `items` has `count` items of CANN's layout and is read during the call; the buffers
+            // are named in `touches`, and so stay allocated and untouched until the operation is complete.
+            unsafe { call!(table, HcclBatchSendRecv, items, count, comm, stream) }
+        });
         self.touches = emptied(touches);
-        if outcome.is_ok() {
-            self.member.batches = sequence;
+        if S::RUNS && outcome.is_ok() {
+            self.member.batches += 1;
             self.member.peers.count(&self.items);
         }
         outcome

@@ -4,14 +4,16 @@ use super::call::Kind;
 use super::partition::{DESTINATION, SOURCE};
 use super::{Call, check_count};
 use crate::batch::Direction;
+use crate::comm::label::Takes;
 use crate::comm::{Communicator, Member};
-use crate::device::Stream;
 use crate::device::issue::Touch;
+use crate::device::{Stream, StreamState};
 use crate::dtype::{DType, Element};
 use crate::error::{Error, Result};
 use crate::memory::allocation::Region;
 use crate::memory::{Destination, Source};
 use crate::trace::span;
+#[cfg(doc)]
 use crate::work::Work;
 
 const SEND: &str = "send";
@@ -51,15 +53,15 @@ impl Communicator {
     /// # }
     /// ```
     #[inline]
-    pub fn send<T: Element>(
+    pub fn send<T: Element, S: StreamState>(
         &mut self,
         source: impl Source<T>,
         to: u32,
-        stream: &Stream,
-    ) -> Result<Work> {
+        stream: &Stream<S>,
+    ) -> Result<S::Work> {
         let region = source.region();
         let member = &mut self.member;
-        let sequence = member.peers.issued(Direction::Send, to) + 1;
+        let sequence = member.messages(Direction::Send, to) + 1;
         let count = region.bytes() / size_of::<T>();
         let _span = span!("hccl.send", SEND, member, sequence, count, region.bytes());
         let touch = region.read(SOURCE);
@@ -99,15 +101,15 @@ impl Communicator {
     /// # }
     /// ```
     #[inline]
-    pub fn recv<T: Element, D: Destination<T>>(
+    pub fn recv<T: Element, S: StreamState, D: Destination<T, S>>(
         &mut self,
         destination: D,
         from: u32,
-        stream: &Stream,
-    ) -> Result<<D as Destination<T>>::Output, <D as Destination<T>>::Error> {
+        stream: &Stream<S>,
+    ) -> Result<<D as Destination<T, S>>::Output, <D as Destination<T, S>>::Error> {
         let region = destination.region();
         let member = &mut self.member;
-        let sequence = member.peers.issued(Direction::Receive, from) + 1;
+        let sequence = member.messages(Direction::Receive, from) + 1;
         let count = region.bytes() / size_of::<T>();
         let _span = span!("hccl.recv", RECV, member, sequence, count, region.bytes());
         let touch = region.write(DESTINATION);
@@ -139,23 +141,26 @@ impl Member {
         })
     }
 
-    fn issue_message(
+    fn issue_message<S: StreamState>(
         &mut self,
         (name, direction, peer): (&'static str, Direction, u32),
         call: Result<Call<'_>>,
         touch: Touch<'_>,
-        stream: &Stream,
-    ) -> Result<Work> {
-        let sequence = self.peers.issued(direction, peer) + 1;
+        stream: &Stream<S>,
+    ) -> Result<S::Work> {
+        let sequence = self.messages(direction, peer) + 1;
         let touches = [self.touch(), touch];
         let outcome = match call {
-            Ok(call) => self.issue(name, sequence, stream, &touches, |table, comm, stream| {
-                // SAFETY: as for a collective.
-                unsafe { call.enqueue(table, comm, stream) }
-            }),
+            Ok(call) => {
+                let message = (name, sequence, Takes::Message(direction, peer));
+                self.issue(message, stream, &touches, |table, comm, stream| {
+                    // SAFETY: as for a collective.
+                    unsafe { call.enqueue(table, comm, stream) }
+                })
+            }
             Err(error) => Err(self.explain(name, sequence, error)),
         };
-        if outcome.is_ok() {
+        if S::RUNS && outcome.is_ok() {
             self.peers.add(direction, peer);
         }
         outcome

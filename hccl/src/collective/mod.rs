@@ -69,6 +69,7 @@ use crate::api::Table;
 #[cfg(doc)]
 use crate::comm::Communicator;
 use crate::comm::Member;
+use crate::comm::label::Takes;
 use crate::device::issue::{Operation, Place, Touch};
 use crate::device::{Stream, StreamState};
 use crate::error::{Error, OpContext, Result};
@@ -126,7 +127,8 @@ impl Member {
             Ok(call) => call,
             Err(error) => return Err(self.explain(name, sequence, error.clone())),
         };
-        self.issue(name, sequence, stream, touches, |table, comm, stream| {
+        let takes = Takes::Collective;
+        self.issue((name, sequence, takes), stream, touches, |table, comm, stream| {
             // SAFETY: live handles; the checks have found the buffers long enough, and they are named in `touches`, so that they
             // stay allocated and untouched until the operation is complete.
             unsafe { call.enqueue(table, comm, stream) }?;
@@ -141,13 +143,13 @@ impl Member {
     #[inline(always)]
     pub(crate) fn issue<S: StreamState>(
         &self,
-        name: &'static str,
-        sequence: u64,
+        (name, sequence, takes): (&'static str, u64, Takes<'_>),
         stream: &Stream<S>,
         touches: &[Touch<'_>],
         enqueue: impl FnOnce(&Table, HcclComm, aclrtStream) -> Result<()>,
     ) -> Result<S::Work> {
-        let operation = Operation { name, communicator: Some((&self.label, sequence)) };
+        let communicator = Some((&self.label, sequence));
+        let operation = Operation { name, communicator, takes };
         let lane = stream.lane();
         let issued = S::issue(stream, operation, touches, |stream| {
             let device = &self.device;

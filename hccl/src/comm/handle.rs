@@ -12,9 +12,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use ascend_sys::HcclComm;
 
 use super::RootInfo;
+use super::label::Label;
 use crate::api::{Table, call};
 use crate::device::Device;
-use crate::device::lane::Label;
 use crate::device::wait::alarm;
 use crate::error::Result;
 

@@ -23,6 +23,7 @@
 
 mod config;
 mod handle;
+pub(crate) mod label;
 pub(crate) mod orphans;
 mod root_info;
 mod scratch;
@@ -43,12 +44,12 @@ use typed_builder::TypedBuilder;
 use crate::api::call;
 use crate::batch::{Direction, Lists, Peers};
 use crate::device::Device;
-use crate::device::lane::Label;
 use crate::device::turn::patiently;
 use crate::error::{Code, Error, OpContext, Result};
 use crate::memory::stamps::Stamps;
 use crate::runtime::{Product, Runtime};
 use handle::{Handle, Origin};
+use label::Label;
 use orphans::{Body, Orphan};
 use scratch::Scratch;
 
@@ -105,7 +106,7 @@ pub(crate) struct Member {
     /// What the operations in flight have left: each one writes the communicator.
     pub(crate) stamps: Arc<Stamps>,
     pub(crate) peers: Peers,
-    /// How many batches have been issued.
+    /// How many batches this communicator has issued itself.
     pub(crate) batches: u64,
     pub(crate) lists: Lists,
     pub(crate) scratch: Scratch,
@@ -318,7 +319,7 @@ impl Communicator {
             Ok(name) => (name, None),
             Err(error) => (Box::default(), Some(error)),
         };
-        let label = Arc::new(Label::new(communicator, rank));
+        let label = Arc::new(Label::new(communicator, rank, world_size));
         // SAFETY: the caller's promise.
         let handle = unsafe { Handle::new(raw, label.clone(), origin) };
         let member = Box::new(Member {
@@ -405,7 +406,7 @@ impl<S> Communicator<S> {
     /// side belongs to the k-th on the other, so the two numbers tell who has fallen behind. 0 for a rank that
     /// does not exist.
     pub fn messages(&self, direction: Direction, peer: u32) -> u64 {
-        self.member.peers.issued(direction, peer)
+        self.member.messages(direction, peer)
     }
 
     /// A handle with which another thread can end the communicator.
@@ -434,6 +435,12 @@ impl<S> Communicator<S> {
 }
 
 impl Member {
+    /// How many messages were issued to or from a peer, by this communicator and its graphs.
+    #[inline]
+    pub(crate) fn messages(&self, direction: Direction, peer: u32) -> u64 {
+        self.peers.issued(direction, peer) + self.label.replayed_messages(direction, peer)
+    }
+
     /// A call of CANN that is not an operation.
     fn call(&self, call: impl FnOnce(HcclComm, &Device) -> Result<()>) -> Result<()> {
         let device = &self.device;

@@ -31,9 +31,9 @@
 //!
 //! # What can be captured
 //!
-//! Collectives, and copies and fills on the device. What involves the host (`upload`, `to_vec`, [`HostBuffer`](crate::HostBuffer),
-//! [`Stream::host_fn`]) does not compile, nor do single messages and batches, nor a destination that has never been written: that it
-//! is written is known only after a replay.
+//! Operations of communicators, and copies and fills on the device. What involves the host (`upload`, `to_vec`,
+//! [`HostBuffer`](crate::HostBuffer), [`Stream::host_fn`]) does not compile, nor does a [`group`](crate::group()), whose end may wait, nor a
+//! destination that has never been written: that it is written is known only after a replay.
 //!
 //! # Why it is safe
 //!
@@ -53,12 +53,12 @@ use ascend_sys::aclrtStream;
 use smallvec::SmallVec;
 
 use super::issue::{Issued, Operation, Place, Touch, check_places, issue};
-use super::lane::Label;
 use super::queue::Queue;
 use super::state::{StreamState, sealed};
 use super::{Device, Stream};
 use crate::api::Table;
 use crate::api::graphs::GraphHandle;
+use crate::comm::label::{Label, Numbers, Takes};
 use crate::comm::orphans::{Body, Orphan};
 use crate::error::{Error, Result};
 use crate::memory::stamps::{Access, Stamps};
@@ -80,8 +80,8 @@ pub struct Captured(());
 #[derive(Default)]
 struct Recording {
     uses: Vec<Use>,
-    /// The communicators, and how many collectives each has.
-    collectives: Vec<(Arc<Label>, u64)>,
+    /// The communicators, and the numbers that a replay takes of each.
+    communicators: Vec<(Arc<Label>, Numbers)>,
     operations: u64,
 }
 
@@ -93,15 +93,17 @@ struct Use {
 }
 
 impl Recording {
-    fn note(&mut self, operation: &Operation<'_>, touches: &[Touch<'_>]) {
-        for touch in touches {
-            self.add(touch);
-        }
+    /// An operation has been recorded.
+    fn count(&mut self, operation: &Operation<'_>) {
         self.operations += 1;
         let Some((label, _)) = operation.communicator else { return };
-        match self.collectives.iter_mut().find(|(other, _)| Arc::ptr_eq(other, label)) {
-            Some((_, count)) => *count += 1,
-            None => self.collectives.push((label.clone(), 1)),
+        let known = self.communicators.iter_mut().find(|(other, _)| Arc::ptr_eq(other, label));
+        if let Some((_, numbers)) = known {
+            label.will_replay(operation.takes, numbers);
+        } else {
+            let mut numbers = Numbers::default();
+            label.will_replay(operation.takes, &mut numbers);
+            self.communicators.push((label.clone(), numbers));
         }
     }
 
@@ -161,7 +163,7 @@ impl Stream<Capturing> {
     /// ```
     pub fn end(self) -> Result<Graph> {
         let Capturing { queue, recording } = self.state();
-        let Some(Recording { uses, collectives, operations }) = lock(recording).take() else {
+        let Some(Recording { uses, communicators, operations }) = lock(recording).take() else {
             let problem = "the capture has ended".into();
             return Err(Error::Invalid { operation: "end", problem });
         };
@@ -172,7 +174,7 @@ impl Stream<Capturing> {
         Ok(Graph {
             parts: Some(GraphParts { handle, uses }),
             stamps: Arc::new(Stamps::new()),
-            collectives,
+            communicators,
             operations,
             device,
         })
@@ -213,14 +215,16 @@ impl sealed::StreamState for Capturing {
         let _bound = queue.device().bind()?;
         let _issuing = stream.lane().issuing();
         let mut recording = lock(&stream.state().recording);
-        let mut number = 0;
-        if let Some(recording) = &mut *recording {
-            // Before the call: what was refused in the midst may be a part of the graph all the same.
-            recording.note(&operation, touches);
-            number = recording.operations;
-        }
+        let Some(recording) = &mut *recording else {
+            let problem = "the capture has ended".into();
+            return Err(Error::Invalid { operation: operation.name, problem });
+        };
+        // Before the call: what was refused in the midst may be a part of the graph all the same.
+        touches.iter().for_each(|touch| recording.add(touch));
+        let number = recording.operations + 1;
         enqueue(queue.handle().raw())
             .map_err(|error| error.in_operation(|| operation.context(number)))?;
+        recording.count(&operation);
         Ok(Issued { number, tickets: (0, 0) })
     }
 
@@ -235,7 +239,7 @@ pub struct Graph {
     parts: Option<GraphParts>,
     /// What its replays have left: each one writes the graph.
     stamps: Arc<Stamps>,
-    collectives: Vec<(Arc<Label>, u64)>,
+    communicators: Vec<(Arc<Label>, Numbers)>,
     operations: u64,
     device: Device,
 }
@@ -262,8 +266,8 @@ impl Graph {
     /// once.
     ///
     /// It may be replayed as often as one likes, on the same or on different streams, also while an earlier replay is in flight:
-    /// they run one after the other. A collective takes its number at every replay. So replays count in the order of operations
-    /// that all ranks must keep.
+    /// they run one after the other. Collectives and messages take their numbers at every replay. So replays count in the order of
+    /// operations that all ranks must keep.
     ///
     /// # Errors
     ///
@@ -290,22 +294,22 @@ impl Graph {
             what: "what the graph uses",
         });
         let touches: SmallVec<[Touch<'_>; 16]> = std::iter::once(this).chain(uses).collect();
-        let communicator = self.collectives.first();
+        let communicator = self.communicators.first();
         let communicator = communicator.map(|(label, _)| (label, label.next()));
-        let operation = Operation { name: REPLAY, communicator };
+        let operation = Operation { name: REPLAY, communicator, takes: Takes::Nothing };
         let work = issue(stream, operation, &touches, |raw| {
-            if !self.collectives.is_empty() {
+            if !self.communicators.is_empty() {
                 self.device.turn().take(stream.lane());
             }
-            if self.collectives.iter().any(|(label, _)| label.aborted.load(Acquire)) {
+            if self.communicators.iter().any(|(label, _)| label.aborted.load(Acquire)) {
                 return Err(Error::Aborted { context: None });
             }
             // SAFETY: the graph holds what its operations use, and `touches` names all of it, so that it stays allocated and
             // untouched by others until this replay is complete.
             unsafe { self.device.table().execute_graph(handle, raw) }
         })?;
-        for (label, count) in &self.collectives {
-            label.count_replayed(*count);
+        for (label, numbers) in &self.communicators {
+            label.count_replayed(numbers);
         }
         Ok(work)
     }

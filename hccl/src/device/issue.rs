@@ -21,11 +21,12 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::lane::{Label, Lane};
+use super::lane::Lane;
 use super::queue::Queue;
 use super::state::StreamState;
 use super::{Device, Stream};
 use crate::api::handles::EventHandle;
+use crate::comm::label::{Label, Takes};
 use crate::error::{Error, OpContext, Result};
 use crate::memory::stamps::{Access, Conflicts, Stamps};
 use crate::runtime::Runtime;
@@ -36,12 +37,14 @@ pub struct Operation<'a> {
     pub(crate) name: &'static str,
     /// The communicator, and the number of the operation in it.
     pub(crate) communicator: Option<(&'a Arc<Label>, u64)>,
+    /// The numbers that it takes when it runs.
+    pub(crate) takes: Takes<'a>,
 }
 
 impl Operation<'_> {
     /// An operation without a communicator.
     pub(crate) const fn new(name: &'static str) -> Self {
-        Self { name, communicator: None }
+        Self { name, communicator: None, takes: Takes::Nothing }
     }
 
     /// `position` is what is said of an operation without a communicator.

@@ -14,8 +14,8 @@
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
+use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex};
 
 use super::faults::Faults;
@@ -23,45 +23,10 @@ use super::queue::Queue;
 use super::timeline::{Timeline, WINDOW};
 use crate::api::entries::Progress;
 use crate::brief::{Brief, Guard};
+use crate::comm::label::Label;
 use crate::device::turn::Issuer;
 use crate::error::{OpContext, Result};
 use crate::sync::lock;
-
-/// A communicator as its operations know it: for messages, and for waits that it may end.
-#[derive(Debug)]
-pub(crate) struct Label {
-    pub(crate) communicator: Box<str>,
-    pub(crate) rank: u32,
-    pub(crate) aborted: AtomicBool,
-    /// Collectives that the communicator has issued itself; it is the only one to write this.
-    issued: AtomicU64,
-    /// Collectives that graphs have issued.
-    replayed: AtomicU64,
-}
-
-impl Label {
-    pub(crate) fn new(communicator: Box<str>, rank: u32) -> Self {
-        let (issued, replayed) = (AtomicU64::new(0), AtomicU64::new(0));
-        Label { communicator, rank, aborted: AtomicBool::new(false), issued, replayed }
-    }
-
-    /// The number of the next collective.
-    #[inline]
-    pub(crate) fn next(&self) -> u64 {
-        self.issued.load(Relaxed) + self.replayed.load(Relaxed) + 1
-    }
-
-    /// The communicator has issued a collective.
-    #[inline]
-    pub(crate) fn count(&self) {
-        self.issued.store(self.issued.load(Relaxed) + 1, Relaxed);
-    }
-
-    /// A graph has issued some.
-    pub(crate) fn count_replayed(&self, collectives: u64) {
-        self.replayed.fetch_add(collectives, Relaxed);
-    }
-}
 
 /// What is remembered of an operation, for messages.
 #[derive(Default)]

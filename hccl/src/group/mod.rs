@@ -62,6 +62,7 @@ pub use work::GroupWork;
 use crate::api::{Table, call};
 use crate::batch::{Direction, Item, Used};
 use crate::collective::Call;
+use crate::comm::label::Takes;
 use crate::comm::{Communicator, Member};
 use crate::device::Stream;
 use crate::device::issue::{Operation, Touch};
@@ -165,8 +166,9 @@ impl Entry<'_> {
             [alone] => alone.name,
             _ => GROUP,
         };
-        let operation =
-            Operation { name, communicator: Some((&self.member.label, self.sequence())) };
+        let communicator = Some((&self.member.label, self.sequence()));
+        // They are counted when all are issued.
+        let operation = Operation { name, communicator, takes: Takes::Nothing };
         let mut touches: Vec<Touch<'_>> = self.touches.clone();
         touches.push(self.member.touch());
         Part { stream: self.stream, operation, touches }

@@ -207,7 +207,7 @@ impl<'env> Recorder<'_, 'env> {
         }
         let message = Some((direction, peer));
         let earlier = operations.iter().filter(|operation| operation.message == message).count();
-        let sequence = member.peers.issued(direction, peer) + 1 + earlier as u64;
+        let sequence = member.messages(direction, peer) + 1 + earlier as u64;
         let uses = match direction {
             Direction::Send => Use::Read(region),
             Direction::Receive => Use::Write(region),

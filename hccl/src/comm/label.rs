@@ -1,0 +1,139 @@
+//! A communicator as its operations know it, and the numbers that they take.
+//!
+//! Collectives and batches are numbered by communicator, messages by peer and direction. The communicator counts what it
+//! issues itself; a graph, which may be replayed by another thread, counts here what it issues in its name. A number is that of
+//! both together.
+
+#![forbid(unsafe_code)]
+
+use std::sync::OnceLock;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+
+use crate::batch::{Direction, Item};
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(crate) struct Label {
+    pub(crate) communicator: Box<str>,
+    pub(crate) rank: u32,
+    world_size: u32,
+    /// Waits for its operations may end.
+    pub(crate) aborted: AtomicBool,
+    /// Collectives that the communicator has issued itself; it is the only one to write this.
+    issued: AtomicU64,
+    replayed: Replayed,
+}
+
+/// What graphs have issued.
+#[derive(Debug, Default)]
+struct Replayed {
+    collectives: AtomicU64,
+    batches: AtomicU64,
+    /// By peer and direction. Made when messages are captured.
+    messages: OnceLock<Box<[[AtomicU64; 2]]>>,
+}
+
+/// Which numbers an operation takes.
+#[derive(Clone, Copy)]
+pub(crate) enum Takes<'a> {
+    /// It belongs to no communicator, or is a replay, which is counted when it has been issued.
+    Nothing,
+    Collective,
+    Message(Direction, u32),
+    Batch(&'a [Item]),
+}
+
+/// How many of each a graph issues at every replay.
+#[derive(Default)]
+pub(crate) struct Numbers {
+    collectives: u64,
+    batches: u64,
+    messages: Vec<(Direction, u32, u64)>,
+}
+
+impl Numbers {
+    fn add(&mut self, takes: Takes<'_>) {
+        match takes {
+            Takes::Nothing => {}
+            Takes::Collective => self.collectives += 1,
+            Takes::Message(direction, peer) => self.message(direction, peer),
+            Takes::Batch(items) => {
+                self.batches += 1;
+                items.iter().for_each(|item| self.message(item.direction(), item.peer()));
+            }
+        }
+    }
+
+    fn message(&mut self, direction: Direction, peer: u32) {
+        let same = |(d, p, _): &&mut (Direction, u32, u64)| (*d, *p) == (direction, peer);
+        match self.messages.iter_mut().find(same) {
+            Some((_, _, count)) => *count += 1,
+            None => self.messages.push((direction, peer, 1)),
+        }
+    }
+}
+
+impl Label {
+    pub(crate) fn new(communicator: Box<str>, rank: u32, world_size: u32) -> Self {
+        let (aborted, issued) = (AtomicBool::new(false), AtomicU64::new(0));
+        let replayed = Replayed::default();
+        Label { communicator, rank, world_size, aborted, issued, replayed }
+    }
+
+    /// The number of the next collective.
+    #[inline]
+    pub(crate) fn next(&self) -> u64 {
+        self.issued.load(Relaxed) + self.replayed.collectives.load(Relaxed) + 1
+    }
+
+    /// The communicator has issued a collective.
+    #[inline]
+    pub(crate) fn count(&self) {
+        self.issued.store(self.issued.load(Relaxed) + 1, Relaxed);
+    }
+
+    /// Batches that graphs have issued.
+    #[inline]
+    pub(crate) fn replayed_batches(&self) -> u64 {
+        self.replayed.batches.load(Relaxed)
+    }
+
+    /// Messages to or from a peer that graphs have issued.
+    #[inline]
+    pub(crate) fn replayed_messages(&self, direction: Direction, peer: u32) -> u64 {
+        let peers = self.replayed.messages.get();
+        let peer = peers.and_then(|peers| peers.get(peer as usize));
+        peer.map_or(0, |lanes| lanes[direction as usize].load(Relaxed))
+    }
+
+    /// A graph has one more operation.
+    pub(crate) fn will_replay(&self, takes: Takes<'_>, numbers: &mut Numbers) {
+        numbers.add(takes);
+        if !numbers.messages.is_empty() {
+            // Now, so that no replay allocates.
+            self.peers();
+        }
+    }
+
+    /// A graph has been replayed.
+    pub(crate) fn count_replayed(&self, numbers: &Numbers) {
+        let Numbers { collectives, batches, messages } = numbers;
+        self.replayed.collectives.fetch_add(*collectives, Relaxed);
+        self.replayed.batches.fetch_add(*batches, Relaxed);
+        if messages.is_empty() {
+            return;
+        }
+        let peers = self.peers();
+        for (direction, peer, count) in messages {
+            if let Some(lanes) = peers.get(*peer as usize) {
+                lanes[*direction as usize].fetch_add(*count, Relaxed);
+            }
+        }
+    }
+
+    fn peers(&self) -> &[[AtomicU64; 2]] {
+        let make = || (0..self.world_size).map(|_| Default::default()).collect();
+        self.replayed.messages.get_or_init(make)
+    }
+}
