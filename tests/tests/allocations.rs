@@ -93,6 +93,13 @@ fn no_operation_allocates_after_warm_up() {
                 count("batch", &mut || {
                     comm.batch().send(&send, peer).recv(&mut recv, peer).submit(&stream)
                 })?;
+                let capture = device.begin_capture()?;
+                comm.all_reduce(&send, &mut recv, Sum, &capture)?;
+                comm.barrier(&capture)?;
+                recv.copy_from(&send, &capture)?;
+                comm.batch().send(&send, peer).recv(&mut recv, peer).submit(&capture)?;
+                let mut graph = capture.end()?;
+                count("replay", &mut || graph.replay(&stream))?;
                 count("copy_from", &mut || recv.copy_from(&send, &stream))?;
                 count("copy_from, dropped", &mut || {
                     drop(recv.copy_from(&send, &stream)?);

@@ -80,7 +80,7 @@ fn libraries_without_a_device_are_an_error_of_auto_that_names_both_ways_out() {
     }
 }
 
-/// A small program: each operation once, on four ranks.
+/// A small program: some operations, one of them captured, on four ranks.
 fn run_the_program(runtime: &Runtime) {
     assert_eq!(runtime.backend(), Backend::Cann);
     let results = runtime
@@ -101,7 +101,9 @@ fn run_the_program(runtime: &Runtime) {
                 .submit(&stream)?;
 
             let mut word = device.upload(&[me as u8; 3], &stream)?;
-            comm.broadcast(&mut word, 2, &stream)?;
+            let capture = device.begin_capture()?;
+            comm.broadcast(&mut word, 2, &capture)?;
+            capture.end()?.replay(&stream)?;
             comm.barrier(&stream)?.wait()?;
             Ok((
                 sum.to_vec(&stream).wait()?,

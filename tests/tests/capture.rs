@@ -1,10 +1,19 @@
-//! Streams that record, and graphs: with the optional entries of the table and without.
+//! Streams that record, and graphs: with the optional entries of the table, without, and in checked mode, which finds nothing.
 
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
+use hccl::batch::Direction;
 use hccl::prelude::*;
 use hccl_tests::both_backends;
+
+fn everywhere(test: impl Fn(&Runtime)) {
+    both_backends(&test);
+    let checked = Runtime::emulator_builder().devices(2).checked(true).build().unwrap();
+    checked.set_deadline(Duration::from_secs(60));
+    test(&checked);
+    assert!(checked.findings().is_empty(), "{:?}", checked.findings());
+}
 
 /// Keeps a stream busy until it is dropped.
 fn hold(stream: &Stream) -> mpsc::Sender<()> {
@@ -16,7 +25,7 @@ fn hold(stream: &Stream) -> mpsc::Sender<()> {
 
 #[test]
 fn nothing_runs_before_a_replay_and_everything_at_each() {
-    both_backends(|runtime| {
+    everywhere(|runtime| {
         let device = runtime.device(0).unwrap();
         let stream = device.stream().unwrap();
         let mut x = device.upload(&[1, 2, 3, 4], &stream).unwrap();
@@ -41,7 +50,7 @@ fn nothing_runs_before_a_replay_and_everything_at_each() {
 
 #[test]
 fn a_capture_without_operations_is_a_graph() {
-    both_backends(|runtime| {
+    everywhere(|runtime| {
         let device = runtime.device(0).unwrap();
         let mut graph = device.begin_capture().unwrap().end().unwrap();
         assert!(graph.is_empty());
@@ -51,7 +60,7 @@ fn a_capture_without_operations_is_a_graph() {
 
 #[test]
 fn a_replay_waits_for_what_uses_the_same_bytes_and_is_waited_for() {
-    both_backends(|runtime| {
+    everywhere(|runtime| {
         let device = runtime.device(0).unwrap();
         let (busy, free) = (device.stream().unwrap(), device.stream().unwrap());
         let mut x = device.upload(&vec![1u8; 100_000], &busy).unwrap();
@@ -106,7 +115,7 @@ fn memory_stays_as_long_as_a_graph_may_use_it() {
 
 #[test]
 fn drop_in_flight() {
-    both_backends(|runtime| {
+    everywhere(|runtime| {
         let device = runtime.device(0).unwrap();
         let stream = device.stream().unwrap();
         let x = device.upload(&[4i64; 1000], &stream).unwrap();
@@ -126,7 +135,7 @@ fn drop_in_flight() {
 
 #[test]
 fn forget_in_flight() {
-    both_backends(|runtime| {
+    everywhere(|runtime| {
         let device = runtime.device(0).unwrap();
         let stream = device.stream().unwrap();
         let x = device.upload(&[4i64; 1000], &stream).unwrap();
@@ -148,7 +157,7 @@ fn forget_in_flight() {
 
 #[test]
 fn an_abandoned_capture_runs_nothing() {
-    both_backends(|runtime| {
+    everywhere(|runtime| {
         let device = runtime.device(0).unwrap();
         let stream = device.stream().unwrap();
         let mut x = device.upload(&[1u16; 8], &stream).unwrap();
@@ -172,7 +181,7 @@ fn an_abandoned_capture_runs_nothing() {
 
 #[test]
 fn a_graph_belongs_to_its_device() {
-    both_backends(|runtime| {
+    everywhere(|runtime| {
         let (here, there) = (runtime.device(0).unwrap(), runtime.device(1).unwrap());
         let stream = there.stream().unwrap();
         let mut x = here.zeros::<u8>(8, &here.stream().unwrap()).unwrap();
@@ -190,7 +199,7 @@ fn a_graph_belongs_to_its_device() {
 
 #[test]
 fn collectives_are_recorded_and_take_their_numbers_at_every_replay() {
-    both_backends(|runtime| {
+    everywhere(|runtime| {
         let sums = runtime.run_ranks(2, |rank| -> hccl::Result<_> {
             let device = rank.device();
             let (stream, other) = (device.stream()?, device.stream()?);
@@ -224,8 +233,52 @@ fn collectives_are_recorded_and_take_their_numbers_at_every_replay() {
 }
 
 #[test]
+fn messages_are_recorded_and_take_their_numbers_at_every_replay() {
+    everywhere(|runtime| {
+        let told = runtime.run_ranks(2, |rank| -> hccl::Result<_> {
+            let device = rank.device();
+            let (stream, other) = (device.stream()?, device.stream()?);
+            let mut comm = rank.communicator()?;
+            let (me, peer) = (rank.index(), 1 - rank.index());
+            let mut mine = device.upload(&[me as i64], &stream)?;
+            let mut theirs = device.zeros::<i64>(1, &stream)?;
+            let capture = device.begin_capture()?;
+            comm.batch().send(&mine, peer).recv(&mut theirs, peer).submit(&capture)?;
+            if me == 0 {
+                comm.send(&theirs, peer, &capture)?;
+            } else {
+                comm.recv(&mut mine, peer, &capture)?;
+            }
+            let mut graph = capture.end()?;
+            let messages = |comm: &Communicator| {
+                [Direction::Send, Direction::Receive].map(|way| comm.messages(way, peer))
+            };
+            assert_eq!(messages(&comm), [0, 0], "nothing has been sent");
+            graph.replay(&stream)?.wait()?;
+            // Rank 1 has what rank 0 had from it, which is what it had.
+            let first = (theirs.to_vec(&stream).wait()?, mine.to_vec(&stream).wait()?);
+            mine.upload(&[me as i64 + 10], &stream)?;
+            for _ in 0..2 {
+                graph.replay(&other)?;
+                comm.batch().send(&mine, peer).recv(&mut theirs, peer).submit(&stream)?;
+            }
+            let second = (theirs.to_vec(&stream).wait()?, mine.to_vec(&stream).wait()?);
+            let refused = comm.batch().send(&mine, 7).submit(&stream).unwrap_err().to_string();
+            Ok((first, second, messages(&comm), refused))
+        });
+        let values = |theirs, mine| (vec![theirs], vec![mine]);
+        let [zero, one] = <[_; 2]>::try_from(told.unwrap()).unwrap();
+        assert_eq!((zero.0, one.0), (values(1, 0), values(0, 1)));
+        assert_eq!((zero.1, one.1), (values(11, 10), values(10, 11)));
+        // Three replays, of which each has a message in each direction by a batch, and two batches; and one more from rank 0.
+        assert_eq!((zero.2, one.2), ([8, 5], [5, 8]));
+        assert!(zero.3.contains("batch #6 "), "{}", zero.3);
+    });
+}
+
+#[test]
 fn a_graph_keeps_its_communicators() {
-    both_backends(|runtime| {
+    everywhere(|runtime| {
         let root = RootInfo::new(&runtime.device(0).unwrap()).unwrap();
         let sums = runtime.run_ranks(2, |rank| {
             let device = rank.device();
