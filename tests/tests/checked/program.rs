@@ -1,4 +1,4 @@
-//! Programs made at random, and what they come to when one step follows the other.
+//! Programs made at random.
 
 use std::ops::Range;
 
@@ -7,6 +7,8 @@ pub const LENGTH: usize = 240;
 pub const BUFFERS: usize = 5;
 pub const HOSTS: usize = 2;
 pub const STREAMS: usize = 3;
+/// What can be captured at the same time, and kept.
+pub const GRAPHS: usize = 2;
 
 /// What becomes of the `Work` of a step.
 #[derive(Clone, Copy, Debug)]
@@ -19,27 +21,26 @@ pub enum After {
     Order(usize),
 }
 
+/// What one rank does by itself on its device, which can be captured.
+#[derive(Clone, Debug)]
+pub enum Move {
+    Zero { to: usize, range: Range<usize> },
+    Copy { from: usize, to: usize, start: usize, range: Range<usize> },
+}
+
 /// What one rank does by itself.
 #[derive(Clone, Debug)]
 pub enum Local {
-    Zero {
-        to: usize,
-        range: Range<usize>,
-    },
+    Move(Move),
     Upload {
         to: usize,
         range: Range<usize>,
         value: i32,
     },
-    Copy {
-        from: usize,
-        to: usize,
-        start: usize,
-        range: Range<usize>,
-    },
-    /// Drops the buffer, whatever uses it, and makes another.
+    /// Drops the buffer, or forgets it, whatever uses it, and makes another.
     Zeros {
         to: usize,
+        forget: bool,
     },
     /// The same, without a value before the copy.
     Clone {
@@ -75,9 +76,13 @@ pub enum Local {
     Synchronize,
     HostFunction,
     NewStream,
+    /// A graph without collectives, so the other ranks need not replay it.
+    Replay {
+        graph: usize,
+    },
 }
 
-/// What all ranks do.
+/// What all ranks do together, which can be captured.
 #[derive(Clone, Debug)]
 pub enum Together {
     AllReduce {
@@ -117,25 +122,74 @@ pub enum Together {
         to: usize,
         range: Range<usize>,
     },
+    /// One rank sends to another.
+    Message {
+        from: usize,
+        to: usize,
+        range: Range<usize>,
+        source: usize,
+        target: usize,
+    },
     Barrier,
+}
+
+/// What can be captured.
+#[derive(Clone, Debug)]
+pub enum Operation {
+    Local { rank: usize, what: Move },
+    Together(Together),
 }
 
 #[derive(Clone, Debug)]
 pub enum Step {
-    Local { rank: usize, stream: usize, after: After, elsewhere: bool, what: Local },
-    Together { streams: Vec<usize>, after: After, what: Together },
-}
-
-/// The values of a rank.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct State {
-    pub buffers: Vec<Vec<i32>>,
-    pub hosts: Vec<Vec<i32>>,
+    Local {
+        rank: usize,
+        stream: usize,
+        after: After,
+        elsewhere: bool,
+        what: Local,
+    },
+    Together {
+        streams: Vec<usize>,
+        after: After,
+        what: Together,
+    },
+    Begin {
+        graph: usize,
+    },
+    Capture {
+        graph: usize,
+        elsewhere: bool,
+        what: Operation,
+    },
+    End {
+        graph: usize,
+    },
+    Replay {
+        graph: usize,
+        streams: Vec<usize>,
+        after: After,
+    },
+    /// Drops the communicator, whatever uses it, and makes another.
+    Renew,
+    /// Drops or forgets the graph, or the capture.
+    Abandon {
+        graph: usize,
+        forget: bool,
+    },
 }
 
 pub struct Program {
     pub ranks: usize,
     pub steps: Vec<Step>,
+}
+
+/// What there is of a graph.
+#[derive(Clone, Copy)]
+enum Slot {
+    Empty,
+    Open { together: bool },
+    Graph { together: bool },
 }
 
 struct Random(u64);
@@ -170,17 +224,22 @@ impl Random {
         }
     }
 
+    fn movement(&mut self) -> Move {
+        let ((from, to), range) = (self.pair(), self.range());
+        if self.below(5) == 0 {
+            return Move::Zero { to, range };
+        }
+        let start = self.below(LENGTH - range.len() + 1);
+        Move::Copy { from, to, start, range }
+    }
+
     fn local(&mut self) -> Local {
         let (from, to) = self.pair();
         let (range, host, value) = (self.range(), self.below(HOSTS), self.below(1 << 20) as i32);
         match self.below(20) {
-            0 => Local::Zero { to, range },
             1..=3 => Local::Upload { to, range, value },
-            4..=7 => {
-                let start = self.below(LENGTH - range.len() + 1);
-                Local::Copy { from, to, start, range }
-            }
-            8 => Local::Zeros { to },
+            0 | 4..=7 => Local::Move(self.movement()),
+            8 => Local::Zeros { to, forget: self.below(4) == 0 },
             9 => Local::Clone { from, to },
             10 => Local::CopyToHost { from, host },
             11 => Local::CopyFromHost { host, to },
@@ -198,7 +257,7 @@ impl Random {
 
     fn together(&mut self, ranks: usize) -> Together {
         let ((from, to), range, root) = (self.pair(), self.range(), self.below(ranks));
-        match self.below(9) {
+        match self.below(10) {
             0 => Together::AllReduce { from, to, range },
             1 => Together::AllReduceInPlace { to, range },
             2 => Together::Broadcast { to, range, root },
@@ -207,7 +266,53 @@ impl Random {
             5 => Together::Scatter { from, to, root },
             6 => Together::AllToAll { from, to },
             7 => Together::Ring { from, to, range },
+            8 if ranks > 1 => {
+                let target = (root + 1 + self.below(ranks - 1)) % ranks;
+                Together::Message { from, to, range, source: root, target }
+            }
             _ => Together::Barrier,
+        }
+    }
+
+    fn streams(&mut self, ranks: usize) -> Vec<usize> {
+        (0..ranks).map(|_| self.below(STREAMS)).collect()
+    }
+
+    /// A step of the life of a graph.
+    fn graph(&mut self, ranks: usize, slots: &mut [Slot; GRAPHS]) -> Step {
+        let graph = self.below(GRAPHS);
+        let (last, forget) = (self.below(6) == 0, self.below(4) == 0);
+        match slots[graph] {
+            Slot::Empty => {
+                slots[graph] = Slot::Open { together: self.below(2) == 0 };
+                Step::Begin { graph }
+            }
+            Slot::Open { together } if last && self.below(4) > 0 => {
+                slots[graph] = Slot::Graph { together };
+                Step::End { graph }
+            }
+            Slot::Open { together } if !last => {
+                let what = if together && self.below(2) == 0 {
+                    Operation::Together(self.together(ranks))
+                } else {
+                    Operation::Local { rank: self.below(ranks), what: self.movement() }
+                };
+                Step::Capture { graph, elsewhere: self.below(16) == 0, what }
+            }
+            Slot::Graph { together: true } if !last => {
+                Step::Replay { graph, streams: self.streams(ranks), after: self.after() }
+            }
+            Slot::Graph { together: false } if !last => Step::Local {
+                rank: self.below(ranks),
+                stream: self.below(STREAMS),
+                after: self.after(),
+                elsewhere: self.below(16) == 0,
+                what: Local::Replay { graph },
+            },
+            Slot::Open { .. } | Slot::Graph { .. } => {
+                slots[graph] = Slot::Empty;
+                Step::Abandon { graph, forget }
+            }
         }
     }
 }
@@ -217,135 +322,28 @@ impl Program {
     pub fn new(seed: u64, steps: usize) -> Program {
         let mut random = Random(seed << 20);
         let ranks = 1 + random.below(4);
-        let step = |_| {
-            if random.below(4) == 0 {
-                let streams = (0..ranks).map(|_| random.below(STREAMS)).collect();
+        let mut slots = [Slot::Empty; GRAPHS];
+        let step = |_| match random.below(64) {
+            0 => Step::Renew,
+            1..17 => random.graph(ranks, &mut slots),
+            17..29 => {
+                let streams = random.streams(ranks);
                 Step::Together { streams, after: random.after(), what: random.together(ranks) }
-            } else {
-                Step::Local {
-                    rank: random.below(ranks),
-                    stream: random.below(STREAMS),
-                    after: random.after(),
-                    elsewhere: random.below(16) == 0,
-                    what: random.local(),
-                }
             }
+            _ => Step::Local {
+                rank: random.below(ranks),
+                stream: random.below(STREAMS),
+                after: random.after(),
+                elsewhere: random.below(16) == 0,
+                what: random.local(),
+            },
         };
         let steps = (0..steps).map(step).collect();
         Program { ranks, steps }
-    }
-
-    /// The values of each rank after some steps.
-    pub fn reference(&self, steps: usize) -> Vec<State> {
-        let start =
-            State { buffers: vec![vec![0; LENGTH]; BUFFERS], hosts: vec![vec![0; LENGTH]; HOSTS] };
-        let mut states = vec![start; self.ranks];
-        for step in &self.steps[..steps] {
-            match step {
-                Step::Local { rank, what, .. } => states[*rank].apply(what),
-                Step::Together { what, .. } => apply(&mut states, what),
-            }
-        }
-        states
     }
 }
 
 /// What is uploaded: different in every element.
 pub fn values(value: i32, length: usize) -> Vec<i32> {
     (0..length as i32).map(|at| value.wrapping_add(at * 7)).collect()
-}
-
-impl State {
-    fn apply(&mut self, what: &Local) {
-        let State { buffers, hosts } = self;
-        match what {
-            Local::Zero { to, range } => buffers[*to][range.clone()].fill(0),
-            Local::Upload { to, range, value } => {
-                buffers[*to][range.clone()].copy_from_slice(&values(*value, range.len()));
-            }
-            Local::Copy { from, to, start, range } => {
-                let source = buffers[*from][*start..start + range.len()].to_vec();
-                buffers[*to][range.clone()].copy_from_slice(&source);
-            }
-            Local::Zeros { to } => buffers[*to].fill(0),
-            Local::Clone { from, to } => buffers[*to] = buffers[*from].clone(),
-            Local::CopyToHost { from, host } => hosts[*host] = buffers[*from].clone(),
-            Local::CopyFromHost { host, to } => buffers[*to] = hosts[*host].clone(),
-            Local::WriteHost { host, at, value } => hosts[*host][*at] = *value,
-            Local::DropHost { host } => hosts[*host].fill(0),
-            Local::ReadHost { .. }
-            | Local::Download { .. }
-            | Local::Event { .. }
-            | Local::Synchronize
-            | Local::HostFunction
-            | Local::NewStream => {}
-        }
-    }
-}
-
-fn sum<'a>(rows: impl Iterator<Item = &'a [i32]>) -> Vec<i32> {
-    let mut total = Vec::new();
-    for row in rows {
-        total.resize(row.len(), 0_i32);
-        total.iter_mut().zip(row).for_each(|(total, value)| *total = total.wrapping_add(*value));
-    }
-    total
-}
-
-fn apply(states: &mut [State], what: &Together) {
-    let ranks = states.len();
-    let block = LENGTH / ranks;
-    let of = |rank: usize| rank * block..(rank + 1) * block;
-    let before: Vec<State> = states.to_vec();
-    match what {
-        Together::AllReduce { from, to, range } => {
-            let total = sum(before.iter().map(|state| &state.buffers[*from][range.clone()]));
-            states
-                .iter_mut()
-                .for_each(|state| state.buffers[*to][range.clone()].copy_from_slice(&total));
-        }
-        Together::AllReduceInPlace { to, range } => {
-            let (from, to, range) = (*to, *to, range.clone());
-            apply(states, &Together::AllReduce { from, to, range });
-        }
-        Together::Broadcast { to, range, root } => {
-            let source = &before[*root].buffers[*to][range.clone()];
-            states
-                .iter_mut()
-                .for_each(|state| state.buffers[*to][range.clone()].copy_from_slice(source));
-        }
-        Together::AllGather { from, to } => {
-            for state in states.iter_mut() {
-                for (rank, source) in before.iter().enumerate() {
-                    state.buffers[*to][of(rank)].copy_from_slice(&source.buffers[*from][..block]);
-                }
-            }
-        }
-        Together::ReduceScatter { from, to } => {
-            for (rank, state) in states.iter_mut().enumerate() {
-                let total = sum(before.iter().map(|state| &state.buffers[*from][of(rank)]));
-                state.buffers[*to][..block].copy_from_slice(&total);
-            }
-        }
-        Together::Scatter { from, to, root } => {
-            for (rank, state) in states.iter_mut().enumerate() {
-                state.buffers[*to][..block]
-                    .copy_from_slice(&before[*root].buffers[*from][of(rank)]);
-            }
-        }
-        Together::AllToAll { from, to } => {
-            for (rank, state) in states.iter_mut().enumerate() {
-                for (source, other) in before.iter().enumerate() {
-                    state.buffers[*to][of(source)].copy_from_slice(&other.buffers[*from][of(rank)]);
-                }
-            }
-        }
-        Together::Ring { from, to, range } => {
-            for (rank, state) in states.iter_mut().enumerate() {
-                let source = &before[(rank + ranks - 1) % ranks].buffers[*from];
-                state.buffers[*to][range.clone()].copy_from_slice(&source[range.clone()]);
-            }
-        }
-        Together::Barrier => {}
-    }
 }
