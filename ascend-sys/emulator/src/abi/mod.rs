@@ -7,8 +7,7 @@
 //! A function that the emulator does not have is `None` in the table, and a missing symbol of the shared libraries. Of the
 //! runtime these are, in the order in which a program may miss them: `aclrtMemcpyBatch` and its relatives,
 //! `aclrtReduceAsync`, `aclrtStreamStop`, `aclrtDeviceTaskAbort`, `aclrtValueWrite` and `aclrtValueWait`, counting notifies,
-//! sharing of memory, events and notifies between processes, virtual memory management, graphs that are built or edited by hand, and callbacks
-//! for exceptions.
+//! sharing of memory, events and notifies between processes, virtual memory management, and callbacks for exceptions.
 //!
 //! Some of what is there does less than CANN's:
 //! - `aclInit` reads its configuration file, so that a wrong path is an error, and ignores what it says: texts of errors
@@ -16,8 +15,8 @@
 //! - `ASCEND_RT_VISIBLE_DEVICES` is not read: `ASCEND_EMULATOR_DEVICES` says how many devices there are.
 //! - The stream flags PERSISTENT, DEVICE_USE_ONLY and CPU_SCHEDULE are kept and returned, and change nothing: such a stream
 //!   takes tasks, and is waited for, like any other.
-//! - `aclmdlRIAbort` is not there, and of a captured stream's flags, PERSISTENT, CPU_SCHEDULE and DEVICE_USE_ONLY are those that
-//!   Begin refuses.
+//! - Graphs that are built or edited by hand, and `aclmdlRIAbort`, are answered with "not supported" (207000). Of a captured stream's flags,
+//!   PERSISTENT, CPU_SCHEDULE and DEVICE_USE_ONLY are those that Begin refuses.
 //! - Events share one limit, that of the process. No device runs out of them by itself (207007), and recording never waits
 //!   for one to become free.
 
@@ -26,6 +25,7 @@ mod acl_copy;
 mod acl_device;
 mod acl_event;
 mod acl_graph;
+mod acl_graph_edit;
 mod acl_memory;
 mod acl_notify;
 mod acl_stream;
