@@ -45,12 +45,27 @@ fn main() {
         call!(aclrtSynchronizeStream(stream));
     });
 
+    // Twenty tasks, one by one and as a graph.
+    let copy_twenty = |stream| {
+        for _ in 0..20 {
+            call!(aclrtMemcpyAsync(b, 64, a, 64, kind, stream));
+        }
+    };
+    let (mut captured, mut graph) = (null_mut(), null_mut());
+    call!(aclrtCreateStream(&mut captured));
+    call!(aclmdlRICaptureBegin(captured, aclmdlRICaptureMode(2)));
+    copy_twenty(captured);
+    call!(aclmdlRICaptureEnd(captured, &mut graph));
+    report("20 x aclrtMemcpyAsync, 64 bytes", || copy_twenty(stream));
+    report("the same as one aclmdlRIExecuteAsync", || call!(aclmdlRIExecuteAsync(graph, stream)));
+
     let mut progress = std::ptr::null();
     call!(ascendExtStreamProgress(stream, &mut progress));
     if progress.is_null() {
         // Devices that are checked have no counters.
         return;
     }
+
     // What nobody waits for: this thread sleeps until both streams are complete.
     const BIG: usize = 128 << 20;
     let jobs = [(); 2].map(|()| {
