@@ -60,6 +60,27 @@ pub(crate) struct Progress {
     reserved: [u64; 5],
 }
 
+/// A job as it is submitted. Most are done at once: they run where they were made, and become jobs of the lane, which are moved and
+/// held on to, only when they have to stay.
+pub(crate) trait Fresh<J: Job> {
+    /// As [`Job::poll`].
+    fn start(&mut self, owner: &'static J::Owner) -> Step<J::Failure>;
+    /// The same job, for as long as it takes: it takes hold of what the call that submits it only lends it.
+    fn into_job(self) -> J;
+}
+
+impl<J: Job> Fresh<J> for J {
+    #[inline]
+    fn start(&mut self, owner: &'static J::Owner) -> Step<J::Failure> {
+        self.poll(owner)
+    }
+
+    #[inline]
+    fn into_job(self) -> J {
+        self
+    }
+}
+
 /// What is left after a poll.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
@@ -166,7 +187,11 @@ impl<J: Job> Lane<J> {
     /// Appends a job and polls once, so that a small job on an idle lane is complete when this returns.
     /// The error is the code that the gate was closed with.
     #[inline]
-    pub(crate) fn submit(&self, owner: &'static J::Owner, job: J) -> Result<(u64, Outcome), i32> {
+    pub(crate) fn submit<F: Fresh<J>>(
+        &self,
+        owner: &'static J::Owner,
+        job: &mut Option<F>,
+    ) -> Result<(u64, Outcome), i32> {
         let mut queue = self.queue.lock();
         let gate = self.gate.load(Ordering::Relaxed);
         if gate != 0 {
@@ -188,34 +213,39 @@ impl<J: Job> Lane<J> {
             }
             return Ok((ticket, outcome));
         }
-        queue.push_back((ticket, job));
+        if let Some(job) = job.take() {
+            queue.push_back((ticket, job.into_job()));
+        }
         self.progress.submitted.store(ticket, Ordering::Release);
         drop(queue);
         Ok((ticket, self.poll(owner, 1)))
     }
 
     #[inline]
-    fn start(
+    fn start<F: Fresh<J>>(
         &self,
         owner: &'static J::Owner,
         head: &mut Option<(u64, J)>,
         ticket: u64,
-        mut job: J,
+        job: &mut Option<F>,
     ) -> Outcome {
-        match job.poll(owner) {
+        let outcome = match job.as_mut().map_or(Step::Done(Ok(())), |job| job.start(owner)) {
+            // Before it is counted, as everywhere.
+            Step::Done(Ok(())) => {
+                *job = None;
+                self.progress.completed.store(ticket, Ordering::Release);
+                return Outcome::Idle;
+            }
             Step::Done(result) => {
+                *job = None;
                 self.finish(owner, ticket, result);
-                Outcome::Idle
+                return Outcome::Idle;
             }
-            Step::Park => {
-                *head = Some((ticket, job));
-                Outcome::Parked
-            }
-            Step::Again => {
-                *head = Some((ticket, job));
-                Outcome::Runnable
-            }
-        }
+            Step::Park => Outcome::Parked,
+            Step::Again => Outcome::Runnable,
+        };
+        *head = job.take().map(|job| (ticket, job.into_job()));
+        outcome
     }
 
     /// Runs what can be run, up to `budget` pieces of work.

@@ -121,7 +121,7 @@ impl Model {
     }
 
     fn submit(&'static self, job: Probe) -> u64 {
-        self.lane.submit(self, job).map(|(ticket, _)| ticket).unwrap()
+        self.lane.submit(self, &mut Some(job)).map(|(ticket, _)| ticket).unwrap()
     }
 }
 
@@ -167,7 +167,7 @@ fn loom_two_submitters_and_nobody_waits() {
         let owned = Owned::new();
         let model = owned.get();
         let submit = move || {
-            let (_, mut outcome) = model.lane.submit(model, Probe::Small).unwrap();
+            let (_, mut outcome) = model.lane.submit(model, &mut Some(Probe::Small)).unwrap();
             // A worker goes on with what the budget of a submitter leaves.
             while matches!(outcome, Outcome::Runnable) {
                 outcome = model.lane.poll(model, 4);

@@ -21,6 +21,7 @@ mod executor;
 mod fabric;
 mod faults;
 mod lane;
+mod lent;
 mod machine;
 mod memory;
 mod message;

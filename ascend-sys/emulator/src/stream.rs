@@ -1,6 +1,6 @@
 //! Streams: a lane of tasks with an owner, a failure record, and the handle that programs hold.
 
-use crate::lane::{Lane, Outcome};
+use crate::lane::{Fresh, Lane, Outcome};
 use crate::machine::{self, Device};
 use crate::message::Failure;
 use crate::slots::{Kind, Slots, Slotted};
@@ -155,17 +155,28 @@ impl Stream {
     }
 
     /// Enqueues a task, and runs it at once when it is small and the stream is idle. Returns its ticket.
-    #[inline]
-    pub(crate) fn submit(&'static self, task: Task) -> Result<u64, Failure> {
-        if self.is_diverted() {
-            return capture::divert(self, task);
+    ///
+    /// Inlined, so that the task runs where it was made.
+    #[inline(always)]
+    pub(crate) fn submit(&'static self, task: impl Fresh<Task>) -> Result<u64, Failure> {
+        let mut task = Some(task);
+        if self.is_diverted()
+            && let Some(task) = task.take()
+        {
+            return capture::divert(self, task.into_job());
         }
-        self.enqueue(task)
+        self.put(&mut task)
     }
 
     /// The same, whether the stream is captured or not.
+    #[inline(always)]
+    pub(crate) fn enqueue(&'static self, task: impl Fresh<Task>) -> Result<u64, Failure> {
+        self.put(&mut Some(task))
+    }
+
+    /// The task is taken unless it is done.
     #[inline]
-    pub(crate) fn enqueue(&'static self, task: Task) -> Result<u64, Failure> {
+    fn put(&'static self, task: &mut Option<impl Fresh<Task>>) -> Result<u64, Failure> {
         let result = executor::polling(|| self.lane.submit(self, task));
         match result {
             Ok((ticket, Outcome::Idle)) => {

@@ -89,18 +89,23 @@ impl<T> Drop for Taken<'_, T> {
     }
 }
 
-#[cfg(loom)]
-pub(crate) use loom_short::Short;
 #[cfg(not(loom))]
-pub(crate) use short::Short;
+pub(crate) use short::{Guard, Short};
+#[cfg(loom)]
+pub(crate) use {loom::sync::MutexGuard as Guard, loom_short::Short};
 
 #[cfg(not(loom))]
 mod short {
     use std::cell::UnsafeCell;
     use std::ops::{Deref, DerefMut};
     use std::sync::atomic::{AtomicBool, Ordering};
+    use std::time::Duration;
 
-    /// A lock for sections of a few dozen instructions: given back by a plain store, which halves its price.
+    /// From this many tries on it naps between them: about 200 yields.
+    const PATIENT: u32 = 64 * 200;
+
+    /// A lock that is held for a few dozen instructions, as a rule: given back by a plain store, which halves its price. Nobody sleeps
+    /// in it: who finds it held spins, then yields, then looks again every 50 microseconds.
     pub(crate) struct Short<T> {
         held: AtomicBool,
         value: UnsafeCell<T>,
@@ -122,16 +127,23 @@ mod short {
             Guard(self)
         }
 
+        /// Takes it if nobody holds it.
+        pub(crate) fn try_lock(&self) -> Option<Guard<'_, T>> {
+            if self.held.swap(true, Ordering::Acquire) { None } else { Some(Guard(self)) }
+        }
+
         #[cold]
         fn lock_slowly(&self) {
             let mut tries = 0u32;
             while self.held.load(Ordering::Relaxed) || self.held.swap(true, Ordering::Acquire) {
-                tries += 1;
-                // Its holder may have lost its core in the middle.
-                if tries.is_multiple_of(64) {
+                tries = tries.saturating_add(1);
+                // Its holder may have lost its core in the middle, or be in a call that waits for others.
+                if !tries.is_multiple_of(64) && tries < PATIENT {
+                    std::hint::spin_loop()
+                } else if tries < PATIENT {
                     std::thread::yield_now()
                 } else {
-                    std::hint::spin_loop()
+                    std::thread::sleep(Duration::from_micros(50))
                 }
             }
         }
@@ -173,6 +185,10 @@ mod loom_short {
 
         pub(crate) fn lock(&self) -> loom::sync::MutexGuard<'_, T> {
             super::lock(&self.0)
+        }
+
+        pub(crate) fn try_lock(&self) -> Option<loom::sync::MutexGuard<'_, T>> {
+            self.0.try_lock().ok()
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::copy;
 use crate::deadlock::Helpers;
 use crate::event::{RecordTime, ResetEvent, WaitEvent};
 use crate::faults::Hold;
-use crate::lane::{self, Job};
+use crate::lane::{self, Fresh, Job};
 use crate::memory::nominal;
 use crate::message::Failure;
 use crate::notify::{RecordNotify, WaitNotify};
@@ -286,6 +286,44 @@ impl Job for Task {
 
     fn wake(stream: &'static Stream) {
         stream.wake();
+    }
+}
+
+impl Fresh<Task> for pending::Pending {
+    #[inline]
+    fn start(&mut self, _: &'static Stream) -> Step {
+        self.poll()
+    }
+
+    #[inline]
+    fn into_job(mut self) -> Task {
+        self.keep();
+        Task::Collective(self)
+    }
+}
+
+impl Fresh<Task> for batch::Pending {
+    #[inline]
+    fn start(&mut self, _: &'static Stream) -> Step {
+        self.poll()
+    }
+
+    #[inline]
+    fn into_job(mut self) -> Task {
+        self.keep();
+        Task::Batch(self)
+    }
+}
+
+impl Fresh<Task> for Copy {
+    #[inline]
+    fn start(&mut self, _: &'static Stream) -> Step {
+        self.poll()
+    }
+
+    #[inline]
+    fn into_job(self) -> Task {
+        Task::Copy(self)
     }
 }
 

@@ -137,7 +137,7 @@ fn enqueue(
         capture::may_copy_pageable(stream)?;
     }
     check::begins(stream, call, true, || copy.touches())?;
-    let ticket = stream.submit(Task::Copy(copy))?;
+    let ticket = stream.submit(copy)?;
     if pageable {
         executor::wait(stream, ticket, None);
     }

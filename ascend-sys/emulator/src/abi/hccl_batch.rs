@@ -5,7 +5,6 @@
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use std::cmp::Reverse;
-use std::sync::Arc;
 
 use ascend_sys::{
     Functions, HcclComm, HcclResult, HcclSendRecvItem, HcclSendRecvType, aclrtStream,
@@ -22,7 +21,6 @@ use crate::fabric::{Member, group};
 use crate::faults;
 use crate::profile::Product;
 use crate::stream::{Mark, Stream};
-use crate::task::Task;
 
 /// Puts the function into a table.
 pub(super) fn fill(table: &mut Functions) {
@@ -60,10 +58,9 @@ fn product_of(comm: HcclComm) -> Product {
 }
 
 fn issue(desk: &mut Desk, items: &[HcclSendRecvItem], stream: aclrtStream) -> Result<(), Refusal> {
-    let member = Arc::clone(&desk.member);
-    let (comm, rank) = (&member.comm, member.rank);
-    let mut books = comm.exchange.take_books(rank);
-    read(&member, items, &mut books.items)?;
+    let member = &desk.member;
+    let mut books = member.comm.exchange.take_books(member.rank);
+    read(member, items, &mut books.items)?;
     if books.items.is_empty() {
         return Ok(());
     }
@@ -81,26 +78,27 @@ pub(super) fn post(
     if stream.is_diverted() {
         return record(desk, stream, books, function);
     }
-    let member = Arc::clone(&desk.member);
-    let (comm, rank) = (&member.comm, member.rank);
+    let rank = desk.member.rank;
     let new = new_peers(desk, &books);
     let peers = |item: &&mut Item| item.peer != rank && item.content.count > 0;
     let first = books.items.iter_mut().find(peers);
     let operation = faults::Operation { meets: !new.is_empty(), counts: first.is_some() };
-    if faults::before(&member, stream, operation)?
+    if faults::before(&desk.member, stream, operation)?
         && let Some(item) = first
     {
         item.content.count -= 1;
     }
     link(desk, new, function)?;
     // Announced first: the order that is kept here is not the program's.
-    let batch = check::Batch::of(stream, &member, &books.items, function);
+    let batch = check::Batch::of(stream, &desk.member, &books.items, function);
     let announced = batch.map(|batch| batch.announce(stream)).transpose().map_err(runtime)?;
     keep_order(desk, stream)?;
+    let comm = &desk.member.comm;
     let number = comm.exchange.issue(rank);
     comm.note_user(rank);
-    let task = Pending::new(Arc::clone(&member), number, books);
-    match stream.submit(Task::Batch(task)) {
+    // SAFETY: as for a collective.
+    let task = unsafe { Pending::new(&desk.member, number, books) };
+    match stream.submit(task) {
         Ok(ticket) => {
             desk.mark = Some(Mark::new(stream, ticket));
             announced.map_or(Ok(()), |announced| announced.enqueued(stream)).map_err(runtime)

@@ -2,7 +2,6 @@
 //! stream.
 
 use std::ffi::c_void;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use ascend_sys::{ACL_ERROR_RT_MODEL_EXECUTE, HcclComm, HcclDataType, aclrtStream};
@@ -134,7 +133,9 @@ fn bad_buffer(
 }
 
 /// Puts a collective into the stream, or into the open group.
-#[inline]
+///
+/// Inlined, so that the call is put together where its task lies, and not moved there.
+#[inline(always)]
 pub(super) fn issue(desk: &mut Desk, stream: &'static Stream, call: Call) -> Result<(), Refusal> {
     if desk.member.config.expansion == AIV_ONLY && !call.request.is_void() {
         has_algorithm(&desk.member)?;
@@ -162,29 +163,30 @@ fn has_algorithm(member: &Member) -> Result<(), Refusal> {
 }
 
 /// Puts a collective into the stream. The first one meets the other ranks here.
-#[inline]
+#[inline(always)]
 fn issue_now(desk: &mut Desk, stream: &'static Stream, mut call: Call) -> Result<(), Refusal> {
     if stream.is_diverted() {
         return record(desk, stream, call);
     }
-    let member = Arc::clone(&desk.member);
     let Request { operation, count, .. } = call.request;
     let counts = count > 0 && !operation.has_table();
     let operation = faults::Operation { meets: !desk.linked, counts };
-    if faults::before(&member, stream, operation)? {
+    if faults::before(&desk.member, stream, operation)? {
         call.request.count -= 1;
     }
     let request = call.request;
-    let (before, rank) = (desk.newest, member.rank);
+    let (before, rank) = (desk.newest, desk.member.rank);
     let number = before.number + 1;
     let place = Place { number, turn: before.turn + u64::from(!request.is_void()) };
     link(desk, request)?;
     // Announced first: the order that is kept here is not the program's.
-    let announced = check::collective(stream, &member, number, &call).map_err(runtime)?;
+    let announced = check::collective(stream, &desk.member, number, &call).map_err(runtime)?;
     keep_order(desk, stream)?;
     desk.newest = place;
-    member.comm.note_issued(rank, number);
-    let task = Task::Collective(Pending::new(member, place, call));
+    desk.member.comm.note_issued(rank, number);
+    // SAFETY: the desk, and with it the member, is locked until this call is over; by then the task is done or in the lane, which
+    // keeps it.
+    let task = unsafe { Pending::new(&desk.member, place, call) };
     match stream.submit(task) {
         Ok(ticket) => {
             desk.mark = Some(Mark::new(stream, ticket));

@@ -4,8 +4,8 @@
 //! its batches come strictly one after the other.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use super::transfer::{Party, Transfer};
 use super::{Books, Item};
@@ -158,7 +158,7 @@ struct Rank {
     /// The one under way.
     party: BatchParty,
     /// For the next ones.
-    books: Mutex<Vec<Books>>,
+    books: Short<Vec<Books>>,
     /// What others send to the rank, for those that ever did, in the order of their ranks: a program mostly uses few of the
     /// possible pairs, and finds one of two by one comparison, one of a thousand by ten.
     inbox: Short<Vec<Pair>>,
@@ -173,7 +173,7 @@ impl Exchange {
             posted: AtomicU64::new(0),
             left: AtomicBool::new(false),
             party: BatchParty::default(),
-            books: Mutex::new(Vec::new()),
+            books: Short::new(Vec::new()),
             inbox: Short::new(Vec::new()),
             free: Short::new(Vec::new()),
         };
@@ -186,14 +186,13 @@ impl Exchange {
 
     /// Lists for a new batch; no items in them.
     pub(crate) fn take_books(&self, rank: usize) -> Books {
-        let mut books = self.ranks[rank].books.lock().unwrap_or_else(PoisonError::into_inner);
-        books.pop().unwrap_or_default()
+        self.ranks[rank].books.lock().pop().unwrap_or_default()
     }
 
     /// The batch is done with them.
     pub(super) fn put_back(&self, rank: usize, mut used: Books) {
         used.items.clear();
-        let mut books = self.ranks[rank].books.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut books = self.ranks[rank].books.lock();
         if books.len() < KEPT {
             books.push(used);
         }
@@ -201,12 +200,16 @@ impl Exchange {
 
     /// Numbers the next batch of a rank. One thread at a time issues for a rank.
     pub(crate) fn issue(&self, rank: usize) -> u64 {
-        self.ranks[rank].issued.fetch_add(1, Ordering::AcqRel) + 1
+        let issued = &self.ranks[rank].issued;
+        let number = issued.load(Ordering::Relaxed) + 1;
+        issued.store(number, Ordering::Release);
+        number
     }
 
     /// A batch that was numbered last was not enqueued after all.
     pub(crate) fn take_back(&self, rank: usize) {
-        self.ranks[rank].issued.fetch_sub(1, Ordering::AcqRel);
+        let issued = &self.ranks[rank].issued;
+        issued.store(issued.load(Ordering::Relaxed) - 1, Ordering::Release);
     }
 
     /// Posts the items of a batch and matches those whose counterparts are there. The messages come in the order of the

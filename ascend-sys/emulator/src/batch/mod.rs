@@ -16,6 +16,7 @@ use crate::collective::plan::store_for;
 use crate::copy::copy;
 use crate::deadlock::Helpers;
 use crate::fabric::Member;
+use crate::lent::Lent;
 use crate::message::Failure;
 use crate::stream::Stream;
 use crate::task::{Reason, Step};
@@ -59,7 +60,7 @@ pub(crate) struct Books {
 
 /// One rank's batch.
 pub(crate) struct Pending {
-    member: Arc<Member>,
+    member: Lent<Member>,
     number: u64,
     books: Books,
     posted: bool,
@@ -78,8 +79,21 @@ impl Drop for Pending {
 
 impl Pending {
     /// The items of batch `number` of the rank, at least one.
-    pub(crate) fn new(member: Arc<Member>, number: u64, books: Books) -> Self {
+    ///
+    /// # Safety
+    ///
+    /// As for [`Lent::new`].
+    #[inline]
+    pub(crate) unsafe fn new(member: &Arc<Member>, number: u64, books: Books) -> Self {
+        // SAFETY: the caller's promise.
+        let member = unsafe { Lent::new(member) };
         Self { member, number, books, posted: false, failure: None, cursor: 0 }
+    }
+
+    /// See [`Lent::keep`].
+    #[inline]
+    pub(crate) fn keep(&mut self) {
+        self.member.keep();
     }
 
     fn party(&self) -> &BatchParty {
@@ -87,6 +101,7 @@ impl Pending {
     }
 
     /// Makes progress: copies at most one chunk.
+    #[inline]
     pub(crate) fn poll(&mut self) -> Step {
         if !self.posted {
             self.post();

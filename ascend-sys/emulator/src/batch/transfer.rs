@@ -78,10 +78,11 @@ impl<W: Wake> Party<W> {
         Self { remaining: AtomicU64::new(0), armed: AtomicU32::new(0), waker: Mutex::new(None) }
     }
 
-    /// A batch of so many messages begins. The one before is complete, and none of the new messages can be seen yet.
+    /// A batch of so many messages begins. The one before is complete, and none of the new messages can be seen yet: who
+    /// sees one has taken the lock of its inbox after this.
     pub(crate) fn begin(&self, messages: u64) {
-        self.armed.store(0, Ordering::SeqCst);
-        self.remaining.store(messages, Ordering::SeqCst);
+        self.armed.store(0, Ordering::Relaxed);
+        self.remaining.store(messages, Ordering::Release);
     }
 
     #[inline]

@@ -16,6 +16,7 @@ use super::table::{self, Blocks, Extent, Summary, Table};
 use crate::deadlock::Helpers;
 use crate::fabric::Member;
 use crate::lane;
+use crate::lent::Lent;
 use crate::message::Failure;
 use crate::reduce::Store;
 use crate::stream::Stream;
@@ -77,21 +78,19 @@ impl Call {
 }
 
 enum State {
-    /// Copies the send buffer aside, because it partly overlaps the receive buffer: so many bytes are done.
-    Staging(usize),
     /// Has not arrived.
     Ready,
+    /// Copies the send buffer aside, because it partly overlaps the receive buffer: so many bytes are done.
+    Staging(usize),
     Arrived,
     Running(Plan, Store),
 }
 
 /// One rank's part in a collective.
 pub(crate) struct Pending {
-    member: Arc<Member>,
+    member: Lent<Member>,
     place: Place,
     call: Call,
-    /// Bytes that it sends and receives.
-    touched: usize,
     /// The ranks below have arrived.
     cursor: usize,
     state: State,
@@ -138,44 +137,56 @@ impl Parties for Arrived<'_> {
 }
 
 impl Pending {
-    pub(crate) fn new(member: Arc<Member>, place: Place, call: Call) -> Self {
-        let [sends, receives] = call.extents(&member);
-        let (send, recv) = (call.send as usize, call.recv as usize);
-        let mut pending = Self {
+    /// # Safety
+    ///
+    /// As for [`Lent::new`].
+    #[inline(always)]
+    pub(crate) unsafe fn new(member: &Arc<Member>, place: Place, call: Call) -> Self {
+        Self {
+            // SAFETY: the caller's promise.
+            member: unsafe { Lent::new(member) },
             place,
             call,
-            touched: sends.bytes.saturating_add(receives.bytes),
             cursor: 0,
             state: State::Ready,
             staged: Box::default(),
-            member,
-        };
-        // Empty ranges overlap nothing.
-        if send < recv + receives.end && recv < send + sends.end {
-            pending.overlap(sends.end);
         }
-        pending
     }
 
-    /// The buffers overlap: in one of the ways in which an operation is in place, or in another.
+    /// See [`Lent::keep`].
+    #[inline]
+    pub(crate) fn keep(&mut self) {
+        self.member.keep();
+    }
+
+    /// Whether send and receive buffer share bytes, of which there are so many.
+    #[inline]
+    fn overlaps(&self, [sends, receives]: [Extent; 2]) -> bool {
+        let (send, recv) = (self.call.send as usize, self.call.recv as usize);
+        // Empty ranges overlap nothing.
+        send < recv + receives.end && recv < send + sends.end
+    }
+
+    /// Whether the buffers overlap in one of the ways in which an operation is in place.
     #[cold]
-    fn overlap(&mut self, send_bytes: usize) {
+    fn is_in_place(&self) -> bool {
         let Self { call, member, .. } = self;
-        let block = call.request.bytes();
-        let own = member.rank * block;
+        let own = member.rank * call.request.bytes();
         let (send, recv) = (call.send as usize, call.recv as usize);
-        let in_place = match call.request.operation {
+        match call.request.operation {
             Operation::AllReduce(_) | Operation::Reduce(..) => send == recv,
             Operation::AllGather => send == recv + own,
             Operation::ReduceScatter(_) | Operation::Scatter(_) => recv == send + own,
             _ => false,
-        };
-        if in_place {
-            self.touched -= block;
-        } else if !self.is_small() {
-            self.staged = vec![0; send_bytes].into_boxed_slice();
-            self.state = State::Staging(0);
         }
+    }
+
+    /// The bytes that a large operation touches in this rank's buffers.
+    #[inline]
+    fn touched(&self, extents: [Extent; 2]) -> usize {
+        let [sends, receives] = extents;
+        let twice = if self.overlaps(extents) { self.call.request.bytes() } else { 0 };
+        sends.bytes.saturating_add(receives.bytes) - twice
     }
 
     #[inline]
@@ -200,6 +211,13 @@ impl Pending {
             State::Running(plan, store) => self.work(plan, store),
             State::Staging(..) => self.stage(),
         }
+    }
+
+    #[cold]
+    fn begin_staging(&mut self, [sends, _]: [Extent; 2]) -> Step {
+        self.staged = vec![0; sends.end].into_boxed_slice();
+        self.state = State::Staging(0);
+        Step::Again
     }
 
     #[cold]
@@ -237,23 +255,26 @@ impl Pending {
             return Step::Done(Ok(()));
         }
         let (rank, place, claim) = (self.member.rank, self.place, self.call.claim());
-        let ranks = comm.meeting.ranks();
         let Call { request, send, recv, .. } = self.call;
-        let table = self.call.table.as_ref().map_or(Summary::NONE, |table| table.summary());
-        let fill = |payload: *mut u8| {
-            // SAFETY: what a rank sends in a small operation fits the payload, and so does an offer.
-            unsafe {
-                if request.gives(ranks).is_some_and(|bytes| bytes <= PAYLOAD) {
-                    let (bytes, _) = request.sizes(rank, ranks);
-                    crate::copy::copy(payload, send, bytes, Store::Plain);
-                } else {
-                    let touched = self.touched;
-                    payload.cast::<Offer>().write(Offer { send, recv, touched, table });
-                }
+        if self.is_small() {
+            let (bytes, _) = request.sizes(rank, comm.meeting.ranks());
+            // SAFETY: what a rank sends in a small operation fits the payload.
+            let fill = |payload| unsafe { crate::copy::copy(payload, send, bytes, Store::Plain) };
+            // SAFETY: a rank issues one operation after the other, and the stream runs them in order: the desk sees to both.
+            unsafe { comm.meeting.arrive(rank, place, claim, &mut None, fill) };
+        } else {
+            let extents = self.call.extents(&self.member);
+            if self.overlaps(extents) && !self.is_in_place() {
+                return self.begin_staging(extents);
             }
-        };
-        // SAFETY: a rank issues one operation after the other, and the stream runs them in order: the desk sees to both.
-        unsafe { comm.meeting.arrive(rank, place, claim, &mut self.call.table, fill) };
+            let touched = self.touched(extents);
+            let table = self.call.table.as_ref().map_or(Summary::NONE, |table| table.summary());
+            let offer = Offer { send, recv, touched, table };
+            // SAFETY: an offer fits the payload.
+            let fill = |payload: *mut u8| unsafe { payload.cast::<Offer>().write(offer) };
+            // SAFETY: as above.
+            unsafe { comm.meeting.arrive(rank, place, claim, &mut self.call.table, fill) };
+        }
         self.state = State::Arrived;
         let look = self.look();
         if look == Look::All {

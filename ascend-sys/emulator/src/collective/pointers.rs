@@ -1,6 +1,7 @@
 //! Lists of pointers to what a chunk reads and writes, without an allocation for each.
 
 use std::cell::Cell;
+use std::mem::MaybeUninit;
 
 /// Up to so many, a list is its own memory.
 const FEW: usize = 32;
@@ -10,58 +11,65 @@ thread_local! {
     static SPARE: Cell<Vec<*mut u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// A list of pointers.
+/// Memory for a list of pointers. It is filled where it lies, and only as far as it must: moving it, or writing all of it, would take
+/// longer than a small operation does.
 pub(crate) struct Pointers {
-    few: [*mut u8; FEW],
+    few: [MaybeUninit<*mut u8>; FEW],
     /// All of them, if there are more than a few.
     many: Vec<*mut u8>,
-    length: usize,
-}
-
-impl FromIterator<*mut u8> for Pointers {
-    #[inline]
-    fn from_iter<I: IntoIterator<Item = *mut u8>>(pointers: I) -> Self {
-        let mut list = Self { few: [std::ptr::null_mut(); FEW], many: Vec::new(), length: 0 };
-        for pointer in pointers {
-            if let Some(place) = list.few.get_mut(list.length) {
-                *place = pointer;
-            } else {
-                list.push_slowly(pointer);
-            }
-            list.length += 1;
-        }
-        list
-    }
 }
 
 impl Pointers {
+    #[inline]
+    pub(crate) const fn new() -> Self {
+        Self { few: [const { MaybeUninit::uninit() }; FEW], many: Vec::new() }
+    }
+
+    /// The list of these pointers, of buffers to write.
+    #[inline]
+    pub(crate) fn outputs(&mut self, pointers: impl IntoIterator<Item = *mut u8>) -> &[*mut u8] {
+        let mut length = 0;
+        self.many.clear();
+        for pointer in pointers {
+            match self.few.get_mut(length) {
+                Some(place) => _ = place.write(pointer),
+                None => self.push_slowly(pointer),
+            }
+            length += 1;
+        }
+        if !self.many.is_empty() {
+            return &self.many;
+        }
+        // SAFETY: the first `length` of them have just been written.
+        unsafe { std::slice::from_raw_parts(self.few.as_ptr().cast(), length) }
+    }
+
+    /// The same, of buffers to read.
+    #[inline]
+    pub(crate) fn inputs(&mut self, pointers: impl IntoIterator<Item = *mut u8>) -> &[*const u8] {
+        let all = self.outputs(pointers);
+        // SAFETY: the two kinds of pointer have one representation.
+        unsafe { std::slice::from_raw_parts(all.as_ptr().cast(), all.len()) }
+    }
+
     #[cold]
     fn push_slowly(&mut self, pointer: *mut u8) {
         if self.many.is_empty() {
-            // A thread that ends has no spare memory.
-            self.many = SPARE.try_with(Cell::take).unwrap_or_default();
-            self.many.extend_from_slice(&self.few);
+            if self.many.capacity() == 0 {
+                // A thread that ends has no spare memory.
+                self.many = SPARE.try_with(Cell::take).unwrap_or_default();
+            }
+            // SAFETY: called when all of these have been written.
+            self.many.extend(self.few.iter().map(|place| unsafe { place.assume_init() }));
         }
         self.many.push(pointer);
-    }
-
-    #[inline]
-    pub(crate) fn outputs(&self) -> &[*mut u8] {
-        if self.many.is_empty() { &self.few[..self.length] } else { &self.many }
-    }
-
-    #[inline]
-    pub(crate) fn inputs(&self) -> &[*const u8] {
-        let all = self.outputs();
-        // SAFETY: the two kinds of pointer have one representation.
-        unsafe { std::slice::from_raw_parts(all.as_ptr().cast(), all.len()) }
     }
 }
 
 impl Drop for Pointers {
     #[inline]
     fn drop(&mut self) {
-        if !self.many.is_empty() {
+        if self.many.capacity() != 0 {
             let mut many = std::mem::take(&mut self.many);
             many.clear();
             let _ = SPARE.try_with(|spare| spare.set(many));
@@ -75,14 +83,13 @@ mod tests {
 
     #[test]
     fn a_list_of_any_length_is_what_was_put_in() {
-        for length in [0, 1, FEW - 1, FEW, FEW + 1, 100] {
-            for _ in 0..2 {
-                let address = |n: usize| std::ptr::without_provenance_mut::<u8>(n + 1);
-                let list: Pointers = (0..length).map(address).collect();
-                assert_eq!(list.outputs().len(), length);
-                assert!(list.outputs().iter().enumerate().all(|(n, p)| *p == address(n)));
-                assert!(list.inputs().iter().enumerate().all(|(n, p)| p.cast_mut() == address(n)));
-            }
+        let mut list = Pointers::new();
+        for length in [0, 1, FEW - 1, FEW, FEW + 1, 100, 3, 50] {
+            let address = |n: usize| std::ptr::without_provenance_mut::<u8>(n + 1);
+            let all: Vec<_> = (0..length).map(address).collect();
+            assert_eq!(list.outputs(all.iter().copied()), all);
+            let read: Vec<_> = list.inputs(all.iter().copied()).to_vec();
+            assert!(read.into_iter().map(<*const u8>::cast_mut).eq(all));
         }
     }
 }

@@ -153,11 +153,11 @@ impl<P: Parties> Work<'_, P> {
         inputs: impl IntoIterator<Item = *mut u8>,
         outputs: impl IntoIterator<Item = *mut u8>,
     ) {
-        let (inputs, outputs): (Pointers, Pointers) =
-            (inputs.into_iter().collect(), outputs.into_iter().collect());
+        let (mut read, mut written) = (Pointers::new(), Pointers::new());
+        let (inputs, outputs) = (read.inputs(inputs), written.outputs(outputs));
         let (dtype, count) = (self.request.dtype, bytes / self.request.dtype.size());
         // SAFETY: the caller's promise.
-        unsafe { reduce_chunk(dtype, op, inputs.inputs(), outputs.outputs(), count, self.store) };
+        unsafe { reduce_chunk(dtype, op, inputs, outputs, count, self.store) };
     }
 
     /// Copies one input to all outputs but itself.
@@ -167,11 +167,12 @@ impl<P: Parties> Work<'_, P> {
     /// As for [`Work::reduce`].
     #[inline]
     unsafe fn spread(&self, bytes: usize, input: *mut u8, outputs: impl Iterator<Item = *mut u8>) {
-        let outputs: Pointers = outputs.filter(|output| *output != input).collect();
+        let mut written = Pointers::new();
+        let outputs = written.outputs(outputs.filter(|output| *output != input));
         let input = input.cast_const();
         // SAFETY: the caller's promise. One input of bytes is never refused.
         unsafe {
-            match outputs.outputs() {
+            match outputs {
                 [output] => copy(*output, input, bytes, self.store),
                 outputs => {
                     reduce_chunk(
@@ -203,12 +204,11 @@ pub(crate) unsafe fn run_small(
 ) {
     let block = request.bytes();
     let reduce = |op, at: usize| {
-        let inputs: Pointers = (0..ranks).map(|r| payload(r).wrapping_add(at).cast_mut()).collect();
+        let mut read = Pointers::new();
+        let inputs = read.inputs((0..ranks).map(|r| payload(r).wrapping_add(at).cast_mut()));
         let count = request.count as usize;
         // SAFETY: the caller's promise.
-        unsafe {
-            reduce_chunk(request.dtype, op, inputs.inputs(), &[recv], count, Store::Plain);
-        }
+        unsafe { reduce_chunk(request.dtype, op, inputs, &[recv], count, Store::Plain) };
     };
     // SAFETY: the caller's promise.
     unsafe {

@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex};
 
 use super::comm::{Comm, Member};
 use crate::collective::meeting::{Breakage, Cause, Origin, Place};
@@ -13,6 +13,7 @@ use crate::collective::validate::{Refusal, refuse};
 use crate::faults;
 use crate::slots::{Kind, Slots, Slotted, unknown};
 use crate::stream::Mark;
+use crate::sync::{Guard, Short, lock_std as lock};
 
 static COMMS: Slots<Entry> = Slots::new();
 
@@ -20,7 +21,7 @@ struct Entry {
     index: u32,
     handle: AtomicU64,
     member: Mutex<Option<Arc<Member>>>,
-    desk: Mutex<Option<Desk>>,
+    desk: Short<Option<Desk>>,
 }
 
 impl Slotted for Entry {
@@ -28,7 +29,7 @@ impl Slotted for Entry {
 
     fn new(index: u32) -> Self {
         let handle = AtomicU64::new(0);
-        Self { index, handle, member: Mutex::new(None), desk: Mutex::new(None) }
+        Self { index, handle, member: Mutex::new(None), desk: Short::new(None) }
     }
 }
 
@@ -60,17 +61,13 @@ impl Desk {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Gives a rank a handle.
 pub(crate) fn register(member: Member) -> Result<u64, Refusal> {
     let member = Arc::new(member);
     let ranks = member.comm.ranks();
     let taken = COMMS.take(|entry, handle| {
         *lock(&entry.member) = Some(Arc::clone(&member));
-        *lock(&entry.desk) = Some(Desk {
+        *entry.desk.lock() = Some(Desk {
             handle,
             member,
             newest: Place { number: 0, turn: 0 },
@@ -104,7 +101,7 @@ pub(crate) fn with_desk<R>(
     use_it: impl FnOnce(&mut Desk) -> Result<R, Refusal>,
 ) -> Result<R, Refusal> {
     let entry = entry(handle)?;
-    let mut desk = lock(&entry.desk);
+    let mut desk = entry.desk.lock();
     let result = match &mut *desk {
         // The place may have got another communicator since.
         Some(desk) if entry.handle.load(Ordering::Relaxed) == handle => use_it(desk),
@@ -149,22 +146,18 @@ pub(crate) fn leave_subs(comm: &Arc<Comm>, rank: usize, why: &str) {
 /// Ends a rank's side: its handle is stale from now on, and the others learn that it issues nothing any more.
 pub(crate) fn destroy(handle: u64) -> Result<(), Refusal> {
     let entry = entry(handle)?;
-    let desk = match entry.desk.try_lock() {
-        Ok(desk) => desk,
-        Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-        Err(TryLockError::WouldBlock) => {
-            return refuse!(
-                HCCL_E_AGAIN,
-                "the communicator is in a call of another thread; destroy it when that has returned"
-            );
-        }
+    let Some(desk) = entry.desk.try_lock() else {
+        return refuse!(
+            HCCL_E_AGAIN,
+            "the communicator is in a call of another thread; destroy it when that has returned"
+        );
     };
     remove(entry, desk, handle, "it has destroyed its communicator")
 }
 
 fn remove(
     entry: &'static Entry,
-    mut desk: MutexGuard<'_, Option<Desk>>,
+    mut desk: Guard<'_, Option<Desk>>,
     handle: u64,
     why: &str,
 ) -> Result<(), Refusal> {
@@ -197,7 +190,7 @@ pub(crate) fn destroy_all(devices: &Range<u32>, why: &str) {
             member.comm.leave(member.rank, why.to_owned());
             if let Ok(entry) = entry(handle) {
                 // An error means that somebody else has destroyed it just now.
-                let _ = remove(entry, lock(&entry.desk), handle, why);
+                let _ = remove(entry, entry.desk.lock(), handle, why);
             }
         }
     }
