@@ -1,88 +1,144 @@
-//! What issuing an operation costs on top of the C call: `cargo bench -p hccl --bench issue`.
+//! What the safe call costs over the C call behind it, for every operation.
 //!
-//! Each line is the best of many short batches, in nanoseconds for one call, on one idle stream of the emulator. The batches
-//! of all lines take turns, so that a change of the machine's speed meets all of them; a batch is short, so that some of them
-//! are not interrupted.
+//!     cargo bench -p hccl --bench issue                 # the table
+//!     cargo bench -p hccl --bench issue -- all_reduce   # operations with this in their name
+//!     cargo bench -p hccl --bench issue -- one raw copy # nothing but this, for a profiler: ranks, side, exact name
+//!
+//! Both sides do the same thing on the same handles of the emulator: a safe call, whose `Work` is dropped at once, and the
+//! same entry of the table called directly. *Empty stream*: one rank, whose stream has nothing left to do when the next operation comes. *16 in
+//! flight*: two ranks, where the other one comes only after 16 operations have been issued. The difference is what checks, stamps, numbers and
+//! locks take. Prints nanoseconds an operation, the best of many blocks; safe and raw blocks take turns, and so do operations, so that a change of
+//! the machine's speed meets all of them.
 
-use std::ffi::c_void;
-use std::hint::black_box;
+mod operations;
+mod pin;
+
+use std::sync::Barrier;
 use std::time::Instant;
 
-use ascend_sys::aclrtMemcpyKind;
-use hccl::Runtime;
+use hccl::prelude::*;
+use operations::{OPERATIONS, Operation, Side};
+use pin::pin;
 
-const CALLS: u32 = 500;
-const BATCHES: u32 = 4000;
+const DEPTH: usize = 16;
+const ROUNDS: usize = 20;
+/// Blocks of one operation in a round.
+const BLOCKS: usize = 50;
+/// Where the time goes is for a profiler to tell.
+const PROFILED: usize = 20_000_000;
 
-struct Line<'a> {
-    name: &'static str,
-    call: Box<dyn FnMut(u32) + 'a>,
-    best: f64,
+/// The best times of one operation over blocks of `DEPTH`, safe and raw, in nanoseconds.
+#[derive(Clone, Copy)]
+struct Best([f64; 2]);
+
+fn kind(block: usize) -> fn(&Operation) -> operations::Call {
+    if block.is_multiple_of(2) { |operation| operation.safe } else { |operation| operation.raw }
 }
 
-impl<'a> Line<'a> {
-    /// `call` makes so many calls.
-    fn new(name: &'static str, call: impl FnMut(u32) + 'a) -> Self {
-        Self { name, call: Box::new(call), best: f64::INFINITY }
+fn measure(
+    side: &mut Side,
+    chosen: &[&Operation],
+    together: Option<&Barrier>,
+) -> hccl::Result<Vec<Best>> {
+    let mut best = vec![Best([f64::MAX; 2]); chosen.len()];
+    for _ in 0..ROUNDS {
+        for (operation, best) in chosen.iter().zip(&mut best) {
+            for block in 0..2 * BLOCKS {
+                let call = kind(block)(operation);
+                let since = Instant::now();
+                for _ in 0..DEPTH {
+                    call(side)?;
+                }
+                let time = since.elapsed().as_nanos() as f64 / DEPTH as f64;
+                if let Some(together) = together {
+                    together.wait();
+                }
+                side.settle()?;
+                best.0[block % 2] = best.0[block % 2].min(time);
+            }
+        }
     }
+    Ok(best)
+}
+
+/// The other rank, which comes when the first has issued a block.
+fn follow(side: &mut Side, chosen: &[&Operation], together: &Barrier) -> hccl::Result<()> {
+    for _ in 0..ROUNDS {
+        for operation in chosen {
+            for _ in 0..2 * BLOCKS {
+                together.wait();
+                for _ in 0..DEPTH {
+                    (operation.safe)(side)?;
+                }
+                side.settle()?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn empty_stream(chosen: &[&Operation]) -> hccl::Result<Vec<Best>> {
+    let best =
+        Runtime::emulator(1)?.run_ranks(1, |rank| measure(&mut Side::new(&rank)?, chosen, None))?;
+    Ok(best.into_iter().next().unwrap_or_default())
+}
+
+fn in_flight(chosen: &[&Operation]) -> hccl::Result<Vec<Best>> {
+    let together = Barrier::new(2);
+    let best = Runtime::emulator(2)?.run_ranks(2, |rank| {
+        let mut side = Side::new(&rank)?;
+        // Links are built, so that no later call waits for the peer.
+        for operation in chosen {
+            (operation.safe)(&mut side)?;
+        }
+        side.settle()?;
+        if rank.index() == 0 {
+            return measure(&mut side, chosen, Some(&together));
+        }
+        follow(&mut side, chosen, &together)?;
+        Ok(Vec::new())
+    })?;
+    Ok(best.into_iter().next().unwrap_or_default())
+}
+
+/// One operation on one rank again and again.
+fn profile(call: operations::Call) -> hccl::Result<()> {
+    Runtime::emulator(1)?.run_ranks(1, |rank| {
+        let mut side = Side::new(&rank)?;
+        for _ in 0..PROFILED {
+            call(&mut side)?;
+        }
+        side.settle()
+    })?;
+    Ok(())
 }
 
 fn main() -> hccl::Result<()> {
-    let runtime = Runtime::emulator(1)?;
-    let device = runtime.device(0)?;
-    let stream = device.stream()?;
-    let x = device.upload(&[1.0_f32; 16], &stream)?;
-    let mut y = device.zeros::<f32>(16, &stream)?;
-    let w = device.zeros::<f32>(16, &stream)?;
-    let mut z = device.zeros::<f32>(16, &stream)?;
-    stream.synchronize()?;
-
-    let table = ascend_emulator::table();
-    let copy = table.aclrtMemcpyAsync.expect("the emulator copies");
-    let create = table.aclrtCreateStream.expect("the emulator has streams");
-    let current = table.aclrtGetCurrentContext.expect("the emulator has contexts");
-    let mut raw_stream: *mut c_void = std::ptr::null_mut();
-    // SAFETY: the out parameter is a live local; the device is current since it was opened on this thread.
-    assert_eq!(unsafe { create(&mut raw_stream) }, 0);
-    let (to, from) = (w.as_ptr(), x.as_ptr());
-    let kind = aclrtMemcpyKind::ACL_MEMCPY_DEVICE_TO_DEVICE;
-    let mut context: *mut c_void = std::ptr::null_mut();
-
-    let mut lines = [
-        Line::new("aclrtMemcpyAsync, 64 bytes", |calls| {
-            for _ in 0..calls {
-                // SAFETY: both buffers have 64 bytes and outlive the loop; nobody else writes the one or uses the other.
-                black_box(unsafe { copy(to, 64, from, 64, kind, raw_stream) });
-            }
-        }),
-        Line::new("aclrtGetCurrentContext", |calls| {
-            for _ in 0..calls {
-                // SAFETY: the out parameter is a live local.
-                assert_eq!(unsafe { current(black_box(&mut context)) }, 0);
-            }
-        }),
-        Line::new("copy_from, Work dropped", |calls| {
-            for _ in 0..calls {
-                black_box(y.copy_from(&x, &stream)).expect("the copy is issued");
-            }
-        }),
-        Line::new("copy_from, Work waited for", |calls| {
-            for _ in 0..calls {
-                z.copy_from(&x, &stream).and_then(|work| work.wait()).expect("the copy is done");
-            }
-        }),
-    ];
-    for _ in 0..BATCHES {
-        for line in &mut lines {
-            let start = Instant::now();
-            (line.call)(CALLS);
-            line.best = line.best.min(start.elapsed().as_nanos() as f64 / f64::from(CALLS));
-        }
+    let arguments: Vec<String> = std::env::args().skip(1).filter(|a| a != "--bench").collect();
+    pin(0);
+    if let [one, kind, name] = &arguments[..]
+        && one == "one"
+        && let Some(operation) = OPERATIONS.iter().find(|operation| operation.name == name)
+    {
+        return profile(if kind == "raw" { operation.raw } else { operation.safe });
     }
-    for line in &lines {
-        println!("{:<30} {:7.1} ns", line.name, line.best);
+    let wanted = |name: &str| arguments.is_empty() || arguments.iter().any(|a| name.contains(&**a));
+    let chosen: Vec<_> = OPERATIONS.iter().filter(|operation| wanted(operation.name)).collect();
+    let alone: Vec<_> = chosen.iter().copied().filter(|o| !o.needs_peer).collect();
+    let (empty, flight) = (empty_stream(&alone)?, in_flight(&chosen)?);
+    println!("issue only, ns an operation");
+    println!("{:<18} {:^26}  {:^26}", "", "empty stream", "16 in flight");
+    println!("{:<18}{}{}", "", HEAD, HEAD);
+    let mut empty = empty.into_iter();
+    for (operation, flight) in chosen.iter().zip(flight) {
+        let empty = if operation.needs_peer { None } else { empty.next() };
+        let side = |best: Option<Best>| match best {
+            Some(Best([safe, raw])) => format!(" {raw:>8.1} {safe:>8.1} {:>8.1} ", safe - raw),
+            None => " ".repeat(28),
+        };
+        println!("{:<18}{}{}", operation.name, side(empty), side(Some(flight)));
     }
-    let [raw, _, issued, waited] = lines.each_ref().map(|line| line.best);
-    println!("on top: {:.1} ns issued, {:.1} ns issued and waited for", issued - raw, waited - raw);
     Ok(())
 }
+
+const HEAD: &str = "      raw     safe    added ";

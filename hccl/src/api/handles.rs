@@ -93,6 +93,15 @@ impl Table {
         unsafe { call!(self, aclrtSetDevice, id) }
     }
 
+    /// Whether this context is known to be the calling thread's current one (`aclrtGetCurrentContext`).
+    #[inline]
+    pub(crate) fn is_current(&self, wanted: ContextHandle) -> bool {
+        let mut context = std::ptr::null_mut();
+        // SAFETY: the out parameter is a live local.
+        self.functions().aclrtGetCurrentContext.is_some_and(|ask| unsafe { ask(&mut context) } == 0)
+            && context == wanted.0
+    }
+
     /// The calling thread's context; `None` when it has none.
     #[inline]
     pub(crate) fn current_context(&self) -> Result<Option<ContextHandle>> {

@@ -63,7 +63,6 @@ pub(crate) use call::Call;
 pub(crate) use check::{Reduction, check_count};
 
 use ascend_sys::{HcclComm, aclrtStream};
-use tracing::span::EnteredSpan;
 
 use crate::api::Table;
 #[cfg(doc)]
@@ -88,9 +87,9 @@ macro_rules! collective {
         let sequence = member.label.next();
         let count = $count;
         let bytes = count.saturating_mul($dtype.size());
-        let span =
+        let _span =
             crate::trace::span!(concat!("hccl.", $name), $name, member, sequence, count, bytes);
-        member.issue_collective($name, sequence, span, &$call, &$touches, $stream)
+        member.issue_collective($name, sequence, &$call, &$touches, $stream)
     }};
 }
 use collective;
@@ -111,18 +110,16 @@ impl Member {
 
     /// Issues a collective, if the checks have found nothing, and counts it. `touches` names its buffers.
     ///
-    /// Not inlined, and nothing comes after it: so what it returns is written where the caller's caller wants it.
+    /// Not inlined: so what it returns is written where the caller's caller wants it.
     #[inline(never)]
     fn issue_collective<S: StreamState>(
         &self,
         name: &'static str,
         sequence: u64,
-        span: EnteredSpan,
         call: &Result<Call<'_>>,
         touches: &[Touch<'_>],
         stream: &Stream<S>,
     ) -> Result<S::Work> {
-        let _span = span;
         let call = match call {
             Ok(call) => call,
             Err(error) => return Err(self.explain(name, sequence, error.clone())),

@@ -227,13 +227,17 @@ impl Device {
     /// may have changed it; when it is the right context already, nothing else happens. A thread that had none keeps this one.
     #[inline]
     pub(crate) fn bind(&self) -> Result<Bound<'_>> {
-        let table = self.table();
-        let wanted = self.state().context;
-        let current = table.current_context()?;
-        if current == Some(wanted) {
+        if self.table().is_current(self.state().context) {
             return Ok(Bound { restore: None, _here: PhantomData });
         }
-        table.set_context(wanted)?;
+        self.switch()
+    }
+
+    #[cold]
+    fn switch(&self) -> Result<Bound<'_>> {
+        let table = self.table();
+        let current = table.current_context()?;
+        table.set_context(self.state().context)?;
         Ok(Bound { restore: current.map(|context| (table, context)), _here: PhantomData })
     }
 
