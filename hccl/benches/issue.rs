@@ -125,20 +125,15 @@ fn main() -> hccl::Result<()> {
     let wanted = |name: &str| arguments.is_empty() || arguments.iter().any(|a| name.contains(&**a));
     let chosen: Vec<_> = OPERATIONS.iter().filter(|operation| wanted(operation.name)).collect();
     let alone: Vec<_> = chosen.iter().copied().filter(|o| !o.needs_peer).collect();
-    let (empty, flight) = (empty_stream(&alone)?, in_flight(&chosen)?);
     println!("issue only, ns an operation");
-    println!("{:<18} {:^26}  {:^26}", "", "empty stream", "16 in flight");
-    println!("{:<18}{}{}", "", HEAD, HEAD);
-    let mut empty = empty.into_iter();
-    for (operation, flight) in chosen.iter().zip(flight) {
-        let empty = if operation.needs_peer { None } else { empty.next() };
-        let side = |best: Option<Best>| match best {
-            Some(Best([safe, raw])) => format!(" {raw:>8.1} {safe:>8.1} {:>8.1} ", safe - raw),
-            None => " ".repeat(28),
-        };
-        println!("{:<18}{}{}", operation.name, side(empty), side(Some(flight)));
-    }
+    print("empty stream", &alone, empty_stream(&alone)?);
+    print("16 in flight", &chosen, in_flight(&chosen)?);
     Ok(())
 }
 
-const HEAD: &str = "      raw     safe    added ";
+fn print(title: &str, operations: &[&Operation], best: Vec<Best>) {
+    println!("{title:<18} {:>8} {:>8} {:>8}", "raw", "safe", "added");
+    for (operation, Best([safe, raw])) in operations.iter().zip(best) {
+        println!("{:<18} {raw:>8.1} {safe:>8.1} {:>8.1}", operation.name, safe - raw);
+    }
+}
