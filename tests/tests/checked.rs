@@ -83,8 +83,8 @@ fn safe_programs_have_no_finding_and_the_results_of_one_step_after_the_other() {
     if let Some(seed) = number("HCCL_TEST_SEED") {
         return check(seed, number("HCCL_TEST_STEPS").unwrap_or(500) as usize);
     }
-    // What is forgotten keeps its devices, of which there are not enough for many programs.
-    let (programs, steps) = if full() { (200, 5000) } else { (24, 500) };
+    // What is forgotten keeps its devices, of which there are not enough for many more programs.
+    let (programs, steps) = if full() { (100, 10_000) } else { (24, 500) };
     (1..=programs).for_each(|seed| check(seed, steps));
 }
 
