@@ -61,6 +61,11 @@ struct Fault {
 }
 
 impl Fault {
+    /// Whether it is still to come, and at the operation or allocation with this number.
+    fn is_at(&self, number: u64) -> bool {
+        !self.over && (self.number == 0 || self.number == number)
+    }
+
     /// The next operation or allocation comes. `applies`: the fault could happen to it.
     fn is_due(&mut self, applies: bool) -> bool {
         self.seen += 1;
@@ -68,7 +73,7 @@ impl Fault {
             // Who asks again, for example after it has given something back, is told the same.
             return self.seen >= self.number;
         }
-        let due = applies && !self.over && (self.number == 0 || self.number == self.seen);
+        let due = applies && self.is_at(self.seen);
         let repeats = matches!(self.kind, Kind::Delay(_) | Kind::WrongCount);
         self.over |= due && !(repeats && self.number == 0);
         due
@@ -256,8 +261,7 @@ pub(crate) fn before_contact(member: &Member, operations: usize) -> Result<(), R
     let device = machine::device_slot(member.device);
     let mut due = false;
     for fault in of(device).asked_for.iter_mut().filter(|fault| fault.kind == Kind::LinkTimeout) {
-        let number = fault.seen + 1 + operations as u64;
-        let now = !fault.over && (fault.number == 0 || fault.number == number);
+        let now = fault.is_at(fault.seen + 1 + operations as u64);
         fault.over |= now;
         due |= now;
     }
