@@ -4,15 +4,13 @@
 //! pairs means nothing.
 #![allow(non_snake_case, reason = "CANN's names")]
 
-use std::cmp::Reverse;
-
 use ascend_sys::{
     Functions, HcclComm, HcclResult, HcclSendRecvItem, HcclSendRecvType, aclrtStream,
 };
 
 use super::hccl::{door, not_null, product_of_thread, runtime};
 use super::hccl_issue::{begin, buffer, keep_order, record_call};
-use crate::batch::{Books, Content, Item, Pending};
+use crate::batch::{self, Content, Item, Pending, State};
 use crate::callback::may_block;
 use crate::check;
 use crate::collective::validate::{self, Refusal, refuse};
@@ -59,29 +57,29 @@ fn product_of(comm: HcclComm) -> Product {
 
 fn issue(desk: &mut Desk, items: &[HcclSendRecvItem], stream: aclrtStream) -> Result<(), Refusal> {
     let member = &desk.member;
-    let mut books = member.comm.exchange.take_books(member.rank);
-    read(member, items, &mut books.items)?;
-    if books.items.is_empty() {
+    let mut list = member.comm.exchange.take_list(member.rank);
+    read(member, items, &mut list)?;
+    if list.is_empty() {
         return Ok(());
     }
     let stream = begin(desk, stream)?;
-    post(desk, stream, books, "HcclBatchSendRecv")
+    post(desk, stream, list, "HcclBatchSendRecv")
 }
 
 /// Puts messages into the stream, at least one. The first of a pair of ranks meets the peer here.
 pub(super) fn post(
     desk: &mut Desk,
     stream: &'static Stream,
-    mut books: Books,
+    mut items: Vec<Item>,
     function: &'static str,
 ) -> Result<(), Refusal> {
     if stream.is_diverted() {
-        return record(desk, stream, books, function);
+        return record(desk, stream, items, function);
     }
     let rank = desk.member.rank;
-    let new = new_peers(desk, &books);
+    let new = new_peers(desk, &items);
     let peers = |item: &&mut Item| item.peer != rank && item.content.count > 0;
-    let first = books.items.iter_mut().find(peers);
+    let first = items.iter_mut().find(peers);
     let operation = faults::Operation { meets: !new.is_empty(), counts: first.is_some() };
     if faults::before(&desk.member, stream, operation)?
         && let Some(item) = first
@@ -90,14 +88,14 @@ pub(super) fn post(
     }
     link(desk, new, function)?;
     // Announced first: the order that is kept here is not the program's.
-    let batch = check::Batch::of(stream, &desk.member, &books.items, function);
+    let batch = check::Batch::of(stream, &desk.member, &items, function);
     let announced = batch.map(|batch| batch.announce(stream)).transpose().map_err(runtime)?;
     keep_order(desk, stream)?;
     let comm = &desk.member.comm;
     let number = comm.exchange.issue(rank);
     comm.note_user(rank);
     // SAFETY: as for a collective.
-    let task = unsafe { Pending::new(&desk.member, number, books) };
+    let task = unsafe { Pending::new(&desk.member, number, items) };
     match stream.submit(task) {
         Ok(ticket) => {
             desk.mark = Some(Mark::new(stream, ticket));
@@ -111,9 +109,9 @@ pub(super) fn post(
 }
 
 /// The peers of messages that the rank has not met yet.
-fn new_peers(desk: &Desk, books: &Books) -> Vec<usize> {
+fn new_peers(desk: &Desk, items: &[Item]) -> Vec<usize> {
     let rank = desk.member.rank;
-    let peers = books.items.iter().map(|item| item.peer).filter(|peer| *peer != rank);
+    let peers = items.iter().map(|item| item.peer).filter(|peer| *peer != rank);
     peers.filter(|peer| !desk.peers[*peer]).collect()
 }
 
@@ -134,11 +132,10 @@ fn link(desk: &mut Desk, mut new: Vec<usize>, function: &'static str) -> Result<
 fn record(
     desk: &mut Desk,
     stream: &'static Stream,
-    mut books: Books,
+    items: Vec<Item>,
     function: &'static str,
 ) -> Result<(), Refusal> {
-    link(desk, new_peers(desk, &books), function)?;
-    let items: Vec<Item> = std::mem::take(&mut books.items);
+    link(desk, new_peers(desk, &items), function)?;
     let touched: Vec<(*const u8, usize)> = items
         .iter()
         .flat_map(|item| {
@@ -148,9 +145,9 @@ fn record(
         })
         .collect();
     let issue = move |desk: &mut Desk, stream| {
-        let mut books = desk.member.comm.exchange.take_books(desk.member.rank);
-        books.items.extend(items.iter().cloned());
-        post(desk, stream, books, function)
+        let mut list = desk.member.comm.exchange.take_list(desk.member.rank);
+        list.extend_from_slice(&items);
+        post(desk, stream, list, function)
     };
     record_call(desk, stream, function.to_string(), &touched, issue)
 }
@@ -164,11 +161,7 @@ fn read(member: &Member, items: &[HcclSendRecvItem], list: &mut Vec<Item>) -> Re
         list.extend(item);
     }
     let by_size = member.comm.product == Product::Ascend950;
-    // The index keeps the order of the list, as a stable sort would, which allocates.
-    list.sort_unstable_by_key(|item| {
-        let size = if by_size { (item.content.count, item.content.dtype as u32) } else { (0, 0) };
-        (item.peer != member.rank, item.send, Reverse(size), item.index)
-    });
+    batch::arrange(member.rank, member.comm.ranks(), by_size, list);
     pair(member.rank, list)
 }
 
@@ -192,7 +185,15 @@ fn check(member: &Member, index: u32, item: &HcclSendRecvItem) -> Result<Option<
     let content = Content { dtype, count: item.count, alone: false };
     let data = buffer(member, "buf", item.buf, content.bytes())?;
     let from = std::ptr::null_mut();
-    Ok(Some(Item { send, peer: item.remoteRank as usize, content, data, from, index }))
+    Ok(Some(Item {
+        send,
+        peer: item.remoteRank as usize,
+        content,
+        data,
+        from,
+        index,
+        state: State::New,
+    }))
 }
 
 /// What the rank sends to itself: the k-th send goes with the k-th receive. They are at the front of the list, the receives first.

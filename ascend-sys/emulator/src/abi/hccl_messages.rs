@@ -8,7 +8,7 @@ use ascend_sys::{Functions, HcclComm, HcclDataType, HcclResult, aclrtStream};
 use super::hccl::{door, not_null};
 use super::hccl_batch::post;
 use super::hccl_issue::{begin, buffer};
-use crate::batch::{Content, Item};
+use crate::batch::{Content, Item, State};
 use crate::collective::validate::{self, Refusal, refuse};
 use crate::fabric::group;
 use crate::fabric::registry::{Desk, with_desk};
@@ -99,12 +99,13 @@ impl Message {
         // A group makes a batch of its messages.
         let content = Content { dtype, count, alone: !in_group };
         let data = buffer(&desk.member, buffer_name, buf, content.bytes())?;
-        let item = Item { send, peer, content, data, from: std::ptr::null_mut(), index: 0 };
+        let from = std::ptr::null_mut();
+        let item = Item { send, peer, content, data, from, index: 0, state: State::New };
         if in_group {
             return group::message(desk, stream, function, item, post);
         }
-        let mut books = desk.member.comm.exchange.take_books(rank);
-        books.items.push(item);
-        post(desk, stream, books, function)
+        let mut list = desk.member.comm.exchange.take_list(rank);
+        list.push(item);
+        post(desk, stream, list, function)
     }
 }

@@ -1,31 +1,57 @@
 //! `HcclBatchSendRecv`: a list of messages as one task. `HcclSend` and `HcclRecv` are such a list of one message.
 //!
 //! When it reaches the head of its stream it posts all its messages at once, so the order in which ranks list them can never make
-//! them wait for one another. The task is complete when all its messages are copied. Giving up takes back what has no counterpart yet; what has
-//! one is copied to its end first.
+//! them wait for one another; of many messages with one peer, as many as have a place, and the others as places become free. The task is
+//! complete when all its messages are copied. Giving up takes back what has no counterpart yet; what has one is copied to its end first.
 
+mod channel;
 mod exchange;
-mod transfer;
+mod party;
 
+use std::cmp::Reverse;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::collective::meeting::{Breakage, Cause, Origin};
 use crate::collective::pending::Sleeper;
 use crate::collective::plan::store_for;
+use crate::collective::validate::name_of;
 use crate::copy::copy;
 use crate::deadlock::Helpers;
 use crate::fabric::Member;
 use crate::lent::Lent;
 use crate::message::Failure;
+use crate::reduce::DataType;
 use crate::stream::Stream;
-use crate::task::{Reason, Step};
+use crate::task::{PIECE, Reason, Step};
 
-use exchange::{BatchParty, Message};
-pub(crate) use exchange::{Content, Exchange};
+use channel::{Channel, Found};
+pub(crate) use exchange::Exchange;
+
+/// What one side says of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Content {
+    pub(crate) dtype: DataType,
+    /// Elements.
+    pub(crate) count: u64,
+    /// It is a call of its own (`HcclSend`, `HcclRecv`), not an item of a batch. The two do not go together.
+    pub(crate) alone: bool,
+}
+
+impl Content {
+    pub(crate) fn bytes(&self) -> usize {
+        self.count as usize * self.dtype.size()
+    }
+}
+
+impl std::fmt::Display for Content {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} x {}", self.count, name_of(self.dtype))
+    }
+}
 
 /// One item of a call, checked and resolved.
-#[derive(Clone)]
+#[derive(Clone, Copy)]
 pub(crate) struct Item {
     /// Otherwise it receives.
     pub(crate) send: bool,
@@ -37,6 +63,20 @@ pub(crate) struct Item {
     pub(crate) from: *mut u8,
     /// Where the caller's list has it.
     pub(crate) index: u32,
+    pub(crate) state: State,
+}
+
+/// What has become of an item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// It waits for a place, or for its copy if it is to the rank itself.
+    New,
+    /// Message of its channel, with this number.
+    Posted(u64),
+    /// To the rank itself: so many bytes are copied.
+    Copied(usize),
+    /// Nothing of it is touched any more.
+    Over,
 }
 
 impl Item {
@@ -44,50 +84,68 @@ impl Item {
     fn way(&self, rank: usize) -> (usize, usize) {
         if self.send { (rank, self.peer) } else { (self.peer, rank) }
     }
+
+    fn channel<'a>(&self, rank: usize, exchange: &'a Exchange) -> &'a Channel {
+        let (source, destination) = self.way(rank);
+        exchange.channel(source, destination)
+    }
+
+    /// Whether the other side is there; a message to itself has none.
+    fn is_matched(&self, rank: usize, exchange: &Exchange) -> bool {
+        match self.state {
+            State::New => self.peer == rank,
+            State::Posted(number) => self.channel(rank, exchange).is_matched(number, self.send),
+            State::Copied(_) | State::Over => true,
+        }
+    }
+}
+
+/// Puts a rank's items in the order in which they are posted and looked after: to itself first, then what it receives, then what it sends, each
+/// from the next rank on, so that not all begin with the same one. The messages of a pair stay in the order of their indices; `by_size`: the
+/// larger first.
+pub(crate) fn arrange(rank: usize, ranks: usize, by_size: bool, items: &mut [Item]) {
+    // The index keeps the order of the list, as a stable sort would, which allocates.
+    items.sort_unstable_by_key(|Item { send, peer, content, index, .. }| {
+        let size = if by_size { (content.count, content.dtype as u32) } else { (0, 0) };
+        let distance = (peer + ranks - rank) % ranks;
+        (distance != 0, *send, distance, Reverse(size), *index)
+    });
 }
 
 // SAFETY: the pointers were resolved at issue and their pages stay until the batch is complete; they are touched by the copy kernels only.
 unsafe impl Send for Item {}
 
-/// The lists of a batch. Their memory serves one batch after the other.
-#[derive(Default)]
-pub(crate) struct Books {
-    /// To the rank itself first, then what it receives, then what it sends.
-    pub(crate) items: Vec<Item>,
-    /// One for each item when the batch is posted; before that, what an earlier batch has left.
-    messages: Vec<Arc<Message>>,
-}
-
 /// One rank's batch.
 pub(crate) struct Pending {
     member: Lent<Member>,
     number: u64,
-    books: Books,
+    items: Vec<Item>,
+    /// All items were posted, or withdrawn.
     posted: bool,
     /// Why it fails, once all that is under way is finished.
     failure: Option<Failure>,
-    /// The messages below have no chunk left to take.
-    cursor: usize,
+    /// The items below are over.
+    over: usize,
 }
 
 impl Drop for Pending {
     fn drop(&mut self) {
-        let books = std::mem::take(&mut self.books);
-        self.member.comm.exchange.put_back(self.member.rank, books);
+        let items = std::mem::take(&mut self.items);
+        self.member.comm.exchange.put_back(self.member.rank, items);
     }
 }
 
 impl Pending {
-    /// The items of batch `number` of the rank, at least one.
+    /// The items of batch `number` of the rank, at least one, as [`arrange`] has ordered them.
     ///
     /// # Safety
     ///
     /// As for [`Lent::new`].
     #[inline]
-    pub(crate) unsafe fn new(member: &Arc<Member>, number: u64, books: Books) -> Self {
+    pub(crate) unsafe fn new(member: &Arc<Member>, number: u64, items: Vec<Item>) -> Self {
         // SAFETY: the caller's promise.
         let member = unsafe { Lent::new(member) };
-        Self { member, number, books, posted: false, failure: None, cursor: 0 }
+        Self { member, number, items, posted: false, failure: None, over: 0 }
     }
 
     /// See [`Lent::keep`].
@@ -96,18 +154,14 @@ impl Pending {
         self.member.keep();
     }
 
-    fn party(&self) -> &BatchParty {
-        self.member.comm.exchange.party(self.member.rank)
-    }
-
-    /// Makes progress: copies at most one chunk.
+    /// Makes progress: copies at most one piece.
     #[inline]
     pub(crate) fn poll(&mut self) -> Step {
         if !self.posted {
             self.post();
         }
-        let copied = self.copy_something();
-        if self.party().is_done() {
+        let copied = self.copy();
+        if self.is_over() {
             return self.complete();
         }
         if copied {
@@ -117,44 +171,96 @@ impl Pending {
             && let Some(breakage) = self.what_is_wrong()
         {
             self.withdraw(breakage);
-            if self.party().is_done() {
+            if self.is_over() {
                 return self.complete();
             }
         }
         Step::Park
     }
 
+    /// Whether nothing of the batch is touched any more.
+    fn is_over(&mut self) -> bool {
+        let rest = &self.items[self.over..];
+        self.over += rest.iter().take_while(|item| item.state == State::Over).count();
+        self.over == self.items.len()
+    }
+
     fn complete(&mut self) -> Step {
+        self.member.comm.exchange.party(self.member.rank).rest();
         Step::Done(self.failure.take().map_or(Ok(()), Err))
     }
 
+    /// Posts all items that have a place.
     fn post(&mut self) {
-        self.posted = true;
-        if let Err(text) = self.member.comm.exchange.post(self.member.rank, &mut self.books) {
-            self.break_with(Cause::Message, text);
+        let Member { comm, rank, .. } = &*self.member;
+        let (exchange, rank) = (&comm.exchange, *rank);
+        // The messages of a pair lie side by side, and stay in order.
+        let mut full = None;
+        for item in &mut self.items {
+            let way = (item.send, item.peer);
+            if item.peer == rank || item.state != State::New || full == Some(way) {
+                continue;
+            }
+            match item.channel(rank, exchange).post(item.send, item.data, item.content) {
+                Some(number) => item.state = State::Posted(number),
+                None => full = Some(way),
+            }
         }
+        self.posted = full.is_none();
+        exchange.posted(rank, self.items.iter().map(|item| item.peer), self.posted);
     }
 
-    /// The items with their messages, none before they are posted.
-    fn messages(&self) -> impl Iterator<Item = (&Item, &Arc<Message>)> {
-        let posted = if self.posted { &*self.books.messages } else { &[] };
-        self.books.items.iter().zip(posted)
-    }
-
-    fn copy_something(&mut self) -> bool {
-        let mut cursor = self.cursor;
-        let mut copied = false;
-        for (index, (item, message)) in self.messages().enumerate().skip(cursor) {
-            copied = message.copy_chunk(&self.member.comm.exchange, item.send);
-            if copied {
+    /// Copies what there is to copy, about a piece. True if there was something.
+    fn copy(&mut self) -> bool {
+        let Member { comm, rank, .. } = &*self.member;
+        let (exchange, rank) = (&comm.exchange, *rank);
+        let mut copied = None;
+        let mut differs = None;
+        for item in &mut self.items[self.over..] {
+            if copied.is_some_and(|bytes| bytes >= PIECE) {
                 break;
             }
-            if cursor == index && message.is_matched() && message.transfer.is_taken() {
-                cursor += 1;
-            }
+            let bytes = match item.state {
+                State::Over => continue,
+                State::New | State::Copied(_) if item.peer == rank => item.copy_own(),
+                State::New | State::Copied(_) => continue,
+                State::Posted(number) => {
+                    let Item { send, peer, content, .. } = *item;
+                    let channel = item.channel(rank, exchange);
+                    match channel.look(number, send, content) {
+                        Found::Nothing => continue,
+                        Found::Differs(theirs) => {
+                            differs = differs.or(Some((number, *item, theirs)));
+                            continue;
+                        }
+                        Found::Done => {
+                            item.state = State::Over;
+                            0
+                        }
+                        Found::Chunk(chunk) => {
+                            // SAFETY: both buffers were checked to hold the content, and stay until their batches are complete,
+                            // which they are only after this chunk.
+                            unsafe { copy_piece(chunk.to, chunk.from, chunk.bytes, content) };
+                            if channel.finish(number) {
+                                item.state = State::Over;
+                                exchange.party(peer).wake();
+                            }
+                            chunk.bytes
+                        }
+                    }
+                }
+            };
+            copied = Some(copied.unwrap_or(0) + bytes);
         }
-        self.cursor = cursor;
-        copied
+        if let Some((number, item, theirs)) = differs
+            && self.failure.is_none()
+        {
+            let (sent, expected) =
+                if item.send { (item.content, theirs) } else { (theirs, item.content) };
+            let text = exchange::mismatch(number, item.way(rank), sent, expected);
+            self.break_with(Cause::Message, text);
+        }
+        copied.is_some()
     }
 
     /// Whether the rest of the batch can still come.
@@ -163,9 +269,12 @@ impl Pending {
         if let Some(breakage) = comm.meeting.breakage() {
             return Some(breakage);
         }
-        let gone = self.unmatched().find(|(item, _)| comm.exchange.is_gone(item.peer));
-        // Asked after the look at the peer: what it posted before it left is matched by now.
-        let gone = gone.filter(|(_, message)| !message.is_matched())?.0.peer;
+        let gone = self.unmatched().find(|item| comm.exchange.is_gone(item.peer))?;
+        // Asked after the look at the peer: what it posted before it left can be seen by now.
+        if gone.is_matched(self.member.rank, &comm.exchange) {
+            return None;
+        }
+        let gone = gone.peer;
         let why = comm.board.why_gone(gone);
         let text = format!(
             "rank {gone} is gone ({why})\n  rank {} was exchanging messages with it",
@@ -174,8 +283,9 @@ impl Pending {
         Some(comm.fail(Breakage { origin: Origin::Batch, cause: Cause::Gone, text }))
     }
 
-    fn unmatched(&self) -> impl Iterator<Item = (&Item, &Arc<Message>)> {
-        self.messages().filter(|(_, message)| !message.is_matched())
+    fn unmatched(&self) -> impl Iterator<Item = &Item> {
+        let (rank, exchange) = (self.member.rank, &self.member.comm.exchange);
+        self.items.iter().filter(move |item| !item.is_matched(rank, exchange))
     }
 
     #[cold]
@@ -197,17 +307,43 @@ impl Pending {
         );
         let text = breakage.told(breakage.cause.report_code(), Origin::Batch);
         self.failure = Some(Failure::new(breakage.cause.acl_error(), text).of_task(task));
-        let withdrawn = comm.exchange.withdraw(self.member.rank, self.messages());
-        (0..withdrawn).for_each(|_| self.party().finish_one());
+        let (exchange, rank) = (&comm.exchange, self.member.rank);
+        for item in &mut self.items {
+            let Item { send, content, .. } = *item;
+            let over = match item.state {
+                State::New => item.peer != rank,
+                State::Posted(number) => {
+                    item.channel(rank, exchange).withdraw(number, send, content)
+                }
+                State::Copied(_) | State::Over => false,
+            };
+            if over {
+                item.state = State::Over;
+            }
+        }
+        if !self.posted {
+            self.posted = true;
+            exchange.posted(rank, std::iter::empty(), true);
+        }
     }
 
     /// A thread is about to sleep on the parked task. True if polling helps already.
     pub(crate) fn arm(&mut self, stream: &'static Stream) -> bool {
-        self.party().arm(Sleeper(stream));
-        let work = |message: &Message| message.is_matched() && !message.transfer.is_taken();
-        self.party().is_done()
-            || self.messages().any(|(_, message)| work(message))
-            || (self.failure.is_none() && self.what_is_wrong().is_some())
+        let Member { comm, rank, .. } = &*self.member;
+        let (exchange, rank) = (&comm.exchange, *rank);
+        exchange.party(rank).arm(Sleeper(stream));
+        let mut rest = self.items[self.over..].iter();
+        let helps = |item: &Item| match item.state {
+            State::New => {
+                item.peer == rank || item.channel(rank, exchange).next(item.send).is_some()
+            }
+            State::Posted(number) => {
+                !item.channel(rank, exchange).is_quiet(number, item.send, item.content)
+            }
+            State::Copied(_) => true,
+            State::Over => false,
+        };
+        rest.any(helps) || (self.failure.is_none() && self.what_is_wrong().is_some())
     }
 
     /// Gives up what has no counterpart yet.
@@ -238,7 +374,7 @@ impl Pending {
     pub(crate) fn helpers(&self) -> Helpers {
         match self.failure {
             None => Helpers::Threads(
-                self.unmatched().map(|(item, _)| self.member.comm.user(item.peer)).collect(),
+                self.unmatched().map(|item| self.member.comm.user(item.peer)).collect(),
             ),
             Some(_) => Helpers::Anybody,
         }
@@ -254,7 +390,7 @@ impl Pending {
     }
 
     fn function(&self) -> &'static str {
-        match self.books.items.first() {
+        match self.items.first() {
             Some(Item { content: Content { alone: true, .. }, send, .. }) => {
                 if *send {
                     "HcclSend"
@@ -270,7 +406,7 @@ impl Pending {
         const MENTIONED: usize = 8;
         let waits: Vec<_> = self
             .unmatched()
-            .map(|(Item { send, peer, content, .. }, _)| match send {
+            .map(|Item { send, peer, content, .. }| match send {
                 true => format!("rank {peer} to receive {content}"),
                 false => format!("rank {peer} to send {content}"),
             })
@@ -289,13 +425,27 @@ impl Pending {
     }
 }
 
-/// Copies a piece of a message of `total` bytes.
+impl Item {
+    /// Copies the next piece of a message to the rank itself: so many bytes.
+    fn copy_own(&mut self) -> usize {
+        let done = if let State::Copied(done) = self.state { done } else { 0 };
+        let bytes = (self.content.bytes() - done).min(PIECE);
+        let (to, from) = (self.data.wrapping_add(done), self.from.wrapping_add(done));
+        // SAFETY: both buffers were checked to hold the content, and stay until the batch is complete.
+        unsafe { copy_piece(to, from, bytes, self.content) };
+        let done = done + bytes;
+        self.state = if done == self.content.bytes() { State::Over } else { State::Copied(done) };
+        bytes
+    }
+}
+
+/// Copies a piece of a message.
 ///
 /// # Safety
 ///
 /// Both ranges are mapped; the destination is writable.
-unsafe fn copy_piece(to: *mut u8, from: *const u8, bytes: usize, total: usize) {
-    let store = store_for(total.saturating_mul(2));
+unsafe fn copy_piece(to: *mut u8, from: *const u8, bytes: usize, message: Content) {
+    let store = store_for(message.bytes().saturating_mul(2));
     // SAFETY: the caller's promise.
     unsafe { copy(to, from, bytes, store) };
 }

@@ -5,12 +5,12 @@
 pub(crate) use loom::{
     cell::UnsafeCell,
     sync::Mutex,
-    sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering},
+    sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
 };
 #[cfg(not(loom))]
 pub(crate) use std::sync::{
     Mutex,
-    atomic::{AtomicU32, AtomicU64, Ordering},
+    atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering},
 };
 
 /// `std::cell::UnsafeCell` with the access methods of loom's, which checks that no two accesses collide.
@@ -56,5 +56,5 @@ pub(crate) fn announce_or(word: &AtomicU32, bits: u32) {
 #[inline]
 pub(crate) fn fence_for_loom() {
     #[cfg(loom)]
-    loom::sync::atomic::fence(Ordering::SeqCst);
+    fence(Ordering::SeqCst);
 }

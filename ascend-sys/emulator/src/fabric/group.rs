@@ -23,7 +23,7 @@ use ascend_sys::HcclResult;
 use super::comm::{Comm, Member};
 use super::registry::{self, Desk, with_desk};
 use super::root::{self, Applicant, ROOT_INFO};
-use crate::batch::{Books, Item};
+use crate::batch::{self, Item};
 use crate::callback::may_block;
 use crate::collective::meeting::Origin;
 use crate::collective::request::Request;
@@ -88,7 +88,7 @@ struct Message {
 }
 
 /// Puts messages into a stream.
-type Post = fn(&mut Desk, &'static Stream, Books, &'static str) -> Result<(), Refusal>;
+type Post = fn(&mut Desk, &'static Stream, Vec<Item>, &'static str) -> Result<(), Refusal>;
 
 /// How many messages Ascend 950 takes in a group.
 const MOST_MESSAGES: usize = 2048;
@@ -412,8 +412,7 @@ fn exchange(messages: Vec<(usize, Message)>, results: &mut [Result<(), Refusal>]
         }
     }
     for Batch { handle, member, items, new, .. } in &mut batches {
-        // In a batch what is received comes first.
-        items.sort_by_key(|item| item.send);
+        batch::arrange(member.rank, member.comm.ranks(), false, items);
         let known = with_desk(*handle, |desk| Ok(desk.peers.clone())).unwrap_or_default();
         let peers = items.iter().map(|item| item.peer);
         new.extend(peers.filter(|peer| known.get(*peer) == Some(&false)));
@@ -447,10 +446,10 @@ impl Batch {
             comm.check(Origin::Call)?;
             let streams: Result<Vec<_>, _> = streams.into_iter().map(Stream::named).collect();
             let streams = streams.map_err(runtime)?;
-            let mut books = comm.exchange.take_books(*rank);
-            books.items.extend(items);
+            let mut list = comm.exchange.take_list(*rank);
+            list.extend(items);
             let Some((first, others)) = streams.split_first() else { return Ok(()) };
-            post(desk, first, books, BATCH)?;
+            post(desk, first, list, BATCH)?;
             // Whoever waits for one of these streams means its messages.
             let after = |mark| {
                 others.iter().try_for_each(|other| {

@@ -1,0 +1,456 @@
+//! The messages from one rank to another.
+//!
+//! They are numbered, and each has a place, which it shares with others after it. Each side writes what it brings into a cache
+//! line of its own, the number last. Who finds both numbers takes chunks to copy: the receiver from the front, the sender from the back, so
+//! that for messages of the same size each finds in its caches what it touched last time.
+//!
+//! What has become of a message is one word, its [`Progress`], and every step is one exchange of that word: a chunk is taken, a chunk is done, the
+//! message is taken back before anybody has taken a chunk. When it is done for one side it is done for both, and the place is free. So
+//! no side reads what the other is about to write again: who has taken a chunk keeps the message from being done, and who has
+//! read something and then fails to take a chunk does not use it.
+
+use super::Content;
+use crate::collective::sync::{AtomicPtr, AtomicU64, Ordering, fence_for_loom};
+
+/// So many messages can be on their way before the other side comes; in the models the second one waits for its place already.
+const PLACES: u64 = if cfg!(loom) { 1 } else { 4 };
+
+/// Most and least bytes of a chunk.
+const CHUNKS: std::ops::RangeInclusive<usize> = 16 * 1024..=64 * 1024;
+
+/// Most chunks of a message; beyond that they are larger.
+const MOST: usize = 1 << 15;
+
+pub(super) struct Channel {
+    places: [Place; PLACES as usize],
+}
+
+#[repr(C, align(64))]
+struct Place {
+    sender: Side,
+    /// The receiver has the second line.
+    apart: [u64; 4],
+    receiver: Side,
+    progress: AtomicU64,
+}
+
+#[cfg(not(loom))]
+const _: () = assert!(std::mem::offset_of!(Place, receiver) == 64 && size_of::<Place>() == 128);
+
+/// What one side brings.
+struct Side {
+    /// Of its newest message in this place; 0 for none.
+    number: AtomicU64,
+    data: AtomicPtr<u8>,
+    count: AtomicU64,
+    kind: AtomicU64,
+}
+
+/// What a side finds when it looks after a message that it has posted.
+#[derive(Debug)]
+pub(super) enum Found {
+    /// The other side is not there, or copies the rest.
+    Nothing,
+    /// The message is copied.
+    Done,
+    /// A chunk, which is this side's to copy, and to report with [`Channel::finish`].
+    Chunk(Chunk),
+    /// The other side has brought something else.
+    Differs(Content),
+}
+
+/// The same before the side has taken anything.
+enum Seen {
+    Nothing,
+    Done,
+    /// Both sides are there: the progress, and what it will be with one more chunk taken.
+    Open(Progress, Progress),
+}
+
+/// A piece of a message.
+#[derive(Debug)]
+pub(super) struct Chunk {
+    pub(super) from: *const u8,
+    pub(super) to: *mut u8,
+    pub(super) bytes: usize,
+}
+
+/// How far the message in a place is.
+#[derive(Clone, Copy)]
+struct Progress {
+    /// Which of the messages of its place it is, the first is 1.
+    turn: u16,
+    /// Chunks that are taken, by the sender and by the receiver.
+    back: u16,
+    front: u16,
+    /// Chunks that are not done.
+    left: u16,
+}
+
+impl Progress {
+    /// As `left`: it was taken back, and will never be done.
+    const WITHDRAWN: u16 = u16::MAX;
+
+    fn of(word: u64) -> Self {
+        let part = |at: u32| (word >> at) as u16;
+        Self { turn: part(48), back: part(32), front: part(16), left: part(0) }
+    }
+
+    fn word(self) -> u64 {
+        let Self { turn, back, front, left } = self;
+        [turn, back, front, left].into_iter().fold(0, |word, part| word << 16 | u64::from(part))
+    }
+
+    /// Nobody has touched message `turn`, and the one before is done.
+    fn is_fresh(self, turn: u16) -> bool {
+        self.left == 0 && self.turn == turn.wrapping_sub(1)
+    }
+
+    fn is_done(self, turn: u16) -> bool {
+        self.left == 0 && self.turn == turn
+    }
+
+    /// One more chunk is taken of so many; `None` if none is left.
+    fn take(self, turn: u16, chunks: u16, send: bool) -> Option<Self> {
+        let now = match self {
+            fresh if fresh.is_fresh(turn) => Self { turn, back: 0, front: 0, left: chunks },
+            Self { turn: at, left, .. } if at == turn && left != Self::WITHDRAWN => self,
+            _ => return None,
+        };
+        let more = now.back + now.front < chunks;
+        let (back, front) = if send { (1, 0) } else { (0, 1) };
+        more.then_some(Self { back: now.back + back, front: now.front + front, ..now })
+    }
+}
+
+impl Content {
+    /// The content as two words.
+    fn words(self) -> (u64, u64) {
+        (self.count, self.dtype as u64 | u64::from(self.alone) << 32)
+    }
+
+    fn from_words((count, kind): (u64, u64)) -> Option<Self> {
+        let dtype = crate::reduce::DataType::from_hccl(kind as u32)?;
+        Some(Self { dtype, count, alone: kind >> 32 != 0 })
+    }
+
+    /// Bytes of a chunk. A message of its own is cut so that both of its sides can copy; in a batch each side mostly has
+    /// messages enough, and sharing one costs more than it brings.
+    fn chunk(self) -> usize {
+        let bytes = if self.alone { self.bytes() / 2 } else { usize::MAX / 2 };
+        let usual = bytes.clamp(*CHUNKS.start(), *CHUNKS.end());
+        usual.max(self.bytes() / MOST).next_multiple_of(64)
+    }
+
+    /// At least one, so that a message of nothing is done by somebody too.
+    fn chunks(self) -> u16 {
+        self.bytes().div_ceil(self.chunk()).max(1) as u16
+    }
+}
+
+impl Side {
+    fn content(&self) -> (u64, u64) {
+        (self.count.load(Ordering::Relaxed), self.kind.load(Ordering::Relaxed))
+    }
+}
+
+impl Place {
+    /// The caller's side and the other one.
+    fn sides(&self, send: bool) -> (&Side, &Side) {
+        if send { (&self.sender, &self.receiver) } else { (&self.receiver, &self.sender) }
+    }
+
+    fn progress(&self) -> Progress {
+        Progress::of(self.progress.load(Ordering::Acquire))
+    }
+
+    /// True if nobody else has changed it meanwhile.
+    fn exchange(&self, now: Progress, new: Progress) -> bool {
+        let (success, failure) = (Ordering::AcqRel, Ordering::Acquire);
+        self.progress.compare_exchange(now.word(), new.word(), success, failure).is_ok()
+    }
+}
+
+/// Which of the messages of its place a message is.
+fn turn(number: u64) -> u16 {
+    ((number - 1) / PLACES + 1) as u16
+}
+
+impl Channel {
+    pub(super) fn new() -> Self {
+        let side = || Side {
+            number: AtomicU64::new(0),
+            data: AtomicPtr::new(std::ptr::null_mut()),
+            count: AtomicU64::new(0),
+            kind: AtomicU64::new(0),
+        };
+        let place = |_| Place {
+            sender: side(),
+            apart: [0; 4],
+            receiver: side(),
+            progress: AtomicU64::new(0),
+        };
+        Self { places: std::array::from_fn(place) }
+    }
+
+    fn place(&self, number: u64) -> &Place {
+        &self.places[((number - 1) % PLACES) as usize]
+    }
+
+    /// The number of a side's next message, if a place is free for it.
+    pub(super) fn next(&self, send: bool) -> Option<u64> {
+        let own = |place: &Place| place.sides(send).0.number.load(Ordering::Relaxed);
+        let number = self.places.iter().map(own).max().unwrap_or(0) + 1;
+        self.place(number).progress().is_fresh(turn(number)).then_some(number)
+    }
+
+    /// A side brings its next message, if a place is free for it: its number. One thread at a time does this for a side, and the
+    /// buffer stays until the message is done or withdrawn.
+    pub(super) fn post(&self, send: bool, data: *mut u8, content: Content) -> Option<u64> {
+        let number = self.next(send)?;
+        let (count, kind) = content.words();
+        let (side, _) = self.place(number).sides(send);
+        side.data.store(data, Ordering::Relaxed);
+        side.count.store(count, Ordering::Relaxed);
+        side.kind.store(kind, Ordering::Relaxed);
+        side.number.store(number, Ordering::Release);
+        Some(number)
+    }
+
+    /// Whether the other side of a message is there, or was.
+    pub(super) fn is_matched(&self, number: u64, send: bool) -> bool {
+        let (_, other) = self.place(number).sides(send);
+        other.number.load(Ordering::SeqCst) >= number
+    }
+
+    /// What there is to do for a message of the caller's side.
+    pub(super) fn look(&self, number: u64, send: bool, content: Content) -> Found {
+        let place = self.place(number);
+        let (own, other) = place.sides(send);
+        loop {
+            let (now, new) = match self.see(number, send, content) {
+                Seen::Nothing => return Found::Nothing,
+                Seen::Done => return Found::Done,
+                Seen::Open(now, new) => (now, new),
+            };
+            let (theirs, data) = (other.content(), other.data.load(Ordering::Relaxed));
+            if theirs != content.words() {
+                // Nobody takes a chunk of such a message. If somebody did, the side is at its next one already.
+                match (place.progress().is_fresh(turn(number)), Content::from_words(theirs)) {
+                    (true, Some(theirs)) => return Found::Differs(theirs),
+                    _ => continue,
+                }
+            }
+            if !place.exchange(now, new) {
+                continue;
+            }
+            let index = if send { content.chunks() - new.back } else { new.front - 1 };
+            let start = usize::from(index) * content.chunk();
+            let own = own.data.load(Ordering::Relaxed);
+            let (from, to) = if send { (own, data) } else { (data, own) };
+            return Found::Chunk(Chunk {
+                from: from.wrapping_add(start),
+                to: to.wrapping_add(start),
+                bytes: content.chunk().min(content.bytes() - start),
+            });
+        }
+    }
+
+    /// Whether a [`look`](Self::look) would find nothing.
+    pub(super) fn is_quiet(&self, number: u64, send: bool, content: Content) -> bool {
+        matches!(self.see(number, send, content), Seen::Nothing)
+    }
+
+    fn see(&self, number: u64, send: bool, content: Content) -> Seen {
+        let (place, turn) = (self.place(number), turn(number));
+        let now = place.progress();
+        if now.is_done(turn) {
+            return Seen::Done;
+        }
+        let Some(new) = now.take(turn, content.chunks(), send) else { return Seen::Nothing };
+        let (_, other) = place.sides(send);
+        match other.number.load(Ordering::Acquire) == number {
+            true => Seen::Open(now, new),
+            false => Seen::Nothing,
+        }
+    }
+
+    /// A chunk is copied. True for the last one.
+    pub(super) fn finish(&self, number: u64) -> bool {
+        let before = self.place(number).progress.fetch_sub(1, Ordering::SeqCst);
+        fence_for_loom();
+        Progress::of(before).left == 1
+    }
+
+    /// Takes a message back, unless its other side is there with the same content: such a one is copied to its end. If this returns true, nobody
+    /// touches its memory after this.
+    pub(super) fn withdraw(&self, number: u64, send: bool, content: Content) -> bool {
+        let (place, turn) = (self.place(number), turn(number));
+        loop {
+            let now = place.progress();
+            if !now.is_fresh(turn) {
+                return now.is_done(turn) || now.left == Progress::WITHDRAWN;
+            }
+            let (_, other) = place.sides(send);
+            let matched = other.number.load(Ordering::Acquire) == number;
+            if matched && other.content() == content.words() {
+                return false;
+            }
+            let new = Progress { turn, back: 0, front: 0, left: Progress::WITHDRAWN };
+            if place.exchange(now, new) {
+                return true;
+            }
+        }
+    }
+}
+
+#[cfg(all(test, loom))]
+mod models {
+    use loom::sync::{Arc, Notify};
+    use loom::thread;
+
+    use super::super::party::Party;
+    use super::*;
+    use crate::collective::meeting::Wake;
+    use crate::collective::sync::{UnsafeCell, fence};
+    use crate::reduce::DataType;
+
+    #[derive(Clone)]
+    struct Bell(std::sync::Arc<Notify>);
+
+    impl Wake for Bell {
+        fn wake(&self) {
+            self.0.notify();
+        }
+    }
+
+    /// Where the buffers pretend to be: nothing but addresses goes through the channel.
+    const BASE: usize = 1 << 20;
+
+    /// A message of so many chunks.
+    fn content(chunks: usize) -> Content {
+        Content { dtype: DataType::Int8, count: (chunks * CHUNKS.start()) as u64, alone: true }
+    }
+
+    struct Model {
+        channel: Channel,
+        /// A cell for each chunk.
+        memory: Vec<UnsafeCell<u32>>,
+        parties: [Party<Bell>; 2],
+        broken: AtomicU64,
+    }
+
+    impl Model {
+        fn new(chunks: usize) -> Arc<Self> {
+            let memory = (0..chunks).map(|_| UnsafeCell::new(0)).collect();
+            let (channel, parties) = (Channel::new(), [Party::default(), Party::default()]);
+            Arc::new(Self { channel, memory, parties, broken: AtomicU64::new(0) })
+        }
+
+        /// Copies a chunk.
+        fn copy(&self, chunk: &Chunk) {
+            let index = (chunk.to as usize - BASE) / CHUNKS.start();
+            // SAFETY: taken by this thread alone, which loom checks.
+            self.memory[index].with_mut(|cell| unsafe { *cell += 1 });
+        }
+
+        fn post(&self, send: bool, content: Content) -> u64 {
+            let number = self.channel.post(send, BASE as *mut u8, content).expect("a free place");
+            fence(Ordering::SeqCst);
+            self.parties[usize::from(!send)].wake();
+            number
+        }
+
+        /// One side of a message. False if it was broken off before anybody touched it.
+        fn go(&self, number: u64, send: bool, content: Content) -> bool {
+            let bell = Bell(std::sync::Arc::new(Notify::new()));
+            loop {
+                match self.channel.look(number, send, content) {
+                    Found::Chunk(chunk) => {
+                        self.copy(&chunk);
+                        if self.channel.finish(number) {
+                            self.parties[usize::from(!send)].wake();
+                        }
+                    }
+                    Found::Done => {
+                        self.parties[usize::from(send)].rest();
+                        return true;
+                    }
+                    Found::Nothing if self.broken.load(Ordering::SeqCst) != 0 => {
+                        if self.channel.withdraw(number, send, content) {
+                            return false;
+                        }
+                        thread::yield_now();
+                    }
+                    Found::Nothing => {
+                        self.parties[usize::from(send)].arm(bell.clone());
+                        let quiet = self.channel.is_quiet(number, send, content);
+                        if quiet && self.broken.load(Ordering::SeqCst) == 0 {
+                            bell.0.wait();
+                        }
+                    }
+                    Found::Differs(_) => unreachable!("both say the same"),
+                }
+            }
+        }
+    }
+
+    /// Both sides run `side`, which gets true for the sender.
+    fn both(model: &Arc<Model>, side: impl Fn(&Model, bool) + Copy + Send + 'static) {
+        let other = Arc::clone(model);
+        let thread = thread::spawn(move || side(&other, true));
+        side(model, false);
+        thread.join().unwrap();
+    }
+
+    fn check(body: impl Fn() + Sync + Send + 'static) {
+        let mut builder = loom::model::Builder::new();
+        builder.preemption_bound = Some(2);
+        builder.check(body);
+    }
+
+    #[test]
+    fn loom_both_sides_copy_and_both_learn_of_the_end() {
+        check(|| {
+            both(&Model::new(3), |model, send| {
+                let number = model.post(send, content(3));
+                assert!(model.go(number, send, content(3)));
+                // SAFETY: done: nobody writes any more, which loom checks.
+                let read = |cell: &UnsafeCell<u32>| cell.with(|cell| unsafe { *cell });
+                assert_eq!(model.memory.iter().map(read).sum::<u32>(), 3);
+            })
+        });
+    }
+
+    #[test]
+    fn loom_a_place_serves_one_message_after_the_other() {
+        check(|| {
+            // Different contents: a side that took one for the other would find them to differ, or copy too much.
+            both(&Model::new(2), |model, send| {
+                for chunks in [2, 1] {
+                    let number = model.post(send, content(chunks));
+                    assert!(model.go(number, send, content(chunks)));
+                }
+            })
+        });
+    }
+
+    #[test]
+    fn loom_a_message_that_was_withdrawn_is_not_touched() {
+        check(|| {
+            let model = Model::new(1);
+            both(&model, |model, send| {
+                let number = model.post(send, content(1));
+                if send {
+                    model.broken.store(1, Ordering::SeqCst);
+                    fence(Ordering::SeqCst);
+                    model.parties.iter().for_each(Party::wake);
+                }
+                if !model.go(number, send, content(1)) {
+                    // SAFETY: withdrawn: nobody else comes near it, which loom checks.
+                    model.memory[0].with(|cell| assert_eq!(unsafe { *cell }, 0));
+                }
+            });
+        });
+    }
+}
