@@ -91,6 +91,40 @@ fn a_replay_waits_for_what_uses_the_same_bytes_and_is_waited_for() {
     });
 }
 
+/// A graph borrows nothing: one thread replays it while another issues operations on the same bytes.
+#[test]
+fn a_replay_and_another_thread_are_ordered() {
+    let turns = if hccl_tests::full() { 200_000 } else { 20_000 };
+    everywhere(|runtime| {
+        let device = runtime.device(0).unwrap();
+        let stream = device.stream().unwrap();
+        let x = device.upload(&[1u64; 16], &stream).unwrap();
+        let mut y = device.zeros::<u64>(16, &stream).unwrap();
+        let mut z = device.zeros::<u64>(16, &stream).unwrap();
+        let capture = device.begin_capture().unwrap();
+        y.copy_from(&x, &capture).unwrap();
+        let mut graph = capture.end().unwrap();
+        std::thread::scope(|scope| {
+            let replays = scope.spawn(|| {
+                let stream = device.stream().unwrap();
+                for _ in 0..turns {
+                    graph.replay(&stream).unwrap().wait().unwrap();
+                }
+            });
+            let mut turn = 0;
+            while !replays.is_finished() {
+                turn += 1;
+                z.copy_from(&y, &stream).unwrap();
+                if turn % 16 == 0 {
+                    y.fill_zero(&stream).unwrap();
+                }
+            }
+        });
+        let z = z.to_vec(&stream).wait().unwrap();
+        assert!(z.iter().all(|value| *value == z[0] && *value <= 1), "{z:?}");
+    });
+}
+
 #[test]
 fn memory_stays_as_long_as_a_graph_may_use_it() {
     // Devices of its own: it counts their memory.

@@ -11,7 +11,7 @@
 //! solved with the own lock held: the number is given up, the events are recorded (or, for a stream of another device, the
 //! host waits), and the operation starts over with what it has. A conflict that is really one was there at the first look,
 //! because the borrow checker keeps two conflicting operations from being issued at the same time; one that appears later comes
-//! from stamps that were merged, and is solved in the same way.
+//! from stamps that were merged, or from what a graph shares, and is solved in the same way.
 
 #![forbid(unsafe_code)]
 

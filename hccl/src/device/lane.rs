@@ -147,7 +147,7 @@ impl Lane {
 
     /// The right to enqueue.
     #[inline]
-    pub(super) fn issuing(&self) -> Guard<'_, Issuing> {
+    pub(crate) fn issuing(&self) -> Guard<'_, Issuing> {
         self.issuing.lock()
     }
 

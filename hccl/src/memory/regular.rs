@@ -12,7 +12,8 @@
 //! The short way is *open* while no other stream has a stamp in the list. It may be closed by another stream while the
 //! regular one takes it. Neither sees the other then, and need not: two operations that conflict are ordered by their
 //! borrows (one of them has `&mut`), so what the earlier one stored here is seen by the later one. What is not ordered does
-//! not conflict. A reader of the numbers may see a later one than it has to wait for, never an earlier one.
+//! not conflict. Where borrows do not order everything, for what a graph uses, the way is closed for good before the graph can
+//! be replayed, and whoever is on it has come to its end: that takes the issue lock of the regular stream once. A reader of the numbers may see a later one than it has to wait for, never an earlier one.
 
 #![forbid(unsafe_code)]
 
@@ -165,6 +166,44 @@ mod loom_tests {
             stamps.push((list.lock().0, regular.last(true)));
             stamps.sort();
             assert_eq!(stamps, [(1, 2), (2, 7)]);
+        });
+    }
+
+    /// Stream 1 goes the short way while a graph is made of the memory and replayed on stream 2, as in `Stamps::share` and
+    /// `Stamps::stamp`: one of the two finds the other.
+    #[test]
+    fn loom_a_graph_and_the_regular_stream_find_each_other() {
+        loom::model(|| {
+            let regular = Arc::new(Regular::default());
+            // The stamps in the list, and whether it is shared.
+            let list = Arc::new(Brief::new((Vec::new(), false)));
+            let issuing = Arc::new(Brief::new(()));
+            regular.restart(1, &(0..4), Access::Read, false);
+            regular.open(Some(1));
+            let first = {
+                let (regular, list, issuing) = (regular.clone(), list.clone(), issuing.clone());
+                loom::thread::spawn(move || {
+                    let _issuing = issuing.lock();
+                    if regular.stamp(1, 2, &(0..4), Access::Read) {
+                        return false;
+                    }
+                    let list = list.lock();
+                    regular.restart(2, &(0..4), Access::Read, true);
+                    list.0.contains(&(2, 7))
+                })
+            };
+            {
+                list.lock().1 = true;
+                regular.open(None);
+                drop(issuing.lock());
+            }
+            let found = {
+                let mut list = list.lock();
+                list.0.push((2, 7));
+                regular.last(true) == 2
+            };
+            let was_found = first.join().unwrap();
+            assert!(found || was_found);
         });
     }
 }

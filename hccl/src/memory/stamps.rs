@@ -7,7 +7,8 @@
 //! Streams are first in, first out, so a later stamp of the same stream takes the place of an earlier one over the same
 //! bytes. Stamps of other streams that conflict (same bytes, and one of the two writes) are what an operation must wait for.
 //!
-//! The stream that uses the allocation most has its stamp outside the list ([`super::regular`]).
+//! The stream that uses the allocation most has its stamp outside the list ([`super::regular`]), and needs no lock, as long as borrows order all
+//! that conflicts. A graph borrows nothing: what it uses is [shared](Stamps::share), and from then on all go through the list.
 //!
 //! The list is short and its memory is kept. When it is full, complete stamps go first, then stamps of one stream and one
 //! kind are merged into one over all their bytes: that may name bytes too many and a number too late, never too few or too
@@ -53,6 +54,8 @@ struct List {
     /// The lane whose numbers are in `regular`.
     regular: Option<&'static Lane>,
     stamps: Vec<Stamp>,
+    /// Borrows do not order all that conflicts.
+    shared: bool,
 }
 
 /// What an operation has to wait for: for each other stream the highest number. A few of them allocate nothing.
@@ -86,13 +89,13 @@ impl Conflicts {
 impl Stamps {
     /// Room for stamps, so that the first ones allocate nothing.
     pub(crate) fn new() -> Self {
-        let list = List { regular: None, stamps: Vec::with_capacity(4) };
+        let list = List { regular: None, stamps: Vec::with_capacity(4), shared: false };
         Self { regular: Regular::default(), list: Brief::new(list) }
     }
 
     /// Stamps `range` for operation `number` of `lane` and collects what it has to wait for. With the lane's issue lock held.
     ///
-    /// An operation that conflicts with this one must be ordered with it by the caller, as a borrow does.
+    /// An operation that conflicts with this one must be ordered with it by the caller, as a borrow does, unless the stamps are shared.
     #[inline]
     pub(crate) fn stamp(
         &self,
@@ -117,7 +120,7 @@ impl Stamps {
         conflicts: &mut Conflicts,
     ) {
         let mut list = self.list.lock();
-        let List { regular, stamps } = &mut *list;
+        let List { regular, stamps, shared } = &mut *list;
         let placed = self.stamp_as_regular(regular, lane, number, range, access, conflicts);
         // A stamp of the same stream over the same bytes is used again, so the steady state moves no memory.
         let mut reuse = None;
@@ -149,7 +152,7 @@ impl Stamps {
                 stamps.swap_remove(at);
             }
         }
-        self.regular.open((placed && stamps.is_empty()).then(|| name(lane)));
+        self.regular.open((placed && stamps.is_empty() && !*shared).then(|| name(lane)));
         if placed {
             return;
         }
@@ -163,6 +166,24 @@ impl Stamps {
             make_room(stamps);
         }
         stamps.push(Stamp { lane, number, range: range.clone(), access });
+    }
+
+    /// From now on there will be operations that no borrow orders with the others. Without any issue lock held: waits for whoever is
+    /// about to enqueue on the regular stream, and may have taken the short way.
+    pub(crate) fn share(&self) {
+        let regular = {
+            let mut list = self.list.lock();
+            if list.shared {
+                return;
+            }
+            list.shared = true;
+            self.regular.open(None);
+            list.regular
+        };
+        // Whoever takes it after this finds the short way closed.
+        if let Some(lane) = regular {
+            drop(lane.issuing());
+        }
     }
 
     /// Stamps as the regular stream when `lane` is it or can become it; else collects what the regular one conflicts with.

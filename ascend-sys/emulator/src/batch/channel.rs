@@ -150,7 +150,7 @@ impl Content {
 
 impl Side {
     fn content(&self) -> (u64, u64) {
-        (self.count.load(Ordering::Relaxed), self.kind.load(Ordering::Relaxed))
+        (self.count.load(Ordering::Acquire), self.kind.load(Ordering::Acquire))
     }
 }
 
@@ -210,9 +210,10 @@ impl Channel {
         let number = self.next(send)?;
         let (count, kind) = content.words();
         let (side, _) = self.place(number).sides(send);
-        side.data.store(data, Ordering::Relaxed);
-        side.count.store(count, Ordering::Relaxed);
-        side.kind.store(kind, Ordering::Relaxed);
+        // Who reads one of these too early, when the message before has just ended, sees that it has: see `look`.
+        side.data.store(data, Ordering::Release);
+        side.count.store(count, Ordering::Release);
+        side.kind.store(kind, Ordering::Release);
         side.number.store(number, Ordering::Release);
         Some(number)
     }
@@ -233,7 +234,7 @@ impl Channel {
                 Seen::Done => return Found::Done,
                 Seen::Open(now, new) => (now, new),
             };
-            let (theirs, data) = (other.content(), other.data.load(Ordering::Relaxed));
+            let (theirs, data) = (other.content(), other.data.load(Ordering::Acquire));
             if theirs != content.words() {
                 // Nobody takes a chunk of such a message. If somebody did, the side is at its next one already.
                 match (place.progress().is_fresh(turn(number)), Content::from_words(theirs)) {
@@ -306,13 +307,14 @@ impl Channel {
 
 #[cfg(all(test, loom))]
 mod models {
+    use loom::sync::atomic::fence;
     use loom::sync::{Arc, Notify};
     use loom::thread;
 
     use super::super::party::Party;
     use super::*;
     use crate::collective::meeting::Wake;
-    use crate::collective::sync::{UnsafeCell, fence};
+    use crate::collective::sync::UnsafeCell;
     use crate::reduce::DataType;
 
     #[derive(Clone)]
@@ -329,7 +331,7 @@ mod models {
 
     /// A message of so many chunks.
     fn content(chunks: usize) -> Content {
-        Content { dtype: DataType::Int8, count: (chunks * CHUNKS.start()) as u64, alone: true }
+        Content { dtype: DataType::Int8, count: (chunks * CHUNKS.end()) as u64, alone: false }
     }
 
     struct Model {
@@ -349,7 +351,7 @@ mod models {
 
         /// Copies a chunk.
         fn copy(&self, chunk: &Chunk) {
-            let index = (chunk.to as usize - BASE) / CHUNKS.start();
+            let index = (chunk.to as usize - BASE) / CHUNKS.end();
             // SAFETY: taken by this thread alone, which loom checks.
             self.memory[index].with_mut(|cell| unsafe { *cell += 1 });
         }
@@ -378,7 +380,8 @@ mod models {
                     }
                     Found::Nothing if self.broken.load(Ordering::SeqCst) != 0 => {
                         if self.channel.withdraw(number, send, content) {
-                            return false;
+                            let found = self.channel.look(number, send, content);
+                            return matches!(found, Found::Done);
                         }
                         thread::yield_now();
                     }

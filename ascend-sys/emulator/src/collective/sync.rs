@@ -5,7 +5,7 @@
 pub(crate) use loom::{
     cell::UnsafeCell,
     sync::Mutex,
-    sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
+    sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering},
 };
 #[cfg(not(loom))]
 pub(crate) use std::sync::{
@@ -56,5 +56,5 @@ pub(crate) fn announce_or(word: &AtomicU32, bits: u32) {
 #[inline]
 pub(crate) fn fence_for_loom() {
     #[cfg(loom)]
-    fence(Ordering::SeqCst);
+    loom::sync::atomic::fence(Ordering::SeqCst);
 }
