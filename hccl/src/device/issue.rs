@@ -115,8 +115,17 @@ pub(crate) fn issue<S: StreamState>(
     enqueue: impl FnOnce(ascend_sys::aclrtStream) -> Result<()>,
 ) -> Result<S::Work> {
     let name = operation.name;
-    let issued = S::issue(stream, operation, touches, enqueue)?;
-    Ok(S::handle(stream, issued, name))
+    handle(stream, S::issue(stream, operation, touches, enqueue), name)
+}
+
+/// What the caller gets for an operation that has been issued.
+#[inline(always)]
+pub(crate) fn handle<S: StreamState>(
+    stream: &Stream<S>,
+    issued: Result<Issued>,
+    name: &'static str,
+) -> Result<S::Work> {
+    Ok(S::handle(stream, issued?, name))
 }
 
 /// As [`issue`] on a stream that runs, without the [`Work`](crate::Work).

@@ -131,6 +131,7 @@ impl<T: Element> DeviceBuffer<T> {
     }
 
     /// Copies from another buffer or slice of the same device; lengths must be equal (`aclrtMemcpyAsync`).
+    #[inline]
     pub fn copy_from<S: StreamState>(
         &mut self,
         source: impl Source<T>,
@@ -140,6 +141,7 @@ impl<T: Element> DeviceBuffer<T> {
     }
 
     /// Sets every byte to zero (`aclrtMemsetAsync`).
+    #[inline]
     pub fn fill_zero<S: StreamState>(&mut self, stream: &Stream<S>) -> Result<S::Work> {
         self.whole_mut().fill_zero(stream)
     }

@@ -156,6 +156,7 @@ impl<'a, T: Element> DeviceSliceMut<'a, T> {
     }
 
     /// Copies from another buffer or slice of the same device. As [`DeviceBuffer::copy_from`](super::DeviceBuffer::copy_from).
+    #[inline]
     pub fn copy_from<S: StreamState>(
         &mut self,
         source: impl Source<T>,
@@ -171,6 +172,7 @@ impl<'a, T: Element> DeviceSliceMut<'a, T> {
     }
 
     /// Sets every byte to zero. As [`DeviceBuffer::fill_zero`](super::DeviceBuffer::fill_zero).
+    #[inline]
     pub fn fill_zero<S: StreamState>(&mut self, stream: &Stream<S>) -> Result<S::Work> {
         transfer::fill_zero(&self.region(), stream)
     }

@@ -8,7 +8,7 @@ use ascend_sys::aclrtMemcpyKind;
 
 use super::allocation::{Owned, Region};
 use super::pool::Pool;
-use crate::device::issue::{Operation, issue};
+use crate::device::issue::{Issued, Operation, handle};
 use crate::device::{Stream, StreamState};
 use crate::dtype::Element;
 use crate::error::{Error, Result};
@@ -28,16 +28,17 @@ fn check_length<T>(
     }
 }
 
+#[inline(never)]
 fn enqueue<S: StreamState>(
     name: &'static str,
     (source, source_name): (&Region<'_>, &'static str),
     (destination, destination_name): (&Region<'_>, &'static str),
     kind: aclrtMemcpyKind,
     stream: &Stream<S>,
-) -> Result<S::Work> {
+) -> Result<Issued> {
     let bytes = source.bytes();
     let touches = [source.read(source_name), destination.write(destination_name)];
-    issue(stream, Operation::new(name), &touches, |raw| {
+    S::issue(stream, Operation::new(name), &touches, |raw| {
         // CANN refuses to copy nothing.
         if bytes == 0 {
             return Ok(());
@@ -51,6 +52,7 @@ fn enqueue<S: StreamState>(
 }
 
 /// Between two regions of one device.
+#[inline]
 pub(crate) fn copy<T: Element, S: StreamState>(
     source: &Region<'_>,
     destination: &Region<'_>,
@@ -64,7 +66,8 @@ pub(crate) fn copy<T: Element, S: StreamState>(
         return Err(Error::Overlap { operation, bytes });
     }
     let kind = aclrtMemcpyKind::ACL_MEMCPY_DEVICE_TO_DEVICE;
-    enqueue(operation, (source, "the source"), (destination, "the destination"), kind, stream)
+    let (from, to) = ((source, "the source"), (destination, "the destination"));
+    handle(stream, enqueue(operation, from, to, kind, stream), operation)
 }
 
 /// From the caller's memory, through a pinned block.
@@ -93,7 +96,8 @@ pub(super) fn upload_with<T: Element>(
     let source = block.region(0..destination.bytes());
     let kind = aclrtMemcpyKind::ACL_MEMCPY_HOST_TO_DEVICE;
     // The block is dropped here, in use; the pool keeps it until the copy is complete.
-    enqueue("upload", (&source, "the pinned block"), (destination, "the destination"), kind, stream)
+    let (from, to) = ((&source, "the pinned block"), (destination, "the destination"));
+    handle(stream, enqueue("upload", from, to, kind, stream), "upload")
 }
 
 /// To a pinned block, which is to be read when the work is complete.
@@ -101,13 +105,8 @@ pub(super) fn download(source: &Region<'_>, stream: &Stream) -> Result<(Work, Ow
     let block = Pool::take(stream.device(), source.bytes())?;
     let destination = block.region(0..source.bytes());
     let kind = aclrtMemcpyKind::ACL_MEMCPY_DEVICE_TO_HOST;
-    let work = enqueue(
-        "to_vec",
-        (source, "the source"),
-        (&destination, "the pinned block"),
-        kind,
-        stream,
-    )?;
+    let (from, to) = ((source, "the source"), (&destination, "the pinned block"));
+    let work = handle(stream, enqueue("to_vec", from, to, kind, stream), "to_vec")?;
     Ok((work, block))
 }
 
@@ -132,7 +131,8 @@ pub(crate) fn copy_to_host<T: Element>(
 ) -> Result<Work> {
     check_length::<T>("copy_to", "the host buffer", source, host.bytes() / size_of::<T>())?;
     let kind = aclrtMemcpyKind::ACL_MEMCPY_DEVICE_TO_HOST;
-    enqueue("copy_to", (source, "the source"), (host, "the host buffer"), kind, stream)
+    let (from, to) = ((source, "the source"), (host, "the host buffer"));
+    handle(stream, enqueue("copy_to", from, to, kind, stream), "copy_to")
 }
 
 pub(crate) fn copy_from_host<T: Element>(
@@ -143,15 +143,24 @@ pub(crate) fn copy_from_host<T: Element>(
     let operation = "copy_from_host";
     check_length::<T>(operation, "the host buffer", destination, host.bytes() / size_of::<T>())?;
     let kind = aclrtMemcpyKind::ACL_MEMCPY_HOST_TO_DEVICE;
-    enqueue(operation, (host, "the host buffer"), (destination, "the destination"), kind, stream)
+    let (from, to) = ((host, "the host buffer"), (destination, "the destination"));
+    handle(stream, enqueue(operation, from, to, kind, stream), operation)
 }
 
+#[inline]
 pub(crate) fn fill_zero<S: StreamState>(
     destination: &Region<'_>,
     stream: &Stream<S>,
 ) -> Result<S::Work> {
+    handle(stream, enqueue_zeros(destination, stream), FILL_ZERO)
+}
+
+const FILL_ZERO: &str = "fill_zero";
+
+#[inline(never)]
+fn enqueue_zeros<S: StreamState>(destination: &Region<'_>, stream: &Stream<S>) -> Result<Issued> {
     let touches = [destination.write("the destination")];
-    issue(stream, Operation::new("fill_zero"), &touches, |raw| {
+    S::issue(stream, Operation::new(FILL_ZERO), &touches, |raw| {
         // CANN refuses to fill nothing.
         if destination.bytes() == 0 {
             return Ok(());

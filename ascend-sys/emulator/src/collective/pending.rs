@@ -106,6 +106,15 @@ impl Drop for Pending {
     }
 }
 
+/// Most words of a table that lies behind the offer: they come with it, and nobody waits for a cache line only to learn which
+/// one is next.
+const NEAR: usize = (PAYLOAD - size_of::<Offer>()) / size_of::<u64>();
+
+/// The words behind the offer in a payload.
+fn behind_offer(payload: *const u8) -> *const u64 {
+    payload.wrapping_add(size_of::<Offer>()).cast()
+}
+
 /// What all ranks have brought to a large operation.
 struct Arrived<'a> {
     meeting: &'a Meeting<Sleeper>,
@@ -127,11 +136,12 @@ impl Parties for Arrived<'_> {
     #[inline]
     fn blocks(&self, rank: usize) -> Blocks<'_> {
         let Summary { words, length, .. } = self.offer(rank).table;
-        let words = match words.is_null() {
-            true => &[],
-            // SAFETY: the words of the table that the rank has brought with this offer, which stays as long.
-            false => unsafe { std::slice::from_raw_parts(words, length) },
+        let words = match length <= NEAR {
+            true => self.meeting.payload(rank, self.place, behind_offer),
+            false => words,
         };
+        // SAFETY: the words that the rank has brought with this offer, beside it or in its table, which stays as long.
+        let words = unsafe { std::slice::from_raw_parts(words, length) };
         Blocks { ranks: self.ranks(), words }
     }
 }
@@ -270,8 +280,14 @@ impl Pending {
             let touched = self.touched(extents);
             let table = self.call.table.as_ref().map_or(Summary::NONE, |table| table.summary());
             let offer = Offer { send, recv, touched, table };
-            // SAFETY: an offer fits the payload.
-            let fill = |payload: *mut u8| unsafe { payload.cast::<Offer>().write(offer) };
+            let Summary { words, length, .. } = table;
+            // SAFETY: an offer fits the payload, and behind it so many words, which the table has.
+            let fill = |payload: *mut u8| unsafe {
+                payload.cast::<Offer>().write(offer);
+                if (1..=NEAR).contains(&length) {
+                    behind_offer(payload).cast_mut().copy_from_nonoverlapping(words, length);
+                }
+            };
             // SAFETY: as above.
             unsafe { comm.meeting.arrive(rank, place, claim, &mut self.call.table, fill) };
         }
