@@ -4,24 +4,30 @@
 //! touched last time. Who has finished its own takes others'. How many chunks the runs of ranks have, the caller knows: the same on
 //! all ranks. Each word carries the number of the operation it speaks of, so nothing needs resetting between operations.
 //!
-//! [`Job::start`] and [`Job::close`] decide by one compare-and-swap whether an operation runs: after a close no chunk of it can be
-//! claimed any more, and once it runs it cannot be closed. This is what lets a rank give up without anybody
-//! touching its memory afterwards.
+//! [`Job::start`] and [`Job::close`] decide whether an operation runs: after a close no chunk of it is worked on any more, and once
+//! it runs it cannot be closed. This is what lets a rank give up without anybody touching its memory afterwards. Who starts claims a
+//! chunk and then looks whether anybody is closing; who closes says so and then looks whether anything is claimed. So at least one
+//! sees the other, and goes to the word in which one compare-and-swap decides. As long as nobody gives up, that word stays alone.
 
 use std::ops::Range;
 
-use super::sync::{AtomicU64, Ordering, fence_for_loom};
+use super::sync::{AtomicU64, Ordering, announce, fence_for_loom};
 
 /// No more homes than this, however many ranks: everyone who waits reads all of them.
 const MOST_HOMES: usize = 32;
 
 /// The chunk words of one communicator.
 pub(crate) struct Job {
-    /// The operation decided last, and how: `number << 1 | closed`.
-    phase: AtomicU64,
     ranks: usize,
     homes: Box<[Home]>,
+    /// Not 0: somebody has tried to close an operation.
+    closing: AtomicU64,
+    phase: Decision,
 }
+
+/// The operation decided last, and how: `number << 1 | closed`.
+#[repr(align(128))]
+struct Decision(AtomicU64);
 
 /// Two words: the low half of the operation number above, a count of chunks below.
 ///
@@ -45,17 +51,20 @@ impl Job {
     pub(crate) fn new(ranks: usize) -> Self {
         let home = |_| Home { claimed: AtomicU64::new(0), finished: AtomicU64::new(0) };
         Self {
-            phase: AtomicU64::new(0),
             ranks,
             homes: (0..ranks.clamp(1, MOST_HOMES)).map(home).collect(),
+            closing: AtomicU64::new(0),
+            phase: Decision(AtomicU64::new(0)),
         }
     }
 
+    #[cold]
     fn decide(&self, number: u64, closed: bool) -> Phase {
-        let mut now = self.phase.load(Ordering::Acquire);
+        let phase = &self.phase.0;
+        let mut now = phase.load(Ordering::Acquire);
         while now >> 1 < number {
             let next = number << 1 | u64::from(closed);
-            match self.phase.compare_exchange_weak(now, next, Ordering::AcqRel, Ordering::Acquire) {
+            match phase.compare_exchange_weak(now, next, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => now = next,
                 Err(other) => now = other,
             }
@@ -63,16 +72,27 @@ impl Job {
         if now & 1 == 0 { Phase::Running } else { Phase::Closed }
     }
 
-    /// All ranks are there: the operation runs, unless it was closed.
+    /// All ranks are there: the operation runs, unless it was closed. With a chunk for this rank, if there is one left, as by
+    /// [`Job::claim`]; nobody works on that of an operation that was closed.
     #[inline]
-    pub(crate) fn start(&self, number: u64) -> Phase {
-        self.decide(number, false)
+    pub(crate) fn start(
+        &self,
+        number: u64,
+        rank: usize,
+        chunks: impl Fn(Range<usize>) -> u32,
+    ) -> (Phase, Option<Chunk>) {
+        let chunk = self.claim(number, rank, chunks);
+        fence_for_loom();
+        let alone = chunk.is_some() && self.closing.load(Ordering::SeqCst) == 0;
+        (if alone { Phase::Running } else { self.decide(number, false) }, chunk)
     }
 
     /// A rank wants to give up: the operation is closed, unless it runs.
     #[cold]
     pub(crate) fn close(&self, number: u64) -> Phase {
-        self.decide(number, true)
+        announce(&self.closing, 1);
+        let claimed = |home: &Home| is_of(home.claimed.load(Ordering::SeqCst), number);
+        self.decide(number, !self.homes.iter().any(claimed))
     }
 
     /// The ranks whose runs a home owns.
@@ -146,6 +166,12 @@ pub(crate) struct Chunk {
     pub(crate) index: u32,
 }
 
+/// Whether a tagged count belongs to an operation.
+#[inline]
+fn is_of(word: u64, number: u64) -> bool {
+    word >> 32 == number & 0xffff_ffff
+}
+
 #[inline]
 fn tagged(number: u64, count: u32) -> u64 {
     number << 32 | u64::from(count)
@@ -156,7 +182,7 @@ fn tagged(number: u64, count: u32) -> u64 {
 fn count_up(word: &AtomicU64, number: u64, limit: u32) -> Option<u32> {
     let mut now = word.load(Ordering::Acquire);
     loop {
-        let count = if now >> 32 == number & 0xffff_ffff { now as u32 } else { 0 };
+        let count = if is_of(now, number) { now as u32 } else { 0 };
         if count >= limit {
             return None;
         }

@@ -212,15 +212,17 @@ fn loom_each_chunk_is_done_once_and_before_completion_is_seen() {
         let rank =
             |meeting: Arc<Meeting<Bell>>, job: Arc<Job>, data: Arc<Vec<UnsafeCell<u32>>>, rank| {
                 let bell = Bell::new();
-                assert_eq!(job.start(1), Phase::Running);
                 let chunks = |of: Range<usize>| part(of.end, CHUNKS) - part(of.start, CHUNKS);
-                while let Some(chunk) = job.claim(1, rank, chunks) {
+                let (phase, mut next) = job.start(1, rank, chunks);
+                assert_eq!(phase, Phase::Running);
+                while let Some(chunk) = next {
                     let index = part(chunk.of.start, CHUNKS) + chunk.index;
                     // SAFETY: the claim is this thread's alone, which loom checks.
                     data[index as usize].with_mut(|p| unsafe { *p += 1 });
                     if job.finish(1, chunk, chunks) {
                         meeting.wake(at(1));
                     }
+                    next = job.claim(1, rank, chunks);
                 }
                 while !job.complete(1, chunks) {
                     meeting.arm(rank, at(1), bell.clone());
@@ -244,23 +246,29 @@ fn loom_each_chunk_is_done_once_and_before_completion_is_seen() {
 fn loom_who_gives_up_is_never_touched() {
     explore(3, || {
         let job = Arc::new(Job::new(2));
-        let memory = Arc::new(UnsafeCell::new(0));
-        let closed = Arc::new(AtomicUsize::new(0));
-        let (j, m, c) = (Arc::clone(&job), Arc::clone(&memory), Arc::clone(&closed));
-        let gives_up = thread::spawn(move || {
-            if j.close(1) == Phase::Closed {
-                c.store(1, Ordering::Relaxed);
-                // SAFETY: closed: the memory is this rank's again, which loom checks.
-                m.with_mut(|p| unsafe { *p = 1 });
+        let memory: Arc<Vec<_>> = Arc::new((0..2).map(|_| UnsafeCell::new(0)).collect());
+        // What it takes of a rank that has found all there. The one that gives up may have none left to take.
+        let start = |job: &Job, memory: &[UnsafeCell<u32>], rank| {
+            let (phase, chunk) = job.start(1, rank, |of: Range<usize>| of.len() as u32);
+            if let (Phase::Running, Some(chunk)) = (phase, chunk) {
+                // SAFETY: running: the rank that gives up stays until all is done, which loom checks.
+                memory[chunk.of.start].with_mut(|p| unsafe { *p += 1 });
             }
+            phase
+        };
+        let (j, m) = (Arc::clone(&job), Arc::clone(&memory));
+        let other = thread::spawn(move || start(&j, &m, 1));
+        let (j, m) = (Arc::clone(&job), Arc::clone(&memory));
+        let gives_up = thread::spawn(move || {
+            let phase = j.close(1);
+            if phase == Phase::Closed {
+                // SAFETY: closed: all memory is this rank's again, which loom checks.
+                m.iter().for_each(|cell| cell.with_mut(|p| unsafe { *p += 1 }));
+            }
+            phase
         });
-        let running = job.start(1) == Phase::Running;
-        if running {
-            // SAFETY: running: the rank stays until all is done, which loom checks.
-            memory.with_mut(|p| unsafe { *p = 2 });
-        }
-        gives_up.join().unwrap();
-        assert_ne!(running, closed.load(Ordering::Relaxed) == 1);
+        let phase = start(&job, &memory, 0);
+        assert_eq!([other.join().unwrap(), gives_up.join().unwrap()], [phase; 2]);
     });
 }
 
@@ -275,13 +283,15 @@ fn loom_a_second_operation_does_not_inherit_chunks() {
             for number in 1..=2 {
                 arrive(meeting, rank, at(number), 0);
                 assert_eq!(await_all(meeting, rank, at(number), &bell), Look::All);
-                assert_eq!(job.start(number), Phase::Running);
                 let chunks = |of: Range<usize>| of.len() as u32;
-                while let Some(chunk) = job.claim(number, rank, chunks) {
+                let (phase, mut next) = job.start(number, rank, chunks);
+                assert_eq!(phase, Phase::Running);
+                while let Some(chunk) = next {
                     done.fetch_add(1, Ordering::Relaxed);
                     if job.finish(number, chunk, chunks) {
                         meeting.wake(at(number));
                     }
+                    next = job.claim(number, rank, chunks);
                 }
                 while !job.complete(number, chunks) {
                     meeting.arm(rank, at(number), bell.clone());

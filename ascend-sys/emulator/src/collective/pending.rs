@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::job::Phase;
+use super::job::{Chunk, Phase};
 use super::meeting::{Breakage, Cause, Claim, Look, Meeting, Origin, PAYLOAD, Place, Wake};
 use super::plan::{Plan, store_for};
 use super::request::{Operation, Request};
@@ -308,10 +308,7 @@ impl Pending {
                 let text = format!("the counts differ{}", table::disagreements(&self.tables()));
                 self.fail(Cause::Mismatch, text)
             }
-            Look::All => match self.member.comm.job.start(self.place.number) {
-                Phase::Running => self.begin(),
-                Phase::Closed => self.leave(),
-            },
+            Look::All => self.begin(),
             Look::Broken => self.leave(),
             Look::Differs(_) => {
                 let text = self.member.comm.mismatch(self.place, |rank| self.table(rank));
@@ -365,21 +362,36 @@ impl Pending {
     }
 
     fn begin(&mut self) -> Step {
+        let Member { comm, rank, .. } = &*self.member;
         let parties = self.parties();
         let ranks = parties.ranks();
         let plan = Plan::new(&self.call.request, ranks);
         let touched = |rank| parties.offer(rank).touched;
         let store = store_for((0..ranks).map(touched).fold(0, usize::saturating_add));
-        self.state = State::Running(plan, store);
-        self.work(plan, store)
+        match comm.job.start(self.place.number, *rank, |of| plan.chunks(of, &parties)) {
+            (Phase::Closed, _) => self.leave(),
+            (Phase::Running, chunk) => {
+                self.state = State::Running(plan, store);
+                self.run(plan, store, chunk)
+            }
+        }
     }
 
     fn work(&mut self, plan: Plan, store: Store) -> Step {
         let Member { comm, rank, .. } = &*self.member;
+        let parties = self.parties();
+        let chunk = comm.job.claim(self.place.number, *rank, |of| plan.chunks(of, &parties));
+        self.run(plan, store, chunk)
+    }
+
+    /// Works on a chunk of the running operation that this rank has claimed, if there was one.
+    #[inline]
+    fn run(&self, plan: Plan, store: Store, chunk: Option<Chunk>) -> Step {
+        let comm = &self.member.comm;
         let parties = &self.parties();
         let number = self.place.number;
         let chunks = |of| plan.chunks(of, parties);
-        let Some(chunk) = comm.job.claim(number, *rank, chunks) else {
+        let Some(chunk) = chunk else {
             let complete = comm.job.complete(number, chunks);
             return if complete { Step::Done(Ok(())) } else { Step::Park };
         };
