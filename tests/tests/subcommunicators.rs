@@ -1,5 +1,8 @@
 //! Communicators of some of the ranks: `subset` and `split`.
 
+use std::sync::Barrier;
+use std::time::Duration;
+
 use hccl::prelude::*;
 use hccl::{Error, Result};
 use hccl_tests::without_extensions;
@@ -10,7 +13,7 @@ fn on_four_ranks<T: Send + PartialEq + std::fmt::Debug>(
     expected: &[T],
 ) {
     for runtime in [Runtime::emulator(4).unwrap(), without_extensions()] {
-        runtime.set_deadline(std::time::Duration::from_secs(60));
+        runtime.set_deadline(Duration::from_secs(60));
         assert_eq!(runtime.run_ranks(4, &run).unwrap(), expected);
     }
 }
@@ -122,4 +125,39 @@ fn a_rank_that_is_gone_ends_the_waiting_of_its_parts() {
     });
     let text = outcome.unwrap_err().to_string();
     assert!(text.contains("rank 1 is gone") || text.contains("rank 1"), "{text}");
+}
+
+/// The peers of one part cannot be told without ending the whole, so they are not; those of the whole are, with all parts.
+#[test]
+fn an_abort_of_a_part_leaves_the_whole_and_one_of_the_whole_ends_its_parts() {
+    let runtime = Runtime::emulator(2).unwrap();
+    runtime.set_deadline(Duration::from_secs(60));
+    let issued = Barrier::new(2);
+    let outcome = runtime.run_ranks(2, |rank| -> Result<()> {
+        let stream = rank.device().stream()?;
+        let mut world = rank.communicator()?;
+        let mut parts = [world.subset(&[0, 1], 1)?.unwrap(), world.subset(&[0, 1], 2)?.unwrap()];
+        for part in &mut parts {
+            part.barrier(&stream)?.wait()?;
+        }
+        if rank.index() == 0 {
+            parts[0].abort_handle().abort()?;
+            let refused = parts[0].barrier(&stream).unwrap_err();
+            assert!(refused.to_string().contains("aborted"), "{refused}");
+        }
+        parts[1].barrier(&stream)?.wait()?;
+        world.barrier(&stream)?.wait()?;
+        if rank.index() == 0 {
+            issued.wait();
+            return world.abort_handle().abort();
+        }
+        let works = [parts[0].barrier(&stream)?, world.barrier(&rank.device().stream()?)?];
+        issued.wait();
+        for work in works {
+            let text = work.wait().unwrap_err().to_string();
+            assert!(text.contains("aborted"), "{text}");
+        }
+        Ok(())
+    });
+    outcome.unwrap();
 }

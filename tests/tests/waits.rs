@@ -148,6 +148,44 @@ fn a_wait_ends_when_its_communicator_is_aborted() {
     });
 }
 
+/// A replay is in flight in all of its communicators. Nothing else ends its wait: it stands behind a host function.
+#[test]
+fn a_wait_for_a_replay_ends_with_each_of_its_communicators() {
+    both_backends(|runtime| {
+        runtime.set_deadline(Duration::from_secs(20));
+        let device = runtime.device(0).unwrap();
+        for (aborted, wait) in
+            [(0, Wait::Blocking), (1, Wait::Blocking), (2, Wait::Blocking), (2, Wait::Awaited)]
+        {
+            let stream = device.stream().unwrap();
+            let alone = || Communicator::init_all(std::slice::from_ref(&device)).unwrap().remove(0);
+            let mut comms = [alone(), alone(), alone()];
+            let capture = device.begin_capture().unwrap();
+            for comm in &mut comms {
+                comm.barrier(&capture).unwrap();
+            }
+            let mut graph = capture.end().unwrap();
+            graph.replay(&stream).unwrap().wait().unwrap();
+
+            let (open, gate) = std::sync::mpsc::channel::<()>();
+            drop(stream.host_fn(move || gate.recv().unwrap_or_default()).unwrap());
+            let work = graph.replay(&stream).unwrap();
+            let handle = comms[aborted].abort_handle();
+            let watchdog = std::thread::spawn(move || {
+                std::thread::sleep(Duration::from_millis(50));
+                handle.abort()
+            });
+            let error = wait.of(work).unwrap_err();
+            drop(open);
+            watchdog.join().unwrap().unwrap();
+            assert!(matches!(error, Error::Aborted { .. }), "communicator {aborted}: {error}");
+            assert!(error.to_string().contains("replay"), "{error}");
+            let refused = graph.replay(&stream).unwrap_err();
+            assert!(matches!(refused, Error::Aborted { .. }), "{refused}");
+        }
+    });
+}
+
 /// Two ranks that each wait for a message which the other one would send afterwards, beside a thread that might come to help. A
 /// wait counts as long as 30 seconds of its limit are left, so these have ten seconds to be found out.
 #[test]

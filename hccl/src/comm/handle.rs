@@ -93,7 +93,7 @@ impl Handle {
 
     /// Ends the communicator for all of its `ranks`. What destroys it is its drop.
     pub(crate) fn abort(&self, table: &Table, ranks: u32) {
-        if self.is_destroyed() || self.label.aborted.swap(true, Ordering::AcqRel) {
+        if self.is_destroyed() || !self.label.abort() {
             return;
         }
         alarm();
@@ -149,9 +149,14 @@ pub struct AbortHandle {
 
 impl AbortHandle {
     /// Ends the communicator: later operations are refused with [`Error::Aborted`](crate::Error::Aborted), every wait for one that is in
-    /// flight ends with it, blocking or awaited, within a tenth of a second, and the peers are told, so that operations in flight fail on all ranks. Where
-    /// the backend cannot tell them (CANN, and a communicator of [`init_all`](crate::Communicator::init_all)) the operations themselves
-    /// end with the backend's own time-outs, and keep their buffers until then.
+    /// flight ends with it, blocking or awaited, within a tenth of a second, also for replays of graphs that captured it beside others. Where the
+    /// backend can tell the peers, they are told, so that operations in flight fail on all ranks.
+    ///
+    /// CANN cannot tell them. The emulator tells the peers of a communicator that was [built](crate::Communicator::builder) with a root info, and with
+    /// it those of all its parts. It does not tell those of [`init_all`](crate::Communicator::init_all), of one part alone (from
+    /// [`split`](crate::Communicator::split) or [`subset`](crate::Communicator::subset): the whole goes on), and of
+    /// [`from_raw`](crate::Communicator::from_raw). Where nobody is told, the operations themselves end with the backend's own time-outs, and
+    /// keep their buffers until then; the peers' waits end with their deadlines.
     ///
     /// Does not wait, and destroys nothing: operations in flight use the communicator's memory. It is destroyed
     /// (`HcclCommDestroy`) after the communicator has been dropped and they are complete. Aborting twice, or after the drop, does

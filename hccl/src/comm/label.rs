@@ -6,11 +6,12 @@
 
 #![forbid(unsafe_code)]
 
-use std::sync::OnceLock;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use crate::batch::{Direction, Item};
+use crate::sync::lock;
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -20,6 +21,8 @@ pub(crate) struct Label {
     world_size: u32,
     /// Waits for its operations may end.
     pub(crate) aborted: AtomicBool,
+    /// Labels of graphs that use this communicator beside others: its abort is theirs.
+    joint: Mutex<Vec<Weak<Label>>>,
     /// Collectives that the communicator has issued itself; it is the only one to write this.
     issued: AtomicU64,
     replayed: Replayed,
@@ -78,7 +81,42 @@ impl Label {
     pub(crate) fn new(communicator: Box<str>, rank: u32, world_size: u32) -> Self {
         let (aborted, issued) = (AtomicBool::new(false), AtomicU64::new(0));
         let replayed = Replayed::default();
-        Label { communicator, rank, world_size, aborted, issued, replayed }
+        let joint = Mutex::default();
+        Label { communicator, rank, world_size, aborted, joint, issued, replayed }
+    }
+
+    /// What the replays of a graph go by: its only communicator, or a label that is aborted when any of them is. It has the names
+    /// of all, and the rank in the first.
+    pub(crate) fn of_graph<'a>(labels: impl Iterator<Item = &'a Arc<Label>>) -> Option<Arc<Label>> {
+        let labels: Vec<_> = labels.collect();
+        let first = match *labels {
+            [] => return None,
+            [only] => return Some(only.clone()),
+            [first, ..] => first,
+        };
+        let names: Vec<&str> = labels.iter().map(|label| &*label.communicator).collect();
+        let joint = Label::new(names.join(" and ").into(), first.rank, first.world_size);
+        let joint = Arc::new(joint);
+        for label in labels {
+            let mut others = lock(&label.joint);
+            others.retain(|other| other.strong_count() != 0);
+            others.push(Arc::downgrade(&joint));
+            drop(others);
+            // An abort sets its own flag before it looks at the list.
+            if label.aborted.load(Acquire) {
+                joint.aborted.store(true, Release);
+            }
+        }
+        Some(joint)
+    }
+
+    /// Waits for its operations may end, those of graphs too. Whether that is news.
+    pub(crate) fn abort(&self) -> bool {
+        let before = self.aborted.swap(true, AcqRel);
+        for other in lock(&self.joint).iter().filter_map(Weak::upgrade) {
+            other.aborted.store(true, Release);
+        }
+        !before
     }
 
     /// The number of the next collective.

@@ -174,6 +174,7 @@ impl Stream<Capturing> {
         Ok(Graph {
             parts: Some(GraphParts { handle, uses }),
             stamps: Arc::new(Stamps::new()),
+            label: Label::of_graph(communicators.iter().map(|(label, _)| label)),
             communicators,
             operations,
             device,
@@ -240,6 +241,8 @@ pub struct Graph {
     parts: Option<GraphParts>,
     /// What its replays have left: each one writes the graph.
     stamps: Arc<Stamps>,
+    /// What a replay is known by.
+    label: Option<Arc<Label>>,
     communicators: Vec<(Arc<Label>, Numbers)>,
     operations: u64,
     device: Device,
@@ -295,14 +298,14 @@ impl Graph {
             what: "what the graph uses",
         });
         let touches: SmallVec<[Touch<'_>; 16]> = std::iter::once(this).chain(uses).collect();
-        let communicator = self.communicators.first();
-        let communicator = communicator.map(|(label, _)| (label, label.next()));
+        let number = self.communicators.first().map_or(0, |(first, _)| first.next());
+        let communicator = self.label.as_ref().map(|label| (label, number));
         let operation = Operation { name: REPLAY, communicator, takes: Takes::Nothing };
         let work = issue(stream, operation, &touches, |raw| {
             if !self.communicators.is_empty() {
                 self.device.turn().take(stream.lane());
             }
-            if self.communicators.iter().any(|(label, _)| label.aborted.load(Acquire)) {
+            if self.label.as_ref().is_some_and(|label| label.aborted.load(Acquire)) {
                 return Err(Error::Aborted { context: None });
             }
             // SAFETY: the graph holds what its operations use, and `touches` names all of it, so that it stays allocated and
