@@ -1,7 +1,7 @@
 //! The settings of a communicator: `HcclCommConfig`, version 11, with every field checked before CANN sees it.
 //!
-//! CANN reads some mistakes silently (an execution timeout out of range is ignored, an over-long name is cut), so the checks here
-//! are stricter than its own. A setting that is not given keeps what the environment variable says, and else CANN's default.
+//! CANN reads some mistakes silently (an execution timeout out of range is ignored or rounded, an over-long name is cut), so the checks
+//! here are stricter than its own. A setting that is not given keeps what the environment variable says, and else CANN's default.
 
 use std::ffi::c_char;
 use std::time::Duration;
@@ -51,8 +51,8 @@ pub struct CommConfig {
     job_id: Option<u64>,
     /// Whether captured graphs may use buffers in place of the staging buffer.
     graph_zero_copy: Option<bool>,
-    /// How long an operation may wait on the device for its peers: whole seconds, at least 1, at most 2,147,483,647;
-    /// CANN's default is 1836 s.
+    /// How long an operation may wait on the device for its peers: whole seconds, at least 1, at most 2,147,483,647; on the Ascend 950 a
+    /// multiple of 68, at most 17,340. CANN's default is 1836 s.
     exec_timeout: Option<Duration>,
     /// Algorithms by level, in the syntax of the environment variable `HCCL_ALGO`, 1 to 1599 bytes.
     #[builder(setter(into))]
@@ -138,7 +138,6 @@ fn refuse<T>(setting: &'static str, value: impl ToString, rule: &'static str) ->
 }
 
 impl CommConfig {
-    /// The settings as CANN's structure, with every field checked against the rules of the product, if it is known.
     /// Gives a name where the user gave none, unless it is longer than CANN takes: then CANN makes one.
     pub(super) fn name_if_none(&mut self, name: impl FnOnce() -> String) {
         if self.name.is_none() {
@@ -146,6 +145,7 @@ impl CommConfig {
         }
     }
 
+    /// The settings as CANN's structure, with every field checked against the rules of the product, if it is known.
     pub(crate) fn to_raw(&self, product: Option<Product>) -> Checked<HcclCommConfig> {
         let mut raw = initial();
         if let Some(mib) = self.buffer_mib {
@@ -190,12 +190,7 @@ impl CommConfig {
         raw.hcclJobID = self.job_id.unwrap_or(0);
         raw.aclGraphZeroCopyEnable = self.graph_zero_copy.unwrap_or(false).into();
         if let Some(timeout) = self.exec_timeout {
-            const RULE: &str = "it must be whole seconds, 1 to 2147483647";
-            let seconds = i32::try_from(timeout.as_secs()).ok().filter(|&seconds| seconds >= 1);
-            match seconds {
-                Some(seconds) if timeout.subsec_nanos() == 0 => raw.hcclExecTimeOut = seconds,
-                _ => return refuse("exec_timeout", format!("{timeout:?}"), RULE),
-            }
+            raw.hcclExecTimeOut = exec_timeout(timeout, product)?;
         }
         if let Some(retry) = self.retry {
             retry.write(&mut raw)?;
@@ -272,6 +267,25 @@ fn text(setting: &'static str, value: Option<&str>, into: &mut [c_char]) -> Chec
         *to = from as c_char;
     }
     Ok(())
+}
+
+/// In seconds. CANN takes 0 as well, for ever, which is a wait without a deadline.
+fn exec_timeout(timeout: Duration, product: Option<Product>) -> Checked<i32> {
+    // The Ascend 950 counts in steps of 68 seconds: CANN would round down, or ignore what is too long.
+    let (most, step, rule) = match product {
+        Some(Product::Ascend950) => {
+            (17_340, 68, "it must be a multiple of 68 s, 68 to 17340, on the Ascend 950")
+        }
+        _ => (i32::MAX, 1, "it must be whole seconds, 1 to 2147483647"),
+    };
+    match i32::try_from(timeout.as_secs()) {
+        Ok(seconds @ 1..)
+            if timeout.subsec_nanos() == 0 && seconds <= most && seconds % step == 0 =>
+        {
+            Ok(seconds)
+        }
+        _ => refuse("exec_timeout", format!("{timeout:?}"), rule),
+    }
 }
 
 impl Expansion {
@@ -396,6 +410,18 @@ mod tests {
         assert_eq!(refused(b().quality_of_service(8).build(), a3), "quality_of_service");
         for timeout in [Duration::ZERO, Duration::from_millis(1500), Duration::from_secs(1 << 31)] {
             assert_eq!(refused(b().exec_timeout(timeout).build(), a3), "exec_timeout");
+        }
+        for seconds in [1, 67, 100, 17_341, 17_408] {
+            let config = b().exec_timeout(Duration::from_secs(seconds)).build();
+            assert_eq!(refused(config.clone(), Some(Product::Ascend950)), "exec_timeout");
+            for other in [Some(Product::A2), a3, None] {
+                assert_eq!(config.to_raw(other).unwrap().hcclExecTimeOut, seconds as i32);
+            }
+        }
+        for seconds in [68, 136, 17_340] {
+            let config = b().exec_timeout(Duration::from_secs(seconds)).build();
+            let raw = config.to_raw(Some(Product::Ascend950)).unwrap();
+            assert_eq!(raw.hcclExecTimeOut, seconds as i32);
         }
         assert_eq!(refused(b().algorithm("a".repeat(1600)).build(), a3), "algorithm");
         let retry = Retry::builder().attempts(11).build();
