@@ -1,0 +1,213 @@
+//! What ranks get wrong together: they disagree, do not come, or fail.
+
+use hccl::prelude::*;
+use hccl::{Error, Result};
+
+use super::{Member, PATIENCE, Told, impatient, later, one, patient, ranks};
+
+/// What the ranks disagree about: in the first operation, which comes from the call, and in a later one.
+pub(super) fn between_ranks() -> Vec<Told> {
+    type Act = fn(&mut Member) -> Result<Work>;
+    let runtime = patient(3);
+    let disagreements: [(&str, &str, Act); 6] = [
+        ("counts that differ, in the first operation", "counts that differ", |m| {
+            let mut x = m.floats(if m.rank() == 1 { 1001 } else { 1000 });
+            m.comm.all_reduce_in_place(&mut x, Sum, &m.stream)
+        }),
+        ("types that differ, in the first operation", "types that differ", |m| {
+            let mut x = m.floats(1000);
+            let mut y = m.device.zeros::<i32>(1000, &m.stream)?;
+            if m.rank() == 1 {
+                m.comm.all_reduce_in_place(&mut y, Sum, &m.stream)
+            } else {
+                m.comm.all_reduce_in_place(&mut x, Sum, &m.stream)
+            }
+        }),
+        ("reductions that differ, in the first operation", "reductions that differ", |m| {
+            let mut x = m.floats(1000);
+            if m.rank() == 1 {
+                m.comm.all_reduce_in_place(&mut x, Max, &m.stream)
+            } else {
+                m.comm.all_reduce_in_place(&mut x, Sum, &m.stream)
+            }
+        }),
+        ("roots that differ, in the first operation", "roots that differ", |m| {
+            let mut x = m.floats(1000);
+            let root = m.rank() % 2;
+            m.comm.broadcast(&mut x, root, &m.stream)
+        }),
+        ("operations that differ, in the first operation", "operations that differ", |m| {
+            let mut x = m.floats(1000);
+            match m.rank() {
+                1 => m.comm.barrier(&m.stream),
+                _ => m.comm.all_reduce_in_place(&mut x, Sum, &m.stream),
+            }
+        }),
+        ("nothing on one rank, in the first operation", "nothing on one rank", |m| {
+            let mut x = m.floats(if m.rank() == 1 { 0 } else { 1000 });
+            m.comm.all_reduce_in_place(&mut x, Sum, &m.stream)
+        }),
+    ];
+    let mut told = Vec::new();
+    for (first, after, act) in disagreements {
+        let last = move |m: &mut Member| {
+            // The others are there when rank 1 comes, so that every text has all sides.
+            if m.rank() == 1 {
+                std::thread::sleep(PATIENCE / 4);
+            }
+            act(m)
+        };
+        told.push(ranks(first, &runtime, |m| last(m)?.wait()));
+        told.push(later(after, &runtime, last));
+    }
+    let runtime = patient(2);
+    told.push(ranks("an operation after one that failed", &runtime, |m| {
+        m.comm.barrier(&m.stream)?.wait()?;
+        m.everyone.wait();
+        let mut x = m.floats(if m.rank() == 1 { 1001 } else { 1000 });
+        let failed =
+            m.comm.all_reduce_in_place(&mut x, Sum, &m.stream).and_then(|work| work.wait());
+        assert!(failed.is_err());
+        m.comm.barrier(&m.stream).map(drop)
+    }));
+    let lengths: Act = |m| {
+        let mut x = m.floats(if m.rank() == 0 { 10 } else { 11 });
+        if m.rank() == 0 {
+            m.comm.batch().send(&x, 1).submit(&m.stream)
+        } else {
+            m.comm.batch().recv(&mut x, 0).submit(&m.stream)
+        }
+    };
+    let types: Act = |m| {
+        let x = m.floats(10);
+        let mut y = m.device.zeros::<i64>(10, &m.stream)?;
+        if m.rank() == 0 {
+            m.comm.batch().send(&x, 1).submit(&m.stream)
+        } else {
+            m.comm.batch().recv(&mut y, 0).submit(&m.stream)
+        }
+    };
+    told.push(ranks("a message whose lengths differ", &runtime, |m| lengths(m)?.wait()));
+    told.push(ranks("a message whose types differ", &runtime, |m| types(m)?.wait()));
+    told.push(ranks("a batch against a collective", &runtime, |m| {
+        let x = m.floats(10);
+        if m.rank() == 0 {
+            m.comm.batch().send(&x, 1).submit(&m.stream)?.wait()
+        } else {
+            m.comm.barrier(&m.stream)?.wait()
+        }
+    }));
+    told
+}
+
+pub(super) fn of_absence() -> Vec<Told> {
+    let runtime = impatient(3);
+    let mut told = Vec::new();
+    let device = runtime.device(0).unwrap();
+    let root = RootInfo::new(&device).unwrap();
+    let alone = Communicator::builder().device(&device).rank(0).world_size(3).root_info(&root);
+    told.push(one("a communicator whose other ranks do not come", alone.build().unwrap_err()));
+    // Two ranks, since the text names the one that gave up first.
+    told.push(ranks("a rank that does not come to the first operation", &impatient(2), |m| {
+        let mut x = m.floats(1000);
+        if m.rank() == 1 {
+            return Ok(());
+        }
+        m.comm.all_reduce_in_place(&mut x, Sum, &m.stream)?.wait()
+    }));
+    told.push(ranks("a rank that does not come to a later operation", &runtime, |m| {
+        m.comm.barrier(&m.stream)?.wait()?;
+        let mut x = m.floats(1000);
+        if m.rank() == 1 {
+            return Ok(());
+        }
+        m.comm.all_reduce_in_place(&mut x, Sum, &m.stream)?.wait()
+    }));
+    let runtime = impatient(2);
+    told.push(ranks("a message that is not received, the first one", &runtime, |m| {
+        let x = m.floats(10);
+        if m.rank() == 1 {
+            return Ok(());
+        }
+        m.comm.batch().send(&x, 1).submit(&m.stream)?.wait()
+    }));
+    told.push(ranks("a message that is not received, a later one", &runtime, |m| {
+        let (x, mut y) = (m.floats(10), m.floats(10));
+        let peer = 1 - m.rank();
+        m.comm.batch().send(&x, peer).recv(&mut y, peer).submit(&m.stream)?.wait()?;
+        if m.rank() == 1 {
+            return Ok(());
+        }
+        m.comm.batch().send(&x, peer).submit(&m.stream)?.wait()
+    }));
+    let runtime = patient(2);
+    told.push(ranks("a wait with a short limit", &runtime, |m| {
+        m.comm.barrier(&m.stream)?.wait()?;
+        if m.rank() == 1 {
+            std::thread::sleep(PATIENCE);
+            return m.comm.barrier(&m.stream)?.wait();
+        }
+        let work = m.comm.barrier(&m.stream)?;
+        let error = work.wait_timeout(PATIENCE / 4).unwrap_err();
+        work.wait()?;
+        Err(error)
+    }));
+    told.push(ranks("two ranks that only receive", &runtime, |m| {
+        let (x, mut y) = (m.floats(10), m.floats(10));
+        let peer = 1 - m.rank();
+        m.comm.batch().send(&x, peer).recv(&mut y, peer).submit(&m.stream)?.wait()?;
+        m.comm.batch().recv(&mut y, peer).submit(&m.stream)?.wait()
+    }));
+    told
+}
+
+pub(super) fn of_runs() -> Vec<Told> {
+    let runtime = patient(2);
+    let run = |mistake, f: &(dyn Fn(Rank) -> Result<()> + Sync)| {
+        one(mistake, runtime.run_ranks(2, f).unwrap_err())
+    };
+    vec![
+        one("more ranks than devices", runtime.run_ranks(3, |_| Ok::<_, Error>(())).unwrap_err()),
+        one("no ranks", runtime.run_ranks(0, |_| Ok::<_, Error>(())).unwrap_err()),
+        run("a rank that returns an error", &|rank| {
+            let stream = rank.device().stream()?;
+            if rank.index() == 1 {
+                rank.device().zeros::<f32>(4, &stream)?.upload(&[0.0; 3], &stream)?;
+            }
+            rank.communicator().map(drop)
+        }),
+        run("a rank that panics", &|rank| {
+            assert!(rank.index() != 1, "index 5 is out of bounds");
+            rank.communicator().map(drop)
+        }),
+        run("ranks that disagree", &|rank| {
+            let stream = rank.device().stream()?;
+            let config = CommConfig::builder().name("world").build();
+            let mut comm = rank.communicator_with(config)?;
+            comm.barrier(&stream)?.wait()?;
+            let mut x = rank.device().zeros::<f32>(4 + rank.index() as usize, &stream)?;
+            let outcome = comm.all_reduce_in_place(&mut x, Sum, &stream)?.wait();
+            if rank.index() == 1 {
+                // So that the first cause is always the other one's.
+                std::thread::sleep(PATIENCE);
+            }
+            outcome
+        }),
+        run("a rank that returns early, to the one that waits", &|rank| {
+            let config = CommConfig::builder().name("world").build();
+            let mut comm = rank.communicator_with(config)?;
+            let stream = rank.device().stream()?;
+            comm.barrier(&stream)?.wait()?;
+            if rank.index() == 1 { Ok(()) } else { comm.barrier(&stream)?.wait() }
+        }),
+        run("a rank that returns before the communicator is made", &|rank| {
+            if rank.index() == 1 {
+                // Until the other one is inside the call.
+                std::thread::sleep(PATIENCE / 2);
+                return Ok(());
+            }
+            let config = CommConfig::builder().name("world").build();
+            rank.communicator_with(config).map(drop)
+        }),
+    ]
+}
