@@ -71,7 +71,7 @@ use crate::comm::Member;
 use crate::comm::label::Takes;
 use crate::device::issue::{Operation, Place, Touch};
 use crate::device::{Stream, StreamState};
-use crate::error::{Error, OpContext, Result};
+use crate::error::{Error, Result};
 use crate::memory::stamps::Access;
 #[cfg(doc)]
 use crate::work::Work;
@@ -165,12 +165,7 @@ impl Member {
     /// Says which operation an error is about, unless it says so itself.
     #[cold]
     pub(crate) fn explain(&self, operation: &'static str, sequence: u64, error: Error) -> Error {
-        let context = || OpContext {
-            operation,
-            communicator: Some(self.label.communicator.clone()),
-            rank: Some(self.label.rank),
-            sequence,
-        };
+        let context = || self.label.context(operation, sequence);
         let error = error.in_operation(context);
         if error.context().is_some() {
             return error;

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use crate::batch::{Direction, Item};
+use crate::error::OpContext;
 use crate::sync::lock;
 
 /// See the [module](self).
@@ -117,6 +118,12 @@ impl Label {
             other.aborted.store(true, Release);
         }
         !before
+    }
+
+    /// Names an operation, or with number 0 a call that takes none.
+    pub(crate) fn context(&self, operation: &'static str, sequence: u64) -> OpContext {
+        let communicator = Some(self.communicator.clone());
+        OpContext { operation, communicator, rank: Some(self.rank), sequence }
     }
 
     /// The number of the next collective.

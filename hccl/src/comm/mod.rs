@@ -28,10 +28,12 @@ pub(crate) mod orphans;
 mod root_info;
 mod scratch;
 mod sub;
+mod suspend;
 
 pub use config::{CommConfig, ConfigError, Deterministic, Expansion, Retry};
 pub use handle::AbortHandle;
 pub use root_info::RootInfo;
+pub use suspend::Unchanged;
 
 use std::ffi::{CStr, c_char};
 use std::fmt;
@@ -45,7 +47,7 @@ use crate::api::call;
 use crate::batch::{Direction, Lists, Peers};
 use crate::device::Device;
 use crate::device::turn::patiently;
-use crate::error::{Code, Error, OpContext, Result};
+use crate::error::{Error, OpContext, Result};
 use crate::memory::stamps::Stamps;
 use crate::runtime::{Product, Runtime};
 use handle::{Handle, Origin};
@@ -198,10 +200,11 @@ impl Plan<'_> {
                 &mut raw
             )
         }
-        .map_err(|error| error.in_operation(|| building(rank)))?;
+        .map_err(|error| error.in_operation(|| making(BUILD, Some(rank))))?;
         // SAFETY: CANN has just made it for this device, and nobody else knows it.
         unsafe {
             Communicator::from_parts(
+                BUILD,
                 raw,
                 &device,
                 (rank, world_size),
@@ -212,9 +215,12 @@ impl Plan<'_> {
 }
 
 const BUILD: &str = "Communicator::builder";
+const INIT_ALL: &str = "Communicator::init_all";
+const FROM_RAW: &str = "Communicator::from_raw";
 
-fn building(rank: u32) -> OpContext {
-    OpContext { operation: BUILD, communicator: None, rank: Some(rank), sequence: 0 }
+/// Names a call that makes a communicator, as long as that has no name.
+fn making(operation: &'static str, rank: Option<u32>) -> OpContext {
+    OpContext { rank, ..OpContext::new(operation, 0) }
 }
 
 impl Communicator {
@@ -239,18 +245,17 @@ impl Communicator {
     /// # }
     /// ```
     pub fn init_all(devices: &[Device]) -> Result<Vec<Self>> {
-        const OPERATION: &str = "Communicator::init_all";
         let Some(first) = devices.first() else {
-            return Err(Error::Empty { operation: OPERATION, what: "the list of devices" });
+            return Err(Error::Empty { operation: INIT_ALL, what: "the list of devices" });
         };
         let mut ids: Vec<i32> = Vec::with_capacity(devices.len());
         for device in devices {
             if !device.runtime().is(first.runtime()) {
-                return Err(Error::WrongRuntime { operation: OPERATION, what: "a device" });
+                return Err(Error::WrongRuntime { operation: INIT_ALL, what: "a device" });
             }
             if ids.contains(&device.id()) {
                 let problem = format!("device {} is named twice", device.index());
-                return Err(Error::Invalid { operation: OPERATION, problem: problem.into() });
+                return Err(Error::Invalid { operation: INIT_ALL, problem: problem.into() });
             }
             ids.push(device.id());
         }
@@ -259,12 +264,15 @@ impl Communicator {
         let _bound = first.bind()?;
         let table = first.table();
         // SAFETY: both arrays have `count` elements and are live for the call.
-        unsafe { call!(table, HcclCommInitAll, count, ids.as_mut_ptr(), raw.as_mut_ptr()) }?;
+        unsafe { call!(table, HcclCommInitAll, count, ids.as_mut_ptr(), raw.as_mut_ptr()) }
+            .map_err(|error| error.in_operation(|| making(INIT_ALL, None)))?;
         // All are owned before the first can fail.
         let made: Vec<Result<Self>> = (raw.into_iter().zip(devices).enumerate())
             .map(|(rank, (raw, device))| {
                 // SAFETY: CANN has just made it for this device, and nobody else knows it.
-                unsafe { Self::from_parts(raw, device, (rank as u32, count), Origin::Process) }
+                unsafe {
+                    Self::from_parts(INIT_ALL, raw, device, (rank as u32, count), Origin::Process)
+                }
             })
             .collect();
         made.into_iter().collect()
@@ -291,18 +299,19 @@ impl Communicator {
     pub unsafe fn from_raw(device: &Device, raw: HcclComm) -> Result<Self> {
         if raw.is_null() {
             let problem = "the HcclComm is null".into();
-            return Err(Error::Invalid { operation: "Communicator::from_raw", problem });
+            return Err(Error::Invalid { operation: FROM_RAW, problem });
         }
         let _bound = device.bind()?;
         let table = device.table();
         let (mut rank, mut world_size) = (0, 0);
         // SAFETY: the caller's promise that the communicator is alive; the out parameters are live locals.
         unsafe {
-            call!(table, HcclGetRankId, raw, &mut rank)?;
-            call!(table, HcclGetRankSize, raw, &mut world_size)?;
+            call!(table, HcclGetRankId, raw, &mut rank)
+                .and_then(|()| call!(table, HcclGetRankSize, raw, &mut world_size))
         }
+        .map_err(|error| error.in_operation(|| making(FROM_RAW, None)))?;
         // SAFETY: the caller's promise, and what CANN has just said.
-        unsafe { Self::from_parts(raw, device, (rank, world_size), Origin::Foreign) }
+        unsafe { Self::from_parts(FROM_RAW, raw, device, (rank, world_size), Origin::Foreign) }
     }
 
     /// # Safety
@@ -310,6 +319,7 @@ impl Communicator {
     /// `raw` is a communicator of `device` with this rank and size, which nobody else destroys, or what
     /// [`from_raw`](Self::from_raw) wants when it is foreign.
     unsafe fn from_parts(
+        operation: &'static str,
         raw: HcclComm,
         device: &Device,
         (rank, world_size): (u32, u32),
@@ -317,7 +327,10 @@ impl Communicator {
     ) -> Result<Self> {
         let (communicator, problem) = match name_of(raw, device) {
             Ok(name) => (name, None),
-            Err(error) => (Box::default(), Some(error)),
+            Err(error) => {
+                let error = error.in_operation(|| making(operation, Some(rank)));
+                (Box::default(), Some(error))
+            }
         };
         let label = Arc::new(Label::new(communicator, rank, world_size));
         // SAFETY: the caller's promise.
@@ -339,45 +352,6 @@ impl Communicator {
         // Whatever happened, the communicator is owned now, and so destroyed.
         let communicator = Communicator { member, state: PhantomData };
         problem.map_or(Ok(communicator), Err)
-    }
-
-    /// Stops the communicator, so that devices can be repaired after a memory error. CANN: `HcclCommSuspend` (A2 and A3).
-    ///
-    /// Only [`resume`](Communicator::resume) can be called on what comes back.
-    ///
-    /// # Errors
-    ///
-    /// When CANN refuses, the communicator comes back, unchanged, in the error.
-    pub fn suspend(self) -> Result<Communicator<Suspended>, Unchanged<Active>> {
-        let result = self.member.call(|raw, device| {
-            // SAFETY: a live handle, and no operation is being issued on it.
-            match unsafe { call!(device.table(), HcclCommSuspend, raw) } {
-                // Says that the device has stopped, where operations are unfolded there.
-                Err(Error::Call { code: Code::Hccl(code), .. })
-                    if code == ascend_sys::HcclResult::HCCL_E_SUSPENDING.0 =>
-                {
-                    Ok(())
-                }
-                other => other,
-            }
-        });
-        self.into_state(result)
-    }
-}
-
-impl Communicator<Suspended> {
-    /// Takes the communicator up again, after all ranks have suspended it and the devices have been repaired. CANN:
-    /// `HcclCommResume`.
-    ///
-    /// # Errors
-    ///
-    /// When CANN refuses, the communicator comes back, still suspended, in the error.
-    pub fn resume(self) -> Result<Communicator, Unchanged<Suspended>> {
-        let result = self.member.call(|raw, device| {
-            // SAFETY: a live handle, and no operation is being issued on it.
-            unsafe { call!(device.table(), HcclCommResume, raw) }
-        });
-        self.into_state(result)
     }
 }
 
@@ -421,13 +395,6 @@ impl<S> Communicator<S> {
         self.member.handle.raw()
     }
 
-    fn into_state<N>(self, result: Result<()>) -> Result<Communicator<N>, Unchanged<S>> {
-        match result {
-            Ok(()) => Ok(Communicator { member: self.member, state: PhantomData }),
-            Err(error) => Err(Unchanged { communicator: self, error }),
-        }
-    }
-
     /// Leaves the announcement of this rank's end to a run.
     pub(crate) fn set_alive(&mut self, alive: Arc<()>) {
         self.member.alive = Some(alive);
@@ -439,16 +406,6 @@ impl Member {
     #[inline]
     pub(crate) fn messages(&self, direction: Direction, peer: u32) -> u64 {
         self.peers.issued(direction, peer) + self.label.replayed_messages(direction, peer)
-    }
-
-    /// A call of CANN that is not an operation.
-    fn call(&self, call: impl FnOnce(HcclComm, &Device) -> Result<()>) -> Result<()> {
-        let device = &self.device;
-        let _bound = device.bind()?;
-        let Some(raw) = self.handle.calling() else {
-            return Err(Error::Aborted { context: None });
-        };
-        call(raw, device)
     }
 }
 
@@ -471,22 +428,6 @@ impl<S> fmt::Debug for Communicator<S> {
             .field("rank", &self.rank())
             .field("world_size", &self.world_size())
             .finish_non_exhaustive()
-    }
-}
-
-/// A communicator whose state CANN refused to change, and why.
-#[derive(Debug, thiserror::Error)]
-#[error("{error}")]
-pub struct Unchanged<S> {
-    /// The communicator, as it was.
-    pub communicator: Communicator<S>,
-    /// What CANN said.
-    pub error: Error,
-}
-
-impl<S> From<Unchanged<S>> for Error {
-    fn from(unchanged: Unchanged<S>) -> Self {
-        unchanged.error
     }
 }
 

@@ -76,7 +76,7 @@ impl Communicator {
         }
         self.member.check_dividable(SUBSET)?;
         match ranks.iter().position(|&rank| rank == self.rank()) {
-            Some(own) => self.sub(ranks, own as u32, id.into(), &config).map(Some),
+            Some(own) => self.sub(SUBSET, ranks, own as u32, id.into(), &config).map(Some),
             None => Ok(None),
         }
     }
@@ -153,11 +153,18 @@ impl Communicator {
         config.name_if_none(|| format!("{}_split{split}_{number}", self.name()));
         let id = SPLITS + split * u64::from(self.world_size()) + number;
         let own = ranks.iter().position(|&rank| rank == self.rank()).unwrap_or_default();
-        self.sub(&ranks, own as u32, id, &config).map(Some)
+        self.sub(SPLIT, &ranks, own as u32, id, &config).map(Some)
     }
 
     /// Makes the communicator of these ranks, among which this one has position `own`.
-    fn sub(&mut self, ranks: &[u32], own: u32, id: u64, config: &CommConfig) -> Result<Self> {
+    fn sub(
+        &mut self,
+        operation: &'static str,
+        ranks: &[u32],
+        own: u32,
+        id: u64,
+        config: &CommConfig,
+    ) -> Result<Self> {
         let member = &self.member;
         let device = &member.device;
         let mut config = config.to_raw(device.runtime().product())?;
@@ -167,8 +174,9 @@ impl Communicator {
         let _bound = device.bind()?;
         // Communicators of a device are made one after another.
         let _turn = patiently(device.making());
+        let context = || member.label.context(operation, 0);
         let Some(mut parent) = member.handle.calling() else {
-            return Err(Error::Aborted { context: None });
+            return Err(Error::Aborted { context: Some(Box::new(context())) });
         };
         let mut raw: HcclComm = std::ptr::null_mut();
         let (count, table) = (ranks.len() as u32, device.table());
@@ -185,14 +193,16 @@ impl Communicator {
                 &mut config,
                 &mut raw
             )
-        }?;
+        }
+        .map_err(|error| error.in_operation(context))?;
         if raw.is_null() {
             let problem = "it said that all went well, and returned a null pointer".into();
             return Err(Error::Invalid { operation: "HcclCreateSubCommConfig", problem });
         }
         let origin = Origin::Part(member.handle.clone());
         // SAFETY: CANN has just made it for this device, and nobody else knows it.
-        let mut part = unsafe { Communicator::from_parts(raw, device, (own, count), origin) }?;
+        let mut part =
+            unsafe { Communicator::from_parts(operation, raw, device, (own, count), origin) }?;
         part.member.alive.clone_from(&self.member.alive);
         Ok(part)
     }

@@ -228,7 +228,7 @@ pub enum Error {
     Batch(crate::batch::BatchError),
     /// The communicator was ended by [`AbortHandle::abort`](crate::comm::AbortHandle::abort).
     Aborted {
-        /// The operation that was waited for. It may still be in flight.
+        /// The operation that was waited for, which may still be in flight, or the call that was refused.
         context: Option<Box<OpContext>>,
     },
     /// A rank of [`Runtime::run_ranks`](crate::Runtime::run_ranks) failed: the first that did.

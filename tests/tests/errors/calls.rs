@@ -45,6 +45,14 @@ pub(super) fn of_calls() -> Vec<Told> {
             m.comm.abort_handle().abort()?;
             m.comm.barrier(&m.stream).map(drop)
         }),
+        on("a part after an abort", |m| {
+            m.comm.abort_handle().abort()?;
+            m.comm.subset(&[0], 1).map(drop)
+        }),
+        on("a part with the name of another", |m| {
+            let _part = m.comm.subset(&[0], 1)?;
+            m.comm.subset(&[0], 1).map(drop)
+        }),
     ];
     told.push(ranks("an abort while the peer waits", &runtime, |m| {
         m.comm.barrier(&m.stream)?.wait()?;

@@ -227,13 +227,26 @@ fn of_runtimes() -> Vec<Told> {
     ];
     let long = Runtime::emulator_builder().devices(1).connect_timeout(Duration::MAX).build();
     told.push(one("a time limit that is too long", long.unwrap_err()));
-    let table = Functions { HcclCommSuspend: None, ..ascend_emulator::table() };
-    // SAFETY: what is left of the emulator's table does what CANN documents.
-    let runtime = Runtime::from_api(unsafe { Api::from_table(table) }).unwrap();
-    let comm = Communicator::init_all(&[runtime.device(0).unwrap()]).unwrap().remove(0);
-    told.push(one(
-        "a function that the backend lacks",
-        comm.suspend().map(drop).unwrap_err().error,
-    ));
+    let of_table = |table| {
+        // SAFETY: what is left of the emulator's table does what CANN documents.
+        Runtime::from_api(unsafe { Api::from_table(table) }).unwrap()
+    };
+    let lacking = of_table(Functions { HcclCommInitAll: None, ..ascend_emulator::table() });
+    let made = Communicator::init_all(&[lacking.device(0).unwrap()]);
+    told.push(one("a function that the backend lacks", made.unwrap_err()));
+    let lacking = of_table(Functions { HcclCommResume: None, ..ascend_emulator::table() });
+    let other = Runtime::emulator_builder().devices(1).product(hccl::Product::Ascend950);
+    let other = other.memory(64 << 20).build().unwrap();
+    // Their names have numbers.
+    let mut named = |mistake, error: Error, name: &str| {
+        told.push((mistake, vec![("-".into(), error.to_string().replace(name, "world"))]));
+    };
+    let alone = |runtime: &Runtime| {
+        Communicator::init_all(&[runtime.device(0).unwrap()]).unwrap().remove(0)
+    };
+    let refused = alone(&other).suspend().unwrap_err();
+    named("a suspension on a product that has none", refused.error, refused.communicator.name());
+    let refused = alone(&lacking).suspend().unwrap().resume().unwrap_err();
+    named("a backend that does not resume", refused.error, refused.communicator.name());
     told
 }

@@ -1,0 +1,93 @@
+//! Communicators that stop while their devices are repaired.
+
+use std::marker::PhantomData;
+
+use ascend_sys::HcclComm;
+
+use super::{Active, Communicator, Member, Suspended};
+use crate::api::call;
+use crate::device::Device;
+use crate::error::{Code, Error, Result};
+
+impl Communicator {
+    /// Stops the communicator, so that devices can be repaired after a memory error. CANN: `HcclCommSuspend` (A2 and A3).
+    ///
+    /// Only [`resume`](Communicator::resume) can be called on what comes back.
+    ///
+    /// # Errors
+    ///
+    /// When CANN refuses, the communicator comes back, unchanged, in the error.
+    pub fn suspend(self) -> Result<Communicator<Suspended>, Unchanged<Active>> {
+        let result = self.member.call("suspend", |raw, device| {
+            // SAFETY: a live handle, and no operation is being issued on it.
+            match unsafe { call!(device.table(), HcclCommSuspend, raw) } {
+                // Says that the device has stopped, where operations are unfolded there.
+                Err(Error::Call { code: Code::Hccl(code), .. })
+                    if code == ascend_sys::HcclResult::HCCL_E_SUSPENDING.0 =>
+                {
+                    Ok(())
+                }
+                other => other,
+            }
+        });
+        self.into_state(result)
+    }
+}
+
+impl Communicator<Suspended> {
+    /// Takes the communicator up again, after all ranks have suspended it and the devices have been repaired. CANN:
+    /// `HcclCommResume`.
+    ///
+    /// # Errors
+    ///
+    /// When CANN refuses, the communicator comes back, still suspended, in the error.
+    pub fn resume(self) -> Result<Communicator, Unchanged<Suspended>> {
+        let result = self.member.call("resume", |raw, device| {
+            // SAFETY: a live handle, and no operation is being issued on it.
+            unsafe { call!(device.table(), HcclCommResume, raw) }
+        });
+        self.into_state(result)
+    }
+}
+
+impl<S> Communicator<S> {
+    fn into_state<N>(self, result: Result<()>) -> Result<Communicator<N>, Unchanged<S>> {
+        match result {
+            Ok(()) => Ok(Communicator { member: self.member, state: PhantomData }),
+            Err(error) => Err(Unchanged { communicator: self, error }),
+        }
+    }
+}
+
+impl Member {
+    /// A call of CANN that is not an operation.
+    fn call(
+        &self,
+        operation: &'static str,
+        call: impl FnOnce(HcclComm, &Device) -> Result<()>,
+    ) -> Result<()> {
+        let device = &self.device;
+        let context = || self.label.context(operation, 0);
+        let _bound = device.bind()?;
+        let Some(raw) = self.handle.calling() else {
+            return Err(Error::Aborted { context: Some(Box::new(context())) });
+        };
+        call(raw, device).map_err(|error| error.in_operation(context))
+    }
+}
+
+/// A communicator whose state CANN refused to change, and why.
+#[derive(Debug, thiserror::Error)]
+#[error("{error}")]
+pub struct Unchanged<S> {
+    /// The communicator, as it was.
+    pub communicator: Communicator<S>,
+    /// What CANN said.
+    pub error: Error,
+}
+
+impl<S> From<Unchanged<S>> for Error {
+    fn from(unchanged: Unchanged<S>) -> Self {
+        unchanged.error
+    }
+}
