@@ -50,7 +50,7 @@
 //!
 //! Mistakes are those of the single operations, with the number that the operation would have had. What goes wrong at the end of
 //! a group, for example because ranks disagree, CANN tells nobody: it then shows in the peers' waiting. The emulator tells
-//! ([optional entries](https://docs.rs/ascend-sys)), and [`group`] returns the first such error; the other operations may have been issued.
+//! ([`ascendExtGroupResult`](ascend_sys::Functions::ascendExtGroupResult)), and [`group`] returns the first such error; the other operations may have been issued.
 
 mod check;
 mod record;
