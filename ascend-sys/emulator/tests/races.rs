@@ -8,6 +8,7 @@ mod common;
 mod races {
     pub mod comms;
     pub mod host;
+    pub mod operations;
     pub mod setup;
     pub mod streams;
 }
