@@ -1,4 +1,4 @@
-//! Every collective on ranks that are threads, beside what the memory of this machine allows in the same run.
+//! Every collective on ranks that are threads, beside what the memory of this machine allows in the same run (`bound`).
 //!
 //! `cargo bench -p ascend-emulator --bench collectives -- [quick] [ranks=2] [bytes=8] [op=gather] [types] [lines]`. Every figure is the best of many
 //! short batches, in microseconds for one call with its synchronisation: on a machine that others use too, only a batch that is
@@ -8,26 +8,13 @@
 //! that contain it. `types` measures all-reduce and reduce-scatter in every type that is reduced.
 //!
 //! `lines` is for programs (`peers/compare`): no bound, and a line `operation bytes best median` for each figure.
-//!
-//! # The bound
-//!
-//! Two threads, one a core, that make exactly the reads and writes an operation needs, and meet twice at a spinning barrier. What
-//! that is, for N bytes and p ranks:
-//!
-//! - all-reduce: every input is read once, and every output written once, p N each;
-//! - reduce, reduce-scatter: p N are read, N (or p parts of N / p) written;
-//! - broadcast, all-gather: N is read once, and written to all who do not have it;
-//! - scatter, all-to-all, messages: every byte is read once and written once.
-//!
-//! It is cut into pieces that fit the first caches, with plain or with streaming stores, whichever is faster. Three things make it
-//! one: all buffers hold the same bytes; a thread that has done its half takes pieces of the other's, as the
-//! emulator's do, so that neither waits for one whose core was taken away; and bound and operation are measured in turn, because the
-//! bandwidth that other users leave changes by a factor of two within seconds.
 #![allow(missing_docs, reason = "a program")]
 
-use ascend_emulator::copy::copy;
-use ascend_emulator::reduce::{DataType, ReduceOp, Store, reduce_chunk};
+mod bound;
+
+use ascend_emulator::reduce::{DataType, Store};
 use ascend_sys::*;
+use bound::{Bound, FILL, Line, Piece, map, pieces, unmap};
 use std::ffi::c_void;
 use std::hint::spin_loop;
 use std::sync::Mutex;
@@ -35,14 +22,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 const SUM: HcclReduceOp = HcclReduceOp::HCCL_REDUCE_SUM;
-/// What all buffers hold. Not zero: the machine that this was written on moves zeros up to three times as fast.
-const FILL: u8 = 1;
 /// Batches of one measurement.
 const ROUNDS: usize = 5;
 /// How often operation and bound are measured in turn.
 const PASSES: usize = 20;
-/// Bytes of a piece of the bound.
-const PIECE: usize = 32 << 10;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Op {
@@ -255,163 +238,6 @@ impl Case {
     }
 }
 
-/// A piece of the least work: what is read and written, and how many bytes of each.
-struct Piece {
-    inputs: Vec<usize>,
-    outputs: Vec<usize>,
-    bytes: usize,
-}
-
-/// The least work, in the order in which two threads take it from its two ends. `memory` has a send and a receive buffer for each rank.
-fn pieces(op: Op, bytes: usize, memory: &[[usize; 2]]) -> Vec<Piece> {
-    let ranks = memory.len();
-    let part = bytes / ranks / 64 * 64;
-    let part = if part == 0 { bytes / ranks } else { part };
-    let send = |rank: usize, at: usize| memory[rank][0] + at;
-    let recv = |rank: usize, at: usize| memory[rank][1] + at;
-    let all = || 0..ranks;
-    let mut list = Vec::new();
-    // The runs of bytes that are worked on alike.
-    let mut add = |length: usize, work: &dyn Fn(usize) -> (Vec<usize>, Vec<usize>)| {
-        for at in (0..length).step_by(PIECE) {
-            let (inputs, outputs) = work(at);
-            list.push(Piece { inputs, outputs, bytes: (length - at).min(PIECE) });
-        }
-    };
-    match op {
-        Op::AllReduce => add(bytes, &|at| {
-            (all().map(|r| send(r, at)).collect(), all().map(|r| recv(r, at)).collect())
-        }),
-        Op::Reduce => add(bytes, &|at| (all().map(|r| send(r, at)).collect(), vec![recv(0, at)])),
-        Op::Broadcast => {
-            add(bytes, &|at| (vec![send(0, at)], (1..ranks).map(|r| send(r, at)).collect()));
-        }
-        Op::ReduceScatter | Op::ReduceScatterV => all().for_each(|to| {
-            add(part, &|at| (all().map(|r| send(r, to * part + at)).collect(), vec![recv(to, at)]));
-        }),
-        Op::AllGather | Op::AllGatherV => all().for_each(|from| {
-            add(part, &|at| {
-                (vec![send(from, at)], all().map(|r| recv(r, from * part + at)).collect())
-            });
-        }),
-        Op::Scatter => all().for_each(|to| {
-            add(part, &|at| (vec![send(0, to * part + at)], vec![recv(to, at)]));
-        }),
-        Op::AlltoAll | Op::AlltoAllV | Op::AlltoAllVC => all().for_each(|to| {
-            for from in all() {
-                add(part, &|at| {
-                    (vec![send(from, to * part + at)], vec![recv(to, from * part + at)])
-                });
-            }
-        }),
-        Op::Exchange => all().for_each(|to| {
-            add(bytes, &|at| (vec![send((to + ranks - 1) % ranks, at)], vec![recv(to, at)]));
-        }),
-        Op::Send => add(bytes, &|at| (vec![send(0, at)], vec![recv(1, at)])),
-        Op::Barrier => {}
-    }
-    // At least one for each thread, unless that would cut elements.
-    if let [only] = &mut list[..]
-        && only.bytes >= 128
-    {
-        let half = only.bytes / 128 * 64;
-        let shift = |list: &[usize]| list.iter().map(|at| at + half).collect();
-        let second = Piece {
-            inputs: shift(&only.inputs),
-            outputs: shift(&only.outputs),
-            bytes: only.bytes - half,
-        };
-        only.bytes = half;
-        list.push(second);
-    }
-    list
-}
-
-/// Does one piece.
-fn run(piece: &Piece, dtype: DataType, store: Store) {
-    let count = piece.bytes / dtype.size();
-    let inputs: &[*const u8] =
-        // SAFETY: addresses as pointers: one representation.
-        unsafe { std::slice::from_raw_parts(piece.inputs.as_ptr().cast(), piece.inputs.len()) };
-    // SAFETY: as above.
-    let outputs: &[*mut u8] =
-        unsafe { std::slice::from_raw_parts(piece.outputs.as_ptr().cast(), piece.outputs.len()) };
-    // SAFETY: the mappings stay, have these bytes, and a piece is taken by one of the two.
-    unsafe {
-        match (inputs, outputs) {
-            ([input], [output]) => copy(*output, *input, piece.bytes, store),
-            ([_], _) => {
-                reduce_chunk(DataType::Int8, ReduceOp::Sum, inputs, outputs, piece.bytes, store);
-            }
-            _ => {
-                reduce_chunk(dtype, ReduceOp::Sum, inputs, outputs, count, store);
-            }
-        }
-    }
-}
-
-#[repr(align(128))]
-struct Line(AtomicU64);
-
-/// The two threads of the bound.
-struct Bound {
-    lines: [Line; 2],
-    /// How many pieces of each half are taken.
-    taken: [Line; 2],
-}
-
-impl Bound {
-    fn new() -> Self {
-        let two = || [Line(AtomicU64::new(0)), Line(AtomicU64::new(0))];
-        Self { lines: two(), taken: two() }
-    }
-
-    /// A barrier: each writes its own line.
-    fn meet(&self, thread: usize, turn: &mut u64) {
-        *turn += 1;
-        self.lines[thread].0.store(*turn, Ordering::Release);
-        while self.lines[1 - thread].0.load(Ordering::Acquire) < *turn {
-            spin_loop();
-        }
-    }
-
-    fn step(&self, thread: usize, turn: &mut u64, case: &Case, store: Store) {
-        self.meet(thread, turn);
-        let middle = case.pieces.len().div_ceil(2);
-        let halves = [&case.pieces[..middle], &case.pieces[middle..]];
-        for half in [thread, 1 - thread] {
-            loop {
-                let piece = self.taken[half].0.fetch_add(1, Ordering::Relaxed) as usize;
-                let Some(piece) = halves[half].get(piece) else { break };
-                run(piece, case.dtype, store);
-            }
-        }
-        self.meet(thread, turn);
-        // Nobody takes anything before both have come to the next step.
-        self.taken[thread].0.store(0, Ordering::Relaxed);
-    }
-}
-
-/// Populated memory, in huge pages if the system gives them.
-fn map(bytes: usize) -> usize {
-    let (access, kind) =
-        (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-    // SAFETY: a fresh mapping, advised and written within its length.
-    unsafe {
-        let length = bytes.next_multiple_of(2 << 20);
-        let address = libc::mmap(std::ptr::null_mut(), length, access, kind, -1, 0);
-        assert_ne!(address, libc::MAP_FAILED);
-        libc::madvise(address, length, libc::MADV_HUGEPAGE);
-        address.cast::<u8>().write_bytes(FILL, length);
-        address as usize
-    }
-}
-
-fn unmap(address: usize, bytes: usize) {
-    // SAFETY: a mapping of `map`, which nobody uses any more.
-    unsafe { libc::munmap(address as *mut c_void, bytes.next_multiple_of(2 << 20)) };
-}
-
 /// The times of all batches of an operation and, if it is asked for, of its bound, for each case.
 fn measure(ranks: usize, bytes: usize, cases: &[Case], bounded: bool) -> Vec<[Vec<f64>; 2]> {
     // Room for a block of one element for each rank.
@@ -459,7 +285,7 @@ fn measure(ranks: usize, bytes: usize, cases: &[Case], bounded: bool) -> Vec<[Ve
                 for store in [Store::Plain, Store::Streaming].into_iter().filter(|_| bounded) {
                     timed(case, 1, index, &mut || {
                         if me < 2 {
-                            bound.step(me, &mut turn, case, store);
+                            bound.step(me, &mut turn, &case.pieces, case.dtype, store);
                         }
                     });
                 }
