@@ -5,7 +5,7 @@
 //! shorter than a time slice can go undisturbed.
 //!
 //! Bytes are those of the larger buffer of a rank. `op` takes names, with commas between them; one that is no whole name stands for all
-//! that contain it. `types` measures all-reduce and reduce-scatter in every type that is reduced.
+//! that contain it. `types` measures the operations that reduce, in every type that is reduced.
 //!
 //! `lines` is for programs (`peers/compare`): no bound, and a line `operation bytes best median` for each figure.
 #![allow(missing_docs, reason = "a program")]
@@ -379,9 +379,11 @@ fn main() {
     if flag("types") {
         use DataType::*;
         let types = [Int8, Int16, Int32, Fp16, Fp32, Int64, Uint64, Fp64, Bfp16];
-        ops = [Op::AllReduce, Op::ReduceScatter]
+        ops = [Op::AllReduce, Op::Reduce, Op::ReduceScatter, Op::ReduceScatterV]
             .iter()
             .flat_map(|op| types.map(|t| (*op, t)))
+            // No product has these.
+            .filter(|case| !matches!(case, (Op::ReduceScatterV, Uint64 | Fp64)))
             .collect();
     }
     if let Some(wanted) = option("op=") {
@@ -398,8 +400,7 @@ fn main() {
         if option("ranks=").is_some_and(|wanted| wanted.parse() != Ok(ranks)) {
             continue;
         }
-        // All ranks together have 256 MiB at most, on each side.
-        let most = if flag("quick") { 1 << 20 } else { (256 << 20) / ranks };
+        let most = if flag("quick") { 1 << 20 } else { 128 << 20 };
         for bytes in sizes.into_iter().filter(|bytes| *bytes <= most) {
             if option("bytes=").is_none_or(|wanted| wanted.parse() == Ok(bytes)) {
                 if flag("lines") {
