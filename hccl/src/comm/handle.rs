@@ -148,7 +148,7 @@ pub struct AbortHandle {
 }
 
 impl AbortHandle {
-    /// Ends the communicator: later operations are refused with [`Error::Aborted`](crate::Error::Aborted), every wait for one that is in
+    /// Ends the communicator: later operations are refused, for which [`Error::Aborted`](crate::Error::Aborted) is the cause, every wait for one that is in
     /// flight ends with it, blocking or awaited, within a tenth of a second, also for replays of graphs that captured it beside others. Where the
     /// backend can tell the peers, they are told, so that operations in flight fail on all ranks.
     ///
