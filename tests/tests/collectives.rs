@@ -151,6 +151,34 @@ operations! {
     barrier: barrier_holds;
 }
 
+#[test]
+fn an_empty_part_lies_wherever_it_is_said_to() {
+    const FAR: usize = isize::MAX as usize;
+    for checked in [false, true] {
+        let runtime = Runtime::emulator_builder().devices(2).checked(checked).build().unwrap();
+        let outcome = runtime.run_ranks(2, |rank| -> hccl::Result<()> {
+            let (device, me) = (rank.device(), rank.index());
+            let stream = device.stream()?;
+            let mut comm = rank.communicator()?;
+            let parts = Partition::with_displacements([0, 4], [FAR, 0])?;
+            let own = parts.count(me);
+            let x = device.upload(&[1 + me as i32; 4], &stream)?;
+            let mut y = device.zeros::<i32>(4, &stream)?;
+            comm.all_gather_v(x.slice(..own)?, &mut y, &parts, &stream)?.wait()?;
+            assert_eq!(y.to_vec(&stream).wait()?, [2; 4]);
+            comm.reduce_scatter_v(&x, y.slice_mut(..own)?, Sum, &parts, &stream)?.wait()?;
+            assert_eq!(y.to_vec(&stream).wait()?, [2 + me as i32; 4]);
+            // Each sends to the other, and nothing to itself.
+            let (counts, places) = if me == 0 { ([0, 4], [FAR, 0]) } else { ([4, 0], [0, FAR]) };
+            let parts = Partition::with_displacements(counts, places)?;
+            comm.all_to_all_v(&x, &parts, &mut y, &parts, &stream)?.wait()?;
+            assert_eq!(y.to_vec(&stream).wait()?, [2 - me as i32; 4]);
+            Ok(())
+        });
+        outcome.unwrap();
+    }
+}
+
 /// The same on a table that has nothing but CANN's own functions: eight devices, no help with completion.
 #[test]
 fn without_optional_entries() {

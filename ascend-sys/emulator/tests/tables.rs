@@ -212,6 +212,44 @@ fn zeros_everywhere_succeed() {
 }
 
 #[test]
+fn what_has_no_elements_may_lie_anywhere() {
+    const FAR: u64 = u64::MAX;
+    for check in [0, 1] {
+        let config = AscendExtBlockConfig { deviceCount: 2, check, ..Block::config() };
+        on_block(config, |rank| {
+            rank.join();
+            let (comm, stream, t, o) = (rank.comm, rank.stream, HcclDataType(2), HcclReduceOp(0));
+            let me = rank.rank as usize;
+            for count in [3u64, 100_000] {
+                let bytes = count as usize * 4;
+                // All that there is belongs to rank 1.
+                let (counts, places) = ([0, count], [FAR, 0]);
+                let lists = (numbers(&counts), numbers(&places));
+                let of = |r: u64| sample(2, count as usize, r);
+                let (send, recv) = (rank.upload(&of(me as u64)), rank.upload(&vec![0; bytes]));
+                hccl!(HcclAllGatherV(send, counts[me], recv, lists.0, lists.1, t, comm, stream));
+                rank.sync();
+                assert!(rank.download(recv, bytes) == of(1), "{count} elements");
+                let (to, own) = (recv, counts[me]);
+                hccl!(HcclReduceScatterV(send, lists.0, lists.1, to, own, t, o, comm, stream));
+                rank.sync();
+                let sum = if me == 1 { reduce(2, 0, &[of(0), of(1)]) } else { of(1) };
+                assert!(rank.download(recv, bytes) == sum, "{count} elements");
+                // Each sends to the other, and nothing to itself.
+                let (mut counts, mut places) = ([count; 2], [0; 2]);
+                (counts[me], places[me]) = (0, FAR);
+                let (c, d) = (numbers(&counts), numbers(&places));
+                hccl!(HcclAlltoAllV(send, c, d, t, recv, c, d, t, comm, stream));
+                rank.sync();
+                assert!(rank.download(recv, bytes) == of(1 - me as u64), "{count} elements");
+                [send, recv].into_iter().for_each(|buffer| rank.free(buffer));
+            }
+            hccl!(HcclCommDestroy(comm));
+        });
+    }
+}
+
+#[test]
 fn buffers_that_overlap_in_part() {
     on_ranks(2, |rank| {
         for count in [50u64, 30_000] {

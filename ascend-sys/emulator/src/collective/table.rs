@@ -56,12 +56,16 @@ pub(crate) struct Blocks<'a> {
 }
 
 impl Blocks<'_> {
-    /// Bytes of the block that belongs to a rank, and where it begins in the buffer.
+    /// Bytes of the block that belongs to a rank, and where it begins in the buffer. A block without elements may be said to
+    /// lie anywhere, also where no number of bytes reaches: it begins at 0.
     #[inline]
     pub(crate) fn of(&self, half: usize, rank: usize, dtype: DataType) -> (usize, usize) {
         let start = 2 * half * self.ranks + rank;
-        let word = |at| self.words.get(at).map_or(0, |word: &u64| *word as usize * dtype.size());
-        (word(start), word(start + self.ranks))
+        let word = |at| self.words.get(at).map_or(0, |word: &u64| *word as usize);
+        match word(start) {
+            0 => (0, 0),
+            count => (count * dtype.size(), word(start + self.ranks) * dtype.size()),
+        }
     }
 }
 
@@ -280,8 +284,9 @@ mod tests {
 
     #[test]
     fn blocks_and_sizes() {
-        let table = table(3, &[(&[2, 0, 3], &[10, 99, 0]), (&[1, 1, 1], &[0, 1, 2])]);
+        let table = table(3, &[(&[2, 0, 3], &[10, u64::MAX, 0]), (&[1, 1, 1], &[0, 1, 2])]);
         assert_eq!(table.blocks().of(SENDS, 0, DataType::Fp32), (8, 40));
+        assert_eq!(table.blocks().of(SENDS, 1, DataType::Fp32), (0, 0));
         assert_eq!(table.blocks().of(RECEIVES, 2, DataType::Fp16), (2, 4));
         // What has no elements may lie anywhere.
         assert_eq!(table.extent(SENDS, DataType::Fp32).unwrap(), Extent { end: 48, bytes: 20 });
