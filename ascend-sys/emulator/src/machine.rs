@@ -11,13 +11,14 @@ use crate::memory::window::{self, GRANULE};
 use crate::message::{Failure, fail};
 use crate::profile::{self, Product};
 use crate::stream::{self, Mark};
+use crate::sync::lock_std as lock;
 use ascend_sys::{
     ACL_ERROR_RT_INVALID_DEVICEID, ACL_ERROR_RT_MEMORY_ALLOCATION, ACL_ERROR_RT_PARAM_INVALID,
     ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
 
 /// Ids below this belong to the default block.
@@ -103,10 +104,6 @@ static DEVICES: [AtomicPtr<Device>; MAX_IDS] =
 /// To which device (id + 1, 0: none) a part of the device address range belongs.
 static GRANULES: [AtomicU32; MAX_GRANULES] = [const { AtomicU32::new(0) }; MAX_GRANULES];
 const MAX_GRANULES: usize = 8192;
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 struct Blocks {
     next: u32,

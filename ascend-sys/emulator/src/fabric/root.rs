@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
 use ascend_sys::HcclResult;
@@ -16,6 +16,7 @@ use super::links::list;
 use crate::collective::validate::{Refusal, refuse};
 use crate::executor;
 use crate::machine::Settings;
+use crate::sync::lock_std as lock;
 
 /// Bytes of a root info.
 pub(crate) const ROOT_INFO: usize = 4108;
@@ -56,10 +57,6 @@ struct Formed {
 type Shared = Arc<Mutex<Gathering>>;
 
 static ROOTS: Mutex<BTreeMap<u64, Shared>> = Mutex::new(BTreeMap::new());
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// A new root info.
 pub(crate) fn create() -> [u8; ROOT_INFO] {

@@ -3,8 +3,7 @@
 //! An address alone says too little, since what is freed may be allocated anew.
 
 use super::pool::Pool;
-use super::window;
-use super::{Place, host_pool, is_registered, place_of};
+use super::{Place, host_pool, is_registered, nominal, place_of};
 use crate::machine;
 
 /// Bytes of one allocation, or of registered host memory.
@@ -30,7 +29,7 @@ impl Held {
         if length == 0 {
             return Ok(None);
         }
-        let address = nominal(data.addr());
+        let address = nominal(data);
         let pool = match place_of(address)? {
             Place::Device(id) => &machine::device(id as i32)?.memory,
             Place::Pinned if is_registered(address, length) => {
@@ -61,15 +60,5 @@ impl Held {
                 Err(format!("{address:#x} is host memory that is no longer registered"))
             }
         }
-    }
-}
-
-/// The address that programs hold, from the one where the data is.
-fn nominal(data: usize) -> usize {
-    match window::reserved() {
-        Some(windows) if data.wrapping_sub(windows.data) < windows.device_bytes => {
-            data - windows.data + windows.nominal
-        }
-        _ => data,
     }
 }
