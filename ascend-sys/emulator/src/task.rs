@@ -289,31 +289,24 @@ impl Job for Task {
     }
 }
 
-impl Fresh<Task> for pending::Pending {
-    #[inline]
-    fn start(&mut self, _: &'static Stream) -> Step {
-        self.poll()
-    }
+/// Operations of a rank: the call lends them the rank until they have to stay.
+macro_rules! fresh {
+    ($($pending:ty => $task:ident),*) => {$(
+        impl Fresh<Task> for $pending {
+            #[inline]
+            fn start(&mut self, _: &'static Stream) -> Step {
+                self.poll()
+            }
 
-    #[inline]
-    fn into_job(mut self) -> Task {
-        self.keep();
-        Task::Collective(self)
-    }
+            #[inline]
+            fn into_job(mut self) -> Task {
+                self.keep();
+                Task::$task(self)
+            }
+        }
+    )*};
 }
-
-impl Fresh<Task> for batch::Pending {
-    #[inline]
-    fn start(&mut self, _: &'static Stream) -> Step {
-        self.poll()
-    }
-
-    #[inline]
-    fn into_job(mut self) -> Task {
-        self.keep();
-        Task::Batch(self)
-    }
-}
+fresh!(pending::Pending => Collective, batch::Pending => Batch);
 
 impl Fresh<Task> for Copy {
     #[inline]
