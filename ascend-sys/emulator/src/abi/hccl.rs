@@ -60,13 +60,6 @@ pub(super) fn not_null<T>(pointer: *const T, argument: &str) -> Result<(), Refus
     Ok(())
 }
 
-/// A failure of the runtime, as HCCL reports it.
-#[cold]
-pub(super) fn runtime(failure: Failure) -> Refusal {
-    let text = format!("EI9999: {} [the runtime returned {}]", failure.text, failure.code);
-    Refusal::new(HcclResult::HCCL_E_RUNTIME, text)
-}
-
 /// The rank behind a handle.
 pub(super) fn member(comm: HcclComm) -> Result<Arc<Member>, Refusal> {
     not_null(comm, "comm")?;

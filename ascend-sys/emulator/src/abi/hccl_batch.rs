@@ -8,12 +8,12 @@ use ascend_sys::{
     Functions, HcclComm, HcclResult, HcclSendRecvItem, HcclSendRecvType, aclrtStream,
 };
 
-use super::hccl::{door, not_null, product_of_thread, runtime};
-use super::hccl_issue::{begin, buffer, keep_order, record_call};
+use super::hccl::{door, not_null, product_of_thread};
+use super::hccl_issue::{begin, buffer, keep_order, record_call, waiting_with};
 use crate::batch::{self, Content, Item, Pending, State};
 use crate::callback::may_block;
 use crate::check;
-use crate::collective::validate::{self, Refusal, refuse};
+use crate::collective::validate::{self, Refusal, refuse, runtime};
 use crate::fabric::registry::{self, Desk, with_desk};
 use crate::fabric::{Member, group};
 use crate::faults;
@@ -86,7 +86,7 @@ pub(super) fn post(
     {
         item.content.count -= 1;
     }
-    link(desk, new, function)?;
+    link(desk, new, &items, function)?;
     // Announced first: the order that is kept here is not the program's.
     let batch = check::Batch::of(stream, &desk.member, &items, function);
     let announced = batch.map(|batch| batch.announce(stream)).transpose().map_err(runtime)?;
@@ -116,15 +116,40 @@ fn new_peers(desk: &Desk, items: &[Item]) -> Vec<usize> {
 }
 
 /// The first contact with these peers.
-fn link(desk: &mut Desk, mut new: Vec<usize>, function: &'static str) -> Result<(), Refusal> {
-    if !new.is_empty() {
-        may_block().map_err(runtime)?;
-        new.sort_unstable();
-        new.dedup();
+#[inline]
+fn link(
+    desk: &mut Desk,
+    new: Vec<usize>,
+    items: &[Item],
+    function: &'static str,
+) -> Result<(), Refusal> {
+    if new.is_empty() { Ok(()) } else { meet(desk, new, items, function) }
+}
+
+#[cold]
+fn meet(
+    desk: &mut Desk,
+    mut new: Vec<usize>,
+    items: &[Item],
+    function: &'static str,
+) -> Result<(), Refusal> {
+    may_block().map_err(runtime)?;
+    new.sort_unstable();
+    new.dedup();
+    waiting_with(touched(items), || {
         desk.member.comm.meet_peers(desk.member.rank, &new, function)?;
         new.iter().for_each(|peer| desk.peers[*peer] = true);
-    }
-    Ok(())
+        Ok(())
+    })
+}
+
+/// The bytes of messages, also of those that stay on the device.
+fn touched(items: &[Item]) -> impl Iterator<Item = (*const u8, usize)> {
+    items.iter().flat_map(|item| {
+        let bytes = item.content.bytes();
+        let from = if item.from.is_null() { 0 } else { bytes };
+        [(item.data.cast_const(), bytes), (item.from.cast_const(), from)]
+    })
 }
 
 /// A captured stream takes messages: every execution of the graph posts them anew.
@@ -135,15 +160,8 @@ fn record(
     items: Vec<Item>,
     function: &'static str,
 ) -> Result<(), Refusal> {
-    link(desk, new_peers(desk, &items), function)?;
-    let touched: Vec<(*const u8, usize)> = items
-        .iter()
-        .flat_map(|item| {
-            let bytes = item.content.bytes();
-            let from = if item.from.is_null() { 0 } else { bytes };
-            [(item.data.cast_const(), bytes), (item.from.cast_const(), from)]
-        })
-        .collect();
+    link(desk, new_peers(desk, &items), &items, function)?;
+    let touched: Vec<_> = touched(&items).collect();
     let issue = move |desk: &mut Desk, stream| {
         let mut list = desk.member.comm.exchange.take_list(desk.member.rank);
         list.extend_from_slice(&items);

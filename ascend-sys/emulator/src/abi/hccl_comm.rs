@@ -10,9 +10,9 @@ use ascend_sys::{
     Functions, HcclComm, HcclCommConfig, HcclCommStatePhase, HcclResult, HcclRootInfo,
 };
 
-use super::hccl::{door, member, not_null, runtime, text_of};
+use super::hccl::{door, member, not_null, text_of};
 use crate::callback::may_block;
-use crate::collective::validate::{Refusal, refuse};
+use crate::collective::validate::{Refusal, refuse, runtime};
 use crate::context;
 use crate::fabric::config::Config;
 use crate::fabric::root::{self, Applicant, ROOT_INFO};

@@ -8,8 +8,8 @@ use ascend_sys::{
     Functions, HcclComm, HcclCommStateCallback, HcclConfig, HcclConfigValue, HcclResult,
 };
 
-use super::hccl::{door, member, not_null, product_of_thread, runtime, text_of};
-use crate::collective::validate::{Refusal, refuse};
+use super::hccl::{door, member, not_null, product_of_thread, text_of};
+use crate::collective::validate::{Refusal, refuse, runtime};
 use crate::context;
 use crate::fabric::hooks;
 use crate::machine::Device;

@@ -4,19 +4,19 @@
 use std::ffi::c_void;
 use std::sync::atomic::Ordering;
 
-use ascend_sys::{ACL_ERROR_RT_MODEL_EXECUTE, HcclComm, HcclDataType, aclrtStream};
+use ascend_sys::{ACL_ERROR_RT_MODEL_EXECUTE, HcclComm, HcclDataType, HcclResult, aclrtStream};
 
-use super::hccl::runtime;
 use crate::callback::may_block;
 use crate::capture;
 use crate::check;
 use crate::collective::meeting::{Origin, Place};
 use crate::collective::pending::{Call, Pending};
 use crate::collective::request::{Operation, Request};
-use crate::collective::validate::{Refusal, refuse};
+use crate::collective::validate::{Refusal, refuse, runtime};
 use crate::fabric::registry::{Desk, with_desk};
 use crate::fabric::{Member, group};
 use crate::faults;
+use crate::memory::held::{Held, hold};
 use crate::memory::{self, Place as Where};
 use crate::message::Failure;
 use crate::profile::Product;
@@ -104,7 +104,7 @@ pub(super) fn buffer(
     match memory::resolve(address as usize, bytes) {
         Ok(found) if found.place == Where::Device(member.device) => {
             if group::is_open() {
-                group::note_buffer(address as usize, bytes);
+                group::note_buffer(found.data, bytes)?;
             }
             Ok(found.data)
         }
@@ -178,7 +178,7 @@ fn issue_now(desk: &mut Desk, stream: &'static Stream, mut call: Call) -> Result
     let (before, rank) = (desk.newest, desk.member.rank);
     let number = before.number + 1;
     let place = Place { number, turn: before.turn + u64::from(!request.is_void()) };
-    link(desk, request)?;
+    link(desk, &call)?;
     // Announced first: the order that is kept here is not the program's.
     let announced = check::collective(stream, &desk.member, number, &call).map_err(runtime)?;
     keep_order(desk, stream)?;
@@ -202,13 +202,34 @@ fn issue_now(desk: &mut Desk, stream: &'static Stream, mut call: Call) -> Result
 
 /// The first contact with the other ranks.
 #[inline]
-fn link(desk: &mut Desk, request: Request) -> Result<(), Refusal> {
-    if !desk.linked {
-        may_block().map_err(runtime)?;
+fn link(desk: &mut Desk, call: &Call) -> Result<(), Refusal> {
+    if desk.linked { Ok(()) } else { meet(desk, call) }
+}
+
+#[cold]
+fn meet(desk: &mut Desk, call: &Call) -> Result<(), Refusal> {
+    may_block().map_err(runtime)?;
+    let touched = call.touched(&desk.member);
+    waiting_with(touched, || {
         let Member { comm, rank, .. } = &*desk.member;
-        desk.linked = comm.meet(*rank, desk.newest.number + 1, request)?;
-    }
-    Ok(())
+        desk.linked = comm.meet(*rank, desk.newest.number + 1, call.request)?;
+        Ok(())
+    })
+}
+
+/// Waits for other ranks in a call. A buffer belongs to what is queued, and nothing is yet: that the program has freed none
+/// meanwhile has to be looked up.
+pub(super) fn waiting_with(
+    touched: impl IntoIterator<Item = (*const u8, usize)>,
+    wait: impl FnOnce() -> Result<(), Refusal>,
+) -> Result<(), Refusal> {
+    let gone = |text| {
+        let text = format!("EI0003: a buffer must stay until the operation is complete: {text}");
+        Refusal::new(HcclResult::HCCL_E_PARA, text)
+    };
+    let mut held = hold(touched).map_err(gone)?;
+    wait()?;
+    held.iter_mut().try_for_each(Held::check).map_err(gone)
 }
 
 /// A captured stream takes a collective: every execution of the graph issues it anew, with a number of its own.
@@ -216,10 +237,9 @@ fn link(desk: &mut Desk, request: Request) -> Result<(), Refusal> {
 fn record(desk: &mut Desk, stream: &'static Stream, call: Call) -> Result<(), Refusal> {
     // Without elements it would say what it is and wait for nobody; but its number goes to the next call.
     if !call.request.is_void() {
-        link(desk, call.request)?;
+        link(desk, &call)?;
     }
-    let [sends, receives] = call.extents(&desk.member);
-    let touched = [(call.send, sends.end), (call.recv.cast_const(), receives.end)];
+    let touched = call.touched(&desk.member);
     let capture = desk.capture(stream.diverted.load(Ordering::Acquire));
     let name = call.request.to_string();
     let issue = move |desk: &mut Desk, stream| issue_now(desk, stream, call.again(capture));

@@ -8,9 +8,9 @@ use ascend_sys::{
     Functions, HcclComm, HcclCommStatePhase, HcclCommStatus, HcclConfigType, HcclResult,
 };
 
-use super::hccl::{door, member, not_null, product_of_thread, runtime, text_of};
+use super::hccl::{door, member, not_null, product_of_thread, text_of};
 use crate::collective::meeting::Cause;
-use crate::collective::validate::{Refusal, refuse};
+use crate::collective::validate::{Refusal, refuse, runtime};
 use crate::context;
 use crate::fabric::{Member, hooks, registry};
 use crate::profile::Product;

@@ -4,7 +4,7 @@ use super::graph::{self, Call, Issue, Node, State, Step};
 use super::{Active, Mode, add_active, find_active, group, remove_active};
 use crate::context;
 use crate::event::Event;
-use crate::memory::held::Held;
+use crate::memory::held::{Held, hold};
 use crate::message::{Failure, fail};
 use crate::stream::Stream;
 use crate::task::Task;
@@ -295,7 +295,7 @@ pub(crate) fn divert(stream: &'static Stream, task: Task) -> Result<u64, Failure
         let failure = Failure::new(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, text);
         return graph::with(handle, |state| Err(state.invalidate(failure)));
     }
-    let held = hold(&task.touched())?;
+    let held = hold(task.touched()).map_err(gone)?;
     push(stream, Step::Task(task), held)?;
     Ok(stream.lane.submitted())
 }
@@ -317,16 +317,12 @@ pub(crate) fn record_call(
     touched: &[(*const u8, usize)],
     issue: Box<Issue>,
 ) -> Result<(), Failure> {
-    push(stream, Step::Call(Call { name, issue }), hold(touched)?).map(drop)
+    let held = hold(touched.iter().copied()).map_err(gone)?;
+    push(stream, Step::Call(Call { name, issue }), held).map(drop)
 }
 
-fn hold(touched: &[(*const u8, usize)]) -> Result<Vec<Held>, Failure> {
-    let held = touched.iter().map(|(data, bytes)| Held::new(*data, *bytes));
-    let held: Result<Vec<Option<Held>>, String> = held.collect();
-    match held {
-        Ok(held) => Ok(held.into_iter().flatten().collect()),
-        Err(text) => fail!(ACL_ERROR_RT_PARAM_INVALID, "{text}"),
-    }
+fn gone(text: String) -> Failure {
+    Failure::new(ACL_ERROR_RT_PARAM_INVALID, text)
 }
 
 /// An event is recorded on a diverted stream.

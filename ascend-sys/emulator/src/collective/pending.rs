@@ -75,6 +75,12 @@ impl Call {
             }
         }
     }
+
+    /// The buffers, from where each begins to the end of what it touches.
+    pub(crate) fn touched(&self, member: &Member) -> [(*const u8, usize); 2] {
+        let [sends, receives] = self.extents(member);
+        [(self.send, sends.end), (self.recv.cast_const(), receives.end)]
+    }
 }
 
 enum State {

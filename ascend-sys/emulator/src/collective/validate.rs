@@ -6,6 +6,7 @@ use std::ffi::c_void;
 
 use ascend_sys::{HcclDataType, HcclResult};
 
+use crate::message::Failure;
 use crate::profile::Product;
 use crate::reduce::{DataType, ReduceOp};
 
@@ -23,6 +24,13 @@ impl Refusal {
     pub(crate) fn new(code: HcclResult, text: String) -> Self {
         Self { code, text }
     }
+}
+
+/// A failure of the runtime, as HCCL reports it.
+#[cold]
+pub(crate) fn runtime(failure: Failure) -> Refusal {
+    let text = format!("EI9999: {} [the runtime returned {}]", failure.text, failure.code);
+    Refusal::new(HcclResult::HCCL_E_RUNTIME, text)
 }
 
 /// `Err` with a code and a formatted sentence.

@@ -27,19 +27,19 @@ use crate::batch::{self, Item};
 use crate::callback::may_block;
 use crate::collective::meeting::Origin;
 use crate::collective::request::Request;
-use crate::collective::validate::{Refusal, refuse};
+use crate::collective::validate::{Refusal, refuse, runtime};
+use crate::executor;
 use crate::faults;
-use crate::message::Failure;
+use crate::memory::held::{Held, hold};
 use crate::profile::Product;
 use crate::stream::{Mark, Stream};
 use crate::task::Task;
-use crate::{executor, memory};
 
 thread_local! {
     static DEPTH: Cell<u32> = const { Cell::new(0) };
     static CALLS: RefCell<Vec<Call>> = const { RefCell::new(Vec::new()) };
-    /// Address and length of the buffers of the call that is being made.
-    static BUFFERS: RefCell<Vec<(usize, usize)>> = const { RefCell::new(Vec::new()) };
+    /// The buffers of the call that is being made.
+    static BUFFERS: RefCell<Vec<Held>> = const { RefCell::new(Vec::new()) };
     static RESULTS: RefCell<Vec<Result<(), Refusal>>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -74,7 +74,7 @@ struct Collective {
     member: Arc<Member>,
     request: Request,
     stream: u64,
-    buffers: Vec<(usize, usize)>,
+    buffers: Vec<Held>,
     issue: Issue,
 }
 
@@ -82,7 +82,7 @@ struct Message {
     handle: u64,
     member: Arc<Member>,
     stream: u64,
-    buffers: Vec<(usize, usize)>,
+    buffers: Vec<Held>,
     item: Item,
     post: Post,
 }
@@ -198,8 +198,10 @@ pub(crate) fn begin_call() {
 
 /// A buffer of the call that is being made, which must still be there at the end.
 #[cold]
-pub(crate) fn note_buffer(address: usize, bytes: usize) {
-    BUFFERS.with_borrow_mut(|buffers| buffers.push((address, bytes)));
+pub(crate) fn note_buffer(data: *const u8, bytes: usize) -> Result<(), Refusal> {
+    let held = hold([(data, bytes)]).map_err(gone)?;
+    BUFFERS.with_borrow_mut(|buffers| buffers.extend(held));
+    Ok(())
 }
 
 /// Ends the group; the outermost end lets the calls go and gives a text for each that failed.
@@ -261,11 +263,6 @@ pub(crate) fn result(index: u32) -> Result<Option<Refusal>, Refusal> {
     })
 }
 
-fn runtime(failure: Failure) -> Refusal {
-    let text = format!("EI9999: {} [the runtime returned {}]", failure.text, failure.code);
-    Refusal::new(HcclResult::HCCL_E_RUNTIME, text)
-}
-
 /// Ends communicators, then brings all ranks to their root infos, then waits for the others.
 fn make_and_end(
     joins: Vec<(usize, Join)>,
@@ -298,11 +295,12 @@ fn issue(mut calls: Vec<(usize, Collective)>, results: &mut [Result<(), Refusal>
             met.push(*handle);
             let of_device = |call: &&(_, Collective)| call.1.member.device == member.device;
             let before = calls[..at].iter().filter(of_device).count();
-            if is_new(*handle) && faults::before_contact(member, before).is_err() {
+            let Some(newest) = unlinked(*handle) else { continue };
+            if faults::before_contact(member, before).is_err() {
                 // The communicator has ended, which its operations find out.
                 continue;
             }
-            contacts.extend(post(*handle, calls_of(*handle).map(|(_, call)| call)));
+            contacts.extend(post(*handle, newest, calls_of(*handle).map(|(_, call)| call)));
         }
     }
     let began = Instant::now();
@@ -326,20 +324,18 @@ fn issue(mut calls: Vec<(usize, Collective)>, results: &mut [Result<(), Refusal>
     }
 }
 
-fn is_new(handle: u64) -> bool {
-    with_desk(handle, |desk| Ok(!desk.linked)).unwrap_or(false)
+/// The number of its newest collective, if a rank is there and has not met the others.
+fn unlinked(handle: u64) -> Option<u64> {
+    let newest = with_desk(handle, |desk| Ok((!desk.linked).then_some(desk.newest.number)));
+    newest.ok().flatten()
 }
 
-/// Says to the other ranks of a communicator what this one calls first, unless it has met them before. A count of zero meets nobody,
-/// so the next one is said too.
+/// Says to the other ranks of a communicator what this one calls first. A count of zero meets nobody, so the next one is said too.
 fn post<'a>(
     handle: u64,
+    newest: u64,
     calls: impl Iterator<Item = &'a Collective>,
 ) -> Vec<(u64, Arc<Member>, u64, Request)> {
-    let Ok((false, newest)) = with_desk(handle, |desk| Ok((desk.linked, desk.newest.number)))
-    else {
-        return Vec::new();
-    };
     let mut posted = Vec::new();
     for (call, number) in calls.zip(newest + 1..) {
         let Collective { member, request, .. } = call;
@@ -354,26 +350,24 @@ fn post<'a>(
 
 /// Issues a collective, whose rank has met the others; what was checked when it was called may not hold any more.
 fn put(call: Collective) -> Result<Option<Mark>, Refusal> {
-    let Collective { handle, stream, buffers, issue, .. } = call;
+    let Collective { handle, stream, mut buffers, issue, .. } = call;
     with_desk(handle, |desk| {
         desk.member.comm.check(Origin::Call)?;
         let stream = Stream::named(stream).map_err(runtime)?;
-        are_there(&buffers)?;
+        are_there(&mut buffers)?;
         issue(desk, stream)?;
         Ok(desk.mark)
     })
 }
 
-fn are_there(buffers: &[(usize, usize)]) -> Result<(), Refusal> {
-    for (address, bytes) in buffers {
-        if let Err(text) = memory::resolve(*address, *bytes) {
-            return refuse!(
-                HCCL_E_PARA,
-                "EI0003: a buffer must stay until the end of the group: {text}"
-            );
-        }
-    }
-    Ok(())
+fn are_there(buffers: &mut [Held]) -> Result<(), Refusal> {
+    buffers.iter_mut().try_for_each(Held::check).map_err(gone)
+}
+
+#[cold]
+fn gone(text: String) -> Refusal {
+    let text = format!("EI0003: a buffer must stay until the end of the group: {text}");
+    Refusal::new(HcclResult::HCCL_E_PARA, text)
 }
 
 /// The messages of one communicator.
@@ -394,8 +388,8 @@ struct Batch {
 fn exchange(messages: Vec<(usize, Message)>, results: &mut [Result<(), Refusal>]) {
     let mut batches: Vec<Batch> = Vec::new();
     for (index, message) in messages {
-        let Message { handle, member, stream, buffers, item, post } = message;
-        if let Err(refusal) = are_there(&buffers) {
+        let Message { handle, member, stream, mut buffers, item, post } = message;
+        if let Err(refusal) = are_there(&mut buffers) {
             results[index] = Err(refusal);
             continue;
         }

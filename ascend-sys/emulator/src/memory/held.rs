@@ -23,6 +23,13 @@ enum Owner {
     Registered,
 }
 
+/// Notes who owns all of these bytes, as [`Held::new`] does.
+pub(crate) fn hold(
+    bytes: impl IntoIterator<Item = (*const u8, usize)>,
+) -> Result<Vec<Held>, String> {
+    bytes.into_iter().filter_map(|(data, length)| Held::new(data, length).transpose()).collect()
+}
+
 impl Held {
     /// Notes who owns these bytes of data. `None` for none at all, and for pageable memory, of which nothing is known.
     pub(crate) fn new(data: *const u8, length: usize) -> Result<Option<Held>, String> {
