@@ -98,6 +98,8 @@ fn no_operation_allocates_after_warm_up() {
                 comm.barrier(&capture)?;
                 recv.copy_from(&send, &capture)?;
                 comm.batch().send(&send, peer).recv(&mut recv, peer).submit(&capture)?;
+                comm.all_gather_v(&send, &mut gathered, &parts, &capture)?;
+                comm.all_to_all_vc(&both, &mut gathered, &matrix, &capture)?;
                 let mut graph = capture.end()?;
                 count("replay", &mut || graph.replay(&stream))?;
                 count("copy_from", &mut || recv.copy_from(&send, &stream))?;

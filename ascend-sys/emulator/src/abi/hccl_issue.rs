@@ -242,7 +242,10 @@ fn record(desk: &mut Desk, stream: &'static Stream, call: Call) -> Result<(), Re
     let touched = call.touched(&desk.member);
     let capture = desk.capture(stream.diverted.load(Ordering::Acquire));
     let name = call.request.to_string();
-    let issue = move |desk: &mut Desk, stream| issue_now(desk, stream, call.again(capture));
+    let issue = move |desk: &mut Desk, stream| {
+        let call = call.again(&desk.member, capture);
+        issue_now(desk, stream, call)
+    };
     record_call(desk, stream, name, &touched, issue)
 }
 

@@ -55,8 +55,13 @@ impl Call {
     }
 
     /// The same call as part of a capture, to be issued at every execution.
-    pub(crate) fn again(&self, capture: u8) -> Self {
-        Self { table: self.table.clone(), capture, ..*self }
+    pub(crate) fn again(&self, member: &Member, capture: u8) -> Self {
+        let table = self.table.as_ref().map(|table| {
+            let mut copy = member.take_table();
+            copy.copy_from(table);
+            copy
+        });
+        Self { table, capture, ..*self }
     }
 
     #[inline]

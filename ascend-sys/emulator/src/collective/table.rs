@@ -13,7 +13,7 @@ use crate::reduce::DataType;
 ///
 /// `HcclAlltoAllV` and `HcclAlltoAllVC` have two halves, [`SENDS`] and [`RECEIVES`]. The others have one: for
 /// `HcclReduceScatterV` it says where the blocks are in the send buffer, for `HcclAllGatherV` in the receive buffer.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Table {
     ranks: usize,
     /// Half after half: counts, then displacements.
@@ -109,6 +109,14 @@ impl Table {
         words.clear();
         matrix.clear();
         *self = Self { ranks, words, matrix, ..Self::EMPTY };
+    }
+
+    /// Becomes as another one, in the memory that it has.
+    pub(crate) fn copy_from(&mut self, other: &Self) {
+        self.words.clone_from(&other.words);
+        self.matrix.clone_from(&other.matrix);
+        let (words, matrix) = (std::mem::take(&mut self.words), std::mem::take(&mut self.matrix));
+        *self = Self { words, matrix, ..*other };
     }
 
     /// Adds a half.
