@@ -9,12 +9,15 @@
 //!    head. A completion before that turn is seen by the sleeper, one after it sees the registration.
 //! 3. `completed` is written only with the turn held, in ticket order, after the job is done with all memory.
 //!
+//! A job that panics, which is a defect of ours, gives up and fails: who polls may be anybody, and goes on.
+//!
 //! The loom models at the end check exactly these three.
 
 use crate::sync::{
     AtomicBool, AtomicI32, AtomicU32, AtomicU64, Mutex, Ordering, Short, Thread, Turn, lock,
 };
 use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 #[cfg(all(test, loom))]
 #[path = "lane_models.rs"]
@@ -45,6 +48,8 @@ pub(crate) trait Job: Sized {
     fn arm(&mut self, owner: &'static Self::Owner) -> bool;
     /// The job's ticket was voided: give up, as soon as nothing of it touches memory any more.
     fn give_up(&mut self, owner: &'static Self::Owner) -> Step<Self::Failure>;
+    /// The same for a job that has panicked.
+    fn panicked(&mut self, owner: &'static Self::Owner) -> Step<Self::Failure>;
     /// Called before `completed` covers the failed ticket.
     fn failed(owner: &'static Self::Owner, ticket: u64, failure: Self::Failure);
     /// Polls the lane of `owner`, now or as soon as the calling thread is out of the poll it is in.
@@ -79,6 +84,18 @@ impl<J: Job> Fresh<J> for J {
     fn into_job(self) -> J {
         self
     }
+}
+
+/// Calls into a job; `None` when it panics. The models see to panics themselves.
+#[inline]
+fn guarded<R>(call: impl FnOnce() -> R) -> Option<R> {
+    if cfg!(loom) { Some(call()) } else { catch_unwind(AssertUnwindSafe(call)).ok() }
+}
+
+/// What becomes of a job that has panicked. One that cannot even give up stays for ever: nobody knows what it still touches.
+#[cold]
+fn panicked<J: Job>(owner: &'static J::Owner, job: &mut J) -> Step<J::Failure> {
+    guarded(|| job.panicked(owner)).unwrap_or(Step::Park)
 }
 
 /// What is left after a poll.
@@ -229,23 +246,51 @@ impl<J: Job> Lane<J> {
         ticket: u64,
         job: &mut Option<F>,
     ) -> Outcome {
-        let outcome = match job.as_mut().map_or(Step::Done(Ok(())), |job| job.start(owner)) {
+        let step = match job {
+            Some(job) => guarded(|| job.start(owner)),
+            None => Some(Step::Done(Ok(()))),
+        };
+        let outcome = match step {
             // Before it is counted, as everywhere.
-            Step::Done(Ok(())) => {
+            Some(Step::Done(Ok(()))) => {
                 *job = None;
                 self.progress.completed.store(ticket, Ordering::Release);
                 return Outcome::Idle;
             }
-            Step::Done(result) => {
+            Some(Step::Done(result)) => {
                 *job = None;
                 self.finish(owner, ticket, result);
                 return Outcome::Idle;
             }
-            Step::Park => Outcome::Parked,
-            Step::Again => Outcome::Runnable,
+            Some(Step::Park) => Outcome::Parked,
+            Some(Step::Again) => Outcome::Runnable,
+            None => return self.start_panicked(owner, head, ticket, job),
         };
         *head = job.take().map(|job| (ticket, job.into_job()));
         outcome
+    }
+
+    #[cold]
+    fn start_panicked<F: Fresh<J>>(
+        &self,
+        owner: &'static J::Owner,
+        head: &mut Option<(u64, J)>,
+        ticket: u64,
+        job: &mut Option<F>,
+    ) -> Outcome {
+        let (_, job) = match job.take() {
+            Some(job) => head.insert((ticket, job.into_job())),
+            None => return Outcome::Idle,
+        };
+        match panicked(owner, job) {
+            Step::Done(result) => {
+                *head = None;
+                self.finish(owner, ticket, result);
+                Outcome::Idle
+            }
+            Step::Park => Outcome::Parked,
+            Step::Again => Outcome::Runnable,
+        }
     }
 
     /// Runs what can be run, up to `budget` pieces of work.
@@ -284,12 +329,9 @@ impl<J: Job> Lane<J> {
                 *head = self.queue.lock().pop_front();
             }
             let Some((ticket, job)) = head else { return Outcome::Idle };
-            let step = if *ticket <= self.void.load(Ordering::Acquire) {
-                job.give_up(owner)
-            } else {
-                job.poll(owner)
-            };
-            match step {
+            let voided = *ticket <= self.void.load(Ordering::Acquire);
+            let step = guarded(|| if voided { job.give_up(owner) } else { job.poll(owner) });
+            match step.unwrap_or_else(|| panicked(owner, job)) {
                 Step::Done(result) => {
                     let ticket = *ticket;
                     *head = None;
@@ -431,7 +473,8 @@ impl<J: Job> Lane<J> {
         let mut head = self.take_turn()?;
         let seen = head.with(|head| match head {
             Some((at, job)) if *at == ticket => {
-                if let Step::Done(result) = treat(job) {
+                let step = guarded(|| treat(job)).unwrap_or_else(|| panicked(owner, job));
+                if let Step::Done(result) = step {
                     *head = None;
                     self.finish(owner, ticket, result);
                 }
@@ -460,5 +503,89 @@ impl<J: Job> Lane<J> {
             self.poll(owner, 1);
         }
         seen
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    struct Owner {
+        lane: Lane<Careless>,
+        failed: Mutex<Vec<u64>>,
+    }
+
+    /// Parks first, then panics; some also when they are told to give up.
+    struct Careless {
+        parks: u32,
+        gives_up: bool,
+    }
+
+    impl Job for Careless {
+        type Owner = Owner;
+        type Failure = ();
+
+        fn poll(&mut self, _: &'static Owner) -> Step<()> {
+            match self.parks.checked_sub(1) {
+                Some(left) => {
+                    self.parks = left;
+                    Step::Park
+                }
+                None => panic!("this is what is tested"),
+            }
+        }
+
+        fn arm(&mut self, _: &'static Owner) -> bool {
+            false
+        }
+
+        fn give_up(&mut self, _: &'static Owner) -> Step<()> {
+            Step::Done(Err(()))
+        }
+
+        fn panicked(&mut self, _: &'static Owner) -> Step<()> {
+            assert!(self.gives_up, "this is what is tested");
+            Step::Done(Err(()))
+        }
+
+        fn failed(owner: &'static Owner, ticket: u64, _: ()) {
+            lock(&owner.failed).push(ticket);
+        }
+
+        fn wake(_: &'static Owner) {}
+    }
+
+    fn owner() -> &'static Owner {
+        static OWNERS: Mutex<Vec<&'static Owner>> = Mutex::new(Vec::new());
+        let owner =
+            Box::leak(Box::new(Owner { lane: Lane::new(), failed: Mutex::new(Vec::new()) }));
+        lock(&OWNERS).push(owner);
+        owner
+    }
+
+    fn submit(owner: &'static Owner, parks: u32, gives_up: bool) -> (u64, Outcome) {
+        owner.lane.submit(owner, &mut Some(Careless { parks, gives_up })).unwrap()
+    }
+
+    #[test]
+    fn a_job_that_panics_fails_and_the_lane_goes_on() {
+        let owner = owner();
+        assert_eq!(submit(owner, 0, true), (1, Outcome::Idle));
+        assert_eq!(submit(owner, 1, true), (2, Outcome::Parked));
+        assert_eq!(owner.lane.completed(), 1);
+        assert_eq!(owner.lane.poll(owner, 1), Outcome::Idle);
+        assert_eq!(submit(owner, 2, true), (3, Outcome::Parked));
+        owner.lane.treat_head(owner, 3, |_| panic!("this is what is tested")).unwrap();
+        assert_eq!(owner.lane.completed(), 3);
+        assert_eq!(*lock(&owner.failed), [1, 2, 3]);
+    }
+
+    #[test]
+    fn a_job_that_cannot_even_give_up_stays() {
+        let owner = owner();
+        assert_eq!(submit(owner, 0, false), (1, Outcome::Parked));
+        assert_eq!(owner.lane.poll(owner, 1), Outcome::Parked);
+        assert_eq!(owner.lane.completed(), 0);
+        assert!(lock(&owner.failed).is_empty());
     }
 }

@@ -74,6 +74,10 @@ impl Job for Probe {
         Step::Done(Err(()))
     }
 
+    fn panicked(&mut self, _: &'static Model) -> Step<()> {
+        Step::Done(Err(()))
+    }
+
     fn failed(_: &'static Model, _: u64, (): ()) {}
 
     fn wake(owner: &'static Model) {

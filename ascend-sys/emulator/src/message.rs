@@ -7,6 +7,9 @@ use std::cell::{Cell, RefCell};
 use std::ffi::{CString, c_char};
 use std::sync::Arc;
 
+/// What is said of a panic, wherever it is caught.
+pub(crate) const PANICKED: &str = "the emulator panicked; this is a defect of the emulator";
+
 /// A code of CANN with its explanation. The same failure may be told to many ranks.
 #[derive(Debug, Clone)]
 pub(crate) struct Failure {

@@ -15,14 +15,14 @@ use crate::event::{RecordTime, ResetEvent, WaitEvent};
 use crate::faults::Hold;
 use crate::lane::{self, Fresh, Job};
 use crate::memory::nominal;
-use crate::message::Failure;
+use crate::message::{Failure, PANICKED};
 use crate::notify::{RecordNotify, WaitNotify};
 use crate::reduce::Store;
 use crate::report::Callback;
 use crate::stream::{Mark, Stream};
 use ascend_sys::{
-    ACL_ERROR_RT_CONTEXT_RELEASE_ERROR, ACL_ERROR_RT_STREAM_ABORT, ACL_ERROR_RT_TASK_ABORT_STOP,
-    ACL_ERROR_RT_TASK_TIMEOUT, aclError,
+    ACL_ERROR_INTERNAL_ERROR, ACL_ERROR_RT_CONTEXT_RELEASE_ERROR, ACL_ERROR_RT_STREAM_ABORT,
+    ACL_ERROR_RT_TASK_ABORT_STOP, ACL_ERROR_RT_TASK_TIMEOUT, aclError,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -45,6 +45,8 @@ pub(crate) enum Reason {
     Stopped(Arc<str>),
     /// The device was reset, or its block was destroyed.
     Gone,
+    /// It panicked itself.
+    Panicked,
 }
 
 impl Reason {
@@ -54,6 +56,7 @@ impl Reason {
             Reason::Aborted => ACL_ERROR_RT_STREAM_ABORT,
             Reason::Stopped(_) => ACL_ERROR_RT_TASK_ABORT_STOP,
             Reason::Gone => ACL_ERROR_RT_CONTEXT_RELEASE_ERROR,
+            Reason::Panicked => ACL_ERROR_INTERNAL_ERROR,
         }
     }
 
@@ -66,6 +69,7 @@ impl Reason {
                 format!("stopped, because a task of the context failed: {text}").into()
             }
             Reason::Gone => "its device was reset or its block of devices is gone".into(),
+            Reason::Panicked => PANICKED.into(),
         }
     }
 }
@@ -278,6 +282,10 @@ impl Job for Task {
 
     fn give_up(&mut self, stream: &'static Stream) -> Step {
         self.expire(stream, &stream.void_reason())
+    }
+
+    fn panicked(&mut self, stream: &'static Stream) -> Step {
+        self.expire(stream, &Reason::Panicked)
     }
 
     fn failed(stream: &'static Stream, ticket: u64, failure: Failure) {

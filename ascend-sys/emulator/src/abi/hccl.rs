@@ -15,7 +15,7 @@ use crate::collective::validate::{Refusal, refuse};
 use crate::context;
 use crate::fabric::{Member, registry};
 use crate::machine;
-use crate::message::{Failure, add_text};
+use crate::message::{PANICKED, add_text};
 use crate::profile::Product;
 
 /// Puts the functions of HCCL into a table.
@@ -39,7 +39,7 @@ pub(super) fn door(name: &'static str, inside: impl FnOnce() -> Result<(), Refus
         Ok(Ok(())) => HcclResult::HCCL_SUCCESS,
         Ok(Err(refusal)) => tell(name, refusal),
         Err(_) => {
-            let text = "EI9999: the emulator panicked; this is a defect of the emulator".into();
+            let text = format!("EI9999: {PANICKED}");
             tell(name, Refusal::new(HcclResult::HCCL_E_INTERNAL, text))
         }
     }

@@ -254,3 +254,92 @@ unsafe extern "C" fn HcclAlltoAllVC(
         })
     })
 }
+
+#[cfg(all(test, not(loom), debug_assertions))]
+mod tests {
+    use std::ptr::null_mut;
+    use std::sync::Barrier;
+
+    use ascend_sys::{
+        ACL_ERROR_RT_SUSPECT_REMOTE_ERROR, AscendExtBlockConfig, HcclRootInfo, aclrtMemMallocPolicy,
+    };
+
+    use super::*;
+
+    /// Calls a function that must succeed.
+    macro_rules! ok {
+        ($table:ident.$name:ident($($argument:expr),*)) => {{
+            let function = $table.$name.unwrap();
+            #[allow(clippy::macro_metavars_in_unsafe, reason = "plain arguments")]
+            // SAFETY: the arguments keep to the C contract.
+            let code = unsafe { function($($argument),*) };
+            assert_eq!(i64::from(code), 0, stringify!($name));
+        }};
+    }
+    macro_rules! hccl {
+        ($table:ident.$name:ident($($argument:expr),*)) => {{
+            let function = $table.$name.unwrap();
+            #[allow(clippy::macro_metavars_in_unsafe, reason = "plain arguments")]
+            // SAFETY: the arguments keep to the C contract.
+            let code = unsafe { function($($argument),*) };
+            assert_eq!(code.0, 0, stringify!($name));
+        }};
+    }
+
+    /// A table that no call accepts: where sums are checked, whoever works on its chunk panics.
+    #[test]
+    fn a_chunk_that_panics_fails_the_operation_on_every_rank() {
+        let table = crate::table();
+        let config = AscendExtBlockConfig {
+            size: size_of::<AscendExtBlockConfig>() as u32,
+            deviceCount: 2,
+            product: 3,
+            connectTimeoutMs: 0,
+            execTimeoutMs: 0,
+            check: 0,
+            memoryBytes: 1 << 24,
+        };
+        let (mut block, mut first, mut info) = (0, 0, HcclRootInfo::default());
+        ok!(table.ascendExtBlockCreate(&config, &mut block, &mut first));
+        hccl!(table.HcclGetRootInfo(&mut info));
+        let over = Barrier::new(2);
+        let rank = |rank: u32| {
+            let (mut stream, mut comm) = (null_mut(), null_mut());
+            ok!(table.aclrtSetDevice(first + rank as i32));
+            ok!(table.aclrtCreateStream(&mut stream));
+            hccl!(table.HcclCommInitRootInfo(2, &info, rank, &mut comm));
+            let [mut send, mut recv] = [null_mut(); 2];
+            let policy = aclrtMemMallocPolicy::ACL_MEM_MALLOC_HUGE_FIRST;
+            ok!(table.aclrtMalloc(&mut send, 512, policy));
+            ok!(table.aclrtMalloc(&mut recv, 512, policy));
+            let issued = with_desk(comm as u64, |desk| {
+                let mut table = desk.member.take_table();
+                table.push([64; 2].into_iter(), [0, 64].into_iter());
+                table.push([64; 2].into_iter(), [u64::MAX / 2; 2].into_iter());
+                table.extents = [Extent::dense(512); 2];
+                table.run = 512;
+                table.sum_up(desk.member.rank);
+                let dtype = crate::reduce::DataType::Int32;
+                let request = Request { operation: Operation::AlltoAllV, dtype, count: 1 };
+                submit(desk, request, table, send, recv, stream)
+            });
+            // Who comes last runs into it in the call, which is none the wiser.
+            assert_eq!(issued, Ok(()));
+            let synchronize = table.aclrtSynchronizeStream.unwrap();
+            // SAFETY: a stream of this device.
+            let code = unsafe { synchronize(stream) };
+            assert_eq!(code, ACL_ERROR_RT_SUSPECT_REMOTE_ERROR);
+            // The stream goes on.
+            let kind = ascend_sys::aclrtMemcpyKind::ACL_MEMCPY_DEVICE_TO_DEVICE;
+            ok!(table.aclrtMemcpyAsync(recv, 512, send, 512, kind, stream));
+            ok!(table.aclrtSynchronizeStream(stream));
+            over.wait();
+            hccl!(table.HcclCommDestroy(comm));
+        };
+        std::thread::scope(|scope| {
+            scope.spawn(|| rank(0));
+            scope.spawn(|| rank(1));
+        });
+        ok!(table.ascendExtBlockDestroy(block));
+    }
+}

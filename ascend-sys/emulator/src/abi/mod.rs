@@ -41,7 +41,7 @@ mod hccl_ops;
 mod hccl_state;
 mod hccl_tables;
 
-use crate::message::{Failure, fail, report};
+use crate::message::{Failure, PANICKED, fail, report};
 use ascend_sys::{
     ACL_ERROR_INTERNAL_ERROR, ACL_ERROR_INVALID_PARAM, ACL_ERROR_RT_PARAM_INVALID, ACL_SUCCESS,
     aclError,
@@ -69,10 +69,7 @@ fn refuse(name: &str, failure: &Failure) -> aclError {
 
 #[cold]
 fn panicked() -> Failure {
-    Failure::new(
-        ACL_ERROR_INTERNAL_ERROR,
-        "the emulator panicked; this is a defect of the emulator",
-    )
+    Failure::new(ACL_ERROR_INTERNAL_ERROR, PANICKED)
 }
 
 /// Where a result goes.

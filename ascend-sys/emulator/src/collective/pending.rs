@@ -4,6 +4,7 @@
 //! slots. Of a large one it takes chunks, a chunk a poll, until none is left, and is complete when all are done: then nobody touches
 //! the rank's memory any more. That also holds when it gives up: either the operation is closed before it began, or it runs to its end.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,7 +18,7 @@ use crate::deadlock::Helpers;
 use crate::fabric::Member;
 use crate::lane;
 use crate::lent::Lent;
-use crate::message::Failure;
+use crate::message::{Failure, PANICKED};
 use crate::reduce::Store;
 use crate::stream::Stream;
 use crate::task::{PIECE, Reason, Step};
@@ -404,17 +405,37 @@ impl Pending {
         let chunks = |of| plan.chunks(of, parties);
         let Some(chunk) = chunk else {
             let complete = comm.job.complete(number, chunks);
-            return if complete { Step::Done(Ok(())) } else { Step::Park };
+            return if complete { Step::Done(self.outcome()) } else { Step::Park };
         };
         let work = Work { request: &self.call.request, plan: &plan, parties, store };
         // SAFETY: every rank has arrived with a call that goes with this one, and stays until all chunks are done; this one
         // is claimed.
-        unsafe { work.run(chunk.of.clone(), chunk.index) };
+        let run = || unsafe { work.run(chunk.of.clone(), chunk.index) };
+        // Whatever happens: without this chunk nobody would ever be done. First it is said that it is not right.
+        if catch_unwind(AssertUnwindSafe(run)).is_err() {
+            self.spoil();
+        }
         if comm.job.finish(number, chunk, chunks) {
             comm.meeting.wake(self.place);
-            return Step::Done(Ok(()));
+            return Step::Done(self.outcome());
         }
         Step::Again
+    }
+
+    /// A chunk is not done, by a defect of ours.
+    #[cold]
+    fn spoil(&self) {
+        let text = format!("rank {} gave up: {PANICKED}", self.member.rank);
+        let origin = self.origin();
+        self.member.comm.fail(Breakage { origin, cause: Cause::Gone, text });
+    }
+
+    /// How an operation went that has run: who gives up at it cannot end it any more, so a failure of its own is in a chunk.
+    fn outcome(&self) -> Result<(), Failure> {
+        match self.member.comm.meeting.breakage() {
+            Some(breakage) if breakage.origin == self.origin() => Err(self.failure(&breakage)),
+            _ => Ok(()),
+        }
     }
 
     /// The communicator is broken: out, unless the operation runs.
@@ -492,13 +513,13 @@ impl Pending {
     pub(crate) fn expire(&mut self, why: &Reason) -> Step {
         match self.state {
             State::Running(plan, store) => return self.work(plan, store),
-            State::Arrived => {
+            State::Arrived if !matches!(why, Reason::Panicked) => {
                 let look = self.look();
                 if !matches!(look, Look::Waiting(_)) {
                     return self.go_on(look);
                 }
             }
-            State::Ready | State::Staging(..) => {}
+            State::Ready | State::Staging(..) | State::Arrived => {}
         }
         let (comm, number) = (&self.member.comm, self.place.number);
         let (cause, text) = match why {
