@@ -5,11 +5,11 @@ mod ranks;
 
 use ascend_sys::*;
 use common::Block;
-use ranks::{config, on_block, root_info};
+use ranks::{FP32, Rank, SUM, config, impatient, on_block, root_info};
 use std::cell::RefCell;
 use std::ffi::{CString, c_void};
 use std::ptr::null_mut;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Barrier, Mutex, MutexGuard, PoisonError};
 
 /// Callbacks are for the whole process, so one test at a time ends communicators of a 950.
 static TURN: Mutex<()> = Mutex::new(());
@@ -64,6 +64,55 @@ fn a_state_is_asked_for_by_name_on_950() {
         refuses!(HCCL_E_NOT_SUPPORT, ["only Ascend 950"], HcclCommGetStatus(name, &mut unread));
         hccl!(HcclCommDestroy(rank.comm));
     });
+}
+
+/// What `HcclGetCommAsyncError` tells rank 0 after something that ends the communicator.
+fn async_error(product: u32, end: impl Fn(&mut Rank) + Sync) -> HcclResult {
+    let config = AscendExtBlockConfig { product, ..impatient(2) };
+    let told = on_block(config, |rank| {
+        rank.join();
+        hccl!(HcclBarrier(rank.comm, rank.stream));
+        rank.sync();
+        let mut error = HcclResult(99);
+        hccl!(HcclGetCommAsyncError(rank.comm, &mut error));
+        assert_eq!(error, HcclResult::HCCL_SUCCESS);
+        end(rank);
+        if rank.rank == 0 {
+            hccl!(HcclGetCommAsyncError(rank.comm, &mut error));
+            hccl!(HcclCommDestroy(rank.comm));
+        }
+        error
+    });
+    told[0]
+}
+
+fn fails_to_reduce(rank: &Rank, count: u64) {
+    let buffer = rank.upload(&[0; 64]);
+    if call!(HcclAllReduce(buffer, buffer, count, FP32, SUM, rank.comm, rank.stream)).0 == 0 {
+        let _ = rank.sync_fails();
+    }
+}
+
+#[test]
+fn the_asynchronous_error_is_what_two_ranks_found_out_about_each_other() {
+    for product in [2, 3] {
+        let differ = async_error(product, |rank| fails_to_reduce(rank, 4 + u64::from(rank.rank)));
+        assert_eq!(differ, HcclResult::HCCL_E_PARA);
+        let gone = async_error(product, |rank| match rank.rank {
+            0 => fails_to_reduce(rank, 4),
+            _ => hccl!(HcclCommDestroy(rank.comm)),
+        });
+        assert_eq!(gone, HcclResult::HCCL_E_REMOTE);
+        // A rank that does not come is found out about in the stream alone.
+        let over = Barrier::new(2);
+        let late = async_error(product, |rank| {
+            if rank.rank == 0 {
+                fails_to_reduce(rank, 4);
+            }
+            over.wait();
+        });
+        assert_eq!(late, HcclResult::HCCL_SUCCESS);
+    }
 }
 
 #[test]

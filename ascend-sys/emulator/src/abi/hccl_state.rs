@@ -154,10 +154,12 @@ unsafe extern "C" fn HcclGetCommAsyncError(comm: HcclComm, error: *mut HcclResul
         if member.comm.product == Product::Ascend950 {
             return refuse!(HCCL_E_NOT_SUPPORT, "Ascend 950 has no HcclGetCommAsyncError");
         }
+        // It tells what the two sides of a link have found out: that they differ, or that the other one is lost. A rank that
+        // does not come is no such thing, and shows in the stream alone.
         let code = match member.comm.meeting.breakage().map(|breakage| breakage.cause) {
-            None => HcclResult::HCCL_SUCCESS,
+            None | Some(Cause::Timeout) => HcclResult::HCCL_SUCCESS,
             Some(Cause::Mismatch | Cause::Message) => HcclResult::HCCL_E_PARA,
-            Some(Cause::Timeout | Cause::Gone) => HcclResult::HCCL_E_REMOTE,
+            Some(Cause::Gone) => HcclResult::HCCL_E_REMOTE,
         };
         // SAFETY: not null, so valid for a write by the C contract.
         unsafe { error.write(code) };
@@ -177,12 +179,10 @@ unsafe extern "C" fn HcclCommGetStatus(
             return refuse!(HCCL_E_NOT_SUPPORT, "only Ascend 950 has HcclCommGetStatus");
         }
         let member = registry::member(named(&name)?)?;
-        let state = if member.comm.meeting.breakage().is_some() {
-            HcclCommStatus::HCCL_COMM_STATUS_INVALID
-        } else if member.suspended.load(Ordering::Acquire) {
-            HcclCommStatus::HCCL_COMM_STATUS_SUSPENDING
-        } else {
-            HcclCommStatus::HCCL_COMM_STATUS_READY
+        // What has this question has no HcclCommSuspend.
+        let state = match member.comm.meeting.breakage() {
+            Some(_) => HcclCommStatus::HCCL_COMM_STATUS_INVALID,
+            None => HcclCommStatus::HCCL_COMM_STATUS_READY,
         };
         // SAFETY: not null, so valid for a write by the C contract.
         unsafe { status.write(state) };
