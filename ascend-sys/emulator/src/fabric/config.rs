@@ -5,6 +5,8 @@
 //! others for something else; they are recognised by version and size together. Nothing beyond the caller's size is read, and a newer version or a
 //! larger struct is welcome.
 
+mod texts;
+
 use crate::collective::validate::{Refusal, refuse};
 use crate::profile::Product;
 
@@ -168,24 +170,43 @@ impl Given {
             return refuse!(HCCL_E_PARA, "aclGraphZeroCopyEnable is {value}; it is 0 or 1");
         }
         if tail {
-            self.tail(&mut config)?;
+            self.tail(&mut config, product)?;
         }
         Ok(config)
     }
 
-    /// The fields since version 8 in the layouts that lasted.
-    fn tail(&self, config: &mut Config) -> Result<(), Refusal> {
-        // Out of range is a warning in CANN, and the value is ignored.
-        config.exec_timeout = self.number(8, 316).filter(|seconds| *seconds <= i32::MAX as u32);
-        config.algorithm = self.text::<1600>(8, 320, "hcclAlgo")?;
-        self.text::<50>(8, 1920, "hcclRetryEnable")?;
+    fn retries(&self) -> Result<(), Refusal> {
+        let levels = self.text::<50>(8, 1920, "hcclRetryEnable")?;
+        if !levels.is_empty() && !texts::retry_levels(&levels) {
+            return refuse!(HCCL_E_PARA, "hcclRetryEnable is \"{levels}\"; it is like L1:1, L2:0");
+        }
         let retry = self.text::<128>(8, 1970, "hcclRetryParams")?;
-        if !retry.is_empty() && !retry_parameters(&retry) {
+        if !retry.is_empty() && !texts::retry_parameters(&retry) {
             return refuse!(
                 HCCL_E_PARA,
                 "hcclRetryParams is \"{retry}\"; it is like MaxCnt:1, HoldTime:5000, IntervalTime:1000 with \
                  1 to 10 attempts and 0 to 60000 milliseconds"
             );
+        }
+        Ok(())
+    }
+
+    /// The fields since version 8 in the layouts that lasted.
+    fn tail(&self, config: &mut Config, product: Product) -> Result<(), Refusal> {
+        // Out of range is a warning in CANN, and the value is ignored.
+        config.exec_timeout = self.number(8, 316).filter(|seconds| *seconds <= i32::MAX as u32);
+        config.algorithm = self.text::<1600>(8, 320, "hcclAlgo")?;
+        let algorithm = &config.algorithm;
+        if !algorithm.is_empty() && !texts::algorithms(algorithm) {
+            return refuse!(
+                HCCL_E_PARA,
+                "hcclAlgo is \"{algorithm}\"; it is like level0:NA;level1:NHR, or like \
+                 allreduce=level0:NA;level1:ring/alltoall=level0:NA;level1:pairwise"
+            );
+        }
+        // 950 does not read them.
+        if product != Product::Ascend950 {
+            self.retries()?;
         }
         self.text::<128>(9, 2098, "hcclBufferName")?;
         if let Some(qos) = self.number(10, 2228)
@@ -196,20 +217,6 @@ impl Given {
         }
         Ok(())
     }
-}
-
-fn retry_parameters(text: &str) -> bool {
-    let mut parts = text.split(',').map(str::trim);
-    let mut within = |name: &str, low: u32, high: u32| {
-        parts
-            .next()
-            .and_then(|part| part.strip_prefix(name)?.strip_prefix(':')?.trim().parse().ok())
-            .is_some_and(|value: u32| (low..=high).contains(&value))
-    };
-    within("MaxCnt", 1, 10)
-        && within("HoldTime", 0, 60_000)
-        && within("IntervalTime", 0, 60_000)
-        && parts.next().is_none()
 }
 
 #[cfg(test)]
@@ -249,27 +256,49 @@ mod tests {
         unsafe { Config::read(bytes.as_ptr(), product) }
     }
 
+    /// Version and size.
+    const LAYOUTS: [(u32, usize); 16] = [
+        (1, 32),
+        (2, 160),
+        (3, 288),
+        (4, 292),
+        (5, 300),
+        (6, 312),
+        (7, 320),
+        (7, 328),
+        (8, 2104),
+        (8, 448),
+        (9, 2232),
+        (10, 2232),
+        (10, 2240),
+        (10, 2248 + 4096),
+        (11, 2248),
+        (12, 3000),
+    ];
+
+    #[test]
+    fn each_field_is_there_from_its_version_on() {
+        for (version, size) in LAYOUTS {
+            let with = |offset: usize, value: u32| {
+                let mut bytes = client(version, size);
+                // Where the struct ends before it, there is something else behind the struct.
+                bytes.resize(size.max(offset + 4), 0);
+                bytes[offset..offset + 4].copy_from_slice(&value.to_ne_bytes());
+                read(&bytes, Product::A3)
+            };
+            let expansion = with(288, 2).unwrap().expansion;
+            assert_eq!(expansion, if version >= 4 { 2 } else { 0 }, "version {version}, {size}");
+            let refused = |offset, value| with(offset, value).is_err();
+            let what = format!("version {version}, {size} bytes");
+            assert_eq!(refused(292, 6), version >= 5, "traffic class, {what}");
+            assert_eq!(refused(296, 8), version >= 5, "service level, {what}");
+            assert_eq!(refused(2228, 8), version >= 10, "quality of service, {what}");
+        }
+    }
+
     #[test]
     fn every_layout_there_ever_was() {
-        let layouts = [
-            (1, 32),
-            (2, 160),
-            (3, 288),
-            (4, 292),
-            (5, 300),
-            (6, 312),
-            (7, 320),
-            (7, 328),
-            (8, 2104),
-            (8, 448),
-            (9, 2232),
-            (10, 2232),
-            (10, 2240),
-            (10, 2248 + 4096),
-            (11, 2248),
-            (12, 3000),
-        ];
-        for (version, size) in layouts {
+        for (version, size) in LAYOUTS {
             for product in [Product::A2, Product::A3, Product::Ascend950] {
                 let config = read(&client(version, size), product).unwrap();
                 assert_eq!(config.name, if version >= 2 { "training" } else { "" });
@@ -322,6 +351,10 @@ mod tests {
         assert_eq!(with(1970, b"MaxCnt:11, HoldTime:1, IntervalTime:1\0"), wrong);
         assert!(with(1970, b"MaxCnt:10,HoldTime:1, IntervalTime:60000\0").is_ok());
         assert_eq!(with(2228, &8u32.to_ne_bytes()), wrong);
+        assert_eq!(with(320, b"level1:fast\0"), wrong);
+        assert!(with(320, b"level0:NA;level1:NHR\0").is_ok());
+        assert_eq!(with(1920, b"yes\0"), wrong);
+        assert!(with(1920, b"L1:1, L2:0\0").is_ok());
         // SAFETY: null is allowed.
         let null = |product| unsafe { Config::read(std::ptr::null(), product) }.unwrap_err().code;
         assert_eq!(null(Product::A3), HcclResult::HCCL_E_PARA);
