@@ -445,26 +445,47 @@ fn reduce_scatter_with_counts_takes_fewer_types_and_operators() {
 
 #[test]
 fn what_a_rank_does_not_have_may_be_null() {
-    // Receive buffers of others than the root, send buffers of others than the root, and sides without counts.
-    on_block(AscendExtBlockConfig { deviceCount: 2, ..Block::config() }, |rank| {
-        rank.join();
-        let (comm, stream, t) = (rank.comm, rank.stream, HcclDataType(4));
-        let full = rank.upload(&[0; 64]);
-        let on_root = |buffer| if rank.rank == 1 { buffer } else { null_mut() };
-        let other = rank.upload(&[0; 64]);
-        hccl!(HcclReduce(full, on_root(other), 4, t, HcclReduceOp(0), 1, comm, stream));
-        hccl!(HcclScatter(on_root(full), other, 4, t, 1, comm, stream));
-        let (counts, places) = ([0u64, 4], [0u64, 0]);
-        let (counts, places) = (counts.as_ptr().cast(), places.as_ptr().cast());
-        let own = u64::from(rank.rank) * 4;
-        hccl!(HcclAllGatherV(on_root(full), own, other, counts, places, t, comm, stream));
-        let o = HcclReduceOp(0);
-        hccl!(HcclReduceScatterV(full, counts, places, on_root(other), own, t, o, comm, stream));
-        let matrix = [0u64, 0, 4, 0];
-        let receiver = if rank.rank == 0 { other } else { null_mut() };
-        hccl!(HcclAlltoAllVC(on_root(full), matrix.as_ptr().cast(), t, receiver, t, comm, stream));
-        rank.sync();
-    });
+    for product in [2, 3, 950] {
+        on_block(AscendExtBlockConfig { deviceCount: 2, product, ..Block::config() }, |rank| {
+            rank.join();
+            without_what_it_has_not(rank);
+            hccl!(HcclCommDestroy(rank.comm));
+        });
+    }
+}
+
+/// Receive buffers of others than the root, send buffers of others than the root, and sides without counts.
+fn without_what_it_has_not(rank: &Rank) {
+    let (comm, stream, t) = (rank.comm, rank.stream, HcclDataType(4));
+    let full = rank.upload(&[0; 64]);
+    let on_root = |buffer| if rank.rank == 1 { buffer } else { null_mut() };
+    let other = rank.upload(&[0; 64]);
+    hccl!(HcclReduce(full, on_root(other), 4, t, HcclReduceOp(0), 1, comm, stream));
+    hccl!(HcclScatter(on_root(full), other, 4, t, 1, comm, stream));
+    let (counts, places) = ([0u64, 4], [0u64, 0]);
+    let (counts, places) = (counts.as_ptr().cast(), places.as_ptr().cast());
+    let own = u64::from(rank.rank) * 4;
+    hccl!(HcclAllGatherV(on_root(full), own, other, counts, places, t, comm, stream));
+    let o = HcclReduceOp(0);
+    hccl!(HcclReduceScatterV(full, counts, places, on_root(other), own, t, o, comm, stream));
+    let matrix = [0u64, 0, 4, 0];
+    let receiver = if rank.rank == 0 { other } else { null_mut() };
+    hccl!(HcclAlltoAllVC(on_root(full), matrix.as_ptr().cast(), t, receiver, t, comm, stream));
+    // Rank 1 sends to rank 0, and nobody anything else.
+    let (four, none) = ([4u64, 0], [0u64, 4]);
+    let (sends, receives) = if rank.rank == 1 { (four, [0; 2]) } else { ([0; 2], none) };
+    let (s, r) = (sends.as_ptr().cast(), receives.as_ptr().cast());
+    let sender = on_root(full);
+    hccl!(HcclAlltoAllV(sender, s, places, t, receiver, r, places, t, comm, stream));
+    // A side that has something needs its buffer.
+    let (send, recv) = if rank.rank == 1 { (null_mut(), other) } else { (full, null_mut()) };
+    let name = if rank.rank == 1 { "sendBuf" } else { "recvBuf" };
+    refuses!(
+        HCCL_E_PTR,
+        [name],
+        HcclAlltoAllV(send, s, places, t, recv, r, places, t, comm, stream)
+    );
+    rank.sync();
 }
 
 #[test]

@@ -124,14 +124,31 @@ fn vector_cores_alone_have_no_algorithm_for_a_single_rank_on_950() {
             config.hcclOpExpansionMode = mode;
             hccl!(HcclCommInitRootInfoConfig(ranks, &rank.info, rank.rank, &config, &mut comm));
             let buffer = rank.upload(&[0; 16]);
+            let other = rank.upload(&[0; 16]);
+            let (counts, places) = (vec![4 / u64::from(ranks); ranks as usize], [0u64, 2]);
+            let (lists, own) = ((counts.as_ptr().cast(), places.as_ptr().cast()), counts[0]);
+            let stream = rank.stream;
             if refused {
+                let why = ["vector cores only", "3 (AIV)"];
                 refuses!(
                     HCCL_E_NOT_SUPPORT,
-                    ["vector cores only", "3 (AIV)"],
-                    HcclAllReduce(buffer, buffer, 4, FP32, SUM, comm, rank.stream)
+                    [why[0], why[1]],
+                    HcclAllReduce(buffer, buffer, 4, FP32, SUM, comm, stream)
+                );
+                refuses!(
+                    HCCL_E_NOT_SUPPORT,
+                    [why[0], why[1]],
+                    HcclReduceScatter(buffer, other, own, FP32, SUM, comm, stream)
+                );
+                refuses!(
+                    HCCL_E_NOT_SUPPORT,
+                    [why[0], why[1]],
+                    HcclAllGatherV(buffer, own, other, lists.0, lists.1, FP32, comm, stream)
                 );
             } else {
-                hccl!(HcclAllReduce(buffer, buffer, 4, FP32, SUM, comm, rank.stream));
+                hccl!(HcclAllReduce(buffer, buffer, 4, FP32, SUM, comm, stream));
+                hccl!(HcclReduceScatter(buffer, other, own, FP32, SUM, comm, stream));
+                hccl!(HcclAllGatherV(buffer, own, other, lists.0, lists.1, FP32, comm, stream));
             }
             // There is nothing to do for which an algorithm would be needed.
             hccl!(HcclAllReduce(buffer, buffer, 0, FP32, SUM, comm, rank.stream));
