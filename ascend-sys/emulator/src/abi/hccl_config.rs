@@ -55,8 +55,9 @@ unsafe extern "C" fn HcclSetConfig(setting: HcclConfig, value: HcclConfigValue) 
             }
             _ => return refuse!(HCCL_E_PARA, "HCCL_DETERMINISTIC is {value}; it is 0, 1 or 2"),
         }
-        // The environment counts for more. Here reductions are in the order of the ranks in any case.
-        if std::env::var_os("HCCL_DETERMINISTIC").is_none() {
+        // The environment counts for more, where it describes the devices. Reductions are in the order of the ranks in any case.
+        let is_default = device.block() == Some(0);
+        if !is_default || std::env::var_os("HCCL_DETERMINISTIC").is_none() {
             device.deterministic.store(value, Ordering::Relaxed);
         }
         Ok(())
