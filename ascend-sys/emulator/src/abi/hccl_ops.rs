@@ -64,19 +64,6 @@ fn submit(
     issue(desk, stream, Call::new(request, send, recv))
 }
 
-/// Blocks for all ranks must be no more bytes than an address can count.
-fn fits(desk: &Desk, request: &Request) -> Result<(), Refusal> {
-    let ranks = desk.member.comm.ranks();
-    match request.bytes().checked_mul(ranks) {
-        Some(bytes) if bytes <= isize::MAX as usize => Ok(()),
-        _ => refuse!(
-            HCCL_E_PARA,
-            "{ranks} blocks of {} elements are more bytes than any memory",
-            request.count
-        ),
-    }
-}
-
 unsafe extern "C" fn HcclAllReduce(
     send: *mut c_void,
     recv: *mut c_void,
@@ -179,7 +166,6 @@ unsafe extern "C" fn HcclAllGather(
             validate::count(count)?;
             let dtype = validate::movement(desk.member.comm.product, dtype.0)?;
             let request = Request { operation: Operation::AllGather, dtype, count };
-            fits(desk, &request)?;
             submit(desk, request, send, recv, stream)
         })
     })
@@ -204,7 +190,6 @@ unsafe extern "C" fn HcclReduceScatter(
             validate::count(count)?;
             let (dtype, op) = validate::reduction(desk.member.comm.product, dtype.0, op.0)?;
             let request = Request { operation: Operation::ReduceScatter(op), dtype, count };
-            fits(desk, &request)?;
             submit(desk, request, send, recv, stream)
         })
     })
@@ -238,7 +223,6 @@ unsafe extern "C" fn HcclScatter(
             let dtype = validate::movement(desk.member.comm.product, dtype.0)?;
             validate::rank("root", root, desk.member.comm.ranks())?;
             let request = Request { operation: Operation::Scatter(root), dtype, count };
-            fits(desk, &request)?;
             submit(desk, request, send, recv, stream)
         })
     })
@@ -274,7 +258,6 @@ unsafe extern "C" fn HcclAlltoAll(
             validate::same_type(send_type, recv_type)?;
             validate::apart(send, recv)?;
             let request = Request { operation: Operation::AlltoAll, dtype, count: send_count };
-            fits(desk, &request)?;
             submit(desk, request, send.cast_mut(), recv.cast_mut(), stream)
         })
     })
