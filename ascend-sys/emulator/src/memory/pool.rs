@@ -2,7 +2,8 @@
 //!
 //! A pool never touches the memory itself. Freeing takes the name away at once, as `aclrtFree` does, but the bytes go to
 //! somebody else only when everything that was queued at that moment is complete: a queued task never touches memory of
-//! another allocation. Freed pages stay populated and are handed out again, best fit first.
+//! another allocation. Who waits between looking up and queueing looks up again (see `held`). Freed pages stay populated and
+//! are handed out again, best fit first.
 
 use crate::stream::Mark;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
