@@ -9,8 +9,9 @@ use ascend_sys::{ACL_ERROR_RT_MODEL_EXECUTE, HcclComm, HcclDataType, HcclResult,
 use crate::callback::may_block;
 use crate::capture;
 use crate::check;
+use crate::collective::call::Call;
 use crate::collective::meeting::{Origin, Place};
-use crate::collective::pending::{Call, Pending};
+use crate::collective::pending::Pending;
 use crate::collective::request::{Operation, Request};
 use crate::collective::validate::{Refusal, refuse, runtime};
 use crate::fabric::registry::{Desk, with_desk};

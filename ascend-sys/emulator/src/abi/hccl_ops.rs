@@ -10,7 +10,7 @@ use ascend_sys::{Functions, HcclComm, HcclDataType, HcclReduceOp, HcclResult, ac
 
 use super::hccl::{door, not_null};
 use super::hccl_issue::{begin, buffer, issue, issue_void};
-use crate::collective::pending::Call;
+use crate::collective::call::Call;
 use crate::collective::request::{Operation, Request};
 use crate::collective::validate::{self, Refusal, refuse};
 use crate::fabric::registry::{Desk, with_desk};

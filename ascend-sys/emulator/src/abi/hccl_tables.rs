@@ -11,7 +11,7 @@ use ascend_sys::{Functions, HcclComm, HcclDataType, HcclReduceOp, HcclResult, ac
 use super::hccl::{door, not_null};
 use super::hccl_issue::{begin, buffer, issue, issue_void_at};
 use super::hccl_ops::some;
-use crate::collective::pending::Call;
+use crate::collective::call::Call;
 use crate::collective::request::{Operation, Request};
 use crate::collective::table::{Extent, RECEIVES, SENDS, Table, fingerprint};
 use crate::collective::validate::{self, Refusal, refuse};

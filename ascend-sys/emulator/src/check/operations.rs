@@ -4,7 +4,7 @@ use super::engine::{Engine, Key, Sees};
 use super::note::{Begin, What, operation, submit};
 use super::{Touch, engine};
 use crate::batch::Item;
-use crate::collective::pending::Call;
+use crate::collective::call::Call;
 use crate::collective::request::{Operation as Collective, Request};
 use crate::collective::table::{RECEIVES, SENDS};
 use crate::fabric::Member;

@@ -2,13 +2,15 @@
 //!
 //! [`meeting`] is where they find each other, [`job`] how they share the work; the two are the concurrent core, and
 //! `models` explores their interleavings. [`request`] and [`table`] say what is asked for, [`plan`] how it is cut up, [`run`] what
-//! is then read and written; [`pending`] makes it a task of a stream, [`validate`] knows what each product accepts,
+//! is then read and written; [`call`] and [`pending`] make it a task of a stream, `offers` is what its ranks bring, [`validate`] knows what each product accepts,
 //! [`sides`] puts a disagreement into words.
 
+pub(crate) mod call;
 pub(crate) mod job;
 pub(crate) mod meeting;
 #[cfg(all(test, loom))]
 mod models;
+mod offers;
 pub(crate) mod pending;
 pub(crate) mod plan;
 mod pointers;

@@ -8,12 +8,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::call::Call;
 use super::job::{Chunk, Phase};
-use super::meeting::{Breakage, Cause, Claim, Look, Meeting, Origin, PAYLOAD, Place, Wake};
+use super::meeting::{Breakage, Cause, Look, Origin, PAYLOAD, Place, Wake};
+use super::offers::{self, Arrived};
 use super::plan::{Plan, store_for};
-use super::request::{Operation, Request};
+use super::request::Operation;
 use super::run::{Offer, Parties, Work, run_small};
-use super::table::{self, Blocks, Extent, Summary, Table};
+use super::table::{self, Extent, Summary, Table};
 use crate::deadlock::Helpers;
 use crate::fabric::Member;
 use crate::lane;
@@ -30,62 +32,6 @@ pub(crate) struct Sleeper(pub(crate) &'static Stream);
 impl Wake for Sleeper {
     fn wake(&self) {
         self.0.wake();
-    }
-}
-
-/// What a rank passes to a collective, checked and resolved.
-pub(crate) struct Call {
-    pub(crate) request: Request,
-    /// Where the data of its buffers is; null where the operation has none.
-    pub(crate) send: *const u8,
-    pub(crate) recv: *mut u8,
-    /// Of the operations that have one.
-    pub(crate) table: Option<Box<Table>>,
-    /// Which of the communicator's captures it belongs to; 0: none.
-    pub(crate) capture: u8,
-}
-
-// SAFETY: the pointers were resolved at issue and their pages stay until the task is complete; they are touched by the copy and
-// reduction kernels only.
-unsafe impl Send for Call {}
-
-impl Call {
-    /// A call of an operation that needs no table.
-    pub(crate) fn new(request: Request, send: *const u8, recv: *mut u8) -> Self {
-        Self { request, send, recv, table: None, capture: 0 }
-    }
-
-    /// The same call as part of a capture, to be issued at every execution.
-    pub(crate) fn again(&self, member: &Member, capture: u8) -> Self {
-        let table = self.table.as_ref().map(|table| {
-            let mut copy = member.take_table();
-            copy.copy_from(table);
-            copy
-        });
-        Self { table, capture, ..*self }
-    }
-
-    #[inline]
-    fn claim(&self) -> Claim {
-        self.request.claim().of_capture(self.capture)
-    }
-
-    /// The bytes of its buffers.
-    #[inline]
-    pub(crate) fn extents(&self, member: &Member) -> [Extent; 2] {
-        match &self.table {
-            Some(table) => table.extents,
-            None => {
-                let (send, recv) = self.request.sizes(member.rank, member.comm.ranks());
-                [Extent::dense(send), Extent::dense(recv)]
-            }
-        }
-    }
-
-    /// The buffers, from where each begins to the end of what it touches.
-    pub(crate) fn touched(&self, member: &Member) -> [(*const u8, usize); 2] {
-        let [sends, receives] = self.extents(member);
-        [(self.send, sends.end), (self.recv.cast_const(), receives.end)]
     }
 }
 
@@ -118,46 +64,6 @@ impl Drop for Pending {
     }
 }
 
-/// Most words of a table that lies behind the offer: they come with it, and nobody waits for a cache line only to learn which
-/// one is next.
-const NEAR: usize = (PAYLOAD - size_of::<Offer>()) / size_of::<u64>();
-
-/// The words behind the offer in a payload.
-fn behind_offer(payload: *const u8) -> *const u64 {
-    payload.wrapping_add(size_of::<Offer>()).cast()
-}
-
-/// What all ranks have brought to a large operation.
-struct Arrived<'a> {
-    meeting: &'a Meeting<Sleeper>,
-    place: Place,
-}
-
-impl Parties for Arrived<'_> {
-    #[inline]
-    fn ranks(&self) -> usize {
-        self.meeting.ranks()
-    }
-
-    #[inline]
-    fn offer(&self, rank: usize) -> Offer {
-        // SAFETY: made when all have arrived at a large operation, and used by its task only.
-        unsafe { self.meeting.offer(rank, self.place) }
-    }
-
-    #[inline]
-    fn blocks(&self, rank: usize) -> Blocks<'_> {
-        let Summary { words, length, .. } = self.offer(rank).table;
-        let words = match length <= NEAR {
-            true => self.meeting.payload(rank, self.place, behind_offer),
-            false => words,
-        };
-        // SAFETY: the words that the rank has brought with this offer, beside it or in its table, which stays as long.
-        let words = unsafe { std::slice::from_raw_parts(words, length) };
-        Blocks { ranks: self.ranks(), words }
-    }
-}
-
 impl Pending {
     /// # Safety
     ///
@@ -179,36 +85,6 @@ impl Pending {
     #[inline]
     pub(crate) fn keep(&mut self) {
         self.member.keep();
-    }
-
-    /// Whether send and receive buffer share bytes, of which there are so many.
-    #[inline]
-    fn overlaps(&self, [sends, receives]: [Extent; 2]) -> bool {
-        let (send, recv) = (self.call.send as usize, self.call.recv as usize);
-        // Empty ranges overlap nothing.
-        send < recv + receives.end && recv < send + sends.end
-    }
-
-    /// Whether the buffers overlap in one of the ways in which an operation is in place.
-    #[cold]
-    fn is_in_place(&self) -> bool {
-        let Self { call, member, .. } = self;
-        let own = member.rank * call.request.bytes();
-        let (send, recv) = (call.send as usize, call.recv as usize);
-        match call.request.operation {
-            Operation::AllReduce(_) | Operation::Reduce(..) => send == recv,
-            Operation::AllGather => send == recv + own,
-            Operation::ReduceScatter(_) | Operation::Scatter(_) => recv == send + own,
-            _ => false,
-        }
-    }
-
-    /// The bytes that a large operation touches in this rank's buffers.
-    #[inline]
-    fn touched(&self, extents: [Extent; 2]) -> usize {
-        let [sends, receives] = extents;
-        let twice = if self.overlaps(extents) { self.call.request.bytes() } else { 0 };
-        sends.bytes.saturating_add(receives.bytes) - twice
     }
 
     #[inline]
@@ -286,20 +162,14 @@ impl Pending {
             unsafe { comm.meeting.arrive(rank, place, claim, &mut None, fill) };
         } else {
             let extents = self.call.extents(&self.member);
-            if self.overlaps(extents) && !self.is_in_place() {
+            if self.call.overlaps(extents) && !self.call.is_in_place(rank) {
                 return self.begin_staging(extents);
             }
-            let touched = self.touched(extents);
+            let touched = self.call.moved(extents);
             let table = self.call.table.as_ref().map_or(Summary::NONE, |table| table.summary());
             let offer = Offer { send, recv, touched, table };
-            let Summary { words, length, .. } = table;
-            // SAFETY: an offer fits the payload, and behind it so many words, which the table has.
-            let fill = |payload: *mut u8| unsafe {
-                payload.cast::<Offer>().write(offer);
-                if (1..=NEAR).contains(&length) {
-                    behind_offer(payload).cast_mut().copy_from_nonoverlapping(words, length);
-                }
-            };
+            // SAFETY: an offer fits the payload; the words are those of the table.
+            let fill = |payload| unsafe { offers::write(payload, offer) };
             // SAFETY: as above.
             unsafe { comm.meeting.arrive(rank, place, claim, &mut self.call.table, fill) };
         }

@@ -1,0 +1,91 @@
+//! What a rank asks for when it calls a collective.
+
+use super::meeting::Claim;
+use super::request::{Operation, Request};
+use super::table::{Extent, Table};
+use crate::fabric::Member;
+
+/// What a rank passes to a collective, checked and resolved.
+pub(crate) struct Call {
+    pub(crate) request: Request,
+    /// Where the data of its buffers is; null where the operation has none.
+    pub(crate) send: *const u8,
+    pub(crate) recv: *mut u8,
+    /// Of the operations that have one.
+    pub(crate) table: Option<Box<Table>>,
+    /// Which of the communicator's captures it belongs to; 0: none.
+    pub(crate) capture: u8,
+}
+
+// SAFETY: the pointers were resolved at issue and their pages stay until the task is complete; they are touched by the copy and
+// reduction kernels only.
+unsafe impl Send for Call {}
+
+impl Call {
+    /// A call of an operation that needs no table.
+    pub(crate) fn new(request: Request, send: *const u8, recv: *mut u8) -> Self {
+        Self { request, send, recv, table: None, capture: 0 }
+    }
+
+    /// The same call as part of a capture, to be issued at every execution.
+    pub(crate) fn again(&self, member: &Member, capture: u8) -> Self {
+        let table = self.table.as_ref().map(|table| {
+            let mut copy = member.take_table();
+            copy.copy_from(table);
+            copy
+        });
+        Self { table, capture, ..*self }
+    }
+
+    #[inline]
+    pub(super) fn claim(&self) -> Claim {
+        self.request.claim().of_capture(self.capture)
+    }
+
+    /// The bytes of its buffers.
+    #[inline]
+    pub(crate) fn extents(&self, member: &Member) -> [Extent; 2] {
+        match &self.table {
+            Some(table) => table.extents,
+            None => {
+                let (send, recv) = self.request.sizes(member.rank, member.comm.ranks());
+                [Extent::dense(send), Extent::dense(recv)]
+            }
+        }
+    }
+
+    /// The buffers, from where each begins to the end of what it touches.
+    pub(crate) fn touched(&self, member: &Member) -> [(*const u8, usize); 2] {
+        let [sends, receives] = self.extents(member);
+        [(self.send, sends.end), (self.recv.cast_const(), receives.end)]
+    }
+
+    /// Whether send and receive buffer share bytes, of which there are so many.
+    #[inline]
+    pub(super) fn overlaps(&self, [sends, receives]: [Extent; 2]) -> bool {
+        let (send, recv) = (self.send as usize, self.recv as usize);
+        // Empty ranges overlap nothing.
+        send < recv + receives.end && recv < send + sends.end
+    }
+
+    /// Whether the buffers overlap in one of the ways in which an operation is in place.
+    #[cold]
+    pub(super) fn is_in_place(&self, rank: usize) -> bool {
+        let own = rank * self.request.bytes();
+        let (send, recv) = (self.send as usize, self.recv as usize);
+        match self.request.operation {
+            Operation::AllReduce(_) | Operation::Reduce(..) => send == recv,
+            Operation::AllGather => send == recv + own,
+            Operation::ReduceScatter(_) | Operation::Scatter(_) => recv == send + own,
+            _ => false,
+        }
+    }
+
+    /// The bytes that a large operation touches in this rank's buffers.
+    #[inline]
+    pub(super) fn moved(&self, extents: [Extent; 2]) -> usize {
+        let [sends, receives] = extents;
+        let twice = if self.overlaps(extents) { self.request.bytes() } else { 0 };
+        sends.bytes.saturating_add(receives.bytes) - twice
+    }
+}
