@@ -44,7 +44,7 @@ use crate::api::call;
 use crate::collective::check_count;
 use crate::comm::label::Takes;
 use crate::comm::{Communicator, Member};
-use crate::device::issue::Touch;
+use crate::device::issue::{Touch, handle};
 use crate::device::{Stream, StreamState};
 use crate::dtype::{DType, Element};
 use crate::error::{Error, Result};
@@ -154,6 +154,7 @@ impl<'buffers> Batch<'_, 'buffers> {
             // are named in `touches`, and so stay allocated and untouched until the operation is complete.
             unsafe { call!(table, HcclBatchSendRecv, items, count, comm, stream) }
         });
+        let outcome = handle(stream, outcome, BATCH);
         self.touches = emptied(touches);
         if S::RUNS && outcome.is_ok() {
             self.member.batches += 1;

@@ -6,7 +6,7 @@ use super::{Call, check_count};
 use crate::batch::Direction;
 use crate::comm::label::Takes;
 use crate::comm::{Communicator, Member};
-use crate::device::issue::Touch;
+use crate::device::issue::{Slip, Touch};
 use crate::device::{Stream, StreamState};
 use crate::dtype::{DType, Element};
 use crate::error::{Error, Result};
@@ -66,7 +66,9 @@ impl Communicator {
         let _span = span!("hccl.send", SEND, member, sequence, count, region.bytes());
         let touch = region.read(SOURCE);
         let call = member.message(Direction::Send, T::DTYPE, &region, to);
-        member.issue_message((SEND, Direction::Send, to), call, touch, stream)
+        let slip = Slip::default();
+        member.issue_message((SEND, Direction::Send, to), call, touch, stream, &slip)?;
+        Ok(slip.work(stream, SEND))
     }
 
     /// Receives from rank `from`, which [sends](Self::send) as many elements of the same type; fills `destination`.
@@ -114,8 +116,10 @@ impl Communicator {
         let _span = span!("hccl.recv", RECV, member, sequence, count, region.bytes());
         let touch = region.write(DESTINATION);
         let call = member.message(Direction::Receive, T::DTYPE, &region, from);
-        let outcome = member.issue_message((RECV, Direction::Receive, from), call, touch, stream);
-        destination.finish(outcome)
+        let slip = Slip::default();
+        let message = (RECV, Direction::Receive, from);
+        let issued = member.issue_message(message, call, touch, stream, &slip);
+        destination.finish(issued.map(|()| slip.work(stream, RECV)))
     }
 }
 
@@ -141,13 +145,15 @@ impl Member {
         })
     }
 
+    #[inline(never)]
     fn issue_message<S: StreamState>(
         &mut self,
         (name, direction, peer): (&'static str, Direction, u32),
         call: Result<Call<'_>>,
         touch: Touch<'_>,
         stream: &Stream<S>,
-    ) -> Result<S::Work> {
+        slip: &Slip,
+    ) -> Result<()> {
         let sequence = self.messages(direction, peer) + 1;
         let touches = [self.touch(), touch];
         let outcome = match call {
@@ -160,9 +166,10 @@ impl Member {
             }
             Err(error) => Err(self.explain(name, sequence, error)),
         };
-        if S::RUNS && outcome.is_ok() {
+        slip.put(outcome?);
+        if S::RUNS {
             self.peers.add(direction, peer);
         }
-        outcome
+        Ok(())
     }
 }

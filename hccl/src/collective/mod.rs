@@ -69,7 +69,7 @@ use crate::api::Table;
 use crate::comm::Communicator;
 use crate::comm::Member;
 use crate::comm::label::Takes;
-use crate::device::issue::{Operation, Place, Touch};
+use crate::device::issue::{Issued, Operation, Place, Slip, Touch};
 use crate::device::{Stream, StreamState};
 use crate::error::{Error, Result};
 use crate::memory::stamps::Access;
@@ -89,7 +89,11 @@ macro_rules! collective {
         let bytes = count.saturating_mul($dtype.size());
         let _span =
             crate::trace::span!(concat!("hccl.", $name), $name, member, sequence, count, bytes);
-        member.issue_collective($name, sequence, &$call, &$touches, $stream)
+        let slip = crate::device::issue::Slip::default();
+        match member.issue_collective($name, sequence, &$call, &$touches, $stream, &slip) {
+            Ok(()) => Ok(slip.work($stream, $name)),
+            Err(error) => Err(error),
+        }
     }};
 }
 use collective;
@@ -110,7 +114,6 @@ impl Member {
 
     /// Issues a collective, if the checks have found nothing, and counts it. `touches` names its buffers.
     ///
-    /// Not inlined: so what it returns is written where the caller's caller wants it.
     #[inline(never)]
     fn issue_collective<S: StreamState>(
         &self,
@@ -119,13 +122,14 @@ impl Member {
         call: &Result<Call<'_>>,
         touches: &[Touch<'_>],
         stream: &Stream<S>,
-    ) -> Result<S::Work> {
+        slip: &Slip,
+    ) -> Result<()> {
         let call = match call {
             Ok(call) => call,
             Err(error) => return Err(self.explain(name, sequence, error.clone())),
         };
-        let takes = Takes::Collective;
-        self.issue((name, sequence, takes), stream, touches, |table, comm, stream| {
+        let operation = (name, sequence, Takes::Collective);
+        let issued = self.issue(operation, stream, touches, |table, comm, stream| {
             // SAFETY: live handles; the checks have found the buffers long enough, and they are named in `touches`, so that they
             // stay allocated and untouched until the operation is complete.
             unsafe { call.enqueue(table, comm, stream) }?;
@@ -133,7 +137,9 @@ impl Member {
                 self.label.count();
             }
             Ok(())
-        })
+        })?;
+        slip.put(issued);
+        Ok(())
     }
 
     /// Issues an operation, in its turn on the device.
@@ -144,22 +150,19 @@ impl Member {
         stream: &Stream<S>,
         touches: &[Touch<'_>],
         enqueue: impl FnOnce(&Table, HcclComm, aclrtStream) -> Result<()>,
-    ) -> Result<S::Work> {
+    ) -> Result<Issued> {
         let communicator = Some((&self.label, sequence));
         let operation = Operation { name, communicator, takes };
         let lane = stream.lane();
-        let issued = S::issue(stream, operation, touches, |stream| {
+        S::issue(stream, operation, touches, |stream| {
             let device = &self.device;
             device.turn().take(lane);
             let Some(raw) = self.handle.calling() else {
                 return Err(Error::Aborted { context: None });
             };
             enqueue(device.table(), raw, stream)
-        });
-        match issued {
-            Ok(issued) => Ok(S::handle(stream, issued, name)),
-            Err(error) => Err(self.explain(name, sequence, error)),
-        }
+        })
+        .map_err(|error| self.explain(name, sequence, error))
     }
 
     /// Says which operation an error is about, unless it says so itself.

@@ -18,6 +18,8 @@
 use std::ops::Range;
 use std::ptr;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 
 use smallvec::SmallVec;
 
@@ -104,9 +106,6 @@ pub struct Issued {
 ///
 /// `enqueue` gets the raw stream, with the stream's context current on this thread. What it enqueues may use exactly the
 /// memory that `touches` names.
-///
-/// Inlined, with all of its parts, into the function that returns the `Work`: what goes from function to function within a
-/// `Result` takes the way through memory, written by the word and read two words at a time, which the processor does badly.
 #[inline(always)]
 pub(crate) fn issue<S: StreamState>(
     stream: &Stream<S>,
@@ -116,6 +115,31 @@ pub(crate) fn issue<S: StreamState>(
 ) -> Result<S::Work> {
     let name = operation.name;
     handle(stream, S::issue(stream, operation, touches, enqueue), name)
+}
+
+/// On which an operation that was issued comes out of a function that is not inlined. Atomic, so that it is read as it was written, by the
+/// word: what comes within a `Result` is read two words at a time, just after it was written by the word, which the processor does badly.
+#[derive(Default)]
+pub(crate) struct Slip {
+    number: AtomicU64,
+    before: AtomicU64,
+    after: AtomicU64,
+}
+
+impl Slip {
+    #[inline(always)]
+    pub(crate) fn put(&self, Issued { number, tickets: (before, after) }: Issued) {
+        self.number.store(number, Relaxed);
+        self.before.store(before, Relaxed);
+        self.after.store(after, Relaxed);
+    }
+
+    /// The handle of the operation.
+    #[inline(always)]
+    pub(crate) fn work<S: StreamState>(&self, stream: &Stream<S>, name: &'static str) -> S::Work {
+        let tickets = (self.before.load(Relaxed), self.after.load(Relaxed));
+        S::handle(stream, Issued { number: self.number.load(Relaxed), tickets }, name)
+    }
 }
 
 /// What the caller gets for an operation that has been issued.

@@ -34,6 +34,7 @@ pub(crate) mod hccl;
 mod hccl_batch;
 mod hccl_comm;
 mod hccl_config;
+mod hccl_door;
 mod hccl_group;
 mod hccl_issue;
 mod hccl_messages;

@@ -2,7 +2,7 @@
 //!
 //! [`meeting`] is where they find each other, [`job`] how they share the work; the two are the concurrent core, and
 //! `models` explores their interleavings. [`request`] and [`table`] say what is asked for, [`plan`] how it is cut up, [`run`] what
-//! is then read and written; [`call`] and [`pending`] make it a task of a stream, `offers` is what its ranks bring, [`validate`] knows what each product accepts,
+//! is then read and written; [`call`] and [`pending`] make it a task of a stream, `parties` and `offers` are what its ranks bring and where, [`validate`] knows what each product accepts,
 //! [`sides`] puts a disagreement into words.
 
 pub(crate) mod call;
@@ -11,6 +11,7 @@ pub(crate) mod meeting;
 #[cfg(all(test, loom))]
 mod models;
 mod offers;
+mod parties;
 pub(crate) mod pending;
 pub(crate) mod plan;
 mod pointers;

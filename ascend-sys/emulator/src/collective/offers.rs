@@ -1,8 +1,8 @@
-//! What the ranks bring to a large operation, in their slots of the meeting.
+//! Where the ranks bring it: in their slots of the meeting.
 
 use super::meeting::{Meeting, PAYLOAD, Place};
+use super::parties::{Offer, Parties};
 use super::pending::Sleeper;
-use super::run::{Offer, Parties};
 use super::table::{Blocks, Summary};
 
 /// Most words of a table that lies behind the offer: they come with it, and nobody waits for a cache line only to learn which

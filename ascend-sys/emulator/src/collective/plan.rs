@@ -10,8 +10,8 @@
 use std::ops::Range;
 use std::sync::OnceLock;
 
+use super::parties::Parties;
 use super::request::{Operation, Request};
-use super::run::Parties;
 use crate::reduce::Store;
 
 /// Bytes that a chunk reads or writes over all ranks, whichever is more: about 20 microseconds of work even where memory is slow.
@@ -165,7 +165,7 @@ fn last_level_cache() -> usize {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::collective::run::Offer;
+    use crate::collective::parties::Offer;
     use crate::collective::table::{Blocks, Summary};
     use crate::reduce::{DataType, ReduceOp};
 

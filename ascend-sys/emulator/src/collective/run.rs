@@ -5,33 +5,13 @@
 
 use std::ops::Range;
 
+use super::parties::Parties;
 use super::plan::Plan;
 use super::pointers::Pointers;
 use super::request::{Operation, Request};
-use super::table::{Blocks, RECEIVES, SENDS, Summary};
+use super::table::{RECEIVES, SENDS};
 use crate::copy::copy;
 use crate::reduce::{DataType, ReduceOp, Store, reduce_chunk};
-
-/// What a rank brings to a large operation: two cache lines, with the number of the slot.
-#[derive(Clone, Copy, Debug)]
-#[repr(C)]
-pub(crate) struct Offer {
-    /// Where its buffers are; null where the operation has none.
-    pub(crate) send: *const u8,
-    pub(crate) recv: *mut u8,
-    /// Bytes that the operation touches in them.
-    pub(crate) touched: usize,
-    /// Of an operation that has tables.
-    pub(crate) table: Summary,
-}
-
-/// What all ranks have brought.
-pub(crate) trait Parties {
-    fn ranks(&self) -> usize;
-    fn offer(&self, rank: usize) -> Offer;
-    /// The counts and displacements of a rank, of an operation that has tables.
-    fn blocks(&self, rank: usize) -> Blocks<'_>;
-}
 
 /// A large operation that everybody has come to.
 pub(crate) struct Work<'a, P> {

@@ -1,0 +1,24 @@
+//! What the ranks bring to a large operation.
+
+use super::table::{Blocks, Summary};
+
+/// What a rank brings to a large operation: two cache lines, with the number of the slot.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(crate) struct Offer {
+    /// Where its buffers are; null where the operation has none.
+    pub(crate) send: *const u8,
+    pub(crate) recv: *mut u8,
+    /// Bytes that the operation touches in them.
+    pub(crate) touched: usize,
+    /// Of an operation that has tables.
+    pub(crate) table: Summary,
+}
+
+/// What all ranks have brought.
+pub(crate) trait Parties {
+    fn ranks(&self) -> usize;
+    fn offer(&self, rank: usize) -> Offer;
+    /// The counts and displacements of a rank, of an operation that has tables.
+    fn blocks(&self, rank: usize) -> Blocks<'_>;
+}
