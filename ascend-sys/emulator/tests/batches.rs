@@ -35,7 +35,8 @@ fn everybody_to_everybody_in_any_order_of_items() {
         on_ranks(ranks, |rank| {
             let me = rank.rank;
             for round in 0..4u64 {
-                // Two messages for every pair, itself included, of sizes that both sides can work out.
+                // For every pair, itself included, two messages, or more than have a place, of sizes that both sides can work out.
+                let each = if ranks <= 3 { 11 } else { 2 };
                 let bytes = |from: u32, to: u32, k: usize| {
                     let sizes = [1, 100, 65_536, 65_537, 300_000];
                     sizes[(from + 3 * to + k as u32 + round as u32) as usize % sizes.len()]
@@ -43,7 +44,7 @@ fn everybody_to_everybody_in_any_order_of_items() {
                 let mut items = Vec::new();
                 let mut receives = Vec::new();
                 for peer in 0..ranks {
-                    for k in 0..2 {
+                    for k in 0..each {
                         let send = rank.upload(&message(me, peer, k, bytes(me, peer, k)));
                         items.push((k, item(SEND, send, bytes(me, peer, k), peer)));
                         let recv = rank.upload(&vec![0; bytes(peer, me, k)]);
@@ -51,9 +52,9 @@ fn everybody_to_everybody_in_any_order_of_items() {
                         receives.push((recv, peer, k));
                     }
                 }
-                // Any order, but the first message of a pair before its second.
+                // Any order, but those of a pair one after the other.
                 let mut random = Random(round * 100 + u64::from(me));
-                items.sort_by_key(|(k, _)| (*k, random.next()));
+                items.sort_by_cached_key(|(k, _)| (*k, random.next()));
                 let mut items: Vec<_> = items.into_iter().map(|(_, item)| item).collect();
                 batch(rank, &mut items);
                 rank.sync();
@@ -249,6 +250,26 @@ fn messages_that_differ_fail_both_ranks_with_both_sides() {
         }
         let again = barrier(rank);
         assert_eq!(again, HcclResult::HCCL_E_PARA);
+    });
+}
+
+#[test]
+fn a_message_that_had_to_wait_for_a_place_is_compared_too() {
+    on_block(impatient(2), |rank| {
+        rank.join();
+        let kind = if rank.rank == 0 { SEND } else { RECV };
+        let count = |k: u32| if k == 7 { 10 + rank.rank as usize } else { 64 };
+        let buffers: Vec<_> = (0..12).map(|k| rank.upload(&[k; 64])).collect();
+        let list = buffers.iter().zip(1..);
+        let mut items: Vec<_> =
+            list.map(|(buffer, k)| item(kind, *buffer, count(k), 1 - rank.rank)).collect();
+        batch(rank, &mut items);
+        let (_, text) = rank.sync_fails();
+        assert!(text.contains("the counts of message #7 from rank 0 to rank 1 differ"), "{text}");
+        // Those before it have arrived.
+        if rank.rank == 1 {
+            assert_eq!(rank.download(buffers[5], 64), [5; 64]);
+        }
     });
 }
 

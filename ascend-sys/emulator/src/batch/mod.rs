@@ -195,19 +195,24 @@ impl Pending {
         let Member { comm, rank, .. } = &*self.member;
         let (exchange, rank) = (&comm.exchange, *rank);
         // The messages of a pair lie side by side, and stay in order.
-        let mut full = None;
+        let (mut full, mut posted) = (None, false);
         for item in &mut self.items {
             let way = (item.send, item.peer);
             if item.peer == rank || item.state != State::New || full == Some(way) {
                 continue;
             }
             match item.channel(rank, exchange).post(item.send, item.data, item.content) {
-                Some(number) => item.state = State::Posted(number),
+                Some(number) => {
+                    item.state = State::Posted(number);
+                    posted = true;
+                }
                 None => full = Some(way),
             }
         }
         self.posted = full.is_none();
-        exchange.posted(rank, self.items.iter().map(|item| item.peer), self.posted);
+        if posted || self.posted {
+            exchange.posted(rank, self.items.iter().map(|item| item.peer), self.posted);
+        }
     }
 
     /// Copies what there is to copy, about a piece. True if there was something.
