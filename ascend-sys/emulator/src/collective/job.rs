@@ -69,7 +69,8 @@ impl Job {
                 Err(other) => now = other,
             }
         }
-        if now & 1 == 0 { Phase::Running } else { Phase::Closed }
+        // A later one is decided only where some rank has completed this one: then it has run, whoever comes late to see it.
+        if now == number << 1 | 1 { Phase::Closed } else { Phase::Running }
     }
 
     /// All ranks are there: the operation runs, unless it was closed. With a chunk for this rank, if there is one left, as by
@@ -197,6 +198,26 @@ fn count_up(word: &AtomicU64, number: u64, limit: u32) -> Option<u32> {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_operation_that_has_run_is_not_closed_with_the_next() {
+        for share in [0, 1] {
+            let job = Job::new(2);
+            let chunks = |of: Range<usize>| share * of.len() as u32;
+            // Rank 0 does all that there is to do, goes on, and gives up.
+            let (phase, mut next) = job.start(1, 0, chunks);
+            assert_eq!(phase, Phase::Running);
+            while let Some(chunk) = next {
+                job.finish(1, chunk, chunks);
+                next = job.claim(1, 0, chunks);
+            }
+            assert!(job.complete(1, chunks));
+            assert_eq!(job.close(2), Phase::Closed);
+            assert_eq!(job.start(1, 1, chunks), (Phase::Running, None));
+            assert_eq!(job.close(1), Phase::Running);
+            assert!(job.complete(1, chunks));
+        }
+    }
 
     #[test]
     fn every_rank_has_one_home_that_owns_its_run() {
