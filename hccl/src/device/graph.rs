@@ -213,7 +213,7 @@ impl sealed::StreamState for Capturing {
     ) -> Result<Issued> {
         let queue = stream.queue();
         check_places(queue, operation.name, touches)?;
-        touches.iter().for_each(|touch| touch.stamps.share());
+        touches.iter().for_each(|touch| touch.stamps.share(queue.device()));
         let _bound = queue.device().bind()?;
         let _issuing = stream.lane().issuing();
         let mut recording = lock(&stream.state().recording);

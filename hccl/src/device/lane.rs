@@ -18,6 +18,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::{Arc, Mutex};
 
+use super::Device;
 use super::faults::Faults;
 use super::queue::Queue;
 use super::timeline::{Timeline, WINDOW};
@@ -145,9 +146,22 @@ impl Lane {
         queue.filter(|_| !self.timeline.is_past(number))
     }
 
+    /// Waits for whoever is just enqueuing on a stream of `device` here. What other devices enqueue has nothing to do with it, and may
+    /// wait for peers: the lane may have been given to another stream.
+    pub(crate) fn let_pass(&self, device: &Device) {
+        let queue = self.queue.lock().clone();
+        let is_there = |queue: &Queue| {
+            let other = queue.device();
+            other.runtime().is(device.runtime()) && other.index() == device.index()
+        };
+        if queue.as_deref().is_some_and(is_there) {
+            drop(self.issuing());
+        }
+    }
+
     /// The right to enqueue.
     #[inline]
-    pub(crate) fn issuing(&self) -> Guard<'_, Issuing> {
+    pub(super) fn issuing(&self) -> Guard<'_, Issuing> {
         self.issuing.lock()
     }
 

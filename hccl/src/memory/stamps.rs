@@ -24,6 +24,7 @@ use smallvec::SmallVec;
 
 use super::regular::Regular;
 use crate::brief::Brief;
+use crate::device::Device;
 use crate::device::lane::Lane;
 use crate::sync::name;
 
@@ -168,9 +169,9 @@ impl Stamps {
         stamps.push(Stamp { lane, number, range: range.clone(), access });
     }
 
-    /// From now on there will be operations that no borrow orders with the others. Without any issue lock held: waits for whoever is
-    /// about to enqueue on the regular stream, and may have taken the short way.
-    pub(crate) fn share(&self) {
+    /// From now on there will be operations that no borrow orders with the others; what is stamped belongs to `device`. Without any
+    /// issue lock held: waits for whoever is about to enqueue on the regular stream, and may have taken the short way.
+    pub(crate) fn share(&self, device: &Device) {
         let regular = {
             let mut list = self.list.lock();
             if list.shared {
@@ -180,9 +181,9 @@ impl Stamps {
             self.regular.open(None);
             list.regular
         };
-        // Whoever takes it after this finds the short way closed.
+        // Whoever comes after this finds the short way closed.
         if let Some(lane) = regular {
-            drop(lane.issuing());
+            lane.let_pass(device);
         }
     }
 
