@@ -90,10 +90,8 @@ macro_rules! collective {
         let _span =
             crate::trace::span!(concat!("hccl.", $name), $name, member, sequence, count, bytes);
         let slip = crate::device::issue::Slip::default();
-        match member.issue_collective($name, sequence, &$call, &$touches, $stream, &slip) {
-            Ok(()) => Ok(slip.work($stream, $name)),
-            Err(error) => Err(error),
-        }
+        let issued = member.issue_collective($name, sequence, &$call, &$touches, $stream, &slip);
+        issued.map(|()| slip.work($stream, $name))
     }};
 }
 use collective;
@@ -112,8 +110,8 @@ impl Member {
         }
     }
 
-    /// Issues a collective, if the checks have found nothing, and counts it. `touches` names its buffers.
-    ///
+    /// Issues a collective, if the checks have found nothing, and counts it. `touches` names its buffers; the number goes
+    /// to the `slip`.
     #[inline(never)]
     fn issue_collective<S: StreamState>(
         &self,

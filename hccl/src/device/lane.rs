@@ -150,11 +150,7 @@ impl Lane {
     /// wait for peers: the lane may have been given to another stream.
     pub(crate) fn let_pass(&self, device: &Device) {
         let queue = self.queue.lock().clone();
-        let is_there = |queue: &Queue| {
-            let other = queue.device();
-            other.runtime().is(device.runtime()) && other.index() == device.index()
-        };
-        if queue.as_deref().is_some_and(is_there) {
+        if queue.is_some_and(|queue| queue.device() == device) {
             drop(self.issuing());
         }
     }

@@ -12,8 +12,10 @@
 //! The short way is *open* while no other stream has a stamp in the list. It may be closed by another stream while the
 //! regular one takes it. Neither sees the other then, and need not: two operations that conflict are ordered by their
 //! borrows (one of them has `&mut`), so what the earlier one stored here is seen by the later one. What is not ordered does
-//! not conflict. Where borrows do not order everything, for what a graph uses, the way is closed for good before the graph can
-//! be replayed, and whoever is on it has come to its end: that takes the issue lock of the regular stream once. A reader of the numbers may see a later one than it has to wait for, never an earlier one.
+//! not conflict. A reader of the numbers may see a later one than it has to wait for, never an earlier one.
+//!
+//! Where borrows do not order everything, for what a graph uses, the way is closed for good before the graph can be replayed,
+//! and whoever is on it has come to its end: that takes the issue lock of the regular stream once.
 
 #![forbid(unsafe_code)]
 
@@ -123,16 +125,22 @@ mod loom_tests {
     use crate::brief::Brief;
     use loom::sync::Arc;
 
+    /// The short way is open for stream 1, whose operation 1 has read.
+    fn open_for_stream_1() -> Arc<Regular> {
+        let regular = Arc::new(Regular::default());
+        regular.restart(1, &(0..4), Access::Read, false);
+        regular.open(Some(1));
+        regular
+    }
+
     /// Stream 1 reads by the short way while stream 2 becomes regular, as in `Stamps::stamp`.
     #[test]
     fn loom_a_number_is_never_lost_to_another_stream() {
         loom::model(|| {
-            let regular = Arc::new(Regular::default());
+            let regular = open_for_stream_1();
             // Who is regular, and the stamps in the list.
             let list = Arc::new(Brief::new((1_u64, Vec::new())));
             let issuing = Arc::new(Brief::new(()));
-            regular.restart(1, &(0..4), Access::Read, false);
-            regular.open(Some(1));
             let first = {
                 let (regular, list, issuing) = (regular.clone(), list.clone(), issuing.clone());
                 loom::thread::spawn(move || {
@@ -174,12 +182,10 @@ mod loom_tests {
     #[test]
     fn loom_a_graph_and_the_regular_stream_find_each_other() {
         loom::model(|| {
-            let regular = Arc::new(Regular::default());
-            // The stamps in the list, and whether it is shared.
-            let list = Arc::new(Brief::new((Vec::new(), false)));
+            let regular = open_for_stream_1();
+            // The stamps in the list.
+            let list = Arc::new(Brief::new(Vec::new()));
             let issuing = Arc::new(Brief::new(()));
-            regular.restart(1, &(0..4), Access::Read, false);
-            regular.open(Some(1));
             let first = {
                 let (regular, list, issuing) = (regular.clone(), list.clone(), issuing.clone());
                 loom::thread::spawn(move || {
@@ -189,17 +195,18 @@ mod loom_tests {
                     }
                     let list = list.lock();
                     regular.restart(2, &(0..4), Access::Read, true);
-                    list.0.contains(&(2, 7))
+                    list.contains(&(2, 7))
                 })
             };
             {
-                list.lock().1 = true;
+                let closing = list.lock();
                 regular.open(None);
+                drop(closing);
                 drop(issuing.lock());
             }
             let found = {
                 let mut list = list.lock();
-                list.0.push((2, 7));
+                list.push((2, 7));
                 regular.last(true) == 2
             };
             let was_found = first.join().unwrap();

@@ -28,8 +28,19 @@ fn check_length<T>(
     }
 }
 
-#[inline(never)]
+#[inline]
 fn enqueue<S: StreamState>(
+    name: &'static str,
+    source: (&Region<'_>, &'static str),
+    destination: (&Region<'_>, &'static str),
+    kind: aclrtMemcpyKind,
+    stream: &Stream<S>,
+) -> Result<S::Work> {
+    handle(stream, enqueue_copy(name, source, destination, kind, stream), name)
+}
+
+#[inline(never)]
+fn enqueue_copy<S: StreamState>(
     name: &'static str,
     (source, source_name): (&Region<'_>, &'static str),
     (destination, destination_name): (&Region<'_>, &'static str),
@@ -66,8 +77,7 @@ pub(crate) fn copy<T: Element, S: StreamState>(
         return Err(Error::Overlap { operation, bytes });
     }
     let kind = aclrtMemcpyKind::ACL_MEMCPY_DEVICE_TO_DEVICE;
-    let (from, to) = ((source, "the source"), (destination, "the destination"));
-    handle(stream, enqueue(operation, from, to, kind, stream), operation)
+    enqueue(operation, (source, "the source"), (destination, "the destination"), kind, stream)
 }
 
 /// From the caller's memory, through a pinned block.
@@ -96,8 +106,7 @@ pub(super) fn upload_with<T: Element>(
     let source = block.region(0..destination.bytes());
     let kind = aclrtMemcpyKind::ACL_MEMCPY_HOST_TO_DEVICE;
     // The block is dropped here, in use; the pool keeps it until the copy is complete.
-    let (from, to) = ((&source, "the pinned block"), (destination, "the destination"));
-    handle(stream, enqueue("upload", from, to, kind, stream), "upload")
+    enqueue("upload", (&source, "the pinned block"), (destination, "the destination"), kind, stream)
 }
 
 /// To a pinned block, which is to be read when the work is complete.
@@ -106,7 +115,7 @@ pub(super) fn download(source: &Region<'_>, stream: &Stream) -> Result<(Work, Ow
     let destination = block.region(0..source.bytes());
     let kind = aclrtMemcpyKind::ACL_MEMCPY_DEVICE_TO_HOST;
     let (from, to) = ((source, "the source"), (&destination, "the pinned block"));
-    let work = handle(stream, enqueue("to_vec", from, to, kind, stream), "to_vec")?;
+    let work = enqueue("to_vec", from, to, kind, stream)?;
     Ok((work, block))
 }
 
@@ -131,8 +140,7 @@ pub(crate) fn copy_to_host<T: Element>(
 ) -> Result<Work> {
     check_length::<T>("copy_to", "the host buffer", source, host.bytes() / size_of::<T>())?;
     let kind = aclrtMemcpyKind::ACL_MEMCPY_DEVICE_TO_HOST;
-    let (from, to) = ((source, "the source"), (host, "the host buffer"));
-    handle(stream, enqueue("copy_to", from, to, kind, stream), "copy_to")
+    enqueue("copy_to", (source, "the source"), (host, "the host buffer"), kind, stream)
 }
 
 pub(crate) fn copy_from_host<T: Element>(
@@ -143,8 +151,7 @@ pub(crate) fn copy_from_host<T: Element>(
     let operation = "copy_from_host";
     check_length::<T>(operation, "the host buffer", destination, host.bytes() / size_of::<T>())?;
     let kind = aclrtMemcpyKind::ACL_MEMCPY_HOST_TO_DEVICE;
-    let (from, to) = ((host, "the host buffer"), (destination, "the destination"));
-    handle(stream, enqueue(operation, from, to, kind, stream), operation)
+    enqueue(operation, (host, "the host buffer"), (destination, "the destination"), kind, stream)
 }
 
 #[inline]

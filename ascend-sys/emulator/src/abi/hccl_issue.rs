@@ -4,7 +4,7 @@
 use std::ffi::c_void;
 use std::sync::atomic::Ordering;
 
-use ascend_sys::{ACL_ERROR_RT_MODEL_EXECUTE, HcclComm, HcclDataType, HcclResult, aclrtStream};
+use ascend_sys::{ACL_ERROR_RT_MODEL_EXECUTE, HcclComm, HcclDataType, aclrtStream};
 
 use crate::callback::may_block;
 use crate::capture;
@@ -13,7 +13,7 @@ use crate::collective::call::Call;
 use crate::collective::meeting::{Origin, Place};
 use crate::collective::pending::Pending;
 use crate::collective::request::{Operation, Request};
-use crate::collective::validate::{Refusal, refuse, runtime};
+use crate::collective::validate::{Refusal, freed_before, refuse, runtime};
 use crate::fabric::registry::{Desk, with_desk};
 use crate::fabric::{Member, group};
 use crate::faults;
@@ -224,10 +224,7 @@ pub(super) fn waiting_with(
     touched: impl IntoIterator<Item = (*const u8, usize)>,
     wait: impl FnOnce() -> Result<(), Refusal>,
 ) -> Result<(), Refusal> {
-    let gone = |text| {
-        let text = format!("EI0003: a buffer must stay until the operation is complete: {text}");
-        Refusal::new(HcclResult::HCCL_E_PARA, text)
-    };
+    let gone = |text| freed_before("the operation is complete", text);
     let mut held = hold(touched).map_err(gone)?;
     wait()?;
     held.iter_mut().try_for_each(Held::check).map_err(gone)

@@ -311,24 +311,15 @@ impl Channel {
 
 #[cfg(all(test, loom))]
 mod models {
+    use loom::sync::Arc;
     use loom::sync::atomic::fence;
-    use loom::sync::{Arc, Notify};
     use loom::thread;
 
     use super::super::party::Party;
     use super::*;
-    use crate::collective::meeting::Wake;
+    use crate::collective::models::Bell;
     use crate::collective::sync::UnsafeCell;
     use crate::reduce::DataType;
-
-    #[derive(Clone)]
-    struct Bell(std::sync::Arc<Notify>);
-
-    impl Wake for Bell {
-        fn wake(&self) {
-            self.0.notify();
-        }
-    }
 
     /// Where the buffers pretend to be: nothing but addresses goes through the channel.
     const BASE: usize = 1 << 20;
@@ -369,7 +360,7 @@ mod models {
 
         /// One side of a message. False if it was broken off before anybody touched it.
         fn go(&self, number: u64, send: bool, content: Content) -> bool {
-            let bell = Bell(std::sync::Arc::new(Notify::new()));
+            let bell = Bell::new();
             loop {
                 match self.channel.look(number, send, content) {
                     Found::Chunk(chunk) => {

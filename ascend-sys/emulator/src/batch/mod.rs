@@ -196,7 +196,7 @@ impl Pending {
         let (exchange, rank) = (&comm.exchange, *rank);
         // The messages of a pair lie side by side, and stay in order.
         let (mut full, mut posted) = (None, false);
-        for item in &mut self.items {
+        for item in &mut self.items[self.over..] {
             let way = (item.send, item.peer);
             if item.peer == rank || item.state != State::New || full == Some(way) {
                 continue;
@@ -337,7 +337,6 @@ impl Pending {
         let Member { comm, rank, .. } = &*self.member;
         let (exchange, rank) = (&comm.exchange, *rank);
         exchange.party(rank).arm(Sleeper(stream));
-        let mut rest = self.items[self.over..].iter();
         let helps = |item: &Item| match item.state {
             State::New => {
                 item.peer == rank || item.channel(rank, exchange).next(item.send).is_some()
@@ -348,7 +347,8 @@ impl Pending {
             State::Copied(_) => true,
             State::Over => false,
         };
-        rest.any(helps) || (self.failure.is_none() && self.what_is_wrong().is_some())
+        self.items[self.over..].iter().any(helps)
+            || (self.failure.is_none() && self.what_is_wrong().is_some())
     }
 
     /// Gives up what has no counterpart yet.

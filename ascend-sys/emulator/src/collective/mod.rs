@@ -9,7 +9,7 @@ pub(crate) mod call;
 pub(crate) mod job;
 pub(crate) mod meeting;
 #[cfg(all(test, loom))]
-mod models;
+pub(crate) mod models;
 mod offers;
 mod parties;
 pub(crate) mod pending;

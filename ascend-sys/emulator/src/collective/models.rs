@@ -12,10 +12,10 @@ use super::sync::{AtomicUsize, Ordering, UnsafeCell};
 use super::table::Table;
 
 #[derive(Clone)]
-struct Bell(std::sync::Arc<Notify>);
+pub(crate) struct Bell(pub(crate) std::sync::Arc<Notify>);
 
 impl Bell {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self(std::sync::Arc::new(Notify::new()))
     }
 }

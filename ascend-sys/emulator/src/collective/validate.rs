@@ -26,6 +26,13 @@ impl Refusal {
     }
 }
 
+/// A buffer was freed before that is allowed.
+#[cold]
+pub(crate) fn freed_before(when: &str, text: String) -> Refusal {
+    let text = format!("EI0003: a buffer must stay until {when}: {text}");
+    Refusal::new(HcclResult::HCCL_E_PARA, text)
+}
+
 /// A failure of the runtime, as HCCL reports it.
 #[cold]
 pub(crate) fn runtime(failure: Failure) -> Refusal {

@@ -27,7 +27,7 @@ use crate::batch::{self, Item};
 use crate::callback::may_block;
 use crate::collective::meeting::Origin;
 use crate::collective::request::Request;
-use crate::collective::validate::{Refusal, refuse, runtime};
+use crate::collective::validate::{Refusal, freed_before, refuse, runtime};
 use crate::executor;
 use crate::faults;
 use crate::memory::held::{Held, hold};
@@ -364,10 +364,8 @@ fn are_there(buffers: &mut [Held]) -> Result<(), Refusal> {
     buffers.iter_mut().try_for_each(Held::check).map_err(gone)
 }
 
-#[cold]
 fn gone(text: String) -> Refusal {
-    let text = format!("EI0003: a buffer must stay until the end of the group: {text}");
-    Refusal::new(HcclResult::HCCL_E_PARA, text)
+    freed_before("the end of the group", text)
 }
 
 /// The messages of one communicator.
