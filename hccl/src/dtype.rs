@@ -77,6 +77,12 @@ macro_rules! elements {
                 match self { $(DType::$name => $bytes,)* }
             }
 
+            /// How many elements lie in so many bytes. A shift: sizes are powers of two, but a division by a variable takes its time.
+            #[inline]
+            pub(crate) const fn elements(self, bytes: usize) -> usize {
+                bytes >> self.size().trailing_zeros()
+            }
+
             /// CANN's number for the type (`HcclDataType`).
             pub const fn code(self) -> u32 {
                 match self { $(DType::$name => $code,)* }
@@ -89,7 +95,7 @@ macro_rules! elements {
         }
 
         $(
-            const _: () = assert!(size_of::<$rust>() == $bytes);
+            const _: () = assert!(size_of::<$rust>() == $bytes && size_of::<$rust>().is_power_of_two());
             impl sealed::Sealed for $rust {}
             impl Element for $rust {
                 const DTYPE: DType = DType::$name;

@@ -72,6 +72,8 @@ pub struct Batch<'comm, 'buffers> {
     member: &'comm mut Member,
     items: Vec<Item>,
     touches: Vec<Touch<'buffers>>,
+    /// Whether there is memory that the borrow checker knows nothing of.
+    foreign: bool,
     /// The first mistake. It is reported by `submit`.
     mistake: Option<Error>,
 }
@@ -80,9 +82,10 @@ impl Communicator {
     /// Begins a batch of messages.
     ///
     /// Nothing happens before [`Batch::submit`], and until then the communicator is borrowed.
+    #[inline]
     pub fn batch<'buffers>(&mut self) -> Batch<'_, 'buffers> {
         let Lists { items, touches } = std::mem::take(&mut self.member.lists);
-        Batch { member: &mut self.member, items, touches, mistake: None }
+        Batch { member: &mut self.member, items, touches, foreign: false, mistake: None }
     }
 }
 
@@ -91,6 +94,7 @@ impl<'buffers> Batch<'_, 'buffers> {
     ///
     /// The peer must receive as many elements of the same type in a batch of its own. A message to this rank itself needs its other half in
     /// this batch.
+    #[inline]
     pub fn send<T: Element>(mut self, source: impl Source<T> + Lend<'buffers>, to: u32) -> Self {
         self.add(Direction::Send, to, source.lend(), T::DTYPE);
         self
@@ -98,6 +102,7 @@ impl<'buffers> Batch<'_, 'buffers> {
 
     /// Adds a message from rank `from`, which fills `destination`: a `&mut DeviceBuffer` or a
     /// [`DeviceSliceMut`](crate::DeviceSliceMut).
+    #[inline]
     pub fn recv<T: Element>(
         mut self,
         destination: impl Destination<T> + LendMut<'buffers>,
@@ -107,8 +112,9 @@ impl<'buffers> Batch<'_, 'buffers> {
         self
     }
 
+    #[inline]
     fn add(&mut self, direction: Direction, peer: u32, region: Region<'buffers>, dtype: DType) {
-        let count = region.bytes() / dtype.size();
+        let count = dtype.elements(region.bytes());
         if let Err(error) = check_count(count) {
             self.mistake.get_or_insert(error);
             return;
@@ -117,6 +123,7 @@ impl<'buffers> Batch<'_, 'buffers> {
             Direction::Send => region.read("the source of a message"),
             Direction::Receive => region.write("the destination of a message"),
         };
+        self.foreign |= region.is_foreign();
         self.items.push(Item::new(direction, peer, region.pointer(), count, dtype));
         self.touches.push(touch);
     }
@@ -143,7 +150,7 @@ impl<'buffers> Batch<'_, 'buffers> {
         if let Some(mistake) = self.mistake.take() {
             return Err(mistake);
         }
-        self.member.peers.check(&self.items)?;
+        self.member.peers.check(&self.items, self.foreign)?;
         let count = self.items.len() as u32;
         let items = self.items.as_mut_ptr().cast();
         let mut touches: Vec<Touch<'_>> = std::mem::take(&mut self.touches);

@@ -4,8 +4,8 @@ use std::ffi::c_void;
 
 use ascend_sys::{HcclComm, HcclDataType, HcclReduceOp, aclrtStream};
 
+use super::Partition;
 use super::check::Reduction;
-use super::partition;
 use crate::api::{Table, call};
 use crate::dtype::DType;
 use crate::error::Result;
@@ -27,14 +27,14 @@ pub(super) enum Kind<'a> {
     AllReduce(HcclReduceOp),
     Reduce(HcclReduceOp, u32),
     ReduceScatter(HcclReduceOp),
-    ReduceScatterV(HcclReduceOp, partition::Table<'a>),
+    ReduceScatterV(HcclReduceOp, &'a Partition),
     /// Of the receive buffer.
     Broadcast(u32),
     AllGather,
-    AllGatherV(partition::Table<'a>),
+    AllGatherV(&'a Partition),
     Scatter(u32),
     AllToAll,
-    AllToAllV(partition::Table<'a>, partition::Table<'a>),
+    AllToAllV(&'a Partition, &'a Partition),
     AllToAllVC(&'a [u64]),
     Send(u32),
     Recv(u32),
@@ -111,7 +111,7 @@ impl<'a> Call<'a> {
                     call!(table, HcclReduceScatter, send, recv, count, dtype, op, comm, stream)
                 }
                 Kind::ReduceScatterV(op, parts) => {
-                    let (counts, at) = pointers(parts);
+                    let (counts, at) = parts.pointers();
                     call!(
                         table,
                         HcclReduceScatterV,
@@ -133,7 +133,7 @@ impl<'a> Call<'a> {
                     call!(table, HcclAllGather, send, recv, count, dtype, comm, stream)
                 }
                 Kind::AllGatherV(parts) => {
-                    let (counts, at) = pointers(parts);
+                    let (counts, at) = parts.pointers();
                     call!(table, HcclAllGatherV, send, count, recv, counts, at, dtype, comm, stream)
                 }
                 Kind::Scatter(root) => {
@@ -143,8 +143,8 @@ impl<'a> Call<'a> {
                     call!(table, HcclAlltoAll, send, count, dtype, recv, count, dtype, comm, stream)
                 }
                 Kind::AllToAllV(from, to) => {
-                    let (sent, from) = pointers(from);
-                    let (received, to) = pointers(to);
+                    let (sent, from) = from.pointers();
+                    let (received, to) = to.pointers();
                     call!(
                         table,
                         HcclAlltoAllV,
@@ -170,8 +170,4 @@ impl<'a> Call<'a> {
             }
         }
     }
-}
-
-fn pointers(parts: partition::Table<'_>) -> (*const c_void, *const c_void) {
-    (parts.counts.as_ptr().cast(), parts.displacements.as_ptr().cast())
 }

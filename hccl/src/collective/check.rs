@@ -94,10 +94,11 @@ impl Member {
         buffer: &Region<'_>,
         dtype: DType,
     ) -> Result<usize> {
-        let length = buffer.bytes() / dtype.size();
+        let length = dtype.elements(buffer.bytes());
         let ranks = self.world_size as usize;
-        if length.is_multiple_of(ranks) {
-            return Ok(buffer.bytes() / ranks);
+        let share = length / ranks;
+        if share * ranks == length {
+            return Ok(share * dtype.size());
         }
         Err(Error::Uneven { what, length, world_size: self.world_size })
     }
@@ -138,7 +139,7 @@ pub(super) fn check_length(
     if expected == found {
         return Ok(());
     }
-    let (expected, found) = (expected / dtype.size(), found / dtype.size());
+    let (expected, found) = (dtype.elements(expected), dtype.elements(found));
     Err(Error::WrongLength { operation, what, expected, found })
 }
 

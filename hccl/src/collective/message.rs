@@ -137,7 +137,7 @@ impl Member {
         if peer == self.label.rank {
             return Err(Error::OwnMessage { rank: peer });
         }
-        let count = buffer.bytes() / dtype.size();
+        let count = dtype.elements(buffer.bytes());
         check_count(count)?;
         Ok(match direction {
             Direction::Send => Call::new(Kind::Send(peer), dtype, Some(buffer), None, count),

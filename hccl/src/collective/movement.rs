@@ -271,7 +271,7 @@ impl Member {
         root: u32,
     ) -> Result<Call<'static>> {
         self.check_rank("the root", root)?;
-        let count = buffer.bytes() / dtype.size();
+        let count = dtype.elements(buffer.bytes());
         check_count(count)?;
         Ok(Call::new(Kind::Broadcast(root), dtype, None, Some(buffer), count))
     }
@@ -291,7 +291,7 @@ impl Member {
     ) -> Result<Call<'static>> {
         self.check_whole(DESTINATION, to, from, "all_gather", dtype)?;
         check_apart("all_gather", from, to)?;
-        let count = from.bytes() / dtype.size();
+        let count = dtype.elements(from.bytes());
         check_count(count)?;
         Ok(Call::new(Kind::AllGather, dtype, Some(from), Some(to), count))
     }
@@ -303,7 +303,7 @@ impl Member {
         buffer: &Region<'_>,
     ) -> Result<Call<'static>> {
         let own = self.own_part(buffer, dtype)?;
-        let count = own.bytes() / dtype.size();
+        let count = dtype.elements(own.bytes());
         check_count(count)?;
         Ok(Call::new(Kind::AllGather, dtype, Some(&own), Some(buffer), count))
     }
@@ -321,7 +321,7 @@ impl Member {
             self.check_whole(SOURCE, from, to, "scatter", dtype)?;
             check_apart("scatter", from, to)?;
         }
-        let count = to.bytes() / dtype.size();
+        let count = dtype.elements(to.bytes());
         check_count(count)?;
         Ok(Call::new(Kind::Scatter(root), dtype, from, Some(to), count))
     }
@@ -335,7 +335,7 @@ impl Member {
     ) -> Result<Call<'static>> {
         check_length("all_to_all", DESTINATION, from.bytes(), to.bytes(), dtype)?;
         check_apart("all_to_all", from, to)?;
-        let count = self.share(SOURCE, from, dtype)? / dtype.size();
+        let count = dtype.elements(self.share(SOURCE, from, dtype)?);
         check_count(count)?;
         Ok(Call::new(Kind::AllToAll, dtype, Some(from), Some(to), count))
     }

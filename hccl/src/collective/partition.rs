@@ -1,5 +1,6 @@
 //! Shares of unequal length.
 
+use std::ffi::c_void;
 use std::ops::Range;
 
 use super::{CountsError, MOST_ELEMENTS};
@@ -139,10 +140,10 @@ impl Partition {
         self.total as usize
     }
 
-    /// As CANN takes them.
+    /// Counts and displacements, as CANN takes them.
     #[inline]
-    pub(crate) fn table(&self) -> Table<'_> {
-        Table { counts: &self.counts, displacements: &self.displacements }
+    pub(super) fn pointers(&self) -> (*const c_void, *const c_void) {
+        (self.counts.as_ptr().cast(), self.displacements.as_ptr().cast())
     }
 
     /// For a communicator of `world_size` ranks and a buffer of `length` elements, which is called `what`.
@@ -186,13 +187,6 @@ impl Partition {
 pub(super) const SOURCE: &str = "the source";
 pub(super) const DESTINATION: &str = "the destination";
 
-/// A partition as CANN takes it.
-#[derive(Clone, Copy)]
-pub(crate) struct Table<'a> {
-    pub(super) counts: &'a [u64],
-    pub(super) displacements: &'a [u64],
-}
-
 fn end(rank: u32, at: u64, count: u64) -> Result<u64, CountsError> {
     let end = at.checked_add(count).filter(|&end| isize::try_from(end).is_ok());
     let (displacement, count) = (at as usize, count as usize);
@@ -223,7 +217,7 @@ mod tests {
         let partition = Partition::packed([3, 0, 2]).unwrap();
         assert_eq!((partition.ranks(), partition.extent(), partition.total()), (3, 5, 5));
         assert_eq!([0, 1, 2, 3].map(|rank| partition.of(rank)), [0..3, 3..3, 3..5, 0..0]);
-        assert_eq!(partition.table().displacements, [0, 3, 3]);
+        assert_eq!(*partition.displacements, [0, 3, 3]);
         assert_eq!(partition.fits(SOURCE, 3, 5), Ok(()));
         assert_eq!(partition.fills(5, true), Ok(()));
     }

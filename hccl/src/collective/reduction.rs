@@ -410,7 +410,7 @@ impl Member {
         buffer: &Region<'_>,
     ) -> Result<Call<'static>> {
         let own = self.own_part(buffer, what.dtype)?;
-        let what = Reduction { count: own.bytes() / what.dtype.size(), ..what };
+        let what = Reduction { count: what.dtype.elements(own.bytes()), ..what };
         what.check(self.product)?;
         Ok(Call::reduction(Kind::ReduceScatter, what, buffer, &own))
     }

@@ -257,13 +257,13 @@ impl Member {
         fresh: bool,
         parts: &'a Partition,
     ) -> Result<Call<'a>> {
-        let length = to.bytes() / dtype.size();
+        let length = dtype.elements(to.bytes());
         parts.fits(DESTINATION, self.world_size, length)?;
         parts.fills(length, fresh)?;
         let count =
             self.check_own(SOURCE, "the part", from, dtype, parts.count(self.label.rank))?;
         check_apart("all_gather_v", from, to)?;
-        let kind = Kind::AllGatherV(parts.table());
+        let kind = Kind::AllGatherV(parts);
         Ok(Call::new(kind, dtype, Some(from), Some(to), count).not_in_place(from, dtype))
     }
 
@@ -275,11 +275,11 @@ impl Member {
         parts: &'a Partition,
     ) -> Result<Call<'a>> {
         let dtype = what.dtype;
-        parts.fits(SOURCE, self.world_size, from.bytes() / dtype.size())?;
+        parts.fits(SOURCE, self.world_size, dtype.elements(from.bytes()))?;
         self.check_own(DESTINATION, "the part", to, dtype, parts.count(self.label.rank))?;
         check_apart("reduce_scatter_v", from, to)?;
         what.check_variable(self.product)?;
-        let kind = |op| Kind::ReduceScatterV(op, parts.table());
+        let kind = |op| Kind::ReduceScatterV(op, parts);
         Ok(Call::reduction(kind, what, from, to).not_in_place(from, dtype))
     }
 
@@ -290,8 +290,8 @@ impl Member {
         (to, received): (&Region<'_>, &'a Partition),
         fresh: bool,
     ) -> Result<Call<'a>> {
-        let length = to.bytes() / dtype.size();
-        sent.fits(SOURCE, self.world_size, from.bytes() / dtype.size())?;
+        let length = dtype.elements(to.bytes());
+        sent.fits(SOURCE, self.world_size, dtype.elements(from.bytes()))?;
         received.fits(DESTINATION, self.world_size, length)?;
         received.fills(length, fresh)?;
         let rank = self.label.rank;
@@ -300,7 +300,7 @@ impl Member {
             return Err(CountsError::Own { rank, sent: sends, received: receives }.into());
         }
         check_apart("all_to_all_v", from, to)?;
-        let kind = Kind::AllToAllV(sent.table(), received.table());
+        let kind = Kind::AllToAllV(sent, received);
         let count = sent.total();
         Ok(Call::new(kind, dtype, Some(from), Some(to), count).not_in_place(from, dtype))
     }
@@ -333,7 +333,7 @@ impl Member {
         dtype: DType,
         expected: usize,
     ) -> Result<usize> {
-        let (rank, found) = (self.label.rank, buffer.bytes() / dtype.size());
+        let (rank, found) = (self.label.rank, dtype.elements(buffer.bytes()));
         if found != expected {
             return Err(CountsError::OwnLength { what, of, rank, expected, found }.into());
         }

@@ -186,7 +186,7 @@ impl Plan<'_> {
         device.reap();
         let _bound = device.bind()?;
         // Communicators of a device are made one after another.
-        let _turn = patiently(device.making());
+        let _turn = patiently(|| device.making().try_lock());
         let mut raw: HcclComm = std::ptr::null_mut();
         // SAFETY: the structures and the out parameter are live for the call, which keeps none of them.
         unsafe {

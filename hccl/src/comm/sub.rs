@@ -173,7 +173,7 @@ impl Communicator {
         device.reap();
         let _bound = device.bind()?;
         // Communicators of a device are made one after another.
-        let _turn = patiently(device.making());
+        let _turn = patiently(|| device.making().try_lock());
         let context = || member.label.context(operation, 0);
         let Some(mut parent) = member.handle.calling() else {
             return Err(Error::Aborted { context: Some(Box::new(context())) });

@@ -23,7 +23,7 @@ use super::faults::Faults;
 use super::queue::Queue;
 use super::timeline::{Timeline, WINDOW};
 use crate::api::entries::Progress;
-use crate::brief::{Brief, Guard};
+use crate::brief::{Biased, Brief, Guard};
 use crate::comm::label::Label;
 use crate::device::turn::Issuer;
 use crate::error::{OpContext, Result};
@@ -83,7 +83,7 @@ pub(crate) struct Lane {
     /// The line of the backend's counters, where it counts.
     pub(super) progress: Option<Progress>,
     pub(super) timeline: Timeline,
-    issuing: Brief<Issuing>,
+    issuing: Biased<Issuing>,
     pub(super) faults: Faults,
     /// How many failures of the line have been looked at.
     pub(super) failed_seen: AtomicU64,
@@ -111,6 +111,7 @@ impl Lane {
         lane.failed_seen.store(progress.map_or(0, Progress::failed), Release);
         lane.faults.begin();
         lane.timeline.begin(completed);
+        lane.issuing.forget_owner();
         lane
     }
 
@@ -125,7 +126,7 @@ impl Lane {
         Self {
             progress,
             timeline: Timeline::new(),
-            issuing: Brief::new(Issuing { records }),
+            issuing: Biased::new(Issuing { records }),
             faults: Faults::default(),
             failed_seen: AtomicU64::new(0),
             detached: std::array::from_fn(|_| AtomicU64::new(0)),
@@ -295,7 +296,7 @@ impl Lane {
 impl Issuer for Lane {
     type Issuing = Issuing;
     #[inline]
-    fn issue_lock(&self) -> &Brief<Issuing> {
+    fn issue_lock(&self) -> &Biased<Issuing> {
         &self.issuing
     }
 }

@@ -23,7 +23,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use crate::brief::{Brief, Guard, pause};
+use crate::brief::{Biased, Brief, Guard, pause};
 use crate::sync::{AtomicU64, name};
 
 /// How long an operation stands in line behind another one of its device.
@@ -32,7 +32,7 @@ const PATIENCE: Duration = Duration::from_millis(500);
 /// What has an issue lock: a lane.
 pub(crate) trait Issuer {
     type Issuing;
-    fn issue_lock(&self) -> &Brief<Self::Issuing>;
+    fn issue_lock(&self) -> &Biased<Self::Issuing>;
 }
 
 /// The line of one device.
@@ -76,9 +76,9 @@ impl<L: Issuer> Turn<L> {
 
     #[cold]
     fn take_over(&self, lane: &'static L) {
-        let Some(mut line) = patiently(&self.line) else { return };
+        let Some(mut line) = patiently(|| self.line.try_lock()) else { return };
         let held = match *line {
-            Some(owner) => match patiently(owner.issue_lock()) {
+            Some(owner) => match patiently(|| owner.issue_lock().try_lock()) {
                 Some(guard) => Some(guard),
                 None => return,
             },
@@ -92,16 +92,16 @@ impl<L: Issuer> Turn<L> {
 }
 
 /// Takes a lock, or gives up after [`PATIENCE`].
-pub(crate) fn patiently<T>(lock: &Brief<T>) -> Option<Guard<'_, T>> {
-    lock.try_lock().or_else(|| stand_in_line(lock))
+pub(crate) fn patiently<'a, T>(attempt: impl Fn() -> Option<Guard<'a, T>>) -> Option<Guard<'a, T>> {
+    attempt().or_else(|| stand_in_line(attempt))
 }
 
 #[cold]
-fn stand_in_line<T>(lock: &Brief<T>) -> Option<Guard<'_, T>> {
+fn stand_in_line<'a, T>(attempt: impl Fn() -> Option<Guard<'a, T>>) -> Option<Guard<'a, T>> {
     let since = Instant::now();
     let mut looks = 0u32;
     loop {
-        if let Some(guard) = lock.try_lock() {
+        if let Some(guard) = attempt() {
             return Some(guard);
         }
         // A model has no time, and under Miri it passes too fast.
@@ -115,14 +115,14 @@ fn stand_in_line<T>(lock: &Brief<T>) -> Option<Guard<'_, T>> {
 }
 
 #[cfg(test)]
-struct Queue(Brief<()>);
+struct Queue(Biased<()>);
 
 #[cfg(test)]
 impl Queue {
     fn leaked() -> &'static Self {
         // Miri tells of what nothing leads to any more.
         static LEAKED: std::sync::Mutex<Vec<&Queue>> = std::sync::Mutex::new(Vec::new());
-        let queue = Box::leak(Box::new(Queue(Brief::new(()))));
+        let queue = Box::leak(Box::new(Queue(Biased::new(()))));
         crate::sync::lock(&LEAKED).push(queue);
         queue
     }
@@ -131,7 +131,7 @@ impl Queue {
 #[cfg(test)]
 impl Issuer for Queue {
     type Issuing = ();
-    fn issue_lock(&self) -> &Brief<()> {
+    fn issue_lock(&self) -> &Biased<()> {
         &self.0
     }
 }

@@ -65,6 +65,6 @@ impl Entry<'_> {
         if self.items.is_empty() {
             return Ok(check_overlap(&mut self.ranges)?);
         }
-        Ok(self.member.peers.check(&self.items)?)
+        Ok(self.member.peers.check(&self.items, true)?)
     }
 }

@@ -202,7 +202,7 @@ impl<'env> Recorder<'_, 'env> {
         let Entry { member, operations, items, .. } = &mut *self.entry;
         let call = member.message(direction, dtype, &region, peer);
         if call.is_ok() {
-            let count = region.bytes() / dtype.size();
+            let count = dtype.elements(region.bytes());
             items.push(Item::new(direction, peer, region.pointer(), count, dtype));
         }
         let message = Some((direction, peer));

@@ -233,6 +233,12 @@ impl<'a> Region<'a> {
         self.range.end - self.range.start
     }
 
+    /// Whether it may share bytes with what the borrow checker takes for something else.
+    #[inline]
+    pub(crate) fn is_foreign(&self) -> bool {
+        matches!(self.allocation.home, Home::Foreign(_))
+    }
+
     /// Some of its bytes, relative to its start. They must lie inside.
     #[inline]
     pub(crate) fn part(&self, range: Range<usize>) -> Region<'a> {

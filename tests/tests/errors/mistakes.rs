@@ -180,12 +180,17 @@ fn of_foreign_memory() -> Vec<Told> {
     };
     let mut quarter = raw(x.as_ptr().wrapping_byte_add(64), 32).unwrap();
     let apart = alone().unwrap().all_reduce(&half, &mut quarter, Sum, &stream).unwrap_err();
+    let mut comm = alone().unwrap();
+    let into_itself =
+        comm.batch().send(&half, 0).recv(&mut quarter, 0).submit(&stream).unwrap_err();
+    drop(comm);
     let sum = |pointer: *mut std::ffi::c_void, len| {
         alone()?.all_reduce_in_place(&mut raw(pointer, len)?, Sum, &stream).map(drop)
     };
     vec![
         one("a copy onto itself", overlap),
         one("a sum of memory into itself", apart),
+        one("a batch that receives where it sends", into_itself),
         one("a sum in freed memory", sum(freed, 64).unwrap_err()),
         one("a sum beyond the end of an allocation", sum(x.as_ptr(), 1000).unwrap_err()),
         one("a sum in host memory", sum(host.as_mut_ptr().cast(), 64).unwrap_err()),

@@ -4,11 +4,12 @@ use std::ops::Range;
 
 use loom::sync::Arc;
 use loom::sync::Notify;
+use loom::sync::atomic::AtomicUsize;
 use loom::thread;
 
 use super::job::{Job, Phase};
 use super::meeting::{Breakage, Cause, Claim, Look, Meeting, Origin, Place, Wake};
-use super::sync::{AtomicUsize, Ordering, UnsafeCell};
+use super::sync::{Ordering, UnsafeCell};
 use super::table::Table;
 
 #[derive(Clone)]

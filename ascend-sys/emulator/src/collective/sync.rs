@@ -5,7 +5,7 @@
 pub(crate) use loom::{
     cell::UnsafeCell,
     sync::Mutex,
-    sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering},
+    sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering},
 };
 #[cfg(not(loom))]
 pub(crate) use std::sync::{

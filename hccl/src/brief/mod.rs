@@ -5,19 +5,25 @@
 //!
 //! A panic while it is held gives it back; what it guards must be consistent at every step.
 
+mod barrier;
+mod biased;
+
 use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
 #[cfg(not(loom))]
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 #[cfg(loom)]
-use loom::sync::atomic::{AtomicBool, Ordering};
+use loom::sync::atomic::{AtomicUsize, Ordering};
+
+pub(crate) use biased::Biased;
 
 /// See the [module](self).
 pub(crate) struct Brief<T> {
-    taken: AtomicBool,
+    /// 1 while somebody has it.
+    taken: AtomicUsize,
     value: UnsafeCell<T>,
 }
 
@@ -26,21 +32,23 @@ unsafe impl<T: Send> Sync for Brief<T> {}
 
 /// Holds the lock.
 pub(crate) struct Guard<'a, T> {
-    lock: &'a Brief<T>,
+    value: &'a UnsafeCell<T>,
+    /// What is not 0 as long as it is held.
+    held: &'a AtomicUsize,
     /// As with a `Mutex`, given back by the thread that took it.
     _here: std::marker::PhantomData<*const ()>,
 }
 
 impl<T> Brief<T> {
     pub(crate) fn new(value: T) -> Self {
-        Self { taken: AtomicBool::new(false), value: UnsafeCell::new(value) }
+        Self { taken: AtomicUsize::new(0), value: UnsafeCell::new(value) }
     }
 
     #[inline]
     pub(crate) fn try_lock(&self) -> Option<Guard<'_, T>> {
-        let free = self.taken.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed);
+        let free = self.taken.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed);
         // Not `then_some`: a guard that exists gives the lock back.
-        free.is_ok().then(|| Guard { lock: self, _here: std::marker::PhantomData })
+        free.is_ok().then(|| Guard::new(&self.value, &self.taken))
     }
 
     #[inline]
@@ -53,16 +61,30 @@ impl<T> Brief<T> {
 
     #[cold]
     fn lock_slowly(&self) -> Guard<'_, T> {
-        let mut looks = 0_u32;
-        loop {
-            if !self.taken.load(Ordering::Relaxed)
-                && let Some(guard) = self.try_lock()
-            {
-                return guard;
-            }
-            pause(looks);
-            looks = looks.saturating_add(1);
+        again_and_again(|| {
+            let may_be_free = self.taken.load(Ordering::Relaxed) == 0;
+            if may_be_free { self.try_lock() } else { None }
+        })
+    }
+}
+
+impl<'a, T> Guard<'a, T> {
+    /// Nobody else reaches the value until `held` is 0.
+    #[inline]
+    fn new(value: &'a UnsafeCell<T>, held: &'a AtomicUsize) -> Self {
+        Guard { value, held, _here: std::marker::PhantomData }
+    }
+}
+
+/// Tries until it succeeds.
+pub(crate) fn again_and_again<G>(mut attempt: impl FnMut() -> Option<G>) -> G {
+    let mut looks = 0_u32;
+    loop {
+        if let Some(guard) = attempt() {
+            return guard;
         }
+        pause(looks);
+        looks = looks.saturating_add(1);
     }
 }
 
@@ -87,7 +109,7 @@ impl<T> Deref for Guard<'_, T> {
     #[inline]
     fn deref(&self) -> &T {
         // SAFETY: the guard exists, so this thread alone has the lock.
-        unsafe { &*self.lock.value.get() }
+        unsafe { &*self.value.get() }
     }
 }
 
@@ -95,14 +117,14 @@ impl<T> DerefMut for Guard<'_, T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
         // SAFETY: as in `deref`; the guard is borrowed mutably.
-        unsafe { &mut *self.lock.value.get() }
+        unsafe { &mut *self.value.get() }
     }
 }
 
 impl<T> Drop for Guard<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        self.lock.taken.store(false, Ordering::Release);
+        self.held.store(0, Ordering::Release);
     }
 }
 

@@ -1,0 +1,330 @@
+//! A [`Brief`] lock that costs its usual thread no atomic step.
+//!
+//! The first thread that takes it becomes its *owner*. From then on the owner only notes where nobody else writes that it is
+//! inside, and looks whether it still is the owner. Another thread that comes ends that for good, and waits until the owner is not
+//! inside; after that everybody goes by the brief lock.
+//!
+//! Both sides write one word and then read the other's, so one of them must see the other: that takes a barrier between the write
+//! and the read on both sides. The owner's costs nothing, because the other side makes all threads of the process execute one
+//! (`membarrier`, a system call of a microsecond or a few). Where the system does not offer that, nobody becomes an owner.
+//!
+//! Nearly all that a stream ever issues comes from one thread, so its issue lock is such a lock.
+
+use std::ptr;
+
+#[cfg(not(loom))]
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering::*};
+
+#[cfg(loom)]
+use loom::sync::atomic::{AtomicPtr, AtomicUsize, Ordering::*};
+
+use super::barrier::{are_there, heavy, light};
+use super::{Brief, Guard, again_and_again};
+
+/// See the [module](self).
+pub(crate) struct Biased<T> {
+    /// Written with `shared` held.
+    owner: AtomicPtr<Owner>,
+    /// Who was the owner and is it no more, but may still be inside. Written with `shared` held.
+    former: AtomicPtr<Owner>,
+    shared: Brief<T>,
+}
+
+/// A thread: the locks that it is inside of as their owner, by address; 0 is none. Written by that thread only. Never freed; later
+/// it is another thread.
+#[derive(Default)]
+pub(crate) struct Owner {
+    inside: [AtomicUsize; 2],
+}
+
+impl Owner {
+    /// A place for one more lock, unless it is inside of this one already or has no place.
+    #[inline]
+    fn place_for(&self, lock: usize) -> Option<&AtomicUsize> {
+        let [first, second] = &self.inside;
+        match (first.load(Relaxed), second.load(Relaxed)) {
+            (0, 0) => Some(first),
+            (0, other) if other != lock => Some(first),
+            (other, 0) if other != lock => Some(second),
+            _ => None,
+        }
+    }
+
+    fn is_inside(&self, lock: usize) -> bool {
+        self.inside.iter().any(|place| place.load(Acquire) == lock)
+    }
+}
+
+impl<T> Biased<T> {
+    pub(crate) fn new(value: T) -> Self {
+        let nobody = || AtomicPtr::new(ptr::null_mut());
+        Self { owner: nobody(), former: nobody(), shared: Brief::new(value) }
+    }
+
+    #[inline]
+    pub(crate) fn lock(&self) -> Guard<'_, T> {
+        let thread = this_thread();
+        match thread.and_then(|thread| self.enter(thread)) {
+            Some(guard) => guard,
+            None => again_and_again(|| self.try_shared(thread)),
+        }
+    }
+
+    /// May fail although nobody has it, while somebody finds out that he is no longer the owner.
+    #[inline]
+    pub(crate) fn try_lock(&self) -> Option<Guard<'_, T>> {
+        let thread = this_thread();
+        thread.and_then(|thread| self.enter(thread)).or_else(|| self.try_shared(thread))
+    }
+
+    /// The next thread that comes becomes the owner.
+    pub(crate) fn forget_owner(&self) {
+        let _guard = again_and_again(|| self.try_shared(None));
+        self.former.store(ptr::null_mut(), Relaxed);
+    }
+
+    fn name(&self) -> usize {
+        ptr::from_ref(self).addr()
+    }
+
+    /// As the owner, if this thread is.
+    #[inline]
+    fn enter(&self, thread: &'static Owner) -> Option<Guard<'_, T>> {
+        // Who has seen that it is not does not stand in the way of others.
+        if !ptr::eq(self.owner.load(Relaxed), thread) {
+            return None;
+        }
+        let place = thread.place_for(self.name())?;
+        // `Release` as when it leaves: who reads it knows that this thread is out of whatever it was inside before.
+        place.store(self.name(), Release);
+        light();
+        if ptr::eq(self.owner.load(Relaxed), thread) {
+            return Some(Guard::new(&self.shared.value, place));
+        }
+        place.store(0, Release);
+        None
+    }
+
+    /// As everybody, or as the first.
+    #[cold]
+    fn try_shared(&self, thread: Option<&'static Owner>) -> Option<Guard<'_, T>> {
+        let guard = self.shared.try_lock()?;
+        let owner = self.owner.load(Relaxed);
+        if !owner.is_null() {
+            self.former.store(owner, Relaxed);
+            self.owner.store(ptr::null_mut(), Relaxed);
+            heavy();
+        }
+        // SAFETY: null, or an `Owner`, and these are never freed.
+        if let Some(former) = unsafe { self.former.load(Relaxed).as_ref() } {
+            return (!former.is_inside(self.name())).then_some(guard);
+        }
+        let first = thread.filter(|_| are_there());
+        let Some((thread, place)) = first.and_then(|t| Some((t, t.place_for(self.name())?))) else {
+            return Some(guard);
+        };
+        // Inside before anybody can see who the owner is.
+        place.store(self.name(), Release);
+        self.owner.store(ptr::from_ref(thread).cast_mut(), Relaxed);
+        drop(guard);
+        Some(Guard::new(&self.shared.value, place))
+    }
+}
+
+#[cfg(not(loom))]
+use threads::this_thread;
+
+#[cfg(not(loom))]
+mod threads {
+    use std::cell::Cell;
+    use std::sync::Mutex;
+
+    use super::Owner;
+    use crate::sync::lock;
+
+    /// What ended threads have left.
+    static FREE: Mutex<Vec<&'static Owner>> = Mutex::new(Vec::new());
+
+    thread_local! {
+        static THIS: Cell<Option<&'static Owner>> = const { Cell::new(None) };
+        static END: End = const { End };
+    }
+
+    struct End;
+
+    impl Drop for End {
+        fn drop(&mut self) {
+            lock(&FREE).extend(THIS.take());
+        }
+    }
+
+    /// `None` when the thread is ending.
+    #[inline]
+    pub(super) fn this_thread() -> Option<&'static Owner> {
+        THIS.get().or_else(begin)
+    }
+
+    #[cold]
+    fn begin() -> Option<&'static Owner> {
+        END.try_with(|_| ()).ok()?;
+        let free = lock(&FREE).pop();
+        THIS.set(Some(free.unwrap_or_else(|| Box::leak(Box::default()))));
+        THIS.get()
+    }
+}
+
+/// In models threads are given, since what is static stays from one run of a model to the next.
+#[cfg(loom)]
+fn this_thread() -> Option<&'static Owner> {
+    None
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::sync::Barrier;
+    use std::thread;
+
+    use super::*;
+
+    fn is_owned<T>(lock: &Biased<T>) -> bool {
+        !lock.owner.load(Relaxed).is_null()
+    }
+
+    #[test]
+    fn the_first_thread_owns_it_until_another_one_comes() {
+        let lock = Biased::new(0);
+        *lock.lock() += 1;
+        assert_eq!(is_owned(&lock), are_there());
+        *lock.lock() += 1;
+        thread::scope(|scope| scope.spawn(|| *lock.lock() += 1).join()).unwrap();
+        assert!(!is_owned(&lock));
+        *lock.lock() += 1;
+        assert!(!is_owned(&lock));
+        assert_eq!(*lock.lock(), 4);
+        lock.forget_owner();
+        *lock.lock() += 1;
+        assert_eq!(is_owned(&lock), are_there());
+    }
+
+    #[test]
+    fn nobody_gets_what_the_owner_holds() {
+        let (lock, other) = (Biased::new(()), Biased::new(()));
+        drop(lock.lock());
+        let held = lock.lock();
+        assert!(lock.try_lock().is_none(), "not even the owner");
+        thread::scope(|scope| scope.spawn(|| assert!(lock.try_lock().is_none())).join()).unwrap();
+        drop(held);
+        drop(lock.try_lock().unwrap());
+
+        // Given back in another order than taken, and one more than an owner has places for.
+        let third = Biased::new(());
+        let (a, b, c) = (lock.lock(), other.lock(), third.lock());
+        drop(a);
+        assert!(other.try_lock().is_none());
+        drop(b);
+        assert!(third.try_lock().is_none());
+        drop(c);
+        drop((third.lock(), other.lock(), lock.lock()));
+    }
+
+    #[test]
+    fn one_holder_at_a_time_whoever_is_the_owner() {
+        let rounds = if cfg!(miri) { 5 } else { 300 };
+        let lock = Biased::new(0_u64);
+        let start = Barrier::new(3);
+        for round in 1..=rounds {
+            lock.forget_owner();
+            thread::scope(|scope| {
+                for _ in 0..3 {
+                    scope.spawn(|| {
+                        start.wait();
+                        for _ in 0..10 {
+                            let mut value = lock.lock();
+                            let seen = *value;
+                            std::hint::spin_loop();
+                            *value = seen + 1;
+                        }
+                    });
+                }
+            });
+            assert_eq!(*lock.lock(), 30 * round);
+        }
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use loom::cell::Cell;
+    use loom::sync::Arc;
+
+    use super::*;
+
+    fn thread() -> &'static Owner {
+        Box::leak(Box::default())
+    }
+
+    impl<T> Biased<T> {
+        fn lock_as(&self, thread: &'static Owner) -> Guard<'_, T> {
+            again_and_again(|| self.enter(thread).or_else(|| self.try_shared(Some(thread))))
+        }
+    }
+
+    fn add(lock: &Biased<Cell<u32>>, thread: &'static Owner) {
+        let value = lock.lock_as(thread);
+        value.set(value.get() + 1);
+    }
+
+    /// The owner goes in again while another thread comes.
+    #[test]
+    fn loom_the_owner_and_another_thread_are_not_inside_at_once() {
+        loom::model(|| {
+            let lock = Arc::new(Biased::new(Cell::new(0)));
+            let (owner, other) = (thread(), thread());
+            add(&lock, owner);
+            let second = {
+                let lock = lock.clone();
+                loom::thread::spawn(move || add(&lock, other))
+            };
+            add(&lock, owner);
+            second.join().unwrap();
+            assert_eq!(lock.lock_as(owner).get(), 3);
+        });
+    }
+
+    /// Two threads are the first; nobody has been there.
+    #[test]
+    fn loom_one_of_two_becomes_the_owner() {
+        loom::model(|| {
+            let lock = Arc::new(Biased::new(Cell::new(0)));
+            let (one, two) = (thread(), thread());
+            let second = {
+                let lock = lock.clone();
+                loom::thread::spawn(move || add(&lock, two))
+            };
+            add(&lock, one);
+            second.join().unwrap();
+            assert_eq!(lock.lock_as(one).get(), 2);
+        });
+    }
+
+    /// The lock gets a new life while its old owner looks in.
+    #[test]
+    fn loom_who_was_the_owner_once_is_not_again() {
+        loom::model(|| {
+            let lock = Arc::new(Biased::new(Cell::new(0)));
+            let (old, new) = (thread(), thread());
+            add(&lock, old);
+            let second = {
+                let lock = lock.clone();
+                loom::thread::spawn(move || {
+                    lock.forget_owner();
+                    add(&lock, new);
+                    add(&lock, new);
+                })
+            };
+            let added = lock.enter(old).map(|value| value.set(value.get() + 1));
+            second.join().unwrap();
+            assert_eq!(lock.lock_as(old).get(), 3 + u32::from(added.is_some()));
+        });
+    }
+}
