@@ -1,7 +1,7 @@
 //! Streams that record, and graphs: with the optional entries of the table, without, and in checked mode, which finds nothing.
 
 use std::sync::mpsc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use hccl::batch::Direction;
 use hccl::prelude::*;
@@ -159,9 +159,8 @@ fn drop_in_flight() {
         let mut graph = capture.end().unwrap();
         let open = hold(&stream);
         drop(graph.replay(&stream).unwrap());
-        let since = Instant::now();
+        // The replay runs after the drop, which can not have waited for it.
         drop((graph, x));
-        assert!(since.elapsed() < Duration::from_secs(1), "drop must not wait for the replay");
         drop(open);
         assert_eq!(y.to_vec(&stream).wait().unwrap(), [4; 1000]);
     });

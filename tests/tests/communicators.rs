@@ -1,7 +1,7 @@
 //! Communicators: order across streams, end of life, abort, and mistakes that are found before the call.
 
 use std::sync::Barrier;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ascend_sys::{Api, Functions};
 use hccl::prelude::*;
@@ -21,9 +21,8 @@ fn drop_communicator_in_flight() {
                 gate.wait();
             }
             drop(comm.all_reduce_in_place(&mut x, Sum, &stream)?);
-            let since = Instant::now();
             drop(comm);
-            assert!(since.elapsed() < Duration::from_secs(1), "drop must not wait for the peer");
+            // The peer comes after the drop, which can not have waited for it.
             if rank.index() == 0 {
                 gate.wait();
             }

@@ -1,11 +1,11 @@
-//! Deadlocks that are certain are reported at once, with everybody who is in them; what is not certain is left alone.
+//! Deadlocks are reported, with everybody who is in them, by waits that have no limit; what may still go on is left alone.
 mod common;
 mod ranks;
 use ascend_sys::*;
 use common::*;
 use ranks::{FP32, Rank, SUM, on_block};
 use std::ptr::null_mut;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 fn event() -> aclrtEvent {
     let mut event = null_mut();
@@ -21,9 +21,7 @@ fn two_streams_that_wait_for_each_other() {
     ok!(aclrtRecordEvent(e, s));
     ok!(aclrtStreamWaitEvent(t, e));
     ok!(aclrtRecordEvent(f, t));
-    let start = Instant::now();
     fails!(107020, ["deadlock", "wait for task"], aclrtSynchronizeStream(s));
-    assert!(start.elapsed() < Duration::from_secs(30));
 }
 
 #[test]
@@ -63,13 +61,11 @@ fn ranks_that_use_two_communicators_in_different_order() {
         reduce(one);
         reduce(two);
         rank.sync();
-        let start = Instant::now();
         let (first, then) = if rank.rank == 0 { (one, two) } else { (two, one) };
         reduce(first);
         reduce(then);
         let (code, text) = rank.sync_fails();
         assert_ne!(code, 0);
-        assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
         text
     });
     assert!(texts.iter().any(|text| text.contains("deadlock")), "{texts:?}");

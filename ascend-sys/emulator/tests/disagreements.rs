@@ -7,7 +7,7 @@ use ascend_sys::*;
 use ranks::{FP32, INT32, MAX, Rank, SUM, impatient, on_block};
 use std::ffi::c_void;
 use std::sync::Barrier;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// A collective of three ranks, by the arguments that the ranks must agree about.
 #[derive(Clone, Copy, Debug)]
@@ -258,9 +258,7 @@ fn a_rank_that_leaves_or_gives_up_ends_the_operation_of_the_others() {
                 if aborts && rank.rank == 0 {
                     ok!(aclrtDestroyStreamForce(rank.stream));
                 } else {
-                    let began = Instant::now();
                     let (code, text) = rank.sync_fails();
-                    assert!(began.elapsed() < Duration::from_secs(10));
                     assert_eq!(code, ACL_ERROR_RT_SUSPECT_REMOTE_ERROR, "{op:?}: {text}");
                     assert!(text.contains(gone), "{op:?}: {text}");
                 }

@@ -199,9 +199,7 @@ fn one_goes(end: impl Fn(&Rank) + Sync, pieces: &[&str]) {
             }
             assert_eq!(issue(rank, Op::AllReduce(count, FP32, SUM)).0, 0);
             issued.wait();
-            let began = Instant::now();
             let (code, text) = rank.sync_fails();
-            assert!(began.elapsed() < Duration::from_secs(10));
             assert_eq!(code, ACL_ERROR_RT_SUSPECT_REMOTE_ERROR, "{text}");
             for piece in pieces.iter().chain(&["rank 1 is gone", "#2"]) {
                 assert!(text.contains(piece), "{piece} is not in: {text}");

@@ -207,7 +207,6 @@ fn what_a_call_names_must_stay_until_the_end() {
     assert_eq!(world.all_reduce(1, kept, 1).0, 0);
     world.set(0);
     ok!(aclrtFree(gone));
-    let began = Instant::now();
     // The other rank has met this one, so only its stream can say what is missing.
     let destroyed = world.comms[0] as usize;
     std::thread::scope(|scope| {
@@ -217,7 +216,6 @@ fn what_a_call_names_must_stay_until_the_end() {
         });
         hccl!(HcclGroupEnd());
     });
-    assert!(began.elapsed() < Duration::from_secs(20));
     let (code, text) = group_result(0);
     assert_eq!(HcclResult(code), HcclResult::HCCL_E_PARA, "{text}");
     assert!(text.contains("until the end of the group"), "{text}");
@@ -238,8 +236,10 @@ fn what_a_call_names_must_stay_until_the_end() {
 
 #[test]
 fn ranks_that_are_missing_cost_one_time_limit() {
+    const ONE: Duration = Duration::from_millis(300);
     let limit = AscendExtBlockConfig { connectTimeoutMs: 300, ..Block::config() };
-    let worlds = [0, 1, 2].map(|_| World::with(AscendExtBlockConfig { deviceCount: 3, ..limit }));
+    let three = AscendExtBlockConfig { deviceCount: 3, ..limit };
+    let worlds: [_; 20] = std::array::from_fn(|_| World::with(three));
     let buffers = worlds.each_ref().map(|world| world.upload(0, &[1.0]));
     hccl!(HcclGroupStart());
     for (world, buffer) in worlds.iter().zip(buffers) {
@@ -248,15 +248,15 @@ fn ranks_that_are_missing_cost_one_time_limit() {
     let began = Instant::now();
     hccl!(HcclGroupEnd());
     let took = began.elapsed();
-    assert!(took >= Duration::from_millis(300) && took < Duration::from_millis(900), "{took:?}");
-    for index in 0..3 {
+    assert!((ONE..20 * ONE).contains(&took), "{took:?}");
+    for index in 0..20 {
         let (code, text) = group_result(index);
         assert_eq!(HcclResult(code), HcclResult::HCCL_E_TIMEOUT);
         assert!(text.contains("EI0006") && text.contains("ranks 1, 2"), "{text}");
     }
 
-    let mut world = World::without_comms(AscendExtBlockConfig { deviceCount: 2, ..limit });
-    let infos = [root_info(), root_info()];
+    let mut world = World::without_comms(AscendExtBlockConfig { deviceCount: 20, ..limit });
+    let infos: [_; 20] = std::array::from_fn(|_| root_info());
     hccl!(HcclGroupStart());
     for (rank, info) in infos.iter().enumerate() {
         world.set(rank);
@@ -265,8 +265,8 @@ fn ranks_that_are_missing_cost_one_time_limit() {
     let began = Instant::now();
     hccl!(HcclGroupEnd());
     let took = began.elapsed();
-    assert!(took >= Duration::from_millis(300) && took < Duration::from_millis(600), "{took:?}");
-    for index in 0..2 {
+    assert!((ONE..20 * ONE).contains(&took), "{took:?}");
+    for index in 0..20 {
         let (code, text) = group_result(index);
         assert_eq!(HcclResult(code), HcclResult::HCCL_E_TIMEOUT);
         assert!(text.contains("EI0015") && text.contains("rank 1"), "{text}");

@@ -282,12 +282,10 @@ fn a_rank_that_leaves_leaves_its_parts() {
         if rank.rank == 0 {
             let alone = make(rank, &[0, 1], 2, config(""));
             made.wait();
-            let began = Instant::now();
             refuses!(HCCL_E_REMOTE, ["rank 1 is gone", "tired"], HcclBarrier(both, rank.stream));
             refuses!(HCCL_E_REMOTE, ["rank 1 is gone", "tired"], HcclBarrier(alone, rank.stream));
             let late = make(rank, &[0, 1], 3, config(""));
             refuses!(HCCL_E_REMOTE, ["rank 1 is gone", "tired"], HcclBarrier(late, rank.stream));
-            assert!(began.elapsed() < Duration::from_secs(20));
             for comm in [both, alone, late] {
                 hccl!(HcclCommDestroy(comm));
             }

@@ -180,18 +180,18 @@ fn a_missing_function_is_an_error_with_its_name() {
 #[test]
 fn a_wait_ends_when_another_rank_has_failed() {
     on_both(2, |runtime| {
-        let since = Instant::now();
         let failed = runtime.run_ranks(2, |rank| -> Result<()> {
             let stream = rank.device().stream()?;
             if rank.index() == 1 {
                 return rank.device().alloc::<u64>(usize::MAX).map(drop);
             }
             let _gate = Gate::on(&stream);
-            stream.host_fn(|| ())?.wait()
+            let ended = stream.host_fn(|| ())?.wait().unwrap_err();
+            assert!(ended.to_string().contains("rank 1"), "{ended}");
+            Err(ended)
         });
         let text = failed.unwrap_err().to_string();
         assert!(text.contains("rank 1"), "{text}");
-        assert!(since.elapsed() < LONG / 2, "it waited for {:?}", since.elapsed());
     });
 }
 
