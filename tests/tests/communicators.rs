@@ -1,7 +1,7 @@
 //! Communicators: order across streams, end of life, abort, and mistakes that are found before the call.
 
 use std::sync::Barrier;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ascend_sys::{Api, Functions};
 use hccl::prelude::*;
@@ -21,8 +21,10 @@ fn drop_communicator_in_flight() {
                 gate.wait();
             }
             drop(comm.all_reduce_in_place(&mut x, Sum, &stream)?);
+            let since = Instant::now();
             drop(comm);
-            // The peer comes after the drop, which can not have waited for it.
+            // A wait would last until the deadline, which is a minute.
+            assert!(since.elapsed() < Duration::from_secs(30), "drop must not wait for the peer");
             if rank.index() == 0 {
                 gate.wait();
             }

@@ -150,7 +150,10 @@ impl<'buffers> Batch<'_, 'buffers> {
         if let Some(mistake) = self.mistake.take() {
             return Err(mistake);
         }
-        self.member.peers.check(&self.items, self.foreign)?;
+        self.member.peers.check(&self.items)?;
+        if self.foreign {
+            self.member.peers.check_overlap(&self.items)?;
+        }
         let count = self.items.len() as u32;
         let items = self.items.as_mut_ptr().cast();
         let mut touches: Vec<Touch<'_>> = std::mem::take(&mut self.touches);

@@ -43,9 +43,9 @@ impl Owner {
     fn place_for(&self, lock: usize) -> Option<&AtomicUsize> {
         let [first, second] = &self.inside;
         match (first.load(Relaxed), second.load(Relaxed)) {
-            (0, 0) => Some(first),
-            (0, other) if other != lock => Some(first),
-            (other, 0) if other != lock => Some(second),
+            (one, two) if one == lock || two == lock => None,
+            (0, _) => Some(first),
+            (_, 0) => Some(second),
             _ => None,
         }
     }
@@ -274,37 +274,30 @@ mod loom_tests {
         value.set(value.get() + 1);
     }
 
-    /// The owner goes in again while another thread comes.
-    #[test]
-    fn loom_the_owner_and_another_thread_are_not_inside_at_once() {
-        loom::model(|| {
-            let lock = Arc::new(Biased::new(Cell::new(0)));
-            let (owner, other) = (thread(), thread());
-            add(&lock, owner);
-            let second = {
-                let lock = lock.clone();
-                loom::thread::spawn(move || add(&lock, other))
-            };
-            add(&lock, owner);
-            second.join().unwrap();
-            assert_eq!(lock.lock_as(owner).get(), 3);
-        });
-    }
-
-    /// Two threads are the first; nobody has been there.
-    #[test]
-    fn loom_one_of_two_becomes_the_owner() {
-        loom::model(|| {
+    /// Two threads come at once. One of them has been there `before` so many times.
+    fn two_come(before: u32) {
+        loom::model(move || {
             let lock = Arc::new(Biased::new(Cell::new(0)));
             let (one, two) = (thread(), thread());
+            (0..before).for_each(|_| add(&lock, one));
             let second = {
                 let lock = lock.clone();
                 loom::thread::spawn(move || add(&lock, two))
             };
             add(&lock, one);
             second.join().unwrap();
-            assert_eq!(lock.lock_as(one).get(), 2);
+            assert_eq!(lock.lock_as(one).get(), before + 2);
         });
+    }
+
+    #[test]
+    fn loom_the_owner_and_another_thread_are_not_inside_at_once() {
+        two_come(1);
+    }
+
+    #[test]
+    fn loom_one_of_two_becomes_the_owner() {
+        two_come(0);
     }
 
     /// The lock gets a new life while its old owner looks in.

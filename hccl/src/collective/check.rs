@@ -86,7 +86,7 @@ impl Member {
         if given == (root == rank) { Ok(()) } else { Err(Error::RootOnly { what, root, rank }) }
     }
 
-    /// The bytes of one rank's part of a buffer that all of them share evenly.
+    /// The elements of one rank's part of a buffer that all of them share evenly.
     #[inline]
     pub(super) fn share(
         &self,
@@ -98,7 +98,7 @@ impl Member {
         let ranks = self.world_size as usize;
         let share = length / ranks;
         if share * ranks == length {
-            return Ok(share * dtype.size());
+            return Ok(share);
         }
         Err(Error::Uneven { what, length, world_size: self.world_size })
     }
@@ -106,7 +106,7 @@ impl Member {
     /// This rank's part of a buffer that all of them share evenly.
     #[inline]
     pub(super) fn own_part<'a>(&self, buffer: &Region<'a>, dtype: DType) -> Result<Region<'a>> {
-        let share = self.share(BUFFER, buffer, dtype)?;
+        let share = self.share(BUFFER, buffer, dtype)? * dtype.size();
         let start = share * self.label.rank as usize;
         Ok(buffer.part(start..start + share))
     }

@@ -335,7 +335,7 @@ impl Member {
     ) -> Result<Call<'static>> {
         check_length("all_to_all", DESTINATION, from.bytes(), to.bytes(), dtype)?;
         check_apart("all_to_all", from, to)?;
-        let count = dtype.elements(self.share(SOURCE, from, dtype)?);
+        let count = self.share(SOURCE, from, dtype)?;
         check_count(count)?;
         Ok(Call::new(Kind::AllToAll, dtype, Some(from), Some(to), count))
     }

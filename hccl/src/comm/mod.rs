@@ -46,7 +46,6 @@ use typed_builder::TypedBuilder;
 use crate::api::call;
 use crate::batch::{Direction, Lists, Peers};
 use crate::device::Device;
-use crate::device::turn::patiently;
 use crate::error::{Error, OpContext, Result};
 use crate::memory::stamps::Stamps;
 use crate::runtime::{Product, Runtime};
@@ -186,7 +185,7 @@ impl Plan<'_> {
         device.reap();
         let _bound = device.bind()?;
         // Communicators of a device are made one after another.
-        let _turn = patiently(|| device.making().try_lock());
+        let _turn = device.making();
         let mut raw: HcclComm = std::ptr::null_mut();
         // SAFETY: the structures and the out parameter are live for the call, which keeps none of them.
         unsafe {

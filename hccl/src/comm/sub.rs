@@ -4,7 +4,6 @@ use ascend_sys::HcclComm;
 
 use super::{CommConfig, Communicator, Origin};
 use crate::api::call;
-use crate::device::turn::patiently;
 use crate::error::{Error, Result};
 
 /// Identifiers from here on are those of splits.
@@ -173,7 +172,7 @@ impl Communicator {
         device.reap();
         let _bound = device.bind()?;
         // Communicators of a device are made one after another.
-        let _turn = patiently(|| device.making().try_lock());
+        let _turn = device.making();
         let context = || member.label.context(operation, 0);
         let Some(mut parent) = member.handle.calling() else {
             return Err(Error::Aborted { context: Some(Box::new(context())) });

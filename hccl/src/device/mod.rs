@@ -33,9 +33,9 @@ use std::time::Duration;
 
 use crate::api::Table;
 use crate::api::handles::{ContextHandle, EventHandle, StreamHandle};
-use crate::brief::Brief;
+use crate::brief::{Brief, Guard};
 use crate::comm::orphans::{Orphan, Orphans};
-use crate::device::turn::Turn;
+use crate::device::turn::{Turn, patiently};
 use crate::error::{Error, Result};
 use crate::memory::allocation::RetireList;
 use crate::runtime::Runtime;
@@ -247,10 +247,10 @@ impl Device {
         &self.state().turn
     }
 
-    /// Communicators of one device are made one after the other, under this lock; not longer than it has to be waited for
-    /// [patiently](crate::device::turn::patiently), for the same reason as with turns.
-    pub(crate) fn making(&self) -> &Brief<()> {
-        &self.state().making
+    /// Communicators of one device are made one after the other, under this lock; it is waited for [patiently], for the same
+    /// reason as with turns.
+    pub(crate) fn making(&self) -> Option<Guard<'_, ()>> {
+        patiently(|| self.state().making.try_lock())
     }
 
     /// For a communicator or graph that nobody has any more. Called by drops, so it is destroyed later.

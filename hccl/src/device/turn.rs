@@ -23,7 +23,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use crate::brief::{Biased, Brief, Guard, pause};
+use crate::brief::{Biased, Brief, Guard, again_and_again};
 use crate::sync::{AtomicU64, name};
 
 /// How long an operation stands in line behind another one of its device.
@@ -99,19 +99,12 @@ pub(crate) fn patiently<'a, T>(attempt: impl Fn() -> Option<Guard<'a, T>>) -> Op
 #[cold]
 fn stand_in_line<'a, T>(attempt: impl Fn() -> Option<Guard<'a, T>>) -> Option<Guard<'a, T>> {
     let since = Instant::now();
-    let mut looks = 0u32;
-    loop {
-        if let Some(guard) = attempt() {
-            return Some(guard);
-        }
+    // A call that does not wait for peers takes a microsecond or a few.
+    again_and_again(|| match attempt() {
         // A model has no time, and under Miri it passes too fast.
-        if since.elapsed() > PATIENCE && !cfg!(any(loom, miri)) {
-            return None;
-        }
-        // A call that does not wait for peers takes a microsecond or a few.
-        pause(looks);
-        looks = looks.saturating_add(1);
-    }
+        None if since.elapsed() <= PATIENCE || cfg!(any(loom, miri)) => None,
+        ended => Some(ended),
+    })
 }
 
 #[cfg(test)]

@@ -62,9 +62,9 @@ fn check_streams(entries: &[Entry<'_>]) -> Result<()> {
 
 impl Entry<'_> {
     fn check(&mut self) -> Result<()> {
-        if self.items.is_empty() {
-            return Ok(check_overlap(&mut self.ranges)?);
+        if !self.items.is_empty() {
+            self.member.peers.check(&self.items)?;
         }
-        Ok(self.member.peers.check(&self.items, true)?)
+        Ok(check_overlap(&mut self.ranges)?)
     }
 }

@@ -143,7 +143,7 @@ fn a_wait_has_a_deadline_and_can_be_repeated() {
             let start = Instant::now();
             let error = work.wait_timeout(limit).unwrap_err();
             assert!(error.is_timeout() && error.to_string().contains("copy_to"), "{error}");
-            assert!(start.elapsed() >= limit);
+            assert!((limit..LONG / 2).contains(&start.elapsed()));
         }
         runtime.set_deadline(Duration::from_millis(10));
         assert!(host.as_slice().unwrap_err().is_timeout());
