@@ -1,0 +1,3 @@
+//! Kernels for Ascend NPUs as data.
+
+pub mod layout;
