@@ -4,9 +4,13 @@
 //! derive macro `Tiling` makes one that costs nothing at run time, so everything here can stand in a constant.
 
 use std::borrow::Cow;
+use std::cell::Cell;
+
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// One struct.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Layout {
     /// Its name in C++.
     pub name: Cow<'static, str>,
@@ -23,7 +27,7 @@ pub struct Layout {
 }
 
 /// What a struct is to CANN.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Role {
     /// A struct of the program.
     User,
@@ -36,7 +40,7 @@ pub enum Role {
 }
 
 /// One field.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Field {
     /// Its name in C++.
     pub name: Cow<'static, str>,
@@ -49,16 +53,30 @@ pub struct Field {
 }
 
 /// What a field, or each element of an array, is.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Item {
     /// A number.
     Number(Number),
     /// Another struct.
-    Struct(Cow<'static, Layout>),
+    Struct(#[serde(deserialize_with = "shallow")] Cow<'static, Layout>),
+}
+
+/// Structs in structs in structs: whoever sends more of them than anybody writes shall not have them read.
+fn shallow<'de, D: Deserializer<'de>>(from: D) -> Result<Cow<'static, Layout>, D::Error> {
+    const DEEPEST: u32 = 16;
+    thread_local!(static DEPTH: Cell<u32> = const { Cell::new(0) });
+    let depth = DEPTH.get();
+    if depth == DEEPEST {
+        return Err(D::Error::custom("structs are nested too deeply"));
+    }
+    DEPTH.set(depth + 1);
+    let read = Layout::deserialize(from);
+    DEPTH.set(depth);
+    read.map(Cow::Owned)
 }
 
 /// A type of number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum Number {
     I8,
@@ -75,4 +93,35 @@ pub enum Number {
     F64,
     /// One byte, 0 or 1.
     Bool,
+}
+
+impl Number {
+    /// In bytes.
+    pub const fn size(self) -> u32 {
+        match self {
+            Number::I8 | Number::U8 | Number::Bool => 1,
+            Number::I16 | Number::U16 | Number::F16 | Number::Bf16 => 2,
+            Number::I32 | Number::U32 | Number::F32 => 4,
+            Number::I64 | Number::U64 | Number::F64 => 8,
+        }
+    }
+
+    /// Its name in Ascend C.
+    pub const fn ascend_c(self) -> &'static str {
+        match self {
+            Number::I8 => "int8_t",
+            Number::I16 => "int16_t",
+            Number::I32 => "int32_t",
+            Number::I64 => "int64_t",
+            Number::U8 => "uint8_t",
+            Number::U16 => "uint16_t",
+            Number::U32 => "uint32_t",
+            Number::U64 => "uint64_t",
+            Number::F16 => "half",
+            Number::Bf16 => "bfloat16_t",
+            Number::F32 => "float",
+            Number::F64 => "double",
+            Number::Bool => "bool",
+        }
+    }
 }

@@ -1,0 +1,427 @@
+//! The walk of one core through a program.
+//!
+//! A [`Walk`] follows loops and branches with actual numbers and stops at every step that does something, which whoever walks then
+//! does: the emulator moves data, the checker only counts. It can be left at any step and gone on with later, so a core that
+//! waits needs no thread.
+
+use half::{bf16, f16};
+
+use crate::layout::Number;
+use crate::program::*;
+use crate::step::{Node, Source, Step};
+
+/// What is the same for all cores of a launch.
+#[derive(Debug, Clone)]
+pub struct Launch {
+    /// `numBlocks`.
+    pub blocks: u32,
+    /// The bytes of the tiling struct.
+    pub tiling: Vec<u8>,
+    /// Rank and number of ranks in each group.
+    pub groups: Vec<(u32, u32)>,
+}
+
+/// Something that cannot be computed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fault {
+    /// Where.
+    pub source: Source,
+    /// Why.
+    pub text: String,
+}
+
+/// One core on its way.
+#[derive(Debug)]
+pub struct Walk<'a> {
+    program: &'a Program,
+    launch: &'a Launch,
+    core: Core,
+    index: u32,
+    /// The bits of each variable. None: not known, which only a checker has.
+    variables: Vec<Option<u64>>,
+    frames: Vec<Frame>,
+    source: Source,
+}
+
+#[derive(Debug)]
+struct Frame {
+    block: BlockId,
+    next: usize,
+    /// The variable, its end and its step.
+    repeats: Option<(VariableId, u64, u64)>,
+}
+
+/// Why a value has no number.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Unknown {
+    /// It comes from data that whoever walks does not have.
+    Data,
+    /// It cannot be computed.
+    Fault(Fault),
+}
+
+impl From<Fault> for Unknown {
+    fn from(fault: Fault) -> Self {
+        Unknown::Fault(fault)
+    }
+}
+
+impl<'a> Walk<'a> {
+    /// Core number `index` of its kind, before the first step.
+    pub fn new(program: &'a Program, launch: &'a Launch, core: Core, index: u32) -> Self {
+        Walk {
+            program,
+            launch,
+            core,
+            index,
+            variables: vec![Some(0); program.variables.len()],
+            frames: vec![Frame { block: BlockId(0), next: 0, repeats: None }],
+            source: Source::default(),
+        }
+    }
+
+    /// Its kind.
+    pub fn core(&self) -> Core {
+        self.core
+    }
+
+    /// Its number among its kind (`GetBlockIdx`).
+    pub fn index(&self) -> u32 {
+        self.index
+    }
+
+    /// Where it is.
+    pub fn source(&self) -> Source {
+        self.source
+    }
+
+    /// The next step that does something; none at the end. Steps before it have been done by then.
+    pub fn advance(&mut self) -> Result<Option<&'a Node>, Unknown> {
+        while let Some(frame) = self.frames.last_mut() {
+            let block: &'a [Node] = &self.program.blocks[frame.block.0 as usize];
+            let Some(node) = block.get(frame.next) else {
+                self.end_of_block()?;
+                continue;
+            };
+            frame.next += 1;
+            self.source = node.source;
+            match &node.step {
+                Step::Comment(_) | Step::Name(_) => {}
+                Step::Set(variable, value) => {
+                    let bits = match self.value(*value) {
+                        Ok(bits) => Some(bits),
+                        Err(Unknown::Data) => None,
+                        Err(fault) => return Err(fault),
+                    };
+                    self.variables[variable.0 as usize] = bits;
+                }
+                Step::Loop { variable, from, to, step, body } => {
+                    let (from, to, step) =
+                        (self.value(*from)?, self.value(*to)?, self.value(*step)?);
+                    if step == 0 {
+                        return Err(self.fault("the step of the loop is 0").into());
+                    }
+                    if self.less(*variable, from, to) {
+                        self.variables[variable.0 as usize] = Some(from);
+                        let repeats = Some((*variable, to, step));
+                        self.frames.push(Frame { block: *body, next: 0, repeats });
+                    }
+                }
+                Step::If { condition, then, otherwise } => {
+                    let taken = if self.value(*condition)? != 0 { Some(*then) } else { *otherwise };
+                    self.enter(taken);
+                }
+                Step::On(core, block) => self.enter((*core == self.core).then_some(*block)),
+                Step::Read(..)
+                | Step::Buffer(_)
+                | Step::Copy(_)
+                | Step::Vector(_)
+                | Step::Sync(_)
+                | Step::Matmul(_)
+                | Step::Hccl(_) => return Ok(Some(node)),
+            }
+        }
+        Ok(None)
+    }
+
+    fn enter(&mut self, block: Option<BlockId>) {
+        if let Some(block) = block {
+            self.frames.push(Frame { block, next: 0, repeats: None });
+        }
+    }
+
+    fn end_of_block(&mut self) -> Result<(), Unknown> {
+        let Some(frame) = self.frames.last() else { return Ok(()) };
+        if let Some((variable, to, step)) = frame.repeats {
+            let number = self.program.variables[variable.0 as usize].what;
+            let now = self.variables[variable.0 as usize].ok_or(Unknown::Data)?;
+            let next = self.binary(Binary::Add, number, now, step)?;
+            // A loop that reaches the end of its type would begin again.
+            if self.less(variable, now, next) && self.less(variable, next, to) {
+                self.variables[variable.0 as usize] = Some(next);
+                if let Some(frame) = self.frames.last_mut() {
+                    frame.next = 0;
+                }
+                return Ok(());
+            }
+        }
+        self.frames.pop();
+        Ok(())
+    }
+
+    fn less(&self, variable: VariableId, a: u64, b: u64) -> bool {
+        let number = self.program.variables[variable.0 as usize].what;
+        compare(Binary::Less, number, a, b)
+    }
+
+    /// Gives a variable what a [`Step::Read`] has read; none if whoever walks has no data.
+    pub fn set(&mut self, variable: VariableId, bits: Option<u64>) {
+        let number = self.program.variables[variable.0 as usize].what;
+        self.variables[variable.0 as usize] = bits.map(|bits| fit(number, bits));
+    }
+
+    /// A value as an unsigned number, for counts and offsets. A negative one is a fault.
+    pub fn count(&self, id: ValueId) -> Result<u64, Unknown> {
+        let bits = self.value(id)?;
+        let number = self.number(id);
+        if is_float(number) || (is_signed(number) && (bits as i64) < 0) {
+            let shown = show(number, bits);
+            return Err(self.fault(&format!("{shown} is no number of elements")).into());
+        }
+        Ok(bits)
+    }
+
+    /// The type of a value.
+    pub fn number(&self, id: ValueId) -> Number {
+        self.program.values[id.0 as usize].number
+    }
+
+    /// The bits of a value: integers extended to 64 bits by their sign, floating point numbers as `f64`.
+    pub fn value(&self, id: ValueId) -> Result<u64, Unknown> {
+        let Value { of, number, .. } = &self.program.values[id.0 as usize];
+        Ok(match of {
+            Of::Constant(bits) => *bits,
+            Of::Tiling { offset, element, .. } => {
+                let mut at = u64::from(*offset);
+                if let Some((index, length)) = element {
+                    let index = self.count(*index)?;
+                    if index >= u64::from(*length) {
+                        let text = format!("element {index} of an array of {length}");
+                        return Err(self.fault(&text).into());
+                    }
+                    at += index * u64::from(number.size());
+                }
+                self.tiling(at, *number)?
+            }
+            Of::BlockIndex => u64::from(self.index),
+            Of::BlockCount => u64::from(self.launch.blocks),
+            Of::SubBlockIndex => match self.core {
+                Core::Aic => 0,
+                Core::Aiv => u64::from(self.index % self.ratio()),
+            },
+            Of::TaskRatio => u64::from(self.ratio()),
+            Of::Rank(client) => u64::from(self.group(*client)?.0),
+            Of::Ranks(client) => u64::from(self.group(*client)?.1),
+            Of::Variable(variable) => self.variables[variable.0 as usize].ok_or(Unknown::Data)?,
+            Of::Unary(operator, a) => {
+                let bits = self.value(*a)?;
+                match operator {
+                    Unary::Not => u64::from(bits == 0),
+                    Unary::Negate if is_float(*number) => (-f64::from_bits(bits)).to_bits(),
+                    Unary::Negate => fit(*number, bits.wrapping_neg()),
+                }
+            }
+            Of::Binary(operator, a, b) => {
+                let of = self.number(*a);
+                // What is not needed is not computed: it may not be computable.
+                match operator {
+                    Binary::And if self.value(*a)? == 0 => 0,
+                    Binary::Or if self.value(*a)? != 0 => 1,
+                    Binary::And | Binary::Or => self.value(*b)?,
+                    _ if operator.compares() => {
+                        u64::from(compare(*operator, of, self.value(*a)?, self.value(*b)?))
+                    }
+                    _ => self.binary(*operator, *number, self.value(*a)?, self.value(*b)?)?,
+                }
+            }
+            Of::Select(condition, a, b) => {
+                self.value(if self.value(*condition)? != 0 { *a } else { *b })?
+            }
+            Of::Cast(a) => convert(self.number(*a), *number, self.value(*a)?),
+        })
+    }
+
+    /// A number of the tiling struct.
+    pub fn tiling(&self, offset: u64, number: Number) -> Result<u64, Fault> {
+        let size = number.size() as usize;
+        let bytes = usize::try_from(offset)
+            .ok()
+            .and_then(|at| self.launch.tiling.get(at..at.checked_add(size)?))
+            .ok_or_else(|| {
+                let length = self.launch.tiling.len();
+                self.fault(&format!(
+                    "the kernel reads byte {offset} of its tiling, which has {length}"
+                ))
+            })?;
+        Ok(load(number, bytes))
+    }
+
+    fn ratio(&self) -> u32 {
+        self.program.mix.ratio(self.core).max(1)
+    }
+
+    fn group(&self, client: ClientId) -> Result<(u32, u32), Fault> {
+        let group = self.program.clients[client.0 as usize].what.group;
+        self.launch.groups.get(group as usize).copied().ok_or_else(|| {
+            self.fault(&format!("there is no context for group {group}, so no rank either"))
+        })
+    }
+
+    fn binary(&self, operator: Binary, number: Number, a: u64, b: u64) -> Result<u64, Fault> {
+        if is_float(number) {
+            let (a, b) = (f64::from_bits(a), f64::from_bits(b));
+            let result = match operator {
+                Binary::Add => a + b,
+                Binary::Sub => a - b,
+                Binary::Mul => a * b,
+                Binary::Div => a / b,
+                Binary::Rem => a % b,
+                Binary::Min => a.min(b),
+                _ => a.max(b),
+            };
+            return Ok(fit(number, result.to_bits()));
+        }
+        if b == 0 && matches!(operator, Binary::Div | Binary::Rem) {
+            return Err(self.fault("a division by zero"));
+        }
+        let signed = is_signed(number);
+        let (x, y) = (a as i64, b as i64);
+        let result = match operator {
+            Binary::Add => a.wrapping_add(b),
+            Binary::Sub => a.wrapping_sub(b),
+            Binary::Mul => a.wrapping_mul(b),
+            Binary::Div if signed => x.wrapping_div(y) as u64,
+            Binary::Div => a / b,
+            Binary::Rem if signed => x.wrapping_rem(y) as u64,
+            Binary::Rem => a % b,
+            Binary::Min if signed => x.min(y) as u64,
+            Binary::Min => a.min(b),
+            _ if signed => x.max(y) as u64,
+            _ => a.max(b),
+        };
+        Ok(fit(number, result))
+    }
+
+    /// Something that cannot be computed, here.
+    pub fn fault(&self, text: &str) -> Fault {
+        Fault { source: self.source, text: text.to_owned() }
+    }
+}
+
+fn is_float(number: Number) -> bool {
+    matches!(number, Number::F16 | Number::Bf16 | Number::F32 | Number::F64)
+}
+
+fn is_signed(number: Number) -> bool {
+    matches!(number, Number::I8 | Number::I16 | Number::I32 | Number::I64)
+}
+
+fn compare(operator: Binary, number: Number, a: u64, b: u64) -> bool {
+    let order = if is_float(number) {
+        f64::from_bits(a).partial_cmp(&f64::from_bits(b))
+    } else if is_signed(number) {
+        Some((a as i64).cmp(&(b as i64)))
+    } else {
+        Some(a.cmp(&b))
+    };
+    match (operator, order) {
+        (Binary::NotEqual, None) => true,
+        (_, None) => false,
+        (Binary::Equal, Some(order)) => order.is_eq(),
+        (Binary::NotEqual, Some(order)) => order.is_ne(),
+        (Binary::Less, Some(order)) => order.is_lt(),
+        (Binary::LessEqual, Some(order)) => order.is_le(),
+        (Binary::Greater, Some(order)) => order.is_gt(),
+        (_, Some(order)) => order.is_ge(),
+    }
+}
+
+/// Brings bits into the range of a type: integers wrap, floating point numbers are rounded.
+pub fn fit(number: Number, bits: u64) -> u64 {
+    let float = f64::from_bits(bits);
+    match number {
+        Number::I8 => bits as i8 as u64,
+        Number::I16 => bits as i16 as u64,
+        Number::I32 => bits as i32 as u64,
+        Number::U8 => u64::from(bits as u8),
+        Number::U16 => u64::from(bits as u16),
+        Number::U32 => u64::from(bits as u32),
+        Number::I64 | Number::U64 | Number::F64 => bits,
+        Number::F16 => f16::from_f64(float).to_f64().to_bits(),
+        Number::Bf16 => bf16::from_f64(float).to_f64().to_bits(),
+        Number::F32 => f64::from(float as f32).to_bits(),
+        Number::Bool => u64::from(bits != 0),
+    }
+}
+
+/// A conversion between types. What does not fit into an integer saturates.
+fn convert(from: Number, to: Number, bits: u64) -> u64 {
+    match (is_float(from), is_float(to)) {
+        (false, false) if to == Number::Bool => u64::from(bits != 0),
+        (false, false) => fit(to, bits),
+        (false, true) if is_signed(from) => fit(to, (bits as i64 as f64).to_bits()),
+        (false, true) => fit(to, (bits as f64).to_bits()),
+        (true, true) => fit(to, bits),
+        (true, false) => {
+            let float = f64::from_bits(bits);
+            match to {
+                Number::I8 => float as i8 as u64,
+                Number::I16 => float as i16 as u64,
+                Number::I32 => float as i32 as u64,
+                Number::I64 => float as i64 as u64,
+                Number::U8 => u64::from(float as u8),
+                Number::U16 => u64::from(float as u16),
+                Number::U32 => u64::from(float as u32),
+                Number::Bool => u64::from(float != 0.0),
+                _ => float as u64,
+            }
+        }
+    }
+}
+
+/// A number from memory. `bytes` are as many as the type has.
+pub fn load(number: Number, bytes: &[u8]) -> u64 {
+    let mut whole = [0; 8];
+    for (to, from) in whole.iter_mut().zip(bytes) {
+        *to = *from;
+    }
+    let bits = u64::from_le_bytes(whole);
+    match number {
+        Number::F16 => f16::from_bits(bits as u16).to_f64().to_bits(),
+        Number::Bf16 => bf16::from_bits(bits as u16).to_f64().to_bits(),
+        Number::F32 => f64::from(f32::from_bits(bits as u32)).to_bits(),
+        _ => fit(number, bits),
+    }
+}
+
+/// A number for memory: the first [`Number::size`] bytes count.
+pub fn store(number: Number, bits: u64) -> [u8; 8] {
+    let float = f64::from_bits(bits);
+    let bits = match number {
+        Number::F16 => u64::from(f16::from_f64(float).to_bits()),
+        Number::Bf16 => u64::from(bf16::from_f64(float).to_bits()),
+        Number::F32 => u64::from((float as f32).to_bits()),
+        _ => bits,
+    };
+    bits.to_le_bytes()
+}
+
+/// A number in words.
+pub fn show(number: Number, bits: u64) -> String {
+    match number {
+        _ if is_float(number) => format!("{:?}", f64::from_bits(bits)),
+        Number::Bool => (bits != 0).to_string(),
+        _ if is_signed(number) => (bits as i64).to_string(),
+        _ => bits.to_string(),
+    }
+}

@@ -1,0 +1,446 @@
+//! Whether everything in a program counts what is there.
+
+use crate::layout::Number;
+use crate::program::*;
+use crate::step::*;
+
+/// Values are computed by recursion, so there is a limit to how they are nested.
+const DEEPEST: u32 = 256;
+
+impl Program {
+    /// Whether every number in it names something, of the right type, so that whoever reads it need not look again.
+    pub fn validate(&self) -> Result<(), String> {
+        identifier(&self.name)?;
+        for parameter in &self.parameters {
+            identifier(&parameter.name)?;
+        }
+        let Checker { mut used, .. } = Checker::new(self)?.look()?;
+        used[0] = true;
+        match used.iter().position(|used| !used) {
+            Some(at) => Err(format!("block {at} belongs to no step")),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Names are printed as they are.
+fn identifier(name: &str) -> Result<(), String> {
+    let good = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    match name.chars().next() {
+        Some(first) if !first.is_ascii_digit() && name.chars().all(good) => Ok(()),
+        _ => Err(format!("\"{}\" is no name", name.escape_debug())),
+    }
+}
+
+struct Checker<'a> {
+    program: &'a Program,
+    /// Which blocks have a step that they belong to.
+    used: Vec<bool>,
+}
+
+impl<'a> Checker<'a> {
+    fn new(program: &'a Program) -> Result<Self, String> {
+        if program.blocks.is_empty() {
+            return Err("there is no block".into());
+        }
+        Ok(Checker { program, used: vec![false; program.blocks.len()] })
+    }
+
+    fn look(mut self) -> Result<Self, String> {
+        self.values()?;
+        self.declarations()?;
+        let program = self.program;
+        for (at, block) in program.blocks.iter().enumerate() {
+            for node in block {
+                self.step(at, node)
+                    .map_err(|why| format!("{why} (a step in line {})", node.source.line))?;
+            }
+        }
+        Ok(self)
+    }
+
+    fn values(&self) -> Result<(), String> {
+        let mut depths: Vec<u32> = Vec::new();
+        for (at, value) in self.program.values.iter().enumerate() {
+            if let Some(name) = &value.name {
+                identifier(name)?;
+            }
+            let mut depth = 0;
+            let mut earlier = |id: &ValueId| match depths.get(id.0 as usize) {
+                Some(of) => {
+                    depth = depth.max(of + 1);
+                    Ok(self.program.values[id.0 as usize].number)
+                }
+                None => {
+                    Err(format!("value {at} is made of value {}, which is no earlier one", id.0))
+                }
+            };
+            let same = |found: Number, wanted: Number| match found == wanted {
+                true => Ok(()),
+                false => Err(format!("value {at} mixes {found:?} and {wanted:?}")),
+            };
+            let is = |wanted| same(value.number, wanted);
+            match &value.of {
+                Of::Constant(_) => {}
+                Of::Tiling { offset, element, .. } => {
+                    let Some(tiling) = &self.program.tiling else {
+                        return Err(format!("value {at} reads a tiling struct that is not there"));
+                    };
+                    let length = element.as_ref().map_or(1, |(_, length)| *length);
+                    if let Some((index, _)) = element {
+                        earlier(index)?;
+                    }
+                    let bytes = u64::from(length) * u64::from(value.number.size());
+                    if u64::from(*offset) + bytes > u64::from(tiling.size) {
+                        return Err(format!("value {at} reads beyond the tiling struct"));
+                    }
+                }
+                Of::BlockIndex | Of::BlockCount | Of::SubBlockIndex | Of::TaskRatio => {
+                    is(Number::I64)?;
+                }
+                Of::Rank(client) | Of::Ranks(client) => {
+                    self.client(*client)?;
+                    is(Number::U32)?;
+                }
+                Of::Variable(variable) => is(self.variable(*variable)?)?,
+                Of::Unary(operator, a) => {
+                    is(earlier(a)?)?;
+                    if (*operator == Unary::Not) != (value.number == Number::Bool) {
+                        return Err(format!("value {at} has an operator that its type has not"));
+                    }
+                }
+                Of::Binary(operator, a, b) => {
+                    let (a, b) = (earlier(a)?, earlier(b)?);
+                    same(a, b)?;
+                    is(if operator.compares() { Number::Bool } else { a })?;
+                    let logic = matches!(operator, Binary::And | Binary::Or);
+                    if !operator.compares() && logic != (a == Number::Bool) {
+                        return Err(format!("value {at} has an operator that its type has not"));
+                    }
+                }
+                Of::Select(condition, a, b) => {
+                    same(earlier(condition)?, Number::Bool)?;
+                    is(earlier(a)?)?;
+                    is(earlier(b)?)?;
+                }
+                Of::Cast(a) => {
+                    earlier(a)?;
+                }
+            }
+            if depth > DEEPEST {
+                return Err(format!("value {at} is nested {depth} deep; name parts of it"));
+            }
+            depths.push(depth);
+        }
+        Ok(())
+    }
+
+    fn declarations(&self) -> Result<(), String> {
+        let Program { variables, queues, scratches, locals, clients, tasks, matmuls, .. } =
+            self.program;
+        let names = (variables.iter().map(|d| &d.name))
+            .chain(queues.iter().map(|d| &d.name))
+            .chain(scratches.iter().map(|d| &d.name))
+            .chain(locals.iter().map(|d| &d.name))
+            .chain(clients.iter().map(|d| &d.name))
+            .chain(tasks.iter().map(|d| &d.name))
+            .chain(matmuls.iter().map(|d| &d.name));
+        for name in names {
+            identifier(name)?;
+        }
+        for queue in queues {
+            self.value(queue.what.length)?;
+        }
+        for scratch in scratches {
+            self.value(scratch.what.length)?;
+        }
+        for client in clients {
+            if client.what.group >= self.program.groups {
+                let (name, groups) = (&client.name, self.program.groups);
+                return Err(format!("{name} is of group {}, of {groups}", client.what.group));
+            }
+        }
+        for task in tasks {
+            self.client(task.what)?;
+        }
+        for matmul in matmuls {
+            let size = self.program.tiling.as_ref().map_or(0, |tiling| tiling.size);
+            if matmul.what.tiling.0.checked_add(200).is_none_or(|end| end > size) {
+                return Err(format!("the tiling of {} is not in the struct", matmul.name));
+            }
+        }
+        Ok(())
+    }
+
+    fn step(&mut self, at: usize, node: &Node) -> Result<(), String> {
+        if !self.program.files.is_empty() && node.source.file as usize >= self.program.files.len() {
+            return Err(format!("there is no file {}", node.source.file));
+        }
+        match &node.step {
+            Step::Comment(_) => Ok(()),
+            Step::Name(value) => self.value(*value).map(drop),
+            Step::Set(variable, value) => self.same(self.variable(*variable)?, *value),
+            Step::Read(variable, read) => self.read(self.variable(*variable)?, read),
+            Step::Loop { variable, from, to, step, body } => {
+                let number = self.variable(*variable)?;
+                for value in [from, to, step] {
+                    self.same(number, *value)?;
+                }
+                self.block(at, *body)
+            }
+            Step::If { condition, then, otherwise } => {
+                self.same(Number::Bool, *condition)?;
+                self.block(at, *then)?;
+                otherwise.map_or(Ok(()), |otherwise| self.block(at, otherwise))
+            }
+            Step::On(_, block) => self.block(at, *block),
+            Step::Buffer(buffer) => self.buffer(buffer),
+            Step::Copy(copy) => self.copy(copy),
+            Step::Vector(vector) => self.vector(vector),
+            Step::Sync(sync) => match sync {
+                Sync::Raise { flag, .. } | Sync::Await { flag } if *flag > 15 => {
+                    Err(format!("there is no flag {flag}"))
+                }
+                _ => Ok(()),
+            },
+            Step::Matmul(multiply) => {
+                self.found("matrix product", multiply.matmul.0, self.program.matmuls.len())?;
+                for place in [Some(multiply.a), Some(multiply.b), Some(multiply.c), multiply.bias] {
+                    place.map_or(Ok(()), |place| self.place(&place))?;
+                }
+                let Multiply { rows, columns, depth, pitches, .. } = multiply;
+                [rows, columns, depth].into_iter().chain(pitches).try_for_each(|v| self.whole(*v))
+            }
+            Step::Hccl(call) => self.call(call),
+        }
+    }
+
+    fn read(&self, number: Number, read: &Read) -> Result<(), String> {
+        let wanted = match read {
+            Read::Global(place) => {
+                self.place(place)?;
+                return Ok(());
+            }
+            Read::Local(local) => self.local(local)?,
+            Read::Finished(task) => {
+                self.task(*task)?;
+                Number::I32
+            }
+            Read::Queues(client) => {
+                self.client(*client)?;
+                Number::U16
+            }
+            Read::Slice(task, _) => {
+                self.task(*task)?;
+                Number::U16
+            }
+        };
+        match number == wanted {
+            true => Ok(()),
+            false => Err(format!("a variable of {number:?} for a {wanted:?}")),
+        }
+    }
+
+    fn buffer(&self, buffer: &Buffer) -> Result<(), String> {
+        let queues = |queue: QueueId| self.found("queue", queue.0, self.program.queues.len());
+        let scratches =
+            |scratch: ScratchId| self.found("buffer", scratch.0, self.program.scratches.len());
+        let locals = |local: LocalId| self.found("tensor", local.0, self.program.locals.len());
+        match *buffer {
+            Buffer::InitQueue(queue) => queues(queue),
+            Buffer::InitScratch(scratch) => scratches(scratch),
+            Buffer::Alloc(queue, local)
+            | Buffer::Enqueue(queue, local)
+            | Buffer::Dequeue(queue, local)
+            | Buffer::Free(queue, local) => queues(queue).and(locals(local)),
+            Buffer::Get(scratch, local) => scratches(scratch).and(locals(local)),
+        }
+    }
+
+    fn copy(&self, copy: &Copy) -> Result<(), String> {
+        match copy {
+            Copy::In { to: local, from: place, pieces }
+            | Copy::Out { to: place, from: local, pieces, .. } => {
+                self.place(place)?;
+                self.local(local)?;
+                let Pieces { length, count, gap } = pieces;
+                self.whole(*length)?;
+                count.map_or(Ok(()), |count| self.whole(count))?;
+                gap.map_or(Ok(()), |gap| self.whole(gap))
+            }
+            Copy::Set { to, value } => self.place(to).and(self.value(*value).map(drop)),
+            Copy::SetLocal { to, value } => self.same(self.local(to)?, *value),
+            Copy::Clean(place) => self.place(place),
+        }
+    }
+
+    fn vector(&self, vector: &Vector) -> Result<(), String> {
+        let alike = |numbers: &[Number]| match numbers.windows(2).all(|two| two[0] == two[1]) {
+            true => Ok(()),
+            false => Err(format!("a vector operation on {numbers:?}")),
+        };
+        let count = match vector {
+            Vector::Fill { to, value, count } => {
+                self.same(self.local(to)?, *value)?;
+                count
+            }
+            Vector::Binary { to, a, b, count, .. } => {
+                alike(&[self.local(to)?, self.local(a)?, self.local(b)?])?;
+                count
+            }
+            Vector::Scalar { operator, to, a, scalar, count } => {
+                alike(&[self.local(to)?, self.local(a)?])?;
+                self.same(self.local(to)?, *scalar)?;
+                if matches!(operator, VectorBinary::Sub | VectorBinary::Div) {
+                    return Err(format!("there is no {operator:?} with a scalar"));
+                }
+                count
+            }
+            Vector::Unary { to, a, count, .. } => {
+                alike(&[self.local(to)?, self.local(a)?])?;
+                count
+            }
+            Vector::Cast { to, from, count, .. } => {
+                self.local(to)?;
+                self.local(from)?;
+                count
+            }
+            Vector::Reduce { to, from, work, count, .. } => {
+                alike(&[self.local(to)?, self.local(from)?, self.local(work)?])?;
+                count
+            }
+        };
+        self.whole(*count)
+    }
+
+    fn call(&self, call: &Hccl) -> Result<(), String> {
+        match call {
+            Hccl::Init(client, _) | Hccl::Configure(client, ..) | Hccl::Finalize(client, _) => {
+                self.client(*client)
+            }
+            Hccl::Commit(task) | Hccl::Wait(task) => self.task(*task),
+            Hccl::After(client, task) => self.client(*client).and(self.task(*task)),
+            Hccl::Barrier(client, queue) => self.client(*client).and(self.whole(*queue)),
+            Hccl::Prepare { task, operation, repeat, .. } => {
+                self.task(*task)?;
+                self.whole(*repeat)?;
+                self.operation(operation)
+            }
+        }
+    }
+
+    fn operation(&self, operation: &Operation) -> Result<(), String> {
+        let exchange = |exchange: &Exchange| {
+            self.place(&exchange.send)?;
+            self.place(&exchange.recv)?;
+            self.whole(exchange.count)
+        };
+        match operation {
+            Operation::AllReduce(of, _) => exchange(of),
+            Operation::AllGather(of, stride)
+            | Operation::ReduceScatter(of, _, stride)
+            | Operation::AlltoAll(of, stride) => exchange(of).and(self.whole(*stride)),
+            Operation::AlltoAllV {
+                send,
+                recv,
+                send_counts,
+                send_displs,
+                recv_counts,
+                recv_displs,
+                ..
+            } => {
+                self.place(send)?;
+                self.place(recv)?;
+                for list in [send_counts, send_displs, recv_counts, recv_displs] {
+                    match list {
+                        PerRank::Values(values) => {
+                            values.iter().try_for_each(|value| self.whole(*value))?;
+                        }
+                        PerRank::Tiling(offset, _, length) => {
+                            let size = self.program.tiling.as_ref().map_or(0, |t| t.size);
+                            if u64::from(*offset) + 8 * u64::from(*length) > u64::from(size) {
+                                return Err("counts beyond the tiling struct".into());
+                            }
+                        }
+                    }
+                }
+                Ok(())
+            }
+            Operation::BatchWrite { items, count, queue } => {
+                self.place(items)?;
+                self.whole(*count)?;
+                self.whole(*queue)
+            }
+        }
+    }
+
+    fn block(&mut self, at: usize, block: BlockId) -> Result<(), String> {
+        match self.used.get_mut(block.0 as usize) {
+            Some(used) if !*used && block.0 as usize > at => {
+                *used = true;
+                Ok(())
+            }
+            _ => Err(format!("block {} is not a new block of block {at}", block.0)),
+        }
+    }
+
+    fn place(&self, place: &Place) -> Result<(), String> {
+        self.whole(place.offset)?;
+        match place.base {
+            Base::Parameter(at) => self.found("parameter", at, self.program.parameters.len()),
+            Base::Workspace if self.program.workspace => Ok(()),
+            Base::Workspace => Err("there is no workspace".into()),
+            Base::WindowIn(client, rank) | Base::WindowOut(client, rank) => {
+                self.client(client).and(self.whole(rank))
+            }
+        }
+    }
+
+    fn local(&self, local: &Local) -> Result<Number, String> {
+        local.offset.map_or(Ok(()), |offset| self.whole(offset))?;
+        let found = self.program.locals.get(local.tensor.0 as usize);
+        found.map(|d| d.what).ok_or_else(|| format!("there is no tensor {}", local.tensor.0))
+    }
+
+    fn value(&self, value: ValueId) -> Result<Number, String> {
+        let found = self.program.values.get(value.0 as usize);
+        found.map(|value| value.number).ok_or_else(|| format!("there is no value {}", value.0))
+    }
+
+    /// A number of elements, turns or ranks.
+    fn whole(&self, value: ValueId) -> Result<(), String> {
+        use Number::*;
+        match self.value(value)? {
+            I8 | I16 | I32 | I64 | U8 | U16 | U32 | U64 => Ok(()),
+            number => Err(format!("value {} is {number:?} and no whole number", value.0)),
+        }
+    }
+
+    fn same(&self, number: Number, value: ValueId) -> Result<(), String> {
+        let found = self.value(value)?;
+        match found == number {
+            true => Ok(()),
+            false => Err(format!("value {} is {found:?}, not {number:?}", value.0)),
+        }
+    }
+
+    fn variable(&self, variable: VariableId) -> Result<Number, String> {
+        let found = self.program.variables.get(variable.0 as usize);
+        found.map(|d| d.what).ok_or_else(|| format!("there is no variable {}", variable.0))
+    }
+
+    fn client(&self, client: ClientId) -> Result<(), String> {
+        self.found("client", client.0, self.program.clients.len())
+    }
+
+    fn task(&self, task: TaskId) -> Result<(), String> {
+        self.found("task", task.0, self.program.tasks.len())
+    }
+
+    fn found(&self, what: &str, at: u32, count: usize) -> Result<(), String> {
+        match (at as usize) < count {
+            true => Ok(()),
+            false => Err(format!("there is no {what} {at}")),
+        }
+    }
+}
