@@ -41,7 +41,12 @@ pub struct Walk<'a> {
     variables: Vec<Option<u64>>,
     frames: Vec<Frame>,
     source: Source,
+    /// Blocks ended since the last step that did something.
+    idle: u32,
 }
+
+/// So many rounds of loops in which nothing happens are taken for a loop that never ends.
+const LONGEST_IDLE: u32 = 1 << 20;
 
 #[derive(Debug)]
 struct Frame {
@@ -77,6 +82,7 @@ impl<'a> Walk<'a> {
             variables: vec![Some(0); program.variables.len()],
             frames: vec![Frame { block: BlockId(0), next: 0, repeats: None }],
             source: Source::default(),
+            idle: 0,
         }
     }
 
@@ -138,7 +144,10 @@ impl<'a> Walk<'a> {
                 | Step::Vector(_)
                 | Step::Sync(_)
                 | Step::Matmul(_)
-                | Step::Hccl(_) => return Ok(Some(node)),
+                | Step::Hccl(_) => {
+                    self.idle = 0;
+                    return Ok(Some(node));
+                }
             }
         }
         Ok(None)
@@ -152,6 +161,11 @@ impl<'a> Walk<'a> {
 
     fn end_of_block(&mut self) -> Result<(), Unknown> {
         let Some(frame) = self.frames.last() else { return Ok(()) };
+        self.idle += 1;
+        if self.idle > LONGEST_IDLE {
+            let text = "a loop of over a million rounds in which nothing is done";
+            return Err(self.fault(text).into());
+        }
         if let Some((variable, to, step)) = frame.repeats {
             let number = self.program.variables[variable.0 as usize].what;
             let now = self.variables[variable.0 as usize].ok_or(Unknown::Data)?;

@@ -7,6 +7,9 @@ use crate::step::*;
 /// Values are computed by recursion, so there is a limit to how they are nested.
 const DEEPEST: u32 = 256;
 
+/// A value is computed anew wherever it is used, also within another one, so there is a limit to that too.
+const WIDEST: u64 = 1 << 16;
+
 impl Program {
     /// Whether every number in it names something, of the right type, so that whoever reads it need not look again.
     pub fn validate(&self) -> Result<(), String> {
@@ -61,14 +64,16 @@ impl<'a> Checker<'a> {
 
     fn values(&self) -> Result<(), String> {
         let mut depths: Vec<u32> = Vec::new();
+        let mut widths: Vec<u64> = Vec::new();
         for (at, value) in self.program.values.iter().enumerate() {
             if let Some(name) = &value.name {
                 identifier(name)?;
             }
-            let mut depth = 0;
+            let (mut depth, mut width) = (0, 1_u64);
             let mut earlier = |id: &ValueId| match depths.get(id.0 as usize) {
                 Some(of) => {
                     depth = depth.max(of + 1);
+                    width = width.saturating_add(widths[id.0 as usize]);
                     Ok(self.program.values[id.0 as usize].number)
                 }
                 None => {
@@ -128,9 +133,15 @@ impl<'a> Checker<'a> {
                 }
             }
             if depth > DEEPEST {
-                return Err(format!("value {at} is nested {depth} deep; name parts of it"));
+                return Err(format!(
+                    "value {at} is nested {depth} deep; put a part into a variable"
+                ));
+            }
+            if width > WIDEST {
+                return Err(format!("value {at} has {width} parts; put a part into a variable"));
             }
             depths.push(depth);
+            widths.push(width);
         }
         Ok(())
     }

@@ -1,0 +1,58 @@
+//! `HcclDataType`, as far as kernels need it.
+
+use crate::layout::Number;
+
+/// The short name of a data type that HCCL has.
+pub fn name(dtype: u32) -> &'static str {
+    match dtype {
+        0 => "i8",
+        1 => "i16",
+        2 => "i32",
+        3 => "f16",
+        4 => "f32",
+        5 => "i64",
+        6 => "u64",
+        7 => "u8",
+        8 => "u16",
+        9 => "u32",
+        10 => "f64",
+        11 => "bf16",
+        12 => "i128",
+        14 => "hif8",
+        15 => "fp8e4m3",
+        16 => "fp8e5m2",
+        17 => "fp8e8m0",
+        18 => "mxfp8",
+        _ => "unknown",
+    }
+}
+
+/// Bytes of an element. None: the type has no size of its own that a kernel could count with.
+pub fn size(dtype: u32) -> Option<u64> {
+    Some(match dtype {
+        0 | 7 | 14 | 15 | 16 | 17 => 1,
+        1 | 3 | 8 | 11 => 2,
+        2 | 4 | 9 => 4,
+        5 | 6 | 10 => 8,
+        _ => return None,
+    })
+}
+
+/// The data type of a number.
+pub fn of(number: Number) -> Option<u32> {
+    Some(match number {
+        Number::I8 => 0,
+        Number::I16 => 1,
+        Number::I32 => 2,
+        Number::F16 => 3,
+        Number::F32 => 4,
+        Number::I64 => 5,
+        Number::U64 => 6,
+        Number::U8 => 7,
+        Number::U16 => 8,
+        Number::U32 => 9,
+        Number::F64 => 10,
+        Number::Bf16 => 11,
+        Number::Bool => return None,
+    })
+}
