@@ -29,6 +29,7 @@
 //! | [`comm`] | communicators and their configuration |
 //! | [`collective`], [`batch`] | the operations |
 //! | [`mod@group`] | operations of several communicators from one thread |
+//! | [`kernel`] | kernels: the [tiling structs](kernel::tiling) that configure them |
 //! | [`work`] | what an operation gives back: a future that only watches |
 //! | [`dtype`] | element types, and which reductions they have |
 //! | [`error`] | what can go wrong |
@@ -51,6 +52,7 @@ pub mod device;
 pub mod dtype;
 pub mod error;
 pub mod group;
+pub mod kernel;
 pub mod memory;
 pub mod ranks;
 pub mod runtime;

@@ -3,11 +3,25 @@
 //! The host fills such a struct, a kernel reads it, and the C++ of the kernel declares it again; all three go by this table. The
 //! derive macro `Tiling` makes one that costs nothing at run time, so everything here can stand in a constant.
 
+mod communication;
+mod dump;
+mod hash;
+mod header;
+mod rules;
+mod table;
+
 use std::borrow::Cow;
 use std::cell::Cell;
 
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
+
+pub use communication::Communication;
+pub use dump::Dump;
+pub use header::HeaderError;
+pub use rules::{
+    MAX_CC_TILINGS, MAX_SIZE, Message, field_problem, promise_problem, size_problem, tail_problem,
+};
 
 /// One struct.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -95,6 +109,73 @@ pub enum Number {
     Bool,
 }
 
+impl Layout {
+    /// The fields, also in a constant.
+    pub const fn fields(&self) -> &[Field] {
+        match &self.fields {
+            Cow::Borrowed(fields) => fields,
+            Cow::Owned(fields) => fields.as_slice(),
+        }
+    }
+
+    /// The field with this name in C++.
+    pub fn field(&self, name: &str) -> Option<&Field> {
+        self.fields().iter().find(|field| field.name == name)
+    }
+
+    /// The name with its namespace.
+    pub fn path(&self) -> String {
+        if self.namespace.is_empty() {
+            self.name.to_string()
+        } else {
+            format!("{}::{}", self.namespace, self.name)
+        }
+    }
+}
+
+impl Field {
+    /// The lengths of an array, also in a constant.
+    pub const fn lengths(&self) -> &[u32] {
+        match &self.lengths {
+            Cow::Borrowed(lengths) => lengths,
+            Cow::Owned(lengths) => lengths.as_slice(),
+        }
+    }
+
+    /// How many elements: 1 for a plain field.
+    pub const fn count(&self) -> u64 {
+        let (lengths, mut count, mut i) = (self.lengths(), 1u64, 0);
+        while i < lengths.len() {
+            count = count.saturating_mul(lengths[i] as u64);
+            i += 1;
+        }
+        count
+    }
+
+    /// Of all elements, in bytes.
+    pub const fn size(&self) -> u64 {
+        self.count().saturating_mul(self.item.size() as u64)
+    }
+}
+
+impl Item {
+    /// Of one, in bytes.
+    pub const fn size(&self) -> u32 {
+        match self {
+            Item::Number(number) => number.size(),
+            Item::Struct(layout) => borrowed(layout).size,
+        }
+    }
+
+    /// The C++ type as a kernel sees it, without a namespace.
+    pub fn ascend_c(&self) -> &str {
+        match self {
+            Item::Number(number) => number.ascend_c(),
+            Item::Struct(layout) => &layout.name,
+        }
+    }
+}
+
 impl Number {
     /// In bytes.
     pub const fn size(self) -> u32 {
@@ -123,5 +204,23 @@ impl Number {
             Number::F64 => "double",
             Number::Bool => "bool",
         }
+    }
+}
+
+/// What a `Cow` refers to, also in a constant.
+#[allow(clippy::ptr_arg, reason = "a `Cow` is no reference in a constant unless it is taken apart")]
+const fn borrowed<'a>(layout: &'a Cow<'static, Layout>) -> &'a Layout {
+    match layout {
+        Cow::Borrowed(layout) => layout,
+        Cow::Owned(layout) => layout,
+    }
+}
+
+/// The same for a text.
+#[allow(clippy::ptr_arg, reason = "a `Cow` is no reference in a constant unless it is taken apart")]
+const fn text<'a>(text: &'a Cow<'static, str>) -> &'a str {
+    match text {
+        Cow::Borrowed(text) => text,
+        Cow::Owned(text) => text.as_str(),
     }
 }

@@ -226,6 +226,8 @@ pub enum Error {
     Config(crate::comm::ConfigError),
     /// A list of messages that CANN would refuse, leave waiting or deliver wrongly.
     Batch(crate::batch::BatchError),
+    /// Bytes or settings of tiling data that CANN, or the kernel, would refuse or misread.
+    Tiling(crate::kernel::tiling::TilingError),
     /// The communicator was ended by [`AbortHandle::abort`](crate::comm::AbortHandle::abort).
     Aborted {
         /// The operation that was waited for, which may still be in flight, or the call that was refused.
@@ -374,6 +376,12 @@ impl std::error::Error for Error {
             Error::Rank(error) => error.source(),
             _ => None,
         }
+    }
+}
+
+impl From<crate::kernel::tiling::TilingError> for Error {
+    fn from(error: crate::kernel::tiling::TilingError) -> Self {
+        Error::Tiling(error)
     }
 }
 

@@ -147,6 +147,7 @@ impl Error {
             Error::Counts(error) => error.fmt(f),
             Error::Config(error) => error.fmt(f),
             Error::Batch(error) => error.fmt(f),
+            Error::Tiling(error) => error.fmt(f),
             Error::Aborted { .. } => f.write_str("the communicator was aborted"),
             Error::Rank(error) => error.fmt(f),
             Error::RankGone { rank, reason } => write!(f, "rank {rank} is gone: {reason}"),
@@ -337,7 +338,7 @@ debug! {
     RankGone { rank, reason }
     Found { findings }
     Invalid { operation, problem };
-    Config Counts Batch Rank
+    Config Counts Batch Tiling Rank
 }
 
 #[cfg(test)]

@@ -1,0 +1,94 @@
+//! Where the structs of CANN's communication lie in a tiling struct, however deep.
+
+use super::{Item, Layout, MAX_CC_TILINGS, Role, borrowed};
+
+/// The offsets, from the start of the struct in bytes, of its `Mc2InitTiling` and its `Mc2CcTiling`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Communication {
+    /// How many `Mc2InitTiling` there are.
+    inits: usize,
+    /// Of the last of them.
+    last_init: u64,
+    /// How many `Mc2CcTiling` there are, at most one more than `cc_tilings` has room for.
+    count: usize,
+    cc_tilings: [u64; MAX_CC_TILINGS],
+}
+
+impl Communication {
+    /// Finds them.
+    pub const fn of(layout: &Layout) -> Self {
+        let none = Self { inits: 0, last_init: 0, count: 0, cc_tilings: [0; MAX_CC_TILINGS] };
+        none.with(layout, 0, layout.fields().len())
+    }
+
+    /// Those in the first fields only.
+    pub(super) const fn of_first(layout: &Layout, fields: usize) -> Self {
+        let none = Self { inits: 0, last_init: 0, count: 0, cc_tilings: [0; MAX_CC_TILINGS] };
+        none.with(layout, 0, fields)
+    }
+
+    const fn with(mut self, layout: &Layout, base: u64, fields: usize) -> Self {
+        match layout.role {
+            Role::User => {}
+            Role::InitTiling => {
+                self.inits += 1;
+                self.last_init = base;
+                return self;
+            }
+            Role::CcTiling => {
+                if self.count < MAX_CC_TILINGS {
+                    self.cc_tilings[self.count] = base;
+                }
+                self.count += 1;
+                return self;
+            }
+            Role::CubeTiling => return self,
+        }
+        let mut i = 0;
+        while i < fields {
+            let field = &layout.fields()[i];
+            if let Item::Struct(inner) = &field.item {
+                let (inner, count) = (borrowed(inner), field.count());
+                // One element says whether there is anything to find, so a long array of plain structs costs nothing; and
+                // what is already too many is not counted further.
+                let before = (self.inits, self.count);
+                let mut n = 0;
+                while n < count && self.inits <= 1 && self.count <= MAX_CC_TILINGS {
+                    let at = base.saturating_add(field.offset as u64);
+                    let at = at.saturating_add(n.saturating_mul(inner.size as u64));
+                    self = self.with(inner, at, inner.fields().len());
+                    if before.0 == self.inits && before.1 == self.count {
+                        break;
+                    }
+                    n += 1;
+                }
+            }
+            i += 1;
+        }
+        self
+    }
+
+    /// Whether there is an `Mc2InitTiling`.
+    pub const fn has_init(&self) -> bool {
+        self.inits > 0
+    }
+
+    pub(super) const fn inits(&self) -> usize {
+        self.inits
+    }
+
+    pub(super) const fn last_init(&self) -> u64 {
+        self.last_init
+    }
+
+    /// How many `Mc2CcTiling` there are; one more than [`MAX_CC_TILINGS`] means too many.
+    pub const fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Where the `Mc2CcTiling` are, at most the first [`MAX_CC_TILINGS`]: what `SetCcTilingV2` takes.
+    pub const fn cc_tilings(&self) -> &[u64] {
+        let count = if self.count < MAX_CC_TILINGS { self.count } else { MAX_CC_TILINGS };
+        self.cc_tilings.split_at(count).0
+    }
+}

@@ -1,0 +1,188 @@
+//! What a tiling struct must be, as functions that run while the program is compiled.
+//!
+//! The derive macro cannot know the size of a type. It makes the table, gives each field to [`field_problem`] and the whole to
+//! [`struct_problem`], and what they return is the text of a compile error at that field. So there is one place that knows the rules, and
+//! its figures are the compiler's own.
+
+use super::{Communication, Item, Layout};
+
+/// How many `Mc2CcTiling` one `Mc2InitTiling` counts.
+pub const MAX_CC_TILINGS: usize = 8;
+
+/// The most bytes of a tiling struct: half the 32 KiB stack of a core, to which a kernel copies the struct before it works.
+pub const MAX_SIZE: usize = 16 * 1024;
+
+/// A text that is put together in a constant.
+#[derive(Clone, Copy)]
+pub struct Message {
+    bytes: [u8; 400],
+    length: usize,
+}
+
+impl Message {
+    const fn new() -> Self {
+        Self { bytes: [0; 400], length: 0 }
+    }
+
+    /// What does not fit is left out; a name that long is not what somebody types.
+    const fn text(mut self, text: &str) -> Self {
+        let text = text.as_bytes();
+        if self.length + text.len() <= self.bytes.len() {
+            let mut i = 0;
+            while i < text.len() {
+                self.bytes[self.length] = text[i];
+                self.length += 1;
+                i += 1;
+            }
+        }
+        self
+    }
+
+    const fn number(self, number: u64) -> Self {
+        let mut digits = [0u8; 20];
+        let (mut rest, mut first) = (number, digits.len());
+        loop {
+            first -= 1;
+            digits[first] = b'0' + (rest % 10) as u8;
+            rest /= 10;
+            if rest == 0 {
+                break;
+            }
+        }
+        match str::from_utf8(digits.split_at(first).1) {
+            Ok(digits) => self.text(digits),
+            Err(_) => self,
+        }
+    }
+
+    /// `1 byte` or `n bytes`.
+    const fn count(self, number: u64, one: &str) -> Self {
+        let text = self.number(number).text(" ").text(one);
+        if number == 1 { text } else { text.text("s") }
+    }
+
+    /// The text.
+    pub const fn as_str(&self) -> &str {
+        match str::from_utf8(self.bytes.split_at(self.length).0) {
+            Ok(text) => text,
+            Err(_) => "",
+        }
+    }
+}
+
+/// What is wrong with a field of a layout, if anything is. `name` is the field's in Rust, `pad` a name that is free for padding.
+pub const fn field_problem(
+    layout: &Layout,
+    index: usize,
+    name: &str,
+    pad: &str,
+) -> Option<Message> {
+    let field = &layout.fields()[index];
+    let say = Message::new();
+    if field.count() == 0 {
+        return Some(
+            say.text("`")
+                .text(name)
+                .text("` is an array of length 0, which C++ has not: remove it"),
+        );
+    }
+    let end = if index == 0 { 0 } else { end(layout, index - 1) };
+    let offset = field.offset as u64;
+    if offset > end {
+        let gap = offset - end;
+        let say = say.count(gap, "byte").text(" of implicit padding before `").text(name);
+        let say = say.text("`: add `").text(pad).text(": [u8; ").number(gap);
+        return Some(say.text("]` before it, or put the fields with the greatest alignment first"));
+    }
+    if let Item::Struct(_) = &field.item {
+        return communication_problem(layout, index, name);
+    }
+    None
+}
+
+const fn communication_problem(layout: &Layout, index: usize, name: &str) -> Option<Message> {
+    let say = Message::new().text("`").text(name);
+    let before = Communication::of_first(layout, index);
+    let with = Communication::of_first(layout, index + 1);
+    if with.inits() > before.inits() && with.last_init() != 0 {
+        let say = if before.has_init() {
+            say.text("` is a second `Mc2InitTiling`: a tiling struct has one, as its first field")
+        } else {
+            let say = say.text("` is an `Mc2InitTiling` at offset ").number(with.last_init());
+            say.text(": make it the first field, for the communication server looks for it at the start of the tiling data")
+        };
+        return Some(say);
+    }
+    if with.count() > before.count() {
+        if before.count() == 0 && !Communication::of(layout).has_init() {
+            return Some(say.text(
+                "` is an `Mc2CcTiling` without an `Mc2InitTiling`: add `init: Mc2InitTiling` as the first field of the struct",
+            ));
+        }
+        if before.count() <= MAX_CC_TILINGS && with.count() > MAX_CC_TILINGS {
+            let say = say.text("` is one `Mc2CcTiling` too many: an `Mc2InitTiling` counts ");
+            let say = say.number(MAX_CC_TILINGS as u64);
+            return Some(say.text("; use two kernels, or one member for operations alike"));
+        }
+    }
+    None
+}
+
+/// What is wrong with the size of a struct, if anything is.
+pub const fn size_problem(layout: &Layout, size: usize) -> Option<Message> {
+    let say = Message::new();
+    if layout.fields().is_empty() {
+        return Some(say.text(
+            "a tiling struct has at least one field: without one it has 0 bytes in Rust and 1 in C++",
+        ));
+    }
+    if size > MAX_SIZE {
+        let say = say.text("the struct has ").count(size as u64, "byte");
+        let say = say.text(
+            ", too large for launch: a kernel copies it to the stack of its core, which leaves it ",
+        );
+        let say = say.number(MAX_SIZE as u64);
+        return Some(say.text("; pass long tables as a tensor in global memory"));
+    }
+    None
+}
+
+/// What is wrong with the end of a struct, if anything is. `pad` is a name that is free for padding.
+pub const fn tail_problem(layout: &Layout, size: usize, pad: &str) -> Option<Message> {
+    let say = Message::new();
+    if layout.fields().is_empty() || size > MAX_SIZE {
+        return None;
+    }
+    let end = end(layout, layout.fields().len() - 1);
+    let missing = end.next_multiple_of(8) - end;
+    if missing == 0 {
+        return None;
+    }
+    let say = if size as u64 > end {
+        let say = say.count(size as u64 - end, "byte").text(" of implicit padding at the end");
+        say.text(", and the size must be a multiple of 8")
+    } else {
+        let say = say.text("the struct has ").count(end, "byte");
+        say.text(", and the size must be a multiple of 8")
+    };
+    let say = say.text(": add `").text(pad).text(": [u8; ").number(missing);
+    Some(say.text("]` as the last field"))
+}
+
+/// Says that a struct has another size than its attribute promises.
+pub const fn promise_problem(size: usize, promised: usize) -> Option<Message> {
+    if size == promised {
+        return None;
+    }
+    let say = Message::new().text("the struct has ").count(size as u64, "byte");
+    Some(
+        say.text(", and ")
+            .number(promised as u64)
+            .text(" were promised: correct the one or the other"),
+    )
+}
+
+const fn end(layout: &Layout, index: usize) -> u64 {
+    let field = &layout.fields()[index];
+    field.offset as u64 + field.size()
+}

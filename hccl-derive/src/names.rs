@@ -1,0 +1,171 @@
+//! Names in C++.
+
+/// `tile_num` as `tileNum`. Underscores at the front stay.
+pub fn lower_camel(name: &str) -> String {
+    let stem = name.trim_start_matches('_');
+    let mut camel = name[..name.len() - stem.len()].to_owned();
+    for (i, word) in stem.split('_').filter(|word| !word.is_empty()).enumerate() {
+        let (first, rest) = word.split_at(word.chars().next().map_or(0, char::len_utf8));
+        if i == 0 {
+            camel.push_str(first)
+        } else {
+            camel.extend(first.chars().flat_map(char::to_uppercase))
+        }
+        camel.push_str(rest);
+    }
+    camel
+}
+
+/// What is wrong with a name in C++, if anything is.
+pub fn problem(name: &str) -> Option<String> {
+    let valid = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    if name.is_empty() || name.starts_with(|c: char| c.is_ascii_digit()) || !name.chars().all(valid)
+    {
+        return Some(format!(
+            "`{name}` is no name in C++: it has letters, digits and underscores, and no digit first"
+        ));
+    }
+    if KEYWORDS.contains(&name) {
+        return Some(format!(
+            "`{name}` is a keyword of C++: give another name with `#[tiling(name = \"...\")]`"
+        ));
+    }
+    let upper = |c: char| c.is_ascii_uppercase();
+    if name.contains("__") || name.strip_prefix('_').is_some_and(|rest| rest.starts_with(upper)) {
+        return Some(format!(
+            "`{name}` is reserved for C++ compilers: give another name with `#[tiling(name = \"...\")]`"
+        ));
+    }
+    None
+}
+
+const KEYWORDS: &[&str] = &[
+    "alignas",
+    "alignof",
+    "and",
+    "and_eq",
+    "asm",
+    "auto",
+    "bitand",
+    "bitor",
+    "bool",
+    "break",
+    "case",
+    "catch",
+    "char",
+    "char16_t",
+    "char32_t",
+    "char8_t",
+    "class",
+    "co_await",
+    "co_return",
+    "co_yield",
+    "compl",
+    "concept",
+    "const",
+    "const_cast",
+    "consteval",
+    "constexpr",
+    "constinit",
+    "continue",
+    "decltype",
+    "default",
+    "delete",
+    "do",
+    "double",
+    "dynamic_cast",
+    "else",
+    "enum",
+    "explicit",
+    "export",
+    "extern",
+    "false",
+    "float",
+    "for",
+    "friend",
+    "goto",
+    "if",
+    "inline",
+    "int",
+    "long",
+    "mutable",
+    "namespace",
+    "new",
+    "noexcept",
+    "not",
+    "not_eq",
+    "nullptr",
+    "operator",
+    "or",
+    "or_eq",
+    "private",
+    "protected",
+    "public",
+    "register",
+    "reinterpret_cast",
+    "requires",
+    "return",
+    "short",
+    "signed",
+    "sizeof",
+    "static",
+    "static_assert",
+    "static_cast",
+    "struct",
+    "switch",
+    "template",
+    "this",
+    "thread_local",
+    "throw",
+    "true",
+    "try",
+    "typedef",
+    "typeid",
+    "typename",
+    "union",
+    "unsigned",
+    "using",
+    "virtual",
+    "void",
+    "volatile",
+    "wchar_t",
+    "while",
+    "xor",
+    "xor_eq",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_change_from_snake_to_lower_camel_case() {
+        for (rust, cpp) in [
+            ("tile_num", "tileNum"),
+            ("m", "m"),
+            ("_pad", "_pad"),
+            ("_pad_2", "_pad2"),
+            ("all_to_all_cc", "allToAllCc"),
+            ("a__b_", "aB"),
+            ("largeK", "largeK"),
+        ] {
+            assert_eq!(lower_camel(rust), cpp);
+        }
+    }
+
+    #[test]
+    fn names_that_cpp_does_not_take_are_told() {
+        for (name, part) in [
+            ("", "no name"),
+            ("1st", "no name"),
+            ("größe", "no name"),
+            ("a b", "no name"),
+            ("double", "a keyword"),
+            ("a__b", "reserved"),
+            ("_Tile", "reserved"),
+        ] {
+            assert!(problem(name).is_some_and(|text| text.contains(part)), "{name}");
+        }
+        assert_eq!(problem("_tile1"), None);
+    }
+}

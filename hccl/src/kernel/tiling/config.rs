@@ -1,0 +1,312 @@
+//! What `Mc2CcTilingConfig` of CANN does on the host: settings in, [`Mc2InitTiling`] and `Mc2CcTiling` out.
+//!
+//! CANN's class checks little: it takes an operation that the product does not have, a step size where it means nothing, and a setting that
+//! is read on another product only. The kernel then waits for ever, or the server does something else. So what the
+//! documents say about products is checked here too.
+
+use std::fmt;
+
+use typed_builder::TypedBuilder;
+
+use super::built_in::{CC_BYTES, CC_VERSION};
+use super::rules::{refuse, text};
+use super::{Mc2InitTiling, Tiling, TilingError, communication};
+use crate::dtype::{DType, ReduceKind};
+use crate::{Product, Result};
+
+/// What goes into the [`Mc2InitTiling`], and with [`fill`](Self::fill) the way to write both kinds of structs.
+#[derive(Clone, Debug, PartialEq, Eq, TypedBuilder)]
+#[builder(doc)]
+pub struct Mc2InitTilingConfig {
+    /// What the kernel runs on; [`Runtime::product`](crate::Runtime::product) says it of the devices at hand.
+    product: Product,
+    /// A debug mode of CANN's: 1 to 4, or 250 and more.
+    #[builder(default, setter(strip_option))]
+    debug_mode: Option<u8>,
+    /// `BatchWrite` on the A3: queues of each core, at least 1. Queues times cores are at most 40.
+    #[builder(default, setter(strip_option))]
+    queue_num: Option<u16>,
+    /// `BatchWrite` on the A3: cores that use queues, at least 1.
+    #[builder(default, setter(strip_option))]
+    comm_block_num: Option<u16>,
+}
+
+/// One kind of communication of a kernel: what goes into an [`Mc2CcTiling`](super::Mc2CcTiling).
+///
+/// ```
+/// use hccl::dtype::ReduceKind;
+/// use hccl::kernel::tiling::{CmdType, Mc2CcTilingConfig};
+///
+/// let config = Mc2CcTilingConfig::builder()
+///     .group_name("tensor-parallel") // `Communicator::name`
+///     .op_type(CmdType::ReduceScatter)
+///     .reduce_op(ReduceKind::Max)
+///     .build();
+/// # let _ = config;
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, TypedBuilder)]
+#[builder(doc)]
+pub struct Mc2CcTilingConfig {
+    /// The name of the communicator, 1 to 127 bytes, no NUL: [`Communicator::name`](crate::Communicator::name).
+    #[builder(setter(into))]
+    pub(super) group_name: String,
+    /// The operation.
+    pub(super) op_type: CmdType,
+    /// The algorithm in CANN's words, at most 127 bytes, no NUL; without it [`CmdType::algorithm`]. Only the A3 reads it, and the
+    /// A3 wants one of the same operation.
+    #[builder(default, setter(into, strip_option))]
+    pub(super) algorithm: Option<String>,
+    /// How elements are combined, by `AllReduce` and `ReduceScatter`; without it the sum.
+    #[builder(default, setter(strip_option))]
+    pub(super) reduce_op: Option<ReduceKind>,
+    /// The type of the elements that are read. The 950 needs it; the A2 and the A3 go by what the kernel says.
+    #[builder(default, setter(into, strip_option))]
+    pub(super) source_type: Option<DataType>,
+    /// The type of the elements that are written; without it that of the source.
+    #[builder(default, setter(into, strip_option))]
+    pub(super) destination_type: Option<DataType>,
+    /// The communication engine, by the numbers of [`ascend_sys::CommEngine`]; 0 leaves the choice to CANN.
+    #[builder(default)]
+    pub(super) engine: u8,
+    /// `AlltoAllV` on the A3: steps between two commits, which must divide the number of ranks. 0 commits whole turns.
+    #[builder(default)]
+    pub(super) step_size: u8,
+    /// `AllGather` and `AlltoAll` on the A2: do not copy a rank's own block to its output.
+    #[builder(default)]
+    pub(super) skip_local_rank_copy: bool,
+    /// `AllReduce` and `AlltoAll` on the A2: the input is already in the window.
+    #[builder(default)]
+    pub(super) skip_buffer_window_copy: bool,
+}
+
+impl Mc2InitTilingConfig {
+    /// Writes the [`Mc2InitTiling`] and, in the order of its fields, an `Mc2CcTiling` for each of `members`. Fewer than there are
+    /// leave the last ones alone: the server does not learn of them. No other field is touched.
+    ///
+    /// The CANN functions are the two `GetTiling` of `Mc2CcTilingConfig`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Tiling`](crate::Error::Tiling) for a setting that CANN or the product does not take, for more members than the struct has, and for a
+    /// struct without an `Mc2InitTiling`. Then nothing is written.
+    pub fn fill<T: Tiling>(&self, tiling: &mut T, members: &[Mc2CcTilingConfig]) -> Result<()> {
+        let filled = self.checked(members)?;
+        let bytes = members
+            .iter()
+            .map(|member| member.to_bytes(self.product))
+            .collect::<Result<Vec<_>, TilingError>>()?;
+        let init = |offsets: &[u32]| Mc2InitTiling::filled(offsets, &filled);
+        Ok(communication::write(tiling, init, &bytes)?)
+    }
+
+    fn checked(&self, members: &[Mc2CcTilingConfig]) -> Result<Filled, TilingError> {
+        if let Some(mode @ (0 | 5..250)) = self.debug_mode {
+            return refuse("debug_mode", mode, "it must be 1 to 4, or 250 and more");
+        }
+        let queues = [("queue_num", self.queue_num), ("comm_block_num", self.comm_block_num)];
+        for (setting, value) in queues {
+            let Some(value) = value else { continue };
+            if self.product != Product::A3 {
+                return refuse(
+                    setting,
+                    value,
+                    "only `BatchWrite` of the A3 has queues; leave it out",
+                );
+            }
+            if !members.iter().any(|member| member.op_type == CmdType::BatchWrite) {
+                return refuse(
+                    setting,
+                    value,
+                    "only `BatchWrite` has queues, and no member does it",
+                );
+            }
+            if value == 0 {
+                return refuse(setting, value, "it must be at least 1");
+            }
+        }
+        let (queue_num, comm_block_num) =
+            (self.queue_num.unwrap_or(0), self.comm_block_num.unwrap_or(0));
+        let all = u32::from(queue_num.max(1)) * u32::from(comm_block_num.max(1));
+        if all > 40 {
+            let rule = "queues times cores are at most 40";
+            let value = format!("{queue_num} with `comm_block_num` {comm_block_num}");
+            return refuse("queue_num", value, rule);
+        }
+        let debug_mode = self.debug_mode.unwrap_or(0);
+        Ok(Filled { product: self.product, debug_mode, queue_num, comm_block_num })
+    }
+}
+
+/// What goes into an [`Mc2InitTiling`] beside the offsets.
+pub(super) struct Filled {
+    pub product: Product,
+    pub debug_mode: u8,
+    pub queue_num: u16,
+    pub comm_block_num: u16,
+}
+
+impl Mc2CcTilingConfig {
+    fn to_bytes(&self, product: Product) -> Result<[u8; CC_BYTES], TilingError> {
+        self.check(product)?;
+        let source = self.source_type.or(self.destination_type);
+        let destination = self.destination_type.or(source);
+        let mut bytes = [0; CC_BYTES];
+        bytes[0] = self.skip_local_rank_copy.into();
+        bytes[1] = if self.skip_buffer_window_copy { 2 } else { 0 };
+        bytes[2] = self.step_size;
+        bytes[3] = CC_VERSION;
+        bytes[13] = self.engine;
+        bytes[14] = source.map_or(0, DataType::code);
+        bytes[15] = destination.map_or(0, DataType::code);
+        let name = text("group_name", &self.group_name, 1)?;
+        bytes[16..144].copy_from_slice(&name);
+        let algorithm = self.algorithm.as_deref().unwrap_or(self.op_type.algorithm());
+        bytes[144..272].copy_from_slice(&text("algorithm", algorithm, 0)?);
+        bytes[272..276].copy_from_slice(&self.op_type.code().to_ne_bytes());
+        let reduce = self.reduce_op.unwrap_or(ReduceKind::Sum).code();
+        bytes[276..280].copy_from_slice(&reduce.to_ne_bytes());
+        Ok(bytes)
+    }
+}
+
+macro_rules! commands {
+    ($($name:ident, $code:ident, $text:literal, $algorithm:literal, $doc:literal;)*) => {
+        /// The operations that a kernel can ask for (`HcclCMDType`).
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
+        pub enum CmdType {
+            $(#[doc = $doc] $name,)*
+        }
+
+        impl CmdType {
+            /// Every operation.
+            pub const ALL: &'static [CmdType] = &[$(CmdType::$name,)*];
+
+            /// CANN's number for it (`HcclCMDType`).
+            pub const fn code(self) -> u32 {
+                match self { $(CmdType::$name => ascend_sys::HcclCMDType::$code.0,)* }
+            }
+
+            /// The name of the method of the in-kernel client.
+            pub const fn name(self) -> &'static str {
+                match self { $(CmdType::$name => $text,)* }
+            }
+
+            /// The algorithm that the documents give for it on the A3.
+            pub const fn algorithm(self) -> &'static str {
+                match self { $(CmdType::$name => $algorithm,)* }
+            }
+        }
+    };
+}
+
+commands! {
+    AllReduce, HCCL_CMD_ALLREDUCE, "AllReduce", "AllReduce=level0:doublering",
+        "`AllReduce`.";
+    AllGather, HCCL_CMD_ALLGATHER, "AllGather", "AllGather=level0:doublering",
+        "`AllGather`.";
+    ReduceScatter, HCCL_CMD_REDUCE_SCATTER, "ReduceScatter", "ReduceScatter=level0:doublering",
+        "`ReduceScatter`.";
+    AllToAllV, HCCL_CMD_ALLTOALLV, "AlltoAllV", "AlltoAll=level0:fullmesh;level1:pairwise",
+        "`AlltoAllV`: A3 and 950.";
+    AllToAll, HCCL_CMD_ALLTOALL, "AlltoAll", "AlltoAll=level0:fullmesh;level1:pairwise",
+        "`AlltoAll`.";
+    BatchWrite, HCCL_CMD_BATCH_WRITE, "BatchWrite", "BatchWrite=level0:fullmesh",
+        "`BatchWrite`: A2 and A3.";
+    AllToAllVWrite, HCCL_CMD_HALF_ALLTOALLV, "AlltoAllvWrite", "AlltoAll=level0:fullmesh;level1:pairwise",
+        "`AlltoAllvWrite`: 950 (`HCCL_CMD_HALF_ALLTOALLV`).";
+}
+
+impl CmdType {
+    /// Whether it combines elements.
+    pub const fn reduces(self) -> bool {
+        matches!(self, CmdType::AllReduce | CmdType::ReduceScatter)
+    }
+
+    pub(super) fn from_code(code: u32) -> Option<CmdType> {
+        CmdType::ALL.iter().copied().find(|kind| kind.code() == code)
+    }
+}
+
+impl fmt::Display for CmdType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+macro_rules! data_types {
+    ($($name:ident, $code:ident, $text:literal;)*) => {
+        /// The types of elements that the communication server knows (`HcclDataType`): those of [`DType`] and the floats of 8 bits.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
+        pub enum DataType {
+            $(#[doc = concat!("`", $text, "`.")] $name,)*
+        }
+
+        impl DataType {
+            /// Every type, in the order of CANN's numbers.
+            pub const ALL: &'static [DataType] = &[$(DataType::$name,)*];
+
+            /// CANN's number for it (`HcclDataType`).
+            pub const fn code(self) -> u8 {
+                // The numbers are below 20.
+                match self { $(DataType::$name => ascend_sys::HcclDataType::$code.0 as u8,)* }
+            }
+
+            /// Its name.
+            pub const fn name(self) -> &'static str {
+                match self { $(DataType::$name => $text,)* }
+            }
+        }
+    };
+}
+
+data_types! {
+    I8, HCCL_DATA_TYPE_INT8, "i8";
+    I16, HCCL_DATA_TYPE_INT16, "i16";
+    I32, HCCL_DATA_TYPE_INT32, "i32";
+    F16, HCCL_DATA_TYPE_FP16, "f16";
+    F32, HCCL_DATA_TYPE_FP32, "f32";
+    I64, HCCL_DATA_TYPE_INT64, "i64";
+    U64, HCCL_DATA_TYPE_UINT64, "u64";
+    U8, HCCL_DATA_TYPE_UINT8, "u8";
+    U16, HCCL_DATA_TYPE_UINT16, "u16";
+    U32, HCCL_DATA_TYPE_UINT32, "u32";
+    F64, HCCL_DATA_TYPE_FP64, "f64";
+    BF16, HCCL_DATA_TYPE_BFP16, "bf16";
+    HiF8, HCCL_DATA_TYPE_HIF8, "hif8";
+    F8E4M3, HCCL_DATA_TYPE_FP8E4M3, "fp8e4m3";
+    F8E5M2, HCCL_DATA_TYPE_FP8E5M2, "fp8e5m2";
+    F8E8M0, HCCL_DATA_TYPE_FP8E8M0, "fp8e8m0";
+}
+
+impl DataType {
+    pub(super) fn from_code(code: u8) -> Option<DataType> {
+        DataType::ALL.iter().copied().find(|kind| kind.code() == code)
+    }
+}
+
+impl From<DType> for DataType {
+    fn from(dtype: DType) -> Self {
+        match dtype {
+            DType::I8 => DataType::I8,
+            DType::I16 => DataType::I16,
+            DType::I32 => DataType::I32,
+            DType::F16 => DataType::F16,
+            DType::F32 => DataType::F32,
+            DType::I64 => DataType::I64,
+            DType::U64 => DataType::U64,
+            DType::U8 => DataType::U8,
+            DType::U16 => DataType::U16,
+            DType::U32 => DataType::U32,
+            DType::F64 => DataType::F64,
+            DType::BF16 => DataType::BF16,
+        }
+    }
+}
+
+impl fmt::Display for DataType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}

@@ -1,0 +1,81 @@
+//! What can be wrong with tiling data.
+
+use std::borrow::Cow;
+use std::fmt::Debug;
+
+use super::Value;
+use crate::Error;
+
+/// Bytes or settings of tiling data that CANN, or the kernel, would refuse or misread.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum TilingError {
+    /// Another number of bytes than the struct has.
+    #[error(
+        "{tiling} has {expected} bytes, but there are {found}\n\
+         The other side has another layout: compare the layout hashes, or print both tables."
+    )]
+    WrongSize {
+        /// The struct, in C++.
+        tiling: Box<str>,
+        /// Its size in bytes.
+        expected: usize,
+        /// How many bytes there are.
+        found: usize,
+    },
+    /// A byte that is not a `bool`.
+    #[error(
+        "{tiling}: the byte at offset {offset}, in `{field}`, is {found}, but a bool is 0 or 1"
+    )]
+    NotBool {
+        /// The struct, in C++.
+        tiling: Box<str>,
+        /// The field, in C++.
+        field: Cow<'static, str>,
+        /// From the start of the struct, in bytes.
+        offset: usize,
+        /// The byte.
+        found: u8,
+    },
+    /// A value out of the range of its field.
+    #[error("{tiling}: `{field}` is {value}, but it must lie in {range}")]
+    OutOfRange {
+        /// The struct, in C++.
+        tiling: &'static str,
+        /// The field, in Rust.
+        field: &'static str,
+        /// The value.
+        value: Box<str>,
+        /// The range.
+        range: &'static str,
+    },
+    /// Communication structs that do not fit the struct they are in.
+    #[error("{tiling}: {problem}")]
+    Communication {
+        /// The struct, in C++.
+        tiling: Box<str>,
+        /// What is wrong and what to do.
+        problem: Box<str>,
+    },
+    /// A setting that CANN or the product does not take.
+    #[error("tiling setting `{setting}` is {value}, but {rule}")]
+    Setting {
+        /// Its name in [`Mc2CcTilingConfig`](super::Mc2CcTilingConfig) or [`Mc2InitTilingConfig`](super::Mc2InitTilingConfig).
+        setting: &'static str,
+        /// What was given.
+        value: Box<str>,
+        /// What is taken.
+        rule: Cow<'static, str>,
+    },
+}
+
+/// For the setters that the derive makes.
+#[doc(hidden)]
+pub fn out_of_range<T: Value + Debug>(
+    tiling: &'static str,
+    field: &'static str,
+    value: &T,
+    range: &'static str,
+) -> Error {
+    TilingError::OutOfRange { tiling, field, value: format!("{value:?}").into(), range }.into()
+}

@@ -1,0 +1,111 @@
+//! What a field of a tiling struct can be.
+
+use ascend_program::layout::{Field, Item, Layout, Number};
+
+use super::TilingError;
+use crate::Result;
+use crate::dtype::{bf16, f16};
+
+/// The type of a field, or of an element of an array: a number, `bool`, or a struct with `#[derive(Tiling)]`.
+///
+/// # Safety
+///
+/// `ITEM` is the type: its size, and which patterns of bytes are values of it.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be in a tiling struct",
+    label = "neither a number, nor `bool`, nor a struct with `#[derive(Tiling)]`",
+    note = "a struct of your own needs `#[derive(Tiling)]` and `#[repr(C)]` as well",
+    note = "numbers are i8, i16, i32, i64, u8, u16, u32, u64, f32, f64, hccl::f16 and hccl::bf16",
+    note = "an enum goes in as its number, a `u32`; an array is written out, `[T; N]`, and not under another name"
+)]
+pub unsafe trait Value: Sized + Send + Sync + 'static {
+    /// The type as data.
+    const ITEM: Item;
+
+    /// Whether the fields of a struct lie in their ranges.
+    #[doc(hidden)]
+    fn check_value(&self) -> Result<()> {
+        Ok(())
+    }
+}
+
+macro_rules! numbers {
+    ($($ty:ty: $number:ident;)*) => {
+        $(
+            const _: () = assert!(size_of::<$ty>() == Number::$number.size() as usize);
+            // SAFETY: of `bool` two patterns are values, as the table knows; of the others all are.
+            unsafe impl Value for $ty {
+                const ITEM: Item = Item::Number(Number::$number);
+            }
+        )*
+    };
+}
+
+numbers! {
+    i8: I8;
+    i16: I16;
+    i32: I32;
+    i64: I64;
+    u8: U8;
+    u16: U16;
+    u32: U32;
+    u64: U64;
+    f16: F16;
+    bf16: Bf16;
+    f32: F32;
+    f64: F64;
+    bool: Bool;
+}
+
+/// Whether these bytes can be such a struct: as many as it has, and every `bool` 0 or 1.
+pub(super) fn check_bytes(layout: &Layout, bytes: &[u8]) -> Result<(), TilingError> {
+    if bytes.len() != layout.size as usize {
+        return Err(TilingError::WrongSize {
+            tiling: layout.path().into(),
+            expected: layout.size as usize,
+            found: bytes.len(),
+        });
+    }
+    check_bools(layout, bytes, 0, layout)
+}
+
+fn check_bools(
+    layout: &Layout,
+    bytes: &[u8],
+    base: usize,
+    whole: &Layout,
+) -> Result<(), TilingError> {
+    for field in layout.fields() {
+        let start = base + field.offset as usize;
+        // The sizes in a layout were checked when it was made: nothing here lies outside the bytes.
+        match &field.item {
+            Item::Number(Number::Bool) => {
+                let all = bytes.iter().enumerate().skip(start).take(field.count() as usize);
+                for (offset, &found) in all {
+                    if found > 1 {
+                        return Err(TilingError::NotBool {
+                            tiling: whole.path().into(),
+                            field: field.name.clone(),
+                            offset,
+                            found,
+                        });
+                    }
+                }
+            }
+            Item::Struct(inner) if has_bools(field) => {
+                for n in 0..field.count() as usize {
+                    check_bools(inner, bytes, start + n * inner.size as usize, whole)?;
+                }
+            }
+            Item::Number(_) | Item::Struct(_) => {}
+        }
+    }
+    Ok(())
+}
+
+fn has_bools(field: &Field) -> bool {
+    match &field.item {
+        Item::Number(number) => *number == Number::Bool,
+        Item::Struct(inner) => inner.fields().iter().any(has_bools),
+    }
+}
