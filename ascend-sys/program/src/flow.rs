@@ -41,12 +41,13 @@ pub struct Walk<'a> {
     variables: Vec<Option<u64>>,
     frames: Vec<Frame>,
     source: Source,
-    /// Blocks ended since the last step that did something.
-    idle: u32,
+    /// Steps and ends of blocks so far, and how many there were at the last step that did something.
+    passed: u64,
+    acted: u64,
 }
 
-/// So many rounds of loops in which nothing happens are taken for a loop that never ends.
-const LONGEST_IDLE: u32 = 1 << 20;
+/// So many steps in which nothing happens are taken for a loop that never ends.
+const LONGEST_IDLE: u64 = 1 << 21;
 
 #[derive(Debug)]
 struct Frame {
@@ -82,7 +83,8 @@ impl<'a> Walk<'a> {
             variables: vec![Some(0); program.variables.len()],
             frames: vec![Frame { block: BlockId(0), next: 0, repeats: None }],
             source: Source::default(),
-            idle: 0,
+            passed: 0,
+            acted: 0,
         }
     }
 
@@ -101,9 +103,19 @@ impl<'a> Walk<'a> {
         self.source
     }
 
+    /// Steps and ends of blocks that it has passed: a measure of the time it takes.
+    pub fn passed(&self) -> u64 {
+        self.passed
+    }
+
     /// The next step that does something; none at the end. Steps before it have been done by then.
     pub fn advance(&mut self) -> Result<Option<&'a Node>, Unknown> {
         while let Some(frame) = self.frames.last_mut() {
+            self.passed += 1;
+            if self.passed - self.acted > LONGEST_IDLE {
+                let text = "over two million steps of loops in which nothing is done";
+                return Err(self.fault(text).into());
+            }
             let block: &'a [Node] = &self.program.blocks[frame.block.0 as usize];
             let Some(node) = block.get(frame.next) else {
                 self.end_of_block()?;
@@ -145,7 +157,7 @@ impl<'a> Walk<'a> {
                 | Step::Sync(_)
                 | Step::Matmul(_)
                 | Step::Hccl(_) => {
-                    self.idle = 0;
+                    self.acted = self.passed;
                     return Ok(Some(node));
                 }
             }
@@ -161,11 +173,6 @@ impl<'a> Walk<'a> {
 
     fn end_of_block(&mut self) -> Result<(), Unknown> {
         let Some(frame) = self.frames.last() else { return Ok(()) };
-        self.idle += 1;
-        if self.idle > LONGEST_IDLE {
-            let text = "a loop of over a million rounds in which nothing is done";
-            return Err(self.fault(text).into());
-        }
         if let Some((variable, to, step)) = frame.repeats {
             let number = self.program.variables[variable.0 as usize].what;
             let now = self.variables[variable.0 as usize].ok_or(Unknown::Data)?;

@@ -8,7 +8,7 @@ use crate::step::*;
 const DEEPEST: u32 = 256;
 
 /// A value is computed anew wherever it is used, also within another one, so there is a limit to that too.
-const WIDEST: u64 = 1 << 16;
+const WIDEST: u64 = 1 << 12;
 
 impl Program {
     /// Whether every number in it names something, of the right type, so that whoever reads it need not look again.

@@ -1,0 +1,423 @@
+//! HCCL clients: what each core's object has been told, and what the server makes of it.
+//!
+//! Every core has an object of its own. The one of the working core writes messages and commits for all; the others only count. The
+//! server takes tasks in the order in which the working core prepared them, so that a turn is done when all earlier tasks are
+//! committed and it is itself.
+
+use std::collections::BTreeMap;
+
+use super::Product;
+use super::finding::CoreName;
+use super::operation::{self, Call};
+use super::view::{View, many};
+use crate::layout::{Item, Layout, Number, Role};
+use crate::program::*;
+use crate::step::{Operation, Source};
+
+mod turns;
+
+/// Prepares and group syncs of a client together; the next slot is for the end.
+const MOST_PREPARES: u32 = 63;
+
+/// The algorithm with which an AlltoAllV can be divided into steps.
+const FINE: &[u8] = b"AlltoAll=level0:fullmesh;level1:pairwise\0";
+
+/// The objects of all cores.
+pub(super) struct Clients {
+    /// By client, then by core.
+    own: Vec<Vec<Own>>,
+    cores: Vec<CoreName>,
+}
+
+/// One core's object.
+#[derive(Debug, Clone, Default)]
+struct Own {
+    /// Where its `Mc2InitTiling` is.
+    tiling: Option<u64>,
+    /// Queues of BatchWrite; with them, every core works for itself and waits return at once.
+    queues: u64,
+    /// Operation and where its `Mc2CcTiling` is.
+    configured: BTreeMap<u32, u64>,
+    handles: Vec<Handle>,
+    syncs: u32,
+    /// What the next task comes after.
+    after: Vec<(ClientId, usize)>,
+    /// The handle that each task stands for now.
+    current: BTreeMap<TaskId, usize>,
+    barriers: Vec<u64>,
+    /// The last wait: its tick, and where.
+    waited: Option<(u32, Source)>,
+    finalized: Option<Finalized>,
+    /// Something was called after the end, so that what is open then says nothing.
+    misused: bool,
+}
+
+#[derive(Debug, Clone)]
+struct Finalized {
+    source: Source,
+    /// What the core knew of each other one.
+    knows: Vec<u32>,
+}
+
+/// One prepared task.
+#[derive(Debug, Clone)]
+struct Handle {
+    task: TaskId,
+    source: Source,
+    command: u32,
+    turns: u64,
+    /// Turns, or steps of an AlltoAllV that is divided into them.
+    steps: u64,
+    /// Of one Commit or Wait.
+    step: u64,
+    committed: u64,
+    waited: u64,
+    /// How far `Iterate` is, and for which side.
+    iterated: u64,
+    side: Option<bool>,
+    /// What it comes after, in other groups.
+    after: Vec<(ClientId, usize)>,
+}
+
+impl Handle {
+    /// `2 of 4 turns`.
+    fn share(&self, steps: u64) -> String {
+        let what = if self.steps == self.turns { "turns" } else { "steps" };
+        format!("{steps} of {} {what}", self.steps)
+    }
+}
+
+/// A turn that a core waits for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Turn {
+    client: ClientId,
+    handle: usize,
+    steps: u64,
+    pub task: TaskId,
+}
+
+impl Clients {
+    pub(super) fn new(program: &Program, cores: &[CoreName]) -> Self {
+        Clients {
+            own: vec![vec![Own::default(); cores.len()]; program.clients.len()],
+            cores: cores.to_vec(),
+        }
+    }
+
+    fn own(&mut self, client: ClientId, core: usize) -> &mut Own {
+        &mut self.own[client.0 as usize][core]
+    }
+
+    /// Whether a core's object writes messages.
+    fn works(&self, program: &Program, client: ClientId, core: usize) -> bool {
+        let name = self.cores[core];
+        match program.clients[client.0 as usize].what.core {
+            Some((kind, block)) => name.kind == kind && name.index == block,
+            None => name.index == 0 || self.own[client.0 as usize][core].queues > 0,
+        }
+    }
+
+    /// The core whose messages the server reads.
+    fn worker(&self, program: &Program, client: ClientId) -> Option<usize> {
+        let works = |core: &usize| self.works(program, client, *core);
+        let mut cores = (0..self.cores.len()).filter(works);
+        let has = |core: &usize| !self.own[client.0 as usize][*core].handles.is_empty();
+        cores.clone().find(has).or_else(|| cores.next())
+    }
+
+    /// Whether the server has finished so much of what a core's handle stands for.
+    pub(super) fn done(&self, program: &Program, turn: Turn) -> bool {
+        let Some(worker) = self.worker(program, turn.client) else { return false };
+        let handles = &self.own[turn.client.0 as usize][worker].handles;
+        let Some(handle) = handles.get(turn.handle) else { return false };
+        let earlier = &handles[..turn.handle];
+        let all = &handles[..=turn.handle];
+        handle.committed >= turn.steps
+            && earlier.iter().all(|earlier| earlier.committed >= earlier.steps)
+            && all.iter().flat_map(|handle| &handle.after).all(|(client, at)| {
+                let steps = self.own[client.0 as usize].iter().find_map(|own| own.handles.get(*at));
+                let (task, steps) = steps.map_or((turn.task, 0), |of| (of.task, of.steps));
+                // What a client comes after was prepared before it, so this ends.
+                self.done(program, Turn { client: *client, handle: *at, steps, task })
+            })
+    }
+
+    /// Why a turn is not done: the first task that is not committed, and how far it is.
+    pub(super) fn holds_up(&self, program: &Program, turn: Turn) -> Option<(TaskId, String)> {
+        let worker = self.worker(program, turn.client)?;
+        let handles = &self.own[turn.client.0 as usize][worker].handles;
+        let open = |(at, handle): &(usize, &Handle)| match at.cmp(&turn.handle) {
+            std::cmp::Ordering::Less => handle.committed < handle.steps,
+            std::cmp::Ordering::Equal => handle.committed < turn.steps,
+            std::cmp::Ordering::Greater => false,
+        };
+        let (_, handle) = handles.iter().enumerate().find(open)?;
+        Some((handle.task, handle.share(handle.committed)))
+    }
+
+    /// `InitV2`.
+    pub(super) fn init(&mut self, view: &mut View<'_, '_>, core: usize, client: ClientId, at: u32) {
+        let program = view.ground.program;
+        let name = view.words().client(client);
+        if self.own(client, core).tiling.is_some() {
+            let message = format!("`{name}` is initialised a second time");
+            view.error("init", message, "initialise it once, outside of loops");
+        }
+        let group = program.clients[client.0 as usize].what.group;
+        let same = |(at, other): (usize, &Declared<Client>)| {
+            at != client.0 as usize
+                && other.what.group == group
+                && self.own[at][core].tiling.is_some()
+        };
+        if program.clients.iter().enumerate().any(same) {
+            let message = format!("`{name}` is the second client of the context of group {group}");
+            view.error("group", message, "use one client for each communicator");
+        }
+        let most = if view.product() == Product::A2 { 1 } else { 2 };
+        if program.groups > most && view.strict() {
+            let message = format!(
+                "a kernel of {} groups, and {} has {}",
+                program.groups,
+                view.product().name(),
+                many(most.into(), "context")
+            );
+            view.error("product", message, "use fewer communicators in one kernel");
+        }
+        if let Some((rank, ranks)) = view.group(client)
+            && rank >= ranks
+        {
+            let message = format!("rank {rank} of {ranks} ranks");
+            view.error("launch", message, "ranks are counted from 0");
+        }
+        if let Some((kind, block)) = program.clients[client.0 as usize].what.core
+            && !self.cores.contains(&CoreName { kind, index: block })
+        {
+            let message = format!(
+                "`{name}` names {} as the core that works, and this launch has none",
+                CoreName { kind, index: block }
+            );
+            view.error(
+                "prepare-core",
+                message,
+                "name a core that every launch has, such as block 0",
+            );
+        }
+        let found = program.tiling.as_ref().and_then(|layout| role(layout, at, 0));
+        if found != Some(Role::InitTiling) {
+            let message = format!("there is no Mc2InitTiling at byte {at} of the tiling struct");
+            view.error("init", message, "begin the struct with one");
+        } else if let Some(version) = view.tiling(at.into(), Number::U32)
+            && version != 100
+        {
+            let message =
+                format!("the version in the Mc2InitTiling is {version}, and it must be 100");
+            view.error("init", message, "have the host fill it");
+        }
+        let queues = view.tiling(u64::from(at) + 42, Number::U16).unwrap_or(0);
+        let cores = view.tiling(u64::from(at) + 44, Number::U16).unwrap_or(0);
+        if queues * cores.max(1) > 40 {
+            let message = format!("{queues} queues on {cores} cores, and A3 has 40 in all");
+            view.error("product", message, "have the host set fewer queues or cores");
+        }
+        let own = self.own(client, core);
+        (own.tiling, own.queues) = (Some(at.into()), queues);
+    }
+
+    /// `SetCcTilingV2`.
+    pub(super) fn configure(
+        &mut self,
+        view: &mut View<'_, '_>,
+        core: usize,
+        client: ClientId,
+        offset: u32,
+    ) {
+        let Some(init) = self.ready(view, core, client) else { return };
+        let at = init + u64::from(offset);
+        let layout = view.ground.program.tiling.as_ref();
+        let found = layout.zip(u32::try_from(at).ok()).and_then(|(layout, at)| role(layout, at, 0));
+        if found != Some(Role::CcTiling) {
+            let message = format!("there is no Mc2CcTiling at byte {at} of the tiling struct");
+            view.error("configure", message, "configure it with a field of that type");
+            return;
+        }
+        let Some(command) = view.tiling(at + 272, Number::U32) else { return };
+        let count = view.tiling(init + 4, Number::U32).unwrap_or(0).min(8);
+        let known = (0..count)
+            .any(|n| view.tiling(init + 8 + 4 * n, Number::U32) == Some(u64::from(offset)));
+        if command == 0 || !known {
+            let message = match command {
+                0 => format!("the Mc2CcTiling at byte {at} names no operation"),
+                _ => format!("the Mc2InitTiling does not count the Mc2CcTiling at byte {at}"),
+            };
+            view.error("configure", message, "have the host fill it");
+            return;
+        }
+        self.own(client, core).configured.insert(command as u32, at);
+    }
+
+    /// Where the tiling of a client is that has been initialised and not finalised. None has been reported.
+    fn ready(&mut self, view: &mut View<'_, '_>, core: usize, client: ClientId) -> Option<u64> {
+        let own = self.own(client, core);
+        let (tiling, finalized) = (own.tiling, own.finalized.is_some());
+        let name = view.words().client(client);
+        if tiling.is_none() {
+            let message = format!("`{name}` is used before it is initialised on this core");
+            view.error("init", message, "initialise it first");
+        } else if finalized {
+            self.own(client, core).misused = true;
+            let message = format!("`{name}` is used after it was finalised");
+            view.error("finalize", message, "finalise it last");
+            return None;
+        }
+        tiling
+    }
+
+    pub(super) fn prepare(
+        &mut self,
+        view: &mut View<'_, '_>,
+        core: usize,
+        task: TaskId,
+        operation: &Operation,
+        repeat: Option<u64>,
+        commit: bool,
+    ) {
+        let program = view.ground.program;
+        let client = program.tasks[task.0 as usize].what;
+        if self.ready(view, core, client).is_none() {
+            return;
+        }
+        self.who_prepares(view, core, client);
+        let command = operation::command(operation);
+        let own = self.own(client, core);
+        let tiling = own.configured.get(&command).copied();
+        let slots = own.handles.len() as u32 + own.syncs + 1;
+        let configured = own.configured.keys().map(|of| operation::name(*of)).collect::<Vec<_>>();
+        if slots > MOST_PREPARES {
+            let message = format!(
+                "this is prepare or group sync number {slots} of `{}`, which takes {MOST_PREPARES}",
+                view.words().client(client)
+            );
+            view.error("prepares", message, "prepare more turns at once, with repeat");
+        }
+        if tiling.is_none() {
+            let message = format!(
+                "`{}` prepares {} and is configured for {}",
+                view.words().client(client),
+                operation::name(command),
+                if configured.is_empty() { "nothing".to_owned() } else { configured.join(", ") }
+            );
+            view.error("configure", message, "configure it with an Mc2CcTiling of that operation");
+        }
+        let turns = self.turns(view, repeat, command);
+        operation::look(view, Call { task, client, operation, repeat: turns, tiling });
+        let (steps, step) = match tiling {
+            Some(tiling) if command == 8 => self.fine(view, client, tiling, turns),
+            _ => (turns, 1),
+        };
+        self.lost(view, core, client, task);
+        let own = self.own(client, core);
+        // A batch commits itself, whatever the call says.
+        let committed = if commit || command == 18 { steps } else { 0 };
+        own.current.insert(task, own.handles.len());
+        let after = std::mem::take(&mut own.after);
+        own.handles.push(Handle {
+            task,
+            source: view.source,
+            command,
+            turns,
+            steps,
+            step,
+            committed,
+            waited: 0,
+            iterated: 0,
+            side: None,
+            after,
+        });
+    }
+
+    /// Who may prepare: one kind of core, if no core is named.
+    fn who_prepares(&mut self, view: &mut View<'_, '_>, core: usize, client: ClientId) {
+        let named = view.ground.program.clients[client.0 as usize].what.core;
+        let kind = self.cores[core].kind;
+        let name = view.words().client(client);
+        match named {
+            None => {
+                let own = &self.own[client.0 as usize];
+                let other = self
+                    .cores
+                    .iter()
+                    .zip(own)
+                    .find(|(of, own)| of.kind != kind && !own.handles.is_empty());
+                if let Some((other, _)) = other {
+                    let message =
+                        format!("`{name}` prepares on {} and on {other}", self.cores[core]);
+                    let help = "prepare on cores of one kind, or name the core of the client";
+                    view.error("prepare-core", message, help);
+                }
+            }
+            Some((worker, block)) if worker != kind => {
+                let worker = CoreName { kind: worker, index: block };
+                let message =
+                    format!("`{name}` prepares on {}, and its core is {worker}", self.cores[core]);
+                view.error("prepare-core", message, "prepare on cores of that kind");
+            }
+            _ => {}
+        }
+    }
+
+    /// The turns of a call, whatever is wrong with them.
+    fn turns(&self, view: &mut View<'_, '_>, repeat: Option<u64>, command: u32) -> u64 {
+        let Some(repeat) = repeat else { return 1 };
+        let most = if command == 18 { 1 } else { 255 };
+        if repeat == 0 {
+            let message = "a repeat of 0: nothing is prepared and there is no handle".to_owned();
+            view.error("repeat", message, "leave it out when there is nothing to do, on all ranks");
+        } else if repeat > most {
+            let message =
+                format!("a repeat of {repeat}, and {} takes {most}", operation::name(command));
+            view.error("repeat", message, "use longer tiles, or prepare a second time");
+        }
+        repeat.clamp(1, 255)
+    }
+
+    /// Steps of an AlltoAllV, and those of one Commit or Wait.
+    fn fine(
+        &self,
+        view: &mut View<'_, '_>,
+        client: ClientId,
+        tiling: u64,
+        turns: u64,
+    ) -> (u64, u64) {
+        let Some((_, ranks)) = view.group(client) else { return (turns, 1) };
+        let step = view.tiling(tiling + 2, Number::U8).unwrap_or(0);
+        let mut letters = (tiling + 144..).zip(FINE);
+        let fine = letters.all(|(at, c)| view.tiling(at, Number::U8) == Some(u64::from(*c)));
+        if view.product() != Product::A3 || step == 0 || !fine || ranks == 0 {
+            return (turns, 1);
+        }
+        let ranks = u64::from(ranks);
+        if step > ranks || ranks % step != 0 {
+            let message = format!("steps of {step} among {ranks} ranks");
+            view.error("iterate", message, "the step size divides the number of ranks");
+            return (turns * ranks, 1);
+        }
+        (turns * ranks, step)
+    }
+}
+
+/// What begins at this byte of a struct, or of one in it.
+fn role(layout: &Layout, at: u32, depth: u32) -> Option<Role> {
+    layout.fields.iter().find_map(|field| {
+        let Item::Struct(inner) = &field.item else { return None };
+        let count = field.lengths.iter().fold(1_u32, |all, length| all.saturating_mul(*length));
+        let from = at.checked_sub(field.offset)?;
+        if inner.size == 0 || from / inner.size >= count {
+            return None;
+        }
+        match from % inner.size {
+            0 if inner.role != Role::User => Some(inner.role),
+            inside if depth < 16 => role(inner, inside, depth + 1),
+            _ => None,
+        }
+    })
+}

@@ -1,0 +1,189 @@
+//! Global memory: places, their bounds, and copies from and to local memory.
+
+use super::Product;
+use super::local::Memory;
+use super::view::View;
+use crate::layout::Number;
+use crate::program::Core;
+use crate::step::*;
+
+/// A place with its numbers.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Spot {
+    /// From the start of the base.
+    pub offset: u128,
+    /// Bytes of what the offset counts.
+    pub unit: u64,
+    /// Bytes of the base, if they are known.
+    pub bytes: Option<u64>,
+}
+
+impl Spot {
+    /// Elements of this size from here to the end of the base; None: not known.
+    pub(super) fn room(&self, size: u64) -> Option<u128> {
+        let start = self.offset * u128::from(self.unit);
+        self.bytes.map(|bytes| u128::from(bytes).saturating_sub(start) / u128::from(size.max(1)))
+    }
+
+    /// The first element, in elements of this size.
+    pub(super) fn start(&self, size: u64) -> u128 {
+        self.offset * u128::from(self.unit) / u128::from(size.max(1))
+    }
+
+    /// All elements of the base.
+    pub(super) fn all(&self, size: u64) -> u64 {
+        self.bytes.unwrap_or(0) / size.max(1)
+    }
+}
+
+/// The numbers of a place. None has been reported.
+pub(super) fn spot(view: &mut View<'_, '_>, place: &Place) -> Option<Spot> {
+    let offset = u128::from(view.count(place.offset)?);
+    let (unit, bytes) = match place.base {
+        Base::Parameter(at) => {
+            let number = view.ground.program.parameters[at as usize].number;
+            let bytes = view.ground.setting.parameters.get(at as usize).copied().flatten();
+            (u64::from(number.size()), bytes)
+        }
+        Base::Workspace => (1, view.ground.setting.workspace),
+        Base::WindowIn(client, rank) | Base::WindowOut(client, rank) => {
+            if view.product() == Product::Ascend950 {
+                view.lacks("windows that a kernel can ask for", "use buffers of your own");
+            }
+            let (rank, (_, ranks)) = (view.count(rank)?, view.group(client)?);
+            if rank >= u64::from(ranks) {
+                let message = format!("the window of rank {rank}, of {ranks} ranks");
+                view.error("ranks", message, "ranks are counted from 0");
+                return None;
+            }
+            (1, view.ground.setting.window)
+        }
+    };
+    Some(Spot { offset, unit, bytes })
+}
+
+/// The number that a base is made of; None: bytes.
+pub(super) fn number(view: &View<'_, '_>, base: Base) -> Option<Number> {
+    match base {
+        Base::Parameter(at) => Some(view.ground.program.parameters[at as usize].number),
+        _ => None,
+    }
+}
+
+/// Reports a write to an argument that is an input.
+pub(super) fn written(view: &mut View<'_, '_>, base: Base) {
+    if let Base::Parameter(at) = base
+        && !view.ground.program.parameters[at as usize].output
+        && view.strict()
+    {
+        let name = view.words().base(base);
+        let message = format!("`{name}` is an input, and this writes it");
+        view.error("written", message, "declare it as an output, or write another tensor");
+    }
+}
+
+/// Whether so many elements lie within what a place lies in; what does not is reported.
+pub(super) fn within(
+    view: &mut View<'_, '_>,
+    place: &Place,
+    elements: u128,
+    size: u64,
+    write: bool,
+) {
+    if write {
+        written(view, place.base);
+    }
+    let Some(spot) = spot(view, place) else { return };
+    if spot.room(size).is_some_and(|room| elements > room) && elements > 0 {
+        let (start, all) = (spot.start(size), spot.all(size));
+        let name = view.words().base(place.base);
+        let verb = if write { "writes" } else { "reads" };
+        let message = format!(
+            "this {verb} elements {start}..{} of `{name}`, which has {all}",
+            start + elements
+        );
+        view.error("bounds", message, "give it a larger tensor, or count fewer elements");
+    }
+}
+
+/// One scalar that is read or written through the cache.
+pub(super) fn element(view: &mut View<'_, '_>, place: &Place, size: u64, write: bool) {
+    let size = number(view, place.base).map_or(size, |number| u64::from(number.size()));
+    within(view, place, 1, size, write);
+}
+
+/// A copy, a scalar, or a cache line.
+pub(super) fn copy(view: &mut View<'_, '_>, memory: &Memory, copy: &Copy) {
+    match copy {
+        Copy::In { to, from, pieces } => moved(view, memory, from, to, pieces, false),
+        Copy::Out { to, from, pieces, add } => {
+            moved(view, memory, to, from, pieces, true);
+            let number = view.ground.program.locals[from.tensor.0 as usize].what;
+            use Number::*;
+            if *add && !matches!(number, I8 | I16 | I32 | F16 | Bf16 | F32) {
+                let message =
+                    format!("no copy adds elements of type {}", crate::show::lower(number));
+                view.error("dtype", message, "i8, i16, i32, f16, bf16 and f32 can be added");
+            }
+        }
+        Copy::Set { to, value } => {
+            let size = u64::from(view.walk.number(*value).size());
+            element(view, to, size, true);
+        }
+        Copy::SetLocal { to, .. } => memory.element(view, to),
+        Copy::Clean(place) => element(view, place, 1, false),
+    }
+}
+
+/// `DataCopyPad` in either direction.
+fn moved(
+    view: &mut View<'_, '_>,
+    memory: &Memory,
+    place: &Place,
+    local: &Local,
+    pieces: &Pieces,
+    out: bool,
+) {
+    if view.core.kind == Core::Aic {
+        let message = "a cube core has no local memory for vectors".to_owned();
+        view.error("core", message, "copy on vector cores");
+        return;
+    }
+    let number = view.ground.program.locals[local.tensor.0 as usize].what;
+    let size = u64::from(number.size());
+    if number == Number::Bool && view.product() != Product::Ascend950 {
+        view.lacks("copies of bool", "copy bytes");
+    }
+    if let Some(base) = self::number(view, place.base)
+        && base != number
+    {
+        let (base, tensor) = (crate::show::lower(base), crate::show::lower(number));
+        let name = view.words().base(place.base);
+        let message = format!("a copy between `{name}`, of {base}, and a tensor of {tensor}");
+        view.error("dtype", message, "copy as the same type, and cast in local memory");
+        return;
+    }
+    let Some(length) = view.count(pieces.length) else { return };
+    let Some(count) = pieces.count.map_or(Some(1), |count| view.count(count)) else { return };
+    let Some(gap) = pieces.gap.map_or(Some(0), |gap| view.count(gap)) else { return };
+    let bytes = u128::from(length) * u128::from(size);
+    limit(view, "pieces", count.into(), 4095, "copy in several steps");
+    limit(view, "bytes in a piece", bytes, 2_097_151, "copy shorter pieces");
+    let gap_bytes = u128::from(gap) * u128::from(size);
+    let largest = if view.product() == Product::Ascend950 { 1 << 40 } else { u32::MAX.into() };
+    limit(view, "bytes between pieces", gap_bytes, largest, "copy in several steps");
+    if count == 0 || length == 0 {
+        return;
+    }
+    let (count, length, gap) = (u128::from(count), u128::from(length), u128::from(gap));
+    within(view, place, count * length + (count - 1) * gap, size, out);
+    // What comes in fills whole blocks of 32 bytes.
+    let last = if out { bytes } else { bytes.next_multiple_of(32) };
+    memory.operand(view, local, (count - 1) * bytes.next_multiple_of(32) + last);
+}
+
+fn limit(view: &mut View<'_, '_>, what: &str, found: u128, largest: u128, help: &str) {
+    if found > largest {
+        view.error("pieces", format!("{found} {what} in a copy, which takes {largest}"), help);
+    }
+}

@@ -1,0 +1,334 @@
+//! Local memory of a vector core: how much there is, and what passes through its queues.
+
+use super::Product;
+use super::view::{View, many};
+use crate::program::*;
+use crate::show;
+use crate::step::{Buffer, Local, Source};
+
+/// Each buffer of a queue takes a hardware event.
+const MOST_BUFFERS: u32 = 8;
+
+/// What one core has in its local memory.
+#[derive(Debug)]
+pub(super) struct Memory {
+    queues: Vec<Option<InUse>>,
+    scratches: Vec<Option<u64>>,
+    tensors: Vec<Tensor>,
+    bytes: u64,
+    /// Buffers of queues by position.
+    buffers: [u32; 2],
+}
+
+/// A queue that has been initialised.
+#[derive(Debug, Clone, Copy)]
+struct InUse {
+    /// Of a buffer.
+    bytes: u64,
+    taken: u32,
+    enqueued: u32,
+    /// Where the last one was taken.
+    source: Source,
+}
+
+/// What a name for a tensor stands for.
+#[derive(Debug, Clone, Copy)]
+enum Tensor {
+    /// Nothing so far.
+    Nothing,
+    /// A buffer of a queue.
+    Held(QueueId, u64),
+    /// A buffer without a queue.
+    Scratch(ScratchId, u64),
+    /// It has been given to its queue.
+    Enqueued,
+    /// It has been given back.
+    Freed,
+}
+
+/// A part of local memory: which buffer, and the bytes in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Span {
+    /// Of a queue (the tensor that holds it), or a scratch.
+    buffer: (bool, u32),
+    from: u128,
+    to: u128,
+}
+
+impl Span {
+    /// Whether both have bytes in common but do not begin at the same one.
+    pub(super) fn shifted(&self, other: &Span) -> bool {
+        self.overlaps(other) && self.from != other.from
+    }
+
+    pub(super) fn overlaps(&self, other: &Span) -> bool {
+        self.buffer == other.buffer && self.from < other.to && other.from < self.to
+    }
+}
+
+/// Bytes that a kernel can lay out.
+fn usable(product: Product, mix: Mix) -> u64 {
+    let mixed = mix.ratio(Core::Aic) > 0 && mix.ratio(Core::Aiv) > 0;
+    match product {
+        Product::A2 | Product::A3 => 184 * 1024 - if mixed { 256 } else { 0 },
+        Product::Ascend950 => 248 * 1024,
+    }
+}
+
+impl Memory {
+    pub(super) fn new(program: &Program) -> Self {
+        Memory {
+            queues: vec![None; program.queues.len()],
+            scratches: vec![None; program.scratches.len()],
+            tensors: vec![Tensor::Nothing; program.locals.len()],
+            bytes: 0,
+            buffers: [0; 2],
+        }
+    }
+
+    pub(super) fn step(&mut self, view: &mut View<'_, '_>, buffer: &Buffer) {
+        if view.core.kind == Core::Aic {
+            let message = "a cube core has no local memory for vectors".to_owned();
+            view.error("core", message, "move it to vector cores");
+            return;
+        }
+        match *buffer {
+            Buffer::InitQueue(queue) => self.init_queue(view, queue),
+            Buffer::InitScratch(scratch) => self.init_scratch(view, scratch),
+            Buffer::Alloc(queue, local) => self.alloc(view, queue, local),
+            Buffer::Enqueue(queue, local) => self.enqueue(view, queue, local),
+            Buffer::Dequeue(queue, local) => self.dequeue(view, queue, local),
+            Buffer::Free(queue, local) => self.free(view, queue, local),
+            Buffer::Get(scratch, local) => match self.scratches[scratch.0 as usize] {
+                Some(bytes) => self.bind(local, Tensor::Scratch(scratch, bytes)),
+                None => {
+                    let name = view.words().scratch(scratch);
+                    let message = format!("`{name}` has not been initialised");
+                    view.error("memory", message, "initialise it before it is used");
+                }
+            },
+        }
+    }
+
+    fn bind(&mut self, local: LocalId, tensor: Tensor) {
+        self.tensors[local.0 as usize] = tensor;
+    }
+
+    fn init_queue(&mut self, view: &mut View<'_, '_>, queue: QueueId) {
+        let Declared { name, what } = &view.ground.program.queues[queue.0 as usize];
+        let (position, buffers) = (what.position, u32::from(what.buffers));
+        if self.queues[queue.0 as usize].is_some() {
+            let message = format!("`{name}` is initialised a second time");
+            view.error("memory", message, "initialise it once, outside of loops");
+            return;
+        }
+        let Some(bytes) = self.lay_out(view, name, what.length, what.number.size(), buffers) else {
+            return;
+        };
+        let sum = &mut self.buffers[usize::from(position == Position::VecOut)];
+        *sum += buffers;
+        if *sum > MOST_BUFFERS {
+            let way = if position == Position::VecIn { "into" } else { "out of" };
+            let message =
+                format!("queues {way} the vector unit have {sum} buffers, of {MOST_BUFFERS}");
+            view.error("buffers", message, "use fewer buffers, or buffers without a queue");
+        }
+        if buffers == 0 {
+            let message = format!("`{name}` has no buffer");
+            view.error("buffers", message, "give it one, or two to copy while it computes");
+        }
+        let source = view.source;
+        self.queues[queue.0 as usize] = Some(InUse { bytes, taken: 0, enqueued: 0, source });
+    }
+
+    fn init_scratch(&mut self, view: &mut View<'_, '_>, scratch: ScratchId) {
+        let Declared { name, what } = &view.ground.program.scratches[scratch.0 as usize];
+        if self.scratches[scratch.0 as usize].is_some() {
+            let message = format!("`{name}` is initialised a second time");
+            view.error("memory", message, "initialise it once, outside of loops");
+            return;
+        }
+        self.scratches[scratch.0 as usize] =
+            self.lay_out(view, name, what.length, what.number.size(), 1);
+    }
+
+    /// Takes room for so many buffers; the bytes of each. None has been reported.
+    fn lay_out(
+        &mut self,
+        view: &mut View<'_, '_>,
+        name: &str,
+        length: ValueId,
+        size: u32,
+        buffers: u32,
+    ) -> Option<u64> {
+        let length = view.count(length)?;
+        if length == 0 {
+            let message = format!("the buffers of `{name}` have no element");
+            view.error("memory", message, "give it a length above 0");
+        }
+        let bytes = length.saturating_mul(size.into()).checked_next_multiple_of(32);
+        let bytes = bytes.unwrap_or(u64::MAX);
+        self.bytes = self.bytes.saturating_add(bytes.saturating_mul(buffers.into()));
+        let (product, mix) = (view.product(), view.ground.program.mix);
+        if self.bytes > usable(product, mix) {
+            let message = format!(
+                "with `{name}` the buffers take {} bytes of local memory, and a kernel of type {} on {} has {}",
+                self.bytes,
+                mix.ascend_c().trim_start_matches("KERNEL_TYPE_"),
+                product.name(),
+                usable(product, mix)
+            );
+            view.error("memory", message, "use shorter tiles or fewer buffers");
+        }
+        Some(bytes)
+    }
+
+    fn in_use(&mut self, view: &mut View<'_, '_>, queue: QueueId) -> Option<&mut InUse> {
+        let found = self.queues[queue.0 as usize].as_mut();
+        if found.is_none() {
+            let message = format!("`{}` has not been initialised", view.words().queue(queue));
+            view.error("memory", message, "initialise it before it is used");
+        }
+        found
+    }
+
+    fn alloc(&mut self, view: &mut View<'_, '_>, queue: QueueId, local: LocalId) {
+        let buffers = u32::from(view.ground.program.queues[queue.0 as usize].what.buffers);
+        let source = view.source;
+        let Some(state) = self.in_use(view, queue) else { return };
+        let bytes = state.bytes;
+        if state.taken >= buffers {
+            let name = view.words().queue(queue);
+            let message = format!(
+                "`{name}` has {}, all taken here, so this waits for ever",
+                many(buffers.into(), "buffer")
+            );
+            view.error("queue", message, "free a tensor before, or give the queue one buffer more");
+        } else {
+            state.taken += 1;
+            state.source = source;
+        }
+        self.bind(local, Tensor::Held(queue, bytes));
+    }
+
+    /// Whether a tensor is one of this queue's that the core holds.
+    fn holds(&self, view: &mut View<'_, '_>, queue: QueueId, local: LocalId, verb: &str) -> bool {
+        let name = view.words().tensor(local);
+        match self.tensors[local.0 as usize] {
+            Tensor::Held(of, _) if of == queue => return true,
+            Tensor::Held(of, _) => {
+                let (of, to) = (view.words().queue(of), view.words().queue(queue));
+                let message = format!("`{name}` is of queue `{of}`, and `{to}` {verb} it");
+                view.error("queue", message, "give a tensor back to the queue that it is from");
+            }
+            other => {
+                let message = format!("`{name}` {}, and a queue {verb} it", state_words(other));
+                view.error("queue", message, "allocate, enqueue, dequeue and free, in this order");
+            }
+        }
+        false
+    }
+
+    fn enqueue(&mut self, view: &mut View<'_, '_>, queue: QueueId, local: LocalId) {
+        if self.holds(view, queue, local, "is to take")
+            && let Some(state) = self.in_use(view, queue)
+        {
+            state.enqueued += 1;
+            self.bind(local, Tensor::Enqueued);
+        }
+    }
+
+    fn dequeue(&mut self, view: &mut View<'_, '_>, queue: QueueId, local: LocalId) {
+        let Some(state) = self.in_use(view, queue) else { return };
+        let bytes = state.bytes;
+        if state.enqueued == 0 {
+            let message = format!(
+                "nothing has been enqueued in `{}`, so this waits for ever",
+                view.words().queue(queue)
+            );
+            view.error("queue", message, "enqueue a tensor before");
+        } else {
+            state.enqueued -= 1;
+        }
+        self.bind(local, Tensor::Held(queue, bytes));
+    }
+
+    fn free(&mut self, view: &mut View<'_, '_>, queue: QueueId, local: LocalId) {
+        if self.holds(view, queue, local, "is to free")
+            && let Some(state) = self.in_use(view, queue)
+        {
+            state.taken = state.taken.saturating_sub(1);
+            self.bind(local, Tensor::Freed);
+        }
+    }
+
+    /// The bytes that a unit uses of a tensor: 32-byte aligned, and within it. None has been reported.
+    pub(super) fn operand(
+        &self,
+        view: &mut View<'_, '_>,
+        local: &Local,
+        bytes: u128,
+    ) -> Option<Span> {
+        let span = self.span(view, local, bytes)?;
+        if span.from % 32 != 0 {
+            let message = format!(
+                "`{}` is used from byte {} on, which is no multiple of 32",
+                view.words().tensor(local.tensor),
+                span.from
+            );
+            view.error("align", message, "begin at a multiple of 32 bytes");
+        }
+        Some(span)
+    }
+
+    /// One element that the core itself reads or writes.
+    pub(super) fn element(&self, view: &mut View<'_, '_>, local: &Local) {
+        let number = view.ground.program.locals[local.tensor.0 as usize].what;
+        self.span(view, local, number.size().into());
+    }
+
+    fn span(&self, view: &mut View<'_, '_>, local: &Local, bytes: u128) -> Option<Span> {
+        let Declared { name, what } = &view.ground.program.locals[local.tensor.0 as usize];
+        let size = u128::from(what.size());
+        let offset = local.offset.map_or(Some(0), |offset| view.count(offset))?;
+        let from = u128::from(offset) * size;
+        let (buffer, held) = match self.tensors[local.tensor.0 as usize] {
+            Tensor::Held(_, held) => ((true, local.tensor.0), held),
+            Tensor::Scratch(scratch, held) => ((false, scratch.0), held),
+            other => {
+                let message = format!("`{name}` {}", state_words(other));
+                view.error("tensor", message, "use a tensor between getting it and giving it away");
+                return None;
+            }
+        };
+        let to = from + bytes;
+        if to > held.into() && bytes > 0 {
+            let (first, last) = (from / size, to.div_ceil(size));
+            let message = format!(
+                "this uses elements {first}..{last} of `{name}`, which has {} of {}",
+                u128::from(held) / size,
+                show::lower(*what)
+            );
+            view.error("bounds", message, "give its queue longer buffers, or count fewer elements");
+            return None;
+        }
+        Some(Span { buffer, from, to })
+    }
+
+    /// At the end of the kernel: queues with buffers that were not freed, how many, and where the last one was taken.
+    pub(super) fn taken(&self) -> impl Iterator<Item = (QueueId, u32, Source)> {
+        self.queues.iter().enumerate().filter_map(|(at, state)| {
+            let state = state.as_ref().filter(|state| state.taken > 0)?;
+            Some((QueueId(at as u32), state.taken, state.source))
+        })
+    }
+}
+
+fn state_words(tensor: Tensor) -> &'static str {
+    match tensor {
+        Tensor::Nothing => "has no memory yet",
+        Tensor::Held(..) | Tensor::Scratch(..) => "has no queue",
+        Tensor::Enqueued => "has been enqueued",
+        Tensor::Freed => "has been freed",
+    }
+}

@@ -1,0 +1,98 @@
+//! The checker: what can be known of a launch before its first block runs.
+//!
+//! [`check`] walks every core of a launch through the program with the actual tiling, number of blocks and ranks, moves no data,
+//! and looks at what Ascend C and HCCL ask of a kernel. A release build on hardware checks next to nothing of it: it hangs, or
+//! overwrites memory. The rules, by the name that a [`Finding`] carries:
+//!
+//! | rules | what |
+//! |---|---|
+//! | `fault`, `data`, `long`, `launch` | a value that cannot be computed; what depends on data and is not checked; a kernel that is too long to walk; a launch without blocks or contexts |
+//! | `init`, `configure`, `group` | `InitV2` once and first; `SetCcTilingV2` for each operation that is prepared, with a tiling that the host has filled; one client a context |
+//! | `product`, `ranks`, `dtype`, `reduction` | what a product, a number of ranks, an element type does not allow |
+//! | `repeat`, `count`, `stride`, `overlap`, `counts` | the arguments of a prepare call |
+//! | `bounds`, `written` | every turn of a task, from any rank, and every copy, within its tensor; inputs are not written |
+//! | `prepares`, `prepare-core`, `prepare-order`, `task` | at most 63 prepares and group syncs; who prepares; a handle used by the core and client that has it |
+//! | `commit`, `wait`, `commit-order`, `wait-order`, `iterate` | every turn committed and waited for, once, by the right core |
+//! | `finalize`, `finalize-sync` | once, last, after every other core's last wait |
+//! | `mix`, `flag`, `flag-count`, `flag-mode`, `hang`, `unawaited` | cores can and do meet at every `SyncAll` and every flag |
+//! | `core`, `memory`, `buffers`, `queue`, `tensor`, `freed` | local memory: who has it, how much there is, what passes through queues |
+//! | `align`, `pieces`, `vector-type`, `vector-count`, `cast`, `work`, `matmul` | operations of the vector and the cube unit |
+//!
+//! Documents ask for more than the hardware does. [`Setting::tolerant`] takes what the hardware tolerates.
+
+mod client;
+mod clock;
+mod finding;
+mod global;
+mod local;
+mod matmul;
+mod operation;
+mod run;
+mod sync;
+mod vector;
+mod view;
+
+pub use finding::{Finding, Severity};
+
+use crate::flow::Launch;
+use crate::program::Program;
+
+/// A product: the chip, and the rules that come with it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Product {
+    /// Atlas A2.
+    A2,
+    /// Atlas A3.
+    A3,
+    /// Ascend 950.
+    Ascend950,
+}
+
+impl Product {
+    fn name(self) -> &'static str {
+        match self {
+            Product::A2 => "A2",
+            Product::A3 => "A3",
+            Product::Ascend950 => "Ascend 950",
+        }
+    }
+}
+
+/// What a launch is checked against.
+#[derive(Debug, Clone)]
+pub struct Setting {
+    /// Where it runs.
+    pub product: Product,
+    /// Whether it is enough that the hardware copes; else it must be as the documents say.
+    pub tolerant: bool,
+    /// Bytes behind each argument of the program, in its order; None or missing: not known, so its bounds are not checked.
+    pub parameters: Vec<Option<u64>>,
+    /// Bytes of the user's part of the workspace.
+    pub workspace: Option<u64>,
+    /// Bytes of an input window, and of an output window.
+    pub window: Option<u64>,
+}
+
+impl Setting {
+    /// As the documents say, with no size known.
+    pub fn strict(product: Product) -> Self {
+        let parameters = Vec::new();
+        Setting { product, tolerant: false, parameters, workspace: None, window: None }
+    }
+}
+
+/// Looks at a launch of a program that has been [validated](Program::validate). Neither blocks nor fails otherwise.
+///
+/// Ok: it may run; the list holds [notes](Severity::Note), if any. Err: it must not; errors come first. The same launch gives
+/// the same list, so a verdict may be kept.
+pub fn check(
+    program: &Program,
+    launch: &Launch,
+    setting: &Setting,
+) -> Result<Vec<Finding>, Vec<Finding>> {
+    let findings = run::run(program, launch, setting).into_findings(program);
+    match findings.first() {
+        Some(Finding { severity: Severity::Error, .. }) => Err(findings),
+        _ => Ok(findings),
+    }
+}

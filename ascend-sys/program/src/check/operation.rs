@@ -1,0 +1,457 @@
+//! What a client prepares: which product has it, with which types and numbers, and where its turns read and write.
+//!
+//! In elements, with `c` the count, `S` the stride (the count if it is 0), turn `t` and rank `r`: an all-reduce reads and writes
+//! `t*c..`; a gather reads `t*c..` and writes `r*S + t*c..`; a scatter the other way round; an all-to-all does both at `r*S + t*c..`.
+
+use super::Product;
+use super::global::{self, Spot, spot};
+use super::view::{View, many};
+use crate::dtype;
+use crate::layout::Number;
+use crate::program::{ClientId, TaskId, ValueId};
+use crate::step::*;
+
+/// Ranks that anything can have.
+const MOST_RANKS: u32 = 256;
+
+/// Bytes of one turn on Ascend 950.
+const MOST_BYTES: u128 = 256 << 20;
+
+/// Items of a batch on A3.
+const MOST_ITEMS: u64 = 2047;
+
+/// A prepare call.
+#[derive(Clone, Copy)]
+pub(super) struct Call<'a> {
+    pub task: TaskId,
+    pub client: ClientId,
+    pub operation: &'a Operation,
+    pub repeat: u64,
+    /// Where its `Mc2CcTiling` begins in the tiling struct.
+    pub tiling: Option<u64>,
+}
+
+/// The `HcclCMDType`.
+pub(super) fn command(operation: &Operation) -> u32 {
+    match operation {
+        Operation::AllReduce(..) => 2,
+        Operation::AllGather(..) => 6,
+        Operation::ReduceScatter(..) => 7,
+        Operation::AlltoAllV { .. } => 8,
+        Operation::AlltoAll(..) => 10,
+        Operation::BatchWrite { .. } => 18,
+    }
+}
+
+pub(super) fn name(command: u32) -> String {
+    match command {
+        2 => "AllReduce".to_owned(),
+        6 => "AllGather".to_owned(),
+        7 => "ReduceScatter".to_owned(),
+        8 => "AlltoAllV".to_owned(),
+        10 => "AlltoAll".to_owned(),
+        18 => "BatchWrite".to_owned(),
+        other => format!("operation {other}"),
+    }
+}
+
+/// Looks at everything that one call says for itself.
+pub(super) fn look(view: &mut View<'_, '_>, call: Call<'_>) {
+    let command = command(call.operation);
+    let Some((_, ranks)) = view.group(call.client) else { return };
+    rank_limits(view, command, ranks);
+    match call.operation {
+        Operation::AllReduce(e, reduction) => {
+            reduced(view, call, e.dtype, *reduction);
+            strided(view, call, e, ranks, None, (Side::Whole, Side::Whole));
+        }
+        Operation::AllGather(e, stride) => {
+            typed(view, command, e.dtype);
+            strided(view, call, e, ranks, Some(*stride), (Side::Whole, Side::Blocks));
+        }
+        Operation::ReduceScatter(e, reduction, stride) => {
+            reduced(view, call, e.dtype, *reduction);
+            strided(view, call, e, ranks, Some(*stride), (Side::Blocks, Side::Whole));
+        }
+        Operation::AlltoAll(e, stride) => {
+            typed(view, command, e.dtype);
+            strided(view, call, e, ranks, Some(*stride), (Side::Blocks, Side::Blocks));
+        }
+        Operation::AlltoAllV { .. } => uneven(view, call, ranks),
+        Operation::BatchWrite { items, count, queue } => batch(view, items, *count, *queue),
+    }
+}
+
+fn rank_limits(view: &mut View<'_, '_>, command: u32, ranks: u32) {
+    let (product, strict) = (view.product(), view.strict());
+    let most = match (product, command) {
+        (Product::A3, 8 | 10) if strict => 128,
+        (Product::Ascend950, 8) => 32,
+        (Product::Ascend950, _) => 64,
+        _ => MOST_RANKS,
+    };
+    if ranks > most {
+        let name = name(command);
+        let message = format!("{name} among {ranks} ranks, and {} takes {most}", product.name());
+        view.error("ranks", message, "divide the communicator");
+    }
+}
+
+fn typed(view: &mut View<'_, '_>, command: u32, dtype: u32) {
+    let good = match (view.product(), command) {
+        (Product::Ascend950, 2) => matches!(dtype, 1 | 2 | 3 | 4 | 11),
+        (Product::Ascend950, 7) => matches!(dtype, 0..=4 | 11 | 14..=16),
+        (Product::Ascend950, _) => matches!(dtype, 0..=11 | 14..=16),
+        (_, 2 | 7) => matches!(dtype, 0..=4 | 11),
+        _ => dtype::size(dtype).is_some(),
+    };
+    if !good {
+        let message = format!(
+            "{} on {} does not take elements of type {} ({dtype})",
+            name(command),
+            view.product().name(),
+            dtype::name(dtype)
+        );
+        let help = match command {
+            2 | 7 => "f32, f16, bf16, i32 and i16 can be reduced everywhere",
+            _ => "send the same bytes as another type",
+        };
+        view.error("dtype", message, help);
+    }
+}
+
+fn reduced(view: &mut View<'_, '_>, call: Call<'_>, dtype: u32, reduction: Reduction) {
+    typed(view, command(call.operation), dtype);
+    if reduction == Reduction::Prod && view.strict() {
+        let message = "a reduction by product, which no document lists for kernels".to_owned();
+        view.error("reduction", message, "reduce by sum, max or min");
+    }
+    // There the tiling decides, whatever the call says.
+    if view.product() == Product::Ascend950
+        && let Some(tiling) = call.tiling
+        && let Some(found) = view.tiling(tiling + 276, Number::U32)
+        && found != reduction as u64
+    {
+        let message = format!(
+            "the call reduces by {reduction:?} ({}), and its Mc2CcTiling says {found}, which counts on Ascend 950",
+            reduction as u32
+        );
+        view.error("reduction", message, "have the host set the same reduction");
+    }
+}
+
+/// What one side of a call touches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Side {
+    /// One block each turn.
+    Whole,
+    /// A block for each rank each turn, a stride apart.
+    Blocks,
+}
+
+fn strided(
+    view: &mut View<'_, '_>,
+    call: Call<'_>,
+    exchange: &Exchange,
+    ranks: u32,
+    stride: Option<ValueId>,
+    (send, recv): (Side, Side),
+) {
+    let given = match stride {
+        None => 0,
+        Some(stride) => match view.count(stride) {
+            Some(stride) => stride,
+            None => return,
+        },
+    };
+    let Some(count) = view.count(exchange.count) else { return };
+    if count == 0 {
+        let message = format!("`{}` has a count of 0", view.words().task(call.task));
+        view.error("count", message, "leave it out when there is nothing to do, on all ranks");
+        return;
+    }
+    if stride.is_some() {
+        strides(view, call, count, given, ranks, recv);
+    }
+    if let Some(size) = dtype::size(exchange.dtype)
+        && view.product() == Product::Ascend950
+    {
+        let bytes = u128::from(count) * u128::from(size);
+        if bytes > MOST_BYTES {
+            let message = format!("{bytes} bytes in a turn, and Ascend 950 takes {MOST_BYTES}");
+            view.error("count", message, "divide it into more turns");
+        }
+    }
+    let turns =
+        Turns { count, stride: if given == 0 { count } else { given }, repeat: call.repeat };
+    for (place, side, write) in [(&exchange.send, send, false), (&exchange.recv, recv, true)] {
+        let blocks = if side == Side::Blocks { u64::from(ranks) } else { 1 };
+        bounds(view, call, place, exchange.dtype, turns, blocks, write);
+    }
+}
+
+fn strides(
+    view: &mut View<'_, '_>,
+    call: Call<'_>,
+    count: u64,
+    given: u64,
+    ranks: u32,
+    recv: Side,
+) {
+    let repeat = call.repeat;
+    let name = view.words().task(call.task);
+    let needed = u128::from(count) * u128::from(repeat);
+    let gather_or_scatter =
+        matches!(call.operation, Operation::AllGather(..) | Operation::ReduceScatter(..));
+    let a2_scatter = view.product() == Product::A2
+        && matches!(call.operation, Operation::ReduceScatter(..))
+        && given != 0
+        && needed > given.into();
+    let refused = view.product() == Product::A3 && gather_or_scatter && given != 0 && given < count;
+    if refused {
+        let message = format!("`{name}` has a stride of {given}, below its count of {count}");
+        view.error(
+            "stride",
+            message,
+            format!("the stride is at least {needed}, count times repeat"),
+        );
+    } else if a2_scatter {
+        let message = format!(
+            "`{name}` has a stride of {given}, and A2 wants {needed} for {repeat} turns of {count}"
+        );
+        view.error("stride", message, "the stride is at least count times repeat");
+    } else if ranks > 1
+        && needed > u128::from(if given == 0 { count } else { given })
+        && view.strict()
+    {
+        let stride = match given {
+            0 => format!("no stride, so blocks follow one another after {count} elements"),
+            given => format!("a stride of {given}"),
+        };
+        let what = match recv {
+            Side::Blocks => "turns overwrite what earlier ones gave",
+            Side::Whole => "turns take what belongs to another rank",
+        };
+        let message =
+            format!("`{name}` has {} of {count} and {stride}: {what}", many(repeat, "turn"));
+        view.error("overlap", message, format!("give it a stride of at least {needed}"));
+    }
+}
+
+/// The numbers of a call with a stride.
+#[derive(Debug, Clone, Copy)]
+struct Turns {
+    count: u64,
+    stride: u64,
+    repeat: u64,
+}
+
+impl Turns {
+    /// Elements from the start to behind the last one.
+    fn extent(&self, blocks: u64) -> u128 {
+        let last = u128::from(blocks - 1) * u128::from(self.stride);
+        last + u128::from(self.count) * u128::from(self.repeat)
+    }
+
+    /// The first turn and block that go beyond so many elements, and where they begin.
+    fn beyond(&self, blocks: u64, room: u128) -> Option<(u64, u64, u128)> {
+        let count = u128::from(self.count);
+        (0..self.repeat).find_map(|turn| {
+            // Of one turn the last blocks go farthest.
+            let start =
+                |block: u64| u128::from(block) * u128::from(self.stride) + u128::from(turn) * count;
+            let block = (0..blocks).find(|block| start(*block) + count > room)?;
+            Some((turn, block, start(block)))
+        })
+    }
+}
+
+fn bounds(
+    view: &mut View<'_, '_>,
+    call: Call<'_>,
+    place: &Place,
+    dtype: u32,
+    turns: Turns,
+    blocks: u64,
+    write: bool,
+) {
+    let Some((size, spot)) = buffer(view, place, dtype, write) else { return };
+    let Some(room) = spot.room(size) else { return };
+    if blocks == 0 || turns.extent(blocks) <= room {
+        return;
+    }
+    let Some((turn, block, first)) = turns.beyond(blocks, room) else { return };
+    let start = spot.start(size) + first;
+    let words = view.words();
+    let whose = match (blocks, write) {
+        (1, _) => String::new(),
+        (_, true) => format!(" from rank {block}"),
+        (_, false) => format!(" for rank {block}"),
+    };
+    let message = format!(
+        "turn {} of {} of `{}` {} elements {start}..{}{whose} of `{}`, which has {}",
+        turn + 1,
+        turns.repeat,
+        words.task(call.task),
+        if write { "writes" } else { "reads" },
+        start + u128::from(turns.count),
+        words.base(place.base),
+        spot.all(size)
+    );
+    let needed = spot.start(size) + turns.extent(blocks);
+    let help = format!("{needed} elements are needed: change count, stride, repeat or the tensor");
+    view.error("bounds", message, help);
+}
+
+/// The size of an element and the numbers of a place that the server reads or writes. None has been reported.
+fn buffer(view: &mut View<'_, '_>, place: &Place, dtype: u32, write: bool) -> Option<(u64, Spot)> {
+    if write {
+        global::written(view, place.base);
+    }
+    let size = dtype::size(dtype)?;
+    let spot = spot(view, place)?;
+    match global::number(view, place.base) {
+        Some(number) if dtype::of(number) != Some(dtype) => {
+            let bytes = matches!(number, Number::I8 | Number::U8) && size == 1;
+            let wrong = u64::from(number.size()) != size || view.strict();
+            if wrong && !bytes {
+                let message = format!(
+                    "`{}` has elements of type {}, and the call says {}",
+                    view.words().base(place.base),
+                    crate::show::lower(number),
+                    dtype::name(dtype)
+                );
+                view.error("dtype", message, "say the type that the tensor has");
+                return None;
+            }
+        }
+        None if spot.offset % u128::from(size) != 0 => {
+            let message = format!(
+                "byte {} of `{}` is no multiple of the {size} bytes of an element",
+                spot.offset,
+                view.words().base(place.base)
+            );
+            view.error("align", message, "begin at a multiple of the size of an element");
+        }
+        _ => {}
+    }
+    Some((size, spot))
+}
+
+/// An AlltoAllV.
+fn uneven(view: &mut View<'_, '_>, call: Call<'_>, ranks: u32) {
+    let Operation::AlltoAllV {
+        send,
+        recv,
+        dtype,
+        send_counts,
+        send_displs,
+        recv_counts,
+        recv_displs,
+    } = call.operation
+    else {
+        return;
+    };
+    if view.product() == Product::A2 {
+        view.lacks("AlltoAllV", "use AlltoAll with the largest count");
+    }
+    typed(view, 8, *dtype);
+    for (place, counts, displs, write) in
+        [(send, send_counts, send_displs, false), (recv, recv_counts, recv_displs, true)]
+    {
+        let buffer = buffer(view, place, *dtype, write);
+        let (Some(counts), Some(displs)) = (list(view, counts, ranks), list(view, displs, ranks))
+        else {
+            return;
+        };
+        let verb = if write { "writes" } else { "reads" };
+        for (rank, (count, displ)) in counts.iter().zip(&displs).enumerate() {
+            let elements = u128::from(*count) * u128::from(call.repeat);
+            let Some((size, spot)) = &buffer else { break };
+            let Some(room) = spot.room(*size) else { break };
+            if *count > 0 && u128::from(*displ) + elements > room {
+                let start = spot.start(*size) + u128::from(*displ);
+                let words = view.words();
+                let message = format!(
+                    "`{}` {verb} elements {start}..{} {} rank {rank} of `{}`, which has {}",
+                    words.task(call.task),
+                    start + elements,
+                    if write { "from" } else { "for" },
+                    words.base(place.base),
+                    spot.all(*size)
+                );
+                let help = "change counts, displacements or the tensor";
+                view.error("bounds", message, help);
+            }
+        }
+        if write && view.strict() {
+            shared(view, call, &counts, &displs);
+        }
+    }
+}
+
+/// Reports blocks of two ranks that go to the same elements.
+fn shared(view: &mut View<'_, '_>, call: Call<'_>, counts: &[u64], displs: &[u64]) {
+    let mut blocks: Vec<(u64, u128, usize)> = Vec::new();
+    for (rank, (count, displ)) in counts.iter().zip(displs).enumerate() {
+        if *count > 0 {
+            let end = u128::from(*displ) + u128::from(*count) * u128::from(call.repeat);
+            blocks.push((*displ, end, rank));
+        }
+    }
+    blocks.sort_unstable();
+    let both = blocks.windows(2).find(|two| u128::from(two[1].0) < two[0].1);
+    if let Some(&[(a, a_end, a_rank), (b, b_end, b_rank)]) = both {
+        let message = format!(
+            "`{}` writes elements {a}..{a_end} from rank {a_rank} and {b}..{b_end} from rank {b_rank}",
+            view.words().task(call.task)
+        );
+        let help = "leave room for count times repeat elements from each rank";
+        view.error("overlap", message, help);
+    }
+}
+
+/// One number for each rank. None has been reported.
+fn list(view: &mut View<'_, '_>, list: &PerRank, ranks: u32) -> Option<Vec<u64>> {
+    let length = match list {
+        PerRank::Tiling(_, _, length) => *length,
+        PerRank::Values(values) => values.len() as u32,
+    };
+    if length < ranks {
+        let message = format!(
+            "a list of {} for a communicator of {ranks} ranks",
+            many(length.into(), "number")
+        );
+        view.error("counts", message, "give one number for each rank");
+        return None;
+    }
+    (0..ranks)
+        .map(|rank| match list {
+            PerRank::Tiling(offset, ..) => {
+                view.tiling(u64::from(*offset) + 8 * u64::from(rank), Number::U64)
+            }
+            PerRank::Values(values) => view.count(values[rank as usize]),
+        })
+        .collect()
+}
+
+fn batch(view: &mut View<'_, '_>, items: &Place, count: ValueId, queue: ValueId) {
+    let bytes = match view.product() {
+        Product::Ascend950 => {
+            view.lacks("BatchWrite", "use AlltoAllV");
+            return;
+        }
+        Product::A2 => 32,
+        Product::A3 => 64,
+    };
+    let (Some(count), Some(queue)) = (view.count(count), view.count(queue)) else { return };
+    if view.product() == Product::A3 && count > MOST_ITEMS {
+        let message = format!("{count} items in a batch, and A3 takes {MOST_ITEMS}");
+        view.error("count", message, "write them in several batches");
+    }
+    if view.product() == Product::A2 && queue != 0 {
+        let message = format!("a batch for queue {queue}, and A2 has queue 0 only");
+        view.error("product", message, "use queue 0");
+    }
+    global::within(view, items, u128::from(count) * bytes, 1, false);
+}

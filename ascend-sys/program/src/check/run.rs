@@ -1,0 +1,402 @@
+//! All cores of a launch, side by side, without their data.
+
+use std::rc::Rc;
+
+use super::Setting;
+use super::client::{Clients, Turn};
+use super::clock::Clock;
+use super::finding::{CoreName, Report, Severity};
+use super::local::Memory;
+use super::sync::{self, Flags};
+use super::view::{Ground, View};
+use super::{global, matmul, vector};
+use crate::flow::{Launch, Unknown, Walk};
+use crate::program::{Core, Program};
+use crate::show::Words;
+use crate::step::{Hccl, Read, Source, Step, Sync};
+
+/// Steps of all cores together, after which the checker gives up.
+const LONGEST: u64 = 1 << 21;
+
+/// Blocks of a launch that the checker follows one by one. No chip has more cube cores.
+const MOST_BLOCKS: u32 = 256;
+
+/// One core.
+struct Member<'a> {
+    name: CoreName,
+    walk: Walk<'a>,
+    memory: Memory,
+    clock: Clock,
+    state: State,
+}
+
+/// Where a core is.
+#[derive(Debug, Clone, Copy)]
+enum State {
+    /// It can go on.
+    Ready,
+    /// It waits for a flag.
+    Flag(u16),
+    /// It waits for other cores: vector cores only, or all.
+    Barrier(bool),
+    /// It waits for the server.
+    Turn(Turn),
+    /// It is at its end.
+    Ended,
+    /// It is not known where it goes.
+    Lost,
+}
+
+struct Run<'a> {
+    ground: Ground<'a>,
+    members: Vec<Member<'a>>,
+    flags: Flags,
+    clients: Clients,
+    report: Report,
+    steps: u64,
+}
+
+pub(super) fn run<'a>(program: &'a Program, launch: &'a Launch, setting: &'a Setting) -> Report {
+    let mut report = Report::default();
+    if let Err((severity, message, help)) = possible(launch) {
+        report.add(severity, "launch", Source::default(), None, || (message, help.to_owned()));
+        return report;
+    }
+    let names: Vec<CoreName> = [Core::Aic, Core::Aiv]
+        .into_iter()
+        .flat_map(|kind| {
+            (0..launch.blocks * program.mix.ratio(kind)).map(move |index| CoreName { kind, index })
+        })
+        .collect();
+    let nothing: Rc<[u32]> = vec![0; names.len()].into();
+    let member = |(at, name): (usize, &CoreName)| Member {
+        name: *name,
+        walk: Walk::new(program, launch, name.kind, name.index),
+        memory: Memory::new(program),
+        clock: Clock::new(at, &nothing),
+        state: State::Ready,
+    };
+    let mut run = Run {
+        ground: Ground { program, launch, setting, words: Words::new(program) },
+        members: names.iter().enumerate().map(member).collect(),
+        flags: Flags::new(program.mix, launch.blocks),
+        clients: Clients::new(program, &names),
+        report,
+        steps: 0,
+    };
+    run.go();
+    run.report
+}
+
+fn possible(launch: &Launch) -> Result<(), (Severity, String, &'static str)> {
+    match launch.blocks {
+        0 => Err((Severity::Error, "a launch of 0 blocks".to_owned(), "launch at least one block")),
+        1..=MOST_BLOCKS => Ok(()),
+        blocks @ ..=0xffff => Err((
+            Severity::Note,
+            format!("a launch of {blocks} blocks is not checked: {MOST_BLOCKS} are"),
+            "launch as many blocks as the chip has cores, and loop in the kernel",
+        )),
+        blocks => Err((
+            Severity::Error,
+            format!("a launch of {blocks} blocks, and 65535 is the most"),
+            "launch as many blocks as the chip has cores, and loop in the kernel",
+        )),
+    }
+}
+
+impl Run<'_> {
+    fn go(&mut self) {
+        loop {
+            let mut moved = false;
+            for at in 0..self.members.len() {
+                while self.can_go_on(at) {
+                    moved = true;
+                    self.step(at);
+                    if self.steps > LONGEST {
+                        self.too_long(at);
+                        return;
+                    }
+                }
+            }
+            moved |= self.meet(true) | self.meet(false);
+            if !moved {
+                break;
+            }
+        }
+        // A core that was lost may have done whatever the others lack.
+        if !self.members.iter().any(|member| matches!(member.state, State::Lost)) {
+            self.end();
+        }
+    }
+
+    fn can_go_on(&mut self, at: usize) -> bool {
+        let member = &mut self.members[at];
+        match member.state {
+            State::Ready => return true,
+            State::Flag(flag) => {
+                let Some(knows) = self.flags.take(at, flag) else { return false };
+                member.clock.learn(&knows);
+            }
+            State::Turn(turn) => {
+                if !self.clients.done(self.ground.program, turn) {
+                    return false;
+                }
+            }
+            State::Barrier(_) | State::Ended | State::Lost => return false,
+        }
+        member.state = State::Ready;
+        true
+    }
+
+    /// Lets those go on who have all met at a barrier.
+    fn meet(&mut self, vector: bool) -> bool {
+        let takes_part = |member: &Member<'_>| !vector || member.name.kind == Core::Aiv;
+        let here = |member: &Member<'_>| {
+            matches!(member.state, State::Barrier(of) if of == vector) || !takes_part(member)
+        };
+        if !self.members.iter().all(here) || !self.members.iter().any(takes_part) {
+            return false;
+        }
+        let clocks: Vec<Clock> =
+            self.members.iter().filter(|m| takes_part(m)).map(|m| m.clock.clone()).collect();
+        let Some(joined) = Clock::join(&clocks) else { return false };
+        for member in self.members.iter_mut().filter(|member| takes_part(member)) {
+            member.clock.learn(&joined);
+            member.state = State::Ready;
+        }
+        true
+    }
+
+    /// Does the next step of a core.
+    fn step(&mut self, at: usize) {
+        let Member { name, walk, memory, clock, state } = &mut self.members[at];
+        let before = walk.passed();
+        let next = walk.advance();
+        self.steps += walk.passed() - before;
+        let source = walk.source();
+        let ground = &self.ground;
+        // What a read gives the variable that it is for: known after the rules have looked.
+        let mut read = None;
+        let mut view = View { ground, walk, core: *name, source, report: &mut self.report };
+        let node = match next {
+            Ok(Some(node)) => node,
+            Ok(None) => {
+                *state = State::Ended;
+                return;
+            }
+            Err(Unknown::Data) => {
+                let message = "the way from here depends on data that is not there yet".to_owned();
+                let help = "nothing to change; the kernel is not checked beyond here";
+                view.note("data", message, help);
+                *state = State::Lost;
+                return;
+            }
+            Err(Unknown::Fault(fault)) => {
+                view.source = fault.source;
+                view.fault(&fault);
+                *state = State::Lost;
+                return;
+            }
+        };
+        match &node.step {
+            Step::Read(variable, what) => {
+                let found = match what {
+                    Read::Global(place) => {
+                        let size = ground.program.variables[variable.0 as usize].what.size();
+                        global::element(&mut view, place, size.into(), false);
+                        None
+                    }
+                    Read::Local(local) => {
+                        memory.element(&mut view, local);
+                        None
+                    }
+                    Read::Finished(task) => {
+                        self.clients.query(&mut view, at, *task);
+                        None
+                    }
+                    Read::Queues(client) => self.clients.queues(&mut view, at, *client),
+                    Read::Slice(task, received) => {
+                        let (slice, turn) =
+                            self.clients.slice(&mut view, at, *task, *received, clock);
+                        if let Some(turn) = turn {
+                            *state = State::Turn(turn);
+                        }
+                        slice
+                    }
+                };
+                read = Some((*variable, found));
+            }
+            Step::Buffer(buffer) => memory.step(&mut view, buffer),
+            Step::Copy(copy) => global::copy(&mut view, memory, copy),
+            Step::Vector(vector) => vector::look(&mut view, memory, vector),
+            Step::Matmul(multiply) => matmul::look(&mut view, multiply),
+            Step::Sync(Sync::Raise { mode, pipe, flag }) => {
+                clock.tick();
+                self.flags.raise(&mut view, clock, *mode, *pipe, *flag);
+            }
+            Step::Sync(Sync::Await { flag }) => {
+                if sync::synchronises(&mut view, "flags between cores") {
+                    *state = State::Flag(*flag);
+                }
+            }
+            Step::Sync(Sync::All { vector }) => {
+                if sync::barrier(&mut view, *vector) {
+                    clock.tick();
+                    *state = State::Barrier(*vector);
+                }
+            }
+            Step::Sync(inside) => sync::units(&mut view, inside),
+            Step::Hccl(call) => {
+                if let Some(turn) = hccl(&mut self.clients, &mut view, at, clock, call) {
+                    *state = State::Turn(turn);
+                }
+            }
+            // The walk does these itself.
+            Step::Comment(_)
+            | Step::Name(_)
+            | Step::Set(..)
+            | Step::Loop { .. }
+            | Step::If { .. }
+            | Step::On(..) => {}
+        }
+        if let Some((variable, found)) = read {
+            walk.set(variable, found);
+        }
+    }
+
+    fn too_long(&mut self, at: usize) {
+        let Member { name, walk, .. } = &self.members[at];
+        self.report.add(Severity::Note, "long", walk.source(), Some(*name), || {
+            let message =
+                format!("the kernel takes over {LONGEST} steps, and is not checked beyond");
+            (message, "nothing to change; use longer tiles if you can".to_owned())
+        });
+    }
+
+    /// Everybody has stopped.
+    fn end(&mut self) {
+        let Run { ground, members, flags, clients, report, .. } = self;
+        let mut hangs = false;
+        for at in 0..members.len() {
+            let words = stuck(ground, members, flags, clients, at);
+            let Member { name, walk, .. } = &members[at];
+            if let Some((rule, message, help)) = words {
+                hangs = true;
+                let source = walk.source();
+                report.add(Severity::Error, rule, source, Some(*name), || (message, help.into()));
+            }
+        }
+        if hangs {
+            return;
+        }
+        let strict = !ground.setting.tolerant;
+        for (flag, source, core, count) in flags.left().into_iter().filter(|_| strict) {
+            let name = members[core].name;
+            report.add(Severity::Error, "unawaited", source, Some(name), || {
+                let message = format!("flag {flag} is raised, and {count} of it nobody awaits");
+                (message, "await a flag as often as it is raised".to_owned())
+            });
+        }
+        for member in members.iter().filter(|_| strict) {
+            for (queue, count, source) in member.memory.taken() {
+                report.add(Severity::Error, "freed", source, Some(member.name), || {
+                    let name = ground.words.queue(queue);
+                    let message =
+                        format!("{count} of the buffers of `{name}` not freed at the end");
+                    (message, "free every tensor that was allocated".to_owned())
+                });
+            }
+        }
+        clients.end(
+            |core, source, look| {
+                let Member { name, walk, .. } = &members[core];
+                let ground = &*ground;
+                look(&mut View { ground, walk, core: *name, source, report: &mut *report });
+            },
+            ground.program,
+        );
+    }
+}
+
+fn hccl(
+    clients: &mut Clients,
+    view: &mut View<'_, '_>,
+    at: usize,
+    clock: &mut Clock,
+    call: &Hccl,
+) -> Option<Turn> {
+    match call {
+        Hccl::Init(client, offset) => clients.init(view, at, *client, *offset),
+        Hccl::Configure(client, offset, _) => clients.configure(view, at, *client, *offset),
+        Hccl::Prepare { task, operation, repeat, commit } => {
+            let repeat = view.count(*repeat);
+            clients.prepare(view, at, *task, operation, repeat, *commit);
+        }
+        Hccl::Commit(task) => clients.commit(view, at, *task),
+        Hccl::Wait(task) => return clients.wait(view, at, *task, clock),
+        Hccl::After(client, task) => clients.after(view, at, *client, *task),
+        Hccl::Barrier(client, queue) => {
+            let queue = view.count(*queue);
+            clients.barrier(view, at, *client, queue);
+        }
+        Hccl::Finalize(client, waits) => clients.finalize(view, at, *client, *waits, clock),
+    }
+    None
+}
+
+/// Why a core never gets to its end, if so: the rule, what, and what to change.
+fn stuck(
+    ground: &Ground<'_>,
+    members: &[Member<'_>],
+    flags: &Flags,
+    clients: &Clients,
+    at: usize,
+) -> Option<(&'static str, String, &'static str)> {
+    let where_is = |at: usize| {
+        let Member { name, walk, state, .. } = &members[at];
+        let line = walk.source().line;
+        match state {
+            State::Ended => format!("{name} is at its end"),
+            State::Flag(flag) => format!("{name} awaits flag {flag} in line {line}"),
+            State::Barrier(_) => format!("{name} is at the barrier in line {line}"),
+            State::Turn(_) => format!("{name} waits for the server in line {line}"),
+            State::Ready | State::Lost => format!("{name} is in line {line}"),
+        }
+    };
+    Some(match members[at].state {
+        State::Ready | State::Ended | State::Lost => return None,
+        State::Flag(flag) => {
+            let why = match flags.missing(members[at].name, flag) {
+                Some((missing, all)) => {
+                    let who = missing.first().map_or(String::new(), |first| where_is(*first));
+                    format!("{} of {all} cores have not raised it: {who}", missing.len())
+                }
+                None => "nobody raises it once more".to_owned(),
+            };
+            let message = format!("flag {flag} is awaited for ever: {why}");
+            ("hang", message, "let all cores that raise the flag do it, also those without work")
+        }
+        State::Barrier(vector) => {
+            let part = |m: &&Member<'_>| !vector || m.name.kind == Core::Aiv;
+            let there = |m: &&Member<'_>| matches!(m.state, State::Barrier(of) if of == vector);
+            let all = members.iter().filter(part).count();
+            let here = members.iter().filter(part).filter(there).count();
+            let first = members.iter().position(|m| part(&m) && !there(&m));
+            let first = first.map_or(String::new(), where_is);
+            let message = format!("{here} of {all} cores get to this barrier: {first}");
+            ("hang", message, "let all cores call it, equally often, also those without work")
+        }
+        State::Turn(turn) => {
+            let task = ground.words.task(turn.task);
+            let why = match clients.holds_up(ground.program, turn) {
+                Some((holds_up, share)) => {
+                    format!("{share} of `{}` are committed", ground.words.task(holds_up))
+                }
+                None => "the core that writes messages has not prepared it".to_owned(),
+            };
+            let message = format!("`{task}` is waited for for ever: {why}");
+            ("hang", message, "the server takes tasks in the order of prepares: commit them so")
+        }
+    })
+}
