@@ -287,7 +287,7 @@ impl Run<'_> {
                 report.add(Severity::Error, rule, source, Some(*name), || (message, help.into()));
             }
         }
-        if hangs {
+        if hangs || flags.refused() {
             return;
         }
         let strict = !ground.setting.tolerant;
@@ -366,13 +366,14 @@ fn stuck(
     };
     Some(match members[at].state {
         State::Ready | State::Ended | State::Lost => return None,
+        State::Flag(_) if flags.refused() => return None,
         State::Flag(flag) => {
             let why = match flags.missing(members[at].name, flag) {
                 Some((missing, all)) => {
                     let who = missing.first().map_or(String::new(), |first| where_is(*first));
                     format!("{} of {all} cores have not raised it: {who}", missing.len())
                 }
-                None => "nobody raises it once more".to_owned(),
+                None => "nobody raises it".to_owned(),
             };
             let message = format!("flag {flag} is awaited for ever: {why}");
             ("hang", message, "let all cores that raise the flag do it, also those without work")

@@ -24,6 +24,8 @@ pub(super) struct Flags {
     halves: BTreeMap<(Team, u16), Half>,
     /// What is there to be awaited, by core and flag.
     raised: BTreeMap<(usize, u16), VecDeque<Raised>>,
+    /// A flag could not be raised, so that waiting for it says nothing.
+    refused: bool,
 }
 
 /// By core, each time that it has raised the flag: what it knew then, and where.
@@ -58,7 +60,7 @@ impl Team {
 
 impl Flags {
     pub(super) fn new(mix: Mix, blocks: u32) -> Self {
-        Flags { mix, blocks, halves: BTreeMap::new(), raised: BTreeMap::new() }
+        Flags { mix, blocks, halves: BTreeMap::new(), raised: BTreeMap::new(), refused: false }
     }
 
     /// Where a core stands among all: cube cores first.
@@ -89,6 +91,7 @@ impl Flags {
         flag: u16,
     ) {
         if !self.look(view, mode, pipe, flag) {
+            self.refused = true;
             return;
         }
         let CoreName { kind, index } = view.core;
@@ -208,6 +211,11 @@ impl Flags {
             })
         });
         raised.chain(half).collect()
+    }
+
+    /// Whether what raises a flag has been refused.
+    pub(super) fn refused(&self) -> bool {
+        self.refused
     }
 
     /// Who has not raised a flag that this core awaits.

@@ -5,3 +5,5 @@ mod common;
 mod harness;
 
 mod client;
+mod operation;
+mod sync;
