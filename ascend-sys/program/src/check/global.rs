@@ -177,9 +177,8 @@ fn moved(
     }
     let (count, length, gap) = (u128::from(count), u128::from(length), u128::from(gap));
     within(view, place, count * length + (count - 1) * gap, size, out);
-    // What comes in fills whole blocks of 32 bytes.
-    let last = if out { bytes } else { bytes.next_multiple_of(32) };
-    memory.operand(view, local, (count - 1) * bytes.next_multiple_of(32) + last);
+    // A piece that ends inside a block of 32 bytes fills it up, and every buffer ends with such a block.
+    memory.operand(view, local, (count - 1) * bytes.next_multiple_of(32) + bytes);
 }
 
 fn limit(view: &mut View<'_, '_>, what: &str, found: u128, largest: u128, help: &str) {

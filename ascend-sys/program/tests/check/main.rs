@@ -5,5 +5,6 @@ mod common;
 mod harness;
 
 mod client;
+mod local;
 mod operation;
 mod sync;
