@@ -10,6 +10,7 @@
 //! [`Program::to_bytes`] is what a loader takes for a binary. Recording lives in `hccl`, interpreting in `ascend-emulator`; here is
 //! what they share: the form and its encoding, and the walk of a core through it ([`flow`]).
 
+pub mod ascend_c;
 pub mod check;
 pub mod dtype;
 pub mod flow;

@@ -1,0 +1,54 @@
+//! Programs as Ascend C, the language in which kernels for real NPUs are written.
+//!
+//! [`kernel`] gives the source of the entry function as a person would write it: names and comments of the recorded kernel, named
+//! values as `const` or `constexpr`, no parenthesis that is not needed. Calls of the HCCL client stay what they are, in their order.
+//! What the recorded form leaves out is written out:
+//!
+//! | recorded | printed |
+//! | --- | --- |
+//! | a copy, in elements | `DataCopyPad` with `DataCopyExtParams`, in bytes |
+//! | a copy that adds | `SetAtomicAdd` ... `DisableDmaAtomic` around it |
+//! | a unit waits for another | `FetchEventID`, `SetFlag`, `WaitFlag` |
+//! | vector operations one after the other | `PipeBarrier<PIPE_V>` where they touch the same memory |
+//! | a configured client | `SetCcTilingV2`, and a return if it fails |
+//! | a product of matrices | `MatmulImpl` with its types, shapes and tensors, block by block |
+//! | queues, tensors, arguments | `TPipe`, `TQue`, `TBuf`, `GlobalTensor` |
+//!
+//! A name is printed where the value still is what the name holds: a value made of a variable loses its name when the variable
+//! changes, so the source computes what [`Walk`](crate::flow::Walk) computes. Two things are left to whoever compiles it: signed
+//! numbers must not overflow, and a floating point number that becomes a whole one must fit.
+
+mod barriers;
+mod client;
+mod expression;
+mod kernel;
+mod local;
+mod matmul;
+mod names;
+mod text;
+mod uses;
+
+use crate::layout::Layout;
+use crate::program::Program;
+
+/// The source of a kernel.
+///
+/// # Errors
+///
+/// A program that is not [valid](Program::validate), or that does what Ascend C has no words for; with the line of the kernel.
+pub fn kernel(program: &Program) -> Result<String, String> {
+    kernel::source(program)
+}
+
+/// The tiling struct with its namespace.
+fn tiling_name(layout: &Layout) -> String {
+    match layout.namespace.is_empty() {
+        true => layout.name.to_string(),
+        false => format!("{}::{}", layout.namespace, layout.name),
+    }
+}
+
+/// The header that declares the tiling struct of a kernel.
+fn tiling_file(program: &Program) -> String {
+    format!("{}_tiling.h", program.name)
+}

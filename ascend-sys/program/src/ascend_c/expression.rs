@@ -1,0 +1,442 @@
+//! Values as expressions of C++, with the parentheses that they need and no others.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::kernel::{Helper, Printer};
+use super::names::Thing;
+use super::uses::operands;
+use crate::flow::fit;
+use crate::layout::Number;
+use crate::program::*;
+
+/// How tightly the outermost operator of an expression binds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Level {
+    Any,
+    Select,
+    Or,
+    And,
+    Equality,
+    Relation,
+    Sum,
+    Product,
+    Unary,
+    Primary,
+}
+
+/// An expression.
+struct Expression {
+    text: String,
+    level: Level,
+    /// C++ computes in `int` or `float` where the type is smaller, so this may be out of its range.
+    loose: bool,
+}
+
+impl Expression {
+    fn new(text: impl Into<String>, level: Level) -> Self {
+        Expression { text: text.into(), level, loose: false }
+    }
+}
+
+/// Unnamed parts of an expression beyond which it is given in pieces.
+const LONGEST: u64 = 48;
+
+impl Printer<'_> {
+    /// A value where C++ converts to its type by itself and nothing binds tighter: behind `=`.
+    pub(super) fn initialiser(&mut self, id: ValueId) -> String {
+        let id = self.without_widening(id);
+        self.expression(id).text
+    }
+
+    /// A value as an argument, or between brackets.
+    pub(super) fn argument(&mut self, id: ValueId) -> String {
+        let id = self.without_widening(id);
+        self.operand(id, Level::Any)
+    }
+
+    /// A value as an argument from which a template takes its type.
+    pub(super) fn typed(&mut self, id: ValueId) -> String {
+        let text = self.operand(id, Level::Any);
+        if self.has_its_type(id) {
+            return text;
+        }
+        let number = self.number(id);
+        let cast = format!("static_cast<{}>(", number.ascend_c());
+        match text.starts_with(&cast) {
+            true => text,
+            false => format!("{cast}{text})"),
+        }
+    }
+
+    /// A value as a part of something that binds as tightly as this.
+    pub(super) fn operand(&mut self, id: ValueId, level: Level) -> String {
+        let Expression { text, level: found, loose } = self.expression(id);
+        if loose {
+            return format!("static_cast<{}>({text})", self.number(id).ascend_c());
+        }
+        match found < level {
+            true => format!("({text})"),
+            false => text,
+        }
+    }
+
+    /// Whether it is a constant without a name, and this one.
+    pub(super) fn is_plain(&self, id: ValueId, bits: u64) -> bool {
+        self.literal(id) == Some(bits)
+    }
+
+    /// Gives names to parts of a value that would make a line which nobody can read.
+    pub(super) fn cut(&mut self, id: ValueId) {
+        for part in self.heavy(id) {
+            self.declare_value(part, "part");
+        }
+    }
+
+    /// The parts of a value that are to get a name, in the order in which they need each other.
+    pub(super) fn heavy(&self, id: ValueId) -> Vec<ValueId> {
+        let mut weights = BTreeMap::new();
+        let mut open = vec![id];
+        while let Some(id) = open.pop() {
+            if weights.insert(id, 1u64).is_none() && self.names.get(Thing::Value(id)).is_none() {
+                open.extend(operands(&self.program.values[id.0 as usize].of));
+            }
+        }
+        let mut heavy = Vec::new();
+        // A value is made of earlier ones.
+        for at in weights.keys().copied().collect::<Vec<_>>() {
+            if self.names.get(Thing::Value(at)).is_some() {
+                continue;
+            }
+            let parts = operands(&self.program.values[at.0 as usize].of);
+            let weight = parts.iter().fold(1u64, |sum, part| {
+                sum.saturating_add(weights.get(part).copied().unwrap_or(1))
+            });
+            match weight > LONGEST {
+                true => heavy.push(at),
+                false => drop(weights.insert(at, weight)),
+            }
+        }
+        heavy
+    }
+
+    /// A value gets a name here.
+    pub(super) fn declare_value(&mut self, id: ValueId, name: &str) {
+        let number = self.number(id);
+        let text = self.initialiser(id);
+        let kind = if self.is_constant(id) { "constexpr" } else { "const" };
+        let name = self.names.give(Thing::Value(id), name);
+        self.text.line(&format!("{kind} {} {name} = {text};", number.ascend_c()));
+    }
+
+    pub(super) fn number(&self, id: ValueId) -> Number {
+        self.program.values[id.0 as usize].number
+    }
+
+    /// Whether it depends on one of these variables.
+    pub(super) fn depends(&self, id: ValueId, on: impl Fn(VariableId) -> bool) -> bool {
+        let mut seen = BTreeSet::new();
+        let mut open = vec![id];
+        while let Some(id) = open.pop() {
+            if !seen.insert(id) {
+                continue;
+            }
+            match &self.program.values[id.0 as usize].of {
+                Of::Variable(variable) if on(*variable) => return true,
+                of => open.extend(operands(of)),
+            }
+        }
+        false
+    }
+
+    fn expression(&mut self, id: ValueId) -> Expression {
+        if let Some(name) = self.names.get(Thing::Value(id)) {
+            return Expression::new(name, Level::Primary);
+        }
+        let program = self.program;
+        let Value { of, number, .. } = &program.values[id.0 as usize];
+        let number = *number;
+        match of {
+            Of::Constant(bits) => constant(number, *bits),
+            Of::Tiling { path, element, .. } => {
+                let path = self.path(path);
+                let text = match element {
+                    Some((index, _)) => format!("{path}[{}]", self.argument(*index)),
+                    None => path,
+                };
+                match number {
+                    // The host, which fills the struct, has no such types: there stand their bits.
+                    Number::F16 | Number::Bf16 => {
+                        let ty = number.ascend_c();
+                        let text = format!("*reinterpret_cast<const {ty}*>(&{text})");
+                        Expression::new(text, Level::Unary)
+                    }
+                    _ => Expression::new(text, Level::Primary),
+                }
+            }
+            Of::BlockIndex => Expression::new("GetBlockIdx()", Level::Primary),
+            Of::BlockCount => Expression::new("GetBlockNum()", Level::Primary),
+            Of::SubBlockIndex => Expression::new("GetSubBlockIdx()", Level::Primary),
+            Of::TaskRatio => Expression::new("GetTaskRatio()", Level::Primary),
+            Of::Rank(client) => {
+                Expression::new(format!("{}.GetRankId()", self.client(*client)), Level::Primary)
+            }
+            Of::Ranks(client) => {
+                Expression::new(format!("{}.GetRankDim()", self.client(*client)), Level::Primary)
+            }
+            Of::Variable(variable) => {
+                Expression::new(self.name(Thing::Variable(*variable)), Level::Primary)
+            }
+            Of::Unary(Unary::Not, a) => {
+                Expression::new(format!("!{}", self.operand(*a, Level::Unary)), Level::Unary)
+            }
+            Of::Unary(Unary::Negate, a) => {
+                let a = match self.expression(*a) {
+                    a if a.text.starts_with('-') || a.level < Level::Unary => {
+                        format!("({})", a.text)
+                    }
+                    a => a.text,
+                };
+                let loose = is_narrow(number);
+                Expression { text: format!("-{a}"), level: Level::Unary, loose }
+            }
+            Of::Binary(operator, a, b) => self.binary(number, *operator, *a, *b),
+            Of::Select(condition, a, b) => {
+                let condition = self.operand(*condition, Level::Or);
+                let (a, b) = self.pair(*a, *b, Level::Or, Level::Select);
+                Expression::new(format!("{condition} ? {a} : {b}"), Level::Select)
+            }
+            Of::Cast(a) => match self.literal(id) {
+                Some(bits) => constant(number, bits),
+                None if self.number(*a) == number => self.expression(*a),
+                None => {
+                    let a = self.operand(*a, Level::Any);
+                    let ty = number.ascend_c();
+                    Expression::new(format!("static_cast<{ty}>({a})"), Level::Primary)
+                }
+            },
+        }
+    }
+
+    fn binary(&mut self, number: Number, operator: Binary, a: ValueId, b: ValueId) -> Expression {
+        let (sign, level) = match operator {
+            Binary::Add => ("+", Level::Sum),
+            Binary::Sub => ("-", Level::Sum),
+            Binary::Mul => ("*", Level::Product),
+            Binary::Div => ("/", Level::Product),
+            Binary::Rem => ("%", Level::Product),
+            Binary::And => ("&&", Level::And),
+            Binary::Or => ("||", Level::Or),
+            Binary::Equal => ("==", Level::Equality),
+            Binary::NotEqual => ("!=", Level::Equality),
+            Binary::Less => ("<", Level::Relation),
+            Binary::LessEqual => ("<=", Level::Relation),
+            Binary::Greater => (">", Level::Relation),
+            Binary::GreaterEqual => (">=", Level::Relation),
+            Binary::Min | Binary::Max => {
+                let (a, b) = (self.argument(a), self.argument(b));
+                let helper = if operator == Binary::Min { Helper::Smaller } else { Helper::Larger };
+                self.helpers.insert(helper);
+                let text = format!("{}<{}>({a}, {b})", helper.name(), number.ascend_c());
+                return Expression::new(text, Level::Primary);
+            }
+        };
+        // What is on the right of an operator is computed first only between parentheses; people want them around && in ||, too.
+        let (left, right) = match level {
+            Level::Or => (Level::Equality, Level::Equality),
+            Level::And => (Level::And, Level::Equality),
+            Level::Sum => (Level::Sum, Level::Product),
+            Level::Product => (Level::Product, Level::Unary),
+            _ => (Level::Sum, Level::Sum),
+        };
+        let chained = |text: &Self, side: ValueId| {
+            level == Level::Or
+                && text.names.get(Thing::Value(side)).is_none()
+                && matches!(text.program.values[side.0 as usize].of, Of::Binary(Binary::Or, ..))
+        };
+        let left = if chained(self, a) { Level::Or } else { left };
+        let ring = matches!(operator, Binary::Add | Binary::Sub | Binary::Mul);
+        let (a, b) = if ring && is_narrow(number) && !is_float(number) {
+            // These give the same last bits, whatever the bits before them are.
+            let inside = |expression: Expression, level| match expression.level < level {
+                true => format!("({})", expression.text),
+                false => expression.text,
+            };
+            (inside(self.expression(a), left), inside(self.expression(b), right))
+        } else {
+            self.pair(a, b, left, right)
+        };
+        let loose = is_narrow(number) && !operator.compares() && number != Number::Bool;
+        Expression { text: format!("{a} {sign} {b}"), level, loose }
+    }
+
+    /// Two operands. If none of them says which type it has, the first one is made to.
+    fn pair(&mut self, a: ValueId, b: ValueId, left: Level, right: Level) -> (String, String) {
+        let number = self.number(a);
+        let b_text = self.operand(b, right);
+        let a_text = match (self.literal(a), self.literal(b)) {
+            (Some(bits), Some(_)) => match number {
+                Number::U32 => format!("{bits}U"),
+                Number::I64 => format!("INT64_C({})", bits as i64),
+                Number::U64 => format!("UINT64_C({bits})"),
+                _ => self.operand(a, left),
+            },
+            _ => self.operand(a, left),
+        };
+        (a_text, b_text)
+    }
+
+    /// The bits of a constant without a name.
+    fn literal(&self, id: ValueId) -> Option<u64> {
+        if self.names.get(Thing::Value(id)).is_some() {
+            return None;
+        }
+        match &self.program.values[id.0 as usize] {
+            Value { of: Of::Constant(bits), .. } => Some(*bits),
+            Value { of: Of::Cast(a), number, .. } => {
+                let from = self.number(*a);
+                let whole = |number| !is_float(number) && number != Number::Bool;
+                let bits = self.literal(*a)?;
+                (whole(from) && whole(*number)).then(|| fit(*number, bits))
+            }
+            _ => None,
+        }
+    }
+
+    /// The value inside of a conversion that C++ makes by itself and without loss.
+    pub(super) fn without_widening(&self, id: ValueId) -> ValueId {
+        use Number::*;
+        if self.names.get(Thing::Value(id)).is_some() || self.literal(id).is_some() {
+            return id;
+        }
+        let Value { of: Of::Cast(a), number, .. } = &self.program.values[id.0 as usize] else {
+            return id;
+        };
+        let widens = match (self.number(*a), *number) {
+            (U8 | U16, U16 | U32 | U64 | I32 | I64) => self.number(*a).size() < number.size(),
+            (U32, U64 | I64) => true,
+            (I8 | I16 | I32, I16 | I32 | I64) => self.number(*a).size() < number.size(),
+            // Where the cores count, which they never do from below zero.
+            (I64, U64) => matches!(
+                self.program.values[a.0 as usize].of,
+                Of::BlockIndex | Of::BlockCount | Of::SubBlockIndex | Of::TaskRatio
+            ),
+            _ => false,
+        };
+        // What is computed in the smaller type has to be brought into its range first, which the cast makes visible.
+        match widens
+            && !matches!(self.program.values[a.0 as usize].of, Of::Binary(..) | Of::Unary(..))
+        {
+            true => *a,
+            false => id,
+        }
+    }
+
+    /// Whether an expression has exactly the type of its value for C++.
+    fn has_its_type(&self, id: ValueId) -> bool {
+        if self.names.get(Thing::Value(id)).is_some() {
+            return true;
+        }
+        let Value { of, number, .. } = &self.program.values[id.0 as usize];
+        match of {
+            Of::Constant(_) | Of::Cast(_) if self.literal(id).is_some() => {
+                matches!(number, Number::I32 | Number::Bool) || is_float(*number)
+            }
+            Of::Select(_, a, b) => self.has_its_type(*a) && self.has_its_type(*b),
+            Of::Binary(operator, a, b) if !matches!(operator, Binary::Min | Binary::Max) => {
+                *number == Number::Bool
+                    || !is_narrow(*number) && (self.has_its_type(*a) || self.has_its_type(*b))
+            }
+            Of::Unary(Unary::Negate, a) => !is_narrow(*number) && self.has_its_type(*a),
+            _ => true,
+        }
+    }
+
+    /// Whether a compiler can compute it for certain.
+    fn is_constant(&self, id: ValueId) -> bool {
+        let mut open = vec![id];
+        let mut seen = BTreeSet::new();
+        while let Some(id) = open.pop() {
+            if !seen.insert(id) {
+                continue;
+            }
+            let Value { of, number, .. } = &self.program.values[id.0 as usize];
+            let good = match of {
+                _ if matches!(number, Number::F16 | Number::Bf16) => false,
+                Of::Constant(bits) => !is_float(*number) || f64::from_bits(*bits).is_finite(),
+                // Too large a product of signed numbers would be an error.
+                Of::Binary(operator, ..) => {
+                    let unsigned = matches!(
+                        number,
+                        Number::U8 | Number::U16 | Number::U32 | Number::U64 | Number::Bool
+                    );
+                    !matches!(operator, Binary::Div | Binary::Rem | Binary::Min | Binary::Max)
+                        && unsigned
+                }
+                Of::Select(..) => true,
+                Of::Unary(Unary::Not, _) => true,
+                Of::Cast(a) => !is_float(self.number(*a)),
+                _ => false,
+            };
+            if !good {
+                return false;
+            }
+            open.extend(operands(of));
+        }
+        true
+    }
+}
+
+/// A type in which C++ does not compute.
+fn is_narrow(number: Number) -> bool {
+    use Number::*;
+    matches!(number, I8 | I16 | U8 | U16 | F16 | Bf16)
+}
+
+pub(super) fn is_float(number: Number) -> bool {
+    matches!(number, Number::F16 | Number::Bf16 | Number::F32 | Number::F64)
+}
+
+fn constant(number: Number, bits: u64) -> Expression {
+    let text = match number {
+        Number::Bool => (bits != 0).to_string(),
+        Number::I8 | Number::I16 | Number::I32 | Number::I64 => match bits as i64 {
+            i64::MIN => "INT64_MIN".to_owned(),
+            // The type of its digits is a larger one.
+            n if n == i64::from(i32::MIN) => "INT32_MIN".to_owned(),
+            n if number == Number::I64 && i32::try_from(n).is_err() => format!("INT64_C({n})"),
+            n => n.to_string(),
+        },
+        Number::U8 | Number::U16 | Number::U32 | Number::U64 => match bits {
+            n if i32::try_from(n).is_ok() => n.to_string(),
+            n if u32::try_from(n).is_ok() => format!("{n}U"),
+            n => format!("UINT64_C({n})"),
+        },
+        Number::F64 => float(bits, ""),
+        Number::F32 => float(bits, "f"),
+        Number::F16 | Number::Bf16 => format!("{}({})", number.ascend_c(), float(bits, "f")),
+    };
+    let level = match text.as_bytes() {
+        _ if text.contains(" / ") && !text.ends_with(')') => Level::Product,
+        [b'-', ..] => Level::Unary,
+        _ => Level::Primary,
+    };
+    Expression::new(text, level)
+}
+
+/// Of an `f64`, or of what an `f32` holds.
+fn float(bits: u64, suffix: &str) -> String {
+    let float = f64::from_bits(bits);
+    if float.is_nan() {
+        return format!("0.0{suffix} / 0.0{suffix}");
+    }
+    if float.is_infinite() {
+        let sign = if float < 0.0 { "-" } else { "" };
+        return format!("{sign}1.0{suffix} / 0.0{suffix}");
+    }
+    // As few digits as tell it from its neighbours.
+    let digits = match suffix {
+        "f" => format!("{:?}", float as f32),
+        _ => format!("{float:?}"),
+    };
+    format!("{digits}{suffix}")
+}

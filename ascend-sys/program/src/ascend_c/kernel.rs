@@ -1,0 +1,510 @@
+//! The source of a kernel: its entry function, block by block.
+
+use std::collections::BTreeSet;
+
+use super::barriers::Barriers;
+use super::expression::Level;
+use super::names::{Names, Thing};
+use super::text::Text;
+use super::uses::{Uses, values_of};
+use crate::layout::Number;
+use crate::program::*;
+use crate::step::*;
+
+/// Blocks in blocks in blocks: more than anybody writes.
+const DEEPEST: usize = 64;
+
+/// Functions that the source has if they are needed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Helper {
+    /// The smaller of two numbers.
+    Smaller,
+    /// The larger of two numbers.
+    Larger,
+    /// A tensor at an address.
+    TensorAt,
+    /// A unit waits for another one.
+    SyncUnits,
+}
+
+impl Helper {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Helper::Smaller => "Smaller",
+            Helper::Larger => "Larger",
+            Helper::TensorAt => "TensorAt",
+            Helper::SyncUnits => "SyncUnits",
+        }
+    }
+
+    fn source(self) -> &'static str {
+        match self {
+            Helper::Smaller => {
+                "template <typename T>\n\
+                 __aicore__ inline T Smaller(T a, T b)\n\
+                 {\n    return b < a ? b : a;\n}\n"
+            }
+            Helper::Larger => {
+                "template <typename T>\n\
+                 __aicore__ inline T Larger(T a, T b)\n\
+                 {\n    return a < b ? b : a;\n}\n"
+            }
+            Helper::TensorAt => {
+                "// What lies at an address, as a tensor.\n\
+                 template <typename T>\n\
+                 __aicore__ inline GlobalTensor<T> TensorAt(GM_ADDR address)\n\
+                 {\n    GlobalTensor<T> tensor;\n    \
+                     tensor.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(address));\n    \
+                     return tensor;\n}\n"
+            }
+            Helper::SyncUnits => {
+                "// The second unit of the event waits for all that the first one has been given.\n\
+                 template <HardEvent event>\n\
+                 __aicore__ inline void SyncUnits(TPipe& pipe)\n\
+                 {\n    const event_t id = static_cast<event_t>(pipe.FetchEventID(event));\n    \
+                     SetFlag<event>(id);\n    WaitFlag<event>(id);\n}\n"
+            }
+        }
+    }
+}
+
+/// Writes one kernel.
+pub(super) struct Printer<'a> {
+    pub(super) program: &'a Program,
+    pub(super) uses: Uses,
+    pub(super) names: Names,
+    pub(super) text: Text,
+    pub(super) helpers: BTreeSet<Helper>,
+    pub(super) barriers: Barriers,
+    /// What Ascend C has no words for.
+    pub(super) problems: Vec<String>,
+    /// Whether a `TPipe` is needed.
+    pub(super) pipe: bool,
+    source: Source,
+}
+
+/// The source of a kernel.
+pub(super) fn source(program: &Program) -> Result<String, String> {
+    program.validate()?;
+    nesting(program)?;
+    let mut printer = Printer {
+        program,
+        uses: Uses::of(program),
+        names: Names::new(),
+        text: Text::indented(1),
+        helpers: BTreeSet::new(),
+        barriers: Barriers::default(),
+        problems: Vec::new(),
+        pipe: false,
+        source: Source::default(),
+    };
+    let text = printer.file();
+    match printer.problems.into_iter().next() {
+        Some(problem) => Err(problem),
+        None => Ok(text),
+    }
+}
+
+fn nesting(program: &Program) -> Result<(), String> {
+    let mut depths = vec![0; program.blocks.len()];
+    for (at, block) in program.blocks.iter().enumerate() {
+        for inner in block.iter().flat_map(|node| super::uses::blocks_of(&node.step)) {
+            depths[inner.0 as usize] = depths[at] + 1;
+        }
+    }
+    match depths.into_iter().max() {
+        Some(depth) if depth > DEEPEST => Err(format!("blocks are nested {depth} deep")),
+        _ => Ok(()),
+    }
+}
+
+impl<'a> Printer<'a> {
+    fn file(&mut self) -> String {
+        let program = self.program;
+        let mut parameters = Vec::new();
+        for (at, parameter) in program.parameters.iter().enumerate() {
+            let name = self.names.give(Thing::Parameter(at as u32), &parameter.name);
+            parameters.push(format!("GM_ADDR {name}"));
+        }
+        parameters.extend(["GM_ADDR workspace".to_owned(), "GM_ADDR tiling".to_owned()]);
+        self.tensors();
+        self.block(0);
+        let body = std::mem::take(&mut self.text);
+
+        let mut file = Text::default();
+        if let Some(from) = program.files.first() {
+            file.comment(&format!("Printed from the kernel {} in {from}.", program.name));
+        }
+        file.line("#include \"kernel_operator.h\"");
+        if !program.clients.is_empty() {
+            file.line("#include \"lib/hccl/hccl.h\"");
+        }
+        if !program.matmuls.is_empty() {
+            file.line("#include \"lib/matmul_intf.h\"");
+        }
+        if program.tiling.is_some() {
+            file.line(&format!("#include \"{}\"", super::tiling_file(program)));
+        }
+        file.blank();
+        file.line("using namespace AscendC;");
+        file.blank();
+        self.types(&mut file);
+        for helper in &self.helpers {
+            for line in helper.source().lines() {
+                match line.strip_prefix("    ") {
+                    Some(line) => file.line(&format!("    {line}")),
+                    None => file.line(line),
+                }
+            }
+            file.blank();
+        }
+        let head = format!(
+            "extern \"C\" __global__ __aicore__ void {}({})",
+            program.name,
+            parameters.join(", ")
+        );
+        file.line(&head);
+        file.line("{");
+        let mut prologue = Text::indented(1);
+        self.prologue(&mut prologue);
+        file.append(prologue);
+        file.append(body);
+        file.line("}");
+        file.finish()
+    }
+
+    /// What the build reads, and what everything else builds on.
+    fn prologue(&self, text: &mut Text) {
+        let program = self.program;
+        text.line(&format!("KERNEL_TASK_TYPE_DEFAULT({});", program.mix.ascend_c()));
+        if let Some(tiling) = &program.tiling {
+            let name = super::tiling_name(tiling);
+            text.line(&format!("REGISTER_TILING_DEFAULT({name});"));
+            text.line(&format!("GET_TILING_DATA_WITH_STRUCT({name}, tilingData, tiling);"));
+        }
+        if program.workspace {
+            text.line("GM_ADDR userWorkspace = GetUserWorkspace(workspace);");
+        }
+        if self.pipe {
+            text.line("TPipe pipe;");
+        }
+        text.blank();
+    }
+
+    /// Tensors over the parameters that the cores themselves read or write.
+    fn tensors(&mut self) {
+        let mut used = BTreeSet::new();
+        for step in self.program.blocks.iter().flatten().map(|node| &node.step) {
+            if !matches!(step, Step::Hccl(_)) {
+                used.extend(super::uses::places_of(step).iter().filter_map(
+                    |place| match place.base {
+                        Base::Parameter(at) => Some(at),
+                        _ => None,
+                    },
+                ));
+            }
+        }
+        for at in used {
+            let parameter = &self.program.parameters[at as usize];
+            let ty = parameter.number.ascend_c();
+            let address = self.name(Thing::Parameter(at));
+            let name = self.names.give(Thing::Global(at), &format!("{}_gm", parameter.name));
+            self.text.line(&format!("GlobalTensor<{ty}> {name};"));
+            self.text.line(&format!(
+                "{name}.SetGlobalBuffer(reinterpret_cast<__gm__ {ty}*>({address}));"
+            ));
+        }
+        self.text.blank();
+    }
+
+    fn block(&mut self, block: usize) {
+        let nodes = &self.program.blocks[block];
+        for (at, node) in nodes.iter().enumerate() {
+            self.source = node.source;
+            let declared = self.uses.declared_at(block, at);
+            for thing in &declared {
+                self.declare(*thing, &node.step);
+            }
+            self.step(node);
+            for thing in self.uses.ended_at(block, at) {
+                self.end(thing);
+            }
+        }
+    }
+
+    /// A block of its own, with its own names.
+    pub(super) fn scope(&mut self, block: BlockId) {
+        self.names.open();
+        self.block(block.0 as usize);
+        self.names.close();
+    }
+
+    /// Declares what the step itself does not.
+    fn declare(&mut self, thing: Thing, step: &Step) {
+        if self.declares(step, thing) {
+            return;
+        }
+        match thing {
+            Thing::Variable(id) => {
+                let Declared { name, what } = &self.program.variables[id.0 as usize];
+                let zero = match what {
+                    Number::Bool => "false",
+                    Number::F16 => "half(0.0f)",
+                    Number::Bf16 => "bfloat16_t(0.0f)",
+                    Number::F32 => "0.0f",
+                    Number::F64 => "0.0",
+                    _ => "0",
+                };
+                let name = self.names.give(thing, name);
+                self.text.line(&format!("{} {name} = {zero};", what.ascend_c()));
+            }
+            Thing::Local(id) => {
+                let Declared { name, what } = &self.program.locals[id.0 as usize];
+                let name = self.names.give(thing, name);
+                self.text.line(&format!("LocalTensor<{}> {name};", what.ascend_c()));
+            }
+            Thing::Task(id) => {
+                let name = self.names.give(thing, &self.program.tasks[id.0 as usize].name);
+                self.text.line(&format!("HcclHandle {name} = INVALID_HANDLE_ID;"));
+            }
+            Thing::Queue(id) => {
+                let Declared { name, what } = &self.program.queues[id.0 as usize];
+                let position = match what.position {
+                    Position::VecIn => "VECIN",
+                    Position::VecOut => "VECOUT",
+                };
+                let name = self.names.give(thing, name);
+                self.text.line(&format!("TQue<TPosition::{position}, 1> {name};"));
+            }
+            Thing::Scratch(id) => {
+                let name = self.names.give(thing, &self.program.scratches[id.0 as usize].name);
+                self.text.line(&format!("TBuf<TPosition::VECCALC> {name};"));
+            }
+            Thing::Client(id) => self.declare_client(id),
+            Thing::Matmul(id) => self.declare_matmul(id),
+            Thing::Parameter(_) | Thing::Global(_) | Thing::Value(_) => {}
+        }
+    }
+
+    /// What comes behind the last use.
+    fn end(&mut self, thing: Thing) {
+        if let Thing::Matmul(id) = thing {
+            self.end_matmul(id);
+        }
+    }
+
+    /// Whether a step is also the declaration of what it gives a value.
+    fn declares(&self, step: &Step, thing: Thing) -> bool {
+        match (step, thing) {
+            (Step::Set(variable, value), Thing::Variable(id)) => {
+                *variable == id && !self.depends(*value, |on| on == id)
+            }
+            (Step::Read(variable, read), Thing::Variable(id)) => {
+                let mut values = Vec::new();
+                values_of(self.program, step, &mut values);
+                *variable == id
+                    && !matches!(read, Read::Slice(..))
+                    && !values.into_iter().any(|value| self.depends(value, |on| on == id))
+            }
+            (Step::Loop { variable, from, to, step, .. }, Thing::Variable(id)) => {
+                let alone = self.uses.home(thing).is_some_and(|home| home.step == home.last);
+                let free = |value| !self.depends(value, |on| on == id);
+                *variable == id && alone && free(*from) && free(*to) && free(*step)
+            }
+            (Step::Buffer(buffer), Thing::Local(id)) => match buffer {
+                Buffer::Alloc(_, local) | Buffer::Dequeue(_, local) | Buffer::Get(_, local) => {
+                    *local == id
+                }
+                _ => false,
+            },
+            (Step::Hccl(Hccl::Prepare { task, .. }), Thing::Task(id)) => *task == id,
+            _ => false,
+        }
+    }
+
+    /// `name`, or with its type if this is where it is declared.
+    pub(super) fn target(&mut self, thing: Thing, ty: &str, name: &str) -> String {
+        if let Some(name) = self.names.get(thing) {
+            return name.to_owned();
+        }
+        let constant = match thing {
+            Thing::Local(_) => "",
+            _ if self.uses.writes(thing) == 1 => "const ",
+            _ => "",
+        };
+        let name = self.names.give(thing, name);
+        format!("{constant}{ty} {name}")
+    }
+
+    fn step(&mut self, node: &'a Node) {
+        let mut values = Vec::new();
+        values_of(self.program, &node.step, &mut values);
+        for value in values {
+            self.cut(value);
+        }
+        self.before_vector(&node.step);
+        match &node.step {
+            Step::Comment(comment) => {
+                self.text.blank();
+                self.text.comment(comment);
+            }
+            Step::Name(value) => {
+                let Value { of, name, .. } = &self.program.values[value.0 as usize];
+                // A variable has its own name.
+                if let (Some(name), None, false) =
+                    (name, self.names.get(Thing::Value(*value)), matches!(of, Of::Variable(_)))
+                {
+                    self.declare_value(*value, name);
+                }
+            }
+            Step::Set(variable, value) => {
+                let text = self.initialiser(*value);
+                self.assign(*variable, &text);
+            }
+            Step::Read(variable, read) => self.read(*variable, read),
+            Step::Loop { variable, from, to, step, body } => {
+                self.repeat(*variable, *from, *to, *step, *body);
+            }
+            Step::If { condition, then, otherwise } => {
+                self.branch(*condition, *then, *otherwise);
+            }
+            Step::On(core, block) => {
+                let core = match core {
+                    Core::Aic => "if ASCEND_IS_AIC",
+                    Core::Aiv => "if ASCEND_IS_AIV",
+                };
+                self.text.open(core);
+                self.scope(*block);
+                self.text.close("");
+            }
+            Step::Buffer(buffer) => self.buffer(buffer),
+            Step::Copy(copy) => self.copy(copy),
+            Step::Vector(vector) => self.vector(vector),
+            Step::Sync(sync) => self.sync(sync),
+            Step::Matmul(multiply) => self.multiply(multiply),
+            Step::Hccl(call) => self.call(call),
+        }
+    }
+
+    /// A variable gets a value, and what was made of the old one loses its name.
+    pub(super) fn assign(&mut self, variable: VariableId, text: &str) {
+        let Declared { name, what } = &self.program.variables[variable.0 as usize];
+        let target = self.target(Thing::Variable(variable), what.ascend_c(), name);
+        self.text.line(&format!("{target} = {text};"));
+        self.outdated(|changed| changed == variable);
+    }
+
+    /// Values keep their names only as long as a name holds what its value is.
+    pub(super) fn outdated(&mut self, changed: impl Fn(VariableId) -> bool) {
+        for value in self.names.values() {
+            if self.depends(value, &changed) {
+                self.names.forget(Thing::Value(value));
+            }
+        }
+    }
+
+    fn repeat(&mut self, id: VariableId, from: ValueId, to: ValueId, step: ValueId, body: BlockId) {
+        let Declared { name, what } = &self.program.variables[id.0 as usize];
+        let thing = Thing::Variable(id);
+        let first = self.initialiser(from);
+        // The bounds are those of the moment in which the loop begins.
+        let changed = self.uses.assigned(body).clone();
+        let moves = |on: VariableId| on == id || changed.contains(&on);
+        for (value, name) in [(to, "end"), (step, "step")] {
+            if self.depends(value, moves) {
+                self.names.forget(Thing::Value(value));
+                self.declare_value(value, name);
+            }
+        }
+        let kept: Vec<_> = [to, step]
+            .into_iter()
+            .filter_map(|value| Some((value, self.names.get(Thing::Value(value))?.to_owned())))
+            .collect();
+        self.names.open();
+        let declared = self.names.get(thing).is_some();
+        let name = match declared {
+            true => self.name(thing),
+            false => self.names.give(thing, name),
+        };
+        let ty = if declared { String::new() } else { format!("{} ", what.ascend_c()) };
+        let bound =
+            |printer: &mut Self, value, level| match kept.iter().find(|(id, _)| *id == value) {
+                Some((_, name)) => name.clone(),
+                None => printer.operand(value, level),
+            };
+        let end = bound(self, to, Level::Sum);
+        let next = match self.is_plain(step, 1) {
+            true => format!("++{name}"),
+            false => format!("{name} += {}", bound(self, step, Level::Any)),
+        };
+        self.outdated(|on| on == id || changed.contains(&on));
+        self.text.open(&format!("for ({ty}{name} = {first}; {name} < {end}; {next})"));
+        self.barriers.enter_loop(self.program, body);
+        self.block(body.0 as usize);
+        self.text.close("");
+        self.names.close();
+    }
+
+    fn branch(&mut self, condition: ValueId, then: BlockId, otherwise: Option<BlockId>) {
+        let program = self.program;
+        let (mut condition, mut then, mut otherwise) = (condition, then, otherwise);
+        let text = self.operand(condition, Level::Any);
+        self.text.open(&format!("if ({text})"));
+        loop {
+            self.scope(then);
+            let Some(other) = otherwise else { break };
+            // A branch in an else is a rung of a ladder.
+            match program.blocks[other.0 as usize].as_slice() {
+                [Node { step: Step::If { condition: c, then: t, otherwise: o }, .. }]
+                    if self.uses.declared_at(other.0 as usize, 0).is_empty()
+                        && self.heavy(*c).is_empty() =>
+                {
+                    (condition, then, otherwise) = (*c, *t, *o);
+                    let text = self.operand(condition, Level::Any);
+                    self.text.between(&format!("}} else if ({text}) {{"));
+                }
+                _ => {
+                    self.text.between("} else {");
+                    (then, otherwise) = (other, None);
+                }
+            }
+        }
+        self.text.close("");
+    }
+
+    pub(super) fn name(&self, thing: Thing) -> String {
+        // Everything is declared before its first use; see `uses`.
+        self.names.get(thing).unwrap_or_default().to_owned()
+    }
+
+    /// Something of the tiling struct. The path comes from whoever wrote the program.
+    pub(super) fn path(&mut self, path: &str) -> String {
+        let good = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '[' | ']');
+        if path.is_empty() || !path.chars().all(good) {
+            self.problem(&format!("\"{}\" names no field of a tiling struct", path.escape_debug()));
+        }
+        format!("tilingData.{path}")
+    }
+
+    /// Something that Ascend C has no words for.
+    pub(super) fn problem(&mut self, text: &str) {
+        let Source { file, line, column } = self.source;
+        let place = match self.program.files.get(file as usize) {
+            Some(file) => format!("{file}:{line}:{column}"),
+            None => format!("line {line}"),
+        };
+        self.problems.push(format!("{text} ({place})"));
+    }
+
+    /// `sizeof` as a factor behind a number of elements; nothing for bytes.
+    pub(super) fn bytes(&mut self, count: ValueId, number: Number) -> String {
+        let count = self.without_widening(count);
+        match number.size() {
+            1 => self.operand(count, Level::Any),
+            _ => {
+                let text = self.operand(count, Level::Product);
+                format!("{text} * sizeof({})", number.ascend_c())
+            }
+        }
+    }
+}

@@ -1,0 +1,353 @@
+//! Local memory: queues, copies, arithmetic of the vector unit, and who waits for whom.
+
+use super::expression::Level;
+use super::kernel::{Helper, Printer};
+use super::names::Thing;
+use crate::layout::Number;
+use crate::program::*;
+use crate::step::*;
+
+impl Printer<'_> {
+    pub(super) fn buffer(&mut self, buffer: &Buffer) {
+        match *buffer {
+            Buffer::InitQueue(queue) => {
+                self.pipe = true;
+                let Queue { number, buffers, length, .. } =
+                    self.program.queues[queue.0 as usize].what;
+                let bytes = self.bytes(length, number);
+                let name = self.name(Thing::Queue(queue));
+                self.text.line(&format!("pipe.InitBuffer({name}, {buffers}, {bytes});"));
+            }
+            Buffer::InitScratch(scratch) => {
+                self.pipe = true;
+                let Scratch { number, length } = self.program.scratches[scratch.0 as usize].what;
+                let bytes = self.bytes(length, number);
+                let name = self.name(Thing::Scratch(scratch));
+                self.text.line(&format!("pipe.InitBuffer({name}, {bytes});"));
+            }
+            Buffer::Alloc(queue, local) => {
+                self.obtain(local, Thing::Queue(queue), "AllocTensor");
+            }
+            Buffer::Dequeue(queue, local) => {
+                self.obtain(local, Thing::Queue(queue), "DeQue");
+            }
+            Buffer::Get(scratch, local) => self.obtain(local, Thing::Scratch(scratch), "Get"),
+            Buffer::Enqueue(queue, local) => {
+                let (queue, local) =
+                    (self.name(Thing::Queue(queue)), self.name(Thing::Local(local)));
+                self.text.line(&format!("{queue}.EnQue({local});"));
+            }
+            Buffer::Free(queue, local) => {
+                let (queue, local) =
+                    (self.name(Thing::Queue(queue)), self.name(Thing::Local(local)));
+                self.text.line(&format!("{queue}.FreeTensor({local});"));
+            }
+        }
+    }
+
+    /// `LocalTensor<half> x = queue.AllocTensor<half>();`
+    fn obtain(&mut self, local: LocalId, from: Thing, call: &str) {
+        let Declared { name, what } = &self.program.locals[local.0 as usize];
+        let ty = what.ascend_c();
+        let from = self.name(from);
+        let target = self.target(Thing::Local(local), &format!("LocalTensor<{ty}>"), name);
+        self.text.line(&format!("{target} = {from}.{call}<{ty}>();"));
+    }
+
+    pub(super) fn copy(&mut self, copy: &Copy) {
+        match copy {
+            Copy::In { to, from, pieces } => {
+                let number = self.local_number(to);
+                let (to, from) = (self.local(to), self.global(from, number));
+                let copy = self.pieces(pieces, number, true);
+                let pad = format!("DataCopyPadExtParams<{}>()", number.ascend_c());
+                self.text.line(&format!("DataCopyPad({to}, {from}, {copy}, {pad});"));
+            }
+            Copy::Out { to, from, pieces, add } => {
+                let number = self.local_number(from);
+                let (to, from) = (self.global(to, number), self.local(from));
+                let copy = self.pieces(pieces, number, false);
+                if *add {
+                    self.text.line(&format!("SetAtomicAdd<{}>();", number.ascend_c()));
+                }
+                self.text.line(&format!("DataCopyPad({to}, {from}, {copy});"));
+                if *add {
+                    self.text.line("DisableDmaAtomic();");
+                }
+            }
+            Copy::Set { to, value } => {
+                let number = self.number(*value);
+                let (tensor, offset) = self.element(to, number);
+                let value = self.argument(*value);
+                self.text.line(&format!("{tensor}.SetValue({offset}, {value});"));
+            }
+            Copy::SetLocal { to, value } => {
+                let (tensor, offset) = self.local_element(to);
+                // Local tensors take the type from the value.
+                let value = self.typed(*value);
+                self.text.line(&format!("{tensor}.SetValue({offset}, {value});"));
+            }
+            Copy::Clean(place) => {
+                let number = self.place_number(place);
+                let ty = number.ascend_c();
+                let tensor = self.global(place, number);
+                self.text.line(&format!(
+                    "DataCacheCleanAndInvalid<{ty}, CacheLine::SINGLE_CACHE_LINE, DcciDst::CACHELINE_OUT>({tensor});"
+                ));
+            }
+        }
+    }
+
+    /// Lengths and gaps in global memory are bytes there.
+    fn pieces(&mut self, pieces: &Pieces, number: Number, inward: bool) -> String {
+        let count = pieces.count.map_or("1".to_owned(), |count| self.argument(count));
+        let length = self.bytes(pieces.length, number);
+        let gap = pieces.gap.map_or("0".to_owned(), |gap| match self.is_plain(gap, 0) {
+            true => "0".to_owned(),
+            false => self.bytes(gap, number),
+        });
+        match inward {
+            true => format!("DataCopyExtParams({count}, {length}, {gap}, 0, 0)"),
+            false => format!("DataCopyExtParams({count}, {length}, 0, {gap}, 0)"),
+        }
+    }
+
+    pub(super) fn vector(&mut self, vector: &Vector) {
+        let (call, arguments, count) = match vector {
+            Vector::Fill { to, value, count } => {
+                ("Duplicate", vec![self.local(to), self.typed(*value)], count)
+            }
+            Vector::Binary { operator, to, a, b, count } => {
+                let call = match operator {
+                    VectorBinary::Add => "Add",
+                    VectorBinary::Sub => "Sub",
+                    VectorBinary::Mul => "Mul",
+                    VectorBinary::Div => "Div",
+                    VectorBinary::Max => "Max",
+                    VectorBinary::Min => "Min",
+                };
+                (call, vec![self.local(to), self.local(a), self.local(b)], count)
+            }
+            Vector::Scalar { operator, to, a, scalar, count } => {
+                // The others are refused by `validate`.
+                let call = match operator {
+                    VectorBinary::Add | VectorBinary::Sub => "Adds",
+                    VectorBinary::Mul | VectorBinary::Div => "Muls",
+                    VectorBinary::Max => "Maxs",
+                    VectorBinary::Min => "Mins",
+                };
+                (call, vec![self.local(to), self.local(a), self.typed(*scalar)], count)
+            }
+            Vector::Unary { operator, to, a, count } => {
+                let call = match operator {
+                    VectorUnary::Relu => "Relu",
+                    VectorUnary::Exp => "Exp",
+                    VectorUnary::Sqrt => "Sqrt",
+                };
+                (call, vec![self.local(to), self.local(a)], count)
+            }
+            Vector::Cast { to, from, round, count } => {
+                let round = match round {
+                    Round::None => "RoundMode::CAST_NONE",
+                    Round::Nearest => "RoundMode::CAST_RINT",
+                    Round::Floor => "RoundMode::CAST_FLOOR",
+                    Round::Ceil => "RoundMode::CAST_CEIL",
+                    Round::Away => "RoundMode::CAST_ROUND",
+                    Round::Truncate => "RoundMode::CAST_TRUNC",
+                };
+                ("Cast", vec![self.local(to), self.local(from), round.to_owned()], count)
+            }
+            Vector::Reduce { operator, to, from, work, count } => {
+                let call = match operator {
+                    VectorReduce::Sum => "ReduceSum",
+                    VectorReduce::Max => "ReduceMax",
+                };
+                (call, vec![self.local(to), self.local(from), self.local(work)], count)
+            }
+        };
+        let count = self.argument(*count);
+        self.text.line(&format!("{call}({}, {count});", arguments.join(", ")));
+    }
+
+    pub(super) fn sync(&mut self, sync: &Sync) {
+        match *sync {
+            Sync::Pipe(Pipe::Scalar) => {
+                self.problem("the scalar unit does one thing after another: it has no barrier");
+            }
+            Sync::Pipe(of) => self.text.line(&format!("PipeBarrier<{}>();", pipe(of))),
+            Sync::Units(first, second) => self.units(first, second),
+            Sync::Raise { mode, pipe: of, flag } => {
+                if matches!(of, Pipe::Scalar | Pipe::All) {
+                    self.problem("a flag is raised by the vector, copying or fixing unit");
+                }
+                let mode = match mode {
+                    Mode::Kind => 0,
+                    Mode::Pair => 1,
+                    Mode::Block => 2,
+                };
+                self.text.line(&format!("CrossCoreSetFlag<{mode}, {}>({flag});", pipe(of)));
+            }
+            Sync::Await { flag } => self.text.line(&format!("CrossCoreWaitFlag({flag});")),
+            Sync::All { vector } => self.text.line(&format!("SyncAll<{vector}>();")),
+        }
+    }
+
+    fn units(&mut self, first: Pipe, second: Pipe) {
+        let event = match (first, second) {
+            // What it does itself is in order anyway.
+            (Pipe::Scalar, Pipe::Scalar) => return,
+            (a, b) if a == b => return self.text.line(&format!("PipeBarrier<{}>();", pipe(a))),
+            (Pipe::In, Pipe::Vector) => "MTE2_V",
+            (Pipe::Vector, Pipe::In) => "V_MTE2",
+            (Pipe::Out, Pipe::Vector) => "MTE3_V",
+            (Pipe::Vector, Pipe::Out) => "V_MTE3",
+            (Pipe::Out, Pipe::In) => "MTE3_MTE2",
+            (Pipe::In, Pipe::Out) => "MTE2_MTE3",
+            (Pipe::Scalar, Pipe::Vector) => "S_V",
+            (Pipe::Vector, Pipe::Scalar) => "V_S",
+            (Pipe::Scalar, Pipe::In) => "S_MTE2",
+            (Pipe::In, Pipe::Scalar) => "MTE2_S",
+            (Pipe::Scalar, Pipe::Out) => "S_MTE3",
+            (Pipe::Out, Pipe::Scalar) => "MTE3_S",
+            (Pipe::Fix, Pipe::Scalar) => "FIX_S",
+            (Pipe::Fix, Pipe::In) => "FIX_MTE2",
+            (Pipe::In, Pipe::Fix) => "MTE2_FIX",
+            (Pipe::Fix, Pipe::Out) => "FIX_MTE3",
+            // There is no event for these, so everything waits for everything.
+            _ => return self.text.line("PipeBarrier<PIPE_ALL>();"),
+        };
+        self.wait_for(event);
+    }
+
+    /// One unit waits for another.
+    pub(super) fn wait_for(&mut self, event: &str) {
+        self.pipe = true;
+        self.helpers.insert(Helper::SyncUnits);
+        self.text.line(&format!("SyncUnits<HardEvent::{event}>(pipe);"));
+    }
+
+    pub(super) fn read(&mut self, variable: VariableId, read: &Read) {
+        let text = match read {
+            Read::Global(place) => {
+                let number = self.program.variables[variable.0 as usize].what;
+                let (tensor, offset) = self.element(place, number);
+                format!("{tensor}.GetValue({offset})")
+            }
+            Read::Local(local) => {
+                let (tensor, offset) = self.local_element(local);
+                format!("{tensor}.GetValue({offset})")
+            }
+            Read::Finished(task) => {
+                let (client, task) = self.client_and_task(*task);
+                format!("{client}.Query({task})")
+            }
+            Read::Queues(client) => format!("{}.GetQueueNum()", self.client(*client)),
+            Read::Slice(task, received) => {
+                let (client, task) = self.client_and_task(*task);
+                let name = self.name(Thing::Variable(variable));
+                self.text.line(&format!("{client}.Iterate<{received}>({task}, &{name}, 1);"));
+                return self.outdated(|changed| changed == variable);
+            }
+        };
+        self.assign(variable, &text);
+    }
+
+    fn local_number(&self, local: &Local) -> Number {
+        self.program.locals[local.tensor.0 as usize].what
+    }
+
+    /// A tensor that begins at a place.
+    fn local(&mut self, local: &Local) -> String {
+        let name = self.name(Thing::Local(local.tensor));
+        match local.offset {
+            Some(offset) if !self.is_plain(offset, 0) => {
+                format!("{name}[{}]", self.argument(offset))
+            }
+            _ => name,
+        }
+    }
+
+    fn local_element(&mut self, local: &Local) -> (String, String) {
+        let name = self.name(Thing::Local(local.tensor));
+        let offset = local.offset.map_or("0".to_owned(), |offset| self.argument(offset));
+        (name, offset)
+    }
+
+    /// Of the elements at a place.
+    fn place_number(&self, place: &Place) -> Number {
+        match place.base {
+            Base::Parameter(at) => self.program.parameters[at as usize].number,
+            Base::Workspace | Base::WindowIn(..) | Base::WindowOut(..) => Number::U8,
+        }
+    }
+
+    /// A tensor in global memory that begins at a place.
+    pub(super) fn global(&mut self, place: &Place, number: Number) -> String {
+        match place.base {
+            Base::Parameter(at) if self.program.parameters[at as usize].number == number => {
+                let name = self.name(Thing::Global(at));
+                match self.is_plain(place.offset, 0) {
+                    true => name,
+                    false => format!("{name}[{}]", self.argument(place.offset)),
+                }
+            }
+            _ => {
+                self.helpers.insert(Helper::TensorAt);
+                let address = self.address(place);
+                format!("TensorAt<{}>({address})", number.ascend_c())
+            }
+        }
+    }
+
+    /// A tensor in global memory, and the index of an element.
+    fn element(&mut self, place: &Place, number: Number) -> (String, String) {
+        match place.base {
+            Base::Parameter(at) if self.program.parameters[at as usize].number == number => {
+                (self.name(Thing::Global(at)), self.argument(place.offset))
+            }
+            _ => (self.global(place, number), "0".to_owned()),
+        }
+    }
+
+    /// A place as an address in bytes.
+    pub(super) fn address(&mut self, place: &Place) -> String {
+        let (base, number) = match place.base {
+            Base::Parameter(at) => {
+                let number = self.program.parameters[at as usize].number;
+                (self.name(Thing::Parameter(at)), number)
+            }
+            Base::Workspace => ("userWorkspace".to_owned(), Number::U8),
+            Base::WindowIn(client, rank) => {
+                let (client, rank) = (self.client(client), self.argument(rank));
+                (format!("{client}.GetWindowsInAddr({rank})"), Number::U8)
+            }
+            Base::WindowOut(client, rank) => {
+                let (client, rank) = (self.client(client), self.argument(rank));
+                (format!("{client}.GetWindowsOutAddr({rank})"), Number::U8)
+            }
+        };
+        if self.is_plain(place.offset, 0) {
+            return base;
+        }
+        let offset = match number.size() {
+            1 => {
+                let offset = self.without_widening(place.offset);
+                self.operand(offset, Level::Product)
+            }
+            _ => self.bytes(place.offset, number),
+        };
+        format!("{base} + {offset}")
+    }
+}
+
+/// Its enumerator.
+fn pipe(of: Pipe) -> &'static str {
+    match of {
+        Pipe::Scalar => "PIPE_S",
+        Pipe::Vector => "PIPE_V",
+        Pipe::In => "PIPE_MTE2",
+        Pipe::Out => "PIPE_MTE3",
+        Pipe::Fix => "PIPE_FIX",
+        Pipe::All => "PIPE_ALL",
+    }
+}

@@ -1,0 +1,223 @@
+//! Names as Ascend C has them, each once where it can be seen.
+
+use std::collections::{HashMap, HashSet};
+
+use crate::program::*;
+
+/// Something that has a name in the source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) enum Thing {
+    Parameter(u32),
+    /// The `GlobalTensor` over a parameter.
+    Global(u32),
+    Value(ValueId),
+    Variable(VariableId),
+    Queue(QueueId),
+    Scratch(ScratchId),
+    Local(LocalId),
+    Client(ClientId),
+    Task(TaskId),
+    Matmul(MatmulId),
+}
+
+/// What C++ and Ascend C have taken, and the names that the printer itself gives.
+const RESERVED: [&str; 84] = [
+    "alignas",
+    "alignof",
+    "and",
+    "asm",
+    "auto",
+    "bfloat16_t",
+    "bitand",
+    "bitor",
+    "bool",
+    "break",
+    "case",
+    "catch",
+    "char",
+    "class",
+    "compl",
+    "const",
+    "constexpr",
+    "continue",
+    "decltype",
+    "default",
+    "delete",
+    "do",
+    "double",
+    "else",
+    "enum",
+    "explicit",
+    "export",
+    "extern",
+    "false",
+    "float",
+    "for",
+    "friend",
+    "goto",
+    "half",
+    "if",
+    "inline",
+    "int",
+    "long",
+    "mutable",
+    "namespace",
+    "new",
+    "noexcept",
+    "not",
+    "nullptr",
+    "offsetof",
+    "operator",
+    "or",
+    "pipe",
+    "private",
+    "protected",
+    "public",
+    "register",
+    "return",
+    "short",
+    "signed",
+    "sizeof",
+    "static",
+    "std",
+    "struct",
+    "switch",
+    "template",
+    "this",
+    "thread_local",
+    "throw",
+    "tiling",
+    "tilingData",
+    "true",
+    "try",
+    "typedef",
+    "typeid",
+    "typename",
+    "union",
+    "unsigned",
+    "userWorkspace",
+    "using",
+    "virtual",
+    "void",
+    "volatile",
+    "while",
+    "workspace",
+    "xor",
+    // Macros of C compilers and headers.
+    "assert",
+    "linux",
+    "unix",
+];
+
+/// The names that can be seen at a place in the source.
+#[derive(Debug)]
+pub(super) struct Names {
+    of: HashMap<Thing, String>,
+    /// One for each open block.
+    scopes: Vec<Vec<(Thing, String)>>,
+    taken: HashSet<String>,
+}
+
+impl Names {
+    /// With the scope of the function open.
+    pub(super) fn new() -> Self {
+        let taken = RESERVED.iter().map(|name| (*name).to_owned()).collect();
+        Names { of: HashMap::new(), scopes: vec![Vec::new()], taken }
+    }
+
+    pub(super) fn open(&mut self) {
+        self.scopes.push(Vec::new());
+    }
+
+    /// Forgets what was declared since the scope was opened.
+    pub(super) fn close(&mut self) {
+        for (thing, name) in self.scopes.pop().into_iter().flatten() {
+            self.of.remove(&thing);
+            self.taken.remove(&name);
+        }
+    }
+
+    /// Gives a name that looks like this one (in snake case).
+    pub(super) fn give(&mut self, thing: Thing, wanted: &str) -> String {
+        let name = self.free(&lower_camel(wanted));
+        self.of.insert(thing, name.clone());
+        if let Some(scope) = self.scopes.last_mut() {
+            scope.push((thing, name.clone()));
+        }
+        name
+    }
+
+    /// A name for what only the source has.
+    pub(super) fn more(&mut self, wanted: &str) -> String {
+        self.free(&lower_camel(wanted))
+    }
+
+    /// A name that nothing else has, until the scope ends.
+    fn free(&mut self, wanted: &str) -> String {
+        let mut name = wanted.to_owned();
+        let mut number = 2;
+        while !self.taken.insert(name.clone()) {
+            // A digit at the end would read as part of the number.
+            let between = if wanted.ends_with(|c: char| c.is_ascii_digit()) { "_" } else { "" };
+            name = format!("{wanted}{between}{number}");
+            number += 1;
+        }
+        name
+    }
+
+    pub(super) fn get(&self, thing: Thing) -> Option<&str> {
+        self.of.get(&thing).map(String::as_str)
+    }
+
+    /// The name stays taken, but no longer says what the thing is.
+    pub(super) fn forget(&mut self, thing: Thing) {
+        self.of.remove(&thing);
+    }
+
+    /// Those that have a name now.
+    pub(super) fn values(&self) -> Vec<ValueId> {
+        let mut values: Vec<_> = (self.of.keys())
+            .filter_map(|thing| match thing {
+                Thing::Value(id) => Some(*id),
+                _ => None,
+            })
+            .collect();
+        values.sort();
+        values
+    }
+}
+
+/// `tile_len` as `tileLen`.
+pub(super) fn lower_camel(name: &str) -> String {
+    let upper = upper_camel(name);
+    let mut chars = upper.chars();
+    match chars.next() {
+        Some(first) => first.to_ascii_lowercase().to_string() + chars.as_str(),
+        None => "value".to_owned(),
+    }
+}
+
+/// `reduce_scatter_custom` as `ReduceScatterCustom`.
+pub(super) fn upper_camel(name: &str) -> String {
+    // A constant shouts.
+    let name = match name.chars().any(|c| c.is_ascii_lowercase()) {
+        true => name.to_owned(),
+        false => name.to_ascii_lowercase(),
+    };
+    let mut text = String::new();
+    for word in name.split('_') {
+        let mut chars = word.chars();
+        if let Some(first) = chars.next() {
+            // Two numbers beside each other would be one.
+            if first.is_ascii_digit() && text.ends_with(|c: char| c.is_ascii_digit()) {
+                text.push('_');
+            }
+            text.push(first.to_ascii_uppercase());
+            text.push_str(chars.as_str());
+        }
+    }
+    if text.starts_with(|c: char| c.is_ascii_digit()) {
+        text.insert(0, 'V');
+    }
+    text
+}

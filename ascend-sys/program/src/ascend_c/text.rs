@@ -1,0 +1,126 @@
+//! Lines of source: indentation, and breaks where a line gets too long.
+
+/// Of a line.
+const WIDTH: usize = 120;
+
+/// What has been written so far.
+#[derive(Debug, Default)]
+pub(super) struct Text {
+    lines: Vec<String>,
+    depth: usize,
+}
+
+impl Text {
+    /// With blocks around it.
+    pub(super) fn indented(depth: usize) -> Self {
+        Text { lines: Vec::new(), depth }
+    }
+
+    /// A line, broken where it gets too long.
+    pub(super) fn line(&mut self, text: &str) {
+        if text.is_empty() {
+            return self.blank();
+        }
+        let indent = "    ".repeat(self.depth);
+        let mut rest = format!("{indent}{text}");
+        let mut first = true;
+        while rest.len() > WIDTH {
+            let start = rest.len() - rest.trim_start().len();
+            let Some(at) = break_point(&rest, start) else { break };
+            self.lines.push(rest[..at].trim_end().to_owned());
+            let more = if first || rest.starts_with(&format!("{indent}    ")) { 1 } else { 0 };
+            first = false;
+            rest = format!("{indent}{}{}", "    ".repeat(more), rest[at..].trim_start());
+        }
+        self.lines.push(rest);
+    }
+
+    /// An empty line, unless there is one already or a block has just begun.
+    pub(super) fn blank(&mut self) {
+        match self.lines.last() {
+            Some(last) if !last.is_empty() && !last.ends_with('{') => {
+                self.lines.push(String::new())
+            }
+            _ => {}
+        }
+    }
+
+    /// A comment of as many lines as it takes.
+    pub(super) fn comment(&mut self, text: &str) {
+        let width = WIDTH.saturating_sub(4 * self.depth + 3);
+        for paragraph in text.lines() {
+            let mut line = String::new();
+            for word in paragraph.split(|c: char| c.is_whitespace() || c.is_control()) {
+                if !line.is_empty() && line.len() + 1 + word.len() > width {
+                    self.comment_line(&line);
+                    line.clear();
+                }
+                if !line.is_empty() && !word.is_empty() {
+                    line.push(' ');
+                }
+                line.push_str(word);
+            }
+            self.comment_line(&line);
+        }
+    }
+
+    fn comment_line(&mut self, line: &str) {
+        // A backslash at the end would make a comment of the next line.
+        let line = format!("// {}", line.trim_end_matches(['\\', ' ']));
+        self.lines.push(format!("{}{}", "    ".repeat(self.depth), line.trim_end()));
+    }
+
+    pub(super) fn open(&mut self, head: &str) {
+        self.line(&format!("{head} {{").trim_start().to_owned());
+        self.depth += 1;
+    }
+
+    pub(super) fn close(&mut self, tail: &str) {
+        self.depth = self.depth.saturating_sub(1);
+        self.line(&format!("}}{tail}"));
+    }
+
+    /// `} else {` and the like.
+    pub(super) fn between(&mut self, text: &str) {
+        self.depth = self.depth.saturating_sub(1);
+        self.line(text);
+        self.depth += 1;
+    }
+
+    pub(super) fn append(&mut self, other: Text) {
+        self.lines.extend(other.lines);
+    }
+
+    pub(super) fn finish(self) -> String {
+        let mut text = self.lines.join("\n");
+        text.push('\n');
+        text
+    }
+}
+
+/// Where to break: as far outside of brackets as possible, then as late as possible; behind a comma, a semicolon or an assignment, or
+/// before an operator.
+fn break_point(line: &str, start: usize) -> Option<usize> {
+    let bytes = line.as_bytes();
+    let (mut depth, mut quoted) = (0i32, false);
+    let mut best: Option<(i32, usize)> = None;
+    for at in start..bytes.len().min(WIDTH) {
+        match bytes[at] {
+            b'"' if bytes[at - 1] != b'\\' => quoted = !quoted,
+            b'(' | b'[' | b'{' if !quoted => depth += 1,
+            b')' | b']' | b'}' if !quoted => depth -= 1,
+            b' ' if !quoted && at > start => {
+                let after = &line[at + 1..];
+                let operator = ["+ ", "- ", "* ", "/ ", "&& ", "|| ", "? ", ": ", "== "];
+                let good = bytes[at - 1] == b','
+                    || bytes[at - 1] == b';'
+                    || operator.iter().any(|operator| after.starts_with(operator));
+                if good && best.is_none_or(|(shallow, _)| depth <= shallow) {
+                    best = Some((depth, at));
+                }
+            }
+            _ => {}
+        }
+    }
+    best.map(|(_, at)| at)
+}

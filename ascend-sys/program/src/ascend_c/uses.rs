@@ -1,0 +1,394 @@
+//! Where a program uses what, so that each thing is declared where all its uses can see it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::names::Thing;
+use crate::program::*;
+use crate::step::*;
+
+/// Where something has to be declared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Home {
+    /// The innermost block around all uses.
+    pub(super) block: usize,
+    /// The first step of it that has one.
+    pub(super) step: usize,
+    /// The last one.
+    pub(super) last: usize,
+}
+
+/// All uses in a program.
+#[derive(Debug, Default)]
+pub(super) struct Uses {
+    homes: BTreeMap<Thing, Home>,
+    /// How many steps give it a value.
+    writes: BTreeMap<Thing, u32>,
+    /// Of each block but the first: the block and the step it belongs to.
+    parents: Vec<Option<(usize, usize)>>,
+    /// Of each block: the variables that get a value in it, or in a block in it.
+    assigned: Vec<BTreeSet<VariableId>>,
+}
+
+impl Uses {
+    pub(super) fn of(program: &Program) -> Self {
+        let count = program.blocks.len();
+        let mut uses = Uses {
+            parents: vec![None; count],
+            assigned: vec![BTreeSet::new(); count],
+            ..Uses::default()
+        };
+        uses.block(program, 0);
+        // A block comes behind the one it belongs to.
+        for block in (0..count).rev() {
+            if let Some((parent, _)) = uses.parents[block] {
+                let inner = uses.assigned[block].clone();
+                uses.assigned[parent].extend(inner);
+            }
+        }
+        uses
+    }
+
+    /// Where it is to be declared; none if it is not used.
+    pub(super) fn home(&self, thing: Thing) -> Option<Home> {
+        self.homes.get(&thing).copied()
+    }
+
+    /// What is to be declared before this step.
+    pub(super) fn declared_at(&self, block: usize, step: usize) -> Vec<Thing> {
+        let here = |home: &Home| home.block == block && home.step == step;
+        self.homes.iter().filter(|(_, home)| here(home)).map(|(thing, _)| *thing).collect()
+    }
+
+    /// What is not used behind this step.
+    pub(super) fn ended_at(&self, block: usize, step: usize) -> Vec<Thing> {
+        let here = |home: &Home| home.block == block && home.last == step;
+        self.homes.iter().filter(|(_, home)| here(home)).map(|(thing, _)| *thing).collect()
+    }
+
+    /// The step of an outer block that an inner one belongs to.
+    pub(super) fn step_around(&self, inner: usize, outer: usize) -> Option<usize> {
+        let mut block = inner;
+        loop {
+            let (parent, step) = self.parents[block]?;
+            if parent == outer {
+                return Some(step);
+            }
+            block = parent;
+        }
+    }
+
+    /// How many steps give it a value.
+    pub(super) fn writes(&self, thing: Thing) -> u32 {
+        self.writes.get(&thing).copied().unwrap_or(0)
+    }
+
+    /// The variables that get a value in a block, or in a block in it.
+    pub(super) fn assigned(&self, block: BlockId) -> &BTreeSet<VariableId> {
+        &self.assigned[block.0 as usize]
+    }
+
+    fn block(&mut self, program: &Program, block: usize) {
+        for (at, node) in program.blocks[block].iter().enumerate() {
+            let mut seen = Seen { program, values: BTreeSet::new(), things: BTreeSet::new() };
+            seen.step(&node.step);
+            for thing in seen.things {
+                self.use_of(thing, block, at);
+            }
+            for thing in written(&node.step) {
+                *self.writes.entry(thing).or_default() += 1;
+                if let Thing::Variable(variable) = thing {
+                    self.assigned[block].insert(variable);
+                }
+            }
+            for inner in blocks_of(&node.step) {
+                self.parents[inner.0 as usize] = Some((block, at));
+                self.block(program, inner.0 as usize);
+            }
+        }
+    }
+
+    fn use_of(&mut self, thing: Thing, block: usize, step: usize) {
+        let new = Home { block, step, last: step };
+        let merged = match self.homes.get(&thing) {
+            None => new,
+            Some(&old) => self.around(old, new),
+        };
+        self.homes.insert(thing, merged);
+    }
+
+    /// The innermost block around both; the first was met earlier.
+    fn around(&self, mut old: Home, new: Home) -> Home {
+        loop {
+            let (mut block, mut step) = (new.block, new.step);
+            loop {
+                if block == old.block {
+                    return Home { block, step: old.step, last: old.last.max(step) };
+                }
+                match self.parents[block] {
+                    Some(parent) => (block, step) = parent,
+                    None => break,
+                }
+            }
+            match self.parents[old.block] {
+                Some((block, step)) => old = Home { block, step, last: step },
+                None => return old,
+            }
+        }
+    }
+}
+
+/// The blocks that belong to a step.
+pub(super) fn blocks_of(step: &Step) -> impl Iterator<Item = BlockId> {
+    let (first, second) = match step {
+        Step::Loop { body, .. } => (Some(*body), None),
+        Step::If { then, otherwise, .. } => (Some(*then), *otherwise),
+        Step::On(_, block) => (Some(*block), None),
+        _ => (None, None),
+    };
+    first.into_iter().chain(second)
+}
+
+/// What a step gives a value.
+fn written(step: &Step) -> Vec<Thing> {
+    match step {
+        Step::Set(variable, _) | Step::Read(variable, _) | Step::Loop { variable, .. } => {
+            vec![Thing::Variable(*variable)]
+        }
+        Step::Buffer(
+            Buffer::Alloc(_, local) | Buffer::Dequeue(_, local) | Buffer::Get(_, local),
+        ) => {
+            vec![Thing::Local(*local)]
+        }
+        Step::Hccl(Hccl::Prepare { task, .. }) => vec![Thing::Task(*task)],
+        _ => Vec::new(),
+    }
+}
+
+/// Collects what a step names.
+struct Seen<'a> {
+    program: &'a Program,
+    values: BTreeSet<ValueId>,
+    things: BTreeSet<Thing>,
+}
+
+impl Seen<'_> {
+    fn step(&mut self, step: &Step) {
+        self.things.extend(written(step));
+        let mut values = Vec::new();
+        values_of(self.program, step, &mut values);
+        for value in values {
+            self.value(value);
+        }
+        for place in places_of(step) {
+            if let Base::WindowIn(client, _) | Base::WindowOut(client, _) = place.base {
+                self.things.insert(Thing::Client(client));
+            }
+        }
+        match step {
+            Step::Read(_, read) => match read {
+                Read::Local(local) => self.local(local),
+                Read::Finished(task) | Read::Slice(task, _) => self.task(*task),
+                Read::Queues(client) => {
+                    self.things.insert(Thing::Client(*client));
+                }
+                Read::Global(_) => {}
+            },
+            Step::Buffer(buffer) => match *buffer {
+                Buffer::InitQueue(queue) => {
+                    self.things.insert(Thing::Queue(queue));
+                }
+                Buffer::InitScratch(scratch) => {
+                    self.things.insert(Thing::Scratch(scratch));
+                }
+                Buffer::Alloc(queue, local)
+                | Buffer::Enqueue(queue, local)
+                | Buffer::Dequeue(queue, local)
+                | Buffer::Free(queue, local) => {
+                    self.things.extend([Thing::Queue(queue), Thing::Local(local)]);
+                }
+                Buffer::Get(scratch, local) => {
+                    self.things.extend([Thing::Scratch(scratch), Thing::Local(local)]);
+                }
+            },
+            Step::Copy(copy) => match copy {
+                Copy::In { to: local, .. }
+                | Copy::Out { from: local, .. }
+                | Copy::SetLocal { to: local, .. } => self.local(local),
+                Copy::Set { .. } | Copy::Clean(_) => {}
+            },
+            Step::Vector(vector) => {
+                for local in locals_of(vector) {
+                    self.local(&local);
+                }
+            }
+            Step::Matmul(multiply) => {
+                self.things.insert(Thing::Matmul(multiply.matmul));
+            }
+            Step::Hccl(call) => match call {
+                Hccl::Init(client, _)
+                | Hccl::Configure(client, ..)
+                | Hccl::Barrier(client, _)
+                | Hccl::Finalize(client, _) => {
+                    self.things.insert(Thing::Client(*client));
+                }
+                Hccl::Prepare { task, .. } | Hccl::Commit(task) | Hccl::Wait(task) => {
+                    self.task(*task);
+                }
+                Hccl::After(client, task) => {
+                    // Of the other client only the handle is needed.
+                    self.things.extend([Thing::Client(*client), Thing::Task(*task)]);
+                }
+            },
+            _ => {}
+        }
+    }
+
+    fn local(&mut self, local: &Local) {
+        self.things.insert(Thing::Local(local.tensor));
+    }
+
+    fn task(&mut self, task: TaskId) {
+        let client = self.program.tasks[task.0 as usize].what;
+        self.things.extend([Thing::Task(task), Thing::Client(client)]);
+    }
+
+    fn value(&mut self, value: ValueId) {
+        if !self.values.insert(value) {
+            return;
+        }
+        let of = &self.program.values[value.0 as usize].of;
+        match of {
+            Of::Variable(variable) => {
+                self.things.insert(Thing::Variable(*variable));
+            }
+            Of::Rank(client) | Of::Ranks(client) => {
+                self.things.insert(Thing::Client(*client));
+            }
+            _ => {}
+        }
+        for operand in operands(of) {
+            self.value(operand);
+        }
+    }
+}
+
+/// The values that a value is made of.
+pub(super) fn operands(of: &Of) -> Vec<ValueId> {
+    match of {
+        Of::Tiling { element: Some((index, _)), .. } => vec![*index],
+        Of::Unary(_, a) | Of::Cast(a) => vec![*a],
+        Of::Binary(_, a, b) => vec![*a, *b],
+        Of::Select(condition, a, b) => vec![*condition, *a, *b],
+        _ => Vec::new(),
+    }
+}
+
+/// The values that a step names itself.
+pub(super) fn values_of(program: &Program, step: &Step, values: &mut Vec<ValueId>) {
+    for place in places_of(step) {
+        values.push(place.offset);
+        if let Base::WindowIn(_, rank) | Base::WindowOut(_, rank) = place.base {
+            values.push(rank);
+        }
+    }
+    let pieces = |pieces: &Pieces, values: &mut Vec<ValueId>| {
+        values.push(pieces.length);
+        values.extend(pieces.count);
+        values.extend(pieces.gap);
+    };
+    match step {
+        Step::Name(value) | Step::Set(_, value) => values.push(*value),
+        Step::Read(_, Read::Local(local)) => values.extend(local.offset),
+        Step::Loop { from, to, step, .. } => values.extend([*from, *to, *step]),
+        Step::If { condition, .. } => values.push(*condition),
+        Step::Buffer(Buffer::InitQueue(queue)) => {
+            values.push(program.queues[queue.0 as usize].what.length);
+        }
+        Step::Buffer(Buffer::InitScratch(scratch)) => {
+            values.push(program.scratches[scratch.0 as usize].what.length);
+        }
+        Step::Copy(copy) => match copy {
+            Copy::In { to: local, pieces: of, .. } | Copy::Out { from: local, pieces: of, .. } => {
+                values.extend(local.offset);
+                pieces(of, values);
+            }
+            Copy::Set { value, .. } => values.push(*value),
+            Copy::SetLocal { to, value } => {
+                values.extend(to.offset);
+                values.push(*value);
+            }
+            Copy::Clean(_) => {}
+        },
+        Step::Vector(vector) => {
+            values.extend(locals_of(vector).iter().filter_map(|local| local.offset));
+            match vector {
+                Vector::Fill { value, count, .. } | Vector::Scalar { scalar: value, count, .. } => {
+                    values.extend([*value, *count]);
+                }
+                Vector::Binary { count, .. }
+                | Vector::Unary { count, .. }
+                | Vector::Cast { count, .. }
+                | Vector::Reduce { count, .. } => values.push(*count),
+            }
+        }
+        Step::Matmul(multiply) => {
+            values.extend([multiply.rows, multiply.columns, multiply.depth]);
+            values.extend(multiply.pitches);
+        }
+        Step::Hccl(Hccl::Barrier(_, queue)) => values.push(*queue),
+        Step::Hccl(Hccl::Prepare { operation, repeat, .. }) => {
+            values.push(*repeat);
+            match operation {
+                Operation::AllReduce(of, _) => values.push(of.count),
+                Operation::AllGather(of, stride)
+                | Operation::ReduceScatter(of, _, stride)
+                | Operation::AlltoAll(of, stride) => values.extend([of.count, *stride]),
+                Operation::AlltoAllV {
+                    send_counts, send_displs, recv_counts, recv_displs, ..
+                } => {
+                    for list in [send_counts, send_displs, recv_counts, recv_displs] {
+                        if let PerRank::Values(list) = list {
+                            values.extend(list);
+                        }
+                    }
+                }
+                Operation::BatchWrite { count, queue, .. } => values.extend([*count, *queue]),
+            }
+        }
+        _ => {}
+    }
+}
+
+/// The places in global memory that a step names.
+pub(super) fn places_of(step: &Step) -> Vec<Place> {
+    match step {
+        Step::Read(_, Read::Global(place)) => vec![*place],
+        Step::Copy(
+            Copy::In { from: place, .. }
+            | Copy::Out { to: place, .. }
+            | Copy::Set { to: place, .. }
+            | Copy::Clean(place),
+        ) => vec![*place],
+        Step::Matmul(of) => [of.a, of.b, of.c].into_iter().chain(of.bias).collect(),
+        Step::Hccl(Hccl::Prepare { operation, .. }) => match operation {
+            Operation::AllReduce(of, _)
+            | Operation::AllGather(of, _)
+            | Operation::ReduceScatter(of, ..)
+            | Operation::AlltoAll(of, _) => vec![of.send, of.recv],
+            Operation::AlltoAllV { send, recv, .. } => vec![*send, *recv],
+            Operation::BatchWrite { items, .. } => vec![*items],
+        },
+        _ => Vec::new(),
+    }
+}
+
+/// The tensors of a vector operation, the result first.
+pub(super) fn locals_of(vector: &Vector) -> Vec<Local> {
+    match vector {
+        Vector::Fill { to, .. } => vec![*to],
+        Vector::Binary { to, a, b, .. } => vec![*to, *a, *b],
+        Vector::Scalar { to, a, .. } | Vector::Unary { to, a, .. } => vec![*to, *a],
+        Vector::Cast { to, from, .. } => vec![*to, *from],
+        Vector::Reduce { to, from, work, .. } => vec![*to, *from, *work],
+    }
+}
