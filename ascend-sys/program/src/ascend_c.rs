@@ -20,6 +20,7 @@
 
 mod barriers;
 mod client;
+mod declare;
 mod expression;
 mod kernel;
 mod local;

@@ -202,7 +202,7 @@ impl Printer<'_> {
             Of::Binary(operator, a, b) => self.binary(number, *operator, *a, *b),
             Of::Select(condition, a, b) => {
                 let condition = self.operand(*condition, Level::Or);
-                let (a, b) = self.pair(*a, *b, Level::Or, Level::Select);
+                let (a, b) = self.pair(*a, *b, Level::Or, Level::Select, false);
                 Expression::new(format!("{condition} ? {a} : {b}"), Level::Select)
             }
             Of::Cast(a) => match self.literal(id) {
@@ -218,6 +218,20 @@ impl Printer<'_> {
     }
 
     fn binary(&mut self, number: Number, operator: Binary, a: ValueId, b: ValueId) -> Expression {
+        let neutral = match operator {
+            _ if is_float(number) => None,
+            Binary::Add => Some(0),
+            Binary::Mul => Some(1),
+            _ => None,
+        };
+        if let Some(neutral) = neutral {
+            if self.is_plain(a, neutral) {
+                return self.expression(b);
+            }
+            if self.is_plain(b, neutral) {
+                return self.expression(a);
+            }
+        }
         let (sign, level) = match operator {
             Binary::Add => ("+", Level::Sum),
             Binary::Sub => ("-", Level::Sum),
@@ -263,15 +277,23 @@ impl Printer<'_> {
             };
             (inside(self.expression(a), left), inside(self.expression(b), right))
         } else {
-            self.pair(a, b, left, right)
+            self.pair(a, b, left, right, !operator.compares())
         };
         let loose = is_narrow(number) && !operator.compares() && number != Number::Bool;
         Expression { text: format!("{a} {sign} {b}"), level, loose }
     }
 
     /// Two operands. If none of them says which type it has, the first one is made to.
-    fn pair(&mut self, a: ValueId, b: ValueId, left: Level, right: Level) -> (String, String) {
+    fn pair(
+        &mut self,
+        a: ValueId,
+        b: ValueId,
+        left: Level,
+        right: Level,
+        mixes: bool,
+    ) -> (String, String) {
         let number = self.number(a);
+        let (a, b) = self.without_one_widening(a, b, mixes);
         let b_text = self.operand(b, right);
         let a_text = match (self.literal(a), self.literal(b)) {
             (Some(bits), Some(_)) => match number {
@@ -283,6 +305,26 @@ impl Printer<'_> {
             _ => self.operand(a, left),
         };
         (a_text, b_text)
+    }
+
+    /// If one of two operands has the type for certain, C++ brings the other one there. `mixes`: also if a sign gets lost,
+    /// of which compilers warn in comparisons.
+    fn without_one_widening(&self, a: ValueId, b: ValueId, mixes: bool) -> (ValueId, ValueId) {
+        let signed =
+            |number| matches!(number, Number::I8 | Number::I16 | Number::I32 | Number::I64);
+        let number = self.number(a);
+        if is_narrow(number) || is_float(number) {
+            return (a, b);
+        }
+        let (inner_a, inner_b) = (self.without_widening(a), self.without_widening(b));
+        let same_sign = |inner| mixes || signed(self.number(inner)) == signed(number);
+        if inner_b != b && self.has_its_type(a) && same_sign(inner_b) {
+            (a, inner_b)
+        } else if inner_a != a && self.has_its_type(b) && same_sign(inner_a) {
+            (inner_a, b)
+        } else {
+            (a, b)
+        }
     }
 
     /// The bits of a constant without a name.
@@ -304,28 +346,22 @@ impl Printer<'_> {
 
     /// The value inside of a conversion that C++ makes by itself and without loss.
     pub(super) fn without_widening(&self, id: ValueId) -> ValueId {
-        use Number::*;
         if self.names.get(Thing::Value(id)).is_some() || self.literal(id).is_some() {
             return id;
         }
         let Value { of: Of::Cast(a), number, .. } = &self.program.values[id.0 as usize] else {
             return id;
         };
-        let widens = match (self.number(*a), *number) {
-            (U8 | U16, U16 | U32 | U64 | I32 | I64) => self.number(*a).size() < number.size(),
-            (U32, U64 | I64) => true,
-            (I8 | I16 | I32, I16 | I32 | I64) => self.number(*a).size() < number.size(),
-            // Where the cores count, which they never do from below zero.
-            (I64, U64) => matches!(
-                self.program.values[a.0 as usize].of,
-                Of::BlockIndex | Of::BlockCount | Of::SubBlockIndex | Of::TaskRatio
-            ),
-            _ => false,
-        };
+        let (from, of) = (self.number(*a), &self.program.values[a.0 as usize].of);
+        let whole = |number| !is_float(number) && number != Number::Bool;
+        // Where the cores count they never do so from below zero.
+        let counted =
+            matches!(of, Of::BlockIndex | Of::BlockCount | Of::SubBlockIndex | Of::TaskRatio);
+        let widens = whole(from)
+            && whole(*number)
+            && (from.size() < number.size() || (counted && *number == Number::U64));
         // What is computed in the smaller type has to be brought into its range first, which the cast makes visible.
-        match widens
-            && !matches!(self.program.values[a.0 as usize].of, Of::Binary(..) | Of::Unary(..))
-        {
+        match widens && !matches!(of, Of::Binary(..) | Of::Unary(..) | Of::Select(..)) {
             true => *a,
             false => id,
         }

@@ -221,12 +221,11 @@ impl<'a> Printer<'a> {
         let nodes = &self.program.blocks[block];
         for (at, node) in nodes.iter().enumerate() {
             self.source = node.source;
-            let declared = self.uses.declared_at(block, at);
-            for thing in &declared {
-                self.declare(*thing, &node.step);
+            for thing in self.uses.declared_at(block, at).to_vec() {
+                self.declare(thing, &node.step);
             }
             self.step(node);
-            for thing in self.uses.ended_at(block, at) {
+            for thing in self.uses.ended_at(block, at).to_vec() {
                 self.end(thing);
             }
         }
@@ -237,103 +236,6 @@ impl<'a> Printer<'a> {
         self.names.open();
         self.block(block.0 as usize);
         self.names.close();
-    }
-
-    /// Declares what the step itself does not.
-    fn declare(&mut self, thing: Thing, step: &Step) {
-        if self.declares(step, thing) {
-            return;
-        }
-        match thing {
-            Thing::Variable(id) => {
-                let Declared { name, what } = &self.program.variables[id.0 as usize];
-                let zero = match what {
-                    Number::Bool => "false",
-                    Number::F16 => "half(0.0f)",
-                    Number::Bf16 => "bfloat16_t(0.0f)",
-                    Number::F32 => "0.0f",
-                    Number::F64 => "0.0",
-                    _ => "0",
-                };
-                let name = self.names.give(thing, name);
-                self.text.line(&format!("{} {name} = {zero};", what.ascend_c()));
-            }
-            Thing::Local(id) => {
-                let Declared { name, what } = &self.program.locals[id.0 as usize];
-                let name = self.names.give(thing, name);
-                self.text.line(&format!("LocalTensor<{}> {name};", what.ascend_c()));
-            }
-            Thing::Task(id) => {
-                let name = self.names.give(thing, &self.program.tasks[id.0 as usize].name);
-                self.text.line(&format!("HcclHandle {name} = INVALID_HANDLE_ID;"));
-            }
-            Thing::Queue(id) => {
-                let Declared { name, what } = &self.program.queues[id.0 as usize];
-                let position = match what.position {
-                    Position::VecIn => "VECIN",
-                    Position::VecOut => "VECOUT",
-                };
-                let name = self.names.give(thing, name);
-                self.text.line(&format!("TQue<TPosition::{position}, 1> {name};"));
-            }
-            Thing::Scratch(id) => {
-                let name = self.names.give(thing, &self.program.scratches[id.0 as usize].name);
-                self.text.line(&format!("TBuf<TPosition::VECCALC> {name};"));
-            }
-            Thing::Client(id) => self.declare_client(id),
-            Thing::Matmul(id) => self.declare_matmul(id),
-            Thing::Parameter(_) | Thing::Global(_) | Thing::Value(_) => {}
-        }
-    }
-
-    /// What comes behind the last use.
-    fn end(&mut self, thing: Thing) {
-        if let Thing::Matmul(id) = thing {
-            self.end_matmul(id);
-        }
-    }
-
-    /// Whether a step is also the declaration of what it gives a value.
-    fn declares(&self, step: &Step, thing: Thing) -> bool {
-        match (step, thing) {
-            (Step::Set(variable, value), Thing::Variable(id)) => {
-                *variable == id && !self.depends(*value, |on| on == id)
-            }
-            (Step::Read(variable, read), Thing::Variable(id)) => {
-                let mut values = Vec::new();
-                values_of(self.program, step, &mut values);
-                *variable == id
-                    && !matches!(read, Read::Slice(..))
-                    && !values.into_iter().any(|value| self.depends(value, |on| on == id))
-            }
-            (Step::Loop { variable, from, to, step, .. }, Thing::Variable(id)) => {
-                let alone = self.uses.home(thing).is_some_and(|home| home.step == home.last);
-                let free = |value| !self.depends(value, |on| on == id);
-                *variable == id && alone && free(*from) && free(*to) && free(*step)
-            }
-            (Step::Buffer(buffer), Thing::Local(id)) => match buffer {
-                Buffer::Alloc(_, local) | Buffer::Dequeue(_, local) | Buffer::Get(_, local) => {
-                    *local == id
-                }
-                _ => false,
-            },
-            (Step::Hccl(Hccl::Prepare { task, .. }), Thing::Task(id)) => *task == id,
-            _ => false,
-        }
-    }
-
-    /// `name`, or with its type if this is where it is declared.
-    pub(super) fn target(&mut self, thing: Thing, ty: &str, name: &str) -> String {
-        if let Some(name) = self.names.get(thing) {
-            return name.to_owned();
-        }
-        let constant = match thing {
-            Thing::Local(_) => "",
-            _ if self.uses.writes(thing) == 1 => "const ",
-            _ => "",
-        };
-        let name = self.names.give(thing, name);
-        format!("{constant}{ty} {name}")
     }
 
     fn step(&mut self, node: &'a Node) {
@@ -373,6 +275,7 @@ impl<'a> Printer<'a> {
                     Core::Aic => "if ASCEND_IS_AIC",
                     Core::Aiv => "if ASCEND_IS_AIV",
                 };
+                self.text.blank();
                 self.text.open(core);
                 self.scope(*block);
                 self.text.close("");
@@ -435,7 +338,10 @@ impl<'a> Printer<'a> {
         let end = bound(self, to, Level::Sum);
         let next = match self.is_plain(step, 1) {
             true => format!("++{name}"),
-            false => format!("{name} += {}", bound(self, step, Level::Any)),
+            false => {
+                let step = self.without_widening(step);
+                format!("{name} += {}", bound(self, step, Level::Any))
+            }
         };
         self.outdated(|on| on == id || changed.contains(&on));
         self.text.open(&format!("for ({ty}{name} = {first}; {name} < {end}; {next})"));

@@ -71,7 +71,7 @@ impl Text {
     }
 
     pub(super) fn open(&mut self, head: &str) {
-        self.line(&format!("{head} {{").trim_start().to_owned());
+        self.line(&format!("{head} {{"));
         self.depth += 1;
     }
 
@@ -98,25 +98,41 @@ impl Text {
     }
 }
 
-/// Where to break: as far outside of brackets as possible, then as late as possible; behind a comma, a semicolon or an assignment, or
-/// before an operator.
+/// Where to break: as far outside of brackets as possible, there between things that are as loosely bound as possible, and then as late
+/// as possible; behind a comma or a semicolon, or before an operator.
 fn break_point(line: &str, start: usize) -> Option<usize> {
+    const OPERATORS: [(&str, i32); 10] = [
+        ("? ", 1),
+        (": ", 1),
+        ("|| ", 2),
+        ("&& ", 3),
+        ("== ", 4),
+        ("!= ", 4),
+        ("+ ", 5),
+        ("- ", 5),
+        ("* ", 6),
+        ("/ ", 6),
+    ];
     let bytes = line.as_bytes();
     let (mut depth, mut quoted) = (0i32, false);
-    let mut best: Option<(i32, usize)> = None;
+    let mut best: Option<((i32, i32), usize)> = None;
     for at in start..bytes.len().min(WIDTH) {
         match bytes[at] {
-            b'"' if bytes[at - 1] != b'\\' => quoted = !quoted,
+            b'"' if at == 0 || bytes[at - 1] != b'\\' => quoted = !quoted,
             b'(' | b'[' | b'{' if !quoted => depth += 1,
             b')' | b']' | b'}' if !quoted => depth -= 1,
             b' ' if !quoted && at > start => {
                 let after = &line[at + 1..];
-                let operator = ["+ ", "- ", "* ", "/ ", "&& ", "|| ", "? ", ": ", "== "];
-                let good = bytes[at - 1] == b','
-                    || bytes[at - 1] == b';'
-                    || operator.iter().any(|operator| after.starts_with(operator));
-                if good && best.is_none_or(|(shallow, _)| depth <= shallow) {
-                    best = Some((depth, at));
+                let bound = match bytes[at - 1] {
+                    b',' | b';' => Some(0),
+                    _ => (OPERATORS.iter())
+                        .find(|(operator, _)| after.starts_with(operator))
+                        .map(|(_, bound)| *bound),
+                };
+                if let Some(bound) = bound
+                    && best.is_none_or(|(loosest, _)| (depth, bound) <= loosest)
+                {
+                    best = Some(((depth, bound), at));
                 }
             }
             _ => {}

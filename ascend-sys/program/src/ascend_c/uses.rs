@@ -21,6 +21,9 @@ pub(super) struct Home {
 #[derive(Debug, Default)]
 pub(super) struct Uses {
     homes: BTreeMap<Thing, Home>,
+    /// What has its first use in a step (block and number), and its last.
+    starts: BTreeMap<(usize, usize), Vec<Thing>>,
+    ends: BTreeMap<(usize, usize), Vec<Thing>>,
     /// How many steps give it a value.
     writes: BTreeMap<Thing, u32>,
     /// Of each block but the first: the block and the step it belongs to.
@@ -38,6 +41,11 @@ impl Uses {
             ..Uses::default()
         };
         uses.block(program, 0);
+        uses.lift_products(program);
+        for (thing, home) in &uses.homes {
+            uses.starts.entry((home.block, home.step)).or_default().push(*thing);
+            uses.ends.entry((home.block, home.last)).or_default().push(*thing);
+        }
         // A block comes behind the one it belongs to.
         for block in (0..count).rev() {
             if let Some((parent, _)) = uses.parents[block] {
@@ -54,15 +62,13 @@ impl Uses {
     }
 
     /// What is to be declared before this step.
-    pub(super) fn declared_at(&self, block: usize, step: usize) -> Vec<Thing> {
-        let here = |home: &Home| home.block == block && home.step == step;
-        self.homes.iter().filter(|(_, home)| here(home)).map(|(thing, _)| *thing).collect()
+    pub(super) fn declared_at(&self, block: usize, step: usize) -> &[Thing] {
+        self.starts.get(&(block, step)).map_or(&[], Vec::as_slice)
     }
 
     /// What is not used behind this step.
-    pub(super) fn ended_at(&self, block: usize, step: usize) -> Vec<Thing> {
-        let here = |home: &Home| home.block == block && home.last == step;
-        self.homes.iter().filter(|(_, home)| here(home)).map(|(thing, _)| *thing).collect()
+    pub(super) fn ended_at(&self, block: usize, step: usize) -> &[Thing] {
+        self.ends.get(&(block, step)).map_or(&[], Vec::as_slice)
     }
 
     /// The step of an outer block that an inner one belongs to.
@@ -103,6 +109,20 @@ impl Uses {
             for inner in blocks_of(&node.step) {
                 self.parents[inner.0 as usize] = Some((block, at));
                 self.block(program, inner.0 as usize);
+            }
+        }
+    }
+
+    /// A product keeps its buffers from one turn of a loop to the next.
+    fn lift_products(&mut self, program: &Program) {
+        for (thing, home) in &mut self.homes {
+            if !matches!(thing, Thing::Matmul(_)) {
+                continue;
+            }
+            while let Some((block, step)) = self.parents[home.block]
+                && matches!(program.blocks[block][step].step, Step::Loop { .. })
+            {
+                *home = Home { block, step, last: step };
             }
         }
     }

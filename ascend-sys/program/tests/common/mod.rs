@@ -168,7 +168,7 @@ impl Builder {
         self.program.blocks[block.0 as usize].push(Node { step, source });
     }
 
-    fn inside(&mut self, step: impl FnOnce(BlockId) -> Step, body: impl FnOnce(&mut Self)) {
+    pub fn inside(&mut self, step: impl FnOnce(BlockId) -> Step, body: impl FnOnce(&mut Self)) {
         self.program.blocks.push(Vec::new());
         let block = BlockId(self.program.blocks.len() as u32 - 1);
         self.step(step(block));

@@ -1,0 +1,182 @@
+//! Printed sources for a C++ compiler: for syntax, and as a program of the host.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use ascend_program::{Program, ascend_c};
+
+/// The compiler, if there is one; it is the one that `CXX` names, or `c++`.
+pub fn compiler() -> Option<Command> {
+    let command = || Command::new(std::env::var_os("CXX").unwrap_or_else(|| "c++".into()));
+    match command().arg("--version").output() {
+        Ok(output) if output.status.success() => Some(command()),
+        _ => {
+            let note = b"note: there is no `c++`, so the kernels were not seen by a C++ compiler\n";
+            // Past the capture of the test harness: nobody shall think that this was tried.
+            let _ = std::io::stderr().write_all(note);
+            None
+        }
+    }
+}
+
+/// Our headers with the names of CANN's.
+pub fn include() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/ascend_c/include")
+}
+
+/// A directory that goes with the value.
+pub struct Directory(pub PathBuf);
+
+impl Directory {
+    pub fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("ascend-c-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&path);
+        std::fs::create_dir_all(&path).unwrap();
+        Directory(path)
+    }
+
+    pub fn write(&self, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.0.join(name);
+        std::fs::write(&path, bytes).unwrap();
+        path
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Writes the source of a kernel and the header of its tiling struct.
+pub fn sources(program: &Program, to: &Directory) -> PathBuf {
+    if let Some(layout) = &program.tiling {
+        to.write(&format!("{}_tiling.h", program.name), layout.header());
+    }
+    to.write("kernel.cpp", ascend_c::kernel(program).unwrap())
+}
+
+fn options(command: &mut Command, core: u32, more: &Path) {
+    command.args(["-std=c++17", "-Wall", "-Wextra", "-Werror"]);
+    // A kernel has parameters that it does not use, and values that only one kind of core does.
+    command.args(["-Wno-unused-parameter", "-Wno-unused-variable", "-Wno-unused-but-set-variable"]);
+    command.arg(format!("-DSTUB_CORE={core}")).arg("-I").arg(include()).arg("-I").arg(more);
+}
+
+/// What a compiler says of a source, for each kind of core: nothing if it is good.
+pub fn complaints(mut compiler: impl FnMut() -> Command, source: &Path) -> String {
+    let mut text = String::new();
+    for core in [1, 2] {
+        let mut command = compiler();
+        options(&mut command, core, source.parent().unwrap());
+        let output = command.arg("-fsyntax-only").arg(source).output().unwrap();
+        assert!(output.status.success() == output.stderr.is_empty());
+        text += &String::from_utf8_lossy(&output.stderr);
+    }
+    text
+}
+
+/// Compiles a kernel as a program of the host; see `main.cpp` beside this.
+pub fn program_of_host(
+    compiler: impl Fn() -> Command,
+    program: &Program,
+    at: &Directory,
+) -> PathBuf {
+    let source = sources(program, at);
+    let (name, run) = (&program.name, at.0.join("run"));
+    let mut objects = Vec::new();
+    for (core, kind) in [(1, "aic"), (2, "aiv")] {
+        let object = at.0.join(format!("{kind}.o"));
+        let mut command = compiler();
+        options(&mut command, core, &at.0);
+        command.arg(format!("-D{name}={name}_{kind}")).args(["-c", "-o"]).arg(&object).arg(&source);
+        succeed(command);
+        objects.push(object);
+    }
+    let mut command = compiler();
+    command.args(["-std=c++17", "-pthread", "-I"]).arg(include());
+    command.arg(format!("-DKERNEL_AIC={name}_aic")).arg(format!("-DKERNEL_AIV={name}_aiv"));
+    command.arg(format!("-DPARAMETERS={}", program.parameters.len()));
+    command.arg("-o").arg(&run).arg(include().with_file_name("main.cpp")).args(objects);
+    succeed(command);
+    run
+}
+
+fn succeed(mut command: Command) {
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}:\n{said}");
+}
+
+#[test]
+fn printed_kernels_compile_for_both_kinds_of_cores() {
+    if compiler().is_none() {
+        return;
+    }
+    for (name, program) in super::all() {
+        let directory = Directory::new(&format!("syntax-{name}"));
+        let source = sources(&program, &directory);
+        let said = complaints(|| compiler().unwrap(), &source);
+        assert!(said.is_empty(), "{name}: {said}");
+    }
+}
+
+#[test]
+fn the_headers_refuse_what_cann_s_compiler_would() {
+    if compiler().is_none() {
+        return;
+    }
+    let good = "\
+        LocalTensor<half> a; LocalTensor<float> b; LocalTensor<bfloat16_t> c; GlobalTensor<half> g;\n\
+        TQue<TPosition::VECIN, 1> queue; DataCopyExtParams copy(1, 32, 0, 0, 0); TCubeTiling cube{};\n\
+        MatmulImpl<Half, Half, Half> product; Hccl hccl;\n\
+        Add(a, a, a, 16); Adds(a, a, half(1.0f), 16); queue.FreeTensor(a); CrossCoreSetFlag<0, PIPE_FIX>(8);\n\
+        DataCopyPad(g, a, copy); if ASCEND_IS_AIC { product.Init(&cube); }\n\
+        Cast(b, a, RoundMode::CAST_NONE, 16); PipeBarrier<PIPE_V>();\n\
+        hccl.AllGather(nullptr, nullptr, 1, HcclDataType::HCCL_DATA_TYPE_FP16, 0);\n";
+    let bad = [
+        "Add(a, a, b, 16);",
+        "Adds(a, a, 1.0f, 16);",
+        "Add(c, c, c, 16);",
+        "Exp(LocalTensor<int32_t>(), LocalTensor<int32_t>(), 16);",
+        "CrossCoreSetFlag<0, PIPE_S>(8);",
+        "CrossCoreSetFlag<3, PIPE_FIX>(8);",
+        "DataCopyExtParams four(1, 32, 0, 0);",
+        "if (ASCEND_IS_AIC) {}",
+        "Cast(b, a, CAST_NONE, 16);",
+        "Cast(a, c, RoundMode::CAST_NONE, 16);",
+        "DataCopyPad(g, b, copy);",
+        "queue.FreeTensor(LocalTensor<half>());",
+        "PipeBarrier<PIPE_S>();",
+        "SetAtomicAdd<int64_t>();",
+        "SetFlag<HardEvent::FIX_V>(0);",
+        "hccl.AllGather(nullptr, nullptr, 1, HcclDataType::HCCL_DATA_TYPE_FP16);",
+        "MatmulImpl<Half, Float, Half> mixed; (void)mixed;",
+        "TQue<TPosition::VECCALC, 1> nowhere; (void)nowhere;",
+        "KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV);",
+    ];
+    let directory = Directory::new("refused");
+    let write = |body: &str| {
+        let source = format!(
+            "#include \"kernel_operator.h\"\n#include \"lib/hccl/hccl.h\"\n#include \"lib/matmul_intf.h\"\n\
+             using namespace AscendC;\n\
+             using Half = MatmulType<TPosition::GM, CubeFormat::ND, half>;\n\
+             using Float = MatmulType<TPosition::GM, CubeFormat::ND, float>;\n\
+             extern \"C\" __global__ __aicore__ void kernel()\n{{\n{good}{body}\n}}\n"
+        );
+        directory.write("kernel.cpp", source)
+    };
+    let said = complaints(|| compiler().unwrap(), &write(""));
+    assert!(said.is_empty(), "{said}");
+    // Each of them in a line of its own, in one source: a compiler goes on behind a mistake.
+    let source = write(&bad.join("\n"));
+    let first = std::fs::read_to_string(&source).unwrap().lines().position(|line| line == bad[0]);
+    let mut command = compiler().unwrap();
+    options(&mut command, 2, &directory.0);
+    let output = command.arg("-fsyntax-only").arg(&source).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    for (line, text) in (first.unwrap() + 1..).zip(bad) {
+        assert!(said.contains(&format!("kernel.cpp:{line}:")), "{text} was taken:\n{said}");
+    }
+}

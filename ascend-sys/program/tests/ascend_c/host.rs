@@ -1,0 +1,343 @@
+//! Printed kernels running on the host: what their clients ask for, and what comes out.
+
+use std::process::Command;
+
+use ascend_program::layout::{Item, Layout};
+use ascend_program::{Core, Program};
+use half::f16;
+
+use crate::compiler::{Directory, compiler, program_of_host};
+use crate::kernels;
+
+/// How a kernel is started: the same on all ranks but for bytes.
+#[derive(Default)]
+pub struct Launch {
+    pub ranks: usize,
+    pub blocks: u32,
+    /// Of each rank; one for all if there is only one.
+    pub tilings: Vec<Vec<u8>>,
+    /// For each input in order, for each rank.
+    pub inputs: Vec<Vec<Vec<u8>>>,
+    /// For each output in order, its bytes.
+    pub outputs: Vec<usize>,
+}
+
+/// What happened.
+pub struct Outcome {
+    /// What the client of each rank was asked for.
+    pub calls: Vec<Vec<String>>,
+    /// For each output in order, for each rank.
+    pub outputs: Vec<Vec<Vec<u8>>>,
+}
+
+/// Compiles a kernel and runs it; none without a compiler.
+pub fn run(program: &Program, launch: &Launch) -> Option<Outcome> {
+    compiler()?;
+    static NUMBER: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+    let number = NUMBER.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    let directory = Directory::new(&format!("run-{}-{number}", program.name));
+    let run = program_of_host(|| compiler().unwrap(), program, &directory);
+    let ratio = |core| program.mix.ratio(core);
+    let mut text = format!(
+        "ranks {}\nblocks {}\naic {}\naiv {}\ngroups {}\nwindow 4096\nworkspace 4096\n",
+        launch.ranks,
+        launch.blocks,
+        ratio(Core::Aic),
+        ratio(Core::Aiv),
+        program.groups,
+    );
+    let (mut inputs, mut outputs) = (launch.inputs.iter(), launch.outputs.iter());
+    for parameter in &program.parameters {
+        let name = &parameter.name;
+        if parameter.output {
+            text += &format!("output {name} {}\n", outputs.next().unwrap());
+            continue;
+        }
+        text += &format!("input {name}\n");
+        for (rank, bytes) in inputs.next().unwrap().iter().enumerate() {
+            directory.write(&format!("{name}.{rank}"), bytes);
+        }
+    }
+    for rank in 0..launch.ranks {
+        let bytes = launch.tilings.get(rank).or(launch.tilings.first());
+        directory.write(&format!("tiling.{rank}"), bytes.map_or(&[][..], |bytes| bytes));
+    }
+    directory.write("launch", text);
+    let output = Command::new(run).arg(&directory.0).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{}: {said}", program.name);
+    let mut calls = vec![Vec::new(); launch.ranks];
+    for line in String::from_utf8_lossy(&output.stdout).lines() {
+        let (rank, call) = line.split_once(' ').unwrap();
+        calls[rank.parse::<usize>().unwrap()].push(call.to_owned());
+    }
+    let read = |name: &str| {
+        let file = |rank| std::fs::read(directory.0.join(format!("{name}.{rank}"))).unwrap();
+        (0..launch.ranks).map(file).collect()
+    };
+    let outputs = program.parameters.iter().filter(|p| p.output).map(|p| read(&p.name)).collect();
+    Some(Outcome { calls, outputs })
+}
+
+/// The bytes of a tiling struct: CANN's structs as its host side fills them, and these numbers.
+pub fn tiling(layout: &Layout, operation: u32, numbers: &[(&str, &[u64])]) -> Vec<u8> {
+    let mut bytes = vec![0; layout.size as usize];
+    let mut put = |at: u32, number: u32| {
+        bytes[at as usize..at as usize + 4].copy_from_slice(&number.to_le_bytes());
+    };
+    for field in layout.fields() {
+        match &field.item {
+            Item::Struct(inner) if inner.name == "Mc2InitTiling" => put(field.offset, 100),
+            Item::Struct(inner) if inner.name == "Mc2CcTiling" => {
+                put(4, 1);
+                put(8, field.offset);
+                put(field.offset + 272, operation);
+            }
+            Item::Struct(_) => {
+                // Base blocks of a product.
+                put(field.offset + 32, 16);
+                put(field.offset + 36, 16);
+            }
+            Item::Number(_) => {}
+        }
+    }
+    for (name, list) in numbers {
+        let at = layout.field(name).unwrap().offset as usize;
+        for (i, number) in list.iter().enumerate() {
+            bytes[at + 8 * i..at + 8 * i + 8].copy_from_slice(&number.to_le_bytes());
+        }
+    }
+    bytes
+}
+
+pub fn bytes(numbers: impl IntoIterator<Item = f32>) -> Vec<u8> {
+    numbers.into_iter().flat_map(|number| f16::from_f32(number).to_le_bytes()).collect()
+}
+
+pub fn numbers(bytes: &[u8]) -> Vec<f32> {
+    let read = |two: &[u8]| f16::from_le_bytes([two[0], two[1]]).to_f32();
+    bytes.chunks_exact(2).map(read).collect()
+}
+
+const RANKS: usize = 4;
+
+/// What a rank starts with: numbers that say where they are from.
+fn mine(rank: usize, length: usize) -> Vec<f32> {
+    (0..length).map(|at| (rank * 512 + at % 509) as f32).collect()
+}
+
+/// Small ones, whose sums are exact.
+fn small(rank: usize, length: usize) -> Vec<f32> {
+    (0..length).map(|at| ((rank * 7 + at * 3) % 11) as f32 - 5.0).collect()
+}
+
+fn for_all(length: usize, of: impl Fn(usize, usize) -> Vec<f32>, ranks: usize) -> Vec<Vec<u8>> {
+    (0..ranks).map(|rank| bytes(of(rank, length))).collect()
+}
+
+/// Runs one of the mission's kernels and looks at its calls.
+fn communicate(
+    program: &Program,
+    operation: u32,
+    input: Vec<Vec<u8>>,
+    output: usize,
+    calls: &[&str],
+) -> Option<Vec<Vec<f32>>> {
+    let tilings = vec![tiling(program.tiling.as_ref().unwrap(), operation, &[])];
+    let outputs = vec![2 * output];
+    let launch = Launch { ranks: RANKS, blocks: 2, tilings, inputs: vec![input], outputs };
+    let outcome = run(program, &launch)?;
+    for of_rank in outcome.calls {
+        assert_eq!(of_rank, calls);
+    }
+    Some(outcome.outputs[0].iter().map(|bytes| numbers(bytes)).collect())
+}
+
+fn exchanged(blocks: usize) -> Vec<Vec<f32>> {
+    let sent =
+        |from: usize, to: usize| mine(from, RANKS * blocks)[to * blocks..][..blocks].to_vec();
+    (0..RANKS).map(|to| (0..RANKS).flat_map(|from| sent(from, to)).collect()).collect()
+}
+
+fn scattered(block: usize) -> Vec<Vec<f32>> {
+    let sum = |at: usize| (0..RANKS).map(|rank| small(rank, RANKS * block)[at]).sum();
+    (0..RANKS).map(|to| (to * block..(to + 1) * block).map(sum).collect()).collect()
+}
+
+#[test]
+fn all_to_all_makes_the_calls_of_its_page() {
+    let calls = [
+        "InitV2 group=0",
+        "SetCcTilingV2 offset=64",
+        "AlltoAll commit=1 send=x+0 recv=y+0 count=128 dtype=3 op=0 stride=0 repeat=1 handle=0",
+        "Wait handle=0",
+        "SyncAll<true>",
+        "Finalize",
+    ];
+    let input = for_all(RANKS * 128, mine, RANKS);
+    let output = communicate(&kernels::all_to_all(), 10, input, RANKS * 128, &calls);
+    assert!(output.is_none_or(|output| output == exchanged(128)));
+}
+
+#[test]
+fn all_to_all_in_rounds_makes_the_calls_of_its_page() {
+    let calls = [
+        "InitV2 group=0",
+        "SetCcTilingV2 offset=64",
+        "AlltoAll commit=1 send=x+0 recv=y+0 count=128 dtype=3 op=0 stride=356 repeat=2 handle=0",
+        "AlltoAll commit=1 send=x+512 recv=y+512 count=100 dtype=3 op=0 stride=356 repeat=1 handle=1",
+        "Wait handle=0",
+        "Wait handle=0",
+        "Wait handle=1",
+        "SyncAll<true>",
+        "Finalize",
+    ];
+    let input = for_all(RANKS * 356, mine, RANKS);
+    let output = communicate(&kernels::all_to_all_in_rounds(), 10, input, RANKS * 356, &calls);
+    assert!(output.is_none_or(|output| output == exchanged(356)));
+}
+
+#[test]
+fn reduce_scatter_makes_the_calls_of_its_page() {
+    let calls = [
+        "InitV2 group=0",
+        "SetCcTilingV2 offset=64",
+        "ReduceScatter commit=1 send=x+0 recv=y+0 count=300 dtype=3 op=0 stride=0 repeat=1 handle=0",
+        "Wait handle=0",
+        "SyncAll<true>",
+        "Finalize",
+    ];
+    let input = for_all(RANKS * 300, small, RANKS);
+    let output = communicate(&kernels::reduce_scatter(), 7, input, 300, &calls);
+    assert!(output.is_none_or(|output| output == scattered(300)));
+}
+
+#[test]
+fn reduce_scatter_in_rounds_makes_the_calls_of_its_page() {
+    let calls = [
+        "InitV2 group=0",
+        "SetCcTilingV2 offset=64",
+        "ReduceScatter commit=1 send=x+0 recv=y+0 count=128 dtype=3 op=0 stride=300 repeat=2 handle=0",
+        "ReduceScatter commit=1 send=x+512 recv=y+512 count=44 dtype=3 op=0 stride=300 repeat=1 handle=1",
+        "Wait handle=0",
+        "Wait handle=0",
+        "Wait handle=1",
+        "SyncAll<true>",
+        "Finalize",
+    ];
+    let input = for_all(RANKS * 300, small, RANKS);
+    let output = communicate(&kernels::reduce_scatter_in_rounds(), 7, input, 300, &calls);
+    assert!(output.is_none_or(|output| output == scattered(300)));
+}
+
+#[test]
+fn an_uneven_all_to_all_v_sends_what_its_tiling_says() {
+    let sent: [[u64; RANKS]; RANKS] = [[3, 3, 3, 3], [2, 2, 3, 2], [1, 4, 4, 4], [3, 3, 3, 3]];
+    let received = |rank: usize| sent.map(|counts| counts[rank]);
+    let starts = |counts: [u64; RANKS]| {
+        let mut next = 0;
+        counts.map(|count| {
+            next += count;
+            next - count
+        })
+    };
+    let program = kernels::all_to_all_v();
+    let layout = program.tiling.as_ref().unwrap();
+    let tilings = (0..RANKS)
+        .map(|rank| {
+            let lists: [(&str, &[u64]); 4] = [
+                ("sendCounts", &sent[rank]),
+                ("sdispls", &starts(sent[rank])),
+                ("recvCounts", &received(rank)),
+                ("rdispls", &starts(received(rank))),
+            ];
+            tiling(layout, 8, &lists)
+        })
+        .collect();
+    let inputs = vec![for_all(16, mine, RANKS)];
+    let launch = Launch { ranks: RANKS, blocks: 1, tilings, inputs, outputs: vec![32] };
+    let Some(outcome) = run(&program, &launch) else { return };
+    assert_eq!(
+        outcome.calls[1],
+        [
+            "InitV2 group=0",
+            "SetCcTilingV2 offset=64",
+            "AlltoAllV commit=1 send=x+0 recv=y+0 count=0 dtype=3 op=0 stride=0 repeat=1 \
+             sendCounts=2,2,3,2 sdispls=0,2,4,7 recvCounts=3,2,4,3 rdispls=0,3,5,9 handle=0",
+            "Wait handle=0",
+            "SyncAll<true>",
+            "Finalize",
+        ]
+    );
+    for (to, output) in outcome.outputs[0].iter().enumerate() {
+        let mut expected = Vec::new();
+        for (from, counts) in sent.iter().enumerate() {
+            let start = starts(*counts)[to] as usize;
+            expected.extend(&mine(from, 16)[start..start + counts[to] as usize]);
+        }
+        expected.resize(16, 0.0);
+        assert_eq!(numbers(output), expected, "rank {to}");
+    }
+}
+
+#[test]
+fn vectors_are_added_in_tiles_with_a_tail() {
+    let program = kernels::vadd();
+    let numbers_of = [("total", &[1000][..]), ("tile", &[64][..])];
+    let tilings = vec![tiling(program.tiling.as_ref().unwrap(), 0, &numbers_of)];
+    let inputs = vec![for_all(1000, small, 1), vec![bytes(small(5, 1000))]];
+    let launch = Launch { ranks: 1, blocks: 3, tilings, inputs, outputs: vec![2000] };
+    let Some(outcome) = run(&program, &launch) else { return };
+    let sums: Vec<f32> = small(0, 1000).iter().zip(small(5, 1000)).map(|(x, y)| x + y).collect();
+    assert_eq!(numbers(&outcome.outputs[0][0]), sums);
+}
+
+const M: usize = 40;
+const N: usize = 24;
+const K: usize = 8;
+
+/// The rows of a product.
+fn product(a: &[f32], b: &[f32]) -> Vec<f32> {
+    let element = |at: usize| (0..K).map(|k| a[at / N * K + k] * b[k * N + at % N]).sum();
+    (0..a.len() / K * N).map(element).collect()
+}
+
+/// Two tiles of 16 rows and one of 8, on two ranks.
+fn multiply(program: &Program, operation: u32, outputs: Vec<usize>) -> Option<Outcome> {
+    let numbers: [(&str, &[u64]); 7] = [
+        ("m", &[M as u64]),
+        ("n", &[N as u64]),
+        ("k", &[K as u64]),
+        ("tileRows", &[16]),
+        ("tileCount", &[2]),
+        ("tailRows", &[8]),
+        ("tailCount", &[1]),
+    ];
+    let tilings = vec![tiling(program.tiling.as_ref().unwrap(), operation, &numbers)];
+    let inputs = vec![for_all(M * K, small, 2), for_all(K * N, |rank, n| small(rank + 3, n), 2)];
+    run(program, &Launch { ranks: 2, blocks: 2, tilings, inputs, outputs })
+}
+
+#[test]
+fn matmul_all_reduce_sums_the_products_of_all_ranks() {
+    let Some(outcome) = multiply(&kernels::matmul_all_reduce(), 2, vec![2 * M * N]) else { return };
+    let of = |rank| product(&small(rank, M * K), &small(rank + 3, K * N));
+    let expected: Vec<f32> = of(0).iter().zip(of(1)).map(|(a, b)| a + b).collect();
+    for rank in 0..2 {
+        assert!(numbers(&outcome.outputs[0][rank]) == expected, "rank {rank}");
+        let commits = outcome.calls[rank].iter().filter(|call| call.starts_with("Commit"));
+        assert_eq!(commits.count(), 3);
+    }
+}
+
+#[test]
+fn all_gather_matmul_multiplies_the_rows_of_all_ranks() {
+    let outputs = vec![2 * 2 * M * N, 2 * 2 * M * K];
+    let Some(outcome) = multiply(&kernels::all_gather_matmul(), 6, outputs) else { return };
+    let rows: Vec<f32> = (0..2).flat_map(|rank| small(rank, M * K)).collect();
+    for rank in 0..2 {
+        let expected = product(&rows, &small(rank + 3, K * N));
+        assert!(numbers(&outcome.outputs[0][rank]) == expected, "rank {rank}");
+        assert!(numbers(&outcome.outputs[1][rank]) == rows, "rank {rank}");
+    }
+}

@@ -1,0 +1,562 @@
+//! The kernels that are printed.
+
+use ascend_program::layout::{Field, Item, Layout, Number, Role};
+use ascend_program::step::*;
+use ascend_program::*;
+
+use crate::common::Builder;
+
+const FP16: u32 = 3;
+
+/// A struct of CANN's.
+fn built_in(name: &'static str, role: Role, size: u32) -> Item {
+    let align = if role == Role::CubeTiling { 4 } else { 1 };
+    let fields = match role {
+        Role::CubeTiling => cube_fields(),
+        _ => vec![field("reserved", 0, Item::Number(Number::U8), &[size])],
+    };
+    let layout = Layout {
+        name: name.into(),
+        namespace: "".into(),
+        role,
+        size,
+        align,
+        fields: fields.into(),
+    };
+    Item::Struct(std::borrow::Cow::Owned(layout))
+}
+
+/// Those of `TCubeTiling` that a kernel reads.
+fn cube_fields() -> Vec<Field> {
+    let number = |(name, offset)| field(name, offset, Item::Number(Number::I32), &[]);
+    [("M", 4), ("N", 8), ("Ka", 12), ("baseM", 32), ("baseN", 36)].map(number).into()
+}
+
+fn field(name: &'static str, offset: u32, item: Item, lengths: &[u32]) -> Field {
+    Field { name: name.into(), offset, item, lengths: lengths.to_vec().into() }
+}
+
+/// A tiling struct, made field by field.
+pub struct Tiling {
+    layout: Layout,
+}
+
+impl Tiling {
+    fn new(name: &'static str) -> Self {
+        let layout = Layout {
+            name: name.into(),
+            namespace: "".into(),
+            role: Role::User,
+            size: 0,
+            align: 8,
+            fields: Vec::new().into(),
+        };
+        Tiling { layout }
+    }
+
+    /// With the two structs of CANN that communication needs.
+    fn communicating(name: &'static str, cc: &'static str) -> Self {
+        Tiling::new(name)
+            .with("mc2InitTiling", built_in("Mc2InitTiling", Role::InitTiling, 64), &[])
+            .with(cc, built_in("Mc2CcTiling", Role::CcTiling, 512), &[])
+    }
+
+    fn with(mut self, name: &'static str, item: Item, lengths: &[u32]) -> Self {
+        let offset = self.layout.size;
+        let of_one = match &item {
+            Item::Number(number) => number.size(),
+            Item::Struct(inner) => inner.size,
+        };
+        self.layout.size += of_one * lengths.iter().product::<u32>();
+        self.layout.fields.to_mut().push(field(name, offset, item, lengths));
+        self
+    }
+
+    fn number(self, name: &'static str) -> Self {
+        self.with(name, Item::Number(Number::U64), &[])
+    }
+
+    fn cube(self, name: &'static str) -> Self {
+        self.with(name, built_in("TCubeTiling", Role::CubeTiling, 200), &[])
+    }
+
+    fn offset(&self, name: &str) -> u32 {
+        self.layout.field(name).unwrap().offset
+    }
+}
+
+fn exchange(x: Base, y: Base, offset: ValueId, count: ValueId) -> Exchange {
+    let place = |base| Place { base, offset };
+    Exchange { send: place(x), recv: place(y), count, dtype: FP16 }
+}
+
+fn named(b: &mut Builder, name: &str, number: u64) -> ValueId {
+    let value = b.n(number);
+    b.name(name, value)
+}
+
+/// A client that is ready for one operation.
+fn ready(b: &mut Builder, tiling: &Tiling, cc: &str) -> ClientId {
+    let client = b.client("hccl", 0, None);
+    b.hccl(Hccl::Init(client, 0));
+    b.hccl(Hccl::Configure(client, tiling.offset(cc), cc.into()));
+    client
+}
+
+fn builder(name: &str, mix: Mix, tiling: &Tiling) -> Builder {
+    let mut b = Builder::new(mix);
+    b.program.name = name.into();
+    b.program.workspace = false;
+    b.program.tiling = Some(tiling.layout.clone());
+    b.program.files = vec!["src/kernels.rs".into()];
+    b
+}
+
+/// 128 elements for every rank.
+pub fn all_to_all() -> Program {
+    let tiling = Tiling::communicating("AllToAllCustomTilingData", "alltoallCcTiling");
+    let mut b = builder("alltoall_custom", Mix::MixAiv10, &tiling);
+    let (x, y) = (b.input("x", Number::F16), b.output("y", Number::F16));
+    let count = named(&mut b, "data_count", 128);
+    b.on(Core::Aiv, |b| {
+        let hccl = ready(b, &tiling, "alltoallCcTiling");
+        let task = b.task("handle_id", hccl);
+        let zero = b.n(0);
+        let all = exchange(x, y, zero, count);
+        b.prepare(task, Operation::AlltoAll(all, zero), 1, true);
+        b.wait(task);
+        b.step(Step::Comment("No core may be waiting any more when core 0 finalises.".into()));
+        b.sync_vectors();
+        b.finalize(hccl);
+    });
+    b.done()
+}
+
+/// Some tiles and a tail of all blocks.
+struct Rounds {
+    tile_num: ValueId,
+    tile_len: ValueId,
+    tail_num: ValueId,
+    tail_len: ValueId,
+}
+
+fn rounds(b: &mut Builder, tail: u64) -> Rounds {
+    let tile_num = b.value(Of::Constant(2), Number::U8);
+    let tile_num = b.name("tile_num", tile_num);
+    let tile_len = named(b, "tile_len", 128);
+    let tail_num = b.value(Of::Constant(1), Number::U8);
+    let tail_num = b.name("tail_num", tail_num);
+    let tail_len = named(b, "tail_len", tail);
+    Rounds { tile_num, tile_len, tail_num, tail_len }
+}
+
+/// Both operations in rounds.
+fn in_rounds(
+    name: &str,
+    tiling: Tiling,
+    cc: &str,
+    tail: u64,
+    operation: impl Fn(Exchange, ValueId) -> Operation,
+) -> Program {
+    let mut b = builder(name, Mix::MixAiv10, &tiling);
+    let (x, y) = (b.input("x", Number::F16), b.output("y", Number::F16));
+    let Rounds { tile_num, tile_len, tail_num, tail_len } = rounds(&mut b, tail);
+    b.on(Core::Aiv, |b| {
+        let hccl = ready(b, &tiling, cc);
+        let wide = |b: &mut Builder, value| b.value(Of::Cast(value), Number::U64);
+        let (tiles_num, tails_num) = (wide(b, tile_num), wide(b, tail_num));
+        let done = b.binary(Binary::Mul, tile_len, tiles_num);
+        let rest = b.binary(Binary::Mul, tail_len, tails_num);
+        let stride = b.binary(Binary::Add, done, rest);
+        b.name("stride_count", stride);
+        let (tiles, tails) = (b.task("tiles", hccl), b.task("tail", hccl));
+        let zero = b.n(0);
+        b.step(Step::Comment("The tiles of one length.".into()));
+        let first = operation(exchange(x, y, zero, tile_len), stride);
+        let repeat = tile_num;
+        b.hccl(Hccl::Prepare { task: tiles, operation: first, repeat, commit: true });
+        b.step(Step::Comment("The tail behind them.".into()));
+        let last = operation(exchange(x, y, done, tail_len), stride);
+        let repeat = tail_num;
+        b.hccl(Hccl::Prepare { task: tails, operation: last, repeat, commit: true });
+        b.step(Step::Comment("One wait for each turn.".into()));
+        let variable = b.variable("turn", Number::U8);
+        let from = b.value(Of::Constant(0), Number::U8);
+        let step = b.value(Of::Constant(1), Number::U8);
+        b.inside(|body| Step::Loop { variable, from, to: tile_num, step, body }, |b| b.wait(tiles));
+        b.wait(tails);
+        b.sync_vectors();
+        b.finalize(hccl);
+    });
+    b.done()
+}
+
+/// 128 + 128 + 100 elements for every rank.
+pub fn all_to_all_in_rounds() -> Program {
+    let tiling = Tiling::communicating("AllToAllCustomTilingData", "alltoallCcTiling");
+    in_rounds("alltoall_custom", tiling, "alltoallCcTiling", 100, Operation::AlltoAll)
+}
+
+/// 300 sums for every rank.
+pub fn reduce_scatter() -> Program {
+    let tiling = Tiling::communicating("ReduceScatterCustomTilingData", "reduceScatterCcTiling");
+    let mut b = builder("reduce_scatter_custom", Mix::MixAiv10, &tiling);
+    let (x, y) = (b.input("x", Number::F16), b.output("y", Number::F16));
+    let count = named(&mut b, "recv_count", 300);
+    let stride = named(&mut b, "stride_count", 0);
+    b.on(Core::Aiv, |b| {
+        let hccl = ready(b, &tiling, "reduceScatterCcTiling");
+        let task = b.task("handle_id", hccl);
+        let zero = b.n(0);
+        let all = exchange(x, y, zero, count);
+        b.prepare(task, Operation::ReduceScatter(all, Reduction::Sum, stride), 1, true);
+        b.wait(task);
+        b.sync_vectors();
+        b.finalize(hccl);
+    });
+    b.done()
+}
+
+/// 300 = 128 + 128 + 44.
+pub fn reduce_scatter_in_rounds() -> Program {
+    let tiling = Tiling::communicating("ReduceScatterCustomTilingData", "reduceScatterCcTiling");
+    in_rounds("reduce_scatter_custom", tiling, "reduceScatterCcTiling", 44, |all, stride| {
+        Operation::ReduceScatter(all, Reduction::Sum, stride)
+    })
+}
+
+/// Each rank has other counts, so they come with its tiling.
+pub fn all_to_all_v() -> Program {
+    let list = Item::Number(Number::U64);
+    let tiling = Tiling::communicating("AllToAllVCustomTilingData", "alltoallvCcTiling")
+        .with("sendCounts", list.clone(), &[4])
+        .with("sdispls", list.clone(), &[4])
+        .with("recvCounts", list.clone(), &[4])
+        .with("rdispls", list, &[4]);
+    let mut b = builder("alltoallv_custom", Mix::MixAiv10, &tiling);
+    let (x, y) = (b.input("x", Number::F16), b.output("y", Number::F16));
+    b.on(Core::Aiv, |b| {
+        let hccl = ready(b, &tiling, "alltoallvCcTiling");
+        let task = b.task("blocks", hccl);
+        let per_rank = |name: &str| PerRank::Tiling(tiling.offset(name), name.into(), 4);
+        let (send, recv) = (b.at(x, 0), b.at(y, 0));
+        let operation = Operation::AlltoAllV {
+            send,
+            recv,
+            dtype: FP16,
+            send_counts: per_rank("sendCounts"),
+            send_displs: per_rank("sdispls"),
+            recv_counts: per_rank("recvCounts"),
+            recv_displs: per_rank("rdispls"),
+        };
+        b.prepare(task, operation, 1, true);
+        b.wait(task);
+        b.sync_vectors();
+        b.finalize(hccl);
+    });
+    b.done()
+}
+
+/// `z = x + y`, in tiles that go around the blocks, each with two buffers.
+pub fn vadd() -> Program {
+    let tiling = Tiling::new("VaddTiling").number("total").number("tile");
+    let mut b = builder("vadd", Mix::AivOnly, &tiling);
+    let (x, y) = (b.input("x", Number::F16), b.input("y", Number::F16));
+    let z = b.output("z", Number::F16);
+    let total = b.field("total", tiling.offset("total"));
+    let tile = b.field("tile", tiling.offset("tile"));
+    b.name("total", total);
+    b.name("tile", tile);
+    let ins = [("in_x", x), ("in_y", y)]
+        .map(|(name, base)| (b.queue(name, Number::F16, Position::VecIn, 2, tile), base));
+    let out = b.queue("out_z", Number::F16, Position::VecOut, 2, tile);
+    for queue in [ins[0].0, ins[1].0, out] {
+        b.buffer(Buffer::InitQueue(queue));
+    }
+    let index = b.block_index();
+    let blocks = b.value(Of::BlockCount, Number::I64);
+    let blocks = b.value(Of::Cast(blocks), Number::U64);
+    let from = b.binary(Binary::Mul, index, tile);
+    let step = b.binary(Binary::Mul, blocks, tile);
+    let start = b.variable("start", Number::U64);
+    b.inside(
+        |body| Step::Loop { variable: start, from, to: total, step, body },
+        |b| {
+            let offset = b.get(start);
+            let left = b.binary(Binary::Sub, total, offset);
+            let length = b.binary(Binary::Min, left, tile);
+            b.name("length", length);
+            let pieces = Pieces { length, count: None, gap: None };
+            let whole = |tensor| Local { tensor, offset: None };
+            for (queue, base) in ins {
+                let name = if base == x { "x_part" } else { "y_part" };
+                let part = b.local(name, Number::F16);
+                b.buffer(Buffer::Alloc(queue, part));
+                let from = Place { base, offset };
+                b.step(Step::Copy(Copy::In { to: whole(part), from, pieces }));
+                b.buffer(Buffer::Enqueue(queue, part));
+            }
+            let mut get = |name: &str| b.local(name, Number::F16);
+            let [a, c, sum, done] = ["a", "c", "sum", "done"].map(&mut get);
+            b.buffer(Buffer::Dequeue(ins[0].0, a));
+            b.buffer(Buffer::Dequeue(ins[1].0, c));
+            b.buffer(Buffer::Alloc(out, sum));
+            let operator = VectorBinary::Add;
+            let (to, x, y) = (whole(sum), whole(a), whole(c));
+            b.step(Step::Vector(Vector::Binary { operator, to, a: x, b: y, count: length }));
+            b.buffer(Buffer::Enqueue(out, sum));
+            b.buffer(Buffer::Free(ins[0].0, a));
+            b.buffer(Buffer::Free(ins[1].0, c));
+            b.buffer(Buffer::Dequeue(out, done));
+            let to = Place { base: z, offset };
+            b.step(Step::Copy(Copy::Out { to, from: whole(done), pieces, add: false }));
+            b.buffer(Buffer::Free(out, done));
+        },
+    );
+    b.done()
+}
+
+/// What both fused operators know of their matrices.
+struct Matrices {
+    n: ValueId,
+    k: ValueId,
+    tile_rows: ValueId,
+    tile_count: ValueId,
+    tail_rows: ValueId,
+    tail_count: ValueId,
+}
+
+fn matrices(b: &mut Builder, tiling: &Tiling) -> Matrices {
+    let mut get = |path: &str, name: &str| {
+        let value = b.field(path, tiling.offset(path));
+        b.name(name, value)
+    };
+    Matrices {
+        n: get("n", "n"),
+        k: get("k", "k"),
+        tile_rows: get("tileRows", "tile_rows"),
+        tile_count: get("tileCount", "tile_count"),
+        tail_rows: get("tailRows", "tail_rows"),
+        tail_count: get("tailCount", "tail_count"),
+    }
+}
+
+/// So many rows of the result, cut into base blocks that go around the cores.
+fn multiply(
+    b: &mut Builder,
+    matmul: MatmulId,
+    of: &Matrices,
+    rows: ValueId,
+    a: Place,
+    right: Base,
+    c: Place,
+) {
+    let Declared { what, .. } = b.program.matmuls[matmul.0 as usize].clone();
+    let (at, path) = what.tiling;
+    let mut base = |name: &str, offset| {
+        let (path, element) = (format!("{path}.{name}"), None);
+        let value = b.value(Of::Tiling { offset: at + offset, path, element }, Number::I32);
+        let value = b.value(Of::Cast(value), Number::U64);
+        b.name(if offset == 32 { "base_rows" } else { "base_columns" }, value)
+    };
+    let (base_rows, base_columns) = (base("baseM", 32), base("baseN", 36));
+    let one = b.n(1);
+    let mut pieces = |all, base| {
+        let more = b.binary(Binary::Add, all, base);
+        let less = b.binary(Binary::Sub, more, one);
+        b.binary(Binary::Div, less, base)
+    };
+    let (down, across) = (pieces(rows, base_rows), pieces(of.n, base_columns));
+    b.name("down", down);
+    let to = b.binary(Binary::Mul, down, across);
+    let from = b.block_index();
+    let blocks = b.value(Of::BlockCount, Number::I64);
+    let step = b.value(Of::Cast(blocks), Number::U64);
+    let variable = b.variable("block", Number::U64);
+    b.inside(
+        |body| Step::Loop { variable, from, to, step, body },
+        |b| {
+            let now = b.get(variable);
+            let row = b.binary(Binary::Rem, now, down);
+            let row = b.binary(Binary::Mul, row, base_rows);
+            b.name("row", row);
+            let column = b.binary(Binary::Div, now, down);
+            let column = b.binary(Binary::Mul, column, base_columns);
+            b.name("column", column);
+            let left = b.binary(Binary::Sub, rows, row);
+            let height = b.binary(Binary::Min, base_rows, left);
+            let left = b.binary(Binary::Sub, of.n, column);
+            let width = b.binary(Binary::Min, base_columns, left);
+            let of_a = b.binary(Binary::Mul, row, of.k);
+            let of_a = b.binary(Binary::Add, a.offset, of_a);
+            let of_c = b.binary(Binary::Mul, row, of.n);
+            let of_c = b.binary(Binary::Add, c.offset, of_c);
+            let of_c = b.binary(Binary::Add, of_c, column);
+            b.step(Step::Matmul(Multiply {
+                matmul,
+                a: Place { base: a.base, offset: of_a },
+                b: Place { base: right, offset: column },
+                c: Place { base: c.base, offset: of_c },
+                bias: None,
+                rows: height,
+                columns: width,
+                depth: of.k,
+                pitches: [of.k, of.n, of.n],
+            }));
+        },
+    );
+}
+
+fn sync_cube(b: &mut Builder) {
+    b.sync(Sync::Raise { mode: Mode::Kind, pipe: Pipe::Fix, flag: 8 });
+    b.sync(Sync::Await { flag: 8 });
+}
+
+fn fused(name: &'static str, cc: &'static str) -> Tiling {
+    Tiling::communicating(name, cc)
+        .cube("tile")
+        .number("m")
+        .number("n")
+        .number("k")
+        .number("tileRows")
+        .number("tileCount")
+        .number("tailRows")
+        .number("tailCount")
+}
+
+/// `y` is the sum over all ranks of `a * b`; a tile of rows is on its way while the next one is computed.
+pub fn matmul_all_reduce() -> Program {
+    let tiling = fused("MatmulAllReduceTilingData", "allReduceCcTiling");
+    let mut b = builder("matmul_all_reduce", Mix::MixAic10, &tiling);
+    let [left, right] = ["a", "b"].map(|name| b.input(name, Number::F16));
+    let y = b.output("y", Number::F16);
+    let matmul = b.matmul("product", Number::F16, None, tiling.offset("tile"));
+    b.program.matmuls[0].what.tiling.1 = "tile".into();
+    b.on(Core::Aic, |b| {
+        let hccl = ready(b, &tiling, "allReduceCcTiling");
+        let of = matrices(b, &tiling);
+        let (tiles, tail) = (b.task("tiles", hccl), b.task("tail", hccl));
+        let zero = b.n(0);
+        let done = b.binary(Binary::Mul, of.tile_count, of.tile_rows);
+        b.name("done", done);
+        let offset = b.binary(Binary::Mul, done, of.n);
+        let size = |b: &mut Builder, rows| b.binary(Binary::Mul, rows, of.n);
+        let tile_size = size(b, of.tile_rows);
+        let tail_size = size(b, of.tail_rows);
+        let narrow = |b: &mut Builder, value| b.value(Of::Cast(value), Number::U8);
+        b.step(Step::Comment(
+            "Everything is prepared; each tile is committed when it is there.".into(),
+        ));
+        let first = exchange(y, y, zero, tile_size);
+        let repeat = narrow(b, of.tile_count);
+        let operation = Operation::AllReduce(first, Reduction::Sum);
+        b.hccl(Hccl::Prepare { task: tiles, operation, repeat, commit: false });
+        let has_tail = b.binary(Binary::Greater, of.tail_count, zero);
+        b.name("has_tail", has_tail);
+        let repeat = narrow(b, of.tail_count);
+        b.when(has_tail, |b| {
+            let last = exchange(y, y, offset, tail_size);
+            let operation = Operation::AllReduce(last, Reduction::Sum);
+            b.hccl(Hccl::Prepare { task: tail, operation, repeat, commit: false });
+        });
+        let tile = |b: &mut Builder, row: ValueId, rows, task| {
+            let a = b.binary(Binary::Mul, row, of.k);
+            let c = b.binary(Binary::Mul, row, of.n);
+            let (a, c) = (Place { base: left, offset: a }, Place { base: y, offset: c });
+            multiply(b, matmul, &of, rows, a, right, c);
+            sync_cube(b);
+            b.commit(task);
+        };
+        b.range("turn", of.tile_count, |b, turn| {
+            let row = b.binary(Binary::Mul, turn, of.tile_rows);
+            tile(b, row, of.tile_rows, tiles);
+        });
+        b.when(has_tail, |b| tile(b, done, of.tail_rows, tail));
+        b.range("turn", of.tile_count, |b, _| b.wait(tiles));
+        b.when(has_tail, |b| b.wait(tail));
+        sync_cube(b);
+        b.finalize(hccl);
+    });
+    b.done()
+}
+
+/// `y` is all ranks' `a`, one below the other, times `b`. The own rows are multiplied while those of the others arrive.
+pub fn all_gather_matmul() -> Program {
+    let tiling = fused("AllGatherMatmulTilingData", "allGatherCcTiling").cube("local");
+    let mut b = builder("all_gather_matmul", Mix::MixAic10, &tiling);
+    let [left, right] = ["a", "b"].map(|name| b.input(name, Number::F16));
+    let [y, gathered] = ["y", "gather_out"].map(|name| b.output(name, Number::F16));
+    let [local, tile] = ["local", "tile"].map(|name| {
+        let matmul = b.matmul(name, Number::F16, None, tiling.offset(name));
+        b.program.matmuls[matmul.0 as usize].what.tiling.1 = name.into();
+        matmul
+    });
+    b.on(Core::Aic, |b| {
+        let hccl = ready(b, &tiling, "allGatherCcTiling");
+        let of = matrices(b, &tiling);
+        let m = b.field("m", tiling.offset("m"));
+        b.name("m", m);
+        let rank = b.value(Of::Rank(hccl), Number::U32);
+        let ranks = b.value(Of::Ranks(hccl), Number::U32);
+        let (rank, ranks) =
+            (b.value(Of::Cast(rank), Number::U64), b.value(Of::Cast(ranks), Number::U64));
+        b.name("rank", rank);
+        b.name("ranks", ranks);
+        let (tiles, tail) = (b.task("tiles", hccl), b.task("tail", hccl));
+        let zero = b.n(0);
+        let stride = b.binary(Binary::Mul, m, of.k);
+        b.name("stride", stride);
+        let done = b.binary(Binary::Mul, of.tile_count, of.tile_rows);
+        b.name("done", done);
+        let size = |b: &mut Builder, rows| b.binary(Binary::Mul, rows, of.k);
+        let tile_size = size(b, of.tile_rows);
+        let tail_size = size(b, of.tail_rows);
+        let offset = size(b, done);
+        let narrow = |b: &mut Builder, value| b.value(Of::Cast(value), Number::U8);
+        let first = exchange(left, gathered, zero, tile_size);
+        let repeat = narrow(b, of.tile_count);
+        let operation = Operation::AllGather(first, stride);
+        b.hccl(Hccl::Prepare { task: tiles, operation, repeat, commit: true });
+        let has_tail = b.binary(Binary::Greater, of.tail_count, zero);
+        b.name("has_tail", has_tail);
+        let repeat = narrow(b, of.tail_count);
+        b.when(has_tail, |b| {
+            let last = exchange(left, gathered, offset, tail_size);
+            let operation = Operation::AllGather(last, stride);
+            b.hccl(Hccl::Prepare { task: tail, operation, repeat, commit: true });
+        });
+        b.step(Step::Comment("The own rows need nobody.".into()));
+        let own = b.binary(Binary::Mul, rank, m);
+        let own = b.binary(Binary::Mul, own, of.n);
+        let (a, c) = (Place { base: left, offset: zero }, Place { base: y, offset: own });
+        multiply(b, local, &of, m, a, right, c);
+        b.step(Step::Comment("Those of the others, tile by tile.".into()));
+        let others = |b: &mut Builder, row: ValueId, rows| {
+            b.range("other", ranks, |b, other| {
+                let is_other = b.binary(Binary::NotEqual, other, rank);
+                b.when(is_other, |b| {
+                    let first = b.binary(Binary::Mul, other, m);
+                    let first = b.binary(Binary::Add, first, row);
+                    b.name("first", first);
+                    let a = b.binary(Binary::Mul, first, of.k);
+                    let c = b.binary(Binary::Mul, first, of.n);
+                    let (a, c) =
+                        (Place { base: gathered, offset: a }, Place { base: y, offset: c });
+                    multiply(b, tile, &of, rows, a, right, c);
+                });
+            });
+        };
+        b.range("turn", of.tile_count, |b, turn| {
+            b.wait(tiles);
+            let row = b.binary(Binary::Mul, turn, of.tile_rows);
+            others(b, row, of.tile_rows);
+        });
+        b.when(has_tail, |b| {
+            b.wait(tail);
+            others(b, done, of.tail_rows);
+        });
+        sync_cube(b);
+        b.finalize(hccl);
+    });
+    b.done()
+}
