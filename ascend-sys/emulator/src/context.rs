@@ -221,6 +221,7 @@ pub(crate) fn destroy_all(devices: &Range<u32>, by: &'static str) {
     Notify::destroy_all(devices);
     crate::fabric::registry::destroy_all(devices, &format!("{by} ended its device"));
     crate::capture::destroy_all(devices);
+    crate::kernel::binary::unload_all(devices);
     for id in devices.clone() {
         *machine::device_slot(id).primary() = Primary::default();
     }

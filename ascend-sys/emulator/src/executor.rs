@@ -297,12 +297,17 @@ impl Goal for Ticket {
 /// A parked stream may wait for another, which may wait for a third: registers each with the next and arms that one.
 /// A stream registers before the next one's turn is taken, so no progress of it goes unnoticed.
 fn arm_upstream(stream: &'static Stream) -> Readiness {
+    let first = stream;
     let mut stream = stream;
     for _ in 0..CHAIN {
         let upstream = polling(|| stream.lane.peek(stream, |_, task| task.upstream())).flatten();
         let Some((mark, next)) = upstream.and_then(|mark| Some((mark, mark.stream()?))) else {
             break;
         };
+        // A kernel and its server may wait for each other in turn.
+        if std::ptr::eq(next, first) {
+            break;
+        }
         match polling(|| next.lane.register(next, mark.ticket(), Waiter::Lane(stream))) {
             Readiness::Sleep => stream = next,
             Readiness::Done | Readiness::Retry => return Readiness::Retry,

@@ -20,6 +20,7 @@ mod event;
 mod executor;
 mod fabric;
 mod faults;
+mod kernel;
 mod lane;
 mod lent;
 mod machine;

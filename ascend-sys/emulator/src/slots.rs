@@ -26,6 +26,10 @@ pub(crate) enum Kind {
     Communicator = 0xa5,
     Graph = 0xa6,
     TaskGroup = 0xa7,
+    Wrapper = 0xa8,
+    Binary = 0xa9,
+    Function = 0xaa,
+    Arguments = 0xab,
 }
 
 /// An object that lives in a slot. Its index never changes; it is reset by its owner when it is taken again.
@@ -175,6 +179,10 @@ fn complaint(kind: &str, handle: u64) -> String {
         0xa5 => "communicator",
         0xa6 => "graph",
         0xa7 => "task group",
+        0xa8 => "binary",
+        0xa9 => "loaded binary",
+        0xaa => "function",
+        0xab => "argument list",
         0 if handle == 0 => return format!("the {kind} is NULL"),
         _ => return format!("{handle:#x} is no {kind} handle of this process"),
     };

@@ -13,6 +13,7 @@ use crate::copy;
 use crate::deadlock::Helpers;
 use crate::event::{RecordTime, ResetEvent, WaitEvent};
 use crate::faults::Hold;
+use crate::kernel::{Kernel, Server};
 use crate::lane::{self, Fresh, Job};
 use crate::memory::nominal;
 use crate::message::{Failure, PANICKED};
@@ -91,6 +92,9 @@ pub(crate) enum Task {
     Branch(Branch),
     Collective(pending::Pending),
     Batch(batch::Pending),
+    /// A kernel, and the communication server that one needs.
+    Kernel(Box<Kernel>),
+    Server(Box<Server>),
     /// What comes next, for a block that is checked.
     Note(Box<check::Note>),
     /// A fault that the device was told to have.
@@ -130,6 +134,8 @@ impl Task {
             }
             Task::Collective(pending) => pending.poll(),
             Task::Batch(pending) => pending.poll(),
+            Task::Kernel(kernel) => kernel.poll(stream),
+            Task::Server(server) => server.poll(stream),
             Task::Note(note) => note.poll(stream),
             Task::Hold(hold) => hold.poll(stream),
         }
@@ -143,6 +149,8 @@ impl Task {
             Task::WaitNotify(wait) => wait.arm(stream),
             Task::Collective(pending) => pending.arm(stream),
             Task::Batch(pending) => pending.arm(stream),
+            Task::Kernel(kernel) => kernel.arm(stream),
+            Task::Server(server) => server.arm(stream),
             // A callback thread wakes the stream in any case, the housekeeper one that is held; the others never park.
             Task::HostCall(_)
             | Task::Hold(_)
@@ -165,6 +173,8 @@ impl Task {
             Task::Callback(callback) if callback::is_running(stream) => callback.poll(stream),
             Task::Collective(pending) => pending.expire(why),
             Task::Batch(pending) => pending.expire(why),
+            Task::Kernel(kernel) => kernel.expire(stream, why),
+            Task::Server(server) => server.expire(why),
             Task::Note(note) => note.give_up(stream),
             _ => Step::Done(Err(Failure::new(
                 why.code(),
@@ -180,6 +190,8 @@ impl Task {
             Task::WaitNotify(wait) => wait.limit,
             Task::Collective(pending) => pending.limit(),
             Task::Batch(pending) => pending.limit(),
+            Task::Kernel(kernel) => kernel.limit(),
+            Task::Server(server) => server.limit(),
             _ => None,
         }
     }
@@ -190,6 +202,8 @@ impl Task {
             Task::WaitEvent(wait) => wait.upstream(),
             Task::After(mark) => Some(*mark),
             Task::Branch(branch) => Some(branch.end()),
+            Task::Kernel(kernel) => kernel.upstream(),
+            Task::Server(server) => server.upstream(),
             _ => None,
         }
     }
@@ -201,6 +215,8 @@ impl Task {
             Task::WaitEvent(wait) => wait.helpers(),
             Task::Collective(pending) => pending.helpers(),
             Task::Batch(pending) => pending.helpers(),
+            Task::Kernel(kernel) => kernel.helpers(),
+            Task::Server(server) => server.helpers(),
             _ => Helpers::Anybody,
         }
     }
@@ -261,6 +277,8 @@ impl Task {
             Task::Branch(branch) => format!("wait for {}", branch.describe()),
             Task::Collective(pending) => pending.describe(),
             Task::Batch(pending) => pending.describe(),
+            Task::Kernel(kernel) => kernel.describe(),
+            Task::Server(server) => server.describe(),
             Task::Note(_) => "note of the check for races".into(),
             Task::Hold(hold) => hold.describe(),
         }

@@ -2,7 +2,8 @@
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::{
-    acl_copy, acl_device, acl_event, acl_graph, acl_graph_edit, acl_memory, acl_notify, acl_stream,
+    acl_copy, acl_device, acl_event, acl_graph, acl_graph_edit, acl_kernel, acl_memory, acl_notify,
+    acl_stream,
     door, out,
 };
 use crate::message::{self, Failure, fail};
@@ -36,6 +37,7 @@ pub(crate) fn fill(table: &mut Functions) {
     acl_notify::fill(table);
     acl_graph::fill(table);
     acl_graph_edit::fill(table);
+    acl_kernel::fill(table);
 }
 
 /// How often `aclInit` was called, and whether everything ended since.

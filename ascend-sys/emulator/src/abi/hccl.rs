@@ -7,8 +7,8 @@ use ascend_sys::{Functions, HcclResult};
 
 use super::hccl_door::product_of_thread;
 use super::{
-    hccl_batch, hccl_comm, hccl_config, hccl_group, hccl_messages, hccl_ops, hccl_state,
-    hccl_tables,
+    hccl_batch, hccl_comm, hccl_config, hccl_group, hccl_kernel, hccl_messages, hccl_ops,
+    hccl_state, hccl_tables,
 };
 use crate::profile::Product;
 
@@ -24,6 +24,7 @@ pub(crate) fn fill(table: &mut Functions) {
     hccl_tables::fill(table);
     hccl_batch::fill(table);
     hccl_messages::fill(table);
+    hccl_kernel::fill(table);
 }
 
 unsafe extern "C" fn HcclGetErrorString(code: HcclResult) -> *const c_char {

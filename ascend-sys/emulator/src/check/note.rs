@@ -124,6 +124,19 @@ pub(crate) fn begins(
     submit(engine, stream, What::Begin(begin)).map(drop)
 }
 
+/// The head of the stream, which is about to end, has touched memory: what it was, and which bytes.
+pub(crate) fn was_done(
+    stream: &'static Stream,
+    call: &'static str,
+    what: String,
+    touches: Vec<Touch>,
+) {
+    if let Some(engine) = engine(stream.device_id()) {
+        let operation = operation(stream, what, None, call, touches);
+        engine.begin(here(stream), &operation, false);
+    }
+}
+
 pub(super) fn operation(
     stream: &Stream,
     what: String,

@@ -94,7 +94,7 @@ fn owns(member: &Member) -> (u64, String) {
 }
 
 /// What a rank's side of a collective touches.
-fn touches(call: &Call, rank: usize, ranks: usize) -> Vec<Touch> {
+pub(crate) fn touches(call: &Call, rank: usize, ranks: usize) -> Vec<Touch> {
     let Call { request, send, recv, table, .. } = call;
     let (send, recv) = (nominal(*send), nominal(*recv));
     let mut touches = Vec::new();

@@ -33,7 +33,7 @@ pub(crate) trait Wake: Clone {
 }
 
 /// Which operation of a communicator, and which of those with a count above zero: that decides the slot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Place {
     /// From 1.
     pub(crate) number: u64,

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use super::config::Config;
@@ -17,6 +17,7 @@ use crate::collective::sides::Sides;
 use crate::collective::table::Table;
 use crate::deadlock;
 use crate::executor;
+use crate::kernel::{self, Hub};
 use crate::profile::Product;
 use crate::sync::Short;
 
@@ -34,6 +35,8 @@ pub(crate) struct Comm {
     /// It was made from another one, and nothing can be made from it.
     pub(crate) is_sub: bool,
     pub(super) subs: Subs,
+    /// Where the servers of its kernels meet, once there are some.
+    pub(crate) kernels: OnceLock<Arc<Hub>>,
     records: Box<[Record]>,
 }
 
@@ -106,6 +109,7 @@ impl Comm {
             exchange: Exchange::new(ranks),
             is_sub: false,
             subs: Subs::default(),
+            kernels: OnceLock::new(),
             records: (0..ranks).map(record).collect(),
         }
     }
@@ -123,6 +127,11 @@ impl Comm {
     pub(crate) fn note_issued(&self, rank: usize, number: u64) {
         self.records[rank].issued.store(number, Ordering::Release);
         self.note_user(rank);
+    }
+
+    /// The same of a turn of a kernel, which no thread issues.
+    pub(crate) fn note_turn(&self, rank: usize, number: u64) {
+        self.records[rank].issued.store(number, Ordering::Release);
     }
 
     /// The calling thread issues for the rank.
@@ -154,6 +163,10 @@ impl Comm {
     pub(crate) fn leave(&self, rank: usize, why: String) {
         self.board.note_departure(rank, why.clone());
         self.leave_subs(rank, &why);
+        if let Some(hub) = self.kernels.get() {
+            hub.comm.leave(rank, why);
+            kernel::forget_context(self, rank);
+        }
         self.meeting.leave(rank, self.issued(rank));
         self.exchange.leave(rank);
         executor::announce();

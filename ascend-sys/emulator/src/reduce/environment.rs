@@ -4,11 +4,11 @@
 //! libraries do so for speed). Reductions run on whatever thread waits, and their bits must not depend on which one.
 
 /// Round to nearest, keep subnormal numbers, trap nothing; what the thread had before comes back when this is dropped.
-pub(super) struct Standard(Option<control::Word>);
+pub(crate) struct Standard(Option<control::Word>);
 
 impl Standard {
     #[inline]
-    pub(super) fn set() -> Self {
+    pub(crate) fn set() -> Self {
         let before = control::read();
         if control::is_standard(before) {
             return Self(None);

@@ -30,7 +30,7 @@ pub(crate) mod x86;
 pub use types::{DataType, ReduceOp};
 
 use element::{Bf16, Element, Fp16, Maximum, Minimum, Operator, Ordered, Product, Sum};
-use environment::Standard;
+pub(crate) use environment::Standard;
 
 /// How results are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

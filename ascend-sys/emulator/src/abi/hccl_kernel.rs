@@ -1,0 +1,269 @@
+//! What kernels need of a communicator: contexts, from a tiling struct or from an argument object.
+#![allow(non_snake_case, reason = "CANN's names")]
+
+use super::hccl::{door, member, not_null, text_of};
+use crate::collective::validate::{Refusal, refuse};
+use crate::fabric::Member;
+use crate::kernel;
+use crate::memory::{self, Place};
+use crate::profile::Product;
+use crate::sync::lock_std as lock;
+use ascend_sys::{Functions, HcclComm, HcclResult};
+use std::collections::BTreeMap;
+use std::ffi::{c_char, c_void};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+pub(super) fn fill(table: &mut Functions) {
+    table.HcclAllocComResourceByTiling = Some(HcclAllocComResourceByTiling);
+    table.HcclCreateOpResCtx = Some(HcclCreateOpResCtx);
+    table.HcclKfcAllocOpArgs = Some(HcclKfcAllocOpArgs);
+    table.HcclKfcFreeOpArgs = Some(HcclKfcFreeOpArgs);
+    table.HcclKfcOpArgsSetSrcDataType = Some(HcclKfcOpArgsSetSrcDataType);
+    table.HcclKfcOpArgsSetDstDataType = Some(HcclKfcOpArgsSetDstDataType);
+    table.HcclKfcOpArgsSetReduceType = Some(HcclKfcOpArgsSetReduceType);
+    table.HcclKfcOpArgsSetCount = Some(HcclKfcOpArgsSetCount);
+    table.HcclKfcOpArgsSetAlgConfig = Some(HcclKfcOpArgsSetAlgConfig);
+    table.HcclKfcOpArgsSetCommEngine = Some(HcclKfcOpArgsSetCommEngine);
+}
+
+/// Communication members that a tiling may name at launch.
+const MOST_MEMBERS: u32 = 3;
+/// Bytes of `Mc2InitTiling`, and those of `Mc2CcTiling` that are used.
+const INIT_BYTES: usize = 64;
+const CC_BYTES: usize = 280;
+
+/// Reads from a tiling struct of the host.
+///
+/// # Safety
+/// `tiling` is valid for as many bytes.
+unsafe fn read<const N: usize>(tiling: *const c_void, offset: usize) -> [u8; N] {
+    // SAFETY: the caller's promise.
+    unsafe { tiling.cast::<u8>().add(offset).cast::<[u8; N]>().read_unaligned() }
+}
+
+/// The groups that the members of a tiling name.
+///
+/// # Safety
+/// `tiling` is a struct as the host fills it: every member that its head names lies in it.
+unsafe fn groups(tiling: *const c_void) -> Result<Vec<(String, u32)>, Refusal> {
+    // SAFETY: it begins with an Mc2InitTiling by the C contract.
+    let head: [u8; INIT_BYTES] = unsafe { read(tiling, 0) };
+    let word = |bytes: &[u8], at: usize| {
+        u32::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+    };
+    match word(&head, 0) {
+        100 => {}
+        old @ 0..=2 => {
+            return refuse!(
+                HCCL_E_NOT_SUPPORT,
+                "the tiling is of the deprecated kind {old}; the emulator takes the one that begins with Mc2InitTiling (100)"
+            );
+        }
+        other => {
+            return refuse!(
+                HCCL_E_PARA,
+                "the tiling begins with {other}; an Mc2InitTiling begins with 100 and must be its first member"
+            );
+        }
+    }
+    let count = word(&head, 4);
+    if !(1..=MOST_MEMBERS).contains(&count) {
+        return refuse!(
+            HCCL_E_PARA,
+            "the tiling has {count} communication members (Mc2CcTiling); 1 to {MOST_MEMBERS} are possible"
+        );
+    }
+    let mut groups = Vec::new();
+    for index in 0..count as usize {
+        let offset = word(&head, 8 + 4 * index) as usize;
+        // SAFETY: the head says where the member lies, by the C contract.
+        let member: [u8; CC_BYTES] = unsafe { read(tiling, offset) };
+        let name = member[16..144].split(|byte| *byte == 0).next().unwrap_or_default();
+        groups.push((String::from_utf8_lossy(name).into_owned(), word(&member, 272)));
+    }
+    Ok(groups)
+}
+
+unsafe extern "C" fn HcclAllocComResourceByTiling(
+    comm: HcclComm,
+    stream: *mut c_void,
+    tiling: *mut c_void,
+    context: *mut *mut c_void,
+) -> HcclResult {
+    const CALL: &str = "HcclAllocComResourceByTiling";
+    door(CALL, || {
+        not_null(comm, "comm")?;
+        not_null(stream, "stream")?;
+        not_null(tiling, "mc2Tiling")?;
+        not_null(context, "commContext")?;
+        if !matches!(memory::place_of(tiling.addr()), Ok(Place::Pageable | Place::Pinned)) {
+            return refuse!(HCCL_E_PARA, "mc2Tiling: {tiling:p} is no host memory");
+        }
+        let member = member(comm)?;
+        // SAFETY: not null, and a filled tiling struct of the host by the C contract.
+        let groups = unsafe { groups(tiling) }?;
+        if groups.iter().all(|(group, _)| *group != member.comm.name) {
+            let named: Vec<_> = groups.iter().map(|(group, _)| format!("\"{group}\"")).collect();
+            return refuse!(
+                HCCL_E_PARA,
+                "the tiling is for {}, not for this communicator, which is \"{}\" (HcclGetCommName)",
+                named.join(", "),
+                member.comm.name
+            );
+        }
+        for (_, operation) in groups.iter().filter(|(group, _)| *group == member.comm.name) {
+            supports(&member, *operation)?;
+        }
+        let address = kernel::context_of(&member, CALL)?;
+        // SAFETY: not null, and valid for a write by the C contract.
+        unsafe { context.write(std::ptr::with_exposed_provenance_mut(address)) };
+        Ok(())
+    })
+}
+
+/// Whether kernels of the product have an operation.
+fn supports(member: &Member, operation: u32) -> Result<(), Refusal> {
+    let product = member.comm.product;
+    match operation {
+        2 | 6 | 7 | 10 => Ok(()),
+        8 if product != Product::A2 => Ok(()),
+        18 if product != Product::Ascend950 => Ok(()),
+        other => refuse!(
+            HCCL_E_NOT_SUPPORT,
+            "kernels on {product} have no operation of the opType {other} (2 AllReduce, 6 AllGather, 7 ReduceScatter, 8 AlltoAllV, \
+             10 AlltoAll, 18 BatchWrite; A2 has no AlltoAllV, 950 no BatchWrite)"
+        ),
+    }
+}
+
+/// Argument objects: what was set, by handle.
+#[derive(Clone, Copy, Default)]
+struct OpArgs {
+    engine: u8,
+}
+
+static OP_ARGS: Mutex<BTreeMap<u64, OpArgs>> = Mutex::new(BTreeMap::new());
+/// The first byte of their handles, which no address has.
+const OP_ARGS_KIND: u64 = 0xad << 56;
+
+unsafe extern "C" fn HcclKfcAllocOpArgs(op_args: *mut *mut c_void) -> HcclResult {
+    door("HcclKfcAllocOpArgs", || {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        not_null(op_args, "opArgs")?;
+        let handle = OP_ARGS_KIND | NEXT.fetch_add(1, Ordering::Relaxed);
+        lock(&OP_ARGS).insert(handle, OpArgs::default());
+        // SAFETY: not null, and valid for a write by the C contract.
+        unsafe { op_args.write(handle as *mut c_void) };
+        Ok(())
+    })
+}
+
+fn stale<T>(handle: u64) -> Result<T, Refusal> {
+    refuse!(HCCL_E_PARA, "opArgs: {handle:#x} is no argument object, or was freed")
+}
+
+/// Changes an argument object.
+fn set(op_args: *mut c_void, change: impl FnOnce(&mut OpArgs)) -> Result<(), Refusal> {
+    not_null(op_args, "opArgs")?;
+    match lock(&OP_ARGS).get_mut(&(op_args as u64)) {
+        Some(object) => {
+            change(object);
+            Ok(())
+        }
+        None => stale(op_args as u64),
+    }
+}
+
+unsafe extern "C" fn HcclKfcFreeOpArgs(op_args: *mut c_void) -> HcclResult {
+    door("HcclKfcFreeOpArgs", || {
+        not_null(op_args, "opArgs")?;
+        match lock(&OP_ARGS).remove(&(op_args as u64)) {
+            Some(_) => Ok(()),
+            None => stale(op_args as u64),
+        }
+    })
+}
+
+/// The number of a data type.
+fn data_type(number: u8) -> Result<(), Refusal> {
+    match crate::reduce::DataType::from_hccl(number.into()) {
+        Some(_) => Ok(()),
+        None => refuse!(HCCL_E_PARA, "{number} is not the number of a data type"),
+    }
+}
+
+unsafe extern "C" fn HcclKfcOpArgsSetSrcDataType(op_args: *mut c_void, dtype: u8) -> HcclResult {
+    door("HcclKfcOpArgsSetSrcDataType", || data_type(dtype).and(set(op_args, |_| ())))
+}
+
+unsafe extern "C" fn HcclKfcOpArgsSetDstDataType(op_args: *mut c_void, dtype: u8) -> HcclResult {
+    door("HcclKfcOpArgsSetDstDataType", || data_type(dtype).and(set(op_args, |_| ())))
+}
+
+unsafe extern "C" fn HcclKfcOpArgsSetReduceType(op_args: *mut c_void, op: u32) -> HcclResult {
+    door("HcclKfcOpArgsSetReduceType", || {
+        if op > 3 {
+            return refuse!(HCCL_E_PARA, "{op} is not the number of a reduction");
+        }
+        set(op_args, |_| ())
+    })
+}
+
+unsafe extern "C" fn HcclKfcOpArgsSetCount(op_args: *mut c_void, _count: u64) -> HcclResult {
+    door("HcclKfcOpArgsSetCount", || set(op_args, |_| ()))
+}
+
+unsafe extern "C" fn HcclKfcOpArgsSetAlgConfig(
+    op_args: *mut c_void,
+    config: *mut c_char,
+) -> HcclResult {
+    door("HcclKfcOpArgsSetAlgConfig", || {
+        // SAFETY: null or NUL-terminated by the C contract.
+        let config = unsafe { text_of(config, "algConfig") }?;
+        if config.len() >= 128 {
+            return refuse!(HCCL_E_PARA, "algConfig has {} characters; 127 are possible", config.len());
+        }
+        set(op_args, |_| ())
+    })
+}
+
+unsafe extern "C" fn HcclKfcOpArgsSetCommEngine(op_args: *mut c_void, engine: u8) -> HcclResult {
+    door("HcclKfcOpArgsSetCommEngine", || set(op_args, |object| object.engine = engine))
+}
+
+unsafe extern "C" fn HcclCreateOpResCtx(
+    comm: HcclComm,
+    operation: u8,
+    op_args: *mut c_void,
+    context: *mut *mut c_void,
+) -> HcclResult {
+    const CALL: &str = "HcclCreateOpResCtx";
+    door(CALL, || {
+        not_null(comm, "comm")?;
+        not_null(op_args, "opArgs")?;
+        not_null(context, "opResCtx")?;
+        let member = member(comm)?;
+        let found = lock(&OP_ARGS).get(&(op_args as u64)).copied();
+        let Some(object) = found else { return stale(op_args as u64) };
+        if member.comm.product == Product::Ascend950 {
+            return refuse!(HCCL_E_NOT_SUPPORT, "Ascend 950 has HcclAllocComResourceByTiling for this");
+        }
+        // Not set, or an engine that can serve a kernel.
+        if !ENGINES.contains(&object.engine) {
+            return refuse!(
+                HCCL_E_PARA,
+                "the communication engine is {}; AICPU (2) and AIV (4) are possible",
+                object.engine
+            );
+        }
+        supports(&member, operation.into())?;
+        let address = kernel::context_of(&member, CALL)?;
+        // SAFETY: not null, and valid for a write by the C contract.
+        unsafe { context.write(std::ptr::with_exposed_provenance_mut(address)) };
+        Ok(())
+    })
+}
+
+/// AICPU, AIV, and nothing said.
+const ENGINES: [u8; 3] = [0, 2, 4];

@@ -1,0 +1,192 @@
+//! What a kernel and the communication server of its rank share: the message area of one context.
+//!
+//! On hardware this is memory: slots for messages, and for each slot two counters, of turns that the kernel has committed and of
+//! turns that the server has finished. A kernel reaches it through its client only, so here it is a structure under a
+//! lock; what is kept of the memory is what the program can see of it, which is the head of the context (see `context`).
+//!
+//! Each side counts what the other has done since it looked, and is woken by it when it sleeps.
+
+use super::global::Spot;
+use super::hub::Hub;
+use crate::check::Touch;
+use crate::collective::meeting::Place;
+use crate::fabric::Member;
+use crate::reduce::{DataType, ReduceOp};
+use crate::stream::{Mark, Stream};
+use crate::sync::lock_std as lock;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+/// Messages that one kernel can write through a client, the one that ends it not counted.
+pub(super) const MOST_TASKS: usize = 63;
+
+/// Of one rank in one communicator.
+pub(crate) struct Area {
+    /// The address of the context.
+    pub(super) context: usize,
+    /// The rank among the servers.
+    pub(super) member: Arc<Member>,
+    pub(super) hub: Arc<Hub>,
+    /// The communicator's name.
+    pub(super) group: String,
+    state: Mutex<State>,
+}
+
+/// The state of an area.
+#[derive(Default)]
+pub(super) struct State {
+    /// How many kernels have ended their conversation with a server.
+    pub(super) generation: u64,
+    pub(super) kernel: Option<Side>,
+    pub(super) server: Option<Side>,
+    /// Servers that are queued in streams.
+    pub(super) queued: Vec<Mark>,
+    pub(super) slots: Vec<Slot>,
+    /// Of the kernel or of the server: the other one gives up.
+    pub(super) failure: Option<Arc<str>>,
+    /// What the kernel has done, counted.
+    pub(super) posts: u64,
+    /// What the server has done, counted.
+    pub(super) moves: u64,
+    /// The newest turn of the rank, and how many tasks it has begun.
+    pub(super) place: Place,
+    pub(super) tasks: u64,
+    /// What turns have touched, if the device is watched for races.
+    pub(super) touches: Vec<Touch>,
+}
+
+/// A kernel or a server that runs.
+pub(super) struct Side {
+    /// Its task.
+    pub(super) mark: Mark,
+    /// The thread that launched it.
+    pub(super) issuer: u32,
+    /// To be woken when the other one does something.
+    pub(super) sleeps: Option<&'static Stream>,
+}
+
+/// A message with its counters.
+pub(super) struct Slot {
+    pub(super) content: Arc<Content>,
+    pub(super) committed: u32,
+    pub(super) finished: u32,
+}
+
+/// What a message says.
+pub(super) enum Content {
+    Work(Work),
+    /// `BatchWrite`: so many items.
+    Write { items: Spot, count: u64, place: String },
+    /// Wait for a task of another group.
+    After { area: Arc<Area>, generation: u64, slot: usize, total: u32, place: String },
+    /// A queue is to be empty; it is, when the message is read.
+    Barrier,
+    Finalize,
+}
+
+/// Which collective.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    AllReduce(ReduceOp),
+    AllGather,
+    ReduceScatter(ReduceOp),
+    AlltoAll,
+    AlltoAllV,
+}
+
+impl Kind {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Kind::AllReduce(_) => "AllReduce",
+            Kind::AllGather => "AllGather",
+            Kind::ReduceScatter(_) => "ReduceScatter",
+            Kind::AlltoAll => "AlltoAll",
+            Kind::AlltoAllV => "AlltoAllV",
+        }
+    }
+}
+
+/// A collective that was prepared.
+pub(super) struct Work {
+    /// What the kernel calls it, and the line that prepared it.
+    pub(super) name: String,
+    pub(super) place: String,
+    pub(super) kind: Kind,
+    pub(super) dtype: DataType,
+    pub(super) send: Spot,
+    pub(super) recv: Spot,
+    /// Elements of a block, and from one block to the next; nothing of an AlltoAllV.
+    pub(super) count: u64,
+    pub(super) stride: u64,
+    /// Of an AlltoAllV: counts and displacements of what is sent, then of what is received.
+    pub(super) lists: [Vec<u64>; 4],
+    pub(super) repeat: u32,
+    /// A fine-grained AlltoAllV: each turn has a step for each rank, and so many are committed at a time.
+    pub(super) steps: Option<u32>,
+    pub(super) ranks: u32,
+}
+
+impl Work {
+    /// What the counters count to.
+    pub(super) fn total(&self) -> u32 {
+        if self.steps.is_some() { self.repeat * self.ranks } else { self.repeat }
+    }
+
+    /// What one commit, and one wait, adds.
+    pub(super) fn stride_of_counters(&self) -> u32 {
+        self.steps.unwrap_or(1)
+    }
+
+    pub(super) fn describe(&self) -> String {
+        format!("{} ({}, {})", self.name, self.kind.name(), self.place)
+    }
+}
+
+impl Area {
+    pub(super) fn new(context: usize, member: Arc<Member>, hub: Arc<Hub>, group: String) -> Area {
+        Area { context, member, hub, group, state: Mutex::default() }
+    }
+
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        lock(&self.state)
+    }
+
+    /// "rank 2 of "world"".
+    pub(super) fn describe(&self) -> String {
+        format!("rank {} of communicator \"{}\"", self.member.rank, self.group)
+    }
+
+    /// The kernel does something that the server may wait for.
+    pub(super) fn post<R>(&self, change: impl FnOnce(&mut State) -> R) -> R {
+        let mut state = self.state();
+        let result = change(&mut state);
+        state.posts += 1;
+        let sleeper = state.server.as_mut().and_then(|server| server.sleeps.take());
+        drop(state);
+        if let Some(stream) = sleeper {
+            stream.wake();
+        }
+        result
+    }
+
+    /// The server does something that the kernel may wait for.
+    pub(super) fn answer<R>(&self, change: impl FnOnce(&mut State) -> R) -> R {
+        let mut state = self.state();
+        let result = change(&mut state);
+        state.moves += 1;
+        let sleeper = state.kernel.as_mut().and_then(|kernel| kernel.sleeps.take());
+        drop(state);
+        if let Some(stream) = sleeper {
+            stream.wake();
+        }
+        result
+    }
+
+    /// Turns that are finished of the message in a slot; none if the conversation it belonged to is over.
+    pub(super) fn finished(&self, generation: u64, slot: usize) -> Option<u32> {
+        let state = self.state();
+        if state.generation != generation {
+            return None;
+        }
+        state.slots.get(slot).map(|slot| slot.finished)
+    }
+}

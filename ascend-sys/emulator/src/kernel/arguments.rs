@@ -1,0 +1,258 @@
+//! The arguments of a launch, and the lists in which a caller puts them together.
+
+use super::binary::{Code, Function};
+use crate::memory;
+use crate::message::{Failure, fail};
+use ascend_program::Program;
+use ascend_sys::ACL_ERROR_RT_PARAM_INVALID;
+use std::sync::Arc;
+
+/// The most arguments that a kernel takes.
+const MOST: usize = 128;
+
+/// One argument.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Argument {
+    /// A value, which mostly is an address.
+    Word(u64),
+    /// Bytes that the device gets with the launch. The flag: there may be more of them than belong to the argument.
+    Bytes(Arc<[u8]>, bool),
+}
+
+impl Argument {
+    pub(super) fn word(&self, name: &str) -> Result<u64, String> {
+        match self {
+            Argument::Word(word) => Ok(*word),
+            Argument::Bytes(..) => {
+                Err(format!("the argument {name} is a placeholder, which only the tiling can be"))
+            }
+        }
+    }
+}
+
+/// All of a launch.
+#[derive(Clone)]
+pub(crate) enum Arguments {
+    Given(Arc<[Argument]>),
+    /// They lie in memory of the device and are read when the kernel begins.
+    InMemory { address: usize, bytes: usize },
+}
+
+impl Arguments {
+    /// As many as there are.
+    pub(super) fn read(&self) -> Result<Arc<[Argument]>, String> {
+        match self {
+            Arguments::Given(arguments) => Ok(Arc::clone(arguments)),
+            Arguments::InMemory { address, bytes } => {
+                let found = memory::resolve(*address, *bytes)?;
+                let mut block = vec![0u8; *bytes];
+                let store = crate::reduce::Store::Plain;
+                // SAFETY: the bytes lie in a live allocation, and `block` has as many.
+                unsafe { crate::copy::copy(block.as_mut_ptr(), found.data, *bytes, store) };
+                Ok(words(&block).map(Argument::Word).collect())
+            }
+        }
+    }
+}
+
+/// The whole words of a block of arguments.
+fn words(block: &[u8]) -> impl Iterator<Item = u64> {
+    block.chunks_exact(8).map(|chunk| {
+        let mut word = [0; 8];
+        word.copy_from_slice(chunk);
+        u64::from_ne_bytes(word)
+    })
+}
+
+/// What the arguments of a kernel are called, in their order: contexts, inputs and outputs, workspace, tiling. Each is a pointer.
+pub(crate) fn names(program: &Program) -> Vec<String> {
+    let contexts = (0..program.groups).map(|group| format!("the context of group {group}"));
+    let parameters = program.parameters.iter().map(|parameter| parameter.name.clone());
+    contexts.chain(parameters).chain(["workspace".into(), "tiling".into()]).collect()
+}
+
+/// Bytes of each argument, if the function says.
+pub(crate) fn sizes(function: &Function) -> Option<Vec<usize>> {
+    match &function.code {
+        Code::Program(program) => Some(vec![8; names(program).len()]),
+        Code::Server => None,
+    }
+}
+
+/// Refuses another number of arguments than the kernel has.
+pub(crate) fn check_count(code: &Code, count: usize) -> Result<(), Failure> {
+    let Code::Program(program) = code else { return Ok(()) };
+    let names = names(program);
+    if count == names.len() {
+        return Ok(());
+    }
+    fail!(
+        ACL_ERROR_RT_PARAM_INVALID,
+        "{count} arguments; {} has {}: {}",
+        program.name,
+        names.len(),
+        names.join(", ")
+    )
+}
+
+/// A list under construction (`aclrtKernelArgsInit`).
+pub(crate) struct List {
+    pub(crate) function: u64,
+    items: Vec<Item>,
+    finished: bool,
+}
+
+enum Item {
+    Value(Vec<u8>),
+    /// The bytes, once somebody has asked where to put them. They stay where they are.
+    Place(Option<Box<[u8]>>),
+}
+
+/// The first byte of the handle of an argument in its list.
+const ITEM: u64 = 0xac;
+
+impl List {
+    pub(crate) fn new(function: u64) -> List {
+        List { function, items: Vec::new(), finished: false }
+    }
+
+    fn push(&mut self, item: Item) -> Result<u64, Failure> {
+        if self.finished {
+            return fail!(
+                ACL_ERROR_RT_PARAM_INVALID,
+                "the list is finalised (aclrtKernelArgsFinalize): it takes no more arguments"
+            );
+        }
+        if self.items.len() == MOST {
+            return fail!(ACL_ERROR_RT_PARAM_INVALID, "a kernel has at most {MOST} arguments");
+        }
+        self.items.push(item);
+        Ok(ITEM << 56 | self.items.len() as u64)
+    }
+
+    pub(crate) fn append(&mut self, value: &[u8]) -> Result<u64, Failure> {
+        self.push(Item::Value(value.to_vec()))
+    }
+
+    pub(crate) fn append_place(&mut self) -> Result<u64, Failure> {
+        self.push(Item::Place(None))
+    }
+
+    fn item(&mut self, handle: u64) -> Result<&mut Item, Failure> {
+        let index = (handle & !(0xff << 56)).wrapping_sub(1);
+        let count = self.items.len();
+        match usize::try_from(index).ok().and_then(|index| self.items.get_mut(index)) {
+            Some(item) if handle >> 56 == ITEM => Ok(item),
+            _ => fail!(
+                ACL_ERROR_RT_PARAM_INVALID,
+                "{handle:#x} names no argument of this list, which has {count}"
+            ),
+        }
+    }
+
+    /// Where the caller puts the bytes of a placeholder.
+    pub(crate) fn buffer(&mut self, handle: u64, bytes: usize) -> Result<*mut u8, Failure> {
+        match self.item(handle)? {
+            Item::Value(_) => {
+                fail!(ACL_ERROR_RT_PARAM_INVALID, "this argument is a value and no placeholder")
+            }
+            Item::Place(Some(buffer)) if buffer.len() == bytes => Ok(buffer.as_mut_ptr()),
+            Item::Place(Some(buffer)) => fail!(
+                ACL_ERROR_RT_PARAM_INVALID,
+                "the placeholder has {} bytes already, not {bytes}",
+                buffer.len()
+            ),
+            Item::Place(place) => {
+                Ok(place.insert(vec![0; bytes].into_boxed_slice()).as_mut_ptr())
+            }
+        }
+    }
+
+    pub(crate) fn update(&mut self, handle: u64, value: &[u8]) -> Result<(), Failure> {
+        let item = self.item(handle)?;
+        match item {
+            Item::Value(old) if old.len() == value.len() => {
+                old.copy_from_slice(value);
+                self.finished = false;
+                Ok(())
+            }
+            Item::Value(old) => fail!(
+                ACL_ERROR_RT_PARAM_INVALID,
+                "the argument has {} bytes, not {}",
+                old.len(),
+                value.len()
+            ),
+            Item::Place(_) => {
+                fail!(ACL_ERROR_RT_PARAM_INVALID, "this argument is a placeholder and no value")
+            }
+        }
+    }
+
+    pub(crate) fn finalise(&mut self, code: &Code) -> Result<(), Failure> {
+        check_count(code, self.items.len())?;
+        for (index, item) in self.items.iter().enumerate() {
+            match item {
+                Item::Value(value) if value.len() != 8 => {
+                    return fail!(
+                        ACL_ERROR_RT_PARAM_INVALID,
+                        "argument {index} has {} bytes; every argument is a pointer of 8",
+                        value.len()
+                    );
+                }
+                Item::Place(None) => {
+                    return fail!(
+                        ACL_ERROR_RT_PARAM_INVALID,
+                        "argument {index} is a placeholder without a buffer (aclrtKernelArgsGetPlaceHolderBuffer)"
+                    );
+                }
+                _ => {}
+            }
+        }
+        self.finished = true;
+        Ok(())
+    }
+
+    /// What is launched with: as it is now, whatever becomes of the list.
+    pub(crate) fn arguments(&self) -> Result<Arguments, Failure> {
+        if !self.finished {
+            return fail!(
+                ACL_ERROR_RT_PARAM_INVALID,
+                "the list is not finalised; aclrtKernelArgsFinalize after the last change"
+            );
+        }
+        let argument = |item: &Item| match item {
+            Item::Value(value) => {
+                Argument::Word(words(value).next().unwrap_or_default())
+            }
+            Item::Place(bytes) => {
+                Argument::Bytes(bytes.as_deref().unwrap_or_default().into(), false)
+            }
+        };
+        Ok(Arguments::Given(self.items.iter().map(argument).collect()))
+    }
+}
+
+/// A block of arguments as the host has it. Each placeholder says where in the block an address goes, and where in it the
+/// bytes lie that it is the address of.
+pub(crate) fn of_block(block: &[u8], places: &[(u32, u32)]) -> Result<Arguments, Failure> {
+    let first = places.iter().map(|(_, data)| *data as usize).min().unwrap_or(block.len());
+    for (address, data) in places {
+        if *data as usize >= block.len() || !address.is_multiple_of(8) || *address as usize + 8 > first {
+            return fail!(
+                ACL_ERROR_RT_PARAM_INVALID,
+                "a placeholder at byte {address} for the data at byte {data}, of {} bytes of arguments: addresses are multiples of 8 \
+                 and lie before all data",
+                block.len()
+            );
+        }
+    }
+    let mut arguments: Vec<Argument> =
+        words(&block[..first.min(block.len())]).map(Argument::Word).collect();
+    for (address, data) in places {
+        let end = places.iter().map(|(_, other)| *other).filter(|other| other > data).min();
+        let end = end.map_or(block.len(), |end| end as usize);
+        let bytes = block[*data as usize..end].into();
+        arguments[*address as usize / 8] = Argument::Bytes(bytes, true);
+    }
+    Ok(Arguments::Given(arguments.into()))
+}

@@ -1,0 +1,242 @@
+//! Binaries, the functions in them, and argument lists: what handles name on the way to a launch.
+//!
+//! A binary is a recorded program, or stands for the library of the communication server, which every CANN has and the emulator
+//! has built in. It belongs to the device that was current when it was loaded.
+
+use super::arguments::List;
+use crate::message::{Failure, fail};
+use crate::slots::{Kind, Slots, Slotted, unknown};
+use crate::sync::lock_std as lock;
+use ascend_program::Program;
+use ascend_sys::{
+    ACL_ERROR_RT_INVALID_HANDLE, ACL_ERROR_RT_NO_STREAM_RESOURCE, ACL_ERROR_RT_PARAM_INVALID,
+};
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::{Arc, Mutex};
+
+/// The function that is the communication server.
+pub(crate) const SERVER: &str = "RunAicpuKfcSrvLaunch";
+/// The library that it is in.
+pub(crate) const SERVER_LIBRARY: &str = "libccl_kernel";
+
+/// What a binary holds.
+#[derive(Clone)]
+pub(crate) enum Code {
+    Program(Arc<Program>),
+    Server,
+}
+
+/// Why bytes are refused.
+const TAKES: &str = "the emulator takes recorded kernels (what `Recorded::to_bytes` gives), and libccl_kernel.json for the \
+                     communication server; the object files of Ascend C need an NPU";
+
+impl Code {
+    /// From the bytes of a file, or of a caller.
+    pub(crate) fn of_bytes(bytes: &[u8]) -> Result<Code, Failure> {
+        match Program::from_bytes(bytes) {
+            Ok(program) => Ok(Code::Program(Arc::new(program))),
+            Err(why) => fail!(ACL_ERROR_RT_PARAM_INVALID, "{why}; {TAKES}"),
+        }
+    }
+}
+
+/// What lies in a slot: taken and put back with its handle.
+pub(crate) struct Entry<T: 'static, const K: u8> {
+    index: u32,
+    value: Mutex<Option<T>>,
+}
+
+macro_rules! entries {
+    ($($slots:ident: $type:ty, $kind:ident;)*) => {$(
+        impl Slotted for Entry<$type, { Kind::$kind as u8 }> {
+            const KIND: Kind = Kind::$kind;
+            fn new(index: u32) -> Self {
+                Entry { index, value: Mutex::new(None) }
+            }
+        }
+        static $slots: Slots<Entry<$type, { Kind::$kind as u8 }>> = Slots::new();
+    )*};
+}
+entries! {
+    WRAPPERS: Arc<[u8]>, Wrapper;
+    BINARIES: Arc<Binary>, Binary;
+    FUNCTIONS: Arc<Function>, Function;
+    LISTS: Arc<Mutex<List>>, Arguments;
+}
+
+fn put<T: Send, const K: u8>(
+    slots: &'static Slots<Entry<T, K>>,
+    value: T,
+) -> Result<u64, Failure>
+where
+    Entry<T, K>: Slotted,
+{
+    let mut value = Some(value);
+    match slots.take(|entry, _| *lock(&entry.value) = value.take()) {
+        Some((_, handle)) => Ok(handle),
+        None => fail!(ACL_ERROR_RT_NO_STREAM_RESOURCE, "every handle of this kind is in use"),
+    }
+}
+
+fn get<T: Clone, const K: u8>(
+    slots: &'static Slots<Entry<T, K>>,
+    what: &str,
+    handle: u64,
+) -> Result<T, Failure>
+where
+    Entry<T, K>: Slotted,
+{
+    let found = slots.get(handle).and_then(|entry| lock(&entry.value).clone());
+    found.ok_or_else(|| unknown(what, handle))
+}
+
+fn remove<T, const K: u8>(slots: &'static Slots<Entry<T, K>>, handle: u64) -> Option<T>
+where
+    Entry<T, K>: Slotted,
+{
+    let entry = slots.get(handle)?;
+    if !slots.retire(handle) {
+        return None;
+    }
+    let value = lock(&entry.value).take();
+    slots.recycle(entry.index);
+    value
+}
+
+/// Bytes that a caller wrapped (`aclrtCreateBinary`).
+pub(crate) fn wrap(bytes: &[u8]) -> Result<u64, Failure> {
+    put(&WRAPPERS, bytes.into())
+}
+
+pub(crate) fn wrapped(handle: u64) -> Result<Arc<[u8]>, Failure> {
+    get(&WRAPPERS, "binary", handle)
+}
+
+pub(crate) fn unwrap(handle: u64) -> Result<(), Failure> {
+    remove(&WRAPPERS, handle).map(drop).ok_or_else(|| unknown("binary", handle))
+}
+
+/// A binary that was loaded.
+pub(crate) struct Binary {
+    pub(crate) device: u32,
+    pub(crate) code: Code,
+    /// The functions that were asked for.
+    functions: Mutex<Vec<u64>>,
+}
+
+/// A function of a binary.
+pub(crate) struct Function {
+    pub(crate) binary: u64,
+    pub(crate) device: u32,
+    pub(crate) name: String,
+    pub(crate) code: Code,
+    /// Argument lists, the oldest first.
+    lists: Mutex<VecDeque<u64>>,
+}
+
+/// Argument lists that one function keeps: there is no call that ends one, so the oldest goes when there are more.
+const MOST_LISTS: usize = 1024;
+
+pub(crate) fn load(device: u32, code: Code) -> Result<u64, Failure> {
+    put(&BINARIES, Arc::new(Binary { device, code, functions: Mutex::default() }))
+}
+
+pub(crate) fn binary(handle: u64) -> Result<Arc<Binary>, Failure> {
+    get(&BINARIES, "loaded binary", handle)
+}
+
+/// The binary is gone, and its functions and their argument lists with it. What was launched runs on.
+pub(crate) fn unload(handle: u64) -> Result<(), Failure> {
+    let Some(binary) = remove(&BINARIES, handle) else {
+        return Err(unknown("loaded binary", handle));
+    };
+    for function in std::mem::take(&mut *lock(&binary.functions)) {
+        if let Some(function) = remove(&FUNCTIONS, function) {
+            for list in std::mem::take(&mut *lock(&function.lists)) {
+                remove(&LISTS, list);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Unloads everything of devices that go.
+pub(crate) fn unload_all(devices: &Range<u32>) {
+    for (entry, handle) in BINARIES.live_handles() {
+        let device = lock(&entry.value).as_ref().map(|binary| binary.device);
+        if device.is_some_and(|device| devices.contains(&device)) {
+            // Of two who unload it at once, one is late.
+            let _ = unload(handle);
+        }
+    }
+}
+
+/// The handle of a function: always the same for a name.
+pub(crate) fn function_of(handle: u64, name: &str) -> Result<u64, Failure> {
+    let binary = binary(handle)?;
+    let there = match &binary.code {
+        Code::Program(program) => program.name.as_str(),
+        Code::Server => SERVER,
+    };
+    if name != there {
+        return fail!(
+            ACL_ERROR_RT_PARAM_INVALID,
+            "there is no function \"{name}\" in this binary; it has \"{there}\""
+        );
+    }
+    let mut functions = lock(&binary.functions);
+    if let Some(known) = functions.first() {
+        return Ok(*known);
+    }
+    let function = Function {
+        binary: handle,
+        device: binary.device,
+        name: there.into(),
+        code: binary.code.clone(),
+        lists: Mutex::default(),
+    };
+    let function = put(&FUNCTIONS, Arc::new(function))?;
+    functions.push(function);
+    Ok(function)
+}
+
+pub(crate) fn function(handle: u64) -> Result<Arc<Function>, Failure> {
+    get(&FUNCTIONS, "function", handle)
+}
+
+/// A new argument list of a function.
+pub(crate) fn new_list(function: &Function, list: List) -> Result<u64, Failure> {
+    let handle = put(&LISTS, Arc::new(Mutex::new(list)))?;
+    let mut lists = lock(&function.lists);
+    lists.push_back(handle);
+    if lists.len() > MOST_LISTS
+        && let Some(oldest) = lists.pop_front()
+    {
+        remove(&LISTS, oldest);
+    }
+    Ok(handle)
+}
+
+/// An argument list, and what it is told.
+pub(crate) fn with_list<R>(
+    handle: u64,
+    use_it: impl FnOnce(&mut List) -> Result<R, Failure>,
+) -> Result<R, Failure> {
+    let list = get(&LISTS, "argument list", handle)?;
+    let mut list = lock(&list);
+    use_it(&mut list)
+}
+
+/// Refuses a function that belongs to another device.
+pub(crate) fn is_on(function: &Function, device: u32) -> Result<(), Failure> {
+    if function.device == device {
+        return Ok(());
+    }
+    fail!(
+        ACL_ERROR_RT_INVALID_HANDLE,
+        "the binary of {} was loaded on device {}, the stream is on device {device}; load it there too",
+        function.name,
+        function.device
+    )
+}

@@ -1,0 +1,609 @@
+//! The HCCL client of one core: what its calls do, and what of them reaches the server.
+//!
+//! Every core that calls a client keeps its own books of handles, commits and waits, as on hardware; only the working core
+//! writes messages and counters.
+
+use super::area::{Content, Kind, MOST_TASKS, Slot, Work};
+use super::core::{Core, Wait};
+use super::world::World;
+use crate::collective::validate;
+use crate::profile::Product;
+use crate::reduce::{DataType, ReduceOp};
+use ascend_program::layout::Number;
+use ascend_program::step::{Hccl, Operation, PerRank, Reduction, Source};
+use ascend_program::{ClientId, Core as CoreKind, Program, TaskId, ValueId};
+use std::sync::Arc;
+
+/// What ranks a list can have.
+const MOST_RANKS: usize = 256;
+
+/// A client as one core has it.
+#[derive(Default)]
+pub(super) struct Client {
+    /// The offset of its `Mc2InitTiling`.
+    init: Option<u64>,
+    /// Operations that it was configured for: number and offset of the `Mc2CcTiling`.
+    configured: Vec<(u32, u64)>,
+    finalised: bool,
+    /// The next slot for a message.
+    slot: usize,
+    /// The task that was prepared last.
+    last: Option<(usize, u32)>,
+    /// Whether this core writes messages.
+    works: bool,
+}
+
+/// A task that was prepared, as one core has it.
+#[derive(Clone)]
+pub(super) struct Handle {
+    client: usize,
+    slot: usize,
+    /// What its counters count to, and by how much.
+    total: u32,
+    step: u32,
+    ranks: u32,
+    committed: u32,
+    awaited: u32,
+    /// Slices that `Iterate` has given.
+    slices: u32,
+}
+
+/// The numbers of `HcclCMDType`.
+mod command {
+    pub(super) const ALL_REDUCE: u32 = 2;
+    pub(super) const ALL_GATHER: u32 = 6;
+    pub(super) const REDUCE_SCATTER: u32 = 7;
+    pub(super) const ALL_TO_ALL_V: u32 = 8;
+    pub(super) const ALL_TO_ALL: u32 = 10;
+    pub(super) const BATCH_WRITE: u32 = 18;
+}
+
+/// Where a line of the kernel is.
+pub(super) fn place(program: &Program, source: Source) -> String {
+    match program.files.get(source.file as usize) {
+        Some(file) => format!("{file}:{}:{}", source.line, source.column),
+        None => format!("line {}", source.line),
+    }
+}
+
+impl Client {
+    /// The last task, with what its counter must come to.
+    pub(super) fn last(&self, _core: &Core, _world: &World) -> Option<(usize, u32)> {
+        self.last
+    }
+}
+
+/// A call of a client.
+pub(super) fn call(core: &mut Core, call: &Hccl, world: &mut World) -> Result<(), String> {
+    match call {
+        Hccl::Init(client, offset) => init(core, *client, (*offset).into(), world),
+        Hccl::Configure(client, offset, path) => {
+            configure(core, *client, (*offset).into(), path, world)
+        }
+        Hccl::Prepare { task, operation, repeat, commit } => {
+            prepare(core, *task, operation, *repeat, *commit, world)
+        }
+        Hccl::Commit(task) => commit(core, *task, world),
+        Hccl::Wait(task) => {
+            wait(core, *task);
+            Ok(())
+        }
+        Hccl::After(client, task) => after(core, *client, *task, world),
+        Hccl::Barrier(client, queue) => {
+            core.count(*queue)?;
+            ready(core, *client, world)?;
+            post(core, client.0 as usize, Content::Barrier, 0, world).map(drop)
+        }
+        Hccl::Finalize(client, sync) => finalise(core, *client, *sync, world),
+    }
+}
+
+fn name(world: &World, client: usize) -> String {
+    world.program.clients[client].name.clone()
+}
+
+fn init(core: &mut Core, id: ClientId, offset: u64, world: &mut World) -> Result<(), String> {
+    let client = id.0 as usize;
+    let name = name(world, client);
+    if core.clients[client].init.is_some() {
+        return Err(format!("{name} is initialised already; one client has one InitV2"));
+    }
+    world.group_of(client)?.used = true;
+    let version = core.tiling_number(offset, Number::U32)?;
+    if version != 100 {
+        return Err(format!(
+            "at byte {offset} of the tiling there is no Mc2InitTiling: it begins with {version}, not with 100; the host fills it \
+             (Mc2CcTilingConfig::GetTiling)"
+        ));
+    }
+    let (kind, block) = match world.program.clients[client].what.core {
+        Some((kind, block)) => (Some(kind), block),
+        None => (None, 0),
+    };
+    let works = core.index() == block && kind.is_none_or(|kind| kind == core.kind());
+    core.clients[client] = Client { init: Some(offset), works, ..Client::default() };
+    Ok(())
+}
+
+/// The client can be used.
+fn ready(core: &Core, id: ClientId, world: &World) -> Result<(), String> {
+    let client = &core.clients[id.0 as usize];
+    let name = &world.program.clients[id.0 as usize].name;
+    if client.finalised {
+        return Err(format!("{name} is used after its Finalize"));
+    }
+    if client.init.is_none() {
+        return Err(format!("{name} is used before its InitV2"));
+    }
+    Ok(())
+}
+
+fn configure(
+    core: &mut Core,
+    id: ClientId,
+    offset: u64,
+    path: &str,
+    world: &mut World,
+) -> Result<(), String> {
+    ready(core, id, world)?;
+    let at = core.clients[id.0 as usize].init.unwrap_or(0) + offset;
+    let command = core.tiling_number(at + 272, Number::U32)? as u32;
+    let mut group = Vec::new();
+    for n in 0..128 {
+        match core.tiling_number(at + 16 + n, Number::U8)? as u8 {
+            0 => break,
+            byte => group.push(byte),
+        }
+    }
+    let group = String::from_utf8_lossy(&group).into_owned();
+    let name = name(world, id.0 as usize);
+    let own = world.group_of(id.0 as usize)?.area.group.clone();
+    if group != own {
+        return Err(format!(
+            "{path} is for the group \"{group}\", but the context of {name} is of the communicator \"{own}\" (HcclGetCommName)"
+        ));
+    }
+    let configured = &mut core.clients[id.0 as usize].configured;
+    configured.retain(|(other, _)| *other != command);
+    configured.push((command, at));
+    Ok(())
+}
+
+/// The offset of the `Mc2CcTiling` of an operation.
+fn configuration(core: &Core, client: usize, command: u32, world: &World) -> Result<u64, String> {
+    let configured = &core.clients[client].configured;
+    match configured.iter().find(|(number, _)| *number == command) {
+        Some((_, at)) => Ok(*at),
+        None => {
+            let known: Vec<_> = configured.iter().map(|(number, _)| number.to_string()).collect();
+            Err(format!(
+                "{} was configured for no operation of this type, which is {command} (its Mc2CcTiling have the opType {}); \
+                 SetCcTilingV2 first",
+                world.program.clients[client].name,
+                if known.is_empty() { "none".into() } else { known.join(", ") }
+            ))
+        }
+    }
+}
+
+fn command(operation: &Operation) -> u32 {
+    match operation {
+        Operation::AllReduce(..) => command::ALL_REDUCE,
+        Operation::AllGather(..) => command::ALL_GATHER,
+        Operation::ReduceScatter(..) => command::REDUCE_SCATTER,
+        Operation::AlltoAll(..) => command::ALL_TO_ALL,
+        Operation::AlltoAllV { .. } => command::ALL_TO_ALL_V,
+        Operation::BatchWrite { .. } => command::BATCH_WRITE,
+    }
+}
+
+fn prepare(
+    core: &mut Core,
+    task: TaskId,
+    operation: &Operation,
+    repeat: ValueId,
+    commit_all: bool,
+    world: &mut World,
+) -> Result<(), String> {
+    let id = world.program.tasks[task.0 as usize].what;
+    let client = id.0 as usize;
+    ready(core, id, world)?;
+    let repeat = core.count(repeat)?;
+    if repeat == 0 {
+        // As on hardware: no task, and what is asked of it later does nothing.
+        core.handles[task.0 as usize] = None;
+        return Ok(());
+    }
+    if repeat > 255 {
+        return Err(format!("repeat is {repeat}; 1 to 255 is possible"));
+    }
+    let at = configuration(core, client, command(operation), world)?;
+    if core.clients[client].slot >= MOST_TASKS {
+        return Err(format!(
+            "{} prepares more than {MOST_TASKS} tasks; that is the most of one client",
+            name(world, client)
+        ));
+    }
+    let repeat = repeat as u32;
+    let ranks = world.group_of(client)?.area.member.comm.ranks() as u32;
+    let steps = match operation {
+        Operation::AlltoAllV { .. } => match core.tiling_number(at + 2, Number::U8)? as u32 {
+            0 => None,
+            size if size <= ranks && ranks.is_multiple_of(size) => Some(size),
+            size => {
+                return Err(format!(
+                    "the stepSize is {size}; the number of ranks, which is {ranks}, must be a multiple of it"
+                ));
+            }
+        },
+        _ => None,
+    };
+    let (total, step) = match steps {
+        Some(size) => (repeat * ranks, size),
+        None => (repeat, 1),
+    };
+    let slot = core.clients[client].slot;
+    let write = matches!(operation, Operation::BatchWrite { .. });
+    let all = commit_all || write;
+    let handle = Handle {
+        client,
+        slot,
+        total: if write { 1 } else { total },
+        step,
+        ranks,
+        committed: if all { if write { 1 } else { total } } else { 0 },
+        awaited: 0,
+        slices: 0,
+    };
+    let committed = handle.committed;
+    let last = (slot, handle.total);
+    if core.clients[client].works {
+        let content = content(core, task, operation, repeat, steps, at, world)?;
+        post(core, client, content, committed, world)?;
+    } else {
+        core.clients[client].slot += 1;
+    }
+    core.clients[client].last = Some(last);
+    core.handles[task.0 as usize] = Some(handle);
+    Ok(())
+}
+
+/// Writes a message, if this is the core that does so.
+fn post(
+    core: &mut Core,
+    client: usize,
+    content: Content,
+    committed: u32,
+    world: &mut World,
+) -> Result<(), String> {
+    let (kind, index, works) = (core.kind(), core.index(), core.clients[client].works);
+    core.clients[client].slot += 1;
+    if !works {
+        return Ok(());
+    }
+    let name = name(world, client);
+    let group = world.group_of(client)?;
+    let writer = *group.writer.get_or_insert((kind, index));
+    if writer != (kind, index) {
+        let say = |(kind, index): (CoreKind, u32)| match kind {
+            CoreKind::Aic => format!("AIC {index}"),
+            CoreKind::Aiv => format!("AIV {index}"),
+        };
+        return Err(format!(
+            "{name} is told what to do by {} and by {}: keep one kind of core away, or name the core of the client",
+            say(writer),
+            say((kind, index))
+        ));
+    }
+    let content = Arc::new(content);
+    group.area.post(|state| state.slots.push(Slot { content, committed, finished: 0 }));
+    Ok(())
+}
+
+fn content(
+    core: &Core,
+    task: TaskId,
+    operation: &Operation,
+    repeat: u32,
+    steps: Option<u32>,
+    tiling: u64,
+    world: &mut World,
+) -> Result<Content, String> {
+    let client = world.program.tasks[task.0 as usize].what.0 as usize;
+    let place = place(&world.program, core.source());
+    let product = world.product;
+    let spot = |place: &ascend_program::step::Place, world: &mut World| {
+        let (base, offset) = core.place(place, world)?;
+        world.spot(base, offset)
+    };
+    if let Operation::BatchWrite { items, count, .. } = operation {
+        if product == Product::Ascend950 {
+            return Err("Ascend 950 has no BatchWrite".into());
+        }
+        return Ok(Content::Write { items: spot(items, world)?, count: core.count(*count)?, place });
+    }
+    let (kind, exchange, stride) = match operation {
+        Operation::AllReduce(exchange, op) => (Kind::AllReduce(reduction(*op)), Some(exchange), None),
+        Operation::AllGather(exchange, stride) => (Kind::AllGather, Some(exchange), Some(*stride)),
+        Operation::ReduceScatter(exchange, op, stride) => {
+            (Kind::ReduceScatter(reduction(*op)), Some(exchange), Some(*stride))
+        }
+        Operation::AlltoAll(exchange, stride) => (Kind::AlltoAll, Some(exchange), Some(*stride)),
+        Operation::AlltoAllV { .. } | Operation::BatchWrite { .. } => (Kind::AlltoAllV, None, None),
+    };
+    let (send, recv, dtype) = match (operation, exchange) {
+        (_, Some(exchange)) => (&exchange.send, &exchange.recv, exchange.dtype),
+        (Operation::AlltoAllV { send, recv, dtype, .. }, _) => (send, recv, *dtype),
+        _ => return Err("an operation without buffers".into()),
+    };
+    let refused = |refusal: validate::Refusal| format!("{}: {}", kind.name(), refusal.text);
+    let dtype = match kind {
+        Kind::AllReduce(op) | Kind::ReduceScatter(op) => {
+            rules(core, product, op, tiling)?;
+            validate::reduction(product, dtype, op as u32).map_err(refused)?.0
+        }
+        _ => validate::movement(product, dtype).map_err(refused)?,
+    };
+    if kind == Kind::AlltoAllV && product == Product::A2 {
+        return Err("Atlas A2 has no AlltoAllV in kernels; Atlas A3 and Ascend 950 have".into());
+    }
+    let ranks = world.group_of(client)?.area.member.comm.ranks();
+    let count = exchange.map_or(Ok(0), |exchange| core.count(exchange.count))?;
+    validate::count(count).map_err(refused)?;
+    let lists = match operation {
+        Operation::AlltoAllV { send_counts, send_displs, recv_counts, recv_displs, .. } => {
+            let list = |list, what| numbers(core, list, ranks, what);
+            [
+                list(send_counts, "sendCounts")?,
+                list(send_displs, "sdispls")?,
+                list(recv_counts, "recvCounts")?,
+                list(recv_displs, "rdispls")?,
+            ]
+        }
+        _ => Default::default(),
+    };
+    Ok(Content::Work(Work {
+        name: world.program.tasks[task.0 as usize].name.clone(),
+        place,
+        kind,
+        dtype,
+        send: spot(send, world)?,
+        recv: spot(recv, world)?,
+        count,
+        stride: stride.map_or(Ok(0), |stride| core.count(stride))?,
+        lists,
+        repeat,
+        steps,
+        ranks: ranks as u32,
+    }))
+}
+
+/// On 950 the tiling says how to reduce, whatever the call says.
+fn rules(core: &Core, product: Product, op: ReduceOp, tiling: u64) -> Result<(), String> {
+    let said = core.tiling_number(tiling + 276, Number::U32)?;
+    if product == Product::Ascend950 && said != op as u64 {
+        return Err(format!(
+            "the reduction is {op:?} here, but the Mc2CcTiling has the reduceType {said}, which is what Ascend 950 goes by"
+        ));
+    }
+    Ok(())
+}
+
+fn reduction(op: Reduction) -> ReduceOp {
+    match op {
+        Reduction::Sum => ReduceOp::Sum,
+        Reduction::Prod => ReduceOp::Prod,
+        Reduction::Max => ReduceOp::Max,
+        Reduction::Min => ReduceOp::Min,
+    }
+}
+
+/// One number for each rank.
+fn numbers(core: &Core, list: &PerRank, ranks: usize, what: &str) -> Result<Vec<u64>, String> {
+    let length = match list {
+        PerRank::Tiling(_, _, length) => *length as usize,
+        PerRank::Values(values) => values.len(),
+    };
+    if length < ranks || ranks > MOST_RANKS {
+        return Err(format!(
+            "{what} has {length} numbers, for {ranks} ranks; it needs one for each, and {MOST_RANKS} ranks are the most"
+        ));
+    }
+    match list {
+        PerRank::Tiling(offset, ..) => (0..ranks as u64)
+            .map(|rank| core.tiling_number(u64::from(*offset) + 8 * rank, Number::U64))
+            .collect(),
+        PerRank::Values(values) => values[..ranks].iter().map(|value| core.count(*value)).collect(),
+    }
+}
+
+fn commit(core: &mut Core, task: TaskId, world: &mut World) -> Result<(), String> {
+    let Some(handle) = &mut core.handles[task.0 as usize] else { return Ok(()) };
+    // Those beyond the last turn are ignored.
+    handle.committed = (handle.committed + handle.step).min(handle.total);
+    let Handle { client, slot, committed, .. } = *handle;
+    ready(core, ClientId(client as u32), world)?;
+    if core.clients[client].works {
+        world.group_of(client)?.area.post(|state| {
+            if let Some(slot) = state.slots.get_mut(slot) {
+                slot.committed = slot.committed.max(committed);
+            }
+        });
+    }
+    Ok(())
+}
+
+fn wait(core: &mut Core, task: TaskId) {
+    let Some(handle) = &mut core.handles[task.0 as usize] else { return };
+    // Nothing is waited for that this core has not seen committed: the call gives -1 at once.
+    if handle.awaited < handle.committed {
+        handle.awaited = (handle.awaited + handle.step).min(handle.total);
+        let Handle { client, slot, awaited, .. } = *handle;
+        core.wait = Some(Wait::Turns { client, slot, finished: awaited });
+    }
+}
+
+/// `Query`.
+pub(super) fn query(core: &Core, task: TaskId, world: &mut World) -> Result<u64, String> {
+    let Some(handle) = &core.handles[task.0 as usize] else { return Ok(0) };
+    world.asked = true;
+    let group = world.group_of(handle.client)?;
+    let finished = group.area.finished(group.generation, handle.slot);
+    Ok(finished.unwrap_or(0).into())
+}
+
+/// `GetQueueNum`.
+pub(super) fn queues(core: &Core, id: ClientId) -> Result<u64, String> {
+    match core.clients[id.0 as usize].init {
+        Some(offset) => core.tiling_number(offset + 42, Number::U16),
+        None => Err("a client is asked before its InitV2".into()),
+    }
+}
+
+/// The next block of a fine-grained AlltoAllV; one that is to be produced, or one that has come.
+pub(super) fn slice(
+    core: &mut Core,
+    task: TaskId,
+    received: bool,
+    world: &mut World,
+) -> Result<u64, String> {
+    let name = world.program.tasks[task.0 as usize].name.clone();
+    let Some(handle) = &mut core.handles[task.0 as usize] else {
+        return Err(format!("Iterate of {name}, which was not prepared"));
+    };
+    if handle.total == handle.slices || !handle.total.is_multiple_of(handle.ranks) {
+        return Err(format!("Iterate of {name}, which has no more blocks or is not fine-grained"));
+    }
+    let (at, ranks) = (handle.slices % handle.ranks, handle.ranks);
+    handle.slices += 1;
+    let (slices, step) = (handle.slices, handle.step);
+    let rank = world.group_of(handle.client)?.area.member.rank as u32;
+    if received {
+        if slices.is_multiple_of(step) {
+            wait(core, task);
+        }
+        return Ok(u64::from((rank + ranks - at) % ranks));
+    }
+    Ok(u64::from((rank + at) % ranks))
+}
+
+fn after(core: &mut Core, id: ClientId, task: TaskId, world: &mut World) -> Result<(), String> {
+    ready(core, id, world)?;
+    if world.product == Product::A2 {
+        return Err("Atlas A2 has no InterHcclGroupSync; Atlas A3 has".into());
+    }
+    let name = world.program.tasks[task.0 as usize].name.clone();
+    let Some(handle) = core.handles[task.0 as usize].clone() else {
+        return Err(format!("InterHcclGroupSync with {name}, which was not prepared"));
+    };
+    let (own, other) = (id.0 as usize, handle.client);
+    let group = |client: usize| world.program.clients[client].what.group;
+    if group(own) == group(other) {
+        return Err(format!("InterHcclGroupSync with {name}, which is of the same group"));
+    }
+    if core.clients[own].slot >= MOST_TASKS {
+        return Err(format!("more than {MOST_TASKS} tasks; that is the most of one client"));
+    }
+    let place = place(&world.program, core.source());
+    let source = world.group_of(other)?;
+    let (area, generation) = (Arc::clone(&source.area), source.generation);
+    let (slot, total) = (handle.slot, handle.total);
+    post(core, own, Content::After { area, generation, slot, total, place }, 1, world)
+}
+
+fn finalise(core: &mut Core, id: ClientId, sync: bool, world: &mut World) -> Result<(), String> {
+    ready(core, id, world)?;
+    let client = id.0 as usize;
+    core.clients[client].finalised = true;
+    if !core.clients[client].works {
+        return Ok(());
+    }
+    if sync {
+        core.wait = Some(Wait::Last { client });
+        return Ok(());
+    }
+    post(core, client, Content::Finalize, 0, world)
+}
+
+/// Whether the counter of a message has come so far.
+pub(super) fn turns_are_done(
+    world: &mut World,
+    client: usize,
+    slot: usize,
+    wanted: u32,
+) -> Result<bool, String> {
+    let group = world.group_of(client)?;
+    let state = group.area.state();
+    if state.generation != group.generation {
+        return Err(
+            "the client was finalised by its working core while this core still waits: all cores must meet (SyncAll) between \
+             the last Wait and Finalize"
+                .into(),
+        );
+    }
+    Ok(state.slots.get(slot).is_some_and(|slot| slot.finished >= wanted))
+}
+
+/// `Finalize` of the working core: when the last task is done it says good-bye.
+pub(super) fn finish(core: &mut Core, world: &mut World, client: usize) -> Result<bool, String> {
+    if let Some((slot, total)) = core.clients[client].last
+        && !turns_are_done(world, client, slot, total)?
+    {
+        return Ok(false);
+    }
+    post(core, client, Content::Finalize, 0, world)?;
+    let generation = world.group_of(client)?.generation;
+    core.wait = Some(Wait::Farewell { client, generation });
+    Ok(false)
+}
+
+/// Whether the server has answered the good-bye.
+pub(super) fn server_has_left(world: &mut World, client: usize, generation: u64) -> bool {
+    world.group_of(client).is_ok_and(|group| group.area.state().generation != generation)
+}
+
+/// Whether a wait for turns can be over one day without another call of this kernel.
+pub(super) fn may_end(world: &mut World, client: usize, slot: usize, finished: u32) -> bool {
+    let Ok(group) = world.group_of(client) else { return false };
+    let state = group.area.state();
+    let complete = |slot: &Slot| match &*slot.content {
+        Content::Work(work) => slot.committed >= work.total(),
+        _ => true,
+    };
+    state.slots.iter().take(slot).all(complete)
+        && state.slots.get(slot).is_some_and(|slot| match &*slot.content {
+            Content::Work(_) => slot.committed >= finished,
+            _ => true,
+        })
+}
+
+/// A turn that a core waits for, in words.
+pub(super) struct Held<'a> {
+    pub(super) world: &'a World,
+    pub(super) client: usize,
+    pub(super) slot: usize,
+    pub(super) finished: u32,
+}
+
+impl std::fmt::Display for Held<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let group = self.world.program.clients[self.client].what.group as usize;
+        let Some(Ok(group)) = self.world.groups.get(group) else { return f.write_str("a task") };
+        let state = group.area.state();
+        let Some(slot) = state.slots.get(self.slot) else {
+            return write!(f, "task {}, which is not prepared yet", self.slot);
+        };
+        match &*slot.content {
+            Content::Work(work) => write!(
+                f,
+                "turn {} of task {}, {}: committed {}, finished {}",
+                self.finished,
+                self.slot,
+                work.describe(),
+                slot.committed,
+                slot.finished
+            ),
+            _ => write!(f, "task {}", self.slot),
+        }
+    }
+}

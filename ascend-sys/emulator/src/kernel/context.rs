@@ -1,0 +1,194 @@
+//! Contexts: what `HcclAllocComResourceByTiling` gives a rank, and a kernel gets as a hidden argument.
+//!
+//! A context is device memory that begins as CANN's does: where the workspace of the messages is and how large, rank, number of
+//! ranks, and the size and places of the windows. What follows differs by product and is zero here. The workspace that it names exists and is
+//! never written: messages are a structure of the emulator (see `area`).
+
+use super::area::Area;
+use super::hub::Hub;
+use crate::collective::validate::{Refusal, refuse};
+use crate::fabric::{Comm, Member};
+use crate::machine;
+use crate::memory;
+use crate::profile::Product;
+use crate::sync::lock_std as lock;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+/// Of the workspace: 16 MiB, on 950 20.
+fn workspace_bytes(product: Product) -> usize {
+    match product {
+        Product::A2 | Product::A3 => 16 << 20,
+        Product::Ascend950 => 20 << 20,
+    }
+}
+
+/// What CANN's largest context has, rounded up.
+const BYTES: usize = 9216;
+
+struct Context {
+    area: Arc<Area>,
+    workspace: usize,
+    windows: [usize; 2],
+    window_bytes: usize,
+}
+
+/// By address.
+static CONTEXTS: Mutex<BTreeMap<usize, Context>> = Mutex::new(BTreeMap::new());
+
+/// The area behind an address that a kernel was given.
+pub(super) fn find(address: u64) -> Option<Arc<Area>> {
+    let contexts = lock(&CONTEXTS);
+    usize::try_from(address).ok().and_then(|at| contexts.get(&at)).map(|c| Arc::clone(&c.area))
+}
+
+/// The window of a rank of the same communicator: its address and size. The first is the one for input.
+pub(super) fn window(area: &Area, rank: usize, output: bool) -> Option<(usize, usize, u32)> {
+    let contexts = lock(&CONTEXTS);
+    let mut all = contexts.values();
+    let context = all.find(|context| {
+        Arc::ptr_eq(&context.area.hub, &area.hub) && context.area.member.rank == rank
+    })?;
+    let window = context.windows[usize::from(output)];
+    Some((window, context.window_bytes, context.area.member.device))
+}
+
+/// The context of a rank: made by the first call, the same in every later one.
+pub(crate) fn of(member: &Arc<Member>, call: &'static str) -> Result<usize, Refusal> {
+    let hub = Arc::clone(member.comm.kernels());
+    let mut contexts = lock(&CONTEXTS);
+    let existing = contexts.iter().find(|(_, context)| {
+        Arc::ptr_eq(&context.area.hub, &hub) && context.area.member.rank == member.rank
+    });
+    if let Some((address, _)) = existing {
+        return Ok(*address);
+    }
+    let device = machine::device_slot(member.device);
+    let window_bytes = (member.config.buffer_megabytes as usize) << 20;
+    let mut taken = Vec::new();
+    for bytes in [BYTES, workspace_bytes(device.product()), window_bytes, window_bytes] {
+        match device.memory.allocate(bytes.max(1), bytes, call) {
+            Ok(address) => taken.push(address),
+            Err(oom) => {
+                for address in taken {
+                    // It was allocated just now.
+                    let _ = device.memory.free(address, call, Vec::new);
+                }
+                return refuse!(
+                    HCCL_E_MEMORY,
+                    "no memory for the context: {bytes} bytes of device {}, of which {} of {} are free; the two windows have \
+                     HCCL_BUFFSIZE (hcclBufferSize) MiB each",
+                    device.id,
+                    oom.free,
+                    oom.total
+                );
+            }
+        }
+    }
+    let (address, workspace, windows) = (taken[0], taken[1], [taken[2], taken[3]]);
+    let server = Member {
+        comm: Arc::clone(&hub.comm),
+        rank: member.rank,
+        device: member.device,
+        origin: None,
+        config: member.config.clone(),
+        exec_timeout: member.exec_timeout,
+        suspended: false.into(),
+    };
+    let head = Head {
+        workspace: workspace as u64,
+        workspace_bytes: workspace_bytes(device.product()) as u64,
+        rank: member.rank as u32,
+        ranks: member.comm.ranks() as u32,
+        window_bytes: window_bytes as u64,
+        windows: windows.map(|window| window as u64),
+    };
+    head.write(address, device.product(), member.rank)?;
+    hub.comm.note_user(member.rank);
+    let name = member.comm.name.clone();
+    let area = Arc::new(Area::new(address, Arc::new(server), hub, name));
+    contexts.insert(address, Context { area, workspace, windows, window_bytes });
+    Ok(address)
+}
+
+/// The part of a context that is alike on A2, A3 and on 950's own engine, and the own windows.
+struct Head {
+    workspace: u64,
+    workspace_bytes: u64,
+    rank: u32,
+    ranks: u32,
+    window_bytes: u64,
+    windows: [u64; 2],
+}
+
+impl Head {
+    fn write(&self, address: usize, product: Product, rank: usize) -> Result<(), Refusal> {
+        let mut bytes = vec![0u8; BYTES];
+        let mut put = |at: usize, value: &[u8]| {
+            if let Some(place) = bytes.get_mut(at..at + value.len()) {
+                place.copy_from_slice(value);
+            }
+        };
+        put(0, &self.workspace.to_le_bytes());
+        put(8, &self.workspace_bytes.to_le_bytes());
+        put(16, &self.rank.to_le_bytes());
+        put(20, &self.ranks.to_le_bytes());
+        put(24, &self.window_bytes.to_le_bytes());
+        let (input, output) = match product {
+            Product::A2 => (32 + 8 * rank.min(31), 288 + 8 * rank.min(31)),
+            Product::A3 => (32, 40),
+            Product::Ascend950 => (32 + 8 * rank.min(63), 544 + 8 * rank.min(63)),
+        };
+        put(input, &self.windows[0].to_le_bytes());
+        put(output, &self.windows[1].to_le_bytes());
+        match memory::resolve(address, BYTES) {
+            Ok(found) => {
+                // SAFETY: the allocation was made for it just now.
+                unsafe {
+                    let store = crate::reduce::Store::Plain;
+                    crate::copy::copy(found.data, bytes.as_ptr(), BYTES, store);
+                }
+                Ok(())
+            }
+            Err(text) => refuse!(HCCL_E_INTERNAL, "EI9999: {text}"),
+        }
+    }
+}
+
+/// A rank of a communicator is gone, and with it its context.
+pub(crate) fn forget(comm: &Comm, rank: usize) {
+    let Some(hub) = comm.kernels_if_any() else { return };
+    let mut contexts = lock(&CONTEXTS);
+    let gone: Vec<usize> = contexts
+        .iter()
+        .filter(|(_, c)| Arc::ptr_eq(&c.area.hub, hub) && c.area.member.rank == rank)
+        .map(|(address, _)| *address)
+        .collect();
+    for address in gone {
+        if let Some(context) = contexts.remove(&address) {
+            let device = machine::device_slot(context.area.member.device);
+            for memory in [address, context.workspace, context.windows[0], context.windows[1]] {
+                // Its device may have been reset meanwhile, and its memory with it.
+                let _ = device.free(memory, "HcclCommDestroy");
+            }
+        }
+    }
+}
+
+impl Comm {
+    /// Where its servers meet.
+    pub(super) fn kernels(&self) -> &Arc<Hub> {
+        self.kernels.get_or_init(|| {
+            Arc::new(Hub::new(Comm::new(
+                self.name.clone(),
+                self.product,
+                self.connect_timeout,
+                self.ranks(),
+            )))
+        })
+    }
+
+    fn kernels_if_any(&self) -> Option<&Arc<Hub>> {
+        self.kernels.get()
+    }
+}

@@ -1,0 +1,116 @@
+//! Global memory as a kernel sees it: the allocations behind its arguments, and nothing else.
+//!
+//! Every access is checked when it is made, against the allocation that the argument pointed into when the kernel began. So an
+//! overrun is found even where it would hit memory of somebody else, and so is a buffer that is freed while the kernel runs.
+
+use crate::copy;
+use crate::machine;
+use crate::memory::pool::Pool;
+use crate::memory::{self, Place};
+use crate::reduce::Store;
+
+/// The allocation that an address points into.
+#[derive(Clone)]
+pub(super) struct Region {
+    /// How the kernel calls it.
+    pub(super) name: String,
+    /// Where offset 0 is: the address that programs know.
+    start: usize,
+    /// The end of the allocation.
+    end: usize,
+    pool: &'static Pool,
+    number: u64,
+    /// Nothing was freed since the last look, if the pool's epoch still is this one.
+    epoch: u64,
+    /// From the address that programs know to the data.
+    distance: usize,
+}
+
+/// A place in a region, in bytes.
+#[derive(Clone)]
+pub(super) struct Spot {
+    pub(super) region: Region,
+    pub(super) offset: u64,
+}
+
+impl Region {
+    /// The allocation of `device` that holds `address`.
+    pub(super) fn new(name: &str, address: u64, device: u32) -> Result<Region, String> {
+        if address == 0 {
+            return Err(format!("{name} is NULL"));
+        }
+        let start = usize::try_from(address).unwrap_or(usize::MAX);
+        match memory::place_of(start).map_err(|text| format!("{name}: {text}"))? {
+            Place::Device(id) if id == device => {}
+            Place::Device(id) => {
+                return Err(format!(
+                    "{name} ({start:#x}) is memory of device {id}, the kernel runs on {device}"
+                ));
+            }
+            Place::Pinned | Place::Pageable => {
+                return Err(format!(
+                    "{name} ({start:#x}) is no memory of device {device} (aclrtMalloc)"
+                ));
+            }
+        }
+        let pool = &machine::device_slot(device).memory;
+        let epoch = pool.epoch();
+        let named = |text| format!("{name}: {text}");
+        let (_, end) = pool.find(start, 1).map_err(named)?;
+        let number = pool.number_of(start, 1).map_err(named)?;
+        let data = memory::resolve(start, 1).map_err(named)?.data;
+        let distance = data.addr().wrapping_sub(start);
+        Ok(Region { name: name.into(), start, end, pool, number, epoch, distance })
+    }
+
+    /// Where the data of some bytes is.
+    pub(super) fn at(&mut self, offset: u64, bytes: u64) -> Result<*mut u8, String> {
+        let room = (self.end - self.start) as u64;
+        if offset.checked_add(bytes).is_none_or(|end| end > room) {
+            let (name, past) = (&self.name, offset.saturating_add(bytes) - room);
+            return Err(format!(
+                "bytes {offset} to {} of {name} are touched, which is {past} bytes beyond the end of its allocation: from where \
+                 {name} begins it has {room}",
+                offset.saturating_add(bytes)
+            ));
+        }
+        let epoch = self.pool.epoch();
+        if epoch != self.epoch {
+            self.pool
+                .is_still(self.number, self.start, self.end - self.start)
+                .map_err(|text| format!("{}: {text}", self.name))?;
+            self.epoch = epoch;
+        }
+        // Not beyond the allocation, so within the address space.
+        let address = self.start + offset as usize;
+        Ok(std::ptr::with_exposed_provenance_mut(address.wrapping_add(self.distance)))
+    }
+
+    /// Copies bytes out.
+    pub(super) fn read(&mut self, offset: u64, to: &mut [u8]) -> Result<(), String> {
+        let from = self.at(offset, to.len() as u64)?;
+        // SAFETY: the bytes lie in a live allocation of a device, and `to` is ours.
+        unsafe { copy::copy(to.as_mut_ptr(), from, to.len(), Store::Plain) };
+        Ok(())
+    }
+
+    /// Copies bytes in.
+    pub(super) fn write(&mut self, offset: u64, from: &[u8]) -> Result<(), String> {
+        let to = self.at(offset, from.len() as u64)?;
+        // SAFETY: as above.
+        unsafe { copy::copy(to, from.as_ptr(), from.len(), Store::Plain) };
+        Ok(())
+    }
+
+    /// The address that programs know, and how many bytes follow it.
+    pub(super) fn extent(&self) -> (usize, usize) {
+        (self.start, self.end - self.start)
+    }
+}
+
+impl Spot {
+    /// Where the data of bytes behind it is.
+    pub(super) fn at(&mut self, offset: u64, bytes: u64) -> Result<*mut u8, String> {
+        self.region.at(self.offset.saturating_add(offset), bytes)
+    }
+}

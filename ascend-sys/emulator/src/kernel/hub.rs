@@ -1,0 +1,84 @@
+//! Where the servers of all ranks of a communicator meet.
+//!
+//! Turns are collectives of a communicator of their own, so that they may come in any order with those of the host. What a
+//! collective compares is its own arguments; that all ranks have prepared the same task, with the same strides and as many
+//! turns, is compared here, before its first turn.
+
+use super::area::{Kind, Work};
+use crate::collective::meeting::{Breakage, Cause, Origin};
+use crate::collective::sides::Sides;
+use crate::collective::validate::name_of;
+use crate::fabric::Comm;
+use crate::sync::lock_std as lock;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+/// The servers of one communicator.
+pub(crate) struct Hub {
+    pub(crate) comm: Arc<Comm>,
+    /// By the number of the task: what each rank has prepared.
+    said: Mutex<BTreeMap<u64, Vec<Option<Said>>>>,
+}
+
+#[derive(Clone, PartialEq)]
+struct Said {
+    columns: Vec<String>,
+    place: String,
+}
+
+impl Hub {
+    pub(crate) fn new(comm: Comm) -> Hub {
+        Hub { comm: Arc::new(comm), said: Mutex::default() }
+    }
+
+    /// A rank has come to a task. The error is the text of a disagreement, which has ended the communicator.
+    pub(super) fn say(&self, rank: usize, number: u64, work: &Work) -> Result<(), ()> {
+        let mine = Said { columns: columns(work), place: work.place.clone() };
+        let mut all = lock(&self.said);
+        let ranks = self.comm.ranks();
+        let said = all.entry(number).or_insert_with(|| vec![None; ranks]);
+        let differs = said.iter().flatten().any(|other| other.columns != mine.columns);
+        if let Some(place) = said.get_mut(rank) {
+            *place = Some(mine);
+        }
+        if differs {
+            let mut sides = Sides::default();
+            for (rank, said) in said.iter().enumerate() {
+                let columns = match said {
+                    Some(Said { columns, place }) => {
+                        let prepared = [format!("prepared in {place}")];
+                        columns.iter().cloned().chain(prepared).collect()
+                    }
+                    None => vec!["nothing yet".into()],
+                };
+                sides.says(rank, columns);
+            }
+            let text = sides.under("the kernels of the ranks have prepared different tasks");
+            drop(all);
+            self.comm.fail(Breakage { origin: Origin::Call, cause: Cause::Mismatch, text });
+            return Err(());
+        }
+        if said.iter().all(Option::is_some) {
+            all.remove(&number);
+        }
+        Ok(())
+    }
+}
+
+/// Each argument that must agree.
+fn columns(work: &Work) -> Vec<String> {
+    let mut columns = vec![work.kind.name().to_owned()];
+    if work.kind != Kind::AlltoAllV {
+        columns.push(format!("count {}", work.count));
+    }
+    columns.push(name_of(work.dtype).into());
+    if let Kind::AllReduce(op) | Kind::ReduceScatter(op) = work.kind {
+        columns.push(format!("{op:?}").to_uppercase());
+    }
+    if !matches!(work.kind, Kind::AlltoAllV | Kind::AllReduce(_)) {
+        columns.push(format!("stride {}", work.stride));
+    }
+    columns.push(format!("repeat {}", work.repeat));
+    columns.extend(work.steps.map(|steps| format!("steps of {steps}")));
+    columns
+}

@@ -1,0 +1,171 @@
+//! Launching: from a function and its arguments to a task of a stream.
+
+use super::arguments::{Argument, Arguments, check_count};
+use super::binary::{Code, Function, is_on};
+use super::context;
+use super::server::{PATIENCE, Server};
+use super::task::{Kernel, Launched};
+use crate::capture;
+use crate::memory;
+use crate::message::{Failure, fail};
+use crate::stream::{Mark, Stream};
+use crate::task::Task;
+use ascend_program::Program;
+use ascend_sys::ACL_ERROR_RT_PARAM_INVALID;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Most blocks of a launch.
+const MOST_BLOCKS: u32 = 65_535;
+/// Most contexts that a server serves.
+const MOST_GROUPS: u64 = 3;
+
+/// Puts a function into a stream; into its graph if it is captured.
+pub(crate) fn launch(
+    function: &Function,
+    blocks: u32,
+    arguments: Arguments,
+    limit: Option<Duration>,
+    stream: &'static Stream,
+    call: &'static str,
+) -> Result<(), Failure> {
+    is_on(function, stream.device_id())?;
+    if !(1..=MOST_BLOCKS).contains(&blocks) {
+        return fail!(
+            ACL_ERROR_RT_PARAM_INVALID,
+            "numBlocks is {blocks}; 1 to {MOST_BLOCKS} is possible"
+        );
+    }
+    match (&function.code, &arguments) {
+        (Code::Program(program), Arguments::Given(given)) => {
+            check_count(&function.code, given.len())?;
+            kernel(program, blocks, arguments, limit, stream, call)
+        }
+        (Code::Program(program), _) => kernel(program, blocks, arguments, limit, stream, call),
+        (Code::Server, _) => server(arguments, limit, stream),
+    }
+}
+
+fn kernel(
+    program: &Arc<Program>,
+    blocks: u32,
+    arguments: Arguments,
+    limit: Option<Duration>,
+    stream: &'static Stream,
+    call: &'static str,
+) -> Result<(), Failure> {
+    if stream.is_diverted() {
+        let program = Arc::clone(program);
+        let name = format!("kernel {}", program.name);
+        let touched = touched(&arguments);
+        let issue = move |stream| {
+            kernel(&program, blocks, arguments.clone(), limit, stream, call)
+        };
+        return capture::record_call(stream, name, &touched, Box::new(issue));
+    }
+    // Who communicates waits for the other ranks, and no longer than any other operation of the communicator does.
+    let patience = || match exec_timeout(program, &arguments) {
+        Some(limit) => limit.min(PATIENCE),
+        None => PATIENCE,
+    };
+    let limit = Some(limit.unwrap_or_else(patience));
+    let launched = Launched::by_this_thread(Arc::clone(program), arguments, blocks, limit, call);
+    stream.submit(Task::Kernel(Box::new(Kernel::new(launched)))).map(drop)
+}
+
+/// The limit of the communicators that a kernel uses.
+fn exec_timeout(program: &Program, arguments: &Arguments) -> Option<Duration> {
+    let Arguments::Given(given) = arguments else { return None };
+    let contexts = given.iter().take(program.groups as usize);
+    let limits = contexts.filter_map(|argument| match argument {
+        Argument::Word(address) => context::find(*address)?.member.exec_timeout,
+        Argument::Bytes(..) => None,
+    });
+    limits.min()
+}
+
+/// The bytes that the arguments of a captured kernel point to: a byte of each, so that the allocation stays the one that it is.
+fn touched(arguments: &Arguments) -> Vec<(*const u8, usize)> {
+    let addresses: Vec<u64> = match arguments {
+        Arguments::Given(given) => given
+            .iter()
+            .filter_map(|argument| match argument {
+                Argument::Word(address) => Some(*address),
+                Argument::Bytes(..) => None,
+            })
+            .collect(),
+        Arguments::InMemory { address, .. } => vec![*address as u64],
+    };
+    let data = |address: u64| {
+        let address = usize::try_from(address).ok()?;
+        let found = memory::resolve(address, 1).ok()?;
+        matches!(found.place, memory::Place::Device(_)).then_some((found.data.cast_const(), 1))
+    };
+    addresses.into_iter().filter_map(data).collect()
+}
+
+fn server(
+    arguments: Arguments,
+    limit: Option<Duration>,
+    stream: &'static Stream,
+) -> Result<(), Failure> {
+    let refused = |text: String| Failure::new(ACL_ERROR_RT_PARAM_INVALID, text);
+    let given = arguments.read().map_err(refused)?;
+    let word = |at: usize| match given.get(at) {
+        Some(argument) => argument.word("of the server").map_err(refused),
+        None => fail!(
+            ACL_ERROR_RT_PARAM_INVALID,
+            "the server has {} arguments; it takes a descriptor of 8 bytes and then the contexts",
+            given.len()
+        ),
+    };
+    let descriptor = word(0)?;
+    let (version, groups) = (descriptor & 15, descriptor >> 4 & 15);
+    if version != 1 || !(1..=MOST_GROUPS).contains(&groups) {
+        return fail!(
+            ACL_ERROR_RT_PARAM_INVALID,
+            "the descriptor of the server is {descriptor:#x}: version {version} (bits 0 to 3), {groups} contexts (bits 4 to 7); version 1 \
+             and 1 to {MOST_GROUPS} contexts are possible"
+        );
+    }
+    let mut areas = Vec::new();
+    for group in 0..groups as usize {
+        let address = word(1 + group)?;
+        match context::find(address) {
+            Some(area) if area.member.device == stream.device_id() => areas.push(area),
+            Some(area) => {
+                return fail!(
+                    ACL_ERROR_RT_PARAM_INVALID,
+                    "the context {address:#x} is of device {}, but {} is not",
+                    area.member.device,
+                    stream.describe()
+                );
+            }
+            None => {
+                return fail!(
+                    ACL_ERROR_RT_PARAM_INVALID,
+                    "{address:#x} is no context; HcclAllocComResourceByTiling makes one, which goes with its communicator"
+                );
+            }
+        }
+    }
+    if stream.is_diverted() {
+        let issue = move |stream| server(arguments.clone(), limit, stream);
+        return capture::record_call(stream, "communication server".into(), &[], Box::new(issue));
+    }
+    let limit = Some(limit.unwrap_or(PATIENCE));
+    let task = Server::new(areas.clone(), limit);
+    // A kernel that waits can see that it is coming, also when it comes at once.
+    let ticket = stream.submit(Task::Server(Box::new(task)))?;
+    let mark = Mark::new(stream, ticket);
+    for area in areas {
+        area.answer(|state| {
+            state.queued.retain(|queued| !queued.is_complete());
+            let runs = state.server.as_ref().is_some_and(|server| server.mark == mark);
+            if !runs && !mark.is_complete() {
+                state.queued.push(mark);
+            }
+        });
+    }
+    Ok(())
+}

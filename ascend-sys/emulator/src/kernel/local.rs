@@ -1,0 +1,324 @@
+//! The local memory of a vector core: real bytes, as many as the product has, handed out by queues.
+//!
+//! A core's steps run one after the other here, so what passes through a queue is always there. What remains to be seen to is
+//! that each buffer is where the program believes it to be: allocated, filled, taken, freed, in this order.
+
+use crate::profile::Product;
+use crate::sync::lock_std as lock;
+use ascend_program::layout::Number;
+use ascend_program::step::Local;
+use ascend_program::{LocalId, Program, QueueId, ScratchId};
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::Mutex;
+
+/// Buffers begin at multiples of this.
+pub(super) const ALIGNMENT: u64 = 32;
+/// What is in a buffer before anything is: not a number in every floating point type.
+const UNWRITTEN: u8 = 0xff;
+/// Most buffers that the queues of one position may have together.
+const MOST_BUFFERS: usize = 8;
+
+/// What a kernel can use of the unified buffer, in bytes.
+fn usable(product: Product, mixed: bool) -> u64 {
+    match product {
+        Product::A2 | Product::A3 => (184 << 10) - if mixed { 256 } else { 0 },
+        Product::Ascend950 => 248 << 10,
+    }
+}
+
+/// Of one vector core.
+pub(super) struct Memory {
+    bytes: Vec<u8>,
+    limit: u64,
+    queues: Vec<Option<Queue>>,
+    scratches: Vec<Option<Range<usize>>>,
+    tensors: Vec<Option<Tensor>>,
+}
+
+struct Queue {
+    /// Of each buffer.
+    buffers: Vec<Range<usize>>,
+    states: Vec<State>,
+    /// Those that are filled, the oldest first.
+    filled: VecDeque<usize>,
+    /// Where the search for a free one begins.
+    next: usize,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Free,
+    Allocated,
+    Filled,
+    Taken,
+}
+
+#[derive(Clone)]
+struct Tensor {
+    range: Range<usize>,
+    /// The queue and the number of the buffer.
+    buffer: Option<(usize, usize)>,
+}
+
+/// Memory of cores that have ended, for the next ones.
+static SPARE: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
+const MOST_SPARE: usize = 128;
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        let bytes = std::mem::take(&mut self.bytes);
+        let mut spare = lock(&SPARE);
+        if bytes.capacity() > 0 && spare.len() < MOST_SPARE {
+            spare.push(bytes);
+        }
+    }
+}
+
+impl Memory {
+    pub(super) fn new(program: &Program, product: Product) -> Memory {
+        let any = !program.queues.is_empty() || !program.scratches.is_empty();
+        let mut bytes = if any { lock(&SPARE).pop().unwrap_or_default() } else { Vec::new() };
+        bytes.clear();
+        Memory {
+            bytes,
+            limit: usable(product, program.mix.synchronises()),
+            queues: program.queues.iter().map(|_| None).collect(),
+            scratches: vec![None; program.scratches.len()],
+            tensors: vec![None; program.locals.len()],
+        }
+    }
+
+    fn take(&mut self, length: u64) -> Result<Range<usize>, String> {
+        let used = self.bytes.len() as u64;
+        let end = length
+            .checked_next_multiple_of(ALIGNMENT)
+            .and_then(|length| used.checked_add(length))
+            .filter(|end| *end <= self.limit);
+        let Some(end) = end else {
+            return Err(format!(
+                "a buffer of {length} bytes, but of the {} bytes of local memory that a kernel can use {} are left",
+                self.limit,
+                self.limit - used
+            ));
+        };
+        self.bytes.resize(end as usize, UNWRITTEN);
+        Ok(used as usize..used as usize + length as usize)
+    }
+
+    /// `InitBuffer` of a queue, with as many bytes for each buffer.
+    pub(super) fn init_queue(
+        &mut self,
+        program: &Program,
+        id: QueueId,
+        length: u64,
+    ) -> Result<(), String> {
+        let declared = &program.queues[id.0 as usize];
+        let name = &declared.name;
+        if self.queues[id.0 as usize].is_some() {
+            return Err(format!("the queue {name} has its buffers already"));
+        }
+        let position = declared.what.position;
+        let others = program.queues.iter().zip(&self.queues);
+        let others = others.filter(|(other, _)| other.what.position == position);
+        let others: usize = others.map(|(_, q)| q.as_ref().map_or(0, |q| q.buffers.len())).sum();
+        let count = usize::from(declared.what.buffers);
+        if others + count > MOST_BUFFERS {
+            return Err(format!(
+                "the queues of {position:?} would have {} buffers together; {MOST_BUFFERS} is the most",
+                others + count
+            ));
+        }
+        let buffers: Result<Vec<_>, String> = (0..count).map(|_| self.take(length)).collect();
+        let states = vec![State::Free; count];
+        let filled = VecDeque::with_capacity(count);
+        self.queues[id.0 as usize] =
+            Some(Queue { buffers: buffers?, states, filled, next: 0 });
+        Ok(())
+    }
+
+    /// `InitBuffer` of a buffer without a queue.
+    pub(super) fn init_scratch(
+        &mut self,
+        program: &Program,
+        id: ScratchId,
+        length: u64,
+    ) -> Result<(), String> {
+        if self.scratches[id.0 as usize].is_some() {
+            return Err(format!("{} has its buffer already", program.scratches[id.0 as usize].name));
+        }
+        self.scratches[id.0 as usize] = Some(self.take(length)?);
+        Ok(())
+    }
+
+    fn queue(&mut self, program: &Program, id: QueueId) -> Result<&mut Queue, String> {
+        self.queues[id.0 as usize].as_mut().ok_or_else(|| {
+            format!("the queue {} has no buffers yet (InitBuffer)", program.queues[id.0 as usize].name)
+        })
+    }
+
+    /// `AllocTensor`.
+    pub(super) fn alloc(
+        &mut self,
+        program: &Program,
+        id: QueueId,
+        tensor: LocalId,
+    ) -> Result<(), String> {
+        let queue = self.queue(program, id)?;
+        let count = queue.buffers.len();
+        let free = (0..count).map(|n| (queue.next + n) % count);
+        let Some(free) = free.into_iter().find(|n| queue.states[*n] == State::Free) else {
+            return Err(format!(
+                "all {count} buffers of the queue {} are in use, so AllocTensor waits for ever: each must be freed (FreeTensor)",
+                program.queues[id.0 as usize].name
+            ));
+        };
+        queue.states[free] = State::Allocated;
+        queue.next = (free + 1) % count;
+        let range = queue.buffers[free].clone();
+        self.tensors[tensor.0 as usize] =
+            Some(Tensor { range, buffer: Some((id.0 as usize, free)) });
+        Ok(())
+    }
+
+    /// The buffer of a queue that a tensor names, which must be in some state.
+    fn buffer(
+        &mut self,
+        program: &Program,
+        id: QueueId,
+        tensor: LocalId,
+        wanted: &[State],
+        what: &str,
+    ) -> Result<usize, String> {
+        let name = &program.locals[tensor.0 as usize].name;
+        let queue = &program.queues[id.0 as usize].name;
+        let buffer = self.tensors[tensor.0 as usize].as_ref().and_then(|tensor| tensor.buffer);
+        match buffer {
+            Some((of, number)) if of == id.0 as usize => {
+                let state = self.queue(program, id)?.states[number];
+                if wanted.contains(&state) {
+                    return Ok(number);
+                }
+                let is = match state {
+                    State::Free => "free",
+                    State::Allocated => "allocated and not enqueued",
+                    State::Filled => "enqueued and not dequeued",
+                    State::Taken => "dequeued",
+                };
+                Err(format!("{what} of {name}, whose buffer of the queue {queue} is {is}"))
+            }
+            _ => Err(format!("{what} of {name}, which is no buffer of the queue {queue}")),
+        }
+    }
+
+    /// `EnQue`.
+    pub(super) fn enqueue(
+        &mut self,
+        program: &Program,
+        id: QueueId,
+        tensor: LocalId,
+    ) -> Result<(), String> {
+        let number = self.buffer(program, id, tensor, &[State::Allocated], "EnQue")?;
+        let queue = self.queue(program, id)?;
+        queue.states[number] = State::Filled;
+        queue.filled.push_back(number);
+        Ok(())
+    }
+
+    /// `DeQue`.
+    pub(super) fn dequeue(
+        &mut self,
+        program: &Program,
+        id: QueueId,
+        tensor: LocalId,
+    ) -> Result<(), String> {
+        let queue = self.queue(program, id)?;
+        let Some(number) = queue.filled.pop_front() else {
+            return Err(format!(
+                "nothing is enqueued in the queue {}, so DeQue waits for ever",
+                program.queues[id.0 as usize].name
+            ));
+        };
+        queue.states[number] = State::Taken;
+        let range = queue.buffers[number].clone();
+        self.tensors[tensor.0 as usize] =
+            Some(Tensor { range, buffer: Some((id.0 as usize, number)) });
+        Ok(())
+    }
+
+    /// `FreeTensor`.
+    pub(super) fn free(
+        &mut self,
+        program: &Program,
+        id: QueueId,
+        tensor: LocalId,
+    ) -> Result<(), String> {
+        let states = [State::Allocated, State::Taken];
+        let number = self.buffer(program, id, tensor, &states, "FreeTensor")?;
+        self.queue(program, id)?.states[number] = State::Free;
+        self.tensors[tensor.0 as usize] = None;
+        Ok(())
+    }
+
+    /// `TBuf::Get`.
+    pub(super) fn get(
+        &mut self,
+        program: &Program,
+        id: ScratchId,
+        tensor: LocalId,
+    ) -> Result<(), String> {
+        let Some(range) = self.scratches[id.0 as usize].clone() else {
+            let name = &program.scratches[id.0 as usize].name;
+            return Err(format!("{name} has no buffer yet (InitBuffer)"));
+        };
+        self.tensors[tensor.0 as usize] = Some(Tensor { range, buffer: None });
+        Ok(())
+    }
+
+    /// Where some elements of a tensor are, `offset` and `count` of them in elements.
+    pub(super) fn place(
+        &self,
+        program: &Program,
+        local: &Local,
+        offset: u64,
+        count: u64,
+    ) -> Result<Range<usize>, String> {
+        let declared = &program.locals[local.tensor.0 as usize];
+        let size = u64::from(declared.what.size());
+        let Some(tensor) = &self.tensors[local.tensor.0 as usize] else {
+            return Err(format!("{} is no tensor at this point", declared.name));
+        };
+        let start = offset.checked_mul(size);
+        let bytes = count.checked_mul(size);
+        let end = start.zip(bytes).and_then(|(start, bytes)| start.checked_add(bytes));
+        match (start, end) {
+            (Some(start), Some(end)) if end <= tensor.range.len() as u64 => {
+                Ok(tensor.range.start + start as usize..tensor.range.start + end as usize)
+            }
+            _ => Err(format!(
+                "elements {offset} to {} of {} are touched, which has {}",
+                offset.saturating_add(count),
+                declared.name,
+                tensor.range.len() as u64 / size
+            )),
+        }
+    }
+
+    pub(super) fn bytes(&self, range: Range<usize>) -> &[u8] {
+        &self.bytes[range]
+    }
+
+    pub(super) fn bytes_mut(&mut self, range: Range<usize>) -> &mut [u8] {
+        &mut self.bytes[range]
+    }
+
+    /// All of it, for the arithmetic.
+    pub(super) fn all(&mut self) -> &mut [u8] {
+        &mut self.bytes
+    }
+
+    /// The type of a tensor.
+    pub(super) fn number(program: &Program, local: &Local) -> Number {
+        program.locals[local.tensor.0 as usize].what
+    }
+}

@@ -1,0 +1,144 @@
+//! Products of matrices: `c = a * b`, summed up in 32 bits in the order of the depth, some rows at a time.
+
+use super::global::Spot;
+use ascend_program::Matmul;
+use ascend_program::flow::{load, store};
+use ascend_program::layout::Number;
+
+/// Multiplications that are done before somebody else gets a turn: about 20 microseconds.
+const PIECE: usize = 96 << 10;
+
+/// What one piece of a product needs, in elements.
+pub(super) struct Sizes {
+    pub(super) rows: u64,
+    pub(super) columns: u64,
+    pub(super) depth: u64,
+    pub(super) pitches: [u64; 3],
+}
+
+/// A product under way.
+pub(super) struct Product {
+    types: Matmul,
+    sizes: Sizes,
+    a: Spot,
+    c: Spot,
+    /// The right matrix, row by row.
+    b: Vec<f32>,
+    bias: Vec<f32>,
+    /// One row of the result, and one of the left matrix.
+    sums: Vec<f32>,
+    left: Vec<f32>,
+    row: u64,
+}
+
+/// As many numbers as there are bytes for, in 32 bits.
+fn widen(number: Number, bytes: &[u8], to: &mut Vec<f32>) {
+    let one = |bytes: &[u8]| {
+        let bits = load(number, bytes);
+        match number {
+            Number::F16 | Number::Bf16 | Number::F32 | Number::F64 => f64::from_bits(bits) as f32,
+            _ => bits as i64 as f32,
+        }
+    };
+    to.extend(bytes.chunks_exact(number.size() as usize).map(one));
+}
+
+fn read(
+    from: &mut Spot,
+    number: Number,
+    at: u64,
+    count: u64,
+    bytes: &mut Vec<u8>,
+    to: &mut Vec<f32>,
+) -> Result<(), String> {
+    let size = u64::from(number.size());
+    let too_large = || "a matrix is larger than any memory".to_owned();
+    let offset = at.checked_mul(size).and_then(|at| at.checked_add(from.offset));
+    let (offset, length) = offset.zip(count.checked_mul(size)).ok_or_else(too_large)?;
+    // Checked before anything of that size is allocated.
+    from.region.at(offset, length)?;
+    bytes.resize(length as usize, 0);
+    from.region.read(offset, bytes)?;
+    widen(number, bytes, to);
+    Ok(())
+}
+
+impl Product {
+    pub(super) fn new(
+        types: Matmul,
+        sizes: Sizes,
+        (a, mut b, c): (Spot, Spot, Spot),
+        bias: Option<Spot>,
+    ) -> Result<Product, String> {
+        let Sizes { columns, depth, pitches, .. } = sizes;
+        let (mut bytes, mut right, mut added) = (Vec::new(), Vec::new(), Vec::new());
+        if types.transposed_b {
+            let mut lying = Vec::new();
+            for column in 0..columns {
+                read(&mut b, types.b, column.saturating_mul(pitches[1]), depth, &mut bytes, &mut lying)?;
+            }
+            let (columns, depth) = (columns as usize, depth as usize);
+            right.reserve(lying.len());
+            for d in 0..depth {
+                right.extend((0..columns).map(|column| lying[column * depth + d]));
+            }
+        } else {
+            for d in 0..depth {
+                read(&mut b, types.b, d.saturating_mul(pitches[1]), columns, &mut bytes, &mut right)?;
+            }
+        }
+        if let Some(mut bias) = bias {
+            let number = types.bias.unwrap_or(types.c);
+            read(&mut bias, number, 0, columns, &mut bytes, &mut added)?;
+        }
+        Ok(Product { types, sizes, a, c, b: right, bias: added, sums: Vec::new(), left: Vec::new(), row: 0 })
+    }
+
+    /// Some rows. True when all are done.
+    pub(super) fn go_on(&mut self) -> Result<bool, String> {
+        let Sizes { rows, columns, depth, pitches } = self.sizes;
+        let mut done = 0;
+        let mut bytes = Vec::new();
+        while self.row < rows && done < PIECE {
+            self.left.clear();
+            if self.types.transposed_a {
+                for d in 0..depth {
+                    let at = d.saturating_mul(pitches[0]).saturating_add(self.row);
+                    read(&mut self.a, self.types.a, at, 1, &mut bytes, &mut self.left)?;
+                }
+            } else {
+                let at = self.row.saturating_mul(pitches[0]);
+                read(&mut self.a, self.types.a, at, depth, &mut bytes, &mut self.left)?;
+            }
+            self.sums.clear();
+            self.sums.resize(columns as usize, 0.0);
+            for (left, right) in self.left.iter().zip(self.b.chunks_exact((columns as usize).max(1))) {
+                for (sum, right) in self.sums.iter_mut().zip(right) {
+                    *sum += left * right;
+                }
+            }
+            for (sum, bias) in self.sums.iter_mut().zip(&self.bias) {
+                *sum += bias;
+            }
+            self.write()?;
+            self.row += 1;
+            done += (columns as usize).saturating_mul(depth as usize).max(1);
+        }
+        Ok(self.row == rows)
+    }
+
+    fn write(&mut self) -> Result<(), String> {
+        let number = self.types.c;
+        let size = number.size() as usize;
+        let mut bytes = Vec::with_capacity(self.sums.len() * size);
+        for sum in &self.sums {
+            let bits = match number {
+                Number::F16 | Number::Bf16 | Number::F32 | Number::F64 => f64::from(*sum).to_bits(),
+                _ => *sum as i64 as u64,
+            };
+            bytes.extend_from_slice(&store(number, bits)[..size]);
+        }
+        let at = self.row.saturating_mul(self.sizes.pitches[2]).saturating_mul(size as u64);
+        self.c.region.write(self.c.offset.saturating_add(at), &bytes)
+    }
+}

@@ -1,0 +1,56 @@
+//! Kernels: loading what was recorded, launching it, and interpreting it on emulated cores, with the communication server beside.
+//!
+//! # How a program gets here
+//!
+//! - A *kernel* is what `Recorded::to_bytes` of the crate `hccl` gives: `aclrtBinaryLoadFromFile`, `aclrtBinaryLoadFromData` or
+//!   `aclrtCreateBinary` with `aclrtBinaryLoad`, then `aclrtBinaryGetFunction` with its name. Object files of Ascend C are refused.
+//! - The *communication server* is the function `RunAicpuKfcSrvLaunch` of CANN's own library. A program gets hold of it as of any AICPU
+//!   library: `aclrtBinaryLoadFromFile` with a path that ends in `libccl_kernel.json` (of the installed CANN; here the file need not exist)
+//!   and the option `ACL_RT_BINARY_LOAD_OPT_CPU_KERNEL_MODE`, then `aclrtBinaryGetFunction`, or `aclrtRegisterCpuFunc` where the
+//!   kernel is to have a name of its own. Its arguments are an 8-byte descriptor, whose bits 4 to 7 count the contexts, then these, then
+//!   whatever the kernel gets, which it does not look at.
+//! - The arguments of a kernel are pointers: the context of each group, inputs and outputs, workspace, tiling. The
+//!   workspace begins with the user's part: nothing here needs the system's.
+//!
+//! # How it runs
+//!
+//! A launch is one task of its stream ([`task`]). Its [cores](core) are interpreters that stop where they would wait; they take
+//! turns inside the task, so a kernel needs no thread. [`local`] and [`global`] are the memories, [`vector`] and [`matmul`] the
+//! arithmetic, [`flags`] what cores wait for among themselves, [`client`] the HCCL client.
+//! Kernel and server of a rank talk through an [area](area); the [server] is a task of the stream that it is launched on, and
+//! its [turns](turn) are collectives of a communicator that the servers of all ranks [share](hub).
+//!
+//! # What differs from hardware
+//!
+//! - Within a core everything is done in order, so what a kernel forgets to order (`PipeBarrier`, `SetFlag`) shows nowhere.
+//! - Scalar accesses to global memory have no cache, so a forgotten `DataCacheCleanAndInvalid` shows nowhere either.
+//! - Messages are no bytes in the workspace of the context, and the order between the messages of several groups is not kept,
+//!   since no result depends on it.
+//! - The own block of an AllGather or AlltoAll is copied also with `skipLocalRankCopy`. On 950 the data types of the calls count, not
+//!   those of the tiling.
+//! - Where races are looked for, a kernel is one operation, with what it touched itself and what its server read and wrote for it. What happens
+//!   inside, between its cores and turns, and what it touches in windows of other devices, is not tracked.
+
+mod area;
+pub(crate) mod arguments;
+pub(crate) mod binary;
+mod client;
+mod context;
+mod core;
+mod flags;
+mod global;
+mod hub;
+pub(crate) mod launch;
+mod local;
+mod matmul;
+mod ranges;
+mod server;
+mod task;
+mod turn;
+mod vector;
+mod world;
+
+pub(crate) use context::{forget as forget_context, of as context_of};
+pub(crate) use hub::Hub;
+pub(crate) use server::Server;
+pub(crate) use task::Kernel;

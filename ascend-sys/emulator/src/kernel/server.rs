@@ -1,0 +1,492 @@
+//! The communication server of a rank, as a task of the stream that it is launched on.
+//!
+//! It reads the messages of its contexts in order. A turn of a task runs when the kernel has committed it and all ranks have come to
+//! it; it is a [collective](crate::collective), so it moves data as fast as one. The server leaves when the kernels that it serves have
+//! said that they are done.
+
+use super::area::{Area, Content, Side, Work};
+use super::turn::{self, Turn};
+use crate::check;
+use crate::collective::meeting::{Breakage, Cause, Origin};
+use crate::collective::pending::Pending;
+use crate::copy;
+use crate::deadlock::{self, Helpers};
+use crate::memory;
+use crate::message::Failure;
+use crate::profile::Product;
+use crate::reduce::Store;
+use crate::stream::{Mark, Stream};
+use crate::task::{Reason, Step};
+use ascend_sys::ACL_ERROR_RT_AICPU_EXCEPTION;
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long a server waits for its kernel, as on A2 and A3.
+pub(super) const PATIENCE: Duration = Duration::from_secs(16 * 60);
+
+/// A server that was launched.
+pub(crate) struct Server {
+    contexts: Vec<Context>,
+    issuer: u32,
+    started: bool,
+    /// How long it waits for its kernels.
+    limit: Option<Duration>,
+}
+
+/// One context that it serves.
+struct Context {
+    area: Arc<Area>,
+    /// The message that it is at.
+    slot: usize,
+    /// It has compared the task in the slot with those of the others.
+    said: bool,
+    turn: Option<Box<Pending>>,
+    done: bool,
+    /// What the kernel had done when it looked last.
+    seen: u64,
+}
+
+/// What became of a look at a context.
+enum Look {
+    /// It has done something, and may do more.
+    Moved,
+    /// A piece of a turn is done.
+    Again,
+    Waits,
+}
+
+impl Server {
+    /// A server of these contexts, launched by the calling thread.
+    pub(super) fn new(areas: Vec<Arc<Area>>, limit: Option<Duration>) -> Server {
+        let context = |area| Context { area, slot: 0, said: false, turn: None, done: false, seen: 0 };
+        let contexts: Vec<Context> = areas.into_iter().map(context).collect();
+        for context in &contexts {
+            context.area.hub.comm.note_user(context.area.member.rank);
+        }
+        Server { contexts, issuer: deadlock::me(), started: false, limit }
+    }
+
+    fn start(&mut self, stream: &'static Stream) -> Result<(), Failure> {
+        let mark = Mark::new(stream, stream.lane.completed() + 1);
+        for (index, context) in self.contexts.iter().enumerate() {
+            let taken = context.area.answer(|state| {
+                state.queued.retain(|queued| *queued != mark && !queued.is_complete());
+                match &state.server {
+                    Some(_) => false,
+                    None => {
+                        state.server = Some(Side { mark, issuer: self.issuer, sleeps: None });
+                        true
+                    }
+                }
+            });
+            if !taken {
+                for other in &self.contexts[..index] {
+                    other.area.state().server = None;
+                }
+                let text = format!(
+                    "another server runs already for {}: a context has one at a time, which leaves when its kernel has ended",
+                    context.area.describe()
+                );
+                return Err(Failure::new(ACL_ERROR_RT_AICPU_EXCEPTION, text));
+            }
+        }
+        self.started = true;
+        Ok(())
+    }
+
+    pub(crate) fn poll(&mut self, stream: &'static Stream) -> Step {
+        if !self.started
+            && let Err(failure) = self.start(stream)
+        {
+            return Step::Done(Err(failure.of_task("communication server")));
+        }
+        loop {
+            let mut moved = false;
+            for index in 0..self.contexts.len() {
+                match self.contexts[index].go_on() {
+                    Ok(Look::Moved) => moved = true,
+                    Ok(Look::Again) => return Step::Again,
+                    Ok(Look::Waits) => {}
+                    Err(failure) => {
+                        self.leave(Some(&failure.text));
+                        return Step::Done(Err(failure));
+                    }
+                }
+            }
+            if self.contexts.iter().all(|context| context.done) {
+                self.leave(None);
+                return Step::Done(Ok(()));
+            }
+            if !moved {
+                return if self.drive() { Step::Again } else { Step::Park };
+            }
+        }
+    }
+
+    /// Runs the kernels that it waits for, if nobody else does. True if that may have helped.
+    fn drive(&self) -> bool {
+        let mut helped = false;
+        for context in self.contexts.iter().filter(|c| !c.done && c.turn.is_none()) {
+            let mark = context.area.state().kernel.as_ref().map(|kernel| kernel.mark);
+            if let Some(kernel) = mark.and_then(Mark::stream) {
+                kernel.assist(1);
+                helped |= context.area.state().posts != context.seen;
+            }
+        }
+        helped
+    }
+
+    /// Ends its part: the kernels learn of a failure.
+    fn leave(&mut self, failure: Option<&Arc<str>>) {
+        for context in &mut self.contexts {
+            context.turn = None;
+            context.area.answer(|state| {
+                state.server = None;
+                if let (Some(text), false) = (failure, context.done) {
+                    state.failure.get_or_insert_with(|| Arc::clone(text));
+                    if state.kernel.is_none() {
+                        state.reset();
+                    }
+                }
+            });
+            if let (Some(text), false) = (failure, context.done) {
+                context.break_off(text);
+            }
+        }
+        self.started = false;
+    }
+
+    pub(crate) fn arm(&mut self, stream: &'static Stream) -> bool {
+        let mut ready = false;
+        for context in self.contexts.iter_mut().filter(|context| !context.done) {
+            if let Some(pending) = &mut context.turn {
+                ready |= pending.arm(stream);
+            }
+            let mut state = context.area.state();
+            if let Some(server) = &mut state.server {
+                server.sleeps = Some(stream);
+            }
+            ready |= state.posts != context.seen;
+            drop(state);
+            if let Some(area) = context.awaited() {
+                // Another context of this server, or of one that is no other's business: it is looked at now and then.
+                ready |= !Arc::ptr_eq(&area, &context.area) && context.after_is_over();
+            }
+        }
+        ready
+    }
+
+    pub(crate) fn expire(&mut self, why: &Reason) -> Step {
+        for context in self.contexts.iter_mut().filter(|context| !context.done) {
+            if let Some(pending) = &mut context.turn {
+                match pending.expire(why) {
+                    Step::Done(Err(failure)) => {
+                        let failure = context.told(failure);
+                        self.leave(Some(&failure.text));
+                        return Step::Done(Err(failure));
+                    }
+                    // The turn runs, so it ends.
+                    Step::Done(Ok(())) => {
+                        context.finish_turn();
+                        return Step::Again;
+                    }
+                    step => return step,
+                }
+            }
+        }
+        let failure =
+            Failure::new(why.code(), format!("{}: {}", self.describe(), why.text()))
+                .of_task("communication server");
+        self.leave(Some(&failure.text));
+        Step::Done(Err(failure))
+    }
+
+    pub(crate) fn limit(&self) -> Option<Duration> {
+        let turn = self.contexts.iter().find_map(|context| context.turn.as_ref());
+        turn.map_or(self.limit, |turn| turn.limit())
+    }
+
+    /// The task of the kernel that it waits for, if there is one.
+    pub(crate) fn upstream(&self) -> Option<Mark> {
+        let mut waits = self.contexts.iter().filter(|c| !c.done && c.turn.is_none());
+        waits.find_map(|context| context.area.state().kernel.as_ref().map(|kernel| kernel.mark))
+    }
+
+    pub(crate) fn helpers(&self) -> Helpers {
+        let mut threads = Vec::new();
+        for context in self.contexts.iter().filter(|context| !context.done) {
+            match &context.turn {
+                Some(pending) => match pending.helpers() {
+                    Helpers::Threads(more) => threads.extend(more),
+                    other => return other,
+                },
+                None if context.area.state().kernel.is_none() => threads.push(self.issuer),
+                None => {}
+            }
+        }
+        if threads.is_empty() { Helpers::Stream } else { Helpers::Threads(threads) }
+    }
+
+    pub(crate) fn describe(&self) -> String {
+        let mut text = String::from("communication server");
+        for context in self.contexts.iter().filter(|context| !context.done) {
+            let _ = write!(text, " of {}: {};", context.area.describe(), context.describe());
+        }
+        text.trim_end_matches(';').to_owned()
+    }
+}
+
+impl Context {
+    fn go_on(&mut self) -> Result<Look, Failure> {
+        if self.done {
+            return Ok(Look::Waits);
+        }
+        if let Some(pending) = &mut self.turn {
+            return match pending.poll() {
+                Step::Done(Ok(())) => {
+                    self.finish_turn();
+                    Ok(Look::Moved)
+                }
+                Step::Done(Err(failure)) => Err(self.told(failure)),
+                Step::Again => Ok(Look::Again),
+                Step::Park => Ok(Look::Waits),
+            };
+        }
+        let state = self.area.state();
+        self.seen = state.posts;
+        if let Some(text) = &state.failure {
+            let text = format!("the kernel that it serves has failed: {text}");
+            return Err(Failure::new(ACL_ERROR_RT_AICPU_EXCEPTION, text)
+                .of_task(format!("communication server of {}", self.area.describe())));
+        }
+        let Some(slot) = state.slots.get(self.slot) else { return Ok(Look::Waits) };
+        let (content, committed, finished) =
+            (Arc::clone(&slot.content), slot.committed, slot.finished);
+        drop(state);
+        match &*content {
+            Content::Work(work) => self.work(work, committed, finished),
+            Content::Write { items, count, place } => {
+                write(&self.area, items.clone(), *count)
+                    .map_err(|text| self.failure(format!("BatchWrite ({place}): {text}")))?;
+                self.next(1);
+                Ok(Look::Moved)
+            }
+            Content::After { .. } => {
+                if !self.after_is_over() {
+                    return Ok(Look::Waits);
+                }
+                self.next(1);
+                Ok(Look::Moved)
+            }
+            Content::Barrier => {
+                self.next(1);
+                Ok(Look::Moved)
+            }
+            Content::Finalize => {
+                self.done = true;
+                self.area.answer(|state| {
+                    state.server = None;
+                    state.reset();
+                });
+                Ok(Look::Moved)
+            }
+        }
+    }
+
+    /// The message in the slot is done with.
+    fn next(&mut self, finished: u32) {
+        let slot = self.slot;
+        self.area.answer(|state| {
+            if let Some(slot) = state.slots.get_mut(slot) {
+                slot.finished = finished;
+            }
+        });
+        self.slot += 1;
+        self.said = false;
+    }
+
+    fn work(&mut self, work: &Work, committed: u32, finished: u32) -> Result<Look, Failure> {
+        if finished >= work.total() {
+            self.slot += 1;
+            self.said = false;
+            return Ok(Look::Moved);
+        }
+        let member = Arc::clone(&self.area.member);
+        if !self.said {
+            let number = {
+                let mut state = self.area.state();
+                state.tasks += 1;
+                state.tasks
+            };
+            self.said = true;
+            // A disagreement has ended the communicator; the turn finds the text there.
+            let _ = self.area.hub.say(member.rank, number, work);
+        }
+        // A fine-grained task waits before every so many steps.
+        let needed = match work.steps {
+            Some(size) => (finished / size + 1) * size,
+            None => finished + 1,
+        };
+        if committed < needed {
+            return match member.comm.meeting.breakage() {
+                Some(breakage) => Err(self.failure(breakage.told(
+                    breakage.cause.report_code(),
+                    Origin::Collective(self.area.state().place.number),
+                ))),
+                None => Ok(Look::Waits),
+            };
+        }
+        let mut turn = Turn { work, member: &member };
+        let call = turn::call(&mut turn, finished).map_err(|text| self.failure(text))?;
+        let place = {
+            let mut state = self.area.state();
+            state.place.number += 1;
+            state.place.turn += u64::from(!call.request.is_void());
+            state.place
+        };
+        member.comm.note_turn(member.rank, place.number);
+        if check::engine(member.device).is_some() {
+            let touches = check::touches(&call, member.rank, member.comm.ranks());
+            self.area.state().touches.extend(touches);
+        }
+        self.turn = Some(Box::new(Pending::new(member, place, call)));
+        Ok(Look::Moved)
+    }
+
+    fn finish_turn(&mut self) {
+        self.turn = None;
+        let slot = self.slot;
+        self.area.answer(|state| {
+            if let Some(slot) = state.slots.get_mut(slot) {
+                slot.finished += 1;
+            }
+        });
+    }
+
+    /// Another area, whose task the next message waits for.
+    fn awaited(&self) -> Option<Arc<Area>> {
+        let content = {
+            let state = self.area.state();
+            Arc::clone(&state.slots.get(self.slot)?.content)
+        };
+        match &*content {
+            Content::After { area, .. } => Some(Arc::clone(area)),
+            _ => None,
+        }
+    }
+
+    fn after_is_over(&self) -> bool {
+        let content = {
+            let state = self.area.state();
+            state.slots.get(self.slot).map(|slot| Arc::clone(&slot.content))
+        };
+        match content.as_deref() {
+            Some(Content::After { area, generation, slot, total, .. }) => {
+                area.finished(*generation, *slot).is_none_or(|finished| finished >= *total)
+            }
+            _ => true,
+        }
+    }
+
+    fn failure(&self, text: String) -> Failure {
+        Failure::new(ACL_ERROR_RT_AICPU_EXCEPTION, text)
+            .of_task(format!("communication server of {}", self.area.describe()))
+    }
+
+    /// The failure of a turn, with the task that it belongs to.
+    fn told(&self, failure: Failure) -> Failure {
+        let task = format!("communication server of {}: {}", self.area.describe(), self.describe());
+        failure.of_task(task)
+    }
+
+    /// The other ranks learn that no more turns come from here.
+    fn break_off(&self, text: &str) {
+        let rank = self.area.member.rank;
+        let first = text.lines().next().unwrap_or_default();
+        let text = format!("the communication server of rank {rank} has failed: {first}");
+        self.area.member.comm.fail(Breakage { origin: Origin::Call, cause: Cause::Gone, text });
+    }
+
+    fn describe(&self) -> String {
+        let mut text = self.area.state().describe(self.slot);
+        if let Some(pending) = &self.turn {
+            let _ = write!(text, "; {}", pending.describe());
+        }
+        text
+    }
+}
+
+impl super::area::State {
+    /// The conversation is over: the next kernel finds an empty area.
+    pub(super) fn reset(&mut self) {
+        self.slots.clear();
+        self.failure = None;
+        self.generation += 1;
+    }
+
+    /// What a server is at that has come to a message.
+    pub(super) fn describe(&self, at: usize) -> String {
+        let Some(slot) = self.slots.get(at) else {
+            let kernel = if self.kernel.is_some() { "its kernel" } else { "a kernel, which does not run" };
+            return format!("it has done all {at} tasks and waits for {kernel}");
+        };
+        match &*slot.content {
+            Content::Work(work) => {
+                let (committed, finished, total) = (slot.committed, slot.finished, work.total());
+                let waits = if committed <= finished { "waits for the Commit of" } else { "is at" };
+                format!(
+                    "it {waits} turn {} of {total} of task {at}, {}: committed {committed}, finished {finished}",
+                    finished + 1,
+                    work.describe()
+                )
+            }
+            Content::Write { place, .. } => format!("it is at task {at}, BatchWrite ({place})"),
+            Content::After { area, slot, place, .. } => format!(
+                "it is at task {at}, InterHcclGroupSync ({place}), and waits for task {slot} of {}",
+                area.describe()
+            ),
+            Content::Barrier | Content::Finalize => format!("it is at message {at}"),
+        }
+    }
+}
+
+/// Does what a list of one-sided writes says, which lies in global memory.
+fn write(area: &Area, mut items: super::global::Spot, count: u64) -> Result<(), String> {
+    let product = area.hub.comm.product;
+    let size = if product == Product::A2 { 32 } else { 64 };
+    for index in 0..count {
+        let mut item = [0u8; 64];
+        let item = &mut item[..size];
+        let at = index.saturating_mul(size as u64).saturating_add(items.offset);
+        items.region.read(at, item)?;
+        let word = |at: usize| -> u64 {
+            let mut bytes = [0; 4];
+            bytes.copy_from_slice(&item[at..at + 4]);
+            u64::from(u32::from_le_bytes(bytes))
+        };
+        let long = |at: usize| word(at) | word(at + 4) << 32;
+        let (from, to, bytes) = match product {
+            Product::A2 => {
+                let dtype = crate::reduce::DataType::from_hccl(word(24) as u32)
+                    .ok_or_else(|| format!("item {index}: {} is no data type", word(24)))?;
+                (long(0), long(8), long(16).saturating_mul(dtype.size() as u64))
+            }
+            _ => (long(32), long(40), word(28)),
+        };
+        let place = |what: &str, address: u64| {
+            let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+            match memory::resolve(usize::try_from(address).unwrap_or(usize::MAX), bytes) {
+                Ok(found) if matches!(found.place, memory::Place::Device(_)) => Ok(found.data),
+                Ok(_) => Err(format!("item {index}: its {what} {address:#x} is no device memory")),
+                Err(text) => Err(format!("item {index}: its {what}: {text}")),
+            }
+        };
+        if bytes > 0 {
+            let (from, to) = (place("source", from)?, place("destination", to)?);
+            // SAFETY: both lie in live allocations with as many bytes.
+            unsafe { copy::copy(to, from, bytes as usize, Store::Plain) };
+        }
+    }
+    Ok(())
+}

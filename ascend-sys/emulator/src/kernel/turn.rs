@@ -1,0 +1,165 @@
+//! Which bytes a turn of a task moves: the address rules of the client, as collectives of the host.
+//!
+//! Turn `t` is the same collective on buffers that begin `t` counts further on. Blocks that are a stride apart instead of lying one
+//! behind the other make it an operation with displacements.
+
+use super::area::{Kind, Work};
+use crate::collective::pending::Call;
+use crate::collective::request::{Operation, Request};
+use crate::collective::table::{Extent, RECEIVES, SENDS, Table};
+use crate::fabric::Member;
+
+/// What a rank brings to one turn (of a fine-grained task: to one step).
+pub(super) fn call(work: &mut Turn<'_>, number: u32) -> Result<Call, String> {
+    let Turn { work, member } = work;
+    let (rank, ranks) = (member.rank, member.comm.ranks());
+    if work.kind == Kind::AlltoAllV {
+        return all_to_all_v(work, member, number);
+    }
+    let Work { count, stride, .. } = **work;
+    let size = work.dtype.size() as u64;
+    let stride = if stride == 0 { count } else { stride };
+    let shift = u64::from(number)
+        .checked_mul(count)
+        .and_then(|elements| elements.checked_mul(size))
+        .ok_or_else(|| beyond(work))?;
+    let dense = stride == count;
+    if !dense && stride < count {
+        return Err(format!(
+            "{}: the stride {stride} is smaller than the count {count}, so blocks would overlap",
+            work.describe()
+        ));
+    }
+    let operation = match (work.kind, dense) {
+        (Kind::AllReduce(op), _) => Operation::AllReduce(op),
+        (Kind::AllGather, true) => Operation::AllGather,
+        (Kind::AllGather, false) => Operation::AllGatherV,
+        (Kind::ReduceScatter(op), true) => Operation::ReduceScatter(op),
+        (Kind::ReduceScatter(op), false) => Operation::ReduceScatterV(op),
+        (Kind::AlltoAll, true) => Operation::AlltoAll,
+        (Kind::AlltoAll | Kind::AlltoAllV, _) => Operation::AlltoAllV,
+    };
+    let request = Request { operation, dtype: work.dtype, count };
+    if count == 0 {
+        return Ok(Call::new(request, std::ptr::null(), std::ptr::null_mut()));
+    }
+    let table = (operation.has_table()).then(|| {
+        let mut table = member.take_table();
+        let blocks = || (0..ranks as u64).map(|rank| rank.saturating_mul(stride));
+        let counts = || (0..ranks).map(|_| count);
+        table.push(counts(), blocks());
+        if operation == Operation::AlltoAllV {
+            table.push(counts(), blocks());
+        }
+        table
+    });
+    let (extents, table) = match table {
+        None => {
+            // The count fits a claim, and memory, before it is multiplied.
+            count
+                .checked_mul(size)
+                .and_then(|bytes| bytes.checked_mul(ranks as u64))
+                .filter(|bytes| *bytes <= isize::MAX as u64)
+                .ok_or_else(|| beyond(work))?;
+            let (sends, receives) = request.sizes(rank, ranks);
+            ([sends as u64, receives as u64], None)
+        }
+        Some(table) => {
+            let table = measure(table, operation, count, work, rank)?;
+            (table.extents.map(|extent| extent.end as u64), Some(table))
+        }
+    };
+    let send = work.send.clone().at(shift, extents[0]).map_err(|text| said(work, number, text))?;
+    let recv = work.recv.clone().at(shift, extents[1]).map_err(|text| said(work, number, text))?;
+    Ok(Call { table, ..Call::new(request, send, recv) })
+}
+
+/// A task, and the rank that comes to it.
+pub(super) struct Turn<'a> {
+    pub(super) work: &'a Work,
+    pub(super) member: &'a Member,
+}
+
+fn said(work: &Work, number: u32, text: String) -> String {
+    format!("{}, turn {}: {text}", work.describe(), number + 1)
+}
+
+fn beyond(work: &Work) -> String {
+    format!("{}: counts and strides reach beyond any memory", work.describe())
+}
+
+/// Notes how far the blocks of a table reach.
+fn measure(
+    mut table: Box<Table>,
+    operation: Operation,
+    count: u64,
+    work: &Work,
+    rank: usize,
+) -> Result<Box<Table>, String> {
+    let extent = |half| table.extent(half, work.dtype).map_err(|_| beyond(work));
+    let own = || {
+        let bytes = count.checked_mul(work.dtype.size() as u64);
+        bytes.filter(|bytes| *bytes <= isize::MAX as u64).ok_or_else(|| beyond(work))
+    };
+    match operation {
+        Operation::AllGatherV => {
+            let run = own()? as usize;
+            table.extents = [Extent::dense(run), extent(SENDS)?];
+            table.run = run;
+        }
+        Operation::ReduceScatterV(_) => {
+            let run = own()? as usize;
+            table.extents = [extent(SENDS)?, Extent::dense(run)];
+            table.run = run;
+        }
+        _ => {
+            table.extents = [extent(SENDS)?, extent(RECEIVES)?];
+            table.run = table.extents[RECEIVES].bytes;
+            table.sum_up(rank);
+        }
+    }
+    Ok(table)
+}
+
+/// A turn of an AlltoAllV, or a step of one: in step `s` a rank sends to the one that is `s` ranks further on.
+fn all_to_all_v(work: &Work, member: &Member, number: u32) -> Result<Call, String> {
+    let (rank, ranks) = (member.rank, member.comm.ranks());
+    let (turn, partners) = match work.steps {
+        None => (u64::from(number), None),
+        Some(_) => {
+            let (turn, step) = (number / work.ranks, number as usize % ranks);
+            (u64::from(turn), Some(((rank + step) % ranks, (rank + ranks - step) % ranks)))
+        }
+    };
+    let [send_counts, send_displs, recv_counts, recv_displs] = &work.lists;
+    let shifted = |counts: &[u64], displs: &[u64]| -> Vec<u64> {
+        let at = |(count, displ): (&u64, &u64)| displ.saturating_add(turn.saturating_mul(*count));
+        counts.iter().zip(displs).map(at).collect()
+    };
+    let only = |counts: &[u64], partner: Option<usize>| -> Vec<u64> {
+        let of = |(peer, count): (usize, &u64)| match partner {
+            Some(partner) if partner != peer => 0,
+            _ => *count,
+        };
+        counts.iter().enumerate().map(of).collect()
+    };
+    let mut table = member.take_table();
+    table.push(
+        only(send_counts, partners.map(|(to, _)| to)).into_iter(),
+        shifted(send_counts, send_displs).into_iter(),
+    );
+    table.push(
+        only(recv_counts, partners.map(|(_, from)| from)).into_iter(),
+        shifted(recv_counts, recv_displs).into_iter(),
+    );
+    let table = measure(table, Operation::AlltoAllV, 0, work, rank)?;
+    let request = Request { operation: Operation::AlltoAllV, dtype: work.dtype, count: 1 };
+    let mut pointers = [std::ptr::null_mut(); 2];
+    for (half, spot) in [&work.send, &work.recv].into_iter().enumerate() {
+        let bytes = table.extents[half].end as u64;
+        if bytes > 0 {
+            pointers[half] = spot.clone().at(0, bytes).map_err(|text| said(work, number, text))?;
+        }
+    }
+    Ok(Call { table: Some(table), ..Call::new(request, pointers[0], pointers[1]) })
+}

@@ -1,0 +1,553 @@
+//! The arithmetic of a vector core, on its local memory.
+//!
+//! Floating point types of 32 bits and fewer are computed in 32 bits and rounded once; integers wrap.
+
+use ascend_program::layout::Number;
+use ascend_program::step::{Round, VectorBinary, VectorReduce, VectorUnary};
+use half::{bf16, f16};
+use std::ops::Range;
+
+/// Elements that are worked on at a time.
+const LANES: usize = 64;
+/// Bytes of what one instruction repeats over.
+const REPEAT: usize = 256;
+
+/// What numbers of a type are computed in.
+trait Wide: Copy + Default + PartialOrd {
+    fn add(self, other: Self) -> Self;
+    fn sub(self, other: Self) -> Self;
+    fn mul(self, other: Self) -> Self;
+    fn div(self, other: Self) -> Self;
+    fn exp(self) -> Self;
+    fn sqrt(self) -> Self;
+    /// From the bits that a value of a program has.
+    fn of_bits(bits: u64) -> Self;
+
+    fn max(self, other: Self) -> Self {
+        if self < other { other } else { self }
+    }
+
+    fn min(self, other: Self) -> Self {
+        if self > other { other } else { self }
+    }
+}
+
+macro_rules! floats {
+    ($($float:ident)*) => {$(
+        impl Wide for $float {
+            fn add(self, other: Self) -> Self {
+                self + other
+            }
+            fn sub(self, other: Self) -> Self {
+                self - other
+            }
+            fn mul(self, other: Self) -> Self {
+                self * other
+            }
+            fn div(self, other: Self) -> Self {
+                self / other
+            }
+            fn exp(self) -> Self {
+                // Rounded once from more bits, so the same on every machine.
+                f64::exp(f64::from(self)) as $float
+            }
+            fn sqrt(self) -> Self {
+                $float::sqrt(self)
+            }
+            fn of_bits(bits: u64) -> Self {
+                f64::from_bits(bits) as $float
+            }
+        }
+    )*};
+}
+floats!(f32 f64);
+
+macro_rules! integers {
+    ($($integer:ident)*) => {$(
+        impl Wide for $integer {
+            fn add(self, other: Self) -> Self {
+                self.wrapping_add(other)
+            }
+            fn sub(self, other: Self) -> Self {
+                self.wrapping_sub(other)
+            }
+            fn mul(self, other: Self) -> Self {
+                self.wrapping_mul(other)
+            }
+            fn div(self, other: Self) -> Self {
+                // Nothing says what a division by zero gives; it must not end the process.
+                if other == 0 { 0 } else { self.wrapping_div(other) }
+            }
+            fn exp(self) -> Self {
+                (self as f64).exp() as $integer
+            }
+            fn sqrt(self) -> Self {
+                (self as f64).sqrt() as $integer
+            }
+            fn of_bits(bits: u64) -> Self {
+                bits as $integer
+            }
+        }
+    )*};
+}
+integers!(i64 u64);
+
+/// A type of element.
+trait Lane {
+    type Wide: Wide;
+    const SIZE: usize;
+    fn load(bytes: &[u8]) -> Self::Wide;
+    fn store(value: Self::Wide, bytes: &mut [u8]);
+}
+
+macro_rules! lanes {
+    ($($name:ident $wide:ident $type:ident |$bits:ident| $load:expr, |$value:ident| $store:expr;)*) => {$(
+        struct $name;
+        impl Lane for $name {
+            type Wide = $wide;
+            const SIZE: usize = size_of::<$type>();
+            #[inline]
+            fn load(bytes: &[u8]) -> $wide {
+                let mut whole = [0; size_of::<$type>()];
+                whole.copy_from_slice(bytes);
+                let $bits = $type::from_le_bytes(whole);
+                $load
+            }
+            #[inline]
+            fn store($value: $wide, bytes: &mut [u8]) {
+                let value: $type = $store;
+                bytes.copy_from_slice(&value.to_le_bytes());
+            }
+        }
+    )*};
+}
+lanes! {
+    F32 f32 f32 |bits| bits, |value| value;
+    F64 f64 f64 |bits| bits, |value| value;
+    F16 f32 u16 |bits| f16::from_bits(bits).to_f32(), |value| f16::from_f32(value).to_bits();
+    Bf16 f32 u16 |bits| bf16::from_bits(bits).to_f32(), |value| bf16::from_f32(value).to_bits();
+    I8 i64 i8 |bits| bits.into(), |value| value as i8;
+    I16 i64 i16 |bits| bits.into(), |value| value as i16;
+    I32 i64 i32 |bits| bits.into(), |value| value as i32;
+    I64 i64 i64 |bits| bits, |value| value;
+    U8 u64 u8 |bits| bits.into(), |value| value as u8;
+    U16 u64 u16 |bits| bits.into(), |value| value as u16;
+    U32 u64 u32 |bits| bits.into(), |value| value as u32;
+    U64 u64 u64 |bits| bits, |value| value;
+}
+
+/// Calls a function for the type of element that a number is.
+macro_rules! by_type {
+    ($number:expr, $function:ident($($argument:expr),*)) => {
+        match $number {
+            Number::F32 => $function::<F32>($($argument),*),
+            Number::F64 => $function::<F64>($($argument),*),
+            Number::F16 => $function::<F16>($($argument),*),
+            Number::Bf16 => $function::<Bf16>($($argument),*),
+            Number::I8 => $function::<I8>($($argument),*),
+            Number::I16 => $function::<I16>($($argument),*),
+            Number::I32 => $function::<I32>($($argument),*),
+            Number::I64 => $function::<I64>($($argument),*),
+            Number::U8 | Number::Bool => $function::<U8>($($argument),*),
+            Number::U16 => $function::<U16>($($argument),*),
+            Number::U32 => $function::<U32>($($argument),*),
+            Number::U64 => $function::<U64>($($argument),*),
+        }
+    };
+}
+
+/// Whether two operands may be used together: they are the same bytes, or share none.
+fn apart(a: &Range<usize>, b: &Range<usize>) -> Result<(), String> {
+    if a == b || a.end <= b.start || b.end <= a.start || a.is_empty() || b.is_empty() {
+        return Ok(());
+    }
+    Err("the result overlaps an operand in part; they must be the same or apart".into())
+}
+
+/// `Add`, `Sub`, `Mul`, `Div`, `Max`, `Min` of as many elements as the ranges hold.
+pub(super) fn binary(
+    number: Number,
+    operator: VectorBinary,
+    memory: &mut [u8],
+    to: Range<usize>,
+    a: Range<usize>,
+    b: Range<usize>,
+) -> Result<(), String> {
+    apart(&to, &a)?;
+    apart(&to, &b)?;
+    by_type!(number, binary_of(operator, memory, to, a, b));
+    Ok(())
+}
+
+fn binary_of<L: Lane>(
+    operator: VectorBinary,
+    memory: &mut [u8],
+    to: Range<usize>,
+    a: Range<usize>,
+    b: Range<usize>,
+) {
+    match operator {
+        VectorBinary::Add => zip::<L>(memory, to, a, b, Wide::add),
+        VectorBinary::Sub => zip::<L>(memory, to, a, b, Wide::sub),
+        VectorBinary::Mul => zip::<L>(memory, to, a, b, Wide::mul),
+        VectorBinary::Div => zip::<L>(memory, to, a, b, Wide::div),
+        VectorBinary::Max => zip::<L>(memory, to, a, b, Wide::max),
+        VectorBinary::Min => zip::<L>(memory, to, a, b, Wide::min),
+    }
+}
+
+fn load<L: Lane>(bytes: &[u8], to: &mut [L::Wide; LANES]) {
+    for (to, from) in to.iter_mut().zip(bytes.chunks_exact(L::SIZE)) {
+        *to = L::load(from);
+    }
+}
+
+fn store<L: Lane>(from: &[L::Wide; LANES], bytes: &mut [u8]) {
+    for (to, from) in bytes.chunks_exact_mut(L::SIZE).zip(from) {
+        L::store(*from, to);
+    }
+}
+
+/// The parts of a range that are worked on at a time.
+fn parts<L: Lane>(of: &Range<usize>) -> impl Iterator<Item = Range<usize>> + use<L> {
+    let (start, end) = (of.start, of.end);
+    (start..end).step_by(LANES * L::SIZE).map(move |at| at..(at + LANES * L::SIZE).min(end))
+}
+
+fn zip<L: Lane>(
+    memory: &mut [u8],
+    to: Range<usize>,
+    a: Range<usize>,
+    b: Range<usize>,
+    of: impl Fn(L::Wide, L::Wide) -> L::Wide,
+) {
+    let (mut x, mut y) = ([L::Wide::default(); LANES], [L::Wide::default(); LANES]);
+    for ((to, a), b) in parts::<L>(&to).zip(parts::<L>(&a)).zip(parts::<L>(&b)) {
+        load::<L>(&memory[a], &mut x);
+        load::<L>(&memory[b], &mut y);
+        for (x, y) in x.iter_mut().zip(&y) {
+            *x = of(*x, *y);
+        }
+        store::<L>(&x, &mut memory[to]);
+    }
+}
+
+/// `Adds`, `Muls`, `Maxs`, `Mins`.
+pub(super) fn scalar(
+    number: Number,
+    operator: VectorBinary,
+    memory: &mut [u8],
+    to: Range<usize>,
+    a: Range<usize>,
+    bits: u64,
+) -> Result<(), String> {
+    apart(&to, &a)?;
+    by_type!(number, scalar_of(operator, memory, to, a, bits));
+    Ok(())
+}
+
+fn scalar_of<L: Lane>(
+    operator: VectorBinary,
+    memory: &mut [u8],
+    to: Range<usize>,
+    a: Range<usize>,
+    bits: u64,
+) {
+    let scalar = L::Wide::of_bits(bits);
+    match operator {
+        VectorBinary::Add => map::<L>(memory, to, a, |x| x.add(scalar)),
+        VectorBinary::Sub => map::<L>(memory, to, a, |x| x.sub(scalar)),
+        VectorBinary::Mul => map::<L>(memory, to, a, |x| x.mul(scalar)),
+        VectorBinary::Div => map::<L>(memory, to, a, |x| x.div(scalar)),
+        VectorBinary::Max => map::<L>(memory, to, a, |x| x.max(scalar)),
+        VectorBinary::Min => map::<L>(memory, to, a, |x| x.min(scalar)),
+    }
+}
+
+fn map<L: Lane>(
+    memory: &mut [u8],
+    to: Range<usize>,
+    a: Range<usize>,
+    of: impl Fn(L::Wide) -> L::Wide,
+) {
+    let mut x = [L::Wide::default(); LANES];
+    for (to, a) in parts::<L>(&to).zip(parts::<L>(&a)) {
+        load::<L>(&memory[a], &mut x);
+        for x in &mut x {
+            *x = of(*x);
+        }
+        store::<L>(&x, &mut memory[to]);
+    }
+}
+
+/// `Relu`, `Exp`, `Sqrt`.
+pub(super) fn unary(
+    number: Number,
+    operator: VectorUnary,
+    memory: &mut [u8],
+    to: Range<usize>,
+    a: Range<usize>,
+) -> Result<(), String> {
+    apart(&to, &a)?;
+    by_type!(number, unary_of(operator, memory, to, a));
+    Ok(())
+}
+
+fn unary_of<L: Lane>(operator: VectorUnary, memory: &mut [u8], to: Range<usize>, a: Range<usize>) {
+    match operator {
+        VectorUnary::Relu => map::<L>(memory, to, a, |x| x.max(L::Wide::default())),
+        VectorUnary::Exp => map::<L>(memory, to, a, Wide::exp),
+        VectorUnary::Sqrt => map::<L>(memory, to, a, Wide::sqrt),
+    }
+}
+
+/// `ReduceSum`, `ReduceMax`: the result is one element. A sum is a tree within 256 bytes, and goes from one 256 bytes to the
+/// next in order.
+pub(super) fn reduce(
+    number: Number,
+    operator: VectorReduce,
+    memory: &mut [u8],
+    to: Range<usize>,
+    from: Range<usize>,
+) {
+    if !from.is_empty() {
+        by_type!(number, reduce_of(operator, memory, to, from));
+    }
+}
+
+fn reduce_of<L: Lane>(
+    operator: VectorReduce,
+    memory: &mut [u8],
+    to: Range<usize>,
+    from: Range<usize>,
+) {
+    let mut all: Option<L::Wide> = None;
+    for repeat in memory[from].chunks(REPEAT) {
+        let mut tree = [L::Wide::default(); REPEAT];
+        let mut left = repeat.len() / L::SIZE;
+        for (to, from) in tree.iter_mut().zip(repeat.chunks_exact(L::SIZE)) {
+            *to = L::load(from);
+        }
+        let join = |a: L::Wide, b: L::Wide| match operator {
+            VectorReduce::Sum => a.add(b),
+            VectorReduce::Max => a.max(b),
+        };
+        while left > 1 {
+            for n in 0..left / 2 {
+                tree[n] = join(tree[2 * n], tree[2 * n + 1]);
+            }
+            if left % 2 == 1 {
+                tree[left / 2] = tree[left - 1];
+            }
+            left = left.div_ceil(2);
+        }
+        all = Some(all.map_or(tree[0], |all| join(all, tree[0])));
+    }
+    if let Some(all) = all {
+        L::store(all, &mut memory[to]);
+    }
+}
+
+fn is_float(number: Number) -> bool {
+    matches!(number, Number::F16 | Number::Bf16 | Number::F32 | Number::F64)
+}
+
+/// `Cast` of as many elements as the ranges hold.
+pub(super) fn cast(
+    (to_type, from_type): (Number, Number),
+    round: Round,
+    memory: &mut [u8],
+    to: Range<usize>,
+    from: Range<usize>,
+) -> Result<(), String> {
+    let (wide, narrow) = (to_type.size() as usize, from_type.size() as usize);
+    if wide != narrow || to != from {
+        let alike = wide == narrow && to == from;
+        if !alike && to.start < from.end && from.start < to.end && (wide > narrow || to.start != from.start) {
+            return Err("the result of a Cast overlaps its operand".into());
+        }
+    }
+    for n in 0..to.len() / wide {
+        let at = from.start + n * narrow;
+        let bits = ascend_program::flow::load(from_type, &memory[at..at + narrow]);
+        let bits = convert(from_type, to_type, round, bits);
+        let stored = ascend_program::flow::store(to_type, bits);
+        let at = to.start + n * wide;
+        memory[at..at + wide].copy_from_slice(&stored[..wide]);
+    }
+    Ok(())
+}
+
+/// One number, as the bits that values of programs have. What does not fit into an integer saturates.
+fn convert(from: Number, to: Number, round: Round, bits: u64) -> u64 {
+    match (is_float(from), is_float(to)) {
+        (true, true) if from == to => integral(f64::from_bits(bits), round).to_bits(),
+        (true, true) => nearby(f64::from_bits(bits), to, round).to_bits(),
+        (true, false) => saturate(integral(f64::from_bits(bits), round), to),
+        (false, true) => {
+            let signed = matches!(from, Number::I8 | Number::I16 | Number::I32 | Number::I64);
+            let float = if signed { bits as i64 as f64 } else { bits as f64 };
+            nearby(float, to, round).to_bits()
+        }
+        (false, false) => {
+            let unsigned = matches!(from, Number::U64) && bits > i64::MAX as u64;
+            let value = if unsigned { i128::from(bits) } else { i128::from(bits as i64) };
+            match to {
+                Number::I8 => value.clamp(i8::MIN.into(), i8::MAX.into()) as u64,
+                Number::I16 => value.clamp(i16::MIN.into(), i16::MAX.into()) as u64,
+                Number::I32 => value.clamp(i32::MIN.into(), i32::MAX.into()) as u64,
+                Number::I64 => value.clamp(i64::MIN.into(), i64::MAX.into()) as u64,
+                Number::U8 => value.clamp(0, u8::MAX.into()) as u64,
+                Number::U16 => value.clamp(0, u16::MAX.into()) as u64,
+                Number::U32 => value.clamp(0, u32::MAX.into()) as u64,
+                _ => value.clamp(0, u64::MAX.into()) as u64,
+            }
+        }
+    }
+}
+
+fn saturate(float: f64, to: Number) -> u64 {
+    match to {
+        Number::I8 => float as i8 as u64,
+        Number::I16 => float as i16 as u64,
+        Number::I32 => float as i32 as u64,
+        Number::I64 => float as i64 as u64,
+        Number::U8 => u64::from(float as u8),
+        Number::U16 => u64::from(float as u16),
+        Number::U32 => u64::from(float as u32),
+        _ => float as u64,
+    }
+}
+
+/// A whole number.
+fn integral(float: f64, round: Round) -> f64 {
+    match round {
+        Round::None | Round::Nearest => float.round_ties_even(),
+        Round::Floor => float.floor(),
+        Round::Ceil => float.ceil(),
+        Round::Away => float.round(),
+        Round::Truncate => float.trunc(),
+    }
+}
+
+/// A number of a narrower floating point type.
+fn nearby(exact: f64, to: Number, round: Round) -> f64 {
+    let near = f64::from_bits(ascend_program::flow::fit(to, exact.to_bits()));
+    if near == exact || !exact.is_finite() {
+        return near;
+    }
+    let below = if near < exact { near } else { neighbour(near, to, false) };
+    let above = if near > exact { near } else { neighbour(near, to, true) };
+    let toward_zero = if exact > 0.0 { below } else { above };
+    let from_zero = if exact > 0.0 { above } else { below };
+    match round {
+        Round::None | Round::Nearest => near,
+        Round::Floor => below,
+        Round::Ceil => above,
+        Round::Truncate => toward_zero,
+        Round::Away if !from_zero.is_finite() => near,
+        Round::Away if (exact - below) == (above - exact) => from_zero,
+        Round::Away => near,
+    }
+}
+
+/// The next number of a type.
+fn neighbour(float: f64, of: Number, up: bool) -> f64 {
+    // Bits of numbers of one sign are ordered as the numbers are.
+    let step = |bits: u32, sign: u32| -> u32 {
+        match (bits & sign != 0, up) {
+            _ if bits & !sign == 0 => if up { 1 } else { sign | 1 },
+            (false, true) | (true, false) => bits + 1,
+            _ => bits - 1,
+        }
+    };
+    match of {
+        Number::F16 => {
+            f16::from_bits(step(f16::from_f64(float).to_bits().into(), 0x8000) as u16).to_f64()
+        }
+        Number::Bf16 => {
+            bf16::from_bits(step(bf16::from_f64(float).to_bits().into(), 0x8000) as u16).to_f64()
+        }
+        Number::F32 => f64::from(f32::from_bits(step((float as f32).to_bits(), 0x8000_0000))),
+        _ if up => float.next_up(),
+        _ => float.next_down(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn conversions_round_as_their_mode_says() {
+        use Round::*;
+        let to = |from: f64, number, round| {
+            f64::from_bits(convert(Number::F32, number, round, from.to_bits()))
+        };
+        // Between two halves, and a tie.
+        let (one, step) = (1.0, 1.0 / 1024.0);
+        for (round, near, tie) in [
+            (Nearest, one, one),
+            (Floor, one, one),
+            (Ceil, one + step, one + step),
+            (Away, one, one + step),
+            (Truncate, one, one),
+        ] {
+            assert_eq!(to(1.0 + step / 4.0, Number::F16, round), near, "{round:?}");
+            assert_eq!(to(1.0 + step / 2.0, Number::F16, round), tie, "{round:?}");
+        }
+        assert_eq!(to(-1.0 - step / 4.0, Number::F16, Floor), -1.0 - step);
+        assert_eq!(to(-1.0 - step / 4.0, Number::F16, Ceil), -1.0);
+        assert_eq!(to(1e-10, Number::F16, Ceil), f64::from(f16::from_bits(1)));
+        assert_eq!(to(-1e-10, Number::F16, Floor), -f64::from(f16::from_bits(1)));
+        assert_eq!(to(1e9, Number::F16, Truncate), 65504.0);
+        for (round, whole) in [(Nearest, 2), (Floor, 2), (Ceil, 3), (Away, 3), (Truncate, 2)] {
+            let bits = convert(Number::F32, Number::I32, round, 2.5f64.to_bits());
+            assert_eq!(bits as i64, whole, "{round:?}");
+        }
+        assert_eq!(convert(Number::F32, Number::I16, Nearest, 1e9f64.to_bits()), 32767);
+        assert_eq!(convert(Number::I32, Number::I16, None, 70_000), 32767);
+        assert_eq!(convert(Number::I32, Number::I64, None, -5i64 as u64) as i64, -5);
+    }
+
+    #[test]
+    fn halves_are_computed_in_32_bits_and_rounded_once() {
+        let numbers = [0.1f32, 3.0, -7.25, 60000.0, 0.0001];
+        for a in numbers {
+            for b in numbers {
+                let (x, y) = (f16::from_f32(a), f16::from_f32(b));
+                let mut memory = [x.to_le_bytes(), y.to_le_bytes(), [0; 2]].concat();
+                binary(Number::F16, VectorBinary::Mul, &mut memory, 4..6, 0..2, 2..4).unwrap();
+                let product = f16::from_f32(x.to_f32() * y.to_f32());
+                assert_eq!(memory[4..], product.to_le_bytes());
+            }
+        }
+    }
+
+    #[test]
+    fn results_may_be_their_operand_but_not_overlap_it() {
+        let mut memory: Vec<u8> = (0..100u32).flat_map(|n| (n as f32).to_le_bytes()).collect();
+        binary(Number::F32, VectorBinary::Add, &mut memory, 0..400, 0..400, 0..400).unwrap();
+        assert_eq!(memory[396..], 198f32.to_le_bytes());
+        let refused = binary(Number::F32, VectorBinary::Add, &mut memory, 0..40, 4..44, 0..40);
+        assert!(refused.unwrap_err().contains("overlaps"));
+    }
+
+    #[test]
+    fn a_sum_is_a_tree_in_256_bytes_and_sequential_beyond() {
+        let numbers: Vec<f32> = (0..150).map(|n| 1.0 / (n as f32 + 1.0)).collect();
+        let mut memory: Vec<u8> = numbers.iter().flat_map(|n| n.to_le_bytes()).collect();
+        fn tree(numbers: &[f32]) -> f32 {
+            match numbers {
+                [one] => *one,
+                _ => {
+                    let pairs: Vec<f32> = numbers.chunks(2).map(|pair| pair.iter().sum()).collect();
+                    tree(&pairs)
+                }
+            }
+        }
+        let expected = tree(&numbers[..64]) + tree(&numbers[64..128]) + tree(&numbers[128..]);
+        reduce(Number::F32, VectorReduce::Sum, &mut memory, 0..4, 0..600);
+        assert_eq!(memory[..4], expected.to_le_bytes());
+    }
+}

@@ -1,0 +1,239 @@
+//! What the cores of one launch share: the program, global memory, flags, and the areas of its contexts.
+
+use super::area::Area;
+use super::context;
+use super::flags::Flags;
+use super::global::{Region, Spot};
+use super::matmul::Sizes;
+use super::ranges::Ranges;
+use crate::check::Touch;
+use crate::profile::Product;
+use crate::reduce::{DataType, ReduceOp, Store, reduce_chunk};
+use ascend_program::layout::Number;
+use ascend_program::step::Base;
+use ascend_program::{Core, Matmul, Program, ValueId};
+use std::sync::Arc;
+
+/// Of one launch.
+pub(super) struct World {
+    pub(super) program: Arc<Program>,
+    pub(super) device: u32,
+    pub(super) product: Product,
+    pub(super) flags: Flags,
+    /// The parameters, the workspace, then windows as they are asked for. An argument that is no good is an error when it is used.
+    regions: Vec<Result<Region, String>>,
+    /// Of each window in `regions`, from the first: group, rank, whether it is the one for output.
+    windows: Vec<(usize, usize, bool)>,
+    /// By group.
+    pub(super) groups: Vec<Result<Group, String>>,
+    /// What was touched, if the device is watched for races.
+    touched: Option<Vec<(Ranges, Ranges)>>,
+    /// A core has asked how far the server is.
+    pub(super) asked: bool,
+}
+
+/// A communicator that the kernel takes part in.
+pub(super) struct Group {
+    pub(super) area: Arc<Area>,
+    /// Of the conversation that this kernel has.
+    pub(super) generation: u64,
+    /// The core that writes the messages.
+    pub(super) writer: Option<(Core, u32)>,
+    /// A client of the group was initialised, and finalised.
+    pub(super) used: bool,
+}
+
+impl World {
+    pub(super) fn new(
+        program: Arc<Program>,
+        (device, product): (u32, Product),
+        flags: Flags,
+        regions: Vec<Result<Region, String>>,
+        groups: Vec<Result<Group, String>>,
+        watched: bool,
+    ) -> World {
+        let touched = watched.then(|| regions.iter().map(|_| Default::default()).collect());
+        let windows = Vec::new();
+        World { program, device, product, flags, regions, windows, groups, touched, asked: false }
+    }
+
+    /// The type of what lies in a base: bytes, but for arguments.
+    pub(super) fn number_of(&self, base: Base) -> Number {
+        match base {
+            Base::Parameter(at) => self.program.parameters[at as usize].number,
+            Base::Workspace | Base::WindowIn(..) | Base::WindowOut(..) => Number::U8,
+        }
+    }
+
+    /// The number of a base among the regions.
+    pub(super) fn base(
+        &mut self,
+        base: Base,
+        count: impl Fn(ValueId) -> Result<u64, String>,
+    ) -> Result<usize, String> {
+        let parameters = self.program.parameters.len();
+        let (client, rank, output) = match base {
+            Base::Parameter(at) => return Ok(at as usize),
+            Base::Workspace => return Ok(parameters),
+            Base::WindowIn(client, rank) => (client, rank, false),
+            Base::WindowOut(client, rank) => (client, rank, true),
+        };
+        if self.product == Product::Ascend950 {
+            return Err("Ascend 950 has no windows that a kernel can ask for".into());
+        }
+        let group = self.program.clients[client.0 as usize].what.group as usize;
+        let rank = usize::try_from(count(rank)?).unwrap_or(usize::MAX);
+        let wanted = (group, rank, output);
+        if let Some(at) = self.windows.iter().position(|window| *window == wanted) {
+            return Ok(parameters + 1 + at);
+        }
+        let area = Arc::clone(&self.group(group)?.area);
+        let Some((address, _, device)) = context::window(&area, rank, output) else {
+            return Err(format!("rank {rank} of \"{}\" has no context, so no window", area.group));
+        };
+        let name = format!("the {} window of rank {rank}", if output { "output" } else { "input" });
+        self.regions.push(Region::new(&name, address as u64, device));
+        self.windows.push(wanted);
+        if let Some(touched) = &mut self.touched {
+            touched.push(Default::default());
+        }
+        Ok(self.regions.len() - 1)
+    }
+
+    pub(super) fn group(&mut self, group: usize) -> Result<&mut Group, String> {
+        match self.groups.get_mut(group) {
+            Some(Ok(group)) => Ok(group),
+            Some(Err(text)) => Err(text.clone()),
+            None => Err(format!("there is no context for group {group}")),
+        }
+    }
+
+    /// The group of a client.
+    pub(super) fn group_of(&mut self, client: usize) -> Result<&mut Group, String> {
+        let group = self.program.clients[client].what.group as usize;
+        self.group(group)
+    }
+
+    fn region(&mut self, base: usize) -> Result<&mut Region, String> {
+        match &mut self.regions[base] {
+            Ok(region) => Ok(region),
+            Err(text) => Err(text.clone()),
+        }
+    }
+
+    /// A place in a region, for whoever touches it later.
+    pub(super) fn spot(&mut self, base: usize, offset: u64) -> Result<Spot, String> {
+        Ok(Spot { region: self.region(base)?.clone(), offset })
+    }
+
+    fn note(&mut self, base: usize, offset: u64, bytes: u64, write: bool) {
+        if let Some(touched) = &mut self.touched {
+            let (reads, writes) = &mut touched[base];
+            if write { writes.add(offset, bytes) } else { reads.add(offset, bytes) }
+        }
+    }
+
+    pub(super) fn read(&mut self, base: usize, offset: u64, to: &mut [u8]) -> Result<(), String> {
+        self.region(base)?.read(offset, to)?;
+        self.note(base, offset, to.len() as u64, false);
+        Ok(())
+    }
+
+    pub(super) fn write(&mut self, base: usize, offset: u64, from: &[u8]) -> Result<(), String> {
+        self.region(base)?.write(offset, from)?;
+        self.note(base, offset, from.len() as u64, true);
+        Ok(())
+    }
+
+    /// Whether copies can add numbers of a type to memory.
+    pub(super) fn may_add(&self, number: Number) -> Result<(), String> {
+        match data_type(number) {
+            Some(_) => Ok(()),
+            None => Err(format!("a copy cannot add numbers of type {}", number.ascend_c())),
+        }
+    }
+
+    /// Adds to what is there.
+    pub(super) fn add(
+        &mut self,
+        base: usize,
+        offset: u64,
+        from: &[u8],
+        number: Number,
+    ) -> Result<(), String> {
+        self.may_add(number)?;
+        let to = self.region(base)?.at(offset, from.len() as u64)?;
+        let count = from.len() / number.size() as usize;
+        let dtype = data_type(number).unwrap_or(DataType::Fp32);
+        let inputs = [to.cast_const(), from.as_ptr()];
+        // SAFETY: `to` lies in a live allocation with as many bytes as `from`; the result is its first operand.
+        unsafe { reduce_chunk(dtype, ReduceOp::Sum, &inputs, &[to], count, Store::Plain) };
+        self.note(base, offset, from.len() as u64, false);
+        self.note(base, offset, from.len() as u64, true);
+        Ok(())
+    }
+
+    /// A product of matrices will touch these.
+    pub(super) fn note_product(
+        &mut self,
+        types: &Matmul,
+        sizes: &Sizes,
+        a: &Spot,
+        b: &Spot,
+        c: &Spot,
+    ) {
+        if self.touched.is_none() {
+            return;
+        }
+        let Sizes { rows, columns, depth, pitches } = *sizes;
+        let shape = |transposed: bool, x: u64, y: u64| if transposed { (y, x) } else { (x, y) };
+        let (a_shape, b_shape) =
+            (shape(types.transposed_a, rows, depth), shape(types.transposed_b, depth, columns));
+        let all = [
+            (a, types.a, a_shape, pitches[0], false),
+            (b, types.b, b_shape, pitches[1], false),
+            (c, types.c, (rows, columns), pitches[2], true),
+        ];
+        for (spot, number, (lines, length), pitch, write) in all {
+            let size = u64::from(number.size());
+            let base = self.regions.iter().position(|region| {
+                region.as_ref().is_ok_and(|region| region.name == spot.region.name)
+            });
+            for line in 0..lines {
+                let at = spot.offset.saturating_add(line.saturating_mul(pitch).saturating_mul(size));
+                if let Some(base) = base {
+                    self.note(base, at, length.saturating_mul(size), write);
+                }
+            }
+        }
+    }
+
+    /// Everything that was touched, by address.
+    pub(super) fn touches(&mut self) -> Vec<Touch> {
+        let Some(touched) = self.touched.take() else { return Vec::new() };
+        let mut touches = Vec::new();
+        for ((reads, writes), region) in touched.into_iter().zip(&self.regions) {
+            let Ok(region) = region else { continue };
+            let (start, _) = region.extent();
+            let at = |range: std::ops::Range<u64>| {
+                (start + range.start as usize, (range.end - range.start) as usize)
+            };
+            touches.extend(reads.all().map(at).map(|(at, bytes)| Touch::read(at, bytes)));
+            touches.extend(writes.all().map(at).map(|(at, bytes)| Touch::write(at, bytes)));
+        }
+        touches
+    }
+}
+
+/// The types that copies can add.
+fn data_type(number: Number) -> Option<DataType> {
+    match number {
+        Number::I8 => Some(DataType::Int8),
+        Number::I16 => Some(DataType::Int16),
+        Number::I32 => Some(DataType::Int32),
+        Number::F16 => Some(DataType::Fp16),
+        Number::Bf16 => Some(DataType::Bfp16),
+        Number::F32 => Some(DataType::Fp32),
+        _ => None,
+    }
+}
