@@ -196,6 +196,15 @@ impl Task {
         }
     }
 
+    /// A number that changes when a task that waits again and again gets on: its limit is for each wait.
+    pub(crate) fn progress(&self) -> u64 {
+        match self {
+            Task::Kernel(kernel) => kernel.progress(),
+            Task::Server(server) => server.progress(),
+            _ => 0,
+        }
+    }
+
     /// The point of another stream that this task waits for. Whoever is about to sleep registers there.
     pub(crate) fn upstream(&self) -> Option<Mark> {
         match self {

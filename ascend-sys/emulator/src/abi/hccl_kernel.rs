@@ -222,7 +222,11 @@ unsafe extern "C" fn HcclKfcOpArgsSetAlgConfig(
         // SAFETY: null or NUL-terminated by the C contract.
         let config = unsafe { text_of(config, "algConfig") }?;
         if config.len() >= 128 {
-            return refuse!(HCCL_E_PARA, "algConfig has {} characters; 127 are possible", config.len());
+            return refuse!(
+                HCCL_E_PARA,
+                "algConfig has {} characters; 127 are possible",
+                config.len()
+            );
         }
         set(op_args, |_| ())
     })
@@ -247,7 +251,10 @@ unsafe extern "C" fn HcclCreateOpResCtx(
         let found = lock(&OP_ARGS).get(&(op_args as u64)).copied();
         let Some(object) = found else { return stale(op_args as u64) };
         if member.comm.product == Product::Ascend950 {
-            return refuse!(HCCL_E_NOT_SUPPORT, "Ascend 950 has HcclAllocComResourceByTiling for this");
+            return refuse!(
+                HCCL_E_NOT_SUPPORT,
+                "Ascend 950 has HcclAllocComResourceByTiling for this"
+            );
         }
         // Not set, or an engine that can serve a kernel.
         if !ENGINES.contains(&object.engine) {

@@ -9,6 +9,9 @@
 //! `aclrtReduceAsync`, `aclrtStreamStop`, `aclrtDeviceTaskAbort`, `aclrtValueWrite` and `aclrtValueWait`, counting notifies,
 //! sharing of memory, events and notifies between processes, virtual memory management, and callbacks for exceptions.
 //!
+//! Of kernels these are `aclrtBinaryGetDevAddress`, `aclrtBinaryGetGlobal`, `aclrtGetFuncBySymbol`, the addresses and sizes of functions, SIMT launches, and
+//! `aclrtCacheLastTask...`: a recorded kernel has no code at an address.
+//!
 //! Some of what is there does less than CANN's:
 //! - `aclInit` reads its configuration file, so that a wrong path is an error, and ignores what it says: texts of errors
 //!   belong to the thread, and no device is set by default.
@@ -27,6 +30,8 @@ mod acl_event;
 mod acl_graph;
 mod acl_graph_edit;
 mod acl_kernel;
+mod acl_kernel_args;
+mod acl_launch;
 mod acl_memory;
 mod acl_notify;
 mod acl_stream;

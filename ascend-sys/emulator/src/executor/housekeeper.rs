@@ -103,9 +103,9 @@ fn run(workers: &mut Workers) -> bool {
     true
 }
 
-/// For how long the heads of streams have been parked: the stream's slot, its ticket, and since when.
+/// For how long the heads of streams have been parked: the stream's slot, its ticket, how far that task is, and since when.
 #[derive(Default)]
-struct Limits(HashMap<u32, (u64, Instant)>);
+struct Limits(HashMap<u32, (u64, u64, Instant)>);
 
 impl Limits {
     /// Looks at every stream: runs a bit of what nobody waits for, however busy the cores are, and tells tasks when
@@ -131,20 +131,19 @@ impl Limits {
 
     /// Tells the head of a stream to give up when it has been parked for longer than its limit.
     fn expire(&mut self, stream: &'static Stream) {
-        let Some((ticket, limit)) =
-            polling(|| stream.lane.peek(stream, |ticket, task| (ticket, task.limit(stream))))
-        else {
-            return;
-        };
-        let (seen, since) = *self
+        let head = polling(|| {
+            stream.lane.peek(stream, |ticket, task| (ticket, task.progress(), task.limit(stream)))
+        });
+        let Some((ticket, progress, limit)) = head else { return };
+        let (seen, _, since) = *self
             .0
             .entry(stream.index())
             .and_modify(|entry| {
-                if entry.0 != ticket {
-                    *entry = (ticket, Instant::now());
+                if (entry.0, entry.1) != (ticket, progress) {
+                    *entry = (ticket, progress, Instant::now());
                 }
             })
-            .or_insert_with(|| (ticket, Instant::now()));
+            .or_insert_with(|| (ticket, progress, Instant::now()));
         if let Some(limit) = limit
             && since.elapsed() >= limit
         {

@@ -58,8 +58,6 @@ pub(super) struct State {
 pub(super) struct Side {
     /// Its task.
     pub(super) mark: Mark,
-    /// The thread that launched it.
-    pub(super) issuer: u32,
     /// To be woken when the other one does something.
     pub(super) sleeps: Option<&'static Stream>,
 }
@@ -73,11 +71,21 @@ pub(super) struct Slot {
 
 /// What a message says.
 pub(super) enum Content {
-    Work(Work),
+    Work(Box<Work>),
     /// `BatchWrite`: so many items.
-    Write { items: Spot, count: u64, place: String },
+    Write {
+        items: Spot,
+        count: u64,
+        place: String,
+    },
     /// Wait for a task of another group.
-    After { area: Arc<Area>, generation: u64, slot: usize, total: u32, place: String },
+    After {
+        area: Arc<Area>,
+        generation: u64,
+        slot: usize,
+        total: u32,
+        place: String,
+    },
     /// A queue is to be empty; it is, when the message is read.
     Barrier,
     Finalize,
@@ -129,11 +137,6 @@ impl Work {
     /// What the counters count to.
     pub(super) fn total(&self) -> u32 {
         if self.steps.is_some() { self.repeat * self.ranks } else { self.repeat }
-    }
-
-    /// What one commit, and one wait, adds.
-    pub(super) fn stride_of_counters(&self) -> u32 {
-        self.steps.unwrap_or(1)
     }
 
     pub(super) fn describe(&self) -> String {

@@ -35,7 +35,10 @@ impl Argument {
 pub(crate) enum Arguments {
     Given(Arc<[Argument]>),
     /// They lie in memory of the device and are read when the kernel begins.
-    InMemory { address: usize, bytes: usize },
+    InMemory {
+        address: usize,
+        bytes: usize,
+    },
 }
 
 impl Arguments {
@@ -74,14 +77,15 @@ pub(crate) fn names(program: &Program) -> Vec<String> {
 /// Bytes of each argument, if the function says.
 pub(crate) fn sizes(function: &Function) -> Option<Vec<usize>> {
     match &function.code {
-        Code::Program(program) => Some(vec![8; names(program).len()]),
+        Code::Program(recorded) => Some(vec![8; names(&recorded.program).len()]),
         Code::Server => None,
     }
 }
 
 /// Refuses another number of arguments than the kernel has.
 pub(crate) fn check_count(code: &Code, count: usize) -> Result<(), Failure> {
-    let Code::Program(program) = code else { return Ok(()) };
+    let Code::Program(recorded) = code else { return Ok(()) };
+    let program = &recorded.program;
     let names = names(program);
     if count == names.len() {
         return Ok(());
@@ -162,9 +166,7 @@ impl List {
                 "the placeholder has {} bytes already, not {bytes}",
                 buffer.len()
             ),
-            Item::Place(place) => {
-                Ok(place.insert(vec![0; bytes].into_boxed_slice()).as_mut_ptr())
-            }
+            Item::Place(place) => Ok(place.insert(vec![0; bytes].into_boxed_slice()).as_mut_ptr()),
         }
     }
 
@@ -221,9 +223,7 @@ impl List {
             );
         }
         let argument = |item: &Item| match item {
-            Item::Value(value) => {
-                Argument::Word(words(value).next().unwrap_or_default())
-            }
+            Item::Value(value) => Argument::Word(words(value).next().unwrap_or_default()),
             Item::Place(bytes) => {
                 Argument::Bytes(bytes.as_deref().unwrap_or_default().into(), false)
             }
@@ -237,7 +237,10 @@ impl List {
 pub(crate) fn of_block(block: &[u8], places: &[(u32, u32)]) -> Result<Arguments, Failure> {
     let first = places.iter().map(|(_, data)| *data as usize).min().unwrap_or(block.len());
     for (address, data) in places {
-        if *data as usize >= block.len() || !address.is_multiple_of(8) || *address as usize + 8 > first {
+        if *data as usize >= block.len()
+            || !address.is_multiple_of(8)
+            || *address as usize + 8 > first
+        {
             return fail!(
                 ACL_ERROR_RT_PARAM_INVALID,
                 "a placeholder at byte {address} for the data at byte {data}, of {} bytes of arguments: addresses are multiples of 8 \

@@ -4,6 +4,7 @@
 //! has built in. It belongs to the device that was current when it was loaded.
 
 use super::arguments::List;
+use super::verdict::Recorded;
 use crate::message::{Failure, fail};
 use crate::slots::{Kind, Slots, Slotted, unknown};
 use crate::sync::lock_std as lock;
@@ -23,7 +24,7 @@ pub(crate) const SERVER_LIBRARY: &str = "libccl_kernel";
 /// What a binary holds.
 #[derive(Clone)]
 pub(crate) enum Code {
-    Program(Arc<Program>),
+    Program(Arc<Recorded>),
     Server,
 }
 
@@ -35,7 +36,7 @@ impl Code {
     /// From the bytes of a file, or of a caller.
     pub(crate) fn of_bytes(bytes: &[u8]) -> Result<Code, Failure> {
         match Program::from_bytes(bytes) {
-            Ok(program) => Ok(Code::Program(Arc::new(program))),
+            Ok(program) => Ok(Code::Program(Arc::new(Recorded::new(program)))),
             Err(why) => fail!(ACL_ERROR_RT_PARAM_INVALID, "{why}; {TAKES}"),
         }
     }
@@ -65,10 +66,7 @@ entries! {
     LISTS: Arc<Mutex<List>>, Arguments;
 }
 
-fn put<T: Send, const K: u8>(
-    slots: &'static Slots<Entry<T, K>>,
-    value: T,
-) -> Result<u64, Failure>
+fn put<T: Send, const K: u8>(slots: &'static Slots<Entry<T, K>>, value: T) -> Result<u64, Failure>
 where
     Entry<T, K>: Slotted,
 {
@@ -176,7 +174,7 @@ pub(crate) fn unload_all(devices: &Range<u32>) {
 pub(crate) fn function_of(handle: u64, name: &str) -> Result<u64, Failure> {
     let binary = binary(handle)?;
     let there = match &binary.code {
-        Code::Program(program) => program.name.as_str(),
+        Code::Program(recorded) => recorded.program.name.as_str(),
         Code::Server => SERVER,
     };
     if name != there {

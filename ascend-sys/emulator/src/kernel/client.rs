@@ -3,59 +3,45 @@
 //! Every core that calls a client keeps its own books of handles, commits and waits, as on hardware; only the working core
 //! writes messages and counters.
 
-use super::area::{Content, Kind, MOST_TASKS, Slot, Work};
+use super::area::{Content, MOST_TASKS, Slot};
 use super::core::{Core, Wait};
+use super::prepare;
 use super::world::World;
-use crate::collective::validate;
 use crate::profile::Product;
-use crate::reduce::{DataType, ReduceOp};
 use ascend_program::layout::Number;
-use ascend_program::step::{Hccl, Operation, PerRank, Reduction, Source};
-use ascend_program::{ClientId, Core as CoreKind, Program, TaskId, ValueId};
+use ascend_program::step::{Hccl, Source};
+use ascend_program::{ClientId, Core as CoreKind, Program, TaskId};
 use std::sync::Arc;
-
-/// What ranks a list can have.
-const MOST_RANKS: usize = 256;
 
 /// A client as one core has it.
 #[derive(Default)]
 pub(super) struct Client {
     /// The offset of its `Mc2InitTiling`.
-    init: Option<u64>,
+    pub(super) init: Option<u64>,
     /// Operations that it was configured for: number and offset of the `Mc2CcTiling`.
-    configured: Vec<(u32, u64)>,
-    finalised: bool,
+    pub(super) configured: Vec<(u32, u64)>,
+    pub(super) finalised: bool,
     /// The next slot for a message.
-    slot: usize,
-    /// The task that was prepared last.
-    last: Option<(usize, u32)>,
+    pub(super) slot: usize,
+    /// The task that was prepared last, with what its counter must come to.
+    pub(super) last: Option<(usize, u32)>,
     /// Whether this core writes messages.
-    works: bool,
+    pub(super) works: bool,
 }
 
 /// A task that was prepared, as one core has it.
 #[derive(Clone)]
 pub(super) struct Handle {
-    client: usize,
-    slot: usize,
+    pub(super) client: usize,
+    pub(super) slot: usize,
     /// What its counters count to, and by how much.
-    total: u32,
-    step: u32,
-    ranks: u32,
-    committed: u32,
-    awaited: u32,
+    pub(super) total: u32,
+    pub(super) step: u32,
+    pub(super) ranks: u32,
+    pub(super) committed: u32,
+    pub(super) awaited: u32,
     /// Slices that `Iterate` has given.
-    slices: u32,
-}
-
-/// The numbers of `HcclCMDType`.
-mod command {
-    pub(super) const ALL_REDUCE: u32 = 2;
-    pub(super) const ALL_GATHER: u32 = 6;
-    pub(super) const REDUCE_SCATTER: u32 = 7;
-    pub(super) const ALL_TO_ALL_V: u32 = 8;
-    pub(super) const ALL_TO_ALL: u32 = 10;
-    pub(super) const BATCH_WRITE: u32 = 18;
+    pub(super) slices: u32,
 }
 
 /// Where a line of the kernel is.
@@ -63,13 +49,6 @@ pub(super) fn place(program: &Program, source: Source) -> String {
     match program.files.get(source.file as usize) {
         Some(file) => format!("{file}:{}:{}", source.line, source.column),
         None => format!("line {}", source.line),
-    }
-}
-
-impl Client {
-    /// The last task, with what its counter must come to.
-    pub(super) fn last(&self, _core: &Core, _world: &World) -> Option<(usize, u32)> {
-        self.last
     }
 }
 
@@ -81,7 +60,7 @@ pub(super) fn call(core: &mut Core, call: &Hccl, world: &mut World) -> Result<()
             configure(core, *client, (*offset).into(), path, world)
         }
         Hccl::Prepare { task, operation, repeat, commit } => {
-            prepare(core, *task, operation, *repeat, *commit, world)
+            prepare::prepare(core, *task, operation, *repeat, *commit, world)
         }
         Hccl::Commit(task) => commit(core, *task, world),
         Hccl::Wait(task) => {
@@ -98,7 +77,7 @@ pub(super) fn call(core: &mut Core, call: &Hccl, world: &mut World) -> Result<()
     }
 }
 
-fn name(world: &World, client: usize) -> String {
+pub(super) fn name(world: &World, client: usize) -> String {
     world.program.clients[client].name.clone()
 }
 
@@ -126,7 +105,7 @@ fn init(core: &mut Core, id: ClientId, offset: u64, world: &mut World) -> Result
 }
 
 /// The client can be used.
-fn ready(core: &Core, id: ClientId, world: &World) -> Result<(), String> {
+pub(super) fn ready(core: &Core, id: ClientId, world: &World) -> Result<(), String> {
     let client = &core.clients[id.0 as usize];
     let name = &world.program.clients[id.0 as usize].name;
     if client.finalised {
@@ -170,7 +149,12 @@ fn configure(
 }
 
 /// The offset of the `Mc2CcTiling` of an operation.
-fn configuration(core: &Core, client: usize, command: u32, world: &World) -> Result<u64, String> {
+pub(super) fn configuration(
+    core: &Core,
+    client: usize,
+    command: u32,
+    world: &World,
+) -> Result<u64, String> {
     let configured = &core.clients[client].configured;
     match configured.iter().find(|(number, _)| *number == command) {
         Some((_, at)) => Ok(*at),
@@ -186,90 +170,8 @@ fn configuration(core: &Core, client: usize, command: u32, world: &World) -> Res
     }
 }
 
-fn command(operation: &Operation) -> u32 {
-    match operation {
-        Operation::AllReduce(..) => command::ALL_REDUCE,
-        Operation::AllGather(..) => command::ALL_GATHER,
-        Operation::ReduceScatter(..) => command::REDUCE_SCATTER,
-        Operation::AlltoAll(..) => command::ALL_TO_ALL,
-        Operation::AlltoAllV { .. } => command::ALL_TO_ALL_V,
-        Operation::BatchWrite { .. } => command::BATCH_WRITE,
-    }
-}
-
-fn prepare(
-    core: &mut Core,
-    task: TaskId,
-    operation: &Operation,
-    repeat: ValueId,
-    commit_all: bool,
-    world: &mut World,
-) -> Result<(), String> {
-    let id = world.program.tasks[task.0 as usize].what;
-    let client = id.0 as usize;
-    ready(core, id, world)?;
-    let repeat = core.count(repeat)?;
-    if repeat == 0 {
-        // As on hardware: no task, and what is asked of it later does nothing.
-        core.handles[task.0 as usize] = None;
-        return Ok(());
-    }
-    if repeat > 255 {
-        return Err(format!("repeat is {repeat}; 1 to 255 is possible"));
-    }
-    let at = configuration(core, client, command(operation), world)?;
-    if core.clients[client].slot >= MOST_TASKS {
-        return Err(format!(
-            "{} prepares more than {MOST_TASKS} tasks; that is the most of one client",
-            name(world, client)
-        ));
-    }
-    let repeat = repeat as u32;
-    let ranks = world.group_of(client)?.area.member.comm.ranks() as u32;
-    let steps = match operation {
-        Operation::AlltoAllV { .. } => match core.tiling_number(at + 2, Number::U8)? as u32 {
-            0 => None,
-            size if size <= ranks && ranks.is_multiple_of(size) => Some(size),
-            size => {
-                return Err(format!(
-                    "the stepSize is {size}; the number of ranks, which is {ranks}, must be a multiple of it"
-                ));
-            }
-        },
-        _ => None,
-    };
-    let (total, step) = match steps {
-        Some(size) => (repeat * ranks, size),
-        None => (repeat, 1),
-    };
-    let slot = core.clients[client].slot;
-    let write = matches!(operation, Operation::BatchWrite { .. });
-    let all = commit_all || write;
-    let handle = Handle {
-        client,
-        slot,
-        total: if write { 1 } else { total },
-        step,
-        ranks,
-        committed: if all { if write { 1 } else { total } } else { 0 },
-        awaited: 0,
-        slices: 0,
-    };
-    let committed = handle.committed;
-    let last = (slot, handle.total);
-    if core.clients[client].works {
-        let content = content(core, task, operation, repeat, steps, at, world)?;
-        post(core, client, content, committed, world)?;
-    } else {
-        core.clients[client].slot += 1;
-    }
-    core.clients[client].last = Some(last);
-    core.handles[task.0 as usize] = Some(handle);
-    Ok(())
-}
-
 /// Writes a message, if this is the core that does so.
-fn post(
+pub(super) fn post(
     core: &mut Core,
     client: usize,
     content: Content,
@@ -298,123 +200,6 @@ fn post(
     let content = Arc::new(content);
     group.area.post(|state| state.slots.push(Slot { content, committed, finished: 0 }));
     Ok(())
-}
-
-fn content(
-    core: &Core,
-    task: TaskId,
-    operation: &Operation,
-    repeat: u32,
-    steps: Option<u32>,
-    tiling: u64,
-    world: &mut World,
-) -> Result<Content, String> {
-    let client = world.program.tasks[task.0 as usize].what.0 as usize;
-    let place = place(&world.program, core.source());
-    let product = world.product;
-    let spot = |place: &ascend_program::step::Place, world: &mut World| {
-        let (base, offset) = core.place(place, world)?;
-        world.spot(base, offset)
-    };
-    if let Operation::BatchWrite { items, count, .. } = operation {
-        if product == Product::Ascend950 {
-            return Err("Ascend 950 has no BatchWrite".into());
-        }
-        return Ok(Content::Write { items: spot(items, world)?, count: core.count(*count)?, place });
-    }
-    let (kind, exchange, stride) = match operation {
-        Operation::AllReduce(exchange, op) => (Kind::AllReduce(reduction(*op)), Some(exchange), None),
-        Operation::AllGather(exchange, stride) => (Kind::AllGather, Some(exchange), Some(*stride)),
-        Operation::ReduceScatter(exchange, op, stride) => {
-            (Kind::ReduceScatter(reduction(*op)), Some(exchange), Some(*stride))
-        }
-        Operation::AlltoAll(exchange, stride) => (Kind::AlltoAll, Some(exchange), Some(*stride)),
-        Operation::AlltoAllV { .. } | Operation::BatchWrite { .. } => (Kind::AlltoAllV, None, None),
-    };
-    let (send, recv, dtype) = match (operation, exchange) {
-        (_, Some(exchange)) => (&exchange.send, &exchange.recv, exchange.dtype),
-        (Operation::AlltoAllV { send, recv, dtype, .. }, _) => (send, recv, *dtype),
-        _ => return Err("an operation without buffers".into()),
-    };
-    let refused = |refusal: validate::Refusal| format!("{}: {}", kind.name(), refusal.text);
-    let dtype = match kind {
-        Kind::AllReduce(op) | Kind::ReduceScatter(op) => {
-            rules(core, product, op, tiling)?;
-            validate::reduction(product, dtype, op as u32).map_err(refused)?.0
-        }
-        _ => validate::movement(product, dtype).map_err(refused)?,
-    };
-    if kind == Kind::AlltoAllV && product == Product::A2 {
-        return Err("Atlas A2 has no AlltoAllV in kernels; Atlas A3 and Ascend 950 have".into());
-    }
-    let ranks = world.group_of(client)?.area.member.comm.ranks();
-    let count = exchange.map_or(Ok(0), |exchange| core.count(exchange.count))?;
-    validate::count(count).map_err(refused)?;
-    let lists = match operation {
-        Operation::AlltoAllV { send_counts, send_displs, recv_counts, recv_displs, .. } => {
-            let list = |list, what| numbers(core, list, ranks, what);
-            [
-                list(send_counts, "sendCounts")?,
-                list(send_displs, "sdispls")?,
-                list(recv_counts, "recvCounts")?,
-                list(recv_displs, "rdispls")?,
-            ]
-        }
-        _ => Default::default(),
-    };
-    Ok(Content::Work(Work {
-        name: world.program.tasks[task.0 as usize].name.clone(),
-        place,
-        kind,
-        dtype,
-        send: spot(send, world)?,
-        recv: spot(recv, world)?,
-        count,
-        stride: stride.map_or(Ok(0), |stride| core.count(stride))?,
-        lists,
-        repeat,
-        steps,
-        ranks: ranks as u32,
-    }))
-}
-
-/// On 950 the tiling says how to reduce, whatever the call says.
-fn rules(core: &Core, product: Product, op: ReduceOp, tiling: u64) -> Result<(), String> {
-    let said = core.tiling_number(tiling + 276, Number::U32)?;
-    if product == Product::Ascend950 && said != op as u64 {
-        return Err(format!(
-            "the reduction is {op:?} here, but the Mc2CcTiling has the reduceType {said}, which is what Ascend 950 goes by"
-        ));
-    }
-    Ok(())
-}
-
-fn reduction(op: Reduction) -> ReduceOp {
-    match op {
-        Reduction::Sum => ReduceOp::Sum,
-        Reduction::Prod => ReduceOp::Prod,
-        Reduction::Max => ReduceOp::Max,
-        Reduction::Min => ReduceOp::Min,
-    }
-}
-
-/// One number for each rank.
-fn numbers(core: &Core, list: &PerRank, ranks: usize, what: &str) -> Result<Vec<u64>, String> {
-    let length = match list {
-        PerRank::Tiling(_, _, length) => *length as usize,
-        PerRank::Values(values) => values.len(),
-    };
-    if length < ranks || ranks > MOST_RANKS {
-        return Err(format!(
-            "{what} has {length} numbers, for {ranks} ranks; it needs one for each, and {MOST_RANKS} ranks are the most"
-        ));
-    }
-    match list {
-        PerRank::Tiling(offset, ..) => (0..ranks as u64)
-            .map(|rank| core.tiling_number(u64::from(*offset) + 8 * rank, Number::U64))
-            .collect(),
-        PerRank::Values(values) => values[..ranks].iter().map(|value| core.count(*value)).collect(),
-    }
 }
 
 fn commit(core: &mut Core, task: TaskId, world: &mut World) -> Result<(), String> {

@@ -1,5 +1,6 @@
 //! One core of a kernel: an interpreter that stops where the core would wait, and goes on from there.
 
+use super::cast;
 use super::client::{self, Client, Handle, Held};
 use super::local::{ALIGNMENT, Memory};
 use super::matmul::{Product, Sizes};
@@ -33,12 +34,24 @@ pub(super) struct Core {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wait {
     Flag(u16),
-    Barrier { vector: bool, number: u32 },
+    Barrier {
+        vector: bool,
+        number: u32,
+    },
     /// Of a client: what the counter of turns of a message must come to.
-    Turns { client: usize, slot: usize, finished: u32 },
+    Turns {
+        client: usize,
+        slot: usize,
+        finished: u32,
+    },
     /// `Finalize`: first that the last task is done, then that the server leaves.
-    Last { client: usize },
-    Farewell { client: usize, generation: u64 },
+    Last {
+        client: usize,
+    },
+    Farewell {
+        client: usize,
+        generation: u64,
+    },
 }
 
 /// What became of a core's turn.
@@ -261,7 +274,11 @@ impl Core {
                 }
                 self.pieces(from, to, pieces, world, budget, |core, world, at, local| {
                     let bytes = core.memory.bytes(local);
-                    if *add { world.add(at.0, at.1, bytes, number) } else { world.write(at.0, at.1, bytes) }
+                    if *add {
+                        world.add(at.0, at.1, bytes, number)
+                    } else {
+                        world.write(at.0, at.1, bytes)
+                    }
                 })
             }
             Copy::Set { to, value } => {
@@ -322,7 +339,12 @@ impl Core {
         Ok(())
     }
 
-    fn vector(&mut self, vector: &Vector, program: &Program, budget: &mut i64) -> Result<(), String> {
+    fn vector(
+        &mut self,
+        vector: &Vector,
+        program: &Program,
+        budget: &mut i64,
+    ) -> Result<(), String> {
         self.is_vector()?;
         match *vector {
             Vector::Fill { ref to, value, count } => {
@@ -365,9 +387,10 @@ impl Core {
             Vector::Cast { ref to, ref from, round, count } => {
                 let count = self.count(count)?;
                 let types = (Memory::number(program, to), Memory::number(program, from));
-                let (to, from) = (self.local(to, program, count)?, self.local(from, program, count)?);
+                let (to, from) =
+                    (self.local(to, program, count)?, self.local(from, program, count)?);
                 *budget -= 8 * to.len() as i64;
-                vector::cast(types, round, self.memory.all(), to, from)
+                cast::cast(types, round, self.memory.all(), to, from)
             }
             Vector::Reduce { operator, ref to, ref from, ref work, count } => {
                 let count = self.count(count)?;
@@ -456,7 +479,7 @@ impl Core {
             Wait::Turns { client, slot, finished } => {
                 format!("waits in Wait for {}", Held { world, client, slot, finished })
             }
-            Wait::Last { client } => match self.clients[client].last(self, world) {
+            Wait::Last { client } => match self.clients[client].last {
                 Some((slot, finished)) => {
                     format!("waits in Finalize for {}", Held { world, client, slot, finished })
                 }

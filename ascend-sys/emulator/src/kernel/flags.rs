@@ -96,8 +96,7 @@ impl Flags {
             return false;
         }
         let cores = self.cores[kind(core)] as usize;
-        let counts =
-            self.awaited.entry((flag, kind(core) as u8)).or_insert_with(|| vec![0; cores]);
+        let counts = self.awaited.entry((flag, kind(core) as u8)).or_insert_with(|| vec![0; cores]);
         counts[index as usize] += 1;
         true
     }
@@ -129,9 +128,11 @@ impl Flags {
         let first = if vector { cubes } else { 0 };
         let counts = self.barriers[usize::from(!vector)].iter().enumerate().skip(first);
         let late = counts.filter(|(_, count)| **count < number);
-        late.map(|(at, _)| {
-            if at < cubes { format!("AIC {at}") } else { format!("AIV {}", at - cubes) }
-        })
+        late.map(
+            |(at, _)| {
+                if at < cubes { format!("AIC {at}") } else { format!("AIV {}", at - cubes) }
+            },
+        )
         .collect()
     }
 }

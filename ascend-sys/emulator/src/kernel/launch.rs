@@ -5,6 +5,7 @@ use super::binary::{Code, Function, is_on};
 use super::context;
 use super::server::{PATIENCE, Server};
 use super::task::{Kernel, Launched};
+use super::verdict::Recorded;
 use crate::capture;
 use crate::memory;
 use crate::message::{Failure, fail};
@@ -37,17 +38,17 @@ pub(crate) fn launch(
         );
     }
     match (&function.code, &arguments) {
-        (Code::Program(program), Arguments::Given(given)) => {
+        (Code::Program(recorded), Arguments::Given(given)) => {
             check_count(&function.code, given.len())?;
-            kernel(program, blocks, arguments, limit, stream, call)
+            kernel(recorded, blocks, arguments, limit, stream, call)
         }
-        (Code::Program(program), _) => kernel(program, blocks, arguments, limit, stream, call),
+        (Code::Program(recorded), _) => kernel(recorded, blocks, arguments, limit, stream, call),
         (Code::Server, _) => server(arguments, limit, stream),
     }
 }
 
 fn kernel(
-    program: &Arc<Program>,
+    recorded: &Arc<Recorded>,
     blocks: u32,
     arguments: Arguments,
     limit: Option<Duration>,
@@ -55,21 +56,19 @@ fn kernel(
     call: &'static str,
 ) -> Result<(), Failure> {
     if stream.is_diverted() {
-        let program = Arc::clone(program);
-        let name = format!("kernel {}", program.name);
+        let recorded = Arc::clone(recorded);
+        let name = format!("kernel {}", recorded.program.name);
         let touched = touched(&arguments);
-        let issue = move |stream| {
-            kernel(&program, blocks, arguments.clone(), limit, stream, call)
-        };
+        let issue = move |stream| kernel(&recorded, blocks, arguments.clone(), limit, stream, call);
         return capture::record_call(stream, name, &touched, Box::new(issue));
     }
     // Who communicates waits for the other ranks, and no longer than any other operation of the communicator does.
-    let patience = || match exec_timeout(program, &arguments) {
+    let patience = || match exec_timeout(&recorded.program, &arguments) {
         Some(limit) => limit.min(PATIENCE),
         None => PATIENCE,
     };
     let limit = Some(limit.unwrap_or_else(patience));
-    let launched = Launched::by_this_thread(Arc::clone(program), arguments, blocks, limit, call);
+    let launched = Launched::by_this_thread(Arc::clone(recorded), arguments, blocks, limit, call);
     stream.submit(Task::Kernel(Box::new(Kernel::new(launched)))).map(drop)
 }
 

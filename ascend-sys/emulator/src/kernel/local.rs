@@ -132,8 +132,7 @@ impl Memory {
         let buffers: Result<Vec<_>, String> = (0..count).map(|_| self.take(length)).collect();
         let states = vec![State::Free; count];
         let filled = VecDeque::with_capacity(count);
-        self.queues[id.0 as usize] =
-            Some(Queue { buffers: buffers?, states, filled, next: 0 });
+        self.queues[id.0 as usize] = Some(Queue { buffers: buffers?, states, filled, next: 0 });
         Ok(())
     }
 
@@ -145,7 +144,10 @@ impl Memory {
         length: u64,
     ) -> Result<(), String> {
         if self.scratches[id.0 as usize].is_some() {
-            return Err(format!("{} has its buffer already", program.scratches[id.0 as usize].name));
+            return Err(format!(
+                "{} has its buffer already",
+                program.scratches[id.0 as usize].name
+            ));
         }
         self.scratches[id.0 as usize] = Some(self.take(length)?);
         Ok(())
@@ -153,7 +155,10 @@ impl Memory {
 
     fn queue(&mut self, program: &Program, id: QueueId) -> Result<&mut Queue, String> {
         self.queues[id.0 as usize].as_mut().ok_or_else(|| {
-            format!("the queue {} has no buffers yet (InitBuffer)", program.queues[id.0 as usize].name)
+            format!(
+                "the queue {} has no buffers yet (InitBuffer)",
+                program.queues[id.0 as usize].name
+            )
         })
     }
 

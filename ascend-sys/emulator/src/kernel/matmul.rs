@@ -75,7 +75,14 @@ impl Product {
         if types.transposed_b {
             let mut lying = Vec::new();
             for column in 0..columns {
-                read(&mut b, types.b, column.saturating_mul(pitches[1]), depth, &mut bytes, &mut lying)?;
+                read(
+                    &mut b,
+                    types.b,
+                    column.saturating_mul(pitches[1]),
+                    depth,
+                    &mut bytes,
+                    &mut lying,
+                )?;
             }
             let (columns, depth) = (columns as usize, depth as usize);
             right.reserve(lying.len());
@@ -84,14 +91,31 @@ impl Product {
             }
         } else {
             for d in 0..depth {
-                read(&mut b, types.b, d.saturating_mul(pitches[1]), columns, &mut bytes, &mut right)?;
+                read(
+                    &mut b,
+                    types.b,
+                    d.saturating_mul(pitches[1]),
+                    columns,
+                    &mut bytes,
+                    &mut right,
+                )?;
             }
         }
         if let Some(mut bias) = bias {
             let number = types.bias.unwrap_or(types.c);
             read(&mut bias, number, 0, columns, &mut bytes, &mut added)?;
         }
-        Ok(Product { types, sizes, a, c, b: right, bias: added, sums: Vec::new(), left: Vec::new(), row: 0 })
+        Ok(Product {
+            types,
+            sizes,
+            a,
+            c,
+            b: right,
+            bias: added,
+            sums: Vec::new(),
+            left: Vec::new(),
+            row: 0,
+        })
     }
 
     /// Some rows. True when all are done.
@@ -112,7 +136,9 @@ impl Product {
             }
             self.sums.clear();
             self.sums.resize(columns as usize, 0.0);
-            for (left, right) in self.left.iter().zip(self.b.chunks_exact((columns as usize).max(1))) {
+            for (left, right) in
+                self.left.iter().zip(self.b.chunks_exact((columns as usize).max(1)))
+            {
                 for (sum, right) in self.sums.iter_mut().zip(right) {
                     *sum += left * right;
                 }

@@ -34,6 +34,7 @@
 mod area;
 pub(crate) mod arguments;
 pub(crate) mod binary;
+mod cast;
 mod client;
 mod context;
 mod core;
@@ -43,12 +44,16 @@ mod hub;
 pub(crate) mod launch;
 mod local;
 mod matmul;
+mod prepare;
 mod ranges;
+mod running;
 mod server;
 mod task;
 mod turn;
 mod vector;
+mod verdict;
 mod world;
+mod write;
 
 pub(crate) use context::{forget as forget_context, of as context_of};
 pub(crate) use hub::Hub;

@@ -6,15 +6,12 @@
 
 use super::area::{Area, Content, Side, Work};
 use super::turn::{self, Turn};
+use super::write;
 use crate::check;
 use crate::collective::meeting::{Breakage, Cause, Origin};
 use crate::collective::pending::Pending;
-use crate::copy;
 use crate::deadlock::{self, Helpers};
-use crate::memory;
 use crate::message::Failure;
-use crate::profile::Product;
-use crate::reduce::Store;
 use crate::stream::{Mark, Stream};
 use crate::task::{Reason, Step};
 use ascend_sys::ACL_ERROR_RT_AICPU_EXCEPTION;
@@ -32,6 +29,8 @@ pub(crate) struct Server {
     started: bool,
     /// How long it waits for its kernels.
     limit: Option<Duration>,
+    /// Messages and turns that it has done.
+    progress: u64,
 }
 
 /// One context that it serves.
@@ -59,12 +58,13 @@ enum Look {
 impl Server {
     /// A server of these contexts, launched by the calling thread.
     pub(super) fn new(areas: Vec<Arc<Area>>, limit: Option<Duration>) -> Server {
-        let context = |area| Context { area, slot: 0, said: false, turn: None, done: false, seen: 0 };
+        let context =
+            |area| Context { area, slot: 0, said: false, turn: None, done: false, seen: 0 };
         let contexts: Vec<Context> = areas.into_iter().map(context).collect();
         for context in &contexts {
             context.area.hub.comm.note_user(context.area.member.rank);
         }
-        Server { contexts, issuer: deadlock::me(), started: false, limit }
+        Server { contexts, issuer: deadlock::me(), started: false, limit, progress: 0 }
     }
 
     fn start(&mut self, stream: &'static Stream) -> Result<(), Failure> {
@@ -75,7 +75,7 @@ impl Server {
                 match &state.server {
                     Some(_) => false,
                     None => {
-                        state.server = Some(Side { mark, issuer: self.issuer, sleeps: None });
+                        state.server = Some(Side { mark, sleeps: None });
                         true
                     }
                 }
@@ -105,7 +105,10 @@ impl Server {
             let mut moved = false;
             for index in 0..self.contexts.len() {
                 match self.contexts[index].go_on() {
-                    Ok(Look::Moved) => moved = true,
+                    Ok(Look::Moved) => {
+                        moved = true;
+                        self.progress += 1;
+                    }
                     Ok(Look::Again) => return Step::Again,
                     Ok(Look::Waits) => {}
                     Err(failure) => {
@@ -195,9 +198,8 @@ impl Server {
                 }
             }
         }
-        let failure =
-            Failure::new(why.code(), format!("{}: {}", self.describe(), why.text()))
-                .of_task("communication server");
+        let failure = Failure::new(why.code(), format!("{}: {}", self.describe(), why.text()))
+            .of_task("communication server");
         self.leave(Some(&failure.text));
         Step::Done(Err(failure))
     }
@@ -205,6 +207,10 @@ impl Server {
     pub(crate) fn limit(&self) -> Option<Duration> {
         let turn = self.contexts.iter().find_map(|context| context.turn.as_ref());
         turn.map_or(self.limit, |turn| turn.limit())
+    }
+
+    pub(crate) fn progress(&self) -> u64 {
+        self.progress
     }
 
     /// The task of the kernel that it waits for, if there is one.
@@ -267,7 +273,7 @@ impl Context {
         match &*content {
             Content::Work(work) => self.work(work, committed, finished),
             Content::Write { items, count, place } => {
-                write(&self.area, items.clone(), *count)
+                write::run(&self.area, items.clone(), *count)
                     .map_err(|text| self.failure(format!("BatchWrite ({place}): {text}")))?;
                 self.next(1);
                 Ok(Look::Moved)
@@ -428,7 +434,8 @@ impl super::area::State {
     /// What a server is at that has come to a message.
     pub(super) fn describe(&self, at: usize) -> String {
         let Some(slot) = self.slots.get(at) else {
-            let kernel = if self.kernel.is_some() { "its kernel" } else { "a kernel, which does not run" };
+            let kernel =
+                if self.kernel.is_some() { "its kernel" } else { "a kernel, which does not run" };
             return format!("it has done all {at} tasks and waits for {kernel}");
         };
         match &*slot.content {
@@ -449,44 +456,4 @@ impl super::area::State {
             Content::Barrier | Content::Finalize => format!("it is at message {at}"),
         }
     }
-}
-
-/// Does what a list of one-sided writes says, which lies in global memory.
-fn write(area: &Area, mut items: super::global::Spot, count: u64) -> Result<(), String> {
-    let product = area.hub.comm.product;
-    let size = if product == Product::A2 { 32 } else { 64 };
-    for index in 0..count {
-        let mut item = [0u8; 64];
-        let item = &mut item[..size];
-        let at = index.saturating_mul(size as u64).saturating_add(items.offset);
-        items.region.read(at, item)?;
-        let word = |at: usize| -> u64 {
-            let mut bytes = [0; 4];
-            bytes.copy_from_slice(&item[at..at + 4]);
-            u64::from(u32::from_le_bytes(bytes))
-        };
-        let long = |at: usize| word(at) | word(at + 4) << 32;
-        let (from, to, bytes) = match product {
-            Product::A2 => {
-                let dtype = crate::reduce::DataType::from_hccl(word(24) as u32)
-                    .ok_or_else(|| format!("item {index}: {} is no data type", word(24)))?;
-                (long(0), long(8), long(16).saturating_mul(dtype.size() as u64))
-            }
-            _ => (long(32), long(40), word(28)),
-        };
-        let place = |what: &str, address: u64| {
-            let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
-            match memory::resolve(usize::try_from(address).unwrap_or(usize::MAX), bytes) {
-                Ok(found) if matches!(found.place, memory::Place::Device(_)) => Ok(found.data),
-                Ok(_) => Err(format!("item {index}: its {what} {address:#x} is no device memory")),
-                Err(text) => Err(format!("item {index}: its {what}: {text}")),
-            }
-        };
-        if bytes > 0 {
-            let (from, to) = (place("source", from)?, place("destination", to)?);
-            // SAFETY: both lie in live allocations with as many bytes.
-            unsafe { copy::copy(to, from, bytes as usize, Store::Plain) };
-        }
-    }
-    Ok(())
 }

@@ -17,7 +17,6 @@ use std::sync::Arc;
 /// Of one launch.
 pub(super) struct World {
     pub(super) program: Arc<Program>,
-    pub(super) device: u32,
     pub(super) product: Product,
     pub(super) flags: Flags,
     /// The parameters, the workspace, then windows as they are asked for. An argument that is no good is an error when it is used.
@@ -46,7 +45,7 @@ pub(super) struct Group {
 impl World {
     pub(super) fn new(
         program: Arc<Program>,
-        (device, product): (u32, Product),
+        product: Product,
         flags: Flags,
         regions: Vec<Result<Region, String>>,
         groups: Vec<Result<Group, String>>,
@@ -54,7 +53,7 @@ impl World {
     ) -> World {
         let touched = watched.then(|| regions.iter().map(|_| Default::default()).collect());
         let windows = Vec::new();
-        World { program, device, product, flags, regions, windows, groups, touched, asked: false }
+        World { program, product, flags, regions, windows, groups, touched, asked: false }
     }
 
     /// The type of what lies in a base: bytes, but for arguments.
@@ -200,7 +199,8 @@ impl World {
                 region.as_ref().is_ok_and(|region| region.name == spot.region.name)
             });
             for line in 0..lines {
-                let at = spot.offset.saturating_add(line.saturating_mul(pitch).saturating_mul(size));
+                let at =
+                    spot.offset.saturating_add(line.saturating_mul(pitch).saturating_mul(size));
                 if let Some(base) = base {
                     self.note(base, at, length.saturating_mul(size), write);
                 }

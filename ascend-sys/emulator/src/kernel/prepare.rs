@@ -1,0 +1,230 @@
+//! The prepare calls of a client: from their arguments to the message that the server gets.
+
+use super::area::{Content, Kind, MOST_TASKS, Work};
+use super::client::{Handle, configuration, name, place, post, ready};
+use super::core::Core;
+use super::world::World;
+use crate::collective::validate;
+use crate::profile::Product;
+use crate::reduce::ReduceOp;
+use ascend_program::layout::Number;
+use ascend_program::step::{Operation, PerRank, Reduction};
+use ascend_program::{TaskId, ValueId};
+
+/// What ranks a list can have.
+const MOST_RANKS: usize = 256;
+
+/// The numbers of `HcclCMDType`.
+mod command {
+    pub(super) const ALL_REDUCE: u32 = 2;
+    pub(super) const ALL_GATHER: u32 = 6;
+    pub(super) const REDUCE_SCATTER: u32 = 7;
+    pub(super) const ALL_TO_ALL_V: u32 = 8;
+    pub(super) const ALL_TO_ALL: u32 = 10;
+    pub(super) const BATCH_WRITE: u32 = 18;
+}
+
+fn command(operation: &Operation) -> u32 {
+    match operation {
+        Operation::AllReduce(..) => command::ALL_REDUCE,
+        Operation::AllGather(..) => command::ALL_GATHER,
+        Operation::ReduceScatter(..) => command::REDUCE_SCATTER,
+        Operation::AlltoAll(..) => command::ALL_TO_ALL,
+        Operation::AlltoAllV { .. } => command::ALL_TO_ALL_V,
+        Operation::BatchWrite { .. } => command::BATCH_WRITE,
+    }
+}
+
+pub(super) fn prepare(
+    core: &mut Core,
+    task: TaskId,
+    operation: &Operation,
+    repeat: ValueId,
+    commit_all: bool,
+    world: &mut World,
+) -> Result<(), String> {
+    let id = world.program.tasks[task.0 as usize].what;
+    let client = id.0 as usize;
+    ready(core, id, world)?;
+    let repeat = core.count(repeat)?;
+    if repeat == 0 {
+        // As on hardware: no task, and what is asked of it later does nothing.
+        core.handles[task.0 as usize] = None;
+        return Ok(());
+    }
+    if repeat > 255 {
+        return Err(format!("repeat is {repeat}; 1 to 255 is possible"));
+    }
+    let at = configuration(core, client, command(operation), world)?;
+    if core.clients[client].slot >= MOST_TASKS {
+        return Err(format!(
+            "{} prepares more than {MOST_TASKS} tasks; that is the most of one client",
+            name(world, client)
+        ));
+    }
+    let repeat = repeat as u32;
+    let ranks = world.group_of(client)?.area.member.comm.ranks() as u32;
+    let steps = match operation {
+        Operation::AlltoAllV { .. } => match core.tiling_number(at + 2, Number::U8)? as u32 {
+            0 => None,
+            size if size <= ranks && ranks.is_multiple_of(size) => Some(size),
+            size => {
+                return Err(format!(
+                    "the stepSize is {size}; the number of ranks, which is {ranks}, must be a multiple of it"
+                ));
+            }
+        },
+        _ => None,
+    };
+    let (total, step) = match steps {
+        Some(size) => (repeat * ranks, size),
+        None => (repeat, 1),
+    };
+    let slot = core.clients[client].slot;
+    let write = matches!(operation, Operation::BatchWrite { .. });
+    let all = commit_all || write;
+    let handle = Handle {
+        client,
+        slot,
+        total: if write { 1 } else { total },
+        step,
+        ranks,
+        committed: if all { if write { 1 } else { total } } else { 0 },
+        awaited: 0,
+        slices: 0,
+    };
+    let committed = handle.committed;
+    let last = (slot, handle.total);
+    if core.clients[client].works {
+        let content = content(core, task, operation, repeat, steps, at, world)?;
+        post(core, client, content, committed, world)?;
+    } else {
+        core.clients[client].slot += 1;
+    }
+    core.clients[client].last = Some(last);
+    core.handles[task.0 as usize] = Some(handle);
+    Ok(())
+}
+
+fn content(
+    core: &Core,
+    task: TaskId,
+    operation: &Operation,
+    repeat: u32,
+    steps: Option<u32>,
+    tiling: u64,
+    world: &mut World,
+) -> Result<Content, String> {
+    let client = world.program.tasks[task.0 as usize].what.0 as usize;
+    let place = place(&world.program, core.source());
+    let product = world.product;
+    let spot = |place: &ascend_program::step::Place, world: &mut World| {
+        let (base, offset) = core.place(place, world)?;
+        world.spot(base, offset)
+    };
+    if let Operation::BatchWrite { items, count, .. } = operation {
+        if product == Product::Ascend950 {
+            return Err("Ascend 950 has no BatchWrite".into());
+        }
+        return Ok(Content::Write {
+            items: spot(items, world)?,
+            count: core.count(*count)?,
+            place,
+        });
+    }
+    let (kind, exchange, stride) = match operation {
+        Operation::AllReduce(exchange, op) => {
+            (Kind::AllReduce(reduction(*op)), Some(exchange), None)
+        }
+        Operation::AllGather(exchange, stride) => (Kind::AllGather, Some(exchange), Some(*stride)),
+        Operation::ReduceScatter(exchange, op, stride) => {
+            (Kind::ReduceScatter(reduction(*op)), Some(exchange), Some(*stride))
+        }
+        Operation::AlltoAll(exchange, stride) => (Kind::AlltoAll, Some(exchange), Some(*stride)),
+        Operation::AlltoAllV { .. } | Operation::BatchWrite { .. } => (Kind::AlltoAllV, None, None),
+    };
+    let (send, recv, dtype) = match (operation, exchange) {
+        (_, Some(exchange)) => (&exchange.send, &exchange.recv, exchange.dtype),
+        (Operation::AlltoAllV { send, recv, dtype, .. }, _) => (send, recv, *dtype),
+        _ => return Err("an operation without buffers".into()),
+    };
+    let refused = |refusal: validate::Refusal| format!("{}: {}", kind.name(), refusal.text);
+    let dtype = match kind {
+        Kind::AllReduce(op) | Kind::ReduceScatter(op) => {
+            rules(core, product, op, tiling)?;
+            validate::reduction(product, dtype, op as u32).map_err(refused)?.0
+        }
+        _ => validate::movement(product, dtype).map_err(refused)?,
+    };
+    if kind == Kind::AlltoAllV && product == Product::A2 {
+        return Err("Atlas A2 has no AlltoAllV in kernels; Atlas A3 and Ascend 950 have".into());
+    }
+    let ranks = world.group_of(client)?.area.member.comm.ranks();
+    let count = exchange.map_or(Ok(0), |exchange| core.count(exchange.count))?;
+    validate::count(count).map_err(refused)?;
+    let lists = match operation {
+        Operation::AlltoAllV { send_counts, send_displs, recv_counts, recv_displs, .. } => {
+            let list = |list, what| numbers(core, list, ranks, what);
+            [
+                list(send_counts, "sendCounts")?,
+                list(send_displs, "sdispls")?,
+                list(recv_counts, "recvCounts")?,
+                list(recv_displs, "rdispls")?,
+            ]
+        }
+        _ => Default::default(),
+    };
+    Ok(Content::Work(Box::new(Work {
+        name: world.program.tasks[task.0 as usize].name.clone(),
+        place,
+        kind,
+        dtype,
+        send: spot(send, world)?,
+        recv: spot(recv, world)?,
+        count,
+        stride: stride.map_or(Ok(0), |stride| core.count(stride))?,
+        lists,
+        repeat,
+        steps,
+        ranks: ranks as u32,
+    })))
+}
+
+/// On 950 the tiling says how to reduce, whatever the call says.
+fn rules(core: &Core, product: Product, op: ReduceOp, tiling: u64) -> Result<(), String> {
+    let said = core.tiling_number(tiling + 276, Number::U32)?;
+    if product == Product::Ascend950 && said != op as u64 {
+        return Err(format!(
+            "the reduction is {op:?} here, but the Mc2CcTiling has the reduceType {said}, which is what Ascend 950 goes by"
+        ));
+    }
+    Ok(())
+}
+
+fn reduction(op: Reduction) -> ReduceOp {
+    match op {
+        Reduction::Sum => ReduceOp::Sum,
+        Reduction::Prod => ReduceOp::Prod,
+        Reduction::Max => ReduceOp::Max,
+        Reduction::Min => ReduceOp::Min,
+    }
+}
+
+/// One number for each rank.
+fn numbers(core: &Core, list: &PerRank, ranks: usize, what: &str) -> Result<Vec<u64>, String> {
+    let length = match list {
+        PerRank::Tiling(_, _, length) => *length as usize,
+        PerRank::Values(values) => values.len(),
+    };
+    if length < ranks || ranks > MOST_RANKS {
+        return Err(format!(
+            "{what} has {length} numbers, for {ranks} ranks; it needs one for each, and {MOST_RANKS} ranks are the most"
+        ));
+    }
+    match list {
+        PerRank::Tiling(offset, ..) => (0..ranks as u64)
+            .map(|rank| core.tiling_number(u64::from(*offset) + 8 * rank, Number::U64))
+            .collect(),
+        PerRank::Values(values) => values[..ranks].iter().map(|value| core.count(*value)).collect(),
+    }
+}

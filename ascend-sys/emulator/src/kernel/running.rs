@@ -1,0 +1,440 @@
+//! A kernel that has begun: its cores, in turn.
+
+use super::area::Side;
+use super::arguments::{self, Argument};
+use super::client;
+use super::context;
+use super::core::{Core, PIECE, Progress, Wait};
+use super::flags::Flags;
+use super::global::Region;
+use super::local::Memory;
+use super::task::Launched;
+use super::world::{Group, World};
+use crate::check;
+use crate::collective::meeting::{Breakage, Cause, Origin};
+use crate::lane::Outcome;
+use crate::memory;
+use crate::stream::{Mark, Stream};
+use ascend_program::flow::{Launch, Walk};
+use ascend_program::step::{Step as Does, Sync};
+use ascend_program::{Core as Kind, Program};
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+/// Blocks that run at a time. A kernel whose cores wait for each other has no more.
+const RESIDENT: u32 = 64;
+
+/// A kernel that has begun.
+pub(super) struct Running {
+    /// Those of the blocks that run, of each block one kind behind the other. Dropped before what they refer to.
+    pub(super) cores: Vec<Core>,
+    pub(super) world: World,
+    launch: Arc<Launch>,
+    /// The core whose turn it is.
+    next: usize,
+    /// The first block that has not begun.
+    blocks_begun: u32,
+    /// By group: what the server had done before the cores looked.
+    pub(super) seen: Vec<u64>,
+    /// Rounds in which a core went on.
+    pub(super) progress: u64,
+}
+
+/// Whether the cores of a program wait for each other.
+fn synchronises(program: &Program) -> bool {
+    let waits = |step: &Does| {
+        matches!(step, Does::Sync(Sync::Raise { .. } | Sync::Await { .. } | Sync::All { .. }))
+    };
+    program.blocks.iter().flatten().any(|node| waits(&node.step))
+}
+
+impl Running {
+    pub(super) fn start(launched: &Launched, stream: &'static Stream) -> Result<Running, String> {
+        let program = &launched.recorded.program;
+        let device = stream.device();
+        if launched.blocks > RESIDENT && synchronises(program) {
+            return Err(format!(
+                "{} blocks, whose cores wait for each other: they must all fit the device at once, which takes {RESIDENT}",
+                launched.blocks
+            ));
+        }
+        let given = launched.arguments.read()?;
+        let names = arguments::names(program);
+        if given.len() != names.len() {
+            return Err(format!(
+                "{} arguments; {} has {}: {}",
+                given.len(),
+                program.name,
+                names.len(),
+                names.join(", ")
+            ));
+        }
+        let groups = program.groups as usize;
+        let (contexts, rest) = given.split_at(groups);
+        let (buffers, tiling) = rest.split_at(rest.len() - 1);
+        let regions = buffers
+            .iter()
+            .zip(&names[groups..])
+            .map(|(argument, name)| Region::new(name, argument.word(name)?, device.id));
+        let regions: Vec<_> = regions.collect();
+        let found: Vec<_> = contexts.iter().zip(&names).map(|(argument, name)| {
+            let address = argument.word(name)?;
+            match context::find(address) {
+                Some(area) if area.member.device == device.id => Ok(area),
+                Some(area) => Err(format!(
+                    "{name} ({address:#x}) is of device {}, the kernel runs on {}",
+                    area.member.device, device.id
+                )),
+                None => Err(format!(
+                    "{name} ({address:#x}) is no context; HcclAllocComResourceByTiling makes one, which goes with its communicator"
+                )),
+            }
+        }).collect();
+        let ranks = found.iter().map(|found| match found {
+            Ok(area) => (area.member.rank as u32, area.member.comm.ranks() as u32),
+            Err(_) => (0, 0),
+        });
+        let launch = Arc::new(Launch {
+            blocks: launched.blocks,
+            tiling: tiling_bytes(program, &tiling[0], device.id)?,
+            groups: ranks.collect(),
+        });
+        launched.recorded.check(&launch, device.product(), &regions)?;
+        let mark = Mark::new(stream, stream.lane.completed() + 1);
+        let joined = join(found, mark)?;
+        let seen = vec![0; joined.len()];
+        let (cubes, vectors) = (program.mix.ratio(Kind::Aic), program.mix.ratio(Kind::Aiv));
+        let flags = Flags::new(launched.blocks * cubes, launched.blocks * vectors, vectors);
+        let watched = check::engine(device.id).is_some();
+        let world =
+            World::new(Arc::clone(program), device.product(), flags, regions, joined, watched);
+        let mut running = Running {
+            cores: Vec::new(),
+            world,
+            launch,
+            next: 0,
+            blocks_begun: 0,
+            seen,
+            progress: 0,
+        };
+        running.begin_blocks();
+        Ok(running)
+    }
+
+    /// The cores of the next blocks.
+    fn begin_blocks(&mut self) {
+        self.cores.clear();
+        self.next = 0;
+        let program = Arc::as_ptr(&self.world.program);
+        let launch = Arc::as_ptr(&self.launch);
+        // SAFETY: `world` and `launch` keep both, which nobody changes, and are dropped behind the cores: fields are dropped in
+        // their order, and `cores` comes first.
+        let (program, launch) = unsafe { (&*program, &*launch) };
+        let begins = self.blocks_begun..launch.blocks.min(self.blocks_begun + RESIDENT);
+        for block in begins.clone() {
+            for kind in [Kind::Aic, Kind::Aiv] {
+                let ratio = program.mix.ratio(kind);
+                for index in block * ratio..(block + 1) * ratio {
+                    let memory = Memory::new(program, self.world.product);
+                    let walk = Walk::new(program, launch, kind, index);
+                    self.cores.push(Core::new(walk, program, memory));
+                }
+            }
+        }
+        self.blocks_begun = begins.end;
+    }
+
+    /// Runs the cores, up to a piece of work.
+    pub(super) fn go_on(&mut self, program: &Program) -> Result<Outcome, String> {
+        let mut budget = PIECE;
+        loop {
+            for (group, seen) in self.world.groups.iter().zip(&mut self.seen) {
+                if let Ok(group) = group {
+                    let state = group.area.state();
+                    *seen = state.moves;
+                    if let Some(failure) = &state.failure {
+                        return Err(format!("the server of the kernel has failed: {failure}"));
+                    }
+                }
+            }
+            let (mut moved, mut ended) = (false, 0);
+            let count = self.cores.len();
+            let first = self.next;
+            for n in 0..count {
+                let at = (first + n) % count;
+                let core = &mut self.cores[at];
+                let progress = core.run(&mut self.world, &mut budget);
+                match progress.map_err(|text| told(program, core, &text))? {
+                    Progress::Runs => moved = true,
+                    Progress::Ended => ended += 1,
+                    Progress::Waits => {}
+                }
+                if budget <= 0 {
+                    self.next = at;
+                    if std::mem::take(&mut self.world.asked) {
+                        self.drive();
+                    }
+                    return Ok(Outcome::Runnable);
+                }
+            }
+            if ended == count {
+                if self.blocks_begun == self.launch.blocks {
+                    return Ok(Outcome::Idle);
+                }
+                self.begin_blocks();
+                continue;
+            }
+            if moved {
+                self.progress += 1;
+                continue;
+            }
+            match self.drive() {
+                Outcome::Idle => continue,
+                Outcome::Runnable => return Ok(Outcome::Runnable),
+                Outcome::Parked | Outcome::Busy => {}
+            }
+            if !self.may_go_on() {
+                return Err(format!("the kernel can never finish\n{}", self.states(program)));
+            }
+            return Ok(Outcome::Parked);
+        }
+    }
+
+    /// Runs the servers that it waits for, if nobody else does. Idle: they have answered.
+    fn drive(&mut self) -> Outcome {
+        let mut outcome = Outcome::Parked;
+        for (group, seen) in self.world.groups.iter().zip(&self.seen) {
+            let Ok(group) = group else { continue };
+            let mark = group.area.state().server.as_ref().map(|server| server.mark);
+            if let Some(server) = mark.and_then(Mark::stream)
+                && server.assist(4) == Outcome::Runnable
+            {
+                outcome = Outcome::Runnable;
+            }
+            if group.area.state().moves != *seen {
+                return Outcome::Idle;
+            }
+        }
+        outcome
+    }
+
+    /// Whether somebody else can end any of the waits.
+    fn may_go_on(&mut self) -> bool {
+        let mut waits = Vec::new();
+        for core in &self.cores {
+            match core.wait {
+                Some(Wait::Turns { client, slot, finished }) => {
+                    waits.push((client, slot, finished))
+                }
+                Some(Wait::Last { client }) => {
+                    if let Some((slot, finished)) = core.clients[client].last {
+                        waits.push((client, slot, finished));
+                    }
+                }
+                Some(Wait::Farewell { .. }) => return true,
+                Some(Wait::Flag(_) | Wait::Barrier { .. }) | None => {}
+            }
+        }
+        waits.into_iter().any(|(client, slot, finished)| {
+            client::may_end(&mut self.world, client, slot, finished)
+        })
+    }
+
+    /// The task of a server that has not answered, or that is still to come.
+    pub(super) fn server(&self) -> Option<Mark> {
+        self.world.groups.iter().flatten().find_map(|group| {
+            let state = group.area.state();
+            let queued = state.queued.iter().copied().find(|mark| !mark.is_complete());
+            state.server.as_ref().map(|server| server.mark).or(queued)
+        })
+    }
+
+    /// A server that it needs and that was never launched.
+    pub(super) fn forgotten(&self) -> Option<String> {
+        let needs = |core: &Core| {
+            matches!(
+                core.wait,
+                Some(Wait::Turns { .. } | Wait::Last { .. } | Wait::Farewell { .. })
+            )
+        };
+        if !self.cores.iter().any(needs) {
+            return None;
+        }
+        let missing = self.world.groups.iter().flatten().find(|group| {
+            let state = group.area.state();
+            group.used
+                && state.server.is_none()
+                && state.queued.iter().all(|mark| mark.is_complete())
+        })?;
+        Some(format!(
+            "the server of rank {} was never launched: a kernel that communicates needs {} of {} on a second stream, with the same \
+             context ({:#x}); communicator \"{}\"",
+            missing.area.member.rank,
+            super::binary::SERVER,
+            super::binary::SERVER_LIBRARY,
+            missing.area.context,
+            missing.area.group
+        ))
+    }
+
+    /// A line for each core, where those that do the same share one, and for each server.
+    pub(super) fn states(&self, program: &Program) -> String {
+        let mut lines: Vec<(String, Vec<String>)> = Vec::new();
+        for core in &self.cores {
+            let mut text = core.describe(&self.world);
+            if !core.ended {
+                text = format!("{text}, in {}", client::place(program, core.source()));
+            }
+            match lines.iter_mut().find(|(other, _)| *other == text) {
+                Some((_, cores)) => cores.push(core.name()),
+                None => lines.push((text, vec![core.name()])),
+            }
+        }
+        let mut all = String::new();
+        for (text, cores) in lines {
+            let who = match cores.as_slice() {
+                [] => continue,
+                [one] => one.clone(),
+                [first, .., last] => format!("{} cores, {first} to {last}", cores.len()),
+            };
+            let _ = writeln!(all, "  {who}: {text}");
+        }
+        for group in self.world.groups.iter().flatten().filter(|group| group.used) {
+            let state = group.area.state();
+            let at = state.slots.iter().position(|slot| match &*slot.content {
+                super::area::Content::Work(work) => slot.finished < work.total(),
+                _ => slot.finished == 0,
+            });
+            let at = at.unwrap_or(state.slots.len());
+            let is = if state.server.is_some() { "" } else { " (which does not run)" };
+            let described = state.describe(at);
+            let _ = writeln!(all, "  server of {}{is}: {described}", group.area.describe());
+        }
+        all.truncate(all.trim_end().len());
+        all
+    }
+
+    /// Ends its part in every conversation.
+    pub(super) fn leave(&mut self, failure: Option<&str>) {
+        self.cores.clear();
+        for group in self.world.groups.iter().flatten() {
+            let area = &group.area;
+            let unfinished = area.post(|state| {
+                state.kernel = None;
+                let Some(text) = failure else { return false };
+                // A server that runs, or is still to come, learns why there is nothing to do.
+                let awaited =
+                    state.server.is_some() || state.queued.iter().any(|mark| !mark.is_complete());
+                if state.generation == group.generation && awaited {
+                    state.failure.get_or_insert_with(|| text.into());
+                } else if state.generation == group.generation {
+                    state.reset();
+                }
+                true
+            });
+            if unfinished
+                && group.used
+                && let Some(text) = failure
+            {
+                let rank = area.member.rank;
+                let text = format!("the kernel of rank {rank} has failed: {text}");
+                let breakage = Breakage { origin: Origin::Call, cause: Cause::Gone, text };
+                area.member.comm.fail(breakage);
+            }
+        }
+    }
+
+    /// Where races are looked for: what the kernel has touched, as one operation.
+    pub(super) fn tell_engine(&mut self, stream: &'static Stream, launched: &Launched) {
+        let mut touches = self.world.touches();
+        for group in self.world.groups.iter().flatten() {
+            touches.append(&mut group.area.state().touches);
+        }
+        if !touches.is_empty() {
+            let what = format!("kernel {}", launched.recorded.program.name);
+            check::was_done(stream, launched.call, what, touches);
+        }
+    }
+}
+
+/// Takes the kernel's part in every conversation.
+fn join(
+    found: Vec<Result<Arc<super::area::Area>, String>>,
+    mark: Mark,
+) -> Result<Vec<Result<Group, String>>, String> {
+    let mut joined: Vec<Result<Group, String>> = Vec::new();
+    let mut refused = None;
+    for area in found {
+        let group = area.and_then(|area| {
+            let taken = area.post(|state| {
+                if state.kernel.is_some() {
+                    return Err(format!(
+                        "another kernel runs with the context of {}: one at a time",
+                        area.describe()
+                    ));
+                }
+                if !state.slots.is_empty() {
+                    return Err(format!(
+                        "the kernel before on the context of {} ended without Finalize",
+                        area.describe()
+                    ));
+                }
+                if state.server.is_none() {
+                    state.failure = None;
+                }
+                state.touches.clear();
+                state.kernel = Some(Side { mark, sleeps: None });
+                Ok(state.generation)
+            });
+            match taken {
+                Ok(generation) => Ok(Group { area, generation, writer: None, used: false }),
+                Err(text) => {
+                    refused.get_or_insert(text.clone());
+                    Err(text)
+                }
+            }
+        });
+        joined.push(group);
+    }
+    match refused {
+        None => Ok(joined),
+        Some(text) => {
+            for group in joined.iter().flatten() {
+                group.area.post(|state| state.kernel = None);
+            }
+            Err(text)
+        }
+    }
+}
+
+/// What went wrong in a core, and where.
+fn told(program: &Program, core: &Core, text: &str) -> String {
+    format!("{text}\n  --> {} on {}", client::place(program, core.source()), core.name())
+}
+
+/// The bytes of the tiling struct.
+fn tiling_bytes(program: &Program, argument: &Argument, device: u32) -> Result<Vec<u8>, String> {
+    let Some(layout) = &program.tiling else { return Ok(Vec::new()) };
+    let size = layout.size as usize;
+    match argument {
+        Argument::Bytes(bytes, more) if bytes.len() == size || (*more && bytes.len() > size) => {
+            Ok(bytes[..size].to_vec())
+        }
+        Argument::Bytes(bytes, _) => Err(format!(
+            "the tiling has {} bytes, but {} of the kernel has {size}: host and kernel must use one struct",
+            bytes.len(),
+            layout.name
+        )),
+        Argument::Word(address) => {
+            // Checked as any other buffer is.
+            Region::new("tiling", *address, device)?.at(0, size as u64)?;
+            let address = usize::try_from(*address).unwrap_or(usize::MAX);
+            let found = memory::resolve(address, size)?;
+            let mut bytes = vec![0; size];
+            let store = crate::reduce::Store::Plain;
+            // SAFETY: the bytes lie in a live allocation, and ours are as many.
+            unsafe { crate::copy::copy(bytes.as_mut_ptr(), found.data, size, store) };
+            Ok(bytes)
+        }
+    }
+}

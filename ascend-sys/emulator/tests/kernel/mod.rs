@@ -1,0 +1,244 @@
+//! Kernels for tests: loading and launching them as a C program would, and programs of one collective.
+#![allow(dead_code, reason = "every test file uses its own part of this")]
+#![allow(missing_docs, reason = "test helpers")]
+
+#[path = "../../../program/tests/common/mod.rs"]
+pub mod build;
+
+use crate::common;
+use crate::hccl;
+use crate::ok;
+use crate::ranks::{Rank, name_of};
+use ascend_program::layout::Number;
+use ascend_program::step::{Base, Exchange, Hccl, Operation, PerRank, Reduction};
+use ascend_program::{Core, Mix, Program, TaskId};
+use ascend_sys::*;
+use build::Builder;
+use std::ffi::{CString, c_void};
+use std::ptr::null_mut;
+
+pub const ALL_REDUCE: u32 = 2;
+pub const ALL_GATHER: u32 = 6;
+pub const REDUCE_SCATTER: u32 = 7;
+pub const ALL_TO_ALL_V: u32 = 8;
+pub const ALL_TO_ALL: u32 = 10;
+
+pub fn load(program: &Program) -> aclrtBinHandle {
+    let bytes = program.to_bytes();
+    let mut binary = null_mut();
+    ok!(aclrtBinaryLoadFromData(bytes.as_ptr().cast(), bytes.len(), std::ptr::null(), &mut binary));
+    binary
+}
+
+pub fn function(binary: aclrtBinHandle, name: &str) -> aclrtFuncHandle {
+    let name = CString::new(name).unwrap();
+    let mut function = null_mut();
+    ok!(aclrtBinaryGetFunction(binary, name.as_ptr(), &mut function));
+    function
+}
+
+/// The communication server, on the current device.
+pub fn server() -> (aclrtBinHandle, aclrtFuncHandle) {
+    let mut option = aclrtBinaryLoadOption {
+        type_: aclrtBinaryLoadOptionType::ACL_RT_BINARY_LOAD_OPT_CPU_KERNEL_MODE,
+        value: aclrtBinaryLoadOptionValue { cpuKernelMode: 0 },
+    };
+    let mut options = aclrtBinaryLoadOptions { options: &mut option, numOpt: 1 };
+    let mut binary = null_mut();
+    let path = c"/usr/local/Ascend/opp/built-in/op_impl/aicpu/config/libccl_kernel.json";
+    ok!(aclrtBinaryLoadFromFile(path.as_ptr(), &mut options, &mut binary));
+    (binary, function(binary, "RunAicpuKfcSrvLaunch"))
+}
+
+/// An argument of a launch.
+pub enum Given<'a> {
+    Pointer(*mut c_void),
+    Bytes(&'a [u8]),
+}
+
+/// Launches a function with a list of arguments.
+pub fn launch(function: aclrtFuncHandle, blocks: u32, given: &[Given<'_>], stream: aclrtStream) {
+    let list = list(function, given);
+    ok!(aclrtLaunchKernelWithConfig(function, blocks, stream, null_mut(), list, null_mut()));
+}
+
+pub fn list(function: aclrtFuncHandle, given: &[Given<'_>]) -> aclrtArgsHandle {
+    let mut list = null_mut();
+    ok!(aclrtKernelArgsInit(function, &mut list));
+    let mut places = Vec::new();
+    for given in given {
+        let mut handle = null_mut();
+        match given {
+            Given::Pointer(pointer) => {
+                let mut pointer = *pointer;
+                let value = (&raw mut pointer).cast();
+                ok!(aclrtKernelArgsAppend(list, value, 8, &mut handle));
+            }
+            Given::Bytes(bytes) => {
+                ok!(aclrtKernelArgsAppendPlaceHolder(list, &mut handle));
+                places.push((handle, *bytes));
+            }
+        }
+    }
+    for (handle, bytes) in places {
+        let mut buffer = null_mut();
+        ok!(aclrtKernelArgsGetPlaceHolderBuffer(list, handle, bytes.len(), &mut buffer));
+        // SAFETY: the buffer has as many bytes.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), buffer.cast(), bytes.len()) };
+    }
+    ok!(aclrtKernelArgsFinalize(list));
+    list
+}
+
+/// The tiling of the operations, for a communicator.
+pub fn tiling(operations: &[u32], group: &str) -> Vec<u8> {
+    let mut bytes = build::tiling(operations);
+    for at in 0..operations.len() {
+        let name = &mut bytes[64 + 512 * at + 16..][..128];
+        name.fill(0);
+        name[..group.len()].copy_from_slice(group.as_bytes());
+    }
+    bytes
+}
+
+/// A rank's context for these operations.
+pub fn context(rank: &Rank, tiling: &[u8]) -> *mut c_void {
+    let mut context = null_mut();
+    let bytes = tiling.as_ptr().cast_mut().cast();
+    hccl!(HcclAllocComResourceByTiling(rank.comm, rank.stream, bytes, &mut context));
+    context
+}
+
+/// Kernel and server of a rank, ready to be launched.
+pub struct Ready {
+    pub binaries: [aclrtBinHandle; 2],
+    pub kernel: aclrtFuncHandle,
+    pub server: aclrtFuncHandle,
+    pub tiling: Vec<u8>,
+    pub context: *mut c_void,
+    /// Of the server.
+    pub stream: aclrtStream,
+}
+
+impl Ready {
+    pub fn new(rank: &Rank, program: &Program, operations: &[u32]) -> Ready {
+        let tiling = tiling(operations, &name_of(rank.comm));
+        let context = context(rank, &tiling);
+        let binary = load(program);
+        let (library, server) = server();
+        let kernel = function(binary, &program.name);
+        let stream = common::stream();
+        Ready { binaries: [binary, library], kernel, server, tiling, context, stream }
+    }
+
+    /// Launches the server: a descriptor of version 1 with one context.
+    pub fn serve(&self) {
+        let descriptor = std::ptr::without_provenance_mut(0x11);
+        let given = [Given::Pointer(descriptor), Given::Pointer(self.context)];
+        launch(self.server, 1, &given, self.stream);
+    }
+
+    /// Launches the kernel with these tensors.
+    pub fn run(&self, rank: &Rank, blocks: u32, tensors: &[*mut c_void]) {
+        let mut given = vec![Given::Pointer(self.context)];
+        given.extend(tensors.iter().map(|tensor| Given::Pointer(*tensor)));
+        given.extend([Given::Pointer(null_mut()), Given::Bytes(&self.tiling)]);
+        launch(self.kernel, blocks, &given, rank.stream);
+    }
+
+    /// Both, and waits for both.
+    pub fn run_all(&self, rank: &Rank, blocks: u32, tensors: &[*mut c_void]) {
+        self.serve();
+        self.run(rank, blocks, tensors);
+        rank.sync();
+        ok!(aclrtSynchronizeStream(self.stream));
+    }
+
+    pub fn end(self) {
+        ok!(aclrtDestroyStream(self.stream));
+        for binary in self.binaries {
+            ok!(aclrtBinaryUnLoad(binary));
+        }
+    }
+}
+
+/// One prepare call.
+#[derive(Clone, Debug)]
+pub struct Call {
+    pub command: u32,
+    /// Elements from the start of both buffers.
+    pub at: u64,
+    pub count: u64,
+    pub stride: u64,
+    pub repeat: u64,
+    pub commit: bool,
+    /// Of an AlltoAllV.
+    pub lists: [Vec<u64>; 4],
+}
+
+impl Call {
+    pub fn new(command: u32, at: u64, count: u64, stride: u64, repeat: u64) -> Call {
+        Call { command, at, count, stride, repeat, commit: true, lists: Default::default() }
+    }
+}
+
+pub fn operation(b: &mut Builder, call: &Call, x: Base, y: Base, dtype: u32) -> Operation {
+    let (send, recv) = (b.at(x, call.at), b.at(y, call.at));
+    let exchange = Exchange { send, recv, count: b.n(call.count), dtype };
+    let stride = b.n(call.stride);
+    match call.command {
+        ALL_REDUCE => Operation::AllReduce(exchange, Reduction::Sum),
+        ALL_GATHER => Operation::AllGather(exchange, stride),
+        REDUCE_SCATTER => Operation::ReduceScatter(exchange, Reduction::Sum, stride),
+        ALL_TO_ALL => Operation::AlltoAll(exchange, stride),
+        _ => {
+            let mut list =
+                |n: usize| PerRank::Values(call.lists[n].iter().map(|count| b.n(*count)).collect());
+            Operation::AlltoAllV {
+                send,
+                recv,
+                dtype,
+                send_counts: list(0),
+                send_displs: list(1),
+                recv_counts: list(2),
+                recv_displs: list(3),
+            }
+        }
+    }
+}
+
+/// A kernel that prepares the calls, commits what is not committed yet turn by turn, waits for all, and ends as the pages do.
+pub fn kernel(calls: &[Call], number: Number, dtype: u32) -> Program {
+    let mut b = Builder::new(Mix::MixAiv10);
+    let (x, y) = (b.input("x", number), b.output("y", number));
+    let mut commands: Vec<u32> = calls.iter().map(|call| call.command).collect();
+    commands.dedup();
+    b.on(Core::Aiv, |b| {
+        let client = b.ready(&commands);
+        let mut tasks: Vec<TaskId> = Vec::new();
+        for (n, call) in calls.iter().enumerate() {
+            let task = b.task(&format!("task{n}"), client);
+            let operation = operation(b, call, x, y, dtype);
+            b.prepare(task, operation, call.repeat, call.commit);
+            tasks.push(task);
+        }
+        for (call, task) in calls.iter().zip(&tasks) {
+            if !call.commit {
+                b.times(call.repeat, |b| b.commit(*task));
+            }
+            b.times(call.repeat, |b| b.wait(*task));
+        }
+        b.sync_vectors();
+        b.hccl(Hccl::Finalize(client, true));
+    });
+    b.done()
+}
+
+/// The bytes of numbers.
+pub fn ints(numbers: impl IntoIterator<Item = i32>) -> Vec<u8> {
+    numbers.into_iter().flat_map(i32::to_le_bytes).collect()
+}
+
+pub fn to_ints(bytes: &[u8]) -> Vec<i32> {
+    bytes.chunks_exact(4).map(|c| i32::from_le_bytes(c.try_into().unwrap())).collect()
+}
