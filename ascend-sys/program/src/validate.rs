@@ -4,7 +4,7 @@ use crate::layout::Number;
 use crate::program::*;
 use crate::step::*;
 
-/// Values are computed by recursion, so there is a limit to how they are nested.
+/// Values are computed by recursion, and blocks written, so there is a limit to how they are nested.
 const DEEPEST: u32 = 256;
 
 /// A value is computed anew wherever it is used, also within another one, so there is a limit to that too.
@@ -17,9 +17,8 @@ impl Program {
         for parameter in &self.parameters {
             identifier(&parameter.name)?;
         }
-        let Checker { mut used, .. } = Checker::new(self)?.look()?;
-        used[0] = true;
-        match used.iter().position(|used| !used) {
+        let Checker { used, .. } = Checker::new(self)?.look()?;
+        match used.iter().position(Option::is_none) {
             Some(at) => Err(format!("block {at} belongs to no step")),
             None => Ok(()),
         }
@@ -37,8 +36,8 @@ fn identifier(name: &str) -> Result<(), String> {
 
 struct Checker<'a> {
     program: &'a Program,
-    /// Which blocks have a step that they belong to.
-    used: Vec<bool>,
+    /// How deep each block lies, if there is a step that it belongs to.
+    used: Vec<Option<u32>>,
 }
 
 impl<'a> Checker<'a> {
@@ -46,7 +45,9 @@ impl<'a> Checker<'a> {
         if program.blocks.is_empty() {
             return Err("there is no block".into());
         }
-        Ok(Checker { program, used: vec![false; program.blocks.len()] })
+        let mut used = vec![None; program.blocks.len()];
+        used[0] = Some(0);
+        Ok(Checker { program, used })
     }
 
     fn look(mut self) -> Result<Self, String> {
@@ -386,9 +387,11 @@ impl<'a> Checker<'a> {
     }
 
     fn block(&mut self, at: usize, block: BlockId) -> Result<(), String> {
+        let depth = self.used.get(at).copied().flatten().unwrap_or(0) + 1;
         match self.used.get_mut(block.0 as usize) {
-            Some(used) if !*used && block.0 as usize > at => {
-                *used = true;
+            Some(_) if depth > DEEPEST => Err(format!("blocks are nested {depth} deep")),
+            Some(used @ None) if block.0 as usize > at => {
+                *used = Some(depth);
                 Ok(())
             }
             _ => Err(format!("block {} is not a new block of block {at}", block.0)),

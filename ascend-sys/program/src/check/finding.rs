@@ -100,6 +100,7 @@ impl Report {
             Entry { severity, message, help, cores: Vec::new() }
         });
         if let Some(core) = core
+            && entry.cores.last() != Some(&core)
             && !entry.cores.contains(&core)
         {
             entry.cores.push(core);

@@ -100,7 +100,7 @@ pub(super) fn within(
         let verb = if write { "writes" } else { "reads" };
         let message = format!(
             "this {verb} elements {start}..{} of `{name}`, which has {all}",
-            start + elements
+            start.saturating_add(elements)
         );
         view.error("bounds", message, "give it a larger tensor, or count fewer elements");
     }
@@ -167,12 +167,12 @@ fn moved(
     let Some(count) = pieces.count.map_or(Some(1), |count| view.count(count)) else { return };
     let Some(gap) = pieces.gap.map_or(Some(0), |gap| view.count(gap)) else { return };
     let bytes = u128::from(length) * u128::from(size);
-    limit(view, "pieces", count.into(), 4095, "copy in several steps");
-    limit(view, "bytes in a piece", bytes, 2_097_151, "copy shorter pieces");
     let gap_bytes = u128::from(gap) * u128::from(size);
     let largest = if view.product() == Product::Ascend950 { 1 << 40 } else { u32::MAX.into() };
-    limit(view, "bytes between pieces", gap_bytes, largest, "copy in several steps");
-    if count == 0 || length == 0 {
+    let fits = limit(view, "pieces", count.into(), 4095, "copy in several steps")
+        && limit(view, "bytes in a piece", bytes, 2_097_151, "copy shorter pieces")
+        && limit(view, "bytes between pieces", gap_bytes, largest, "copy in several steps");
+    if !fits || count == 0 || length == 0 {
         return;
     }
     let (count, length, gap) = (u128::from(count), u128::from(length), u128::from(gap));
@@ -181,8 +181,10 @@ fn moved(
     memory.operand(view, local, (count - 1) * bytes.next_multiple_of(32) + bytes);
 }
 
-fn limit(view: &mut View<'_, '_>, what: &str, found: u128, largest: u128, help: &str) {
+/// Whether a number fits into the fields of the instruction.
+fn limit(view: &mut View<'_, '_>, what: &str, found: u128, largest: u128, help: &str) -> bool {
     if found > largest {
         view.error("pieces", format!("{found} {what} in a copy, which takes {largest}"), help);
     }
+    found <= largest
 }

@@ -16,7 +16,7 @@ use crate::show::Words;
 use crate::step::{Hccl, Read, Source, Step, Sync};
 
 /// Steps of all cores together, after which the checker gives up.
-const LONGEST: u64 = 1 << 21;
+const LONGEST: u64 = 1 << 20;
 
 /// Blocks of a launch that the checker follows one by one. No chip has more cube cores.
 const MOST_BLOCKS: u32 = 256;
@@ -248,9 +248,7 @@ impl Run<'_> {
             }
             Step::Sync(inside) => sync::units(&mut view, inside),
             Step::Hccl(call) => {
-                if let Some(turn) = hccl(&mut self.clients, &mut view, at, clock, call) {
-                    *state = State::Turn(turn);
-                }
+                *state = hccl(&mut self.clients, &mut view, at, clock, call);
             }
             // The walk does these itself.
             Step::Comment(_)
@@ -319,30 +317,36 @@ impl Run<'_> {
     }
 }
 
+/// A call of a client, and what the core does then.
 fn hccl(
     clients: &mut Clients,
     view: &mut View<'_, '_>,
     at: usize,
     clock: &mut Clock,
     call: &Hccl,
-) -> Option<Turn> {
+) -> State {
+    let mut known = true;
     match call {
         Hccl::Init(client, offset) => clients.init(view, at, *client, *offset),
         Hccl::Configure(client, offset, _) => clients.configure(view, at, *client, *offset),
         Hccl::Prepare { task, operation, repeat, commit } => {
             let repeat = view.count(*repeat);
-            clients.prepare(view, at, *task, operation, repeat, *commit);
+            known = clients.prepare(view, at, *task, operation, repeat, *commit);
         }
         Hccl::Commit(task) => clients.commit(view, at, *task),
-        Hccl::Wait(task) => return clients.wait(view, at, *task, clock),
-        Hccl::After(client, task) => clients.after(view, at, *client, *task),
+        Hccl::Wait(task) => {
+            if let Some(turn) = clients.wait(view, at, *task, clock) {
+                return State::Turn(turn);
+            }
+        }
+        Hccl::After(client, task) => known = clients.after(view, at, *client, *task),
         Hccl::Barrier(client, queue) => {
             let queue = view.count(*queue);
             clients.barrier(view, at, *client, queue);
         }
         Hccl::Finalize(client, waits) => clients.finalize(view, at, *client, *waits, clock),
     }
-    None
+    if known { State::Ready } else { State::Lost }
 }
 
 /// Why a core never gets to its end, if so: the rule, what, and what to change.

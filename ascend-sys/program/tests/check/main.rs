@@ -5,6 +5,7 @@ mod common;
 mod harness;
 
 mod client;
+mod groups;
 mod local;
 mod operation;
 mod sync;

@@ -4,7 +4,8 @@
 //! server takes tasks in the order in which the working core prepared them, so that a turn is done when all earlier tasks are
 //! committed and it is itself.
 
-use std::collections::BTreeMap;
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::Product;
 use super::finding::CoreName;
@@ -26,6 +27,8 @@ const FINE: &[u8] = b"AlltoAll=level0:fullmesh;level1:pairwise\0";
 pub(super) struct Clients {
     /// By client, then by core.
     own: Vec<Vec<Own>>,
+    /// Tasks that the server has finished, by client.
+    finished: Vec<usize>,
     cores: Vec<CoreName>,
 }
 
@@ -44,7 +47,7 @@ struct Own {
     after: Vec<(ClientId, usize)>,
     /// The handle that each task stands for now.
     current: BTreeMap<TaskId, usize>,
-    barriers: Vec<u64>,
+    barriers: BTreeSet<u64>,
     /// The last wait: its tick, and where.
     waited: Option<(u32, Source)>,
     finalized: Option<Finalized>,
@@ -100,6 +103,7 @@ impl Clients {
     pub(super) fn new(program: &Program, cores: &[CoreName]) -> Self {
         Clients {
             own: vec![vec![Own::default(); cores.len()]; program.clients.len()],
+            finished: vec![0; program.clients.len()],
             cores: cores.to_vec(),
         }
     }
@@ -126,33 +130,54 @@ impl Clients {
     }
 
     /// Whether the server has finished so much of what a core's handle stands for.
-    pub(super) fn done(&self, program: &Program, turn: Turn) -> bool {
-        let Some(worker) = self.worker(program, turn.client) else { return false };
-        let handles = &self.own[turn.client.0 as usize][worker].handles;
-        let Some(handle) = handles.get(turn.handle) else { return false };
-        let earlier = &handles[..turn.handle];
-        let all = &handles[..=turn.handle];
-        handle.committed >= turn.steps
-            && earlier.iter().all(|earlier| earlier.committed >= earlier.steps)
-            && all.iter().flat_map(|handle| &handle.after).all(|(client, at)| {
-                let steps = self.own[client.0 as usize].iter().find_map(|own| own.handles.get(*at));
-                let (task, steps) = steps.map_or((turn.task, 0), |of| (of.task, of.steps));
-                // What a client comes after was prepared before it, so this ends.
-                self.done(program, Turn { client: *client, handle: *at, steps, task })
-            })
+    pub(super) fn done(&mut self, program: &Program, turn: Turn) -> bool {
+        self.serve(program);
+        let client = turn.client.0 as usize;
+        match turn.handle.cmp(&self.finished[client]) {
+            Ordering::Less => true,
+            Ordering::Greater => false,
+            Ordering::Equal => self.worker(program, turn.client).is_some_and(|worker| {
+                let handle = self.own[client][worker].handles.get(turn.handle);
+                handle.is_some_and(|of| of.committed >= turn.steps && self.open(of).is_none())
+            }),
+        }
+    }
+
+    /// Lets the servers finish whatever they can.
+    fn serve(&mut self, program: &Program) {
+        let mut moved = true;
+        while moved {
+            moved = false;
+            for client in 0..self.own.len() {
+                let Some(worker) = self.worker(program, ClientId(client as u32)) else { continue };
+                let next = self.own[client][worker].handles.get(self.finished[client]);
+                if next.is_some_and(|of| of.committed >= of.steps && self.open(of).is_none()) {
+                    self.finished[client] += 1;
+                    moved = true;
+                }
+            }
+        }
+    }
+
+    /// A task of another group that this one comes after and that is not finished.
+    fn open(&self, handle: &Handle) -> Option<ClientId> {
+        let open = |(client, at): &&(ClientId, usize)| self.finished[client.0 as usize] <= *at;
+        handle.after.iter().find(open).map(|(client, _)| *client)
     }
 
     /// Why a turn is not done: the first task that is not committed, and how far it is.
     pub(super) fn holds_up(&self, program: &Program, turn: Turn) -> Option<(TaskId, String)> {
-        let worker = self.worker(program, turn.client)?;
-        let handles = &self.own[turn.client.0 as usize][worker].handles;
-        let open = |(at, handle): &(usize, &Handle)| match at.cmp(&turn.handle) {
-            std::cmp::Ordering::Less => handle.committed < handle.steps,
-            std::cmp::Ordering::Equal => handle.committed < turn.steps,
-            std::cmp::Ordering::Greater => false,
-        };
-        let (_, handle) = handles.iter().enumerate().find(open)?;
-        Some((handle.task, handle.share(handle.committed)))
+        let mut client = turn.client;
+        // Groups that come after one another in a circle would lead round it for ever.
+        for _ in 0..=self.own.len() {
+            let handles = &self.own[client.0 as usize][self.worker(program, client)?].handles;
+            let handle = handles.get(self.finished[client.0 as usize])?;
+            match self.open(handle) {
+                Some(other) => client = other,
+                None => return Some((handle.task, handle.share(handle.committed))),
+            }
+        }
+        None
     }
 
     /// `InitV2`.
@@ -272,6 +297,7 @@ impl Clients {
         tiling
     }
 
+    /// A prepare call: whether it is known what the object is like then.
     pub(super) fn prepare(
         &mut self,
         view: &mut View<'_, '_>,
@@ -280,25 +306,20 @@ impl Clients {
         operation: &Operation,
         repeat: Option<u64>,
         commit: bool,
-    ) {
+    ) -> bool {
         let program = view.ground.program;
         let client = program.tasks[task.0 as usize].what;
         if self.ready(view, core, client).is_none() {
-            return;
+            return true;
+        }
+        if !self.slot(view, core, client) {
+            return false;
         }
         self.who_prepares(view, core, client);
         let command = operation::command(operation);
         let own = self.own(client, core);
         let tiling = own.configured.get(&command).copied();
-        let slots = own.handles.len() as u32 + own.syncs + 1;
         let configured = own.configured.keys().map(|of| operation::name(*of)).collect::<Vec<_>>();
-        if slots > MOST_PREPARES {
-            let message = format!(
-                "this is prepare or group sync number {slots} of `{}`, which takes {MOST_PREPARES}",
-                view.words().client(client)
-            );
-            view.error("prepares", message, "prepare more turns at once, with repeat");
-        }
         if tiling.is_none() {
             let message = format!(
                 "`{}` prepares {} and is configured for {}",
@@ -333,6 +354,21 @@ impl Clients {
             side: None,
             after,
         });
+        true
+    }
+
+    /// Whether one more message has a slot. Without one, the hardware writes where something else is.
+    fn slot(&mut self, view: &mut View<'_, '_>, core: usize, client: ClientId) -> bool {
+        let own = self.own(client, core);
+        let slots = own.handles.len() as u32 + own.syncs + 1;
+        if slots > MOST_PREPARES {
+            let message = format!(
+                "this is prepare or group sync number {slots} of `{}`, which takes {MOST_PREPARES}",
+                view.words().client(client)
+            );
+            view.error("prepares", message, "prepare more turns at once, with repeat");
+        }
+        slots <= MOST_PREPARES
     }
 
     /// Who may prepare: one kind of core, if no core is named.

@@ -175,19 +175,19 @@ impl Clients {
         Some(self.own(client, core).queues)
     }
 
-    /// `InterHcclGroupSync`.
+    /// `InterHcclGroupSync`: whether it is known what the object is like then.
     pub(in crate::check) fn after(
         &mut self,
         view: &mut View<'_, '_>,
         core: usize,
         client: ClientId,
         task: TaskId,
-    ) {
+    ) -> bool {
         if view.product() != Product::A3 {
             view.lacks("InterHcclGroupSync", "wait for the task, and commit the next one then");
         }
         if self.ready(view, core, client).is_none() {
-            return;
+            return true;
         }
         let program = view.ground.program;
         let other = program.tasks[task.0 as usize].what;
@@ -199,20 +199,16 @@ impl Clients {
                 view.words().task(task)
             );
             view.error("task", message, "tasks of one group run in the order of prepares anyway");
-            return;
+            return true;
         }
-        let Some(found) = self.handle(view, core, task) else { return };
+        let Some(found) = self.handle(view, core, task) else { return true };
+        if !self.slot(view, core, client) {
+            return false;
+        }
         let own = self.own(client, core);
         own.syncs += 1;
         own.after.push(found);
-        let slots = own.handles.len() as u32 + own.syncs;
-        if slots > MOST_PREPARES {
-            let message = format!(
-                "this is prepare or group sync number {slots} of `{}`, which takes {MOST_PREPARES}",
-                view.words().client(client)
-            );
-            view.error("prepares", message, "prepare more turns at once, with repeat");
-        }
+        true
     }
 
     /// `QueueBarrier`.
@@ -232,7 +228,7 @@ impl Clients {
         let own = self.own(client, core);
         let queues = own.queues;
         if let Some(queue) = queue {
-            own.barriers.push(queue);
+            own.barriers.insert(queue);
             if queue >= queues.max(1) {
                 let message = format!("a barrier of queue {queue}, and there are {queues}");
                 view.error("task", message, "queues are counted from 0");
