@@ -26,8 +26,12 @@ mod kernel;
 mod local;
 mod matmul;
 mod names;
+mod operator;
+mod project;
 mod text;
 mod uses;
+
+pub use project::Project;
 
 use crate::layout::Layout;
 use crate::program::Program;
@@ -39,6 +43,19 @@ use crate::program::Program;
 /// A program that is not [valid](Program::validate), or that does what Ascend C has no words for; with the line of the kernel.
 pub fn kernel(program: &Program) -> Result<String, String> {
     kernel::source(program)
+}
+
+/// The operator project around a kernel, as paths and texts: the kernel in `op_kernel` with the header of its tiling struct
+/// ([`Layout::header`]); in `op_host` the prototype, the function that fills the struct, and the registration of both; and what CMake needs
+/// to build a package of them. The operator is called like the kernel, in camel case; each communicator is an attribute, `group`,
+/// or `group_0`, `group_1` if there are several.
+///
+/// # Errors
+///
+/// What [`kernel`] refuses; a tiling that is not as long as the struct or leaves out what it is made from; names that a build cannot
+/// have.
+pub fn project(program: &Program, project: &Project) -> Result<Vec<(String, String)>, String> {
+    project::files(program, project)
 }
 
 /// The tiling struct with its namespace.

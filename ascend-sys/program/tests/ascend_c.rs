@@ -9,6 +9,8 @@ mod golden;
 mod host;
 #[path = "ascend_c/kernels.rs"]
 mod kernels;
+#[path = "ascend_c/project.rs"]
+mod project;
 
 use ascend_program::Program;
 

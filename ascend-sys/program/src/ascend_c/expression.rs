@@ -432,6 +432,11 @@ pub(super) fn is_float(number: Number) -> bool {
     matches!(number, Number::F16 | Number::Bf16 | Number::F32 | Number::F64)
 }
 
+/// A number as C++ has it.
+pub(super) fn literal_text(number: Number, bits: u64) -> String {
+    constant(number, bits).text
+}
+
 fn constant(number: Number, bits: u64) -> Expression {
     let text = match number {
         Number::Bool => (bits != 0).to_string(),

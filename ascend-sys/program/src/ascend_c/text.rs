@@ -87,6 +87,11 @@ impl Text {
         self.depth += 1;
     }
 
+    /// Blocks in or out, without a brace.
+    pub(super) fn indent(&mut self, by: isize) {
+        self.depth = self.depth.saturating_add_signed(by);
+    }
+
     pub(super) fn append(&mut self, other: Text) {
         self.lines.extend(other.lines);
     }

@@ -103,7 +103,8 @@ pub fn program_of_host(
     run
 }
 
-fn succeed(mut command: Command) {
+/// Runs a compiler, which has to be content.
+pub fn succeed(mut command: Command) {
     let output = command.output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{command:?}:\n{said}");
