@@ -1,5 +1,7 @@
 //! Printed kernels: as they are expected to look, for compilers, and running on the host.
 
+#[path = "ascend_c/anything.rs"]
+mod anything;
 mod common;
 #[path = "ascend_c/compiler.rs"]
 mod compiler;
@@ -11,6 +13,10 @@ mod host;
 mod kernels;
 #[path = "ascend_c/project.rs"]
 mod project;
+#[path = "common/random.rs"]
+mod random;
+#[path = "ascend_c/values.rs"]
+mod values;
 
 use ascend_program::Program;
 

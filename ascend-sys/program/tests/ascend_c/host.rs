@@ -32,11 +32,16 @@ pub struct Outcome {
 
 /// Compiles a kernel and runs it; none without a compiler.
 pub fn run(program: &Program, launch: &Launch) -> Option<Outcome> {
+    run_with(program, launch, &[])
+}
+
+/// The same, with more options for the compiler.
+pub fn run_with(program: &Program, launch: &Launch, more: &[&str]) -> Option<Outcome> {
     compiler()?;
     static NUMBER: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
     let number = NUMBER.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     let directory = Directory::new(&format!("run-{}-{number}", program.name));
-    let run = program_of_host(|| compiler().unwrap(), program, &directory);
+    let run = program_of_host(|| compiler().unwrap(), more, program, &directory);
     let ratio = |core| program.mix.ratio(core);
     let mut text = format!(
         "ranks {}\nblocks {}\naic {}\naiv {}\ngroups {}\nwindow 4096\nworkspace 4096\n",
