@@ -15,6 +15,7 @@ pub fn expand(input: &Struct) -> TokenStream {
     let (idents, types): (Vec<_>, Vec<_>) =
         fields.iter().map(|field| (&field.ident, &field.ty)).unzip();
     let methods = methods(input, &private);
+    let symbols = crate::symbols::expand(input);
     quote! {
         #[allow(unsafe_code, reason = "the derive checks what the traits demand")]
         #[allow(clippy::undocumented_unsafe_blocks, reason = "see `problems` below")]
@@ -44,6 +45,7 @@ pub fn expand(input: &Struct) -> TokenStream {
                 #(let _: &#types = #idents;)*
             }
             #problems
+            #symbols
         };
         #methods
     }

@@ -32,6 +32,7 @@ pub struct Struct {
 
 pub struct Field {
     pub ident: Ident,
+    pub visibility: Visibility,
     /// The same, for names that are made of it.
     pub rust: String,
     /// In C++.
@@ -174,6 +175,7 @@ impl Field {
         }
         match Shape::read(&field.ty) {
             Ok(shape) => errors.or(Field {
+                visibility: field.vis.clone(),
                 ident: ident.clone(),
                 rust,
                 name,

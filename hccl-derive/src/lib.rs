@@ -6,7 +6,9 @@
 
 mod expand;
 mod input;
+mod kernel;
 mod names;
+mod symbols;
 mod types;
 
 use proc_macro::TokenStream;
@@ -28,5 +30,34 @@ use proc_macro::TokenStream;
 pub fn tiling(item: TokenStream) -> TokenStream {
     let item = syn::parse_macro_input!(item as syn::DeriveInput);
     let expanded = input::Struct::read(&item).map(|input| expand::expand(&input));
+    expanded.unwrap_or_else(syn::Error::into_compile_error).into()
+}
+
+/// A kernel: see `hccl::kernel`.
+///
+/// The function takes a `Kernel<T>` with its tiling struct (or a plain `Kernel`), then all its inputs, then all its outputs. It can be called like
+/// any other, by other kernels too; `name::record()` runs it once and gives the program.
+///
+/// What `let` binds has its name in the program: values, variables, tensors in local memory, clients and tasks. The type of what is bound must be known
+/// where it is bound. Nothing else in the function is changed.
+///
+/// `mix` says which cores run it:
+///
+/// | `mix` | for each block | cores can wait for each other |
+/// | --- | --- | --- |
+/// | `"aiv_only"` | 1 vector core | no |
+/// | `"aic_only"` | 1 cube core | no |
+/// | `"aiv_1_0"` | 1 vector core | yes |
+/// | `"aic_1_0"` | 1 cube core | yes |
+/// | `"aic_1_1"` | 1 cube core and 1 vector core | yes |
+/// | `"aic_1_2"` | 1 cube core and 2 vector cores | yes |
+///
+/// `#[kernel(inline)]` is for functions that kernels call: what they record goes where they are called, and has its names. Such a function takes and
+/// returns what it likes.
+///
+/// With `crate = path` it finds `hccl` elsewhere than at `::hccl`.
+#[proc_macro_attribute]
+pub fn kernel(attribute: TokenStream, item: TokenStream) -> TokenStream {
+    let expanded = kernel::expand(attribute.into(), item.into());
     expanded.unwrap_or_else(syn::Error::into_compile_error).into()
 }

@@ -228,6 +228,8 @@ pub enum Error {
     Batch(crate::batch::BatchError),
     /// Bytes or settings of tiling data that CANN, or the kernel, would refuse or misread.
     Tiling(crate::kernel::tiling::TilingError),
+    /// A kernel that cannot be recorded.
+    Record(crate::kernel::RecordError),
     /// The communicator was ended by [`AbortHandle::abort`](crate::comm::AbortHandle::abort).
     Aborted {
         /// The operation that was waited for, which may still be in flight, or the call that was refused.
@@ -376,6 +378,12 @@ impl std::error::Error for Error {
             Error::Rank(error) => error.source(),
             _ => None,
         }
+    }
+}
+
+impl From<crate::kernel::RecordError> for Error {
+    fn from(error: crate::kernel::RecordError) -> Self {
+        Error::Record(error)
     }
 }
 

@@ -148,6 +148,7 @@ impl Error {
             Error::Config(error) => error.fmt(f),
             Error::Batch(error) => error.fmt(f),
             Error::Tiling(error) => error.fmt(f),
+            Error::Record(error) => error.fmt(f),
             Error::Aborted { .. } => f.write_str("the communicator was aborted"),
             Error::Rank(error) => error.fmt(f),
             Error::RankGone { rank, reason } => write!(f, "rank {rank} is gone: {reason}"),
@@ -338,7 +339,7 @@ debug! {
     RankGone { rank, reason }
     Found { findings }
     Invalid { operation, problem };
-    Config Counts Batch Tiling Rank
+    Config Counts Batch Tiling Record Rank
 }
 
 #[cfg(test)]

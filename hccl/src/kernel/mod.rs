@@ -1,7 +1,145 @@
-//! Kernels: programs for the cores of an NPU.
+//! Kernels: programs for the cores of an NPU, written in Rust, which communicate while they compute.
 //!
-//! What is here so far is the [tiling](tiling): the structs with which the host tells a kernel what to do.
+//! A function with [`#[kernel]`](macro@kernel) is run once to *record* a [`Program`](ascend_program::Program): a small form in which sizes, loops and
+//! branches are still symbols of a [tiling struct](tiling). The emulator runs it, the printer writes it as Ascend C.
+//!
+//! ```
+//! use hccl::kernel::*;
+//! use hccl::f16;
+//!
+//! #[derive(Tiling)]
+//! #[repr(C)]
+//! struct ReduceScatterTiling {
+//!     init: Mc2InitTiling,
+//!     reduce_scatter: Mc2CcTiling,
+//!     tile_num: u64,
+//!     tile_len: u64,
+//!     tail_len: u64,
+//! }
+//!
+//! #[kernel(mix = "aiv_1_0")]
+//! fn reduce_scatter_custom(k: Kernel<ReduceScatterTiling>, x: Input<f16>, y: Output<f16>) {
+//!     let t = k.tiling();
+//!     k.on_aiv(|| {
+//!         let hccl = k.hccl(0).init().configure(&t.reduce_scatter);
+//!         let done = t.tile_len * t.tile_num;
+//!         let stride = done + t.tail_len;
+//!         let tiles = hccl.reduce_scatter(x, y, t.tile_len, Sum).stride(stride).repeat(t.tile_num).commit_all();
+//!         let tail = hccl.reduce_scatter(x.at(done), y.at(done), t.tail_len, Sum).stride(stride).commit_all();
+//!         hccl.wait_all(&tiles);
+//!         hccl.wait_all(&tail);
+//!         k.sync_all_aiv(); // a core that still waits would miss its result when core 0 finalises
+//!         hccl.finalise();
+//!     });
+//! }
+//!
+//! # fn main() -> hccl::Result<()> {
+//! let kernel = reduce_scatter_custom::record()?;
+//! println!("{kernel}"); // the program, a line for each step
+//! let binary = kernel.to_bytes(); // what a loader takes
+//! # let _ = binary; Ok(())
+//! # }
+//! ```
+//!
+//! # What is recorded
+//!
+//! * A [`Value`] is a scalar: a field of the tiling struct, the index of a core, or made of these. A [`Variable`] is one that changes.
+//! * [`Kernel`] has the loops ([`range`](Kernel::range)), branches ([`when`](Kernel::when), [`on_aiv`](Kernel::on_aiv)), vector arithmetic and
+//!   synchronisation. Everything else is Rust and happens while the kernel is recorded: constants, functions, generic parameters, a `for` that writes its
+//!   body down several times.
+//! * [`Input`] and [`Output`] are tensors in global memory, [`Queue`], [`Scratch`] and [`LocalTensor`] belong to the memory of a vector core.
+//! * [`Hccl`] is the client that asks for collectives, and [`Prepared`] what it prepared; the [tables](mod@prepare) show what each turn moves.
+//! * [`Matmul`] is a product of matrices.
+//!
+//! Counts, offsets and strides are elements everywhere. Each item names the call of Ascend C that it stands for.
+//!
+//! # Mistakes
+//!
+//! Much does not compile: a client that prepares before it was configured, a commit of what is committed, a tensor that was passed on and used
+//! again, a client finalised in a loop. What is wrong on every product (a vector of bytes that is to be divided, 300 turns) is collected and comes back
+//! from `record`, each with its line. What depends on the product, on the numbers in the tiling struct or on the ranks is checked at launch.
 
+mod client;
+mod control;
+mod local;
+mod matmul;
+pub mod prepare;
+mod record;
+mod recorded;
+pub mod symbol;
+mod sync;
+mod tensor;
 pub mod tiling;
+pub mod value;
+mod vector;
 
+pub use client::{Configured, Declaration, Hccl, Initialised, Started};
+pub use control::{First, Kernel};
+pub use hccl_derive::kernel;
+pub use local::{Amount, LocalSlice, LocalTensor, Pieces, Position, Queue, Scratch};
+pub use matmul::{Matmul, Shape};
+pub use prepare::{Committed, Open, Prepared};
+pub use recorded::{Mistake, RecordError, Recorded};
+pub use sync::{Mode, Pipe};
+pub use tensor::{Argument, Global, Input, Matrix, Output, Reads, Writes};
 pub use tiling::{Mc2CcTiling, Mc2InitTiling, TCubeTiling, Tiling};
+pub use value::{Value, Variable};
+pub use vector::Round;
+
+pub use crate::dtype::{Max, Min, Prod, Sum};
+
+/// What the generated code of the macros refers to.
+#[doc(hidden)]
+pub mod __private {
+    pub use ascend_program::Mix;
+
+    pub use super::control::First;
+    pub use super::symbol::{At, Symbolic, structs};
+    pub use super::tensor::Argument;
+    use super::value::Recordable;
+    use super::{RecordError, Recorded, control, record as recorder};
+
+    /// What recording a kernel gives.
+    pub type Result<T> = std::result::Result<Recorded<T>, RecordError>;
+
+    /// The place that the caller has in the source.
+    #[track_caller]
+    pub fn here() -> &'static std::panic::Location<'static> {
+        std::panic::Location::caller()
+    }
+
+    /// Records a kernel whose first argument is a `K`.
+    pub fn record<K: First>(
+        name: &str,
+        mix: Mix,
+        here: &'static std::panic::Location<'static>,
+        kernel: impl FnOnce(u64, K),
+    ) -> Result<K::Tiling> {
+        let program = recorder::record(name, mix, here, |recording| {
+            control::declare_tiling::<K::Tiling>(recording, here);
+            kernel(recording, K::first(recording));
+        })?;
+        Ok(Recorded::new(program))
+    }
+
+    /// Gives its name to what has one. This goes first, for it needs no reference more than the call has.
+    pub trait Named {
+        #[doc(hidden)]
+        fn __name(&self, name: &str);
+    }
+
+    impl<T: Recordable> Named for T {
+        #[track_caller]
+        fn __name(&self, name: &str) {
+            self.name(name);
+        }
+    }
+
+    /// Everything else that is bound in a kernel.
+    pub trait Nameless {
+        #[doc(hidden)]
+        fn __name(&self, _: &str) {}
+    }
+
+    impl<T: ?Sized> Nameless for &T {}
+}

@@ -1,0 +1,414 @@
+//! The HCCL client in a kernel.
+//!
+//! Its type says what it can do: a client that was declared can be initialised, one that was initialised can be configured, and only
+//! then it prepares. `finalise` takes it away. What was prepared is a [`Prepared`], which knows its turns; whether these can still be committed is in its
+//! type too.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::panic::Location;
+
+use ascend_program::layout::Number;
+use ascend_program::step::{Hccl as Call, Read, Step};
+use ascend_program::{Client, ClientId, Core, Declared, Of, TaskId};
+
+use super::control::Kernel;
+use super::prepare::Prepared;
+use super::record::{self, Caller, Kind, Recorder};
+use super::symbol::{CcMember, TilingArgument};
+use super::tensor::{Output, rename};
+use super::value::{Count, Recordable, Scalar, Value};
+use crate::dtype::Element;
+
+/// A client that was declared.
+#[derive(Debug)]
+pub enum Declaration {}
+
+/// A client that was initialised.
+#[derive(Debug)]
+pub enum Initialised {}
+
+/// A client that was configured for at least one operation.
+#[derive(Debug)]
+pub enum Configured {}
+
+/// A client that has its context.
+pub trait Started {}
+impl Started for Initialised {}
+impl Started for Configured {}
+
+/// An HCCL client (`Hccl`), which asks the communication server of its rank for collectives. Made by [`Kernel::hccl`].
+///
+/// Every core that uses a task calls everything: core 0 writes the messages, the others count along. A client lives on one kind of core.
+///
+/// ```
+/// use hccl::kernel::*;
+/// use hccl::f16;
+///
+/// #[derive(Tiling)]
+/// #[repr(C)]
+/// struct Gather { init: Mc2InitTiling, all_gather: Mc2CcTiling, count: u64 }
+///
+/// #[kernel(mix = "aiv_1_0")]
+/// fn gather(k: Kernel<Gather>, x: Input<f16>, y: Output<f16>) {
+///     let t = k.tiling();
+///     k.on_aiv(|| {
+///         let hccl = k.hccl(0).init().configure(&t.all_gather);
+///         let whole = hccl.all_gather(x, y, t.count).commit_all();
+///         hccl.wait(&whole);
+///         k.sync_all_aiv(); // nobody may still wait when core 0 finalises
+///         hccl.finalise();
+///     });
+/// }
+/// # fn main() -> hccl::Result<()> {
+/// # gather::record()?; Ok(())
+/// # }
+/// ```
+pub struct Hccl<S> {
+    pub(super) recording: u64,
+    pub(super) client: ClientId,
+    of: PhantomData<fn() -> S>,
+}
+
+impl<S> fmt::Debug for Hccl<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Hccl({})", self.client.0)
+    }
+}
+
+impl<S> Recordable for Hccl<S> {
+    #[track_caller]
+    fn name(&self, name: &str) {
+        rename(self.recording, Location::caller(), Kind::Client, self.client.0, name);
+    }
+}
+
+/// How many communicators a kernel can reach (`GetHcclContext<0>`, `GetHcclContext<1>`).
+const GROUPS: u32 = 2;
+
+impl<T: TilingArgument> Kernel<T> {
+    /// A client of a communicator: 0 is the first group of the operator, 1 the second. A group has one client.
+    ///
+    /// The tiling struct must begin with an `Mc2InitTiling`, else this does not compile.
+    #[track_caller]
+    pub fn hccl(self, group: u32) -> Hccl<Declaration> {
+        const {
+            assert!(
+                match T::TABLE {
+                    Some(table) => ascend_program::layout::Communication::of(table).has_init(),
+                    None => false,
+                },
+                "a kernel with a client needs a tiling struct whose first field is an `Mc2InitTiling`"
+            )
+        }
+        let client = record::with(self.recording, Location::caller(), |recorder| {
+            if group >= GROUPS {
+                recorder.mistake(format!("there is no group {group}: a kernel has groups 0 and 1"));
+                return ClientId(0);
+            }
+            if !recorder.groups.insert(group) {
+                recorder.mistake(format!(
+                    "group {group} already has a client: a context belongs to one"
+                ));
+            }
+            recorder.program.groups = recorder.program.groups.max(group + 1);
+            let client = ClientId(recorder.program.clients.len() as u32);
+            let name = recorder.unique("hccl");
+            let what = Client { group, core: None };
+            recorder.program.clients.push(Declared { name, what });
+            client
+        });
+        let recording = client.map_or(0, |_| self.recording);
+        Hccl { recording, client: client.unwrap_or(ClientId(0)), of: PhantomData }
+    }
+}
+
+impl<S> Hccl<S> {
+    fn into<N>(self) -> Hccl<N> {
+        Hccl { recording: self.recording, client: self.client, of: PhantomData }
+    }
+
+    pub(super) fn with<R>(&self, here: Caller, what: impl FnOnce(&mut Recorder) -> R) -> Option<R> {
+        record::with(self.recording, here, what)
+    }
+
+    /// Something that this client does with a task.
+    fn with_task<Q>(
+        &self,
+        task: &Prepared<Q>,
+        here: Caller,
+        what: impl FnOnce(&mut Recorder, TaskId),
+    ) {
+        self.with(here, |recorder| match recorder.task(task) {
+            Some((task, client)) if client == self.client => what(recorder, task),
+            Some((task, client)) => {
+                let name = |client: ClientId| {
+                    recorder.program.clients.get(client.0 as usize).map_or("", |d| &d.name)
+                };
+                let task = &recorder.program.tasks[task.0 as usize].name;
+                let (of, by) = (name(client), name(self.client));
+                recorder.mistake(format!(
+                    "`{task}` was prepared by `{of}`, and `{by}` knows nothing of it"
+                ));
+            }
+            None => recorder.foreign(),
+        });
+    }
+}
+
+impl Recorder {
+    /// The number of a task and whose it is.
+    pub(super) fn task<Q>(&self, task: &Prepared<Q>) -> Option<(TaskId, ClientId)> {
+        let known = (task.recording == self.number).then_some(task.task)?;
+        self.program.tasks.get(known.0 as usize).map(|declared| (known, declared.what))
+    }
+}
+
+impl Hccl<Declaration> {
+    /// Names the only core that writes messages (`HcclServerConfig`), so that cube and vector cores may both call the client.
+    #[track_caller]
+    pub fn only_from_aiv(self, block: u32) -> Self {
+        self.only(Core::Aiv, block, Location::caller())
+    }
+
+    /// The same for a cube core.
+    #[track_caller]
+    pub fn only_from_aic(self, block: u32) -> Self {
+        self.only(Core::Aic, block, Location::caller())
+    }
+
+    fn only(self, core: Core, block: u32, here: Caller) -> Self {
+        self.with(here, |recorder| {
+            if let Some(client) = recorder.program.clients.get_mut(self.client.0 as usize) {
+                client.what.core = Some((core, block));
+            }
+        });
+        self
+    }
+
+    /// Takes the context of the group and the `Mc2InitTiling` of the tiling struct (`InitV2`).
+    #[track_caller]
+    pub fn init(self) -> Hccl<Initialised> {
+        self.with(Location::caller(), |recorder| {
+            recorder.step(Step::Hccl(Call::Init(self.client, 0)));
+        });
+        self.into()
+    }
+}
+
+impl<S: Started> Hccl<S> {
+    /// Makes an operation known (`SetCcTilingV2`): which one, with which algorithm and for which types, stands in an
+    /// [`Mc2CcTiling`](super::Mc2CcTiling) of the tiling struct, which the host has filled. Once for each operation that is prepared.
+    #[track_caller]
+    pub fn configure(self, member: &CcMember) -> Hccl<Configured> {
+        self.with(Location::caller(), |recorder| {
+            if member.recording() != recorder.number {
+                return recorder.foreign();
+            }
+            let (offset, path) = member.place();
+            recorder.step(Step::Hccl(Call::Configure(self.client, offset, path)));
+        });
+        self.into()
+    }
+
+    /// This rank (`GetRankId`).
+    #[track_caller]
+    pub fn rank(&self) -> Value<u32> {
+        let client = self.client;
+        Value::new(record::fresh(self.recording, Location::caller(), |_| {
+            (Of::Rank(client), Number::U32)
+        }))
+    }
+
+    /// How many ranks the communicator has (`GetRankDim`).
+    #[track_caller]
+    pub fn ranks(&self) -> Value<u32> {
+        let client = self.client;
+        Value::new(record::fresh(self.recording, Location::caller(), |_| {
+            (Of::Ranks(client), Number::U32)
+        }))
+    }
+
+    /// The window through which others write to a rank, as elements (`GetWindowsInAddr`). Not on the Ascend 950.
+    #[track_caller]
+    pub fn window_in<E: Element>(&self, rank: impl Count) -> Output<E> {
+        let (rank, here) = (rank.count(), Location::caller());
+        Output::window(self.recording, self.client, rank, true, here)
+    }
+
+    /// The window through which others read from a rank, as elements (`GetWindowsOutAddr`). Not on the Ascend 950.
+    #[track_caller]
+    pub fn window_out<E: Element>(&self, rank: impl Count) -> Output<E> {
+        let (rank, here) = (rank.count(), Location::caller());
+        Output::window(self.recording, self.client, rank, false, here)
+    }
+
+    /// Queues of each core for `BatchWrite` (`GetQueueNum`). Only on the A3.
+    #[track_caller]
+    pub fn queues(&self) -> Value<u16> {
+        self.read(Location::caller(), "queues", Read::Queues)
+    }
+
+    fn read<N: Scalar>(
+        &self,
+        here: Caller,
+        name: &str,
+        read: impl FnOnce(ClientId) -> Read,
+    ) -> Value<N> {
+        Value::new(record::fresh(self.recording, here, |recorder| {
+            let variable = recorder.variable(name, N::NUMBER);
+            recorder.step(Step::Read(variable, read(self.client)));
+            (Of::Variable(variable), N::NUMBER)
+        }))
+    }
+
+    /// Tells the server to leave when everything that was prepared is done, and waits for it (`Finalize`). It is the last call.
+    ///
+    /// Core 0 clears the counters that other cores look at while they wait, so all of them must have come here: put
+    /// [`sync_all_aiv`](Kernel::sync_all_aiv) or [`sync_all_aic`](Kernel::sync_all_aic) in front.
+    #[track_caller]
+    pub fn finalise(self) {
+        self.end(true, Location::caller());
+    }
+
+    /// The same without waiting (`Finalize<false>`): only for `BatchWrite` on the A3, after a barrier in each queue.
+    #[track_caller]
+    pub fn finalise_without_waiting(self) {
+        self.end(false, Location::caller());
+    }
+
+    fn end(self, sync: bool, here: Caller) {
+        self.with(here, |recorder| {
+            recorder.step(Step::Hccl(Call::Finalize(self.client, sync)));
+        });
+    }
+}
+
+impl Hccl<Configured> {
+    /// One more turn may run: its input is in memory (`Commit`). The server runs turns in the order of the prepares, each when it is committed.
+    ///
+    /// What other cores write for the turn must be finished: synchronise the cores first.
+    #[track_caller]
+    pub fn commit(&self, task: &Prepared<super::prepare::Open>) {
+        self.with_task(task, Location::caller(), |recorder, task| {
+            recorder.step(Step::Hccl(Call::Commit(task)));
+        });
+    }
+
+    /// Waits for one more turn (`Wait`). Each core that uses the result waits, in the order of the prepares, once for each turn.
+    #[track_caller]
+    pub fn wait<Q>(&self, task: &Prepared<Q>) {
+        self.with_task(task, Location::caller(), |recorder, task| {
+            recorder.step(Step::Hccl(Call::Wait(task)));
+        });
+    }
+
+    /// Waits for all turns: [`wait`](Self::wait) as often as there are turns.
+    #[track_caller]
+    pub fn wait_all<Q>(&self, task: &Prepared<Q>) {
+        let here = Location::caller();
+        let wait = || {
+            self.with_task(task, here, |recorder, task| {
+                recorder.step(Step::Hccl(Call::Wait(task)));
+            });
+        };
+        let once = self.with(here, |recorder| {
+            let turns = recorder.own(task.turns.handle, Number::U64);
+            recorder.known(turns) == Some(1)
+        });
+        if once == Some(true) {
+            return wait();
+        }
+        let constant = |bits| Value::new(record::constant(bits, Number::U64));
+        let kernel = <Kernel<()> as super::control::First>::first(self.recording);
+        kernel.repeat(constant(0), task.turns, constant(1), |_| wait(), here);
+    }
+
+    /// How many turns are finished, without waiting (`Query`). Not on the Ascend 950.
+    #[track_caller]
+    pub fn query<Q>(&self, task: &Prepared<Q>) -> Value<i32> {
+        let mut finished = None;
+        self.with_task(task, Location::caller(), |recorder, task| {
+            let variable = recorder.variable("finished", Number::I32);
+            recorder.step(Step::Read(variable, Read::Finished(task)));
+            finished = Some(recorder.handle(Of::Variable(variable), Number::I32));
+        });
+        Value::new(finished.unwrap_or(record::Handle::NONE))
+    }
+
+    /// The next block of a fine-grained `AlltoAllV` that is to be sent (`Iterate<false>`), once for each rank and turn. Only on the A3.
+    #[track_caller]
+    pub fn next_to_send<Q>(&self, task: &Prepared<Q>) -> Value<u16> {
+        self.slice(task, false, Location::caller())
+    }
+
+    /// The next block of a fine-grained `AlltoAllV` that has been received, for which it waits (`Iterate<true>`), once for each rank and turn. Only on the
+    /// A3.
+    #[track_caller]
+    pub fn next_received<Q>(&self, task: &Prepared<Q>) -> Value<u16> {
+        self.slice(task, true, Location::caller())
+    }
+
+    fn slice<Q>(&self, task: &Prepared<Q>, received: bool, here: Caller) -> Value<u16> {
+        let mut slice = None;
+        self.with_task(task, here, |recorder, task| {
+            let variable = recorder.variable("block", Number::U16);
+            recorder.step(Step::Read(variable, Read::Slice(task, received)));
+            slice = Some(recorder.handle(Of::Variable(variable), Number::U16));
+        });
+        Value::new(slice.unwrap_or(record::Handle::NONE))
+    }
+
+    /// A loop over the blocks of a fine-grained `AlltoAllV` as they arrive (`Iterate<true>`): all ranks, in each turn. Only on the A3.
+    ///
+    /// The body gets the number of the block, which is the rank that it comes from.
+    #[track_caller]
+    pub fn iterate<Q>(&self, task: &Prepared<Q>, body: impl FnMut(Value<u16>)) {
+        self.slices(task, true, body, Location::caller());
+    }
+
+    /// A loop over the blocks of a fine-grained `AlltoAllV` in the order in which they are sent (`Iterate<false>`): the body makes the block, and
+    /// [`commit`](Self::commit)s after as many as the step size says. Only on the A3.
+    #[track_caller]
+    pub fn iterate_to_send<Q>(&self, task: &Prepared<Q>, body: impl FnMut(Value<u16>)) {
+        self.slices(task, false, body, Location::caller());
+    }
+
+    fn slices<Q>(
+        &self,
+        task: &Prepared<Q>,
+        received: bool,
+        mut body: impl FnMut(Value<u16>),
+        here: Caller,
+    ) {
+        let constant = |bits| Value::<u64>::new(record::constant(bits, Number::U64));
+        let blocks = self.ranks().cast::<u64>() * task.turns;
+        let kernel = <Kernel<()> as super::control::First>::first(self.recording);
+        let each = |_| body(self.slice(task, received, here));
+        kernel.repeat(constant(0), blocks, constant(1), each, here);
+    }
+
+    /// What this client prepares later waits for a task of another client (`InterHcclGroupSync`). Only on the A3. It counts as a prepare.
+    #[track_caller]
+    pub fn after<Q>(&self, task: &Prepared<Q>) {
+        self.with(Location::caller(), |recorder| match recorder.task(task) {
+            Some((task, client)) => {
+                if client == self.client {
+                    recorder.mistake("a client runs its own tasks in order: `after` is for one of another client");
+                }
+                recorder.step(Step::Hccl(Call::After(self.client, task)));
+            }
+            None => recorder.foreign(),
+        });
+    }
+
+    /// Everything that was put into a queue is done before the queue goes on (`QueueBarrier`). Only on the A3.
+    #[track_caller]
+    pub fn queue_barrier(&self, queue: impl Count) {
+        let queue = queue.count();
+        self.with(Location::caller(), |recorder| {
+            let queue = queue.value(recorder);
+            recorder.step(Step::Hccl(Call::Barrier(self.client, queue)));
+        });
+    }
+}

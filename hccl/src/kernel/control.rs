@@ -1,0 +1,299 @@
+//! The kernel itself: its tiling, its cores, its loops and branches.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::panic::Location;
+
+use ascend_program::layout::Number;
+use ascend_program::step::Step;
+use ascend_program::{Core, Of, Program};
+
+use super::record::{self, Caller, Recorder};
+use super::symbol::TilingArgument;
+use super::tensor::Output;
+use super::value::{Bounds, Count, Scalar, Value, Variable};
+use crate::dtype::Element;
+
+/// A kernel while it is recorded: the first argument of every function with `#[kernel]`.
+///
+/// `T` is the struct behind the tiling argument; a kernel without one takes a plain `Kernel`. It is `Copy`, so closures and helper
+/// functions simply take it along. What a helper does is recorded where it is called.
+///
+/// A function of Rust runs once, while the kernel is recorded; a closure given to [`range`](Self::range), [`when`](Self::when) or
+/// [`on_aiv`](Self::on_aiv) is recorded once and runs as often as the kernel says. So a `for` of Rust writes its body down several times,
+/// and `k.range` writes a loop.
+pub struct Kernel<T = ()> {
+    pub(super) recording: u64,
+    of: PhantomData<fn() -> T>,
+}
+
+impl<T> Clone for Kernel<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Kernel<T> {}
+
+impl<T> fmt::Debug for Kernel<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Kernel({})", self.recording)
+    }
+}
+
+/// What the first argument of a kernel is.
+#[diagnostic::on_unimplemented(
+    message = "the first argument of a kernel is not `{Self}`",
+    note = "it is `k: Kernel<T>` with the tiling struct `T`, or `k: Kernel` without one"
+)]
+pub trait First: Sized {
+    /// The tiling struct.
+    type Tiling: TilingArgument;
+    #[doc(hidden)]
+    fn first(recording: u64) -> Self;
+}
+
+impl<T: TilingArgument> First for Kernel<T> {
+    type Tiling = T;
+    fn first(recording: u64) -> Self {
+        Kernel { recording, of: PhantomData }
+    }
+}
+
+/// What the recording of a kernel begins with.
+pub(super) fn declare_tiling<T: TilingArgument>(recording: u64, here: Caller) {
+    record::with(recording, here, |recorder| recorder.program.tiling = T::TABLE.cloned());
+}
+
+impl<T: TilingArgument> Kernel<T> {
+    /// The fields of the tiling struct as symbols (`GET_TILING_DATA`).
+    pub fn tiling(self) -> T::Symbols {
+        T::fields(self.recording)
+    }
+}
+
+impl<T> Kernel<T> {
+    /// Which core of its kind this is: the cube cores of `n` blocks count from 0 to `n`, the vector cores to `n` times
+    /// [`task_ratio`](Self::task_ratio) (`GetBlockIdx`).
+    #[track_caller]
+    pub fn block_index(self) -> Value<i64> {
+        self.about(Of::BlockIndex, Location::caller())
+    }
+
+    /// How many blocks were launched (`GetBlockNum`).
+    #[track_caller]
+    pub fn block_count(self) -> Value<i64> {
+        self.about(Of::BlockCount, Location::caller())
+    }
+
+    /// Which vector core of its block this is: 0 or 1, and 0 on a cube core (`GetSubBlockIdx`).
+    #[track_caller]
+    pub fn sub_block_index(self) -> Value<i64> {
+        self.about(Of::SubBlockIndex, Location::caller())
+    }
+
+    /// How many cores of this kind a block has (`GetTaskRatio`).
+    #[track_caller]
+    pub fn task_ratio(self) -> Value<i64> {
+        self.about(Of::TaskRatio, Location::caller())
+    }
+
+    fn about(self, of: Of, here: Caller) -> Value<i64> {
+        Value::new(record::fresh(self.recording, here, |_| (of, Number::I64)))
+    }
+
+    /// A number as a [`Value`], for places that take nothing else.
+    #[track_caller]
+    pub fn value<U: Scalar>(self, number: U) -> Value<U> {
+        Value::new(record::fresh(self.recording, Location::caller(), |_| {
+            (Of::Constant(number.bits()), U::NUMBER)
+        }))
+    }
+
+    /// A scalar that changes.
+    #[track_caller]
+    pub fn variable<U: Scalar>(self, value: impl Into<Value<U>>) -> Variable<U> {
+        let value = value.into();
+        let variable = record::with(self.recording, Location::caller(), |recorder| {
+            let value = recorder.own(value.handle, U::NUMBER);
+            let value = recorder.value(value);
+            let variable = recorder.variable("variable", U::NUMBER);
+            recorder.step(Step::Set(variable, value));
+            variable
+        });
+        let (recording, variable) = match variable {
+            Some(variable) => (self.recording, variable),
+            None => (0, ascend_program::VariableId(0)),
+        };
+        Variable { recording, variable, of: PhantomData }
+    }
+
+    /// A comment for who reads the Ascend C.
+    #[track_caller]
+    pub fn comment(self, text: &str) {
+        record::with(self.recording, Location::caller(), |recorder| {
+            recorder.step(Step::Comment(text.to_owned()));
+        });
+    }
+
+    /// Memory that the launch brings along and that no other launch touches, as elements, from byte `byte` on (`GetUserWorkspace`). All cores
+    /// share it.
+    #[track_caller]
+    pub fn workspace<E: Element>(self, byte: impl Count) -> Output<E> {
+        Output::workspace(self.recording, byte.count(), Location::caller())
+    }
+
+    /// A loop: `for (i = from; i < to; ++i)`. The range is `..n`, or `from..to` with two [`Value`]s.
+    ///
+    /// The body is recorded once. It cannot give away what lives outside of it, such as a client or a tensor: that does not compile, for the
+    /// loop may run several times.
+    #[track_caller]
+    pub fn range<B: Bounds>(self, range: B, body: impl FnMut(Value<B::Number>)) {
+        let (from, to) = range.bounds();
+        let one = Value::new(record::constant(1, B::Number::NUMBER));
+        self.repeat(from, to, one, body, Location::caller());
+    }
+
+    /// A loop with a step: `for (i = from; i < to; i += step)`. A step of 0 is an error when the kernel runs.
+    #[track_caller]
+    pub fn range_by<B: Bounds>(
+        self,
+        range: B,
+        step: impl Into<Value<B::Number>>,
+        body: impl FnMut(Value<B::Number>),
+    ) {
+        let (from, to) = range.bounds();
+        self.repeat(from, to, step.into(), body, Location::caller());
+    }
+
+    pub(super) fn repeat<N: Scalar>(
+        self,
+        from: Value<N>,
+        to: Value<N>,
+        step: Value<N>,
+        mut body: impl FnMut(Value<N>),
+        here: Caller,
+    ) {
+        let begun = record::with(self.recording, here, |recorder| {
+            let mut value = |value: Value<N>| {
+                let id = recorder.own(value.handle, N::NUMBER);
+                (recorder.value(id), recorder.known(id))
+            };
+            let ((from, _), (to, _), (step, known)) = (value(from), value(to), value(step));
+            if known == Some(0) {
+                recorder.mistake("the step of the loop is 0: it would never end");
+            }
+            let block = recorder.begin();
+            let variable = recorder.variable("i", N::NUMBER);
+            (Step::Loop { variable, from, to, step, body: block }, block, variable)
+        });
+        let Some((step, block, variable)) = begun else { return };
+        body(Value::new(record::fresh(self.recording, here, |_| {
+            (Of::Variable(variable), N::NUMBER)
+        })));
+        self.end(block, here, |recorder| recorder.step(step));
+    }
+
+    fn end(self, block: ascend_program::BlockId, here: Caller, then: impl FnOnce(&mut Recorder)) {
+        record::with(self.recording, here, |recorder| {
+            recorder.end(block);
+            then(recorder);
+        });
+    }
+
+    fn block(self, here: Caller, body: impl FnOnce()) -> Option<ascend_program::BlockId> {
+        let block = record::with(self.recording, here, Recorder::begin)?;
+        body();
+        self.end(block, here, |_| {});
+        Some(block)
+    }
+
+    /// A branch: what is done if a condition holds.
+    #[track_caller]
+    pub fn when(self, condition: Value<bool>, then: impl FnOnce()) {
+        self.branch(condition, then, None::<fn()>, Location::caller());
+    }
+
+    /// A branch with both ways.
+    #[track_caller]
+    pub fn when_else(self, condition: Value<bool>, then: impl FnOnce(), otherwise: impl FnOnce()) {
+        self.branch(condition, then, Some(otherwise), Location::caller());
+    }
+
+    fn branch(
+        self,
+        condition: Value<bool>,
+        then: impl FnOnce(),
+        otherwise: Option<impl FnOnce()>,
+        here: Caller,
+    ) {
+        let condition = record::with(self.recording, here, |recorder| {
+            let condition = recorder.own(condition.handle, Number::Bool);
+            recorder.value(condition)
+        });
+        let (Some(condition), Some(then)) = (condition, self.block(here, then)) else { return };
+        let otherwise = otherwise.and_then(|otherwise| self.block(here, otherwise));
+        record::with(self.recording, here, |recorder| {
+            recorder.step(Step::If { condition, then, otherwise });
+        });
+    }
+
+    /// What only vector cores do (`if ASCEND_IS_AIV`).
+    #[track_caller]
+    pub fn on_aiv(self, body: impl FnOnce()) {
+        self.on(Core::Aiv, body, Location::caller());
+    }
+
+    /// What only cube cores do (`if ASCEND_IS_AIC`).
+    #[track_caller]
+    pub fn on_aic(self, body: impl FnOnce()) {
+        self.on(Core::Aic, body, Location::caller());
+    }
+
+    fn on(self, core: Core, body: impl FnOnce(), here: Caller) {
+        let around = record::with(self.recording, here, |recorder| {
+            let Program { mix, .. } = recorder.program;
+            let around = recorder.core.replace(core);
+            if mix.ratio(core) == 0 {
+                let cores = cores(core);
+                recorder.mistake(format!(
+                    "this kernel runs on no {cores} cores: its `mix` is {}",
+                    mix.ascend_c()
+                ));
+            } else if around.is_some_and(|around| around != core) {
+                let (inner, outer) = (cores(core), cores(around.unwrap_or(core)));
+                recorder.mistake(format!(
+                    "what {inner} cores do lies in what {outer} cores do: nobody does it"
+                ));
+            }
+            around
+        });
+        let Some(around) = around else { return };
+        let block = self.block(here, body);
+        record::with(self.recording, here, |recorder| {
+            recorder.core = around;
+            if let Some(block) = block {
+                recorder.step(Step::On(core, block));
+            }
+        });
+    }
+}
+
+/// A kind of core in words.
+pub(super) fn cores(core: Core) -> &'static str {
+    match core {
+        Core::Aic => "cube",
+        Core::Aiv => "vector",
+    }
+}
+
+impl Recorder {
+    /// Something that only cores of one kind can do.
+    pub(super) fn only_on(&mut self, core: Core, what: &str) {
+        let mix = self.program.mix;
+        let wanted = cores(core);
+        if self.core.is_some_and(|current| current != core) || mix.ratio(core) == 0 {
+            self.mistake(format!("{what} is done by {wanted} cores, and here there are none"));
+        }
+    }
+}

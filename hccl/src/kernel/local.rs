@@ -1,0 +1,380 @@
+//! Memory of a vector core: queues, buffers, tensors, and copies in and out.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::panic::Location;
+
+use ascend_program::step::{Buffer, Copy as Move, Local, Pieces as Steps, Read, Step};
+use ascend_program::{
+    Core, Declared, LocalId, Of, Queue as QueueOf, QueueId, Scratch as ScratchOf, ScratchId,
+};
+
+use super::control::Kernel;
+use super::record::{self, Caller, Id, Kind, Recorder};
+use super::tensor::{Input, Output, number, rename};
+use super::value::{Count, Counted, Recordable, Scalar, Value};
+use crate::dtype::Element;
+
+/// Which way the tensors of a [`Queue`] go (`TPosition`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Position {
+    /// From global memory to the vector unit (`VECIN`).
+    VecIn,
+    /// From the vector unit to global memory (`VECOUT`).
+    VecOut,
+}
+
+/// Buffers in local memory that pass from one unit of the core to the next (`TQue`), made by [`Kernel::queue`].
+///
+/// Tensors go round: [`alloc`](Self::alloc) waits for a free one, who fills it passes it on with [`enqueue`](Self::enqueue), who uses it gets it
+/// with [`dequeue`](Self::dequeue) and gives it back with [`free`](Self::free). A tensor that was passed on is gone: using it again does not
+/// compile.
+pub struct Queue<E> {
+    recording: u64,
+    queue: QueueId,
+    of: PhantomData<fn() -> E>,
+}
+
+/// A buffer in local memory for intermediate results (`TBuf`), made by [`Kernel::scratch`].
+pub struct Scratch<E> {
+    recording: u64,
+    scratch: ScratchId,
+    of: PhantomData<fn() -> E>,
+}
+
+/// A tensor in local memory (`LocalTensor`).
+pub struct LocalTensor<E> {
+    recording: u64,
+    local: LocalId,
+    of: PhantomData<fn() -> E>,
+}
+
+/// A [`LocalTensor`] from some element on. Everything that takes one takes `&tensor` as well.
+pub struct LocalSlice<E> {
+    recording: u64,
+    local: LocalId,
+    offset: Option<Id>,
+    of: PhantomData<fn() -> E>,
+}
+
+impl<E> Clone for LocalSlice<E> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<E> Copy for LocalSlice<E> {}
+
+impl<E> From<&LocalTensor<E>> for LocalSlice<E> {
+    fn from(tensor: &LocalTensor<E>) -> Self {
+        let LocalTensor { recording, local, .. } = *tensor;
+        LocalSlice { recording, local, offset: None, of: PhantomData }
+    }
+}
+
+macro_rules! debug {
+    ($($name:ident)*) => {$(
+        impl<E: Element> fmt::Debug for $name<E> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, concat!(stringify!($name), "<{}>"), E::DTYPE)
+            }
+        }
+    )*};
+}
+
+debug!(Queue Scratch LocalTensor LocalSlice);
+
+/// How much a copy moves: a count of elements, or [`Pieces`].
+pub trait Amount {
+    #[doc(hidden)]
+    fn pieces(self) -> Pieces;
+}
+
+impl<C: Count> Amount for C {
+    fn pieces(self) -> Pieces {
+        Pieces { length: self.count(), count: None, gap: None }
+    }
+}
+
+/// Several pieces of the same length with gaps between them in global memory (`DataCopyExtParams`). In local memory each piece begins at a
+/// multiple of 32 bytes.
+#[derive(Debug, Clone, Copy)]
+pub struct Pieces {
+    length: Counted,
+    count: Option<Counted>,
+    gap: Option<Counted>,
+}
+
+impl Pieces {
+    /// `count` pieces of `length` elements, with `gap` elements between the end of one and the start of the next.
+    pub fn new(length: impl Count, count: impl Count, gap: impl Count) -> Self {
+        Pieces { length: length.count(), count: Some(count.count()), gap: Some(gap.count()) }
+    }
+
+    fn steps(self, recorder: &mut Recorder) -> Steps {
+        Steps {
+            length: self.length.value(recorder),
+            count: self.count.map(|count| count.value(recorder)),
+            gap: self.gap.map(|gap| gap.value(recorder)),
+        }
+    }
+}
+
+impl Amount for Pieces {
+    fn pieces(self) -> Pieces {
+        self
+    }
+}
+
+impl<T> Kernel<T> {
+    /// A queue of `buffers` buffers of `length` elements each (`InitBuffer`): 2 so that one is filled while the other is used.
+    #[track_caller]
+    pub fn queue<E: Element>(
+        self,
+        position: Position,
+        buffers: u8,
+        length: impl Count,
+    ) -> Queue<E> {
+        let length = length.count();
+        let queue = record::with(self.recording, Location::caller(), |recorder| {
+            recorder.only_on(Core::Aiv, "passing tensors through a queue");
+            if !(1..=8).contains(&buffers) {
+                recorder.mistake(format!("a queue has 1 to 8 buffers, not {buffers}"));
+            }
+            let length = length.value(recorder);
+            let (position, name) = match position {
+                Position::VecIn => (ascend_program::Position::VecIn, "queue_in"),
+                Position::VecOut => (ascend_program::Position::VecOut, "queue_out"),
+            };
+            let queue = QueueId(recorder.program.queues.len() as u32);
+            let name = recorder.unique(name);
+            let what = QueueOf { number: number::<E>(), position, buffers, length };
+            recorder.program.queues.push(Declared { name, what });
+            recorder.step(Step::Buffer(Buffer::InitQueue(queue)));
+            queue
+        });
+        let (recording, queue) = queue.map_or((0, QueueId(0)), |queue| (self.recording, queue));
+        Queue { recording, queue, of: PhantomData }
+    }
+
+    /// A buffer of `length` elements for intermediate results (`InitBuffer` of a `TBuf`). Nothing waits for anything here: where two
+    /// units use it, [`wait_for`](Self::wait_for) orders them.
+    #[track_caller]
+    pub fn scratch<E: Element>(self, length: impl Count) -> Scratch<E> {
+        let length = length.count();
+        let scratch = record::with(self.recording, Location::caller(), |recorder| {
+            recorder.only_on(Core::Aiv, "work in a buffer");
+            let length = length.value(recorder);
+            let scratch = ScratchId(recorder.program.scratches.len() as u32);
+            let name = recorder.unique("scratch");
+            let what = ScratchOf { number: number::<E>(), length };
+            recorder.program.scratches.push(Declared { name, what });
+            recorder.step(Step::Buffer(Buffer::InitScratch(scratch)));
+            scratch
+        });
+        let (recording, scratch) = scratch.map_or((0, ScratchId(0)), |s| (self.recording, s));
+        Scratch { recording, scratch, of: PhantomData }
+    }
+
+    /// Copies from global into local memory (`DataCopyPad`): `amount` elements, or [`Pieces`].
+    #[track_caller]
+    pub fn copy_in<E: Element>(
+        self,
+        to: impl Into<LocalSlice<E>>,
+        from: impl Into<Input<E>>,
+        amount: impl Amount,
+    ) {
+        let (to, from, pieces) = (to.into(), from.into(), amount.pieces());
+        record::with(self.recording, Location::caller(), |recorder| {
+            recorder.only_on(Core::Aiv, "copying into local memory");
+            let (to, pieces) = (to.place(recorder), pieces.steps(recorder));
+            let from = from.spot(recorder).place(recorder, number::<E>());
+            recorder.step(Step::Copy(Move::In { to, from, pieces }));
+        });
+    }
+
+    /// Copies from local to global memory (`DataCopyPad`): `amount` elements, or [`Pieces`].
+    #[track_caller]
+    pub fn copy_out<E: Element>(
+        self,
+        to: Output<E>,
+        from: impl Into<LocalSlice<E>>,
+        amount: impl Amount,
+    ) {
+        self.out(to, from.into(), amount.pieces(), false, Location::caller());
+    }
+
+    /// Adds to what is in global memory (`DataCopyPad` after `SetAtomicAdd`), also while other cores do. Types: `i8`, `i16`, `i32`, `f16`, `bf16`, `f32`.
+    #[track_caller]
+    pub fn copy_out_add<E: Element>(
+        self,
+        to: Output<E>,
+        from: impl Into<LocalSlice<E>>,
+        amount: impl Amount,
+    ) {
+        self.out(to, from.into(), amount.pieces(), true, Location::caller());
+    }
+
+    fn out<E: Element>(
+        self,
+        to: Output<E>,
+        from: LocalSlice<E>,
+        pieces: Pieces,
+        add: bool,
+        here: Caller,
+    ) {
+        record::with(self.recording, here, |recorder| {
+            recorder.only_on(Core::Aiv, "copying out of local memory");
+            if add && !matches!(E::DTYPE.name(), "i8" | "i16" | "i32" | "f16" | "bf16" | "f32") {
+                recorder.mistake(format!(
+                    "a copy adds to i8, i16, i32, f16, bf16 or f32, not to {}",
+                    E::DTYPE
+                ));
+            }
+            let (from, pieces) = (from.place(recorder), pieces.steps(recorder));
+            let to = to.spot(recorder).place(recorder, number::<E>());
+            recorder.step(Step::Copy(Move::Out { to, from, pieces, add }));
+        });
+    }
+}
+
+/// A new name for a tensor in local memory.
+fn tensor<E: Element>(
+    recording: u64,
+    here: Caller,
+    buffer: impl FnOnce(LocalId) -> Buffer,
+) -> LocalTensor<E> {
+    let local = record::with(recording, here, |recorder| {
+        let local = LocalId(recorder.program.locals.len() as u32);
+        let name = recorder.unique("tensor");
+        recorder.program.locals.push(Declared { name, what: number::<E>() });
+        recorder.held.push(true);
+        recorder.step(Step::Buffer(buffer(local)));
+        local
+    });
+    let (recording, local) = local.map_or((0, LocalId(0)), |local| (recording, local));
+    LocalTensor { recording, local, of: PhantomData }
+}
+
+impl<E: Element> Queue<E> {
+    /// A free buffer, for which it waits (`AllocTensor`).
+    #[track_caller]
+    pub fn alloc(&self) -> LocalTensor<E> {
+        let queue = self.queue;
+        tensor(self.recording, Location::caller(), |local| Buffer::Alloc(queue, local))
+    }
+
+    /// Passes a filled tensor on (`EnQue`).
+    #[track_caller]
+    pub fn enqueue(&self, tensor: LocalTensor<E>) {
+        self.give(tensor, Buffer::Enqueue, Location::caller());
+    }
+
+    /// The next filled tensor, for which it waits (`DeQue`).
+    #[track_caller]
+    pub fn dequeue(&self) -> LocalTensor<E> {
+        let queue = self.queue;
+        tensor(self.recording, Location::caller(), |local| Buffer::Dequeue(queue, local))
+    }
+
+    /// Gives a tensor back (`FreeTensor`).
+    #[track_caller]
+    pub fn free(&self, tensor: LocalTensor<E>) {
+        self.give(tensor, Buffer::Free, Location::caller());
+    }
+
+    fn give(
+        &self,
+        tensor: LocalTensor<E>,
+        how: impl FnOnce(QueueId, LocalId) -> Buffer,
+        here: Caller,
+    ) {
+        record::with(self.recording, here, |recorder| {
+            let Local { tensor, .. } = LocalSlice::from(&tensor).place(recorder);
+            if let Some(held) = recorder.held.get_mut(tensor.0 as usize) {
+                *held = false;
+            }
+            recorder.step(Step::Buffer(how(self.queue, tensor)));
+        });
+    }
+}
+
+impl<E: Element> Scratch<E> {
+    /// The buffer as a tensor (`Get`). It is always the same memory.
+    #[track_caller]
+    pub fn get(&self) -> LocalTensor<E> {
+        let scratch = self.scratch;
+        tensor(self.recording, Location::caller(), |local| Buffer::Get(scratch, local))
+    }
+}
+
+impl<E: Element> LocalTensor<E> {
+    /// The tensor from an element on. What vectors and copies use must begin at a multiple of 32 bytes.
+    #[track_caller]
+    pub fn at(&self, offset: impl Count) -> LocalSlice<E> {
+        let offset = offset.count();
+        let here = Location::caller();
+        let offset = record::with(self.recording, here, |recorder| offset.id(recorder));
+        LocalSlice { offset, ..LocalSlice::from(self) }
+    }
+
+    /// Reads one element (`GetValue`). [`Kernel::wait_for`] orders it after what the vector unit or a copy does.
+    #[track_caller]
+    pub fn get(&self, index: impl Count) -> Value<E>
+    where
+        E: Scalar,
+    {
+        let (index, here) = (index.count(), Location::caller());
+        Value::new(record::fresh(self.recording, here, |recorder| {
+            let offset = Some(index.id(recorder));
+            let place = LocalSlice { offset, ..LocalSlice::from(self) }.place(recorder);
+            let variable = recorder.variable("element", E::NUMBER);
+            recorder.step(Step::Read(variable, Read::Local(place)));
+            (Of::Variable(variable), E::NUMBER)
+        }))
+    }
+
+    /// Writes one element (`SetValue`). [`Kernel::wait_for`] orders what follows after it.
+    #[track_caller]
+    pub fn set(&self, index: impl Count, value: impl Into<Value<E>>)
+    where
+        E: Scalar,
+    {
+        let (index, value, here) = (index.count(), value.into(), Location::caller());
+        record::with(self.recording, here, |recorder| {
+            let offset = Some(index.id(recorder));
+            let to = LocalSlice { offset, ..LocalSlice::from(self) }.place(recorder);
+            let value = recorder.own(value.handle, E::NUMBER);
+            let value = recorder.value(value);
+            recorder.step(Step::Copy(Move::SetLocal { to, value }));
+        });
+    }
+}
+
+impl<E: Element> LocalSlice<E> {
+    /// The place in the program.
+    pub(super) fn place(self, recorder: &mut Recorder) -> Local {
+        if self.recording != recorder.number {
+            recorder.foreign();
+            return Local { tensor: LocalId(0), offset: None };
+        }
+        if recorder.held.get(self.local.0 as usize) == Some(&false) {
+            let name = recorder.program.locals[self.local.0 as usize].name.clone();
+            recorder.mistake(format!("`{name}` is used after it was passed on or given back"));
+        }
+        Local { tensor: self.local, offset: self.offset.map(|offset| recorder.value(offset)) }
+    }
+}
+
+macro_rules! recordable {
+    ($($name:ident $field:ident $kind:ident)*) => {$(
+        impl<E> Recordable for $name<E> {
+            #[track_caller]
+            fn name(&self, name: &str) {
+                rename(self.recording, Location::caller(), Kind::$kind, self.$field.0, name);
+            }
+        }
+    )*};
+}
+
+recordable!(Queue queue Queue Scratch scratch Scratch LocalTensor local Local);

@@ -1,0 +1,239 @@
+//! Products of matrices, done by the cube cores.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::panic::Location;
+
+use ascend_program::layout::Number;
+use ascend_program::step::{Multiply, Step};
+use ascend_program::{Core, Declared, Matmul as MatmulOf, MatmulId};
+
+use super::control::Kernel;
+use super::record::{self, Caller, Kind};
+use super::symbol::CubeMember;
+use super::tensor::{Input, Matrix, Writes, number, rename};
+use super::value::{Count, Counted, Recordable};
+use crate::dtype::Element;
+
+/// A kind of product, made by [`Kernel::matmul`] (`MatmulImpl`): the types of `c = a * b + bias`, and which matrices are given as their transpose.
+pub struct Matmul<A, B, C, Bias = C> {
+    recording: u64,
+    matmul: MatmulId,
+    of: Types<A, B, C, Bias>,
+}
+
+type Types<A, B, C, Bias> = PhantomData<fn() -> (A, B, C, Bias)>;
+
+impl<A, B, C, Bias> fmt::Debug for Matmul<A, B, C, Bias> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Matmul({})", self.matmul.0)
+    }
+}
+
+impl<A, B, C, Bias> Recordable for Matmul<A, B, C, Bias> {
+    #[track_caller]
+    fn name(&self, name: &str) {
+        rename(self.recording, Location::caller(), Kind::Matmul, self.matmul.0, name);
+    }
+}
+
+/// The types that a product exists for, on any product.
+fn possible(a: Number, b: Number, c: Number) -> bool {
+    use Number::*;
+    matches!(
+        (a, b, c),
+        (F16, F16, F16 | F32 | Bf16)
+            | (Bf16, Bf16, Bf16 | F32 | F16)
+            | (F32, F32, F32)
+            | (I8, I8, I32 | F16)
+    )
+}
+
+impl<T> Kernel<T> {
+    /// Products `c = a * b` of matrices of these types, divided as a `TCubeTiling` of the tiling struct says.
+    ///
+    /// ```
+    /// use hccl::kernel::*;
+    /// use hccl::f16;
+    ///
+    /// #[derive(Tiling)]
+    /// #[repr(C)]
+    /// struct Tiles { cube: TCubeTiling }
+    ///
+    /// #[kernel(mix = "aic_only")]
+    /// fn product(k: Kernel<Tiles>, a: Input<f16>, b: Input<f16>, c: Output<f16>) {
+    ///     let t = k.tiling().cube;
+    ///     let product = k.matmul::<f16, f16, f16>(&t);
+    ///     // Core i has the rows from i * single_core_m on.
+    ///     let row = k.block_index().cast::<i32>() * t.single_core_m;
+    ///     k.when(row.lt(t.m), || {
+    ///         let rows = t.single_core_m.min(t.m - row);
+    ///         product.multiply(
+    ///             a.at(row * t.ka).matrix(t.ka),
+    ///             b.matrix(t.n),
+    ///             c.at(row * t.n).matrix(t.n),
+    ///             (rows, t.n, t.ka),
+    ///         );
+    ///     });
+    /// }
+    /// # fn main() -> hccl::Result<()> {
+    /// # product::record()?; Ok(())
+    /// # }
+    /// ```
+    #[track_caller]
+    pub fn matmul<A: Element, B: Element, C: Element>(
+        self,
+        tiling: &CubeMember,
+    ) -> Matmul<A, B, C> {
+        let (recording, matmul) = self.declare::<A, B, C>(tiling, Location::caller());
+        Matmul { recording, matmul, of: PhantomData }
+    }
+
+    fn declare<A: Element, B: Element, C: Element>(
+        self,
+        tiling: &CubeMember,
+        here: Caller,
+    ) -> (u64, MatmulId) {
+        let matmul = record::with(self.recording, here, |recorder| {
+            if tiling.recording() != recorder.number {
+                recorder.foreign();
+            }
+            let (a, b, c) = (number::<A>(), number::<B>(), number::<C>());
+            if !possible(a, b, c) {
+                let (a, b, c) = (a.ascend_c(), b.ascend_c(), c.ascend_c());
+                recorder.mistake(format!(
+                    "no cube core multiplies {a} by {b} into {c}: it does half into half, float or bfloat16_t, bfloat16_t likewise, float into float, and int8_t into int32_t or half"
+                ));
+            }
+            let matmul = MatmulId(recorder.program.matmuls.len() as u32);
+            let name = recorder.unique("matmul");
+            let what = MatmulOf {
+                a,
+                b,
+                c,
+                bias: None,
+                transposed_a: false,
+                transposed_b: false,
+                tiling: tiling.place(),
+            };
+            recorder.program.matmuls.push(Declared { name, what });
+            matmul
+        });
+        matmul.map_or((0, MatmulId(0)), |matmul| (self.recording, matmul))
+    }
+}
+
+/// Rows, columns and depth of a product.
+pub trait Shape {
+    #[doc(hidden)]
+    fn shape(self) -> [Counted; 3];
+}
+
+impl<R: Count, C: Count, D: Count> Shape for (R, C, D) {
+    fn shape(self) -> [Counted; 3] {
+        [self.0.count(), self.1.count(), self.2.count()]
+    }
+}
+
+impl<A: Element, B: Element, C: Element, Bias: Element> Matmul<A, B, C, Bias> {
+    /// The left matrix is given as its transpose, depth by rows.
+    #[track_caller]
+    pub fn transposed_a(self) -> Self {
+        self.change(Location::caller(), |what| what.transposed_a = true)
+    }
+
+    /// The right matrix is given as its transpose, columns by depth.
+    #[track_caller]
+    pub fn transposed_b(self) -> Self {
+        self.change(Location::caller(), |what| what.transposed_b = true)
+    }
+
+    /// Adds a row of elements of this type to each row: see [`multiply_add`](Self::multiply_add).
+    #[track_caller]
+    pub fn bias<D: Element>(self) -> Matmul<A, B, C, D> {
+        let Matmul { recording, matmul, .. } =
+            self.change(Location::caller(), |what| what.bias = Some(number::<D>()));
+        Matmul { recording, matmul, of: PhantomData }
+    }
+
+    fn change(self, here: Caller, how: impl FnOnce(&mut MatmulOf)) -> Self {
+        record::with(self.recording, here, |recorder| {
+            if let Some(matmul) = recorder.program.matmuls.get_mut(self.matmul.0 as usize) {
+                how(&mut matmul.what);
+            }
+        });
+        self
+    }
+
+    /// One core computes a piece of a product: `c = a * b`. `shape` is rows and columns of the piece, and the depth, of which no part is left out.
+    /// Each matrix begins where the piece does ([`Global::matrix`](super::Global::matrix)); one that is given as its transpose is, as it lies in
+    /// memory, depth by rows or columns by depth.
+    #[track_caller]
+    pub fn multiply(
+        &self,
+        a: Matrix<A, impl Sized>,
+        b: Matrix<B, impl Sized>,
+        c: Matrix<C, Writes>,
+        shape: impl Shape,
+    ) {
+        let here = Location::caller();
+        let (a, b) = (reading(a), reading(b));
+        self.step(a, b, c, None, shape.shape(), here);
+    }
+
+    /// The same with `bias`, as many elements as `c` has columns, added to each row: `c = a * b + bias`.
+    #[track_caller]
+    pub fn multiply_add(
+        &self,
+        a: Matrix<A, impl Sized>,
+        b: Matrix<B, impl Sized>,
+        c: Matrix<C, Writes>,
+        bias: impl Into<Input<Bias>>,
+        shape: impl Shape,
+    ) {
+        let here = Location::caller();
+        let (a, b) = (reading(a), reading(b));
+        self.step(a, b, c, Some(bias.into()), shape.shape(), here);
+    }
+
+    fn step(
+        &self,
+        a: (Input<A>, Counted),
+        b: (Input<B>, Counted),
+        c: Matrix<C, Writes>,
+        bias: Option<Input<Bias>>,
+        [rows, columns, depth]: [Counted; 3],
+        here: Caller,
+    ) {
+        record::with(self.recording, here, |recorder| {
+            recorder.only_on(Core::Aic, "a product of matrices");
+            let declared = recorder.program.matmuls.get(self.matmul.0 as usize);
+            if declared.is_some_and(|matmul| matmul.what.bias.is_some() != bias.is_some()) {
+                recorder.mistake(
+                    "a product with `bias::<D>()` is done by `multiply_add`, one without by `multiply`",
+                );
+            }
+            let a_place = a.0.spot(recorder).place(recorder, number::<A>());
+            let b_place = b.0.spot(recorder).place(recorder, number::<B>());
+            let c_place = c.tensor.spot(recorder).place(recorder, number::<C>());
+            let bias = bias.map(|bias| bias.spot(recorder).place(recorder, number::<Bias>()));
+            let [rows, columns, depth] = [rows, columns, depth].map(|n| n.value(recorder));
+            let pitches = [a.1, b.1, c.pitch].map(|pitch| pitch.value(recorder));
+            recorder.step(Step::Matmul(Multiply {
+                matmul: self.matmul,
+                a: a_place,
+                b: b_place,
+                c: c_place,
+                bias,
+                rows,
+                columns,
+                depth,
+                pitches,
+            }));
+        });
+    }
+}
+
+fn reading<E: Element>(matrix: Matrix<E, impl Sized>) -> (Input<E>, Counted) {
+    (matrix.tensor.as_input(), matrix.pitch)
+}

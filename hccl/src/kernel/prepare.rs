@@ -1,0 +1,366 @@
+//! What a client prepares: the operations, their turns, and the task that comes of it.
+//!
+//! # Turns
+//!
+//! A task is done in `repeat` turns, each the same operation on buffers that have moved on by `count` elements. Between the blocks for different
+//! ranks lie `stride` elements, from the start of one to the start of the next; 0 means that they touch. Four ranks, 300 elements for each, in
+//! turns of 128, 128 and 44:
+//!
+//! | `all_gather(x, y, 128).stride(300).repeat(2)` | from rank 0 | rank 1 | rank 2 | rank 3 |
+//! | --- | --- | --- | --- | --- |
+//! | turn 0 reads `x[0..128]`, writes | `y[0..128]` | `y[300..428]` | `y[600..728]` | `y[900..1028]` |
+//! | turn 1 reads `x[128..256]`, writes | `y[128..256]` | `y[428..556]` | `y[728..856]` | `y[1028..1156]` |
+//! | **`all_gather(x.at(256), y.at(256), 44).stride(300)`** | | | | |
+//! | reads `x[256..300]`, writes | `y[256..300]` | `y[556..600]` | `y[856..900]` | `y[1156..1200]` |
+//!
+//! With `reduce_scatter` the table is read the other way: what stands for rank `r` is read from each rank, and their sum is written to rank `r`. With
+//! `all_to_all` block `j` of rank `i` becomes block `i` of rank `j`, in both with the same stride. With more than one turn and no stride the
+//! blocks of different ranks would overlap.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::panic::Location;
+
+use ascend_program::layout::Number;
+use ascend_program::step::{Exchange, Hccl as Call, Operation, Reduction, Step};
+use ascend_program::{Declared, Of, TaskId, ValueId};
+
+use super::client::{Configured, Hccl};
+use super::record::{Caller, Kind, Recorder};
+use super::symbol::{PerRankCounts, Recording};
+use super::tensor::{Input, Output, Spot, number, rename};
+use super::value::{Count, Counted, Recordable, Value};
+use crate::dtype::{Element, Reduce, ReduceKind, ReduceOp};
+
+/// A task whose turns are to be committed, one by one.
+#[derive(Debug)]
+pub enum Open {}
+
+/// A task all of whose turns were committed when it was prepared.
+#[derive(Debug)]
+pub enum Committed {}
+
+/// A task that a client has prepared (`HcclHandle`).
+pub struct Prepared<Q> {
+    pub(super) recording: u64,
+    pub(super) task: TaskId,
+    pub(super) turns: Value<u64>,
+    of: PhantomData<fn() -> Q>,
+}
+
+impl<Q> Prepared<Q> {
+    /// How many turns it has.
+    pub fn turns(&self) -> Value<u64> {
+        self.turns
+    }
+}
+
+impl<Q> fmt::Debug for Prepared<Q> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Prepared({})", self.task.0)
+    }
+}
+
+impl<Q> Recordable for Prepared<Q> {
+    #[track_caller]
+    fn name(&self, name: &str) {
+        rename(self.recording, Location::caller(), Kind::Task, self.task.0, name);
+    }
+}
+
+/// An operation with blocks for each rank, and so with a stride between them.
+#[derive(Debug)]
+pub enum Strided {}
+
+/// An operation without a stride.
+#[derive(Debug)]
+pub enum Contiguous {}
+
+/// An operation that is put into a queue at once.
+#[derive(Debug)]
+pub enum Written {}
+
+/// An operation before it is prepared: [`prepare`](Self::prepare) or [`commit_all`](Self::commit_all) ends it.
+#[must_use = "nothing is prepared before `.commit_all()` or `.prepare()`"]
+pub struct Prepare<'a, S> {
+    hccl: &'a Hccl<Configured>,
+    parts: Option<Parts>,
+    repeat: Counted,
+    stride: Counted,
+    here: Caller,
+    of: PhantomData<fn() -> S>,
+}
+
+impl<S> fmt::Debug for Prepare<'_, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Prepare").finish_non_exhaustive()
+    }
+}
+
+/// An operation without its stride.
+enum Parts {
+    Same { kind: Same, send: Spot, recv: Spot, count: Counted, dtype: u32, number: Number },
+    Whole(Operation),
+}
+
+#[derive(Clone, Copy)]
+enum Same {
+    AllReduce(Reduction),
+    AllGather,
+    ReduceScatter(Reduction),
+    AlltoAll,
+}
+
+fn reduction(kind: ReduceKind) -> Reduction {
+    match kind {
+        ReduceKind::Sum => Reduction::Sum,
+        ReduceKind::Prod => Reduction::Prod,
+        ReduceKind::Max => Reduction::Max,
+        ReduceKind::Min => Reduction::Min,
+    }
+}
+
+impl Hccl<Configured> {
+    /// Combines `count` elements of all ranks; every rank gets the result (`AllReduce`). `send` and `recv` may be the same.
+    #[track_caller]
+    pub fn all_reduce<E: Reduce<Op>, Op: ReduceOp>(
+        &self,
+        send: impl Into<Input<E>>,
+        recv: Output<E>,
+        count: impl Count,
+        _op: Op,
+    ) -> Prepare<'_, Contiguous> {
+        let kind = Same::AllReduce(reduction(Op::KIND));
+        self.same(kind, send.into(), recv, count.count(), Location::caller())
+    }
+
+    /// The `count` elements of each rank, one block after the other, on all ranks (`AllGather`).
+    #[track_caller]
+    pub fn all_gather<E: Element>(
+        &self,
+        send: impl Into<Input<E>>,
+        recv: Output<E>,
+        count: impl Count,
+    ) -> Prepare<'_, Strided> {
+        self.same(Same::AllGather, send.into(), recv, count.count(), Location::caller())
+    }
+
+    /// Combines the blocks of all ranks; rank `r` gets block `r`, with `count` elements (`ReduceScatter`).
+    #[track_caller]
+    pub fn reduce_scatter<E: Reduce<Op>, Op: ReduceOp>(
+        &self,
+        send: impl Into<Input<E>>,
+        recv: Output<E>,
+        count: impl Count,
+        _op: Op,
+    ) -> Prepare<'_, Strided> {
+        let kind = Same::ReduceScatter(reduction(Op::KIND));
+        self.same(kind, send.into(), recv, count.count(), Location::caller())
+    }
+
+    /// Block `j` of rank `i`, with `count` elements, becomes block `i` of rank `j` (`AlltoAll`).
+    #[track_caller]
+    pub fn all_to_all<E: Element>(
+        &self,
+        send: impl Into<Input<E>>,
+        recv: Output<E>,
+        count: impl Count,
+    ) -> Prepare<'_, Strided> {
+        self.same(Same::AlltoAll, send.into(), recv, count.count(), Location::caller())
+    }
+
+    fn same<E: Element, S>(
+        &self,
+        kind: Same,
+        send: Input<E>,
+        recv: Output<E>,
+        count: Counted,
+        here: Caller,
+    ) -> Prepare<'_, S> {
+        let parts = self.with(here, |recorder| Parts::Same {
+            kind,
+            send: send.spot(recorder),
+            recv: recv.spot(recorder),
+            count,
+            dtype: E::DTYPE.code(),
+            number: number::<E>(),
+        });
+        self.begin(parts, here)
+    }
+
+    fn begin<S>(&self, parts: Option<Parts>, here: Caller) -> Prepare<'_, S> {
+        let (repeat, stride) = (Counted::ONE, Counted::ZERO);
+        Prepare { hccl: self, parts, repeat, stride, here, of: PhantomData }
+    }
+
+    /// Blocks of any length (`AlltoAllV`): `send_counts[j]` elements from `send_displs[j]` on go to rank `j`, and `recv_counts[i]` elements of rank `i`
+    /// go to where `recv_displs[i]` says. Not on the A2. In the next turn each displacement has moved on by its count.
+    ///
+    /// The numbers are an array of `u64` of the tiling struct, or an array of values; there must be one for each rank.
+    ///
+    /// | four ranks | sends | from | receives | to |
+    /// | --- | --- | --- | --- | --- |
+    /// | rank 0 | 3 3 3 3 | 0 3 6 9 | 3 2 1 3 | 0 3 5 6 |
+    /// | rank 1 | 2 2 3 2 | 0 2 4 7 | 3 2 4 3 | 0 3 5 9 |
+    /// | rank 2 | 1 4 4 4 | 0 1 5 9 | 3 3 4 3 | 0 3 6 10 |
+    /// | rank 3 | 3 3 3 3 | 0 3 6 9 | 3 2 4 3 | 0 3 5 9 |
+    #[track_caller]
+    pub fn all_to_all_v<E: Element>(
+        &self,
+        send: impl Into<Input<E>>,
+        (send_counts, send_displs): (impl PerRankCounts, impl PerRankCounts),
+        recv: Output<E>,
+        (recv_counts, recv_displs): (impl PerRankCounts, impl PerRankCounts),
+    ) -> Prepare<'_, Contiguous> {
+        let (send, here) = (send.into(), Location::caller());
+        let parts = self.with(here, |recorder| {
+            let send = send.spot(recorder).place(recorder, number::<E>());
+            let recv = recv.spot(recorder).place(recorder, number::<E>());
+            let recording = &mut Recording(recorder);
+            Parts::Whole(Operation::AlltoAllV {
+                send,
+                recv,
+                dtype: E::DTYPE.code(),
+                send_counts: send_counts.counts(recording),
+                send_displs: send_displs.counts(recording),
+                recv_counts: recv_counts.counts(recording),
+                recv_displs: recv_displs.counts(recording),
+            })
+        });
+        self.begin(parts, here)
+    }
+
+    /// Writes to other ranks, as `count` items in global memory say (`BatchWrite`): on the A2 of 32 bytes each, on the A3 of 64. `queue` is 0 on the A2.
+    /// The items must be in memory: [`clean`](super::Global::clean) what was written element by element.
+    ///
+    /// It is put into the queue at once, so it is ended by [`write`](Prepare::write).
+    #[track_caller]
+    pub fn batch_write<E: Element>(
+        &self,
+        items: impl Into<Input<E>>,
+        count: impl Count,
+        queue: impl Count,
+    ) -> Prepare<'_, Written> {
+        let (items, here) = (items.into(), Location::caller());
+        let (count, queue) = (count.count(), queue.count());
+        let parts = self.with(here, |recorder| {
+            let items = items.spot(recorder).place(recorder, number::<E>());
+            let (count, queue) = (count.value(recorder), queue.value(recorder));
+            Parts::Whole(Operation::BatchWrite { items, count, queue })
+        });
+        self.begin(parts, here)
+    }
+}
+
+impl Prepare<'_, Strided> {
+    /// Elements from the start of the block of one rank to that of the next. Unless told they touch, which with several turns makes them overlap.
+    pub fn stride(mut self, elements: impl Count) -> Self {
+        self.stride = elements.count();
+        self
+    }
+}
+
+/// An operation with turns.
+pub trait Turns {}
+impl Turns for Strided {}
+impl Turns for Contiguous {}
+
+impl<S: Turns> Prepare<'_, S> {
+    /// In how many turns it is done, 1 to 255; one unless told.
+    pub fn repeat(mut self, turns: impl Count) -> Self {
+        self.repeat = turns.count();
+        self
+    }
+
+    /// Prepares it. Nothing moves before a turn is committed.
+    pub fn prepare(self) -> Prepared<Open> {
+        self.end(false)
+    }
+
+    /// Prepares it and commits all turns at once: the input is there.
+    pub fn commit_all(self) -> Prepared<Committed> {
+        self.end(true)
+    }
+}
+
+impl Prepare<'_, Written> {
+    /// Prepares it, which is all there is to do.
+    pub fn write(self) -> Prepared<Committed> {
+        self.end(true)
+    }
+}
+
+impl<S> Prepare<'_, S> {
+    fn end<Q>(mut self, commit: bool) -> Prepared<Q> {
+        let (parts, hccl) = (self.parts.take(), self.hccl);
+        let ended = parts.and_then(|parts| {
+            // The line of the operation says more than the line of its end.
+            hccl.with(self.here, |recorder| {
+                let operation = parts.operation(recorder, self.stride);
+                let task = TaskId(recorder.program.tasks.len() as u32);
+                let name = recorder.unique("task");
+                recorder.program.tasks.push(Declared { name, what: hccl.client });
+                let repeat = self.repeat.id(recorder);
+                if let Some(turns) = recorder.known(repeat)
+                    && !(1..=255).contains(&turns)
+                {
+                    recorder.mistake(format!("a task has 1 to 255 turns, not {turns}"));
+                }
+                let turns = match recorder.number(repeat) {
+                    Number::U64 => repeat,
+                    _ => recorder.push(Of::Cast(ValueId(repeat.0)), Number::U64),
+                };
+                let repeat = recorder.value(repeat);
+                recorder.step(Step::Hccl(Call::Prepare { task, operation, repeat, commit }));
+                (task, super::record::Handle { recording: recorder.number, id: turns })
+            })
+        });
+        match ended {
+            Some((task, turns)) => {
+                let turns = Value::new(turns);
+                Prepared { recording: hccl.recording, task, turns, of: PhantomData }
+            }
+            None => {
+                let turns = Value::new(super::record::Handle::NONE);
+                Prepared { recording: 0, task: TaskId(0), turns, of: PhantomData }
+            }
+        }
+    }
+}
+
+/// One that is not ended is a mistake: it looks as if something was prepared.
+impl<S> Drop for Prepare<'_, S> {
+    fn drop(&mut self) {
+        if self.parts.is_some() && !std::thread::panicking() {
+            self.hccl.with(self.here, |recorder| {
+                recorder.mistake(
+                    "nothing is prepared here: end it with `.commit_all()` or `.prepare()`",
+                );
+            });
+        }
+    }
+}
+
+impl Parts {
+    fn operation(self, recorder: &mut Recorder, stride: Counted) -> Operation {
+        match self {
+            Parts::Whole(operation) => operation,
+            Parts::Same { kind, send, recv, count, dtype, number } => {
+                let exchange = Exchange {
+                    send: send.place(recorder, number),
+                    recv: recv.place(recorder, number),
+                    count: count.value(recorder),
+                    dtype,
+                };
+                match kind {
+                    Same::AllReduce(op) => Operation::AllReduce(exchange, op),
+                    Same::AllGather => Operation::AllGather(exchange, stride.value(recorder)),
+                    Same::ReduceScatter(op) => {
+                        Operation::ReduceScatter(exchange, op, stride.value(recorder))
+                    }
+                    Same::AlltoAll => Operation::AlltoAll(exchange, stride.value(recorder)),
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,477 @@
+//! The recorder: what handles in a kernel write into while it runs once.
+//!
+//! It belongs to the thread. Handles carry the number of their recording, so that one which outlived its kernel is a mistake with a
+//! line and not a wrong program. User code never runs while the recorder is borrowed.
+//!
+//! Values are first collected in an arena of their own, and go into the program when a step uses them: what is not used leaves no
+//! trace, and a value that has a name inside of a block is put together again when it is used outside.
+
+use std::cell::RefCell;
+use std::collections::HashSet;
+use std::panic::Location;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use ascend_program::flow::fit;
+use ascend_program::layout::Number;
+use ascend_program::step::{Node, Source, Step};
+use ascend_program::{
+    Binary, BlockId, Core, Declared, Mix, Of, Program, Value, ValueId, VariableId,
+};
+
+use super::recorded::{Mistake, RecordError};
+
+/// A value in the arena.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Id(pub u32);
+
+/// Which number a value is, and of which recording.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Handle {
+    pub recording: u64,
+    pub id: Id,
+}
+
+impl Handle {
+    /// Of no recording: using it is a mistake.
+    pub const NONE: Handle = Handle { recording: 0, id: Id(0) };
+}
+
+/// A place in the source.
+pub(super) type Caller = &'static Location<'static>;
+
+/// An expression with more parts than this, or nested deeper, is put into a variable: whoever reads the program computes the parts again
+/// at each use, and a program has limits to it.
+const LARGEST: u32 = 1000;
+const DEEPEST: u32 = 100;
+
+/// A kernel being recorded.
+pub(super) struct Recorder {
+    pub number: u64,
+    pub program: Program,
+    /// Which cores the current block is for, if it is not for all.
+    pub core: Option<Core>,
+    /// Clients that were initialised, and whether they are finalised.
+    pub groups: HashSet<u32>,
+    /// Tensors in local memory that the kernel has in its hands.
+    pub held: Vec<bool>,
+    arena: Vec<Expression>,
+    /// The current block is the last, the ones around it come before.
+    open: Vec<BlockId>,
+    /// In which block each variable is declared.
+    homes: Vec<BlockId>,
+    names: HashSet<String>,
+    named: HashSet<(Kind, u32)>,
+    mistakes: Vec<Mistake>,
+    here: Caller,
+}
+
+struct Expression {
+    /// The values that it is made of are numbers in the arena.
+    of: Of,
+    number: Number,
+    /// Numbers and operators in it, each as often as it appears.
+    size: u32,
+    /// How deep it is nested.
+    depth: u32,
+    /// Its number in the program, and the block outside of which it means nothing.
+    made: Option<(ValueId, BlockId)>,
+}
+
+/// Something that has a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Kind {
+    Variable,
+    Queue,
+    Scratch,
+    Local,
+    Client,
+    Task,
+    Matmul,
+}
+
+thread_local! {
+    /// The kernels being recorded. One that records another while it runs waits below it.
+    static STACK: RefCell<Vec<Recorder>> = const { RefCell::new(Vec::new()) };
+}
+
+static RECORDINGS: AtomicU64 = AtomicU64::new(1);
+
+/// Takes a recorder away when the kernel panics.
+struct Running(u64);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        STACK.with_borrow_mut(|stack| stack.retain(|recorder| recorder.number != self.0));
+    }
+}
+
+/// Runs a kernel with a recorder in place. It gets the recording's number.
+pub(super) fn record(
+    name: &str,
+    mix: Mix,
+    here: Caller,
+    kernel: impl FnOnce(u64),
+) -> Result<Program, RecordError> {
+    let number = RECORDINGS.fetch_add(1, Ordering::Relaxed);
+    let recorder = Recorder::new(number, name, mix, here);
+    STACK.with_borrow_mut(|stack| stack.push(recorder));
+    let running = Running(number);
+    kernel(number);
+    let recorder = STACK.with_borrow_mut(|stack| {
+        stack.iter().position(|recorder| recorder.number == number).map(|at| stack.remove(at))
+    });
+    drop(running);
+    match recorder {
+        Some(recorder) => recorder.finish(),
+        // Nobody else takes it.
+        None => Err(RecordError::new(name, vec![Mistake::new("the recording was lost", here)])),
+    }
+}
+
+/// The recording that goes on in this thread, as handles see it.
+pub(super) fn current() -> Option<u64> {
+    STACK.with_borrow(|stack| stack.last().map(|recorder| recorder.number))
+}
+
+/// Does something in a recording, if that is the one that goes on. A handle of another one is a mistake in this.
+pub(super) fn with<R>(
+    recording: u64,
+    here: Caller,
+    what: impl FnOnce(&mut Recorder) -> R,
+) -> Option<R> {
+    STACK.with_borrow_mut(|stack| {
+        let recorder = stack.last_mut()?;
+        recorder.here = here;
+        if recorder.number != recording {
+            recorder.foreign();
+            return None;
+        }
+        Some(what(recorder))
+    })
+}
+
+/// A new value of the recording that goes on.
+pub(super) fn fresh(
+    recording: u64,
+    here: Caller,
+    of: impl FnOnce(&mut Recorder) -> (Of, Number),
+) -> Handle {
+    with(recording, here, |recorder| {
+        let (of, number) = of(recorder);
+        recorder.handle(of, number)
+    })
+    .unwrap_or(Handle::NONE)
+}
+
+/// A constant in the recording that goes on.
+pub(super) fn constant(bits: u64, number: Number) -> Handle {
+    STACK.with_borrow_mut(|stack| match stack.last_mut() {
+        Some(recorder) => recorder.handle(Of::Constant(bits), number),
+        None => Handle::NONE,
+    })
+}
+
+impl Recorder {
+    fn new(number: u64, name: &str, mix: Mix, here: Caller) -> Self {
+        let program = Program {
+            name: name.to_owned(),
+            mix,
+            parameters: Vec::new(),
+            workspace: false,
+            tiling: None,
+            groups: 0,
+            values: Vec::new(),
+            variables: Vec::new(),
+            queues: Vec::new(),
+            scratches: Vec::new(),
+            locals: Vec::new(),
+            clients: Vec::new(),
+            tasks: Vec::new(),
+            matmuls: Vec::new(),
+            blocks: vec![Vec::new()],
+            files: Vec::new(),
+        };
+        Recorder {
+            number,
+            program,
+            core: None,
+            groups: HashSet::new(),
+            held: Vec::new(),
+            arena: Vec::new(),
+            open: vec![BlockId(0)],
+            homes: Vec::new(),
+            names: HashSet::new(),
+            named: HashSet::new(),
+            mistakes: Vec::new(),
+            here,
+        }
+    }
+
+    fn finish(mut self) -> Result<Program, RecordError> {
+        if self.mistakes.is_empty()
+            && let Err(problem) = self.program.validate()
+        {
+            self.mistake(problem);
+        }
+        match self.mistakes.is_empty() {
+            true => Ok(self.program),
+            false => Err(RecordError::new(&self.program.name, self.mistakes)),
+        }
+    }
+
+    /// Something is wrong at the line that is being recorded.
+    pub fn mistake(&mut self, text: impl Into<String>) {
+        let mistake = Mistake::new(text, self.here);
+        // A helper that is called often has its mistake once.
+        if !self.mistakes.contains(&mistake) {
+            self.mistakes.push(mistake);
+        }
+    }
+
+    /// A handle of another recording was used.
+    pub fn foreign(&mut self) {
+        let name = self.program.name.clone();
+        self.mistake(format!(
+            "something that belongs to another recording is used in `{name}`: make it anew in the kernel, which runs once for each recording"
+        ));
+    }
+
+    /// The line that is being recorded.
+    fn source(&mut self) -> Source {
+        let (file, line, column) = (self.here.file(), self.here.line(), self.here.column());
+        let known = self.program.files.iter().position(|known| known == file);
+        let file = known.unwrap_or_else(|| {
+            self.program.files.push(file.to_owned());
+            self.program.files.len() - 1
+        });
+        Source { file: file as u32, line, column }
+    }
+
+    /// A step in the current block.
+    pub fn step(&mut self, step: Step) {
+        let source = self.source();
+        let block = self.block();
+        self.program.blocks[block.0 as usize].push(Node { step, source });
+    }
+
+    /// The current block.
+    fn block(&self) -> BlockId {
+        self.open.last().copied().unwrap_or(BlockId(0))
+    }
+
+    /// Begins a block inside of the current one.
+    pub fn begin(&mut self) -> BlockId {
+        let block = BlockId(self.program.blocks.len() as u32);
+        self.program.blocks.push(Vec::new());
+        self.open.push(block);
+        block
+    }
+
+    /// Ends the current block.
+    pub fn end(&mut self, block: BlockId) {
+        // Blocks end in the order of the calls in the kernel, so it is the last.
+        if self.open.last() == Some(&block) {
+            self.open.pop();
+        }
+    }
+
+    /// A value in the arena.
+    pub fn push(&mut self, of: Of, number: Number) -> Id {
+        if let Some(known) = self.folded(&of, number) {
+            return known;
+        }
+        let (mut size, mut depth) = (1, 0);
+        let mut with = |part: &ValueId| {
+            let Expression { size: more, depth: below, .. } = &self.arena[part.0 as usize];
+            size = u32::saturating_add(size, *more);
+            depth = u32::max(depth, below + 1);
+        };
+        match &of {
+            Of::Tiling { element: Some((a, _)), .. } | Of::Unary(_, a) | Of::Cast(a) => with(a),
+            Of::Binary(_, a, b) => [a, b].map(with).into_iter().collect(),
+            Of::Select(a, b, c) => [a, b, c].map(with).into_iter().collect(),
+            _ => {}
+        }
+        let id = Id(self.arena.len() as u32);
+        self.arena.push(Expression { of, number, size, depth, made: None });
+        if size < LARGEST && depth < DEEPEST {
+            return id;
+        }
+        let variable = self.variable("part", number);
+        let value = self.value(id);
+        self.step(Step::Set(variable, value));
+        self.push(Of::Variable(variable), number)
+    }
+
+    /// What is known without a kernel: sums, differences and products of whole constants without a name, and nothing added to something.
+    fn folded(&mut self, of: &Of, number: Number) -> Option<Id> {
+        use Number::*;
+        let Of::Binary(operator, a, b) = of else { return None };
+        if !matches!(number, I8 | I16 | I32 | I64 | U8 | U16 | U32 | U64) {
+            return None;
+        }
+        let nameless = |id: &ValueId| {
+            let Expression { of, made, .. } = &self.arena[id.0 as usize];
+            match of {
+                Of::Constant(bits) if made.is_none() => Some(*bits),
+                _ => None,
+            }
+        };
+        let bits = match (operator, nameless(a), nameless(b)) {
+            (Binary::Add, None, Some(0)) => return Some(Id(a.0)),
+            (Binary::Add, Some(0), None) => return Some(Id(b.0)),
+            (Binary::Add, Some(a), Some(b)) => a.wrapping_add(b),
+            (Binary::Sub, Some(a), Some(b)) => a.wrapping_sub(b),
+            (Binary::Mul, Some(a), Some(b)) => a.wrapping_mul(b),
+            _ => return None,
+        };
+        Some(self.push(Of::Constant(fit(number, bits)), number))
+    }
+
+    /// A value for the kernel.
+    pub fn handle(&mut self, of: Of, number: Number) -> Handle {
+        Handle { recording: self.number, id: self.push(of, number) }
+    }
+
+    /// What a handle stands for; nothing in particular if it is of another recording.
+    pub fn own(&mut self, handle: Handle, number: Number) -> Id {
+        if handle.recording == self.number {
+            return handle.id;
+        }
+        self.foreign();
+        self.push(Of::Constant(0), number)
+    }
+
+    /// The type of a value.
+    pub fn number(&self, id: Id) -> Number {
+        self.arena[id.0 as usize].number
+    }
+
+    /// The number that a value is known to be.
+    pub fn known(&self, id: Id) -> Option<u64> {
+        match self.arena[id.0 as usize].of {
+            Of::Constant(bits) => Some(bits),
+            _ => None,
+        }
+    }
+
+    /// A value in the program, for a step of the current block.
+    pub fn value(&mut self, id: Id) -> ValueId {
+        self.make(id).0
+    }
+
+    fn make(&mut self, id: Id) -> (ValueId, BlockId) {
+        let Expression { of, number, made, .. } = &self.arena[id.0 as usize];
+        if let Some((made, within)) = made
+            && self.open.contains(within)
+        {
+            return (*made, *within);
+        }
+        let (mut of, number) = (of.clone(), *number);
+        let mut within = BlockId(0);
+        let mut inner = |recorder: &mut Self, part: &mut ValueId| {
+            let (made, of) = recorder.make(Id(part.0));
+            *part = made;
+            // Both are open, so one lies in the other, and the inner one has the greater number.
+            within = within.max(of);
+        };
+        match &mut of {
+            Of::Tiling { element: Some((a, _)), .. } | Of::Unary(_, a) | Of::Cast(a) => {
+                inner(self, a);
+            }
+            Of::Binary(_, a, b) => {
+                inner(self, a);
+                inner(self, b);
+            }
+            Of::Select(a, b, c) => {
+                inner(self, a);
+                inner(self, b);
+                inner(self, c);
+            }
+            Of::Variable(variable) => {
+                let home = self.homes[variable.0 as usize];
+                within = home;
+                if !self.open.contains(&home) {
+                    let name = self.program.variables[variable.0 as usize].name.clone();
+                    self.mistake(format!(
+                        "`{name}` is used after the loop or branch that it comes from: carry it out of there in a `k.variable(..)`"
+                    ));
+                    within = self.block();
+                }
+            }
+            _ => {}
+        }
+        let made = ValueId(self.program.values.len() as u32);
+        self.program.values.push(Value { of, number, name: None });
+        self.arena[id.0 as usize].made = Some((made, within));
+        (made, within)
+    }
+
+    /// A scalar that changes, in the current block.
+    pub fn variable(&mut self, name: &str, number: Number) -> VariableId {
+        let variable = VariableId(self.program.variables.len() as u32);
+        let name = self.unique(name);
+        self.program.variables.push(Declared { name, what: number });
+        self.homes.push(self.block());
+        variable
+    }
+
+    /// A name like this one that nothing has yet.
+    pub fn unique(&mut self, name: &str) -> String {
+        let mut unique = name.to_owned();
+        let mut more = 2;
+        while !self.names.insert(unique.clone()) {
+            unique = format!("{name}_{more}");
+            more += 1;
+        }
+        unique
+    }
+
+    /// Gives a value the name that it has in the source, unless it has one or was used without.
+    pub fn name_value(&mut self, handle: Handle, name: &str) {
+        if handle.recording != self.number {
+            return;
+        }
+        if let Of::Variable(variable) = self.arena[handle.id.0 as usize].of {
+            return self.name(Kind::Variable, variable.0, name);
+        }
+        if self.arena[handle.id.0 as usize].made.is_some() {
+            return;
+        }
+        let value = self.value(handle.id);
+        let name = self.unique(name);
+        self.program.values[value.0 as usize].name = Some(name);
+        let block = self.block();
+        self.arena[handle.id.0 as usize].made = Some((value, block));
+        self.step(Step::Name(value));
+    }
+
+    /// Gives something the name that it has in the source, unless it has one.
+    pub fn name(&mut self, kind: Kind, at: u32, name: &str) {
+        if !self.named.insert((kind, at)) {
+            return;
+        }
+        let old = self.slot(kind, at).map(std::mem::take);
+        if let Some(old) = old {
+            self.names.remove(&old);
+            let new = self.unique(name);
+            if let Some(slot) = self.slot(kind, at) {
+                *slot = new;
+            }
+        }
+    }
+
+    /// Where its name is.
+    fn slot(&mut self, kind: Kind, at: u32) -> Option<&mut String> {
+        let (program, at) = (&mut self.program, at as usize);
+        match kind {
+            Kind::Variable => program.variables.get_mut(at).map(|d| &mut d.name),
+            Kind::Queue => program.queues.get_mut(at).map(|d| &mut d.name),
+            Kind::Scratch => program.scratches.get_mut(at).map(|d| &mut d.name),
+            Kind::Local => program.locals.get_mut(at).map(|d| &mut d.name),
+            Kind::Client => program.clients.get_mut(at).map(|d| &mut d.name),
+            Kind::Task => program.tasks.get_mut(at).map(|d| &mut d.name),
+            Kind::Matmul => program.matmuls.get_mut(at).map(|d| &mut d.name),
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! What recording gives: a program, or everything that is wrong with the kernel.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use ascend_program::Program;
+
+use super::record::Caller;
+
+/// A recorded kernel with tiling argument `T`.
+///
+/// It is made by `record` of what `#[kernel]` made, and it is all that checking, running and printing need: the Rust function is not
+/// called again.
+pub struct Recorded<T> {
+    program: Program,
+    of: PhantomData<fn() -> T>,
+}
+
+impl<T> Recorded<T> {
+    pub(super) fn new(program: Program) -> Self {
+        Recorded { program, of: PhantomData }
+    }
+
+    /// The form that the checker, the emulator and the printer read.
+    pub fn program(&self) -> &Program {
+        &self.program
+    }
+
+    /// What a loader takes for a binary (`aclrtBinaryLoadFromData`): the program with a magic in front.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        self.program.to_bytes()
+    }
+
+    /// The source of the kernel in Ascend C, for a real NPU. The header of its tiling struct is
+    /// [`T::LAYOUT.header()`](super::tiling::Layout::header).
+    ///
+    /// # Errors
+    ///
+    /// What Ascend C has no words for, with the line of the kernel.
+    pub fn ascend_c(&self) -> Result<String, RecordError> {
+        ascend_program::ascend_c::kernel(&self.program).map_err(|text| {
+            // The text has the line.
+            let mistake = Mistake { text: text.into(), file: "", line: 0, column: 0 };
+            RecordError::new(&self.program.name, vec![mistake])
+        })
+    }
+}
+
+/// The program, a line for each step with its line in the source.
+impl<T> fmt::Display for Recorded<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.program.fmt(f)
+    }
+}
+
+impl<T> Clone for Recorded<T> {
+    fn clone(&self) -> Self {
+        Recorded::new(self.program.clone())
+    }
+}
+
+impl<T> fmt::Debug for Recorded<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Recorded({})", self.program.name)
+    }
+}
+
+/// A kernel that cannot be recorded: every mistake in it, with its line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecordError {
+    kernel: Box<str>,
+    mistakes: Box<[Mistake]>,
+}
+
+/// Something wrong in a kernel.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mistake {
+    text: Box<str>,
+    file: &'static str,
+    line: u32,
+    column: u32,
+}
+
+impl Mistake {
+    pub(super) fn new(text: impl Into<String>, here: Caller) -> Self {
+        let (file, line, column) = (here.file(), here.line(), here.column());
+        Mistake { text: text.into().into(), file, line, column }
+    }
+
+    /// What is wrong, and what to do.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The source file; empty where the text has the place.
+    pub fn file(&self) -> &str {
+        self.file
+    }
+
+    /// The line in it, from 1; 0 where the text has the place.
+    pub fn line(&self) -> u32 {
+        self.line
+    }
+}
+
+impl fmt::Display for Mistake {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)?;
+        match self.line {
+            0 => Ok(()),
+            line => write!(f, "\n  --> {}:{line}:{}", self.file, self.column),
+        }
+    }
+}
+
+impl RecordError {
+    pub(super) fn new(kernel: &str, mistakes: Vec<Mistake>) -> Self {
+        RecordError { kernel: kernel.into(), mistakes: mistakes.into() }
+    }
+
+    /// The name of the kernel.
+    pub fn kernel(&self) -> &str {
+        &self.kernel
+    }
+
+    /// All of them, in the order in which the kernel came to them.
+    pub fn mistakes(&self) -> &[Mistake] {
+        &self.mistakes
+    }
+}
+
+impl fmt::Display for RecordError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the kernel `{}` cannot be recorded", self.kernel)?;
+        self.mistakes.iter().try_for_each(|mistake| write!(f, "\n{mistake}"))
+    }
+}
+
+impl std::error::Error for RecordError {}

@@ -1,0 +1,328 @@
+//! A tiling struct as a kernel sees it: each number a symbol.
+
+use std::marker::PhantomData;
+use std::panic::Location;
+
+use ascend_program::layout::{Layout, Number};
+use ascend_program::step::PerRank;
+use ascend_program::{Of, ValueId};
+
+use super::record::{self, Recorder};
+use super::tiling::{Mc2CcTiling, Mc2InitTiling, TCubeTiling, Tiling};
+use super::value::{Count, Scalar, Value};
+
+/// The type of a field of a tiling struct, as a kernel sees it. `#[derive(Tiling)]` implements it.
+pub trait Symbolic {
+    /// The symbols: a [`Value`] for a number, [`Values`] for an array of numbers, a struct of these for a struct.
+    type Symbols: Clone;
+
+    /// The symbols of an array.
+    #[doc(hidden)]
+    type Array<const N: usize>: Clone;
+
+    #[doc(hidden)]
+    fn symbols(at: &At) -> Self::Symbols;
+
+    #[doc(hidden)]
+    fn array<const N: usize>(at: &At) -> Self::Array<N>;
+}
+
+/// What the tiling argument of a kernel can be: a struct with `#[derive(Tiling)]`, or nothing, `()`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not what a kernel takes its sizes from",
+    note = "it is a struct with `#[derive(Tiling)]`; a kernel without one is a `Kernel` without parameter"
+)]
+pub trait TilingArgument: 'static {
+    /// The table of the struct.
+    #[doc(hidden)]
+    const TABLE: Option<&'static Layout>;
+    /// The symbols of its fields.
+    type Symbols: Clone;
+    #[doc(hidden)]
+    fn fields(recording: u64) -> Self::Symbols;
+}
+
+impl TilingArgument for () {
+    const TABLE: Option<&'static Layout> = None;
+    type Symbols = ();
+    fn fields(_: u64) {}
+}
+
+impl<T: Tiling + Symbolic> TilingArgument for T {
+    const TABLE: Option<&'static Layout> = Some(T::LAYOUT);
+    type Symbols = <T as Symbolic>::Symbols;
+    fn fields(recording: u64) -> Self::Symbols {
+        <T as Symbolic>::symbols(&At { recording, offset: 0, path: String::new() })
+    }
+}
+
+/// Where in the struct.
+#[doc(hidden)]
+#[derive(Clone, Debug)]
+pub struct At {
+    recording: u64,
+    offset: u32,
+    path: String,
+}
+
+impl At {
+    /// A field of the struct here, by its name in C++.
+    pub fn field(&self, offset: usize, name: &str) -> At {
+        let path = match self.path.is_empty() {
+            true => name.to_owned(),
+            false => format!("{}.{name}", self.path),
+        };
+        At { recording: self.recording, offset: self.offset + offset as u32, path }
+    }
+
+    /// An element of the array here.
+    fn element(&self, index: usize, size: usize) -> At {
+        let path = format!("{}[{index}]", self.path);
+        At { recording: self.recording, offset: self.offset + (index * size) as u32, path }
+    }
+}
+
+macro_rules! numbers {
+    ($($ty:ty)*) => {$(
+        impl Symbolic for $ty {
+            type Symbols = Value<$ty>;
+            type Array<const N: usize> = Values<$ty, N>;
+
+            fn symbols(at: &At) -> Value<$ty> {
+                Value::new(record::fresh(at.recording, Location::caller(), |_| {
+                    let (offset, path) = (at.offset, at.path.clone());
+                    (Of::Tiling { offset, path, element: None }, <$ty>::NUMBER)
+                }))
+            }
+
+            fn array<const N: usize>(at: &At) -> Values<$ty, N> {
+                Values { at: at.clone(), of: PhantomData }
+            }
+        }
+    )*};
+}
+
+numbers!(i8 i16 i32 i64 u8 u16 u32 u64 crate::f16 crate::bf16 f32 f64 bool);
+
+/// An array of numbers in the tiling struct.
+#[derive(Clone, Debug)]
+pub struct Values<T: Scalar, const N: usize> {
+    at: At,
+    of: PhantomData<fn() -> T>,
+}
+
+impl<T: Scalar, const N: usize> Values<T, N> {
+    /// The element with this number. A kernel that runs with a number beyond the array is stopped with an error.
+    #[track_caller]
+    pub fn at(&self, index: impl Count) -> Value<T> {
+        let (recording, here) = (self.at.recording, Location::caller());
+        Value::new(record::fresh(recording, here, |recorder| {
+            let index = index.count().id(recorder);
+            if let Some(index) = recorder.known(index)
+                && index >= N as u64
+            {
+                let path = &self.at.path;
+                recorder.mistake(format!("`{path}` has {N} elements: there is no element {index}"));
+            }
+            let element = Some((ValueId(index.0), N as u32));
+            let (offset, path) = (self.at.offset, self.at.path.clone());
+            (Of::Tiling { offset, path, element }, T::NUMBER)
+        }))
+    }
+
+    /// How many there are.
+    pub const fn len(&self) -> usize {
+        N
+    }
+
+    /// Whether there is none.
+    pub const fn is_empty(&self) -> bool {
+        N == 0
+    }
+}
+
+impl<T: Symbolic, const N: usize> Symbolic for [T; N] {
+    type Symbols = T::Array<N>;
+    type Array<const M: usize> = [T::Array<N>; M];
+
+    fn symbols(at: &At) -> T::Array<N> {
+        T::array::<N>(at)
+    }
+
+    fn array<const M: usize>(at: &At) -> [T::Array<N>; M] {
+        std::array::from_fn(|index| T::array::<N>(&at.element(index, size_of::<[T; N]>())))
+    }
+}
+
+/// The symbols of an array of structs.
+#[doc(hidden)]
+pub fn structs<T: Symbolic, const N: usize>(at: &At) -> [T::Symbols; N] {
+    std::array::from_fn(|index| T::symbols(&at.element(index, size_of::<T>())))
+}
+
+/// An `Mc2InitTiling` in the tiling struct. Clients find it by themselves.
+#[derive(Clone, Copy, Debug)]
+pub struct InitMember(());
+
+impl Symbolic for Mc2InitTiling {
+    type Symbols = InitMember;
+    type Array<const N: usize> = [InitMember; N];
+
+    fn symbols(_: &At) -> InitMember {
+        InitMember(())
+    }
+
+    fn array<const N: usize>(at: &At) -> [InitMember; N] {
+        structs::<Self, N>(at)
+    }
+}
+
+/// An [`Mc2CcTiling`] in the tiling struct: what [`Hccl::configure`](super::Hccl::configure) takes.
+#[derive(Clone, Debug)]
+pub struct CcMember {
+    pub(super) at: At,
+}
+
+impl CcMember {
+    /// Its offset from the `Mc2InitTiling`, which is at the start of the struct, and its path.
+    pub(super) fn place(&self) -> (u32, String) {
+        (self.at.offset, self.at.path.clone())
+    }
+
+    pub(super) fn recording(&self) -> u64 {
+        self.at.recording
+    }
+}
+
+impl<const BYTES: usize> Symbolic for Mc2CcTiling<BYTES> {
+    type Symbols = CcMember;
+    type Array<const N: usize> = [CcMember; N];
+
+    fn symbols(at: &At) -> CcMember {
+        CcMember { at: at.clone() }
+    }
+
+    fn array<const N: usize>(at: &At) -> [CcMember; N] {
+        structs::<Self, N>(at)
+    }
+}
+
+/// A [`TCubeTiling`] in the tiling struct: what [`Kernel::matmul`](super::Kernel::matmul) takes, and its numbers.
+#[derive(Clone, Debug)]
+pub struct CubeMember {
+    at: At,
+    /// `M`: rows of the product.
+    pub m: Value<i32>,
+    /// `N`: columns of the product.
+    pub n: Value<i32>,
+    /// `Ka`: columns of the left matrix.
+    pub ka: Value<i32>,
+    /// `Kb`: rows of the right matrix.
+    pub kb: Value<i32>,
+    /// `usedCoreNum`: cores that take part.
+    pub used_core_num: Value<i32>,
+    /// `singleCoreM`: rows of one core.
+    pub single_core_m: Value<i32>,
+    /// `singleCoreN`: columns of one core.
+    pub single_core_n: Value<i32>,
+    /// `singleCoreK`: depth of one core.
+    pub single_core_k: Value<i32>,
+    /// `baseM`: rows of one block.
+    pub base_m: Value<i32>,
+    /// `baseN`: columns of one block.
+    pub base_n: Value<i32>,
+    /// `baseK`: depth of one block.
+    pub base_k: Value<i32>,
+}
+
+impl CubeMember {
+    pub(super) fn place(&self) -> (u32, String) {
+        (self.at.offset, self.at.path.clone())
+    }
+
+    pub(super) fn recording(&self) -> u64 {
+        self.at.recording
+    }
+}
+
+impl Symbolic for TCubeTiling {
+    type Symbols = CubeMember;
+    type Array<const N: usize> = [CubeMember; N];
+
+    fn symbols(at: &At) -> CubeMember {
+        let field = |offset: usize| {
+            // By the table, which has the names in C++.
+            let named = TCubeTiling::LAYOUT.fields().iter().find(|f| f.offset as usize == offset);
+            i32::symbols(&at.field(offset, named.map_or("", |field| &field.name)))
+        };
+        CubeMember {
+            at: at.clone(),
+            m: field(std::mem::offset_of!(TCubeTiling, m)),
+            n: field(std::mem::offset_of!(TCubeTiling, n)),
+            ka: field(std::mem::offset_of!(TCubeTiling, ka)),
+            kb: field(std::mem::offset_of!(TCubeTiling, kb)),
+            used_core_num: field(std::mem::offset_of!(TCubeTiling, used_core_num)),
+            single_core_m: field(std::mem::offset_of!(TCubeTiling, single_core_m)),
+            single_core_n: field(std::mem::offset_of!(TCubeTiling, single_core_n)),
+            single_core_k: field(std::mem::offset_of!(TCubeTiling, single_core_k)),
+            base_m: field(std::mem::offset_of!(TCubeTiling, base_m)),
+            base_n: field(std::mem::offset_of!(TCubeTiling, base_n)),
+            base_k: field(std::mem::offset_of!(TCubeTiling, base_k)),
+        }
+    }
+
+    fn array<const N: usize>(at: &At) -> [CubeMember; N] {
+        structs::<Self, N>(at)
+    }
+}
+
+/// One number for each rank, as `AlltoAllV` takes them: an array of `u64` of the tiling struct, or a [`Value`] each.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not one number for each rank",
+    note = "pass an array of `u64` of the tiling struct, `&t.send_counts`, or an array of `Value<u64>`"
+)]
+pub trait PerRankCounts {
+    #[doc(hidden)]
+    fn counts(&self, recorder: &mut Recording<'_>) -> PerRank;
+}
+
+/// The recorder, for counts.
+#[doc(hidden)]
+pub struct Recording<'a>(pub(super) &'a mut Recorder);
+
+impl<const N: usize> PerRankCounts for Values<u64, N> {
+    fn counts(&self, recorder: &mut Recording<'_>) -> PerRank {
+        if self.at.recording != recorder.0.number {
+            recorder.0.foreign();
+        }
+        PerRank::Tiling(self.at.offset, self.at.path.clone(), N as u32)
+    }
+}
+
+impl PerRankCounts for [Value<u64>] {
+    fn counts(&self, recorder: &mut Recording<'_>) -> PerRank {
+        let value = |value: &Value<u64>| {
+            let id = recorder.0.own(value.handle, Number::U64);
+            recorder.0.value(id)
+        };
+        PerRank::Values(self.iter().map(value).collect())
+    }
+}
+
+impl<const N: usize> PerRankCounts for [Value<u64>; N] {
+    fn counts(&self, recorder: &mut Recording<'_>) -> PerRank {
+        self.as_slice().counts(recorder)
+    }
+}
+
+impl PerRankCounts for Vec<Value<u64>> {
+    fn counts(&self, recorder: &mut Recording<'_>) -> PerRank {
+        self.as_slice().counts(recorder)
+    }
+}
+
+impl<C: PerRankCounts + ?Sized> PerRankCounts for &C {
+    fn counts(&self, recorder: &mut Recording<'_>) -> PerRank {
+        (**self).counts(recorder)
+    }
+}

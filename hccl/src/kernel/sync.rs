@@ -1,0 +1,167 @@
+//! Who waits for whom: units of a core, and cores.
+
+use std::panic::Location;
+
+use ascend_program::Core;
+use ascend_program::step::{Mode as Between, Pipe as Unit, Step, Sync};
+
+use super::control::Kernel;
+use super::record::{self, Caller, Recorder};
+
+/// A unit of a core, which runs beside the others (`pipe_t`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Pipe {
+    /// Scalars (`PIPE_S`).
+    Scalar,
+    /// Vectors (`PIPE_V`).
+    Vector,
+    /// Copies into local memory (`PIPE_MTE2`).
+    In,
+    /// Copies out of local memory (`PIPE_MTE3`).
+    Out,
+    /// Results of the cube unit on their way to global memory (`PIPE_FIX`).
+    Fix,
+    /// All of them (`PIPE_ALL`).
+    All,
+}
+
+impl Pipe {
+    fn unit(self) -> Unit {
+        match self {
+            Pipe::Scalar => Unit::Scalar,
+            Pipe::Vector => Unit::Vector,
+            Pipe::In => Unit::In,
+            Pipe::Out => Unit::Out,
+            Pipe::Fix => Unit::Fix,
+            Pipe::All => Unit::All,
+        }
+    }
+}
+
+/// Between whom a flag is (the mode of `CrossCoreSetFlag`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Mode {
+    /// All cores of one kind release each other (0).
+    Kind,
+    /// The two vector cores of a block release each other (1).
+    Pair,
+    /// The cube core of a block releases its vector cores, or all of these release it (2).
+    Block,
+}
+
+impl Recorder {
+    fn cores_meet(&mut self, call: &str) {
+        let mix = self.program.mix;
+        if !mix.synchronises() {
+            self.mistake(format!(
+                "`{call}` needs cores that can synchronise, and those of {} cannot: take `mix = \"aiv_1_0\"` or `mix = \"aic_1_0\"`, which start the same cores",
+                mix.ascend_c()
+            ));
+        }
+    }
+}
+
+impl<T> Kernel<T> {
+    /// Earlier work of a unit is finished before its later work begins (`PipeBarrier`).
+    #[track_caller]
+    pub fn pipe_barrier(self, pipe: Pipe) {
+        record::with(self.recording, Location::caller(), |recorder| {
+            if pipe == Pipe::Scalar {
+                recorder.mistake("`PipeBarrier` is not for PIPE_S, which does one thing after the other by itself");
+            }
+            recorder.step(Step::Sync(Sync::Pipe(pipe.unit())));
+        });
+    }
+
+    /// `unit` waits until `other` has done what it was given so far (`SetFlag` and `WaitFlag`): for scratch buffers and single elements.
+    /// What goes through a queue needs none of this.
+    #[track_caller]
+    pub fn wait_for(self, unit: Pipe, other: Pipe) {
+        record::with(self.recording, Location::caller(), |recorder| {
+            if unit == other || unit == Pipe::All || other == Pipe::All {
+                recorder.mistake("one unit waits for another one; `pipe_barrier` is for one by itself, or for all");
+            }
+            recorder.step(Step::Sync(Sync::Units(other.unit(), unit.unit())));
+        });
+    }
+
+    /// Raises a flag when earlier work of `pipe` is done (`CrossCoreSetFlag`). `flag` is 8, 9 or 10: the libraries of CANN use the others.
+    ///
+    /// Every core that takes part must get here, also one without work. Those that wait do so in
+    /// [`cross_core_wait_flag`](Self::cross_core_wait_flag).
+    #[track_caller]
+    pub fn cross_core_set_flag(self, mode: Mode, pipe: Pipe, flag: u16) {
+        record::with(self.recording, Location::caller(), |recorder| {
+            recorder.cores_meet("CrossCoreSetFlag");
+            if matches!(pipe, Pipe::Scalar | Pipe::All) {
+                recorder.mistake(
+                    "`CrossCoreSetFlag` follows one unit, and not PIPE_S: PIPE_FIX after a matrix product, PIPE_MTE3 after copies out",
+                );
+            }
+            recorder.flag(flag);
+            let mode = match mode {
+                Mode::Kind => Between::Kind,
+                Mode::Pair => Between::Pair,
+                Mode::Block => Between::Block,
+            };
+            recorder.step(Step::Sync(Sync::Raise { mode, pipe: pipe.unit(), flag }));
+        });
+    }
+
+    /// Waits until everyone that the mode of the flag names has raised it (`CrossCoreWaitFlag`).
+    #[track_caller]
+    pub fn cross_core_wait_flag(self, flag: u16) {
+        record::with(self.recording, Location::caller(), |recorder| {
+            recorder.cores_meet("CrossCoreWaitFlag");
+            recorder.flag(flag);
+            recorder.step(Step::Sync(Sync::Await { flag }));
+        });
+    }
+
+    /// All cube cores wait for each other: a flag that all raise and wait for. `flag` is 8, 9 or 10.
+    #[track_caller]
+    pub fn sync_all_aic(self, flag: u16) {
+        record::with(self.recording, Location::caller(), |recorder| {
+            recorder.only_on(Core::Aic, "the meeting of cube cores");
+            recorder.cores_meet("CrossCoreSetFlag");
+            recorder.flag(flag);
+            let (mode, pipe) = (Between::Kind, Unit::Fix);
+            recorder.step(Step::Sync(Sync::Raise { mode, pipe, flag }));
+            recorder.step(Step::Sync(Sync::Await { flag }));
+        });
+    }
+
+    /// All vector cores wait for each other (`SyncAll<true>`).
+    #[track_caller]
+    pub fn sync_all_aiv(self) {
+        let here = Location::caller();
+        record::with(self.recording, here, |recorder| {
+            recorder.only_on(Core::Aiv, "the meeting of vector cores");
+        });
+        self.sync(true, here);
+    }
+
+    /// All cores wait for each other (`SyncAll<false>`). In a kernel with both kinds, both have to come here.
+    #[track_caller]
+    pub fn sync_all(self) {
+        self.sync(false, Location::caller());
+    }
+
+    fn sync(self, vector: bool, here: Caller) {
+        record::with(self.recording, here, |recorder| {
+            recorder.cores_meet("SyncAll");
+            if !vector && recorder.program.mix.ratio(Core::Aic) == 0 {
+                recorder.mistake("`SyncAll<false>` never returns in a kernel of vector cores: use `sync_all_aiv`");
+            }
+            recorder.step(Step::Sync(Sync::All { vector }));
+        });
+    }
+}
+
+impl Recorder {
+    fn flag(&mut self, flag: u16) {
+        if flag > 15 {
+            self.mistake(format!("there is no flag {flag}: use 8, 9 or 10"));
+        }
+    }
+}

@@ -1,0 +1,312 @@
+//! Tensors in global memory: the arguments of a kernel, its workspace, and the windows of the ranks.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::panic::Location;
+
+use ascend_program::layout::Number;
+use ascend_program::step::{Base, Copy as Move, Place, Read, Step};
+use ascend_program::{Binary, ClientId, Of, Parameter, ValueId};
+
+use super::record::{self, Caller, Id, Kind, Recorder};
+use super::value::{Count, Counted, Scalar, Value};
+use crate::dtype::{DType, Element};
+
+/// What a kernel may only read.
+#[derive(Debug, Clone, Copy)]
+pub enum Reads {}
+
+/// What a kernel may read and write.
+#[derive(Debug, Clone, Copy)]
+pub enum Writes {}
+
+/// A tensor in global memory that a kernel reads: an argument, from some element on.
+pub type Input<E> = Global<E, Reads>;
+
+/// A tensor in global memory that a kernel writes, and may read: an argument, a workspace or a window, from some element on.
+pub type Output<E> = Global<E, Writes>;
+
+/// A place in global memory with elements behind it (`GlobalTensor`). [`Input`] and [`Output`] are the two kinds.
+pub struct Global<E, A> {
+    recording: u64,
+    spot: Spot,
+    of: PhantomData<fn() -> (E, A)>,
+}
+
+/// A place, with its values in the arena.
+#[derive(Clone, Copy)]
+pub(super) struct Spot {
+    base: Root,
+    /// Elements from there, if there is any.
+    offset: Option<Id>,
+}
+
+#[derive(Clone, Copy)]
+enum Root {
+    Parameter(u32),
+    /// From this byte on.
+    Workspace(Id),
+    WindowIn(ClientId, Id),
+    WindowOut(ClientId, Id),
+}
+
+impl<E, A> Clone for Global<E, A> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<E, A> Copy for Global<E, A> {}
+
+impl<E: Element, A> fmt::Debug for Global<E, A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Global<{}>", E::DTYPE)
+    }
+}
+
+/// The type of elements in a program.
+pub(super) fn number<E: Element>() -> Number {
+    match E::DTYPE {
+        DType::I8 => Number::I8,
+        DType::I16 => Number::I16,
+        DType::I32 => Number::I32,
+        DType::F16 => Number::F16,
+        DType::F32 => Number::F32,
+        DType::I64 => Number::I64,
+        DType::U64 => Number::U64,
+        DType::U8 => Number::U8,
+        DType::U16 => Number::U16,
+        DType::U32 => Number::U32,
+        DType::F64 => Number::F64,
+        DType::BF16 => Number::Bf16,
+    }
+}
+
+impl<E: Element, A> Global<E, A> {
+    fn new(recording: u64, base: Root) -> Self {
+        Global { recording, spot: Spot { base, offset: None }, of: PhantomData }
+    }
+
+    /// The tensor from an element on; `offset` counts elements from here. In Ascend C it is `tensor[offset]`, or an address with the offset
+    /// in bytes added to it.
+    #[track_caller]
+    pub fn at(self, offset: impl Count) -> Self {
+        let offset = offset.count();
+        let moved = record::with(self.recording, Location::caller(), |recorder| {
+            let offset = match self.spot.offset {
+                None => offset.id(recorder),
+                Some(so_far) => {
+                    let more = offset.id(recorder);
+                    let (a, b, number) = match (recorder.number(so_far), recorder.number(more)) {
+                        (a, b) if a == b => (so_far, more, a),
+                        _ => (widen(recorder, so_far), widen(recorder, more), Number::U64),
+                    };
+                    recorder.push(Of::Binary(Binary::Add, ValueId(a.0), ValueId(b.0)), number)
+                }
+            };
+            Spot { offset: Some(offset), ..self.spot }
+        });
+        Global { spot: moved.unwrap_or(self.spot), ..self }
+    }
+
+    /// Reads one element, through the cache of the core (`GlobalTensor::GetValue`). What another core, the server or another device has
+    /// written is seen only after [`clean`](Self::clean).
+    #[track_caller]
+    pub fn get(self, index: impl Count) -> Value<E>
+    where
+        E: Scalar,
+    {
+        let here = Location::caller();
+        let spot = self.at(index).spot;
+        Value::new(record::fresh(self.recording, here, |recorder| {
+            let place = spot.place(recorder, number::<E>());
+            let variable = recorder.variable("element", E::NUMBER);
+            recorder.step(Step::Read(variable, Read::Global(place)));
+            (Of::Variable(variable), E::NUMBER)
+        }))
+    }
+
+    /// Writes the line of 64 bytes that an element lies in to memory, if this core has changed it, and drops it from the cache of the core
+    /// (`DataCacheCleanAndInvalid`): before reading what others have written, and after writing what others are to read.
+    #[track_caller]
+    pub fn clean(self, index: impl Count) {
+        let here = Location::caller();
+        let spot = self.at(index).spot;
+        record::with(self.recording, here, |recorder| {
+            let place = spot.place(recorder, number::<E>());
+            recorder.step(Step::Copy(Move::Clean(place)));
+        });
+    }
+
+    /// A matrix that begins here, with this many elements from a row to the next.
+    pub fn matrix(self, pitch: impl Count) -> Matrix<E, A> {
+        Matrix { tensor: self, pitch: pitch.count() }
+    }
+
+    /// The same, to be read only.
+    pub fn as_input(self) -> Input<E> {
+        Global { recording: self.recording, spot: self.spot, of: PhantomData }
+    }
+
+    /// The place, for a step.
+    pub(super) fn spot(self, recorder: &mut Recorder) -> Spot {
+        if self.recording != recorder.number {
+            recorder.foreign();
+            return Spot { base: Root::Parameter(0), offset: None };
+        }
+        self.spot
+    }
+}
+
+impl<E: Element> Output<E> {
+    /// Writes one element, through the cache of the core (`GlobalTensor::SetValue`): others see it after [`clean`](Self::clean). No other core may
+    /// write the same 64 bytes meanwhile.
+    #[track_caller]
+    pub fn set(self, index: impl Count, value: impl Into<Value<E>>)
+    where
+        E: Scalar,
+    {
+        let (here, value) = (Location::caller(), value.into());
+        let spot = self.at(index).spot;
+        record::with(self.recording, here, |recorder| {
+            let to = spot.place(recorder, number::<E>());
+            let value = recorder.own(value.handle, E::NUMBER);
+            let value = recorder.value(value);
+            recorder.step(Step::Copy(Move::Set { to, value }));
+        });
+    }
+
+    /// The user's part of the workspace, from this byte on.
+    pub(super) fn workspace(recording: u64, byte: Counted, here: Caller) -> Self {
+        let byte = record::with(recording, here, |recorder| {
+            recorder.program.workspace = true;
+            byte.wide(recorder)
+        });
+        Global::new(recording, Root::Workspace(byte.unwrap_or(Id(0))))
+    }
+
+    /// A window of a rank.
+    pub(super) fn window(
+        recording: u64,
+        client: ClientId,
+        rank: Counted,
+        input: bool,
+        here: Caller,
+    ) -> Self {
+        let rank = record::with(recording, here, |recorder| rank.id(recorder)).unwrap_or(Id(0));
+        let root = if input { Root::WindowIn(client, rank) } else { Root::WindowOut(client, rank) };
+        Global::new(recording, root)
+    }
+}
+
+impl<E: Element> From<Output<E>> for Input<E> {
+    fn from(output: Output<E>) -> Self {
+        output.as_input()
+    }
+}
+
+fn widen(recorder: &mut Recorder, id: Id) -> Id {
+    match recorder.number(id) {
+        Number::U64 => id,
+        _ => recorder.push(Of::Cast(ValueId(id.0)), Number::U64),
+    }
+}
+
+impl Spot {
+    /// The place in the program, for a step of the current block.
+    pub fn place(self, recorder: &mut Recorder, element: Number) -> Place {
+        let offset = match (self.base, self.offset) {
+            (Root::Parameter(_), Some(offset)) => offset,
+            (Root::Parameter(_), None) => recorder.push(Of::Constant(0), Number::U64),
+            // These count bytes.
+            (base, offset) => {
+                let bytes = offset.map(|offset| {
+                    let offset = widen(recorder, offset);
+                    let size = recorder.push(Of::Constant(u64::from(element.size())), Number::U64);
+                    let times = Of::Binary(Binary::Mul, ValueId(offset.0), ValueId(size.0));
+                    recorder.push(times, Number::U64)
+                });
+                match (base, bytes) {
+                    (Root::Workspace(from), None) => from,
+                    (Root::Workspace(from), Some(bytes)) if recorder.known(from) == Some(0) => {
+                        bytes
+                    }
+                    (Root::Workspace(from), Some(bytes)) => {
+                        let sum = Of::Binary(Binary::Add, ValueId(from.0), ValueId(bytes.0));
+                        recorder.push(sum, Number::U64)
+                    }
+                    (_, Some(bytes)) => bytes,
+                    (_, None) => recorder.push(Of::Constant(0), Number::U64),
+                }
+            }
+        };
+        let base = match self.base {
+            Root::Parameter(parameter) => Base::Parameter(parameter),
+            Root::Workspace(_) => Base::Workspace,
+            Root::WindowIn(client, rank) => Base::WindowIn(client, recorder.value(rank)),
+            Root::WindowOut(client, rank) => Base::WindowOut(client, recorder.value(rank)),
+        };
+        Place { base, offset: recorder.value(offset) }
+    }
+}
+
+/// A matrix in global memory, row by row, made by [`Global::matrix`].
+pub struct Matrix<E, A> {
+    pub(super) tensor: Global<E, A>,
+    pub(super) pitch: Counted,
+}
+
+impl<E, A> Clone for Matrix<E, A> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<E, A> Copy for Matrix<E, A> {}
+
+impl<E: Element, A> fmt::Debug for Matrix<E, A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Matrix<{}>", E::DTYPE)
+    }
+}
+
+/// What a kernel can have for an argument: an [`Input`] or an [`Output`].
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be an argument of a kernel",
+    note = "behind the `Kernel<..>` come tensors, all `Input<E>` and then all `Output<E>`; numbers go into the tiling struct"
+)]
+pub trait Argument {
+    #[doc(hidden)]
+    fn declare(recording: u64, name: &str, here: Caller) -> Self;
+}
+
+fn declare(recording: u64, name: &str, here: Caller, number: Number, output: bool) -> Root {
+    let at = record::with(recording, here, |recorder| {
+        if !output && recorder.program.parameters.iter().any(|earlier| earlier.output) {
+            recorder.mistake(format!(
+                "the input `{name}` comes after an output: CANN passes all inputs and then all outputs"
+            ));
+        }
+        let name = recorder.unique(name);
+        recorder.program.parameters.push(Parameter { name, number, output });
+        recorder.program.parameters.len() as u32 - 1
+    });
+    Root::Parameter(at.unwrap_or(0))
+}
+
+impl<E: Element> Argument for Input<E> {
+    fn declare(recording: u64, name: &str, here: Caller) -> Self {
+        Global::new(recording, declare(recording, name, here, number::<E>(), false))
+    }
+}
+
+impl<E: Element> Argument for Output<E> {
+    fn declare(recording: u64, name: &str, here: Caller) -> Self {
+        Global::new(recording, declare(recording, name, here, number::<E>(), true))
+    }
+}
+
+/// Gives a declared thing its name.
+pub(super) fn rename(recording: u64, here: Caller, kind: Kind, at: u32, name: &str) {
+    super::value::named(recording, here, |recorder| recorder.name(kind, at, name));
+}

@@ -1,0 +1,531 @@
+//! Scalars that stay symbols: what a kernel computes with.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::{Add, AddAssign, BitAnd, BitOr, Div, Mul, Neg, Not, Range, RangeTo, Rem, Sub};
+use std::panic::Location;
+
+use ascend_program::layout::Number;
+use ascend_program::step::Step;
+use ascend_program::{Binary, Of, Unary, ValueId, VariableId};
+
+use super::record::{self, Caller, Handle, Id, Kind, Recorder};
+use crate::dtype::{bf16, f16};
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+/// A number that a kernel can compute with: the integers, the floating point types and `bool`. The list is Ascend C's.
+#[diagnostic::on_unimplemented(
+    message = "a kernel does not compute with `{Self}`",
+    note = "it has i8, i16, i32, i64, u8, u16, u32, u64, f32, f64, hccl::f16, hccl::bf16 and bool"
+)]
+pub trait Scalar: sealed::Sealed + Copy + 'static {
+    /// The type as a value.
+    const NUMBER: Number;
+
+    /// The bits in a program: integers extended to 64 bits, floating point numbers as an `f64`.
+    #[doc(hidden)]
+    fn bits(self) -> u64;
+}
+
+/// A number with `+ - * / %`, that is every [`Scalar`] except `bool`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` has no arithmetic",
+    note = "truth values are combined with `&`, `|` and `!`"
+)]
+pub trait Arithmetic: Scalar {}
+
+/// An integer.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not count anything",
+    note = "counts, offsets and bounds of loops are integers"
+)]
+pub trait Whole: Arithmetic {}
+
+macro_rules! scalars {
+    ($($ty:ty, $number:ident, |$of:ident| $bits:expr, $($kind:ident)*;)*) => {$(
+        impl sealed::Sealed for $ty {}
+        impl Scalar for $ty {
+            const NUMBER: Number = Number::$number;
+            fn bits(self) -> u64 {
+                let $of = self;
+                $bits
+            }
+        }
+        $(impl $kind for $ty {})*
+    )*};
+}
+
+scalars! {
+    i8, I8, |x| x as u64, Arithmetic Whole;
+    i16, I16, |x| x as u64, Arithmetic Whole;
+    i32, I32, |x| x as u64, Arithmetic Whole;
+    i64, I64, |x| x as u64, Arithmetic Whole;
+    u8, U8, |x| u64::from(x), Arithmetic Whole;
+    u16, U16, |x| u64::from(x), Arithmetic Whole;
+    u32, U32, |x| u64::from(x), Arithmetic Whole;
+    u64, U64, |x| x, Arithmetic Whole;
+    f16, F16, |x| x.to_f64().to_bits(), Arithmetic;
+    bf16, Bf16, |x| x.to_f64().to_bits(), Arithmetic;
+    f32, F32, |x| f64::from(x).to_bits(), Arithmetic;
+    f64, F64, |x| x.to_bits(), Arithmetic;
+    bool, Bool, |x| u64::from(x),;
+}
+
+/// A scalar of a kernel: a symbol while the kernel is recorded, a number when it runs.
+///
+/// It is `Copy` and has the operators of its type, with numbers of Rust on either side. Integers wrap, as in C++. Comparisons are
+/// methods, because what they give is a symbol too. Types are not mixed: [`cast`](Self::cast) converts.
+///
+/// A value is what it was when it came about. What changes lives in a [`Variable`].
+///
+/// ```
+/// use hccl::kernel::*;
+///
+/// #[derive(Tiling)]
+/// #[repr(C)]
+/// struct Tiles { tile_num: u64, tile_len: u64 }
+///
+/// #[kernel(mix = "aiv_only")]
+/// fn values(k: Kernel<Tiles>) {
+///     let t = k.tiling();
+///     let stride = t.tile_len * t.tile_num + 44;
+///     let rest = (1000 - stride).max(0) % t.tile_len;
+///     k.when(rest.gt(0) & stride.le(1000), || k.comment("there is a rest"));
+/// }
+/// # fn main() -> hccl::Result<()> {
+/// let program = values::record()?;
+/// # let _ = program; Ok(())
+/// # }
+/// ```
+pub struct Value<T: Scalar> {
+    pub(super) handle: Handle,
+    pub(super) of: PhantomData<fn() -> T>,
+}
+
+impl<T: Scalar> Clone for Value<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T: Scalar> Copy for Value<T> {}
+
+impl<T: Scalar> fmt::Debug for Value<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Value<{}>({})", T::NUMBER.ascend_c(), self.handle.id.0)
+    }
+}
+
+impl<T: Scalar> From<T> for Value<T> {
+    /// A constant of the kernel that is being recorded.
+    fn from(number: T) -> Self {
+        Value::new(record::constant(number.bits(), T::NUMBER))
+    }
+}
+
+impl<T: Scalar> Value<T> {
+    pub(super) fn new(handle: Handle) -> Self {
+        Value { handle, of: PhantomData }
+    }
+
+    /// A conversion, `static_cast` in C++: integers wrap, a floating point number that does not fit into an integer is the nearest that does.
+    #[track_caller]
+    pub fn cast<U: Scalar>(self) -> Value<U> {
+        if T::NUMBER == U::NUMBER {
+            return Value::new(self.handle);
+        }
+        Value::new(record::fresh(self.handle.recording, Location::caller(), |recorder| {
+            let id = recorder.own(self.handle, T::NUMBER);
+            (Of::Cast(ValueId(id.0)), U::NUMBER)
+        }))
+    }
+
+    fn binary<U: Scalar>(self, operator: Binary, other: Value<T>, here: Caller) -> Value<U> {
+        let (a, b) = (self.handle, other.handle);
+        // Either side may be of a dead recording; the other one then says so.
+        let recording = if a == Handle::NONE { b.recording } else { a.recording };
+        Value::new(record::fresh(recording, here, |recorder| {
+            let a = recorder.own(a, T::NUMBER);
+            let b = recorder.own(b, T::NUMBER);
+            (Of::Binary(operator, ValueId(a.0), ValueId(b.0)), U::NUMBER)
+        }))
+    }
+
+    /// `self == other`.
+    #[track_caller]
+    pub fn eq(self, other: impl Into<Value<T>>) -> Value<bool> {
+        self.binary(Binary::Equal, other.into(), Location::caller())
+    }
+
+    /// `self != other`.
+    #[track_caller]
+    pub fn ne(self, other: impl Into<Value<T>>) -> Value<bool> {
+        self.binary(Binary::NotEqual, other.into(), Location::caller())
+    }
+}
+
+impl<T: Arithmetic> Value<T> {
+    /// `self < other`.
+    #[track_caller]
+    pub fn lt(self, other: impl Into<Value<T>>) -> Value<bool> {
+        self.binary(Binary::Less, other.into(), Location::caller())
+    }
+
+    /// `self <= other`.
+    #[track_caller]
+    pub fn le(self, other: impl Into<Value<T>>) -> Value<bool> {
+        self.binary(Binary::LessEqual, other.into(), Location::caller())
+    }
+
+    /// `self > other`.
+    #[track_caller]
+    pub fn gt(self, other: impl Into<Value<T>>) -> Value<bool> {
+        self.binary(Binary::Greater, other.into(), Location::caller())
+    }
+
+    /// `self >= other`.
+    #[track_caller]
+    pub fn ge(self, other: impl Into<Value<T>>) -> Value<bool> {
+        self.binary(Binary::GreaterEqual, other.into(), Location::caller())
+    }
+
+    /// The smaller one.
+    #[track_caller]
+    pub fn min(self, other: impl Into<Value<T>>) -> Value<T> {
+        self.binary(Binary::Min, other.into(), Location::caller())
+    }
+
+    /// The greater one.
+    #[track_caller]
+    pub fn max(self, other: impl Into<Value<T>>) -> Value<T> {
+        self.binary(Binary::Max, other.into(), Location::caller())
+    }
+}
+
+impl<T: Whole> Value<T> {
+    /// How many pieces of length `piece` cover this length. Neither may be negative, and their sum must fit into the type.
+    #[track_caller]
+    pub fn div_ceil(self, piece: impl Into<Value<T>>) -> Value<T> {
+        let (piece, here) = (piece.into(), Location::caller());
+        let one = Value::<T>::new(record::constant(1, T::NUMBER));
+        let sum = self.binary::<T>(Binary::Add, piece, here);
+        sum.binary::<T>(Binary::Sub, one, here).binary(Binary::Div, piece, here)
+    }
+}
+
+impl Value<bool> {
+    /// The first if this is true, else the second.
+    #[track_caller]
+    pub fn select<T: Scalar>(self, yes: impl Into<Value<T>>, no: impl Into<Value<T>>) -> Value<T> {
+        let (yes, no) = (yes.into(), no.into());
+        Value::new(record::fresh(self.handle.recording, Location::caller(), |recorder| {
+            let condition = recorder.own(self.handle, Number::Bool);
+            let yes = recorder.own(yes.handle, T::NUMBER);
+            let no = recorder.own(no.handle, T::NUMBER);
+            (Of::Select(ValueId(condition.0), ValueId(yes.0), ValueId(no.0)), T::NUMBER)
+        }))
+    }
+}
+
+macro_rules! operators {
+    ($($trait:ident $method:ident)*) => {$(
+        impl<T: Arithmetic> $trait for Value<T> {
+            type Output = Value<T>;
+            #[track_caller]
+            fn $method(self, other: Value<T>) -> Value<T> {
+                self.binary(Binary::$trait, other, Location::caller())
+            }
+        }
+
+        impl<T: Arithmetic> $trait<T> for Value<T> {
+            type Output = Value<T>;
+            #[track_caller]
+            fn $method(self, other: T) -> Value<T> {
+                self.binary(Binary::$trait, other.into(), Location::caller())
+            }
+        }
+
+        operators!(@left $trait $method: i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64);
+    )*};
+    (@left $trait:ident $method:ident: $($ty:ty)*) => {$(
+        impl $trait<Value<$ty>> for $ty {
+            type Output = Value<$ty>;
+            #[track_caller]
+            fn $method(self, other: Value<$ty>) -> Value<$ty> {
+                Value::from(self).binary(Binary::$trait, other, Location::caller())
+            }
+        }
+    )*};
+}
+
+operators!(Add add Sub sub Mul mul Div div Rem rem);
+
+impl BitAnd for Value<bool> {
+    type Output = Value<bool>;
+    #[track_caller]
+    fn bitand(self, other: Value<bool>) -> Value<bool> {
+        self.binary(Binary::And, other, Location::caller())
+    }
+}
+
+impl BitOr for Value<bool> {
+    type Output = Value<bool>;
+    #[track_caller]
+    fn bitor(self, other: Value<bool>) -> Value<bool> {
+        self.binary(Binary::Or, other, Location::caller())
+    }
+}
+
+fn unary<T: Scalar>(operator: Unary, a: Value<T>, here: Caller) -> Value<T> {
+    Value::new(record::fresh(a.handle.recording, here, |recorder| {
+        let a = recorder.own(a.handle, T::NUMBER);
+        (Of::Unary(operator, ValueId(a.0)), T::NUMBER)
+    }))
+}
+
+impl Not for Value<bool> {
+    type Output = Value<bool>;
+    #[track_caller]
+    fn not(self) -> Value<bool> {
+        unary(Unary::Not, self, Location::caller())
+    }
+}
+
+macro_rules! negations {
+    ($($ty:ty)*) => {$(
+        impl Neg for Value<$ty> {
+            type Output = Value<$ty>;
+            #[track_caller]
+            fn neg(self) -> Value<$ty> {
+                unary(Unary::Negate, self, Location::caller())
+            }
+        }
+    )*};
+}
+
+negations!(i8 i16 i32 i64 f16 bf16 f32 f64);
+
+/// A scalar that changes, made by [`Kernel::variable`](super::Kernel::variable).
+///
+/// ```
+/// use hccl::kernel::*;
+///
+/// #[kernel(mix = "aiv_only")]
+/// fn sum(k: Kernel, x: Input<i32>, y: Output<i32>) {
+///     let mut sum = k.variable(0);
+///     k.range(..16, |i| sum += x.get(i));
+///     y.set(0, sum.get());
+///     y.clean(0);
+/// }
+/// # fn main() -> hccl::Result<()> {
+/// # sum::record()?; Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct Variable<T: Scalar> {
+    pub(super) recording: u64,
+    pub(super) variable: VariableId,
+    pub(super) of: PhantomData<fn() -> T>,
+}
+
+impl<T: Scalar> Variable<T> {
+    /// What it holds now. What is set later does not change the value that this gives.
+    #[track_caller]
+    pub fn get(&self) -> Value<T> {
+        Value::new(record::fresh(self.recording, Location::caller(), |recorder| {
+            let now = recorder.push(Of::Variable(self.variable), T::NUMBER);
+            let now = recorder.value(now);
+            let copy = recorder.variable("now", T::NUMBER);
+            recorder.step(Step::Set(copy, now));
+            (Of::Variable(copy), T::NUMBER)
+        }))
+    }
+
+    /// Gives it another value.
+    #[track_caller]
+    pub fn set(&mut self, value: impl Into<Value<T>>) {
+        let value = value.into();
+        record::with(self.recording, Location::caller(), |recorder| {
+            let value = recorder.own(value.handle, T::NUMBER);
+            let value = recorder.value(value);
+            self.checked(recorder);
+            recorder.step(Step::Set(self.variable, value));
+        });
+    }
+
+    /// Whether it is still there; a mistake if not.
+    fn checked(&self, recorder: &mut Recorder) {
+        let now = recorder.push(Of::Variable(self.variable), T::NUMBER);
+        recorder.value(now);
+    }
+}
+
+impl<T: Arithmetic, V: Into<Value<T>>> AddAssign<V> for Variable<T> {
+    #[track_caller]
+    fn add_assign(&mut self, more: V) {
+        let more = more.into();
+        record::with(self.recording, Location::caller(), |recorder| {
+            let now = recorder.push(Of::Variable(self.variable), T::NUMBER);
+            let more = recorder.own(more.handle, T::NUMBER);
+            let sum = Of::Binary(Binary::Add, ValueId(now.0), ValueId(more.0));
+            let sum = recorder.push(sum, T::NUMBER);
+            let sum = recorder.value(sum);
+            recorder.step(Step::Set(self.variable, sum));
+        });
+    }
+}
+
+/// A number of elements, an offset, a count of turns: a [`Value`] of an integer type, or an integer of Rust, which must not be negative.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no count",
+    note = "a count is an integer of Rust or a `Value` of an integer type"
+)]
+pub trait Count: sealed::Sealed {
+    #[doc(hidden)]
+    fn count(self) -> Counted;
+}
+
+/// A count on its way into the recorder.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug)]
+pub struct Counted(Amount);
+
+#[derive(Clone, Copy, Debug)]
+enum Amount {
+    Symbol(Handle, Number),
+    Constant(Option<u64>),
+}
+
+impl Counted {
+    pub(super) const ZERO: Counted = Counted(Amount::Constant(Some(0)));
+    pub(super) const ONE: Counted = Counted(Amount::Constant(Some(1)));
+
+    /// Its number in the arena.
+    pub(super) fn id(self, recorder: &mut Recorder) -> Id {
+        match self.0 {
+            Amount::Symbol(handle, number) => recorder.own(handle, number),
+            Amount::Constant(Some(count)) => recorder.push(Of::Constant(count), Number::U64),
+            Amount::Constant(None) => {
+                recorder.mistake("a count or an offset is negative");
+                recorder.push(Of::Constant(0), Number::U64)
+            }
+        }
+    }
+
+    /// Its number in the program.
+    pub(super) fn value(self, recorder: &mut Recorder) -> ValueId {
+        let id = self.id(recorder);
+        recorder.value(id)
+    }
+
+    /// The same as an `u64`, which is what sums and products of different counts are computed in.
+    pub(super) fn wide(self, recorder: &mut Recorder) -> Id {
+        let id = self.id(recorder);
+        match recorder.number(id) {
+            Number::U64 => id,
+            _ => recorder.push(Of::Cast(ValueId(id.0)), Number::U64),
+        }
+    }
+}
+
+impl<T: Scalar> sealed::Sealed for Value<T> {}
+
+impl<T: Whole> Count for Value<T> {
+    fn count(self) -> Counted {
+        Counted(Amount::Symbol(self.handle, T::NUMBER))
+    }
+}
+
+macro_rules! counts {
+    ($($ty:ty)*) => {$(
+        impl Count for $ty {
+            fn count(self) -> Counted {
+                Counted(Amount::Constant(u64::try_from(self).ok()))
+            }
+        }
+    )*};
+}
+
+counts!(i8 i16 i32 i64 u8 u16 u32 u64 usize);
+impl sealed::Sealed for usize {}
+
+/// From where to where a recorded loop counts: `..n`, or `from..to` with both of one kind.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no range for a recorded loop",
+    note = "write `..n`, or `from..to` with two `Value`s; `k.value(1)` makes one of a number"
+)]
+pub trait Bounds: sealed::Sealed {
+    /// What it counts with.
+    type Number: Whole;
+    #[doc(hidden)]
+    fn bounds(self) -> (Value<Self::Number>, Value<Self::Number>);
+}
+
+impl<T> sealed::Sealed for Range<T> {}
+impl<T> sealed::Sealed for RangeTo<T> {}
+
+fn zero<T: Whole>() -> Value<T> {
+    Value::new(record::constant(0, T::NUMBER))
+}
+
+impl<T: Whole> Bounds for Range<Value<T>> {
+    type Number = T;
+    fn bounds(self) -> (Value<T>, Value<T>) {
+        (self.start, self.end)
+    }
+}
+
+impl<T: Whole> Bounds for RangeTo<Value<T>> {
+    type Number = T;
+    fn bounds(self) -> (Value<T>, Value<T>) {
+        (zero(), self.end)
+    }
+}
+
+impl<T: Whole> Bounds for Range<T> {
+    type Number = T;
+    fn bounds(self) -> (Value<T>, Value<T>) {
+        (self.start.into(), self.end.into())
+    }
+}
+
+impl<T: Whole> Bounds for RangeTo<T> {
+    type Number = T;
+    fn bounds(self) -> (Value<T>, Value<T>) {
+        (zero(), self.end.into())
+    }
+}
+
+/// Something that takes a name from the `let` that it is bound by.
+#[doc(hidden)]
+pub trait Recordable {
+    fn name(&self, name: &str);
+}
+
+impl<T: Scalar> Recordable for Value<T> {
+    #[track_caller]
+    fn name(&self, name: &str) {
+        named(self.handle.recording, Location::caller(), |recorder| {
+            recorder.name_value(self.handle, name);
+        });
+    }
+}
+
+impl<T: Scalar> Recordable for Variable<T> {
+    #[track_caller]
+    fn name(&self, name: &str) {
+        named(self.recording, Location::caller(), |recorder| {
+            recorder.name(Kind::Variable, self.variable.0, name);
+        });
+    }
+}
+
+/// Gives a name, if this recording goes on. Binding something foreign to a name is no mistake; using it is.
+pub(super) fn named(recording: u64, here: Caller, name: impl FnOnce(&mut Recorder)) {
+    if record::current() == Some(recording) {
+        record::with(recording, here, name);
+    }
+}

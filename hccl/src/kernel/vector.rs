@@ -1,0 +1,281 @@
+//! Arithmetic of the vector unit. All counts are elements; all operands lie in local memory.
+//!
+//! What a product computes with differs (the A2 and A3 have no arithmetic for `bf16`) and is checked at launch; what no product has is a
+//! mistake when the kernel is recorded.
+
+use std::panic::Location;
+
+use ascend_program::Core;
+use ascend_program::layout::Number;
+use ascend_program::step::{
+    Round as Mode, Step, Vector, VectorBinary as Of2, VectorReduce, VectorUnary as Of1,
+};
+
+use super::control::Kernel;
+use super::local::LocalSlice;
+use super::record::{self, Caller, Recorder};
+use super::tensor::number;
+use super::value::{Count, Counted, Scalar, Value};
+use crate::dtype::Element;
+
+/// How a conversion of [`Kernel::cast`] rounds (`RoundMode`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Round {
+    /// It need not, as from `f16` to `f32` (`CAST_NONE`).
+    None,
+    /// To the nearest, ties to even (`CAST_RINT`).
+    Nearest,
+    /// Downwards (`CAST_FLOOR`).
+    Floor,
+    /// Upwards (`CAST_CEIL`).
+    Ceil,
+    /// To the nearest, ties away from zero (`CAST_ROUND`).
+    Away,
+    /// Towards zero (`CAST_TRUNC`).
+    Truncate,
+}
+
+/// A reduction of a tensor to one element.
+#[derive(Debug, Clone, Copy)]
+enum Fold {
+    Sum,
+    Max,
+}
+
+use Number::*;
+
+/// The types that at least one product adds.
+const ADDED: &[Number] = &[I8, I16, I32, I64, U8, U16, U32, U64, F16, Bf16, F32];
+/// Multiplies.
+const MULTIPLIED: &[Number] = &[I16, I32, I64, U16, U32, U64, F16, Bf16, F32];
+/// Divides.
+const DIVIDED: &[Number] = &[I16, I32, I64, U16, U32, U64, F16, F32];
+/// Combines with one number.
+const SCALED: &[Number] = &[I16, I32, I64, F16, Bf16, F32];
+/// Has roots and powers of.
+const REAL: &[Number] = &[F16, F32];
+/// Cuts at zero.
+const CUT: &[Number] = &[I32, I64, F16, F32];
+/// Adds up.
+const SUMMED: &[Number] = &[I32, I64, U32, U64, F16, F32];
+/// Has the greatest of.
+const COMPARED: &[Number] = &[I16, I32, I64, U16, U32, U64, F16, F32];
+/// Fills with.
+const FILLED: &[Number] = &[I8, I16, I32, I64, U8, U16, U32, U64, F16, Bf16, F32];
+
+/// Whether a product takes this type, in words if not.
+fn takes<E: Element>(recorder: &mut Recorder, call: &str, types: &[Number]) {
+    recorder.only_on(Core::Aiv, &format!("`{call}`"));
+    if !types.contains(&number::<E>()) {
+        let types: Vec<&str> = types.iter().map(|number| number.ascend_c()).collect();
+        recorder.mistake(format!(
+            "`{call}` does not take {}: on every product it takes some of {}",
+            number::<E>().ascend_c(),
+            types.join(", ")
+        ));
+    }
+}
+
+macro_rules! binaries {
+    ($($(#[$doc:meta])* $name:ident $operator:ident $types:ident;)*) => {
+        impl<T> Kernel<T> {$(
+            $(#[$doc])*
+            #[track_caller]
+            pub fn $name<E: Element>(
+                self,
+                to: impl Into<LocalSlice<E>>,
+                a: impl Into<LocalSlice<E>>,
+                b: impl Into<LocalSlice<E>>,
+                count: impl Count,
+            ) {
+                let (to, a, b, count) = (to.into(), a.into(), b.into(), count.count());
+                record::with(self.recording, Location::caller(), |recorder| {
+                    takes::<E>(recorder, stringify!($operator), $types);
+                    let (to, a, b) = (to.place(recorder), a.place(recorder), b.place(recorder));
+                    let (operator, count) = (Of2::$operator, count.value(recorder));
+                    recorder.step(Step::Vector(Vector::Binary { operator, to, a, b, count }));
+                });
+            }
+        )*}
+    };
+}
+
+binaries! {
+    /// `to[i] = a[i] + b[i]` (`Add`).
+    add Add ADDED;
+    /// `to[i] = a[i] - b[i]` (`Sub`).
+    sub Sub ADDED;
+    /// `to[i] = a[i] * b[i]` (`Mul`).
+    mul Mul MULTIPLIED;
+    /// `to[i] = a[i] / b[i]` (`Div`).
+    div Div DIVIDED;
+    /// The greater of `a[i]` and `b[i]` (`Max`).
+    max Max ADDED;
+    /// The smaller of `a[i]` and `b[i]` (`Min`).
+    min Min ADDED;
+}
+
+macro_rules! scalars {
+    ($($(#[$doc:meta])* $name:ident $call:literal $operator:ident;)*) => {
+        impl<T> Kernel<T> {$(
+            $(#[$doc])*
+            #[track_caller]
+            pub fn $name<E: Element + Scalar>(
+                self,
+                to: impl Into<LocalSlice<E>>,
+                a: impl Into<LocalSlice<E>>,
+                scalar: impl Into<Value<E>>,
+                count: impl Count,
+            ) {
+                let (to, a, scalar, count) = (to.into(), a.into(), scalar.into(), count.count());
+                record::with(self.recording, Location::caller(), |recorder| {
+                    takes::<E>(recorder, $call, SCALED);
+                    let (to, a) = (to.place(recorder), a.place(recorder));
+                    let scalar = recorder.own(scalar.handle, E::NUMBER);
+                    let scalar = recorder.value(scalar);
+                    let (operator, count) = (Of2::$operator, count.value(recorder));
+                    recorder.step(Step::Vector(Vector::Scalar { operator, to, a, scalar, count }));
+                });
+            }
+        )*}
+    };
+}
+
+scalars! {
+    /// `to[i] = a[i] + scalar` (`Adds`).
+    adds "Adds" Add;
+    /// `to[i] = a[i] * scalar` (`Muls`).
+    muls "Muls" Mul;
+    /// The greater of `a[i]` and `scalar` (`Maxs`).
+    maxs "Maxs" Max;
+    /// The smaller of `a[i]` and `scalar` (`Mins`).
+    mins "Mins" Min;
+}
+
+macro_rules! unaries {
+    ($($(#[$doc:meta])* $name:ident $operator:ident $types:ident;)*) => {
+        impl<T> Kernel<T> {$(
+            $(#[$doc])*
+            #[track_caller]
+            pub fn $name<E: Element>(
+                self,
+                to: impl Into<LocalSlice<E>>,
+                a: impl Into<LocalSlice<E>>,
+                count: impl Count,
+            ) {
+                let (to, a, count) = (to.into(), a.into(), count.count());
+                record::with(self.recording, Location::caller(), |recorder| {
+                    takes::<E>(recorder, stringify!($operator), $types);
+                    let (to, a) = (to.place(recorder), a.place(recorder));
+                    let (operator, count) = (Of1::$operator, count.value(recorder));
+                    recorder.step(Step::Vector(Vector::Unary { operator, to, a, count }));
+                });
+            }
+        )*}
+    };
+}
+
+unaries! {
+    /// `to[i] = a[i]` where that is positive, else 0 (`Relu`).
+    relu Relu CUT;
+    /// The exponential of each element (`Exp`).
+    exp Exp REAL;
+    /// The square root of each element (`Sqrt`).
+    sqrt Sqrt REAL;
+}
+
+impl<T> Kernel<T> {
+    /// `to[i] = value` (`Duplicate`).
+    #[track_caller]
+    pub fn fill<E: Element + Scalar>(
+        self,
+        to: impl Into<LocalSlice<E>>,
+        value: impl Into<Value<E>>,
+        count: impl Count,
+    ) {
+        let (to, value, count) = (to.into(), value.into(), count.count());
+        record::with(self.recording, Location::caller(), |recorder| {
+            takes::<E>(recorder, "Duplicate", FILLED);
+            let to = to.place(recorder);
+            let value = recorder.own(value.handle, E::NUMBER);
+            let (value, count) = (recorder.value(value), count.value(recorder));
+            recorder.step(Step::Vector(Vector::Fill { to, value, count }));
+        });
+    }
+
+    /// `to[i] = from[i]` in another type (`Cast`). Which pairs of types and which ways of rounding there are differs between products.
+    #[track_caller]
+    pub fn cast<E: Element, F: Element>(
+        self,
+        to: impl Into<LocalSlice<E>>,
+        from: impl Into<LocalSlice<F>>,
+        round: Round,
+        count: impl Count,
+    ) {
+        let (to, from, count) = (to.into(), from.into(), count.count());
+        record::with(self.recording, Location::caller(), |recorder| {
+            recorder.only_on(Core::Aiv, "`Cast`");
+            let round = match round {
+                Round::None => Mode::None,
+                Round::Nearest => Mode::Nearest,
+                Round::Floor => Mode::Floor,
+                Round::Ceil => Mode::Ceil,
+                Round::Away => Mode::Away,
+                Round::Truncate => Mode::Truncate,
+            };
+            let (to, from) = (to.place(recorder), from.place(recorder));
+            let count = count.value(recorder);
+            recorder.step(Step::Vector(Vector::Cast { to, from, round, count }));
+        });
+    }
+
+    /// `to[0]` becomes the sum of all elements (`ReduceSum`). `work` is as long as `from` at most.
+    #[track_caller]
+    pub fn reduce_sum<E: Element>(
+        self,
+        to: impl Into<LocalSlice<E>>,
+        from: impl Into<LocalSlice<E>>,
+        work: impl Into<LocalSlice<E>>,
+        count: impl Count,
+    ) {
+        let places = [to.into(), from.into(), work.into()];
+        self.fold(Fold::Sum, places, count.count(), Location::caller());
+    }
+
+    /// `to[0]` becomes the greatest element (`ReduceMax`). `work` is as long as `from` at most.
+    #[track_caller]
+    pub fn reduce_max<E: Element>(
+        self,
+        to: impl Into<LocalSlice<E>>,
+        from: impl Into<LocalSlice<E>>,
+        work: impl Into<LocalSlice<E>>,
+        count: impl Count,
+    ) {
+        let places = [to.into(), from.into(), work.into()];
+        self.fold(Fold::Max, places, count.count(), Location::caller());
+    }
+
+    fn fold<E: Element>(
+        self,
+        fold: Fold,
+        [to, from, work]: [LocalSlice<E>; 3],
+        count: Counted,
+        here: Caller,
+    ) {
+        record::with(self.recording, here, |recorder| {
+            let operator = match fold {
+                Fold::Sum => {
+                    takes::<E>(recorder, "ReduceSum", SUMMED);
+                    VectorReduce::Sum
+                }
+                Fold::Max => {
+                    takes::<E>(recorder, "ReduceMax", COMPARED);
+                    VectorReduce::Max
+                }
+            };
+            let (to, from, work) = (to.place(recorder), from.place(recorder), work.place(recorder));
+            let count = count.value(recorder);
+            recorder.step(Step::Vector(Vector::Reduce { operator, to, from, work, count }));
+        });
+    }
+}
