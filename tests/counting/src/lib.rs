@@ -2,7 +2,7 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 /// How often this thread has allocated.
 pub fn on_this_thread() -> u64 {
@@ -14,10 +14,16 @@ pub fn in_process() -> u64 {
     OF_PROCESS.load(Ordering::Relaxed)
 }
 
+/// How many allocations of the process have not been given back.
+pub fn live() -> i64 {
+    LIVE.load(Ordering::Relaxed)
+}
+
 thread_local! {
     static OF_THREAD: Cell<u64> = const { Cell::new(0) };
 }
 static OF_PROCESS: AtomicU64 = AtomicU64::new(0);
+static LIVE: AtomicI64 = AtomicI64::new(0);
 
 struct Counting;
 
@@ -30,11 +36,13 @@ unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         OF_THREAD.set(OF_THREAD.get() + 1);
         OF_PROCESS.fetch_add(1, Ordering::Relaxed);
+        LIVE.fetch_add(1, Ordering::Relaxed);
         // SAFETY: the caller keeps the contract of `alloc`, which is that of the system's.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        LIVE.fetch_sub(1, Ordering::Relaxed);
         // SAFETY: the pointer came from `alloc` above, so from the system's allocator, with this layout.
         unsafe { System.dealloc(pointer, layout) }
     }

@@ -124,15 +124,20 @@ pub(crate) fn begins(
     submit(engine, stream, What::Begin(begin)).map(drop)
 }
 
-/// The head of the stream, which is about to end, has touched memory: what it was, and which bytes.
-pub(crate) fn was_done(
+/// An operation is next in the stream of which it will be known only at its end what it touches. Gives who issued it, if anybody
+/// wants to know.
+pub(crate) fn will_be_done(
     stream: &'static Stream,
     call: &'static str,
-    what: String,
-    touches: Vec<Touch>,
-) {
+) -> Result<Option<String>, Failure> {
+    Ok(marks(stream)?.map(|_| issued(call)))
+}
+
+/// The head of the stream, which is about to end, has touched memory: what it was, and which bytes.
+pub(crate) fn was_done(stream: &'static Stream, issued: String, what: String, touches: Vec<Touch>) {
     if let Some(engine) = engine(stream.device_id()) {
-        let operation = operation(stream, what, None, call, touches);
+        let place = stream.describe();
+        let operation = Arc::new(Operation { what, place, member: None, issued, touches });
         engine.begin(here(stream), &operation, false);
     }
 }

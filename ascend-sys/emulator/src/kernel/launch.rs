@@ -7,6 +7,7 @@ use super::server::{PATIENCE, Server};
 use super::task::{Kernel, Launched};
 use super::verdict::Recorded;
 use crate::capture;
+use crate::check;
 use crate::memory;
 use crate::message::{Failure, fail};
 use crate::stream::{Mark, Stream};
@@ -68,7 +69,8 @@ fn kernel(
         None => PATIENCE,
     };
     let limit = Some(limit.unwrap_or_else(patience));
-    let launched = Launched::by_this_thread(Arc::clone(recorded), arguments, blocks, limit, call);
+    let issued = check::will_be_done(stream, call)?;
+    let launched = Launched::by_this_thread(Arc::clone(recorded), arguments, blocks, limit, issued);
     stream.submit(Task::Kernel(Box::new(Kernel::new(launched)))).map(drop)
 }
 

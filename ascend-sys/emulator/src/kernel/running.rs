@@ -352,7 +352,8 @@ impl Running {
         }
         if !touches.is_empty() {
             let what = format!("kernel {}", launched.recorded.program.name);
-            check::was_done(stream, launched.call, what, touches);
+            let issued = launched.issued.clone().unwrap_or_default();
+            check::was_done(stream, issued, what, touches);
         }
     }
 }

@@ -24,8 +24,8 @@ pub(super) struct Launched {
     pub(super) limit: Option<Duration>,
     /// The thread that launched it.
     pub(super) issuer: u32,
-    /// The function that was called.
-    pub(super) call: &'static str,
+    /// Who did, where races are looked for.
+    pub(super) issued: Option<String>,
 }
 
 /// A kernel in a stream.
@@ -151,8 +151,8 @@ impl Launched {
         arguments: Arguments,
         blocks: u32,
         limit: Option<Duration>,
-        call: &'static str,
+        issued: Option<String>,
     ) -> Launched {
-        Launched { recorded, arguments, blocks, limit, issuer: deadlock::me(), call }
+        Launched { recorded, arguments, blocks, limit, issuer: deadlock::me(), issued }
     }
 }

@@ -162,6 +162,63 @@ impl Ready {
     }
 }
 
+/// Ranks that one thread launches and waits for.
+pub struct Together {
+    pub ranks: Vec<(Rank, Ready, [*mut c_void; 2])>,
+    pub block: common::Block,
+}
+
+impl Together {
+    /// With an input and an output of so many bytes each.
+    pub fn new(ranks: u32, program: &Program, operations: &[u32], bytes: usize) -> Together {
+        Together::on(common::Block::new(ranks), ranks, program, operations, bytes)
+    }
+
+    pub fn on(
+        block: common::Block,
+        ranks: u32,
+        program: &Program,
+        operations: &[u32],
+        bytes: usize,
+    ) -> Together {
+        let devices: Vec<i32> = (0..ranks as i32).map(|rank| block.first + rank).collect();
+        let mut comms = vec![null_mut(); ranks as usize];
+        hccl!(HcclCommInitAll(ranks, devices.as_ptr().cast_mut(), comms.as_mut_ptr()));
+        let one = |(rank, (device, comm)): (u32, (&i32, HcclComm))| {
+            ok!(aclrtSetDevice(*device));
+            let (info, stream) = (HcclRootInfo::default(), common::stream());
+            let rank = Rank { rank, ranks, device: *device, info, comm, stream };
+            let ready = Ready::new(&rank, program, operations);
+            let tensors = [rank.upload(&vec![0; bytes]), rank.upload(&vec![0; bytes])];
+            (rank, ready, tensors)
+        };
+        let ranks = (0..).zip(devices.iter().zip(comms)).map(one).collect();
+        Together { ranks, block }
+    }
+
+    /// One launch of all.
+    pub fn run_all(&self, blocks: u32) {
+        for (rank, ready, tensors) in &self.ranks {
+            ok!(aclrtSetDevice(rank.device));
+            ready.serve();
+            ready.run(rank, blocks, tensors);
+        }
+        for (rank, ready, _) in &self.ranks {
+            ok!(aclrtSetDevice(rank.device));
+            rank.sync();
+            ok!(aclrtSynchronizeStream(ready.stream));
+        }
+    }
+
+    pub fn end(self) {
+        for (rank, ready, _) in self.ranks {
+            ok!(aclrtSetDevice(rank.device));
+            ready.end();
+            hccl!(HcclCommDestroy(rank.comm));
+        }
+    }
+}
+
 /// One prepare call.
 #[derive(Clone, Debug)]
 pub struct Call {
