@@ -15,10 +15,15 @@ mod kernels;
 mod project;
 #[path = "common/random.rs"]
 mod random;
+#[path = "ascend_c/run.rs"]
+mod run;
+#[path = "ascend_c/syntax.rs"]
+mod syntax;
 #[path = "ascend_c/values.rs"]
 mod values;
 
 use ascend_program::Program;
+use common as build;
 
 /// Each with the name of its file.
 fn all() -> Vec<(&'static str, Program)> {

@@ -1,10 +1,11 @@
 //! The kernels that are printed.
+#![allow(dead_code, reason = "every test uses a part of it")]
 
 use ascend_program::layout::{Field, Item, Layout, Number, Role};
 use ascend_program::step::*;
 use ascend_program::*;
 
-use crate::common::Builder;
+use crate::build::Builder;
 
 const FP16: u32 = 3;
 
@@ -107,6 +108,7 @@ fn builder(name: &str, mix: Mix, tiling: &Tiling) -> Builder {
     let mut b = Builder::new(mix);
     b.program.name = name.into();
     b.program.workspace = false;
+    b.program.groups = 0;
     b.program.tiling = Some(tiling.layout.clone());
     b.program.files = vec!["src/kernels.rs".into()];
     b

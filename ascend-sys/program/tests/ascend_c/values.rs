@@ -9,7 +9,7 @@ use ascend_program::*;
 use fastrand::Rng;
 
 use crate::common::Builder;
-use crate::host::{self, run_with};
+use crate::run::{self, run_with};
 
 const NUMBERS: [Number; 13] = [I8, I16, I32, I64, U8, U16, U32, U64, F16, Bf16, F32, F64, Bool];
 /// How many results there is room for; later ones replace earlier ones.
@@ -263,7 +263,7 @@ fn a_printed_source_computes_what_a_walk_computes() {
         let program = values.b.done();
         let results = walked(&program);
         let outputs = vec![8 * RESULTS as usize; 2];
-        let launch = host::Launch { ranks: 1, blocks: 1, outputs, ..Default::default() };
+        let launch = run::Launch { ranks: 1, blocks: 1, outputs, ..Default::default() };
         // The sources make no sense, of which a compiler warns; and their signed numbers wrap.
         let Some(outcome) = run_with(&program, &launch, &["-w", "-fwrapv"]) else { return };
         for ((base, at), expected) in results {
