@@ -29,7 +29,7 @@
 //! | [`comm`] | communicators and their configuration |
 //! | [`collective`], [`batch`] | the operations |
 //! | [`mod@group`] | operations of several communicators from one thread |
-//! | [`kernel`] | kernels: the [tiling structs](kernel::tiling) that configure them |
+//! | [`kernel`] | kernels that communicate: writing them in Rust, launching, printing; their [tiling structs](kernel::tiling) |
 //! | [`work`] | what an operation gives back: a future that only watches |
 //! | [`dtype`] | element types, and which reductions they have |
 //! | [`error`] | what can go wrong |

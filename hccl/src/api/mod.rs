@@ -10,6 +10,7 @@
 pub(crate) mod entries;
 pub(crate) mod graphs;
 pub(crate) mod handles;
+pub(crate) mod kernels;
 
 use ascend_sys::{Api, Functions, HcclResult, aclError};
 use std::ffi::CStr;

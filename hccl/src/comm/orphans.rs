@@ -1,4 +1,4 @@
-//! Communicators and graphs that were dropped: they are destroyed when their operations are complete.
+//! Communicators, graphs and kernels that were dropped: they are destroyed when their operations are complete.
 //!
 //! CANN frees a communicator's buffers at once, also under operations in flight, and takes its time about it; destroying a graph waits for it. So a drop only puts the
 //! communicator or graph here, and whoever issues or allocates next on the device destroys what has become complete.
@@ -9,9 +9,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::handle::Handle;
 use crate::api::Table;
 use crate::device::graph::GraphParts;
+use crate::kernel::driver::Driver;
 use crate::memory::stamps::{Stamps, are_complete};
 
-/// A communicator or graph that nobody has any more. A communicator of which a graph is left waits for that too.
+/// A communicator, graph or kernel that nobody has any more. A communicator of which a graph is left waits for that too.
 pub(crate) struct Orphan {
     pub(crate) body: Body,
     pub(crate) stamps: Arc<Stamps>,
@@ -21,6 +22,7 @@ pub(crate) struct Orphan {
 pub(crate) enum Body {
     Communicator(Arc<Handle>),
     Graph(GraphParts),
+    Kernel(Driver),
 }
 
 impl Orphan {
@@ -34,6 +36,7 @@ impl Body {
         let (what, result) = match self {
             Body::Communicator(handle) => ("communicator", handle.destroy(table)),
             Body::Graph(parts) => ("graph", parts.destroy(table)),
+            Body::Kernel(driver) => ("kernel", driver.unload(table)),
         };
         if let Err(error) = result {
             tracing::warn!("a {what} could not be destroyed: {error}");

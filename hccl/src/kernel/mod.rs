@@ -1,7 +1,7 @@
 //! Kernels: programs for the cores of an NPU, written in Rust, which communicate while they compute.
 //!
 //! A function with [`#[kernel]`](macro@kernel) is run once to *record* a [`Program`](ascend_program::Program): a small form in which sizes, loops and
-//! branches are still symbols of a [tiling struct](tiling). The emulator runs it, the printer writes it as Ascend C.
+//! branches are still symbols of a [tiling struct](tiling). It is [launched](launch) on the emulator, and printed as [Ascend C](Recorded::ascend_c) for an NPU.
 //!
 //! ```
 //! use hccl::kernel::*;
@@ -36,8 +36,8 @@
 //! # fn main() -> hccl::Result<()> {
 //! let kernel = reduce_scatter_custom::record()?;
 //! println!("{kernel}"); // the program, a line for each step
-//! let binary = kernel.to_bytes(); // what a loader takes
-//! # let _ = binary; Ok(())
+//! println!("{}", kernel.ascend_c()?); // its source for an NPU
+//! # Ok(())
 //! # }
 //! ```
 //!
@@ -61,6 +61,8 @@
 
 mod client;
 mod control;
+pub(crate) mod driver;
+pub mod launch;
 mod local;
 mod matmul;
 pub mod prepare;
@@ -76,6 +78,7 @@ mod vector;
 pub use client::{Configured, Declaration, Hccl, Initialised, Started};
 pub use control::{First, Kernel};
 pub use hccl_derive::kernel;
+pub use launch::{Launch, Loaded};
 pub use local::{Amount, LocalSlice, LocalTensor, Pieces, Position, Queue, Scratch};
 pub use matmul::{Matmul, Shape};
 pub use prepare::{Committed, Open, Prepared};

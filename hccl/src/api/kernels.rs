@@ -1,0 +1,180 @@
+//! Kernels of AscendCL as owned handles: loading, launching, and the communication server that goes with one.
+
+use std::ffi::{CStr, CString, c_void};
+
+use ascend_sys::{
+    HcclComm, aclrtBinHandle, aclrtBinaryLoadOption, aclrtBinaryLoadOptionType,
+    aclrtBinaryLoadOptionValue, aclrtBinaryLoadOptions, aclrtFuncHandle, aclrtPlaceHolderInfo,
+    aclrtStream,
+};
+
+use super::handles::StreamHandle;
+use super::{Table, call};
+use crate::error::Result;
+
+/// A loaded kernel, on one device.
+pub(crate) struct KernelHandle {
+    binary: aclrtBinHandle,
+    function: aclrtFuncHandle,
+}
+
+// SAFETY: the handles are names that CANN resolves; it takes them from any thread.
+unsafe impl Send for KernelHandle {}
+// SAFETY: as above; nothing about a loaded kernel changes.
+unsafe impl Sync for KernelHandle {}
+
+/// The communication server that serves one kernel: its function, and the stream that it is launched on.
+pub(crate) struct ServerHandle {
+    pub(crate) kernel: KernelHandle,
+    pub(crate) stream: StreamHandle,
+}
+
+/// What the server is in CANN's library.
+const SERVER: &CStr = c"RunAicpuKfcSrvLaunch";
+const LIBRARY: &str = "opp/built-in/op_impl/aicpu/config/libccl_kernel.json";
+
+/// The first argument of the server: version 1 in its lowest bits, and from bit 4 on how many contexts follow.
+fn descriptor(contexts: usize) -> u64 {
+    1 | (contexts as u64) << 4
+}
+
+impl Table {
+    /// Loads a kernel onto the current device.
+    pub(crate) fn load_kernel(&self, bytes: &[u8], name: &str) -> Result<KernelHandle> {
+        let mut binary = std::ptr::null_mut();
+        let (data, length) = (bytes.as_ptr().cast(), bytes.len());
+        // SAFETY: the bytes are as many as is said; no options; the out parameter is a live local.
+        unsafe {
+            call!(self, aclrtBinaryLoadFromData, data, length, std::ptr::null(), &mut binary)
+        }?;
+        self.kernel_of(binary, &CString::new(name).unwrap_or_default())
+    }
+
+    /// Loads the communication server onto the current device, with a stream of its own.
+    pub(crate) fn load_server(&self) -> Result<ServerHandle> {
+        let home = std::env::var("ASCEND_HOME_PATH");
+        let home = home.as_deref().unwrap_or("/usr/local/Ascend/ascend-toolkit/latest");
+        let path = CString::new(format!("{home}/{LIBRARY}")).unwrap_or_default();
+        let mut option = aclrtBinaryLoadOption {
+            type_: aclrtBinaryLoadOptionType::ACL_RT_BINARY_LOAD_OPT_CPU_KERNEL_MODE,
+            value: aclrtBinaryLoadOptionValue { cpuKernelMode: 0 },
+        };
+        let mut options = aclrtBinaryLoadOptions { options: &mut option, numOpt: 1 };
+        let mut binary = std::ptr::null_mut();
+        // SAFETY: the path ends in a NUL; there is one option, and it is live; the out parameter is a live local.
+        unsafe { call!(self, aclrtBinaryLoadFromFile, path.as_ptr(), &mut options, &mut binary) }?;
+        let kernel = self.kernel_of(binary, SERVER)?;
+        match self.create_stream() {
+            Ok(stream) => Ok(ServerHandle { kernel, stream }),
+            Err(error) => self.unload_kernel(kernel).and(Err(error)),
+        }
+    }
+
+    fn kernel_of(&self, binary: aclrtBinHandle, name: &CStr) -> Result<KernelHandle> {
+        let mut function = std::ptr::null_mut();
+        // SAFETY: the binary was just loaded; the name ends in a NUL; the out parameter is a live local.
+        let found =
+            unsafe { call!(self, aclrtBinaryGetFunction, binary, name.as_ptr(), &mut function) };
+        let kernel = KernelHandle { binary, function };
+        match found {
+            Ok(()) => Ok(kernel),
+            Err(error) => self.unload_kernel(kernel).and(Err(error)),
+        }
+    }
+
+    /// No launch of it may be unfinished.
+    pub(crate) fn unload_kernel(&self, kernel: KernelHandle) -> Result<()> {
+        // SAFETY: the handle is moved in, so nobody has it any more.
+        unsafe { call!(self, aclrtBinaryUnLoad, kernel.binary) }
+    }
+
+    /// No launch of it may be unfinished.
+    pub(crate) fn unload_server(&self, server: ServerHandle) -> Result<()> {
+        let ended = self.destroy_stream(server.stream);
+        self.unload_kernel(server.kernel).and(ended)
+    }
+
+    /// The context of a communicator for the operations of this tiling struct: a pointer to memory of the device, which belongs to the communicator.
+    ///
+    /// # Safety
+    ///
+    /// The handles are live, and the bytes are a tiling struct that begins with an `Mc2InitTiling`.
+    pub(crate) unsafe fn kernel_context(
+        &self,
+        comm: HcclComm,
+        stream: aclrtStream,
+        tiling: &mut [u8],
+    ) -> Result<*mut c_void> {
+        let mut context = std::ptr::null_mut();
+        let tiling = tiling.as_mut_ptr().cast();
+        // SAFETY: the caller's promise; the out parameter is a live local.
+        unsafe { call!(self, HcclAllocComResourceByTiling, comm, stream, tiling, &mut context) }?;
+        Ok(context)
+    }
+
+    /// Launches a kernel with these words for arguments; the last one becomes a pointer to the bytes, if there are any.
+    ///
+    /// # Safety
+    ///
+    /// The stream is live. The words are what the kernel takes, and the memory that they point to stays allocated until it ends.
+    pub(crate) unsafe fn launch_kernel(
+        &self,
+        kernel: &KernelHandle,
+        blocks: u32,
+        stream: aclrtStream,
+        words: &[u64],
+        bytes: &[u8],
+    ) -> Result<()> {
+        // One block of memory: the words, and behind them the bytes, of which CANN takes a copy.
+        let mut block = words.to_vec();
+        block.resize(words.len() + bytes.len().div_ceil(8), 0);
+        for (word, chunk) in block[words.len()..].iter_mut().zip(bytes.chunks(8)) {
+            let mut whole = [0; 8];
+            whole[..chunk.len()].copy_from_slice(chunk);
+            *word = u64::from_ne_bytes(whole);
+        }
+        let size = size_of_val(block.as_slice());
+        let data_offset = 8 * words.len() as u32;
+        let mut place = aclrtPlaceHolderInfo {
+            addrOffset: data_offset.saturating_sub(8),
+            dataOffset: data_offset,
+        };
+        let (places, count) = match bytes.is_empty() {
+            true => (std::ptr::null_mut(), 0),
+            false => (&raw mut place, 1),
+        };
+        let (function, none) = (kernel.function, std::ptr::null_mut());
+        let block = block.as_mut_ptr().cast();
+        // SAFETY: the caller's promise; the block is as long as is said, and the place lies in it.
+        unsafe {
+            call!(
+                self,
+                aclrtLaunchKernelWithHostArgs,
+                function,
+                blocks,
+                stream,
+                none,
+                block,
+                size,
+                places,
+                count
+            )
+        }
+    }
+
+    /// Launches the communication server for these contexts, on its own stream.
+    ///
+    /// # Safety
+    ///
+    /// The contexts are live until it ends, which it does when the kernel has finalised its clients.
+    pub(crate) unsafe fn launch_server(
+        &self,
+        server: &ServerHandle,
+        contexts: &[u64],
+    ) -> Result<()> {
+        let mut words = vec![descriptor(contexts.len())];
+        words.extend_from_slice(contexts);
+        // SAFETY: the caller's promise; the stream lives as long as the server.
+        unsafe { self.launch_kernel(&server.kernel, 1, server.stream.raw(), &words, &[]) }
+    }
+}

@@ -1,0 +1,109 @@
+//! A loaded kernel and its server, and how both get onto their streams.
+//!
+//! Invariant: a launch names in its stamps every buffer that the kernel or the server touches, and its communicators. Kernel, server and the wait for
+//! the server are enqueued as one operation of the kernel's stream, so that it is complete only when both have ended. The server's
+//! stream is the driver's own and has nothing else on it.
+
+use ascend_program::Program;
+
+use crate::api::Table;
+use crate::api::kernels::{KernelHandle, ServerHandle};
+use crate::comm::Member;
+use crate::device::issue::{Operation, Touch, issue};
+use crate::device::{Device, Stream};
+use crate::error::{Error, Result};
+use crate::memory::allocation::Region;
+use crate::work::Work;
+
+use super::launch::LAUNCH;
+
+/// See the [module](self).
+pub(crate) struct Driver {
+    kernel: KernelHandle,
+    server: Option<ServerHandle>,
+}
+
+/// The arguments of a launch, checked.
+pub(super) struct Call<'a> {
+    pub blocks: u32,
+    pub tiling: &'a [u8],
+    pub tensors: Vec<&'a Region<'a>>,
+    pub workspace: Option<&'a Region<'a>>,
+}
+
+impl Driver {
+    /// Loads a kernel onto a device, and the server if it has a client.
+    pub(super) fn load(device: &Device, program: &Program) -> Result<Driver> {
+        device.reap();
+        let _bound = device.bind()?;
+        let table = device.table();
+        let kernel = table.load_kernel(&program.to_bytes(), &program.name)?;
+        if program.groups == 0 {
+            return Ok(Driver { kernel, server: None });
+        }
+        match table.load_server() {
+            Ok(server) => Ok(Driver { kernel, server: Some(server) }),
+            Err(error) => table.unload_kernel(kernel).and(Err(error)),
+        }
+    }
+
+    /// No launch of it may be unfinished.
+    pub(crate) fn unload(self, table: &Table) -> Result<()> {
+        let ended = self.server.map_or(Ok(()), |server| table.unload_server(server));
+        table.unload_kernel(self.kernel).and(ended)
+    }
+
+    /// Issues a launch. `touches` names everything in `call`, and the communicators.
+    pub(super) fn launch(
+        &self,
+        stream: &Stream,
+        call: &Call<'_>,
+        members: &[&Member],
+        touches: &[Touch<'_>],
+    ) -> Result<Work> {
+        let (Some(server), Some((first, others))) = (&self.server, members.split_first()) else {
+            return issue(stream, Operation::new(LAUNCH), touches, |raw| {
+                self.enqueue(stream.table(), call, &[], raw)
+            });
+        };
+        let device = stream.device();
+        let event = device.take_event()?;
+        let sequence = first.label.next();
+        let launched = first.issue(LAUNCH, sequence, stream, touches, |table, comm, raw| {
+            let mut contexts = Vec::with_capacity(members.len());
+            let mut tiling = call.tiling.to_vec();
+            let handles = others.iter().map(|member| member.handle.calling());
+            for comm in std::iter::once(Some(comm)).chain(handles) {
+                let Some(comm) = comm else { return Err(Error::Aborted { context: None }) };
+                // SAFETY: the communicators are borrowed, so their handles are live. A kernel with a client does not compile
+                // without a tiling struct that begins with an `Mc2InitTiling`, and its bytes were checked to be given.
+                let context = unsafe { table.kernel_context(comm, raw, &mut tiling) }?;
+                contexts.push(context.addr() as u64);
+            }
+            self.enqueue(table, call, &contexts, raw)?;
+            // SAFETY: the contexts belong to the communicators, which are stamped until this operation is complete, and that is
+            // not before the server has ended.
+            unsafe { table.launch_server(server, &contexts) }?;
+            table.record_event(&event, &server.stream)?;
+            table.wait_event(stream.queue().handle(), &event)
+        });
+        device.recycle_event(event);
+        launched
+    }
+
+    fn enqueue(
+        &self,
+        table: &Table,
+        call: &Call<'_>,
+        contexts: &[u64],
+        raw: ascend_sys::aclrtStream,
+    ) -> Result<()> {
+        let mut words = contexts.to_vec();
+        words.extend(call.tensors.iter().map(|region| region.pointer().addr() as u64));
+        words.push(call.workspace.map_or(0, |region| region.pointer().addr() as u64));
+        // Of the tiling struct.
+        words.push(0);
+        // SAFETY: the stream is live; the words are what the program takes, which was checked; everything behind them is stamped.
+        unsafe { table.launch_kernel(&self.kernel, call.blocks, raw, &words, call.tiling) }
+    }
+}

@@ -1,0 +1,278 @@
+//! Launching a recorded kernel on a device.
+//!
+//! ```
+//! use hccl::kernel::*;
+//! use hccl::prelude::*;
+//!
+//! #[derive(Tiling)]
+//! #[repr(C)]
+//! struct Sizes { count: u64 }
+//!
+//! #[kernel(mix = "aiv_only")]
+//! fn double(k: Kernel<Sizes>, x: Input<f32>, y: Output<f32>) {
+//!     let count = k.tiling().count;
+//!     let queue_in = k.queue::<f32>(Position::VecIn, 1, count);
+//!     let queue_out = k.queue::<f32>(Position::VecOut, 1, count);
+//!     let a = queue_in.alloc();
+//!     k.copy_in(&a, x, count);
+//!     queue_in.enqueue(a);
+//!     let a = queue_in.dequeue();
+//!     let b = queue_out.alloc();
+//!     k.add(&b, &a, &a, count);
+//!     queue_in.free(a);
+//!     queue_out.enqueue(b);
+//!     let b = queue_out.dequeue();
+//!     k.copy_out(y, &b, count);
+//!     queue_out.free(b);
+//! }
+//!
+//! # fn main() -> hccl::Result<()> {
+//! let runtime = Runtime::emulator(1)?;
+//! let device = runtime.device(0)?;
+//! let stream = device.stream()?;
+//! let x = device.upload(&[1.0_f32, 2.0, 3.0], &stream)?;
+//! let mut y = device.zeros::<f32>(3, &stream)?;
+//!
+//! let mut kernel = double::record()?.load(&device)?;
+//! let work = kernel.launch(1).tiling(&Sizes { count: 3 }).input(&x).output(&mut y).submit(&stream)?;
+//! work.wait()?;
+//! assert_eq!(y.to_vec(&stream).wait()?, [2.0, 4.0, 6.0]);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! A launch is an operation of its stream like any other: it is ordered behind everything that uses the same buffers, and gives back a
+//! [`Work`]. A kernel with an [`Hccl`](super::Hccl) client takes a communicator for each of its groups. It needs the communication server beside it,
+//! which is launched with it, on a stream of its own; the launch is complete when both are.
+//!
+//! # On hardware
+//!
+//! A recorded kernel runs on the emulator. For an NPU it is [printed](super::Recorded::ascend_c) and compiled; CANN then wants it called as an
+//! operator (`aclnn...`), and does not support launching a fused kernel by hand, as is done here. This road is untried on hardware.
+
+#![forbid(unsafe_code)]
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use ascend_program::Program;
+use ascend_program::layout::Number;
+use smallvec::SmallVec;
+
+use super::driver::Driver;
+use super::recorded::Recorded;
+use super::symbol::TilingArgument;
+use super::tensor::number;
+use super::tiling::Tiling;
+use crate::comm::Communicator;
+use crate::comm::orphans::{Body, Orphan};
+use crate::device::issue::{Place, Touch};
+use crate::device::{Device, Stream};
+use crate::dtype::Element;
+use crate::error::{Error, Result};
+use crate::memory::DeviceBuffer;
+use crate::memory::allocation::Region;
+use crate::memory::stamps::{Access, Stamps};
+use crate::work::Work;
+
+/// What a launch is called in errors.
+pub(super) const LAUNCH: &str = "launch";
+
+/// A kernel on a device, made by [`Recorded::load`].
+///
+/// Dropped while launches are in flight it is unloaded when they are complete; dropping never blocks.
+pub struct Loaded<T> {
+    device: Device,
+    program: Arc<Program>,
+    driver: Option<Driver>,
+    /// What the launches in flight have left: each one reads the kernel.
+    stamps: Arc<Stamps>,
+    of: PhantomData<fn() -> T>,
+}
+
+impl<T> fmt::Debug for Loaded<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Loaded({} on device {})", self.program.name, self.device.index())
+    }
+}
+
+impl<T: TilingArgument> Recorded<T> {
+    /// Loads it onto a device (`aclrtBinaryLoadFromData`, `aclrtBinaryGetFunction`), and with it the communication server if it has a client. Does
+    /// not block.
+    ///
+    /// # Errors
+    ///
+    /// What CANN says: its own loader takes compiled kernels only.
+    pub fn load(&self, device: &Device) -> Result<Loaded<T>> {
+        let driver = Driver::load(device, self.program())?;
+        let (device, program) = (device.clone(), Arc::new(self.program().clone()));
+        let stamps = Arc::new(Stamps::new());
+        Ok(Loaded { device, program, driver: Some(driver), stamps, of: PhantomData })
+    }
+}
+
+impl<T: TilingArgument> Loaded<T> {
+    /// Begins a launch of this many blocks.
+    pub fn launch(&mut self, blocks: u32) -> Launch<'_, T> {
+        Launch {
+            kernel: self,
+            blocks,
+            tiling: None,
+            groups: SmallVec::new(),
+            given: SmallVec::new(),
+            workspace: None,
+        }
+    }
+}
+
+impl<T> Drop for Loaded<T> {
+    fn drop(&mut self) {
+        if let Some(driver) = self.driver.take() {
+            let stamps = std::mem::replace(&mut self.stamps, Arc::new(Stamps::new()));
+            self.device.retire(Orphan { body: Body::Kernel(driver), stamps });
+        }
+    }
+}
+
+/// A tensor that was given.
+pub(super) struct Given<'a> {
+    pub region: Region<'a>,
+    number: Number,
+    output: bool,
+}
+
+/// A launch and its arguments: [`submit`](Self::submit) issues it. Tensors are given in the order of the kernel's arguments.
+#[must_use = "nothing is launched before `.submit(&stream)`"]
+pub struct Launch<'a, T> {
+    kernel: &'a mut Loaded<T>,
+    blocks: u32,
+    tiling: Option<&'a [u8]>,
+    groups: SmallVec<[&'a mut Communicator; 2]>,
+    given: SmallVec<[Given<'a>; 8]>,
+    workspace: Option<Region<'a>>,
+}
+
+impl<T> fmt::Debug for Launch<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Launch({:?}, {} blocks)", self.kernel, self.blocks)
+    }
+}
+
+impl<'a, T: TilingArgument> Launch<'a, T> {
+    /// The tiling struct. The kernel gets a copy of it.
+    pub fn tiling(mut self, tiling: &'a T) -> Self
+    where
+        T: Tiling,
+    {
+        self.tiling = Some(tiling.as_bytes());
+        self
+    }
+
+    /// The communicator of the next group, from group 0 on. It must be the one that the tiling struct names.
+    pub fn group(mut self, communicator: &'a mut Communicator) -> Self {
+        self.groups.push(communicator);
+        self
+    }
+
+    /// The next argument, an input.
+    pub fn input<E: Element>(mut self, buffer: &'a DeviceBuffer<E>) -> Self {
+        self.given.push(Given { region: buffer.region(), number: number::<E>(), output: false });
+        self
+    }
+
+    /// The next argument, an output.
+    pub fn output<E: Element>(mut self, buffer: &'a mut DeviceBuffer<E>) -> Self {
+        let buffer: &'a DeviceBuffer<E> = buffer;
+        self.given.push(Given { region: buffer.region(), number: number::<E>(), output: true });
+        self
+    }
+
+    /// Memory for [`Kernel::workspace`](super::Kernel::workspace).
+    pub fn workspace(mut self, buffer: &'a mut DeviceBuffer<u8>) -> Self {
+        let buffer: &'a DeviceBuffer<u8> = buffer;
+        self.workspace = Some(buffer.region());
+        self
+    }
+
+    /// Launches it (`aclrtLaunchKernelWithHostArgs`). Returns at once.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`] when the arguments are not those of the kernel, and [`Error::WrongDevice`] when they are elsewhere; then nothing
+    /// happens. What is wrong with the sizes comes from the [`Work`].
+    pub fn submit(mut self, stream: &Stream) -> Result<Work> {
+        self.check()?;
+        let Launch { kernel, blocks, tiling, groups, given, workspace } = &mut self;
+        let mut touches: SmallVec<[Touch<'_>; 12]> = SmallVec::new();
+        touches.push(Touch {
+            stamps: &kernel.stamps,
+            range: 0..1,
+            access: Access::Read,
+            place: Place::Device(&kernel.device),
+            what: "the kernel",
+        });
+        touches.extend(groups.iter().map(|communicator| communicator.member.touch()));
+        touches.extend(given.iter().map(|given| match given.output {
+            true => given.region.write("an output"),
+            false => given.region.read("an input"),
+        }));
+        touches.extend(workspace.iter().map(|region| region.write("the workspace")));
+        let Some(driver) = &kernel.driver else {
+            return Err(invalid("the kernel is not loaded".to_owned()));
+        };
+        let regions = given.iter().map(|given| &given.region);
+        let call = super::driver::Call {
+            blocks: *blocks,
+            tiling: tiling.unwrap_or_default(),
+            tensors: regions.collect(),
+            workspace: workspace.as_ref(),
+        };
+        let members: SmallVec<[_; 2]> =
+            groups.iter().map(|communicator| &*communicator.member).collect();
+        driver.launch(stream, &call, &members, &touches)
+    }
+
+    /// Whether what was given is what the kernel takes.
+    fn check(&self) -> Result<()> {
+        let Program { name, parameters, groups, workspace, .. } = &*self.kernel.program;
+        let problem = |text: String| Err(invalid(format!("the kernel `{name}` {text}")));
+        if self.blocks == 0 {
+            return problem("is launched with 0 blocks: one is the least".to_owned());
+        }
+        if T::TABLE.is_some() && self.tiling.is_none() {
+            return problem("has a tiling struct: give it with `.tiling(&..)`".to_owned());
+        }
+        if self.groups.len() != *groups as usize {
+            let given = self.groups.len();
+            return problem(format!(
+                "takes part in {groups} groups, and {given} communicators were given: give one for each with `.group(&mut ..)`"
+            ));
+        }
+        if *workspace && self.workspace.is_none() {
+            return problem(
+                "uses its workspace: give it one with `.workspace(&mut ..)`".to_owned(),
+            );
+        }
+        if self.given.len() != parameters.len() {
+            let (takes, given) = (parameters.len(), self.given.len());
+            return problem(format!("takes {takes} tensors, and {given} were given"));
+        }
+        for (parameter, given) in parameters.iter().zip(&self.given) {
+            let kind = |output: bool| if output { "output" } else { "input" };
+            if parameter.output != given.output || parameter.number != given.number {
+                let (what, of) = (kind(parameter.output), parameter.number.ascend_c());
+                let (other, other_of) = (kind(given.output), given.number.ascend_c());
+                let tensor = &parameter.name;
+                return problem(format!(
+                    "has an {what} `{tensor}` of {of}, and an {other} of {other_of} was given"
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn invalid(problem: String) -> Error {
+    Error::Invalid { operation: LAUNCH, problem: problem.into() }
+}
