@@ -1,5 +1,6 @@
 //! What the tests share.
 
+use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
@@ -61,6 +62,29 @@ pub fn compile_c(name: &str, sources: &[&str]) -> PathBuf {
     program
 }
 
+/// The program that a variable of the environment names, or else the usual one.
+pub fn named(variable: &str, usual: &str) -> Command {
+    Command::new(std::env::var_os(variable).unwrap_or(usual.into()))
+}
+
+/// Whether there is a C++ compiler. When somebody asked for one, or for everything, it has to be there.
+///
+/// # Panics
+///
+/// When there is no standard error to say on that there is none.
+pub fn has_cpp() -> bool {
+    let asked_for = std::env::var_os("CXX").is_some() || full();
+    match named("CXX", "c++").arg("--version").output() {
+        Err(error) if error.kind() == ErrorKind::NotFound && !asked_for => {
+            // Not by `eprintln!`, which a test that passes keeps to itself.
+            let note = b"note: there is no `c++`, so the headers were not seen by a C++ compiler\n";
+            std::io::stderr().write_all(note).expect("there is a standard error");
+            false
+        }
+        _ => true,
+    }
+}
+
 /// Whether the whole matrix is asked for (`HCCL_TEST_FULL=1`), or the sample that every `cargo test` takes.
 pub fn full() -> bool {
     std::env::var_os("HCCL_TEST_FULL").is_some_and(|value| value == "1")
@@ -119,6 +143,8 @@ mod book {
     mod in_flight {}
     #[doc = include_str!("../../docs/src/reference/collectives.md")]
     mod collectives {}
+    #[doc = include_str!("../../docs/src/reference/tiling.md")]
+    mod tiling {}
     #[doc = include_str!("../../docs/src/how-to/test.md")]
     mod test {}
     #[doc = include_str!("../../docs/src/how-to/checked-mode.md")]

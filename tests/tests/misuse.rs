@@ -4,7 +4,8 @@
 //!
 //!     //~ E0277: no Ascend product reduces `u8` with
 //!
-//! that is the code of the error and a phrase of its text; the rest of the compiler's message may change as it likes. In each
+//! that is the code of the error, or `macro` for an error of a macro of ours, and a phrase of its text; the rest of the compiler's
+//! message may change as it likes. With `there` behind the code, the error has to point to a line that is a mistake. In each
 //! file, lines that end in `// misuse` are the mistake, and comments that begin with `// correct: ` are what they should
 //! be. With the one in place of the other the program must compile, so that it is the mistake that is refused and
 //! nothing else.
@@ -24,10 +25,20 @@ struct Diagnostic {
     text: String,
 }
 
+impl Diagnostic {
+    /// The line of the program that it points to first, from 1, as a reader sees it.
+    fn line(&self) -> Option<usize> {
+        let (_, place) = self.text.split_once("--> src/bin/")?;
+        place.split(':').nth(1)?.parse().ok()
+    }
+}
+
 /// A case before it is compiled.
 struct Case {
     name: String,
     code: String,
+    /// Whether the error points to a line that is marked.
+    there: bool,
     phrase: String,
     misuse: String,
     correct: String,
@@ -41,6 +52,9 @@ impl Case {
         let (code, phrase) = expected
             .and_then(|line| line.split_once(": "))
             .unwrap_or_else(|| panic!("{name} does not begin with `//~ CODE: phrase`"));
+        let (code, there) = code.strip_suffix(" there").map_or((code, false), |code| (code, true));
+        // The compiler numbers its own errors only.
+        let code = if code == "macro" { "" } else { code };
         let (code, phrase) = (code.to_owned(), phrase.to_owned());
         let correct: String = misuse
             .lines()
@@ -48,7 +62,12 @@ impl Case {
             .map(|line| line.replacen("// correct: ", "", 1) + "\n")
             .collect();
         assert_ne!(correct, misuse, "{name} has no line that ends in `// misuse`");
-        Case { name, code, phrase, misuse, correct }
+        Case { name, code, there, phrase, misuse, correct }
+    }
+
+    /// Whether the line of the program, from 1, is marked.
+    fn is_mistake(&self, line: usize) -> bool {
+        self.misuse.lines().nth(line - 1).is_some_and(|line| line.trim_end().ends_with("// misuse"))
     }
 }
 
@@ -67,7 +86,9 @@ fn misuse_does_not_compile_for_our_reason() {
     for case in &cases {
         let found = errors.get(&format!("{}_misuse", case.name));
         let expected = |error: &Diagnostic| {
-            error.code == case.code && error.text.contains(case.phrase.as_str())
+            error.code == case.code
+                && error.text.contains(case.phrase.as_str())
+                && (!case.there || error.line().is_some_and(|line| case.is_mistake(line)))
         };
         if !found.is_some_and(|found| found.iter().any(expected)) {
             let Case { name, code, phrase, .. } = case;

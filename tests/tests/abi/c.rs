@@ -4,9 +4,10 @@
 //! there. A machine without one for C++ leaves out what needs it, and says so.
 
 use std::fmt::Write as _;
-use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+use hccl_tests::{has_cpp, named};
 
 use crate::data::{Abi, Field, Param};
 
@@ -69,25 +70,6 @@ impl Language {
             Language::C => "c",
             Language::Cpp => "cpp",
         }
-    }
-}
-
-/// The program that a variable of the environment names, or else the usual one.
-fn named(variable: &str, usual: &str) -> Command {
-    Command::new(std::env::var_os(variable).unwrap_or(usual.into()))
-}
-
-/// Whether there is a C++ compiler. When somebody asked for one, or for everything, it has to be there.
-fn has_cpp() -> bool {
-    let asked_for = std::env::var_os("CXX").is_some() || hccl_tests::full();
-    match named("CXX", "c++").arg("--version").output() {
-        Err(error) if error.kind() == ErrorKind::NotFound && !asked_for => {
-            // Not by `eprintln!`, which a test that passes keeps to itself.
-            let note = b"note: there is no `c++`, so the headers were not seen by a C++ compiler\n";
-            std::io::stderr().write_all(note).expect("there is a standard error");
-            false
-        }
-        _ => true,
     }
 }
 

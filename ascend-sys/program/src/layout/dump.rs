@@ -96,15 +96,21 @@ fn text(layout: &Layout, field: &Field, bytes: &[u8], offset: u64) -> Option<Str
 }
 
 fn numbers(field: &Field, number: Number, bytes: &[u8], offset: u64) -> String {
-    let one = |n: u64| value(number, bytes, offset + n * u64::from(number.size()));
-    if field.lengths().is_empty() {
-        return one(0);
+    let values = (0..field.count().min(SHOWN))
+        .map(|n| value(number, bytes, offset + n * u64::from(number.size())));
+    let (values, lengths) = (values.collect::<Vec<_>>(), field.lengths());
+    match field.count().saturating_sub(SHOWN) {
+        0 => brackets(&values, lengths),
+        rest => format!("[{}, and {rest} more]", values.join(", ")),
     }
-    let mut values: Vec<String> = (0..field.count().min(SHOWN)).map(one).collect();
-    if let rest @ 1.. = field.count().saturating_sub(SHOWN) {
-        values.push(format!("and {rest} more"));
-    }
-    format!("[{}]", values.join(", "))
+}
+
+/// Arrays in arrays: `[[1, 2], [3, 4]]`.
+fn brackets(values: &[String], lengths: &[u32]) -> String {
+    let Some((&length, inner)) = lengths.split_first() else { return values.concat() };
+    let each = values.len().checked_div(length as usize).unwrap_or(0).max(1);
+    let parts: Vec<_> = values.chunks(each).map(|part| brackets(part, inner)).collect();
+    format!("[{}]", parts.join(", "))
 }
 
 fn value(number: Number, bytes: &[u8], offset: u64) -> String {

@@ -33,6 +33,7 @@ impl Layout {
     pub fn header(&self) -> String {
         let mut text = String::new();
         let guard = guard(self, "");
+        line(&mut text, &made_from(self));
         line(&mut text, &format!("#ifndef {guard}\n#define {guard}\n"));
         line(&mut text, "#include <cstddef>\n#include <cstdint>");
         let parts = parts(self);
@@ -84,6 +85,7 @@ impl Layout {
         }
         let mut text = String::new();
         let guard = guard(self, "_MACROS");
+        line(&mut text, &made_from(self));
         line(&mut text, &format!("#ifndef {guard}\n#define {guard}\n"));
         line(&mut text, "#include <cstddef>\n#include <cstdint>\n");
         line(&mut text, "#include \"register/tilingdata_base.h\"");
@@ -150,7 +152,8 @@ fn plain(text: &mut String, layout: &Layout, name: &str, declare: impl Fn(&Field
             Item::Number(Number::Bf16) => ", the bits of bfloat16_t",
             _ => "",
         };
-        line(text, &format!("    {declaration:width$} // at {offset}, {size} bytes{note}"));
+        let s = if size == 1 { "" } else { "s" };
+        line(text, &format!("    {declaration:width$} // at {offset}, {size} byte{s}{note}"));
     }
     line(text, "};");
     let size = layout.size;
@@ -231,6 +234,14 @@ fn definition(layout: &Layout, field: &Field) -> Result<String, HeaderError> {
         ),
         Item::Struct(inner) => Ok(format!("TILING_DATA_FIELD_DEF_STRUCT({}, {name})", inner.name)),
     }
+}
+
+/// So that nobody changes the wrong side, and both sides can be compared.
+fn made_from(layout: &Layout) -> String {
+    format!(
+        "// Made from the tiling struct in Rust, which is the one to change. Layout hash {:#018x}.",
+        layout.hash()
+    )
 }
 
 /// `a::b::AddTiling` as `A_B_ADD_TILING_H`.

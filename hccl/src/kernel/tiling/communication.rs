@@ -16,7 +16,10 @@ pub(super) fn write<T: Tiling>(
     members: &[[u8; CC_BYTES]],
 ) -> Result<(), TilingError> {
     let layout = T::LAYOUT;
-    if layout.role != Role::User || !Communication::of(layout).has_init() {
+    if layout.role != Role::User {
+        return Err(problem(layout, "give the whole struct that this is a field of".to_owned()));
+    }
+    if !Communication::of(layout).has_init() {
         return Err(problem(
             layout,
             "there is no `Mc2InitTiling` in it: make one the first field of the struct".to_owned(),

@@ -124,14 +124,13 @@ impl Mc2InitTilingConfig {
                 return refuse(setting, value, "it must be at least 1");
             }
         }
+        let (queues, cores) = (self.queue_num.unwrap_or(1), self.comm_block_num.unwrap_or(1));
+        if u32::from(queues) * u32::from(cores) > 40 {
+            let value = format!("{queues}, times {cores} of `comm_block_num`");
+            return refuse("queue_num", value, "together they must be at most 40");
+        }
         let (queue_num, comm_block_num) =
             (self.queue_num.unwrap_or(0), self.comm_block_num.unwrap_or(0));
-        let all = u32::from(queue_num.max(1)) * u32::from(comm_block_num.max(1));
-        if all > 40 {
-            let rule = "queues times cores are at most 40";
-            let value = format!("{queue_num} with `comm_block_num` {comm_block_num}");
-            return refuse("queue_num", value, rule);
-        }
         let debug_mode = self.debug_mode.unwrap_or(0);
         Ok(Filled { product: self.product, debug_mode, queue_num, comm_block_num })
     }

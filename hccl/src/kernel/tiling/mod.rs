@@ -160,3 +160,40 @@ pub mod __private {
     pub use super::{Tiling, Value};
     pub use crate::Result;
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As another crate writes it, but for where `hccl` is.
+    #[derive(Tiling, Clone, Copy)]
+    #[repr(C)]
+    #[tiling(crate = crate)]
+    struct Small {
+        init: Mc2InitTiling,
+        member: Mc2CcTiling<280>,
+        flags: [bool; 2],
+        #[tiling(range = 1..)]
+        rows: u16,
+        scale: f32,
+    }
+
+    #[test]
+    fn bytes_go_out_and_come_in_at_any_alignment() {
+        let member =
+            Mc2CcTilingConfig::builder().group_name("g").op_type(CmdType::AllGather).build();
+        let mut small = Small { flags: [false, true], scale: 0.5, ..Small::zeroed() };
+        small.set_rows(7).unwrap();
+        let init = Mc2InitTilingConfig::builder().product(crate::Product::A3).build();
+        init.fill(&mut small, &[member]).unwrap();
+        for start in 0..8 {
+            let mut bytes = vec![0; start];
+            bytes.extend_from_slice(small.as_bytes());
+            let read = Small::from_bytes(&bytes[start..]).unwrap();
+            assert_eq!((read.flags, read.rows, read.scale), ([false, true], 7, 0.5));
+            assert_eq!((read.init, read.member), (small.init, small.member));
+            bytes[start + 345] = 2;
+            assert!(Small::from_bytes(&bytes[start..]).is_err());
+        }
+    }
+}

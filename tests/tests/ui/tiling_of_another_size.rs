@@ -1,0 +1,11 @@
+//~ E0080 there: the struct has 16 bytes, and 24 were promised: correct the one or the other
+use hccl::kernel::Tiling;
+
+#[derive(Tiling)]
+#[repr(C)]
+#[tiling(size = 24)] // misuse
+// correct: #[tiling(size = 16)]
+pub struct Data {
+    pub rows: u64,
+    pub columns: u64,
+}

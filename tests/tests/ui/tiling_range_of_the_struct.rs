@@ -1,0 +1,9 @@
+//~ macro there: `range` belongs to a field
+use hccl::kernel::Tiling;
+
+#[derive(Tiling)]
+#[repr(C)]
+#[tiling(range = 1..)] // misuse
+pub struct Data {
+    pub rows: u64,
+}

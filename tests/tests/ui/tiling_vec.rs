@@ -1,0 +1,9 @@
+//~ macro there: `Vec` cannot be in a tiling struct: its contents lie elsewhere
+use hccl::kernel::Tiling;
+
+#[derive(Tiling)]
+#[repr(C)]
+pub struct Data {
+    pub field: Vec<u64>, // misuse
+    // correct: pub field: [u64; 4],
+}
