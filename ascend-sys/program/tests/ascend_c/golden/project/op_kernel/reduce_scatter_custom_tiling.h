@@ -1,3 +1,4 @@
+// Made from the tiling struct in Rust, which is the one to change. Layout hash 0x6a69d932a3bad94f.
 #ifndef REDUCE_SCATTER_CUSTOM_TILING_DATA_H
 #define REDUCE_SCATTER_CUSTOM_TILING_DATA_H
 
