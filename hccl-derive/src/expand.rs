@@ -20,7 +20,7 @@ pub fn expand(input: &Struct) -> TokenStream {
         #[allow(unsafe_code, reason = "the derive checks what the traits demand")]
         #[allow(clippy::undocumented_unsafe_blocks, reason = "see `problems` below")]
         const _: () = {
-            unsafe impl #private::Value for #ident {
+            unsafe impl #private::FieldType for #ident {
                 const ITEM: #private::Item = #private::Item::Struct(
                     ::std::borrow::Cow::Borrowed(<#ident as #private::Tiling>::LAYOUT),
                 );
@@ -56,7 +56,7 @@ fn layout_of(input: &Struct, field: &Field, private: &TokenStream) -> TokenStrea
     let lengths = &shape.lengths;
     let (item, span) = (&shape.item, shape.item.span());
     // At the type, for this is what says that the trait is not implemented.
-    let item = quote_spanned!(span=> <#item as #private::Value>::ITEM);
+    let item = quote_spanned!(span=> <#item as #private::FieldType>::ITEM);
     quote! {
         #private::Field {
             name: ::std::borrow::Cow::Borrowed(#name),
@@ -102,7 +102,7 @@ fn check(field: &Field, name: &str, private: &TokenStream) -> TokenStream {
     let within = range(field, name, private);
     let one = quote! {
         #within
-        <#item as #private::Value>::check_value(value)?;
+        <#item as #private::FieldType>::check_value(value)?;
     };
     for_each(shape.lengths.len(), quote!(&self.#ident), &one)
 }

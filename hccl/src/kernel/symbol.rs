@@ -12,6 +12,10 @@ use super::tiling::{Mc2CcTiling, Mc2InitTiling, TCubeTiling, Tiling};
 use super::value::{Count, Scalar, Value};
 
 /// The type of a field of a tiling struct, as a kernel sees it. `#[derive(Tiling)]` implements it.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be in a tiling struct",
+    label = "a kernel has no symbol for this type either"
+)]
 pub trait Symbolic {
     /// The symbols: a [`Value`] for a number, [`Values`] for an array of numbers, a struct of these for a struct.
     type Symbols: Clone;

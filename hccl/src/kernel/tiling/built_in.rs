@@ -9,7 +9,7 @@ use std::fmt::{self, Debug, Formatter};
 use ascend_program::layout::{Field, Item, Layout, Number, Role};
 
 use super::config::Filled;
-use super::{CmdType, DataType, Tiling, Value};
+use super::{CmdType, DataType, FieldType, Tiling};
 use crate::Product;
 use crate::dtype::ReduceKind;
 
@@ -205,7 +205,7 @@ const fn field(name: &'static str, offset: u32, number: Number, lengths: &'stati
 }
 
 // SAFETY: bytes, of which every pattern is a value.
-unsafe impl Value for Mc2InitTiling {
+unsafe impl FieldType for Mc2InitTiling {
     const ITEM: Item = Item::Struct(Cow::Borrowed(Self::LAYOUT));
 }
 
@@ -234,7 +234,7 @@ unsafe impl Tiling for Mc2InitTiling {
 macro_rules! cc_tiling {
     ($bytes:literal $(, $rest:expr)?) => {
         // SAFETY: bytes, of which every pattern is a value.
-        unsafe impl Value for Mc2CcTiling<$bytes> {
+        unsafe impl FieldType for Mc2CcTiling<$bytes> {
             const ITEM: Item = Item::Struct(Cow::Borrowed(Self::LAYOUT));
         }
 

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use ascend_program::layout::{Field, Item, Layout, Number, Role};
 
-use super::{Tiling, Value};
+use super::{FieldType, Tiling};
 
 macro_rules! cube_tiling {
     ($($rust:ident $cpp:literal $doc:literal;)*) => {
@@ -22,7 +22,7 @@ macro_rules! cube_tiling {
         }
 
         // SAFETY: numbers only.
-        unsafe impl Value for TCubeTiling {
+        unsafe impl FieldType for TCubeTiling {
             const ITEM: Item = Item::Struct(Cow::Borrowed(Self::LAYOUT));
         }
 

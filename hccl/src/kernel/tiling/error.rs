@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt::Debug;
 
-use super::Value;
+use super::FieldType;
 use crate::Error;
 
 /// Bytes or settings of tiling data that CANN, or the kernel, would refuse or misread.
@@ -71,7 +71,7 @@ pub enum TilingError {
 
 /// For the setters that the derive makes.
 #[doc(hidden)]
-pub fn out_of_range<T: Value + Debug>(
+pub fn out_of_range<T: FieldType + Debug>(
     tiling: &'static str,
     field: &'static str,
     value: &T,

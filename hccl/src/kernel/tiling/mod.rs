@@ -67,8 +67,8 @@ mod communication;
 mod config;
 mod cube;
 mod error;
+mod field;
 mod rules;
-mod value;
 
 use std::mem::MaybeUninit;
 
@@ -79,8 +79,8 @@ pub use built_in::{Mc2CcTiling, Mc2InitTiling};
 pub use config::{CmdType, DataType, Mc2CcTilingConfig, Mc2InitTilingConfig};
 pub use cube::TCubeTiling;
 pub use error::TilingError;
+pub use field::FieldType;
 pub use hccl_derive::Tiling;
-pub use value::Value;
 
 use crate::Result;
 
@@ -95,7 +95,7 @@ use crate::Result;
     label = "this needs a struct with `#[derive(Tiling)]` and `#[repr(C)]`",
     note = "write `#[derive(hccl::kernel::Tiling)]` and `#[repr(C)]` above `{Self}`"
 )]
-pub unsafe trait Tiling: Value {
+pub unsafe trait Tiling: FieldType {
     /// Name, offset, size and type of each field. `Display` prints it as a table.
     const LAYOUT: &'static Layout;
 
@@ -125,7 +125,7 @@ pub unsafe trait Tiling: Value {
     /// [`Error::Tiling`](crate::Error::Tiling) for a wrong number of bytes, a `bool` that is neither 0 nor 1, a value
     /// out of the range of its field, and communication structs that were not filled by this version of the library or that stand elsewhere.
     fn from_bytes(bytes: &[u8]) -> Result<Self> {
-        value::check_bytes(Self::LAYOUT, bytes)?;
+        field::check_bytes(Self::LAYOUT, bytes)?;
         // SAFETY: the bytes are as many as the struct has. By `LAYOUT` it is made of numbers, of which every pattern is a value, and bools,
         // which were checked.
         let read: Self = unsafe { bytes.as_ptr().cast::<Self>().read_unaligned() };
@@ -157,7 +157,7 @@ pub mod __private {
     };
 
     pub use super::error::out_of_range;
-    pub use super::{Tiling, Value};
+    pub use super::{FieldType, Tiling};
     pub use crate::Result;
 }
 

@@ -18,7 +18,7 @@ use crate::dtype::{bf16, f16};
     note = "numbers are i8, i16, i32, i64, u8, u16, u32, u64, f32, f64, hccl::f16 and hccl::bf16",
     note = "an enum goes in as its number, a `u32`; an array is written out, `[T; N]`, and not under another name"
 )]
-pub unsafe trait Value: Sized + Send + Sync + 'static {
+pub unsafe trait FieldType: Sized + Send + Sync + 'static {
     /// The type as data.
     const ITEM: Item;
 
@@ -34,7 +34,7 @@ macro_rules! numbers {
         $(
             const _: () = assert!(size_of::<$ty>() == Number::$number.size() as usize);
             // SAFETY: of `bool` two patterns are values, as the table knows; of the others all are.
-            unsafe impl Value for $ty {
+            unsafe impl FieldType for $ty {
                 const ITEM: Item = Item::Number(Number::$number);
             }
         )*
