@@ -4,6 +4,7 @@ use super::global::Spot;
 use ascend_program::Matmul;
 use ascend_program::flow::{load, store};
 use ascend_program::layout::Number;
+use half::{bf16, f16};
 
 /// Multiplications that are done before somebody else gets a turn: about 20 microseconds.
 const PIECE: usize = 96 << 10;
@@ -33,14 +34,22 @@ pub(super) struct Product {
 
 /// As many numbers as there are bytes for, in 32 bits.
 fn widen(number: Number, bytes: &[u8], to: &mut Vec<f32>) {
-    let one = |bytes: &[u8]| {
-        let bits = load(number, bytes);
-        match number {
-            Number::F16 | Number::Bf16 | Number::F32 | Number::F64 => f64::from_bits(bits) as f32,
-            _ => bits as i64 as f32,
+    let words = || bytes.chunks_exact(2).map(|word| u16::from_le_bytes([word[0], word[1]]));
+    match number {
+        Number::F16 => to.extend(words().map(|word| f16::from_bits(word).to_f32())),
+        Number::Bf16 => to.extend(words().map(|word| bf16::from_bits(word).to_f32())),
+        Number::F32 => {
+            let word = |w: &[u8]| f32::from_le_bytes([w[0], w[1], w[2], w[3]]);
+            to.extend(bytes.chunks_exact(4).map(word));
         }
-    };
-    to.extend(bytes.chunks_exact(number.size() as usize).map(one));
+        Number::F64 => {
+            to.extend(bytes.chunks_exact(8).map(|w| f64::from_bits(load(number, w)) as f32));
+        }
+        _ => {
+            let size = number.size() as usize;
+            to.extend(bytes.chunks_exact(size).map(|word| load(number, word) as i64 as f32));
+        }
+    }
 }
 
 fn read(
@@ -67,10 +76,26 @@ impl Product {
     pub(super) fn new(
         types: Matmul,
         sizes: Sizes,
-        (a, mut b, c): (Spot, Spot, Spot),
+        (a, mut b, mut c): (Spot, Spot, Spot),
         bias: Option<Spot>,
     ) -> Result<Product, String> {
-        let Sizes { columns, depth, pitches, .. } = sizes;
+        let Sizes { rows, columns, depth, pitches } = sizes;
+        // Rows that are apart, so that no matrix is larger than the memory that it lies in: then nothing below is.
+        let turned = |transposed: bool, x: u64, y: u64| if transposed { (y, x) } else { (x, y) };
+        for (name, (lines, length), pitch) in [
+            ("a", turned(types.transposed_a, rows, depth), pitches[0]),
+            ("b", turned(types.transposed_b, depth, columns), pitches[1]),
+            ("c", (rows, columns), pitches[2]),
+        ] {
+            if lines > 1 && pitch < length {
+                return Err(format!(
+                    "the rows of {name} have {length} elements and begin {pitch} elements apart, so they overlap"
+                ));
+            }
+        }
+        let end = (rows - 1).saturating_mul(pitches[2]).saturating_add(columns);
+        let end = end.saturating_mul(types.c.size().into());
+        c.region.at(c.offset, end)?;
         let (mut bytes, mut right, mut added) = (Vec::new(), Vec::new(), Vec::new());
         if types.transposed_b {
             let mut lying = Vec::new();

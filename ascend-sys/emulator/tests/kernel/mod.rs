@@ -122,7 +122,11 @@ pub struct Ready {
 
 impl Ready {
     pub fn new(rank: &Rank, program: &Program, operations: &[u32]) -> Ready {
-        let tiling = tiling(operations, &name_of(rank.comm));
+        Ready::of(rank, program, tiling(operations, &name_of(rank.comm)))
+    }
+
+    /// With a tiling struct that is filled.
+    pub fn of(rank: &Rank, program: &Program, tiling: Vec<u8>) -> Ready {
         let context = context(rank, &tiling);
         let binary = load(program);
         let (library, server) = server();
