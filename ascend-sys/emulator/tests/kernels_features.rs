@@ -246,3 +246,50 @@ fn windows_are_reached_by_copies_and_by_one_sided_writes() {
         );
     });
 }
+
+/// Rank 1 never launches its kernel; rank 0 gives up, and so its kernel and server end.
+#[test]
+fn a_communicator_that_is_destroyed_ends_its_kernels() {
+    let block = Block::new(2);
+    let info = ranks::root_info();
+    std::thread::scope(|scope| {
+        for n in 0..2 {
+            let (block, info) = (&block, &info);
+            scope.spawn(move || {
+                let mut rank = Rank::without_comm(block, info, n, 2);
+                rank.join();
+                if n == 1 {
+                    return;
+                }
+                let program =
+                    kernel::kernel(&[Call::new(ALL_REDUCE, 0, 64, 0, 1)], Number::I32, INT32);
+                let ready = Ready::new(&rank, &program, &[ALL_REDUCE]);
+                let tensors = [rank.upload(&[0; 256]), rank.upload(&[0; 256])];
+                ready.serve();
+                ready.run(&rank, 2, &tensors);
+                hccl!(HcclCommDestroy(rank.comm));
+                let (code, text) = rank.sync_fails();
+                assert!(code != 0 && text.contains("rank 0 ended the communicator"), "{text}");
+                assert_ne!(call!(aclrtSynchronizeStream(ready.stream)), 0);
+                // The context is gone with it.
+                let descriptor = std::ptr::without_provenance_mut(0x11);
+                let list = list(
+                    ready.server,
+                    &[Given::Pointer(descriptor), Given::Pointer(ready.context)],
+                );
+                fails!(
+                    ascend_sys::ACL_ERROR_RT_PARAM_INVALID,
+                    ["is no context"],
+                    aclrtLaunchKernelWithConfig(
+                        ready.server,
+                        1,
+                        ready.stream,
+                        null_mut(),
+                        list,
+                        null_mut()
+                    )
+                );
+            });
+        }
+    });
+}

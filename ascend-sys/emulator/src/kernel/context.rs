@@ -6,6 +6,7 @@
 
 use super::area::Area;
 use super::hub::Hub;
+use crate::collective::meeting::{Breakage, Cause, Origin};
 use crate::collective::validate::{Refusal, refuse};
 use crate::fabric::{Comm, Member};
 use crate::machine;
@@ -13,6 +14,7 @@ use crate::memory;
 use crate::profile::Product;
 use crate::sync::lock_std as lock;
 use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
 /// Of the workspace: 16 MiB, on 950 20.
@@ -45,10 +47,7 @@ pub(super) fn find(address: u64) -> Option<Arc<Area>> {
 /// The window of a rank of the same communicator: its address and size. The first is the one for input.
 pub(super) fn window(area: &Area, rank: usize, output: bool) -> Option<(usize, usize, u32)> {
     let contexts = lock(&CONTEXTS);
-    let mut all = contexts.values();
-    let context = all.find(|context| {
-        Arc::ptr_eq(&context.area.hub, &area.hub) && context.area.member.rank == rank
-    })?;
+    let context = contexts.get(&area.hub.contexts.get(rank)?.load(Ordering::Acquire))?;
     let window = context.windows[usize::from(output)];
     Some((window, context.window_bytes, context.area.member.device))
 }
@@ -56,12 +55,14 @@ pub(super) fn window(area: &Area, rank: usize, output: bool) -> Option<(usize, u
 /// The context of a rank: made by the first call, the same in every later one.
 pub(crate) fn of(member: &Arc<Member>, call: &'static str) -> Result<usize, Refusal> {
     let hub = Arc::clone(member.comm.kernels());
+    let own = &hub.contexts[member.rank];
+    if own.load(Ordering::Acquire) != 0 {
+        return Ok(own.load(Ordering::Acquire));
+    }
     let mut contexts = lock(&CONTEXTS);
-    let existing = contexts.iter().find(|(_, context)| {
-        Arc::ptr_eq(&context.area.hub, &hub) && context.area.member.rank == member.rank
-    });
-    if let Some((address, _)) = existing {
-        return Ok(*address);
+    // Another thread may have made it just now.
+    if own.load(Ordering::Acquire) != 0 {
+        return Ok(own.load(Ordering::Acquire));
     }
     let device = machine::device_slot(member.device);
     let window_bytes = (member.config.buffer_megabytes as usize) << 20;
@@ -106,6 +107,7 @@ pub(crate) fn of(member: &Arc<Member>, call: &'static str) -> Result<usize, Refu
     head.write(address, device.product(), member.rank)?;
     hub.comm.note_user(member.rank);
     let name = member.comm.name.clone();
+    own.store(address, Ordering::Release);
     let area = Arc::new(Area::new(address, Arc::new(server), hub, name));
     contexts.insert(address, Context { area, workspace, windows, window_bytes });
     Ok(address)
@@ -155,22 +157,35 @@ impl Head {
     }
 }
 
+/// Ends the kernel and the server of an area, if there are any: this is how stuck ones are ended.
+fn end(area: &Area) {
+    let rank = area.member.rank;
+    let text = format!("rank {rank} ended the communicator \"{}\" in mid-kernel", area.group);
+    let busy = area.answer(|state| {
+        let busy = state.kernel.is_some() || state.server.is_some();
+        if busy {
+            state.failure.get_or_insert(text.as_str().into());
+        }
+        busy
+    });
+    if busy {
+        let breakage = Breakage { origin: Origin::Call, cause: Cause::Gone, text };
+        area.member.comm.fail(breakage);
+        area.post(|_| ());
+    }
+}
+
 /// A rank of a communicator is gone, and with it its context.
 pub(crate) fn forget(comm: &Comm, rank: usize) {
     let Some(hub) = comm.kernels_if_any() else { return };
-    let mut contexts = lock(&CONTEXTS);
-    let gone: Vec<usize> = contexts
-        .iter()
-        .filter(|(_, c)| Arc::ptr_eq(&c.area.hub, hub) && c.area.member.rank == rank)
-        .map(|(address, _)| *address)
-        .collect();
-    for address in gone {
-        if let Some(context) = contexts.remove(&address) {
-            let device = machine::device_slot(context.area.member.device);
-            for memory in [address, context.workspace, context.windows[0], context.windows[1]] {
-                // Its device may have been reset meanwhile, and its memory with it.
-                let _ = device.free(memory, "HcclCommDestroy");
-            }
+    let address = hub.contexts[rank].swap(0, Ordering::AcqRel);
+    let gone = lock(&CONTEXTS).remove(&address);
+    if let Some(context) = gone {
+        end(&context.area);
+        let device = machine::device_slot(context.area.member.device);
+        for memory in [address, context.workspace, context.windows[0], context.windows[1]] {
+            // Its device may have been reset meanwhile, and its memory with it.
+            let _ = device.free(memory, "HcclCommDestroy");
         }
     }
 }

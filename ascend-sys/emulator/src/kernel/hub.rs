@@ -11,11 +11,14 @@ use crate::collective::validate::name_of;
 use crate::fabric::Comm;
 use crate::sync::lock_std as lock;
 use std::collections::BTreeMap;
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex};
 
 /// The servers of one communicator.
 pub(crate) struct Hub {
     pub(crate) comm: Arc<Comm>,
+    /// The context of each rank; 0 where it has none.
+    pub(super) contexts: Box<[AtomicUsize]>,
     /// By the number of the task: what each rank has prepared.
     said: Mutex<BTreeMap<u64, Vec<Option<Said>>>>,
 }
@@ -28,7 +31,8 @@ struct Said {
 
 impl Hub {
     pub(crate) fn new(comm: Comm) -> Hub {
-        Hub { comm: Arc::new(comm), said: Mutex::default() }
+        let contexts = (0..comm.ranks()).map(|_| AtomicUsize::new(0)).collect();
+        Hub { comm: Arc::new(comm), contexts, said: Mutex::default() }
     }
 
     /// A rank has come to a task. The error is the text of a disagreement, which has ended the communicator.

@@ -31,6 +31,8 @@ pub(crate) struct Server {
     limit: Option<Duration>,
     /// Messages and turns that it has done.
     progress: u64,
+    /// Why it ends, as soon as its turns have.
+    failing: Option<Failure>,
 }
 
 /// One context that it serves.
@@ -64,7 +66,14 @@ impl Server {
         for context in &contexts {
             context.area.hub.comm.note_user(context.area.member.rank);
         }
-        Server { contexts, issuer: deadlock::me(), started: false, limit, progress: 0 }
+        Server {
+            contexts,
+            issuer: deadlock::me(),
+            started: false,
+            limit,
+            progress: 0,
+            failing: None,
+        }
     }
 
     fn start(&mut self, stream: &'static Stream) -> Result<(), Failure> {
@@ -96,6 +105,9 @@ impl Server {
     }
 
     pub(crate) fn poll(&mut self, stream: &'static Stream) -> Step {
+        if self.failing.is_some() {
+            return self.wind_up();
+        }
         if !self.started
             && let Err(failure) = self.start(stream)
         {
@@ -112,8 +124,9 @@ impl Server {
                     Ok(Look::Again) => return Step::Again,
                     Ok(Look::Waits) => {}
                     Err(failure) => {
-                        self.leave(Some(&failure.text));
-                        return Step::Done(Err(failure));
+                        self.contexts[index].turn = None;
+                        self.failing = Some(failure);
+                        return self.wind_up();
                     }
                 }
             }
@@ -143,7 +156,6 @@ impl Server {
     /// Ends its part: the kernels learn of a failure.
     fn leave(&mut self, failure: Option<&Arc<str>>) {
         for context in &mut self.contexts {
-            context.turn = None;
             context.area.answer(|state| {
                 state.server = None;
                 if let (Some(text), false) = (failure, context.done) {
@@ -181,26 +193,44 @@ impl Server {
     }
 
     pub(crate) fn expire(&mut self, why: &Reason) -> Step {
-        for context in self.contexts.iter_mut().filter(|context| !context.done) {
-            if let Some(pending) = &mut context.turn {
-                match pending.expire(why) {
+        if self.failing.is_none() {
+            let failure = self.contexts.iter_mut().find_map(|context| match &mut context.turn {
+                Some(pending) => match pending.expire(why) {
                     Step::Done(Err(failure)) => {
-                        let failure = context.told(failure);
-                        self.leave(Some(&failure.text));
-                        return Step::Done(Err(failure));
+                        context.turn = None;
+                        Some(context.told(failure))
                     }
-                    // The turn runs, so it ends.
                     Step::Done(Ok(())) => {
                         context.finish_turn();
-                        return Step::Again;
+                        None
                     }
-                    step => return step,
-                }
+                    // It runs, so it ends.
+                    Step::Again | Step::Park => None,
+                },
+                None => None,
+            });
+            let own = || {
+                let text = format!("{}: {}", self.describe(), why.text());
+                Failure::new(why.code(), text).of_task("communication server")
+            };
+            self.failing = Some(failure.unwrap_or_else(own));
+        }
+        self.wind_up()
+    }
+
+    /// Ends with its failure, when no turn of it touches memory any more.
+    fn wind_up(&mut self) -> Step {
+        let Some(failure) = self.failing.clone() else { return Step::Again };
+        let why = Reason::Stopped(Arc::clone(&failure.text));
+        for context in &mut self.contexts {
+            match context.turn.as_mut().map(|pending| pending.expire(&why)) {
+                None => {}
+                Some(Step::Done(_)) => context.turn = None,
+                Some(step) => return step,
             }
         }
-        let failure = Failure::new(why.code(), format!("{}: {}", self.describe(), why.text()))
-            .of_task("communication server");
         self.leave(Some(&failure.text));
+        self.failing = None;
         Step::Done(Err(failure))
     }
 
