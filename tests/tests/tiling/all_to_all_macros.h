@@ -29,7 +29,8 @@ struct AllToAllCustomTilingData {
 };
 static_assert(sizeof(AllToAllCustomTilingData) == 592, "AllToAllCustomTilingData: size");
 static_assert(offsetof(AllToAllCustomTilingData, init) == 0, "AllToAllCustomTilingData: offset of init");
-static_assert(offsetof(AllToAllCustomTilingData, alltoallCcTiling) == 64, "AllToAllCustomTilingData: offset of alltoallCcTiling");
+static_assert(offsetof(AllToAllCustomTilingData, alltoallCcTiling) == 64,
+    "AllToAllCustomTilingData: offset of alltoallCcTiling");
 static_assert(offsetof(AllToAllCustomTilingData, tileNum) == 576, "AllToAllCustomTilingData: offset of tileNum");
 static_assert(offsetof(AllToAllCustomTilingData, tailNum) == 580, "AllToAllCustomTilingData: offset of tailNum");
 static_assert(offsetof(AllToAllCustomTilingData, tileLen) == 584, "AllToAllCustomTilingData: offset of tileLen");

@@ -157,12 +157,18 @@ fn plain(text: &mut String, layout: &Layout, name: &str, declare: impl Fn(&Field
     }
     line(text, "};");
     let size = layout.size;
-    line(text, &format!("static_assert(sizeof({name}) == {size}, \"{name}: size\");"));
+    assertion(text, &format!("sizeof({name}) == {size}"), &format!("{name}: size"));
     for field in layout.fields() {
         let (field, offset) = (&field.name, field.offset);
         let what = format!("{name}: offset of {field}");
-        line(text, &format!("static_assert(offsetof({name}, {field}) == {offset}, \"{what}\");"));
+        assertion(text, &format!("offsetof({name}, {field}) == {offset}"), &what);
     }
+}
+
+/// Of at most 120 characters in a line.
+fn assertion(text: &mut String, condition: &str, what: &str) {
+    let space = if condition.len() + what.len() > 100 { "\n    " } else { " " };
+    line(text, &format!("static_assert({condition},{space}\"{what}\");"));
 }
 
 /// A field as it is declared in a struct of this namespace.

@@ -25,8 +25,8 @@ pub fn compiler() -> Option<Command> {
 pub fn include() -> PathBuf {
     let package = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
     // The tests of another package run printed kernels too.
-    let places =
-        ["tests", "../program/tests"].map(|tests| package.join(tests).join("ascend_c/include"));
+    let places = ["tests", "../program/tests", "../ascend-sys/program/tests"]
+        .map(|tests| package.join(tests).join("ascend_c/include"));
     places.into_iter().find(|place| place.is_dir()).expect("the headers are in the repository")
 }
 

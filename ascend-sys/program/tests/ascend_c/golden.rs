@@ -11,6 +11,8 @@ pub fn golden() -> PathBuf {
 
 /// Compares a text with the one in a file; with `HCCL_TEST_BLESS` in the environment it becomes the expected one.
 pub fn expect(path: &str, text: &str) {
+    let long = text.lines().find(|line| line.len() > 120 && !path.ends_with(".txt"));
+    assert!(long.is_none(), "{path}: {long:?} is too long");
     let path = golden().join(path);
     if std::env::var_os("HCCL_TEST_BLESS").is_some() {
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();

@@ -15,7 +15,9 @@ struct ReduceScatterCustomTilingData {
     Mc2CcTiling reduceScatterCcTiling; // at 64, 512 bytes
 };
 static_assert(sizeof(ReduceScatterCustomTilingData) == 576, "ReduceScatterCustomTilingData: size");
-static_assert(offsetof(ReduceScatterCustomTilingData, mc2InitTiling) == 0, "ReduceScatterCustomTilingData: offset of mc2InitTiling");
-static_assert(offsetof(ReduceScatterCustomTilingData, reduceScatterCcTiling) == 64, "ReduceScatterCustomTilingData: offset of reduceScatterCcTiling");
+static_assert(offsetof(ReduceScatterCustomTilingData, mc2InitTiling) == 0,
+    "ReduceScatterCustomTilingData: offset of mc2InitTiling");
+static_assert(offsetof(ReduceScatterCustomTilingData, reduceScatterCcTiling) == 64,
+    "ReduceScatterCustomTilingData: offset of reduceScatterCcTiling");
 
 #endif // REDUCE_SCATTER_CUSTOM_TILING_DATA_H
