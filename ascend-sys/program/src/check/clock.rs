@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-/// For each core, up to which of its steps what it did is known to be done.
+/// For each core, up to which of its steps what it did is known to be done; and for each server, how many turns.
 #[derive(Debug, Clone)]
 pub(super) struct Clock {
     core: usize,
@@ -11,7 +11,7 @@ pub(super) struct Clock {
 }
 
 impl Clock {
-    /// At the start of a kernel with so many cores.
+    /// At the start of a kernel with so many cores and servers.
     pub(super) fn new(core: usize, start: &Rc<[u32]>) -> Self {
         Clock { core, own: 0, others: Rc::clone(start) }
     }
@@ -20,6 +20,15 @@ impl Clock {
     pub(super) fn tick(&mut self) -> u32 {
         self.own += 1;
         self.own
+    }
+
+    /// Learns that a server has finished so many turns.
+    pub(super) fn hear(&mut self, server: usize, turns: u32) {
+        if self.others[server] < turns {
+            let mut others = self.others.to_vec();
+            others[server] = turns;
+            self.others = others.into();
+        }
     }
 
     /// Up to which of its steps a core's work is known here.

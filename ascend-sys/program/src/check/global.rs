@@ -2,6 +2,7 @@
 
 use super::Product;
 use super::local::Memory;
+use super::traffic::Area;
 use super::view::View;
 use crate::layout::Number;
 use crate::program::Core;
@@ -82,6 +83,28 @@ pub(super) fn written(view: &mut View<'_, '_>, base: Base) {
     }
 }
 
+/// Remembers that a core uses pieces of so many elements, a pitch apart.
+pub(super) fn touch(
+    view: &mut View<'_, '_>,
+    place: &Place,
+    size: u64,
+    (count, elements, pitch): (u64, u64, u64),
+    write: bool,
+) {
+    // What cannot be computed has been reported with the bounds.
+    let Ok(offset) = view.walk.count(place.offset) else { return };
+    let unit = number(view, place.base).map_or(1, |number| number.size());
+    let bytes = |elements: u64| u128::from(elements) * u128::from(size);
+    view.areas.push(Area {
+        base: place.base,
+        from: u128::from(offset) * u128::from(unit),
+        bytes: bytes(elements),
+        pitch: bytes(pitch).max(1),
+        count: count.into(),
+        write,
+    });
+}
+
 /// Whether so many elements lie within what a place lies in; what does not is reported.
 pub(super) fn within(
     view: &mut View<'_, '_>,
@@ -110,6 +133,7 @@ pub(super) fn within(
 pub(super) fn element(view: &mut View<'_, '_>, place: &Place, size: u64, write: bool) {
     let size = number(view, place.base).map_or(size, |number| u64::from(number.size()));
     within(view, place, 1, size, write);
+    touch(view, place, size, (1, 1, 1), write);
 }
 
 /// A copy, a scalar, or a cache line.
@@ -131,7 +155,10 @@ pub(super) fn copy(view: &mut View<'_, '_>, memory: &Memory, copy: &Copy) {
             element(view, to, size, true);
         }
         Copy::SetLocal { to, .. } => memory.element(view, to),
-        Copy::Clean(place) => element(view, place, 1, false),
+        Copy::Clean(place) => {
+            let size = number(view, place.base).map_or(1, |number| u64::from(number.size()));
+            within(view, place, 1, size, false);
+        }
     }
 }
 
@@ -175,6 +202,7 @@ fn moved(
     if !fits || count == 0 || length == 0 {
         return;
     }
+    touch(view, place, size, (count, length, length + gap), out);
     let (count, length, gap) = (u128::from(count), u128::from(length), u128::from(gap));
     within(view, place, count * length + (count - 1) * gap, size, out);
     // A piece that ends inside a block of 32 bytes fills it up, and every buffer ends with such a block.

@@ -1,7 +1,7 @@
 //! Products of matrices: types, the tiling that the host made, and bounds.
 
 use super::Product;
-use super::global::within;
+use super::global::{touch, within};
 use super::view::View;
 use crate::layout::Number::{self, *};
 use crate::program::{Core, Matmul};
@@ -41,6 +41,7 @@ pub(super) fn look(view: &mut View<'_, '_>, multiply: &Multiply) {
     match (bias, matmul.bias) {
         (Some(place), Some(number)) => {
             within(view, place, columns.into(), number.size().into(), false);
+            touch(view, place, number.size().into(), (1, columns, 1), false);
         }
         (Some(_), None) => {
             let message = format!("a bias for `{}`, which is declared without one", declared.name);
@@ -69,6 +70,7 @@ fn matrix(
     }
     let elements = u128::from(rows - 1) * u128::from(pitch) + u128::from(columns);
     within(view, place, elements, number.size().into(), write);
+    touch(view, place, number.size().into(), (rows, columns, pitch), write);
 }
 
 fn types(view: &mut View<'_, '_>, matmul: &Matmul) {

@@ -13,6 +13,7 @@
 //! | `bounds`, `written` | every turn of a task, from any rank, and every copy, within its tensor; inputs are not written |
 //! | `prepares`, `prepare-core`, `prepare-order`, `task` | at most 63 prepares and group syncs; who prepares; a handle used by the core and client that has it |
 //! | `commit`, `wait`, `commit-order`, `wait-order`, `iterate` | every turn committed and waited for, once, by the right core |
+//! | `ready`, `arrived` | what a turn sends is written before its commit, what it receives is used after a wait, whichever cores do it |
 //! | `finalize`, `finalize-sync` | once, last, after every other core's last wait |
 //! | `mix`, `flag`, `flag-count`, `flag-mode`, `hang`, `unawaited` | cores can and do meet at every `SyncAll` and every flag |
 //! | `core`, `memory`, `buffers`, `queue`, `tensor`, `freed` | local memory: who has it, how much there is, what passes through queues |
@@ -29,6 +30,7 @@ mod matmul;
 mod operation;
 mod run;
 mod sync;
+mod traffic;
 mod vector;
 mod view;
 

@@ -5,6 +5,7 @@
 
 use super::Product;
 use super::global::{self, Spot, spot};
+use super::traffic::Touched;
 use super::view::{View, many};
 use crate::dtype;
 use crate::layout::Number;
@@ -55,30 +56,34 @@ pub(super) fn name(command: u32) -> String {
     }
 }
 
-/// Looks at everything that one call says for itself.
-pub(super) fn look(view: &mut View<'_, '_>, call: Call<'_>) {
+/// Looks at everything that one call says for itself; what its turns touch on this rank, as far as it is known.
+pub(super) fn look(view: &mut View<'_, '_>, call: Call<'_>) -> Vec<Touched> {
     let command = command(call.operation);
-    let Some((_, ranks)) = view.group(call.client) else { return };
+    let Some((_, ranks)) = view.group(call.client) else { return Vec::new() };
     rank_limits(view, command, ranks);
     match call.operation {
         Operation::AllReduce(e, reduction) => {
             reduced(view, call, e.dtype, *reduction);
-            strided(view, call, e, ranks, None, (Side::Whole, Side::Whole));
+            strided(view, call, e, ranks, None, (Side::Whole, Side::Whole))
         }
         Operation::AllGather(e, stride) => {
             typed(view, command, e.dtype);
-            strided(view, call, e, ranks, Some(*stride), (Side::Whole, Side::Blocks));
+            strided(view, call, e, ranks, Some(*stride), (Side::Whole, Side::Blocks))
         }
         Operation::ReduceScatter(e, reduction, stride) => {
             reduced(view, call, e.dtype, *reduction);
-            strided(view, call, e, ranks, Some(*stride), (Side::Blocks, Side::Whole));
+            strided(view, call, e, ranks, Some(*stride), (Side::Blocks, Side::Whole))
         }
         Operation::AlltoAll(e, stride) => {
             typed(view, command, e.dtype);
-            strided(view, call, e, ranks, Some(*stride), (Side::Blocks, Side::Blocks));
+            strided(view, call, e, ranks, Some(*stride), (Side::Blocks, Side::Blocks))
         }
         Operation::AlltoAllV { .. } => uneven(view, call, ranks),
-        Operation::BatchWrite { items, count, queue } => batch(view, items, *count, *queue),
+        Operation::BatchWrite { items, count, queue } => {
+            batch(view, items, *count, *queue);
+            // Its items say where they write.
+            Vec::new()
+        }
     }
 }
 
@@ -156,19 +161,19 @@ fn strided(
     ranks: u32,
     stride: Option<ValueId>,
     (send, recv): (Side, Side),
-) {
+) -> Vec<Touched> {
     let given = match stride {
         None => 0,
         Some(stride) => match view.count(stride) {
             Some(stride) => stride,
-            None => return,
+            None => return Vec::new(),
         },
     };
-    let Some(count) = view.count(exchange.count) else { return };
+    let Some(count) = view.count(exchange.count) else { return Vec::new() };
     if count == 0 {
         let message = format!("`{}` has a count of 0", view.words().task(call.task));
         view.error("count", message, "leave it out when there is nothing to do, on all ranks");
-        return;
+        return Vec::new();
     }
     if stride.is_some() {
         strides(view, call, count, given, ranks, recv);
@@ -184,10 +189,17 @@ fn strided(
     }
     let turns =
         Turns { count, stride: if given == 0 { count } else { given }, repeat: call.repeat };
-    for (place, side, write) in [(&exchange.send, send, false), (&exchange.recv, recv, true)] {
+    let sides = [(&exchange.send, send, false), (&exchange.recv, recv, true)];
+    let touched = sides.into_iter().filter_map(|(place, side, write)| {
         let blocks = if side == Side::Blocks { u64::from(ranks) } else { 1 };
-        bounds(view, call, place, exchange.dtype, turns, blocks, write);
-    }
+        let (size, spot) = bounds(view, call, place, exchange.dtype, turns, blocks, write)?;
+        let bytes = |elements: u64| u128::from(elements) * u128::from(size);
+        let start = spot.offset * u128::from(spot.unit);
+        let block = |at: u64| (start + u128::from(at) * bytes(turns.stride), bytes(count));
+        let blocks = (0..blocks).map(block).collect();
+        Some(Touched { base: place.base, write, size, blocks })
+    });
+    touched.collect()
 }
 
 fn strides(
@@ -274,13 +286,13 @@ fn bounds(
     turns: Turns,
     blocks: u64,
     write: bool,
-) {
-    let Some((size, spot)) = buffer(view, place, dtype, write) else { return };
-    let Some(room) = spot.room(size) else { return };
+) -> Option<(u64, Spot)> {
+    let (size, spot) = buffer(view, place, dtype, write)?;
+    let room = spot.room(size).unwrap_or(u128::MAX);
     if blocks == 0 || turns.extent(blocks) <= room {
-        return;
+        return Some((size, spot));
     }
-    let Some((turn, block, first)) = turns.beyond(blocks, room) else { return };
+    let (turn, block, first) = turns.beyond(blocks, room)?;
     let start = spot.start(size) + first;
     let words = view.words();
     let whose = match (blocks, write) {
@@ -301,6 +313,7 @@ fn bounds(
     let needed = spot.start(size) + turns.extent(blocks);
     let help = format!("{needed} elements are needed: change count, stride, repeat or the tensor");
     view.error("bounds", message, help);
+    None
 }
 
 /// The size of an element and the numbers of a place that the server reads or writes. None has been reported.
@@ -339,7 +352,7 @@ fn buffer(view: &mut View<'_, '_>, place: &Place, dtype: u32, write: bool) -> Op
 }
 
 /// An AlltoAllV.
-fn uneven(view: &mut View<'_, '_>, call: Call<'_>, ranks: u32) {
+fn uneven(view: &mut View<'_, '_>, call: Call<'_>, ranks: u32) -> Vec<Touched> {
     let Operation::AlltoAllV {
         send,
         recv,
@@ -350,8 +363,9 @@ fn uneven(view: &mut View<'_, '_>, call: Call<'_>, ranks: u32) {
         recv_displs,
     } = call.operation
     else {
-        return;
+        return Vec::new();
     };
+    let mut touched = Vec::new();
     if view.product() == Product::A2 {
         view.lacks("AlltoAllV", "use AlltoAll with the largest count");
     }
@@ -362,8 +376,15 @@ fn uneven(view: &mut View<'_, '_>, call: Call<'_>, ranks: u32) {
         let buffer = buffer(view, place, *dtype, write);
         let (Some(counts), Some(displs)) = (list(view, counts, ranks), list(view, displs, ranks))
         else {
-            return;
+            return touched;
         };
+        if let Some((size, spot)) = &buffer {
+            let bytes = |elements: u64| u128::from(elements) * u128::from(*size);
+            let start = spot.offset * u128::from(spot.unit);
+            let block = |(count, displ): (&u64, &u64)| (start + bytes(*displ), bytes(*count));
+            let blocks = counts.iter().zip(&displs).map(block).collect();
+            touched.push(Touched { base: place.base, write, size: *size, blocks });
+        }
         let verb = if write { "writes" } else { "reads" };
         for (rank, (count, displ)) in counts.iter().zip(&displs).enumerate() {
             let elements = u128::from(*count) * u128::from(call.repeat);
@@ -388,6 +409,7 @@ fn uneven(view: &mut View<'_, '_>, call: Call<'_>, ranks: u32) {
             shared(view, call, &counts, &displs);
         }
     }
+    touched
 }
 
 /// Reports blocks of two ranks that go to the same elements.

@@ -8,6 +8,7 @@ use super::clock::Clock;
 use super::finding::{CoreName, Report, Severity};
 use super::local::Memory;
 use super::sync::{self, Flags};
+use super::traffic::Traffic;
 use super::view::{Ground, View};
 use super::{global, matmul, vector};
 use crate::flow::{Launch, Unknown, Walk};
@@ -53,6 +54,7 @@ struct Run<'a> {
     flags: Flags,
     clients: Clients,
     report: Report,
+    traffic: Traffic,
     steps: u64,
 }
 
@@ -68,7 +70,7 @@ pub(super) fn run<'a>(program: &'a Program, launch: &'a Launch, setting: &'a Set
             (0..launch.blocks * program.mix.ratio(kind)).map(move |index| CoreName { kind, index })
         })
         .collect();
-    let nothing: Rc<[u32]> = vec![0; names.len()].into();
+    let nothing: Rc<[u32]> = vec![0; names.len() + program.clients.len()].into();
     let member = |(at, name): (usize, &CoreName)| Member {
         name: *name,
         walk: Walk::new(program, launch, name.kind, name.index),
@@ -82,6 +84,7 @@ pub(super) fn run<'a>(program: &'a Program, launch: &'a Launch, setting: &'a Set
         flags: Flags::new(program.mix, launch.blocks),
         clients: Clients::new(program, &names),
         report,
+        traffic: Traffic::default(),
         steps: 0,
     };
     run.go();
@@ -142,6 +145,8 @@ impl Run<'_> {
                 if !self.clients.done(self.ground.program, turn) {
                     return false;
                 }
+                let (client, number) = self.clients.number(self.ground.program, turn);
+                member.clock.hear(self.clients.server(client), number);
             }
             State::Barrier(_) | State::Ended | State::Lost => return false,
         }
@@ -178,7 +183,8 @@ impl Run<'_> {
         let ground = &self.ground;
         // What a read gives the variable that it is for: known after the rules have looked.
         let mut read = None;
-        let mut view = View { ground, walk, core: *name, source, report: &mut self.report };
+        let (report, areas) = (&mut self.report, Vec::new());
+        let mut view = View { ground, walk, core: *name, source, report, areas };
         let node = match next {
             Ok(Some(node)) => node,
             Ok(None) => {
@@ -258,6 +264,9 @@ impl Run<'_> {
             | Step::If { .. }
             | Step::On(..) => {}
         }
+        for area in std::mem::take(&mut view.areas) {
+            self.traffic.add(at, *name, clock, source, area);
+        }
         if let Some((variable, found)) = read {
             walk.set(variable, found);
         }
@@ -274,7 +283,7 @@ impl Run<'_> {
 
     /// Everybody has stopped.
     fn end(&mut self) {
-        let Run { ground, members, flags, clients, report, .. } = self;
+        let Run { ground, members, flags, clients, report, traffic, .. } = self;
         let mut hangs = false;
         for at in 0..members.len() {
             let words = stuck(ground, members, flags, clients, at);
@@ -310,10 +319,13 @@ impl Run<'_> {
             |core, source, look| {
                 let Member { name, walk, .. } = &members[core];
                 let ground = &*ground;
-                look(&mut View { ground, walk, core: *name, source, report: &mut *report });
+                let (report, areas) = (&mut *report, Vec::new());
+                look(&mut View { ground, walk, core: *name, source, report, areas });
             },
             ground.program,
         );
+        let server = |client| clients.server(client);
+        std::mem::take(traffic).look(ground, report, clients.all_sent(), server);
     }
 }
 
@@ -331,9 +343,9 @@ fn hccl(
         Hccl::Configure(client, offset, _) => clients.configure(view, at, *client, *offset),
         Hccl::Prepare { task, operation, repeat, commit } => {
             let repeat = view.count(*repeat);
-            known = clients.prepare(view, at, *task, operation, repeat, *commit);
+            known = clients.prepare(view, at, *task, operation, (repeat, *commit), clock);
         }
-        Hccl::Commit(task) => clients.commit(view, at, *task),
+        Hccl::Commit(task) => clients.commit(view, at, *task, clock),
         Hccl::Wait(task) => {
             if let Some(turn) = clients.wait(view, at, *task, clock) {
                 return State::Turn(turn);

@@ -1,6 +1,7 @@
 //! One core at one step, as the rules see it.
 
 use super::finding::{CoreName, Report, Severity};
+use super::traffic::Area;
 use super::{Product, Setting};
 use crate::flow::{Fault, Launch, Unknown, Walk};
 use crate::program::*;
@@ -22,6 +23,8 @@ pub(super) struct View<'v, 'a> {
     pub core: CoreName,
     pub source: Source,
     pub report: &'v mut Report,
+    /// What the step does to global memory.
+    pub areas: Vec<Area>,
 }
 
 impl<'a> View<'_, 'a> {

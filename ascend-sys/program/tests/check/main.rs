@@ -9,3 +9,4 @@ mod groups;
 mod local;
 mod operation;
 mod sync;
+mod traffic;

@@ -6,10 +6,13 @@
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 
 use super::Product;
+use super::clock::Clock;
 use super::finding::CoreName;
 use super::operation::{self, Call};
+use super::traffic::{Sent, Touched};
 use super::view::{View, many};
 use crate::layout::{Item, Layout, Number, Role};
 use crate::program::*;
@@ -29,6 +32,8 @@ pub(super) struct Clients {
     own: Vec<Vec<Own>>,
     /// Tasks that the server has finished, by client.
     finished: Vec<usize>,
+    /// Turns that have been committed.
+    sent: Vec<Sent>,
     cores: Vec<CoreName>,
 }
 
@@ -80,6 +85,7 @@ struct Handle {
     side: Option<bool>,
     /// What it comes after, in other groups.
     after: Vec<(ClientId, usize)>,
+    touched: Rc<[Touched]>,
 }
 
 impl Handle {
@@ -104,6 +110,7 @@ impl Clients {
         Clients {
             own: vec![vec![Own::default(); cores.len()]; program.clients.len()],
             finished: vec![0; program.clients.len()],
+            sent: Vec::new(),
             cores: cores.to_vec(),
         }
     }
@@ -304,8 +311,8 @@ impl Clients {
         core: usize,
         task: TaskId,
         operation: &Operation,
-        repeat: Option<u64>,
-        commit: bool,
+        (repeat, commit): (Option<u64>, bool),
+        clock: &mut Clock,
     ) -> bool {
         let program = view.ground.program;
         let client = program.tasks[task.0 as usize].what;
@@ -330,7 +337,8 @@ impl Clients {
             view.error("configure", message, "configure it with an Mc2CcTiling of that operation");
         }
         let turns = self.turns(view, repeat, command);
-        operation::look(view, Call { task, client, operation, repeat: turns, tiling });
+        let call = Call { task, client, operation, repeat: turns, tiling };
+        let touched = operation::look(view, call).into();
         let (steps, step) = match tiling {
             Some(tiling) if command == 8 => self.fine(view, client, tiling, turns),
             _ => (turns, 1),
@@ -339,7 +347,8 @@ impl Clients {
         let own = self.own(client, core);
         // A batch commits itself, whatever the call says.
         let committed = if commit || command == 18 { steps } else { 0 };
-        own.current.insert(task, own.handles.len());
+        let at = own.handles.len();
+        own.current.insert(task, at);
         let after = std::mem::take(&mut own.after);
         own.handles.push(Handle {
             task,
@@ -353,7 +362,10 @@ impl Clients {
             iterated: 0,
             side: None,
             after,
+            touched,
         });
+        clock.tick();
+        self.sent(view, core, (client, at), 0, clock);
         true
     }
 

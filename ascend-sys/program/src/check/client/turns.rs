@@ -1,7 +1,6 @@
 //! How tasks go on: commits, waits, and the end.
 
 use super::*;
-use crate::check::clock::Clock;
 
 impl Clients {
     /// The handle of a task on this core. None has been reported.
@@ -30,7 +29,13 @@ impl Clients {
     }
 
     /// `Commit`.
-    pub(in crate::check) fn commit(&mut self, view: &mut View<'_, '_>, core: usize, task: TaskId) {
+    pub(in crate::check) fn commit(
+        &mut self,
+        view: &mut View<'_, '_>,
+        core: usize,
+        task: TaskId,
+        clock: &mut Clock,
+    ) {
         let Some((client, at)) = self.handle(view, core, task) else { return };
         let product = view.product();
         let handles = &mut self.own(client, core).handles;
@@ -51,7 +56,10 @@ impl Clients {
             }
             return;
         }
+        let committed = handle.committed;
         handle.committed += handle.step;
+        clock.tick();
+        self.sent(view, core, (client, at), committed, clock);
         if let Some(before) = before
             && product == Product::Ascend950
         {
@@ -66,6 +74,55 @@ impl Clients {
                 "Ascend 950 takes commits in the order of prepares",
             );
         }
+    }
+
+    /// Remembers the turns of a handle that are committed beyond so many.
+    pub(super) fn sent(
+        &mut self,
+        view: &View<'_, '_>,
+        core: usize,
+        (client, at): (ClientId, usize),
+        committed: u64,
+        clock: &Clock,
+    ) {
+        if !self.works(view.ground.program, client, core) {
+            return;
+        }
+        let handles = &self.own[client.0 as usize][core].handles;
+        let handle = &handles[at];
+        // Of steps it depends on the rank what they touch.
+        if handle.steps != handle.turns || handle.touched.is_empty() {
+            return;
+        }
+        let earlier: u64 = handles[..at].iter().map(|earlier| earlier.steps).sum();
+        self.sent.extend((committed..handle.committed).map(|turn| Sent {
+            client,
+            task: handle.task,
+            turn,
+            number: (earlier + turn + 1) as u32,
+            clock: clock.clone(),
+            source: view.source,
+            touched: Rc::clone(&handle.touched),
+        }));
+    }
+
+    /// The turns that have been committed, by the cores that work.
+    pub(in crate::check) fn all_sent(&self) -> &[Sent] {
+        &self.sent
+    }
+
+    /// How many turns a client's server has finished when it has finished this one.
+    pub(in crate::check) fn number(&self, program: &Program, turn: Turn) -> (ClientId, u32) {
+        let handles = self
+            .worker(program, turn.client)
+            .and_then(|worker| self.own[turn.client.0 as usize][worker].handles.get(..turn.handle));
+        let earlier: u64 = handles.unwrap_or(&[]).iter().map(|handle| handle.steps).sum();
+        (turn.client, (earlier + turn.steps) as u32)
+    }
+
+    /// Where a client's server stands in a clock.
+    pub(in crate::check) fn server(&self, client: ClientId) -> usize {
+        self.cores.len() + client.0 as usize
     }
 
     /// `Wait`: what the core then waits for, if it does.
@@ -286,6 +343,10 @@ impl Clients {
                 view.words().task(open.task)
             );
             view.error("commit", message, "commit every turn before");
+        }
+        if works && waits {
+            let turns: u64 = own.handles.iter().map(|handle| handle.steps).sum();
+            clock.hear(self.server(client), turns as u32);
         }
         clock.tick();
         let knows = (0..self.cores.len()).map(|other| clock.of(other)).collect();
