@@ -17,7 +17,7 @@
 //! | `finalize`, `finalize-sync` | once, last, after every other core's last wait |
 //! | `mix`, `flag`, `flag-count`, `flag-mode`, `hang`, `unawaited` | cores can and do meet at every `SyncAll` and every flag |
 //! | `core`, `memory`, `buffers`, `queue`, `tensor`, `freed` | local memory: who has it, how much there is, what passes through queues |
-//! | `align`, `pieces`, `vector-type`, `vector-count`, `cast`, `work`, `matmul` | operations of the vector and the cube unit |
+//! | `align`, `pieces`, `vector-type`, `vector-count`, `cast`, `matmul` | operations of the vector and the cube unit |
 //!
 //! Documents ask for more than the hardware does. [`Setting::tolerant`] takes what the hardware tolerates.
 

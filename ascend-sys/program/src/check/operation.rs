@@ -59,8 +59,28 @@ pub(super) fn name(command: u32) -> String {
 /// Looks at everything that one call says for itself; what its turns touch on this rank, as far as it is known.
 pub(super) fn look(view: &mut View<'_, '_>, call: Call<'_>) -> Vec<Touched> {
     let command = command(call.operation);
-    let Some((_, ranks)) = view.group(call.client) else { return Vec::new() };
+    let Some((rank, ranks)) = view.group(call.client) else { return Vec::new() };
     rank_limits(view, command, ranks);
+    if ranks > MOST_RANKS {
+        return Vec::new();
+    }
+    let mut touched = blocks(view, call, ranks);
+    // The host may have said that the rank's own block stays out of the output.
+    if view.product() == Product::A2
+        && matches!(command, 6 | 10)
+        && let Some(tiling) = call.tiling
+        && view.tiling(tiling, Number::U8) == Some(1)
+        && let Some(written) = touched.iter_mut().find(|touched| touched.write)
+        && (rank as usize) < written.blocks.len()
+    {
+        written.blocks.remove(rank as usize);
+    }
+    touched
+}
+
+/// By operation.
+fn blocks(view: &mut View<'_, '_>, call: Call<'_>, ranks: u32) -> Vec<Touched> {
+    let command = command(call.operation);
     match call.operation {
         Operation::AllReduce(e, reduction) => {
             reduced(view, call, e.dtype, *reduction);

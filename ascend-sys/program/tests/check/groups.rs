@@ -379,6 +379,7 @@ fn a_kernel_without_end_is_given_up() {
     let findings = k.findings();
     assert_eq!(findings.len(), 1, "{findings:#?}");
     assert_eq!((findings[0].rule, findings[0].severity), ("long", Severity::Note));
+    expect("a_kernel_without_end_is_given_up", &format!("{}\n", findings[0]));
 
     let mut k = Kernel::new(Mix::MixAiv10);
     k.times(u64::MAX, |_| {});

@@ -1,6 +1,6 @@
 //! Rules of who uses global memory when: what a turn sends is written before its commit, what it receives is used after a wait.
 
-use ascend_program::check::Finding;
+use ascend_program::check::{Finding, Product};
 use ascend_program::layout::Number;
 use ascend_program::step::*;
 use ascend_program::*;
@@ -144,6 +144,21 @@ rules! {
             }
             b.finalize(m.hccl);
             read(b, &m, m.y, 64, 64);
+        });
+    };
+
+    on_a2_the_host_may_leave_out_the_own_block, "arrived", MixAiv10, |k, broken| {
+        k.setting.product = Product::A2;
+        let m = made(k, 6);
+        k.put(64, u32::from(!broken) | 1 << 24);
+        let e = exchange(k, m.x, m.y, 64);
+        let stride = k.n(64);
+        k.on_block(0, |b| {
+            b.prepare(m.tiles, Operation::AllGather(e, stride), 1, true);
+            // The block of rank 1, which this is.
+            read(b, &m, m.y, 64, 64);
+            b.wait(m.tiles);
+            b.finalize(m.hccl);
         });
     };
 

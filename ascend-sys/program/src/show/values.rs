@@ -1,0 +1,88 @@
+//! Values as expressions, with the parentheses that they need and no other.
+
+use super::{Words, lower};
+use crate::flow;
+use crate::program::*;
+
+impl Words<'_> {
+    /// A value where any expression may stand.
+    pub(crate) fn value(&self, value: ValueId) -> String {
+        self.bound(value, 0)
+    }
+
+    /// A value that something else follows or that follows something else.
+    pub(super) fn operand(&self, value: ValueId) -> String {
+        self.bound(value, UNARY)
+    }
+
+    fn bound(&self, value: ValueId, binding: u8) -> String {
+        let known = self.program.values.get(value.0 as usize);
+        match (known.and_then(|value| value.name.as_ref()), self.named.get(value.0 as usize)) {
+            (Some(name), Some(true)) => name.clone(),
+            _ => self.made(value, binding),
+        }
+    }
+
+    /// How a value is made, in parentheses if that binds less than what is around it.
+    pub(super) fn made(&self, value: ValueId, binding: u8) -> String {
+        let Some(Value { of, number, .. }) = self.program.values.get(value.0 as usize) else {
+            return "?".to_owned();
+        };
+        let (own, text) = match of {
+            Of::Constant(bits) => (ATOM, flow::show(*number, *bits)),
+            Of::Tiling { path, element: None, .. } => (ATOM, path.clone()),
+            Of::Tiling { path, element: Some((index, _)), .. } => {
+                (ATOM, format!("{path}[{}]", self.value(*index)))
+            }
+            Of::BlockIndex => (ATOM, "block_idx".to_owned()),
+            Of::BlockCount => (ATOM, "block_num".to_owned()),
+            Of::SubBlockIndex => (ATOM, "sub_block_idx".to_owned()),
+            Of::TaskRatio => (ATOM, "task_ratio".to_owned()),
+            Of::Rank(client) => (ATOM, format!("{}.rank", self.client(*client))),
+            Of::Ranks(client) => (ATOM, format!("{}.ranks", self.client(*client))),
+            Of::Variable(variable) => (ATOM, self.variable(*variable).to_owned()),
+            Of::Unary(Unary::Negate, a) => (UNARY, format!("-{}", self.bound(*a, UNARY))),
+            Of::Unary(Unary::Not, a) => (UNARY, format!("!{}", self.bound(*a, UNARY))),
+            Of::Binary(operator @ (Binary::Min | Binary::Max), a, b) => {
+                let name = if *operator == Binary::Min { "min" } else { "max" };
+                (ATOM, format!("{name}({}, {})", self.value(*a), self.value(*b)))
+            }
+            Of::Binary(operator, a, b) => {
+                let (sign, own) = sign(*operator);
+                // To the right of `-` and `/` the same operator needs parentheses; comparisons need them on both sides.
+                let left = if operator.compares() { own + 1 } else { own };
+                (own, format!("{} {sign} {}", self.bound(*a, left), self.bound(*b, own + 1)))
+            }
+            Of::Select(condition, a, b) => {
+                let (a, b) = (self.value(*a), self.value(*b));
+                (0, format!("if {} {{ {a} }} else {{ {b} }}", self.value(*condition)))
+            }
+            Of::Cast(a) => (CAST, format!("{} as {}", self.bound(*a, CAST), lower(*number))),
+        };
+        if own < binding { format!("({text})") } else { text }
+    }
+}
+
+const CAST: u8 = 6;
+const UNARY: u8 = 7;
+const ATOM: u8 = 8;
+
+fn sign(operator: Binary) -> (&'static str, u8) {
+    match operator {
+        Binary::Or => ("||", 1),
+        Binary::And => ("&&", 2),
+        Binary::Equal => ("==", 3),
+        Binary::NotEqual => ("!=", 3),
+        Binary::Less => ("<", 3),
+        Binary::LessEqual => ("<=", 3),
+        Binary::Greater => (">", 3),
+        Binary::GreaterEqual => (">=", 3),
+        Binary::Add => ("+", 4),
+        Binary::Sub => ("-", 4),
+        Binary::Mul => ("*", 5),
+        Binary::Div => ("/", 5),
+        Binary::Rem => ("%", 5),
+        Binary::Min => ("min", ATOM),
+        Binary::Max => ("max", ATOM),
+    }
+}
