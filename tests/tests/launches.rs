@@ -7,9 +7,16 @@ use hccl_examples::kernels::*;
 
 const RANKS: u32 = 4;
 
+/// Devices that look for races.
 fn a3() -> Runtime {
     let devices = Runtime::emulator_builder().devices(RANKS as usize);
-    devices.product(Product::A3).build().unwrap()
+    devices.product(Product::A3).checked(true).build().unwrap()
+}
+
+/// Safe programs have no findings.
+fn nothing_found(runtime: &Runtime) {
+    let findings: Vec<String> = runtime.findings().iter().map(ToString::to_string).collect();
+    assert!(findings.is_empty(), "{findings:#?}");
 }
 
 /// A tiling struct with its communication filled in.
@@ -43,7 +50,7 @@ fn run<T: Tiling + symbol::TilingArgument + Copy>(
     output: usize,
 ) -> Vec<Vec<f16>> {
     let runtime = a3();
-    runtime
+    let results = runtime
         .run_ranks(RANKS, |rank| {
             let stream = rank.device().stream()?;
             let mut comm = rank.communicator()?;
@@ -58,7 +65,9 @@ fn run<T: Tiling + symbol::TilingArgument + Copy>(
             }
             y.to_vec(&stream).wait()
         })
-        .unwrap()
+        .unwrap();
+    nothing_found(&runtime);
+    results
 }
 
 /// Elements that tell ranks and places apart, as far as halves are exact.
@@ -252,6 +261,7 @@ fn matmul_all_reduce_sums_the_products_of_all_ranks() {
     for found in found.unwrap() {
         assert_eq!(found, expected);
     }
+    nothing_found(&runtime);
 }
 
 #[test]
@@ -285,6 +295,7 @@ fn all_gather_matmul_multiplies_the_rows_of_all_ranks() {
         assert_eq!(gathered, rows);
         assert_eq!(y, expected);
     }
+    nothing_found(&runtime);
 }
 
 /// Arguments that are not the kernel's are refused, and nothing is launched.
@@ -385,4 +396,32 @@ fn a_kernel_with_a_client_is_not_launched_without_a_communicator() {
     let launch = kernel.launch(1).tiling(&tiling).input(&x).output(&mut y);
     let error = launch.submit(&stream).map(drop).unwrap_err().to_string();
     assert!(error.contains("1 groups, and 0 communicators"), "{error}");
+}
+
+/// What is loaded, launched and dropped leaves nothing on the device.
+#[test]
+fn a_thousand_kernels_leave_no_memory_behind() {
+    let runtime = Runtime::emulator(1).unwrap();
+    let device = runtime.device(0).unwrap();
+    let stream = device.stream().unwrap();
+    let x = device.upload(&halves(0..64), &stream).unwrap();
+    let mut y = device.zeros::<f16>(64, &stream).unwrap();
+    let recorded = reduce_scatter::reduce_scatter_custom::record().unwrap();
+    let root = RootInfo::new(&device).unwrap();
+    let comm = Communicator::builder().device(&device).rank(0).world_size(1).root_info(&root);
+    let mut comm = comm.build().unwrap();
+    let tiling = reduce_scatter::ReduceScatterTiling { recv_count: 64, ..Tiling::zeroed() };
+    let tiling = filled(tiling, CmdType::ReduceScatter, comm.name());
+    let mut free = Vec::new();
+    for round in 0..1000 {
+        let mut kernel = recorded.load(&device).unwrap();
+        let launch = kernel.launch(2).tiling(&tiling).group(&mut comm).input(&x).output(&mut y);
+        launch.submit(&stream).unwrap().wait().unwrap();
+        if round % 333 == 0 {
+            drop(kernel);
+            free.push(device.memory_info().unwrap().free);
+        }
+    }
+    assert!(free.windows(2).all(|two| two[0] == two[1]), "{free:?}");
+    assert_eq!(y.to_vec(&stream).wait().unwrap(), halves(0..64));
 }

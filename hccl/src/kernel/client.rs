@@ -13,11 +13,12 @@ use ascend_program::step::{Hccl as Call, Read, Step};
 use ascend_program::{Client, ClientId, Core, Declared, Of, TaskId};
 
 use super::control::Kernel;
+use super::count::Count;
 use super::prepare::Prepared;
 use super::record::{self, Caller, Kind, Recorder};
 use super::symbol::{CcMember, TilingArgument};
 use super::tensor::{Output, rename};
-use super::value::{Count, Recordable, Scalar, Value};
+use super::value::{Recordable, Scalar, Value};
 use crate::dtype::Element;
 
 /// A client that was declared.
@@ -89,7 +90,21 @@ const GROUPS: u32 = 2;
 impl<T: TilingArgument> Kernel<T> {
     /// A client of a communicator: 0 is the first group of the operator, 1 the second. A group has one client.
     ///
-    /// The tiling struct must begin with an `Mc2InitTiling`, else this does not compile.
+    /// The tiling struct must begin with an `Mc2InitTiling`, else this does not compile:
+    ///
+    /// ```compile_fail
+    /// use hccl::kernel::*;
+    ///
+    /// #[derive(Tiling)]
+    /// #[repr(C)]
+    /// struct Sizes { length: u64 }
+    ///
+    /// #[kernel(mix = "aiv_1_0")]
+    /// fn nowhere(k: Kernel<Sizes>) {
+    ///     k.hccl(0).init().finalise(); // there is nothing in `Sizes` that says where the server is
+    /// }
+    /// nowhere::record().unwrap();
+    /// ```
     #[track_caller]
     pub fn hccl(self, group: u32) -> Hccl<Declaration> {
         const {

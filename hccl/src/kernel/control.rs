@@ -8,10 +8,11 @@ use ascend_program::layout::Number;
 use ascend_program::step::Step;
 use ascend_program::{Core, Of, Program};
 
+use super::count::{Bounds, Count};
 use super::record::{self, Caller, Recorder};
 use super::symbol::TilingArgument;
 use super::tensor::Output;
-use super::value::{Bounds, Count, Scalar, Value, Variable};
+use super::value::{Scalar, Value, Variable};
 use crate::dtype::Element;
 
 /// A kernel while it is recorded: the first argument of every function with `#[kernel]`.

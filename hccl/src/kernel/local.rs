@@ -10,9 +10,10 @@ use ascend_program::{
 };
 
 use super::control::Kernel;
+use super::count::{Count, Counted};
 use super::record::{self, Caller, Id, Kind, Recorder};
 use super::tensor::{Input, Output, number, rename};
-use super::value::{Count, Counted, Recordable, Scalar, Value};
+use super::value::{Recordable, Scalar, Value};
 use crate::dtype::Element;
 
 /// Which way the tensors of a [`Queue`] go (`TPosition`).

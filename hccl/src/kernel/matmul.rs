@@ -9,10 +9,11 @@ use ascend_program::step::{Multiply, Step};
 use ascend_program::{Core, Declared, Matmul as MatmulOf, MatmulId};
 
 use super::control::Kernel;
+use super::count::{Count, Counted};
 use super::record::{self, Caller, Kind};
 use super::symbol::CubeMember;
 use super::tensor::{Input, Matrix, Writes, number, rename};
-use super::value::{Count, Counted, Recordable};
+use super::value::Recordable;
 use crate::dtype::Element;
 
 /// A kind of product, made by [`Kernel::matmul`] (`MatmulImpl`): the types of `c = a * b + bias`, and which matrices are given as their transpose.

@@ -61,6 +61,7 @@
 
 mod client;
 mod control;
+pub mod count;
 pub(crate) mod driver;
 pub mod launch;
 mod local;

@@ -26,10 +26,11 @@ use ascend_program::step::{Exchange, Hccl as Call, Operation, Reduction, Step};
 use ascend_program::{Declared, Of, TaskId, ValueId};
 
 use super::client::{Configured, Hccl};
+use super::count::{Count, Counted};
 use super::record::{Caller, Kind, Recorder};
 use super::symbol::{PerRankCounts, Recording};
 use super::tensor::{Input, Output, Spot, number, rename};
-use super::value::{Count, Counted, Recordable, Value};
+use super::value::{Recordable, Value};
 use crate::dtype::{Element, Reduce, ReduceKind, ReduceOp};
 
 /// A task whose turns are to be committed, one by one.

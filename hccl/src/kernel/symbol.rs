@@ -7,9 +7,10 @@ use ascend_program::layout::{Layout, Number};
 use ascend_program::step::PerRank;
 use ascend_program::{Of, ValueId};
 
+use super::count::Count;
 use super::record::{self, Recorder};
 use super::tiling::{Mc2CcTiling, Mc2InitTiling, TCubeTiling, Tiling};
-use super::value::{Count, Scalar, Value};
+use super::value::{Scalar, Value};
 
 /// The type of a field of a tiling struct, as a kernel sees it. `#[derive(Tiling)]` implements it.
 #[diagnostic::on_unimplemented(

@@ -8,8 +8,9 @@ use ascend_program::layout::Number;
 use ascend_program::step::{Base, Copy as Move, Place, Read, Step};
 use ascend_program::{Binary, ClientId, Of, Parameter, ValueId};
 
+use super::count::{Count, Counted};
 use super::record::{self, Caller, Id, Kind, Recorder};
-use super::value::{Count, Counted, Scalar, Value};
+use super::value::{Scalar, Value};
 use crate::dtype::{DType, Element};
 
 /// What a kernel may only read.

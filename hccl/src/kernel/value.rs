@@ -2,17 +2,17 @@
 
 use std::fmt;
 use std::marker::PhantomData;
-use std::ops::{Add, AddAssign, BitAnd, BitOr, Div, Mul, Neg, Not, Range, RangeTo, Rem, Sub};
+use std::ops::{Add, AddAssign, BitAnd, BitOr, Div, Mul, Neg, Not, Rem, Sub};
 use std::panic::Location;
 
 use ascend_program::layout::Number;
 use ascend_program::step::Step;
 use ascend_program::{Binary, Of, Unary, ValueId, VariableId};
 
-use super::record::{self, Caller, Handle, Id, Kind, Recorder};
+use super::record::{self, Caller, Handle, Kind, Recorder};
 use crate::dtype::{bf16, f16};
 
-mod sealed {
+pub(super) mod sealed {
     pub trait Sealed {}
 }
 
@@ -375,127 +375,6 @@ impl<T: Arithmetic, V: Into<Value<T>>> AddAssign<V> for Variable<T> {
             let sum = recorder.value(sum);
             recorder.step(Step::Set(self.variable, sum));
         });
-    }
-}
-
-/// A number of elements, an offset, a count of turns: a [`Value`] of an integer type, or an integer of Rust, which must not be negative.
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` is no count",
-    note = "a count is an integer of Rust or a `Value` of an integer type"
-)]
-pub trait Count: sealed::Sealed {
-    #[doc(hidden)]
-    fn count(self) -> Counted;
-}
-
-/// A count on its way into the recorder.
-#[doc(hidden)]
-#[derive(Clone, Copy, Debug)]
-pub struct Counted(Amount);
-
-#[derive(Clone, Copy, Debug)]
-enum Amount {
-    Symbol(Handle, Number),
-    Constant(Option<u64>),
-}
-
-impl Counted {
-    pub(super) const ZERO: Counted = Counted(Amount::Constant(Some(0)));
-    pub(super) const ONE: Counted = Counted(Amount::Constant(Some(1)));
-
-    /// Its number in the arena.
-    pub(super) fn id(self, recorder: &mut Recorder) -> Id {
-        match self.0 {
-            Amount::Symbol(handle, number) => recorder.own(handle, number),
-            Amount::Constant(Some(count)) => recorder.push(Of::Constant(count), Number::U64),
-            Amount::Constant(None) => {
-                recorder.mistake("a count or an offset is negative");
-                recorder.push(Of::Constant(0), Number::U64)
-            }
-        }
-    }
-
-    /// Its number in the program.
-    pub(super) fn value(self, recorder: &mut Recorder) -> ValueId {
-        let id = self.id(recorder);
-        recorder.value(id)
-    }
-
-    /// The same as an `u64`, which is what sums and products of different counts are computed in.
-    pub(super) fn wide(self, recorder: &mut Recorder) -> Id {
-        let id = self.id(recorder);
-        match recorder.number(id) {
-            Number::U64 => id,
-            _ => recorder.push(Of::Cast(ValueId(id.0)), Number::U64),
-        }
-    }
-}
-
-impl<T: Scalar> sealed::Sealed for Value<T> {}
-
-impl<T: Whole> Count for Value<T> {
-    fn count(self) -> Counted {
-        Counted(Amount::Symbol(self.handle, T::NUMBER))
-    }
-}
-
-macro_rules! counts {
-    ($($ty:ty)*) => {$(
-        impl Count for $ty {
-            fn count(self) -> Counted {
-                Counted(Amount::Constant(u64::try_from(self).ok()))
-            }
-        }
-    )*};
-}
-
-counts!(i8 i16 i32 i64 u8 u16 u32 u64 usize);
-impl sealed::Sealed for usize {}
-
-/// From where to where a recorded loop counts: `..n`, or `from..to` with both of one kind.
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` is no range for a recorded loop",
-    note = "write `..n`, or `from..to` with two `Value`s; `k.value(1)` makes one of a number"
-)]
-pub trait Bounds: sealed::Sealed {
-    /// What it counts with.
-    type Number: Whole;
-    #[doc(hidden)]
-    fn bounds(self) -> (Value<Self::Number>, Value<Self::Number>);
-}
-
-impl<T> sealed::Sealed for Range<T> {}
-impl<T> sealed::Sealed for RangeTo<T> {}
-
-fn zero<T: Whole>() -> Value<T> {
-    Value::new(record::constant(0, T::NUMBER))
-}
-
-impl<T: Whole> Bounds for Range<Value<T>> {
-    type Number = T;
-    fn bounds(self) -> (Value<T>, Value<T>) {
-        (self.start, self.end)
-    }
-}
-
-impl<T: Whole> Bounds for RangeTo<Value<T>> {
-    type Number = T;
-    fn bounds(self) -> (Value<T>, Value<T>) {
-        (zero(), self.end)
-    }
-}
-
-impl<T: Whole> Bounds for Range<T> {
-    type Number = T;
-    fn bounds(self) -> (Value<T>, Value<T>) {
-        (self.start.into(), self.end.into())
-    }
-}
-
-impl<T: Whole> Bounds for RangeTo<T> {
-    type Number = T;
-    fn bounds(self) -> (Value<T>, Value<T>) {
-        (zero(), self.end.into())
     }
 }
 

@@ -12,10 +12,11 @@ use ascend_program::step::{
 };
 
 use super::control::Kernel;
+use super::count::{Count, Counted};
 use super::local::LocalSlice;
 use super::record::{self, Caller, Recorder};
 use super::tensor::number;
-use super::value::{Count, Counted, Scalar, Value};
+use super::value::{Scalar, Value};
 use crate::dtype::Element;
 
 /// How a conversion of [`Kernel::cast`] rounds (`RoundMode`).

@@ -1,0 +1,63 @@
+//! 8. Kernels that communicate.
+//!
+//! A collective called from inside of a kernel: each of four ranks has 1200 half floats, and the kernel sums block r of all ranks
+//! for rank r, in three rounds of 128, 128 and 44 elements. The kernel is a Rust function (`examples/src/kernels/reduce_scatter.rs`), which
+//! is recorded once, runs on the emulated cores of every rank, and is printed as the Ascend C for a real NPU:
+//!
+//!     cargo run --release --example 08_kernels
+
+use hccl::dtype::ReduceKind;
+use hccl::kernel::Tiling;
+use hccl::kernel::tiling::{CmdType, DataType, Mc2CcTilingConfig, Mc2InitTilingConfig};
+use hccl::prelude::*;
+use hccl_examples::kernels::reduce_scatter::{ReduceScatterRoundsTiling, reduce_scatter_rounds};
+
+const RANKS: u32 = 4;
+const EACH: usize = 300;
+
+fn main() -> hccl::Result<()> {
+    let kernel = reduce_scatter_rounds::record()?;
+    println!("{kernel}");
+
+    let devices = Runtime::emulator_builder().devices(RANKS as usize);
+    let runtime = devices.product(Product::A3).build()?;
+    let sums = runtime.run_ranks(RANKS, |rank| {
+        let device = rank.device();
+        let stream = device.stream()?;
+        let mut comm = rank.communicator()?;
+
+        // What the host tells the kernel: sizes, and how the communication server is to work.
+        let mut tiling =
+            ReduceScatterRoundsTiling { tile_len: 128, tail_len: 44, ..Tiling::zeroed() };
+        tiling.set_tile_num(2)?.set_tail_num(1)?;
+        let reduce_scatter = Mc2CcTilingConfig::builder()
+            .group_name(comm.name())
+            .op_type(CmdType::ReduceScatter)
+            .reduce_op(ReduceKind::Sum)
+            .source_type(DataType::F16)
+            .build();
+        let init = Mc2InitTilingConfig::builder().product(Product::A3).build();
+        init.fill(&mut tiling, &[reduce_scatter])?;
+
+        // Element i of rank r is r + i % 100.
+        let number = |i: usize| f16::from_f32((rank.index() as usize + i % 100) as f32);
+        let x: Vec<f16> = (0..RANKS as usize * EACH).map(number).collect();
+        let x = device.upload(&x, &stream)?;
+        let mut y = device.zeros::<f16>(EACH, &stream)?;
+
+        // Eight vector cores, and the server beside them.
+        let mut loaded = kernel.load(device)?;
+        let launch = loaded.launch(8).tiling(&tiling).group(&mut comm);
+        launch.input(&x).output(&mut y).submit(&stream)?.wait()?;
+        y.to_vec(&stream).wait()
+    })?;
+
+    for (rank, sum) in sums.iter().enumerate() {
+        let expected = |i: usize| f16::from_f32((6 + 4 * ((rank * EACH + i) % 100)) as f32);
+        assert!(sum.iter().enumerate().all(|(i, &found)| found == expected(i)));
+        println!("rank {rank} has {}, {}, {}, ..", sum[0], sum[1], sum[2]);
+    }
+
+    println!("\n{}", kernel.ascend_c()?);
+    Ok(())
+}
