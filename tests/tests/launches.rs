@@ -141,13 +141,13 @@ fn all_to_all_v_moves_blocks_of_different_lengths() {
         let rank = rank as usize;
         let mut tiling = all_to_all_v::AllToAllVTiling::zeroed();
         let (mut sent, mut received) = (0, 0);
-        for peer in 0..4 {
+        for (peer, peer_send) in SEND.iter().enumerate() {
             tiling.send_counts[peer] = SEND[rank][peer];
             tiling.send_displs[peer] = sent;
             sent += SEND[rank][peer];
-            tiling.recv_counts[peer] = SEND[peer][rank];
+            tiling.recv_counts[peer] = peer_send[rank];
             tiling.recv_displs[peer] = received;
-            received += SEND[peer][rank];
+            received += peer_send[rank];
         }
         tiling
     };
@@ -364,7 +364,9 @@ fn a_kernel_may_be_dropped_while_it_runs() {
 #[test]
 fn a_refused_kernel_says_why_and_leaves_no_server_waiting() {
     let kernel = reduce_scatter::reduce_scatter_custom::record().unwrap();
-    let errors = a3().run_ranks(RANKS, |rank| {
+    let devices = Runtime::emulator_builder().devices(RANKS as usize);
+    let runtime = devices.product(Product::A3).build().unwrap();
+    let errors = runtime.run_ranks(RANKS, |rank| {
         let device = rank.device();
         let stream = device.stream()?;
         let mut comm = rank.communicator()?;

@@ -80,10 +80,11 @@ impl Driver {
                 let context = unsafe { table.kernel_context(comm, raw, &mut tiling) }?;
                 contexts.push(context.addr() as u64);
             }
-            self.enqueue(table, call, &contexts, raw)?;
+            // The server goes first, so that it is there to learn of a kernel that is refused.
             // SAFETY: the contexts belong to the communicators, which are stamped until this operation is complete, and that is
             // not before the server has ended.
             unsafe { table.launch_server(server, &contexts) }?;
+            self.enqueue(table, call, &contexts, raw)?;
             table.record_event(&event, &server.stream)?;
             table.wait_event(stream.queue().handle(), &event)
         });

@@ -157,16 +157,16 @@ fn all_gather_matmul_passes() {
 fn all_to_all_v_passes() {
     const SEND: [[u64; 4]; 4] = [[3, 3, 3, 3], [2, 2, 3, 2], [1, 4, 4, 4], [3, 3, 3, 3]];
     let recorded = all_to_all_v::all_to_all_v_custom::record().unwrap();
-    for rank in 0..4 {
+    for (rank, send) in SEND.iter().enumerate() {
         let mut tiling = all_to_all_v::AllToAllVTiling::zeroed();
         let (mut sent, mut received) = (0, 0);
-        for peer in 0..4 {
-            tiling.send_counts[peer] = SEND[rank][peer];
+        for (peer, peer_send) in SEND.iter().enumerate() {
+            tiling.send_counts[peer] = send[peer];
             tiling.send_displs[peer] = sent;
-            sent += SEND[rank][peer];
-            tiling.recv_counts[peer] = SEND[peer][rank];
+            sent += send[peer];
+            tiling.recv_counts[peer] = peer_send[rank];
             tiling.recv_displs[peer] = received;
-            received += SEND[peer][rank];
+            received += peer_send[rank];
         }
         passes(&recorded, tiling, CmdType::AllToAllV, 8, &[sent, received], &ALL[1..]);
     }

@@ -90,13 +90,33 @@ impl Running {
                 )),
             }
         }).collect();
+        let areas: Vec<_> = found.iter().flatten().map(Arc::clone).collect();
+        let running = Running::begin(launched, stream, regions, &tiling[0], found);
+        if let Err(text) = &running {
+            refuse(
+                &areas,
+                &format!("{}: {}", program.name, text.lines().next().unwrap_or_default()),
+            );
+        }
+        running
+    }
+
+    /// With its arguments read and its contexts found.
+    fn begin(
+        launched: &Launched,
+        stream: &'static Stream,
+        regions: Vec<Result<Region, String>>,
+        tiling: &Argument,
+        found: Vec<Result<Arc<super::area::Area>, String>>,
+    ) -> Result<Running, String> {
+        let (program, device) = (&launched.recorded.program, stream.device());
         let ranks = found.iter().map(|found| match found {
             Ok(area) => (area.member.rank as u32, area.member.comm.ranks() as u32),
             Err(_) => (0, 0),
         });
         let launch = Arc::new(Launch {
             blocks: launched.blocks,
-            tiling: tiling_bytes(program, &tiling[0], device.id)?,
+            tiling: tiling_bytes(program, tiling, device.id)?,
             groups: ranks.collect(),
         });
         launched.recorded.check(&launch, device.product(), &regions)?;
@@ -355,6 +375,19 @@ impl Running {
             let issued = launched.issued.clone().unwrap_or_default();
             check::was_done(stream, issued, what, touches);
         }
+    }
+}
+
+/// The kernel does not begin: servers that wait for it, or are still to come, learn why.
+fn refuse(areas: &[Arc<super::area::Area>], text: &str) {
+    for area in areas {
+        area.post(|state| {
+            let awaited =
+                state.server.is_some() || state.queued.iter().any(|mark| !mark.is_complete());
+            if state.kernel.is_none() && awaited {
+                state.failure.get_or_insert_with(|| text.into());
+            }
+        });
     }
 }
 
