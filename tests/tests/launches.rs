@@ -54,8 +54,8 @@ fn run<T: Tiling + symbol::TilingArgument + Copy>(
         .run_ranks(RANKS, |rank| {
             let stream = rank.device().stream()?;
             let mut comm = rank.communicator()?;
-            let tiling = filled(tiling(rank.index() as u32), operation, comm.name());
-            let x = rank.device().upload(&input(rank.index() as u32), &stream)?;
+            let tiling = filled(tiling(rank.index()), operation, comm.name());
+            let x = rank.device().upload(&input(rank.index()), &stream)?;
             let mut y = rank.device().zeros::<f16>(output, &stream)?;
             let mut loaded = kernel.load(rank.device())?;
             // Twice, so that the second one has to come after the first.
@@ -236,7 +236,7 @@ fn matmul_all_reduce_sums_the_products_of_all_ranks() {
     let kernel = matmul_all_reduce::matmul_all_reduce::record().unwrap();
     let runtime = a3();
     let found = runtime.run_ranks(RANKS, |rank| {
-        let (device, index) = (rank.device(), rank.index() as u32);
+        let (device, index) = (rank.device(), rank.index());
         let stream = device.stream()?;
         let mut comm = rank.communicator()?;
         let tiling = matmul_all_reduce::MatmulAllReduceTiling {
@@ -280,7 +280,7 @@ fn all_gather_matmul_multiplies_the_rows_of_all_ranks() {
             ..Tiling::zeroed()
         };
         let tiling = filled(tiling, CmdType::AllGather, comm.name());
-        let x = device.upload(&left(rank.index() as u32), &stream)?;
+        let x = device.upload(&left(rank.index()), &stream)?;
         let b = device.upload(&right(0), &stream)?;
         let mut y = device.zeros::<f16>(4 * ROWS * WIDTH, &stream)?;
         let mut gathered = device.zeros::<f16>(4 * ROWS * DEPTH, &stream)?;
@@ -372,7 +372,7 @@ fn a_refused_kernel_says_why_and_leaves_no_server_waiting() {
         let mut comm = rank.communicator()?;
         let tiling = reduce_scatter::ReduceScatterTiling { recv_count: 301, ..Tiling::zeroed() };
         let tiling = filled(tiling, CmdType::ReduceScatter, comm.name());
-        let x = device.upload(&small(rank.index() as u32), &stream)?;
+        let x = device.upload(&small(rank.index()), &stream)?;
         let mut y = device.zeros::<f16>(300, &stream)?;
         let mut loaded = kernel.load(device)?;
         let launch = loaded.launch(8).tiling(&tiling).group(&mut comm);

@@ -9,6 +9,7 @@ use ascend_program::Program;
 use crate::api::Table;
 use crate::api::kernels::{KernelHandle, ServerHandle};
 use crate::comm::Member;
+use crate::comm::label::Takes;
 use crate::device::issue::{Operation, Touch, issue};
 use crate::device::{Device, Stream};
 use crate::error::{Error, Result};
@@ -69,7 +70,9 @@ impl Driver {
         let device = stream.device();
         let event = device.take_event()?;
         let sequence = first.label.next();
-        let launched = first.issue(LAUNCH, sequence, stream, touches, |table, comm, raw| {
+        // What the kernel issues is not numbered with what the host issues.
+        let launch = (LAUNCH, sequence, Takes::Nothing);
+        let launched = first.issue(launch, stream, touches, |table, comm, raw| {
             let mut contexts = Vec::with_capacity(members.len());
             let mut tiling = call.tiling.to_vec();
             let handles = others.iter().map(|member| member.handle.calling());

@@ -3,8 +3,7 @@
 
 use super::{
     acl_copy, acl_device, acl_event, acl_graph, acl_graph_edit, acl_kernel, acl_memory, acl_notify,
-    acl_stream,
-    door, out,
+    acl_stream, door, out,
 };
 use crate::message::{self, Failure, fail};
 use crate::profile::Product;

@@ -386,7 +386,10 @@ impl Context {
             let touches = check::touches(&call, member.rank, member.comm.ranks());
             self.area.state().touches.extend(touches);
         }
-        self.turn = Some(Box::new(Pending::new(member, place, call)));
+        // SAFETY: `member` lives until the turn is kept.
+        let mut turn = unsafe { Pending::new(&member, place, call) };
+        turn.keep();
+        self.turn = Some(Box::new(turn));
         Ok(Look::Moved)
     }
 
