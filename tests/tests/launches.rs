@@ -341,6 +341,37 @@ fn sizes_that_do_not_fit_come_back_from_the_work() {
     assert!(error.contains("vadd.rs"), "{error}");
 }
 
+/// However the outcome is asked for: where races are looked for, completion is known from events.
+#[test]
+fn what_is_refused_is_an_error_where_races_are_looked_for() {
+    let devices = Runtime::emulator_builder().devices(1).checked(true);
+    let runtime = devices.build().unwrap();
+    let device = runtime.device(0).unwrap();
+    let stream = device.stream().unwrap();
+    let x = device.upload(&halves(0..16), &stream).unwrap();
+    let mut z = device.zeros::<f16>(16, &stream).unwrap();
+    let mut kernel = vadd::vadd::record().unwrap().load(&device).unwrap();
+    let far = vadd::VaddTiling { total: 1 << 20, tile: 16 };
+    for asks in [false, true] {
+        let launch = kernel.launch(1).tiling(&far).input(&x).input(&x).output(&mut z);
+        let work = launch.submit(&stream).unwrap();
+        if asks {
+            while !work.is_done() {
+                std::thread::yield_now();
+            }
+        }
+        let error = work.wait().unwrap_err().to_string();
+        assert!(error.contains("vadd.rs"), "{error}");
+        stream.synchronize().unwrap();
+    }
+    let well = vadd::VaddTiling { total: 16, tile: 16 };
+    let launch = kernel.launch(1).tiling(&well).input(&x).input(&x).output(&mut z);
+    let work = launch.submit(&stream).unwrap();
+    assert!(work.is_done());
+    work.wait().unwrap();
+    assert_eq!(z.to_vec(&stream).wait().unwrap(), halves((0..16).map(|n| 2 * n)));
+}
+
 /// Kernels are dropped at once, with launches in flight too.
 #[test]
 fn a_kernel_may_be_dropped_while_it_runs() {

@@ -19,6 +19,7 @@ mod deadlock;
 mod event;
 mod executor;
 mod fabric;
+mod failures;
 mod faults;
 mod kernel;
 mod lane;

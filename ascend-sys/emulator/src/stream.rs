@@ -1,5 +1,6 @@
 //! Streams: a lane of tasks with an owner, a failure record, and the handle that programs hold.
 
+use crate::failures::Failures;
 use crate::lane::{Fresh, Lane, Outcome};
 use crate::machine::{self, Device};
 use crate::message::Failure;
@@ -7,18 +8,12 @@ use crate::slots::{Kind, Slots, Slotted};
 use crate::sync::lock_std as lock;
 use crate::task::{Reason, Task};
 use crate::{capture, context, executor, faults, report};
-use ascend_sys::{
-    ACL_ERROR_RT_NO_STREAM_RESOURCE, ACL_ERROR_RT_STREAM_CONTEXT, ACL_SUCCESS, aclError,
-};
-use std::collections::VecDeque;
+use ascend_sys::{ACL_ERROR_RT_NO_STREAM_RESOURCE, ACL_ERROR_RT_STREAM_CONTEXT, aclError};
 use std::ops::Range;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 pub(crate) static STREAMS: Slots<Stream> = Slots::new();
-
-/// Failed tasks that a stream remembers.
-const REMEMBERED: usize = 64;
 
 pub(crate) struct Stream {
     /// The slot: fixed. Tickets go on when a slot is used again, so (slot, ticket) names a task for ever.
@@ -37,9 +32,7 @@ pub(crate) struct Stream {
     pub(crate) diverted: AtomicU64,
     /// Threads that spin on this stream: others need not poll it.
     pub(crate) watched: AtomicU32,
-    /// The code of the last failure that no synchronise has returned yet.
-    unreported: AtomicI32,
-    failures: Mutex<VecDeque<(u64, Failure)>>,
+    failures: Failures,
     /// Why the voided tasks give up.
     reason: Mutex<Option<Reason>>,
 }
@@ -60,8 +53,7 @@ impl Slotted for Stream {
             subscriber: AtomicU64::new(0),
             diverted: AtomicU64::new(0),
             watched: AtomicU32::new(0),
-            unreported: AtomicI32::new(ACL_SUCCESS),
-            failures: Mutex::new(VecDeque::new()),
+            failures: Failures::default(),
             reason: Mutex::new(None),
         }
     }
@@ -82,8 +74,7 @@ impl Stream {
             stream.failure_mode.store(0, Ordering::Relaxed);
             stream.subscriber.store(0, Ordering::Relaxed);
             stream.diverted.store(0, Ordering::Relaxed);
-            stream.unreported.store(ACL_SUCCESS, Ordering::Relaxed);
-            lock(&stream.failures).clear();
+            stream.failures.clear();
             *lock(&stream.reason) = None;
             stream.lane.set_gate(0);
         });
@@ -243,13 +234,7 @@ impl Stream {
     }
 
     pub(crate) fn note_failure(&'static self, ticket: u64, failure: Failure) {
-        self.unreported.store(failure.code, Ordering::Release);
-        let mut failures = lock(&self.failures);
-        if failures.len() == REMEMBERED {
-            failures.pop_front();
-        }
-        failures.push_back((ticket, failure));
-        drop(failures);
+        self.failures.note(ticket, failure);
         if self.failure_mode.load(Ordering::Relaxed) == ascend_sys::ACL_STOP_ON_FAILURE {
             context::stop_all_streams(self);
         }
@@ -257,33 +242,18 @@ impl Stream {
 
     /// The failure of a task, if it is still remembered.
     pub(crate) fn failure(&self, ticket: u64) -> Option<Failure> {
-        lock(&self.failures).iter().find(|(t, _)| *t == ticket).map(|(_, failure)| failure.clone())
+        self.failures.of(ticket)
     }
 
     /// The first failure among some tasks, if it is still remembered.
     pub(crate) fn failure_within(&self, tickets: &Range<u64>) -> Option<Failure> {
-        let failures = lock(&self.failures);
-        failures.iter().find(|(t, _)| tickets.contains(t)).map(|(_, failure)| failure.clone())
+        self.failures.first_within(tickets)
     }
 
     /// The last failure since the last synchronise; forgets it.
     #[inline]
     pub(crate) fn take_unreported(&self) -> Result<(), Failure> {
-        if self.unreported.load(Ordering::Acquire) == ACL_SUCCESS {
-            Ok(())
-        } else {
-            self.take_unreported_slowly()
-        }
-    }
-
-    #[cold]
-    fn take_unreported_slowly(&self) -> Result<(), Failure> {
-        let code = self.unreported.swap(ACL_SUCCESS, Ordering::AcqRel);
-        if code == ACL_SUCCESS {
-            return Ok(());
-        }
-        let last = lock(&self.failures).back().map(|(_, failure)| failure.clone());
-        Err(last.unwrap_or_else(|| Failure::new(code, "a task of the stream failed")))
+        self.failures.report(u64::MAX)
     }
 
     /// Takes the handle away and drops what is queued; waits for nothing but the piece of work that runs. False when
@@ -345,6 +315,16 @@ impl Mark {
     #[inline]
     pub(crate) fn is_complete(self) -> bool {
         self.stream().is_none_or(|stream| stream.lane.completed() >= self.ticket())
+    }
+
+    /// The last failure of the tasks before it that no synchronise has returned, if it is complete; forgets it.
+    pub(crate) fn take_unreported(self) -> Result<(), Failure> {
+        match self.stream() {
+            Some(stream) if stream.lane.completed() >= self.ticket() => {
+                stream.failures.report(self.ticket())
+            }
+            _ => Ok(()),
+        }
     }
 
     pub(crate) fn to_bits(self) -> u64 {

@@ -60,6 +60,30 @@ fn counters_and_failures() {
     assert_eq!(read(a, 8), [9; 8], "later tasks run all the same");
 }
 
+/// As on a device, where a program that waits for events only learns of its failures all the same.
+#[test]
+fn an_event_says_once_how_the_tasks_before_it_ended() {
+    let _block = Block::one();
+    let s = stream();
+    let [well, ill, worse] = [(); 3].map(|()| {
+        let mut event = null_mut();
+        ok!(aclrtCreateEventExWithFlag(&mut event, ACL_EVENT_SYNC));
+        event
+    });
+    ok!(aclrtMemsetAsync(malloc(8), 8, 0, 8, s));
+    ok!(aclrtRecordEvent(well, s));
+    failing(s);
+    ok!(aclrtRecordEvent(ill, s));
+    failing(s);
+    ok!(aclrtRecordEvent(worse, s));
+    fails!(107020, ["nobody has recorded"], aclrtSynchronizeEventWithTimeout(ill, 5000));
+    ok!(aclrtSynchronizeEvent(ill));
+    ok!(aclrtSynchronizeEvent(well));
+    fails!(107020, ["nobody has recorded"], aclrtSynchronizeStream(s));
+    ok!(aclrtSynchronizeEvent(worse));
+    ok!(aclrtSynchronizeStream(s));
+}
+
 #[test]
 fn stop_on_failure_stops_the_context() {
     let _block = Block::one();

@@ -5,7 +5,7 @@ use super::{door, limit, out};
 use crate::callback::may_block;
 use crate::event::Event;
 use crate::message::{Failure, fail};
-use crate::stream::Stream;
+use crate::stream::{Mark, Stream};
 use crate::{capture, check, context, executor};
 use ascend_sys::{
     ACL_ERROR_RT_EVENT_SYNC_TIMEOUT, ACL_ERROR_RT_PARAM_INVALID, ACL_EVENT_CAPTURE_STREAM_PROGRESS,
@@ -163,8 +163,9 @@ fn synchronise(event: aclrtEvent, limit: Option<Duration>) -> Result<(), Failure
     may_block()?;
     let found = Event::named(event as u64)?;
     capture::is_real(found)?;
+    let mark = found.mark();
     if executor::wait_event(found, limit) {
-        return Ok(());
+        return mark.or_else(|| found.mark()).map_or(Ok(()), Mark::take_unreported);
     }
     fail!(
         ACL_ERROR_RT_EVENT_SYNC_TIMEOUT,
