@@ -90,7 +90,7 @@ pub(super) fn source(program: &Program) -> Result<String, String> {
     let mut printer = Printer {
         program,
         uses: Uses::of(program),
-        names: Names::new(),
+        names: Names::new(program),
         text: Text::indented(1),
         helpers: BTreeSet::new(),
         barriers: Barriers::default(),

@@ -116,13 +116,26 @@ pub(super) struct Names {
     /// One for each open block.
     scopes: Vec<Vec<(Thing, String)>>,
     taken: HashSet<String>,
+    /// All that a program has, where each is there once: a second `i` is `i_2`.
+    recorded: HashSet<String>,
 }
 
 impl Names {
     /// With the scope of the function open.
-    pub(super) fn new() -> Self {
+    pub(super) fn new(program: &Program) -> Self {
         let taken = RESERVED.iter().map(|name| (*name).to_owned()).collect();
-        Names { of: HashMap::new(), scopes: vec![Vec::new()], taken }
+        let values = program.values.iter().filter_map(|value| value.name.as_ref());
+        let recorded = (program.variables.iter().map(|declared| &declared.name))
+            .chain(program.queues.iter().map(|declared| &declared.name))
+            .chain(program.scratches.iter().map(|declared| &declared.name))
+            .chain(program.locals.iter().map(|declared| &declared.name))
+            .chain(program.clients.iter().map(|declared| &declared.name))
+            .chain(program.tasks.iter().map(|declared| &declared.name))
+            .chain(program.matmuls.iter().map(|declared| &declared.name))
+            .chain(values)
+            .cloned()
+            .collect();
+        Names { of: HashMap::new(), scopes: vec![Vec::new()], taken, recorded }
     }
 
     pub(super) fn open(&mut self) {
@@ -139,12 +152,20 @@ impl Names {
 
     /// Gives a name that looks like this one (in snake case).
     pub(super) fn give(&mut self, thing: Thing, wanted: &str) -> String {
-        let name = self.free(&lower_camel(wanted));
+        // Where the first one cannot be seen, the second one is called the same.
+        let name = self.free(&lower_camel(self.first_of(wanted).unwrap_or(wanted)));
         self.of.insert(thing, name.clone());
         if let Some(scope) = self.scopes.last_mut() {
             scope.push((thing, name.clone()));
         }
         name
+    }
+
+    /// `i` for `i_2`, if the program has an `i` too.
+    fn first_of<'n>(&self, name: &'n str) -> Option<&'n str> {
+        let (first, number) = name.rsplit_once('_')?;
+        let counted = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+        (counted && self.recorded.contains(first)).then_some(first)
     }
 
     /// A name for what only the source has.

@@ -119,10 +119,15 @@ impl Uses {
             if !matches!(thing, Thing::Matmul(_)) {
                 continue;
             }
-            while let Some((block, step)) = self.parents[home.block]
-                && matches!(program.blocks[block][step].step, Step::Loop { .. })
-            {
-                *home = Home { block, step, last: step };
+            let mut block = home.block;
+            while let Some((around, step)) = self.parents[block] {
+                match program.blocks[around][step].step {
+                    Step::Loop { .. } => *home = Home { block: around, step, last: step },
+                    // Only these cores have the unit.
+                    Step::On(..) => break,
+                    _ => {}
+                }
+                block = around;
             }
         }
     }
