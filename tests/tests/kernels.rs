@@ -4,11 +4,17 @@
 
 #[path = "kernels/checked.rs"]
 mod checked;
+#[path = "../../ascend-sys/program/tests/ascend_c/compiler.rs"]
+mod compiler;
 #[path = "kernels/golden.rs"]
 mod golden;
 #[path = "kernels/mistakes.rs"]
 mod mistakes;
 #[path = "kernels/operations.rs"]
 mod operations;
+#[path = "kernels/printed.rs"]
+mod printed;
 #[path = "kernels/recorder.rs"]
 mod recorder;
+#[path = "../../ascend-sys/program/tests/ascend_c/run.rs"]
+mod run;

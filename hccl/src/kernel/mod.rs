@@ -76,6 +76,7 @@ pub mod tiling;
 pub mod value;
 mod vector;
 
+pub use ascend_program::ascend_c::Project;
 pub use client::{Configured, Declaration, Hccl, Initialised, Started};
 pub use control::{First, Kernel};
 pub use hccl_derive::kernel;

@@ -4,6 +4,7 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use ascend_program::Program;
+use ascend_program::ascend_c::Project;
 
 use super::record::Caller;
 
@@ -38,11 +39,26 @@ impl<T> Recorded<T> {
     ///
     /// What Ascend C has no words for, with the line of the kernel.
     pub fn ascend_c(&self) -> Result<String, RecordError> {
-        ascend_program::ascend_c::kernel(&self.program).map_err(|text| {
-            // The text has the line.
-            let mistake = Mistake { text: text.into(), file: "", line: 0, column: 0 };
-            RecordError::new(&self.program.name, vec![mistake])
-        })
+        ascend_program::ascend_c::kernel(&self.program).map_err(|text| self.refused(text))
+    }
+
+    /// The operator project around the kernel, as paths and texts: the kernel and the header of its tiling struct, on the host the
+    /// prototype, the tiling function and their registration, and what CMake needs to build a package of them. On hardware this is
+    /// the road that CANN supports for a kernel that communicates.
+    ///
+    /// # Errors
+    ///
+    /// What [`ascend_c`](Self::ascend_c) refuses, and a [`Project`] whose tiling does not have as many bytes as the struct or
+    /// whose names a build cannot have.
+    pub fn project(&self, project: &Project) -> Result<Vec<(String, String)>, RecordError> {
+        let files = ascend_program::ascend_c::project(&self.program, project);
+        files.map_err(|text| self.refused(text))
+    }
+
+    /// What the printer refuses; the text has the line.
+    fn refused(&self, text: String) -> RecordError {
+        let mistake = Mistake { text: text.into(), file: "", line: 0, column: 0 };
+        RecordError::new(&self.program.name, vec![mistake])
     }
 }
 

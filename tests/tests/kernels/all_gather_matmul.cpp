@@ -1,0 +1,178 @@
+// Printed from the kernel all_gather_matmul in examples/src/kernels/all_gather_matmul.rs.
+#include "kernel_operator.h"
+#include "lib/hccl/hccl.h"
+#include "lib/matmul_intf.h"
+#include "all_gather_matmul_tiling.h"
+
+using namespace AscendC;
+
+using LocalProductMatmulA = MatmulType<TPosition::GM, CubeFormat::ND, half>;
+using LocalProductMatmulB = MatmulType<TPosition::GM, CubeFormat::ND, half>;
+using LocalProductMatmulC = MatmulType<TPosition::GM, CubeFormat::ND, half>;
+using LocalProductMatmul = MatmulImpl<LocalProductMatmulA, LocalProductMatmulB, LocalProductMatmulC,
+    LocalProductMatmulC, CFG_MDL>;
+
+using TileProductMatmulA = MatmulType<TPosition::GM, CubeFormat::ND, half>;
+using TileProductMatmulB = MatmulType<TPosition::GM, CubeFormat::ND, half>;
+using TileProductMatmulC = MatmulType<TPosition::GM, CubeFormat::ND, half>;
+using TileProductMatmul = MatmulImpl<TileProductMatmulA, TileProductMatmulB, TileProductMatmulC, TileProductMatmulC,
+    CFG_MDL>;
+
+using TailProductMatmulA = MatmulType<TPosition::GM, CubeFormat::ND, half>;
+using TailProductMatmulB = MatmulType<TPosition::GM, CubeFormat::ND, half>;
+using TailProductMatmulC = MatmulType<TPosition::GM, CubeFormat::ND, half>;
+using TailProductMatmul = MatmulImpl<TailProductMatmulA, TailProductMatmulB, TailProductMatmulC, TailProductMatmulC,
+    CFG_MDL>;
+
+template <typename T>
+__aicore__ inline T Smaller(T a, T b)
+{
+    return b < a ? b : a;
+}
+
+// The second unit of the event waits for all that the first one has been given.
+template <HardEvent event>
+__aicore__ inline void SyncUnits(TPipe& pipe)
+{
+    const event_t id = static_cast<event_t>(pipe.FetchEventID(event));
+    SetFlag<event>(id);
+    WaitFlag<event>(id);
+}
+
+extern "C" __global__ __aicore__ void all_gather_matmul(GM_ADDR x, GM_ADDR b, GM_ADDR y, GM_ADDR gathered,
+    GM_ADDR workspace, GM_ADDR tiling)
+{
+    KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_MIX_AIC_1_0);
+    REGISTER_TILING_DEFAULT(AllGatherMatmulTiling);
+    GET_TILING_DATA_WITH_STRUCT(AllGatherMatmulTiling, tilingData, tiling);
+    TPipe pipe;
+
+    GlobalTensor<half> xGm;
+    xGm.SetGlobalBuffer(reinterpret_cast<__gm__ half*>(x));
+    GlobalTensor<half> bGm;
+    bGm.SetGlobalBuffer(reinterpret_cast<__gm__ half*>(b));
+    GlobalTensor<half> yGm;
+    yGm.SetGlobalBuffer(reinterpret_cast<__gm__ half*>(y));
+    GlobalTensor<half> gatheredGm;
+    gatheredGm.SetGlobalBuffer(reinterpret_cast<__gm__ half*>(gathered));
+
+    if ASCEND_IS_AIC {
+        Hccl hccl;
+        hccl.InitV2(GetHcclContext<0>(), &tilingData);
+        if (hccl.SetCcTilingV2(offsetof(AllGatherMatmulTiling, allGather)) != HCCL_SUCCESS) {
+            return;
+        }
+        const uint64_t rows = tilingData.tile.M;
+        const uint64_t depth = tilingData.tile.Ka;
+        const uint64_t width = tilingData.tile.N;
+        const uint64_t tailRow = rows * tilingData.tileNum;
+        const uint64_t rankRows = tilingData.local.M;
+        const uint64_t stride = rankRows * depth;
+        const HcclHandle tiles = hccl.AllGather<true>(x, gathered, rows * depth, HcclDataType::HCCL_DATA_TYPE_FP16,
+            stride, tilingData.tileNum);
+        const uint64_t done = tailRow * depth;
+        const HcclHandle tail = hccl.AllGather<true>(x + done * sizeof(half), gathered + done * sizeof(half),
+            tilingData.tail.M * depth, HcclDataType::HCCL_DATA_TYPE_FP16, stride);
+
+        // What this rank has needs no waiting.
+        const uint32_t rank = hccl.GetRankId();
+        const uint64_t depth2 = tilingData.local.Ka;
+        const uint64_t width2 = tilingData.local.N;
+        const int32_t down = (tilingData.local.M + tilingData.local.singleCoreM - 1) / tilingData.local.singleCoreM;
+        const int32_t pieces = down
+            * ((tilingData.local.N + tilingData.local.singleCoreN - 1) / tilingData.local.singleCoreN);
+        const int32_t first = static_cast<int32_t>(GetBlockIdx());
+        const int32_t cores = static_cast<int32_t>(GetBlockNum());
+        LocalProductMatmul localProduct;
+        localProduct.SetSubBlockIdx(0);
+        localProduct.Init(&tilingData.local, &pipe);
+        for (int32_t piece = first; piece < pieces; piece += cores) {
+            const int32_t row = piece % down * tilingData.local.singleCoreM;
+            const int32_t column = piece / down * tilingData.local.singleCoreN;
+            const int32_t rows2 = Smaller<int32_t>(tilingData.local.singleCoreM, tilingData.local.M - row);
+            const int32_t columns = Smaller<int32_t>(tilingData.local.singleCoreN, tilingData.local.N - column);
+            const uint64_t start = static_cast<uint64_t>(row);
+            localProduct.SetOrgShape(rows2, width2, depth2);
+            localProduct.SetSingleShape(rows2, columns, depth2);
+            localProduct.SetTensorA(xGm[start * depth2]);
+            localProduct.SetTensorB(bGm[column]);
+            while (localProduct.Iterate()) {
+                localProduct.GetTensorC(yGm[rank * rankRows * width + start * width2 + static_cast<uint64_t>(column)]);
+                SyncUnits<HardEvent::FIX_M>(pipe);
+            }
+        }
+        localProduct.End();
+        TileProductMatmul tileProduct;
+        tileProduct.SetSubBlockIdx(0);
+        tileProduct.Init(&tilingData.tile, &pipe);
+        for (uint64_t tile = 0; tile < tilingData.tileNum; ++tile) {
+            hccl.Wait(tiles);
+            for (uint32_t other = 0; other < hccl.GetRankDim(); ++other) {
+                if (other != rank) {
+                    const uint64_t row = other * rankRows + tile * rows;
+                    const uint64_t depth3 = tilingData.tile.Ka;
+                    const uint64_t width3 = tilingData.tile.N;
+                    const int32_t down2 = (tilingData.tile.M + tilingData.tile.singleCoreM - 1)
+                        / tilingData.tile.singleCoreM;
+                    const int32_t pieces2 = down2
+                        * ((tilingData.tile.N + tilingData.tile.singleCoreN - 1) / tilingData.tile.singleCoreN);
+                    const int32_t first2 = static_cast<int32_t>(GetBlockIdx());
+                    const int32_t cores2 = static_cast<int32_t>(GetBlockNum());
+                    for (int32_t piece = first2; piece < pieces2; piece += cores2) {
+                        const int32_t row2 = piece % down2 * tilingData.tile.singleCoreM;
+                        const int32_t column = piece / down2 * tilingData.tile.singleCoreN;
+                        const int32_t rows2 = Smaller<int32_t>(tilingData.tile.singleCoreM, tilingData.tile.M - row2);
+                        const int32_t columns = Smaller<int32_t>(tilingData.tile.singleCoreN,
+                            tilingData.tile.N - column);
+                        const uint64_t start = static_cast<uint64_t>(row2);
+                        tileProduct.SetOrgShape(rows2, width3, depth3);
+                        tileProduct.SetSingleShape(rows2, columns, depth3);
+                        tileProduct.SetTensorA(gatheredGm[row * depth + start * depth3]);
+                        tileProduct.SetTensorB(bGm[column]);
+                        while (tileProduct.Iterate()) {
+                            tileProduct.GetTensorC(yGm[row * width + start * width3 + static_cast<uint64_t>(column)]);
+                            SyncUnits<HardEvent::FIX_M>(pipe);
+                        }
+                    }
+                }
+            }
+        }
+        tileProduct.End();
+        hccl.Wait(tail);
+        TailProductMatmul tailProduct;
+        tailProduct.SetSubBlockIdx(0);
+        tailProduct.Init(&tilingData.tail, &pipe);
+        for (uint32_t other = 0; other < hccl.GetRankDim(); ++other) {
+            if (other != rank) {
+                const uint64_t row = other * rankRows + tailRow;
+                const uint64_t depth3 = tilingData.tail.Ka;
+                const uint64_t width3 = tilingData.tail.N;
+                const int32_t down2 = (tilingData.tail.M + tilingData.tail.singleCoreM - 1)
+                    / tilingData.tail.singleCoreM;
+                const int32_t pieces2 = down2
+                    * ((tilingData.tail.N + tilingData.tail.singleCoreN - 1) / tilingData.tail.singleCoreN);
+                const int32_t first2 = static_cast<int32_t>(GetBlockIdx());
+                const int32_t cores2 = static_cast<int32_t>(GetBlockNum());
+                for (int32_t piece = first2; piece < pieces2; piece += cores2) {
+                    const int32_t row2 = piece % down2 * tilingData.tail.singleCoreM;
+                    const int32_t column = piece / down2 * tilingData.tail.singleCoreN;
+                    const int32_t rows2 = Smaller<int32_t>(tilingData.tail.singleCoreM, tilingData.tail.M - row2);
+                    const int32_t columns = Smaller<int32_t>(tilingData.tail.singleCoreN, tilingData.tail.N - column);
+                    const uint64_t start = static_cast<uint64_t>(row2);
+                    tailProduct.SetOrgShape(rows2, width3, depth3);
+                    tailProduct.SetSingleShape(rows2, columns, depth3);
+                    tailProduct.SetTensorA(gatheredGm[row * depth + start * depth3]);
+                    tailProduct.SetTensorB(bGm[column]);
+                    while (tailProduct.Iterate()) {
+                        tailProduct.GetTensorC(yGm[row * width + start * width3 + static_cast<uint64_t>(column)]);
+                        SyncUnits<HardEvent::FIX_M>(pipe);
+                    }
+                }
+            }
+        }
+        tailProduct.End();
+        CrossCoreSetFlag<0, PIPE_FIX>(8);
+        CrossCoreWaitFlag(8);
+        hccl.Finalize();
+    }
+}

@@ -1,0 +1,35 @@
+// Printed from the kernel all_to_all_rounds in examples/src/kernels/all_to_all.rs.
+#include "kernel_operator.h"
+#include "lib/hccl/hccl.h"
+#include "all_to_all_rounds_tiling.h"
+
+using namespace AscendC;
+
+extern "C" __global__ __aicore__ void all_to_all_rounds(GM_ADDR x, GM_ADDR y, GM_ADDR workspace, GM_ADDR tiling)
+{
+    KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_MIX_AIV_1_0);
+    REGISTER_TILING_DEFAULT(AllToAllRoundsTilingData);
+    GET_TILING_DATA_WITH_STRUCT(AllToAllRoundsTilingData, tilingData, tiling);
+
+    if ASCEND_IS_AIV {
+        Hccl hccl;
+        hccl.InitV2(GetHcclContext<0>(), &tilingData);
+        if (hccl.SetCcTilingV2(offsetof(AllToAllRoundsTilingData, alltoallCcTiling)) != HCCL_SUCCESS) {
+            return;
+        }
+        const uint64_t done = tilingData.tileLen * tilingData.tileNum;
+        const uint64_t stride = done + tilingData.tailLen * tilingData.tailNum;
+        const HcclHandle tiles = hccl.AlltoAll<true>(x, y, tilingData.tileLen, HcclDataType::HCCL_DATA_TYPE_FP16,
+            stride, tilingData.tileNum);
+        const HcclHandle tails = hccl.AlltoAll<true>(x + done * sizeof(half), y + done * sizeof(half),
+            tilingData.tailLen, HcclDataType::HCCL_DATA_TYPE_FP16, stride, tilingData.tailNum);
+        for (uint64_t i = 0; i < tilingData.tileNum; ++i) {
+            hccl.Wait(tiles);
+        }
+        for (uint64_t i = 0; i < tilingData.tailNum; ++i) {
+            hccl.Wait(tails);
+        }
+        SyncAll<true>();
+        hccl.Finalize();
+    }
+}
