@@ -1,4 +1,5 @@
-//! A printed kernel, compiled for the host and run on its cores and its server there, computes what the emulator computes.
+//! A printed kernel, compiled for the host and run on its cores and its server there, computes what the emulator computes. All
+//! of them with `HCCL_TEST_FULL=1`, else some.
 mod common;
 mod kernel;
 mod ranks;
@@ -96,9 +97,11 @@ fn communicate(program: &Program, operation: u32, input: usize, output: usize) {
 
 #[test]
 fn the_kernels_of_the_pages() {
-    communicate(&kernels::all_to_all(), 10, 4 * 128, 4 * 128);
-    communicate(&kernels::all_to_all_in_rounds(), 10, 4 * 356, 4 * 356);
-    communicate(&kernels::reduce_scatter(), 7, 4 * 300, 300);
+    if compiler::full() {
+        communicate(&kernels::all_to_all(), 10, 4 * 128, 4 * 128);
+        communicate(&kernels::all_to_all_in_rounds(), 10, 4 * 356, 4 * 356);
+        communicate(&kernels::reduce_scatter(), 7, 4 * 300, 300);
+    }
     communicate(&kernels::reduce_scatter_in_rounds(), 7, 4 * 300, 300);
 }
 
@@ -153,6 +156,9 @@ fn fused_operators() {
         (kernels::matmul_all_reduce(), 2, vec![2 * m * n]),
         (kernels::all_gather_matmul(), 6, vec![2 * 2 * m * n, 2 * 2 * m * k]),
     ] {
+        if operation == 2 && !compiler::full() {
+            continue;
+        }
         let tilings = vec![tiling(program.tiling.as_ref().unwrap(), operation, &numbers)];
         let inputs = inputs(&program, 2, &[m * k, k * n]);
         both(&program, &Launch { ranks: 2, blocks: 2, tilings, inputs, outputs });

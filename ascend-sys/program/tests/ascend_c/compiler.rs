@@ -21,6 +21,11 @@ pub fn compiler() -> Option<Command> {
     }
 }
 
+/// Whether all is asked for (`HCCL_TEST_FULL=1`), or the sample that every `cargo test` takes: a compiler takes seconds.
+pub fn full() -> bool {
+    std::env::var_os("HCCL_TEST_FULL").is_some_and(|value| value == "1")
+}
+
 /// Our headers with the names of CANN's.
 pub fn include() -> PathBuf {
     let package = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
