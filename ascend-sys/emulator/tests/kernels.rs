@@ -6,7 +6,6 @@ mod ranks;
 use ascend_program::layout::Number;
 use half::f16;
 use kernel::*;
-use ranks::on_ranks;
 
 const FP16: u32 = 3;
 const INT32: u32 = 2;
@@ -23,29 +22,7 @@ fn run(
     inputs: &[Vec<u8>],
     out: usize,
 ) -> Vec<Vec<u8>> {
-    run_blocks(calls, number, dtype, inputs, out, 1)
-}
-
-fn run_blocks(
-    calls: &[Vec<Call>],
-    number: Number,
-    dtype: u32,
-    inputs: &[Vec<u8>],
-    out: usize,
-    blocks: u32,
-) -> Vec<Vec<u8>> {
-    on_ranks(inputs.len() as u32, |rank| {
-        let own = &calls[rank.rank as usize % calls.len()];
-        let mut commands: Vec<u32> = own.iter().map(|call| call.command).collect();
-        commands.dedup();
-        let ready = Ready::new(rank, &kernel(own, number, dtype), &commands);
-        let x = rank.upload(&inputs[rank.rank as usize]);
-        let y = rank.upload(&vec![0xee; out]);
-        ready.run_all(rank, blocks, &[x, y]);
-        let bytes = rank.download(y, out);
-        ready.end();
-        bytes
-    })
+    run_on(A3, calls, (number, dtype), inputs, out, 1)
 }
 
 /// ReduceScatter of 300 half floats a rank, in one round and in rounds of 128, 128 and 44.
@@ -61,8 +38,8 @@ fn reduce_scatter_as_on_its_page() {
     let rounds =
         vec![Call::new(REDUCE_SCATTER, 0, 128, 300, 2), Call::new(REDUCE_SCATTER, 256, 44, 300, 1)];
     for blocks in [1, 8] {
-        let found =
-            run_blocks(std::slice::from_ref(&rounds), Number::F16, FP16, &inputs, 600, blocks);
+        let rounds = std::slice::from_ref(&rounds);
+        let found = run_on(A3, rounds, (Number::F16, FP16), &inputs, 600, blocks);
         assert_eq!(found, expected, "{blocks} blocks");
     }
 }
@@ -120,34 +97,6 @@ fn uneven_all_to_all_v() {
     }
 }
 
-/// What a call does to the outputs, element by element.
-fn naive(call: &Call, inputs: &[Vec<i32>], outputs: &mut [Vec<i32>]) {
-    let ranks = inputs.len();
-    let (at, count) = (call.at as usize, call.count as usize);
-    let stride = if call.stride == 0 { count } else { call.stride as usize };
-    for turn in 0..call.repeat as usize {
-        let t = at + turn * count;
-        for q in 0..ranks {
-            for i in 0..count {
-                match call.command {
-                    ALL_REDUCE => {
-                        outputs[q][t + i] = (0..ranks).map(|p| inputs[p][t + i]).sum();
-                    }
-                    REDUCE_SCATTER => {
-                        outputs[q][t + i] = (0..ranks).map(|p| inputs[p][t + q * stride + i]).sum();
-                    }
-                    _ => {
-                        for p in 0..ranks {
-                            let from = if call.command == ALL_GATHER { 0 } else { q * stride };
-                            outputs[q][t + p * stride + i] = inputs[p][t + from + i];
-                        }
-                    }
-                }
-            }
-        }
-    }
-}
-
 #[test]
 fn every_address_rule_is_the_naive_one() {
     let mut random = fastrand::Rng::with_seed(4);
@@ -165,18 +114,7 @@ fn every_address_rule_is_the_naive_one() {
         let length = (call.at + count * repeat + ranks as u64 * blocks) as usize;
         let inputs: Vec<Vec<i32>> =
             (0..ranks).map(|_| (0..length).map(|_| random.i32(-99..99)).collect()).collect();
-        let mut expected = vec![vec![-1; length]; ranks];
-        naive(&call, &inputs, &mut expected);
-        let bytes: Vec<_> = inputs.iter().map(|input| ints(input.iter().copied())).collect();
-        let blank = i32::from_le_bytes([0xee; 4]);
-        let outputs = run(&[vec![call.clone()]], Number::I32, INT32, &bytes, 4 * length);
-        for (rank, output) in outputs.iter().enumerate() {
-            let found = to_ints(output);
-            for (n, (found, wanted)) in found.iter().zip(&expected[rank]).enumerate() {
-                let wanted = if *wanted == -1 && *found == blank { blank } else { *wanted };
-                assert_eq!(*found, wanted, "{call:?}, {ranks} ranks, rank {rank}, element {n}");
-            }
-        }
+        is_naive(A3, &call, &inputs);
     }
 }
 

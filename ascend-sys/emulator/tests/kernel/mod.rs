@@ -8,7 +8,7 @@ pub mod build;
 use crate::common;
 use crate::hccl;
 use crate::ok;
-use crate::ranks::{Rank, name_of};
+use crate::ranks::{Rank, name_of, on_block};
 use ascend_program::layout::Number;
 use ascend_program::step::{Base, Exchange, Hccl, Operation, PerRank, Reduction};
 use ascend_program::{Core, Mix, Program, TaskId};
@@ -16,6 +16,10 @@ use ascend_sys::*;
 use build::Builder;
 use std::ffi::{CString, c_void};
 use std::ptr::null_mut;
+
+pub const A2: u32 = 2;
+pub const A3: u32 = 3;
+pub const ASCEND950: u32 = 950;
 
 pub const ALL_REDUCE: u32 = 2;
 pub const ALL_GATHER: u32 = 6;
@@ -293,6 +297,85 @@ pub fn kernel(calls: &[Call], number: Number, dtype: u32) -> Program {
         b.hccl(Hccl::Finalize(client, true));
     });
     b.done()
+}
+
+/// Runs a kernel on ranks of a product with these inputs; gives their outputs, of `out` bytes, which are [`BLANK`] before.
+pub fn run_on(
+    product: u32,
+    calls: &[Vec<Call>],
+    (number, dtype): (Number, u32),
+    inputs: &[Vec<u8>],
+    out: usize,
+    blocks: u32,
+) -> Vec<Vec<u8>> {
+    let config = AscendExtBlockConfig {
+        deviceCount: inputs.len() as u32,
+        product,
+        ..common::Block::config()
+    };
+    on_block(config, |rank| {
+        rank.join();
+        let own = &calls[rank.rank as usize % calls.len()];
+        let mut commands: Vec<u32> = own.iter().map(|call| call.command).collect();
+        commands.dedup();
+        let ready = Ready::new(rank, &kernel(own, number, dtype), &commands);
+        let x = rank.upload(&inputs[rank.rank as usize]);
+        let y = rank.upload(&vec![BLANK; out]);
+        ready.run_all(rank, blocks, &[x, y]);
+        let bytes = rank.download(y, out);
+        ready.end();
+        hccl!(HcclCommDestroy(rank.comm));
+        bytes
+    })
+}
+
+pub const BLANK: u8 = 0xee;
+
+/// What a call does to the outputs, element by element.
+pub fn naive(call: &Call, inputs: &[Vec<i32>], outputs: &mut [Vec<i32>]) {
+    let ranks = inputs.len();
+    let (at, count) = (call.at as usize, call.count as usize);
+    let stride = if call.stride == 0 { count } else { call.stride as usize };
+    for turn in 0..call.repeat as usize {
+        let t = at + turn * count;
+        for q in 0..ranks {
+            for i in 0..count {
+                match call.command {
+                    ALL_REDUCE => {
+                        outputs[q][t + i] = (0..ranks).map(|p| inputs[p][t + i]).sum();
+                    }
+                    REDUCE_SCATTER => {
+                        outputs[q][t + i] = (0..ranks).map(|p| inputs[p][t + q * stride + i]).sum();
+                    }
+                    _ => {
+                        for p in 0..ranks {
+                            let from = if call.command == ALL_GATHER { 0 } else { q * stride };
+                            outputs[q][t + p * stride + i] = inputs[p][t + from + i];
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Runs a call, and compares what comes out with the naive rule.
+pub fn is_naive(product: u32, call: &Call, inputs: &[Vec<i32>]) {
+    let (length, blank) = (inputs[0].len(), i32::from_le_bytes([BLANK; 4]));
+    let mut expected = vec![vec![blank; length]; inputs.len()];
+    naive(call, inputs, &mut expected);
+    let bytes: Vec<_> = inputs.iter().map(|input| ints(input.iter().copied())).collect();
+    let calls = [vec![call.clone()]];
+    let outputs = run_on(product, &calls, (Number::I32, 2), &bytes, 4 * length, 1);
+    for (rank, (output, expected)) in outputs.iter().zip(&expected).enumerate() {
+        let found = to_ints(output);
+        let differs = found.iter().zip(expected).position(|(found, wanted)| found != wanted);
+        assert!(
+            found == *expected,
+            "{call:?}, product {product}, {} ranks, rank {rank}, element {differs:?}",
+            inputs.len()
+        );
+    }
 }
 
 /// The bytes of numbers.

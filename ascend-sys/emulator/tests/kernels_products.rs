@@ -1,0 +1,196 @@
+//! Kernels on each product: the same collectives, and what only some of them have.
+mod common;
+mod kernel;
+mod ranks;
+
+use ascend_program::layout::Number;
+use ascend_program::step::*;
+use ascend_program::{Core, Mix, Program};
+use ascend_sys::*;
+use common::*;
+use kernel::build::Builder;
+use kernel::*;
+use ranks::{Rank, name_of, on_block};
+use std::ptr::null_mut;
+
+const INT32: u32 = 2;
+
+#[test]
+fn every_product_has_the_collectives_with_strides() {
+    let mut random = fastrand::Rng::with_seed(9);
+    for product in [A2, A3, ASCEND950] {
+        for command in [ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER, ALL_TO_ALL] {
+            for ranks in [1, 2, 5] {
+                let (count, repeat) = (random.u64(1..300), random.u64(1..5));
+                let stride = count * repeat + random.u64(0..9);
+                let call = Call::new(command, random.u64(0..20), count, stride, repeat);
+                let length = call.at + (ranks as u64 + 1) * stride;
+                let mut input = || (0..length).map(|_| random.i32(-99..99)).collect();
+                let inputs: Vec<Vec<i32>> = (0..ranks).map(|_| input()).collect();
+                is_naive(product, &call, &inputs);
+            }
+        }
+    }
+}
+
+/// Runs a kernel on two ranks of a product. The texts with which it failed, or none.
+fn outcome(product: u32, program: &Program, operations: &[u32], bytes: usize) -> Vec<String> {
+    let config = AscendExtBlockConfig { deviceCount: 2, product, ..Block::config() };
+    on_block(config, |rank: &mut Rank| {
+        rank.join();
+        let ready = Ready::new(rank, program, operations);
+        let tensors = [rank.upload(&vec![1; bytes]), rank.upload(&vec![0; bytes])];
+        ready.serve();
+        ready.run(rank, 1, &tensors);
+        let (code, text) = rank.sync_fails();
+        let served = call!(aclrtSynchronizeStream(ready.stream));
+        assert_eq!(code == 0, served == 0, "the kernel: {text}, its server: {}", message());
+        ready.end();
+        hccl!(HcclCommDestroy(rank.comm));
+        if code == 0 { String::new() } else { text }
+    })
+}
+
+fn refused(product: u32, program: &Program, operations: &[u32], pieces: &[&str]) {
+    for text in outcome(product, program, operations, 1024) {
+        for piece in pieces {
+            assert!(text.contains(piece), "product {product}: {piece:?} is not in: {text}");
+        }
+    }
+}
+
+fn taken(product: u32, program: &Program, operations: &[u32]) {
+    assert_eq!(outcome(product, program, operations, 1024), ["", ""], "product {product}");
+}
+
+/// A product without an operation says so on the host.
+fn has_no(product: u32, operation: u32, piece: &str) {
+    on_block(AscendExtBlockConfig { product, ..Block::config() }, |rank| {
+        rank.join();
+        let bytes = tiling(&[operation], &name_of(rank.comm));
+        let (bytes, mut context) = (bytes.as_ptr().cast_mut().cast(), null_mut());
+        let _ = message();
+        let code = call!(HcclAllocComResourceByTiling(rank.comm, rank.stream, bytes, &mut context));
+        let text = message();
+        assert_eq!(code, HcclResult::HCCL_E_NOT_SUPPORT, "{text}");
+        assert!(text.contains(piece), "{text}");
+        hccl!(HcclCommDestroy(rank.comm));
+    });
+}
+
+#[test]
+fn an_all_to_all_v_is_for_a3_and_950() {
+    let lists = [vec![3, 5], vec![0, 3], vec![3, 5], vec![0, 3]];
+    let uneven = |rank: usize| {
+        let mut lists = lists.clone();
+        // What a rank sends to each, and gets from each.
+        lists[2] = vec![lists[0][rank]; 2];
+        lists[3] = vec![0, lists[0][rank]];
+        vec![Call { lists, ..Call::new(ALL_TO_ALL_V, 0, 0, 0, 1) }]
+    };
+    let calls = [uneven(0), uneven(1)];
+    let inputs: Vec<_> = (0..2).map(|rank| ints((0..8).map(|n| rank * 100 + n))).collect();
+    for product in [A3, ASCEND950] {
+        let outputs = run_on(product, &calls, (Number::I32, INT32), &inputs, 40, 1);
+        assert_eq!(to_ints(&outputs[0])[..6], [0, 1, 2, 100, 101, 102], "product {product}");
+        assert_eq!(to_ints(&outputs[1]), [3, 4, 5, 6, 7, 103, 104, 105, 106, 107]);
+    }
+    has_no(A2, ALL_TO_ALL_V, "A2 has no AlltoAllV");
+}
+
+/// Two all-reduces, of which the second is committed first.
+fn committed_the_other_way_round() -> Program {
+    let mut b = Builder::new(Mix::MixAiv10);
+    let (x, y) = (b.input("x", Number::I32), b.output("y", Number::I32));
+    b.on(Core::Aiv, |b| {
+        let client = b.ready(&[ALL_REDUCE]);
+        let tasks = ["first", "second"].map(|name| b.task(name, client));
+        for (at, task) in [0, 64].into_iter().zip(tasks) {
+            let operation = operation(b, &Call::new(ALL_REDUCE, at, 64, 0, 1), x, y, INT32);
+            b.prepare(task, operation, 1, false);
+        }
+        tasks.iter().rev().for_each(|task| b.commit(*task));
+        tasks.iter().for_each(|task| b.wait(*task));
+        b.sync_vectors();
+        b.finalize(client);
+    });
+    b.done()
+}
+
+#[test]
+fn commits_come_in_the_order_of_prepares_on_950() {
+    let program = committed_the_other_way_round();
+    for product in [A2, A3] {
+        taken(product, &program, &[ALL_REDUCE]);
+    }
+    let pieces = ["`second` is committed before `first`", "in the order of prepares"];
+    refused(ASCEND950, &program, &[ALL_REDUCE], &pieces);
+}
+
+#[test]
+fn a_950_has_no_query() {
+    let mut b = Builder::new(Mix::MixAiv10);
+    let (x, y) = (b.input("x", Number::I32), b.output("y", Number::I32));
+    b.on(Core::Aiv, |b| {
+        let client = b.ready(&[ALL_REDUCE]);
+        let task = b.task("sum", client);
+        let operation = operation(b, &Call::new(ALL_REDUCE, 0, 64, 0, 1), x, y, INT32);
+        b.prepare(task, operation, 1, true);
+        let done = b.variable("done", Number::I32);
+        b.step(Step::Read(done, Read::Finished(task)));
+        b.wait(task);
+        b.sync_vectors();
+        b.finalize(client);
+    });
+    let program = b.done();
+    for product in [A2, A3] {
+        taken(product, &program, &[ALL_REDUCE]);
+    }
+    refused(ASCEND950, &program, &[ALL_REDUCE], &["has no Query", "wait for the turn"]);
+}
+
+/// The items of an A2 have other fields than those of an A3, and a 950 takes none.
+#[test]
+fn one_sided_writes_of_an_a2_are_counted_in_elements() {
+    const BATCH_WRITE: u32 = 18;
+    let mut b = Builder::new(Mix::MixAiv10);
+    let (_x, items) = (b.input("x", Number::I32), b.input("items", Number::U8));
+    b.on(Core::Aiv, |b| {
+        let client = b.ready(&[BATCH_WRITE]);
+        let task = b.task("write", client);
+        let (items, count, queue) = (b.at(items, 0), b.n(1), b.n(0));
+        b.prepare(task, Operation::BatchWrite { items, count, queue }, 1, true);
+        b.wait(task);
+        b.sync_vectors();
+        b.finalize(client);
+    });
+    let program = b.done();
+    let config = AscendExtBlockConfig { deviceCount: 2, product: A2, ..Block::config() };
+    on_block(config, |rank| {
+        rank.join();
+        let ready = Ready::new(rank, &program, &[BATCH_WRITE]);
+        let x = rank.upload(&ints((0..16).map(|n| n + 1000 * rank.rank as i32)));
+        let (mine, all) = (rank.upload(&[0; 64]), rank.upload(&[0; 16]));
+        let told = rank.upload(&(mine as u64).to_le_bytes());
+        hccl!(HcclAllGather(told, all, 1, HcclDataType(5), rank.comm, rank.stream));
+        rank.sync();
+        let all = read(all, 16);
+        let other = &all[8 * (1 - rank.rank as usize)..][..8];
+        let mut item = Vec::new();
+        item.extend((x as u64).to_le_bytes());
+        item.extend_from_slice(other);
+        item.extend(8u64.to_le_bytes());
+        item.extend(u64::from(INT32).to_le_bytes());
+        let items = rank.upload(&item);
+        ready.run_all(rank, 1, &[x, items]);
+        hccl!(HcclBarrier(rank.comm, rank.stream));
+        rank.sync();
+        let from = 1000 * (1 - rank.rank as i32);
+        let mut expected = vec![0; 16];
+        expected.iter_mut().zip(from..).take(8).for_each(|(to, number)| *to = number);
+        assert_eq!(to_ints(&read(mine, 64)), expected);
+        ready.end();
+        hccl!(HcclCommDestroy(rank.comm));
+    });
+    has_no(ASCEND950, BATCH_WRITE, "950 no BatchWrite");
+}
