@@ -4,6 +4,7 @@ use hccl::kernel::tiling::{CmdType, DataType, Mc2CcTilingConfig, Mc2InitTilingCo
 use hccl::kernel::*;
 use hccl::prelude::*;
 use hccl_examples::kernels::*;
+use std::sync::{Arc, Barrier};
 
 const RANKS: u32 = 4;
 
@@ -370,6 +371,45 @@ fn what_is_refused_is_an_error_where_races_are_looked_for() {
     assert!(work.is_done());
     work.wait().unwrap();
     assert_eq!(z.to_vec(&stream).wait().unwrap(), halves((0..16).map(|n| 2 * n)));
+}
+
+/// Of several that ask at once each is told: an answer that one of them gets is not given to the next.
+#[test]
+fn all_threads_that_ask_are_told_that_a_kernel_was_refused() {
+    let devices = Runtime::emulator_builder().devices(1).checked(true);
+    let runtime = devices.build().unwrap();
+    let device = runtime.device(0).unwrap();
+    let stream = device.stream().unwrap();
+    let x = device.upload(&halves(0..16), &stream).unwrap();
+    let mut z = device.zeros::<f16>(16, &stream).unwrap();
+    let mut kernel = vadd::vadd::record().unwrap().load(&device).unwrap();
+    let far = vadd::VaddTiling { total: 1 << 20, tile: 16 };
+    for round in 0..200 {
+        let mut submit = || {
+            let launch = kernel.launch(1).tiling(&far).input(&x).input(&x).output(&mut z);
+            launch.submit(&stream).unwrap()
+        };
+        // They run when all are asking.
+        let start = Arc::new(Barrier::new(5));
+        let begin = start.clone();
+        stream.host_fn(move || drop(begin.wait())).unwrap();
+        let works = [submit(), submit()];
+        std::thread::scope(|scope| {
+            for asker in 0..4 {
+                let (work, start) = (&works[asker % 2], start.clone());
+                scope.spawn(move || {
+                    start.wait();
+                    if asker >= 2 {
+                        while !work.is_done() {
+                            std::hint::spin_loop();
+                        }
+                    }
+                    assert!(work.wait().is_err(), "round {round}, asker {asker}");
+                });
+            }
+        });
+        stream.synchronize().unwrap();
+    }
 }
 
 /// Kernels are dropped at once, with launches in flight too.

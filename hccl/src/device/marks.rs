@@ -5,7 +5,11 @@
 //! one is enqueued while its `Work` is alive; so a lone operation costs no call, and a `Work` never completes later than its
 //! own operation.
 //!
-//! Lock order: the issue lock, then the list of marks. A poll holds the list and only *tries* the issue lock.
+//! A backend may tell a failure once only. So what a call answers is written down before the next one counts: a poll asks with
+//! the lock held, a call that blocks is listed for as long as its answer is not written down, and "all is well" is believed only
+//! when none of those listed can have been told otherwise, because what it waits for is not complete.
+//!
+//! Lock order: the issue lock, then the marks. A poll holds the marks and only *tries* the issue lock.
 
 #![forbid(unsafe_code)]
 
@@ -19,71 +23,73 @@ use crate::api::handles::{EventHandle, Waited};
 use crate::error::{Error, Result};
 use crate::sync::{lock, try_lock};
 
-/// The marks of one stream, oldest first.
+/// The marks of one stream.
 #[derive(Default)]
 pub(super) struct Marks {
-    list: Mutex<VecDeque<(u64, Arc<EventHandle>)>>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Oldest first.
+    list: VecDeque<(u64, Arc<EventHandle>)>,
+    /// Calls that block, by number.
+    asking: Vec<(u64, Target)>,
+    asked: u64,
+}
+
+/// What a call waits for.
+enum Target {
+    Mark(Arc<EventHandle>),
+    /// The end of the stream, which was this operation.
+    End(u64),
+}
+
+impl State {
+    fn begin(&mut self, target: Target) -> u64 {
+        self.asked += 1;
+        self.asking.push((self.asked, target));
+        self.asked
+    }
+
+    fn end(&mut self, call: u64) {
+        self.asking.retain(|(number, _)| *number != call);
+    }
 }
 
 impl Marks {
     /// Records a mark behind `number`, unless there is one. Only with the issue lock held, when `number` is the last one.
     pub(super) fn record_behind(&self, queue: &Queue, number: u64) {
-        let mut list = lock(&self.list);
-        if list.back().is_none_or(|&(last, _)| last < number) {
-            record(queue, number, &mut list);
+        let mut state = lock(&self.state);
+        if state.list.back().is_none_or(|&(last, _)| last < number) {
+            record(queue, number, &mut state.list);
         }
     }
 
     /// Takes note of marks that are complete; whether `number` is. Records a mark for it when there is none.
     pub(super) fn poll(&self, queue: &Queue, number: u64) -> bool {
-        let Some(mut list) = try_lock(&self.list) else {
+        let Some(mut state) = try_lock(&self.state) else {
             return queue.lane.timeline.is_told_complete(number);
         };
-        if list.back().is_none_or(|&(last, _)| last < number)
+        if state.list.back().is_none_or(|&(last, _)| last < number)
             && !queue.lane.timeline.is_told_complete(number)
             && let Some(_issuing) = queue.lane.try_issuing()
         {
-            record(queue, queue.lane.timeline.submitted(), &mut list);
+            record(queue, queue.lane.timeline.submitted(), &mut state.list);
         }
-        while let Some((last, event)) = list.front() {
+        while let Some((last, event)) = state.list.front() {
             let last = *last;
             if !queue.lane.timeline.is_told_complete(last) {
                 match queue.table().query_event(event) {
-                    Ok(true) if self.settle(queue, last, event) => {}
+                    Ok(true) if settle(queue, &state, last, event) => {}
                     _ => break,
                 }
             }
-            if let Some((_, event)) = list.pop_front() {
+            if let Some((_, event)) = state.list.pop_front() {
                 queue.device().recycle_event(event);
             }
         }
         queue.lane.timeline.is_told_complete(number)
-    }
-
-    /// The event is complete: everything up to `last` is, and a synchronise, which returns at once, says how it ended. Whether
-    /// it did: where it takes its time the next poll asks again. What cannot be asked how it ended counts as failed.
-    fn settle(&self, queue: &Queue, last: u64, event: &EventHandle) -> bool {
-        match queue.table().synchronize_event(event, Duration::from_secs(1)) {
-            Ok(Waited::Over(Ok(()))) => queue.lane.timeline.complete(last),
-            Ok(Waited::Over(Err(error))) | Err(error) => self.failed(queue, last, error),
-            Ok(Waited::TimedOut) => return false,
-        }
-        true
-    }
-
-    /// Everything up to `number` is complete and `error` is about something that was not known to be.
-    fn failed(&self, queue: &Queue, number: u64, error: Error) {
-        let first = queue.lane.timeline.told_complete() + 1;
-        if first <= number {
-            let error = match error {
-                Error::Call { code, message, .. } => {
-                    Error::Failed { context: Box::new(queue.lane.describe(number)), code, message }
-                }
-                other => other,
-            };
-            queue.lane.faults.add(first..=number, None, error);
-        }
-        queue.lane.timeline.complete(number);
     }
 
     /// Blocks for at most `limit`, until `number` is complete. Whether it took all of that.
@@ -97,18 +103,28 @@ impl Marks {
 
     /// The last number needs no mark.
     fn wait_for_stream(&self, queue: &Queue, number: u64, limit: Duration) -> Result<bool> {
-        match queue.table().synchronize_stream(queue.handle(), limit)? {
+        let call = lock(&self.state).begin(Target::End(number));
+        let waited = queue.table().synchronize_stream(queue.handle(), limit);
+        let mut state = lock(&self.state);
+        state.end(call);
+        match waited? {
             Waited::TimedOut => Ok(true),
             Waited::Over(Ok(())) => {
+                while !is_believed(queue, &state) {
+                    // Somebody is about to write down what he was told.
+                    drop(state);
+                    std::thread::yield_now();
+                    state = lock(&self.state);
+                }
                 queue.lane.timeline.complete(number);
                 Ok(false)
             }
             // Only the state of the stream says whether memory is still in use. The failure may be of what another thread
             // has issued meanwhile.
             Waited::Over(Err(error)) => {
-                let submitted = queue.lane.timeline.submitted();
+                note(queue, queue.lane.timeline.submitted(), error.clone());
                 if queue.table().query_stream(queue.handle())? {
-                    self.failed(queue, submitted, error);
+                    queue.lane.timeline.complete(number);
                     Ok(false)
                 } else {
                     Err(error)
@@ -121,40 +137,94 @@ impl Marks {
         if self.poll(queue, number) {
             return Ok(false);
         }
+        let mut state = lock(&self.state);
         // The event is shared, not taken: a pooled event is recorded again only when nobody else holds it.
-        let mark = lock(&self.list)
-            .iter()
-            .find(|(last, _)| *last >= number)
-            .map(|(_, event)| event.clone());
-        match mark {
-            Some(event) => {
-                match queue.table().synchronize_event(&event, limit)? {
-                    // An error that this call returned is not returned again by the next one.
-                    Waited::Over(Err(error)) if queue.table().query_event(&event)? => {
-                        let covered = lock(&self.list)
-                            .iter()
-                            .find(|(_, other)| Arc::ptr_eq(other, &event))
-                            .map(|(last, _)| *last);
-                        self.failed(queue, covered.unwrap_or(number), error);
-                        Ok(false)
-                    }
-                    Waited::Over(result) => result.map(|()| false),
-                    Waited::TimedOut => Ok(true),
+        let mark = state.list.iter().find(|(last, _)| *last >= number).cloned();
+        let Some((last, event)) = mark else {
+            // The issue lock is taken: another operation is just being enqueued.
+            drop(state);
+            std::thread::sleep(Duration::from_micros(50).min(limit));
+            return Ok(false);
+        };
+        if queue.table().query_event(&event)? {
+            // The next poll asks how it ended, with the lock held.
+            drop(state);
+            std::thread::yield_now();
+            return Ok(false);
+        }
+        let call = state.begin(Target::Mark(event.clone()));
+        drop(state);
+        let waited = queue.table().synchronize_event(&event, limit);
+        let mut state = lock(&self.state);
+        state.end(call);
+        match waited? {
+            // An error that this call returned is not returned again by the next one.
+            Waited::Over(Err(error)) => {
+                note(queue, last, error.clone());
+                if queue.table().query_event(&event)? {
+                    queue.lane.timeline.complete(last);
+                    Ok(false)
+                } else {
+                    Err(error)
                 }
             }
-            // The issue lock is taken: another operation is just being enqueued.
-            None => {
-                std::thread::sleep(Duration::from_micros(50).min(limit));
-                Ok(false)
-            }
+            Waited::Over(Ok(())) => Ok(false),
+            Waited::TimedOut => Ok(true),
         }
     }
 
     pub(super) fn recycle_all(&mut self, device: &Device) {
-        let list = self.list.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner);
-        for (_, event) in list.drain(..) {
+        let state = self.state.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner);
+        for (_, event) in state.list.drain(..) {
             device.recycle_event(event);
         }
+    }
+}
+
+/// The event is complete: everything up to `last` is, and a synchronise, which returns at once, says how it ended. Whether it
+/// did: where it takes its time, or is not to be believed yet, the next poll asks again. What cannot be asked how it ended counts
+/// as failed.
+fn settle(queue: &Queue, state: &State, last: u64, event: &EventHandle) -> bool {
+    match queue.table().synchronize_event(event, Duration::from_secs(1)) {
+        Ok(Waited::Over(Ok(()))) if is_believed(queue, state) => {}
+        Ok(Waited::Over(Err(error))) | Err(error) => note(queue, last, error),
+        Ok(Waited::Over(Ok(())) | Waited::TimedOut) => return false,
+    }
+    queue.lane.timeline.complete(last);
+    true
+}
+
+/// Whether none of the calls that block can have been told of a failure: what they wait for is not complete.
+fn is_believed(queue: &Queue, state: &State) -> bool {
+    let (table, timeline) = (queue.table(), &queue.lane.timeline);
+    let is_open = |event: &EventHandle| matches!(table.query_event(event), Ok(false));
+    state.asking.iter().all(|(_, target)| match target {
+        Target::Mark(event) => is_open(event),
+        Target::End(number) => match state.list.iter().find(|(last, _)| last == number) {
+            Some((_, event)) => is_open(event),
+            None => match table.query_stream(queue.handle()) {
+                // What was issued since would hide that it is complete.
+                Ok(complete) => !complete && timeline.submitted() == *number,
+                Err(error) => {
+                    note(queue, timeline.submitted(), error);
+                    false
+                }
+            },
+        },
+    })
+}
+
+/// `error` is about something up to `number` that was not known to be complete.
+fn note(queue: &Queue, number: u64, error: Error) {
+    let first = queue.lane.timeline.told_complete() + 1;
+    if first <= number {
+        let error = match error {
+            Error::Call { code, message, .. } => {
+                Error::Failed { context: Box::new(queue.lane.describe(number)), code, message }
+            }
+            other => other,
+        };
+        queue.lane.faults.add(first..=number, None, error);
     }
 }
 

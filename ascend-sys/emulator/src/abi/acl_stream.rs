@@ -4,7 +4,7 @@
 use super::{door, limit, out};
 use crate::callback::{HostCall, may_block};
 use crate::message::{Failure, fail};
-use crate::stream::Stream;
+use crate::stream::{Mark, Stream};
 use crate::task::{Reason, Task};
 use crate::{capture, check, context, executor, report};
 use ascend_sys::{
@@ -117,8 +117,9 @@ fn synchronise(stream: aclrtStream, limit: Option<Duration>) -> Result<(), Failu
     may_block()?;
     let stream = Stream::of_current_context(stream as u64)?;
     capture::is_not_captured(stream)?;
-    if executor::wait(stream, stream.lane.submitted(), limit) {
-        return stream.take_unreported();
+    let end = Mark::now(stream);
+    if executor::wait(stream, end.ticket(), limit) {
+        return end.take_unreported();
     }
     fail!(
         ACL_ERROR_RT_STREAM_SYNC_TIMEOUT,
