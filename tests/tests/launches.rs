@@ -392,7 +392,7 @@ fn all_threads_that_ask_are_told_that_a_kernel_was_refused() {
         // They run when all are asking.
         let start = Arc::new(Barrier::new(5));
         let begin = start.clone();
-        stream.host_fn(move || drop(begin.wait())).unwrap();
+        stream.host_fn(move || _ = begin.wait()).unwrap();
         let works = [submit(), submit()];
         std::thread::scope(|scope| {
             for asker in 0..4 {

@@ -9,7 +9,7 @@ use ascend_program::{Binary, Core, Mix, Of};
 use common::*;
 use kernel::build::Builder;
 use kernel::*;
-use ranks::{Rank, name_of, on_ranks};
+use ranks::{Rank, on_ranks};
 use std::ptr::null_mut;
 
 const INT32: u32 = 2;
@@ -76,10 +76,7 @@ fn a_task_of_one_group_waits_for_a_task_of_the_other() {
         let (x, y) = (b.input("x", Number::I32), b.output("y", Number::I32));
         let z = b.output("z", Number::I32);
         b.on(Core::Aiv, |b| {
-            let first = b.ready(&[ALL_GATHER, REDUCE_SCATTER]);
-            let second = b.client("other", 1, None);
-            b.hccl(Hccl::Init(second, 0));
-            b.hccl(Hccl::Configure(second, 64 + 512, "cc1".into()));
+            let [first, second] = two_clients(b);
             let (gather, scatter) = (b.task("gather", first), b.task("scatter", second));
             let gather_call = Call::new(ALL_GATHER, 0, 8, 0, 1);
             let operation_of_first = operation(b, &gather_call, x, y, INT32);
@@ -95,48 +92,13 @@ fn a_task_of_one_group_waits_for_a_task_of_the_other() {
             b.finalize(first);
             b.finalize(second);
         });
-        let mut program = b.done();
-        // The configuration of the first client has one operation, the second the other.
-        program.blocks[1].retain(|node| {
-            !matches!(&node.step, Step::Hccl(Hccl::Configure(client, offset, _)) if client.0 == 0 && *offset == 576)
-        });
+        let program = b.done();
         let mut other = null_mut();
         hccl!(HcclCommInitRootInfo(2, &second, rank.rank, &mut other));
-        let mut bytes = tiling(&[ALL_GATHER, REDUCE_SCATTER], &name_of(rank.comm));
-        let name = name_of(other);
-        bytes[576 + 16..][..128].fill(0);
-        bytes[576 + 16..][..name.len()].copy_from_slice(name.as_bytes());
-        let of_first = context(rank, &bytes);
-        let of_second = {
-            let there = Rank {
-                comm: other,
-                ..Rank {
-                    rank: rank.rank,
-                    ranks: 2,
-                    device: rank.device,
-                    info: second,
-                    comm: other,
-                    stream: rank.stream,
-                }
-            };
-            context(&there, &bytes)
-        };
         let x = rank.upload(&ints((0..8).map(|n| rank.rank as i32 * 10 + n)));
         let (y, z) = (rank.upload(&[0; 64]), rank.upload(&[0; 32]));
-        let stream = stream();
-        let (_, server) = server();
-        // One server for both: a descriptor with two contexts.
-        let descriptor = std::ptr::without_provenance_mut(0x21);
-        launch(
-            server,
-            1,
-            &[Given::Pointer(descriptor), Given::Pointer(of_first), Given::Pointer(of_second)],
-            stream,
-        );
-        let mut given = vec![Given::Pointer(of_first), Given::Pointer(of_second)];
-        given.extend([x, y, z, null_mut()].map(Given::Pointer));
-        given.push(Given::Bytes(&bytes));
-        launch(function(load(&program), "kernel"), 1, &given, rank.stream);
+        let operations = [ALL_GATHER, REDUCE_SCATTER];
+        let stream = launch_for_two(rank, other, &program, operations, &[x, y, z]);
         rank.sync();
         ok!(aclrtSynchronizeStream(stream));
         hccl!(HcclCommDestroy(other));

@@ -157,6 +157,57 @@ fn bytes_beyond_a_buffer_end_the_launch_with_the_line() {
     }
 }
 
+/// An all-reduce in each of two groups, the one of the second into a buffer that ends too early on rank 1.
+#[test]
+fn a_server_that_fails_in_one_of_two_groups_ends_the_kernels_of_both() {
+    let mut b = Builder::new(Mix::MixAiv10);
+    let x = b.input("x", Number::I32);
+    let [y, z] = ["y", "z"].map(|name| b.output(name, Number::I32));
+    b.on(Core::Aiv, |b| {
+        let clients = two_clients(b);
+        let tasks = [("first", y), ("second", z)].into_iter().zip(clients).map(|(task, client)| {
+            let (name, to) = task;
+            let task = b.task(name, client);
+            let operation = operation(b, &Call::new(ALL_REDUCE, 0, 64, 0, 1), x, to, INT32);
+            b.prepare(task, operation, 1, true);
+            task
+        });
+        let tasks: Vec<_> = tasks.collect();
+        tasks.into_iter().for_each(|task| b.wait(task));
+        b.sync_vectors();
+        clients.into_iter().for_each(|client| b.finalize(client));
+    });
+    let program = b.done();
+    let mut second = HcclRootInfo::default();
+    hccl!(HcclGetRootInfo(&mut second));
+    let start = Instant::now();
+    let ended = on_ranks(2, |rank| {
+        let mut other = std::ptr::null_mut();
+        hccl!(HcclCommInitRootInfo(2, &second, rank.rank, &mut other));
+        let room = if rank.rank == 1 { 128 } else { 256 };
+        let [x, y, z] = [256, 256, room].map(|bytes| rank.upload(&vec![1; bytes]));
+        let operations = [ALL_REDUCE; 2];
+        let server = launch_for_two(rank, other, &program, operations, &[x, y, z]);
+        let kernel = rank.sync_fails();
+        let served = call!(aclrtSynchronizeStream(server));
+        let served = (served, message());
+        // Communicators of both groups can go.
+        hccl!(HcclCommDestroy(other));
+        hccl!(HcclCommDestroy(rank.comm));
+        [kernel, served]
+    });
+    for (rank, ended) in ended.iter().enumerate() {
+        assert!(ended.iter().all(|(code, _)| *code != 0), "rank {rank}: {ended:?}");
+    }
+    let [(_, kernel), (_, server)] = &ended[1];
+    let text = format!("{kernel}\n{server}");
+    assert!(text.contains("beyond the end of its allocation"), "{text}");
+    assert!(text.contains("second") && text.contains("kernel.rs:"), "{text}");
+    let [(_, kernel), (_, server)] = &ended[0];
+    assert!(format!("{kernel}\n{server}").contains("rank 1"), "{kernel}\n{server}");
+    assert!(start.elapsed() < Duration::from_secs(20));
+}
+
 #[test]
 fn a_core_that_finalises_too_early_leaves_the_others_waiting() {
     let program = |_| {

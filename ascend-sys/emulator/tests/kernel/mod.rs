@@ -11,7 +11,7 @@ use crate::ok;
 use crate::ranks::{Rank, name_of, on_block};
 use ascend_program::layout::Number;
 use ascend_program::step::{Base, Exchange, Hccl, Operation, PerRank, Reduction};
-use ascend_program::{Core, Mix, Program, TaskId};
+use ascend_program::{ClientId, Core, Mix, Program, TaskId};
 use ascend_sys::*;
 use build::Builder;
 use std::ffi::{CString, c_void};
@@ -225,6 +225,46 @@ impl Together {
             hccl!(HcclCommDestroy(rank.comm));
         }
     }
+}
+
+/// The clients of two groups, of one operation each.
+pub fn two_clients(b: &mut Builder) -> [ClientId; 2] {
+    b.program.tiling = Some(build::tiling_layout(2));
+    [("hccl", 0), ("other", 1)].map(|(name, group)| {
+        let client = b.client(name, group, None);
+        b.hccl(Hccl::Init(client, 0));
+        b.hccl(Hccl::Configure(client, 64 + 512 * group, format!("cc{group}")));
+        client
+    })
+}
+
+/// Launches a kernel of two groups, and on a stream of its own, which it gives, one server for both.
+pub fn launch_for_two(
+    rank: &Rank,
+    other: HcclComm,
+    program: &Program,
+    operations: [u32; 2],
+    tensors: &[*mut c_void],
+) -> aclrtStream {
+    let mut bytes = tiling(&operations, &name_of(rank.comm));
+    let name = name_of(other);
+    bytes[576 + 16..][..128].fill(0);
+    bytes[576 + 16..][..name.len()].copy_from_slice(name.as_bytes());
+    let contexts = [rank.comm, other].map(|comm| {
+        let mut context = null_mut();
+        let bytes = bytes.as_ptr().cast_mut().cast();
+        hccl!(HcclAllocComResourceByTiling(comm, rank.stream, bytes, &mut context));
+        context
+    });
+    let ((_, server), stream) = (server(), common::stream());
+    let descriptor = std::ptr::without_provenance_mut(0x21);
+    let given = [descriptor, contexts[0], contexts[1]].map(Given::Pointer);
+    launch(server, 1, &given, stream);
+    let pointers = contexts.iter().chain(tensors).chain([&null_mut()]);
+    let mut given: Vec<_> = pointers.map(|pointer| Given::Pointer(*pointer)).collect();
+    given.push(Given::Bytes(&bytes));
+    launch(function(load(program), &program.name), 1, &given, rank.stream);
+    stream
 }
 
 /// One prepare call.
