@@ -5,6 +5,7 @@ use std::path::Path;
 use std::{env, fs};
 
 use ascend_program::{Program, ascend_c};
+use hccl::kernel::Project;
 use hccl_examples::kernels::*;
 use hccl_tests::full;
 
@@ -40,6 +41,19 @@ fn the_kernels_of_the_examples_are_printed_as_a_person_would_write_them() {
         let expected = fs::read_to_string(&path).unwrap();
         assert_eq!(found, expected, "{name} is printed differently");
     }
+}
+
+#[test]
+fn a_recorded_kernel_comes_with_its_operator_project() {
+    let kernel = reduce_scatter::reduce_scatter_rounds::record().unwrap();
+    let mut bytes = tiling(kernel.program().tiling.as_ref().unwrap(), 7, &ROUNDS);
+    let files = kernel.project(&Project::new(bytes.clone())).unwrap();
+    let file = |end: &str| files.iter().find(|(path, _)| path.ends_with(end)).map(|file| &file.1);
+    assert_eq!(file("op_kernel/reduce_scatter_rounds.cpp"), Some(&kernel.ascend_c().unwrap()));
+    assert!(file("op_host/reduce_scatter_rounds.cpp").is_some(), "{files:?}");
+    bytes.pop();
+    let error = kernel.project(&Project::new(bytes)).unwrap_err().to_string();
+    assert!(error.contains("the tiling has 607 bytes, its struct has 608"), "{error}");
 }
 
 #[test]
