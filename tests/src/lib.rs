@@ -141,6 +141,8 @@ mod book {
     mod ring {}
     #[doc = include_str!("../../docs/src/learn/in-flight.md")]
     mod in_flight {}
+    #[doc = include_str!("../../docs/src/learn/kernels.md")]
+    mod kernels {}
     #[doc = include_str!("../../docs/src/reference/collectives.md")]
     mod collectives {}
     #[doc = include_str!("../../docs/src/reference/tiling.md")]
