@@ -110,9 +110,16 @@ impl Marks {
         match waited? {
             Waited::TimedOut => Ok(true),
             Waited::Over(Ok(())) => {
-                while !is_believed(queue, &state) {
-                    // Somebody is about to write down what he was told.
-                    drop(state);
+                loop {
+                    match is_believed(queue, &state) {
+                        Ok(true) => break,
+                        // Somebody is about to write down what he was told.
+                        Ok(false) => drop(state),
+                        Err(error) => {
+                            note(queue, queue.lane.timeline.submitted(), error);
+                            break;
+                        }
+                    }
                     std::thread::yield_now();
                     state = lock(&self.state);
                 }
@@ -186,32 +193,38 @@ impl Marks {
 /// as failed.
 fn settle(queue: &Queue, state: &State, last: u64, event: &EventHandle) -> bool {
     match queue.table().synchronize_event(event, Duration::from_secs(1)) {
-        Ok(Waited::Over(Ok(()))) if is_believed(queue, state) => {}
+        Ok(Waited::Over(Ok(()))) => match is_believed(queue, state) {
+            Ok(true) => {}
+            Ok(false) => return false,
+            Err(error) => note(queue, queue.lane.timeline.submitted(), error),
+        },
         Ok(Waited::Over(Err(error))) | Err(error) => note(queue, last, error),
-        Ok(Waited::Over(Ok(())) | Waited::TimedOut) => return false,
+        Ok(Waited::TimedOut) => return false,
     }
     queue.lane.timeline.complete(last);
     true
 }
 
-/// Whether none of the calls that block can have been told of a failure: what they wait for is not complete.
-fn is_believed(queue: &Queue, state: &State) -> bool {
-    let (table, timeline) = (queue.table(), &queue.lane.timeline);
-    let is_open = |event: &EventHandle| matches!(table.query_event(event), Ok(false));
-    state.asking.iter().all(|(_, target)| match target {
-        Target::Mark(event) => is_open(event),
-        Target::End(number) => match state.list.iter().find(|(last, _)| last == number) {
-            Some((_, event)) => is_open(event),
-            None => match table.query_stream(queue.handle()) {
+/// Whether none of the calls that block can have been told of a failure: what they wait for is not complete. The error is one
+/// that nobody else is told.
+fn is_believed(queue: &Queue, state: &State) -> Result<bool> {
+    for (_, target) in &state.asking {
+        let is_open = match target {
+            Target::Mark(event) => !queue.table().query_event(event)?,
+            Target::End(number) => match state.list.iter().find(|(last, _)| last == number) {
+                Some((_, event)) => !queue.table().query_event(event)?,
                 // What was issued since would hide that it is complete.
-                Ok(complete) => !complete && timeline.submitted() == *number,
-                Err(error) => {
-                    note(queue, timeline.submitted(), error);
-                    false
+                None => {
+                    !queue.table().query_stream(queue.handle())?
+                        && queue.lane.timeline.submitted() == *number
                 }
             },
-        },
-    })
+        };
+        if !is_open {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// `error` is about something up to `number` that was not known to be complete.
