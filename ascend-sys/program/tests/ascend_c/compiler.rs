@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use ascend_program::{Program, ascend_c};
+use ascend_program::{Core, Program, ascend_c};
 
 /// The compiler, if there is one; it is the one that `CXX` names, or `c++`.
 pub fn compiler() -> Option<Command> {
@@ -97,10 +97,13 @@ pub fn program_of_host(
     let source = sources(program, at);
     let (name, run) = (&program.name, at.0.join("run"));
     let mut objects = Vec::new();
-    for (core, kind) in [(1, "aic"), (2, "aiv")] {
+    let kinds = [(Core::Aic, 1, "aic"), (Core::Aiv, 2, "aiv")];
+    // For what the kernel does not run on it is not compiled.
+    let used: Vec<_> = kinds.iter().filter(|(kind, ..)| program.mix.ratio(*kind) > 0).collect();
+    for (_, core, kind) in &used {
         let object = at.0.join(format!("{kind}.o"));
         let mut command = compiler();
-        options(&mut command, core, &at.0);
+        options(&mut command, *core, &at.0);
         command.args(more);
         command.arg(format!("-D{name}={name}_{kind}")).args(["-c", "-o"]).arg(&object).arg(&source);
         succeed(command);
@@ -108,7 +111,11 @@ pub fn program_of_host(
     }
     let mut command = compiler();
     command.args(["-std=c++17", "-pthread", "-I"]).arg(include());
-    command.arg(format!("-DKERNEL_AIC={name}_aic")).arg(format!("-DKERNEL_AIV={name}_aiv"));
+    for kind in &kinds {
+        // What nobody calls is there by name all the same.
+        let form = if used.contains(&kind) { kind.2 } else { used[0].2 };
+        command.arg(format!("-DKERNEL_{}={name}_{form}", kind.2.to_uppercase()));
+    }
     command.arg(format!("-DPARAMETERS={}", program.parameters.len()));
     command.arg("-o").arg(&run).arg(include().with_file_name("main.cpp")).args(objects);
     succeed(command);
