@@ -1,5 +1,5 @@
-//! Printed kernels running on the host: what their clients ask for, and what comes out. Of two that are much alike `HCCL_TEST_FULL=1`
-//! takes both.
+//! Printed kernels running on the host: what their clients ask for, and what comes out. All of them with `HCCL_TEST_FULL=1`, else
+//! two; the emulator's tests run others, which they compare with what the emulator computes.
 
 use ascend_program::Program;
 
@@ -108,6 +108,9 @@ fn reduce_scatter_makes_the_calls_of_its_page() {
 
 #[test]
 fn reduce_scatter_in_rounds_makes_the_calls_of_its_page() {
+    if !full() {
+        return;
+    }
     let calls = [
         "InitV2 group=0",
         "SetCcTilingV2 offset=64",
@@ -126,6 +129,9 @@ fn reduce_scatter_in_rounds_makes_the_calls_of_its_page() {
 
 #[test]
 fn an_uneven_all_to_all_v_sends_what_its_tiling_says() {
+    if !full() {
+        return;
+    }
     let sent: [[u64; RANKS]; RANKS] = [[3, 3, 3, 3], [2, 2, 3, 2], [1, 4, 4, 4], [3, 3, 3, 3]];
     let received = |rank: usize| sent.map(|counts| counts[rank]);
     let starts = |counts: [u64; RANKS]| {
@@ -176,6 +182,9 @@ fn an_uneven_all_to_all_v_sends_what_its_tiling_says() {
 
 #[test]
 fn vectors_are_added_in_tiles_with_a_tail() {
+    if !full() {
+        return;
+    }
     let program = kernels::vadd();
     let numbers_of = [("total", &[1000][..]), ("tile", &[64][..])];
     let tilings = vec![tiling(program.tiling.as_ref().unwrap(), 0, &numbers_of)];
