@@ -10,7 +10,7 @@ use crate::api::Table;
 use crate::api::kernels::{KernelHandle, ServerHandle};
 use crate::comm::Member;
 use crate::comm::label::Takes;
-use crate::device::issue::{Operation, Touch, issue};
+use crate::device::issue::{Operation, Touch, handle, issue};
 use crate::device::{Device, Stream};
 use crate::error::{Error, Result};
 use crate::memory::allocation::Region;
@@ -92,7 +92,7 @@ impl Driver {
             table.wait_event(stream.queue().handle(), &event)
         });
         device.recycle_event(event);
-        launched
+        handle(stream, launched, LAUNCH)
     }
 
     fn enqueue(

@@ -4,7 +4,7 @@
 //! behind the other make it an operation with displacements.
 
 use super::area::{Kind, Work};
-use crate::collective::pending::Call;
+use crate::collective::call::Call;
 use crate::collective::request::{Operation, Request};
 use crate::collective::table::{Extent, RECEIVES, SENDS, Table};
 use crate::fabric::Member;
