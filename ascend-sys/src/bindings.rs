@@ -5001,6 +5001,16 @@ impl AscendExtFindingForm {
 /// In which form a finding is told.
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct AscendExtFindingForm(pub ::core::ffi::c_uint);
+impl AscendExtTimelineForm {
+    /// Chrome's trace event format (JSON), which Perfetto reads.
+    pub const ASCEND_EXT_TIMELINE_TRACE: AscendExtTimelineForm = AscendExtTimelineForm(0);
+    /// A picture, as the text of an SVG file.
+    pub const ASCEND_EXT_TIMELINE_SVG: AscendExtTimelineForm = AscendExtTimelineForm(1);
+}
+#[repr(transparent)]
+/// In which form a timeline is told.
+#[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
+pub struct AscendExtTimelineForm(pub ::core::ffi::c_uint);
 /// What a block of virtual devices is made of.
 #[repr(C)]
 #[derive(Debug, Default, Copy, Clone)]
@@ -7904,6 +7914,19 @@ pub mod imports {
             ptr: *const ::core::ffi::c_void,
             bytes: usize,
             write: i32,
+        ) -> aclError;
+        /** Begins (on is 1) or ends (on is 0) to record what the cores of kernels and the communication servers of a block do, and what moves
+        between its devices. What is recorded stays until the block records anew; kernels that run when recording ends are not in it. An error
+        when it records already, or does not.*/
+        pub fn ascendExtTimelineRecord(block: u32, on: i32) -> aclError;
+        /** Tells what was recorded last, when that has ended. The text is NUL-terminated and cut to textLen bytes; *length is what it takes
+        without the NUL. text may be NULL with a textLen of 0.*/
+        pub fn ascendExtTimeline(
+            block: u32,
+            form: AscendExtTimelineForm,
+            text: *mut ::core::ffi::c_char,
+            textLen: usize,
+            length: *mut usize,
         ) -> aclError;
         /// Has a device of a block fail. A device can have several faults. Block 0 is the one that C programs see.
         pub fn ascendExtFaultSet(block: u32, fault: *const AscendExtFault) -> aclError;

@@ -3458,6 +3458,21 @@ pub struct Functions {
     pub ascendExtHostAccess: Option<
         unsafe extern "C" fn(ptr: *const ::core::ffi::c_void, bytes: usize, write: i32) -> aclError,
     >,
+    /** Begins (on is 1) or ends (on is 0) to record what the cores of kernels and the communication servers of a block do, and what moves
+    between its devices. What is recorded stays until the block records anew; kernels that run when recording ends are not in it. An error
+    when it records already, or does not.*/
+    pub ascendExtTimelineRecord: Option<unsafe extern "C" fn(block: u32, on: i32) -> aclError>,
+    /** Tells what was recorded last, when that has ended. The text is NUL-terminated and cut to textLen bytes; *length is what it takes
+    without the NUL. text may be NULL with a textLen of 0.*/
+    pub ascendExtTimeline: Option<
+        unsafe extern "C" fn(
+            block: u32,
+            form: AscendExtTimelineForm,
+            text: *mut ::core::ffi::c_char,
+            textLen: usize,
+            length: *mut usize,
+        ) -> aclError,
+    >,
     /// Has a device of a block fail. A device can have several faults. Block 0 is the one that C programs see.
     pub ascendExtFaultSet:
         Option<unsafe extern "C" fn(block: u32, fault: *const AscendExtFault) -> aclError>,
@@ -4107,6 +4122,8 @@ pub static SYMBOLS: &[Symbol] = &[
     symbol(c"ascendExtFindings", Library::Extension, "extension", "ascend/ascend_ext.h"),
     symbol(c"ascendExtFinding", Library::Extension, "extension", "ascend/ascend_ext.h"),
     symbol(c"ascendExtHostAccess", Library::Extension, "extension", "ascend/ascend_ext.h"),
+    symbol(c"ascendExtTimelineRecord", Library::Extension, "extension", "ascend/ascend_ext.h"),
+    symbol(c"ascendExtTimeline", Library::Extension, "extension", "ascend/ascend_ext.h"),
     symbol(c"ascendExtFaultSet", Library::Extension, "extension", "ascend/ascend_ext.h"),
     symbol(c"ascendExtFaultClear", Library::Extension, "extension", "ascend/ascend_ext.h"),
     symbol(c"ascendExtRankLeave", Library::Extension, "extension", "ascend/ascend_ext.h"),

@@ -38,6 +38,8 @@ fn on_both(devices: usize, test: impl Fn(&Runtime)) {
             table.ascendExtFindings = None;
             table.ascendExtFinding = None;
             table.ascendExtHostAccess = None;
+            table.ascendExtTimelineRecord = None;
+            table.ascendExtTimeline = None;
             table.ascendExtRankLeave = None;
             table.ascendExtGroupResult = None;
         }

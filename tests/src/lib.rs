@@ -106,6 +106,8 @@ pub fn without_extensions() -> Runtime {
         ascendExtFindings: None,
         ascendExtFinding: None,
         ascendExtHostAccess: None,
+        ascendExtTimelineRecord: None,
+        ascendExtTimeline: None,
         ascendExtRankLeave: None,
         ascendExtFaultSet: None,
         ascendExtFaultClear: None,

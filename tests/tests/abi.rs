@@ -22,7 +22,7 @@ use rust::{Source, rust_name, rust_type};
 
 /// Functions that the data does not hold: two that CANN exports without a public header, and the
 /// optional entries of our own.
-const MORE_FUNCTIONS: [&str; 15] = [
+const MORE_FUNCTIONS: [&str; 17] = [
     "HcclAllocComResourceByTiling",
     "HcclThreadExportToCommEngine",
     "ascendExtStreamProgress",
@@ -38,12 +38,19 @@ const MORE_FUNCTIONS: [&str; 15] = [
     "ascendExtFindings",
     "ascendExtFinding",
     "ascendExtHostAccess",
+    "ascendExtTimelineRecord",
+    "ascendExtTimeline",
 ];
 
 /// Types of the optional entries.
 const MORE_STRUCTURES: [&str; 3] = ["AscendExtProgress", "AscendExtBlockConfig", "AscendExtFault"];
-const MORE_ENUMS: [&str; 4] =
-    ["AscendExtProduct", "AscendExtFaultKind", "AscendExtCheck", "AscendExtFindingForm"];
+const MORE_ENUMS: [&str; 5] = [
+    "AscendExtProduct",
+    "AscendExtFaultKind",
+    "AscendExtCheck",
+    "AscendExtFindingForm",
+    "AscendExtTimelineForm",
+];
 
 /// Collects what differs, so that one run of a test shows everything.
 #[derive(Default)]

@@ -5,7 +5,7 @@
 //!
 //! Where what is checked: `abi` holds the C functions, which check their arguments and call inward; `memory` knows every
 //! allocation and names it in errors; `stream`, `lane` and `executor` run tasks in order without a thread per stream;
-//! `capture` keeps what a captured stream would have run, as a graph; `fabric` makes communicators, `collective` and `batch` are the operations in which ranks meet; `faults` has them fail.
+//! `capture` keeps what a captured stream would have run, as a graph; `fabric` makes communicators, `collective` and `batch` are the operations in which ranks meet; `faults` has them fail; `timeline` records what kernels do.
 
 mod abi;
 mod batch;
@@ -33,8 +33,10 @@ pub mod reduce;
 mod report;
 mod slots;
 mod stream;
+mod svg;
 mod sync;
 mod task;
+mod timeline;
 
 /// The functions of the emulator. What it does not have is `None`.
 pub fn table() -> ascend_sys::Functions {

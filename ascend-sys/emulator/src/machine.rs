@@ -12,6 +12,7 @@ use crate::message::{Failure, fail};
 use crate::profile::{self, Product};
 use crate::stream::{self, Mark};
 use crate::sync::lock_std as lock;
+use crate::timeline;
 use ascend_sys::{
     ACL_ERROR_RT_INVALID_DEVICEID, ACL_ERROR_RT_MEMORY_ALLOCATION, ACL_ERROR_RT_PARAM_INVALID,
     ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
@@ -261,6 +262,7 @@ pub(crate) fn destroy_block(number: u32) -> Result<(), Failure> {
     }
     context::destroy_all(&ids, "ascendExtBlockDestroy");
     check::close(number);
+    timeline::forget(number);
     ids.clone().for_each(|id| faults::forget(device_slot(id)));
     let blocks = blocks()?;
     if let Some(windows) = window::reserved() {

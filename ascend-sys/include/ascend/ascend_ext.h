@@ -47,6 +47,14 @@ typedef enum AscendExtFindingForm {
     ASCEND_EXT_FINDING_SVG = 1
 } AscendExtFindingForm;
 
+/** In which form a timeline is told. */
+typedef enum AscendExtTimelineForm {
+    /** Chrome's trace event format (JSON), which Perfetto reads. */
+    ASCEND_EXT_TIMELINE_TRACE = 0,
+    /** A picture, as the text of an SVG file. */
+    ASCEND_EXT_TIMELINE_SVG = 1
+} AscendExtTimelineForm;
+
 /** What a block of virtual devices is made of. */
 typedef struct AscendExtBlockConfig {
     /** sizeof(AscendExtBlockConfig) */
@@ -132,6 +140,15 @@ aclError ascendExtFinding(uint32_t block, uint32_t index, AscendExtFindingForm f
 /** The host reads (write is 0) or writes these bytes of pinned memory by itself now, in no call. Only matters where a block
  * watches for races. */
 aclError ascendExtHostAccess(const void *ptr, size_t bytes, int32_t write);
+/** Begins (on is 1) or ends (on is 0) to record what the cores of kernels and the communication servers of a block do, and what moves
+ * between its devices. What is recorded stays until the block records anew; kernels that run when recording ends are not in it. An error
+ * when it records already, or does not. */
+aclError ascendExtTimelineRecord(uint32_t block, int32_t on);
+
+/** Tells what was recorded last, when that has ended. The text is NUL-terminated and cut to textLen bytes; *length is what it takes
+ * without the NUL. text may be NULL with a textLen of 0. */
+aclError ascendExtTimeline(uint32_t block, AscendExtTimelineForm form, char *text, size_t textLen, size_t *length);
+
 /** Has a device of a block fail. A device can have several faults. Block 0 is the one that C programs see. */
 aclError ascendExtFaultSet(uint32_t block, const AscendExtFault *fault);
 

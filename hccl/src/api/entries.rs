@@ -183,6 +183,38 @@ impl Table {
         Some(crate::runtime::Finding { text, picture })
     }
 
+    /// A block begins or ends to record what its kernels do.
+    pub(crate) fn record_timeline(&self, block: u32, on: bool) -> Result<()> {
+        // Begun is only what can be told.
+        if self.functions().ascendExtTimeline.is_none() {
+            return Err(self.missing("ascendExtTimeline"));
+        }
+        // SAFETY: takes numbers only.
+        unsafe { call!(self, ascendExtTimelineRecord, block, on.into()) }
+    }
+
+    /// What it has recorded.
+    pub(crate) fn timeline(
+        &self,
+        block: u32,
+        form: ascend_sys::AscendExtTimelineForm,
+    ) -> Result<Box<str>> {
+        let mut length = 0;
+        // SAFETY: no text is asked for; the out parameter is a live local.
+        unsafe {
+            call!(self, ascendExtTimeline, block, form, std::ptr::null_mut(), 0, &mut length)
+        }?;
+        let mut text = vec![0_u8; length.saturating_add(1)];
+        let room = text.len();
+        // SAFETY: the text is as long as is said.
+        unsafe {
+            let text = text.as_mut_ptr().cast();
+            call!(self, ascendExtTimeline, block, form, text, room, &mut length)
+        }?;
+        let end = text.iter().position(|byte| *byte == 0).unwrap_or(room);
+        Ok(String::from_utf8_lossy(&text[..end]).into())
+    }
+
     /// The host itself touches pinned memory.
     pub(crate) fn host_touches(&self, start: *const c_void, bytes: usize, write: bool) {
         if let Some(function) = self.functions().ascendExtHostAccess {

@@ -1,7 +1,7 @@
 //! Kernels: programs for the cores of an NPU, written in Rust, which communicate while they compute.
 //!
 //! A function with [`#[kernel]`](macro@kernel) is run once to *record* a [`Program`](ascend_program::Program): a small form in which sizes, loops and
-//! branches are still symbols of a [tiling struct](tiling). It is [launched](launch) on the emulator, and printed as [Ascend C](Recorded::ascend_c) for an NPU.
+//! branches are still symbols of a [tiling struct](tiling). It is [launched](launch) on the emulator, which can draw a [timeline], and printed as [Ascend C](Recorded::ascend_c) for an NPU.
 //!
 //! ```
 //! use hccl::kernel::*;
@@ -73,6 +73,7 @@ pub mod symbol;
 mod sync;
 mod tensor;
 pub mod tiling;
+pub mod timeline;
 pub mod value;
 mod vector;
 
@@ -88,6 +89,7 @@ pub use recorded::{Mistake, RecordError, Recorded};
 pub use sync::{Mode, Pipe};
 pub use tensor::{Argument, Global, Input, Matrix, Output, Reads, Writes};
 pub use tiling::{Mc2CcTiling, Mc2InitTiling, TCubeTiling, Tiling};
+pub use timeline::{Recording, Timeline};
 pub use value::{Value, Variable};
 pub use vector::Round;
 

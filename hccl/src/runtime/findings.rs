@@ -59,7 +59,7 @@ impl Runtime {
         if !self.inner.checked {
             return Vec::new();
         }
-        let (table, block) = (&self.inner.table, self.inner.block.unwrap_or(0));
+        let (table, block) = (&self.inner.table, self.block());
         (0..table.count_findings(block)).map_while(|index| table.finding(block, index)).collect()
     }
 

@@ -248,6 +248,11 @@ impl Runtime {
         &self.inner.reactor
     }
 
+    /// The number of its block of devices.
+    pub(crate) fn block(&self) -> u32 {
+        self.inner.block.unwrap_or(0)
+    }
+
     pub(crate) fn device_id(&self, index: usize) -> i32 {
         self.inner.first + index as i32
     }

@@ -10,10 +10,11 @@ use crate::machine::{self, Request};
 use crate::message::{Failure, fail};
 use crate::profile::{CONNECT_TIMEOUT, EXEC_TIMEOUT, Product};
 use crate::stream::Stream;
+use crate::timeline;
 use ascend_sys::{
     ACL_ERROR_INVALID_PARAM, ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, ACL_SUCCESS, AscendExtBlockConfig,
-    AscendExtCheck, AscendExtFault, AscendExtFindingForm, AscendExtProgress, Functions, aclError,
-    aclrtStream,
+    AscendExtCheck, AscendExtFault, AscendExtFindingForm, AscendExtProgress, AscendExtTimelineForm,
+    Functions, aclError, aclrtStream,
 };
 use std::ffi::{c_char, c_void};
 use std::time::Duration;
@@ -29,6 +30,8 @@ pub(crate) fn fill(table: &mut Functions) {
     table.ascendExtFindings = Some(ascendExtFindings);
     table.ascendExtFinding = Some(ascendExtFinding);
     table.ascendExtHostAccess = Some(ascendExtHostAccess);
+    table.ascendExtTimelineRecord = Some(ascendExtTimelineRecord);
+    table.ascendExtTimeline = Some(ascendExtTimeline);
     table.ascendExtFaultSet = Some(ascendExtFaultSet);
     table.ascendExtFaultClear = Some(ascendExtFaultClear);
 }
@@ -201,6 +204,32 @@ unsafe extern "C" fn ascendExtHostAccess(
 ) -> aclError {
     door("ascendExtHostAccess", || {
         check::host_accessed(pointer.addr(), bytes, write != 0);
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn ascendExtTimelineRecord(block: u32, on: i32) -> aclError {
+    door("ascendExtTimelineRecord", || match on {
+        1 => timeline::begin(block),
+        0 => timeline::end(block),
+        other => fail!(ACL_ERROR_INVALID_PARAM, "on is {other}; 0 or 1 is expected"),
+    })
+}
+
+unsafe extern "C" fn ascendExtTimeline(
+    block: u32,
+    form: AscendExtTimelineForm,
+    text: *mut c_char,
+    text_len: usize,
+    length: *mut usize,
+) -> aclError {
+    door("ascendExtTimeline", || {
+        // SAFETY: null, or valid for a write by the C contract.
+        let length = unsafe { out(length, "length") }?;
+        let words = timeline::tell(block, form)?;
+        length.write(words.len());
+        // SAFETY: null, or valid for `text_len` bytes by the C contract.
+        unsafe { write_text(text, text_len, &words) };
         Ok(())
     })
 }

@@ -1,7 +1,7 @@
 //! A finding as a picture: the two operations on their lanes, with nothing between them, and the bytes that they share.
 
 use super::finding::{Finding, Side};
-use std::fmt::Write as _;
+use crate::svg::{Svg, shorten};
 use std::ops::Range;
 
 const WIDTH: usize = 860;
@@ -22,10 +22,7 @@ pub(crate) fn draw(finding: &Finding) -> String {
     let foot = TOP + lanes * LANE + memory + 10;
     let help = wrap(&format!("What to do: {}.", finding.help()));
     let height = foot + help.len() * 17 + 14;
-    let mut svg = Svg(format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" height=\"{height}\" \
-         font-family=\"sans-serif\" font-size=\"12\">\n<rect width=\"{WIDTH}\" height=\"{height}\" fill=\"#ffffff\"/>\n"
-    ));
+    let mut svg = Svg::new(WIDTH, height, 12);
     for (line, text) in wrap(&finding.headline()).iter().enumerate() {
         svg.text(14, 20 + line * 16, "font-weight=\"bold\"", text);
     }
@@ -43,22 +40,10 @@ pub(crate) fn draw(finding: &Finding) -> String {
     for (line, text) in help.iter().enumerate() {
         svg.text(14, foot + 14 + line * 17, "fill=\"#333333\"", text);
     }
-    svg.0.push_str("</svg>\n");
-    svg.0
+    svg.finish()
 }
 
-struct Svg(String);
-
 impl Svg {
-    fn text(&mut self, x: usize, y: usize, style: &str, text: &str) {
-        self.push(&format!("<text x=\"{x}\" y=\"{y}\" {style}>{}</text>", escape(text)));
-    }
-
-    fn push(&mut self, element: &str) {
-        // Writing to a string does not fail.
-        let _ = writeln!(self.0, "{element}");
-    }
-
     /// A lane with its operation. The two overlap in time: neither is known to come first.
     fn lane(&mut self, at: usize, side: &Side) {
         let (y, colour) = (TOP + at * LANE + 34, COLOURS[at % 2]);
@@ -142,17 +127,6 @@ impl Svg {
             "<rect x=\"{from}\" y=\"{y}\" width=\"{width}\" height=\"{height}\" fill=\"{colour}\" fill-opacity=\"{opacity}\"/>"
         ));
     }
-}
-
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
-}
-
-fn shorten(text: &str, most: usize) -> String {
-    if text.chars().count() <= most {
-        return text.into();
-    }
-    text.chars().take(most - 1).chain(['…']).collect()
 }
 
 /// Lines of at most [`COLUMNS`] characters, as far as spaces allow.

@@ -209,6 +209,7 @@ fn commit(core: &mut Core, task: TaskId, world: &mut World) -> Result<(), String
     let Handle { client, slot, committed, .. } = *handle;
     ready(core, ClientId(client as u32), world)?;
     if core.clients[client].works {
+        tell_track(core, "commit", client, slot, committed, world);
         world.group_of(client)?.area.post(|state| {
             if let Some(slot) = state.slots.get_mut(slot) {
                 slot.committed = slot.committed.max(committed);
@@ -216,6 +217,24 @@ fn commit(core: &mut Core, task: TaskId, world: &mut World) -> Result<(), String
         });
     }
     Ok(())
+}
+
+/// Where the launch is recorded: what the working core says to the server.
+pub(super) fn tell_track(
+    core: &mut Core,
+    call: &str,
+    client: usize,
+    slot: usize,
+    turn: u32,
+    world: &World,
+) {
+    if core.track.is_none() {
+        return;
+    }
+    let text = format!("{call} {}", core.turn_name(client, slot, turn, world));
+    if let Some(track) = &mut core.track {
+        track.tells(text);
+    }
 }
 
 fn wait(core: &mut Core, task: TaskId) {

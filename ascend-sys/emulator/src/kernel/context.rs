@@ -52,6 +52,15 @@ pub(super) fn window(area: &Area, rank: usize, output: bool) -> Option<(usize, u
     Some((window, context.window_bytes, context.area.member.device))
 }
 
+/// The rank of a device in the same communicator, if it has a context.
+pub(super) fn rank_on(area: &Area, device: u32) -> Option<usize> {
+    let contexts = lock(&CONTEXTS);
+    area.hub.contexts.iter().position(|address| {
+        let context = contexts.get(&address.load(Ordering::Acquire));
+        context.is_some_and(|context| context.area.member.device == device)
+    })
+}
+
 /// The context of a rank: made by the first call, the same in every later one.
 pub(crate) fn of(member: &Arc<Member>, call: &'static str) -> Result<usize, Refusal> {
     let hub = Arc::clone(member.comm.kernels());

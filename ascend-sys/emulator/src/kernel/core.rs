@@ -4,6 +4,7 @@ use super::cast;
 use super::client::{self, Client, Handle, Held};
 use super::local::{ALIGNMENT, Memory};
 use super::matmul::{Product, Sizes};
+use super::track::Track;
 use super::vector;
 use super::world::World;
 use ascend_program::flow::{Unknown, Walk, load, store};
@@ -28,6 +29,8 @@ pub(super) struct Core {
     pub(super) wait: Option<Wait>,
     product: Option<Box<Product>>,
     pub(super) ended: bool,
+    /// Of a launch that is recorded.
+    pub(super) track: Option<Box<Track>>,
 }
 
 /// What a core waits for.
@@ -81,6 +84,7 @@ impl Core {
             wait: None,
             product: None,
             ended: false,
+            track: None,
         }
     }
 
@@ -122,6 +126,25 @@ impl Core {
         if self.ended {
             return Ok(Progress::Ended);
         }
+        if self.track.is_none() {
+            return self.go_on(world, budget);
+        }
+        let here = client::place(&world.program, self.source());
+        if let Some(track) = &mut self.track {
+            track.enter(here);
+        }
+        let progress = self.go_on(world, budget);
+        let there = client::place(&world.program, self.source());
+        if let Some(track) = &mut self.track {
+            track.leave();
+            if self.ended {
+                track.end(&there);
+            }
+        }
+        progress
+    }
+
+    fn go_on(&mut self, world: &mut World, budget: &mut i64) -> Result<Progress, String> {
         let mut moved = false;
         loop {
             if let Some(wait) = self.wait {
@@ -129,6 +152,9 @@ impl Core {
                     return Ok(if moved { Progress::Runs } else { Progress::Waits });
                 }
                 self.wait = None;
+                if let Some(track) = &mut self.track {
+                    track.goes_on();
+                }
                 moved = true;
                 // What a wait ends in may be the next one.
                 continue;
@@ -143,6 +169,9 @@ impl Core {
                     return Ok(Progress::Runs);
                 }
                 self.product = None;
+                if let Some(track) = &mut self.track {
+                    track.multiplied();
+                }
             }
             let Some(node) = self.walk.advance().map_err(unknown)? else {
                 self.ended = true;
@@ -150,6 +179,37 @@ impl Core {
             };
             *budget -= STEP;
             self.step(&node.step, world, budget)?;
+            if self.wait.is_some() && self.track.is_some() {
+                self.track_wait(world);
+            }
+        }
+    }
+
+    /// Writes down what it waits for from now on.
+    #[cold]
+    fn track_wait(&mut self, world: &World) {
+        let what = match self.wait {
+            None => return,
+            Some(Wait::Flag(flag)) => format!("flag {flag}"),
+            Some(Wait::Barrier { .. }) => "SyncAll".to_owned(),
+            Some(Wait::Turns { client, slot, finished }) => {
+                self.turn_name(client, slot, finished, world)
+            }
+            Some(Wait::Last { .. } | Wait::Farewell { .. }) => "Finalize".to_owned(),
+        };
+        let place = client::place(&world.program, self.source());
+        if let Some(track) = &mut self.track {
+            track.waits(what, place);
+        }
+    }
+
+    /// "tiles 2 of 4": a turn of the task that this core has prepared in a slot.
+    pub(super) fn turn_name(&self, client: usize, slot: usize, turn: u32, world: &World) -> String {
+        let tasks = self.handles.iter().zip(&world.program.tasks);
+        let mut tasks = tasks.filter_map(|(handle, task)| Some((handle.as_ref()?, &task.name)));
+        match tasks.find(|(handle, _)| handle.client == client && handle.slot == slot) {
+            Some((handle, name)) => format!("{name} {turn} of {}", handle.total),
+            None => format!("task {slot}, {turn}"),
         }
     }
 
@@ -457,6 +517,9 @@ impl Core {
         let c = spot(self, world, &multiply.c)?;
         let bias = multiply.bias.map(|bias| spot(self, world, &bias)).transpose()?;
         world.note_product(&types, &sizes, &a, &b, &c);
+        if let Some(track) = &mut self.track {
+            track.multiplies([sizes.rows, sizes.columns, sizes.depth]);
+        }
         self.product = Some(Box::new(Product::new(types, sizes, (a, b, c), bias)?));
         Ok(())
     }

@@ -11,11 +11,13 @@ use crate::collective::validate::name_of;
 use crate::fabric::Comm;
 use crate::sync::lock_std as lock;
 use std::collections::BTreeMap;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// The servers of one communicator.
 pub(crate) struct Hub {
+    /// No other hub has it.
+    pub(super) number: u64,
     pub(crate) comm: Arc<Comm>,
     /// The context of each rank; 0 where it has none.
     pub(super) contexts: Box<[AtomicUsize]>,
@@ -31,8 +33,10 @@ struct Said {
 
 impl Hub {
     pub(crate) fn new(comm: Comm) -> Hub {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
         let contexts = (0..comm.ranks()).map(|_| AtomicUsize::new(0)).collect();
-        Hub { comm: Arc::new(comm), contexts, said: Mutex::default() }
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        Hub { number, comm: Arc::new(comm), contexts, said: Mutex::default() }
     }
 
     /// A rank has come to a task. The error is the text of a disagreement, which has ended the communicator.

@@ -16,7 +16,7 @@
 //!
 //! A launch is one task of its stream ([`task`]). Its [cores](core) are interpreters that stop where they would wait; they take
 //! turns inside the task, so a kernel needs no thread. [`local`] and [`global`] are the memories, [`vector`] and [`matmul`] the
-//! arithmetic, [`flags`] what cores wait for among themselves, [`client`] the HCCL client.
+//! arithmetic, [`flags`] what cores wait for among themselves, [`client`] the HCCL client. What a [track] is told shows in a [timeline](crate::timeline).
 //! Kernel and server of a rank talk through an [area](area); the [server] is a task of the stream that it is launched on, and
 //! its [turns](turn) are collectives of a communicator that the servers of all ranks [share](hub).
 //!
@@ -49,6 +49,7 @@ mod ranges;
 mod running;
 mod server;
 mod task;
+mod track;
 mod turn;
 mod vector;
 mod verdict;

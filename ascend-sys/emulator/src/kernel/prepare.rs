@@ -1,7 +1,7 @@
 //! The prepare calls of a client: from their arguments to the message that the server gets.
 
 use super::area::{Content, Kind, MOST_TASKS, Work};
-use super::client::{Handle, configuration, name, place, post, ready};
+use super::client::{Handle, configuration, name, place, post, ready, tell_track};
 use super::core::Core;
 use super::world::World;
 use crate::collective::validate;
@@ -102,7 +102,11 @@ pub(super) fn prepare(
         core.clients[client].slot += 1;
     }
     core.clients[client].last = Some(last);
+    let tells = core.clients[client].works;
     core.handles[task.0 as usize] = Some(handle);
+    if tells {
+        tell_track(core, "prepare", client, slot, committed, world);
+    }
     Ok(())
 }
 

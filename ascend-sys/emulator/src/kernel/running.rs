@@ -9,12 +9,14 @@ use super::flags::Flags;
 use super::global::Region;
 use super::local::Memory;
 use super::task::Launched;
+use super::track::Track;
 use super::world::{Group, World};
 use crate::check;
 use crate::collective::meeting::{Breakage, Cause, Origin};
 use crate::lane::Outcome;
 use crate::memory;
 use crate::stream::{Mark, Stream};
+use crate::timeline;
 use ascend_program::flow::{Launch, Walk};
 use ascend_program::step::{Step as Does, Sync};
 use ascend_program::{Core as Kind, Program};
@@ -38,6 +40,8 @@ pub(super) struct Running {
     pub(super) seen: Vec<u64>,
     /// Rounds in which a core went on.
     pub(super) progress: u64,
+    /// Where it is written down, and what, if the block records.
+    recorded: Option<Box<(Arc<timeline::Log>, timeline::Launch)>>,
 }
 
 /// Whether the cores of a program wait for each other.
@@ -136,13 +140,50 @@ impl Running {
             blocks_begun: 0,
             seen,
             progress: 0,
+            recorded: None,
         };
+        if let Some(log) = timeline::of(device.id) {
+            running.recorded = Some(Box::new(running.record(log, device.id)));
+        }
         running.begin_blocks();
         Ok(running)
     }
 
+    /// A launch that begins.
+    fn record(
+        &self,
+        log: Arc<timeline::Log>,
+        device: u32,
+    ) -> (Arc<timeline::Log>, timeline::Launch) {
+        let from = log.now();
+        let launch = timeline::Launch {
+            device,
+            kernel: self.world.program.name.clone(),
+            blocks: self.launch.blocks,
+            ranks: self.world.groups.iter().flatten().map(|group| group.area.member.rank).collect(),
+            from,
+            to: from,
+            failure: None,
+            cores: Vec::new(),
+        };
+        (log, launch)
+    }
+
+    /// What its cores have done is written down.
+    fn collect(&mut self) {
+        let Some(recorded) = &mut self.recorded else { return };
+        for core in &mut self.cores {
+            let place = client::place(&self.world.program, core.source());
+            if let Some(mut track) = core.track.take() {
+                track.end(&place);
+                recorded.1.cores.extend(track.into_block());
+            }
+        }
+    }
+
     /// The cores of the next blocks.
     fn begin_blocks(&mut self) {
+        self.collect();
         self.cores.clear();
         self.next = 0;
         let program = Arc::as_ptr(&self.world.program);
@@ -157,7 +198,13 @@ impl Running {
                 for index in block * ratio..(block + 1) * ratio {
                     let memory = Memory::new(program, self.world.product);
                     let walk = Walk::new(program, launch, kind, index);
-                    self.cores.push(Core::new(walk, program, memory));
+                    let mut core = Core::new(walk, program, memory);
+                    if let Some(recorded) = &self.recorded {
+                        let seat = index - begins.start * ratio;
+                        let track = Track::new(&recorded.0, kind, index, seat, block);
+                        core.track = Some(Box::new(track));
+                    }
+                    self.cores.push(core);
                 }
             }
         }
@@ -336,6 +383,12 @@ impl Running {
 
     /// Ends its part in every conversation.
     pub(super) fn leave(&mut self, failure: Option<&str>) {
+        self.collect();
+        if let Some((log, mut launch)) = self.recorded.take().map(|recorded| *recorded) {
+            launch.to = log.now();
+            launch.failure = failure.map(str::to_owned);
+            log.launched(launch);
+        }
         self.cores.clear();
         for group in self.world.groups.iter().flatten() {
             let area = &group.area;

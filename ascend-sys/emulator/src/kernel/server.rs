@@ -14,6 +14,7 @@ use crate::deadlock::{self, Helpers};
 use crate::message::Failure;
 use crate::stream::{Mark, Stream};
 use crate::task::{Reason, Step};
+use crate::timeline;
 use ascend_sys::ACL_ERROR_RT_AICPU_EXCEPTION;
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -46,6 +47,9 @@ struct Context {
     done: bool,
     /// What the kernel had done when it looked last.
     seen: u64,
+    /// Where turns are written down, if the block records, and the one under way.
+    log: Option<Arc<timeline::Log>>,
+    noted: Option<Box<timeline::Turn>>,
 }
 
 /// What became of a look at a context.
@@ -60,8 +64,16 @@ enum Look {
 impl Server {
     /// A server of these contexts, launched by the calling thread.
     pub(super) fn new(areas: Vec<Arc<Area>>, limit: Option<Duration>) -> Server {
-        let context =
-            |area| Context { area, slot: 0, said: false, turn: None, done: false, seen: 0 };
+        let context = |area| Context {
+            area,
+            slot: 0,
+            said: false,
+            turn: None,
+            done: false,
+            seen: 0,
+            log: None,
+            noted: None,
+        };
         let contexts: Vec<Context> = areas.into_iter().map(context).collect();
         for context in &contexts {
             context.area.hub.comm.note_user(context.area.member.rank);
@@ -100,6 +112,8 @@ impl Server {
                 return Err(Failure::new(ACL_ERROR_RT_AICPU_EXCEPTION, text));
             }
         }
+        let log = timeline::of(stream.device_id());
+        self.contexts.iter_mut().for_each(|context| context.log = log.clone());
         self.started = true;
         Ok(())
     }
@@ -303,8 +317,11 @@ impl Context {
         match &*content {
             Content::Work(work) => self.work(work, committed, finished),
             Content::Write { items, count, place } => {
-                write::run(&self.area, items.clone(), *count)
+                self.noted = self.note_write(*count, place);
+                let moved = self.noted.as_mut().map(|turn| &mut turn.moved);
+                write::run(&self.area, items.clone(), *count, moved)
                     .map_err(|text| self.failure(format!("BatchWrite ({place}): {text}")))?;
+                self.keep_note();
                 self.next(1);
                 Ok(Look::Moved)
             }
@@ -386,6 +403,8 @@ impl Context {
             let touches = check::touches(&call, member.rank, member.comm.ranks());
             self.area.state().touches.extend(touches);
         }
+        let number = place.number;
+        self.noted = self.note_turn(work, finished, number, !call.request.is_void());
         // SAFETY: `member` lives until the turn is kept.
         let mut turn = unsafe { Pending::new(&member, place, call) };
         turn.keep();
@@ -393,8 +412,65 @@ impl Context {
         Ok(Look::Moved)
     }
 
+    /// Where turns are written down: one that begins.
+    fn note_turn(
+        &self,
+        work: &Work,
+        finished: u32,
+        number: u64,
+        meets: bool,
+    ) -> Option<Box<timeline::Turn>> {
+        let log = self.log.as_ref()?;
+        let Area { member, hub, group, .. } = &*self.area;
+        let from = log.now();
+        Some(Box::new(timeline::Turn {
+            device: member.device,
+            servers: hub.number,
+            group: group.clone(),
+            rank: member.rank,
+            number,
+            meets,
+            name: format!("{} {} of {}", work.name, finished + 1, work.total()),
+            operation: work.kind.name().to_owned(),
+            place: work.place.clone(),
+            from,
+            to: from,
+            moved: turn::received(work, member, finished),
+        }))
+    }
+
+    /// And one-sided writes.
+    fn note_write(&self, count: u64, place: &str) -> Option<Box<timeline::Turn>> {
+        let log = self.log.as_ref()?;
+        let Area { member, hub, group, .. } = &*self.area;
+        let from = log.now();
+        Some(Box::new(timeline::Turn {
+            device: member.device,
+            servers: hub.number,
+            group: group.clone(),
+            rank: member.rank,
+            number: 0,
+            meets: false,
+            name: format!("{count} writes"),
+            operation: "BatchWrite".to_owned(),
+            place: place.to_owned(),
+            from,
+            to: from,
+            moved: Vec::new(),
+        }))
+    }
+
+    /// What was noted has ended.
+    fn keep_note(&mut self) {
+        if let (Some(log), Some(mut turn)) = (&self.log, self.noted.take()) {
+            turn.to = log.now();
+            log.turned(*turn);
+        }
+    }
+
     fn finish_turn(&mut self) {
         self.turn = None;
+        self.keep_note();
         let slot = self.slot;
         self.area.answer(|state| {
             if let Some(slot) = state.slots.get_mut(slot) {

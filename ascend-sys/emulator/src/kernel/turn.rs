@@ -8,6 +8,7 @@ use crate::collective::call::Call;
 use crate::collective::request::{Operation, Request};
 use crate::collective::table::{Extent, RECEIVES, SENDS, Table};
 use crate::fabric::Member;
+use crate::timeline::Moved;
 
 /// What a rank brings to one turn (of a fine-grained task: to one step).
 pub(super) fn call(work: &mut Turn<'_>, number: u32) -> Result<Call, String> {
@@ -72,6 +73,19 @@ pub(super) fn call(work: &mut Turn<'_>, number: u32) -> Result<Call, String> {
     let send = work.send.clone().at(shift, extents[0]).map_err(|text| said(work, number, text))?;
     let recv = work.recv.clone().at(shift, extents[1]).map_err(|text| said(work, number, text))?;
     Ok(Call { table, ..Call::new(request, send, recv) })
+}
+
+/// What the result of a rank needs of what the others have, in a turn or a step.
+pub(super) fn received(work: &Work, member: &Member, number: u32) -> Vec<Moved> {
+    let (rank, ranks) = (member.rank, member.comm.ranks());
+    let elements = |from: usize| match (work.kind, work.steps) {
+        (Kind::AlltoAllV, Some(_)) if (from + number as usize) % ranks != rank => 0,
+        (Kind::AlltoAllV, _) => work.lists[2].get(from).copied().unwrap_or(0),
+        _ => work.count,
+    };
+    let size = work.dtype.size() as u64;
+    let moved = |from| Moved { from, to: rank, bytes: elements(from).saturating_mul(size) };
+    (0..ranks).filter(|from| *from != rank).map(moved).filter(|moved| moved.bytes > 0).collect()
 }
 
 /// A task, and the rank that comes to it.

@@ -1,14 +1,21 @@
 //! One-sided writes of a kernel (`BatchWrite`): copies to wherever the items say.
 
 use super::area::Area;
+use super::context;
 use super::global::Spot;
 use crate::copy;
 use crate::memory;
 use crate::profile::Product;
 use crate::reduce::{DataType, Store};
+use crate::timeline::Moved;
 
-/// Does what a list of one-sided writes says, which lies in global memory.
-pub(super) fn run(area: &Area, mut items: Spot, count: u64) -> Result<(), String> {
+/// Does what a list of one-sided writes says, which lies in global memory. `moved` gets what went to other ranks.
+pub(super) fn run(
+    area: &Area,
+    mut items: Spot,
+    count: u64,
+    mut moved: Option<&mut Vec<Moved>>,
+) -> Result<(), String> {
     let product = area.hub.comm.product;
     let size = if product == Product::A2 { 32 } else { 64 };
     for index in 0..count {
@@ -33,15 +40,24 @@ pub(super) fn run(area: &Area, mut items: Spot, count: u64) -> Result<(), String
         let place = |what: &str, address: u64| {
             let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
             match memory::resolve(usize::try_from(address).unwrap_or(usize::MAX), bytes) {
-                Ok(found) if matches!(found.place, memory::Place::Device(_)) => Ok(found.data),
+                Ok(memory::Bytes { place: memory::Place::Device(id), data }) => Ok((data, id)),
                 Ok(_) => Err(format!("item {index}: its {what} {address:#x} is no device memory")),
                 Err(text) => Err(format!("item {index}: its {what}: {text}")),
             }
         };
         if bytes > 0 {
-            let (from, to) = (place("source", from)?, place("destination", to)?);
+            let ((from, _), (to, device)) = (place("source", from)?, place("destination", to)?);
             // SAFETY: both lie in live allocations with as many bytes.
             unsafe { copy::copy(to, from, bytes as usize, Store::Plain) };
+            let own = area.member.rank;
+            if let Some(moved) = &mut moved
+                && let Some(to) = context::rank_on(area, device).filter(|rank| *rank != own)
+            {
+                match moved.iter_mut().find(|other| other.to == to) {
+                    Some(other) => other.bytes += bytes,
+                    None => moved.push(Moved { from: own, to, bytes }),
+                }
+            }
         }
     }
     Ok(())

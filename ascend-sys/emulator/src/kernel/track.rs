@@ -1,0 +1,126 @@
+//! What a core writes down where its block records a [timeline](crate::timeline).
+
+use crate::timeline::{Block, Doing, Log, Part};
+use ascend_program::Core as Kind;
+use std::sync::Arc;
+
+/// Of one core. A core runs from where it begins or went on to where it waits, with nothing between the two.
+pub(super) struct Track {
+    log: Arc<Log>,
+    block: Block,
+    at: At,
+    /// Of a product under way: since when, and its sizes.
+    product: Option<(u64, [u64; 3])>,
+    /// Since when the interpreter is at this core, and for how long it was since the last wait.
+    entered: u64,
+    interpreted: u64,
+}
+
+enum At {
+    Nothing,
+    Running { from: u64, first: String },
+    Waiting { from: u64, what: String, place: String },
+    Ended,
+}
+
+impl Track {
+    pub(super) fn new(log: &Arc<Log>, kind: Kind, index: u32, seat: u32, block: u32) -> Track {
+        let (parts, products, marks) = Default::default();
+        Track {
+            log: Arc::clone(log),
+            block: Block { kind, index, seat, block, from: 0, to: 0, parts, products, marks },
+            at: At::Nothing,
+            product: None,
+            entered: 0,
+            interpreted: 0,
+        }
+    }
+
+    /// The interpreter comes to the core, which is at `place`.
+    pub(super) fn enter(&mut self, place: String) {
+        self.entered = self.log.now();
+        if let At::Nothing = self.at {
+            self.block.from = self.entered;
+            self.at = At::Running { from: self.entered, first: place };
+        }
+    }
+
+    /// It goes elsewhere.
+    pub(super) fn leave(&mut self) {
+        self.interpreted += self.log.now().saturating_sub(self.entered);
+        self.entered = u64::MAX;
+    }
+
+    pub(super) fn waits(&mut self, what: String, place: String) {
+        let now = self.log.now();
+        self.runs_until(now, &place);
+        self.at = At::Waiting { from: now, what, place };
+    }
+
+    pub(super) fn goes_on(&mut self) {
+        let now = self.log.now();
+        if let At::Waiting { from, what, place } = std::mem::replace(&mut self.at, At::Nothing) {
+            let first = place.clone();
+            self.push(Doing::Waits { what, place }, from, now);
+            self.at = At::Running { from: now, first };
+            (self.entered, self.interpreted) = (now, 0);
+        }
+    }
+
+    pub(super) fn multiplies(&mut self, sizes: [u64; 3]) {
+        self.product = Some((self.log.now(), sizes));
+    }
+
+    pub(super) fn multiplied(&mut self) {
+        if let Some((from, sizes)) = self.product.take()
+            && self.log.has_room()
+        {
+            let what = Doing::Multiplies { sizes };
+            self.block.products.push(Part { what, from, to: self.log.now() });
+        }
+    }
+
+    /// The core tells the server something.
+    pub(super) fn tells(&mut self, what: String) {
+        if self.log.has_room() {
+            self.block.marks.push((self.log.now(), what));
+        }
+    }
+
+    /// The core has ended, or its launch has.
+    pub(super) fn end(&mut self, place: &str) {
+        let now = self.log.now();
+        match std::mem::replace(&mut self.at, At::Ended) {
+            At::Nothing | At::Ended => return,
+            At::Waiting { from, what, place } => {
+                self.push(Doing::Waits { what, place }, from, now);
+            }
+            running @ At::Running { .. } => {
+                self.multiplied();
+                self.at = running;
+                self.runs_until(now, place);
+                self.at = At::Ended;
+            }
+        }
+        self.block.to = now;
+    }
+
+    /// All that the core did, if it did anything. It has ended.
+    pub(super) fn into_block(self) -> Option<Block> {
+        matches!(self.at, At::Ended).then_some(self.block).filter(|block| block.to > 0)
+    }
+
+    fn runs_until(&mut self, now: u64, last: &str) {
+        if let At::Running { from, first } = std::mem::replace(&mut self.at, At::Nothing) {
+            let interpreted = self.interpreted + now.saturating_sub(self.entered);
+            let interpreted = interpreted.min(now - from);
+            self.push(Doing::Runs { first, last: last.to_owned(), interpreted }, from, now);
+        }
+    }
+
+    fn push(&mut self, what: Doing, from: u64, to: u64) {
+        if self.log.has_room() {
+            self.block.parts.push(Part { what, from, to });
+        }
+    }
+}

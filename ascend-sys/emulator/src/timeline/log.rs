@@ -1,0 +1,160 @@
+//! What is written down while kernels run.
+
+use super::rows::Chart;
+use crate::sync::lock_std as lock;
+use ascend_program::Core;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Instant;
+
+/// Entries that a recording has room for; what comes later is counted and left out.
+const ROOM: u64 = 1 << 20;
+
+/// Where the devices of a block write. Times are nanoseconds since it was made.
+pub(crate) struct Log {
+    zero: Instant,
+    /// The first device of the block.
+    pub(super) first: u32,
+    open: AtomicBool,
+    taken: AtomicU64,
+    kept: Mutex<Kept>,
+}
+
+#[derive(Default)]
+pub(super) struct Kept {
+    pub(super) launches: Vec<Launch>,
+    pub(super) turns: Vec<Turn>,
+}
+
+/// A launch of a kernel on one device, which has ended.
+pub(crate) struct Launch {
+    pub(crate) device: u32,
+    pub(crate) kernel: String,
+    pub(crate) blocks: u32,
+    /// The rank of the device in each communicator of the kernel.
+    pub(crate) ranks: Vec<usize>,
+    pub(crate) from: u64,
+    pub(crate) to: u64,
+    /// Why it failed.
+    pub(crate) failure: Option<String>,
+    pub(crate) cores: Vec<Block>,
+}
+
+/// What one core did of a block.
+pub(crate) struct Block {
+    pub(crate) kind: Core,
+    /// Of the core, counted over all blocks of the launch, and among those that the device runs at a time.
+    pub(crate) index: u32,
+    pub(crate) seat: u32,
+    pub(crate) block: u32,
+    pub(crate) from: u64,
+    pub(crate) to: u64,
+    /// One after the other without a gap.
+    pub(crate) parts: Vec<Part>,
+    /// Products of matrices, each within a part.
+    pub(crate) products: Vec<Part>,
+    /// Messages to the server.
+    pub(crate) marks: Vec<(u64, String)>,
+}
+
+/// Something that lasted.
+pub(crate) struct Part {
+    pub(crate) what: Doing,
+    pub(crate) from: u64,
+    pub(crate) to: u64,
+}
+
+/// What a core is at.
+pub(crate) enum Doing {
+    /// It has run from one line of the kernel to another, for so many nanoseconds of the time: for the rest the thread was elsewhere.
+    Runs {
+        first: String,
+        last: String,
+        interpreted: u64,
+    },
+    Waits {
+        what: String,
+        place: String,
+    },
+    Multiplies {
+        sizes: [u64; 3],
+    },
+}
+
+/// A turn that a server has done.
+pub(crate) struct Turn {
+    pub(crate) device: u32,
+    /// The communicator of the servers: its number and name.
+    pub(crate) servers: u64,
+    pub(crate) group: String,
+    pub(crate) rank: usize,
+    /// The number of the turn among all of the communicator.
+    pub(crate) number: u64,
+    /// Whether the ranks meet in it.
+    pub(crate) meets: bool,
+    /// "tiles 2 of 4", and what it is.
+    pub(crate) name: String,
+    pub(crate) operation: String,
+    pub(crate) place: String,
+    /// When the rank came to it, and when it was done there.
+    pub(crate) from: u64,
+    pub(crate) to: u64,
+    pub(crate) moved: Vec<Moved>,
+}
+
+/// Bytes that one rank had and the result of another one needs.
+pub(crate) struct Moved {
+    pub(crate) from: usize,
+    pub(crate) to: usize,
+    pub(crate) bytes: u64,
+}
+
+impl Log {
+    pub(super) fn new(first: u32) -> Log {
+        Log {
+            zero: Instant::now(),
+            first,
+            open: AtomicBool::new(true),
+            taken: AtomicU64::new(0),
+            kept: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn now(&self) -> u64 {
+        u64::try_from(self.zero.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// Room for an entry, if there is any left.
+    pub(crate) fn has_room(&self) -> bool {
+        self.taken.fetch_add(1, Ordering::Relaxed) < ROOM
+    }
+
+    pub(super) fn close(&self) {
+        // Under the lock: who has looked before writes before.
+        let _kept = lock(&self.kept);
+        self.open.store(false, Ordering::Relaxed);
+    }
+
+    pub(crate) fn launched(&self, launch: Launch) {
+        self.write(|kept| kept.launches.push(launch));
+    }
+
+    pub(crate) fn turned(&self, turn: Turn) {
+        if self.has_room() {
+            self.write(|kept| kept.turns.push(turn));
+        }
+    }
+
+    fn write(&self, write: impl FnOnce(&mut Kept)) {
+        let mut kept = lock(&self.kept);
+        if self.open.load(Ordering::Relaxed) {
+            write(&mut kept);
+        }
+    }
+
+    /// All of it, in rows.
+    pub(super) fn chart(&self) -> Chart {
+        let left_out = self.taken.load(Ordering::Relaxed).saturating_sub(ROOM);
+        Chart::new(&lock(&self.kept), self.first, left_out)
+    }
+}

@@ -1,0 +1,332 @@
+//! A timeline as a picture.
+
+use super::rows::{Chart, Kind, Look, Row, Says, Span};
+use crate::svg::{Svg, escape, shorten};
+
+const WIDTH: usize = 960;
+const MARGIN: usize = 16;
+/// Where time begins and ends.
+const LEFT: usize = 148;
+const RIGHT: usize = WIDTH - 24;
+/// Rows that a picture has of each device and of the links, and devices. The trace has all.
+const MOST_CORES: usize = 24;
+const MOST_LINKS: usize = 56;
+const MOST_DEVICES: usize = 16;
+/// How wide a letter of the labels in bars is, roughly.
+const LETTER: f64 = 5.6;
+
+const INK: &str = "#1b2430";
+const GREY: &str = "#5f6b7a";
+const GRID: &str = "#e6e8eb";
+const MARK: &str = "#d8481f";
+
+/// The picture, as the text of an SVG file.
+pub(super) fn draw(chart: &Chart) -> String {
+    let mut lines = Vec::new();
+    let (devices, links): (Vec<_>, Vec<_>) =
+        chart.groups.iter().partition(|group| group.rows.iter().all(|row| row.kind != Kind::Link));
+    for group in devices.iter().take(MOST_DEVICES) {
+        lines.push(Line::Group(&group.name));
+        let of = |wanted: &dyn Fn(Kind) -> bool| -> Vec<&Row> {
+            group.rows.iter().filter(|row| wanted(row.kind)).collect()
+        };
+        let cores = of(&|kind| kind != Kind::Server);
+        // The kernel's own row is no core.
+        lines.extend(cores.iter().take(MOST_CORES + 1).map(|row| Line::Row(row)));
+        lines.extend(Line::more(cores.len(), MOST_CORES + 1, "cores"));
+        lines.extend(of(&|kind| kind == Kind::Server).into_iter().map(Line::Row));
+    }
+    lines.extend(Line::more(devices.len(), MOST_DEVICES, "devices"));
+    for group in links {
+        lines.push(Line::Group(&group.name));
+        lines.extend(group.rows.iter().take(MOST_LINKS).map(Line::Row));
+        lines.extend(Line::more(group.rows.len(), MOST_LINKS, "links"));
+    }
+
+    let notes = notes(chart);
+    let legend = 44 + 16 * notes.len();
+    let top = legend + 52;
+    let floor = top + lines.iter().map(Line::height).sum::<usize>();
+    let mut svg = Svg::new(WIDTH, floor + 48, 12);
+    let heading = format!("font-size=\"16\" font-weight=\"bold\" fill=\"{INK}\"");
+    svg.text(MARGIN, 28, &heading, &shorten(&chart.title, 100));
+    for (at, note) in notes.iter().enumerate() {
+        svg.text(MARGIN, 48 + 16 * at, &format!("fill=\"{GREY}\""), note);
+    }
+    draw_legend(&mut svg, legend);
+    let axis = Axis { length: chart.length.max(1) };
+    axis.draw(&mut svg, top, floor);
+    let mut y = top;
+    for line in &lines {
+        line.draw(&mut svg, &axis, y);
+        y += line.height();
+    }
+    svg.finish()
+}
+
+fn notes(chart: &Chart) -> Vec<String> {
+    let mut notes = vec![
+        "Real time of the emulator: cores of a launch are interpreted one after the other until they wait, and data moves by copies in memory."
+            .to_owned(),
+        "The order and who waits for whom are those of the kernel; how long something takes says nothing about an NPU.".to_owned(),
+    ];
+    if chart.left_out > 0 {
+        notes.push(format!("{} entries are left out: there was no more room.", chart.left_out));
+    }
+    notes
+}
+
+/// A line of the picture.
+enum Line<'a> {
+    Group(&'a str),
+    Row(&'a Row),
+    More(String),
+}
+
+impl<'a> Line<'a> {
+    fn more(count: usize, most: usize, what: &str) -> Option<Line<'a>> {
+        let more = count.saturating_sub(most);
+        (more > 0).then(|| Line::More(format!("and {more} more {what}, which the trace has")))
+    }
+
+    fn height(&self) -> usize {
+        match self {
+            Line::Group(_) => 26,
+            Line::More(_) => 18,
+            Line::Row(row) => match row.kind {
+                Kind::Kernel => 15,
+                Kind::Cube | Kind::Vector | Kind::Link => 17,
+                Kind::Server => 19,
+            },
+        }
+    }
+
+    fn draw(&self, svg: &mut Svg, axis: &Axis, y: usize) {
+        let small = format!("fill=\"{GREY}\" font-size=\"11\"");
+        match self {
+            Line::Group(name) => {
+                let style = format!("font-weight=\"bold\" fill=\"{INK}\"");
+                svg.text(MARGIN, y + 19, &style, &shorten(name, 60));
+            }
+            Line::More(text) => svg.text(LEFT, y + 13, &small, text),
+            Line::Row(row) => {
+                let height = self.height() - 3;
+                let end = format!("{small} text-anchor=\"end\"");
+                svg.text(LEFT - 8, y + height - 3, &end, &shorten(&row.name, 22));
+                draw_row(svg, axis, row, y, height);
+            }
+        }
+    }
+}
+
+fn draw_row(svg: &mut Svg, axis: &Axis, row: &Row, y: usize, height: usize) {
+    for layer in 0..3 {
+        // What is too thin to be seen beside the one before is left out.
+        let mut seen = f64::MIN;
+        for span in row.spans.iter().flat_map(|span| at_depth(span, layer)) {
+            let (from, to) = (axis.x(span.from), axis.x(span.to));
+            if to - seen < 0.4 {
+                continue;
+            }
+            seen = to;
+            bar(svg, span, (from, to), y, height);
+        }
+    }
+    // A turn is named in the wider one of its parts.
+    for turn in row.spans.iter().filter(|span| span.look == Look::Turn) {
+        if let Some(part) = turn.parts.iter().max_by_key(|part| part.to - part.from) {
+            label(svg, &turn.name, part.look, (axis.x(part.from), axis.x(part.to)), y + height);
+        }
+    }
+    let mut seen = f64::MIN;
+    for (at, what) in &row.marks {
+        let x = axis.x(*at);
+        if x - seen < 1.0 {
+            continue;
+        }
+        seen = x;
+        svg.push(&format!(
+            "<path d=\"M{x:.1} {} l3.5 -5 h-7 z\" fill=\"{MARK}\"><title>{}</title></path>",
+            y + 5,
+            escape(what)
+        ));
+    }
+}
+
+/// The parts of a span so deep in it.
+fn at_depth(span: &Span, depth: usize) -> Vec<&Span> {
+    match depth {
+        0 => vec![span],
+        _ => span.parts.iter().flat_map(|part| at_depth(part, depth - 1)).collect(),
+    }
+}
+
+fn bar(svg: &mut Svg, span: &Span, (from, to): (f64, f64), y: usize, height: usize) {
+    let Some((fill, _)) = colours(span.look) else { return };
+    let width = (to - from).max(0.6);
+    let says: Vec<String> = span
+        .says
+        .iter()
+        .map(|(key, value)| match value {
+            Says::Text(text) => format!("{key}: {text}"),
+            Says::Number(number) => format!("{key}: {number}"),
+            Says::Time(time) => format!("{key}: {:.1}", *time as f64 / 1e3),
+        })
+        .collect();
+    let lasts = (span.to - span.from) as f64 / 1e3;
+    let title = format!("{}, {lasts:.1} us\n{}", span.name, says.join("\n"));
+    svg.push(&format!(
+        "<rect x=\"{from:.1}\" y=\"{y}\" width=\"{width:.1}\" height=\"{height}\" fill=\"{fill}\"><title>{}</title></rect>",
+        escape(title.trim_end())
+    ));
+    let text = match span.look {
+        Look::Carries => span.says.iter().find_map(|(key, value)| match value {
+            Says::Number(bytes) if *key == "bytes" => Some(amount(*bytes)),
+            _ => None,
+        }),
+        Look::Waits => span.name.strip_prefix("waits: ").map(str::to_owned),
+        Look::Multiplies => Some(span.name.clone()),
+        // Of one-sided writes; a turn in which ranks meet has its own name.
+        Look::Moves if !span.says.is_empty() => Some(span.name.clone()),
+        Look::Kernel | Look::Failed => {
+            Some(shorten(&span.name, ((width - 6.0) / LETTER).max(0.0) as usize))
+        }
+        _ => None,
+    };
+    if let Some(text) = text {
+        label(svg, &text, span.look, (from, to), y + height);
+    }
+}
+
+/// A text in a bar that ends at `bottom`, if it fits.
+fn label(svg: &mut Svg, text: &str, look: Look, (from, to): (f64, f64), bottom: usize) {
+    let fits = text.chars().count() as f64 * LETTER + 6.0 <= to - from;
+    if let (Some((_, ink)), true, false) = (colours(look), fits, text.is_empty()) {
+        let style = format!("font-size=\"10\" fill=\"{ink}\"");
+        svg.text(format_args!("{:.1}", from + 3.0), bottom - 4, &style, text);
+    }
+}
+
+/// Of the bar and of what is written in it.
+fn colours(look: Look) -> Option<(&'static str, &'static str)> {
+    match look {
+        Look::Kernel => Some(("#d9dee5", INK)),
+        Look::Failed => Some(("#b02a2a", "#ffffff")),
+        Look::Block | Look::Turn => None,
+        Look::Runs => Some(("#7fb0e0", INK)),
+        Look::Multiplies => Some(("#2f6db3", "#ffffff")),
+        Look::Waits => Some(("#eceff3", GREY)),
+        Look::Meets => Some(("#bfe2cd", INK)),
+        Look::Moves => Some(("#2e9460", "#ffffff")),
+        Look::Carries => Some(("#a78bca", "#ffffff")),
+    }
+}
+
+fn draw_legend(svg: &mut Svg, top: usize) {
+    let cores = [
+        (Look::Runs, "runs"),
+        (Look::Multiplies, "multiplies matrices"),
+        (Look::Waits, "waits, and for what"),
+    ];
+    let moves = [
+        (Look::Meets, "the server waits for the other ranks"),
+        (Look::Moves, "data moves"),
+        (Look::Carries, "what a link carries"),
+    ];
+    for (row, entries) in [&cores, &moves].into_iter().enumerate() {
+        let y = top + 20 * row;
+        let mut x = MARGIN;
+        for (look, name) in entries {
+            if let Some((fill, _)) = colours(*look) {
+                let edge = if *look == Look::Waits { GREY } else { fill };
+                svg.push(&format!(
+                    "<rect x=\"{x}\" y=\"{y}\" width=\"14\" height=\"12\" fill=\"{fill}\" stroke=\"{edge}\" stroke-width=\"0.5\"/>"
+                ));
+            }
+            svg.text(x + 20, y + 10, &format!("fill=\"{GREY}\" font-size=\"11\""), name);
+            x += 44 + name.len() * 6;
+        }
+        if row == 0 {
+            svg.push(&format!("<path d=\"M{} {} l3.5 -5 h-7 z\" fill=\"{MARK}\"/>", x + 7, y + 9));
+            let style = format!("fill=\"{GREY}\" font-size=\"11\"");
+            svg.text(x + 20, y + 10, &style, "the core prepares or commits");
+        }
+    }
+}
+
+/// Time from left to right.
+struct Axis {
+    length: u64,
+}
+
+impl Axis {
+    fn x(&self, time: u64) -> f64 {
+        LEFT as f64 + time as f64 / self.length as f64 * (RIGHT - LEFT) as f64
+    }
+
+    fn draw(&self, svg: &mut Svg, top: usize, floor: usize) {
+        let (unit, name) = match self.length {
+            0..20_000 => (1, "nanoseconds"),
+            20_000..20_000_000 => (1_000, "microseconds"),
+            20_000_000..20_000_000_000 => (1_000_000, "milliseconds"),
+            _ => (1_000_000_000, "seconds"),
+        };
+        let step = tick(self.length);
+        let small = format!("fill=\"{GREY}\" font-size=\"11\" text-anchor=\"middle\"");
+        for at in (0..=self.length / step).map(|n| n * step) {
+            let x = self.x(at);
+            svg.push(&format!(
+                "<line x1=\"{x:.1}\" y1=\"{top}\" x2=\"{x:.1}\" y2=\"{floor}\" stroke=\"{GRID}\"/>"
+            ));
+            let label = (at as f64 / unit as f64).to_string();
+            svg.text(format_args!("{x:.1}"), floor + 16, &small, &label);
+        }
+        svg.text((LEFT + RIGHT) / 2, floor + 36, &small, name);
+    }
+}
+
+/// What lies between two ticks of the axis: a round time, so that there are at most twelve.
+fn tick(length: u64) -> u64 {
+    let mut step = 1;
+    loop {
+        for factor in [1, 2, 5] {
+            if length / (step * factor) <= 11 {
+                return step * factor;
+            }
+        }
+        step *= 10;
+    }
+}
+
+/// "12.5 KiB".
+fn amount(bytes: u64) -> String {
+    match bytes {
+        0..1024 => format!("{bytes} B"),
+        1024..1_048_576 => format!("{} KiB", (bytes as f64 / 102.4).round() / 10.0),
+        _ => format!("{} MiB", (bytes as f64 / 104_857.6).round() / 10.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_are_round_and_few() {
+        for length in [0, 1, 9, 100, 999, 12_345, 7_000_000, 1 << 40, u64::MAX / 16] {
+            let step = tick(length);
+            assert!(length / step <= 11, "{length}");
+            let mut digit = step;
+            while digit % 10 == 0 {
+                digit /= 10;
+            }
+            assert!([1, 2, 5].contains(&digit), "{step}");
+        }
+        assert_eq!(tick(100), 10);
+    }
+
+    #[test]
+    fn bytes_are_told_in_units() {
+        assert_eq!([512, 1536, 3 << 20].map(amount), ["512 B", "1.5 KiB", "3 MiB"]);
+    }
+}

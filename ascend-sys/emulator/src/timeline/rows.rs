@@ -1,0 +1,323 @@
+//! What was recorded, laid out in rows: those of each device, then the links.
+//!
+//! Within a row spans follow one another, and the parts of a span lie within it. A launch beside another one on the same device has
+//! rows of its own.
+
+use super::log::{Block, Doing, Kept, Launch, Moved, Part, Turn};
+use ascend_program::Core;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A whole timeline. Times are nanoseconds since the first thing in it.
+pub(super) struct Chart {
+    /// What it is of.
+    pub(super) title: String,
+    pub(super) length: u64,
+    pub(super) groups: Vec<Group>,
+    /// Entries for which there was no room.
+    pub(super) left_out: u64,
+}
+
+/// The rows of a device, or of the links.
+pub(super) struct Group {
+    pub(super) name: String,
+    pub(super) rows: Vec<Row>,
+}
+
+pub(super) struct Row {
+    pub(super) name: String,
+    pub(super) kind: Kind,
+    pub(super) spans: Vec<Span>,
+    /// Moments.
+    pub(super) marks: Vec<(u64, String)>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Kind {
+    Kernel,
+    Cube,
+    Vector,
+    Server,
+    Link,
+}
+
+pub(super) struct Span {
+    pub(super) name: String,
+    pub(super) look: Look,
+    pub(super) from: u64,
+    pub(super) to: u64,
+    pub(super) says: Vec<(&'static str, Says)>,
+    pub(super) parts: Vec<Span>,
+}
+
+/// What there is to say of a span.
+pub(super) enum Says {
+    Text(String),
+    Number(u64),
+    /// Nanoseconds.
+    Time(u64),
+}
+
+/// What a span is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Look {
+    /// A launch, and one that failed.
+    Kernel,
+    Failed,
+    /// A block on a core.
+    Block,
+    Runs,
+    Multiplies,
+    Waits,
+    /// A turn of a server; there it waits for the other ranks, then data moves.
+    Turn,
+    Meets,
+    Moves,
+    /// What a link carries.
+    Carries,
+}
+
+/// Which row of the links: the servers, whether one-sided, from where to where.
+type Link = (u64, bool, usize, usize);
+
+impl Chart {
+    pub(super) fn new(kept: &Kept, first_device: u32, left_out: u64) -> Chart {
+        let starts = kept.launches.iter().map(|launch| launch.from);
+        let zero = starts.chain(kept.turns.iter().map(|turn| turn.from)).min().unwrap_or(0);
+        let ends = kept.launches.iter().map(|launch| launch.to);
+        let end = ends.chain(kept.turns.iter().map(|turn| turn.to)).max().unwrap_or(0);
+
+        let of_launches = kept.launches.iter().map(|launch| launch.device);
+        let devices: BTreeSet<u32> =
+            of_launches.chain(kept.turns.iter().map(|turn| turn.device)).collect();
+        let met = meetings(&kept.turns);
+        let servers: BTreeMap<u64, &str> =
+            kept.turns.iter().map(|turn| (turn.servers, turn.group.as_str())).collect();
+        let mut groups: Vec<Group> = Vec::new();
+        for device in devices {
+            let launches = kept.launches.iter().filter(|launch| launch.device == device).collect();
+            let turns: Vec<&Turn> =
+                kept.turns.iter().filter(|turn| turn.device == device).collect();
+            let name = name_of_device(&launches, &turns, device - first_device);
+            let mut rows = rows_of_launches(launches);
+            rows.extend(rows_of_servers(&turns, &servers, &met));
+            groups.push(Group { name, rows });
+        }
+        let links = rows_of_links(&kept.turns, &servers, &met);
+        if !links.is_empty() {
+            groups.push(Group { name: "links".into(), rows: links });
+        }
+        for row in groups.iter_mut().flat_map(|group| &mut group.rows) {
+            row.spans.iter_mut().for_each(|span| span.shift(zero));
+            row.marks.iter_mut().for_each(|mark| mark.0 -= zero);
+            row.spans.sort_by_key(|span| (span.from, span.to));
+        }
+        Chart { title: title(kept), length: end - zero, groups, left_out }
+    }
+}
+
+fn title(kept: &Kept) -> String {
+    let names: BTreeSet<&str> = kept.launches.iter().map(|launch| launch.kernel.as_str()).collect();
+    let devices: BTreeSet<u32> = kept.launches.iter().map(|launch| launch.device).collect();
+    let count =
+        |n: usize, one: &str, many: &str| format!("{n} {}", if n == 1 { one } else { many });
+    let what = match names.len() {
+        0 => "no kernel".to_owned(),
+        1..=3 => names.into_iter().collect::<Vec<_>>().join(", "),
+        n => format!("{n} kernels"),
+    };
+    let launches = count(kept.launches.len(), "launch", "launches");
+    format!("{what}: {launches} on {}", count(devices.len(), "device", "devices"))
+}
+
+/// "rank 2", if it has that number wherever it takes part; else the number of the device.
+fn name_of_device(launches: &Vec<&Launch>, turns: &[&Turn], index: u32) -> String {
+    let of_launches = launches.iter().flat_map(|launch| &launch.ranks).copied();
+    let ranks: BTreeSet<usize> = of_launches.chain(turns.iter().map(|turn| turn.rank)).collect();
+    match (ranks.len(), ranks.first()) {
+        (1, Some(rank)) => format!("rank {rank}"),
+        _ => format!("device {index}"),
+    }
+}
+
+/// When the last rank came to each turn in which ranks meet.
+fn meetings(turns: &[Turn]) -> BTreeMap<(u64, u64), u64> {
+    let mut met = BTreeMap::new();
+    for turn in turns.iter().filter(|turn| turn.meets) {
+        let last = met.entry((turn.servers, turn.number)).or_insert(turn.from);
+        *last = turn.from.max(*last);
+    }
+    met
+}
+
+fn rows_of_launches(mut launches: Vec<&Launch>) -> Vec<Row> {
+    launches.sort_by_key(|launch| (launch.from, launch.to));
+    // Of each launch the first place that is free; how long each place is taken.
+    let mut taken: Vec<u64> = Vec::new();
+    let mut rows: BTreeMap<(usize, Kind, u32), Row> = BTreeMap::new();
+    for launch in launches {
+        let lane = taken.iter().position(|until| *until <= launch.from).unwrap_or(taken.len());
+        if lane == taken.len() {
+            taken.push(0);
+        }
+        taken[lane] = launch.to;
+        let beside = if lane == 0 { String::new() } else { format!(" ({})", lane + 1) };
+        let mut says = vec![("blocks", Says::Number(launch.blocks.into()))];
+        says.extend(launch.failure.iter().map(|text| ("failure", Says::Text(text.clone()))));
+        let look = if launch.failure.is_some() { Look::Failed } else { Look::Kernel };
+        let (name, from, to) = (launch.kernel.clone(), launch.from, launch.to);
+        let span = Span { name, look, from, to, says, parts: Vec::new() };
+        let new = |kind, name| Row { name, kind, spans: Vec::new(), marks: Vec::new() };
+        rows.entry((lane, Kind::Kernel, 0))
+            .or_insert_with(|| new(Kind::Kernel, format!("kernel{beside}")))
+            .spans
+            .push(span);
+        for core in &launch.cores {
+            let (kind, name) = match core.kind {
+                Core::Aic => (Kind::Cube, "AIC"),
+                Core::Aiv => (Kind::Vector, "AIV"),
+            };
+            let row = rows
+                .entry((lane, kind, core.seat))
+                .or_insert_with(|| new(kind, format!("{name} {}{beside}", core.seat)));
+            row.spans.push(block(core, launch));
+            row.marks.extend(core.marks.iter().cloned());
+        }
+    }
+    rows.into_values().collect()
+}
+
+fn block(core: &Block, launch: &Launch) -> Span {
+    let mut products = core.products.iter().peekable();
+    let mut parts: Vec<Span> = core.parts.iter().map(part).collect();
+    for part in parts.iter_mut().filter(|part| part.look == Look::Runs) {
+        while let Some(product) = products.next_if(|product| product.to <= part.to) {
+            if product.from >= part.from {
+                part.parts.push(self::part(product));
+            }
+        }
+    }
+    Span {
+        name: format!("block {}", core.block),
+        look: Look::Block,
+        from: core.from,
+        to: core.to,
+        says: vec![
+            ("kernel", Says::Text(launch.kernel.clone())),
+            ("core", Says::Number(core.index.into())),
+        ],
+        parts,
+    }
+}
+
+fn part(part: &Part) -> Span {
+    let (name, look, says) = match &part.what {
+        Doing::Runs { first, last, interpreted } => {
+            let lines = [("from", first), ("to", last)];
+            let mut says: Vec<_> =
+                lines.into_iter().map(|(key, line)| (key, Says::Text(line.clone()))).collect();
+            says.push(("interpreted_us", Says::Time(*interpreted)));
+            ("runs".to_owned(), Look::Runs, says)
+        }
+        Doing::Waits { what, place } => {
+            (format!("waits: {what}"), Look::Waits, vec![("at", Says::Text(place.clone()))])
+        }
+        Doing::Multiplies { sizes: [rows, columns, depth] } => {
+            let name = format!("product {rows}x{columns}x{depth}");
+            let says = [("rows", *rows), ("columns", *columns), ("depth", *depth)];
+            let says = says.into_iter().map(|(key, n)| (key, Says::Number(n))).collect();
+            (name, Look::Multiplies, says)
+        }
+    };
+    Span { name, look, from: part.from, to: part.to, says, parts: Vec::new() }
+}
+
+fn rows_of_servers(
+    turns: &[&Turn],
+    servers: &BTreeMap<u64, &str>,
+    met: &BTreeMap<(u64, u64), u64>,
+) -> Vec<Row> {
+    let mut rows: BTreeMap<u64, Row> = BTreeMap::new();
+    for turn in turns {
+        let row = rows.entry(turn.servers).or_insert_with(|| {
+            let of = if servers.len() > 1 { format!(" of {}", turn.group) } else { String::new() };
+            let name = format!("server{of}");
+            Row { name, kind: Kind::Server, spans: Vec::new(), marks: Vec::new() }
+        });
+        let mut span = Span {
+            name: turn.name.clone(),
+            look: if turn.meets { Look::Turn } else { Look::Moves },
+            from: turn.from,
+            to: turn.to,
+            says: vec![
+                ("operation", Says::Text(turn.operation.clone())),
+                ("communicator", Says::Text(turn.group.clone())),
+                ("prepared", Says::Text(turn.place.clone())),
+                ("bytes", Says::Number(turn.moved.iter().map(|moved| moved.bytes).sum())),
+            ],
+            parts: Vec::new(),
+        };
+        if turn.meets {
+            let met = turn.met(met);
+            let part = |name: &str, look, from, to| Span {
+                name: name.into(),
+                look,
+                from,
+                to,
+                says: Vec::new(),
+                parts: Vec::new(),
+            };
+            span.parts.push(part("waits for the other ranks", Look::Meets, turn.from, met));
+            span.parts.push(part("moves", Look::Moves, met, turn.to));
+        }
+        row.spans.push(span);
+    }
+    rows.into_values().collect()
+}
+
+fn rows_of_links(
+    turns: &[Turn],
+    servers: &BTreeMap<u64, &str>,
+    met: &BTreeMap<(u64, u64), u64>,
+) -> Vec<Row> {
+    let mut rows: BTreeMap<Link, Row> = BTreeMap::new();
+    for turn in turns {
+        let one_sided = turn.operation == "BatchWrite";
+        for Moved { from, to, bytes } in &turn.moved {
+            let row = rows.entry((turn.servers, one_sided, *from, *to)).or_insert_with(|| {
+                let writes = if one_sided { " writes" } else { "" };
+                let of =
+                    if servers.len() > 1 { format!("{}: ", turn.group) } else { String::new() };
+                let name = format!("{of}{from} → {to}{writes}");
+                Row { name, kind: Kind::Link, spans: Vec::new(), marks: Vec::new() }
+            });
+            row.spans.push(Span {
+                name: turn.name.clone(),
+                look: Look::Carries,
+                from: turn.met(met),
+                to: turn.to,
+                says: vec![
+                    ("bytes", Says::Number(*bytes)),
+                    ("operation", Says::Text(turn.operation.clone())),
+                ],
+                parts: Vec::new(),
+            });
+        }
+    }
+    rows.into_values().collect()
+}
+
+impl Turn {
+    /// When data began to move.
+    fn met(&self, met: &BTreeMap<(u64, u64), u64>) -> u64 {
+        let last = if self.meets { met.get(&(self.servers, self.number)) } else { None };
+        last.map_or(self.from, |last| (*last).clamp(self.from, self.to))
+    }
+}
+
+impl Span {
+    fn shift(&mut self, zero: u64) {
+        self.from -= zero;
+        self.to -= zero;
+        self.parts.iter_mut().for_each(|part| part.shift(zero));
+    }
+}

@@ -1,0 +1,140 @@
+//! Timelines: what the cores, the communication servers and the links did during launches.
+//!
+//! ```
+//! use hccl::Runtime;
+//! use hccl::kernel::*;
+//!
+//! #[derive(Tiling)]
+//! #[repr(C)]
+//! struct Sizes {
+//!     count: u64,
+//! }
+//!
+//! #[kernel(mix = "aiv_only")]
+//! fn sevens(k: Kernel<Sizes>, y: Output<u64>) {
+//!     let t = k.tiling();
+//!     k.range(k.block_index().cast::<u64>()..t.count, |i| y.set(i, 7));
+//! }
+//!
+//! # fn main() -> hccl::Result<()> {
+//! let runtime = Runtime::emulator(1)?;
+//! let device = runtime.device(0)?;
+//! let stream = device.stream()?;
+//! let mut y = device.zeros::<u64>(100, &stream)?;
+//! let mut kernel = sevens::record()?.load(&device)?;
+//!
+//! let recording = runtime.record_timeline()?;
+//! kernel.launch(4).tiling(&Sizes { count: 100 }).output(&mut y).submit(&stream)?.wait()?;
+//! let timeline = recording.finish()?;
+//!
+//! // std::fs::write("timeline.svg", timeline.svg())?;
+//! // std::fs::write("timeline.json", timeline.trace())?; // for https://ui.perfetto.dev
+//! assert!(timeline.svg().contains("AIV 3"));
+//! assert!(timeline.trace().contains("\"block 3\""));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # What is in it
+//!
+//! Each device has a row for its kernels, one for each core that ran a block, and one for its communication server; a launch beside another one on the same device has
+//! rows of its own. Then each link between two ranks has one.
+//!
+//! | row | what it has |
+//! |---|---|
+//! | `kernel` | each launch, with its blocks, and why it failed if it did |
+//! | `AIC 0`, `AIV 0`, ... | each block: where it ran, its products of matrices, and what it waited for: a turn of a task, a flag, all cores, the server at the end; marks where it prepared or committed |
+//! | `server` | each turn, in two parts: until the last rank has come to it, and while data moves. A gap: nothing is committed |
+//! | `0 → 1` | each turn for which rank 1 needs data of rank 0, with the bytes. Of an all-reduce that is all that rank 0 gives, whatever an algorithm would send |
+//!
+//! The trace has all of it, with the lines of the kernel; the picture leaves out rows beyond 24 cores a device, 16 devices and 56 links.
+//!
+//! # What its times mean
+//!
+//! They are real time on this machine, of the emulator. Emulated cores are interpreters: those of a launch run one after the other until they wait, on threads that they
+//! share with everything else. Data moves by copies in memory when all ranks are there, so a link has no speed of its own, and all links of a
+//! turn begin together. So a timeline shows what a kernel does in which order, who waits for whom and why, and what lies beside what. *How long* something
+//! takes says nothing about an NPU.
+//!
+//! Recording costs a little time for each wait and each turn. Without it nothing is written down.
+
+#![forbid(unsafe_code)]
+
+use std::fmt;
+
+use ascend_sys::AscendExtTimelineForm as Form;
+
+use crate::error::Result;
+use crate::runtime::Runtime;
+
+/// A recording that goes on, made by [`Runtime::record_timeline`]. Dropped, it ends without a timeline.
+#[must_use = "what is recorded comes from `.finish()`"]
+#[derive(Debug)]
+pub struct Recording {
+    runtime: Runtime,
+    goes_on: bool,
+}
+
+/// What was recorded. See the [module](self) for what is in it and what its times mean.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Timeline {
+    picture: Box<str>,
+    trace: Box<str>,
+}
+
+impl Runtime {
+    /// Begins to record what kernels do on all devices of this runtime, until [`Recording::finish`]. Never blocks. The optional
+    /// entries `ascendExtTimelineRecord` and `ascendExtTimeline` are behind it; see [`kernel::timeline`](crate::kernel::timeline).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::MissingSymbol`](crate::Error::MissingSymbol) on a backend that records none, such as CANN, whose own profiler does that. What the
+    /// emulator says when the runtime records already: one recording at a time.
+    pub fn record_timeline(&self) -> Result<Recording> {
+        self.table().record_timeline(self.block(), true)?;
+        Ok(Recording { runtime: self.clone(), goes_on: true })
+    }
+}
+
+impl Recording {
+    /// Ends it. Launches that have ended by now are in the timeline; wait for those that matter. Never blocks.
+    ///
+    /// # Errors
+    ///
+    /// What the backend says.
+    pub fn finish(mut self) -> Result<Timeline> {
+        self.goes_on = false;
+        let (table, block) = (self.runtime.table(), self.runtime.block());
+        table.record_timeline(block, false)?;
+        let picture = table.timeline(block, Form::ASCEND_EXT_TIMELINE_SVG)?;
+        let trace = table.timeline(block, Form::ASCEND_EXT_TIMELINE_TRACE)?;
+        Ok(Timeline { picture, trace })
+    }
+}
+
+impl Drop for Recording {
+    fn drop(&mut self) {
+        if self.goes_on {
+            // It records: that was said when this was made.
+            let _ = self.runtime.table().record_timeline(self.runtime.block(), false);
+        }
+    }
+}
+
+impl Timeline {
+    /// A picture: the text of an SVG file. What a bar is, and where in the kernel, shows when the pointer rests on it.
+    pub fn svg(&self) -> &str {
+        &self.picture
+    }
+
+    /// The same with every detail, for <https://ui.perfetto.dev>: the text of a JSON file in Chrome's trace event format.
+    pub fn trace(&self) -> &str {
+        &self.trace
+    }
+}
+
+impl fmt::Debug for Timeline {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Timeline({} bytes)", self.trace.len())
+    }
+}
