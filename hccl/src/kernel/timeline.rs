@@ -38,7 +38,7 @@
 //! # What is in it
 //!
 //! Each device has a row for its kernels, one for each core that ran a block, and one for its communication server; a launch beside another one on the same device has
-//! rows of its own. Then each link between two ranks has one.
+//! rows of its own, and so has a communicator beside another one, with a number behind their names. Then each link between two ranks has one.
 //!
 //! | row | what it has |
 //! |---|---|

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
 /// Entries that a recording has room for; what comes later is counted and left out.
-const ROOM: u64 = 1 << 20;
+const ROOM: u64 = 1 << 18;
 
 /// Where the devices of a block write. Times are nanoseconds since it was made.
 pub(crate) struct Log {
@@ -156,5 +156,44 @@ impl Log {
     pub(super) fn chart(&self) -> Chart {
         let left_out = self.taken.load(Ordering::Relaxed).saturating_sub(ROOM);
         Chart::new(&lock(&self.kept), self.first, left_out)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_no_room_is_counted_and_what_comes_after_the_end_is_not_kept() {
+        let turn = || Turn {
+            device: 7,
+            servers: 0,
+            group: "world".into(),
+            rank: 0,
+            number: 1,
+            meets: true,
+            name: "tiles 1 of 1".into(),
+            operation: "AllGather".into(),
+            place: String::new(),
+            from: 5,
+            to: 9,
+            moved: Vec::new(),
+        };
+        let log = Log::new(7);
+        log.turned(turn());
+        log.taken.store(ROOM, Ordering::Relaxed);
+        log.turned(turn());
+        log.turned(turn());
+        log.close();
+        log.taken.store(0, Ordering::Relaxed);
+        log.turned(turn());
+        log.taken.store(ROOM + 2, Ordering::Relaxed);
+        let chart = log.chart();
+        assert_eq!((chart.left_out, chart.length), (2, 4));
+        assert_eq!(chart.groups.len(), 1);
+        assert_eq!(
+            (chart.groups[0].name.as_str(), chart.groups[0].rows[0].spans.len()),
+            ("rank 0", 1)
+        );
     }
 }

@@ -175,8 +175,10 @@ fn bar(svg: &mut Svg, span: &Span, (from, to): (f64, f64), y: usize, height: usi
         .collect();
     let lasts = (span.to - span.from) as f64 / 1e3;
     let title = format!("{}, {lasts:.1} us\n{}", span.name, says.join("\n"));
+    // An edge between neighbours of one colour.
+    let edge = if width > 3.0 { " stroke=\"#ffffff\" stroke-width=\"0.5\"" } else { "" };
     svg.push(&format!(
-        "<rect x=\"{from:.1}\" y=\"{y}\" width=\"{width:.1}\" height=\"{height}\" fill=\"{fill}\"><title>{}</title></rect>",
+        "<rect x=\"{from:.1}\" y=\"{y}\" width=\"{width:.1}\" height=\"{height}\" fill=\"{fill}\"{edge}><title>{}</title></rect>",
         escape(title.trim_end())
     ));
     let text = match span.look {

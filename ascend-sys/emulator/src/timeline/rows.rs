@@ -1,7 +1,7 @@
 //! What was recorded, laid out in rows: those of each device, then the links.
 //!
 //! Within a row spans follow one another, and the parts of a span lie within it. A launch beside another one on the same device has
-//! rows of its own.
+//! rows of its own, and so has a communicator beside another one.
 
 use super::log::{Block, Doing, Kept, Launch, Moved, Part, Turn};
 use ascend_program::Core;
@@ -76,8 +76,8 @@ pub(super) enum Look {
     Carries,
 }
 
-/// Which row of the links: the servers, whether one-sided, from where to where.
-type Link = (u64, bool, usize, usize);
+/// Which row of the links: the lane of the communicator, whether one-sided, from where to where.
+type Link = (usize, bool, usize, usize);
 
 impl Chart {
     pub(super) fn new(kept: &Kept, first_device: u32, left_out: u64) -> Chart {
@@ -90,8 +90,7 @@ impl Chart {
         let devices: BTreeSet<u32> =
             of_launches.chain(kept.turns.iter().map(|turn| turn.device)).collect();
         let met = meetings(&kept.turns);
-        let servers: BTreeMap<u64, &str> =
-            kept.turns.iter().map(|turn| (turn.servers, turn.group.as_str())).collect();
+        let lanes = lanes_of_servers(&kept.turns);
         let mut groups: Vec<Group> = Vec::new();
         for device in devices {
             let launches = kept.launches.iter().filter(|launch| launch.device == device).collect();
@@ -99,10 +98,10 @@ impl Chart {
                 kept.turns.iter().filter(|turn| turn.device == device).collect();
             let name = name_of_device(&launches, &turns, device - first_device);
             let mut rows = rows_of_launches(launches);
-            rows.extend(rows_of_servers(&turns, &servers, &met));
+            rows.extend(rows_of_servers(&turns, &lanes, &met));
             groups.push(Group { name, rows });
         }
-        let links = rows_of_links(&kept.turns, &servers, &met);
+        let links = rows_of_links(&kept.turns, &lanes, &met);
         if !links.is_empty() {
             groups.push(Group { name: "links".into(), rows: links });
         }
@@ -149,18 +148,47 @@ fn meetings(turns: &[Turn]) -> BTreeMap<(u64, u64), u64> {
     met
 }
 
+/// Lanes: what overlaps in time is in different ones.
+#[derive(Default)]
+struct Lanes(Vec<u64>);
+
+impl Lanes {
+    /// The first lane that is free. What comes later begins no earlier.
+    fn place(&mut self, from: u64, to: u64) -> usize {
+        let lane = self.0.iter().position(|until| *until <= from).unwrap_or(self.0.len());
+        match self.0.get_mut(lane) {
+            Some(until) => *until = to,
+            None => self.0.push(to),
+        }
+        lane
+    }
+}
+
+/// What is added to the names of the rows of a lane.
+fn beside(lane: usize) -> String {
+    if lane == 0 { String::new() } else { format!(" ({})", lane + 1) }
+}
+
+/// The lane of each communicator, from its first turn on any device to its last.
+fn lanes_of_servers(turns: &[Turn]) -> BTreeMap<u64, usize> {
+    let mut times: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
+    for turn in turns {
+        let (from, to) = times.entry(turn.servers).or_insert((turn.from, turn.to));
+        (*from, *to) = (turn.from.min(*from), turn.to.max(*to));
+    }
+    let mut times: Vec<_> = times.into_iter().collect();
+    times.sort_by_key(|(_, time)| *time);
+    let mut lanes = Lanes::default();
+    times.into_iter().map(|(servers, (from, to))| (servers, lanes.place(from, to))).collect()
+}
+
 fn rows_of_launches(mut launches: Vec<&Launch>) -> Vec<Row> {
     launches.sort_by_key(|launch| (launch.from, launch.to));
-    // Of each launch the first place that is free; how long each place is taken.
-    let mut taken: Vec<u64> = Vec::new();
+    let mut lanes = Lanes::default();
     let mut rows: BTreeMap<(usize, Kind, u32), Row> = BTreeMap::new();
     for launch in launches {
-        let lane = taken.iter().position(|until| *until <= launch.from).unwrap_or(taken.len());
-        if lane == taken.len() {
-            taken.push(0);
-        }
-        taken[lane] = launch.to;
-        let beside = if lane == 0 { String::new() } else { format!(" ({})", lane + 1) };
+        let lane = lanes.place(launch.from, launch.to);
+        let beside = beside(lane);
         let mut says = vec![("blocks", Says::Number(launch.blocks.into()))];
         says.extend(launch.failure.iter().map(|text| ("failure", Says::Text(text.clone()))));
         let look = if launch.failure.is_some() { Look::Failed } else { Look::Kernel };
@@ -233,14 +261,14 @@ fn part(part: &Part) -> Span {
 
 fn rows_of_servers(
     turns: &[&Turn],
-    servers: &BTreeMap<u64, &str>,
+    lanes: &BTreeMap<u64, usize>,
     met: &BTreeMap<(u64, u64), u64>,
 ) -> Vec<Row> {
-    let mut rows: BTreeMap<u64, Row> = BTreeMap::new();
+    let mut rows: BTreeMap<usize, Row> = BTreeMap::new();
     for turn in turns {
-        let row = rows.entry(turn.servers).or_insert_with(|| {
-            let of = if servers.len() > 1 { format!(" of {}", turn.group) } else { String::new() };
-            let name = format!("server{of}");
+        let lane = lanes.get(&turn.servers).copied().unwrap_or(0);
+        let row = rows.entry(lane).or_insert_with(|| {
+            let name = format!("server{}", beside(lane));
             Row { name, kind: Kind::Server, spans: Vec::new(), marks: Vec::new() }
         });
         let mut span = Span {
@@ -276,18 +304,17 @@ fn rows_of_servers(
 
 fn rows_of_links(
     turns: &[Turn],
-    servers: &BTreeMap<u64, &str>,
+    lanes: &BTreeMap<u64, usize>,
     met: &BTreeMap<(u64, u64), u64>,
 ) -> Vec<Row> {
     let mut rows: BTreeMap<Link, Row> = BTreeMap::new();
     for turn in turns {
+        let lane = lanes.get(&turn.servers).copied().unwrap_or(0);
         let one_sided = turn.operation == "BatchWrite";
         for Moved { from, to, bytes } in &turn.moved {
-            let row = rows.entry((turn.servers, one_sided, *from, *to)).or_insert_with(|| {
+            let row = rows.entry((lane, one_sided, *from, *to)).or_insert_with(|| {
                 let writes = if one_sided { " writes" } else { "" };
-                let of =
-                    if servers.len() > 1 { format!("{}: ", turn.group) } else { String::new() };
-                let name = format!("{of}{from} → {to}{writes}");
+                let name = format!("{from} → {to}{writes}{}", beside(lane));
                 Row { name, kind: Kind::Link, spans: Vec::new(), marks: Vec::new() }
             });
             row.spans.push(Span {
@@ -298,6 +325,7 @@ fn rows_of_links(
                 says: vec![
                     ("bytes", Says::Number(*bytes)),
                     ("operation", Says::Text(turn.operation.clone())),
+                    ("communicator", Says::Text(turn.group.clone())),
                 ],
                 parts: Vec::new(),
             });

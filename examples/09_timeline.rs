@@ -1,0 +1,166 @@
+//! 9. Computing while data moves, and seeing it.
+//!
+//! Two fused operators on four emulated ranks: `MatmulAllReduce` sums the products of all ranks, tile by tile, while its cores multiply the next tile;
+//! `AllGatherMatmul` multiplies what it has itself while the first tiles arrive from the others. Each is compared with the plain formula, and drawn: when each
+//! core multiplied and what it waited for, what the communication server did, and what moved over each link.
+//!
+//!     cargo run --release --example 09_timeline -- [folder]
+//!
+//! It writes `matmul_all_reduce.svg` and `all_gather_matmul.svg`, and the same as `.json` for <https://ui.perfetto.dev>, into the folder `timelines` unless
+//! told.
+
+use std::path::PathBuf;
+
+use hccl::dtype::ReduceKind;
+use hccl::kernel::tiling::{CmdType, DataType, Mc2CcTilingConfig, Mc2InitTilingConfig};
+use hccl::kernel::{TCubeTiling, Tiling, Timeline};
+use hccl::prelude::*;
+use hccl_examples::kernels::all_gather_matmul::{AllGatherMatmulTiling, all_gather_matmul};
+use hccl_examples::kernels::matmul_all_reduce::{MatmulAllReduceTiling, matmul_all_reduce};
+
+const RANKS: u32 = 4;
+/// Cube cores that each rank uses.
+const BLOCKS: u32 = 2;
+/// Rows of a rank's left matrix: two tiles and the rest.
+const TILE: usize = 64;
+const TAIL: usize = 40;
+const ROWS: usize = 2 * TILE + TAIL;
+const DEPTH: usize = 64;
+const WIDTH: usize = 96;
+
+type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
+
+fn main() -> Outcome<()> {
+    let folder = PathBuf::from(std::env::args().nth(1).unwrap_or_else(|| "timelines".into()));
+    std::fs::create_dir_all(&folder)?;
+    let devices = Runtime::emulator_builder().devices(RANKS as usize);
+    let runtime = devices.product(Product::A3).build()?;
+    for (name, timeline) in [
+        ("matmul_all_reduce", sum_of_products(&runtime)?),
+        ("all_gather_matmul", product_of_all_rows(&runtime)?),
+    ] {
+        let (svg, trace) =
+            (folder.join(format!("{name}.svg")), folder.join(format!("{name}.json")));
+        std::fs::write(&svg, timeline.svg())?;
+        std::fs::write(&trace, timeline.trace())?;
+        println!("{name}: {} and {}", svg.display(), trace.display());
+    }
+    Ok(())
+}
+
+/// `y = sum of a * b over the ranks`.
+fn sum_of_products(runtime: &Runtime) -> Outcome<Timeline> {
+    let kernel = matmul_all_reduce::record()?;
+    let recording = runtime.record_timeline()?;
+    let sums = runtime.run_ranks(RANKS, |rank| {
+        let device = rank.device();
+        let stream = device.stream()?;
+        let mut comm = rank.communicator()?;
+        let mut tiling = MatmulAllReduceTiling {
+            tile: rows(TILE),
+            tail: rows(TAIL),
+            tile_num: 2,
+            ..Tiling::zeroed()
+        };
+        server(&mut tiling, CmdType::AllReduce, &comm)?;
+
+        let a = device.upload(&left(rank.index()), &stream)?;
+        let b = device.upload(&right(rank.index()), &stream)?;
+        let mut y = device.zeros::<f16>(ROWS * WIDTH, &stream)?;
+        let mut loaded = kernel.load(device)?;
+        comm.barrier(&stream)?.wait()?; // so that the picture has no long beginning
+        let launch = loaded.launch(BLOCKS).tiling(&tiling).group(&mut comm);
+        launch.input(&a).input(&b).output(&mut y).submit(&stream)?.wait()?;
+        y.to_vec(&stream).wait()
+    })?;
+    let timeline = recording.finish()?;
+
+    let products: Vec<_> = (0..RANKS).map(|rank| product(&left(rank), &right(rank))).collect();
+    let sum = |n: usize| f16::from_f32(products.iter().map(|product| product[n]).sum());
+    let expected: Vec<f16> = (0..ROWS * WIDTH).map(sum).collect();
+    assert!(sums.iter().all(|found| *found == expected));
+    Ok(timeline)
+}
+
+/// `y = gathered * b`, with the rows of all ranks.
+fn product_of_all_rows(runtime: &Runtime) -> Outcome<Timeline> {
+    let kernel = all_gather_matmul::record()?;
+    let recording = runtime.record_timeline()?;
+    let products = runtime.run_ranks(RANKS, |rank| {
+        let device = rank.device();
+        let stream = device.stream()?;
+        let mut comm = rank.communicator()?;
+        let mut tiling = AllGatherMatmulTiling {
+            local: rows(ROWS),
+            tile: rows(TILE),
+            tail: rows(TAIL),
+            tile_num: 2,
+            ..Tiling::zeroed()
+        };
+        server(&mut tiling, CmdType::AllGather, &comm)?;
+
+        let x = device.upload(&left(rank.index()), &stream)?;
+        let b = device.upload(&right(0), &stream)?;
+        let all = RANKS as usize * ROWS;
+        let mut y = device.zeros::<f16>(all * WIDTH, &stream)?;
+        let mut gathered = device.zeros::<f16>(all * DEPTH, &stream)?;
+        let mut loaded = kernel.load(device)?;
+        comm.barrier(&stream)?.wait()?;
+        let launch = loaded.launch(BLOCKS).tiling(&tiling).group(&mut comm).input(&x).input(&b);
+        launch.output(&mut y).output(&mut gathered).submit(&stream)?.wait()?;
+        y.to_vec(&stream).wait()
+    })?;
+    let timeline = recording.finish()?;
+
+    let all: Vec<f16> = (0..RANKS).flat_map(left).collect();
+    let expected: Vec<f16> = product(&all, &right(0)).into_iter().map(f16::from_f32).collect();
+    assert!(products.iter().all(|found| *found == expected));
+    Ok(timeline)
+}
+
+/// How a product of so many rows is divided: into pieces of 32 by 32, which the cores take in turn.
+fn rows(m: usize) -> TCubeTiling {
+    let (m, n, k) = (m as i32, WIDTH as i32, DEPTH as i32);
+    let mut cube = TCubeTiling { m, n, ka: k, kb: k, ..TCubeTiling::default() };
+    cube.used_core_num = 1;
+    (cube.single_core_m, cube.single_core_n, cube.single_core_k) = (32, 32, k);
+    (cube.base_m, cube.base_n, cube.base_k) = (32, 32, 16);
+    (cube.depth_a1, cube.depth_b1) = (1, 1);
+    (cube.step_m, cube.step_n, cube.step_ka, cube.step_kb) = (1, 1, 1, 1);
+    (cube.db_l0a, cube.db_l0b, cube.db_l0c) = (1, 1, 1);
+    cube
+}
+
+/// Tells the communication server what it is to do.
+fn server<T: Tiling>(tiling: &mut T, operation: CmdType, comm: &Communicator) -> hccl::Result<()> {
+    let member = Mc2CcTilingConfig::builder()
+        .group_name(comm.name())
+        .op_type(operation)
+        .source_type(DataType::F16);
+    let member = match operation {
+        CmdType::AllReduce => member.reduce_op(ReduceKind::Sum).build(),
+        _ => member.build(),
+    };
+    Mc2InitTilingConfig::builder().product(Product::A3).build().fill(tiling, &[member])?;
+    Ok(())
+}
+
+/// Small whole numbers, whose sums half floats hold exactly.
+fn left(rank: u32) -> Vec<f16> {
+    let number = |n: usize| ((n * 5 + rank as usize * 3) % 4) as f32 - 1.0;
+    (0..ROWS * DEPTH).map(|n| f16::from_f32(number(n))).collect()
+}
+
+fn right(rank: u32) -> Vec<f16> {
+    let number = |n: usize| ((n * 7 + rank as usize) % 3) as f32 - 1.0;
+    (0..DEPTH * WIDTH).map(|n| f16::from_f32(number(n))).collect()
+}
+
+/// The plain formula.
+fn product(a: &[f16], b: &[f16]) -> Vec<f32> {
+    let entry = |n: usize| {
+        let (row, column) = (n / WIDTH * DEPTH, n % WIDTH);
+        (0..DEPTH).map(|k| a[row + k].to_f32() * b[k * WIDTH + column].to_f32()).sum()
+    };
+    (0..a.len() / DEPTH * WIDTH).map(entry).collect()
+}
