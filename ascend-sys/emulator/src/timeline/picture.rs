@@ -319,7 +319,7 @@ mod tests {
             let step = tick(length);
             assert!(length / step <= 11, "{length}");
             let mut digit = step;
-            while digit % 10 == 0 {
+            while digit.is_multiple_of(10) {
                 digit /= 10;
             }
             assert!([1, 2, 5].contains(&digit), "{step}");
