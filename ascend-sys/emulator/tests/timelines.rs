@@ -322,7 +322,8 @@ fn a_launch_that_fails_is_there_too() {
     let core = trace.row("device 0", "AIV 0");
     assert_eq!(core.names(1), ["runs"]);
     assert!(core.spans[1].says["to"].as_str().unwrap().starts_with("a<b>&\"c\".rs:"));
-    assert!(told(block.number, SVG).contains("failure: kernel: "));
+    let svg = told(block.number, SVG);
+    assert!(svg.contains("failure: kernel: ") && svg.contains(">device 0: kernel: "), "{svg}");
 }
 
 /// Products lie within what the core runs, with their sizes.

@@ -12,6 +12,7 @@ const RIGHT: usize = WIDTH - 24;
 const MOST_CORES: usize = 24;
 const MOST_LINKS: usize = 56;
 const MOST_DEVICES: usize = 16;
+const MOST_FAILURES: usize = 6;
 /// How wide a letter of the labels in bars is, roughly.
 const LETTER: f64 = 5.6;
 
@@ -19,6 +20,7 @@ const INK: &str = "#1b2430";
 const GREY: &str = "#5f6b7a";
 const GRID: &str = "#e6e8eb";
 const MARK: &str = "#d8481f";
+const FAILED: &str = "#b02a2a";
 
 /// The picture, as the text of an SVG file.
 pub(super) fn draw(chart: &Chart) -> String {
@@ -50,8 +52,8 @@ pub(super) fn draw(chart: &Chart) -> String {
     let mut svg = Svg::new(WIDTH, floor + 48, 12);
     let heading = format!("font-size=\"16\" font-weight=\"bold\" fill=\"{INK}\"");
     svg.text(MARGIN, 28, &heading, &shorten(&chart.title, 100));
-    for (at, note) in notes.iter().enumerate() {
-        svg.text(MARGIN, 48 + 16 * at, &format!("fill=\"{GREY}\""), note);
+    for (at, (colour, note)) in notes.iter().enumerate() {
+        svg.text(MARGIN, 48 + 16 * at, &format!("fill=\"{colour}\""), note);
     }
     draw_legend(&mut svg, legend);
     let axis = Axis { length: chart.length.max(1) };
@@ -64,15 +66,28 @@ pub(super) fn draw(chart: &Chart) -> String {
     svg.finish()
 }
 
-fn notes(chart: &Chart) -> Vec<String> {
-    let mut notes = vec![
-        "Real time of the emulator: cores of a launch are interpreted one after the other until they wait, and data moves by copies in memory."
-            .to_owned(),
-        "The order and who waits for whom are those of the kernel; how long something takes says nothing about an NPU.".to_owned(),
+/// What is said above the rows, in which colours.
+fn notes(chart: &Chart) -> Vec<(&'static str, String)> {
+    let honest = [
+        "Real time of the emulator: cores of a launch are interpreted one after the other until they wait, and data moves by copies in memory.",
+        "The order and who waits for whom are those of the kernel; how long something takes says nothing about an NPU.",
     ];
+    let mut notes: Vec<_> = honest.into_iter().map(|note| (GREY, note.to_owned())).collect();
     if chart.left_out > 0 {
-        notes.push(format!("{} entries are left out: there was no more room.", chart.left_out));
+        let note = format!("{} entries are left out: there was no more room.", chart.left_out);
+        notes.push((FAILED, note));
     }
+    for group in &chart.groups {
+        let spans = group.rows.iter().flat_map(|row| &row.spans);
+        let failures = spans.flat_map(|span| &span.says).filter_map(|(key, value)| match value {
+            Says::Text(text) if *key == "failure" => Some(text),
+            _ => None,
+        });
+        let told = |text: &String| (FAILED, shorten(&format!("{}: {text}", group.name), 140));
+        notes.extend(failures.map(told));
+    }
+    // Two lines are always there; of the failures the first ones tell enough.
+    notes.truncate(2 + MOST_FAILURES);
     notes
 }
 
@@ -213,7 +228,7 @@ fn label(svg: &mut Svg, text: &str, look: Look, (from, to): (f64, f64), bottom: 
 fn colours(look: Look) -> Option<(&'static str, &'static str)> {
     match look {
         Look::Kernel => Some(("#d9dee5", INK)),
-        Look::Failed => Some(("#b02a2a", "#ffffff")),
+        Look::Failed => Some((FAILED, "#ffffff")),
         Look::Block | Look::Turn => None,
         Look::Runs => Some(("#7fb0e0", INK)),
         Look::Multiplies => Some(("#2f6db3", "#ffffff")),
