@@ -5,6 +5,7 @@
 //! said that they are done.
 
 use super::area::{Area, Content, Side, Work};
+use super::track;
 use super::turn::{self, Turn};
 use super::write;
 use crate::check;
@@ -317,7 +318,9 @@ impl Context {
         match &*content {
             Content::Work(work) => self.work(work, committed, finished),
             Content::Write { items, count, place } => {
-                self.noted = self.note_write(*count, place);
+                if let Some(log) = &self.log {
+                    self.noted = Some(Box::new(track::writes(log, &self.area, *count, place)));
+                }
                 let moved = self.noted.as_mut().map(|turn| &mut turn.moved);
                 write::run(&self.area, items.clone(), *count, moved)
                     .map_err(|text| self.failure(format!("BatchWrite ({place}): {text}")))?;
@@ -403,61 +406,16 @@ impl Context {
             let touches = check::touches(&call, member.rank, member.comm.ranks());
             self.area.state().touches.extend(touches);
         }
-        let number = place.number;
-        self.noted = self.note_turn(work, finished, number, !call.request.is_void());
+        if let Some(log) = &self.log {
+            let meets = !call.request.is_void();
+            let noted = track::turn(log, &self.area, work, finished, place.number, meets);
+            self.noted = Some(Box::new(noted));
+        }
         // SAFETY: `member` lives until the turn is kept.
         let mut turn = unsafe { Pending::new(&member, place, call) };
         turn.keep();
         self.turn = Some(Box::new(turn));
         Ok(Look::Moved)
-    }
-
-    /// Where turns are written down: one that begins.
-    fn note_turn(
-        &self,
-        work: &Work,
-        finished: u32,
-        number: u64,
-        meets: bool,
-    ) -> Option<Box<timeline::Turn>> {
-        let log = self.log.as_ref()?;
-        let Area { member, hub, group, .. } = &*self.area;
-        let from = log.now();
-        Some(Box::new(timeline::Turn {
-            device: member.device,
-            servers: hub.number,
-            group: group.clone(),
-            rank: member.rank,
-            number,
-            meets,
-            name: format!("{} {} of {}", work.name, finished + 1, work.total()),
-            operation: work.kind.name().to_owned(),
-            place: work.place.clone(),
-            from,
-            to: from,
-            moved: turn::received(work, member, finished),
-        }))
-    }
-
-    /// And one-sided writes.
-    fn note_write(&self, count: u64, place: &str) -> Option<Box<timeline::Turn>> {
-        let log = self.log.as_ref()?;
-        let Area { member, hub, group, .. } = &*self.area;
-        let from = log.now();
-        Some(Box::new(timeline::Turn {
-            device: member.device,
-            servers: hub.number,
-            group: group.clone(),
-            rank: member.rank,
-            number: 0,
-            meets: false,
-            name: format!("{count} writes"),
-            operation: "BatchWrite".to_owned(),
-            place: place.to_owned(),
-            from,
-            to: from,
-            moved: Vec::new(),
-        }))
     }
 
     /// What was noted has ended.

@@ -1,6 +1,8 @@
-//! What a core writes down where its block records a [timeline](crate::timeline).
+//! What cores and servers write down where their block of devices records a [timeline](crate::timeline).
 
-use crate::timeline::{Block, Doing, Log, Part};
+use super::area::{Area, Work};
+use super::turn;
+use crate::timeline::{Block, Doing, Log, Moved, Part, Turn};
 use ascend_program::Core as Kind;
 use std::sync::Arc;
 
@@ -122,5 +124,51 @@ impl Track {
         if self.log.has_room() {
             self.block.parts.push(Part { what, from, to });
         }
+    }
+}
+
+/// A turn that a rank comes to now.
+pub(super) fn turn(
+    log: &Log,
+    area: &Area,
+    work: &Work,
+    finished: u32,
+    number: u64,
+    meets: bool,
+) -> Turn {
+    let name = format!("{} {} of {}", work.name, finished + 1, work.total());
+    let moved = turn::received(work, &area.member, finished);
+    begun(log, area, name, work.kind.name(), &work.place, (number, meets), moved)
+}
+
+/// One-sided writes, of which nothing is known yet.
+pub(super) fn writes(log: &Log, area: &Area, count: u64, place: &str) -> Turn {
+    let name = format!("{count} writes");
+    begun(log, area, name, "BatchWrite", place, (0, false), Vec::new())
+}
+
+fn begun(
+    log: &Log,
+    Area { member, hub, group, .. }: &Area,
+    name: String,
+    operation: &str,
+    place: &str,
+    (number, meets): (u64, bool),
+    moved: Vec<Moved>,
+) -> Turn {
+    let from = log.now();
+    Turn {
+        device: member.device,
+        servers: hub.number,
+        group: group.clone(),
+        rank: member.rank,
+        number,
+        meets,
+        name,
+        operation: operation.to_owned(),
+        place: place.to_owned(),
+        from,
+        to: from,
+        moved,
     }
 }
