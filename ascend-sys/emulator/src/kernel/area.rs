@@ -193,3 +193,38 @@ impl Area {
         state.slots.get(slot).map(|slot| slot.finished)
     }
 }
+
+impl State {
+    /// The conversation is over: the next kernel finds an empty area.
+    pub(super) fn reset(&mut self) {
+        self.slots.clear();
+        self.failure = None;
+        self.generation += 1;
+    }
+
+    /// What a server is at that has come to a message.
+    pub(super) fn describe(&self, at: usize) -> String {
+        let Some(slot) = self.slots.get(at) else {
+            let kernel =
+                if self.kernel.is_some() { "its kernel" } else { "a kernel, which does not run" };
+            return format!("it has done all {at} tasks and waits for {kernel}");
+        };
+        match &*slot.content {
+            Content::Work(work) => {
+                let (committed, finished, total) = (slot.committed, slot.finished, work.total());
+                let waits = if committed <= finished { "waits for the Commit of" } else { "is at" };
+                format!(
+                    "it {waits} turn {} of {total} of task {at}, {}: committed {committed}, finished {finished}",
+                    finished + 1,
+                    work.describe()
+                )
+            }
+            Content::Write { place, .. } => format!("it is at task {at}, BatchWrite ({place})"),
+            Content::After { area, slot, place, .. } => format!(
+                "it is at task {at}, InterHcclGroupSync ({place}), and waits for task {slot} of {}",
+                area.describe()
+            ),
+            Content::Barrier | Content::Finalize => format!("it is at message {at}"),
+        }
+    }
+}

@@ -14,11 +14,11 @@
 //!
 //! # How it runs
 //!
-//! A launch is one task of its stream ([`task`]). Its [cores](core) are interpreters that stop where they would wait; they take
-//! turns inside the task, so a kernel needs no thread. [`local`] and [`global`] are the memories, [`vector`] and [`matmul`] the
+//! A launch is one task of its stream ([`task`]) that [begins](begin) when its turn has come. Its [cores](core) are interpreters that stop
+//! where they would wait, between [steps]; they take turns inside the task, so a kernel needs no thread. [`local`] and [`global`] are the memories, [`vector`] and [`matmul`] the
 //! arithmetic, [`flags`] what cores wait for among themselves, [`client`] the HCCL client. What a [track] is told shows in a [timeline](crate::timeline).
-//! Kernel and server of a rank talk through an [area](area); the [server] is a task of the stream that it is launched on, and
-//! its [turns](turn) are collectives of a communicator that the servers of all ranks [share](hub).
+//! Kernel and server of a rank talk through an [area](area); the [server] is a task of the stream that it is launched on. Of each
+//! context that it serves it holds a [conversation]; its [turns](turn) are collectives of a communicator that the servers of all ranks [share](hub).
 //!
 //! # What differs from hardware
 //!
@@ -33,10 +33,12 @@
 
 mod area;
 pub(crate) mod arguments;
+mod begin;
 pub(crate) mod binary;
 mod cast;
 mod client;
 mod context;
+mod conversation;
 mod core;
 mod flags;
 mod global;
@@ -48,6 +50,7 @@ mod prepare;
 mod ranges;
 mod running;
 mod server;
+mod steps;
 mod task;
 mod track;
 mod turn;

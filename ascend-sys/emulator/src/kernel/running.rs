@@ -1,174 +1,43 @@
 //! A kernel that has begun: its cores, in turn.
 
-use super::area::Side;
-use super::arguments::{self, Argument};
 use super::client;
-use super::context;
 use super::core::{Core, PIECE, Progress, Wait};
-use super::flags::Flags;
-use super::global::Region;
 use super::local::Memory;
 use super::task::Launched;
 use super::track::Track;
-use super::world::{Group, World};
+use super::world::World;
 use crate::check;
 use crate::collective::meeting::{Breakage, Cause, Origin};
 use crate::lane::Outcome;
-use crate::memory;
 use crate::stream::{Mark, Stream};
 use crate::timeline;
 use ascend_program::flow::{Launch, Walk};
-use ascend_program::step::{Step as Does, Sync};
 use ascend_program::{Core as Kind, Program};
 use std::fmt::Write as _;
 use std::sync::Arc;
 
 /// Blocks that run at a time. A kernel whose cores wait for each other has no more.
-const RESIDENT: u32 = 64;
+pub(super) const RESIDENT: u32 = 64;
 
 /// A kernel that has begun.
 pub(super) struct Running {
     /// Those of the blocks that run, of each block one kind behind the other. Dropped before what they refer to.
     pub(super) cores: Vec<Core>,
     pub(super) world: World,
-    launch: Arc<Launch>,
+    pub(super) launch: Arc<Launch>,
     /// The core whose turn it is.
-    next: usize,
+    pub(super) next: usize,
     /// The first block that has not begun.
-    blocks_begun: u32,
+    pub(super) blocks_begun: u32,
     /// By group: what the server had done before the cores looked.
     pub(super) seen: Vec<u64>,
     /// Rounds in which a core went on.
     pub(super) progress: u64,
     /// Where it is written down, and what, if the block records.
-    recorded: Option<Box<(Arc<timeline::Log>, timeline::Launch)>>,
-}
-
-/// Whether the cores of a program wait for each other.
-fn synchronises(program: &Program) -> bool {
-    let waits = |step: &Does| {
-        matches!(step, Does::Sync(Sync::Raise { .. } | Sync::Await { .. } | Sync::All { .. }))
-    };
-    program.blocks.iter().flatten().any(|node| waits(&node.step))
+    pub(super) recorded: Option<Box<(Arc<timeline::Log>, timeline::Launch)>>,
 }
 
 impl Running {
-    pub(super) fn start(launched: &Launched, stream: &'static Stream) -> Result<Running, String> {
-        let program = &launched.recorded.program;
-        let device = stream.device();
-        if launched.blocks > RESIDENT && synchronises(program) {
-            return Err(format!(
-                "{} blocks, whose cores wait for each other: they must all fit the device at once, which takes {RESIDENT}",
-                launched.blocks
-            ));
-        }
-        let given = launched.arguments.read()?;
-        let names = arguments::names(program);
-        if given.len() != names.len() {
-            return Err(format!(
-                "{} arguments; {} has {}: {}",
-                given.len(),
-                program.name,
-                names.len(),
-                names.join(", ")
-            ));
-        }
-        let groups = program.groups as usize;
-        let (contexts, rest) = given.split_at(groups);
-        let (buffers, tiling) = rest.split_at(rest.len() - 1);
-        let regions = buffers
-            .iter()
-            .zip(&names[groups..])
-            .map(|(argument, name)| Region::new(name, argument.word(name)?, device.id));
-        let regions: Vec<_> = regions.collect();
-        let found: Vec<_> = contexts.iter().zip(&names).map(|(argument, name)| {
-            let address = argument.word(name)?;
-            match context::find(address) {
-                Some(area) if area.member.device == device.id => Ok(area),
-                Some(area) => Err(format!(
-                    "{name} ({address:#x}) is of device {}, the kernel runs on {}",
-                    area.member.device, device.id
-                )),
-                None => Err(format!(
-                    "{name} ({address:#x}) is no context; HcclAllocComResourceByTiling makes one, which goes with its communicator"
-                )),
-            }
-        }).collect();
-        let areas: Vec<_> = found.iter().flatten().map(Arc::clone).collect();
-        let running = Running::begin(launched, stream, regions, &tiling[0], found);
-        if let Err(text) = &running {
-            refuse(
-                &areas,
-                &format!("{}: {}", program.name, text.lines().next().unwrap_or_default()),
-            );
-        }
-        running
-    }
-
-    /// With its arguments read and its contexts found.
-    fn begin(
-        launched: &Launched,
-        stream: &'static Stream,
-        regions: Vec<Result<Region, String>>,
-        tiling: &Argument,
-        found: Vec<Result<Arc<super::area::Area>, String>>,
-    ) -> Result<Running, String> {
-        let (program, device) = (&launched.recorded.program, stream.device());
-        let ranks = found.iter().map(|found| match found {
-            Ok(area) => (area.member.rank as u32, area.member.comm.ranks() as u32),
-            Err(_) => (0, 0),
-        });
-        let launch = Arc::new(Launch {
-            blocks: launched.blocks,
-            tiling: tiling_bytes(program, tiling, device.id)?,
-            groups: ranks.collect(),
-        });
-        launched.recorded.check(&launch, device.product(), &regions)?;
-        let mark = Mark::new(stream, stream.lane.completed() + 1);
-        let joined = join(found, mark)?;
-        let seen = vec![0; joined.len()];
-        let (cubes, vectors) = (program.mix.ratio(Kind::Aic), program.mix.ratio(Kind::Aiv));
-        let flags = Flags::new(launched.blocks * cubes, launched.blocks * vectors, vectors);
-        let watched = check::engine(device.id).is_some();
-        let world =
-            World::new(Arc::clone(program), device.product(), flags, regions, joined, watched);
-        let mut running = Running {
-            cores: Vec::new(),
-            world,
-            launch,
-            next: 0,
-            blocks_begun: 0,
-            seen,
-            progress: 0,
-            recorded: None,
-        };
-        if let Some(log) = timeline::of(device.id) {
-            running.recorded = Some(Box::new(running.record(log, device.id)));
-        }
-        running.begin_blocks();
-        Ok(running)
-    }
-
-    /// A launch that begins.
-    fn record(
-        &self,
-        log: Arc<timeline::Log>,
-        device: u32,
-    ) -> (Arc<timeline::Log>, timeline::Launch) {
-        let from = log.now();
-        let launch = timeline::Launch {
-            device,
-            kernel: self.world.program.name.clone(),
-            blocks: self.launch.blocks,
-            ranks: self.world.groups.iter().flatten().map(|group| group.area.member.rank).collect(),
-            from,
-            to: from,
-            failure: None,
-            cores: Vec::new(),
-        };
-        (log, launch)
-    }
-
     /// What its cores have done is written down.
     fn collect(&mut self) {
         let Some(recorded) = &mut self.recorded else { return };
@@ -182,7 +51,7 @@ impl Running {
     }
 
     /// The cores of the next blocks.
-    fn begin_blocks(&mut self) {
+    pub(super) fn begin_blocks(&mut self) {
         self.collect();
         self.cores.clear();
         self.next = 0;
@@ -431,97 +300,7 @@ impl Running {
     }
 }
 
-/// The kernel does not begin: servers that wait for it, or are still to come, learn why.
-fn refuse(areas: &[Arc<super::area::Area>], text: &str) {
-    for area in areas {
-        area.post(|state| {
-            let awaited =
-                state.server.is_some() || state.queued.iter().any(|mark| !mark.is_complete());
-            if state.kernel.is_none() && awaited {
-                state.failure.get_or_insert_with(|| text.into());
-            }
-        });
-    }
-}
-
-/// Takes the kernel's part in every conversation.
-fn join(
-    found: Vec<Result<Arc<super::area::Area>, String>>,
-    mark: Mark,
-) -> Result<Vec<Result<Group, String>>, String> {
-    let mut joined: Vec<Result<Group, String>> = Vec::new();
-    let mut refused = None;
-    for area in found {
-        let group = area.and_then(|area| {
-            let taken = area.post(|state| {
-                if state.kernel.is_some() {
-                    return Err(format!(
-                        "another kernel runs with the context of {}: one at a time",
-                        area.describe()
-                    ));
-                }
-                if !state.slots.is_empty() {
-                    return Err(format!(
-                        "the kernel before on the context of {} ended without Finalize",
-                        area.describe()
-                    ));
-                }
-                if state.server.is_none() {
-                    state.failure = None;
-                }
-                state.touches.clear();
-                state.kernel = Some(Side { mark, sleeps: None });
-                Ok(state.generation)
-            });
-            match taken {
-                Ok(generation) => Ok(Group { area, generation, writer: None, used: false }),
-                Err(text) => {
-                    refused.get_or_insert(text.clone());
-                    Err(text)
-                }
-            }
-        });
-        joined.push(group);
-    }
-    match refused {
-        None => Ok(joined),
-        Some(text) => {
-            for group in joined.iter().flatten() {
-                group.area.post(|state| state.kernel = None);
-            }
-            Err(text)
-        }
-    }
-}
-
 /// What went wrong in a core, and where.
 fn told(program: &Program, core: &Core, text: &str) -> String {
     format!("{text}\n  --> {} on {}", client::place(program, core.source()), core.name())
-}
-
-/// The bytes of the tiling struct.
-fn tiling_bytes(program: &Program, argument: &Argument, device: u32) -> Result<Vec<u8>, String> {
-    let Some(layout) = &program.tiling else { return Ok(Vec::new()) };
-    let size = layout.size as usize;
-    match argument {
-        Argument::Bytes(bytes, more) if bytes.len() == size || (*more && bytes.len() > size) => {
-            Ok(bytes[..size].to_vec())
-        }
-        Argument::Bytes(bytes, _) => Err(format!(
-            "the tiling has {} bytes, but {} of the kernel has {size}: host and kernel must use one struct",
-            bytes.len(),
-            layout.name
-        )),
-        Argument::Word(address) => {
-            // Checked as any other buffer is.
-            Region::new("tiling", *address, device)?.at(0, size as u64)?;
-            let address = usize::try_from(*address).unwrap_or(usize::MAX);
-            let found = memory::resolve(address, size)?;
-            let mut bytes = vec![0; size];
-            let store = crate::reduce::Store::Plain;
-            // SAFETY: the bytes lie in a live allocation, and ours are as many.
-            unsafe { crate::copy::copy(bytes.as_mut_ptr(), found.data, size, store) };
-            Ok(bytes)
-        }
-    }
 }
