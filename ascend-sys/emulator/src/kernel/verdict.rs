@@ -27,8 +27,45 @@ const LISTED: usize = 8;
 struct Verdict {
     launch: Arc<Launch>,
     product: profile::Product,
-    sizes: Vec<Option<u64>>,
+    memory: Vec<Option<Memory>>,
     text: Option<String>,
+}
+
+/// What is behind an argument, as far as the checker asks: a launch with other buffers that lie to each other in the same way is like
+/// this one.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Memory {
+    /// Not the address itself, but one as far from those of the arguments that it shares memory with.
+    start: u64,
+    bytes: u64,
+}
+
+/// So far apart are arguments that share no memory.
+const APART: u64 = 1 << 48;
+
+/// Beyond this, addresses differ in nothing: lines of caches begin at multiples of it.
+const ALIGNED: u64 = 64;
+
+fn memory(regions: &[Result<Region, String>]) -> Vec<Option<Memory>> {
+    let mut order: Vec<(u64, u64, usize)> = Vec::new();
+    for (at, region) in regions.iter().enumerate() {
+        if let Ok(region) = region {
+            let (start, bytes) = region.extent();
+            order.push((start as u64, bytes as u64, at));
+        }
+    }
+    order.sort_unstable();
+    let mut found = vec![None; regions.len()];
+    // Where the arguments that share memory begin, and where they end.
+    let (mut first, mut last, mut apart) = (0, 0, 0);
+    for (start, bytes, at) in order {
+        if start >= last {
+            (first, apart) = (start, apart + APART);
+        }
+        last = last.max(start.saturating_add(bytes));
+        found[at] = Some(Memory { start: apart + first % ALIGNED + (start - first), bytes });
+    }
+    found
 }
 
 /// What is asked of kernels.
@@ -69,14 +106,11 @@ impl Recorded {
         if strictness == Strictness::Unchecked {
             return Ok(());
         }
-        let size = |region: &Result<Region, String>| {
-            region.as_ref().ok().map(|region| region.extent().1 as u64)
-        };
-        let sizes: Vec<_> = regions.iter().map(size).collect();
+        let memory = memory(regions);
         let mut verdicts = lock(&self.verdicts);
         let known = verdicts.iter().find(|verdict| {
             verdict.product == product
-                && verdict.sizes == sizes
+                && verdict.memory == memory
                 && verdict.launch.blocks == launch.blocks
                 && verdict.launch.groups == launch.groups
                 && verdict.launch.tiling == launch.tiling
@@ -84,12 +118,12 @@ impl Recorded {
         let text = match known {
             Some(verdict) => verdict.text.clone(),
             None => {
-                let text = self.look(launch, product, &sizes, strictness);
+                let text = self.look(launch, product, &memory, strictness);
                 if verdicts.len() == MOST {
                     verdicts.remove(0);
                 }
                 let (launch, found) = (Arc::clone(launch), text.clone());
-                verdicts.push(Verdict { launch, product, sizes, text: found });
+                verdicts.push(Verdict { launch, product, memory, text: found });
                 text
             }
         };
@@ -100,7 +134,7 @@ impl Recorded {
         &self,
         launch: &Launch,
         product: profile::Product,
-        sizes: &[Option<u64>],
+        memory: &[Option<Memory>],
         strictness: Strictness,
     ) -> Option<String> {
         let product = match product {
@@ -108,11 +142,13 @@ impl Recorded {
             profile::Product::A3 => Product::A3,
             profile::Product::Ascend950 => Product::Ascend950,
         };
-        let (workspace, parameters) = sizes.split_last()?;
+        let bytes = |of: &Option<Memory>| of.map(|memory| memory.bytes);
+        let (workspace, parameters) = memory.split_last()?;
         let setting = Setting {
             tolerant: strictness == Strictness::Tolerant,
-            parameters: parameters.to_vec(),
-            workspace: *workspace,
+            parameters: parameters.iter().map(bytes).collect(),
+            addresses: memory.iter().map(|of| of.map(|memory| memory.start)).collect(),
+            workspace: bytes(workspace),
             ..Setting::strict(product)
         };
         let findings = check(&self.program, launch, &setting).err()?;

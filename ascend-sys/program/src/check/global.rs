@@ -2,7 +2,7 @@
 
 use super::Product;
 use super::local::Memory;
-use super::traffic::Area;
+use super::traffic::{Area, Way};
 use super::view::View;
 use crate::layout::Number;
 use crate::program::Core;
@@ -91,6 +91,17 @@ pub(super) fn touch(
     (count, elements, pitch): (u64, u64, u64),
     write: bool,
 ) {
+    reach(view, place, size, (count, elements, pitch), write, Way::Memory);
+}
+
+fn reach(
+    view: &mut View<'_, '_>,
+    place: &Place,
+    size: u64,
+    (count, elements, pitch): (u64, u64, u64),
+    write: bool,
+    way: Way,
+) {
     // What cannot be computed has been reported with the bounds.
     let Ok(offset) = view.walk.count(place.offset) else { return };
     let unit = number(view, place.base).map_or(1, |number| number.size());
@@ -102,6 +113,7 @@ pub(super) fn touch(
         pitch: bytes(pitch).max(1),
         count: count.into(),
         write,
+        way,
     });
 }
 
@@ -133,7 +145,7 @@ pub(super) fn within(
 pub(super) fn element(view: &mut View<'_, '_>, place: &Place, size: u64, write: bool) {
     let size = number(view, place.base).map_or(size, |number| u64::from(number.size()));
     within(view, place, 1, size, write);
-    touch(view, place, size, (1, 1, 1), write);
+    reach(view, place, size, (1, 1, 1), write, Way::Cache);
 }
 
 /// A copy, a scalar, or a cache line.
@@ -158,6 +170,7 @@ pub(super) fn copy(view: &mut View<'_, '_>, memory: &Memory, copy: &Copy) {
         Copy::Clean(place) => {
             let size = number(view, place.base).map_or(1, |number| u64::from(number.size()));
             within(view, place, 1, size, false);
+            reach(view, place, size, (1, 1, 1), false, Way::Clean);
         }
     }
 }
@@ -195,7 +208,8 @@ fn moved(
     let Some(gap) = pieces.gap.map_or(Some(0), |gap| view.count(gap)) else { return };
     let bytes = u128::from(length) * u128::from(size);
     let gap_bytes = u128::from(gap) * u128::from(size);
-    let largest = if view.product() == Product::Ascend950 { 1 << 40 } else { u32::MAX.into() };
+    let largest =
+        if view.product() == Product::Ascend950 { (1 << 40) - 1 } else { u32::MAX.into() };
     let fits = limit(view, "pieces", count.into(), 4095, "copy in several steps")
         && limit(view, "bytes in a piece", bytes, 2_097_151, "copy shorter pieces")
         && limit(view, "bytes between pieces", gap_bytes, largest, "copy in several steps");

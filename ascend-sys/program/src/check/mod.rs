@@ -13,7 +13,8 @@
 //! | `bounds`, `written` | every turn of a task, from any rank, and every copy, within its tensor; inputs are not written |
 //! | `prepares`, `prepare-core`, `prepare-order`, `task` | at most 63 prepares and group syncs; who prepares; a handle used by the core and client that has it |
 //! | `commit`, `wait`, `commit-order`, `wait-order`, `iterate` | every turn committed and waited for, once, by the right core |
-//! | `ready`, `arrived` | what a turn sends is written before its commit, what it receives is used after a wait, whichever cores do it |
+//! | `ready`, `arrived` | what a turn sends is written before its commit, what it receives is used after a wait, whichever cores do it and whichever argument it is reached by |
+//! | `clean`, `line` | what is written element by element is cleaned before others look at it, and what others wrote is cleaned before it is read so; no two cores write a cache line so |
 //! | `finalize`, `finalize-sync` | once, last, after every other core's last wait |
 //! | `mix`, `flag`, `flag-count`, `flag-mode`, `hang`, `unawaited` | cores can and do meet at every `SyncAll` and every flag |
 //! | `core`, `memory`, `buffers`, `queue`, `tensor`, `freed` | local memory: who has it, how much there is, what passes through queues |
@@ -25,10 +26,12 @@ mod client;
 mod clock;
 mod finding;
 mod global;
+mod in_place;
 mod local;
 mod matmul;
 mod operation;
 mod run;
+mod space;
 mod sync;
 mod traffic;
 mod vector;
@@ -69,6 +72,9 @@ pub struct Setting {
     pub tolerant: bool,
     /// Bytes behind each argument of the program, in its order; None or missing: not known, so its bounds are not checked.
     pub parameters: Vec<Option<u64>>,
+    /// Where each argument begins, in the same order, then the workspace; None or missing: not known, so it shares no memory with
+    /// another one.
+    pub addresses: Vec<Option<u64>>,
     /// Bytes of the user's part of the workspace.
     pub workspace: Option<u64>,
     /// Bytes of an input window, and of an output window.
@@ -78,8 +84,14 @@ pub struct Setting {
 impl Setting {
     /// As the documents say, with no size known.
     pub fn strict(product: Product) -> Self {
-        let parameters = Vec::new();
-        Setting { product, tolerant: false, parameters, workspace: None, window: None }
+        Setting {
+            product,
+            tolerant: false,
+            parameters: Vec::new(),
+            addresses: Vec::new(),
+            workspace: None,
+            window: None,
+        }
     }
 }
 

@@ -5,6 +5,7 @@
 
 use super::Product;
 use super::global::{self, Spot, spot};
+use super::in_place;
 use super::traffic::Touched;
 use super::view::{View, many};
 use crate::dtype;
@@ -65,6 +66,9 @@ pub(super) fn look(view: &mut View<'_, '_>, call: Call<'_>) -> Vec<Touched> {
         return Vec::new();
     }
     let mut touched = blocks(view, call, ranks);
+    if view.strict() {
+        in_place::look(view, call, rank as usize, &touched);
+    }
     // The host may have said that the rank's own block stays out of the output.
     if view.product() == Product::A2
         && matches!(command, 6 | 10)
@@ -126,7 +130,7 @@ fn typed(view: &mut View<'_, '_>, command: u32, dtype: u32) {
     let good = match (view.product(), command) {
         (Product::Ascend950, 2) => matches!(dtype, 1 | 2 | 3 | 4 | 11),
         (Product::Ascend950, 7) => matches!(dtype, 0..=4 | 11 | 14..=16),
-        (Product::Ascend950, _) => matches!(dtype, 0..=11 | 14..=16),
+        (Product::Ascend950, _) => matches!(dtype, 0..=5 | 7..=11 | 14..=16),
         (_, 2 | 7) => matches!(dtype, 0..=4 | 11),
         _ => dtype::size(dtype).is_some(),
     };

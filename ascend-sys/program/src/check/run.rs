@@ -7,6 +7,7 @@ use super::client::{Clients, Turn};
 use super::clock::Clock;
 use super::finding::{CoreName, Report, Severity};
 use super::local::Memory;
+use super::space::Spaces;
 use super::sync::{self, Flags};
 use super::traffic::Traffic;
 use super::view::{Ground, View};
@@ -79,7 +80,13 @@ pub(super) fn run<'a>(program: &'a Program, launch: &'a Launch, setting: &'a Set
         state: State::Ready,
     };
     let mut run = Run {
-        ground: Ground { program, launch, setting, words: Words::new(program) },
+        ground: Ground {
+            program,
+            launch,
+            setting,
+            words: Words::new(program),
+            spaces: Spaces::new(program, setting),
+        },
         members: names.iter().enumerate().map(member).collect(),
         flags: Flags::new(program.mix, launch.blocks),
         clients: Clients::new(program, &names),
@@ -265,7 +272,7 @@ impl Run<'_> {
             | Step::On(..) => {}
         }
         for area in std::mem::take(&mut view.areas) {
-            self.traffic.add(at, *name, clock, source, area);
+            self.traffic.add(ground, at, *name, clock, source, area);
         }
         if let Some((variable, found)) = read {
             walk.set(variable, found);

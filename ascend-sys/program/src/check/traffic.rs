@@ -9,9 +9,12 @@ use std::rc::Rc;
 
 use super::clock::Clock;
 use super::finding::{CoreName, Report, Severity};
+use super::space::LINE;
 use super::view::Ground;
 use crate::program::{ClientId, TaskId};
 use crate::step::{Base, Source};
+
+mod cache;
 
 /// So many different accesses are remembered.
 const MOST_ACCESSES: usize = 1 << 16;
@@ -27,6 +30,18 @@ pub(super) struct Area {
     pub pitch: u128,
     pub count: u128,
     pub write: bool,
+    pub way: Way,
+}
+
+/// How a core gets at global memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Way {
+    /// By a copy or a product.
+    Memory,
+    /// One element, through the core's cache.
+    Cache,
+    /// It writes back what its cache holds of the line that this begins in, and drops it.
+    Clean,
 }
 
 impl Area {
@@ -68,12 +83,46 @@ pub(super) struct Sent {
     pub task: TaskId,
     /// From 0.
     pub turn: u64,
+    /// If it is one step of a turn: which one, and the rank that it sends to and the one that it receives from.
+    pub step: Option<(u64, [usize; 2])>,
     /// Turns that its server has finished with it.
     pub number: u32,
     /// What the core that committed it knew.
     pub clock: Clock,
     pub source: Source,
     pub touched: Rc<[Touched]>,
+}
+
+impl Sent {
+    /// The blocks of a task that this turn, or step of one, touches: where they begin in the space, and where they end.
+    fn blocks<'a>(
+        &self,
+        touched: &'a Touched,
+        start: u128,
+    ) -> impl Iterator<Item = (u128, u128)> + use<'a> {
+        let (turn, step) = (u128::from(self.turn), self.step);
+        let only = step.map(|(_, [to, from])| if touched.write { from } else { to });
+        let blocks = touched.blocks.iter().enumerate();
+        let blocks = blocks.filter(move |(at, _)| only.is_none_or(|only| only == *at));
+        blocks.map(move |(_, (from, bytes))| {
+            let from = start + from + turn * bytes;
+            (from, from + bytes)
+        })
+    }
+
+    /// Whether the core that committed it knew then what another had done by this tick.
+    fn knew(&self, core: usize, tick: u32) -> bool {
+        tick <= self.clock.of(core)
+    }
+
+    /// `turn 2 of `tiles``.
+    fn words(&self, ground: &Ground<'_>) -> String {
+        let (turn, task) = (self.turn + 1, ground.words.task(self.task));
+        match self.step {
+            None => format!("turn {turn} of `{task}`"),
+            Some((step, _)) => format!("step {} of turn {turn} of `{task}`", step + 1),
+        }
+    }
 }
 
 /// What a core did.
@@ -83,56 +132,72 @@ struct Access {
     name: CoreName,
     /// The tick of the core that it is done with.
     tick: u32,
+    /// Its place among everything that cores did, in the order in which the checker walked them.
+    order: u64,
     clock: Clock,
+    /// From the start of its space.
     area: Area,
     source: Source,
+}
+
+impl Access {
+    /// Whether this core knew then what another had done by this tick.
+    fn knew(&self, core: usize, tick: u32) -> bool {
+        tick <= self.clock.of(core)
+    }
 }
 
 /// What all cores did.
 #[derive(Debug, Default)]
 pub(super) struct Traffic {
-    /// By parameter; the workspace is none.
-    accesses: BTreeMap<Option<u32>, Vec<Access>>,
+    /// By piece of memory.
+    accesses: BTreeMap<usize, Vec<Access>>,
+    /// By piece of memory, core and line.
+    cleans: BTreeMap<(usize, usize, u128), Vec<Access>>,
     count: usize,
-}
-
-fn key(base: Base) -> Option<Option<u32>> {
-    match base {
-        Base::Parameter(at) => Some(Some(at)),
-        Base::Workspace => Some(None),
-        // Who uses a window when, other ranks know.
-        Base::WindowIn(..) | Base::WindowOut(..) => None,
-    }
+    order: u64,
 }
 
 impl Traffic {
     pub(super) fn add(
         &mut self,
+        ground: &Ground<'_>,
         core: usize,
         name: CoreName,
         clock: &Clock,
         source: Source,
         area: Area,
     ) {
-        let Some(key) = key(area.base) else { return };
+        let Some((space, start)) = ground.spaces.of(area.base) else { return };
         if self.count >= MOST_ACCESSES || area.bytes == 0 || area.count == 0 {
             return;
         }
-        let accesses = self.accesses.entry(key).or_default();
+        let area = Area { from: start.saturating_add(area.from), ..area };
         let tick = clock.of(core) + 1;
+        let line = |byte: u128| byte / u128::from(LINE);
+        let accesses = match area.way {
+            Way::Clean => self.cleans.entry((space, core, line(area.from))).or_default(),
+            _ => self.accesses.entry(space).or_default(),
+        };
         if let Some(last) = accesses.last_mut() {
             let alike = (last.core, last.tick, last.source) == (core, tick, source)
-                && last.area.write == area.write;
-            if alike && last.area == area {
+                && (last.area.write, last.area.way) == (area.write, area.way);
+            // What is read or written through the cache lies in one line, and nothing comes between.
+            let together = area.way == Way::Memory
+                || (last.order == self.order && line(last.area.from) == line(area.from));
+            if alike && together && last.area == area {
                 return;
             }
-            if alike && last.area.count == 1 && area.count == 1 && last.area.end() == area.from {
+            let next = last.area.count == 1 && area.count == 1 && last.area.end() == area.from;
+            if alike && together && next {
                 last.area.bytes += area.bytes;
                 return;
             }
         }
         self.count += 1;
-        accesses.push(Access { core, name, tick, clock: clock.clone(), area, source });
+        self.order += 1;
+        let (order, clock) = (self.order, clock.clone());
+        accesses.push(Access { core, name, tick, order, clock, area, source });
     }
 
     /// Reports what is not ordered. `server` is where a client's server stands among the cores of a clock.
@@ -145,34 +210,33 @@ impl Traffic {
     ) {
         // By where they begin; none is longer than the longest, so few can meet a block.
         let mut longest = BTreeMap::new();
-        for (key, accesses) in &mut self.accesses {
+        for (space, accesses) in &mut self.accesses {
             accesses.sort_by_key(|access| access.area.from);
             let length = accesses.iter().map(|access| access.area.end() - access.area.from).max();
-            longest.insert(*key, length.unwrap_or(0));
+            longest.insert(*space, length.unwrap_or(0));
         }
         for turn in sent {
             for touched in turn.touched.iter() {
-                let Some(key) = key(touched.base) else { continue };
-                let Some(accesses) = self.accesses.get(&key) else { continue };
-                for (start, bytes) in &touched.blocks {
-                    let from = start + u128::from(turn.turn) * bytes;
-                    let to = from + bytes;
-                    let first = from.saturating_sub(longest[&key]);
+                let Some((space, start)) = ground.spaces.of(touched.base) else { continue };
+                let Some(accesses) = self.accesses.get(&space) else { continue };
+                for (from, to) in turn.blocks(touched, start) {
+                    let first = from.saturating_sub(longest[&space]);
                     let begin = accesses.partition_point(|access| access.area.from < first);
                     let near = accesses[begin..].iter().take_while(|access| access.area.from < to);
                     for access in near.filter(|access| access.area.write || touched.write) {
-                        let before = access.tick <= turn.clock.of(access.core);
+                        let before = turn.knew(access.core, access.tick);
                         let after = access.clock.of(server(turn.client)) >= turn.number;
                         if !before
                             && !after
                             && let Some(byte) = access.area.meets(from, to)
                         {
-                            say(ground, report, turn, touched, access, byte);
+                            say(ground, report, turn, touched, access, byte - start);
                         }
                     }
                 }
             }
         }
+        cache::look(&self, ground, report, sent, server);
     }
 }
 
@@ -187,13 +251,16 @@ fn say(
     let rule = if touched.write { "arrived" } else { "ready" };
     report.add(Severity::Error, rule, access.source, Some(access.name), || {
         let words = &ground.words;
+        let shared = match access.area.base == touched.base {
+            true => String::new(),
+            false => format!(", as `{}`", words.base(access.area.base)),
+        };
         let message = format!(
-            "this {} element {} of `{}`, which turn {} of `{}` {}, and nothing orders it with that turn, committed in line {}",
+            "this {} element {} of `{}`{shared}, which {} {}, and nothing orders it with that turn, committed in line {}",
             if access.area.write { "writes" } else { "reads" },
             byte / u128::from(touched.size.max(1)),
             words.base(touched.base),
-            turn.turn + 1,
-            words.task(turn.task),
+            turn.words(ground),
             if touched.write { "receives" } else { "sends" },
             turn.source.line
         );

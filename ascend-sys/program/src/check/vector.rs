@@ -142,37 +142,44 @@ fn typed(view: &mut View<'_, '_>, vector: &Vector, number: Number) {
     }
 }
 
+/// Whether the product has a cast, and rounds so.
 fn cast(view: &mut View<'_, '_>, from: Number, to: Number, round: Round) {
-    if view.product() == Product::Ascend950 {
-        // It has more conversions than are known here.
-        return;
-    }
+    let new = view.product() == Product::Ascend950;
     // Whether it may be left open how to round, and whether it may be said.
     let (none, said) = match (from, to) {
         (F16, F32) | (Bf16, F32) | (I16, F32) | (I8 | U8, F16) => (true, false),
         (I32, I64 | I16) | (I64, I32) => (true, false),
         (F32, Bf16 | I16 | I32 | I64 | F32) | (F16, I16 | I32) | (Bf16, I32) => (false, true),
         (F32, F16) | (I32, F32) | (I16, F16) | (F16, I8 | U8) => (true, true),
+        // How these round is not known here.
+        (F16, Bf16) | (Bf16, F16) if new => return,
         _ => (false, false),
     };
     let good = if round == Round::None { none } else { said };
     if good {
         return;
     }
-    let (product, old, new) = (view.product().name(), lower(from), lower(to));
+    let (product, old, wanted) = (view.product().name(), lower(from), lower(to));
+    if new && !none && !said {
+        let message = format!(
+            "{product} has more casts than A2 and A3, but none from {old} to {wanted} is known here"
+        );
+        view.note("cast", message, "look it up, or cast by way of f32 or f16");
+        return;
+    }
     let (message, help) = match (none, said) {
         (false, false) => (
-            format!("{product} has no cast from {old} to {new}"),
+            format!("{product} has no cast from {old} to {wanted}"),
             "cast by way of f32 or f16".to_owned(),
         ),
         (true, _) => (
             format!(
-                "a cast from {old} to {new} that is to round ({round:?}), but it loses nothing"
+                "a cast from {old} to {wanted} that is to round ({round:?}), but it loses nothing"
             ),
             "use `Round::None`".to_owned(),
         ),
         _ => (
-            format!("a cast from {old} to {new} that does not say how to round"),
+            format!("a cast from {old} to {wanted} that does not say how to round"),
             "say how, as in `Round::Nearest`".to_owned(),
         ),
     };

@@ -1,6 +1,7 @@
 //! One core at one step, as the rules see it.
 
 use super::finding::{CoreName, Report, Severity};
+use super::space::Spaces;
 use super::traffic::Area;
 use super::{Product, Setting};
 use crate::flow::{Fault, Launch, Unknown, Walk};
@@ -14,6 +15,7 @@ pub(super) struct Ground<'a> {
     pub launch: &'a Launch,
     pub setting: &'a Setting,
     pub words: Words<'a>,
+    pub spaces: Spaces,
 }
 
 /// One core at one step.

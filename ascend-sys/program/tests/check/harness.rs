@@ -19,6 +19,8 @@ pub struct Kernel {
     pub ranks: u32,
     /// What the tiling struct is filled for.
     pub operations: Vec<u32>,
+    /// Contexts that the launch has, if not one for each group.
+    pub contexts: Option<usize>,
     /// What is written over the bytes of the tiling then.
     pub patches: Vec<(usize, Vec<u8>)>,
 }
@@ -44,6 +46,7 @@ impl Kernel {
             blocks: 2,
             ranks: 4,
             operations: Vec::new(),
+            contexts: None,
             patches: Vec::new(),
         }
     }
@@ -63,8 +66,8 @@ impl Kernel {
         for (at, bytes) in self.patches {
             tiling[at..at + bytes.len()].copy_from_slice(&bytes);
         }
-        let groups =
-            vec![(1 % self.ranks.max(1), self.ranks); self.builder.program.groups as usize];
+        let contexts = self.contexts.unwrap_or(self.builder.program.groups as usize);
+        let groups = vec![(1 % self.ranks.max(1), self.ranks); contexts];
         let launch = Launch { blocks: self.blocks, tiling, groups };
         let program = self.builder.done();
         match check(&program, &launch, &self.setting) {

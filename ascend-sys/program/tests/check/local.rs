@@ -252,8 +252,10 @@ rules! {
         let y = k.output("y", Number::F32);
         k.setting.parameters = vec![Some(16)];
         let (to, value) = (k.at(y, if broken { 4 } else { 3 }), k.float(Number::F32, 0.5));
-        k.step(Step::Copy(Copy::Set { to, value }));
-        k.step(Step::Copy(Copy::Clean(to)));
+        k.on_block(0, |b| {
+            b.step(Step::Copy(Copy::Set { to, value }));
+            b.step(Step::Copy(Copy::Clean(to)));
+        });
     };
 
     a_scalar_is_read_within_its_tensor, "bounds", MixAiv10, |k, broken| {

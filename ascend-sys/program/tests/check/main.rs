@@ -6,10 +6,13 @@ mod harness;
 
 mod client;
 mod groups;
+mod limits;
 mod local;
+mod memory;
 mod operation;
 mod sync;
 mod traffic;
+mod types;
 
 use std::collections::BTreeSet;
 

@@ -385,31 +385,17 @@ impl Clients {
 
     /// Who may prepare: one kind of core, if no core is named.
     fn who_prepares(&mut self, view: &mut View<'_, '_>, core: usize, client: ClientId) {
-        let named = view.ground.program.clients[client.0 as usize].what.core;
-        let kind = self.cores[core].kind;
-        let name = view.words().client(client);
-        match named {
-            None => {
-                let own = &self.own[client.0 as usize];
-                let other = self
-                    .cores
-                    .iter()
-                    .zip(own)
-                    .find(|(of, own)| of.kind != kind && !own.handles.is_empty());
-                if let Some((other, _)) = other {
-                    let message =
-                        format!("`{name}` prepares on {} and on {other}", self.cores[core]);
-                    let help = "prepare on cores of one kind, or name the core of the client";
-                    view.error("prepare-core", message, help);
-                }
-            }
-            Some((worker, block)) if worker != kind => {
-                let worker = CoreName { kind: worker, index: block };
-                let message =
-                    format!("`{name}` prepares on {}, and its core is {worker}", self.cores[core]);
-                view.error("prepare-core", message, "prepare on cores of that kind");
-            }
-            _ => {}
+        if view.ground.program.clients[client.0 as usize].what.core.is_some() {
+            return;
+        }
+        let here = self.cores[core];
+        let mut others = self.cores.iter().zip(&self.own[client.0 as usize]);
+        let other = others.find(|(of, own)| of.kind != here.kind && !own.handles.is_empty());
+        if let Some((other, _)) = other {
+            let name = view.words().client(client);
+            let message = format!("`{name}` prepares on {here} and on {other}");
+            let help = "prepare on cores of one kind, or name the core of the client";
+            view.error("prepare-core", message, help);
         }
     }
 

@@ -90,16 +90,28 @@ impl Clients {
         }
         let handles = &self.own[client.0 as usize][core].handles;
         let handle = &handles[at];
-        // Of steps it depends on the rank what they touch.
-        if handle.steps != handle.turns || handle.touched.is_empty() {
+        if handle.touched.is_empty() {
             return;
         }
+        let group = view.ground.program.clients[client.0 as usize].what.group as usize;
+        let (rank, ranks) = view.ground.launch.groups.get(group).copied().unwrap_or((0, 1));
+        let (rank, ranks) = (rank as usize, ranks.max(1) as usize);
+        // A step sends to one rank and receives from one.
+        let part = |step: u64| match handle.steps == handle.turns {
+            true => (step, None),
+            false => {
+                let (turn, step) = (step / ranks as u64, step % ranks as u64);
+                let far = step as usize;
+                (turn, Some((step, [(rank + far) % ranks, (rank + ranks - far) % ranks])))
+            }
+        };
         let earlier: u64 = handles[..at].iter().map(|earlier| earlier.steps).sum();
-        self.sent.extend((committed..handle.committed).map(|turn| Sent {
+        self.sent.extend((committed..handle.committed).map(|number| Sent {
             client,
             task: handle.task,
-            turn,
-            number: (earlier + turn + 1) as u32,
+            turn: part(number).0,
+            step: part(number).1,
+            number: (earlier + number + 1) as u32,
             clock: clock.clone(),
             source: view.source,
             touched: Rc::clone(&handle.touched),

@@ -1,0 +1,52 @@
+//! Tasks that receive into what they send.
+
+use super::operation::Call;
+use super::traffic::Touched;
+use super::view::View;
+use crate::step::Operation;
+
+/// Reports a task that gives where it takes, unless both are the same block of the same rank.
+pub(super) fn look(view: &mut View<'_, '_>, call: Call<'_>, rank: usize, touched: &[Touched]) {
+    let [send, recv @ Touched { write: true, .. }] = touched else { return };
+    let spaces = &view.ground.spaces;
+    let (Some((a, from)), Some((b, to))) = (spaces.of(send.base), spaces.of(recv.base)) else {
+        return;
+    };
+    // An exchange has no block that stays where it is.
+    let stays = match call.operation {
+        Operation::AllReduce(..) => Some((0, 0)),
+        Operation::AllGather(..) => Some((0, rank)),
+        Operation::ReduceScatter(..) => Some((rank, 0)),
+        _ => None,
+    };
+    let repeat = u128::from(call.repeat);
+    let shares = |(i, (start, bytes)): (usize, &(u128, u128))| {
+        let (start, end) = (from + start, from + start + bytes * repeat);
+        recv.blocks.iter().enumerate().find_map(|(j, (other, bytes))| {
+            let (other, behind) = (to + other, to + other + bytes * repeat);
+            let meet = start < behind && other < end;
+            let same = stays == Some((i, j)) && (start, end) == (other, behind);
+            (meet && !same).then(|| start.max(other) - from)
+        })
+    };
+    if a == b
+        && let Some(byte) = send.blocks.iter().enumerate().find_map(shares)
+    {
+        let words = view.words();
+        let other = match send.base == recv.base {
+            true => String::new(),
+            false => format!(", as `{}`", words.base(recv.base)),
+        };
+        let message = format!(
+            "`{}` sends element {} of `{}`, which is memory that it receives into{other}",
+            words.task(call.task),
+            byte / u128::from(send.size.max(1)),
+            words.base(send.base)
+        );
+        let help = match stays {
+            Some(_) => "receive into other memory, or in place: where this rank's own block is",
+            None => "receive into other memory",
+        };
+        view.error("overlap", message, help);
+    }
+}

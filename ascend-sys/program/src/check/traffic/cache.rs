@@ -1,0 +1,231 @@
+//! What cores read and write element by element goes through a cache of each core that no other one sees.
+//!
+//! Such an element reaches memory when its line is cleaned, so that must be before anybody else looks: another core, a copy, the
+//! server, or the host after the end. What others have written is seen after the core has cleaned the line since. Of a line that
+//! two cores write, what one of them wrote is lost.
+
+use std::collections::BTreeMap;
+
+use super::*;
+
+/// So many pairs of accesses are looked at. A kernel with more of them uses single elements for what copies are for.
+const MOST_PAIRS: u32 = 1 << 24;
+
+struct Caches<'a, 'g> {
+    traffic: &'a Traffic,
+    ground: &'a Ground<'g>,
+    sent: &'a [Sent],
+    pairs: u32,
+}
+
+/// Reports what is looked at too early or too late. The accesses are in the order in which they begin.
+pub(super) fn look(
+    traffic: &Traffic,
+    ground: &Ground<'_>,
+    report: &mut Report,
+    sent: &[Sent],
+    server: impl Fn(ClientId) -> usize,
+) {
+    let mut caches = Caches { traffic, ground, sent, pairs: 0 };
+    for (space, accesses) in &traffic.accesses {
+        let longest = accesses.iter().map(|access| access.area.end() - access.area.from).max();
+        let longest = longest.unwrap_or(0);
+        for scalar in accesses.iter().filter(|access| access.area.way == Way::Cache) {
+            let (from, to) = (scalar.area.from, scalar.area.end());
+            let first = from.saturating_sub(longest);
+            let begin = accesses.partition_point(|access| access.area.from < first);
+            let near = accesses[begin..].iter().take_while(|access| access.area.from < to);
+            let near = near.filter(|access| access.area.meets(from, to).is_some());
+            let found = match scalar.area.write {
+                true => caches.written(*space, scalar, near),
+                false if ground.setting.tolerant => None,
+                false => caches.read(*space, scalar, near, &server),
+            };
+            if caches.pairs > MOST_PAIRS {
+                return;
+            }
+            let Some((what, help)) = found else { continue };
+            report.add(Severity::Error, "clean", scalar.source, Some(scalar.name), || {
+                let base = scalar.area.base;
+                let start = ground.spaces.of(base).map_or(0, |(_, start)| start);
+                let element = (from - start) / element_size(ground, scalar);
+                let verb = if scalar.area.write { "writes" } else { "reads" };
+                let message = format!(
+                    "this {verb} element {element} of `{}` through the core's cache, {what}",
+                    ground.words.base(base)
+                );
+                (message, help.to_owned())
+            });
+        }
+        caches.lines(*space, accesses, report);
+    }
+}
+
+fn line(byte: u128) -> u128 {
+    byte / u128::from(LINE)
+}
+
+/// Of what an access's base is made of; bytes in the workspace.
+fn element_size(ground: &Ground<'_>, access: &Access) -> u128 {
+    match access.area.base {
+        Base::Parameter(at) => ground.program.parameters[at as usize].number.size().into(),
+        _ => 1,
+    }
+}
+
+/// `aiv 1 reads in line 7`.
+fn does(access: &Access) -> String {
+    let verb = if access.area.write { "writes" } else { "reads" };
+    format!("{} {verb} it in line {}", access.name, access.source.line)
+}
+
+type Found = Option<(String, &'static str)>;
+
+impl<'a> Caches<'a, '_> {
+    /// The line of an access, each time its core cleaned it.
+    fn cleans(&self, space: usize, access: &Access) -> &'a [Access] {
+        let key = (space, access.core, line(access.area.from));
+        self.traffic.cleans.get(&key).map_or(&[], |cleans| cleans)
+    }
+
+    /// When the line of an access was first cleaned after it.
+    fn cleaned(&self, space: usize, access: &Access) -> Option<&'a Access> {
+        self.cleans(space, access).iter().find(|clean| clean.order > access.order)
+    }
+
+    /// Turns that touch the bytes of an access.
+    fn turns(&mut self, space: usize, access: &Access) -> Vec<(&'a Sent, &'a Touched)> {
+        let (from, to) = (access.area.from, access.area.end());
+        let mut found = Vec::new();
+        for turn in self.sent {
+            for touched in turn.touched.iter() {
+                let Some((of, start)) = self.ground.spaces.of(touched.base) else { continue };
+                self.pairs = self.pairs.saturating_add(touched.blocks.len() as u32 + 1);
+                let meets = |(a, b): (u128, u128)| a < to && from < b;
+                if of == space && turn.blocks(touched, start).any(meets) {
+                    found.push((turn, touched));
+                }
+            }
+        }
+        found
+    }
+
+    /// Who looks at what a core has written before it is in memory.
+    fn written<'b>(
+        &mut self,
+        space: usize,
+        written: &Access,
+        near: impl Iterator<Item = &'b Access>,
+    ) -> Found {
+        let help = "clean the line after writing, before others can look at it";
+        let clean = self.cleaned(space, written);
+        for other in near {
+            self.pairs = self.pairs.saturating_add(1);
+            let early = if other.core == written.core {
+                let later = other.order > written.order;
+                let clean = clean.is_some_and(|clean| clean.order < other.order);
+                other.area.way == Way::Memory && later && !clean
+            } else {
+                let later = other.knew(written.core, written.tick);
+                let clean = clean.is_some_and(|clean| other.knew(written.core, clean.tick));
+                // Of two that write so, one is lost.
+                let lost = other.area.way == Way::Cache && other.area.write;
+                later && !clean && !lost
+            };
+            if early {
+                return Some((format!("and {} before it is in memory", does(other)), help));
+            }
+        }
+        for (turn, touched) in self.turns(space, written) {
+            let before = turn.knew(written.core, written.tick);
+            if before && clean.is_none_or(|clean| !turn.knew(written.core, clean.tick)) {
+                let what = format!(
+                    "and {}, committed in line {}, {} it before it is in memory",
+                    turn.words(self.ground),
+                    turn.source.line,
+                    if touched.write { "receives" } else { "sends" }
+                );
+                return Some((what, help));
+            }
+        }
+        let never = clean.is_none() && !self.ground.setting.tolerant;
+        never.then(|| ("and nothing cleans the line after it".to_owned(), help))
+    }
+
+    /// What a core may still have in its cache as it was before others wrote.
+    fn read<'b>(
+        &mut self,
+        space: usize,
+        read: &Access,
+        near: impl Iterator<Item = &'b Access>,
+        server: impl Fn(ClientId) -> usize,
+    ) -> Found {
+        let help = "clean the line before reading what others have written";
+        let cleans = self.cleans(space, read);
+        let clean = cleans.iter().rev().find(|clean| clean.order < read.order);
+        for other in near.filter(|other| other.area.write) {
+            self.pairs = self.pairs.saturating_add(1);
+            let stale = if other.core == read.core {
+                let earlier = other.order < read.order;
+                let clean = clean.is_some_and(|clean| clean.order > other.order);
+                other.area.way == Way::Memory && earlier && !clean
+            } else {
+                let earlier = read.knew(other.core, other.tick);
+                earlier && clean.is_none_or(|clean| !clean.knew(other.core, other.tick))
+            };
+            if stale {
+                let what = format!("which may hold what was there before {}", does(other));
+                return Some((what, help));
+            }
+        }
+        for (turn, _) in self.turns(space, read).into_iter().filter(|(_, of)| of.write) {
+            let server = server(turn.client);
+            let earlier = read.clock.of(server) >= turn.number;
+            if earlier && clean.is_none_or(|clean| clean.clock.of(server) < turn.number) {
+                let what = format!(
+                    "which may hold what was there before {} received it",
+                    turn.words(self.ground)
+                );
+                return Some((what, help));
+            }
+        }
+        None
+    }
+
+    /// Reports lines that two cores write, where neither has cleaned it before the other one writes.
+    fn lines(&mut self, space: usize, accesses: &[Access], report: &mut Report) {
+        let mut lines: BTreeMap<u128, Vec<&Access>> = BTreeMap::new();
+        let scalars = |access: &&Access| access.area.way == Way::Cache && access.area.write;
+        for access in accesses.iter().filter(scalars) {
+            lines.entry(line(access.area.from)).or_default().push(access);
+        }
+        for mut written in lines.into_values() {
+            written.sort_by_key(|access| access.order);
+            for (at, later) in written.iter().enumerate() {
+                self.pairs = self.pairs.saturating_add(at as u32);
+                if self.pairs > MOST_PAIRS {
+                    return;
+                }
+                let in_turn = |a: &Access, b: &Access| {
+                    self.cleaned(space, a).is_some_and(|clean| b.knew(a.core, clean.tick))
+                };
+                let both = written[..at].iter().find(|earlier| {
+                    earlier.core != later.core
+                        && !in_turn(earlier, later)
+                        && !in_turn(later, earlier)
+                });
+                let Some(earlier) = both else { continue };
+                report.add(Severity::Error, "line", later.source, Some(later.name), || {
+                    let message = format!(
+                        "this writes one element of `{}`, and {} writes one of the same {LINE} bytes in line {}: what one of them wrote is lost",
+                        self.ground.words.base(later.area.base),
+                        earlier.name,
+                        earlier.source.line
+                    );
+                    let help = "let one core write the line, give each core a line, or copy from local memory";
+                    (message, help.to_owned())
+                });
+            }
+        }
+    }
+}
