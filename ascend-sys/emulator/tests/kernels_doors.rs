@@ -30,6 +30,8 @@ fn program() -> Program {
             let to: Place = b.at(y, at);
             b.step(Step::Copy(Copy::Set { to, value }));
         }
+        let line = b.at(y, 0);
+        b.step(Step::Copy(Copy::Clean(line)));
     });
     b.done()
 }

@@ -42,6 +42,7 @@ fn a_fine_grained_exchange_names_its_blocks() {
                 let value = b.value(Of::Cast(got), Number::U64);
                 let to = Place { base: seen, offset: now };
                 b.step(Step::Copy(Copy::Set { to, value }));
+                b.step(Step::Copy(Copy::Clean(to)));
             });
             b.sync_vectors();
             b.finalize(client);
@@ -138,6 +139,7 @@ fn a_core_that_polls_sees_the_turns_end() {
             let finished = b.value(Of::Cast(so_far), Number::U64);
             let to = Place { base: polls, offset: zero };
             b.step(Step::Copy(Copy::Set { to, value: finished }));
+            b.step(Step::Copy(Copy::Clean(to)));
             b.times(2, |b| b.wait(task));
             b.sync_vectors();
             b.finalize(client);

@@ -278,7 +278,10 @@ fn blocks_that_run_later_have_the_rows_of_those_before() {
     b.program.groups = 0;
     let y = b.output("y", Number::U64);
     let (place, value) = (b.at(y, 0), b.n(7));
-    b.step(Step::Copy(Copy::Set { to: place, value }));
+    b.on_block(129, |b| {
+        b.step(Step::Copy(Copy::Set { to: place, value }));
+        b.step(Step::Copy(Copy::Clean(place)));
+    });
     let program = b.done();
     let block = Block::one();
     let (stream, binary, memory) = (stream(), load(&program), malloc(8));

@@ -15,8 +15,9 @@
 //! | queues, tensors, arguments | `TPipe`, `TQue`, `TBuf`, `GlobalTensor` |
 //!
 //! A name is printed where the value still is what the name holds: a value made of a variable loses its name when the variable
-//! changes, so the source computes what [`Walk`](crate::flow::Walk) computes. Two things are left to whoever compiles it: signed
-//! numbers must not overflow, and a floating point number that becomes a whole one must fit.
+//! changes, so the source computes what [`Walk`](crate::flow::Walk) computes. Where C++ leaves a result open, it says what it is:
+//! a signed number that may leave its type is computed by a helper that wraps, and one that comes from a floating point number
+//! by one that takes the nearest that fits.
 
 mod barriers;
 mod client;
@@ -28,6 +29,7 @@ mod matmul;
 mod names;
 mod operator;
 mod project;
+mod ranges;
 mod text;
 mod uses;
 

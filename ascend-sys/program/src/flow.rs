@@ -124,7 +124,12 @@ impl<'a> Walk<'a> {
             frame.next += 1;
             self.source = node.source;
             match &node.step {
-                Step::Comment(_) | Step::Name(_) => {}
+                Step::Comment(_) => {}
+                // C++ computes it here, whether it is used or not.
+                Step::Name(value) => match self.value(*value) {
+                    Ok(_) | Err(Unknown::Data) => {}
+                    Err(fault) => return Err(fault),
+                },
                 Step::Set(variable, value) => {
                     let bits = match self.value(*value) {
                         Ok(bits) => Some(bits),
@@ -177,8 +182,12 @@ impl<'a> Walk<'a> {
             let number = self.program.variables[variable.0 as usize].what;
             let now = self.variables[variable.0 as usize].ok_or(Unknown::Data)?;
             let next = self.binary(Binary::Add, number, now, step)?;
-            // A loop that reaches the end of its type would begin again.
-            if self.less(variable, now, next) && self.less(variable, next, to) {
+            if !self.less(variable, now, next) && self.less(variable, now, to) && step != 0 {
+                let (now, step) = (show(number, now), show(number, step));
+                let text = format!("a loop goes from {now} by {step}, beyond what its type holds");
+                return Err(self.fault(&text).into());
+            }
+            if self.less(variable, next, to) {
                 self.variables[variable.0 as usize] = Some(next);
                 if let Some(frame) = self.frames.last_mut() {
                     frame.next = 0;
@@ -307,8 +316,10 @@ impl<'a> Walk<'a> {
                 Binary::Mul => a * b,
                 Binary::Div => a / b,
                 Binary::Rem => a % b,
-                Binary::Min => a.min(b),
-                _ => a.max(b),
+                // As C++ has it where one of both is no number.
+                Binary::Min if b < a => b,
+                Binary::Max if a < b => b,
+                _ => a,
             };
             return Ok(fit(number, result.to_bits()));
         }
@@ -385,13 +396,16 @@ pub fn fit(number: Number, bits: u64) -> u64 {
     }
 }
 
-/// A conversion between types. What does not fit into an integer saturates.
+/// A conversion between types. What does not fit into an integer saturates, and 16-bit floating point numbers are made of `float`.
 fn convert(from: Number, to: Number, bits: u64) -> u64 {
     match (is_float(from), is_float(to)) {
         (false, false) if to == Number::Bool => u64::from(bits != 0),
         (false, false) => fit(to, bits),
-        (false, true) if is_signed(from) => fit(to, (bits as i64 as f64).to_bits()),
-        (false, true) => fit(to, (bits as f64).to_bits()),
+        (false, true) if to == Number::F64 && is_signed(from) => (bits as i64 as f64).to_bits(),
+        (false, true) if to == Number::F64 => (bits as f64).to_bits(),
+        (false, true) if is_signed(from) => fit(to, f64::from(bits as i64 as f32).to_bits()),
+        (false, true) => fit(to, f64::from(bits as f32).to_bits()),
+        (true, true) if from == Number::F64 && to != from => fit(to, fit(Number::F32, bits)),
         (true, true) => fit(to, bits),
         (true, false) => {
             let float = f64::from_bits(bits);

@@ -5,6 +5,8 @@ mod anything;
 mod common;
 #[path = "ascend_c/compiler.rs"]
 mod compiler;
+#[path = "ascend_c/defined.rs"]
+mod defined;
 #[path = "ascend_c/golden.rs"]
 mod golden;
 #[path = "ascend_c/host.rs"]

@@ -98,6 +98,40 @@ fn casts_wrap_between_integers_and_saturate_from_floats() {
 }
 
 #[test]
+fn casts_to_floats_round_as_often_as_in_cpp() {
+    // Between two neighbours of `float`, and above the middle by less than an `f64` can say.
+    let above = (1_u64 << 60) + (1 << 36) + 1;
+    assert_eq!(cast(U64, F32, above), Ok(f64::from(above as f32).to_bits()));
+    assert_ne!(above as f32, above as f64 as f32);
+    // A half is made of a `float`, so this is rounded twice.
+    let twice = 1.0 + 2_f64.powi(-11) + 2_f64.powi(-30);
+    assert_eq!(cast(F64, F16, twice.to_bits()), Ok(1_f64.to_bits()));
+    assert_eq!(cast(F64, F64, twice.to_bits()), Ok(twice.to_bits()));
+}
+
+#[test]
+fn the_smaller_and_the_larger_are_what_cpp_chooses() {
+    let (nan, one) = (f64::NAN.to_bits(), 1_f64.to_bits());
+    for operator in [Binary::Min, Binary::Max] {
+        let first = binary(F64, operator, nan, one).map(f64::from_bits);
+        assert!(first.is_ok_and(f64::is_nan), "{operator:?}");
+        assert_eq!(binary(F64, operator, one, nan), Ok(one), "{operator:?}");
+    }
+}
+
+#[test]
+fn a_named_value_is_computed_where_it_gets_its_name() {
+    let (_, why) = trail(Mix::MixAiv10, Core::Aiv, |b| {
+        let [one, none] = [1, 0].map(|n| b.n(n));
+        let quotient = b.binary(Binary::Div, one, none);
+        b.name("quotient", quotient);
+        b.times(0, |b| b.step(Step::Name(quotient)));
+    });
+    let Some(Unknown::Fault(fault)) = why else { panic!("{why:?}") };
+    assert_eq!((fault.text.as_str(), fault.source.line), ("a division by zero", 1));
+}
+
+#[test]
 fn numbers_survive_memory() {
     let mut random = fastrand::Rng::with_seed(5);
     for number in [I8, I16, I32, I64, U8, U16, U32, U64, F16, Bf16, F32, F64, Bool] {
@@ -258,17 +292,21 @@ fn a_variable_changes_where_it_is_set() {
 }
 
 #[test]
-fn a_loop_to_the_end_of_its_type_ends() {
-    let found = trail(Mix::MixAiv10, Core::Aiv, |b| {
-        let i = b.variable("i", U8);
-        let [from, to, step] = [250, 255, 4].map(|n| b.value(Of::Constant(n), U8));
-        b.program.blocks.push(Vec::new());
-        let body = BlockId(1);
-        b.step(Step::Loop { variable: i, from, to, step, body });
-        let node = Node { step: Step::Sync(Sync::Await { flag: 1 }), source: Source::default() };
-        b.program.blocks[1].push(node);
-    });
-    assert_eq!(found, (vec![1, 1], None));
+fn a_loop_beyond_the_end_of_its_type_is_a_fault() {
+    let walked = |step: u64| {
+        trail(Mix::MixAiv10, Core::Aiv, |b| {
+            let i = b.variable("i", U8);
+            let [from, to, step] = [250, 255, step].map(|n| b.value(Of::Constant(n), U8));
+            b.inside(|body| Step::Loop { variable: i, from, to, step, body }, |b| mark(b, 1));
+        })
+    };
+    assert_eq!(walked(5), (vec![1], None));
+    let (passed, why) = walked(4);
+    let Some(Unknown::Fault(fault)) = why else { panic!("{why:?}") };
+    assert_eq!(
+        (passed, fault.text.as_str()),
+        (vec![1, 1], "a loop goes from 254 by 4, beyond what its type holds")
+    );
 }
 
 #[test]

@@ -4,27 +4,23 @@
 //! use hccl::Runtime;
 //! use hccl::kernel::*;
 //!
-//! #[derive(Tiling)]
-//! #[repr(C)]
-//! struct Sizes {
-//!     count: u64,
-//! }
-//!
+//! /// Each core writes a line of its cache, which is 64 bytes.
 //! #[kernel(mix = "aiv_only")]
-//! fn sevens(k: Kernel<Sizes>, y: Output<u64>) {
-//!     let t = k.tiling();
-//!     k.range(k.block_index().cast::<u64>()..t.count, |i| y.set(i, 7));
+//! fn sevens(k: Kernel, y: Output<u64>) {
+//!     let line = y.at(k.block_index().cast::<u64>() * 8);
+//!     k.range(0..8u64, |i| line.set(i, 7));
+//!     line.clean(0);
 //! }
 //!
 //! # fn main() -> hccl::Result<()> {
 //! let runtime = Runtime::emulator(1)?;
 //! let device = runtime.device(0)?;
 //! let stream = device.stream()?;
-//! let mut y = device.zeros::<u64>(100, &stream)?;
+//! let mut y = device.zeros::<u64>(32, &stream)?;
 //! let mut kernel = sevens::record()?.load(&device)?;
 //!
 //! let recording = runtime.record_timeline()?;
-//! kernel.launch(4).tiling(&Sizes { count: 100 }).output(&mut y).submit(&stream)?.wait()?;
+//! kernel.launch(4).output(&mut y).submit(&stream)?.wait()?;
 //! let timeline = recording.finish()?;
 //!
 //! // std::fs::write("timeline.svg", timeline.svg())?;

@@ -23,7 +23,7 @@
 //! # What differs from hardware
 //!
 //! - Within a core everything is done in order, so what a kernel forgets to order (`PipeBarrier`, `SetFlag`) shows nowhere.
-//! - Scalar accesses to global memory have no cache, so a forgotten `DataCacheCleanAndInvalid` shows nowhere either.
+//! - Scalar accesses to global memory have no cache, so a forgotten `DataCacheCleanAndInvalid` shows in no result; the checker finds it.
 //! - Messages are no bytes in the workspace of the context, and the order between the messages of several groups is not kept,
 //!   since no result depends on it.
 //! - The own block of an AllGather or AlltoAll is copied also with `skipLocalRankCopy`. On 950 the data types of the calls count, not

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::kernel::{Helper, Printer};
 use super::names::Thing;
+use super::ranges::{self, Range};
 use super::uses::operands;
 use crate::flow::fit;
 use crate::layout::Number;
@@ -29,12 +30,28 @@ struct Expression {
     text: String,
     level: Level,
     /// C++ computes in `int` or `float` where the type is smaller, so this may be out of its range.
-    loose: bool,
+    loose: Option<Loose>,
+}
+
+/// What C++ computes with instead.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Loose {
+    /// `int`, and how far from 0 that may get.
+    Int(i128),
+    /// `uint32_t`, which wraps.
+    Unsigned,
+    /// `float`.
+    Float,
 }
 
 impl Expression {
     fn new(text: impl Into<String>, level: Level) -> Self {
-        Expression { text: text.into(), level, loose: false }
+        Expression { text: text.into(), level, loose: None }
+    }
+
+    /// How far from 0 a whole number of a smaller type may be here. `range`: of the value.
+    fn far(&self, range: Range) -> Loose {
+        self.loose.unwrap_or(Loose::Int(range.0.abs().max(range.1.abs())))
     }
 }
 
@@ -71,7 +88,7 @@ impl Printer<'_> {
     /// A value as a part of something that binds as tightly as this.
     pub(super) fn operand(&mut self, id: ValueId, level: Level) -> String {
         let Expression { text, level: found, loose } = self.expression(id);
-        if loose {
+        if loose.is_some() {
             return format!("static_cast<{}>({text})", self.number(id).ascend_c());
         }
         match found < level {
@@ -190,13 +207,23 @@ impl Printer<'_> {
                 Expression::new(format!("!{}", self.operand(*a, Level::Unary)), Level::Unary)
             }
             Of::Unary(Unary::Negate, a) => {
-                let a = match self.expression(*a) {
+                let inner = self.ranges[a.0 as usize];
+                if leaves(number, Binary::Sub, (0, 0), inner) {
+                    let a = self.argument(*a);
+                    return self.helped(Helper::WrappingSub, number, &["0".to_owned(), a]);
+                }
+                let expression = self.expression(*a);
+                let loose = match () {
+                    () if !is_narrow(number) => None,
+                    () if is_float(number) => Some(Loose::Float),
+                    () => Some(expression.far(inner)),
+                };
+                let a = match expression {
                     a if a.text.starts_with('-') || a.level < Level::Unary => {
                         format!("({})", a.text)
                     }
                     a => a.text,
                 };
-                let loose = is_narrow(number);
                 Expression { text: format!("-{a}"), level: Level::Unary, loose }
             }
             Of::Binary(operator, a, b) => self.binary(number, *operator, *a, *b),
@@ -208,6 +235,12 @@ impl Printer<'_> {
             Of::Cast(a) => match self.literal(id) {
                 Some(bits) => constant(number, bits),
                 None if self.number(*a) == number => self.expression(*a),
+                None if is_float(self.number(*a))
+                    && !is_float(number)
+                    && number != Number::Bool =>
+                {
+                    self.saturated(*a, number)
+                }
                 None => {
                     let a = self.operand(*a, Level::Any);
                     let ty = number.ascend_c();
@@ -247,13 +280,23 @@ impl Printer<'_> {
             Binary::Greater => (">", Level::Relation),
             Binary::GreaterEqual => (">=", Level::Relation),
             Binary::Min | Binary::Max => {
-                let (a, b) = (self.argument(a), self.argument(b));
                 let helper = if operator == Binary::Min { Helper::Smaller } else { Helper::Larger };
-                self.helpers.insert(helper);
-                let text = format!("{}<{}>({a}, {b})", helper.name(), number.ascend_c());
-                return Expression::new(text, Level::Primary);
+                let arguments = [self.argument(a), self.argument(b)];
+                return self.helped(helper, number, &arguments);
             }
         };
+        let [range_a, range_b] = [a, b].map(|side| self.ranges[side.0 as usize]);
+        if leaves(number, operator, range_a, range_b) {
+            let helper = match operator {
+                Binary::Add => Helper::WrappingAdd,
+                Binary::Sub => Helper::WrappingSub,
+                Binary::Mul => Helper::WrappingMul,
+                Binary::Div => Helper::WrappingDiv,
+                _ => Helper::WrappingRem,
+            };
+            let arguments = [self.argument(a), self.argument(b)];
+            return self.helped(helper, number, &arguments);
+        }
         // What is on the right of an operator is computed first only between parentheses; people want them around && in ||, too.
         let (left, right) = match level {
             Level::Or => (Level::Equality, Level::Equality),
@@ -269,18 +312,55 @@ impl Printer<'_> {
         };
         let left = if chained(self, a) { Level::Or } else { left };
         let ring = matches!(operator, Binary::Add | Binary::Sub | Binary::Mul);
-        let (a, b) = if ring && is_narrow(number) && !is_float(number) {
+        if ring && is_narrow(number) && !is_float(number) {
             // These give the same last bits, whatever the bits before them are.
             let inside = |expression: Expression, level| match expression.level < level {
                 true => format!("({})", expression.text),
                 false => expression.text,
             };
-            (inside(self.expression(a), left), inside(self.expression(b), right))
-        } else {
-            self.pair(a, b, left, right, !operator.compares())
+            let (a, b) = (self.expression(a), self.expression(b));
+            let loose = match (a.far(range_a), b.far(range_b)) {
+                (Loose::Int(a), Loose::Int(b)) if operator == Binary::Mul => {
+                    Loose::Int(a.saturating_mul(b))
+                }
+                (Loose::Int(a), Loose::Int(b)) => Loose::Int(a.saturating_add(b)),
+                _ => Loose::Unsigned,
+            };
+            let beyond = matches!(loose, Loose::Int(far) if far > i32::MAX.into());
+            let (a, loose) = match beyond {
+                true => (format!("static_cast<uint32_t>({})", a.text), Loose::Unsigned),
+                false => (inside(a, left), loose),
+            };
+            let text = format!("{a} {sign} {}", inside(b, right));
+            return Expression { text, level, loose: Some(loose) };
+        }
+        let (a, b) = self.pair(a, b, left, right, !operator.compares());
+        let loose = match () {
+            () if !is_narrow(number) || operator.compares() => None,
+            () if is_float(number) => Some(Loose::Float),
+            // Quotients and what they leave over are of operands that fit.
+            () => Some(Loose::Int(1 << 16)),
         };
-        let loose = is_narrow(number) && !operator.compares() && number != Number::Bool;
         Expression { text: format!("{a} {sign} {b}"), level, loose }
+    }
+
+    /// A call of a helper that is told the type.
+    fn helped(&mut self, helper: Helper, number: Number, arguments: &[String]) -> Expression {
+        self.helpers.insert(helper);
+        let (name, ty) = (helper.name(), number.ascend_c());
+        Expression::new(format!("{name}<{ty}>({})", arguments.join(", ")), Level::Primary)
+    }
+
+    /// A floating point number as a whole one.
+    fn saturated(&mut self, id: ValueId, number: Number) -> Expression {
+        let from = self.number(id);
+        let a = match from {
+            Number::F16 | Number::Bf16 => {
+                format!("static_cast<float>({})", self.operand(id, Level::Any))
+            }
+            _ => self.typed(id),
+        };
+        self.helped(Helper::Saturated, number, &[a])
     }
 
     /// Two operands. If none of them says which type it has, the first one is made to.
@@ -420,6 +500,11 @@ impl Printer<'_> {
         }
         true
     }
+}
+
+/// Whether an operation may give a number that its type does not hold, where C++ leaves open what it is then.
+fn leaves(number: Number, operator: Binary, a: Range, b: Range) -> bool {
+    matches!(number, Number::I32 | Number::I64) && ranges::overflows(operator, number, a, b)
 }
 
 /// A type in which C++ does not compute.

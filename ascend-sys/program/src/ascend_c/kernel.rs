@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use super::barriers::Barriers;
 use super::expression::Level;
 use super::names::{Names, Thing};
+use super::ranges::{self, Range};
 use super::text::Text;
 use super::uses::{Uses, values_of};
 use crate::layout::Number;
@@ -21,6 +22,18 @@ pub(super) enum Helper {
     Smaller,
     /// The larger of two numbers.
     Larger,
+    /// A sum that wraps.
+    WrappingAdd,
+    /// A difference that wraps.
+    WrappingSub,
+    /// A product that wraps.
+    WrappingMul,
+    /// A quotient that wraps.
+    WrappingDiv,
+    /// What a division that may wrap leaves over.
+    WrappingRem,
+    /// A floating point number as the nearest whole one that a type has.
+    Saturated,
     /// A tensor at an address.
     TensorAt,
     /// A unit waits for another one.
@@ -32,6 +45,12 @@ impl Helper {
         match self {
             Helper::Smaller => "Smaller",
             Helper::Larger => "Larger",
+            Helper::WrappingAdd => "WrappingAdd",
+            Helper::WrappingSub => "WrappingSub",
+            Helper::WrappingMul => "WrappingMul",
+            Helper::WrappingDiv => "WrappingDiv",
+            Helper::WrappingRem => "WrappingRem",
+            Helper::Saturated => "Saturated",
             Helper::TensorAt => "TensorAt",
             Helper::SyncUnits => "SyncUnits",
         }
@@ -48,6 +67,50 @@ impl Helper {
                 "template <typename T>\n\
                  __aicore__ inline T Larger(T a, T b)\n\
                  {\n    return a < b ? b : a;\n}\n"
+            }
+            Helper::WrappingAdd => {
+                "// The sum in the bits of T, also if it does not fit: signed numbers must not overflow.\n\
+                 template <typename T>\n\
+                 __aicore__ inline T WrappingAdd(T a, T b)\n\
+                 {\n    return static_cast<T>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));\n}\n"
+            }
+            Helper::WrappingSub => {
+                "// The difference in the bits of T, also if it does not fit: signed numbers must not overflow.\n\
+                 template <typename T>\n\
+                 __aicore__ inline T WrappingSub(T a, T b)\n\
+                 {\n    return static_cast<T>(static_cast<uint64_t>(a) - static_cast<uint64_t>(b));\n}\n"
+            }
+            Helper::WrappingMul => {
+                "// The product in the bits of T, also if it does not fit: signed numbers must not overflow.\n\
+                 template <typename T>\n\
+                 __aicore__ inline T WrappingMul(T a, T b)\n\
+                 {\n    return static_cast<T>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));\n}\n"
+            }
+            Helper::WrappingDiv => {
+                "// The smallest number of T by -1 is itself, since T has no larger one.\n\
+                 template <typename T>\n\
+                 __aicore__ inline T WrappingDiv(T a, T b)\n\
+                 {\n    return b == -1 ? static_cast<T>(0 - static_cast<uint64_t>(a)) : static_cast<T>(a / b);\n}\n"
+            }
+            Helper::WrappingRem => {
+                "// A division by -1 leaves nothing over, also of the smallest number of T.\n\
+                 template <typename T>\n\
+                 __aicore__ inline T WrappingRem(T a, T b)\n\
+                 {\n    return b == -1 ? 0 : static_cast<T>(a % b);\n}\n"
+            }
+            Helper::Saturated => {
+                "// A number that T cannot hold becomes the nearest that it can, and what is no number becomes 0.\n\
+                 template <typename T, typename F>\n\
+                 __aicore__ inline T Saturated(F number)\n\
+                 {\n    constexpr bool isSigned = static_cast<T>(-1) < static_cast<T>(1);\n    \
+                     constexpr uint32_t bits = sizeof(T) * 8 - (isSigned ? 1 : 0);\n    \
+                     constexpr T most = static_cast<T>(UINT64_MAX >> (64 - bits));\n    \
+                     constexpr T least = isSigned ? -most - 1 : 0;\n    \
+                     // A power of two, which every F has.\n    \
+                     constexpr F limit = static_cast<F>(1ULL << (bits - 1)) * 2;\n    \
+                     if (number != number) {\n        return 0;\n    }\n    \
+                     if (number >= limit) {\n        return most;\n    }\n    \
+                     return number < static_cast<F>(least) ? least : static_cast<T>(number);\n}\n"
             }
             Helper::TensorAt => {
                 "// What lies at an address, as a tensor.\n\
@@ -76,6 +139,8 @@ pub(super) struct Printer<'a> {
     pub(super) text: Text,
     pub(super) helpers: BTreeSet<Helper>,
     pub(super) barriers: Barriers,
+    /// Of each value.
+    pub(super) ranges: Vec<Range>,
     /// What Ascend C has no words for.
     pub(super) problems: Vec<String>,
     /// Whether a `TPipe` is needed.
@@ -94,6 +159,7 @@ pub(super) fn source(program: &Program) -> Result<String, String> {
         text: Text::indented(1),
         helpers: BTreeSet::new(),
         barriers: Barriers::default(),
+        ranges: ranges::of_values(program),
         problems: Vec::new(),
         pipe: false,
         source: Source::default(),
