@@ -37,7 +37,7 @@ fn is_in_the_docs(name: &str, picture: &str) {
 const OF_300: Tiles = Tiles { tile: 128, turns: 2, tail: 44, stride: 300 };
 
 /// The legend of an operation whose rest is another task.
-const WITH_TAIL: Legend = &["tiles, turn 0", "tiles, turn 1", "tail"];
+const WITH_TAIL: Legend = &["tiles, first turn", "tiles, second turn", "tail"];
 
 #[test]
 fn all_gather() {
@@ -91,6 +91,6 @@ fn all_to_all_v() {
     let blocks = Blocks { counts, turns: 2 };
     is_in_the_docs(
         "all_to_all_v_turns",
-        &draw(&code, &["turn 0", "turn 1"], &moved_blocks(blocks)),
+        &draw(&code, &["first turn", "second turn"], &moved_blocks(blocks)),
     );
 }

@@ -6,6 +6,7 @@ pub mod all_to_all_v;
 pub mod matmul_all_reduce;
 pub mod reduce_scatter;
 pub mod vadd;
+pub mod weighted_sum;
 
 use hccl::f16;
 use hccl::kernel::symbol::CubeMember;

@@ -57,6 +57,8 @@ impl Error {
             | Error::Empty { operation, .. }
             | Error::Overlap { operation, .. }
             | Error::Invalid { operation, .. } => Place::Function(operation),
+            // The text of the cause has it.
+            Error::Rank(_) => Place::Nowhere,
             _ => match self.context() {
                 Some(context) if !context.is_unknown() => Place::Operation(context),
                 _ => Place::Nowhere,

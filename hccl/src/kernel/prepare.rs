@@ -8,8 +8,8 @@
 //!
 //! | `all_gather(x, y, 128).stride(300).repeat(2)` | from rank 0 | rank 1 | rank 2 | rank 3 |
 //! | --- | --- | --- | --- | --- |
-//! | turn 0 reads `x[0..128]`, writes | `y[0..128]` | `y[300..428]` | `y[600..728]` | `y[900..1028]` |
-//! | turn 1 reads `x[128..256]`, writes | `y[128..256]` | `y[428..556]` | `y[728..856]` | `y[1028..1156]` |
+//! | the first turn reads `x[0..128]`, writes | `y[0..128]` | `y[300..428]` | `y[600..728]` | `y[900..1028]` |
+//! | the second turn reads `x[128..256]`, writes | `y[128..256]` | `y[428..556]` | `y[728..856]` | `y[1028..1156]` |
 //! | **`all_gather(x.at(256), y.at(256), 44).stride(300)`** | | | | |
 //! | reads `x[256..300]`, writes | `y[256..300]` | `y[556..600]` | `y[856..900]` | `y[1156..1200]` |
 //!
@@ -142,7 +142,7 @@ impl Hccl<Configured> {
 
     /// The `count` elements of each rank, one block after the other, on all ranks (`AllGather`).
     ///
-    /// Turn `t` reads `count` elements from `t * count` on, and those of rank `r` go to `t * count + r * stride`. 300 elements of each of four
+    /// With `t` turns before it, a turn reads `count` elements from `t * count` on, and those of rank `r` go to `t * count + r * stride`. 300 elements of each of four
     /// ranks, as 128, 128 and 44:
     ///
     #[doc = include_str!("prepare/all_gather.svg")]
@@ -158,7 +158,7 @@ impl Hccl<Configured> {
 
     /// Combines the blocks of all ranks; rank `r` gets block `r`, with `count` elements (`ReduceScatter`).
     ///
-    /// In turn `t` that is what begins at `t * count + r * stride` on each rank, and it goes to `t * count` on rank `r`. Four ranks, 300 elements
+    /// With `t` turns before it, that is what begins at `t * count + r * stride` on each rank, and it goes to `t * count` on rank `r`. Four ranks, 300 elements
     /// for each, as 128, 128 and 44:
     ///
     #[doc = include_str!("prepare/reduce_scatter.svg")]
@@ -176,7 +176,7 @@ impl Hccl<Configured> {
 
     /// Block `j` of rank `i`, with `count` elements, becomes block `i` of rank `j` (`AlltoAll`).
     ///
-    /// In turn `t` block `b` begins at `t * count + b * stride`, in both buffers. Four ranks, 356 elements for each pair, as 128, 128 and 100:
+    /// With `t` turns before it, block `b` begins at `t * count + b * stride`, in both buffers. Four ranks, 356 elements for each pair, as 128, 128 and 100:
     ///
     #[doc = include_str!("prepare/all_to_all.svg")]
     #[track_caller]

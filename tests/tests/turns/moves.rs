@@ -250,7 +250,7 @@ fn look<T: Tiling + symbol::TilingArgument + Copy>(
             for turn in 0..turns {
                 let mut y = device.zeros::<i32>(lengths[1], &stream)?;
                 let mut tiling = tiling(index, turn + 1);
-                init.fill(&mut tiling, &[member.clone()])?;
+                init.fill(&mut tiling, std::slice::from_ref(&member))?;
                 let launch = loaded.launch(1).tiling(&tiling).group(&mut comm);
                 launch.input(&x).output(&mut y).submit(&stream)?.wait()?;
                 for (place, number) in y.to_vec(&stream).wait()?.into_iter().enumerate() {

@@ -1,0 +1,97 @@
+//! The walk-through in the book shows what its example has, prints and writes.
+
+use std::path::Path;
+
+use hccl::kernel::{Project, Recorded, Tiling};
+use hccl::prelude::*;
+use hccl_examples::kernels::weighted_sum::*;
+
+const WEIGHTS: [f32; 4] = [0.5, 0.25, 0.125, 0.125];
+
+fn read(file: &str) -> String {
+    let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
+    std::fs::read_to_string(root.join(file)).unwrap()
+}
+
+/// The blocks of the page in one language.
+fn blocks(language: &str) -> Vec<String> {
+    let page = read("docs/src/learn/kernel-walkthrough.md");
+    let opening = format!("\n```{language}\n");
+    let block = |rest: &str| rest.split("\n```").next().unwrap().to_owned();
+    let blocks: Vec<String> = page.split(&opening).skip(1).map(block).collect();
+    assert!(!blocks.is_empty(), "the page has no {language}");
+    blocks
+}
+
+/// What stands in the page stands in one of the texts too, with any spaces.
+fn are_in(blocks: &[String], texts: &[String]) {
+    let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+    let lines = |text: &str| text.lines().map(words).collect::<Vec<_>>();
+    let texts: Vec<_> = texts.iter().map(|text| lines(text)).collect();
+    for block in blocks {
+        // An ellipsis alone in its line stands for whatever there is.
+        for part in lines(block).split(|line| line == "...").filter(|part| !part.is_empty()) {
+            let found = texts.iter().any(|text| text.windows(part.len()).any(|at| at == part));
+            assert!(found, "the page has what is nowhere:\n{}", part.join("\n"));
+        }
+    }
+}
+
+fn number(rank: usize, i: usize) -> f32 {
+    (rank + i % 100) as f32
+}
+
+fn on_all_ranks(
+    runtime: &Runtime,
+    kernel: &Recorded<WeightedSumTiling>,
+) -> hccl::Result<Vec<Vec<f32>>> {
+    runtime.run_ranks(4, |rank| {
+        let index = rank.index() as usize;
+        let x: Vec<f32> = (0..LENGTH).map(|i| number(index, i)).collect();
+        launch(&rank, kernel, &x, WEIGHTS[index])
+    })
+}
+
+fn runtime() -> Runtime {
+    let devices = Runtime::emulator_builder().devices(4);
+    devices.product(Product::A3).checked(true).build().unwrap()
+}
+
+#[test]
+fn its_code_is_in_the_example() {
+    let sources = ["examples/src/kernels/weighted_sum.rs", "examples/10_walkthrough.rs"];
+    are_in(&blocks("rust,ignore"), &sources.map(read));
+    let examples = read("examples/Cargo.toml");
+    for line in blocks("sh").iter().flat_map(|block| block.lines()) {
+        let name = line.strip_prefix("cargo run --release --example ").unwrap();
+        let name = name.split(' ').next().unwrap();
+        assert!(examples.contains(&format!("name = \"{name}\"")), "there is no example {name}");
+    }
+}
+
+#[test]
+fn what_it_prints_is_what_is_found_and_recorded() {
+    let refused = on_all_ranks(&runtime(), &weighted_sum_at_first::record().unwrap());
+    let kernel = weighted_sum::record().unwrap();
+    let texts = [refused.unwrap_err().to_string(), kernel.to_string()];
+    are_in(&blocks("text"), &texts);
+}
+
+#[test]
+fn its_source_is_in_the_project() {
+    let kernel = weighted_sum::record().unwrap();
+    let example = tiling(WEIGHTS[0], "group").unwrap();
+    let project = Project { blocks: 4, ..Project::new(example.as_bytes()) };
+    let files: Vec<String> =
+        kernel.project(&project).unwrap().into_iter().map(|(_, text)| text).collect();
+    are_in(&blocks("cpp"), &files);
+}
+
+#[test]
+fn its_kernel_computes_the_formula() {
+    let found = on_all_ranks(&runtime(), &weighted_sum::record().unwrap()).unwrap();
+    // Halves of small numbers: every order of additions gives the same.
+    let expected = |i: usize| (0..4).map(|rank| WEIGHTS[rank] * number(rank, i)).sum::<f32>();
+    let expected: Vec<f32> = (0..LENGTH).map(expected).collect();
+    assert!(found.iter().all(|y| *y == expected));
+}
