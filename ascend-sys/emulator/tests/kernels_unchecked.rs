@@ -255,3 +255,161 @@ fn a_barrier_that_a_core_misses_names_it() {
         aclrtSynchronizeStream(stream)
     );
 }
+
+/// Runs a program of three tensors on two ranks of a product; the last one then, or why it failed.
+fn on_product(
+    product: u32,
+    program: &Program,
+    operations: &[u32],
+) -> Vec<Result<Vec<i32>, String>> {
+    unchecked();
+    on_block(
+        AscendExtBlockConfig { deviceCount: 2, product, ..Block::config() },
+        |rank: &mut Rank| {
+            rank.join();
+            let ready = Ready::new(rank, program, operations);
+            let filled = |number: i32| rank.upload(&ints([number; 8192]));
+            let tensors = [filled(1), filled(10), filled(100)];
+            ready.serve();
+            ready.run(rank, 2, &tensors);
+            let (code, text) = rank.sync_fails();
+            let _ = call!(aclrtSynchronizeStream(ready.stream));
+            let found = to_ints(&rank.download(tensors[2], 4 * 8192));
+            ready.end();
+            hccl!(HcclCommDestroy(rank.comm));
+            if code == 0 { Ok(found) } else { Err(text) }
+        },
+    )
+}
+
+/// All-reduces from x to y, then from y to z, of so many turns each of 64 elements; what a test wants, and the end.
+fn chained(
+    turns: [u64; 2],
+    commit: bool,
+    body: impl Fn(&mut Builder, [ascend_program::TaskId; 2]),
+) -> Program {
+    let mut b = Builder::new(Mix::MixAiv10);
+    let [x, y, z] = [("x", false), ("y", true), ("z", true)]
+        .map(|(name, output)| b.parameter(name, Number::I32, output));
+    b.on(Core::Aiv, |b| {
+        let client = b.ready(&[ALL_REDUCE]);
+        let tasks = ["first", "second"].map(|name| b.task(name, client));
+        for ((task, repeat), (from, to)) in tasks.iter().zip(turns).zip([(x, y), (y, z)]) {
+            let call = Call::new(ALL_REDUCE, 0, 64, 0, repeat);
+            let operation = operation(b, &call, from, to, INT32);
+            b.prepare(*task, operation, repeat, commit);
+        }
+        body(b, tasks);
+        b.sync_vectors();
+        b.finalize(client);
+    });
+    b.done()
+}
+
+/// A 950 runs turns as they are committed, the others as they were prepared.
+#[test]
+fn turns_of_a_950_run_in_the_order_of_their_commits() {
+    let program = chained([1, 1], false, |b, [first, second]| {
+        b.commit(second);
+        b.commit(first);
+        b.wait(first);
+        b.wait(second);
+    });
+    for (product, expected) in [(A2, 4), (A3, 4), (ASCEND950, 20)] {
+        for found in on_product(product, &program, &[ALL_REDUCE]) {
+            assert_eq!(found.unwrap()[..65], [[expected; 64].as_slice(), &[100]].concat());
+        }
+    }
+}
+
+/// A turn too many is ignored, but for a 950, which runs it on what follows.
+#[test]
+fn a_950_runs_a_turn_that_is_committed_too_often() {
+    let program = chained([1, 1], false, |b, [first, second]| {
+        b.commit(first);
+        b.wait(first);
+        b.times(2, |b| b.commit(second));
+        b.wait(second);
+        // The engine may still be at the second one: this waits for it, in the place behind.
+        b.wait(second);
+    });
+    for (product, expected) in [(A3, 100), (ASCEND950, 20)] {
+        for found in on_product(product, &program, &[ALL_REDUCE]) {
+            let found = found.unwrap();
+            assert_eq!((found[63], found[64], found[128]), (4, expected, 100), "{product}");
+        }
+    }
+}
+
+/// The engine of a 950 has 64 places: what does not fit is owed until a wait makes room.
+#[test]
+fn turns_beyond_64_places_need_waits_on_a_950() {
+    let waits = chained([100, 20], true, |b, [first, second]| {
+        b.times(100, |b| b.wait(first));
+        b.times(20, |b| b.wait(second));
+    });
+    for found in on_product(ASCEND950, &waits, &[ALL_REDUCE]) {
+        let found = found.unwrap();
+        assert_eq!((found[20 * 64 - 1], found[20 * 64]), (4, 100));
+    }
+    let none = chained([100, 20], true, |_, _| ());
+    for product in [A2, A3] {
+        assert!(on_product(product, &none, &[ALL_REDUCE]).iter().all(Result::is_ok));
+    }
+    hangs(&none, &["waits in Finalize", "server of rank"]);
+}
+
+/// A kernel that can never finish on a 950. The rank that sees it first tells the states of its cores and of its server.
+fn hangs(program: &Program, pieces: &[&str]) {
+    let texts: Vec<String> =
+        on_product(ASCEND950, program, &[ALL_REDUCE]).into_iter().map(Result::unwrap_err).collect();
+    assert!(texts.iter().all(|text| text.contains("the kernel can never finish")), "{texts:?}");
+    let whole = |text: &String| pieces.iter().all(|piece| text.contains(piece));
+    assert!(texts.iter().any(whole), "{pieces:?} are not in: {texts:?}");
+}
+
+/// One wait too many returns at once, but for a 950, where nobody answers it.
+#[test]
+fn a_wait_too_many_hangs_on_a_950_only() {
+    let program = chained([1, 1], true, |b, [first, second]| {
+        b.wait(first);
+        b.times(2, |b| b.wait(second));
+    });
+    for product in [A2, A3] {
+        assert!(on_product(product, &program, &[ALL_REDUCE]).iter().all(Result::is_ok));
+    }
+    hangs(&program, &["waits in Wait for place 2 of the engine", "server of rank"]);
+}
+
+/// With queues every core that writes has to say that it is done.
+#[test]
+fn a_core_with_queues_that_does_not_finalise_is_told() {
+    const BATCH_WRITE: u32 = 18;
+    let mut b = Builder::new(Mix::MixAiv10);
+    let (_x, items) = (b.input("x", Number::I32), b.output("y", Number::I32));
+    b.output("z", Number::I32);
+    b.on(Core::Aiv, |b| {
+        let client = b.ready(&[BATCH_WRITE]);
+        let task = b.task("batch", client);
+        let (items, count, queue) = (b.at(items, 0), b.n(0), b.n(0));
+        b.prepare(task, Operation::BatchWrite { items, count, queue }, 1, true);
+        b.on_block(0, |b| b.hccl(Hccl::Finalize(client, false)));
+    });
+    let program = b.done();
+    let texts = on_ranks(1, |rank| {
+        let mut bytes = tiling(&[BATCH_WRITE], &ranks::name_of(rank.comm));
+        (bytes[42], bytes[44]) = (1, 2);
+        let ready = Ready::of(rank, &program, bytes);
+        let tensors = [(); 3].map(|()| rank.upload(&[0; 256]));
+        ready.serve();
+        ready.run(rank, 2, &tensors);
+        let (code, text) = rank.sync_fails();
+        assert_ne!(code, 0);
+        assert_ne!(call!(aclrtSynchronizeStream(ready.stream)), 0);
+        text
+    });
+    let pieces = ["not every core with queues has called Finalize", "queues, the first of them"];
+    for piece in pieces {
+        assert!(texts[0].contains(piece), "{piece:?} is not in: {}", texts[0]);
+    }
+}

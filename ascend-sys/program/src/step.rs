@@ -462,6 +462,19 @@ pub enum Operation {
         /// The queue of the core.
         queue: ValueId,
     },
+    /// `AlltoAllvWrite`: blocks of bytes, each into the input window of another rank.
+    AlltoAllvWrite {
+        /// What the blocks lie in.
+        send: Place,
+        /// Where each begins, in bytes from there: a `u64` for each rank, in global memory.
+        offsets: Place,
+        /// How many bytes each has: the same. That of the own rank does not count.
+        sizes: Place,
+        /// Where in the windows of all ranks they go, in bytes.
+        window: ValueId,
+        /// Bytes of the own block.
+        local: ValueId,
+    },
 }
 
 /// One number for each rank.

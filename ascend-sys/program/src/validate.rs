@@ -383,6 +383,11 @@ impl<'a> Checker<'a> {
                 self.whole(*count)?;
                 self.whole(*queue)
             }
+            Operation::AlltoAllvWrite { send, offsets, sizes, window, local } => {
+                [send, offsets, sizes].into_iter().try_for_each(|place| self.place(place))?;
+                self.whole(*window)?;
+                self.whole(*local)
+            }
         }
     }
 

@@ -173,6 +173,7 @@ fn everything_else() -> Program {
             recv_displs: counts(),
         },
         Operation::BatchWrite { items: send, count: n, queue: one },
+        Operation::AlltoAllvWrite { send, offsets: recv, sizes: send, window: n, local: one },
     ] {
         b.hccl(Hccl::Prepare { task: t, operation, repeat: one, commit: false });
     }
@@ -249,6 +250,7 @@ kernel kernel (mix_aic_1_2)
   t = hccl.all_to_all(x[8..] -> y[8..], 64 f32, stride 64)
   t = hccl.all_to_all_v(x[8..] by counts[..4] at [64, 8] -> y[8..] by counts[..4] at counts[..4], f32)
   t = hccl.batch_write(64 items at x[8..], queue 1)
+  t = hccl.all_to_all_v_write(x[8..] by x[8..] at y[8..] -> windows at 64, 1 own bytes)
   hccl.after(u)
   hccl.queue_barrier(1)
   hccl.finalize(without waiting)

@@ -78,6 +78,10 @@ pub enum Strided {}
 #[derive(Debug)]
 pub enum Contiguous {}
 
+/// An operation of one turn.
+#[derive(Debug)]
+pub enum Single {}
+
 /// An operation that is put into a queue at once.
 #[derive(Debug)]
 pub enum Written {}
@@ -256,8 +260,67 @@ impl Hccl<Configured> {
         self.begin(parts, here)
     }
 
+    /// Writes a block of bytes into the input window of each rank (`AlltoAllvWrite`), where the sender says. Only on the Ascend 950, in one turn.
+    ///
+    /// `sizes[r]` bytes from `offsets[r]` of `send` on go to byte `window` of the window of rank `r`. Both are `u64`s in global memory, one for each rank, and
+    /// are read when the turn runs. Of the own block `local` counts instead of its size. When the turn is over, so are the writes of
+    /// all ranks. The window is the one that the context of the rank names (`HcclAllocComResourceByTiling`); a kernel on the 950 cannot ask for it.
+    ///
+    /// | two ranks, `window` 64 times the rank | sends | its window then has |
+    /// | --- | --- | --- |
+    /// | rank 0: `offsets` 0 8, `sizes` 0 16, `local` 8 | `x[0..8]` to itself, `x[8..24]` to rank 1 | 0: `x[0..8]` of rank 0, 64: `x[0..24]` of rank 1 |
+    /// | rank 1: `offsets` 0 24, `sizes` 24 0, `local` 4 | `x[0..24]` to rank 0, `x[24..28]` to itself | 0: `x[8..24]` of rank 0, 64: `x[24..28]` of rank 1 |
+    ///
+    /// ```
+    /// use hccl::kernel::*;
+    ///
+    /// #[derive(Tiling)]
+    /// #[repr(C)]
+    /// struct Blocks { init: Mc2InitTiling, write: Mc2CcTiling, window: u64, local: u64 }
+    ///
+    /// #[kernel(mix = "aiv_1_0")]
+    /// fn blocks(k: Kernel<Blocks>, x: Input<u8>, offsets: Input<u64>, sizes: Input<u64>) {
+    ///     let t = k.tiling();
+    ///     k.on_aiv(|| {
+    ///         let hccl = k.hccl(0).init().configure(&t.write);
+    ///         let written = hccl.all_to_all_v_write(x, offsets, sizes, t.window, t.local).commit_all();
+    ///         hccl.wait(&written);
+    ///         k.sync_all_aiv();
+    ///         hccl.finalise();
+    ///     });
+    /// }
+    /// # fn main() -> hccl::Result<()> {
+    /// # blocks::record()?; Ok(())
+    /// # }
+    /// ```
+    #[track_caller]
+    pub fn all_to_all_v_write<E: Element>(
+        &self,
+        send: impl Into<Input<E>>,
+        offsets: impl Into<Input<u64>>,
+        sizes: impl Into<Input<u64>>,
+        window: impl Count,
+        local: impl Count,
+    ) -> Prepare<'_, Single> {
+        let (send, offsets, sizes) = (send.into(), offsets.into(), sizes.into());
+        let (window, local, here) = (window.count(), local.count(), Location::caller());
+        let parts = self.with(here, |recorder| {
+            let send = send.spot(recorder).place(recorder, number::<E>());
+            let list = |list: Input<u64>, recorder: &mut Recorder| {
+                list.spot(recorder).place(recorder, Number::U64)
+            };
+            let (offsets, sizes) = (list(offsets, recorder), list(sizes, recorder));
+            let (window, local) = (window.value(recorder), local.value(recorder));
+            Parts::Whole(Operation::AlltoAllvWrite { send, offsets, sizes, window, local })
+        });
+        self.begin(parts, here)
+    }
+
     /// Writes to other ranks, as `count` items in global memory say (`BatchWrite`): on the A2 of 32 bytes each, on the A3 of 64. `queue` is 0 on the A2.
     /// The items must be in memory: [`clean`](super::Global::clean) what was written element by element.
+    ///
+    /// On the A3 the host may give each core queues (`queue_num` and `comm_block_num` of the tiling). Then every core that has some writes into its
+    /// own, `wait` returns at once, and every one of them finalises the client; nothing else can be prepared with it.
     ///
     /// It is put into the queue at once, so it is ended by [`write`](Prepare::write).
     #[track_caller]
@@ -287,9 +350,15 @@ impl Prepare<'_, Strided> {
 }
 
 /// An operation with turns.
-pub trait Turns {}
+pub trait Turns: Commits {}
 impl Turns for Strided {}
 impl Turns for Contiguous {}
+
+/// An operation that begins when it is committed.
+pub trait Commits {}
+impl Commits for Strided {}
+impl Commits for Contiguous {}
+impl Commits for Single {}
 
 impl<S: Turns> Prepare<'_, S> {
     /// In how many turns it is done, 1 to 255; one unless told.
@@ -297,7 +366,9 @@ impl<S: Turns> Prepare<'_, S> {
         self.repeat = turns.count();
         self
     }
+}
 
+impl<S: Commits> Prepare<'_, S> {
     /// Prepares it. Nothing moves before a turn is committed.
     pub fn prepare(self) -> Prepared<Open> {
         self.end(false)

@@ -209,3 +209,29 @@ fn products_and_meetings_of_cores_are_recorded() {
 fn every_call_of_the_client_is_recorded() {
     golden("op_client", &client::record().unwrap().to_string());
 }
+
+#[kernel(mix = "aiv_1_0")]
+fn one_sided(k: Kernel<Everything>, x: Input<f16>, lists: Input<u64>) {
+    let t = k.tiling();
+    k.on_aiv(|| {
+        let world = k.hccl(0).init().configure(&t.first);
+        let (offsets, sizes) = (lists, lists.at(4));
+        let blocks = world.all_to_all_v_write(x.at(8), offsets, sizes, t.length, 64).prepare();
+        world.commit(&blocks);
+        world.wait_all(&blocks);
+        let more = world.all_to_all_v_write(x, offsets, sizes, 0, t.small).commit_all();
+        world.wait(&more);
+        k.sync_all_aiv();
+        world.finalise();
+    });
+}
+
+#[test]
+fn one_sided_writes_are_recorded_and_printed_for_the_client_of_the_950() {
+    let recorded = one_sided::record().unwrap();
+    golden("op_one_sided", &recorded.to_string());
+    let source = recorded.ascend_c().unwrap();
+    let call = "world.AlltoAllvWrite(x + 16, lists, lists + 32, tilingData.length, 64)";
+    assert!(source.contains(call), "{source}");
+    assert!(source.contains("Hccl<HcclServerType::HCCL_SERVER_TYPE_CCU> world;"), "{source}");
+}

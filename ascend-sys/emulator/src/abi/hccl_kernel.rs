@@ -129,10 +129,11 @@ fn supports(member: &Member, operation: u32) -> Result<(), Refusal> {
         2 | 6 | 7 | 10 => Ok(()),
         8 if product != Product::A2 => Ok(()),
         18 if product != Product::Ascend950 => Ok(()),
+        20 if product == Product::Ascend950 => Ok(()),
         other => refuse!(
             HCCL_E_NOT_SUPPORT,
             "kernels on {product} have no operation of the opType {other} (2 AllReduce, 6 AllGather, 7 ReduceScatter, 8 AlltoAllV, \
-             10 AlltoAll, 18 BatchWrite; A2 has no AlltoAllV, 950 no BatchWrite)"
+             10 AlltoAll, 18 BatchWrite, 20 AlltoAllvWrite; A2 has no AlltoAllV, 950 no BatchWrite, only 950 AlltoAllvWrite)"
         ),
     }
 }

@@ -14,6 +14,7 @@ use crate::fabric::Member;
 use crate::reduce::{DataType, ReduceOp};
 use crate::stream::{Mark, Stream};
 use crate::sync::lock_std as lock;
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 /// Messages that one kernel can write through a client, the one that ends it not counted.
@@ -41,6 +42,12 @@ pub(super) struct State {
     /// Servers that are queued in streams.
     pub(super) queued: Vec<Mark>,
     pub(super) slots: Vec<Slot>,
+    /// On Ascend 950: the turns that were posted, how many of them are done, and how many there were in the conversation before.
+    pub(super) posted: Vec<Posted>,
+    pub(super) done: usize,
+    pub(super) done_before: usize,
+    /// Where the host has set queues: those of all cores, by number.
+    pub(super) queues: Vec<Queue>,
     /// Of the kernel or of the server: the other one gives up.
     pub(super) failure: Option<Arc<str>>,
     /// What the kernel has done, counted.
@@ -67,6 +74,34 @@ pub(super) struct Slot {
     pub(super) content: Arc<Content>,
     pub(super) committed: u32,
     pub(super) finished: u32,
+    /// The server has compared it with those of the other ranks.
+    pub(super) said: bool,
+}
+
+impl Slot {
+    pub(super) fn new(content: Content) -> Slot {
+        Slot { content: Arc::new(content), committed: 0, finished: 0, said: false }
+    }
+}
+
+/// A turn of the task in a slot.
+#[derive(Clone, Copy)]
+pub(super) struct Posted {
+    pub(super) slot: usize,
+    /// From 0.
+    pub(super) turn: u32,
+}
+
+/// A queue of one-sided writes.
+#[derive(Default)]
+pub(super) struct Queue {
+    /// What was put into it and is not done.
+    pub(super) messages: VecDeque<Content>,
+    /// How many of them are done.
+    pub(super) done: u64,
+    /// Its end was put into it, and the server has come to that.
+    pub(super) closing: bool,
+    pub(super) ended: bool,
 }
 
 /// What a message says.
@@ -99,6 +134,7 @@ pub(super) enum Kind {
     ReduceScatter(ReduceOp),
     AlltoAll,
     AlltoAllV,
+    AlltoAllvWrite,
 }
 
 impl Kind {
@@ -109,6 +145,7 @@ impl Kind {
             Kind::ReduceScatter(_) => "ReduceScatter",
             Kind::AlltoAll => "AlltoAll",
             Kind::AlltoAllV => "AlltoAllV",
+            Kind::AlltoAllvWrite => "AlltoAllvWrite",
         }
     }
 }
@@ -121,7 +158,9 @@ pub(super) struct Work {
     pub(super) kind: Kind,
     pub(super) dtype: DataType,
     pub(super) send: Spot,
-    pub(super) recv: Spot,
+    /// Where the result goes; nothing of an AlltoAllvWrite, which goes into windows.
+    pub(super) recv: Option<Spot>,
+    pub(super) windows: Option<Windows>,
     /// Elements of a block, and from one block to the next; nothing of an AlltoAllV.
     pub(super) count: u64,
     pub(super) stride: u64,
@@ -131,6 +170,16 @@ pub(super) struct Work {
     /// A fine-grained AlltoAllV: each turn has a step for each rank, and so many are committed at a time.
     pub(super) steps: Option<u32>,
     pub(super) ranks: u32,
+}
+
+/// Where the blocks of an AlltoAllvWrite begin, how long they are, and where in the windows they go.
+pub(super) struct Windows {
+    /// A `u64` for each rank, in bytes.
+    pub(super) offsets: Spot,
+    pub(super) sizes: Spot,
+    pub(super) at: u64,
+    /// Bytes of the own block, whatever its size says.
+    pub(super) own: u64,
 }
 
 impl Work {
@@ -198,15 +247,29 @@ impl State {
     /// The conversation is over: the next kernel finds an empty area.
     pub(super) fn reset(&mut self) {
         self.slots.clear();
+        self.posted.clear();
+        self.queues.clear();
+        self.done_before = std::mem::take(&mut self.done);
         self.failure = None;
         self.generation += 1;
     }
 
     /// What a server is at that has come to a message.
     pub(super) fn describe(&self, at: usize) -> String {
+        let kernel =
+            if self.kernel.is_some() { "its kernel" } else { "a kernel, which does not run" };
+        if !self.queues.is_empty() {
+            let done: u64 = self.queues.iter().map(|queue| queue.done).sum();
+            let open: Vec<_> =
+                self.queues.iter().enumerate().filter(|(_, queue)| !queue.ended).collect();
+            let first = open.first().map_or(0, |(number, _)| *number);
+            return format!(
+                "it has done {done} messages of {} queues and waits for {kernel}: {} queues, the first of them {first}, have not ended",
+                self.queues.len(),
+                open.len()
+            );
+        }
         let Some(slot) = self.slots.get(at) else {
-            let kernel =
-                if self.kernel.is_some() { "its kernel" } else { "a kernel, which does not run" };
             return format!("it has done all {at} tasks and waits for {kernel}");
         };
         match &*slot.content {

@@ -186,7 +186,9 @@ fn join(
                 Ok(state.generation)
             });
             match taken {
-                Ok(generation) => Ok(Group { area, generation, writer: None, used: false }),
+                Ok(generation) => {
+                    Ok(Group { area, generation, writer: None, used: false, leaving: false })
+                }
                 Err(text) => {
                     refused.get_or_insert(text.clone());
                     Err(text)

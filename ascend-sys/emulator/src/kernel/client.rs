@@ -5,7 +5,9 @@
 
 use super::area::{Content, MOST_TASKS, Slot};
 use super::core::{Core, Wait};
+use super::posted::{self, Ring};
 use super::prepare;
+use super::queues::{self, Queues};
 use super::world::World;
 use crate::profile::Product;
 use ascend_program::layout::Number;
@@ -27,6 +29,10 @@ pub(super) struct Client {
     pub(super) last: Option<(usize, u32)>,
     /// Whether this core writes messages.
     pub(super) works: bool,
+    /// On A3, of one-sided writes.
+    pub(super) queues: Queues,
+    /// On Ascend 950.
+    pub(super) ring: Ring,
 }
 
 /// A task that was prepared, as one core has it.
@@ -64,14 +70,14 @@ pub(super) fn call(core: &mut Core, call: &Hccl, world: &mut World) -> Result<()
         }
         Hccl::Commit(task) => commit(core, *task, world),
         Hccl::Wait(task) => {
-            wait(core, *task);
+            wait(core, *task, world);
             Ok(())
         }
         Hccl::After(client, task) => after(core, *client, *task, world),
         Hccl::Barrier(client, queue) => {
-            core.count(*queue)?;
+            let queue = core.count(*queue)?;
             ready(core, *client, world)?;
-            post(core, client.0 as usize, Content::Barrier, 0, world).map(drop)
+            barrier(core, client.0 as usize, queue, world)
         }
         Hccl::Finalize(client, sync) => finalise(core, *client, *sync, world),
     }
@@ -100,7 +106,8 @@ fn init(core: &mut Core, id: ClientId, offset: u64, world: &mut World) -> Result
         None => (None, 0),
     };
     let works = core.index() == block && kind.is_none_or(|kind| kind == core.kind());
-    core.clients[client] = Client { init: Some(offset), works, ..Client::default() };
+    let queues = queues::init(core, client, offset, world)?;
+    core.clients[client] = Client { init: Some(offset), works, queues, ..Client::default() };
     Ok(())
 }
 
@@ -197,13 +204,17 @@ pub(super) fn post(
             say((kind, index))
         ));
     }
-    let content = Arc::new(content);
-    group.area.post(|state| state.slots.push(Slot { content, committed, finished: 0 }));
+    group.area.post(|state| state.slots.push(Slot { committed, ..Slot::new(content) }));
     Ok(())
 }
 
 fn commit(core: &mut Core, task: TaskId, world: &mut World) -> Result<(), String> {
     let Some(handle) = &mut core.handles[task.0 as usize] else { return Ok(()) };
+    if posted::is_used(world) {
+        let Handle { client, slot, .. } = *handle;
+        ready(core, ClientId(client as u32), world)?;
+        return posted::commit(core, client, slot, world);
+    }
     // Those beyond the last turn are ignored.
     handle.committed = (handle.committed + handle.step).min(handle.total);
     let Handle { client, slot, committed, .. } = *handle;
@@ -237,8 +248,16 @@ pub(super) fn tell_track(
     }
 }
 
-fn wait(core: &mut Core, task: TaskId) {
+fn wait(core: &mut Core, task: TaskId, world: &World) {
     let Some(handle) = &mut core.handles[task.0 as usize] else { return };
+    let Handle { client, slot, .. } = *handle;
+    if posted::is_used(world) {
+        return posted::wait(core, client, slot);
+    }
+    // What went into a queue is not waited for.
+    if core.clients[client].queues.each > 0 {
+        return;
+    }
     // Nothing is waited for that this core has not seen committed: the call gives -1 at once.
     if handle.awaited < handle.committed {
         handle.awaited = (handle.awaited + handle.step).min(handle.total);
@@ -249,7 +268,13 @@ fn wait(core: &mut Core, task: TaskId) {
 
 /// `Query`.
 pub(super) fn query(core: &Core, task: TaskId, world: &mut World) -> Result<u64, String> {
+    if posted::is_used(world) {
+        return Err("Ascend 950 has no Query".into());
+    }
     let Some(handle) = &core.handles[task.0 as usize] else { return Ok(0) };
+    if core.clients[handle.client].queues.each > 0 {
+        return Ok(0);
+    }
     world.asked = true;
     let group = world.group_of(handle.client)?;
     let finished = group.area.finished(group.generation, handle.slot);
@@ -284,7 +309,7 @@ pub(super) fn slice(
     let rank = world.group_of(handle.client)?.area.member.rank as u32;
     if received {
         if slices.is_multiple_of(step) {
-            wait(core, task);
+            wait(core, task, world);
         }
         return Ok(u64::from((rank + ranks - at) % ranks));
     }
@@ -293,8 +318,8 @@ pub(super) fn slice(
 
 fn after(core: &mut Core, id: ClientId, task: TaskId, world: &mut World) -> Result<(), String> {
     ready(core, id, world)?;
-    if world.product == Product::A2 {
-        return Err("Atlas A2 has no InterHcclGroupSync; Atlas A3 has".into());
+    if world.product != Product::A3 {
+        return Err(format!("{} has no InterHcclGroupSync; Atlas A3 has", world.product));
     }
     let name = world.program.tasks[task.0 as usize].name.clone();
     let Some(handle) = core.handles[task.0 as usize].clone() else {
@@ -315,10 +340,28 @@ fn after(core: &mut Core, id: ClientId, task: TaskId, world: &mut World) -> Resu
     post(core, own, Content::After { area, generation, slot, total, place }, 1, world)
 }
 
+/// `QueueBarrier`. What was put into a queue is done in order, so there is nothing to wait for.
+fn barrier(core: &mut Core, client: usize, queue: u64, world: &mut World) -> Result<(), String> {
+    if world.product != Product::A3 {
+        return Err(format!("{} has no QueueBarrier; Atlas A3 has", world.product));
+    }
+    if core.clients[client].queues.each > 0 {
+        return queues::put(core, client, queue, Content::Barrier, world);
+    }
+    if queue > 0 {
+        let name = name(world, client);
+        return Err(format!("{name} has no queue {queue}: the host has set none (SetQueueNum)"));
+    }
+    post(core, client, Content::Barrier, 0, world)
+}
+
 fn finalise(core: &mut Core, id: ClientId, sync: bool, world: &mut World) -> Result<(), String> {
     ready(core, id, world)?;
     let client = id.0 as usize;
     core.clients[client].finalised = true;
+    if core.clients[client].queues.each > 0 {
+        return queues::finalise(core, client, sync, world);
+    }
     if !core.clients[client].works {
         return Ok(());
     }
@@ -326,6 +369,7 @@ fn finalise(core: &mut Core, id: ClientId, sync: bool, world: &mut World) -> Res
         core.wait = Some(Wait::Last { client });
         return Ok(());
     }
+    world.group_of(client)?.leaving = true;
     post(core, client, Content::Finalize, 0, world)
 }
 
@@ -350,6 +394,14 @@ pub(super) fn turns_are_done(
 
 /// `Finalize` of the working core: when the last task is done it says good-bye.
 pub(super) fn finish(core: &mut Core, world: &mut World, client: usize) -> Result<bool, String> {
+    if posted::is_used(world) {
+        if !posted::last_is_done(core, client, world)? {
+            return Ok(false);
+        }
+        // There is no answer to the good-bye.
+        world.group_of(client)?.leaving = true;
+        return post(core, client, Content::Finalize, 0, world).map(|()| true);
+    }
     if let Some((slot, total)) = core.clients[client].last
         && !turns_are_done(world, client, slot, total)?
     {
@@ -364,6 +416,12 @@ pub(super) fn finish(core: &mut Core, world: &mut World, client: usize) -> Resul
 /// Whether the server has answered the good-bye.
 pub(super) fn server_has_left(world: &mut World, client: usize, generation: u64) -> bool {
     world.group_of(client).is_ok_and(|group| group.area.state().generation != generation)
+}
+
+/// Whether the server can leave without another call of this kernel.
+pub(super) fn may_leave(world: &mut World, client: usize) -> bool {
+    let Ok(group) = world.group_of(client) else { return false };
+    group.area.state().queues.iter().all(|queue| queue.closing)
 }
 
 /// Whether a wait for turns can be over one day without another call of this kernel.

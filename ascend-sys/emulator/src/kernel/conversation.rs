@@ -1,13 +1,17 @@
 //! One context that a server serves: it reads the messages there in order, and does what they say.
 
-use super::area::{Area, Content, Work};
+use super::area::{Area, Content, Posted, Work};
+use super::global::Spot;
 use super::track;
 use super::turn::{self, Turn};
 use super::write;
 use crate::check;
+use crate::collective::call::Call;
 use crate::collective::meeting::{Breakage, Cause, Origin};
 use crate::collective::pending::Pending;
+use crate::collective::request::Request;
 use crate::message::Failure;
+use crate::profile::Product;
 use crate::task::Step;
 use crate::timeline;
 use ascend_sys::ACL_ERROR_RT_AICPU_EXCEPTION;
@@ -19,15 +23,25 @@ pub(super) struct Conversation {
     pub(super) area: Arc<Area>,
     /// The message that it is at.
     pub(super) slot: usize,
-    /// It has compared the task in the slot with those of the others.
-    pub(super) said: bool,
     pub(super) turn: Option<Box<Pending>>,
+    /// Of an AlltoAllvWrite: this rank has written, and meets the others once more.
+    pub(super) written: bool,
     pub(super) done: bool,
     /// What the kernel had done when it looked last.
     pub(super) seen: u64,
     /// Where turns are written down, if the block records, and the one under way.
     pub(super) log: Option<Arc<timeline::Log>>,
     pub(super) noted: Option<Box<timeline::Turn>>,
+}
+
+/// What is to be done next.
+enum Next {
+    Message(Arc<Content>, u32, u32),
+    /// Of the task in the slot, this turn.
+    Turn(Arc<Content>, u32),
+    Queues,
+    Uncommitted,
+    Nothing,
 }
 
 /// What became of a look at a context.
@@ -46,15 +60,28 @@ impl Conversation {
         }
         if let Some(pending) = &mut self.turn {
             return match pending.poll() {
-                Step::Done(Ok(())) => {
-                    self.finish_turn();
-                    Ok(Look::Moved)
-                }
+                Step::Done(Ok(())) => self.go_on_with_turn().map(|()| Look::Moved),
                 Step::Done(Err(failure)) => Err(self.told(failure)),
                 Step::Again => Ok(Look::Again),
                 Step::Park => Ok(Look::Waits),
             };
         }
+        match self.next_message()? {
+            Next::Nothing => Ok(Look::Waits),
+            Next::Queues => self.serve_queues(),
+            Next::Uncommitted => self.wait_for_commit(),
+            Next::Turn(content, turn) => match &*content {
+                Content::Work(work) => self.begin_turn(work, turn),
+                _ => Ok(Look::Waits),
+            },
+            Next::Message(content, committed, finished) => {
+                self.message(&content, committed, finished)
+            }
+        }
+    }
+
+    /// What the kernel has said that is to be done next.
+    fn next_message(&mut self) -> Result<Next, Failure> {
         let state = self.area.state();
         self.seen = state.posts;
         if let Some(text) = &state.failure {
@@ -62,20 +89,42 @@ impl Conversation {
             return Err(Failure::new(ACL_ERROR_RT_AICPU_EXCEPTION, text)
                 .of_task(format!("communication server of {}", self.area.describe())));
         }
-        let Some(slot) = state.slots.get(self.slot) else { return Ok(Look::Waits) };
-        let (content, committed, finished) =
-            (Arc::clone(&slot.content), slot.committed, slot.finished);
-        drop(state);
-        match &*content {
+        if !state.queues.is_empty() {
+            return Ok(Next::Queues);
+        }
+        if self.area.hub.comm.product == Product::Ascend950 {
+            // There turns run in the order in which they were committed.
+            let posted = state.posted.get(state.done).copied();
+            if let Some(Posted { slot, turn }) = posted
+                && let Some(message) = state.slots.get(slot)
+            {
+                self.slot = slot;
+                return Ok(Next::Turn(Arc::clone(&message.content), turn));
+            }
+            return Ok(match state.slots.last() {
+                Some(last) if matches!(*last.content, Content::Finalize) => {
+                    Next::Message(Arc::clone(&last.content), 0, 0)
+                }
+                Some(_) => Next::Uncommitted,
+                None => Next::Nothing,
+            });
+        }
+        Ok(match state.slots.get(self.slot) {
+            Some(slot) => Next::Message(Arc::clone(&slot.content), slot.committed, slot.finished),
+            None => Next::Nothing,
+        })
+    }
+
+    fn message(
+        &mut self,
+        content: &Content,
+        committed: u32,
+        finished: u32,
+    ) -> Result<Look, Failure> {
+        match content {
             Content::Work(work) => self.work(work, committed, finished),
             Content::Write { items, count, place } => {
-                if let Some(log) = &self.log {
-                    self.noted = Some(Box::new(track::writes(log, &self.area, *count, place)));
-                }
-                let moved = self.noted.as_mut().map(|turn| &mut turn.moved);
-                write::run(&self.area, items.clone(), *count, moved)
-                    .map_err(|text| self.failure(format!("BatchWrite ({place}): {text}")))?;
-                self.keep_note();
+                self.write(items, *count, place)?;
                 self.next(1);
                 Ok(Look::Moved)
             }
@@ -91,14 +140,54 @@ impl Conversation {
                 Ok(Look::Moved)
             }
             Content::Finalize => {
-                self.done = true;
-                self.area.answer(|state| {
-                    state.server = None;
-                    state.reset();
-                });
+                self.end();
                 Ok(Look::Moved)
             }
         }
+    }
+
+    /// A batch.
+    fn write(&mut self, items: &Spot, count: u64, place: &str) -> Result<(), Failure> {
+        if let Some(log) = &self.log {
+            self.noted = Some(Box::new(track::writes(log, &self.area, count, place)));
+        }
+        let moved = self.noted.as_mut().map(|turn| &mut turn.moved);
+        write::run(&self.area, items.clone(), count, moved)
+            .map_err(|text| self.failure(format!("BatchWrite ({place}): {text}")))?;
+        self.keep_note();
+        Ok(())
+    }
+
+    /// One message of each queue.
+    fn serve_queues(&mut self) -> Result<Look, Failure> {
+        let mut moved = false;
+        let queues = self.area.state().queues.len();
+        for number in 0..queues {
+            let message = self.area.state().queues[number].messages.pop_front();
+            let Some(message) = message else { continue };
+            if let Content::Write { items, count, place } = &message {
+                self.write(items, *count, place)?;
+            }
+            moved = true;
+            self.area.answer(|state| {
+                let queue = &mut state.queues[number];
+                queue.done += 1;
+                queue.ended |= matches!(message, Content::Finalize);
+            });
+        }
+        if self.area.state().queues.iter().all(|queue| queue.ended) {
+            self.end();
+        }
+        Ok(if moved { Look::Moved } else { Look::Waits })
+    }
+
+    /// The kernel has said that it is done.
+    fn end(&mut self) {
+        self.done = true;
+        self.area.answer(|state| {
+            state.server = None;
+            state.reset();
+        });
     }
 
     /// The message in the slot is done with.
@@ -110,7 +199,6 @@ impl Conversation {
             }
         });
         self.slot += 1;
-        self.said = false;
     }
 
     pub(super) fn work(
@@ -121,36 +209,65 @@ impl Conversation {
     ) -> Result<Look, Failure> {
         if finished >= work.total() {
             self.slot += 1;
-            self.said = false;
             return Ok(Look::Moved);
         }
-        let member = Arc::clone(&self.area.member);
-        if !self.said {
-            let number = {
-                let mut state = self.area.state();
-                state.tasks += 1;
-                state.tasks
-            };
-            self.said = true;
-            // A disagreement has ended the communicator; the turn finds the text there.
-            let _ = self.area.hub.say(member.rank, number, work);
-        }
+        self.say(work);
         // A fine-grained task waits before every so many steps.
         let needed = match work.steps {
             Some(size) => (finished / size + 1) * size,
             None => finished + 1,
         };
-        if committed < needed {
-            return match member.comm.meeting.breakage() {
-                Some(breakage) => Err(self.failure(breakage.told(
-                    breakage.cause.report_code(),
-                    Origin::Collective(self.area.state().place.number),
-                ))),
-                None => Ok(Look::Waits),
-            };
+        if committed < needed { self.wait_for_commit() } else { self.begin_turn(work, finished) }
+    }
+
+    /// Compares the task in the slot with those of the other ranks, once.
+    fn say(&self, work: &Work) {
+        let number = {
+            let mut state = self.area.state();
+            let Some(slot) = state.slots.get_mut(self.slot) else { return };
+            if std::mem::replace(&mut slot.said, true) {
+                return;
+            }
+            state.tasks += 1;
+            state.tasks
+        };
+        // A disagreement has ended the communicator; the turn finds the text there.
+        let _ = self.area.hub.say(self.area.member.rank, number, work);
+    }
+
+    /// Nothing more is committed: it waits, unless there is nobody left to meet.
+    fn wait_for_commit(&self) -> Result<Look, Failure> {
+        match self.area.member.comm.meeting.breakage() {
+            Some(breakage) => Err(self.failure(breakage.told(
+                breakage.cause.report_code(),
+                Origin::Collective(self.area.state().place.number),
+            ))),
+            None => Ok(Look::Waits),
         }
+    }
+
+    fn begin_turn(&mut self, work: &Work, finished: u32) -> Result<Look, Failure> {
+        self.say(work);
+        let member = Arc::clone(&self.area.member);
         let mut turn = Turn { work, member: &member };
         let call = turn::call(&mut turn, finished).map_err(|text| self.failure(text))?;
+        if check::engine(member.device).is_some() {
+            let touches = check::touches(&call, member.rank, member.comm.ranks());
+            self.area.state().touches.extend(touches);
+        }
+        if let Some(log) = &self.log {
+            let meets = !call.request.is_void();
+            let number = self.area.state().place.number + 1;
+            let noted = track::turn(log, &self.area, work, finished, number, meets);
+            self.noted = Some(Box::new(noted));
+        }
+        self.meet(call);
+        Ok(Look::Moved)
+    }
+
+    /// The ranks come together.
+    fn meet(&mut self, call: Call) {
+        let member = Arc::clone(&self.area.member);
         let place = {
             let mut state = self.area.state();
             state.place.number += 1;
@@ -158,20 +275,10 @@ impl Conversation {
             state.place
         };
         member.comm.note_turn(member.rank, place.number);
-        if check::engine(member.device).is_some() {
-            let touches = check::touches(&call, member.rank, member.comm.ranks());
-            self.area.state().touches.extend(touches);
-        }
-        if let Some(log) = &self.log {
-            let meets = !call.request.is_void();
-            let noted = track::turn(log, &self.area, work, finished, place.number, meets);
-            self.noted = Some(Box::new(noted));
-        }
         // SAFETY: `member` lives until the turn is kept.
         let mut turn = unsafe { Pending::new(&member, place, call) };
         turn.keep();
         self.turn = Some(Box::new(turn));
-        Ok(Look::Moved)
     }
 
     /// What was noted has ended.
@@ -182,15 +289,32 @@ impl Conversation {
         }
     }
 
-    pub(super) fn finish_turn(&mut self) {
+    /// The ranks have come together for a turn, and what is done then is done.
+    pub(super) fn go_on_with_turn(&mut self) -> Result<(), Failure> {
         self.turn = None;
+        let content = self.area.state().slots.get(self.slot).map(|slot| Arc::clone(&slot.content));
+        if let Some(Content::Work(work)) = content.as_deref()
+            && let Some(windows) = &work.windows
+            && !self.written
+        {
+            // All have come to the task, so windows are free. That they have been written all know when they meet again.
+            let moved = self.noted.as_mut().map(|turn| &mut turn.moved);
+            write::blocks(&self.area, work, windows, moved)
+                .map_err(|text| self.failure(format!("{}: {text}", work.describe())))?;
+            self.written = true;
+            self.meet(Call::new(Request::BARRIER, std::ptr::null(), std::ptr::null_mut()));
+            return Ok(());
+        }
+        self.written = false;
         self.keep_note();
         let slot = self.slot;
         self.area.answer(|state| {
             if let Some(slot) = state.slots.get_mut(slot) {
                 slot.finished += 1;
             }
+            state.done += usize::from(state.done < state.posted.len());
         });
+        Ok(())
     }
 
     /// Another area, whose task the next message waits for.

@@ -3,6 +3,7 @@
 use super::client::{self, Client, Handle, Held};
 use super::local::Memory;
 use super::matmul::Product;
+use super::posted;
 use super::track::Track;
 use super::world::World;
 use ascend_program::flow::{Unknown, Walk};
@@ -41,6 +42,12 @@ pub(super) enum Wait {
         client: usize,
         slot: usize,
         finished: u32,
+    },
+    /// Of a client of Ascend 950: the place of a turn among all.
+    Place {
+        client: usize,
+        slot: usize,
+        place: usize,
     },
     /// `Finalize`: first that the last task is done, then that the server leaves.
     Last {
@@ -190,6 +197,9 @@ impl Core {
             Some(Wait::Turns { client, slot, finished }) => {
                 self.turn_name(client, slot, finished, world)
             }
+            Some(Wait::Place { client, slot, place }) => {
+                format!("place {place} for {}", self.turn_name(client, slot, 1, world))
+            }
             Some(Wait::Last { .. } | Wait::Farewell { .. }) => "Finalize".to_owned(),
         };
         let place = client::place(&world.program, self.source());
@@ -216,6 +226,9 @@ impl Core {
             Wait::Turns { client, slot, finished } => {
                 client::turns_are_done(world, client, slot, finished)
             }
+            Wait::Place { client, slot, place } => {
+                posted::is_over(self, client, slot, place, world)
+            }
             Wait::Last { client } => client::finish(self, world, client),
             Wait::Farewell { client, generation } => {
                 Ok(client::server_has_left(world, client, generation))
@@ -240,6 +253,10 @@ impl Core {
             }
             Wait::Turns { client, slot, finished } => {
                 format!("waits in Wait for {}", Held { world, client, slot, finished })
+            }
+            Wait::Place { client, slot, place } => {
+                let held = Held { world, client, slot, finished: 0 };
+                format!("waits in Wait for place {place} of the engine, which {held} is to have")
             }
             Wait::Last { client } => match self.clients[client].last {
                 Some((slot, finished)) => {

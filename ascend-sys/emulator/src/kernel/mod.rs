@@ -16,7 +16,7 @@
 //!
 //! A launch is one task of its stream ([`task`]) that [begins](begin) when its turn has come. Its [cores](core) are interpreters that stop
 //! where they would wait, between [steps]; they take turns inside the task, so a kernel needs no thread. [`local`] and [`global`] are the memories, [`vector`] and [`matmul`] the
-//! arithmetic, [`flags`] what cores wait for among themselves, [`client`] the HCCL client. What a [track] is told shows in a [timeline](crate::timeline).
+//! arithmetic, [`flags`] what cores wait for among themselves, [`client`] the HCCL client; what it does on Ascend 950 is [`posted`], and with [`queues`] it is another one again. What a [track] is told shows in a [timeline](crate::timeline).
 //! Kernel and server of a rank talk through an [area](area); the [server] is a task of the stream that it is launched on. Of each
 //! context that it serves it holds a [conversation]; its [turns](turn) are collectives of a communicator that the servers of all ranks [share](hub).
 //!
@@ -46,7 +46,9 @@ mod hub;
 pub(crate) mod launch;
 mod local;
 mod matmul;
+mod posted;
 mod prepare;
+mod queues;
 mod ranges;
 mod running;
 mod server;

@@ -1,12 +1,14 @@
 //! The prepare calls of a client: from their arguments to the message that the server gets.
 
-use super::area::{Content, Kind, MOST_TASKS, Work};
+use super::area::{Content, Kind, MOST_TASKS, Windows, Work};
 use super::client::{Handle, configuration, name, place, post, ready, tell_track};
 use super::core::Core;
+use super::posted;
+use super::queues;
 use super::world::World;
 use crate::collective::validate;
 use crate::profile::Product;
-use crate::reduce::ReduceOp;
+use crate::reduce::{DataType, ReduceOp};
 use ascend_program::layout::Number;
 use ascend_program::step::{Operation, PerRank, Reduction};
 use ascend_program::{TaskId, ValueId};
@@ -22,6 +24,7 @@ mod command {
     pub(super) const ALL_TO_ALL_V: u32 = 8;
     pub(super) const ALL_TO_ALL: u32 = 10;
     pub(super) const BATCH_WRITE: u32 = 18;
+    pub(super) const ALL_TO_ALL_V_WRITE: u32 = 20;
 }
 
 fn command(operation: &Operation) -> u32 {
@@ -32,6 +35,7 @@ fn command(operation: &Operation) -> u32 {
         Operation::AlltoAll(..) => command::ALL_TO_ALL,
         Operation::AlltoAllV { .. } => command::ALL_TO_ALL_V,
         Operation::BatchWrite { .. } => command::BATCH_WRITE,
+        Operation::AlltoAllvWrite { .. } => command::ALL_TO_ALL_V_WRITE,
     }
 }
 
@@ -54,6 +58,10 @@ pub(super) fn prepare(
     }
     if repeat > 255 {
         return Err(format!("repeat is {repeat}; 1 to 255 is possible"));
+    }
+    let once = matches!(operation, Operation::BatchWrite { .. } | Operation::AlltoAllvWrite { .. });
+    if once && repeat != 1 {
+        return Err(format!("repeat is {repeat}; one-sided writes have one turn"));
     }
     let at = configuration(core, client, command(operation), world)?;
     if core.clients[client].slot >= MOST_TASKS {
@@ -95,11 +103,27 @@ pub(super) fn prepare(
     };
     let committed = handle.committed;
     let last = (slot, handle.total);
-    if core.clients[client].works {
+    if core.clients[client].queues.each > 0 {
+        let Operation::BatchWrite { queue, .. } = operation else {
+            return Err(format!(
+                "{} has queues (SetQueueNum), so it prepares nothing but BatchWrite",
+                name(world, client)
+            ));
+        };
+        let queue = core.count(*queue)?;
         let content = content(core, task, operation, repeat, steps, at, world)?;
-        post(core, client, content, committed, world)?;
+        core.clients[client].slot += 1;
+        queues::put(core, client, queue, content, world)?;
+    } else if core.clients[client].works {
+        let content = content(core, task, operation, repeat, steps, at, world)?;
+        // On 950 nothing is committed before it is posted.
+        let at_once = if posted::is_used(world) { 0 } else { committed };
+        post(core, client, content, at_once, world)?;
     } else {
         core.clients[client].slot += 1;
+    }
+    if posted::is_used(world) {
+        posted::prepared(core, client, (repeat, committed), world)?;
     }
     core.clients[client].last = Some(last);
     let tells = core.clients[client].works;
@@ -136,6 +160,32 @@ fn content(
             place,
         });
     }
+    if let Operation::AlltoAllvWrite { send, offsets, sizes, window, local } = operation {
+        if product != Product::Ascend950 {
+            return Err(format!("{product} has no AlltoAllvWrite; Ascend 950 has"));
+        }
+        let windows = Windows {
+            offsets: spot(offsets, world)?,
+            sizes: spot(sizes, world)?,
+            at: core.count(*window)?,
+            own: core.count(*local)?,
+        };
+        return Ok(Content::Work(Box::new(Work {
+            name: world.program.tasks[task.0 as usize].name.clone(),
+            place,
+            kind: Kind::AlltoAllvWrite,
+            dtype: DataType::Uint8,
+            send: spot(send, world)?,
+            recv: None,
+            windows: Some(windows),
+            count: 0,
+            stride: 0,
+            lists: Default::default(),
+            repeat,
+            steps,
+            ranks: world.group_of(client)?.area.member.comm.ranks() as u32,
+        })));
+    }
     let (kind, exchange, stride) = match operation {
         Operation::AllReduce(exchange, op) => {
             (Kind::AllReduce(reduction(*op)), Some(exchange), None)
@@ -145,7 +195,9 @@ fn content(
             (Kind::ReduceScatter(reduction(*op)), Some(exchange), Some(*stride))
         }
         Operation::AlltoAll(exchange, stride) => (Kind::AlltoAll, Some(exchange), Some(*stride)),
-        Operation::AlltoAllV { .. } | Operation::BatchWrite { .. } => (Kind::AlltoAllV, None, None),
+        Operation::AlltoAllV { .. }
+        | Operation::BatchWrite { .. }
+        | Operation::AlltoAllvWrite { .. } => (Kind::AlltoAllV, None, None),
     };
     let (send, recv, dtype) = match (operation, exchange) {
         (_, Some(exchange)) => (&exchange.send, &exchange.recv, exchange.dtype),
@@ -184,7 +236,8 @@ fn content(
         kind,
         dtype,
         send: spot(send, world)?,
-        recv: spot(recv, world)?,
+        recv: Some(spot(recv, world)?),
+        windows: None,
         count,
         stride: stride.map_or(Ok(0), |stride| core.count(stride))?,
         lists,

@@ -3,9 +3,10 @@
 use super::client;
 use super::core::{Core, PIECE, Progress, Wait};
 use super::local::Memory;
+use super::posted;
 use super::task::Launched;
 use super::track::Track;
-use super::world::World;
+use super::world::{Group, World};
 use crate::check;
 use crate::collective::meeting::{Breakage, Cause, Origin};
 use crate::lane::Outcome;
@@ -114,11 +115,15 @@ impl Running {
                 }
             }
             if ended == count {
-                if self.blocks_begun == self.launch.blocks {
-                    return Ok(Outcome::Idle);
+                if self.blocks_begun < self.launch.blocks {
+                    self.begin_blocks();
+                    continue;
                 }
-                self.begin_blocks();
-                continue;
+                match self.servers_leave(program)? {
+                    Outcome::Idle if self.is_left() => return Ok(Outcome::Idle),
+                    Outcome::Idle => continue,
+                    outcome => return Ok(outcome),
+                }
             }
             if moved {
                 self.progress += 1;
@@ -134,6 +139,30 @@ impl Running {
             }
             return Ok(Outcome::Parked);
         }
+    }
+
+    /// Whether no server still has to come to the end of what this kernel has told it.
+    fn is_left(&self) -> bool {
+        let left =
+            |group: &Group| !group.leaving || group.area.state().generation != group.generation;
+        self.world.groups.iter().flatten().all(left)
+    }
+
+    /// All cores have ended. Servers that were not waited for are: the next kernel finds an empty area.
+    fn servers_leave(&mut self, program: &Program) -> Result<Outcome, String> {
+        if self.is_left() {
+            return Ok(Outcome::Idle);
+        }
+        let closing = |group: &Group| {
+            !group.leaving || group.area.state().queues.iter().all(|queue| queue.closing)
+        };
+        if !self.world.groups.iter().flatten().all(closing) {
+            let states = self.states(program);
+            return Err(format!(
+                "the kernel has ended, and not every core with queues has called Finalize, so its server never leaves\n{states}"
+            ));
+        }
+        Ok(self.drive())
     }
 
     /// Runs the servers that it waits for, if nobody else does. Idle: they have answered.
@@ -156,24 +185,34 @@ impl Running {
 
     /// Whether somebody else can end any of the waits.
     fn may_go_on(&mut self) -> bool {
-        let mut waits = Vec::new();
+        let (mut waits, mut places) = (Vec::new(), Vec::new());
         for core in &self.cores {
             match core.wait {
                 Some(Wait::Turns { client, slot, finished }) => {
                     waits.push((client, slot, finished))
+                }
+                Some(Wait::Last { client }) if posted::is_used(&self.world) => {
+                    places.push((client, None));
                 }
                 Some(Wait::Last { client }) => {
                     if let Some((slot, finished)) = core.clients[client].last {
                         waits.push((client, slot, finished));
                     }
                 }
-                Some(Wait::Farewell { .. }) => return true,
+                Some(Wait::Place { client, place, .. }) => places.push((client, Some(place))),
+                Some(Wait::Farewell { client, .. }) => {
+                    if client::may_leave(&mut self.world, client) {
+                        return true;
+                    }
+                }
                 Some(Wait::Flag(_) | Wait::Barrier { .. }) | None => {}
             }
         }
-        waits.into_iter().any(|(client, slot, finished)| {
-            client::may_end(&mut self.world, client, slot, finished)
-        })
+        let world = &mut self.world;
+        places.into_iter().any(|(client, place)| posted::may_end(world, client, place))
+            || waits
+                .into_iter()
+                .any(|(client, slot, finished)| client::may_end(world, client, slot, finished))
     }
 
     /// The task of a server that has not answered, or that is still to come.
@@ -190,10 +229,15 @@ impl Running {
         let needs = |core: &Core| {
             matches!(
                 core.wait,
-                Some(Wait::Turns { .. } | Wait::Last { .. } | Wait::Farewell { .. })
+                Some(
+                    Wait::Turns { .. }
+                        | Wait::Place { .. }
+                        | Wait::Last { .. }
+                        | Wait::Farewell { .. }
+                )
             )
         };
-        if !self.cores.iter().any(needs) {
+        if !self.cores.iter().any(needs) && self.is_left() {
             return None;
         }
         let missing = self.world.groups.iter().flatten().find(|group| {

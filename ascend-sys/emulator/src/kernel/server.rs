@@ -38,8 +38,8 @@ impl Server {
         let context = |area| Conversation {
             area,
             slot: 0,
-            said: false,
             turn: None,
+            written: false,
             done: false,
             seen: 0,
             log: None,
@@ -185,10 +185,7 @@ impl Server {
                         context.turn = None;
                         Some(context.told(failure))
                     }
-                    Step::Done(Ok(())) => {
-                        context.finish_turn();
-                        None
-                    }
+                    Step::Done(Ok(())) => context.go_on_with_turn().err(),
                     // It runs, so it ends.
                     Step::Again | Step::Park => None,
                 },

@@ -14,8 +14,13 @@ use crate::timeline::Moved;
 pub(super) fn call(work: &mut Turn<'_>, number: u32) -> Result<Call, String> {
     let Turn { work, member } = work;
     let (rank, ranks) = (member.rank, member.comm.ranks());
-    if work.kind == Kind::AlltoAllV {
-        return all_to_all_v(work, member, number);
+    match work.kind {
+        Kind::AlltoAllV => return all_to_all_v(work, member, number),
+        // The ranks meet, then each writes.
+        Kind::AlltoAllvWrite => {
+            return Ok(Call::new(Request::BARRIER, std::ptr::null(), std::ptr::null_mut()));
+        }
+        _ => {}
     }
     let Work { count, stride, .. } = **work;
     let size = work.dtype.size() as u64;
@@ -38,7 +43,7 @@ pub(super) fn call(work: &mut Turn<'_>, number: u32) -> Result<Call, String> {
         (Kind::ReduceScatter(op), true) => Operation::ReduceScatter(op),
         (Kind::ReduceScatter(op), false) => Operation::ReduceScatterV(op),
         (Kind::AlltoAll, true) => Operation::AlltoAll,
-        (Kind::AlltoAll | Kind::AlltoAllV, _) => Operation::AlltoAllV,
+        (Kind::AlltoAll | Kind::AlltoAllV | Kind::AlltoAllvWrite, _) => Operation::AlltoAllV,
     };
     let request = Request { operation, dtype: work.dtype, count };
     if count == 0 {
@@ -71,7 +76,12 @@ pub(super) fn call(work: &mut Turn<'_>, number: u32) -> Result<Call, String> {
         }
     };
     let send = work.send.clone().at(shift, extents[0]).map_err(|text| said(work, number, text))?;
-    let recv = work.recv.clone().at(shift, extents[1]).map_err(|text| said(work, number, text))?;
+    let recv = match &work.recv {
+        Some(recv) => {
+            recv.clone().at(shift, extents[1]).map_err(|text| said(work, number, text))?
+        }
+        None => std::ptr::null_mut(),
+    };
     Ok(Call { table, ..Call::new(request, send, recv) })
 }
 
@@ -81,6 +91,8 @@ pub(super) fn received(work: &Work, member: &Member, number: u32) -> Vec<Moved> 
     let elements = |from: usize| match (work.kind, work.steps) {
         (Kind::AlltoAllV, Some(_)) if (from + number as usize) % ranks != rank => 0,
         (Kind::AlltoAllV, _) => work.lists[2].get(from).copied().unwrap_or(0),
+        // What others write here only they know.
+        (Kind::AlltoAllvWrite, _) => 0,
         _ => work.count,
     };
     let size = work.dtype.size() as u64;
@@ -169,9 +181,11 @@ fn all_to_all_v(work: &Work, member: &Member, number: u32) -> Result<Call, Strin
     let table = measure(table, Operation::AlltoAllV, 0, work, rank)?;
     let request = Request { operation: Operation::AlltoAllV, dtype: work.dtype, count: 1 };
     let mut pointers = [std::ptr::null_mut(); 2];
-    for (half, spot) in [&work.send, &work.recv].into_iter().enumerate() {
+    for (half, spot) in [Some(&work.send), work.recv.as_ref()].into_iter().enumerate() {
         let bytes = table.extents[half].end as u64;
-        if bytes > 0 {
+        if let Some(spot) = spot
+            && bytes > 0
+        {
             pointers[half] = spot.clone().at(0, bytes).map_err(|text| said(work, number, text))?;
         }
     }

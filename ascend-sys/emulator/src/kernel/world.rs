@@ -38,8 +38,10 @@ pub(super) struct Group {
     pub(super) generation: u64,
     /// The core that writes the messages.
     pub(super) writer: Option<(Core, u32)>,
-    /// A client of the group was initialised, and finalised.
+    /// A client of the group was initialised.
     pub(super) used: bool,
+    /// It was finalised without waiting for the server to leave, which must be gone before the next kernel.
+    pub(super) leaving: bool,
 }
 
 impl World {

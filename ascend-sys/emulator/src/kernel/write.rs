@@ -1,6 +1,6 @@
-//! One-sided writes of a kernel (`BatchWrite`): copies to wherever the items say.
+//! One-sided writes of a kernel: `BatchWrite`, wherever the items say, and `AlltoAllvWrite`, into windows.
 
-use super::area::Area;
+use super::area::{Area, Windows, Work};
 use super::context;
 use super::global::Spot;
 use crate::copy;
@@ -8,6 +8,16 @@ use crate::memory;
 use crate::profile::Product;
 use crate::reduce::{DataType, Store};
 use crate::timeline::Moved;
+use std::ops::Range;
+
+/// One write: addresses that programs know.
+struct Item {
+    from: u64,
+    to: u64,
+    bytes: u64,
+    /// The rank that it goes to, if the item says it.
+    rank: Option<usize>,
+}
 
 /// Does what a list of one-sided writes says, which lies in global memory. `moved` gets what went to other ranks.
 pub(super) fn run(
@@ -19,46 +29,132 @@ pub(super) fn run(
     let product = area.hub.comm.product;
     let size = if product == Product::A2 { 32 } else { 64 };
     for index in 0..count {
-        let mut item = [0u8; 64];
-        let item = &mut item[..size];
+        let mut bytes = [0u8; 64];
         let at = index.saturating_mul(size as u64).saturating_add(items.offset);
-        items.region.read(at, item)?;
-        let word = |at: usize| -> u64 {
-            let mut bytes = [0; 4];
-            bytes.copy_from_slice(&item[at..at + 4]);
-            u64::from(u32::from_le_bytes(bytes))
-        };
-        let long = |at: usize| word(at) | word(at + 4) << 32;
-        let (from, to, bytes) = match product {
-            Product::A2 => {
-                let dtype = DataType::from_hccl(word(24) as u32)
-                    .ok_or_else(|| format!("item {index}: {} is no data type", word(24)))?;
-                (long(0), long(8), long(16).saturating_mul(dtype.size() as u64))
-            }
-            _ => (long(32), long(40), word(28)),
-        };
-        let place = |what: &str, address: u64| {
-            let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
-            match memory::resolve(usize::try_from(address).unwrap_or(usize::MAX), bytes) {
-                Ok(memory::Bytes { place: memory::Place::Device(id), data }) => Ok((data, id)),
-                Ok(_) => Err(format!("item {index}: its {what} {address:#x} is no device memory")),
-                Err(text) => Err(format!("item {index}: its {what}: {text}")),
-            }
-        };
-        if bytes > 0 {
-            let ((from, _), (to, device)) = (place("source", from)?, place("destination", to)?);
-            // SAFETY: both lie in live allocations with as many bytes.
-            unsafe { copy::copy(to, from, bytes as usize, Store::Plain) };
-            let own = area.member.rank;
-            if let Some(moved) = &mut moved
-                && let Some(to) = context::rank_on(area, device).filter(|rank| *rank != own)
-            {
-                match moved.iter_mut().find(|other| other.to == to) {
-                    Some(other) => other.bytes += bytes,
-                    None => moved.push(Moved { from: own, to, bytes }),
-                }
+        items.region.read(at, &mut bytes[..size])?;
+        let item = read(product, &bytes).map_err(|text| format!("item {index}: {text}"))?;
+        // A2 leaves out what a rank writes to itself.
+        if item.bytes > 0 && item.rank != Some(area.member.rank) {
+            one(area, product, &item, moved.as_deref_mut())
+                .map_err(|text| format!("item {index}: {text}"))?;
+        }
+    }
+    Ok(())
+}
+
+fn read(product: Product, item: &[u8; 64]) -> Result<Item, String> {
+    let word = |at: usize| -> u64 {
+        let mut bytes = [0; 4];
+        bytes.copy_from_slice(&item[at..at + 4]);
+        u64::from(u32::from_le_bytes(bytes))
+    };
+    let long = |at: usize| word(at) | word(at + 4) << 32;
+    if product != Product::A2 {
+        return Ok(Item { from: long(32), to: long(40), bytes: word(28), rank: None });
+    }
+    let dtype = DataType::from_hccl(word(24) as u32)
+        .ok_or_else(|| format!("{} is no data type", word(24)))?;
+    let bytes = long(16).saturating_mul(dtype.size() as u64);
+    Ok(Item { from: long(0), to: long(8), bytes, rank: Some(word(28) as usize) })
+}
+
+fn one(
+    area: &Area,
+    product: Product,
+    item: &Item,
+    moved: Option<&mut Vec<Moved>>,
+) -> Result<(), String> {
+    let Item { from, to, bytes, rank } = *item;
+    let own = area.member.rank;
+    if product == Product::A2 {
+        let rank = rank.unwrap_or(own);
+        for (what, address, of, outputs) in
+            [("source", from, own, &[false, true][..]), ("destination", to, rank, &[false][..])]
+        {
+            let within = |output: &bool| {
+                let window = context::window(area, of, *output);
+                window.is_some_and(|(start, length, _)| {
+                    let start = start as u64;
+                    address >= start && address.saturating_add(bytes) <= start + length as u64
+                })
+            };
+            if !outputs.iter().any(within) {
+                return Err(format!(
+                    "its {what}, {bytes} bytes at {address:#x}, is not in a window of rank {of}: on A2 batches go from windows to the \
+                     input windows of other ranks (GetWindowsInAddr)"
+                ));
             }
         }
+    }
+    let place = |what: &str, address: u64| {
+        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+        match memory::resolve(usize::try_from(address).unwrap_or(usize::MAX), bytes) {
+            Ok(memory::Bytes { place: memory::Place::Device(id), data }) => Ok((data, id)),
+            Ok(_) => Err(format!("its {what} {address:#x} is no device memory")),
+            Err(text) => Err(format!("its {what}: {text}")),
+        }
+    };
+    let ((source, _), (to, device)) = (place("source", from)?, place("destination", to)?);
+    carry(to, source, bytes)?;
+    tell(area, context::rank_on(area, device), bytes, moved);
+    Ok(())
+}
+
+/// Copies between live allocations, which must not overlap.
+fn carry(to: *mut u8, from: *const u8, bytes: u64) -> Result<(), String> {
+    let range = |start: usize| start..start.saturating_add(bytes as usize);
+    let (a, b): (Range<usize>, Range<usize>) = (range(to.addr()), range(from.addr()));
+    if a.start < b.end && b.start < a.end && a != b {
+        return Err(format!("{bytes} bytes are written over their own source"));
+    }
+    // SAFETY: the callers have found both in live allocations with as many bytes, and they do not overlap.
+    unsafe { copy::copy(to, from, bytes as usize, Store::Plain) };
+    Ok(())
+}
+
+/// Notes what went to another rank.
+fn tell(area: &Area, to: Option<usize>, bytes: u64, moved: Option<&mut Vec<Moved>>) {
+    let from = area.member.rank;
+    let (Some(moved), Some(to)) = (moved, to.filter(|rank| *rank != from)) else { return };
+    match moved.iter_mut().find(|other| other.to == to) {
+        Some(other) => other.bytes += bytes,
+        None => moved.push(Moved { from, to, bytes }),
+    }
+}
+
+/// Writes the blocks of a rank into the input windows of all ranks.
+pub(super) fn blocks(
+    area: &Area,
+    work: &Work,
+    windows: &Windows,
+    mut moved: Option<&mut Vec<Moved>>,
+) -> Result<(), String> {
+    let (own, ranks) = (area.member.rank, area.member.comm.ranks());
+    let list = |spot: &Spot| -> Result<Vec<u64>, String> {
+        let mut bytes = vec![0; 8 * ranks];
+        spot.region.clone().read(spot.offset, &mut bytes)?;
+        let number = |bytes: &[u8]| bytes.iter().rev().fold(0, |n, byte| n << 8 | u64::from(*byte));
+        Ok(bytes.chunks_exact(8).map(number).collect())
+    };
+    let (offsets, sizes) = (list(&windows.offsets)?, list(&windows.sizes)?);
+    for (to, (offset, size)) in offsets.into_iter().zip(sizes).enumerate() {
+        let bytes = if to == own { windows.own } else { size };
+        if bytes == 0 {
+            continue;
+        }
+        let from = work.send.clone().at(offset, bytes)?;
+        let Some((start, length, _)) = context::window(area, to, false) else {
+            return Err(format!("rank {to} has no context, so no window"));
+        };
+        let at = windows.at;
+        if at.checked_add(bytes).is_none_or(|end| end > length as u64) {
+            return Err(format!(
+                "{bytes} bytes for rank {to} at {at} of its window, which has {length} (HCCL_BUFFSIZE, hcclBufferSize)"
+            ));
+        }
+        let window = memory::resolve(start + at as usize, bytes as usize)?.data;
+        carry(window, from, bytes)?;
+        tell(area, Some(to), bytes, moved.as_deref_mut());
     }
     Ok(())
 }

@@ -310,7 +310,7 @@ fn rows_of_links(
     let mut rows: BTreeMap<Link, Row> = BTreeMap::new();
     for turn in turns {
         let lane = lanes.get(&turn.servers).copied().unwrap_or(0);
-        let one_sided = turn.operation == "BatchWrite";
+        let one_sided = turn.operation.ends_with("Write");
         for Moved { from, to, bytes } in &turn.moved {
             let row = rows.entry((lane, one_sided, *from, *to)).or_insert_with(|| {
                 let writes = if one_sided { " writes" } else { "" };

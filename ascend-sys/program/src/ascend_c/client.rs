@@ -33,14 +33,29 @@ impl Printer<'_> {
 
     pub(super) fn declare_client(&mut self, client: ClientId) {
         let Declared { name, what } = &self.program.clients[client.0 as usize];
+        // What only the engine of the 950 does needs the client of that engine.
+        let server = match self.is_of_950(client) {
+            true => "HcclServerType::HCCL_SERVER_TYPE_CCU",
+            false => "HcclServerType::HCCL_SERVER_TYPE_AICPU",
+        };
         let ty = match what.core {
-            Some(_) => {
-                format!("Hccl<HcclServerType::HCCL_SERVER_TYPE_AICPU, {}>", self.config(client))
-            }
+            Some(_) => format!("Hccl<{server}, {}>", self.config(client)),
+            None if self.is_of_950(client) => format!("Hccl<{server}>"),
             None => "Hccl".to_owned(),
         };
         let name = self.names.give(Thing::Client(client), name);
         self.text.line(&format!("{ty} {name};"));
+    }
+
+    /// Whether a client does what only the Ascend 950 has.
+    fn is_of_950(&self, client: ClientId) -> bool {
+        self.program.blocks.iter().flatten().any(|node| match &node.step {
+            Step::Hccl(Hccl::Prepare { task, operation, .. }) => {
+                self.program.tasks[task.0 as usize].what == client
+                    && matches!(operation, Operation::AlltoAllvWrite { .. })
+            }
+            _ => false,
+        })
     }
 
     pub(super) fn client(&self, client: ClientId) -> String {
@@ -185,8 +200,17 @@ impl Printer<'_> {
                 }
                 ("BatchWrite", arguments)
             }
+            Operation::AlltoAllvWrite { send, offsets, sizes, window, local } => {
+                let mut arguments: Vec<_> =
+                    [send, offsets, sizes].map(|place| self.address(place)).into();
+                arguments.extend([window, local].map(|value| self.argument(*value)));
+                if !self.is_plain(repeat, 1) {
+                    self.problem("an AlltoAllvWrite is one turn");
+                }
+                ("AlltoAllvWrite", arguments)
+            }
         };
-        if !self.is_plain(repeat, 1) && call != "BatchWrite" {
+        if !self.is_plain(repeat, 1) && !call.ends_with("Write") {
             arguments.push(self.argument(repeat));
         }
         let commits = if commit { "<true>" } else { "" };

@@ -305,6 +305,7 @@ impl Host<'_> {
             8 => "AlltoAllV",
             10 => "AlltoAll",
             18 => "BatchWrite",
+            20 => "AlltoAllvWrite",
             _ => return,
         };
         self.text.comment(&format!("Operation {number} is {name}."));

@@ -378,6 +378,7 @@ pub(super) fn values_of(program: &Program, step: &Step, values: &mut Vec<ValueId
                     }
                 }
                 Operation::BatchWrite { count, queue, .. } => values.extend([*count, *queue]),
+                Operation::AlltoAllvWrite { window, local, .. } => values.extend([*window, *local]),
             }
         }
         _ => {}
@@ -402,6 +403,7 @@ pub(super) fn places_of(step: &Step) -> Vec<Place> {
             | Operation::AlltoAll(of, _) => vec![of.send, of.recv],
             Operation::AlltoAllV { send, recv, .. } => vec![*send, *recv],
             Operation::BatchWrite { items, .. } => vec![*items],
+            Operation::AlltoAllvWrite { send, offsets, sizes, .. } => vec![*send, *offsets, *sizes],
         },
         _ => Vec::new(),
     }

@@ -29,6 +29,7 @@ mod global;
 mod in_place;
 mod local;
 mod matmul;
+mod one_sided;
 mod operation;
 mod run;
 mod space;

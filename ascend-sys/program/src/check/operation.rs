@@ -6,6 +6,7 @@
 use super::Product;
 use super::global::{self, Spot, spot};
 use super::in_place;
+use super::one_sided;
 use super::traffic::Touched;
 use super::view::{View, many};
 use crate::dtype;
@@ -18,9 +19,6 @@ const MOST_RANKS: u32 = 256;
 
 /// Bytes of one turn on Ascend 950.
 const MOST_BYTES: u128 = 256 << 20;
-
-/// Items of a batch on A3.
-const MOST_ITEMS: u64 = 2047;
 
 /// A prepare call.
 #[derive(Clone, Copy)]
@@ -42,6 +40,7 @@ pub(super) fn command(operation: &Operation) -> u32 {
         Operation::AlltoAllV { .. } => 8,
         Operation::AlltoAll(..) => 10,
         Operation::BatchWrite { .. } => 18,
+        Operation::AlltoAllvWrite { .. } => 20,
     }
 }
 
@@ -53,6 +52,7 @@ pub(super) fn name(command: u32) -> String {
         8 => "AlltoAllV".to_owned(),
         10 => "AlltoAll".to_owned(),
         18 => "BatchWrite".to_owned(),
+        20 => "AlltoAllvWrite".to_owned(),
         other => format!("operation {other}"),
     }
 }
@@ -104,9 +104,12 @@ fn blocks(view: &mut View<'_, '_>, call: Call<'_>, ranks: u32) -> Vec<Touched> {
         }
         Operation::AlltoAllV { .. } => uneven(view, call, ranks),
         Operation::BatchWrite { items, count, queue } => {
-            batch(view, items, *count, *queue);
+            one_sided::batch(view, items, *count, *queue);
             // Its items say where they write.
             Vec::new()
+        }
+        Operation::AlltoAllvWrite { offsets, sizes, window, local, .. } => {
+            one_sided::windows(view, [offsets, sizes], [*window, *local], ranks)
         }
     }
 }
@@ -479,25 +482,4 @@ fn list(view: &mut View<'_, '_>, list: &PerRank, ranks: u32) -> Option<Vec<u64>>
             PerRank::Values(values) => view.count(values[rank as usize]),
         })
         .collect()
-}
-
-fn batch(view: &mut View<'_, '_>, items: &Place, count: ValueId, queue: ValueId) {
-    let bytes = match view.product() {
-        Product::Ascend950 => {
-            view.lacks("BatchWrite", "use AlltoAllV");
-            return;
-        }
-        Product::A2 => 32,
-        Product::A3 => 64,
-    };
-    let (Some(count), Some(queue)) = (view.count(count), view.count(queue)) else { return };
-    if view.product() == Product::A3 && count > MOST_ITEMS {
-        let message = format!("{count} items in a batch, and A3 takes {MOST_ITEMS}");
-        view.error("count", message, "write them in several batches");
-    }
-    if view.product() == Product::A2 && queue != 0 {
-        let message = format!("a batch for queue {queue}, and A2 has queue 0 only");
-        view.error("product", message, "use queue 0");
-    }
-    global::within(view, items, u128::from(count) * bytes, 1, false);
 }

@@ -352,6 +352,17 @@ impl<'a> Words<'a> {
                     self.value(*queue)
                 ),
             ),
+            Operation::AlltoAllvWrite { send, offsets, sizes, window, local } => (
+                "all_to_all_v_write",
+                format!(
+                    "{} by {} at {} -> windows at {}, {} own bytes",
+                    self.place(send),
+                    self.place(sizes),
+                    self.place(offsets),
+                    self.value(*window),
+                    self.operand(*local)
+                ),
+            ),
         }
     }
 

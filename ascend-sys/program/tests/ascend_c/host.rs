@@ -181,6 +181,22 @@ fn an_uneven_all_to_all_v_sends_what_its_tiling_says() {
 }
 
 #[test]
+fn blocks_for_windows_are_asked_of_the_client_of_the_950() {
+    let program = kernels::all_to_all_v_write();
+    let numbers_of = [("windowOffset", &[256][..]), ("localSize", &[8][..])];
+    let tilings = vec![tiling(program.tiling.as_ref().unwrap(), 20, &numbers_of)];
+    let words = |words: [u64; 2]| vec![words.into_iter().flat_map(u64::to_le_bytes).collect(); 2];
+    let inputs = vec![vec![vec![7; 64]; 2], words([0, 32]), words([24, 32])];
+    let launch = Launch { ranks: 2, blocks: 2, tilings, inputs, outputs: vec![8] };
+    let Some(outcome) = run(&program, &launch) else { return };
+    for calls in outcome.calls {
+        let prepared = "AlltoAllvWrite commit=1 send=x+0 recv=offsets+0 count=8 dtype=7 op=0 stride=0 \
+                        repeat=1 windowOffset=256 sizes=sizes+0 handle=0";
+        assert_eq!(calls[2], prepared);
+    }
+}
+
+#[test]
 fn vectors_are_added_in_tiles_with_a_tail() {
     if !full() {
         return;

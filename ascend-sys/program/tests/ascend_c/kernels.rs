@@ -259,6 +259,33 @@ pub fn all_to_all_v() -> Program {
     b.done()
 }
 
+/// Blocks of bytes into the windows of the others, which only the engine of the 950 writes.
+pub fn all_to_all_v_write() -> Program {
+    let tiling = Tiling::communicating("AllToAllVWriteTilingData", "alltoallvWriteCcTiling")
+        .with("windowOffset", Item::Number(Number::U64), &[])
+        .with("localSize", Item::Number(Number::U64), &[]);
+    let mut b = builder("alltoallv_write_custom", Mix::MixAiv10, &tiling);
+    let (x, offsets) = (b.input("x", Number::U8), b.input("offsets", Number::U64));
+    let (sizes, y) = (b.input("sizes", Number::U64), b.output("y", Number::U8));
+    b.on(Core::Aiv, |b| {
+        let hccl = ready(b, &tiling, "alltoallvWriteCcTiling");
+        let task = b.task("blocks", hccl);
+        let number = |b: &mut Builder, name: &str| {
+            let of = Of::Tiling { offset: tiling.offset(name), path: name.into(), element: None };
+            b.value(of, Number::U64)
+        };
+        let (window, local) = (number(b, "windowOffset"), number(b, "localSize"));
+        let [send, offsets, sizes] = [x, offsets, sizes].map(|base| b.at(base, 0));
+        let operation = Operation::AlltoAllvWrite { send, offsets, sizes, window, local };
+        b.prepare(task, operation, 1, true);
+        b.wait(task);
+        b.sync_vectors();
+        b.finalize(hccl);
+        let _ = y;
+    });
+    b.done()
+}
+
 /// `z = x + y`, in tiles that go around the blocks, each with two buffers.
 pub fn vadd() -> Program {
     let tiling = Tiling::new("VaddTiling").number("total").number("tile");

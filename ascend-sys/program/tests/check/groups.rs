@@ -46,6 +46,18 @@ fn stepped(k: &mut Kernel, step: u32, body: impl FnOnce(&mut crate::common::Buil
     });
 }
 
+/// Every core writes a batch into this queue; the host has set so many queues for each of so many cores.
+fn batches_in_queues(k: &mut Kernel, (queues, cores): (u32, u32), queue: u64) {
+    let items = Place { base: Base::Workspace, offset: k.n(0) };
+    let (count, queue) = (k.n(4), k.n(queue));
+    let hccl = k.ready(&[18]);
+    // Both are 16 bits wide.
+    k.put(42, queues | cores << 16);
+    let task = k.task("batch", hccl);
+    k.prepare(task, Operation::BatchWrite { items, count, queue }, 1, true);
+    k.finalize(hccl);
+}
+
 rules! {
     a_context_has_one_client, "group", MixAiv10, |k, broken| {
         k.ready(&[2]);
@@ -222,6 +234,43 @@ rules! {
             }
             b.hccl(Hccl::Finalize(hccl, false));
         });
+    };
+
+    a_batch_goes_into_a_queue_of_the_core, "product", MixAiv10, |k, broken| {
+        batches_in_queues(k, (2, 4), if broken { 2 } else { 1 });
+    };
+
+    only_cores_with_queues_write_batches, "product", MixAiv10, |k, broken| {
+        batches_in_queues(k, (2, if broken { 1 } else { 4 }), 0);
+    };
+
+    with_queues_there_are_only_batches, "product", MixAiv10, |k, broken| {
+        let (x, y) = tensors(k);
+        let hccl = k.ready(&[2]);
+        k.put(42, if broken { 1 | 4 << 16 } else { 0 });
+        let t = k.task("tiles", hccl);
+        let operation = all_reduce(k, x, y);
+        k.on_block(0, |b| {
+            b.prepare(t, operation, 1, true);
+            if !broken {
+                b.wait(t);
+            }
+            b.finalize(hccl);
+        });
+    };
+
+    every_core_with_queues_finalises, "finalize", MixAiv10, |k, broken| {
+        let items = Place { base: Base::Workspace, offset: k.n(0) };
+        let (count, queue) = (k.n(4), k.n(0));
+        let hccl = k.ready(&[18]);
+        k.put(42, 1 | 4 << 16);
+        let t = k.task("batch", hccl);
+        k.prepare(t, Operation::BatchWrite { items, count, queue }, 1, true);
+        if broken {
+            k.on_block(0, |b| b.finalize(hccl));
+        } else {
+            k.finalize(hccl);
+        }
     };
 
     only_batches_need_not_be_waited_for_at_the_end, "finalize", MixAiv10, |k, broken| {

@@ -51,6 +51,15 @@ fn all_reduce(k: &mut Kernel, number: Number, dtype: u32, reduction: Reduction) 
     whole(k, Operation::AllReduce(e, reduction), 2, 1);
 }
 
+/// So many bytes of `x` to each rank, with offsets and sizes in `lists`.
+fn blocks_to_windows(k: &mut Kernel, repeat: u64, local: u64) {
+    let (x, lists) = (k.input("x", Number::U8), k.input("lists", Number::U64));
+    let (send, offsets, sizes) = (k.at(x, 0), k.at(lists, 0), k.at(lists, 0));
+    let (window, local) = (k.n(128), k.n(local));
+    let operation = Operation::AlltoAllvWrite { send, offsets, sizes, window, local };
+    whole(k, operation, 20, repeat);
+}
+
 fn all_to_all_v(k: &mut Kernel, room: (u64, u64), counts: [&[u64]; 4], repeat: u64) {
     let (x, y) = tensors(k, room.0, room.1);
     let (send, recv) = (k.at(x, 0), k.at(y, 0));
@@ -257,6 +266,28 @@ rules! {
         let items = Place { base: Base::Workspace, offset: k.n(0) };
         let (count, queue) = (k.n(4), k.n(0));
         whole(k, Operation::BatchWrite { items, count, queue }, 18, 1);
+    };
+
+    only_ascend_950_writes_blocks_to_windows, "product", MixAiv10, |k, broken| {
+        k.setting.product = if broken { Product::A3 } else { Product::Ascend950 };
+        blocks_to_windows(k, 1, 0);
+    };
+
+    blocks_to_windows_have_one_turn, "repeat", MixAiv10, |k, broken| {
+        k.setting.product = Product::Ascend950;
+        blocks_to_windows(k, if broken { 2 } else { 1 }, 0);
+    };
+
+    the_own_block_lies_within_the_window, "bounds", MixAiv10, |k, broken| {
+        k.setting.product = Product::Ascend950;
+        k.setting.window = Some(1024);
+        blocks_to_windows(k, 1, if broken { 897 } else { 896 });
+    };
+
+    every_rank_has_a_size, "bounds", MixAiv10, |k, broken| {
+        k.setting.product = Product::Ascend950;
+        blocks_to_windows(k, 1, 0);
+        k.setting.parameters = vec![Some(4096), Some(if broken { 24 } else { 32 })];
     };
 
     a_place_in_the_workspace_is_aligned, "align", MixAiv10, |k, broken| {

@@ -260,7 +260,7 @@ impl Parts {
                 let e = Exchange { send, recv, count: one, dtype: random.u32(0..20) };
                 let tiling = || PerRank::Tiling(64, "counts".into(), 4);
                 let values: Vec<ValueId> = (0..4).map(|_| self.whole(b, random, 3)).collect();
-                let operation = match random.u32(0..6) {
+                let operation = match random.u32(0..7) {
                     0 => Operation::AllReduce(e, Reduction::Sum),
                     1 => Operation::AllGather(e, two),
                     2 => Operation::ReduceScatter(e, Reduction::Prod, two),
@@ -274,7 +274,14 @@ impl Parts {
                         recv_counts: tiling(),
                         recv_displs: PerRank::Values(values),
                     },
-                    _ => Operation::BatchWrite { items: send, count: two, queue: three },
+                    5 => Operation::BatchWrite { items: send, count: two, queue: three },
+                    _ => Operation::AlltoAllvWrite {
+                        send,
+                        offsets: recv,
+                        sizes: send,
+                        window: two,
+                        local: three,
+                    },
                 };
                 Hccl::Prepare { task, operation, repeat: three, commit: random.bool() }
             }

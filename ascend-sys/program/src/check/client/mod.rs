@@ -11,6 +11,7 @@ use std::rc::Rc;
 use super::Product;
 use super::clock::Clock;
 use super::finding::CoreName;
+use super::one_sided;
 use super::operation::{self, Call};
 use super::traffic::{Sent, Touched};
 use super::view::{View, many};
@@ -44,6 +45,8 @@ struct Own {
     tiling: Option<u64>,
     /// Queues of BatchWrite; with them, every core works for itself and waits return at once.
     queues: u64,
+    /// Cores that have queues.
+    queue_cores: u64,
     /// Operation and where its `Mc2CcTiling` is.
     configured: BTreeMap<u32, u64>,
     handles: Vec<Handle>,
@@ -252,7 +255,7 @@ impl Clients {
             view.error("product", message, "have the host set fewer queues or cores");
         }
         let own = self.own(client, core);
-        (own.tiling, own.queues) = (Some(at.into()), queues);
+        (own.tiling, own.queues, own.queue_cores) = (Some(at.into()), queues, cores);
     }
 
     /// `SetCcTilingV2`.
@@ -325,6 +328,7 @@ impl Clients {
         self.who_prepares(view, core, client);
         let command = operation::command(operation);
         let own = self.own(client, core);
+        one_sided::queue(view, operation, own.queues, own.queue_cores);
         let tiling = own.configured.get(&command).copied();
         let configured = own.configured.keys().map(|of| operation::name(*of)).collect::<Vec<_>>();
         if tiling.is_none() {
@@ -402,7 +406,7 @@ impl Clients {
     /// The turns of a call, whatever is wrong with them.
     fn turns(&self, view: &mut View<'_, '_>, repeat: Option<u64>, command: u32) -> u64 {
         let Some(repeat) = repeat else { return 1 };
-        let most = if command == 18 { 1 } else { 255 };
+        let most = if matches!(command, 18 | 20) { 1 } else { 255 };
         if repeat == 0 {
             let message = "a repeat of 0: nothing is prepared and there is no handle".to_owned();
             view.error("repeat", message, "leave it out when there is nothing to do, on all ranks");

@@ -409,7 +409,20 @@ impl Clients {
                 });
             }
             for (core, other) in all.iter().enumerate() {
-                if core == worker || own.queues > 0 {
+                if core == worker {
+                    continue;
+                }
+                if own.queues > 0 {
+                    if let Some(first) = other.handles.first()
+                        && other.finalized.is_none()
+                    {
+                        at(core, first.source, &mut |view| {
+                            let name = view.words().client(client);
+                            let message =
+                                format!("`{name}` writes batches here and is never finalised");
+                            view.error("finalize", message, "every core with queues finalises it");
+                        });
+                    }
                     continue;
                 }
                 let alike =

@@ -7,7 +7,7 @@
 #include "core.h"
 
 namespace host {
-enum class Kind { AllReduce, AllGather, ReduceScatter, AlltoAll, AlltoAllV, BatchWrite, After };
+enum class Kind { AllReduce, AllGather, ReduceScatter, AlltoAll, AlltoAllV, AlltoAllvWrite, BatchWrite, After };
 
 struct Task {
     Kind kind = Kind::AllReduce;
@@ -19,6 +19,9 @@ struct Task {
     uint64_t stride = 0;
     uint64_t repeat = 1;
     std::vector<uint64_t> sendCounts, sendDispls, recvCounts, recvDispls;
+    // Of AlltoAllvWrite: where the numbers of bytes are, and where in the windows the blocks go.
+    const unsigned char* sizes = nullptr;
+    uint64_t windowOffset = 0;
     // Of After: the other group and its handle.
     int group = 0;
     int handle = 0;
@@ -186,7 +189,7 @@ private:
             }
         }
         if (heads.size() == group.tasks.size()) {
-            Turn(heads);
+            Turn(group, heads);
             for (size_t rank = 0; rank < heads.size(); ++rank) {
                 if (++heads[rank]->finished == heads[rank]->repeat) {
                     ++group.next[rank];
@@ -205,9 +208,12 @@ private:
     }
 
     // One turn of a task on all ranks.
-    static void Turn(const std::vector<Task*>& tasks)
+    static void Turn(Group& group, const std::vector<Task*>& tasks)
     {
         const Task& first = *tasks[0];
+        if (first.kind == Kind::AlltoAllvWrite) {
+            return Write(group, tasks);
+        }
         for (const Task* task : tasks) {
             Require(task->kind == first.kind && task->dtype == first.dtype && task->count == first.count &&
                     task->stride == first.stride && task->reduction == first.reduction && task->repeat == first.repeat,
@@ -265,6 +271,24 @@ private:
         for (const auto& [to, bytes] : results) {
             CheckGlobal(to, bytes.size());
             std::memcpy(to, bytes.data(), bytes.size());
+        }
+    }
+
+    // A block of each rank to each other one, where the sender says.
+    static void Write(Group& group, const std::vector<Task*>& tasks)
+    {
+        for (size_t from = 0; from < tasks.size(); ++from) {
+            const Task& task = *tasks[from];
+            Require(task.kind == Kind::AlltoAllvWrite, "the ranks do not ask for the same");
+            CheckGlobal(task.recv, 8 * tasks.size());
+            CheckGlobal(task.sizes, 8 * tasks.size());
+            for (size_t to = 0; to < tasks.size(); ++to) {
+                uint64_t offset, size;
+                std::memcpy(&offset, task.recv + 8 * to, 8);
+                std::memcpy(&size, task.sizes + 8 * to, 8);
+                unsigned char* window = group.windowsIn[to].bytes.data();
+                Move(window + task.windowOffset, task.send + offset, from == to ? task.count : size);
+            }
         }
     }
 

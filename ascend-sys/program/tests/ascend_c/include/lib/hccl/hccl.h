@@ -124,6 +124,18 @@ public:
         (void)queue;
         return Prepare("BatchWrite", 18, true, host::Kind::BatchWrite, items, items, count, HCCL_DATA_TYPE_INT8, 0, 0, 1);
     }
+    template <bool commit = false>
+    HcclHandle AlltoAllvWrite(GM_ADDR send, GM_ADDR offsets, GM_ADDR sizes, uint64_t windowOffset, uint64_t localBytes)
+    {
+        static_assert(server == HcclServerType::HCCL_SERVER_TYPE_CCU, "only the engine of the 950 has AlltoAllvWrite");
+        auto task = std::make_shared<host::Task>();
+        task->sizes = sizes;
+        task->windowOffset = windowOffset;
+        std::ostringstream more;
+        more << " windowOffset=" << windowOffset << " sizes=" << host::TheMachine().Name(sizes);
+        return Prepare("AlltoAllvWrite", 20, commit, host::Kind::AlltoAllvWrite, send, offsets, localBytes,
+            HCCL_DATA_TYPE_UINT8, 0, 0, 1, task, more.str());
+    }
     void Commit(HcclHandle handle)
     {
         Initialised();

@@ -1,0 +1,107 @@
+//! Queues of one-sided writes, which the host sets for A3: each core that has some writes into its own, and each ends on its own.
+
+use super::area::{Content, Queue};
+use super::client::name;
+use super::core::{Core, Wait};
+use super::world::World;
+use crate::profile::Product;
+use ascend_program::layout::Number;
+
+/// Most queues of all cores.
+const MOST_QUEUES: u64 = 40;
+
+/// Those of one core's client.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Queues {
+    /// Of each core; 0 where the host has set none.
+    pub(super) each: u64,
+    /// Cores that have them.
+    pub(super) cores: u64,
+}
+
+/// Reads what the host has set, and has the queues made.
+pub(super) fn init(
+    core: &Core,
+    client: usize,
+    offset: u64,
+    world: &mut World,
+) -> Result<Queues, String> {
+    let each = core.tiling_number(offset + 42, Number::U16)?;
+    if each == 0 {
+        return Ok(Queues::default());
+    }
+    if world.product != Product::A3 {
+        return Err("only Atlas A3 has queues of BatchWrite (SetQueueNum)".into());
+    }
+    let cores = core.tiling_number(offset + 44, Number::U16)?.max(1);
+    let all = each * cores;
+    if all > MOST_QUEUES {
+        return Err(format!("{each} queues for each of {cores} cores; {MOST_QUEUES} are possible"));
+    }
+    world.group_of(client)?.area.post(|state| {
+        if state.queues.is_empty() {
+            state.queues.resize_with(all as usize, Queue::default);
+        }
+    });
+    Ok(Queues { each, cores })
+}
+
+/// Puts a message into a queue of this core.
+pub(super) fn put(
+    core: &Core,
+    client: usize,
+    queue: u64,
+    content: Content,
+    world: &mut World,
+) -> Result<(), String> {
+    let Queues { each, cores } = core.clients[client].queues;
+    let name = name(world, client);
+    if queue >= each {
+        return Err(format!("{name} has no queue {queue}: each core has {each}"));
+    }
+    let (kind, index) = (core.kind(), core.index());
+    if u64::from(index) >= cores {
+        return Err(format!(
+            "{name} has queues for {cores} cores (commBlockNum), and {} has none",
+            core.name()
+        ));
+    }
+    let group = world.group_of(client)?;
+    let (writer, _) = *group.writer.get_or_insert((kind, 0));
+    if writer != kind {
+        return Err(format!(
+            "{name} is told what to do by cores of both kinds: their queues are the same, so keep one kind away"
+        ));
+    }
+    let number = queue + u64::from(index) * each;
+    group.area.post(|state| {
+        if let Some(queue) = state.queues.get_mut(number as usize) {
+            queue.closing |= matches!(content, Content::Finalize);
+            queue.messages.push_back(content);
+        }
+    });
+    Ok(())
+}
+
+/// `Finalize`, of the queues of this core.
+pub(super) fn finalise(
+    core: &mut Core,
+    client: usize,
+    sync: bool,
+    world: &mut World,
+) -> Result<(), String> {
+    let Queues { each, cores } = core.clients[client].queues;
+    if u64::from(core.index()) >= cores {
+        return Ok(());
+    }
+    for queue in 0..each {
+        put(core, client, queue, Content::Finalize, world)?;
+    }
+    let group = world.group_of(client)?;
+    group.leaving = true;
+    let generation = group.generation;
+    if sync {
+        core.wait = Some(Wait::Farewell { client, generation });
+    }
+    Ok(())
+}

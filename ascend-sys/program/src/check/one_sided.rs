@@ -1,0 +1,102 @@
+//! What a rank writes to others without their taking part.
+
+use super::Product;
+use super::global;
+use super::traffic::Touched;
+use super::view::View;
+use crate::layout::Number;
+use crate::program::ValueId;
+use crate::step::*;
+
+/// Items of a batch on A3.
+const MOST_ITEMS: u64 = 2047;
+
+/// A `BatchWrite`.
+pub(super) fn batch(view: &mut View<'_, '_>, items: &Place, count: ValueId, queue: ValueId) {
+    let bytes = match view.product() {
+        Product::Ascend950 => {
+            view.lacks("BatchWrite", "use AlltoAllV");
+            return;
+        }
+        Product::A2 => 32,
+        Product::A3 => 64,
+    };
+    let (Some(count), Some(queue)) = (view.count(count), view.count(queue)) else { return };
+    if view.product() == Product::A3 && count > MOST_ITEMS {
+        let message = format!("{count} items in a batch, and A3 takes {MOST_ITEMS}");
+        view.error("count", message, "write them in several batches");
+    }
+    if view.product() == Product::A2 && queue != 0 {
+        let message = format!("a batch for queue {queue}, and A2 has queue 0 only");
+        view.error("product", message, "use queue 0");
+    }
+    global::within(view, items, u128::from(count) * bytes, 1, false);
+}
+
+/// Whether a core has the queue that it names, where the host has set queues.
+pub(super) fn queue(view: &mut View<'_, '_>, operation: &Operation, queues: u64, cores: u64) {
+    if queues == 0 {
+        return;
+    }
+    let Operation::BatchWrite { queue, .. } = operation else {
+        let message = "a client with queues prepares something else than a BatchWrite".to_owned();
+        view.error("product", message, "have the host set no queues, or use another communicator");
+        return;
+    };
+    if let Some(queue) = view.count(*queue)
+        && queue >= queues
+    {
+        let message = format!("a batch for queue {queue}, and each core has {queues}");
+        view.error("product", message, "queues are counted from 0");
+    }
+    if u64::from(view.core.index) >= cores {
+        let message = format!("this core writes batches, and {cores} have queues");
+        view.error("product", message, "have the host set more cores (commBlockNum)");
+    }
+}
+
+/// An `AlltoAllvWrite`: what it reads on this rank, as far as that is known. How long the blocks are is data.
+pub(super) fn windows(
+    view: &mut View<'_, '_>,
+    lists: [&Place; 2],
+    [at, local]: [ValueId; 2],
+    ranks: u32,
+) -> Vec<Touched> {
+    if view.product() != Product::Ascend950 {
+        view.lacks("AlltoAllvWrite", "use AlltoAllV, or BatchWrite");
+        return Vec::new();
+    }
+    if let (Some(at), Some(local), Some(room)) =
+        (view.count(at), view.count(local), view.ground.setting.window)
+        && u128::from(at) + u128::from(local) > room.into()
+    {
+        let message = format!("{local} own bytes at {at} of a window, which has {room}");
+        view.error("bounds", message, "use a larger window (hcclBufferSize), or write less");
+    }
+    let mut touched = Vec::new();
+    for list in lists {
+        match global::number(view, list.base) {
+            None | Some(Number::U64) => {}
+            Some(number) => {
+                let message = format!(
+                    "`{}` has elements of type {}, and offsets and sizes are u64",
+                    view.words().base(list.base),
+                    crate::show::lower(number)
+                );
+                view.error("dtype", message, "give it tensors of u64");
+                continue;
+            }
+        }
+        global::within(view, list, ranks.into(), 8, false);
+        let Some(spot) = global::spot(view, list) else { continue };
+        let start = spot.offset * u128::from(spot.unit);
+        if start % 8 != 0 {
+            let message =
+                format!("byte {start} of `{}` is no multiple of 8", view.words().base(list.base));
+            view.error("align", message, "begin at a multiple of 8 bytes");
+        }
+        let blocks = vec![(start, u128::from(ranks) * 8)];
+        touched.push(Touched { base: list.base, write: false, size: 8, blocks });
+    }
+    touched
+}
