@@ -342,6 +342,124 @@ fn sizes_that_do_not_fit_come_back_from_the_work() {
     assert!(error.contains("vadd.rs"), "{error}");
 }
 
+#[kernel(mix = "aiv_only")]
+fn fills_workspace(k: Kernel, y: Output<u64>) {
+    let all = k.workspace::<u64>(0);
+    all.set(15, 7);
+    all.clean(15);
+    y.set(0, all.get(15));
+    y.clean(0);
+}
+
+/// The last element that the kernel uses is the 16th.
+#[test]
+fn a_workspace_that_is_too_small_is_told_with_the_line() {
+    let runtime = Runtime::emulator(1).unwrap();
+    let device = runtime.device(0).unwrap();
+    let stream = device.stream().unwrap();
+    let mut y = device.zeros::<u64>(1, &stream).unwrap();
+    let mut kernel = fills_workspace::record().unwrap().load(&device).unwrap();
+    let error = kernel.launch(1).output(&mut y).submit(&stream).map(drop).unwrap_err();
+    assert!(error.to_string().contains("uses its workspace"), "{error}");
+    for (bytes, good) in [(127, false), (128, true)] {
+        let mut workspace = device.zeros::<u8>(bytes, &stream).unwrap();
+        let launch = kernel.launch(1).output(&mut y).workspace(&mut workspace);
+        match launch.submit(&stream).and_then(|work| work.wait()) {
+            Ok(()) => assert!(good, "{bytes} bytes"),
+            Err(error) => {
+                let text = error.to_string();
+                assert!(!good && text.contains("launches.rs"), "{bytes} bytes: {text}");
+                assert!(text.contains("elements 15..16 of `workspace`, which has 15"), "{text}");
+            }
+        }
+    }
+    assert_eq!(y.to_vec(&stream).wait().unwrap(), [7]);
+}
+
+/// An exchange of blocks of different lengths, which the A2 does not have.
+#[test]
+fn a_kernel_for_another_product_is_refused_by_name() {
+    let runtime = Runtime::emulator_builder().devices(1).product(Product::A2).build().unwrap();
+    let device = runtime.device(0).unwrap();
+    let stream = device.stream().unwrap();
+    let root = RootInfo::new(&device).unwrap();
+    let comm = Communicator::builder().device(&device).rank(0).world_size(1).root_info(&root);
+    let mut comm = comm.build().unwrap();
+    let recorded = all_to_all_v::all_to_all_v_custom::record().unwrap();
+    let mut kernel = recorded.load(&device).unwrap();
+    // The host that fills the tiling for another product is not the one that launches.
+    let tiling = filled(Tiling::zeroed(), CmdType::AllToAllV, comm.name());
+    let x = device.upload(&halves(0..16), &stream).unwrap();
+    let mut y = device.zeros::<f16>(16, &stream).unwrap();
+    let launch = kernel.launch(1).tiling(&tiling).group(&mut comm).input(&x).output(&mut y);
+    let error = launch.submit(&stream).and_then(|work| work.wait()).unwrap_err().to_string();
+    assert!(error.contains("A2 has no AlltoAllV"), "{error}");
+}
+
+mod others {
+    use hccl::kernel::*;
+
+    /// The layout of `vadd`'s struct, with the numbers the other way round.
+    #[derive(Tiling)]
+    #[repr(C)]
+    pub struct VaddTiling {
+        pub tile: u64,
+        pub total: u64,
+    }
+
+    #[kernel(mix = "aiv_only")]
+    pub fn vadd(k: Kernel<VaddTiling>, x: Input<f16>, y: Input<f16>, z: Output<f16>) {
+        let _ = (x, y);
+        z.set(0, z.get(k.tiling().tile));
+    }
+
+    use hccl::f16;
+
+    #[kernel(mix = "aiv_only")]
+    pub fn other(k: Kernel<super::vadd::VaddTiling>, x: Input<f16>, y: Output<f16>) {
+        y.set(k.tiling().total, x.get(0));
+    }
+}
+
+/// A kernel that was saved is launched like one that was recorded just now, if it takes the same.
+#[test]
+fn a_saved_kernel_is_told_by_its_layout_and_arguments() {
+    let runtime = Runtime::emulator(1).unwrap();
+    let device = runtime.device(0).unwrap();
+    let stream = device.stream().unwrap();
+    let recorded = vadd::vadd::record().unwrap();
+    let x = device.upload(&halves(0..16), &stream).unwrap();
+    let mut z = device.zeros::<f16>(16, &stream).unwrap();
+    let mut kernel = recorded.load_saved(&device, &recorded.to_bytes()).unwrap();
+    let tiling = vadd::VaddTiling { total: 16, tile: 16 };
+    let launch = kernel.launch(1).tiling(&tiling).input(&x).input(&x).output(&mut z);
+    launch.submit(&stream).unwrap().wait().unwrap();
+    assert_eq!(z.to_vec(&stream).wait().unwrap(), halves((0..16).map(|n| 2 * n)));
+
+    let refused = |saved: &[u8], pieces: &[&str]| {
+        let text = recorded.load_saved(&device, saved).map(drop).unwrap_err().to_string();
+        for piece in pieces {
+            assert!(text.contains(piece), "{piece:?} is not in: {text}");
+        }
+    };
+    let with_another_struct = others::vadd::record().unwrap().to_bytes();
+    let pieces = ["was recorded with another tiling struct", "layout hash 0x", "Record it again"];
+    refused(&with_another_struct, &pieces);
+    refused(&others::other::record().unwrap().to_bytes(), &["is `other`, not `vadd`"]);
+    let mut renamed = others::other::record().unwrap().program().clone();
+    renamed.name = "vadd".into();
+    refused(&renamed.to_bytes(), &["has other arguments", "saved: input half, output half"]);
+    refused(b"\x7fELF and more", &["no recorded kernel", "load_object"]);
+    let mut newer = recorded.to_bytes();
+    newer[8] = 99;
+    refused(&newer, &["of version 99"]);
+    refused(&recorded.to_bytes()[..40], &["damaged"]);
+    // SAFETY: the emulator takes recorded kernels only.
+    let text = unsafe { recorded.load_object(&device, b"\x7fELF and more") };
+    let text = text.map(drop).unwrap_err().to_string();
+    assert!(text.contains("recorded"), "{text}");
+}
+
 /// However the outcome is asked for: where races are looked for, completion is known from events.
 #[test]
 fn what_is_refused_is_an_error_where_races_are_looked_for() {

@@ -34,11 +34,11 @@ pub(super) struct Call<'a> {
 
 impl Driver {
     /// Loads a kernel onto a device, and the server if it has a client.
-    pub(super) fn load(device: &Device, program: &Program) -> Result<Driver> {
+    pub(super) fn load(device: &Device, object: &[u8], program: &Program) -> Result<Driver> {
         device.reap();
         let _bound = device.bind()?;
         let table = device.table();
-        let kernel = table.load_kernel(&program.to_bytes(), &program.name)?;
+        let kernel = table.load_kernel(object, &program.name)?;
         if program.groups == 0 {
             return Ok(Driver { kernel, server: None });
         }

@@ -105,14 +105,19 @@ impl<T: TilingArgument> Recorded<T> {
     ///
     /// What CANN says: its own loader takes compiled kernels only.
     pub fn load(&self, device: &Device) -> Result<Loaded<T>> {
-        let driver = Driver::load(device, self.program())?;
-        let (device, program) = (device.clone(), Arc::new(self.program().clone()));
-        let stamps = Arc::new(Stamps::new());
-        Ok(Loaded { device, program, driver: Some(driver), stamps, of: PhantomData })
+        Loaded::new(device, self.to_bytes(), self.program().clone())
     }
 }
 
 impl<T: TilingArgument> Loaded<T> {
+    /// `object` is what the loader takes, and `program` what is said about it.
+    pub(super) fn new(device: &Device, object: Vec<u8>, program: Program) -> Result<Loaded<T>> {
+        let driver = Driver::load(device, &object, &program)?;
+        let (device, program) = (device.clone(), Arc::new(program));
+        let stamps = Arc::new(Stamps::new());
+        Ok(Loaded { device, program, driver: Some(driver), stamps, of: PhantomData })
+    }
+
     /// Begins a launch of this many blocks.
     pub fn launch(&mut self, blocks: u32) -> Launch<'_, T> {
         Launch {

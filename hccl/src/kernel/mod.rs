@@ -66,6 +66,7 @@ pub(crate) mod driver;
 pub mod launch;
 mod local;
 mod matmul;
+mod object;
 pub mod prepare;
 mod record;
 mod recorded;
