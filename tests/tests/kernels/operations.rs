@@ -231,7 +231,8 @@ fn one_sided_writes_are_recorded_and_printed_for_the_client_of_the_950() {
     let recorded = one_sided::record().unwrap();
     golden("op_one_sided", &recorded.to_string());
     let source = recorded.ascend_c().unwrap();
-    let call = "world.AlltoAllvWrite(x + 16, lists, lists + 32, tilingData.length, 64)";
+    let call =
+        "world.AlltoAllvWrite<true>(x, lists, lists + 4 * sizeof(uint64_t), 0, tilingData.small);";
     assert!(source.contains(call), "{source}");
     assert!(source.contains("Hccl<HcclServerType::HCCL_SERVER_TYPE_CCU> world;"), "{source}");
 }
