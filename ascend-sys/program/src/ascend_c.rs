@@ -15,9 +15,9 @@
 //! | queues, tensors, arguments | `TPipe`, `TQue`, `TBuf`, `GlobalTensor` |
 //!
 //! A name is printed where the value still is what the name holds: a value made of a variable loses its name when the variable
-//! changes, so the source computes what [`Walk`](crate::flow::Walk) computes. Where C++ leaves a result open, it says what it is:
-//! a signed number that may leave its type is computed by a helper that wraps, and one that comes from a floating point number
-//! by one that takes the nearest that fits.
+//! changes, so the source computes what [`Walk`](crate::flow::Walk) computes. What C++ would leave open is either
+//! said (a floating point number that becomes a whole one is the nearest that fits) or nothing that a walk computes: a signed number that
+//! leaves its type, a division by zero, and a loop that begins again are faults of the kernel.
 
 mod barriers;
 mod client;
@@ -29,7 +29,6 @@ mod matmul;
 mod names;
 mod operator;
 mod project;
-mod ranges;
 mod text;
 mod uses;
 

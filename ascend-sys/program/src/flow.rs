@@ -8,6 +8,7 @@ use half::{bf16, f16};
 
 use crate::layout::Number;
 use crate::program::*;
+use crate::show::lower;
 use crate::step::{Node, Source, Step};
 
 /// What is the same for all cores of a launch.
@@ -181,8 +182,11 @@ impl<'a> Walk<'a> {
         if let Some((variable, to, step)) = frame.repeats {
             let number = self.program.variables[variable.0 as usize].what;
             let now = self.variables[variable.0 as usize].ok_or(Unknown::Data)?;
-            let next = self.binary(Binary::Add, number, now, step)?;
-            if !self.less(variable, now, next) && self.less(variable, now, to) && step != 0 {
+            let next = match is_float(number) {
+                true => self.binary(Binary::Add, number, now, step)?,
+                false => fit(number, now.wrapping_add(step)),
+            };
+            if !self.less(variable, now, next) && self.less(variable, now, to) {
                 let (now, step) = (show(number, now), show(number, step));
                 let text = format!("a loop goes from {now} by {step}, beyond what its type holds");
                 return Err(self.fault(&text).into());
@@ -258,7 +262,7 @@ impl<'a> Walk<'a> {
                 match operator {
                     Unary::Not => u64::from(bits == 0),
                     Unary::Negate if is_float(*number) => (-f64::from_bits(bits)).to_bits(),
-                    Unary::Negate => fit(*number, bits.wrapping_neg()),
+                    Unary::Negate => self.binary(Binary::Sub, *number, 0, bits)?,
                 }
             }
             Of::Binary(operator, a, b) => {
@@ -326,22 +330,40 @@ impl<'a> Walk<'a> {
         if b == 0 && matches!(operator, Binary::Div | Binary::Rem) {
             return Err(self.fault("a division by zero"));
         }
-        let signed = is_signed(number);
-        let (x, y) = (a as i64, b as i64);
+        if is_signed(number) {
+            return self.signed(operator, number, (a as i64, b as i64));
+        }
         let result = match operator {
             Binary::Add => a.wrapping_add(b),
             Binary::Sub => a.wrapping_sub(b),
             Binary::Mul => a.wrapping_mul(b),
-            Binary::Div if signed => x.wrapping_div(y) as u64,
             Binary::Div => a / b,
-            Binary::Rem if signed => x.wrapping_rem(y) as u64,
             Binary::Rem => a % b,
-            Binary::Min if signed => x.min(y) as u64,
             Binary::Min => a.min(b),
-            _ if signed => x.max(y) as u64,
             _ => a.max(b),
         };
         Ok(fit(number, result))
+    }
+
+    /// Where a result leaves its type, C++ leaves open what it is, and Ascend C might do anything.
+    fn signed(&self, operator: Binary, number: Number, (x, y): (i64, i64)) -> Result<u64, Fault> {
+        let (a, b) = (i128::from(x), i128::from(y));
+        let (sign, result) = match operator {
+            Binary::Add => ("+", a + b),
+            Binary::Sub => ("-", a - b),
+            Binary::Mul => ("*", a * b),
+            Binary::Div => ("/", a / b),
+            // C++ asks that the quotient fits, too.
+            Binary::Rem if fit(number, (a / b) as u64) as i64 as i128 != a / b => ("/", a / b),
+            Binary::Rem => ("%", a % b),
+            Binary::Min => return Ok(x.min(y) as u64),
+            _ => return Ok(x.max(y) as u64),
+        };
+        let bits = fit(number, result as u64);
+        if i128::from(bits as i64) == result {
+            return Ok(bits);
+        }
+        Err(self.fault(&format!("{x} {sign} {y} is {result}, beyond what {} holds", lower(number))))
     }
 
     /// Something that cannot be computed, here.

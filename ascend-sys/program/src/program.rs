@@ -201,11 +201,12 @@ pub enum Of {
     Variable(VariableId),
     /// `-a` or `!a`.
     Unary(Unary, ValueId),
-    /// Arithmetic wraps; both sides have the type of the result, but for comparisons, which give a bool.
+    /// Both sides have the type of the result, but for comparisons, which give a bool. Unsigned numbers wrap; signed ones must not
+    /// leave their type.
     Binary(Binary, ValueId, ValueId),
     /// The second if the first is true, else the third.
     Select(ValueId, ValueId, ValueId),
-    /// A conversion, as `static_cast` makes it.
+    /// A conversion, as `static_cast` makes it; a floating point number that does not fit becomes the nearest whole one that does.
     Cast(ValueId),
 }
 

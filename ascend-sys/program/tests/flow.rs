@@ -50,12 +50,45 @@ fn text(found: Result<u64, Unknown>) -> String {
 }
 
 #[test]
-fn integers_wrap_in_their_own_width() {
+fn unsigned_numbers_wrap_in_their_own_width() {
     assert_eq!(binary(U32, Binary::Add, u64::from(u32::MAX), 2), Ok(1));
     assert_eq!(binary(U8, Binary::Mul, 16, 17), Ok(16));
     assert_eq!(binary(U64, Binary::Sub, 1, 2), Ok(u64::MAX));
-    assert_eq!(binary(I8, Binary::Add, 127, 1), Ok(-128_i64 as u64));
-    assert_eq!(binary(I64, Binary::Div, i64::MIN as u64, -1_i64 as u64), Ok(i64::MIN as u64));
+    let minus_one = value(|b| {
+        let one = b.value(Of::Constant(1), U16);
+        b.value(Of::Unary(Unary::Negate, one), U16)
+    });
+    assert_eq!(minus_one, Ok(65_535));
+}
+
+#[test]
+fn a_signed_number_that_leaves_its_type_is_a_fault() {
+    let minus = |n: i64| n.wrapping_neg() as u64;
+    assert_eq!(binary(I8, Binary::Add, 126, 1), Ok(127));
+    let over = binary(I8, Binary::Add, 127, 1);
+    assert_eq!(text(over), "127 + 1 is 128, beyond what i8 holds");
+    assert_eq!(binary(I32, Binary::Mul, 46_340, 46_340), Ok(2_147_395_600));
+    let over = binary(I32, Binary::Mul, 46_341, 46_341);
+    assert_eq!(text(over), "46341 * 46341 is 2147488281, beyond what i32 holds");
+    assert_eq!(binary(I64, Binary::Sub, minus(i64::MAX), 1), Ok(i64::MIN as u64));
+    let over = binary(I64, Binary::Sub, minus(i64::MAX), 2);
+    assert_eq!(
+        text(over),
+        "-9223372036854775807 - 2 is -9223372036854775809, beyond what i64 holds"
+    );
+    for operator in [Binary::Div, Binary::Rem] {
+        assert!(binary(I32, operator, minus(i64::from(i32::MAX)), minus(1)).is_ok());
+        let over = binary(I32, operator, i64::from(i32::MIN) as u64, minus(1));
+        assert_eq!(text(over), "-2147483648 / -1 is 2147483648, beyond what i32 holds");
+    }
+    let negative = |n: i64| {
+        value(|b| {
+            let n = b.value(Of::Constant(n as u64), I16);
+            b.value(Of::Unary(Unary::Negate, n), I16)
+        })
+    };
+    assert_eq!(negative(-32_767), Ok(32_767));
+    assert_eq!(text(negative(-32_768)), "0 - -32768 is 32768, beyond what i16 holds");
 }
 
 #[test]

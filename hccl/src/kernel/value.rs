@@ -76,7 +76,8 @@ scalars! {
 
 /// A scalar of a kernel: a symbol while the kernel is recorded, a number when it runs.
 ///
-/// It is `Copy` and has the operators of its type, with numbers of Rust on either side. Integers wrap, as in C++. Comparisons are
+/// It is `Copy` and has the operators of its type, with numbers of Rust on either side. Unsigned integers wrap, as in C++; a signed one
+/// that leaves its type is an error of the launch, since C++ leaves open what it would be. Comparisons are
 /// methods, because what they give is a symbol too. Types are not mixed: [`cast`](Self::cast) converts.
 ///
 /// A value is what it was when it came about. What changes lives in a [`Variable`].

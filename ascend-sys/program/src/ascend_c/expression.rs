@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::kernel::{Helper, Printer};
 use super::names::Thing;
-use super::ranges::{self, Range};
 use super::uses::operands;
 use crate::flow::fit;
 use crate::layout::Number;
@@ -49,9 +48,9 @@ impl Expression {
         Expression { text: text.into(), level, loose: None }
     }
 
-    /// How far from 0 a whole number of a smaller type may be here. `range`: of the value.
-    fn far(&self, range: Range) -> Loose {
-        self.loose.unwrap_or(Loose::Int(range.0.abs().max(range.1.abs())))
+    /// What it is for C++. `most`: how far from 0 the value may be.
+    fn far(&self, most: i128) -> Loose {
+        self.loose.unwrap_or(Loose::Int(most))
     }
 }
 
@@ -207,16 +206,11 @@ impl Printer<'_> {
                 Expression::new(format!("!{}", self.operand(*a, Level::Unary)), Level::Unary)
             }
             Of::Unary(Unary::Negate, a) => {
-                let inner = self.ranges[a.0 as usize];
-                if leaves(number, Binary::Sub, (0, 0), inner) {
-                    let a = self.argument(*a);
-                    return self.helped(Helper::WrappingSub, number, &["0".to_owned(), a]);
-                }
                 let expression = self.expression(*a);
                 let loose = match () {
                     () if !is_narrow(number) => None,
                     () if is_float(number) => Some(Loose::Float),
-                    () => Some(expression.far(inner)),
+                    () => Some(expression.far(self.most(*a))),
                 };
                 let a = match expression {
                     a if a.text.starts_with('-') || a.level < Level::Unary => {
@@ -285,18 +279,6 @@ impl Printer<'_> {
                 return self.helped(helper, number, &arguments);
             }
         };
-        let [range_a, range_b] = [a, b].map(|side| self.ranges[side.0 as usize]);
-        if leaves(number, operator, range_a, range_b) {
-            let helper = match operator {
-                Binary::Add => Helper::WrappingAdd,
-                Binary::Sub => Helper::WrappingSub,
-                Binary::Mul => Helper::WrappingMul,
-                Binary::Div => Helper::WrappingDiv,
-                _ => Helper::WrappingRem,
-            };
-            let arguments = [self.argument(a), self.argument(b)];
-            return self.helped(helper, number, &arguments);
-        }
         // What is on the right of an operator is computed first only between parentheses; people want them around && in ||, too.
         let (left, right) = match level {
             Level::Or => (Level::Equality, Level::Equality),
@@ -318,8 +300,11 @@ impl Printer<'_> {
                 true => format!("({})", expression.text),
                 false => expression.text,
             };
+            let most = [a, b].map(|side| self.most(side));
             let (a, b) = (self.expression(a), self.expression(b));
-            let loose = match (a.far(range_a), b.far(range_b)) {
+            let loose = match (a.far(most[0]), b.far(most[1])) {
+                // A signed number does not leave its type.
+                _ if matches!(number, Number::I8 | Number::I16) => Loose::Int(1 << 15),
                 (Loose::Int(a), Loose::Int(b)) if operator == Binary::Mul => {
                     Loose::Int(a.saturating_mul(b))
                 }
@@ -342,6 +327,17 @@ impl Printer<'_> {
             () => Some(Loose::Int(1 << 16)),
         };
         Expression { text: format!("{a} {sign} {b}"), level, loose }
+    }
+
+    /// How far from 0 a value of a type in which C++ does not compute may be.
+    fn most(&self, id: ValueId) -> i128 {
+        match (self.literal(id), self.number(id)) {
+            (Some(bits), _) => i128::from(bits as i64).abs(),
+            (None, Number::I8) => 1 << 7,
+            (None, Number::U8) => 1 << 8,
+            (None, Number::I16) => 1 << 15,
+            _ => 1 << 16,
+        }
     }
 
     /// A call of a helper that is told the type.
@@ -500,11 +496,6 @@ impl Printer<'_> {
         }
         true
     }
-}
-
-/// Whether an operation may give a number that its type does not hold, where C++ leaves open what it is then.
-fn leaves(number: Number, operator: Binary, a: Range, b: Range) -> bool {
-    matches!(number, Number::I32 | Number::I64) && ranges::overflows(operator, number, a, b)
 }
 
 /// A type in which C++ does not compute.

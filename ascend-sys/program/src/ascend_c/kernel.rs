@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use super::barriers::Barriers;
 use super::expression::Level;
 use super::names::{Names, Thing};
-use super::ranges::{self, Range};
 use super::text::Text;
 use super::uses::{Uses, values_of};
 use crate::layout::Number;
@@ -22,16 +21,6 @@ pub(super) enum Helper {
     Smaller,
     /// The larger of two numbers.
     Larger,
-    /// A sum that wraps.
-    WrappingAdd,
-    /// A difference that wraps.
-    WrappingSub,
-    /// A product that wraps.
-    WrappingMul,
-    /// A quotient that wraps.
-    WrappingDiv,
-    /// What a division that may wrap leaves over.
-    WrappingRem,
     /// A floating point number as the nearest whole one that a type has.
     Saturated,
     /// A tensor at an address.
@@ -45,11 +34,6 @@ impl Helper {
         match self {
             Helper::Smaller => "Smaller",
             Helper::Larger => "Larger",
-            Helper::WrappingAdd => "WrappingAdd",
-            Helper::WrappingSub => "WrappingSub",
-            Helper::WrappingMul => "WrappingMul",
-            Helper::WrappingDiv => "WrappingDiv",
-            Helper::WrappingRem => "WrappingRem",
             Helper::Saturated => "Saturated",
             Helper::TensorAt => "TensorAt",
             Helper::SyncUnits => "SyncUnits",
@@ -67,36 +51,6 @@ impl Helper {
                 "template <typename T>\n\
                  __aicore__ inline T Larger(T a, T b)\n\
                  {\n    return a < b ? b : a;\n}\n"
-            }
-            Helper::WrappingAdd => {
-                "// The sum in the bits of T, also if it does not fit: signed numbers must not overflow.\n\
-                 template <typename T>\n\
-                 __aicore__ inline T WrappingAdd(T a, T b)\n\
-                 {\n    return static_cast<T>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));\n}\n"
-            }
-            Helper::WrappingSub => {
-                "// The difference in the bits of T, also if it does not fit: signed numbers must not overflow.\n\
-                 template <typename T>\n\
-                 __aicore__ inline T WrappingSub(T a, T b)\n\
-                 {\n    return static_cast<T>(static_cast<uint64_t>(a) - static_cast<uint64_t>(b));\n}\n"
-            }
-            Helper::WrappingMul => {
-                "// The product in the bits of T, also if it does not fit: signed numbers must not overflow.\n\
-                 template <typename T>\n\
-                 __aicore__ inline T WrappingMul(T a, T b)\n\
-                 {\n    return static_cast<T>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));\n}\n"
-            }
-            Helper::WrappingDiv => {
-                "// The smallest number of T by -1 is itself, since T has no larger one.\n\
-                 template <typename T>\n\
-                 __aicore__ inline T WrappingDiv(T a, T b)\n\
-                 {\n    return b == -1 ? static_cast<T>(0 - static_cast<uint64_t>(a)) : static_cast<T>(a / b);\n}\n"
-            }
-            Helper::WrappingRem => {
-                "// A division by -1 leaves nothing over, also of the smallest number of T.\n\
-                 template <typename T>\n\
-                 __aicore__ inline T WrappingRem(T a, T b)\n\
-                 {\n    return b == -1 ? 0 : static_cast<T>(a % b);\n}\n"
             }
             Helper::Saturated => {
                 "// A number that T cannot hold becomes the nearest that it can, and what is no number becomes 0.\n\
@@ -139,8 +93,6 @@ pub(super) struct Printer<'a> {
     pub(super) text: Text,
     pub(super) helpers: BTreeSet<Helper>,
     pub(super) barriers: Barriers,
-    /// Of each value.
-    pub(super) ranges: Vec<Range>,
     /// What Ascend C has no words for.
     pub(super) problems: Vec<String>,
     /// Whether a `TPipe` is needed.
@@ -159,7 +111,6 @@ pub(super) fn source(program: &Program) -> Result<String, String> {
         text: Text::indented(1),
         helpers: BTreeSet::new(),
         barriers: Barriers::default(),
-        ranges: ranges::of_values(program),
         problems: Vec::new(),
         pipe: false,
         source: Source::default(),

@@ -86,6 +86,7 @@ impl Values {
             5 => {
                 let operator = if number == Bool { Unary::Not } else { Unary::Negate };
                 let a = self.value(number, depth + 1);
+                let a = self.small(a);
                 self.b.value(Of::Unary(operator, a), number)
             }
             6 => {
@@ -114,12 +115,29 @@ impl Values {
             _ => (&[Add, Add, Sub, Mul, Mul, Div, Rem, Min, Max], number),
         };
         let operator = *self.random.choice(operators).unwrap();
-        let [a, mut b] = [0; 2].map(|_| self.value(of, depth + 1));
+        let [mut a, mut b] = [0; 2].map(|_| self.value(of, depth + 1));
+        if matches!(operator, Add | Sub | Mul) {
+            [a, b] = [a, b].map(|side| self.small(side));
+        }
         if matches!(operator, Div | Rem) {
             let one = self.b.value(Of::Constant(1), of);
             b = self.b.value(Of::Binary(Max, b, one), of);
         }
         self.b.value(Of::Binary(operator, a, b), number)
+    }
+
+    /// A signed number must not leave its type, also when it is multiplied by one like itself.
+    fn small(&mut self, value: ValueId) -> ValueId {
+        let number = self.number(value);
+        let root = match number {
+            I8 => 11,
+            I16 => 181,
+            I32 => 46_340,
+            I64 => 3_037_000_499,
+            _ => return value,
+        };
+        let root = self.b.value(Of::Constant(root), number);
+        self.b.value(Of::Binary(Binary::Rem, value, root), number)
     }
 
     /// How many values it is made of, each as often as it is used.
