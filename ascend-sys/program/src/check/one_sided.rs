@@ -11,17 +11,22 @@ use crate::step::*;
 /// Items of a batch on A3.
 const MOST_ITEMS: u64 = 2047;
 
-/// A `BatchWrite`.
-pub(super) fn batch(view: &mut View<'_, '_>, items: &Place, count: ValueId, queue: ValueId) {
+/// A `BatchWrite`: its items, if it is known where they lie. What they say is data.
+pub(super) fn batch(
+    view: &mut View<'_, '_>,
+    items: &Place,
+    count: ValueId,
+    queue: ValueId,
+) -> Option<Touched> {
     let bytes = match view.product() {
         Product::Ascend950 => {
             view.lacks("BatchWrite", "use AlltoAllV");
-            return;
+            return None;
         }
         Product::A2 => 32,
         Product::A3 => 64,
     };
-    let (Some(count), Some(queue)) = (view.count(count), view.count(queue)) else { return };
+    let (count, queue) = (view.count(count)?, view.count(queue)?);
     if view.product() == Product::A3 && count > MOST_ITEMS {
         let message = format!("{count} items in a batch, and A3 takes {MOST_ITEMS}");
         view.error("count", message, "write them in several batches");
@@ -30,7 +35,11 @@ pub(super) fn batch(view: &mut View<'_, '_>, items: &Place, count: ValueId, queu
         let message = format!("a batch for queue {queue}, and A2 has queue 0 only");
         view.error("product", message, "use queue 0");
     }
-    global::within(view, items, u128::from(count) * bytes, 1, false);
+    let all = u128::from(count) * bytes;
+    global::within(view, items, all, 1, false);
+    let spot = global::spot(view, items)?;
+    let blocks = vec![(spot.offset * u128::from(spot.unit), all)];
+    Some(Touched { base: items.base, write: false, size: spot.unit, blocks })
 }
 
 /// Whether a core has the queue that it names, where the host has set queues.

@@ -104,9 +104,7 @@ fn blocks(view: &mut View<'_, '_>, call: Call<'_>, ranks: u32) -> Vec<Touched> {
         }
         Operation::AlltoAllV { .. } => uneven(view, call, ranks),
         Operation::BatchWrite { items, count, queue } => {
-            one_sided::batch(view, items, *count, *queue);
-            // Its items say where they write.
-            Vec::new()
+            one_sided::batch(view, items, *count, *queue).into_iter().collect()
         }
         Operation::AlltoAllvWrite { offsets, sizes, window, local, .. } => {
             one_sided::windows(view, [offsets, sizes], [*window, *local], ranks)

@@ -336,6 +336,39 @@ rules! {
         });
     };
 
+    items_of_a_batch_are_in_memory, "clean", MixAiv10, |k, broken| {
+        let items = k.output("items", Number::F16);
+        let hccl = k.ready(&[18]);
+        let t = k.task("batch", hccl);
+        let (place, count, queue) = (k.at(items, 0), k.n(2), k.n(0));
+        k.on_block(0, |b| {
+            // The second item, of 64 bytes.
+            set(b, items, 40);
+            clean(b, items, if broken { 0 } else { 40 });
+            b.prepare(t, Operation::BatchWrite { items: place, count, queue }, 1, true);
+            b.wait(t);
+            b.finalize(hccl);
+            clean(b, items, 40);
+        });
+    };
+
+    items_stay_until_they_are_done, "ready", MixAiv10, |k, broken| {
+        let items = k.output("items", Number::F16);
+        let a = local(k);
+        let hccl = k.ready(&[18]);
+        let t = k.task("batch", hccl);
+        let (place, count, queue) = (k.at(items, 0), k.n(2), k.n(0));
+        k.on_block(0, |b| {
+            b.prepare(t, Operation::BatchWrite { items: place, count, queue }, 1, true);
+            if broken {
+                copy(b, a, items, 0, true);
+            }
+            b.wait(t);
+            copy(b, a, items, 0, true);
+            b.finalize(hccl);
+        });
+    };
+
     a_named_core_lets_both_kinds_call_the_client, "prepare-core", MixAic11, |k, broken| {
         let (x, y) = (k.input("x", Number::F16), k.output("y", Number::F16));
         let hccl = k.ready(&[2]);
