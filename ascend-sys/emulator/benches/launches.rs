@@ -1,4 +1,5 @@
-//! What a launch costs, and what the server of kernels moves: `cargo bench -p ascend-emulator --bench launches`.
+//! What a launch costs, and what the server of kernels moves: `cargo bench -p ascend-emulator --bench launches`, or a part of it with
+//! `-- launch`, `-- bytes` or `-- timelines`.
 #[path = "../tests/common/mod.rs"]
 mod common;
 #[path = "../tests/kernel/mod.rs"]
@@ -9,104 +10,157 @@ mod ranks;
 use ascend_program::layout::Number;
 use ascend_sys::HcclDataType;
 use kernel::*;
-use ranks::{FP32, SUM, on_ranks};
+use ranks::{FP32, Rank, SUM, on_ranks};
 use std::time::{Duration, Instant};
 
-/// The median of some runs.
-fn median(mut times: Vec<Duration>) -> Duration {
-    times.sort();
-    times[times.len() / 2]
+/// Times of many runs, sorted.
+struct Times(Vec<Duration>);
+
+impl Times {
+    /// Runs it so often, after a tenth more that does not count.
+    fn of(times: usize, mut one: impl FnMut()) -> Times {
+        let mut run = || {
+            let start = Instant::now();
+            one();
+            start.elapsed()
+        };
+        for _ in 0..times / 10 {
+            run();
+        }
+        let mut times: Vec<_> = (0..times).map(|_| run()).collect();
+        times.sort();
+        Times(times)
+    }
+
+    fn at(&self, percent: usize) -> f64 {
+        self.0[(self.0.len() - 1) * percent / 100].as_secs_f64() * 1e6
+    }
+}
+
+impl std::fmt::Display for Times {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:.0} us ({:.0} at p10)", self.at(50), self.at(10))
+    }
+}
+
+/// How often this thread has gone to sleep, where the system says so.
+fn sleeps() -> u64 {
+    let status = std::fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+    line.and_then(|number| number.trim().parse().ok()).unwrap_or(0)
 }
 
 const FP16: HcclDataType = HcclDataType(3);
+const RUNS: usize = 1000;
+
+/// The page's kernel: 300 elements in turns of 128, 128 and 44.
+fn calls() -> [Call; 2] {
+    [Call::new(REDUCE_SCATTER, 0, 128, 300, 2), Call::new(REDUCE_SCATTER, 256, 44, 300, 1)]
+}
+
+fn on_each(ranks: u32) {
+    let times = on_ranks(ranks, |rank| {
+        let ready = Ready::new(rank, &kernel(&calls(), Number::F16, 3), &[REDUCE_SCATTER]);
+        let (x, y) = (rank.upload(&[0; 9600]), rank.upload(&[0; 600]));
+        let before = sleeps();
+        let times = Times::of(RUNS, || ready.run_all(rank, 8, &[x, y]));
+        let slept = (sleeps() - before) as f64 / (RUNS + RUNS / 10) as f64;
+        ready.end();
+        (times, slept)
+    });
+    let host = on_ranks(ranks, |rank| {
+        let (x, y) = (rank.upload(&[0; 9600]), rank.upload(&[0; 600]));
+        Times::of(RUNS, || {
+            for count in [128, 128, 44] {
+                hccl!(HcclReduceScatter(x, y, count, FP16, SUM, rank.comm, rank.stream));
+                rank.sync();
+            }
+        })
+    });
+    let (times, slept) = &times[0];
+    println!(
+        "launch of 8 blocks, 3 turns of reduce-scatter, {ranks} ranks, a thread each: {times}, {slept:.1} sleeps; the host's three: {}",
+        host[0]
+    );
+}
 
 /// All ranks launched and waited for by one thread, so that no thread waits for another.
-fn by_one_thread(ranks: u32, calls: &[Call]) -> Duration {
-    let together = Together::new(ranks, &kernel(calls, Number::F16, 3), &[REDUCE_SCATTER], 4800);
-    let one = || {
-        let start = Instant::now();
-        together.run_all(8);
-        start.elapsed()
-    };
-    let time = median((0..550).map(|_| one()).skip(50).collect());
+fn by_one_thread(ranks: u32) {
+    let program = kernel(&calls(), Number::F16, 3);
+    let together = Together::new(ranks, &program, &[REDUCE_SCATTER], 9600);
+    let times = Times::of(RUNS, || together.run_all(8));
+    println!("the same, {ranks} ranks, one thread for all: {times}");
     together.end();
-    time
+}
+
+/// 16 MiB a rank in one turn and in four, against the host's operation, in turns.
+fn bytes(ranks: u32) {
+    let count = (16 << 20) / 4 / u64::from(ranks);
+    let times = on_ranks(ranks, |rank: &mut Rank| {
+        let of = |stride, turns: u64| {
+            let call = Call::new(REDUCE_SCATTER, 0, count / turns, stride, turns);
+            Ready::new(rank, &kernel(&[call], Number::F32, 4), &[REDUCE_SCATTER])
+        };
+        let kernels = [of(0, 1), of(count, 4)];
+        let bytes = 16 << 20;
+        let (x, y) = (rank.upload(&vec![0; bytes]), rank.upload(&vec![0; bytes]));
+        let mut all = [const { Vec::new() }; 3];
+        for n in 0..60 {
+            for (kernel, times) in kernels.iter().zip(&mut all) {
+                let start = Instant::now();
+                kernel.run_all(rank, 1, &[x, y]);
+                times.push(start.elapsed());
+            }
+            let start = Instant::now();
+            hccl!(HcclReduceScatter(x, y, count, FP32, SUM, rank.comm, rank.stream));
+            rank.sync();
+            all[2].push(start.elapsed());
+            if n == 9 {
+                all.iter_mut().for_each(Vec::clear);
+            }
+        }
+        kernels.into_iter().for_each(Ready::end);
+        all.map(|mut times| {
+            times.sort();
+            Times(times)
+        })
+    });
+    let [one, four, host] = &times[0];
+    println!(
+        "reduce-scatter of 16 MiB, {ranks} ranks: one turn {one}, four turns {four}, host {host}: {:.2} and {:.2} of the host's",
+        one.at(50) / host.at(50),
+        four.at(50) / host.at(50)
+    );
+}
+
+/// The same launches before a timeline was ever recorded, while one is, and after it was stopped.
+fn timelines() {
+    let program = kernel(&calls(), Number::F16, 3);
+    let together = Together::new(4, &program, &[REDUCE_SCATTER], 9600);
+    let measure = || Times::of(RUNS, || together.run_all(8));
+    let never = measure();
+    ok!(ascendExtTimelineRecord(together.block.number, 1));
+    let on = measure();
+    ok!(ascendExtTimelineRecord(together.block.number, 0));
+    let off = measure();
+    println!(
+        "4 ranks by one thread, no timeline: {never}; one is recorded: {on}; it was stopped: {off}"
+    );
+    together.end();
 }
 
 fn main() {
-    // The page's kernel, 8 blocks.
-    let calls =
-        [Call::new(REDUCE_SCATTER, 0, 128, 300, 2), Call::new(REDUCE_SCATTER, 256, 44, 300, 1)];
-    for ranks in [1, 2, 4, 8] {
-        let times = on_ranks(ranks, |rank| {
-            let ready = Ready::new(rank, &kernel(&calls, Number::F16, 3), &[REDUCE_SCATTER]);
-            let (x, y) = (rank.upload(&[0; 8000]), rank.upload(&[0; 600]));
-            let one = || {
-                let start = Instant::now();
-                ready.run_all(rank, 8, &[x, y]);
-                start.elapsed()
-            };
-            for _ in 0..50 {
-                one();
-            }
-            let times = (0..500).map(|_| one()).collect();
-            ready.end();
-            median(times)
-        });
-        let host = on_ranks(ranks, |rank| {
-            let (x, y) = (rank.upload(&[0; 8000]), rank.upload(&[0; 600]));
-            let one = || {
-                let start = Instant::now();
-                for count in [128, 128, 44] {
-                    hccl!(HcclReduceScatter(x, y, count, FP16, SUM, rank.comm, rank.stream));
-                    rank.sync();
-                }
-                start.elapsed()
-            };
-            median((0..550).map(|_| one()).skip(50).collect())
-        });
-        println!(
-            "launch of 8 blocks, 3 turns of reduce-scatter, {ranks} ranks: {:?} (the host's three: {:?})",
-            times[0], host[0]
-        );
+    let wanted: Vec<String> =
+        std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
+    let is_wanted = |part: &str| wanted.is_empty() || wanted.iter().any(|wanted| wanted == part);
+    if is_wanted("launch") {
+        [1, 2, 4, 8].into_iter().for_each(on_each);
+        [1, 2, 4, 8].into_iter().for_each(by_one_thread);
     }
-    for ranks in [1, 2, 4, 8] {
-        println!("the same, {ranks} ranks, one thread for all: {:?}", by_one_thread(ranks, &calls));
+    if is_wanted("bytes") {
+        [2, 4].into_iter().for_each(bytes);
     }
-    // 16 MiB a rank in one turn, against the host's operation.
-    for ranks in [2, 4] {
-        let count = (16 << 20) / 4 / u64::from(ranks);
-        let times = on_ranks(ranks, |rank| {
-            let of = |stride, turns: u64| {
-                let call = Call::new(REDUCE_SCATTER, 0, count / turns, stride, turns);
-                Ready::new(rank, &kernel(&[call], Number::F32, 4), &[REDUCE_SCATTER])
-            };
-            let kernels = [of(0, 1), of(count, 4)];
-            let bytes = 16 << 20;
-            let (x, y) = (rank.upload(&vec![0; bytes]), rank.upload(&vec![0; bytes]));
-            let mut all = [const { Vec::new() }; 3];
-            for n in 0..60 {
-                for (kernel, times) in kernels.iter().zip(&mut all) {
-                    let start = Instant::now();
-                    kernel.run_all(rank, 1, &[x, y]);
-                    times.push(start.elapsed());
-                }
-                let start = Instant::now();
-                hccl!(HcclReduceScatter(x, y, count, FP32, SUM, rank.comm, rank.stream));
-                rank.sync();
-                all[2].push(start.elapsed());
-                if n == 9 {
-                    all.iter_mut().for_each(Vec::clear);
-                }
-            }
-            kernels.into_iter().for_each(Ready::end);
-            all.map(median)
-        });
-        let [one, four, host] = times[0];
-        println!(
-            "reduce-scatter of 16 MiB, {ranks} ranks: one turn {one:?}, four turns {four:?}, host {host:?} ({:.2} and {:.2})",
-            one.as_secs_f64() / host.as_secs_f64(),
-            four.as_secs_f64() / host.as_secs_f64()
-        );
+    if is_wanted("timelines") {
+        timelines();
     }
 }

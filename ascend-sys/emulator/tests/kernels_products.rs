@@ -127,6 +127,57 @@ fn commits_come_in_the_order_of_prepares_on_950() {
     refused(ASCEND950, &program, &[ALL_REDUCE], &pieces);
 }
 
+/// The host of an A2 may say that a rank's own block need not be copied.
+#[test]
+fn the_own_block_stays_out_of_the_result_where_the_host_says_so() {
+    for (product, skipped) in [(A2, true), (A3, false)] {
+        for (command, stride, repeat) in
+            [(ALL_GATHER, 0, 1), (ALL_GATHER, 50, 3), (ALL_TO_ALL, 0, 1), (ALL_TO_ALL, 50, 3)]
+        {
+            let call = Call::new(command, 4, 16, stride, repeat);
+            let program = kernel(std::slice::from_ref(&call), Number::I32, INT32);
+            let inputs: Vec<Vec<i32>> =
+                (0..3).map(|rank| (0..200).map(|n| 1000 * rank + n).collect()).collect();
+            let mut expected = vec![vec![-1; 200]; 3];
+            naive(&call, &inputs, &mut expected);
+            if skipped {
+                let stride = if stride == 0 { 16 } else { stride as usize };
+                for (rank, output) in expected.iter_mut().enumerate() {
+                    let own = 4 + rank * stride;
+                    output[own..own + 16 * repeat as usize].fill(-1);
+                }
+            }
+            let config = AscendExtBlockConfig { deviceCount: 3, product, ..Block::config() };
+            let found = on_block(config, |rank: &mut Rank| {
+                rank.join();
+                let mut bytes = tiling(&[command], &name_of(rank.comm));
+                bytes[64] = 1;
+                let ready = Ready::of(rank, &program, bytes);
+                let x = rank.upload(&ints(inputs[rank.rank as usize].iter().copied()));
+                let y = rank.upload(&[0xff; 800]);
+                ready.run_all(rank, 1, &[x, y]);
+                let found = to_ints(&rank.download(y, 800));
+                ready.end();
+                hccl!(HcclCommDestroy(rank.comm));
+                found
+            });
+            assert_eq!(found, expected, "{call:?}, product {product}");
+        }
+    }
+}
+
+/// What older operators call: the tiling struct is read where it lies.
+#[test]
+fn older_clients_are_for_a2_and_a3() {
+    let calls = [Call::new(ALL_GATHER, 0, 16, 20, 1)];
+    let mut program = kernel(&calls, Number::I32, INT32);
+    program.clients[0].what.by_address = true;
+    for product in [A2, A3] {
+        taken(product, &program, &[ALL_GATHER]);
+    }
+    refused(ASCEND950, &program, &[ALL_GATHER], &["no Init and SetCcTiling", "use InitV2"]);
+}
+
 #[test]
 fn a_950_has_no_query() {
     let mut b = Builder::new(Mix::MixAiv10);

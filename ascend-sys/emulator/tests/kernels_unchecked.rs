@@ -322,6 +322,29 @@ fn turns_of_a_950_run_in_the_order_of_their_commits() {
     }
 }
 
+/// Where the hardware does not mind: waits in another order, and a task of no turns, which is none.
+#[test]
+fn a2_and_a3_take_waits_in_any_order_and_a_repeat_of_nothing() {
+    let crossed = chained([1, 1], true, |b, [first, second]| {
+        b.wait(second);
+        b.wait(first);
+    });
+    let none = chained([1, 0], false, |b, [first, second]| {
+        b.commit(first);
+        // There is no second task, so nothing is committed or waited for.
+        b.commit(second);
+        b.wait(second);
+        b.wait(first);
+    });
+    for product in [A2, A3] {
+        for (program, expected) in [(&crossed, 4), (&none, 100)] {
+            for found in on_product(product, program, &[ALL_REDUCE]) {
+                assert_eq!(found.unwrap()[0], expected, "{product}");
+            }
+        }
+    }
+}
+
 /// A turn too many is ignored, but for a 950, which runs it on what follows.
 #[test]
 fn a_950_runs_a_turn_that_is_committed_too_often() {

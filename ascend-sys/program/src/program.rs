@@ -285,6 +285,9 @@ pub struct Client {
     pub group: u32,
     /// The only core that writes messages, if it is named (`HcclServerConfig`): its kind and block.
     pub core: Option<(Core, u32)>,
+    /// Whether it reads the tiling struct where it lies in global memory (`Init`, `SetCcTiling`), as older releases have it, instead of the
+    /// core's copy (`InitV2`, `SetCcTilingV2`).
+    pub by_address: bool,
 }
 
 /// A matrix multiplication (`MatmulImpl`) with its types.

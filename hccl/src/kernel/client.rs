@@ -129,7 +129,7 @@ impl<T: TilingArgument> Kernel<T> {
             recorder.program.groups = recorder.program.groups.max(group + 1);
             let client = ClientId(recorder.program.clients.len() as u32);
             let name = recorder.unique("hccl");
-            let what = Client { group, core: None };
+            let what = Client { group, core: None, by_address: false };
             recorder.program.clients.push(Declared { name, what });
             client
         });
@@ -196,6 +196,18 @@ impl Hccl<Declaration> {
         self.with(here, |recorder| {
             if let Some(client) = recorder.program.clients.get_mut(self.client.0 as usize) {
                 client.what.core = Some((core, block));
+            }
+        });
+        self
+    }
+
+    /// Makes the calls of older releases, `Init` and `SetCcTiling`, which read the tiling struct where it lies in global memory. They are deprecated, and the
+    /// documents do not have them for the Ascend 950. All clients of a kernel do it the same way.
+    #[track_caller]
+    pub fn by_address(self) -> Self {
+        self.with(Location::caller(), |recorder| {
+            if let Some(client) = recorder.program.clients.get_mut(self.client.0 as usize) {
+                client.what.by_address = true;
             }
         });
         self

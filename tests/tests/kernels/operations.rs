@@ -214,7 +214,7 @@ fn every_call_of_the_client_is_recorded() {
 fn one_sided(k: Kernel<Everything>, x: Input<f16>, lists: Input<u64>) {
     let t = k.tiling();
     k.on_aiv(|| {
-        let world = k.hccl(0).init().configure(&t.first);
+        let world = k.hccl(0).by_address().init().configure(&t.first);
         let (offsets, sizes) = (lists, lists.at(4));
         let blocks = world.all_to_all_v_write(x.at(8), offsets, sizes, t.length, 64).prepare();
         world.commit(&blocks);
@@ -235,4 +235,6 @@ fn one_sided_writes_are_recorded_and_printed_for_the_client_of_the_950() {
         "world.AlltoAllvWrite<true>(x, lists, lists + 4 * sizeof(uint64_t), 0, tilingData.small);";
     assert!(source.contains(call), "{source}");
     assert!(source.contains("Hccl<HcclServerType::HCCL_SERVER_TYPE_CCU> world;"), "{source}");
+    assert!(source.contains("world.Init(GetHcclContext<0>(), tiling);"), "{source}");
+    assert!(source.contains("world.SetCcTiling(tiling + offsetof(Everything, first))"), "{source}");
 }

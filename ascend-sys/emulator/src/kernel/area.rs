@@ -164,6 +164,8 @@ pub(super) struct Work {
     /// Elements of a block, and from one block to the next; nothing of an AlltoAllV.
     pub(super) count: u64,
     pub(super) stride: u64,
+    /// The own block of an AllGather or AlltoAll stays out of the result.
+    pub(super) skips_own: bool,
     /// Of an AlltoAllV: counts and displacements of what is sent, then of what is received.
     pub(super) lists: [Vec<u64>; 4],
     pub(super) repeat: u32,

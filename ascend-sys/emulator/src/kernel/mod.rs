@@ -26,8 +26,7 @@
 //! - Scalar accesses to global memory have no cache, so a forgotten `DataCacheCleanAndInvalid` shows in no result; the checker finds it.
 //! - Messages are no bytes in the workspace of the context, and the order between the messages of several groups is not kept,
 //!   since no result depends on it.
-//! - The own block of an AllGather or AlltoAll is copied also with `skipLocalRankCopy`. On 950 the data types of the calls count, not
-//!   those of the tiling.
+//! - On 950 the data types of the calls count, not those of the tiling.
 //! - Where races are looked for, a kernel is one operation, with what it touched itself and what its server read and wrote for it. What happens
 //!   inside, between its cores and turns, and what it touches in windows of other devices, is not tracked.
 

@@ -180,6 +180,7 @@ fn content(
             windows: Some(windows),
             count: 0,
             stride: 0,
+            skips_own: false,
             lists: Default::default(),
             repeat,
             steps,
@@ -240,6 +241,10 @@ fn content(
         windows: None,
         count,
         stride: stride.map_or(Ok(0), |stride| core.count(stride))?,
+        // The host has set skipLocalRankCopy.
+        skips_own: product == Product::A2
+            && matches!(kind, Kind::AllGather | Kind::AlltoAll)
+            && core.tiling_number(tiling, Number::U8)? == 1,
         lists,
         repeat,
         steps,

@@ -37,6 +37,8 @@ pub(super) fn call(work: &mut Turn<'_>, number: u32) -> Result<Call, String> {
         ));
     }
     let operation = match (work.kind, dense) {
+        // Nothing else leaves out a block.
+        (Kind::AllGather | Kind::AlltoAll, _) if work.skips_own => Operation::AlltoAllV,
         (Kind::AllReduce(op), _) => Operation::AllReduce(op),
         (Kind::AllGather, true) => Operation::AllGather,
         (Kind::AllGather, false) => Operation::AllGatherV,
@@ -52,8 +54,14 @@ pub(super) fn call(work: &mut Turn<'_>, number: u32) -> Result<Call, String> {
     let table = (operation.has_table()).then(|| {
         let mut table = member.take_table();
         let blocks = || (0..ranks as u64).map(|rank| rank.saturating_mul(stride));
-        let counts = || (0..ranks).map(|_| count);
-        table.push(counts(), blocks());
+        let skipped = work.skips_own.then_some(rank);
+        let counts = || (0..ranks).map(|block| if skipped == Some(block) { 0 } else { count });
+        if work.kind == Kind::AllGather && operation == Operation::AlltoAllV {
+            // All get the same.
+            table.push(counts(), (0..ranks).map(|_| 0));
+        } else {
+            table.push(counts(), blocks());
+        }
         if operation == Operation::AlltoAllV {
             table.push(counts(), blocks());
         }

@@ -81,7 +81,12 @@ impl Printer<'_> {
                     _ => format!("reinterpret_cast<const uint8_t*>(&tilingData) + {offset}"),
                 };
                 let name = self.client(*client);
-                self.text.line(&format!("{name}.InitV2(GetHcclContext<{context}>(), {tiling});"));
+                let call = match (self.program.clients[client.0 as usize].what.by_address, offset) {
+                    (false, _) => format!("InitV2(GetHcclContext<{context}>(), {tiling})"),
+                    (true, 0) => format!("Init(GetHcclContext<{context}>(), tiling)"),
+                    (true, _) => format!("Init(GetHcclContext<{context}>(), tiling + {offset})"),
+                };
+                self.text.line(&format!("{name}.{call};"));
             }
             Hccl::Configure(client, _, path) => self.configure(*client, path),
             Hccl::Prepare { task, operation, repeat, commit } => {
@@ -129,8 +134,12 @@ impl Printer<'_> {
             })
             .unwrap_or(0);
         let from = if start == 0 { String::new() } else { format!(" - {start}") };
+        let by_address = self.program.clients[client.0 as usize].what.by_address;
         let client = self.client(client);
-        let call = format!("{client}.SetCcTilingV2(offsetof({of}, {field}){from})");
+        let call = match by_address {
+            true => format!("{client}.SetCcTiling(tiling + offsetof({of}, {field}))"),
+            false => format!("{client}.SetCcTilingV2(offsetof({of}, {field}){from})"),
+        };
         self.text.open(&format!("if ({call} != HCCL_SUCCESS)"));
         self.text.line("return;");
         self.text.close("");

@@ -47,10 +47,10 @@ impl Display for Program {
         }
         for Declared { name, what } in &self.clients {
             write!(f, "  client {name}: group {}", what.group)?;
-            match what.core {
-                Some((core, block)) => writeln!(f, ", on {} {block}", kind(core))?,
-                None => writeln!(f)?,
+            if let Some((core, block)) = what.core {
+                write!(f, ", on {} {block}", kind(core))?;
             }
+            writeln!(f, "{}", if what.by_address { ", by address" } else { "" })?;
         }
         for Declared { name, what } in &self.matmuls {
             let bias = what.bias.map_or(String::new(), |bias| format!(" + {}", lower(bias)));

@@ -180,6 +180,27 @@ fn an_uneven_all_to_all_v_sends_what_its_tiling_says() {
     }
 }
 
+/// As operators of older releases have it: the client reads the struct in global memory.
+#[test]
+fn an_older_client_is_given_addresses() {
+    let mut program = kernels::all_to_all_in_rounds();
+    program.clients[0].what.by_address = true;
+    let calls = [
+        "Init group=0",
+        "SetCcTiling offset=64",
+        "AlltoAll commit=1 send=x+0 recv=y+0 count=128 dtype=3 op=0 stride=356 repeat=2 handle=0",
+        "AlltoAll commit=1 send=x+512 recv=y+512 count=100 dtype=3 op=0 stride=356 repeat=1 handle=1",
+        "Wait handle=0",
+        "Wait handle=0",
+        "Wait handle=1",
+        "SyncAll<true>",
+        "Finalize",
+    ];
+    let input = for_all(RANKS * 356, mine, RANKS);
+    let output = communicate(&program, 10, input, RANKS * 356, &calls);
+    assert!(output.is_none_or(|output| output == exchanged(356)));
+}
+
 #[test]
 fn blocks_for_windows_are_asked_of_the_client_of_the_950() {
     let program = kernels::all_to_all_v_write();

@@ -259,6 +259,21 @@ rules! {
         });
     };
 
+    ascend_950_has_no_older_clients, "product", MixAiv10, |k, broken| {
+        k.setting.product = if broken { Product::Ascend950 } else { Product::A3 };
+        let hccl = k.ready(&[2]);
+        k.program.clients[0].what.by_address = true;
+        let _ = hccl;
+    };
+
+    clients_are_of_one_age, "init", MixAiv10, |k, broken| {
+        k.ready(&[2]);
+        let other = k.client("other", 1, None);
+        k.hccl(Hccl::Init(other, 0));
+        k.program.clients[0].what.by_address = true;
+        k.program.clients[1].what.by_address = !broken;
+    };
+
     every_core_with_queues_finalises, "finalize", MixAiv10, |k, broken| {
         let items = Place { base: Base::Workspace, offset: k.n(0) };
         let (count, queue) = (k.n(4), k.n(0));

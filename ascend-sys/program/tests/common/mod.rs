@@ -86,7 +86,9 @@ impl Builder {
 
     pub fn client(&mut self, name: &str, group: u32, core: Option<(Core, u32)>) -> ClientId {
         self.program.groups = self.program.groups.max(group + 1);
-        self.program.clients.push(Declared { name: name.into(), what: Client { group, core } });
+        self.program
+            .clients
+            .push(Declared { name: name.into(), what: Client { group, core, by_address: false } });
         ClientId(self.program.clients.len() as u32 - 1)
     }
 

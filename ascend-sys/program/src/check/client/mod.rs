@@ -237,6 +237,7 @@ impl Clients {
                 "name a core that every launch has, such as block 0",
             );
         }
+        self.older_calls(view, client);
         let found = program.tiling.as_ref().and_then(|layout| role(layout, at, 0));
         if found != Some(Role::InitTiling) {
             let message = format!("there is no Mc2InitTiling at byte {at} of the tiling struct");
@@ -256,6 +257,23 @@ impl Clients {
         }
         let own = self.own(client, core);
         (own.tiling, own.queues, own.queue_cores) = (Some(at.into()), queues, cores);
+    }
+
+    /// `Init` and `SetCcTiling`, which are deprecated.
+    fn older_calls(&self, view: &mut View<'_, '_>, client: ClientId) {
+        let clients = &view.ground.program.clients;
+        let by_address = clients[client.0 as usize].what.by_address;
+        if by_address && view.product() == Product::Ascend950 && view.strict() {
+            view.lacks("Init and SetCcTiling", "use InitV2 and SetCcTilingV2");
+        }
+        if by_address && let Some(other) = clients.iter().find(|other| !other.what.by_address) {
+            let message = format!(
+                "`{}` is initialised with Init, and `{}` with InitV2",
+                view.words().client(client),
+                other.name
+            );
+            view.error("init", message, "use one of them for all clients, the newer if you can");
+        }
     }
 
     /// `SetCcTilingV2`.

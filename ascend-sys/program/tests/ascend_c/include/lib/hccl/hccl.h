@@ -62,6 +62,24 @@ public:
         tiling_ = static_cast<const unsigned char*>(tiling);
         Log("InitV2 group=" + std::to_string(group_));
     }
+    // The older form: where the struct lies in global memory.
+    void Init(GM_ADDR context, __gm__ void* tiling = nullptr)
+    {
+        host::Require(group_ < 0, "Init for a second time");
+        host::Require(tiling != nullptr && *static_cast<const uint32_t*>(tiling) == 100, "Init without the Mc2InitTiling");
+        group_ = *context;
+        tiling_ = static_cast<const unsigned char*>(tiling);
+        Log("Init group=" + std::to_string(group_));
+    }
+    int32_t SetCcTiling(__gm__ void* tiling)
+    {
+        Initialised();
+        uint32_t operation;
+        std::memcpy(&operation, static_cast<const unsigned char*>(tiling) + 272, sizeof(operation));
+        configured_.push_back(operation);
+        Log("SetCcTiling offset=" + std::to_string(static_cast<const unsigned char*>(tiling) - tiling_));
+        return HCCL_SUCCESS;
+    }
     int32_t SetCcTilingV2(uint64_t offset)
     {
         Initialised();
