@@ -23,6 +23,26 @@ use crate::dtype::Element;
 /// A function of Rust runs once, while the kernel is recorded; a closure given to [`range`](Self::range), [`when`](Self::when) or
 /// [`on_aiv`](Self::on_aiv) is recorded once and runs as often as the kernel says. So a `for` of Rust writes its body down several times,
 /// and `k.range` writes a loop.
+///
+/// # Arithmetic of vectors
+///
+/// [`add`](Self::add) and its siblings are done by the vector unit: only on vector cores, on tensors in local memory that begin at a multiple of 32
+/// bytes, for `count` elements from there. What goes through a [`Queue`](super::Queue) is in order by itself; with a
+/// [`Scratch`](super::Scratch), [`wait_for`](Self::wait_for) and [`pipe_barrier`](Self::pipe_barrier) say who waits for whom.
+///
+/// | | A2, A3 | 950 too |
+/// | --- | --- | --- |
+/// | `add`, `sub`, `max`, `min` | `i16`, `i32`, `f16`, `f32` | `i8`, `i64`, `u8` to `u64`, `bf16` |
+/// | `mul` | `i16`, `i32`, `f16`, `f32` | `i64`, `u16` to `u64`, `bf16` |
+/// | `div` | `f16`, `f32` | `i16` to `i64`, `u16` to `u64` |
+/// | `adds`, `muls`, `maxs`, `mins` | `i16`, `i32`, `f16`, `f32` | `i64`, `bf16` |
+/// | `relu` | `i32`, `f16`, `f32` | `i64` |
+/// | `exp`, `sqrt` | `f16`, `f32` | |
+/// | `reduce_sum` | `f16`, `f32` | `i32`, `i64`, `u32`, `u64` |
+/// | `reduce_max` | `f16`, `f32` | `i16` to `i64`, `u16` to `u64` |
+/// | `fill` | `i16`, `i32`, `u16`, `u32`, `f16`, `bf16`, `f32` | `i8`, `i64`, `u8`, `u64` |
+///
+/// What no product has is a mistake when the kernel is recorded, what this product does not have an error at launch.
 pub struct Kernel<T = ()> {
     pub(super) recording: u64,
     of: PhantomData<fn() -> T>,
@@ -111,7 +131,7 @@ impl<T> Kernel<T> {
         }))
     }
 
-    /// A scalar that changes.
+    /// A scalar that changes, with what it holds at first.
     #[track_caller]
     pub fn variable<U: Scalar>(self, value: impl Into<Value<U>>) -> Variable<U> {
         let value = value.into();

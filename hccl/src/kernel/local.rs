@@ -30,6 +30,35 @@ pub enum Position {
 /// Tensors go round: [`alloc`](Self::alloc) waits for a free one, who fills it passes it on with [`enqueue`](Self::enqueue), who uses it gets it
 /// with [`dequeue`](Self::dequeue) and gives it back with [`free`](Self::free). A tensor that was passed on is gone: using it again does not
 /// compile.
+///
+/// ```
+/// use hccl::kernel::*;
+///
+/// /// `y = -x`, 256 elements on each core.
+/// #[kernel(mix = "aiv_only")]
+/// fn negate(k: Kernel, x: Input<f32>, y: Output<f32>) {
+///     let inputs = k.queue::<f32>(Position::VecIn, 1, 256);
+///     let outputs = k.queue::<f32>(Position::VecOut, 1, 256);
+///     let start = k.block_index().cast::<u64>() * 256;
+///
+///     let a = inputs.alloc();
+///     k.copy_in(&a, x.at(start), 256);
+///     inputs.enqueue(a); // the copy goes on
+///
+///     let a = inputs.dequeue(); // it is done
+///     let b = outputs.alloc();
+///     k.muls(&b, &a, -1.0, 256);
+///     inputs.free(a);
+///     outputs.enqueue(b);
+///
+///     let b = outputs.dequeue();
+///     k.copy_out(y.at(start), &b, 256);
+///     outputs.free(b);
+/// }
+/// # fn main() -> hccl::Result<()> {
+/// # negate::record()?; Ok(())
+/// # }
+/// ```
 pub struct Queue<E> {
     recording: u64,
     queue: QueueId,
@@ -37,6 +66,30 @@ pub struct Queue<E> {
 }
 
 /// A buffer in local memory for intermediate results (`TBuf`), made by [`Kernel::scratch`].
+///
+/// ```
+/// use hccl::kernel::*;
+///
+/// /// Each core puts the sum of its 64 elements into `y`.
+/// #[kernel(mix = "aiv_only")]
+/// fn sums(k: Kernel, x: Input<f32>, y: Output<f32>) {
+///     let inputs = k.queue::<f32>(Position::VecIn, 1, 64);
+///     let sum = k.scratch::<f32>(8).get();
+///     let work = k.scratch::<f32>(64).get();
+///     let core = k.block_index();
+///     let a = inputs.alloc();
+///     k.copy_in(&a, x.at(core * 64), 64);
+///     inputs.enqueue(a);
+///     let a = inputs.dequeue();
+///     k.reduce_sum(&sum, &a, &work, 64);
+///     inputs.free(a);
+///     k.wait_for(Pipe::Mte3, Pipe::Vector); // the copy out waits for the sum
+///     k.copy_out(y.at(core), &sum, 1);
+/// }
+/// # fn main() -> hccl::Result<()> {
+/// # sums::record()?; Ok(())
+/// # }
+/// ```
 pub struct Scratch<E> {
     recording: u64,
     scratch: ScratchId,

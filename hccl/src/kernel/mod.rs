@@ -51,7 +51,14 @@
 //! * [`Hccl`] is the client that asks for collectives, and [`Prepared`] what it prepared; the [tables](mod@prepare) show what each turn moves.
 //! * [`Matmul`] is a product of matrices.
 //!
-//! Counts, offsets and strides are elements everywhere. Each item names the call of Ascend C that it stands for.
+//! # Units, errors, waiting
+//!
+//! Counts, offsets, strides and lengths are elements everywhere, also of queues and scratch buffers; the one exception is the start of a
+//! [`workspace`](Kernel::workspace), which has no type before, in bytes. Each item names the call of Ascend C that it stands for.
+//!
+//! What a kernel calls while it is recorded blocks nothing and returns no error: it notes a step with its line. "Waits", "blocks" and "is stopped" in
+//! its documentation are about the core that runs the kernel later. On the host [`load`](Recorded::load) and [`submit`](Launch::submit) return at once, and
+//! what becomes of a launch comes from its [`Work`](crate::Work).
 //!
 //! # Mistakes
 //!

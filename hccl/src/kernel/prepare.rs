@@ -17,6 +17,42 @@
 //! `all_to_all` block `j` of rank `i` becomes block `i` of rank `j`, in both with the same stride. With more than one turn and no stride the
 //! blocks of different ranks would overlap. Each of these methods shows four ranks as a picture: [`all_gather`](Hccl::all_gather),
 //! [`reduce_scatter`](Hccl::reduce_scatter), [`all_reduce`](Hccl::all_reduce), [`all_to_all`](Hccl::all_to_all), [`all_to_all_v`](Hccl::all_to_all_v).
+//!
+//! # Turn by turn
+//!
+//! `commit_all` says that all of the input is there. A kernel that makes it ends with `prepare`, and commits a turn when that is ready; one that uses the
+//! result waits turn by turn:
+//!
+//! ```
+//! use hccl::kernel::*;
+//!
+//! #[derive(Tiling)]
+//! #[repr(C)]
+//! struct Tiles { init: Mc2InitTiling, all_reduce: Mc2CcTiling, tile_num: u64, tile_len: u64 }
+//!
+//! #[kernel(mix = "aiv_1_0")]
+//! fn in_turns(k: Kernel<Tiles>, y: Output<f32>) {
+//!     let t = k.tiling();
+//!     k.on_aiv(|| {
+//!         let hccl = k.hccl(0).init().configure(&t.all_reduce);
+//!         let tiles = hccl.all_reduce(y, y, t.tile_len, Sum).repeat(t.tile_num).prepare();
+//!         k.range(..t.tile_num, |tile| {
+//!             let _mine = y.at(tile * t.tile_len); // compute this tile here
+//!             k.sync_all_aiv(); // the server reads what all cores have written
+//!             hccl.commit(&tiles);
+//!         });
+//!         k.range(..t.tile_num, |tile| {
+//!             hccl.wait(&tiles);
+//!             let _summed = y.at(tile * t.tile_len); // use this tile here
+//!         });
+//!         k.sync_all_aiv();
+//!         hccl.finalise();
+//!     });
+//! }
+//! # fn main() -> hccl::Result<()> {
+//! # in_turns::record()?; Ok(())
+//! # }
+//! ```
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -42,7 +78,8 @@ pub enum Open {}
 #[derive(Debug)]
 pub enum Committed {}
 
-/// A task that a client has prepared (`HcclHandle`).
+/// A task that a client has prepared (`HcclHandle`), by [`Prepare::prepare`] or [`Prepare::commit_all`]. Its turns are committed by
+/// [`Hccl::commit`] and waited for by [`Hccl::wait`].
 pub struct Prepared<Q> {
     pub(super) recording: u64,
     pub(super) task: TaskId,
@@ -369,7 +406,7 @@ impl<S: Turns> Prepare<'_, S> {
 }
 
 impl<S: Commits> Prepare<'_, S> {
-    /// Prepares it. Nothing moves before a turn is committed.
+    /// Prepares it. Nothing moves before a turn is [committed](Hccl::commit).
     pub fn prepare(self) -> Prepared<Open> {
         self.end(false)
     }

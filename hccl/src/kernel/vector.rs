@@ -230,7 +230,7 @@ impl<T> Kernel<T> {
         });
     }
 
-    /// `to[0]` becomes the sum of all elements (`ReduceSum`). `work` is as long as `from` at most.
+    /// `to[0]` becomes the sum of all elements (`ReduceSum`). A `work` as long as `from` is always enough.
     #[track_caller]
     pub fn reduce_sum<E: Element>(
         self,
@@ -243,7 +243,7 @@ impl<T> Kernel<T> {
         self.fold(Fold::Sum, places, count.count(), Location::caller());
     }
 
-    /// `to[0]` becomes the greatest element (`ReduceMax`). `work` is as long as `from` at most.
+    /// `to[0]` becomes the greatest element (`ReduceMax`). A `work` as long as `from` is always enough.
     #[track_caller]
     pub fn reduce_max<E: Element>(
         self,
