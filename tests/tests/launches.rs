@@ -327,6 +327,52 @@ fn arguments_are_checked_before_a_launch() {
     stream.synchronize().unwrap();
 }
 
+/// What the server could not read, or not read rightly, and what its field does not take.
+#[test]
+fn a_tiling_struct_that_is_not_filled_for_the_product_is_refused() {
+    let runtime = Runtime::emulator_builder().devices(1).product(Product::A3).build().unwrap();
+    let device = runtime.device(0).unwrap();
+    let stream = device.stream().unwrap();
+    let mut comm = Communicator::init_all(std::slice::from_ref(&device)).unwrap().remove(0);
+    let x = device.upload(&halves(0..16), &stream).unwrap();
+    let mut y = device.zeros::<f16>(16, &stream).unwrap();
+    let kernel = reduce_scatter::reduce_scatter_rounds::record().unwrap();
+    let mut kernel = kernel.load(&device).unwrap();
+    let good = reduce_scatter::ReduceScatterRoundsTiling {
+        tile_num: 1,
+        tile_len: 8,
+        tail_num: 1,
+        tail_len: 8,
+        ..Tiling::zeroed()
+    };
+    let member = Mc2CcTilingConfig::builder()
+        .group_name(comm.name())
+        .op_type(CmdType::ReduceScatter)
+        .source_type(DataType::F16)
+        .build();
+    let fill = |product| {
+        let mut tiling = good;
+        let init = Mc2InitTilingConfig::builder().product(product).build();
+        init.fill(&mut tiling, std::slice::from_ref(&member)).unwrap();
+        tiling
+    };
+    let far = reduce_scatter::ReduceScatterRoundsTiling { tile_num: 256, ..fill(Product::A3) };
+    for (tiling, problem) in [
+        (good, "was not filled: use `Mc2InitTilingConfig::fill`"),
+        (fill(Product::A2), "was filled for the A2, and the device is of the product A3"),
+        (far, "tile_num"),
+    ] {
+        let launch = kernel.launch(1).tiling(&tiling).group(&mut comm).input(&x).output(&mut y);
+        let refused = launch.submit(&stream).map(drop).unwrap_err();
+        assert!(matches!(refused, hccl::Error::Tiling(_)), "{refused}");
+        assert!(refused.to_string().contains(problem), "{refused}");
+    }
+    let tiling = fill(Product::A3);
+    let launch = kernel.launch(1).tiling(&tiling).group(&mut comm).input(&x).output(&mut y);
+    launch.submit(&stream).unwrap().wait().unwrap();
+    assert_eq!(y.to_vec(&stream).wait().unwrap(), halves(0..16));
+}
+
 /// A kernel that would leave its tensor is stopped before its first block, and the error has the line.
 #[test]
 fn sizes_that_do_not_fit_come_back_from_the_work() {
@@ -388,12 +434,20 @@ fn a_kernel_for_another_product_is_refused_by_name() {
     let recorded = all_to_all_v::all_to_all_v_custom::record().unwrap();
     let mut kernel = recorded.load(&device).unwrap();
     // The host that fills the tiling for another product is not the one that launches.
-    let tiling = filled(Tiling::zeroed(), CmdType::AllToAllV, comm.name());
+    let other = filled(Tiling::zeroed(), CmdType::AllToAllV, comm.name());
+    // There is none with this operation for the A2.
+    let mut tiling = all_to_all_v::AllToAllVTiling::zeroed();
+    let member = Mc2CcTilingConfig::builder().group_name(comm.name()).op_type(CmdType::AllToAll);
+    let init = Mc2InitTilingConfig::builder().product(Product::A2).build();
+    init.fill(&mut tiling, &[member.build()]).unwrap();
     let x = device.upload(&halves(0..16), &stream).unwrap();
     let mut y = device.zeros::<f16>(16, &stream).unwrap();
     let launch = kernel.launch(1).tiling(&tiling).group(&mut comm).input(&x).output(&mut y);
     let error = launch.submit(&stream).and_then(|work| work.wait()).unwrap_err().to_string();
     assert!(error.contains("A2 has no AlltoAllV"), "{error}");
+    let launch = kernel.launch(1).tiling(&other).group(&mut comm).input(&x).output(&mut y);
+    let error = launch.submit(&stream).map(drop).unwrap_err().to_string();
+    assert!(error.contains("filled for a product other than the A2"), "{error}");
 }
 
 mod others {
@@ -586,7 +640,7 @@ fn a_kernel_with_a_client_is_not_launched_without_a_communicator() {
     let tiling = reduce_scatter::ReduceScatterTiling { recv_count: 16, ..Tiling::zeroed() };
     let launch = kernel.launch(1).tiling(&tiling).input(&x).output(&mut y);
     let error = launch.submit(&stream).map(drop).unwrap_err().to_string();
-    assert!(error.contains("1 groups, and 0 communicators"), "{error}");
+    assert!(error.contains("takes part in 1 group, and 0 communicators were given"), "{error}");
 }
 
 /// What is loaded, launched and dropped leaves nothing on the device.

@@ -1,9 +1,10 @@
-//! The walk-through in the book shows what its example has, prints and writes.
+//! The walk-through in the book shows what its example has, prints and writes; and the page before it what the kernels of the examples look like.
 
 use std::path::Path;
 
 use hccl::kernel::{Project, Recorded, Tiling};
 use hccl::prelude::*;
+use hccl_examples::kernels::reduce_scatter;
 use hccl_examples::kernels::weighted_sum::*;
 
 const WEIGHTS: [f32; 4] = [0.5, 0.25, 0.125, 0.125];
@@ -13,9 +14,11 @@ fn read(file: &str) -> String {
     std::fs::read_to_string(root.join(file)).unwrap()
 }
 
-/// The blocks of the page in one language.
-fn blocks(language: &str) -> Vec<String> {
-    let page = read("docs/src/learn/kernel-walkthrough.md");
+const WALK: &str = "docs/src/learn/kernel-walkthrough.md";
+
+/// The blocks of a page in one language.
+fn blocks(page: &str, language: &str) -> Vec<String> {
+    let page = read(page);
     let opening = format!("\n```{language}\n");
     let block = |rest: &str| rest.split("\n```").next().unwrap().to_owned();
     let blocks: Vec<String> = page.split(&opening).skip(1).map(block).collect();
@@ -60,9 +63,9 @@ fn runtime() -> Runtime {
 #[test]
 fn its_code_is_in_the_example() {
     let sources = ["examples/src/kernels/weighted_sum.rs", "examples/10_walkthrough.rs"];
-    are_in(&blocks("rust,ignore"), &sources.map(read));
+    are_in(&blocks(WALK, "rust,ignore"), &sources.map(read));
     let examples = read("examples/Cargo.toml");
-    for line in blocks("sh").iter().flat_map(|block| block.lines()) {
+    for line in blocks(WALK, "sh").iter().flat_map(|block| block.lines()) {
         let name = line.strip_prefix("cargo run --release --example ").unwrap();
         let name = name.split(' ').next().unwrap();
         assert!(examples.contains(&format!("name = \"{name}\"")), "there is no example {name}");
@@ -74,7 +77,7 @@ fn what_it_prints_is_what_is_found_and_recorded() {
     let refused = on_all_ranks(&runtime(), &weighted_sum_at_first::record().unwrap());
     let kernel = weighted_sum::record().unwrap();
     let texts = [refused.unwrap_err().to_string(), kernel.to_string()];
-    are_in(&blocks("text"), &texts);
+    are_in(&blocks(WALK, "text"), &texts);
 }
 
 #[test]
@@ -84,7 +87,19 @@ fn its_source_is_in_the_project() {
     let project = Project { blocks: 4, ..Project::new(example.as_bytes()) };
     let files: Vec<String> =
         kernel.project(&project).unwrap().into_iter().map(|(_, text)| text).collect();
-    are_in(&blocks("cpp"), &files);
+    are_in(&blocks(WALK, "cpp"), &files);
+}
+
+#[test]
+fn the_page_before_shows_programs_and_sources_as_they_are() {
+    const PAGE: &str = "docs/src/learn/kernels.md";
+    let kernel = reduce_scatter::reduce_scatter_rounds::record().unwrap();
+    // The next one has the mistakes of another kernel.
+    are_in(&blocks(PAGE, "text")[..1], &[kernel.to_string()]);
+    are_in(&blocks(PAGE, "cpp"), &[kernel.ascend_c().unwrap()]);
+    let sources = ["matmul_all_reduce", "all_gather_matmul"];
+    let sources = sources.map(|name| read(&format!("examples/src/kernels/{name}.rs")));
+    are_in(&blocks(PAGE, "rust,ignore")[..1], &sources);
 }
 
 #[test]

@@ -164,7 +164,8 @@ impl<T> Kernel<T> {
         Output::workspace(self.recording, byte.count(), Location::caller())
     }
 
-    /// A loop: `for (i = from; i < to; ++i)`. The range is `..n`, or `from..to` with two [`Value`]s.
+    /// A loop: `for (i = from; i < to; ++i)`. The range is `..n`, or `from..to` with two numbers or two [`Value`]s: [`k.value(1)..n`](Self::value) where one of
+    /// them is a number.
     ///
     /// The body is recorded once. It cannot give away what lives outside of it, such as a client or a tensor: that does not compile, for the
     /// loop may run several times.

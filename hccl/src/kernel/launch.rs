@@ -65,6 +65,7 @@ use super::recorded::Recorded;
 use super::symbol::TilingArgument;
 use super::tensor::number;
 use super::tiling::Tiling;
+use super::tiling::communication::ready;
 use crate::comm::Communicator;
 use crate::comm::orphans::{Body, Orphan};
 use crate::device::issue::{Place, Touch};
@@ -74,6 +75,7 @@ use crate::error::{Error, Result};
 use crate::memory::DeviceBuffer;
 use crate::memory::allocation::Region;
 use crate::memory::stamps::{Access, Stamps};
+use crate::runtime::Product;
 use crate::work::Work;
 
 /// What a launch is called in errors.
@@ -85,6 +87,7 @@ pub(super) const LAUNCH: &str = "launch";
 pub struct Loaded<T> {
     device: Device,
     program: Arc<Program>,
+    product: Option<Product>,
     driver: Option<Driver>,
     /// What the launches in flight have left: each one reads the kernel.
     stamps: Arc<Stamps>,
@@ -114,8 +117,9 @@ impl<T: TilingArgument> Loaded<T> {
     pub(super) fn new(device: &Device, object: Vec<u8>, program: Program) -> Result<Loaded<T>> {
         let driver = Driver::load(device, &object, &program)?;
         let (device, program) = (device.clone(), Arc::new(program));
+        let product = device.runtime().product();
         let stamps = Arc::new(Stamps::new());
-        Ok(Loaded { device, program, driver: Some(driver), stamps, of: PhantomData })
+        Ok(Loaded { device, program, product, driver: Some(driver), stamps, of: PhantomData })
     }
 
     /// Begins a launch of this many blocks.
@@ -124,6 +128,7 @@ impl<T: TilingArgument> Loaded<T> {
             kernel: self,
             blocks,
             tiling: None,
+            refused: None,
             groups: SmallVec::new(),
             given: SmallVec::new(),
             workspace: None,
@@ -153,6 +158,8 @@ pub struct Launch<'a, T> {
     kernel: &'a mut Loaded<T>,
     blocks: u32,
     tiling: Option<&'a [u8]>,
+    /// Why this cannot be launched with.
+    refused: Option<Error>,
     groups: SmallVec<[&'a mut Communicator; 2]>,
     given: SmallVec<[Given<'a>; 8]>,
     workspace: Option<Region<'a>>,
@@ -165,12 +172,15 @@ impl<T> fmt::Debug for Launch<'_, T> {
 }
 
 impl<'a, T: TilingArgument> Launch<'a, T> {
-    /// The tiling struct. The kernel gets a copy of it.
+    /// The tiling struct. The kernel gets a copy of it. [`submit`](Self::submit) says if a field is out of its range, or if the server could not
+    /// read it.
     pub fn tiling(mut self, tiling: &'a T) -> Self
     where
         T: Tiling,
     {
         self.tiling = Some(tiling.as_bytes());
+        let Loaded { program, product, .. } = &*self.kernel;
+        self.refused = ready(tiling, program.groups > 0, *product).err();
         self
     }
 
@@ -204,11 +214,14 @@ impl<'a, T: TilingArgument> Launch<'a, T> {
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] when the arguments are not those of the kernel, and [`Error::WrongDevice`] when they are elsewhere; then nothing
-    /// happens. What is wrong with the sizes comes from the [`Work`].
+    /// [`Error::Invalid`] when the arguments are not those of the kernel, [`Error::Tiling`] when the tiling struct has a field out of its range or was not filled for
+    /// this product's server, and [`Error::WrongDevice`] when something is elsewhere; then nothing happens. What is wrong with the sizes comes from the [`Work`].
     pub fn submit(mut self, stream: &Stream) -> Result<Work> {
         self.check()?;
-        let Launch { kernel, blocks, tiling, groups, given, workspace } = &mut self;
+        if let Some(refused) = self.refused.take() {
+            return Err(refused);
+        }
+        let Launch { kernel, blocks, tiling, groups, given, workspace, .. } = &mut self;
         let mut touches: SmallVec<[Touch<'_>; 12]> = SmallVec::new();
         touches.push(Touch {
             stamps: &kernel.stamps,
@@ -250,8 +263,11 @@ impl<'a, T: TilingArgument> Launch<'a, T> {
         }
         if self.groups.len() != *groups as usize {
             let given = self.groups.len();
+            let groups =
+                if *groups == 1 { "1 group".to_owned() } else { format!("{groups} groups") };
+            let were = if given == 1 { "communicator was" } else { "communicators were" };
             return problem(format!(
-                "takes part in {groups} groups, and {given} communicators were given: give one for each with `.group(&mut ..)`"
+                "takes part in {groups}, and {given} {were} given: give one for each with `.group(&mut ..)`"
             ));
         }
         if *workspace && self.workspace.is_none() {

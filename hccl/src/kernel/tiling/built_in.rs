@@ -38,6 +38,9 @@ pub(super) const CC_VERSION: u8 = 1;
 /// The bytes of `Mc2CcTiling` that have a meaning, in every release.
 pub(super) const CC_BYTES: usize = 280;
 
+/// The family of the A2, the 910B.
+pub(super) const A2_FAMILY: u8 = 1;
+
 impl Mc2InitTiling {
     /// What [`version`](Self::version) returns for a struct that was filled.
     pub const VERSION: u32 = INIT_VERSION;
@@ -95,7 +98,7 @@ impl Mc2InitTiling {
         put(40, &[filled.debug_mode]);
         put(42, &filled.queue_num.to_ne_bytes());
         put(44, &filled.comm_block_num.to_ne_bytes());
-        put(46, &[if filled.product == Product::A2 { 1 } else { 255 }]);
+        put(46, &[if filled.product == Product::A2 { A2_FAMILY } else { 255 }]);
         bytes
     }
 }

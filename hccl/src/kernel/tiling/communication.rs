@@ -2,8 +2,10 @@
 
 use ascend_program::layout::{Communication, Layout, Role};
 
-use super::built_in::{CC_BYTES, CC_VERSION, INIT_VERSION};
+use super::built_in::{A2_FAMILY, CC_BYTES, CC_VERSION, INIT_VERSION};
 use super::{Mc2InitTiling, Tiling, TilingError};
+use crate::Result;
+use crate::runtime::Product;
 
 fn problem(layout: &Layout, problem: String) -> TilingError {
     TilingError::Communication { tiling: layout.path().into(), problem: problem.into() }
@@ -14,7 +16,7 @@ pub(super) fn write<T: Tiling>(
     tiling: &mut T,
     init: impl FnOnce(&[u32]) -> [u8; 64],
     members: &[[u8; CC_BYTES]],
-) -> Result<(), TilingError> {
+) -> std::result::Result<(), TilingError> {
     let layout = T::LAYOUT;
     if layout.role != Role::User {
         return Err(problem(layout, "give the whole struct that this is a field of".to_owned()));
@@ -47,8 +49,34 @@ pub(super) fn write<T: Tiling>(
     Ok(())
 }
 
+/// Whether a struct can be launched with: its ranges, and, for a kernel with a client, what the server reads of it.
+pub(in crate::kernel) fn ready<T: Tiling>(
+    tiling: &T,
+    client: bool,
+    product: Option<Product>,
+) -> Result<()> {
+    tiling.check()?;
+    if !client {
+        return Ok(());
+    }
+    let bytes = tiling.as_bytes();
+    check(T::LAYOUT, bytes)?;
+    let a2 = Mc2InitTiling::read(bytes).device_family() == A2_FAMILY;
+    match product {
+        Some(product) if a2 != (product == Product::A2) => {
+            let of = if a2 { "the A2" } else { "a product other than the A2" };
+            let text = format!(
+                "its `Mc2InitTiling` was filled for {of}, and the device is of the product {product:?}: \
+                 give that one to `Mc2InitTilingConfig::builder().product(..)`"
+            );
+            Err(problem(T::LAYOUT, text).into())
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Whether the communication structs in these bytes, as many as the layout has, were filled for this layout.
-pub(super) fn check(layout: &Layout, bytes: &[u8]) -> Result<(), TilingError> {
+pub(super) fn check(layout: &Layout, bytes: &[u8]) -> std::result::Result<(), TilingError> {
     let communication = Communication::of(layout);
     if layout.role != Role::User || !communication.has_init() {
         return Ok(());

@@ -63,7 +63,7 @@
 //! [`Mc2InitTiling`] counts up to eight [`Mc2CcTiling`]; the A3 takes three of them at launch, which is checked there.
 
 mod built_in;
-mod communication;
+pub(in crate::kernel) mod communication;
 mod config;
 mod cube;
 mod error;
