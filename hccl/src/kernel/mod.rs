@@ -88,6 +88,36 @@ mod vector;
 pub use ascend_program::ascend_c::Project;
 pub use client::{Configured, Declaration, Hccl, Initialised, Started};
 pub use control::{First, Kernel};
+/// ```
+/// use hccl::kernel::*;
+///
+/// #[derive(Tiling)]
+/// #[repr(C)]
+/// struct Sizes { count: u64 }
+///
+/// /// The part of a core, for any kernel with these sizes.
+/// #[kernel(inline)]
+/// fn share(k: Kernel<Sizes>) -> (Value<u64>, Value<u64>) {
+///     let each = k.tiling().count.div_ceil(k.block_count().cast::<u64>());
+///     let start = k.block_index().cast::<u64>() * each;
+///     (start, (start + each).min(k.tiling().count))
+/// }
+///
+/// #[kernel(mix = "aiv_only")]
+/// fn count_up(k: Kernel<Sizes>, y: Output<u64>) {
+///     let (start, end) = share(k);
+///     k.range(start..end, |i| {
+///         y.set(i, i);
+///         y.clean(i); // others are to see it
+///     });
+/// }
+///
+/// # fn main() -> hccl::Result<()> {
+/// let program = count_up::record()?.to_string();
+/// assert!(program.contains("let start = block_idx as u64 * each"));
+/// # Ok(())
+/// # }
+/// ```
 pub use hccl_derive::kernel;
 pub use launch::{Launch, Loaded};
 pub use local::{Amount, LocalSlice, LocalTensor, Pieces, Position, Queue, Scratch};

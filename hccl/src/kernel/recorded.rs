@@ -46,6 +46,29 @@ impl<T> Recorded<T> {
     /// prototype, the tiling function and their registration, and what CMake needs to build a package of them. On hardware this is
     /// the road that CANN supports for a kernel that communicates.
     ///
+    /// ```
+    /// use hccl::kernel::*;
+    ///
+    /// #[derive(Tiling)]
+    /// #[repr(C)]
+    /// struct Sizes { count: u64 }
+    ///
+    /// #[kernel(mix = "aiv_only")]
+    /// fn first(k: Kernel<Sizes>, y: Output<u64>) {
+    ///     y.set(0, k.tiling().count);
+    ///     y.clean(0);
+    /// }
+    ///
+    /// # fn main() -> hccl::Result<()> {
+    /// let example = Sizes { count: 7 };
+    /// let project = Project { blocks: 1, ..Project::new(example.as_bytes()) };
+    /// let files = first::record()?.project(&project)?;
+    /// let paths: Vec<&str> = files.iter().map(|(path, _)| &**path).collect();
+    /// assert!(paths.contains(&"op_kernel/first.cpp") && paths.contains(&"op_host/first.cpp"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     ///
     /// What [`ascend_c`](Self::ascend_c) refuses, and a [`Project`] whose tiling does not have as many bytes as the struct or

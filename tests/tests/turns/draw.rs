@@ -12,7 +12,7 @@ use crate::moves::{Move, RANKS};
 /// What the turns are called; nothing if there is one.
 pub type Legend = &'static [&'static str];
 
-const WIDTH: f64 = 960.0;
+const WIDTH: f64 = 800.0;
 const LEFT: f64 = 66.0;
 const RIGHT: f64 = 20.0;
 /// Of a row with one element in a place, and of one of four that are summed.
@@ -59,7 +59,7 @@ pub fn draw(code: &[&str], legend: Legend, moves: &[Move]) -> String {
     let mut swatch = |body: &mut String, fill: &str, opacity: f64, name: &str| {
         rect(body, x, y, 14.0, 12.0, fill, opacity, "");
         text(body, x + 19.0, y + 10.0, r#"font-size="11""#, GREY, name);
-        x += 34.0 + 6.2 * name.len() as f64;
+        x += 27.0 + 5.4 * name.len() as f64;
     };
     for (rank, color) in COLORS.iter().enumerate() {
         let letter = char::from(b'a' + rank as u8);
