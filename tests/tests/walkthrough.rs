@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use ascend_program::check::{Setting, check};
+use ascend_program::flow::Launch;
 use hccl::kernel::{Project, Recorded, Tiling};
 use hccl::prelude::*;
 use hccl_examples::kernels::reduce_scatter;
@@ -88,6 +90,28 @@ fn its_source_is_in_the_project() {
     let files: Vec<String> =
         kernel.project(&project).unwrap().into_iter().map(|(_, text)| text).collect();
     are_in(&blocks(WALK, "cpp"), &files);
+}
+
+#[test]
+fn the_numbers_that_it_proposes_at_the_end_are_refused() {
+    let kernel = weighted_sum::record().unwrap();
+    let good = tiling(WEIGHTS[0], "group").unwrap();
+    let found = |tiling: WeightedSumTiling| {
+        let launch = Launch { blocks: 4, tiling: tiling.as_bytes().to_vec(), groups: vec![(0, 4)] };
+        let bytes = Some(4 * LENGTH as u64);
+        let a3 = Setting::strict(ascend_program::check::Product::A3);
+        let setting = Setting { parameters: vec![bytes, bytes], ..a3 };
+        let findings = check(kernel.program(), &launch, &setting);
+        findings.err().into_iter().flatten().map(|finding| finding.to_string()).collect::<String>()
+    };
+    assert_eq!(found(good), "");
+    for (tiling, rule) in [
+        (WeightedSumTiling { piece_len: 65536, ..good }, "error[memory]"),
+        (WeightedSumTiling { tile_len: 300_000, ..good }, "error[bounds]"),
+    ] {
+        let found = found(tiling);
+        assert!(found.contains(rule) && found.contains("weighted_sum.rs:"), "{found}");
+    }
 }
 
 #[test]
