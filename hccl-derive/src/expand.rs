@@ -4,16 +4,45 @@ use proc_macro2::TokenStream;
 use quote::{format_ident, quote, quote_spanned};
 use syn::spanned::Spanned;
 
-use crate::input::{Field, Struct};
+use crate::input::{Field, Refused, Struct};
 
 pub fn expand(input: &Struct) -> TokenStream {
-    let Struct { ident, name, namespace, root, fields, .. } = input;
+    let Struct { ident, name, root, fields, .. } = input;
     let private = quote!(#root::kernel::tiling::__private);
-    let layouts = fields.iter().map(|field| layout_of(input, field, &private));
     let checks = fields.iter().map(|field| check(field, name, &private));
+    let checked = quote! {
+        fn check_value(&self) -> #private::Result<()> {
+            #(#checks)*
+            ::core::result::Result::Ok(())
+        }
+    };
     let problems = problems(input, &private);
     let (idents, types): (Vec<_>, Vec<_>) =
         fields.iter().map(|field| (&field.ident, &field.ty)).unzip();
+    let all = quote! {
+        // These are all the fields there are, and these their types.
+        #[allow(dead_code, reason = "it only has to compile")]
+        fn fields(#ident { #(#idents),* }: &#ident) {
+            #(let _: &#types = #idents;)*
+        }
+        #problems
+    };
+    implementation(input, &checked, &all)
+}
+
+/// The reason why a struct is refused; and what there would be without it, so that what uses the struct is not refused as well.
+pub fn refused(refused: &Refused) -> TokenStream {
+    let error = refused.error.to_compile_error();
+    let nothing = TokenStream::new();
+    let rest = refused.rest.as_ref().map(|rest| implementation(rest, &nothing, &nothing));
+    quote!(#error #rest)
+}
+
+/// The traits, with the values that are checked, and what has to hold.
+fn implementation(input: &Struct, checked: &TokenStream, problems: &TokenStream) -> TokenStream {
+    let Struct { ident, name, namespace, root, fields, .. } = input;
+    let private = quote!(#root::kernel::tiling::__private);
+    let layouts = fields.iter().map(|field| layout_of(input, field, &private));
     let methods = methods(input, &private);
     let symbols = crate::symbols::expand(input);
     quote! {
@@ -24,10 +53,7 @@ pub fn expand(input: &Struct) -> TokenStream {
                 const ITEM: #private::Item = #private::Item::Struct(
                     ::std::borrow::Cow::Borrowed(<#ident as #private::Tiling>::LAYOUT),
                 );
-                fn check_value(&self) -> #private::Result<()> {
-                    #(#checks)*
-                    ::core::result::Result::Ok(())
-                }
+                #checked
             }
             unsafe impl #private::Tiling for #ident {
                 const LAYOUT: &'static #private::Layout = &#private::Layout {
@@ -38,11 +64,6 @@ pub fn expand(input: &Struct) -> TokenStream {
                     align: ::core::mem::align_of::<#ident>() as u32,
                     fields: ::std::borrow::Cow::Borrowed(&[#(#layouts),*]),
                 };
-            }
-            // These are all the fields there are, and these their types.
-            #[allow(dead_code, reason = "it only has to compile")]
-            fn fields(#ident { #(#idents),* }: &#ident) {
-                #(let _: &#types = #idents;)*
             }
             #problems
             #symbols

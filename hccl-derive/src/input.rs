@@ -42,30 +42,15 @@ pub struct Field {
     pub range: Option<Expr>,
 }
 
+/// Why a struct is refused, and what is left of it: enough for what uses it to be compiled, so that nothing but the reason is reported.
+pub struct Refused {
+    pub error: Error,
+    pub rest: Option<Struct>,
+}
+
 impl Struct {
-    pub fn read(item: &DeriveInput) -> Result<Struct> {
+    pub fn read(item: &DeriveInput) -> std::result::Result<Struct, Box<Refused>> {
         let ident = &item.ident;
-        let data = match &item.data {
-            Data::Struct(data) => data,
-            Data::Enum(_) => {
-                return Err(Error::new(
-                    ident.span(),
-                    "a tiling struct is a struct; an enum goes into one as its number, a `u32`",
-                ));
-            }
-            Data::Union(_) => {
-                return Err(Error::new(
-                    ident.span(),
-                    "a tiling struct is a struct: with a union nobody knows which of its fields is meant",
-                ));
-            }
-        };
-        let mut errors = Errors(None);
-        if !item.generics.params.is_empty() {
-            let problem = "a tiling struct has no parameters: C++ declares it once, with one layout; write one struct for each";
-            errors.add(Error::new(item.generics.span(), problem));
-        }
-        errors.keep(representation(item));
         let mut read = Struct {
             ident: ident.clone(),
             visibility: item.vis.clone(),
@@ -75,6 +60,28 @@ impl Struct {
             root: syn::parse_quote!(::hccl),
             fields: Vec::new(),
         };
+        let mut errors = Errors(None);
+        let data = match &item.data {
+            Data::Struct(data) => Some(data),
+            Data::Enum(_) => {
+                let problem =
+                    "a tiling struct is a struct; an enum goes into one as its number, a `u32`";
+                errors.add(Error::new(ident.span(), problem));
+                None
+            }
+            Data::Union(_) => {
+                let problem = "a tiling struct is a struct: with a union nobody knows which of its fields is meant";
+                errors.add(Error::new(ident.span(), problem));
+                None
+            }
+        };
+        if !item.generics.params.is_empty() {
+            let problem = "a tiling struct has no parameters: C++ declares it once, with one layout; write one struct for each";
+            errors.add(Error::new(item.generics.span(), problem));
+        }
+        if data.is_some() {
+            errors.keep(representation(item));
+        }
         let mut name_span = ident.span();
         errors.keep(attributes(&item.attrs, |meta| {
             if meta.path.is_ident("size") {
@@ -95,8 +102,16 @@ impl Struct {
         if let Some(problem) = names::problem(&read.name) {
             errors.add(Error::new(name_span, problem));
         }
-        errors.keep(read.read_fields(data));
-        errors.or(read)
+        if let Some(data) = data {
+            errors.keep(read.read_fields(data));
+        }
+        match errors.0 {
+            None => Ok(read),
+            Some(error) => {
+                let rest = item.generics.params.is_empty().then_some(read);
+                Err(Box::new(Refused { error, rest }))
+            }
+        }
     }
 
     fn read_fields(&mut self, data: &DataStruct) -> Result<()> {

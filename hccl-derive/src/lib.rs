@@ -29,8 +29,11 @@ use proc_macro::TokenStream;
 #[proc_macro_derive(Tiling, attributes(tiling))]
 pub fn tiling(item: TokenStream) -> TokenStream {
     let item = syn::parse_macro_input!(item as syn::DeriveInput);
-    let expanded = input::Struct::read(&item).map(|input| expand::expand(&input));
-    expanded.unwrap_or_else(syn::Error::into_compile_error).into()
+    let expanded = match input::Struct::read(&item) {
+        Ok(input) => expand::expand(&input),
+        Err(refused) => expand::refused(&refused),
+    };
+    expanded.into()
 }
 
 /// A kernel: see `hccl::kernel`.

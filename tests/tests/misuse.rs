@@ -5,7 +5,8 @@
 //!     //~ E0277: no Ascend product reduces `u8` with
 //!
 //! that is the code of the error, or `macro` for an error of a macro of ours, and a phrase of its text; the rest of the compiler's
-//! message may change as it likes. With `there` behind the code, the error has to point to a line that is a mistake. In each
+//! message may change as it likes. With `there` behind the code, the error has to point to a line that is a mistake; with `alone`
+//! besides, there must be no error but such. In each
 //! file, lines that end in `// misuse` are the mistake, and comments that begin with `// correct: ` are what they should
 //! be. With the one in place of the other the program must compile, so that it is the mistake that is refused and
 //! nothing else.
@@ -39,6 +40,8 @@ struct Case {
     code: String,
     /// Whether the error points to a line that is marked.
     there: bool,
+    /// Whether it is the only one.
+    alone: bool,
     phrase: String,
     misuse: String,
     correct: String,
@@ -52,6 +55,7 @@ impl Case {
         let (code, phrase) = expected
             .and_then(|line| line.split_once(": "))
             .unwrap_or_else(|| panic!("{name} does not begin with `//~ CODE: phrase`"));
+        let (code, alone) = code.strip_suffix(" alone").map_or((code, false), |code| (code, true));
         let (code, there) = code.strip_suffix(" there").map_or((code, false), |code| (code, true));
         // The compiler numbers its own errors only.
         let code = if code == "macro" { "" } else { code };
@@ -62,7 +66,7 @@ impl Case {
             .map(|line| line.replacen("// correct: ", "", 1) + "\n")
             .collect();
         assert_ne!(correct, misuse, "{name} has no line that ends in `// misuse`");
-        Case { name, code, there, phrase, misuse, correct }
+        Case { name, code, there, alone, phrase, misuse, correct }
     }
 
     /// Whether the line of the program, from 1, is marked.
@@ -90,7 +94,13 @@ fn misuse_does_not_compile_for_our_reason() {
                 && error.text.contains(case.phrase.as_str())
                 && (!case.there || error.line().is_some_and(|line| case.is_mistake(line)))
         };
-        if !found.is_some_and(|found| found.iter().any(expected)) {
+        let others = |error: &Diagnostic| {
+            !expected(error) && !error.text.starts_with("error: aborting due to")
+        };
+        let good = found.is_some_and(|found| {
+            found.iter().any(expected) && !(case.alone && found.iter().any(others))
+        });
+        if !good {
             let Case { name, code, phrase, .. } = case;
             writeln!(wrong, "{name}: expected {code} with `{phrase}`, found {found:#?}").unwrap();
         }

@@ -27,6 +27,7 @@ mod kernel;
 mod local;
 mod matmul;
 mod names;
+mod naming;
 mod operator;
 mod project;
 mod text;

@@ -6,23 +6,10 @@
 
 using namespace AscendC;
 
-using LocalProductMatmulA = MatmulType<TPosition::GM, CubeFormat::ND, half>;
-using LocalProductMatmulB = MatmulType<TPosition::GM, CubeFormat::ND, half>;
-using LocalProductMatmulC = MatmulType<TPosition::GM, CubeFormat::ND, half>;
-using LocalProductMatmul = MatmulImpl<LocalProductMatmulA, LocalProductMatmulB, LocalProductMatmulC,
-    LocalProductMatmulC, CFG_MDL>;
-
-using TileProductMatmulA = MatmulType<TPosition::GM, CubeFormat::ND, half>;
-using TileProductMatmulB = MatmulType<TPosition::GM, CubeFormat::ND, half>;
-using TileProductMatmulC = MatmulType<TPosition::GM, CubeFormat::ND, half>;
-using TileProductMatmul = MatmulImpl<TileProductMatmulA, TileProductMatmulB, TileProductMatmulC, TileProductMatmulC,
-    CFG_MDL>;
-
-using TailProductMatmulA = MatmulType<TPosition::GM, CubeFormat::ND, half>;
-using TailProductMatmulB = MatmulType<TPosition::GM, CubeFormat::ND, half>;
-using TailProductMatmulC = MatmulType<TPosition::GM, CubeFormat::ND, half>;
-using TailProductMatmul = MatmulImpl<TailProductMatmulA, TailProductMatmulB, TailProductMatmulC, TailProductMatmulC,
-    CFG_MDL>;
+using AType = MatmulType<TPosition::GM, CubeFormat::ND, half>;
+using BType = MatmulType<TPosition::GM, CubeFormat::ND, half>;
+using CType = MatmulType<TPosition::GM, CubeFormat::ND, half>;
+using MatmulOp = MatmulImpl<AType, BType, CType, CType, CFG_MDL>;
 
 template <typename T>
 __aicore__ inline T Smaller(T a, T b)
@@ -83,7 +70,7 @@ extern "C" __global__ __aicore__ void all_gather_matmul(GM_ADDR x, GM_ADDR b, GM
             * ((tilingData.local.N + tilingData.local.singleCoreN - 1) / tilingData.local.singleCoreN);
         const int32_t first = static_cast<int32_t>(GetBlockIdx());
         const int32_t cores = static_cast<int32_t>(GetBlockNum());
-        LocalProductMatmul localProduct;
+        MatmulOp localProduct;
         localProduct.SetSubBlockIdx(0);
         localProduct.Init(&tilingData.local, &pipe);
         for (int32_t piece = first; piece < pieces; piece += cores) {
@@ -91,18 +78,18 @@ extern "C" __global__ __aicore__ void all_gather_matmul(GM_ADDR x, GM_ADDR b, GM
             const int32_t column = piece / down * tilingData.local.singleCoreN;
             const int32_t rows2 = Smaller<int32_t>(tilingData.local.singleCoreM, tilingData.local.M - row);
             const int32_t columns = Smaller<int32_t>(tilingData.local.singleCoreN, tilingData.local.N - column);
-            const uint64_t start = static_cast<uint64_t>(row);
+            const uint64_t start = row;
             localProduct.SetOrgShape(rows2, width2, depth2);
             localProduct.SetSingleShape(rows2, columns, depth2);
             localProduct.SetTensorA(xGm[start * depth2]);
             localProduct.SetTensorB(bGm[column]);
             while (localProduct.Iterate()) {
-                localProduct.GetTensorC(yGm[rank * rankRows * width + start * width2 + static_cast<uint64_t>(column)]);
+                localProduct.GetTensorC(yGm[rank * rankRows * width + start * width2 + column]);
                 SyncUnits<HardEvent::FIX_M>(pipe);
             }
         }
         localProduct.End();
-        TileProductMatmul tileProduct;
+        MatmulOp tileProduct;
         tileProduct.SetSubBlockIdx(0);
         tileProduct.Init(&tilingData.tile, &pipe);
         for (uint64_t tile = 0; tile < tilingData.tileNum; ++tile) {
@@ -110,27 +97,23 @@ extern "C" __global__ __aicore__ void all_gather_matmul(GM_ADDR x, GM_ADDR b, GM
             for (uint32_t other = 0; other < hccl.GetRankDim(); ++other) {
                 if (other != rank) {
                     const uint64_t row = other * rankRows + tile * rows;
-                    const uint64_t depth3 = tilingData.tile.Ka;
-                    const uint64_t width3 = tilingData.tile.N;
                     const int32_t down2 = (tilingData.tile.M + tilingData.tile.singleCoreM - 1)
                         / tilingData.tile.singleCoreM;
                     const int32_t pieces2 = down2
                         * ((tilingData.tile.N + tilingData.tile.singleCoreN - 1) / tilingData.tile.singleCoreN);
-                    const int32_t first2 = static_cast<int32_t>(GetBlockIdx());
-                    const int32_t cores2 = static_cast<int32_t>(GetBlockNum());
-                    for (int32_t piece = first2; piece < pieces2; piece += cores2) {
+                    for (int32_t piece = first; piece < pieces2; piece += cores) {
                         const int32_t row2 = piece % down2 * tilingData.tile.singleCoreM;
                         const int32_t column = piece / down2 * tilingData.tile.singleCoreN;
                         const int32_t rows2 = Smaller<int32_t>(tilingData.tile.singleCoreM, tilingData.tile.M - row2);
                         const int32_t columns = Smaller<int32_t>(tilingData.tile.singleCoreN,
                             tilingData.tile.N - column);
-                        const uint64_t start = static_cast<uint64_t>(row2);
-                        tileProduct.SetOrgShape(rows2, width3, depth3);
-                        tileProduct.SetSingleShape(rows2, columns, depth3);
-                        tileProduct.SetTensorA(gatheredGm[row * depth + start * depth3]);
+                        const uint64_t start = row2;
+                        tileProduct.SetOrgShape(rows2, width, depth);
+                        tileProduct.SetSingleShape(rows2, columns, depth);
+                        tileProduct.SetTensorA(gatheredGm[row * depth + start * depth]);
                         tileProduct.SetTensorB(bGm[column]);
                         while (tileProduct.Iterate()) {
-                            tileProduct.GetTensorC(yGm[row * width + start * width3 + static_cast<uint64_t>(column)]);
+                            tileProduct.GetTensorC(yGm[row * width + start * width + column]);
                             SyncUnits<HardEvent::FIX_M>(pipe);
                         }
                     }
@@ -139,7 +122,7 @@ extern "C" __global__ __aicore__ void all_gather_matmul(GM_ADDR x, GM_ADDR b, GM
         }
         tileProduct.End();
         hccl.Wait(tail);
-        TailProductMatmul tailProduct;
+        MatmulOp tailProduct;
         tailProduct.SetSubBlockIdx(0);
         tailProduct.Init(&tilingData.tail, &pipe);
         for (uint32_t other = 0; other < hccl.GetRankDim(); ++other) {
@@ -151,20 +134,18 @@ extern "C" __global__ __aicore__ void all_gather_matmul(GM_ADDR x, GM_ADDR b, GM
                     / tilingData.tail.singleCoreM;
                 const int32_t pieces2 = down2
                     * ((tilingData.tail.N + tilingData.tail.singleCoreN - 1) / tilingData.tail.singleCoreN);
-                const int32_t first2 = static_cast<int32_t>(GetBlockIdx());
-                const int32_t cores2 = static_cast<int32_t>(GetBlockNum());
-                for (int32_t piece = first2; piece < pieces2; piece += cores2) {
+                for (int32_t piece = first; piece < pieces2; piece += cores) {
                     const int32_t row2 = piece % down2 * tilingData.tail.singleCoreM;
                     const int32_t column = piece / down2 * tilingData.tail.singleCoreN;
                     const int32_t rows2 = Smaller<int32_t>(tilingData.tail.singleCoreM, tilingData.tail.M - row2);
                     const int32_t columns = Smaller<int32_t>(tilingData.tail.singleCoreN, tilingData.tail.N - column);
-                    const uint64_t start = static_cast<uint64_t>(row2);
+                    const uint64_t start = row2;
                     tailProduct.SetOrgShape(rows2, width3, depth3);
                     tailProduct.SetSingleShape(rows2, columns, depth3);
                     tailProduct.SetTensorA(gatheredGm[row * depth + start * depth3]);
                     tailProduct.SetTensorB(bGm[column]);
                     while (tailProduct.Iterate()) {
-                        tailProduct.GetTensorC(yGm[row * width + start * width3 + static_cast<uint64_t>(column)]);
+                        tailProduct.GetTensorC(yGm[row * width + start * width3 + column]);
                         SyncUnits<HardEvent::FIX_M>(pipe);
                     }
                 }

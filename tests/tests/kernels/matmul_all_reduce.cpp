@@ -6,17 +6,10 @@
 
 using namespace AscendC;
 
-using TileProductMatmulA = MatmulType<TPosition::GM, CubeFormat::ND, half>;
-using TileProductMatmulB = MatmulType<TPosition::GM, CubeFormat::ND, half>;
-using TileProductMatmulC = MatmulType<TPosition::GM, CubeFormat::ND, half>;
-using TileProductMatmul = MatmulImpl<TileProductMatmulA, TileProductMatmulB, TileProductMatmulC, TileProductMatmulC,
-    CFG_MDL>;
-
-using TailProductMatmulA = MatmulType<TPosition::GM, CubeFormat::ND, half>;
-using TailProductMatmulB = MatmulType<TPosition::GM, CubeFormat::ND, half>;
-using TailProductMatmulC = MatmulType<TPosition::GM, CubeFormat::ND, half>;
-using TailProductMatmul = MatmulImpl<TailProductMatmulA, TailProductMatmulB, TailProductMatmulC, TailProductMatmulC,
-    CFG_MDL>;
+using AType = MatmulType<TPosition::GM, CubeFormat::ND, half>;
+using BType = MatmulType<TPosition::GM, CubeFormat::ND, half>;
+using CType = MatmulType<TPosition::GM, CubeFormat::ND, half>;
+using MatmulOp = MatmulImpl<AType, BType, CType, CType, CFG_MDL>;
 
 template <typename T>
 __aicore__ inline T Smaller(T a, T b)
@@ -62,13 +55,11 @@ extern "C" __global__ __aicore__ void matmul_all_reduce(GM_ADDR a, GM_ADDR b, GM
             HcclReduceOp::HCCL_REDUCE_SUM, tilingData.tileNum);
         const HcclHandle tail = hccl.AllReduce(y + tailRow * width * sizeof(half), y + tailRow * width * sizeof(half),
             tilingData.tail.M * width, HcclDataType::HCCL_DATA_TYPE_FP16, HcclReduceOp::HCCL_REDUCE_SUM);
-        TileProductMatmul tileProduct;
+        MatmulOp tileProduct;
         tileProduct.SetSubBlockIdx(0);
         tileProduct.Init(&tilingData.tile, &pipe);
         for (uint64_t tile = 0; tile < tilingData.tileNum; ++tile) {
             const uint64_t row = tile * rows;
-            const uint64_t depth2 = tilingData.tile.Ka;
-            const uint64_t width2 = tilingData.tile.N;
             const int32_t down = (tilingData.tile.M + tilingData.tile.singleCoreM - 1) / tilingData.tile.singleCoreM;
             const int32_t pieces = down
                 * ((tilingData.tile.N + tilingData.tile.singleCoreN - 1) / tilingData.tile.singleCoreN);
@@ -79,13 +70,13 @@ extern "C" __global__ __aicore__ void matmul_all_reduce(GM_ADDR a, GM_ADDR b, GM
                 const int32_t column = piece / down * tilingData.tile.singleCoreN;
                 const int32_t rows2 = Smaller<int32_t>(tilingData.tile.singleCoreM, tilingData.tile.M - row2);
                 const int32_t columns = Smaller<int32_t>(tilingData.tile.singleCoreN, tilingData.tile.N - column);
-                const uint64_t start = static_cast<uint64_t>(row2);
-                tileProduct.SetOrgShape(rows2, width2, depth2);
-                tileProduct.SetSingleShape(rows2, columns, depth2);
-                tileProduct.SetTensorA(aGm[row * depth + start * depth2]);
+                const uint64_t start = row2;
+                tileProduct.SetOrgShape(rows2, width, depth);
+                tileProduct.SetSingleShape(rows2, columns, depth);
+                tileProduct.SetTensorA(aGm[row * depth + start * depth]);
                 tileProduct.SetTensorB(bGm[column]);
                 while (tileProduct.Iterate()) {
-                    tileProduct.GetTensorC(yGm[row * width + start * width2 + static_cast<uint64_t>(column)]);
+                    tileProduct.GetTensorC(yGm[row * width + start * width + column]);
                     SyncUnits<HardEvent::FIX_M>(pipe);
                 }
             }
@@ -103,7 +94,7 @@ extern "C" __global__ __aicore__ void matmul_all_reduce(GM_ADDR a, GM_ADDR b, GM
             * ((tilingData.tail.N + tilingData.tail.singleCoreN - 1) / tilingData.tail.singleCoreN);
         const int32_t first = static_cast<int32_t>(GetBlockIdx());
         const int32_t cores = static_cast<int32_t>(GetBlockNum());
-        TailProductMatmul tailProduct;
+        MatmulOp tailProduct;
         tailProduct.SetSubBlockIdx(0);
         tailProduct.Init(&tilingData.tail, &pipe);
         for (int32_t piece = first; piece < pieces; piece += cores) {
@@ -111,13 +102,13 @@ extern "C" __global__ __aicore__ void matmul_all_reduce(GM_ADDR a, GM_ADDR b, GM
             const int32_t column = piece / down * tilingData.tail.singleCoreN;
             const int32_t rows2 = Smaller<int32_t>(tilingData.tail.singleCoreM, tilingData.tail.M - row);
             const int32_t columns = Smaller<int32_t>(tilingData.tail.singleCoreN, tilingData.tail.N - column);
-            const uint64_t start = static_cast<uint64_t>(row);
+            const uint64_t start = row;
             tailProduct.SetOrgShape(rows2, width2, depth2);
             tailProduct.SetSingleShape(rows2, columns, depth2);
             tailProduct.SetTensorA(aGm[tailRow * depth + start * depth2]);
             tailProduct.SetTensorB(bGm[column]);
             while (tailProduct.Iterate()) {
-                tailProduct.GetTensorC(yGm[tailRow * width + start * width2 + static_cast<uint64_t>(column)]);
+                tailProduct.GetTensorC(yGm[tailRow * width + start * width2 + column]);
                 SyncUnits<HardEvent::FIX_M>(pipe);
             }
         }

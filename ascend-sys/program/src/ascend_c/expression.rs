@@ -1,10 +1,7 @@
 //! Values as expressions of C++, with the parentheses that they need and no others.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use super::kernel::{Helper, Printer};
 use super::names::Thing;
-use super::uses::operands;
 use crate::flow::fit;
 use crate::layout::Number;
 use crate::program::*;
@@ -54,9 +51,6 @@ impl Expression {
     }
 }
 
-/// Unnamed parts of an expression beyond which it is given in pieces.
-const LONGEST: u64 = 48;
-
 impl Printer<'_> {
     /// A value where C++ converts to its type by itself and nothing binds tighter: behind `=`.
     pub(super) fn initialiser(&mut self, id: ValueId) -> String {
@@ -101,67 +95,8 @@ impl Printer<'_> {
         self.literal(id) == Some(bits)
     }
 
-    /// Gives names to parts of a value that would make a line which nobody can read.
-    pub(super) fn cut(&mut self, id: ValueId) {
-        for part in self.heavy(id) {
-            self.declare_value(part, "part");
-        }
-    }
-
-    /// The parts of a value that are to get a name, in the order in which they need each other.
-    pub(super) fn heavy(&self, id: ValueId) -> Vec<ValueId> {
-        let mut weights = BTreeMap::new();
-        let mut open = vec![id];
-        while let Some(id) = open.pop() {
-            if weights.insert(id, 1u64).is_none() && self.names.get(Thing::Value(id)).is_none() {
-                open.extend(operands(&self.program.values[id.0 as usize].of));
-            }
-        }
-        let mut heavy = Vec::new();
-        // A value is made of earlier ones.
-        for at in weights.keys().copied().collect::<Vec<_>>() {
-            if self.names.get(Thing::Value(at)).is_some() {
-                continue;
-            }
-            let parts = operands(&self.program.values[at.0 as usize].of);
-            let weight = parts.iter().fold(1u64, |sum, part| {
-                sum.saturating_add(weights.get(part).copied().unwrap_or(1))
-            });
-            match weight > LONGEST {
-                true => heavy.push(at),
-                false => drop(weights.insert(at, weight)),
-            }
-        }
-        heavy
-    }
-
-    /// A value gets a name here.
-    pub(super) fn declare_value(&mut self, id: ValueId, name: &str) {
-        let number = self.number(id);
-        let text = self.initialiser(id);
-        let kind = if self.is_constant(id) { "constexpr" } else { "const" };
-        let name = self.names.give(Thing::Value(id), name);
-        self.text.line(&format!("{kind} {} {name} = {text};", number.ascend_c()));
-    }
-
     pub(super) fn number(&self, id: ValueId) -> Number {
         self.program.values[id.0 as usize].number
-    }
-
-    /// Whether it depends on one of these variables.
-    pub(super) fn depends(&self, id: ValueId, on: impl Fn(VariableId) -> bool) -> bool {
-        let mut seen = BTreeSet::new();
-        let mut open = vec![id];
-        while let Some(id) = open.pop() {
-            if !seen.insert(id) {
-                continue;
-            }
-            match &self.program.values[id.0 as usize].of {
-                Of::Variable(variable) if on(*variable) => return true,
-                of => open.extend(operands(of)),
-            }
-        }
-        false
     }
 
     fn expression(&mut self, id: ValueId) -> Expression {
@@ -436,8 +371,10 @@ impl Printer<'_> {
         let widens = whole(from)
             && whole(*number)
             && (from.size() < number.size() || (counted && *number == Number::U64));
-        // What is computed in the smaller type has to be brought into its range first, which the cast makes visible.
-        match widens && !matches!(of, Of::Binary(..) | Of::Unary(..) | Of::Select(..)) {
+        // What is computed in the smaller type has to be brought into its range first, which a name does, or a cast makes visible.
+        let computed = matches!(of, Of::Binary(..) | Of::Unary(..) | Of::Select(..))
+            && self.names.get(Thing::Value(*a)).is_none();
+        match widens && !computed {
             true => *a,
             false => id,
         }
@@ -461,40 +398,6 @@ impl Printer<'_> {
             Of::Unary(Unary::Negate, a) => !is_narrow(*number) && self.has_its_type(*a),
             _ => true,
         }
-    }
-
-    /// Whether a compiler can compute it for certain.
-    fn is_constant(&self, id: ValueId) -> bool {
-        let mut open = vec![id];
-        let mut seen = BTreeSet::new();
-        while let Some(id) = open.pop() {
-            if !seen.insert(id) {
-                continue;
-            }
-            let Value { of, number, .. } = &self.program.values[id.0 as usize];
-            let good = match of {
-                _ if matches!(number, Number::F16 | Number::Bf16) => false,
-                Of::Constant(bits) => !is_float(*number) || f64::from_bits(*bits).is_finite(),
-                // Too large a product of signed numbers would be an error.
-                Of::Binary(operator, ..) => {
-                    let unsigned = matches!(
-                        number,
-                        Number::U8 | Number::U16 | Number::U32 | Number::U64 | Number::Bool
-                    );
-                    !matches!(operator, Binary::Div | Binary::Rem | Binary::Min | Binary::Max)
-                        && unsigned
-                }
-                Of::Select(..) => true,
-                Of::Unary(Unary::Not, _) => true,
-                Of::Cast(a) => !is_float(self.number(*a)),
-                _ => false,
-            };
-            if !good {
-                return false;
-            }
-            open.extend(operands(of));
-        }
-        true
     }
 }
 

@@ -273,7 +273,12 @@ impl<'a> Printer<'a> {
                 if let (Some(name), None, false) =
                     (name, self.names.get(Thing::Value(*value)), matches!(of, Of::Variable(_)))
                 {
-                    self.declare_value(*value, name);
+                    match self.declared_alike(*value, name) {
+                        Some(other) => {
+                            self.names.share(Thing::Value(*value), Thing::Value(other));
+                        }
+                        None => self.declare_value(*value, name),
+                    }
                 }
             }
             Step::Set(variable, value) => {

@@ -10,16 +10,19 @@ use crate::program::*;
 use crate::step::Multiply;
 
 impl Printer<'_> {
-    /// `using ProductA = MatmulType<...>;` for every product.
+    /// `using AType = MatmulType<...>;` and so on, for all products of the same types once.
     pub(super) fn matmul_types(&self, file: &mut Text) {
         for (at, matmul) in self.program.matmuls.iter().enumerate() {
-            let name = self.matmul_type(MatmulId(at as u32));
+            if self.first_of_its_types(at) != at {
+                continue;
+            }
+            let prefix = self.matmul_prefix(at);
             let Matmul { a, b, c, bias, transposed_a, transposed_b, .. } = &matmul.what;
             let mut alias = |side: &str, number: &Number, transposed: bool| {
                 let more = if transposed { ", true" } else { "" };
                 let ty = number.ascend_c();
                 file.line(&format!(
-                    "using {name}{side} = MatmulType<TPosition::GM, CubeFormat::ND, {ty}{more}>;"
+                    "using {prefix}{side}Type = MatmulType<TPosition::GM, CubeFormat::ND, {ty}{more}>;"
                 ));
             };
             alias("A", a, *transposed_a);
@@ -28,23 +31,40 @@ impl Printer<'_> {
             if let Some(bias) = bias {
                 alias("Bias", bias, false);
             }
-            let bias = if bias.is_some() { format!("{name}Bias") } else { format!("{name}C") };
+            let bias = if bias.is_some() { "Bias" } else { "C" };
             file.line(&format!(
-                "using {name} = MatmulImpl<{name}A, {name}B, {name}C, {bias}, CFG_MDL>;"
+                "using {prefix}MatmulOp = MatmulImpl<{prefix}AType, {prefix}BType, {prefix}CType, {prefix}{bias}Type, CFG_MDL>;"
             ));
             file.blank();
         }
     }
 
-    /// Numbered, because names of products need not differ in their upper case.
-    fn matmul_type(&self, matmul: MatmulId) -> String {
-        let name = |at: usize| upper_camel(&self.program.matmuls[at].name);
-        let own = name(matmul.0 as usize);
-        let same = (0..matmul.0 as usize).filter(|at| name(*at) == own).count();
-        match same {
-            0 => format!("{own}Matmul"),
-            earlier => format!("{own}Matmul{}", earlier + 1),
+    /// The first product with the same types.
+    fn first_of_its_types(&self, at: usize) -> usize {
+        let types = |at: usize| Matmul {
+            tiling: (0, String::new()),
+            ..self.program.matmuls[at].what.clone()
+        };
+        (0..at).find(|earlier| types(*earlier) == types(at)).unwrap_or(at)
+    }
+
+    /// What names of types begin with: nothing if all products have the same. Numbered, because names of products need not differ
+    /// in their upper case.
+    fn matmul_prefix(&self, at: usize) -> String {
+        let count = self.program.matmuls.len();
+        if (0..count).all(|other| self.first_of_its_types(other) == 0) {
+            return String::new();
         }
+        let name = |at: usize| upper_camel(&self.program.matmuls[at].name);
+        let own = name(at);
+        match (0..at).filter(|earlier| name(*earlier) == own).count() {
+            0 => own,
+            earlier => format!("{own}{}", earlier + 1),
+        }
+    }
+
+    fn matmul_type(&self, matmul: MatmulId) -> String {
+        format!("{}MatmulOp", self.matmul_prefix(self.first_of_its_types(matmul.0 as usize)))
     }
 
     pub(super) fn declare_matmul(&mut self, matmul: MatmulId) {

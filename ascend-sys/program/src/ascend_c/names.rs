@@ -161,6 +161,22 @@ impl Names {
         name
     }
 
+    /// A thing is what another one is, and called like it.
+    pub(super) fn share(&mut self, thing: Thing, with: Thing) {
+        if let Some(name) = self.of.get(&with).cloned() {
+            self.of.insert(thing, name);
+            if let Some(scope) = self.scopes.last_mut() {
+                // The name is the other one's, so it stays taken.
+                scope.push((thing, String::new()));
+            }
+        }
+    }
+
+    /// Whether the same name stands in the source of the kernel.
+    pub(super) fn alike(&self, a: &str, b: &str) -> bool {
+        self.first_of(a).unwrap_or(a) == self.first_of(b).unwrap_or(b)
+    }
+
     /// `i` for `i_2`, if the program has an `i` too.
     fn first_of<'n>(&self, name: &'n str) -> Option<&'n str> {
         let (first, number) = name.rsplit_once('_')?;

@@ -8,6 +8,9 @@ use crate::layout::Number;
 use crate::program::Core;
 use crate::step::*;
 
+/// Ranks whose windows the context of an A2 has room for.
+const A2_WINDOWS: u64 = 32;
+
 /// A place with its numbers.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Spot {
@@ -52,6 +55,11 @@ pub(super) fn spot(view: &mut View<'_, '_>, place: &Place) -> Option<Spot> {
                 view.lacks("windows that a kernel can ask for", "use buffers of your own");
             }
             let (rank, (_, ranks)) = (view.count(rank)?, view.group(client)?);
+            if rank >= A2_WINDOWS && view.product() == Product::A2 {
+                let message =
+                    format!("the window of rank {rank}, and A2 knows those of {A2_WINDOWS}");
+                view.error("ranks", message, "divide the communicator");
+            }
             if rank >= u64::from(ranks) {
                 let message = format!("the window of rank {rank}, of {ranks} ranks");
                 view.error("ranks", message, "ranks are counted from 0");

@@ -5,7 +5,7 @@ use ascend_program::layout::Number;
 use ascend_program::step::*;
 use ascend_program::*;
 
-use crate::harness::{Kernel, all_reduce, exchange, rules};
+use crate::harness::{Kernel, all_reduce, exchange, reduction, rules};
 
 /// `x` and `y`.
 fn tensors(k: &mut Kernel) -> (Base, Base) {
@@ -14,10 +14,7 @@ fn tensors(k: &mut Kernel) -> (Base, Base) {
 
 rules! {
     every_turn_is_committed, "commit", MixAiv10, |k, broken| {
-        let (x, y) = tensors(k);
-        let hccl = k.ready(&[2]);
-        let t = k.task("tiles", hccl);
-        let operation = all_reduce(k, x, y);
+        let (hccl, t, operation) = reduction(k);
         k.on_block(0, |b| {
             b.prepare(t, operation, 4, false);
             b.times(if broken { 3 } else { 4 }, |b| {
@@ -33,10 +30,7 @@ rules! {
     };
 
     a_turn_is_committed_once, "commit", MixAiv10, |k, broken| {
-        let (x, y) = tensors(k);
-        let hccl = k.ready(&[2]);
-        let t = k.task("tiles", hccl);
-        let operation = all_reduce(k, x, y);
+        let (hccl, t, operation) = reduction(k);
         k.on_block(0, |b| {
             b.prepare(t, operation, 2, true);
             if broken {
@@ -48,10 +42,7 @@ rules! {
     };
 
     every_turn_is_waited_for, "wait", MixAiv10, |k, broken| {
-        let (x, y) = tensors(k);
-        let hccl = k.ready(&[2]);
-        let t = k.task("tiles", hccl);
-        let operation = all_reduce(k, x, y);
+        let (hccl, t, operation) = reduction(k);
         k.on_block(0, |b| {
             b.prepare(t, operation, 4, true);
             b.times(if broken { 1 } else { 4 }, |b| b.wait(t));
@@ -60,10 +51,7 @@ rules! {
     };
 
     a_turn_is_committed_before_it_is_waited_for, "wait", MixAiv10, |k, broken| {
-        let (x, y) = tensors(k);
-        let hccl = k.ready(&[2]);
-        let t = k.task("tiles", hccl);
-        let operation = all_reduce(k, x, y);
+        let (hccl, t, operation) = reduction(k);
         k.on_block(0, |b| {
             b.prepare(t, operation, 1, false);
             if !broken {
@@ -78,10 +66,7 @@ rules! {
     };
 
     the_64th_prepare_has_no_slot, "prepares", MixAiv10, |k, broken| {
-        let (x, y) = tensors(k);
-        let hccl = k.ready(&[2]);
-        let t = k.task("tiles", hccl);
-        let operation = all_reduce(k, x, y);
+        let (hccl, t, operation) = reduction(k);
         k.on_block(0, |b| {
             b.times(if broken { 64 } else { 63 }, |b| {
                 b.prepare(t, operation, 1, true);
@@ -92,10 +77,7 @@ rules! {
     };
 
     cores_of_one_kind_prepare, "prepare-core", MixAic11, |k, broken| {
-        let (x, y) = tensors(k);
-        let hccl = k.ready(&[2]);
-        let t = k.task("tiles", hccl);
-        let operation = all_reduce(k, x, y);
+        let (hccl, t, operation) = reduction(k);
         let body = |b: &mut crate::common::Builder| {
             b.prepare(t, operation.clone(), 1, true);
             b.wait(t);
@@ -112,10 +94,7 @@ rules! {
     };
 
     a_task_is_used_where_it_was_prepared, "task", MixAiv10, |k, broken| {
-        let (x, y) = tensors(k);
-        let hccl = k.ready(&[2]);
-        let t = k.task("tiles", hccl);
-        let operation = all_reduce(k, x, y);
+        let (hccl, t, operation) = reduction(k);
         k.on_block(0, |b| b.prepare(t, operation, 1, true));
         if broken {
             k.wait(t);
@@ -127,10 +106,7 @@ rules! {
     };
 
     all_cores_have_waited_before_the_end, "finalize-sync", MixAiv10, |k, broken| {
-        let (x, y) = tensors(k);
-        let hccl = k.ready(&[2]);
-        let t = k.task("tiles", hccl);
-        let operation = all_reduce(k, x, y);
+        let (hccl, t, operation) = reduction(k);
         k.prepare(t, operation, 2, true);
         k.times(2, |b| b.wait(t));
         if !broken {
@@ -140,10 +116,7 @@ rules! {
     };
 
     a_client_is_finalised_last, "finalize", MixAiv10, |k, broken| {
-        let (x, y) = tensors(k);
-        let hccl = k.ready(&[2]);
-        let t = k.task("tiles", hccl);
-        let operation = all_reduce(k, x, y);
+        let (hccl, t, operation) = reduction(k);
         k.on_block(0, |b| {
             b.prepare(t, operation, 1, true);
             if broken {
@@ -155,10 +128,7 @@ rules! {
     };
 
     a_client_that_prepares_is_finalised, "finalize", MixAiv10, |k, broken| {
-        let (x, y) = tensors(k);
-        let hccl = k.ready(&[2]);
-        let t = k.task("tiles", hccl);
-        let operation = all_reduce(k, x, y);
+        let (hccl, t, operation) = reduction(k);
         k.on_block(0, |b| {
             b.prepare(t, operation, 1, true);
             b.wait(t);

@@ -5,7 +5,7 @@ use ascend_program::layout::Number;
 use ascend_program::step::*;
 use ascend_program::*;
 
-use crate::harness::{Kernel, all_reduce, exchange, expect, rules};
+use crate::harness::{Kernel, all_reduce, all_to_all_v, exchange, expect, reduction, rules};
 
 fn tensors(k: &mut Kernel) -> (Base, Base) {
     (k.input("x", Number::F16), k.output("y", Number::F16))
@@ -27,18 +27,7 @@ fn stepped(k: &mut Kernel, step: u32, body: impl FnOnce(&mut crate::common::Buil
     let algorithm = b"AlltoAll=level0:fullmesh;level1:pairwise".to_vec();
     k.patches.push((64 + 144, algorithm));
     let t = k.task("tiles", hccl);
-    let (one, displs) = (k.n(1), [0, 1, 2, 3].map(|n| k.n(n)));
-    let counts = || PerRank::Values(vec![one; 4]);
-    let displs = || PerRank::Values(displs.to_vec());
-    let operation = Operation::AlltoAllV {
-        send: k.at(x, 0),
-        recv: k.at(y, 0),
-        dtype: 3,
-        send_counts: counts(),
-        send_displs: displs(),
-        recv_counts: counts(),
-        recv_displs: displs(),
-    };
+    let operation = all_to_all_v(k, (x, y), 4, 1);
     k.on_block(0, |b| {
         b.prepare(t, operation, 1, true);
         body(b, t);
@@ -186,10 +175,7 @@ rules! {
 
     ascend_950_has_no_query, "product", MixAiv10, |k, broken| {
         k.setting.product = if broken { Product::Ascend950 } else { Product::A3 };
-        let (x, y) = tensors(k);
-        let hccl = k.ready(&[2]);
-        let t = k.task("tiles", hccl);
-        let operation = all_reduce(k, x, y);
+        let (hccl, t, operation) = reduction(k);
         let turns = k.variable("turns", Number::I32);
         k.on_block(0, |b| {
             b.prepare(t, operation, 1, true);
@@ -289,10 +275,7 @@ rules! {
     };
 
     only_batches_need_not_be_waited_for_at_the_end, "finalize", MixAiv10, |k, broken| {
-        let (x, y) = tensors(k);
-        let hccl = k.ready(&[2]);
-        let t = k.task("tiles", hccl);
-        let operation = all_reduce(k, x, y);
+        let (hccl, t, operation) = reduction(k);
         k.on_block(0, |b| {
             b.prepare(t, operation, 1, true);
             b.wait(t);
@@ -332,10 +315,7 @@ rules! {
     };
 
     a_task_that_is_prepared_again_was_committed, "commit", MixAiv10, |k, broken| {
-        let (x, y) = tensors(k);
-        let hccl = k.ready(&[2]);
-        let t = k.task("tiles", hccl);
-        let operation = all_reduce(k, x, y);
+        let (hccl, t, operation) = reduction(k);
         k.setting.tolerant = true;
         k.on_block(0, |b| {
             b.times(2, |b| {
@@ -350,10 +330,7 @@ rules! {
 
     on_ascend_950_all_wait_equally_often, "wait", MixAiv10, |k, broken| {
         k.setting.product = if broken { Product::Ascend950 } else { Product::A3 };
-        let (x, y) = tensors(k);
-        let hccl = k.ready(&[2]);
-        let t = k.task("tiles", hccl);
-        let operation = all_reduce(k, x, y);
+        let (hccl, t, operation) = reduction(k);
         k.prepare(t, operation, 2, true);
         k.wait(t);
         k.on_block(0, |b| b.wait(t));

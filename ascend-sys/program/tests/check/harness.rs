@@ -6,6 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use ascend_program::check::{Finding, Product, Setting, check};
 use ascend_program::flow::Launch;
+use ascend_program::layout::Number;
 use ascend_program::step::*;
 use ascend_program::*;
 
@@ -86,6 +87,29 @@ pub fn exchange(k: &mut Kernel, x: Base, y: Base, count: u64) -> Exchange {
 /// `y`, the sum of all ranks' `x`, 64 elements a turn.
 pub fn all_reduce(k: &mut Kernel, x: Base, y: Base) -> Operation {
     Operation::AllReduce(exchange(k, x, y, 64), Reduction::Sum)
+}
+
+/// The client and its task `tiles`, which is to be that of `x` and `y`.
+pub fn reduction(k: &mut Kernel) -> (ClientId, TaskId, Operation) {
+    let (x, y) = (k.input("x", Number::F16), k.output("y", Number::F16));
+    let hccl = k.ready(&[2]);
+    (hccl, k.task("tiles", hccl), all_reduce(k, x, y))
+}
+
+/// An AlltoAllV with as many elements for each rank, one block after the other.
+pub fn all_to_all_v(k: &mut Kernel, (x, y): (Base, Base), ranks: u64, count: u64) -> Operation {
+    let counts = vec![k.n(count); ranks as usize];
+    let displs: Vec<ValueId> = (0..ranks).map(|rank| k.n(count * rank)).collect();
+    let (counts, displs) = (PerRank::Values(counts), PerRank::Values(displs));
+    Operation::AlltoAllV {
+        send: k.at(x, 0),
+        recv: k.at(y, 0),
+        dtype: 3,
+        send_counts: counts.clone(),
+        send_displs: displs.clone(),
+        recv_counts: counts,
+        recv_displs: displs,
+    }
 }
 
 pub type Build = fn(&mut Kernel, bool);

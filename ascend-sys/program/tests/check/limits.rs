@@ -6,7 +6,7 @@ use ascend_program::step::*;
 use ascend_program::*;
 
 use crate::common::{Builder, tiling_layout};
-use crate::harness::{Kernel, rules};
+use crate::harness::{Kernel, all_to_all_v, reduction, rules};
 
 /// So many bytes in local memory, and a tensor of them.
 fn scratch(b: &mut Builder, bytes: u64) -> Local {
@@ -54,6 +54,22 @@ fn initialised(k: &mut Kernel, at: u32) {
     k.builder.program.tiling = Some(tiling_layout(1));
     let hccl = k.client("hccl", 0, None);
     k.hccl(Hccl::Init(hccl, at));
+}
+
+/// An AlltoAllvWrite: the offsets are an argument of this type, the sizes lie in the workspace from this byte on.
+fn written_to_windows(k: &mut Kernel, number: Number, byte: u64) {
+    k.setting.product = Product::Ascend950;
+    let (x, offsets) = (k.input("x", Number::F16), k.input("offsets", number));
+    let hccl = k.ready(&[20]);
+    let t = k.task("tiles", hccl);
+    let (send, offsets) = (k.at(x, 0), k.at(offsets, 0));
+    let (sizes, window, local) = (k.at(Base::Workspace, byte), k.n(0), k.n(64));
+    let operation = Operation::AlltoAllvWrite { send, offsets, sizes, window, local };
+    k.on_block(0, |b| {
+        b.prepare(t, operation, 1, true);
+        b.wait(t);
+        b.finalize(hccl);
+    });
 }
 
 rules! {
@@ -158,19 +174,7 @@ rules! {
         let (x, y) = (k.input("x", Number::F16), k.output("y", Number::F16));
         let hccl = k.ready(&[8]);
         let t = k.task("tiles", hccl);
-        let counts = vec![k.n(1); 33];
-        let displs: Vec<ValueId> = (0..33).map(|rank| k.n(rank)).collect();
-        let counts = || PerRank::Values(counts.clone());
-        let displs = || PerRank::Values(displs.clone());
-        let operation = Operation::AlltoAllV {
-            send: k.at(x, 0),
-            recv: k.at(y, 0),
-            dtype: 3,
-            send_counts: counts(),
-            send_displs: displs(),
-            recv_counts: counts(),
-            recv_displs: displs(),
-        };
+        let operation = all_to_all_v(k, (x, y), 33, 1);
         k.on_block(0, |b| {
             b.prepare(t, operation, 1, true);
             b.wait(t);
@@ -247,10 +251,7 @@ rules! {
     };
 
     ascend_950_does_not_iterate, "product", MixAiv10, |k, broken| {
-        let (x, y) = (k.input("x", Number::F16), k.output("y", Number::F16));
-        let hccl = k.ready(&[2]);
-        let t = k.task("tiles", hccl);
-        let operation = crate::harness::all_reduce(k, x, y);
+        let (hccl, t, operation) = reduction(k);
         let block = k.variable("block", Number::U16);
         k.setting.product = Product::Ascend950;
         k.on_block(0, |b| {
@@ -261,5 +262,42 @@ rules! {
             b.wait(t);
             b.finalize(hccl);
         });
+    };
+
+    a3_takes_3_members_at_launch, "product", MixAiv10, |k, broken| {
+        k.ready(if broken { &[2, 6, 7, 10] } else { &[2, 6, 7] });
+    };
+
+    a2_knows_32_windows, "ranks", MixAiv10, |k, broken| {
+        k.setting.product = Product::A2;
+        k.ranks = 64;
+        let hccl = k.ready(&[2]);
+        let (rank, v) = (k.n(if broken { 32 } else { 31 }), k.variable("v", Number::F32));
+        let place = k.at(Base::WindowIn(hccl, rank), 0);
+        k.step(Step::Read(v, Read::Global(place)));
+    };
+
+    wider_elements_go_elsewhere, "overlap", MixAiv10, |k, broken| {
+        let length = k.n(64);
+        let mut tensor = |name: &str, number| {
+            let buffer = k.scratch(name, number, length);
+            let tensor = k.local(&format!("{name}_all"), number);
+            k.buffer(Buffer::InitScratch(buffer));
+            (buffer, Local { tensor, offset: None })
+        };
+        let (wide, to) = tensor("wide", Number::F32);
+        let (narrow, from) = tensor("narrow", Number::F16);
+        k.buffer(Buffer::Get(wide, to.tensor));
+        k.buffer(Buffer::Get(if broken { wide } else { narrow }, from.tensor));
+        let (round, count) = (Round::None, k.n(32));
+        k.step(Step::Vector(Vector::Cast { to, from, round, count }));
+    };
+
+    offsets_of_blocks_are_u64, "dtype", MixAiv10, |k, broken| {
+        written_to_windows(k, if broken { Number::U32 } else { Number::U64 }, 0);
+    };
+
+    offsets_of_blocks_are_aligned, "align", MixAiv10, |k, broken| {
+        written_to_windows(k, Number::U64, if broken { 4 } else { 8 });
     };
 }

@@ -6,7 +6,7 @@ use ascend_program::step::*;
 use ascend_program::*;
 
 use crate::common::Builder;
-use crate::harness::{Kernel, all_reduce, exchange, rules};
+use crate::harness::{Kernel, all_reduce, all_to_all_v, exchange, rules};
 
 /// `base[at] = 1`, through the cache.
 fn set(b: &mut Builder, base: Base, at: u64) -> Place {
@@ -66,19 +66,7 @@ fn stepped(k: &mut Kernel, step: u32, body: impl FnOnce(&mut Builder, TaskId, (B
     k.put(64, step << 16 | 1 << 24);
     k.patches.push((64 + 144, b"AlltoAll=level0:fullmesh;level1:pairwise".to_vec()));
     let t = k.task("tiles", hccl);
-    let counts = vec![k.n(64); 4];
-    let displs: Vec<ValueId> = (0..4).map(|rank| k.n(64 * rank)).collect();
-    let counts = || PerRank::Values(counts.clone());
-    let displs = || PerRank::Values(displs.clone());
-    let operation = Operation::AlltoAllV {
-        send: k.at(x, 0),
-        recv: k.at(y, 0),
-        dtype: 3,
-        send_counts: counts(),
-        send_displs: displs(),
-        recv_counts: counts(),
-        recv_displs: displs(),
-    };
+    let operation = all_to_all_v(k, (x, y), 4, 64);
     k.on_block(0, |b| {
         b.prepare(t, operation, 1, false);
         body(b, t, (x, y));

@@ -24,6 +24,9 @@ mod turns;
 /// Prepares and group syncs of a client together; the next slot is for the end.
 const MOST_PREPARES: u32 = 63;
 
+/// Operations that A3 finds resources for.
+const MOST_MEMBERS: u64 = 3;
+
 /// The algorithm with which an AlltoAllV can be divided into steps.
 const FINE: &[u8] = b"AlltoAll=level0:fullmesh;level1:pairwise\0";
 
@@ -248,6 +251,13 @@ impl Clients {
             let message =
                 format!("the version in the Mc2InitTiling is {version}, and it must be 100");
             view.error("init", message, "have the host fill it");
+        }
+        let members = view.tiling(u64::from(at) + 4, Number::U32).unwrap_or(0);
+        if members > MOST_MEMBERS && view.product() == Product::A3 {
+            let message = format!(
+                "{members} Mc2CcTiling in the tiling, and A3 takes {MOST_MEMBERS} at launch"
+            );
+            view.error("product", message, "have the host fill fewer, or use two kernels");
         }
         let queues = view.tiling(u64::from(at) + 42, Number::U16).unwrap_or(0);
         let cores = view.tiling(u64::from(at) + 44, Number::U16).unwrap_or(0);

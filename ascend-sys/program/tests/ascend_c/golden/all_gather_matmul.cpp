@@ -6,15 +6,10 @@
 
 using namespace AscendC;
 
-using LocalMatmulA = MatmulType<TPosition::GM, CubeFormat::ND, half>;
-using LocalMatmulB = MatmulType<TPosition::GM, CubeFormat::ND, half>;
-using LocalMatmulC = MatmulType<TPosition::GM, CubeFormat::ND, half>;
-using LocalMatmul = MatmulImpl<LocalMatmulA, LocalMatmulB, LocalMatmulC, LocalMatmulC, CFG_MDL>;
-
-using TileMatmulA = MatmulType<TPosition::GM, CubeFormat::ND, half>;
-using TileMatmulB = MatmulType<TPosition::GM, CubeFormat::ND, half>;
-using TileMatmulC = MatmulType<TPosition::GM, CubeFormat::ND, half>;
-using TileMatmul = MatmulImpl<TileMatmulA, TileMatmulB, TileMatmulC, TileMatmulC, CFG_MDL>;
+using AType = MatmulType<TPosition::GM, CubeFormat::ND, half>;
+using BType = MatmulType<TPosition::GM, CubeFormat::ND, half>;
+using CType = MatmulType<TPosition::GM, CubeFormat::ND, half>;
+using MatmulOp = MatmulImpl<AType, BType, CType, CType, CFG_MDL>;
 
 template <typename T>
 __aicore__ inline T Smaller(T a, T b)
@@ -78,7 +73,7 @@ extern "C" __global__ __aicore__ void all_gather_matmul(GM_ADDR a, GM_ADDR b, GM
         const uint64_t baseRows = tilingData.local.baseM;
         const uint64_t baseColumns = tilingData.local.baseN;
         const uint64_t down = (m + baseRows - 1) / baseRows;
-        LocalMatmul local;
+        MatmulOp local;
         local.SetSubBlockIdx(0);
         local.Init(&tilingData.local, &pipe);
         for (uint64_t block = GetBlockIdx(); block < down * ((n + baseColumns - 1) / baseColumns);
@@ -97,7 +92,7 @@ extern "C" __global__ __aicore__ void all_gather_matmul(GM_ADDR a, GM_ADDR b, GM
         local.End();
 
         // Those of the others, tile by tile.
-        TileMatmul tile;
+        MatmulOp tile;
         tile.SetSubBlockIdx(0);
         tile.Init(&tilingData.tile, &pipe);
         for (uint64_t turn = 0; turn < tileCount; ++turn) {

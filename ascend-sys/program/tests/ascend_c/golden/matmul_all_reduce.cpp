@@ -6,10 +6,10 @@
 
 using namespace AscendC;
 
-using ProductMatmulA = MatmulType<TPosition::GM, CubeFormat::ND, half>;
-using ProductMatmulB = MatmulType<TPosition::GM, CubeFormat::ND, half>;
-using ProductMatmulC = MatmulType<TPosition::GM, CubeFormat::ND, half>;
-using ProductMatmul = MatmulImpl<ProductMatmulA, ProductMatmulB, ProductMatmulC, ProductMatmulC, CFG_MDL>;
+using AType = MatmulType<TPosition::GM, CubeFormat::ND, half>;
+using BType = MatmulType<TPosition::GM, CubeFormat::ND, half>;
+using CType = MatmulType<TPosition::GM, CubeFormat::ND, half>;
+using MatmulOp = MatmulImpl<AType, BType, CType, CType, CFG_MDL>;
 
 template <typename T>
 __aicore__ inline T Smaller(T a, T b)
@@ -64,7 +64,7 @@ extern "C" __global__ __aicore__ void matmul_all_reduce(GM_ADDR a, GM_ADDR b, GM
             tail = hccl.AllReduce(y + done * n * sizeof(half), y + done * n * sizeof(half), tailRows * n,
                 HcclDataType::HCCL_DATA_TYPE_FP16, HcclReduceOp::HCCL_REDUCE_SUM, static_cast<uint8_t>(tailCount));
         }
-        ProductMatmul product;
+        MatmulOp product;
         product.SetSubBlockIdx(0);
         product.Init(&tilingData.tile, &pipe);
         for (uint64_t turn = 0; turn < tileCount; ++turn) {

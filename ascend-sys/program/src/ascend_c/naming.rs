@@ -1,0 +1,165 @@
+//! Which values get names, and where: those that the kernel names, and parts of expressions that nobody could read.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::expression::is_float;
+use super::kernel::Printer;
+use super::names::Thing;
+use super::uses::operands;
+use crate::layout::Number;
+use crate::program::*;
+
+/// Unnamed parts of an expression beyond which it is given in pieces.
+const LONGEST: u64 = 48;
+
+impl Printer<'_> {
+    /// Gives names to parts of a value that would make a line which nobody can read.
+    pub(super) fn cut(&mut self, id: ValueId) {
+        for part in self.heavy(id) {
+            self.declare_value(part, "part");
+        }
+    }
+
+    /// The parts of a value that are to get a name, in the order in which they need each other.
+    pub(super) fn heavy(&self, id: ValueId) -> Vec<ValueId> {
+        let mut weights = BTreeMap::new();
+        let mut open = vec![id];
+        while let Some(id) = open.pop() {
+            if weights.insert(id, 1u64).is_none() && self.names.get(Thing::Value(id)).is_none() {
+                open.extend(self.computed(&self.program.values[id.0 as usize].of));
+            }
+        }
+        let mut heavy = Vec::new();
+        // A value is made of earlier ones.
+        for at in weights.keys().copied().collect::<Vec<_>>() {
+            if self.names.get(Thing::Value(at)).is_some() {
+                continue;
+            }
+            let parts = operands(&self.program.values[at.0 as usize].of);
+            let weight = parts.iter().fold(1u64, |sum, part| {
+                sum.saturating_add(weights.get(part).copied().unwrap_or(1))
+            });
+            match weight > LONGEST {
+                true => heavy.push(at),
+                false => drop(weights.insert(at, weight)),
+            }
+        }
+        heavy
+    }
+
+    /// The operands of a value that are computed with it for certain, or could be.
+    fn computed(&self, of: &Of) -> Vec<ValueId> {
+        let mut parts = operands(of);
+        if matches!(of, Of::Select(..) | Of::Binary(Binary::And | Binary::Or, ..)) {
+            let first = parts.remove(0);
+            parts.retain(|part| !self.may_fail(*part));
+            parts.insert(0, first);
+        }
+        parts
+    }
+
+    /// Whether there are numbers for which C++ leaves open what a value is, so that it must not be computed but where it is needed.
+    fn may_fail(&self, id: ValueId) -> bool {
+        let Value { of, number, .. } = &self.program.values[id.0 as usize];
+        let signed = matches!(number, Number::I8 | Number::I16 | Number::I32 | Number::I64);
+        let itself = match of {
+            Of::Tiling { element, .. } => element.is_some(),
+            Of::Binary(Binary::Div | Binary::Rem, ..) => !is_float(*number),
+            Of::Binary(Binary::Add | Binary::Sub | Binary::Mul, ..) => signed,
+            Of::Unary(Unary::Negate, _) => signed,
+            _ => false,
+        };
+        itself || operands(of).into_iter().any(|part| self.may_fail(part))
+    }
+
+    /// A value that is the same as this one and has the same name already: a function that several kernels call names what its caller
+    /// has named.
+    pub(super) fn declared_alike(&self, id: ValueId, name: &str) -> Option<ValueId> {
+        let values = &self.program.values;
+        self.names.values().into_iter().find(|other| {
+            let of_other = values[other.0 as usize].name.as_ref();
+            of_other.is_some_and(|other| self.names.alike(other, name)) && self.same(id, *other)
+        })
+    }
+
+    /// Whether two values are made in the same way.
+    fn same(&self, a: ValueId, b: ValueId) -> bool {
+        if a == b {
+            return true;
+        }
+        let [Value { of: of_a, number: a, .. }, Value { of: of_b, number: b, .. }] =
+            [a, b].map(|id| &self.program.values[id.0 as usize]);
+        let parts = || operands(of_a).into_iter().zip(operands(of_b));
+        a == b
+            && match (of_a, of_b) {
+                (
+                    Of::Tiling { path: a, element: x, .. },
+                    Of::Tiling { path: b, element: y, .. },
+                ) => a == b && x.is_some() == y.is_some(),
+                (Of::Unary(a, _), Of::Unary(b, _)) => a == b,
+                (Of::Binary(a, ..), Of::Binary(b, ..)) => a == b,
+                (Of::Select(..), Of::Select(..)) | (Of::Cast(_), Of::Cast(_)) => true,
+                (a, b) => return a == b,
+            }
+            && parts().all(|(a, b)| self.same(a, b))
+    }
+
+    /// A value gets a name here.
+    pub(super) fn declare_value(&mut self, id: ValueId, name: &str) {
+        let number = self.number(id);
+        let text = self.initialiser(id);
+        let kind = if self.is_constant(id) { "constexpr" } else { "const" };
+        let name = self.names.give(Thing::Value(id), name);
+        self.text.line(&format!("{kind} {} {name} = {text};", number.ascend_c()));
+    }
+
+    /// Whether it depends on one of these variables.
+    pub(super) fn depends(&self, id: ValueId, on: impl Fn(VariableId) -> bool) -> bool {
+        let mut seen = BTreeSet::new();
+        let mut open = vec![id];
+        while let Some(id) = open.pop() {
+            if !seen.insert(id) {
+                continue;
+            }
+            match &self.program.values[id.0 as usize].of {
+                Of::Variable(variable) if on(*variable) => return true,
+                of => open.extend(operands(of)),
+            }
+        }
+        false
+    }
+
+    /// Whether a compiler can compute it for certain.
+    fn is_constant(&self, id: ValueId) -> bool {
+        let mut open = vec![id];
+        let mut seen = BTreeSet::new();
+        while let Some(id) = open.pop() {
+            if !seen.insert(id) {
+                continue;
+            }
+            let Value { of, number, .. } = &self.program.values[id.0 as usize];
+            let good = match of {
+                _ if matches!(number, Number::F16 | Number::Bf16) => false,
+                Of::Constant(bits) => !is_float(*number) || f64::from_bits(*bits).is_finite(),
+                // Too large a product of signed numbers would be an error.
+                Of::Binary(operator, ..) => {
+                    let unsigned = matches!(
+                        number,
+                        Number::U8 | Number::U16 | Number::U32 | Number::U64 | Number::Bool
+                    );
+                    !matches!(operator, Binary::Div | Binary::Rem | Binary::Min | Binary::Max)
+                        && unsigned
+                }
+                Of::Select(..) => true,
+                Of::Unary(Unary::Not, _) => true,
+                Of::Cast(a) => !is_float(self.number(*a)),
+                _ => false,
+            };
+            if !good {
+                return false;
+            }
+            open.extend(operands(of));
+        }
+        true
+    }
+}
