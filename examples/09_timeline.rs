@@ -11,12 +11,21 @@
 
 use std::path::PathBuf;
 
+use clap::Parser;
 use hccl::dtype::ReduceKind;
 use hccl::kernel::tiling::{CmdType, DataType, Mc2CcTilingConfig, Mc2InitTilingConfig};
 use hccl::kernel::{TCubeTiling, Tiling, Timeline};
 use hccl::prelude::*;
 use hccl_examples::kernels::all_gather_matmul::{AllGatherMatmulTiling, all_gather_matmul};
 use hccl_examples::kernels::matmul_all_reduce::{MatmulAllReduceTiling, matmul_all_reduce};
+
+/// Two fused operators on four emulated ranks, compared with their formulas and drawn as timelines.
+#[derive(Parser)]
+struct Options {
+    /// Where the pictures and the traces go.
+    #[arg(default_value = "timelines")]
+    folder: PathBuf,
+}
 
 const RANKS: u32 = 4;
 /// Cube cores that each rank uses.
@@ -31,7 +40,7 @@ const WIDTH: usize = 96;
 type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 
 fn main() -> Outcome<()> {
-    let folder = PathBuf::from(std::env::args().nth(1).unwrap_or_else(|| "timelines".into()));
+    let Options { folder } = Options::parse();
     std::fs::create_dir_all(&folder)?;
     let devices = Runtime::emulator_builder().devices(RANKS as usize);
     let runtime = devices.product(Product::A3).build()?;

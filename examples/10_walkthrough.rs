@@ -10,16 +10,25 @@
 
 use std::path::PathBuf;
 
+use clap::Parser;
 use hccl::kernel::{Project, Recorded, Tiling};
 use hccl::prelude::*;
 use hccl_examples::kernels::weighted_sum::{
     LENGTH, WeightedSumTiling, launch, tiling, weighted_sum, weighted_sum_at_first,
 };
 
+/// A kernel from its formula to its source: checked, launched on four emulated ranks, drawn, and printed for an NPU.
+#[derive(Parser)]
+struct Options {
+    /// Where the timeline and the operator project go.
+    #[arg(default_value = "kernel-out")]
+    folder: PathBuf,
+}
+
 const WEIGHTS: [f32; 4] = [0.5, 0.25, 0.125, 0.125];
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let folder = PathBuf::from(std::env::args().nth(1).unwrap_or_else(|| "kernel-out".into()));
+    let Options { folder } = Options::parse();
     let runtime = Runtime::emulator_builder().devices(4).product(Product::A3).build()?;
 
     match on_all_ranks(&runtime, &weighted_sum_at_first::record()?) {

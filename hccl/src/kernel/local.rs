@@ -56,7 +56,15 @@ pub enum Position {
 ///     outputs.free(b);
 /// }
 /// # fn main() -> hccl::Result<()> {
-/// # negate::record()?; Ok(())
+/// # use hccl::prelude::*;
+/// # let device = Runtime::emulator(1)?.device(0)?;
+/// # let stream = device.stream()?;
+/// # let x = device.upload(&[2.0_f32; 512], &stream)?;
+/// # let mut y = device.zeros::<f32>(512, &stream)?;
+/// # let mut kernel = negate::record()?.load(&device)?;
+/// # kernel.launch(2).input(&x).output(&mut y).submit(&stream)?.wait()?;
+/// # assert_eq!(y.to_vec(&stream).wait()?, [-2.0; 512]);
+/// # Ok(())
 /// # }
 /// ```
 pub struct Queue<E> {
@@ -83,11 +91,19 @@ pub struct Queue<E> {
 ///     let a = inputs.dequeue();
 ///     k.reduce_sum(&sum, &a, &work, 64);
 ///     inputs.free(a);
-///     k.wait_for(Pipe::Mte3, Pipe::Vector); // the copy out waits for the sum
+///     k.wait_for(Pipe::Out, Pipe::Vector); // the copy out waits for the sum
 ///     k.copy_out(y.at(core), &sum, 1);
 /// }
 /// # fn main() -> hccl::Result<()> {
-/// # sums::record()?; Ok(())
+/// # use hccl::prelude::*;
+/// # let device = Runtime::emulator(1)?.device(0)?;
+/// # let stream = device.stream()?;
+/// # let x = device.upload(&[2.0_f32; 256], &stream)?;
+/// # let mut y = device.zeros::<f32>(4, &stream)?;
+/// # let mut kernel = sums::record()?.load(&device)?;
+/// # kernel.launch(4).input(&x).output(&mut y).submit(&stream)?.wait()?;
+/// # assert_eq!(y.to_vec(&stream).wait()?, [128.0; 4]);
+/// # Ok(())
 /// # }
 /// ```
 pub struct Scratch<E> {

@@ -57,7 +57,7 @@ unsafe fn groups(tiling: *const c_void) -> Result<Vec<(String, u32)>, Refusal> {
         old @ 0..=2 => {
             return refuse!(
                 HCCL_E_NOT_SUPPORT,
-                "the tiling is of the deprecated kind {old}; the emulator takes the one that begins with Mc2InitTiling (100)"
+                "the tiling begins with {old}: it was not filled by `Mc2CcTilingConfig`, or is of a deprecated kind; the emulator takes one that begins with a filled Mc2InitTiling (100)"
             );
         }
         other => {
