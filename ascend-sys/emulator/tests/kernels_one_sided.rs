@@ -13,6 +13,7 @@ use kernel::*;
 use ranks::{Rank, name_of, on_block};
 use std::ffi::c_void;
 use std::ptr::{null_mut, with_exposed_provenance};
+use std::sync::Barrier;
 
 const BATCH_WRITE: u32 = 18;
 const ALL_TO_ALL_V_WRITE: u32 = 20;
@@ -141,6 +142,7 @@ fn blocks_come_into_the_windows_of_all_ranks() {
 #[test]
 fn a_block_beyond_a_window_ends_the_kernels_of_all_ranks() {
     let config = AscendExtBlockConfig { deviceCount: 2, product: ASCEND950, ..Block::config() };
+    let failed = Barrier::new(2);
     let texts = on_block(config, |rank: &mut Rank| {
         rank.join();
         let ready = Ready::of(rank, &write_blocks(), numbers(rank, 0, 0));
@@ -152,6 +154,8 @@ fn a_block_beyond_a_window_ends_the_kernels_of_all_ranks() {
         let (code, text) = rank.sync_fails();
         assert_ne!(code, 0);
         assert_ne!(call!(aclrtSynchronizeStream(ready.stream)), 0);
+        // A rank whose communicator is gone has no window any more, which would be told first.
+        failed.wait();
         ready.end();
         hccl!(HcclCommDestroy(rank.comm));
         text
