@@ -1,0 +1,111 @@
+//! One-sided writes of kernels, through the safe layer.
+
+use hccl::kernel::tiling::{CmdType, DataType, Mc2CcTilingConfig, Mc2InitTilingConfig};
+use hccl::kernel::*;
+use hccl::prelude::*;
+
+use super::RANKS;
+
+mod kernels {
+    use hccl::kernel::*;
+
+    #[derive(Clone, Copy, Tiling)]
+    #[repr(C)]
+    pub struct Blocks {
+        pub init: Mc2InitTiling,
+        pub write: Mc2CcTiling,
+        pub window: u64,
+        pub local: u64,
+    }
+
+    /// Blocks into the windows of all ranks.
+    #[kernel(mix = "aiv_1_0")]
+    pub fn blocks(k: Kernel<Blocks>, x: Input<u8>, offsets: Input<u64>, sizes: Input<u64>) {
+        let t = k.tiling();
+        k.on_aiv(|| {
+            let hccl = k.hccl(0).init().configure(&t.write);
+            let task = hccl.all_to_all_v_write(x, offsets, sizes, t.window, t.local).prepare();
+            hccl.commit(&task);
+            hccl.wait(&task);
+            k.sync_all_aiv();
+            hccl.finalise();
+        });
+    }
+
+    /// Every core writes a batch into each of its queues.
+    #[kernel(mix = "aiv_1_0")]
+    pub fn batches(k: Kernel<Blocks>, items: Input<u8>) {
+        let t = k.tiling();
+        k.on_aiv(|| {
+            let hccl = k.hccl(0).init().configure(&t.write);
+            for queue in 0..2 {
+                let batch = hccl.batch_write(items, t.local, queue).write();
+                hccl.wait(&batch);
+                hccl.queue_barrier(queue);
+            }
+            hccl.finalise_without_waiting();
+        });
+    }
+}
+
+/// What a rank writes is in the window of another one, which a safe program cannot see; that the turn meets all ranks it can.
+#[test]
+fn one_sided_writes_are_configured_and_launched_as_other_operations_are() {
+    let devices = Runtime::emulator_builder().devices(RANKS as usize);
+    let runtime = devices.product(Product::Ascend950).build().unwrap();
+    let recorded = kernels::blocks::record().unwrap();
+    let run = |size: u64| {
+        let outcome = runtime.run_ranks(RANKS, |rank| {
+            let stream = rank.device().stream()?;
+            let mut comm = rank.communicator()?;
+            let config = Mc2CcTilingConfig::builder().group_name(comm.name());
+            let config = config.op_type(CmdType::AllToAllVWrite).source_type(DataType::U8);
+            let window = u64::from(rank.index()) * 64;
+            let mut tiling = kernels::Blocks { window, local: 8, ..Tiling::zeroed() };
+            let init = Mc2InitTilingConfig::builder().product(Product::Ascend950).build();
+            init.fill(&mut tiling, &[config.build()])?;
+            let x = rank.device().upload(&[7_u8; 256], &stream)?;
+            let offsets = rank.device().upload(&[0_u64, 8, 16, 24], &stream)?;
+            let sizes = rank.device().upload(&[size; 4], &stream)?;
+            let mut kernel = recorded.load(rank.device())?;
+            let launch = kernel.launch(2).tiling(&tiling).group(&mut comm);
+            let launch = launch.input(&x).input(&offsets).input(&sizes);
+            launch.submit(&stream)?.wait()
+        });
+        outcome.map(drop)
+    };
+    run(64).unwrap();
+    // Behind the end of what is sent, which the server sees when it reads the sizes.
+    let error = run(1 << 20).unwrap_err().to_string();
+    assert!(error.contains("beyond the end") || error.contains("has failed"), "{error}");
+}
+
+/// Two queues for each of three cores, which end on their own.
+#[test]
+fn queues_are_set_by_the_host_and_launched() {
+    let devices = Runtime::emulator_builder().devices(2);
+    let runtime = devices.product(Product::A3).build().unwrap();
+    let recorded = kernels::batches::record().unwrap();
+    let done = runtime.run_ranks(2, |rank| {
+        let stream = rank.device().stream()?;
+        let mut comm = rank.communicator()?;
+        let config = Mc2CcTilingConfig::builder().group_name(comm.name());
+        let config = config.op_type(CmdType::BatchWrite).build();
+        let mut tiling = kernels::Blocks { local: 2, ..Tiling::zeroed() };
+        let init = Mc2InitTilingConfig::builder().product(Product::A3);
+        init.queue_num(2).comm_block_num(3).build().fill(&mut tiling, &[config])?;
+        // Items of no bytes.
+        let items = rank.device().upload(&[0_u8; 128], &stream)?;
+        let mut kernel = recorded.load(rank.device())?;
+        for _ in 0..3 {
+            let launch = kernel.launch(3).tiling(&tiling).group(&mut comm).input(&items);
+            launch.submit(&stream)?.wait()?;
+        }
+        // With a core too many, which has no queues.
+        let launch = kernel.launch(4).tiling(&tiling).group(&mut comm).input(&items);
+        Ok::<_, hccl::Error>(launch.submit(&stream)?.wait().unwrap_err().to_string())
+    });
+    for error in done.unwrap() {
+        assert!(error.contains("3 have queues"), "{error}");
+    }
+}
