@@ -5,7 +5,7 @@ use hccl::kernel::*;
 
 use super::share_product;
 
-/// Sizes of [`all_gather_matmul`]: each rank has `tile_num` tiles of `tile.m` rows, then one of `tail.m` rows; `local.m` rows together.
+/// Sizes of [`all_gather_matmul()`]: each rank has `tile_num` tiles of `tile.m` rows, then one of `tail.m` rows; `local.m` rows together.
 #[derive(Tiling, Clone, Copy)]
 #[repr(C)]
 pub struct AllGatherMatmulTiling {

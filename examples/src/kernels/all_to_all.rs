@@ -3,7 +3,7 @@
 use hccl::f16;
 use hccl::kernel::*;
 
-/// Sizes of [`all_to_all_custom`].
+/// Sizes of [`all_to_all_custom()`].
 #[derive(Tiling, Clone, Copy)]
 #[repr(C)]
 #[tiling(name = "AllToAllCustomTilingData")]
@@ -31,7 +31,7 @@ pub fn all_to_all_custom(k: Kernel<AllToAllTiling>, x: Input<f16>, y: Output<f16
     });
 }
 
-/// Sizes of [`all_to_all_rounds`]: each block is cut into tiles, of which the last is shorter.
+/// Sizes of [`all_to_all_rounds()`]: each block is cut into tiles, of which the last is shorter.
 #[derive(Tiling, Clone, Copy)]
 #[repr(C)]
 #[tiling(name = "AllToAllRoundsTilingData")]
@@ -53,7 +53,7 @@ pub struct AllToAllRoundsTiling {
     pub tail_len: u64,
 }
 
-/// The same as [`all_to_all_custom`], tile by tile: the second task does what is left over by the first.
+/// The same as [`all_to_all_custom()`], tile by tile: the second task does what is left over by the first.
 #[kernel(mix = "aiv_1_0")]
 pub fn all_to_all_rounds(k: Kernel<AllToAllRoundsTiling>, x: Input<f16>, y: Output<f16>) {
     let t = k.tiling();

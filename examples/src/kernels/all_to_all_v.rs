@@ -6,7 +6,7 @@ use hccl::kernel::*;
 /// Ranks that [`AllToAllVTiling`] has room for.
 pub const MOST_RANKS: usize = 8;
 
-/// Sizes of [`all_to_all_v_custom`].
+/// Sizes of [`all_to_all_v_custom()`].
 #[derive(Tiling, Clone, Copy)]
 #[repr(C)]
 #[tiling(name = "AllToAllVCustomTilingData")]

@@ -5,7 +5,7 @@ use hccl::kernel::*;
 
 use super::share_product;
 
-/// Sizes of [`matmul_all_reduce`]: `tile_num` tiles of `tile.m` rows, then one of `tail.m` rows.
+/// Sizes of [`matmul_all_reduce()`]: `tile_num` tiles of `tile.m` rows, then one of `tail.m` rows.
 #[derive(Tiling, Clone, Copy)]
 #[repr(C)]
 pub struct MatmulAllReduceTiling {

@@ -3,7 +3,7 @@
 use hccl::f16;
 use hccl::kernel::*;
 
-/// Sizes of [`reduce_scatter_custom`].
+/// Sizes of [`reduce_scatter_custom()`].
 #[derive(Tiling, Clone, Copy)]
 #[repr(C)]
 #[tiling(name = "ReduceScatterCustomTilingData")]
@@ -31,7 +31,7 @@ pub fn reduce_scatter_custom(k: Kernel<ReduceScatterTiling>, x: Input<f16>, y: O
     });
 }
 
-/// Sizes of [`reduce_scatter_rounds`]: each block is cut into tiles, of which the last is shorter.
+/// Sizes of [`reduce_scatter_rounds()`]: each block is cut into tiles, of which the last is shorter.
 #[derive(Tiling, Clone, Copy)]
 #[repr(C)]
 #[tiling(name = "ReduceScatterRoundsTilingData")]
@@ -53,7 +53,7 @@ pub struct ReduceScatterRoundsTiling {
     pub tail_len: u64,
 }
 
-/// The same as [`reduce_scatter_custom`], tile by tile: the second task does what is left over by the first.
+/// The same as [`reduce_scatter_custom()`], tile by tile: the second task does what is left over by the first.
 #[kernel(mix = "aiv_1_0")]
 pub fn reduce_scatter_rounds(k: Kernel<ReduceScatterRoundsTiling>, x: Input<f16>, y: Output<f16>) {
     let t = k.tiling();

@@ -3,7 +3,7 @@
 use hccl::f16;
 use hccl::kernel::*;
 
-/// Sizes of [`vadd`].
+/// Sizes of [`vadd()`].
 #[derive(Tiling, Clone, Copy)]
 #[repr(C)]
 pub struct VaddTiling {

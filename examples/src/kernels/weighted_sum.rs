@@ -5,7 +5,7 @@ use hccl::kernel::tiling::{CmdType, DataType, Mc2CcTilingConfig, Mc2InitTilingCo
 use hccl::kernel::*;
 use hccl::prelude::*;
 
-/// Sizes of [`weighted_sum`], and the weight of this rank.
+/// Sizes of [`weighted_sum()`], and the weight of this rank.
 #[derive(Tiling, Clone, Copy)]
 #[repr(C)]
 pub struct WeightedSumTiling {
