@@ -203,14 +203,23 @@ fn collective(
     b.times(call.repeat, |b| b.wait(task));
 }
 
+// Rust leaves open which of two zeros `f32::max` gives. Here -0 is less than +0.
+fn largest(a: f32, b: f32) -> f32 {
+    if a.total_cmp(&b).is_gt() { a } else { b }
+}
+
+fn smallest(a: f32, b: f32) -> f32 {
+    if a.total_cmp(&b).is_lt() { a } else { b }
+}
+
 fn apply(operator: VectorBinary, a: f32, b: f32) -> f32 {
     match operator {
         VectorBinary::Add => a + b,
         VectorBinary::Sub => a - b,
         VectorBinary::Mul => a * b,
         VectorBinary::Div => a / b,
-        VectorBinary::Max => a.max(b),
-        VectorBinary::Min => a.min(b),
+        VectorBinary::Max => largest(a, b),
+        VectorBinary::Min => smallest(a, b),
     }
 }
 
@@ -222,8 +231,8 @@ fn moved(call: &Call, reduction: Reduction, inputs: &[Vec<f32>], outputs: &mut [
         let both = |a: f32, b: f32| match reduction {
             Reduction::Sum => a + b,
             Reduction::Prod => a * b,
-            Reduction::Max => a.max(b),
-            Reduction::Min => a.min(b),
+            Reduction::Max => largest(a, b),
+            Reduction::Min => smallest(a, b),
         };
         numbers.reduce(both).unwrap()
     };

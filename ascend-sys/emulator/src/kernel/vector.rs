@@ -2,6 +2,7 @@
 //!
 //! Floating point types of 32 bits and fewer are computed in 32 bits and rounded once; integers wrap.
 
+use crate::reduce::Arithmetic;
 use ascend_program::layout::Number;
 use ascend_program::step::{VectorBinary, VectorReduce, VectorUnary};
 use half::{bf16, f16};
@@ -13,36 +14,20 @@ const LANES: usize = 64;
 const REPEAT: usize = 256;
 
 /// What numbers of a type are computed in.
-trait Wide: Copy + Default + PartialOrd {
-    fn add(self, other: Self) -> Self;
+trait Wide: Arithmetic + Default {
     fn sub(self, other: Self) -> Self;
-    fn mul(self, other: Self) -> Self;
     fn div(self, other: Self) -> Self;
     fn exp(self) -> Self;
     fn sqrt(self) -> Self;
     /// From the bits that a value of a program has.
     fn of_bits(bits: u64) -> Self;
-
-    fn max(self, other: Self) -> Self {
-        if self < other { other } else { self }
-    }
-
-    fn min(self, other: Self) -> Self {
-        if self > other { other } else { self }
-    }
 }
 
 macro_rules! floats {
     ($($float:ident)*) => {$(
         impl Wide for $float {
-            fn add(self, other: Self) -> Self {
-                self + other
-            }
             fn sub(self, other: Self) -> Self {
                 self - other
-            }
-            fn mul(self, other: Self) -> Self {
-                self * other
             }
             fn div(self, other: Self) -> Self {
                 self / other
@@ -65,14 +50,8 @@ floats!(f32 f64);
 macro_rules! integers {
     ($($integer:ident)*) => {$(
         impl Wide for $integer {
-            fn add(self, other: Self) -> Self {
-                self.wrapping_add(other)
-            }
             fn sub(self, other: Self) -> Self {
                 self.wrapping_sub(other)
-            }
-            fn mul(self, other: Self) -> Self {
-                self.wrapping_mul(other)
             }
             fn div(self, other: Self) -> Self {
                 // Nothing says what a division by zero gives; it must not end the process.
@@ -187,12 +166,12 @@ fn binary_of<L: Lane>(
     b: Range<usize>,
 ) {
     match operator {
-        VectorBinary::Add => zip::<L>(memory, to, a, b, Wide::add),
+        VectorBinary::Add => zip::<L>(memory, to, a, b, Arithmetic::sum),
         VectorBinary::Sub => zip::<L>(memory, to, a, b, Wide::sub),
-        VectorBinary::Mul => zip::<L>(memory, to, a, b, Wide::mul),
+        VectorBinary::Mul => zip::<L>(memory, to, a, b, Arithmetic::product),
         VectorBinary::Div => zip::<L>(memory, to, a, b, Wide::div),
-        VectorBinary::Max => zip::<L>(memory, to, a, b, Wide::max),
-        VectorBinary::Min => zip::<L>(memory, to, a, b, Wide::min),
+        VectorBinary::Max => zip::<L>(memory, to, a, b, Arithmetic::maximum),
+        VectorBinary::Min => zip::<L>(memory, to, a, b, Arithmetic::minimum),
     }
 }
 
@@ -255,12 +234,12 @@ fn scalar_of<L: Lane>(
 ) {
     let scalar = L::Wide::of_bits(bits);
     match operator {
-        VectorBinary::Add => map::<L>(memory, to, a, |x| x.add(scalar)),
+        VectorBinary::Add => map::<L>(memory, to, a, |x| L::Wide::sum(x, scalar)),
         VectorBinary::Sub => map::<L>(memory, to, a, |x| x.sub(scalar)),
-        VectorBinary::Mul => map::<L>(memory, to, a, |x| x.mul(scalar)),
+        VectorBinary::Mul => map::<L>(memory, to, a, |x| L::Wide::product(x, scalar)),
         VectorBinary::Div => map::<L>(memory, to, a, |x| x.div(scalar)),
-        VectorBinary::Max => map::<L>(memory, to, a, |x| x.max(scalar)),
-        VectorBinary::Min => map::<L>(memory, to, a, |x| x.min(scalar)),
+        VectorBinary::Max => map::<L>(memory, to, a, |x| L::Wide::maximum(x, scalar)),
+        VectorBinary::Min => map::<L>(memory, to, a, |x| L::Wide::minimum(x, scalar)),
     }
 }
 
@@ -295,7 +274,7 @@ pub(super) fn unary(
 
 fn unary_of<L: Lane>(operator: VectorUnary, memory: &mut [u8], to: Range<usize>, a: Range<usize>) {
     match operator {
-        VectorUnary::Relu => map::<L>(memory, to, a, |x| x.max(L::Wide::default())),
+        VectorUnary::Relu => map::<L>(memory, to, a, |x| L::Wide::maximum(x, L::Wide::default())),
         VectorUnary::Exp => map::<L>(memory, to, a, Wide::exp),
         VectorUnary::Sqrt => map::<L>(memory, to, a, Wide::sqrt),
     }
@@ -329,8 +308,8 @@ fn reduce_of<L: Lane>(
             *to = L::load(from);
         }
         let join = |a: L::Wide, b: L::Wide| match operator {
-            VectorReduce::Sum => a.add(b),
-            VectorReduce::Max => a.max(b),
+            VectorReduce::Sum => L::Wide::sum(a, b),
+            VectorReduce::Max => L::Wide::maximum(a, b),
         };
         while left > 1 {
             for n in 0..left / 2 {
@@ -351,6 +330,23 @@ fn reduce_of<L: Lane>(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// As in the reductions of the server: a NaN stays, and -0 is less than +0.
+    #[test]
+    fn maximum_and_minimum_do_not_depend_on_the_order_of_operands() {
+        let of = |operator, a: f32, b: f32| {
+            let mut memory = [a.to_le_bytes(), b.to_le_bytes(), [0; 4]].concat();
+            binary(Number::F32, operator, &mut memory, 8..12, 0..4, 4..8).unwrap();
+            f32::from_le_bytes([memory[8], memory[9], memory[10], memory[11]])
+        };
+        for (a, b) in [(0.0, -0.0), (-0.0, 0.0)] {
+            assert!(of(VectorBinary::Max, a, b).is_sign_positive());
+            assert!(of(VectorBinary::Min, a, b).is_sign_negative());
+        }
+        for (a, b) in [(f32::NAN, 1.0), (1.0, f32::NAN)] {
+            assert!(of(VectorBinary::Max, a, b).is_nan() && of(VectorBinary::Min, a, b).is_nan());
+        }
+    }
 
     #[test]
     fn halves_are_computed_in_32_bits_and_rounded_once() {

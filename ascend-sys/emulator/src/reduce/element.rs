@@ -8,7 +8,7 @@ use core::mem::transmute;
 ///
 /// Integers wrap. Float maximum and minimum are those of IEEE 754-2019 (`maximum`, `minimum`): a NaN propagates, and -0
 /// is less than +0.
-pub(super) trait Number: Copy {
+pub(crate) trait Arithmetic: Copy {
     fn sum(a: Self, b: Self) -> Self;
     fn product(a: Self, b: Self) -> Self;
     fn maximum(a: Self, b: Self) -> Self;
@@ -20,7 +20,7 @@ pub(super) trait Number: Copy {
 
 macro_rules! integer_number {
     ($($t:ty),*) => {$(
-        impl Number for $t {
+        impl Arithmetic for $t {
             #[inline(always)]
             fn sum(a: Self, b: Self) -> Self {
                 a.wrapping_add(b)
@@ -48,7 +48,7 @@ integer_number!(i8, i16, u16, i32, i64, u64);
 
 macro_rules! float_number {
     ($($t:ty),*) => {$(
-        impl Number for $t {
+        impl Arithmetic for $t {
             #[inline(always)]
             fn sum(a: Self, b: Self) -> Self {
                 a + b
@@ -83,7 +83,7 @@ float_number!(f32, f64);
 
 /// One of the four operators, as a type, so that it is chosen outside the loops.
 pub(super) trait Operator {
-    fn apply<T: Number>(a: T, b: T) -> T;
+    fn apply<T: Arithmetic>(a: T, b: T) -> T;
     /// For the accumulators of a line of 16-bit elements.
     #[inline(always)]
     fn apply_wide<I: Isa>(a: [f32; 32], b: [f32; 32]) -> [f32; 32] {
@@ -98,7 +98,7 @@ pub(super) struct Minimum;
 
 impl Operator for Sum {
     #[inline(always)]
-    fn apply<T: Number>(a: T, b: T) -> T {
+    fn apply<T: Arithmetic>(a: T, b: T) -> T {
         T::sum(a, b)
     }
     #[inline(always)]
@@ -111,7 +111,7 @@ macro_rules! operator {
     ($($name:ident: $function:ident),*) => {$(
         impl Operator for $name {
             #[inline(always)]
-            fn apply<T: Number>(a: T, b: T) -> T {
+            fn apply<T: Arithmetic>(a: T, b: T) -> T {
                 T::$function(a, b)
             }
         }
@@ -154,7 +154,7 @@ pub(super) trait Element {
 }
 
 #[inline(always)]
-fn combine<O: Operator + ?Sized, T: Number, const N: usize>(a: [T; N], b: [T; N]) -> [T; N] {
+fn combine<O: Operator + ?Sized, T: Arithmetic, const N: usize>(a: [T; N], b: [T; N]) -> [T; N] {
     let mut result = a;
     for i in 0..N {
         result[i] = O::apply(a[i], b[i]);

@@ -29,6 +29,7 @@ pub(crate) mod x86;
 
 pub use types::{DataType, ReduceOp};
 
+pub(crate) use element::Arithmetic;
 use element::{Bf16, Element, Fp16, Maximum, Minimum, Operator, Ordered, Product, Sum};
 pub(crate) use environment::Standard;
 

@@ -15,6 +15,24 @@ constexpr bool IS_COMPUTED = IS_FLOAT<T> || std::is_same<T, int16_t>::value || s
 template <typename T>
 using Wide = std::conditional_t<std::is_integral<T>::value, int64_t, float>;
 
+// A NaN stays, and -0 is less than +0.
+template <typename T>
+T Larger(T a, T b)
+{
+    if (a == b) {
+        return std::signbit(a) ? b : a;
+    }
+    return a < b || b != b ? b : a;
+}
+template <typename T>
+T Smaller(T a, T b)
+{
+    if (a == b) {
+        return std::signbit(a) ? a : b;
+    }
+    return b < a || b != b ? b : a;
+}
+
 template <typename T, typename F>
 void Elementwise(const LocalTensor<T>& to, int32_t count, F value)
 {
@@ -65,13 +83,13 @@ HOST_BINARY(Add, IS_COMPUTED, a + b)
 HOST_BINARY(Sub, IS_COMPUTED, a - b)
 HOST_BINARY(Mul, IS_COMPUTED, a * b)
 HOST_BINARY(Div, IS_FLOAT, a / b)
-HOST_BINARY(Max, IS_COMPUTED, a < b ? b : a)
-HOST_BINARY(Min, IS_COMPUTED, b < a ? b : a)
+HOST_BINARY(Max, IS_COMPUTED, detail::Larger(a, b))
+HOST_BINARY(Min, IS_COMPUTED, detail::Smaller(a, b))
 HOST_SCALAR(Adds, a + b)
 HOST_SCALAR(Muls, a * b)
-HOST_SCALAR(Maxs, a < b ? b : a)
-HOST_SCALAR(Mins, b < a ? b : a)
-HOST_UNARY(Relu, IS_COMPUTED, a < 0 ? 0 : a)
+HOST_SCALAR(Maxs, detail::Larger(a, b))
+HOST_SCALAR(Mins, detail::Smaller(a, b))
+HOST_UNARY(Relu, IS_COMPUTED, detail::Larger(a, detail::Wide<T>{}))
 HOST_UNARY(Exp, IS_FLOAT, std::exp(a))
 HOST_UNARY(Sqrt, IS_FLOAT, std::sqrt(a))
 
@@ -131,7 +149,7 @@ void ReduceMax(const LocalTensor<T>& to, const LocalTensor<T>& from, const Local
     const T* source = from.Elements(0, count);
     T largest = source[0];
     for (int32_t at = 1; at < count; ++at) {
-        largest = largest < source[at] ? source[at] : largest;
+        largest = detail::Larger<float>(largest, source[at]);
     }
     *to.Elements(0, 1) = largest;
 }
