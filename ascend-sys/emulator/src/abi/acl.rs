@@ -2,8 +2,8 @@
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::{
-    acl_copy, acl_device, acl_event, acl_graph, acl_graph_edit, acl_kernel, acl_memory, acl_notify,
-    acl_stream, door, out,
+    acl_copy, acl_device, acl_event, acl_graph, acl_graph_edit, acl_kernel, acl_kernel_args,
+    acl_launch, acl_memory, acl_notify, acl_stream, door, out,
 };
 use crate::message::{self, Failure, fail};
 use crate::profile::Product;
@@ -37,6 +37,8 @@ pub(crate) fn fill(table: &mut Functions) {
     acl_graph::fill(table);
     acl_graph_edit::fill(table);
     acl_kernel::fill(table);
+    acl_kernel_args::fill(table);
+    acl_launch::fill(table);
 }
 
 /// How often `aclInit` was called, and whether everything ended since.

@@ -1,7 +1,7 @@
 //! Kernels: binaries, and the functions in them.
 #![allow(non_snake_case, reason = "CANN's names")]
 
-use super::{acl_kernel_args, acl_launch, door, out, write_text};
+use super::{bytes, door, out, write_text};
 use crate::context;
 use crate::kernel::arguments;
 use crate::kernel::binary::{self, Code, SERVER, SERVER_LIBRARY};
@@ -30,24 +30,6 @@ pub(super) fn fill(table: &mut Functions) {
     table.aclrtFunctionGetBinary = Some(aclrtFunctionGetBinary);
     table.aclrtFunctionGetParamCount = Some(aclrtFunctionGetParamCount);
     table.aclrtFunctionGetParamInfo = Some(aclrtFunctionGetParamInfo);
-    acl_kernel_args::fill(table);
-    acl_launch::fill(table);
-}
-
-/// Bytes of the caller.
-///
-/// # Safety
-/// `data` is null, or valid for `length` bytes.
-pub(super) unsafe fn bytes<'a>(
-    data: *const c_void,
-    length: usize,
-    argument: &str,
-) -> Result<&'a [u8], Failure> {
-    if data.is_null() || length == 0 {
-        return fail!(ACL_ERROR_INVALID_PARAM, "{argument} is NULL or has no bytes");
-    }
-    // SAFETY: the caller's promise.
-    Ok(unsafe { std::slice::from_raw_parts(data.cast(), length) })
 }
 
 /// A text of the caller.
@@ -305,12 +287,9 @@ unsafe extern "C" fn aclrtFunctionGetBinary(
 }
 
 /// Bytes of each argument of a kernel.
-pub(super) fn parameters(function: *const c_void) -> Result<Vec<usize>, Failure> {
+fn sizes(function: *const c_void) -> Result<Vec<usize>, Failure> {
     let function = binary::function(function as u64)?;
-    arguments::sizes(&function).ok_or_else(|| {
-        let text = format!("{} runs on the CPU: its arguments are not described", function.name);
-        Failure::new(ACL_ERROR_RT_PARAM_INVALID, text)
-    })
+    arguments::sizes(&function)
 }
 
 unsafe extern "C" fn aclrtFunctionGetParamCount(
@@ -319,7 +298,7 @@ unsafe extern "C" fn aclrtFunctionGetParamCount(
 ) -> aclError {
     door("aclrtFunctionGetParamCount", || {
         // SAFETY: null, or valid for a write by the C contract.
-        unsafe { out(count, "paramCount") }?.write(parameters(function)?.len());
+        unsafe { out(count, "paramCount") }?.write(sizes(function)?.len());
         Ok(())
     })
 }
@@ -333,7 +312,7 @@ unsafe extern "C" fn aclrtFunctionGetParamInfo(
     door("aclrtFunctionGetParamInfo", || {
         // SAFETY: null, or valid for a write by the C contract.
         let offset = unsafe { out(offset, "paramOffset") }?;
-        let sizes = parameters(function)?;
+        let sizes = sizes(function)?;
         let Some(own) = sizes.get(index) else {
             return fail!(
                 ACL_ERROR_RT_PARAM_INVALID,

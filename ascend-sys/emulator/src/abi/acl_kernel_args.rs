@@ -1,8 +1,7 @@
 //! Argument lists of kernels.
 #![allow(non_snake_case, reason = "CANN's names")]
 
-use super::acl_kernel::bytes;
-use super::{door, out};
+use super::{bytes, door, out};
 use crate::kernel::arguments::List;
 use crate::kernel::binary;
 use crate::message::fail;

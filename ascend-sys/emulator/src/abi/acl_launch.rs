@@ -1,9 +1,8 @@
 //! Launching kernels.
 #![allow(non_snake_case, reason = "CANN's names")]
 
-use super::acl_kernel::{bytes, parameters};
 use super::acl_kernel_args::list_of;
-use super::door;
+use super::{bytes, door};
 use crate::kernel::arguments::{self, Argument, Arguments};
 use crate::kernel::binary;
 use crate::kernel::launch::launch;
@@ -208,7 +207,7 @@ unsafe extern "C" fn aclrtLaunchKernelWithArgsArray(
     const CALL: &str = "aclrtLaunchKernelWithArgsArray";
     door(CALL, || {
         let function = binary::function(func as u64)?;
-        let count = parameters(func)?.len();
+        let count = arguments::sizes(&function)?.len();
         if args.is_null() {
             return fail!(ACL_ERROR_INVALID_PARAM, "args is NULL");
         }

@@ -54,7 +54,7 @@ use ascend_sys::{
     ACL_ERROR_INTERNAL_ERROR, ACL_ERROR_INVALID_PARAM, ACL_ERROR_RT_PARAM_INVALID, ACL_SUCCESS,
     aclError,
 };
-use std::ffi::c_char;
+use std::ffi::{c_char, c_void};
 use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
@@ -93,6 +93,22 @@ pub(crate) unsafe fn out<'a, T>(
         Some(to) => Ok(to),
         None => fail!(ACL_ERROR_INVALID_PARAM, "{argument} is NULL"),
     }
+}
+
+/// Bytes of the caller.
+///
+/// # Safety
+/// `data` is null, or valid for `length` bytes.
+pub(crate) unsafe fn bytes<'a>(
+    data: *const c_void,
+    length: usize,
+    argument: &str,
+) -> Result<&'a [u8], Failure> {
+    if data.is_null() || length == 0 {
+        return fail!(ACL_ERROR_INVALID_PARAM, "{argument} is NULL or has no bytes");
+    }
+    // SAFETY: the caller's promise.
+    Ok(unsafe { std::slice::from_raw_parts(data.cast(), length) })
 }
 
 /// Writes words with a NUL behind them, cut to `length` bytes.

@@ -8,10 +8,10 @@
 
 use super::global::Spot;
 use super::hub::Hub;
+use super::work::Work;
 use crate::check::Touch;
 use crate::collective::meeting::Place;
 use crate::fabric::Member;
-use crate::reduce::{DataType, ReduceOp};
 use crate::stream::{Mark, Stream};
 use crate::sync::lock_std as lock;
 use std::collections::VecDeque;
@@ -124,75 +124,6 @@ pub(super) enum Content {
     /// A queue is to be empty; it is, when the message is read.
     Barrier,
     Finalize,
-}
-
-/// Which collective.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    AllReduce(ReduceOp),
-    AllGather,
-    ReduceScatter(ReduceOp),
-    AlltoAll,
-    AlltoAllV,
-    AlltoAllvWrite,
-}
-
-impl Kind {
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Kind::AllReduce(_) => "AllReduce",
-            Kind::AllGather => "AllGather",
-            Kind::ReduceScatter(_) => "ReduceScatter",
-            Kind::AlltoAll => "AlltoAll",
-            Kind::AlltoAllV => "AlltoAllV",
-            Kind::AlltoAllvWrite => "AlltoAllvWrite",
-        }
-    }
-}
-
-/// A collective that was prepared.
-pub(super) struct Work {
-    /// What the kernel calls it, and the line that prepared it.
-    pub(super) name: String,
-    pub(super) place: String,
-    pub(super) kind: Kind,
-    pub(super) dtype: DataType,
-    pub(super) send: Spot,
-    /// Where the result goes; nothing of an AlltoAllvWrite, which goes into windows.
-    pub(super) recv: Option<Spot>,
-    pub(super) windows: Option<Windows>,
-    /// Elements of a block, and from one block to the next; nothing of an AlltoAllV.
-    pub(super) count: u64,
-    pub(super) stride: u64,
-    /// The own block of an AllGather or AlltoAll stays out of the result.
-    pub(super) skips_own: bool,
-    /// Of an AlltoAllV: counts and displacements of what is sent, then of what is received.
-    pub(super) lists: [Vec<u64>; 4],
-    pub(super) repeat: u32,
-    /// A fine-grained AlltoAllV: each turn has a step for each rank, and so many are committed at a time.
-    pub(super) steps: Option<u32>,
-    pub(super) ranks: u32,
-}
-
-/// Where the blocks of an AlltoAllvWrite begin, how long they are, and where in the windows they go.
-pub(super) struct Windows {
-    /// A `u64` for each rank, in bytes.
-    pub(super) offsets: Spot,
-    pub(super) sizes: Spot,
-    pub(super) at: u64,
-    /// Bytes of the own block, whatever its size says.
-    pub(super) own: u64,
-}
-
-impl Work {
-    /// What the counters count to.
-    pub(super) fn total(&self) -> u32 {
-        if self.steps.is_some() { self.repeat * self.ranks } else { self.repeat }
-    }
-
-    pub(super) fn describe(&self) -> String {
-        format!("{} ({}, {})", self.name, self.kind.name(), self.place)
-    }
 }
 
 impl Area {

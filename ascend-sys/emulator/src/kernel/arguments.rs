@@ -75,10 +75,14 @@ pub(crate) fn names(program: &Program) -> Vec<String> {
 }
 
 /// Bytes of each argument, if the function says.
-pub(crate) fn sizes(function: &Function) -> Option<Vec<usize>> {
+pub(crate) fn sizes(function: &Function) -> Result<Vec<usize>, Failure> {
     match &function.code {
-        Code::Program(recorded) => Some(vec![8; names(&recorded.program).len()]),
-        Code::Server => None,
+        Code::Program(recorded) => Ok(vec![8; names(&recorded.program).len()]),
+        Code::Server => fail!(
+            ACL_ERROR_RT_PARAM_INVALID,
+            "{} runs on the CPU: its arguments are not described",
+            function.name
+        ),
     }
 }
 

@@ -1,9 +1,10 @@
 //! One context that a server serves: it reads the messages there in order, and does what they say.
 
-use super::area::{Area, Content, Posted, Work};
+use super::area::{Area, Content, Posted};
 use super::global::Spot;
 use super::track;
 use super::turn::{self, Turn};
+use super::work::Work;
 use super::write;
 use crate::check;
 use crate::collective::call::Call;

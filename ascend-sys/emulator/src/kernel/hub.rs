@@ -4,7 +4,7 @@
 //! collective compares is its own arguments; that all ranks have prepared the same task, with the same strides and as many
 //! turns, is compared here, before its first turn.
 
-use super::area::{Kind, Work};
+use super::work::{Kind, Work};
 use crate::collective::meeting::{Breakage, Cause, Origin};
 use crate::collective::sides::Sides;
 use crate::collective::validate::name_of;

@@ -3,8 +3,9 @@
 use super::arguments::{Argument, Arguments, check_count};
 use super::binary::{Code, Function, is_on};
 use super::context;
+use super::running::Launched;
 use super::server::{PATIENCE, Server};
-use super::task::{Kernel, Launched};
+use super::task::Kernel;
 use super::verdict::Recorded;
 use crate::capture;
 use crate::check;

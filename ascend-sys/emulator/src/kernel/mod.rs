@@ -57,6 +57,7 @@ mod track;
 mod turn;
 mod vector;
 mod verdict;
+mod work;
 mod world;
 mod write;
 

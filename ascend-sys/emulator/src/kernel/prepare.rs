@@ -1,10 +1,11 @@
 //! The prepare calls of a client: from their arguments to the message that the server gets.
 
-use super::area::{Content, Kind, MOST_TASKS, Windows, Work};
+use super::area::{Content, MOST_TASKS};
 use super::client::{Handle, configuration, name, place, post, ready, tell_track};
 use super::core::Core;
 use super::posted;
 use super::queues;
+use super::work::{Kind, Windows, Work};
 use super::world::World;
 use crate::collective::validate;
 use crate::profile::Product;

@@ -1,14 +1,16 @@
 //! A kernel that has begun: its cores, in turn.
 
+use super::arguments::Arguments;
 use super::client;
 use super::core::{Core, PIECE, Progress, Wait};
 use super::local::Memory;
 use super::posted;
-use super::task::Launched;
 use super::track::Track;
+use super::verdict::Recorded;
 use super::world::{Group, World};
 use crate::check;
 use crate::collective::meeting::{Breakage, Cause, Origin};
+use crate::deadlock;
 use crate::lane::Outcome;
 use crate::stream::{Mark, Stream};
 use crate::timeline;
@@ -16,9 +18,36 @@ use ascend_program::flow::{Launch, Walk};
 use ascend_program::{Core as Kind, Program};
 use std::fmt::Write as _;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Blocks that run at a time. A kernel whose cores wait for each other has no more.
 pub(super) const RESIDENT: u32 = 64;
+
+/// What was launched.
+#[derive(Clone)]
+pub(super) struct Launched {
+    pub(super) recorded: Arc<Recorded>,
+    pub(super) arguments: Arguments,
+    pub(super) blocks: u32,
+    /// How long it may wait.
+    pub(super) limit: Option<Duration>,
+    /// The thread that launched it.
+    pub(super) issuer: u32,
+    /// Who did, where races are looked for.
+    pub(super) issued: Option<String>,
+}
+
+impl Launched {
+    pub(super) fn by_this_thread(
+        recorded: Arc<Recorded>,
+        arguments: Arguments,
+        blocks: u32,
+        limit: Option<Duration>,
+        issued: Option<String>,
+    ) -> Launched {
+        Launched { recorded, arguments, blocks, limit, issuer: deadlock::me(), issued }
+    }
+}
 
 /// A kernel that has begun.
 pub(super) struct Running {

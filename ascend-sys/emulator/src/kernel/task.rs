@@ -1,32 +1,15 @@
 //! A launched kernel, as a task of its stream: its cores run in turn until each has ended, or all wait.
 
-use super::arguments::Arguments;
 use super::client;
-use super::running::Running;
-use super::verdict::Recorded;
-use crate::deadlock::{self, Helpers};
+use super::running::{Launched, Running};
+use crate::deadlock::Helpers;
 use crate::lane::Outcome;
 use crate::message::Failure;
 use crate::reduce::Standard;
 use crate::stream::{Mark, Stream};
 use crate::task::{Reason, Step};
 use ascend_sys::ACL_ERROR_RT_AICORE_EXCEPTION;
-use std::sync::Arc;
 use std::time::Duration;
-
-/// What was launched.
-#[derive(Clone)]
-pub(super) struct Launched {
-    pub(super) recorded: Arc<Recorded>,
-    pub(super) arguments: Arguments,
-    pub(super) blocks: u32,
-    /// How long it may wait.
-    pub(super) limit: Option<Duration>,
-    /// The thread that launched it.
-    pub(super) issuer: u32,
-    /// Who did, where races are looked for.
-    pub(super) issued: Option<String>,
-}
 
 /// A kernel in a stream.
 pub(crate) struct Kernel {
@@ -142,17 +125,5 @@ impl Kernel {
                 format!("kernel {name}{what}{forgotten}")
             }
         }
-    }
-}
-
-impl Launched {
-    pub(super) fn by_this_thread(
-        recorded: Arc<Recorded>,
-        arguments: Arguments,
-        blocks: u32,
-        limit: Option<Duration>,
-        issued: Option<String>,
-    ) -> Launched {
-        Launched { recorded, arguments, blocks, limit, issuer: deadlock::me(), issued }
     }
 }

@@ -1,7 +1,8 @@
 //! What cores and servers write down where their block of devices records a [timeline](crate::timeline).
 
-use super::area::{Area, Work};
+use super::area::Area;
 use super::turn;
+use super::work::Work;
 use crate::timeline::{Block, Doing, Log, Moved, Part, Turn};
 use ascend_program::Core as Kind;
 use std::sync::Arc;

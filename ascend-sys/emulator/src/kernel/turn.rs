@@ -3,7 +3,7 @@
 //! Turn `t` is the same collective on buffers that begin `t` counts further on. Blocks that are a stride apart instead of lying one
 //! behind the other make it an operation with displacements.
 
-use super::area::{Kind, Work};
+use super::work::{Kind, Work};
 use crate::collective::call::Call;
 use crate::collective::request::{Operation, Request};
 use crate::collective::table::{Extent, RECEIVES, SENDS, Table};

@@ -1,8 +1,9 @@
 //! One-sided writes of a kernel: `BatchWrite`, wherever the items say, and `AlltoAllvWrite`, into windows.
 
-use super::area::{Area, Windows, Work};
+use super::area::Area;
 use super::context;
 use super::global::Spot;
+use super::work::{Windows, Work};
 use crate::copy;
 use crate::memory;
 use crate::profile::Product;

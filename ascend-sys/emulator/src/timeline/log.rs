@@ -1,10 +1,9 @@
 //! What is written down while kernels run.
 
-use super::rows::Chart;
 use crate::sync::lock_std as lock;
 use ascend_program::Core;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Instant;
 
 /// Entries that a recording has room for; what comes later is counted and left out.
@@ -152,15 +151,19 @@ impl Log {
         }
     }
 
-    /// All of it, in rows.
-    pub(super) fn chart(&self) -> Chart {
-        let left_out = self.taken.load(Ordering::Relaxed).saturating_sub(ROOM);
-        Chart::new(&lock(&self.kept), self.first, left_out)
+    pub(super) fn kept(&self) -> MutexGuard<'_, Kept> {
+        lock(&self.kept)
+    }
+
+    /// Entries that found no room.
+    pub(super) fn left_out(&self) -> u64 {
+        self.taken.load(Ordering::Relaxed).saturating_sub(ROOM)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::rows::Chart;
     use super::*;
 
     #[test]
@@ -188,7 +191,8 @@ mod tests {
         log.taken.store(0, Ordering::Relaxed);
         log.turned(turn());
         log.taken.store(ROOM + 2, Ordering::Relaxed);
-        let chart = log.chart();
+        assert_eq!((log.left_out(), log.kept().turns.len()), (2, 1));
+        let chart = Chart::of(&log);
         assert_eq!((chart.left_out, chart.length), (2, 4));
         assert_eq!(chart.groups.len(), 1);
         assert_eq!(

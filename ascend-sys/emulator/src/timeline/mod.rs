@@ -19,6 +19,7 @@ use crate::machine;
 use crate::message::{Failure, fail};
 use crate::sync::lock_std as lock;
 use ascend_sys::{ACL_ERROR_INVALID_PARAM, AscendExtTimelineForm};
+use rows::Chart;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -115,5 +116,5 @@ pub(crate) fn tell(block: u32, form: AscendExtTimelineForm) -> Result<String, Fa
             }
         }
     };
-    Ok(draw(&log.chart()))
+    Ok(draw(&Chart::of(&log)))
 }

@@ -3,7 +3,7 @@
 //! Within a row spans follow one another, and the parts of a span lie within it. A launch beside another one on the same device has
 //! rows of its own, and so has a communicator beside another one.
 
-use super::log::{Block, Doing, Kept, Launch, Moved, Part, Turn};
+use super::log::{Block, Doing, Kept, Launch, Log, Moved, Part, Turn};
 use ascend_program::Core;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -80,7 +80,9 @@ pub(super) enum Look {
 type Link = (usize, bool, usize, usize);
 
 impl Chart {
-    pub(super) fn new(kept: &Kept, first_device: u32, left_out: u64) -> Chart {
+    /// All that was written down.
+    pub(super) fn of(log: &Log) -> Chart {
+        let kept = &*log.kept();
         let starts = kept.launches.iter().map(|launch| launch.from);
         let zero = starts.chain(kept.turns.iter().map(|turn| turn.from)).min().unwrap_or(0);
         let ends = kept.launches.iter().map(|launch| launch.to);
@@ -96,7 +98,7 @@ impl Chart {
             let launches = kept.launches.iter().filter(|launch| launch.device == device).collect();
             let turns: Vec<&Turn> =
                 kept.turns.iter().filter(|turn| turn.device == device).collect();
-            let name = name_of_device(&launches, &turns, device - first_device);
+            let name = name_of_device(&launches, &turns, device - log.first);
             let mut rows = rows_of_launches(launches);
             rows.extend(rows_of_servers(&turns, &lanes, &met));
             groups.push(Group { name, rows });
@@ -110,7 +112,7 @@ impl Chart {
             row.marks.iter_mut().for_each(|mark| mark.0 -= zero);
             row.spans.sort_by_key(|span| (span.from, span.to));
         }
-        Chart { title: title(kept), length: end - zero, groups, left_out }
+        Chart { title: title(kept), length: end - zero, groups, left_out: log.left_out() }
     }
 }
 
