@@ -23,12 +23,14 @@ mod barriers;
 mod client;
 mod declare;
 mod expression;
+mod files;
 mod kernel;
 mod local;
 mod matmul;
 mod names;
 mod naming;
 mod operator;
+mod printer;
 mod project;
 mod text;
 mod uses;
@@ -57,7 +59,7 @@ pub fn kernel(program: &Program) -> Result<String, String> {
 /// What [`kernel`] refuses; a tiling that is not as long as the struct or leaves out what it is made from; names that a build cannot
 /// have.
 pub fn project(program: &Program, project: &Project) -> Result<Vec<(String, String)>, String> {
-    project::files(program, project)
+    files::files(program, project)
 }
 
 /// The tiling struct with its namespace.

@@ -6,8 +6,9 @@
 
 use half::{bf16, f16};
 
+use crate::declared::*;
 use crate::layout::Number;
-use crate::program::*;
+use crate::program::Program;
 use crate::show::lower;
 use crate::step::{Node, Source, Step};
 

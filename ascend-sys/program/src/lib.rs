@@ -12,6 +12,7 @@
 
 pub mod ascend_c;
 pub mod check;
+mod declared;
 pub mod dtype;
 pub mod flow;
 pub mod layout;
@@ -20,4 +21,5 @@ mod show;
 pub mod step;
 mod validate;
 
+pub use declared::*;
 pub use program::*;

@@ -7,7 +7,7 @@ mod hccl;
 
 use serde::{Deserialize, Serialize};
 
-use crate::program::{
+use crate::declared::{
     BlockId, ClientId, Core, LocalId, MatmulId, QueueId, ScratchId, TaskId, ValueId, VariableId,
 };
 

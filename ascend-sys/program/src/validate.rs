@@ -1,7 +1,8 @@
 //! Whether everything in a program counts what is there.
 
+use crate::declared::*;
 use crate::layout::Number;
-use crate::program::*;
+use crate::program::Program;
 use crate::step::*;
 
 /// Values are computed by recursion, and blocks written, so there is a limit to how they are nested.

@@ -1,95 +1,26 @@
 //! The HCCL client of one core: what its calls do, and what of them reaches the server.
 //!
-//! Every core that calls a client keeps its own books of handles, commits and waits, as on hardware; only the working core
-//! writes messages and counters.
+//! Every core that calls a client keeps its own [books](super::books); only the working core writes messages and counters.
 
 use super::area::{Content, MOST_TASKS, Slot};
+use super::books::{Client, Handle};
 use super::core::{Core, Wait};
-use super::posted::{self, Ring};
-use super::prepare;
-use super::queues::{self, Queues};
+use super::posted;
+use super::queues;
 use super::world::World;
 use crate::profile::Product;
 use ascend_program::layout::Number;
-use ascend_program::step::{Hccl, Source};
-use ascend_program::{ClientId, Core as CoreKind, Program, TaskId};
+use ascend_program::{ClientId, Core as CoreKind, TaskId};
 use std::sync::Arc;
 
-/// A client as one core has it.
-#[derive(Default)]
-pub(super) struct Client {
-    /// The offset of its `Mc2InitTiling`.
-    pub(super) init: Option<u64>,
-    /// Operations that it was configured for: number and offset of the `Mc2CcTiling`.
-    pub(super) configured: Vec<(u32, u64)>,
-    pub(super) finalised: bool,
-    /// The next slot for a message.
-    pub(super) slot: usize,
-    /// The task that was prepared last, with what its counter must come to.
-    pub(super) last: Option<(usize, u32)>,
-    /// Whether this core writes messages.
-    pub(super) works: bool,
-    /// On A3, of one-sided writes.
-    pub(super) queues: Queues,
-    /// On Ascend 950.
-    pub(super) ring: Ring,
-}
-
-/// A task that was prepared, as one core has it.
-#[derive(Clone)]
-pub(super) struct Handle {
-    pub(super) client: usize,
-    pub(super) slot: usize,
-    /// What its counters count to, and by how much.
-    pub(super) total: u32,
-    pub(super) step: u32,
-    pub(super) ranks: u32,
-    pub(super) committed: u32,
-    pub(super) awaited: u32,
-    /// Slices that `Iterate` has given.
-    pub(super) slices: u32,
-}
-
-/// Where a line of the kernel is.
-pub(super) fn place(program: &Program, source: Source) -> String {
-    match program.files.get(source.file as usize) {
-        Some(file) => format!("{file}:{}:{}", source.line, source.column),
-        None => format!("line {}", source.line),
-    }
-}
-
-/// A call of a client.
-pub(super) fn call(core: &mut Core, call: &Hccl, world: &mut World) -> Result<(), String> {
-    match call {
-        Hccl::Init(client, offset) => init(core, *client, (*offset).into(), world),
-        Hccl::Configure(client, offset, path) => {
-            configure(core, *client, (*offset).into(), path, world)
-        }
-        Hccl::Prepare { task, operation, repeat, commit } => {
-            prepare::prepare(core, *task, operation, *repeat, *commit, world)
-        }
-        Hccl::Commit(task) => commit(core, *task, world),
-        Hccl::Wait(task) => {
-            wait(core, *task, world);
-            Ok(())
-        }
-        Hccl::After(client, task) => after(core, *client, *task, world),
-        Hccl::Barrier(client, queue) => {
-            let queue = core.count(*queue)?;
-            ready(core, *client, world)?;
-            barrier(core, client.0 as usize, queue, world)
-        }
-        Hccl::Finalize(client, sync) => finalise(core, *client, *sync, world),
-    }
-}
-
-pub(super) fn name(world: &World, client: usize) -> String {
-    world.program.clients[client].name.clone()
-}
-
-fn init(core: &mut Core, id: ClientId, offset: u64, world: &mut World) -> Result<(), String> {
+pub(super) fn init(
+    core: &mut Core,
+    id: ClientId,
+    offset: u64,
+    world: &mut World,
+) -> Result<(), String> {
     let client = id.0 as usize;
-    let name = name(world, client);
+    let name = world.client_name(client);
     if core.clients[client].init.is_some() {
         return Err(format!("{name} is initialised already; one client has one InitV2"));
     }
@@ -124,7 +55,7 @@ pub(super) fn ready(core: &Core, id: ClientId, world: &World) -> Result<(), Stri
     Ok(())
 }
 
-fn configure(
+pub(super) fn configure(
     core: &mut Core,
     id: ClientId,
     offset: u64,
@@ -142,7 +73,7 @@ fn configure(
         }
     }
     let group = String::from_utf8_lossy(&group).into_owned();
-    let name = name(world, id.0 as usize);
+    let name = world.client_name(id.0 as usize);
     let own = world.group_of(id.0 as usize)?.area.group.clone();
     if group != own {
         return Err(format!(
@@ -190,7 +121,7 @@ pub(super) fn post(
     if !works {
         return Ok(());
     }
-    let name = name(world, client);
+    let name = world.client_name(client);
     let group = world.group_of(client)?;
     let writer = *group.writer.get_or_insert((kind, index));
     if writer != (kind, index) {
@@ -208,7 +139,7 @@ pub(super) fn post(
     Ok(())
 }
 
-fn commit(core: &mut Core, task: TaskId, world: &mut World) -> Result<(), String> {
+pub(super) fn commit(core: &mut Core, task: TaskId, world: &mut World) -> Result<(), String> {
     let Some(handle) = &mut core.handles[task.0 as usize] else { return Ok(()) };
     if posted::is_used(world) {
         let Handle { client, slot, .. } = *handle;
@@ -248,7 +179,7 @@ pub(super) fn tell_track(
     }
 }
 
-fn wait(core: &mut Core, task: TaskId, world: &World) {
+pub(super) fn wait(core: &mut Core, task: TaskId, world: &World) {
     let Some(handle) = &mut core.handles[task.0 as usize] else { return };
     let Handle { client, slot, .. } = *handle;
     if posted::is_used(world) {
@@ -316,7 +247,12 @@ pub(super) fn slice(
     Ok(u64::from((rank + at) % ranks))
 }
 
-fn after(core: &mut Core, id: ClientId, task: TaskId, world: &mut World) -> Result<(), String> {
+pub(super) fn after(
+    core: &mut Core,
+    id: ClientId,
+    task: TaskId,
+    world: &mut World,
+) -> Result<(), String> {
     ready(core, id, world)?;
     if world.product != Product::A3 {
         return Err(format!("{} has no InterHcclGroupSync; Atlas A3 has", world.product));
@@ -333,7 +269,7 @@ fn after(core: &mut Core, id: ClientId, task: TaskId, world: &mut World) -> Resu
     if core.clients[own].slot >= MOST_TASKS {
         return Err(format!("more than {MOST_TASKS} tasks; that is the most of one client"));
     }
-    let place = place(&world.program, core.source());
+    let place = world.program.line(core.source());
     let source = world.group_of(other)?;
     let (area, generation) = (Arc::clone(&source.area), source.generation);
     let (slot, total) = (handle.slot, handle.total);
@@ -341,7 +277,14 @@ fn after(core: &mut Core, id: ClientId, task: TaskId, world: &mut World) -> Resu
 }
 
 /// `QueueBarrier`. What was put into a queue is done in order, so there is nothing to wait for.
-fn barrier(core: &mut Core, client: usize, queue: u64, world: &mut World) -> Result<(), String> {
+pub(super) fn barrier(
+    core: &mut Core,
+    id: ClientId,
+    queue: u64,
+    world: &mut World,
+) -> Result<(), String> {
+    ready(core, id, world)?;
+    let client = id.0 as usize;
     if world.product != Product::A3 {
         return Err(format!("{} has no QueueBarrier; Atlas A3 has", world.product));
     }
@@ -349,13 +292,18 @@ fn barrier(core: &mut Core, client: usize, queue: u64, world: &mut World) -> Res
         return queues::put(core, client, queue, Content::Barrier, world);
     }
     if queue > 0 {
-        let name = name(world, client);
+        let name = world.client_name(client);
         return Err(format!("{name} has no queue {queue}: the host has set none (SetQueueNum)"));
     }
     post(core, client, Content::Barrier, 0, world)
 }
 
-fn finalise(core: &mut Core, id: ClientId, sync: bool, world: &mut World) -> Result<(), String> {
+pub(super) fn finalise(
+    core: &mut Core,
+    id: ClientId,
+    sync: bool,
+    world: &mut World,
+) -> Result<(), String> {
     ready(core, id, world)?;
     let client = id.0 as usize;
     core.clients[client].finalised = true;

@@ -14,10 +14,10 @@
 //!
 //! # How it runs
 //!
-//! A launch is one task of its stream ([`task`]) that [begins](begin) when its turn has come. Its [cores](core) are interpreters that stop
+//! A launch is one task of its stream ([`task`]) that [begins](begin) when its turn has come. Its [cores](core) are [interpreted](interpreter) and stop
 //! where they would wait, between [steps]; they take turns inside the task, so a kernel needs no thread. [`local`] and [`global`] are the memories, [`vector`] and [`matmul`] the
-//! arithmetic, [`flags`] what cores wait for among themselves, [`client`] the HCCL client; what it does on Ascend 950 is [`posted`], and with [`queues`] it is another one again. What a [track] is told shows in a [timeline](crate::timeline).
-//! Kernel and server of a rank talk through an [area](area); the [server] is a task of the stream that it is launched on. Of each
+//! arithmetic, [`flags`] what cores wait for among themselves, [`client`] the HCCL client, of which each core keeps [books]; what it does on Ascend 950 is [`posted`], and with [`queues`] it is another one again. What a [track] is told shows in a [timeline](crate::timeline).
+//! Kernel and server of a rank talk through an [area](area), mostly about [work]; the [server] is a task of the stream that it is launched on. Of each
 //! context that it serves it holds a [conversation]; its [turns](turn) are collectives of a communicator that the servers of all ranks [share](hub).
 //!
 //! # What differs from hardware
@@ -34,6 +34,7 @@ mod area;
 pub(crate) mod arguments;
 mod begin;
 pub(crate) mod binary;
+mod books;
 mod cast;
 mod client;
 mod context;
@@ -42,6 +43,7 @@ mod core;
 mod flags;
 mod global;
 mod hub;
+mod interpreter;
 pub(crate) mod launch;
 mod local;
 mod matmul;

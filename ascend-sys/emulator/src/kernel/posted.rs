@@ -5,36 +5,13 @@
 //! owed until then. Nothing keeps a kernel from committing a turn too many, which then really runs, one step behind the last.
 
 use super::area::Posted;
+use super::books::Turns;
 use super::core::{Core, Wait};
 use super::world::World;
 use crate::profile::Product;
 
 /// Places for turns.
 const ROOM: usize = 64;
-
-/// The turns of a client, as one core counts them.
-#[derive(Default)]
-pub(super) struct Ring {
-    tasks: Vec<Task>,
-    posted: usize,
-    /// Places that waits have made free again.
-    cleared: usize,
-}
-
-/// By slot.
-struct Task {
-    repeat: u32,
-    committed: u32,
-    posted: u32,
-    awaited: u32,
-}
-
-impl Ring {
-    /// The place of a task's first turn if everything is committed in order.
-    fn start(&self, slot: usize) -> usize {
-        self.tasks.iter().take(slot).map(|task| task.repeat as usize).sum()
-    }
-}
 
 pub(super) fn is_used(world: &World) -> bool {
     world.product == Product::Ascend950
@@ -48,7 +25,7 @@ pub(super) fn prepared(
     world: &mut World,
 ) -> Result<(), String> {
     let ring = &mut core.clients[client].ring;
-    ring.tasks.push(Task { repeat, committed, posted: 0, awaited: 0 });
+    ring.tasks.push(Turns { repeat, committed, posted: 0, awaited: 0 });
     let slot = ring.tasks.len() - 1;
     for _ in 0..committed {
         post(core, client, slot, world)?;

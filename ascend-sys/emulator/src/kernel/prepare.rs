@@ -1,7 +1,8 @@
 //! The prepare calls of a client: from their arguments to the message that the server gets.
 
 use super::area::{Content, MOST_TASKS};
-use super::client::{Handle, configuration, name, place, post, ready, tell_track};
+use super::books::Handle;
+use super::client::{configuration, post, ready, tell_track};
 use super::core::Core;
 use super::posted;
 use super::queues;
@@ -16,29 +17,6 @@ use ascend_program::{TaskId, ValueId};
 
 /// What ranks a list can have.
 const MOST_RANKS: usize = 256;
-
-/// The numbers of `HcclCMDType`.
-mod command {
-    pub(super) const ALL_REDUCE: u32 = 2;
-    pub(super) const ALL_GATHER: u32 = 6;
-    pub(super) const REDUCE_SCATTER: u32 = 7;
-    pub(super) const ALL_TO_ALL_V: u32 = 8;
-    pub(super) const ALL_TO_ALL: u32 = 10;
-    pub(super) const BATCH_WRITE: u32 = 18;
-    pub(super) const ALL_TO_ALL_V_WRITE: u32 = 20;
-}
-
-fn command(operation: &Operation) -> u32 {
-    match operation {
-        Operation::AllReduce(..) => command::ALL_REDUCE,
-        Operation::AllGather(..) => command::ALL_GATHER,
-        Operation::ReduceScatter(..) => command::REDUCE_SCATTER,
-        Operation::AlltoAll(..) => command::ALL_TO_ALL,
-        Operation::AlltoAllV { .. } => command::ALL_TO_ALL_V,
-        Operation::BatchWrite { .. } => command::BATCH_WRITE,
-        Operation::AlltoAllvWrite { .. } => command::ALL_TO_ALL_V_WRITE,
-    }
-}
 
 pub(super) fn prepare(
     core: &mut Core,
@@ -64,11 +42,11 @@ pub(super) fn prepare(
     if once && repeat != 1 {
         return Err(format!("repeat is {repeat}; one-sided writes have one turn"));
     }
-    let at = configuration(core, client, command(operation), world)?;
+    let at = configuration(core, client, operation.command(), world)?;
     if core.clients[client].slot >= MOST_TASKS {
         return Err(format!(
             "{} prepares more than {MOST_TASKS} tasks; that is the most of one client",
-            name(world, client)
+            world.client_name(client)
         ));
     }
     let repeat = repeat as u32;
@@ -108,7 +86,7 @@ pub(super) fn prepare(
         let Operation::BatchWrite { queue, .. } = operation else {
             return Err(format!(
                 "{} has queues (SetQueueNum), so it prepares nothing but BatchWrite",
-                name(world, client)
+                world.client_name(client)
             ));
         };
         let queue = core.count(*queue)?;
@@ -145,7 +123,7 @@ fn content(
     world: &mut World,
 ) -> Result<Content, String> {
     let client = world.program.tasks[task.0 as usize].what.0 as usize;
-    let place = place(&world.program, core.source());
+    let place = world.program.line(core.source());
     let product = world.product;
     let spot = |place: &ascend_program::step::Place, world: &mut World| {
         let (base, offset) = core.place(place, world)?;

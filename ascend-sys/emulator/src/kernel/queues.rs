@@ -1,7 +1,7 @@
 //! Queues of one-sided writes, which the host sets for A3: each core that has some writes into its own, and each ends on its own.
 
 use super::area::{Content, Queue};
-use super::client::name;
+use super::books::Queues;
 use super::core::{Core, Wait};
 use super::world::World;
 use crate::profile::Product;
@@ -9,15 +9,6 @@ use ascend_program::layout::Number;
 
 /// Most queues of all cores.
 const MOST_QUEUES: u64 = 40;
-
-/// Those of one core's client.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Queues {
-    /// Of each core; 0 where the host has set none.
-    pub(super) each: u64,
-    /// Cores that have them.
-    pub(super) cores: u64,
-}
 
 /// Reads what the host has set, and has the queues made.
 pub(super) fn init(
@@ -55,7 +46,7 @@ pub(super) fn put(
     world: &mut World,
 ) -> Result<(), String> {
     let Queues { each, cores } = core.clients[client].queues;
-    let name = name(world, client);
+    let name = world.client_name(client);
     if queue >= each {
         return Err(format!("{name} has no queue {queue}: each core has {each}"));
     }

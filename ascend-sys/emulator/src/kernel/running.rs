@@ -2,7 +2,8 @@
 
 use super::arguments::Arguments;
 use super::client;
-use super::core::{Core, PIECE, Progress, Wait};
+use super::core::{Core, PIECE, Wait};
+use super::interpreter::Progress;
 use super::local::Memory;
 use super::posted;
 use super::track::Track;
@@ -72,7 +73,7 @@ impl Running {
     fn collect(&mut self) {
         let Some(recorded) = &mut self.recorded else { return };
         for core in &mut self.cores {
-            let place = client::place(&self.world.program, core.source());
+            let place = self.world.program.line(core.source());
             if let Some(mut track) = core.track.take() {
                 track.end(&place);
                 recorded.1.cores.extend(track.into_block());
@@ -292,7 +293,7 @@ impl Running {
         for core in &self.cores {
             let mut text = core.describe(&self.world);
             if !core.ended {
-                text = format!("{text}, in {}", client::place(program, core.source()));
+                text = format!("{text}, in {}", program.line(core.source()));
             }
             match lines.iter_mut().find(|(other, _)| *other == text) {
                 Some((_, cores)) => cores.push(core.name()),
@@ -375,5 +376,5 @@ impl Running {
 
 /// What went wrong in a core, and where.
 fn told(program: &Program, core: &Core, text: &str) -> String {
-    format!("{text}\n  --> {} on {}", client::place(program, core.source()), core.name())
+    format!("{text}\n  --> {} on {}", program.line(core.source()), core.name())
 }

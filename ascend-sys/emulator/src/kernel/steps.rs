@@ -5,12 +5,13 @@ use super::client;
 use super::core::{Core, PIECE, Wait};
 use super::local::{ALIGNMENT, Memory};
 use super::matmul::{Product, Sizes};
+use super::prepare;
 use super::vector;
 use super::world::World;
 use ascend_program::flow::{load, store};
 use ascend_program::layout::Number;
 use ascend_program::step::{
-    Buffer, Copy, Local, Multiply, Pieces, Place, Read, Step, Sync, Vector,
+    Buffer, Copy, Hccl, Local, Multiply, Pieces, Place, Read, Step, Sync, Vector,
 };
 use ascend_program::{Core as Kind, Program, ValueId};
 use std::ops::Range;
@@ -36,7 +37,7 @@ impl Core {
             Step::Vector(vector) => self.vector(vector, &world.program.clone(), budget),
             Step::Sync(sync) => self.sync(*sync, world),
             Step::Matmul(multiply) => self.multiply(multiply, world),
-            Step::Hccl(call) => client::call(self, call, world),
+            Step::Hccl(call) => self.call(call, world),
         }
     }
 
@@ -58,6 +59,29 @@ impl Core {
             Read::Finished(task) => client::query(self, *task, world),
             Read::Queues(client) => client::queues(self, *client),
             Read::Slice(task, received) => client::slice(self, *task, *received, world),
+        }
+    }
+
+    fn call(&mut self, call: &Hccl, world: &mut World) -> Result<(), String> {
+        match call {
+            Hccl::Init(id, offset) => client::init(self, *id, (*offset).into(), world),
+            Hccl::Configure(id, offset, path) => {
+                client::configure(self, *id, (*offset).into(), path, world)
+            }
+            Hccl::Prepare { task, operation, repeat, commit } => {
+                prepare::prepare(self, *task, operation, *repeat, *commit, world)
+            }
+            Hccl::Commit(task) => client::commit(self, *task, world),
+            Hccl::Wait(task) => {
+                client::wait(self, *task, world);
+                Ok(())
+            }
+            Hccl::After(id, task) => client::after(self, *id, *task, world),
+            Hccl::Barrier(id, queue) => {
+                let queue = self.count(*queue)?;
+                client::barrier(self, *id, queue, world)
+            }
+            Hccl::Finalize(id, sync) => client::finalise(self, *id, *sync, world),
         }
     }
 

@@ -1,6 +1,5 @@
 //! A launched kernel, as a task of its stream: its cores run in turn until each has ended, or all wait.
 
-use super::client;
 use super::running::{Launched, Running};
 use crate::deadlock::Helpers;
 use crate::lane::Outcome;
@@ -117,7 +116,7 @@ impl Kernel {
             Some(running) => {
                 let waits = running.cores.iter().find(|core| core.wait.is_some());
                 let what = waits.map_or_else(String::new, |core| {
-                    let place = client::place(&self.launched.recorded.program, core.source());
+                    let place = self.launched.recorded.program.line(core.source());
                     format!(": {} in {place} {}", core.name(), core.describe(&running.world))
                 });
                 let forgotten =

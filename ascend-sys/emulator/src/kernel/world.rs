@@ -109,6 +109,10 @@ impl World {
         }
     }
 
+    pub(super) fn client_name(&self, client: usize) -> String {
+        self.program.clients[client].name.clone()
+    }
+
     /// The group of a client.
     pub(super) fn group_of(&mut self, client: usize) -> Result<&mut Group, String> {
         let group = self.program.clients[client].what.group as usize;

@@ -6,9 +6,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::kernel::Printer;
 use super::uses::{blocks_of, locals_of};
-use crate::program::*;
+use crate::declared::*;
+use crate::program::Program;
 use crate::step::*;
 
 /// Local memory as far as two tensors may share it.
@@ -35,7 +35,7 @@ impl Barriers {
     }
 
     /// Whether a step has to wait for the vector unit; takes note of it.
-    fn step(&mut self, step: &Step) -> bool {
+    pub(super) fn before(&mut self, step: &Step) -> bool {
         match step {
             Step::Sync(Sync::Pipe(Pipe::Vector | Pipe::All)) => self.clear(),
             Step::Buffer(Buffer::Get(scratch, local)) => {
@@ -95,15 +95,6 @@ impl Barriers {
                     step => open.extend(blocks_of(step)),
                 }
             }
-        }
-    }
-}
-
-impl Printer<'_> {
-    /// Prints the barrier that a step needs.
-    pub(super) fn before_vector(&mut self, step: &Step) {
-        if self.barriers.step(step) {
-            self.text.line("PipeBarrier<PIPE_V>();");
         }
     }
 }

@@ -1,9 +1,9 @@
 //! Calls of HCCL clients.
 
-use super::kernel::Printer;
 use super::names::Thing;
+use super::printer::Printer;
 use super::text::Text;
-use crate::program::*;
+use crate::declared::*;
 use crate::step::*;
 
 impl Printer<'_> {

@@ -1,10 +1,10 @@
 //! Declarations: by the step that gives the first value, where that can be, else before it.
 
-use super::kernel::Printer;
 use super::names::Thing;
+use super::printer::Printer;
 use super::uses::values_of;
+use crate::declared::*;
 use crate::layout::Number;
-use crate::program::*;
 use crate::step::*;
 
 impl Printer<'_> {

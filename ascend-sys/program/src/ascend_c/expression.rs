@@ -1,10 +1,10 @@
 //! Values as expressions of C++, with the parentheses that they need and no others.
 
-use super::kernel::{Helper, Printer};
 use super::names::Thing;
+use super::printer::{Helper, Printer};
+use crate::declared::*;
 use crate::flow::fit;
 use crate::layout::Number;
-use crate::program::*;
 
 /// How tightly the outermost operator of an expression binds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -87,6 +87,18 @@ impl Printer<'_> {
         match found < level {
             true => format!("({text})"),
             false => text,
+        }
+    }
+
+    /// `sizeof` as a factor behind a number of elements; nothing for bytes.
+    pub(super) fn bytes(&mut self, count: ValueId, number: Number) -> String {
+        let count = self.without_widening(count);
+        match number.size() {
+            1 => self.operand(count, Level::Any),
+            _ => {
+                let text = self.operand(count, Level::Product);
+                format!("{text} * sizeof({})", number.ascend_c())
+            }
         }
     }
 

@@ -2,119 +2,23 @@
 
 use std::collections::BTreeSet;
 
-use super::barriers::Barriers;
 use super::expression::Level;
-use super::names::{Names, Thing};
+use super::names::Thing;
+use super::printer::Printer;
 use super::text::Text;
-use super::uses::{Uses, values_of};
-use crate::layout::Number;
-use crate::program::*;
+use super::uses::values_of;
+use crate::declared::*;
+use crate::program::Program;
 use crate::step::*;
 
 /// Blocks in blocks in blocks: more than anybody writes.
 const DEEPEST: usize = 64;
 
-/// Functions that the source has if they are needed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Helper {
-    /// The smaller of two numbers.
-    Smaller,
-    /// The larger of two numbers.
-    Larger,
-    /// A floating point number as the nearest whole one that a type has.
-    Saturated,
-    /// A tensor at an address.
-    TensorAt,
-    /// A unit waits for another one.
-    SyncUnits,
-}
-
-impl Helper {
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Helper::Smaller => "Smaller",
-            Helper::Larger => "Larger",
-            Helper::Saturated => "Saturated",
-            Helper::TensorAt => "TensorAt",
-            Helper::SyncUnits => "SyncUnits",
-        }
-    }
-
-    fn source(self) -> &'static str {
-        match self {
-            Helper::Smaller => {
-                "template <typename T>\n\
-                 __aicore__ inline T Smaller(T a, T b)\n\
-                 {\n    return b < a ? b : a;\n}\n"
-            }
-            Helper::Larger => {
-                "template <typename T>\n\
-                 __aicore__ inline T Larger(T a, T b)\n\
-                 {\n    return a < b ? b : a;\n}\n"
-            }
-            Helper::Saturated => {
-                "// A number that T cannot hold becomes the nearest that it can, and what is no number becomes 0.\n\
-                 template <typename T, typename F>\n\
-                 __aicore__ inline T Saturated(F number)\n\
-                 {\n    constexpr bool isSigned = static_cast<T>(-1) < static_cast<T>(1);\n    \
-                     constexpr uint32_t bits = sizeof(T) * 8 - (isSigned ? 1 : 0);\n    \
-                     constexpr T most = static_cast<T>(UINT64_MAX >> (64 - bits));\n    \
-                     constexpr T least = isSigned ? -most - 1 : 0;\n    \
-                     // A power of two, which every F has.\n    \
-                     constexpr F limit = static_cast<F>(1ULL << (bits - 1)) * 2;\n    \
-                     if (number != number) {\n        return 0;\n    }\n    \
-                     if (number >= limit) {\n        return most;\n    }\n    \
-                     return number < static_cast<F>(least) ? least : static_cast<T>(number);\n}\n"
-            }
-            Helper::TensorAt => {
-                "// What lies at an address, as a tensor.\n\
-                 template <typename T>\n\
-                 __aicore__ inline GlobalTensor<T> TensorAt(GM_ADDR address)\n\
-                 {\n    GlobalTensor<T> tensor;\n    \
-                     tensor.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(address));\n    \
-                     return tensor;\n}\n"
-            }
-            Helper::SyncUnits => {
-                "// The second unit of the event waits for all that the first one has been given.\n\
-                 template <HardEvent event>\n\
-                 __aicore__ inline void SyncUnits(TPipe& pipe)\n\
-                 {\n    const event_t id = static_cast<event_t>(pipe.FetchEventID(event));\n    \
-                     SetFlag<event>(id);\n    WaitFlag<event>(id);\n}\n"
-            }
-        }
-    }
-}
-
-/// Writes one kernel.
-pub(super) struct Printer<'a> {
-    pub(super) program: &'a Program,
-    pub(super) uses: Uses,
-    pub(super) names: Names,
-    pub(super) text: Text,
-    pub(super) helpers: BTreeSet<Helper>,
-    pub(super) barriers: Barriers,
-    /// What Ascend C has no words for.
-    pub(super) problems: Vec<String>,
-    /// Whether a `TPipe` is needed.
-    pub(super) pipe: bool,
-    source: Source,
-}
-
 /// The source of a kernel.
 pub(super) fn source(program: &Program) -> Result<String, String> {
     program.validate()?;
     nesting(program)?;
-    let mut printer = Printer {
-        program,
-        uses: Uses::of(program),
-        names: Names::new(program),
-        text: Text::indented(1),
-        helpers: BTreeSet::new(),
-        barriers: Barriers::default(),
-        problems: Vec::new(),
-        pipe: false,
-        source: Source::default(),
-    };
+    let mut printer = Printer::new(program);
     let text = printer.file();
     match printer.problems.into_iter().next() {
         Some(problem) => Err(problem),
@@ -261,7 +165,9 @@ impl<'a> Printer<'a> {
         for value in values {
             self.cut(value);
         }
-        self.before_vector(&node.step);
+        if self.barriers.before(&node.step) {
+            self.text.line("PipeBarrier<PIPE_V>();");
+        }
         match &node.step {
             Step::Comment(comment) => {
                 self.text.blank();
@@ -398,41 +304,5 @@ impl<'a> Printer<'a> {
             }
         }
         self.text.close("");
-    }
-
-    pub(super) fn name(&self, thing: Thing) -> String {
-        // Everything is declared before its first use; see `uses`.
-        self.names.get(thing).unwrap_or_default().to_owned()
-    }
-
-    /// Something of the tiling struct. The path comes from whoever wrote the program.
-    pub(super) fn path(&mut self, path: &str) -> String {
-        let good = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '[' | ']');
-        if path.is_empty() || !path.chars().all(good) {
-            self.problem(&format!("\"{}\" names no field of a tiling struct", path.escape_debug()));
-        }
-        format!("tilingData.{path}")
-    }
-
-    /// Something that Ascend C has no words for.
-    pub(super) fn problem(&mut self, text: &str) {
-        let Source { file, line, column } = self.source;
-        let place = match self.program.files.get(file as usize) {
-            Some(file) => format!("{file}:{line}:{column}"),
-            None => format!("line {line}"),
-        };
-        self.problems.push(format!("{text} ({place})"));
-    }
-
-    /// `sizeof` as a factor behind a number of elements; nothing for bytes.
-    pub(super) fn bytes(&mut self, count: ValueId, number: Number) -> String {
-        let count = self.without_widening(count);
-        match number.size() {
-            1 => self.operand(count, Level::Any),
-            _ => {
-                let text = self.operand(count, Level::Product);
-                format!("{text} * sizeof({})", number.ascend_c())
-            }
-        }
     }
 }

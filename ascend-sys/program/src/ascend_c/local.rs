@@ -1,10 +1,10 @@
 //! Local memory: queues, copies, arithmetic of the vector unit, and who waits for whom.
 
 use super::expression::Level;
-use super::kernel::{Helper, Printer};
 use super::names::Thing;
+use super::printer::{Helper, Printer};
+use crate::declared::*;
 use crate::layout::Number;
-use crate::program::*;
 use crate::step::*;
 
 impl Printer<'_> {

@@ -1,12 +1,12 @@
 //! Products of matrices, in the form in which CANN's own fused operators have them: `MatmulImpl` on the cube cores, whose result is
 //! fetched block by block.
 
-use super::kernel::Printer;
 use super::names::{Thing, upper_camel};
+use super::printer::Printer;
 use super::text::Text;
 use super::uses::Home;
+use crate::declared::*;
 use crate::layout::Number;
-use crate::program::*;
 use crate::step::Multiply;
 
 impl Printer<'_> {

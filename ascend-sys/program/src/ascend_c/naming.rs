@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::expression::is_float;
-use super::kernel::Printer;
 use super::names::Thing;
+use super::printer::Printer;
 use super::uses::operands;
+use crate::declared::*;
 use crate::layout::Number;
-use crate::program::*;
 
 /// Unnamed parts of an expression beyond which it is given in pieces.
 const LONGEST: u64 = 48;

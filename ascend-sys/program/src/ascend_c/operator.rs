@@ -3,9 +3,10 @@
 use super::names::lower_camel;
 use super::project::Project;
 use super::text::Text;
+use crate::declared::*;
 use crate::flow::load;
 use crate::layout::{Field, Item, Layout, Number, Role};
-use crate::program::*;
+use crate::program::{Mix, Program};
 use crate::step::*;
 
 /// The most blocks of a launch.

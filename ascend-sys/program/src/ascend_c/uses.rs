@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::names::Thing;
-use crate::program::*;
+use crate::declared::*;
+use crate::program::Program;
 use crate::step::*;
 
 /// Where something has to be declared.

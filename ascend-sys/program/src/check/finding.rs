@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
 
-use crate::program::{Core, Program};
+use crate::declared::Core;
+use crate::program::Program;
 use crate::show;
 use crate::step::Source;
 

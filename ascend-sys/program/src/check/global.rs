@@ -1,11 +1,11 @@
 //! Global memory: places, their bounds, and copies from and to local memory.
 
 use super::Product;
+use super::area::{Area, Way};
 use super::local::Memory;
-use super::traffic::{Area, Way};
 use super::view::View;
+use crate::declared::Core;
 use crate::layout::Number;
-use crate::program::Core;
 use crate::step::*;
 
 /// Ranks whose windows the context of an A2 has room for.

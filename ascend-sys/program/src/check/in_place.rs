@@ -1,25 +1,30 @@
 //! Tasks that receive into what they send.
 
-use super::operation::Call;
 use super::traffic::Touched;
 use super::view::View;
+use crate::declared::TaskId;
 use crate::step::Operation;
 
 /// Reports a task that gives where it takes, unless both are the same block of the same rank.
-pub(super) fn look(view: &mut View<'_, '_>, call: Call<'_>, rank: usize, touched: &[Touched]) {
+pub(super) fn look(
+    view: &mut View<'_, '_>,
+    (task, operation, repeat): (TaskId, &Operation, u64),
+    rank: usize,
+    touched: &[Touched],
+) {
     let [send, recv @ Touched { write: true, .. }] = touched else { return };
     let spaces = &view.ground.spaces;
     let (Some((a, from)), Some((b, to))) = (spaces.of(send.base), spaces.of(recv.base)) else {
         return;
     };
     // An exchange has no block that stays where it is.
-    let stays = match call.operation {
+    let stays = match operation {
         Operation::AllReduce(..) => Some((0, 0)),
         Operation::AllGather(..) => Some((0, rank)),
         Operation::ReduceScatter(..) => Some((rank, 0)),
         _ => None,
     };
-    let repeat = u128::from(call.repeat);
+    let repeat = u128::from(repeat);
     let shares = |(i, (start, bytes)): (usize, &(u128, u128))| {
         let (start, end) = (from + start, from + start + bytes * repeat);
         recv.blocks.iter().enumerate().find_map(|(j, (other, bytes))| {
@@ -39,7 +44,7 @@ pub(super) fn look(view: &mut View<'_, '_>, call: Call<'_>, rank: usize, touched
         };
         let message = format!(
             "`{}` sends element {} of `{}`, which is memory that it receives into{other}",
-            words.task(call.task),
+            words.task(task),
             byte / u128::from(send.size.max(1)),
             words.base(send.base)
         );

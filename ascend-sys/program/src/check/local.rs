@@ -2,7 +2,8 @@
 
 use super::Product;
 use super::view::{View, many};
-use crate::program::*;
+use crate::declared::*;
+use crate::program::{Mix, Program};
 use crate::show;
 use crate::step::{Buffer, Local, Source};
 

@@ -3,8 +3,8 @@
 use super::Product;
 use super::global::{touch, within};
 use super::view::View;
+use crate::declared::{Core, Matmul};
 use crate::layout::Number::{self, *};
-use crate::program::{Core, Matmul};
 use crate::show::lower;
 use crate::step::{Multiply, Place};
 

@@ -22,6 +22,7 @@
 //!
 //! Documents ask for more than the hardware does. [`Setting::tolerant`] takes what the hardware tolerates.
 
+mod area;
 mod client;
 mod clock;
 mod finding;

@@ -4,8 +4,8 @@ use super::Product;
 use super::global;
 use super::traffic::Touched;
 use super::view::View;
+use crate::declared::ValueId;
 use crate::layout::Number;
-use crate::program::ValueId;
 use crate::step::*;
 
 /// Items of a batch on A3.

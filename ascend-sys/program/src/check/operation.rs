@@ -9,9 +9,9 @@ use super::in_place;
 use super::one_sided;
 use super::traffic::Touched;
 use super::view::{View, many};
+use crate::declared::{ClientId, TaskId, ValueId};
 use crate::dtype;
 use crate::layout::Number;
-use crate::program::{ClientId, TaskId, ValueId};
 use crate::step::*;
 
 /// Ranks that anything can have.
@@ -31,19 +31,6 @@ pub(super) struct Call<'a> {
     pub tiling: Option<u64>,
 }
 
-/// The `HcclCMDType`.
-pub(super) fn command(operation: &Operation) -> u32 {
-    match operation {
-        Operation::AllReduce(..) => 2,
-        Operation::AllGather(..) => 6,
-        Operation::ReduceScatter(..) => 7,
-        Operation::AlltoAllV { .. } => 8,
-        Operation::AlltoAll(..) => 10,
-        Operation::BatchWrite { .. } => 18,
-        Operation::AlltoAllvWrite { .. } => 20,
-    }
-}
-
 pub(super) fn name(command: u32) -> String {
     match command {
         2 => "AllReduce".to_owned(),
@@ -59,7 +46,7 @@ pub(super) fn name(command: u32) -> String {
 
 /// Looks at everything that one call says for itself; what its turns touch on this rank, as far as it is known.
 pub(super) fn look(view: &mut View<'_, '_>, call: Call<'_>) -> Vec<Touched> {
-    let command = command(call.operation);
+    let command = call.operation.command();
     let Some((rank, ranks)) = view.group(call.client) else { return Vec::new() };
     rank_limits(view, command, ranks);
     if ranks > MOST_RANKS {
@@ -67,7 +54,8 @@ pub(super) fn look(view: &mut View<'_, '_>, call: Call<'_>) -> Vec<Touched> {
     }
     let mut touched = blocks(view, call, ranks);
     if view.strict() {
-        in_place::look(view, call, rank as usize, &touched);
+        let Call { task, operation, repeat, .. } = call;
+        in_place::look(view, (task, operation, repeat), rank as usize, &touched);
     }
     // The host may have said that the rank's own block stays out of the output.
     if view.product() == Product::A2
@@ -84,7 +72,7 @@ pub(super) fn look(view: &mut View<'_, '_>, call: Call<'_>) -> Vec<Touched> {
 
 /// By operation.
 fn blocks(view: &mut View<'_, '_>, call: Call<'_>, ranks: u32) -> Vec<Touched> {
-    let command = command(call.operation);
+    let command = call.operation.command();
     match call.operation {
         Operation::AllReduce(e, reduction) => {
             reduced(view, call, e.dtype, *reduction);
@@ -151,7 +139,7 @@ fn typed(view: &mut View<'_, '_>, command: u32, dtype: u32) {
 }
 
 fn reduced(view: &mut View<'_, '_>, call: Call<'_>, dtype: u32, reduction: Reduction) {
-    typed(view, command(call.operation), dtype);
+    typed(view, call.operation.command(), dtype);
     if reduction == Reduction::Prod && view.strict() {
         let message = "a reduction by product, which no document lists for kernels".to_owned();
         view.error("reduction", message, "reduce by sum, max or min");

@@ -12,8 +12,9 @@ use super::sync::{self, Flags};
 use super::traffic::Traffic;
 use super::view::{Ground, View};
 use super::{global, matmul, vector};
+use crate::declared::Core;
 use crate::flow::{Launch, Unknown, Walk};
-use crate::program::{Core, Program};
+use crate::program::Program;
 use crate::show::Words;
 use crate::step::{Hccl, Read, Source, Step, Sync};
 

@@ -10,7 +10,8 @@ use super::Product;
 use super::clock::Clock;
 use super::finding::CoreName;
 use super::view::{View, many};
-use crate::program::{Core, Mix};
+use crate::declared::Core;
+use crate::program::Mix;
 use crate::step::{Mode, Pipe, Source, Sync};
 
 /// More of them do not fit into the counter.

@@ -3,8 +3,8 @@
 use super::Product;
 use super::local::{Memory, Span};
 use super::view::View;
+use crate::declared::Core;
 use crate::layout::Number::{self, *};
-use crate::program::Core;
 use crate::show::lower;
 use crate::step::*;
 

@@ -1,11 +1,12 @@
 //! One core at one step, as the rules see it.
 
+use super::area::Area;
 use super::finding::{CoreName, Report, Severity};
 use super::space::Spaces;
-use super::traffic::Area;
 use super::{Product, Setting};
+use crate::declared::*;
 use crate::flow::{Fault, Launch, Unknown, Walk};
-use crate::program::*;
+use crate::program::Program;
 use crate::show::Words;
 use crate::step::Source;
 

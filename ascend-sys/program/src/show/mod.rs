@@ -2,8 +2,9 @@
 
 use std::fmt::{self, Display, Formatter};
 
+use crate::declared::*;
 use crate::dtype;
-use crate::program::*;
+use crate::program::Program;
 use crate::step::*;
 
 mod values;

@@ -1,8 +1,8 @@
 //! Values as expressions, with the parentheses that they need and no other.
 
 use super::{Words, lower};
+use crate::declared::*;
 use crate::flow;
-use crate::program::*;
 
 impl Words<'_> {
     /// A value where any expression may stand.

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::Place;
-use crate::program::{ClientId, TaskId, ValueId};
+use crate::declared::{ClientId, TaskId, ValueId};
 
 /// A call of an HCCL client.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -85,6 +85,21 @@ pub enum Operation {
         /// Bytes of the own block.
         local: ValueId,
     },
+}
+
+impl Operation {
+    /// The number of its type (`HcclCMDType`).
+    pub fn command(&self) -> u32 {
+        match self {
+            Operation::AllReduce(..) => 2,
+            Operation::AllGather(..) => 6,
+            Operation::ReduceScatter(..) => 7,
+            Operation::AlltoAllV { .. } => 8,
+            Operation::AlltoAll(..) => 10,
+            Operation::BatchWrite { .. } => 18,
+            Operation::AlltoAllvWrite { .. } => 20,
+        }
+    }
 }
 
 /// One number for each rank.

@@ -15,8 +15,9 @@ use super::one_sided;
 use super::operation::{self, Call};
 use super::traffic::{Sent, Touched};
 use super::view::{View, many};
+use crate::declared::*;
 use crate::layout::{Item, Layout, Number, Role};
-use crate::program::*;
+use crate::program::Program;
 use crate::step::{Operation, Source};
 
 mod turns;
@@ -354,7 +355,7 @@ impl Clients {
             return false;
         }
         self.who_prepares(view, core, client);
-        let command = operation::command(operation);
+        let command = operation.command();
         let own = self.own(client, core);
         one_sided::queue(view, operation, own.queues, own.queue_cores);
         let tiling = own.configured.get(&command).copied();

@@ -1,0 +1,72 @@
+//! The books of a core about its clients and tasks.
+//!
+//! Every core that calls a client keeps its own of handles, commits and waits, as on hardware.
+
+/// A client as one core has it.
+#[derive(Default)]
+pub(super) struct Client {
+    /// The offset of its `Mc2InitTiling`.
+    pub(super) init: Option<u64>,
+    /// Operations that it was configured for: number and offset of the `Mc2CcTiling`.
+    pub(super) configured: Vec<(u32, u64)>,
+    pub(super) finalised: bool,
+    /// The next slot for a message.
+    pub(super) slot: usize,
+    /// The task that was prepared last, with what its counter must come to.
+    pub(super) last: Option<(usize, u32)>,
+    /// Whether this core writes messages.
+    pub(super) works: bool,
+    /// On A3, of one-sided writes.
+    pub(super) queues: Queues,
+    /// On Ascend 950.
+    pub(super) ring: Ring,
+}
+
+/// A task that was prepared, as one core has it.
+#[derive(Clone)]
+pub(super) struct Handle {
+    pub(super) client: usize,
+    pub(super) slot: usize,
+    /// What its counters count to, and by how much.
+    pub(super) total: u32,
+    pub(super) step: u32,
+    pub(super) ranks: u32,
+    pub(super) committed: u32,
+    pub(super) awaited: u32,
+    /// Slices that `Iterate` has given.
+    pub(super) slices: u32,
+}
+
+/// The queues of one-sided writes of one core's client.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Queues {
+    /// Of each core; 0 where the host has set none.
+    pub(super) each: u64,
+    /// Cores that have them.
+    pub(super) cores: u64,
+}
+
+/// The turns of a client on Ascend 950, as one core counts them.
+#[derive(Default)]
+pub(super) struct Ring {
+    /// By slot.
+    pub(super) tasks: Vec<Turns>,
+    pub(super) posted: usize,
+    /// Places that waits have made free again.
+    pub(super) cleared: usize,
+}
+
+/// A task with its turns.
+pub(super) struct Turns {
+    pub(super) repeat: u32,
+    pub(super) committed: u32,
+    pub(super) posted: u32,
+    pub(super) awaited: u32,
+}
+
+impl Ring {
+    /// The place of a task's first turn if everything is committed in order.
+    pub(super) fn start(&self, slot: usize) -> usize {
+        self.tasks.iter().take(slot).map(|task| task.repeat as usize).sum()
+    }
+}

@@ -1,0 +1,155 @@
+//! Interpreting a core: it goes on until it would wait, and from there when the wait is over.
+
+use super::client::{self, Held};
+use super::core::{Core, Wait, unknown};
+use super::posted;
+use super::world::World;
+
+/// What one step costs, as if it were so many bytes.
+const STEP: i64 = 64;
+
+/// What became of a core's turn.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Progress {
+    /// It could go on.
+    Runs,
+    Waits,
+    Ended,
+}
+
+impl Core {
+    /// Goes on until it waits, ends, or has used up `budget`.
+    pub(super) fn run(&mut self, world: &mut World, budget: &mut i64) -> Result<Progress, String> {
+        if self.ended {
+            return Ok(Progress::Ended);
+        }
+        if self.track.is_none() {
+            return self.go_on(world, budget);
+        }
+        let here = world.program.line(self.source());
+        if let Some(track) = &mut self.track {
+            track.enter(here);
+        }
+        let progress = self.go_on(world, budget);
+        let there = world.program.line(self.source());
+        if let Some(track) = &mut self.track {
+            track.leave();
+            if self.ended {
+                track.end(&there);
+            }
+        }
+        progress
+    }
+
+    fn go_on(&mut self, world: &mut World, budget: &mut i64) -> Result<Progress, String> {
+        let mut moved = false;
+        loop {
+            if let Some(wait) = self.wait {
+                if !self.is_over(wait, world)? {
+                    return Ok(if moved { Progress::Runs } else { Progress::Waits });
+                }
+                self.wait = None;
+                if let Some(track) = &mut self.track {
+                    track.goes_on();
+                }
+                moved = true;
+                // What a wait ends in may be the next one.
+                continue;
+            }
+            if *budget <= 0 {
+                return Ok(Progress::Runs);
+            }
+            moved = true;
+            if let Some(product) = &mut self.product {
+                if !product.go_on()? {
+                    *budget = 0;
+                    return Ok(Progress::Runs);
+                }
+                self.product = None;
+                if let Some(track) = &mut self.track {
+                    track.multiplied();
+                }
+            }
+            let Some(node) = self.walk.advance().map_err(unknown)? else {
+                self.ended = true;
+                return Ok(Progress::Ended);
+            };
+            *budget -= STEP;
+            self.step(&node.step, world, budget)?;
+            if self.wait.is_some() && self.track.is_some() {
+                self.track_wait(world);
+            }
+        }
+    }
+
+    /// Writes down what it waits for from now on.
+    #[cold]
+    fn track_wait(&mut self, world: &World) {
+        let what = match self.wait {
+            None => return,
+            Some(Wait::Flag(flag)) => format!("flag {flag}"),
+            Some(Wait::Barrier { .. }) => "SyncAll".to_owned(),
+            Some(Wait::Turns { client, slot, finished }) => {
+                self.turn_name(client, slot, finished, world)
+            }
+            Some(Wait::Place { client, slot, place }) => {
+                format!("place {place} for {}", self.turn_name(client, slot, 1, world))
+            }
+            Some(Wait::Last { .. } | Wait::Farewell { .. }) => "Finalize".to_owned(),
+        };
+        let place = world.program.line(self.source());
+        if let Some(track) = &mut self.track {
+            track.waits(what, place);
+        }
+    }
+
+    /// Whether a wait is over; what belongs to its end is done then.
+    fn is_over(&mut self, wait: Wait, world: &mut World) -> Result<bool, String> {
+        match wait {
+            Wait::Flag(flag) => Ok(world.flags.await_one(self.kind(), self.index(), flag)),
+            Wait::Barrier { vector, number } => Ok(world.flags.is_open(vector, number)),
+            Wait::Turns { client, slot, finished } => {
+                client::turns_are_done(world, client, slot, finished)
+            }
+            Wait::Place { client, slot, place } => {
+                posted::is_over(self, client, slot, place, world)
+            }
+            Wait::Last { client } => client::finish(self, world, client),
+            Wait::Farewell { client, generation } => {
+                Ok(client::server_has_left(world, client, generation))
+            }
+        }
+    }
+
+    /// What it waits for, in words.
+    pub(super) fn describe(&self, world: &World) -> String {
+        let Some(wait) = self.wait else {
+            return if self.ended { "has ended".into() } else { "runs".into() };
+        };
+        match wait {
+            Wait::Flag(flag) => format!("waits for flag {flag}"),
+            Wait::Barrier { vector, number } => {
+                let form = if vector { "SyncAll<true>" } else { "SyncAll<false>" };
+                let missing = world.flags.missing(vector, number);
+                let named = missing.iter().take(4).cloned().collect::<Vec<_>>().join(", ");
+                let more = missing.len().saturating_sub(4);
+                let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+                format!("waits in {form} for {named}{more}")
+            }
+            Wait::Turns { client, slot, finished } => {
+                format!("waits in Wait for {}", Held { world, client, slot, finished })
+            }
+            Wait::Place { client, slot, place } => {
+                let held = Held { world, client, slot, finished: 0 };
+                format!("waits in Wait for place {place} of the engine, which {held} is to have")
+            }
+            Wait::Last { client } => match self.clients[client].last {
+                Some((slot, finished)) => {
+                    format!("waits in Finalize for {}", Held { world, client, slot, finished })
+                }
+                None => "waits in Finalize".into(),
+            },
+            Wait::Farewell { .. } => "waits in Finalize for the server to leave".into(),
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! What all that prints a kernel shares: the text so far, the names in it, and what it still needs.
+
+use std::collections::BTreeSet;
+
+use super::barriers::Barriers;
+use super::names::{Names, Thing};
+use super::text::Text;
+use super::uses::Uses;
+use crate::program::Program;
+use crate::step::Source;
+
+/// Writes one kernel.
+pub(super) struct Printer<'a> {
+    pub(super) program: &'a Program,
+    pub(super) uses: Uses,
+    pub(super) names: Names,
+    pub(super) text: Text,
+    pub(super) helpers: BTreeSet<Helper>,
+    pub(super) barriers: Barriers,
+    /// What Ascend C has no words for.
+    pub(super) problems: Vec<String>,
+    /// Whether a `TPipe` is needed.
+    pub(super) pipe: bool,
+    /// Where the step stands that is being written.
+    pub(super) source: Source,
+}
+
+impl<'a> Printer<'a> {
+    pub(super) fn new(program: &'a Program) -> Self {
+        Printer {
+            program,
+            uses: Uses::of(program),
+            names: Names::new(program),
+            text: Text::indented(1),
+            helpers: BTreeSet::new(),
+            barriers: Barriers::default(),
+            problems: Vec::new(),
+            pipe: false,
+            source: Source::default(),
+        }
+    }
+
+    pub(super) fn name(&self, thing: Thing) -> String {
+        // Everything is declared before its first use; see `uses`.
+        self.names.get(thing).unwrap_or_default().to_owned()
+    }
+
+    /// Something of the tiling struct. The path comes from whoever wrote the program.
+    pub(super) fn path(&mut self, path: &str) -> String {
+        let good = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '[' | ']');
+        if path.is_empty() || !path.chars().all(good) {
+            self.problem(&format!("\"{}\" names no field of a tiling struct", path.escape_debug()));
+        }
+        format!("tilingData.{path}")
+    }
+
+    /// Something that Ascend C has no words for.
+    pub(super) fn problem(&mut self, text: &str) {
+        let line = self.program.line(self.source);
+        self.problems.push(format!("{text} ({line})"));
+    }
+}
+
+/// Functions that the source has if they are needed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Helper {
+    /// The smaller of two numbers.
+    Smaller,
+    /// The larger of two numbers.
+    Larger,
+    /// A floating point number as the nearest whole one that a type has.
+    Saturated,
+    /// A tensor at an address.
+    TensorAt,
+    /// A unit waits for another one.
+    SyncUnits,
+}
+
+impl Helper {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Helper::Smaller => "Smaller",
+            Helper::Larger => "Larger",
+            Helper::Saturated => "Saturated",
+            Helper::TensorAt => "TensorAt",
+            Helper::SyncUnits => "SyncUnits",
+        }
+    }
+
+    pub(super) fn source(self) -> &'static str {
+        match self {
+            Helper::Smaller => {
+                "template <typename T>\n\
+                 __aicore__ inline T Smaller(T a, T b)\n\
+                 {\n    return b < a ? b : a;\n}\n"
+            }
+            Helper::Larger => {
+                "template <typename T>\n\
+                 __aicore__ inline T Larger(T a, T b)\n\
+                 {\n    return a < b ? b : a;\n}\n"
+            }
+            Helper::Saturated => {
+                "// A number that T cannot hold becomes the nearest that it can, and what is no number becomes 0.\n\
+                 template <typename T, typename F>\n\
+                 __aicore__ inline T Saturated(F number)\n\
+                 {\n    constexpr bool isSigned = static_cast<T>(-1) < static_cast<T>(1);\n    \
+                     constexpr uint32_t bits = sizeof(T) * 8 - (isSigned ? 1 : 0);\n    \
+                     constexpr T most = static_cast<T>(UINT64_MAX >> (64 - bits));\n    \
+                     constexpr T least = isSigned ? -most - 1 : 0;\n    \
+                     // A power of two, which every F has.\n    \
+                     constexpr F limit = static_cast<F>(1ULL << (bits - 1)) * 2;\n    \
+                     if (number != number) {\n        return 0;\n    }\n    \
+                     if (number >= limit) {\n        return most;\n    }\n    \
+                     return number < static_cast<F>(least) ? least : static_cast<T>(number);\n}\n"
+            }
+            Helper::TensorAt => {
+                "// What lies at an address, as a tensor.\n\
+                 template <typename T>\n\
+                 __aicore__ inline GlobalTensor<T> TensorAt(GM_ADDR address)\n\
+                 {\n    GlobalTensor<T> tensor;\n    \
+                     tensor.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(address));\n    \
+                     return tensor;\n}\n"
+            }
+            Helper::SyncUnits => {
+                "// The second unit of the event waits for all that the first one has been given.\n\
+                 template <HardEvent event>\n\
+                 __aicore__ inline void SyncUnits(TPipe& pipe)\n\
+                 {\n    const event_t id = static_cast<event_t>(pipe.FetchEventID(event));\n    \
+                     SetFlag<event>(id);\n    WaitFlag<event>(id);\n}\n"
+            }
+        }
+    }
+}
