@@ -1,7 +1,7 @@
 //! What is looked at before CANN is called.
 
 use super::MOST_ELEMENTS;
-use super::reduction::BUFFER;
+use super::partition::BUFFER;
 use crate::comm::Member;
 use crate::dtype::{DType, Reduce, ReduceKind, ReduceOp};
 use crate::error::{Error, Result};

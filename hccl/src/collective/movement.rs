@@ -2,8 +2,7 @@
 
 use super::call::Kind;
 use super::check::{check_apart, check_length};
-use super::partition::{DESTINATION, SOURCE};
-use super::reduction::BUFFER;
+use super::partition::{BUFFER, DESTINATION, SOURCE};
 use super::{Call, check_count, collective};
 use crate::comm::{Communicator, Member};
 use crate::device::issue::Touch;

@@ -186,6 +186,7 @@ impl Partition {
 /// The names of arguments, in messages.
 pub(super) const SOURCE: &str = "the source";
 pub(super) const DESTINATION: &str = "the destination";
+pub(super) const BUFFER: &str = "the buffer";
 
 fn end(rank: u32, at: u64, count: u64) -> Result<u64, CountsError> {
     let end = at.checked_add(count).filter(|&end| isize::try_from(end).is_ok());

@@ -2,7 +2,7 @@
 
 use super::call::Kind;
 use super::check::{check_apart, check_length};
-use super::partition::{DESTINATION, SOURCE};
+use super::partition::{BUFFER, DESTINATION, SOURCE};
 use super::{Call, Reduction, collective};
 use crate::comm::{Communicator, Member};
 use crate::device::{Stream, StreamState};
@@ -327,9 +327,6 @@ impl Communicator {
         collective!(self.member, "reduce_scatter", count, T::DTYPE, call, touches, stream)
     }
 }
-
-/// The name of an argument, in messages.
-pub(super) const BUFFER: &str = "the buffer";
 
 /// What CANN is told, after the checks.
 impl Member {

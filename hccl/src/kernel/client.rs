@@ -14,7 +14,7 @@ use ascend_program::{Client, ClientId, Core, Declared, Of, TaskId};
 
 use super::control::Kernel;
 use super::count::Count;
-use super::prepare::Prepared;
+use super::prepared::{Open, Prepared};
 use super::record::{self, Caller, Kind, Recorder};
 use super::symbol::{CcMember, TilingArgument};
 use super::tensor::{Output, rename};
@@ -316,7 +316,7 @@ impl Hccl<Configured> {
     ///
     /// What other cores write for the turn must be finished: synchronise the cores first.
     #[track_caller]
-    pub fn commit(&self, task: &Prepared<super::prepare::Open>) {
+    pub fn commit(&self, task: &Prepared<Open>) {
         self.with_task(task, Location::caller(), |recorder, task| {
             recorder.step(Step::Hccl(Call::Commit(task)));
         });

@@ -64,48 +64,12 @@ use ascend_program::{Declared, Of, TaskId, ValueId};
 
 use super::client::{Configured, Hccl};
 use super::count::{Count, Counted};
-use super::record::{Caller, Kind, Recorder};
+use super::prepared::{Committed, Open, Prepared};
+use super::record::{Caller, Recorder};
 use super::symbol::{PerRankCounts, Recording};
-use super::tensor::{Input, Output, Spot, number, rename};
-use super::value::{Recordable, Value};
+use super::tensor::{Input, Output, Spot, number};
+use super::value::Value;
 use crate::dtype::{Element, Reduce, ReduceKind, ReduceOp};
-
-/// A task whose turns are to be committed, one by one.
-#[derive(Debug)]
-pub enum Open {}
-
-/// A task all of whose turns were committed when it was prepared.
-#[derive(Debug)]
-pub enum Committed {}
-
-/// A task that a client has prepared (`HcclHandle`), by [`Prepare::prepare`] or [`Prepare::commit_all`]. Its turns are committed by
-/// [`Hccl::commit`] and waited for by [`Hccl::wait`].
-pub struct Prepared<Q> {
-    pub(super) recording: u64,
-    pub(super) task: TaskId,
-    pub(super) turns: Value<u64>,
-    of: PhantomData<fn() -> Q>,
-}
-
-impl<Q> Prepared<Q> {
-    /// How many turns it has.
-    pub fn turns(&self) -> Value<u64> {
-        self.turns
-    }
-}
-
-impl<Q> fmt::Debug for Prepared<Q> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Prepared({})", self.task.0)
-    }
-}
-
-impl<Q> Recordable for Prepared<Q> {
-    #[track_caller]
-    fn name(&self, name: &str) {
-        rename(self.recording, Location::caller(), Kind::Task, self.task.0, name);
-    }
-}
 
 /// An operation with blocks for each rank, and so with a stride between them.
 #[derive(Debug)]
@@ -452,11 +416,11 @@ impl<S> Prepare<'_, S> {
         match ended {
             Some((task, turns)) => {
                 let turns = Value::new(turns);
-                Prepared { recording: hccl.recording, task, turns, of: PhantomData }
+                Prepared::new(hccl.recording, task, turns)
             }
             None => {
                 let turns = Value::new(super::record::Handle::NONE);
-                Prepared { recording: 0, task: TaskId(0), turns, of: PhantomData }
+                Prepared::new(0, TaskId(0), turns)
             }
         }
     }

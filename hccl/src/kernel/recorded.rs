@@ -2,11 +2,10 @@
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::panic::Location;
 
 use ascend_program::Program;
 use ascend_program::ascend_c::Project;
-
-use super::record::Caller;
 
 /// A recorded kernel with tiling argument `T`.
 ///
@@ -121,7 +120,7 @@ pub struct Mistake {
 }
 
 impl Mistake {
-    pub(super) fn new(text: impl Into<String>, here: Caller) -> Self {
+    pub(super) fn new(text: impl Into<String>, here: &'static Location<'static>) -> Self {
         let (file, line, column) = (here.file(), here.line(), here.column());
         Mistake { text: text.into().into(), file, line, column }
     }
