@@ -1,4 +1,4 @@
-//! A program.
+//! A program: what it declares, what it does, and its encoding.
 
 use serde::{Deserialize, Serialize};
 

@@ -16,7 +16,8 @@ use crate::error::{Error, Result};
 use crate::memory::allocation::Region;
 use crate::work::Work;
 
-use super::launch::LAUNCH;
+/// What a launch is called in errors.
+pub(super) const LAUNCH: &str = "launch";
 
 /// See the [module](self).
 pub(crate) struct Driver {

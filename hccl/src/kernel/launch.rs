@@ -60,7 +60,7 @@ use ascend_program::Program;
 use ascend_program::layout::Number;
 use smallvec::SmallVec;
 
-use super::driver::Driver;
+use super::driver::{Driver, LAUNCH};
 use super::recorded::Recorded;
 use super::symbol::TilingArgument;
 use super::tensor::number;
@@ -77,9 +77,6 @@ use crate::memory::allocation::Region;
 use crate::memory::stamps::{Access, Stamps};
 use crate::runtime::Product;
 use crate::work::Work;
-
-/// What a launch is called in errors.
-pub(super) const LAUNCH: &str = "launch";
 
 /// A kernel on a device, made by [`Recorded::load`].
 ///
