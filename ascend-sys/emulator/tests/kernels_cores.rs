@@ -285,3 +285,25 @@ fn local_memory_is_what_the_product_has() {
         }
     }
 }
+
+/// What the checker cannot know is found when it is done.
+#[test]
+fn a_length_from_data_beyond_any_memory_is_refused() {
+    for length in [u64::MAX, u64::MAX / 4, u64::MAX / 4 - 3, u64::from(u32::MAX), 65] {
+        let mut b = builder(Mix::MixAiv10);
+        let (x, y) = (b.input("x", Number::U64), b.output("y", Number::F32));
+        let (v, from, to) = (b.variable("v", Number::U64), b.at(x, 0), b.at(y, 0));
+        b.step(Step::Read(v, Read::Global(from)));
+        let (count, room) = (b.get(v), b.n(64));
+        let buffer = b.scratch("buffer", Number::F32, room);
+        let a = b.local("a", Number::F32);
+        b.buffer(Buffer::InitScratch(buffer));
+        b.buffer(Buffer::Get(buffer, a));
+        let (from, pieces) = (local(a), whole(count));
+        b.step(Step::Copy(Copy::Out { to, from, pieces, add: false }));
+        let text = run(&b.done(), 1, &[length.to_le_bytes().to_vec(), vec![0; 4096]]).unwrap_err();
+        let refused = text.contains("a copy of more bytes than there are")
+            || text.contains(&format!("elements 0 to {length} of a are touched, which has 64"));
+        assert!(refused && text.contains("kernel.rs:4:5"), "{length}: {text}");
+    }
+}

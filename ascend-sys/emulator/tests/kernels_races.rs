@@ -4,9 +4,13 @@ mod kernel;
 mod ranks;
 
 use ascend_program::layout::Number;
+use ascend_program::step::*;
+use ascend_program::{Core, Mix};
 use ascend_sys::*;
 use common::*;
+use kernel::build::Builder;
 use kernel::*;
+use std::ptr::null_mut;
 
 /// A reduce-scatter of two turns on two ranks of a checked block.
 fn together() -> Together {
@@ -66,4 +70,43 @@ fn what_nothing_orders_against_a_kernel_is_found() {
     assert_eq!(found.len(), 1, "{found:#?}");
     assert!(found[0].contains("kernel kernel") && found[0].contains("fill of 64"), "{found:#?}");
     together.end();
+}
+
+/// What it touches is written down once it is known to be there: with rows from memory, it might be any number.
+#[test]
+fn a_product_of_more_rows_than_there_is_memory_is_refused() {
+    let mut b = Builder::new(Mix::MixAic11);
+    b.program.groups = 0;
+    b.program.tiling = Some(build::tiling_layout(0));
+    let (x, y) = (b.input("x", Number::F16), b.output("y", Number::F16));
+    let (counts, v) = (b.input("counts", Number::U64), b.variable("v", Number::U64));
+    let from = b.at(counts, 0);
+    b.step(Step::Read(v, Read::Global(from)));
+    let (rows, n, matmul) = (b.get(v), b.n(16), b.matmul("mm", Number::F16, None, 64));
+    let [left, right, c] = [x, x, y].map(|base| b.at(base, 0));
+    let (a, b_of, bias, pitches) = (left, right, None, [n; 3]);
+    let multiply = Multiply { matmul, a, b: b_of, c, bias, rows, columns: n, depth: n, pitches };
+    b.on(Core::Aic, |b| b.step(Step::Matmul(multiply)));
+
+    let check = AscendExtCheck::ASCEND_EXT_CHECK_RACES.0;
+    let _block = Block::one_with(AscendExtBlockConfig { check, ..Block::config() });
+    let mut tiling = build::tiling(&[]);
+    for (at, n) in [(32, 16u32), (36, 16), (40, 16), (120, 1), (124, 1), (128, 1)] {
+        tiling[64 + at..][..4].copy_from_slice(&n.to_le_bytes());
+    }
+    let [x, y, counts, workspace] = [512, 512, 8, 32].map(malloc);
+    write(x, &[0; 512]);
+    write(counts, &(1u64 << 60).to_le_bytes());
+    let program = b.done();
+    let (binary, stream) = (load(&program), stream());
+    let mut given: Vec<_> = [x, y, counts, workspace].map(Given::Pointer).into();
+    given.push(Given::Bytes(&tiling));
+    let list = list(function(binary, &program.name), &given);
+    let function = function(binary, &program.name);
+    ok!(aclrtLaunchKernelWithConfig(function, 1, stream, null_mut(), list, null_mut()));
+    fails!(
+        ACL_ERROR_RT_AICORE_EXCEPTION,
+        ["of y are touched", "beyond the end of its allocation"],
+        aclrtSynchronizeStream(stream)
+    );
 }

@@ -10,6 +10,7 @@ use half::{bf16, f16};
 const PIECE: usize = 96 << 10;
 
 /// What one piece of a product needs, in elements.
+#[derive(Clone, Copy)]
 pub(super) struct Sizes {
     pub(super) rows: u64,
     pub(super) columns: u64,

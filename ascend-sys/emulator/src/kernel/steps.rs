@@ -204,8 +204,8 @@ impl Core {
         let offset = local.offset.map_or(Ok(0), |offset| self.count(offset))?;
         let bytes = length.checked_mul(size).ok_or("a copy of more bytes than there are")?;
         let skip = gap.saturating_mul(size).saturating_add(bytes);
-        // Each piece begins at a multiple of 32 bytes.
-        let pitch = bytes.next_multiple_of(ALIGNMENT) / size;
+        // Each piece begins at a multiple of 32 bytes. One that is longer than memory is refused below, wherever the next would be.
+        let pitch = bytes.checked_next_multiple_of(ALIGNMENT).unwrap_or(u64::MAX) / size;
         for piece in 0..count {
             let place = offset.saturating_add(piece.saturating_mul(pitch));
             let range = self.memory.place(&program, local, place, length)?;
@@ -333,11 +333,14 @@ impl Core {
         let b = spot(self, world, &multiply.b)?;
         let c = spot(self, world, &multiply.c)?;
         let bias = multiply.bias.map(|bias| spot(self, world, &bias)).transpose()?;
+        let spots = (a.clone(), b.clone(), c.clone());
+        let product = Product::new(types.clone(), sizes, spots, bias)?;
+        // It lies within memory, so it has no more rows than there can be.
         world.note_product(&types, &sizes, &a, &b, &c);
         if let Some(track) = &mut self.track {
             track.multiplies([sizes.rows, sizes.columns, sizes.depth]);
         }
-        self.product = Some(Box::new(Product::new(types, sizes, (a, b, c), bias)?));
+        self.product = Some(Box::new(product));
         Ok(())
     }
 }
