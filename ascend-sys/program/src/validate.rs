@@ -11,12 +11,20 @@ const DEEPEST: u32 = 256;
 /// A value is computed anew wherever it is used, also within another one, so there is a limit to that too.
 const WIDEST: u64 = 1 << 12;
 
+/// A launch takes no more.
+const MOST_ARGUMENTS: usize = 128;
+
 impl Program {
     /// Whether every number in it names something, of the right type, so that whoever reads it need not look again.
     pub fn validate(&self) -> Result<(), String> {
         identifier(&self.name)?;
         for parameter in &self.parameters {
             identifier(&parameter.name)?;
+        }
+        // The last two are workspace and tiling.
+        let arguments = (self.groups as usize).saturating_add(self.parameters.len()) + 2;
+        if arguments > MOST_ARGUMENTS {
+            return Err(format!("{arguments} arguments, and a launch takes {MOST_ARGUMENTS}"));
         }
         let Checker { used, .. } = Checker::new(self)?.look()?;
         match used.iter().position(Option::is_none) {
