@@ -172,6 +172,7 @@ fn windows_are_reached_by_copies_and_by_one_sided_writes() {
             let value = b.binary(Binary::Add, number, hundred);
             let value = b.value(Of::Cast(value), Number::U8);
             b.step(Step::Copy(Copy::Set { to: place, value }));
+            b.step(Step::Copy(Copy::Clean(place)));
             let items = b.at(items, 0);
             let (count, queue) = (b.n(1), b.n(0));
             b.prepare(task, Operation::BatchWrite { items, count, queue }, 1, true);

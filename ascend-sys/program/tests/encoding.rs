@@ -39,6 +39,34 @@ fn a_program_survives_its_encoding() {
 }
 
 #[test]
+fn the_largest_numbers_are_checked_without_overflow() {
+    let mut random = Rng::with_seed(4);
+    let large =
+        [u64::MAX, u64::MAX - 1, u64::MAX / 2, u32::MAX as u64, 1 << 32, i64::MAX as u64, 1 << 63];
+    for _ in 0..500 {
+        let mut program = random::program(&mut random);
+        // A loop that takes so long is given up, which takes its time.
+        let loops: Vec<ValueId> = (program.blocks.iter().flatten())
+            .filter_map(|node| match node.step {
+                step::Step::Loop { from, to, step, .. } => Some([from, to, step]),
+                _ => None,
+            })
+            .flatten()
+            .collect();
+        for (at, value) in (0..).zip(&mut program.values) {
+            if let Of::Constant(bits) = &mut value.of
+                && value.number == layout::Number::U64
+                && !loops.contains(&ValueId(at))
+                && random.u32(0..3) == 0
+            {
+                *bits = *random.choice(&large).unwrap();
+            }
+        }
+        read(&program, &mut random);
+    }
+}
+
+#[test]
 fn damaged_bytes_are_an_error_or_another_program() {
     let mut random = Rng::with_seed(2);
     let (mut refused, mut taken) = (0, 0);

@@ -1,11 +1,14 @@
 //! Pieces of global memory, as a step of a core uses them.
 
+use super::space::Space;
 use crate::step::Base;
 
 /// Pieces of global memory that a core uses in one step, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Area {
     pub base: Base,
+    /// Which piece of memory the base is, and how many bytes into it.
+    pub space: (Space, u128),
     pub from: u128,
     /// Of each piece.
     pub bytes: u128,
@@ -21,6 +24,8 @@ pub(super) struct Area {
 pub(super) enum Way {
     /// By a copy or a product.
     Memory,
+    /// By a copy that adds, in one step, to what is there.
+    Add,
     /// One element, through the core's cache.
     Cache,
     /// It writes back what its cache holds of the line that this begins in, and drops it.

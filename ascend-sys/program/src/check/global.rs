@@ -114,8 +114,10 @@ fn reach(
     let Ok(offset) = view.walk.count(place.offset) else { return };
     let unit = number(view, place.base).map_or(1, |number| number.size());
     let bytes = |elements: u64| u128::from(elements) * u128::from(size);
+    let Some(space) = view.space(place.base) else { return };
     view.areas.push(Area {
         base: place.base,
+        space,
         from: u128::from(offset) * u128::from(unit),
         bytes: bytes(elements),
         pitch: bytes(pitch).max(1),
@@ -159,9 +161,12 @@ pub(super) fn element(view: &mut View<'_, '_>, place: &Place, size: u64, write: 
 /// A copy, a scalar, or a cache line.
 pub(super) fn copy(view: &mut View<'_, '_>, memory: &Memory, copy: &Copy) {
     match copy {
-        Copy::In { to, from, pieces } => moved(view, memory, from, to, pieces, false),
+        Copy::In { to, from, pieces } => {
+            moved(view, memory, from, to, pieces, (false, Way::Memory));
+        }
         Copy::Out { to, from, pieces, add } => {
-            moved(view, memory, to, from, pieces, true);
+            let way = if *add { Way::Add } else { Way::Memory };
+            moved(view, memory, to, from, pieces, (true, way));
             let number = view.ground.program.locals[from.tensor.0 as usize].what;
             use Number::*;
             if *add && !matches!(number, I8 | I16 | I32 | F16 | Bf16 | F32) {
@@ -190,7 +195,7 @@ fn moved(
     place: &Place,
     local: &Local,
     pieces: &Pieces,
-    out: bool,
+    (out, way): (bool, Way),
 ) {
     if view.core.kind == Core::Aic {
         let message = "a cube core has no local memory for vectors".to_owned();
@@ -224,7 +229,7 @@ fn moved(
     if !fits || count == 0 || length == 0 {
         return;
     }
-    touch(view, place, size, (count, length, length + gap), out);
+    reach(view, place, size, (count, length, length + gap), out, way);
     let (count, length, gap) = (u128::from(count), u128::from(length), u128::from(gap));
     within(view, place, count * length + (count - 1) * gap, size, out);
     // A piece that ends inside a block of 32 bytes fills it up, and every buffer ends with such a block.

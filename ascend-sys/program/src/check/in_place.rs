@@ -13,10 +13,7 @@ pub(super) fn look(
     touched: &[Touched],
 ) {
     let [send, recv @ Touched { write: true, .. }] = touched else { return };
-    let spaces = &view.ground.spaces;
-    let (Some((a, from)), Some((b, to))) = (spaces.of(send.base), spaces.of(recv.base)) else {
-        return;
-    };
+    let ((a, from), (b, to)) = (send.space, recv.space);
     // An exchange has no block that stays where it is.
     let stays = match operation {
         Operation::AllReduce(..) => Some((0, 0)),

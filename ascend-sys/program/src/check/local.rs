@@ -123,9 +123,7 @@ impl Memory {
             view.error("memory", message, "initialise it once, outside of loops");
             return;
         }
-        let Some(bytes) = self.lay_out(view, name, what.length, what.number.size(), buffers) else {
-            return;
-        };
+        let bytes = self.lay_out(view, name, what.length, what.number.size(), buffers);
         let sum = &mut self.buffers[usize::from(position == Position::VecOut)];
         *sum += buffers;
         if *sum > MOST_BUFFERS {
@@ -149,11 +147,11 @@ impl Memory {
             view.error("memory", message, "initialise it once, outside of loops");
             return;
         }
-        self.scratches[scratch.0 as usize] =
-            self.lay_out(view, name, what.length, what.number.size(), 1);
+        let bytes = self.lay_out(view, name, what.length, what.number.size(), 1);
+        self.scratches[scratch.0 as usize] = Some(bytes);
     }
 
-    /// Takes room for so many buffers; the bytes of each. None has been reported.
+    /// Takes room for so many buffers; the bytes of each. If that is not known, which has been reported, they are no limit.
     fn lay_out(
         &mut self,
         view: &mut View<'_, '_>,
@@ -161,8 +159,8 @@ impl Memory {
         length: ValueId,
         size: u32,
         buffers: u32,
-    ) -> Option<u64> {
-        let length = view.count(length)?;
+    ) -> u64 {
+        let Some(length) = view.count(length) else { return u64::MAX };
         if length == 0 {
             let message = format!("the buffers of `{name}` have no element");
             view.error("memory", message, "give it a length above 0");
@@ -181,7 +179,7 @@ impl Memory {
             );
             view.error("memory", message, "use shorter tiles or fewer buffers");
         }
-        Some(bytes)
+        bytes
     }
 
     fn in_use(&mut self, view: &mut View<'_, '_>, queue: QueueId) -> Option<&mut InUse> {

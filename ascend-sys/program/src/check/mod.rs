@@ -14,6 +14,7 @@
 //! | `prepares`, `prepare-core`, `prepare-order`, `task` | at most 63 prepares and group syncs; who prepares; a handle used by the core and client that has it |
 //! | `commit`, `wait`, `commit-order`, `wait-order`, `iterate` | every turn committed and waited for, once, by the right core |
 //! | `ready`, `arrived` | what a turn sends is written before its commit, what it receives is used after a wait, whichever cores do it and whichever argument it is reached by |
+//! | `race` | cores that use the same memory, of which one writes, meet in between |
 //! | `clean`, `line` | what is written element by element is cleaned before others look at it, and what others wrote is cleaned before it is read so; no two cores write a cache line so |
 //! | `finalize`, `finalize-sync` | once, last, after every other core's last wait |
 //! | `mix`, `flag`, `flag-count`, `flag-mode`, `hang`, `unawaited` | cores can and do meet at every `SyncAll` and every flag |

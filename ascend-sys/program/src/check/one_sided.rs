@@ -39,7 +39,8 @@ pub(super) fn batch(
     global::within(view, items, all, 1, false);
     let spot = global::spot(view, items)?;
     let blocks = vec![(spot.offset * u128::from(spot.unit), all)];
-    Some(Touched { base: items.base, write: false, size: spot.unit, blocks })
+    let space = view.space(items.base)?;
+    Some(Touched { base: items.base, space, write: false, size: spot.unit, blocks })
 }
 
 /// Whether a core has the queue that it names, where the host has set queues.
@@ -105,7 +106,8 @@ pub(super) fn windows(
             view.error("align", message, "begin at a multiple of 8 bytes");
         }
         let blocks = vec![(start, u128::from(ranks) * 8)];
-        touched.push(Touched { base: list.base, write: false, size: 8, blocks });
+        let Some(space) = view.space(list.base) else { continue };
+        touched.push(Touched { base: list.base, space, write: false, size: 8, blocks });
     }
     touched
 }

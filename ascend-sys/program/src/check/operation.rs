@@ -210,7 +210,8 @@ fn strided(
         let start = spot.offset * u128::from(spot.unit);
         let block = |at: u64| (start + u128::from(at) * bytes(turns.stride), bytes(count));
         let blocks = (0..blocks).map(block).collect();
-        Some(Touched { base: place.base, write, size, blocks })
+        let space = view.space(place.base)?;
+        Some(Touched { base: place.base, space, write, size, blocks })
     });
     touched.collect()
 }
@@ -391,12 +392,14 @@ fn uneven(view: &mut View<'_, '_>, call: Call<'_>, ranks: u32) -> Vec<Touched> {
         else {
             return touched;
         };
-        if let Some((size, spot)) = &buffer {
+        if let Some((size, spot)) = &buffer
+            && let Some(space) = view.space(place.base)
+        {
             let bytes = |elements: u64| u128::from(elements) * u128::from(*size);
             let start = spot.offset * u128::from(spot.unit);
             let block = |(count, displ): (&u64, &u64)| (start + bytes(*displ), bytes(*count));
             let blocks = counts.iter().zip(&displs).map(block).collect();
-            touched.push(Touched { base: place.base, write, size: *size, blocks });
+            touched.push(Touched { base: place.base, space, write, size: *size, blocks });
         }
         let verb = if write { "writes" } else { "reads" };
         for (rank, (count, displ)) in counts.iter().zip(&displs).enumerate() {

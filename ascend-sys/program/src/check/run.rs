@@ -154,7 +154,7 @@ impl Run<'_> {
                     return false;
                 }
                 let (client, number) = self.clients.number(self.ground.program, turn);
-                member.clock.hear(self.clients.server(client), number);
+                self.clients.heard(client, number, &mut member.clock);
             }
             State::Barrier(_) | State::Ended | State::Lost => return false,
         }
@@ -273,7 +273,7 @@ impl Run<'_> {
             | Step::On(..) => {}
         }
         for area in std::mem::take(&mut view.areas) {
-            self.traffic.add(ground, at, *name, clock, source, area);
+            self.traffic.add(at, *name, clock, source, area);
         }
         if let Some((variable, found)) = read {
             walk.set(variable, found);
@@ -350,8 +350,13 @@ fn hccl(
         Hccl::Init(client, offset) => clients.init(view, at, *client, *offset),
         Hccl::Configure(client, offset, _) => clients.configure(view, at, *client, *offset),
         Hccl::Prepare { task, operation, repeat, commit } => {
-            let repeat = view.count(*repeat);
-            known = clients.prepare(view, at, *task, operation, (repeat, *commit), clock);
+            known = match view.count(*repeat) {
+                Some(repeat) => {
+                    clients.prepare(view, at, *task, operation, (repeat, *commit), clock)
+                }
+                // How many turns there are decides what is right from here on.
+                None => false,
+            };
         }
         Hccl::Commit(task) => clients.commit(view, at, *task, clock),
         Hccl::Wait(task) => {

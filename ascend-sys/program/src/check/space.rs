@@ -1,12 +1,23 @@
 //! Which arguments share memory: two of them may be given overlapping buffers, and then they are one piece of memory to every rule
-//! of who uses it when.
+//! of who uses it when. A window of a rank is one, too.
 
 use super::Setting;
+use crate::declared::ClientId;
+use crate::flow::Walk;
 use crate::program::Program;
 use crate::step::Base;
 
 /// Bytes of a line of a core's cache, which begins at a multiple of as many.
 pub(super) const LINE: u64 = 64;
+
+/// A piece of memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Space {
+    /// What an argument lies in, and those that share memory with it: the number of the first one.
+    Arguments(usize),
+    /// The window of a rank; the one for output, if so. What other ranks do to it is not known here.
+    Window(ClientId, u64, bool),
+}
 
 /// Where each argument lies, then the workspace: in which piece of memory, and how many bytes into it.
 pub(super) struct Spaces(Vec<(usize, u128)>);
@@ -38,12 +49,18 @@ impl Spaces {
         Spaces(spaces)
     }
 
-    /// None: the window of a rank, of which other ranks know who uses it when.
-    pub(super) fn of(&self, base: Base) -> Option<(usize, u128)> {
+    /// Which piece of memory a core means, and how many bytes into it. None: that depends on data.
+    pub(super) fn of(&self, base: Base, walk: &Walk<'_>) -> Option<(Space, u128)> {
+        let arguments = |(space, start): &(usize, u128)| (Space::Arguments(*space), *start);
+        let window = |client, rank, output| {
+            let rank = walk.count(rank).ok()?;
+            Some((Space::Window(client, rank, output), 0))
+        };
         match base {
-            Base::Parameter(at) => self.0.get(at as usize).copied(),
-            Base::Workspace => self.0.last().copied(),
-            Base::WindowIn(..) | Base::WindowOut(..) => None,
+            Base::Parameter(at) => self.0.get(at as usize).map(arguments),
+            Base::Workspace => self.0.last().map(arguments),
+            Base::WindowIn(client, rank) => window(client, rank, false),
+            Base::WindowOut(client, rank) => window(client, rank, true),
         }
     }
 }

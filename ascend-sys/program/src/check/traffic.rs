@@ -10,12 +10,13 @@ use std::rc::Rc;
 use super::area::{Area, Way};
 use super::clock::Clock;
 use super::finding::{CoreName, Report, Severity};
-use super::space::LINE;
+use super::space::{LINE, Space};
 use super::view::Ground;
 use crate::declared::{ClientId, TaskId};
 use crate::step::{Base, Source};
 
 mod cache;
+mod race;
 
 /// So many different accesses are remembered.
 const MOST_ACCESSES: usize = 1 << 16;
@@ -24,6 +25,8 @@ const MOST_ACCESSES: usize = 1 << 16;
 #[derive(Debug, Clone)]
 pub(super) struct Touched {
     pub base: Base,
+    /// Which piece of memory the base is, and how many bytes into it.
+    pub space: (Space, u128),
     pub write: bool,
     /// Of an element.
     pub size: u64,
@@ -106,9 +109,9 @@ impl Access {
 #[derive(Debug, Default)]
 pub(super) struct Traffic {
     /// By piece of memory.
-    accesses: BTreeMap<usize, Vec<Access>>,
+    accesses: BTreeMap<Space, Vec<Access>>,
     /// By piece of memory, core and line.
-    cleans: BTreeMap<(usize, usize, u128), Vec<Access>>,
+    cleans: BTreeMap<(Space, usize, u128), Vec<Access>>,
     count: usize,
     order: u64,
 }
@@ -116,14 +119,13 @@ pub(super) struct Traffic {
 impl Traffic {
     pub(super) fn add(
         &mut self,
-        ground: &Ground<'_>,
         core: usize,
         name: CoreName,
         clock: &Clock,
         source: Source,
         area: Area,
     ) {
-        let Some((space, start)) = ground.spaces.of(area.base) else { return };
+        let (space, start) = area.space;
         if self.count >= MOST_ACCESSES || area.bytes == 0 || area.count == 0 {
             return;
         }
@@ -138,7 +140,7 @@ impl Traffic {
             let alike = (last.core, last.tick, last.source) == (core, tick, source)
                 && (last.area.write, last.area.way) == (area.write, area.way);
             // What is read or written through the cache lies in one line, and nothing comes between.
-            let together = area.way == Way::Memory
+            let together = matches!(area.way, Way::Memory | Way::Add)
                 || (last.order == self.order && line(last.area.from) == line(area.from));
             if alike && together && last.area == area {
                 return;
@@ -172,7 +174,7 @@ impl Traffic {
         }
         for turn in sent {
             for touched in turn.touched.iter() {
-                let Some((space, start)) = ground.spaces.of(touched.base) else { continue };
+                let (space, start) = touched.space;
                 let Some(accesses) = self.accesses.get(&space) else { continue };
                 for (from, to) in turn.blocks(touched, start) {
                     let first = from.saturating_sub(longest[&space]);
@@ -192,6 +194,7 @@ impl Traffic {
             }
         }
         cache::look(&self, ground, report, sent, server);
+        race::look(&self.accesses, ground, report);
     }
 }
 
@@ -225,4 +228,18 @@ fn say(
         };
         (message, help.to_owned())
     });
+}
+
+/// Of what an access's base is made of; bytes in the workspace and in windows.
+fn element_size(ground: &Ground<'_>, access: &Access) -> u128 {
+    match access.area.base {
+        Base::Parameter(at) => ground.program.parameters[at as usize].number.size().into(),
+        _ => 1,
+    }
+}
+
+/// `aiv 1 reads in line 7`.
+fn does(access: &Access) -> String {
+    let verb = if access.area.write { "writes" } else { "reads" };
+    format!("{} {verb} it in line {}", access.name, access.source.line)
 }

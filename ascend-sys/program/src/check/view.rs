@@ -2,13 +2,13 @@
 
 use super::area::Area;
 use super::finding::{CoreName, Report, Severity};
-use super::space::Spaces;
+use super::space::{Space, Spaces};
 use super::{Product, Setting};
 use crate::declared::*;
 use crate::flow::{Fault, Launch, Unknown, Walk};
 use crate::program::Program;
 use crate::show::Words;
-use crate::step::Source;
+use crate::step::{Base, Source};
 
 /// What is the same for all cores.
 pub(super) struct Ground<'a> {
@@ -59,6 +59,11 @@ impl<'a> View<'_, 'a> {
     pub(super) fn lacks(&mut self, what: &str, instead: &str) {
         let product = self.product().name();
         self.error("product", format!("{product} has no {what}"), instead);
+    }
+
+    /// Which piece of memory a base is here, and how many bytes into it. None: that depends on data.
+    pub(super) fn space(&self, base: Base) -> Option<(Space, u128)> {
+        self.ground.spaces.of(base, self.walk)
     }
 
     /// A number of elements, turns or ranks. None has been reported.

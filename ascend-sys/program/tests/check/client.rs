@@ -1,6 +1,6 @@
 //! Rules of the HCCL client: its states, who prepares, commits and waits, and the end.
 
-use ascend_program::check::Product;
+use ascend_program::check::{Product, Severity};
 use ascend_program::layout::Number;
 use ascend_program::step::*;
 use ascend_program::*;
@@ -27,6 +27,17 @@ rules! {
             // Whoever commits less also waits less; that is another rule.
             k.setting.tolerant = true;
         }
+    };
+
+    /// What is asked of a task that there is not is no second mistake.
+    a_repeat_of_nothing_is_one_mistake, "repeat", MixAiv10, |k, broken| {
+        let (hccl, t, operation) = reduction(k);
+        k.on_block(0, |b| {
+            b.prepare(t, operation, u64::from(!broken), false);
+            b.commit(t);
+            b.wait(t);
+            b.finalize(hccl);
+        });
     };
 
     a_turn_is_committed_once, "commit", MixAiv10, |k, broken| {
@@ -217,4 +228,46 @@ rules! {
         k.ready(&[2]);
         k.put(4, if broken { 0 } else { 1 });
     };
+}
+
+/// How many turns there are, and how long a buffer is, may be read from memory: then it is left open what would be right.
+#[test]
+fn numbers_of_turns_and_lengths_may_be_data() {
+    let data = |k: &mut Kernel| {
+        let v = k.variable("v", Number::U64);
+        let counts = k.input("counts", Number::U64);
+        let place = k.at(counts, 0);
+        k.step(Step::Read(v, Read::Global(place)));
+        k.get(v)
+    };
+    let notes = |k: Kernel| {
+        let findings = k.findings();
+        let rules: Vec<_> = findings.iter().map(|f| (f.severity, f.rule)).collect();
+        assert_eq!(rules, [(Severity::Note, "data")], "{findings:#?}");
+    };
+
+    let mut k = Kernel::new(Mix::MixAiv10);
+    let (hccl, task, operation) = reduction(&mut k);
+    let repeat = data(&mut k);
+    k.on_block(0, |b| {
+        b.hccl(Hccl::Prepare { task, operation, repeat, commit: true });
+        b.times(2, |b| b.wait(task));
+        b.finalize(hccl);
+    });
+    notes(k);
+
+    let mut k = Kernel::new(Mix::MixAiv10);
+    let (length, y) = (data(&mut k), k.output("y", Number::F16));
+    let queue = k.queue("ins", Number::F16, Position::VecOut, 1, length);
+    let tensor = k.local("a", Number::F16);
+    let (to, count) = (k.at(y, 0), k.n(64));
+    let from = Local { tensor, offset: None };
+    k.on_block(0, |b| {
+        b.buffer(Buffer::InitQueue(queue));
+        b.buffer(Buffer::Alloc(queue, tensor));
+        let pieces = Pieces { length: count, count: None, gap: None };
+        b.step(Step::Copy(Copy::Out { to, from, pieces, add: false }));
+        b.buffer(Buffer::Free(queue, tensor));
+    });
+    notes(k);
 }

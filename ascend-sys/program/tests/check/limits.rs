@@ -37,6 +37,8 @@ fn queue(b: &mut Builder, buffers: u8, length: u64) -> QueueId {
 fn product(k: &mut Kernel, bias: Option<Number>, change: impl FnOnce(&mut Kernel, &mut Multiply)) {
     let (x, y) = (k.input("x", Number::F16), k.output("y", Number::F16));
     k.builder.program.tiling = Some(tiling_layout(0));
+    // Two would write the same elements.
+    k.blocks = 1;
     for (at, n) in [(32, 16), (36, 16), (40, 16), (120, 1), (124, 2), (128, 1), (60, 1)] {
         k.put(64 + at, n);
     }
@@ -82,12 +84,14 @@ rules! {
     };
 
     a_gap_has_32_bits, "pieces", MixAiv10, |k, broken| {
+        k.blocks = 1;
         let y = k.output("y", Number::U8);
         let a = scratch(k, 64);
         copy_out(k, a, y, [32, 2, u64::from(u32::MAX) + u64::from(broken)]);
     };
 
     a_gap_on_ascend_950_has_40_bits, "pieces", MixAiv10, |k, broken| {
+        k.blocks = 1;
         k.setting.product = Product::Ascend950;
         let y = k.output("y", Number::U8);
         let a = scratch(k, 64);
@@ -208,6 +212,7 @@ rules! {
     };
 
     cube_cores_do_not_copy, "core", MixAic11, |k, broken| {
+        k.blocks = 1;
         let y = k.output("y", Number::U8);
         let kind = if broken { Core::Aic } else { Core::Aiv };
         let mut a = Local { tensor: LocalId(0), offset: None };

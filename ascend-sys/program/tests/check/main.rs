@@ -10,6 +10,7 @@ mod limits;
 mod local;
 mod memory;
 mod operation;
+mod races;
 mod sync;
 mod traffic;
 mod types;

@@ -109,6 +109,19 @@ rules! {
         }
     };
 
+    an_element_of_a_window_is_cleaned, "clean", MixAiv10, |k, broken| {
+        let hccl = k.ready(&[2]);
+        let rank = k.n(3);
+        let (window, value) = (Base::WindowOut(hccl, rank), k.value(Of::Constant(1), Number::U8));
+        let to = k.at(window, 100);
+        k.on_block(0, |b| {
+            b.step(Step::Copy(Copy::Set { to, value }));
+            if !broken {
+                clean(b, window, 127);
+            }
+        });
+    };
+
     what_is_set_is_cleaned_at_the_end, "clean", MixAiv10, |k, broken| {
         let y = k.output("y", Number::F16);
         k.on_block(0, |b| {

@@ -192,7 +192,7 @@ rules! {
                 b.finalize(hccl);
             });
         });
-        // Two blocks multiply the same; that is nobody's rule.
+        // Two blocks would write the same elements.
         k.blocks = 1;
     };
 }

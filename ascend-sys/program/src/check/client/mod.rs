@@ -20,6 +20,7 @@ use crate::layout::{Item, Layout, Number, Role};
 use crate::program::Program;
 use crate::step::{Operation, Source};
 
+mod sent;
 mod turns;
 
 /// Prepares and group syncs of a client together; the next slot is for the end.
@@ -39,6 +40,8 @@ pub(super) struct Clients {
     finished: Vec<usize>,
     /// Turns that have been committed.
     sent: Vec<Sent>,
+    /// By client, what the core knew that committed a turn, by its number.
+    committed: Vec<BTreeMap<u32, Rc<[u32]>>>,
     cores: Vec<CoreName>,
 }
 
@@ -118,6 +121,7 @@ impl Clients {
             own: vec![vec![Own::default(); cores.len()]; program.clients.len()],
             finished: vec![0; program.clients.len()],
             sent: Vec::new(),
+            committed: vec![BTreeMap::new(); program.clients.len()],
             cores: cores.to_vec(),
         }
     }
@@ -343,7 +347,7 @@ impl Clients {
         core: usize,
         task: TaskId,
         operation: &Operation,
-        (repeat, commit): (Option<u64>, bool),
+        (repeat, commit): (u64, bool),
         clock: &mut Clock,
     ) -> bool {
         let program = view.ground.program;
@@ -433,8 +437,7 @@ impl Clients {
     }
 
     /// The turns of a call, whatever is wrong with them.
-    fn turns(&self, view: &mut View<'_, '_>, repeat: Option<u64>, command: u32) -> u64 {
-        let Some(repeat) = repeat else { return 1 };
+    fn turns(&self, view: &mut View<'_, '_>, repeat: u64, command: u32) -> u64 {
         let most = if matches!(command, 18 | 20) { 1 } else { 255 };
         if repeat == 0 {
             let message = "a repeat of 0: nothing is prepared and there is no handle".to_owned();
@@ -444,7 +447,7 @@ impl Clients {
                 format!("a repeat of {repeat}, and {} takes {most}", operation::name(command));
             view.error("repeat", message, "use longer tiles, or prepare a second time");
         }
-        repeat.clamp(1, 255)
+        repeat.min(255)
     }
 
     /// Steps of an AlltoAllV, and those of one Commit or Wait.

@@ -25,7 +25,9 @@ impl Clients {
             };
             view.error("task", message, "prepare, commit and wait on the same cores");
         }
-        found.map(|handle| (client, handle))
+        let at = found?;
+        // If there is nothing to commit or to wait for, the prepare call has said so.
+        (self.own(client, core).handles[at].turns > 0).then_some((client, at))
     }
 
     /// `Commit`.
@@ -74,67 +76,6 @@ impl Clients {
                 "Ascend 950 takes commits in the order of prepares",
             );
         }
-    }
-
-    /// Remembers the turns of a handle that are committed beyond so many.
-    pub(super) fn sent(
-        &mut self,
-        view: &View<'_, '_>,
-        core: usize,
-        (client, at): (ClientId, usize),
-        committed: u64,
-        clock: &Clock,
-    ) {
-        if !self.works(view.ground.program, client, core) {
-            return;
-        }
-        let handles = &self.own[client.0 as usize][core].handles;
-        let handle = &handles[at];
-        if handle.touched.is_empty() {
-            return;
-        }
-        let group = view.ground.program.clients[client.0 as usize].what.group as usize;
-        let (rank, ranks) = view.ground.launch.groups.get(group).copied().unwrap_or((0, 1));
-        let (rank, ranks) = (rank as usize, ranks.max(1) as usize);
-        // A step sends to one rank and receives from one.
-        let part = |step: u64| match handle.steps == handle.turns {
-            true => (step, None),
-            false => {
-                let (turn, step) = (step / ranks as u64, step % ranks as u64);
-                let far = step as usize;
-                (turn, Some((step, [(rank + far) % ranks, (rank + ranks - far) % ranks])))
-            }
-        };
-        let earlier: u64 = handles[..at].iter().map(|earlier| earlier.steps).sum();
-        self.sent.extend((committed..handle.committed).map(|number| Sent {
-            client,
-            task: handle.task,
-            turn: part(number).0,
-            step: part(number).1,
-            number: (earlier + number + 1) as u32,
-            clock: clock.clone(),
-            source: view.source,
-            touched: Rc::clone(&handle.touched),
-        }));
-    }
-
-    /// The turns that have been committed, by the cores that work.
-    pub(in crate::check) fn all_sent(&self) -> &[Sent] {
-        &self.sent
-    }
-
-    /// How many turns a client's server has finished when it has finished this one.
-    pub(in crate::check) fn number(&self, program: &Program, turn: Turn) -> (ClientId, u32) {
-        let handles = self
-            .worker(program, turn.client)
-            .and_then(|worker| self.own[turn.client.0 as usize][worker].handles.get(..turn.handle));
-        let earlier: u64 = handles.unwrap_or(&[]).iter().map(|handle| handle.steps).sum();
-        (turn.client, (earlier + turn.steps) as u32)
-    }
-
-    /// Where a client's server stands in a clock.
-    pub(in crate::check) fn server(&self, client: ClientId) -> usize {
-        self.cores.len() + client.0 as usize
     }
 
     /// `Wait`: what the core then waits for, if it does.
@@ -296,12 +237,15 @@ impl Clients {
         }
         let own = self.own(client, core);
         let queues = own.queues;
-        if let Some(queue) = queue {
-            own.barriers.insert(queue);
-            if queue >= queues.max(1) {
-                let message = format!("a barrier of queue {queue}, and there are {queues}");
-                view.error("task", message, "queues are counted from 0");
-            }
+        let Some(queue) = queue else {
+            // It may be any of them.
+            own.barriers.extend(0..queues.max(1));
+            return;
+        };
+        own.barriers.insert(queue);
+        if queue >= queues.max(1) {
+            let message = format!("a barrier of queue {queue}, and there are {queues}");
+            view.error("task", message, "queues are counted from 0");
         }
     }
 
@@ -358,7 +302,7 @@ impl Clients {
         }
         if works && waits {
             let turns: u64 = own.handles.iter().map(|handle| handle.steps).sum();
-            clock.hear(self.server(client), turns as u32);
+            self.heard(client, turns as u32, clock);
         }
         clock.tick();
         let knows = (0..self.cores.len()).map(|other| clock.of(other)).collect();

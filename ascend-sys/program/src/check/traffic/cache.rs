@@ -47,8 +47,7 @@ pub(super) fn look(
             let Some((what, help)) = found else { continue };
             report.add(Severity::Error, "clean", scalar.source, Some(scalar.name), || {
                 let base = scalar.area.base;
-                let start = ground.spaces.of(base).map_or(0, |(_, start)| start);
-                let element = (from - start) / element_size(ground, scalar);
+                let element = (from - scalar.area.space.1) / element_size(ground, scalar);
                 let verb = if scalar.area.write { "writes" } else { "reads" };
                 let message = format!(
                     "this {verb} element {element} of `{}` through the core's cache, {what}",
@@ -65,41 +64,27 @@ fn line(byte: u128) -> u128 {
     byte / u128::from(LINE)
 }
 
-/// Of what an access's base is made of; bytes in the workspace.
-fn element_size(ground: &Ground<'_>, access: &Access) -> u128 {
-    match access.area.base {
-        Base::Parameter(at) => ground.program.parameters[at as usize].number.size().into(),
-        _ => 1,
-    }
-}
-
-/// `aiv 1 reads in line 7`.
-fn does(access: &Access) -> String {
-    let verb = if access.area.write { "writes" } else { "reads" };
-    format!("{} {verb} it in line {}", access.name, access.source.line)
-}
-
 type Found = Option<(String, &'static str)>;
 
 impl<'a> Caches<'a, '_> {
     /// The line of an access, each time its core cleaned it.
-    fn cleans(&self, space: usize, access: &Access) -> &'a [Access] {
+    fn cleans(&self, space: Space, access: &Access) -> &'a [Access] {
         let key = (space, access.core, line(access.area.from));
         self.traffic.cleans.get(&key).map_or(&[], |cleans| cleans)
     }
 
     /// When the line of an access was first cleaned after it.
-    fn cleaned(&self, space: usize, access: &Access) -> Option<&'a Access> {
+    fn cleaned(&self, space: Space, access: &Access) -> Option<&'a Access> {
         self.cleans(space, access).iter().find(|clean| clean.order > access.order)
     }
 
     /// Turns that touch the bytes of an access.
-    fn turns(&mut self, space: usize, access: &Access) -> Vec<(&'a Sent, &'a Touched)> {
+    fn turns(&mut self, space: Space, access: &Access) -> Vec<(&'a Sent, &'a Touched)> {
         let (from, to) = (access.area.from, access.area.end());
         let mut found = Vec::new();
         for turn in self.sent {
             for touched in turn.touched.iter() {
-                let Some((of, start)) = self.ground.spaces.of(touched.base) else { continue };
+                let (of, start) = touched.space;
                 self.pairs = self.pairs.saturating_add(touched.blocks.len() as u32 + 1);
                 let meets = |(a, b): (u128, u128)| a < to && from < b;
                 if of == space && turn.blocks(touched, start).any(meets) {
@@ -113,7 +98,7 @@ impl<'a> Caches<'a, '_> {
     /// Who looks at what a core has written before it is in memory.
     fn written<'b>(
         &mut self,
-        space: usize,
+        space: Space,
         written: &Access,
         near: impl Iterator<Item = &'b Access>,
     ) -> Found {
@@ -124,7 +109,7 @@ impl<'a> Caches<'a, '_> {
             let early = if other.core == written.core {
                 let later = other.order > written.order;
                 let clean = clean.is_some_and(|clean| clean.order < other.order);
-                other.area.way == Way::Memory && later && !clean
+                other.area.way != Way::Cache && later && !clean
             } else {
                 let later = other.knew(written.core, written.tick);
                 let clean = clean.is_some_and(|clean| other.knew(written.core, clean.tick));
@@ -155,7 +140,7 @@ impl<'a> Caches<'a, '_> {
     /// What a core may still have in its cache as it was before others wrote.
     fn read<'b>(
         &mut self,
-        space: usize,
+        space: Space,
         read: &Access,
         near: impl Iterator<Item = &'b Access>,
         server: impl Fn(ClientId) -> usize,
@@ -168,7 +153,7 @@ impl<'a> Caches<'a, '_> {
             let stale = if other.core == read.core {
                 let earlier = other.order < read.order;
                 let clean = clean.is_some_and(|clean| clean.order > other.order);
-                other.area.way == Way::Memory && earlier && !clean
+                other.area.way != Way::Cache && earlier && !clean
             } else {
                 let earlier = read.knew(other.core, other.tick);
                 earlier && clean.is_none_or(|clean| !clean.knew(other.core, other.tick))
@@ -193,7 +178,7 @@ impl<'a> Caches<'a, '_> {
     }
 
     /// Reports lines that two cores write, where neither has cleaned it before the other one writes.
-    fn lines(&mut self, space: usize, accesses: &[Access], report: &mut Report) {
+    fn lines(&mut self, space: Space, accesses: &[Access], report: &mut Report) {
         let mut lines: BTreeMap<u128, Vec<&Access>> = BTreeMap::new();
         let scalars = |access: &&Access| access.area.way == Way::Cache && access.area.write;
         for access in accesses.iter().filter(scalars) {

@@ -1,0 +1,86 @@
+//! What has been committed, and what cores know of it.
+
+use super::*;
+
+/// More steps than a task of 255 turns has among 256 ranks; among more, which is an error, there could be any number.
+const MOST_STEPS: usize = 1 << 16;
+
+impl Clients {
+    /// Remembers the turns of a handle that are committed beyond so many.
+    pub(super) fn sent(
+        &mut self,
+        view: &View<'_, '_>,
+        core: usize,
+        (client, at): (ClientId, usize),
+        committed: u64,
+        clock: &Clock,
+    ) {
+        if !self.works(view.ground.program, client, core) {
+            return;
+        }
+        let handles = &self.own[client.0 as usize][core].handles;
+        let handle = &handles[at];
+        let earlier: u64 = handles[..at].iter().map(|earlier| earlier.steps).sum();
+        let numbered = |step: u64| (earlier + step + 1) as u32;
+        if let Some(knows) = Clock::join(std::slice::from_ref(clock)) {
+            let turns = (committed..handle.committed).take(MOST_STEPS);
+            let turns = turns.map(|step| (numbered(step), Rc::clone(&knows)));
+            self.committed[client.0 as usize].extend(turns);
+        }
+        if handle.touched.is_empty() {
+            return;
+        }
+        let group = view.ground.program.clients[client.0 as usize].what.group as usize;
+        let (rank, ranks) = view.ground.launch.groups.get(group).copied().unwrap_or((0, 1));
+        let (rank, ranks) = (rank as usize, ranks.max(1) as usize);
+        // A step sends to one rank and receives from one.
+        let part = |step: u64| match handle.steps == handle.turns {
+            true => (step, None),
+            false => {
+                let (turn, step) = (step / ranks as u64, step % ranks as u64);
+                let far = step as usize;
+                (turn, Some((step, [(rank + far) % ranks, (rank + ranks - far) % ranks])))
+            }
+        };
+        self.sent.extend((committed..handle.committed).map(|number| Sent {
+            client,
+            task: handle.task,
+            turn: part(number).0,
+            step: part(number).1,
+            number: numbered(number),
+            clock: clock.clone(),
+            source: view.source,
+            touched: Rc::clone(&handle.touched),
+        }));
+    }
+
+    /// The turns that have been committed, by the cores that work.
+    pub(in crate::check) fn all_sent(&self) -> &[Sent] {
+        &self.sent
+    }
+
+    /// How many turns a client's server has finished when it has finished this one.
+    pub(in crate::check) fn number(&self, program: &Program, turn: Turn) -> (ClientId, u32) {
+        let handles = self
+            .worker(program, turn.client)
+            .and_then(|worker| self.own[turn.client.0 as usize][worker].handles.get(..turn.handle));
+        let earlier: u64 = handles.unwrap_or(&[]).iter().map(|handle| handle.steps).sum();
+        (turn.client, (earlier + turn.steps) as u32)
+    }
+
+    /// A core learns that a client's server has finished so many turns, and what those knew who committed them.
+    pub(in crate::check) fn heard(&self, client: ClientId, turns: u32, clock: &mut Clock) {
+        let server = self.server(client);
+        let before = clock.of(server);
+        if before < turns {
+            clock.hear(server, turns);
+            let committed = self.committed[client.0 as usize].range(before + 1..=turns);
+            committed.for_each(|(_, knows)| clock.learn(knows));
+        }
+    }
+
+    /// Where a client's server stands in a clock.
+    pub(in crate::check) fn server(&self, client: ClientId) -> usize {
+        self.cores.len() + client.0 as usize
+    }
+}

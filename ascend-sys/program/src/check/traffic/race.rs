@@ -1,0 +1,92 @@
+//! Cores that use the same bytes, of which one writes, and nothing orders them.
+//!
+//! The emulator runs the cores of a kernel in an order of its own, so such a kernel may well give the right result there. Elements
+//! that two cores write through their caches are looked at line by line, in [`cache`](super::cache).
+
+use std::collections::BTreeMap;
+
+use super::*;
+
+/// So many pairs of accesses, and pieces of them, are looked at. Kernels have far fewer that lie near each other.
+const MOST_PAIRS: u128 = 1 << 22;
+
+/// Reports each line that uses what another core may be using. The accesses are in the order in which they begin.
+pub(super) fn look(
+    accesses: &BTreeMap<Space, Vec<Access>>,
+    ground: &Ground<'_>,
+    report: &mut Report,
+) {
+    let mut pairs = 0;
+    for accesses in accesses.values().filter(|all| all.iter().any(|access| access.area.write)) {
+        let longest = accesses.iter().map(|access| access.area.end() - access.area.from).max();
+        let longest = longest.unwrap_or(0);
+        for (at, access) in accesses.iter().enumerate() {
+            let first = access.area.from.saturating_sub(longest);
+            let begin = accesses[..at].partition_point(|other| other.area.from < first);
+            pairs += (at - begin) as u128;
+            for other in accesses[begin..at].iter().filter(|other| !ordered(other, access)) {
+                if let Some(byte) = shared(&other.area, &access.area, &mut pairs) {
+                    say(ground, report, other, access, byte);
+                }
+            }
+            if pairs > MOST_PAIRS {
+                return;
+            }
+        }
+    }
+}
+
+/// Whether it does not matter which of both comes first, or it is known.
+fn ordered(a: &Access, b: &Access) -> bool {
+    let both = |way| a.area.way == way && b.area.way == way;
+    a.core == b.core
+        || !(a.area.write || b.area.write)
+        || both(Way::Add)
+        || (both(Way::Cache) && a.area.write && b.area.write)
+        || a.knew(b.core, b.tick)
+        || b.knew(a.core, a.tick)
+}
+
+/// A byte that both have. The second does not begin before the first.
+fn shared(a: &Area, b: &Area, looked: &mut u128) -> Option<u128> {
+    if a.pitch == b.pitch && a.bytes <= a.pitch && b.bytes <= b.pitch {
+        // The first piece of `b` begins in this one of `a` or behind it, and may reach the next. Later pieces lie to each other likewise.
+        let (piece, inside) = ((b.from - a.from) / a.pitch, (b.from - a.from) % a.pitch);
+        let this = piece < a.count && inside < a.bytes;
+        let next = piece + 1 < a.count && inside + b.bytes > a.pitch;
+        return match (this, next) {
+            (true, _) => Some(b.from),
+            (_, true) => Some(a.from + (piece + 1) * a.pitch),
+            _ => None,
+        };
+    }
+    let (few, many) = if a.count <= b.count { (a, b) } else { (b, a) };
+    let pieces = few.count.min(MOST_PAIRS.saturating_sub(*looked));
+    *looked += pieces;
+    (0..pieces).find_map(|piece| {
+        let from = few.from.checked_add(piece.checked_mul(few.pitch)?)?;
+        many.meets(from, from.checked_add(few.bytes)?)
+    })
+}
+
+fn say(ground: &Ground<'_>, report: &mut Report, a: &Access, b: &Access, byte: u128) {
+    // It is told of who reads, or of who comes later in the kernel.
+    let (here, other) = match (a.area.write, b.area.write) {
+        (false, true) => (a, b),
+        (true, false) => (b, a),
+        _ if a.order > b.order => (a, b),
+        _ => (b, a),
+    };
+    report.add(Severity::Error, "race", here.source, Some(here.name), || {
+        let words = &ground.words;
+        let element = (byte - here.area.space.1) / element_size(ground, here);
+        let message = format!(
+            "this {} element {element} of `{}`, and {}, with nothing that orders the two",
+            if here.area.write { "writes" } else { "reads" },
+            words.base(here.area.base),
+            does(other)
+        );
+        let help = "let both cores meet in between, at a barrier or by a flag";
+        (message, help.to_owned())
+    });
+}
