@@ -436,3 +436,44 @@ fn a_core_with_queues_that_does_not_finalise_is_told() {
         assert!(texts[0].contains(piece), "{piece:?} is not in: {}", texts[0]);
     }
 }
+
+/// A core that asks again and again leaves the others their turn, and one that never ends says where it is.
+#[test]
+fn cores_that_do_not_wait_run_side_by_side() {
+    unchecked();
+    let polls = |times| {
+        let mut b = Builder::new(Mix::MixAiv10);
+        b.program.groups = 0;
+        let (y, seen) = (b.output("y", Number::I32), b.variable("seen", Number::I32));
+        b.on_block(0, |b| {
+            let flag = b.at(y, 16);
+            b.times(times, |b| b.step(Step::Read(seen, Read::Global(flag))));
+            let (to, value) = (b.at(y, 0), b.get(seen));
+            b.step(Step::Copy(Copy::Set { to, value }));
+        });
+        b.on_block(1, |b| {
+            let (to, value) = (b.at(y, 16), b.value(ascend_program::Of::Constant(7), Number::I32));
+            b.step(Step::Copy(Copy::Set { to, value }));
+        });
+        b.done()
+    };
+    let _block = Block::one();
+    let (stream, y, workspace) = (common::stream(), common::malloc(128), common::malloc(32));
+    common::write(y, &[0; 128]);
+    let start = |program: &Program| {
+        let given = [y, workspace, std::ptr::null_mut()].map(Given::Pointer);
+        launch(function(load(program), &program.name), 2, &given, stream);
+    };
+    start(&polls(20_000));
+    ok!(aclrtSynchronizeStream(stream));
+    assert_eq!(to_ints(&common::read(y, 4)), [7]);
+
+    start(&polls(u64::MAX));
+    assert_ne!(call!(aclrtSynchronizeStreamWithTimeout(stream, 50)), 0);
+    ok!(aclrtStreamAbort(stream));
+    fails!(
+        ACL_ERROR_RT_STREAM_ABORT,
+        ["AIV 0: runs, in src/kernel.rs:3:5", "AIV 1: has ended"],
+        aclrtSynchronizeStream(stream)
+    );
+}

@@ -137,7 +137,8 @@ impl Running {
                     Progress::Waits => {}
                 }
                 if budget <= 0 {
-                    self.next = at;
+                    // It may be asking for what another one has yet to do.
+                    self.next = (at + 1) % count;
                     if std::mem::take(&mut self.world.asked) {
                         self.drive();
                     }
@@ -292,7 +293,9 @@ impl Running {
         let mut lines: Vec<(String, Vec<String>)> = Vec::new();
         for core in &self.cores {
             let mut text = core.describe(&self.world);
-            if !core.ended {
+            if !core.ended && core.source().line == 0 {
+                text = "has not begun".to_owned();
+            } else if !core.ended {
                 text = format!("{text}, in {}", program.line(core.source()));
             }
             match lines.iter_mut().find(|(other, _)| *other == text) {
