@@ -9,7 +9,6 @@ use half::{bf16, f16};
 use crate::declared::*;
 use crate::layout::Number;
 use crate::program::Program;
-use crate::show::lower;
 use crate::step::{Node, Source, Step};
 
 /// What is the same for all cores of a launch.
@@ -364,7 +363,7 @@ impl<'a> Walk<'a> {
         if i128::from(bits as i64) == result {
             return Ok(bits);
         }
-        Err(self.fault(&format!("{x} {sign} {y} is {result}, beyond what {} holds", lower(number))))
+        Err(self.fault(&format!("{x} {sign} {y} is {result}, beyond what {number} holds")))
     }
 
     /// Something that cannot be computed, here.

@@ -12,6 +12,7 @@ mod table;
 
 use std::borrow::Cow;
 use std::cell::Cell;
+use std::fmt::{self, Display, Formatter};
 
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -204,6 +205,27 @@ impl Number {
             Number::F64 => "double",
             Number::Bool => "bool",
         }
+    }
+}
+
+impl Display for Number {
+    /// Its name in Rust.
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Number::I8 => "i8",
+            Number::I16 => "i16",
+            Number::I32 => "i32",
+            Number::I64 => "i64",
+            Number::U8 => "u8",
+            Number::U16 => "u16",
+            Number::U32 => "u32",
+            Number::U64 => "u64",
+            Number::F16 => "f16",
+            Number::Bf16 => "bf16",
+            Number::F32 => "f32",
+            Number::F64 => "f64",
+            Number::Bool => "bool",
+        })
     }
 }
 

@@ -279,8 +279,8 @@ impl<'a, T: TilingArgument> Launch<'a, T> {
         for (parameter, given) in parameters.iter().zip(&self.given) {
             let kind = |output: bool| if output { "output" } else { "input" };
             if parameter.output != given.output || parameter.number != given.number {
-                let (what, of) = (kind(parameter.output), parameter.number.ascend_c());
-                let (other, other_of) = (kind(given.output), given.number.ascend_c());
+                let (what, of) = (kind(parameter.output), parameter.number);
+                let (other, other_of) = (kind(given.output), given.number);
                 let tensor = &parameter.name;
                 return problem(format!(
                     "has an {what} `{tensor}` of {of}, and an {other} of {other_of} was given"

@@ -101,9 +101,8 @@ impl<T> Kernel<T> {
             }
             let (a, b, c) = (number::<A>(), number::<B>(), number::<C>());
             if !possible(a, b, c) {
-                let (a, b, c) = (a.ascend_c(), b.ascend_c(), c.ascend_c());
                 recorder.mistake(format!(
-                    "no cube core multiplies {a} by {b} into {c}: it does half into half, float or bfloat16_t, bfloat16_t likewise, float into float, and int8_t into int32_t or half"
+                    "no cube core multiplies {a} by {b} into {c}: it does f16 into f16, f32 or bf16, bf16 likewise, f32 into f32, and i8 into i32 or f16"
                 ));
             }
             let matmul = MatmulId(recorder.program.matmuls.len() as u32);

@@ -103,7 +103,7 @@ fn differs(wanted: &Program, found: &Program) -> Option<String> {
     let arguments = |of: &Program| -> Vec<String> {
         let argument = |of: &ascend_program::Parameter| {
             let kind = if of.output { "output" } else { "input" };
-            format!("{kind} {}", of.number.ascend_c())
+            format!("{kind} {}", of.number)
         };
         of.parameters.iter().map(argument).collect()
     };

@@ -116,7 +116,7 @@ impl<T: Scalar> Copy for Value<T> {}
 
 impl<T: Scalar> fmt::Debug for Value<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Value<{}>({})", T::NUMBER.ascend_c(), self.handle.id.0)
+        write!(f, "Value<{}>({})", T::NUMBER, self.handle.id.0)
     }
 }
 

@@ -68,10 +68,10 @@ const FILLED: &[Number] = &[I8, I16, I32, I64, U8, U16, U32, U64, F16, Bf16, F32
 fn takes<E: Element>(recorder: &mut Recorder, call: &str, types: &[Number]) {
     recorder.only_on(Core::Aiv, &format!("`{call}`"));
     if !types.contains(&number::<E>()) {
-        let types: Vec<&str> = types.iter().map(|number| number.ascend_c()).collect();
+        let types: Vec<String> = types.iter().map(Number::to_string).collect();
         recorder.mistake(format!(
             "`{call}` does not take {}: on every product it takes some of {}",
-            number::<E>().ascend_c(),
+            number::<E>(),
             types.join(", ")
         ));
     }

@@ -28,7 +28,7 @@ fn arguments_are_checked_before_a_launch() {
     assert!(text(launch.submit(&stream)).contains("give it with `.tiling(&..)`"));
     let launch = kernel.launch(1).tiling(&tiling).input(&x).input(&wide).output(&mut z);
     let found = text(launch.submit(&stream));
-    assert!(found.contains("an input `y` of half, and an input of float was given"), "{found}");
+    assert!(found.contains("an input `y` of f16, and an input of f32 was given"), "{found}");
     let launch = kernel.launch(0).tiling(&tiling).input(&x).input(&x).output(&mut z);
     assert!(text(launch.submit(&stream)).contains("0 blocks"));
     let launch = kernel.launch(1).tiling(&tiling).input(&x).input(&elsewhere).output(&mut z);
@@ -211,7 +211,7 @@ fn a_saved_kernel_is_told_by_its_layout_and_arguments() {
     refused(&others::other::record().unwrap().to_bytes(), &["is `other`, not `vadd`"]);
     let mut renamed = others::other::record().unwrap().program().clone();
     renamed.name = "vadd".into();
-    refused(&renamed.to_bytes(), &["has other arguments", "saved: input half, output half"]);
+    refused(&renamed.to_bytes(), &["has other arguments", "saved: input f16, output f16"]);
     refused(b"\x7fELF and more", &["no recorded kernel", "load_object"]);
     let mut newer = recorded.to_bytes();
     newer[8] = 99;

@@ -154,7 +154,7 @@ impl World {
     pub(super) fn may_add(&self, number: Number) -> Result<(), String> {
         match data_type(number) {
             Some(_) => Ok(()),
-            None => Err(format!("a copy cannot add numbers of type {}", number.ascend_c())),
+            None => Err(format!("a copy cannot add numbers of type {}", number)),
         }
     }
 

@@ -170,8 +170,7 @@ pub(super) fn copy(view: &mut View<'_, '_>, memory: &Memory, copy: &Copy) {
             let number = view.ground.program.locals[from.tensor.0 as usize].what;
             use Number::*;
             if *add && !matches!(number, I8 | I16 | I32 | F16 | Bf16 | F32) {
-                let message =
-                    format!("no copy adds elements of type {}", crate::show::lower(number));
+                let message = format!("no copy adds elements of type {number}");
                 view.error("dtype", message, "i8, i16, i32, f16, bf16 and f32 can be added");
             }
         }
@@ -210,9 +209,8 @@ fn moved(
     if let Some(base) = self::number(view, place.base)
         && base != number
     {
-        let (base, tensor) = (crate::show::lower(base), crate::show::lower(number));
         let name = view.words().base(place.base);
-        let message = format!("a copy between `{name}`, of {base}, and a tensor of {tensor}");
+        let message = format!("a copy between `{name}`, of {base}, and a tensor of {number}");
         view.error("dtype", message, "copy as the same type, and cast in local memory");
         return;
     }

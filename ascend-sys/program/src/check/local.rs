@@ -4,7 +4,6 @@ use super::Product;
 use super::view::{View, many};
 use crate::declared::*;
 use crate::program::{Mix, Program};
-use crate::show;
 use crate::step::{Buffer, Local, Source};
 
 /// Each buffer of a queue takes a hardware event.
@@ -304,9 +303,8 @@ impl Memory {
         if to > held.into() && bytes > 0 {
             let (first, last) = (from / size, to.div_ceil(size));
             let message = format!(
-                "this uses elements {first}..{last} of `{name}`, which has {} of {}",
+                "this uses elements {first}..{last} of `{name}`, which has {} of {what}",
                 u128::from(held) / size,
-                show::lower(*what)
             );
             view.error("bounds", message, "give its queue longer buffers, or count fewer elements");
             return None;

@@ -5,7 +5,6 @@ use super::global::{touch, within};
 use super::view::View;
 use crate::declared::{Core, Matmul};
 use crate::layout::Number::{self, *};
-use crate::show::lower;
 use crate::step::{Multiply, Place};
 
 pub(super) fn look(view: &mut View<'_, '_>, multiply: &Multiply) {
@@ -83,13 +82,9 @@ fn types(view: &mut View<'_, '_>, matmul: &Matmul) {
         _ => false,
     };
     if !good {
-        let bias = matmul.bias.map_or(String::new(), |bias| format!(" + {}", lower(bias)));
-        let message = format!(
-            "no product of matrices is {} * {}{bias} -> {}",
-            lower(matmul.a),
-            lower(matmul.b),
-            lower(matmul.c)
-        );
+        let bias = matmul.bias.map_or(String::new(), |bias| format!(" + {bias}"));
+        let message =
+            format!("no product of matrices is {} * {}{bias} -> {}", matmul.a, matmul.b, matmul.c);
         view.error("matmul", message, "f16 * f16 + f32 -> f16 is one of those there are");
     }
 }

@@ -89,9 +89,8 @@ pub(super) fn windows(
             None | Some(Number::U64) => {}
             Some(number) => {
                 let message = format!(
-                    "`{}` has elements of type {}, and offsets and sizes are u64",
+                    "`{}` has elements of type {number}, and offsets and sizes are u64",
                     view.words().base(list.base),
-                    crate::show::lower(number)
                 );
                 view.error("dtype", message, "give it tensors of u64");
                 continue;

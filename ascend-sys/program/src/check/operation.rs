@@ -343,9 +343,8 @@ fn buffer(view: &mut View<'_, '_>, place: &Place, dtype: u32, write: bool) -> Op
             let wrong = u64::from(number.size()) != size || view.strict();
             if wrong && !bytes {
                 let message = format!(
-                    "`{}` has elements of type {}, and the call says {}",
+                    "`{}` has elements of type {number}, and the call says {}",
                     view.words().base(place.base),
-                    crate::show::lower(number),
                     dtype::name(dtype)
                 );
                 view.error("dtype", message, "say the type that the tensor has");

@@ -5,7 +5,6 @@ use super::local::{Memory, Span};
 use super::view::View;
 use crate::declared::Core;
 use crate::layout::Number::{self, *};
-use crate::show::lower;
 use crate::step::*;
 
 pub(super) fn look(view: &mut View<'_, '_>, memory: &Memory, vector: &Vector) {
@@ -132,8 +131,7 @@ fn typed(view: &mut View<'_, '_>, vector: &Vector, number: Number) {
         Vector::Cast { .. } => return,
     };
     if !good {
-        let message =
-            format!("{} has no {name} of {} elements", view.product().name(), lower(number));
+        let message = format!("{} has no {name} of {number} elements", view.product().name());
         let help = match number {
             Bf16 => "cast to f32, compute, and cast back",
             _ => "cast to a type that it has",
@@ -159,27 +157,27 @@ fn cast(view: &mut View<'_, '_>, from: Number, to: Number, round: Round) {
     if good {
         return;
     }
-    let (product, old, wanted) = (view.product().name(), lower(from), lower(to));
+    let product = view.product().name();
     if new && !none && !said {
         let message = format!(
-            "{product} has more casts than A2 and A3, but none from {old} to {wanted} is known here"
+            "{product} has more casts than A2 and A3, but none from {from} to {to} is known here"
         );
         view.note("cast", message, "look it up, or cast by way of f32 or f16");
         return;
     }
     let (message, help) = match (none, said) {
         (false, false) => (
-            format!("{product} has no cast from {old} to {wanted}"),
+            format!("{product} has no cast from {from} to {to}"),
             "cast by way of f32 or f16".to_owned(),
         ),
         (true, _) => (
             format!(
-                "a cast from {old} to {wanted} that is to round ({round:?}), but it loses nothing"
+                "a cast from {from} to {to} that is to round ({round:?}), but it loses nothing"
             ),
             "use `Round::None`".to_owned(),
         ),
         _ => (
-            format!("a cast from {old} to {wanted} that does not say how to round"),
+            format!("a cast from {from} to {to} that does not say how to round"),
             "say how, as in `Round::Nearest`".to_owned(),
         ),
     };

@@ -23,7 +23,7 @@ impl Display for Program {
         }
         for parameter in &self.parameters {
             let kind = if parameter.output { "output" } else { "input" };
-            writeln!(f, "  {kind} {}: {}", parameter.name, lower(parameter.number))?;
+            writeln!(f, "  {kind} {}: {}", parameter.name, parameter.number)?;
         }
         if self.workspace {
             writeln!(f, "  workspace")?;
@@ -36,7 +36,7 @@ impl Display for Program {
                 Position::VecIn => "into",
                 Position::VecOut => "out of",
             };
-            let (number, length) = (lower(what.number), words.value(what.length));
+            let (number, length) = (what.number, words.value(what.length));
             writeln!(
                 f,
                 "  queue {name} {position} the vector unit: {} of {length} {number}",
@@ -44,7 +44,7 @@ impl Display for Program {
             )?;
         }
         for Declared { name, what } in &self.scratches {
-            writeln!(f, "  buffer {name}: {} {}", words.value(what.length), lower(what.number))?;
+            writeln!(f, "  buffer {name}: {} {}", words.value(what.length), what.number)?;
         }
         for Declared { name, what } in &self.clients {
             write!(f, "  client {name}: group {}", what.group)?;
@@ -54,16 +54,16 @@ impl Display for Program {
             writeln!(f, "{}", if what.by_address { ", by address" } else { "" })?;
         }
         for Declared { name, what } in &self.matmuls {
-            let bias = what.bias.map_or(String::new(), |bias| format!(" + {}", lower(bias)));
+            let bias = what.bias.map_or(String::new(), |bias| format!(" + {bias}"));
             let turned = |turned: bool| if turned { " transposed" } else { "" };
             writeln!(
                 f,
                 "  matmul {name}: {}{} * {}{}{bias} -> {}, tiling {}",
-                lower(what.a),
+                what.a,
                 turned(what.transposed_a),
-                lower(what.b),
+                what.b,
                 turned(what.transposed_b),
-                lower(what.c),
+                what.c,
                 what.tiling.1
             )?;
         }
@@ -464,9 +464,4 @@ pub(crate) fn kind(core: Core) -> &'static str {
         Core::Aic => "aic",
         Core::Aiv => "aiv",
     }
-}
-
-/// The Rust name of a type.
-pub(crate) fn lower(number: crate::layout::Number) -> String {
-    format!("{number:?}").to_ascii_lowercase()
 }

@@ -1,6 +1,6 @@
 //! Values as expressions, with the parentheses that they need and no other.
 
-use super::{Words, lower};
+use super::Words;
 use crate::declared::*;
 use crate::flow;
 
@@ -57,7 +57,7 @@ impl Words<'_> {
                 let (a, b) = (self.value(*a), self.value(*b));
                 (0, format!("if {} {{ {a} }} else {{ {b} }}", self.value(*condition)))
             }
-            Of::Cast(a) => (CAST, format!("{} as {}", self.bound(*a, CAST), lower(*number))),
+            Of::Cast(a) => (CAST, format!("{} as {number}", self.bound(*a, CAST))),
         };
         if own < binding { format!("({text})") } else { text }
     }
