@@ -128,11 +128,7 @@ impl Printer<'_> {
                 };
                 match number {
                     // The host, which fills the struct, has no such types: there stand their bits.
-                    Number::F16 | Number::Bf16 => {
-                        let ty = number.ascend_c();
-                        let text = format!("*reinterpret_cast<const {ty}*>(&{text})");
-                        Expression::new(text, Level::Unary)
-                    }
+                    Number::F16 | Number::Bf16 => self.helped(Helper::FromBits, number, &[text]),
                     _ => Expression::new(text, Level::Primary),
                 }
             }

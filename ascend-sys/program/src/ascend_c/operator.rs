@@ -61,20 +61,6 @@ fn inside(layout: &Layout) -> Result<(), String> {
 
 impl Host<'_> {
     fn file(&mut self, operator: &str) {
-        self.text.comment(&format!(
-            "{operator} on the host: what fills the tiling struct, the prototype, and the registration."
-        ));
-        self.text.line("#include <cstring>");
-        self.text.blank();
-        self.text.line("#include \"register/op_def_registry.h\"");
-        self.text.line("#include \"tiling/platform/platform_ascendc.h\"");
-        self.text.line("#include \"tiling/tiling_api.h\"");
-        if self.program.tiling.is_some() {
-            self.text.blank();
-            let file = super::tiling_file(self.program);
-            self.text.line(&format!("#include \"../op_kernel/{file}\""));
-        }
-        self.text.blank();
         self.text.line("namespace optiling {");
         self.tiling_function();
         self.text.line("} // namespace optiling");
@@ -84,6 +70,27 @@ impl Host<'_> {
         self.text.blank();
         self.text.line(&format!("OP_ADD({operator});"));
         self.text.line("} // namespace ops");
+        let body = std::mem::take(&mut self.text);
+
+        self.text.comment(&format!(
+            "{operator} on the host: what fills the tiling struct, the prototype, and the registration."
+        ));
+        if body.mentions("std::mem") {
+            self.text.line("#include <cstring>");
+            self.text.blank();
+        }
+        self.text.line("#include \"register/op_def_registry.h\"");
+        self.text.line("#include \"tiling/platform/platform_ascendc.h\"");
+        if ["AscendC::Mc2", "matmul_tiling::"].into_iter().any(|name| body.mentions(name)) {
+            self.text.line("#include \"tiling/tiling_api.h\"");
+        }
+        if self.program.tiling.is_some() {
+            self.text.blank();
+            let file = super::tiling_file(self.program);
+            self.text.line(&format!("#include \"../op_kernel/{file}\""));
+        }
+        self.text.blank();
+        self.text.append(body);
     }
 
     fn open(&mut self, head: &str) {

@@ -70,6 +70,8 @@ pub(super) enum Helper {
     Larger,
     /// A floating point number as the nearest whole one that a type has.
     Saturated,
+    /// A 16-bit floating point number of the tiling struct.
+    FromBits,
     /// A tensor at an address.
     TensorAt,
     /// A unit waits for another one.
@@ -82,6 +84,7 @@ impl Helper {
             Helper::Smaller => "Smaller",
             Helper::Larger => "Larger",
             Helper::Saturated => "Saturated",
+            Helper::FromBits => "FromBits",
             Helper::TensorAt => "TensorAt",
             Helper::SyncUnits => "SyncUnits",
         }
@@ -112,6 +115,14 @@ impl Helper {
                      if (number != number) {\n        return 0;\n    }\n    \
                      if (number >= limit) {\n        return most;\n    }\n    \
                      return number < static_cast<F>(least) ? least : static_cast<T>(number);\n}\n"
+            }
+            // Read in place by another type, a compiler may assume that it is something else; a union it takes as meant.
+            Helper::FromBits => {
+                "// The host, which fills the tiling struct, has no such type, so there are the bits.\n\
+                 template <typename T>\n\
+                 __aicore__ inline T FromBits(uint16_t bits)\n\
+                 {\n    union {\n        uint16_t bits;\n        T number;\n    } both = {bits};\n    \
+                     return both.number;\n}\n"
             }
             Helper::TensorAt => {
                 "// What lies at an address, as a tensor.\n\

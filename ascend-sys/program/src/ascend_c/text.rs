@@ -92,6 +92,11 @@ impl Text {
         self.depth = self.depth.saturating_add_signed(by);
     }
 
+    /// Whether a line has this in it.
+    pub(super) fn mentions(&self, part: &str) -> bool {
+        self.lines.iter().any(|line| line.contains(part))
+    }
+
     pub(super) fn append(&mut self, other: Text) {
         self.lines.extend(other.lines);
     }

@@ -1,10 +1,13 @@
 //! Numbers whose results C++ would leave open are printed with words that say them, and only those.
 
+use std::borrow::Cow;
+
 use ascend_program::layout::Number::{self, *};
 use ascend_program::step::*;
 use ascend_program::*;
 
 use crate::common::{Builder, tiling_layout};
+use crate::compiler::{Directory, complaints, sources};
 
 /// How a value is printed where it is written to a tensor of its type.
 fn printed(number: Number, build: impl FnOnce(&mut Builder) -> ValueId) -> String {
@@ -69,6 +72,47 @@ fn small_numbers_are_computed_in_as_many_bits_as_they_need() {
 }
 
 #[test]
+fn numbers_that_the_host_does_not_have_are_made_of_their_bits() {
+    let part = |name, offset, number, lengths| layout::Field {
+        name: Cow::Borrowed(name),
+        offset,
+        item: layout::Item::Number(number),
+        lengths: Cow::Borrowed(lengths),
+    };
+    let fields = vec![part("scale", 0, F16, &[]), part("steps", 2, Bf16, &[3])];
+    let mut b = Builder::new(Mix::AivOnly);
+    b.program.tiling = Some(layout::Layout {
+        name: Cow::Borrowed("BitsTiling"),
+        size: 8,
+        align: 2,
+        fields: Cow::Owned(fields),
+        ..tiling_layout(0)
+    });
+    let (x, y) = (b.output("x", F16), b.output("y", Bf16));
+    let scale = b.value(Of::Tiling { offset: 0, path: "scale".into(), element: None }, F16);
+    let index = b.value(Of::Constant(2), U64);
+    let element = Some((index, 3));
+    let step = b.value(Of::Tiling { offset: 2, path: "steps".into(), element }, Bf16);
+    for (tensor, value) in [(x, scale), (y, step)] {
+        let to = b.at(tensor, 0);
+        b.step(Step::Copy(Copy::Set { to, value }));
+    }
+    let program = b.done();
+    let source = ascend_c::kernel(&program).unwrap();
+    for text in [
+        "SetValue(0, FromBits<half>(tilingData.scale))",
+        "FromBits<bfloat16_t>(tilingData.steps[2])",
+    ] {
+        assert!(source.contains(text), "{source}");
+    }
+    // A compiler that may take two types for two places in memory has nothing to say.
+    let directory = Directory::new("bits");
+    let more = ["-O2", "-fstrict-aliasing", "-Wstrict-aliasing=1"];
+    let Some(said) = complaints(&more, &sources(&program, &directory)) else { return };
+    assert!(said.is_empty(), "{said}");
+}
+
+#[test]
 fn floating_point_numbers_become_the_nearest_whole_ones() {
     let whole = |from, to| {
         printed(to, |b| {
@@ -78,7 +122,7 @@ fn floating_point_numbers_become_the_nearest_whole_ones() {
     };
     assert_eq!(whole(F32, I32), "Saturated<int32_t>(tilingData.f)");
     assert_eq!(whole(F64, U8), "Saturated<uint8_t>(tilingData.f)");
-    let half = "*reinterpret_cast<const half*>(&tilingData.f)";
+    let half = "FromBits<half>(tilingData.f)";
     assert_eq!(whole(F16, U64), format!("Saturated<uint64_t>(static_cast<float>({half}))"));
     assert_eq!(whole(F32, Bool), "static_cast<bool>(tilingData.f)");
     assert_eq!(whole(I64, F32), "static_cast<float>(tilingData.f)");

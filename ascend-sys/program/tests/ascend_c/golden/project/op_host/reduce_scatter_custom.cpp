@@ -1,6 +1,4 @@
 // ReduceScatterCustom on the host: what fills the tiling struct, the prototype, and the registration.
-#include <cstring>
-
 #include "register/op_def_registry.h"
 #include "tiling/platform/platform_ascendc.h"
 #include "tiling/tiling_api.h"
