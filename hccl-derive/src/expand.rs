@@ -2,14 +2,16 @@
 
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote, quote_spanned};
+use syn::Ident;
+use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 
 use crate::input::{Field, Refused, Struct};
 
 pub fn expand(input: &Struct) -> TokenStream {
-    let Struct { ident, name, root, fields, .. } = input;
+    let Struct { ident, root, fields, .. } = input;
     let private = quote!(#root::kernel::tiling::__private);
-    let checks = fields.iter().map(|field| check(field, name, &private));
+    let checks = fields.iter().map(|field| check(field, ident, &private));
     let checked = quote! {
         fn check_value(&self) -> #private::Result<()> {
             #(#checks)*
@@ -117,10 +119,10 @@ fn refuse(span: proc_macro2::Span, problem: &TokenStream) -> TokenStream {
 }
 
 /// Checks the values of a field: its range, and whatever the structs in it check.
-fn check(field: &Field, name: &str, private: &TokenStream) -> TokenStream {
+fn check(field: &Field, of: &Ident, private: &TokenStream) -> TokenStream {
     let Field { ident, shape, .. } = field;
     let item = &shape.item;
-    let within = range(field, name, private);
+    let within = range(field, of, private);
     let one = quote! {
         #within
         <#item as #private::FieldType>::check_value(value)?;
@@ -138,21 +140,21 @@ fn for_each(depth: usize, of: TokenStream, body: &TokenStream) -> TokenStream {
 }
 
 /// Refuses a `value` out of range.
-fn range(field: &Field, name: &str, private: &TokenStream) -> Option<TokenStream> {
+fn range(field: &Field, of: &Ident, private: &TokenStream) -> Option<TokenStream> {
     let (range, rust) = (field.range.as_ref()?, &field.rust);
-    let text = field.bounds()?;
+    let (text, of) = (field.bounds()?, of.unraw().to_string());
     Some(quote_spanned! {range.span()=>
         if !::core::ops::RangeBounds::contains(&(#range), value) {
-            return ::core::result::Result::Err(#private::out_of_range(#name, #rust, value, #text));
+            return ::core::result::Result::Err(#private::out_of_range(#of, #rust, value, #text));
         }
     })
 }
 
 /// The setters of fields with a range, and the offsets of the communication members.
 fn methods(input: &Struct, private: &TokenStream) -> TokenStream {
-    let Struct { ident, visibility, name, fields, .. } = input;
+    let Struct { ident, visibility, fields, .. } = input;
     let setters = fields.iter().filter_map(|field| {
-        let within = range(field, name, private)?;
+        let within = range(field, ident, private)?;
         let Field { ident, ty, rust, shape, .. } = field;
         let setter = format_ident!("set_{rust}", span = ident.span());
         let bounds = field.bounds()?;

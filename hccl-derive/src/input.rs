@@ -154,7 +154,17 @@ impl Field {
     /// The range as it is written, for messages.
     pub fn bounds(&self) -> Option<String> {
         let range = self.range.as_ref()?;
-        Some(range.to_token_stream().to_string().replace(' ', ""))
+        let written = range.to_token_stream().to_string();
+        let mut text = String::with_capacity(written.len());
+        for word in written.split_whitespace() {
+            // Only between two words a space has to stay.
+            let of_word = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
+            if of_word(text.chars().last()) && of_word(word.chars().next()) {
+                text.push(' ');
+            }
+            text.push_str(word);
+        }
+        Some(text)
     }
 
     fn read(field: &syn::Field) -> Result<Field> {

@@ -93,6 +93,8 @@ pub fn expand(attribute: TokenStream, item: TokenStream) -> Result<TokenStream> 
         "The kernel [`{name}`](fn@{name}): [`record`](Self::record) makes a program of it."
     );
     let here = quote_spanned!(ident.span()=> #private::here());
+    // At the type, which is what an error is about.
+    let tiling = quote_spanned!(first.span()=> <#first as #private::First>::Tiling);
     Ok(quote! {
         #function
 
@@ -108,7 +110,7 @@ pub fn expand(attribute: TokenStream, item: TokenStream) -> Result<TokenStream> 
             /// # Errors
             ///
             /// Everything in the kernel that no product can do, with its lines.
-            #visibility fn record<#parameters>() -> #private::Result<<#first as #private::First>::Tiling>
+            #visibility fn record<#parameters>() -> #private::Result<#tiling>
             #where_clause
             {
                 let here = #here;

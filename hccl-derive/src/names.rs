@@ -27,7 +27,7 @@ pub fn problem(name: &str) -> Option<String> {
     }
     if KEYWORDS.contains(&name) {
         return Some(format!(
-            "`{name}` is a keyword of C++: give another name with `#[tiling(name = \"...\")]`"
+            "`{name}` is a keyword of Ascend C: give another name with `#[tiling(name = \"...\")]`"
         ));
     }
     let upper = |c: char| c.is_ascii_uppercase();
@@ -46,6 +46,7 @@ const KEYWORDS: &[&str] = &[
     "and_eq",
     "asm",
     "auto",
+    "bfloat16_t",
     "bitand",
     "bitor",
     "bool",
@@ -84,6 +85,7 @@ const KEYWORDS: &[&str] = &[
     "for",
     "friend",
     "goto",
+    "half",
     "if",
     "inline",
     "int",
@@ -161,6 +163,7 @@ mod tests {
             ("größe", "no name"),
             ("a b", "no name"),
             ("double", "a keyword"),
+            ("half", "a keyword"),
             ("a__b", "reserved"),
             ("_Tile", "reserved"),
         ] {

@@ -4,6 +4,7 @@ use proc_macro2::TokenStream;
 use quote::{format_ident, quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
+use syn::{Ident, Type};
 
 use crate::input::Struct;
 
@@ -12,35 +13,44 @@ pub fn expand(input: &Struct) -> TokenStream {
     let private = quote!(#root::kernel::__private);
     let symbols = format_ident!("{}Symbols", ident.unraw(), span = ident.span());
     let doc = format!("`{ident}` in a kernel.");
-    let idents: Vec<_> = fields.iter().map(|field| &field.ident).collect();
-    // At the type, which is what an error is about.
-    let types = fields.iter().map(|field| {
+    // All that names the type of a field stands at that type, which is what an error is about, and the compiler says the same only once.
+    let members = fields.iter().map(|field| {
+        let (visibility, ident, ty) = (&field.visibility, &field.ident, &field.ty);
+        quote_spanned!(ty.span()=> #visibility #ident: <#ty as #private::Symbolic>::Symbols)
+    });
+    let clones = fields.iter().map(|field| {
         let ty = &field.ty;
-        quote_spanned!(ty.span()=> <#ty as #private::Symbolic>::Symbols)
+        let name = at(&field.ident, ty);
+        quote_spanned!(ty.span()=> #name: ::core::clone::Clone::clone(&self.#name))
     });
     let symbols_of = fields.iter().map(|field| {
-        let ty = &field.ty;
-        quote_spanned!(ty.span()=> <#ty as #private::Symbolic>::symbols)
+        let (cpp, ty) = (&field.name, &field.ty);
+        let name = at(&field.ident, ty);
+        quote_spanned! {ty.span()=>
+            #name: <#ty as #private::Symbolic>::symbols(
+                &at.field(::core::mem::offset_of!(#ident, #name), #cpp),
+            )
+        }
     });
-    let names = fields.iter().map(|field| &field.name);
-    let visibilities = fields.iter().map(|field| &field.visibility);
     quote! {
         #[doc = #doc]
-        #[derive(Clone)]
         #[allow(missing_docs, dead_code, reason = "the fields are those of the struct, and a kernel may need few of them")]
         #visibility struct #symbols {
-            #(#visibilities #idents: #types,)*
+            #(#members,)*
+            // The size of a struct is asked of its last field; with this one it is known even if the type of another is refused.
+            __end: (),
+        }
+        impl ::core::clone::Clone for #symbols {
+            fn clone(&self) -> Self {
+                Self { #(#clones,)* __end: () }
+            }
         }
         impl #private::Symbolic for #ident {
             type Symbols = #symbols;
             type Array<const N: usize> = [#symbols; N];
 
             fn symbols(at: &#private::At) -> #symbols {
-                #symbols {
-                    #(#idents: #symbols_of(
-                        &at.field(::core::mem::offset_of!(#ident, #idents), #names),
-                    ),)*
-                }
+                #symbols { #(#symbols_of,)* __end: () }
             }
 
             fn array<const N: usize>(at: &#private::At) -> [#symbols; N] {
@@ -48,4 +58,11 @@ pub fn expand(input: &Struct) -> TokenStream {
             }
         }
     }
+}
+
+/// A name that stands where the type does.
+fn at(name: &Ident, ty: &Type) -> Ident {
+    let mut name = name.clone();
+    name.set_span(ty.span());
+    name
 }

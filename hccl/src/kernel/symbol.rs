@@ -15,7 +15,10 @@ use super::value::{Scalar, Value};
 /// The type of a field of a tiling struct, as a kernel sees it. `#[derive(Tiling)]` implements it.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be in a tiling struct",
-    label = "a kernel has no symbol for this type either"
+    label = "neither a number, nor `bool`, nor a struct with `#[derive(Tiling)]`",
+    note = "a struct of your own needs `#[derive(Tiling)]` and `#[repr(C)]` as well",
+    note = "numbers are i8, i16, i32, i64, u8, u16, u32, u64, f32, f64, hccl::f16 and hccl::bf16",
+    note = "an enum goes in as its number, a `u32`; an array is written out, `[T; N]`, and not under another name"
 )]
 pub trait Symbolic {
     /// The symbols: a [`Value`] for a number, [`Values`] for an array of numbers, a struct of these for a struct.

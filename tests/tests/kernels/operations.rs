@@ -23,7 +23,7 @@ struct Everything {
     length: u64,
     scale: f32,
     start: i32,
-    half: f16,
+    half_float: f16,
     small: u8,
     flag: bool,
     _pad: [u8; 4],
@@ -40,7 +40,7 @@ fn values(k: Kernel<Everything>, y: Output<f32>) {
     let logic = (t.flag & bounded.lt(9)) | !sum.ne(quotient);
     let order = bounded.le(1) & bounded.gt(2) & bounded.ge(3) & bounded.eq(4);
     let chosen = (logic | order).select(float, 1.5);
-    let half = t.half.cast::<f32>() - t.start.cast::<f32>();
+    let half = t.half_float.cast::<f32>() - t.start.cast::<f32>();
     let cores = k.block_count() * k.task_ratio() + k.block_index() - k.sub_block_index();
     let pieces = index.div_ceil(k.value(3));
     y.set(pieces, chosen + half + cores.cast::<f32>());

@@ -52,7 +52,7 @@ struct Plain {
     product: TCubeTiling,
     small: i8,
     _pad: [u8; 1],
-    half: hccl::f16,
+    half_float: hccl::f16,
     single: f32,
     inner: Inner,
     matrix: [[i16; 3]; 4],

@@ -30,7 +30,7 @@ pub struct Everything {
     pub u_64: u64,
     pub u_32: u32,
     pub u_16: u16,
-    pub half: f16,
+    pub half_float: f16,
     pub brain: bf16,
     pub flag: bool,
     pub flags: [bool; 3],
@@ -79,11 +79,14 @@ pub struct Fused {
     pub counts: [i64; 256],
 }
 
+const MOST_RANKS: u8 = 64;
+
 /// A part of it.
 #[derive(Tiling, Clone, Copy)]
 #[repr(C)]
+#[tiling(name = "ShapeTiling")]
 pub struct Shape {
-    #[tiling(range = 1..=64)]
+    #[tiling(range = 1..=MOST_RANKS as u32)]
     pub rank_dim: u32,
     pub scale: f32,
     #[tiling(range = ..1 << 40)]
@@ -173,7 +176,7 @@ samples! {
         "u64": (u_64),
         "u32": (u_32),
         "u16": (u_16),
-        "half": (half),
+        "halfFloat": (half_float),
         "brain": (brain),
         "flag": (flag),
         "flags[0]": (flags[0]),

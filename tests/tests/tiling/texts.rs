@@ -34,7 +34,7 @@ fn a_struct_reads_as_names_and_values() {
         n += 1;
         n
     });
-    every.half = hccl::f16::from_f32(0.5);
+    every.half_float = hccl::f16::from_f32(0.5);
     every.brain = hccl::bf16::from_f32(-2.0);
     (every.float, every.double) = (1.5, 0.1);
     every.matrix = [[1.0, 2.0, 3.0], [4.0, 5.0, 6.5]];

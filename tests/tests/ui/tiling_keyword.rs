@@ -1,4 +1,4 @@
-//~ macro there: `register` is a keyword of C++
+//~ macro there: `register` is a keyword of Ascend C
 use hccl::kernel::Tiling;
 
 #[derive(Tiling)]

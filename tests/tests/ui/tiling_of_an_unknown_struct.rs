@@ -1,5 +1,5 @@
-//~ E0277 there: `Plain` cannot be in a tiling struct
-use hccl::kernel::Tiling;
+//~ E0277 there alone: neither a number, nor `bool`, nor a struct with `#[derive(Tiling)]`
+use hccl::kernel::{Kernel, Output, Tiling, kernel};
 
 pub struct Plain(pub u64);
 
@@ -9,9 +9,23 @@ pub struct Inner {
     pub length: u64,
 }
 
-#[derive(Tiling)]
+#[derive(Tiling)] // misuse
+// correct: #[derive(Tiling)]
 #[repr(C)]
 pub struct Data {
     pub inner: Plain, // misuse
     // correct: pub inner: Inner,
+    pub rows: u64,
+}
+
+#[kernel(mix = "aiv_only")]
+pub fn writes(k: Kernel<Data>, y: Output<u64>) {
+    let t = k.tiling(); // misuse
+    // correct: let t = k.tiling();
+    y.set(0, t.rows);
+}
+
+pub fn used() -> hccl::Result<()> {
+    let _ = (Data::zeroed().as_bytes(), writes::record()?);
+    Ok(())
 }

@@ -40,7 +40,7 @@ pub enum TilingError {
     /// A value out of the range of its field.
     #[error("{tiling}: `{field}` is {value}, but it must lie in {range}")]
     OutOfRange {
-        /// The struct, in C++.
+        /// The struct, in Rust.
         tiling: &'static str,
         /// The field, in Rust.
         field: &'static str,
