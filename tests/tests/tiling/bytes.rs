@@ -96,7 +96,7 @@ fn another_number_of_bytes_is_refused() {
 fn setters_keep_to_the_range() {
     let mut shape = Shape { rank_dim: 1, scale: 0.0, lengths: [0; 2] };
     for refused in [0, 65, u32::MAX] {
-        let text = shape.set_rank_dim(refused).unwrap_err().to_string();
+        let text = shape.set_rank_dim(refused).err().unwrap().to_string();
         let rule = "but it must lie in 1..=MOST_RANKS as u32";
         assert_eq!(text, format!("Shape: `rank_dim` is {refused}, {rule}"));
         assert_eq!(shape.rank_dim, 1);

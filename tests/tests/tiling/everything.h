@@ -1,4 +1,4 @@
-// Made from the tiling struct in Rust, which is the one to change. Layout hash 0x420d9f8c4a203cf1.
+// Made from the tiling struct in Rust, which is the one to change. Layout hash 0xc94ff1f0ce144474.
 #ifndef TESTS_EVERY_EVERYTHING_H
 #define TESTS_EVERY_EVERYTHING_H
 
@@ -38,7 +38,7 @@ struct Everything {
     uint64_t u64;       // at 16, 8 bytes
     uint32_t u32;       // at 24, 4 bytes
     uint16_t u16;       // at 28, 2 bytes
-    uint16_t half;      // at 30, 2 bytes, the bits of half
+    uint16_t halfFloat; // at 30, 2 bytes, the bits of half
     uint16_t brain;     // at 32, 2 bytes, the bits of bfloat16_t
     bool flag;          // at 34, 1 byte
     bool flags[3];      // at 35, 3 bytes
@@ -61,7 +61,7 @@ static_assert(offsetof(Everything, i64) == 8, "Everything: offset of i64");
 static_assert(offsetof(Everything, u64) == 16, "Everything: offset of u64");
 static_assert(offsetof(Everything, u32) == 24, "Everything: offset of u32");
 static_assert(offsetof(Everything, u16) == 28, "Everything: offset of u16");
-static_assert(offsetof(Everything, half) == 30, "Everything: offset of half");
+static_assert(offsetof(Everything, halfFloat) == 30, "Everything: offset of halfFloat");
 static_assert(offsetof(Everything, brain) == 32, "Everything: offset of brain");
 static_assert(offsetof(Everything, flag) == 34, "Everything: offset of flag");
 static_assert(offsetof(Everything, flags) == 35, "Everything: offset of flags");
