@@ -20,17 +20,17 @@ fn repository() -> &'static Path {
 
 /// Compares a picture with the one in the book and the one in the documentation of the methods, or draws both.
 fn is_in_the_docs(name: &str, picture: &str) {
-    for file in [
-        format!("docs/src/images/turns-{}.svg", name.replace('_', "-")),
-        format!("hccl/src/kernel/prepare/{name}.svg"),
-    ] {
-        let path = repository().join(&file);
-        if std::env::var_os("HCCL_TEST_BLESS").is_some() {
-            std::fs::write(&path, picture).unwrap();
-        }
-        let drawn = std::fs::read_to_string(&path).unwrap_or_default();
-        assert!(drawn == picture, "{file} differs; HCCL_TEST_BLESS=1 draws it anew");
+    is_in(&format!("docs/src/images/turns-{}.svg", name.replace('_', "-")), picture);
+    is_in(&format!("hccl/src/kernel/prepare/{name}.svg"), picture);
+}
+
+fn is_in(file: &str, picture: &str) {
+    let path = repository().join(file);
+    if std::env::var_os("HCCL_TEST_BLESS").is_some() {
+        std::fs::write(&path, picture).unwrap();
     }
+    let drawn = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(drawn == picture, "{file} differs; HCCL_TEST_BLESS=1 draws it anew");
 }
 
 /// Two turns of 128 elements and the rest of each block of 300.
@@ -93,4 +93,15 @@ fn all_to_all_v() {
         "all_to_all_v_turns",
         &draw(&code, &["first turn", "second turn"], &moved_blocks(blocks)),
     );
+}
+
+/// Two turns without a stride are refused as one task. As two tasks they show why.
+#[test]
+fn without_a_stride_the_second_turn_overwrites_the_first() {
+    let code =
+        ["let task = hccl.all_gather(x, y, 128).repeat(2).commit_all(); // no stride: refused"];
+    let tiles = Tiles { tile: 128, turns: 1, tail: 128, stride: 0 };
+    let moves = moved::<AllGather>(tiles, [256, 640]);
+    let picture = draw(&code, &["first turn", "second turn"], &moves);
+    is_in("docs/src/images/turns-overlap.svg", &picture);
 }

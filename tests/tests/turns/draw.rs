@@ -26,10 +26,12 @@ const GREY: &str = "#5f6b7a";
 /// Elements side by side that have the same fate.
 struct Cell {
     range: Range<usize>,
-    turn: usize,
-    /// A strip for each rank that they come from.
-    strips: Vec<(usize, String)>,
+    /// One for each turn that writes them, and for each rank that they come from.
+    strips: Vec<Strip>,
 }
+
+/// Which turn, from which rank, under which name.
+type Strip = (usize, usize, String);
 
 /// Rows of cells with one scale.
 struct Panel {
@@ -101,14 +103,14 @@ fn names(moves: &[Move]) -> BTreeMap<(usize, usize), (usize, String)> {
 }
 
 /// Joins neighbours.
-fn cells(elements: BTreeMap<usize, (usize, Vec<(usize, String)>)>) -> Vec<Cell> {
+fn cells(elements: BTreeMap<usize, Vec<Strip>>) -> Vec<Cell> {
     let mut cells: Vec<Cell> = Vec::new();
-    for (at, (turn, strips)) in elements {
+    for (at, strips) in elements {
         match cells.last_mut() {
-            Some(cell) if cell.range.end == at && cell.turn == turn && cell.strips == strips => {
+            Some(cell) if cell.range.end == at && cell.strips == strips => {
                 cell.range.end += 1;
             }
-            _ => cells.push(Cell { range: at..at + 1, turn, strips }),
+            _ => cells.push(Cell { range: at..at + 1, strips }),
         }
     }
     cells
@@ -119,8 +121,7 @@ fn inputs(moves: &[Move], names: &BTreeMap<(usize, usize), (usize, String)>) -> 
     let of = |rank: usize| {
         let mine = names.iter().filter(|((owner, _), _)| *owner == rank);
         cells(
-            mine.map(|((_, at), (turn, name))| (*at, (*turn, vec![(rank, name.clone())])))
-                .collect(),
+            mine.map(|((_, at), (turn, name))| (*at, vec![(*turn, rank, name.clone())])).collect(),
         )
     };
     (0..RANKS).map(of).collect()
@@ -128,13 +129,12 @@ fn inputs(moves: &[Move], names: &BTreeMap<(usize, usize), (usize, String)>) -> 
 
 fn outputs(moves: &[Move], names: &BTreeMap<(usize, usize), (usize, String)>) -> Vec<Vec<Cell>> {
     let of = |rank: usize| {
-        let mut elements: BTreeMap<usize, (usize, Vec<(usize, String)>)> = BTreeMap::new();
+        let mut elements: BTreeMap<usize, Vec<Strip>> = BTreeMap::new();
         for moved in moves.iter().filter(|moved| moved.to.0 == rank) {
-            let (turn, strips) = elements.entry(moved.to.1).or_insert((moved.turn, Vec::new()));
-            assert_eq!(*turn, moved.turn, "{moved:?} is a sum over turns");
-            strips.push((moved.from.0, names[&moved.from].1.clone()));
+            let name = names[&moved.from].1.clone();
+            elements.entry(moved.to.1).or_default().push((moved.turn, moved.from.0, name));
         }
-        for (_, strips) in elements.values_mut() {
+        for strips in elements.values_mut() {
             strips.sort();
         }
         cells(elements)
@@ -146,9 +146,16 @@ impl Panel {
     /// Gives where it ends.
     fn draw(&self, body: &mut String, mut y: f64, scale: f64) -> f64 {
         let x = |at: usize| LEFT + at as f64 * scale;
-        let sums = self.rows.iter().flatten().any(|cell| cell.strips.len() > 1);
-        let title = self.title.to_owned()
-            + if sums { ": what lies in one column of a row is summed" } else { "" };
+        let cells = || self.rows.iter().flatten();
+        let stacked = cells().any(|cell| cell.strips.len() > 1);
+        let overwritten =
+            |cell: &Cell| cell.strips.first().map(|s| s.0) != cell.strips.last().map(|s| s.0);
+        let how = match (stacked, cells().any(overwritten)) {
+            (false, _) => "",
+            (true, false) => ": what lies in one column of a row is summed",
+            (true, true) => ": the lower turn has overwritten the upper one",
+        };
+        let title = format!("{}{how}", self.title);
         text(body, 12.0, y, r#"font-weight="bold""#, DARK, &title);
         let ticks = |row: &[Cell]| {
             let ends = row.iter().flat_map(|cell| [cell.range.start, cell.range.end]);
@@ -175,15 +182,15 @@ impl Panel {
                 label(body, y, row);
                 y += 3.0;
             }
-            let height = if sums { SUM } else { ROW };
+            let height = if stacked { SUM } else { ROW };
             text(body, 12.0, y + height / 2.0 + 4.0, "", DARK, &format!("rank {rank}"));
             for cell in row {
                 let width = cell.range.len() as f64 * scale;
                 let strip = height / cell.strips.len() as f64;
-                for (n, (from, name)) in cell.strips.iter().enumerate() {
+                for (n, (turn, from, name)) in cell.strips.iter().enumerate() {
                     let top = y + n as f64 * strip;
                     let left = x(cell.range.start);
-                    let opacity = OPACITIES[cell.turn];
+                    let opacity = OPACITIES[*turn];
                     rect(body, left, top, width, strip, COLORS[*from], opacity, "");
                     let style = r#"font-size="10" text-anchor="middle""#;
                     text(body, left + width / 2.0, top + strip / 2.0 + 3.5, style, DARK, name);
