@@ -2,6 +2,8 @@
 
 #[path = "launches/one_sided.rs"]
 mod one_sided;
+#[path = "launches/parts.rs"]
+mod parts;
 #[path = "launches/refused.rs"]
 mod refused;
 

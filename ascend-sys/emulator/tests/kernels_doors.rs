@@ -265,6 +265,32 @@ fn stale_handles_and_wrong_devices_are_errors() {
     );
 }
 
+/// Behind the workspace may stand how many bytes of each buffer the kernel is to have.
+#[test]
+fn a_kernel_can_be_given_a_part_of_an_allocation() {
+    let _block = Block::one();
+    let (stream, y) = (stream(), malloc(64));
+    write(y, &[0; 64]);
+    let function = function(load(&program()), "kernel");
+    let bytes = tiling_of(7);
+    let length = |bytes: usize| Given::Pointer(std::ptr::without_provenance_mut(bytes));
+    let given = |room: usize| {
+        let none = || Given::Pointer(null_mut());
+        let part = Given::Pointer(y.wrapping_byte_add(16));
+        [part, none(), length(room), length(0), Given::Bytes(&bytes)]
+    };
+    launch(function, 3, &given(15), stream);
+    fails!(ACL_ERROR_RT_AICORE_EXCEPTION, ["`y`, which has 1"], aclrtSynchronizeStream(stream));
+    assert_eq!(words(y.wrapping_byte_add(16)), [0, 0]);
+    launch(function, 3, &given(16), stream);
+    ok!(aclrtSynchronizeStream(stream));
+    assert_eq!(words(y.wrapping_byte_add(16)), [7, 3]);
+    // More than there is does no harm.
+    launch(function, 2, &given(usize::MAX), stream);
+    ok!(aclrtSynchronizeStream(stream));
+    assert_eq!(words(y.wrapping_byte_add(16)), [7, 2]);
+}
+
 #[test]
 fn arguments_that_do_not_fit_the_kernel_are_refused() {
     let _block = Block::one();

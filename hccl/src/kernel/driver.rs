@@ -2,7 +2,8 @@
 //!
 //! Invariant: a launch names in its stamps every buffer that the kernel or the server touches, and its communicators. Kernel, server and the wait for
 //! the server are enqueued as one operation of the kernel's stream, so that it is complete only when both have ended. The server's
-//! stream is the driver's own and has nothing else on it.
+//! stream is the driver's own and has nothing else on it. A tensor may be a part of an allocation: a recorded kernel is told how long
+//! each one is, and touches nothing behind it. A compiled one takes no lengths; whoever loaded it has promised the same.
 
 use ascend_program::Program;
 
@@ -22,6 +23,8 @@ pub(super) const LAUNCH: &str = "launch";
 /// See the [module](self).
 pub(crate) struct Driver {
     kernel: KernelHandle,
+    /// Whether it was recorded.
+    takes_lengths: bool,
     server: Option<ServerHandle>,
 }
 
@@ -40,11 +43,12 @@ impl Driver {
         let _bound = device.bind()?;
         let table = device.table();
         let kernel = table.load_kernel(object, &program.name)?;
+        let takes_lengths = Program::is_one(object);
         if program.groups == 0 {
-            return Ok(Driver { kernel, server: None });
+            return Ok(Driver { kernel, takes_lengths, server: None });
         }
         match table.load_server() {
-            Ok(server) => Ok(Driver { kernel, server: Some(server) }),
+            Ok(server) => Ok(Driver { kernel, takes_lengths, server: Some(server) }),
             Err(error) => table.unload_kernel(kernel).and(Err(error)),
         }
     }
@@ -106,6 +110,10 @@ impl Driver {
         let mut words = contexts.to_vec();
         words.extend(call.tensors.iter().map(|region| region.pointer().addr() as u64));
         words.push(call.workspace.map_or(0, |region| region.pointer().addr() as u64));
+        if self.takes_lengths {
+            words.extend(call.tensors.iter().map(|region| region.bytes() as u64));
+            words.push(call.workspace.map_or(0, |region| region.bytes() as u64));
+        }
         // Of the tiling struct.
         words.push(0);
         // SAFETY: the stream is live; the words are what the program takes, which was checked; everything behind them is stamped.

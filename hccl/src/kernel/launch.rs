@@ -45,6 +45,52 @@
 //! [`Work`]. A kernel with an [`Hccl`](super::Hccl) client takes a communicator for each of its groups. It needs the communication server beside it,
 //! which is launched with it, on a stream of its own; the launch is complete when both are.
 //!
+//! # Parts of buffers
+//!
+//! A tensor may be a slice: element 0 of the kernel is its first element, and what lies behind its last one is out of bounds. So launches on disjoint parts
+//! of one buffer do not wait for each other.
+//!
+//! ```
+//! # use hccl::kernel::*;
+//! # use hccl::prelude::*;
+//! # #[derive(Tiling)]
+//! # #[repr(C)]
+//! # struct Sizes { count: u64 }
+//! # #[kernel(mix = "aiv_only")]
+//! # fn double(k: Kernel<Sizes>, x: Input<f32>, y: Output<f32>) {
+//! #     let count = k.tiling().count;
+//! #     let queue = k.queue::<f32>(Position::VecIn, 1, count);
+//! #     let queue_out = k.queue::<f32>(Position::VecOut, 1, count);
+//! #     let a = queue.alloc();
+//! #     k.copy_in(&a, x, count);
+//! #     queue.enqueue(a);
+//! #     let a = queue.dequeue();
+//! #     let b = queue_out.alloc();
+//! #     k.add(&b, &a, &a, count);
+//! #     queue.free(a);
+//! #     queue_out.enqueue(b);
+//! #     let b = queue_out.dequeue();
+//! #     k.copy_out(y, &b, count);
+//! #     queue_out.free(b);
+//! # }
+//! # fn main() -> hccl::Result<()> {
+//! # let runtime = Runtime::emulator(1)?;
+//! # let device = runtime.device(0)?;
+//! # let stream = device.stream()?;
+//! # let mut kernel = double::record()?.load(&device)?;
+//! let x = device.upload(&[1.0_f32, 2.0, 3.0, 4.0], &stream)?;
+//! let mut y = device.zeros::<f32>(6, &stream)?;
+//! let launch = kernel.launch(1).tiling(&Sizes { count: 3 });
+//! launch.input(x.slice(1..)?).output(y.slice_mut(2..5)?).submit(&stream)?.wait()?;
+//! assert_eq!(y.to_vec(&stream).wait()?, [0.0, 0.0, 4.0, 6.0, 8.0, 0.0]);
+//!
+//! let launch = kernel.launch(1).tiling(&Sizes { count: 3 });
+//! let work = launch.input(x.slice(1..3)?).output(&mut y).submit(&stream)?;
+//! assert!(work.wait().unwrap_err().to_string().contains("`x`, which has 2"));
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! # On hardware
 //!
 //! A recorded kernel runs on the emulator. For an NPU it is [printed](super::Recorded::ascend_c) and compiled; CANN then wants it called as an
@@ -72,11 +118,15 @@ use crate::device::issue::{Place, Touch};
 use crate::device::{Device, Stream};
 use crate::dtype::Element;
 use crate::error::{Error, Result};
-use crate::memory::DeviceBuffer;
 use crate::memory::allocation::Region;
 use crate::memory::stamps::{Access, Stamps};
+use crate::memory::traits::{Lend, LendMut};
+use crate::memory::{Destination, Source};
 use crate::runtime::Product;
 use crate::work::Work;
+
+/// What `aclrtLaunchKernel...` takes.
+const MOST_BLOCKS: u32 = 65_535;
 
 /// A kernel on a device, made by [`Recorded::load`].
 ///
@@ -119,7 +169,7 @@ impl<T: TilingArgument> Loaded<T> {
         Ok(Loaded { device, program, product, driver: Some(driver), stamps, of: PhantomData })
     }
 
-    /// Begins a launch of this many blocks.
+    /// Begins a launch of this many blocks, 1 to 65,535.
     pub fn launch(&mut self, blocks: u32) -> Launch<'_, T> {
         Launch {
             kernel: self,
@@ -187,23 +237,21 @@ impl<'a, T: TilingArgument> Launch<'a, T> {
         self
     }
 
-    /// The next argument, an input.
-    pub fn input<E: Element>(mut self, buffer: &'a DeviceBuffer<E>) -> Self {
-        self.given.push(Given { region: buffer.region(), number: number::<E>(), output: false });
+    /// The next argument, an input: a buffer, or a slice of one, from whose start the kernel counts.
+    pub fn input<E: Element>(mut self, source: impl Source<E> + Lend<'a>) -> Self {
+        self.given.push(Given { region: source.lend(), number: number::<E>(), output: false });
         self
     }
 
-    /// The next argument, an output.
-    pub fn output<E: Element>(mut self, buffer: &'a mut DeviceBuffer<E>) -> Self {
-        let buffer: &'a DeviceBuffer<E> = buffer;
-        self.given.push(Given { region: buffer.region(), number: number::<E>(), output: true });
+    /// The next argument, an output: a buffer, or a slice of one, from whose start the kernel counts.
+    pub fn output<E: Element>(mut self, destination: impl Destination<E> + LendMut<'a>) -> Self {
+        self.given.push(Given { region: destination.lend(), number: number::<E>(), output: true });
         self
     }
 
     /// Memory for [`Kernel::workspace`](super::Kernel::workspace).
-    pub fn workspace(mut self, buffer: &'a mut DeviceBuffer<u8>) -> Self {
-        let buffer: &'a DeviceBuffer<u8> = buffer;
-        self.workspace = Some(buffer.region());
+    pub fn workspace(mut self, memory: impl Destination<u8> + LendMut<'a>) -> Self {
+        self.workspace = Some(memory.lend());
         self
     }
 
@@ -254,6 +302,13 @@ impl<'a, T: TilingArgument> Launch<'a, T> {
         let problem = |text: String| Err(invalid(format!("the kernel `{name}` {text}")));
         if self.blocks == 0 {
             return problem("is launched with 0 blocks: one is the least".to_owned());
+        }
+        // Before its server is launched, which would wait for a kernel that CANN then refuses.
+        if self.blocks > MOST_BLOCKS {
+            let blocks = self.blocks;
+            return problem(format!(
+                "is launched with {blocks} blocks: {MOST_BLOCKS} are the most"
+            ));
         }
         if T::TABLE.is_some() && self.tiling.is_none() {
             return problem("has a tiling struct: give it with `.tiling(&..)`".to_owned());

@@ -5,6 +5,7 @@ use hccl::kernel::*;
 use hccl::prelude::*;
 use hccl_examples::kernels::*;
 use std::sync::{Arc, Barrier};
+use std::time::Duration;
 
 use super::{RANKS, filled, halves, small};
 
@@ -79,6 +80,37 @@ fn a_tiling_struct_that_is_not_filled_for_the_product_is_refused() {
     let tiling = fill(Product::A3);
     let launch = kernel.launch(1).tiling(&tiling).group(&mut comm).input(&x).output(&mut y);
     launch.submit(&stream).unwrap().wait().unwrap();
+    assert_eq!(y.to_vec(&stream).wait().unwrap(), halves(0..16));
+}
+
+/// No server is left behind that waits for a kernel that was never launched.
+#[test]
+fn too_many_blocks_are_refused_before_the_server_is_launched() {
+    let devices = Runtime::emulator_builder().devices(1).product(Product::A3);
+    let runtime = devices.build().unwrap();
+    runtime.set_deadline(Duration::from_secs(20));
+    let device = runtime.device(0).unwrap();
+    let stream = device.stream().unwrap();
+    let mut comm = Communicator::init_all(std::slice::from_ref(&device)).unwrap().remove(0);
+    let x = device.upload(&halves(0..16), &stream).unwrap();
+    let mut y = device.zeros::<f16>(16, &stream).unwrap();
+    let kernel = reduce_scatter::reduce_scatter_custom::record().unwrap();
+    let mut kernel = kernel.load(&device).unwrap();
+    let tiling = reduce_scatter::ReduceScatterTiling { recv_count: 16, ..Tiling::zeroed() };
+    let tiling = filled(tiling, CmdType::ReduceScatter, comm.name());
+    for blocks in [65_536, 2] {
+        let launch = kernel.launch(blocks).tiling(&tiling).group(&mut comm);
+        match launch.input(&x).output(&mut y).submit(&stream) {
+            Ok(work) => {
+                assert_eq!(blocks, 2);
+                work.wait().unwrap();
+            }
+            Err(error) => {
+                let text = error.to_string();
+                assert!(text.contains("65536 blocks: 65535 are the most"), "{text}");
+            }
+        }
+    }
     assert_eq!(y.to_vec(&stream).wait().unwrap(), halves(0..16));
 }
 

@@ -86,21 +86,40 @@ pub(crate) fn sizes(function: &Function) -> Result<Vec<usize>, Failure> {
     }
 }
 
+/// The arguments of a kernel, by what they are.
+pub(super) struct Sorted<'a> {
+    pub(super) contexts: &'a [Argument],
+    /// Inputs and outputs, and the workspace.
+    pub(super) buffers: &'a [Argument],
+    /// How many bytes of each buffer the kernel may touch, if the caller says it: between workspace and tiling. Else all behind the pointer.
+    pub(super) extents: &'a [Argument],
+    pub(super) tiling: &'a Argument,
+}
+
+/// Refuses another number of arguments than the kernel has.
+pub(super) fn sort<'a>(program: &Program, given: &'a [Argument]) -> Result<Sorted<'a>, String> {
+    right_count(program, given.len())?;
+    let (contexts, rest) = given.split_at(program.groups as usize);
+    let (buffers, rest) = rest.split_at(program.parameters.len() + 1);
+    let (tiling, extents) = rest.split_last().ok_or("a kernel has a tiling argument")?;
+    Ok(Sorted { contexts, buffers, extents, tiling })
+}
+
+fn right_count(program: &Program, count: usize) -> Result<(), String> {
+    let names = names(program);
+    let buffers = program.parameters.len() + 1;
+    if count == names.len() || count == names.len() + buffers {
+        return Ok(());
+    }
+    let (name, all) = (&program.name, names.join(", "));
+    Err(format!("{count} arguments; {name} has {}: {all}", names.len()))
+}
+
 /// Refuses another number of arguments than the kernel has.
 pub(crate) fn check_count(code: &Code, count: usize) -> Result<(), Failure> {
     let Code::Program(recorded) = code else { return Ok(()) };
-    let program = &recorded.program;
-    let names = names(program);
-    if count == names.len() {
-        return Ok(());
-    }
-    fail!(
-        ACL_ERROR_RT_PARAM_INVALID,
-        "{count} arguments; {} has {}: {}",
-        program.name,
-        names.len(),
-        names.join(", ")
-    )
+    let refused = |text| Failure::new(ACL_ERROR_RT_PARAM_INVALID, text);
+    right_count(&recorded.program, count).map_err(refused)
 }
 
 /// A list under construction (`aclrtKernelArgsInit`).

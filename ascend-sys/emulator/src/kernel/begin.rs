@@ -1,7 +1,7 @@
 //! How a kernel begins: its arguments are read, it is checked, and takes its part in the conversations with the servers.
 
 use super::area::{Area, Side};
-use super::arguments::{self, Argument};
+use super::arguments::{self, Argument, Sorted};
 use super::context;
 use super::flags::Flags;
 use super::global::Region;
@@ -36,23 +36,16 @@ impl Running {
         }
         let given = launched.arguments.read()?;
         let names = arguments::names(program);
-        if given.len() != names.len() {
-            return Err(format!(
-                "{} arguments; {} has {}: {}",
-                given.len(),
-                program.name,
-                names.len(),
-                names.join(", ")
-            ));
-        }
-        let groups = program.groups as usize;
-        let (contexts, rest) = given.split_at(groups);
-        let (buffers, tiling) = rest.split_at(rest.len() - 1);
-        let regions = buffers
-            .iter()
-            .zip(&names[groups..])
-            .map(|(argument, name)| Region::new(name, argument.word(name)?, device.id));
-        let regions: Vec<_> = regions.collect();
+        let Sorted { contexts, buffers, extents, tiling } = arguments::sort(program, &given)?;
+        let region = |(at, (argument, name)): (usize, (&Argument, &String))| {
+            let region = Region::new(name, argument.word(name)?, device.id)?;
+            match extents.get(at) {
+                Some(bytes) => Ok(region.first(bytes.word("of a length")?)),
+                None => Ok(region),
+            }
+        };
+        let buffers = buffers.iter().zip(&names[contexts.len()..]);
+        let regions: Vec<_> = buffers.enumerate().map(region).collect();
         let found: Vec<_> = contexts.iter().zip(&names).map(|(argument, name)| {
             let address = argument.word(name)?;
             match context::find(address) {
@@ -67,7 +60,7 @@ impl Running {
             }
         }).collect();
         let areas: Vec<_> = found.iter().flatten().map(Arc::clone).collect();
-        let running = Running::begin(launched, stream, regions, &tiling[0], found);
+        let running = Running::begin(launched, stream, regions, tiling, found);
         if let Err(text) = &running {
             refuse(
                 &areas,

@@ -1,7 +1,7 @@
 //! Global memory as a kernel sees it: the allocations behind its arguments, and nothing else.
 //!
-//! Every access is checked when it is made, against the allocation that the argument pointed into when the kernel began. So an
-//! overrun is found even where it would hit memory of somebody else, and so is a buffer that is freed while the kernel runs.
+//! Every access is checked when it is made, against the allocation that the argument pointed into when the kernel began, or the part of it
+//! that the caller gave. So an overrun is found even where it would hit memory of somebody else, and so is a buffer that is freed while the kernel runs.
 
 use crate::copy;
 use crate::machine;
@@ -16,7 +16,7 @@ pub(super) struct Region {
     pub(super) name: String,
     /// Where offset 0 is: the address that programs know.
     start: usize,
-    /// The end of the allocation.
+    /// The end of the allocation, or of what may be touched of it.
     end: usize,
     pool: &'static Pool,
     number: u64,
@@ -63,14 +63,20 @@ impl Region {
         Ok(Region { name: name.into(), start, end, pool, number, epoch, distance })
     }
 
+    /// No more than so many bytes of it: a part of a buffer.
+    pub(super) fn first(self, bytes: u64) -> Region {
+        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+        let end = self.start.saturating_add(bytes).min(self.end);
+        Region { end, ..self }
+    }
+
     /// Where the data of some bytes is.
     pub(super) fn at(&mut self, offset: u64, bytes: u64) -> Result<*mut u8, String> {
         let room = (self.end - self.start) as u64;
         if offset.checked_add(bytes).is_none_or(|end| end > room) {
             let (name, past) = (&self.name, offset.saturating_add(bytes) - room);
             return Err(format!(
-                "bytes {offset} to {} of {name} are touched, which is {past} bytes beyond the end of its allocation: from where \
-                 {name} begins it has {room}",
+                "bytes {offset} to {} of {name} are touched, which is {past} bytes beyond its end: it has {room}",
                 offset.saturating_add(bytes)
             ));
         }
