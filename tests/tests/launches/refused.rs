@@ -349,6 +349,32 @@ fn a_refused_kernel_says_why_and_leaves_no_server_waiting() {
     }
 }
 
+/// `run_ranks` gives the error of one rank, and it may be any.
+#[test]
+fn all_ranks_are_told_what_is_wrong_on_one() {
+    let kernel = reduce_scatter::reduce_scatter_custom::record().unwrap();
+    let devices = Runtime::emulator_builder().devices(RANKS as usize);
+    let runtime = devices.product(Product::A3).build().unwrap();
+    let errors = runtime.run_ranks(RANKS, |rank| {
+        let device = rank.device();
+        let stream = device.stream()?;
+        let mut comm = rank.communicator()?;
+        let tiling = reduce_scatter::ReduceScatterTiling { recv_count: 300, ..Tiling::zeroed() };
+        let tiling = filled(tiling, CmdType::ReduceScatter, comm.name());
+        let x = device.upload(&small(rank.index()), &stream)?;
+        let room = if rank.index() == 2 { 299 } else { 300 };
+        let mut y = device.zeros::<f16>(room, &stream)?;
+        let mut loaded = kernel.load(device)?;
+        let launch = loaded.launch(8).tiling(&tiling).group(&mut comm);
+        let work = launch.input(&x).output(&mut y).submit(&stream)?;
+        Ok::<_, hccl::Error>(work.wait().unwrap_err().to_string())
+    });
+    for error in errors.unwrap() {
+        let all = ["`y`, which has 299", "reduce_scatter.rs:"];
+        assert!(all.iter().all(|piece| error.contains(piece)), "{error}");
+    }
+}
+
 /// Communicators are as many as the kernel has groups.
 #[test]
 fn a_kernel_with_a_client_is_not_launched_without_a_communicator() {

@@ -62,10 +62,7 @@ impl Running {
         let areas: Vec<_> = found.iter().flatten().map(Arc::clone).collect();
         let running = Running::begin(launched, stream, regions, tiling, found);
         if let Err(text) = &running {
-            refuse(
-                &areas,
-                &format!("{}: {}", program.name, text.lines().next().unwrap_or_default()),
-            );
+            refuse(&areas, &format!("{}: {}", program.name, in_one_line(text)));
         }
         running
     }
@@ -132,6 +129,16 @@ impl Running {
             cores: Vec::new(),
         };
         (log, launch)
+    }
+}
+
+/// Why a kernel does not begin, for the other ranks: with the first finding and its place, if there are some.
+fn in_one_line(text: &str) -> String {
+    let mut lines = text.lines().map(str::trim);
+    let first = lines.next().unwrap_or_default();
+    match (lines.next(), lines.next().and_then(|line| line.strip_prefix("--> "))) {
+        (Some(finding), Some(place)) => format!("{first}: {finding} ({place})"),
+        _ => first.to_owned(),
     }
 }
 
