@@ -4,9 +4,9 @@
 //! Inside, calls that would block are refused.
 
 use crate::message::{Failure, fail};
+use crate::step::Step;
 use crate::stream::Stream;
 use crate::sync::lock_std;
-use crate::task::Step;
 use ascend_sys::ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
 use std::cell::Cell;
 use std::collections::VecDeque;

@@ -10,8 +10,8 @@ use crate::machine::{self, Device};
 use crate::message::{Failure, fail};
 use crate::notify::Notify;
 use crate::slots::{Kind, Slots, Slotted, unknown};
+use crate::step::Reason;
 use crate::stream::{STREAMS, Stream};
-use crate::task::Reason;
 use ascend_sys::{
     ACL_ERROR_RT_CONTEXT_NULL, ACL_ERROR_RT_CONTEXT_RELEASE_ERROR, ACL_ERROR_RT_PARAM_INVALID,
     ACL_ERROR_RT_TASK_ABORT_STOP,

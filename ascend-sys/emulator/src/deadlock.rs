@@ -17,9 +17,9 @@ use crate::callback;
 use crate::executor::{polling, this_thread, threads};
 use crate::lane::Outcome;
 use crate::machine;
+use crate::step::{Helpers, Reason};
 use crate::stream::{Mark, STREAMS, Stream};
 use crate::sync::lock_std as lock;
-use crate::task::Reason;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -130,16 +130,6 @@ impl Drop for Asleep {
             record.asleep.store(false, Ordering::Release);
         }
     }
-}
-
-/// Who could help a parked task.
-pub(crate) enum Helpers {
-    /// Another stream: it is looked at itself.
-    Stream,
-    /// These threads, and nobody else.
-    Threads(Vec<u32>),
-    /// Nobody knows.
-    Anybody,
 }
 
 /// A stream whose head is parked, and that only threads asleep could help.

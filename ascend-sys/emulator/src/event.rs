@@ -7,12 +7,13 @@
 
 use crate::capture;
 use crate::check;
-use crate::deadlock::{self, Helpers};
+use crate::deadlock;
 use crate::message::{Failure, fail};
 use crate::slots::{Kind, Slots, Slotted};
+use crate::step::{Helpers, Step};
 use crate::stream::{Mark, Stream};
 use crate::sync::Thread;
-use crate::task::{Step, Task};
+use crate::task::Task;
 use ascend_sys::{
     ACL_ERROR_RT_EVENT_NOT_COMPLETE, ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID,
     ACL_ERROR_RT_NO_EVENT_RESOURCE, ACL_ERROR_RT_PARAM_INVALID, ACL_ERROR_RT_STREAM_CONTEXT,

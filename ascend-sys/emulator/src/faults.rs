@@ -12,8 +12,9 @@ use crate::collective::validate::{Refusal, refuse};
 use crate::fabric::{Member, registry};
 use crate::machine::{self, Device};
 use crate::message::{Failure, fail};
+use crate::step::Step;
 use crate::stream::{STREAMS, Stream};
-use crate::task::{Step, Task};
+use crate::task::Task;
 use ascend_sys::ACL_ERROR_RT_PARAM_INVALID;
 
 /// What goes wrong.

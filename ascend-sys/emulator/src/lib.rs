@@ -32,6 +32,7 @@ mod profile;
 pub mod reduce;
 mod report;
 mod slots;
+mod step;
 mod stream;
 mod svg;
 mod sync;

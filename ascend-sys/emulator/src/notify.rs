@@ -4,9 +4,10 @@ use crate::check;
 use crate::machine::Device;
 use crate::message::{Failure, fail};
 use crate::slots::{Kind, Slots, Slotted, unknown};
+use crate::step::Step;
 use crate::stream::Stream;
 use crate::sync::lock_std as lock;
-use crate::task::{Step, Task};
+use crate::task::Task;
 use ascend_sys::{
     ACL_ERROR_RT_INVALID_HANDLE, ACL_ERROR_RT_NO_NOTIFY_RESOURCE, ACL_ERROR_RT_STREAM_CONTEXT,
 };

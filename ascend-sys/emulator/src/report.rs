@@ -6,9 +6,10 @@
 use crate::callback::{Function, IDLE, Job, RETURNED, RUNNING, run_elsewhere};
 use crate::check;
 use crate::message::{Failure, fail};
+use crate::step::Step;
 use crate::stream::Stream;
 use crate::sync::lock_std as lock;
-use crate::task::{Step, Task};
+use crate::task::Task;
 use ascend_sys::{
     ACL_ERROR_RT_REPORT_TIMEOUT, ACL_ERROR_RT_STREAM_NO_CB_REG, ACL_ERROR_RT_STREAM_SUBSCRIBE,
     ACL_ERROR_STREAM_NOT_SUBSCRIBE, ACL_ERROR_THREAD_NOT_SUBSCRIBE,

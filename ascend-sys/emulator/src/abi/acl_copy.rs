@@ -10,8 +10,9 @@ use crate::callback::may_block;
 use crate::memory::{Bytes, Place};
 use crate::message::{Failure, fail};
 use crate::profile::Product;
+use crate::step::Step;
 use crate::stream::Stream;
-use crate::task::{Copy, Fill, Step, Task};
+use crate::task::{Copy, Fill, Task};
 use crate::{capture, check, context, executor, machine};
 use ascend_sys::{
     ACL_ERROR_RT_FEATURE_NOT_SUPPORT, ACL_ERROR_RT_PARAM_INVALID, Functions, aclError,

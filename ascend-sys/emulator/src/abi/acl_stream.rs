@@ -4,8 +4,9 @@
 use super::{door, limit, out};
 use crate::callback::{HostCall, may_block};
 use crate::message::{Failure, fail};
+use crate::step::Reason;
 use crate::stream::{Mark, Stream};
-use crate::task::{Reason, Task};
+use crate::task::Task;
 use crate::{capture, check, context, executor, report};
 use ascend_sys::{
     ACL_CONTINUE_ON_FAILURE, ACL_ERROR_INVALID_PARAM, ACL_ERROR_RT_NO_STREAM_RESOURCE,

@@ -17,13 +17,12 @@ use crate::collective::pending::Sleeper;
 use crate::collective::plan::store_for;
 use crate::collective::validate::name_of;
 use crate::copy::copy;
-use crate::deadlock::Helpers;
 use crate::fabric::Member;
 use crate::lent::Lent;
 use crate::message::Failure;
 use crate::reduce::DataType;
+use crate::step::{Helpers, PIECE, Reason, Step};
 use crate::stream::Stream;
-use crate::task::{PIECE, Reason, Step};
 
 use channel::{Channel, Found};
 pub(crate) use exchange::Exchange;

@@ -9,9 +9,10 @@ use crate::machine;
 use crate::memory::held::Held;
 use crate::message::{Failure, fail};
 use crate::slots::{Kind, Slots, Slotted, unknown};
+use crate::step::{Reason, Step as Progress};
 use crate::stream::{Mark, Stream};
 use crate::sync::lock_std as lock;
-use crate::task::{Reason, Step as Progress, Task};
+use crate::task::Task;
 use ascend_sys::{
     ACL_ERROR_RT_MODEL_CAPTURED, ACL_ERROR_RT_MODEL_RUNNING, ACL_ERROR_RT_PARAM_INVALID,
     ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, ACL_ERROR_RT_STREAM_ABORT, ACL_ERROR_RT_STREAM_CAPTURED,

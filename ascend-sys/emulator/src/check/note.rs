@@ -4,8 +4,9 @@ use super::clock::{Clock, Point};
 use super::engine::{Key, Sees};
 use super::{Engine, Lane, Operation, Touch, engine, issued};
 use crate::message::Failure;
+use crate::step::Step;
 use crate::stream::{Mark, STREAMS, Stream};
-use crate::task::{Step, Task};
+use crate::task::Task;
 use std::sync::Arc;
 
 /// A task that does nothing but tell the engine what comes next in the stream.

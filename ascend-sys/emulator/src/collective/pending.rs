@@ -17,14 +17,13 @@ use super::plan::{Plan, store_for};
 use super::request::Operation;
 use super::run::{Work, run_small};
 use super::table::{self, Extent, Summary, Table};
-use crate::deadlock::Helpers;
 use crate::fabric::Member;
 use crate::lane;
 use crate::lent::Lent;
 use crate::message::{Failure, PANICKED};
 use crate::reduce::Store;
+use crate::step::{Helpers, PIECE, Reason, Step};
 use crate::stream::Stream;
-use crate::task::{PIECE, Reason, Step};
 
 /// A stream to poll again.
 #[derive(Clone, Copy)]

@@ -13,7 +13,7 @@ use crate::collective::pending::Pending;
 use crate::collective::request::Request;
 use crate::message::Failure;
 use crate::profile::Product;
-use crate::task::Step;
+use crate::step::Step;
 use crate::timeline;
 use ascend_sys::ACL_ERROR_RT_AICPU_EXCEPTION;
 use std::fmt::Write as _;

@@ -6,10 +6,10 @@
 
 use super::area::{Area, Side};
 use super::conversation::{Conversation, Look};
-use crate::deadlock::{self, Helpers};
+use crate::deadlock;
 use crate::message::Failure;
+use crate::step::{Helpers, Reason, Step};
 use crate::stream::{Mark, Stream};
-use crate::task::{Reason, Step};
 use crate::timeline;
 use ascend_sys::ACL_ERROR_RT_AICPU_EXCEPTION;
 use std::fmt::Write as _;

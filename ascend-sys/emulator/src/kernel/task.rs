@@ -1,12 +1,11 @@
 //! A launched kernel, as a task of its stream: its cores run in turn until each has ended, or all wait.
 
 use super::running::{Launched, Running};
-use crate::deadlock::Helpers;
 use crate::lane::Outcome;
 use crate::message::Failure;
 use crate::reduce::Standard;
+use crate::step::{Helpers, Reason, Step};
 use crate::stream::{Mark, Stream};
-use crate::task::{Reason, Step};
 use ascend_sys::ACL_ERROR_RT_AICORE_EXCEPTION;
 use std::time::Duration;
 

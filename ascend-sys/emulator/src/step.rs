@@ -1,0 +1,67 @@
+//! What every kind of task is asked, and answers: how far a poll came, why it is told to give up, and who could help it.
+
+use crate::lane;
+use crate::message::{Failure, PANICKED};
+use ascend_sys::{
+    ACL_ERROR_INTERNAL_ERROR, ACL_ERROR_RT_CONTEXT_RELEASE_ERROR, ACL_ERROR_RT_STREAM_ABORT,
+    ACL_ERROR_RT_TASK_ABORT_STOP, ACL_ERROR_RT_TASK_TIMEOUT, aclError,
+};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The most bytes that one poll copies or fills.
+pub(crate) const PIECE: usize = 64 << 10;
+
+pub(crate) type Step = lane::Step<Failure>;
+
+/// Why a task is told to give up.
+#[derive(Debug, Clone)]
+pub(crate) enum Reason {
+    /// It was parked at the head of its stream for longer than its limit.
+    Timeout(Duration),
+    /// Nothing in the process can run any more: the text says who waits for whom.
+    Deadlock(Arc<str>),
+    /// `aclrtStreamAbort`, or the stream was destroyed by force.
+    Aborted,
+    /// Another task of the context failed, and its stream stops all on failure.
+    Stopped(Arc<str>),
+    /// The device was reset, or its block was destroyed.
+    Gone,
+    /// It panicked itself.
+    Panicked,
+}
+
+impl Reason {
+    pub(crate) fn code(&self) -> aclError {
+        match self {
+            Reason::Timeout(_) | Reason::Deadlock(_) => ACL_ERROR_RT_TASK_TIMEOUT,
+            Reason::Aborted => ACL_ERROR_RT_STREAM_ABORT,
+            Reason::Stopped(_) => ACL_ERROR_RT_TASK_ABORT_STOP,
+            Reason::Gone => ACL_ERROR_RT_CONTEXT_RELEASE_ERROR,
+            Reason::Panicked => ACL_ERROR_INTERNAL_ERROR,
+        }
+    }
+
+    pub(crate) fn text(&self) -> Arc<str> {
+        match self {
+            Reason::Timeout(limit) => format!("gave up after {:.1} s", limit.as_secs_f64()).into(),
+            Reason::Deadlock(text) => format!("deadlock: {text}").into(),
+            Reason::Aborted => "the stream was aborted".into(),
+            Reason::Stopped(text) => {
+                format!("stopped, because a task of the context failed: {text}").into()
+            }
+            Reason::Gone => "its device was reset or its block of devices is gone".into(),
+            Reason::Panicked => PANICKED.into(),
+        }
+    }
+}
+
+/// Who could help a parked task.
+pub(crate) enum Helpers {
+    /// Another stream: it is looked at itself.
+    Stream,
+    /// These threads, and nobody else.
+    Threads(Vec<u32>),
+    /// Nobody knows.
+    Anybody,
+}
