@@ -4,7 +4,6 @@
 //! counted by set and reset. `aclrtCreateContext` makes further ones. A context has a default stream and owns the
 //! streams that were created in it.
 
-use crate::deadlock;
 use crate::executor;
 use crate::machine::{self, Device};
 use crate::message::{Failure, fail};
@@ -12,6 +11,7 @@ use crate::notify::Notify;
 use crate::slots::{Kind, Slots, Slotted, unknown};
 use crate::step::Reason;
 use crate::stream::{STREAMS, Stream};
+use crate::users;
 use ascend_sys::{
     ACL_ERROR_RT_CONTEXT_NULL, ACL_ERROR_RT_CONTEXT_RELEASE_ERROR, ACL_ERROR_RT_PARAM_INVALID,
     ACL_ERROR_RT_TASK_ABORT_STOP,
@@ -66,7 +66,7 @@ thread_local! {
 
 fn make_current(context: u64, device: u32) {
     CURRENT.set(Current { context, device });
-    deadlock::bind(device);
+    users::bind(device);
 }
 
 /// The calling thread's context.

@@ -14,20 +14,16 @@
 //! waits in slices, and says so, is asleep in each of them, and the same sleep as long as it waits for the same thing.
 
 use crate::callback;
-use crate::executor::{polling, this_thread, threads};
+use crate::executor::cores::threads;
+use crate::executor::polling;
 use crate::lane::Outcome;
 use crate::machine;
 use crate::step::{Helpers, Reason};
 use crate::stream::{Mark, STREAMS, Stream};
-use crate::sync::lock_std as lock;
-use std::cell::{Cell, RefCell};
+use crate::users::{self, SHORT};
 use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// A wait with a limit shorter than this is no sleep.
-const SHORT: Duration = Duration::from_secs(30);
 /// How often in a row nothing must have changed.
 const LOOKS: u32 = 5;
 /// How long nothing must have changed while there are threads of which nothing is known.
@@ -38,99 +34,6 @@ const STRANGERS: u32 = 64;
 const MISSES: u32 = 2;
 /// How many stuck tasks a text lists.
 const LISTED: usize = 16;
-
-/// A thread that has a device set.
-struct Record {
-    id: u32,
-    /// The kernel's number.
-    number: i32,
-    device: AtomicU32,
-    asleep: AtomicBool,
-    /// What it waits for.
-    until: AtomicU64,
-    /// How often it fell asleep for another reason than the time before.
-    sleeps: AtomicU64,
-}
-
-static THREADS: Mutex<Vec<Arc<Record>>> = Mutex::new(Vec::new());
-
-/// Leaves the list when its thread ends.
-struct Registration(Arc<Record>);
-
-impl Drop for Registration {
-    fn drop(&mut self) {
-        lock(&THREADS).retain(|record| record.id != self.0.id);
-    }
-}
-
-thread_local! {
-    static ID: Cell<u32> = const { Cell::new(0) };
-    static REGISTRATION: RefCell<Option<Registration>> = const { RefCell::new(None) };
-}
-
-/// The calling thread, for "who used this last"; 0 when it never had a device.
-#[inline]
-pub(crate) fn me() -> u32 {
-    ID.get()
-}
-
-/// The calling thread has a device set.
-pub(crate) fn bind(device: u32) {
-    // Not while the thread ends: then it is not looked for any more.
-    let _ = REGISTRATION.try_with(|registration| {
-        let mut registration = registration.borrow_mut();
-        if let Some(registration) = &*registration {
-            registration.0.device.store(device, Ordering::Relaxed);
-            return;
-        }
-        static NEXT: AtomicU32 = AtomicU32::new(1);
-        let id = NEXT.fetch_add(1, Ordering::Relaxed);
-        let record = Arc::new(Record {
-            id,
-            number: this_thread(),
-            device: AtomicU32::new(device),
-            asleep: AtomicBool::new(false),
-            until: AtomicU64::new(0),
-            sleeps: AtomicU64::new(0),
-        });
-        lock(&THREADS).push(record.clone());
-        ID.set(id);
-        *registration = Some(Registration(record));
-    });
-}
-
-/// The calling thread waits until this is dropped.
-pub(crate) struct Asleep(Option<Arc<Record>>);
-
-impl Asleep {
-    /// `until` is the point of a stream that the thread waits for. Who waits for anything else counts as awake: nobody here
-    /// knows what may end that. `patience` is how long it means to wait in all, maybe in several calls.
-    pub(crate) fn new(until: Option<Mark>, patience: Option<Duration>) -> Asleep {
-        let Some(until) = until.filter(|_| patience.is_none_or(|patience| patience >= SHORT))
-        else {
-            return Asleep(None);
-        };
-        let record =
-            REGISTRATION.try_with(|registration| Some(registration.borrow().as_ref()?.0.clone()));
-        // A thread that ends may still wait, in the drop of a thread local.
-        let record = record.ok().flatten();
-        if let Some(record) = &record {
-            if record.until.swap(until.to_bits(), Ordering::Relaxed) != until.to_bits() {
-                record.sleeps.fetch_add(1, Ordering::Relaxed);
-            }
-            record.asleep.store(true, Ordering::Release);
-        }
-        Asleep(record)
-    }
-}
-
-impl Drop for Asleep {
-    fn drop(&mut self) {
-        if let Some(record) = &self.0 {
-            record.asleep.store(false, Ordering::Release);
-        }
-    }
-}
 
 /// A stream whose head is parked, and that only threads asleep could help.
 struct Stuck {
@@ -166,7 +69,10 @@ impl Watch {
         }
         self.seen.retain(|block, _| blocks.contains_key(block));
         for (block, streams) in blocks {
-            let sleepers = sleepers(block);
+            let sleepers = users::sleepers(
+                |device| machine::device_slot(device).block() == Some(block),
+                |until| Mark::from_bits(until).is_complete(),
+            );
             let stuck = sleepers.as_ref().and_then(|asleep| all_stuck(&streams, &asleep.ids));
             let (Some(asleep), Some(stuck)) = (sleepers, stuck) else {
                 // Who waits in slices is awake for a moment between two of them, and so is who looks around. If he does
@@ -215,33 +121,6 @@ fn are_strangers(known: &[i32]) -> bool {
         let name = std::fs::read_to_string(format!("/proc/self/task/{number}/comm"));
         name.is_ok_and(|name| !name.is_empty() && !name.starts_with("ascend-"))
     })
-}
-
-/// The threads that have a device of a block set: all asleep.
-#[derive(Default)]
-struct Sleepers {
-    ids: Vec<u32>,
-    /// How often each fell asleep.
-    sleeps: Vec<u64>,
-    /// The kernel's numbers.
-    numbers: Vec<i32>,
-}
-
-/// `None` when one is awake, or when there are none.
-fn sleepers(block: u32) -> Option<Sleepers> {
-    let mut found = Sleepers::default();
-    for record in lock(&THREADS).iter() {
-        if machine::device_slot(record.device.load(Ordering::Relaxed)).block() == Some(block) {
-            let until = Mark::from_bits(record.until.load(Ordering::Relaxed));
-            if !record.asleep.load(Ordering::Acquire) || until.is_complete() {
-                return None;
-            }
-            found.ids.push(record.id);
-            found.sleeps.push(record.sleeps.load(Ordering::Relaxed));
-            found.numbers.push(record.number);
-        }
-    }
-    (!found.ids.is_empty()).then_some(found)
 }
 
 /// The streams, if every one of them is stuck.

@@ -7,13 +7,13 @@
 
 use crate::capture;
 use crate::check;
-use crate::deadlock;
 use crate::message::{Failure, fail};
 use crate::slots::{Kind, Slots, Slotted};
 use crate::step::{Helpers, Step};
 use crate::stream::{Mark, Stream};
 use crate::sync::Thread;
 use crate::task::Task;
+use crate::users;
 use ascend_sys::{
     ACL_ERROR_RT_EVENT_NOT_COMPLETE, ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID,
     ACL_ERROR_RT_NO_EVENT_RESOURCE, ACL_ERROR_RT_PARAM_INVALID, ACL_ERROR_RT_STREAM_CONTEXT,
@@ -43,7 +43,7 @@ pub(crate) struct Event {
     /// The graph in which it was recorded last, and the node: see `capture`. 0: it was recorded in a stream.
     captured: AtomicU64,
     captured_node: AtomicU32,
-    /// The thread that used the event last: see `deadlock`.
+    /// The thread that used the event last: see `users`.
     user: AtomicU32,
     /// Waits of streams that have not passed yet.
     waits: AtomicU32,
@@ -89,7 +89,7 @@ impl Event {
             event.state.store(0, Ordering::Relaxed);
             event.time.store(0, Ordering::Relaxed);
             event.captured.store(0, Ordering::Relaxed);
-            event.user.store(deadlock::me(), Ordering::Relaxed);
+            event.user.store(users::me(), Ordering::Relaxed);
         });
         match taken {
             Some((_, handle)) => Ok(handle),
@@ -128,7 +128,7 @@ impl Event {
             return capture::record_event(self, handle, stream);
         }
         self.captured.store(0, Ordering::Relaxed);
-        self.user.store(deadlock::me(), Ordering::Relaxed);
+        self.user.store(users::me(), Ordering::Relaxed);
         let marked = check::marks(stream)?;
         let mark = if self.flags.load(Ordering::Relaxed) & ACL_EVENT_TIME_LINE != 0 {
             let ticket = stream.submit(Task::RecordTime(RecordTime { event: self }))?;
@@ -237,7 +237,7 @@ impl Event {
         {
             return Ok(());
         }
-        self.user.store(deadlock::me(), Ordering::Relaxed);
+        self.user.store(users::me(), Ordering::Relaxed);
         self.waits.fetch_add(1, Ordering::Relaxed);
         stream.submit(Task::WaitEvent(WaitEvent { event: self, target, limit })).map(drop)
     }

@@ -4,20 +4,19 @@
 //! others; before it sleeps it arranges to be woken, by arming the task that its stream is parked on and every stream
 //! that this one waits for in turn. What nobody waits for is run by the [`housekeeper`], and by [`workers`] while cores are free.
 
-mod cores;
+pub(crate) mod cores;
 mod goals;
 mod housekeeper;
 mod workers;
 
 use cores::cores;
-pub(crate) use cores::{this_thread, threads};
 pub(crate) use goals::{announce, await_activity, completed, wait_event, wait_until};
 
 use crate::check;
-use crate::deadlock::Asleep;
 use crate::lane::{Outcome, Readiness, Waiter};
 use crate::stream::{Mark, STREAMS, Stream};
 use crate::sync::{self, Thread};
+use crate::users::Asleep;
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::thread;
@@ -171,7 +170,7 @@ fn block_with_patience(
     }
     let deadline = limit.and_then(|limit| Instant::now().checked_add(limit));
     let me = sync::current_thread();
-    let _asleep = Asleep::new(goal.mark(), patience);
+    let _asleep = Asleep::new(goal.mark().map(Mark::to_bits), patience);
     let waiting = Counted::add(&WAITING);
     let mut running = Some(Counted::add(&RUNNING));
     let mut spin = if waiting.value <= cores() { LONG_SPIN } else { SHORT_SPIN };

@@ -38,6 +38,7 @@ mod svg;
 mod sync;
 mod task;
 mod timeline;
+mod users;
 
 /// The functions of the emulator. What it does not have is `None`.
 pub fn table() -> ascend_sys::Functions {

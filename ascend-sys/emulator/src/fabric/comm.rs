@@ -15,11 +15,11 @@ use crate::collective::pending::Sleeper;
 use crate::collective::request::{Request, say};
 use crate::collective::sides::Sides;
 use crate::collective::table::Table;
-use crate::deadlock;
 use crate::executor;
 use crate::kernel::{self, Hub};
 use crate::profile::Product;
 use crate::sync::Short;
+use crate::users;
 
 /// What all ranks share.
 pub(crate) struct Comm {
@@ -45,7 +45,7 @@ pub(crate) struct Comm {
 struct Record {
     /// The number of its newest collective.
     issued: AtomicU64,
-    /// The thread that issued for the rank last: see `deadlock`.
+    /// The thread that issued for the rank last: see `users`.
     user: AtomicU32,
     /// For its next operations that need one.
     #[expect(clippy::vec_box, reason = "what is kept is the box")]
@@ -137,7 +137,7 @@ impl Comm {
     /// The calling thread issues for the rank.
     #[inline]
     pub(crate) fn note_user(&self, rank: usize) {
-        self.records[rank].user.store(deadlock::me(), Ordering::Relaxed);
+        self.records[rank].user.store(users::me(), Ordering::Relaxed);
     }
 
     /// The thread that issued for the rank last; 0 when none has.

@@ -11,10 +11,10 @@ use super::verdict::Recorded;
 use super::world::{Group, World};
 use crate::check;
 use crate::collective::meeting::{Breakage, Cause, Origin};
-use crate::deadlock;
 use crate::lane::Outcome;
 use crate::stream::{Mark, Stream};
 use crate::timeline;
+use crate::users;
 use ascend_program::flow::{Launch, Walk};
 use ascend_program::{Core as Kind, Program};
 use std::fmt::Write as _;
@@ -46,7 +46,7 @@ impl Launched {
         limit: Option<Duration>,
         issued: Option<String>,
     ) -> Launched {
-        Launched { recorded, arguments, blocks, limit, issuer: deadlock::me(), issued }
+        Launched { recorded, arguments, blocks, limit, issuer: users::me(), issued }
     }
 }
 

@@ -6,11 +6,11 @@
 
 use super::area::{Area, Side};
 use super::conversation::{Conversation, Look};
-use crate::deadlock;
 use crate::message::Failure;
 use crate::step::{Helpers, Reason, Step};
 use crate::stream::{Mark, Stream};
 use crate::timeline;
+use crate::users;
 use ascend_sys::ACL_ERROR_RT_AICPU_EXCEPTION;
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -49,14 +49,7 @@ impl Server {
         for context in &contexts {
             context.area.hub.comm.note_user(context.area.member.rank);
         }
-        Server {
-            contexts,
-            issuer: deadlock::me(),
-            started: false,
-            limit,
-            progress: 0,
-            failing: None,
-        }
+        Server { contexts, issuer: users::me(), started: false, limit, progress: 0, failing: None }
     }
 
     fn start(&mut self, stream: &'static Stream) -> Result<(), Failure> {
