@@ -4,17 +4,14 @@
 //! counted by set and reset. `aclrtCreateContext` makes further ones. A context has a default stream and owns the
 //! streams that were created in it.
 
-use crate::executor;
+use crate::faults;
 use crate::machine::{self, Device};
 use crate::message::{Failure, fail};
-use crate::notify::Notify;
 use crate::slots::{Kind, Slots, Slotted, unknown};
-use crate::step::Reason;
 use crate::stream::{STREAMS, Stream};
 use crate::users;
 use ascend_sys::{
-    ACL_ERROR_RT_CONTEXT_NULL, ACL_ERROR_RT_CONTEXT_RELEASE_ERROR, ACL_ERROR_RT_PARAM_INVALID,
-    ACL_ERROR_RT_TASK_ABORT_STOP,
+    ACL_ERROR_RT_CONTEXT_NULL, ACL_ERROR_RT_PARAM_INVALID, ACL_ERROR_RT_STREAM_CONTEXT,
 };
 use std::cell::Cell;
 use std::ops::Range;
@@ -41,13 +38,6 @@ impl Slotted for Context {
             primary: AtomicBool::new(false),
         }
     }
-}
-
-/// The primary context of a device, and how often it was set.
-#[derive(Debug, Default)]
-pub(crate) struct Primary {
-    context: u64,
-    count: u64,
 }
 
 /// What is current in a thread.
@@ -107,11 +97,41 @@ pub(crate) fn default_stream(current: Current) -> Result<u64, Failure> {
     Ok(context(current)?.default_stream.load(Ordering::Relaxed))
 }
 
+impl Stream {
+    /// The stream that a handle names, if it belongs to the calling thread's context.
+    #[inline]
+    pub(crate) fn of_current_context(handle: u64) -> Result<&'static Stream, Failure> {
+        let current = current()?;
+        let stream = Stream::named(if handle == 0 { default_stream(current)? } else { handle })?;
+        if stream.context() == current.context { Ok(stream) } else { stream.foreign() }
+    }
+
+    #[cold]
+    fn foreign<T>(&'static self) -> Result<T, Failure> {
+        let text = format!(
+            "{} belongs to another context than the calling thread's current one; aclrtSetDevice or aclrtSetCurrentContext first",
+            self.describe()
+        );
+        Err(Failure::new(ACL_ERROR_RT_STREAM_CONTEXT, text))
+    }
+}
+
 /// Whether it is the stream that NULL stands for in its context.
 pub(crate) fn is_default(stream: &Stream) -> bool {
     CONTEXTS
         .get(stream.context())
         .is_some_and(|context| context.default_stream.load(Ordering::Relaxed) == stream.handle())
+}
+
+/// A new stream of a context.
+pub(crate) fn create_stream(
+    context: u64,
+    device: &'static Device,
+    flags: u32,
+) -> Result<&'static Stream, Failure> {
+    let stream = Stream::create(context, device, flags)?;
+    faults::made(stream, device);
+    Ok(stream)
 }
 
 /// A new context with its default stream.
@@ -125,7 +145,7 @@ fn create(device: &'static Device, primary: bool) -> Result<u64, Failure> {
             "every context of the process is in use"
         );
     };
-    match Stream::create(handle, device, 0) {
+    match create_stream(handle, device, 0) {
         Ok(stream) => context.default_stream.store(stream.handle(), Ordering::Release),
         Err(failure) => {
             CONTEXTS.retire(handle);
@@ -136,15 +156,24 @@ fn create(device: &'static Device, primary: bool) -> Result<u64, Failure> {
     Ok(handle)
 }
 
-/// Ends a context and its streams; what is queued fails.
-fn destroy(handle: u64) -> bool {
+/// The streams of a context.
+pub(crate) fn streams(handle: u64) -> impl Iterator<Item = &'static Stream> {
+    STREAMS.live().filter(move |stream| stream.context() == handle)
+}
+
+/// The handles of the contexts of some devices.
+pub(crate) fn of_devices(devices: &Range<u32>) -> impl Iterator<Item = u64> {
+    let theirs = |context: &Context| devices.contains(&context.device.load(Ordering::Relaxed));
+    CONTEXTS.live_handles().filter(move |(context, _)| theirs(context)).map(|(_, handle)| handle)
+}
+
+/// Ends a context, and with `end` its streams. False when it is gone already.
+pub(crate) fn destroy(handle: u64, end: impl Fn(&'static Stream)) -> bool {
     let Some(context) = CONTEXTS.get(handle) else { return false };
     if !CONTEXTS.retire(handle) {
         return false;
     }
-    for stream in STREAMS.live().filter(|stream| stream.context() == handle) {
-        stream.retire(ACL_ERROR_RT_CONTEXT_RELEASE_ERROR, Reason::Gone);
-    }
+    streams(handle).for_each(end);
     CONTEXTS.recycle(context.index);
     true
 }
@@ -186,57 +215,24 @@ pub(crate) fn set_device(id: i32) -> Result<(), Failure> {
     Ok(())
 }
 
-/// `aclrtResetDevice` and `aclrtResetDeviceForce`: the last reset waits for the work of the primary context, then ends
-/// everything that the process has on the device.
-pub(crate) fn reset_device(id: i32, force: bool) -> Result<(), Failure> {
-    let device = machine::find_device(id)?;
-    let ended = {
-        let mut primary = device.primary();
-        if primary.count == 0 {
-            return fail!(
-                ACL_ERROR_RT_CONTEXT_NULL,
-                "device {id} is not set, or was reset as often as it was set already"
-            );
-        }
-        primary.count = if force { 0 } else { primary.count - 1 };
-        (primary.count == 0).then(|| std::mem::take(&mut primary.context))
-    };
-    if let Some(context) = ended {
-        for stream in STREAMS.live().filter(|stream| stream.context() == context) {
-            executor::wait(stream, stream.lane.submitted(), None);
-        }
-        destroy_all(
-            &(device.id..device.id + 1),
-            if force { "aclrtResetDeviceForce" } else { "aclrtResetDevice" },
+/// Counts a reset of a device, or all that are due. Returns its primary context with the last one.
+pub(crate) fn release(device: &Device, force: bool) -> Result<Option<u64>, Failure> {
+    let mut primary = device.primary();
+    if primary.count == 0 {
+        return fail!(
+            ACL_ERROR_RT_CONTEXT_NULL,
+            "device {} is not set, or was reset as often as it was set already",
+            device.id
         );
-        if CURRENT.get().device == device.id {
-            CURRENT.set(NONE);
-        }
     }
-    Ok(())
+    primary.count = if force { 0 } else { primary.count - 1 };
+    Ok((primary.count == 0).then(|| std::mem::take(&mut primary.context)))
 }
 
-/// Ends all contexts, streams and allocations of some devices.
-pub(crate) fn destroy_all(devices: &Range<u32>, by: &'static str) {
-    Notify::destroy_all(devices);
-    crate::fabric::registry::destroy_all(devices, &format!("{by} ended its device"));
-    crate::capture::destroy_all(devices);
-    crate::kernel::binary::unload_all(devices);
-    for id in devices.clone() {
-        *machine::device_slot(id).primary() = Primary::default();
-    }
-    // First all streams take nothing more and give up, then each is waited for: they may wait for one another.
-    for stream in STREAMS.live().filter(|stream| devices.contains(&stream.device_id())) {
-        stream.stop(ACL_ERROR_RT_CONTEXT_RELEASE_ERROR, Reason::Gone);
-    }
-    for context in CONTEXTS
-        .live_handles()
-        .filter(|(context, _)| devices.contains(&context.device.load(Ordering::Relaxed)))
-    {
-        destroy(context.1);
-    }
-    for id in devices.clone() {
-        machine::device_slot(id).free_all(by);
+/// The calling thread has no context any more, if what was current `is_gone`.
+pub(crate) fn forget_current(is_gone: impl FnOnce(Current) -> bool) {
+    if is_gone(CURRENT.get()) {
+        CURRENT.set(NONE);
     }
 }
 
@@ -249,8 +245,8 @@ pub(crate) fn create_context(id: i32) -> Result<u64, Failure> {
     Ok(handle)
 }
 
-/// `aclrtDestroyContext`: not for the primary context, which `aclrtResetDevice` ends.
-pub(crate) fn destroy_context(handle: u64) -> Result<(), Failure> {
+/// Refuses to destroy a primary context, which `aclrtResetDevice` ends.
+pub(crate) fn is_not_primary(handle: u64) -> Result<(), Failure> {
     let Some(context) = CONTEXTS.get(handle) else { return Err(unknown("context", handle)) };
     if context.primary.load(Ordering::Relaxed) {
         return fail!(
@@ -258,12 +254,6 @@ pub(crate) fn destroy_context(handle: u64) -> Result<(), Failure> {
             "this is the default context of device {}; aclrtResetDevice releases it",
             context.device.load(Ordering::Relaxed)
         );
-    }
-    if !destroy(handle) {
-        return Err(unknown("context", handle));
-    }
-    if CURRENT.get().context == handle {
-        CURRENT.set(NONE);
     }
     Ok(())
 }
@@ -274,15 +264,6 @@ pub(crate) fn set_current(handle: u64) -> Result<(), Failure> {
     let Some(context) = CONTEXTS.get(handle) else { return Err(unknown("context", handle)) };
     make_current(handle, context.device.load(Ordering::Relaxed));
     Ok(())
-}
-
-/// Stops every stream of the context of a stream whose task failed (`ACL_STOP_ON_FAILURE`).
-pub(crate) fn stop_all_streams(failed: &'static Stream) {
-    let code = ACL_ERROR_RT_TASK_ABORT_STOP;
-    let why = format!("{} stops all streams of its context on failure", failed.describe());
-    for stream in STREAMS.live().filter(|stream| stream.context() == failed.context()) {
-        stream.stop(code, Reason::Stopped(why.as_str().into()));
-    }
 }
 
 /// How many streams a device has.

@@ -13,6 +13,7 @@
 //!
 //! The loom models at the end check exactly these three.
 
+use crate::progress::Progress;
 use crate::sync::{
     AtomicBool, AtomicI32, AtomicU32, AtomicU64, Mutex, Ordering, Short, Thread, Turn, lock,
 };
@@ -57,15 +58,6 @@ pub(crate) trait Job: Sized {
     fn failed(owner: &'static Self::Owner, ticket: u64, failure: Self::Failure);
     /// Polls the lane of `owner`, now or as soon as the calling thread is out of the poll it is in.
     fn wake(owner: &'static Self::Owner);
-}
-
-/// The counters that callers may map (`AscendExtProgress`): one cache line, written with the turn or the queue held.
-#[repr(C, align(64))]
-pub(crate) struct Progress {
-    pub(crate) submitted: AtomicU64,
-    pub(crate) completed: AtomicU64,
-    pub(crate) failed: AtomicU64,
-    reserved: [u64; 5],
 }
 
 /// A job as it is submitted. Most are done at once: they run where they were made, and become jobs of the lane, which are moved and
@@ -163,12 +155,7 @@ pub(crate) struct Lane<J: Job> {
 impl<J: Job> Lane<J> {
     pub(crate) fn new() -> Lane<J> {
         Lane {
-            progress: Progress {
-                submitted: AtomicU64::new(0),
-                completed: AtomicU64::new(0),
-                failed: AtomicU64::new(0),
-                reserved: [0; 5],
-            },
+            progress: Progress::new(),
             queue: Short::new(VecDeque::new()),
             head: Turn::new(None),
             kick: AtomicBool::new(false),
@@ -182,13 +169,13 @@ impl<J: Job> Lane<J> {
     /// The ticket of the newest job.
     #[inline]
     pub(crate) fn submitted(&self) -> u64 {
-        self.progress.submitted.load(Ordering::Acquire)
+        self.progress.submitted()
     }
 
     /// Every job up to this ticket is finished.
     #[inline]
     pub(crate) fn completed(&self) -> u64 {
-        self.progress.completed.load(Ordering::Acquire)
+        self.progress.completed()
     }
 
     #[inline]

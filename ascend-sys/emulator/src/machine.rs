@@ -4,20 +4,19 @@
 //! its first use. Every other block gets ids from 64 upwards and is described by whoever takes it.
 
 use crate::check;
-use crate::context;
-use crate::faults::{self, Faults};
+use crate::faults::asked::{self, Faults};
 use crate::memory::pool::Pool;
 use crate::memory::window::{self, GRANULE};
 use crate::message::{Failure, fail};
 use crate::profile::{self, Product};
-use crate::stream::{self, Mark};
+use crate::progress::Point;
 use crate::sync::lock_std as lock;
-use crate::timeline;
 use ascend_sys::{
     ACL_ERROR_RT_INVALID_DEVICEID, ACL_ERROR_RT_MEMORY_ALLOCATION, ACL_ERROR_RT_PARAM_INVALID,
     ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
 };
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
@@ -43,15 +42,22 @@ pub(crate) struct Settings {
     pub(crate) exec_timeout: Duration,
 }
 
+/// The primary context of a device, and how often it was set.
+#[derive(Debug, Default)]
+pub(crate) struct Primary {
+    pub(crate) context: u64,
+    pub(crate) count: u64,
+}
+
 /// A virtual NPU. Its record lives for ever; it is in use while it has settings.
 pub(crate) struct Device {
     pub(crate) id: u32,
     pub(crate) memory: Pool,
-    pub(crate) primary: Mutex<context::Primary>,
+    primary: Mutex<Primary>,
     settings: Mutex<Option<Settings>>,
     /// Devices whose memory this one may reach.
     peers: Mutex<BTreeSet<u32>>,
-    pub(crate) faults: Mutex<Faults>,
+    pub(crate) faults: Faults,
     /// What `HcclSetConfig` has set.
     pub(crate) deterministic: AtomicI32,
 }
@@ -74,29 +80,32 @@ impl Device {
         lock(&self.peers)
     }
 
-    pub(crate) fn primary(&self) -> MutexGuard<'_, context::Primary> {
+    pub(crate) fn primary(&self) -> MutexGuard<'_, Primary> {
         lock(&self.primary)
     }
 
-    /// Ends one allocation. Its bytes are reused when what is queued now on the devices that reach it is complete.
-    pub(crate) fn free(&self, address: usize, by: &'static str) -> Result<(), String> {
+    /// Ends one allocation. Its bytes are reused when what `unfinished` lists of the devices that reach it is complete.
+    pub(crate) fn free(
+        &self,
+        address: usize,
+        by: &'static str,
+        unfinished: impl FnOnce(Range<u32>) -> Vec<Point>,
+    ) -> Result<(), String> {
         check::freed(Some(self.id), address, by);
-        self.memory.free(address, by, || self.queued())
+        self.memory.free(address, by, || unfinished(self.reach()))
     }
 
     /// Ends every allocation.
-    pub(crate) fn free_all(&self, by: &'static str) {
+    pub(crate) fn free_all(&self, by: &'static str, unfinished: impl Fn(Range<u32>) -> Vec<Point>) {
         if check::is_on() {
             check::forget(self.id, self.memory.addresses());
         }
-        self.memory.free_all(by, || self.queued());
+        self.memory.free_all(by, || unfinished(self.reach()));
     }
 
     /// Memory is reached by the devices of its own block only.
-    fn queued(&self) -> Vec<Mark> {
-        let block =
-            self.settings().map_or(0..u32::MAX, |block| block.first..block.first + block.count);
-        stream::unfinished_on(block)
+    fn reach(&self) -> Range<u32> {
+        self.settings().map_or(0..u32::MAX, |block| block.first..block.first + block.count)
     }
 }
 
@@ -115,11 +124,18 @@ struct Blocks {
     ids: Pool,
 }
 
-#[derive(Clone, Copy)]
-struct Taken {
+/// A block that is in use.
+pub(crate) struct Taken {
     settings: Settings,
     address: usize,
     span: usize,
+}
+
+impl Taken {
+    /// Of its devices.
+    pub(crate) fn ids(&self) -> Range<u32> {
+        self.settings.first..self.settings.first + self.settings.count
+    }
 }
 
 fn blocks() -> Result<MutexGuard<'static, Blocks>, Failure> {
@@ -252,21 +268,20 @@ fn no_block<T>(number: u32) -> Result<T, Failure> {
     fail!(ACL_ERROR_RT_PARAM_INVALID, "there is no block {number}, or it was destroyed already")
 }
 
-/// Gives a block back. Its streams, contexts and memory are gone afterwards; queued tasks fail. Waits only for the
-/// pieces of work that run.
-pub(crate) fn destroy_block(number: u32) -> Result<(), Failure> {
+/// Takes a block out of use: nobody finds its devices any more.
+pub(crate) fn withdraw_block(number: u32) -> Result<Taken, Failure> {
     let Some(taken) = blocks()?.taken.remove(&number) else { return no_block(number) };
-    let ids = taken.settings.first..taken.settings.first + taken.settings.count;
-    for id in ids.clone() {
+    for id in taken.ids() {
         *lock(&device_slot(id).settings) = None;
     }
-    context::destroy_all(&ids, "ascendExtBlockDestroy");
-    check::close(number);
-    timeline::forget(number);
-    ids.clone().for_each(|id| faults::forget(device_slot(id)));
+    Ok(taken)
+}
+
+/// Gives back the ids and the addresses of a block that was withdrawn, when nothing on its devices runs any more.
+pub(crate) fn reuse_block(taken: Taken) -> Result<(), Failure> {
     let blocks = blocks()?;
     if let Some(windows) = window::reserved() {
-        for id in ids {
+        for id in taken.ids() {
             let device = device_slot(id);
             device.memory.open(format!("device {id}"), 0, 0, 0);
             let start = taken.address + (id - taken.settings.first) as usize * taken.span;
@@ -321,10 +336,10 @@ pub(crate) fn device_slot(id: u32) -> &'static Device {
     let fresh = Box::into_raw(Box::new(Device {
         id,
         memory: Pool::new(),
-        primary: Mutex::new(context::Primary::default()),
+        primary: Mutex::default(),
         settings: Mutex::new(None),
         peers: Mutex::new(BTreeSet::new()),
-        faults: Mutex::default(),
+        faults: Faults::default(),
         deterministic: AtomicI32::new(0),
     }));
     match slot.compare_exchange(std::ptr::null_mut(), fresh, Ordering::AcqRel, Ordering::Acquire) {
@@ -357,7 +372,8 @@ pub(crate) fn default_block() -> Result<Settings, String> {
                 .and_then(|mut blocks| blocks.settle(0, 0, &request))
                 .map_err(|failure| failure.text.to_string())?;
             for fault in wanted {
-                faults::add(device_slot(settings.first + fault.device), fault.kind, fault.number);
+                let device = device_slot(settings.first + fault.device);
+                device.faults.add(fault.kind, fault.number);
             }
             Ok(settings)
         })
@@ -367,10 +383,10 @@ pub(crate) fn default_block() -> Result<Settings, String> {
 fn faults_from_environment(
     variable: impl Fn(&str) -> Option<String>,
     devices: u32,
-) -> Result<Vec<faults::Wanted>, String> {
+) -> Result<Vec<asked::Wanted>, String> {
     const NAME: &str = "ASCEND_EMULATOR_FAULTS";
     let text = variable(NAME).unwrap_or_default();
-    faults::parse(&text, devices).map_err(|why| format!("{NAME}: {why}"))
+    asked::parse(&text, devices).map_err(|why| format!("{NAME}: {why}"))
 }
 
 fn request_from_environment(variable: impl Fn(&str) -> Option<String>) -> Result<Request, String> {

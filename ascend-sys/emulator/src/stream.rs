@@ -4,12 +4,13 @@ use crate::failures::Failures;
 use crate::lane::{Fresh, Lane, Outcome};
 use crate::machine::{self, Device};
 use crate::message::Failure;
+use crate::progress::Point;
 use crate::slots::{Kind, Slots, Slotted};
 use crate::step::Reason;
 use crate::sync::lock_std as lock;
 use crate::task::Task;
-use crate::{capture, context, executor, faults, report};
-use ascend_sys::{ACL_ERROR_RT_NO_STREAM_RESOURCE, ACL_ERROR_RT_STREAM_CONTEXT, aclError};
+use crate::{capture, executor};
+use ascend_sys::{ACL_ERROR_RT_NO_STREAM_RESOURCE, ACL_ERROR_RT_TASK_ABORT_STOP, aclError};
 use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -80,24 +81,12 @@ impl Stream {
             stream.lane.set_gate(0);
         });
         match taken {
-            Some((stream, _)) => {
-                faults::made(stream, device);
-                Ok(stream)
-            }
+            Some((stream, _)) => Ok(stream),
             None => Err(Failure::new(
                 ACL_ERROR_RT_NO_STREAM_RESOURCE,
                 "every stream of the process is in use",
             )),
         }
-    }
-
-    /// The stream that a handle names, if it belongs to the calling thread's context.
-    #[inline]
-    pub(crate) fn of_current_context(handle: u64) -> Result<&'static Stream, Failure> {
-        let current = context::current()?;
-        let stream =
-            Stream::named(if handle == 0 { context::default_stream(current)? } else { handle })?;
-        if stream.context() == current.context { Ok(stream) } else { stream.foreign() }
     }
 
     /// The stream that a handle names, whatever context it belongs to.
@@ -107,15 +96,6 @@ impl Stream {
             Some(stream) => Ok(stream),
             None => Err(crate::slots::unknown("stream", handle)),
         }
-    }
-
-    #[cold]
-    fn foreign<T>(&'static self) -> Result<T, Failure> {
-        let text = format!(
-            "{} belongs to another context than the calling thread's current one; aclrtSetDevice or aclrtSetCurrentContext first",
-            self.describe()
-        );
-        Err(Failure::new(ACL_ERROR_RT_STREAM_CONTEXT, text))
     }
 
     pub(crate) fn index(&self) -> u32 {
@@ -237,7 +217,16 @@ impl Stream {
     pub(crate) fn note_failure(&'static self, ticket: u64, failure: Failure) {
         self.failures.note(ticket, failure);
         if self.failure_mode.load(Ordering::Relaxed) == ascend_sys::ACL_STOP_ON_FAILURE {
-            context::stop_all_streams(self);
+            self.stop_context();
+        }
+    }
+
+    /// Stops every stream of the context, because a task of this one failed (`ACL_STOP_ON_FAILURE`).
+    fn stop_context(&'static self) {
+        let code = ACL_ERROR_RT_TASK_ABORT_STOP;
+        let why = format!("{} stops all streams of its context on failure", self.describe());
+        for stream in STREAMS.live().filter(|stream| stream.context() == self.context()) {
+            stream.stop(code, Reason::Stopped(why.as_str().into()));
         }
     }
 
@@ -257,18 +246,15 @@ impl Stream {
         self.failures.report(u64::MAX)
     }
 
-    /// Takes the handle away and drops what is queued; waits for nothing but the piece of work that runs. False when
-    /// the handle is gone already.
-    pub(crate) fn retire(&'static self, code: aclError, reason: Reason) -> bool {
-        if !STREAMS.retire(self.handle()) {
-            return false;
-        }
-        capture::abandon(self);
-        self.stop(code, reason);
-        report::release(self);
+    /// Takes the handle away: nobody finds the stream any more. False when it is gone already.
+    pub(crate) fn take_handle(&self) -> bool {
+        STREAMS.retire(self.handle())
+    }
+
+    /// Gives the slot of a stream that was stopped, and has no handle, back for another one, when nothing of it runs any more.
+    pub(crate) fn recycle(&'static self) {
         executor::wait_idle(self);
         STREAMS.recycle(self.index);
-        true
     }
 
     /// For messages: what the stream is held up by.
@@ -337,10 +323,11 @@ impl Mark {
     }
 }
 
-/// A mark for every stream of some devices that has unfinished tasks.
-pub(crate) fn unfinished_on(devices: Range<u32>) -> Vec<Mark> {
+/// What freed memory of some devices has to wait for: all that is unfinished on them now.
+pub(crate) fn unfinished_on(devices: Range<u32>) -> Vec<Point> {
     let busy = STREAMS.all().filter(|stream| !stream.lane.is_idle());
-    busy.filter(|stream| devices.contains(&stream.device_id())).map(Mark::now).collect()
+    let theirs = busy.filter(|stream| devices.contains(&stream.device_id()));
+    theirs.map(|stream| Point::now(&stream.lane.progress)).collect()
 }
 
 /// A mark for every stream of the machine that has unfinished tasks.

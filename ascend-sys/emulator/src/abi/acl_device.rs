@@ -5,7 +5,7 @@ use super::{door, limit, out};
 use crate::callback::may_block;
 use crate::message::{Failure, fail};
 use crate::stream::STREAMS;
-use crate::{capture, context, executor, machine};
+use crate::{capture, context, ending, executor, machine};
 use ascend_sys::{
     ACL_ERROR_FEATURE_UNSUPPORTED, ACL_ERROR_RT_INVALID_DEVICEID, ACL_ERROR_RT_STREAM_SYNC_TIMEOUT,
     Functions, aclError, aclrtContext, aclrtDeviceStatus, aclrtStream,
@@ -39,14 +39,14 @@ unsafe extern "C" fn aclrtSetDevice(device_id: i32) -> aclError {
 unsafe extern "C" fn aclrtResetDevice(device_id: i32) -> aclError {
     door("aclrtResetDevice", || {
         may_block()?;
-        context::reset_device(device_id, false)
+        ending::reset_device(device_id, false)
     })
 }
 
 unsafe extern "C" fn aclrtResetDeviceForce(device_id: i32) -> aclError {
     door("aclrtResetDeviceForce", || {
         may_block()?;
-        context::reset_device(device_id, true)
+        ending::reset_device(device_id, true)
     })
 }
 
@@ -196,7 +196,7 @@ unsafe extern "C" fn aclrtCreateContext(context: *mut aclrtContext, device_id: i
 unsafe extern "C" fn aclrtDestroyContext(context: aclrtContext) -> aclError {
     door("aclrtDestroyContext", || {
         may_block()?;
-        context::destroy_context(context as u64)
+        ending::destroy_context(context as u64)
     })
 }
 

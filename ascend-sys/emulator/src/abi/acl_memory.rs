@@ -3,11 +3,10 @@
 
 use super::{door, out};
 use crate::callback::may_block;
-use crate::faults;
 use crate::memory::{self, Bytes, Place};
 use crate::message::{Failure, fail};
 use crate::profile::Product;
-use crate::stream::unfinished;
+use crate::stream::{unfinished, unfinished_on};
 use crate::{check, context, executor, machine};
 use ascend_sys::{
     ACL_ERROR_HOST_MEMORY_ALREADY_REGISTERED, ACL_ERROR_HOST_MEMORY_NOT_REGISTERED,
@@ -47,7 +46,7 @@ fn allocate(
         return fail!(ACL_ERROR_INVALID_PARAM, "size is 0");
     }
     let (_, device) = context::current_device()?;
-    if faults::allocation_fails(device) {
+    if device.faults.allocation_fails() {
         return fail!(
             ACL_ERROR_RT_MEMORY_ALLOCATION,
             "out of memory: device {} was told to have this fault",
@@ -117,7 +116,7 @@ fn free_device(pointer: *mut c_void, by: &'static str) -> Result<(), Failure> {
         return fail!(ACL_ERROR_INVALID_PARAM, "devPtr is NULL");
     }
     let freed = match memory::place_of(address) {
-        Ok(Place::Device(id)) => machine::device_slot(id).free(address, by),
+        Ok(Place::Device(id)) => machine::device_slot(id).free(address, by, unfinished_on),
         Ok(Place::Pinned) => Err(format!("{address:#x} is host memory; aclrtFreeHost frees it")),
         Ok(Place::Pageable) => Err(format!("{address:#x} is no device memory")),
         Err(text) => Err(text),
@@ -183,7 +182,7 @@ fn free_host(pointer: *mut c_void, by: &'static str) -> Result<(), Failure> {
     let freed = match memory::place_of(address) {
         Ok(Place::Pinned) => {
             check::freed(None, address, by);
-            memory::host_pool().free(address, by, unfinished)
+            memory::host_pool().free(address, by, || unfinished_on(0..u32::MAX))
         }
         Ok(Place::Device(id)) => {
             Err(format!("{address:#x} is memory of device {id}; aclrtFree frees it"))

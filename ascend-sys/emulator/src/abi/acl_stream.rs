@@ -3,6 +3,7 @@
 
 use super::{door, limit, out};
 use crate::callback::{HostCall, may_block};
+use crate::ending::destroy_stream;
 use crate::message::{Failure, fail};
 use crate::step::Reason;
 use crate::stream::{Mark, Stream};
@@ -70,7 +71,7 @@ fn create(to: *mut aclrtStream, flags: u32) -> Result<(), Failure> {
             device.id
         );
     }
-    to.write(Stream::create(current.context, device, flags)?.handle() as aclrtStream);
+    to.write(context::create_stream(current.context, device, flags)?.handle() as aclrtStream);
     Ok(())
 }
 
@@ -90,14 +91,14 @@ unsafe extern "C" fn aclrtDestroyStream(stream: aclrtStream) -> aclError {
         let stream = for_destroying(stream)?;
         executor::wait_idle(stream);
         let result = stream.take_unreported();
-        stream.retire(ACL_ERROR_RT_STREAM_ABORT, Reason::Aborted);
+        destroy_stream(stream, ACL_ERROR_RT_STREAM_ABORT, Reason::Aborted);
         result
     })
 }
 
 unsafe extern "C" fn aclrtDestroyStreamForce(stream: aclrtStream) -> aclError {
     door("aclrtDestroyStreamForce", || {
-        for_destroying(stream)?.retire(ACL_ERROR_RT_STREAM_ABORT, Reason::Aborted);
+        destroy_stream(for_destroying(stream)?, ACL_ERROR_RT_STREAM_ABORT, Reason::Aborted);
         Ok(())
     })
 }

@@ -4,8 +4,10 @@
 use super::{door, out, write_text};
 use crate::callback::may_block;
 use crate::check;
+use crate::ending;
 use crate::executor;
-use crate::faults::{self, Kind};
+use crate::faults;
+use crate::faults::asked::Kind;
 use crate::machine::{self, Request};
 use crate::message::{Failure, fail};
 use crate::profile::{CONNECT_TIMEOUT, EXEC_TIMEOUT, Product};
@@ -154,7 +156,7 @@ unsafe extern "C" fn ascendExtBlockCreate(
 unsafe extern "C" fn ascendExtBlockDestroy(block: u32) -> aclError {
     door("ascendExtBlockDestroy", || {
         may_block()?;
-        machine::destroy_block(block)
+        ending::destroy_block(block)
     })
 }
 

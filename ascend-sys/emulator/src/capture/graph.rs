@@ -3,6 +3,7 @@
 use super::group;
 use super::recording::Recording;
 use crate::check;
+use crate::context;
 use crate::executor;
 use crate::lane;
 use crate::machine;
@@ -284,7 +285,7 @@ impl State {
         if let Ok(stream) = Stream::named(*handle) {
             return Ok(stream);
         }
-        let stream = Stream::create(self.context, machine::device_slot(self.device), 0)?;
+        let stream = context::create_stream(self.context, machine::device_slot(self.device), 0)?;
         *handle = stream.handle();
         Ok(stream)
     }
@@ -331,7 +332,11 @@ pub(super) fn discard(handle: u64) {
     let Some(state) = state else { return };
     group::destroy(&state.groups);
     for stream in state.streams.into_iter().filter_map(|handle| Stream::named(handle).ok()) {
-        stream.retire(ACL_ERROR_RT_STREAM_ABORT, Reason::Aborted);
+        // Nobody else knows it: it is not captured, and no thread is subscribed to it.
+        if stream.take_handle() {
+            stream.stop(ACL_ERROR_RT_STREAM_ABORT, Reason::Aborted);
+            stream.recycle();
+        }
     }
     for (function, argument) in state.on_destroy {
         // SAFETY: whoever registered the callback promised that it may be called with its argument when the graph goes.

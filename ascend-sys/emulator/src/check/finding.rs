@@ -5,6 +5,9 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
+/// What the lane of the host is called.
+pub(super) const HOST_NAME: &str = "the host";
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Kind {
     /// Two accesses to a byte, at least one of them a write.
@@ -70,7 +73,7 @@ impl Side {
     }
 
     pub(crate) fn is_host(&self) -> bool {
-        self.operation.place == super::HOST_NAME
+        self.operation.place == HOST_NAME
     }
 }
 

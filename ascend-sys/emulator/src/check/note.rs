@@ -1,8 +1,9 @@
 //! What the engine hears from streams and from calls.
 
+use super::blocks::{engine, is_on, issued};
 use super::clock::{Clock, Point};
 use super::engine::{Key, Sees};
-use super::{Engine, Lane, Operation, Touch, engine, issued};
+use super::{Engine, Lane, Operation, Touch};
 use crate::message::Failure;
 use crate::step::Step;
 use crate::stream::{Mark, STREAMS, Stream};
@@ -227,7 +228,7 @@ pub(crate) fn host_saw(stream: &Stream, ticket: u64) {
 
 /// A call has waited for all that was queued in the process.
 pub(crate) fn host_saw_everything() {
-    if super::is_on() {
+    if is_on() {
         STREAMS.all().for_each(|stream| host_saw(stream, stream.lane.completed()));
     }
 }
@@ -235,7 +236,7 @@ pub(crate) fn host_saw_everything() {
 /// The same of a mark.
 #[inline]
 pub(crate) fn host_saw_mark(mark: Mark) {
-    if super::is_on()
+    if is_on()
         && let Some(stream) = mark.stream()
     {
         host_saw(stream, mark.ticket());

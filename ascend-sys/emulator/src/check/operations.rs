@@ -1,8 +1,9 @@
 //! The operations of communicators: what they touch, and who knows what of whom behind them.
 
+use super::Touch;
+use super::blocks::engine;
 use super::engine::{Engine, Key, Sees};
 use super::note::{Begin, What, operation, submit};
-use super::{Touch, engine};
 use crate::batch::Item;
 use crate::collective::call::Call;
 use crate::collective::request::{Operation as Collective, Request};

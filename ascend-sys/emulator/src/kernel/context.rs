@@ -12,6 +12,7 @@ use crate::fabric::{Comm, Member};
 use crate::machine;
 use crate::memory;
 use crate::profile::Product;
+use crate::stream;
 use crate::sync::lock_std as lock;
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -194,7 +195,7 @@ pub(crate) fn forget(comm: &Comm, rank: usize) {
         let device = machine::device_slot(context.area.member.device);
         for memory in [address, context.workspace, context.windows[0], context.windows[1]] {
             // Its device may have been reset meanwhile, and its memory with it.
-            let _ = device.free(memory, "HcclCommDestroy");
+            let _ = device.free(memory, "HcclCommDestroy", stream::unfinished_on);
         }
     }
 }

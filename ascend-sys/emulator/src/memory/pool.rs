@@ -5,7 +5,7 @@
 //! another allocation. Who waits between looking up and queueing looks up again (see `held`). Freed pages stay populated and
 //! are handed out again, best fit first.
 
-use crate::stream::Mark;
+use crate::progress::Point;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -51,7 +51,7 @@ struct Allocation {
 struct Limbo {
     start: usize,
     reserved: usize,
-    until: Vec<Mark>,
+    until: Vec<Point>,
 }
 
 struct Freed {
@@ -126,7 +126,7 @@ impl Pool {
         &self,
         start: usize,
         by: &'static str,
-        until: impl FnOnce() -> Vec<Mark>,
+        until: impl FnOnce() -> Vec<Point>,
     ) -> Result<(), String> {
         let mut state = self.state();
         let Some(allocation) = state.live.remove(&start) else {
@@ -149,7 +149,7 @@ impl Pool {
     }
 
     /// Ends every allocation.
-    pub(crate) fn free_all(&self, by: &'static str, until: impl Fn() -> Vec<Mark>) {
+    pub(crate) fn free_all(&self, by: &'static str, until: impl Fn() -> Vec<Point>) {
         let starts: Vec<usize> = self.state().live.keys().copied().collect();
         for start in starts {
             // Somebody else may have freed it in between.
@@ -251,7 +251,7 @@ impl State {
     fn settle(&mut self) {
         let mut index = 0;
         while index < self.limbo.len() {
-            self.limbo[index].until.retain(|mark| !mark.is_complete());
+            self.limbo[index].until.retain(|point| !point.is_complete());
             if self.limbo[index].until.is_empty() {
                 let done = self.limbo.swap_remove(index);
                 self.give(done.start, done.reserved);

@@ -1,0 +1,152 @@
+//! The blocks that are checked, and what their engines hear of memory and of the host.
+
+use super::engine::Engine;
+use super::finding::HOST_NAME;
+use super::shadow::{Operation, Touch};
+use super::svg;
+use crate::memory::pool::Pool;
+use crate::sync::lock_std as lock;
+use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+struct Checked {
+    block: u32,
+    devices: Range<u32>,
+    engine: Arc<Engine>,
+}
+
+static CHECKED: Mutex<Vec<Checked>> = Mutex::new(Vec::new());
+/// How many blocks are checked: the rule is none.
+static COUNT: AtomicUsize = AtomicUsize::new(0);
+
+/// Begins to watch the devices of a block.
+pub(crate) fn open(block: u32, devices: Range<u32>) {
+    let mut checked = lock(&CHECKED);
+    checked.push(Checked { block, devices, engine: Arc::default() });
+    COUNT.store(checked.len(), Ordering::Release);
+}
+
+/// The block is gone, and with it its findings.
+pub(crate) fn close(block: u32) {
+    let mut checked = lock(&CHECKED);
+    checked.retain(|one| one.block != block);
+    COUNT.store(checked.len(), Ordering::Release);
+}
+
+/// Whether any block is checked.
+#[inline]
+pub(crate) fn is_on() -> bool {
+    COUNT.load(Ordering::Relaxed) != 0
+}
+
+/// The engine of a device, if its block is checked.
+#[inline]
+pub(crate) fn engine(device: u32) -> Option<Arc<Engine>> {
+    if is_on() { find(|one| one.devices.contains(&device)) } else { None }
+}
+
+/// The engine of a block, if it is checked.
+pub(crate) fn engine_of_block(block: u32) -> Option<Arc<Engine>> {
+    find(|one| one.block == block)
+}
+
+#[cold]
+fn find(mut wanted: impl FnMut(&Checked) -> bool) -> Option<Arc<Engine>> {
+    lock(&CHECKED).iter().find(|one| wanted(one)).map(|one| one.engine.clone())
+}
+
+/// A finding as text or as a picture.
+pub(crate) fn tell(engine: &Engine, index: u32, picture: bool) -> Option<String> {
+    let finding = engine.finding(index)?;
+    Some(if picture { svg::draw(&finding) } else { finding.to_string() })
+}
+
+/// An operation of the host itself: `what` it does in the function `call`.
+fn by_host(what: String, call: &str, touches: Vec<Touch>) -> Arc<Operation> {
+    let (place, issued) = (HOST_NAME.into(), issued(call));
+    Arc::new(Operation { what, place, member: None, issued, touches })
+}
+
+/// "aclrtMemcpyAsync on thread "main"".
+pub(super) fn issued(call: &str) -> String {
+    let thread = std::thread::current();
+    match thread.name() {
+        Some(name) => format!("{call} on thread \"{name}\""),
+        None => format!("{call} on thread {:?}", thread.id()),
+    }
+}
+
+/// Memory of a device or of the host was allocated.
+#[inline]
+pub(crate) fn allocated(device: u32, pool: &Pool, start: usize, pinned: bool) {
+    if let Some(engine) = engine(device)
+        && let Some((name, size)) = pool.name_of(start)
+    {
+        // What the host writes to its own memory is seen nowhere.
+        engine.allocated(start..start + size, &name, pinned);
+    }
+}
+
+/// Host memory was registered.
+#[inline]
+pub(crate) fn registered(device: u32, start: usize, size: usize) {
+    if let Some(engine) = engine(device) {
+        let name = format!("registered host memory at {start:#x} ({size} bytes)");
+        engine.allocated(start..start.saturating_add(size), &name, true);
+    }
+}
+
+/// Memory is about to be freed, by the function `call`. Pinned memory may be known to several blocks.
+#[inline]
+pub(crate) fn freed(device: Option<u32>, start: usize, call: &'static str) {
+    if is_on() {
+        tell_freed(device, start, call);
+    }
+}
+
+#[cold]
+fn tell_freed(device: Option<u32>, start: usize, call: &'static str) {
+    let operation = by_host("free".into(), call, Vec::new());
+    every_engine(device).iter().for_each(|engine| engine.freed(start, &operation));
+}
+
+/// Those that may know memory of a device, or of the host.
+fn every_engine(device: Option<u32>) -> Vec<Arc<Engine>> {
+    lock(&CHECKED)
+        .iter()
+        .filter(|one| device.is_none_or(|device| one.devices.contains(&device)))
+        .map(|one| one.engine.clone())
+        .collect()
+}
+
+/// The host has touched pinned memory in no call.
+#[inline]
+pub(crate) fn host_accessed(start: usize, bytes: usize, write: bool) {
+    if is_on() {
+        let touch = if write { Touch::write } else { Touch::read };
+        let what = format!("access to {bytes} bytes");
+        let operation = by_host(what, "by itself", vec![touch(start, bytes)]);
+        every_engine(None).iter().for_each(|engine| engine.host_touches(&operation));
+    }
+}
+
+/// All memory of a device is gone.
+pub(crate) fn forget(device: u32, addresses: Range<usize>) {
+    if let Some(engine) = engine(device) {
+        engine.forget(addresses);
+    }
+}
+
+/// The host touches memory in the function `call`: `what` and which bytes.
+#[inline]
+pub(crate) fn host_touches(
+    device: u32,
+    call: &'static str,
+    describe: impl FnOnce() -> (String, Vec<Touch>),
+) {
+    if let Some(engine) = engine(device) {
+        let (what, touches) = describe();
+        engine.host_touches(&by_host(what, call, touches));
+    }
+}

@@ -1,0 +1,86 @@
+//! How streams, contexts, devices and blocks end. All that a program has on them ends with them, in whatever room it is.
+
+use crate::fabric::registry;
+use crate::kernel::binary;
+use crate::machine::{self, Primary};
+use crate::message::Failure;
+use crate::notify::Notify;
+use crate::slots::unknown;
+use crate::step::Reason;
+use crate::stream::{STREAMS, Stream, unfinished_on};
+use crate::{capture, check, context, executor, faults, report, timeline};
+use ascend_sys::{ACL_ERROR_RT_CONTEXT_RELEASE_ERROR, aclError};
+use std::ops::Range;
+
+/// Takes the handle of a stream away and drops what is queued; waits for nothing but the piece of work that runs.
+pub(crate) fn destroy_stream(stream: &'static Stream, code: aclError, reason: Reason) {
+    // Of two who destroy it at once, one is late.
+    if stream.take_handle() {
+        capture::abandon(stream);
+        stream.stop(code, reason);
+        report::release(stream);
+        stream.recycle();
+    }
+}
+
+/// Ends a context and its streams; what is queued fails. False when it is gone already.
+fn end_context(handle: u64) -> bool {
+    context::destroy(handle, |stream| {
+        destroy_stream(stream, ACL_ERROR_RT_CONTEXT_RELEASE_ERROR, Reason::Gone);
+    })
+}
+
+/// `aclrtDestroyContext`: not for the primary context.
+pub(crate) fn destroy_context(handle: u64) -> Result<(), Failure> {
+    context::is_not_primary(handle)?;
+    if !end_context(handle) {
+        return Err(unknown("context", handle));
+    }
+    context::forget_current(|current| current.context == handle);
+    Ok(())
+}
+
+/// `aclrtResetDevice` and `aclrtResetDeviceForce`: the last reset waits for the work of the primary context, then ends
+/// everything that the process has on the device.
+pub(crate) fn reset_device(id: i32, force: bool) -> Result<(), Failure> {
+    let device = machine::find_device(id)?;
+    if let Some(context) = context::release(device, force)? {
+        context::streams(context).for_each(executor::wait_idle);
+        let by = if force { "aclrtResetDeviceForce" } else { "aclrtResetDevice" };
+        end_all(&(device.id..device.id + 1), by);
+        context::forget_current(|current| current.device == device.id);
+    }
+    Ok(())
+}
+
+/// Gives a block back. Its streams, contexts and memory are gone afterwards; queued tasks fail. Waits only for the
+/// pieces of work that run.
+pub(crate) fn destroy_block(number: u32) -> Result<(), Failure> {
+    let block = machine::withdraw_block(number)?;
+    end_all(&block.ids(), "ascendExtBlockDestroy");
+    check::close(number);
+    timeline::forget(number);
+    block.ids().for_each(|id| faults::forget(machine::device_slot(id)));
+    machine::reuse_block(block)
+}
+
+/// Ends all contexts, streams and allocations of some devices.
+fn end_all(devices: &Range<u32>, by: &'static str) {
+    Notify::destroy_all(devices);
+    registry::destroy_all(devices, &format!("{by} ended its device"));
+    capture::destroy_all(devices);
+    binary::unload_all(devices);
+    for id in devices.clone() {
+        *machine::device_slot(id).primary() = Primary::default();
+    }
+    // First all streams take nothing more and give up, then each is waited for: they may wait for one another.
+    for stream in STREAMS.live().filter(|stream| devices.contains(&stream.device_id())) {
+        stream.stop(ACL_ERROR_RT_CONTEXT_RELEASE_ERROR, Reason::Gone);
+    }
+    for context in context::of_devices(devices) {
+        end_context(context);
+    }
+    for id in devices.clone() {
+        machine::device_slot(id).free_all(by, unfinished_on);
+    }
+}

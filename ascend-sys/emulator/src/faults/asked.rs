@@ -1,0 +1,221 @@
+//! The faults that a device was asked to have, by number; what they do to operations and streams is not known here.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard};
+use std::time::Duration;
+
+use crate::sync::lock_std as lock;
+
+/// What goes wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Delay(Duration),
+    Stop,
+    Leave,
+    WrongCount,
+    OutOfMemory,
+    LinkTimeout,
+}
+
+impl Kind {
+    /// By the number that `AscendExtFault` uses.
+    pub(crate) fn from_number(number: u32, milliseconds: u32) -> Option<Self> {
+        match number {
+            1 => Some(Self::Delay(Duration::from_millis(milliseconds.into()))),
+            2 => Some(Self::Stop),
+            3 => Some(Self::Leave),
+            4 => Some(Self::WrongCount),
+            5 => Some(Self::OutOfMemory),
+            6 => Some(Self::LinkTimeout),
+            _ => None,
+        }
+    }
+}
+
+/// The faults of one device.
+#[derive(Default)]
+pub(crate) struct Faults(Mutex<Asked>);
+
+#[derive(Default)]
+struct Asked {
+    faults: Vec<Fault>,
+    /// Its streams make no progress.
+    stopped: bool,
+}
+
+struct Fault {
+    kind: Kind,
+    /// From 1; 0 is the next or all of them, as the kind has it.
+    number: u64,
+    /// Operations or allocations since it was asked for.
+    seen: u64,
+    /// It happens once, and has happened.
+    over: bool,
+}
+
+impl Fault {
+    /// Whether it is still to come, and at the operation or allocation with this number.
+    fn is_at(&self, number: u64) -> bool {
+        !self.over && (self.number == 0 || self.number == number)
+    }
+
+    /// The next operation or allocation comes. `applies`: the fault could happen to it.
+    fn is_due(&mut self, applies: bool) -> bool {
+        self.seen += 1;
+        if self.kind == Kind::OutOfMemory {
+            // Who asks again, for example after it has given something back, is told the same.
+            return self.seen >= self.number;
+        }
+        let due = applies && self.is_at(self.seen);
+        let repeats = matches!(self.kind, Kind::Delay(_) | Kind::WrongCount);
+        self.over |= due && !(repeats && self.number == 0);
+        due
+    }
+}
+
+/// How many faults were asked for in the process.
+static ASKED_FOR: AtomicU32 = AtomicU32::new(0);
+
+/// Whether anybody has asked for any.
+#[inline]
+pub(crate) fn are_any() -> bool {
+    ASKED_FOR.load(Ordering::Relaxed) != 0
+}
+
+impl Faults {
+    fn asked(&self) -> MutexGuard<'_, Asked> {
+        lock(&self.0)
+    }
+
+    pub(crate) fn add(&self, kind: Kind, number: u64) {
+        self.asked().faults.push(Fault { kind, number, seen: 0, over: false });
+        ASKED_FOR.fetch_add(1, Ordering::Release);
+    }
+
+    /// Ends them all. True: the device had stopped.
+    pub(super) fn clear(&self) -> bool {
+        let Asked { faults, stopped } = std::mem::take(&mut *self.asked());
+        ASKED_FOR.fetch_sub(faults.len() as u32, Ordering::Release);
+        stopped
+    }
+
+    pub(super) fn stop(&self) {
+        self.asked().stopped = true;
+    }
+
+    pub(super) fn has_stopped(&self) -> bool {
+        self.asked().stopped
+    }
+
+    /// What happens to the next operation, which can have some faults and not others.
+    pub(super) fn due(&self, can_have: impl Fn(Kind) -> bool) -> Vec<Kind> {
+        let mut asked = self.asked();
+        let operations = |fault: &&mut Fault| fault.kind != Kind::OutOfMemory;
+        let due = |fault: &mut Fault| fault.is_due(can_have(fault.kind)).then_some(fault.kind);
+        asked.faults.iter_mut().filter(operations).filter_map(due).collect()
+    }
+
+    /// Whether the link fails that comes into being with an operation, before which the device issues so many.
+    pub(super) fn link_fails(&self, operations: usize) -> bool {
+        let mut due = false;
+        let links = |fault: &&mut Fault| fault.kind == Kind::LinkTimeout;
+        for fault in self.asked().faults.iter_mut().filter(links) {
+            let now = fault.is_at(fault.seen + 1 + operations as u64);
+            fault.over |= now;
+            due |= now;
+        }
+        due
+    }
+
+    /// Whether an allocation must fail.
+    #[inline]
+    pub(crate) fn allocation_fails(&self) -> bool {
+        are_any() && self.allocation_is_due()
+    }
+
+    #[cold]
+    fn allocation_is_due(&self) -> bool {
+        let mut due = false;
+        // Every one of them counts.
+        let allocations = |fault: &&mut Fault| fault.kind == Kind::OutOfMemory;
+        for fault in self.asked().faults.iter_mut().filter(allocations) {
+            due |= fault.is_due(true);
+        }
+        due
+    }
+}
+
+/// A fault as an environment variable says it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Wanted {
+    /// Of the block.
+    pub(crate) device: u32,
+    pub(crate) kind: Kind,
+    pub(crate) number: u64,
+}
+
+/// Reads faults of a block of so many devices, such as `delay 0 by 20, stop 1 at 3`.
+pub(crate) fn parse(text: &str, devices: u32) -> Result<Vec<Wanted>, String> {
+    let wanted = text.split(',').map(str::trim).filter(|one| !one.is_empty());
+    wanted.map(|one| parse_one(one, devices).map_err(|why| format!("\"{one}\": {why}"))).collect()
+}
+
+fn parse_one(text: &str, devices: u32) -> Result<Wanted, String> {
+    let mut words = text.split_whitespace();
+    let name = words.next().unwrap_or_default();
+    let names = ["delay", "stop", "leave", "wrong-count", "out-of-memory", "link-timeout"];
+    let Some(kind) = (1..).zip(names).find(|(_, known)| *known == name) else {
+        return Err(format!("one of {} is expected first", names.join(", ")));
+    };
+    let number = |word: Option<&str>, what: &str| {
+        let word = word.unwrap_or_default();
+        word.parse::<u64>().map_err(|_| format!("{what} is expected, not \"{word}\""))
+    };
+    let device = number(words.next(), "the number of a device behind it")?;
+    let device = u32::try_from(device).ok().filter(|device| *device < devices);
+    let device = device.ok_or_else(|| format!("there are {devices} devices, from 0"))?;
+    let (mut length, mut at) = (0, 0);
+    while let Some(word) = words.next() {
+        match word {
+            "by" if name == "delay" => length = number(words.next(), "a number of milliseconds")?,
+            "at" => at = number(words.next(), "the number of an operation")?,
+            _ => return Err(format!("\"{word}\" means nothing here")),
+        }
+    }
+    let length = u32::try_from(length).map_err(|_| "at most 49 days are possible".to_string())?;
+    let kind = Kind::from_number(kind.0, length).ok_or("this is no fault")?;
+    Ok(Wanted { device, kind, number: at })
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn faults_are_read_from_words() {
+        let delay = Kind::Delay(Duration::from_millis(20));
+        let wanted = |device, kind, number| Wanted { device, kind, number };
+        let read = parse(" delay 0 by 20 at 4, stop 1 at 3,leave 2,wrong-count 0 , ", 3).unwrap();
+        let expected = [
+            wanted(0, delay, 4),
+            wanted(1, Kind::Stop, 3),
+            wanted(2, Kind::Leave, 0),
+            wanted(0, Kind::WrongCount, 0),
+        ];
+        assert_eq!(read, expected);
+        let read = parse("out-of-memory 1 at 2, link-timeout 1", 2).unwrap();
+        assert_eq!(read, [wanted(1, Kind::OutOfMemory, 2), wanted(1, Kind::LinkTimeout, 0)]);
+        for (text, why) in [
+            ("burn 1", "one of delay, stop"),
+            ("stop", "a device behind it"),
+            ("stop one", "not \"one\""),
+            ("stop 2", "there are 2 devices"),
+            ("stop 1 by 3", "\"by\" means nothing"),
+            ("stop 1 at", "an operation"),
+            ("delay 1 by x", "milliseconds"),
+        ] {
+            let error = parse(text, 2).unwrap_err();
+            assert!(error.contains(text) && error.contains(why), "{error}");
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! How far a lane is: its counters, and points in it.
+
+use crate::sync::{AtomicU64, Ordering};
+
+/// The counters that callers may map (`AscendExtProgress`): one cache line, written with the turn or the queue held.
+#[repr(C, align(64))]
+pub(crate) struct Progress {
+    pub(crate) submitted: AtomicU64,
+    pub(crate) completed: AtomicU64,
+    pub(crate) failed: AtomicU64,
+    reserved: [u64; 5],
+}
+
+impl Progress {
+    pub(crate) fn new() -> Progress {
+        Progress {
+            submitted: AtomicU64::new(0),
+            completed: AtomicU64::new(0),
+            failed: AtomicU64::new(0),
+            reserved: [0; 5],
+        }
+    }
+
+    /// The ticket of the newest job.
+    #[inline]
+    pub(crate) fn submitted(&self) -> u64 {
+        self.submitted.load(Ordering::Acquire)
+    }
+
+    /// Every job up to this ticket is finished.
+    #[inline]
+    pub(crate) fn completed(&self) -> u64 {
+        self.completed.load(Ordering::Acquire)
+    }
+}
+
+/// Behind a job of a lane, for who knows neither: memory that is freed waits for such points.
+#[derive(Clone, Copy)]
+pub(crate) struct Point {
+    progress: &'static Progress,
+    ticket: u64,
+}
+
+impl Point {
+    /// Behind the newest job.
+    pub(crate) fn now(progress: &'static Progress) -> Point {
+        Point { progress, ticket: progress.submitted() }
+    }
+
+    /// Every job before it is finished.
+    pub(crate) fn is_complete(self) -> bool {
+        self.progress.completed() >= self.ticket
+    }
+}
