@@ -6,7 +6,6 @@ use crate::message::Failure;
 use crate::reduce::Standard;
 use crate::step::{Helpers, Reason, Step};
 use crate::stream::{Mark, Stream};
-use crate::users;
 use ascend_sys::ACL_ERROR_RT_AICORE_EXCEPTION;
 use std::time::Duration;
 
