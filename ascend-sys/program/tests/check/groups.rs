@@ -12,7 +12,7 @@ fn tensors(k: &mut Kernel) -> (Base, Base) {
 }
 
 /// A second client, with the same tiling.
-fn second(k: &mut Kernel, group: u32) -> ClientId {
+pub(crate) fn second(k: &mut Kernel, group: u32) -> ClientId {
     let other = k.client("other", group, None);
     k.hccl(Hccl::Init(other, 0));
     k.hccl(Hccl::Configure(other, 64, "cc0".into()));

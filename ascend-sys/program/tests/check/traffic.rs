@@ -6,6 +6,7 @@ use ascend_program::step::*;
 use ascend_program::*;
 
 use crate::common::Builder;
+use crate::groups::second;
 use crate::harness::{Kernel, exchange, rules};
 
 /// A kernel of two vector cores with a scratch of 64 half floats on each.
@@ -144,6 +145,27 @@ rules! {
             }
             b.finalize(m.hccl);
             read(b, &m, m.y, 64, 64);
+        });
+    };
+
+    what_a_task_of_another_group_came_after_is_there_too, "arrived", MixAiv10, |k, broken| {
+        let m = made(k, 2);
+        let z = k.output("z", Number::F16);
+        let other = second(k, 1);
+        let next = k.task("next", other);
+        let operation = all_reduce(k, &m, 64);
+        let (e, sum) = (exchange(k, m.x, z, 64), Reduction::Sum);
+        k.on_block(0, |b| {
+            b.prepare(m.tiles, operation, 1, true);
+            if !broken {
+                b.hccl(Hccl::After(other, m.tiles));
+            }
+            b.prepare(next, Operation::AllReduce(e, sum), 1, true);
+            b.wait(next);
+            read(b, &m, m.y, 0, 64);
+            b.wait(m.tiles);
+            b.finalize(m.hccl);
+            b.finalize(other);
         });
     };
 

@@ -40,9 +40,18 @@ pub(super) struct Clients {
     finished: Vec<usize>,
     /// Turns that have been committed.
     sent: Vec<Sent>,
-    /// By client, what the core knew that committed a turn, by its number.
-    committed: Vec<BTreeMap<u32, Rc<[u32]>>>,
+    /// By client, each turn that is committed, by its number.
+    committed: Vec<BTreeMap<u32, Begun>>,
     cores: Vec<CoreName>,
+}
+
+/// What is known to be done when a turn is.
+#[derive(Debug)]
+struct Begun {
+    /// What the core knew that committed it.
+    knows: Rc<[u32]>,
+    /// How many turns the servers of other groups had finished before.
+    after: Rc<[(ClientId, u32)]>,
 }
 
 /// One core's object.
@@ -121,7 +130,7 @@ impl Clients {
             own: vec![vec![Own::default(); cores.len()]; program.clients.len()],
             finished: vec![0; program.clients.len()],
             sent: Vec::new(),
-            committed: vec![BTreeMap::new(); program.clients.len()],
+            committed: program.clients.iter().map(|_| BTreeMap::new()).collect(),
             cores: cores.to_vec(),
         }
     }

@@ -18,13 +18,17 @@ impl Clients {
         if !self.works(view.ground.program, client, core) {
             return;
         }
-        let handles = &self.own[client.0 as usize][core].handles;
-        let handle = &handles[at];
-        let earlier: u64 = handles[..at].iter().map(|earlier| earlier.steps).sum();
+        let handle = &self.own[client.0 as usize][core].handles[at];
+        let earlier = self.first_turns(core, client, at);
         let numbered = |step: u64| (earlier + step + 1) as u32;
         if let Some(knows) = Clock::join(std::slice::from_ref(clock)) {
+            let after = handle.after.iter();
+            let after =
+                after.map(|(other, at)| (*other, self.first_turns(core, *other, at + 1) as u32));
+            let after: Rc<[_]> = after.collect();
+            let begun = || Begun { knows: Rc::clone(&knows), after: Rc::clone(&after) };
             let turns = (committed..handle.committed).take(MOST_STEPS);
-            let turns = turns.map(|step| (numbered(step), Rc::clone(&knows)));
+            let turns = turns.map(|step| (numbered(step), begun()));
             self.committed[client.0 as usize].extend(turns);
         }
         if handle.touched.is_empty() {
@@ -61,21 +65,30 @@ impl Clients {
 
     /// How many turns a client's server has finished when it has finished this one.
     pub(in crate::check) fn number(&self, program: &Program, turn: Turn) -> (ClientId, u32) {
-        let handles = self
-            .worker(program, turn.client)
-            .and_then(|worker| self.own[turn.client.0 as usize][worker].handles.get(..turn.handle));
-        let earlier: u64 = handles.unwrap_or(&[]).iter().map(|handle| handle.steps).sum();
+        let worker = self.worker(program, turn.client);
+        let earlier = worker.map_or(0, |worker| self.first_turns(worker, turn.client, turn.handle));
         (turn.client, (earlier + turn.steps) as u32)
     }
 
-    /// A core learns that a client's server has finished so many turns, and what those knew who committed them.
+    /// The turns of the first tasks that a core has prepared.
+    fn first_turns(&self, core: usize, client: ClientId, tasks: usize) -> u64 {
+        let handles = self.own[client.0 as usize][core].handles.iter();
+        handles.take(tasks).map(|handle| handle.steps).sum()
+    }
+
+    /// A core learns that a client's server has finished so many turns, what those knew who committed them, and what they came after.
     pub(in crate::check) fn heard(&self, client: ClientId, turns: u32, clock: &mut Clock) {
         let server = self.server(client);
         let before = clock.of(server);
         if before < turns {
             clock.hear(server, turns);
             let committed = self.committed[client.0 as usize].range(before + 1..=turns);
-            committed.for_each(|(_, knows)| clock.learn(knows));
+            for (_, begun) in committed {
+                clock.learn(&begun.knows);
+                for (other, turns) in begun.after.iter() {
+                    self.heard(*other, *turns, clock);
+                }
+            }
         }
     }
 
