@@ -303,3 +303,18 @@ fn an_expression_has_the_parentheses_it_needs_and_no_other() {
         ]
     );
 }
+
+#[test]
+fn a_field_is_told_from_a_variable_of_its_name() {
+    let mut b = Builder::new(Mix::MixAiv10);
+    let tile = b.field("tile", 64);
+    b.on(Core::Aiv, |b| {
+        b.range("tile", tile, |b, index| {
+            let start = b.binary(Binary::Mul, index, tile);
+            b.name("start", start);
+        });
+    });
+    let text = b.program.to_string();
+    assert!(text.contains("for tile in 0..tiling.tile"), "{text}");
+    assert!(text.contains("let start = tile * tiling.tile"), "{text}");
+}

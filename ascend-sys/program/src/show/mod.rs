@@ -1,5 +1,6 @@
 //! A program as a person reads it: what it declares, then one step a line with the line of its source to the right.
 
+use std::collections::HashSet;
 use std::fmt::{self, Display, Formatter};
 
 use crate::declared::*;
@@ -76,6 +77,8 @@ pub(crate) struct Words<'a> {
     program: &'a Program,
     /// Whether a step gives the value its name, so that the name says all.
     named: Vec<bool>,
+    /// Names of the kernel's own, of which a field of the tiling struct is told apart.
+    own: HashSet<&'a str>,
 }
 
 impl<'a> Words<'a> {
@@ -88,7 +91,15 @@ impl<'a> Words<'a> {
                 *named = true;
             }
         }
-        Words { program, named }
+        let values = program.values.iter().zip(&named).filter(|(_, named)| **named);
+        // What is named like the field that it is, is no other thing.
+        let values = values.filter_map(|(value, _)| match (&value.of, &value.name) {
+            (Of::Tiling { path, element: None, .. }, Some(name)) if path == name => None,
+            (_, name) => name.as_deref(),
+        });
+        let variables = program.variables.iter().map(|declared| &*declared.name);
+        let own = values.chain(variables).collect();
+        Words { program, named, own }
     }
 
     fn block(&self, f: &mut Formatter<'_>, block: BlockId, depth: usize) -> fmt::Result {

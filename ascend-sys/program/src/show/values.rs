@@ -30,9 +30,9 @@ impl Words<'_> {
         };
         let (own, text) = match of {
             Of::Constant(bits) => (ATOM, flow::show(*number, *bits)),
-            Of::Tiling { path, element: None, .. } => (ATOM, path.clone()),
+            Of::Tiling { path, element: None, .. } => (ATOM, self.field(path)),
             Of::Tiling { path, element: Some((index, _)), .. } => {
-                (ATOM, format!("{path}[{}]", self.value(*index)))
+                (ATOM, format!("{}[{}]", self.field(path), self.value(*index)))
             }
             Of::BlockIndex => (ATOM, "block_idx".to_owned()),
             Of::BlockCount => (ATOM, "block_num".to_owned()),
@@ -60,6 +60,11 @@ impl Words<'_> {
             Of::Cast(a) => (CAST, format!("{} as {number}", self.bound(*a, CAST))),
         };
         if own < binding { format!("({text})") } else { text }
+    }
+
+    /// A field of the tiling struct.
+    fn field(&self, path: &str) -> String {
+        if self.own.contains(path) { format!("tiling.{path}") } else { path.to_owned() }
     }
 }
 
