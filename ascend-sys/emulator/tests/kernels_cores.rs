@@ -110,6 +110,23 @@ fn vector_add(tiles: u64) -> Program {
     b.done()
 }
 
+/// One core waits at a barrier for another one, which comes late and is at its end then. Both orders, and any amount of work.
+#[test]
+fn a_core_that_ends_behind_a_barrier_lets_the_others_go_on() {
+    for late in [0, 1] {
+        for reads in [1, 500, 900, 1000, 1020, 1100, 3000] {
+            let mut b = builder(Mix::MixAiv10);
+            let (x, read) = (b.input("x", Number::U64), b.variable("read", Number::U64));
+            b.on_block(late, |b| {
+                let from = b.at(x, 0);
+                b.times(reads, |b| b.step(Step::Read(read, Read::Global(from))));
+            });
+            b.sync_vectors();
+            run(&b.done(), 2, &[vec![0; 64]]).unwrap();
+        }
+    }
+}
+
 #[test]
 fn tiles_are_added_whatever_the_number_of_blocks() {
     let (x, y) = (|n: usize| n as f32 / 8.0, |n: usize| 3.0 - n as f32 / 4.0);
