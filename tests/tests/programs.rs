@@ -38,10 +38,11 @@ const MOST_RANKS: usize = 17;
 
 /// Devices for any program of a product.
 fn devices(product: Product) -> Runtime {
-    // Nothing here takes long, unless something hangs.
+    // Nothing here takes long, unless something hangs, or much memory: a sanitizer leaves few addresses.
     let limit = Duration::from_secs(30);
     Runtime::emulator_builder()
         .devices(MOST_RANKS)
+        .memory(1 << 30)
         .product(product)
         .connect_timeout(limit)
         .exec_timeout(limit)
