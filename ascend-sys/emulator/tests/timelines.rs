@@ -193,6 +193,7 @@ fn every_block_turn_and_transfer_is_there_once() {
                 assert!(interpreted <= run.to - run.from, "{run:?}");
                 assert!(run.says["to"].as_str().unwrap().starts_with("src/kernel.rs:"));
             }
+            assert_eq!(parts[0].says["from"], "the start");
             // Core 0 writes the messages.
             let told = ["prepare task0 0 of 2", "prepare task1 1 of 1"];
             let told = told.into_iter().chain(["commit task0 1 of 2", "commit task0 2 of 2"]);

@@ -54,6 +54,8 @@ impl Program {
     pub fn line(&self, source: Source) -> String {
         let Source { file, line, column } = source;
         match self.files.get(file as usize) {
+            // Nobody has recorded it: nothing of the kernel has run.
+            _ if line == 0 => "the start".to_owned(),
             Some(file) => format!("{file}:{line}:{column}"),
             None => format!("line {line}"),
         }
