@@ -11,9 +11,10 @@ const STEP: i64 = 64;
 /// What became of a core's turn.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Progress {
-    /// It could go on.
+    /// It went on, perhaps to its end: others may wait for what it did last.
     Runs,
     Waits,
+    /// It had ended before.
     Ended,
 }
 
@@ -72,7 +73,7 @@ impl Core {
             }
             let Some(node) = self.walk.advance().map_err(unknown)? else {
                 self.ended = true;
-                return Ok(Progress::Ended);
+                return Ok(Progress::Runs);
             };
             *budget -= STEP;
             self.step(&node.step, world, budget)?;

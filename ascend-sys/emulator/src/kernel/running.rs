@@ -130,15 +130,10 @@ impl Running {
             for n in 0..count {
                 let at = (first + n) % count;
                 let core = &mut self.cores[at];
-                let had_ended = core.ended;
                 let progress = core.run(&mut self.world, &mut budget);
                 match progress.map_err(|text| told(program, core, &text))? {
                     Progress::Runs => moved = true,
-                    Progress::Ended => {
-                        ended += 1;
-                        // What others wait for may be what it did last.
-                        moved |= !had_ended;
-                    }
+                    Progress::Ended => ended += 1,
                     Progress::Waits => {}
                 }
                 if budget <= 0 {
