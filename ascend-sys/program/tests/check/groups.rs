@@ -19,6 +19,15 @@ pub(crate) fn second(k: &mut Kernel, group: u32) -> ClientId {
     other
 }
 
+/// Two clients, each of a group of its own, with a task and what it is to do.
+fn two_groups(k: &mut Kernel) -> [(ClientId, TaskId, Operation); 2] {
+    let (x, y) = tensors(k);
+    let hccl = k.ready(&[2]);
+    let other = second(k, 1);
+    let (first, next) = (k.task("first", hccl), k.task("second", other));
+    [(hccl, first, all_reduce(k, x, y)), (other, next, all_reduce(k, x, y))]
+}
+
 /// An AlltoAllV of one element a rank that is divided into steps of this many.
 fn stepped(k: &mut Kernel, step: u32, body: impl FnOnce(&mut crate::common::Builder, TaskId)) {
     let (x, y) = tensors(k);
@@ -65,11 +74,7 @@ rules! {
     };
 
     a_client_comes_after_a_task_of_another_group, "task", MixAiv10, |k, broken| {
-        let (x, y) = tensors(k);
-        let hccl = k.ready(&[2]);
-        let other = second(k, 1);
-        let (t, u) = (k.task("first", hccl), k.task("second", other));
-        let (one, two) = (all_reduce(k, x, y), all_reduce(k, x, y));
+        let [(hccl, t, one), (other, u, two)] = two_groups(k);
         k.on_block(0, |b| {
             b.prepare(t, one, 1, true);
             b.hccl(Hccl::After(if broken { hccl } else { other }, t));
@@ -82,11 +87,7 @@ rules! {
     };
 
     what_comes_after_another_group_waits_for_it, "hang", MixAiv10, |k, broken| {
-        let (x, y) = tensors(k);
-        let hccl = k.ready(&[2]);
-        let other = second(k, 1);
-        let (t, u) = (k.task("first", hccl), k.task("second", other));
-        let (one, two) = (all_reduce(k, x, y), all_reduce(k, x, y));
+        let [(hccl, t, one), (other, u, two)] = two_groups(k);
         k.on_block(0, |b| {
             b.prepare(t, one, 1, false);
             b.hccl(Hccl::After(other, t));
@@ -105,11 +106,7 @@ rules! {
     };
 
     group_syncs_take_slots_too, "prepares", MixAiv10, |k, broken| {
-        let (x, y) = tensors(k);
-        let hccl = k.ready(&[2]);
-        let other = second(k, 1);
-        let (t, u) = (k.task("first", hccl), k.task("second", other));
-        let (one, two) = (all_reduce(k, x, y), all_reduce(k, x, y));
+        let [(hccl, t, one), (other, u, two)] = two_groups(k);
         k.on_block(0, |b| {
             b.prepare(t, one, 1, true);
             b.times(if broken { 63 } else { 62 }, |b| b.hccl(Hccl::After(other, t)));
@@ -123,11 +120,7 @@ rules! {
 
     only_a3_synchronises_groups, "product", MixAiv10, |k, broken| {
         k.setting.product = if broken { Product::Ascend950 } else { Product::A3 };
-        let (x, y) = tensors(k);
-        let hccl = k.ready(&[2]);
-        let other = second(k, 1);
-        let (t, u) = (k.task("first", hccl), k.task("second", other));
-        let (one, two) = (all_reduce(k, x, y), all_reduce(k, x, y));
+        let [(hccl, t, one), (other, u, two)] = two_groups(k);
         k.on_block(0, |b| {
             b.prepare(t, one, 1, true);
             b.hccl(Hccl::After(other, t));

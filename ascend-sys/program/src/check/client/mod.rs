@@ -19,6 +19,7 @@ use crate::declared::*;
 use crate::layout::{Item, Layout, Number, Role};
 use crate::program::Program;
 use crate::step::{Operation, Source};
+use sent::Begun;
 
 mod sent;
 mod turns;
@@ -43,15 +44,6 @@ pub(super) struct Clients {
     /// By client, each turn that is committed, by its number.
     committed: Vec<BTreeMap<u32, Begun>>,
     cores: Vec<CoreName>,
-}
-
-/// What is known to be done when a turn is.
-#[derive(Debug)]
-struct Begun {
-    /// What the core knew that committed it.
-    knows: Rc<[u32]>,
-    /// How many turns the servers of other groups had finished before.
-    after: Rc<[(ClientId, u32)]>,
 }
 
 /// One core's object.

@@ -5,6 +5,15 @@ use super::*;
 /// More steps than a task of 255 turns has among 256 ranks; among more, which is an error, there could be any number.
 const MOST_STEPS: usize = 1 << 16;
 
+/// What is known to be done when a turn is.
+#[derive(Debug)]
+pub(super) struct Begun {
+    /// What the core knew that committed it.
+    knows: Rc<[u32]>,
+    /// How many turns the servers of other groups had finished before.
+    after: Rc<[(ClientId, u32)]>,
+}
+
 impl Clients {
     /// Remembers the turns of a handle that are committed beyond so many.
     pub(super) fn sent(
@@ -22,10 +31,9 @@ impl Clients {
         let earlier = self.first_turns(core, client, at);
         let numbered = |step: u64| (earlier + step + 1) as u32;
         if let Some(knows) = Clock::join(std::slice::from_ref(clock)) {
-            let after = handle.after.iter();
-            let after =
-                after.map(|(other, at)| (*other, self.first_turns(core, *other, at + 1) as u32));
-            let after: Rc<[_]> = after.collect();
+            let over =
+                |(other, at): &(_, usize)| (*other, self.first_turns(core, *other, at + 1) as u32);
+            let after: Rc<[_]> = handle.after.iter().map(over).collect();
             let begun = || Begun { knows: Rc::clone(&knows), after: Rc::clone(&after) };
             let turns = (committed..handle.committed).take(MOST_STEPS);
             let turns = turns.map(|step| (numbered(step), begun()));
