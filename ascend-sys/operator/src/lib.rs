@@ -1,0 +1,11 @@
+//! Communication operators as data: what every thread of every rank is told to do.
+//!
+//! An operator is a function that each rank runs once, to record its [tasks](task): copies, reductions, records of notifies and waits
+//! for them. The tasks of all ranks together are an [`Operator`]. Nothing in it has run yet, so everything can be asked of it: what
+//! resources it takes, whether it can hang, whether two tasks race, and whether its result is right.
+//!
+//! Recording lives in `hccl`, running in `ascend-emulator` or CANN; here is what they share, and what can be said without either.
+
+pub mod task;
+
+pub use task::{Goal, Memory, Operator, Piece, RankTasks, ReduceOp, Signal, Step, Task};

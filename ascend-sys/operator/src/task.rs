@@ -1,0 +1,330 @@
+//! The tasks of an operator: the form that is recorded, checked, counted, drawn and run.
+//!
+//! A rank has *threads*. The tasks of one thread run in order, those of different threads at the same time. Thread 0 is the *main*
+//! thread, which starts and ends the others. What orders two threads is a *notify*: one latched bit, which a record sets and a wait
+//! clears when it is set. Notifies belong to whoever waits for them: to a thread, for threads of the same rank, or to a rank's end of a
+//! channel, for the peer.
+//!
+//! Of memory a rank has its input, its output, and its *communication buffer*, the only memory that other ranks reach, through a channel.
+
+use std::fmt::{self, Display, Formatter};
+use std::ops::Range;
+use std::panic::Location;
+
+/// Which memory of a rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Memory {
+    /// What the operator is given. It may not be written.
+    Input,
+    /// Where its result goes.
+    Output,
+    /// The communication buffer, which peers reach through their channels (CANN: `HcclGetHcclBuffer`).
+    Buffer,
+}
+
+impl Memory {
+    /// "input", "output", "communication buffer".
+    pub const fn name(self) -> &'static str {
+        match self {
+            Memory::Input => "input",
+            Memory::Output => "output",
+            Memory::Buffer => "communication buffer",
+        }
+    }
+}
+
+impl Display for Memory {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Some bytes of one rank's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Piece {
+    /// Whose memory.
+    pub rank: u32,
+    /// Which memory.
+    pub memory: Memory,
+    /// The first byte.
+    pub start: u64,
+    /// How many bytes.
+    pub bytes: u64,
+}
+
+impl Piece {
+    /// From the first byte to the one behind the last.
+    pub const fn range(&self) -> Range<u64> {
+        self.start..self.start.saturating_add(self.bytes)
+    }
+}
+
+impl Display for Piece {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let Range { start, end } = self.range();
+        write!(f, "bytes {start}..{end} of the {} of rank {}", self.memory, self.rank)
+    }
+}
+
+/// A notify: one bit, which a record sets and a wait clears.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Signal {
+    /// A notify of a thread: the thread waits for it, any thread of the same rank records it.
+    Thread {
+        /// The rank of both.
+        rank: u32,
+        /// The thread that waits.
+        thread: u32,
+        /// Which of its notifies.
+        index: u32,
+    },
+    /// A notify at a rank's end of a channel: the rank waits for it, its peer records it.
+    Channel {
+        /// Who waits.
+        rank: u32,
+        /// Who records.
+        peer: u32,
+        /// Which of the notifies at this end.
+        index: u32,
+    },
+}
+
+impl Display for Signal {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Signal::Thread { rank, thread, index } => {
+                write!(f, "notify {index} of thread {thread} of rank {rank}")
+            }
+            Signal::Channel { rank, peer, index } => {
+                write!(f, "notify {index} of rank {rank} on its channel with rank {peer}")
+            }
+        }
+    }
+}
+
+/// How a reduction combines two elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ReduceOp {
+    /// The sum.
+    Sum,
+    /// The product.
+    Prod,
+    /// The greater one.
+    Max,
+    /// The lesser one.
+    Min,
+}
+
+impl ReduceOp {
+    /// "sum", "prod", "max", "min".
+    pub const fn name(self) -> &'static str {
+        match self {
+            ReduceOp::Sum => "sum",
+            ReduceOp::Prod => "prod",
+            ReduceOp::Max => "max",
+            ReduceOp::Min => "min",
+        }
+    }
+}
+
+/// What a thread is told to do. All but a wait return at once when they are enqueued; a wait holds up its thread, never the host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Task {
+    /// Copies bytes within the rank, or from or to the communication buffer of a peer.
+    Copy {
+        /// What is read.
+        from: Piece,
+        /// What is written: as many bytes.
+        to: Piece,
+    },
+    /// Combines elements into those at the destination, each of them in one step.
+    Reduce {
+        /// What is read.
+        from: Piece,
+        /// What is read and written: as many bytes.
+        to: Piece,
+        /// How.
+        op: ReduceOp,
+    },
+    /// Sets a notify.
+    Record(Signal),
+    /// Waits until a notify is set, and clears it.
+    Wait(Signal),
+}
+
+impl Task {
+    /// What it reads and what it writes; nothing of a record or wait. What a reduction writes it reads too.
+    pub const fn pieces(&self) -> Option<(&Piece, &Piece)> {
+        match self {
+            Task::Copy { from, to } | Task::Reduce { from, to, .. } => Some((from, to)),
+            Task::Record(_) | Task::Wait(_) => None,
+        }
+    }
+}
+
+impl Display for Task {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Task::Copy { from, to } => write!(f, "copy from {from} to {to}"),
+            Task::Reduce { from, to, op } => {
+                write!(f, "{} of {from} into {to}", op.name())
+            }
+            Task::Record(signal) => write!(f, "record of {signal}"),
+            Task::Wait(signal) => write!(f, "wait for {signal}"),
+        }
+    }
+}
+
+/// A task, and the line that recorded it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// The task.
+    pub task: Task,
+    /// Where in the source.
+    pub source: &'static Location<'static>,
+}
+
+/// Everything that one rank does.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RankTasks {
+    /// The threads, the main one first. A rank without tasks still has its main thread.
+    pub threads: Vec<Vec<Step>>,
+    /// The peers that it has opened a channel to, and how many notifies each end of it has.
+    pub channels: Vec<(u32, u32)>,
+    /// Bytes of the input.
+    pub input: u64,
+    /// Bytes of the output.
+    pub output: u64,
+    /// Bytes of the communication buffer.
+    pub buffer: u64,
+    /// Where in the output the input lies, in bytes, when it is a part of it.
+    pub in_place: Option<u64>,
+}
+
+impl RankTasks {
+    /// Bytes of one of its memories.
+    pub const fn size(&self, memory: Memory) -> u64 {
+        match memory {
+            Memory::Input => self.input,
+            Memory::Output => self.output,
+            Memory::Buffer => self.buffer,
+        }
+    }
+}
+
+/// What an operator is to achieve, with `n` elements: what each rank's output must hold when it is done.
+///
+/// The inputs are those of the collective of the same name in `hccl`. Where the rank decides who gives or receives, the others have an input or output of
+/// no bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Goal {
+    /// Every rank gives n elements, and gets those of all ranks in the order of the ranks.
+    AllGather,
+    /// Every rank gives n elements and gets their reduction.
+    AllReduce(ReduceOp),
+    /// Every rank gives a part of n elements for each rank, and gets the reduction of its parts.
+    ReduceScatter(ReduceOp),
+    /// Every rank gets the n elements of the root, which has them in its output too.
+    Broadcast {
+        /// Who gives.
+        root: u32,
+    },
+    /// The root gets the reduction of the n elements of each rank.
+    Reduce {
+        /// How.
+        op: ReduceOp,
+        /// Who gets.
+        root: u32,
+    },
+    /// Each rank gets its part of n elements of the root's.
+    Scatter {
+        /// Who gives.
+        root: u32,
+    },
+    /// The root gets the n elements of each rank in the order of the ranks.
+    Gather {
+        /// Who gets.
+        root: u32,
+    },
+    /// Every rank gives a part of n elements for each rank, and gets the parts that are for it in the order of the ranks.
+    AllToAll,
+    /// As [`AllToAll`](Self::AllToAll) with parts that differ: `counts[i][j]` elements go from rank i to rank j, whatever n is.
+    AllToAllV {
+        /// Elements from each rank to each rank.
+        counts: Vec<Vec<u64>>,
+    },
+    /// The n elements of one rank go to another one.
+    Send {
+        /// Who gives.
+        from: u32,
+        /// Who gets.
+        to: u32,
+    },
+    /// Something else: the sizes are as given, and the result is not looked at.
+    Other {
+        /// Elements of the input of each rank.
+        input: u64,
+        /// Elements of the output of each rank.
+        output: u64,
+    },
+}
+
+impl Goal {
+    /// Elements of the input and of the output of a rank.
+    pub fn sizes(&self, rank: u32, ranks: u32, n: u64) -> (u64, u64) {
+        let all = n.saturating_mul(ranks.into());
+        let only = |condition: bool, size: u64| if condition { size } else { 0 };
+        match self {
+            Goal::AllGather => (n, all),
+            Goal::AllReduce(_) => (n, n),
+            Goal::ReduceScatter(_) => (all, n),
+            Goal::Broadcast { root } => (only(rank == *root, n), n),
+            Goal::Reduce { root, .. } => (n, only(rank == *root, n)),
+            Goal::Scatter { root } => (only(rank == *root, all), n),
+            Goal::Gather { root } => (n, only(rank == *root, all)),
+            Goal::AllToAll => (all, all),
+            Goal::AllToAllV { counts } => {
+                let of = |from: u32, to: u32| {
+                    let row = counts.get(from as usize);
+                    row.and_then(|row| row.get(to as usize)).copied().unwrap_or_default()
+                };
+                (
+                    (0..ranks).map(|to| of(rank, to)).sum(),
+                    (0..ranks).map(|from| of(from, rank)).sum(),
+                )
+            }
+            Goal::Send { from, to } => (only(rank == *from, n), only(rank == *to, n)),
+            Goal::Other { input, output } => (*input, *output),
+        }
+    }
+
+    /// How it reduces, if it does.
+    pub const fn reduces(&self) -> Option<ReduceOp> {
+        match self {
+            Goal::AllReduce(op) | Goal::ReduceScatter(op) | Goal::Reduce { op, .. } => Some(*op),
+            _ => None,
+        }
+    }
+}
+
+/// The tasks of all ranks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Operator {
+    /// What it is called.
+    pub name: String,
+    /// What it is to achieve.
+    pub goal: Goal,
+    /// The n of the [goal](Goal), in elements.
+    pub count: u64,
+    /// Bytes of an element.
+    pub element: u64,
+    /// Each rank's share.
+    pub ranks: Vec<RankTasks>,
+}
+
+impl Operator {
+    /// How many tasks it has in all.
+    pub fn tasks(&self) -> usize {
+        self.ranks.iter().flat_map(|rank| &rank.threads).map(Vec::len).sum()
+    }
+}
