@@ -30,6 +30,7 @@ mod machine;
 mod memory;
 mod message;
 mod notify;
+mod operator;
 mod profile;
 mod progress;
 pub mod reduce;

@@ -41,6 +41,7 @@ mod hccl_batch;
 mod hccl_comm;
 mod hccl_config;
 mod hccl_door;
+mod hccl_engine_ctx;
 mod hccl_group;
 mod hccl_issue;
 mod hccl_kernel;

@@ -17,6 +17,7 @@ use crate::collective::sides::Sides;
 use crate::collective::table::Table;
 use crate::executor;
 use crate::kernel::{self, Hub};
+use crate::operator;
 use crate::profile::Product;
 use crate::sync::Short;
 use crate::users;
@@ -163,6 +164,7 @@ impl Comm {
     pub(crate) fn leave(&self, rank: usize, why: String) {
         self.board.note_departure(rank, why.clone());
         self.leave_subs(rank, &why);
+        operator::forget_contexts(self, rank);
         if let Some(hub) = self.kernels.get() {
             hub.comm.leave(rank, why);
             kernel::forget_context(self, rank);

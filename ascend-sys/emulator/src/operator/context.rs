@@ -1,0 +1,230 @@
+//! Engine contexts: memory that a communicator keeps under a name, so that an operator finds in a later call what it has
+//! made in its first one.
+//!
+//! A name belongs to an engine: contexts of `CPU` and `CPU_TS` with one tag are two. Engines of the host (`CPU`, `CPU_TS`,
+//! and on Ascend 950 `CCU`) get host memory, `AICPU`, `AICPU_TS` and `AIV` memory of the device. It is zero at first, and
+//! stays until the context or the communicator ends; memory of the device ends with a reset, too.
+
+use crate::check::{self, Touch};
+use crate::collective::validate::{Refusal, refuse};
+use crate::fabric::{Comm, Member};
+use crate::machine;
+use crate::memory::{self, Place};
+use crate::profile::Product;
+use crate::reduce::Store;
+use crate::stream::unfinished_on;
+use crate::sync::lock_std as lock;
+use ascend_sys::CommEngine;
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
+/// Bytes of memory that have a name.
+#[derive(Clone, Copy)]
+pub(crate) struct Context {
+    pub(crate) address: usize,
+    pub(crate) bytes: u64,
+    home: Home,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Home {
+    Host,
+    Device(u32),
+}
+
+/// The contexts of one rank: by engine and tag.
+type OfRank = BTreeMap<(i32, String), Context>;
+
+/// By communicator and rank.
+static CONTEXTS: Mutex<BTreeMap<(u64, usize), OfRank>> = Mutex::new(BTreeMap::new());
+
+/// Makes a context; gives its address.
+pub(crate) fn create(
+    member: &Member,
+    tag: &str,
+    engine: CommEngine,
+    bytes: u64,
+    call: &'static str,
+) -> Result<usize, Refusal> {
+    let home = home(member, engine)?;
+    let mut contexts = lock(&CONTEXTS);
+    let of_rank = contexts.entry(seat(&member.comm, member.rank)).or_default();
+    let name = (engine.0, tag.to_owned());
+    if let Some(there) = of_rank.get(&name) {
+        return refuse!(
+            HCCL_E_PARA,
+            "{} is there already, with {} bytes; HcclEngineCtxGet finds it, HcclEngineCtxDestroy ends it",
+            describe(tag, engine),
+            there.bytes
+        );
+    }
+    let context = Context { address: allocate(home, bytes, call)?, bytes, home };
+    of_rank.insert(name, context);
+    Ok(context.address)
+}
+
+/// The context with this name, if there is one.
+pub(crate) fn find(
+    member: &Member,
+    tag: &str,
+    engine: CommEngine,
+) -> Result<Option<Context>, Refusal> {
+    home(member, engine)?;
+    let contexts = lock(&CONTEXTS);
+    let of_rank = contexts.get(&seat(&member.comm, member.rank));
+    Ok(of_rank.and_then(|all| all.get(&(engine.0, tag.to_owned()))).copied())
+}
+
+/// Copies bytes of the host into a context, at once.
+pub(crate) fn copy_into(
+    member: &Member,
+    tag: &str,
+    engine: CommEngine,
+    (from, bytes): (usize, u64),
+    offset: u64,
+    call: &'static str,
+) -> Result<(), Refusal> {
+    let Some(context) = find(member, tag, engine)? else { return missing(tag, engine) };
+    if offset.checked_add(bytes).is_none_or(|end| end > context.bytes) {
+        return refuse!(
+            HCCL_E_PARA,
+            "{bytes} bytes at the offset {offset} reach beyond the end of {}, which has {}",
+            describe(tag, engine),
+            context.bytes
+        );
+    }
+    let (to, length) = (context.address + offset as usize, bytes as usize);
+    let source = match memory::resolve(from, length) {
+        Ok(source) if !matches!(source.place, Place::Device(_)) => source,
+        Ok(_) => return refuse!(HCCL_E_PARA, "srcCtx: {from:#x} is no host memory"),
+        Err(text) => return refuse!(HCCL_E_PARA, "srcCtx: {text}"),
+    };
+    let target = match memory::resolve(to, length) {
+        Ok(target) => target,
+        Err(text) => {
+            return refuse!(HCCL_E_PARA, "{} is gone: {text}", describe(tag, engine));
+        }
+    };
+    check::host_touches(member.device, call, || {
+        let touches = vec![Touch::read(from, length), Touch::write(to, length)];
+        (format!("copy of {bytes} bytes into {}", describe(tag, engine)), touches)
+    });
+    // SAFETY: both were looked up for so many bytes just now; the host's are the caller's by the C contract.
+    unsafe { crate::copy::copy(target.data, source.data, length, Store::Plain) };
+    Ok(())
+}
+
+/// Ends a context.
+pub(crate) fn destroy(
+    member: &Member,
+    tag: &str,
+    engine: CommEngine,
+    call: &'static str,
+) -> Result<(), Refusal> {
+    home(member, engine)?;
+    let seat = seat(&member.comm, member.rank);
+    let name = (engine.0, tag.to_owned());
+    let gone = lock(&CONTEXTS).get_mut(&seat).and_then(|of_rank| of_rank.remove(&name));
+    match gone {
+        Some(context) => {
+            free(context, call);
+            Ok(())
+        }
+        None => missing(tag, engine),
+    }
+}
+
+/// A rank of a communicator is gone, and with it its contexts.
+pub(crate) fn forget(comm: &Comm, rank: usize) {
+    let gone = lock(&CONTEXTS).remove(&seat(comm, rank));
+    gone.into_iter().flatten().for_each(|(_, context)| free(context, "HcclCommDestroy"));
+}
+
+fn seat(comm: &Comm, rank: usize) -> (u64, usize) {
+    (comm.id, rank)
+}
+
+fn describe(tag: &str, engine: CommEngine) -> String {
+    format!("the context \"{tag}\" of the engine {}", engine.0)
+}
+
+fn missing<T>(tag: &str, engine: CommEngine) -> Result<T, Refusal> {
+    refuse!(
+        HCCL_E_NOT_FOUND,
+        "there is no {}: it was not made on this rank, or was ended",
+        &describe(tag, engine)[4..]
+    )
+}
+
+/// Where contexts of an engine lie.
+fn home(member: &Member, engine: CommEngine) -> Result<Home, Refusal> {
+    let product = member.comm.product;
+    match engine {
+        CommEngine::COMM_ENGINE_CPU | CommEngine::COMM_ENGINE_CPU_TS => Ok(Home::Host),
+        CommEngine::COMM_ENGINE_AICPU
+        | CommEngine::COMM_ENGINE_AICPU_TS
+        | CommEngine::COMM_ENGINE_AIV => Ok(Home::Device(member.device)),
+        CommEngine::COMM_ENGINE_CCU if product == Product::Ascend950 => Ok(Home::Host),
+        CommEngine::COMM_ENGINE_CCU => {
+            refuse!(HCCL_E_PARA, "{product} has no engine CCU (5); Ascend 950 has it")
+        }
+        CommEngine(other) => refuse!(
+            HCCL_E_PARA,
+            "{other} is not the number of an engine (CPU 0, CPU_TS 1, AICPU 2, AICPU_TS 3, AIV 4, CCU 5)"
+        ),
+    }
+}
+
+fn allocate(home: Home, bytes: u64, call: &'static str) -> Result<usize, Refusal> {
+    let size = usize::try_from(bytes).unwrap_or(usize::MAX);
+    let taken = match home {
+        Home::Host => memory::host_pool().allocate(size, size, call),
+        Home::Device(id) => {
+            let device = machine::device_slot(id);
+            let charged = device.product().charged_size(size).unwrap_or(usize::MAX);
+            device.memory.allocate(size, charged, call)
+        }
+    };
+    let address = match (taken, home) {
+        (Ok(address), _) => address,
+        (Err(_), Home::Host) => {
+            return refuse!(HCCL_E_MEMORY, "out of pinned host memory: {bytes} bytes");
+        }
+        (Err(oom), Home::Device(id)) => {
+            return refuse!(
+                HCCL_E_MEMORY,
+                "no memory for the context: {bytes} bytes of device {id}, of which {} of {} are free",
+                oom.free,
+                oom.total
+            );
+        }
+    };
+    match home {
+        Home::Host => {}
+        Home::Device(id) => {
+            check::allocated(id, &machine::device_slot(id).memory, address, false);
+            check::host_touches(id, call, || {
+                (format!("zeros into {bytes} bytes"), vec![Touch::write(address, size)])
+            });
+        }
+    }
+    match memory::resolve(address, size) {
+        Ok(found) => {
+            // SAFETY: the allocation was made for it just now.
+            unsafe { crate::copy::fill(found.data, 0, size) };
+            Ok(address)
+        }
+        Err(text) => refuse!(HCCL_E_INTERNAL, "EI9999: {text}"),
+    }
+}
+
+fn free(context: Context, by: &'static str) {
+    // The device may have been reset meanwhile, and its memory with it.
+    let _ = match context.home {
+        Home::Host => {
+            check::freed(None, context.address, by);
+            memory::host_pool().free(context.address, by, || unfinished_on(0..u32::MAX))
+        }
+        Home::Device(id) => machine::device_slot(id).free(context.address, by, unfinished_on),
+    };
+}

@@ -1,0 +1,5 @@
+//! Communication operators of one's own: what the library keeps for them, and what they may ask it.
+
+mod context;
+
+pub(crate) use context::{copy_into, create, destroy, find, forget as forget_contexts};
