@@ -6,6 +6,9 @@
 //!
 //! Recording lives in `hccl`, running in `ascend-emulator` or CANN; here is what they share, and what can be said without either.
 
+mod lanes;
+pub mod order;
 pub mod task;
 
+pub use order::{Order, TaskId};
 pub use task::{Goal, Memory, Operator, Piece, RankTasks, ReduceOp, Signal, Step, Task};

@@ -1,0 +1,83 @@
+//! The threads of all ranks as *lanes*, and their tasks as numbers.
+//!
+//! Operators that run one after the other on a communicator share its threads: a lane holds the tasks of a thread of the first
+//! operator, then those of the same thread of the second one. The tasks of all lanes are numbered without a gap, lane by lane.
+
+use crate::task::{Operator, Step};
+
+/// No task, no lane.
+pub(crate) const NONE: u32 = u32::MAX;
+
+/// A thread of a rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Lane {
+    pub(crate) rank: u32,
+    pub(crate) thread: u32,
+    /// Its first task, and one behind its last one.
+    pub(crate) start: u32,
+    pub(crate) end: u32,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Lanes {
+    lanes: Vec<Lane>,
+    /// The lane of each task.
+    of_task: Vec<u32>,
+    /// The first lane of each rank, and one behind the last one.
+    of_rank: Vec<u32>,
+}
+
+impl Lanes {
+    /// With the step behind each number.
+    pub(crate) fn of(operators: &[Operator]) -> (Lanes, Vec<&Step>) {
+        let mut lanes = Lanes::default();
+        let mut steps = Vec::with_capacity(operators.iter().map(Operator::tasks).sum());
+        let ranks = operators.iter().map(|operator| operator.ranks.len()).max().unwrap_or(0);
+        for rank in 0..ranks {
+            lanes.of_rank.push(lanes.lanes.len() as u32);
+            let of_rank = operators.iter().map(|operator| operator.ranks.get(rank));
+            let threads = of_rank.clone().flatten().map(|rank| rank.threads.len()).max();
+            for thread in 0..threads.unwrap_or(0) {
+                let start = steps.len() as u32;
+                for rank in of_rank.clone() {
+                    let part = rank.and_then(|rank| rank.threads.get(thread));
+                    // Numbers end where no memory is large enough for the tasks.
+                    let room = NONE as usize - steps.len();
+                    steps.extend(part.into_iter().flatten().take(room));
+                }
+                let end = steps.len() as u32;
+                lanes.of_task.resize(steps.len(), lanes.lanes.len() as u32);
+                let (rank, thread) = (rank as u32, thread as u32);
+                lanes.lanes.push(Lane { rank, thread, start, end });
+            }
+        }
+        lanes.of_rank.push(lanes.lanes.len() as u32);
+        (lanes, steps)
+    }
+
+    pub(crate) fn all(&self) -> &[Lane] {
+        &self.lanes
+    }
+
+    /// Tasks in all.
+    pub(crate) fn tasks(&self) -> usize {
+        self.of_task.len()
+    }
+
+    /// The number of the lane of a task.
+    pub(crate) fn number(&self, task: u32) -> u32 {
+        self.of_task[task as usize]
+    }
+
+    pub(crate) fn lane(&self, task: u32) -> &Lane {
+        &self.lanes[self.number(task) as usize]
+    }
+
+    /// The lane of a thread of a rank, if there is one.
+    pub(crate) fn find(&self, rank: u32, thread: u32) -> Option<&Lane> {
+        let first = *self.of_rank.get(rank as usize)?;
+        let behind = *self.of_rank.get(rank as usize + 1)?;
+        let at = first.checked_add(thread).filter(|at| *at < behind)?;
+        self.lanes.get(at as usize)
+    }
+}

@@ -1,0 +1,321 @@
+//! Happens-before: which task certainly comes before which.
+//!
+//! A task comes before the next one of its thread, and a record before the wait that it ends. Which record ends which wait is found
+//! by an execution of the operator in which every task takes one unit of time and nothing is moved: the first record of a notify
+//! ends its first wait, the second one the second. (A notify has one bit, so that two records in a row would count once; that is a
+//! finding of its own, `set-twice`, and where it is not found, one bit is as good as a count.)
+//!
+//! What has been found is kept as one edge a wait and one number a task: its unit of time. Whether a task comes before another
+//! is [searched](Search) when somebody asks, backwards from the later one, through the waits whose time is not too early to matter.
+//! A clock for each task would answer at once, and take gigabytes for what a large operator has of threads.
+
+use crate::lanes::{Lane, Lanes, NONE};
+use crate::task::{Operator, Signal, Task};
+use std::collections::{HashMap, VecDeque};
+
+/// A task of an operator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TaskId {
+    /// The rank.
+    pub rank: u32,
+    /// The thread of it.
+    pub thread: u32,
+    /// The place in that thread, from 0; of [several](Order::of_all) operators, the tasks of the earlier ones are counted too.
+    pub position: u32,
+}
+
+/// The order of all tasks that can run.
+#[derive(Clone, Debug)]
+pub struct Order {
+    lanes: Lanes,
+    sequence: Vec<TaskId>,
+    /// When each task runs; `NONE`: it does not.
+    time: Vec<u32>,
+    /// The record of each wait that has ended, and the wait of each record that has ended one.
+    partner: Vec<u32>,
+    /// All waits that have ended, lane by lane.
+    waits: Vec<u32>,
+    /// How many of them come before each task or are it.
+    waits_until: Vec<u32>,
+    /// Records that ended no wait.
+    left: Vec<TaskId>,
+}
+
+/// Why there is no order of all tasks: some wait for ever.
+#[derive(Clone, Debug)]
+pub struct Stuck {
+    /// The order of what ran.
+    pub ran: Order,
+    /// The waits that never end, of which each holds up the rest of its thread.
+    pub waits: Vec<TaskId>,
+}
+
+impl Order {
+    /// The order of an operator. Err: it hangs.
+    pub fn of(operator: &Operator) -> Result<Order, Box<Stuck>> {
+        Order::of_all(std::slice::from_ref(operator))
+    }
+
+    /// The order of operators that run one after the other, on the same threads and notifies. Err: they hang.
+    pub fn of_all(operators: &[Operator]) -> Result<Order, Box<Stuck>> {
+        let (lanes, steps) = Lanes::of(operators);
+        let (ran, stuck) = run(lanes, |task| &steps[task as usize].task);
+        if stuck.is_empty() {
+            return Ok(ran);
+        }
+        let waits = stuck.into_iter().map(|task| ran.id(task)).collect();
+        Err(Box::new(Stuck { ran, waits }))
+    }
+
+    /// An order in which the tasks may run one by one: none comes before what it waits for.
+    pub fn sequence(&self) -> &[TaskId] {
+        &self.sequence
+    }
+
+    /// The record that ends a wait.
+    pub fn record_of(&self, wait: TaskId) -> Option<TaskId> {
+        let (wait, record) = (self.number(wait)?, self.partner(self.number(wait)?)?);
+        (self.time[record as usize] < self.time[wait as usize]).then(|| self.id(record))
+    }
+
+    /// The wait that a record ends.
+    pub fn wait_of(&self, record: TaskId) -> Option<TaskId> {
+        let (record, wait) = (self.number(record)?, self.partner(self.number(record)?)?);
+        (self.time[record as usize] < self.time[wait as usize]).then(|| self.id(wait))
+    }
+
+    /// When a task runs if each takes one unit of time: 0, if nothing has to be before it. None: it does not run.
+    pub fn time_of(&self, task: TaskId) -> Option<u32> {
+        let time = self.time[self.number(task)? as usize];
+        (time != NONE).then_some(time)
+    }
+
+    /// The records that end no wait.
+    pub fn unconsumed(&self) -> &[TaskId] {
+        &self.left
+    }
+
+    /// Whether the first task is over before the second one begins, however fast each thread is. No: nothing is certain.
+    ///
+    /// Who asks often keeps a [`Search`].
+    pub fn before(&self, first: TaskId, second: TaskId) -> bool {
+        self.search().before(first, second)
+    }
+
+    /// For many questions.
+    pub fn search(&self) -> Search<'_> {
+        Search {
+            order: self,
+            known: vec![(0, 0); self.lanes.all().len()],
+            turn: 0,
+            queue: VecDeque::new(),
+        }
+    }
+
+    pub(crate) fn id(&self, task: u32) -> TaskId {
+        id(self.lanes.lane(task), task)
+    }
+
+    pub(crate) fn number(&self, task: TaskId) -> Option<u32> {
+        let lane = self.lanes.find(task.rank, task.thread)?;
+        lane.start.checked_add(task.position).filter(|number| *number < lane.end)
+    }
+
+    /// The other one of a wait and its record.
+    pub(crate) fn partner(&self, task: u32) -> Option<u32> {
+        Some(self.partner[task as usize]).filter(|partner| *partner != NONE)
+    }
+}
+
+fn id(lane: &Lane, task: u32) -> TaskId {
+    TaskId { rank: lane.rank, thread: lane.thread, position: task - lane.start }
+}
+
+/// Finds out whether one task comes before another.
+pub struct Search<'a> {
+    order: &'a Order,
+    /// For each lane, in which turn it was reached, and how many of its tasks are known then to come before the later task.
+    known: Vec<(u32, u32)>,
+    /// Which question this is.
+    turn: u32,
+    /// Ranges of waits that have not been followed yet, as places in the list of all.
+    queue: VecDeque<(u32, u32)>,
+}
+
+impl Search<'_> {
+    /// Whether the first task is over before the second one begins, however fast each thread is.
+    pub fn before(&mut self, first: TaskId, second: TaskId) -> bool {
+        match (self.order.number(first), self.order.number(second)) {
+            (Some(first), Some(second)) => self.reaches(first, second),
+            _ => false,
+        }
+    }
+
+    pub(crate) fn reaches(&mut self, first: u32, second: u32) -> bool {
+        let order = self.order;
+        let lane = order.lanes.number(first);
+        if order.lanes.number(second) == lane {
+            return first < second;
+        }
+        let (earliest, time) = (order.time[first as usize], order.time[second as usize]);
+        if time == NONE || earliest >= time {
+            return false;
+        }
+        self.begin_turn();
+        self.learn(second);
+        while let Some((from, until)) = self.queue.pop_front() {
+            // The latest ones first: what they tell makes the earlier ones superfluous.
+            for &wait in order.waits[from as usize..until as usize].iter().rev() {
+                if order.time[wait as usize] <= earliest {
+                    break;
+                }
+                let record = order.partner[wait as usize];
+                if record >= first && order.lanes.number(record) == lane {
+                    return true;
+                }
+                if order.time[record as usize] > earliest {
+                    self.learn(record);
+                }
+            }
+        }
+        false
+    }
+
+    /// This task is known to come before the later one, or is it.
+    fn learn(&mut self, task: u32) {
+        let order = self.order;
+        let lane = order.lanes.number(task) as usize;
+        let start = order.lanes.all()[lane].start;
+        let (turn, known) = self.known[lane];
+        let known = if turn == self.turn { known } else { 0 };
+        let now = task - start + 1;
+        if now <= known {
+            return;
+        }
+        self.known[lane] = (self.turn, now);
+        let until = order.waits_until[task as usize];
+        let from = match start + known {
+            0 => 0,
+            behind => order.waits_until[behind as usize - 1],
+        };
+        if from < until {
+            self.queue.push_back((from, until));
+        }
+    }
+
+    fn begin_turn(&mut self) {
+        self.queue.clear();
+        self.turn = match self.turn.checked_add(1) {
+            Some(turn) => turn,
+            None => {
+                self.known.fill((0, 0));
+                1
+            }
+        };
+    }
+}
+
+/// A notify during the execution.
+#[derive(Default)]
+struct State {
+    /// Records that have ended no wait yet.
+    set: VecDeque<u32>,
+    /// Lanes that wait.
+    waiting: VecDeque<u32>,
+}
+
+/// Runs all tasks, a unit of time after the other. Also the waits that never end.
+fn run<'a>(lanes: Lanes, task: impl Fn(u32) -> &'a Task) -> (Order, Vec<u32>) {
+    let tasks = lanes.tasks();
+    let (signal_of, mut signals) = signals(tasks, &task);
+    let mut next: Vec<u32> = lanes.all().iter().map(|lane| lane.start).collect();
+    let (mut time, mut partner) = (vec![NONE; tasks], vec![NONE; tasks]);
+    let mut sequence = Vec::with_capacity(tasks);
+    let is_over = |lane: u32, next: &[u32]| next[lane as usize] >= lanes.all()[lane as usize].end;
+    let mut now: Vec<u32> = (0..next.len() as u32).filter(|lane| !is_over(*lane, &next)).collect();
+    let mut later = Vec::new();
+    let mut clock = 0;
+    while !now.is_empty() {
+        for &lane in &now {
+            let at = next[lane as usize];
+            let signal = signal_of[at as usize];
+            match task(at) {
+                Task::Wait(_) if partner[at as usize] == NONE => {
+                    let state = &mut signals[signal as usize];
+                    match state.set.front() {
+                        // Set in this very unit of time: it is over in the next one.
+                        Some(record) if time[*record as usize] == clock => {
+                            later.push(lane);
+                            continue;
+                        }
+                        Some(&record) => {
+                            state.set.pop_front();
+                            partner[at as usize] = record;
+                            partner[record as usize] = at;
+                        }
+                        None => {
+                            state.waiting.push_back(lane);
+                            continue;
+                        }
+                    }
+                }
+                Task::Record(_) => {
+                    let state = &mut signals[signal as usize];
+                    match state.waiting.pop_front() {
+                        Some(waiting) => {
+                            let wait = next[waiting as usize];
+                            partner[at as usize] = wait;
+                            partner[wait as usize] = at;
+                            later.push(waiting);
+                        }
+                        None => state.set.push_back(at),
+                    }
+                }
+                _ => {}
+            }
+            time[at as usize] = clock;
+            sequence.push(id(&lanes.all()[lane as usize], at));
+            next[lane as usize] += 1;
+            if !is_over(lane, &next) {
+                later.push(lane);
+            }
+        }
+        now.clear();
+        std::mem::swap(&mut now, &mut later);
+        now.sort_unstable();
+        clock += 1;
+    }
+    let (mut waits, mut waits_until) = (Vec::new(), Vec::with_capacity(tasks));
+    for at in 0..tasks as u32 {
+        if matches!(task(at), Task::Wait(_)) && time[at as usize] != NONE {
+            waits.push(at);
+        }
+        waits_until.push(waits.len() as u32);
+    }
+    let mut left: Vec<TaskId> = signals
+        .iter()
+        .flat_map(|state| &state.set)
+        .map(|record| id(lanes.lane(*record), *record))
+        .collect();
+    left.sort_unstable();
+    let stuck = (0..next.len() as u32)
+        .filter(|lane| !is_over(*lane, &next))
+        .map(|lane| next[lane as usize])
+        .collect();
+    (Order { lanes, sequence, time, partner, waits, waits_until, left }, stuck)
+}
+
+/// A number for each notify: that of each task, and as many states.
+fn signals<'a>(tasks: usize, task: &impl Fn(u32) -> &'a Task) -> (Vec<u32>, Vec<State>) {
+    let mut numbers: HashMap<Signal, u32> = HashMap::new();
+    let mut of_task = vec![NONE; tasks];
+    for (at, number) in of_task.iter_mut().enumerate() {
+        if let Task::Record(signal) | Task::Wait(signal) = task(at as u32) {
+            let new = numbers.len() as u32;
+            *number = *numbers.entry(*signal).or_insert(new);
+        }
+    }
+    let mut states = Vec::new();
+    states.resize_with(numbers.len(), State::default);
+    (of_task, states)
+}
