@@ -30,6 +30,7 @@
 //! | [`collective`], [`batch`] | the operations |
 //! | [`mod@group`] | operations of several communicators from one thread |
 //! | [`kernel`] | kernels that communicate: writing them in Rust, launching, printing; their [tiling structs](kernel::tiling) |
+//! | [`mod@operator`] | communication operators of one's own: recorded, checked, drawn, run |
 //! | [`work`] | what an operation gives back: a future that only watches |
 //! | [`dtype`] | element types, and which reductions they have |
 //! | [`error`] | what can go wrong |
@@ -54,6 +55,7 @@ pub mod error;
 pub mod group;
 pub mod kernel;
 pub mod memory;
+pub mod operator;
 pub mod ranks;
 pub mod runtime;
 pub(crate) mod sync;

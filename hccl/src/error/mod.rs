@@ -230,6 +230,8 @@ pub enum Error {
     Tiling(crate::kernel::tiling::TilingError),
     /// A kernel that cannot be recorded.
     Record(crate::kernel::RecordError),
+    /// A communication operator that cannot be recorded.
+    Operator(crate::operator::RecordError),
     /// The communicator was ended by [`AbortHandle::abort`](crate::comm::AbortHandle::abort).
     Aborted {
         /// The operation that was waited for, which may still be in flight, or the call that was refused.
@@ -384,6 +386,12 @@ impl std::error::Error for Error {
 impl From<crate::kernel::RecordError> for Error {
     fn from(error: crate::kernel::RecordError) -> Self {
         Error::Record(error)
+    }
+}
+
+impl From<crate::operator::RecordError> for Error {
+    fn from(error: crate::operator::RecordError) -> Self {
+        Error::Operator(error)
     }
 }
 

@@ -151,6 +151,7 @@ impl Error {
             Error::Batch(error) => error.fmt(f),
             Error::Tiling(error) => error.fmt(f),
             Error::Record(error) => error.fmt(f),
+            Error::Operator(error) => error.fmt(f),
             Error::Aborted { .. } => f.write_str("the communicator was aborted"),
             Error::Rank(error) => error.fmt(f),
             Error::RankGone { rank, reason } => write!(f, "rank {rank} is gone: {reason}"),
@@ -341,7 +342,7 @@ debug! {
     RankGone { rank, reason }
     Found { findings }
     Invalid { operation, problem };
-    Config Counts Batch Tiling Record Rank
+    Config Counts Batch Tiling Record Operator Rank
 }
 
 #[cfg(test)]

@@ -1,0 +1,118 @@
+//! Channels, and whose turn it is at their two ends.
+//!
+//! A channel joins two ranks. Each lets the other at its communication buffer, one at a time:
+//!
+//! ```text
+//! the owner                      the peer
+//! expose   ---- ready ---->      enter      from here on the peer reads and writes the owner's buffer,
+//!                                read, write
+//! reclaim  <---- left -----      leave      from here on it is the owner's again
+//! ```
+//!
+//! Between `expose` and `reclaim` the owner leaves its buffer alone, at least the part that the peer uses. Both directions of a channel are independent of
+//! each other. It takes two notifies at each end: the first says that the peer's memory is ready, the second that the peer has
+//! left.
+
+use std::fmt;
+use std::panic::Location;
+
+use super::memory::RemoteBuffer;
+use super::state::{Here, State};
+
+/// A channel to a peer (CANN: `HcclChannelAcquire`). Asking for it again gives the same one.
+#[derive(Clone, Copy)]
+pub struct Channel<'r> {
+    pub(super) state: &'r State,
+    pub(super) peer: u32,
+    /// Its place among the channels of the rank.
+    pub(super) number: usize,
+}
+
+impl Channel<'_> {
+    /// The rank at the other end.
+    pub fn peer(&self) -> u32 {
+        self.peer
+    }
+}
+
+impl fmt::Debug for Channel<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Channel(rank {} to rank {})", self.state.shape.rank, self.peer)
+    }
+}
+
+/// The rank's own communication buffer is the peer's to read and write, until it is [reclaimed](super::Thread::reclaim).
+///
+/// Dropping it is a mistake: the peer's last record would be left over for the next operator.
+#[must_use = "the peer has the buffer until it is reclaimed"]
+pub struct Exposed<'r> {
+    pub(super) channel: Channel<'r>,
+    pub(super) since: Here,
+}
+
+/// The peer's communication buffer is this rank's to read and write, until it [leaves](super::Thread::leave).
+///
+/// Dropping it is a mistake: the peer would wait for ever.
+#[must_use = "the peer waits until it is left"]
+pub struct Access<'r> {
+    pub(super) channel: Channel<'r>,
+    pub(super) since: Here,
+}
+
+impl Access<'_> {
+    /// The peer's communication buffer, whole.
+    pub fn buffer(&self) -> RemoteBuffer<'_> {
+        RemoteBuffer::whole(self.channel.state, self.channel.peer)
+    }
+
+    /// Whose it is.
+    pub fn peer(&self) -> u32 {
+        self.channel.peer
+    }
+}
+
+impl Drop for Exposed<'_> {
+    fn drop(&mut self) {
+        let peer = self.channel.peer;
+        dropped(&self.channel, self.since, || {
+            format!(
+                "the buffer that is exposed to rank {peer} here is never reclaimed: call `reclaim` on what `expose` gave"
+            )
+        });
+    }
+}
+
+impl Drop for Access<'_> {
+    fn drop(&mut self) {
+        let peer = self.channel.peer;
+        dropped(&self.channel, self.since, || {
+            format!(
+                "the buffer of rank {peer} that is entered here is never left, and rank {peer} waits for that: call `leave` on what `enter` gave"
+            )
+        });
+    }
+}
+
+/// A token is gone without its second half. Not when the function has panicked, which is told itself.
+fn dropped(channel: &Channel<'_>, since: Here, text: impl FnOnce() -> String) {
+    if !std::thread::panicking() {
+        channel.state.mistake(since, text());
+    }
+}
+
+impl fmt::Debug for Exposed<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Exposed(to rank {})", self.channel.peer)
+    }
+}
+
+impl fmt::Debug for Access<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Access(to the buffer of rank {})", self.channel.peer)
+    }
+}
+
+/// "src/ring.rs:12"
+pub(super) fn line(here: &Location<'_>) -> String {
+    format!("{}:{}", here.file(), here.line())
+}

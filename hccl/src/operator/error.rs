@@ -1,0 +1,82 @@
+//! What is wrong with the function of an operator.
+
+use std::fmt;
+use std::panic::Location;
+
+/// Something wrong in the function of an operator, with its line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mistake {
+    text: Box<str>,
+    source: &'static Location<'static>,
+}
+
+impl Mistake {
+    pub(super) fn new(text: String, source: &'static Location<'static>) -> Self {
+        Mistake { text: text.into(), source }
+    }
+
+    /// What is wrong, and what to do.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Where in the source.
+    pub fn source(&self) -> &'static Location<'static> {
+        self.source
+    }
+}
+
+/// An operator that cannot be recorded: every mistake in it, each line once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecordError {
+    operator: Box<str>,
+    mistakes: Vec<(Mistake, Vec<u32>)>,
+}
+
+impl RecordError {
+    pub(super) fn new(operator: &str) -> Self {
+        RecordError { operator: operator.into(), mistakes: Vec::new() }
+    }
+
+    /// A rank has made these mistakes.
+    pub(super) fn add(&mut self, rank: u32, mistakes: &[Mistake]) {
+        for mistake in mistakes {
+            match self.mistakes.iter_mut().find(|(known, _)| known.source == mistake.source) {
+                Some((_, ranks)) if ranks.last() == Some(&rank) => {}
+                Some((_, ranks)) => ranks.push(rank),
+                None => self.mistakes.push((mistake.clone(), vec![rank])),
+            }
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.mistakes.is_empty()
+    }
+
+    /// The name of the operator.
+    pub fn operator(&self) -> &str {
+        &self.operator
+    }
+
+    /// The mistakes, in the order in which the function came to them, and the ranks that made each. Of a line that is wrong in several ways it is the first.
+    pub fn mistakes(&self) -> impl Iterator<Item = (&Mistake, &[u32])> {
+        self.mistakes.iter().map(|(mistake, ranks)| (mistake, &**ranks))
+    }
+}
+
+impl fmt::Display for RecordError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the operator `{}` cannot be recorded", self.operator)?;
+        for (Mistake { text, source }, ranks) in &self.mistakes {
+            write!(f, "\n{text}\n  --> {source}\n   = on rank {}", ranks[0])?;
+            match ranks.len() - 1 {
+                0 => {}
+                1 => write!(f, " and {}", ranks[1])?,
+                more => write!(f, " and {more} more")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for RecordError {}

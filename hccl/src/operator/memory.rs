@@ -1,0 +1,145 @@
+//! The memory that an operator works on: parts of a rank's own, and of a peer's communication buffer.
+
+use std::fmt;
+use std::ops::{Bound, Range, RangeBounds};
+use std::panic::Location;
+
+use ascend_operator::{Memory, Piece};
+
+use super::state::State;
+
+/// Elements of the rank's own memory: of its input, its output or its communication buffer.
+///
+/// It is a place, not data: what is there is known when the operator runs. Copying it copies the place.
+#[derive(Clone, Copy)]
+pub struct LocalBuffer<'r> {
+    pub(super) state: &'r State,
+    pub(super) memory: Memory,
+    start: usize,
+    length: usize,
+}
+
+/// Elements of a peer's communication buffer (CANN: `HcclChannelGetHcclBuffer`). It is reached through an [`Access`](super::Access) and
+/// not for longer than that lasts.
+#[derive(Clone, Copy)]
+pub struct RemoteBuffer<'a> {
+    pub(super) state: &'a State,
+    pub(super) peer: u32,
+    start: usize,
+    length: usize,
+}
+
+/// What both kinds have.
+macro_rules! places {
+    ($buffer:ident, $life:lifetime) => {
+        impl<$life> $buffer<$life> {
+            /// How many elements.
+            pub fn len(&self) -> usize {
+                self.length
+            }
+
+            /// Whether there are none.
+            pub fn is_empty(&self) -> bool {
+                self.length == 0
+            }
+
+            /// Some of the elements. A range that is not inside is a mistake, and gives none.
+            #[track_caller]
+            pub fn slice(&self, range: impl RangeBounds<usize>) -> Self {
+                let (start, length) = inside(self.state, range, self.length);
+                Self { start: self.start + start, length, ..*self }
+            }
+
+            /// Block `index` of those of `length` elements each.
+            #[track_caller]
+            pub fn block(&self, index: u32, length: usize) -> Self {
+                let start = (index as usize).saturating_mul(length);
+                self.slice(start..start.saturating_add(length))
+            }
+
+            /// Part `index` of so many parts that differ by one element at most.
+            #[track_caller]
+            pub fn part(&self, index: u32, parts: u32) -> Self {
+                let cut = |index: u32| {
+                    (self.length as u128 * u128::from(index) / u128::from(parts.max(1))) as usize
+                };
+                self.slice(cut(index)..cut(index.saturating_add(1)))
+            }
+
+            /// Parts of so many elements, the last one with what is left. None of a buffer without elements; a length of 0 counts as 1.
+            pub fn chunks(&self, length: usize) -> impl Iterator<Item = Self> + use<$life> {
+                let (whole, length) = (*self, length.max(1));
+                (0..whole.length).step_by(length).map(move |at| Self {
+                    start: whole.start + at,
+                    length: length.min(whole.length - at),
+                    ..whole
+                })
+            }
+        }
+    };
+}
+places!(LocalBuffer, 'r);
+places!(RemoteBuffer, 'a);
+
+impl<'r> LocalBuffer<'r> {
+    pub(super) fn whole(state: &'r State, memory: Memory) -> Self {
+        let length = state.shape.sizes[memory as usize];
+        LocalBuffer { state, memory, start: 0, length }
+    }
+
+    pub(super) fn piece(&self) -> Piece {
+        self.state.piece(self.state.shape.rank, self.memory, self.start, self.length)
+    }
+}
+
+impl<'a> RemoteBuffer<'a> {
+    pub(super) fn whole(state: &'a State, peer: u32) -> Self {
+        let length = state.shape.sizes[Memory::Buffer as usize];
+        RemoteBuffer { state, peer, start: 0, length }
+    }
+
+    pub(super) fn piece(&self) -> Piece {
+        self.state.piece(self.peer, Memory::Buffer, self.start, self.length)
+    }
+}
+
+/// "elements 4..8 of the output"
+impl fmt::Debug for LocalBuffer<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { start, length, memory, .. } = self;
+        write!(f, "elements {start}..{} of the {memory}", start + length)
+    }
+}
+
+/// "elements 4..8 of the communication buffer of rank 2"
+impl fmt::Debug for RemoteBuffer<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { start, length, peer, .. } = self;
+        let (end, memory) = (start + length, Memory::Buffer);
+        write!(f, "elements {start}..{end} of the {memory} of rank {peer}")
+    }
+}
+
+/// Where a range begins and how long it is; nothing if it is not inside `length` elements.
+#[track_caller]
+fn inside(state: &State, range: impl RangeBounds<usize>, length: usize) -> (usize, usize) {
+    let start = match range.start_bound() {
+        Bound::Included(at) => *at,
+        Bound::Excluded(at) => at.saturating_add(1),
+        Bound::Unbounded => 0,
+    };
+    let end = match range.end_bound() {
+        Bound::Included(at) => at.saturating_add(1),
+        Bound::Excluded(at) => *at,
+        Bound::Unbounded => length,
+    };
+    if start <= end && end <= length {
+        return (start, end - start);
+    }
+    let range = Range { start, end };
+    state.mistake(
+        Location::caller(),
+        format!("elements {range:?} are asked for, and the buffer has {length}"),
+    );
+    (0, 0)
+}

@@ -1,0 +1,70 @@
+//! Communication operators of one's own: collective algorithms, written once, proven before they run, run on the emulator or on CANN.
+//!
+//! An operator is a function that says what *one* rank does. It is run once a rank to record tasks: copies, reductions, and what orders them.
+//! Here every rank puts its elements into its communication buffer, lets all others at it, and reads theirs:
+//!
+//! ```
+//! use hccl::operator::*;
+//!
+//! fn mesh_all_gather(op: &Recorder<'_>, main: &mut MainThread<'_>) {
+//!     let n = op.count();
+//!     let (input, output) = (op.input(), op.output());
+//!     let shared = op.buffer().slice(..n);
+//!     main.copy(input, shared);
+//!     main.copy(input, output.block(op.rank(), n));
+//!     // A thread for each of the others, this one among them.
+//!     main.fork(op.ranks() - 1, |threads| {
+//!         for (thread, peer) in threads.iter().zip(op.others()) {
+//!             let channel = op.channel(peer);
+//!             let exposed = thread.expose(channel); // the peer may read our buffer
+//!             let access = thread.enter(channel); // and we its, as soon as it says so
+//!             thread.read(access.buffer().slice(..n), output.block(peer, n));
+//!             thread.leave(access);
+//!             thread.reclaim(exposed);
+//!         }
+//!     });
+//! }
+//!
+//! # fn main() -> hccl::Result<()> {
+//! let gather = Operator::all_gather("mesh_all_gather", mesh_all_gather);
+//! let recorded = gather.record::<f32>(4, 1000)?; // four ranks, 1000 elements each
+//! assert_eq!(recorded.tasks().ranks[0].threads.len(), 3);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # The parts
+//!
+//! * [`Recorder`] is what the function knows: its rank, how many there are, its [memory](LocalBuffer), its [channels](Channel).
+//! * [`Thread`] is a queue of tasks. The [`MainThread`] is the stream on which the operator runs; it [forks](MainThread::fork) others, which end with the fork.
+//! * [`Notify`] orders two threads of a rank. [`Channel`] orders two ranks: who owns a communication buffer [exposes](Thread::expose) and
+//!   [reclaims](Thread::reclaim) it, who uses it [enters](Thread::enter) and [leaves](Thread::leave). Only in between is there a [`RemoteBuffer`].
+//!
+//! What one rank can do wrong by itself does not compile, or is a [`Mistake`] with its line when it is recorded. What ranks can do wrong together is
+//! found by the checker.
+//!
+//! # Units
+//!
+//! All lengths are elements, all of one type: the operator's. Input and output are the rank's own; the communication buffer is what peers
+//! reach, and belongs to the communicator.
+
+#![forbid(unsafe_code)]
+
+mod channel;
+mod error;
+mod memory;
+mod notify;
+#[expect(clippy::module_inception, reason = "it is about the type of that name")]
+mod operator;
+mod recorder;
+mod state;
+mod thread;
+
+pub use ascend_operator::Goal;
+pub use channel::{Access, Channel, Exposed};
+pub use error::{Mistake, RecordError};
+pub use memory::{LocalBuffer, RemoteBuffer};
+pub use notify::{Clear, Notify, NotifyState, Set};
+pub use operator::{Operator, Recorded, Setting};
+pub use recorder::Recorder;
+pub use thread::{MainThread, Thread, Threads};

@@ -1,0 +1,96 @@
+//! Notifies between the threads of a rank.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use super::state::{Here, State};
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+/// [`Clear`] or [`Set`].
+pub trait NotifyState: sealed::Sealed {
+    #[doc(hidden)]
+    const IS_SET: bool;
+}
+
+/// The bit is clear: it is next to be recorded.
+#[derive(Debug)]
+pub enum Clear {}
+
+/// The bit is set, or will be: it is next to be waited for.
+#[derive(Debug)]
+pub enum Set {}
+
+impl sealed::Sealed for Clear {}
+impl sealed::Sealed for Set {}
+
+impl NotifyState for Clear {
+    const IS_SET: bool = false;
+}
+
+impl NotifyState for Set {
+    const IS_SET: bool = true;
+}
+
+/// One latched bit, with which one thread of a rank holds up another. It belongs to the thread that waits for it, which
+/// [makes](super::Thread::notify) it.
+///
+/// Its type says whose turn it is: [`record`](super::Thread::record) takes a clear one and gives it back set,
+/// [`wait`](super::Thread::wait) the other way round. So nobody records it twice, or waits for what nobody records. Dropping a set one is a mistake: the bit
+/// would be left over for the next operator.
+///
+/// ```compile_fail
+/// use hccl::operator::*;
+///
+/// fn twice(op: &Recorder<'_>, main: &mut MainThread<'_>) {
+///     main.fork(2, |threads| {
+///         let [a, b] = threads.array();
+///         let notify = b.notify();
+///         let set = a.record(notify);
+///         let again = a.record(set); // expected `Notify<Clear>`, found `Notify<Set>`
+///     });
+/// }
+/// ```
+pub struct Notify<'f, S: NotifyState = Clear> {
+    pub(super) state: &'f State,
+    /// Who waits for it.
+    pub(super) thread: u32,
+    pub(super) index: u32,
+    /// Where it was set, or made.
+    since: Here,
+    of: PhantomData<S>,
+}
+
+impl<'f, S: NotifyState> Notify<'f, S> {
+    pub(super) fn new(state: &'f State, thread: u32, index: u32, since: Here) -> Self {
+        Notify { state, thread, index, since, of: PhantomData }
+    }
+
+    /// The same bit in the other state.
+    pub(super) fn turned<T: NotifyState>(self, since: Here) -> Notify<'f, T> {
+        let turned = Notify::new(self.state, self.thread, self.index, since);
+        std::mem::forget(self);
+        turned
+    }
+}
+
+impl<S: NotifyState> Drop for Notify<'_, S> {
+    fn drop(&mut self) {
+        if S::IS_SET && !std::thread::panicking() {
+            let thread = self.thread;
+            self.state.mistake(
+                self.since,
+                format!("the notify that is recorded here is never waited for: call `wait` on thread {thread} with what `record` gave"),
+            );
+        }
+    }
+}
+
+impl<S: NotifyState> fmt::Debug for Notify<'_, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = if S::IS_SET { "set" } else { "clear" };
+        write!(f, "Notify({} of thread {}, {state})", self.index, self.thread)
+    }
+}

@@ -1,0 +1,240 @@
+//! Operators, and what recording them gives.
+
+use std::fmt;
+use std::sync::Arc;
+
+use ascend_operator::{Goal, ReduceOp as Op};
+
+use super::error::RecordError;
+use super::recorder::{Recorder, record};
+use super::state::{Shape, Tape};
+use super::thread::MainThread;
+use crate::collective::CountMatrix;
+use crate::dtype::{DType, Element, ReduceKind, ReduceOp};
+
+/// Bytes of a communication buffer when nobody says otherwise: CANN's default, twice 200 MiB.
+const BUFFER: u64 = 2 * (200 << 20);
+
+/// What an operator's function is.
+type Function = dyn Fn(&Recorder<'_>, &mut MainThread<'_>) + Send + Sync;
+
+/// A communication operator: a function that says what one rank does, and what all of them together are to achieve.
+///
+/// | made by | input of a rank | output of a rank |
+/// | --- | --- | --- |
+/// | [`all_gather`](Self::all_gather) | n | those of all ranks: p n |
+/// | [`all_reduce`](Self::all_reduce) | n | the sum (or so) of all: n |
+/// | [`reduce_scatter`](Self::reduce_scatter) | p n: a block for each rank | the sum of its blocks: n |
+/// | [`broadcast`](Self::broadcast) | the root: n | n |
+/// | [`reduce`](Self::reduce) | n | the root: n |
+/// | [`scatter`](Self::scatter) | the root: p n | n |
+/// | [`gather`](Self::gather) | n | the root: p n |
+/// | [`all_to_all`](Self::all_to_all) | p n: a block for each rank | p n: a block from each |
+/// | [`all_to_all_v`](Self::all_to_all_v) | a block for each rank | a block from each, of the lengths in the matrix |
+/// | [`send`](Self::send) | the sender: n | the receiver: n |
+/// | [`other`](Self::other) | as given | as given |
+///
+/// Cloning it gives another handle of the same operator.
+#[derive(Clone)]
+pub struct Operator {
+    name: &'static str,
+    goal: Arc<Goal>,
+    function: Arc<Function>,
+}
+
+/// A constructor for a goal.
+macro_rules! goals {
+    ($($(#[$doc:meta])* $name:ident($($argument:ident: $type:ty),*) $goal:expr;)*) => {$(
+        $(#[$doc])*
+        pub fn $name(
+            name: &'static str,
+            $($argument: $type,)*
+            function: impl Fn(&Recorder<'_>, &mut MainThread<'_>) + Send + Sync + 'static,
+        ) -> Self {
+            Operator { name, goal: Arc::new($goal), function: Arc::new(function) }
+        }
+    )*};
+}
+
+impl Operator {
+    goals! {
+        /// All ranks get what each has.
+        all_gather() Goal::AllGather;
+        /// All ranks get the reduction of what each has.
+        all_reduce(op: impl ReduceOp) Goal::AllReduce(reduction(op));
+        /// Every rank gets the reduction of what the others have for it.
+        reduce_scatter(op: impl ReduceOp) Goal::ReduceScatter(reduction(op));
+        /// All ranks get what the root has.
+        broadcast(root: u32) Goal::Broadcast { root };
+        /// The root gets the reduction of what each rank has.
+        reduce(op: impl ReduceOp, root: u32) Goal::Reduce { op: reduction(op), root };
+        /// Every rank gets its block of what the root has.
+        scatter(root: u32) Goal::Scatter { root };
+        /// The root gets what each rank has.
+        gather(root: u32) Goal::Gather { root };
+        /// Every rank gets a block from each.
+        all_to_all() Goal::AllToAll;
+        /// Every rank gets a block from each, of as many elements as the matrix says.
+        all_to_all_v(counts: &CountMatrix) Goal::AllToAllV { counts: rows(counts) };
+        /// One rank gets what another one has.
+        send(from: u32, to: u32) Goal::Send { from, to };
+        /// Something else: every rank gives and gets so many elements. What is in the output is not looked at by the checker.
+        other(input: u64, output: u64) Goal::Other { input, output };
+    }
+
+    /// What it is called, in messages, traces and pictures.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// What it is to achieve.
+    pub fn goal(&self) -> &Goal {
+        &self.goal
+    }
+
+    /// Records what all of so many ranks do with `count` elements: the n of the table above. Nothing runs.
+    ///
+    /// # Errors
+    ///
+    /// Everything that is wrong whatever the ranks do together: ranges outside of buffers, lengths that differ, halves that are missing, each
+    /// with its line.
+    pub fn record<E: Element>(&self, ranks: u32, count: usize) -> Result<Recorded, RecordError> {
+        self.on(ranks).count(count).dtype(E::DTYPE).record()
+    }
+
+    /// The same with more to say: a type that is known at run time, the size of the communication buffer, in place.
+    pub fn on(&self, ranks: u32) -> Setting<'_> {
+        Setting {
+            operator: self,
+            ranks,
+            count: 0,
+            dtype: DType::F32,
+            buffer: BUFFER,
+            in_place: false,
+        }
+    }
+
+    /// Records what one rank does.
+    pub(super) fn record_rank(&self, shape: Shape, tape: &mut Tape) {
+        record(shape, tape, &*self.function);
+    }
+
+    /// Elements of the input, the output and the communication buffer of a rank, and where in the output the input begins when
+    /// the two are in place.
+    pub(super) fn shape(
+        &self,
+        rank: u32,
+        ranks: u32,
+        (count, dtype): (usize, DType),
+        buffer: u64,
+        in_place: bool,
+    ) -> Shape {
+        let (input, output) = self.goal.sizes(rank, ranks, count as u64);
+        let elements = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
+        let start = match *self.goal {
+            Goal::AllGather => (count as u64).saturating_mul(rank.into()),
+            _ => 0,
+        };
+        Shape {
+            rank,
+            ranks,
+            count,
+            dtype,
+            op: self.goal.reduces(),
+            sizes: [elements(input), elements(output), dtype.elements(elements(buffer))],
+            in_place: (in_place && input > 0 && output > 0).then(|| elements(start)),
+        }
+    }
+}
+
+impl fmt::Debug for Operator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Operator({}, {:?})", self.name, self.goal)
+    }
+}
+
+/// What an operator is recorded for, made by [`Operator::on`].
+#[derive(Clone, Debug)]
+pub struct Setting<'o> {
+    operator: &'o Operator,
+    ranks: u32,
+    count: usize,
+    dtype: DType,
+    buffer: u64,
+    in_place: bool,
+}
+
+impl Setting<'_> {
+    /// The n of the operator, in elements; 0 if nothing is said.
+    pub fn count(self, count: usize) -> Self {
+        Setting { count, ..self }
+    }
+
+    /// The type of the elements; `f32` if nothing is said.
+    pub fn dtype(self, dtype: DType) -> Self {
+        Setting { dtype, ..self }
+    }
+
+    /// Bytes of each rank's communication buffer; CANN's default of 400 MiB if nothing is said.
+    pub fn buffer_bytes(self, buffer: u64) -> Self {
+        Setting { buffer, ..self }
+    }
+
+    /// The input lies in the output: at its start, or for an all-gather at the rank's own block.
+    pub fn in_place(self) -> Self {
+        Setting { in_place: true, ..self }
+    }
+
+    /// Records it. See [`Operator::record`].
+    ///
+    /// # Errors
+    ///
+    /// See there.
+    pub fn record(self) -> Result<Recorded, RecordError> {
+        let Setting { operator, ranks, count, dtype, buffer, in_place } = self;
+        let mut error = RecordError::new(operator.name);
+        let recorded = (0..ranks).map(|rank| {
+            let mut tape = Tape::default();
+            let shape = operator.shape(rank, ranks, (count, dtype), buffer, in_place);
+            operator.record_rank(shape, &mut tape);
+            error.add(rank, &tape.mistakes);
+            tape.tasks
+        });
+        let ranks = recorded.collect();
+        if !error.is_empty() {
+            return Err(error);
+        }
+        Ok(Recorded(ascend_operator::Operator {
+            name: operator.name.to_owned(),
+            goal: Goal::clone(&operator.goal),
+            count: count as u64,
+            element: dtype.size() as u64,
+            ranks,
+        }))
+    }
+}
+
+/// What all ranks do, recorded: everything can be asked of it that can be known before it runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recorded(ascend_operator::Operator);
+
+impl Recorded {
+    /// The tasks, as data.
+    pub fn tasks(&self) -> &ascend_operator::Operator {
+        &self.0
+    }
+}
+
+fn reduction<R: ReduceOp>(_: R) -> Op {
+    match R::KIND {
+        ReduceKind::Sum => Op::Sum,
+        ReduceKind::Prod => Op::Prod,
+        ReduceKind::Max => Op::Max,
+        ReduceKind::Min => Op::Min,
+    }
+}
+
+fn rows(counts: &CountMatrix) -> Vec<Vec<u64>> {
+    let row = |from| (0..counts.ranks()).map(|to| counts.count(from, to) as u64).collect();
+    (0..counts.ranks()).map(row).collect()
+}

@@ -1,0 +1,170 @@
+//! What a recording writes down while the function of an operator runs.
+
+use std::cell::RefCell;
+use std::panic::Location;
+
+use ascend_operator::{Memory, Piece, RankTasks, ReduceOp, Signal, Step, Task};
+
+use super::error::Mistake;
+use crate::dtype::DType;
+
+/// Notifies at each end of a channel that exposing and entering take.
+pub(super) const HANDSHAKE: u32 = 2;
+/// Of those: the peer's memory is ready.
+pub(super) const READY: u32 = 0;
+/// Of those: the peer has left this rank's memory.
+pub(super) const LEFT: u32 = 1;
+
+/// Where a call was written.
+pub(super) type Here = &'static Location<'static>;
+
+/// For whom an operator is recorded, and on what.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shape {
+    pub(crate) rank: u32,
+    pub(crate) ranks: u32,
+    /// The n of the goal.
+    pub(crate) count: usize,
+    pub(crate) dtype: DType,
+    pub(crate) op: Option<ReduceOp>,
+    /// Elements of the input, the output and the communication buffer.
+    pub(crate) sizes: [usize; 3],
+    /// Where in the output the input begins, in elements, if it is a part of it.
+    pub(crate) in_place: Option<usize>,
+}
+
+/// What is recorded. Kept from one recording to the next, so that the same one again allocates nothing.
+#[derive(Debug, Default)]
+pub(crate) struct Tape {
+    pub(crate) tasks: RankTasks,
+    /// Notifies of each thread.
+    notifies: Vec<u32>,
+    /// Of each sub-thread: its notify with which it is started, and the main thread's with which it ends.
+    frames: Vec<(u32, u32)>,
+    /// Of each channel, in the order in which they were opened.
+    turns: Vec<Turns>,
+    /// Threads of earlier recordings.
+    spare: Vec<Vec<Step>>,
+    pub(crate) mistakes: Vec<Mistake>,
+}
+
+/// Who may touch what is at the two ends of a channel.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Turns {
+    /// The own memory is the peer's, since this line.
+    pub(super) exposed: Option<Here>,
+    /// The peer's memory is ours, since this line.
+    pub(super) entered: Option<Here>,
+}
+
+/// A recording that is under way.
+pub struct State {
+    pub(super) shape: Shape,
+    tape: RefCell<Tape>,
+}
+
+impl State {
+    pub(super) fn new(shape: Shape, mut tape: Tape) -> Self {
+        tape.begin(&shape);
+        State { shape, tape: RefCell::new(tape) }
+    }
+
+    pub(super) fn into_tape(self) -> Tape {
+        self.tape.into_inner()
+    }
+
+    /// No caller runs code of the user meanwhile, so it is never asked for twice.
+    pub(super) fn tape<R>(&self, change: impl FnOnce(&mut Tape) -> R) -> R {
+        change(&mut self.tape.borrow_mut())
+    }
+
+    #[inline]
+    pub(super) fn push(&self, thread: u32, task: Task, source: Here) {
+        self.tape(|tape| tape.push(thread, task, source));
+    }
+
+    #[cold]
+    pub(super) fn mistake(&self, source: Here, text: String) {
+        self.tape(|tape| tape.mistakes.push(Mistake::new(text, source)));
+    }
+
+    /// So many elements of a rank's memory, in bytes.
+    #[inline]
+    pub(super) fn piece(&self, rank: u32, memory: Memory, start: usize, length: usize) -> Piece {
+        let size = self.shape.dtype.size() as u64;
+        Piece { rank, memory, start: start as u64 * size, bytes: length as u64 * size }
+    }
+}
+
+impl Tape {
+    fn begin(&mut self, shape: &Shape) {
+        let size = shape.dtype.size() as u64;
+        self.mistakes.clear();
+        self.notifies.clear();
+        self.frames.clear();
+        self.turns.clear();
+        self.tasks.channels.clear();
+        for mut thread in self.tasks.threads.drain(..).rev() {
+            thread.clear();
+            self.spare.push(thread);
+        }
+        let [input, output, buffer] = shape.sizes.map(|elements| elements as u64 * size);
+        (self.tasks.input, self.tasks.output, self.tasks.buffer) = (input, output, buffer);
+        self.tasks.in_place = shape.in_place.map(|start| start as u64 * size);
+        self.threads(1);
+    }
+
+    /// Sees to it that there are so many threads.
+    pub(super) fn threads(&mut self, count: u32) {
+        while self.tasks.threads.len() < count as usize {
+            self.tasks.threads.push(self.spare.pop().unwrap_or_default());
+            self.notifies.push(0);
+            let thread = self.tasks.threads.len() as u32 - 1;
+            if thread > 0 {
+                let frame = (self.notify(thread), self.notify(0));
+                self.frames.push(frame);
+            }
+        }
+    }
+
+    /// A notify of a thread that nobody else has.
+    pub(super) fn notify(&mut self, thread: u32) -> u32 {
+        let next = &mut self.notifies[thread as usize];
+        *next += 1;
+        *next - 1
+    }
+
+    /// How a sub-thread is started and ended.
+    pub(super) fn frame(&self, rank: u32, thread: u32) -> (Signal, Signal) {
+        let (start, end) = self.frames[thread as usize - 1];
+        (
+            Signal::Thread { rank, thread, index: start },
+            Signal::Thread { rank, thread: 0, index: end },
+        )
+    }
+
+    /// The number of the channel to a peer, which is opened if it is not.
+    pub(super) fn channel(&mut self, peer: u32) -> usize {
+        let open = self.tasks.channels.iter().position(|(other, _)| *other == peer);
+        open.unwrap_or_else(|| {
+            self.tasks.channels.push((peer, HANDSHAKE));
+            self.turns.push(Turns::default());
+            self.turns.len() - 1
+        })
+    }
+
+    /// The channel has at least so many notifies at each end.
+    pub(super) fn channel_has(&mut self, channel: usize, notifies: u32) {
+        let (_, has) = &mut self.tasks.channels[channel];
+        *has = notifies.max(*has);
+    }
+
+    pub(super) fn turns(&mut self, channel: usize) -> &mut Turns {
+        &mut self.turns[channel]
+    }
+
+    #[inline]
+    pub(super) fn push(&mut self, thread: u32, task: Task, source: Here) {
+        self.tasks.threads[thread as usize].push(Step { task, source });
+    }
+}

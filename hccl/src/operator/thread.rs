@@ -1,0 +1,358 @@
+//! Threads of a rank, and what they are told to do.
+//!
+//! Every call here records one task and returns at once. The tasks of a thread run in the order in which they were recorded, those of different
+//! threads at the same time. Copies and reductions of no elements are left out, as CANN leaves them out.
+
+use std::fmt;
+use std::ops::Deref;
+use std::panic::Location;
+
+use ascend_operator::{Piece, ReduceOp, Signal, Task};
+
+use super::channel::{Access, Channel, Exposed, line};
+use super::memory::{LocalBuffer, RemoteBuffer};
+use super::notify::{Clear, Notify, Set};
+use super::state::{HANDSHAKE, Here, LEFT, READY, State};
+
+/// A thread of the rank: a queue of tasks (CANN: `HcclThreadAcquire`).
+pub struct Thread<'f> {
+    pub(super) state: &'f State,
+    pub(super) index: u32,
+}
+
+/// The main thread, which starts and ends the others. It is the stream that the operator runs on (CANN:
+/// `HcclThreadAcquireWithStream`).
+pub struct MainThread<'r> {
+    pub(super) thread: Thread<'r>,
+}
+
+/// The threads of a [fork](MainThread::fork), the main thread first. They end with it.
+#[derive(Clone, Copy)]
+pub struct Threads<'f> {
+    state: &'f State,
+    count: u32,
+}
+
+impl<'f> Threads<'f> {
+    /// Thread `index`; 0 is the main thread. One that is not there is a mistake, and gives the main thread.
+    #[track_caller]
+    pub fn get(&self, index: u32) -> Thread<'f> {
+        if index >= self.count {
+            let text = format!("thread {index} is asked for, and the fork has {}", self.count);
+            self.state.mistake(Location::caller(), text);
+            return Thread { state: self.state, index: 0 };
+        }
+        Thread { state: self.state, index }
+    }
+
+    /// All of them, the main thread first.
+    pub fn iter(&self) -> impl Iterator<Item = Thread<'f>> + use<'f> {
+        let state = self.state;
+        (0..self.count).map(move |index| Thread { state, index })
+    }
+
+    /// The first N: `let [a, b] = threads.array();`. Fewer than there are to be is a mistake.
+    #[track_caller]
+    pub fn array<const N: usize>(&self) -> [Thread<'f>; N] {
+        let here = *self;
+        let mut next = 0;
+        [(); N].map(|()| {
+            next += 1;
+            here.get(next - 1)
+        })
+    }
+}
+
+impl<'r> Deref for MainThread<'r> {
+    type Target = Thread<'r>;
+
+    fn deref(&self) -> &Thread<'r> {
+        &self.thread
+    }
+}
+
+impl MainThread<'_> {
+    /// Does something with so many threads, itself among them: starts `threads - 1` sub-threads, and when the closure has recorded what all
+    /// of them do, waits for their ends. A sub-thread exists only within, so none is forgotten, and none starts another.
+    ///
+    /// Sub-threads are the same from fork to fork. With 0 or 1 there is only the main thread.
+    ///
+    /// ```
+    /// use hccl::operator::*;
+    ///
+    /// fn both_halves_at_once(op: &Recorder<'_>, main: &mut MainThread<'_>) {
+    ///     main.fork(2, |threads| {
+    ///         for (half, thread) in (0..).zip(threads.iter()) {
+    ///             thread.copy(op.input().part(half, 2), op.output().part(half, 2));
+    ///         }
+    ///     });
+    /// }
+    /// # let both = Operator::all_reduce("both_halves_at_once", hccl::prelude::Sum, both_halves_at_once);
+    /// # assert_eq!(both.record::<f32>(1, 8).unwrap().tasks().tasks(), 6);
+    /// ```
+    #[track_caller]
+    pub fn fork<R>(&mut self, threads: u32, body: impl for<'f> FnOnce(Threads<'f>) -> R) -> R {
+        let (state, here, count) = (self.thread.state, Location::caller(), threads.max(1));
+        let rank = state.shape.rank;
+        state.tape(|tape| {
+            tape.threads(count);
+            for sub in 1..count {
+                let (start, _) = tape.frame(rank, sub);
+                tape.push(0, Task::Record(start), here);
+                tape.push(sub, Task::Wait(start), here);
+            }
+        });
+        let result = body(Threads { state, count });
+        state.tape(|tape| {
+            for sub in 1..count {
+                let (_, end) = tape.frame(rank, sub);
+                tape.push(sub, Task::Record(end), here);
+                tape.push(0, Task::Wait(end), here);
+            }
+        });
+        result
+    }
+}
+
+/// Within the rank.
+impl<'f> Thread<'f> {
+    /// Its number: 0 is the main thread.
+    pub fn index(&self) -> u32 {
+        self.index
+    }
+
+    /// Copies elements (CANN: `HcommLocalCopyOnThread`). Both must have as many.
+    #[track_caller]
+    pub fn copy(&self, from: LocalBuffer<'_>, to: LocalBuffer<'_>) {
+        self.transfer((from.state, from.piece()), (to.state, to.piece()), None);
+    }
+
+    /// Combines elements into those at `into`, with the reduction of the operator (CANN: `HcommLocalReduceOnThread`). Both must have as many.
+    #[track_caller]
+    pub fn reduce(&self, from: LocalBuffer<'_>, into: LocalBuffer<'_>) {
+        let op = self.reduction();
+        self.transfer((from.state, from.piece()), (into.state, into.piece()), op);
+    }
+
+    /// A notify for which this thread will wait.
+    #[track_caller]
+    pub fn notify(&self) -> Notify<'f, Clear> {
+        let index = self.state.tape(|tape| tape.notify(self.index));
+        Notify::new(self.state, self.index, index, Location::caller())
+    }
+
+    /// Sets a notify of another thread (CANN: `HcommThreadNotifyRecordOnThread`).
+    #[track_caller]
+    pub fn record<'n>(&self, notify: Notify<'n, Clear>) -> Notify<'n, Set> {
+        let here = Location::caller();
+        if notify.thread == self.index {
+            let text = format!(
+                "thread {} records a notify of its own, and would wait for itself: make the notify on the thread that waits",
+                self.index
+            );
+            self.state.mistake(here, text);
+        }
+        self.push(Task::Record(self.signal_of(&notify)), here);
+        notify.turned(here)
+    }
+
+    /// Waits for a notify of this thread, and clears it (CANN: `HcommThreadNotifyWaitOnThread`).
+    #[track_caller]
+    pub fn wait<'n>(&self, notify: Notify<'n, Set>) -> Notify<'n, Clear> {
+        let here = Location::caller();
+        if notify.thread != self.index {
+            let text = format!(
+                "thread {} waits for a notify of thread {}: a notify is waited for by the thread that made it",
+                self.index, notify.thread
+            );
+            self.state.mistake(here, text);
+        }
+        self.push(Task::Wait(self.signal_of(&notify)), here);
+        notify.turned(here)
+    }
+
+    fn signal_of<S: super::NotifyState>(&self, notify: &Notify<'_, S>) -> Signal {
+        let rank = self.state.shape.rank;
+        Signal::Thread { rank, thread: notify.thread, index: notify.index }
+    }
+}
+
+/// Between ranks.
+impl<'f> Thread<'f> {
+    /// Lets the peer at this rank's communication buffer: tells it that the buffer is ready.
+    #[track_caller]
+    pub fn expose<'r>(&self, channel: Channel<'r>) -> Exposed<'r> {
+        let here = Location::caller();
+        let before = self.state.tape(|tape| tape.turns(channel.number).exposed.replace(here));
+        if let Some(since) = before {
+            let (peer, since) = (channel.peer, line(since));
+            let text = format!(
+                "the buffer is exposed to rank {peer}, which has it since {since}: reclaim it first"
+            );
+            self.state.mistake(here, text);
+        }
+        self.push(Task::Record(theirs(channel, READY)), here);
+        Exposed { channel, since: here }
+    }
+
+    /// Waits until the peer has left this rank's communication buffer.
+    #[track_caller]
+    pub fn reclaim(&self, exposed: Exposed<'_>) {
+        let channel = exposed.channel;
+        self.state.tape(|tape| tape.turns(channel.number).exposed = None);
+        self.push(Task::Wait(ours(channel, LEFT)), Location::caller());
+        std::mem::forget(exposed);
+    }
+
+    /// Waits until the peer has exposed its communication buffer to this rank.
+    #[track_caller]
+    pub fn enter<'r>(&self, channel: Channel<'r>) -> Access<'r> {
+        let here = Location::caller();
+        let before = self.state.tape(|tape| tape.turns(channel.number).entered.replace(here));
+        if let Some(since) = before {
+            let (peer, since) = (channel.peer, line(since));
+            let text = format!(
+                "the buffer of rank {peer} is entered, and has been since {since}: leave it first"
+            );
+            self.state.mistake(here, text);
+        }
+        self.push(Task::Wait(ours(channel, READY)), here);
+        Access { channel, since: here }
+    }
+
+    /// Tells the peer that this rank has left its communication buffer: all that this thread did there before is done.
+    #[track_caller]
+    pub fn leave(&self, access: Access<'_>) {
+        let channel = access.channel;
+        self.state.tape(|tape| tape.turns(channel.number).entered = None);
+        self.push(Task::Record(theirs(channel, LEFT)), Location::caller());
+        std::mem::forget(access);
+    }
+
+    /// Copies elements of a peer (CANN: `HcommReadOnThread`). Both must have as many.
+    #[track_caller]
+    pub fn read(&self, from: RemoteBuffer<'_>, to: LocalBuffer<'_>) {
+        self.transfer((from.state, from.piece()), (to.state, to.piece()), None);
+    }
+
+    /// Combines elements of a peer into the rank's own, with the reduction of the operator (CANN: `HcommReadReduceOnThread`).
+    #[track_caller]
+    pub fn read_reduce(&self, from: RemoteBuffer<'_>, into: LocalBuffer<'_>) {
+        let op = self.reduction();
+        self.transfer((from.state, from.piece()), (into.state, into.piece()), op);
+    }
+
+    /// Copies elements to a peer (CANN: `HcommWriteOnThread`). Both must have as many.
+    #[track_caller]
+    pub fn write(&self, from: LocalBuffer<'_>, to: RemoteBuffer<'_>) {
+        self.transfer((from.state, from.piece()), (to.state, to.piece()), None);
+    }
+
+    /// Combines elements into those of a peer, with the reduction of the operator (CANN: `HcommWriteReduceOnThread`). Of several that do so at the same time
+    /// into the same elements none is lost, in any order.
+    #[track_caller]
+    pub fn write_reduce(&self, from: LocalBuffer<'_>, into: RemoteBuffer<'_>) {
+        let op = self.reduction();
+        self.transfer((from.state, from.piece()), (into.state, into.piece()), op);
+    }
+
+    /// Sets signal `index` at the peer's end of the channel, for a protocol of one's own beside exposing and entering (CANN:
+    /// `HcommChannelNotifyRecordOnThread`). The signals of a channel count from 0 and are notifies behind the two of the handshake; each
+    /// is one latched bit, recorded once and [awaited](Self::await_signal) once.
+    #[track_caller]
+    pub fn signal(&self, channel: Channel<'_>, index: u32) {
+        let index = self.notify_of(channel, index);
+        self.push(Task::Record(theirs(channel, index)), Location::caller());
+    }
+
+    /// Waits for signal `index` at this end of the channel, and clears it (CANN: `HcommChannelNotifyWaitOnThread`).
+    #[track_caller]
+    pub fn await_signal(&self, channel: Channel<'_>, index: u32) {
+        let index = self.notify_of(channel, index);
+        self.push(Task::Wait(ours(channel, index)), Location::caller());
+    }
+
+    fn notify_of(&self, channel: Channel<'_>, index: u32) -> u32 {
+        let index = index.saturating_add(HANDSHAKE);
+        self.state.tape(|tape| tape.channel_has(channel.number, index.saturating_add(1)));
+        index
+    }
+}
+
+impl Thread<'_> {
+    #[track_caller]
+    #[inline]
+    fn transfer(
+        &self,
+        (from_state, from): (&State, Piece),
+        (to_state, to): (&State, Piece),
+        op: Option<ReduceOp>,
+    ) {
+        let here = Location::caller();
+        if !(std::ptr::eq(from_state, self.state) && std::ptr::eq(to_state, self.state)) {
+            let text =
+                "the buffers and the thread are of two recordings: use those of one `Recorder`";
+            return self.state.mistake(here, text.to_owned());
+        }
+        if from.bytes != to.bytes {
+            return self.unequal(here, from.bytes, to.bytes);
+        }
+        if from.bytes > 0 {
+            let task = match op {
+                None => Task::Copy { from, to },
+                Some(op) => Task::Reduce { from, to, op },
+            };
+            self.push(task, here);
+        }
+    }
+
+    #[cold]
+    fn unequal(&self, here: Here, from: u64, to: u64) {
+        let [from, to] = [from, to].map(|bytes| bytes / self.state.shape.dtype.size() as u64);
+        let text = format!("{from} elements go to where there are {to}: slice one of the two");
+        self.state.mistake(here, text);
+    }
+
+    /// The reduction of the operator.
+    #[track_caller]
+    fn reduction(&self) -> Option<ReduceOp> {
+        if self.state.shape.op.is_none() {
+            let text = "the operator has no reduction: make it with one that reduces, such as `Operator::all_reduce`";
+            self.state.mistake(Location::caller(), text.to_owned());
+        }
+        self.state.shape.op
+    }
+
+    #[inline]
+    fn push(&self, task: Task, here: Here) {
+        self.state.push(self.index, task, here);
+    }
+}
+
+/// A notify at this rank's end.
+fn ours(channel: Channel<'_>, index: u32) -> Signal {
+    Signal::Channel { rank: channel.state.shape.rank, peer: channel.peer, index }
+}
+
+/// A notify at the peer's end.
+fn theirs(channel: Channel<'_>, index: u32) -> Signal {
+    Signal::Channel { rank: channel.peer, peer: channel.state.shape.rank, index }
+}
+
+impl fmt::Debug for Thread<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Thread({} of rank {})", self.index, self.state.shape.rank)
+    }
+}
+
+impl fmt::Debug for MainThread<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.thread.fmt(f)
+    }
+}
+
+impl fmt::Debug for Threads<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} threads of rank {}", self.count, self.state.shape.rank)
+    }
+}
