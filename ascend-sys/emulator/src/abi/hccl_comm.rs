@@ -19,6 +19,7 @@ use crate::fabric::root::{self, Applicant, ROOT_INFO};
 use crate::fabric::subs::Wish;
 use crate::fabric::{Comm, Member, group, hooks, registry};
 use crate::machine::{self, Settings};
+use crate::operator::Answers;
 use crate::profile::Product;
 
 pub(super) fn fill(table: &mut Functions) {
@@ -144,6 +145,7 @@ fn new_member(comm: Arc<Comm>, rank: usize, applicant: &Applicant) -> Member {
         config: config.clone(),
         exec_timeout: exec_timeout(config, settings),
         suspended: AtomicBool::new(false),
+        answers: Answers::default(),
     }
 }
 
@@ -325,6 +327,7 @@ fn new_sub(
         exec_timeout: exec_timeout(&config, &settings),
         config,
         suspended: AtomicBool::new(false),
+        answers: Answers::default(),
     })
 }
 

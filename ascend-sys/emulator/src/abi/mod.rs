@@ -47,6 +47,7 @@ mod hccl_issue;
 mod hccl_kernel;
 mod hccl_messages;
 mod hccl_ops;
+mod hccl_rank_graph;
 mod hccl_state;
 mod hccl_tables;
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::config::Config;
 use super::links::{Board, list};
 use super::subs::Subs;
+use super::topology::Place as Stand;
 use crate::batch::Exchange;
 use crate::collective::job::Job;
 use crate::collective::meeting::{Breakage, Cause, Meeting, Origin, Place};
@@ -17,7 +18,7 @@ use crate::collective::sides::Sides;
 use crate::collective::table::Table;
 use crate::executor;
 use crate::kernel::{self, Hub};
-use crate::operator;
+use crate::operator::{self, Answers};
 use crate::profile::Product;
 use crate::sync::Short;
 use crate::users;
@@ -36,6 +37,8 @@ pub(crate) struct Comm {
     /// It was made from another one, and nothing can be made from it.
     pub(crate) is_sub: bool,
     pub(super) subs: Subs,
+    /// Where the devices of the ranks stand.
+    pub(super) places: Box<[Stand]>,
     /// Where the servers of its kernels meet, once there are some.
     pub(crate) kernels: OnceLock<Arc<Hub>>,
     records: Box<[Record]>,
@@ -65,6 +68,8 @@ pub(crate) struct Member {
     pub(crate) exec_timeout: Option<Duration>,
     /// Between `HcclCommSuspend` and `HcclCommResume`.
     pub(crate) suspended: AtomicBool,
+    /// What it was told of the network.
+    pub(crate) answers: Answers,
 }
 
 impl Member {
@@ -110,14 +115,27 @@ impl Comm {
             exchange: Exchange::new(ranks),
             is_sub: false,
             subs: Subs::default(),
+            places: Box::default(),
             kernels: OnceLock::new(),
             records: (0..ranks).map(record).collect(),
         }
     }
 
-    /// One of so many ranks of another one.
-    pub(super) fn new_sub(name: String, parent: &Self, ranks: usize) -> Self {
-        Self { is_sub: true, ..Self::new(name, parent.product, parent.connect_timeout, ranks) }
+    /// With the places of its ranks.
+    pub(super) fn on(self, places: Box<[Stand]>) -> Self {
+        Self { places, ..self }
+    }
+
+    /// One of some ranks of another one.
+    pub(super) fn new_sub(name: String, parent: &Self, ranks: &[usize]) -> Self {
+        let comm = Self::new(name, parent.product, parent.connect_timeout, ranks.len());
+        let places = ranks.iter().filter_map(|rank| parent.places.get(*rank)).copied().collect();
+        Self { is_sub: true, places, ..comm }
+    }
+
+    /// Where the device of a rank stands.
+    pub(crate) fn place_of(&self, rank: usize) -> Option<Stand> {
+        self.places.get(rank).copied()
     }
 
     pub(crate) fn ranks(&self) -> usize {

@@ -8,6 +8,7 @@ pub(crate) mod links;
 pub(crate) mod registry;
 pub(crate) mod root;
 pub(crate) mod subs;
+pub(crate) mod topology;
 
 pub(crate) use comm::{Comm, Member};
 pub(crate) use links::list;

@@ -217,6 +217,7 @@ mod tests {
             config: Config::default(),
             exec_timeout: None,
             suspended: false.into(),
+            answers: Default::default(),
         };
         let handle = register(member).unwrap();
         let destroy_elsewhere =

@@ -13,6 +13,7 @@ use ascend_sys::HcclResult;
 use super::comm::Comm;
 use super::config::Config;
 use super::links::list;
+use super::topology::Place;
 use crate::collective::validate::{Refusal, refuse};
 use crate::executor;
 use crate::machine::Settings;
@@ -315,7 +316,8 @@ impl Gathering {
             name => name.to_owned(),
         };
         let Settings { product, connect_timeout, .. } = applicant.settings;
-        Comm::new(name, product, connect_timeout, self.seats.len())
+        let places = self.seats.values().map(|seat| Place::new(seat.device, &seat.settings));
+        Comm::new(name, product, connect_timeout, self.seats.len()).on(places.collect())
     }
 
     /// The outcome for one rank.

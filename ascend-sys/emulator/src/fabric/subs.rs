@@ -70,7 +70,7 @@ impl Comm {
                 }
             };
         }
-        let comm = Comm::new_sub(wish.name.clone(), self, wish.ranks.len());
+        let comm = Comm::new_sub(wish.name.clone(), self, &wish.ranks);
         let comm = Arc::new(comm);
         let mut made = vec![false; wish.ranks.len()];
         made[own] = true;

@@ -105,6 +105,7 @@ pub(crate) fn of(member: &Arc<Member>, call: &'static str) -> Result<usize, Refu
         config: member.config.clone(),
         exec_timeout: member.exec_timeout,
         suspended: false.into(),
+        answers: Default::default(),
     };
     let head = Head {
         workspace: workspace as u64,

@@ -1,0 +1,207 @@
+//! The emulated network: where the devices of ranks stand, and over which layers they reach each other.
+//!
+//! It is made up, and as plain as the products allow. The devices of a block stand in servers, in the order of their ids: 8 in
+//! a server of an A2 or a 950, 16 in one of an A3. A block is one superpod.
+//!
+//! | product | layer 0 | layer 1 | layer 2 |
+//! |---|---|---|---|
+//! | A2 | a server: full mesh, HCCS | all servers: RoCE | |
+//! | A3 | a server: HCCS | a superpod: HCCS | all superpods: RoCE |
+//! | 950 | a server: full mesh, UB | all servers: Clos, UB and RoCE | |
+//!
+//! A communicator of an A2 or A3 has the layers that its ranks need: one server is layer 0 alone. On 950 it always has
+//! both. Two ranks are linked on a layer when one instance of it holds both, so that ranks of a server are linked on every
+//! layer. Nothing of this has to do with how fast data moves.
+
+use super::comm::Comm;
+use crate::machine::Settings;
+use crate::profile::Product;
+use ascend_sys::{CommProtocol, CommTopo};
+
+/// Where a device stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) device: u32,
+    /// The number of its block, which is its superpod.
+    pub(crate) block: u32,
+    /// Its number among the devices of the block.
+    pub(crate) index: u32,
+}
+
+impl Place {
+    pub(crate) fn new(device: u32, settings: &Settings) -> Self {
+        Self { device, block: settings.block, index: device.saturating_sub(settings.first) }
+    }
+
+    /// The number of its server in the block.
+    pub(crate) fn server(self, product: Product) -> u32 {
+        self.index / in_a_server(product)
+    }
+
+    /// Its number in the server.
+    pub(crate) fn slot(self, product: Product) -> u32 {
+        self.index % in_a_server(product)
+    }
+}
+
+/// How many devices a server has.
+fn in_a_server(product: Product) -> u32 {
+    match product {
+        Product::A2 | Product::Ascend950 => 8,
+        Product::A3 => 16,
+    }
+}
+
+/// Who is together in an instance of a layer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Holds {
+    Server,
+    Superpod,
+    All,
+}
+
+/// A layer of the network.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Layer {
+    pub(crate) number: u32,
+    pub(crate) topo: CommTopo,
+    /// Of its links; the first is the usual one.
+    pub(crate) protocols: &'static [CommProtocol],
+    holds: Holds,
+}
+
+const HCCS: &[CommProtocol] = &[CommProtocol::COMM_PROTOCOL_HCCS];
+const ROCE: &[CommProtocol] = &[CommProtocol::COMM_PROTOCOL_ROCE];
+const UB: &[CommProtocol] =
+    &[CommProtocol::COMM_PROTOCOL_UB_CTP, CommProtocol::COMM_PROTOCOL_UB_MEM];
+const UB_AND_ROCE: &[CommProtocol] = &[
+    CommProtocol::COMM_PROTOCOL_UB_CTP,
+    CommProtocol::COMM_PROTOCOL_UBOE,
+    CommProtocol::COMM_PROTOCOL_ROCE,
+];
+
+const fn layer(
+    number: u32,
+    holds: Holds,
+    topo: CommTopo,
+    protocols: &'static [CommProtocol],
+) -> Layer {
+    Layer { number, topo, protocols, holds }
+}
+
+const A2: &[Layer] = &[
+    layer(0, Holds::Server, CommTopo::COMM_TOPO_1DMESH, HCCS),
+    layer(1, Holds::All, CommTopo::COMM_TOPO_CLOS, ROCE),
+];
+const A3: &[Layer] = &[
+    layer(0, Holds::Server, CommTopo::COMM_TOPO_910_93, HCCS),
+    layer(1, Holds::Superpod, CommTopo::COMM_TOPO_CLOS, HCCS),
+    layer(2, Holds::All, CommTopo::COMM_TOPO_CLOS, ROCE),
+];
+const ASCEND_950: &[Layer] = &[
+    layer(0, Holds::Server, CommTopo::COMM_TOPO_1DMESH, UB),
+    layer(1, Holds::All, CommTopo::COMM_TOPO_CLOS, UB_AND_ROCE),
+];
+
+/// The layers that a product can have.
+pub(crate) fn layers_of(product: Product) -> &'static [Layer] {
+    match product {
+        Product::A2 => A2,
+        Product::A3 => A3,
+        Product::Ascend950 => ASCEND_950,
+    }
+}
+
+/// Of which instance a place is.
+fn instance(product: Product, holds: Holds, place: Place) -> (u32, u32) {
+    match holds {
+        Holds::Server => (place.block, place.server(product)),
+        Holds::Superpod => (place.block, 0),
+        Holds::All => (0, 0),
+    }
+}
+
+impl Comm {
+    /// The layers that it has, from 0.
+    pub(crate) fn layers(&self) -> &'static [Layer] {
+        let all = layers_of(self.product);
+        if self.product == Product::Ascend950 {
+            return all;
+        }
+        // The first layer that holds all ranks is the last that they need.
+        let holds_all =
+            |layer: &Layer| (1..self.ranks()).all(|rank| self.are_together(layer, 0, rank));
+        let needed = all.iter().position(holds_all).map_or(all.len(), |last| last + 1);
+        &all[..needed]
+    }
+
+    /// Whether two ranks are in one instance of a layer.
+    pub(crate) fn are_together(&self, layer: &Layer, a: usize, b: usize) -> bool {
+        let instance = |rank: usize| {
+            self.places.get(rank).map(|place| instance(self.product, layer.holds, *place))
+        };
+        instance(a) == instance(b)
+    }
+
+    /// The ranks of the instance that holds `rank`.
+    pub(crate) fn instance_of(&self, layer: &Layer, rank: usize) -> Vec<u32> {
+        let together = |other: &u32| self.are_together(layer, rank, *other as usize);
+        (0..self.ranks() as u32).filter(together).collect()
+    }
+
+    /// How many ranks each instance of a layer holds, in the order of their first ranks.
+    pub(crate) fn instance_sizes(&self, layer: &Layer) -> Vec<u32> {
+        let mut found: Vec<((u32, u32), u32)> = Vec::new();
+        for place in &*self.places {
+            let instance = instance(self.product, layer.holds, *place);
+            match found.iter_mut().find(|(other, _)| *other == instance) {
+                Some((_, size)) => *size += 1,
+                None => found.push((instance, 1)),
+            }
+        }
+        found.into_iter().map(|(_, size)| size).collect()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    fn comm(product: Product, places: &[(u32, u32)]) -> Comm {
+        let places = places.iter().map(|(block, index)| Place {
+            device: 1000 * block + index,
+            block: *block,
+            index: *index,
+        });
+        Comm::new("net".into(), product, Duration::from_secs(1), places.len()).on(places.collect())
+    }
+
+    fn sizes(comm: &Comm) -> Vec<Vec<u32>> {
+        comm.layers().iter().map(|layer| comm.instance_sizes(layer)).collect()
+    }
+
+    #[test]
+    fn ranks_have_the_layers_that_they_need() {
+        let in_block = |ranks: std::ops::Range<u32>| ranks.map(|i| (1, i)).collect::<Vec<_>>();
+        assert_eq!(sizes(&comm(Product::A2, &in_block(0..8))), [vec![8]]);
+        assert_eq!(sizes(&comm(Product::A2, &in_block(0..9))), [vec![8, 1], vec![9]]);
+        assert_eq!(sizes(&comm(Product::A3, &in_block(0..16))), [vec![16]]);
+        assert_eq!(sizes(&comm(Product::A3, &in_block(4..20))), [vec![12, 4], vec![16]]);
+        assert_eq!(sizes(&comm(Product::Ascend950, &in_block(0..2))), [vec![2], vec![2]]);
+        let apart = comm(Product::A3, &[(1, 0), (1, 1), (2, 0)]);
+        assert_eq!(sizes(&apart), [vec![2, 1], vec![2, 1], vec![3]]);
+    }
+
+    #[test]
+    fn instances_go_by_servers_and_not_by_ranks() {
+        // Two servers of an A2, whose devices take turns.
+        let places: Vec<_> = (0..6).map(|rank| (7, rank / 2 + 8 * (rank % 2))).collect();
+        let comm = comm(Product::A2, &places);
+        let [server, all] = comm.layers() else { panic!("two layers") };
+        assert_eq!(comm.instance_of(server, 0), [0, 2, 4]);
+        assert_eq!(comm.instance_of(server, 5), [1, 3, 5]);
+        assert_eq!(comm.instance_of(all, 5), [0, 1, 2, 3, 4, 5]);
+        assert!(comm.are_together(server, 1, 3) && !comm.are_together(server, 1, 2));
+    }
+}

@@ -1,0 +1,138 @@
+//! Endpoints: where a link of the emulated network begins, in the words of `EndpointDesc`.
+//!
+//! Addresses are made up from the id of the device, so that no two devices of the process have the same: for HCCS the id
+//! itself, for RoCE an address of the network 10.0.0.0/8, for UB an EID that ends with it.
+
+use crate::fabric::topology::{Place, layers_of};
+use crate::machine;
+use crate::profile::Product;
+use ascend_sys::{CommAddrType, CommProtocol, EndpointDesc, EndpointLocType, in_addr};
+use std::mem::MaybeUninit;
+
+/// One end of a link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Endpoint {
+    pub(crate) place: Place,
+    pub(crate) protocol: CommProtocol,
+}
+
+/// What begins the EID of an emulated device.
+const EID: [u8; 12] = *b"\xfe\x80\0\0\0\0\0\0ascn";
+
+impl Endpoint {
+    /// All that CANN says of an endpoint; what has no meaning here is "not set", all ones.
+    pub(crate) fn describe(self, product: Product) -> EndpointDesc {
+        let Self { place, protocol } = self;
+        let mut description = MaybeUninit::<EndpointDesc>::uninit();
+        // SAFETY: plain numbers, for which all ones are valid.
+        let mut description = unsafe {
+            description.as_mut_ptr().write_bytes(0xff, 1);
+            description.assume_init()
+        };
+        description.protocol = protocol;
+        let address = &mut description.commAddr;
+        match Form::of(protocol) {
+            Form::Id => {
+                address.type_ = CommAddrType::COMM_ADDR_TYPE_ID;
+                address.anon_1.id = place.device;
+            }
+            Form::Ip => {
+                address.type_ = CommAddrType::COMM_ADDR_TYPE_IP_V4;
+                let [_, high, middle, low] = place.device.to_be_bytes();
+                address.anon_1.addr =
+                    in_addr { s_addr: u32::from_ne_bytes([10, high, middle, low]) };
+            }
+            Form::Eid => {
+                address.type_ = CommAddrType::COMM_ADDR_TYPE_EID;
+                let mut eid = [0; 16];
+                eid[..12].copy_from_slice(&EID);
+                eid[12..].copy_from_slice(&place.device.to_be_bytes());
+                address.anon_1.eid = eid;
+            }
+        }
+        description.loc.locType = EndpointLocType::ENDPOINT_LOC_TYPE_DEVICE;
+        // SAFETY: plain numbers, of which all were set above.
+        let at = unsafe { &mut description.loc.anon_1.device };
+        at.devPhyId = place.slot(product);
+        at.superDevId = place.index;
+        at.serverIdx = place.server(product);
+        at.superPodIdx = place.block;
+        description
+    }
+
+    /// The endpoint that a description is of. The error says what no endpoint has.
+    pub(crate) fn read(description: &EndpointDesc) -> Result<Self, String> {
+        if description.loc.locType != EndpointLocType::ENDPOINT_LOC_TYPE_DEVICE {
+            return Err(format!(
+                "loc.locType is {}; emulated endpoints are on devices (0)",
+                description.loc.locType.0
+            ));
+        }
+        // SAFETY: plain numbers, for which any bits are valid.
+        let at = unsafe { description.loc.anon_1.device };
+        let settings = machine::block(at.superPodIdx).ok().filter(|it| at.superDevId < it.count);
+        let Some(settings) = settings else {
+            return Err(format!(
+                "there is no device {} in the superpod {} (loc.device)",
+                at.superDevId, at.superPodIdx
+            ));
+        };
+        let place = Place::new(settings.first + at.superDevId, &settings);
+        let endpoint = Self { place, protocol: description.protocol };
+        let product = settings.product;
+        let has = |layer: &crate::fabric::topology::Layer| {
+            layer.protocols.contains(&description.protocol)
+        };
+        if !layers_of(product).iter().any(has) {
+            return Err(format!(
+                "{product} has no endpoint of the protocol {}",
+                description.protocol.0
+            ));
+        }
+        let own = endpoint.describe(product);
+        // SAFETY: as above.
+        let expected = unsafe { own.loc.anon_1.device };
+        let is_there = (at.devPhyId, at.serverIdx) == (expected.devPhyId, expected.serverIdx)
+            && description.commAddr.type_ == own.commAddr.type_
+            && address(description) == address(&own);
+        if is_there {
+            Ok(endpoint)
+        } else {
+            Err(format!(
+                "loc and commAddr are not those of device {} of the superpod {}; copy an endpoint of a CommLink or of HcommEndpointGetDescs",
+                at.superDevId, at.superPodIdx
+            ))
+        }
+    }
+}
+
+/// How a protocol writes addresses.
+enum Form {
+    Id,
+    Ip,
+    Eid,
+}
+
+impl Form {
+    fn of(protocol: CommProtocol) -> Self {
+        match protocol {
+            CommProtocol::COMM_PROTOCOL_ROCE => Self::Ip,
+            CommProtocol::COMM_PROTOCOL_UB_CTP
+            | CommProtocol::COMM_PROTOCOL_UBC_TP
+            | CommProtocol::COMM_PROTOCOL_UB_MEM
+            | CommProtocol::COMM_PROTOCOL_UBOE
+            | CommProtocol::COMM_PROTOCOL_UB_RTP => Self::Eid,
+            _ => Self::Id,
+        }
+    }
+}
+
+/// The bytes of an address that count.
+fn address(description: &EndpointDesc) -> &[u8] {
+    let bytes = match Form::of(description.protocol) {
+        Form::Id | Form::Ip => 4,
+        Form::Eid => 16,
+    };
+    // SAFETY: bytes, for which any bits are valid.
+    unsafe { &description.commAddr.anon_1.raws[..bytes] }
+}

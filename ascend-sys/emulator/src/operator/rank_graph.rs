@@ -1,0 +1,235 @@
+//! The rank graph: what a rank is told of the layers, ranks and links around it.
+//!
+//! Lists belong to the library. Each function has one list a rank, which its next call overwrites and which stays where it is
+//! until the rank's communicator ends.
+
+use super::endpoint::Endpoint;
+use crate::collective::validate::{self, Refusal, refuse};
+use crate::fabric::Member;
+use crate::fabric::topology::Layer;
+use crate::profile::Product;
+use crate::sync::lock_std as lock;
+use ascend_sys::{
+    COMM_LINK_MAGIC_WORD, COMM_LINK_VERSION, CommAbiHeader, CommLink, CommProtocol, EndpointDesc,
+};
+use std::mem::MaybeUninit;
+use std::sync::Mutex;
+
+/// What one rank was told.
+#[derive(Default)]
+pub(crate) struct Answers(Mutex<Lists>);
+
+#[derive(Default)]
+struct Lists {
+    layers: List<u32>,
+    ranks: List<u32>,
+    sizes: List<u32>,
+    links: List<CommLink>,
+    instances: List<u32>,
+    ranks_of_instance: List<u32>,
+}
+
+/// The only topology instance of a layer.
+const INSTANCE: u32 = 0;
+
+/// The layer with a number.
+pub(crate) fn layer(member: &Member, number: u32) -> Result<&'static Layer, Refusal> {
+    let layers = member.comm.layers();
+    match layers.get(number as usize) {
+        Some(layer) => Ok(layer),
+        None => refuse!(
+            HCCL_E_PARA,
+            "there is no layer {number}; the communicator has {} (0 to {})",
+            layers.len(),
+            layers.len() - 1
+        ),
+    }
+}
+
+/// A layer by the number of its topology instance.
+fn layer_of_instance(member: &Member, number: u32, id: u32) -> Result<&'static Layer, Refusal> {
+    let layer = layer(member, number)?;
+    if id != INSTANCE {
+        return refuse!(
+            HCCL_E_PARA,
+            "layer {number} has no topology instance {id}; a rank is in one of each layer, and its id is {INSTANCE}"
+        );
+    }
+    Ok(layer)
+}
+
+/// A list, where it lies and how long it is.
+pub(crate) type Told<T> = (*mut T, u32);
+
+impl Member {
+    pub(crate) fn tell_layers(&self) -> Told<u32> {
+        let numbers = self.comm.layers().iter().map(|layer| layer.number);
+        lock(&self.answers.0).layers.tell(MOST_LAYERS, numbers)
+    }
+
+    pub(crate) fn tell_ranks(&self, number: u32) -> Result<Told<u32>, Refusal> {
+        let ranks = self.comm.instance_of(layer(self, number)?, self.rank);
+        Ok(lock(&self.answers.0).ranks.tell(self.comm.ranks(), ranks))
+    }
+
+    pub(crate) fn count_ranks(&self, number: u32) -> Result<u32, Refusal> {
+        Ok(self.comm.instance_of(layer(self, number)?, self.rank).len() as u32)
+    }
+
+    pub(crate) fn tell_sizes(&self, number: u32) -> Result<Told<u32>, Refusal> {
+        let sizes = self.comm.instance_sizes(layer(self, number)?);
+        Ok(lock(&self.answers.0).sizes.tell(self.comm.ranks(), sizes))
+    }
+
+    /// The links from one rank to another: none to itself, nor to one of another instance.
+    pub(crate) fn tell_links(
+        &self,
+        number: u32,
+        from: u32,
+        to: u32,
+    ) -> Result<Told<CommLink>, Refusal> {
+        let layer = layer(self, number)?;
+        validate::rank("srcRank", from, self.comm.ranks())?;
+        validate::rank("dstRank", to, self.comm.ranks())?;
+        let (from, to) = (from as usize, to as usize);
+        let mut links = Vec::new();
+        if from != to && self.comm.are_together(layer, from, to) {
+            for protocol in layer.protocols {
+                let (from, to) = (self.end(from, *protocol)?, self.end(to, *protocol)?);
+                links.push(link(from, to, *protocol));
+            }
+        }
+        Ok(lock(&self.answers.0).links.tell(MOST_LINKS, links))
+    }
+
+    pub(crate) fn tell_instances(&self, number: u32) -> Result<Told<u32>, Refusal> {
+        layer(self, number)?;
+        Ok(lock(&self.answers.0).instances.tell(1, [INSTANCE]))
+    }
+
+    pub(crate) fn shape_of_instance(
+        &self,
+        number: u32,
+        id: u32,
+    ) -> Result<&'static Layer, Refusal> {
+        layer_of_instance(self, number, id)
+    }
+
+    pub(crate) fn tell_ranks_of_instance(
+        &self,
+        number: u32,
+        id: u32,
+    ) -> Result<Told<u32>, Refusal> {
+        let ranks = self.comm.instance_of(layer_of_instance(self, number, id)?, self.rank);
+        Ok(lock(&self.answers.0).ranks_of_instance.tell(self.comm.ranks(), ranks))
+    }
+
+    /// The endpoints of this rank in a topology instance: one of each protocol.
+    pub(crate) fn endpoints(&self, number: u32, id: u32) -> Result<Vec<EndpointDesc>, Refusal> {
+        let layer = layer_of_instance(self, number, id)?;
+        layer.protocols.iter().map(|protocol| self.end(self.rank, *protocol)).collect()
+    }
+
+    /// Whether a rank has an endpoint that is described like this.
+    pub(crate) fn has_endpoint(
+        &self,
+        rank: u32,
+        description: &EndpointDesc,
+    ) -> Result<(), Refusal> {
+        validate::rank("rankId", rank, self.comm.ranks())?;
+        match Endpoint::read(description) {
+            Ok(endpoint) if self.comm.place_of(rank as usize) == Some(endpoint.place) => Ok(()),
+            Ok(endpoint) => refuse!(
+                HCCL_E_NOT_FOUND,
+                "the endpoint is on device {}, which is not that of rank {rank}",
+                endpoint.place.device
+            ),
+            Err(text) => refuse!(HCCL_E_NOT_FOUND, "rank {rank} has no such endpoint: {text}"),
+        }
+    }
+
+    fn end(&self, rank: usize, protocol: CommProtocol) -> Result<EndpointDesc, Refusal> {
+        match self.comm.place_of(rank) {
+            Some(place) => Ok(Endpoint { place, protocol }.describe(self.comm.product)),
+            None => refuse!(HCCL_E_INTERNAL, "EI9999: nobody knows where rank {rank} is"),
+        }
+    }
+
+    /// Refuses what only Ascend 950 tells.
+    pub(crate) fn tells_instances(&self) -> Result<(), Refusal> {
+        let product = self.comm.product;
+        if product != Product::Ascend950 {
+            return refuse!(
+                HCCL_E_NOT_SUPPORT,
+                "{product} tells nothing of topology instances and endpoints; Ascend 950 does"
+            );
+        }
+        Ok(())
+    }
+}
+
+fn link(from: EndpointDesc, to: EndpointDesc, protocol: CommProtocol) -> CommLink {
+    let mut link = MaybeUninit::<CommLink>::uninit();
+    // SAFETY: plain numbers, for which all ones are valid.
+    let mut link = unsafe {
+        link.as_mut_ptr().write_bytes(0xff, 1);
+        link.assume_init()
+    };
+    link.header = CommAbiHeader {
+        version: COMM_LINK_VERSION,
+        magicWord: COMM_LINK_MAGIC_WORD,
+        size: size_of::<CommLink>() as u32,
+        reserved: 0,
+    };
+    link.srcEndpointDesc = from;
+    link.dstEndpointDesc = to;
+    link.linkAttr.anon_1.linkProtocol = protocol;
+    link.linkAttr.anon_1.hop = 1;
+    link
+}
+
+const MOST_LAYERS: usize = 3;
+const MOST_LINKS: usize = 3;
+
+/// A list that a program may read for as long as the communicator is there.
+struct List<T> {
+    start: *mut T,
+    room: usize,
+}
+
+// SAFETY: it owns what it points to.
+unsafe impl<T: Send> Send for List<T> {}
+
+impl<T> Default for List<T> {
+    fn default() -> Self {
+        Self { start: std::ptr::null_mut(), room: 0 }
+    }
+}
+
+impl<T: Copy> List<T> {
+    /// Writes the list anew. There is room for `room` values, in every call the same.
+    fn tell(&mut self, room: usize, values: impl IntoIterator<Item = T>) -> Told<T> {
+        if self.start.is_null() {
+            self.start = Box::into_raw(Box::<[T]>::new_uninit_slice(room)).cast();
+            self.room = room;
+        }
+        let mut length = 0;
+        for value in values.into_iter().take(self.room) {
+            // SAFETY: within the room that was made for it.
+            unsafe { self.start.add(length).write(value) };
+            length += 1;
+        }
+        (self.start, length as u32)
+    }
+}
+
+impl<T> Drop for List<T> {
+    fn drop(&mut self) {
+        if !self.start.is_null() {
+            let all =
+                std::ptr::slice_from_raw_parts_mut(self.start.cast::<MaybeUninit<T>>(), self.room);
+            // SAFETY: this is the box that was taken apart.
+            drop(unsafe { Box::from_raw(all) });
+        }
+    }
+}
