@@ -8,6 +8,7 @@
 
 mod lanes;
 pub mod order;
+pub mod shadow;
 pub mod task;
 
 pub use order::{Order, TaskId};

@@ -172,7 +172,7 @@ impl Engine {
             let access = Access { point: at, mode: Mode::Write, operation: operation.clone() };
             let Some(shadow) = state.memory.starting_at(start) else { return };
             let mut others: Vec<Access> = Vec::new();
-            shadow.access(shadow.range.clone(), &access, &clock, |found| {
+            shadow.access(shadow.range(), &access, &clock, |found| {
                 if let Found::Unordered { other, .. } = found
                     && !others.iter().any(|seen| Arc::ptr_eq(&seen.operation, &other.operation))
                 {
@@ -180,7 +180,7 @@ impl Engine {
                 }
             });
             shadow.freed = Some(access.clone());
-            let (range, memory) = (shadow.range.clone(), shadow.name.clone());
+            let (range, memory) = (shadow.range(), shadow.name.clone());
             for other in others {
                 let knew = clock.get(other.point.lane);
                 let sides = vec![side(&other, &range), side(&access, &range)];
@@ -354,9 +354,10 @@ impl State {
 
     fn touch(&mut self, at: Point, operation: &Arc<Operation>, clock: &Clock) {
         // What it reads first: in place, that is what was there before.
-        for mode in [Mode::Read, Mode::Write] {
-            for touch in operation.touches.iter().filter(|touch| touch.mode == mode) {
-                self.touch_one(at, operation, clock, mode, touch.range.clone());
+        for reads in [true, false] {
+            let touches = operation.touches.iter();
+            for touch in touches.filter(|touch| (touch.mode == Mode::Read) == reads) {
+                self.touch_one(at, operation, clock, touch.mode, touch.range.clone());
             }
         }
     }
@@ -371,12 +372,14 @@ impl State {
     ) {
         let Some(shadow) = self.memory.holding(bytes.start) else { return };
         let access = Access { point: at, mode, operation: operation.clone() };
-        let (range, memory) = (shadow.range.clone(), shadow.name.clone());
+        let (range, memory) = (shadow.range(), shadow.name.clone());
         let mut found = Vec::new();
         match &shadow.freed {
             Some(free) => found.push((Kind::Freed, Some(free.clone()), bytes)),
             None => shadow.access(bytes, &access, clock, |what| match what {
-                Found::Unordered { bytes, other } => found.push((Kind::Race, Some(other), bytes)),
+                Found::Unordered { bytes, other, .. } => {
+                    found.push((Kind::Race, Some(other), bytes))
+                }
                 Found::Unwritten { bytes } => found.push((Kind::Unwritten, None, bytes)),
             }),
         }
@@ -396,17 +399,18 @@ impl State {
         sorted.sort_by_key(|touch| touch.range.start);
         let mut last: [Option<&super::shadow::Touch>; 2] = [None, None];
         for touch in sorted {
-            let write = usize::from(touch.mode == Mode::Write);
-            for (before, kind) in last.iter().zip([Mode::Read, Mode::Write]) {
-                let conflicts = touch.mode == Mode::Write || kind == Mode::Write;
+            let write = usize::from(touch.mode != Mode::Read);
+            for before in last {
                 let Some(before) = before.filter(|before| {
-                    conflicts && before.range.end > touch.range.start && !touch.range.is_empty()
+                    touch.mode.conflicts(before.mode)
+                        && before.range.end > touch.range.start
+                        && !touch.range.is_empty()
                 }) else {
                     continue;
                 };
                 let bytes = touch.range.start..before.range.end.min(touch.range.end);
                 let Some(shadow) = self.memory.holding(bytes.start) else { continue };
-                let (range, memory) = (shadow.range.clone(), shadow.name.clone());
+                let (range, memory) = (shadow.range(), shadow.name.clone());
                 let sides = [before, touch].map(|touch| {
                     let mut side = side(
                         &Access { point: at, mode: touch.mode, operation: operation.clone() },
@@ -464,6 +468,7 @@ fn side(access: &Access, range: &Range<usize>) -> Side {
     let verb = match access.mode {
         Mode::Read => "read",
         Mode::Write => "write",
+        Mode::Reduce(_) => "reduce",
     };
     let mut side = Side::plain(verb, &access.operation, access.point.time);
     // All that it touches there, as far as one range can say it.

@@ -31,7 +31,7 @@ pub(crate) enum Kind {
 /// One of the two operations of a finding.
 #[derive(Clone, Debug)]
 pub(crate) struct Side {
-    /// "read", "write", "set", "wait".
+    /// "read", "write", "reduce", "set", "wait".
     pub(crate) verb: &'static str,
     pub(crate) operation: Arc<Operation>,
     /// Its step in its lane.
@@ -102,7 +102,7 @@ impl Finding {
         };
         match self.kind {
             Kind::Race => {
-                let how = if self.sides.iter().all(|side| side.verb == "write") {
+                let how = if self.sides.iter().all(|side| side.verb != "read") {
                     "written twice"
                 } else {
                     "read and written"

@@ -1,10 +1,9 @@
-//! What is remembered of memory: who wrote a byte last, who has read it since, and whether anybody ever wrote it.
+//! What is remembered of memory, byte by byte: who accesses it, and the allocations.
 //!
-//! The bytes of an allocation lie in *cells*: runs of bytes of which the same is known. An access splits the cells at its edges;
-//! a write makes one cell of all that it covers. Of reads only those are kept that no later read is certain to follow: whoever is
-//! ordered behind the later one is ordered behind the earlier one too.
+//! How it is remembered, and what conflicts with what, is [`ascend_operator::shadow`].
 
 use super::clock::{Clock, Point};
+pub(crate) use ascend_operator::shadow::{Found, Mode};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -22,12 +21,6 @@ pub(crate) struct Operation {
     pub(crate) issued: String,
     /// Every byte that it touches.
     pub(crate) touches: Vec<Touch>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mode {
-    Read,
-    Write,
 }
 
 /// Bytes that an operation reads or writes, by address.
@@ -55,30 +48,12 @@ pub(crate) struct Access {
     pub(crate) operation: Arc<Operation>,
 }
 
-/// What an access found.
-#[derive(Debug)]
-pub(crate) enum Found {
-    /// Bytes that another access, at least one of the two a write, may touch at the same time.
-    Unordered { bytes: Range<usize>, other: Access },
-    /// Bytes that nobody ever wrote.
-    Unwritten { bytes: Range<usize> },
-}
-
-#[derive(Clone, Debug, Default)]
-struct Cell {
-    end: usize,
-    written: bool,
-    write: Option<Access>,
-    reads: Vec<Access>,
-}
-
 /// The memory of one allocation, or anything else that has one user at a time.
 #[derive(Debug)]
 pub(crate) struct Shadow {
-    pub(crate) range: Range<usize>,
     /// For messages.
     pub(crate) name: Arc<str>,
-    cells: BTreeMap<usize, Cell>,
+    bytes: ascend_operator::shadow::Shadow<Access>,
     /// The access that ended it.
     pub(crate) freed: Option<Access>,
 }
@@ -86,8 +61,11 @@ pub(crate) struct Shadow {
 impl Shadow {
     /// With `written`, nobody asks whether its bytes were written before they are read.
     pub(crate) fn new(range: Range<usize>, name: Arc<str>, written: bool) -> Shadow {
-        let cell = Cell { end: range.end, written, ..Cell::default() };
-        Shadow { cells: BTreeMap::from([(range.start, cell)]), range, name, freed: None }
+        Shadow { name, bytes: ascend_operator::shadow::Shadow::new(range, written), freed: None }
+    }
+
+    pub(crate) fn range(&self) -> Range<usize> {
+        self.bytes.range()
     }
 
     /// One access to some of its bytes, by somebody who knows what `clock` knows.
@@ -96,53 +74,10 @@ impl Shadow {
         bytes: Range<usize>,
         access: &Access,
         clock: &Clock,
-        mut found: impl FnMut(Found),
+        found: impl FnMut(Found<Access>),
     ) {
-        let bytes = bytes.start.max(self.range.start)..bytes.end.min(self.range.end);
-        if bytes.is_empty() {
-            return;
-        }
-        self.split(bytes.start);
-        self.split(bytes.end);
-        for (start, cell) in self.cells.range_mut(bytes.clone()) {
-            let here = *start..cell.end;
-            let others = cell.write.iter().chain(match access.mode {
-                Mode::Write => cell.reads.iter(),
-                Mode::Read => [].iter(),
-            });
-            for other in others.filter(|other| !clock.covers(other.point)) {
-                found(Found::Unordered { bytes: here.clone(), other: other.clone() });
-            }
-            if access.mode == Mode::Read {
-                if !cell.written {
-                    // Once is enough.
-                    cell.written = true;
-                    found(Found::Unwritten { bytes: here });
-                }
-                cell.reads.retain(|read| !clock.covers(read.point));
-                cell.reads.push(access.clone());
-            }
-        }
-        if access.mode == Mode::Write {
-            let inside: Vec<usize> = self.cells.range(bytes.clone()).map(|(at, _)| *at).collect();
-            inside.iter().for_each(|at| {
-                self.cells.remove(at);
-            });
-            let (write, reads) = (Some(access.clone()), Vec::new());
-            self.cells.insert(bytes.start, Cell { end: bytes.end, written: true, write, reads });
-        }
-    }
-
-    /// A cell begins at this byte, if one holds it.
-    fn split(&mut self, at: usize) {
-        if let Some((&start, cell)) = self.cells.range_mut(..at).next_back()
-            && start < at
-            && at < cell.end
-        {
-            let behind = cell.clone();
-            cell.end = at;
-            self.cells.insert(at, behind);
-        }
+        let is_before = |other: &Access| clock.covers(other.point);
+        self.bytes.access(bytes, access.mode, access, is_before, found);
     }
 }
 
@@ -155,8 +90,8 @@ pub(crate) struct Memory {
 impl Memory {
     /// A new allocation, in the place of what was there.
     pub(crate) fn add(&mut self, shadow: Shadow) {
-        self.forget(shadow.range.clone());
-        self.shadows.insert(shadow.range.start, shadow);
+        self.forget(shadow.range());
+        self.shadows.insert(shadow.range().start, shadow);
     }
 
     /// Forgets what lies in a range.
@@ -165,7 +100,7 @@ impl Memory {
             .shadows
             .range(..range.end)
             .next_back()
-            .filter(|(_, shadow)| shadow.range.end > range.start)
+            .filter(|(_, shadow)| shadow.range().end > range.start)
         {
             self.shadows.remove(&start);
         }
@@ -179,78 +114,13 @@ impl Memory {
     /// The allocation, living or freed, that holds a byte.
     pub(crate) fn holding(&mut self, byte: usize) -> Option<&mut Shadow> {
         let (_, shadow) = self.shadows.range_mut(..=byte).next_back()?;
-        shadow.range.contains(&byte).then_some(shadow)
+        shadow.range().contains(&byte).then_some(shadow)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::clock::Lane;
     use super::*;
-
-    fn access(lane: u32, time: u64, mode: Mode) -> Access {
-        let operation = Operation {
-            what: format!("step {time} of {lane}"),
-            place: String::new(),
-            member: None,
-            issued: String::new(),
-            touches: Vec::new(),
-        };
-        Access { point: Point { lane: Lane(lane), time }, mode, operation: Arc::new(operation) }
-    }
-
-    /// The bytes that an access finds in conflict, with whom, and those that were never written.
-    fn look(
-        shadow: &mut Shadow,
-        bytes: Range<usize>,
-        access: &Access,
-        knows: &[(u32, u64)],
-    ) -> Vec<(Range<usize>, String)> {
-        let mut clock = Clock::default();
-        clock.raise(access.point);
-        for &(lane, time) in knows {
-            clock.raise(Point { lane: Lane(lane), time });
-        }
-        let mut all = Vec::new();
-        shadow.access(bytes, access, &clock, |found| {
-            all.push(match found {
-                Found::Unordered { bytes, other } => (bytes, other.operation.what.clone()),
-                Found::Unwritten { bytes } => (bytes, "unwritten".into()),
-            });
-        });
-        all
-    }
-
-    #[test]
-    fn a_conflict_is_found_byte_by_byte() {
-        let mut shadow = Shadow::new(100..200, "".into(), false);
-        assert_eq!(look(&mut shadow, 100..150, &access(1, 1, Mode::Write), &[]), []);
-        assert_eq!(look(&mut shadow, 150..200, &access(2, 1, Mode::Write), &[]), []);
-        let found = look(&mut shadow, 140..160, &access(3, 1, Mode::Read), &[(2, 1)]);
-        assert_eq!(found, [(140..150, "step 1 of 1".into())]);
-        // Reads of the same bytes never conflict; the write behind them has to know both.
-        assert_eq!(look(&mut shadow, 155..156, &access(4, 1, Mode::Read), &[(2, 1)]), []);
-        let found = look(&mut shadow, 155..156, &access(2, 2, Mode::Write), &[(3, 1)]);
-        assert_eq!(found, [(155..156, "step 1 of 4".into())]);
-    }
-
-    #[test]
-    fn whoever_follows_the_later_read_follows_the_earlier_one() {
-        let mut shadow = Shadow::new(0..8, "".into(), true);
-        look(&mut shadow, 0..8, &access(1, 1, Mode::Read), &[]);
-        look(&mut shadow, 0..8, &access(2, 1, Mode::Read), &[(1, 1)]);
-        assert_eq!(shadow.cells[&0].reads.len(), 1);
-        assert_eq!(look(&mut shadow, 0..8, &access(3, 1, Mode::Write), &[(2, 1), (1, 1)]), []);
-    }
-
-    #[test]
-    fn what_nobody_wrote_is_found_once() {
-        let mut shadow = Shadow::new(0..64, "".into(), false);
-        look(&mut shadow, 0..16, &access(1, 1, Mode::Write), &[]);
-        let found = look(&mut shadow, 8..32, &access(1, 2, Mode::Read), &[]);
-        assert_eq!(found, [(16..32, "unwritten".into())]);
-        assert_eq!(look(&mut shadow, 0..32, &access(1, 3, Mode::Read), &[]), []);
-    }
 
     #[test]
     fn an_allocation_takes_the_place_of_what_was_there() {
