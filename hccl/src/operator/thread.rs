@@ -124,14 +124,14 @@ impl<'f> Thread<'f> {
     /// Copies elements (CANN: `HcommLocalCopyOnThread`). Both must have as many.
     #[track_caller]
     pub fn copy(&self, from: LocalBuffer<'_>, to: LocalBuffer<'_>) {
-        self.transfer((from.state, from.piece()), (to.state, to.piece()), None);
+        self.transfer(from.piece(), to.piece(), None);
     }
 
     /// Combines elements into those at `into`, with the reduction of the operator (CANN: `HcommLocalReduceOnThread`). Both must have as many.
     #[track_caller]
     pub fn reduce(&self, from: LocalBuffer<'_>, into: LocalBuffer<'_>) {
         let op = self.reduction();
-        self.transfer((from.state, from.piece()), (into.state, into.piece()), op);
+        self.transfer(from.piece(), into.piece(), op);
     }
 
     /// A notify for which this thread will wait.
@@ -232,20 +232,20 @@ impl<'f> Thread<'f> {
     /// Copies elements of a peer (CANN: `HcommReadOnThread`). Both must have as many.
     #[track_caller]
     pub fn read(&self, from: RemoteBuffer<'_>, to: LocalBuffer<'_>) {
-        self.transfer((from.state, from.piece()), (to.state, to.piece()), None);
+        self.transfer(from.piece(), to.piece(), None);
     }
 
     /// Combines elements of a peer into the rank's own, with the reduction of the operator (CANN: `HcommReadReduceOnThread`).
     #[track_caller]
     pub fn read_reduce(&self, from: RemoteBuffer<'_>, into: LocalBuffer<'_>) {
         let op = self.reduction();
-        self.transfer((from.state, from.piece()), (into.state, into.piece()), op);
+        self.transfer(from.piece(), into.piece(), op);
     }
 
     /// Copies elements to a peer (CANN: `HcommWriteOnThread`). Both must have as many.
     #[track_caller]
     pub fn write(&self, from: LocalBuffer<'_>, to: RemoteBuffer<'_>) {
-        self.transfer((from.state, from.piece()), (to.state, to.piece()), None);
+        self.transfer(from.piece(), to.piece(), None);
     }
 
     /// Combines elements into those of a peer, with the reduction of the operator (CANN: `HcommWriteReduceOnThread`). Of several that do so at the same time
@@ -253,7 +253,7 @@ impl<'f> Thread<'f> {
     #[track_caller]
     pub fn write_reduce(&self, from: LocalBuffer<'_>, into: RemoteBuffer<'_>) {
         let op = self.reduction();
-        self.transfer((from.state, from.piece()), (into.state, into.piece()), op);
+        self.transfer(from.piece(), into.piece(), op);
     }
 
     /// Sets signal `index` at the peer's end of the channel, for a protocol of one's own beside exposing and entering (CANN:
@@ -282,18 +282,8 @@ impl<'f> Thread<'f> {
 impl Thread<'_> {
     #[track_caller]
     #[inline]
-    fn transfer(
-        &self,
-        (from_state, from): (&State, Piece),
-        (to_state, to): (&State, Piece),
-        op: Option<ReduceOp>,
-    ) {
+    fn transfer(&self, from: Piece, to: Piece, op: Option<ReduceOp>) {
         let here = Location::caller();
-        if !(std::ptr::eq(from_state, self.state) && std::ptr::eq(to_state, self.state)) {
-            let text =
-                "the buffers and the thread are of two recordings: use those of one `Recorder`";
-            return self.state.mistake(here, text.to_owned());
-        }
         if from.bytes != to.bytes {
             return self.unequal(here, from.bytes, to.bytes);
         }
