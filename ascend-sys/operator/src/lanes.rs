@@ -25,12 +25,15 @@ pub(crate) struct Lanes {
     of_task: Vec<u32>,
     /// The first lane of each rank, and one behind the last one.
     of_rank: Vec<u32>,
+    /// Where each operator begins in each lane, lane by lane.
+    parts: Vec<u32>,
+    operators: usize,
 }
 
 impl Lanes {
     /// With the step behind each number.
     pub(crate) fn of(operators: &[Operator]) -> (Lanes, Vec<&Step>) {
-        let mut lanes = Lanes::default();
+        let mut lanes = Lanes { operators: operators.len(), ..Lanes::default() };
         let mut steps = Vec::with_capacity(operators.iter().map(Operator::tasks).sum());
         let ranks = operators.iter().map(|operator| operator.ranks.len()).max().unwrap_or(0);
         for rank in 0..ranks {
@@ -40,6 +43,7 @@ impl Lanes {
             for thread in 0..threads.unwrap_or(0) {
                 let start = steps.len() as u32;
                 for rank in of_rank.clone() {
+                    lanes.parts.push(steps.len() as u32);
                     let part = rank.and_then(|rank| rank.threads.get(thread));
                     // Numbers end where no memory is large enough for the tasks.
                     let room = NONE as usize - steps.len();
@@ -79,5 +83,14 @@ impl Lanes {
         let behind = *self.of_rank.get(rank as usize + 1)?;
         let at = first.checked_add(thread).filter(|at| *at < behind)?;
         self.lanes.get(at as usize)
+    }
+
+    /// Which operator a task belongs to, and its place in the thread of that operator.
+    pub(crate) fn part(&self, task: u32) -> (u32, u32) {
+        let first = self.number(task) as usize * self.operators;
+        let parts = &self.parts[first..first + self.operators];
+        // The last that begins here or before: those that begin here and are empty come first.
+        let operator = parts.partition_point(|start| *start <= task).saturating_sub(1);
+        (operator as u32, task - parts[operator])
     }
 }

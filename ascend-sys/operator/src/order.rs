@@ -109,7 +109,12 @@ impl Order {
             known: vec![(0, 0); self.lanes.all().len()],
             turn: 0,
             queue: VecDeque::new(),
+            steps: 0,
         }
+    }
+
+    pub(crate) fn lanes(&self) -> &Lanes {
+        &self.lanes
     }
 
     pub(crate) fn id(&self, task: u32) -> TaskId {
@@ -140,6 +145,8 @@ pub struct Search<'a> {
     turn: u32,
     /// Ranges of waits that have not been followed yet, as places in the list of all.
     queue: VecDeque<(u32, u32)>,
+    /// How many waits have been looked at.
+    steps: u64,
 }
 
 impl Search<'_> {
@@ -152,6 +159,11 @@ impl Search<'_> {
     }
 
     pub(crate) fn reaches(&mut self, first: u32, second: u32) -> bool {
+        self.reaches_soon(first, second, u64::MAX)
+    }
+
+    /// The same, but no if it is not known after so many steps.
+    pub(crate) fn reaches_soon(&mut self, first: u32, second: u32, patience: u64) -> bool {
         let order = self.order;
         let lane = order.lanes.number(first);
         if order.lanes.number(second) == lane {
@@ -163,12 +175,17 @@ impl Search<'_> {
         }
         self.begin_turn();
         self.learn(second);
+        let last = self.steps.saturating_add(patience);
         while let Some((from, until)) = self.queue.pop_front() {
             // The latest ones first: what they tell makes the earlier ones superfluous.
             for &wait in order.waits[from as usize..until as usize].iter().rev() {
                 if order.time[wait as usize] <= earliest {
                     break;
                 }
+                if self.steps >= last {
+                    return false;
+                }
+                self.steps += 1;
                 let record = order.partner[wait as usize];
                 if record >= first && order.lanes.number(record) == lane {
                     return true;
@@ -179,6 +196,11 @@ impl Search<'_> {
             }
         }
         false
+    }
+
+    /// How much work it was so far.
+    pub(crate) fn steps(&self) -> u64 {
+        self.steps
     }
 
     /// This task is known to come before the later one, or is it.

@@ -289,13 +289,26 @@ impl Goal {
                     row.and_then(|row| row.get(to as usize)).copied().unwrap_or_default()
                 };
                 (
-                    (0..ranks).map(|to| of(rank, to)).sum(),
-                    (0..ranks).map(|from| of(from, rank)).sum(),
+                    (0..ranks).map(|to| of(rank, to)).fold(0, u64::saturating_add),
+                    (0..ranks).map(|from| of(from, rank)).fold(0, u64::saturating_add),
                 )
             }
             Goal::Send { from, to } => (only(rank == *from, n), only(rank == *to, n)),
             Goal::Other { input, output } => (*input, *output),
         }
+    }
+
+    /// A rank that it names and that is not one of so many.
+    pub fn rank_beyond(&self, ranks: u32) -> Option<u32> {
+        let named = match self {
+            Goal::Broadcast { root }
+            | Goal::Reduce { root, .. }
+            | Goal::Scatter { root }
+            | Goal::Gather { root } => [*root, *root],
+            Goal::Send { from, to } => [*from, *to],
+            _ => return None,
+        };
+        named.into_iter().find(|rank| *rank >= ranks)
     }
 
     /// How it reduces, if it does.

@@ -87,13 +87,13 @@ fn random(random: &mut fastrand::Rng, one_waiter: bool) -> Operator {
             _ => {}
         }
     }
-    recorder.0
+    recorder.operator
 }
 
 #[test]
 fn one_task_comes_before_another_exactly_when_edges_lead_there() {
     let mut ended = 0;
-    for seed in 0..4000 {
+    for seed in 0..2000 {
         let random_numbers = &mut fastrand::Rng::with_seed(seed);
         let operators: Vec<Operator> =
             (0..random_numbers.usize(1..3)).map(|_| random(random_numbers, false)).collect();
@@ -118,7 +118,7 @@ fn one_task_comes_before_another_exactly_when_edges_lead_there() {
             }
         }
     }
-    assert!(ended > 3000, "{ended}");
+    assert!(ended > 1500, "{ended}");
 }
 
 #[test]
@@ -153,7 +153,7 @@ fn what_waits_for_ever_holds_up_no_more_than_its_thread() {
     recorder.wait(0, 0, of_channel(0, 1, 0)).record(0, 0, of_channel(1, 0, 0));
     recorder.wait(1, 0, of_channel(1, 0, 0)).record(1, 0, of_channel(0, 1, 0));
     recorder.copy(1, 1, input(1, 0..1), output(1, 0..1));
-    let Stuck { ran, waits } = *Order::of(&recorder.0).unwrap_err();
+    let Stuck { ran, waits } = *Order::of(&recorder.operator).unwrap_err();
     assert_eq!(waits, [id(0, 0, 0), id(1, 0, 0)]);
     assert_eq!(ran.sequence(), [id(1, 1, 0)]);
     assert_eq!(ran.time_of(id(1, 1, 0)), Some(0));
@@ -167,7 +167,7 @@ fn operators_one_after_the_other_share_threads_and_notifies() {
     first.record(0, 0, of_thread(0, 1, 0));
     let mut second = Recorder::new(OTHER, 1, 0, 8);
     second.wait(0, 1, of_thread(0, 1, 0)).copy(0, 0, input(0, 0..1), output(0, 0..1));
-    let order = Order::of_all(&[first.0, second.0]).unwrap();
+    let order = Order::of_all(&[first.operator, second.operator]).unwrap();
     assert_eq!(order.record_of(id(0, 1, 0)), Some(id(0, 0, 0)));
     assert!(order.before(id(0, 0, 0), id(0, 0, 1)) && order.before(id(0, 0, 0), id(0, 1, 0)));
     assert!(!order.before(id(0, 0, 1), id(0, 1, 0)) && !order.before(id(0, 1, 0), id(0, 0, 1)));
@@ -177,7 +177,7 @@ fn operators_one_after_the_other_share_threads_and_notifies() {
 fn what_does_not_exist_comes_before_nothing() {
     let mut recorder = Recorder::new(OTHER, 1, 0, 8);
     recorder.copy(0, 0, input(0, 0..1), output(0, 0..1));
-    let order = Order::of(&recorder.0).unwrap();
+    let order = Order::of(&recorder.operator).unwrap();
     for stranger in [id(0, 0, 1), id(0, 1, 0), id(1, 0, 0), id(u32::MAX, u32::MAX, u32::MAX)] {
         assert!(!order.before(stranger, id(0, 0, 0)) && !order.before(id(0, 0, 0), stranger));
         assert_eq!((order.record_of(stranger), order.time_of(stranger)), (None, None));

@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "each test takes what it needs")]
 
+use ascend_operator::check::{Report, check, check_all};
 use ascend_operator::{Goal, Memory, Operator, Piece, RankTasks, ReduceOp, Signal, Step, Task};
 use std::ops::Range;
 use std::panic::Location;
@@ -10,7 +11,12 @@ use std::panic::Location;
 pub const ELEMENT: u64 = 4;
 
 /// An operator under construction. Ranges are in elements.
-pub struct Recorder(pub Operator);
+pub struct Recorder {
+    pub operator: Operator,
+    /// The lines that a finding is to point at.
+    pub marks: Vec<u32>,
+    marking: bool,
+}
 
 pub fn input(rank: u32, range: Range<u64>) -> Piece {
     piece(rank, Memory::Input, range)
@@ -45,19 +51,29 @@ impl Recorder {
             let (input, output) = goal.sizes(rank, ranks, count);
             RankTasks {
                 threads: vec![Vec::new()],
-                input: input * ELEMENT,
-                output: output * ELEMENT,
+                input: input.saturating_mul(ELEMENT),
+                output: output.saturating_mul(ELEMENT),
                 buffer: buffer * ELEMENT,
                 ..RankTasks::default()
             }
         };
         let ranks = (0..ranks).map(of).collect();
-        Recorder(Operator { name: "test".into(), goal, count, element: ELEMENT, ranks })
+        let operator = Operator { name: "test".into(), goal, count, element: ELEMENT, ranks };
+        Recorder { operator, marks: Vec::new(), marking: false }
+    }
+
+    /// A finding is to point at the task that is recorded next.
+    pub fn here(&mut self) -> &mut Self {
+        self.marking = true;
+        self
     }
 
     #[track_caller]
     pub fn task(&mut self, rank: u32, thread: u32, task: Task) -> &mut Self {
-        let threads = &mut self.0.ranks[rank as usize].threads;
+        if std::mem::take(&mut self.marking) {
+            self.marks.push(Location::caller().line());
+        }
+        let threads = &mut self.operator.ranks[rank as usize].threads;
         if threads.len() <= thread as usize {
             threads.resize(thread as usize + 1, Vec::new());
         }
@@ -87,14 +103,14 @@ impl Recorder {
 
     /// Both ends of a channel.
     pub fn channel(&mut self, a: u32, b: u32, notifies: u32) -> &mut Self {
-        self.0.ranks[a as usize].channels.push((b, notifies));
-        self.0.ranks[b as usize].channels.push((a, notifies));
+        self.operator.ranks[a as usize].channels.push((b, notifies));
+        self.operator.ranks[b as usize].channels.push((a, notifies));
         self
     }
 
     /// Every pair of ranks has a channel.
     pub fn all_channels(&mut self, notifies: u32) -> &mut Self {
-        let ranks = self.0.ranks.len() as u32;
+        let ranks = self.operator.ranks.len() as u32;
         for a in 0..ranks {
             for b in a + 1..ranks {
                 self.channel(a, b, notifies);
@@ -126,4 +142,60 @@ impl Recorder {
         let signal = of_channel(to.0, from.0, index);
         self.record(from.0, from.1, signal).wait(to.0, to.1, signal)
     }
+}
+
+/// Whatever it does with eight elements, on so many ranks with channels of four notifies between all of them.
+pub fn other(ranks: u32) -> Recorder {
+    let mut recorder = Recorder::new(Goal::Other { input: 8, output: 8 }, ranks, 0, 8);
+    recorder.all_channels(4);
+    recorder
+}
+
+/// A broken operator and its repaired twin: of the one, this rule is found, once, in the lines that are marked, with these words; of
+/// the other nothing is.
+pub fn twins(
+    rule: &str,
+    words: &[&str],
+    new: impl Fn() -> Recorder,
+    build: impl Fn(&mut Recorder, bool),
+) {
+    let [broken, good] = [true, false].map(|broken| {
+        let mut recorder = new();
+        build(&mut recorder, broken);
+        recorder
+    });
+    expect(&check(&good.operator), "", &[], &[]);
+    expect(&check(&broken.operator), rule, words, &broken.marks);
+}
+
+/// The same with several operators on one communicator.
+pub fn twin_rows(rule: &str, words: &[&str], build: impl Fn(bool) -> Vec<Recorder>) {
+    let operators = |row: &[Recorder]| -> Vec<Operator> {
+        row.iter().map(|recorder| recorder.operator.clone()).collect()
+    };
+    let (broken, good) = (build(true), build(false));
+    expect(&check_all(&operators(&good)), "", &[], &[]);
+    let marks: Vec<u32> = broken.iter().flat_map(|recorder| recorder.marks.clone()).collect();
+    expect(&check_all(&operators(&broken)), rule, words, &marks);
+}
+
+/// One finding of this rule, in these lines; none, if the rule has no name.
+#[track_caller]
+pub fn expect(report: &Report, rule: &str, words: &[&str], lines: &[u32]) {
+    let text = report.to_string();
+    if rule.is_empty() {
+        assert!(report.is_good() && report.skipped.is_empty(), "{text}");
+        return;
+    }
+    let rules: Vec<&str> = report.findings.iter().map(|finding| finding.rule).collect();
+    assert_eq!(rules, [rule], "{text}");
+    for words in words {
+        assert!(text.contains(words), "{words:?} is not in\n{text}");
+    }
+    let mut found: Vec<u32> =
+        report.findings[0].places.iter().map(|place| place.source.line()).collect();
+    let mut lines = lines.to_vec();
+    found.sort_unstable();
+    lines.sort_unstable();
+    assert_eq!(found, lines, "{text}");
 }

@@ -1,0 +1,275 @@
+//! Each task and each rank by itself: sizes, bounds, channels. Nothing here needs an order, and nothing is taken for granted.
+
+use super::finding::{Notes, Place};
+use crate::task::{Memory, Operator, Piece, RankTasks, Signal, Step, Task};
+use std::collections::HashMap;
+use std::ops::Range;
+
+pub(super) fn look(operators: &[Operator], notes: &mut Notes) {
+    if let Some((first, at, other)) = operators.first().and_then(|first| {
+        let others = operators.iter().enumerate().skip(1);
+        let other = others.into_iter().find(|(_, other)| other.ranks.len() != first.ranks.len());
+        other.map(|(at, other)| (first, at, other))
+    }) {
+        notes.add("form", "ranks differ", Vec::new(), || {
+            let (a, b) = (first.ranks.len(), other.ranks.len());
+            let message = format!("operator 0 has {a} ranks, and operator {at} has {b}");
+            (message, "operators of one communicator have the ranks of that communicator".into())
+        });
+    }
+    for (at, operator) in (0..).zip(operators) {
+        let which = (operators.len() > 1).then_some(at);
+        sizes(operator, notes);
+        let channels = channels(operator, notes);
+        for (rank, tasks) in (0..).zip(&operator.ranks) {
+            for (thread, steps) in (0..).zip(&tasks.threads) {
+                for (position, step) in (0..).zip(steps) {
+                    let Step { task, source } = *step;
+                    let place = Place { operator: which, rank, thread, position, source, task };
+                    View { operator, channels: &channels, place, tasks, notes }.look();
+                }
+            }
+        }
+    }
+}
+
+/// What each rank is given and gets, against the goal.
+fn sizes(operator: &Operator, notes: &mut Notes) {
+    let ranks = operator.ranks.len() as u32;
+    let mut add = |kind, message: String, help: &str| {
+        notes.add("form", kind, Vec::new(), || (message, help.to_owned()));
+    };
+    if ranks == 0 {
+        let message = format!("operator `{}` has no ranks", operator.name);
+        add("no ranks", message, "record the tasks of every rank");
+    }
+    if let Some(root) = operator.goal.rank_beyond(ranks) {
+        let message = format!("the goal names rank {root}, of {ranks}");
+        add("rank of goal", message, "ranks are counted from 0");
+        return;
+    }
+    for (rank, tasks) in (0..).zip(&operator.ranks) {
+        let (input, output) = operator.goal.sizes(rank, ranks, operator.count);
+        let sides = [("input", tasks.input, input), ("output", tasks.output, output)];
+        for (name, has, elements) in sides {
+            let needs = elements.saturating_mul(operator.element);
+            if has != needs {
+                let message = format!(
+                    "the {name} of rank {rank} has {has} bytes, and the goal asks for {elements} elements of {} bytes",
+                    operator.element
+                );
+                add("size", message, "give it the size that `Goal::sizes` says");
+            }
+        }
+        if let Some(offset) = tasks.in_place
+            && offset.checked_add(tasks.input).is_none_or(|end| end > tasks.output)
+        {
+            let RankTasks { input, output, .. } = tasks;
+            let message = format!(
+                "rank {rank} has its input of {input} bytes at byte {offset} of its output, which has {output}"
+            );
+            add("in place", message, "in place, the input is a part of the output");
+        }
+    }
+}
+
+/// The notifies of each end of a channel: by its rank, then the peer.
+type Channels = HashMap<(u32, u32), u32>;
+
+fn channels(operator: &Operator, notes: &mut Notes) -> Channels {
+    let ranks = operator.ranks.len() as u32;
+    let mut ends = Channels::new();
+    for (rank, tasks) in (0..).zip(&operator.ranks) {
+        for &(peer, notifies) in &tasks.channels {
+            let (kind, message, help) = if peer >= ranks {
+                let message = format!("rank {rank} opens a channel to rank {peer}, of {ranks}");
+                ("channel beyond", message, "ranks are counted from 0")
+            } else if peer == rank {
+                let message = format!("rank {rank} opens a channel to itself");
+                ("channel to itself", message, "copy within the rank instead")
+            } else if ends.insert((rank, peer), notifies).is_some() {
+                let message = format!("rank {rank} opens two channels to rank {peer}");
+                ("two channels", message, "open one, with as many notifies as both need")
+            } else {
+                continue;
+            };
+            notes.add("form", kind, Vec::new(), || (message, help.to_owned()));
+        }
+    }
+    let mut sorted: Vec<_> = ends.iter().collect();
+    sorted.sort_unstable();
+    for (&(rank, peer), &notifies) in sorted {
+        let (kind, message, help) = match ends.get(&(peer, rank)) {
+            None => (
+                "one end",
+                format!("rank {rank} opens a channel to rank {peer}, which opens none to it"),
+                "open it on both ranks: opening waits for the peer",
+            ),
+            Some(&other) if other != notifies && rank < peer => (
+                "ends differ",
+                format!(
+                    "rank {rank} opens its channel with rank {peer} with {notifies} notifies, and rank {peer} with {other}"
+                ),
+                "ask for as many on both ranks",
+            ),
+            Some(_) => continue,
+        };
+        notes.add("remote", kind, Vec::new(), || (message, help.to_owned()));
+    }
+    ends
+}
+
+/// One task.
+struct View<'a> {
+    operator: &'a Operator,
+    channels: &'a Channels,
+    place: Place,
+    /// Those of its rank.
+    tasks: &'a RankTasks,
+    notes: &'a mut Notes,
+}
+
+impl View<'_> {
+    fn add(&mut self, rule: &'static str, kind: &'static str, message: String, help: &str) {
+        self.notes.add(rule, kind, vec![self.place], || (message, help.to_owned()));
+    }
+
+    fn look(&mut self) {
+        match self.place.task {
+            Task::Copy { from, to } => self.moved(&from, &to),
+            Task::Reduce { from, to, .. } => {
+                self.moved(&from, &to);
+                let element = self.operator.element;
+                if to.bytes.checked_rem(element) != Some(0) {
+                    let message =
+                        format!("this reduces {} bytes of elements of {element}", to.bytes);
+                    self.add("form", "elements", message, "reduce whole elements");
+                }
+            }
+            Task::Record(signal) => self.signal(signal, true),
+            Task::Wait(signal) => self.signal(signal, false),
+        }
+    }
+
+    fn moved(&mut self, from: &Piece, to: &Piece) {
+        if from.bytes != to.bytes {
+            let message = format!("this reads {} bytes and writes {}", from.bytes, to.bytes);
+            self.add("form", "lengths", message, "read and write as many bytes");
+        }
+        let rank = self.place.rank;
+        if from.rank != rank && to.rank != rank {
+            let message = format!("rank {rank} moves {from}, to {to}");
+            let help = "one side must be its own: let one of the two ranks do it";
+            self.add("form", "strangers", message, help);
+            return;
+        }
+        let reached = [("read", from), ("write", to)].map(|(verb, piece)| self.reach(verb, piece));
+        if to.memory == Memory::Input && to.rank == rank && self.tasks.in_place.is_none() {
+            let message = format!("this writes {to}");
+            let help = "an input is what the user gives, who keeps it: write the output or the communication buffer";
+            self.add("input", "", message, help);
+        }
+        if reached == [true, true] {
+            self.overlap(from, to);
+        }
+    }
+
+    /// Whether a piece is there, and may be reached.
+    fn reach(&mut self, verb: &str, piece: &Piece) -> bool {
+        let ranks = self.operator.ranks.len();
+        let Some(owner) = self.operator.ranks.get(piece.rank as usize) else {
+            let message = format!("this {verb}s memory of rank {}, of {ranks} ranks", piece.rank);
+            self.add("form", "rank", message, "ranks are counted from 0");
+            return false;
+        };
+        let size = owner.size(piece.memory);
+        if piece.start.checked_add(piece.bytes).is_none_or(|end| end > size) {
+            let message = format!("this {verb}s {piece}, which has {size}");
+            self.add("bounds", "", message, "move fewer bytes, or give it a larger memory");
+        }
+        let Place { rank, .. } = self.place;
+        if piece.rank == rank {
+            return true;
+        }
+        if piece.memory != Memory::Buffer {
+            let message =
+                format!("rank {rank} {verb}s the {} of rank {}", piece.memory, piece.rank);
+            let help = "a channel reaches the peer's communication buffer only: let the peer copy from it or into it";
+            self.add("remote", "memory", message, help);
+        }
+        self.opened(piece.rank).is_some()
+    }
+
+    /// The notifies of the channel with a peer.
+    fn opened(&mut self, peer: u32) -> Option<u32> {
+        let rank = self.place.rank;
+        let end = self.channels.get(&(rank, peer)).copied();
+        if end.is_none() {
+            let message = format!("rank {rank} has no channel to rank {peer}");
+            let help = "open one on both ranks before the first task: what an operator uses is acquired with its plan";
+            self.add("remote", "channel", message, help);
+        }
+        end
+    }
+
+    fn overlap(&mut self, from: &Piece, to: &Piece) {
+        let whole = |piece: &Piece| match (piece.memory, self.tasks.in_place) {
+            (Memory::Input, Some(offset)) if piece.rank == self.place.rank => {
+                let start = piece.start.saturating_add(offset);
+                Piece { memory: Memory::Output, start, ..*piece }
+            }
+            _ => *piece,
+        };
+        let (a, b) = (whole(from), whole(to));
+        let Range { start, end } = a.start.max(b.start)..a.range().end.min(b.range().end);
+        let is_copy = matches!(self.place.task, Task::Copy { .. });
+        if (a.rank, a.memory) != (b.rank, b.memory) || start >= end || (is_copy && a == b) {
+            return;
+        }
+        let message = format!(
+            "bytes {start}..{end} of the {} of rank {} are both read and written",
+            a.memory, a.rank
+        );
+        let help =
+            "copy what overlaps through the communication buffer, or in pieces that do not overlap";
+        self.add("overlap", "", message, help);
+    }
+
+    fn signal(&mut self, signal: Signal, record: bool) {
+        let Place { rank: here, thread: on, .. } = self.place;
+        match signal {
+            Signal::Thread { rank, thread, .. } => {
+                if rank != here {
+                    let message = format!("rank {here} uses {signal}");
+                    let help =
+                        "notifies of threads are for threads of one rank: use one of the channel";
+                    self.add("form", "other rank", message, help);
+                } else if !record && thread != on {
+                    let message = format!("thread {on} waits for {signal}");
+                    let help = "a thread waits for its own notifies: record one of its own";
+                    self.add("form", "other thread", message, help);
+                } else if thread as usize >= self.tasks.threads.len() {
+                    let threads = self.tasks.threads.len();
+                    let message = format!("thread {thread} of rank {rank}, which has {threads}");
+                    self.add("form", "thread", message, "threads are counted from 0, the main one");
+                }
+            }
+            Signal::Channel { rank, peer, index } => {
+                let (owner, other) = if record { (peer, rank) } else { (rank, peer) };
+                if owner != here {
+                    let verb = if record { "records" } else { "waits for" };
+                    let message = format!("rank {here} {verb} {signal}");
+                    let help = "the rank at whose end it is waits for it, and its peer records it";
+                    self.add("form", "other end", message, help);
+                    return;
+                }
+                // Opened with as many on both ends, or that has been said.
+                if let Some(notifies) = self.opened(other).filter(|notifies| index >= *notifies) {
+                    let message = format!("{signal}, which has {notifies}");
+                    let help = "open the channel with more notifies, on both ranks";
+                    self.add("remote", "index", message, help);
+                }
+            }
+        }
+    }
+}

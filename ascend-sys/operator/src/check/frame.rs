@@ -1,0 +1,74 @@
+//! The main thread starts every sub-thread, and every sub-thread tells the main one that it has ended.
+//!
+//! An operator is enqueued on the user's stream by its main thread alone. A sub-thread that begins by itself runs before what the
+//! stream holds before the operator, and one that nobody waits for runs on behind its end.
+
+use super::finding::Notes;
+use super::ground::Ground;
+use crate::task::{Signal, Task};
+
+/// With `paired`, it is known which record ends which wait.
+pub(super) fn look(ground: &Ground<'_>, paired: bool, notes: &mut Notes) {
+    for lane in ground.order.lanes().all().iter().filter(|lane| lane.thread != 0) {
+        let mut first = lane.start;
+        while first < lane.end {
+            let operator = ground.operator(first);
+            let behind = (first..lane.end).find(|task| ground.operator(*task) != operator);
+            let last = behind.unwrap_or(lane.end) - 1;
+            begins(ground, first, paired, notes);
+            ends(ground, last, notes);
+            first = last + 1;
+        }
+    }
+}
+
+fn begins(ground: &Ground<'_>, first: u32, paired: bool, notes: &mut Notes) {
+    let lanes = ground.order.lanes();
+    let (rank, thread) = (lanes.lane(first).rank, lanes.lane(first).thread);
+    let started = match *ground.task(first) {
+        Task::Wait(Signal::Thread { rank: of, thread: on, .. }) => (of, on) == (rank, thread),
+        _ => false,
+    };
+    if !started {
+        notes.add("frame", "begin", vec![ground.place(first)], || {
+            let message = format!(
+                "thread {thread} of rank {rank} begins by itself: its first task is no wait for the main thread"
+            );
+            let help = format!(
+                "let the main thread record a notify of thread {thread}, and let that wait for it first"
+            );
+            (message, help)
+        });
+        return;
+    }
+    if let Some(record) = ground.order.partner(first).filter(|_| paired)
+        && (lanes.lane(record).rank, lanes.lane(record).thread) != (rank, 0)
+    {
+        let places = vec![ground.place(first), ground.place(record)];
+        notes.add("frame", "starter", places, || {
+            let starter = lanes.lane(record).thread;
+            let message = format!(
+                "thread {thread} of rank {rank} is started by thread {starter}, not by the main thread"
+            );
+            (message, "let thread 0 start it".into())
+        });
+    }
+}
+
+fn ends(ground: &Ground<'_>, last: u32, notes: &mut Notes) {
+    let lane = ground.order.lanes().lane(last);
+    let (rank, thread) = (lane.rank, lane.thread);
+    let told = match *ground.task(last) {
+        Task::Record(Signal::Thread { rank: of, thread: on, .. }) => (of, on) == (rank, 0),
+        _ => false,
+    };
+    if !told {
+        notes.add("frame", "end", vec![ground.place(last)], || {
+            let message = format!(
+                "thread {thread} of rank {rank} runs on behind the operator: its last task is no record for the main thread"
+            );
+            let help = "let it record a notify of thread 0 last, and let the main thread wait for that";
+            (message, help.into())
+        });
+    }
+}

@@ -1,0 +1,126 @@
+//! Waits that never end: nobody records the notify, or whoever does waits too, and so on in a circle.
+
+use super::finding::Notes;
+use super::ground::Ground;
+use crate::order::TaskId;
+use crate::task::{Signal, Task};
+use std::collections::HashMap;
+
+/// A record that would end a wait, and the wait of its thread that is in the way.
+#[derive(Clone, Copy)]
+struct Behind {
+    record: u32,
+    /// Among the stuck waits.
+    wait: usize,
+}
+
+pub(super) fn look(ground: &Ground<'_>, waits: &[TaskId], notes: &mut Notes) {
+    let order = ground.order;
+    let stuck: Vec<u32> = waits.iter().filter_map(|wait| order.number(*wait)).collect();
+    // For each notify, the first record that is held up.
+    let mut held_up: HashMap<Signal, Behind> = HashMap::new();
+    for (wait, &first) in stuck.iter().enumerate() {
+        for record in first..order.lanes().lane(first).end {
+            if let Task::Record(signal) = ground.task(record) {
+                held_up.entry(*signal).or_insert(Behind { record, wait });
+            }
+        }
+    }
+    let next: Vec<Option<Behind>> = stuck
+        .iter()
+        .map(|wait| match ground.task(*wait) {
+            Task::Wait(signal) => held_up.get(signal).copied(),
+            _ => None,
+        })
+        .collect();
+    // A record that nobody waits for may be meant for one of them.
+    let mut left: HashMap<_, u32> = HashMap::new();
+    for record in order.unconsumed().iter().filter_map(|record| order.number(*record)) {
+        if let Task::Record(signal) = ground.task(record) {
+            left.entry(ends(signal)).or_insert(record);
+        }
+    }
+    for (wait, next) in stuck.iter().zip(&next) {
+        if let (None, Task::Wait(signal)) = (next, ground.task(*wait)) {
+            never(ground, *wait, *signal, left.get(&ends(signal)).copied(), notes);
+        }
+    }
+    // Every other one leads to one of those or into a circle. Each is followed until where another one has been.
+    let mut seen = vec![usize::MAX; stuck.len()];
+    for start in 0..stuck.len() {
+        let mut at = start;
+        while seen[at] == usize::MAX {
+            seen[at] = start;
+            match next[at] {
+                Some(behind) => at = behind.wait,
+                None => break,
+            }
+        }
+        if seen[at] == start && next[at].is_some() {
+            circle(ground, &stuck, &next, at, notes);
+        }
+    }
+}
+
+/// Nobody who could still come records it. `meant` may be meant for it.
+fn never(ground: &Ground<'_>, wait: u32, signal: Signal, meant: Option<u32>, notes: &mut Notes) {
+    let places = std::iter::once(wait).chain(meant).map(|task| ground.place(task)).collect();
+    notes.add("deadlock", "never", places, || {
+        let record = Task::Record(signal);
+        let message = match ground.steps.iter().filter(|step| step.task == record).count() {
+            0 => format!("this wait never ends: nobody records {signal}"),
+            1 => format!("this wait never ends: {signal} is recorded only once, for another one"),
+            recorded => format!(
+                "this wait never ends: {signal} is recorded only {recorded} times, for others"
+            ),
+        };
+        let who = match signal {
+            Signal::Thread { rank, .. } => format!("another thread of rank {rank}"),
+            Signal::Channel { peer, .. } => format!("rank {peer}"),
+        };
+        let help = match meant.map(|record| ground.task(record)) {
+            Some(Task::Record(other)) => {
+                format!("nobody waits for {other}, which is recorded: if this is what is meant, take the same index")
+            }
+            _ => format!("let {who} record it, or leave the wait out"),
+        };
+        (message, help)
+    });
+}
+
+/// Who waits and who records, without the index.
+fn ends(signal: &Signal) -> (u32, u32, bool) {
+    match signal {
+        Signal::Thread { rank, thread, .. } => (*rank, *thread, true),
+        Signal::Channel { rank, peer, .. } => (*rank, *peer, false),
+    }
+}
+
+/// Threads that wait for each other, from one of them round to itself.
+fn circle(
+    ground: &Ground<'_>,
+    stuck: &[u32],
+    next: &[Option<Behind>],
+    start: usize,
+    notes: &mut Notes,
+) {
+    let (mut at, mut places, mut threads) = (start, Vec::new(), 0);
+    while let Some(behind) = next[at] {
+        places.push(ground.place(stuck[at]));
+        places.push(ground.place(behind.record));
+        threads += 1;
+        at = behind.wait;
+        if at == start {
+            break;
+        }
+    }
+    notes.add("deadlock", "circle", places, || {
+        let message = match threads {
+            1 => "a thread waits for what it records itself, later".to_owned(),
+            _ => format!(
+                "{threads} threads wait for each other: what ends each wait comes behind the next one"
+            ),
+        };
+        (message, "let one of them record before it waits".into())
+    });
+}

@@ -1,0 +1,86 @@
+//! The checker: what can be known of an operator before it runs.
+//!
+//! [`check`] looks at the recorded tasks of all ranks, [`check_all`] at operators that run one after the other on one communicator:
+//! they share threads, notifies and the communication buffer. No data is moved. What is found is certain, for any speed of the
+//! threads and any input; what is not found is not there, as far as the rules go. The rules, by the name that a [`Finding`] carries:
+//!
+//! | rule | what |
+//! |---|---|
+//! | `form` | tasks that no rank can carry out: ranks, threads and sizes that do not exist or do not fit |
+//! | `bounds`, `overlap`, `input` | every piece within its memory; no task reads what it writes; inputs are not written |
+//! | `remote` | peers are reached through a channel that both have opened, only their communication buffer, only notifies that it has |
+//! | `frame` | the main thread starts every sub-thread, and every sub-thread tells it when it ends |
+//! | `product`, `quota`, `plan` | what the product does not have; what a communicator gives; what was planned |
+//! | `deadlock` | every wait ends |
+//! | `unconsumed` | every record ends a wait, of the same operator |
+//! | `set-twice`, `two-waits` | a notify is recorded again when its last wait is over, and has one waiter at a time |
+//! | `race` | two tasks that touch the same bytes are ordered, if one of them writes, unless both reduce alike |
+//! | `result` | what is read was written; what each output holds in the end is what the [goal](crate::Goal) asks for: by where every byte comes from |
+//!
+//! A rule that needs another one to hold is not looked at while that one is broken: what hangs has no result.
+
+mod finding;
+mod form;
+mod frame;
+mod ground;
+mod hang;
+mod notify;
+mod race;
+
+pub use finding::{Finding, Place, Report};
+
+use crate::order::Order;
+use crate::task::Operator;
+use finding::Notes;
+use ground::Ground;
+
+/// What counts besides the tasks.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Setting {}
+
+/// Checks one operator.
+pub fn check(operator: &Operator) -> Report {
+    check_with(std::slice::from_ref(operator), &Setting::default())
+}
+
+/// Checks operators that run one after the other on one communicator.
+pub fn check_all(operators: &[Operator]) -> Report {
+    check_with(operators, &Setting::default())
+}
+
+/// The same for a certain product, against a plan, or with other limits.
+pub fn check_with(operators: &[Operator], _setting: &Setting) -> Report {
+    let mut notes = Notes::default();
+    let mut skipped = Vec::new();
+    form::look(operators, &mut notes);
+    match Order::of_all(operators) {
+        Ok(order) => {
+            let ground = Ground::new(operators, &order);
+            frame::look(&ground, true, &mut notes);
+            notify::look(&ground, &mut notes);
+            if notes.has(&["set-twice", "two-waits"]) {
+                // Who comes first is not certain then.
+                skipped.extend(["race", "result"]);
+            } else {
+                race::look(&ground, &mut notes, &mut skipped);
+            }
+        }
+        Err(stuck) => {
+            let ground = Ground::new(operators, &stuck.ran);
+            frame::look(&ground, false, &mut notes);
+            hang::look(&ground, &stuck.waits, &mut notes);
+            skipped.extend(["unconsumed", "set-twice", "two-waits", "race", "result"]);
+        }
+    }
+    let ranks = operators.iter().map(|operator| operator.ranks.len() as u64);
+    let threads = |operator: &Operator| operator.ranks.iter().map(|rank| rank.threads.len()).sum();
+    let threads = operators.iter().map(threads).max().unwrap_or(0usize);
+    Report {
+        findings: notes.into_findings(),
+        skipped,
+        operators: operators.len() as u64,
+        ranks: ranks.max().unwrap_or(0),
+        threads: threads as u64,
+        tasks: operators.iter().map(|operator| operator.tasks() as u64).sum(),
+    }
+}

@@ -1,0 +1,120 @@
+//! Races: two tasks that touch the same bytes, of which one writes, and nothing orders them.
+
+use super::finding::Notes;
+use super::ground::{Bytes, Ground};
+use crate::order::Search;
+use crate::shadow::{Found, Mode, Oracle, Shadow};
+use crate::task::Task;
+
+/// Steps of the search for which a rule goes on once something was found. What is not ordered takes longest to tell.
+const PATIENCE: u64 = 2_000_000_000;
+
+/// Steps after which an access is kept rather than looked at any longer, if it is only about forgetting it.
+const SOON: u64 = 64;
+
+/// Orders tasks by their numbers.
+struct Tasks<'a, 'b> {
+    search: &'a mut Search<'b>,
+    /// The one that touches memory now.
+    now: u32,
+}
+
+impl Oracle<u32> for Tasks<'_, '_> {
+    fn is_before(&mut self, earlier: &u32) -> bool {
+        // What a task reads and writes at once is no matter of order.
+        *earlier == self.now || self.search.reaches(*earlier, self.now)
+    }
+
+    fn is_soon_known_before(&mut self, earlier: &u32) -> bool {
+        self.search.reaches_soon(*earlier, self.now, SOON)
+    }
+}
+
+pub(super) fn look(ground: &Ground<'_>, notes: &mut Notes, skipped: &mut Vec<&'static str>) {
+    let mut shadows: Vec<Option<Shadow<u32>>> = Vec::new();
+    shadows.resize_with(ground.memories(), || None);
+    let mut search = ground.order.search();
+    let mut found = false;
+    for task in ground.sequence() {
+        let Some((from, to)) = ground.moved(task) else { continue };
+        for (bytes, mode) in [(from, Mode::Read), (to, mode_of(ground.task(task)))] {
+            let Some(shadow) = shadows.get_mut(bytes.memory) else { continue };
+            let shadow =
+                shadow.get_or_insert_with(|| Shadow::new(0..ground.size(bytes.memory), true));
+            let mut others = Vec::new();
+            let tasks = Tasks { search: &mut search, now: task };
+            shadow.access(bytes.range.clone(), mode, &task, tasks, |what| {
+                if let Found::Unordered { other, mode, .. } = what
+                    && !others.contains(&(other, mode))
+                {
+                    others.push((other, mode));
+                }
+            });
+            for (other, other_mode) in others {
+                found = true;
+                tell(ground, (other, other_mode), (task, mode), &bytes, notes);
+            }
+        }
+        if found && search.steps() > PATIENCE {
+            skipped.push("further races");
+            break;
+        }
+    }
+    if found {
+        skipped.push("result");
+    }
+}
+
+/// How a task treats what it writes.
+fn mode_of(task: &Task) -> Mode {
+    match task {
+        Task::Reduce { op, .. } => Mode::Reduce(*op as u32),
+        _ => Mode::Write,
+    }
+}
+
+fn tell(
+    ground: &Ground<'_>,
+    (first, first_mode): (u32, Mode),
+    (second, mode): (u32, Mode),
+    bytes: &Bytes,
+    notes: &mut Notes,
+) {
+    let places = [first, second].map(|task| ground.place(task)).to_vec();
+    notes.add("race", "", places, || {
+        // All that they share, not only what was found first.
+        let sides = ground.moved(first);
+        let side = sides.map(|(from, to)| if first_mode == Mode::Read { from } else { to });
+        let range = side.map_or(bytes.range.clone(), |side| {
+            side.range.start.max(bytes.range.start)..side.range.end.min(bytes.range.end)
+        });
+        let how = match (first_mode, mode) {
+            (Mode::Read, Mode::Write) | (Mode::Write, Mode::Read) => "read and written",
+            (Mode::Read, _) | (_, Mode::Read) => "read and reduced into",
+            (Mode::Reduce(_), Mode::Reduce(_)) => "reduced into in two ways",
+            (Mode::Reduce(_), _) | (_, Mode::Reduce(_)) => "written and reduced into",
+            _ => "written twice",
+        };
+        let words = ground.words(&Bytes { range, ..*bytes });
+        let message = format!("{words} are {how}, and nothing orders the two");
+        (message, help(ground, first, second))
+    });
+}
+
+/// Which notify could order two tasks.
+fn help(ground: &Ground<'_>, first: u32, second: u32) -> String {
+    let lanes = ground.order.lanes();
+    let (a, b) = (lanes.lane(first), lanes.lane(second));
+    let what = if a.rank == b.rank {
+        format!(
+            "let thread {} record a notify of thread {} when it is done, and let that wait for it first",
+            a.thread, b.thread
+        )
+    } else {
+        format!(
+            "let rank {} record a notify of its channel with rank {} when it is done, and let that wait for it first",
+            a.rank, b.rank
+        )
+    };
+    format!("{what}, or the other way round, or use different bytes")
+}
