@@ -8,7 +8,7 @@ use crate::notify::Notify;
 use crate::slots::unknown;
 use crate::step::Reason;
 use crate::stream::{STREAMS, Stream, unfinished_on};
-use crate::{capture, check, context, executor, faults, report, timeline};
+use crate::{capture, check, context, executor, faults, operator, report, timeline};
 use ascend_sys::{ACL_ERROR_RT_CONTEXT_RELEASE_ERROR, aclError};
 use std::ops::Range;
 
@@ -67,6 +67,7 @@ pub(crate) fn destroy_block(number: u32) -> Result<(), Failure> {
 /// Ends all contexts, streams and allocations of some devices.
 fn end_all(devices: &Range<u32>, by: &'static str) {
     Notify::destroy_all(devices);
+    operator::open::end_on(devices);
     registry::destroy_all(devices, &format!("{by} ended its device"));
     capture::destroy_all(devices);
     binary::unload_all(devices);

@@ -8,7 +8,7 @@ use ascend_sys::{Functions, HcclResult};
 use super::hccl_door::product_of_thread;
 use super::{
     hccl_batch, hccl_comm, hccl_config, hccl_engine_ctx, hccl_group, hccl_kernel, hccl_messages,
-    hccl_ops, hccl_rank_graph, hccl_state, hccl_tables,
+    hccl_ops, hccl_rank_graph, hccl_state, hccl_tables, hcomm_endpoint,
 };
 use crate::profile::Product;
 
@@ -27,6 +27,7 @@ pub(crate) fn fill(table: &mut Functions) {
     hccl_kernel::fill(table);
     hccl_engine_ctx::fill(table);
     hccl_rank_graph::fill(table);
+    hcomm_endpoint::fill(table);
 }
 
 unsafe extern "C" fn HcclGetErrorString(code: HcclResult) -> *const c_char {

@@ -50,6 +50,7 @@ mod hccl_ops;
 mod hccl_rank_graph;
 mod hccl_state;
 mod hccl_tables;
+mod hcomm_endpoint;
 
 use crate::message::{Failure, PANICKED, fail, report};
 use ascend_sys::{

@@ -206,6 +206,11 @@ impl Pool {
         state.live.get(&start).map(|allocation| (state.describe(allocation), allocation.size))
     }
 
+    /// The call that made the allocation which begins at `start`.
+    pub(crate) fn entry_of(&self, start: usize) -> Option<&'static str> {
+        self.state().live.get(&start).map(|allocation| allocation.entry)
+    }
+
     /// All addresses that it has, used or not.
     pub(crate) fn addresses(&self) -> Range<usize> {
         self.state().addresses.clone()

@@ -2,6 +2,8 @@
 
 mod context;
 pub(crate) mod endpoint;
+mod handles;
+pub(crate) mod open;
 mod rank_graph;
 
 pub(crate) use context::{copy_into, create, destroy, find, forget as forget_contexts};

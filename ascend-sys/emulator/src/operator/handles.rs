@@ -1,0 +1,83 @@
+//! Objects of operators that callers name by a handle: endpoints, registered memory, configurations, teams and windows.
+//!
+//! A handle is a number that no object ever gets again, under a first byte that no address has. So one that is stale or made
+//! up is an error, and not a crash.
+
+use crate::collective::validate::{Refusal, refuse};
+use crate::sync::lock_std as lock;
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard};
+
+/// All objects of a kind.
+pub(crate) struct Handles<T> {
+    /// What they are called in messages.
+    kind: &'static str,
+    first_byte: u8,
+    objects: Mutex<Objects<T>>,
+}
+
+struct Objects<T> {
+    made: u64,
+    live: BTreeMap<u64, T>,
+}
+
+impl<T> Handles<T> {
+    pub(crate) const fn new(kind: &'static str, first_byte: u8) -> Self {
+        let objects = Mutex::new(Objects { made: 0, live: BTreeMap::new() });
+        Self { kind, first_byte, objects }
+    }
+
+    fn objects(&self) -> MutexGuard<'_, Objects<T>> {
+        lock(&self.objects)
+    }
+
+    /// Gives an object a handle.
+    pub(crate) fn add(&self, object: T) -> u64 {
+        let mut objects = self.objects();
+        objects.made += 1;
+        let handle = u64::from(self.first_byte) << 56 | objects.made;
+        objects.live.insert(handle, object);
+        handle
+    }
+
+    /// Uses the object behind a handle.
+    pub(crate) fn with<R>(
+        &self,
+        handle: u64,
+        use_it: impl FnOnce(&mut T) -> Result<R, Refusal>,
+    ) -> Result<R, Refusal> {
+        match self.objects().live.get_mut(&handle) {
+            Some(object) => use_it(object),
+            None => self.stale(handle),
+        }
+    }
+
+    /// Takes the object behind a handle, which is stale from now on.
+    pub(crate) fn take(&self, handle: u64) -> Result<T, Refusal> {
+        match self.objects().live.remove(&handle) {
+            Some(object) => Ok(object),
+            None => self.stale(handle),
+        }
+    }
+
+    /// Takes all objects that are like this.
+    pub(crate) fn take_all(&self, gone: impl Fn(&T) -> bool) -> Vec<(u64, T)> {
+        let mut objects = self.objects();
+        let live = objects.live.iter().filter(|(_, object)| gone(object));
+        let handles: Vec<u64> = live.map(|(handle, _)| *handle).collect();
+        let take = |handle| objects.live.remove(&handle).map(|object| (handle, object));
+        handles.into_iter().filter_map(take).collect()
+    }
+
+    /// What the first object says to which `ask` has an answer.
+    pub(crate) fn find<R>(&self, ask: impl Fn(u64, &T) -> Option<R>) -> Option<R> {
+        self.objects().live.iter().find_map(|(handle, object)| ask(*handle, object))
+    }
+
+    fn stale<R>(&self, handle: u64) -> Result<R, Refusal> {
+        if handle >> 56 == u64::from(self.first_byte) {
+            return refuse!(HCCL_E_PARA, "the {} {handle:#x} is gone", self.kind);
+        }
+        refuse!(HCCL_E_PARA, "{handle:#x} is no {} of this process", self.kind)
+    }
+}
