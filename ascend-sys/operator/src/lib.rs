@@ -10,6 +10,7 @@ pub mod check;
 mod lanes;
 pub mod order;
 pub mod shadow;
+mod show;
 pub mod task;
 
 pub use order::{Order, TaskId};

@@ -56,15 +56,18 @@ mod memory;
 mod notify;
 #[expect(clippy::module_inception, reason = "it is about the type of that name")]
 mod operator;
+mod recorded;
 mod recorder;
 mod state;
 mod thread;
 
-pub use ascend_operator::Goal;
+pub use ascend_operator::check::{Finding, Report};
+pub use ascend_operator::{Goal, check};
 pub use channel::{Access, Channel, Exposed};
 pub use error::{Mistake, RecordError};
 pub use memory::{LocalBuffer, RemoteBuffer};
 pub use notify::{Clear, Notify, NotifyState, Set};
-pub use operator::{Operator, Recorded, Setting};
+pub use operator::{Operator, Setting};
+pub use recorded::Recorded;
 pub use recorder::Recorder;
 pub use thread::{MainThread, Thread, Threads};

@@ -1,4 +1,4 @@
-//! Operators, and what recording them gives.
+//! Operators: a function and a goal.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,6 +6,7 @@ use std::sync::Arc;
 use ascend_operator::{Goal, ReduceOp as Op};
 
 use super::error::RecordError;
+use super::recorded::Recorded;
 use super::recorder::{Recorder, record};
 use super::state::{Shape, Tape};
 use super::thread::MainThread;
@@ -204,24 +205,13 @@ impl Setting<'_> {
         if !error.is_empty() {
             return Err(error);
         }
-        Ok(Recorded(ascend_operator::Operator {
+        Ok(Recorded::new(ascend_operator::Operator {
             name: operator.name.to_owned(),
             goal: Goal::clone(&operator.goal),
             count: count as u64,
             element: dtype.size() as u64,
             ranks,
         }))
-    }
-}
-
-/// What all ranks do, recorded: everything can be asked of it that can be known before it runs.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Recorded(ascend_operator::Operator);
-
-impl Recorded {
-    /// The tasks, as data.
-    pub fn tasks(&self) -> &ascend_operator::Operator {
-        &self.0
     }
 }
 

@@ -1,0 +1,41 @@
+//! What recording gives: everything that can be known of an operator before it runs.
+
+use std::fmt;
+
+use ascend_operator::check::{self, Report};
+
+/// What all ranks do, recorded.
+///
+/// As text it is a line for each task, with the line of the source that recorded it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recorded(ascend_operator::Operator);
+
+impl Recorded {
+    pub(super) fn new(tasks: ascend_operator::Operator) -> Self {
+        Recorded(tasks)
+    }
+
+    /// The tasks, as data.
+    pub fn tasks(&self) -> &ascend_operator::Operator {
+        &self.0
+    }
+
+    /// Looks for everything that can go wrong: deadlocks, races, notifies that are lost or left over, results that are not what the operator is for.
+    /// What is found is certain, and what is not found is not there, for any input and any speed of the threads; the rules are listed at [`check`].
+    /// Nothing runs and nothing blocks.
+    pub fn check(&self) -> Report {
+        check::check(&self.0)
+    }
+
+    /// The same for operators that run one after the other on one communicator: they share its threads, notifies and communication buffer.
+    pub fn check_all(operators: &[Recorded]) -> Report {
+        let tasks: Vec<_> = operators.iter().map(|recorded| recorded.0.clone()).collect();
+        check::check_all(&tasks)
+    }
+}
+
+impl fmt::Display for Recorded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
