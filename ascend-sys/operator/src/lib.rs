@@ -9,9 +9,12 @@
 pub mod check;
 mod lanes;
 pub mod order;
+pub mod plan;
 pub mod shadow;
 mod show;
 pub mod task;
+mod words;
 
 pub use order::{Order, TaskId};
+pub use plan::Plan;
 pub use task::{Goal, Memory, Operator, Piece, RankTasks, ReduceOp, Signal, Step, Task};

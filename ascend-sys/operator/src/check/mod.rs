@@ -25,18 +25,70 @@ mod frame;
 mod ground;
 mod hang;
 mod notify;
+mod quota;
 mod race;
 
 pub use finding::{Finding, Place, Report};
 
 use crate::order::Order;
+use crate::plan::{Engine, Plan, limits};
 use crate::task::Operator;
 use finding::Notes;
 use ground::Ground;
 
-/// What counts besides the tasks.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Setting {}
+/// A product: the chip, and the rules that come with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Product {
+    /// Atlas A2.
+    A2,
+    /// Atlas A3.
+    A3,
+    /// Ascend 950.
+    Ascend950,
+}
+
+impl Product {
+    fn name(self) -> &'static str {
+        match self {
+            Product::A2 => "A2",
+            Product::A3 => "A3",
+            Product::Ascend950 => "Ascend 950",
+        }
+    }
+}
+
+/// What counts besides the tasks. The default: any product, an AI CPU, CANN's [limits], no plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Setting {
+    /// Where it runs. None: anywhere, and what only some products have is not looked at.
+    pub product: Option<Product>,
+    /// Who expands it.
+    pub engine: Engine,
+    /// Threads of a communicator.
+    pub threads: u32,
+    /// Notifies of all threads of a communicator.
+    pub notifies: u32,
+    /// Notifies of one thread.
+    pub thread_notifies: u32,
+    /// Notifies of each end of a channel.
+    pub channel_notifies: u32,
+    /// What each rank has acquired; one: all ranks have; none: what they need.
+    pub plans: Vec<Plan>,
+}
+
+impl Default for Setting {
+    fn default() -> Self {
+        Setting {
+            product: None,
+            engine: Engine::AiCpu,
+            threads: limits::THREADS,
+            notifies: limits::NOTIFIES,
+            thread_notifies: limits::THREAD_NOTIFIES,
+            channel_notifies: limits::CHANNEL_NOTIFIES,
+            plans: Vec::new(),
+        }
+    }
+}
 
 /// Checks one operator.
 pub fn check(operator: &Operator) -> Report {
@@ -49,10 +101,11 @@ pub fn check_all(operators: &[Operator]) -> Report {
 }
 
 /// The same for a certain product, against a plan, or with other limits.
-pub fn check_with(operators: &[Operator], _setting: &Setting) -> Report {
+pub fn check_with(operators: &[Operator], setting: &Setting) -> Report {
     let mut notes = Notes::default();
     let mut skipped = Vec::new();
     form::look(operators, &mut notes);
+    quota::look(operators, setting, &mut notes);
     match Order::of_all(operators) {
         Ok(order) => {
             let ground = Ground::new(operators, &order);

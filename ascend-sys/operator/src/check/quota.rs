@@ -1,0 +1,105 @@
+//! What a communicator has, what a product can do, and what was planned.
+
+use super::finding::{Notes, Place};
+use super::{Product, Setting};
+use crate::plan::Plan;
+use crate::task::{Operator, ReduceOp, Step, Task};
+
+pub(super) fn look(operators: &[Operator], setting: &Setting, notes: &mut Notes) {
+    let ranks = operators.iter().map(|operator| operator.ranks.len()).max().unwrap_or(0);
+    for rank in 0..ranks {
+        // Threads and channels are acquired once for all operators of the communicator.
+        let of_rank = operators.iter().filter_map(|operator| operator.ranks.get(rank));
+        let plans = of_rank.map(|tasks| Plan::with_engine(tasks, setting.engine));
+        let Some(plan) = plans.reduce(|all, plan| all.with(&plan)) else { continue };
+        quota(rank, &plan, setting, notes);
+        let planned = match &setting.plans[..] {
+            [all] => Some(all),
+            plans => plans.get(rank),
+        };
+        if let Some(planned) = planned {
+            against(rank, &plan, planned, notes);
+        }
+    }
+    if let Some(product @ (Product::A2 | Product::A3)) = setting.product {
+        for (at, operator) in (0..).zip(operators) {
+            reductions((operators.len() > 1).then_some(at), operator, product, notes);
+        }
+    }
+}
+
+fn quota(rank: usize, plan: &Plan, setting: &Setting, notes: &mut Notes) {
+    let mut add = |kind, needs: u64, has: u32, what: &str, help: &str| {
+        if needs > has.into() {
+            notes.add("quota", kind, Vec::new(), || {
+                let message = format!("rank {rank} takes {needs} {what}, and there are {has}");
+                (message, help.to_owned())
+            });
+        }
+    };
+    let threads = plan.threads_to_acquire();
+    let help = "let threads do several things one after the other";
+    add("threads", threads.into(), setting.threads, "threads of a communicator", help);
+    let per_thread = plan.notifies_per_thread();
+    let help = "let sub-threads end in groups, or use notifies again";
+    add("thread", per_thread.into(), setting.thread_notifies, "notifies of a thread", help);
+    let all = u64::from(threads) * u64::from(per_thread);
+    let help = "every thread gets as many as the one that needs most: take fewer threads, or fewer notifies";
+    add("notifies", all, setting.notifies, "notifies of all threads of a communicator", help);
+    let (per_channel, most) = (plan.notifies_per_channel(), setting.channel_notifies);
+    let help = "use notifies of a channel again, when their waits are over";
+    add("channel", per_channel.into(), most, "notifies of a channel", help);
+}
+
+/// What is taken and was not planned.
+fn against(rank: usize, plan: &Plan, planned: &Plan, notes: &mut Notes) {
+    let mut add = |kind, takes: u32, has: u32, what: String| {
+        if takes > has {
+            notes.add("plan", kind, Vec::new(), || {
+                let message = format!("rank {rank} takes {takes} {what}, and {has} were planned");
+                (message, "plan for this operator (`Plan::of`), or let it take less".into())
+            });
+        }
+    };
+    add("threads", plan.threads, planned.threads, "threads".into());
+    let (takes, has) = (plan.main_notifies, planned.main_notifies);
+    add("main", takes, has, "notifies of the main thread".into());
+    for (at, takes) in plan.sub_notifies.iter().enumerate() {
+        // A thread that was not planned at all has been found.
+        let has = planned.sub_notifies.get(at).copied().unwrap_or(u32::MAX);
+        add("sub", *takes, has, format!("notifies of thread {}", at + 1));
+    }
+    for (peer, takes) in &plan.channels {
+        let known = planned.channels.iter().find(|(other, _)| other == peer);
+        match known {
+            Some((_, has)) => {
+                add("channel", *takes, *has, format!("notifies of its channel with rank {peer}"))
+            }
+            None => add("no channel", 1, 0, format!("channel to rank {peer}")),
+        }
+    }
+}
+
+fn reductions(which: Option<u32>, operator: &Operator, product: Product, notes: &mut Notes) {
+    for (rank, tasks) in (0..).zip(&operator.ranks) {
+        for (thread, steps) in (0..).zip(&tasks.threads) {
+            for (position, step) in (0..).zip(steps) {
+                let Step { task, source } = *step;
+                let Task::Reduce { op, .. } = task else { continue };
+                let what = match op {
+                    ReduceOp::Prod => "no product of elements".to_owned(),
+                    _ if operator.element > 4 => {
+                        format!("no reduction of elements of {} bytes", operator.element)
+                    }
+                    _ => continue,
+                };
+                let place = Place { operator: which, rank, thread, position, source, task };
+                notes.add("product", "reduction", vec![place], || {
+                    let message = format!("{} has {what}", product.name());
+                    let help = "reduce fp32, fp16, bf16, int8, int16 or int32 with sum, max or min, or let the host do it";
+                    (message, help.into())
+                });
+            }
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! What an operator takes of a rank: threads, notifies, channels.
+//!
+//! A [`Plan`] is counted from the recorded tasks before anything is acquired. CANN's documentation counts in two ways; a plan keeps the
+//! kinds of notifies apart, so that both can be read from it: those of its channels, two for each channel where ranks meet before and
+//! after they move data, are the "Notify" of its older tables.
+
+use crate::task::{RankTasks, Signal, Task};
+use std::fmt::{self, Display, Formatter};
+
+/// What a communicator has of everything, all engines together.
+pub mod limits {
+    /// Threads that can be acquired. The user's stream is none of them.
+    pub const THREADS: u32 = 200;
+    /// Notifies of all threads.
+    pub const NOTIFIES: u32 = 65_536;
+    /// Notifies of one thread.
+    pub const THREAD_NOTIFIES: u32 = 65_535;
+    /// Notifies of each end of a channel.
+    pub const CHANNEL_NOTIFIES: u32 = 64;
+    /// Notifies between the host and the AI CPU that expands an operator: one starts it, one ends it.
+    pub const CONTROL_NOTIFIES: u32 = 2;
+    /// What the main thread has in addition on an AI CPU: the notify with which the host starts it.
+    pub const START_NOTIFIES: u32 = 1;
+}
+
+/// Who turns an operator into tasks, when it runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Engine {
+    /// The AI CPU of the device. The host tells it to begin, and it tells the host that it has ended.
+    #[default]
+    AiCpu,
+    /// The host, so that the main thread is the user's stream.
+    Host,
+}
+
+/// What an operator takes of one rank.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// Threads, with the main one.
+    pub threads: u32,
+    /// Notifies of the main thread.
+    pub main_notifies: u32,
+    /// Notifies of each sub-thread.
+    pub sub_notifies: Vec<u32>,
+    /// The peer of each channel, and the notifies of this end of it.
+    pub channels: Vec<(u32, u32)>,
+    /// Notifies between the host and the AI CPU.
+    pub control_notifies: u32,
+    /// For whom it is counted.
+    pub engine: Engine,
+}
+
+impl Plan {
+    /// What the tasks of a rank take, if an AI CPU expands them.
+    pub fn of(tasks: &RankTasks) -> Plan {
+        Plan::with_engine(tasks, Engine::AiCpu)
+    }
+
+    /// What the tasks of a rank take.
+    pub fn with_engine(tasks: &RankTasks, engine: Engine) -> Plan {
+        let mut notifies = vec![0; tasks.threads.len().max(1)];
+        for step in tasks.threads.iter().flatten() {
+            if let Task::Record(signal) | Task::Wait(signal) = step.task
+                && let Signal::Thread { thread, index, .. } = signal
+                && let Some(number) = notifies.get_mut(thread as usize)
+            {
+                *number = index.saturating_add(1).max(*number);
+            }
+        }
+        Plan {
+            threads: notifies.len() as u32,
+            main_notifies: notifies[0],
+            sub_notifies: notifies.split_off(1),
+            channels: tasks.channels.clone(),
+            control_notifies: match engine {
+                Engine::AiCpu => limits::CONTROL_NOTIFIES,
+                Engine::Host => 0,
+            },
+            engine,
+        }
+    }
+
+    /// Notifies of all threads together.
+    pub fn thread_notifies(&self) -> u64 {
+        let all = [self.main_notifies].into_iter().chain(self.sub_notifies.iter().copied());
+        all.map(u64::from).sum()
+    }
+
+    /// Notifies of this rank's ends of all channels together.
+    pub fn channel_notifies(&self) -> u64 {
+        self.channels.iter().map(|(_, notifies)| u64::from(*notifies)).sum()
+    }
+
+    /// The notifies of the channel that has most of them.
+    pub fn notifies_per_channel(&self) -> u32 {
+        self.channels.iter().map(|(_, notifies)| *notifies).max().unwrap_or(0)
+    }
+
+    /// The notifies of the sub-thread that has most of them.
+    pub fn notifies_per_sub_thread(&self) -> u32 {
+        self.sub_notifies.iter().copied().max().unwrap_or(0)
+    }
+
+    /// The notifies to acquire each thread with (CANN: `notifyNumPerThread`), since all get as many.
+    pub fn notifies_per_thread(&self) -> u32 {
+        let start = match self.engine {
+            Engine::AiCpu => limits::START_NOTIFIES,
+            Engine::Host => 0,
+        };
+        self.main_notifies.saturating_add(start).max(self.notifies_per_sub_thread())
+    }
+
+    /// The threads to acquire: the user's stream, where it is the main thread, comes by itself.
+    pub fn threads_to_acquire(&self) -> u32 {
+        match self.engine {
+            Engine::AiCpu => self.threads,
+            Engine::Host => self.threads.saturating_sub(1),
+        }
+    }
+
+    /// What both an operator with this plan and one with the other need, if they run one after the other and share what they can.
+    pub fn with(mut self, other: &Plan) -> Plan {
+        self.threads = self.threads.max(other.threads);
+        self.main_notifies = self.main_notifies.max(other.main_notifies);
+        if self.sub_notifies.len() < other.sub_notifies.len() {
+            self.sub_notifies.resize(other.sub_notifies.len(), 0);
+        }
+        for (mine, its) in self.sub_notifies.iter_mut().zip(&other.sub_notifies) {
+            *mine = *its.max(mine);
+        }
+        for (peer, notifies) in &other.channels {
+            match self.channels.iter_mut().find(|(known, _)| known == peer) {
+                Some((_, mine)) => *mine = *notifies.max(mine),
+                None => self.channels.push((*peer, *notifies)),
+            }
+        }
+        self.control_notifies = self.control_notifies.max(other.control_notifies);
+        self
+    }
+
+    /// The numbers of a table, without who the peers are.
+    fn numbers(&self) -> [u64; ROWS.len()] {
+        [
+            self.threads.into(),
+            self.main_notifies.into(),
+            self.notifies_per_sub_thread().into(),
+            self.thread_notifies(),
+            self.notifies_per_thread().into(),
+            self.channels.len() as u64,
+            self.notifies_per_channel().into(),
+            self.channel_notifies(),
+            self.control_notifies.into(),
+        ]
+    }
+}
+
+/// What the lines of a table are called.
+const ROWS: [&str; 9] = [
+    "threads",
+    "notifies of the main thread",
+    "notifies of each sub-thread",
+    "notifies of all threads",
+    "notifies to acquire per thread",
+    "channels",
+    "notifies of each channel",
+    "notifies of all channels",
+    "control notifies",
+];
+
+/// The plans of all ranks, in the order of the ranks, as a table: its `Display` has a column for those that are alike.
+pub fn table(plans: &[Plan]) -> Table {
+    let mut columns: Vec<([u64; ROWS.len()], Vec<usize>)> = Vec::new();
+    for (rank, plan) in plans.iter().enumerate() {
+        let numbers = plan.numbers();
+        match columns.iter_mut().find(|(known, _)| *known == numbers) {
+            Some((_, ranks)) => ranks.push(rank),
+            None => columns.push((numbers, vec![rank])),
+        }
+    }
+    let all = columns.len() == 1;
+    let name = |ranks: &[usize]| if all { "all ranks".into() } else { crate::words::ranks(ranks) };
+    Table { columns: columns.iter().map(|(numbers, ranks)| (name(ranks), *numbers)).collect() }
+}
+
+/// See [`table`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Table {
+    columns: Vec<(String, [u64; ROWS.len()])>,
+}
+
+impl Display for Table {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let first = ROWS.iter().map(|row| row.len()).max().unwrap_or(0);
+        let width = |(name, numbers): &(String, [u64; ROWS.len()])| {
+            let digits = numbers.iter().map(|number| number.to_string().len()).max();
+            name.len().max(digits.unwrap_or(0))
+        };
+        let widths: Vec<usize> = self.columns.iter().map(width).collect();
+        write!(f, "{:first$}", "")?;
+        for ((name, _), width) in self.columns.iter().zip(&widths) {
+            write!(f, "  {name:>width$}")?;
+        }
+        for (at, row) in ROWS.iter().enumerate() {
+            write!(f, "\n{row:first$}")?;
+            for ((_, numbers), width) in self.columns.iter().zip(&widths) {
+                write!(f, "  {:>width$}", numbers[at])?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,175 @@
+//! What operators take, before anything is acquired.
+
+mod algorithms;
+mod recorder;
+
+use algorithms::{mesh_all_gather, ring_all_gather};
+use ascend_operator::check::{Product, Setting, check_with};
+use ascend_operator::plan::{Engine, table};
+use ascend_operator::{Operator, Plan, ReduceOp, Task};
+use recorder::*;
+
+fn plans(operator: &Operator) -> Vec<Plan> {
+    operator.ranks.iter().map(Plan::of).collect()
+}
+
+/// Threads, notifies of channels, channels.
+fn page(plan: &Plan) -> (u32, u64, usize) {
+    (plan.threads, plan.channel_notifies(), plan.channels.len())
+}
+
+#[test]
+fn ring_and_mesh_of_four_take_what_the_documentation_says() {
+    for (operator, expected) in
+        [(ring_all_gather(4, 8), (2, 4, 2)), (mesh_all_gather(4, 8), (3, 6, 3))]
+    {
+        for plan in plans(&operator) {
+            assert_eq!(page(&plan), expected);
+            let threads = plan.threads;
+            assert_eq!(plan.main_notifies, threads - 1);
+            assert_eq!(plan.sub_notifies, vec![1; threads as usize - 1]);
+            assert_eq!(plan.control_notifies, 2);
+            // The host starts the main thread with one more.
+            assert_eq!(plan.notifies_per_thread(), threads);
+        }
+    }
+}
+
+#[test]
+fn a_mesh_takes_a_thread_and_a_channel_for_each_peer() {
+    for ranks in 2..12 {
+        for plan in plans(&mesh_all_gather(ranks, 8)) {
+            let peers = ranks - 1;
+            assert_eq!(page(&plan), (peers, 2 * u64::from(peers), peers as usize));
+            assert_eq!(plan.thread_notifies(), 2 * u64::from(peers - 1));
+        }
+    }
+}
+
+#[test]
+fn the_host_needs_no_control_notifies_and_brings_its_stream() {
+    let tasks = &mesh_all_gather(4, 8).ranks[0];
+    let plan = Plan::with_engine(tasks, Engine::Host);
+    assert_eq!((plan.control_notifies, plan.notifies_per_thread()), (0, 2));
+    assert_eq!((plan.threads, plan.threads_to_acquire()), (3, 2));
+    assert_eq!(Plan::of(tasks).threads_to_acquire(), 3);
+}
+
+#[test]
+fn a_table_has_a_column_for_ranks_that_are_alike() {
+    let expected = [
+        "                                all ranks",
+        "threads                                 3",
+        "notifies of the main thread             2",
+        "notifies of each sub-thread             1",
+        "notifies of all threads                 4",
+        "notifies to acquire per thread          3",
+        "channels                                3",
+        "notifies of each channel                2",
+        "notifies of all channels                6",
+        "control notifies                        2",
+    ];
+    assert_eq!(table(&plans(&mesh_all_gather(4, 8))).to_string(), expected.join("\n"));
+    let mut operator = mesh_all_gather(5, 8);
+    operator.ranks[2].channels[0].1 = 13;
+    let text = table(&plans(&operator)).to_string();
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines[0], "                                ranks 0, 1, 3 and 4  rank 2");
+    assert_eq!(lines[7], "notifies of each channel                          2      13");
+}
+
+#[test]
+fn operators_on_one_communicator_share_what_they_take() {
+    let (ring, mesh) = (ring_all_gather(4, 8), mesh_all_gather(4, 8));
+    let both = Plan::of(&ring.ranks[0]).with(&Plan::of(&mesh.ranks[0]));
+    assert_eq!(page(&both), (3, 6, 3));
+    assert_eq!(both.sub_notifies, [1, 1]);
+}
+
+#[test]
+fn more_than_was_planned_is_found() {
+    let (ring, mesh) = (ring_all_gather(4, 8), mesh_all_gather(4, 8));
+    let against = |operator: &Operator, plans: Vec<Plan>| {
+        check_with(std::slice::from_ref(operator), &Setting { plans, ..Setting::default() })
+    };
+    expect(&against(&mesh, plans(&mesh)), "", &[], &[]);
+    expect(&against(&ring, plans(&mesh)), "", &[], &[]);
+    let report = against(&mesh, plans(&ring)).to_string();
+    for words in [
+        "error[plan]: rank 0 takes 3 threads, and 2 were planned",
+        "error[plan]: rank 0 takes 2 notifies of the main thread, and 1 were planned",
+        "error[plan]: rank 0 takes 1 channel to rank 2, and 0 were planned",
+        "= and 3 more of the same lines",
+    ] {
+        assert!(report.contains(words), "{words} is not in\n{report}");
+    }
+}
+
+#[test]
+fn a_communicator_has_two_hundred_threads() {
+    // The main thread is one of them on an AI CPU, and the user's stream where the host expands.
+    let new = |threads| {
+        let mut r = other(1);
+        (1..threads).for_each(|thread| {
+            r.start(0, thread);
+        });
+        (1..threads).for_each(|thread| {
+            r.end(0, thread);
+        });
+        r.operator
+    };
+    let look =
+        |threads, engine| check_with(&[new(threads)], &Setting { engine, ..Setting::default() });
+    expect(&look(200, Engine::AiCpu), "", &[], &[]);
+    let words = ["rank 0 takes 201 threads of a communicator, and there are 200"];
+    expect(&look(201, Engine::AiCpu), "quota", &words, &[]);
+    expect(&look(201, Engine::Host), "", &[], &[]);
+    expect(&look(202, Engine::Host), "quota", &[], &[]);
+}
+
+#[test]
+fn a_communicator_has_so_many_notifies() {
+    let mut r = other(1);
+    r.start(0, 1).end(0, 1);
+    // 32,768 notifies for each of two threads are all there are; the start of the main thread is one more.
+    r.record(0, 1, of_thread(0, 0, 32_766)).wait(0, 0, of_thread(0, 0, 32_766));
+    expect(&check_with(&[r.operator.clone()], &Setting::default()), "", &[], &[]);
+    r.record(0, 1, of_thread(0, 0, 32_767)).wait(0, 0, of_thread(0, 0, 32_767));
+    let words =
+        ["rank 0 takes 65538 notifies of all threads of a communicator, and there are 65536"];
+    expect(&check_with(&[r.operator], &Setting::default()), "quota", &words, &[]);
+}
+
+#[test]
+fn a_thread_and_a_channel_have_so_many_notifies() {
+    let mut r = other(1);
+    let notify = of_thread(0, 0, 65_534);
+    r.record(0, 0, notify).wait(0, 0, notify);
+    let words = ["rank 0 takes 65536 notifies of a thread, and there are 65535"];
+    expect(&check_with(&[r.operator], &Setting::default()), "quota", &words, &[]);
+    for (notifies, rule) in [(64, ""), (65, "quota")] {
+        let mut r = other(2);
+        r.operator.ranks.iter_mut().for_each(|rank| rank.channels[0].1 = notifies);
+        expect(&check_with(&[r.operator], &Setting::default()), rule, &[], &[]);
+    }
+}
+
+#[test]
+fn a_product_that_some_products_cannot_compute_is_found() {
+    for (op, element, found) in
+        [(ReduceOp::Prod, 4, true), (ReduceOp::Sum, 8, true), (ReduceOp::Sum, 4, false)]
+    {
+        let mut r = other(1);
+        r.copy(0, 0, input(0, 0..4), output(0, 0..4));
+        let task = Task::Reduce { from: input(0, 4..8), to: output(0, 0..4), op };
+        r.here().task(0, 0, task);
+        let (size, marks) = (8 * element, r.marks.clone());
+        let rank = &mut r.operator.ranks[0];
+        (rank.input, rank.output, r.operator.element) = (size, size, element);
+        for product in [Product::A2, Product::A3, Product::Ascend950] {
+            let setting = Setting { product: Some(product), ..Setting::default() };
+            let rule = if found && product != Product::Ascend950 { "product" } else { "" };
+            expect(&check_with(&[r.operator.clone()], &setting), rule, &[], &marks);
+        }
+    }
+}
