@@ -62,6 +62,7 @@ mod state;
 mod thread;
 
 pub use ascend_operator::check::{Finding, Report};
+pub use ascend_operator::plan::Plan;
 pub use ascend_operator::{Goal, check};
 pub use channel::{Access, Channel, Exposed};
 pub use error::{Mistake, RecordError};

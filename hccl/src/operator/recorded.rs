@@ -3,6 +3,7 @@
 use std::fmt;
 
 use ascend_operator::check::{self, Report};
+use ascend_operator::plan::{self, Plan, Table};
 
 /// What all ranks do, recorded.
 ///
@@ -18,6 +19,29 @@ impl Recorded {
     /// The tasks, as data.
     pub fn tasks(&self) -> &ascend_operator::Operator {
         &self.0
+    }
+
+    /// What each rank takes of threads, notifies and channels, as a table with a column for ranks that take the same. Counted from the tasks, before
+    /// anything is acquired.
+    ///
+    /// ```
+    /// use hccl::operator::Operator;
+    ///
+    /// let ping = Operator::send("ping", 0, 1, |op, main| match op.rank() {
+    ///     0 => main.signal(op.channel(1), 0),
+    ///     _ => main.await_signal(op.channel(0), 0),
+    /// });
+    /// let plan = ping.record::<f32>(2, 0)?.plan().to_string();
+    /// assert!(plan.contains("channels"));
+    /// # Ok::<(), hccl::Error>(())
+    /// ```
+    pub fn plan(&self) -> Table {
+        plan::table(&self.plans())
+    }
+
+    /// The same as numbers, a plan for each rank.
+    pub fn plans(&self) -> Vec<Plan> {
+        self.0.ranks.iter().map(Plan::of).collect()
     }
 
     /// Looks for everything that can go wrong: deadlocks, races, notifies that are lost or left over, results that are not what the operator is for.
