@@ -14,7 +14,7 @@ fn a_copy_beyond_a_memory_is_found() {
         || other(1),
         |r, broken| {
             let end = if broken { 9 } else { 8 };
-            r.here().copy(0, 0, buffer(0, 0..end - 4), output(0, 4..end));
+            r.here().copy(0, 0, input(0, 0..end - 4), output(0, 4..end));
         },
     );
 }

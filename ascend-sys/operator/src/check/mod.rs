@@ -19,14 +19,17 @@
 //!
 //! A rule that needs another one to hold is not looked at while that one is broken: what hangs has no result.
 
+mod expected;
 mod finding;
 mod form;
 mod frame;
 mod ground;
 mod hang;
 mod notify;
+mod origin;
 mod quota;
 mod race;
+mod result;
 
 pub use finding::{Finding, Place, Report};
 
@@ -116,6 +119,12 @@ pub fn check_with(operators: &[Operator], setting: &Setting) -> Report {
                 skipped.extend(["race", "result"]);
             } else {
                 race::look(&ground, &mut notes, &mut skipped);
+                // What races has no certain result, and what is out of bounds none at all.
+                if notes.has(&["form", "bounds", "overlap", "remote", "race"]) {
+                    skipped.push("result");
+                } else {
+                    result::look(&ground, &mut notes);
+                }
             }
         }
         Err(stuck) => {

@@ -60,9 +60,6 @@ pub(super) fn look(ground: &Ground<'_>, notes: &mut Notes, skipped: &mut Vec<&'s
             break;
         }
     }
-    if found {
-        skipped.push("result");
-    }
 }
 
 /// How a task treats what it writes.

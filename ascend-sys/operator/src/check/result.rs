@@ -1,0 +1,251 @@
+//! Results: what is read was written, and every output holds in the end what the goal asks for.
+//!
+//! The tasks are carried out in one order, with [symbols](super::origin) in the place of data. Where nothing races, every order gives the
+//! same.
+
+use super::expected::{self, Expected, Giver};
+use super::finding::Notes;
+use super::ground::{Bytes, Ground};
+use super::origin::{Origin, Sets, Value, Values};
+use crate::lanes::NONE;
+use crate::task::{Goal, Memory, ReduceOp, Task};
+use crate::words;
+use std::ops::Range;
+
+pub(super) fn look(ground: &Ground<'_>, notes: &mut Notes) {
+    let mut run = Run {
+        ground,
+        sets: Sets::new(ground.ranks),
+        memories: Vec::new(),
+        from: Vec::new(),
+        to: Vec::new(),
+        notes,
+    };
+    run.memories.resize_with(ground.memories(), Values::default);
+    run.inputs();
+    for task in ground.sequence() {
+        if let Some((from, to)) = ground.moved(task) {
+            match *ground.task(task) {
+                Task::Copy { .. } => run.copy(task, &from, &to),
+                Task::Reduce { op, .. } => run.reduce(task, &from, &to, op),
+                Task::Record(_) | Task::Wait(_) => {}
+            }
+        }
+    }
+    run.outputs();
+}
+
+/// Runs of bytes, what they hold, and who wrote them.
+type Runs = Vec<(Range<usize>, Value, u32)>;
+
+struct Run<'a, 'b> {
+    ground: &'a Ground<'b>,
+    sets: Sets,
+    /// By their numbers.
+    memories: Vec<Values>,
+    /// What the task at hand reads, and what is there where it writes. Kept for their memory.
+    from: Runs,
+    to: Runs,
+    notes: &'a mut Notes,
+}
+
+impl Run<'_, '_> {
+    /// What is there before the first task.
+    fn inputs(&mut self) {
+        for (at, operator) in (0..).zip(self.ground.operators) {
+            for (rank, tasks) in (0..).zip(&operator.ranks) {
+                let piece = crate::task::Piece {
+                    rank,
+                    memory: Memory::Input,
+                    start: 0,
+                    bytes: tasks.input,
+                };
+                let Some(bytes) = self.ground.bytes(at, &piece).filter(|it| !it.range.is_empty())
+                else {
+                    continue;
+                };
+                let ranks = self.sets.one(rank as usize);
+                let origin = Origin { operator: at, ranks, op: None, shift: 0 };
+                let value = Value::From(origin).moved(0, bytes.range.start);
+                self.memories[bytes.memory].put(bytes.range, value, NONE);
+            }
+        }
+    }
+
+    fn copy(&mut self, task: u32, from: &Bytes, to: &Bytes) {
+        let mut runs = std::mem::take(&mut self.from);
+        self.memories[from.memory].get(from.range.clone(), &mut runs);
+        for (range, mut value, _) in runs.drain(..) {
+            if value == Value::Nothing {
+                self.unwritten(task, from.memory, range.clone(), "reads");
+                value = Value::Told;
+            }
+            let there = |at: usize| at - from.range.start + to.range.start;
+            let value = value.moved(range.start, there(range.start));
+            self.memories[to.memory].put(there(range.start)..there(range.end), value, task);
+        }
+        self.from = runs;
+    }
+
+    fn reduce(&mut self, task: u32, from: &Bytes, to: &Bytes, op: ReduceOp) {
+        let (mut runs, mut into) = (std::mem::take(&mut self.from), std::mem::take(&mut self.to));
+        self.memories[from.memory].get(from.range.clone(), &mut runs);
+        for (range, value, _) in runs.drain(..) {
+            let there = |at: usize| at - from.range.start + to.range.start;
+            let here = |at: usize| at - to.range.start + from.range.start;
+            self.memories[to.memory].get(there(range.start)..there(range.end), &mut into);
+            for (place, before, _) in into.drain(..) {
+                let value = value.moved(range.start, there(range.start));
+                let combined = match (before, value) {
+                    (_, Value::Nothing) => {
+                        let read = here(place.start)..here(place.end);
+                        self.unwritten(task, from.memory, read, "reads");
+                        Value::Told
+                    }
+                    (Value::Nothing, _) => {
+                        self.unwritten(task, to.memory, place.clone(), "reduces into");
+                        Value::Told
+                    }
+                    (Value::From(before), Value::From(value)) => {
+                        self.combine(task, &place, before, value, op)
+                    }
+                    (Value::Told, _) | (_, Value::Told) => Value::Told,
+                };
+                self.memories[to.memory].put(place, combined, task);
+            }
+        }
+        (self.from, self.to) = (runs, into);
+    }
+
+    fn combine(
+        &mut self,
+        task: u32,
+        place: &Range<usize>,
+        a: Origin,
+        b: Origin,
+        op: ReduceOp,
+    ) -> Value {
+        let wrong_op = [a.op, b.op].into_iter().flatten().find(|other| *other != op);
+        let common = self.sets.common(a.ranks, b.ranks);
+        let (kind, message, help) = if a.operator != b.operator || a.shift != b.shift {
+            let (a, b) = (self.words(a, place), self.words(b, place));
+            let message = format!("this reduces {b} into {a}");
+            (
+                "offset",
+                message,
+                "an element of one rank belongs to the same element of all others: look at the offsets",
+            )
+        } else if let Some(other) = wrong_op {
+            let message = format!("this takes the {} of a {}", op.name(), other.name());
+            ("op", message, "reduce with one operation all the way")
+        } else if !common.is_empty() && matches!(op, ReduceOp::Sum | ReduceOp::Prod) {
+            let message = format!(
+                "this reduces {} into {}: the {} has {} twice",
+                self.words(b, place),
+                self.words(a, place),
+                op.name(),
+                words::ranks(&common)
+            );
+            (
+                "twice",
+                message,
+                "leave one of the two reductions out, or copy where the first one should begin anew",
+            )
+        } else {
+            let ranks = self.sets.union(a.ranks, b.ranks);
+            // The greater one of two equal ones is either of them.
+            let op = if a.ranks == b.ranks { a.op } else { Some(op) };
+            return Value::From(Origin { ranks, op, ..a });
+        };
+        let operator = self.ground.operator(task) as usize;
+        if matches!(self.ground.operators[operator].goal, Goal::Other { .. }) {
+            // Who knows what it is good for.
+            return Value::Told;
+        }
+        let places = vec![self.ground.place(task)];
+        self.notes.add("result", kind, places, || (message, help.to_owned()));
+        Value::Told
+    }
+
+    /// What nobody has written is read.
+    fn unwritten(&mut self, task: u32, memory: usize, range: Range<usize>, verb: &'static str) {
+        let places = vec![self.ground.place(task)];
+        self.notes.add("result", verb, places, || {
+            let bytes = self.ground.words(&Bytes { memory, range });
+            let message = format!("this {verb} {bytes}, which nobody has written before");
+            let help = "write them first, and let a notify say so, or move fewer bytes";
+            (message, help.into())
+        });
+    }
+
+    /// What is there behind the last task, against the goal.
+    fn outputs(&mut self) {
+        for (at, operator) in (0..).zip(self.ground.operators) {
+            for rank in 0..operator.ranks.len() as u32 {
+                let memory = self.ground.memory(at, rank, Memory::Output);
+                for Expected { range, giver, source } in expected::of_rank(operator, rank) {
+                    let wanted = self.wanted(at, giver);
+                    let wanted = Value::From(wanted).moved(source, range.start);
+                    let mut runs = std::mem::take(&mut self.to);
+                    self.memories[memory].get(range, &mut runs);
+                    for (range, value, by) in runs.drain(..) {
+                        if value != wanted && value != Value::Told {
+                            self.wrong(&Bytes { memory, range }, (value, by), wanted);
+                        }
+                    }
+                    self.to = runs;
+                }
+            }
+        }
+    }
+
+    fn wanted(&mut self, operator: u32, giver: Giver) -> Origin {
+        let (ranks, op) = match giver {
+            Giver::One(rank) => (self.sets.one(rank as usize), None),
+            Giver::All(op) => (self.sets.all(), (self.ground.ranks > 1).then_some(op)),
+        };
+        Origin { operator, ranks, op, shift: 0 }
+    }
+
+    fn wrong(&mut self, bytes: &Bytes, (value, by): (Value, u32), wanted: Value) {
+        let (Value::From(wanted), range) = (wanted, &bytes.range) else { return };
+        let (place, needed) = (self.ground.words(bytes), self.words(wanted, range));
+        let Value::From(found) = value else {
+            self.notes.add("result", "missing", Vec::new(), || {
+                let message = format!("{place} must be {needed}, and nobody writes them");
+                (message, "let some task write them: look at the offsets and lengths".into())
+            });
+            return;
+        };
+        let places = if by == NONE { Vec::new() } else { vec![self.ground.place(by)] };
+        let (has, must) = (self.sets.ranks(found.ranks), self.sets.ranks(wanted.ranks));
+        let missing: Vec<usize> =
+            must.into_iter().filter(|rank| has.binary_search(rank).is_err()).collect();
+        let same = (found.operator, found.shift) == (wanted.operator, wanted.shift);
+        let (kind, help) = if same && wanted.op.is_some() && !missing.is_empty() {
+            ("incomplete", format!("reduce those of {} too", words::ranks(&missing)))
+        } else {
+            ("wrong", "this is the task that wrote them last: look at what it reads, and where it puts it".to_owned())
+        };
+        let found = self.words(found, range);
+        self.notes.add("result", kind, places, || {
+            (format!("{place} must be {needed}, and are {found}"), help)
+        });
+    }
+
+    /// Bytes of inputs, for those that lie in this range now.
+    fn words(&self, origin: Origin, range: &Range<usize>) -> String {
+        let Origin { operator, ranks, op, shift } = origin;
+        let (start, end) = (range.start.wrapping_add(shift), range.end.wrapping_add(shift));
+        let ranks = self.sets.ranks(ranks);
+        let input = if ranks.len() == 1 { "the input" } else { "the inputs" };
+        let mut words = format!("bytes {start}..{end} of {input} of {}", words::ranks(&ranks));
+        if let Some(op) = op {
+            words = format!("the {} of {words}", op.name());
+        }
+        if self.ground.operators.len() > 1 {
+            words = format!("{words} in operator {operator}");
+        }
+        words
+    }
+}
