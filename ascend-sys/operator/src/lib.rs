@@ -7,14 +7,17 @@
 //! Recording lives in `hccl`, running in `ascend-emulator` or CANN; here is what they share, and what can be said without either.
 
 pub mod check;
+pub mod cost;
 mod lanes;
 pub mod order;
 pub mod plan;
+mod schedule;
 pub mod shadow;
 mod show;
 pub mod task;
 mod words;
 
+pub use cost::{Cost, Model};
 pub use order::{Order, TaskId};
 pub use plan::Plan;
 pub use task::{Goal, Memory, Operator, Piece, RankTasks, ReduceOp, Signal, Step, Task};

@@ -1,0 +1,134 @@
+//! When each task begins and ends if each takes a given time, and what it waited for last.
+//!
+//! The tasks of a thread follow one another, and a wait ends when the record that it takes has ended. There is nothing else: as many
+//! transfers as are ready run at once.
+
+use crate::{Operator, Order, Step, Task, TaskId};
+
+/// No task.
+const NONE: u32 = u32::MAX;
+
+/// What runs, and what does not.
+pub(crate) struct Execution<'a> {
+    operator: &'a Operator,
+    pub(crate) order: Order,
+    /// The waits that never end: at most one a thread.
+    pub(crate) stuck: Vec<TaskId>,
+}
+
+impl<'a> Execution<'a> {
+    pub(crate) fn of(operator: &'a Operator) -> Execution<'a> {
+        let (order, stuck) = match Order::of(operator) {
+            Ok(order) => (order, Vec::new()),
+            Err(stuck) => (stuck.ran, stuck.waits),
+        };
+        Execution { operator, order, stuck }
+    }
+
+    /// What ran, in an order in which it may.
+    pub(crate) fn tasks(&self) -> impl Iterator<Item = (TaskId, &Step)> {
+        let ids = self.order.sequence().iter();
+        ids.filter_map(|id| Some((*id, step(self.operator, *id)?)))
+    }
+
+    /// When everything happens if the tasks take so long.
+    pub(crate) fn schedule(&self, lasts: impl Fn(&Task) -> f64) -> Schedule<'_> {
+        let mut when = vec![When::default(); self.operator.tasks()];
+        for (id, Step { task, .. }) in self.tasks() {
+            let Some(at) = self.order.number(id) else { continue };
+            let before = if id.position == 0 { NONE } else { at - 1 };
+            let record = self.order.record_of(id).and_then(|record| self.order.number(record));
+            let of = |other: u32| when.get(other as usize).copied().unwrap_or_default();
+            let (own, other) = (of(before), record.map(of).unwrap_or_default());
+            // Of two that end at the same time, the one behind more transfers decides.
+            let later = (other.end, other.steps) > (own.end, own.steps);
+            let start = own.end.max(other.end);
+            when[at as usize] = When {
+                begin: own.end,
+                start,
+                end: start + lasts(task),
+                steps: own.steps.max(other.steps) + u64::from(transfer(task).is_some()),
+                last: record.filter(|_| later || before == NONE).unwrap_or(before),
+                ran: true,
+            };
+        }
+        Schedule { execution: self, when }
+    }
+}
+
+/// When a task happens.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct When {
+    /// When its thread comes to it.
+    pub(crate) begin: f64,
+    /// When what it waits for is done.
+    pub(crate) start: f64,
+    /// When it is done itself.
+    pub(crate) end: f64,
+    /// Transfers between ranks on the longest chain that ends with it.
+    pub(crate) steps: u64,
+    /// Whether it runs at all.
+    pub(crate) ran: bool,
+    /// What it waited for last.
+    last: u32,
+}
+
+impl Default for When {
+    fn default() -> When {
+        When { begin: 0.0, start: 0.0, end: 0.0, steps: 0, ran: false, last: NONE }
+    }
+}
+
+/// When everything happens.
+pub(crate) struct Schedule<'a> {
+    execution: &'a Execution<'a>,
+    when: Vec<When>,
+}
+
+impl Schedule<'_> {
+    pub(crate) fn when(&self, id: TaskId) -> When {
+        let at = self.execution.order.number(id);
+        at.and_then(|at| self.when.get(at as usize)).copied().unwrap_or_default()
+    }
+
+    /// When the last task is done.
+    pub(crate) fn length(&self) -> f64 {
+        self.when.iter().map(|when| when.end).fold(0.0, f64::max)
+    }
+
+    /// The most transfers between ranks that must follow one another.
+    pub(crate) fn steps(&self) -> u64 {
+        self.when.iter().map(|when| when.steps).max().unwrap_or_default()
+    }
+
+    /// The tasks that decide how long it takes, the first one first: each of them is what the next one waited for last.
+    pub(crate) fn critical_path(&self) -> Vec<TaskId> {
+        let ran = (0..).zip(&self.when).filter(|(_, when)| when.ran);
+        let mut last: Option<(u32, &When)> = None;
+        for (at, when) in ran {
+            if last.is_none_or(|(_, best)| (when.end, when.steps) > (best.end, best.steps)) {
+                last = Some((at, when));
+            }
+        }
+        let mut next = last.map_or(NONE, |(at, _)| at);
+        let mut path = Vec::new();
+        while let Some(when) = self.when.get(next as usize) {
+            path.push(self.execution.order.id(next));
+            next = when.last;
+        }
+        path.reverse();
+        path
+    }
+}
+
+/// The step with this name.
+pub(crate) fn step(operator: &Operator, id: TaskId) -> Option<&Step> {
+    let rank = operator.ranks.get(id.rank as usize)?;
+    rank.threads.get(id.thread as usize)?.get(id.position as usize)
+}
+
+/// From which rank to which one a task moves data, if these are two.
+pub(crate) fn transfer(task: &Task) -> Option<(u32, u32, u64)> {
+    let (from, to) = task.pieces()?;
+    (from.rank != to.rank).then_some((from.rank, to.rank, from.bytes))
+}

@@ -1,0 +1,146 @@
+//! Algorithms to draw: one of each kind, with one element to a block.
+
+use crate::recorder::{Recorder, buffer, input, of_channel, of_thread, output};
+use ascend_operator::{Goal, Operator, ReduceOp};
+
+/// Notifies of both ends of a channel: the other one's data is ready; the other one has left ours.
+const READY: u32 = 0;
+const LEFT: u32 = 1;
+
+fn recorder(name: &str, goal: Goal, ranks: u32, count: u64, buffer: u64) -> Recorder {
+    let mut recorder = Recorder::new(goal, ranks, count, buffer);
+    recorder.operator.name = format!("{name} of {ranks}");
+    recorder
+}
+
+/// Each rank reads from its left neighbour what that one has read before. The main thread gives, thread 1 takes.
+pub fn ring(ranks: u32, n: u64) -> Operator {
+    let mut r = recorder("ring all-gather", Goal::AllGather, ranks, n, n * u64::from(ranks));
+    let block = |number: u32| u64::from(number) * n..u64::from(number + 1) * n;
+    for me in 0..ranks {
+        let right = (me + 1) % ranks;
+        if me < right || ranks > 2 {
+            r.channel(me, right, 2);
+        }
+        r.copy(me, 0, input(me, 0..n), buffer(me, block(me)));
+        r.copy(me, 0, input(me, 0..n), output(me, block(me)));
+        r.start(me, 1);
+    }
+    for step in 0..ranks - 1 {
+        for me in 0..ranks {
+            let (left, right) = ((me + ranks - 1) % ranks, (me + 1) % ranks);
+            let taken = (me + ranks - 1 - step) % ranks;
+            r.record(me, 0, of_channel(right, me, READY));
+            r.wait(me, 1, of_channel(me, left, READY));
+            r.copy(me, 1, buffer(left, block(taken)), buffer(me, block(taken)));
+            r.record(me, 1, of_channel(left, me, LEFT));
+            r.copy(me, 1, buffer(me, block(taken)), output(me, block(taken)));
+            r.wait(me, 0, of_channel(me, right, LEFT));
+            if step + 2 < ranks {
+                // What was taken is given on.
+                let next = of_thread(me, 0, 1);
+                r.record(me, 1, next).wait(me, 0, next);
+            }
+        }
+    }
+    for me in 0..ranks {
+        r.end(me, 1);
+    }
+    r.operator
+}
+
+/// Each thread of a rank reads from another peer.
+pub fn mesh(ranks: u32, n: u64) -> Operator {
+    let mut r = recorder("mesh all-gather", Goal::AllGather, ranks, n, n);
+    r.all_channels(2);
+    let block = |number: u32| u64::from(number) * n..u64::from(number + 1) * n;
+    for me in 0..ranks {
+        r.copy(me, 0, input(me, 0..n), buffer(me, 0..n));
+        r.copy(me, 0, input(me, 0..n), output(me, block(me)));
+        (1..ranks - 1).for_each(|thread| {
+            r.record(me, 0, of_thread(me, thread, 0)).wait(me, thread, of_thread(me, thread, 0));
+        });
+        for thread in 0..ranks - 1 {
+            let peer = (me + 1 + thread) % ranks;
+            r.record(me, thread, of_channel(peer, me, READY));
+            r.wait(me, thread, of_channel(me, peer, READY));
+            r.copy(me, thread, buffer(peer, 0..n), output(me, block(peer)));
+            r.record(me, thread, of_channel(peer, me, LEFT));
+            r.wait(me, thread, of_channel(me, peer, LEFT));
+        }
+        for thread in 1..ranks - 1 {
+            r.end(me, thread);
+        }
+    }
+    r.operator
+}
+
+/// One thread: in step k each rank reads from the one k to its left.
+pub fn pairwise(ranks: u32, n: u64) -> Operator {
+    let all = n * u64::from(ranks);
+    let mut r = recorder("pairwise all-to-all", Goal::AllToAll, ranks, n, all);
+    r.all_channels(2);
+    let block = |number: u32| u64::from(number) * n..u64::from(number + 1) * n;
+    for me in 0..ranks {
+        r.copy(me, 0, input(me, 0..all), buffer(me, 0..all));
+        r.copy(me, 0, input(me, block(me)), output(me, block(me)));
+        for step in 1..ranks {
+            let (from, to) = ((me + ranks - step) % ranks, (me + step) % ranks);
+            r.record(me, 0, of_channel(to, me, READY));
+            r.wait(me, 0, of_channel(me, from, READY));
+            r.copy(me, 0, buffer(from, block(me)), output(me, block(from)));
+            r.record(me, 0, of_channel(from, me, LEFT));
+            r.wait(me, 0, of_channel(me, to, LEFT));
+        }
+    }
+    r.operator
+}
+
+/// All-reduce on servers of two ranks, as many as a power of two: within each, then between them, then within again.
+pub fn hierarchical(ranks: u32, n: u64) -> Operator {
+    let (half, servers) = (n / 2, ranks / 2);
+    let rounds = servers.ilog2();
+    let size = n + half * u64::from(rounds + 1);
+    let mut r = recorder("hierarchical all-reduce", Goal::AllReduce(ReduceOp::Sum), ranks, n, size);
+    r.all_channels(2);
+    for me in 0..ranks {
+        let mine = u64::from(me % 2) * half..u64::from(me % 2 + 1) * half;
+        let other = u64::from(1 - me % 2) * half..u64::from(2 - me % 2) * half;
+        let slot = |round: u32| n + half * u64::from(round)..n + half * u64::from(round + 1);
+        let meet = |r: &mut Recorder, peer: u32, index: u32| {
+            r.record(me, 0, of_channel(peer, me, index)).wait(me, 0, of_channel(me, peer, index));
+        };
+        r.copy(me, 0, input(me, 0..n), buffer(me, 0..n));
+        r.copy(me, 0, input(me, mine.clone()), output(me, mine.clone()));
+        meet(&mut r, me ^ 1, READY);
+        r.sum(me, 0, buffer(me ^ 1, mine.clone()), output(me, mine.clone()));
+        for round in 0..rounds {
+            let peer = me ^ (2 << round);
+            r.copy(me, 0, output(me, mine.clone()), buffer(me, slot(round)));
+            meet(&mut r, peer, READY);
+            r.sum(me, 0, buffer(peer, slot(round)), output(me, mine.clone()));
+            meet(&mut r, peer, LEFT);
+        }
+        r.copy(me, 0, output(me, mine), buffer(me, slot(rounds)));
+        meet(&mut r, me ^ 1, READY);
+        r.copy(me, 0, buffer(me ^ 1, slot(rounds)), output(me, other));
+        meet(&mut r, me ^ 1, LEFT);
+    }
+    r.operator
+}
+
+/// Two ranks that wait for each other before they tell each other anything, and a third one that nobody tells anything.
+pub fn hangs() -> Operator {
+    let mut r = recorder("exchange that hangs", Goal::Other { input: 4, output: 4 }, 3, 4, 4);
+    r.all_channels(2);
+    for (me, peer) in [(0, 1), (1, 0)] {
+        r.copy(me, 0, input(me, 0..4), buffer(me, 0..4));
+        r.wait(me, 0, of_channel(me, peer, READY));
+        r.record(me, 0, of_channel(peer, me, READY));
+        r.copy(me, 0, buffer(peer, 0..4), output(me, 0..4));
+    }
+    r.copy(2, 0, input(2, 0..4), buffer(2, 0..4));
+    r.wait(2, 0, of_channel(2, 0, READY));
+    r.copy(2, 0, buffer(0, 0..4), output(2, 0..4));
+    r.operator
+}
