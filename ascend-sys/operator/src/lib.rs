@@ -10,10 +10,12 @@ pub mod check;
 pub mod cost;
 mod lanes;
 pub mod order;
+pub mod picture;
 pub mod plan;
 mod schedule;
 pub mod shadow;
 mod show;
+mod svg;
 pub mod task;
 mod words;
 

@@ -1,0 +1,184 @@
+//! When each task happens, as a file for <https://ui.perfetto.dev>: Chrome's trace event format.
+//!
+//! Times are whole nanoseconds, written in microseconds, so that no slice ends after the next one of its thread begins. Each thread has a number of its
+//! own, as threads of Linux do.
+
+use super::look;
+use crate::cost::Model;
+use crate::schedule::{Execution, Schedule, step};
+use crate::{Operator, Step, Task, TaskId};
+use std::collections::HashSet;
+use std::fmt::Write as _;
+
+pub(super) fn write(operator: &Operator, model: &Model) -> String {
+    let execution = Execution::of(operator);
+    // What takes no time could be neither seen nor clicked.
+    let schedule = execution.schedule(|task| (model.time(task) * 1e9).round().max(1.0));
+    let path = schedule.critical_path();
+    let mut trace = Trace {
+        operator,
+        schedule: &schedule,
+        critical: path.iter().copied().collect(),
+        text: String::from("{\"displayTimeUnit\":\"ns\",\"traceEvents\":["),
+        first: threads(operator),
+    };
+    for (rank, tasks) in (0..).zip(&operator.ranks) {
+        trace.process(rank, &format!("rank {rank}"));
+        for thread in 0..tasks.threads.len() as u32 {
+            let name = if thread == 0 { "main".into() } else { format!("thread {thread}") };
+            trace.thread(rank, trace.number(rank, thread), thread, &name);
+        }
+    }
+    let own = operator.ranks.len() as u32;
+    trace.process(own, "critical path");
+    trace.thread(own, trace.number(own, 0), 0, "critical path");
+    let ran: Vec<TaskId> = execution.tasks().map(|(id, _)| id).collect();
+    for id in &ran {
+        let when = schedule.when(*id);
+        let kind = if trace.critical.contains(id) { "critical" } else { "task" };
+        trace.slice(*id, (id.rank, id.thread), (when.begin, when.end), kind);
+    }
+    for id in &execution.stuck {
+        let begin = before(*id).map_or(0.0, |before| schedule.when(before).end);
+        trace.slice(
+            *id,
+            (id.rank, id.thread),
+            (begin, schedule.length().max(begin + 1.0)),
+            "stuck",
+        );
+    }
+    for id in &path {
+        let when = schedule.when(*id);
+        trace.slice(*id, (own, 0), (when.start, when.end), "critical");
+    }
+    let notifies = ran.iter().filter_map(|wait| Some((execution.order.record_of(*wait)?, *wait)));
+    for (number, (record, wait)) in (1_u64..).zip(notifies) {
+        trace.flow(number, record, wait);
+    }
+    let never = operator.tasks() - ran.len();
+    let title = quote(&format!("{}: {}", operator.name, look::size(operator)));
+    let time = quote("of a model; what takes no time in it is shown as a nanosecond");
+    // Writing to a string does not fail.
+    let _ = write!(
+        trace.text,
+        "\n],\"otherData\":{{\"title\":{title},\"time\":{time},\"never_run\":{never}}}}}\n"
+    );
+    trace.text
+}
+
+/// The number of the first thread of each rank, and the first one that is free.
+fn threads(operator: &Operator) -> Vec<u32> {
+    let mut first = vec![1];
+    for rank in &operator.ranks {
+        first.push(first[first.len() - 1] + rank.threads.len() as u32);
+    }
+    first
+}
+
+fn before(id: TaskId) -> Option<TaskId> {
+    Some(TaskId { position: id.position.checked_sub(1)?, ..id })
+}
+
+struct Trace<'a> {
+    operator: &'a Operator,
+    schedule: &'a Schedule<'a>,
+    critical: HashSet<TaskId>,
+    first: Vec<u32>,
+    text: String,
+}
+
+impl Trace<'_> {
+    fn number(&self, rank: u32, thread: u32) -> u32 {
+        self.first.get(rank as usize).map_or(0, |first| first + thread)
+    }
+
+    fn event(&mut self, kind: char, name: &str, rank: u32, thread: u32, more: &str) {
+        self.text.push_str(if self.text.ends_with('[') { "\n" } else { ",\n" });
+        // Process 0 is taken: it is the system's idle process, which Perfetto hides.
+        let process = rank + 1;
+        let _ = write!(
+            self.text,
+            "{{\"ph\":\"{kind}\",\"name\":{},\"pid\":{process},\"tid\":{thread}{more}}}",
+            quote(name)
+        );
+    }
+
+    fn process(&mut self, rank: u32, name: &str) {
+        let thread = self.number(rank, 0);
+        self.event('M', "process_name", rank, thread, &named(name));
+        self.event('M', "process_sort_index", rank, thread, &sorted(rank));
+    }
+
+    fn thread(&mut self, rank: u32, number: u32, order: u32, name: &str) {
+        self.event('M', "thread_name", rank, number, &named(name));
+        self.event('M', "thread_sort_index", rank, number, &sorted(order));
+    }
+
+    fn slice(
+        &mut self,
+        id: TaskId,
+        (rank, thread): (u32, u32),
+        (from, to): (f64, f64),
+        kind: &str,
+    ) {
+        let Some(Step { task, source }) = step(self.operator, id) else { return };
+        let name = match task {
+            Task::Record(_) => "record".into(),
+            Task::Wait(_) => "wait".into(),
+            task => look::label(task),
+        };
+        let bytes =
+            task.pieces().map_or(String::new(), |(from, _)| format!(",\"bytes\":{}", from.bytes));
+        let more = format!(
+            ",\"cat\":\"{kind}\",\"ts\":{},\"dur\":{},\"args\":{{\"task\":{},\"id\":\"{}\",\"source\":{}{bytes}}}",
+            microseconds(from),
+            microseconds(to - from),
+            quote(&task.to_string()),
+            look::key(id),
+            quote(&source.to_string())
+        );
+        self.event('X', &name, rank, self.number(rank, thread), &more);
+    }
+
+    /// A flow belongs to the slice in which it begins or ends.
+    fn flow(&mut self, number: u64, record: TaskId, wait: TaskId) {
+        let across = if record.rank == wait.rank { "between threads" } else { "between ranks" };
+        let (from, to) = (self.schedule.when(record).start, self.schedule.when(wait).end - 1.0);
+        for (kind, id, at, bind) in [('s', record, from, ""), ('f', wait, to, ",\"bp\":\"e\"")] {
+            let more =
+                format!(",\"cat\":\"{across}\",\"id\":{number},\"ts\":{}{bind}", microseconds(at));
+            self.event(kind, "notify", id.rank, self.number(id.rank, id.thread), &more);
+        }
+    }
+}
+
+fn named(name: &str) -> String {
+    format!(",\"args\":{{\"name\":{}}}", quote(name))
+}
+
+fn sorted(index: u32) -> String {
+    format!(",\"args\":{{\"sort_index\":{index}}}")
+}
+
+/// Of nanoseconds.
+fn microseconds(time: f64) -> String {
+    let time = time as u64;
+    format!("{}.{:03}", time / 1000, time % 1000)
+}
+
+/// A text as JSON has it.
+fn quote(text: &str) -> String {
+    let mut quoted = String::from("\"");
+    for c in text.chars() {
+        match c {
+            '"' => quoted.push_str("\\\""),
+            '\\' => quoted.push_str("\\\\"),
+            c if c.is_control() => {
+                let _ = write!(quoted, "\\u{:04x}", u32::from(c));
+            }
+            c => quoted.push(c),
+        }
+    }
+    quoted.push('"');
+    quoted
+}
