@@ -104,6 +104,15 @@ impl Notify {
     }
 }
 
+/// The handle of the notify with a number.
+pub(crate) fn handle_of(id: u64) -> Result<u64, Failure> {
+    let mut live = NOTIFIES.live_handles();
+    match live.find(|(notify, _)| u64::from(notify.index) == id) {
+        Some((_, handle)) => Ok(handle),
+        None => fail!(ACL_ERROR_RT_INVALID_HANDLE, "there is no notify with the number {id}"),
+    }
+}
+
 /// Sets the bit in stream order.
 pub(crate) fn record(handle: u64, stream: &'static Stream) -> Result<(), Failure> {
     let notify = Notify::named(handle)?;

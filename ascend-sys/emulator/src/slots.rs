@@ -1,4 +1,4 @@
-//! Objects that callers name by a handle: streams, events, contexts, notifies, communicators, graphs.
+//! Objects that callers name by a handle: streams, events, contexts, notifies, communicators, graphs, threads, channels.
 //!
 //! A handle is a slot number with a generation, packed into the pointer value. It is never an address (the top bits make
 //! it one that no program can map), so a stale or made-up handle is an error and not a crash. Slots live in chunks that
@@ -30,6 +30,8 @@ pub(crate) enum Kind {
     Binary = 0xa9,
     Function = 0xaa,
     Arguments = 0xab,
+    Thread = 0xac,
+    Channel = 0xad,
 }
 
 /// An object that lives in a slot. Its index never changes; it is reset by its owner when it is taken again.
@@ -183,6 +185,8 @@ fn complaint(kind: &str, handle: u64) -> String {
         0xa9 => "loaded binary",
         0xaa => "function",
         0xab => "argument list",
+        0xac => "thread",
+        0xad => "channel",
         0 if handle == 0 => return format!("the {kind} is NULL"),
         _ => return format!("{handle:#x} is no {kind} handle of this process"),
     };

@@ -27,6 +27,8 @@ pub(crate) enum Reason {
     Stopped(Arc<str>),
     /// The device was reset, or its block was destroyed.
     Gone,
+    /// The communicator that the thread belongs to was destroyed, or the thread was freed.
+    Ended,
     /// It panicked itself.
     Panicked,
 }
@@ -37,7 +39,7 @@ impl Reason {
             Reason::Timeout(_) | Reason::Deadlock(_) => ACL_ERROR_RT_TASK_TIMEOUT,
             Reason::Aborted => ACL_ERROR_RT_STREAM_ABORT,
             Reason::Stopped(_) => ACL_ERROR_RT_TASK_ABORT_STOP,
-            Reason::Gone => ACL_ERROR_RT_CONTEXT_RELEASE_ERROR,
+            Reason::Gone | Reason::Ended => ACL_ERROR_RT_CONTEXT_RELEASE_ERROR,
             Reason::Panicked => ACL_ERROR_INTERNAL_ERROR,
         }
     }
@@ -51,6 +53,7 @@ impl Reason {
                 format!("stopped, because a task of the context failed: {text}").into()
             }
             Reason::Gone => "its device was reset or its block of devices is gone".into(),
+            Reason::Ended => "its thread has ended, with its communicator or by itself".into(),
             Reason::Panicked => PANICKED.into(),
         }
     }

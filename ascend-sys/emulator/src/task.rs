@@ -17,6 +17,7 @@ use crate::lane::{Fresh, Job};
 use crate::memory::nominal;
 use crate::message::Failure;
 use crate::notify::{RecordNotify, WaitNotify};
+use crate::operator::{Await, Reduce, Signal};
 use crate::reduce::Store;
 use crate::report::Callback;
 use crate::step::{Helpers, PIECE, Reason, Step};
@@ -45,6 +46,10 @@ pub(crate) enum Task {
     Server(Box<Server>),
     /// What comes next, for a block that is checked.
     Note(Box<check::Note>),
+    /// Primitives of operators: a reduction, the record of a notify, the wait for one.
+    Reduce(Reduce),
+    Signal(Signal),
+    Await(Await),
     /// A fault that the device was told to have.
     Hold(Hold),
 }
@@ -85,6 +90,9 @@ impl Task {
             Task::Kernel(kernel) => kernel.poll(stream),
             Task::Server(server) => server.poll(stream),
             Task::Note(note) => note.poll(stream),
+            Task::Reduce(reduce) => reduce.poll(),
+            Task::Signal(signal) => signal.poll(),
+            Task::Await(wait) => wait.poll(stream),
             Task::Hold(hold) => hold.poll(stream),
         }
     }
@@ -99,6 +107,7 @@ impl Task {
             Task::Batch(pending) => pending.arm(stream),
             Task::Kernel(kernel) => kernel.arm(stream),
             Task::Server(server) => server.arm(stream),
+            Task::Await(wait) => wait.arm(),
             // A callback thread wakes the stream in any case, the housekeeper one that is held; the others never park.
             Task::HostCall(_)
             | Task::Hold(_)
@@ -110,6 +119,8 @@ impl Task {
             | Task::Fill(_)
             | Task::ResetEvent(_)
             | Task::RecordTime(_)
+            | Task::Reduce(_)
+            | Task::Signal(_)
             | Task::Note(_) => false,
         }
     }
@@ -123,6 +134,7 @@ impl Task {
             Task::Batch(pending) => pending.expire(why),
             Task::Kernel(kernel) => kernel.expire(stream, why),
             Task::Server(server) => server.expire(why),
+            Task::Await(wait) => wait.expire(why),
             Task::Note(note) => note.give_up(stream),
             _ => Step::Done(Err(Failure::new(
                 why.code(),
@@ -140,6 +152,7 @@ impl Task {
             Task::Batch(pending) => pending.limit(),
             Task::Kernel(kernel) => kernel.limit(),
             Task::Server(server) => server.limit(),
+            Task::Await(wait) => wait.limit,
             _ => None,
         }
     }
@@ -174,6 +187,7 @@ impl Task {
             Task::Batch(pending) => pending.helpers(),
             Task::Kernel(kernel) => kernel.helpers(),
             Task::Server(server) => server.helpers(),
+            Task::Await(wait) => wait.helpers(),
             _ => Helpers::Anybody,
         }
     }
@@ -187,6 +201,9 @@ impl Task {
             Task::Callback(callback) => Some(Task::Callback(callback.clone())),
             Task::RecordNotify(record) => Some(Task::RecordNotify(record.clone())),
             Task::WaitNotify(wait) => Some(Task::WaitNotify(wait.clone())),
+            Task::Reduce(reduce) => Some(Task::Reduce(reduce.clone())),
+            Task::Signal(signal) => Some(Task::Signal(signal.clone())),
+            Task::Await(wait) => Some(Task::Await(wait.clone())),
             Task::Note(note) => Some(Task::Note(Box::new(note.again()))),
             _ => None,
         }
@@ -199,17 +216,19 @@ impl Task {
             Task::Fill(_) => "fill",
             Task::HostCall(_) => "host function",
             Task::Callback(_) => "callback",
-            Task::RecordNotify(_) => "record of a notify",
-            Task::WaitNotify(_) => "wait for a notify",
+            Task::RecordNotify(_) | Task::Signal(_) => "record of a notify",
+            Task::WaitNotify(_) | Task::Await(_) => "wait for a notify",
+            Task::Reduce(_) => "reduction",
             Task::Note(_) => "note of the checked mode",
             _ => "task of another kind",
         }
     }
 
-    /// The bytes that a copy or a fill touches.
+    /// The bytes that a copy, a fill or a reduction touches.
     pub(crate) fn touched(&self) -> [(*const u8, usize); 2] {
         match self {
             Task::Copy(copy) => copy.touched(),
+            Task::Reduce(reduce) => reduce.touched(),
             Task::Fill(fill) => [(fill.to.cast_const(), fill.bytes), (std::ptr::null(), 0)],
             _ => [(std::ptr::null(), 0); 2],
         }
@@ -225,8 +244,10 @@ impl Task {
             Task::RecordTime(_) => "record of an event with its time".into(),
             Task::HostCall(_) => "host function".into(),
             Task::Callback(_) => "callback for the thread that subscribed".into(),
-            Task::RecordNotify(_) => "record of a notify".into(),
+            Task::RecordNotify(_) | Task::Signal(_) => "record of a notify".into(),
             Task::WaitNotify(wait) => wait.describe(),
+            Task::Await(wait) => wait.describe(),
+            Task::Reduce(reduce) => reduce.describe(),
             Task::After(mark) => match mark.stream() {
                 Some(stream) => format!("wait for task {} of {}", mark.ticket(), stream.describe()),
                 None => "wait for another stream".into(),

@@ -7,8 +7,9 @@ use ascend_sys::{Functions, HcclResult};
 
 use super::hccl_door::product_of_thread;
 use super::{
-    hccl_batch, hccl_comm, hccl_config, hccl_engine_ctx, hccl_group, hccl_kernel, hccl_messages,
-    hccl_ops, hccl_rank_graph, hccl_state, hccl_tables, hcomm_endpoint,
+    hccl_batch, hccl_channel, hccl_comm, hccl_config, hccl_engine_ctx, hccl_group, hccl_kernel,
+    hccl_messages, hccl_ops, hccl_rank_graph, hccl_state, hccl_tables, hccl_thread, hcomm_endpoint,
+    hcomm_notify, hcomm_transfer,
 };
 use crate::profile::Product;
 
@@ -28,6 +29,10 @@ pub(crate) fn fill(table: &mut Functions) {
     hccl_engine_ctx::fill(table);
     hccl_rank_graph::fill(table);
     hcomm_endpoint::fill(table);
+    hccl_thread::fill(table);
+    hccl_channel::fill(table);
+    hcomm_transfer::fill(table);
+    hcomm_notify::fill(table);
 }
 
 unsafe extern "C" fn HcclGetErrorString(code: HcclResult) -> *const c_char {

@@ -4,13 +4,14 @@ use std::ffi::{CStr, c_char};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use ascend_sys::{HcclComm, HcclResult};
+use ascend_sys::{HcclComm, HcclResult, ThreadHandle};
 
 use crate::collective::validate::{Refusal, refuse};
 use crate::context;
 use crate::fabric::{Member, registry};
 use crate::machine;
 use crate::message::{PANICKED, add_text};
+use crate::operator::issue;
 use crate::profile::Product;
 
 /// Runs the inside of a C function: a refusal becomes its code, with the text noted for `aclGetRecentErrMsg`.
@@ -56,6 +57,11 @@ pub(super) unsafe fn text_of(text: *const c_char, argument: &str) -> Result<Stri
     not_null(text, argument)?;
     // SAFETY: the caller's promise.
     Ok(unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
+}
+
+/// The product that a thread of an operator is on.
+pub(super) fn product_of(thread: ThreadHandle) -> Result<Product, Refusal> {
+    Ok(issue::thread_of(thread)?.product())
 }
 
 /// The product of the calling thread's device, or of the default block.

@@ -157,7 +157,7 @@ unsafe extern "C" fn HcclGetCommAsyncError(comm: HcclComm, error: *mut HcclResul
         // It tells what the two sides of a link have found out: that they differ, or that the other one is lost. A rank that
         // does not come is no such thing, and shows in the stream alone.
         let code = match member.comm.meeting.breakage().map(|breakage| breakage.cause) {
-            None | Some(Cause::Timeout) => HcclResult::HCCL_SUCCESS,
+            None | Some(Cause::Timeout | Cause::Unrecorded) => HcclResult::HCCL_SUCCESS,
             Some(Cause::Mismatch | Cause::Message) => HcclResult::HCCL_E_PARA,
             Some(Cause::Gone) => HcclResult::HCCL_E_REMOTE,
         };

@@ -38,6 +38,7 @@ mod acl_stream;
 pub(crate) mod ext;
 pub(crate) mod hccl;
 mod hccl_batch;
+mod hccl_channel;
 mod hccl_comm;
 mod hccl_config;
 mod hccl_door;
@@ -50,7 +51,10 @@ mod hccl_ops;
 mod hccl_rank_graph;
 mod hccl_state;
 mod hccl_tables;
+mod hccl_thread;
 mod hcomm_endpoint;
+mod hcomm_notify;
+mod hcomm_transfer;
 
 use crate::message::{Failure, PANICKED, fail, report};
 use ascend_sys::{

@@ -41,9 +41,9 @@ pub(crate) use blocks::{
 pub(crate) use clock::Lane;
 pub(crate) use engine::Engine;
 pub(crate) use note::{
-    Note, begins, event_passed, host_saw, host_saw_everything, host_saw_mark, marks,
-    notify_cleared, notify_set, notify_taken, returns_to_stream, runs_on_host, was_done,
-    will_be_done,
+    Note, begins, begins_of, event_passed, host_saw, host_saw_everything, host_saw_mark, marks,
+    notify_cleared, notify_set, notify_taken, returns_to_stream, runs_on_host, signal_ended,
+    signal_set, signal_taken, was_done, will_be_done,
 };
 pub(crate) use operations::{Batch, collective, touches};
 pub(crate) use shadow::{Operation, Touch};

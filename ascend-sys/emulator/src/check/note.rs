@@ -126,6 +126,21 @@ pub(crate) fn begins(
     submit(engine, stream, What::Begin(begin)).map(drop)
 }
 
+/// As [`begins`], of an operation that belongs to somebody.
+#[cold]
+pub(crate) fn begins_of(
+    stream: &'static Stream,
+    call: &'static str,
+    member: impl FnOnce() -> String,
+    describe: impl FnOnce() -> (String, Vec<Touch>),
+) -> Result<(), Failure> {
+    let Some(engine) = engine(stream.device_id()) else { return Ok(()) };
+    let (what, touches) = describe();
+    let operation = operation(stream, what, Some(member()), call, touches);
+    let begin = Begin { operation, apart: true, owns: None, arrives: Vec::new() };
+    submit(engine, stream, What::Begin(begin)).map(drop)
+}
+
 /// An operation is next in the stream of which it will be known only at its end what it touches. Gives who issued it, if anybody
 /// wants to know.
 pub(crate) fn will_be_done(
@@ -208,6 +223,38 @@ pub(crate) fn notify_taken(stream: &'static Stream, handle: u64, id: u32) {
         let what = format!("wait for notify {id}");
         let operation = Operation { what, place, member: None, issued, touches: Vec::new() };
         engine.take(handle, here(stream), &Arc::new(operation));
+    }
+}
+
+/// The record of a signal that has this number and name is next in the stream, from the function `call`.
+#[cold]
+pub(crate) fn signal_set(
+    stream: &'static Stream,
+    signal: u64,
+    name: String,
+    call: &str,
+) -> Result<(), Failure> {
+    let Some(engine) = engine(stream.device_id()) else { return Ok(()) };
+    let operation = operation(stream, format!("record of {name}"), None, call, Vec::new());
+    submit(engine, stream, What::Set { signal, name, operation }).map(drop)
+}
+
+/// The head of the stream has waited for a signal and taken it.
+#[cold]
+pub(crate) fn signal_taken(stream: &'static Stream, signal: u64, name: String) {
+    if let Some(engine) = engine(stream.device_id()) {
+        let (place, issued) = (stream.describe(), "a primitive that waits".into());
+        let what = format!("wait for {name}");
+        let operation = Operation { what, place, member: None, issued, touches: Vec::new() };
+        engine.take(signal, here(stream), &Arc::new(operation));
+    }
+}
+
+/// A signal has ended: another one may have its number.
+#[inline]
+pub(crate) fn signal_ended(device: u32, signal: u64) {
+    if is_on() {
+        notify_cleared(device, signal);
     }
 }
 

@@ -38,6 +38,11 @@ impl Touch {
     pub(crate) fn write(start: usize, bytes: usize) -> Touch {
         Touch { range: start..start.saturating_add(bytes), mode: Mode::Write }
     }
+
+    /// Any two of the same `kind` may meet.
+    pub(crate) fn reduce(start: usize, bytes: usize, kind: u32) -> Touch {
+        Touch { range: start..start.saturating_add(bytes), mode: Mode::Reduce(kind) }
+    }
 }
 
 /// An access that has begun: it is over when its point is passed.

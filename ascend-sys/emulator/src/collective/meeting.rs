@@ -99,6 +99,8 @@ pub(crate) enum Origin {
     Collective(u64),
     /// Some batch.
     Batch,
+    /// A primitive of an operator of the program's own.
+    Operator,
 }
 
 /// The classes of failure that callers see as different codes.
@@ -112,6 +114,8 @@ pub(crate) enum Cause {
     Timeout,
     /// A rank left or destroyed its communicator.
     Gone,
+    /// A notify was not recorded within the time limit, or all wait for one another.
+    Unrecorded,
 }
 
 #[repr(C, align(128))]

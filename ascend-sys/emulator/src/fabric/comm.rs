@@ -41,6 +41,8 @@ pub(crate) struct Comm {
     pub(super) places: Box<[Stand]>,
     /// Where the servers of its kernels meet, once there are some.
     pub(crate) kernels: OnceLock<Arc<Hub>>,
+    /// What operators of the program's own have of it, once they have something.
+    pub(crate) operators: OnceLock<Box<operator::Rooms>>,
     records: Box<[Record]>,
 }
 
@@ -117,6 +119,7 @@ impl Comm {
             subs: Subs::default(),
             places: Box::default(),
             kernels: OnceLock::new(),
+            operators: OnceLock::new(),
             records: (0..ranks).map(record).collect(),
         }
     }
@@ -173,6 +176,7 @@ impl Comm {
     pub(crate) fn fail(&self, breakage: Breakage) -> Arc<Breakage> {
         let first = self.meeting.fail(breakage);
         self.exchange.wake_all();
+        operator::broken(self);
         executor::announce();
         first
     }
@@ -181,6 +185,7 @@ impl Comm {
     #[cold]
     pub(crate) fn leave(&self, rank: usize, why: String) {
         self.board.note_departure(rank, why.clone());
+        operator::leave(self, rank);
         self.leave_subs(rank, &why);
         operator::forget_contexts(self, rank);
         if let Some(hub) = self.kernels.get() {
@@ -325,6 +330,9 @@ impl Breakage {
             (Origin::Batch, asks) if asks != self.origin => {
                 "the communicator has failed before, in a batch: ".into()
             }
+            (Origin::Operator, asks) if asks != self.origin => {
+                "the communicator has failed before, in an operator of the program's own: ".into()
+            }
             _ => String::new(),
         };
         format!("{report}: {before}{}\n{}", self.text, self.cause.remedy())
@@ -336,7 +344,7 @@ impl Cause {
     pub(crate) fn acl_error(self) -> ascend_sys::aclError {
         match self {
             Self::Mismatch | Self::Message => ascend_sys::ACL_ERROR_RT_AICPU_EXCEPTION,
-            Self::Timeout => ascend_sys::ACL_ERROR_RT_TASK_TIMEOUT,
+            Self::Timeout | Self::Unrecorded => ascend_sys::ACL_ERROR_RT_TASK_TIMEOUT,
             Self::Gone => ascend_sys::ACL_ERROR_RT_SUSPECT_REMOTE_ERROR,
         }
     }
@@ -345,7 +353,7 @@ impl Cause {
     pub(crate) fn hccl_result(self) -> ascend_sys::HcclResult {
         match self {
             Self::Mismatch | Self::Message => ascend_sys::HcclResult::HCCL_E_PARA,
-            Self::Timeout => ascend_sys::HcclResult::HCCL_E_TIMEOUT,
+            Self::Timeout | Self::Unrecorded => ascend_sys::HcclResult::HCCL_E_TIMEOUT,
             Self::Gone => ascend_sys::HcclResult::HCCL_E_REMOTE,
         }
     }
@@ -354,7 +362,7 @@ impl Cause {
     pub(crate) fn report_code(self) -> &'static str {
         match self {
             Self::Mismatch | Self::Message => "EI0005",
-            Self::Timeout => "EI0002",
+            Self::Timeout | Self::Unrecorded => "EI0002",
             Self::Gone => "EI0012",
         }
     }
@@ -374,6 +382,10 @@ impl Cause {
                 "See why they do not come: an operation needs all of its ranks, and a message both of its sides. This communicator has failed: make a new one on all ranks."
             }
             Self::Gone => "This communicator has failed: make a new one on the ranks that remain.",
+            Self::Unrecorded => {
+                "Each wait needs one record of the same notify, and a second record before the wait is lost: see whether the side that records \
+                 has issued it, for this index, and does not wait for something else before. This communicator has failed: make a new one on all ranks."
+            }
         }
     }
 }

@@ -50,7 +50,7 @@ impl Board {
     }
 
     /// Why a rank is gone, if it is.
-    pub(super) fn departure(&self, rank: usize) -> Option<String> {
+    pub(crate) fn departure(&self, rank: usize) -> Option<String> {
         self.lock().seats[rank].gone.clone()
     }
 

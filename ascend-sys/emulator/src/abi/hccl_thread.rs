@@ -1,0 +1,212 @@
+//! Threads of operators of one's own. CANN's `hccl_res.h`.
+#![allow(non_snake_case, reason = "CANN's names")]
+
+use std::ffi::c_void;
+
+use ascend_sys::{
+    CommEngine, Functions, HcclComm, HcclResult, ThreadConfig, ThreadHandle, ThreadResType,
+    ThreadType, aclrtStream,
+};
+
+use super::hccl_door::{door, member, not_null};
+use crate::collective::validate::{Refusal, refuse, runtime};
+use crate::operator::engine::Engine;
+use crate::operator::rooms::{self, NOTIFIES_OF_THREAD};
+use crate::operator::thread::Thread;
+use crate::slots::unknown;
+use crate::stream::Stream;
+
+pub(super) fn fill(table: &mut Functions) {
+    table.HcclThreadAcquire = Some(HcclThreadAcquire);
+    table.HcclThreadAcquireWithConfig = Some(HcclThreadAcquireWithConfig);
+    table.HcclThreadAcquireWithStream = Some(HcclThreadAcquireWithStream);
+    table.HcclThreadResGetInfo = Some(HcclThreadResGetInfo);
+}
+
+fn check_notifies(notifies: u32) -> Result<(), Refusal> {
+    if notifies >= NOTIFIES_OF_THREAD {
+        return refuse!(
+            HCCL_E_PARA,
+            "{notifies} notifies in one thread; it has fewer than {NOTIFIES_OF_THREAD}"
+        );
+    }
+    Ok(())
+}
+
+unsafe extern "C" fn HcclThreadAcquire(
+    comm: HcclComm,
+    engine: CommEngine,
+    count: u32,
+    notifies: u32,
+    threads: *mut ThreadHandle,
+) -> HcclResult {
+    door("HcclThreadAcquire", || {
+        let member = member(comm)?;
+        not_null(threads, "threads")?;
+        let engine = Engine::of_threads(engine)?;
+        check_count(count)?;
+        check_notifies(notifies)?;
+        // SAFETY: not null, so an array of `count` by the C contract.
+        let threads = unsafe { std::slice::from_raw_parts_mut(threads, count as usize) };
+        rooms::acquire_threads(&member, engine, &vec![notifies; count as usize], threads)
+    })
+}
+
+/// More than there can be is refused before anybody makes room for them.
+fn check_count(count: u32) -> Result<(), Refusal> {
+    if count == 0 {
+        return refuse!(HCCL_E_PARA, "threadNum is 0");
+    }
+    if count as usize > rooms::MOST_THREADS {
+        return refuse!(
+            HCCL_E_UNAVAIL,
+            "EI0007: threadNum is {count}; a communicator has at most {} threads",
+            rooms::MOST_THREADS
+        );
+    }
+    Ok(())
+}
+
+/// What `ThreadConfigInit` writes.
+const CONFIG_MAGIC: u32 = 0x0f0f_0f2f;
+
+unsafe extern "C" fn HcclThreadAcquireWithConfig(
+    comm: HcclComm,
+    engine: CommEngine,
+    count: u32,
+    type_: ThreadType,
+    config: *const ThreadConfig,
+    threads: *mut ThreadHandle,
+) -> HcclResult {
+    door("HcclThreadAcquireWithConfig", || {
+        let member = member(comm)?;
+        not_null(config, "config")?;
+        not_null(threads, "threads")?;
+        let engine = match engine {
+            CommEngine::COMM_ENGINE_CPU => Engine::Cpu,
+            CommEngine::COMM_ENGINE_AICPU => Engine::Aicpu,
+            other => {
+                return refuse!(
+                    HCCL_E_PARA,
+                    "the engine {} has no threads with configurations; COMM_ENGINE_CPU and COMM_ENGINE_AICPU have",
+                    other.0
+                );
+            }
+        };
+        if type_ != ThreadType::THREAD_TYPE_TS {
+            return refuse!(HCCL_E_PARA, "type is {}; THREAD_TYPE_TS (0) is expected", type_.0);
+        }
+        check_count(count)?;
+        // SAFETY: not null, so an array of `count` by the C contract.
+        let config = unsafe { std::slice::from_raw_parts(config, count as usize) };
+        for (at, one) in config.iter().enumerate() {
+            if one.header.magicWord != CONFIG_MAGIC {
+                return refuse!(
+                    HCCL_E_PARA,
+                    "the magic word of config[{at}] is {:#x} instead of {CONFIG_MAGIC:#x}. Initialise it with ThreadConfigInit",
+                    one.header.magicWord
+                );
+            }
+        }
+        let notifies: Vec<u32> =
+            config.iter().map(|one| u32::from(one.notifyNumPerThread)).collect();
+        // SAFETY: as above.
+        let threads = unsafe { std::slice::from_raw_parts_mut(threads, count as usize) };
+        rooms::acquire_threads(&member, engine, &notifies, threads)
+    })
+}
+
+unsafe extern "C" fn HcclThreadAcquireWithStream(
+    comm: HcclComm,
+    engine: CommEngine,
+    stream: aclrtStream,
+    notifies: u32,
+    thread: *mut ThreadHandle,
+) -> HcclResult {
+    door("HcclThreadAcquireWithStream", || {
+        let member = member(comm)?;
+        not_null(stream, "stream")?;
+        not_null(thread, "thread")?;
+        let engine = match Engine::from_number(engine) {
+            Some(engine @ (Engine::Cpu | Engine::Ccu)) => engine,
+            _ => {
+                return refuse!(
+                    HCCL_E_PARA,
+                    "the engine {} has no threads on streams of the program; COMM_ENGINE_CPU, COMM_ENGINE_CPU_TS and COMM_ENGINE_CCU have",
+                    engine.0
+                );
+            }
+        };
+        check_notifies(notifies)?;
+        let stream = Stream::of_current_context(stream as u64).map_err(runtime)?;
+        if stream.device_id() != member.device {
+            return refuse!(
+                HCCL_E_PARA,
+                "{} is not on the device of the communicator, which is {}",
+                stream.describe(),
+                member.device
+            );
+        }
+        let handle = rooms::wrap_stream(&member, engine, stream, notifies)?;
+        // SAFETY: not null, so valid for a write by the C contract.
+        unsafe { thread.write_unaligned(handle) };
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn HcclThreadResGetInfo(
+    comm: HcclComm,
+    thread: ThreadHandle,
+    kind: ThreadResType,
+    length: u32,
+    info: *mut *mut c_void,
+) -> HcclResult {
+    door("HcclThreadResGetInfo", || {
+        let member = member(comm)?;
+        not_null(info, "info")?;
+        let owned = |thread: &&'static Thread| {
+            let member_of = thread.owner().and_then(|owner| owner.member);
+            member_of.is_some_and(|of| std::ptr::eq(&*of, &*member))
+        };
+        // SAFETY: not null, so valid for a write by the C contract.
+        unsafe { resource_of(Thread::named(thread).ok().filter(owned), thread, kind, length, info) }
+    })
+}
+
+/// What is behind a thread.
+///
+/// # Safety
+///
+/// `info` is valid for a write.
+pub(super) unsafe fn resource_of(
+    found: Option<&'static Thread>,
+    thread: ThreadHandle,
+    kind: ThreadResType,
+    length: u32,
+    info: *mut *mut c_void,
+) -> Result<(), Refusal> {
+    if kind != ThreadResType::THREAD_RES_TYPE_STREAM {
+        return refuse!(
+            HCCL_E_NOT_SUPPORT,
+            "resType is {}; a thread has a stream (THREAD_RES_TYPE_STREAM, 0)",
+            kind.0
+        );
+    }
+    if length as usize != size_of::<*mut c_void>() {
+        return refuse!(
+            HCCL_E_PARA,
+            "infoLen is {length}; a stream has {} bytes",
+            size_of::<*mut c_void>()
+        );
+    }
+    let Some(found) = found else {
+        let text = match Thread::named(thread) {
+            Ok(thread) => format!("{} is not of this communicator", thread.describe()),
+            Err(_) => unknown("thread", thread).text.to_string(),
+        };
+        return refuse!(HCCL_E_NOT_FOUND, "{text}");
+    };
+    // SAFETY: the caller's promise.
+    unsafe { info.write_unaligned(found.stream()?.handle() as *mut c_void) };
+    Ok(())
+}

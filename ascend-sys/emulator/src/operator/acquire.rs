@@ -1,0 +1,156 @@
+//! Acquiring channels: those that a rank has already, and new ones, which its peers have to acquire too.
+
+use super::channel::{Channel, Exchanged};
+use super::engine::Engine;
+use super::link::{Offer, Wish, compare, meet};
+use super::memory;
+use super::rooms::{Key, end_channel, with_room};
+use crate::collective::meeting::Origin;
+use crate::collective::validate::{Refusal, refuse};
+use crate::fabric::Member;
+use ascend_sys::CommProtocol;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// One channel that a rank asks for.
+pub(crate) struct Wanted {
+    pub(crate) remote: usize,
+    pub(crate) protocol: CommProtocol,
+    pub(crate) notifies: u32,
+    /// Of 950, both as bytes; else empty.
+    pub(crate) endpoints: Box<[u8]>,
+    /// Numbers of registered memory, to be exchanged.
+    pub(crate) memories: Vec<u64>,
+}
+
+/// Ends that nobody has been given yet.
+struct Ends(Vec<u64>);
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        self.0.drain(..).for_each(end_channel);
+    }
+}
+
+/// What makes each of some requests one for the same channel as an earlier one.
+fn keys(engine: Engine, wanted: &[Wanted]) -> Vec<Key> {
+    let mut keys: Vec<Key> = Vec::with_capacity(wanted.len());
+    let mut alike: BTreeMap<(usize, i32, &[u8]), usize> = BTreeMap::new();
+    for Wanted { remote, protocol, endpoints, .. } in wanted {
+        let next = alike.entry((*remote, protocol.0, endpoints)).or_default();
+        let (protocol, endpoints) = (protocol.0, endpoints.clone());
+        keys.push(Key { engine, remote: *remote, protocol, endpoints, index: *next });
+        *next += 1;
+    }
+    keys
+}
+
+/// The channels that a rank has; 0 for one that it has not.
+fn known(member: &Member, keys: &[Key]) -> Result<Vec<u64>, Refusal> {
+    with_room(member, |room| {
+        Ok(keys.iter().map(|key| room.channels.get(key).copied().unwrap_or(0)).collect())
+    })
+}
+
+/// The channels that a rank has of those that it asks for; 0 for one that it has not.
+pub(crate) fn query_channels(
+    member: &Member,
+    engine: Engine,
+    wanted: &[Wanted],
+) -> Result<Vec<u64>, Refusal> {
+    known(member, &keys(engine, wanted))
+}
+
+/// Ends a channel on this side.
+pub(crate) fn destroy_channel(member: &Member, handle: u64) -> Result<(), Refusal> {
+    with_room(member, |room| {
+        room.channels.retain(|_, known| *known != handle);
+        Ok(())
+    })?;
+    end_channel(handle);
+    Ok(())
+}
+
+/// A channel for each request. Waits for the peers of those that are new; if one of these fails, none is made.
+pub(crate) fn acquire_channels(
+    member: &Arc<Member>,
+    engine: Engine,
+    function: &'static str,
+    wanted: &[Wanted],
+    channels: &mut [u64],
+) -> Result<(), Refusal> {
+    let comm = &member.comm;
+    comm.check(Origin::Call)?;
+    comm.note_user(member.rank);
+    let keys = keys(engine, wanted);
+    let mut handles = known(member, &keys)?;
+    let mut new: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    for (at, handle) in handles.iter().enumerate() {
+        if *handle == 0 {
+            new.entry(wanted[at].remote).or_default().push(at);
+        }
+    }
+    let mut ends = Ends(Vec::new());
+    let mut offers = Vec::new();
+    for (remote, places) in &mut new {
+        // The same order on both sides.
+        places.sort_by_key(|at| (keys[*at].protocol, keys[*at].index));
+        let mut wishes = Vec::with_capacity(places.len());
+        for at in places.iter() {
+            let Wanted { protocol, notifies, memories, .. } = &wanted[*at];
+            let end = Channel::create(member, *remote, engine, *protocol, *notifies)?;
+            ends.0.push(end);
+            handles[*at] = end;
+            let (protocol, notifies, memories) =
+                (*protocol, *notifies, exchanged(member, memories)?);
+            wishes.push(Wish { protocol, notifies, end, memories });
+        }
+        offers.push((*remote, Arc::new(Offer { wishes, function })));
+    }
+    if !offers.is_empty() {
+        let theirs = meet(member, &offers)?;
+        for ((peer, ours), theirs) in offers.iter().zip(&theirs) {
+            compare(member, *peer, ours, theirs)?;
+        }
+        for ((_, ours), theirs) in offers.iter().zip(&theirs) {
+            for (own, other) in ours.wishes.iter().zip(&theirs.wishes) {
+                Channel::named(own.end)?.connect(other.end, other.memories.clone());
+            }
+        }
+        with_room(member, |room| {
+            let made = keys.into_iter().zip(&handles).filter(|(_, end)| ends.0.contains(end));
+            made.for_each(|(key, end)| {
+                room.channels.insert(key, *end);
+            });
+            Ok(())
+        })?;
+        ends.0.clear();
+    }
+    channels.copy_from_slice(&handles);
+    comm.check(Origin::Call)
+}
+
+/// What a rank exchanges over a channel: its HCCL buffer, then what it has registered for it.
+fn exchanged(member: &Member, numbers: &[u64]) -> Result<Vec<Exchanged>, Refusal> {
+    let mut all = vec![Exchanged::buffer(memory::buffer(member)?)];
+    with_room(member, |room| {
+        for number in numbers {
+            let place = number.checked_sub(1).and_then(|at| room.registered.get_mut(at as usize));
+            let Some(registered) = place else {
+                return refuse!(
+                    HCCL_E_PARA,
+                    "memHandles has {number:#x}, which is no handle of memory that rank {} has registered (HcclCommMemReg)",
+                    member.rank
+                );
+            };
+            if let Some(held) = &mut registered.held
+                && let Err(text) = held.check()
+            {
+                return refuse!(HCCL_E_PARA, "registered memory must stay: {text}");
+            }
+            all.push(registered.memory.clone());
+        }
+        Ok(())
+    })?;
+    Ok(all)
+}

@@ -1,0 +1,83 @@
+//! Between `HcommBatchModeStart` and `HcommBatchModeEnd` the primitives of an OS thread are kept, and nothing runs before the end.
+//!
+//! There is one batch mode for each OS thread, as in CANN. Its tag names a sub-graph that hardware would cache; here it only has to be the same
+//! at the end. When an OS thread ends in a batch mode, what it has kept is dropped.
+
+use super::issue::{Primitive, submit};
+use super::thread::Thread;
+use crate::collective::validate::{Refusal, refuse};
+use std::cell::{Cell, RefCell};
+
+struct Kept {
+    thread: u64,
+    call: &'static str,
+    primitive: Primitive,
+}
+
+#[derive(Default)]
+struct Batch {
+    tag: Option<String>,
+    kept: Vec<Kept>,
+}
+
+thread_local! {
+    static OPEN: Cell<bool> = const { Cell::new(false) };
+    static BATCH: RefCell<Batch> = const { RefCell::new(Batch { tag: None, kept: Vec::new() }) };
+}
+
+/// Whether the calling OS thread is in a batch mode.
+#[inline]
+pub(crate) fn is_open() -> bool {
+    OPEN.get()
+}
+
+/// `HcommBatchModeStart`.
+pub(crate) fn start(tag: Option<String>) -> Result<(), Refusal> {
+    if is_open() {
+        return refuse!(
+            HCCL_E_PARA,
+            "the calling thread is in the batch mode {} already; they do not nest: HcommBatchModeEnd first",
+            BATCH.with_borrow(|batch| say(&batch.tag))
+        );
+    }
+    BATCH.with_borrow_mut(|batch| batch.tag = tag);
+    OPEN.set(true);
+    Ok(())
+}
+
+/// `HcommBatchModeEnd`: submits what was kept, in order. The first that cannot be submitted is the error; those behind it are dropped.
+pub(crate) fn end(tag: Option<&str>) -> Result<(), Refusal> {
+    if !is_open() {
+        return refuse!(
+            HCCL_E_PARA,
+            "the calling thread is in no batch mode; HcommBatchModeStart opens one, on the same OS thread"
+        );
+    }
+    let (opened, mut kept) =
+        BATCH.with_borrow_mut(|batch| (batch.tag.clone(), std::mem::take(&mut batch.kept)));
+    if opened.as_deref() != tag {
+        let (opened, given) = (say(&opened), say(&tag.map(str::to_owned)));
+        BATCH.with_borrow_mut(|batch| batch.kept = kept);
+        return refuse!(
+            HCCL_E_PARA,
+            "the batch mode of the calling thread was started with the tag {opened}, and is ended with {given}"
+        );
+    }
+    OPEN.set(false);
+    let submitted = kept.drain(..).try_for_each(|Kept { thread, call, mut primitive }| {
+        primitive.check_again()?;
+        submit(Thread::named(thread)?, call, primitive)
+    });
+    // The room is for the next one.
+    BATCH.with_borrow_mut(|batch| batch.kept = kept);
+    submitted
+}
+
+/// Keeps a primitive for the end.
+pub(super) fn keep(thread: u64, call: &'static str, primitive: Primitive) {
+    BATCH.with_borrow_mut(|batch| batch.kept.push(Kept { thread, call, primitive }));
+}
+
+fn say(tag: &Option<String>) -> String {
+    tag.as_ref().map_or("NULL".into(), |tag| format!("\"{tag}\""))
+}

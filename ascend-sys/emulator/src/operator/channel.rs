@@ -1,0 +1,304 @@
+//! Channels: one rank's end of a connection to another rank.
+//!
+//! Each end has its own notifies, which the peer records and this rank waits for, and knows the memory that the peer has exchanged: its HCCL
+//! buffer, and what it has registered and named in its description. The ends of a pair are made by a [meeting](super::link).
+
+use super::engine::{Engine, name_of};
+use super::latch::Latch;
+use super::thread::{generation, of_rank, side_of};
+use crate::collective::validate::{Refusal, refuse};
+use crate::fabric::Member;
+use crate::slots::{Kind, Slots, Slotted, unknown};
+use crate::stream::Stream;
+use crate::sync::lock_std as lock;
+use ascend_sys::{CommMem, CommMemType, CommProtocol};
+use std::ffi::{CString, c_char};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+pub(super) static CHANNELS: Slots<Channel> = Slots::new();
+
+/// The most notifies that an end can have.
+pub(crate) const MOST_NOTIFIES: u32 = 64;
+/// What the collective unit has on each channel, whatever is asked for.
+pub(crate) const NOTIFIES_OF_CCU: u32 = 8;
+/// The tag under which the HCCL buffer is exchanged.
+pub(crate) const BUFFER_TAG: &str = "HcclBuffer";
+
+/// In the marks of an end: the peer will record nothing more.
+pub(super) const LEFT: u32 = 2;
+
+pub(crate) struct Channel {
+    index: u32,
+    handle: AtomicU64,
+    /// The handle of the peer's end; 0 until there is one.
+    peer: AtomicU64,
+    /// As of a thread.
+    side: AtomicU64,
+    device: AtomicU32,
+    pub(super) marks: AtomicU32,
+    notifies: AtomicU32,
+    /// The peer's HCCL buffer.
+    start: AtomicUsize,
+    bytes: AtomicUsize,
+    latches: [Latch; MOST_NOTIFIES as usize],
+    about: Mutex<Option<About>>,
+}
+
+/// What is seldom asked of an end.
+pub(super) struct About {
+    pub(super) member: Arc<Member>,
+    pub(super) remote: usize,
+    pub(super) engine: Engine,
+    pub(super) protocol: CommProtocol,
+    memories: Vec<Exchanged>,
+    listed: Listed,
+}
+
+/// Memory that a rank lets its peer reach.
+#[derive(Clone, Debug)]
+pub(super) struct Exchanged {
+    pub(super) tag: String,
+    pub(super) on_host: bool,
+    pub(super) start: usize,
+    pub(super) bytes: usize,
+}
+
+/// The arrays that a program is given; they stay until the channel ends.
+#[derive(Default)]
+struct Listed {
+    memories: Box<[CommMem]>,
+    names: Box<[*mut c_char]>,
+    /// What the pointers point to.
+    _texts: Vec<CString>,
+}
+
+// SAFETY: the pointers are to texts that the list owns, and to memory that nobody reaches through them here.
+unsafe impl Send for Listed {}
+
+impl Slotted for Channel {
+    const KIND: Kind = Kind::Channel;
+
+    fn new(index: u32) -> Channel {
+        Channel {
+            index,
+            handle: AtomicU64::new(0),
+            peer: AtomicU64::new(0),
+            side: AtomicU64::new(0),
+            device: AtomicU32::new(0),
+            marks: AtomicU32::new(0),
+            notifies: AtomicU32::new(0),
+            start: AtomicUsize::new(0),
+            bytes: AtomicUsize::new(0),
+            latches: [const { Latch::new() }; MOST_NOTIFIES as usize],
+            about: Mutex::new(None),
+        }
+    }
+}
+
+impl Channel {
+    /// One end, to be [connected](Self::connect).
+    pub(super) fn create(
+        member: &Arc<Member>,
+        remote: usize,
+        engine: Engine,
+        protocol: CommProtocol,
+        notifies: u32,
+    ) -> Result<u64, Refusal> {
+        let taken = CHANNELS.take(|channel, handle| {
+            channel.handle.store(handle, Ordering::Relaxed);
+            channel.peer.store(0, Ordering::Relaxed);
+            channel.side.store(side_of(member), Ordering::Relaxed);
+            channel.device.store(member.device, Ordering::Relaxed);
+            channel.marks.store(0, Ordering::Relaxed);
+            channel.notifies.store(notifies, Ordering::Relaxed);
+            channel.latches.iter().take(notifies as usize).for_each(|latch| {
+                latch.begin(generation(handle));
+            });
+            let (memories, listed) = (Vec::new(), Listed::default());
+            let member = Arc::clone(member);
+            *lock(&channel.about) =
+                Some(About { member, remote, engine, protocol, memories, listed });
+        });
+        match taken {
+            Some((_, handle)) => Ok(handle),
+            None => refuse!(HCCL_E_UNAVAIL, "EI0007: every channel of the process is in use"),
+        }
+    }
+
+    /// The peer's end is there, with the memory that it exchanges; the first is its HCCL buffer.
+    pub(super) fn connect(&self, peer: u64, memories: Vec<Exchanged>) {
+        if let Some(buffer) = memories.first() {
+            self.start.store(buffer.start, Ordering::Relaxed);
+            self.bytes.store(buffer.bytes, Ordering::Relaxed);
+        }
+        if let Some(about) = &mut *lock(&self.about) {
+            about.listed = Listed::of(&memories);
+            about.memories = memories;
+        }
+        self.peer.store(peer, Ordering::Release);
+    }
+
+    /// The end that a handle names.
+    #[inline]
+    pub(crate) fn named(handle: u64) -> Result<&'static Channel, Refusal> {
+        CHANNELS.get(handle).map_or_else(|| stale(handle), Ok)
+    }
+
+    pub(super) fn handle(&self) -> u64 {
+        self.handle.load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    pub(super) fn side(&self) -> u64 {
+        self.side.load(Ordering::Relaxed)
+    }
+
+    /// Whether it is an end of this rank.
+    pub(crate) fn is_of(&self, member: &Member) -> bool {
+        self.side() == side_of(member)
+    }
+
+    pub(crate) fn device(&self) -> u32 {
+        self.device.load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    pub(super) fn notifies(&self) -> u32 {
+        self.notifies.load(Ordering::Relaxed)
+    }
+
+    /// The peer's end, and its handle.
+    #[inline]
+    pub(super) fn peer(&self) -> Result<(&'static Channel, u64), Refusal> {
+        let handle = self.peer.load(Ordering::Acquire);
+        match CHANNELS.get(handle) {
+            Some(peer) => Ok((peer, handle)),
+            None => refuse!(
+                HCCL_E_REMOTE,
+                "EI0012: the other end of {} is gone: the peer has ended its communicator, or its call failed",
+                self.describe()
+            ),
+        }
+    }
+
+    /// One of its notifies.
+    #[inline]
+    pub(super) fn latch(&self, index: u32) -> Option<&Latch> {
+        if index < self.notifies() { self.latches.get(index as usize) } else { None }
+    }
+
+    /// The peer's HCCL buffer: address and bytes.
+    #[inline]
+    pub(crate) fn remote_buffer(&self) -> (usize, usize) {
+        (self.start.load(Ordering::Relaxed), self.bytes.load(Ordering::Relaxed))
+    }
+
+    /// Whether the peer has exchanged all of these bytes.
+    #[inline]
+    pub(super) fn reaches(&self, address: usize, bytes: usize) -> bool {
+        let inside = |start: usize, length: usize| {
+            let offset = address.wrapping_sub(start);
+            offset < length && bytes <= length - offset
+        };
+        let (start, length) = self.remote_buffer();
+        inside(start, length)
+            || self.about(|about| {
+                about.memories.iter().any(|memory| inside(memory.start, memory.bytes))
+            }) == Some(true)
+    }
+
+    /// All memory that the peer has exchanged, for messages.
+    #[cold]
+    pub(super) fn list_memories(&self) -> String {
+        let say = |memory: &Exchanged| {
+            let (start, end) = (memory.start, memory.start + memory.bytes);
+            format!("\"{}\" {start:#x}..{end:#x} ({} bytes)", memory.tag, memory.bytes)
+        };
+        let all = self.about(|about| about.memories.iter().map(say).collect::<Vec<_>>());
+        all.unwrap_or_default().join(", ")
+    }
+
+    /// The same as the arrays of C: how many, the memories, their tags.
+    pub(crate) fn remote_memories(&self) -> Option<(u32, *mut CommMem, *mut *mut c_char)> {
+        let mut about = lock(&self.about);
+        let listed = &mut about.as_mut()?.listed;
+        let count = listed.memories.len() as u32;
+        Some((count, listed.memories.as_mut_ptr(), listed.names.as_mut_ptr()))
+    }
+
+    /// Its engine and protocol; `None` when it has ended.
+    pub(crate) fn kind(&self) -> Option<(Engine, CommProtocol)> {
+        self.about(|about| (about.engine, about.protocol))
+    }
+
+    /// Looks at what is seldom asked.
+    pub(super) fn about<R>(&self, look: impl FnOnce(&About) -> R) -> Option<R> {
+        lock(&self.about).as_ref().map(look)
+    }
+
+    /// The peer records nothing more.
+    pub(super) fn note_left(&self) {
+        self.marks.fetch_or(LEFT, Ordering::SeqCst);
+    }
+
+    /// Ends this end.
+    pub(super) fn end(handle: u64) {
+        let Some(channel) = CHANNELS.get(handle) else { return };
+        if !CHANNELS.retire(handle) {
+            return;
+        }
+        *lock(&channel.about) = None;
+        let latches = (0..channel.notifies()).filter_map(|index| channel.latch(index));
+        let waiters: Vec<_> = latches
+            .filter_map(|latch| {
+                crate::check::signal_ended(channel.device(), latch.number());
+                latch.begin(generation(handle).wrapping_add(1))
+            })
+            .collect();
+        CHANNELS.recycle(channel.index);
+        waiters.into_iter().for_each(Stream::wake);
+    }
+
+    /// The streams that wait for one of its notifies.
+    pub(super) fn waiters(&self) -> impl Iterator<Item = &'static Stream> {
+        (0..self.notifies()).filter_map(|index| self.latch(index)?.waiter())
+    }
+
+    /// "the channel of rank 0 of communicator "x" to rank 1 (HCCS)".
+    pub(crate) fn describe(&self) -> String {
+        self.about(|About { member, remote, protocol, .. }| {
+            format!("the channel of {} to rank {remote} ({})", of_rank(member), name_of(*protocol))
+        })
+        .unwrap_or_else(|| "a channel that has ended".into())
+    }
+}
+
+impl Exchanged {
+    /// A rank's HCCL buffer.
+    pub(super) fn buffer((start, bytes): (usize, usize)) -> Exchanged {
+        Exchanged { tag: BUFFER_TAG.into(), on_host: false, start, bytes }
+    }
+}
+
+impl Listed {
+    fn of(memories: &[Exchanged]) -> Listed {
+        let texts: Vec<CString> =
+            memories.iter().map(|memory| CString::new(&*memory.tag).unwrap_or_default()).collect();
+        let names = texts.iter().map(|text| text.as_ptr().cast_mut()).collect();
+        let listed = memories.iter().map(|memory| CommMem {
+            type_: match memory.on_host {
+                true => CommMemType::COMM_MEM_TYPE_HOST,
+                false => CommMemType::COMM_MEM_TYPE_DEVICE,
+            },
+            addr: std::ptr::with_exposed_provenance_mut(memory.start),
+            size: memory.bytes as u64,
+        });
+        Listed { memories: listed.collect(), names, _texts: texts }
+    }
+}
+
+#[cold]
+fn stale<T>(handle: u64) -> Result<T, Refusal> {
+    refuse!(HCCL_E_PARA, "EI0003: {}", unknown("channel", handle).text)
+}

@@ -1,0 +1,121 @@
+//! Engines and protocols: which there are, and what each product has of them.
+
+use crate::collective::validate::{Refusal, refuse};
+use crate::profile::Product;
+use ascend_sys::{CommEngine, CommProtocol};
+use std::fmt;
+
+/// Where a thread or a channel runs. The names with `_TS` are those of the older functions for the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Engine {
+    Cpu,
+    Aicpu,
+    Aiv,
+    Ccu,
+}
+
+impl Engine {
+    pub(crate) fn from_number(engine: CommEngine) -> Option<Engine> {
+        match engine {
+            CommEngine::COMM_ENGINE_CPU | CommEngine::COMM_ENGINE_CPU_TS => Some(Engine::Cpu),
+            CommEngine::COMM_ENGINE_AICPU | CommEngine::COMM_ENGINE_AICPU_TS => Some(Engine::Aicpu),
+            CommEngine::COMM_ENGINE_AIV => Some(Engine::Aiv),
+            CommEngine::COMM_ENGINE_CCU => Some(Engine::Ccu),
+            _ => None,
+        }
+    }
+
+    /// The engine of threads that a function takes.
+    pub(crate) fn of_threads(engine: CommEngine) -> Result<Engine, Refusal> {
+        match Engine::from_number(engine) {
+            Some(engine @ (Engine::Cpu | Engine::Aicpu)) => Ok(engine),
+            Some(engine) => refuse!(
+                HCCL_E_PARA,
+                "the engine {engine} has no threads; COMM_ENGINE_CPU_TS and COMM_ENGINE_AICPU_TS have"
+            ),
+            None => refuse!(HCCL_E_PARA, "{} is not the number of an engine", engine.0),
+        }
+    }
+
+    /// The engine of channels that a function takes.
+    pub(crate) fn of_channels(product: Product, engine: CommEngine) -> Result<Engine, Refusal> {
+        match Engine::from_number(engine) {
+            Some(Engine::Ccu) if product != Product::Ascend950 => {
+                refuse!(HCCL_E_PARA, "{product} has no channels of the engine CCU; Ascend 950 has")
+            }
+            Some(engine) => Ok(engine),
+            None => refuse!(HCCL_E_PARA, "{} is not the number of an engine", engine.0),
+        }
+    }
+
+    /// Whether its channels go over a protocol.
+    pub(crate) fn check_protocol(
+        self,
+        product: Product,
+        protocol: CommProtocol,
+    ) -> Result<(), Refusal> {
+        use CommProtocol as P;
+        let has: &[CommProtocol] = match (product, self) {
+            (Product::A2 | Product::A3, Engine::Aiv) => {
+                &[P::COMM_PROTOCOL_HCCS, P::COMM_PROTOCOL_HCCS_ONLY, P::COMM_PROTOCOL_SIO]
+            }
+            (Product::A2 | Product::A3, _) => &[
+                P::COMM_PROTOCOL_HCCS,
+                P::COMM_PROTOCOL_ROCE,
+                P::COMM_PROTOCOL_HCCS_ONLY,
+                P::COMM_PROTOCOL_SIO,
+            ],
+            (Product::Ascend950, Engine::Cpu) => &[P::COMM_PROTOCOL_ROCE],
+            (Product::Ascend950, Engine::Aicpu) => &[
+                P::COMM_PROTOCOL_UB_CTP,
+                P::COMM_PROTOCOL_UBOE,
+                P::COMM_PROTOCOL_ROCE,
+                P::COMM_PROTOCOL_UB_MEM,
+                P::COMM_PROTOCOL_UB_RTP,
+            ],
+            (Product::Ascend950, Engine::Aiv) => {
+                &[P::COMM_PROTOCOL_UB_CTP, P::COMM_PROTOCOL_UB_MEM, P::COMM_PROTOCOL_ROCE]
+            }
+            (Product::Ascend950, Engine::Ccu) => &[P::COMM_PROTOCOL_UB_CTP],
+        };
+        if has.contains(&protocol) {
+            return Ok(());
+        }
+        let names: Vec<_> = has.iter().map(|one| name_of(*one)).collect();
+        refuse!(
+            HCCL_E_PARA,
+            "the engine {self} of {product} has no channels over {}; it has {}",
+            name_of(protocol),
+            names.join(", ")
+        )
+    }
+}
+
+impl fmt::Display for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Engine::Cpu => "CPU",
+            Engine::Aicpu => "AICPU",
+            Engine::Aiv => "AIV",
+            Engine::Ccu => "CCU",
+        })
+    }
+}
+
+/// What CANN calls a protocol, without the prefix.
+pub(crate) fn name_of(protocol: CommProtocol) -> String {
+    let name = match protocol {
+        CommProtocol::COMM_PROTOCOL_HCCS => "HCCS",
+        CommProtocol::COMM_PROTOCOL_ROCE => "ROCE",
+        CommProtocol::COMM_PROTOCOL_PCIE => "PCIE",
+        CommProtocol::COMM_PROTOCOL_SIO => "SIO",
+        CommProtocol::COMM_PROTOCOL_UB_CTP => "UB_CTP",
+        CommProtocol::COMM_PROTOCOL_UBC_TP => "UBC_TP",
+        CommProtocol::COMM_PROTOCOL_UB_MEM => "UB_MEM",
+        CommProtocol::COMM_PROTOCOL_UBOE => "UBOE",
+        CommProtocol::COMM_PROTOCOL_HCCS_ONLY => "HCCS_ONLY",
+        CommProtocol::COMM_PROTOCOL_UB_RTP => "UB_RTP",
+        other => return format!("the protocol {}", other.0),
+    };
+    name.into()
+}

@@ -1,0 +1,418 @@
+//! Primitives: what is checked when they are issued, and which tasks they become.
+//!
+//! A primitive returns when it is in the queue of its thread; it waits for nothing. Those of a thread run in order, and a transfer is
+//! complete when it is over, so a record behind a write comes after the write. Nothing is allocated for one.
+
+use super::batch_mode;
+use super::channel::Channel;
+use super::memory::{local, remote};
+use super::reduce::Reduce;
+use super::signal::{Await, Signal, Spot};
+use super::thread::Thread;
+use crate::collective::validate::{Refusal, name_of, refuse, runtime};
+use crate::memory::{self, nominal};
+use crate::message::Failure;
+use crate::notify;
+use crate::profile::EXEC_TIMEOUT;
+use crate::reduce::{DataType, ReduceOp};
+use crate::task::{Copy, Task};
+use crate::{check, machine};
+use std::cell::Cell;
+use std::ffi::c_void;
+use std::time::Duration;
+
+/// A primitive whose arguments are right.
+pub(crate) enum Primitive {
+    Copy {
+        to: *mut u8,
+        from: *const u8,
+        bytes: usize,
+    },
+    Reduce(Reduce),
+    Signal(Signal),
+    Await(Await),
+    /// Of a notify of the runtime, by its handle.
+    Record(u64),
+    Wait(u64, Option<Duration>),
+}
+
+impl Primitive {
+    /// Time has passed since its addresses were looked up: what was freed meanwhile is found here.
+    pub(super) fn check_again(&mut self) -> Result<(), Refusal> {
+        let sides = match self {
+            Primitive::Copy { to, from, bytes } => [(to.cast_const(), *bytes), (*from, *bytes)],
+            Primitive::Reduce(reduce) => reduce.touched(),
+            _ => return Ok(()),
+        };
+        for (data, bytes) in sides {
+            if let Err(text) = memory::resolve(nominal(data), bytes) {
+                return refuse!(
+                    HCCL_E_PARA,
+                    "memory of a primitive must stay until it is complete: {text}"
+                );
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Puts a primitive into the queue of its thread, or keeps it for the end of the batch mode.
+#[inline]
+fn issue(thread: &'static Thread, call: &'static str, primitive: Primitive) -> Result<(), Refusal> {
+    thread.note_user();
+    if batch_mode::is_open() {
+        batch_mode::keep(thread.handle(), call, primitive);
+        return Ok(());
+    }
+    if thread.is_batched() {
+        return not_in_batch_mode(thread);
+    }
+    submit(thread, call, primitive)
+}
+
+#[cold]
+fn not_in_batch_mode(thread: &Thread) -> Result<(), Refusal> {
+    refuse!(
+        HCCL_E_UNAVAIL,
+        "{} takes primitives only in a batch mode: on {} nothing that is issued outside of HcommBatchModeStart and HcommBatchModeEnd \
+         would ever run",
+        thread.describe(),
+        thread.product()
+    )
+}
+
+/// Puts a primitive into the queue of its thread.
+#[inline]
+pub(super) fn submit(
+    thread: &'static Thread,
+    call: &'static str,
+    primitive: Primitive,
+) -> Result<(), Refusal> {
+    let stream = thread.stream()?;
+    let begins = |describe: &dyn Fn() -> (String, Vec<check::Touch>)| {
+        if !check::is_on() {
+            return Ok(());
+        }
+        check::begins_of(stream, call, || format!("of {}", thread.describe()), describe)
+    };
+    let submitted: Result<(), Failure> = match primitive {
+        Primitive::Copy { to, from, bytes } => {
+            let copy = Copy::new(to, from, bytes);
+            begins(&|| copy.touches()).and_then(|()| stream.submit(copy).map(drop))
+        }
+        Primitive::Reduce(reduce) => begins(&|| reduce.touches())
+            .and_then(|()| stream.submit(Task::Reduce(reduce)).map(drop)),
+        Primitive::Signal(signal) => signal
+            .announce(stream, call)
+            .and_then(|()| stream.submit(Task::Signal(signal)).map(drop)),
+        Primitive::Await(wait) => stream.submit(Task::Await(wait)).map(drop),
+        Primitive::Record(handle) => notify::record(handle, stream),
+        Primitive::Wait(handle, limit) => notify::wait(handle, stream, limit),
+    };
+    submitted.map_err(runtime)
+}
+
+/// The thread behind a handle that a primitive was given.
+#[inline]
+pub(crate) fn thread_of(handle: u64) -> Result<&'static Thread, Refusal> {
+    if handle == 0 {
+        return refuse!(HCCL_E_PTR, "the thread is 0");
+    }
+    Thread::named(handle)
+}
+
+/// The channel, which has to belong to the rank of the thread.
+#[inline]
+fn channel_of(thread: &Thread, handle: u64) -> Result<&'static Channel, Refusal> {
+    if handle == 0 {
+        return refuse!(HCCL_E_PTR, "the channel is 0");
+    }
+    let channel = Channel::named(handle)?;
+    let together = match thread.side() {
+        0 => channel.device() == thread.device(),
+        side => channel.side() == side,
+    };
+    if together {
+        return Ok(channel);
+    }
+    refuse!(
+        HCCL_E_PARA,
+        "{} does not belong to the rank of {}",
+        channel.describe(),
+        thread.describe()
+    )
+}
+
+fn not_null(address: *const c_void, argument: &str) -> Result<(), Refusal> {
+    if address.is_null() {
+        return refuse!(HCCL_E_PTR, "the argument {argument} is NULL");
+    }
+    Ok(())
+}
+
+/// How a transfer combines: not at all, or by reduction of elements of a type.
+pub(crate) type Kind = Option<(DataType, ReduceOp)>;
+
+/// A transfer: `amount` is bytes, or elements where it reduces.
+#[derive(Clone, Copy)]
+pub(crate) struct Transfer {
+    pub(crate) dst: *mut c_void,
+    pub(crate) src: *const c_void,
+    pub(crate) amount: u64,
+    pub(crate) kind: Kind,
+}
+
+impl Transfer {
+    /// Its size; `None` when there is nothing to do.
+    #[inline]
+    fn bytes(&self) -> Result<Option<usize>, Refusal> {
+        not_null(self.dst, "dst")?;
+        not_null(self.src, "src")?;
+        if self.amount == 0 {
+            return Ok(None);
+        }
+        let size = self.kind.map_or(1, |(dtype, _)| dtype.size());
+        match usize::try_from(self.amount).ok().and_then(|amount| amount.checked_mul(size)) {
+            Some(bytes) => Ok(Some(bytes)),
+            None => refuse!(HCCL_E_PARA, "{} is more than there is memory", self.amount),
+        }
+    }
+
+    #[inline]
+    fn primitive(&self, to: *mut u8, from: *mut u8, bytes: usize) -> Result<Primitive, Refusal> {
+        let Some(kind) = self.kind else { return Ok(Primitive::Copy { to, from, bytes }) };
+        if !to.addr().is_multiple_of(kind.0.size()) {
+            return refuse!(
+                HCCL_E_PARA,
+                "dst: {:p} is not aligned to the {} bytes of an element of type {}",
+                self.dst,
+                kind.0.size(),
+                name_of(kind.0)
+            );
+        }
+        Ok(Primitive::Reduce(Reduce::new(to, from, bytes, kind)))
+    }
+}
+
+/// `HcommLocalCopyOnThread`, `HcommLocalReduceOnThread`.
+#[inline]
+pub(crate) fn local_transfer(
+    call: &'static str,
+    thread: u64,
+    transfer: Transfer,
+) -> Result<(), Refusal> {
+    let thread = thread_of(thread)?;
+    let Some(bytes) = transfer.bytes()? else { return Ok(()) };
+    if transfer.kind.is_none() && transfer.dst.cast_const() == transfer.src {
+        return Ok(());
+    }
+    let to = local(thread.device(), "dst", transfer.dst, bytes)?;
+    let from = local(thread.device(), "src", transfer.src, bytes)?;
+    issue(thread, call, transfer.primitive(to, from, bytes)?)
+}
+
+/// `HcommWriteOnThread` and its kin: from the own memory to the peer's.
+#[inline]
+pub(crate) fn write(
+    call: &'static str,
+    thread: u64,
+    channel: u64,
+    transfer: Transfer,
+) -> Result<(), Refusal> {
+    let thread = thread_of(thread)?;
+    let channel = channel_of(thread, channel)?;
+    let Some(bytes) = transfer.bytes()? else { return Ok(()) };
+    let to = remote(channel, "dst", transfer.dst, bytes)?;
+    let from = local(thread.device(), "src", transfer.src, bytes)?;
+    issue(thread, call, transfer.primitive(to, from, bytes)?)
+}
+
+/// `HcommWriteWithNotifyOnThread` and its kin: a write, and the record of a notify of the peer's end behind it.
+#[inline]
+pub(crate) fn write_with_notify(
+    call: &'static str,
+    thread: u64,
+    channel: u64,
+    transfer: Transfer,
+    index: u32,
+) -> Result<(), Refusal> {
+    // First all that could be refused, so that it is either both or none.
+    let spot = spot_of_peer(channel_of(thread_of(thread)?, channel)?, index)?;
+    write(call, thread, channel, transfer)?;
+    issue(thread_of(thread)?, call, Primitive::Signal(Signal(spot)))
+}
+
+/// `HcommReadOnThread` and its kin: from the peer's memory to the own.
+#[inline]
+pub(crate) fn read(
+    call: &'static str,
+    thread: u64,
+    channel: u64,
+    transfer: Transfer,
+) -> Result<(), Refusal> {
+    let thread = thread_of(thread)?;
+    let channel = channel_of(thread, channel)?;
+    let Some(bytes) = transfer.bytes()? else { return Ok(()) };
+    let to = local(thread.device(), "dst", transfer.dst, bytes)?;
+    let from = remote(channel, "src", transfer.src, bytes)?;
+    issue(thread, call, transfer.primitive(to, from, bytes)?)
+}
+
+/// `HcommThreadNotifyRecordOnThread`: sets a notify of a thread of the same rank.
+#[inline]
+pub(crate) fn record_thread(
+    call: &'static str,
+    thread: u64,
+    of: u64,
+    index: u32,
+) -> Result<(), Refusal> {
+    let thread = thread_of(thread)?;
+    let of = thread_of(of)?;
+    if of.side() != thread.side() || of.device() != thread.device() {
+        return refuse!(
+            HCCL_E_PARA,
+            "{} cannot record a notify of {}: they belong to different ranks; a channel has notifies for that",
+            thread.describe(),
+            of.describe()
+        );
+    }
+    let spot = spot_of_thread(of, index)?;
+    issue(thread, call, Primitive::Signal(Signal(spot)))
+}
+
+/// `HcommThreadNotifyWaitOnThread`: waits for a notify of the thread itself.
+#[inline]
+pub(crate) fn wait_thread(
+    call: &'static str,
+    thread: u64,
+    index: u32,
+    limit: Limit,
+) -> Result<(), Refusal> {
+    let thread = thread_of(thread)?;
+    let spot = spot_of_thread(thread, index)?;
+    issue(thread, call, Primitive::Await(Await::new(spot, limit.of(thread))))
+}
+
+#[inline]
+fn spot_of_thread(thread: &'static Thread, index: u32) -> Result<Spot, Refusal> {
+    match Spot::of_thread(thread, index) {
+        Some(spot) => Ok(spot),
+        None => refuse!(
+            HCCL_E_PTR,
+            "there is no notify {index} in {}, which has {}",
+            thread.describe(),
+            thread.notifies()
+        ),
+    }
+}
+
+/// `HcommChannelNotifyRecordOnThread`: sets a notify of the peer's end.
+#[inline]
+pub(crate) fn record_channel(
+    call: &'static str,
+    thread: u64,
+    channel: u64,
+    index: u32,
+) -> Result<(), Refusal> {
+    let thread = thread_of(thread)?;
+    let channel = channel_of(thread, channel)?;
+    let spot = spot_of_peer(channel, index)?;
+    issue(thread, call, Primitive::Signal(Signal(spot)))
+}
+
+/// A notify of the other end.
+pub(crate) fn spot_of_peer(channel: &'static Channel, index: u32) -> Result<Spot, Refusal> {
+    let (peer, _) = channel.peer()?;
+    Spot::of_channel(peer, index).map_or_else(|| no_notify(channel, index), Ok)
+}
+
+#[cold]
+fn no_notify(channel: &Channel, index: u32) -> Result<Spot, Refusal> {
+    refuse!(
+        HCCL_E_PARA,
+        "there is no notify {index} in {}, which has {} at each end (notifyNum)",
+        channel.describe(),
+        channel.notifies()
+    )
+}
+
+/// `HcommChannelNotifyWaitOnThread`: waits for a notify of the own end.
+#[inline]
+pub(crate) fn wait_channel(
+    call: &'static str,
+    thread: u64,
+    channel: u64,
+    index: u32,
+    limit: Limit,
+) -> Result<(), Refusal> {
+    let thread = thread_of(thread)?;
+    let channel = channel_of(thread, channel)?;
+    let spot = Spot::of_channel(channel, index).map_or_else(|| no_notify(channel, index), Ok)?;
+    issue(thread, call, Primitive::Await(Await::new(spot, limit.of(thread))))
+}
+
+/// `HcommAclrtNotifyRecordOnThread`: a notify of the runtime, by its number.
+pub(crate) fn record_aclrt(call: &'static str, thread: u64, id: u64) -> Result<(), Refusal> {
+    let thread = thread_of(thread)?;
+    let handle = notify::handle_of(id).map_err(not_a_notify)?;
+    issue(thread, call, Primitive::Record(handle))
+}
+
+/// `HcommAclrtNotifyWaitOnThread`.
+pub(crate) fn wait_aclrt(
+    call: &'static str,
+    thread: u64,
+    id: u64,
+    limit: Limit,
+) -> Result<(), Refusal> {
+    let thread = thread_of(thread)?;
+    let handle = notify::handle_of(id).map_err(not_a_notify)?;
+    issue(thread, call, Primitive::Wait(handle, limit.of(thread)))
+}
+
+#[cold]
+fn not_a_notify(failure: Failure) -> Refusal {
+    Refusal::new(ascend_sys::HcclResult::HCCL_E_PTR, failure.text.to_string())
+}
+
+/// How long a wait may take.
+#[derive(Clone, Copy)]
+pub(crate) enum Limit {
+    /// 0: for ever.
+    Seconds(u32),
+    /// What `HcommSetNotifyWaitTimeOut` has set, else the execution time limit of the communicator.
+    Default,
+}
+
+thread_local! {
+    /// Of the calling OS thread, which stands for the processor that would run its kernels.
+    static DEFAULT: Cell<Option<Duration>> = const { Cell::new(None) };
+}
+
+/// `HcommSetNotifyWaitTimeOut`.
+pub(crate) fn set_default_limit(limit: Duration) {
+    DEFAULT.set(Some(limit));
+}
+
+impl Limit {
+    #[inline]
+    pub(crate) fn of(self, thread: &Thread) -> Option<Duration> {
+        match self {
+            Limit::Seconds(0) => None,
+            Limit::Seconds(seconds) => Some(Duration::from_secs(seconds.into())),
+            Limit::Default => default_limit(thread),
+        }
+    }
+}
+
+#[cold]
+fn default_limit(thread: &Thread) -> Option<Duration> {
+    let limit = match (DEFAULT.get(), thread.owner().and_then(|owner| owner.member)) {
+        (Some(limit), _) => limit,
+        (None, Some(member)) => return member.exec_timeout,
+        (None, None) => machine::device_slot(thread.device())
+            .settings()
+            .map_or(EXEC_TIMEOUT, |it| it.exec_timeout),
+    };
+    (!limit.is_zero()).then_some(limit)
+}

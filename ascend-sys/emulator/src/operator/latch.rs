@@ -1,0 +1,183 @@
+//! One latched bit. A stream sets it, another waits for it and clears it.
+//!
+//! The bit shares its word with the generation of its owner and with the stream that waits for it. So a record that comes after the owner has
+//! ended finds that out in the same step, and a wait that parks is woken by the record itself, without a lock.
+//!
+//! One stream waits at a time: of two, the second is woken, and the first is polled by the housekeeper. Two waits for one notify
+//! are a mistake of the program anyway.
+
+use crate::stream::{STREAMS, Stream};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+const SET: u64 = 1;
+/// Where the slot of the waiting stream is, from 1.
+const WAITER: u32 = 1;
+const WAITER_BITS: u64 = (1 << 31) - 1;
+const GENERATION: u32 = 32;
+
+/// See the [module](self).
+pub(crate) struct Latch(AtomicU64);
+
+/// What a wait found.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Look {
+    /// The bit was set, and is cleared.
+    Taken,
+    /// It was not; the stream is woken when it is.
+    Waits,
+    /// The owner has ended.
+    Stale,
+}
+
+fn stream_of(word: u64) -> Option<&'static Stream> {
+    let waiter = word >> WAITER & WAITER_BITS;
+    STREAMS.at(waiter.checked_sub(1)? as u32)
+}
+
+fn is_of(word: u64, generation: u32) -> bool {
+    word >> GENERATION == u64::from(generation)
+}
+
+impl Latch {
+    pub(super) const fn new() -> Latch {
+        Latch(AtomicU64::new(0))
+    }
+
+    /// Begins anew, for an owner of this generation. Returns the stream that waited for the old one.
+    pub(super) fn begin(&self, generation: u32) -> Option<&'static Stream> {
+        stream_of(self.0.swap(u64::from(generation) << GENERATION, Ordering::AcqRel))
+    }
+
+    /// Sets the bit. Returns who waits for it; `None` when the owner has ended.
+    #[inline]
+    pub(super) fn set(&self, generation: u32) -> Option<Option<&'static Stream>> {
+        let new = u64::from(generation) << GENERATION | SET;
+        let step = |word| is_of(word, generation).then_some(new);
+        let before = self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, step);
+        before.ok().map(stream_of)
+    }
+
+    /// Takes the bit, or leaves word that the stream waits for it.
+    #[inline]
+    pub(super) fn take(&self, generation: u32, stream: &Stream) -> Look {
+        let bare = u64::from(generation) << GENERATION;
+        let waits = bare | (u64::from(stream.index()) + 1) << WAITER;
+        // Polled again and again, it only looks.
+        if self.0.load(Ordering::Acquire) == waits {
+            return Look::Waits;
+        }
+        let step = |word| match word {
+            word if !is_of(word, generation) => None,
+            word if word & SET != 0 => Some(bare),
+            _ => Some(waits),
+        };
+        match self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, step) {
+            Ok(word) if word & SET != 0 => Look::Taken,
+            Ok(_) => Look::Waits,
+            Err(_) => Look::Stale,
+        }
+    }
+
+    /// Whether a wait would go on.
+    pub(super) fn is_due(&self, generation: u32) -> bool {
+        let word = self.0.load(Ordering::Acquire);
+        word & SET != 0 || !is_of(word, generation)
+    }
+
+    /// Who waits for it.
+    pub(super) fn waiter(&self) -> Option<&'static Stream> {
+        stream_of(self.0.load(Ordering::Acquire))
+    }
+
+    /// Different for every latch of the process: for the checked mode.
+    pub(super) fn number(&self) -> u64 {
+        std::ptr::from_ref(self).addr() as u64
+    }
+}
+
+/// Latches that become more, and never move.
+pub(super) struct Latches {
+    first: [Latch; FIRST],
+    /// Each has as many as all before it.
+    more: [OnceLock<Box<[Latch]>>; 12],
+}
+
+const FIRST: usize = 16;
+
+impl Latches {
+    pub(super) const fn new() -> Latches {
+        Latches { first: [const { Latch::new() }; FIRST], more: [const { OnceLock::new() }; 12] }
+    }
+
+    /// The latch with this index, if there ever were so many.
+    #[inline]
+    pub(super) fn get(&self, index: usize) -> Option<&Latch> {
+        match self.first.get(index) {
+            Some(latch) => Some(latch),
+            None => {
+                let (part, at) = place(index);
+                self.more.get(part)?.get()?.get(at)
+            }
+        }
+    }
+
+    /// There are so many from now on; the new ones begin with this generation.
+    pub(super) fn grow(&self, from: usize, to: usize, generation: u32) {
+        for index in from..to {
+            if let Some(part) = index.checked_sub(FIRST).map(|_| place(index).0)
+                && let Some(place) = self.more.get(part)
+            {
+                place.get_or_init(|| (0..FIRST << part).map(|_| Latch::new()).collect());
+            }
+            if let Some(latch) = self.get(index) {
+                latch.begin(generation);
+            }
+        }
+    }
+}
+
+/// Which part a latch behind the first is in, and where there.
+fn place(index: usize) -> (usize, usize) {
+    let part = (index / FIRST).ilog2() as usize;
+    (part, index - (FIRST << part))
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_latch_keeps_one_bit_and_knows_its_owner() {
+        let latch = Latch::new();
+        latch.begin(7);
+        let stream = STREAMS.at(0);
+        assert!(latch.set(8).is_none() && !latch.is_due(7));
+        assert!(latch.set(7).is_some_and(|waiter| waiter.is_none()) && latch.is_due(7));
+        // A second record is lost.
+        assert!(latch.set(7).is_some());
+        if let Some(stream) = stream {
+            assert_eq!(latch.take(7, stream), Look::Taken);
+            assert_eq!(latch.take(7, stream), Look::Waits);
+        }
+        latch.begin(9);
+        assert!(latch.set(7).is_none());
+        assert!(latch.is_due(7), "who waits for an owner that has ended is to look");
+    }
+
+    #[test]
+    fn latches_keep_their_places_when_they_become_more() {
+        let latches = Latches::new();
+        latches.grow(0, 3, 1);
+        let second = std::ptr::from_ref(latches.get(1).unwrap());
+        assert!(latches.get(16).is_none());
+        latches.grow(3, 65_535, 1);
+        assert!(std::ptr::eq(second, latches.get(1).unwrap()));
+        let mut numbers: Vec<u64> =
+            (0..65_535).map(|index| latches.get(index).unwrap().number()).collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        assert_eq!(numbers.len(), 65_535);
+        assert!(latches.get(65_534).unwrap().set(1).is_some());
+    }
+}

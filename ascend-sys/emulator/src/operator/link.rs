@@ -1,0 +1,207 @@
+//! How the two ends of a channel meet.
+//!
+//! A call that needs new channels to a peer posts an *offer*: what it wants, the ends that it has made, and the memory that it exchanges. The k-th
+//! offer of a rank to a peer goes with the k-th offer of the peer to the rank. Each side compares the two by itself and comes to
+//! the same result, so nobody has to tell anybody. An offer that finds no counterpart in time is withdrawn, as if it had never been made.
+
+use super::channel::Exchanged;
+use super::engine::name_of;
+use crate::collective::validate::{Refusal, refuse};
+use crate::executor;
+use crate::fabric::Member;
+use crate::sync::lock_std as lock;
+use ascend_sys::{CommProtocol, HcclResult};
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// The meetings of every pair of ranks, the lower first.
+#[derive(Default)]
+pub(crate) struct Pairs(HashMap<(usize, usize), Pair>);
+
+#[derive(Default)]
+struct Pair {
+    /// The number of the first meeting that is kept.
+    first: u64,
+    meetings: VecDeque<Meeting>,
+    /// How many offers each side has made.
+    made: [u64; 2],
+}
+
+#[derive(Default)]
+struct Meeting {
+    offers: [Option<Arc<Offer>>; 2],
+    seen: [bool; 2],
+}
+
+/// What a rank wants of a peer.
+pub(super) struct Offer {
+    /// In an order that is the same on both sides.
+    pub(super) wishes: Vec<Wish>,
+    pub(super) function: &'static str,
+}
+
+/// One channel, and the end that was made for it.
+pub(super) struct Wish {
+    pub(super) protocol: CommProtocol,
+    pub(super) notifies: u32,
+    pub(super) end: u64,
+    pub(super) memories: Vec<Exchanged>,
+}
+
+impl Pair {
+    fn meeting(&mut self, number: u64) -> Option<&mut Meeting> {
+        self.meetings.get_mut(number.checked_sub(self.first)? as usize)
+    }
+
+    fn post(&mut self, side: usize, offer: Arc<Offer>) -> u64 {
+        let number = self.made[side];
+        self.made[side] += 1;
+        if self.meeting(number).is_none() {
+            self.meetings.push_back(Meeting::default());
+        }
+        if let Some(meeting) = self.meeting(number) {
+            meeting.offers[side] = Some(offer);
+        }
+        number
+    }
+
+    /// The other side's offer; from then on this side needs it no more.
+    fn take(&mut self, side: usize, number: u64) -> Option<Arc<Offer>> {
+        let meeting = self.meeting(number)?;
+        let other = meeting.offers[1 - side].clone()?;
+        meeting.seen[side] = true;
+        while self.meetings.front().is_some_and(|meeting| meeting.seen == [true; 2]) {
+            self.meetings.pop_front();
+            self.first += 1;
+        }
+        Some(other)
+    }
+
+    fn withdraw(&mut self, side: usize, number: u64) {
+        if let Some(meeting) = self.meeting(number) {
+            meeting.offers[side] = None;
+            self.made[side] -= 1;
+        }
+    }
+}
+
+fn key(rank: usize, peer: usize) -> ((usize, usize), usize) {
+    ((rank.min(peer), rank.max(peer)), usize::from(rank > peer))
+}
+
+/// Posts an offer to each peer, and waits until each of them has made one. Returns theirs, or withdraws what was not met.
+pub(super) fn meet(
+    member: &Member,
+    offers: &[(usize, Arc<Offer>)],
+) -> Result<Vec<Arc<Offer>>, Refusal> {
+    let Member { comm, rank, .. } = member;
+    let began = Instant::now();
+    let mut open = Vec::new();
+    {
+        let mut pairs = lock(&comm.rooms().pairs);
+        for (peer, offer) in offers {
+            let (key, side) = key(*rank, *peer);
+            let number = pairs.0.entry(key).or_default().post(side, Arc::clone(offer));
+            open.push(number);
+        }
+    }
+    executor::announce();
+    let there = |peer: usize, number: u64| {
+        let (key, side) = key(*rank, peer);
+        let mut pairs = lock(&comm.rooms().pairs);
+        let meeting = pairs.0.get_mut(&key).and_then(|pair| pair.meeting(number));
+        meeting.is_some_and(|meeting| meeting.offers[1 - side].is_some())
+    };
+    let missing = || {
+        let open = offers.iter().zip(&open).map(|((peer, _), number)| (*peer, *number));
+        open.filter(|(peer, number)| !there(*peer, *number)).map(|(peer, _)| peer)
+    };
+    let is_hopeless = || {
+        comm.meeting.breakage().is_some()
+            || missing().any(|peer| comm.board.departure(peer).is_some())
+    };
+    let limit = Some(comm.connect_timeout);
+    executor::wait_until(limit, || missing().next().is_none() || is_hopeless());
+    // Whoever is there now counts: the other side has seen this one.
+    let mut pairs = lock(&comm.rooms().pairs);
+    let (mut met, mut absent) = (Vec::new(), Vec::new());
+    for ((peer, _), number) in offers.iter().zip(&open) {
+        let (key, side) = key(*rank, *peer);
+        let Some(pair) = pairs.0.get_mut(&key) else { continue };
+        match pair.take(side, *number) {
+            Some(theirs) => met.push(theirs),
+            None => {
+                pair.withdraw(side, *number);
+                absent.push(*peer);
+            }
+        }
+    }
+    drop(pairs);
+    if absent.is_empty() { Ok(met) } else { Err(not_met(member, offers, &absent, began.elapsed())) }
+}
+
+#[cold]
+fn not_met(
+    member: &Member,
+    offers: &[(usize, Arc<Offer>)],
+    absent: &[usize],
+    waited: Duration,
+) -> Refusal {
+    let Member { comm, rank, .. } = member;
+    if let Err(refusal) = comm.check(crate::collective::meeting::Origin::Call) {
+        return refusal;
+    }
+    let function = offers.first().map_or("HcclChannelAcquire", |(_, offer)| offer.function);
+    let list = crate::fabric::list(absent);
+    let gone = absent.iter().find_map(|peer| Some((peer, comm.board.departure(*peer)?)));
+    let (code, text) = match gone {
+        Some((peer, why)) => (
+            HcclResult::HCCL_E_REMOTE,
+            format!(
+                "EI0012: rank {peer} is gone ({why})\n  rank {rank} was making a channel to it in {function}"
+            ),
+        ),
+        None => (
+            HcclResult::HCCL_E_TIMEOUT,
+            format!(
+                "EI0006: {list} made no channel to rank {rank} within {:.1} s\n  rank {rank} was waiting in {function}: both ends of a \
+                 channel have to acquire it. See whether the peer makes the call, with this rank as remoteRank, and does not wait for \
+                 something else before",
+                waited.as_secs_f64()
+            ),
+        ),
+    };
+    Refusal::new(code, text)
+}
+
+/// Whether both sides want the same; the error shows both.
+pub(super) fn compare(
+    member: &Member,
+    peer: usize,
+    ours: &Offer,
+    theirs: &Offer,
+) -> Result<(), Refusal> {
+    let said = |offer: &Offer| -> Vec<(CommProtocol, u32)> {
+        offer.wishes.iter().map(|wish| (wish.protocol, wish.notifies)).collect()
+    };
+    if said(ours) == said(theirs) {
+        return Ok(());
+    }
+    let say = |offer: &Offer| {
+        let each = offer
+            .wishes
+            .iter()
+            .map(|wish| format!("{} with notifyNum {}", name_of(wish.protocol), wish.notifies));
+        each.collect::<Vec<_>>().join(", ")
+    };
+    refuse!(
+        HCCL_E_PARA,
+        "EI0005: the two ends of a channel differ\n  rank {}: to rank {peer}: {}\n  rank {peer}: to rank {}: {}\nBoth ranks must ask for \
+         the same channels: protocol, notifyNum, and how many at a time.",
+        member.rank,
+        say(ours),
+        member.rank,
+        say(theirs)
+    )
+}

@@ -1,0 +1,201 @@
+//! Memory for communication: the buffer that a communicator has, what a program registers, and which addresses a primitive may name.
+
+use super::channel::{Channel, Exchanged};
+use super::rooms::{Registered, free, with_room};
+use crate::check;
+use crate::collective::validate::{Refusal, refuse};
+use crate::fabric::Member;
+use crate::machine;
+use crate::memory::{self, Place, held::Held, window};
+use std::ffi::c_void;
+
+const ENTRY: &str = "HcclGetHcclBuffer";
+/// No system has larger ones for shared memory unless it is told to.
+const PAGE: usize = 64 << 10;
+
+/// A rank's HCCL buffer: address and bytes. The first call allocates it: one part for input and one for output, of `hcclBufferSize` each.
+pub(crate) fn buffer(member: &Member) -> Result<(usize, usize), Refusal> {
+    with_room(member, |room| {
+        if let Some(buffer) = room.buffer {
+            return Ok(buffer);
+        }
+        let bytes = 2 * ((member.config.buffer_megabytes as usize) << 20);
+        let device = machine::device_slot(member.device);
+        match device.memory.allocate(bytes, bytes, ENTRY) {
+            Ok(start) => {
+                check::allocated(device.id, &device.memory, start, false);
+                Ok(*room.buffer.insert((start, bytes)))
+            }
+            Err(oom) => refuse!(
+                HCCL_E_MEMORY,
+                "EI0011: no memory for the HCCL buffer: {bytes} bytes (twice hcclBufferSize) of device {}, of which {} of {} are free",
+                device.id,
+                oom.free,
+                oom.total
+            ),
+        }
+    })
+}
+
+pub(super) fn free_buffer(device: Option<u32>, start: usize) {
+    let device = match memory::place_of(start) {
+        Ok(Place::Device(id)) => Some(id),
+        _ => device,
+    };
+    if let Some(device) = device {
+        free(device, start, "HcclCommDestroy");
+    }
+}
+
+/// The same, with nothing but zeros in it. Pages that were never used are not touched for that.
+pub(crate) fn cleared_buffer(member: &Member) -> Result<(usize, usize), Refusal> {
+    let (start, bytes) = buffer(member)?;
+    match memory::resolve(start, bytes) {
+        Ok(found) => {
+            let what =
+                || ("clearing of the HCCL buffer".into(), vec![check::Touch::write(start, bytes)]);
+            check::host_touches(member.device, "HcclGetHcclBufferCleared", what);
+            clear(found.data, bytes);
+            Ok((start, bytes))
+        }
+        Err(text) => refuse!(HCCL_E_INTERNAL, "EI9999: {text}"),
+    }
+}
+
+/// Whole pages are given back to the system, and come back as zeros.
+fn clear(data: *mut u8, bytes: usize) {
+    let ahead = data.align_offset(PAGE).min(bytes);
+    let pages = (bytes - ahead) / PAGE * PAGE;
+    if pages > 0 {
+        window::discard(data.addr() + ahead, pages);
+    }
+    for (start, length) in [(0, ahead), (ahead + pages, bytes - ahead - pages)] {
+        // SAFETY: the range was resolved, and the part lies in it.
+        unsafe { crate::copy::fill(data.wrapping_add(start), 0, length) };
+    }
+}
+
+/// The bytes of a primitive on its own side: device memory of the thread's device, or pinned host memory.
+#[inline]
+pub(super) fn local(
+    device: u32,
+    argument: &str,
+    address: *const c_void,
+    bytes: usize,
+) -> Result<*mut u8, Refusal> {
+    match memory::resolve(address.addr(), bytes) {
+        Ok(found) if found.place == Place::Device(device) || found.place == Place::Pinned => {
+            Ok(found.data)
+        }
+        found => not_local(device, argument, address, found.map(|found| found.place)),
+    }
+}
+
+#[cold]
+fn not_local(
+    device: u32,
+    argument: &str,
+    address: *const c_void,
+    found: Result<Place, String>,
+) -> Result<*mut u8, Refusal> {
+    let what = match found {
+        Err(text) => text,
+        Ok(Place::Device(id)) => format!(
+            "{address:p} is memory of device {id}, but the thread is on device {device}; memory of another rank is reached over a \
+             channel (HcommReadOnThread, HcommWriteOnThread)"
+        ),
+        Ok(Place::Pinned | Place::Pageable) => format!(
+            "{address:p} is pageable host memory, which no device reaches; take device memory (aclrtMalloc) or pinned memory \
+             (aclrtMallocHost)"
+        ),
+    };
+    refuse!(HCCL_E_PARA, "{argument}: {what}")
+}
+
+/// The bytes of a primitive on the peer's side: only what the peer has exchanged over the channel.
+#[inline]
+pub(super) fn remote(
+    channel: &Channel,
+    argument: &str,
+    address: *const c_void,
+    bytes: usize,
+) -> Result<*mut u8, Refusal> {
+    if !channel.reaches(address.addr(), bytes) {
+        return not_exchanged(channel, argument, address, bytes);
+    }
+    match memory::resolve(address.addr(), bytes) {
+        Ok(found) => Ok(found.data),
+        Err(text) => refuse!(HCCL_E_PARA, "{argument}: {text}"),
+    }
+}
+
+#[cold]
+fn not_exchanged(
+    channel: &Channel,
+    argument: &str,
+    address: *const c_void,
+    bytes: usize,
+) -> Result<*mut u8, Refusal> {
+    let (start, end) = (address.addr(), address.addr().saturating_add(bytes));
+    let what = match memory::resolve(start, bytes) {
+        Err(text) => format!("; {text}"),
+        Ok(found) => match found.place {
+            Place::Device(id) => format!("; it is memory of device {id}"),
+            Place::Pinned | Place::Pageable => "; it is host memory".into(),
+        },
+    };
+    refuse!(
+        HCCL_E_PARA,
+        "{argument}: {start:#x}..{end:#x} ({bytes} bytes) is not in memory that the peer of {} has exchanged: {}{what}. Take the address from \
+         HcclChannelGetHcclBuffer or HcclChannelGetRemoteMems",
+        channel.describe(),
+        channel.list_memories()
+    )
+}
+
+/// `HcclCommMemReg`: memory that the rank may exchange. Returns its number.
+pub(crate) fn register(
+    member: &Member,
+    tag: String,
+    on_host: bool,
+    address: usize,
+    bytes: usize,
+) -> Result<u64, Refusal> {
+    let found = match memory::resolve(address, bytes) {
+        Ok(found) => found,
+        Err(text) => return refuse!(HCCL_E_PARA, "mem->addr: {text}"),
+    };
+    match (on_host, found.place) {
+        (false, Place::Device(id)) if id == member.device => {}
+        (true, Place::Pinned | Place::Pageable) => {}
+        (_, place) => {
+            let is = match place {
+                Place::Device(id) => format!("memory of device {id}"),
+                Place::Pinned | Place::Pageable => "host memory".into(),
+            };
+            return refuse!(
+                HCCL_E_PARA,
+                "mem->addr {address:#x} is {is}, but mem->type says {}",
+                if on_host {
+                    "host memory".into()
+                } else {
+                    format!("memory of the communicator's device, which is {}", member.device)
+                }
+            );
+        }
+    }
+    let held = Held::new(found.data, bytes)
+        .map_err(|text| Refusal::new(ascend_sys::HcclResult::HCCL_E_PARA, text))?;
+    with_room(member, |room| {
+        if room.registered.iter().any(|known| known.memory.tag == tag) {
+            return refuse!(
+                HCCL_E_PARA,
+                "rank {} has registered memory with the tag \"{tag}\" already",
+                member.rank
+            );
+        }
+        let memory = Exchanged { tag, on_host, start: address, bytes };
+        room.registered.push(Registered { memory, held });
+        Ok(room.registered.len() as u64)
+    })
+}

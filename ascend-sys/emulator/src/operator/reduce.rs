@@ -1,0 +1,149 @@
+//! `dst = dst op src`, as a task.
+//!
+//! On hardware a reduction into memory is atomic element by element: two ranks that reduce into one block at the same time are both counted, in
+//! any order. Here each piece is done under a lock that belongs to its block of the destination. It is held for that piece only,
+//! and who finds it taken does something else first.
+
+use crate::check::Touch;
+use crate::collective::validate::{Refusal, name_of, refuse};
+use crate::memory::nominal;
+use crate::reduce::{DataType, ReduceOp, Store, reduce_chunk};
+use crate::step::{PIECE, Step};
+use std::sync::{Mutex, TryLockError};
+
+/// Memory that shares a lock with what lies this many blocks away.
+const STRIPES: usize = 1024;
+static LOCKS: [Mutex<()>; STRIPES] = [const { Mutex::new(()) }; STRIPES];
+
+/// See the [module](self).
+#[derive(Clone)]
+pub(crate) struct Reduce {
+    to: *mut u8,
+    from: *const u8,
+    bytes: usize,
+    dtype: DataType,
+    op: ReduceOp,
+    done: usize,
+}
+
+// SAFETY: the addresses were resolved at issue and stay mapped; memory behind them is touched by the reduction kernels only.
+unsafe impl Send for Reduce {}
+
+/// What engines reduce while they move data. The other types, and products, are for the program to compute.
+pub(crate) fn kind(dtype: u32, op: u32) -> Result<(DataType, ReduceOp), Refusal> {
+    use DataType::*;
+    let dtype = match DataType::from_hccl(dtype) {
+        Some(dtype @ (Fp32 | Fp16 | Int8 | Int16 | Int32 | Bfp16)) => dtype,
+        Some(dtype) => {
+            return refuse!(
+                HCCL_E_PARA,
+                "the data type {} is not reduced in transfer; FP32, FP16, BFP16, INT8, INT16 and INT32 are",
+                name_of(dtype)
+            );
+        }
+        None => return refuse!(HCCL_E_PARA, "{dtype} is not the number of a data type"),
+    };
+    match ReduceOp::from_hccl(op) {
+        Some(op @ (ReduceOp::Sum | ReduceOp::Max | ReduceOp::Min)) => Ok((dtype, op)),
+        Some(ReduceOp::Prod) => {
+            refuse!(
+                HCCL_E_PARA,
+                "products (PROD) are not reduced in transfer; SUM, MAX and MIN are"
+            )
+        }
+        None => refuse!(HCCL_E_PARA, "{op} is not the number of a reduction"),
+    }
+}
+
+impl Reduce {
+    /// Both addresses hold `bytes` bytes of whole elements, and the destination is aligned to them.
+    pub(super) fn new(
+        to: *mut u8,
+        from: *const u8,
+        bytes: usize,
+        (dtype, op): (DataType, ReduceOp),
+    ) -> Reduce {
+        Reduce { to, from, bytes, dtype, op, done: 0 }
+    }
+
+    pub(crate) fn poll(&mut self) -> Step {
+        let to = self.to.wrapping_add(self.done);
+        // A piece ends with its block: so everybody cuts there, whatever else he has to do.
+        let block = to.addr() / PIECE;
+        let piece = (self.bytes - self.done).min((block + 1) * PIECE - to.addr());
+        let _locked = match LOCKS[block % STRIPES].try_lock() {
+            Ok(guard) => guard,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => {
+                std::hint::spin_loop();
+                return Step::Again;
+            }
+        };
+        let from = self.from.wrapping_add(self.done);
+        let count = piece / self.dtype.size();
+        // SAFETY: `done + piece <= bytes`, which both sides were checked to hold. Where they overlap without being equal, which is a mistake of the
+        // program, the elements concerned are unspecified: the kernel reads and writes bytes of the two only.
+        unsafe {
+            let inputs = [to.cast_const(), from];
+            reduce_chunk(self.dtype, self.op, &inputs, &[to], count, Store::Plain);
+        }
+        self.done += piece;
+        if self.done == self.bytes { Step::Done(Ok(())) } else { Step::Again }
+    }
+
+    /// What it is, and what it touches: for a block that is checked.
+    pub(crate) fn touches(&self) -> (String, Vec<Touch>) {
+        let touches = vec![
+            Touch::read(nominal(self.from), self.bytes),
+            Touch::reduce(nominal(self.to), self.bytes, (self.dtype as u32) << 8 | self.op as u32),
+        ];
+        (self.describe(), touches)
+    }
+
+    /// The bytes that it touches.
+    pub(crate) fn touched(&self) -> [(*const u8, usize); 2] {
+        [(self.to.cast_const(), self.bytes), (self.from, self.bytes)]
+    }
+
+    /// For messages.
+    pub(crate) fn describe(&self) -> String {
+        let count = self.bytes / self.dtype.size();
+        format!("reduction of {count} x {}", name_of(self.dtype))
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reduction_in_pieces_is_the_reduction() {
+        const COUNT: usize = 50_000;
+        let mut to: Vec<i32> = (0..COUNT as i32).collect();
+        let from: Vec<i32> = (0..COUNT as i32).map(|at| at * 3).collect();
+        // Not at the start of a block.
+        let start = 5;
+        let mut task = Reduce::new(
+            to[start..].as_mut_ptr().cast(),
+            from[start..].as_ptr().cast(),
+            (COUNT - start) * 4,
+            (DataType::Int32, ReduceOp::Sum),
+        );
+        let mut polls = 0;
+        while !matches!(task.poll(), Step::Done(Ok(()))) {
+            polls += 1;
+        }
+        assert!(polls >= 2);
+        assert!((0..start).all(|at| to[at] == at as i32));
+        assert!((start..COUNT).all(|at| to[at] == 4 * at as i32));
+    }
+
+    #[test]
+    fn what_is_reduced_in_transfer() {
+        let takes = |op| (0..=255).filter(|dtype| kind(*dtype, op).is_ok()).collect::<Vec<u32>>();
+        for op in [0, 2, 3] {
+            assert_eq!(takes(op), [0, 1, 2, 3, 4, 11]);
+        }
+        assert!(takes(1).is_empty() && takes(255).is_empty());
+    }
+}

@@ -1,0 +1,336 @@
+//! What a communicator has for operators of one's own: for each rank its threads, channels and memory, and where pairs of ranks meet.
+//!
+//! All of it lives as long as the rank's side of the communicator.
+
+use super::channel::{Channel, Exchanged};
+use super::engine::Engine;
+use super::link::Pairs;
+use super::thread::{BROKEN, Owner, Thread};
+use crate::collective::validate::{Refusal, refuse, runtime};
+use crate::fabric::{Comm, Member};
+use crate::memory::held::Held;
+use crate::profile::Product;
+use crate::step::Reason;
+use crate::stream::{self, Stream};
+use crate::sync::lock_std as lock;
+use crate::{context, ending, executor, machine};
+use ascend_sys::ACL_ERROR_RT_CONTEXT_RELEASE_ERROR;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+/// Of one rank, those on streams of the program not counted.
+pub(crate) const MOST_THREADS: usize = 200;
+const MOST_NOTIFIES: usize = 65_536;
+/// A single thread has fewer.
+pub(crate) const NOTIFIES_OF_THREAD: u32 = 65_536;
+
+/// See the [module](self).
+pub(crate) struct Rooms {
+    ranks: Box<[Mutex<Room>]>,
+    pub(super) pairs: Mutex<Pairs>,
+}
+
+/// What one rank has.
+#[derive(Default)]
+pub(super) struct Room {
+    /// The rank has ended.
+    gone: bool,
+    threads: Vec<(Engine, u64)>,
+    notifies: usize,
+    /// Threads on streams of the program: the stream's handle and the thread's.
+    wrapped: Vec<(u64, u64)>,
+    pub(super) channels: HashMap<Key, u64>,
+    /// The HCCL buffer: address and bytes.
+    pub(super) buffer: Option<(usize, usize)>,
+    pub(super) registered: Vec<Registered>,
+}
+
+/// What makes a second request one for the same channel.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Key {
+    pub(super) engine: Engine,
+    pub(super) remote: usize,
+    pub(super) protocol: i32,
+    /// Of 950: both endpoints, as bytes.
+    pub(super) endpoints: Box<[u8]>,
+    /// Which of those in one call that are alike.
+    pub(super) index: usize,
+}
+
+/// Memory of `HcclCommMemReg`.
+pub(super) struct Registered {
+    pub(super) memory: Exchanged,
+    pub(super) held: Option<Held>,
+}
+
+impl Rooms {
+    pub(crate) fn new(ranks: usize) -> Rooms {
+        let ranks = (0..ranks).map(|_| Mutex::default()).collect();
+        Rooms { ranks, pairs: Mutex::default() }
+    }
+
+    fn room(&self, rank: usize) -> &Mutex<Room> {
+        &self.ranks[rank]
+    }
+}
+
+impl Comm {
+    pub(super) fn rooms(&self) -> &Rooms {
+        self.operators.get_or_init(|| Box::new(Rooms::new(self.ranks())))
+    }
+}
+
+/// Uses what a rank has. No stream is polled meanwhile.
+pub(super) fn with_room<R>(
+    member: &Member,
+    use_it: impl FnOnce(&mut Room) -> Result<R, Refusal>,
+) -> Result<R, Refusal> {
+    let mut room = lock(member.comm.rooms().room(member.rank));
+    if room.gone {
+        return refuse!(HCCL_E_UNAVAIL, "rank {} has ended its communicator", member.rank);
+    }
+    use_it(&mut room)
+}
+
+/// Threads of an engine with at least as many notifies as `notifies` says for each, into `threads`.
+///
+/// On 950 a rank has one row of threads for each engine: a later call gets the first of them again, and they get the notifies that
+/// they lack. On A2 and A3 every call gets new ones.
+pub(crate) fn acquire_threads(
+    member: &Arc<Member>,
+    engine: Engine,
+    notifies: &[u32],
+    threads: &mut [u64],
+) -> Result<(), Refusal> {
+    let place = Place::of(member)?;
+    let batched = engine == Engine::Aicpu && member.comm.product != Product::Ascend950;
+    with_room(member, |room| {
+        let have: Vec<u64> = match member.comm.product {
+            Product::A2 | Product::A3 => Vec::new(),
+            Product::Ascend950 => {
+                let same = room.threads.iter().filter(|(of, _)| *of == engine);
+                same.map(|(_, handle)| *handle).take(notifies.len()).collect()
+            }
+        };
+        let old = have.iter().zip(notifies).map(|(handle, wanted)| {
+            Thread::named(*handle).map_or(0, |thread| wanted.saturating_sub(thread.notifies()))
+        });
+        let new = &notifies[have.len()..];
+        let more = old.chain(new.iter().copied()).map(|count| count as usize).sum::<usize>();
+        room.check_quota(member, new.len(), more)?;
+        place.check_streams(new.len())?;
+        for (handle, wanted) in have.iter().zip(notifies) {
+            Thread::named(*handle)?.supplement(*wanted);
+        }
+        room.notifies += more;
+        let created = new.iter().map(|count| {
+            let stream = place.stream()?;
+            let number = room.threads.len() as u32;
+            let owner = Owner { member: Some(Arc::clone(member)), number, engine, wraps: false };
+            let handle = Thread::create(stream, *count, batched, owner)?;
+            room.threads.push((engine, handle));
+            Ok(handle)
+        });
+        let created = created.collect::<Result<Vec<u64>, Refusal>>()?;
+        for (place, handle) in threads.iter_mut().zip(have.into_iter().chain(created)) {
+            *place = handle;
+        }
+        Ok(())
+    })?;
+    member.comm.note_user(member.rank);
+    member.comm.check(crate::collective::meeting::Origin::Call)
+}
+
+/// The thread on a stream of the program, with at least so many notifies.
+pub(crate) fn wrap_stream(
+    member: &Arc<Member>,
+    engine: Engine,
+    stream: &'static Stream,
+    notifies: u32,
+) -> Result<u64, Refusal> {
+    let handle = with_room(member, |room| {
+        // A stream that was destroyed takes its thread with it.
+        room.wrapped.retain(|(stream, thread)| {
+            let lives = Stream::named(*stream).is_ok();
+            if !lives {
+                Thread::end(*thread);
+            }
+            lives
+        });
+        let known = room.wrapped.iter().find(|(known, _)| *known == stream.handle());
+        if let Some((_, handle)) = known {
+            Thread::named(*handle)?.supplement(notifies);
+            return Ok(*handle);
+        }
+        let number = room.wrapped.len() as u32;
+        let owner = Owner { member: Some(Arc::clone(member)), number, engine, wraps: true };
+        let handle = Thread::create(stream, notifies, false, owner)?;
+        room.wrapped.push((stream.handle(), handle));
+        Ok(handle)
+    })?;
+    member.comm.note_user(member.rank);
+    Ok(handle)
+}
+
+impl Room {
+    fn check_quota(&self, member: &Member, threads: usize, notifies: usize) -> Result<(), Refusal> {
+        let (has, had) = (self.threads.len(), self.notifies);
+        if has + threads > MOST_THREADS {
+            let again = match member.comm.product {
+                Product::Ascend950 => "",
+                _ => {
+                    "; every call makes new ones on this product, so keep those of an earlier call"
+                }
+            };
+            return refuse!(
+                HCCL_E_UNAVAIL,
+                "EI0007: rank {} has {has} threads and asks for {threads} more; a communicator has at most {MOST_THREADS}{again}",
+                member.rank
+            );
+        }
+        if had + notifies > MOST_NOTIFIES {
+            return refuse!(
+                HCCL_E_UNAVAIL,
+                "EI0007: rank {} has {had} notifies in its threads and asks for {notifies} more; a communicator has at most \
+                 {MOST_NOTIFIES}",
+                member.rank
+            );
+        }
+        Ok(())
+    }
+}
+
+/// Where new streams of a rank go: the context of the calling thread.
+pub(super) struct Place {
+    context: u64,
+    device: &'static machine::Device,
+}
+
+impl Place {
+    fn of(member: &Member) -> Result<Place, Refusal> {
+        let place = Place::current()?;
+        if place.device.id != member.device {
+            return refuse!(
+                HCCL_E_PARA,
+                "device {} is set in the calling thread, but the communicator \"{}\" is on device {}; aclrtSetDevice first",
+                place.device.id,
+                member.comm.name,
+                member.device
+            );
+        }
+        Ok(place)
+    }
+
+    pub(super) fn current() -> Result<Place, Refusal> {
+        let (current, device) = context::current_device().map_err(runtime)?;
+        Ok(Place { context: current.context, device })
+    }
+
+    pub(super) fn check_streams(&self, more: usize) -> Result<(), Refusal> {
+        let (has, most) =
+            (context::stream_count(self.device.id), self.device.product().max_streams());
+        if has + more > most {
+            return refuse!(
+                HCCL_E_UNAVAIL,
+                "EI0007: {more} more threads need as many streams, but device {} has {has} of {most} in use",
+                self.device.id
+            );
+        }
+        Ok(())
+    }
+
+    pub(super) fn stream(&self) -> Result<&'static Stream, Refusal> {
+        context::create_stream(self.context, self.device, 0).map_err(runtime)
+    }
+}
+
+/// The communicator has failed: whoever waits for one of its notifies fails too.
+#[cold]
+pub(crate) fn broken(comm: &Comm) {
+    let Some(rooms) = comm.operators.get() else { return };
+    let mut waiters = Vec::new();
+    for rank in &rooms.ranks {
+        let room = lock(rank);
+        for thread in room.all_threads().filter_map(|handle| Thread::named(handle).ok()) {
+            thread.marks.fetch_or(BROKEN, std::sync::atomic::Ordering::SeqCst);
+            waiters.extend(thread.waiters());
+        }
+        for channel in room.channels.values().filter_map(|handle| Channel::named(*handle).ok()) {
+            channel.marks.fetch_or(BROKEN, std::sync::atomic::Ordering::SeqCst);
+            waiters.extend(channel.waiters());
+        }
+    }
+    waiters.into_iter().for_each(Stream::wake);
+}
+
+/// A rank's side of the communicator has ended, and with it all that it has here. Peers that still wait for one of its records fail.
+#[cold]
+pub(crate) fn leave(comm: &Comm, rank: usize) {
+    let Some(rooms) = comm.operators.get() else { return };
+    let room = {
+        let mut room = lock(rooms.room(rank));
+        room.gone = true;
+        let left = std::mem::take(&mut *room);
+        room.gone = true;
+        left
+    };
+    let mut device = None;
+    for handle in room.all_threads() {
+        let Ok(thread) = Thread::named(handle) else { continue };
+        device = Some(thread.device());
+        let own = thread.owner().is_some_and(|owner| !owner.wraps);
+        if let (true, Ok(stream)) = (own, thread.stream()) {
+            end_stream(stream);
+        }
+        Thread::end(handle);
+    }
+    for handle in room.channels.into_values() {
+        end_channel(handle);
+    }
+    if let Some((start, _)) = room.buffer {
+        super::memory::free_buffer(device, start);
+    }
+    executor::announce();
+}
+
+/// Ends the stream of a thread; what is queued gives up.
+pub(super) fn end_stream(stream: &'static Stream) {
+    ending::destroy_stream(stream, ACL_ERROR_RT_CONTEXT_RELEASE_ERROR, Reason::Ended);
+}
+
+/// Ends one end of a channel, and tells the other.
+pub(super) fn end_channel(handle: u64) {
+    if let Ok(channel) = Channel::named(handle)
+        && let Ok((peer, _)) = channel.peer()
+    {
+        peer.note_left();
+        peer.waiters().for_each(Stream::wake);
+    }
+    Channel::end(handle);
+}
+
+impl Room {
+    fn all_threads(&self) -> impl Iterator<Item = u64> {
+        let own = self.threads.iter().map(|(_, handle)| *handle);
+        own.chain(self.wrapped.iter().map(|(_, handle)| *handle))
+    }
+}
+
+/// The OS threads that issue for a rank: whoever did so last on each of its threads, and on its communicator.
+#[cold]
+pub(super) fn users(comm: &Comm, rank: usize) -> Vec<u32> {
+    let room = lock(comm.rooms().room(rank));
+    let of_threads =
+        room.all_threads().filter_map(|handle| Some(Thread::named(handle).ok()?.user()));
+    let mut users: Vec<u32> = of_threads.filter(|user| *user != 0).collect();
+    users.push(comm.user(rank));
+    users.sort_unstable();
+    users.dedup();
+    users
+}
+
+/// Frees memory of a device when nothing queued can touch it any more.
+pub(super) fn free(device: u32, start: usize, by: &'static str) {
+    // Its device may have been reset meanwhile, and its memory with it.
+    let _ = machine::device_slot(device).free(start, by, stream::unfinished_on);
+}

@@ -1,0 +1,265 @@
+//! Records of notifies, and waits for them, as tasks.
+
+use super::channel::{Channel, LEFT};
+use super::latch::{Latch, Look};
+use super::rooms;
+use super::thread::{BROKEN, Thread, generation, of_rank};
+use crate::check;
+use crate::collective::meeting::{Breakage, Cause, Origin};
+use crate::fabric::{Comm, Member};
+use crate::message::Failure;
+use crate::step::{Helpers, Reason, Step};
+use crate::stream::Stream;
+use ascend_sys::{ACL_ERROR_RT_INVALID_HANDLE, ACL_ERROR_RT_SUSPECT_REMOTE_ERROR};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+/// A notify: whose it is, and which.
+#[derive(Clone, Copy)]
+pub(crate) struct Spot {
+    latch: &'static Latch,
+    of: Of,
+    generation: u32,
+    index: u32,
+}
+
+#[derive(Clone, Copy)]
+enum Of {
+    Thread(&'static Thread),
+    /// An end of a channel: the one that waits.
+    Channel(&'static Channel),
+}
+
+impl Spot {
+    /// A notify of a thread; `None` when it has not so many.
+    #[inline]
+    pub(crate) fn of_thread(thread: &'static Thread, index: u32) -> Option<Spot> {
+        let generation = generation(thread.handle());
+        Some(Spot { latch: thread.latch(index)?, of: Of::Thread(thread), generation, index })
+    }
+
+    /// A notify of an end of a channel; `None` when it has not so many.
+    #[inline]
+    pub(crate) fn of_channel(channel: &'static Channel, index: u32) -> Option<Spot> {
+        let generation = generation(channel.handle());
+        Some(Spot { latch: channel.latch(index)?, of: Of::Channel(channel), generation, index })
+    }
+
+    /// Different for every notify of the process.
+    fn number(&self) -> u64 {
+        self.latch.number()
+    }
+
+    fn marks(&self) -> &'static AtomicU32 {
+        match self.of {
+            Of::Thread(thread) => &thread.marks,
+            Of::Channel(channel) => &channel.marks,
+        }
+    }
+
+    #[inline]
+    fn is_marked(&self, mark: u32) -> bool {
+        self.marks().load(Ordering::SeqCst) & mark != 0
+    }
+
+    /// The rank that waits here.
+    fn member(&self) -> Option<Arc<Member>> {
+        match self.of {
+            Of::Thread(thread) => thread.owner()?.member,
+            Of::Channel(channel) => channel.about(|about| Arc::clone(&about.member)),
+        }
+    }
+
+    /// The rank that records: the peer of a channel, else the rank itself.
+    fn recorder(&self) -> Option<usize> {
+        match self.of {
+            Of::Thread(thread) => Some(thread.owner()?.member?.rank),
+            Of::Channel(channel) => channel.about(|about| about.remote),
+        }
+    }
+
+    /// "notify 1 of thread 0 (CPU) of rank 0 of communicator "x"".
+    pub(crate) fn describe(&self) -> String {
+        let of = match self.of {
+            Of::Thread(thread) => thread.describe(),
+            Of::Channel(channel) => channel.describe(),
+        };
+        format!("notify {} of {of}", self.index)
+    }
+
+    fn gone(&self) -> Failure {
+        let what = match self.of {
+            Of::Thread(_) => "thread",
+            Of::Channel(_) => "channel",
+        };
+        let text = format!(
+            "EI0012: the {what} of notify {} was ended before the stream came to it",
+            self.index
+        );
+        Failure::new(ACL_ERROR_RT_INVALID_HANDLE, text)
+    }
+}
+
+/// The record of a notify.
+#[derive(Clone)]
+pub(crate) struct Signal(pub(super) Spot);
+
+impl Signal {
+    #[inline]
+    pub(crate) fn poll(&mut self) -> Step {
+        match self.0.latch.set(self.0.generation) {
+            Some(waiter) => {
+                if let Some(stream) = waiter {
+                    stream.wake();
+                }
+                Step::Done(Ok(()))
+            }
+            None => Step::Done(Err(self.0.gone())),
+        }
+    }
+
+    /// It is next in the stream, from the function `call`.
+    #[inline]
+    pub(crate) fn announce(&self, stream: &'static Stream, call: &str) -> Result<(), Failure> {
+        if !check::is_on() {
+            return Ok(());
+        }
+        check::signal_set(stream, self.0.number(), self.0.describe(), call)
+    }
+}
+
+/// The wait for a notify.
+#[derive(Clone)]
+pub(crate) struct Await {
+    spot: Spot,
+    pub(crate) limit: Option<Duration>,
+}
+
+impl Await {
+    pub(crate) fn new(spot: Spot, limit: Option<Duration>) -> Await {
+        Await { spot, limit }
+    }
+
+    #[inline]
+    pub(crate) fn poll(&mut self, stream: &'static Stream) -> Step {
+        let spot = &self.spot;
+        if spot.is_marked(BROKEN) {
+            return self.broken();
+        }
+        match spot.latch.take(spot.generation, stream) {
+            Look::Taken => {
+                if check::is_on() {
+                    check::signal_taken(stream, spot.number(), spot.describe());
+                }
+                Step::Done(Ok(()))
+            }
+            Look::Stale => Step::Done(Err(spot.gone())),
+            // The marks once more: who sets one wakes those that he finds waiting.
+            Look::Waits if spot.is_marked(BROKEN) => self.broken(),
+            Look::Waits if spot.is_marked(LEFT) && self.has_left() => self.left(),
+            Look::Waits => Step::Park,
+        }
+    }
+
+    /// The peer of the channel is gone, and had recorded nothing before.
+    fn has_left(&self) -> bool {
+        matches!(self.spot.of, Of::Channel(_)) && !self.spot.latch.is_due(self.spot.generation)
+    }
+
+    #[cold]
+    fn left(&self) -> Step {
+        let peer = self.spot.recorder().unwrap_or_default();
+        let Some(member) = self.spot.member() else { return Step::Done(Err(self.spot.gone())) };
+        let why = member.comm.board.departure(peer);
+        let why = why.unwrap_or_else(|| "it has ended its end of the channel".into());
+        let text =
+            format!("rank {peer} is gone ({why})\n  rank {} was {}", member.rank, self.waiting());
+        Step::Done(Err(self.break_with(&member.comm, Cause::Gone, text)))
+    }
+
+    #[cold]
+    fn broken(&self) -> Step {
+        let breakage = self.spot.member().and_then(|member| member.comm.meeting.breakage());
+        Step::Done(Err(match breakage {
+            Some(breakage) => self.failure(&breakage),
+            None => self.spot.gone(),
+        }))
+    }
+
+    fn break_with(&self, comm: &Comm, cause: Cause, text: String) -> Failure {
+        let breakage = comm.fail(Breakage { origin: Origin::Operator, cause, text });
+        self.failure(&breakage)
+    }
+
+    fn failure(&self, breakage: &Breakage) -> Failure {
+        let text = breakage.told(breakage.cause.report_code(), Origin::Operator);
+        Failure::new(breakage.cause.acl_error(), text).of_task(self.describe())
+    }
+
+    /// A thread is about to sleep on the parked task, which the record wakes in any case. True if polling helps already.
+    pub(crate) fn arm(&self) -> bool {
+        let spot = &self.spot;
+        spot.latch.is_due(spot.generation)
+            || spot.is_marked(BROKEN)
+            || (spot.is_marked(LEFT) && self.has_left())
+    }
+
+    /// Gives up, and with it the communicator.
+    #[cold]
+    pub(crate) fn expire(&self, why: &Reason) -> Step {
+        let Some(member) = self.spot.member() else {
+            let code = ACL_ERROR_RT_SUSPECT_REMOTE_ERROR;
+            let code = if matches!(why, Reason::Timeout(_)) { why.code() } else { code };
+            let text = format!("EI0002: {}: {}", self.describe(), why.text());
+            return Step::Done(Err(Failure::new(code, text)));
+        };
+        let (comm, rank) = (&member.comm, member.rank);
+        let failure = match (why, self.spot.recorder()) {
+            (Reason::Timeout(limit), recorder) => {
+                let seconds = limit.as_secs_f64();
+                let whose = match recorder {
+                    Some(peer) if peer != rank => format!("rank {peer} did not record it"),
+                    _ => "none of its threads recorded it".into(),
+                };
+                let text =
+                    format!("rank {rank} was {} for {seconds:.1} s, and {whose}", self.waiting());
+                self.break_with(comm, Cause::Unrecorded, text)
+            }
+            (Reason::Deadlock(_), _) => {
+                self.break_with(comm, Cause::Unrecorded, why.text().to_string())
+            }
+            (why, _) => {
+                let text = format!("rank {rank} gave up, {}: {}", self.waiting(), why.text());
+                self.break_with(comm, Cause::Gone, text)
+            }
+        };
+        Step::Done(Err(Failure { code: why.code(), ..failure }))
+    }
+
+    /// Who could help the parked wait: see `deadlock`.
+    pub(crate) fn helpers(&self) -> Helpers {
+        match (self.spot.member(), self.spot.recorder()) {
+            (Some(member), Some(recorder)) => {
+                Helpers::Threads(rooms::users(&member.comm, recorder))
+            }
+            _ => Helpers::Anybody,
+        }
+    }
+
+    fn waiting(&self) -> String {
+        format!("waiting for {}", self.spot.describe())
+    }
+
+    /// For messages: what it is and what it waits for.
+    pub(crate) fn describe(&self) -> String {
+        let whose = match (self.spot.member(), self.spot.recorder()) {
+            (Some(member), Some(peer)) if peer != member.rank => {
+                format!(", which rank {peer} records")
+            }
+            (Some(member), _) => format!(", which {} records itself", of_rank(&member)),
+            _ => String::new(),
+        };
+        format!("wait for {}{whose}", self.spot.describe())
+    }
+}

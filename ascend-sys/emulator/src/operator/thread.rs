@@ -1,0 +1,233 @@
+//! Threads: a queue of primitives with notifies of its own.
+
+use super::engine::Engine;
+use super::latch::{Latch, Latches};
+use crate::collective::validate::{Refusal, refuse};
+use crate::fabric::Member;
+use crate::machine;
+use crate::slots::{Kind, Slots, Slotted, unknown};
+use crate::stream::Stream;
+use crate::sync::lock_std as lock;
+use crate::users;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+pub(super) static THREADS: Slots<Thread> = Slots::new();
+
+/// In the marks of a thread or channel: its communicator has failed.
+pub(super) const BROKEN: u32 = 1;
+/// In the marks of a thread: it runs nothing outside of a batch mode.
+const BATCHED: u32 = 2;
+
+pub(crate) struct Thread {
+    index: u32,
+    handle: AtomicU64,
+    /// The handle of its stream.
+    stream: AtomicU64,
+    device: AtomicU32,
+    /// The rank that it belongs to: see [`side_of`].
+    side: AtomicU64,
+    pub(super) marks: AtomicU32,
+    notifies: AtomicU32,
+    /// The OS thread that issued on it last.
+    user: AtomicU32,
+    latches: Latches,
+    owner: Mutex<Option<Owner>>,
+}
+
+/// Whose a thread is.
+#[derive(Clone)]
+pub(crate) struct Owner {
+    /// `None` for a thread outside of communicators.
+    pub(crate) member: Option<Arc<Member>>,
+    /// Which of its owner's threads, from 0.
+    pub(crate) number: u32,
+    pub(crate) engine: Engine,
+    /// It wraps a stream of the program.
+    pub(crate) wraps: bool,
+}
+
+impl Slotted for Thread {
+    const KIND: Kind = Kind::Thread;
+
+    fn new(index: u32) -> Thread {
+        Thread {
+            index,
+            handle: AtomicU64::new(0),
+            stream: AtomicU64::new(0),
+            device: AtomicU32::new(0),
+            side: AtomicU64::new(0),
+            marks: AtomicU32::new(0),
+            notifies: AtomicU32::new(0),
+            user: AtomicU32::new(0),
+            latches: Latches::new(),
+            owner: Mutex::new(None),
+        }
+    }
+}
+
+/// A rank of a communicator as a number: threads and channels go together when they belong to the same. 0: none.
+pub(super) fn side_of(member: &Member) -> u64 {
+    member.comm.id << 16 | member.rank as u64
+}
+
+/// The part of a handle that no other object in its slot has.
+#[inline]
+pub(super) fn generation(handle: u64) -> u32 {
+    (handle >> 24) as u32
+}
+
+impl Thread {
+    /// A new thread on a stream. Its owner ends it.
+    pub(super) fn create(
+        stream: &Stream,
+        notifies: u32,
+        batched: bool,
+        owner: Owner,
+    ) -> Result<u64, Refusal> {
+        let taken = THREADS.take(|thread, handle| {
+            let side = owner.member.as_ref().map_or(0, |member| side_of(member));
+            thread.handle.store(handle, Ordering::Relaxed);
+            thread.stream.store(stream.handle(), Ordering::Relaxed);
+            thread.device.store(stream.device_id(), Ordering::Relaxed);
+            thread.side.store(side, Ordering::Relaxed);
+            thread.marks.store(if batched { BATCHED } else { 0 }, Ordering::Relaxed);
+            thread.user.store(0, Ordering::Relaxed);
+            thread.latches.grow(0, notifies as usize, generation(handle));
+            thread.notifies.store(notifies, Ordering::Release);
+            *lock(&thread.owner) = Some(owner);
+        });
+        match taken {
+            Some((_, handle)) => Ok(handle),
+            None => refuse!(HCCL_E_UNAVAIL, "EI0007: every thread of the process is in use"),
+        }
+    }
+
+    /// The thread that a handle names.
+    #[inline]
+    pub(crate) fn named(handle: u64) -> Result<&'static Thread, Refusal> {
+        THREADS.get(handle).map_or_else(|| stale(handle), Ok)
+    }
+
+    pub(crate) fn handle(&self) -> u64 {
+        self.handle.load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    pub(crate) fn device(&self) -> u32 {
+        self.device.load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    pub(super) fn side(&self) -> u64 {
+        self.side.load(Ordering::Relaxed)
+    }
+
+    /// Whether it takes primitives only in a batch mode.
+    #[inline]
+    pub(super) fn is_batched(&self) -> bool {
+        self.marks.load(Ordering::Relaxed) & BATCHED != 0
+    }
+
+    /// Its stream, which is gone when its context was destroyed, or the program has destroyed what it had wrapped.
+    #[inline]
+    pub(crate) fn stream(&self) -> Result<&'static Stream, Refusal> {
+        let handle = self.stream.load(Ordering::Relaxed);
+        match Stream::named(handle) {
+            Ok(stream) => Ok(stream),
+            Err(failure) => {
+                refuse!(HCCL_E_PARA, "{} has no stream any more: {}", self.describe(), failure.text)
+            }
+        }
+    }
+
+    pub(crate) fn notifies(&self) -> u32 {
+        self.notifies.load(Ordering::Acquire)
+    }
+
+    /// So many notifies at least. One caller at a time.
+    pub(super) fn supplement(&self, notifies: u32) {
+        let now = self.notifies();
+        if notifies > now {
+            self.latches.grow(now as usize, notifies as usize, generation(self.handle()));
+            self.notifies.store(notifies, Ordering::Release);
+        }
+    }
+
+    /// One of its notifies.
+    #[inline]
+    pub(super) fn latch(&self, index: u32) -> Option<&Latch> {
+        if index < self.notifies() { self.latches.get(index as usize) } else { None }
+    }
+
+    /// The calling OS thread issues on it.
+    #[inline]
+    pub(super) fn note_user(&self) {
+        let me = users::me();
+        if self.user.load(Ordering::Relaxed) != me {
+            self.user.store(me, Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn user(&self) -> u32 {
+        self.user.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn owner(&self) -> Option<Owner> {
+        lock(&self.owner).clone()
+    }
+
+    /// Ends the thread, not its stream. Who waits for one of its notifies fails.
+    pub(super) fn end(handle: u64) {
+        let Some(thread) = THREADS.get(handle) else { return };
+        if !THREADS.retire(handle) {
+            return;
+        }
+        *lock(&thread.owner) = None;
+        let latches = (0..thread.notifies()).filter_map(|index| thread.latch(index));
+        let waiters: Vec<_> = latches
+            .filter_map(|latch| {
+                crate::check::signal_ended(thread.device(), latch.number());
+                latch.begin(generation(handle).wrapping_add(1))
+            })
+            .collect();
+        THREADS.recycle(thread.index);
+        waiters.into_iter().for_each(Stream::wake);
+    }
+
+    /// The streams that wait for one of its notifies.
+    pub(super) fn waiters(&self) -> impl Iterator<Item = &'static Stream> {
+        (0..self.notifies()).filter_map(|index| self.latch(index)?.waiter())
+    }
+
+    /// "thread 1 (AICPU) of rank 0 of communicator "x"".
+    pub(crate) fn describe(&self) -> String {
+        let Some(Owner { member, number, engine, wraps }) = self.owner() else {
+            return "a thread that has ended".into();
+        };
+        let thread = match (wraps, Stream::named(self.stream.load(Ordering::Relaxed))) {
+            (false, _) => format!("thread {number} ({engine})"),
+            (true, Ok(stream)) => format!("the thread on {}", stream.describe()),
+            (true, Err(_)) => "the thread on a stream that was destroyed".into(),
+        };
+        match member {
+            Some(member) => format!("{thread} of {}", of_rank(&member)),
+            None => format!("{thread} of device {}", self.device()),
+        }
+    }
+
+    /// What its device is.
+    pub(crate) fn product(&self) -> crate::profile::Product {
+        machine::device_slot(self.device()).product()
+    }
+}
+
+/// "rank 0 of communicator "x"".
+pub(super) fn of_rank(member: &Member) -> String {
+    format!("rank {} of communicator \"{}\"", member.rank, member.comm.name)
+}
+
+#[cold]
+fn stale<T>(handle: u64) -> Result<T, Refusal> {
+    refuse!(HCCL_E_PARA, "EI0003: {}", unknown("thread", handle).text)
+}
