@@ -63,7 +63,7 @@ mod thread;
 
 pub use ascend_operator::check::{Finding, Report};
 pub use ascend_operator::plan::Plan;
-pub use ascend_operator::{Goal, check};
+pub use ascend_operator::{Cost, Goal, Model, check};
 pub use channel::{Access, Channel, Exposed};
 pub use error::{Mistake, RecordError};
 pub use memory::{LocalBuffer, RemoteBuffer};

@@ -4,6 +4,7 @@ use std::fmt;
 
 use ascend_operator::check::{self, Report};
 use ascend_operator::plan::{self, Plan, Table};
+use ascend_operator::{Cost, Model, picture};
 
 /// What all ranks do, recorded.
 ///
@@ -55,6 +56,27 @@ impl Recorded {
     pub fn check_all(operators: &[Recorded]) -> Report {
         let tasks: Vec<_> = operators.iter().map(|recorded| recorded.0.clone()).collect();
         check::check_all(&tasks)
+    }
+
+    /// What it would take in a model of transfers and reductions: the time, what decides it, the steps, the bytes of each rank.
+    pub fn cost(&self, model: &Model) -> Cost {
+        Cost::of(&self.0, model)
+    }
+
+    /// A picture (SVG) of all tasks: threads as rows, notifies as arrows, the longest chain marked. Of an operator that hangs, the waits that never end are
+    /// red.
+    pub fn graph(&self) -> String {
+        picture::graph(&self.0)
+    }
+
+    /// A picture (SVG) of when each task runs in a model, with what decides the time marked.
+    pub fn timeline(&self, model: &Model) -> String {
+        picture::timeline(&self.0, model)
+    }
+
+    /// The same for <https://ui.perfetto.dev>: threads as rows, notifies as flows.
+    pub fn trace(&self, model: &Model) -> String {
+        picture::trace(&self.0, model)
     }
 }
 

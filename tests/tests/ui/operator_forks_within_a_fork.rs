@@ -1,4 +1,4 @@
-//~ E0599: no method named `fork` found for struct `Thread`
+//~ E0599: no method named `fork` found for struct `hccl::operator::Thread
 use hccl::operator::*;
 
 pub fn nested(main: &mut MainThread<'_>) {
