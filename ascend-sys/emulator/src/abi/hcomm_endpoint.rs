@@ -173,7 +173,7 @@ unsafe extern "C" fn HcommMemReg(
             );
         }
         // SAFETY: not null, so valid for a read by the C contract.
-        let memory = unsafe { memory_of(&*mem) }?;
+        let memory = unsafe { memory_of(&*mem, "mem") }?;
         let number = open::register(handle as u64, tag, memory)?;
         // SAFETY: not null, and valid for a write by the C contract.
         unsafe { registered.write_unaligned(number as HcommMemHandle) };
@@ -184,17 +184,17 @@ unsafe extern "C" fn HcommMemReg(
 const LONGEST_TAG: usize = 255;
 
 /// What a `CommMem` says.
-pub(super) fn memory_of(mem: &CommMem) -> Result<Memory, Refusal> {
+pub(super) fn memory_of(mem: &CommMem, argument: &str) -> Result<Memory, Refusal> {
     let on_host = match mem.type_ {
         CommMemType::COMM_MEM_TYPE_DEVICE => false,
         CommMemType::COMM_MEM_TYPE_HOST => true,
         CommMemType(other) => {
-            return refuse!(HCCL_E_PARA, "mem->type is {other}; device is 0, host is 1");
+            return refuse!(HCCL_E_PARA, "{argument}->type is {other}; device is 0, host is 1");
         }
     };
-    not_null(mem.addr, "mem->addr")?;
+    not_null(mem.addr, &format!("{argument}->addr"))?;
     if mem.size == 0 {
-        return refuse!(HCCL_E_PARA, "mem->size is 0");
+        return refuse!(HCCL_E_PARA, "{argument}->size is 0");
     }
     Ok(Memory { on_host, start: mem.addr.addr(), bytes: mem.size })
 }

@@ -51,6 +51,7 @@ mod hccl_ops;
 mod hccl_rank_graph;
 mod hccl_state;
 mod hccl_tables;
+mod hccl_team;
 mod hccl_thread;
 mod hcomm_endpoint;
 mod hcomm_notify;

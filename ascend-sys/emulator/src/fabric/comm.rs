@@ -188,6 +188,7 @@ impl Comm {
         operator::leave(self, rank);
         self.leave_subs(rank, &why);
         operator::forget_contexts(self, rank);
+        operator::team::forget(self, rank);
         if let Some(hub) = self.kernels.get() {
             hub.comm.leave(rank, why);
             kernel::forget_context(self, rank);

@@ -41,6 +41,7 @@ mod rank_graph;
 mod reduce;
 pub(crate) mod rooms;
 mod signal;
+pub(crate) mod team;
 pub(crate) mod thread;
 
 pub(crate) use context::{copy_into, create, destroy, find, forget as forget_contexts};

@@ -1,0 +1,191 @@
+//! Teams: groups of ranks that kernels address together, and the windows that they share.
+//!
+//! CANN publishes the names, structs and purposes of these functions and little more. What follows from those is here: a world
+//! team has all ranks of a communicator and a sub-team some of them; a window is memory of this rank that a world team knows. Making one waits for
+//! nobody. No kernel of the emulator uses teams, so what a team asks for (signals, counters, barriers) takes no memory,
+//! and nothing of a window is told to other ranks.
+
+use super::handles::Handles;
+use super::open::Memory;
+use super::rank_graph::layer;
+use crate::collective::validate::{self, Refusal, refuse};
+use crate::fabric::{Comm, Member, list};
+use crate::memory::held::Held;
+use ascend_sys::CommProtocol;
+use std::sync::Arc;
+
+static TEAMS: Handles<Team> = Handles::new("team", 0xb2);
+static WINDOWS: Handles<Window> = Handles::new("window", 0xb3);
+
+/// One rank's side of a team.
+struct Team {
+    member: Arc<Member>,
+    /// Of a sub-team: the world team that it was made from.
+    world: Option<u64>,
+    /// By their ranks in the communicator.
+    ranks: Vec<usize>,
+}
+
+struct Window {
+    team: u64,
+    /// Kept for as long as the window is there.
+    _held: Option<Held>,
+}
+
+/// What a description says; what was left open is `None`.
+pub(crate) struct Wish {
+    pub(crate) ranks: Option<Vec<u32>>,
+    pub(crate) own: Option<u32>,
+    pub(crate) layer: Option<u32>,
+    pub(crate) protocol: Option<CommProtocol>,
+}
+
+/// A team of all ranks.
+pub(crate) fn create_world(member: Arc<Member>, wish: &Wish) -> Result<u64, Refusal> {
+    let all: Vec<usize> = (0..member.comm.ranks()).collect();
+    if let Some(ranks) = &wish.ranks
+        && !ranks.iter().map(|rank| *rank as usize).eq(all.iter().copied())
+    {
+        return refuse!(
+            HCCL_E_PARA,
+            "the world team has all {} ranks of the communicator, in their order: leave rankIds NULL and rankNum 0, or list them; \
+             HcclSubTeamCreate makes smaller teams",
+            all.len()
+        );
+    }
+    wish.check(&member, &all)?;
+    Ok(TEAMS.add(Team { member, world: None, ranks: all }))
+}
+
+/// A team of some ranks of a world team.
+pub(crate) fn create_sub(world: u64, wish: &Wish) -> Result<u64, Refusal> {
+    let member = of_world(world)?;
+    let Some(listed) = &wish.ranks else {
+        return refuse!(HCCL_E_PARA, "rankNum is 0; a team has at least one rank");
+    };
+    let mut ranks: Vec<usize> = Vec::with_capacity(listed.len());
+    for rank in listed {
+        validate::rank("rank in rankIds", *rank, member.comm.ranks())?;
+        if ranks.contains(&(*rank as usize)) {
+            return refuse!(HCCL_E_PARA, "rank {rank} is in rankIds twice");
+        }
+        ranks.push(*rank as usize);
+    }
+    if !ranks.contains(&member.rank) {
+        return refuse!(
+            HCCL_E_PARA,
+            "rankIds has {}, but not rank {}, which makes this call",
+            list(&ranks),
+            member.rank
+        );
+    }
+    wish.check(&member, &ranks)?;
+    Ok(TEAMS.add(Team { member, world: Some(world), ranks }))
+}
+
+impl Wish {
+    /// Whether the ranks can be a team like this.
+    fn check(&self, member: &Member, ranks: &[usize]) -> Result<(), Refusal> {
+        if let Some(own) = self.own.filter(|own| *own as usize != member.rank) {
+            return refuse!(
+                HCCL_E_PARA,
+                "selfRankId is {own}, but rank {} of the communicator makes this call",
+                member.rank
+            );
+        }
+        let comm = &member.comm;
+        let among: Vec<_> = match self.layer {
+            Some(number) => {
+                let layer = layer(member, number)?;
+                let apart =
+                    ranks.iter().find(|rank| !comm.are_together(layer, member.rank, **rank));
+                if let Some(apart) = apart {
+                    return refuse!(
+                        HCCL_E_PARA,
+                        "ranks {} and {apart} are in different instances of layer {number}; see HcclRankGraphGetRanksByLayer",
+                        member.rank
+                    );
+                }
+                vec![layer]
+            }
+            None => comm.layers().iter().collect(),
+        };
+        match self.protocol {
+            Some(protocol) if !among.iter().any(|it| it.protocols.contains(&protocol)) => refuse!(
+                HCCL_E_PARA,
+                "there is no link of the protocol {} {}; see HcclRankGraphGetLinks",
+                protocol.0,
+                self.layer.map_or("on any layer".into(), |number| format!("on layer {number}"))
+            ),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The rank whose world team this is.
+fn of_world(team: u64) -> Result<Arc<Member>, Refusal> {
+    TEAMS.with(team, |team| match team.world {
+        None => Ok(Arc::clone(&team.member)),
+        Some(_) => {
+            refuse!(
+                HCCL_E_PARA,
+                "this is a sub-team; only the world team has sub-teams and windows"
+            )
+        }
+    })
+}
+
+/// Ends a team: first the sub-teams and the windows of a world team.
+pub(crate) fn destroy(team: u64) -> Result<(), Refusal> {
+    TEAMS.with(team, |_| Ok(()))?;
+    let sub = TEAMS.find(|handle, other| (other.world == Some(team)).then_some(handle));
+    let window = WINDOWS.find(|handle, window| (window.team == team).then_some(handle));
+    let left = sub
+        .map(|sub| format!("the sub-team {sub:#x}; HcclTeamDestroy"))
+        .or(window.map(|window| format!("the window {window:#x}; HcclTeamWindowDeregister")));
+    match left {
+        None => TEAMS.take(team).map(drop),
+        Some(left) => refuse!(HCCL_E_PARA, "the world team still has {left} ends it"),
+    }
+}
+
+/// Makes memory of this rank known to a world team.
+pub(crate) fn register_window(member: &Member, team: u64, memory: Memory) -> Result<u64, Refusal> {
+    belongs(member, &*of_world(team)?)?;
+    let held = memory.hold(member.device, "localMem->addr")?;
+    Ok(WINDOWS.add(Window { team, _held: held }))
+}
+
+pub(crate) fn deregister_window(team: u64, window: u64) -> Result<(), Refusal> {
+    of_world(team)?;
+    WINDOWS.with(window, |window| {
+        if window.team == team {
+            return Ok(());
+        }
+        refuse!(HCCL_E_PARA, "the window is one of another team")
+    })?;
+    WINDOWS.take(window).map(drop)
+}
+
+/// Whether a team is one of this rank.
+fn belongs(member: &Member, of: &Member) -> Result<(), Refusal> {
+    if (member.comm.id, member.rank) == (of.comm.id, of.rank) {
+        return Ok(());
+    }
+    refuse!(
+        HCCL_E_PARA,
+        "the team is one of rank {} of communicator \"{}\", not of rank {} of \"{}\"",
+        of.rank,
+        of.comm.name,
+        member.rank,
+        member.comm.name
+    )
+}
+
+/// A rank's side of a communicator has ended, and its teams with it.
+pub(crate) fn forget(comm: &Comm, rank: usize) {
+    let gone = TEAMS.take_all(|team| team.member.comm.id == comm.id && team.member.rank == rank);
+    for (handle, _) in gone {
+        drop(WINDOWS.take_all(|window| window.team == handle));
+    }
+}
