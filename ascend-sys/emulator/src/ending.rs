@@ -68,6 +68,7 @@ pub(crate) fn destroy_block(number: u32) -> Result<(), Failure> {
 fn end_all(devices: &Range<u32>, by: &'static str) {
     Notify::destroy_all(devices);
     operator::open::end_on(devices);
+    operator::dedicated::end_on(devices);
     registry::destroy_all(devices, &format!("{by} ended its device"));
     capture::destroy_all(devices);
     binary::unload_all(devices);

@@ -1,10 +1,12 @@
 //! Teams: who can be in one, and the windows that they know.
 
 mod common;
+mod operator;
 mod ranks;
 
 use ascend_sys::*;
 use common::Block;
+use operator::on_product;
 use ranks::{Rank, on_block};
 use std::ptr::{null, null_mut};
 
@@ -215,5 +217,82 @@ fn nothing_is_refused_by_its_name() {
         let made_up = 0x1000 as HcommTeamHandle;
         refuses!(HCCL_E_PARA, ["is no team"], HcclTeamDestroy(made_up));
         refuses!(HCCL_E_PARA, ["is no window"], HcclTeamWindowDeregister(all, made_up));
+    });
+}
+
+fn query(rank: &Rank, peer: u32, link: &CommLink) -> HcclResult {
+    let mut desc = HcclChannelDesc::unset();
+    (desc.remoteRank, desc.notifyNum) = (peer, 2);
+    desc.channelProtocol = link.srcEndpointDesc.protocol;
+    (desc.localEndpoint, desc.remoteEndpoint) = (link.srcEndpointDesc, link.dstEndpointDesc);
+    let (descs, mut channels) = ([desc; 2], [0; 2]);
+    let engine = CommEngine::COMM_ENGINE_AICPU;
+    hccl!(HcclChannelQuery(rank.comm, engine, descs.as_ptr(), 2, channels.as_mut_ptr()));
+    assert!(!channels.contains(&0) && channels[0] != channels[1], "{channels:?}");
+    HcclResult::HCCL_SUCCESS
+}
+
+#[test]
+fn the_channels_of_a_team_are_found_by_a_query() {
+    on_product(950, 3, |rank| {
+        let (comm, mut sub) = (rank.comm, null_mut());
+        let all = world(comm);
+        let mut channels = HcclTeamCreateChannelsDesc {
+            header: CommAbiHeader { version: 1, magicWord: 0x0fcf_0f15, size: 48, reserved: 0 },
+            engine: CommEngine::COMM_ENGINE_AICPU,
+            notifyNum: 2,
+            protocol: CommProtocol::COMM_PROTOCOL_UB_CTP,
+            channelCnt: 2,
+            reserved: [0; 4],
+        };
+        if rank.rank == 1 {
+            // Who is in no team of the others has nothing to do.
+            return;
+        }
+        hccl!(HcclSubTeamCreate(all, &describe(&[2, 0]), &mut sub));
+        hccl!(HcclTeamChannelsCreate(comm, sub, &channels));
+        let (mut links, mut count, peer) = (null_mut(), 0, 2 - rank.rank);
+        hccl!(HcclRankGraphGetLinks(comm, 0, rank.rank, peer, &mut links, &mut count));
+        // SAFETY: the library has said that some lie there.
+        query(rank, peer, unsafe { &*links });
+        channels.channelCnt = 0;
+        refuses!(HCCL_E_PARA, ["channelCnt is 0"], HcclTeamChannelsCreate(comm, sub, &channels));
+        (channels.channelCnt, channels.notifyNum) = (1, 65);
+        refuses!(HCCL_E_PARA, ["notifyNum is 65"], HcclTeamChannelsCreate(comm, sub, &channels));
+        (channels.notifyNum, channels.protocol) = (2, CommProtocol::COMM_PROTOCOL_HCCS);
+        refuses!(HCCL_E_PARA, ["over HCCS"], HcclTeamChannelsCreate(comm, sub, &channels));
+        channels.protocol = CommProtocol::COMM_PROTOCOL_RESERVED;
+        refuses!(HCCL_E_PARA, ["name a protocol"], HcclTeamChannelsCreate(comm, sub, &channels));
+        channels.engine = CommEngine(7);
+        refuses!(HCCL_E_PARA, ["engine"], HcclTeamChannelsCreate(comm, sub, &channels));
+        refuses!(HCCL_E_PTR, ["comm"], HcclTeamChannelsCreate(null_mut(), sub, &channels));
+        refuses!(HCCL_E_PTR, ["team"], HcclTeamChannelsCreate(comm, null_mut(), &channels));
+        refuses!(HCCL_E_PTR, ["desc"], HcclTeamChannelsCreate(comm, sub, null()));
+    });
+}
+
+#[test]
+fn a_team_has_the_protocol_of_its_channels() {
+    on_product(3, 2, |rank| {
+        let (comm, mut all, mut channel) = (rank.comm, null_mut(), 0);
+        let protocol = CommProtocol::COMM_PROTOCOL_HCCS;
+        let wish = HcclTeamCreateDesc { protocol, ..describe(&[]) };
+        hccl!(HcclWorldTeamCreate(comm, &wish, &mut all));
+        let mut channels = HcclTeamCreateChannelsDesc {
+            engine: CommEngine::COMM_ENGINE_CPU,
+            notifyNum: 1,
+            protocol: CommProtocol::COMM_PROTOCOL_RESERVED,
+            channelCnt: 1,
+            ..Default::default()
+        };
+        hccl!(HcclTeamChannelsCreate(comm, all, &channels));
+        // The channel is there: nobody is waited for, though only one rank asks.
+        if rank.rank == 0 {
+            let desc = operator::desc(1, protocol, 1);
+            hccl!(HcclChannelAcquire(comm, channels.engine, &desc, 1, &mut channel));
+            assert_ne!(channel, 0);
+        }
+        channels.channelCnt = 2;
+        refuses!(HCCL_E_NOT_SUPPORT, ["one channel"], HcclTeamChannelsCreate(comm, all, &channels));
     });
 }

@@ -9,7 +9,7 @@ use super::hccl_door::product_of_thread;
 use super::{
     hccl_batch, hccl_channel, hccl_comm, hccl_config, hccl_engine_ctx, hccl_group, hccl_kernel,
     hccl_messages, hccl_ops, hccl_rank_graph, hccl_state, hccl_tables, hccl_team, hccl_thread,
-    hcomm_endpoint, hcomm_notify, hcomm_transfer,
+    hccl_thread_export, hcomm_channel, hcomm_endpoint, hcomm_notify, hcomm_transfer,
 };
 use crate::profile::Product;
 
@@ -34,6 +34,8 @@ pub(crate) fn fill(table: &mut Functions) {
     hcomm_transfer::fill(table);
     hcomm_notify::fill(table);
     hccl_team::fill(table);
+    hccl_thread_export::fill(table);
+    hcomm_channel::fill(table);
 }
 
 unsafe extern "C" fn HcclGetErrorString(code: HcclResult) -> *const c_char {

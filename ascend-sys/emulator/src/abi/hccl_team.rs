@@ -1,13 +1,17 @@
-//! Teams of ranks and their windows. CANN's `hccl_team.h`.
+//! Teams of ranks, their windows and channels. CANN's `hccl_team.h`.
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::hccl_door::{door, member, not_null};
 use super::hcomm_endpoint::memory_of;
-use crate::collective::validate::{Refusal, refuse};
-use crate::operator::team::{self, Wish};
+use crate::callback::may_block;
+use crate::collective::validate::{Refusal, refuse, runtime};
+use crate::fabric::registry::with_desk;
+use crate::operator::channel::{MOST_NOTIFIES, NOTIFIES_OF_CCU};
+use crate::operator::engine::Engine;
+use crate::operator::team::{self, Channels, Wish};
 use ascend_sys::{
-    CommMem, CommProtocol, Functions, HcclComm, HcclResult, HcclTeamCreateDesc, HcommTeamHandle,
-    HcommWindowHandle,
+    CommMem, CommProtocol, Functions, HcclComm, HcclResult, HcclTeamCreateChannelsDesc,
+    HcclTeamCreateDesc, HcommTeamHandle, HcommWindowHandle,
 };
 
 pub(super) fn fill(table: &mut Functions) {
@@ -16,6 +20,7 @@ pub(super) fn fill(table: &mut Functions) {
     table.HcclTeamDestroy = Some(HcclTeamDestroy);
     table.HcclTeamWindowRegister = Some(HcclTeamWindowRegister);
     table.HcclTeamWindowDeregister = Some(HcclTeamWindowDeregister);
+    table.HcclTeamChannelsCreate = Some(HcclTeamChannelsCreate);
 }
 
 /// A number of a description that may be "not set", which is all ones.
@@ -123,5 +128,45 @@ unsafe extern "C" fn HcclTeamWindowDeregister(
         not_null(world, "worldTeam")?;
         not_null(window, "window")?;
         team::deregister_window(world as u64, window as u64)
+    })
+}
+
+/// The most channels to each of the other ranks.
+const MOST_CHANNELS: u32 = 1 << 10;
+
+unsafe extern "C" fn HcclTeamChannelsCreate(
+    comm: HcclComm,
+    team: HcommTeamHandle,
+    description: *const HcclTeamCreateChannelsDesc,
+) -> HcclResult {
+    const CALL: &str = "HcclTeamChannelsCreate";
+    door(CALL, || {
+        not_null(comm, "comm")?;
+        not_null(team, "team")?;
+        not_null(description, "desc")?;
+        // SAFETY: not null, so valid for a read by the C contract.
+        let description = unsafe { &*description };
+        let HcclTeamCreateChannelsDesc { engine, notifyNum, protocol, channelCnt, .. } =
+            *description;
+        may_block().map_err(runtime)?;
+        with_desk(comm as u64, |desk| {
+            let engine = Engine::of_channels(desk.member.comm.product, engine)?;
+            if notifyNum > MOST_NOTIFIES {
+                return refuse!(
+                    HCCL_E_PARA,
+                    "notifyNum is {notifyNum}; a channel has at most {MOST_NOTIFIES}"
+                );
+            }
+            if channelCnt == 0 || channelCnt > MOST_CHANNELS {
+                return refuse!(
+                    HCCL_E_PARA,
+                    "channelCnt is {channelCnt}; it goes from 1 to {MOST_CHANNELS}"
+                );
+            }
+            let notifies = if engine == Engine::Ccu { NOTIFIES_OF_CCU } else { notifyNum };
+            let protocol = Some(protocol).filter(|it| *it != CommProtocol::COMM_PROTOCOL_RESERVED);
+            let channels = Channels { engine, protocol, notifies, count: channelCnt };
+            team::create_channels(&desk.member, team as u64, &channels, CALL)
+        })
     })
 }

@@ -33,7 +33,10 @@ pub(super) fn fill(table: &mut Functions) {
 }
 
 /// As [`door`], for functions whose codes are plain numbers.
-fn hcomm(name: &'static str, inside: impl FnOnce() -> Result<(), Refusal>) -> HcommResult {
+pub(super) fn hcomm(
+    name: &'static str,
+    inside: impl FnOnce() -> Result<(), Refusal>,
+) -> HcommResult {
     door(name, inside).0 as HcommResult
 }
 

@@ -12,6 +12,9 @@
 //! Of kernels these are `aclrtBinaryGetDevAddress`, `aclrtBinaryGetGlobal`, `aclrtGetFuncBySymbol`, the addresses and sizes of functions, SIMT launches, and
 //! `aclrtCacheLastTask...`: a recorded kernel has no code at an address.
 //!
+//! Of HCCL these are `HcclAicpuKernelLaunch` (what it launches is code for a processor that is not emulated), rank tables, symmetric windows and
+//! zero copy.
+//!
 //! Some of what is there does less than CANN's:
 //! - `aclInit` reads its configuration file, so that a wrong path is an error, and ignores what it says: texts of errors
 //!   belong to the thread, and no device is set by default.
@@ -53,6 +56,8 @@ mod hccl_state;
 mod hccl_tables;
 mod hccl_team;
 mod hccl_thread;
+mod hccl_thread_export;
+mod hcomm_channel;
 mod hcomm_endpoint;
 mod hcomm_notify;
 mod hcomm_transfer;

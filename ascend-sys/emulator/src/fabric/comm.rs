@@ -125,7 +125,7 @@ impl Comm {
     }
 
     /// With the places of its ranks.
-    pub(super) fn on(self, places: Box<[Stand]>) -> Self {
+    pub(crate) fn on(self, places: Box<[Stand]>) -> Self {
         Self { places, ..self }
     }
 

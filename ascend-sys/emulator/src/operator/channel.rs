@@ -56,7 +56,7 @@ pub(super) struct About {
 }
 
 /// Memory that a rank lets its peer reach.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Exchanged {
     pub(super) tag: String,
     pub(super) on_host: bool,
@@ -110,6 +110,8 @@ impl Channel {
             channel.peer.store(0, Ordering::Relaxed);
             channel.side.store(side_of(member), Ordering::Relaxed);
             channel.device.store(member.device, Ordering::Relaxed);
+            channel.start.store(0, Ordering::Relaxed);
+            channel.bytes.store(0, Ordering::Relaxed);
             channel.marks.store(0, Ordering::Relaxed);
             channel.notifies.store(notifies, Ordering::Relaxed);
             channel.latches.iter().take(notifies as usize).for_each(|latch| {
@@ -126,9 +128,9 @@ impl Channel {
         }
     }
 
-    /// The peer's end is there, with the memory that it exchanges; the first is its HCCL buffer.
+    /// The peer's end is there, with the memory that it exchanges; between ranks the first is its HCCL buffer.
     pub(super) fn connect(&self, peer: u64, memories: Vec<Exchanged>) {
-        if let Some(buffer) = memories.first() {
+        if let Some(buffer) = memories.first().filter(|_| self.side() != 0) {
             self.start.store(buffer.start, Ordering::Relaxed);
             self.bytes.store(buffer.bytes, Ordering::Relaxed);
         }
@@ -157,6 +159,23 @@ impl Channel {
     /// Whether it is an end of this rank.
     pub(crate) fn is_of(&self, member: &Member) -> bool {
         self.side() == side_of(member)
+    }
+
+    /// It belongs to no rank: all threads of its device may use it.
+    pub(super) fn serve_all(&self) {
+        self.side.store(0, Ordering::Relaxed);
+    }
+
+    /// The peer lets this end reach more memory, or takes it back.
+    pub(super) fn admit(&self, memory: &Exchanged, reachable: bool) {
+        if let Some(about) = &mut *lock(&self.about) {
+            let known = about.memories.iter().position(|other| other == memory);
+            match (known, reachable) {
+                (None, true) => about.memories.push(memory.clone()),
+                (Some(at), false) => drop(about.memories.remove(at)),
+                _ => {}
+            }
+        }
     }
 
     pub(crate) fn device(&self) -> u32 {

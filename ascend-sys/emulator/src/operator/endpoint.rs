@@ -60,6 +60,13 @@ impl Endpoint {
         description
     }
 
+    /// The description as bytes.
+    pub(crate) fn bytes(self, product: Product) -> [u8; size_of::<EndpointDesc>()] {
+        let description = self.describe(product);
+        // SAFETY: plain data without padding, seen as its bytes.
+        unsafe { (&raw const description).cast::<[u8; size_of::<EndpointDesc>()]>().read() }
+    }
+
     /// The endpoint that a description is of. The error says what no endpoint has.
     pub(crate) fn read(description: &EndpointDesc) -> Result<Self, String> {
         if description.loc.locType != EndpointLocType::ENDPOINT_LOC_TYPE_DEVICE {

@@ -128,9 +128,9 @@ fn channel_of(thread: &Thread, handle: u64) -> Result<&'static Channel, Refusal>
         return refuse!(HCCL_E_PTR, "the channel is 0");
     }
     let channel = Channel::named(handle)?;
-    let together = match thread.side() {
-        0 => channel.device() == thread.device(),
-        side => channel.side() == side,
+    let together = match (thread.side(), channel.side()) {
+        (0, _) | (_, 0) => channel.device() == thread.device(),
+        (thread, channel) => channel == thread,
     };
     if together {
         return Ok(channel);

@@ -3,7 +3,9 @@
 //! What is exported are 64 bytes, which a program carries to the peer by its own means. An import names the memory to the
 //! endpoint that imports it. It holds nothing: memory that is unregistered is out of reach, whoever has imported it.
 
+use super::channel::Exchanged;
 use super::endpoint::Endpoint;
+use super::endpoint_channel;
 use super::handles::Handles;
 use crate::collective::validate::{Refusal, refuse};
 use crate::fabric::topology::{Place as Stand, layers_of};
@@ -49,14 +51,22 @@ pub(crate) fn open(endpoint: Endpoint) -> u64 {
     OPEN.add(Open { endpoint, registered: BTreeMap::new(), imports: BTreeMap::new() })
 }
 
-/// Closes an endpoint; what was registered on it is out of reach.
+/// Closes an endpoint: its channels end, and what was registered on it is out of reach.
 pub(crate) fn close(handle: u64) -> Result<(), Refusal> {
-    OPEN.take(handle).map(drop)
+    OPEN.take(handle).map(|open| end(handle, open))
 }
 
 /// The endpoints of devices that go.
 pub(crate) fn end_on(devices: &Range<u32>) {
-    drop(OPEN.take_all(|open| devices.contains(&open.endpoint.place.device)));
+    let gone = OPEN.take_all(|open| devices.contains(&open.endpoint.place.device));
+    gone.into_iter().for_each(|(handle, open)| end(handle, open));
+}
+
+fn end(handle: u64, open: Open) {
+    endpoint_channel::end_on(handle);
+    for registered in open.registered.values() {
+        endpoint_channel::dismiss(open.endpoint, &registered.exchanged());
+    }
 }
 
 /// Looks at an endpoint.
@@ -123,10 +133,42 @@ fn not_registered<T>(number: u64) -> Result<T, Refusal> {
 }
 
 pub(crate) fn unregister(handle: u64, number: u64) -> Result<(), Refusal> {
-    OPEN.with(handle, |open| match open.registered.remove(&number) {
-        Some(_) => Ok(()),
+    let (owner, gone) = OPEN.with(handle, |open| match open.registered.remove(&number) {
+        Some(gone) => Ok((open.endpoint, gone)),
         None => not_registered(number),
+    })?;
+    endpoint_channel::dismiss(owner, &gone.exchanged());
+    Ok(())
+}
+
+/// What an endpoint lets the other side of a channel reach: some of its registered memory, or all.
+pub(super) fn exchanged(handle: u64, numbers: Option<&[u64]>) -> Result<Vec<Exchanged>, Refusal> {
+    OPEN.with(handle, |open| {
+        let all: Vec<u64> = open.registered.keys().copied().collect();
+        let of = |number: &u64| match open.registered.get_mut(number) {
+            Some(registered) => {
+                registered.check(*number)?;
+                Ok(registered.exchanged())
+            }
+            None => refuse!(
+                HCCL_E_PARA,
+                "memHandles has {number:#x}, which is no memory that is registered on this endpoint"
+            ),
+        };
+        numbers.unwrap_or(&all).iter().map(of).collect()
     })
+}
+
+/// What an endpoint has imported of another one.
+pub(super) fn imported_from(handle: u64, owner: Endpoint) -> Vec<Exchanged> {
+    let numbers = OPEN.with(handle, |open| Ok(open.imports.keys().copied().collect::<Vec<_>>()));
+    let known = |number: u64| {
+        OPEN.find(|_, open| {
+            let registered = open.registered.get(&number)?;
+            (open.endpoint == owner).then(|| registered.exchanged())
+        })
+    };
+    numbers.unwrap_or_default().into_iter().filter_map(known).collect()
 }
 
 /// The export of registered memory, which stays where it is until the memory is unregistered.
@@ -141,6 +183,12 @@ pub(crate) fn export(handle: u64, number: u64) -> Result<*const u8, Refusal> {
 }
 
 impl Registered {
+    /// As channels know it.
+    fn exchanged(&self) -> Exchanged {
+        let Memory { on_host, start, bytes } = self.memory;
+        Exchanged { tag: self.tag.clone(), on_host, start, bytes: bytes as usize }
+    }
+
     fn check(&mut self, number: u64) -> Result<(), Refusal> {
         match self.held.as_mut().map_or(Ok(()), Held::check) {
             Ok(()) => Ok(()),
@@ -154,9 +202,8 @@ impl Registered {
     }
 }
 
-/// What an export says: where the memory is, and whose.
-fn imported(export: &[u8; EXPORT]) -> Result<(u64, Memory, Endpoint), Refusal> {
-    let number = read_export(export)?;
+/// What stands behind a number that was exported: the memory, and whose it is.
+fn registered(number: u64) -> Result<(Exchanged, Endpoint), Refusal> {
     let found = OPEN.find(|handle, open| open.registered.contains_key(&number).then_some(handle));
     let Some(handle) = found else {
         return refuse!(
@@ -167,7 +214,7 @@ fn imported(export: &[u8; EXPORT]) -> Result<(u64, Memory, Endpoint), Refusal> {
     OPEN.with(handle, |open| match open.registered.get_mut(&number) {
         Some(registered) => {
             registered.check(number)?;
-            Ok((number, registered.memory, open.endpoint))
+            Ok((registered.exchanged(), open.endpoint))
         }
         None => not_registered(number),
     })
@@ -176,7 +223,8 @@ fn imported(export: &[u8; EXPORT]) -> Result<(u64, Memory, Endpoint), Refusal> {
 /// Names memory of another endpoint to this one.
 pub(crate) fn import(handle: u64, export: &[u8; EXPORT]) -> Result<Memory, Refusal> {
     let own = OPEN.with(handle, |open| Ok(open.endpoint))?;
-    let (number, memory, theirs) = imported(export)?;
+    let number = read_export(export)?;
+    let (memory, theirs) = registered(number)?;
     if theirs.place.block != own.place.block {
         return refuse!(
             HCCL_E_PARA,
@@ -193,28 +241,40 @@ pub(crate) fn import(handle: u64, export: &[u8; EXPORT]) -> Result<Memory, Refus
             own.protocol.0
         );
     }
-    OPEN.with(handle, |open| {
-        *open.imports.entry(number).or_default() += 1;
-        Ok(memory)
-    })
+    let times = OPEN.with(handle, |open| {
+        let times = open.imports.entry(number).or_default();
+        *times += 1;
+        Ok(*times)
+    })?;
+    if times == 1 {
+        endpoint_channel::admit(handle, theirs, &memory, true);
+    }
+    let Exchanged { on_host, start, bytes, .. } = memory;
+    Ok(Memory { on_host, start, bytes: bytes as u64 })
 }
 
 /// Takes back one import.
 pub(crate) fn unimport(handle: u64, export: &[u8; EXPORT]) -> Result<(), Refusal> {
     let number = read_export(export)?;
-    OPEN.with(handle, |open| {
-        match open.imports.get_mut(&number) {
-            Some(1) => drop(open.imports.remove(&number)),
-            Some(times) => *times -= 1,
-            None => {
-                return refuse!(
-                    HCCL_E_NOT_FOUND,
-                    "the memory of this description ({number:#x}) was not imported on this endpoint"
-                );
-            }
+    let left = OPEN.with(handle, |open| {
+        let Some(times) = open.imports.get_mut(&number) else {
+            return refuse!(
+                HCCL_E_NOT_FOUND,
+                "the memory of this description ({number:#x}) was not imported on this endpoint"
+            );
+        };
+        *times -= 1;
+        let left = *times;
+        if left == 0 {
+            open.imports.remove(&number);
         }
-        Ok(())
-    })
+        Ok(left)
+    })?;
+    // What is no longer registered is out of reach already.
+    if let (0, Ok((memory, theirs))) = (left, registered(number)) {
+        endpoint_channel::admit(handle, theirs, &memory, false);
+    }
+    Ok(())
 }
 
 fn check_sum(process: u64, number: u64) -> u64 {

@@ -39,6 +39,8 @@ pub(super) struct Room {
     notifies: usize,
     /// Threads on streams of the program: the stream's handle and the thread's.
     wrapped: Vec<(u64, u64)>,
+    /// The one that launches kernels.
+    pub(super) dedicated: Option<u64>,
     pub(super) channels: HashMap<Key, u64>,
     /// The HCCL buffer: address and bytes.
     pub(super) buffer: Option<(usize, usize)>,
@@ -207,7 +209,7 @@ pub(super) struct Place {
 }
 
 impl Place {
-    fn of(member: &Member) -> Result<Place, Refusal> {
+    pub(super) fn of(member: &Member) -> Result<Place, Refusal> {
         let place = Place::current()?;
         if place.device.id != member.device {
             return refuse!(
@@ -312,7 +314,7 @@ pub(super) fn end_channel(handle: u64) {
 impl Room {
     fn all_threads(&self) -> impl Iterator<Item = u64> {
         let own = self.threads.iter().map(|(_, handle)| *handle);
-        own.chain(self.wrapped.iter().map(|(_, handle)| *handle))
+        own.chain(self.wrapped.iter().map(|(_, handle)| *handle)).chain(self.dedicated)
     }
 }
 

@@ -240,6 +240,10 @@ impl Await {
     /// Who could help the parked wait: see `deadlock`.
     pub(crate) fn helpers(&self) -> Helpers {
         match (self.spot.member(), self.spot.recorder()) {
+            // Between endpoints any thread of the peer's device may record.
+            _ if matches!(self.spot.of, Of::Channel(channel) if channel.side() == 0) => {
+                Helpers::Anybody
+            }
             (Some(member), Some(recorder)) => {
                 Helpers::Threads(rooms::users(&member.comm, recorder))
             }

@@ -5,12 +5,16 @@
 //! nobody. No kernel of the emulator uses teams, so what a team asks for (signals, counters, barriers) takes no memory,
 //! and nothing of a window is told to other ranks.
 
+use super::acquire::{Wanted, acquire_channels};
+use super::endpoint::Endpoint;
+use super::engine::Engine;
 use super::handles::Handles;
 use super::open::Memory;
 use super::rank_graph::layer;
 use crate::collective::validate::{self, Refusal, refuse};
 use crate::fabric::{Comm, Member, list};
 use crate::memory::held::Held;
+use crate::profile::Product;
 use ascend_sys::CommProtocol;
 use std::sync::Arc;
 
@@ -24,6 +28,7 @@ struct Team {
     world: Option<u64>,
     /// By their ranks in the communicator.
     ranks: Vec<usize>,
+    protocol: Option<CommProtocol>,
 }
 
 struct Window {
@@ -54,7 +59,7 @@ pub(crate) fn create_world(member: Arc<Member>, wish: &Wish) -> Result<u64, Refu
         );
     }
     wish.check(&member, &all)?;
-    Ok(TEAMS.add(Team { member, world: None, ranks: all }))
+    Ok(TEAMS.add(Team { member, world: None, ranks: all, protocol: wish.protocol }))
 }
 
 /// A team of some ranks of a world team.
@@ -80,7 +85,7 @@ pub(crate) fn create_sub(world: u64, wish: &Wish) -> Result<u64, Refusal> {
         );
     }
     wish.check(&member, &ranks)?;
-    Ok(TEAMS.add(Team { member, world: Some(world), ranks }))
+    Ok(TEAMS.add(Team { member, world: Some(world), ranks, protocol: wish.protocol }))
 }
 
 impl Wish {
@@ -165,6 +170,57 @@ pub(crate) fn deregister_window(team: u64, window: u64) -> Result<(), Refusal> {
         refuse!(HCCL_E_PARA, "the window is one of another team")
     })?;
     WINDOWS.take(window).map(drop)
+}
+
+/// What the channels of a team are to be.
+pub(crate) struct Channels {
+    pub(crate) engine: Engine,
+    /// `None` is the one of the team.
+    pub(crate) protocol: Option<CommProtocol>,
+    pub(crate) notifies: u32,
+    /// To each of the other ranks.
+    pub(crate) count: u32,
+}
+
+/// Acquires channels to the other ranks of a team, which have to do the same. They are found by `HcclChannelQuery`, or acquired once more.
+pub(crate) fn create_channels(
+    member: &Arc<Member>,
+    team: u64,
+    channels: &Channels,
+    call: &'static str,
+) -> Result<(), Refusal> {
+    let (of, ranks, usual) = TEAMS
+        .with(team, |team| Ok((Arc::clone(&team.member), team.ranks.clone(), team.protocol)))?;
+    belongs(member, &of)?;
+    let product = member.comm.product;
+    let Some(protocol) = channels.protocol.or(usual) else {
+        return refuse!(HCCL_E_PARA, "neither the channels nor their team name a protocol");
+    };
+    channels.engine.check_protocol(product, protocol)?;
+    if channels.count > 1 && product != Product::Ascend950 {
+        return refuse!(
+            HCCL_E_NOT_SUPPORT,
+            "channelCnt is {}; {product} has one channel of a protocol for each pair of ranks",
+            channels.count
+        );
+    }
+    let end = |rank: usize| match (product, member.comm.place_of(rank)) {
+        (Product::Ascend950, Some(place)) => Endpoint { place, protocol }.bytes(product).to_vec(),
+        _ => Vec::new(),
+    };
+    let mut wanted = Vec::new();
+    for remote in ranks.into_iter().filter(|rank| *rank != member.rank) {
+        let endpoints = [end(member.rank), end(remote)].concat();
+        wanted.extend((0..channels.count).map(|_| Wanted {
+            remote,
+            protocol,
+            notifies: channels.notifies,
+            endpoints: endpoints.clone().into(),
+            memories: Vec::new(),
+        }));
+    }
+    let mut handles = vec![0; wanted.len()];
+    acquire_channels(member, channels.engine, call, &wanted, &mut handles)
 }
 
 /// Whether a team is one of this rank.

@@ -1,0 +1,104 @@
+//! Threads for purposes of the library, and threads of one engine in the hands of another. CANN's `hccl_res.h` and
+//! `hccl_res_expt.h`.
+#![allow(non_snake_case, reason = "CANN's names")]
+
+use super::hccl_door::{door, member, not_null};
+use crate::collective::validate::refuse;
+use crate::operator::dedicated;
+use crate::operator::engine::Engine;
+use crate::operator::rooms::NOTIFIES_OF_THREAD;
+use crate::operator::thread::Thread;
+use ascend_sys::{
+    CommEngine, Functions, HcclComm, HcclDedicatedThreadType, HcclResult, ThreadHandle,
+};
+use std::sync::Arc;
+
+pub(super) fn fill(table: &mut Functions) {
+    table.HcclDedicatedThreadAcquire = Some(HcclDedicatedThreadAcquire);
+    table.HcclThreadExportToCommEngine = Some(HcclThreadExportToCommEngine);
+}
+
+unsafe extern "C" fn HcclDedicatedThreadAcquire(
+    comm: HcclComm,
+    purpose: HcclDedicatedThreadType,
+    notifies: u32,
+    thread: *mut ThreadHandle,
+) -> HcclResult {
+    door("HcclDedicatedThreadAcquire", || {
+        let member = member(comm)?;
+        not_null(thread, "thread")?;
+        if notifies >= NOTIFIES_OF_THREAD {
+            return refuse!(
+                HCCL_E_PARA,
+                "{notifies} notifies in one thread; it has fewer than {NOTIFIES_OF_THREAD}"
+            );
+        }
+        let handle = dedicated::acquire(&member, purpose, notifies)?;
+        // SAFETY: not null, so valid for a write by the C contract.
+        unsafe { thread.write_unaligned(handle) };
+        Ok(())
+    })
+}
+
+/// The most threads in one call.
+const MOST: u32 = 40;
+
+/// A thread has one handle, which all engines take. So what is exported is the handle itself, and what is checked is whether CANN
+/// would give one.
+unsafe extern "C" fn HcclThreadExportToCommEngine(
+    comm: HcclComm,
+    count: u32,
+    threads: *const ThreadHandle,
+    engine: CommEngine,
+    exported: *mut ThreadHandle,
+) -> HcclResult {
+    door("HcclThreadExportToCommEngine", || {
+        let member = member(comm)?;
+        not_null(threads, "threads")?;
+        not_null(exported, "exportedThreads")?;
+        if count == 0 || count > MOST {
+            return refuse!(HCCL_E_PARA, "threadNum is {count}; it goes from 1 to {MOST}");
+        }
+        let to = match Engine::from_number(engine) {
+            Some(to @ (Engine::Cpu | Engine::Aicpu)) => to,
+            _ => {
+                return refuse!(
+                    HCCL_E_PARA,
+                    "threads are not exported to the engine {}; CPU (0, 1) and AICPU (2, 3) take them",
+                    engine.0
+                );
+            }
+        };
+        // SAFETY: not null, so an array of `count` by the C contract.
+        let threads = unsafe { std::slice::from_raw_parts(threads, count as usize) }.to_vec();
+        for (at, handle) in threads.iter().enumerate() {
+            let thread = Thread::named(*handle)?;
+            let Some(owner) = thread.owner() else {
+                return refuse!(HCCL_E_PARA, "threads[{at}] is {}", thread.describe());
+            };
+            let is_of_rank = match &owner.member {
+                Some(of) => Arc::ptr_eq(of, &member),
+                None => thread.device() == member.device,
+            };
+            if !is_of_rank {
+                return refuse!(
+                    HCCL_E_PARA,
+                    "threads[{at}] is {}, not of rank {} of communicator \"{}\"",
+                    thread.describe(),
+                    member.rank,
+                    member.comm.name
+                );
+            }
+            if to == Engine::Cpu && owner.engine != Engine::Aicpu {
+                return refuse!(
+                    HCCL_E_PARA,
+                    "threads[{at}] is {}; only threads of the engine AICPU are exported to the host",
+                    thread.describe()
+                );
+            }
+        }
+        // SAFETY: not null, so an array of `count` by the C contract.
+        unsafe { exported.copy_from(threads.as_ptr(), threads.len()) };
+        Ok(())
+    })
+}

@@ -1,0 +1,285 @@
+//! Channels between endpoints, without a communicator. CANN's `hcomm_channel.h`.
+//!
+//! Published documents do not say what `HcommChannelGetStatus` writes: here it is the `HcclResult` of connecting.
+#![allow(non_snake_case, reason = "CANN's names")]
+
+use super::hccl_door::{door, not_null};
+use super::hcomm_endpoint::hcomm;
+use crate::collective::validate::{Refusal, refuse};
+use crate::message::add_text;
+use crate::operator::channel::{MOST_NOTIFIES, NOTIFIES_OF_CCU};
+use crate::operator::endpoint::Endpoint;
+use crate::operator::endpoint_channel::{self, Role, Wanted};
+use crate::operator::engine::Engine;
+use crate::operator::handles::Handles;
+use crate::operator::open;
+use ascend_sys::{
+    ChannelHandle, CommEngine, EndpointHandle, Functions, HCOMM_CHANNEL_MAGIC_WORD,
+    HCOMM_CHANNEL_NAME_MAX_LEN, HcclResult, HcommChannelConfig, HcommChannelConfigType,
+    HcommChannelDesc, HcommResult, HcommSocketRole,
+};
+use std::ffi::{CStr, c_char};
+use std::mem::offset_of;
+
+pub(super) fn fill(table: &mut Functions) {
+    table.HcommChannelCreate = Some(HcommChannelCreate);
+    table.HcommChannelCreateWithConfig = Some(HcommChannelCreateWithConfig);
+    table.HcommChannelGetStatus = Some(HcommChannelGetStatus);
+    table.HcommChannelDestroy = Some(HcommChannelDestroy);
+    table.HcommChannelConfigCreate = Some(HcommChannelConfigCreate);
+    table.HcommChannelConfigDestroy = Some(HcommChannelConfigDestroy);
+    table.HcommChannelConfigSetInt = Some(HcommChannelConfigSetInt);
+}
+
+/// The most channels in one call.
+const MOST_CHANNELS: u32 = 1 << 20;
+/// Bytes of the head, which all versions have.
+const HEAD: u32 = 16;
+/// The first version in which the last member has a meaning.
+const NAMED: u32 = 4;
+
+/// A description in the layout of this version; what an older one has not is zero.
+///
+/// # Safety
+///
+/// `from` is valid for as many bytes as its header says.
+unsafe fn read(from: *const HcommChannelDesc) -> Result<HcommChannelDesc, Refusal> {
+    const BYTES: usize = size_of::<HcommChannelDesc>();
+    // SAFETY: a header lies there by the caller's promise.
+    let header = unsafe { (&raw const (*from).header).read_unaligned() };
+    if header.size < HEAD {
+        return refuse!(HCCL_E_PARA, "header.size is {}; the header alone has {HEAD}", header.size);
+    }
+    if header.magicWord != HCOMM_CHANNEL_MAGIC_WORD {
+        return refuse!(
+            HCCL_E_PARA,
+            "the magic word is {:#x} instead of {HCOMM_CHANNEL_MAGIC_WORD:#x}. Initialise it with HcommChannelDescInit",
+            header.magicWord
+        );
+    }
+    let mut bytes = [0u8; BYTES];
+    let length = BYTES.min(header.size as usize);
+    // SAFETY: as long as it says.
+    unsafe { bytes.as_mut_ptr().copy_from_nonoverlapping(from.cast(), length) };
+    // Any byte but 0 is true.
+    let flag = &mut bytes[offset_of!(HcommChannelDesc, exchangeAllMems)];
+    *flag = u8::from(*flag != 0);
+    // SAFETY: plain numbers and pointers, and a truth value that was made one.
+    let mut desc: HcommChannelDesc =
+        unsafe { bytes.as_ptr().cast::<HcommChannelDesc>().read_unaligned() };
+    if header.version < NAMED || desc.channelName.addr() == usize::MAX {
+        desc.channelName = std::ptr::null();
+    }
+    Ok(desc)
+}
+
+/// What a description asks for.
+///
+/// # Safety
+///
+/// As for [`read`]; `memHandles` is null or an array of `memHandleNum`, `channelName` null or NUL-terminated.
+unsafe fn wanted(from: *const HcommChannelDesc, engine: Engine) -> Result<Wanted, Refusal> {
+    // SAFETY: the caller's promise.
+    let desc = unsafe { read(from) }?;
+    let to = match Endpoint::read(&desc.remoteEndpoint) {
+        Ok(to) => to,
+        Err(text) => return refuse!(HCCL_E_PARA, "remoteEndpoint: {text}"),
+    };
+    if desc.notifyNum > MOST_NOTIFIES {
+        return refuse!(
+            HCCL_E_PARA,
+            "notifyNum is {}; a channel has at most {MOST_NOTIFIES}",
+            desc.notifyNum
+        );
+    }
+    if !desc.socket.is_null() {
+        return refuse!(
+            HCCL_E_NOT_SUPPORT,
+            "socket is {:p}; emulated endpoints find each other without one",
+            desc.socket
+        );
+    }
+    let role = match desc.role {
+        HcommSocketRole::HCOMM_SOCKET_ROLE_RESERVED => Role::Any,
+        HcommSocketRole::HCOMM_SOCKET_ROLE_CLIENT => Role::Client,
+        HcommSocketRole::HCOMM_SOCKET_ROLE_SERVER => Role::Server,
+        HcommSocketRole(other) => {
+            return refuse!(HCCL_E_PARA, "role is {other}; client is 0, server is 1");
+        }
+    };
+    if !desc.channelName.is_null() {
+        // SAFETY: the caller's promise.
+        let length = unsafe { CStr::from_ptr(desc.channelName.cast::<c_char>()) }.count_bytes();
+        if length > HCOMM_CHANNEL_NAME_MAX_LEN as usize {
+            return refuse!(
+                HCCL_E_PARA,
+                "channelName has {length} characters; {HCOMM_CHANNEL_NAME_MAX_LEN} are possible"
+            );
+        }
+    }
+    let memories = if desc.exchangeAllMems {
+        None
+    } else if desc.memHandleNum == 0 {
+        Some(Vec::new())
+    } else if desc.memHandles.is_null() {
+        return refuse!(HCCL_E_PARA, "memHandles is NULL, but memHandleNum {}", desc.memHandleNum);
+    } else {
+        // SAFETY: the caller's promise.
+        let handles =
+            unsafe { std::slice::from_raw_parts(desc.memHandles, desc.memHandleNum as usize) };
+        Some(handles.iter().map(|handle| *handle as u64).collect())
+    };
+    let notifies = if engine == Engine::Ccu { NOTIFIES_OF_CCU } else { desc.notifyNum };
+    Ok(Wanted { to, notifies, memories, role })
+}
+
+/// # Safety
+///
+/// `descs` is null or an array of `count`, as [`wanted`] needs them; `channels` null or an array of `count`.
+unsafe fn create(
+    endpoint: EndpointHandle,
+    engine: CommEngine,
+    descs: *const HcommChannelDesc,
+    count: u32,
+    channels: *mut ChannelHandle,
+) -> Result<(), Refusal> {
+    not_null(endpoint, "endpointHandle")?;
+    not_null(descs, "channelDescs")?;
+    not_null(channels, "channels")?;
+    if count == 0 || count > MOST_CHANNELS {
+        return refuse!(HCCL_E_PARA, "channelNum is {count}; it goes from 1 to {MOST_CHANNELS}");
+    }
+    let place = open::with(endpoint as u64, |open| Ok(open.endpoint.place))?;
+    let product = crate::machine::device_slot(place.device).product();
+    let engine = Engine::of_channels(product, engine)?;
+    let mut all = Vec::with_capacity(count as usize);
+    for at in 0..count as usize {
+        // SAFETY: the caller's promise.
+        match unsafe { wanted(descs.add(at), engine) } {
+            Ok(one) => all.push(one),
+            Err(Refusal { code, text }) => {
+                return Err(Refusal::new(code, format!("channelDescs[{at}]: {text}")));
+            }
+        }
+    }
+    let made = endpoint_channel::create(endpoint as u64, engine, all)?;
+    // SAFETY: not null, so an array of `count` by the caller's promise.
+    unsafe { channels.copy_from_nonoverlapping(made.as_ptr(), made.len()) };
+    Ok(())
+}
+
+unsafe extern "C" fn HcommChannelCreate(
+    endpoint: EndpointHandle,
+    engine: CommEngine,
+    descs: *mut HcommChannelDesc,
+    count: u32,
+    channels: *mut ChannelHandle,
+) -> HcommResult {
+    // SAFETY: the C contract.
+    hcomm("HcommChannelCreate", || unsafe { create(endpoint, engine, descs, count, channels) })
+}
+
+unsafe extern "C" fn HcommChannelCreateWithConfig(
+    endpoint: EndpointHandle,
+    engine: CommEngine,
+    descs: *mut HcommChannelDesc,
+    count: u32,
+    config: HcommChannelConfig,
+    channels: *mut ChannelHandle,
+) -> HcommResult {
+    hcomm("HcommChannelCreateWithConfig", || {
+        not_null(config, "config")?;
+        CONFIGS.with(config as u64, |_| Ok(()))?;
+        // SAFETY: the C contract.
+        unsafe { create(endpoint, engine, descs, count, channels) }
+    })
+}
+
+unsafe extern "C" fn HcommChannelGetStatus(
+    channels: *const ChannelHandle,
+    count: u32,
+    statuses: *mut i32,
+) -> HcommResult {
+    const CALL: &str = "HcommChannelGetStatus";
+    let mut texts = Vec::new();
+    let code = door(CALL, || {
+        not_null(channels, "channelList")?;
+        not_null(statuses, "statusList")?;
+        if count == 0 {
+            return refuse!(HCCL_E_PARA, "listNum is 0");
+        }
+        for at in 0..count as usize {
+            // SAFETY: not null, so arrays of `count` by the C contract.
+            let channel = unsafe { channels.add(at).read_unaligned() };
+            let status = match endpoint_channel::status(channel)? {
+                Ok(()) => HcclResult::HCCL_SUCCESS,
+                Err(Refusal { code, text }) => {
+                    // To wait is no mistake.
+                    texts.extend(Some(text).filter(|_| code != HcclResult::HCCL_E_AGAIN));
+                    code
+                }
+            };
+            // SAFETY: as above.
+            unsafe { statuses.add(at).write_unaligned(status.0 as i32) };
+        }
+        Ok(())
+    });
+    texts.into_iter().for_each(add_text);
+    code.0 as HcommResult
+}
+
+unsafe extern "C" fn HcommChannelDestroy(
+    channels: *const ChannelHandle,
+    count: u32,
+) -> HcommResult {
+    hcomm("HcommChannelDestroy", || {
+        not_null(channels, "channels")?;
+        if count == 0 {
+            return refuse!(HCCL_E_PARA, "channelNum is 0");
+        }
+        // SAFETY: not null, so an array of `count` by the C contract.
+        let channels = unsafe { std::slice::from_raw_parts(channels, count as usize) };
+        // All are tried; the first error is told.
+        let results: Vec<_> = channels.iter().map(|it| endpoint_channel::destroy(*it)).collect();
+        results.into_iter().collect()
+    })
+}
+
+/// Options of channels: whether they share a queue, which changes nothing here.
+static CONFIGS: Handles<u32> = Handles::new("channel configuration", 0xb4);
+
+unsafe extern "C" fn HcommChannelConfigCreate(config: *mut HcommChannelConfig) -> HcommResult {
+    hcomm("HcommChannelConfigCreate", || {
+        not_null(config, "config")?;
+        // SAFETY: not null, and valid for a write by the C contract.
+        unsafe { config.write_unaligned(CONFIGS.add(0) as HcommChannelConfig) };
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn HcommChannelConfigDestroy(config: HcommChannelConfig) -> HcommResult {
+    hcomm("HcommChannelConfigDestroy", || {
+        not_null(config, "config")?;
+        CONFIGS.take(config as u64).map(drop)
+    })
+}
+
+unsafe extern "C" fn HcommChannelConfigSetInt(
+    config: HcommChannelConfig,
+    key: HcommChannelConfigType,
+    value: u32,
+) -> HcommResult {
+    hcomm("HcommChannelConfigSetInt", || {
+        not_null(config, "config")?;
+        CONFIGS.with(config as u64, |shared| {
+            if key != HcommChannelConfigType::HCOMM_CHANNEL_CONFIG_TYPE_IS_SHARED_QUEUE {
+                return refuse!(HCCL_E_PARA, "{} is no key of a number (IS_SHARED_QUEUE 0)", key.0);
+            }
+            if value > 1 {
+                return refuse!(HCCL_E_PARA, "IS_SHARED_QUEUE is {value}; 0 and 1 are possible");
+            }
+            *shared = value;
+            Ok(())
+        })
+    })
+}

@@ -1,0 +1,94 @@
+//! Dedicated threads: those that the library keeps for a purpose of its own.
+//!
+//! One launches the kernels of a communicator. Others put the launches of a device in order, and are shared by all
+//! communicators of the process on that device. The one for the graph engine exists only with that engine, which
+//! the emulator has not.
+
+use super::engine::Engine;
+use super::rooms::{Place, with_room};
+use super::thread::{Owner, Thread};
+use crate::collective::validate::{Refusal, refuse};
+use crate::fabric::Member;
+use crate::sync::lock_std as lock;
+use ascend_sys::HcclDedicatedThreadType as Purpose;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::{Arc, Mutex};
+
+/// Those that a device has, by its id and by purpose.
+static OF_DEVICES: Mutex<BTreeMap<(u32, i32), u64>> = Mutex::new(BTreeMap::new());
+
+/// The thread for a purpose, with at least so many notifies; 0 for one that does not exist.
+pub(crate) fn acquire(
+    member: &Arc<Member>,
+    purpose: Purpose,
+    notifies: u32,
+) -> Result<u64, Refusal> {
+    match purpose {
+        Purpose::HCCL_DED_THREAD_TYPE_INVALID => {
+            refuse!(HCCL_E_PARA, "useType is -1, which stands for no purpose")
+        }
+        Purpose::HCCL_DED_THREAD_TYPE_AICPU_LAUNCH => of_communicator(member, notifies),
+        Purpose::HCCL_DED_THREAD_TYPE_AICPU_LAUNCH_GE => Ok(0),
+        Purpose::HCCL_DED_THREAD_TYPE_AICPU_ORDER_LAUNCH_OPBASE
+        | Purpose::HCCL_DED_THREAD_TYPE_AICPU_ORDER_LAUNCH_ACLGRAPH
+        | Purpose::HCCL_DED_THREAD_TYPE_AICPU_ORDER_LAUNCH_GE
+        | Purpose::HCCL_DED_THREAD_TYPE_AICPU_ORDER_LAUNCH_DEVICE => {
+            of_device(member, purpose, notifies)
+        }
+        Purpose(other) => {
+            refuse!(HCCL_E_NOT_SUPPORT, "{other} is not the number of a purpose (0 to 5)")
+        }
+    }
+}
+
+fn of_communicator(member: &Arc<Member>, notifies: u32) -> Result<u64, Refusal> {
+    let place = Place::of(member)?;
+    with_room(member, |room| {
+        if let Some(handle) = room.dedicated {
+            Thread::named(handle)?.supplement(notifies);
+            return Ok(handle);
+        }
+        let handle = create(&place, Some(Arc::clone(member)), 0, notifies)?;
+        Ok(*room.dedicated.insert(handle))
+    })
+}
+
+fn of_device(member: &Member, purpose: Purpose, notifies: u32) -> Result<u64, Refusal> {
+    let place = Place::of(member)?;
+    let mut of_devices = lock(&OF_DEVICES);
+    let key = (member.device, purpose.0);
+    if let Some(handle) = of_devices.get(&key) {
+        match Thread::named(*handle) {
+            Ok(thread) if thread.stream().is_ok() => {
+                thread.supplement(notifies);
+                return Ok(*handle);
+            }
+            // The context of its stream was destroyed.
+            _ => Thread::end(*handle),
+        }
+    }
+    let handle = create(&place, None, purpose.0 as u32, notifies)?;
+    of_devices.insert(key, handle);
+    Ok(handle)
+}
+
+fn create(
+    place: &Place,
+    member: Option<Arc<Member>>,
+    number: u32,
+    notifies: u32,
+) -> Result<u64, Refusal> {
+    place.check_streams(1)?;
+    let owner = Owner { member, number, engine: Engine::Cpu, wraps: false };
+    Thread::create(place.stream()?, notifies, false, owner)
+}
+
+/// Those of devices that go; their streams end with the contexts.
+pub(crate) fn end_on(devices: &Range<u32>) {
+    let mut of_devices = lock(&OF_DEVICES);
+    let gone: Vec<_> = of_devices.keys().filter(|key| devices.contains(&key.0)).copied().collect();
+    for handle in gone.iter().filter_map(|key| of_devices.remove(key)) {
+        Thread::end(handle);
+    }
+}
