@@ -316,6 +316,28 @@ fn a_wait_ends_when_the_peer_destroys_its_end() {
 }
 
 #[test]
+fn a_wait_that_nobody_ends_fails_the_connection_on_both_sides() {
+    let carrier = <Carrier>::new();
+    on_product(3, 2, |rank| {
+        let side = Side::new(rank, 3);
+        let channel = side.connected(side.desc(1));
+        carrier.meet();
+        if rank.rank == 0 {
+            let mut thread = 0;
+            let (comm, stream) = (rank.comm, rank.stream);
+            hccl!(HcclThreadAcquireWithStream(comm, CPU_TS, stream, 0, &mut thread));
+            issue!(HcommChannelNotifyWaitOnThread(thread, channel, 0, 1));
+            let (code, text) = rank.sync_fails();
+            assert_ne!(code, 0);
+            assert!(text.contains("EI0002") && text.contains("notify 0"), "{text}");
+        }
+        carrier.meet();
+        assert_eq!(status(channel), TIMEOUT);
+        carrier.meet();
+    });
+}
+
+#[test]
 fn channels_end_with_their_endpoint() {
     let carrier = <Carrier>::new();
     on_product(950, 2, |rank| {

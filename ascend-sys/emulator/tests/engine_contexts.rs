@@ -254,3 +254,38 @@ fn a_context_of_the_device_can_be_freed_while_a_task_uses_it() {
         assert_eq!(rank.download(other, 64), [5; 64]);
     });
 }
+
+#[test]
+fn a_checked_block_knows_what_is_in_a_context_and_who_uses_it() {
+    let check = AscendExtCheck::ASCEND_EXT_CHECK_RACES.0;
+    let block = Block::one_with(AscendExtBlockConfig { check, ..Block::config() });
+    let (mut device, mut comm) = (block.first, null_mut());
+    hccl!(HcclCommInitAll(1, &mut device, &mut comm));
+    let findings = || {
+        let mut count = 0;
+        ok!(ascendExtFindings(block.number, &mut count));
+        count
+    };
+    let (tag, stream) = (c"checked".as_ptr(), common::stream());
+    let (context, target) = (create(comm, tag, AICPU, 64), common::malloc(64));
+    // The zeros that it begins with were written.
+    ok!(aclrtMemcpyAsync(target, 64, context, 64, common::D2D, stream));
+    ok!(aclrtSynchronizeStream(stream));
+    let source = [1u8; 64];
+    let from = source.as_ptr().cast();
+    hccl!(HcclEngineCtxCopy(comm, AICPU, tag, from, 64, 0));
+    ok!(aclrtMemcpyAsync(target, 64, context, 64, common::D2D, stream));
+    assert_eq!(findings(), 0);
+    // The copy in the stream may come before this one or behind it.
+    hccl!(HcclEngineCtxCopy(comm, AICPU, tag, from, 64, 0));
+    assert_eq!(findings(), 1);
+    let (mut length, mut text) = (0, vec![0u8; 4000]);
+    let (to, form) = (text.as_mut_ptr().cast(), AscendExtFindingForm::ASCEND_EXT_FINDING_TEXT);
+    ok!(ascendExtFinding(block.number, 0, form, to, text.len(), &mut length));
+    let text = String::from_utf8(text[..length].to_vec()).unwrap();
+    for piece in ["HcclEngineCtxCopy", "aclrtMemcpyAsync", "the context \"checked\""] {
+        assert!(text.contains(piece), "{piece:?} is not in: {text}");
+    }
+    ok!(aclrtSynchronizeStream(stream));
+    hccl!(HcclCommDestroy(comm));
+}

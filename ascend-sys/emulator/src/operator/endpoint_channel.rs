@@ -11,6 +11,7 @@ use super::endpoint::Endpoint;
 use super::engine::Engine;
 use super::open;
 use super::rooms::{Key, with_room};
+use crate::collective::meeting::Origin;
 use crate::collective::validate::{Refusal, refuse};
 use crate::fabric::config::Config;
 use crate::fabric::{Comm, Member};
@@ -18,6 +19,7 @@ use crate::machine::{self, Settings};
 use crate::sync::lock_std as lock;
 use ascend_sys::HcclResult;
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 
@@ -47,6 +49,8 @@ struct End {
     member: Arc<Member>,
     state: State,
     since: Instant,
+    /// It was made after those with lower numbers.
+    number: u64,
 }
 
 enum State {
@@ -103,12 +107,13 @@ fn create_one(open: u64, engine: Engine, wanted: Wanted) -> Result<u64, Refusal>
             from.place.device
         );
     }
+    static NEXT: AtomicU64 = AtomicU64::new(1);
     let memories = open::exchanged(open, wanted.memories.as_deref())?;
     let mut ends = ends();
     let fits = |end: &End| {
         matches!(end.state, State::Waiting) && end.from == wanted.to && end.wanted.to == from
     };
-    let partner = ends.iter().filter(|(_, end)| fits(end)).min_by_key(|(_, end)| end.since);
+    let partner = ends.iter().filter(|(_, end)| fits(end)).min_by_key(|(_, end)| end.number);
     let partner = partner.map(|(channel, end)| (*channel, Arc::clone(&end.member.comm)));
     let (comm, rank) = match &partner {
         Some((_, comm)) => (Arc::clone(comm), 1),
@@ -138,8 +143,9 @@ fn create_one(open: u64, engine: Engine, wanted: Wanted) -> Result<u64, Refusal>
         room.channels.insert(key, channel);
         Ok(())
     })?;
-    let (state, since) = (State::Waiting, Instant::now());
-    ends.insert(channel, End { open, from, wanted, memories, member, state, since });
+    let (state, since, number) =
+        (State::Waiting, Instant::now(), NEXT.fetch_add(1, Ordering::Relaxed));
+    ends.insert(channel, End { open, from, wanted, memories, member, state, since, number });
     if let Some((partner, _)) = partner {
         meet(&mut ends, channel, partner)?;
     }
@@ -210,7 +216,9 @@ pub(crate) fn status(channel: u64) -> Result<Result<(), Refusal>, Refusal> {
     }
     Ok(match &end.state {
         State::Waiting => refuse!(HCCL_E_AGAIN, "the channel {between} waits for its other end"),
-        State::Connected => Channel::named(channel)?.peer().map(drop),
+        State::Connected => {
+            end.member.comm.check(Origin::Call).and(Channel::named(channel)?.peer().map(drop))
+        }
         State::Failed(code, text) => Err(Refusal::new(*code, text.clone())),
     })
 }
