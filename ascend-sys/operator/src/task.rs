@@ -311,6 +311,17 @@ impl Goal {
         named.into_iter().find(|rank| *rank >= ranks)
     }
 
+    /// The rank that gives or gets what the others do not, if there is one.
+    pub const fn root(&self) -> Option<u32> {
+        match self {
+            Goal::Broadcast { root }
+            | Goal::Reduce { root, .. }
+            | Goal::Scatter { root }
+            | Goal::Gather { root } => Some(*root),
+            _ => None,
+        }
+    }
+
     /// How it reduces, if it does.
     pub const fn reduces(&self) -> Option<ReduceOp> {
         match self {

@@ -60,10 +60,16 @@ macro_rules! places {
             /// Part `index` of so many parts that differ by one element at most.
             #[track_caller]
             pub fn part(&self, index: u32, parts: u32) -> Self {
+                self.parts(index..index.saturating_add(1), parts)
+            }
+
+            /// Several [parts](Self::part) that follow one another.
+            #[track_caller]
+            pub fn parts(&self, range: Range<u32>, parts: u32) -> Self {
                 let cut = |index: u32| {
                     (self.length as u128 * u128::from(index) / u128::from(parts.max(1))) as usize
                 };
-                self.slice(cut(index)..cut(index.saturating_add(1)))
+                self.slice(cut(range.start)..cut(range.end))
             }
 
             /// Parts of so many elements, the last one with what is left. None of a buffer without elements; a length of 0 counts as 1.
@@ -96,6 +102,31 @@ impl<'a> RemoteBuffer<'a> {
     pub(super) fn whole(state: &'a State, peer: u32) -> Self {
         let length = state.shape.sizes[Memory::Buffer as usize];
         RemoteBuffer { state, peer, start: 0, length }
+    }
+
+    /// The elements that lie where `place` lies in the own communication buffer. A place in other memory is a mistake, as is one that is not inside;
+    /// it gives none.
+    ///
+    /// ```
+    /// # use hccl::operator::*;
+    /// # fn step(op: &Recorder<'_>, main: &mut MainThread<'_>) {
+    /// let part = op.buffer().part(op.rank(), op.ranks());
+    /// let next = op.channel(op.peer(1));
+    /// main.exchange(next, next, |theirs| main.read_reduce(theirs.at(part), part));
+    /// # }
+    /// # Operator::all_reduce("step", hccl::prelude::Sum, step).record::<f32>(2, 8).unwrap();
+    /// ```
+    #[track_caller]
+    pub fn at(&self, place: LocalBuffer<'_>) -> Self {
+        let range = place.start.checked_sub(self.start).map(|at| at..at + place.length);
+        match range {
+            Some(range) if place.memory == Memory::Buffer => self.slice(range),
+            _ => {
+                let text = format!("{place:?} have no counterpart among {self:?}");
+                self.state.mistake(Location::caller(), text);
+                Self { length: 0, ..*self }
+            }
+        }
     }
 
     pub(super) fn piece(&self) -> Piece {

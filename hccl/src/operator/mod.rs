@@ -50,6 +50,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod algorithms;
 mod channel;
 mod error;
 mod memory;

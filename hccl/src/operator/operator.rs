@@ -117,7 +117,7 @@ impl Operator {
 
     /// Records what one rank does.
     pub(super) fn record_rank(&self, shape: Shape, tape: &mut Tape) {
-        record(shape, tape, &*self.function);
+        record(shape, &self.goal, tape, &*self.function);
     }
 
     /// Elements of the input, the output and the communication buffer of a rank, and where in the output the input begins when

@@ -1,9 +1,11 @@
 //! What the function of an operator is given: who it is recorded for, its memory, its channels.
 
 use std::fmt;
+use std::ops::Range;
 use std::panic::Location;
+use std::sync::Arc;
 
-use ascend_operator::Memory;
+use ascend_operator::{Goal, Memory};
 
 use super::channel::Channel;
 use super::memory::LocalBuffer;
@@ -19,10 +21,11 @@ pub struct Recorder<'r> {
 /// Records a function onto a tape, in place of what was there.
 pub(super) fn record(
     shape: Shape,
+    goal: &Arc<Goal>,
     tape: &mut Tape,
     function: &dyn Fn(&Recorder<'_>, &mut MainThread<'_>),
 ) {
-    let state = State::new(shape, std::mem::take(tape));
+    let state = State::new(shape, Arc::clone(goal), std::mem::take(tape));
     let recorder = Recorder { state: &state };
     let mut main = MainThread { thread: Thread { state: &state, index: 0 } };
     function(&recorder, &mut main);
@@ -59,6 +62,23 @@ impl<'r> Recorder<'r> {
         self.state.shape.count
     }
 
+    /// What the operator is to achieve.
+    pub fn goal(&self) -> &'r Goal {
+        &self.state.goal
+    }
+
+    /// The rank that gives or gets what the others do not. An operator without one is a mistake, and has rank 0.
+    #[track_caller]
+    pub fn root(&self) -> u32 {
+        match self.state.goal.root() {
+            Some(root) => root,
+            None => {
+                self.refuse("the operator has no root: make it with one that has, such as `Operator::broadcast`");
+                0
+            }
+        }
+    }
+
     /// The type of the elements.
     pub fn dtype(&self) -> DType {
         self.state.shape.dtype
@@ -72,6 +92,77 @@ impl<'r> Recorder<'r> {
     /// Where the rank's result goes.
     pub fn output(&self) -> LocalBuffer<'r> {
         LocalBuffer::whole(self.state, Memory::Output)
+    }
+
+    /// The part of the input that is for a rank. Of a goal that makes no difference between ranks it is the whole input; it is empty where the rank gives
+    /// nothing.
+    #[track_caller]
+    pub fn input_for(&self, rank: u32) -> LocalBuffer<'r> {
+        let input = self.input();
+        match self.goal() {
+            _ if input.is_empty() => input,
+            Goal::AllToAllV { counts } => {
+                blocks(input, rank, |to| block_of(counts, self.rank(), to))
+            }
+            Goal::ReduceScatter(_) | Goal::Scatter { .. } | Goal::AllToAll => {
+                input.block(rank, self.count())
+            }
+            _ => input,
+        }
+    }
+
+    /// The part of the output that comes from a rank. Of a goal that makes no difference between ranks it is the whole output; it is empty where the rank gets
+    /// nothing.
+    #[track_caller]
+    pub fn output_from(&self, rank: u32) -> LocalBuffer<'r> {
+        let output = self.output();
+        match self.goal() {
+            _ if output.is_empty() => output,
+            Goal::AllToAllV { counts } => {
+                blocks(output, rank, |from| block_of(counts, from, self.rank()))
+            }
+            Goal::AllGather | Goal::Gather { .. } | Goal::AllToAll => {
+                output.block(rank, self.count())
+            }
+            _ => output,
+        }
+    }
+
+    /// Cuts the elements that the operator is about into rounds of at most `most`, as many as find room in the communication buffer. Every
+    /// rank has the same ones: ranges of the [count](Self::count), or of the longest block of an all-to-all with a matrix. There is none without
+    /// elements. A `most` of 0 is a mistake: the buffer is too small for the operator.
+    ///
+    /// ```
+    /// use hccl::operator::*;
+    ///
+    /// fn copy_through_the_buffer(op: &Recorder<'_>, main: &mut MainThread<'_>) {
+    ///     for round in op.rounds(op.buffer().len()) {
+    ///         let staged = op.buffer().slice(..round.len());
+    ///         main.copy(op.input().slice(round.clone()), staged);
+    ///         main.copy(staged, op.output().slice(round));
+    ///     }
+    /// }
+    /// # let copy = Operator::all_gather("copy", copy_through_the_buffer);
+    /// # let recorded = copy.on(1).count(10).buffer_bytes(16).record().unwrap();
+    /// # assert_eq!(recorded.tasks().tasks(), 6);
+    /// ```
+    #[track_caller]
+    pub fn rounds(&self, most: usize) -> impl Iterator<Item = Range<usize>> + use<> {
+        let count = match self.goal() {
+            Goal::AllToAllV { counts } => {
+                let longest = counts.iter().flatten().copied().max().unwrap_or_default();
+                usize::try_from(longest).unwrap_or(usize::MAX)
+            }
+            _ => self.count(),
+        };
+        if most == 0 && count > 0 {
+            self.refuse(format!(
+                "the communication buffer has room for {} elements, which is too few for a round: give the communicator a larger one",
+                self.buffer().len()
+            ));
+        }
+        let most = if most == 0 { count.max(1) } else { most };
+        (0..count).step_by(most).map(move |start| start..count.min(start.saturating_add(most)))
     }
 
     /// The rank's communication buffer, the only memory that peers reach (CANN: `HcclGetHcclBuffer`). What is in it at the start is unspecified.
@@ -100,6 +191,20 @@ impl<'r> Recorder<'r> {
     pub fn refuse(&self, text: impl Into<String>) {
         self.state.mistake(Location::caller(), text.into());
     }
+}
+
+/// Elements from one rank to another one.
+fn block_of(counts: &[Vec<u64>], from: u32, to: u32) -> usize {
+    let row = counts.get(from as usize);
+    let count = row.and_then(|row| row.get(to as usize)).copied().unwrap_or_default();
+    usize::try_from(count).unwrap_or(usize::MAX)
+}
+
+/// Block `index` of those of these lengths.
+#[track_caller]
+fn blocks(of: LocalBuffer<'_>, index: u32, length: impl Fn(u32) -> usize) -> LocalBuffer<'_> {
+    let start = (0..index).map(&length).fold(0, usize::saturating_add);
+    of.slice(start..start.saturating_add(length(index)))
 }
 
 impl fmt::Debug for Recorder<'_> {

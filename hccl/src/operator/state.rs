@@ -2,8 +2,9 @@
 
 use std::cell::RefCell;
 use std::panic::Location;
+use std::sync::Arc;
 
-use ascend_operator::{Memory, Piece, RankTasks, ReduceOp, Signal, Step, Task};
+use ascend_operator::{Goal, Memory, Piece, RankTasks, ReduceOp, Signal, Step, Task};
 
 use super::error::Mistake;
 use crate::dtype::DType;
@@ -60,13 +61,14 @@ pub(super) struct Turns {
 /// A recording that is under way.
 pub struct State {
     pub(super) shape: Shape,
+    pub(super) goal: Arc<Goal>,
     tape: RefCell<Tape>,
 }
 
 impl State {
-    pub(super) fn new(shape: Shape, mut tape: Tape) -> Self {
+    pub(super) fn new(shape: Shape, goal: Arc<Goal>, mut tape: Tape) -> Self {
         tape.begin(&shape);
-        State { shape, tape: RefCell::new(tape) }
+        State { shape, goal, tape: RefCell::new(tape) }
     }
 
     pub(super) fn into_tape(self) -> Tape {

@@ -229,6 +229,40 @@ impl<'f> Thread<'f> {
         std::mem::forget(access);
     }
 
+    /// [Exposes](Self::expose) the rank's communication buffer and [reclaims](Self::reclaim) it: the peer does something with it meanwhile.
+    #[track_caller]
+    pub fn lend(&self, to: Channel<'_>) {
+        let exposed = self.expose(to);
+        self.reclaim(exposed);
+    }
+
+    /// [Enters](Self::enter) the peer's communication buffer, does something with it, and [leaves](Self::leave) it.
+    #[track_caller]
+    pub fn visit<R>(&self, from: Channel<'_>, body: impl FnOnce(RemoteBuffer<'_>) -> R) -> R {
+        let access = self.enter(from);
+        let result = body(access.buffer());
+        self.leave(access);
+        result
+    }
+
+    /// Lends the rank's buffer to one peer while it visits that of another one, or of the same: neither waits for the other first, so that
+    /// ranks can do this in a circle. Without the one it only visits, without the other it only lends.
+    #[track_caller]
+    pub fn exchange<'r>(
+        &self,
+        to: impl Into<Option<Channel<'r>>>,
+        from: impl Into<Option<Channel<'r>>>,
+        body: impl FnOnce(RemoteBuffer<'_>),
+    ) {
+        let exposed = to.into().map(|to| self.expose(to));
+        if let Some(from) = from.into() {
+            self.visit(from, body);
+        }
+        if let Some(exposed) = exposed {
+            self.reclaim(exposed);
+        }
+    }
+
     /// Copies elements of a peer (CANN: `HcommReadOnThread`). Both must have as many.
     #[track_caller]
     pub fn read(&self, from: RemoteBuffer<'_>, to: LocalBuffer<'_>) {

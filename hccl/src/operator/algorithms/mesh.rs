@@ -1,0 +1,194 @@
+//! Mesh: every rank talks to all others at once, with a thread and a channel for each.
+//!
+//! One or two steps whatever the number of ranks: for ranks that are all connected with each other, such as those of one server. What is
+//! reduced is reduced in the order of the ranks, so the result is the same bits on every rank and in every run.
+
+use super::{load_blocks, some};
+use crate::operator::{LocalBuffer, MainThread, Recorder, RemoteBuffer, Thread};
+
+/// Scatter and Gather are those of a star, in one step.
+pub use super::star::{gather, scatter};
+
+/// AllGather in one step.
+pub fn all_gather(op: &Recorder<'_>, main: &mut MainThread<'_>) {
+    for round in op.rounds(op.buffer().len()) {
+        let shared = op.buffer().slice(..round.len());
+        main.copy(op.input().slice(round.clone()), shared);
+        with_each(
+            op,
+            main,
+            |_| (true, true),
+            |thread, peer, theirs| {
+                thread.read(theirs.at(shared), op.output_from(peer).slice(round.clone()));
+            },
+        );
+        main.copy(shared, op.output_from(op.rank()).slice(round));
+    }
+}
+
+/// ReduceScatter in one step.
+pub fn reduce_scatter(op: &Recorder<'_>, main: &mut MainThread<'_>) {
+    let ranks = op.ranks() as usize;
+    for round in op.rounds(op.buffer().len() / (2 * ranks)) {
+        let (shared, slots) = two(op, ranks * round.len());
+        load_blocks(op, main, &round, shared);
+        reduce_part(op, main, shared, slots);
+        main.copy(shared.part(op.rank(), op.ranks()), op.output().slice(round));
+    }
+}
+
+/// AllReduce in one step: every rank reads everything and sums up everything. For small data: p-1 times as much is sent as there is.
+pub fn all_reduce_one_shot(op: &Recorder<'_>, main: &mut MainThread<'_>) {
+    let ranks = op.ranks() as usize;
+    for round in op.rounds(op.buffer().len() / ranks) {
+        let slot = |rank| op.buffer().block(rank, round.len());
+        main.copy(op.input().slice(round.clone()), slot(op.rank()));
+        with_each(
+            op,
+            main,
+            |_| (true, true),
+            |thread, peer, theirs| {
+                thread.read(theirs.block(peer, round.len()), slot(peer));
+            },
+        );
+        let sum = op.output().slice(round.clone());
+        main.copy(slot(0), sum);
+        (1..op.ranks()).for_each(|rank| main.reduce(slot(rank), sum));
+    }
+}
+
+/// AllReduce in two steps: every rank sums up one part and then reads the others' parts.
+pub fn all_reduce_two_shot(op: &Recorder<'_>, main: &mut MainThread<'_>) {
+    let ranks = op.ranks() as usize;
+    for round in op.rounds(op.buffer().len() / (2 * ranks) * ranks) {
+        let (shared, slots) = two(op, round.len());
+        let output = op.output().slice(round.clone());
+        main.copy(op.input().slice(round), shared);
+        reduce_part(op, main, shared, slots);
+        with_each(
+            op,
+            main,
+            |_| (true, true),
+            |thread, peer, theirs| {
+                let [part, to] = [shared, output].map(|whole| whole.part(peer, op.ranks()));
+                thread.read(theirs.at(part), to);
+            },
+        );
+        let [part, to] = [shared, output].map(|whole| whole.part(op.rank(), op.ranks()));
+        main.copy(part, to);
+    }
+}
+
+/// Broadcast in two steps: the root scatters parts, and all gather them.
+pub fn broadcast(op: &Recorder<'_>, main: &mut MainThread<'_>) {
+    let is_root = op.rank() == op.root();
+    for round in op.rounds(op.buffer().len()) {
+        let shared = op.buffer().slice(..round.len());
+        let part = |rank| shared.part(rank, op.ranks());
+        if is_root {
+            main.copy(op.input().slice(round.clone()), shared);
+        }
+        with_each(
+            op,
+            main,
+            |peer| (is_root, peer == op.root()),
+            |thread, _, theirs| {
+                thread.read(theirs.at(part(op.rank())), part(op.rank()));
+            },
+        );
+        with_each(
+            op,
+            main,
+            |peer| (peer != op.root(), !is_root),
+            |thread, peer, theirs| {
+                thread.read(theirs.at(part(peer)), part(peer));
+            },
+        );
+        main.copy(shared, op.output().slice(round));
+    }
+}
+
+/// Reduce in two steps: every rank sums up one part, and the root gathers them.
+pub fn reduce(op: &Recorder<'_>, main: &mut MainThread<'_>) {
+    let (ranks, is_root) = (op.ranks() as usize, op.rank() == op.root());
+    for round in op.rounds(op.buffer().len() / (2 * ranks) * ranks) {
+        let (shared, slots) = two(op, round.len());
+        let part = |rank| shared.part(rank, op.ranks());
+        main.copy(op.input().slice(round.clone()), shared);
+        reduce_part(op, main, shared, slots);
+        with_each(
+            op,
+            main,
+            |peer| (peer == op.root(), is_root),
+            |thread, peer, theirs| {
+                thread.read(theirs.at(part(peer)), part(peer));
+            },
+        );
+        if is_root {
+            main.copy(shared, op.output().slice(round));
+        }
+    }
+}
+
+/// AlltoAll and AlltoAllV in one step.
+pub fn all_to_all(op: &Recorder<'_>, main: &mut MainThread<'_>) {
+    let ranks = op.ranks() as usize;
+    for round in op.rounds(op.buffer().len() / ranks) {
+        let shared = op.buffer().slice(..ranks * round.len());
+        load_blocks(op, main, &round, shared);
+        with_each(
+            op,
+            main,
+            |_| (true, true),
+            |thread, peer, theirs| {
+                let block = some(op.output_from(peer), &round);
+                thread.read(theirs.block(op.rank(), round.len()).slice(..block.len()), block);
+            },
+        );
+        let own = some(op.output_from(op.rank()), &round);
+        main.copy(shared.block(op.rank(), round.len()).slice(..own.len()), own);
+    }
+}
+
+/// One step, after which part r of rank r is the sum of the parts r of all. They meet in the slots.
+fn reduce_part(
+    op: &Recorder<'_>,
+    main: &mut MainThread<'_>,
+    shared: LocalBuffer<'_>,
+    slots: LocalBuffer<'_>,
+) {
+    let part = shared.part(op.rank(), op.ranks());
+    let slot = |rank| slots.block(rank, part.len());
+    main.copy(part, slot(op.rank()));
+    with_each(
+        op,
+        main,
+        |_| (true, true),
+        |thread, peer, theirs| {
+            thread.read(theirs.at(part), slot(peer));
+        },
+    );
+    main.copy(slot(0), part);
+    (1..op.ranks()).for_each(|rank| main.reduce(slot(rank), part));
+}
+
+/// Does something with the buffer of each peer, on a thread for each, and lends the own one: what of both is for the peer to say.
+fn with_each(
+    op: &Recorder<'_>,
+    main: &mut MainThread<'_>,
+    lends_and_visits: impl Fn(u32) -> (bool, bool),
+    body: impl Fn(&Thread<'_>, u32, RemoteBuffer<'_>),
+) {
+    main.fork(op.ranks() - 1, |threads| {
+        for (thread, peer) in threads.iter().zip(op.others()) {
+            let (channel, (lends, visits)) = (op.channel(peer), lends_and_visits(peer));
+            let (to, from) = (lends.then_some(channel), visits.then_some(channel));
+            thread.exchange(to, from, |theirs| body(&thread, peer, theirs));
+        }
+    });
+}
+
+/// The first `length` elements of the buffer, and all the others.
+fn two<'r>(op: &Recorder<'r>, length: usize) -> (LocalBuffer<'r>, LocalBuffer<'r>) {
+    (op.buffer().slice(..length), op.buffer().slice(length..))
+}

@@ -1,0 +1,109 @@
+//! NB, the nonuniform Bruck algorithm: as many steps and bytes as [NHR](super::nhr), in the other direction around the ring.
+//!
+//! Its steps are written for a *team*, all ranks or some of them, because a [hierarchy](super::hierarchical) uses them for each of its groups.
+
+use super::{Team, doublings, load_blocks, store_blocks};
+use crate::operator::{LocalBuffer, MainThread, Recorder};
+
+/// AllReduce in 2 log2 p steps.
+pub fn all_reduce(op: &Recorder<'_>, main: &mut MainThread<'_>) {
+    for round in op.rounds(op.buffer().len()) {
+        let shared = op.buffer().slice(..round.len());
+        main.copy(op.input().slice(round.clone()), shared);
+        reduce_parts(&Team::all(op), main, shared);
+        gather_parts(&Team::all(op), main, shared);
+        main.copy(shared, op.output().slice(round));
+    }
+}
+
+/// ReduceScatter in log2 p steps.
+pub fn reduce_scatter(op: &Recorder<'_>, main: &mut MainThread<'_>) {
+    let ranks = op.ranks() as usize;
+    for round in op.rounds(op.buffer().len() / ranks) {
+        let shared = op.buffer().slice(..ranks * round.len());
+        load_blocks(op, main, &round, shared);
+        reduce_parts(&Team::all(op), main, shared);
+        main.copy(shared.part(op.rank(), op.ranks()), op.output().slice(round));
+    }
+}
+
+/// AllGather in log2 p steps.
+pub fn all_gather(op: &Recorder<'_>, main: &mut MainThread<'_>) {
+    let ranks = op.ranks() as usize;
+    for round in op.rounds(op.buffer().len() / ranks) {
+        let shared = op.buffer().slice(..ranks * round.len());
+        main.copy(op.input().slice(round.clone()), shared.part(op.rank(), op.ranks()));
+        gather_parts(&Team::all(op), main, shared);
+        store_blocks(op, main, shared, &round);
+    }
+}
+
+/// Scatter in log2 p steps.
+pub fn scatter(op: &Recorder<'_>, main: &mut MainThread<'_>) {
+    let ranks = op.ranks() as usize;
+    for round in op.rounds(op.buffer().len() / ranks) {
+        let shared = op.buffer().slice(..ranks * round.len());
+        if op.rank() == op.root() {
+            load_blocks(op, main, &round, shared);
+        }
+        scatter_parts(&Team::all(op), main, op.root(), shared);
+        main.copy(shared.part(op.rank(), op.ranks()), op.output().slice(round));
+    }
+}
+
+/// Broadcast in 2 log2 p steps: parts are scattered, then gathered by all.
+pub fn broadcast(op: &Recorder<'_>, main: &mut MainThread<'_>) {
+    for round in op.rounds(op.buffer().len()) {
+        let shared = op.buffer().slice(..round.len());
+        if op.rank() == op.root() {
+            main.copy(op.input().slice(round.clone()), shared);
+        }
+        scatter_parts(&Team::all(op), main, op.root(), shared);
+        gather_parts(&Team::all(op), main, shared);
+        main.copy(shared, op.output().slice(round));
+    }
+}
+
+/// Part i of member i becomes the sum of the parts i of all. Half of the data goes in the first step, to the nearest.
+pub(super) fn reduce_parts(team: &Team<'_, '_>, main: &MainThread<'_>, shared: LocalBuffer<'_>) {
+    for distance in doublings(team.size()) {
+        let away = i64::from(distance);
+        main.exchange(team.channel(away), team.channel(-away), |theirs| {
+            for ahead in (distance..team.size()).step_by(2 * distance as usize) {
+                let part = shared.part(team.member(i64::from(ahead) - away), team.size());
+                main.read_reduce(theirs.at(part), part);
+            }
+        });
+    }
+}
+
+/// All members get part i of each member i. Half of the data goes in the last step, to the nearest.
+pub(super) fn gather_parts(team: &Team<'_, '_>, main: &MainThread<'_>, shared: LocalBuffer<'_>) {
+    for distance in doublings(team.size()).rev() {
+        let away = i64::from(distance);
+        main.exchange(team.channel(-away), team.channel(away), |theirs| {
+            for ahead in (distance..team.size()).step_by(2 * distance as usize) {
+                let part = shared.part(team.member(ahead.into()), team.size());
+                main.read(theirs.at(part), part);
+            }
+        });
+    }
+}
+
+/// Member i gets part i of the root's. Who has the parts of 2d members gives half of them to the one d places back.
+fn scatter_parts(team: &Team<'_, '_>, main: &MainThread<'_>, root: u32, shared: LocalBuffer<'_>) {
+    let size = team.size();
+    let before_the_root = (root % size + size - team.member(0)) % size;
+    for distance in doublings(size).rev() {
+        if before_the_root % (2 * distance) == distance {
+            main.visit(team.channel(distance.into()), |theirs| {
+                for back in 0..distance.min(size - before_the_root) {
+                    let part = shared.part(team.member(-i64::from(back)), size);
+                    main.read(theirs.at(part), part);
+                }
+            });
+        } else if before_the_root % (2 * distance) == 0 && before_the_root + distance < size {
+            main.lend(team.channel(-i64::from(distance)));
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! Pipeline: blocks go round between servers while those that came before are passed on within each server.
+//!
+//! Both kinds of links are busy at the same time. With q servers of as many cards each it takes q steps: cards of the same number form a ring over the
+//! servers, and the cards of a server a mesh. `cards` consecutive ranks are a server; what the slower of the two kinds takes is what counts.
+
+use super::{load_blocks, store_blocks};
+use crate::operator::{LocalBuffer, MainThread, Recorder, RemoteBuffer, Thread};
+
+/// AllReduce in 2q steps.
+pub fn all_reduce(op: &Recorder<'_>, main: &mut MainThread<'_>, cards: u32) {
+    let Some(grid) = Grid::of(op, cards) else { return };
+    let ranks = op.ranks() as usize;
+    for round in op.rounds(op.buffer().len() / (2 * ranks) * ranks) {
+        let shared = op.buffer().slice(..round.len());
+        main.copy(op.input().slice(round.clone()), shared);
+        grid.reduce_parts(main, shared);
+        grid.gather_parts(main, shared);
+        main.copy(shared, op.output().slice(round));
+    }
+}
+
+/// ReduceScatter in q steps.
+pub fn reduce_scatter(op: &Recorder<'_>, main: &mut MainThread<'_>, cards: u32) {
+    let Some(grid) = Grid::of(op, cards) else { return };
+    let ranks = op.ranks() as usize;
+    for round in op.rounds(op.buffer().len() / (2 * ranks)) {
+        let shared = op.buffer().slice(..ranks * round.len());
+        load_blocks(op, main, &round, shared);
+        grid.reduce_parts(main, shared);
+        main.copy(shared.part(op.rank(), op.ranks()), op.output().slice(round));
+    }
+}
+
+/// AllGather in q steps.
+pub fn all_gather(op: &Recorder<'_>, main: &mut MainThread<'_>, cards: u32) {
+    let Some(grid) = Grid::of(op, cards) else { return };
+    let ranks = op.ranks() as usize;
+    for round in op.rounds(op.buffer().len() / ranks) {
+        let shared = op.buffer().slice(..ranks * round.len());
+        main.copy(op.input().slice(round.clone()), shared.part(op.rank(), op.ranks()));
+        grid.gather_parts(main, shared);
+        store_blocks(op, main, shared, &round);
+    }
+}
+
+/// Servers with so many cards each.
+struct Grid<'o, 'r> {
+    op: &'o Recorder<'r>,
+    cards: u32,
+    servers: u32,
+    card: u32,
+    server: u32,
+}
+
+impl<'o, 'r> Grid<'o, 'r> {
+    /// None if the ranks do not fill the servers.
+    #[track_caller]
+    fn of(op: &'o Recorder<'r>, cards: u32) -> Option<Self> {
+        let (rank, ranks) = (op.rank(), op.ranks());
+        if cards == 0 || !ranks.is_multiple_of(cards) {
+            op.refuse(format!(
+                "{ranks} ranks do not fill servers of {cards} cards: give a number that divides {ranks}"
+            ));
+            return None;
+        }
+        Some(Grid { op, cards, servers: ranks / cards, card: rank % cards, server: rank / cards })
+    }
+
+    /// The rank of a card of the server so many places before this one.
+    fn rank(&self, card: u32, servers_before: u32) -> u32 {
+        let server = (self.server + self.servers - servers_before % self.servers) % self.servers;
+        server * self.cards + card
+    }
+
+    /// Part r of rank r becomes the sum of the parts r of all. In step k a rank sums up what its server has for its card of another server, and adds
+    /// what the servers before had.
+    fn reduce_parts(&self, main: &mut MainThread<'_>, shared: LocalBuffer<'_>) {
+        let ranks = self.op.ranks();
+        for k in 0..self.servers {
+            let part = shared.part(self.rank(self.card, k + 1), ranks);
+            let slots = self.op.buffer().slice(shared.len()..);
+            let slot = |index| slots.block(index, part.len());
+            // Where both come to, in the order in which they are added.
+            self.step(main, k > 0, true, |thread, peer, theirs| {
+                let index = if peer % self.cards == self.card { 0 } else { 1 + peer % self.cards };
+                thread.read(theirs.at(part), slot(index));
+            });
+            let first = if k > 0 { 0 } else { 1 };
+            let peers = (first..=self.cards).filter(|index| *index != 1 + self.card);
+            peers.for_each(|index| main.reduce(slot(index), part));
+        }
+    }
+
+    /// All ranks get part r of each rank r. In step k those of a server share what came to each in the step before.
+    fn gather_parts(&self, main: &mut MainThread<'_>, shared: LocalBuffer<'_>) {
+        for k in 0..self.servers {
+            self.step(main, k + 1 < self.servers, self.cards > 1, |thread, peer, theirs| {
+                let card = peer % self.cards;
+                let behind = if card == self.card { k + 1 } else { k };
+                let part = shared.part(self.rank(card, behind), self.op.ranks());
+                thread.read(theirs.at(part), part);
+            });
+        }
+    }
+
+    /// The card of the same number is visited in the server before, all others in this one: on a thread each, which lends the own buffer too.
+    fn step(
+        &self,
+        main: &mut MainThread<'_>,
+        between: bool,
+        within: bool,
+        body: impl Fn(&Thread<'_>, u32, RemoteBuffer<'_>),
+    ) {
+        let op = self.op;
+        main.fork(self.cards, |threads| {
+            let mates = (1..self.cards).filter(|_| within);
+            for (thread, distance) in threads.iter().skip(1).zip(mates) {
+                let mate = op.channel(self.rank((self.card + distance) % self.cards, 0));
+                thread.exchange(mate, mate, |theirs| body(&thread, mate.peer(), theirs));
+            }
+            if between {
+                let main = threads.get(0);
+                let next = op.channel(self.rank(self.card, self.servers - 1));
+                let before = op.channel(self.rank(self.card, 1));
+                main.exchange(next, before, |theirs| body(&main, before.peer(), theirs));
+            }
+        });
+    }
+}
