@@ -79,15 +79,13 @@ impl<'o, 'r> Grid<'o, 'r> {
         for k in 0..self.servers {
             let part = shared.part(self.rank(self.card, k + 1), ranks);
             let slots = self.op.buffer().slice(shared.len()..);
-            let slot = |index| slots.block(index, part.len());
-            // Where both come to, in the order in which they are added.
+            // A slot for each card; what the servers before had comes to that of the own card.
+            let slot = |card| slots.block(card, part.len());
             self.step(main, k > 0, true, |thread, peer, theirs| {
-                let index = if peer % self.cards == self.card { 0 } else { 1 + peer % self.cards };
-                thread.read(theirs.at(part), slot(index));
+                thread.read(theirs.at(part), slot(peer % self.cards));
             });
-            let first = if k > 0 { 0 } else { 1 };
-            let peers = (first..=self.cards).filter(|index| *index != 1 + self.card);
-            peers.for_each(|index| main.reduce(slot(index), part));
+            let came = (0..self.cards).filter(|card| k > 0 || *card != self.card);
+            came.for_each(|card| main.reduce(slot(card), part));
         }
     }
 

@@ -1,0 +1,207 @@
+//! All algorithms, and what each should cost: the formulas, as code.
+
+use hccl::operator::algorithms::hierarchical::Groups;
+use hccl::operator::algorithms::*;
+use hccl::operator::{MainThread, Operator, Recorder};
+use hccl::prelude::*;
+
+/// A number as it should be.
+#[derive(Clone, Copy, Debug)]
+pub enum Should {
+    Be(u64),
+    NotExceed(u64),
+}
+use Should::{Be, NotExceed};
+
+impl Should {
+    pub fn holds(self, found: u64) -> bool {
+        match self {
+            Be(number) => found == number,
+            NotExceed(number) => found <= number,
+        }
+    }
+}
+
+/// An algorithm for a collective.
+pub struct Case {
+    pub algorithm: &'static str,
+    pub collective: &'static str,
+    pub operator: Operator,
+    /// How many messages must follow one another.
+    pub steps: Should,
+    /// Elements that the rank sends that sends most, of n elements: of the whole vector, in the field's way of counting.
+    pub sent: Should,
+}
+
+/// The whole vector: all that is gathered, or reduced, or scattered, of an operator of `count` elements.
+pub fn whole(collective: &str, ranks: u32, count: u64) -> u64 {
+    match collective {
+        "all-reduce" | "broadcast" | "reduce" => count,
+        _ => count * u64::from(ranks),
+    }
+}
+
+/// A count of elements that all algorithms can share evenly among so many ranks.
+pub fn even(ranks: u32) -> usize {
+    let (p, places) = (ranks as usize, 1 << ranks.ilog2());
+    4 * p * p * places
+}
+
+type Function = fn(&Recorder<'_>, &mut MainThread<'_>);
+
+/// Makes the operator of a collective.
+fn operator(
+    collective: &str,
+    root: u32,
+    function: impl Fn(&Recorder<'_>, &mut MainThread<'_>) + Send + Sync + 'static,
+) -> Operator {
+    match collective {
+        "all-reduce" => Operator::all_reduce("all-reduce", Sum, function),
+        "reduce-scatter" => Operator::reduce_scatter("reduce-scatter", Sum, function),
+        "all-gather" => Operator::all_gather("all-gather", function),
+        "all-to-all" => Operator::all_to_all("all-to-all", function),
+        "broadcast" => Operator::broadcast("broadcast", root, function),
+        "reduce" => Operator::reduce("reduce", Sum, root, function),
+        "scatter" => Operator::scatter("scatter", root, function),
+        _ => Operator::gather("gather", root, function),
+    }
+}
+
+/// All that there is for so many ranks, with a root where one is needed, for `count` elements, which must be [even].
+pub fn catalogue(ranks: u32, root: u32, count: usize) -> Vec<Case> {
+    let p = u64::from(ranks);
+    let all = |name| whole(name, ranks, count as u64);
+    // Steps of a logarithm, and the power of two below.
+    let log = u64::from(ranks.next_power_of_two().ilog2());
+    let (k, q) = (u64::from(ranks.ilog2()), 1u64 << ranks.ilog2());
+    let some = u64::from(ranks > 1);
+    let mut cases = Vec::new();
+    let mut add = |algorithm, collective, function: Function, steps, sent: &dyn Fn(u64) -> Should| {
+        let sent = sent(all(collective));
+        let operator = operator(collective, root, function);
+        cases.push(Case { algorithm, collective, operator, steps, sent });
+    };
+    // What a rank does not have itself.
+    let rest = |n: u64| Be(n / p * (p - 1));
+    let twice = |n: u64| Be(2 * (n / p * (p - 1)));
+    let everything = |n: u64| Be(some * n);
+
+    add("ring", "all-reduce", ring::all_reduce, Be(2 * (p - 1)), &twice);
+    add("ring", "reduce-scatter", ring::reduce_scatter, Be(p - 1), &rest);
+    add("ring", "all-gather", ring::all_gather, Be(p - 1), &rest);
+    add("ring", "scatter", ring::scatter, Be(p - 1), &rest);
+    add("ring", "gather", ring::gather, Be(p - 1), &rest);
+    add("ring", "broadcast", ring::broadcast, Be(p - 1), &everything);
+    add("ring", "reduce", ring::reduce, Be(p - 1), &everything);
+
+    add("mesh, one-shot", "all-reduce", mesh::all_reduce_one_shot, Be(some), &|n| Be((p - 1) * n));
+    add("mesh, two-shot", "all-reduce", mesh::all_reduce_two_shot, Be(2 * some), &twice);
+    add("mesh", "reduce-scatter", mesh::reduce_scatter, Be(some), &rest);
+    add("mesh", "all-gather", mesh::all_gather, Be(some), &rest);
+    add("mesh", "broadcast", mesh::broadcast, Be(2 * some), &twice);
+    add("mesh", "reduce", mesh::reduce, Be(2 * some), &everything);
+    add("mesh", "scatter", mesh::scatter, Be(some), &rest);
+    add("mesh", "gather", mesh::gather, Be(some), &|n| Be(some * n / p));
+    add("mesh", "all-to-all", mesh::all_to_all, Be(some), &rest);
+
+    add("star", "broadcast", star::broadcast, Be(some), &|n| Be((p - 1) * n));
+    add("star", "reduce", star::reduce, Be(some), &everything);
+    add("star", "scatter", star::scatter, Be(some), &rest);
+    add("star", "gather", star::gather, Be(some), &|n| Be(some * n / p));
+
+    // Ranks that fold into a neighbour send everything; that neighbour tells the result.
+    let folds = u64::from(p != q);
+    let halves = move |n: u64| n / q * (q - 1);
+    let blocks = move |n: u64| (1..=k).map(|i| p.div_ceil(1 << i) * (n / p)).sum::<u64>();
+    add("halving-doubling", "all-reduce", halving_doubling::all_reduce, Be(2 * k + 2 * folds), &|n| {
+        Be(2 * halves(n) + folds * n)
+    });
+    add("halving-doubling", "reduce-scatter", halving_doubling::reduce_scatter, Be(k + 2 * folds), &|n| {
+        if folds == 0 { rest(n) } else { NotExceed(n.max(blocks(n) + n / p)) }
+    });
+    add("halving-doubling", "all-gather", halving_doubling::all_gather, Be(k + 2 * folds), &|n| {
+        if folds == 0 { rest(n) } else { NotExceed(blocks(n) + n) }
+    });
+    add("halving-doubling", "reduce", halving_doubling::reduce, Be(2 * k + folds), &|n| {
+        NotExceed(if folds == 0 { 2 * halves(n) } else { n.max(2 * halves(n)) })
+    });
+    add("halving-doubling", "broadcast", halving_doubling::broadcast, Be(log), &|n| Be(log * n));
+
+    add("NHR", "all-reduce", nhr::all_reduce, Be(2 * log), &twice);
+    add("NHR", "reduce-scatter", nhr::reduce_scatter, Be(log), &rest);
+    add("NHR", "all-gather", nhr::all_gather, Be(log), &rest);
+    add("NHR", "scatter", nhr::scatter, Be(log), &rest);
+    add("NHR", "broadcast", nhr::broadcast, Be(2 * log), &twice);
+    add("NB", "all-reduce", nb::all_reduce, Be(2 * log), &twice);
+    add("NB", "reduce-scatter", nb::reduce_scatter, Be(log), &rest);
+    add("NB", "all-gather", nb::all_gather, Be(log), &rest);
+    add("NB", "scatter", nb::scatter, Be(log), &rest);
+    add("NB", "broadcast", nb::broadcast, Be(2 * log), &twice);
+
+    add("pairwise", "all-to-all", pairwise::all_to_all, Be(p - 1), &rest);
+
+    for cards in (1..=ranks).filter(|cards| ranks.is_multiple_of(*cards)) {
+        let servers = u64::from(ranks / cards);
+        let steps = if cards == 1 { servers - 1 } else { servers };
+        let mut add = |collective, operator, times| {
+            let sent = Be(times * (all(collective) / p * (p - 1)));
+            let steps = Be(times * steps);
+            cases.push(Case { algorithm: "pipeline", collective, operator, steps, sent });
+        };
+        let function = move |op: &Recorder<'_>, main: &mut MainThread<'_>| {
+            pipeline::all_reduce(op, main, cards);
+        };
+        add("all-reduce", operator("all-reduce", root, function), 2);
+        let function = move |op: &Recorder<'_>, main: &mut MainThread<'_>| {
+            pipeline::reduce_scatter(op, main, cards);
+        };
+        add("reduce-scatter", operator("reduce-scatter", root, function), 1);
+        let function = move |op: &Recorder<'_>, main: &mut MainThread<'_>| {
+            pipeline::all_gather(op, main, cards);
+        };
+        add("all-gather", operator("all-gather", root, function), 1);
+    }
+
+    for groups in divisions(ranks) {
+        let sizes = || groups.iter().map(|group| group.len() as u64);
+        let (least, most) = (sizes().min().unwrap_or(1), sizes().max().unwrap_or(1));
+        let (count, n) = (groups.iter().count() as u64, all("all-reduce"));
+        let log = |n: u64| u64::from(n.next_power_of_two().ilog2());
+        let steps = 2 * (log(most) + log(count));
+        // Within its group, and of its part between the groups.
+        let sent = 2 * (most - 1) * n / most + 2 * (count - 1) * n / (count * least);
+        let should = if least == most { Be } else { NotExceed };
+        let function = move |op: &Recorder<'_>, main: &mut MainThread<'_>| {
+            hierarchical::all_reduce(op, main, &groups);
+        };
+        cases.push(Case {
+            algorithm: "hierarchical",
+            collective: "all-reduce",
+            operator: operator("all-reduce", root, function),
+            steps: should(steps),
+            sent: should(sent),
+        });
+    }
+    cases
+}
+
+/// Divisions of the ranks into groups: servers of one size, with a smaller one at the end, and groups of 1, 2, 3, ... ranks, dealt out
+/// in turn.
+fn divisions(ranks: u32) -> Vec<Groups> {
+    let mut divisions: Vec<_> =
+        [1, 2, 3, 4, 8, ranks].into_iter().map(|size| Groups::of_size(ranks, size)).collect();
+    let (mut dealt, mut next) = (Vec::new(), 0);
+    for size in 1.. {
+        if next >= ranks {
+            break;
+        }
+        // From both ends, so that neighbours are in different groups.
+        let end = ranks.min(next + size);
+        let deal = |i: u32| if i % 2 == 0 { i / 2 } else { ranks - 1 - i / 2 };
+        dealt.push((next..end).map(deal).collect());
+        next = end;
+    }
+    divisions.push(Groups::new(dealt));
+    divisions.dedup();
+    divisions
+}
