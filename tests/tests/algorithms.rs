@@ -4,9 +4,12 @@
 
 #[path = "algorithms/catalogue.rs"]
 mod catalogue;
-#[path = "algorithms/cost.rs"]
-mod cost;
+#[path = "algorithms/page.rs"]
+mod page;
+#[path = "algorithms/plans.rs"]
+mod plans;
 
+use ascend_operator::{Cost, Model};
 use catalogue::{Case, catalogue, even};
 use hccl::operator::Recorded;
 use hccl::prelude::*;
@@ -77,11 +80,11 @@ fn steps_and_bytes_are_those_of_the_formulas() {
         let count = even(ranks);
         for case in catalogue(ranks, ranks / 3, count) {
             let recorded = case.operator.record::<u8>(ranks, count).unwrap();
-            let found = cost::of(recorded.tasks());
+            let found = Cost::of(recorded.tasks(), &Model::default());
             let Case { algorithm, collective, steps, sent, .. } = case;
             let what = format!("{algorithm} {collective} on {ranks} ranks");
             assert!(steps.holds(found.steps), "{what}: {} steps, {steps:?}", found.steps);
-            let most = found.sent.into_iter().max().unwrap();
+            let most = found.bytes_sent.into_iter().max().unwrap();
             assert!(sent.holds(most), "{what}: {most} of {count} elements sent, {sent:?}");
         }
     }

@@ -59,7 +59,8 @@ pub struct Cost {
     pub time: f64,
     /// The tasks that decide it, the first one first: each of them is what the next one waited for last. Their times add up to the whole.
     pub critical_path: Vec<TaskId>,
-    /// How many transfers between ranks must follow one another.
+    /// How many transfers between ranks must follow one another. Several that a thread makes between the same two ranks, with nothing in between,
+    /// are one step.
     pub steps: u64,
     /// How many bytes of its memory each rank gives to others, whoever moves them.
     pub bytes_sent: Vec<u64>,

@@ -34,7 +34,7 @@ impl<'a> Execution<'a> {
     /// When everything happens if the tasks take so long.
     pub(crate) fn schedule(&self, lasts: impl Fn(&Task) -> f64) -> Schedule<'_> {
         let mut when = vec![When::default(); self.operator.tasks()];
-        for (id, Step { task, .. }) in self.tasks() {
+        for (id, &Step { ref task, source }) in self.tasks() {
             let Some(at) = self.order.number(id) else { continue };
             let before = if id.position == 0 { NONE } else { at - 1 };
             let record = self.order.record_of(id).and_then(|record| self.order.number(record));
@@ -43,11 +43,16 @@ impl<'a> Execution<'a> {
             // Of two that end at the same time, the one behind more transfers decides.
             let later = (other.end, other.steps) > (own.end, own.steps);
             let start = own.end.max(other.end);
+            let ends = |step: &Step| transfer(&step.task).map(|(from, to, _)| (from, to));
+            let position = id.position.wrapping_sub(1);
+            let previous = step(self.operator, TaskId { position, ..id }).and_then(ends);
+            let is_step =
+                ends(&Step { task: *task, source }).is_some_and(|ends| previous != Some(ends));
             when[at as usize] = When {
                 begin: own.end,
                 start,
                 end: start + lasts(task),
-                steps: own.steps.max(other.steps) + u64::from(transfer(task).is_some()),
+                steps: own.steps.max(other.steps) + u64::from(is_step),
                 last: record.filter(|_| later || before == NONE).unwrap_or(before),
                 ran: true,
             };
@@ -65,7 +70,7 @@ pub(crate) struct When {
     pub(crate) start: f64,
     /// When it is done itself.
     pub(crate) end: f64,
-    /// Transfers between ranks on the longest chain that ends with it.
+    /// Transfers between ranks on the longest chain that ends with it; several in a row between the same two count as one.
     pub(crate) steps: u64,
     /// Whether it runs at all.
     pub(crate) ran: bool,
@@ -96,7 +101,7 @@ impl Schedule<'_> {
         self.when.iter().map(|when| when.end).fold(0.0, f64::max)
     }
 
-    /// The most transfers between ranks that must follow one another.
+    /// The most transfers between ranks that must follow one another; several in a row between the same two count as one.
     pub(crate) fn steps(&self) -> u64 {
         self.when.iter().map(|when| when.steps).max().unwrap_or_default()
     }

@@ -26,6 +26,8 @@ impl Should {
 pub struct Case {
     pub algorithm: &'static str,
     pub collective: &'static str,
+    /// How the ranks are divided, where they are: "2+2".
+    pub division: String,
     pub operator: Operator,
     /// How many messages must follow one another.
     pub steps: Should,
@@ -76,11 +78,13 @@ pub fn catalogue(ranks: u32, root: u32, count: usize) -> Vec<Case> {
     let (k, q) = (u64::from(ranks.ilog2()), 1u64 << ranks.ilog2());
     let some = u64::from(ranks > 1);
     let mut cases = Vec::new();
-    let mut add = |algorithm, collective, function: Function, steps, sent: &dyn Fn(u64) -> Should| {
-        let sent = sent(all(collective));
-        let operator = operator(collective, root, function);
-        cases.push(Case { algorithm, collective, operator, steps, sent });
-    };
+    let mut add =
+        |algorithm, collective, function: Function, steps, sent: &dyn Fn(u64) -> Should| {
+            let sent = sent(all(collective));
+            let operator = operator(collective, root, function);
+            let division = String::new();
+            cases.push(Case { algorithm, collective, division, operator, steps, sent });
+        };
     // What a rank does not have itself.
     let rest = |n: u64| Be(n / p * (p - 1));
     let twice = |n: u64| Be(2 * (n / p * (p - 1)));
@@ -113,12 +117,22 @@ pub fn catalogue(ranks: u32, root: u32, count: usize) -> Vec<Case> {
     let folds = u64::from(p != q);
     let halves = move |n: u64| n / q * (q - 1);
     let blocks = move |n: u64| (1..=k).map(|i| p.div_ceil(1 << i) * (n / p)).sum::<u64>();
-    add("halving-doubling", "all-reduce", halving_doubling::all_reduce, Be(2 * k + 2 * folds), &|n| {
-        Be(2 * halves(n) + folds * n)
-    });
-    add("halving-doubling", "reduce-scatter", halving_doubling::reduce_scatter, Be(k + 2 * folds), &|n| {
-        if folds == 0 { rest(n) } else { NotExceed(n.max(blocks(n) + n / p)) }
-    });
+    add(
+        "halving-doubling",
+        "all-reduce",
+        halving_doubling::all_reduce,
+        Be(2 * k + 2 * folds),
+        &|n| Be(2 * halves(n) + folds * n),
+    );
+    add(
+        "halving-doubling",
+        "reduce-scatter",
+        halving_doubling::reduce_scatter,
+        Be(k + 2 * folds),
+        &|n| {
+            if folds == 0 { rest(n) } else { NotExceed(n.max(blocks(n) + n / p)) }
+        },
+    );
     add("halving-doubling", "all-gather", halving_doubling::all_gather, Be(k + 2 * folds), &|n| {
         if folds == 0 { rest(n) } else { NotExceed(blocks(n) + n) }
     });
@@ -146,7 +160,8 @@ pub fn catalogue(ranks: u32, root: u32, count: usize) -> Vec<Case> {
         let mut add = |collective, operator, times| {
             let sent = Be(times * (all(collective) / p * (p - 1)));
             let steps = Be(times * steps);
-            cases.push(Case { algorithm: "pipeline", collective, operator, steps, sent });
+            let (algorithm, division) = ("pipeline", sizes(&Groups::of_size(ranks, cards)));
+            cases.push(Case { algorithm, collective, division, operator, steps, sent });
         };
         let function = move |op: &Recorder<'_>, main: &mut MainThread<'_>| {
             pipeline::all_reduce(op, main, cards);
@@ -163,8 +178,9 @@ pub fn catalogue(ranks: u32, root: u32, count: usize) -> Vec<Case> {
     }
 
     for groups in divisions(ranks) {
-        let sizes = || groups.iter().map(|group| group.len() as u64);
-        let (least, most) = (sizes().min().unwrap_or(1), sizes().max().unwrap_or(1));
+        let lengths = || groups.iter().map(|group| group.len() as u64);
+        let (least, most) = (lengths().min().unwrap_or(1), lengths().max().unwrap_or(1));
+        let division = sizes(&groups);
         let (count, n) = (groups.iter().count() as u64, all("all-reduce"));
         let log = |n: u64| u64::from(n.next_power_of_two().ilog2());
         let steps = 2 * (log(most) + log(count));
@@ -177,12 +193,18 @@ pub fn catalogue(ranks: u32, root: u32, count: usize) -> Vec<Case> {
         cases.push(Case {
             algorithm: "hierarchical",
             collective: "all-reduce",
+            division,
             operator: operator("all-reduce", root, function),
             steps: should(steps),
             sent: should(sent),
         });
     }
     cases
+}
+
+/// "2+2+1"
+fn sizes(groups: &Groups) -> String {
+    groups.iter().map(|group| group.len().to_string()).collect::<Vec<_>>().join("+")
 }
 
 /// Divisions of the ranks into groups: servers of one size, with a smaller one at the end, and groups of 1, 2, 3, ... ranks, dealt out
