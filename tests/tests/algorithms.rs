@@ -9,9 +9,8 @@ mod page;
 #[path = "algorithms/plans.rs"]
 mod plans;
 
-use ascend_operator::{Cost, Model};
 use catalogue::{Case, catalogue, even};
-use hccl::operator::Recorded;
+use hccl::operator::{Model, Recorded};
 use hccl::prelude::*;
 
 /// The checker has nothing to say, and knows what comes from where.
@@ -80,7 +79,7 @@ fn steps_and_bytes_are_those_of_the_formulas() {
         let count = even(ranks);
         for case in catalogue(ranks, ranks / 3, count) {
             let recorded = case.operator.record::<u8>(ranks, count).unwrap();
-            let found = Cost::of(recorded.tasks(), &Model::default());
+            let found = recorded.cost(&Model::default());
             let Case { algorithm, collective, steps, sent, .. } = case;
             let what = format!("{algorithm} {collective} on {ranks} ranks");
             assert!(steps.holds(found.steps), "{what}: {} steps, {steps:?}", found.steps);

@@ -4,7 +4,7 @@
 
 use std::fmt::Write as _;
 
-use ascend_operator::{Cost, Model};
+use hccl::operator::{Cost, Model};
 use hccl_tests::repository;
 
 use crate::catalogue::{Case, catalogue, even, whole};
@@ -48,7 +48,7 @@ fn table() -> String {
 
 fn cost(case: &Case, ranks: u32) -> Cost {
     let recorded = case.operator.record::<u8>(ranks, even(ranks)).unwrap();
-    Cost::of(recorded.tasks(), &Model::default())
+    recorded.cost(&Model::default())
 }
 
 #[test]
