@@ -187,7 +187,7 @@ impl<'o, 'r> Pairs<'o, 'r> {
             let others = span(start, start + half);
             if distance % (2 * half) == half {
                 main.lend(channel);
-            } else if distance % (2 * half) == 0 {
+            } else if distance.is_multiple_of(2 * half) {
                 main.visit(channel, |theirs| main.read(theirs.at(others), others));
             }
         }

@@ -102,7 +102,8 @@ fn scatter_parts(team: &Team<'_, '_>, main: &MainThread<'_>, root: u32, shared: 
                     main.read(theirs.at(part), part);
                 }
             });
-        } else if before_the_root % (2 * distance) == 0 && before_the_root + distance < size {
+        } else if before_the_root.is_multiple_of(2 * distance) && before_the_root + distance < size
+        {
             main.lend(team.channel(-i64::from(distance)));
         }
     }

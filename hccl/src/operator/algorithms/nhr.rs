@@ -106,7 +106,8 @@ fn scatter_parts(op: &Recorder<'_>, main: &MainThread<'_>, shared: LocalBuffer<'
                     main.read(theirs.at(part), part);
                 }
             });
-        } else if behind_the_root % (2 * distance) == 0 && behind_the_root + distance < ranks {
+        } else if behind_the_root.is_multiple_of(2 * distance) && behind_the_root + distance < ranks
+        {
             main.lend(op.channel(op.peer(distance.into())));
         }
     }
