@@ -6,8 +6,9 @@
 //! finding of its own, `set-twice`, and where it is not found, one bit is as good as a count.)
 //!
 //! What has been found is kept as one edge a wait and one number a task: its unit of time. Whether a task comes before another
-//! is [searched](Search) when somebody asks, backwards from the later one, through the waits whose time is not too early to matter.
-//! A clock for each task would answer at once, and take gigabytes for what a large operator has of threads.
+//! is [searched](Search) when somebody asks: backwards from the later one and forwards from the earlier one, step by step in turn, through
+//! those whose time lies between the two, until the two meet or one of them comes to its end. A clock for each task would answer at
+//! once, and take gigabytes for what a large operator has of threads.
 
 use crate::lanes::{Lane, Lanes, NONE};
 use crate::task::{Operator, Signal, Task};
@@ -33,10 +34,9 @@ pub struct Order {
     time: Vec<u32>,
     /// The record of each wait that has ended, and the wait of each record that has ended one.
     partner: Vec<u32>,
-    /// All waits that have ended, lane by lane.
-    waits: Vec<u32>,
-    /// How many of them come before each task or are it.
-    waits_until: Vec<u32>,
+    /// All waits that have ended, and all records that have ended one, both lane by lane.
+    waits: Listed,
+    records: Listed,
     /// Records that ended no wait.
     left: Vec<TaskId>,
 }
@@ -106,9 +106,11 @@ impl Order {
     pub fn search(&self) -> Search<'_> {
         Search {
             order: self,
-            known: vec![(0, 0); self.lanes.all().len()],
+            past: vec![(0, 0); self.lanes.all().len()],
+            future: vec![(0, 0); self.lanes.all().len()],
             turn: 0,
-            queue: VecDeque::new(),
+            back: VecDeque::new(),
+            forth: VecDeque::new(),
             steps: 0,
         }
     }
@@ -136,16 +138,46 @@ fn id(lane: &Lane, task: u32) -> TaskId {
     TaskId { rank: lane.rank, thread: lane.thread, position: task - lane.start }
 }
 
+/// Some of the tasks.
+#[derive(Clone, Debug, Default)]
+struct Listed {
+    tasks: Vec<u32>,
+    /// How many of them come before each task in the numbering of all, and before the end.
+    before: Vec<u32>,
+}
+
+impl Listed {
+    fn of(tasks: u32, is_listed: impl Fn(u32) -> bool) -> Listed {
+        let mut listed = Listed::default();
+        for task in 0..tasks {
+            listed.before.push(listed.tasks.len() as u32);
+            if is_listed(task) {
+                listed.tasks.push(task);
+            }
+        }
+        listed.before.push(listed.tasks.len() as u32);
+        listed
+    }
+
+    /// Which of them are in a range of tasks.
+    fn range(&self, from: u32, until: u32) -> (u32, u32) {
+        (self.before[from as usize], self.before[until as usize])
+    }
+}
+
 /// Finds out whether one task comes before another.
 pub struct Search<'a> {
     order: &'a Order,
-    /// For each lane, in which turn it was reached, and how many of its tasks are known then to come before the later task.
-    known: Vec<(u32, u32)>,
+    /// For each lane, in which turn it was reached from the later task, and the end of what is known to come before that one.
+    past: Vec<(u32, u32)>,
+    /// For each lane, in which turn it was reached from the earlier task, and the first one that is known to come behind that one.
+    future: Vec<(u32, u32)>,
     /// Which question this is.
     turn: u32,
-    /// Ranges of waits that have not been followed yet, as places in the list of all.
-    queue: VecDeque<(u32, u32)>,
-    /// How many waits have been looked at.
+    /// Ranges of waits that have not been followed to their records, and of records that have not been followed to their waits.
+    back: VecDeque<(u32, u32)>,
+    forth: VecDeque<(u32, u32)>,
+    /// How many waits and records have been looked at.
     steps: u64,
 }
 
@@ -159,43 +191,77 @@ impl Search<'_> {
     }
 
     pub(crate) fn reaches(&mut self, first: u32, second: u32) -> bool {
-        self.reaches_soon(first, second, u64::MAX)
-    }
-
-    /// The same, but no if it is not known after so many steps.
-    pub(crate) fn reaches_soon(&mut self, first: u32, second: u32, patience: u64) -> bool {
         let order = self.order;
-        let lane = order.lanes.number(first);
-        if order.lanes.number(second) == lane {
+        if order.lanes.number(first) == order.lanes.number(second) {
             return first < second;
         }
-        let (earliest, time) = (order.time[first as usize], order.time[second as usize]);
-        if time == NONE || earliest >= time {
+        let (earliest, latest) = (order.time[first as usize], order.time[second as usize]);
+        if latest == NONE || earliest >= latest {
             return false;
         }
         self.begin_turn();
-        self.learn(second);
-        let last = self.steps.saturating_add(patience);
-        while let Some((from, until)) = self.queue.pop_front() {
-            // The latest ones first: what they tell makes the earlier ones superfluous.
-            for &wait in order.waits[from as usize..until as usize].iter().rev() {
-                if order.time[wait as usize] <= earliest {
-                    break;
-                }
-                if self.steps >= last {
-                    return false;
-                }
-                self.steps += 1;
-                let record = order.partner[wait as usize];
-                if record >= first && order.lanes.number(record) == lane {
-                    return true;
-                }
-                if order.time[record as usize] > earliest {
-                    self.learn(record);
-                }
+        self.is_past(second);
+        self.is_future(first);
+        loop {
+            self.steps += 1;
+            // The latest waits first: what they tell makes the earlier ones superfluous.
+            let Some((from, until)) = self.back.front_mut() else { return false };
+            *until -= 1;
+            let wait = order.waits.tasks[*until as usize];
+            if from == until || order.time[wait as usize] <= earliest {
+                self.back.pop_front();
+            }
+            let record = order.partner[wait as usize];
+            if order.time[record as usize] >= earliest && self.is_past(record) {
+                return true;
+            }
+            let Some((from, until)) = self.forth.front_mut() else { return false };
+            let record = order.records.tasks[*from as usize];
+            *from += 1;
+            if from == until || order.time[record as usize] >= latest {
+                self.forth.pop_front();
+            }
+            let wait = order.partner[record as usize];
+            if order.time[wait as usize] <= latest && self.is_future(wait) {
+                return true;
             }
         }
-        false
+    }
+
+    /// This task is known to come before the later one, or is it. Whether it also comes behind the earlier one.
+    fn is_past(&mut self, task: u32) -> bool {
+        let lane = self.order.lanes.number(task) as usize;
+        let start = self.order.lanes.all()[lane].start;
+        let known = self.past[lane];
+        let known = if known.0 == self.turn { known.1 } else { start };
+        if task < known {
+            return false;
+        }
+        self.past[lane] = (self.turn, task + 1);
+        let (from, until) = self.order.waits.range(known, task + 1);
+        if from < until {
+            self.back.push_back((from, until));
+        }
+        let (turn, first) = self.future[lane];
+        turn == self.turn && first <= task
+    }
+
+    /// This task is known to come behind the earlier one, or is it. Whether it also comes before the later one.
+    fn is_future(&mut self, task: u32) -> bool {
+        let lane = self.order.lanes.number(task) as usize;
+        let end = self.order.lanes.all()[lane].end;
+        let known = self.future[lane];
+        let known = if known.0 == self.turn { known.1 } else { end };
+        if task >= known {
+            return false;
+        }
+        self.future[lane] = (self.turn, task);
+        let (from, until) = self.order.records.range(task, known);
+        if from < until {
+            self.forth.push_back((from, until));
+        }
+        let (turn, behind) = self.past[lane];
+        turn == self.turn && task < behind
     }
 
     /// How much work it was so far.
@@ -203,34 +269,14 @@ impl Search<'_> {
         self.steps
     }
 
-    /// This task is known to come before the later one, or is it.
-    fn learn(&mut self, task: u32) {
-        let order = self.order;
-        let lane = order.lanes.number(task) as usize;
-        let start = order.lanes.all()[lane].start;
-        let (turn, known) = self.known[lane];
-        let known = if turn == self.turn { known } else { 0 };
-        let now = task - start + 1;
-        if now <= known {
-            return;
-        }
-        self.known[lane] = (self.turn, now);
-        let until = order.waits_until[task as usize];
-        let from = match start + known {
-            0 => 0,
-            behind => order.waits_until[behind as usize - 1],
-        };
-        if from < until {
-            self.queue.push_back((from, until));
-        }
-    }
-
     fn begin_turn(&mut self) {
-        self.queue.clear();
+        self.back.clear();
+        self.forth.clear();
         self.turn = match self.turn.checked_add(1) {
             Some(turn) => turn,
             None => {
-                self.known.fill((0, 0));
+                self.past.fill((0, 0));
+                self.future.fill((0, 0));
                 1
             }
         };
@@ -307,13 +353,10 @@ fn run<'a>(lanes: Lanes, task: impl Fn(u32) -> &'a Task) -> (Order, Vec<u32>) {
         now.sort_unstable();
         clock += 1;
     }
-    let (mut waits, mut waits_until) = (Vec::new(), Vec::with_capacity(tasks));
-    for at in 0..tasks as u32 {
-        if matches!(task(at), Task::Wait(_)) && time[at as usize] != NONE {
-            waits.push(at);
-        }
-        waits_until.push(waits.len() as u32);
-    }
+    let is_wait = |at: u32| matches!(task(at), Task::Wait(_));
+    let has_partner = |at: u32| partner[at as usize] != NONE;
+    let waits = Listed::of(tasks as u32, |at| has_partner(at) && is_wait(at));
+    let records = Listed::of(tasks as u32, |at| has_partner(at) && !is_wait(at));
     let mut left: Vec<TaskId> = signals
         .iter()
         .flat_map(|state| &state.set)
@@ -324,7 +367,7 @@ fn run<'a>(lanes: Lanes, task: impl Fn(u32) -> &'a Task) -> (Order, Vec<u32>) {
         .filter(|lane| !is_over(*lane, &next))
         .map(|lane| next[lane as usize])
         .collect();
-    (Order { lanes, sequence, time, partner, waits, waits_until, left }, stuck)
+    (Order { lanes, sequence, time, partner, waits, records, left }, stuck)
 }
 
 /// A number for each notify: that of each task, and as many states.

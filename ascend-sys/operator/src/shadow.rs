@@ -40,7 +40,7 @@ pub trait Oracle<A> {
 
     /// The same, when a wrong no does no harm: it is asked in order to forget what need not be kept. Override it where the exact answer
     /// takes long.
-    fn is_soon_known_before(&mut self, earlier: &A) -> bool {
+    fn is_known_at_once(&mut self, earlier: &A) -> bool {
         self.is_before(earlier)
     }
 }
@@ -128,12 +128,12 @@ impl<A: Clone> Shadow<A> {
             }
             match mode {
                 Mode::Read => {
-                    cell.reads.retain(|read| !oracle.is_soon_known_before(read));
+                    cell.reads.retain(|read| !oracle.is_known_at_once(read));
                     cell.reads.push(access.clone());
                 }
                 Mode::Reduce(kind) => {
                     cell.reductions.retain(|(other, reduction)| {
-                        *other != kind || !oracle.is_soon_known_before(reduction)
+                        *other != kind || !oracle.is_known_at_once(reduction)
                     });
                     cell.reductions.push((kind, access.clone()));
                 }

@@ -39,6 +39,9 @@ use crate::task::Operator;
 use finding::Notes;
 use ground::Ground;
 
+/// Steps of a search after which a rule goes no further once it has found something: what is not ordered takes longest to tell.
+const PATIENCE: u64 = 200_000_000;
+
 /// A product: the chip, and the rules that come with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Product {
@@ -113,7 +116,7 @@ pub fn check_with(operators: &[Operator], setting: &Setting) -> Report {
         Ok(order) => {
             let ground = Ground::new(operators, &order);
             frame::look(&ground, true, &mut notes);
-            notify::look(&ground, &mut notes);
+            notify::look(&ground, &mut notes, &mut skipped);
             if notes.has(&["set-twice", "two-waits"]) {
                 // Who comes first is not certain then.
                 skipped.extend(["race", "result"]);

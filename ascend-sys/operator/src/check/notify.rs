@@ -1,5 +1,6 @@
 //! Notifies: every record ends a wait, every next record comes behind that wait, and nobody else waits meanwhile.
 
+use super::PATIENCE;
 use super::finding::Notes;
 use super::ground::Ground;
 use crate::order::Search;
@@ -10,7 +11,7 @@ use std::collections::HashMap;
 const ONE_BIT: &str =
     "a notify is one bit: two records in a row count once, and a wait hangs later";
 
-pub(super) fn look(ground: &Ground<'_>, notes: &mut Notes) {
+pub(super) fn look(ground: &Ground<'_>, notes: &mut Notes, skipped: &mut Vec<&'static str>) {
     unconsumed(ground, notes);
     let mut search = ground.order.search();
     // The last record of each notify that has ended a wait.
@@ -22,6 +23,10 @@ pub(super) fn look(ground: &Ground<'_>, notes: &mut Notes) {
             && let Some(over) = ground.order.partner(earlier)
         {
             pair(ground, &mut search, (earlier, over), (record, wait), notes);
+            if search.steps() > PATIENCE && notes.has(&["set-twice", "two-waits"]) {
+                skipped.extend(["further set-twice", "further two-waits"]);
+                break;
+            }
         }
     }
 }

@@ -1,20 +1,17 @@
 //! Races: two tasks that touch the same bytes, of which one writes, and nothing orders them.
 
+use super::PATIENCE;
 use super::finding::Notes;
 use super::ground::{Bytes, Ground};
+use crate::lanes::Lanes;
 use crate::order::Search;
 use crate::shadow::{Found, Mode, Oracle, Shadow};
 use crate::task::Task;
 
-/// Steps of the search for which a rule goes on once something was found. What is not ordered takes longest to tell.
-const PATIENCE: u64 = 2_000_000_000;
-
-/// Steps after which an access is kept rather than looked at any longer, if it is only about forgetting it.
-const SOON: u64 = 64;
-
 /// Orders tasks by their numbers.
 struct Tasks<'a, 'b> {
     search: &'a mut Search<'b>,
+    lanes: &'a Lanes,
     /// The one that touches memory now.
     now: u32,
 }
@@ -25,8 +22,9 @@ impl Oracle<u32> for Tasks<'_, '_> {
         *earlier == self.now || self.search.reaches(*earlier, self.now)
     }
 
-    fn is_soon_known_before(&mut self, earlier: &u32) -> bool {
-        self.search.reaches_soon(*earlier, self.now, SOON)
+    fn is_known_at_once(&mut self, earlier: &u32) -> bool {
+        // Of each thread only the last one is kept, which is few enough, and costs no search.
+        self.lanes.number(*earlier) == self.lanes.number(self.now)
     }
 }
 
@@ -42,7 +40,7 @@ pub(super) fn look(ground: &Ground<'_>, notes: &mut Notes, skipped: &mut Vec<&'s
             let shadow =
                 shadow.get_or_insert_with(|| Shadow::new(0..ground.size(bytes.memory), true));
             let mut others = Vec::new();
-            let tasks = Tasks { search: &mut search, now: task };
+            let tasks = Tasks { search: &mut search, lanes: ground.order.lanes(), now: task };
             shadow.access(bytes.range.clone(), mode, &task, tasks, |what| {
                 if let Found::Unordered { other, mode, .. } = what
                     && !others.contains(&(other, mode))
