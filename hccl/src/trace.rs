@@ -5,7 +5,7 @@
 //!
 //! | field | |
 //! |---|---|
-//! | `operation` | the same name without `hccl.` |
+//! | `operation` | the same name without `hccl.`; of `hccl.run`, what the operator is called |
 //! | `communicator` | its name |
 //! | `rank` | this rank |
 //! | `sequence` | the number of the operation in the communicator, the same on all ranks; batches are counted by themselves, messages by sender and receiver; of a group, that of its first operation |

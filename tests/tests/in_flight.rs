@@ -4,6 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc;
 
 use hccl::Result;
+use hccl::operator::Operator;
 use hccl::prelude::*;
 use hccl_tests::both_backends;
 
@@ -56,7 +57,27 @@ const OPERATIONS: &[(&str, Act)] = &[
         let peer = 1 - comm.rank();
         comm.batch().send(x, peer).recv(y, peer).submit(stream)
     }),
+    ("an operator of one's own", |comm, x, y, stream| {
+        comm.run(&mesh_all_gather()).input(x.slice(4..)?).output(y).submit(stream)
+    }),
 ];
+
+/// Each rank reads what the other one shows, on a thread beside the stream.
+fn mesh_all_gather() -> Operator {
+    Operator::all_gather("mesh_all_gather", |op, main| {
+        let (n, peer) = (op.count(), 1 - op.rank());
+        main.copy(op.input(), op.buffer().slice(..n));
+        main.fork(2, |threads| {
+            let [main, other] = threads.array();
+            let exposed = main.expose(op.channel(peer));
+            main.copy(op.input(), op.output().block(op.rank(), n));
+            let access = other.enter(op.channel(peer));
+            other.read(access.buffer().slice(..n), op.output().block(peer, n));
+            other.leave(access);
+            main.reclaim(exposed);
+        });
+    })
+}
 
 /// What becomes of everything but the destination.
 #[derive(Clone, Copy, Debug)]

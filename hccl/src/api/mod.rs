@@ -11,6 +11,7 @@ pub(crate) mod entries;
 pub(crate) mod graphs;
 pub(crate) mod handles;
 pub(crate) mod kernels;
+pub(crate) mod operators;
 
 use ascend_sys::{Api, Functions, HcclResult, aclError};
 use std::ffi::CStr;

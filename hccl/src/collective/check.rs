@@ -73,7 +73,7 @@ impl Reduction {
 /// What depends on the communicator.
 impl Member {
     #[inline]
-    pub(super) fn check_rank(&self, what: &'static str, rank: u32) -> Result<()> {
+    pub(crate) fn check_rank(&self, what: &'static str, rank: u32) -> Result<()> {
         let world_size = self.world_size;
         if rank < world_size { Ok(()) } else { Err(Error::NoSuchRank { what, rank, world_size }) }
     }
@@ -148,7 +148,7 @@ pub(super) fn check_length(
 /// Borrowing rules that out for buffers that hccl owns; foreign memory (`from_raw`) can overlap all the same. HCCL takes equal
 /// pointers, which is what the methods `.._in_place` are for, and makes no promise for a part in common.
 #[inline]
-pub(super) fn check_apart(
+pub(crate) fn check_apart(
     operation: &'static str,
     from: &Region<'_>,
     to: &Region<'_>,

@@ -60,7 +60,7 @@ pub use matrix::CountMatrix;
 pub use partition::Partition;
 
 pub(crate) use call::Call;
-pub(crate) use check::{Reduction, check_count};
+pub(crate) use check::{Reduction, check_apart, check_count};
 
 use ascend_sys::{HcclComm, aclrtStream};
 

@@ -22,7 +22,7 @@
 //! [`split`](Communicator::split) and [`subset`](Communicator::subset) make communicators of some of the ranks.
 
 mod config;
-mod handle;
+pub(crate) mod handle;
 pub(crate) mod label;
 pub(crate) mod orphans;
 mod root_info;
@@ -48,6 +48,7 @@ use crate::batch::{Direction, Lists, Peers};
 use crate::device::Device;
 use crate::error::{Error, OpContext, Result};
 use crate::memory::stamps::Stamps;
+use crate::operator::Resources;
 use crate::runtime::{Product, Runtime};
 use handle::{Handle, Origin};
 use label::Label;
@@ -111,6 +112,8 @@ pub(crate) struct Member {
     pub(crate) batches: u64,
     pub(crate) lists: Lists,
     pub(crate) scratch: Scratch,
+    /// What it has for operators of one's own.
+    pub(crate) operators: Resources,
     /// How often it has been split.
     splits: u64,
     /// Set by a run, which then tells the peers itself when the rank is gone.
@@ -345,6 +348,7 @@ impl Communicator {
             batches: 0,
             lists: Lists::default(),
             scratch: Scratch::default(),
+            operators: Resources::default(),
             splits: 0,
             alive: None,
         });

@@ -32,8 +32,8 @@
 //! # What can be captured
 //!
 //! Operations of communicators, and copies and fills on the device. What involves the host (`upload`, `to_vec`,
-//! [`HostBuffer`](crate::HostBuffer), [`Stream::host_fn`]) does not compile, nor does a [`group`](crate::group()), whose end may wait, nor a
-//! destination that has never been written: that it is written is known only after a replay.
+//! [`HostBuffer`](crate::HostBuffer), [`Stream::host_fn`]) does not compile, nor does a [`group`](crate::group()), whose end may wait, nor an
+//! [operator of one's own](crate::Communicator::run), whose threads are other queues, nor a destination that has never been written: that it is written is known only after a replay.
 //!
 //! # Why it is safe
 //!

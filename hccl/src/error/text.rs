@@ -151,7 +151,7 @@ impl Error {
             Error::Batch(error) => error.fmt(f),
             Error::Tiling(error) => error.fmt(f),
             Error::Record(error) => error.fmt(f),
-            Error::Operator(error) => error.fmt(f),
+            Error::Operator(error) => f.write_str(first_line(&error.to_string()).0),
             Error::Aborted { .. } => f.write_str("the communicator was aborted"),
             Error::Rank(error) => error.fmt(f),
             Error::RankGone { rank, reason } => write!(f, "rank {rank} is gone: {reason}"),
@@ -207,6 +207,10 @@ impl Error {
             ),
             Error::TooManyElements { .. } => f.write_str("\nIssue several operations over slices."),
             Error::NotSupported { instead, .. } => write!(f, "\n{instead}"),
+            Error::Operator(error) => match first_line(&error.to_string()).1 {
+                Some(rest) => write!(f, "\n{rest}"),
+                None => Ok(()),
+            },
             Error::Found { findings } => {
                 for (number, finding) in findings.iter().enumerate() {
                     let text = finding.to_string();

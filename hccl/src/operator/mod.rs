@@ -43,15 +43,68 @@
 //! What one rank can do wrong by itself does not compile, or is a [`Mistake`] with its line when it is recorded. What ranks can do wrong together is
 //! found by the checker.
 //!
+//! # Running
+//!
+//! [`Communicator::run`](crate::Communicator::run) makes an operator an operation like any collective: numbered, ordered behind whatever uses the same buffers,
+//! watched by a [`Work`](crate::Work), traced, with a deadline.
+//!
+//! ```
+//! # use hccl::operator::*;
+//! # fn mesh_all_gather(op: &Recorder<'_>, main: &mut MainThread<'_>) {
+//! #     let n = op.count();
+//! #     let shared = op.buffer().slice(..n);
+//! #     main.copy(op.input(), shared);
+//! #     main.copy(op.input(), op.output().block(op.rank(), n));
+//! #     main.fork(op.ranks() - 1, |threads| {
+//! #         for (thread, peer) in threads.iter().zip(op.others()) {
+//! #             let channel = op.channel(peer);
+//! #             let exposed = thread.expose(channel);
+//! #             let access = thread.enter(channel);
+//! #             thread.read(access.buffer().slice(..n), op.output().block(peer, n));
+//! #             thread.leave(access);
+//! #             thread.reclaim(exposed);
+//! #         }
+//! #     });
+//! # }
+//! use hccl::prelude::*;
+//!
+//! # fn main() -> hccl::Result<()> {
+//! let gather = Operator::all_gather("mesh_all_gather", mesh_all_gather);
+//! let runtime = Runtime::emulator(4)?;
+//! let all = runtime.run_ranks(4, |rank| {
+//!     let (device, mut comm) = (rank.device(), rank.communicator()?);
+//!     let stream = device.stream()?;
+//!     let x = device.upload(&[comm.rank(), 9], &stream)?;
+//!     let mut y = device.zeros(8, &stream)?;
+//!     comm.run(&gather).input(&x).output(&mut y).submit(&stream)?.wait()?;
+//!     y.to_vec(&stream).wait()
+//! })?;
+//! assert_eq!(all[2], [0, 9, 1, 9, 2, 9, 3, 9]);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Every call records the rank's tasks anew, checks what this rank can do wrong by itself, and tells them to the threads. Threads, channels and the communication
+//! buffer are acquired when they are first needed and kept by the communicator. The buffer is twice
+//! [`buffer_mib`](crate::CommConfig) long.
+//!
+//! On a device the tasks of one operator are in flight on several queues. It is complete, and its buffers are free, when all of them have ended, also when
+//! something failed. What failed leaves notifies set that nobody knows of, so the communicator then runs no more operators. An operator cannot be
+//! [captured](crate::device::graph).
+//!
+//! On which products this runs, and what of it only on the emulator, stands at [`Engine`].
+//!
 //! # Units
 //!
 //! All lengths are elements, all of one type: the operator's. Input and output are the rank's own; the communication buffer is what peers
 //! reach, and belongs to the communicator.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 pub mod algorithms;
 mod channel;
+mod driver;
+mod engine;
 mod error;
 mod memory;
 mod notify;
@@ -59,6 +112,8 @@ mod notify;
 mod operator;
 mod recorded;
 mod recorder;
+mod resources;
+mod run;
 mod state;
 mod thread;
 
@@ -66,10 +121,14 @@ pub use ascend_operator::check::{Finding, Report};
 pub use ascend_operator::plan::Plan;
 pub use ascend_operator::{Cost, Goal, Model, check};
 pub use channel::{Access, Channel, Exposed};
+pub use engine::Engine;
 pub use error::{Mistake, RecordError};
 pub use memory::{LocalBuffer, RemoteBuffer};
 pub use notify::{Clear, Notify, NotifyState, Set};
 pub use operator::{Operator, Setting};
 pub use recorded::Recorded;
 pub use recorder::Recorder;
+pub use run::Run;
 pub use thread::{MainThread, Thread, Threads};
+
+pub(crate) use resources::Resources;

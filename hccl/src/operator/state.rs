@@ -38,8 +38,10 @@ pub(crate) struct Shape {
 #[derive(Debug, Default)]
 pub(crate) struct Tape {
     pub(crate) tasks: RankTasks,
+    /// The thread of each task, in the order in which they were recorded.
+    pub(super) order: Vec<u32>,
     /// Notifies of each thread.
-    notifies: Vec<u32>,
+    pub(super) notifies: Vec<u32>,
     /// Of each sub-thread: its notify with which it is started, and the main thread's with which it ends.
     frames: Vec<(u32, u32)>,
     /// Of each channel, in the order in which they were opened.
@@ -102,6 +104,7 @@ impl Tape {
     fn begin(&mut self, shape: &Shape) {
         let size = shape.dtype.size() as u64;
         self.mistakes.clear();
+        self.order.clear();
         self.notifies.clear();
         self.frames.clear();
         self.turns.clear();
@@ -168,5 +171,6 @@ impl Tape {
     #[inline]
     pub(super) fn push(&mut self, thread: u32, task: Task, source: Here) {
         self.tasks.threads[thread as usize].push(Step { task, source });
+        self.order.push(thread);
     }
 }

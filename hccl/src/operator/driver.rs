@@ -1,0 +1,347 @@
+//! Recorded tasks, told to the threads of a communicator.
+//!
+//! Invariant: before the first task is told, all of them have been looked at: what they read and write lies in the rank's input, output or communication
+//! buffer, or in the communication buffer of a peer with a channel, and the input is not written. Input and output are named in the stamps of the
+//! operation; what lies in communication buffers belongs to communicators, which are stamped too.
+//!
+//! Tasks are told in the order in which they were recorded. No thread of the rank then ever waits for something that has not been told yet, however
+//! short the queues of the device are.
+//!
+//! An operation is complete when its stream is, and sub-threads end before that, since the main thread waits for them. But when something fails,
+//! that wait may end early, and a sub-thread go on. So the stream also waits for an event behind each of them, which is there however it ended.
+
+#![expect(unsafe_code, reason = "the one place where primitives are called")]
+
+use std::ffi::c_void;
+use std::ptr;
+
+use ascend_operator::{Memory, Piece, RankTasks, Signal, Task};
+use ascend_sys::ThreadHandle;
+
+use super::engine::Engine;
+use super::error::{Mistake, RecordError};
+use super::operator::Operator;
+use super::resources::{Last, Peer, Resources, Site, invalid, spoiled};
+use crate::api::handles::{EventHandle, StreamHandle};
+use crate::api::operators::{Buffer, Reduction};
+use crate::comm::Member;
+use crate::comm::label::Takes;
+use crate::device::Stream;
+use crate::device::issue::{Touch, handle};
+use crate::dtype::DType;
+use crate::error::{Error, Result};
+use crate::memory::allocation::Region;
+use crate::work::Work;
+
+/// For how many seconds a wait waits where the backend does not know the communicator's limit: CANN's own.
+const LIMIT: u32 = 1836;
+
+/// An operator whose tasks are on the tape.
+pub(super) struct Issue<'a> {
+    pub(super) member: &'a Member,
+    pub(super) operator: &'a Operator,
+    pub(super) sequence: u64,
+    pub(super) engine: Engine,
+    pub(super) dtype: DType,
+    /// The input and the output, where the rank has them.
+    pub(super) memory: [Option<&'a Region<'a>>; 2],
+}
+
+impl Issue<'_> {
+    /// Issues it. `touches` names the communicator and what is in `memory`; the resources are those of the communicator.
+    pub(super) fn on(
+        &self,
+        stream: &Stream,
+        touches: &[Touch<'_>],
+        resources: &mut Resources,
+    ) -> Result<Work> {
+        let Issue { member, operator, sequence, engine, dtype, memory } = *self;
+        let (name, device) = (operator.name(), &member.device);
+        let event = match resources.tape.tasks.threads.len() {
+            1 if engine == Engine::CpuTs => None,
+            _ => Some(device.take_event()?),
+        };
+        let given = |region: Option<&Region<'_>>| match region {
+            Some(region) => Buffer { start: region.pointer(), bytes: region.bytes() as u64 },
+            None => Buffer { start: ptr::null_mut(), bytes: 0 },
+        };
+        let own = resources.buffer(device, &member.handle)?;
+        let memory = [given(memory[0]), given(memory[1]), own];
+        let reduction = operator.goal().reduces().map(|op| (dtype, op));
+        let mut begun = false;
+        let operation = (name, sequence, Takes::Collective);
+        let issued = member.issue(operation, stream, touches, |table, comm, _| {
+            let (product, ranks, rank) = (member.product, member.world_size, member.label.rank);
+            let site = Site { table, comm, product, engine, ranks };
+            let resources = &mut *resources;
+            let mut driver = Driver { site, name, rank, resources, memory, reduction };
+            // SAFETY: the handles are live. What is in `memory` is in `touches`, so that it stays, and is left alone, until the
+            // operation is complete.
+            unsafe { driver.drive(stream.queue().handle(), event.as_deref(), &mut begun) }?;
+            member.label.count();
+            Ok(())
+        });
+        if let Some(event) = event {
+            device.recycle_event(event);
+        }
+        match &issued {
+            Ok(issued) => {
+                let (lane, issued) = (stream.lane(), *issued);
+                resources.last = Some(Last { lane, issued, name, sequence });
+            }
+            Err(error) if begun => {
+                resources.spoiled = Some(spoiled(name, sequence, error));
+                let _bound = device.bind()?;
+                member.handle.abort(device.table(), member.world_size);
+            }
+            Err(_) => {}
+        }
+        handle(stream, issued, name)
+    }
+}
+
+/// Everything that tasks need to be told.
+struct Driver<'a> {
+    site: Site<'a>,
+    /// What the operator is called.
+    name: &'static str,
+    rank: u32,
+    resources: &'a mut Resources,
+    /// The input, the output and the own communication buffer.
+    memory: [Buffer; 3],
+    /// How the operator reduces.
+    reduction: Option<Reduction>,
+}
+
+/// Where a piece is.
+enum Found<'a> {
+    Here(*mut c_void),
+    There(&'a Peer, *mut c_void),
+}
+
+impl Driver<'_> {
+    /// Acquires what is missing, looks at all tasks, and tells them. `begun` is set before the first one: whatever then fails, some
+    /// may be out.
+    ///
+    /// # Safety
+    ///
+    /// The communicator and the stream are live. The memory is as long as it says, lies on the device, and stays until the stream has reached what it holds
+    /// then; nobody else touches it meanwhile but to read the input.
+    unsafe fn drive(
+        &mut self,
+        stream: &StreamHandle,
+        event: Option<&EventHandle>,
+        begun: &mut bool,
+    ) -> Result<()> {
+        let Site { table, engine, .. } = self.site;
+        // SAFETY: the caller's promise.
+        let host = unsafe { self.resources.acquire(self.site, stream.raw()) }?;
+        self.check()?;
+        table.start_batch()?;
+        *begun = true;
+        // SAFETY: the caller's promise; the handles were just acquired; the tasks have been looked at.
+        let told = unsafe { self.tell_all(host) };
+        // In any case: the batch is a state of this OS thread.
+        let ended = table.end_batch();
+        told.and(ended)?;
+        let Some(event) = event else { return Ok(()) };
+        for of_thread in self.resources.streams(engine) {
+            table.record_event(event, of_thread)?;
+            table.wait_event(stream, event)?;
+        }
+        Ok(())
+    }
+
+    /// Whether every task touches only what it may.
+    fn check(&self) -> Result<()> {
+        let RankTasks { threads, .. } = &self.resources.tape.tasks;
+        for step in threads.iter().flatten() {
+            let found = match &step.task {
+                Task::Copy { from, to } | Task::Reduce { from, to, .. } => {
+                    self.check_pieces(from, to)
+                }
+                Task::Record(signal) | Task::Wait(signal) => self.check_signal(signal),
+            };
+            if let Err(text) = found {
+                let mut error = RecordError::new(self.name);
+                error.add(self.rank, &[Mistake::new(text, step.source)]);
+                return Err(Error::Operator(error));
+            }
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn check_pieces(&self, from: &Piece, to: &Piece) -> Result<(), String> {
+        match (self.find(from), self.find(to)) {
+            (None, _) => Err(self.not_there(from)),
+            (_, None) => Err(self.not_there(to)),
+            (Some(Found::There(..)), Some(Found::There(..))) => {
+                Err(format!("{from} would go to {to}: one of the two must be the rank's own"))
+            }
+            _ if to.rank == self.rank && to.memory == Memory::Input => Err(format!(
+                "{to} would be written: copy the input to the output or the communication buffer first"
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    #[inline]
+    fn check_signal(&self, signal: &Signal) -> Result<(), String> {
+        let there = match signal {
+            Signal::Thread { thread, .. } => (*thread as usize) < self.resources.threads.len(),
+            Signal::Channel { rank, peer, .. } => self.channel(*rank, *peer).is_some(),
+        };
+        if there { Ok(()) } else { Err(format!("there is no {signal}")) }
+    }
+
+    #[cold]
+    fn not_there(&self, piece: &Piece) -> String {
+        let Piece { rank, memory, .. } = piece;
+        let own = *rank == self.rank;
+        let bytes = match self.resources.peer(self.site.engine, *rank) {
+            _ if own => self.memory[*memory as usize].bytes,
+            Some(peer) if *memory == Memory::Buffer => peer.buffer.bytes,
+            _ => return format!("{piece} cannot be reached: there is no channel to it"),
+        };
+        let what = match own {
+            true => "",
+            false => "; give all ranks the same `buffer_mib`",
+        };
+        format!("{piece} are not there: it has {bytes} bytes{what}")
+    }
+
+    /// The channel of a signal that is at one of its ends.
+    #[inline]
+    fn channel(&self, rank: u32, peer: u32) -> Option<&Peer> {
+        let other = if rank == self.rank { peer } else { rank };
+        self.resources.peer(self.site.engine, other)
+    }
+
+    /// The address of a piece, if all of it is there.
+    #[inline]
+    fn find(&self, piece: &Piece) -> Option<Found<'_>> {
+        let within = |memory: &Buffer| {
+            let end = piece.start.checked_add(piece.bytes)?;
+            (end <= memory.bytes).then(|| memory.start.wrapping_byte_add(piece.start as usize))
+        };
+        if piece.rank == self.rank {
+            return within(&self.memory[piece.memory as usize]).map(Found::Here);
+        }
+        let peer = self.resources.peer(self.site.engine, piece.rank)?;
+        match piece.memory {
+            Memory::Buffer => within(&peer.buffer).map(|start| Found::There(peer, start)),
+            Memory::Input | Memory::Output => None,
+        }
+    }
+
+    /// # Safety
+    ///
+    /// As for [`drive`](Self::drive), and all is acquired and checked. `host` is the thread of the stream.
+    unsafe fn tell_all(&mut self, host: ThreadHandle) -> Result<()> {
+        let Site { table, engine, .. } = self.site;
+        let mut told = std::mem::take(&mut self.resources.told);
+        told.clear();
+        told.resize(self.resources.threads.len(), 0);
+        let Resources { tape, threads, .. } = &*self.resources;
+        let start = tape.notifies.first().copied().unwrap_or(0);
+        let main = threads.first().copied().unwrap_or(host);
+        let mut tell_all = || {
+            // SAFETY: the caller's promise: both threads have these notifies, and what is told was checked.
+            unsafe {
+                if engine == Engine::AicpuTs {
+                    table.record_thread(host, main, start)?;
+                    table.wait_thread(main, start, LIMIT)?;
+                }
+                for index in tape.order.iter().map(|thread| *thread as usize) {
+                    let (Some(handle), Some(next)) = (threads.get(index), told.get_mut(index))
+                    else {
+                        return Err(invalid(format!("there is no thread {index}")));
+                    };
+                    if let Some(step) = tape.tasks.threads.get(index).and_then(|t| t.get(*next)) {
+                        self.tell(*handle, &step.task)?;
+                    }
+                    *next += 1;
+                }
+                if engine == Engine::AicpuTs {
+                    table.record_thread(main, host, 0)?;
+                    table.wait_thread(host, 0, LIMIT)?;
+                }
+            }
+            Ok(())
+        };
+        let outcome = tell_all();
+        self.resources.told = told;
+        outcome
+    }
+
+    /// # Safety
+    ///
+    /// As for [`drive`](Self::drive), and the task was checked.
+    #[inline]
+    unsafe fn tell(&self, thread: ThreadHandle, task: &Task) -> Result<()> {
+        let Site { table, .. } = self.site;
+        // SAFETY: the caller's promise; what is found is as long as the piece.
+        unsafe {
+            match task {
+                Task::Copy { from, to } => match (self.find(from), self.find(to)) {
+                    (Some(Found::Here(from)), Some(Found::Here(at))) => {
+                        table.local_copy(thread, at, from, to.bytes)
+                    }
+                    (Some(Found::There(peer, from)), Some(Found::Here(at))) => {
+                        table.read(thread, peer.channel, at, from, to.bytes)
+                    }
+                    (Some(Found::Here(from)), Some(Found::There(peer, at))) => {
+                        table.write(thread, peer.channel, at, from, to.bytes)
+                    }
+                    _ => Err(gone(task)),
+                },
+                Task::Reduce { from, to, .. } => {
+                    let Some(reduction) = self.reduction else { return Err(gone(task)) };
+                    let count = to.bytes / reduction.0.size() as u64;
+                    match (self.find(from), self.find(to)) {
+                        (Some(Found::Here(from)), Some(Found::Here(at))) => {
+                            table.local_reduce(thread, at, from, count, reduction)
+                        }
+                        (Some(Found::There(peer, from)), Some(Found::Here(at))) => {
+                            let over = (thread, peer.channel);
+                            table.read_reduce(over, at, from, count, reduction)
+                        }
+                        (Some(Found::Here(from)), Some(Found::There(peer, at))) => {
+                            let over = (thread, peer.channel);
+                            table.write_reduce(over, at, from, count, reduction)
+                        }
+                        _ => Err(gone(task)),
+                    }
+                }
+                Task::Record(Signal::Thread { thread: of, index, .. }) => {
+                    match self.resources.threads.get(*of as usize) {
+                        Some(of) => table.record_thread(thread, *of, *index),
+                        None => Err(gone(task)),
+                    }
+                }
+                Task::Wait(Signal::Thread { index, .. }) => {
+                    table.wait_thread(thread, *index, LIMIT)
+                }
+                Task::Record(Signal::Channel { rank, peer, index }) => {
+                    match self.channel(*rank, *peer) {
+                        Some(peer) => table.record_channel(thread, peer.channel, *index),
+                        None => Err(gone(task)),
+                    }
+                }
+                Task::Wait(Signal::Channel { rank, peer, index }) => {
+                    match self.channel(*rank, *peer) {
+                        Some(peer) => table.wait_channel(thread, peer.channel, *index, LIMIT),
+                        None => Err(gone(task)),
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// What was checked is not so any more, which cannot be.
+#[cold]
+fn gone(task: &Task) -> Error {
+    invalid(format!("what a task needs is gone: {task}"))
+}

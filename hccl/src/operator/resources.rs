@@ -1,0 +1,260 @@
+//! What a communicator keeps for operators: threads, channels and buffers, acquired when an operator first needs them.
+//!
+//! They stay until the communicator goes, since nobody can give them back, and an operator that runs again acquires nothing. Threads have to be kept
+//! here: on A2 and A3 each request makes new ones, and a communicator has 200.
+//!
+//! Invariant: every handle here was made by this communicator, and the resources go before it does.
+
+#![expect(unsafe_code, reason = "asks CANN for what is kept here")]
+
+use ascend_sys::{ChannelHandle, HcclComm, ThreadHandle, aclrtStream};
+
+use super::engine::Engine;
+use super::state::Tape;
+use crate::api::Table;
+use crate::api::handles::StreamHandle;
+use crate::api::operators::Buffer;
+use crate::comm::handle::Handle;
+use crate::device::Device;
+use crate::device::issue::Issued;
+use crate::device::lane::Lane;
+use crate::error::{Error, Result};
+use crate::runtime::Product;
+
+/// The most notifies that an end of a channel can have.
+const MOST_OF_CHANNEL: u32 = 64;
+/// How many it is given at least: a channel cannot get more later, and the next operator may use more.
+const LEAST_OF_CHANNEL: u32 = 8;
+/// The same for threads, which on most products cannot get more either.
+const LEAST_OF_THREAD: u32 = 4;
+
+/// See the [module](self).
+#[derive(Default)]
+pub(crate) struct Resources {
+    /// The last recording, whose room the next one takes.
+    pub(super) tape: Tape,
+    buffer: Option<Buffer>,
+    engines: [OfEngine; Engine::ALL],
+    /// The handles that the tasks in hand name, the main thread's first.
+    pub(super) threads: Vec<ThreadHandle>,
+    /// How many tasks of each thread are out.
+    pub(super) told: Vec<usize>,
+    pub(super) last: Option<Last>,
+    /// Why nothing can be run any more.
+    pub(super) spoiled: Option<Box<str>>,
+}
+
+/// What belongs to one engine.
+#[derive(Default)]
+struct OfEngine {
+    /// Those with the most notifies first.
+    threads: Vec<SubThread>,
+    /// By the peer's rank.
+    peers: Vec<Option<Peer>>,
+}
+
+struct SubThread {
+    handle: ThreadHandle,
+    notifies: u32,
+    /// `None` where CANN does not tell.
+    stream: Option<StreamHandle>,
+}
+
+/// A channel, and what it leads to.
+#[derive(Clone, Copy)]
+pub(super) struct Peer {
+    pub(super) channel: ChannelHandle,
+    notifies: u32,
+    pub(super) buffer: Buffer,
+}
+
+/// The operator that was run last.
+pub(super) struct Last {
+    pub(super) lane: &'static Lane,
+    pub(super) issued: Issued,
+    pub(super) name: &'static str,
+    pub(super) sequence: u64,
+}
+
+/// Whose resources, and where they are asked for.
+#[derive(Clone, Copy)]
+pub(super) struct Site<'a> {
+    pub(super) table: &'a Table,
+    pub(super) comm: HcclComm,
+    pub(super) product: Option<Product>,
+    pub(super) engine: Engine,
+    pub(super) ranks: u32,
+}
+
+impl Resources {
+    /// The own communication buffer, on this device.
+    pub(super) fn buffer(&mut self, device: &Device, handle: &Handle) -> Result<Buffer> {
+        if let Some(buffer) = self.buffer {
+            return Ok(buffer);
+        }
+        let _bound = device.bind()?;
+        let Some(comm) = handle.calling() else { return Err(Error::Aborted { context: None }) };
+        // SAFETY: whoever has the handle has the communicator, so it is live.
+        Ok(*self.buffer.insert(unsafe { device.table().communication_buffer(comm) }?))
+    }
+
+    /// Whether an operator that was run before has failed: then notifies may be left set, and nobody knows which.
+    pub(super) fn check(&mut self) -> Result<(), Box<str>> {
+        if let Some(Last { lane, issued, name, sequence }) = &self.last
+            && lane.is_work_complete(issued.number, issued.tickets.1)
+        {
+            if let Err(error) = lane.outcome(issued.number, issued.tickets) {
+                self.spoiled = Some(spoiled(name, *sequence, &error));
+            }
+            self.last = None;
+        }
+        self.spoiled.clone().map_or(Ok(()), Err)
+    }
+
+    /// Everything that the recorded tasks need, with what is there already. Waits for peers to which there are no channels. Gives the
+    /// thread of the stream.
+    ///
+    /// # Safety
+    ///
+    /// The communicator is live, these resources are its own, and the stream is live.
+    pub(super) unsafe fn acquire(
+        &mut self,
+        site: Site<'_>,
+        stream: aclrtStream,
+    ) -> Result<ThreadHandle> {
+        let Tape { tasks, notifies, .. } = &self.tape;
+        let of_engine = &mut self.engines[site.engine as usize];
+        let (main, subs) =
+            notifies.split_first().map_or((0, &[][..]), |(main, subs)| (*main, subs));
+        let most = subs.iter().copied().max().unwrap_or(0);
+        // A notify of the main thread with which the stream starts it, and one of the stream with which it ends.
+        let (count, most, of_stream) = match site.engine {
+            Engine::CpuTs => (subs.len(), most, main),
+            Engine::AicpuTs => (notifies.len(), most.max(main + 1), 1),
+        };
+        // SAFETY: the caller's promise.
+        unsafe {
+            of_engine.have_threads(site, count, most)?;
+            of_engine.have_channels(site, &tasks.channels)?;
+            let stream = site.table.thread_of_stream(site.comm, stream, of_stream)?;
+            self.threads.clear();
+            self.threads.extend((site.engine == Engine::CpuTs).then_some(stream));
+            self.threads.extend(of_engine.threads[..count].iter().map(|thread| thread.handle));
+            Ok(stream)
+        }
+    }
+
+    /// The channel to a peer.
+    #[inline]
+    pub(super) fn peer(&self, engine: Engine, rank: u32) -> Option<&Peer> {
+        self.engines[engine as usize].peers.get(rank as usize)?.as_ref()
+    }
+
+    /// The streams of the threads in hand but the stream itself, as far as CANN tells.
+    pub(super) fn streams(&self, engine: Engine) -> impl Iterator<Item = &StreamHandle> {
+        let count = self.threads.len() - usize::from(engine == Engine::CpuTs);
+        let threads = self.engines[engine as usize].threads.iter().take(count);
+        threads.filter_map(|thread| thread.stream.as_ref())
+    }
+}
+
+impl OfEngine {
+    /// At least so many threads with so many notifies, which are then the first ones.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Resources::acquire`].
+    unsafe fn have_threads(&mut self, site: Site<'_>, count: usize, notifies: u32) -> Result<()> {
+        let fit = self.threads.iter().take_while(|thread| thread.notifies >= notifies).count();
+        if fit >= count {
+            return Ok(());
+        }
+        let notifies = match notifies {
+            ..=64 => notifies.next_power_of_two().max(LEAST_OF_THREAD),
+            _ => notifies,
+        };
+        // The 950 gives the same threads again, with the notifies that they lacked; the others give new ones.
+        let (kept, wanted) = match site.product {
+            Some(Product::A2 | Product::A3) => (self.threads.len(), count - fit),
+            Some(Product::Ascend950) | None => (0, count.max(self.threads.len())),
+        };
+        let mut handles = vec![0; wanted];
+        // SAFETY: the caller's promise.
+        unsafe {
+            let engine = site.engine.code();
+            site.table.acquire_threads(site.comm, engine, notifies, &mut handles)?;
+            self.threads.truncate(kept);
+            for handle in handles {
+                let stream = site.table.stream_of_thread(site.comm, handle)?;
+                self.threads.push(SubThread { handle, notifies, stream });
+            }
+        }
+        self.threads.sort_by_key(|thread| std::cmp::Reverse(thread.notifies));
+        Ok(())
+    }
+
+    /// A channel to each of these peers, with so many notifies.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Resources::acquire`].
+    unsafe fn have_channels(&mut self, site: Site<'_>, wanted: &[(u32, u32)]) -> Result<()> {
+        if self.peers.is_empty() {
+            self.peers.resize(site.ranks as usize, None);
+        }
+        let mut missing = Vec::new();
+        for (peer, notifies) in wanted {
+            match self.peers.get(*peer as usize).copied().flatten() {
+                Some(known) if known.notifies >= *notifies => {}
+                Some(known) => return Err(too_few(*peer, *notifies, known.notifies)),
+                None if *notifies > MOST_OF_CHANNEL => return Err(too_many(*peer, *notifies)),
+                None => missing.push((*peer, notifies.next_power_of_two().max(LEAST_OF_CHANNEL))),
+            }
+        }
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let (engine, protocol) = (site.engine.code(), site.engine.protocol(site.product));
+        // SAFETY: the caller's promise.
+        unsafe {
+            let channels = site.table.acquire_channels(site.comm, engine, protocol, &missing)?;
+            for ((peer, notifies), channel) in missing.into_iter().zip(channels) {
+                let buffer = site.table.remote_buffer(site.comm, channel)?;
+                if let Some(place) = self.peers.get_mut(peer as usize) {
+                    *place = Some(Peer { channel, notifies, buffer });
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Why nothing can be run behind an operator that failed.
+pub(super) fn spoiled(name: &str, sequence: u64, error: &Error) -> Box<str> {
+    let text = error.to_string();
+    let cause = text.lines().next().unwrap_or_default();
+    format!(
+        "the operator `{name}` #{sequence} has failed, so nobody knows how the notifies of the communicator stand: drop it, and build a new one on all \
+         ranks. It failed with: {cause}"
+    )
+    .into()
+}
+
+#[cold]
+fn too_few(peer: u32, needed: u32, has: u32) -> Error {
+    invalid(format!(
+        "the channel to rank {peer} was opened by an earlier operator with {has} notifies at each end, and this one uses {needed}: run this one first, or on \
+         a communicator of its own"
+    ))
+}
+
+#[cold]
+fn too_many(peer: u32, needed: u32) -> Error {
+    invalid(format!(
+        "the channel to rank {peer} would need {needed} notifies at each end, and {MOST_OF_CHANNEL} are the most: use fewer signals"
+    ))
+}
+
+pub(super) fn invalid(problem: String) -> Error {
+    Error::Invalid { operation: "run", problem: problem.into() }
+}

@@ -1,0 +1,147 @@
+//! Small algorithms, each of another kind.
+
+use hccl::dtype::ReduceOp;
+use hccl::operator::*;
+
+/// How much is moved in a round: what fits into the communication buffer, and at most `most`.
+fn round(op: &Recorder<'_>, most: usize) -> usize {
+    op.buffer().len().min(most)
+}
+
+/// All ranks read from all, each on a thread, in rounds.
+pub fn mesh_all_gather() -> Operator {
+    Operator::all_gather("mesh_all_gather", |op, main| {
+        let (n, round) = (op.count(), round(op, usize::MAX));
+        let own = op.output().block(op.rank(), n);
+        for (at, input) in (0..).step_by(round.max(1)).zip(op.input().chunks(round)) {
+            let part = at..at + input.len();
+            let shared = ..input.len();
+            main.copy(input, op.buffer().slice(shared));
+            main.copy(input, own.slice(part.clone()));
+            main.fork(op.ranks() - 1, |threads| {
+                for (thread, peer) in threads.iter().zip(op.others()) {
+                    let channel = op.channel(peer);
+                    let exposed = thread.expose(channel);
+                    let access = thread.enter(channel);
+                    let to = op.output().block(peer, n).slice(part.clone());
+                    thread.read(access.buffer().slice(shared), to);
+                    thread.leave(access);
+                    thread.reclaim(exposed);
+                }
+            });
+        }
+    })
+}
+
+/// Around the ring twice: first sums, then results. In rounds of at most `most` elements.
+pub fn ring_all_reduce(reduction: impl ReduceOp, most: usize) -> Operator {
+    Operator::all_reduce("ring_all_reduce", reduction, move |op, main| {
+        let (rank, p) = (op.rank(), op.ranks());
+        let round = round(op, most);
+        for (input, output) in op.input().chunks(round).zip(op.output().chunks(round)) {
+            let shared = ..input.len();
+            let own = op.buffer().slice(shared);
+            main.copy(input, own);
+            for step in 0..2 * (p - 1) {
+                let (next, previous) = (op.channel(op.peer(1)), op.channel(op.peer(-1)));
+                // Sums begin one place behind the rank; the first result is one place before it.
+                let part = (rank + 2 * p - 1 - step) % p;
+                let exposed = main.expose(next);
+                let access = main.enter(previous);
+                let from = access.buffer().slice(shared).part(part, p);
+                match step < p - 1 {
+                    true => main.read_reduce(from, own.part(part, p)),
+                    false => main.read(from, own.part(part, p)),
+                }
+                main.leave(access);
+                main.reclaim(exposed);
+            }
+            main.copy(own, output);
+        }
+    })
+}
+
+/// Everybody reduces into everybody's buffer, all at once.
+pub fn mesh_all_reduce(reduction: impl ReduceOp) -> Operator {
+    Operator::all_reduce("mesh_all_reduce", reduction, |op, main| {
+        let own = op.buffer().slice(..op.count());
+        main.copy(op.input(), own);
+        main.fork(op.ranks() - 1, |threads| {
+            for (thread, peer) in threads.iter().zip(op.others()) {
+                let channel = op.channel(peer);
+                let exposed = thread.expose(channel);
+                let access = thread.enter(channel);
+                thread.write_reduce(op.input(), access.buffer().slice(..op.count()));
+                thread.leave(access);
+                thread.reclaim(exposed);
+            }
+        });
+        main.copy(own, op.output());
+    })
+}
+
+/// Everybody writes to everybody.
+pub fn mesh_all_to_all() -> Operator {
+    Operator::all_to_all("mesh_all_to_all", |op, main| {
+        let n = op.count();
+        main.fork(op.ranks(), |threads| {
+            threads.get(0).copy(op.input().block(op.rank(), n), op.output().block(op.rank(), n));
+            for (thread, peer) in threads.iter().skip(1).zip(op.others()) {
+                let channel = op.channel(peer);
+                let exposed = thread.expose(channel);
+                let access = thread.enter(channel);
+                thread.write(op.input().block(peer, n), access.buffer().block(op.rank(), n));
+                thread.leave(access);
+                thread.reclaim(exposed);
+                thread.copy(op.buffer().block(peer, n), op.output().block(peer, n));
+            }
+        });
+    })
+}
+
+/// Rank `from` shows what it has, rank `to` reads it.
+pub fn hand_over(from: u32, to: u32) -> Operator {
+    Operator::send("hand_over", from, to, move |op, main| {
+        let shared = ..op.count();
+        if op.rank() == from {
+            let channel = op.channel(to);
+            main.copy(op.input(), op.buffer().slice(shared));
+            let exposed = main.expose(channel);
+            main.reclaim(exposed);
+        } else if op.rank() == to {
+            let access = main.enter(op.channel(from));
+            main.read(access.buffer().slice(shared), op.output());
+            main.leave(access);
+        }
+    })
+}
+
+/// The root's elements go from rank to rank, with a signal of one's own and a notify between two threads on the way.
+pub fn chain_broadcast(root: u32) -> Operator {
+    Operator::broadcast("chain_broadcast", root, move |op, main| {
+        let (place, last) = ((op.rank() + op.ranks() - root) % op.ranks(), op.ranks() - 1);
+        let own = op.buffer().slice(..op.count());
+        main.fork(2, |threads| {
+            let [main, other] = threads.array();
+            let arrived = other.notify();
+            if place == 0 {
+                main.copy(op.input(), own);
+            } else {
+                let channel = op.channel(op.peer(-1));
+                let exposed = main.expose(channel);
+                main.await_signal(channel, 0);
+                main.reclaim(exposed);
+            }
+            let arrived = main.record(arrived);
+            drop(other.wait(arrived));
+            if place < last {
+                let channel = op.channel(op.peer(1));
+                let access = other.enter(channel);
+                other.write(own, access.buffer().slice(..op.count()));
+                other.signal(channel, 0);
+                other.leave(access);
+            }
+            main.copy(own, op.output());
+        });
+    })
+}
