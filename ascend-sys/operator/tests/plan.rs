@@ -98,8 +98,8 @@ fn more_than_was_planned_is_found() {
     for words in [
         "error[plan]: rank 0 takes 3 threads, and 2 were planned",
         "error[plan]: rank 0 takes 2 notifies of the main thread, and 1 were planned",
-        "error[plan]: rank 0 takes 1 channel to rank 2, and 0 were planned",
-        "= and 3 more of the same lines",
+        "error[plan]: rank 0 takes a channel to rank 2, and none was planned",
+        "= and 3 more of the same kind",
     ] {
         assert!(report.contains(words), "{words} is not in\n{report}");
     }

@@ -65,7 +65,8 @@ impl Display for Finding {
         }
         write!(f, "\n   = help: {}", self.help)?;
         if self.more > 0 {
-            write!(f, "\n   = and {} more of the same lines", self.more)?;
+            let of = if self.places.is_empty() { "kind" } else { "lines" };
+            write!(f, "\n   = and {} more of the same {of}", self.more)?;
         }
         Ok(())
     }

@@ -53,30 +53,35 @@ fn quota(rank: usize, plan: &Plan, setting: &Setting, notes: &mut Notes) {
 
 /// What is taken and was not planned.
 fn against(rank: usize, plan: &Plan, planned: &Plan, notes: &mut Notes) {
-    let mut add = |kind, takes: u32, has: u32, what: String| {
+    let mut add = |kind, message: String| {
+        let help = "plan for this operator (`Plan::of`), or let it take less";
+        notes.add("plan", kind, Vec::new(), || (message, help.to_owned()));
+    };
+    let mut more = |kind, takes: u32, has: u32, what: String| {
         if takes > has {
-            notes.add("plan", kind, Vec::new(), || {
-                let message = format!("rank {rank} takes {takes} {what}, and {has} were planned");
-                (message, "plan for this operator (`Plan::of`), or let it take less".into())
-            });
+            add(kind, format!("rank {rank} takes {takes} {what}, and {has} were planned"));
         }
     };
-    add("threads", plan.threads, planned.threads, "threads".into());
+    more("threads", plan.threads, planned.threads, "threads".into());
     let (takes, has) = (plan.main_notifies, planned.main_notifies);
-    add("main", takes, has, "notifies of the main thread".into());
+    more("main", takes, has, "notifies of the main thread".into());
     for (at, takes) in plan.sub_notifies.iter().enumerate() {
         // A thread that was not planned at all has been found.
         let has = planned.sub_notifies.get(at).copied().unwrap_or(u32::MAX);
-        add("sub", *takes, has, format!("notifies of thread {}", at + 1));
+        more("sub", *takes, has, format!("notifies of thread {}", at + 1));
     }
+    let known = |peer| planned.channels.iter().find(|(other, _)| *other == peer);
     for (peer, takes) in &plan.channels {
-        let known = planned.channels.iter().find(|(other, _)| other == peer);
-        match known {
-            Some((_, has)) => {
-                add("channel", *takes, *has, format!("notifies of its channel with rank {peer}"))
-            }
-            None => add("no channel", 1, 0, format!("channel to rank {peer}")),
+        if let Some((_, has)) = known(*peer) {
+            let what = format!("notifies of its channel with rank {peer}");
+            more("channel", *takes, *has, what);
         }
+    }
+    for (peer, _) in plan.channels.iter().filter(|(peer, _)| known(*peer).is_none()) {
+        add(
+            "no channel",
+            format!("rank {rank} takes a channel to rank {peer}, and none was planned"),
+        );
     }
 }
 

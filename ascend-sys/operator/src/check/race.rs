@@ -75,7 +75,10 @@ fn tell(
     bytes: &Bytes,
     notes: &mut Notes,
 ) {
-    let places = [first, second].map(|task| ground.place(task)).to_vec();
+    // Of two operators, the earlier one first, also where the later one came first here.
+    let mut both = [first, second];
+    both.sort_by_key(|task| ground.operator(*task));
+    let places = both.map(|task| ground.place(task)).to_vec();
     notes.add("race", "", places, || {
         // All that they share, not only what was found first.
         let sides = ground.moved(first);
@@ -92,14 +95,21 @@ fn tell(
         };
         let words = ground.words(&Bytes { range, ..*bytes });
         let message = format!("{words} are {how}, and nothing orders the two");
-        (message, help(ground, first, second))
+        (message, help(ground, both))
     });
 }
 
 /// Which notify could order two tasks.
-fn help(ground: &Ground<'_>, first: u32, second: u32) -> String {
+fn help(ground: &Ground<'_>, [first, second]: [u32; 2]) -> String {
     let lanes = ground.order.lanes();
     let (a, b) = (lanes.lane(first), lanes.lane(second));
+    let operators = [first, second].map(|task| ground.operator(task));
+    if operators[0] != operators[1] && a.rank != b.rank {
+        return format!(
+            "let rank {} tell rank {} when it is done (a notify of their channel), and that one wait for it before operator {} ends there",
+            a.rank, b.rank, operators[0]
+        );
+    }
     let what = if a.rank == b.rank {
         format!(
             "let thread {} record a notify of thread {} when it is done, and let that wait for it first",
