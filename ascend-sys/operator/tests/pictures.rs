@@ -13,7 +13,8 @@ mod read;
 mod recorder;
 
 use ascend_operator::{
-    Goal, Memory, Model, Operator, Order, Piece, RankTasks, Signal, Step, Task, TaskId, picture,
+    Goal, Memory, Model, Operator, Order, Piece, RankTasks, Signal, Step, Task, TaskId, check,
+    picture,
 };
 use read::{Element, elements};
 use std::collections::{BTreeSet, HashMap};
@@ -145,7 +146,8 @@ fn extent(text: &Element) -> [f64; 4] {
 
 #[test]
 fn no_text_lies_on_another_or_outside() {
-    let mut pictures: Vec<String> = vec![explain::notify(), explain::channel()];
+    let mut pictures = vec![explain::notify(), explain::channel()];
+    pictures.push(picture::finding(&careless().0, &careless().1));
     for operator in all().iter().chain([&algorithms::hangs(), &algorithms::mesh(20, 4)]) {
         pictures.push(picture::graph(operator));
         pictures.push(picture::timeline(operator, &Model::default()));
@@ -285,6 +287,7 @@ fn the_pictures_in_the_book_are_what_is_drawn() {
         ("operator-mesh-timeline", picture::timeline(&mesh, &model)),
         ("operator-hierarchical", picture::graph(&algorithms::hierarchical(8, 50_000))),
         ("operator-hangs", picture::graph(&algorithms::hangs())),
+        ("operator-set-twice", picture::finding(&careless().0, &careless().1)),
     ];
     let images = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/src/images");
     for (name, picture) in pictures {
@@ -296,4 +299,31 @@ fn the_pictures_in_the_book_are_what_is_drawn() {
         let drawn = std::fs::read_to_string(&file).unwrap_or_default();
         assert!(drawn == picture, "{name}.svg differs; HCCL_TEST_BLESS=1 draws it anew");
     }
+}
+
+/// Two exchanges in which nobody says that it has left the buffer, and the finding of the two together.
+fn careless() -> ([Operator; 2], check::Finding) {
+    let exchange = || {
+        let mut operator = algorithms::mesh(2, 4);
+        operator.name = "careless exchange".into();
+        operator.ranks.iter_mut().for_each(|rank| rank.threads[0].truncate(5));
+        operator
+    };
+    let operators = [exchange(), exchange()];
+    let finding = check::check_all(&operators).findings.swap_remove(0);
+    (operators, finding)
+}
+
+#[test]
+fn a_finding_is_drawn_with_its_tasks_and_what_it_says() {
+    let (operators, finding) = careless();
+    let picture = elements(&picture::finding(&operators, &finding)).unwrap();
+    let tasks: usize = operators.iter().map(Operator::tasks).sum();
+    assert_eq!(picture.iter().filter(|e| e.is("task")).count(), tasks);
+    let marked: BTreeSet<&str> =
+        picture.iter().filter(|e| e.is("marked")).map(|e| e.get("data-task")).collect();
+    // Record 2 and wait 3 of the first operator, and the record of the second one, behind five tasks of the first one.
+    assert_eq!(marked, ["0/0/2", "0/0/7", "1/0/3"].into(), "{finding}");
+    assert!(picture.iter().any(|e| e.text.starts_with("set-twice: a notify is recorded again")));
+    assert!(picture.iter().any(|e| e.text.starts_with("help: ")));
 }

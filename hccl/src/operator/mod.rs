@@ -119,7 +119,7 @@ mod thread;
 
 pub use ascend_operator::check::{Finding, Report};
 pub use ascend_operator::plan::Plan;
-pub use ascend_operator::{Cost, Goal, Model, check};
+pub use ascend_operator::{Cost, Goal, Model, TaskId, check};
 pub use channel::{Access, Channel, Exposed};
 pub use engine::Engine;
 pub use error::{Mistake, RecordError};

@@ -58,23 +58,51 @@ impl Recorded {
         check::check_all(&tasks)
     }
 
-    /// What it would take in a model of transfers and reductions: the time, what decides it, the steps, the bytes of each rank.
+    /// What it costs in a model of transfers and reductions: time, the tasks that decide it, transfers one after the other, and bytes that each rank
+    /// gives and gets. This is what algorithms are compared with.
+    ///
+    /// ```
+    /// use hccl::operator::{Model, Operator};
+    ///
+    /// let swap = Operator::other("swap", 4, 4, |op, main| {
+    ///     let channel = op.channel(1 - op.rank());
+    ///     main.copy(op.input(), op.buffer().slice(..4));
+    ///     let exposed = main.expose(channel);
+    ///     let access = main.enter(channel);
+    ///     main.read(access.buffer().slice(..4), op.output());
+    ///     main.leave(access);
+    ///     main.reclaim(exposed);
+    /// });
+    /// let recorded = swap.record::<f32>(2, 4)?;
+    /// // Ten microseconds for a transfer, and one for each byte.
+    /// let cost = recorded.cost(&Model::new(10e-6, 1e-6, 0.0));
+    /// assert_eq!((cost.steps, cost.bytes_sent), (1, vec![16, 16]));
+    /// assert_eq!((cost.time * 1e6).round(), 26.0);
+    /// // std::fs::write("swap.svg", recorded.graph())?;
+    /// assert!(recorded.graph().starts_with("<svg "));
+    /// # Ok::<(), hccl::Error>(())
+    /// ```
     pub fn cost(&self, model: &Model) -> Cost {
         Cost::of(&self.0, model)
     }
 
-    /// A picture (SVG) of all tasks: threads as rows, notifies as arrows, the longest chain marked. Of an operator that hangs, the waits that never end are
-    /// red.
+    /// The task graph as a picture, the text of an SVG file: threads are rows, arrows lead from records to waits, the longest chain is marked. What hangs is
+    /// red. A task says what it is, and where it was recorded, when the pointer rests on it.
     pub fn graph(&self) -> String {
         picture::graph(&self.0)
     }
 
-    /// A picture (SVG) of when each task runs in a model, with what decides the time marked.
+    /// The same with the tasks of a finding of [`check`](Self::check) in red, and what it says.
+    pub fn graph_of(&self, finding: &check::Finding) -> String {
+        picture::finding(std::slice::from_ref(&self.0), finding)
+    }
+
+    /// When each task runs in a model, with what decides the time marked: the text of an SVG file.
     pub fn timeline(&self, model: &Model) -> String {
         picture::timeline(&self.0, model)
     }
 
-    /// The same for <https://ui.perfetto.dev>: threads as rows, notifies as flows.
+    /// The same with every task, for <https://ui.perfetto.dev>: the text of a JSON file in Chrome's trace event format.
     pub fn trace(&self, model: &Model) -> String {
         picture::trace(&self.0, model)
     }

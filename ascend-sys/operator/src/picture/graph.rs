@@ -18,11 +18,14 @@ const LEAST_WIDTH: f64 = 700.0;
 const LETTERS: f64 = 10.0;
 const HEIGHT: f64 = 14.0;
 
-pub(super) fn draw(operator: &Operator, marked: &[TaskId]) -> String {
+/// With some tasks marked, and lines of what is said of them.
+pub(super) fn draw(operator: &Operator, marked: &[TaskId], said: &[String]) -> String {
     let execution = Execution::of(operator);
     let schedule = execution.schedule(|_| 1.0);
     let wanted: Vec<TaskId> = marked.iter().chain(&execution.stuck).copied().collect();
-    let path = if execution.stuck.is_empty() { schedule.critical_path() } else { Vec::new() };
+    // The longest chain says nothing of what is wrong.
+    let wrong = !said.is_empty() || !execution.stuck.is_empty();
+    let path = if wrong { Vec::new() } else { schedule.critical_path() };
     let picture = Picture {
         operator,
         execution: &execution,
@@ -32,7 +35,7 @@ pub(super) fn draw(operator: &Operator, marked: &[TaskId]) -> String {
         path,
         nobody: nobody_records(operator, &execution),
     };
-    picture.draw(&wanted)
+    picture.draw(&wanted, said)
 }
 
 /// Of the waits that never end, the record that would end each of them: one that is never reached, or none.
@@ -85,13 +88,19 @@ struct Place {
 }
 
 impl Picture<'_> {
-    fn draw(&self, wanted: &[TaskId]) -> String {
+    fn draw(&self, wanted: &[TaskId], said: &[String]) -> String {
         let columns = self.columns();
         // First everything is laid out from 0 on, to know how wide and high it is.
         let rows = Rows::of(self.operator, wanted, 0.0);
         let shown = Shown::of(self, &rows, &columns, wanted);
         let right = (LEFT + shown.width + 16.0).max(LEAST_WIDTH);
-        let mut notes = self.notes();
+        let letters = (right / 6.8) as usize;
+        let said = said.iter().flat_map(|text| look::wrap(text, letters));
+        let mut notes: Vec<_> = said.map(|line| (WRONG, line)).collect();
+        if notes.is_empty() && !self.marked.is_empty() {
+            notes.push((WRONG, format!("{} marked.", some(self.marked.len(), "task"))));
+        }
+        notes.extend(self.notes());
         notes.extend(rows.note.iter().chain(&shown.note).map(|note| (GREY, note.clone())));
         let legend = self.legend(44.0 + 16.0 * notes.len() as f64, right);
         let top = legend.floor + 10.0;
@@ -123,16 +132,14 @@ impl Picture<'_> {
 
     fn notes(&self) -> Vec<(&'static str, String)> {
         let mut notes = Vec::new();
-        if self.execution.stuck.is_empty() {
+        if !self.path.is_empty() {
             let steps = some(self.schedule.steps() as usize, "transfer");
             let tasks = some(self.path.len(), "task");
             notes.push((GREY, format!("Its longest chain has {tasks}, {steps} among them.")));
-        } else {
+        }
+        if !self.execution.stuck.is_empty() {
             let waits = some(self.execution.stuck.len(), "wait");
             notes.push((WRONG, format!("It hangs: nothing ends {waits}.")));
-        }
-        if !self.marked.is_empty() {
-            notes.push((WRONG, format!("{} marked.", some(self.marked.len(), "task"))));
         }
         notes
     }
@@ -242,13 +249,8 @@ impl Picture<'_> {
             escape(&look::title(id, step))
         ));
         if self.marked.contains(&id) {
-            svg.push(format_args!(
-                "<rect x=\"{:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{:.1}\" rx=\"4\" fill=\"#fbd5d2\" stroke=\"{WRONG}\" stroke-width=\"1.6\"/>",
-                x - half - 3.5,
-                y - HEIGHT / 2.0 - 2.0,
-                half * 2.0 + 7.0,
-                HEIGHT + 4.0
-            ));
+            let corner = (x - half - 3.5, y - HEIGHT / 2.0 - 2.0);
+            look::halo(svg, corner, (half * 2.0 + 7.0, HEIGHT + 4.0));
         }
         let edge = match critical {
             true => format!("stroke=\"{CRITICAL}\" stroke-width=\"1.8\""),
@@ -335,6 +337,7 @@ impl Picture<'_> {
             (across, Sample::Arrow(ACROSS, "1.4"), "from rank to rank"),
             (within, Sample::Arrow(WITHIN, "1.4"), "between threads of a rank"),
             (!self.path.is_empty(), Sample::Arrow(CRITICAL, "2.2"), "the longest chain"),
+            (!self.marked.is_empty(), Sample::Marked, "marked"),
             (!self.nobody.is_empty(), Sample::Stuck, "a wait that never ends"),
             (!self.nobody.is_empty(), Sample::Dashed, "what would end it is never reached"),
             (self.nobody.values().any(Option::is_none), Sample::Question, "nobody records it"),

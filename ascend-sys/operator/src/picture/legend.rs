@@ -14,6 +14,8 @@ pub(super) enum Sample {
     Wait,
     /// In a colour and width.
     Arrow(&'static str, &'static str),
+    /// A task that a finding is about.
+    Marked,
     /// A wait that does not end.
     Stuck,
     /// What would have ended it.
@@ -72,7 +74,7 @@ impl Sample {
             Sample::Record | Sample::Wait | Sample::Stuck => 10.0,
             Sample::Arrow(..) | Sample::Dashed => 26.0,
             Sample::Question => 30.0,
-            Sample::Bar(_) => 16.0,
+            Sample::Marked | Sample::Bar(_) => 16.0,
         }
     }
 
@@ -83,6 +85,7 @@ impl Sample {
             Sample::Sum => boxed(svg, (x, y), 42.0, "0→1 +"),
             Sample::Record => look::record(svg, middle, ACROSS, ""),
             Sample::Wait => look::wait(svg, middle, ACROSS, false),
+            Sample::Marked => look::halo(svg, (x, y - 8.0), (16.0, 16.0)),
             Sample::Stuck => look::wait(svg, middle, WRONG, true),
             Sample::Arrow(colour, width) => {
                 let style = format!("stroke-width=\"{width}\"");

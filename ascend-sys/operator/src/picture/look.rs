@@ -84,6 +84,21 @@ pub(super) fn some(count: usize, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
+/// Lines of at most so many letters, unless a word is longer.
+pub(super) fn wrap(text: &str, letters: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + word.chars().count() < letters => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.into()),
+        }
+    }
+    lines
+}
+
 /// "12.5 KiB".
 pub(super) fn amount(bytes: u64) -> String {
     match bytes {
@@ -126,6 +141,13 @@ pub(super) fn transfer_box(
 pub(super) fn colours(task: &Task) -> Option<(&'static str, &'static str)> {
     let (from, to) = task.pieces()?;
     Some((colour(from.rank), colour(to.rank)))
+}
+
+/// What is around a marked task.
+pub(super) fn halo(svg: &mut Svg, (x, y): (f64, f64), (width, height): (f64, f64)) {
+    svg.push(format_args!(
+        "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{height:.1}\" rx=\"4\" fill=\"#fbd5d2\" stroke=\"{WRONG}\" stroke-width=\"1.6\"/>"
+    ));
 }
 
 /// A record: a triangle around a point.

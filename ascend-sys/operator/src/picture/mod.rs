@@ -1,6 +1,7 @@
 //! Operators as pictures: who waits for whom, and when what happens.
 //!
 //! * [`graph`] draws every task of every thread, the notifies between them as arrows, and the longest chain. What never ends is red.
+//! * [`finding`] is the same with the tasks of a finding marked.
 //! * [`timeline`] draws when each task happens in a [`Model`] of what transfers and reductions take.
 //! * [`trace`] is the same for <https://ui.perfetto.dev>, without anything left out.
 //!
@@ -8,6 +9,7 @@
 //! that part. Pictures are SVG files on white, so that they can be read on dark pages too; the same operator gives the same bytes.
 
 mod graph;
+mod joined;
 mod legend;
 mod look;
 mod rows;
@@ -16,6 +18,7 @@ mod trace;
 
 use crate::Operator;
 use crate::TaskId;
+use crate::check::Finding;
 use crate::cost::Model;
 
 /// The task graph, as the text of an SVG file.
@@ -27,12 +30,20 @@ use crate::cost::Model;
 ///
 /// Every task is a `<g class="task" data-task="rank/thread/position">` whose title is the task and the line that recorded it.
 pub fn graph(operator: &Operator) -> String {
-    graph::draw(operator, &[])
+    graph::draw(operator, &[], &[])
 }
 
 /// As [`graph`], with some tasks marked in red: those of a finding.
 pub fn graph_with(operator: &Operator, marked: &[TaskId]) -> String {
-    graph::draw(operator, marked)
+    graph::draw(operator, marked, &[])
+}
+
+/// A finding: the [graph] with its tasks marked in red, and what it says. Several operators that were checked together are drawn one behind the other.
+pub fn finding(operators: &[Operator], finding: &Finding) -> String {
+    let (all, places) = joined::joined(operators, finding);
+    let said =
+        [format!("{}: {}", finding.rule, finding.message), format!("help: {}", finding.help)];
+    graph::draw(&all, &places, &said)
 }
 
 /// When each task happens in a model, as the text of an SVG file: threads are rows, time goes from left to right.
