@@ -34,7 +34,7 @@ impl<'a> Execution<'a> {
     /// When everything happens if the tasks take so long.
     pub(crate) fn schedule(&self, lasts: impl Fn(&Task) -> f64) -> Schedule<'_> {
         let mut when = vec![When::default(); self.operator.tasks()];
-        for (id, &Step { ref task, source }) in self.tasks() {
+        for (id, Step { task, .. }) in self.tasks() {
             let Some(at) = self.order.number(id) else { continue };
             let before = if id.position == 0 { NONE } else { at - 1 };
             let record = self.order.record_of(id).and_then(|record| self.order.number(record));
@@ -43,11 +43,11 @@ impl<'a> Execution<'a> {
             // Of two that end at the same time, the one behind more transfers decides.
             let later = (other.end, other.steps) > (own.end, own.steps);
             let start = own.end.max(other.end);
-            let ends = |step: &Step| transfer(&step.task).map(|(from, to, _)| (from, to));
+            let ends = |task: &Task| transfer(task).map(|(from, to, _)| (from, to));
             let position = id.position.wrapping_sub(1);
-            let previous = step(self.operator, TaskId { position, ..id }).and_then(ends);
-            let is_step =
-                ends(&Step { task: *task, source }).is_some_and(|ends| previous != Some(ends));
+            let previous = step(self.operator, TaskId { position, ..id });
+            let previous = previous.and_then(|step| ends(&step.task));
+            let is_step = ends(task).is_some_and(|ends| previous != Some(ends));
             when[at as usize] = When {
                 begin: own.end,
                 start,

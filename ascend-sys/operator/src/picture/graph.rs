@@ -133,9 +133,14 @@ impl Picture<'_> {
     fn notes(&self) -> Vec<(&'static str, String)> {
         let mut notes = Vec::new();
         if !self.path.is_empty() {
-            let steps = some(self.schedule.steps() as usize, "transfer");
+            let steps = some(self.schedule.steps() as usize, "step");
             let tasks = some(self.path.len(), "task");
-            notes.push((GREY, format!("Its longest chain has {tasks}, {steps} among them.")));
+            notes.push((
+                GREY,
+                format!(
+                    "Its longest chain has {tasks}; data moves in {steps} one after the other."
+                ),
+            ));
         }
         if !self.execution.stuck.is_empty() {
             let waits = some(self.execution.stuck.len(), "wait");

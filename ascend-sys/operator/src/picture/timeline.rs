@@ -89,9 +89,9 @@ impl Picture<'_> {
             (
                 GREY,
                 format!(
-                    "{} with {} in the longest chain; {each} {} to others.",
+                    "{}, {} in which data moves; {each} {} to others.",
                     seconds(cost.time),
-                    some(cost.steps as usize, "transfer"),
+                    some(cost.steps as usize, "step"),
                     look::amount(most)
                 ),
             ),
