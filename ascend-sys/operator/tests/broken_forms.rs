@@ -222,6 +222,21 @@ fn a_reduction_of_half_an_element_is_found() {
 }
 
 #[test]
+fn a_reduction_that_begins_within_an_element_is_found() {
+    let words = ["this reduces elements of 4 bytes from byte 2 on into those from byte 0 on"];
+    twins(
+        "form",
+        &words,
+        || other(1),
+        |r, broken| {
+            r.copy(0, 0, input(0, 0..8), output(0, 0..8));
+            let from = Piece { start: if broken { 2 } else { 4 }, ..input(0, 0..1) };
+            r.here().sum(0, 0, from, output(0, 0..1));
+        },
+    );
+}
+
+#[test]
 fn a_rank_that_does_not_exist_is_found() {
     twins(
         "form",

@@ -107,6 +107,28 @@ fn an_operator_that_reads_what_the_last_one_left_is_found() {
 }
 
 #[test]
+fn reductions_of_elements_of_two_sizes_at_once_are_found() {
+    let words = ["are reduced into in two ways"];
+    twin_rows("race", &words, |broken| {
+        let new = |notify| {
+            let mut r = Recorder::new(Goal::Other { input: 4, output: 4 }, 2, 0, 4);
+            r.all_channels(4).copy(0, 0, input(0, 0..4), output(0, 0..4));
+            r.copy(1, 0, input(1, 0..4), output(1, 0..4)).tell((0, 0), (1, 0), notify);
+            r
+        };
+        let (mut first, mut second) = (new(0), new(1));
+        first.copy(0, 0, input(0, 0..4), buffer(0, 0..4)).tell((0, 0), (1, 0), 2);
+        first.here().sum(1, 0, input(1, 0..2), buffer(0, 0..2));
+        second.here().sum(0, 0, input(0, 0..2), buffer(0, 0..2));
+        if broken {
+            second.operator.element = 8;
+            second.operator.goal = Goal::Other { input: 2, output: 2 };
+        }
+        vec![first, second]
+    });
+}
+
+#[test]
 fn operators_of_different_numbers_of_ranks_are_found() {
     let words = ["operator 0 has 2 ranks, and operator 1 has 3"];
     twin_rows("form", &words, |broken| vec![other(2), other(if broken { 3 } else { 2 })]);

@@ -49,6 +49,29 @@ fn a_ring_in_which_everybody_waits_first_is_found_with_all_its_tasks() {
 }
 
 #[test]
+fn circles_that_are_alike_are_told_once() {
+    let words = ["2 threads wait for each other", "and 2 more of the same lines"];
+    twins(
+        "deadlock",
+        &words,
+        || other(6),
+        |r, broken| {
+            for rank in 0..6 {
+                let (mine, its) = (of_channel(rank, rank ^ 1, 0), of_channel(rank ^ 1, rank, 0));
+                if !broken {
+                    r.record(rank, 0, its);
+                }
+                r.here().wait(rank, 0, mine);
+                if broken {
+                    r.here().record(rank, 0, its);
+                }
+            }
+            r.marks.truncate(4);
+        },
+    );
+}
+
+#[test]
 fn a_wait_that_nobody_records_is_found_and_says_who_should() {
     let words =
         ["nobody records notify 0 of rank 0 on its channel with rank 1", "let rank 1 record it"];

@@ -140,10 +140,17 @@ impl View<'_> {
             Task::Reduce { from, to, .. } => {
                 self.moved(&from, &to);
                 let element = self.operator.element;
-                if to.bytes.checked_rem(element) != Some(0) {
+                let whole = |bytes: u64| bytes.checked_rem(element) == Some(0);
+                if !whole(to.bytes) {
                     let message =
                         format!("this reduces {} bytes of elements of {element}", to.bytes);
                     self.add("form", "elements", message, "reduce whole elements");
+                } else if !(whole(from.start) && whole(to.start)) {
+                    let (from, to) = (from.start, to.start);
+                    let message = format!(
+                        "this reduces elements of {element} bytes from byte {from} on into those from byte {to} on"
+                    );
+                    self.add("form", "alignment", message, "begin where elements begin");
                 }
             }
             Task::Record(signal) => self.signal(signal, true),

@@ -104,16 +104,20 @@ fn circle(
     start: usize,
     notes: &mut Notes,
 ) {
-    let (mut at, mut places, mut threads) = (start, Vec::new(), 0);
+    let mut links = Vec::new();
+    let mut at = start;
     while let Some(behind) = next[at] {
-        places.push(ground.place(stuck[at]));
-        places.push(ground.place(behind.record));
-        threads += 1;
+        links.push((at, behind.record));
         at = behind.wait;
         if at == start {
             break;
         }
     }
+    // From the first of them on, so that circles that are alike look alike.
+    let first = (0..links.len()).min_by_key(|place| links[*place].0);
+    links.rotate_left(first.unwrap_or(0));
+    let tasks = links.iter().flat_map(|(wait, record)| [stuck[*wait], *record]);
+    let (places, threads) = (tasks.map(|task| ground.place(task)).collect(), links.len());
     notes.add("deadlock", "circle", places, || {
         let message = match threads {
             1 => "a thread waits for what it records itself, later".to_owned(),

@@ -35,7 +35,7 @@ pub(super) fn look(ground: &Ground<'_>, notes: &mut Notes, skipped: &mut Vec<&'s
     let mut found = false;
     for task in ground.sequence() {
         let Some((from, to)) = ground.moved(task) else { continue };
-        for (bytes, mode) in [(from, Mode::Read), (to, mode_of(ground.task(task)))] {
+        for (bytes, mode) in [(from, Mode::Read), (to, mode_of(ground, task))] {
             let Some(shadow) = shadows.get_mut(bytes.memory) else { continue };
             let shadow =
                 shadow.get_or_insert_with(|| Shadow::new(0..ground.size(bytes.memory), true));
@@ -61,9 +61,13 @@ pub(super) fn look(ground: &Ground<'_>, notes: &mut Notes, skipped: &mut Vec<&'s
 }
 
 /// How a task treats what it writes.
-fn mode_of(task: &Task) -> Mode {
-    match task {
-        Task::Reduce { op, .. } => Mode::Reduce(*op as u32),
+fn mode_of(ground: &Ground<'_>, task: u32) -> Mode {
+    match ground.task(task) {
+        // Elements of another size are combined in another way.
+        Task::Reduce { op, .. } => {
+            let operator = &ground.operators[ground.operator(task) as usize];
+            Mode::Reduce((operator.element as u32).wrapping_mul(4).wrapping_add(*op as u32))
+        }
         _ => Mode::Write,
     }
 }
