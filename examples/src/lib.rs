@@ -1,4 +1,5 @@
 //! What the examples share.
 
 pub mod kernels;
+pub mod operators;
 pub mod train;

@@ -1,0 +1,43 @@
+//! 11. An operator of one's own: one message, by hand.
+//!
+//! Rank 0 gives its elements to rank 1. Peers reach nothing but a rank's *communication buffer*, so the sender puts them there, lets the receiver at
+//! it, and waits until that has read them. All of it in lines that name what CANN calls them: a thread, a channel with two notifies, the buffer.
+//!
+//! The operator is recorded, its resources are counted, it is checked, and then it runs on two emulated NPUs.
+//!
+//!     cargo run --release --example 11_point_to_point
+
+use hccl::operator::Operator;
+use hccl::prelude::*;
+use hccl_examples::operators::point_to_point::{FROM, TO, point_to_point};
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let send = Operator::send("point_to_point", FROM, TO, point_to_point);
+
+    // Before anything runs: what every rank will do, what that takes, and whether it is right.
+    let recorded = send.record::<f32>(2, 1000)?;
+    println!("{recorded}");
+    println!("{}", recorded.plan());
+    let report = recorded.check();
+    println!("{report}");
+    assert!(report.is_good());
+
+    let runtime = Runtime::auto()?;
+    let got = runtime.run_ranks(2, |rank| {
+        let stream = rank.device().stream()?;
+        let mut comm = rank.communicator()?;
+        if rank.index() == FROM {
+            let data: Vec<f32> = (0..1000).map(|i| i as f32).collect();
+            let data = rank.device().upload(&data, &stream)?;
+            comm.run(&send).input(&data).submit(&stream)?.wait()?;
+            hccl::Result::Ok(Vec::new())
+        } else {
+            let mut data = rank.device().zeros::<f32>(1000, &stream)?;
+            comm.run(&send).output(&mut data).submit(&stream)?.wait()?;
+            data.to_vec(&stream).wait()
+        }
+    })?;
+    assert!(got[1].iter().enumerate().all(|(i, x)| *x == i as f32));
+    println!("rank 1 has all 1000 elements of rank 0");
+    Ok(())
+}

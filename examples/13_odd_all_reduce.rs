@@ -1,0 +1,98 @@
+//! 13. A new all-reduce for an odd topology, from the idea to the proof to the run.
+//!
+//! Seven NPUs stand in a line: each is wired to the one before it and the one behind it, and to nobody else.
+//!
+//! ```text
+//! 0 --- 1 --- 2 --- 3 --- 4 --- 5 --- 6
+//! ```
+//!
+//! A ring needs a wire from 6 to 0, and recursive halving wires between nearly all. The idea: sums flow from both ends to the middle, and
+//! the result flows back. In one piece that takes twice the way of the whole data; cut into slices, slice 1 sets out while
+//! slice 0 is on its way, and each wire carries data in both directions all the time.
+//!
+//! The example asks of the idea what one would ask: is it right for any number of ranks? which links does it use, and what else does it take? how long
+//! would it take, in one slice and in many? Then it runs.
+//!
+//!     cargo run --release --example 13_odd_all_reduce -- [folder]
+//!
+//! It writes `line_tasks.svg`, `line_time.svg` and `line_time.json` into the folder `operators` unless told.
+
+use std::path::PathBuf;
+
+use clap::Parser;
+use hccl::operator::{Model, Operator};
+use hccl::prelude::*;
+use hccl_examples::operators::line::line_all_reduce;
+
+/// A new all-reduce for seven NPUs in a line: proven, drawn and run.
+#[derive(Parser)]
+struct Options {
+    /// Where the pictures go.
+    #[arg(default_value = "operators")]
+    folder: PathBuf,
+}
+
+const RANKS: u32 = 7;
+const COUNT: usize = 70_000;
+
+type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
+
+fn line(slices: u32) -> Operator {
+    Operator::all_reduce("line_all_reduce", Sum, line_all_reduce(slices))
+}
+
+fn main() -> Outcome<()> {
+    let Options { folder } = Options::parse();
+
+    println!("is it right?");
+    for ranks in 1..=17 {
+        for (slices, count) in [(1, 100), (3, 100), (8, 1000), (4, 2)] {
+            let report = line(slices).record::<f32>(ranks, count)?.check();
+            assert!(report.is_good(), "{ranks} ranks, {slices} slices:\n{report}");
+        }
+    }
+    println!("  nothing is found for 1 to 17 ranks, 1 to 8 slices, fewer elements than slices\n");
+
+    println!("which links does it use, and what does it take?");
+    let recorded = line(8).record::<f32>(RANKS, COUNT)?;
+    for (rank, tasks) in recorded.tasks().ranks.iter().enumerate() {
+        let mut peers: Vec<u32> = tasks.channels.iter().map(|(peer, _)| *peer).collect();
+        peers.sort_unstable();
+        assert!(peers.iter().all(|peer| peer.abs_diff(rank as u32) == 1));
+    }
+    println!("  each rank only those to its neighbours\n{}", recorded.plan());
+
+    println!("how long would it take? 70,000 floats, 2 us a transfer, 25 GB/s a wire");
+    let model = Model::new(2e-6, 1.0 / 25e9, 1.0 / 100e9);
+    for slices in [1, 2, 4, 8, 16, 32] {
+        let cost = line(slices).record::<f32>(RANKS, COUNT)?.cost(&model);
+        println!("  {slices:2} slices  {:6.1} us", cost.time * 1e6);
+    }
+    println!();
+    std::fs::create_dir_all(&folder)?;
+    let small = line(3).record::<f32>(RANKS, COUNT)?;
+    for (name, text) in [
+        ("line_tasks.svg", small.graph()),
+        ("line_time.svg", recorded.timeline(&model)),
+        ("line_time.json", recorded.trace(&model)),
+    ] {
+        std::fs::write(folder.join(name), text)?;
+        println!("{}", folder.join(name).display());
+    }
+
+    let runtime = Runtime::emulator(RANKS as usize)?;
+    let operator = line(8);
+    let right = runtime.run_ranks(RANKS, |rank| {
+        let stream = rank.device().stream()?;
+        let mut comm = rank.communicator()?;
+        let own: Vec<f32> = (0..COUNT).map(|i| (i % 100) as f32 + rank.index() as f32).collect();
+        let own = rank.device().upload(&own, &stream)?;
+        let mut sum = rank.device().zeros::<f32>(COUNT, &stream)?;
+        comm.run(&operator).input(&own).output(&mut sum).submit(&stream)?.wait()?;
+        let sum = sum.to_vec(&stream).wait()?;
+        hccl::Result::Ok(sum.iter().enumerate().all(|(i, x)| *x == 7.0 * (i % 100) as f32 + 21.0))
+    })?;
+    assert!(right.iter().all(|right| *right));
+    println!("\nseven ranks have the sum of {COUNT} floats");
+    Ok(())
+}

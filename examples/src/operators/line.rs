@@ -1,0 +1,44 @@
+//! An all-reduce for ranks that stand in a line: each is wired to its two neighbours and to nobody else.
+
+use hccl::operator::*;
+
+/// Sums flow to the middle of the line and the result flows back, in so many slices.
+///
+/// The neighbour towards the middle is the parent, those away from it are the children: a tree. Slice after slice, a thread brings sums up, and
+/// another one brings results down. Each slice has its own place in the communication buffer, so slices do not wait for each other.
+pub fn line_all_reduce(slices: u32) -> impl Fn(&Recorder<'_>, &mut MainThread<'_>) {
+    move |op, main| {
+        let (rank, middle) = (op.rank(), op.ranks() / 2);
+        let neighbours = [rank.checked_sub(1), Some(rank + 1).filter(|next| *next < op.ranks())];
+        let (children, parent): (Vec<u32>, Vec<u32>) = (neighbours.into_iter().flatten())
+            .partition(|peer| peer.abs_diff(middle) > rank.abs_diff(middle));
+        let parent = parent.first().map(|parent| op.channel(*parent));
+
+        for round in op.rounds(op.buffer().len()) {
+            let (input, output) = (op.input().slice(round.clone()), op.output().slice(round));
+            let shared = op.buffer().slice(..input.len());
+            main.fork(2, |threads| {
+                let [up, down] = threads.array();
+                for slice in 0..slices {
+                    let sum = shared.part(slice, slices);
+                    up.copy(input.part(slice, slices), sum);
+                    for child in &children {
+                        up.visit(op.channel(*child), |theirs| up.read_reduce(theirs.at(sum), sum));
+                    }
+                    match parent {
+                        Some(parent) => {
+                            up.lend(parent);
+                            down.visit(parent, |theirs| down.read(theirs.at(sum), sum));
+                        }
+                        // The middle has the sum of all. A notify for each slice: one for all would be recorded again too early.
+                        None => drop(down.wait(up.record(down.notify()))),
+                    }
+                    for child in &children {
+                        down.lend(op.channel(*child));
+                    }
+                    down.copy(sum, output.part(slice, slices));
+                }
+            });
+        }
+    }
+}
