@@ -16,21 +16,21 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     // Before anything runs: what every rank will do, what that takes, and whether it is right.
     let recorded = send.record::<f32>(2, 1000)?;
-    println!("{recorded}");
-    println!("{}", recorded.plan());
+    println!("{recorded}\n");
+    println!("{}\n", recorded.plan());
     let report = recorded.check();
-    println!("{report}");
+    println!("{report}\n");
     assert!(report.is_good());
 
     let runtime = Runtime::auto()?;
-    let got = runtime.run_ranks(2, |rank| {
+    let got = runtime.run_ranks(2, |rank| -> hccl::Result<Vec<f32>> {
         let stream = rank.device().stream()?;
         let mut comm = rank.communicator()?;
         if rank.index() == FROM {
             let data: Vec<f32> = (0..1000).map(|i| i as f32).collect();
             let data = rank.device().upload(&data, &stream)?;
             comm.run(&send).input(&data).submit(&stream)?.wait()?;
-            hccl::Result::Ok(Vec::new())
+            Ok(Vec::new())
         } else {
             let mut data = rank.device().zeros::<f32>(1000, &stream)?;
             comm.run(&send).output(&mut data).submit(&stream)?.wait()?;

@@ -41,11 +41,11 @@ fn main() -> Outcome<()> {
     let report = recorded.check();
     println!("the second version: {report}\n");
     assert!(report.is_good());
-    println!("{}", recorded.plan());
+    println!("{}\n", recorded.plan());
     draw(&recorded, &folder)?;
 
     let runtime = Runtime::auto()?;
-    let same = runtime.run_ranks(RANKS, |rank| {
+    let same = runtime.run_ranks(RANKS, |rank| -> hccl::Result<bool> {
         let stream = rank.device().stream()?;
         let mut comm = rank.communicator()?;
         let own: Vec<f32> = (0..1000).map(|i| (rank.index() * 1000 + i) as f32).collect();
@@ -54,7 +54,7 @@ fn main() -> Outcome<()> {
         let mut theirs = rank.device().zeros::<f32>(4000, &stream)?;
         comm.run(&gather).input(&own).output(&mut mine).submit(&stream)?;
         comm.all_gather(&own, &mut theirs, &stream)?;
-        hccl::Result::Ok(mine.to_vec(&stream).wait()? == theirs.to_vec(&stream).wait()?)
+        Ok(mine.to_vec(&stream).wait()? == theirs.to_vec(&stream).wait()?)
     })?;
     assert!(same.iter().all(|same| *same));
     println!("gathers what the built-in collective gathers");

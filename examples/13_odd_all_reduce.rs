@@ -60,7 +60,7 @@ fn main() -> Outcome<()> {
         peers.sort_unstable();
         assert!(peers.iter().all(|peer| peer.abs_diff(rank as u32) == 1));
     }
-    println!("  each rank only those to its neighbours\n{}", recorded.plan());
+    println!("  each rank only those to its neighbours\n\n{}\n", recorded.plan());
 
     println!("how long would it take? 70,000 floats, 2 us a transfer, 25 GB/s a wire");
     let model = Model::new(2e-6, 1.0 / 25e9, 1.0 / 100e9);
@@ -82,7 +82,7 @@ fn main() -> Outcome<()> {
 
     let runtime = Runtime::emulator(RANKS as usize)?;
     let operator = line(8);
-    let right = runtime.run_ranks(RANKS, |rank| {
+    let right = runtime.run_ranks(RANKS, |rank| -> hccl::Result<bool> {
         let stream = rank.device().stream()?;
         let mut comm = rank.communicator()?;
         let own: Vec<f32> = (0..COUNT).map(|i| (i % 100) as f32 + rank.index() as f32).collect();
@@ -90,7 +90,7 @@ fn main() -> Outcome<()> {
         let mut sum = rank.device().zeros::<f32>(COUNT, &stream)?;
         comm.run(&operator).input(&own).output(&mut sum).submit(&stream)?.wait()?;
         let sum = sum.to_vec(&stream).wait()?;
-        hccl::Result::Ok(sum.iter().enumerate().all(|(i, x)| *x == 7.0 * (i % 100) as f32 + 21.0))
+        Ok(sum.iter().enumerate().all(|(i, x)| *x == 7.0 * (i % 100) as f32 + 21.0))
     })?;
     assert!(right.iter().all(|right| *right));
     println!("\nseven ranks have the sum of {COUNT} floats");

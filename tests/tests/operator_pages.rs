@@ -71,12 +71,12 @@ fn the_page_about_the_line_shows_the_example_and_its_proof() {
     assert!(page.contains(&function(&source, "line_all_reduce")), "another function");
     for ranks in 1..=17 {
         for (slices, count) in [(1, 100), (3, 100), (8, 1000), (4, 2)] {
-            let line = Operator::all_reduce("line", Sum, line_all_reduce(slices));
+            let line = Operator::all_reduce("line_all_reduce", Sum, line_all_reduce(slices));
             let report = line.record::<f32>(ranks, count).unwrap().check();
             assert!(report.is_good(), "{ranks} ranks, {slices} slices:\n{report}");
         }
     }
-    let line = Operator::all_reduce("line", Sum, line_all_reduce(8));
+    let line = Operator::all_reduce("line_all_reduce", Sum, line_all_reduce(8));
     let recorded = line.record::<f32>(7, 70_000).unwrap();
     has(&page, "text", &recorded.plan().to_string());
     for (rank, tasks) in (0_u32..).zip(&recorded.tasks().ranks) {
@@ -84,12 +84,15 @@ fn the_page_about_the_line_shows_the_example_and_its_proof() {
     }
     let model = Model::new(2e-6, 1.0 / 25e9, 1.0 / 100e9);
     let cost = |slices| {
-        let line = Operator::all_reduce("line", Sum, line_all_reduce(slices));
+        let line = Operator::all_reduce("line_all_reduce", Sum, line_all_reduce(slices));
         let time = line.record::<f32>(7, 70_000).unwrap().cost(&model).time;
         format!("{slices:2} slices  {:6.1} us", time * 1e6)
     };
     let picture = read("docs/src/images/operator-line-time.svg");
-    assert!(picture == recorded.timeline(&model), "the picture is of another operator");
+    assert!(
+        picture == recorded.timeline(&model),
+        "draw it again: example 13 writes it as line_time.svg"
+    );
     let costs: Vec<String> = [1, 2, 4, 8, 16, 32].map(cost).into();
     has(&page, "text", &costs.join("\n"));
 }
