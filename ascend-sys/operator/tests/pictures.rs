@@ -327,3 +327,11 @@ fn a_finding_is_drawn_with_its_tasks_and_what_it_says() {
     assert!(picture.iter().any(|e| e.text.starts_with("set-twice: a notify is recorded again")));
     assert!(picture.iter().any(|e| e.text.starts_with("help: ")));
 }
+
+#[test]
+fn what_is_drawn_as_an_example_is_right() {
+    for operator in all() {
+        let report = check::check(&operator);
+        assert!(report.is_good(), "{}: {report}", operator.name);
+    }
+}

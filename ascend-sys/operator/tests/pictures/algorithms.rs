@@ -13,7 +13,7 @@ fn recorder(name: &str, goal: Goal, ranks: u32, count: u64, buffer: u64) -> Reco
     recorder
 }
 
-/// Each rank reads from its left neighbour what that one has read before. The main thread gives, thread 1 takes.
+/// Each rank reads from its left neighbour what that one has read before. In each step the main thread gives and thread 1 takes.
 pub fn ring(ranks: u32, n: u64) -> Operator {
     let mut r = recorder("ring all-gather", Goal::AllGather, ranks, n, n * u64::from(ranks));
     let block = |number: u32| u64::from(number) * n..u64::from(number + 1) * n;
@@ -24,27 +24,21 @@ pub fn ring(ranks: u32, n: u64) -> Operator {
         }
         r.copy(me, 0, input(me, 0..n), buffer(me, block(me)));
         r.copy(me, 0, input(me, 0..n), output(me, block(me)));
-        r.start(me, 1);
     }
     for step in 0..ranks - 1 {
         for me in 0..ranks {
             let (left, right) = ((me + ranks - 1) % ranks, (me + 1) % ranks);
             let taken = (me + ranks - 1 - step) % ranks;
             r.record(me, 0, of_channel(right, me, READY));
+            r.start(me, 1);
             r.wait(me, 1, of_channel(me, left, READY));
             r.copy(me, 1, buffer(left, block(taken)), buffer(me, block(taken)));
             r.record(me, 1, of_channel(left, me, LEFT));
             r.copy(me, 1, buffer(me, block(taken)), output(me, block(taken)));
             r.wait(me, 0, of_channel(me, right, LEFT));
-            if step + 2 < ranks {
-                // What was taken is given on.
-                let next = of_thread(me, 0, 1);
-                r.record(me, 1, next).wait(me, 0, next);
-            }
+            // What was taken is given on.
+            r.end(me, 1);
         }
-    }
-    for me in 0..ranks {
-        r.end(me, 1);
     }
     r.operator
 }
@@ -114,6 +108,7 @@ pub fn hierarchical(ranks: u32, n: u64) -> Operator {
         r.copy(me, 0, input(me, mine.clone()), output(me, mine.clone()));
         meet(&mut r, me ^ 1, READY);
         r.sum(me, 0, buffer(me ^ 1, mine.clone()), output(me, mine.clone()));
+        meet(&mut r, me ^ 1, LEFT);
         for round in 0..rounds {
             let peer = me ^ (2 << round);
             r.copy(me, 0, output(me, mine.clone()), buffer(me, slot(round)));
