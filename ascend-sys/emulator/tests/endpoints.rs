@@ -236,7 +236,7 @@ fn wrong_memory_is_refused() {
         (CommMem { addr: null_mut(), ..good }, PTR, "mem->addr is NULL"),
         (CommMem { size: 0, ..good }, PARA, "mem->size is 0"),
         (CommMem { size: 65, ..good }, PARA, "1 bytes beyond the end"),
-        (CommMem { size: u64::MAX, ..good }, PARA, "beyond the end"),
+        (CommMem { type_: CommMemType(1), size: u64::MAX, ..good }, PARA, "beyond the end"),
         (CommMem { type_: CommMemType(2), ..good }, PARA, "mem->type is 2"),
         (CommMem { type_: CommMemType(1), ..good }, PARA, "is memory of device"),
         (CommMem { addr: buffer, ..good }, PARA, "is memory of device"),

@@ -224,15 +224,14 @@ fn contexts_end_with_their_rank_of_the_communicator() {
         for _ in 0..3 {
             hccl!(HcclCommInitAll(1, [rank.device].as_mut_ptr(), &mut rank.comm));
             let context = create(rank.comm, c"kept".as_ptr(), AICPU, 1 << 20);
-            let on_host = create(rank.comm, c"kept".as_ptr(), CPU, 1 << 20);
+            create(rank.comm, c"kept".as_ptr(), CPU, 1 << 20);
             assert!(before - free_memory() >= 1 << 20);
             hccl!(HcclCommDestroy(rank.comm));
             assert_eq!(free_memory(), before);
             let mut bytes = [0u8; 4];
             let to = bytes.as_mut_ptr().cast();
-            for gone in [context, on_host] {
-                fails!(107000, ["HcclCommDestroy"], aclrtMemcpy(to, 4, gone, 4, common::D2H));
-            }
+            // Memory of the host may be somebody else's by now: it is shared by all tests.
+            fails!(107000, ["HcclCommDestroy"], aclrtMemcpy(to, 4, context, 4, common::D2H));
         }
     });
 }

@@ -146,7 +146,7 @@ struct OpArgs {
 
 static OP_ARGS: Mutex<BTreeMap<u64, OpArgs>> = Mutex::new(BTreeMap::new());
 /// The first byte of their handles, which no address has.
-const OP_ARGS_KIND: u64 = 0xad << 56;
+const OP_ARGS_KIND: u64 = 0xb5 << 56;
 
 unsafe extern "C" fn HcclKfcAllocOpArgs(op_args: *mut *mut c_void) -> HcclResult {
     door("HcclKfcAllocOpArgs", || {

@@ -136,7 +136,7 @@ enum Item {
 }
 
 /// The first byte of the handle of an argument in its list.
-const ITEM: u64 = 0xac;
+const ITEM: u64 = 0xb6;
 
 impl List {
     pub(crate) fn new(function: u64) -> List {

@@ -81,8 +81,15 @@ impl Memory {
     /// Checks that a device has this memory, or the host; notes who owns it.
     pub(crate) fn hold(self, device: u32, argument: &str) -> Result<Option<Held>, Refusal> {
         let length = usize::try_from(self.bytes).unwrap_or(usize::MAX);
-        let (start, found) = (self.start, memory::resolve(self.start, length));
-        let found = match found {
+        let start = self.start;
+        if start.checked_add(length).is_none() {
+            return refuse!(
+                HCCL_E_PARA,
+                "{argument}: {start:#x} with {} bytes reaches beyond the end of all addresses",
+                self.bytes
+            );
+        }
+        let found = match memory::resolve(start, length) {
             Ok(found) => found,
             Err(text) => return refuse!(HCCL_E_PARA, "{argument}: {text}"),
         };
