@@ -50,6 +50,7 @@ pub fn even(ranks: u32) -> usize {
 }
 
 type Function = fn(&Recorder<'_>, &mut MainThread<'_>);
+type Grouped = fn(&Recorder<'_>, &mut MainThread<'_>, &Groups);
 
 /// Makes the operator of a collective.
 fn operator(
@@ -180,24 +181,38 @@ pub fn catalogue(ranks: u32, root: u32, count: usize) -> Vec<Case> {
     for groups in divisions(ranks) {
         let lengths = || groups.iter().map(|group| group.len() as u64);
         let (least, most) = (lengths().min().unwrap_or(1), lengths().max().unwrap_or(1));
-        let division = sizes(&groups);
-        let (count, n) = (groups.iter().count() as u64, all("all-reduce"));
+        let (count, division) = (groups.iter().count() as u64, sizes(&groups));
         let log = |n: u64| u64::from(n.next_power_of_two().ilog2());
-        let steps = 2 * (log(most) + log(count));
-        // Within its group, and of its part between the groups.
-        let sent = 2 * (most - 1) * n / most + 2 * (count - 1) * n / (count * least);
+        let (within, between) = (log(most), log(count));
+        // Exact where all groups have the same size.
         let should = if least == most { Be } else { NotExceed };
-        let function = move |op: &Recorder<'_>, main: &mut MainThread<'_>| {
-            hierarchical::all_reduce(op, main, &groups);
+        let mut add = |collective, function: Grouped, steps, sent: &dyn Fn(u64) -> Should| {
+            let groups = groups.clone();
+            let function = move |op: &Recorder<'_>, main: &mut MainThread<'_>| {
+                function(op, main, &groups);
+            };
+            let (operator, division) = (operator(collective, root, function), division.clone());
+            let (algorithm, steps, sent) = ("hierarchical", should(steps), sent(all(collective)));
+            cases.push(Case { algorithm, collective, division, operator, steps, sent });
         };
-        cases.push(Case {
-            algorithm: "hierarchical",
-            collective: "all-reduce",
-            division,
-            operator: operator("all-reduce", root, function),
-            steps: should(steps),
-            sent: should(sent),
+        // What a rank sends within its group, once; its part, which it sends to other groups.
+        let (inner, part) = (|n: u64| (most - 1) * n / most, |n: u64| n / least);
+        add("all-reduce", hierarchical::all_reduce, 2 * (within + between), &|n| {
+            should(2 * inner(n) + 2 * (count - 1) * n / (count * least))
         });
+        // A rank of a small group has to do with several of a large one.
+        let several = most.div_ceil(least);
+        let (steps, blocks) = (within + (count - 1) * several, (p - 1) * several);
+        let sent = |n: u64| should(blocks * n / p);
+        add("reduce-scatter", hierarchical::reduce_scatter, steps, &sent);
+        add("all-gather", hierarchical::all_gather, steps, &sent);
+        let steps = 2 * within + between;
+        add("broadcast", hierarchical::broadcast, steps, &|n| {
+            should(2 * inner(n) + between * part(n))
+        });
+        let once = within + between;
+        add("scatter", hierarchical::scatter, once, &|n| NotExceed(n / p * (p - 1)));
+        add("reduce", hierarchical::reduce, steps, &|n| NotExceed(2 * inner(n) + part(n)));
     }
     cases
 }

@@ -20,12 +20,12 @@
 //! | [`nhr`], [`nb`] | log2 p or twice as many | all-reduce, reduce-scatter, all-gather, broadcast, scatter |
 //! | [`pairwise`] | p-1 | all-to-all |
 //! | [`pipeline`] | the number of servers, or twice as many | all-reduce, reduce-scatter, all-gather |
-//! | [`hierarchical`] | those within and between groups | all-reduce |
+//! | [`hierarchical`] | those within and between groups | all-reduce, reduce-scatter, all-gather, broadcast, reduce, scatter |
 //!
 //! They take any number of ranks and of elements, also fewer elements than ranks. Data that is larger than the communication buffer goes through it in
 //! [rounds](super::Recorder::rounds). All of them read: a rank puts its elements into its communication buffer, and its peers take them
 //! from there. Where reductions are floating-point sums, their order depends on nothing but the rank, so that every run gives the same bits, and an all-reduce the
-//! same ones on every rank. All-reduce, all-gather, all-to-all (of blocks of one length) and broadcast also work in place.
+//! same ones on every rank. All-reduce, all-gather, all-to-all (of blocks of one length), broadcast and reduce also work in place.
 
 pub mod halving_doubling;
 pub mod hierarchical;
@@ -68,6 +68,11 @@ impl<'o, 'r> Team<'o, 'r> {
     /// The member so many places behind this one, around the ring.
     fn member(&self, distance: i64) -> u32 {
         (i64::from(self.member) + distance).rem_euclid(self.size().into()) as u32
+    }
+
+    /// How many places this member is before another one, around the ring.
+    fn before(&self, other: u32) -> u32 {
+        (other % self.size() + self.size() - self.member) % self.size()
     }
 
     #[track_caller]
