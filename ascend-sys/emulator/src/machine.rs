@@ -8,7 +8,7 @@ use crate::faults::asked::{self, Faults};
 use crate::memory::pool::Pool;
 use crate::memory::window::{self, GRANULE};
 use crate::message::{Failure, fail};
-use crate::profile::{self, Product};
+use crate::profile::{self, BUFFER_MEGABYTES, Product};
 use crate::progress::Point;
 use crate::sync::lock_std as lock;
 use ascend_sys::{
@@ -40,6 +40,8 @@ pub(crate) struct Settings {
     pub(crate) product: Product,
     pub(crate) connect_timeout: Duration,
     pub(crate) exec_timeout: Duration,
+    /// Of communicators that say nothing else.
+    pub(crate) buffer_megabytes: u32,
 }
 
 /// The primary context of a device, and how often it was set.
@@ -167,6 +169,7 @@ pub(crate) struct Request {
     pub(crate) product: Product,
     pub(crate) connect_timeout: Duration,
     pub(crate) exec_timeout: Duration,
+    pub(crate) buffer_megabytes: u32,
     /// Of each device, in bytes; 0 for what the product has.
     pub(crate) memory: u64,
     /// Whether it is watched for races.
@@ -217,6 +220,7 @@ impl Blocks {
             product: request.product,
             connect_timeout: request.connect_timeout,
             exec_timeout: request.exec_timeout,
+            buffer_megabytes: request.buffer_megabytes,
         };
         // More addresses than memory, so that freed memory under a running task need not be reused at once.
         let span = usize::try_from(memory)
@@ -417,6 +421,7 @@ fn request_from_environment(variable: impl Fn(&str) -> Option<String>) -> Result
             2_147_483_647,
             profile::EXEC_TIMEOUT.as_secs(),
         )?),
+        buffer_megabytes: number("HCCL_BUFFSIZE", 1, 1 << 20, BUFFER_MEGABYTES.into())? as u32,
         memory: number("ASCEND_EMULATOR_MEMORY", 1 << 20, 1 << 40, 0)?,
         checked: match variable("ASCEND_EMULATOR_CHECK").as_deref() {
             None | Some("") => false,
@@ -452,6 +457,8 @@ mod tests {
         assert!(with("HCCL_EXEC_TIMEOUT", "-1").unwrap_err().contains("HCCL_EXEC_TIMEOUT=-1"));
         assert!(with("ASCEND_EMULATOR_CHECK", "race").is_ok_and(|r| r.checked));
         assert!(with("ASCEND_EMULATOR_CHECK", "on").unwrap_err().contains("`race` is expected"));
+        assert_eq!(with("HCCL_BUFFSIZE", "7").map(|r| r.buffer_megabytes), Ok(7));
+        assert!(with("HCCL_BUFFSIZE", "0").unwrap_err().contains("HCCL_BUFFSIZE=0"));
         assert!(with("HCCL_CONNECT_TIMEOUT", "0").unwrap_err().contains("HCCL_CONNECT_TIMEOUT=0"));
         let faults = faults_from_environment(|_| Some("stop 8".into()), 8).unwrap_err();
         assert!(faults.contains("ASCEND_EMULATOR_FAULTS: \"stop 8\": there are 8"), "{faults}");

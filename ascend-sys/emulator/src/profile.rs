@@ -74,6 +74,8 @@ impl Product {
     }
 }
 
+/// MiB of each of the two parts of a communication buffer, if nobody says otherwise.
+pub(crate) const BUFFER_MEGABYTES: u32 = 200;
 /// How long an operation of HCCL waits for the first contact with a peer, if nobody says otherwise.
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(120);
 /// How long a running operation of HCCL waits for a peer, if nobody says otherwise.

@@ -10,7 +10,7 @@ use crate::faults;
 use crate::faults::asked::Kind;
 use crate::machine::{self, Request};
 use crate::message::{Failure, fail};
-use crate::profile::{CONNECT_TIMEOUT, EXEC_TIMEOUT, Product};
+use crate::profile::{BUFFER_MEGABYTES, CONNECT_TIMEOUT, EXEC_TIMEOUT, Product};
 use crate::stream::Stream;
 use crate::timeline;
 use ascend_sys::{
@@ -144,6 +144,7 @@ unsafe extern "C" fn ascendExtBlockCreate(
             product,
             connect_timeout: time(config.connectTimeoutMs, CONNECT_TIMEOUT),
             exec_timeout: time(config.execTimeoutMs, EXEC_TIMEOUT),
+            buffer_megabytes: BUFFER_MEGABYTES,
             memory: config.memoryBytes,
             checked: config.check == AscendExtCheck::ASCEND_EXT_CHECK_RACES.0,
         })?;

@@ -117,6 +117,7 @@ unsafe fn join(
     };
     // SAFETY: the caller's promise.
     let info = unsafe { root_info(info) };
+    let config = config.sized(settings.buffer_megabytes);
     let applicant = Applicant { rank, ranks, device: current.device, settings, config };
     let own = applicant.clone();
     let finish = move |shared| {
@@ -205,7 +206,7 @@ fn init_all(devices: &[i32], comms: &mut [HcclComm]) -> Result<(), Refusal> {
         let device = machine::device(*id).map_err(internal)?;
         let settings = device.settings().ok_or_else(|| internal(format!("device {id} is gone")))?;
         let (rank, ranks) = (rank as u32, devices.len() as u32);
-        let config = Config::default();
+        let config = Config::default().sized(settings.buffer_megabytes);
         applicants.push(Applicant { rank, ranks, device: device.id, settings, config });
     }
     let comm = Arc::new(root::form_at_once(&applicants)?);
@@ -310,6 +311,7 @@ fn new_sub(
     let Some(settings) = machine::device_slot(*device).settings() else {
         return refuse!(HCCL_E_RUNTIME, "EI9999: device {device} is gone");
     };
+    let config = config.sized(settings.buffer_megabytes);
     let name = match config.name.as_str() {
         "" => format!("{}_sub_{id}", comm.name),
         name => name.to_owned(),

@@ -8,7 +8,7 @@
 mod texts;
 
 use crate::collective::validate::{Refusal, refuse};
-use crate::profile::Product;
+use crate::profile::{BUFFER_MEGABYTES, Product};
 
 /// What this library knows: the size of version 11.
 const KNOWN: usize = 2248;
@@ -22,6 +22,8 @@ pub(crate) struct Config {
     pub(crate) name: String,
     /// MiB of each communication buffer.
     pub(crate) buffer_megabytes: u32,
+    /// The caller has said it, and it is not the default.
+    is_sized: bool,
     /// `hcclOpExpansionMode` as given; what the numbers mean depends on the product.
     pub(crate) expansion: u32,
     /// `hcclAlgo` as given.
@@ -34,11 +36,22 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             name: String::new(),
-            buffer_megabytes: 200,
+            buffer_megabytes: BUFFER_MEGABYTES,
+            is_sized: false,
             expansion: 0,
             algorithm: String::new(),
             exec_timeout: None,
         }
+    }
+}
+
+impl Config {
+    /// With buffers of this size, unless the caller has said another one.
+    pub(crate) fn sized(mut self, megabytes: u32) -> Self {
+        if !self.is_sized {
+            self.buffer_megabytes = megabytes;
+        }
+        self
     }
 }
 
@@ -125,7 +138,10 @@ impl Given {
         match self.number(1, 24) {
             Some(0) => return refuse!(HCCL_E_PARA, "hcclBufferSize is 0; the smallest is 1 (MB)"),
             Some(NOT_SET) | None => {}
-            Some(megabytes) => config.buffer_megabytes = megabytes,
+            Some(megabytes) => {
+                config.buffer_megabytes = megabytes;
+                config.is_sized = true;
+            }
         }
         match self.number(1, 28) {
             None | Some(NOT_SET | 0 | 1) => {}

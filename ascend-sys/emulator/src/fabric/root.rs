@@ -350,8 +350,15 @@ mod tests {
     fn applicant(rank: u32) -> Applicant {
         let (connect_timeout, exec_timeout) = (Duration::from_secs(1), Duration::from_secs(1));
         let product = Product::A3;
-        let settings =
-            Settings { block: 1, first: 64, count: 2, product, connect_timeout, exec_timeout };
+        let settings = Settings {
+            block: 1,
+            first: 64,
+            count: 2,
+            product,
+            connect_timeout,
+            exec_timeout,
+            buffer_megabytes: 200,
+        };
         Applicant { rank, ranks: 2, device: 64 + rank, settings, config: Config::default() }
     }
 
