@@ -7,9 +7,10 @@ use ascend_sys::{Functions, HcclResult};
 
 use super::hccl_door::product_of_thread;
 use super::{
-    hccl_batch, hccl_channel, hccl_comm, hccl_config, hccl_engine_ctx, hccl_group, hccl_kernel,
-    hccl_messages, hccl_ops, hccl_rank_graph, hccl_state, hccl_tables, hccl_team, hccl_thread,
-    hccl_thread_export, hcomm_channel, hcomm_endpoint, hcomm_notify, hcomm_transfer,
+    hccl_batch, hccl_channel, hccl_channel_config, hccl_comm, hccl_config, hccl_engine_ctx,
+    hccl_group, hccl_kernel, hccl_messages, hccl_ops, hccl_rank_graph, hccl_state, hccl_tables,
+    hccl_team, hccl_thread, hccl_thread_export, hcomm_channel, hcomm_endpoint, hcomm_mode,
+    hcomm_nbi, hcomm_notify, hcomm_task_cache, hcomm_thread, hcomm_transfer,
 };
 use crate::profile::Product;
 
@@ -36,6 +37,11 @@ pub(crate) fn fill(table: &mut Functions) {
     hccl_team::fill(table);
     hccl_thread_export::fill(table);
     hcomm_channel::fill(table);
+    hcomm_mode::fill(table);
+    hcomm_nbi::fill(table);
+    hcomm_thread::fill(table);
+    hcomm_task_cache::fill(table);
+    hccl_channel_config::fill(table);
 }
 
 unsafe extern "C" fn HcclGetErrorString(code: HcclResult) -> *const c_char {

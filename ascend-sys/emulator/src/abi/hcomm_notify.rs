@@ -1,14 +1,11 @@
-//! Primitives that synchronise, and the batch mode. CANN's `hcomm_primitives.h`.
+//! Primitives that synchronise. CANN's `hcomm_primitives.h`.
 #![allow(non_snake_case, reason = "CANN's names")]
-
-use std::ffi::{CStr, c_char};
-use std::time::Duration;
 
 use ascend_sys::{ChannelHandle, Functions, ThreadHandle};
 
 use super::hcomm_transfer::primitive;
-use crate::collective::validate::{Refusal, refuse};
-use crate::operator::batch_mode;
+use crate::collective::validate::refuse;
+use crate::operator::engine::Engine;
 use crate::operator::issue::{self, Limit};
 
 pub(super) fn fill(table: &mut Functions) {
@@ -22,10 +19,6 @@ pub(super) fn fill(table: &mut Functions) {
         Some(HcommChannelNotifyWaitOnThreadWithDefaultTimeout);
     table.HcommAclrtNotifyRecordOnThread = Some(HcommAclrtNotifyRecordOnThread);
     table.HcommAclrtNotifyWaitOnThread = Some(HcommAclrtNotifyWaitOnThread);
-    table.HcommSetNotifyWaitTimeOut = Some(HcommSetNotifyWaitTimeOut);
-    table.HcommThreadResAcquireTimeOut = Some(HcommThreadResAcquireTimeOut);
-    table.HcommBatchModeStart = Some(HcommBatchModeStart);
-    table.HcommBatchModeEnd = Some(HcommBatchModeEnd);
 }
 
 unsafe extern "C" fn HcommThreadNotifyRecordOnThread(
@@ -79,7 +72,17 @@ unsafe extern "C" fn HcommChannelNotifyWaitOnThreadWithDefaultTimeout(
     index: u32,
 ) -> i32 {
     const NAME: &str = "HcommChannelNotifyWaitOnThreadWithDefaultTimeout";
-    primitive(NAME, || issue::wait_channel(NAME, thread, channel, index, Limit::Default))
+    primitive(NAME, || {
+        let waits = issue::thread_of(thread)?;
+        if waits.owner().is_some_and(|owner| owner.engine == Engine::Cpu) {
+            return refuse!(
+                HCCL_E_NOT_SUPPORT,
+                "{} is a thread of the host, which has no default limit for notifies of channels; say one: HcommChannelNotifyWaitOnThread",
+                waits.describe()
+            );
+        }
+        issue::wait_channel(NAME, thread, channel, index, Limit::Default)
+    })
 }
 
 unsafe extern "C" fn HcommAclrtNotifyRecordOnThread(thread: ThreadHandle, notify: u64) -> i32 {
@@ -94,47 +97,4 @@ unsafe extern "C" fn HcommAclrtNotifyWaitOnThread(
 ) -> i32 {
     const NAME: &str = "HcommAclrtNotifyWaitOnThread";
     primitive(NAME, || issue::wait_aclrt(NAME, thread, notify, Limit::Seconds(timeout)))
-}
-
-/// Seconds of a C caller.
-fn seconds(seconds: f32) -> Result<Duration, Refusal> {
-    match Duration::try_from_secs_f32(seconds) {
-        Ok(limit) => Ok(limit),
-        Err(_) => refuse!(
-            HCCL_E_PARA,
-            "timeOut is {seconds}; a number of seconds is expected, 0 is for ever"
-        ),
-    }
-}
-
-unsafe extern "C" fn HcommSetNotifyWaitTimeOut(timeout: f32) -> i32 {
-    primitive("HcommSetNotifyWaitTimeOut", || {
-        issue::set_default_limit(seconds(timeout)?);
-        Ok(())
-    })
-}
-
-/// Threads are there at once: there is nothing to wait for.
-unsafe extern "C" fn HcommThreadResAcquireTimeOut(timeout: f32) -> i32 {
-    primitive("HcommThreadResAcquireTimeOut", || seconds(timeout).map(drop))
-}
-
-/// A tag, which may be NULL.
-///
-/// # Safety
-///
-/// `tag` is null or NUL-terminated.
-unsafe fn tag_of(tag: *const c_char) -> Option<String> {
-    // SAFETY: the caller's promise.
-    (!tag.is_null()).then(|| unsafe { CStr::from_ptr(tag) }.to_string_lossy().into_owned())
-}
-
-unsafe extern "C" fn HcommBatchModeStart(tag: *const c_char) -> i32 {
-    // SAFETY: null, or NUL-terminated by the C contract.
-    primitive("HcommBatchModeStart", || batch_mode::start(unsafe { tag_of(tag) }))
-}
-
-unsafe extern "C" fn HcommBatchModeEnd(tag: *const c_char) -> i32 {
-    // SAFETY: null, or NUL-terminated by the C contract.
-    primitive("HcommBatchModeEnd", || batch_mode::end(unsafe { tag_of(tag) }.as_deref()))
 }

@@ -16,6 +16,8 @@
 //! zero copy.
 //!
 //! Some of what is there does less than CANN's:
+//! - Primitives of operators (`Hcomm...OnThread`) are called by the host, with the handles of any thread: there are no AICPU processors to call them.
+//!   `HcclAllocNotify` and `HcclGetNotifyNumInThread` are in no header that the table is made from.
 //! - `aclInit` reads its configuration file, so that a wrong path is an error, and ignores what it says: texts of errors
 //!   belong to the thread, and no device is set by default.
 //! - `ASCEND_RT_VISIBLE_DEVICES` is not read: `ASCEND_EMULATOR_DEVICES` says how many devices there are.
@@ -42,6 +44,7 @@ pub(crate) mod ext;
 pub(crate) mod hccl;
 mod hccl_batch;
 mod hccl_channel;
+mod hccl_channel_config;
 mod hccl_comm;
 mod hccl_config;
 mod hccl_door;
@@ -59,7 +62,11 @@ mod hccl_thread;
 mod hccl_thread_export;
 mod hcomm_channel;
 mod hcomm_endpoint;
+mod hcomm_mode;
+mod hcomm_nbi;
 mod hcomm_notify;
+mod hcomm_task_cache;
+mod hcomm_thread;
 mod hcomm_transfer;
 
 use crate::message::{Failure, PANICKED, fail, report};

@@ -150,3 +150,20 @@ pub(crate) fn host_touches(
         engine.host_touches(&by_host(what, call, touches));
     }
 }
+
+/// The host sets a signal in the function `call`.
+#[cold]
+pub(crate) fn host_sets(device: u32, signal: u64, name: String, call: &str) {
+    if let Some(engine) = engine(device) {
+        let operation = by_host(format!("record of {name}"), call, Vec::new());
+        engine.host_sets(signal, &name, &operation);
+    }
+}
+
+/// The host has waited for a signal in the function `call`, and taken it.
+#[cold]
+pub(crate) fn host_takes(device: u32, signal: u64, name: String, call: &str) {
+    if let Some(engine) = engine(device) {
+        engine.host_takes(signal, &by_host(format!("wait for {name}"), call, Vec::new()));
+    }
+}

@@ -239,42 +239,27 @@ impl Engine {
 
     /// A signal is set: who takes it knows that the steps of the lane before `at` are complete.
     pub(crate) fn set(&self, signal: u64, name: &str, at: Point, operation: &Arc<Operation>) {
-        self.telling(|state| {
-            let clock = state.clock_at(at);
-            let signal = state.signals.entry(signal).or_default();
-            let before = signal.set.replace(operation.clone());
-            let unordered = match (&before, &signal.taken) {
-                (Some(before), _) => Some((Kind::SetTwice, before.clone(), None)),
-                (None, Some((point, taker))) if !clock.covers(*point) => {
-                    Some((Kind::SetEarly, taker.clone(), Some(*point)))
-                }
-                _ => None,
-            };
-            let knew = unordered
-                .as_ref()
-                .and_then(|(_, _, point)| *point)
-                .map_or(0, |point| clock.get(point.lane));
-            signal.clock = Arc::new(clock);
-            if let Some((kind, other, point)) = unordered {
-                let verb = if kind == Kind::SetTwice { "set" } else { "wait" };
-                let sides = vec![
-                    Side::plain(verb, &other, point.map_or(0, |point| point.time)),
-                    Side::plain("set", operation, at.time),
-                ];
-                let memory = name.into();
-                state.found(Finding { kind, memory, size: 0, bytes: None, sides, knew });
-            }
-        });
+        self.telling(|state| state.set(signal, name, at, operation));
     }
 
     /// A signal is taken, and no longer set.
     pub(crate) fn take(&self, signal: u64, at: Point, operation: &Arc<Operation>) {
+        lock(&self.state).take(signal, at, operation);
+    }
+
+    /// The host sets a signal.
+    pub(crate) fn host_sets(&self, signal: u64, name: &str, operation: &Arc<Operation>) {
+        self.telling(|state| {
+            let at = state.host_step();
+            state.set(signal, name, at, operation);
+        });
+    }
+
+    /// The host takes a signal.
+    pub(crate) fn host_takes(&self, signal: u64, operation: &Arc<Operation>) {
         let mut state = lock(&self.state);
-        let signal = state.signals.entry(signal).or_default();
-        signal.set = None;
-        signal.taken = Some((at, operation.clone()));
-        let clock = signal.clock.clone();
-        state.learn(at, &clock);
+        let at = state.host_step();
+        state.take(signal, at, operation);
     }
 
     /// A signal begins anew.
@@ -350,6 +335,41 @@ impl State {
         clock.raise(at);
         self.learn(at, &clock);
         at
+    }
+
+    fn set(&mut self, signal: u64, name: &str, at: Point, operation: &Arc<Operation>) {
+        let clock = self.clock_at(at);
+        let signal = self.signals.entry(signal).or_default();
+        let before = signal.set.replace(operation.clone());
+        let unordered = match (&before, &signal.taken) {
+            (Some(before), _) => Some((Kind::SetTwice, before.clone(), None)),
+            (None, Some((point, taker))) if !clock.covers(*point) => {
+                Some((Kind::SetEarly, taker.clone(), Some(*point)))
+            }
+            _ => None,
+        };
+        let knew = unordered
+            .as_ref()
+            .and_then(|(_, _, point)| *point)
+            .map_or(0, |point| clock.get(point.lane));
+        signal.clock = Arc::new(clock);
+        if let Some((kind, other, point)) = unordered {
+            let verb = if kind == Kind::SetTwice { "set" } else { "wait" };
+            let sides = vec![
+                Side::plain(verb, &other, point.map_or(0, |point| point.time)),
+                Side::plain("set", operation, at.time),
+            ];
+            let memory = name.into();
+            self.found(Finding { kind, memory, size: 0, bytes: None, sides, knew });
+        }
+    }
+
+    fn take(&mut self, signal: u64, at: Point, operation: &Arc<Operation>) {
+        let signal = self.signals.entry(signal).or_default();
+        signal.set = None;
+        signal.taken = Some((at, operation.clone()));
+        let clock = signal.clock.clone();
+        self.learn(at, &clock);
     }
 
     fn touch(&mut self, at: Point, operation: &Arc<Operation>, clock: &Clock) {

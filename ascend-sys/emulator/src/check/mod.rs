@@ -35,8 +35,8 @@ mod shadow;
 mod svg;
 
 pub(crate) use blocks::{
-    allocated, close, engine, engine_of_block, forget, freed, host_accessed, host_touches, is_on,
-    open, registered, tell,
+    allocated, close, engine, engine_of_block, forget, freed, host_accessed, host_sets, host_takes,
+    host_touches, is_on, open, registered, tell,
 };
 pub(crate) use clock::Lane;
 pub(crate) use engine::Engine;

@@ -8,6 +8,7 @@ use super::channel::Channel;
 use super::memory::{local, remote};
 use super::reduce::Reduce;
 use super::signal::{Await, Signal, Spot};
+use super::task_cache;
 use super::thread::Thread;
 use crate::collective::validate::{Refusal, name_of, refuse, runtime};
 use crate::memory::{self, nominal};
@@ -58,8 +59,15 @@ impl Primitive {
 
 /// Puts a primitive into the queue of its thread, or keeps it for the end of the batch mode.
 #[inline]
-fn issue(thread: &'static Thread, call: &'static str, primitive: Primitive) -> Result<(), Refusal> {
+pub(super) fn issue(
+    thread: &'static Thread,
+    call: &'static str,
+    primitive: Primitive,
+) -> Result<(), Refusal> {
     thread.note_user();
+    if task_cache::is_open() {
+        task_cache::note(thread.handle(), call, &primitive);
+    }
     if batch_mode::is_open() {
         batch_mode::keep(thread.handle(), call, primitive);
         return Ok(());
@@ -123,7 +131,7 @@ pub(crate) fn thread_of(handle: u64) -> Result<&'static Thread, Refusal> {
 
 /// The channel, which has to belong to the rank of the thread.
 #[inline]
-fn channel_of(thread: &Thread, handle: u64) -> Result<&'static Channel, Refusal> {
+pub(crate) fn channel_of(thread: &Thread, handle: u64) -> Result<&'static Channel, Refusal> {
     if handle == 0 {
         return refuse!(HCCL_E_PTR, "the channel is 0");
     }
@@ -165,7 +173,7 @@ pub(crate) struct Transfer {
 impl Transfer {
     /// Its size; `None` when there is nothing to do.
     #[inline]
-    fn bytes(&self) -> Result<Option<usize>, Refusal> {
+    pub(super) fn bytes(&self) -> Result<Option<usize>, Refusal> {
         not_null(self.dst, "dst")?;
         not_null(self.src, "src")?;
         if self.amount == 0 {
@@ -237,9 +245,9 @@ pub(crate) fn write_with_notify(
     index: u32,
 ) -> Result<(), Refusal> {
     // First all that could be refused, so that it is either both or none.
-    let spot = spot_of_peer(channel_of(thread_of(thread)?, channel)?, index)?;
+    let signal = signal_of_peer(channel_of(thread_of(thread)?, channel)?, index)?;
     write(call, thread, channel, transfer)?;
-    issue(thread_of(thread)?, call, Primitive::Signal(Signal(spot)))
+    issue(thread_of(thread)?, call, Primitive::Signal(signal))
 }
 
 /// `HcommReadOnThread` and its kin: from the peer's memory to the own.
@@ -276,8 +284,8 @@ pub(crate) fn record_thread(
             of.describe()
         );
     }
-    let spot = spot_of_thread(of, index)?;
-    issue(thread, call, Primitive::Signal(Signal(spot)))
+    let signal = Signal::of_thread(spot_of_thread(of, index)?);
+    issue(thread, call, Primitive::Signal(signal))
 }
 
 /// `HcommThreadNotifyWaitOnThread`: waits for a notify of the thread itself.
@@ -316,14 +324,21 @@ pub(crate) fn record_channel(
 ) -> Result<(), Refusal> {
     let thread = thread_of(thread)?;
     let channel = channel_of(thread, channel)?;
-    let spot = spot_of_peer(channel, index)?;
-    issue(thread, call, Primitive::Signal(Signal(spot)))
+    issue(thread, call, Primitive::Signal(signal_of_peer(channel, index)?))
 }
 
-/// A notify of the other end.
-pub(crate) fn spot_of_peer(channel: &'static Channel, index: u32) -> Result<Spot, Refusal> {
+/// The record of a notify of the other end.
+#[inline]
+pub(super) fn signal_of_peer(channel: &'static Channel, index: u32) -> Result<Signal, Refusal> {
     let (peer, _) = channel.peer()?;
-    Spot::of_channel(peer, index).map_or_else(|| no_notify(channel, index), Ok)
+    let spot = Spot::of_channel(peer, index).map_or_else(|| no_notify(channel, index), Ok)?;
+    Ok(Signal::of_peer(spot, channel))
+}
+
+/// A notify of the own end.
+#[inline]
+pub(super) fn spot_of_own(channel: &'static Channel, index: u32) -> Result<Spot, Refusal> {
+    Spot::of_channel(channel, index).map_or_else(|| no_notify(channel, index), Ok)
 }
 
 #[cold]
@@ -347,7 +362,7 @@ pub(crate) fn wait_channel(
 ) -> Result<(), Refusal> {
     let thread = thread_of(thread)?;
     let channel = channel_of(thread, channel)?;
-    let spot = Spot::of_channel(channel, index).map_or_else(|| no_notify(channel, index), Ok)?;
+    let spot = spot_of_own(channel, index)?;
     issue(thread, call, Primitive::Await(Await::new(spot, limit.of(thread))))
 }
 
@@ -398,9 +413,19 @@ impl Limit {
     #[inline]
     pub(crate) fn of(self, thread: &Thread) -> Option<Duration> {
         match self {
+            Limit::Default => default_limit(thread),
+            seconds => seconds.of_host(),
+        }
+    }
+}
+
+impl Limit {
+    /// For a wait of the host in no thread.
+    pub(super) fn of_host(self) -> Option<Duration> {
+        match self {
             Limit::Seconds(0) => None,
             Limit::Seconds(seconds) => Some(Duration::from_secs(seconds.into())),
-            Limit::Default => default_limit(thread),
+            Limit::Default => DEFAULT.get().filter(|limit| !limit.is_zero()),
         }
     }
 }

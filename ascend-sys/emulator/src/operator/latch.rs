@@ -19,8 +19,19 @@ const GENERATION: u32 = 32;
 /// See the [module](self).
 pub(crate) struct Latch(AtomicU64);
 
+/// Who waited when the bit was set.
+pub(super) enum Waiter {
+    Nobody,
+    Stream(&'static Stream),
+    /// A thread of the host.
+    Host,
+}
+
+/// In the place of a stream: a thread of the host waits.
+const HOST: u64 = WAITER_BITS;
+
 /// What a wait found.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Look {
     /// The bit was set, and is cleared.
     Taken,
@@ -51,18 +62,33 @@ impl Latch {
 
     /// Sets the bit. Returns who waits for it; `None` when the owner has ended.
     #[inline]
-    pub(super) fn set(&self, generation: u32) -> Option<Option<&'static Stream>> {
+    pub(super) fn set(&self, generation: u32) -> Option<Waiter> {
         let new = u64::from(generation) << GENERATION | SET;
         let step = |word| is_of(word, generation).then_some(new);
         let before = self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, step);
-        before.ok().map(stream_of)
+        let waits = |word: u64| match (word >> WAITER & WAITER_BITS, stream_of(word)) {
+            (HOST, _) => Waiter::Host,
+            (_, Some(stream)) => Waiter::Stream(stream),
+            (_, None) => Waiter::Nobody,
+        };
+        before.ok().map(waits)
     }
 
     /// Takes the bit, or leaves word that the stream waits for it.
     #[inline]
     pub(super) fn take(&self, generation: u32, stream: &Stream) -> Look {
+        self.take_as(generation, u64::from(stream.index()) + 1)
+    }
+
+    /// The same for a thread of the host.
+    pub(super) fn take_by_host(&self, generation: u32) -> Look {
+        self.take_as(generation, HOST)
+    }
+
+    #[inline]
+    fn take_as(&self, generation: u32, waiter: u64) -> Look {
         let bare = u64::from(generation) << GENERATION;
-        let waits = bare | (u64::from(stream.index()) + 1) << WAITER;
+        let waits = bare | waiter << WAITER;
         // Polled again and again, it only looks.
         if self.0.load(Ordering::Acquire) == waits {
             return Look::Waits;
@@ -151,15 +177,13 @@ mod tests {
     fn a_latch_keeps_one_bit_and_knows_its_owner() {
         let latch = Latch::new();
         latch.begin(7);
-        let stream = STREAMS.at(0);
         assert!(latch.set(8).is_none() && !latch.is_due(7));
-        assert!(latch.set(7).is_some_and(|waiter| waiter.is_none()) && latch.is_due(7));
+        assert!(matches!(latch.set(7), Some(Waiter::Nobody)) && latch.is_due(7));
         // A second record is lost.
         assert!(latch.set(7).is_some());
-        if let Some(stream) = stream {
-            assert_eq!(latch.take(7, stream), Look::Taken);
-            assert_eq!(latch.take(7, stream), Look::Waits);
-        }
+        assert_eq!(latch.take_by_host(7), Look::Taken);
+        assert_eq!(latch.take_by_host(7), Look::Waits);
+        assert!(matches!(latch.set(7), Some(Waiter::Host)));
         latch.begin(9);
         assert!(latch.set(7).is_none());
         assert!(latch.is_due(7), "who waits for an owner that has ended is to look");

@@ -37,12 +37,8 @@ pub(crate) fn buffer(member: &Member) -> Result<(usize, usize), Refusal> {
     })
 }
 
-pub(super) fn free_buffer(device: Option<u32>, start: usize) {
-    let device = match memory::place_of(start) {
-        Ok(Place::Device(id)) => Some(id),
-        _ => device,
-    };
-    if let Some(device) = device {
+pub(super) fn free_buffer(start: usize) {
+    if let Ok(Place::Device(device)) = memory::place_of(start) {
         free(device, start, "HcclCommDestroy");
     }
 }

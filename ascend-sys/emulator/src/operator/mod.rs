@@ -37,12 +37,15 @@ pub(crate) mod handles;
 pub(crate) mod issue;
 mod latch;
 mod link;
+pub(crate) mod lock;
 pub(crate) mod memory;
+pub(crate) mod now;
 pub(crate) mod open;
 mod rank_graph;
 mod reduce;
 pub(crate) mod rooms;
 mod signal;
+pub(crate) mod task_cache;
 pub(crate) mod team;
 pub(crate) mod thread;
 

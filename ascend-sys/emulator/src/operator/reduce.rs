@@ -66,6 +66,11 @@ impl Reduce {
         Reduce { to, from, bytes, dtype, op, done: 0 }
     }
 
+    /// Where to, where from, how many bytes, and how.
+    pub(super) fn parts(&self) -> (*const u8, *const u8, usize, (DataType, ReduceOp)) {
+        (self.to, self.from, self.bytes, (self.dtype, self.op))
+    }
+
     pub(crate) fn poll(&mut self) -> Step {
         let to = self.to.wrapping_add(self.done);
         // A piece ends with its block: so everybody cuts there, whatever else he has to do.

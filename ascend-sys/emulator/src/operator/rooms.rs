@@ -5,7 +5,7 @@
 use super::channel::{Channel, Exchanged};
 use super::engine::Engine;
 use super::link::Pairs;
-use super::thread::{BROKEN, Owner, Thread};
+use super::thread::{BROKEN, Owner, THREADS, Thread};
 use crate::collective::validate::{Refusal, refuse, runtime};
 use crate::fabric::{Comm, Member};
 use crate::memory::held::Held;
@@ -16,7 +16,9 @@ use crate::sync::lock_std as lock;
 use crate::{context, ending, executor, machine};
 use ascend_sys::ACL_ERROR_RT_CONTEXT_RELEASE_ERROR;
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::{Arc, Mutex};
+use std::thread::ThreadId;
 
 /// Of one rank, those on streams of the program not counted.
 pub(crate) const MOST_THREADS: usize = 200;
@@ -45,6 +47,8 @@ pub(super) struct Room {
     /// The HCCL buffer: address and bytes.
     pub(super) buffer: Option<(usize, usize)>,
     pub(super) registered: Vec<Registered>,
+    /// Who has the communicator to himself.
+    pub(super) locked: Option<ThreadId>,
 }
 
 /// What makes a second request one for the same channel.
@@ -150,15 +154,13 @@ pub(crate) fn wrap_stream(
     stream: &'static Stream,
     notifies: u32,
 ) -> Result<u64, Refusal> {
+    // A stream that was destroyed takes its thread with it.
+    let dead = with_room(member, |room| {
+        let is_dead = |(stream, _): &mut (u64, u64)| Stream::named(*stream).is_err();
+        Ok(room.wrapped.extract_if(.., is_dead).collect::<Vec<_>>())
+    })?;
+    dead.into_iter().for_each(|(_, thread)| Thread::end(thread));
     let handle = with_room(member, |room| {
-        // A stream that was destroyed takes its thread with it.
-        room.wrapped.retain(|(stream, thread)| {
-            let lives = Stream::named(*stream).is_ok();
-            if !lives {
-                Thread::end(*thread);
-            }
-            lives
-        });
         let known = room.wrapped.iter().find(|(known, _)| *known == stream.handle());
         if let Some((_, handle)) = known {
             Thread::named(*handle)?.supplement(notifies);
@@ -172,6 +174,59 @@ pub(crate) fn wrap_stream(
     })?;
     member.comm.note_user(member.rank);
     Ok(handle)
+}
+
+/// `HcommThreadAlloc`: threads outside of communicators, in the calling thread's context. All, or none.
+pub(crate) fn allocate_threads(
+    engine: Engine,
+    notifies: &[u32],
+    threads: &mut [u64],
+) -> Result<(), Refusal> {
+    let place = Place::current()?;
+    place.check_streams(threads.len())?;
+    let batched = engine == Engine::Aicpu && place.device.product() != Product::Ascend950;
+    for at in 0..threads.len() {
+        let owner = Owner { member: None, number: at as u32, engine, wraps: false };
+        let made =
+            place.stream().and_then(|stream| Thread::create(stream, notifies[at], batched, owner));
+        match made {
+            Ok(handle) => threads[at] = handle,
+            Err(refusal) => {
+                threads[..at].iter().for_each(|made| end_thread(*made));
+                return Err(refusal);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// `HcommThreadFree`: what is queued gives up.
+pub(crate) fn free_thread(handle: u64) -> Result<(), Refusal> {
+    let thread = Thread::named(handle)?;
+    if thread.owner().is_some_and(|owner| owner.member.is_some()) {
+        return refuse!(HCCL_E_PARA, "{} ends with its communicator", thread.describe());
+    }
+    end_thread(handle);
+    Ok(())
+}
+
+/// Ends a thread, and its stream unless that is the program's.
+fn end_thread(handle: u64) {
+    let Ok(thread) = Thread::named(handle) else { return };
+    let own = thread.owner().is_some_and(|owner| !owner.wraps);
+    if let (true, Ok(stream)) = (own, thread.stream()) {
+        end_stream(stream);
+    }
+    Thread::end(handle);
+}
+
+/// Ends the threads of devices that go, as far as they belong to no communicator.
+pub(crate) fn end_threads(devices: &Range<u32>) {
+    for (thread, handle) in THREADS.live_handles() {
+        if thread.side() == 0 && devices.contains(&thread.device()) {
+            end_thread(handle);
+        }
+    }
 }
 
 impl Room {
@@ -276,21 +331,14 @@ pub(crate) fn leave(comm: &Comm, rank: usize) {
         room.gone = true;
         left
     };
-    let mut device = None;
     for handle in room.all_threads() {
-        let Ok(thread) = Thread::named(handle) else { continue };
-        device = Some(thread.device());
-        let own = thread.owner().is_some_and(|owner| !owner.wraps);
-        if let (true, Ok(stream)) = (own, thread.stream()) {
-            end_stream(stream);
-        }
-        Thread::end(handle);
+        end_thread(handle);
     }
     for handle in room.channels.into_values() {
         end_channel(handle);
     }
     if let Some((start, _)) = room.buffer {
-        super::memory::free_buffer(device, start);
+        super::memory::free_buffer(start);
     }
     executor::announce();
 }

@@ -1,16 +1,18 @@
 //! Records of notifies, and waits for them, as tasks.
 
 use super::channel::{Channel, LEFT};
-use super::latch::{Latch, Look};
+use super::latch::{Latch, Look, Waiter};
 use super::rooms;
 use super::thread::{BROKEN, Thread, generation, of_rank};
-use crate::check;
 use crate::collective::meeting::{Breakage, Cause, Origin};
+use crate::collective::validate::Refusal;
 use crate::fabric::{Comm, Member};
 use crate::message::Failure;
 use crate::step::{Helpers, Reason, Step};
 use crate::stream::Stream;
-use ascend_sys::{ACL_ERROR_RT_INVALID_HANDLE, ACL_ERROR_RT_SUSPECT_REMOTE_ERROR};
+use crate::{check, executor};
+use ascend_sys::{ACL_ERROR_RT_INVALID_HANDLE, ACL_ERROR_RT_SUSPECT_REMOTE_ERROR, HcclResult};
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -44,6 +46,13 @@ impl Spot {
     pub(crate) fn of_channel(channel: &'static Channel, index: u32) -> Option<Spot> {
         let generation = generation(channel.handle());
         Some(Spot { latch: channel.latch(index)?, of: Of::Channel(channel), generation, index })
+    }
+
+    fn device(&self) -> u32 {
+        match self.of {
+            Of::Thread(thread) => thread.device(),
+            Of::Channel(channel) => channel.device(),
+        }
     }
 
     /// Different for every notify of the process.
@@ -103,19 +112,43 @@ impl Spot {
 
 /// The record of a notify.
 #[derive(Clone)]
-pub(crate) struct Signal(pub(super) Spot);
+pub(crate) struct Signal {
+    spot: Spot,
+    /// The own end of the channel over which it is recorded.
+    over: Option<&'static Channel>,
+}
 
 impl Signal {
+    /// Of a thread of the same rank.
+    #[inline]
+    pub(super) fn of_thread(spot: Spot) -> Signal {
+        Signal { spot, over: None }
+    }
+
+    /// Of the peer's end of a channel.
+    #[inline]
+    pub(super) fn of_peer(spot: Spot, over: &'static Channel) -> Signal {
+        Signal { spot, over: Some(over) }
+    }
+
     #[inline]
     pub(crate) fn poll(&mut self) -> Step {
-        match self.0.latch.set(self.0.generation) {
-            Some(waiter) => {
-                if let Some(stream) = waiter {
-                    stream.wake();
-                }
-                Step::Done(Ok(()))
-            }
-            None => Step::Done(Err(self.0.gone())),
+        match self.spot.latch.set(self.spot.generation) {
+            None => return Step::Done(Err(self.gone())),
+            Some(Waiter::Nobody) => {}
+            Some(Waiter::Stream(stream)) => stream.wake(),
+            Some(Waiter::Host) => executor::announce(),
+        }
+        Step::Done(Ok(()))
+    }
+
+    /// Nobody is left to be told. Where the communicator has failed before, that is the reason.
+    #[cold]
+    fn gone(&self) -> Failure {
+        let own = self.over.and_then(|own| own.about(|about| Arc::clone(&about.member)));
+        match own.and_then(|member| member.comm.meeting.breakage()) {
+            Some(breakage) => failure(&breakage, "record of a notify".into()),
+            None => self.spot.gone(),
         }
     }
 
@@ -125,7 +158,62 @@ impl Signal {
         if !check::is_on() {
             return Ok(());
         }
-        check::signal_set(stream, self.0.number(), self.0.describe(), call)
+        check::signal_set(stream, self.spot.number(), self.spot.describe(), call)
+    }
+}
+
+impl Signal {
+    /// Records at once, on the calling thread of the host.
+    pub(super) fn record_now(&mut self, call: &str) -> Result<(), Refusal> {
+        if check::is_on() {
+            let spot = &self.spot;
+            check::host_sets(spot.device(), spot.number(), spot.describe(), call);
+        }
+        match self.poll() {
+            Step::Done(Err(failure)) => {
+                Err(Refusal::new(HcclResult::HCCL_E_REMOTE, failure.text.to_string()))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Await {
+    /// Waits on the calling thread of the host.
+    pub(super) fn wait_now(&self, call: &str) -> Result<(), Refusal> {
+        let spot = &self.spot;
+        let look = || {
+            if spot.is_marked(BROKEN) || (spot.is_marked(LEFT) && self.has_left()) {
+                return Look::Stale;
+            }
+            spot.latch.take_by_host(spot.generation)
+        };
+        let found = Cell::new(Look::Waits);
+        let decided = || {
+            found.set(look());
+            found.get() != Look::Waits
+        };
+        executor::wait_until(self.limit, decided);
+        let step = match found.get() {
+            Look::Taken => {
+                if check::is_on() {
+                    check::host_takes(spot.device(), spot.number(), spot.describe(), call);
+                }
+                return Ok(());
+            }
+            Look::Stale if spot.is_marked(BROKEN) => self.broken(),
+            Look::Stale if spot.is_marked(LEFT) => self.left(),
+            Look::Stale => Step::Done(Err(spot.gone())),
+            Look::Waits => self.expire(&Reason::Timeout(self.limit.unwrap_or_default())),
+        };
+        let code = match found.get() {
+            Look::Waits => HcclResult::HCCL_E_TIMEOUT,
+            _ => HcclResult::HCCL_E_REMOTE,
+        };
+        match step {
+            Step::Done(Err(failure)) => Err(Refusal::new(code, failure.with_task())),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -193,8 +281,7 @@ impl Await {
     }
 
     fn failure(&self, breakage: &Breakage) -> Failure {
-        let text = breakage.told(breakage.cause.report_code(), Origin::Operator);
-        Failure::new(breakage.cause.acl_error(), text).of_task(self.describe())
+        failure(breakage, self.describe())
     }
 
     /// A thread is about to sleep on the parked task, which the record wakes in any case. True if polling helps already.
@@ -266,4 +353,10 @@ impl Await {
         };
         format!("wait for {}{whose}", self.spot.describe())
     }
+}
+
+/// What a task of a communicator that has failed says.
+fn failure(breakage: &Breakage, task: String) -> Failure {
+    let text = breakage.told(breakage.cause.report_code(), Origin::Operator);
+    Failure::new(breakage.cause.acl_error(), text).of_task(task)
 }

@@ -1,0 +1,164 @@
+//! What stands around primitives: the batch mode, the lock of a communicator, fences, time limits. CANN's `hcomm_primitives.h`.
+#![allow(non_snake_case, reason = "CANN's names")]
+
+use std::ffi::{CStr, c_char};
+use std::time::Duration;
+
+use ascend_sys::{ChannelHandle, CommProtocol, Functions, ThreadHandle};
+
+use super::hccl_door::product_of;
+use super::hcomm_transfer::primitive;
+use crate::callback::may_block;
+use crate::collective::validate::{Refusal, refuse, runtime};
+use crate::operator::channel::Channel;
+use crate::operator::engine::Engine;
+use crate::operator::issue::{self, thread_of};
+use crate::operator::{batch_mode, lock};
+use crate::profile::Product;
+use crate::{context, executor};
+
+pub(super) fn fill(table: &mut Functions) {
+    table.HcommBatchModeStart = Some(HcommBatchModeStart);
+    table.HcommBatchModeEnd = Some(HcommBatchModeEnd);
+    table.HcommAcquireComm = Some(HcommAcquireComm);
+    table.HcommReleaseComm = Some(HcommReleaseComm);
+    table.HcommFenceOnThread = Some(HcommFenceOnThread);
+    table.HcommChannelFenceOnThread = Some(HcommChannelFenceOnThread);
+    table.HcommChannelDrainOnThread = Some(HcommChannelDrainOnThread);
+    table.HcommSetNotifyWaitTimeOut = Some(HcommSetNotifyWaitTimeOut);
+    table.HcommThreadResAcquireTimeOut = Some(HcommThreadResAcquireTimeOut);
+}
+
+/// A text that may be NULL.
+///
+/// # Safety
+///
+/// `text` is null or NUL-terminated.
+unsafe fn given(text: *const c_char) -> Option<String> {
+    // SAFETY: the caller's promise.
+    (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
+}
+
+unsafe extern "C" fn HcommBatchModeStart(tag: *const c_char) -> i32 {
+    // SAFETY: null, or NUL-terminated by the C contract.
+    primitive("HcommBatchModeStart", || batch_mode::start(unsafe { given(tag) }))
+}
+
+unsafe extern "C" fn HcommBatchModeEnd(tag: *const c_char) -> i32 {
+    // SAFETY: null, or NUL-terminated by the C contract.
+    primitive("HcommBatchModeEnd", || batch_mode::end(unsafe { given(tag) }.as_deref()))
+}
+
+/// The communicator of the calling thread's device that has this name.
+///
+/// # Safety
+///
+/// `name` is null or NUL-terminated.
+unsafe fn named(name: *const c_char) -> Result<(String, u32), Refusal> {
+    // SAFETY: the caller's promise.
+    let Some(name) = (unsafe { given(name) }) else {
+        return refuse!(HCCL_E_PTR, "commId is NULL");
+    };
+    let (_, device) = context::current_device().map_err(runtime)?;
+    Ok((name, device.id))
+}
+
+unsafe extern "C" fn HcommAcquireComm(name: *const c_char) -> i32 {
+    primitive("HcommAcquireComm", || {
+        may_block().map_err(runtime)?;
+        // SAFETY: null, or NUL-terminated by the C contract.
+        let (name, device) = unsafe { named(name) }?;
+        lock::acquire(&name, device)
+    })
+}
+
+unsafe extern "C" fn HcommReleaseComm(name: *const c_char) -> i32 {
+    primitive("HcommReleaseComm", || {
+        // SAFETY: null, or NUL-terminated by the C contract.
+        let (name, device) = unsafe { named(name) }?;
+        lock::release(&name, device)
+    })
+}
+
+/// The tasks of a thread run in order anyway.
+unsafe extern "C" fn HcommFenceOnThread(thread: ThreadHandle) -> i32 {
+    primitive("HcommFenceOnThread", || {
+        let thread = thread_of(thread)?;
+        match (thread.product(), thread.owner().map(|owner| owner.engine)) {
+            (Product::Ascend950, Some(Engine::Cpu)) => Ok(()),
+            (product, _) => refuse!(
+                HCCL_E_NOT_SUPPORT,
+                "{} on {product}: fences are for threads of the host on Ascend 950",
+                thread.describe()
+            ),
+        }
+    })
+}
+
+/// The same.
+unsafe extern "C" fn HcommChannelFenceOnThread(
+    thread: ThreadHandle,
+    channel: ChannelHandle,
+) -> i32 {
+    primitive("HcommChannelFenceOnThread", || {
+        let product = product_of(thread)?;
+        issue::channel_of(thread_of(thread)?, channel)?;
+        match product {
+            Product::Ascend950 => Ok(()),
+            _ => refuse!(HCCL_E_NOT_SUPPORT, "{product} has no fences of channels; Ascend 950 has"),
+        }
+    })
+}
+
+/// Waits until all that was submitted to the thread is complete.
+unsafe extern "C" fn HcommChannelDrainOnThread(
+    thread: ThreadHandle,
+    channel: ChannelHandle,
+) -> i32 {
+    primitive("HcommChannelDrainOnThread", || {
+        may_block().map_err(runtime)?;
+        let thread = thread_of(thread)?;
+        let channel: &Channel = issue::channel_of(thread, channel)?;
+        match (thread.product(), channel.kind()) {
+            (Product::A2 | Product::A3, Some((_, CommProtocol::COMM_PROTOCOL_ROCE))) => {}
+            (product, _) => {
+                return refuse!(
+                    HCCL_E_NOT_SUPPORT,
+                    "{} on {product}: channels over ROCE of Atlas A2 and A3 are drained",
+                    channel.describe()
+                );
+            }
+        }
+        if batch_mode::is_open() {
+            return refuse!(
+                HCCL_E_UNAVAIL,
+                "nothing runs before HcommBatchModeEnd, so there is nothing to wait for"
+            );
+        }
+        executor::wait_idle(thread.stream()?);
+        Ok(())
+    })
+}
+
+/// Seconds of a C caller.
+fn seconds(seconds: f32) -> Result<Duration, Refusal> {
+    match Duration::try_from_secs_f32(seconds) {
+        Ok(limit) => Ok(limit),
+        Err(_) => refuse!(
+            HCCL_E_PARA,
+            "timeOut is {seconds}; a number of seconds is expected, 0 is for ever"
+        ),
+    }
+}
+
+unsafe extern "C" fn HcommSetNotifyWaitTimeOut(timeout: f32) -> i32 {
+    primitive("HcommSetNotifyWaitTimeOut", || {
+        issue::set_default_limit(seconds(timeout)?);
+        Ok(())
+    })
+}
+
+/// Threads are there at once: there is nothing to wait for.
+unsafe extern "C" fn HcommThreadResAcquireTimeOut(timeout: f32) -> i32 {
+    primitive("HcommThreadResAcquireTimeOut", || seconds(timeout).map(drop))
+}

@@ -1,0 +1,268 @@
+//! Primitives that do not block, lists of transfers, and those that the host does itself. CANN's `hcomm_primitives.h`.
+//!
+//! The forms named `Nbi`, and those without a thread, are for channels of Ascend 950 over RoCE that belong to the host's own engine. Those without a
+//! thread are done by the calling thread, before they return.
+#![allow(non_snake_case, reason = "CANN's names")]
+
+use std::ffi::c_void;
+
+use ascend_sys::{
+    ChannelHandle, CommProtocol, Functions, HcommBatchTransferDesc, HcommTransferType, ThreadHandle,
+};
+
+use super::hccl_door::not_null;
+use super::hcomm_transfer::{kind, primitive};
+use crate::callback::may_block;
+use crate::collective::validate::{Refusal, refuse, runtime};
+use crate::machine;
+use crate::operator::channel::Channel;
+use crate::operator::engine::Engine;
+use crate::operator::issue::{self, Limit, Transfer, thread_of};
+use crate::operator::now;
+use crate::profile::Product;
+
+pub(super) fn fill(table: &mut Functions) {
+    table.HcommWriteNbiOnThread = Some(HcommWriteNbiOnThread);
+    table.HcommWriteWithNotifyNbiOnThread = Some(HcommWriteWithNotifyNbiOnThread);
+    table.HcommReadNbiOnThread = Some(HcommReadNbiOnThread);
+    table.HcommWriteNbi = Some(HcommWriteNbi);
+    table.HcommWriteWithNotifyNbi = Some(HcommWriteWithNotifyNbi);
+    table.HcommReadNbi = Some(HcommReadNbi);
+    table.HcommChannelNotifyRecord = Some(HcommChannelNotifyRecord);
+    table.HcommChannelNotifyWait = Some(HcommChannelNotifyWait);
+    table.HcommChannelFence = Some(HcommChannelFence);
+    table.HcommBatchTransferOnThread = Some(HcommBatchTransferOnThread);
+}
+
+/// A channel that the host's own engine drives: only Ascend 950 has them, over RoCE.
+fn of_host(handle: ChannelHandle) -> Result<&'static Channel, Refusal> {
+    if handle == 0 {
+        return refuse!(HCCL_E_PTR, "the channel is 0");
+    }
+    let channel = Channel::named(handle)?;
+    let product = machine::device_slot(channel.device()).product();
+    match (product, channel.kind()) {
+        (Product::Ascend950, Some((Engine::Cpu, CommProtocol::COMM_PROTOCOL_ROCE))) => Ok(channel),
+        _ => refuse!(
+            HCCL_E_NOT_SUPPORT,
+            "{} on {product}: this needs a channel of the engine CPU over ROCE on Ascend 950",
+            channel.describe()
+        ),
+    }
+}
+
+/// The same for a primitive that goes into a thread: one of the host.
+fn on_host_thread(thread: ThreadHandle, channel: ChannelHandle) -> Result<(), Refusal> {
+    let thread = thread_of(thread)?;
+    of_host(channel)?;
+    match thread.owner() {
+        Some(owner) if owner.engine == Engine::Cpu => Ok(()),
+        _ => refuse!(
+            HCCL_E_NOT_SUPPORT,
+            "{} is no thread of the host; the forms that do not block are for the engine CPU",
+            thread.describe()
+        ),
+    }
+}
+
+unsafe extern "C" fn HcommWriteNbiOnThread(
+    thread: ThreadHandle,
+    channel: ChannelHandle,
+    dst: *mut c_void,
+    src: *const c_void,
+    len: u64,
+) -> i32 {
+    const NAME: &str = "HcommWriteNbiOnThread";
+    primitive(NAME, || {
+        on_host_thread(thread, channel)?;
+        issue::write(NAME, thread, channel, Transfer { dst, src, amount: len, kind: None })
+    })
+}
+
+unsafe extern "C" fn HcommWriteWithNotifyNbiOnThread(
+    thread: ThreadHandle,
+    channel: ChannelHandle,
+    dst: *mut c_void,
+    src: *const c_void,
+    len: u64,
+    notify: u32,
+) -> i32 {
+    const NAME: &str = "HcommWriteWithNotifyNbiOnThread";
+    primitive(NAME, || {
+        on_host_thread(thread, channel)?;
+        let transfer = Transfer { dst, src, amount: len, kind: None };
+        issue::write_with_notify(NAME, thread, channel, transfer, notify)
+    })
+}
+
+unsafe extern "C" fn HcommReadNbiOnThread(
+    thread: ThreadHandle,
+    channel: ChannelHandle,
+    dst: *mut c_void,
+    src: *const c_void,
+    len: u64,
+) -> i32 {
+    const NAME: &str = "HcommReadNbiOnThread";
+    primitive(NAME, || {
+        on_host_thread(thread, channel)?;
+        issue::read(NAME, thread, channel, Transfer { dst, src, amount: len, kind: None })
+    })
+}
+
+unsafe extern "C" fn HcommWriteNbi(
+    channel: ChannelHandle,
+    dst: *mut c_void,
+    src: *const c_void,
+    len: u64,
+) -> i32 {
+    const NAME: &str = "HcommWriteNbi";
+    primitive(NAME, || {
+        now::write(NAME, of_host(channel)?, Transfer { dst, src, amount: len, kind: None })
+    })
+}
+
+unsafe extern "C" fn HcommWriteWithNotifyNbi(
+    channel: ChannelHandle,
+    dst: *mut c_void,
+    src: *const c_void,
+    len: u64,
+    notify: u32,
+) -> i32 {
+    const NAME: &str = "HcommWriteWithNotifyNbi";
+    primitive(NAME, || {
+        let channel = of_host(channel)?;
+        now::check_notify(channel, notify)?;
+        now::write(NAME, channel, Transfer { dst, src, amount: len, kind: None })?;
+        now::record(NAME, channel, notify)
+    })
+}
+
+unsafe extern "C" fn HcommReadNbi(
+    channel: ChannelHandle,
+    dst: *mut c_void,
+    src: *const c_void,
+    len: u64,
+) -> i32 {
+    const NAME: &str = "HcommReadNbi";
+    primitive(NAME, || {
+        now::read(NAME, of_host(channel)?, Transfer { dst, src, amount: len, kind: None })
+    })
+}
+
+unsafe extern "C" fn HcommChannelNotifyRecord(channel: ChannelHandle, notify: u32) -> i32 {
+    const NAME: &str = "HcommChannelNotifyRecord";
+    primitive(NAME, || now::record(NAME, of_host(channel)?, notify))
+}
+
+unsafe extern "C" fn HcommChannelNotifyWait(
+    channel: ChannelHandle,
+    notify: u32,
+    timeout: u32,
+) -> i32 {
+    const NAME: &str = "HcommChannelNotifyWait";
+    primitive(NAME, || {
+        may_block().map_err(runtime)?;
+        now::wait(NAME, of_host(channel)?, notify, Limit::Seconds(timeout))
+    })
+}
+
+/// What was done before is complete: there is nothing to order.
+unsafe extern "C" fn HcommChannelFence(channel: ChannelHandle) -> i32 {
+    primitive("HcommChannelFence", || of_host(channel).map(drop))
+}
+
+unsafe extern "C" fn HcommBatchTransferOnThread(
+    thread: ThreadHandle,
+    channel: ChannelHandle,
+    descs: *const HcommBatchTransferDesc,
+    count: u32,
+) -> i32 {
+    primitive("HcommBatchTransferOnThread", || {
+        let product = thread_of(thread)?.product();
+        if count == 0 {
+            return refuse!(HCCL_E_PARA, "transferDescNum is 0");
+        }
+        not_null(descs, "transferDescs")?;
+        if channel == 0 {
+            return refuse!(HCCL_E_PTR, "the channel is 0");
+        }
+        let kind = Channel::named(channel)?.kind();
+        let over_roce = kind.is_some_and(|(_, over)| over == CommProtocol::COMM_PROTOCOL_ROCE);
+        // SAFETY: not null, so an array of `count` by the C contract.
+        let descs = unsafe { std::slice::from_raw_parts(descs, count as usize) };
+        for (at, desc) in descs.iter().enumerate() {
+            let plain = matches!(
+                desc.transType,
+                HcommTransferType::HCOMM_TRANSFER_TYPE_WRITE
+                    | HcommTransferType::HCOMM_TRANSFER_TYPE_READ
+            );
+            if product != Product::Ascend950 && !(over_roce && plain) {
+                return refuse!(
+                    HCCL_E_NOT_SUPPORT,
+                    "transferDescs[{at}]: {product} has lists of plain writes and reads over ROCE only"
+                );
+            }
+            // SAFETY: the member that is read is the one that the kind of the item names.
+            let done = unsafe { transfer(thread, channel, desc) };
+            done.map_err(|refusal| Refusal {
+                text: format!("transferDescs[{at}]: {}", refusal.text),
+                ..refusal
+            })?;
+        }
+        Ok(())
+    })
+}
+
+/// One item of a list.
+///
+/// # Safety
+///
+/// The member of the union that its kind names is set.
+unsafe fn transfer(
+    thread: ThreadHandle,
+    channel: ChannelHandle,
+    desc: &HcommBatchTransferDesc,
+) -> Result<(), Refusal> {
+    const NAME: &str = "HcommBatchTransferOnThread";
+    use HcommTransferType as T;
+    let info = &desc.transferInfo;
+    // SAFETY: the caller's promise.
+    unsafe {
+        let plain = |dst, src: *mut c_void, len| Transfer { dst, src, amount: len, kind: None };
+        match desc.transType {
+            T::HCOMM_TRANSFER_TYPE_WRITE => {
+                let it = info.write;
+                issue::write(NAME, thread, channel, plain(it.dst, it.src, it.len))
+            }
+            T::HCOMM_TRANSFER_TYPE_READ => {
+                let it = info.read;
+                issue::read(NAME, thread, channel, plain(it.dst, it.src, it.len))
+            }
+            T::HCOMM_TRANSFER_TYPE_WRITE_REDUCE | T::HCOMM_TRANSFER_TYPE_READ_REDUCE => {
+                let it = info.reduce;
+                let kind = kind(it.dataType, it.reduceOp)?;
+                let transfer = Transfer { dst: it.dst, src: it.src, amount: it.count, kind };
+                if desc.transType == T::HCOMM_TRANSFER_TYPE_WRITE_REDUCE {
+                    issue::write(NAME, thread, channel, transfer)
+                } else {
+                    issue::read(NAME, thread, channel, transfer)
+                }
+            }
+            T::HCOMM_TRANSFER_TYPE_WRITE_WITH_NOTIFY => {
+                let it = info.writeWithNotify;
+                let transfer = plain(it.dst, it.src, it.len);
+                issue::write_with_notify(NAME, thread, channel, transfer, it.notifyIdx)
+            }
+            T::HCOMM_TRANSFER_TYPE_WRITE_REDUCE_WITH_NOTIFY => {
+                let it = info.writeReduceWithNotify;
+                let kind = kind(it.dataType, it.reduceOp)?;
+                let transfer = Transfer { dst: it.dst, src: it.src, amount: it.count, kind };
+                issue::write_with_notify(NAME, thread, channel, transfer, it.notifyIdx)
+            }
+            T::HCOMM_TRANSFER_TYPE_NOTIFY_RECORD => {
+                issue::record_channel(NAME, thread, channel, info.notifyRecord.notifyIdx)
+            }
+            other => refuse!(HCCL_E_PARA, "transType is {}, which is no kind of transfer", other.0),
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! Recorded tasks of Ascend 950. CANN's `hcomm_primitives.h`.
+#![allow(non_snake_case, reason = "CANN's names")]
+
+use std::ffi::{c_char, c_void};
+
+use ascend_sys::{Functions, HcommResult};
+
+use super::hccl_door::{not_null, text_of};
+use super::hcomm_transfer::primitive;
+use crate::collective::validate::{Refusal, refuse, runtime};
+use crate::context;
+use crate::operator::task_cache;
+use crate::profile::Product;
+
+pub(super) fn fill(table: &mut Functions) {
+    table.HcommAicpuTsTaskCacheLookup = Some(HcommAicpuTsTaskCacheLookup);
+    table.HcommAicpuTsTaskCacheStart = Some(HcommAicpuTsTaskCacheStart);
+    table.HcommAicpuTsTaskCacheEnd = Some(HcommAicpuTsTaskCacheEnd);
+    table.HcommAicpuTsTaskCacheExecute = Some(HcommAicpuTsTaskCacheExecute);
+    table.HcommAicpuTsTaskCacheClear = Some(HcommAicpuTsTaskCacheClear);
+}
+
+/// The calling thread's device, and a tag.
+///
+/// # Safety
+///
+/// `tag` is null or NUL-terminated.
+unsafe fn on_950(tag: *const c_char) -> Result<(u32, String), Refusal> {
+    let (_, device) = context::current_device().map_err(runtime)?;
+    match device.product() {
+        // SAFETY: the caller's promise.
+        Product::Ascend950 => Ok((device.id, unsafe { text_of(tag, "tag") }?)),
+        product => {
+            refuse!(HCCL_E_NOT_SUPPORT, "{product} keeps no recorded tasks; Ascend 950 does")
+        }
+    }
+}
+
+/// Addresses with their sizes.
+///
+/// # Safety
+///
+/// Both are null or arrays of `count`.
+unsafe fn ranges(
+    addresses: *mut *mut c_void,
+    sizes: *mut u64,
+    count: u64,
+) -> Result<Vec<(usize, usize)>, Refusal> {
+    if count == 0 {
+        return Ok(Vec::new());
+    }
+    not_null(addresses, "addrs")?;
+    not_null(sizes, "sizes")?;
+    let count = count as usize;
+    // SAFETY: not null, so arrays of `count` by the caller's promise.
+    let (addresses, sizes) = unsafe {
+        (std::slice::from_raw_parts(addresses, count), std::slice::from_raw_parts(sizes, count))
+    };
+    Ok(addresses.iter().zip(sizes).map(|(at, size)| (at.addr(), *size as usize)).collect())
+}
+
+unsafe extern "C" fn HcommAicpuTsTaskCacheLookup(
+    tag: *const c_char,
+    is_hit: *mut bool,
+) -> HcommResult {
+    primitive("HcommAicpuTsTaskCacheLookup", || {
+        // SAFETY: null, or NUL-terminated by the C contract.
+        let (device, tag) = unsafe { on_950(tag) }?;
+        not_null(is_hit, "isHit")?;
+        // SAFETY: not null, so valid for a write by the C contract.
+        unsafe { is_hit.write(task_cache::has(device, &tag)) };
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn HcommAicpuTsTaskCacheStart(
+    tag: *const c_char,
+    addresses: *mut *mut c_void,
+    sizes: *mut u64,
+    count: u64,
+) -> HcommResult {
+    primitive("HcommAicpuTsTaskCacheStart", || {
+        // SAFETY: null, or NUL-terminated by the C contract.
+        let (device, tag) = unsafe { on_950(tag) }?;
+        // SAFETY: the C contract.
+        task_cache::start(device, tag, unsafe { ranges(addresses, sizes, count) }?)
+    })
+}
+
+unsafe extern "C" fn HcommAicpuTsTaskCacheEnd(tag: *const c_char) -> HcommResult {
+    primitive("HcommAicpuTsTaskCacheEnd", || {
+        // SAFETY: null, or NUL-terminated by the C contract.
+        let (_, tag) = unsafe { on_950(tag) }?;
+        task_cache::end(&tag)
+    })
+}
+
+unsafe extern "C" fn HcommAicpuTsTaskCacheExecute(
+    tag: *const c_char,
+    addresses: *mut *mut c_void,
+    sizes: *mut u64,
+    count: u64,
+) -> HcommResult {
+    primitive("HcommAicpuTsTaskCacheExecute", || {
+        // SAFETY: null, or NUL-terminated by the C contract.
+        let (device, tag) = unsafe { on_950(tag) }?;
+        // SAFETY: the C contract.
+        task_cache::execute(device, &tag, &unsafe { ranges(addresses, sizes, count) }?)
+    })
+}
+
+unsafe extern "C" fn HcommAicpuTsTaskCacheClear(tag: *const c_char) -> HcommResult {
+    primitive("HcommAicpuTsTaskCacheClear", || {
+        // SAFETY: null, or NUL-terminated by the C contract.
+        let (device, tag) = unsafe { on_950(tag) }?;
+        task_cache::clear(device, &tag)
+    })
+}

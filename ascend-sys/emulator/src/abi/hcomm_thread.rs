@@ -1,0 +1,81 @@
+//! Threads outside of communicators. CANN's `hcomm_res.h`.
+#![allow(non_snake_case, reason = "CANN's names")]
+
+use std::ffi::c_void;
+
+use ascend_sys::{CommEngine, Functions, HcommResult, ThreadHandle, ThreadResType};
+
+use super::hccl_door::not_null;
+use super::hccl_thread::resource_of;
+use super::hcomm_transfer::primitive;
+use crate::collective::validate::refuse;
+use crate::operator::engine::Engine;
+use crate::operator::rooms;
+use crate::operator::thread::Thread;
+
+/// The most threads in one call, and the most notifies of each.
+const MOST_THREADS: u32 = 1000;
+const MOST_NOTIFIES: u32 = 64;
+
+pub(super) fn fill(table: &mut Functions) {
+    table.HcommThreadAlloc = Some(HcommThreadAlloc);
+    table.HcommThreadFree = Some(HcommThreadFree);
+    table.HcommThreadResGetInfo = Some(HcommThreadResGetInfo);
+}
+
+unsafe extern "C" fn HcommThreadAlloc(
+    engine: CommEngine,
+    count: u32,
+    notifies: *const u32,
+    threads: *mut ThreadHandle,
+) -> HcommResult {
+    primitive("HcommThreadAlloc", || {
+        not_null(notifies, "notifyNumPerThread")?;
+        not_null(threads, "threads")?;
+        let engine = Engine::of_threads(engine)?;
+        if count == 0 || count > MOST_THREADS {
+            return refuse!(HCCL_E_PARA, "threadNum is {count}; it goes from 1 to {MOST_THREADS}");
+        }
+        // SAFETY: not null, so arrays of `count` by the C contract.
+        let (notifies, threads) = unsafe {
+            (
+                std::slice::from_raw_parts(notifies, count as usize),
+                std::slice::from_raw_parts_mut(threads, count as usize),
+            )
+        };
+        if let Some((at, wanted)) =
+            notifies.iter().enumerate().find(|(_, wanted)| **wanted > MOST_NOTIFIES)
+        {
+            return refuse!(
+                HCCL_E_PARA,
+                "notifyNumPerThread[{at}] is {wanted}; a thread has at most {MOST_NOTIFIES}"
+            );
+        }
+        rooms::allocate_threads(engine, notifies, threads)
+    })
+}
+
+unsafe extern "C" fn HcommThreadFree(threads: *const ThreadHandle, count: u32) -> HcommResult {
+    primitive("HcommThreadFree", || {
+        not_null(threads, "threads")?;
+        if count == 0 {
+            return refuse!(HCCL_E_PARA, "threadNum is 0");
+        }
+        // SAFETY: not null, so an array of `count` by the C contract.
+        let threads = unsafe { std::slice::from_raw_parts(threads, count as usize) };
+        threads.iter().try_for_each(|thread| rooms::free_thread(*thread))
+    })
+}
+
+unsafe extern "C" fn HcommThreadResGetInfo(
+    thread: ThreadHandle,
+    kind: ThreadResType,
+    length: u32,
+    info: *mut *mut c_void,
+) -> HcommResult {
+    primitive("HcommThreadResGetInfo", || {
+        not_null(info, "info")?;
+        // SAFETY: not null, so valid for a write by the C contract.
+        unsafe { resource_of(Thread::named(thread).ok(), thread, kind, length, info) }
+    })
+}

@@ -1,0 +1,65 @@
+//! What the host does over a channel itself, in no thread: it is done before the call returns.
+
+use super::channel::Channel;
+use super::issue::{Limit, Transfer, signal_of_peer, spot_of_own};
+use super::memory::{local, remote};
+use super::signal::Await;
+use crate::check;
+use crate::collective::validate::Refusal;
+use crate::step::Step;
+use crate::task::Copy;
+
+/// From the own memory to the peer's.
+pub(crate) fn write(
+    call: &'static str,
+    channel: &'static Channel,
+    transfer: Transfer,
+) -> Result<(), Refusal> {
+    let Some(bytes) = transfer.bytes()? else { return Ok(()) };
+    let to = remote(channel, "dst", transfer.dst, bytes)?;
+    let from = local(channel.device(), "src", transfer.src, bytes)?;
+    copy(call, channel, Copy::new(to, from, bytes));
+    Ok(())
+}
+
+/// From the peer's memory to the own.
+pub(crate) fn read(
+    call: &'static str,
+    channel: &'static Channel,
+    transfer: Transfer,
+) -> Result<(), Refusal> {
+    let Some(bytes) = transfer.bytes()? else { return Ok(()) };
+    let to = local(channel.device(), "dst", transfer.dst, bytes)?;
+    let from = remote(channel, "src", transfer.src, bytes)?;
+    copy(call, channel, Copy::new(to, from, bytes));
+    Ok(())
+}
+
+fn copy(call: &'static str, channel: &Channel, mut copy: Copy) {
+    check::host_touches(channel.device(), call, || copy.touches());
+    while matches!(copy.poll(), Step::Again) {}
+}
+
+/// Whether the peer's end has such a notify.
+pub(crate) fn check_notify(channel: &'static Channel, index: u32) -> Result<(), Refusal> {
+    signal_of_peer(channel, index).map(drop)
+}
+
+/// Sets a notify of the peer's end.
+pub(crate) fn record(
+    call: &'static str,
+    channel: &'static Channel,
+    index: u32,
+) -> Result<(), Refusal> {
+    signal_of_peer(channel, index)?.record_now(call)
+}
+
+/// Waits for a notify of the own end.
+pub(crate) fn wait(
+    call: &'static str,
+    channel: &'static Channel,
+    index: u32,
+    limit: Limit,
+) -> Result<(), Refusal> {
+    Await::new(spot_of_own(channel, index)?, limit.of_host()).wait_now(call)
+}

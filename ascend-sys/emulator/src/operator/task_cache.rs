@@ -1,0 +1,196 @@
+//! `HcommAicpuTsTaskCache...` of Ascend 950: the primitives of an OS thread are noted under a tag, and issued again with other addresses.
+//!
+//! While they are noted they run as always. What is noted of an address is where it lies in the ranges that the recording began with; an execution names
+//! as many ranges, and each address lies at the same place of the new one. Addresses outside of all ranges stay. The recordings of a device end with it.
+
+use super::issue::{Primitive, issue};
+use super::reduce::Reduce;
+use super::signal::{Await, Signal};
+use super::thread::Thread;
+use crate::collective::validate::{Refusal, refuse};
+use crate::memory::{self, nominal};
+use crate::reduce::{DataType, ReduceOp};
+use crate::sync::lock_std as lock;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// Ranges of addresses: where each begins, and how long it is.
+type Ranges = Vec<(usize, usize)>;
+
+struct Noted {
+    thread: u64,
+    call: &'static str,
+    what: What,
+}
+
+/// A primitive by addresses that programs know.
+enum What {
+    Move { to: usize, from: usize, bytes: usize, kind: Option<(DataType, ReduceOp)> },
+    Signal(Signal),
+    Await(Await),
+    Record(u64),
+    Wait(u64, Option<Duration>),
+}
+
+struct Recording {
+    tag: String,
+    device: u32,
+    ranges: Ranges,
+    noted: Vec<Noted>,
+}
+
+/// By device and tag.
+static KEPT: Mutex<BTreeMap<(u32, String), Arc<Recording>>> = Mutex::new(BTreeMap::new());
+
+thread_local! {
+    static OPEN: Cell<bool> = const { Cell::new(false) };
+    static RECORDING: RefCell<Option<Recording>> = const { RefCell::new(None) };
+}
+
+/// Whether the primitives of the calling OS thread are noted.
+#[inline]
+pub(super) fn is_open() -> bool {
+    OPEN.get()
+}
+
+/// Notes a primitive.
+#[cold]
+pub(super) fn note(thread: u64, call: &'static str, primitive: &Primitive) {
+    let moves = |to: *const u8, from: *const u8, bytes, kind| What::Move {
+        to: nominal(to),
+        from: nominal(from),
+        bytes,
+        kind,
+    };
+    let what = match primitive {
+        Primitive::Copy { to, from, bytes } => moves(*to, *from, *bytes, None),
+        Primitive::Reduce(reduce) => {
+            let (to, from, bytes, kind) = reduce.parts();
+            moves(to, from, bytes, Some(kind))
+        }
+        Primitive::Signal(signal) => What::Signal(signal.clone()),
+        Primitive::Await(wait) => What::Await(wait.clone()),
+        Primitive::Record(handle) => What::Record(*handle),
+        Primitive::Wait(handle, limit) => What::Wait(*handle, *limit),
+    };
+    RECORDING.with_borrow_mut(|recording| {
+        if let Some(recording) = recording {
+            recording.noted.push(Noted { thread, call, what });
+        }
+    });
+}
+
+/// Whether there is a recording.
+pub(crate) fn has(device: u32, tag: &str) -> bool {
+    lock(&KEPT).contains_key(&(device, tag.to_owned()))
+}
+
+/// Begins a recording of the calling OS thread.
+pub(crate) fn start(device: u32, tag: String, ranges: Ranges) -> Result<(), Refusal> {
+    RECORDING.with_borrow_mut(|recording| {
+        if let Some(Recording { tag, .. }) = recording {
+            return refuse!(
+                HCCL_E_PARA,
+                "the calling thread records \"{tag}\" already; HcommAicpuTsTaskCacheEnd first"
+            );
+        }
+        *recording = Some(Recording { tag, device, ranges, noted: Vec::new() });
+        OPEN.set(true);
+        Ok(())
+    })
+}
+
+/// Ends it, and keeps it in the place of an older one with this tag.
+pub(crate) fn end(tag: &str) -> Result<(), Refusal> {
+    RECORDING.with_borrow_mut(|recording| match recording.take_if(|open| open.tag == tag) {
+        Some(ended) => {
+            OPEN.set(false);
+            lock(&KEPT).insert((ended.device, ended.tag.clone()), Arc::new(ended));
+            Ok(())
+        }
+        None => refuse!(
+            HCCL_E_PARA,
+            "the calling thread records {}, and not \"{tag}\"",
+            recording.as_ref().map_or("nothing".into(), |open| format!("\"{}\"", open.tag))
+        ),
+    })
+}
+
+/// Forgets a recording.
+pub(crate) fn clear(device: u32, tag: &str) -> Result<(), Refusal> {
+    match lock(&KEPT).remove(&(device, tag.to_owned())) {
+        Some(_) => Ok(()),
+        None => not_found(device, tag),
+    }
+}
+
+/// Forgets those of devices that go.
+pub(crate) fn forget(devices: &Range<u32>) {
+    lock(&KEPT).retain(|(device, _), _| !devices.contains(device));
+}
+
+fn not_found<T>(device: u32, tag: &str) -> Result<T, Refusal> {
+    refuse!(HCCL_E_NOT_FOUND, "device {device} has no recorded tasks with the tag \"{tag}\"")
+}
+
+/// Issues what was recorded once more, with these ranges in the place of the old ones.
+pub(crate) fn execute(device: u32, tag: &str, ranges: &Ranges) -> Result<(), Refusal> {
+    let kept = lock(&KEPT).get(&(device, tag.to_owned())).cloned();
+    let Some(kept) = kept else { return not_found(device, tag) };
+    if kept.ranges.len() != ranges.len() {
+        return refuse!(
+            HCCL_E_PARA,
+            "\"{tag}\" was recorded with {} addresses, and is executed with {}",
+            kept.ranges.len(),
+            ranges.len()
+        );
+    }
+    let now = |address: usize, bytes: usize| kept.moved(address, bytes, ranges);
+    for Noted { thread, call, what } in &kept.noted {
+        let primitive = match what {
+            What::Move { to, from, bytes, kind } => {
+                let (to, from) = (now(*to, *bytes)?, now(*from, *bytes)?);
+                match kind {
+                    None => Primitive::Copy { to, from, bytes: *bytes },
+                    Some(kind) => Primitive::Reduce(Reduce::new(to, from, *bytes, *kind)),
+                }
+            }
+            What::Signal(signal) => Primitive::Signal(signal.clone()),
+            What::Await(wait) => Primitive::Await(wait.clone()),
+            What::Record(handle) => Primitive::Record(*handle),
+            What::Wait(handle, limit) => Primitive::Wait(*handle, *limit),
+        };
+        issue(Thread::named(*thread)?, call, primitive)?;
+    }
+    Ok(())
+}
+
+impl Recording {
+    /// Where bytes of the recording are in an execution with these ranges.
+    fn moved(&self, address: usize, bytes: usize, ranges: &Ranges) -> Result<*mut u8, Refusal> {
+        let inside = |(start, length): &(usize, usize)| {
+            let offset = address.wrapping_sub(*start);
+            offset < *length && bytes <= length - offset
+        };
+        let address = match self.ranges.iter().position(inside) {
+            None => address,
+            Some(at) => {
+                let (offset, (start, length)) = (address - self.ranges[at].0, ranges[at]);
+                if offset + bytes > length {
+                    return refuse!(
+                        HCCL_E_PARA,
+                        "addrs[{at}] has {length} bytes, but a recorded task takes {bytes} bytes at {offset} of it"
+                    );
+                }
+                start + offset
+            }
+        };
+        match memory::resolve(address, bytes) {
+            Ok(found) => Ok(found.data),
+            Err(text) => refuse!(HCCL_E_PARA, "a recorded task of \"{}\": {text}", self.tag),
+        }
+    }
+}
