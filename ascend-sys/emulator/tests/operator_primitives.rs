@@ -213,3 +213,433 @@ fn sub_threads_are_started_and_ended_by_the_main_thread_and_that_by_the_stream()
         });
     }
 }
+
+#[test]
+fn a_write_with_a_notify_is_for_950_and_sets_it_behind_the_data() {
+    for product in PRODUCTS {
+        on_product(product, 2, |rank| {
+            let (thread, channel, own, theirs) = two(rank, product);
+            let data: Vec<u8> = 5i32.to_ne_bytes().repeat(BYTES / 4);
+            let input = upload(&data);
+            let (int32, sum) =
+                (HcommDataType::HCOMM_DATA_TYPE_INT32, HcommReduceOp::HCOMM_REDUCE_SUM);
+            let (bytes, count) = (BYTES as u64, BYTES as u64 / 4);
+            if product != 950 {
+                not_issued!(
+                    HCCL_E_NOT_SUPPORT,
+                    ["Ascend 950 has"],
+                    HcommWriteWithNotifyOnThread(thread, channel, theirs, input, bytes, 0)
+                );
+                not_issued!(
+                    HCCL_E_NOT_SUPPORT,
+                    ["Ascend 950 has"],
+                    HcommWriteReduceWithNotifyOnThread(
+                        thread, channel, theirs, input, count, int32, sum, 0
+                    )
+                );
+            } else {
+                let output = common::malloc(BYTES);
+                issue!(HcommWriteWithNotifyOnThread(thread, channel, theirs, input, bytes, 0));
+                issue!(HcommChannelNotifyWaitOnThread(thread, channel, 0, LONG));
+                issue!(HcommChannelNotifyRecordOnThread(thread, channel, 2));
+                issue!(HcommChannelNotifyWaitOnThread(thread, channel, 2, LONG));
+                issue!(HcommWriteReduceWithNotifyOnThread(
+                    thread, channel, theirs, input, count, int32, sum, 1
+                ));
+                issue!(HcommChannelNotifyWaitOnThread(thread, channel, 1, LONG));
+                issue!(HcommLocalCopyOnThread(thread, output, own, bytes));
+                not_issued!(
+                    HCCL_E_PARA,
+                    ["notify 3"],
+                    HcommWriteWithNotifyOnThread(thread, channel, theirs, input, bytes, 3)
+                );
+                finish(rank);
+                assert!(common::read(output, BYTES) == 10i32.to_ne_bytes().repeat(BYTES / 4));
+            }
+            meet(rank, thread, channel);
+        });
+    }
+}
+
+/// Both ranks are there: nobody leaves before.
+fn meet(rank: &ranks::Rank, thread: u64, channel: u64) {
+    issue!(HcommChannelNotifyRecordOnThread(thread, channel, 2));
+    issue!(HcommChannelNotifyWaitOnThread(thread, channel, 2, LONG));
+    finish(rank);
+}
+
+fn item(kind: HcommTransferType, raws: [u64; 5]) -> HcommBatchTransferDesc {
+    let mut item = HcommBatchTransferDesc { transType: kind, ..Default::default() };
+    let mut bytes = [0; 56];
+    for (place, word) in bytes.chunks_mut(8).zip(raws) {
+        place.copy_from_slice(&word.to_ne_bytes());
+    }
+    item.transferInfo.raws = bytes;
+    item
+}
+
+#[test]
+fn a_list_of_transfers_does_each_in_turn() {
+    use HcommTransferType as T;
+    for product in PRODUCTS {
+        on_product(product, 2, |rank| {
+            let thread = threads(rank, CPU_TS, 1, 0)[0];
+            let channel = channels(rank, CPU, &[desc(1 - rank.rank, ROCE, 3)])[0];
+            let (own, theirs) = (buffer(rank).0 as u64, remote_buffer(rank, channel).0 as u64);
+            let input = upload(&2i32.to_ne_bytes().repeat(64)) as u64;
+            let output = upload(&[0; 256]) as u64;
+            // Sum is 0 and int32 is 2, side by side.
+            let reduced = 2 << 32;
+            let plain = [
+                item(T::HCOMM_TRANSFER_TYPE_WRITE, [256, theirs, input, 0, 0]),
+                item(T::HCOMM_TRANSFER_TYPE_READ, [256, output, theirs, 0, 0]),
+            ];
+            let more = [
+                item(T::HCOMM_TRANSFER_TYPE_WRITE_REDUCE, [64, theirs, input, reduced, 0]),
+                item(T::HCOMM_TRANSFER_TYPE_WRITE_WITH_NOTIFY, [256, theirs + 256, input, 0, 0]),
+                item(
+                    T::HCOMM_TRANSFER_TYPE_WRITE_REDUCE_WITH_NOTIFY,
+                    [64, theirs + 256, input, reduced, 1],
+                ),
+                item(T::HCOMM_TRANSFER_TYPE_READ_REDUCE, [64, output, theirs, reduced, 0]),
+                item(T::HCOMM_TRANSFER_TYPE_NOTIFY_RECORD, [2, 0, 0, 0, 0]),
+            ];
+            not_issued!(
+                HCCL_E_PARA,
+                ["transferDescNum is 0"],
+                HcommBatchTransferOnThread(thread, channel, plain.as_ptr(), 0)
+            );
+            not_issued!(
+                HCCL_E_PTR,
+                ["transferDescs"],
+                HcommBatchTransferOnThread(thread, channel, std::ptr::null(), 1)
+            );
+            issue!(HcommBatchTransferOnThread(thread, channel, plain.as_ptr(), 2));
+            finish(rank);
+            let word = |address: u64| common::read(address as *const c_void, 256);
+            assert_eq!(word(output), 2i32.to_ne_bytes().repeat(64));
+            if product == 950 {
+                let bad = item(HcommTransferType(9), [0; 5]);
+                not_issued!(
+                    HCCL_E_PARA,
+                    ["transferDescs[0]", "transType is 9"],
+                    HcommBatchTransferOnThread(thread, channel, &bad, 1)
+                );
+                issue!(HcommBatchTransferOnThread(thread, channel, more.as_ptr(), 5));
+                for notify in 0..3 {
+                    issue!(HcommChannelNotifyWaitOnThread(thread, channel, notify, LONG));
+                }
+                finish(rank);
+                // Written over and reduced into by the peer, which had two lists.
+                assert_eq!(word(own + 256), 4i32.to_ne_bytes().repeat(64));
+                assert_eq!(word(own), 4i32.to_ne_bytes().repeat(64));
+                assert_eq!(word(output), 6i32.to_ne_bytes().repeat(64));
+            } else {
+                for one in &more {
+                    not_issued!(
+                        HCCL_E_NOT_SUPPORT,
+                        ["plain writes and reads over ROCE"],
+                        HcommBatchTransferOnThread(thread, channel, one, 1)
+                    );
+                }
+                let hccs = channels(rank, CPU, &[desc(1 - rank.rank, HCCS, 3)])[0];
+                not_issued!(
+                    HCCL_E_NOT_SUPPORT,
+                    ["over ROCE"],
+                    HcommBatchTransferOnThread(thread, hccs, plain.as_ptr(), 1)
+                );
+            }
+            meet(rank, thread, channel);
+        });
+    }
+}
+
+#[test]
+fn what_does_not_block_is_for_the_host_of_950() {
+    for product in PRODUCTS {
+        on_product(product, 2, |rank| {
+            let thread = threads(rank, CPU_TS, 1, 0)[0];
+            let channel = channels(rank, CPU, &[desc(1 - rank.rank, ROCE, 3)])[0];
+            let (own, theirs) = (buffer(rank).0, remote_buffer(rank, channel).0);
+            let input = upload(&vec![rank.rank as u8 + 1; 100_000]);
+            let output = common::malloc(100_000);
+            let n = 100_000;
+            if product == 950 {
+                issue!(HcommWriteNbiOnThread(thread, channel, theirs, input, n));
+                issue!(HcommWriteWithNotifyNbiOnThread(
+                    thread,
+                    channel,
+                    at(theirs, 1 << 20),
+                    input,
+                    n,
+                    0
+                ));
+                issue!(HcommChannelFenceOnThread(thread, channel));
+                issue!(HcommFenceOnThread(thread));
+                issue!(HcommReadNbiOnThread(thread, channel, output, theirs, n));
+                issue!(HcommChannelNotifyWaitOnThread(thread, channel, 0, LONG));
+                finish(rank);
+                let [mine, yours] =
+                    [rank.rank as u8 + 1, 2 - rank.rank as u8].map(|b| vec![b; 100_000]);
+                assert!(
+                    common::read(own, 100_000) == yours && common::read(output, 100_000) == mine
+                );
+                // In no thread: it is done when the call returns.
+                issue!(HcommWriteNbi(channel, at(theirs, 2 << 20), input, n));
+                issue!(HcommChannelFence(channel));
+                issue!(HcommReadNbi(channel, output, at(theirs, 2 << 20), n));
+                assert!(common::read(output, 100_000) == mine);
+                issue!(HcommWriteWithNotifyNbi(channel, at(theirs, 3 << 20), input, n, 1));
+                issue!(HcommChannelNotifyWait(channel, 1, LONG));
+                assert!(common::read(at(own, 3 << 20), 100_000) == yours);
+                issue!(HcommChannelNotifyRecord(channel, 0));
+                issue!(HcommChannelNotifyWait(channel, 0, LONG));
+                not_issued!(HCCL_E_PARA, ["notify 3"], HcommChannelNotifyRecord(channel, 3));
+                not_issued!(
+                    HCCL_E_NOT_SUPPORT,
+                    ["no default limit"],
+                    HcommChannelNotifyWaitOnThreadWithDefaultTimeout(thread, channel, 0)
+                );
+                // A thread of the device has none of it.
+                let device = threads(rank, AICPU, 1, 0)[0];
+                not_issued!(
+                    HCCL_E_NOT_SUPPORT,
+                    ["engine CPU"],
+                    HcommReadNbiOnThread(device, channel, output, theirs, n)
+                );
+                not_issued!(HCCL_E_NOT_SUPPORT, ["fences"], HcommFenceOnThread(device));
+            } else {
+                let pieces = ["Ascend 950"];
+                not_issued!(
+                    HCCL_E_NOT_SUPPORT,
+                    [pieces[0]],
+                    HcommWriteNbiOnThread(thread, channel, theirs, input, n)
+                );
+                not_issued!(
+                    HCCL_E_NOT_SUPPORT,
+                    [pieces[0]],
+                    HcommWriteWithNotifyNbiOnThread(thread, channel, theirs, input, n, 0)
+                );
+                not_issued!(
+                    HCCL_E_NOT_SUPPORT,
+                    [pieces[0]],
+                    HcommReadNbiOnThread(thread, channel, output, theirs, n)
+                );
+                not_issued!(
+                    HCCL_E_NOT_SUPPORT,
+                    [pieces[0]],
+                    HcommWriteNbi(channel, theirs, input, n)
+                );
+                not_issued!(
+                    HCCL_E_NOT_SUPPORT,
+                    [pieces[0]],
+                    HcommWriteWithNotifyNbi(channel, theirs, input, n, 0)
+                );
+                not_issued!(
+                    HCCL_E_NOT_SUPPORT,
+                    [pieces[0]],
+                    HcommReadNbi(channel, output, theirs, n)
+                );
+                not_issued!(HCCL_E_NOT_SUPPORT, [pieces[0]], HcommChannelNotifyRecord(channel, 0));
+                not_issued!(HCCL_E_NOT_SUPPORT, [pieces[0]], HcommChannelNotifyWait(channel, 0, 1));
+                not_issued!(HCCL_E_NOT_SUPPORT, [pieces[0]], HcommChannelFence(channel));
+                not_issued!(HCCL_E_NOT_SUPPORT, [pieces[0]], HcommFenceOnThread(thread));
+                not_issued!(
+                    HCCL_E_NOT_SUPPORT,
+                    [pieces[0]],
+                    HcommChannelFenceOnThread(thread, channel)
+                );
+            }
+            meet(rank, thread, channel);
+        });
+    }
+}
+
+#[test]
+fn a_channel_over_roce_is_drained_on_a2_and_a3() {
+    for product in PRODUCTS {
+        on_product(product, 2, |rank| {
+            let thread = threads(rank, CPU_TS, 1, 0)[0];
+            let channel = channels(rank, CPU, &[desc(1 - rank.rank, ROCE, 3)])[0];
+            let theirs = remote_buffer(rank, channel).0;
+            let (input, output) = (upload(&vec![9; BYTES]), common::malloc(BYTES));
+            issue!(HcommWriteOnThread(thread, channel, theirs, input, BYTES as u64));
+            issue!(HcommReadOnThread(thread, channel, output, theirs, BYTES as u64));
+            if product == 950 {
+                not_issued!(
+                    HCCL_E_NOT_SUPPORT,
+                    ["A2 and A3"],
+                    HcommChannelDrainOnThread(thread, channel)
+                );
+            } else {
+                issue!(HcommChannelDrainOnThread(thread, channel));
+                assert!(common::read(output, BYTES) == vec![9; BYTES]);
+            }
+            meet(rank, thread, channel);
+        });
+    }
+}
+
+#[test]
+fn notifies_of_the_runtime_are_recorded_and_waited_for_by_number() {
+    on_product(3, 1, |rank| {
+        let thread = threads(rank, CPU_TS, 1, 0)[0];
+        let (mut notify, mut id) = (std::ptr::null_mut(), 0);
+        ok!(aclrtCreateNotify(&mut notify, 0));
+        ok!(aclrtGetNotifyId(notify, &mut id));
+        let (input, output) = (upload(&[4; 64]), upload(&[0; 64]));
+        issue!(HcommAclrtNotifyWaitOnThread(thread, id.into(), LONG));
+        issue!(HcommLocalCopyOnThread(thread, output, input, 64));
+        let host = stream_thread(rank, 0);
+        issue!(HcommAclrtNotifyRecordOnThread(host, id.into()));
+        finish(rank);
+        assert_eq!(common::read(output, 64), [4; 64]);
+        not_issued!(HCCL_E_PTR, ["no notify"], HcommAclrtNotifyRecordOnThread(host, 1 << 40));
+        not_issued!(HCCL_E_PTR, ["no notify"], HcommAclrtNotifyWaitOnThread(host, 1 << 40, 1));
+        ok!(aclrtDestroyNotify(notify));
+    });
+}
+
+#[test]
+fn a_communicator_is_held_by_one_thread_at_a_time() {
+    let config = AscendExtBlockConfig { connectTimeoutMs: 300, ..operator::block(3, 1) };
+    ranks::on_block(config, |rank| {
+        rank.join();
+        let name = std::ffi::CString::new(ranks::name_of(rank.comm)).unwrap();
+        let device = rank.device;
+        not_issued!(HCCL_E_PTR, ["commId"], HcommAcquireComm(std::ptr::null()));
+        not_issued!(HCCL_E_PTR, ["nobody"], HcommAcquireComm(c"nobody".as_ptr()));
+        not_issued!(HCCL_E_PTR, ["nobody"], HcommReleaseComm(c"nobody".as_ptr()));
+        not_issued!(HCCL_E_PARA, ["not acquired"], HcommReleaseComm(name.as_ptr()));
+        issue!(HcommAcquireComm(name.as_ptr()));
+        not_issued!(HCCL_E_PARA, ["already"], HcommAcquireComm(name.as_ptr()));
+        let name = &name;
+        std::thread::scope(|scope| {
+            let other = scope.spawn(move || {
+                ok!(aclrtSetDevice(device));
+                not_issued!(HCCL_E_TIMEOUT, ["another thread"], HcommAcquireComm(name.as_ptr()));
+                not_issued!(HCCL_E_PARA, ["another one has"], HcommReleaseComm(name.as_ptr()));
+            });
+            other.join().unwrap();
+            issue!(HcommReleaseComm(name.as_ptr()));
+            scope.spawn(move || {
+                ok!(aclrtSetDevice(device));
+                issue!(HcommAcquireComm(name.as_ptr()));
+                issue!(HcommReleaseComm(name.as_ptr()));
+            });
+        });
+        hccl!(HcclCommDestroy(rank.comm));
+    });
+}
+
+#[test]
+fn batch_modes_do_not_nest_and_end_with_their_tag() {
+    on_product(3, 1, |rank| {
+        let thread = threads(rank, AICPU, 1, 1)[0];
+        not_issued!(HCCL_E_PARA, ["no batch mode"], HcommBatchModeEnd(c"a".as_ptr()));
+        issue!(HcommBatchModeStart(c"a".as_ptr()));
+        not_issued!(HCCL_E_PARA, ["do not nest"], HcommBatchModeStart(c"b".as_ptr()));
+        let (memory, output) = (upload(&[6; 64]), upload(&[0; 64]));
+        issue!(HcommLocalCopyOnThread(thread, output, memory, 64));
+        not_issued!(HCCL_E_PARA, ["\"a\"", "\"b\""], HcommBatchModeEnd(c"b".as_ptr()));
+        // What was freed in between is found at the end.
+        let freed = common::malloc(64);
+        issue!(HcommLocalCopyOnThread(thread, freed, memory, 64));
+        ok!(aclrtFree(freed));
+        not_issued!(HCCL_E_PARA, ["freed by aclrtFree"], HcommBatchModeEnd(c"a".as_ptr()));
+        finish(rank);
+        assert_eq!(common::read(output, 64), [6; 64]);
+    });
+}
+
+#[test]
+fn a_thread_and_a_channel_of_different_ranks_do_not_go_together() {
+    // Two ranks of one process, on two devices: the handles are all there.
+    let shared = std::sync::Mutex::new([0; 2]);
+    let barrier = std::sync::Barrier::new(2);
+    on_product(3, 2, |rank| {
+        let (thread, channel, own, theirs) = two(rank, 3);
+        shared.lock().unwrap()[rank.rank as usize] = channel;
+        barrier.wait();
+        let other = shared.lock().unwrap()[1 - rank.rank as usize];
+        not_issued!(
+            HCCL_E_PARA,
+            ["does not belong to the rank"],
+            HcommReadOnThread(thread, other, own, theirs, 8)
+        );
+        barrier.wait();
+        shared.lock().unwrap()[rank.rank as usize] = thread;
+        barrier.wait();
+        let other = shared.lock().unwrap()[1 - rank.rank as usize];
+        not_issued!(
+            HCCL_E_PARA,
+            ["different ranks"],
+            HcommThreadNotifyRecordOnThread(thread, other, 0)
+        );
+        meet(rank, thread, channel);
+    });
+}
+
+#[test]
+fn recorded_tasks_of_950_are_executed_with_other_addresses() {
+    for product in PRODUCTS {
+        on_product(product, 1, |rank| {
+            let tag = c"step".as_ptr();
+            let mut hit = true;
+            if product != 950 {
+                not_issued!(
+                    HCCL_E_NOT_SUPPORT,
+                    ["950"],
+                    HcommAicpuTsTaskCacheLookup(tag, &mut hit)
+                );
+                not_issued!(HCCL_E_NOT_SUPPORT, ["950"], HcommAicpuTsTaskCacheEnd(tag));
+                not_issued!(HCCL_E_NOT_SUPPORT, ["950"], HcommAicpuTsTaskCacheClear(tag));
+                return;
+            }
+            let thread = threads(rank, AICPU, 1, 1)[0];
+            let (int32, sum) =
+                (HcommDataType::HCOMM_DATA_TYPE_INT32, HcommReduceOp::HCOMM_REDUCE_SUM);
+            let pair = |value: i32| (upload(&value.to_ne_bytes().repeat(64)), upload(&[0; 256]));
+            let (input, output) = pair(3);
+            let (mut addresses, mut sizes) = ([input, output], [256, 256]);
+            let (a, n) = (addresses.as_mut_ptr(), sizes.as_mut_ptr());
+            issue!(HcommAicpuTsTaskCacheLookup(tag, &mut hit));
+            assert!(!hit);
+            not_issued!(HCCL_E_NOT_FOUND, ["step"], HcommAicpuTsTaskCacheExecute(tag, a, n, 2));
+            not_issued!(HCCL_E_PTR, ["tag"], HcommAicpuTsTaskCacheStart(std::ptr::null(), a, n, 2));
+            not_issued!(HCCL_E_PARA, ["nothing"], HcommAicpuTsTaskCacheEnd(tag));
+            issue!(HcommAicpuTsTaskCacheStart(tag, a, n, 2));
+            not_issued!(HCCL_E_PARA, ["already"], HcommAicpuTsTaskCacheStart(tag, a, n, 2));
+            issue!(HcommLocalCopyOnThread(thread, output, input, 256));
+            issue!(HcommThreadNotifyRecordOnThread(thread, thread, 0));
+            issue!(HcommThreadNotifyWaitOnThread(thread, 0, LONG));
+            issue!(HcommLocalReduceOnThread(thread, at(output, 4), input, 32, int32, sum));
+            not_issued!(
+                HCCL_E_PARA,
+                ["\"step\"", "other"],
+                HcommAicpuTsTaskCacheEnd(c"other".as_ptr())
+            );
+            issue!(HcommAicpuTsTaskCacheEnd(tag));
+            let expected = |value: i32| {
+                let words = (0..64).map(|i| if (1..33).contains(&i) { 2 * value } else { value });
+                words.flat_map(i32::to_ne_bytes).collect::<Vec<u8>>()
+            };
+            finish(rank);
+            assert_eq!(common::read(output, 256), expected(3));
+            issue!(HcommAicpuTsTaskCacheLookup(tag, &mut hit));
+            assert!(hit);
+            let (input, output) = pair(5);
+            addresses = [input, output];
+            let a = addresses.as_mut_ptr();
+            issue!(HcommAicpuTsTaskCacheExecute(tag, a, n, 2));
+            finish(rank);
+            assert_eq!(common::read(output, 256), expected(5));
+            not_issued!(HCCL_E_PARA, ["2 addresses"], HcommAicpuTsTaskCacheExecute(tag, a, n, 1));
+            sizes = [256, 255];
+            let n = sizes.as_mut_ptr();
+            not_issued!(HCCL_E_PARA, ["addrs[1]"], HcommAicpuTsTaskCacheExecute(tag, a, n, 2));
+            issue!(HcommAicpuTsTaskCacheClear(tag));
+            not_issued!(HCCL_E_NOT_FOUND, ["step"], HcommAicpuTsTaskCacheClear(tag));
+        });
+    }
+}
