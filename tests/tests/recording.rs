@@ -181,14 +181,14 @@ fn lengths_that_differ_are_refused() {
 
 #[test]
 fn a_half_that_is_missing_is_refused() {
-    let text = refused(&gather(|op, main| drop(main.expose(op.channel(op.peer(1))))), 2);
+    let text = refused(&gather(|op, main| _ = main.expose(op.channel(op.peer(1)))), 2);
     assert!(text.contains("exposed to rank 1 here is never reclaimed"), "{text}");
-    let text = refused(&gather(|op, main| drop(main.enter(op.channel(op.peer(1))))), 2);
+    let text = refused(&gather(|op, main| _ = main.enter(op.channel(op.peer(1)))), 2);
     assert!(text.contains("buffer of rank 1 that is entered here is never left"), "{text}");
     let operator = gather(|_, main| {
         main.fork(2, |threads| {
             let [a, b] = threads.array();
-            drop(a.record(b.notify()));
+            _ = a.record(b.notify());
         });
     });
     let text = refused(&operator, 1);
@@ -196,16 +196,16 @@ fn a_half_that_is_missing_is_refused() {
 }
 
 #[test]
-fn a_half_that_is_forgotten_and_comes_twice_is_refused() {
+fn a_half_that_comes_twice_is_refused() {
     let operator = gather(|op, main| {
-        std::mem::forget(main.expose(op.channel(op.peer(1))));
+        _ = main.expose(op.channel(op.peer(1)));
         let exposed = main.expose(op.channel(op.peer(1)));
         main.reclaim(exposed);
     });
     let text = refused(&operator, 2);
     assert!(text.contains("the buffer is exposed to rank 1, which has it since"), "{text}");
     let operator = gather(|op, main| {
-        std::mem::forget(main.enter(op.channel(op.peer(1))));
+        _ = main.enter(op.channel(op.peer(1)));
         let access = main.enter(op.channel(op.peer(1)));
         main.leave(access);
     });
@@ -214,10 +214,99 @@ fn a_half_that_is_forgotten_and_comes_twice_is_refused() {
 }
 
 #[test]
+fn a_peer_s_buffer_is_left_after_every_use() {
+    // Threads of a fork use what was entered before it, and it is left behind the fork.
+    let right = gather(|op, main| {
+        let n = op.count();
+        let access = main.enter(op.channel(op.peer(1)));
+        main.fork(2, |threads| {
+            for (half, thread) in (0..).zip(threads.iter()) {
+                let theirs = access.buffer().slice(..n).part(half, 2);
+                thread.read(theirs, op.output().block(0, n).part(half, 2));
+            }
+        });
+        main.leave(access);
+    });
+    right.record::<f32>(2, 8).unwrap();
+    // One thread enters, another one uses.
+    let early = gather(|op, main| {
+        main.fork(2, |threads| {
+            let [a, b] = threads.array();
+            let access = a.enter(op.channel(op.peer(1)));
+            b.read(access.buffer().slice(..8), op.output().slice(..8));
+            a.leave(access);
+        });
+    });
+    let text = refused(&early, 2);
+    assert!(
+        text.contains(
+            "thread 1 uses the buffer of rank 1, which thread 0 has entered in this fork"
+        ),
+        "{text}"
+    );
+    assert!(
+        text.contains(
+            "thread 0 leaves the buffer of rank 1 while other threads of the fork may still use it"
+        ),
+        "{text}"
+    );
+    // It is left within the fork in which another one uses it.
+    let late = gather(|op, main| {
+        let access = main.enter(op.channel(op.peer(1)));
+        main.fork(2, |threads| {
+            let [a, b] = threads.array();
+            b.read(access.buffer().slice(..8), op.output().slice(..8));
+            a.leave(access);
+        });
+    });
+    let text = refused(&late, 2);
+    assert!(text.contains("thread 0 leaves the buffer of rank 1 while other threads"), "{text}");
+    // What was used in an earlier fork is over in the next one.
+    let later = gather(|op, main| {
+        let access = main.enter(op.channel(op.peer(1)));
+        main.fork(2, |threads| {
+            threads.get(1).read(access.buffer().slice(..8), op.output().slice(..8));
+        });
+        main.fork(2, |threads| threads.get(1).leave(access));
+    });
+    later.record::<f32>(2, 8).unwrap();
+}
+
+#[test]
+fn a_panic_that_is_caught_leaves_no_thread_without_its_end() {
+    let operator = gather(|_, main| {
+        let fork = std::panic::AssertUnwindSafe(|| main.fork(2, |_| panic!("on purpose")));
+        std::panic::catch_unwind(fork).unwrap_err();
+    });
+    let recorded = operator.record::<f32>(1, 8).unwrap();
+    let lengths: Vec<usize> = recorded.tasks().ranks[0].threads.iter().map(Vec::len).collect();
+    assert_eq!(lengths, [2, 2]);
+}
+
+#[test]
+fn what_no_memory_has_and_no_rank_is_is_refused() {
+    let nothing = |_: &Recorder<'_>, _: &mut MainThread<'_>| {};
+    let text =
+        Operator::all_gather("", nothing).record::<f64>(2, usize::MAX).unwrap_err().to_string();
+    assert!(text.contains("which no memory has") && text.contains("recording.rs:"), "{text}");
+    Operator::other("", u64::MAX, 0, nothing).record::<f64>(2, 0).unwrap_err();
+    let text = refused(&Operator::broadcast("", 2, nothing), 2);
+    assert!(text.contains("the operator names rank 2, and there are 2"), "{text}");
+    let counts = CountMatrix::new(2, vec![1; 4]).unwrap();
+    let text = refused(&Operator::all_to_all_v("", &counts, nothing), 3);
+    assert!(
+        text.contains("the matrix is for 2 ranks, and the operator is recorded for 3"),
+        "{text}"
+    );
+    let text = refused(&gather(|_, main| main.fork(u32::MAX, |_| {})), 1);
+    assert!(text.contains("a fork of 4294967295 threads: 4096 are the most"), "{text}");
+}
+
+#[test]
 fn a_channel_to_nobody_is_refused() {
-    let text = refused(&gather(|op, _| drop(op.channel(op.rank()))), 2);
+    let text = refused(&gather(|op, _| _ = op.channel(op.rank())), 2);
     assert!(text.contains("rank 0 of 2 opens a channel to itself"), "{text}");
-    let text = refused(&gather(|op, _| drop(op.channel(op.ranks()))), 2);
+    let text = refused(&gather(|op, _| _ = op.channel(op.ranks())), 2);
     assert!(text.contains("opens a channel to rank 2"), "{text}");
 }
 
@@ -226,7 +315,7 @@ fn a_notify_is_used_by_the_threads_that_it_is_for() {
     let own = gather(|_, main| {
         main.fork(2, |threads| {
             let [a, _] = threads.array();
-            drop(a.wait(a.record(a.notify())));
+            _ = a.wait(a.record(a.notify()));
         });
     });
     let text = refused(&own, 1);
@@ -234,7 +323,7 @@ fn a_notify_is_used_by_the_threads_that_it_is_for() {
     let other = gather(|_, main| {
         main.fork(2, |threads| {
             let [a, b] = threads.array();
-            drop(a.wait(a.record(b.notify())));
+            _ = a.wait(a.record(b.notify()));
         });
     });
     let text = refused(&other, 1);

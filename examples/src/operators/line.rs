@@ -31,7 +31,7 @@ pub fn line_all_reduce(slices: u32) -> impl Fn(&Recorder<'_>, &mut MainThread<'_
                             down.visit(parent, |theirs| down.read(theirs.at(sum), sum));
                         }
                         // The middle has the sum of all. A notify for each slice: one for all would be recorded again too early.
-                        None => drop(down.wait(up.record(down.notify()))),
+                        None => _ = down.wait(up.record(down.notify())),
                     }
                     for child in &children {
                         down.lend(op.channel(*child));

@@ -17,7 +17,7 @@ use std::fmt;
 use std::panic::Location;
 
 use super::memory::RemoteBuffer;
-use super::state::{Here, State};
+use super::state::State;
 
 /// A channel to a peer (CANN: `HcclChannelAcquire`). Asking for it again gives the same one.
 #[derive(Clone, Copy)]
@@ -43,60 +43,30 @@ impl fmt::Debug for Channel<'_> {
 
 /// The rank's own communication buffer is the peer's to read and write, until it is [reclaimed](super::Thread::reclaim).
 ///
-/// Dropping it is a mistake: the peer's last record would be left over for the next operator.
+/// Dropping or forgetting it is a mistake: the peer's last record would be left over for the next operator.
 #[must_use = "the peer has the buffer until it is reclaimed"]
 pub struct Exposed<'r> {
     pub(super) channel: Channel<'r>,
-    pub(super) since: Here,
 }
 
 /// The peer's communication buffer is this rank's to read and write, until it [leaves](super::Thread::leave).
 ///
-/// Dropping it is a mistake: the peer would wait for ever.
+/// Several threads may use it, as long as the one that leaves it is certain to come last: what another thread does within the same [fork](super::MainThread::fork) is
+/// not, what it did in an earlier fork is. Dropping or forgetting it is a mistake: the peer would wait for ever.
 #[must_use = "the peer waits until it is left"]
 pub struct Access<'r> {
     pub(super) channel: Channel<'r>,
-    pub(super) since: Here,
 }
 
 impl Access<'_> {
     /// The peer's communication buffer, whole.
     pub fn buffer(&self) -> RemoteBuffer<'_> {
-        RemoteBuffer::whole(self.channel.state, self.channel.peer)
+        RemoteBuffer::whole(self.channel)
     }
 
     /// Whose it is.
     pub fn peer(&self) -> u32 {
         self.channel.peer
-    }
-}
-
-impl Drop for Exposed<'_> {
-    fn drop(&mut self) {
-        let peer = self.channel.peer;
-        dropped(&self.channel, self.since, || {
-            format!(
-                "the buffer that is exposed to rank {peer} here is never reclaimed: call `reclaim` on what `expose` gave"
-            )
-        });
-    }
-}
-
-impl Drop for Access<'_> {
-    fn drop(&mut self) {
-        let peer = self.channel.peer;
-        dropped(&self.channel, self.since, || {
-            format!(
-                "the buffer of rank {peer} that is entered here is never left, and rank {peer} waits for that: call `leave` on what `enter` gave"
-            )
-        });
-    }
-}
-
-/// A token is gone without its second half. Not when the function has panicked, which is told itself.
-fn dropped(channel: &Channel<'_>, since: Here, text: impl FnOnce() -> String) {
-    if !std::thread::panicking() {
-        channel.state.mistake(since, text());
     }
 }
 

@@ -6,6 +6,7 @@ use std::panic::Location;
 
 use ascend_operator::{Memory, Piece};
 
+use super::channel::Channel;
 use super::state::State;
 
 /// Elements of the rank's own memory: of its input, its output or its communication buffer.
@@ -25,6 +26,8 @@ pub struct LocalBuffer<'r> {
 pub struct RemoteBuffer<'a> {
     pub(super) state: &'a State,
     pub(super) peer: u32,
+    /// The number of its channel.
+    pub(super) channel: usize,
     start: usize,
     length: usize,
 }
@@ -99,9 +102,9 @@ impl<'r> LocalBuffer<'r> {
 }
 
 impl<'a> RemoteBuffer<'a> {
-    pub(super) fn whole(state: &'a State, peer: u32) -> Self {
+    pub(super) fn whole(Channel { state, peer, number }: Channel<'a>) -> Self {
         let length = state.shape.sizes[Memory::Buffer as usize];
-        RemoteBuffer { state, peer, start: 0, length }
+        RemoteBuffer { state, peer, channel: number, start: 0, length }
     }
 
     /// The elements that lie where `place` lies in the own communication buffer. A place in other memory is a mistake, as is one that is not inside;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use super::state::{Here, State};
+use super::state::State;
 
 mod sealed {
     pub trait Sealed {}
@@ -38,8 +38,8 @@ impl NotifyState for Set {
 /// [makes](super::Thread::notify) it.
 ///
 /// Its type says whose turn it is: [`record`](super::Thread::record) takes a clear one and gives it back set,
-/// [`wait`](super::Thread::wait) the other way round. So nobody records it twice, or waits for what nobody records. Dropping a set one is a mistake: the bit
-/// would be left over for the next operator.
+/// [`wait`](super::Thread::wait) the other way round. So nobody records it twice, or waits for what nobody records. Dropping or forgetting a set one is a mistake: the
+/// bit would be left over for the next operator.
 ///
 /// ```compile_fail
 /// use hccl::operator::*;
@@ -58,33 +58,17 @@ pub struct Notify<'f, S: NotifyState = Clear> {
     /// Who waits for it.
     pub(super) thread: u32,
     pub(super) index: u32,
-    /// Where it was set, or made.
-    since: Here,
     of: PhantomData<S>,
 }
 
 impl<'f, S: NotifyState> Notify<'f, S> {
-    pub(super) fn new(state: &'f State, thread: u32, index: u32, since: Here) -> Self {
-        Notify { state, thread, index, since, of: PhantomData }
+    pub(super) fn new(state: &'f State, thread: u32, index: u32) -> Self {
+        Notify { state, thread, index, of: PhantomData }
     }
 
     /// The same bit in the other state.
-    pub(super) fn turned<T: NotifyState>(self, since: Here) -> Notify<'f, T> {
-        let turned = Notify::new(self.state, self.thread, self.index, since);
-        std::mem::forget(self);
-        turned
-    }
-}
-
-impl<S: NotifyState> Drop for Notify<'_, S> {
-    fn drop(&mut self) {
-        if S::IS_SET && !std::thread::panicking() {
-            let thread = self.thread;
-            self.state.mistake(
-                self.since,
-                format!("the notify that is recorded here is never waited for: call `wait` on thread {thread} with what `record` gave"),
-            );
-        }
+    pub(super) fn turned<T: NotifyState>(self) -> Notify<'f, T> {
+        Notify::new(self.state, self.thread, self.index)
     }
 }
 

@@ -1,11 +1,12 @@
 //! Operators: a function and a goal.
 
 use std::fmt;
+use std::panic::Location;
 use std::sync::Arc;
 
 use ascend_operator::{Goal, ReduceOp as Op};
 
-use super::error::RecordError;
+use super::error::{Mistake, RecordError};
 use super::recorded::Recorded;
 use super::recorder::{Recorder, record};
 use super::state::{Shape, Tape};
@@ -99,6 +100,7 @@ impl Operator {
     ///
     /// Everything that is wrong whatever the ranks do together: ranges outside of buffers, lengths that differ, halves that are missing, each
     /// with its line.
+    #[track_caller]
     pub fn record<E: Element>(&self, ranks: u32, count: usize) -> Result<Recorded, RecordError> {
         self.on(ranks).count(count).dtype(E::DTYPE).record()
     }
@@ -131,7 +133,9 @@ impl Operator {
         in_place: bool,
     ) -> Shape {
         let (input, output) = self.goal.sizes(rank, ranks, count as u64);
-        let elements = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
+        // What is larger than any memory is refused where it is asked for.
+        let most = isize::MAX as usize / dtype.size();
+        let elements = |n: u64| usize::try_from(n).unwrap_or(usize::MAX).min(most);
         let start = match *self.goal {
             Goal::AllGather => (count as u64).saturating_mul(rank.into()),
             _ => 0,
@@ -191,9 +195,14 @@ impl Setting<'_> {
     /// # Errors
     ///
     /// See there.
+    #[track_caller]
     pub fn record(self) -> Result<Recorded, RecordError> {
         let Setting { operator, ranks, count, dtype, buffer, in_place } = self;
         let mut error = RecordError::new(operator.name);
+        if let Some(text) = self.problem() {
+            error.add(0, &[Mistake::new(text, Location::caller())]);
+            return Err(error);
+        }
         let recorded = (0..ranks).map(|rank| {
             let mut tape = Tape::default();
             let shape = operator.shape(rank, ranks, (count, dtype), buffer, in_place);
@@ -212,6 +221,29 @@ impl Setting<'_> {
             element: dtype.size() as u64,
             ranks,
         }))
+    }
+
+    /// What is wrong with it for any function.
+    fn problem(&self) -> Option<String> {
+        let Setting { operator, ranks, count, dtype, .. } = self;
+        if let Goal::AllToAllV { counts } = &*operator.goal
+            && counts.len() != *ranks as usize
+        {
+            return Some(format!(
+                "the matrix is for {} ranks, and the operator is recorded for {ranks}",
+                counts.len()
+            ));
+        }
+        if let Some(rank) = operator.goal.rank_beyond(*ranks) {
+            return Some(format!("the operator names rank {rank}, and there are {ranks}"));
+        }
+        let bytes = |n: u64| n.saturating_mul(dtype.size() as u64);
+        let most = (0..*ranks)
+            .map(|rank| operator.goal.sizes(rank, *ranks, *count as u64))
+            .map(|(input, output)| bytes(input).max(bytes(output)))
+            .max()?;
+        (most > isize::MAX as u64)
+            .then(|| format!("a rank would have {most} bytes or more, which no memory has"))
     }
 }
 

@@ -16,6 +16,9 @@ pub(super) const READY: u32 = 0;
 /// Of those: the peer has left this rank's memory.
 pub(super) const LEFT: u32 = 1;
 
+/// Threads that a fork can have: beyond what CANN gives, so that the checker can say what would be too many.
+pub(super) const MOST_THREADS: u32 = 4096;
+
 /// Where a call was written.
 pub(super) type Here = &'static Location<'static>;
 
@@ -46,6 +49,10 @@ pub(crate) struct Tape {
     frames: Vec<(u32, u32)>,
     /// Of each channel, in the order in which they were opened.
     turns: Vec<Turns>,
+    /// Notifies that are set, by thread and index, and since which line.
+    pub(super) set: Vec<((u32, u32), Here)>,
+    /// Which [span](Visit) the recording is in.
+    pub(super) span: u32,
     /// Threads of earlier recordings.
     spare: Vec<Vec<Step>>,
     pub(crate) mistakes: Vec<Mistake>,
@@ -56,8 +63,42 @@ pub(crate) struct Tape {
 pub(super) struct Turns {
     /// The own memory is the peer's, since this line.
     pub(super) exposed: Option<Here>,
-    /// The peer's memory is ours, since this line.
-    pub(super) entered: Option<Here>,
+    /// The peer's memory is ours.
+    pub(super) entered: Option<Visit>,
+}
+
+/// A stay at the peer's memory: who entered it, and who has used it since.
+///
+/// A recording has *spans*: outside of forks, in the first fork, outside again, and so on. What lies in different spans is ordered, what two threads do in one
+/// span is not.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Visit {
+    pub(super) since: Here,
+    pub(super) thread: u32,
+    span: u32,
+    /// The last span with a use, and the thread in it; None: several.
+    used: (u32, Option<u32>),
+}
+
+impl Visit {
+    pub(super) fn new(since: Here, thread: u32, span: u32) -> Self {
+        Visit { since, thread, span, used: (span, Some(thread)) }
+    }
+
+    /// A thread uses it. Whether it has certainly been entered by then.
+    pub(super) fn use_by(&mut self, thread: u32, span: u32) -> bool {
+        self.used = match self.used {
+            (last, by) if last == span && by != Some(thread) => (span, None),
+            _ => (span, Some(thread)),
+        };
+        self.span != span || self.thread == thread
+    }
+
+    /// Whether all uses are certainly over when the thread leaves.
+    pub(super) fn is_over_for(&self, thread: u32, span: u32) -> bool {
+        let (last, by) = self.used;
+        (self.span != span || self.thread == thread) && (last != span || by == Some(thread))
+    }
 }
 
 /// A recording that is under way.
@@ -73,8 +114,11 @@ impl State {
         State { shape, goal, tape: RefCell::new(tape) }
     }
 
+    /// The function has ended.
     pub(super) fn into_tape(self) -> Tape {
-        self.tape.into_inner()
+        let mut tape = self.tape.into_inner();
+        tape.end();
+        tape
     }
 
     /// No caller runs code of the user meanwhile, so it is never asked for twice.
@@ -108,6 +152,8 @@ impl Tape {
         self.notifies.clear();
         self.frames.clear();
         self.turns.clear();
+        self.set.clear();
+        self.span = 0;
         self.tasks.channels.clear();
         for mut thread in self.tasks.threads.drain(..).rev() {
             thread.clear();
@@ -129,6 +175,35 @@ impl Tape {
                 let frame = (self.notify(thread), self.notify(0));
                 self.frames.push(frame);
             }
+        }
+    }
+
+    /// A fork begins or ends.
+    pub(super) fn next_span(&mut self) {
+        self.span += 1;
+    }
+
+    /// The function has ended: halves without their other half are mistakes.
+    fn end(&mut self) {
+        for (turns, (peer, _)) in self.turns.iter().zip(&self.tasks.channels) {
+            if let Some(since) = turns.exposed {
+                let text = format!(
+                    "the buffer that is exposed to rank {peer} here is never reclaimed: call `reclaim` on what `expose` gave"
+                );
+                self.mistakes.push(Mistake::new(text, since));
+            }
+            if let Some(Visit { since, .. }) = turns.entered {
+                let text = format!(
+                    "the buffer of rank {peer} that is entered here is never left, and rank {peer} waits for that: call `leave` on what `enter` gave"
+                );
+                self.mistakes.push(Mistake::new(text, since));
+            }
+        }
+        for ((thread, _), since) in self.set.drain(..) {
+            let text = format!(
+                "the notify that is recorded here is never waited for: call `wait` on thread {thread} with what `record` gave"
+            );
+            self.mistakes.push(Mistake::new(text, since));
         }
     }
 

@@ -12,7 +12,7 @@ use ascend_operator::{Piece, ReduceOp, Signal, Task};
 use super::channel::{Access, Channel, Exposed, line};
 use super::memory::{LocalBuffer, RemoteBuffer};
 use super::notify::{Clear, Notify, Set};
-use super::state::{HANDSHAKE, Here, LEFT, READY, State};
+use super::state::{HANDSHAKE, Here, LEFT, MOST_THREADS, READY, State, Visit};
 
 /// A thread of the rank: a queue of tasks (CANN: `HcclThreadAcquire`).
 pub struct Thread<'f> {
@@ -92,25 +92,48 @@ impl MainThread<'_> {
     /// ```
     #[track_caller]
     pub fn fork<R>(&mut self, threads: u32, body: impl for<'f> FnOnce(Threads<'f>) -> R) -> R {
-        let (state, here, count) = (self.thread.state, Location::caller(), threads.max(1));
+        let (state, here) = (self.thread.state, Location::caller());
+        let count = if threads <= MOST_THREADS { threads.max(1) } else { 1 };
+        if threads > MOST_THREADS {
+            let text = format!(
+                "a fork of {threads} threads: {MOST_THREADS} are the most that are recorded, and CANN gives a communicator 200"
+            );
+            state.mistake(here, text);
+        }
         let rank = state.shape.rank;
         state.tape(|tape| {
             tape.threads(count);
+            tape.next_span();
             for sub in 1..count {
                 let (start, _) = tape.frame(rank, sub);
                 tape.push(0, Task::Record(start), here);
                 tape.push(sub, Task::Wait(start), here);
             }
         });
-        let result = body(Threads { state, count });
-        state.tape(|tape| {
-            for sub in 1..count {
+        // Whatever becomes of the closure, the sub-threads end here.
+        let _fork = Fork { state, count, here };
+        body(Threads { state, count })
+    }
+}
+
+/// A fork that has begun.
+struct Fork<'r> {
+    state: &'r State,
+    count: u32,
+    here: Here,
+}
+
+impl Drop for Fork<'_> {
+    fn drop(&mut self) {
+        let rank = self.state.shape.rank;
+        self.state.tape(|tape| {
+            for sub in 1..self.count {
                 let (_, end) = tape.frame(rank, sub);
-                tape.push(sub, Task::Record(end), here);
-                tape.push(0, Task::Wait(end), here);
+                tape.push(sub, Task::Record(end), self.here);
+                tape.push(0, Task::Wait(end), self.here);
             }
+            tape.next_span();
         });
-        result
     }
 }
 
@@ -135,10 +158,9 @@ impl<'f> Thread<'f> {
     }
 
     /// A notify for which this thread will wait.
-    #[track_caller]
     pub fn notify(&self) -> Notify<'f, Clear> {
         let index = self.state.tape(|tape| tape.notify(self.index));
-        Notify::new(self.state, self.index, index, Location::caller())
+        Notify::new(self.state, self.index, index)
     }
 
     /// Sets a notify of another thread (CANN: `HcommThreadNotifyRecordOnThread`).
@@ -152,8 +174,9 @@ impl<'f> Thread<'f> {
             );
             self.state.mistake(here, text);
         }
+        self.state.tape(|tape| tape.set.push(((notify.thread, notify.index), here)));
         self.push(Task::Record(self.signal_of(&notify)), here);
-        notify.turned(here)
+        notify.turned()
     }
 
     /// Waits for a notify of this thread, and clears it (CANN: `HcommThreadNotifyWaitOnThread`).
@@ -167,8 +190,10 @@ impl<'f> Thread<'f> {
             );
             self.state.mistake(here, text);
         }
+        let bit = (notify.thread, notify.index);
+        self.state.tape(|tape| tape.set.retain(|(set, _)| *set != bit));
         self.push(Task::Wait(self.signal_of(&notify)), here);
-        notify.turned(here)
+        notify.turned()
     }
 
     fn signal_of<S: super::NotifyState>(&self, notify: &Notify<'_, S>) -> Signal {
@@ -192,7 +217,7 @@ impl<'f> Thread<'f> {
             self.state.mistake(here, text);
         }
         self.push(Task::Record(theirs(channel, READY)), here);
-        Exposed { channel, since: here }
+        Exposed { channel }
     }
 
     /// Waits until the peer has left this rank's communication buffer.
@@ -201,15 +226,17 @@ impl<'f> Thread<'f> {
         let channel = exposed.channel;
         self.state.tape(|tape| tape.turns(channel.number).exposed = None);
         self.push(Task::Wait(ours(channel, LEFT)), Location::caller());
-        std::mem::forget(exposed);
     }
 
     /// Waits until the peer has exposed its communication buffer to this rank.
     #[track_caller]
     pub fn enter<'r>(&self, channel: Channel<'r>) -> Access<'r> {
         let here = Location::caller();
-        let before = self.state.tape(|tape| tape.turns(channel.number).entered.replace(here));
-        if let Some(since) = before {
+        let before = self.state.tape(|tape| {
+            let visit = Visit::new(here, self.index, tape.span);
+            tape.turns(channel.number).entered.replace(visit)
+        });
+        if let Some(Visit { since, .. }) = before {
             let (peer, since) = (channel.peer, line(since));
             let text = format!(
                 "the buffer of rank {peer} is entered, and has been since {since}: leave it first"
@@ -217,16 +244,28 @@ impl<'f> Thread<'f> {
             self.state.mistake(here, text);
         }
         self.push(Task::Wait(ours(channel, READY)), here);
-        Access { channel, since: here }
+        Access { channel }
     }
 
     /// Tells the peer that this rank has left its communication buffer: all that this thread did there before is done.
     #[track_caller]
     pub fn leave(&self, access: Access<'_>) {
-        let channel = access.channel;
-        self.state.tape(|tape| tape.turns(channel.number).entered = None);
-        self.push(Task::Record(theirs(channel, LEFT)), Location::caller());
-        std::mem::forget(access);
+        let (channel, here) = (access.channel, Location::caller());
+        let visit = self.state.tape(|tape| {
+            let span = tape.span;
+            tape.turns(channel.number)
+                .entered
+                .take()
+                .filter(|visit| !visit.is_over_for(self.index, span))
+        });
+        if visit.is_some() {
+            let text = format!(
+                "thread {} leaves the buffer of rank {} while other threads of the fork may still use it: leave it on the thread that entered and used it, or behind the fork",
+                self.index, channel.peer
+            );
+            self.state.mistake(here, text);
+        }
+        self.push(Task::Record(theirs(channel, LEFT)), here);
     }
 
     /// [Exposes](Self::expose) the rank's communication buffer and [reclaims](Self::reclaim) it: the peer does something with it meanwhile.
@@ -266,12 +305,14 @@ impl<'f> Thread<'f> {
     /// Copies elements of a peer (CANN: `HcommReadOnThread`). Both must have as many.
     #[track_caller]
     pub fn read(&self, from: RemoteBuffer<'_>, to: LocalBuffer<'_>) {
+        self.uses(from);
         self.transfer(from.piece(), to.piece(), None);
     }
 
     /// Combines elements of a peer into the rank's own, with the reduction of the operator (CANN: `HcommReadReduceOnThread`).
     #[track_caller]
     pub fn read_reduce(&self, from: RemoteBuffer<'_>, into: LocalBuffer<'_>) {
+        self.uses(from);
         let op = self.reduction();
         self.transfer(from.piece(), into.piece(), op);
     }
@@ -279,6 +320,7 @@ impl<'f> Thread<'f> {
     /// Copies elements to a peer (CANN: `HcommWriteOnThread`). Both must have as many.
     #[track_caller]
     pub fn write(&self, from: LocalBuffer<'_>, to: RemoteBuffer<'_>) {
+        self.uses(to);
         self.transfer(from.piece(), to.piece(), None);
     }
 
@@ -286,6 +328,7 @@ impl<'f> Thread<'f> {
     /// into the same elements none is lost, in any order.
     #[track_caller]
     pub fn write_reduce(&self, from: LocalBuffer<'_>, into: RemoteBuffer<'_>) {
+        self.uses(into);
         let op = self.reduction();
         self.transfer(from.piece(), into.piece(), op);
     }
@@ -327,6 +370,24 @@ impl Thread<'_> {
                 Some(op) => Task::Reduce { from, to, op },
             };
             self.push(task, here);
+        }
+    }
+
+    /// This thread uses a peer's buffer.
+    #[track_caller]
+    #[inline]
+    fn uses(&self, buffer: RemoteBuffer<'_>) {
+        let early = self.state.tape(|tape| {
+            let span = tape.span;
+            let visit = tape.turns(buffer.channel).entered.as_mut()?;
+            (!visit.use_by(self.index, span)).then_some(visit.thread)
+        });
+        if let Some(entered) = early {
+            let text = format!(
+                "thread {} uses the buffer of rank {}, which thread {entered} has entered in this fork: nothing says that it has done so by then; enter it before the fork, or on the thread that uses it",
+                self.index, buffer.peer
+            );
+            self.state.mistake(Location::caller(), text);
         }
     }
 
