@@ -8,6 +8,8 @@ mod catalogue;
 mod page;
 #[path = "algorithms/plans.rs"]
 mod plans;
+#[path = "algorithms/run.rs"]
+mod run;
 
 use catalogue::{Case, catalogue, even};
 use hccl::operator::{Model, Recorded};
