@@ -39,6 +39,7 @@
 //! * [`Thread`] is a queue of tasks. The [`MainThread`] is the stream on which the operator runs; it [forks](MainThread::fork) others, which end with the fork.
 //! * [`Notify`] orders two threads of a rank. [`Channel`] orders two ranks: who owns a communication buffer [exposes](Thread::expose) and
 //!   [reclaims](Thread::reclaim) it, who uses it [enters](Thread::enter) and [leaves](Thread::leave). Only in between is there a [`RemoteBuffer`].
+//! * [`algorithms`] are those of the field, written with these parts: to use, and to take as a beginning.
 //!
 //! What one rank can do wrong by itself does not compile, or is a [`Mistake`] with its line when it is recorded. What ranks can do wrong together is
 //! found by the checker.
