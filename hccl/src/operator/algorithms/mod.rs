@@ -24,7 +24,9 @@
 //!
 //! They take any number of ranks and of elements, also fewer elements than ranks. Data that is larger than the communication buffer goes through it in
 //! [rounds](super::Recorder::rounds). All of them read: a rank puts its elements into its communication buffer, and its peers take them
-//! from there. Where reductions are floating-point sums, their order depends on nothing but the rank, so that every run gives the same bits, and an all-reduce the
+//! from there.
+//!
+//! Where reductions are floating-point sums, their order depends on nothing but the rank: every run gives the same bits, and an all-reduce the
 //! same ones on every rank. All-reduce, all-gather, all-to-all (of blocks of one length), broadcast and reduce also work in place.
 
 pub mod halving_doubling;

@@ -1,7 +1,7 @@
 //! NHR, the nonuniform hierarchical ring: steps as few as those of [halving and doubling](super::halving_doubling), for any number of ranks.
 //!
-//! In a step of distance d a rank hands on every second of the parts that it is concerned with, d places on. So log2 p steps, rounded up, move each part as often as a
-//! [ring](super::ring) does, and a rank talks to those 1, 2, 4, ... places away only.
+//! In a step of distance d a rank hands on every second of the parts that it is concerned with, d places on. So log2 p steps, rounded up, move each part
+//! as often as a [ring](super::ring) does, and a rank talks to those 1, 2, 4, ... places away only.
 
 use super::{doublings, load_blocks, store_blocks};
 use crate::operator::{LocalBuffer, MainThread, Recorder};

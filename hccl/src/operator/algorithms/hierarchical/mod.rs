@@ -1,8 +1,8 @@
 //! Hierarchical: within groups and between them, one after the other.
 //!
-//! For ranks whose links differ: fast ones within a server, slower ones between servers. What crosses between groups is only what a rank is left with after its
-//! group has summed up, or what its group does not have yet. Groups may be of any sizes (AHC, asymmetric hierarchical concatenation): where the parts of two groups do not coincide,
-//! each talks to all in the other group whose parts overlap its own.
+//! For ranks whose links differ: fast ones within a server, slower ones between servers. What crosses between groups is only what a rank is left with
+//! after its group has summed up, or what its group does not have yet. Groups may be of any sizes (AHC, asymmetric hierarchical concatenation): where the
+//! parts of two groups do not coincide, each rank talks to all in the other group whose parts overlap its own.
 
 mod between;
 
