@@ -3,6 +3,7 @@
 
 use counting_allocator::on_this_thread;
 use futures::executor::block_on;
+use hccl::operator::*;
 use hccl::prelude::*;
 
 const WARM_UP: usize = 200;
@@ -20,6 +21,7 @@ fn no_operation_allocates_after_warm_up() {
             let data = vec![2.0_f32; 100_000];
             let mut comm = rank.communicator()?;
             let peer = 1 - comm.rank();
+            let gather = Operator::all_gather("mesh_all_gather", mesh_all_gather);
             // One size that travels inside the meeting, one that is cut into chunks.
             let mut counts = Vec::with_capacity(64);
             for len in [16, 100_000] {
@@ -93,6 +95,9 @@ fn no_operation_allocates_after_warm_up() {
                 count("batch", &mut || {
                     comm.batch().send(&send, peer).recv(&mut recv, peer).submit(&stream)
                 })?;
+                count("an operator of one's own", &mut || {
+                    comm.run(&gather).input(&send).output(&mut gathered).submit(&stream)
+                })?;
                 let capture = device.begin_capture()?;
                 comm.all_reduce(&send, &mut recv, Sum, &capture)?;
                 comm.barrier(&capture)?;
@@ -125,4 +130,20 @@ fn no_operation_allocates_after_warm_up() {
     for (name, len, count) in counts.into_iter().flatten() {
         assert_eq!(count, 0, "{COUNTED} times {name} of {len} elements allocated {count} times");
     }
+}
+
+/// On two threads, one of them for nothing but a copy.
+fn mesh_all_gather(op: &Recorder<'_>, main: &mut MainThread<'_>) {
+    let n = op.count();
+    main.copy(op.input(), op.buffer().slice(..n));
+    main.fork(2, |threads| {
+        let [main, sub] = threads.array();
+        sub.copy(op.input(), op.output().block(op.rank(), n));
+        let channel = op.channel(op.peer(1));
+        let exposed = main.expose(channel);
+        let access = main.enter(channel);
+        main.read(access.buffer().slice(..n), op.output().block(access.peer(), n));
+        main.leave(access);
+        main.reclaim(exposed);
+    });
 }

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use hccl::Backend;
+use hccl::operator::*;
 use hccl::prelude::*;
 use hccl_tests::installed_emulator;
 
@@ -80,9 +81,24 @@ fn libraries_without_a_device_are_an_error_of_auto_that_names_both_ways_out() {
     }
 }
 
-/// A small program: some operations, one of them captured, on four ranks.
+/// Everybody reads from the one before, on a thread beside the stream.
+fn from_the_left(op: &Recorder<'_>, main: &mut MainThread<'_>) {
+    let shared = ..op.count();
+    main.copy(op.input(), op.buffer().slice(shared));
+    main.fork(2, |threads| {
+        let [main, sub] = threads.array();
+        let exposed = main.expose(op.channel(op.peer(1)));
+        let access = sub.enter(op.channel(op.peer(-1)));
+        sub.read(access.buffer().slice(shared), op.output());
+        sub.leave(access);
+        main.reclaim(exposed);
+    });
+}
+
+/// A small program: some operations, one of them captured and one of its own making, on four ranks.
 fn run_the_program(runtime: &Runtime) {
     assert_eq!(runtime.backend(), Backend::Cann);
+    let from_the_left = Operator::other("from_the_left", 8, 8, from_the_left);
     let results = runtime
         .run_ranks(4, |rank| -> hccl::Result<(Vec<f32>, Vec<i32>, Vec<u8>)> {
             let device = rank.device();
@@ -99,6 +115,8 @@ fn run_the_program(runtime: &Runtime) {
                 .send(&right, (me + 1) % n)
                 .recv(&mut left, (me + n - 1) % n)
                 .submit(&stream)?;
+            let mut moved = device.zeros::<i32>(8, &stream)?;
+            comm.run(&from_the_left).input(&left).output(&mut moved).submit(&stream)?;
 
             let mut word = device.upload(&[me as u8; 3], &stream)?;
             let capture = device.begin_capture()?;
@@ -107,14 +125,15 @@ fn run_the_program(runtime: &Runtime) {
             comm.barrier(&stream)?.wait()?;
             Ok((
                 sum.to_vec(&stream).wait()?,
-                left.to_vec(&stream).wait()?,
+                [left.to_vec(&stream).wait()?, moved.to_vec(&stream).wait()?].concat(),
                 word.to_vec(&stream).wait()?,
             ))
         })
         .unwrap();
     for (me, (sum, left, word)) in results.into_iter().enumerate() {
         assert_eq!(sum, vec![6.0; 100_000]);
-        assert_eq!(left, [(me as i32 + 3) % 4; 8]);
+        assert_eq!(left[..8], [(me as i32 + 3) % 4; 8]);
+        assert_eq!(left[8..], [(me as i32 + 2) % 4; 8]);
         assert_eq!(word, [2; 3]);
     }
 }

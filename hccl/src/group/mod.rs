@@ -39,7 +39,8 @@
 //!   [batch](crate::batch): one for each peer and direction.
 //! * Each communicator has one stream, and each stream one communicator.
 //! * The Ascend 950 groups messages only, at most 2,048 of them. CANN forbids batches in groups, and loses the arguments of a `reduce`, so
-//!   these two are not offered; nor are barriers, for which there is nothing to gain.
+//!   these two are not offered; nor are barriers, for which there is nothing to gain, and [operators of one's own](Communicator::run), whose channels need a
+//!   thread for each rank.
 //!
 //! # Blocking
 //!

@@ -131,21 +131,25 @@ fn results_are_right_for_any_type() {
 fn results_are_right_on_every_product_with_every_engine() {
     for product in [Product::A2, Product::A3, Product::Ascend950] {
         let runtime = Runtime::emulator_builder().devices(3).product(product).build().unwrap();
-        for engine in [Engine::CpuTs, Engine::AicpuTs] {
-            for operator in [mesh_all_gather(), mesh_all_gather()] {
-                let got = runtime.run_ranks(3, |rank| -> hccl::Result<Vec<i32>> {
-                    let (device, stream) = (rank.device(), rank.device().stream()?);
-                    let mut comm = rank.communicator()?;
-                    let x = device.upload(&[comm.rank() as i32; 2], &stream)?;
-                    let mut y = device.zeros::<i32>(6, &stream)?;
-                    for _ in 0..2 {
-                        let run = comm.run(&operator).engine(engine);
-                        run.input(&x).output(&mut y).submit(&stream)?;
-                    }
-                    y.to_vec(&stream).wait()
-                });
-                assert_eq!(got.unwrap(), [[0, 0, 1, 1, 2, 2]; 3], "{product} {engine:?}");
-            }
+        let (gather, sum) = (mesh_all_gather(), ring_all_reduce(Sum, 4));
+        use Engine::{AicpuTs, CpuTs};
+        for engines in [[CpuTs, CpuTs], [AicpuTs, AicpuTs], [CpuTs, AicpuTs]] {
+            let got = runtime.run_ranks(3, |rank| -> hccl::Result<Vec<i32>> {
+                let (device, stream) = (rank.device(), rank.device().stream()?);
+                let mut comm = rank.communicator()?;
+                let x = device.upload(&[comm.rank() as i32; 2], &stream)?;
+                let mut y = device.zeros::<i32>(6, &stream)?;
+                for engine in engines {
+                    let run = comm.run(&gather).engine(engine);
+                    run.input(&x).output(&mut y).submit(&stream)?;
+                    comm.run(&sum).engine(engine).in_place(&mut y).submit(&stream)?;
+                }
+                let run = comm.run(&gather).engine(engines[0]);
+                run.input(&x).output(&mut y).submit(&stream)?;
+                comm.run(&sum).engine(engines[1]).in_place(&mut y).submit(&stream)?;
+                y.to_vec(&stream).wait()
+            });
+            assert_eq!(got.unwrap(), [[0, 0, 3, 3, 6, 6]; 3], "{product} {engines:?}");
         }
     }
 }
@@ -290,4 +294,20 @@ fn many_operators_share_threads_and_channels() {
         x.to_vec(&stream).wait()
     });
     assert_eq!(sums.unwrap(), [[1; 40]; 4]);
+}
+
+#[test]
+fn a_part_of_a_communicator_runs_operators_of_its_own() {
+    let runtime = Runtime::emulator(4).unwrap();
+    let got = runtime.run_ranks(4, |rank| -> hccl::Result<Vec<i32>> {
+        let (device, stream) = (rank.device(), rank.device().stream()?);
+        let (mut comm, me) = (rank.communicator()?, rank.index() as i32);
+        let half = comm.split(Some(rank.index() % 2), rank.index())?;
+        let mut half = half.expect("every rank has a color");
+        let mut x = device.upload(&[me, 1], &stream)?;
+        half.run(&mesh_all_reduce(Sum)).in_place(&mut x).submit(&stream)?;
+        comm.run(&mesh_all_reduce(Max)).in_place(&mut x).submit(&stream)?;
+        x.to_vec(&stream).wait()
+    });
+    assert_eq!(got.unwrap(), [[4, 2]; 4]);
 }

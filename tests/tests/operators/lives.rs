@@ -194,3 +194,33 @@ fn after_a_failure_nothing_is_written_any_more() {
     });
     assert_eq!(left.unwrap(), [true; 2]);
 }
+
+#[test]
+fn an_operator_whose_peer_has_dropped_the_communicator_fails_and_so_does_the_next() {
+    let runtime = Runtime::emulator(2).unwrap();
+    let (gone, wait) = mpsc::sync_channel::<()>(1);
+    let wait = std::sync::Mutex::new(wait);
+    let texts = runtime.run_ranks(2, |rank| -> Result<[String; 2]> {
+        let (device, stream) = (rank.device(), rank.device().stream()?);
+        let mut comm = rank.communicator()?;
+        let mut x = device.upload(&[1.0f32; 4], &stream)?;
+        comm.run(&mesh_all_reduce(Sum)).in_place(&mut x).submit(&stream)?.wait()?;
+        if rank.index() == 1 {
+            drop(comm);
+            // It is destroyed when somebody comes by.
+            drop(device.zeros::<f32>(4, &stream)?);
+            stream.synchronize()?;
+            gone.send(()).unwrap();
+            return Ok(Default::default());
+        }
+        wait.lock().unwrap().recv().unwrap();
+        let errors = [(); 2].map(|()| {
+            let run = comm.run(&mesh_all_reduce(Sum)).in_place(&mut x).submit(&stream);
+            run.and_then(|work| work.wait()).expect_err("nobody is there").to_string()
+        });
+        Ok(errors)
+    });
+    let [first, next] = &texts.unwrap()[0];
+    assert!(first.contains("rank 1"), "{first}");
+    assert!(next.contains("`mesh_all_reduce` #2 has failed"), "{next}");
+}

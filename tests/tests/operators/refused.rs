@@ -1,5 +1,8 @@
 //! Operators that are not issued: what is wrong is said before anything moves, and no number is taken.
 
+use std::ffi::c_void;
+
+use ascend_sys::{Api, ChannelHandle, Functions, HcclComm, HcclResult};
 use hccl::operator::*;
 use hccl::prelude::*;
 use hccl::{Error, Result};
@@ -209,4 +212,50 @@ fn an_operator_is_where_its_communicator_is() {
         comm.run(&mesh_all_reduce(Sum)).in_place(&mut x).submit(stream)
     });
     assert!(matches!(cause, Error::WrongDevice { what: "the buffer", .. }), "{text}");
+}
+
+/// `HcclChannelGetHcclBuffer` of a peer whose buffer has 64 bytes.
+unsafe extern "C" fn short_buffer(
+    comm: HcclComm,
+    channel: ChannelHandle,
+    start: *mut *mut c_void,
+    bytes: *mut u64,
+) -> HcclResult {
+    let ask = ascend_emulator::table().HcclChannelGetHcclBuffer.expect("the emulator has it");
+    // SAFETY: the arguments are those that were given, and the last one may be written.
+    unsafe {
+        let told = ask(comm, channel, start, bytes);
+        *bytes = 64;
+        told
+    }
+}
+
+#[test]
+fn more_of_a_peers_buffer_than_there_is_is_not_touched() {
+    let table =
+        Functions { HcclChannelGetHcclBuffer: Some(short_buffer), ..ascend_emulator::table() };
+    // SAFETY: it does what CANN documents.
+    let runtime = Runtime::from_api(unsafe { Api::from_table(table) }).unwrap();
+    let texts = runtime.run_ranks(2, |rank| -> Result<String> {
+        let (device, stream) = (rank.device(), rank.device().stream()?);
+        let mut comm = rank.communicator()?;
+        let (x, mut y) = (ones::<f32>(device, &stream, 17)?, ones::<f32>(device, &stream, 34)?);
+        let run = comm.run(&mesh_all_gather()).input(&x).output(&mut y).submit(&stream);
+        let error = run.expect_err("17 elements are too many");
+        assert!(matches!(error, Error::Refused { .. }), "{error}");
+        comm.run(&mesh_all_gather())
+            .input(x.slice(..16)?)
+            .output(y.slice_mut(..32)?)
+            .submit(&stream)?
+            .wait()?;
+        Ok(error.to_string())
+    });
+    for piece in [
+        "bytes 0..68 of the communication buffer of rank 0 are not there: it has 64 bytes",
+        "give all ranks the same `buffer_mib`",
+        "algorithms.rs:",
+    ] {
+        let text = &texts.as_ref().unwrap()[1];
+        assert!(text.contains(piece), "{piece}: {text}");
+    }
 }
