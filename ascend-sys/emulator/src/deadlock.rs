@@ -131,7 +131,7 @@ fn all_stuck(streams: &[&'static Stream], asleep: &[u32]) -> Option<Vec<Stuck>> 
         }
         let head = polling(|| {
             stream.lane.peek(stream, |ticket, task| {
-                (ticket, task.limit(stream), task.helpers(), task.describe())
+                (ticket, task.limit(), task.helpers(), task.describe())
             })
         });
         let (ticket, limit, helpers, text) = head?;

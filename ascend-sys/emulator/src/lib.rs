@@ -38,7 +38,6 @@ mod report;
 mod slots;
 mod step;
 mod stream;
-mod svg;
 mod sync;
 mod task;
 mod timeline;

@@ -17,7 +17,7 @@ use crate::lane::{Fresh, Job};
 use crate::memory::nominal;
 use crate::message::Failure;
 use crate::notify::{RecordNotify, WaitNotify};
-use crate::operator::{Await, Reduce, Signal};
+use crate::operator::{Await, Reduce, Signal, Told};
 use crate::reduce::Store;
 use crate::report::Callback;
 use crate::step::{Helpers, PIECE, Reason, Step};
@@ -50,13 +50,15 @@ pub(crate) enum Task {
     Reduce(Reduce),
     Signal(Signal),
     Await(Await),
+    /// One of them, or a copy, in a block that records a timeline.
+    Told(Box<Told>),
     /// A fault that the device was told to have.
     Hold(Hold),
 }
 
 impl Task {
     /// Makes progress: at most about 64 KiB or 20 microseconds of work, then [`Step::Again`].
-    fn poll(&mut self, stream: &'static Stream) -> Step {
+    pub(crate) fn poll(&mut self, stream: &'static Stream) -> Step {
         match self {
             Task::Copy(copy) => copy.poll(),
             Task::Fill(fill) => fill.poll(),
@@ -93,6 +95,7 @@ impl Task {
             Task::Reduce(reduce) => reduce.poll(),
             Task::Signal(signal) => signal.poll(),
             Task::Await(wait) => wait.poll(stream),
+            Task::Told(told) => told.poll(stream),
             Task::Hold(hold) => hold.poll(stream),
         }
     }
@@ -108,6 +111,7 @@ impl Task {
             Task::Kernel(kernel) => kernel.arm(stream),
             Task::Server(server) => server.arm(stream),
             Task::Await(wait) => wait.arm(),
+            Task::Told(told) => told.task.arm(stream),
             // A callback thread wakes the stream in any case, the housekeeper one that is held; the others never park.
             Task::HostCall(_)
             | Task::Hold(_)
@@ -135,6 +139,10 @@ impl Task {
             Task::Kernel(kernel) => kernel.expire(stream, why),
             Task::Server(server) => server.expire(why),
             Task::Await(wait) => wait.expire(why),
+            Task::Told(told) => {
+                let step = told.task.expire(stream, why);
+                told.tell(step)
+            }
             Task::Note(note) => note.give_up(stream),
             _ => Step::Done(Err(Failure::new(
                 why.code(),
@@ -144,8 +152,9 @@ impl Task {
     }
 
     /// How long the task may stay parked at the head of its stream. `None`: for ever.
-    pub(crate) fn limit(&self, _stream: &'static Stream) -> Option<Duration> {
+    pub(crate) fn limit(&self) -> Option<Duration> {
         match self {
+            Task::Told(told) => told.task.limit(),
             Task::WaitEvent(wait) => wait.limit,
             Task::WaitNotify(wait) => wait.limit,
             Task::Collective(pending) => pending.limit(),
@@ -188,6 +197,7 @@ impl Task {
             Task::Kernel(kernel) => kernel.helpers(),
             Task::Server(server) => server.helpers(),
             Task::Await(wait) => wait.helpers(),
+            Task::Told(told) => told.task.helpers(),
             _ => Helpers::Anybody,
         }
     }
@@ -204,6 +214,7 @@ impl Task {
             Task::Reduce(reduce) => Some(Task::Reduce(reduce.clone())),
             Task::Signal(signal) => Some(Task::Signal(signal.clone())),
             Task::Await(wait) => Some(Task::Await(wait.clone())),
+            Task::Told(told) => told.again(),
             Task::Note(note) => Some(Task::Note(Box::new(note.again()))),
             _ => None,
         }
@@ -219,6 +230,7 @@ impl Task {
             Task::RecordNotify(_) | Task::Signal(_) => "record of a notify",
             Task::WaitNotify(_) | Task::Await(_) => "wait for a notify",
             Task::Reduce(_) => "reduction",
+            Task::Told(told) => told.task.kind(),
             Task::Note(_) => "note of the checked mode",
             _ => "task of another kind",
         }
@@ -229,6 +241,7 @@ impl Task {
         match self {
             Task::Copy(copy) => copy.touched(),
             Task::Reduce(reduce) => reduce.touched(),
+            Task::Told(told) => told.task.touched(),
             Task::Fill(fill) => [(fill.to.cast_const(), fill.bytes), (std::ptr::null(), 0)],
             _ => [(std::ptr::null(), 0); 2],
         }
@@ -248,6 +261,7 @@ impl Task {
             Task::WaitNotify(wait) => wait.describe(),
             Task::Await(wait) => wait.describe(),
             Task::Reduce(reduce) => reduce.describe(),
+            Task::Told(told) => told.task.describe(),
             Task::After(mark) => match mark.stream() {
                 Some(stream) => format!("wait for task {} of {}", mark.ticket(), stream.describe()),
                 None => "wait for another stream".into(),

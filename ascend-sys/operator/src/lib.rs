@@ -15,7 +15,8 @@ pub mod plan;
 mod schedule;
 pub mod shadow;
 mod show;
-mod svg;
+#[doc(hidden)]
+pub mod svg;
 pub mod task;
 mod words;
 

@@ -1,14 +1,14 @@
-//! As much SVG as our pictures need.
+//! As much SVG as our pictures need: those of operators here, those of races and timelines in the emulator.
 
 use std::fmt::Display;
 use std::fmt::Write as _;
 
 /// A picture on white, in pixels from its upper left corner.
-pub(crate) struct Svg(String);
+pub struct Svg(String);
 
 impl Svg {
     /// An empty picture whose letters are so high unless told otherwise.
-    pub(crate) fn new(width: usize, height: usize, letters: usize) -> Svg {
+    pub fn new(width: usize, height: usize, letters: usize) -> Svg {
         Svg(format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" height=\"{height}\" \
              style=\"max-width:100%;height:auto\" font-family=\"sans-serif\" font-size=\"{letters}\">\n\
@@ -17,31 +17,31 @@ impl Svg {
     }
 
     /// One line of text; `y` is its base line, `style` more attributes.
-    pub(crate) fn text(&mut self, x: impl Display, y: impl Display, style: &str, text: &str) {
+    pub fn text(&mut self, x: impl Display, y: impl Display, style: &str, text: &str) {
         self.push(format_args!("<text x=\"{x}\" y=\"{y}\" {style}>{}</text>", escape(text)));
     }
 
     /// An element.
-    pub(crate) fn push(&mut self, element: impl Display) {
+    pub fn push(&mut self, element: impl Display) {
         // Writing to a string does not fail.
         let _ = writeln!(self.0, "{element}");
     }
 
     /// The text of the file.
-    pub(crate) fn finish(mut self) -> String {
+    pub fn finish(mut self) -> String {
         self.0.push_str("</svg>\n");
         self.0
     }
 }
 
 /// A text as it stands in an element or an attribute. What XML cannot hold becomes a question mark.
-pub(crate) fn escape(text: &str) -> String {
+pub fn escape(text: &str) -> String {
     let text = text.replace(|c: char| c.is_control() && c != '\n', "?");
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
 /// At most so many letters of a text.
-pub(crate) fn shorten(text: &str, most: usize) -> String {
+pub fn shorten(text: &str, most: usize) -> String {
     if text.chars().count() <= most {
         return text.into();
     }

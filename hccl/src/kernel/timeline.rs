@@ -1,4 +1,4 @@
-//! Timelines: what the cores, the communication servers and the links did during launches.
+//! Timelines: what the cores, the communication servers and the links did during launches, and the threads of operators.
 //!
 //! ```
 //! use hccl::Runtime;
@@ -45,6 +45,52 @@
 //!
 //! The trace has all of it, with the lines of the kernel; the picture leaves out rows beyond 24 cores a device, 16 devices and 56 links.
 //!
+//! # Operators
+//!
+//! The [operators](crate::operator) that run meanwhile are in it too: each device has a row for its main thread and for each of the others (numbered from 0, as they were
+//! acquired), with every copy, record and wait, and an arrow leads from each record to the wait that took it. (What an operator *would* do in a model is
+//! [drawn](crate::operator::Recorded::timeline) without running it.)
+//!
+//! ```
+//! use hccl::operator::Operator;
+//! use hccl::prelude::*;
+//!
+//! # fn main() -> hccl::Result<()> {
+//! let hand_over = Operator::send("hand_over", 0, 1, |op, main| match op.rank() {
+//!     0 => {
+//!         main.copy(op.input(), op.buffer().slice(..op.count()));
+//!         let exposed = main.expose(op.channel(1));
+//!         main.reclaim(exposed);
+//!     }
+//!     _ => {
+//!         let access = main.enter(op.channel(0));
+//!         main.read(access.buffer().slice(..op.count()), op.output());
+//!         main.leave(access);
+//!     }
+//! });
+//! let runtime = Runtime::emulator(2)?;
+//! let recording = runtime.record_timeline()?;
+//! runtime.run_ranks(2, |rank| {
+//!     let (device, mut comm) = (rank.device(), rank.communicator()?);
+//!     let stream = device.stream()?;
+//!     let mut x = device.upload(&[rank.index() as i32; 64], &stream)?;
+//!     match rank.index() {
+//!         0 => comm.run(&hand_over).input(&x).submit(&stream)?,
+//!         _ => comm.run(&hand_over).output(&mut x).submit(&stream)?,
+//!     }
+//!     .wait()
+//! })?;
+//! let timeline = recording.finish()?;
+//! assert!(timeline.svg().contains("main thread"));
+//! assert!(timeline.trace().contains("\"name\":\"0 → 1\""));
+//! // Two notifies: "ready" and "left". Each begins in one rank and ends in the other.
+//! let count = |what: &str| timeline.trace().matches(what).count();
+//! assert_eq!([count("\"ph\":\"s\""), count("\"ph\":\"f\"")], [2, 2]);
+//! assert_eq!(count("\"cat\":\"between ranks\""), 4);
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! # What its times mean
 //!
 //! They are real time on this machine, of the emulator. Emulated cores are interpreters: those of a launch run one after the other until they wait, on threads that they
@@ -79,7 +125,7 @@ pub struct Timeline {
 }
 
 impl Runtime {
-    /// Begins to record what kernels do on all devices of this runtime, until [`Recording::finish`]. Never blocks. The optional
+    /// Begins to record what kernels and operators do on all devices of this runtime, until [`Recording::finish`]. Never blocks. The optional
     /// entries `ascendExtTimelineRecord` and `ascendExtTimeline` are behind it; see [`kernel::timeline`](crate::kernel::timeline).
     ///
     /// # Errors

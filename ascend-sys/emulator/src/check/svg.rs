@@ -1,7 +1,7 @@
 //! A finding as a picture: the two operations on their lanes, with nothing between them, and the bytes that they share.
 
 use super::finding::{Finding, Side};
-use crate::svg::{Svg, shorten};
+use ascend_operator::svg::{Svg, shorten};
 use std::ops::Range;
 
 const WIDTH: usize = 860;
@@ -22,9 +22,9 @@ pub(crate) fn draw(finding: &Finding) -> String {
     let foot = TOP + lanes * LANE + memory + 10;
     let help = wrap(&format!("What to do: {}.", finding.help()));
     let height = foot + help.len() * 17 + 14;
-    let mut svg = Svg::new(WIDTH, height, 12);
+    let mut svg = Picture(Svg::new(WIDTH, height, 12));
     for (line, text) in wrap(&finding.headline()).iter().enumerate() {
-        svg.text(14, 20 + line * 16, "font-weight=\"bold\"", text);
+        svg.0.text(14, 20 + line * 16, "font-weight=\"bold\"", text);
     }
     for (at, side) in finding.sides.iter().enumerate() {
         svg.lane(at, side);
@@ -38,34 +38,36 @@ pub(crate) fn draw(finding: &Finding) -> String {
         svg.memory(finding, bar);
     }
     for (line, text) in help.iter().enumerate() {
-        svg.text(14, foot + 14 + line * 17, "fill=\"#333333\"", text);
+        svg.0.text(14, foot + 14 + line * 17, "fill=\"#333333\"", text);
     }
-    svg.finish()
+    svg.0.finish()
 }
 
-impl Svg {
+struct Picture(Svg);
+
+impl Picture {
     /// A lane with its operation. The two overlap in time: neither is known to come first.
     fn lane(&mut self, at: usize, side: &Side) {
         let (y, colour) = (TOP + at * LANE + 34, COLOURS[at % 2]);
         let (from, to) = if at == 0 { (300, 610) } else { (430, 740) };
-        self.text(14, y + 4, "fill=\"#333333\"", &side.operation.place);
-        self.push(&format!(
+        self.0.text(14, y + 4, "fill=\"#333333\"", &side.operation.place);
+        self.0.push(format_args!(
             "<line x1=\"{LEFT}\" y1=\"{y}\" x2=\"{RIGHT}\" y2=\"{y}\" stroke=\"#999999\"/>"
         ));
-        self.push(&format!(
+        self.0.push(format_args!(
             "<rect x=\"{from}\" y=\"{}\" width=\"{}\" height=\"36\" rx=\"4\" fill=\"{colour}\" fill-opacity=\"0.18\" stroke=\"{colour}\"/>",
             y - 18,
             to - from
         ));
         let number = at + 1;
-        self.text(
+        self.0.text(
             from + 8,
             y - 3,
             &format!("fill=\"{colour}\" font-weight=\"bold\""),
             &format!("{number} {}: {}", side.verb, shorten(&side.operation.what, 40)),
         );
         let step = if side.is_host() { String::new() } else { format!("task {}, ", side.time) };
-        self.text(
+        self.0.text(
             from + 8,
             y + 12,
             "fill=\"#333333\" font-size=\"10\"",
@@ -78,25 +80,25 @@ impl Svg {
         let (y, next) = (TOP + 34, TOP + LANE + 34);
         if finding.knew > 0 && !first.is_host() {
             let x = 250;
-            self.push(&format!("<circle cx=\"{x}\" cy=\"{y}\" r=\"4\" fill=\"#4a8f4a\"/>"));
-            self.text(
+            self.0.push(format_args!("<circle cx=\"{x}\" cy=\"{y}\" r=\"4\" fill=\"#4a8f4a\"/>"));
+            self.0.text(
                 x - 22,
                 y - 10,
                 "fill=\"#4a8f4a\" font-size=\"10\"",
                 &format!("task {}", finding.knew),
             );
-            self.push(&format!(
+            self.0.push(format_args!(
                 "<path d=\"M{x} {y} C{x} {next} 360 {y} 424 {next}\" fill=\"none\" stroke=\"#4a8f4a\" stroke-dasharray=\"4 3\"/>"
             ));
         }
-        self.text(LEFT, next + 40, "fill=\"#b02a2a\"", &shorten(reason, COLUMNS));
+        self.0.text(LEFT, next + 40, "fill=\"#b02a2a\"", &shorten(reason, COLUMNS));
     }
 
     /// The allocation as a bar, and what each side touches of it.
     fn memory(&mut self, finding: &Finding, y: usize) {
-        self.text(LEFT, y - 10 + 22, "fill=\"#333333\"", &shorten(&finding.memory, 96));
+        self.0.text(LEFT, y - 10 + 22, "fill=\"#333333\"", &shorten(&finding.memory, 96));
         let top = y + 20;
-        self.push(&format!(
+        self.0.push(format_args!(
             "<rect x=\"{LEFT}\" y=\"{top}\" width=\"{}\" height=\"28\" fill=\"#f2f2f2\" stroke=\"#999999\"/>",
             RIGHT - LEFT
         ));
@@ -123,7 +125,7 @@ impl Svg {
             |byte: usize| (byte as u128 * (RIGHT - LEFT) as u128 / size as u128) as usize + LEFT;
         let (from, to) = (x(bytes.start), x(bytes.end));
         let width = (to - from).max(2);
-        self.push(&format!(
+        self.0.push(format_args!(
             "<rect x=\"{from}\" y=\"{y}\" width=\"{width}\" height=\"{height}\" fill=\"{colour}\" fill-opacity=\"{opacity}\"/>"
         ));
     }

@@ -132,7 +132,7 @@ impl Limits {
     /// Tells the head of a stream to give up when it has been parked for longer than its limit.
     fn expire(&mut self, stream: &'static Stream) {
         let head = polling(|| {
-            stream.lane.peek(stream, |ticket, task| (ticket, task.progress(), task.limit(stream)))
+            stream.lane.peek(stream, |ticket, task| (ticket, task.progress(), task.limit()))
         });
         let Some((ticket, progress, limit)) = head else { return };
         let (seen, _, since) = *self

@@ -10,6 +10,7 @@ use super::reduce::Reduce;
 use super::signal::{Await, Signal, Spot};
 use super::task_cache;
 use super::thread::Thread;
+use super::told::{self, Told};
 use crate::collective::validate::{Refusal, name_of, refuse, runtime};
 use crate::memory::{self, nominal};
 use crate::message::Failure;
@@ -103,17 +104,18 @@ pub(super) fn submit(
         }
         check::begins_of(stream, call, || format!("of {}", thread.describe()), describe)
     };
+    let note = Told::of(thread, call, &primitive);
     let submitted: Result<(), Failure> = match primitive {
         Primitive::Copy { to, from, bytes } => {
             let copy = Copy::new(to, from, bytes);
-            begins(&|| copy.touches()).and_then(|()| stream.submit(copy).map(drop))
+            begins(&|| copy.touches()).and_then(|()| told::submit(note, stream, copy))
         }
         Primitive::Reduce(reduce) => begins(&|| reduce.touches())
-            .and_then(|()| stream.submit(Task::Reduce(reduce)).map(drop)),
+            .and_then(|()| told::submit(note, stream, Task::Reduce(reduce))),
         Primitive::Signal(signal) => signal
             .announce(stream, call)
-            .and_then(|()| stream.submit(Task::Signal(signal)).map(drop)),
-        Primitive::Await(wait) => stream.submit(Task::Await(wait)).map(drop),
+            .and_then(|()| told::submit(note, stream, Task::Signal(signal))),
+        Primitive::Await(wait) => told::submit(note, stream, Task::Await(wait)),
         Primitive::Record(handle) => notify::record(handle, stream),
         Primitive::Wait(handle, limit) => notify::wait(handle, stream, limit),
     };

@@ -48,9 +48,11 @@ mod signal;
 pub(crate) mod task_cache;
 pub(crate) mod team;
 pub(crate) mod thread;
+mod told;
 
 pub(crate) use context::{copy_into, create, destroy, find, forget as forget_contexts};
 pub(crate) use rank_graph::{Answers, layer};
 pub(crate) use reduce::{Reduce, kind as reduce_kind};
 pub(crate) use rooms::{Rooms, broken, leave};
 pub(crate) use signal::{Await, Signal};
+pub(crate) use told::Told;

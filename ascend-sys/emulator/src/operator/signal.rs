@@ -10,6 +10,7 @@ use crate::fabric::{Comm, Member};
 use crate::message::Failure;
 use crate::step::{Helpers, Reason, Step};
 use crate::stream::Stream;
+use crate::timeline::Work;
 use crate::{check, executor};
 use ascend_sys::{ACL_ERROR_RT_INVALID_HANDLE, ACL_ERROR_RT_SUSPECT_REMOTE_ERROR, HcclResult};
 use std::cell::Cell;
@@ -97,6 +98,20 @@ impl Spot {
         format!("notify {} of {of}", self.index)
     }
 
+    /// For a timeline: its number, and whose it is.
+    fn noted(&self) -> (u64, String) {
+        let whose = match (self.of, self.member(), self.recorder()) {
+            (Of::Channel(_), Some(member), Some(peer)) => {
+                format!(
+                    "notify {} of rank {} on its channel with rank {peer}",
+                    self.index, member.rank
+                )
+            }
+            _ => self.describe(),
+        };
+        (self.number(), whose)
+    }
+
     fn gone(&self) -> Failure {
         let what = match self.of {
             Of::Thread(_) => "thread",
@@ -119,6 +134,12 @@ pub(crate) struct Signal {
 }
 
 impl Signal {
+    /// For a timeline.
+    pub(super) fn work(&self) -> Work {
+        let (notify, whose) = self.spot.noted();
+        Work::Records { notify, whose }
+    }
+
     /// Of a thread of the same rank.
     #[inline]
     pub(super) fn of_thread(spot: Spot) -> Signal {
@@ -227,6 +248,16 @@ pub(crate) struct Await {
 impl Await {
     pub(crate) fn new(spot: Spot, limit: Option<Duration>) -> Await {
         Await { spot, limit }
+    }
+
+    /// For a timeline.
+    pub(super) fn work(&self) -> Work {
+        let (notify, whose) = self.spot.noted();
+        let recorder = match self.spot.of {
+            Of::Channel(_) => self.spot.recorder(),
+            Of::Thread(_) => None,
+        };
+        Work::Waits { notify, whose, recorder }
     }
 
     #[inline]

@@ -1,4 +1,4 @@
-//! What is written down while kernels run.
+//! What is written down while kernels and operators run.
 
 use crate::sync::lock_std as lock;
 use ascend_program::Core;
@@ -23,6 +23,7 @@ pub(crate) struct Log {
 pub(super) struct Kept {
     pub(super) launches: Vec<Launch>,
     pub(super) turns: Vec<Turn>,
+    pub(super) primitives: Vec<Primitive>,
 }
 
 /// A launch of a kernel on one device, which has ended.
@@ -108,6 +109,37 @@ pub(crate) struct Moved {
     pub(crate) bytes: u64,
 }
 
+/// A primitive that a thread of an operator has done.
+#[derive(Clone)]
+pub(crate) struct Primitive {
+    pub(crate) device: u32,
+    /// In its communicator, if it has one.
+    pub(crate) rank: Option<usize>,
+    pub(crate) group: String,
+    /// The handle of the thread, and what it is called.
+    pub(crate) thread: u64,
+    pub(crate) name: String,
+    /// The function that issued it.
+    pub(crate) call: &'static str,
+    pub(crate) work: Work,
+    /// When it was next in its thread, and when it was done.
+    pub(crate) from: u64,
+    pub(crate) to: u64,
+    /// Why it failed.
+    pub(crate) failure: Option<String>,
+}
+
+/// What a primitive does.
+#[derive(Clone)]
+pub(crate) enum Work {
+    /// Bytes go from a device to a device.
+    Moves { from: u32, to: u32, bytes: u64, reduces: bool },
+    /// A notify is recorded: its number among all of the process, and whose it is.
+    Records { notify: u64, whose: String },
+    /// A notify is waited for, which another rank records, or this one itself.
+    Waits { notify: u64, whose: String, recorder: Option<usize> },
+}
+
 impl Log {
     pub(super) fn new(first: u32) -> Log {
         Log {
@@ -141,6 +173,12 @@ impl Log {
     pub(crate) fn turned(&self, turn: Turn) {
         if self.has_room() {
             self.write(|kept| kept.turns.push(turn));
+        }
+    }
+
+    pub(crate) fn did(&self, primitive: Primitive) {
+        if self.has_room() {
+            self.write(|kept| kept.primitives.push(primitive));
         }
     }
 

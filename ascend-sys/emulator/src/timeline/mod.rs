@@ -1,4 +1,5 @@
-//! Timelines: what the cores of kernels and the communication servers of a block did when, and what moved between its devices.
+//! Timelines: what the cores of kernels, the communication servers and the threads of operators of a block did when, and what moved between its
+//! devices.
 //!
 //! A block records when it is told to. A kernel or a server that begins then keeps a [`Log`] and writes down where it stands
 //! whenever that changes; one that begins at another time finds out with one load that there is none. What is recorded is laid out as
@@ -11,9 +12,10 @@
 mod log;
 mod picture;
 mod rows;
+mod threads;
 mod trace;
 
-pub(crate) use log::{Block, Doing, Launch, Log, Moved, Part, Turn};
+pub(crate) use log::{Block, Doing, Launch, Log, Moved, Part, Primitive, Turn, Work};
 
 use crate::machine;
 use crate::message::{Failure, fail};

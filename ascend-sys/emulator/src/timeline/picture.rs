@@ -1,15 +1,18 @@
 //! A timeline as a picture.
 
-use super::rows::{Chart, Kind, Look, Row, Says, Span};
-use crate::svg::{Svg, escape, shorten};
+use super::rows::{Chart, Flow, Kind, Look, Row, Says, Span};
+use ascend_operator::svg::{Svg, escape, shorten};
+use std::collections::{BTreeSet, HashMap};
 
 const WIDTH: usize = 960;
 const MARGIN: usize = 16;
 /// Where time begins and ends.
 const LEFT: usize = 148;
 const RIGHT: usize = WIDTH - 24;
-/// Rows that a picture has of each device and of the links, and devices. The trace has all.
+/// Rows that a picture has of each device and of the links, and devices; and notifies. The trace has all.
 const MOST_CORES: usize = 24;
+const MOST_THREADS: usize = 16;
+const MOST_FLOWS: usize = 2000;
 const MOST_LINKS: usize = 56;
 const MOST_DEVICES: usize = 16;
 const MOST_FAILURES: usize = 6;
@@ -21,6 +24,9 @@ const GREY: &str = "#5f6b7a";
 const GRID: &str = "#e6e8eb";
 const MARK: &str = "#d8481f";
 const FAILED: &str = "#b02a2a";
+/// Notifies between ranks, and between threads of one.
+const ACROSS: &str = "#d07a1c";
+const WITHIN: &str = "#4f7fb5";
 
 /// The picture, as the text of an SVG file.
 pub(super) fn draw(chart: &Chart) -> String {
@@ -32,11 +38,14 @@ pub(super) fn draw(chart: &Chart) -> String {
         let of = |wanted: &dyn Fn(Kind) -> bool| -> Vec<&Row> {
             group.rows.iter().filter(|row| wanted(row.kind)).collect()
         };
-        let cores = of(&|kind| kind != Kind::Server);
+        let cores = of(&|kind| !matches!(kind, Kind::Server | Kind::Thread));
         // The kernel's own row is no core.
         lines.extend(cores.iter().take(MOST_CORES + 1).map(|row| Line::Row(row)));
         lines.extend(Line::more(cores.len(), MOST_CORES + 1, "cores"));
         lines.extend(of(&|kind| kind == Kind::Server).into_iter().map(Line::Row));
+        let threads = of(&|kind| kind == Kind::Thread);
+        lines.extend(threads.iter().take(MOST_THREADS).map(|row| Line::Row(row)));
+        lines.extend(Line::more(threads.len(), MOST_THREADS, "threads"));
     }
     lines.extend(Line::more(devices.len(), MOST_DEVICES, "devices"));
     for group in links {
@@ -47,7 +56,12 @@ pub(super) fn draw(chart: &Chart) -> String {
 
     let notes = notes(chart);
     let legend = 44 + 16 * notes.len();
-    let top = legend + 52;
+    let rows = lines.iter().filter_map(|line| match line {
+        Line::Row(row) => Some(row.kind),
+        _ => None,
+    });
+    let signs = signs(rows.collect());
+    let top = legend + 12 + 20 * signs.len();
     let floor = top + lines.iter().map(Line::height).sum::<usize>();
     let mut svg = Svg::new(WIDTH, floor + 48, 12);
     let heading = format!("font-size=\"16\" font-weight=\"bold\" fill=\"{INK}\"");
@@ -55,15 +69,36 @@ pub(super) fn draw(chart: &Chart) -> String {
     for (at, (colour, note)) in notes.iter().enumerate() {
         svg.text(MARGIN, 48 + 16 * at, &format!("fill=\"{colour}\""), note);
     }
-    draw_legend(&mut svg, legend);
+    draw_legend(&mut svg, legend, &signs);
     let axis = Axis { length: chart.length.max(1) };
     axis.draw(&mut svg, top, floor);
     let mut y = top;
+    let mut threads = HashMap::new();
     for line in &lines {
         line.draw(&mut svg, &axis, y);
+        if let Line::Row(Row { thread: Some(thread), .. }) = line {
+            threads.insert(*thread, y + 7);
+        }
         y += line.height();
     }
+    for flow in chart.flows.iter().take(MOST_FLOWS) {
+        draw_flow(&mut svg, &axis, flow, &threads);
+    }
     svg.finish()
+}
+
+/// An arrow from a record to the wait that took it.
+fn draw_flow(svg: &mut Svg, axis: &Axis, flow: &Flow, threads: &HashMap<u64, usize>) {
+    let (Some(from), Some(to)) = (threads.get(&flow.from.0), threads.get(&flow.to.0)) else {
+        return;
+    };
+    let colour = if flow.across { ACROSS } else { WITHIN };
+    let tip = if to > from { "l-2.4 -5 h4.8 z" } else { "l-2.4 5 h4.8 z" };
+    let (begin, end) = (axis.x(flow.from.1), axis.x(flow.to.1));
+    svg.push(format_args!(
+        "<path d=\"M{begin:.1} {from} L{end:.1} {to}\" stroke=\"{colour}\" stroke-opacity=\"0.7\"/>\
+         <path d=\"M{end:.1} {to} {tip}\" fill=\"{colour}\"/>"
+    ));
 }
 
 /// What is said above the rows, in which colours.
@@ -110,7 +145,7 @@ impl<'a> Line<'a> {
             Line::More(_) => 18,
             Line::Row(row) => match row.kind {
                 Kind::Kernel => 15,
-                Kind::Cube | Kind::Vector | Kind::Link => 17,
+                Kind::Cube | Kind::Vector | Kind::Link | Kind::Thread => 17,
                 Kind::Server => 19,
             },
         }
@@ -160,7 +195,7 @@ fn draw_row(svg: &mut Svg, axis: &Axis, row: &Row, y: usize, height: usize) {
             continue;
         }
         seen = x;
-        svg.push(&format!(
+        svg.push(format_args!(
             "<path d=\"M{x:.1} {} l3.5 -5 h-7 z\" fill=\"{MARK}\"><title>{}</title></path>",
             y + 5,
             escape(what)
@@ -192,7 +227,7 @@ fn bar(svg: &mut Svg, span: &Span, (from, to): (f64, f64), y: usize, height: usi
     let title = format!("{}, {lasts:.1} us\n{}", span.name, says.join("\n"));
     // An edge between neighbours of one colour.
     let edge = if width > 3.0 { " stroke=\"#ffffff\" stroke-width=\"0.5\"" } else { "" };
-    svg.push(&format!(
+    svg.push(format_args!(
         "<rect x=\"{from:.1}\" y=\"{y}\" width=\"{width:.1}\" height=\"{height}\" fill=\"{fill}\"{edge}><title>{}</title></rect>",
         escape(title.trim_end())
     ));
@@ -202,7 +237,7 @@ fn bar(svg: &mut Svg, span: &Span, (from, to): (f64, f64), y: usize, height: usi
             _ => None,
         }),
         Look::Waits => span.name.strip_prefix("waits: ").map(str::to_owned),
-        Look::Multiplies => Some(span.name.clone()),
+        Look::Multiplies | Look::Copies => Some(span.name.clone()),
         // Of one-sided writes; a turn in which ranks meet has its own name.
         Look::Moves if !span.says.is_empty() => Some(span.name.clone()),
         Look::Kernel | Look::Failed => {
@@ -236,37 +271,61 @@ fn colours(look: Look) -> Option<(&'static str, &'static str)> {
         Look::Meets => Some(("#bfe2cd", INK)),
         Look::Moves => Some(("#2e9460", "#ffffff")),
         Look::Carries => Some(("#a78bca", "#ffffff")),
+        Look::Copies => Some(("#7fb0e0", INK)),
+        Look::Records => Some((ACROSS, "#ffffff")),
     }
 }
 
-fn draw_legend(svg: &mut Svg, top: usize) {
-    let cores = [
-        (Look::Runs, "runs"),
-        (Look::Multiplies, "multiplies matrices"),
-        (Look::Waits, "waits, and for what"),
-    ];
-    let moves = [
-        (Look::Meets, "the server waits for the other ranks"),
-        (Look::Moves, "data moves"),
-        (Look::Carries, "what a link carries"),
-    ];
-    for (row, entries) in [&cores, &moves].into_iter().enumerate() {
+/// Lines of the legend: of what the rows are.
+fn signs(kinds: BTreeSet<Kind>) -> Vec<&'static [(Look, &'static str)]> {
+    let of_threads = kinds.contains(&Kind::Thread);
+    let mut signs: Vec<&[_]> = Vec::new();
+    if !of_threads || kinds.iter().any(|kind| *kind != Kind::Thread) {
+        signs.push(&[
+            (Look::Runs, "runs"),
+            (Look::Multiplies, "multiplies matrices"),
+            (Look::Waits, "waits, and for what"),
+            (Look::Block, "the core prepares or commits"),
+        ]);
+        signs.push(&[
+            (Look::Meets, "the server waits for the other ranks"),
+            (Look::Moves, "data moves"),
+            (Look::Carries, "what a link carries"),
+        ]);
+    }
+    if of_threads {
+        signs.push(&[
+            (Look::Copies, "copies within the device"),
+            (Look::Moves, "moves data between devices"),
+            (Look::Waits, "waits for a notify"),
+            (Look::Records, "records one"),
+        ]);
+    }
+    signs
+}
+
+fn draw_legend(svg: &mut Svg, top: usize, signs: &[&[(Look, &str)]]) {
+    let style = format!("fill=\"{GREY}\" font-size=\"11\"");
+    for (row, entries) in signs.iter().enumerate() {
         let y = top + 20 * row;
         let mut x = MARGIN;
-        for (look, name) in entries {
-            if let Some((fill, _)) = colours(*look) {
-                let edge = if *look == Look::Waits { GREY } else { fill };
-                svg.push(&format!(
-                    "<rect x=\"{x}\" y=\"{y}\" width=\"14\" height=\"12\" fill=\"{fill}\" stroke=\"{edge}\" stroke-width=\"0.5\"/>"
-                ));
+        for (look, name) in *entries {
+            match colours(*look) {
+                Some((fill, _)) => {
+                    let edge = if *look == Look::Waits { GREY } else { fill };
+                    svg.push(format_args!(
+                        "<rect x=\"{x}\" y=\"{y}\" width=\"14\" height=\"12\" fill=\"{fill}\" stroke=\"{edge}\" stroke-width=\"0.5\"/>"
+                    ));
+                }
+                // The mark of a core.
+                None => svg.push(format_args!(
+                    "<path d=\"M{} {} l3.5 -5 h-7 z\" fill=\"{MARK}\"/>",
+                    x + 7,
+                    y + 9
+                )),
             }
-            svg.text(x + 20, y + 10, &format!("fill=\"{GREY}\" font-size=\"11\""), name);
+            svg.text(x + 20, y + 10, &style, name);
             x += 44 + name.len() * 6;
-        }
-        if row == 0 {
-            svg.push(&format!("<path d=\"M{} {} l3.5 -5 h-7 z\" fill=\"{MARK}\"/>", x + 7, y + 9));
-            let style = format!("fill=\"{GREY}\" font-size=\"11\"");
-            svg.text(x + 20, y + 10, &style, "the core prepares or commits");
         }
     }
 }
@@ -292,7 +351,7 @@ impl Axis {
         let small = format!("fill=\"{GREY}\" font-size=\"11\" text-anchor=\"middle\"");
         for at in (0..=self.length / step).map(|n| n * step) {
             let x = self.x(at);
-            svg.push(&format!(
+            svg.push(format_args!(
                 "<line x1=\"{x:.1}\" y1=\"{top}\" x2=\"{x:.1}\" y2=\"{floor}\" stroke=\"{GRID}\"/>"
             ));
             let label = (at as f64 / unit as f64).to_string();

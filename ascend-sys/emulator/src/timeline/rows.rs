@@ -4,6 +4,7 @@
 //! rows of its own, and so has a communicator beside another one.
 
 use super::log::{Block, Doing, Kept, Launch, Log, Moved, Part, Turn};
+use super::threads;
 use ascend_program::Core;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,6 +14,8 @@ pub(super) struct Chart {
     pub(super) title: String,
     pub(super) length: u64,
     pub(super) groups: Vec<Group>,
+    /// From records of notifies to the waits that took them.
+    pub(super) flows: Vec<Flow>,
     /// Entries for which there was no room.
     pub(super) left_out: u64,
 }
@@ -23,8 +26,19 @@ pub(super) struct Group {
     pub(super) rows: Vec<Row>,
 }
 
+/// From a moment of a thread to one of another thread.
+pub(super) struct Flow {
+    /// Of each end: the handle of the thread, and when.
+    pub(super) from: (u64, u64),
+    pub(super) to: (u64, u64),
+    /// Whether the two belong to different devices.
+    pub(super) across: bool,
+}
+
 pub(super) struct Row {
     pub(super) name: String,
+    /// The handle of the thread of operators whose row it is.
+    pub(super) thread: Option<u64>,
     pub(super) kind: Kind,
     pub(super) spans: Vec<Span>,
     /// Moments.
@@ -37,7 +51,15 @@ pub(super) enum Kind {
     Cube,
     Vector,
     Server,
+    /// Of operators.
+    Thread,
     Link,
+}
+
+impl Row {
+    pub(super) fn new(name: String, kind: Kind) -> Row {
+        Row { name, thread: None, kind, spans: Vec::new(), marks: Vec::new() }
+    }
 }
 
 pub(super) struct Span {
@@ -72,6 +94,9 @@ pub(super) enum Look {
     Turn,
     Meets,
     Moves,
+    /// A copy within a device, and the record of a notify.
+    Copies,
+    Records,
     /// What a link carries.
     Carries,
 }
@@ -84,13 +109,17 @@ impl Chart {
     pub(super) fn of(log: &Log) -> Chart {
         let kept = &*log.kept();
         let starts = kept.launches.iter().map(|launch| launch.from);
-        let zero = starts.chain(kept.turns.iter().map(|turn| turn.from)).min().unwrap_or(0);
+        let starts = starts.chain(kept.turns.iter().map(|turn| turn.from));
+        let zero = starts.chain(kept.primitives.iter().map(|one| one.from)).min().unwrap_or(0);
         let ends = kept.launches.iter().map(|launch| launch.to);
-        let end = ends.chain(kept.turns.iter().map(|turn| turn.to)).max().unwrap_or(0);
+        let ends = ends.chain(kept.turns.iter().map(|turn| turn.to));
+        let end = ends.chain(kept.primitives.iter().map(|one| one.to)).max().unwrap_or(0);
 
         let of_launches = kept.launches.iter().map(|launch| launch.device);
-        let devices: BTreeSet<u32> =
-            of_launches.chain(kept.turns.iter().map(|turn| turn.device)).collect();
+        let of_turns = kept.turns.iter().map(|turn| turn.device);
+        let of_threads = kept.primitives.iter().map(|one| one.device);
+        let devices: BTreeSet<u32> = of_launches.chain(of_turns).chain(of_threads).collect();
+        let ranks = threads::ranks(&kept.primitives);
         let met = meetings(&kept.turns);
         let lanes = lanes_of_servers(&kept.turns);
         let mut groups: Vec<Group> = Vec::new();
@@ -98,9 +127,13 @@ impl Chart {
             let launches = kept.launches.iter().filter(|launch| launch.device == device).collect();
             let turns: Vec<&Turn> =
                 kept.turns.iter().filter(|turn| turn.device == device).collect();
-            let name = name_of_device(&launches, &turns, device - log.first);
+            let primitives: Vec<_> =
+                kept.primitives.iter().filter(|one| one.device == device).collect();
+            let of_threads = primitives.iter().filter_map(|one| one.rank);
+            let name = name_of_device(&launches, &turns, of_threads, device - log.first);
             let mut rows = rows_of_launches(launches);
             rows.extend(rows_of_servers(&turns, &lanes, &met));
+            rows.extend(threads::rows(&primitives, &ranks));
             groups.push(Group { name, rows });
         }
         let links = rows_of_links(&kept.turns, &lanes, &met);
@@ -112,7 +145,9 @@ impl Chart {
             row.marks.iter_mut().for_each(|mark| mark.0 -= zero);
             row.spans.sort_by_key(|span| (span.from, span.to));
         }
-        Chart { title: title(kept), length: end - zero, groups, left_out: log.left_out() }
+        let flows = threads::flows(&kept.primitives, zero);
+        let (title, length) = (title(kept), end - zero);
+        Chart { title, length, groups, flows, left_out: log.left_out() }
     }
 }
 
@@ -121,6 +156,12 @@ fn title(kept: &Kept) -> String {
     let devices: BTreeSet<u32> = kept.launches.iter().map(|launch| launch.device).collect();
     let count =
         |n: usize, one: &str, many: &str| format!("{n} {}", if n == 1 { one } else { many });
+    if kept.launches.is_empty() && !kept.primitives.is_empty() {
+        let devices: BTreeSet<u32> = kept.primitives.iter().map(|one| one.device).collect();
+        let primitives = count(kept.primitives.len(), "primitive", "primitives");
+        let devices = count(devices.len(), "device", "devices");
+        return format!("Threads of operators: {primitives} on {devices}");
+    }
     let what = match names.len() {
         0 => "no kernel".to_owned(),
         1..=3 => names.into_iter().collect::<Vec<_>>().join(", "),
@@ -131,9 +172,15 @@ fn title(kept: &Kept) -> String {
 }
 
 /// "rank 2", if it has that number wherever it takes part; else the number of the device.
-fn name_of_device(launches: &Vec<&Launch>, turns: &[&Turn], index: u32) -> String {
+fn name_of_device(
+    launches: &Vec<&Launch>,
+    turns: &[&Turn],
+    of_threads: impl Iterator<Item = usize>,
+    index: u32,
+) -> String {
     let of_launches = launches.iter().flat_map(|launch| &launch.ranks).copied();
-    let ranks: BTreeSet<usize> = of_launches.chain(turns.iter().map(|turn| turn.rank)).collect();
+    let of_turns = turns.iter().map(|turn| turn.rank);
+    let ranks: BTreeSet<usize> = of_launches.chain(of_turns).chain(of_threads).collect();
     match (ranks.len(), ranks.first()) {
         (1, Some(rank)) => format!("rank {rank}"),
         _ => format!("device {index}"),
@@ -196,7 +243,7 @@ fn rows_of_launches(mut launches: Vec<&Launch>) -> Vec<Row> {
         let look = if launch.failure.is_some() { Look::Failed } else { Look::Kernel };
         let (name, from, to) = (launch.kernel.clone(), launch.from, launch.to);
         let span = Span { name, look, from, to, says, parts: Vec::new() };
-        let new = |kind, name| Row { name, kind, spans: Vec::new(), marks: Vec::new() };
+        let new = |kind, name| Row::new(name, kind);
         rows.entry((lane, Kind::Kernel, 0))
             .or_insert_with(|| new(Kind::Kernel, format!("kernel{beside}")))
             .spans
@@ -271,7 +318,7 @@ fn rows_of_servers(
         let lane = lanes.get(&turn.servers).copied().unwrap_or(0);
         let row = rows.entry(lane).or_insert_with(|| {
             let name = format!("server{}", beside(lane));
-            Row { name, kind: Kind::Server, spans: Vec::new(), marks: Vec::new() }
+            Row::new(name, Kind::Server)
         });
         let mut span = Span {
             name: turn.name.clone(),
@@ -317,7 +364,7 @@ fn rows_of_links(
             let row = rows.entry((lane, one_sided, *from, *to)).or_insert_with(|| {
                 let writes = if one_sided { " writes" } else { "" };
                 let name = format!("{from} → {to}{writes}{}", beside(lane));
-                Row { name, kind: Kind::Link, spans: Vec::new(), marks: Vec::new() }
+                Row::new(name, Kind::Link)
             });
             row.spans.push(Span {
                 name: turn.name.clone(),

@@ -3,13 +3,15 @@
 //! Each device is a process, and so are the links; each row is a thread. Times are whole nanoseconds, written in microseconds, so that what
 //! lies within a span does not end after it by a rounding.
 
-use super::rows::{Chart, Row, Says, Span};
+use super::rows::{Chart, Flow, Row, Says, Span};
+use std::collections::HashMap;
 use std::fmt::Write as _;
 
 /// The text of the file.
 pub(super) fn write(chart: &Chart) -> String {
     let mut events = Events(String::from("{\"displayTimeUnit\":\"ms\",\"traceEvents\":["));
     let mut thread = 0;
+    let mut places = HashMap::new();
     // Process 0 is taken: it is the system's idle process, which Perfetto hides.
     for (process, group) in (1..).zip(&chart.groups) {
         events.name("process_name", process, thread + 1, &group.name);
@@ -19,7 +21,11 @@ pub(super) fn write(chart: &Chart) -> String {
             events.name("thread_name", process, thread, &row.name);
             events.sort("thread_sort_index", process, thread, order);
             events.row(process, thread, row);
+            places.extend(row.thread.map(|handle| (handle, (process, thread))));
         }
+    }
+    for (number, flow) in (1..).zip(&chart.flows) {
+        events.flow(number, flow, &places);
     }
     let _ = write!(
         events.0,
@@ -58,6 +64,21 @@ impl Events {
         for (at, name) in &row.marks {
             let more = format!(",\"s\":\"t\",\"ts\":{}", microseconds(*at));
             self.event('i', name, process, thread, &more);
+        }
+    }
+
+    /// A flow belongs to the slices around its ends.
+    fn flow(&mut self, number: u64, flow: &Flow, places: &HashMap<u64, (u64, u64)>) {
+        let (Some(from), Some(to)) = (places.get(&flow.from.0), places.get(&flow.to.0)) else {
+            return;
+        };
+        let across = if flow.across { "between ranks" } else { "between threads" };
+        for (kind, (process, thread), at, bind) in
+            [('s', from, flow.from.1, ""), ('f', to, flow.to.1, ",\"bp\":\"e\"")]
+        {
+            let at = microseconds(at);
+            let more = format!(",\"cat\":\"{across}\",\"id\":{number},\"ts\":{at}{bind}");
+            self.event(kind, "notify", *process, *thread, &more);
         }
     }
 

@@ -1,0 +1,122 @@
+//! Primitives of a block that records a timeline: they write down when their turn came and when they were done.
+
+use super::issue::Primitive;
+use super::thread::Thread;
+use crate::lane::Fresh;
+use crate::memory::{Place, nominal, place_of};
+use crate::message::Failure;
+use crate::step::Step;
+use crate::stream::Stream;
+use crate::task::Task;
+use crate::timeline::{self, Log, Work};
+use std::sync::Arc;
+
+/// A primitive, and what is written about it when it is done.
+pub(crate) struct Told {
+    pub(crate) task: Task,
+    log: Arc<Log>,
+    entry: timeline::Primitive,
+    /// When it was next in its stream.
+    began: Option<u64>,
+}
+
+impl Told {
+    /// What is known of a primitive that is issued, if its block records. Nothing is written of notifies of the runtime.
+    #[inline]
+    pub(super) fn of(thread: &Thread, call: &'static str, primitive: &Primitive) -> Option<Note> {
+        let log = timeline::of(thread.device())?;
+        Some(Note { log, entry: entry(thread, call, work(thread, primitive)?) })
+    }
+
+    pub(crate) fn poll(&mut self, stream: &'static Stream) -> Step {
+        self.began.get_or_insert_with(|| self.log.now());
+        let step = self.task.poll(stream);
+        self.tell(step)
+    }
+
+    /// Writes down how it ended, if it has.
+    pub(crate) fn tell(&self, step: Step) -> Step {
+        if let Step::Done(result) = &step {
+            let to = self.log.now();
+            let failure = result.as_ref().err().map(|failure| failure.text.to_string());
+            let from = self.began.unwrap_or(to);
+            self.log.did(timeline::Primitive { from, to, failure, ..self.entry.clone() });
+        }
+        step
+    }
+
+    /// The same primitive once more.
+    pub(crate) fn again(&self) -> Option<Task> {
+        let note = Note { log: Arc::clone(&self.log), entry: self.entry.clone() };
+        Some(note.on(self.task.again()?))
+    }
+}
+
+/// What is to be written about a primitive.
+pub(super) struct Note {
+    log: Arc<Log>,
+    entry: timeline::Primitive,
+}
+
+impl Note {
+    /// The task that writes it.
+    pub(super) fn on(self, task: Task) -> Task {
+        Task::Told(Box::new(Told { task, log: self.log, entry: self.entry, began: None }))
+    }
+}
+
+/// Puts a primitive into a stream.
+#[inline]
+pub(super) fn submit(
+    note: Option<Note>,
+    stream: &'static Stream,
+    task: impl Fresh<Task>,
+) -> Result<(), Failure> {
+    match note {
+        None => stream.submit(task).map(drop),
+        Some(note) => stream.submit(note.on(task.into_job())).map(drop),
+    }
+}
+
+fn work(thread: &Thread, primitive: &Primitive) -> Option<Work> {
+    let device = |data: *const u8| match place_of(nominal(data)) {
+        Ok(Place::Device(id)) => id,
+        _ => thread.device(),
+    };
+    let moves = |(to, bytes): (*const u8, usize), from, reduces| {
+        let (from, to) = (device(from), device(to));
+        Work::Moves { from, to, bytes: bytes as u64, reduces }
+    };
+    match primitive {
+        Primitive::Copy { to, from, bytes } => Some(moves((to.cast_const(), *bytes), *from, false)),
+        Primitive::Reduce(reduce) => {
+            let [to, (from, _)] = reduce.touched();
+            Some(moves(to, from, true))
+        }
+        Primitive::Signal(signal) => Some(signal.work()),
+        Primitive::Await(wait) => Some(wait.work()),
+        Primitive::Record(_) | Primitive::Wait(..) => None,
+    }
+}
+
+fn entry(thread: &Thread, call: &'static str, work: Work) -> timeline::Primitive {
+    let owner = thread.owner();
+    let member = owner.as_ref().and_then(|owner| owner.member.as_ref());
+    let name = match &owner {
+        Some(owner) if owner.wraps => "main thread".into(),
+        Some(owner) => format!("thread {}", owner.number),
+        None => "a thread that has ended".into(),
+    };
+    timeline::Primitive {
+        device: thread.device(),
+        rank: member.map(|member| member.rank),
+        group: member.map_or_else(String::new, |member| member.comm.name.to_string()),
+        thread: thread.handle(),
+        name,
+        call,
+        work,
+        from: 0,
+        to: 0,
+        failure: None,
+    }
+}
