@@ -2,6 +2,7 @@
 //!
 //!     cargo bench -p hccl --bench operators
 //!     cargo bench -p hccl --bench operators -- gather    # only the second part
+//!     SLICE=16384 cargo bench -p hccl --bench operators  # with so many elements in a round
 //!
 //! The all-gathers take turns in one run, on the same ranks and buffers, and the best of each is printed: a change of the machine's speed meets
 //! both.
@@ -19,6 +20,8 @@ const ROUNDS: usize = 12;
 /// Bytes of one rank's input.
 const SIZES: &[usize] = &[4 << 10, 256 << 10, 1 << 20, 16 << 20];
 const RANKS: &[u32] = &[2, 4, 8];
+/// Elements of a round: 256 KiB stay in a core's cache between being written and being read.
+const SLICE: usize = 1 << 16;
 
 fn main() -> hccl::Result<()> {
     let wanted = std::env::args().skip(1).find(|argument| !argument.starts_with('-'));
@@ -28,7 +31,7 @@ fn main() -> hccl::Result<()> {
     gathers()
 }
 
-/// All read from all. Slices are small enough to stay in a core's cache between being written and being read.
+/// All read from all, in rounds of one slice each.
 fn mesh_all_gather(slice: usize) -> Operator {
     Operator::all_gather("mesh_all_gather", move |op, main| {
         let n = op.count();
@@ -100,7 +103,7 @@ fn gathers() -> hccl::Result<()> {
 /// Nanoseconds of the collective and of the operator, the best of some blocks.
 fn measure(ranks: u32, bytes: usize) -> hccl::Result<[f64; 2]> {
     let slice = std::env::var("SLICE").ok().and_then(|slice| slice.parse().ok());
-    let gather = mesh_all_gather(slice.unwrap_or(usize::MAX));
+    let gather = mesh_all_gather(slice.unwrap_or(SLICE));
     let repeats = (100_000_000 / (bytes * ranks as usize * ranks as usize + 50_000)).max(1);
     let runtime = Runtime::emulator(ranks as usize)?;
     let best = runtime.run_ranks(ranks, |rank| -> hccl::Result<[f64; 2]> {
