@@ -234,7 +234,7 @@ fn divisions(ranks: u32) -> Vec<Groups> {
         }
         // From both ends, so that neighbours are in different groups.
         let end = ranks.min(next + size);
-        let deal = |i: u32| if i % 2 == 0 { i / 2 } else { ranks - 1 - i / 2 };
+        let deal = |i: u32| if i.is_multiple_of(2) { i / 2 } else { ranks - 1 - i / 2 };
         dealt.push((next..end).map(deal).collect());
         next = end;
     }
