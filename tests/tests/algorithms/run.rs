@@ -160,3 +160,31 @@ fn in_place_they_give_the_same() {
         run::<i32>(&runtime, ranks, &operators, &[0, 100], true);
     }
 }
+
+/// Every rank, in every run, with numbers whose sums depend on the order.
+#[test]
+fn an_all_reduce_gives_the_same_bits_everywhere_and_always() {
+    let runtime = Runtime::emulator(6).unwrap();
+    let mut operators = all(6);
+    operators.retain(|(_, operator)| operator.name() == "all-reduce");
+    let sums = runtime.run_ranks(6, |rank| -> hccl::Result<Vec<Vec<u32>>> {
+        let (device, stream) = (rank.device(), rank.device().stream()?);
+        let mut comm = rank.communicator()?;
+        let mut random = fastrand::Rng::with_seed(comm.rank().into());
+        let input: Vec<f32> = (0..100).map(|_| random.f32() / 3.0).collect();
+        let input = device.upload(&input, &stream)?;
+        let mut output = device.zeros::<f32>(100, &stream)?;
+        let mut sums = Vec::new();
+        for (_, operator) in operators.iter().flat_map(|operator| [operator; 3]) {
+            comm.run(operator).input(&input).output(&mut output).submit(&stream)?;
+            let sum = output.to_vec(&stream).wait()?;
+            sums.push(sum.into_iter().map(f32::to_bits).collect());
+        }
+        Ok(sums)
+    });
+    let sums = sums.unwrap();
+    assert!(sums.iter().all(|others| *others == sums[0]), "two ranks differ");
+    for (three, (name, _)) in sums[0].chunks(3).zip(&operators) {
+        assert!(three.iter().all(|others| *others == three[0]), "{name}: two runs differ");
+    }
+}
