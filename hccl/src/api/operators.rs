@@ -109,22 +109,19 @@ impl Table {
         Ok(thread)
     }
 
-    /// The stream behind a thread; `None` from releases that do not tell.
+    /// The stream behind a thread.
     pub(crate) unsafe fn stream_of_thread(
         &self,
         comm: HcclComm,
         thread: ThreadHandle,
-    ) -> Result<Option<StreamHandle>> {
-        if self.functions().HcclThreadResGetInfo.is_none() {
-            return Ok(None);
-        }
+    ) -> Result<StreamHandle> {
         let mut stream = ptr::null_mut();
         let (kind, length) =
             (ThreadResType::THREAD_RES_TYPE_STREAM, size_of::<aclrtStream>() as u32);
         // SAFETY: the caller's promise; the out parameter is a live local of that length.
         unsafe { call!(self, HcclThreadResGetInfo, comm, thread, kind, length, &mut stream) }?;
         // SAFETY: it lives as long as the communicator, as the thread's handle does.
-        Ok(Some(unsafe { StreamHandle::from_raw(stream) }))
+        Ok(unsafe { StreamHandle::from_raw(stream) })
     }
 
     /// A channel to each of these peers, with so many notifies at each end. Waits for the peers.
@@ -284,7 +281,7 @@ impl Table {
         unsafe { tell!(self, HcommChannelNotifyRecordOnThread, thread, channel, index) }
     }
 
-    /// Waits for a notify of the thread, as long as operations of the communicator may take; `seconds` where the backend does not know.
+    /// Waits for a notify of the thread, for so many seconds; 0: for ever.
     #[inline]
     pub(crate) unsafe fn wait_thread(
         &self,
@@ -292,21 +289,11 @@ impl Table {
         index: u32,
         seconds: u32,
     ) -> Result<()> {
-        if let Some(wait) = self.functions().HcommThreadNotifyWaitOnThreadWithDefaultTimeout {
-            // SAFETY: the caller's promise.
-            match unsafe { wait(thread, index) } {
-                NOT_SUPPORTED => {}
-                told => {
-                    let name = "HcommThreadNotifyWaitOnThreadWithDefaultTimeout";
-                    return check(self, name, Told(told));
-                }
-            }
-        }
         // SAFETY: the caller's promise.
         unsafe { tell!(self, HcommThreadNotifyWaitOnThread, thread, index, seconds) }
     }
 
-    /// Waits for a notify at the own end of a channel, as long as [`wait_thread`](Self::wait_thread) does.
+    /// Waits for a notify at the own end of a channel, for so many seconds; 0: for ever.
     #[inline]
     pub(crate) unsafe fn wait_channel(
         &self,
@@ -315,20 +302,7 @@ impl Table {
         index: u32,
         seconds: u32,
     ) -> Result<()> {
-        if let Some(wait) = self.functions().HcommChannelNotifyWaitOnThreadWithDefaultTimeout {
-            // SAFETY: the caller's promise.
-            match unsafe { wait(thread, channel, index) } {
-                NOT_SUPPORTED => {}
-                told => {
-                    let name = "HcommChannelNotifyWaitOnThreadWithDefaultTimeout";
-                    return check(self, name, Told(told));
-                }
-            }
-        }
         // SAFETY: the caller's promise.
         unsafe { tell!(self, HcommChannelNotifyWaitOnThread, thread, channel, index, seconds) }
     }
 }
-
-/// From a host that waits for a channel: CANN has this wait with the communicator's limit for the device only.
-const NOT_SUPPORTED: i32 = ascend_sys::HcclResult::HCCL_E_NOT_SUPPORT.0.cast_signed();

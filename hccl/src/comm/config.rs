@@ -145,6 +145,11 @@ impl CommConfig {
         }
     }
 
+    /// How long an operation may wait for its peers, if it is set.
+    pub(crate) fn exec_seconds(&self) -> Option<u32> {
+        self.exec_timeout.map(|limit| u32::try_from(limit.as_secs()).unwrap_or(u32::MAX))
+    }
+
     /// The settings as CANN's structure, with every field checked against the rules of the product, if it is known.
     pub(crate) fn to_raw(&self, product: Option<Product>) -> Checked<HcclCommConfig> {
         let mut raw = initial();

@@ -114,6 +114,8 @@ pub(crate) struct Member {
     pub(crate) scratch: Scratch,
     /// What it has for operators of one's own.
     pub(crate) operators: Resources,
+    /// For how many seconds its operations may wait for peers on the device; 0: for ever.
+    pub(crate) exec_seconds: u32,
     /// How often it has been split.
     splits: u64,
     /// Set by a run, which then tells the peers itself when the rank is gone.
@@ -182,6 +184,7 @@ impl Plan<'_> {
                 return Err(Error::Invalid { operation: BUILD, problem });
             }
         };
+        let exec_seconds = config.exec_seconds();
         let config = config.to_raw(device.runtime().product())?;
         let table = device.table();
         // One that was dropped may still have the name.
@@ -203,16 +206,14 @@ impl Plan<'_> {
             )
         }
         .map_err(|error| error.in_operation(|| making(BUILD, Some(rank))))?;
+        let origin = Origin::Root(root_info.clone());
         // SAFETY: CANN has just made it for this device, and nobody else knows it.
-        unsafe {
-            Communicator::from_parts(
-                BUILD,
-                raw,
-                &device,
-                (rank, world_size),
-                Origin::Root(root_info.clone()),
-            )
+        let mut communicator =
+            unsafe { Communicator::from_parts(BUILD, raw, &device, (rank, world_size), origin) }?;
+        if let Some(seconds) = exec_seconds {
+            communicator.member.exec_seconds = seconds;
         }
+        Ok(communicator)
     }
 }
 
@@ -349,6 +350,7 @@ impl Communicator {
             lists: Lists::default(),
             scratch: Scratch::default(),
             operators: Resources::default(),
+            exec_seconds: device.runtime().exec_seconds(),
             splits: 0,
             alive: None,
         });

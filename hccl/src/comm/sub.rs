@@ -166,6 +166,7 @@ impl Communicator {
     ) -> Result<Self> {
         let member = &self.member;
         let device = &member.device;
+        let exec_seconds = config.exec_seconds();
         let mut config = config.to_raw(device.runtime().product())?;
         let mut list = ranks.to_vec();
         // One that was dropped may still have the name.
@@ -203,6 +204,7 @@ impl Communicator {
         let mut part =
             unsafe { Communicator::from_parts(operation, raw, device, (own, count), origin) }?;
         part.member.alive.clone_from(&self.member.alive);
+        part.member.exec_seconds = exec_seconds.unwrap_or(self.member.exec_seconds);
         Ok(part)
     }
 }

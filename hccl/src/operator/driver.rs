@@ -14,6 +14,7 @@
 
 use std::ffi::c_void;
 use std::ptr;
+use std::time::Duration;
 
 use ascend_operator::{Memory, Piece, RankTasks, Signal, Task};
 use ascend_sys::ThreadHandle;
@@ -32,9 +33,6 @@ use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::memory::allocation::Region;
 use crate::work::Work;
-
-/// For how many seconds a wait waits where the backend does not know the communicator's limit: CANN's own.
-const LIMIT: u32 = 1836;
 
 /// An operator whose tasks are on the tape.
 pub(super) struct Issue<'a> {
@@ -72,7 +70,8 @@ impl Issue<'_> {
         let operation = (name, sequence, Takes::Collective);
         let issued = member.issue(operation, stream, touches, |table, comm, _| {
             let (product, ranks, rank) = (member.product, member.world_size, member.label.rank);
-            let site = Site { table, comm, product, engine, ranks };
+            let (buffer, seconds) = (own.bytes, member.exec_seconds);
+            let site = Site { table, comm, product, engine, ranks, buffer, seconds };
             let resources = &mut *resources;
             let mut driver = Driver { site, name, rank, resources, memory, reduction };
             // SAFETY: the handles are live. What is in `memory` is in `touches`, so that it stays, and is left alone, until the
@@ -87,7 +86,7 @@ impl Issue<'_> {
         match &issued {
             Ok(issued) => {
                 let (lane, issued) = (stream.lane(), *issued);
-                resources.last = Some(Last { lane, issued, name, sequence });
+                resources.issued.push(Last { lane, issued, name, sequence });
             }
             Err(error) if begun => {
                 resources.spoiled = Some(spoiled(name, sequence, error));
@@ -133,7 +132,7 @@ impl Driver<'_> {
         event: Option<&EventHandle>,
         begun: &mut bool,
     ) -> Result<()> {
-        let Site { table, engine, .. } = self.site;
+        let Site { table, .. } = self.site;
         // SAFETY: the caller's promise.
         let host = unsafe { self.resources.acquire(self.site, stream.raw()) }?;
         self.check()?;
@@ -141,15 +140,30 @@ impl Driver<'_> {
         *begun = true;
         // SAFETY: the caller's promise; the handles were just acquired; the tasks have been looked at.
         let told = unsafe { self.tell_all(host) };
-        // In any case: the batch is a state of this OS thread.
+        // In any case, also when some was refused: the batch is a state of this OS thread, and what was told before goes on.
         let ended = table.end_batch();
-        told.and(ended)?;
-        let Some(event) = event else { return Ok(()) };
+        let joined = event.map_or(Ok(()), |event| self.join(stream, event));
+        told.and(ended).and(joined)
+    }
+
+    /// Lets the stream wait for what the other threads have been told.
+    fn join(&self, stream: &StreamHandle, event: &EventHandle) -> Result<()> {
+        let Site { table, engine, seconds, .. } = self.site;
+        let mut outcome = Ok(());
         for of_thread in self.resources.streams(engine) {
-            table.record_event(event, of_thread)?;
-            table.wait_event(stream, event)?;
+            let waits =
+                table.record_event(event, of_thread).and_then(|()| table.wait_event(stream, event));
+            if let Err(error) = waits {
+                // Then the host waits, as long as the thread's own waits can last.
+                let limit = match seconds {
+                    0 => Duration::MAX,
+                    seconds => Duration::from_secs(seconds.into()),
+                };
+                let stopped = table.synchronize_stream(of_thread, limit);
+                outcome = outcome.and(stopped.map(drop)).and(Err(error));
+            }
         }
-        Ok(())
+        outcome
     }
 
     /// Whether every task touches only what it may.
@@ -239,7 +253,7 @@ impl Driver<'_> {
     ///
     /// As for [`drive`](Self::drive), and all is acquired and checked. `host` is the thread of the stream.
     unsafe fn tell_all(&mut self, host: ThreadHandle) -> Result<()> {
-        let Site { table, engine, .. } = self.site;
+        let Site { table, engine, seconds, .. } = self.site;
         let mut told = std::mem::take(&mut self.resources.told);
         told.clear();
         told.resize(self.resources.threads.len(), 0);
@@ -251,7 +265,7 @@ impl Driver<'_> {
             unsafe {
                 if engine == Engine::AicpuTs {
                     table.record_thread(host, main, start)?;
-                    table.wait_thread(main, start, LIMIT)?;
+                    table.wait_thread(main, start, seconds)?;
                 }
                 for index in tape.order.iter().map(|thread| *thread as usize) {
                     let (Some(handle), Some(next)) = (threads.get(index), told.get_mut(index))
@@ -265,7 +279,7 @@ impl Driver<'_> {
                 }
                 if engine == Engine::AicpuTs {
                     table.record_thread(main, host, 0)?;
-                    table.wait_thread(host, 0, LIMIT)?;
+                    table.wait_thread(host, 0, seconds)?;
                 }
             }
             Ok(())
@@ -280,7 +294,7 @@ impl Driver<'_> {
     /// As for [`drive`](Self::drive), and the task was checked.
     #[inline]
     unsafe fn tell(&self, thread: ThreadHandle, task: &Task) -> Result<()> {
-        let Site { table, .. } = self.site;
+        let Site { table, seconds, .. } = self.site;
         // SAFETY: the caller's promise; what is found is as long as the piece.
         unsafe {
             match task {
@@ -321,7 +335,7 @@ impl Driver<'_> {
                     }
                 }
                 Task::Wait(Signal::Thread { index, .. }) => {
-                    table.wait_thread(thread, *index, LIMIT)
+                    table.wait_thread(thread, *index, seconds)
                 }
                 Task::Record(Signal::Channel { rank, peer, index }) => {
                     match self.channel(*rank, *peer) {
@@ -331,7 +345,7 @@ impl Driver<'_> {
                 }
                 Task::Wait(Signal::Channel { rank, peer, index }) => {
                     match self.channel(*rank, *peer) {
-                        Some(peer) => table.wait_channel(thread, peer.channel, *index, LIMIT),
+                        Some(peer) => table.wait_channel(thread, peer.channel, *index, seconds),
                         None => Err(gone(task)),
                     }
                 }

@@ -39,7 +39,8 @@ pub(crate) struct Resources {
     pub(super) threads: Vec<ThreadHandle>,
     /// How many tasks of each thread are out.
     pub(super) told: Vec<usize>,
-    pub(super) last: Option<Last>,
+    /// The operators that were not known to be complete when the last one was issued.
+    pub(super) issued: Vec<Last>,
     /// Why nothing can be run any more.
     pub(super) spoiled: Option<Box<str>>,
 }
@@ -56,8 +57,7 @@ struct OfEngine {
 struct SubThread {
     handle: ThreadHandle,
     notifies: u32,
-    /// `None` where CANN does not tell.
-    stream: Option<StreamHandle>,
+    stream: StreamHandle,
 }
 
 /// A channel, and what it leads to.
@@ -68,7 +68,7 @@ pub(super) struct Peer {
     pub(super) buffer: Buffer,
 }
 
-/// The operator that was run last.
+/// An operator that was run.
 pub(super) struct Last {
     pub(super) lane: &'static Lane,
     pub(super) issued: Issued,
@@ -84,6 +84,10 @@ pub(super) struct Site<'a> {
     pub(super) product: Option<Product>,
     pub(super) engine: Engine,
     pub(super) ranks: u32,
+    /// Bytes of the own communication buffer.
+    pub(super) buffer: u64,
+    /// For how many seconds a wait waits; 0: for ever.
+    pub(super) seconds: u32,
 }
 
 impl Resources {
@@ -100,14 +104,17 @@ impl Resources {
 
     /// Whether an operator that was run before has failed: then notifies may be left set, and nobody knows which.
     pub(super) fn check(&mut self) -> Result<(), Box<str>> {
-        if let Some(Last { lane, issued, name, sequence }) = &self.last
-            && lane.is_work_complete(issued.number, issued.tickets.1)
-        {
-            if let Err(error) = lane.outcome(issued.number, issued.tickets) {
-                self.spoiled = Some(spoiled(name, *sequence, &error));
+        let spoils = &mut self.spoiled;
+        self.issued.retain(|Last { lane, issued, name, sequence }| {
+            let goes_on = !lane.is_work_complete(issued.number, issued.tickets.1);
+            if !goes_on
+                && spoils.is_none()
+                && let Err(error) = lane.outcome(issued.number, issued.tickets)
+            {
+                *spoils = Some(spoiled(name, *sequence, &error));
             }
-            self.last = None;
-        }
+            goes_on
+        });
         self.spoiled.clone().map_or(Ok(()), Err)
     }
 
@@ -150,11 +157,10 @@ impl Resources {
         self.engines[engine as usize].peers.get(rank as usize)?.as_ref()
     }
 
-    /// The streams of the threads in hand but the stream itself, as far as CANN tells.
+    /// The streams of the threads in hand but the stream itself.
     pub(super) fn streams(&self, engine: Engine) -> impl Iterator<Item = &StreamHandle> {
         let count = self.threads.len() - usize::from(engine == Engine::CpuTs);
-        let threads = self.engines[engine as usize].threads.iter().take(count);
-        threads.filter_map(|thread| thread.stream.as_ref())
+        self.engines[engine as usize].threads.iter().take(count).map(|thread| &thread.stream)
     }
 }
 
@@ -220,6 +226,9 @@ impl OfEngine {
             let channels = site.table.acquire_channels(site.comm, engine, protocol, &missing)?;
             for ((peer, notifies), channel) in missing.into_iter().zip(channels) {
                 let buffer = site.table.remote_buffer(site.comm, channel)?;
+                if buffer.bytes != site.buffer {
+                    return Err(different(peer, buffer.bytes, site.buffer));
+                }
                 if let Some(place) = self.peers.get_mut(peer as usize) {
                     *place = Some(Peer { channel, notifies, buffer });
                 }
@@ -245,6 +254,13 @@ fn too_few(peer: u32, needed: u32, has: u32) -> Error {
     invalid(format!(
         "the channel to rank {peer} was opened by an earlier operator with {has} notifies at each end, and this one uses {needed}: run this one first, or on \
          a communicator of its own"
+    ))
+}
+
+#[cold]
+fn different(peer: u32, theirs: u64, ours: u64) -> Error {
+    invalid(format!(
+        "the communication buffer of rank {peer} has {theirs} bytes, and that of this rank {ours}, so the ranks would work in different rounds: give all ranks the same `buffer_mib`"
     ))
 }
 

@@ -164,6 +164,9 @@ impl EmulatorOptions {
             self.devices,
         );
         runtime.set_deadline(self.deadline.unwrap_or(DEADLINE));
+        if let Some(limit) = self.exec_timeout {
+            runtime.set_exec_seconds(limit.as_secs_f64().ceil() as u32);
+        }
         self.faults.iter().try_for_each(|fault| fault.start(&runtime))?;
         Ok(runtime)
     }
@@ -202,6 +205,11 @@ pub(super) fn cann(loaded: Result<Api, LoadError>) -> Result<Runtime> {
     let runtime = Runtime::from_api(api)?;
     if runtime.device_count() == 0 {
         return Err(Error::NoBackend { reason: "CANN is installed and finds no device".into() });
+    }
+    // CANN reads it too.
+    let limit = std::env::var("HCCL_EXEC_TIMEOUT").ok().and_then(|text| text.trim().parse().ok());
+    if let Some(seconds) = limit {
+        runtime.set_exec_seconds(seconds);
     }
     Ok(runtime)
 }

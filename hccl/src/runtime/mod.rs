@@ -22,8 +22,8 @@ pub use findings::Finding;
 
 use std::fmt;
 use std::path::Path;
-use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
@@ -38,6 +38,8 @@ use reactor::Reactor;
 
 /// Everything that waits gives up after this long unless told otherwise.
 const DEADLINE: Duration = Duration::from_secs(300);
+/// CANN's own execution timeout.
+const EXEC_SECONDS: u32 = 1836;
 
 /// How a runtime was made; for printing only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,6 +80,8 @@ struct Inner {
     devices: Box<[OnceLock<DeviceState>]>,
     opening: Mutex<()>,
     deadline: AtomicU64,
+    /// For how many seconds an operation may wait for its peers on the device, if its communicator says nothing else.
+    exec_seconds: AtomicU32,
     pool: Pool,
     reactor: Arc<Reactor>,
 }
@@ -172,6 +176,7 @@ impl Runtime {
             devices: (0..count).map(|_| OnceLock::new()).collect(),
             opening: Mutex::new(()),
             deadline: AtomicU64::new(DEADLINE.as_nanos() as u64),
+            exec_seconds: AtomicU32::new(EXEC_SECONDS),
             pool: Pool::default(),
             reactor: Reactor::new(),
         };
@@ -222,6 +227,15 @@ impl Runtime {
     pub fn set_deadline(&self, limit: Duration) {
         let nanos = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
         self.inner.deadline.store(nanos, Relaxed);
+    }
+
+    /// For how many seconds an operation may wait for its peers on the device, if its communicator says nothing else; 0: for ever.
+    pub(crate) fn exec_seconds(&self) -> u32 {
+        self.inner.exec_seconds.load(Relaxed)
+    }
+
+    fn set_exec_seconds(&self, seconds: u32) {
+        self.inner.exec_seconds.store(seconds, Relaxed);
     }
 
     /// To see whether it is gone.
