@@ -218,11 +218,7 @@ impl Driver<'_> {
             Some(peer) if *memory == Memory::Buffer => peer.buffer.bytes,
             _ => return format!("{piece} cannot be reached: there is no channel to it"),
         };
-        let what = match own {
-            true => "",
-            false => "; give all ranks the same `buffer_mib`",
-        };
-        format!("{piece} are not there: it has {bytes} bytes{what}")
+        format!("{piece} are not there: it has {bytes} bytes")
     }
 
     /// The channel of a signal that is at one of its ends.

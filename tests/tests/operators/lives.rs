@@ -224,3 +224,65 @@ fn an_operator_whose_peer_has_dropped_the_communicator_fails_and_so_does_the_nex
     assert!(first.contains("rank 1"), "{first}");
     assert!(next.contains("`mesh_all_reduce` #2 has failed"), "{next}");
 }
+
+#[test]
+fn what_is_refused_in_the_midst_is_over_before_its_buffers_are_used() {
+    // The copies are told before the peer's end of the channel is found to be gone.
+    let half = Operator::all_reduce("half", Sum, |op, main| {
+        main.fork(2, |threads| {
+            for _ in 0..50 {
+                threads.get(1).copy(op.input(), op.output());
+            }
+        });
+        main.lend(op.channel(1 - op.rank()));
+    });
+    let runtime = Runtime::emulator(2).unwrap();
+    let (gone, gate) = mpsc::sync_channel::<()>(1);
+    let gate = std::sync::Mutex::new(gate);
+    let left = runtime.run_ranks(2, |rank| -> Result<bool> {
+        let (device, stream) = (rank.device(), rank.device().stream()?);
+        let other = device.stream()?;
+        let mut comm = rank.communicator()?;
+        let x = device.upload(&vec![1.0f32; 1 << 20], &stream)?;
+        let mut y = device.zeros::<f32>(1 << 20, &stream)?;
+        comm.run(&mesh_all_reduce(Sum)).input(&x).output(&mut y).submit(&stream)?.wait()?;
+        if rank.index() == 1 {
+            drop(comm);
+            stream.synchronize()?;
+            gone.send(()).unwrap();
+            return Ok(true);
+        }
+        gate.lock().unwrap().recv().unwrap();
+        let refused = comm.run(&half).input(&x).output(&mut y).submit(&stream);
+        assert!(refused.is_err(), "its peer is gone");
+        y.upload(&vec![2.0; 1 << 20], &other)?.wait()?;
+        std::thread::sleep(Duration::from_millis(20));
+        Ok(y.to_vec(&other).wait()?.iter().all(|value| *value == 2.0))
+    });
+    assert_eq!(left.unwrap(), [true; 2]);
+}
+
+#[test]
+fn waits_have_the_time_limit_of_the_devices() {
+    let limit = Duration::from_secs(1);
+    let runtime = Runtime::emulator_builder().devices(2).exec_timeout(limit).build().unwrap();
+    let (over, gate) = mpsc::sync_channel::<()>(1);
+    let gate = std::sync::Mutex::new(gate);
+    let texts = runtime.run_ranks(2, |rank| -> Result<String> {
+        let (device, stream) = (rank.device(), rank.device().stream()?);
+        let mut comm = rank.communicator()?;
+        let mut x = device.zeros::<f32>(4, &stream)?;
+        comm.run(&mesh_all_reduce(Sum)).in_place(&mut x).submit(&stream)?.wait()?;
+        if rank.index() == 1 {
+            // It computes, and may come yet: no deadlock.
+            gate.lock().unwrap().recv().unwrap();
+            return Ok(String::new());
+        }
+        let error = comm.run(&mesh_all_reduce(Sum)).in_place(&mut x).submit(&stream)?.wait();
+        over.send(()).unwrap();
+        Ok(error.expect_err("nobody comes").to_string())
+    });
+    let text = &texts.unwrap()[0];
+    assert!(text.contains("EI0002") && text.contains("for 1.0 s"), "{text}");
+    assert!(text.contains("rank 1 did not record it"), "{text}");
+}
