@@ -133,7 +133,7 @@ pub fn chain_broadcast(root: u32) -> Operator {
                 main.reclaim(exposed);
             }
             let arrived = main.record(arrived);
-            drop(other.wait(arrived));
+            other.wait(arrived);
             if place < last {
                 let channel = op.channel(op.peer(1));
                 let access = other.enter(channel);
