@@ -44,11 +44,21 @@ pub fn installed_emulator() -> &'static Path {
 
 /// Compiles C sources against our headers and the installed emulator, and returns the program.
 pub fn compile_c(name: &str, sources: &[&str]) -> PathBuf {
+    // The driver that Rust links with.
+    compile(Command::new("cc").arg("-std=c11"), name, sources)
+}
+
+/// The same for C++, where [there is a compiler](has_cpp).
+pub fn compile_cpp(name: &str, sources: &[&str]) -> PathBuf {
+    compile(named("CXX", "c++").arg("-std=c++14"), name, sources)
+}
+
+fn compile(compiler: &mut Command, name: &str, sources: &[&str]) -> PathBuf {
     let dir = installed_emulator();
     let program = dir.join(name);
     let sources = sources.iter().map(|source| repository().join("tests/c").join(source));
-    let output = Command::new("cc")
-        .args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-O1", "-pthread", "-o"])
+    let output = compiler
+        .args(["-Wall", "-Wextra", "-Werror", "-O1", "-pthread", "-o"])
         .arg(&program)
         .args(sources)
         .arg("-I")
@@ -57,7 +67,7 @@ pub fn compile_c(name: &str, sources: &[&str]) -> PathBuf {
         .arg(dir)
         .args(["-Wl,--no-as-needed", "-lhccl", "-lhcomm", "-lascendcl"])
         .output()
-        .expect("cc runs: the tests need the C compiler driver that Rust links with");
+        .expect("the compiler runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     program
 }

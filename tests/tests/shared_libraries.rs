@@ -4,7 +4,7 @@
 use std::process::Command;
 
 use ascend_sys::{Library, SYMBOLS};
-use hccl_tests::{compile_c, installed_emulator};
+use hccl_tests::{compile_c, compile_cpp, has_cpp, installed_emulator};
 
 #[test]
 fn a_c_program_runs_on_virtual_npus() {
@@ -21,6 +21,24 @@ fn a_c_program_runs_on_virtual_npus() {
         })
         .collect();
     assert_eq!(String::from_utf8_lossy(&output.stdout), expected);
+}
+
+#[test]
+fn a_cpp_program_makes_an_operator_of_its_own_as_the_page_does() {
+    if !has_cpp() {
+        return;
+    }
+    let program = compile_cpp("point_to_point", &["point_to_point.cpp"]);
+    for product in ["a2", "a3"] {
+        let output = Command::new(&program)
+            .env("LD_LIBRARY_PATH", installed_emulator())
+            .env("ASCEND_EMULATOR_PRODUCT", product)
+            .output()
+            .expect("it starts");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(said, "rank 1 received 1000000 floats three times\n", "{product}");
+    }
 }
 
 #[test]
