@@ -255,6 +255,30 @@ fn only_channels_of_the_collective_unit_are_destroyed() {
 }
 
 #[test]
+fn a_channel_whose_other_end_is_gone_is_made_anew() {
+    let barrier = std::sync::Barrier::new(2);
+    on_product(950, 2, |rank| {
+        let it = desc(1 - rank.rank, UB_CTP, 8);
+        let first = channels(rank, CCU, &[it])[0];
+        barrier.wait();
+        if rank.rank == 0 {
+            hccl!(HcclChannelDestroy(rank.comm, &first, 1));
+        }
+        barrier.wait();
+        let mut found = 7;
+        hccl!(HcclChannelQuery(rank.comm, CCU, &it, 1, &mut found));
+        assert_eq!(found, 0);
+        barrier.wait();
+        let second = channels(rank, CCU, &[it])[0];
+        assert_ne!(second, first);
+        let thread = threads(rank, CPU, 1, 0)[0];
+        issue!(HcommChannelNotifyRecordOnThread(thread, second, 3));
+        issue!(HcommChannelNotifyWaitOnThread(thread, second, 3, LONG));
+        finish(rank);
+    });
+}
+
+#[test]
 fn the_buffer_is_twice_what_the_configuration_says_and_counts_as_memory() {
     for product in PRODUCTS {
         on_block(block(product, 1), |rank| {

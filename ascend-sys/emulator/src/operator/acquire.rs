@@ -45,11 +45,26 @@ fn keys(engine: Engine, wanted: &[Wanted]) -> Vec<Key> {
     keys
 }
 
-/// The channels that a rank has; 0 for one that it has not.
+/// The channels that a rank has; 0 for one that it has not. One whose other end was destroyed, by a rank that is still there, ends here.
 fn known(member: &Member, keys: &[Key]) -> Result<Vec<u64>, Refusal> {
-    with_room(member, |room| {
-        Ok(keys.iter().map(|key| room.channels.get(key).copied().unwrap_or(0)).collect())
-    })
+    let is_dead = |key: &Key, handle: u64| {
+        let peer = Channel::named(handle).and_then(|channel| channel.peer());
+        peer.is_err() && member.comm.board.departure(key.remote).is_none()
+    };
+    let mut dead = Vec::new();
+    let handles = with_room(member, |room| {
+        let known = keys.iter().map(|key| match room.channels.get(key).copied() {
+            Some(handle) if is_dead(key, handle) => {
+                room.channels.remove(key);
+                dead.push(handle);
+                0
+            }
+            handle => handle.unwrap_or(0),
+        });
+        Ok(known.collect())
+    });
+    dead.into_iter().for_each(end_channel);
+    handles
 }
 
 /// The channels that a rank has of those that it asks for; 0 for one that it has not.

@@ -26,7 +26,7 @@ pub(crate) const NOTIFIES_OF_CCU: u32 = 8;
 pub(crate) const BUFFER_TAG: &str = "HcclBuffer";
 
 /// In the marks of an end: the peer will record nothing more.
-pub(super) const LEFT: u32 = 2;
+pub(super) const LEFT: u32 = 4;
 
 pub(crate) struct Channel {
     index: u32,
