@@ -4,6 +4,7 @@
 //! operator, then those of the same thread of the second one. The tasks of all lanes are numbered without a gap, lane by lane.
 
 use crate::task::{Operator, Step};
+use std::ops::Range;
 
 /// No task, no lane.
 pub(crate) const NONE: u32 = u32::MAX;
@@ -83,6 +84,17 @@ impl Lanes {
         let behind = *self.of_rank.get(rank as usize + 1)?;
         let at = first.checked_add(thread).filter(|at| *at < behind)?;
         self.lanes.get(at as usize)
+    }
+
+    /// The tasks of a thread of a rank in one of the operators.
+    pub(crate) fn tasks_of(&self, operator: u32, rank: u32, thread: u32) -> Range<u32> {
+        let Some(lane) = self.find(rank, thread).filter(|lane| lane.start < lane.end) else {
+            return 0..0;
+        };
+        let (number, operator) = (self.number(lane.start) as usize, operator as usize);
+        let parts = &self.parts[number * self.operators..(number + 1) * self.operators];
+        let Some(&start) = parts.get(operator) else { return 0..0 };
+        start..parts.get(operator + 1).copied().unwrap_or(lane.end)
     }
 
     /// Which operator a task belongs to, and its place in the thread of that operator.

@@ -5,10 +5,10 @@ mod recorder;
 use ascend_operator::{Goal, ReduceOp, Task};
 use recorder::*;
 
-/// Two ranks, four elements, with channels of four notifies.
+/// Four elements, and channels of four notifies and two more, on which the ranks meet before and after it.
 fn goal(goal: Goal, ranks: u32) -> Recorder {
     let mut recorder = Recorder::new(goal, ranks, 4, 16);
-    recorder.all_channels(4);
+    recorder.all_channels(6).meeting([4, 5]);
     recorder
 }
 
@@ -135,7 +135,7 @@ fn two_kinds_of_reductions_at_once_are_found() {
     twins(
         "race",
         &words,
-        || other(2),
+        || meeting(2),
         |r, broken| {
             r.copy(0, 0, input(0, 0..4), buffer(0, 0..4)).tell((0, 0), (1, 0), 0);
             let op = if broken { ReduceOp::Max } else { ReduceOp::Sum };
@@ -290,7 +290,7 @@ fn a_maximum_takes_a_rank_twice() {
         let task = Task::Reduce { from: input(1, 0..4), to: buffer(0, 0..4), op: ReduceOp::Max };
         r.task(1, 0, task).task(1, 0, task);
     });
-    r.copy(0, 0, buffer(0, 0..4), output(0, 0..4));
+    r.copy(0, 0, buffer(0, 0..4), output(0, 0..4)).meet(5);
     expect(&ascend_operator::check::check(&r.operator), "", &[], &[]);
 }
 

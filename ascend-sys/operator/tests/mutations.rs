@@ -281,6 +281,49 @@ fn rows_that_pass_are_right_at_any_speed() {
     assert!(passed > 20, "{passed} passed");
 }
 
+/// The same with notifies of its own: so much higher ones.
+fn with_other_notifies(mut operator: Operator, higher: u32) -> Operator {
+    for rank in &mut operator.ranks {
+        rank.channels.iter_mut().for_each(|(_, notifies)| *notifies = 40);
+        for step in rank.threads.iter_mut().flatten() {
+            if let Task::Record(signal) | Task::Wait(signal) = &mut step.task {
+                let (Signal::Thread { index, .. } | Signal::Channel { index, .. }) = signal;
+                *index += higher;
+            }
+        }
+    }
+    operator
+}
+
+#[test]
+fn operators_that_pass_alone_pass_in_any_row_with_notifies_of_their_own() {
+    let mut passed: Vec<Operator> = Vec::new();
+    let (mut rows, mut held_back) = (0, 0);
+    for seed in 0..4000 {
+        let random = &mut Rng::with_seed(seed);
+        let mut operator = some(random);
+        change(&mut operator, random);
+        let report = check(&operator);
+        held_back += u32::from(
+            !report.is_good()
+                && report.findings.iter().all(|found| ["early", "outlives"].contains(&found.rule)),
+        );
+        if !report.is_good() {
+            continue;
+        }
+        let ranks = operator.ranks.len();
+        if let Some(other) = passed.iter().rev().find(|other| other.ranks.len() == ranks) {
+            let row = [other.clone(), operator.clone(), other.clone()];
+            let row = (0..).zip(row).map(|(at, one)| with_other_notifies(one, at * 8));
+            let report = check_all(&row.collect::<Vec<_>>());
+            assert!(report.is_good() && report.skipped.is_empty(), "seed {seed}\n{report}");
+            rows += 1;
+        }
+        passed.push(operator);
+    }
+    assert!(rows > 300 && held_back > 30, "{rows} rows, {held_back} held back");
+}
+
 /// Two tasks that nothing orders, that touch the same bytes, and of which one writes, by the definition.
 fn races(operator: &Operator) -> bool {
     let order = Order::of(operator).unwrap();

@@ -2,7 +2,7 @@
 
 mod recorder;
 
-use ascend_operator::check::{Product, Setting, check_all, check_with};
+use ascend_operator::check::{Product, Setting, check_with};
 use ascend_operator::{Goal, Operator, Plan, ReduceOp, Task};
 use recorder::*;
 
@@ -115,6 +115,14 @@ fn the_page_shows_races_and_results() {
     let mut r = goal(Goal::Send { from: 0, to: 1 }, 2);
     r.copy(1, 0, buffer(0, 0..4), output(1, 0..4));
     shows(&r);
+}
+
+#[test]
+fn the_page_shows_buffers_that_are_used_too_early_and_too_long() {
+    let mut r = goal(Goal::Send { from: 0, to: 1 }, 2);
+    r.copy(0, 0, input(0, 0..4), buffer(1, 0..4)).tell((0, 0), (1, 0), 0);
+    r.copy(1, 0, buffer(1, 0..4), output(1, 0..4));
+    shows(&r);
     let send = |first: u32| {
         let mut r = Recorder::new(Goal::Send { from: 0, to: 1 }, 2, 4, 4);
         r.all_channels(2);
@@ -122,7 +130,6 @@ fn the_page_shows_races_and_results() {
         r.copy(1, 0, buffer(0, 0..4), output(1, 0..4));
         r.operator
     };
-    let row = [send(0), send(1)];
-    assert!(row.iter().all(|alone| check_all(std::slice::from_ref(alone)).is_good()));
-    shown(&Setting::default(), &row);
+    shown(&Setting::default(), &[send(0)]);
+    shown(&Setting::default(), &[send(0), send(1)]);
 }

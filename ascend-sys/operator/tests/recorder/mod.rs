@@ -16,6 +16,8 @@ pub struct Recorder {
     /// The lines that a finding is to point at.
     pub marks: Vec<u32>,
     marking: bool,
+    /// The notify with which all meet once more at the end.
+    meets: Option<u32>,
 }
 
 pub fn input(rank: u32, range: Range<u64>) -> Piece {
@@ -59,7 +61,7 @@ impl Recorder {
         };
         let ranks = (0..ranks).map(of).collect();
         let operator = Operator { name: "test".into(), goal, count, element: ELEMENT, ranks };
-        Recorder { operator, marks: Vec::new(), marking: false }
+        Recorder { operator, marks: Vec::new(), marking: false, meets: None }
     }
 
     /// A finding is to point at the task that is recorded next.
@@ -119,6 +121,26 @@ impl Recorder {
         self
     }
 
+    /// The main threads of all ranks with channels wait for each other.
+    pub fn meet(&mut self, notify: u32) -> &mut Self {
+        for rank in 0..self.operator.ranks.len() as u32 {
+            let channels = self.operator.ranks[rank as usize].channels.clone();
+            for (peer, _) in &channels {
+                self.record(rank, 0, of_channel(*peer, rank, notify));
+            }
+            for (peer, _) in &channels {
+                self.wait(rank, 0, of_channel(rank, *peer, notify));
+            }
+        }
+        self
+    }
+
+    /// They do so now, and once more at the end, if it is one of [`twins`]: what happens in between stays there.
+    pub fn meeting(&mut self, notifies: [u32; 2]) -> &mut Self {
+        self.meets = Some(notifies[1]);
+        self.meet(notifies[0])
+    }
+
     /// The main thread starts a sub-thread.
     #[track_caller]
     pub fn start(&mut self, rank: u32, thread: u32) -> &mut Self {
@@ -151,6 +173,18 @@ pub fn other(ranks: u32) -> Recorder {
     recorder
 }
 
+/// The same, where they meet before and after it, on two notifies more.
+pub fn meeting(ranks: u32) -> Recorder {
+    let mut recorder = Recorder::new(Goal::Other { input: 8, output: 8 }, ranks, 0, 8);
+    recorder.all_channels(6).meeting([4, 5]);
+    recorder
+}
+
+/// The rules that a report has findings of.
+pub fn rules(report: &Report) -> Vec<&'static str> {
+    report.findings.iter().map(|finding| finding.rule).collect()
+}
+
 /// A broken operator and its repaired twin: of the one, this rule is found, once, in the lines that are marked, with these words; of
 /// the other nothing is.
 pub fn twins(
@@ -162,6 +196,9 @@ pub fn twins(
     let [broken, good] = [true, false].map(|broken| {
         let mut recorder = new();
         build(&mut recorder, broken);
+        if let Some(notify) = recorder.meets {
+            recorder.meet(notify);
+        }
         recorder
     });
     expect(&check(&good.operator), "", &[], &[]);
@@ -187,8 +224,7 @@ pub fn expect(report: &Report, rule: &str, words: &[&str], lines: &[u32]) {
         assert!(report.is_good() && report.skipped.is_empty(), "{text}");
         return;
     }
-    let rules: Vec<&str> = report.findings.iter().map(|finding| finding.rule).collect();
-    assert_eq!(rules, [rule], "{text}");
+    assert_eq!(rules(report), [rule], "{text}");
     for words in words {
         assert!(text.contains(words), "{words:?} is not in\n{text}");
     }
