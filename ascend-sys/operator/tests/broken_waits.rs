@@ -280,6 +280,42 @@ fn two_recorders_of_one_notify_are_found() {
 }
 
 #[test]
+fn a_record_that_is_left_over_and_may_come_first_leaves_no_order() {
+    // If the one of thread 2 comes first, the main thread does not wait for what thread 1 writes.
+    let report = |both: bool| {
+        let mut r = other(1);
+        r.start(0, 1).start(0, 2);
+        for _ in 0..3 {
+            r.copy(0, 1, input(0, 0..4), buffer(0, 0..4));
+        }
+        r.record(0, 1, of_thread(0, 0, 5));
+        for _ in 0..9 {
+            r.copy(0, 2, input(0, 4..8), buffer(0, 4..8));
+        }
+        if both {
+            r.record(0, 2, of_thread(0, 0, 5));
+        }
+        r.wait(0, 0, of_thread(0, 0, 5)).copy(0, 0, buffer(0, 0..4), output(0, 0..4));
+        r.end(0, 1).end(0, 2);
+        ascend_operator::check::check(&r.operator)
+    };
+    expect(&report(false), "", &[], &[]);
+    let both = report(true);
+    assert_eq!(rules(&both), ["unconsumed", "set-twice"], "{both}");
+    assert_eq!(both.skipped, ["race", "result", "early", "outlives"], "{both}");
+}
+
+#[test]
+fn a_record_that_is_left_over_behind_the_wait_leaves_the_order() {
+    let mut r = other(1);
+    r.record(0, 0, of_thread(0, 0, 0)).wait(0, 0, of_thread(0, 0, 0));
+    r.record(0, 0, of_thread(0, 0, 0));
+    let report = ascend_operator::check::check(&r.operator);
+    assert_eq!(rules(&report), ["unconsumed"], "{report}");
+    assert!(report.skipped.is_empty(), "{report}");
+}
+
+#[test]
 fn a_sub_thread_that_is_used_twice_without_its_end_is_found() {
     // The main thread starts it anew before it has heard from it.
     twins(

@@ -25,8 +25,17 @@ pub(super) fn look(ground: &Ground<'_>, notes: &mut Notes, skipped: &mut Vec<&'s
             pair(ground, &mut search, (earlier, over), (record, wait), notes);
             if search.steps() > PATIENCE && notes.has(&["set-twice", "two-waits"]) {
                 skipped.extend(["further set-twice", "further two-waits"]);
-                break;
+                return;
             }
+        }
+    }
+    // A record that is left over may end one of those waits instead, if it comes first.
+    for record in ground.order.unconsumed().iter().filter_map(|left| ground.order.number(*left)) {
+        if let Task::Record(signal) = ground.task(record)
+            && let Some(earlier) = last.get(signal).copied()
+            && let Some(over) = ground.order.partner(earlier)
+        {
+            again(ground, &mut search, (earlier, over), record, notes);
         }
     }
 }
@@ -90,7 +99,20 @@ fn pair(
             let help = "give each of them a notify of its own, or let the second wait begin when the first one is over";
             (message.into(), help.into())
         });
-    } else if !search.reaches(over, record) {
+    } else {
+        again(ground, search, (earlier, over), record, notes);
+    }
+}
+
+/// A record, and the last one of its notify before it with the wait that it ends.
+fn again(
+    ground: &Ground<'_>,
+    search: &mut Search<'_>,
+    (earlier, over): (u32, u32),
+    record: u32,
+    notes: &mut Notes,
+) {
+    if !search.reaches(over, record) {
         let places = [earlier, over, record].map(|task| ground.place(task)).to_vec();
         notes.add("set-twice", "", places, || {
             let message = format!(
