@@ -39,7 +39,7 @@ fn a_write_beyond_the_buffer_of_a_peer_is_found() {
     twins(
         "bounds",
         &words,
-        || other(2),
+        || meeting(2),
         |r, broken| {
             let at = if broken { 6 } else { 4 };
             r.here().copy(0, 0, input(0, 0..4), buffer(1, at..at + 4)).tell((0, 0), (1, 0), 0);
@@ -78,16 +78,41 @@ fn an_input_that_is_written_is_found() {
 }
 
 #[test]
+fn an_input_that_is_written_as_such_is_found_in_place_too() {
+    let new = || {
+        let mut r = other(1);
+        r.operator.ranks[0].in_place = Some(0);
+        r
+    };
+    let words = ["this writes bytes 0..16 of the input of rank 0", "write the output, which"];
+    twins("input", &words, new, |r, broken| {
+        let to = if broken { input(0, 0..4) } else { output(0, 0..4) };
+        r.copy(0, 0, input(0, 4..8), buffer(0, 0..4));
+        r.here().copy(0, 0, buffer(0, 0..4), to);
+    });
+}
+
+#[test]
+fn an_input_that_begins_within_an_element_of_the_output_is_found() {
+    let words = ["rank 0 has its input at byte 2 of its output, which has elements of 4 bytes"];
+    let new = || Recorder::new(Goal::Other { input: 4, output: 8 }, 1, 0, 4);
+    twins("form", &words, new, |r, broken| {
+        r.operator.ranks[0].in_place = Some(if broken { 2 } else { 4 });
+    });
+}
+
+#[test]
 fn a_peer_without_a_channel_is_found() {
     let new = || {
         let mut r = Recorder::new(Goal::Other { input: 8, output: 8 }, 3, 0, 8);
-        r.channel(0, 1, 4);
+        // By way of rank 1, rank 2 hears from rank 0, and the other way round.
+        r.channel(0, 1, 6).channel(1, 2, 6).meeting([4, 5]).meet(2);
         r
     };
     let words = ["rank 0 has no channel to rank 2", "open one on both ranks"];
     twins("remote", &words, new, |r, broken| {
         let peer = if broken { 2 } else { 1 };
-        r.here().copy(0, 0, input(0, 0..4), buffer(peer, 0..4));
+        r.here().copy(0, 0, input(0, 0..4), buffer(peer, 0..4)).meet(3);
     });
 }
 
@@ -124,7 +149,7 @@ fn the_output_of_a_peer_is_out_of_reach() {
     twins(
         "remote",
         &words,
-        || other(2),
+        || meeting(2),
         |r, broken| {
             let to = if broken { output(1, 0..4) } else { buffer(1, 0..4) };
             r.here().copy(0, 0, input(0, 0..4), to);
@@ -182,7 +207,7 @@ fn a_task_between_two_other_ranks_is_found() {
     twins(
         "form",
         &words,
-        || other(3),
+        || meeting(3),
         |r, broken| {
             let to = if broken { 2 } else { 0 };
             r.copy(1, 0, input(1, 0..4), buffer(1, 0..4)).tell((1, 0), (0, 0), 0);

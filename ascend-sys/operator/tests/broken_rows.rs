@@ -1,9 +1,11 @@
 //! Operators that are right alone and wrong one after the other on one communicator, each row beside its repaired twin.
 
+mod algorithms;
 mod recorder;
 
-use ascend_operator::Goal;
-use ascend_operator::check::check;
+use algorithms::*;
+use ascend_operator::check::{check, check_all};
+use ascend_operator::{Goal, ReduceOp};
 use recorder::*;
 
 fn broadcast() -> Recorder {
@@ -12,36 +14,122 @@ fn broadcast() -> Recorder {
     recorder
 }
 
-/// The root lets the other rank read its buffer, and waits for it to be done, or not.
-fn read_by_the_peer(waits: bool) -> Recorder {
+/// The root lets the other rank read its buffer, on this notify and the next one, and waits for it to be done, or not.
+fn read_by_the_peer(notify: u32, waits: bool) -> Recorder {
     let mut r = broadcast();
-    r.here().copy(0, 0, input(0, 0..4), buffer(0, 0..4)).tell((0, 0), (1, 0), 0);
+    r.here().copy(0, 0, input(0, 0..4), buffer(0, 0..4)).tell((0, 0), (1, 0), notify);
     r.here().copy(1, 0, buffer(0, 0..4), output(1, 0..4));
     r.copy(0, 0, input(0, 0..4), output(0, 0..4));
     if waits {
-        r.tell((1, 0), (0, 0), 1);
+        r.tell((1, 0), (0, 0), notify + 1);
     }
     r
 }
 
 #[test]
 fn a_buffer_that_the_next_operator_writes_while_it_is_read_is_found() {
-    // The notify is recorded again as well, so each operator takes another one.
-    let words = [
+    let row = |waits| [0, 2].map(|notify| read_by_the_peer(notify, waits).operator);
+    expect(&check_all(&row(true)), "", &[], &[]);
+    let report = check_all(&row(false));
+    assert_eq!(rules(&report), ["race", "outlives"], "{report}");
+    for words in [
         "error[race]: bytes 0..16 of the communication buffer of rank 0 are read and written",
         "operator 0, rank 1, thread 0, task 1: copy",
         "operator 1, rank 0, thread 0, task 0: copy",
+        "let rank 1 tell rank 0 when it is done",
+    ] {
+        assert!(report.to_string().contains(words), "{words:?} is not in\n{report}");
+    }
+}
+
+/// One rank reads from another one when that is ready, which first waits for it to be so far, and not for it to be done.
+fn asked_for(waits: bool) -> Recorder {
+    let mut r = Recorder::new(Goal::Send { from: 0, to: 1 }, 2, 4, 4);
+    r.all_channels(5).tell((1, 0), (0, 0), 2);
+    r.copy(0, 0, input(0, 0..4), buffer(0, 0..4)).here().record(0, 0, of_channel(1, 0, 3));
+    r.wait(1, 0, of_channel(1, 0, 3)).here().copy(1, 0, buffer(0, 0..4), output(1, 0..4));
+    if waits {
+        r.tell((1, 0), (0, 0), 4);
+    }
+    r
+}
+
+#[test]
+fn a_peer_that_still_reads_when_the_owner_ends_is_found() {
+    let words = [
+        "rank 1 reads bytes 0..16 of the communication buffer of rank 0, and may still do so",
+        "let rank 1 record a notify of its channel with rank 0 when it is done, and let rank 0 wait",
     ];
-    twin_rows("race", &words, |broken| {
-        let mut first = read_by_the_peer(!broken);
-        assert!(check(&first.operator).is_good());
-        let mut second = broadcast();
-        second.here().copy(0, 0, input(0, 0..4), buffer(0, 0..4)).tell((0, 0), (1, 0), 2);
-        second.copy(1, 0, buffer(0, 0..4), output(1, 0..4));
-        second.copy(0, 0, input(0, 0..4), output(0, 0..4));
-        first.marks.remove(0);
-        vec![first, second]
+    let [broken, good] = [false, true].map(asked_for);
+    expect(&check(&good.operator), "", &[], &[]);
+    expect(&check(&broken.operator), "outlives", &words, &broken.marks);
+    // Behind itself it does not race, since it asks first. Behind another one it does.
+    let twice = check_all(&[broken.operator.clone(), broken.operator.clone()]);
+    assert_eq!(rules(&twice), ["outlives"], "{twice}");
+    let row = |first: Recorder| check_all(&[first.operator, mesh_all_gather(2, 4)]);
+    assert_eq!(rules(&row(broken)), ["race", "outlives"]);
+    expect(&row(good), "", &[], &[]);
+}
+
+#[test]
+fn a_peer_that_writes_before_the_owner_begins_is_found() {
+    let new = |asks: bool| {
+        let mut r = Recorder::new(Goal::Send { from: 0, to: 1 }, 2, 4, 4);
+        r.all_channels(5);
+        if asks {
+            r.tell((1, 0), (0, 0), 2);
+        }
+        r.here().copy(0, 0, input(0, 0..4), buffer(1, 0..4)).record(0, 0, of_channel(1, 0, 3));
+        r.here().wait(1, 0, of_channel(1, 0, 3)).copy(1, 0, buffer(1, 0..4), output(1, 0..4));
+        r.tell((1, 0), (0, 0), 4);
+        r
+    };
+    let words = [
+        "rank 0 writes bytes 0..16 of the communication buffer of rank 1, and nothing says that the operator has begun on rank 1",
+        "let rank 1 record a notify of its channel with rank 0 when its buffer may be used",
+    ];
+    let [broken, good] = [false, true].map(new);
+    expect(&check(&good.operator), "", &[], &[]);
+    expect(&check(&broken.operator), "early", &words, &broken.marks);
+    // Behind itself it does not race. Behind one whose last task reads the buffer it does.
+    let twice = check_all(&[broken.operator.clone(), broken.operator.clone()]);
+    assert_eq!(rules(&twice), ["early"], "{twice}");
+    let row = |last: Recorder| check_all(&[mesh_all_reduce(2, 4, ReduceOp::Sum), last.operator]);
+    assert_eq!(rules(&row(broken)), ["race", "early"]);
+    expect(&row(good), "", &[], &[]);
+}
+
+#[test]
+fn a_buffer_of_a_rank_that_has_no_task_is_nobody_s_to_use() {
+    let words = ["rank 0 reads bytes 0..16 of the communication buffer of rank 1"];
+    let mut r = Recorder::new(Goal::Other { input: 4, output: 4 }, 2, 0, 4);
+    r.all_channels(1).here().sum(0, 0, buffer(1, 0..4), buffer(0, 0..4));
+    let report = check(&r.operator);
+    assert_eq!(rules(&report), ["result", "outlives"], "{report}");
+    assert!(report.to_string().contains(words[0]), "{report}");
+}
+
+#[test]
+fn a_channel_that_an_earlier_operator_opened_needs_no_other_end() {
+    let words = ["rank 0 opens a channel to rank 1, which opens none to it"];
+    let one_end = |notifies| {
+        let mut r = Recorder::new(Goal::Other { input: 4, output: 4 }, 2, 0, 4);
+        r.operator.ranks[0].channels.push((1, notifies));
+        r
+    };
+    let both_ends = || {
+        let mut r = Recorder::new(Goal::Other { input: 4, output: 4 }, 2, 0, 4);
+        r.all_channels(4);
+        r
+    };
+    twin_rows("remote", &words, |broken| {
+        let row = [both_ends(), one_end(4)];
+        let (first, second) = if broken { (1, 0) } else { (0, 1) };
+        let mut row = row.map(Some);
+        [first, second].into_iter().filter_map(|at| row[at].take()).collect()
     });
+    // More than were opened are opened anew.
+    twin_rows("remote", &words, |broken| vec![both_ends(), one_end(if broken { 5 } else { 3 })]);
 }
 
 #[test]
@@ -93,7 +181,7 @@ fn an_operator_that_reads_what_the_last_one_left_is_found() {
         "must be bytes 0..16 of the input of rank 0 in operator 1, and are bytes 0..16 of the input of rank 0 in operator 0",
     ];
     twin_rows("result", &words, |broken| {
-        let mut first = read_by_the_peer(true);
+        let mut first = read_by_the_peer(0, true);
         first.marks.clear();
         let mut second = broadcast();
         if !broken {
@@ -108,8 +196,7 @@ fn an_operator_that_reads_what_the_last_one_left_is_found() {
 
 #[test]
 fn reductions_of_elements_of_two_sizes_at_once_are_found() {
-    let words = ["are reduced into in two ways"];
-    twin_rows("race", &words, |broken| {
+    let row = |size| {
         let new = |notify| {
             let mut r = Recorder::new(Goal::Other { input: 4, output: 4 }, 2, 0, 4);
             r.all_channels(4).copy(0, 0, input(0, 0..4), output(0, 0..4));
@@ -118,14 +205,17 @@ fn reductions_of_elements_of_two_sizes_at_once_are_found() {
         };
         let (mut first, mut second) = (new(0), new(1));
         first.copy(0, 0, input(0, 0..4), buffer(0, 0..4)).tell((0, 0), (1, 0), 2);
-        first.here().sum(1, 0, input(1, 0..2), buffer(0, 0..2));
-        second.here().sum(0, 0, input(0, 0..2), buffer(0, 0..2));
-        if broken {
-            second.operator.element = 8;
-            second.operator.goal = Goal::Other { input: 2, output: 2 };
-        }
-        vec![first, second]
-    });
+        first.sum(1, 0, input(1, 0..2), buffer(0, 0..2));
+        second.sum(0, 0, input(0, 0..2), buffer(0, 0..2));
+        second.operator.element = size;
+        second.operator.goal = Goal::Other { input: 16 / size, output: 16 / size };
+        check_all(&[first.operator, second.operator])
+    };
+    // The reductions of one size do not race, although the first one outlives its operator.
+    assert_eq!(rules(&row(4)), ["outlives"]);
+    let report = row(8);
+    assert_eq!(rules(&report), ["race", "outlives"], "{report}");
+    assert!(report.to_string().contains("are reduced into in two ways"), "{report}");
 }
 
 #[test]
@@ -144,5 +234,5 @@ fn inputs_and_outputs_of_two_operators_are_their_own() {
         }
         r.operator
     };
-    expect(&ascend_operator::check::check_all(&[new(), new()]), "", &[], &[]);
+    expect(&check_all(&[new(), new()]), "", &[], &[]);
 }

@@ -17,10 +17,11 @@ pub(super) fn look(operators: &[Operator], notes: &mut Notes) {
             (message, "operators of one communicator have the ranks of that communicator".into())
         });
     }
+    let mut kept = Channels::new();
     for (at, operator) in (0..).zip(operators) {
         let which = (operators.len() > 1).then_some(at);
         sizes(operator, notes);
-        let channels = channels(operator, notes);
+        let channels = channels(operator, &mut kept, notes);
         for (rank, tasks) in (0..).zip(&operator.ranks) {
             for (thread, steps) in (0..).zip(&tasks.threads) {
                 for (position, step) in (0..).zip(steps) {
@@ -69,6 +70,18 @@ fn sizes(operator: &Operator, notes: &mut Notes) {
                 "rank {rank} has its input of {input} bytes at byte {offset} of its output, which has {output}"
             );
             add("in place", message, "in place, the input is a part of the output");
+        } else if let Some(offset) = tasks.in_place
+            && offset.checked_rem(operator.element).is_some_and(|rest| rest != 0)
+        {
+            let message = format!(
+                "rank {rank} has its input at byte {offset} of its output, which has elements of {} bytes",
+                operator.element
+            );
+            add(
+                "in place",
+                message,
+                "in place, the input begins where an element of the output does",
+            );
         }
     }
 }
@@ -76,7 +89,8 @@ fn sizes(operator: &Operator, notes: &mut Notes) {
 /// The notifies of each end of a channel: by its rank, then the peer.
 type Channels = HashMap<(u32, u32), u32>;
 
-fn channels(operator: &Operator, notes: &mut Notes) -> Channels {
+/// Those of an operator. What `kept` has of those of earlier ones, both ends each, is not opened anew.
+fn channels(operator: &Operator, kept: &mut Channels, notes: &mut Notes) -> Channels {
     let ranks = operator.ranks.len() as u32;
     let mut ends = Channels::new();
     for (rank, tasks) in (0..).zip(&operator.ranks) {
@@ -99,7 +113,12 @@ fn channels(operator: &Operator, notes: &mut Notes) -> Channels {
     let mut sorted: Vec<_> = ends.iter().collect();
     sorted.sort_unstable();
     for (&(rank, peer), &notifies) in sorted {
-        let (kind, message, help) = match ends.get(&(peer, rank)) {
+        let other = ends.get(&(peer, rank));
+        let most = other.copied().unwrap_or(0).max(notifies);
+        if kept.get(&(rank, peer)).is_some_and(|has| most <= *has) {
+            continue;
+        }
+        let (kind, message, help) = match other {
             None => (
                 "one end",
                 format!("rank {rank} opens a channel to rank {peer}, which opens none to it"),
@@ -115,6 +134,12 @@ fn channels(operator: &Operator, notes: &mut Notes) -> Channels {
             Some(_) => continue,
         };
         notes.add("remote", kind, Vec::new(), || (message, help.to_owned()));
+    }
+    for (&(rank, peer), &notifies) in &ends {
+        if ends.contains_key(&(peer, rank)) {
+            let most = kept.entry((rank, peer)).or_insert(notifies);
+            *most = notifies.max(*most);
+        }
     }
     ends
 }
@@ -171,9 +196,16 @@ impl View<'_> {
             return;
         }
         let reached = [("read", from), ("write", to)].map(|(verb, piece)| self.reach(verb, piece));
-        if to.memory == Memory::Input && to.rank == rank && self.tasks.in_place.is_none() {
+        if to.memory == Memory::Input && to.rank == rank {
             let message = format!("this writes {to}");
-            let help = "an input is what the user gives, who keeps it: write the output or the communication buffer";
+            let help = match self.tasks.in_place {
+                None => {
+                    "an input is what the user gives, who keeps it: write the output or the communication buffer"
+                }
+                Some(_) => {
+                    "an input is only read: write the output, which it is a part of in place"
+                }
+            };
             self.add("input", "", message, help);
         }
         if reached == [true, true] {
