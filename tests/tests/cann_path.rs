@@ -83,7 +83,7 @@ fn libraries_without_a_device_are_an_error_of_auto_that_names_both_ways_out() {
 
 /// Everybody reads from the one before, on a thread beside the stream.
 fn from_the_left(op: &Recorder<'_>, main: &mut MainThread<'_>) {
-    let shared = ..op.count();
+    let shared = ..op.input().len();
     main.copy(op.input(), op.buffer().slice(shared));
     main.fork(2, |threads| {
         let [main, sub] = threads.array();
