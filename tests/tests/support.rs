@@ -18,7 +18,7 @@ fn functions(text: &str, found: &mut BTreeSet<&'static str>) {
     }
 }
 
-/// What the sources of a directory call: `call!(table, F, ..)` or `functions().F`.
+/// What the sources of a directory call: `call!(table, F, ..)`, `tell!(table, F, ..)` or `functions().F`.
 fn called(directory: &Path, found: &mut BTreeSet<&'static str>) {
     for entry in fs::read_dir(directory).expect("the sources are there") {
         let path = entry.expect("an entry").path();
@@ -30,7 +30,7 @@ fn called(directory: &Path, found: &mut BTreeSet<&'static str>) {
             continue;
         }
         let text = fs::read_to_string(&path).expect("a source is text");
-        for start in ["call!(", "functions()", "self.functions."] {
+        for start in ["call!(", "tell!(", "functions()", "self.functions."] {
             for (at, _) in text.match_indices(start) {
                 // The end of the statement is the end of the call.
                 let rest = &text[at..];

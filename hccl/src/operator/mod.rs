@@ -76,7 +76,7 @@
 //!     let (device, mut comm) = (rank.device(), rank.communicator()?);
 //!     let stream = device.stream()?;
 //!     let x = device.upload(&[comm.rank(), 9], &stream)?;
-//!     let mut y = device.zeros(8, &stream)?;
+//!     let mut y = device.zeros::<u32>(8, &stream)?;
 //!     comm.run(&gather).input(&x).output(&mut y).submit(&stream)?.wait()?;
 //!     y.to_vec(&stream).wait()
 //! })?;
