@@ -46,19 +46,20 @@ fn watched(count: u32, issue: impl Fn(&mut Rank) + Sync) -> Vec<String> {
 /// An exchange in read mode; `reads_early` leaves the first handshake out, `overwrites` the second.
 fn exchange(rank: &Rank, reads_early: bool, overwrites: bool) {
     let thread = stream_thread(rank, 0);
-    let channel = channels(rank, CPU, &[desc(1 - rank.rank, HCCS, 2)])[0];
+    let channel = channels(rank, CPU, &[desc(1 - rank.rank, HCCS, 4)])[0];
     let (own, theirs) = (buffer(rank).0, remote_buffer(rank, channel).0);
     let (input, output) = (upload(&[7; 4096]), common::malloc(4096));
-    for _ in 0..2 {
+    // Each round has notifies of its own, so that none is lost where a handshake is missing.
+    for (ready, left) in [(0, 1), (2, 3)] {
         issue!(HcommLocalCopyOnThread(thread, own, input, 4096));
         if !reads_early {
-            issue!(HcommChannelNotifyRecordOnThread(thread, channel, 0));
-            issue!(HcommChannelNotifyWaitOnThread(thread, channel, 0, LONG));
+            issue!(HcommChannelNotifyRecordOnThread(thread, channel, ready));
+            issue!(HcommChannelNotifyWaitOnThread(thread, channel, ready, LONG));
         }
         issue!(HcommReadOnThread(thread, channel, output, theirs, 4096));
         if !overwrites {
-            issue!(HcommChannelNotifyRecordOnThread(thread, channel, 1));
-            issue!(HcommChannelNotifyWaitOnThread(thread, channel, 1, LONG));
+            issue!(HcommChannelNotifyRecordOnThread(thread, channel, left));
+            issue!(HcommChannelNotifyWaitOnThread(thread, channel, left, LONG));
         }
     }
 }

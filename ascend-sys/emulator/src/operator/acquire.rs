@@ -2,7 +2,7 @@
 
 use super::channel::{Channel, Exchanged};
 use super::engine::Engine;
-use super::link::{Offer, Wish, compare, meet};
+use super::link::{Offer, Wish, abandon, compare, meet};
 use super::memory;
 use super::rooms::{Key, end_channel, with_room};
 use crate::collective::meeting::Origin;
@@ -124,9 +124,9 @@ pub(crate) fn acquire_channels(
     }
     if !offers.is_empty() {
         let theirs = meet(member, &offers)?;
-        for ((peer, ours), theirs) in offers.iter().zip(&theirs) {
-            compare(member, *peer, ours, theirs)?;
-        }
+        let mut both = offers.iter().zip(&theirs);
+        both.try_for_each(|((peer, ours), theirs)| compare(member, *peer, ours, theirs))
+            .inspect_err(|_| abandon(&theirs))?;
         for ((_, ours), theirs) in offers.iter().zip(&theirs) {
             for (own, other) in ours.wishes.iter().zip(&theirs.wishes) {
                 Channel::named(own.end)?.connect(other.end, other.memories.clone());

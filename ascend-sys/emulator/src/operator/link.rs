@@ -4,11 +4,12 @@
 //! offer of a rank to a peer goes with the k-th offer of the peer to the rank. Each side compares the two by itself and comes to
 //! the same result, so nobody has to tell anybody. An offer that finds no counterpart in time is withdrawn, as if it had never been made.
 
-use super::channel::Exchanged;
+use super::channel::{Channel, Exchanged};
 use super::engine::name_of;
 use crate::collective::validate::{Refusal, refuse};
 use crate::executor;
 use crate::fabric::Member;
+use crate::stream::Stream;
 use crate::sync::lock_std as lock;
 use ascend_sys::{CommProtocol, HcclResult};
 use std::collections::{HashMap, VecDeque};
@@ -138,7 +139,22 @@ pub(super) fn meet(
         }
     }
     drop(pairs);
-    if absent.is_empty() { Ok(met) } else { Err(not_met(member, offers, &absent, began.elapsed())) }
+    if absent.is_empty() {
+        return Ok(met);
+    }
+    let refusal = not_met(member, offers, &absent, began.elapsed());
+    abandon(&met);
+    Err(refusal)
+}
+
+/// A call that met these offers has failed after all, so what it offered is gone: those who count on it learn so.
+pub(super) fn abandon(met: &[Arc<Offer>]) {
+    for wish in met.iter().flat_map(|offer| &offer.wishes) {
+        if let Ok(end) = Channel::named(wish.end) {
+            end.note_left();
+            end.waiters().for_each(Stream::wake);
+        }
+    }
 }
 
 #[cold]

@@ -110,7 +110,8 @@ pub(crate) fn acquire_threads(
 ) -> Result<(), Refusal> {
     let place = Place::of(member)?;
     let batched = engine == Engine::Aicpu && member.comm.product != Product::Ascend950;
-    with_room(member, |room| {
+    let mut made = Vec::new();
+    let acquired = with_room(member, |room| {
         let have: Vec<u64> = match member.comm.product {
             Product::A2 | Product::A3 => Vec::new(),
             Product::Ascend950 => {
@@ -128,21 +129,22 @@ pub(crate) fn acquire_threads(
         for (handle, wanted) in have.iter().zip(notifies) {
             Thread::named(*handle)?.supplement(*wanted);
         }
-        room.notifies += more;
-        let created = new.iter().map(|count| {
-            let stream = place.stream()?;
-            let number = room.threads.len() as u32;
+        for count in new {
+            let number = (room.threads.len() + made.len()) as u32;
             let owner = Owner { member: Some(Arc::clone(member)), number, engine, wraps: false };
-            let handle = Thread::create(stream, *count, batched, owner)?;
-            room.threads.push((engine, handle));
-            Ok(handle)
-        });
-        let created = created.collect::<Result<Vec<u64>, Refusal>>()?;
-        for (place, handle) in threads.iter_mut().zip(have.into_iter().chain(created)) {
-            *place = handle;
+            made.push(Thread::create(place.stream()?, *count, batched, owner)?);
         }
+        room.notifies += more;
+        room.threads.extend(made.iter().map(|handle| (engine, *handle)));
+        let all = have.into_iter().chain(made.iter().copied());
+        threads.iter_mut().zip(all).for_each(|(place, handle)| *place = handle);
         Ok(())
-    })?;
+    });
+    if let Err(refusal) = acquired {
+        // All, or none.
+        made.into_iter().for_each(end_thread);
+        return Err(refusal);
+    }
     member.comm.note_user(member.rank);
     member.comm.check(crate::collective::meeting::Origin::Call)
 }
@@ -154,6 +156,7 @@ pub(crate) fn wrap_stream(
     stream: &'static Stream,
     notifies: u32,
 ) -> Result<u64, Refusal> {
+    member.comm.check(crate::collective::meeting::Origin::Call)?;
     // A stream that was destroyed takes its thread with it.
     let dead = with_room(member, |room| {
         let is_dead = |(stream, _): &mut (u64, u64)| Stream::named(*stream).is_err();
@@ -173,6 +176,8 @@ pub(crate) fn wrap_stream(
         Ok(handle)
     })?;
     member.comm.note_user(member.rank);
+    // Once more: a failure meanwhile may have missed the new thread.
+    member.comm.check(crate::collective::meeting::Origin::Call)?;
     Ok(handle)
 }
 

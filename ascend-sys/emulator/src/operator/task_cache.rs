@@ -7,8 +7,8 @@ use super::issue::{Primitive, issue};
 use super::reduce::Reduce;
 use super::signal::{Await, Signal};
 use super::thread::Thread;
-use crate::collective::validate::{Refusal, refuse};
-use crate::memory::{self, nominal};
+use crate::collective::validate::{Refusal, name_of, refuse};
+use crate::memory::{self, Place, nominal};
 use crate::reduce::{DataType, ReduceOp};
 use crate::sync::lock_std as lock;
 use std::cell::{Cell, RefCell};
@@ -153,6 +153,16 @@ pub(crate) fn execute(device: u32, tag: &str, ranges: &Ranges) -> Result<(), Ref
         let primitive = match what {
             What::Move { to, from, bytes, kind } => {
                 let (to, from) = (now(*to, *bytes)?, now(*from, *bytes)?);
+                if let Some((dtype, _)) = kind
+                    && !to.addr().is_multiple_of(dtype.size())
+                {
+                    return refuse!(
+                        HCCL_E_PARA,
+                        "a recorded reduction of \"{tag}\" would go to an address that is not aligned to the {} bytes of an element of type {}",
+                        dtype.size(),
+                        name_of(*dtype)
+                    );
+                }
                 match kind {
                     None => Primitive::Copy { to, from, bytes: *bytes },
                     Some(kind) => Primitive::Reduce(Reduce::new(to, from, *bytes, *kind)),
@@ -179,17 +189,22 @@ impl Recording {
             None => address,
             Some(at) => {
                 let (offset, (start, length)) = (address - self.ranges[at].0, ranges[at]);
-                if offset + bytes > length {
+                if offset.checked_add(bytes).is_none_or(|end| end > length) {
                     return refuse!(
                         HCCL_E_PARA,
                         "addrs[{at}] has {length} bytes, but a recorded task takes {bytes} bytes at {offset} of it"
                     );
                 }
-                start + offset
+                start.saturating_add(offset)
             }
         };
         match memory::resolve(address, bytes) {
-            Ok(found) => Ok(found.data),
+            Ok(found) if found.place != Place::Pageable => Ok(found.data),
+            Ok(_) => refuse!(
+                HCCL_E_PARA,
+                "a recorded task of \"{}\" would use {address:#x}, which is neither device memory nor pinned memory",
+                self.tag
+            ),
             Err(text) => refuse!(HCCL_E_PARA, "a recorded task of \"{}\": {text}", self.tag),
         }
     }
