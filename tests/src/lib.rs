@@ -16,30 +16,33 @@ pub fn repository() -> &'static Path {
 }
 
 /// A directory with the emulator installed as CANN's shared libraries: made once for each test program,
-/// by the same command that the book gives. The profile is that of the tests.
+/// by the program that the book runs. The profile is that of the tests.
 pub fn installed_emulator() -> &'static Path {
     static DIR: OnceLock<PathBuf> = OnceLock::new();
     DIR.get_or_init(|| {
         let program = std::env::current_exe().expect("a running test has a path");
         let name = program.file_stem().expect("which ends in a name");
         // The program is `target/PROFILE/deps/NAME`.
-        let dir = program
-            .ancestors()
-            .nth(2)
-            .expect("which is in a folder of cargo's")
-            .join("virtual-cann")
-            .join(name);
+        let profile = program.ancestors().nth(2).expect("which is in a folder of cargo's");
+        let dir = profile.join("virtual-cann").join(name);
         let mut cargo = Command::new(env!("CARGO"));
-        cargo.current_dir(repository()).args(["run", "--quiet", "-p", "ascend-emulator-shared"]);
+        cargo.current_dir(repository()).args(["build", "--quiet", "--workspace"]);
+        // With a test, and in the whole workspace, cargo chooses the same features as for `cargo test`: else it would build the emulator again.
+        cargo.args(["--bin", "ascend-emulator-install", "--test", "cann_path"]);
         // As anybody makes it, also when the tests themselves are built with sanitizers.
         cargo.env_remove("RUSTFLAGS");
         if !cfg!(debug_assertions) {
             cargo.arg("--release");
         }
-        let output = cargo.arg("--").arg(&dir).output().expect("cargo runs");
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        succeeds(&mut cargo);
+        succeeds(Command::new(profile.join("ascend-emulator-install")).arg(&dir));
         dir
     })
+}
+
+fn succeeds(command: &mut Command) {
+    let output = command.output().expect("it can be started");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
 /// Compiles C sources against our headers and the installed emulator, and returns the program.

@@ -18,7 +18,7 @@ use crate::stream::{Mark, STREAMS, Stream};
 use crate::sync::{self, Thread};
 use crate::users::Asleep;
 use std::cell::{Cell, RefCell};
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -82,6 +82,16 @@ pub(crate) fn wake(stream: &'static Stream) {
             woken.push(stream);
         }
     });
+}
+
+/// As [`wake`], of a stream that somebody may be polling already: then that thread is at it, and the calling one goes on with its own work.
+///
+/// What the stream waits for has to have happened in a step that is sequentially consistent, and the stream has to look for it in such a step: so
+/// either the watch is seen to be over here, or the look that follows its end sees what happened.
+pub(crate) fn nudge(stream: &'static Stream) {
+    if stream.watched.load(Ordering::SeqCst) == 0 || RUNNING.load(Ordering::Relaxed) > cores() {
+        wake(stream);
+    }
 }
 
 fn poll_and_tell(stream: &'static Stream) {
@@ -175,8 +185,7 @@ fn block_with_patience(
     let mut running = Some(Counted::add(&RUNNING));
     let mut spin = if waiting.value <= cores() { LONG_SPIN } else { SHORT_SPIN };
     loop {
-        let watching =
-            goal.mark().and_then(Mark::stream).map(|stream| Watched::add(&stream.watched));
+        let watching = goal.mark().and_then(Mark::stream).map(Watched::add);
         for n in 1..=spin {
             goal.work();
             if goal.done() {
@@ -247,18 +256,23 @@ impl Drop for Counted<'_> {
     }
 }
 
-struct Watched<'a>(&'a AtomicU32);
+/// The calling thread polls the stream again and again.
+struct Watched(&'static Stream);
 
-impl<'a> Watched<'a> {
-    fn add(counter: &'a AtomicU32) -> Watched<'a> {
-        counter.fetch_add(1, Ordering::Relaxed);
-        Watched(counter)
+impl Watched {
+    fn add(stream: &'static Stream) -> Watched {
+        stream.watched.fetch_add(1, Ordering::SeqCst);
+        Watched(stream)
     }
 }
 
-impl Drop for Watched<'_> {
+impl Drop for Watched {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        self.0.watched.fetch_sub(1, Ordering::SeqCst);
+        // What happened meanwhile was told to nobody: see `nudge`.
+        if !self.0.lane.is_idle() {
+            self.0.poll(HELP);
+        }
     }
 }
 

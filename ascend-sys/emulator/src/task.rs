@@ -350,7 +350,7 @@ pub(crate) struct Copy {
     pub(crate) from_pitch: usize,
     /// Bytes of the current row that are done.
     done: usize,
-    store: Store,
+    pub(crate) store: Store,
 }
 
 // SAFETY: the addresses were resolved at issue and stay mapped; memory behind them is touched by the copy kernels only.

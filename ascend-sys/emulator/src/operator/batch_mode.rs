@@ -4,9 +4,15 @@
 //! at the end. When an OS thread ends in a batch mode, what it has kept is dropped.
 
 use super::issue::{Primitive, submit};
+use super::memory::buffer_so_far;
 use super::thread::Thread;
+use crate::collective::plan::store_for;
 use crate::collective::validate::{Refusal, refuse};
+use crate::memory::nominal;
+use crate::reduce::Store;
+use crate::step::PIECE;
 use std::cell::{Cell, RefCell};
+use std::ops::Range;
 
 struct Kept {
     thread: u64,
@@ -64,13 +70,34 @@ pub(crate) fn end(tag: Option<&str>) -> Result<(), Refusal> {
         );
     }
     OPEN.set(false);
+    let beyond_caches = beyond_caches(&kept);
     let submitted = kept.drain(..).try_for_each(|Kept { thread, call, mut primitive }| {
         primitive.check_again()?;
+        if let (Primitive::Copy(copy), Some(buffer)) = (&mut primitive, &beyond_caches)
+            && !buffer.contains(&nominal(copy.to))
+        {
+            copy.store = Store::Streaming;
+        }
         submit(Thread::named(thread)?, call, primitive)
     });
     // The room is for the next one.
     BATCH.with_borrow_mut(|batch| batch.kept = kept);
     submitted
+}
+
+/// When what all ranks copy in such a batch is more than the caches hold: what will be read again soon nevertheless, which is the HCCL buffer.
+fn beyond_caches(kept: &[Kept]) -> Option<Range<usize>> {
+    let copied = kept.iter().map(|kept| match &kept.primitive {
+        Primitive::Copy(copy) => copy.bytes,
+        _ => 0,
+    });
+    let bytes = copied.fold(0, usize::saturating_add);
+    if bytes <= PIECE {
+        return None;
+    }
+    let member = Thread::named(kept.first()?.thread).ok()?.owner()?.member?;
+    let touched = bytes.saturating_mul(2 * member.comm.ranks());
+    (store_for(touched) == Store::Streaming).then(|| buffer_so_far(&member))
 }
 
 /// Keeps a primitive for the end.

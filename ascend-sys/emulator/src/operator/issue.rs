@@ -25,11 +25,7 @@ use std::time::Duration;
 
 /// A primitive whose arguments are right.
 pub(crate) enum Primitive {
-    Copy {
-        to: *mut u8,
-        from: *const u8,
-        bytes: usize,
-    },
+    Copy(Copy),
     Reduce(Reduce),
     Signal(Signal),
     Await(Await),
@@ -42,7 +38,7 @@ impl Primitive {
     /// Time has passed since its addresses were looked up: what was freed meanwhile is found here.
     pub(super) fn check_again(&mut self) -> Result<(), Refusal> {
         let sides = match self {
-            Primitive::Copy { to, from, bytes } => [(to.cast_const(), *bytes), (*from, *bytes)],
+            Primitive::Copy(copy) => [(copy.to.cast_const(), copy.bytes), (copy.from, copy.bytes)],
             Primitive::Reduce(reduce) => reduce.touched(),
             _ => return Ok(()),
         };
@@ -106,8 +102,7 @@ pub(super) fn submit(
     };
     let note = Told::of(thread, call, &primitive);
     let submitted: Result<(), Failure> = match primitive {
-        Primitive::Copy { to, from, bytes } => {
-            let copy = Copy::new(to, from, bytes);
+        Primitive::Copy(copy) => {
             begins(&|| copy.touches()).and_then(|()| told::submit(note, stream, copy))
         }
         Primitive::Reduce(reduce) => begins(&|| reduce.touches())
@@ -190,7 +185,7 @@ impl Transfer {
 
     #[inline]
     fn primitive(&self, to: *mut u8, from: *mut u8, bytes: usize) -> Result<Primitive, Refusal> {
-        let Some(kind) = self.kind else { return Ok(Primitive::Copy { to, from, bytes }) };
+        let Some(kind) = self.kind else { return Ok(Primitive::Copy(Copy::new(to, from, bytes))) };
         if !to.addr().is_multiple_of(kind.0.size()) {
             return refuse!(
                 HCCL_E_PARA,

@@ -8,6 +8,7 @@ use crate::fabric::Member;
 use crate::machine;
 use crate::memory::{self, Place, held::Held, window};
 use std::ffi::c_void;
+use std::ops::Range;
 
 const ENTRY: &str = "HcclGetHcclBuffer";
 /// No system has larger ones for shared memory unless it is told to.
@@ -35,6 +36,13 @@ pub(crate) fn buffer(member: &Member) -> Result<(usize, usize), Refusal> {
             ),
         }
     })
+}
+
+/// The addresses of a rank's HCCL buffer; none as long as nobody has asked for it.
+pub(super) fn buffer_so_far(member: &Member) -> Range<usize> {
+    let (start, bytes) =
+        with_room(member, |room| Ok(room.buffer)).ok().flatten().unwrap_or_default();
+    start..start + bytes
 }
 
 pub(super) fn free_buffer(start: usize) {

@@ -157,7 +157,7 @@ impl Signal {
         match self.spot.latch.set(self.spot.generation) {
             None => return Step::Done(Err(self.gone())),
             Some(Waiter::Nobody) => {}
-            Some(Waiter::Stream(stream)) => stream.wake(),
+            Some(Waiter::Stream(stream)) => executor::nudge(stream),
             Some(Waiter::Host) => executor::announce(),
         }
         Step::Done(Ok(()))

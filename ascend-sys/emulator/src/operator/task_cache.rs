@@ -11,6 +11,7 @@ use crate::collective::validate::{Refusal, name_of, refuse};
 use crate::memory::{self, Place, nominal};
 use crate::reduce::{DataType, ReduceOp};
 use crate::sync::lock_std as lock;
+use crate::task::Copy;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -66,7 +67,7 @@ pub(super) fn note(thread: u64, call: &'static str, primitive: &Primitive) {
         kind,
     };
     let what = match primitive {
-        Primitive::Copy { to, from, bytes } => moves(*to, *from, *bytes, None),
+        Primitive::Copy(copy) => moves(copy.to, copy.from, copy.bytes, None),
         Primitive::Reduce(reduce) => {
             let (to, from, bytes, kind) = reduce.parts();
             moves(to, from, bytes, Some(kind))
@@ -164,7 +165,7 @@ pub(crate) fn execute(device: u32, tag: &str, ranges: &Ranges) -> Result<(), Ref
                     );
                 }
                 match kind {
-                    None => Primitive::Copy { to, from, bytes: *bytes },
+                    None => Primitive::Copy(Copy::new(to, from, *bytes)),
                     Some(kind) => Primitive::Reduce(Reduce::new(to, from, *bytes, *kind)),
                 }
             }

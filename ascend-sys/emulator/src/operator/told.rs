@@ -88,7 +88,7 @@ fn work(thread: &Thread, primitive: &Primitive) -> Option<Work> {
         Work::Moves { from, to, bytes: bytes as u64, reduces }
     };
     match primitive {
-        Primitive::Copy { to, from, bytes } => Some(moves((to.cast_const(), *bytes), *from, false)),
+        Primitive::Copy(copy) => Some(moves((copy.to.cast_const(), copy.bytes), copy.from, false)),
         Primitive::Reduce(reduce) => {
             let [to, (from, _)] = reduce.touched();
             Some(moves(to, from, true))
