@@ -7,7 +7,7 @@
 //!
 //!     cargo run --release --example 11_point_to_point
 
-use hccl::operator::Operator;
+use hccl::operator::{Engine, Operator};
 use hccl::prelude::*;
 use hccl_examples::operators::point_to_point::{FROM, TO, point_to_point};
 
@@ -17,7 +17,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     // Before anything runs: what every rank will do, what that takes, and whether it is right.
     let recorded = send.record::<f32>(2, 1000)?;
     println!("{recorded}\n");
-    println!("{}\n", recorded.plan());
+    println!("{}\n", recorded.plan(Engine::CpuTs));
     let report = recorded.check();
     println!("{report}\n");
     assert!(report.is_good());

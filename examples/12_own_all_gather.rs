@@ -14,7 +14,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Parser;
-use hccl::operator::{Model, Operator, Recorded};
+use hccl::operator::{Engine, Model, Operator, Recorded};
 use hccl::prelude::*;
 use hccl_examples::operators::all_gather::{hasty, mesh};
 
@@ -41,7 +41,7 @@ fn main() -> Outcome<()> {
     let report = recorded.check();
     println!("the second version: {report}\n");
     assert!(report.is_good());
-    println!("{}\n", recorded.plan());
+    println!("{}\n", recorded.plan(Engine::CpuTs));
     draw(&recorded, &folder)?;
 
     let runtime = Runtime::auto()?;

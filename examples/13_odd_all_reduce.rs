@@ -20,7 +20,7 @@
 use std::path::PathBuf;
 
 use clap::Parser;
-use hccl::operator::{Model, Operator};
+use hccl::operator::{Engine, Model, Operator};
 use hccl::prelude::*;
 use hccl_examples::operators::line::line_all_reduce;
 
@@ -60,7 +60,7 @@ fn main() -> Outcome<()> {
         peers.sort_unstable();
         assert!(peers.iter().all(|peer| peer.abs_diff(rank as u32) == 1));
     }
-    println!("  each rank only those to its neighbours\n\n{}\n", recorded.plan());
+    println!("  each rank only those to its neighbours\n\n{}\n", recorded.plan(Engine::CpuTs));
 
     println!("how long would it take? 70,000 floats, 2 us a transfer, 25 GB/s a wire");
     let model = Model::new(2e-6, 1.0 / 25e9, 1.0 / 100e9);

@@ -38,7 +38,7 @@ fn the_page_about_one_message_shows_the_example_and_what_it_prints() {
     let send = Operator::send("point_to_point", FROM, TO, point_to_point);
     let recorded = send.record::<f32>(2, 1000).unwrap();
     has(&page, "text", &recorded.to_string());
-    has(&page, "text", &recorded.plan().to_string());
+    has(&page, "text", &recorded.plan(Engine::CpuTs).to_string());
     let report = recorded.check();
     assert!(report.is_good() && page.contains(&format!("`{report}`")), "{report}");
 }
@@ -59,7 +59,7 @@ fn the_page_about_the_all_gather_shows_both_versions_and_the_finding() {
     let right = record(mesh);
     let report = right.check();
     assert!(report.is_good() && page.contains(&format!("`{report}`")), "{report}");
-    has(&page, "text", &right.plan().to_string());
+    has(&page, "text", &right.plan(Engine::CpuTs).to_string());
     let tasks = right.tasks().ranks[0].threads.iter().map(Vec::len).sum::<usize>();
     assert!(page.contains(&format!("made {tasks} tasks for each rank")), "{tasks} tasks");
 }
@@ -78,7 +78,7 @@ fn the_page_about_the_line_shows_the_example_and_its_proof() {
     }
     let line = Operator::all_reduce("line_all_reduce", Sum, line_all_reduce(8));
     let recorded = line.record::<f32>(7, 70_000).unwrap();
-    has(&page, "text", &recorded.plan().to_string());
+    has(&page, "text", &recorded.plan(Engine::CpuTs).to_string());
     for (rank, tasks) in (0_u32..).zip(&recorded.tasks().ranks) {
         assert!(tasks.channels.iter().all(|(peer, _)| peer.abs_diff(rank) == 1), "of rank {rank}");
     }

@@ -7,6 +7,7 @@
 pub(crate) mod cores;
 mod goals;
 mod housekeeper;
+pub(crate) mod watchers;
 mod workers;
 
 use cores::cores;
@@ -84,12 +85,10 @@ pub(crate) fn wake(stream: &'static Stream) {
     });
 }
 
-/// As [`wake`], of a stream that somebody may be polling already: then that thread is at it, and the calling one goes on with its own work.
-///
-/// What the stream waits for has to have happened in a step that is sequentially consistent, and the stream has to look for it in such a step: so
-/// either the watch is seen to be over here, or the look that follows its end sees what happened.
+/// As [`wake`], of a stream that somebody may be watching: then that thread is at it, and the calling one goes on with its own work. Unless there are more
+/// threads than cores, so that the other one may not be running.
 pub(crate) fn nudge(stream: &'static Stream) {
-    if stream.watched.load(Ordering::SeqCst) == 0 || RUNNING.load(Ordering::Relaxed) > cores() {
+    if RUNNING.load(Ordering::Relaxed) > cores() || !stream.watchers.will_see() {
         wake(stream);
     }
 }
@@ -185,7 +184,7 @@ fn block_with_patience(
     let mut running = Some(Counted::add(&RUNNING));
     let mut spin = if waiting.value <= cores() { LONG_SPIN } else { SHORT_SPIN };
     loop {
-        let watching = goal.mark().and_then(Mark::stream).map(Watched::add);
+        let watching = goal.mark().and_then(Mark::stream).map(Watching::start);
         for n in 1..=spin {
             goal.work();
             if goal.done() {
@@ -233,9 +232,7 @@ fn passed(deadline: Option<Instant>) -> bool {
 
 /// Polls every stream that has unfinished work and that nobody watches. Returns how many of them have more to run.
 fn help() -> usize {
-    let unwatched = STREAMS
-        .all()
-        .filter(|stream| !stream.lane.is_idle() && stream.watched.load(Ordering::Relaxed) == 0);
+    let unwatched = STREAMS.all().filter(|stream| !stream.lane.is_idle() && !stream.watchers.any());
     unwatched.filter(|stream| stream.assist(HELP) == Outcome::Runnable).count()
 }
 
@@ -257,19 +254,18 @@ impl Drop for Counted<'_> {
 }
 
 /// The calling thread polls the stream again and again.
-struct Watched(&'static Stream);
+struct Watching(&'static Stream);
 
-impl Watched {
-    fn add(stream: &'static Stream) -> Watched {
-        stream.watched.fetch_add(1, Ordering::SeqCst);
-        Watched(stream)
+impl Watching {
+    fn start(stream: &'static Stream) -> Watching {
+        stream.watchers.enter();
+        Watching(stream)
     }
 }
 
-impl Drop for Watched {
+impl Drop for Watching {
     fn drop(&mut self) {
-        self.0.watched.fetch_sub(1, Ordering::SeqCst);
-        // What happened meanwhile was told to nobody: see `nudge`.
+        self.0.watchers.leave();
         if !self.0.lane.is_idle() {
             self.0.poll(HELP);
         }

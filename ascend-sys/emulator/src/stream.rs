@@ -1,5 +1,6 @@
 //! Streams: a lane of tasks with an owner, a failure record, and the handle that programs hold.
 
+use crate::executor::watchers::Watchers;
 use crate::failures::Failures;
 use crate::lane::{Fresh, Lane, Outcome};
 use crate::machine::{self, Device};
@@ -32,8 +33,7 @@ pub(crate) struct Stream {
     pub(crate) subscriber: AtomicU64,
     /// The graph that takes what is submitted instead of the lane; 0: none. See `capture`.
     pub(crate) diverted: AtomicU64,
-    /// Threads that spin on this stream: others need not poll it.
-    pub(crate) watched: AtomicU32,
+    pub(crate) watchers: Watchers,
     failures: Failures,
     /// Why the voided tasks give up.
     reason: Mutex<Option<Reason>>,
@@ -54,7 +54,7 @@ impl Slotted for Stream {
             host_call: AtomicU32::new(0),
             subscriber: AtomicU64::new(0),
             diverted: AtomicU64::new(0),
-            watched: AtomicU32::new(0),
+            watchers: Watchers::new(),
             failures: Failures::default(),
             reason: Mutex::new(None),
         }

@@ -6,6 +6,7 @@
 //!
 //! Recording lives in `hccl`, running in `ascend-emulator` or CANN; here is what they share, and what can be said without either.
 
+pub mod acquire;
 pub mod check;
 pub mod cost;
 mod lanes;

@@ -23,14 +23,25 @@ pub mod limits {
     pub const START_NOTIFIES: u32 = 1;
 }
 
-/// Who turns an operator into tasks, when it runs.
+/// What works through the threads of an operator (CANN: `CommEngine`).
+///
+/// | | Atlas A2 | Atlas A3 | Ascend 950 |
+/// | --- | --- | --- | --- |
+/// | [`CpuTs`](Self::CpuTs) | HCCS | emulator only, HCCS | emulator only, ROCE |
+/// | [`AicpuTs`](Self::AicpuTs) | emulator only, HCCS | emulator only, HCCS | emulator only, UB_CTP |
+///
+/// The last word is the protocol of the channels. "Emulator only": on hardware a kernel on the AI CPU of the device tells these threads what to do, and the
+/// host cannot. The emulator has no AI CPU, and lets the host do it, so that an operator can be tried on every product. Nothing
+/// of this has run on hardware.
+///
+/// Vector cores (AIV) and the communication unit (CCU) are engines of CANN too. They take programs of their own, not these tasks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Engine {
-    /// The AI CPU of the device. The host tells it to begin, and it tells the host that it has ended.
+    /// Task queues of the device that the host fills. The main thread is the stream itself.
     #[default]
-    AiCpu,
-    /// The host, so that the main thread is the user's stream.
-    Host,
+    CpuTs,
+    /// Task queues of the device that its AI CPU fills. The stream starts the main thread and waits for its end, with a notify each.
+    AicpuTs,
 }
 
 /// What an operator takes of one rank.
@@ -46,18 +57,13 @@ pub struct Plan {
     pub channels: Vec<(u32, u32)>,
     /// Notifies between the host and the AI CPU.
     pub control_notifies: u32,
-    /// For whom it is counted.
+    /// Where it is counted for.
     pub engine: Engine,
 }
 
 impl Plan {
-    /// What the tasks of a rank take, if an AI CPU expands them.
-    pub fn of(tasks: &RankTasks) -> Plan {
-        Plan::with_engine(tasks, Engine::AiCpu)
-    }
-
-    /// What the tasks of a rank take.
-    pub fn with_engine(tasks: &RankTasks, engine: Engine) -> Plan {
+    /// What the tasks of a rank take, on this engine.
+    pub fn of(tasks: &RankTasks, engine: Engine) -> Plan {
         let mut notifies = vec![0; tasks.threads.len().max(1)];
         for step in tasks.threads.iter().flatten() {
             if let Task::Record(signal) | Task::Wait(signal) = step.task
@@ -73,8 +79,8 @@ impl Plan {
             sub_notifies: notifies.split_off(1),
             channels: tasks.channels.clone(),
             control_notifies: match engine {
-                Engine::AiCpu => limits::CONTROL_NOTIFIES,
-                Engine::Host => 0,
+                Engine::AicpuTs => limits::CONTROL_NOTIFIES,
+                Engine::CpuTs => 0,
             },
             engine,
         }
@@ -104,8 +110,8 @@ impl Plan {
     /// The notifies to acquire each thread with (CANN: `notifyNumPerThread`), since all get as many.
     pub fn notifies_per_thread(&self) -> u32 {
         let start = match self.engine {
-            Engine::AiCpu => limits::START_NOTIFIES,
-            Engine::Host => 0,
+            Engine::AicpuTs => limits::START_NOTIFIES,
+            Engine::CpuTs => 0,
         };
         self.main_notifies.saturating_add(start).max(self.notifies_per_sub_thread())
     }
@@ -113,8 +119,8 @@ impl Plan {
     /// The threads to acquire: the user's stream, where it is the main thread, comes by itself.
     pub fn threads_to_acquire(&self) -> u32 {
         match self.engine {
-            Engine::AiCpu => self.threads,
-            Engine::Host => self.threads.saturating_sub(1),
+            Engine::AicpuTs => self.threads,
+            Engine::CpuTs => self.threads.saturating_sub(1),
         }
     }
 

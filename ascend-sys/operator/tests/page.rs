@@ -3,6 +3,7 @@
 mod recorder;
 
 use ascend_operator::check::{Product, Setting, check_with};
+use ascend_operator::plan::Engine;
 use ascend_operator::{Goal, Operator, Plan, ReduceOp, Task};
 use recorder::*;
 
@@ -68,9 +69,19 @@ fn the_page_shows_what_is_too_much() {
     r.operator.ranks.iter_mut().for_each(|rank| rank.threads.resize(256, Vec::new()));
     shows(&r);
 
+    let with = |notifies| {
+        let mut r = goal(Goal::AllGather, 2);
+        r.operator.ranks.iter_mut().for_each(|rank| rank.channels[0].1 = notifies);
+        r.operator
+    };
+    shown(&Setting::default(), &[with(2), with(9)]);
+
     let r = goal(Goal::AllGather, 3);
     let less = goal(Goal::AllGather, 2);
-    let setting = Setting { plans: vec![Plan::of(&less.operator.ranks[0])], ..Setting::default() };
+    let setting = Setting {
+        plans: vec![Plan::of(&less.operator.ranks[0], Engine::default())],
+        ..Setting::default()
+    };
     shown(&setting, std::slice::from_ref(&r.operator));
 }
 

@@ -4,13 +4,13 @@ mod algorithms;
 mod recorder;
 
 use algorithms::{mesh_all_gather, ring_all_gather};
-use ascend_operator::check::{Product, Setting, check_with};
+use ascend_operator::check::{Product, Report, Setting, check_all, check_with};
 use ascend_operator::plan::{Engine, table};
 use ascend_operator::{Operator, Plan, ReduceOp, Task};
 use recorder::*;
 
 fn plans(operator: &Operator) -> Vec<Plan> {
-    operator.ranks.iter().map(Plan::of).collect()
+    operator.ranks.iter().map(|tasks| Plan::of(tasks, Engine::AicpuTs)).collect()
 }
 
 /// Threads, notifies of channels, channels.
@@ -49,10 +49,10 @@ fn a_mesh_takes_a_thread_and_a_channel_for_each_peer() {
 #[test]
 fn the_host_needs_no_control_notifies_and_brings_its_stream() {
     let tasks = &mesh_all_gather(4, 8).ranks[0];
-    let plan = Plan::with_engine(tasks, Engine::Host);
+    let plan = Plan::of(tasks, Engine::CpuTs);
     assert_eq!((plan.control_notifies, plan.notifies_per_thread()), (0, 2));
     assert_eq!((plan.threads, plan.threads_to_acquire()), (3, 2));
-    assert_eq!(Plan::of(tasks).threads_to_acquire(), 3);
+    assert_eq!(Plan::of(tasks, Engine::AicpuTs).threads_to_acquire(), 3);
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn a_table_has_a_column_for_ranks_that_are_alike() {
 #[test]
 fn operators_on_one_communicator_share_what_they_take() {
     let (ring, mesh) = (ring_all_gather(4, 8), mesh_all_gather(4, 8));
-    let both = Plan::of(&ring.ranks[0]).with(&Plan::of(&mesh.ranks[0]));
+    let both = plans(&ring)[0].clone().with(&plans(&mesh)[0]);
     assert_eq!(page(&both), (3, 6, 3));
     assert_eq!(both.sub_notifies, [1, 1]);
 }
@@ -120,11 +120,15 @@ fn a_communicator_has_two_hundred_threads() {
     };
     let look =
         |threads, engine| check_with(&[new(threads)], &Setting { engine, ..Setting::default() });
-    expect(&look(200, Engine::AiCpu), "", &[], &[]);
+    expect(&look(200, Engine::AicpuTs), "", &[], &[]);
     let words = ["rank 0 takes 201 threads of a communicator, and there are 200"];
-    expect(&look(201, Engine::AiCpu), "quota", &words, &[]);
-    expect(&look(201, Engine::Host), "", &[], &[]);
-    expect(&look(202, Engine::Host), "quota", &[], &[]);
+    expect(&look(201, Engine::AicpuTs), "quota", &words, &[]);
+    expect(&look(201, Engine::CpuTs), "", &[], &[]);
+    expect(&look(202, Engine::CpuTs), "quota", &[], &[]);
+}
+
+fn on_ai_cpu(operator: Operator) -> Report {
+    check_with(&[operator], &Setting { engine: Engine::AicpuTs, ..Setting::default() })
 }
 
 #[test]
@@ -133,11 +137,11 @@ fn a_communicator_has_so_many_notifies() {
     r.start(0, 1).end(0, 1);
     // 32,768 notifies for each of two threads are all there are; the start of the main thread is one more.
     r.record(0, 1, of_thread(0, 0, 32_766)).wait(0, 0, of_thread(0, 0, 32_766));
-    expect(&check_with(&[r.operator.clone()], &Setting::default()), "", &[], &[]);
+    expect(&on_ai_cpu(r.operator.clone()), "", &[], &[]);
     r.record(0, 1, of_thread(0, 0, 32_767)).wait(0, 0, of_thread(0, 0, 32_767));
     let words =
         ["rank 0 takes 65538 notifies of all threads of a communicator, and there are 65536"];
-    expect(&check_with(&[r.operator], &Setting::default()), "quota", &words, &[]);
+    expect(&on_ai_cpu(r.operator), "quota", &words, &[]);
 }
 
 #[test]
@@ -146,12 +150,63 @@ fn a_thread_and_a_channel_have_so_many_notifies() {
     let notify = of_thread(0, 0, 65_534);
     r.record(0, 0, notify).wait(0, 0, notify);
     let words = ["rank 0 takes 65536 notifies of a thread, and there are 65535"];
-    expect(&check_with(&[r.operator], &Setting::default()), "quota", &words, &[]);
+    expect(&on_ai_cpu(r.operator), "quota", &words, &[]);
     for (notifies, rule) in [(64, ""), (65, "quota")] {
         let mut r = other(2);
         r.operator.ranks.iter_mut().for_each(|rank| rank.channels[0].1 = notifies);
-        expect(&check_with(&[r.operator], &Setting::default()), rule, &[], &[]);
+        expect(&on_ai_cpu(r.operator), rule, &[], &[]);
     }
+}
+
+/// One rank, whose sub-threads have so many notifies each.
+fn wide(threads: u32, notifies: u32) -> Operator {
+    let mut r = other(1);
+    for thread in 1..=threads {
+        r.start(0, thread);
+        for index in 1..notifies {
+            let notify = of_thread(0, thread, index);
+            r.record(0, thread, notify).wait(0, thread, notify);
+        }
+        r.end(0, thread);
+    }
+    r.operator
+}
+
+#[test]
+fn threads_that_lack_notifies_are_no_use_to_the_next_operator_on_a2_and_a3() {
+    let row = [wide(100, 4), wide(120, 8)];
+    let words = [
+        "rank 0 takes 220 threads of a communicator, and there are 200",
+        "run the operator that uses most notifies first",
+    ];
+    for product in [None, Some(Product::A2), Some(Product::A3), Some(Product::Ascend950)] {
+        let setting = Setting { product, ..Setting::default() };
+        for operator in &row {
+            expect(&check_with(std::slice::from_ref(operator), &setting), "", &[], &[]);
+        }
+        let found = matches!(product, Some(Product::A2 | Product::A3));
+        let rule = if found { "quota" } else { "" };
+        let report = check_with(&row, &setting);
+        expect(&report, rule, if found { &words } else { &[] }, &[]);
+        let [first, second] = row.clone();
+        expect(&check_with(&[second, first], &setting), "", &[], &[]);
+    }
+}
+
+#[test]
+fn a_channel_keeps_the_notifies_that_the_first_operator_opened_it_with() {
+    let with = |notifies| {
+        let mut r = other(2);
+        r.operator.ranks.iter_mut().for_each(|rank| rank.channels[0].1 = notifies);
+        r.operator
+    };
+    let words = [
+        "operator 1 uses 9 notifies of the channel from rank 0 to rank 1, which operator 0 opened with 8",
+        "run the operator that uses most notifies first",
+    ];
+    expect(&check_all(&[with(2), with(9)]), "quota", &words, &[]);
+    expect(&check_all(&[with(9), with(2)]), "", &[], &[]);
+    expect(&check_all(&[with(2), with(8)]), "", &[], &[]);
 }
 
 #[test]

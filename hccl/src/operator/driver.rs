@@ -16,10 +16,10 @@ use std::ffi::c_void;
 use std::ptr;
 use std::time::Duration;
 
+use ascend_operator::plan::Engine;
 use ascend_operator::{Memory, Piece, RankTasks, Signal, Task};
 use ascend_sys::ThreadHandle;
 
-use super::engine::Engine;
 use super::error::{Mistake, RecordError};
 use super::operator::Operator;
 use super::resources::{Last, Peer, Resources, Site, invalid, spoiled};

@@ -119,10 +119,9 @@ mod state;
 mod thread;
 
 pub use ascend_operator::check::{Finding, Report};
-pub use ascend_operator::plan::Plan;
+pub use ascend_operator::plan::{Engine, Plan};
 pub use ascend_operator::{Cost, Goal, Model, TaskId, check};
 pub use channel::{Access, Channel, Exposed};
-pub use engine::Engine;
 pub use error::{Mistake, RecordError};
 pub use memory::{LocalBuffer, RemoteBuffer};
 pub use notify::{Clear, Notify, NotifyState, Set};

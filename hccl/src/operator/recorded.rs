@@ -3,7 +3,7 @@
 use std::fmt;
 
 use ascend_operator::check::{self, Report};
-use ascend_operator::plan::{self, Plan, Table};
+use ascend_operator::plan::{self, Engine, Plan, Table};
 use ascend_operator::{Cost, Model, picture};
 
 /// What all ranks do, recorded.
@@ -22,27 +22,27 @@ impl Recorded {
         &self.0
     }
 
-    /// What each rank takes of threads, notifies and channels, as a table with a column for ranks that take the same. Counted from the tasks, before
-    /// anything is acquired.
+    /// What each rank takes of threads, notifies and channels on an engine, as a table with a column for ranks that take the same. Counted from the tasks,
+    /// before anything is acquired. An operator runs on the default engine unless it is [told otherwise](super::Run::engine).
     ///
     /// ```
-    /// use hccl::operator::Operator;
+    /// use hccl::operator::{Engine, Operator};
     ///
     /// let ping = Operator::send("ping", 0, 1, |op, main| match op.rank() {
     ///     0 => main.signal(op.channel(1), 0),
     ///     _ => main.await_signal(op.channel(0), 0),
     /// });
-    /// let plan = ping.record::<f32>(2, 0)?.plan().to_string();
+    /// let plan = ping.record::<f32>(2, 0)?.plan(Engine::CpuTs).to_string();
     /// assert!(plan.contains("channels"));
     /// # Ok::<(), hccl::Error>(())
     /// ```
-    pub fn plan(&self) -> Table {
-        plan::table(&self.plans())
+    pub fn plan(&self, engine: Engine) -> Table {
+        plan::table(&self.plans(engine))
     }
 
     /// The same as numbers, a plan for each rank.
-    pub fn plans(&self) -> Vec<Plan> {
-        self.0.ranks.iter().map(Plan::of).collect()
+    pub fn plans(&self, engine: Engine) -> Vec<Plan> {
+        self.0.ranks.iter().map(|tasks| Plan::of(tasks, engine)).collect()
     }
 
     /// Looks for everything that can go wrong: deadlocks, races, notifies that are lost or left over, results that are not what the operator is for.

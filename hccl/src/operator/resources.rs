@@ -7,9 +7,11 @@
 
 #![expect(unsafe_code, reason = "asks CANN for what is kept here")]
 
+use ascend_operator::acquire;
+use ascend_operator::plan::{Engine, limits};
 use ascend_sys::{ChannelHandle, HcclComm, ThreadHandle, aclrtStream};
 
-use super::engine::Engine;
+use super::engine::{ENGINES, checked, code, protocol};
 use super::state::Tape;
 use crate::api::Table;
 use crate::api::handles::StreamHandle;
@@ -21,20 +23,13 @@ use crate::device::lane::Lane;
 use crate::error::{Error, Result};
 use crate::runtime::Product;
 
-/// The most notifies that an end of a channel can have.
-const MOST_OF_CHANNEL: u32 = 64;
-/// How many it is given at least: a channel cannot get more later, and the next operator may use more.
-const LEAST_OF_CHANNEL: u32 = 8;
-/// The same for threads, which on most products cannot get more either.
-const LEAST_OF_THREAD: u32 = 4;
-
 /// See the [module](self).
 #[derive(Default)]
 pub(crate) struct Resources {
     /// The last recording, whose room the next one takes.
     pub(super) tape: Tape,
     buffer: Option<Buffer>,
-    engines: [OfEngine; Engine::ALL],
+    engines: [OfEngine; ENGINES],
     /// The handles that the tasks in hand name, the main thread's first.
     pub(super) threads: Vec<ThreadHandle>,
     /// How many tasks of each thread are out.
@@ -171,23 +166,13 @@ impl OfEngine {
     ///
     /// As for [`Resources::acquire`].
     unsafe fn have_threads(&mut self, site: Site<'_>, count: usize, notifies: u32) -> Result<()> {
-        let fit = self.threads.iter().take_while(|thread| thread.notifies >= notifies).count();
-        if fit >= count {
-            return Ok(());
-        }
-        let notifies = match notifies {
-            ..=64 => notifies.next_power_of_two().max(LEAST_OF_THREAD),
-            _ => notifies,
-        };
-        // The 950 gives the same threads again, with the notifies that they lacked; the others give new ones.
-        let (kept, wanted) = match site.product {
-            Some(Product::A2 | Product::A3) => (self.threads.len(), count - fit),
-            Some(Product::Ascend950) | None => (0, count.max(self.threads.len())),
-        };
-        let mut handles = vec![0; wanted];
+        let there = self.threads.iter().map(|thread| thread.notifies);
+        let request = acquire::threads(there, count, notifies, site.product.map(checked));
+        let Some(acquire::Request { kept, count, notifies }) = request else { return Ok(()) };
+        let mut handles = vec![0; count];
         // SAFETY: the caller's promise.
         unsafe {
-            let engine = site.engine.code();
+            let engine = code(site.engine);
             site.table.acquire_threads(site.comm, engine, notifies, &mut handles)?;
             self.threads.truncate(kept);
             for handle in handles {
@@ -213,14 +198,16 @@ impl OfEngine {
             match self.peers.get(*peer as usize).copied().flatten() {
                 Some(known) if known.notifies >= *notifies => {}
                 Some(known) => return Err(too_few(*peer, *notifies, known.notifies)),
-                None if *notifies > MOST_OF_CHANNEL => return Err(too_many(*peer, *notifies)),
-                None => missing.push((*peer, notifies.next_power_of_two().max(LEAST_OF_CHANNEL))),
+                None if *notifies > limits::CHANNEL_NOTIFIES => {
+                    return Err(too_many(*peer, *notifies));
+                }
+                None => missing.push((*peer, acquire::channel_notifies(*notifies))),
             }
         }
         if missing.is_empty() {
             return Ok(());
         }
-        let (engine, protocol) = (site.engine.code(), site.engine.protocol(site.product));
+        let (engine, protocol) = (code(site.engine), protocol(site.engine, site.product));
         // SAFETY: the caller's promise.
         unsafe {
             let channels = site.table.acquire_channels(site.comm, engine, protocol, &missing)?;
@@ -267,7 +254,8 @@ fn different(peer: u32, theirs: u64, ours: u64) -> Error {
 #[cold]
 fn too_many(peer: u32, needed: u32) -> Error {
     invalid(format!(
-        "the channel to rank {peer} would need {needed} notifies at each end, and {MOST_OF_CHANNEL} are the most: use fewer signals"
+        "the channel to rank {peer} would need {needed} notifies at each end, and {} are the most: use fewer signals",
+        limits::CHANNEL_NOTIFIES
     ))
 }
 

@@ -4,11 +4,11 @@
 
 use std::fmt;
 
+use ascend_operator::plan::Engine;
 use ascend_operator::{Goal, RankTasks, ReduceOp};
 use smallvec::SmallVec;
 
 use super::driver::Issue;
-use super::engine::Engine;
 use super::error::RecordError;
 use super::operator::Operator;
 use super::resources::invalid;

@@ -4,7 +4,7 @@
 
 use std::fmt::Write as _;
 
-use hccl::operator::{Cost, Model};
+use hccl::operator::{Cost, Engine, Model};
 use hccl_tests::repository;
 
 use crate::catalogue::{Case, catalogue, even, whole};
@@ -31,7 +31,7 @@ fn table() -> String {
         });
         let n = whole(collective, 4, even(4) as u64) as f64;
         let sent = cost(case, 4).bytes_sent.into_iter().max().unwrap_or_default() as f64 / n;
-        let plans = case.operator.record::<u8>(4, even(4)).unwrap().plans();
+        let plans = case.operator.record::<u8>(4, even(4)).unwrap().plans(Engine::AicpuTs);
         let most = plans.iter().max_by_key(|plan| (plan.threads, plan.channels.len())).unwrap();
         let (threads, channels) = (most.threads, most.channels.len());
         let notifies = (most.thread_notifies(), most.channel_notifies());

@@ -1,6 +1,6 @@
 //! What the algorithms take of each rank: threads, notifies, channels.
 
-use hccl::operator::Plan;
+use hccl::operator::{Engine, Plan};
 
 use crate::catalogue::{Case, catalogue, even};
 
@@ -9,7 +9,7 @@ fn plans_of(algorithm: &str, ranks: u32) -> Vec<(Case, Vec<Plan>)> {
     let cases = catalogue(ranks, 0, even(ranks)).into_iter();
     let cases = cases.filter(|case| case.algorithm.starts_with(algorithm));
     let plans = cases.map(|case| {
-        let plans = case.operator.record::<f32>(ranks, even(ranks)).unwrap().plans();
+        let plans = case.operator.record::<f32>(ranks, even(ranks)).unwrap().plans(Engine::AicpuTs);
         (case, plans)
     });
     plans.collect()

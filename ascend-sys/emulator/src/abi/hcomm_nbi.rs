@@ -16,8 +16,9 @@ use crate::callback::may_block;
 use crate::collective::validate::{Refusal, refuse, runtime};
 use crate::machine;
 use crate::operator::channel::Channel;
+use crate::operator::crossing::{Crossing, cross, cross_all};
 use crate::operator::engine::Engine;
-use crate::operator::issue::{self, Limit, Transfer, thread_of};
+use crate::operator::issue::{Limit, Transfer, thread_of};
 use crate::operator::now;
 use crate::profile::Product;
 
@@ -75,7 +76,8 @@ unsafe extern "C" fn HcommWriteNbiOnThread(
     const NAME: &str = "HcommWriteNbiOnThread";
     primitive(NAME, || {
         on_host_thread(thread, channel)?;
-        issue::write(NAME, thread, channel, Transfer { dst, src, amount: len, kind: None })
+        let transfer = Transfer { dst, src, amount: len, kind: None };
+        cross(NAME, thread, channel, Crossing::Write(transfer))
     })
 }
 
@@ -91,7 +93,7 @@ unsafe extern "C" fn HcommWriteWithNotifyNbiOnThread(
     primitive(NAME, || {
         on_host_thread(thread, channel)?;
         let transfer = Transfer { dst, src, amount: len, kind: None };
-        issue::write_with_notify(NAME, thread, channel, transfer, notify)
+        cross(NAME, thread, channel, Crossing::WriteWithNotify(transfer, notify))
     })
 }
 
@@ -105,7 +107,8 @@ unsafe extern "C" fn HcommReadNbiOnThread(
     const NAME: &str = "HcommReadNbiOnThread";
     primitive(NAME, || {
         on_host_thread(thread, channel)?;
-        issue::read(NAME, thread, channel, Transfer { dst, src, amount: len, kind: None })
+        let transfer = Transfer { dst, src, amount: len, kind: None };
+        cross(NAME, thread, channel, Crossing::Read(transfer))
     })
 }
 
@@ -190,7 +193,7 @@ unsafe extern "C" fn HcommBatchTransferOnThread(
         let over_roce = kind.is_some_and(|(_, over)| over == CommProtocol::COMM_PROTOCOL_ROCE);
         // SAFETY: not null, so an array of `count` by the C contract.
         let descs = unsafe { std::slice::from_raw_parts(descs, count as usize) };
-        for (at, desc) in descs.iter().enumerate() {
+        let crossings = descs.iter().map(|desc| {
             let plain = matches!(
                 desc.transType,
                 HcommTransferType::HCOMM_TRANSFER_TYPE_WRITE
@@ -199,17 +202,13 @@ unsafe extern "C" fn HcommBatchTransferOnThread(
             if product != Product::Ascend950 && !(over_roce && plain) {
                 return refuse!(
                     HCCL_E_NOT_SUPPORT,
-                    "transferDescs[{at}]: {product} has lists of plain writes and reads over ROCE only"
+                    "{product} has lists of plain writes and reads over ROCE only"
                 );
             }
             // SAFETY: the member that is read is the one that the kind of the item names.
-            let done = unsafe { transfer(thread, channel, desc) };
-            done.map_err(|refusal| Refusal {
-                text: format!("transferDescs[{at}]: {}", refusal.text),
-                ..refusal
-            })?;
-        }
-        Ok(())
+            unsafe { crossing(desc) }
+        });
+        cross_all("HcommBatchTransferOnThread", thread, channel, "transferDescs", crossings)
     })
 }
 
@@ -218,51 +217,48 @@ unsafe extern "C" fn HcommBatchTransferOnThread(
 /// # Safety
 ///
 /// The member of the union that its kind names is set.
-unsafe fn transfer(
-    thread: ThreadHandle,
-    channel: ChannelHandle,
-    desc: &HcommBatchTransferDesc,
-) -> Result<(), Refusal> {
-    const NAME: &str = "HcommBatchTransferOnThread";
+unsafe fn crossing(desc: &HcommBatchTransferDesc) -> Result<Crossing, Refusal> {
     use HcommTransferType as T;
     let info = &desc.transferInfo;
     // SAFETY: the caller's promise.
     unsafe {
         let plain = |dst, src: *mut c_void, len| Transfer { dst, src, amount: len, kind: None };
-        match desc.transType {
+        Ok(match desc.transType {
             T::HCOMM_TRANSFER_TYPE_WRITE => {
                 let it = info.write;
-                issue::write(NAME, thread, channel, plain(it.dst, it.src, it.len))
+                Crossing::Write(plain(it.dst, it.src, it.len))
             }
             T::HCOMM_TRANSFER_TYPE_READ => {
                 let it = info.read;
-                issue::read(NAME, thread, channel, plain(it.dst, it.src, it.len))
+                Crossing::Read(plain(it.dst, it.src, it.len))
             }
             T::HCOMM_TRANSFER_TYPE_WRITE_REDUCE | T::HCOMM_TRANSFER_TYPE_READ_REDUCE => {
                 let it = info.reduce;
                 let kind = kind(it.dataType, it.reduceOp)?;
                 let transfer = Transfer { dst: it.dst, src: it.src, amount: it.count, kind };
-                if desc.transType == T::HCOMM_TRANSFER_TYPE_WRITE_REDUCE {
-                    issue::write(NAME, thread, channel, transfer)
-                } else {
-                    issue::read(NAME, thread, channel, transfer)
+                match desc.transType {
+                    T::HCOMM_TRANSFER_TYPE_WRITE_REDUCE => Crossing::Write(transfer),
+                    _ => Crossing::Read(transfer),
                 }
             }
             T::HCOMM_TRANSFER_TYPE_WRITE_WITH_NOTIFY => {
                 let it = info.writeWithNotify;
-                let transfer = plain(it.dst, it.src, it.len);
-                issue::write_with_notify(NAME, thread, channel, transfer, it.notifyIdx)
+                Crossing::WriteWithNotify(plain(it.dst, it.src, it.len), it.notifyIdx)
             }
             T::HCOMM_TRANSFER_TYPE_WRITE_REDUCE_WITH_NOTIFY => {
                 let it = info.writeReduceWithNotify;
                 let kind = kind(it.dataType, it.reduceOp)?;
                 let transfer = Transfer { dst: it.dst, src: it.src, amount: it.count, kind };
-                issue::write_with_notify(NAME, thread, channel, transfer, it.notifyIdx)
+                Crossing::WriteWithNotify(transfer, it.notifyIdx)
             }
-            T::HCOMM_TRANSFER_TYPE_NOTIFY_RECORD => {
-                issue::record_channel(NAME, thread, channel, info.notifyRecord.notifyIdx)
+            T::HCOMM_TRANSFER_TYPE_NOTIFY_RECORD => Crossing::Record(info.notifyRecord.notifyIdx),
+            other => {
+                return refuse!(
+                    HCCL_E_PARA,
+                    "transType is {}, which is no kind of transfer",
+                    other.0
+                );
             }
-            other => refuse!(HCCL_E_PARA, "transType is {}, which is no kind of transfer", other.0),
-        }
+        })
     }
 }

@@ -5,6 +5,7 @@ use ascend_sys::{ChannelHandle, Functions, ThreadHandle};
 
 use super::hcomm_transfer::primitive;
 use crate::collective::validate::refuse;
+use crate::operator::crossing::{Crossing, cross};
 use crate::operator::engine::Engine;
 use crate::operator::issue::{self, Limit};
 
@@ -53,7 +54,7 @@ unsafe extern "C" fn HcommChannelNotifyRecordOnThread(
     index: u32,
 ) -> i32 {
     const NAME: &str = "HcommChannelNotifyRecordOnThread";
-    primitive(NAME, || issue::record_channel(NAME, thread, channel, index))
+    primitive(NAME, || cross(NAME, thread, channel, Crossing::Record(index)))
 }
 
 unsafe extern "C" fn HcommChannelNotifyWaitOnThread(

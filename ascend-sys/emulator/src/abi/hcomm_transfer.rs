@@ -9,6 +9,7 @@ use ascend_sys::{ChannelHandle, Functions, HcommDataType, HcommReduceOp, ThreadH
 
 use super::hccl_door::{door, product_of};
 use crate::collective::validate::{Refusal, refuse};
+use crate::operator::crossing::{Crossing, cross};
 use crate::operator::issue::{self, Kind, Transfer};
 use crate::operator::reduce_kind;
 use crate::profile::Product;
@@ -78,7 +79,7 @@ unsafe extern "C" fn HcommWriteOnThread(
 ) -> i32 {
     primitive("HcommWriteOnThread", || {
         let transfer = Transfer { dst, src, amount: len, kind: None };
-        issue::write("HcommWriteOnThread", thread, channel, transfer)
+        cross("HcommWriteOnThread", thread, channel, Crossing::Write(transfer))
     })
 }
 
@@ -93,7 +94,7 @@ unsafe extern "C" fn HcommWriteReduceOnThread(
 ) -> i32 {
     primitive("HcommWriteReduceOnThread", || {
         let transfer = Transfer { dst, src, amount: count, kind: kind(dtype, op)? };
-        issue::write("HcommWriteReduceOnThread", thread, channel, transfer)
+        cross("HcommWriteReduceOnThread", thread, channel, Crossing::Write(transfer))
     })
 }
 
@@ -109,7 +110,7 @@ unsafe extern "C" fn HcommWriteWithNotifyOnThread(
     primitive(NAME, || {
         only_950(thread, "write with a notify")?;
         let transfer = Transfer { dst, src, amount: len, kind: None };
-        issue::write_with_notify(NAME, thread, channel, transfer, notify)
+        cross(NAME, thread, channel, Crossing::WriteWithNotify(transfer, notify))
     })
 }
 
@@ -127,7 +128,7 @@ unsafe extern "C" fn HcommWriteReduceWithNotifyOnThread(
     primitive(NAME, || {
         only_950(thread, "reducing write with a notify")?;
         let transfer = Transfer { dst, src, amount: count, kind: kind(dtype, op)? };
-        issue::write_with_notify(NAME, thread, channel, transfer, notify)
+        cross(NAME, thread, channel, Crossing::WriteWithNotify(transfer, notify))
     })
 }
 
@@ -140,7 +141,7 @@ unsafe extern "C" fn HcommReadOnThread(
 ) -> i32 {
     primitive("HcommReadOnThread", || {
         let transfer = Transfer { dst, src, amount: len, kind: None };
-        issue::read("HcommReadOnThread", thread, channel, transfer)
+        cross("HcommReadOnThread", thread, channel, Crossing::Read(transfer))
     })
 }
 
@@ -155,6 +156,6 @@ unsafe extern "C" fn HcommReadReduceOnThread(
 ) -> i32 {
     primitive("HcommReadReduceOnThread", || {
         let transfer = Transfer { dst, src, amount: count, kind: kind(dtype, op)? };
-        issue::read("HcommReadReduceOnThread", thread, channel, transfer)
+        cross("HcommReadReduceOnThread", thread, channel, Crossing::Read(transfer))
     })
 }

@@ -116,9 +116,7 @@ impl Limits {
             if all == Outcome::Idle {
                 all = Outcome::Parked;
             }
-            if stream.watched.load(Ordering::Relaxed) == 0
-                && stream.assist(HELP) == Outcome::Runnable
-            {
+            if !stream.watchers.any() && stream.assist(HELP) == Outcome::Runnable {
                 all = Outcome::Runnable;
             }
             self.expire(stream);

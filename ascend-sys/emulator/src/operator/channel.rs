@@ -4,16 +4,16 @@
 //! buffer, and what it has registered and named in its description. The ends of a pair are made by a [meeting](super::link).
 
 use super::engine::{Engine, name_of};
-use super::latch::Latch;
+use super::latch::{Latch, mark};
 use super::thread::{generation, of_rank, side_of};
 use crate::collective::validate::{Refusal, refuse};
 use crate::fabric::Member;
 use crate::slots::{Kind, Slots, Slotted, unknown};
 use crate::stream::Stream;
-use crate::sync::lock_std as lock;
+use crate::sync::{AtomicU32, AtomicU64, Ordering, lock_std as lock};
 use ascend_sys::{CommMem, CommMemType, CommProtocol};
 use std::ffi::{CString, c_char};
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex};
 
 pub(super) static CHANNELS: Slots<Channel> = Slots::new();
@@ -90,7 +90,7 @@ impl Slotted for Channel {
             notifies: AtomicU32::new(0),
             start: AtomicUsize::new(0),
             bytes: AtomicUsize::new(0),
-            latches: [const { Latch::new() }; MOST_NOTIFIES as usize],
+            latches: std::array::from_fn(|_| Latch::new()),
             about: Mutex::new(None),
         }
     }
@@ -258,7 +258,7 @@ impl Channel {
 
     /// The peer records nothing more.
     pub(super) fn note_left(&self) {
-        self.marks.fetch_or(LEFT, Ordering::SeqCst);
+        mark(&self.marks, LEFT);
     }
 
     /// Ends this end.

@@ -5,7 +5,7 @@
 
 use super::batch_mode;
 use super::channel::Channel;
-use super::memory::{local, remote};
+use super::memory::local;
 use super::reduce::Reduce;
 use super::signal::{Await, Signal, Spot};
 use super::task_cache;
@@ -184,7 +184,12 @@ impl Transfer {
     }
 
     #[inline]
-    fn primitive(&self, to: *mut u8, from: *mut u8, bytes: usize) -> Result<Primitive, Refusal> {
+    pub(super) fn primitive(
+        &self,
+        to: *mut u8,
+        from: *mut u8,
+        bytes: usize,
+    ) -> Result<Primitive, Refusal> {
         let Some(kind) = self.kind else { return Ok(Primitive::Copy(Copy::new(to, from, bytes))) };
         if !to.addr().is_multiple_of(kind.0.size()) {
             return refuse!(
@@ -213,53 +218,6 @@ pub(crate) fn local_transfer(
     }
     let to = local(thread.device(), "dst", transfer.dst, bytes)?;
     let from = local(thread.device(), "src", transfer.src, bytes)?;
-    issue(thread, call, transfer.primitive(to, from, bytes)?)
-}
-
-/// `HcommWriteOnThread` and its kin: from the own memory to the peer's.
-#[inline]
-pub(crate) fn write(
-    call: &'static str,
-    thread: u64,
-    channel: u64,
-    transfer: Transfer,
-) -> Result<(), Refusal> {
-    let thread = thread_of(thread)?;
-    let channel = channel_of(thread, channel)?;
-    let Some(bytes) = transfer.bytes()? else { return Ok(()) };
-    let to = remote(channel, "dst", transfer.dst, bytes)?;
-    let from = local(thread.device(), "src", transfer.src, bytes)?;
-    issue(thread, call, transfer.primitive(to, from, bytes)?)
-}
-
-/// `HcommWriteWithNotifyOnThread` and its kin: a write, and the record of a notify of the peer's end behind it.
-#[inline]
-pub(crate) fn write_with_notify(
-    call: &'static str,
-    thread: u64,
-    channel: u64,
-    transfer: Transfer,
-    index: u32,
-) -> Result<(), Refusal> {
-    // First all that could be refused, so that it is either both or none.
-    let signal = signal_of_peer(channel_of(thread_of(thread)?, channel)?, index)?;
-    write(call, thread, channel, transfer)?;
-    issue(thread_of(thread)?, call, Primitive::Signal(signal))
-}
-
-/// `HcommReadOnThread` and its kin: from the peer's memory to the own.
-#[inline]
-pub(crate) fn read(
-    call: &'static str,
-    thread: u64,
-    channel: u64,
-    transfer: Transfer,
-) -> Result<(), Refusal> {
-    let thread = thread_of(thread)?;
-    let channel = channel_of(thread, channel)?;
-    let Some(bytes) = transfer.bytes()? else { return Ok(()) };
-    let to = local(thread.device(), "dst", transfer.dst, bytes)?;
-    let from = remote(channel, "src", transfer.src, bytes)?;
     issue(thread, call, transfer.primitive(to, from, bytes)?)
 }
 
@@ -309,19 +267,6 @@ fn spot_of_thread(thread: &'static Thread, index: u32) -> Result<Spot, Refusal> 
             thread.notifies()
         ),
     }
-}
-
-/// `HcommChannelNotifyRecordOnThread`: sets a notify of the peer's end.
-#[inline]
-pub(crate) fn record_channel(
-    call: &'static str,
-    thread: u64,
-    channel: u64,
-    index: u32,
-) -> Result<(), Refusal> {
-    let thread = thread_of(thread)?;
-    let channel = channel_of(thread, channel)?;
-    issue(thread, call, Primitive::Signal(signal_of_peer(channel, index)?))
 }
 
 /// The record of a notify of the other end.

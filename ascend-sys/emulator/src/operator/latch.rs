@@ -3,15 +3,16 @@
 //! The bit shares its word with the generation of its owner and with the stream that waits for it. So a record that comes after the owner has
 //! ended finds that out in the same step, and a wait that parks is woken by the record itself, without a lock.
 //!
-//! The word and the marks of its owner are two places: who waits leaves word and then looks at the marks, who marks does so and then looks who waits. So
-//! the order of all of these is one for all threads.
+//! The word and the marks of its owner are two places: who waits leaves word and then looks at the marks, who marks does so and then looks who waits. A
+//! fence between the two on each side lets one of them see the other.
 //!
 //! One stream waits at a time: of two, the second is woken, and the first is polled by the housekeeper. Two waits for one notify
 //! are a mistake of the program anyway.
 
 use crate::stream::{STREAMS, Stream};
+use crate::sync::{AtomicU32, AtomicU64, Ordering, fence};
+use std::array;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 const SET: u64 = 1;
 /// Where the slot of the waiting stream is, from 1.
@@ -44,8 +45,11 @@ pub(super) enum Look {
     Stale,
 }
 
-fn stream_of(word: u64) -> Option<&'static Stream> {
-    let waiter = word >> WAITER & WAITER_BITS;
+fn waiter_of(word: u64) -> u64 {
+    word >> WAITER & WAITER_BITS
+}
+
+fn stream_of(waiter: u64) -> Option<&'static Stream> {
     STREAMS.at(waiter.checked_sub(1)? as u32)
 }
 
@@ -54,27 +58,31 @@ fn is_of(word: u64, generation: u32) -> bool {
 }
 
 impl Latch {
-    pub(super) const fn new() -> Latch {
+    pub(super) fn new() -> Latch {
         Latch(AtomicU64::new(0))
     }
 
     /// Begins anew, for an owner of this generation. Returns the stream that waited for the old one.
     pub(super) fn begin(&self, generation: u32) -> Option<&'static Stream> {
-        stream_of(self.0.swap(u64::from(generation) << GENERATION, Ordering::AcqRel))
+        stream_of(waiter_of(self.0.swap(u64::from(generation) << GENERATION, Ordering::AcqRel)))
     }
 
     /// Sets the bit. Returns who waits for it; `None` when the owner has ended.
     #[inline]
     pub(super) fn set(&self, generation: u32) -> Option<Waiter> {
-        let new = u64::from(generation) << GENERATION | SET;
-        let step = |word| is_of(word, generation).then_some(new);
-        let before = self.0.fetch_update(Ordering::SeqCst, Ordering::SeqCst, step);
-        let waits = |word: u64| match (word >> WAITER & WAITER_BITS, stream_of(word)) {
+        self.set_word(generation).map(|waiter| match (waiter, stream_of(waiter)) {
             (HOST, _) => Waiter::Host,
             (_, Some(stream)) => Waiter::Stream(stream),
             (_, None) => Waiter::Nobody,
-        };
-        before.ok().map(waits)
+        })
+    }
+
+    #[inline]
+    fn set_word(&self, generation: u32) -> Option<u64> {
+        let new = u64::from(generation) << GENERATION | SET;
+        let step = |word| is_of(word, generation).then_some(new);
+        let before = self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, step);
+        before.ok().map(waiter_of)
     }
 
     /// Takes the bit, or leaves word that the stream waits for it.
@@ -93,7 +101,7 @@ impl Latch {
         let bare = u64::from(generation) << GENERATION;
         let waits = bare | waiter << WAITER;
         // Polled again and again, it only looks.
-        if self.0.load(Ordering::SeqCst) == waits {
+        if self.0.load(Ordering::Acquire) == waits {
             return Look::Waits;
         }
         let step = |word| match word {
@@ -101,28 +109,39 @@ impl Latch {
             word if word & SET != 0 => Some(bare),
             _ => Some(waits),
         };
-        match self.0.fetch_update(Ordering::SeqCst, Ordering::SeqCst, step) {
+        match self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, step) {
             Ok(word) if word & SET != 0 => Look::Taken,
-            Ok(_) => Look::Waits,
+            Ok(_) => {
+                // Before the look at the marks.
+                fence(Ordering::SeqCst);
+                Look::Waits
+            }
             Err(_) => Look::Stale,
         }
     }
 
     /// Whether a wait would go on.
     pub(super) fn is_due(&self, generation: u32) -> bool {
-        let word = self.0.load(Ordering::SeqCst);
+        let word = self.0.load(Ordering::Acquire);
         word & SET != 0 || !is_of(word, generation)
     }
 
     /// Who waits for it.
     pub(super) fn waiter(&self) -> Option<&'static Stream> {
-        stream_of(self.0.load(Ordering::SeqCst))
+        stream_of(waiter_of(self.0.load(Ordering::Acquire)))
     }
 
     /// Different for every latch of the process: for the checked mode.
     pub(super) fn number(&self) -> u64 {
         std::ptr::from_ref(self).addr() as u64
     }
+}
+
+/// Marks the owner of latches. Who waits for one of them finds the mark, or is found waiting after this.
+pub(super) fn mark(marks: &AtomicU32, mark: u32) {
+    marks.fetch_or(mark, Ordering::AcqRel);
+    // Before the look who waits.
+    fence(Ordering::SeqCst);
 }
 
 /// Latches that become more, and never move.
@@ -135,8 +154,8 @@ pub(super) struct Latches {
 const FIRST: usize = 16;
 
 impl Latches {
-    pub(super) const fn new() -> Latches {
-        Latches { first: [const { Latch::new() }; FIRST], more: [const { OnceLock::new() }; 12] }
+    pub(super) fn new() -> Latches {
+        Latches { first: array::from_fn(|_| Latch::new()), more: [const { OnceLock::new() }; 12] }
     }
 
     /// The latch with this index, if there ever were so many.
@@ -208,5 +227,84 @@ mod tests {
         numbers.dedup();
         assert_eq!(numbers.len(), most);
         assert!(latches.get(most - 1).unwrap().set(1).is_some());
+    }
+}
+
+#[cfg(all(test, loom))]
+mod models {
+    use super::*;
+    use crate::executor::watchers::Watchers;
+    use loom::sync::Arc;
+    use loom::thread;
+
+    const OWNER: u32 = 7;
+    /// Some stream.
+    const WAITER: u64 = 3;
+
+    fn latch() -> Latch {
+        let latch = Latch::new();
+        latch.0.store(u64::from(OWNER) << GENERATION, Ordering::Release);
+        latch
+    }
+
+    /// A stream is polled by a thread that then stops, while somebody records what it waits for: the wait is over, or the stream is woken.
+    #[test]
+    fn loom_a_record_reaches_a_stream_whose_watcher_leaves() {
+        loom::model(|| {
+            let all = Arc::new((latch(), Watchers::new()));
+            let watcher = {
+                let all = Arc::clone(&all);
+                thread::spawn(move || {
+                    let (latch, watchers) = &*all;
+                    let mut found = Look::Waits;
+                    watchers.watch(|| found = latch.take_as(OWNER, WAITER));
+                    if found == Look::Waits {
+                        found = latch.take_as(OWNER, WAITER);
+                    }
+                    found
+                })
+            };
+            let (latch, watchers) = &*all;
+            let waiter = latch.set_word(OWNER);
+            let woken = waiter == Some(WAITER) && !watchers.will_see();
+            let found = watcher.join().unwrap();
+            assert!(found == Look::Taken || woken, "nobody takes the bit");
+        });
+    }
+
+    /// An owner is marked while somebody begins to wait: one of the two sees the other.
+    #[test]
+    fn loom_a_mark_reaches_who_begins_to_wait() {
+        loom::model(|| {
+            let all = Arc::new((latch(), AtomicU32::new(0)));
+            let marker = {
+                let all = Arc::clone(&all);
+                thread::spawn(move || {
+                    mark(&all.1, 1);
+                    waiter_of(all.0.0.load(Ordering::Acquire)) == WAITER
+                })
+            };
+            let (latch, marks) = &*all;
+            assert_eq!(latch.take_as(OWNER, WAITER), Look::Waits);
+            let seen = marks.load(Ordering::Acquire) != 0;
+            assert!(marker.join().unwrap() || seen, "nobody tells who waits");
+        });
+    }
+
+    /// Two streams record one notify for one that waits twice: no record is lost that a wait came between.
+    #[test]
+    fn loom_a_bit_is_taken_once() {
+        loom::model(|| {
+            let latch = Arc::new(latch());
+            let takers = [1, 2].map(|stream| {
+                let latch = Arc::clone(&latch);
+                thread::spawn(move || latch.take_as(OWNER, stream) == Look::Taken)
+            });
+            latch.set_word(OWNER);
+            let taken = takers.map(|taker| taker.join().unwrap());
+            assert!(taken != [true, true], "one record ended two waits");
+            let left = latch.is_due(OWNER);
+            assert!(left != (taken[0] || taken[1]), "the bit is lost, or there twice");
+        });
     }
 }

@@ -1,13 +1,24 @@
 //! `HcommAcquireComm`: one OS thread at a time has a rank's communicator to itself.
 //!
-//! Only those who ask for it are kept apart; a primitive does not look.
+//! Only those who ask for it are kept apart; a primitive does not look. A thread that ends without giving it back keeps it, as in CANN; who asks
+//! then is told so.
 
 use super::rooms::with_room;
 use crate::collective::validate::{Refusal, refuse};
 use crate::executor;
 use crate::fabric::{Member, registry};
-use std::sync::Arc;
-use std::thread::{self, ThreadId};
+use std::cell::RefCell;
+use std::sync::{Arc, Weak};
+
+/// An OS thread, for as long as it lives.
+pub(super) type Holder = Weak<()>;
+
+fn me() -> Holder {
+    thread_local! {
+        static ALIVE: Arc<()> = Arc::new(());
+    }
+    ALIVE.with(Arc::downgrade)
+}
 
 fn find(name: &str, device: u32) -> Result<Arc<Member>, Refusal> {
     match registry::find_by_name(name, device) {
@@ -21,40 +32,47 @@ fn find(name: &str, device: u32) -> Result<Arc<Member>, Refusal> {
 /// Takes it, after whoever has it now.
 pub(crate) fn acquire(name: &str, device: u32) -> Result<(), Refusal> {
     let member = find(name, device)?;
-    let me = thread::current().id();
-    let holder = || -> Result<Option<ThreadId>, Refusal> {
-        with_room(&member, |room| {
-            let before = room.locked;
-            room.locked.get_or_insert(me);
-            Ok(before)
-        })
-    };
-    if holder()?.is_some_and(|holder| holder == me) {
+    let me = me();
+    if with_room(&member, |room| Ok(room.locked.as_ref().is_some_and(|it| it.ptr_eq(&me))))? {
         return refuse!(
             HCCL_E_PARA,
             "the calling thread has the communicator \"{name}\" already; HcommReleaseComm first"
         );
     }
-    let limit = Some(member.comm.connect_timeout);
-    let has = || with_room(&member, |room| Ok(room.locked));
-    let taken = executor::wait_until(limit, || {
-        has().is_err() || holder().is_ok_and(|before| before.is_none_or(|holder| holder == me))
+    // True when it is taken, false as long as somebody else has it.
+    let take = || {
+        with_room(&member, |room| match &room.locked {
+            Some(holder) if holder.strong_count() == 0 => refuse!(
+                HCCL_E_UNAVAIL,
+                "the thread that acquired the communicator \"{name}\" has ended without HcommReleaseComm"
+            ),
+            Some(_) => Ok(false),
+            None => {
+                room.locked = Some(me.clone());
+                Ok(true)
+            }
+        })
+    };
+    let found = RefCell::new(Ok(false));
+    executor::wait_until(Some(member.comm.connect_timeout), || {
+        *found.borrow_mut() = take();
+        !matches!(*found.borrow(), Ok(false))
     });
-    match has()? {
-        Some(holder) if taken && holder == me => Ok(()),
-        _ => refuse!(
-            HCCL_E_TIMEOUT,
-            "another thread has had the communicator \"{name}\" for {:.1} s; it has to call HcommReleaseComm",
-            member.comm.connect_timeout.as_secs_f64()
-        ),
+    if found.into_inner()? {
+        return Ok(());
     }
+    refuse!(
+        HCCL_E_TIMEOUT,
+        "another thread has had the communicator \"{name}\" for {:.1} s; it has to call HcommReleaseComm",
+        member.comm.connect_timeout.as_secs_f64()
+    )
 }
 
 /// Gives it back.
 pub(crate) fn release(name: &str, device: u32) -> Result<(), Refusal> {
     let member = find(name, device)?;
-    with_room(&member, |room| match room.locked {
-        Some(holder) if holder == thread::current().id() => {
+    with_room(&member, |room| match &room.locked {
+        Some(holder) if holder.ptr_eq(&me()) => {
             room.locked = None;
             Ok(())
         }

@@ -29,6 +29,7 @@ pub(crate) mod acquire;
 pub(crate) mod batch_mode;
 pub(crate) mod channel;
 mod context;
+pub(crate) mod crossing;
 pub(crate) mod dedicated;
 pub(crate) mod endpoint;
 pub(crate) mod endpoint_channel;

@@ -4,7 +4,9 @@
 
 use super::channel::{Channel, Exchanged};
 use super::engine::Engine;
+use super::latch::mark;
 use super::link::Pairs;
+use super::lock::Holder;
 use super::thread::{BROKEN, Owner, THREADS, Thread};
 use crate::collective::validate::{Refusal, refuse, runtime};
 use crate::fabric::{Comm, Member};
@@ -18,7 +20,6 @@ use ascend_sys::ACL_ERROR_RT_CONTEXT_RELEASE_ERROR;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
-use std::thread::ThreadId;
 
 /// Of one rank, those on streams of the program not counted.
 pub(crate) const MOST_THREADS: usize = 200;
@@ -48,7 +49,7 @@ pub(super) struct Room {
     pub(super) buffer: Option<(usize, usize)>,
     pub(super) registered: Vec<Registered>,
     /// Who has the communicator to himself.
-    pub(super) locked: Option<ThreadId>,
+    pub(super) locked: Option<Holder>,
 }
 
 /// What makes a second request one for the same channel.
@@ -314,11 +315,11 @@ pub(crate) fn broken(comm: &Comm) {
     for rank in &rooms.ranks {
         let room = lock(rank);
         for thread in room.all_threads().filter_map(|handle| Thread::named(handle).ok()) {
-            thread.marks.fetch_or(BROKEN, std::sync::atomic::Ordering::SeqCst);
+            mark(&thread.marks, BROKEN);
             waiters.extend(thread.waiters());
         }
         for channel in room.channels.values().filter_map(|handle| Channel::named(*handle).ok()) {
-            channel.marks.fetch_or(BROKEN, std::sync::atomic::Ordering::SeqCst);
+            mark(&channel.marks, BROKEN);
             waiters.extend(channel.waiters());
         }
     }

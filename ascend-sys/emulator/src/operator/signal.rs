@@ -10,12 +10,12 @@ use crate::fabric::{Comm, Member};
 use crate::message::Failure;
 use crate::step::{Helpers, Reason, Step};
 use crate::stream::Stream;
+use crate::sync::{AtomicU32, Ordering};
 use crate::timeline::Work;
 use crate::{check, executor};
 use ascend_sys::{ACL_ERROR_RT_INVALID_HANDLE, ACL_ERROR_RT_SUSPECT_REMOTE_ERROR, HcclResult};
 use std::cell::Cell;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 /// A notify: whose it is, and which.
@@ -70,7 +70,7 @@ impl Spot {
 
     #[inline]
     fn is_marked(&self, mark: u32) -> bool {
-        self.marks().load(Ordering::SeqCst) & mark != 0
+        self.marks().load(Ordering::Acquire) & mark != 0
     }
 
     /// The rank that waits here.

@@ -7,9 +7,8 @@ use crate::fabric::Member;
 use crate::machine;
 use crate::slots::{Kind, Slots, Slotted, unknown};
 use crate::stream::Stream;
-use crate::sync::lock_std as lock;
+use crate::sync::{AtomicU32, AtomicU64, Ordering, lock_std as lock};
 use crate::users;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 pub(super) static THREADS: Slots<Thread> = Slots::new();

@@ -121,6 +121,13 @@ pub fn finish(_: &Rank) {
     ok!(aclrtSynchronizeDevice());
 }
 
+/// Both of two ranks are there, by the notify 2 of their channel: nobody leaves before.
+pub fn meet(rank: &Rank, thread: u64, channel: u64) {
+    crate::issue!(HcommChannelNotifyRecordOnThread(thread, channel, 2));
+    crate::issue!(HcommChannelNotifyWaitOnThread(thread, channel, 2, LONG));
+    finish(rank);
+}
+
 /// Issues what a kernel of the product's AICPU would, or what the host does elsewhere.
 pub fn in_batch(run: impl FnOnce()) {
     crate::issue!(HcommBatchModeStart(c"test".as_ptr()));

@@ -70,12 +70,12 @@ impl Product {
     }
 }
 
-/// What counts besides the tasks. The default: any product, an AI CPU, CANN's [limits], no plan.
+/// What counts besides the tasks. The default: any product, the default [`Engine`], CANN's [limits], no plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setting {
     /// Where it runs. None: anywhere, and what only some products have is not looked at.
     pub product: Option<Product>,
-    /// Who expands it.
+    /// What works through its threads.
     pub engine: Engine,
     /// Threads of a communicator.
     pub threads: u32,
@@ -93,7 +93,7 @@ impl Default for Setting {
     fn default() -> Self {
         Setting {
             product: None,
-            engine: Engine::AiCpu,
+            engine: Engine::default(),
             threads: limits::THREADS,
             notifies: limits::NOTIFIES,
             thread_notifies: limits::THREAD_NOTIFIES,

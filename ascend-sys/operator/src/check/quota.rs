@@ -2,17 +2,25 @@
 
 use super::finding::{Notes, Place};
 use super::{Product, Setting};
+use crate::acquire::Holdings;
 use crate::plan::Plan;
 use crate::task::{Operator, ReduceOp, Step, Task};
 
 pub(super) fn look(operators: &[Operator], setting: &Setting, notes: &mut Notes) {
     let ranks = operators.iter().map(|operator| operator.ranks.len()).max().unwrap_or(0);
     for rank in 0..ranks {
-        // Threads and channels are acquired once for all operators of the communicator.
-        let of_rank = operators.iter().filter_map(|operator| operator.ranks.get(rank));
-        let plans = of_rank.map(|tasks| Plan::with_engine(tasks, setting.engine));
-        let Some(plan) = plans.reduce(|all, plan| all.with(&plan)) else { continue };
-        quota(rank, &plan, setting, notes);
+        let of_rank = operators.iter().map(|operator| operator.ranks.get(rank));
+        let plans: Vec<_> = of_rank.map(|tasks| Some(Plan::of(tasks?, setting.engine))).collect();
+        let mut held = Holdings::default();
+        for (at, plan) in plans.iter().enumerate() {
+            let Some(plan) = plan else { continue };
+            held.acquire(at, plan, setting.product);
+            opened(rank, at, plan, &held, notes);
+        }
+        let Some(plan) = plans.into_iter().flatten().reduce(|all, plan| all.with(&plan)) else {
+            continue;
+        };
+        quota(rank, &plan, &held, setting, notes);
         let planned = match &setting.plans[..] {
             [all] => Some(all),
             plans => plans.get(rank),
@@ -28,7 +36,24 @@ pub(super) fn look(operators: &[Operator], setting: &Setting, notes: &mut Notes)
     }
 }
 
-fn quota(rank: usize, plan: &Plan, setting: &Setting, notes: &mut Notes) {
+/// Channels that an operator before this one has opened with too few notifies.
+fn opened(rank: usize, at: usize, plan: &Plan, held: &Holdings, notes: &mut Notes) {
+    for (peer, uses) in &plan.channels {
+        if let Some((opener, has)) = held.channels.get(peer)
+            && has < uses
+        {
+            notes.add("quota", "opened", Vec::new(), || {
+                let message = format!(
+                    "operator {at} uses {uses} notifies of the channel from rank {rank} to rank {peer}, which operator {opener} opened with {has}"
+                );
+                let help = "run the operator that uses most notifies first, or on a communicator of its own";
+                (message, help.to_owned())
+            });
+        }
+    }
+}
+
+fn quota(rank: usize, plan: &Plan, held: &Holdings, setting: &Setting, notes: &mut Notes) {
     let mut add = |kind, needs: u64, has: u32, what: &str, help: &str| {
         if needs > has.into() {
             notes.add("quota", kind, Vec::new(), || {
@@ -37,13 +62,19 @@ fn quota(rank: usize, plan: &Plan, setting: &Setting, notes: &mut Notes) {
             });
         }
     };
-    let threads = plan.threads_to_acquire();
-    let help = "let threads do several things one after the other";
-    add("threads", threads.into(), setting.threads, "threads of a communicator", help);
+    let threads = held.threads.len() as u64;
+    let help = match plan.threads_to_acquire() < held.threads.len() as u32 {
+        // The operators in a row could not use each other's.
+        true => {
+            "A2 and A3 give no notifies to threads that are there: run the operator that uses most notifies first"
+        }
+        false => "let threads do several things one after the other",
+    };
+    add("threads", threads, setting.threads, "threads of a communicator", help);
     let per_thread = plan.notifies_per_thread();
     let help = "let sub-threads end in groups, or use notifies again";
     add("thread", per_thread.into(), setting.thread_notifies, "notifies of a thread", help);
-    let all = u64::from(threads) * u64::from(per_thread);
+    let all = held.threads.iter().map(|notifies| u64::from(*notifies)).sum();
     let help = "every thread gets as many as the one that needs most: take fewer threads, or fewer notifies";
     add("notifies", all, setting.notifies, "notifies of all threads of a communicator", help);
     let (per_channel, most) = (plan.notifies_per_channel(), setting.channel_notifies);

@@ -1,0 +1,43 @@
+//! Who polls a stream again and again, so that others need not.
+//!
+//! Whoever makes something happen that the stream may wait for looks for watchers afterwards, and need not wake the stream when there are some. Whoever
+//! stops watching polls once more afterwards. So it is never left to nobody: either the watch is seen to be over, or the last poll sees what happened.
+
+use crate::sync::{AtomicU32, Ordering, fence};
+
+/// See the [module](self).
+pub(crate) struct Watchers(AtomicU32);
+
+impl Watchers {
+    pub(crate) fn new() -> Watchers {
+        Watchers(AtomicU32::new(0))
+    }
+
+    pub(super) fn enter(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The calling thread polls once more after this.
+    pub(super) fn leave(&self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+    }
+
+    /// Whether there are any, now.
+    pub(super) fn any(&self) -> bool {
+        self.0.load(Ordering::Relaxed) != 0
+    }
+
+    /// Whether somebody will see what the calling thread has made happen before.
+    pub(crate) fn will_see(&self) -> bool {
+        fence(Ordering::SeqCst);
+        self.any()
+    }
+
+    #[cfg(all(test, loom))]
+    pub(crate) fn watch(&self, poll: impl FnOnce()) {
+        self.enter();
+        poll();
+        self.leave();
+    }
+}

@@ -1,0 +1,103 @@
+//! What crosses a channel: transfers to the peer and from it, and records of its notifies, one by one or as a list.
+//!
+//! All that could be refused is looked at before anything is issued, so that it is all or nothing.
+
+use super::channel::Channel;
+use super::issue::{Primitive, Transfer, channel_of, issue, signal_of_peer, thread_of};
+use super::memory::{local, remote};
+use super::thread::Thread;
+use crate::collective::validate::Refusal;
+
+/// Something that crosses a channel.
+#[derive(Clone, Copy)]
+pub(crate) enum Crossing {
+    /// From the own memory to the peer's.
+    Write(Transfer),
+    /// From the peer's memory to the own.
+    Read(Transfer),
+    /// A write, and the record of a notify of the peer's end behind it.
+    WriteWithNotify(Transfer, u32),
+    /// The record of a notify of the peer's end.
+    Record(u32),
+}
+
+impl Crossing {
+    /// What moves, if there is anything to move, and what is recorded behind it.
+    #[inline]
+    fn primitives(
+        self,
+        thread: &Thread,
+        channel: &'static Channel,
+    ) -> Result<[Option<Primitive>; 2], Refusal> {
+        let (moves, notify) = match self {
+            Crossing::Write(transfer) => (write(thread, channel, transfer)?, None),
+            Crossing::Read(transfer) => (read(thread, channel, transfer)?, None),
+            Crossing::WriteWithNotify(transfer, notify) => {
+                (write(thread, channel, transfer)?, Some(notify))
+            }
+            Crossing::Record(notify) => (None, Some(notify)),
+        };
+        let records = match notify {
+            Some(notify) => Some(Primitive::Signal(signal_of_peer(channel, notify)?)),
+            None => None,
+        };
+        Ok([moves, records])
+    }
+}
+
+#[inline]
+fn write(
+    thread: &Thread,
+    channel: &Channel,
+    transfer: Transfer,
+) -> Result<Option<Primitive>, Refusal> {
+    let Some(bytes) = transfer.bytes()? else { return Ok(None) };
+    let to = remote(channel, "dst", transfer.dst, bytes)?;
+    let from = local(thread.device(), "src", transfer.src, bytes)?;
+    transfer.primitive(to, from, bytes).map(Some)
+}
+
+#[inline]
+fn read(
+    thread: &Thread,
+    channel: &Channel,
+    transfer: Transfer,
+) -> Result<Option<Primitive>, Refusal> {
+    let Some(bytes) = transfer.bytes()? else { return Ok(None) };
+    let to = local(thread.device(), "dst", transfer.dst, bytes)?;
+    let from = remote(channel, "src", transfer.src, bytes)?;
+    transfer.primitive(to, from, bytes).map(Some)
+}
+
+/// Issues one to a thread.
+#[inline]
+pub(crate) fn cross(
+    call: &'static str,
+    thread: u64,
+    channel: u64,
+    crossing: Crossing,
+) -> Result<(), Refusal> {
+    let thread = thread_of(thread)?;
+    let primitives = crossing.primitives(thread, channel_of(thread, channel)?)?;
+    primitives.into_iter().flatten().try_for_each(|primitive| issue(thread, call, primitive))
+}
+
+/// Issues a list of them to a thread, in order. A refusal says which item of the argument `list` it is about.
+pub(crate) fn cross_all(
+    call: &'static str,
+    thread: u64,
+    channel: u64,
+    list: &str,
+    crossings: impl Iterator<Item = Result<Crossing, Refusal>>,
+) -> Result<(), Refusal> {
+    let thread = thread_of(thread)?;
+    let channel = channel_of(thread, channel)?;
+    let mut all = Vec::new();
+    for (at, crossing) in crossings.enumerate() {
+        let primitives = crossing.and_then(|it| it.primitives(thread, channel));
+        let primitives = primitives
+            .map_err(|it| Refusal { text: format!("{list}[{at}]: {}", it.text), ..it })?;
+        all.extend(primitives.into_iter().flatten());
+    }
+    all.into_iter().try_for_each(|primitive| issue(thread, call, primitive))
+}
