@@ -11,9 +11,8 @@ mod plans;
 #[path = "algorithms/run.rs"]
 mod run;
 
-use catalogue::{Case, catalogue, even};
+use catalogue::{Case, catalogue, even, with_a_matrix};
 use hccl::operator::{Model, Recorded};
-use hccl::prelude::*;
 use hccl_tests::full;
 
 /// The checker has nothing to say, and knows what comes from where.
@@ -94,25 +93,14 @@ fn steps_and_bytes_are_those_of_the_formulas() {
     }
 }
 
-/// A matrix in which some send nothing.
-fn matrix(ranks: u32) -> CountMatrix {
-    let counts = (0..ranks * ranks).map(|at| u64::from((at * 7 + at / ranks) % 5));
-    CountMatrix::new(ranks, counts.collect::<Vec<_>>()).unwrap()
-}
-
 #[test]
 fn blocks_of_all_to_all_may_differ_in_length() {
-    use hccl::operator::{Operator, algorithms::*};
     for ranks in 1..=17 {
-        let counts = matrix(ranks);
-        for operator in [
-            Operator::all_to_all_v("pairwise", &counts, pairwise::all_to_all),
-            Operator::all_to_all_v("mesh", &counts, mesh::all_to_all),
-        ] {
+        for (name, operator) in with_a_matrix(ranks) {
             for buffer in [1 << 20, 8 * u64::from(ranks)] {
                 let recorded = operator.on(ranks).buffer_bytes(buffer).record().unwrap();
                 let report = recorded.check();
-                assert!(report.is_good(), "{} on {ranks} ranks: {report}", operator.name());
+                assert!(report.is_good(), "{name} on {ranks} ranks: {report}");
             }
         }
     }

@@ -213,8 +213,35 @@ pub fn catalogue(ranks: u32, root: u32, count: usize) -> Vec<Case> {
         let once = within + between;
         add("scatter", hierarchical::scatter, once, &|n| NotExceed(n / p * (p - 1)));
         add("reduce", hierarchical::reduce, steps, &|n| NotExceed(2 * inner(n) + part(n)));
+        // A block goes once from who has it, and once more from the member that has to do with its receiver.
+        let twice = lengths().map(|m| p - 1 + (p - m).div_ceil(m) * (m - 1)).max().unwrap_or(0);
+        let steps = most - 1 + (count - 1) * several;
+        add("all-to-all", hierarchical::all_to_all, steps, &|n| Be(twice * n / p));
     }
     cases
+}
+
+/// A matrix in which some send nothing.
+fn matrix(ranks: u32) -> CountMatrix {
+    let counts = (0..ranks * ranks).map(|at| u64::from((at * 7 + at / ranks) % 5));
+    CountMatrix::new(ranks, counts.collect::<Vec<_>>()).unwrap()
+}
+
+/// Those whose blocks may have different lengths.
+pub fn with_a_matrix(ranks: u32) -> Vec<(String, Operator)> {
+    let counts = matrix(ranks);
+    let mut operators = vec![
+        ("pairwise".to_owned(), Operator::all_to_all_v("pairwise", &counts, pairwise::all_to_all)),
+        ("mesh".to_owned(), Operator::all_to_all_v("mesh", &counts, mesh::all_to_all)),
+    ];
+    for groups in divisions(ranks) {
+        let name = format!("hierarchical {}", sizes(&groups));
+        let function = move |op: &Recorder<'_>, main: &mut MainThread<'_>| {
+            hierarchical::all_to_all(op, main, &groups);
+        };
+        operators.push((name, Operator::all_to_all_v("hierarchical", &counts, function)));
+    }
+    operators
 }
 
 /// "2+2+1"

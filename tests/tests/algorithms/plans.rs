@@ -139,3 +139,20 @@ fn a_pipeline_takes_a_thread_a_card() {
         }
     }
 }
+
+#[test]
+fn a_hierarchical_all_to_all_takes_channels_to_its_group_and_to_one_rank_of_each_other() {
+    for ranks in 1..=17 {
+        for (case, plans) in plans_of("hierarchical", ranks) {
+            let sizes: Vec<usize> =
+                case.division.split('+').map(|size| size.parse().unwrap()).collect();
+            if case.collective != "all-to-all" || sizes.iter().any(|size| *size != sizes[0]) {
+                continue;
+            }
+            for plan in plans {
+                assert_eq!((plan.threads, plan.thread_notifies()), (1, 0));
+                assert_eq!(plan.channels.len(), sizes[0] - 1 + sizes.len() - 1);
+            }
+        }
+    }
+}

@@ -6,8 +6,7 @@ use hccl::operator::{Goal, Operator};
 use hccl::prelude::*;
 use hccl_tests::full;
 
-use crate::catalogue::{catalogue, even};
-use crate::matrix;
+use crate::catalogue::{catalogue, even, with_a_matrix};
 
 /// Numbers so small that sums of 17 of them are exact in every type.
 trait Number: Element + From<i8> + Add<Output = Self> {}
@@ -104,16 +103,6 @@ fn all(ranks: u32) -> Vec<(String, Operator)> {
         (format!("{} {} {}", case.algorithm, case.collective, case.division), case.operator)
     };
     cases.map(named).collect()
-}
-
-/// Those whose blocks have different lengths.
-fn with_a_matrix(ranks: u32) -> Vec<(String, Operator)> {
-    use hccl::operator::algorithms::{mesh, pairwise};
-    let counts = matrix(ranks);
-    vec![
-        ("pairwise".to_owned(), Operator::all_to_all_v("pairwise", &counts, pairwise::all_to_all)),
-        ("mesh".to_owned(), Operator::all_to_all_v("mesh", &counts, mesh::all_to_all)),
-    ]
 }
 
 #[test]

@@ -20,7 +20,7 @@
 //! | [`nhr`], [`nb`] | log2 p or twice as many | all-reduce, reduce-scatter, all-gather, broadcast, scatter |
 //! | [`pairwise`] | p-1 | all-to-all |
 //! | [`pipeline`] | the number of servers, or twice as many | all-reduce, reduce-scatter, all-gather |
-//! | [`hierarchical`] | those within and between groups | all-reduce, reduce-scatter, all-gather, broadcast, reduce, scatter |
+//! | [`hierarchical`] | those within and between groups | all but gather |
 //!
 //! They take any number of ranks and of elements, also fewer elements than ranks. Data that is larger than the communication buffer goes through it in
 //! [rounds](super::Recorder::rounds). All of them read: a rank puts its elements into its communication buffer, and its peers take them

@@ -1,13 +1,15 @@
 //! Hierarchical: within groups and between them, one after the other.
 //!
 //! For ranks whose links differ: fast ones within a server, slower ones between servers. What crosses between groups is only what a rank is left with
-//! after its group has summed up, or what its group does not have yet. Groups may be of any sizes (AHC, asymmetric hierarchical concatenation): where the
+//! after its group has summed up, or what its group does not have yet; of an all-to-all it is everything, in fewer messages. Groups may be of any sizes (AHC, asymmetric hierarchical concatenation): where the
 //! parts of two groups do not coincide, each rank talks to all in the other group whose parts overlap its own.
 
 mod between;
 
-use super::{Team, doublings, load_blocks, nb, store_blocks};
-use crate::operator::{LocalBuffer, MainThread, Recorder};
+use std::ops::Range;
+
+use super::{Team, doublings, load_blocks, nb, some, store_blocks};
+use crate::operator::{Goal, LocalBuffer, MainThread, Recorder};
 use between::Between;
 
 /// A division of all ranks into groups.
@@ -175,6 +177,64 @@ pub fn scatter(op: &Recorder<'_>, main: &mut MainThread<'_>, groups: &Groups) {
     }
 }
 
+/// AlltoAll and AlltoAllV: what is for other groups goes to the member that has to do with the receiver, and the receiver gets it from there. G groups of m
+/// ranks take m-1 + G-1 steps, one message from a rank to each other group; of blocks of n elements in all, a rank sends ((m-1)/m + (G-1)/G) n.
+pub fn all_to_all(op: &Recorder<'_>, main: &mut MainThread<'_>, groups: &Groups) {
+    let Some(home) = Home::of(op, groups) else { return };
+    let (ranks, size) = (op.ranks() as usize, home.team.size());
+    for round in op.rounds(op.buffer().len() / (2 * ranks)) {
+        let shared = op.buffer().slice(..ranks * round.len());
+        // For each receiver that is dealt to this rank, what the members have for it.
+        let relayed = op.buffer().slice(ranks * round.len()..);
+        load_blocks(op, main, &round, shared);
+        for k in 1..i64::from(size) {
+            let (to, from) = (home.team.channel(k), home.team.channel(-k));
+            main.exchange(to, from, |theirs| {
+                let own = some(op.output_from(from.peer()), &round);
+                main.read(theirs.block(op.rank(), round.len()).slice(..own.len()), own);
+                for (at, receiver) in (0..).zip(home.dealt()) {
+                    let length = length(op, from.peer(), receiver, &round);
+                    let block = relayed.block(at * size + home.team.member(-k), round.len());
+                    let theirs = theirs.block(receiver, round.len());
+                    main.read(theirs.slice(..length), block.slice(..length));
+                }
+            });
+        }
+        // Which one this rank is, among those behind the group that it visits.
+        let mut before = home.place();
+        for distance in 1..groups.0.len() {
+            let to = home.group_at(distance);
+            let to = home.dealt().filter(|receiver| to.contains(receiver));
+            let exposed: Vec<_> = to.map(|receiver| main.expose(op.channel(receiver))).collect();
+            let from = home.group_at(groups.0.len() - distance);
+            let relay = from[before % from.len()];
+            main.visit(op.channel(relay), |theirs| {
+                for (at, sender) in (before - before % from.len()..).zip(from) {
+                    let own = some(op.output_from(*sender), &round);
+                    let block = if *sender == relay {
+                        shared.block(op.rank(), round.len())
+                    } else {
+                        relayed.block(at as u32, round.len())
+                    };
+                    main.read(theirs.at(block.slice(..own.len())), own);
+                }
+            });
+            exposed.into_iter().for_each(|exposed| main.reclaim(exposed));
+            before += from.len();
+        }
+        let own = some(op.output_from(op.rank()), &round);
+        main.copy(shared.block(op.rank(), round.len()).slice(..own.len()), own);
+    }
+}
+
+/// How many elements of a round one rank has for another.
+fn length(op: &Recorder<'_>, from: u32, to: u32, round: &Range<usize>) -> usize {
+    let Goal::AllToAllV { counts } = op.goal() else { return round.len() };
+    let count = counts.get(from as usize).and_then(|row| row.get(to as usize));
+    let count = count.map_or(0, |count| usize::try_from(*count).unwrap_or(usize::MAX));
+    round.end.min(count) - round.start.min(count)
+}
+
 /// The group of a rank.
 struct Home<'o, 'r> {
     groups: &'o [Vec<u32>],
@@ -219,6 +279,12 @@ impl<'o, 'r> Home<'o, 'r> {
     /// The ranks of another group with which this rank has to do for its own: the members of a group deal them out in turn.
     fn shared_out(&self, group: &'o [u32]) -> impl Iterator<Item = u32> + use<'o> {
         group.iter().copied().skip(self.place()).step_by(self.team.size() as usize)
+    }
+
+    /// The ranks of other groups to which this rank hands what its group has for them: the members deal out all of them in turn, the next group first.
+    fn dealt(&self) -> impl Iterator<Item = u32> {
+        let others = (1..self.groups.len()).flat_map(|distance| self.group_at(distance));
+        others.copied().skip(self.place()).step_by(self.team.size() as usize)
     }
 
     /// The blocks of all ranks with which a member of this group has to do, itself among them.
