@@ -41,9 +41,9 @@ fn of_a_list_with_a_mistake_nothing_is_done() {
                 HcommBatchTransferOnThread(thread, channel, list.as_ptr(), 3)
             );
         }
-        meet(rank, thread, channel);
+        meet(rank);
         issue!(HcommLocalCopyOnThread(thread, output, buffer(rank).0, 64));
-        meet(rank, thread, channel);
+        meet(rank);
         assert_eq!(common::read(output, 64), [0; 64], "the first item was done");
         issue!(HcommChannelNotifyWaitOnThread(thread, channel, 1, 1));
         assert_ne!(call!(aclrtSynchronizeDevice()), 0, "the second item was done");
@@ -121,7 +121,7 @@ fn a_list_of_transfers_does_each_in_turn() {
                     HcommBatchTransferOnThread(thread, hccs, plain.as_ptr(), 1)
                 );
             }
-            meet(rank, thread, channel);
+            meet(rank);
         });
     }
 }
@@ -222,7 +222,7 @@ fn what_does_not_block_is_for_the_host_of_950() {
                     HcommChannelFenceOnThread(thread, channel)
                 );
             }
-            meet(rank, thread, channel);
+            meet(rank);
         });
     }
 }

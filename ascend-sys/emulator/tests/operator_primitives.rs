@@ -256,7 +256,7 @@ fn a_write_with_a_notify_is_for_950_and_sets_it_behind_the_data() {
                 finish(rank);
                 assert!(common::read(output, BYTES) == 10i32.to_ne_bytes().repeat(BYTES / 4));
             }
-            meet(rank, thread, channel);
+            meet(rank);
         });
     }
 }
@@ -281,7 +281,7 @@ fn a_channel_over_roce_is_drained_on_a2_and_a3() {
                 issue!(HcommChannelDrainOnThread(thread, channel));
                 assert!(common::read(output, BYTES) == vec![9; BYTES]);
             }
-            meet(rank, thread, channel);
+            meet(rank);
         });
     }
 }
@@ -389,7 +389,7 @@ fn a_thread_and_a_channel_of_different_ranks_do_not_go_together() {
             ["different ranks"],
             HcommThreadNotifyRecordOnThread(thread, other, 0)
         );
-        meet(rank, thread, channel);
+        meet(rank);
     });
 }
 

@@ -47,7 +47,7 @@ fn a_record_before_the_wait_is_kept() {
 
 #[test]
 fn two_records_without_a_wait_are_one() {
-    for product in PRODUCTS {
+    on_each_product(|product| {
         on_block(block(product, 1), |rank| {
             rank.join();
             let thread = stream_thread(rank, 1);
@@ -59,7 +59,7 @@ fn two_records_without_a_wait_are_one() {
             fails_with(rank, TIMEOUT, &["EI0002", "for 1.0 s", "notify 0", "none of its threads"]);
             hccl!(HcclCommDestroy(rank.comm));
         });
-    }
+    });
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn the_default_limit_is_that_of_the_communicator_or_what_the_thread_has_set() {
 
 #[test]
 fn a_sub_thread_that_fails_is_seen_in_the_stream_of_the_program() {
-    for product in PRODUCTS {
+    on_each_product(|product| {
         on_block(block(product, 1), |rank| {
             rank.join();
             let host = stream_thread(rank, 1);
@@ -137,12 +137,12 @@ fn a_sub_thread_that_fails_is_seen_in_the_stream_of_the_program() {
             fails_with(rank, TIMEOUT, &["EI0002", "notify 1 of thread 1 (AICPU)"]);
             hccl!(HcclCommDestroy(rank.comm));
         });
-    }
+    });
 }
 
 #[test]
 fn ranks_that_wait_for_each_other_are_told_at_once() {
-    for product in PRODUCTS {
+    on_each_product(|product| {
         on_block(block(product, 2), |rank| {
             rank.join();
             let thread = stream_thread(rank, 1);
@@ -166,7 +166,7 @@ fn ranks_that_wait_for_each_other_are_told_at_once() {
             assert!(began.elapsed() < Duration::from_secs(60));
             hccl!(HcclCommDestroy(rank.comm));
         });
-    }
+    });
 }
 
 #[test]

@@ -116,15 +116,25 @@ pub fn at(address: *mut c_void, offset: usize) -> *mut c_void {
     address.wrapping_byte_add(offset)
 }
 
+/// For every product, all at the same time: for tests that mostly wait.
+pub fn on_each_product(run: impl Fn(u32) + Sync) {
+    std::thread::scope(|scope| {
+        for product in PRODUCTS {
+            let run = &run;
+            scope.spawn(move || run(product));
+        }
+    });
+}
+
 /// Waits until everything on the rank's device is complete.
 pub fn finish(_: &Rank) {
     ok!(aclrtSynchronizeDevice());
 }
 
-/// Both of two ranks are there, by the notify 2 of their channel: nobody leaves before.
-pub fn meet(rank: &Rank, thread: u64, channel: u64) {
-    crate::issue!(HcommChannelNotifyRecordOnThread(thread, channel, 2));
-    crate::issue!(HcommChannelNotifyWaitOnThread(thread, channel, 2, LONG));
+/// Waits until everything is complete on all ranks.
+pub fn meet(rank: &Rank) {
+    finish(rank);
+    hccl!(HcclBarrier(rank.comm, rank.stream));
     finish(rank);
 }
 
