@@ -22,27 +22,39 @@ pub fn installed_emulator() -> &'static Path {
     DIR.get_or_init(|| {
         let program = std::env::current_exe().expect("a running test has a path");
         let name = program.file_stem().expect("which ends in a name");
-        // The program is `target/PROFILE/deps/NAME`.
-        let profile = program.ancestors().nth(2).expect("which is in a folder of cargo's");
-        let dir = profile.join("virtual-cann").join(name);
+        let dir = program.with_file_name("virtual-cann").join(name);
         let mut cargo = Command::new(env!("CARGO"));
-        cargo.current_dir(repository()).args(["build", "--quiet", "--workspace"]);
+        cargo.current_dir(repository()).args([
+            "build",
+            "--quiet",
+            "--message-format=json",
+            "--workspace",
+        ]);
         // With a test, and in the whole workspace, cargo chooses the same features as for `cargo test`: else it would build the emulator again.
-        cargo.args(["--bin", "ascend-emulator-install", "--test", "cann_path"]);
+        cargo.args(["--lib", "--bin", INSTALLER, "--test", "cann_path"]);
         // As anybody makes it, also when the tests themselves are built with sanitizers.
         cargo.env_remove("RUSTFLAGS");
         if !cfg!(debug_assertions) {
             cargo.arg("--release");
         }
-        succeeds(&mut cargo);
-        succeeds(Command::new(profile.join("ascend-emulator-install")).arg(&dir));
+        let messages = output(&mut cargo);
+        let mut executables = messages.lines().filter_map(|line| {
+            let message: serde_json::Value = serde_json::from_str(line).ok()?;
+            Some(PathBuf::from(message["executable"].as_str()?))
+        });
+        let installer = executables.find(|path| path.ends_with(INSTALLER));
+        output(Command::new(installer.expect("cargo says where it is")).arg(&dir));
         dir
     })
 }
 
-fn succeeds(command: &mut Command) {
+const INSTALLER: &str = "ascend-emulator-install";
+
+/// What a command prints, which has to succeed.
+fn output(command: &mut Command) -> String {
     let output = command.output().expect("it can be started");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
 /// Compiles C sources against our headers and the installed emulator, and returns the program.
@@ -158,6 +170,8 @@ mod book {
     mod in_flight {}
     #[doc = include_str!("../../docs/src/learn/kernels.md")]
     mod kernels {}
+    #[doc = include_str!("../../docs/src/reference/algorithms.md")]
+    mod algorithms {}
     #[doc = include_str!("../../docs/src/reference/collectives.md")]
     mod collectives {}
     #[doc = include_str!("../../docs/src/reference/tiling.md")]

@@ -39,6 +39,8 @@ const CHAIN: usize = 4096;
 thread_local! {
     static DEPTH: Cell<u32> = const { Cell::new(0) };
     static ANY_WOKEN: Cell<bool> = const { Cell::new(false) };
+    /// Whether this thread counts in `RUNNING`.
+    static IS_RUNNING: Cell<bool> = const { Cell::new(false) };
     static WOKEN: RefCell<Vec<&'static Stream>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -88,7 +90,8 @@ pub(crate) fn wake(stream: &'static Stream) {
 /// As [`wake`], of a stream that somebody may be watching: then that thread is at it, and the calling one goes on with its own work. Unless there are more
 /// threads than cores, so that the other one may not be running.
 pub(crate) fn nudge(stream: &'static Stream) {
-    if RUNNING.load(Ordering::Relaxed) > cores() || !stream.watchers.will_see() {
+    let others = RUNNING.load(Ordering::Relaxed).saturating_sub(IS_RUNNING.get().into());
+    if others >= cores() || !stream.watchers.will_see() {
         wake(stream);
     }
 }
@@ -181,7 +184,7 @@ fn block_with_patience(
     let me = sync::current_thread();
     let _asleep = Asleep::new(goal.mark().map(Mark::to_bits), patience);
     let waiting = Counted::add(&WAITING);
-    let mut running = Some(Counted::add(&RUNNING));
+    let mut running = Some(Running::start());
     let mut spin = if waiting.value <= cores() { LONG_SPIN } else { SHORT_SPIN };
     loop {
         let watching = goal.mark().and_then(Mark::stream).map(Watching::start);
@@ -221,7 +224,7 @@ fn block_with_patience(
         if passed(deadline) {
             return goal.done();
         }
-        running.get_or_insert_with(|| Counted::add(&RUNNING));
+        running.get_or_insert_with(Running::start);
         spin = SHORT_SPIN;
     }
 }
@@ -253,6 +256,24 @@ impl Drop for Counted<'_> {
     }
 }
 
+/// The calling thread is up to run streams.
+struct Running {
+    _counted: Counted<'static>,
+}
+
+impl Running {
+    fn start() -> Running {
+        IS_RUNNING.set(true);
+        Running { _counted: Counted::add(&RUNNING) }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        IS_RUNNING.set(false);
+    }
+}
+
 /// The calling thread polls the stream again and again.
 struct Watching(&'static Stream);
 
@@ -267,7 +288,7 @@ impl Drop for Watching {
     fn drop(&mut self) {
         self.0.watchers.leave();
         if !self.0.lane.is_idle() {
-            self.0.poll(HELP);
+            poll_and_tell(self.0);
         }
     }
 }

@@ -328,11 +328,18 @@ fn a_communicator_is_held_by_one_thread_at_a_time() {
             });
             other.join().unwrap();
             issue!(HcommReleaseComm(name.as_ptr()));
+            let one_after_the_other = || {
+                ok!(aclrtSetDevice(device));
+                for _ in 0..500 {
+                    issue!(HcommAcquireComm(name.as_ptr()));
+                    issue!(HcommReleaseComm(name.as_ptr()));
+                }
+            };
+            let three = [(); 3].map(|()| scope.spawn(one_after_the_other));
+            three.into_iter().for_each(|thread| thread.join().unwrap());
             scope.spawn(move || {
                 ok!(aclrtSetDevice(device));
-                issue!(HcommAcquireComm(name.as_ptr()));
-                issue!(HcommReleaseComm(name.as_ptr()));
-                // And once more, to end with it.
+                // Ends with it.
                 issue!(HcommAcquireComm(name.as_ptr()));
             });
         });

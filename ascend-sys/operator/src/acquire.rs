@@ -2,8 +2,7 @@
 //!
 //! `hccl` asks here before it acquires, and the checker plays the same through for operators in a row.
 
-use crate::check::Product;
-use crate::plan::{Plan, limits};
+use crate::plan::{Plan, Product, limits};
 use std::collections::BTreeMap;
 
 /// How many notifies an end of a channel is opened with at least: it cannot get more later, and the next operator may use more.
@@ -14,12 +13,13 @@ const LEAST_OF_THREAD: u32 = 4;
 /// What to acquire threads with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// How many of the threads that are there stay as they are, besides those that are acquired.
-    pub kept: usize,
     /// How many threads to ask for.
     pub count: usize,
     /// Notifies of each of them.
     pub notifies: u32,
+    /// Whether the threads that are there are among those that are given, with the notifies that they have and those that they lacked. If not, all that are
+    /// given are new.
+    pub again: bool,
 }
 
 /// What to ask for, to have so many threads with so many notifies each. `there` are the notifies of those that were acquired, the most
@@ -39,12 +39,9 @@ pub fn threads(
         ..=64 => notifies.next_power_of_two().max(LEAST_OF_THREAD),
         _ => notifies,
     };
-    // The 950 gives the same threads again, with the notifies that they lacked; the others give new ones.
-    let (kept, count) = match product {
-        Some(Product::A2 | Product::A3) => (all, count - fit),
-        Some(Product::Ascend950) | None => (0, count.max(all)),
-    };
-    Some(Request { kept, count, notifies })
+    let again = !matches!(product, Some(Product::A2 | Product::A3));
+    let count = if again { count.max(all) } else { count - fit };
+    Some(Request { count, notifies, again })
 }
 
 /// With how many notifies at each end to open a channel, for an operator that uses so many.
@@ -69,8 +66,10 @@ impl Holdings {
     pub(crate) fn acquire(&mut self, which: usize, plan: &Plan, product: Option<Product>) {
         let (count, notifies) = (plan.threads_to_acquire() as usize, plan.notifies_per_thread());
         if let Some(request) = threads(self.threads.iter().copied(), count, notifies, product) {
-            self.threads.truncate(request.kept);
-            self.threads.extend(std::iter::repeat_n(request.notifies, request.count));
+            let Request { count, notifies, again } = request;
+            let same = if again { self.threads.len() } else { 0 };
+            self.threads.iter_mut().take(same).for_each(|has| *has = notifies.max(*has));
+            self.threads.extend(std::iter::repeat_n(notifies, count - same));
             self.threads.sort_unstable_by_key(|notifies| std::cmp::Reverse(*notifies));
         }
         for (peer, notifies) in &plan.channels {

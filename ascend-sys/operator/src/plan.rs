@@ -44,6 +44,27 @@ pub enum Engine {
     AicpuTs,
 }
 
+/// A product: the chip, and the rules that come with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Product {
+    /// Atlas A2.
+    A2,
+    /// Atlas A3.
+    A3,
+    /// Ascend 950.
+    Ascend950,
+}
+
+impl Product {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Product::A2 => "A2",
+            Product::A3 => "A3",
+            Product::Ascend950 => "Ascend 950",
+        }
+    }
+}
+
 /// What an operator takes of one rank.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
@@ -107,13 +128,14 @@ impl Plan {
         self.sub_notifies.iter().copied().max().unwrap_or(0)
     }
 
-    /// The notifies to acquire each thread with (CANN: `notifyNumPerThread`), since all get as many.
+    /// The notifies to acquire each thread with (CANN: `notifyNumPerThread`), since all get as many. The stream, where it is the main thread, has
+    /// its own number.
     pub fn notifies_per_thread(&self) -> u32 {
-        let start = match self.engine {
-            Engine::AicpuTs => limits::START_NOTIFIES,
+        let main = match self.engine {
+            Engine::AicpuTs => self.main_notifies.saturating_add(limits::START_NOTIFIES),
             Engine::CpuTs => 0,
         };
-        self.main_notifies.saturating_add(start).max(self.notifies_per_sub_thread())
+        main.max(self.notifies_per_sub_thread())
     }
 
     /// The threads to acquire: the user's stream, where it is the main thread, comes by itself.

@@ -50,7 +50,7 @@ fn a_mesh_takes_a_thread_and_a_channel_for_each_peer() {
 fn the_host_needs_no_control_notifies_and_brings_its_stream() {
     let tasks = &mesh_all_gather(4, 8).ranks[0];
     let plan = Plan::of(tasks, Engine::CpuTs);
-    assert_eq!((plan.control_notifies, plan.notifies_per_thread()), (0, 2));
+    assert_eq!((plan.control_notifies, plan.notifies_per_thread()), (0, 1));
     assert_eq!((plan.threads, plan.threads_to_acquire()), (3, 2));
     assert_eq!(Plan::of(tasks, Engine::AicpuTs).threads_to_acquire(), 3);
 }
@@ -191,6 +191,30 @@ fn threads_that_lack_notifies_are_no_use_to_the_next_operator_on_a2_and_a3() {
         let [first, second] = row.clone();
         expect(&check_with(&[second, first], &setting), "", &[], &[]);
     }
+}
+
+#[test]
+fn the_notifies_of_a_stream_are_not_those_of_the_threads_beside_it() {
+    let setting = Setting { product: Some(Product::A2), ..Setting::default() };
+    // The main thread ends a hundred sub-threads and more; they have one notify each, and are given four.
+    let row = [wide(100, 1), wide(120, 1)];
+    expect(&check_with(&row, &setting), "", &[], &[]);
+    let row = [wide(149, 1), wide(59, 8)];
+    let words = ["rank 0 takes 208 threads of a communicator, and there are 200"];
+    expect(&check_with(&row, &setting), "quota", &words, &[]);
+    // On an AI CPU all threads have what the main one needs.
+    let setting = Setting { engine: Engine::AicpuTs, ..setting };
+    expect(&check_with(&row, &setting), "", &[], &[]);
+}
+
+#[test]
+fn a_950_keeps_the_notifies_that_its_threads_have() {
+    let setting = Setting { product: Some(Product::Ascend950), ..Setting::default() };
+    let row = [wide(1, 60_000), wide(100, 64)];
+    let words =
+        ["rank 0 takes 66336 notifies of all threads of a communicator, and there are 65536"];
+    expect(&check_with(&row, &setting), "quota", &words, &[]);
+    expect(&check_with(&row[1..], &setting), "", &[], &[]);
 }
 
 #[test]

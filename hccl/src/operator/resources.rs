@@ -168,14 +168,18 @@ impl OfEngine {
     unsafe fn have_threads(&mut self, site: Site<'_>, count: usize, notifies: u32) -> Result<()> {
         let there = self.threads.iter().map(|thread| thread.notifies);
         let request = acquire::threads(there, count, notifies, site.product.map(checked));
-        let Some(acquire::Request { kept, count, notifies }) = request else { return Ok(()) };
+        let Some(acquire::Request { count, notifies, again }) = request else { return Ok(()) };
         let mut handles = vec![0; count];
         // SAFETY: the caller's promise.
         unsafe {
             let engine = code(site.engine);
             site.table.acquire_threads(site.comm, engine, notifies, &mut handles)?;
-            self.threads.truncate(kept);
             for handle in handles {
+                let known = self.threads.iter_mut().find(|thread| again && thread.handle == handle);
+                if let Some(known) = known {
+                    known.notifies = known.notifies.max(notifies);
+                    continue;
+                }
                 let stream = site.table.stream_of_thread(site.comm, handle)?;
                 self.threads.push(SubThread { handle, notifies, stream });
             }

@@ -5,6 +5,7 @@ use crate::event::{Event, NotRecorded};
 use crate::lane::Readiness;
 use crate::stream::STREAMS;
 use crate::sync::{Thread, lock_std as lock};
+use std::cell::Cell;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 use std::time::{Duration, Instant};
@@ -109,8 +110,13 @@ fn wake_watchers() {
 }
 
 /// Waits until `done` says so; it is asked often, and at once after [`announce`]. False when `limit` passed first. Helps
-/// with all streams meanwhile.
+/// with all streams meanwhile. Once it has said so it is not asked again, so that it may take what it waits for.
 pub(crate) fn wait_until(limit: Option<Duration>, done: impl Fn() -> bool) -> bool {
+    let met = Cell::new(false);
+    let done = || {
+        met.set(met.get() || done());
+        met.get()
+    };
     done() || block(&Condition { done }, limit)
 }
 

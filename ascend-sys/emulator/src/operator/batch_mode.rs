@@ -8,7 +8,7 @@ use super::memory::buffer_so_far;
 use super::thread::Thread;
 use crate::collective::plan::store_for;
 use crate::collective::validate::{Refusal, refuse};
-use crate::memory::nominal;
+use crate::memory::{Place, nominal, place_of};
 use crate::reduce::Store;
 use crate::step::PIECE;
 use std::cell::{Cell, RefCell};
@@ -73,8 +73,8 @@ pub(crate) fn end(tag: Option<&str>) -> Result<(), Refusal> {
     let beyond_caches = beyond_caches(&kept);
     let submitted = kept.drain(..).try_for_each(|Kept { thread, call, mut primitive }| {
         primitive.check_again()?;
-        if let (Primitive::Copy(copy), Some(buffer)) = (&mut primitive, &beyond_caches)
-            && !buffer.contains(&nominal(copy.to))
+        if let (Primitive::Copy(copy), Some(user)) = (&mut primitive, &beyond_caches)
+            && user.has(nominal(copy.to))
         {
             copy.store = Store::Streaming;
         }
@@ -85,8 +85,20 @@ pub(crate) fn end(tag: Option<&str>) -> Result<(), Refusal> {
     submitted
 }
 
-/// When what all ranks copy in such a batch is more than the caches hold: what will be read again soon nevertheless, which is the HCCL buffer.
-fn beyond_caches(kept: &[Kept]) -> Option<Range<usize>> {
+/// The memory of the program on a device: not the HCCL buffer, and not what belongs to peers.
+struct OfUser {
+    device: u32,
+    buffer: Range<usize>,
+}
+
+impl OfUser {
+    fn has(&self, address: usize) -> bool {
+        !self.buffer.contains(&address) && place_of(address) == Ok(Place::Device(self.device))
+    }
+}
+
+/// What will not be read again soon, when what all ranks copy in such a batch is more than the caches hold.
+fn beyond_caches(kept: &[Kept]) -> Option<OfUser> {
     let copied = kept.iter().map(|kept| match &kept.primitive {
         Primitive::Copy(copy) => copy.bytes,
         _ => 0,
@@ -95,9 +107,11 @@ fn beyond_caches(kept: &[Kept]) -> Option<Range<usize>> {
     if bytes <= PIECE {
         return None;
     }
-    let member = Thread::named(kept.first()?.thread).ok()?.owner()?.member?;
+    let thread = Thread::named(kept.first()?.thread).ok()?;
+    let member = thread.owner()?.member?;
     let touched = bytes.saturating_mul(2 * member.comm.ranks());
-    (store_for(touched) == Store::Streaming).then(|| buffer_so_far(&member))
+    (store_for(touched) == Store::Streaming)
+        .then(|| OfUser { device: thread.device(), buffer: buffer_so_far(&member) })
 }
 
 /// Keeps a primitive for the end.

@@ -326,6 +326,10 @@ impl Await {
     /// Gives up, and with it the communicator.
     #[cold]
     pub(crate) fn expire(&self, why: &Reason) -> Step {
+        // Recorded just in time: whoever polls next finds it.
+        if matches!(why, Reason::Timeout(_)) && self.spot.latch.is_due(self.spot.generation) {
+            return Step::Park;
+        }
         let Some(member) = self.spot.member() else {
             let code = ACL_ERROR_RT_SUSPECT_REMOTE_ERROR;
             let code = if matches!(why, Reason::Timeout(_)) { why.code() } else { code };

@@ -41,6 +41,7 @@ mod result;
 pub use finding::{Finding, Place, Report};
 
 use crate::order::Order;
+pub use crate::plan::Product;
 use crate::plan::{Engine, Plan, limits};
 use crate::task::Operator;
 use finding::Notes;
@@ -48,27 +49,6 @@ use ground::Ground;
 
 /// Steps of a search after which a rule goes no further once it has found something: what is not ordered takes longest to tell.
 const PATIENCE: u64 = 200_000_000;
-
-/// A product: the chip, and the rules that come with it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Product {
-    /// Atlas A2.
-    A2,
-    /// Atlas A3.
-    A3,
-    /// Ascend 950.
-    Ascend950,
-}
-
-impl Product {
-    fn name(self) -> &'static str {
-        match self {
-            Product::A2 => "A2",
-            Product::A3 => "A3",
-            Product::Ascend950 => "Ascend 950",
-        }
-    }
-}
 
 /// What counts besides the tasks. The default: any product, the default [`Engine`], CANN's [limits], no plan.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -71,7 +71,7 @@ fn quota(rank: usize, plan: &Plan, held: &Holdings, setting: &Setting, notes: &m
         false => "let threads do several things one after the other",
     };
     add("threads", threads, setting.threads, "threads of a communicator", help);
-    let per_thread = plan.notifies_per_thread();
+    let per_thread = plan.notifies_per_thread().max(plan.main_notifies);
     let help = "let sub-threads end in groups, or use notifies again";
     add("thread", per_thread.into(), setting.thread_notifies, "notifies of a thread", help);
     let all = held.threads.iter().map(|notifies| u64::from(*notifies)).sum();
