@@ -7,6 +7,7 @@ mod ranks;
 use ascend_sys::*;
 use operator::*;
 use std::ffi::c_void;
+use std::time::Duration;
 
 fn item(kind: HcommTransferType, raws: [u64; 5]) -> HcommBatchTransferDesc {
     let mut item = HcommBatchTransferDesc { transType: kind, ..Default::default() };
@@ -225,4 +226,22 @@ fn what_does_not_block_is_for_the_host_of_950() {
             meet(rank);
         });
     }
+}
+
+#[test]
+fn a_host_takes_every_record_that_it_waits_for() {
+    on_product(950, 2, |rank| {
+        let channel = channels(rank, CPU, &[desc(1 - rank.rank, ROCE, 1)])[0];
+        for turn in 0..400 {
+            let mine = turn % 2 == rank.rank;
+            if mine {
+                // The other one spins, yields or sleeps.
+                std::thread::sleep(Duration::from_micros(u64::from(turn % 7) * 50));
+                issue!(HcommChannelNotifyRecord(channel, 0));
+            } else {
+                issue!(HcommChannelNotifyWait(channel, 0, LONG));
+            }
+        }
+        meet(rank);
+    });
 }
