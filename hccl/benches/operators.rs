@@ -20,8 +20,8 @@ const ROUNDS: usize = 12;
 /// Bytes of one rank's input.
 const SIZES: &[usize] = &[4 << 10, 256 << 10, 1 << 20, 16 << 20];
 const RANKS: &[u32] = &[2, 4, 8];
-/// Elements of a round: 1 MiB stays in a cache between being written and being read, and is long beside a notify.
-const SLICE: usize = 1 << 18;
+/// Elements of a round: 2 MiB stay in a cache between being written and being read, and take long beside a notify.
+const SLICE: usize = 1 << 19;
 
 fn main() -> hccl::Result<()> {
     let wanted = std::env::args().skip(1).find(|argument| !argument.starts_with('-'));
