@@ -46,7 +46,7 @@ fn main() -> Outcome<()> {
 
     println!("is it right?");
     for ranks in 1..=17 {
-        for (slices, count) in [(1, 100), (3, 100), (8, 1000), (4, 2)] {
+        for (slices, count) in [(1, 100), (3, 100), (8, 1000), (4, 2), (4, 0)] {
             let report = line(slices).record::<f32>(ranks, count)?.check();
             assert!(report.is_good(), "{ranks} ranks, {slices} slices:\n{report}");
         }

@@ -70,7 +70,7 @@ fn the_page_about_the_line_shows_the_example_and_its_proof() {
     let source = read("examples/src/operators/line.rs");
     assert!(page.contains(&function(&source, "line_all_reduce")), "another function");
     for ranks in 1..=17 {
-        for (slices, count) in [(1, 100), (3, 100), (8, 1000), (4, 2)] {
+        for (slices, count) in [(1, 100), (3, 100), (8, 1000), (4, 2), (4, 0)] {
             let line = Operator::all_reduce("line_all_reduce", Sum, line_all_reduce(slices));
             let report = line.record::<f32>(ranks, count).unwrap().check();
             assert!(report.is_good(), "{ranks} ranks, {slices} slices:\n{report}");

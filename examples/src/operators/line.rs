@@ -12,7 +12,9 @@ pub fn line_all_reduce(slices: u32) -> impl Fn(&Recorder<'_>, &mut MainThread<'_
         let neighbours = [rank.checked_sub(1), Some(rank + 1).filter(|next| *next < op.ranks())];
         let (children, parent): (Vec<u32>, Vec<u32>) = (neighbours.into_iter().flatten())
             .partition(|peer| peer.abs_diff(middle) > rank.abs_diff(middle));
+        // Both ends of a channel open it, also when there is nothing to send: so not in the loop.
         let parent = parent.first().map(|parent| op.channel(*parent));
+        let children: Vec<_> = children.into_iter().map(|child| op.channel(child)).collect();
 
         for round in op.rounds(op.buffer().len()) {
             let (input, output) = (op.input().slice(round.clone()), op.output().slice(round));
@@ -23,7 +25,7 @@ pub fn line_all_reduce(slices: u32) -> impl Fn(&Recorder<'_>, &mut MainThread<'_
                     let sum = shared.part(slice, slices);
                     up.copy(input.part(slice, slices), sum);
                     for child in &children {
-                        up.visit(op.channel(*child), |theirs| up.read_reduce(theirs.at(sum), sum));
+                        up.visit(*child, |theirs| up.read_reduce(theirs.at(sum), sum));
                     }
                     match parent {
                         Some(parent) => {
@@ -34,7 +36,7 @@ pub fn line_all_reduce(slices: u32) -> impl Fn(&Recorder<'_>, &mut MainThread<'_
                         None => _ = down.wait(up.record(down.notify())),
                     }
                     for child in &children {
-                        down.lend(op.channel(*child));
+                        down.lend(*child);
                     }
                     down.copy(sum, output.part(slice, slices));
                 }

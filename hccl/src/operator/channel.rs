@@ -9,7 +9,7 @@
 //! reclaim  <---- left -----      leave      from here on it is the owner's again
 //! ```
 //!
-//! Between `expose` and `reclaim` the owner leaves its buffer alone, at least the part that the peer uses. Both directions of a channel are independent of
+//! Between `expose` and `reclaim` the owner leaves its buffer alone, at least the part that the peer uses. Other peers may be in it at the same time, each by its own channel. Both directions of a channel are independent of
 //! each other. It takes two notifies at each end: the first says that the peer's memory is ready, the second that the peer has
 //! left.
 

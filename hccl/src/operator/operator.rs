@@ -64,7 +64,7 @@ impl Operator {
         all_gather() Goal::AllGather;
         /// All ranks get the reduction of what each has.
         all_reduce(op: impl ReduceOp) Goal::AllReduce(reduction(op));
-        /// Every rank gets the reduction of what the others have for it.
+        /// Every rank gets the reduction of what all have for it.
         reduce_scatter(op: impl ReduceOp) Goal::ReduceScatter(reduction(op));
         /// All ranks get what the root has.
         broadcast(root: u32) Goal::Broadcast { root };
@@ -80,7 +80,7 @@ impl Operator {
         all_to_all_v(counts: &CountMatrix) Goal::AllToAllV { counts: rows(counts) };
         /// One rank gets what another one has.
         send(from: u32, to: u32) Goal::Send { from, to };
-        /// Something else: every rank gives and gets so many elements. What is in the output is not looked at by the checker.
+        /// Something else: every rank gives and gets so many elements, whatever the count. What is in the output is not looked at by the checker.
         other(input: u64, output: u64) Goal::Other { input, output };
     }
 
