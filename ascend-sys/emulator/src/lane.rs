@@ -290,7 +290,8 @@ impl<J: Job> Lane<J> {
             let outcome = head.with(|head| self.run(owner, head, budget));
             drop(head);
             self.notify();
-            if !self.kick.load(Ordering::Acquire) {
+            // With more to run anyway, whoever comes next sees what the note is about. (The housekeeper leaves one at every tick.)
+            if outcome == Outcome::Runnable || !self.kick.load(Ordering::Acquire) {
                 return outcome;
             }
         }
