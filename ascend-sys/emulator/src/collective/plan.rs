@@ -216,7 +216,7 @@ mod tests {
             AlltoAllVC,
         ];
         // Miri takes a thousand times as long: a few ranks, and a size of each kind.
-        let (few, many): (&[usize], &[usize]) = (&[1, 3, 8], &[1, 2, 3, 8, 33, 100]);
+        let (few, many): (&[usize], &[usize]) = (&[1, 3, 8], &[1, 2, 3, 8, 33, 500]);
         let (small, all): (&[u64], &[u64]) = (&[63, 65_537], &[1, 63, 4096, 65_537, 300_003]);
         for operation in operations {
             for &p in if cfg!(miri) { few } else { many } {
