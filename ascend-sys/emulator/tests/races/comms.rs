@@ -165,7 +165,7 @@ fn fetch_behind_a_broadcast(place: &Place<'_>, root: u32) {
 #[test]
 fn a_broadcast_tells_the_root_nothing() {
     let pieces =
-        ["race: bytes 0..4096 of allocation #1", "1 write: fill", "2 read: copy", "knew nothing"];
+        ["race: bytes 0..4096 of allocation #1", "1 write: fill", "2 read: copy", UNORDERED];
     between(&pieces, |place, repaired| {
         fetch_behind_a_broadcast(place, if repaired { 1 } else { 0 });
     });
