@@ -46,7 +46,6 @@
 
 pub(crate) mod api;
 pub mod batch;
-pub(crate) mod brief;
 pub mod collective;
 pub mod comm;
 pub mod device;
@@ -54,6 +53,7 @@ pub mod dtype;
 pub mod error;
 pub mod group;
 pub mod kernel;
+pub(crate) mod lock;
 pub mod memory;
 pub mod operator;
 pub mod ranks;

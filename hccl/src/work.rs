@@ -16,7 +16,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use crate::device::issue::Issued;
-use crate::device::lane::Lane;
+use crate::device::stream_slot::Lane;
 use crate::device::wait::alarms;
 use crate::error::Result;
 use crate::runtime::reactor::{Awaited, Reactor};

@@ -10,7 +10,7 @@
 //!   on all ranks.
 //! * Two operations of one communicator are never in flight unordered: an operation on another stream than the one before waits,
 //!   on the device, for that one (CANN shares buffers and signals among the operations of a communicator).
-//! * The operations of all communicators of a device are issued one at a time (the private module `device::turn` says how), as CANN demands.
+//! * The operations of all communicators of a device are issued one at a time (the private module `device::issue_order` says how), as CANN demands.
 //! * Dropped with operations in flight, a communicator is put aside and destroyed when they are complete. Dropping
 //!   never blocks.
 //!
@@ -22,9 +22,9 @@
 //! [`split`](Communicator::split) and [`subset`](Communicator::subset) make communicators of some of the ranks.
 
 mod config;
+pub(crate) mod deferred;
 pub(crate) mod handle;
 pub(crate) mod label;
-pub(crate) mod orphans;
 mod root_info;
 mod scratch;
 mod sub;
@@ -50,9 +50,9 @@ use crate::error::{Error, OpContext, Result};
 use crate::memory::stamps::Stamps;
 use crate::operator::Resources;
 use crate::runtime::{Product, Runtime};
+use deferred::{Body, Orphan};
 use handle::{Handle, Origin};
 use label::Label;
-use orphans::{Body, Orphan};
 use scratch::Scratch;
 
 /// State of a [`Communicator`] that issues operations.

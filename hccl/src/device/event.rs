@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use super::issue::{Operation, issue};
-use super::lane::Lane;
+use super::stream_slot::Lane;
 use super::{Device, Stream};
 use crate::api::handles::EventHandle;
 use crate::error::{Error, Result};

@@ -23,9 +23,9 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use smallvec::SmallVec;
 
-use super::lane::Lane;
 use super::queue::Queue;
 use super::state::StreamState;
+use super::stream_slot::Lane;
 use super::{Device, Stream};
 use crate::api::handles::EventHandle;
 use crate::comm::label::{Label, Takes};

@@ -8,21 +8,21 @@ mod event;
 mod faults;
 pub mod graph;
 pub(crate) mod issue;
-pub(crate) mod lane;
+pub(crate) mod issue_order;
 mod marks;
 pub(crate) mod queue;
 pub(crate) mod state;
 mod stream;
+pub(crate) mod stream_slot;
 pub(crate) mod timeline;
 pub(crate) mod together;
-pub(crate) mod turn;
 pub(crate) mod wait;
 
 pub use event::{Event, TimedEvent};
 pub use graph::{Captured, Capturing, Graph};
-use lane::Lane;
 pub use state::{Open, StreamState};
 pub use stream::Stream;
+use stream_slot::Lane;
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -33,10 +33,10 @@ use std::time::Duration;
 
 use crate::api::Table;
 use crate::api::handles::{ContextHandle, EventHandle, StreamHandle};
-use crate::brief::{Brief, Guard};
-use crate::comm::orphans::{Orphan, Orphans};
-use crate::device::turn::{Turn, patiently};
+use crate::comm::deferred::{Orphan, Orphans};
+use crate::device::issue_order::{Turn, patiently};
 use crate::error::{Error, Result};
+use crate::lock::{Brief, Guard};
 use crate::memory::allocation::RetireList;
 use crate::runtime::Runtime;
 use crate::sync::lock;

@@ -11,13 +11,13 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 use std::sync::{Arc, Mutex};
 
 use super::Device;
-use super::lane::Lane;
 use super::marks::Marks;
+use super::stream_slot::Lane;
 use crate::api::Table;
 use crate::api::entries::Progress;
 use crate::api::handles::StreamHandle;
-use crate::brief::pause;
 use crate::error::{Error, OpContext, Result};
+use crate::lock::pause;
 use crate::sync::lock;
 
 /// How often failures are looked at again while more come.

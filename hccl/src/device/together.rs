@@ -7,17 +7,17 @@
 //!
 //! All issue locks are held at once, since nothing else may come between stamps and enqueueing. They are taken in the order of their
 //! addresses, so that two groups do not wait for each other; and nobody who holds one waits for another for ever
-//! ([`super::turn`]). A conflict is solved with none of them held, after which all numbers are given up and taken anew.
+//! ([`super::issue_order`]). A conflict is solved with none of them held, after which all numbers are given up and taken anew.
 
 #![forbid(unsafe_code)]
 
 use std::ptr;
 
 use super::issue::{Operation, Prepared, Publish, Touch, check_places};
-use super::lane::{Issuing, Lane};
+use super::stream_slot::{Issuing, Lane};
 use super::{Device, Stream};
-use crate::brief::Guard;
 use crate::error::Result;
+use crate::lock::Guard;
 use crate::memory::stamps::Conflicts;
 use crate::work::Work;
 

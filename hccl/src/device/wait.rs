@@ -11,8 +11,8 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 
-use super::lane::Lane;
 use super::queue::Queue;
+use super::stream_slot::Lane;
 use crate::error::{Error, Result};
 use crate::ranks::{self, Seat};
 

@@ -113,7 +113,7 @@ use super::tensor::number;
 use super::tiling::Tiling;
 use super::tiling::communication::ready;
 use crate::comm::Communicator;
-use crate::comm::orphans::{Body, Orphan};
+use crate::comm::deferred::{Body, Orphan};
 use crate::device::issue::{Place, Touch};
 use crate::device::{Device, Stream};
 use crate::dtype::Element;

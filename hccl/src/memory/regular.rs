@@ -122,7 +122,7 @@ mod tests {
 #[cfg(all(test, loom))]
 mod loom_tests {
     use super::*;
-    use crate::brief::Brief;
+    use crate::lock::Brief;
     use loom::sync::Arc;
 
     /// The short way is open for stream 1, whose operation 1 has read.

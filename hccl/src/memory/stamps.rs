@@ -23,9 +23,9 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::regular::Regular;
-use crate::brief::Brief;
 use crate::device::Device;
-use crate::device::lane::Lane;
+use crate::device::stream_slot::Lane;
+use crate::lock::Brief;
 use crate::sync::name;
 
 /// What an operation does with bytes.

@@ -19,7 +19,7 @@ use crate::api::operators::Buffer;
 use crate::comm::handle::Handle;
 use crate::device::Device;
 use crate::device::issue::Issued;
-use crate::device::lane::Lane;
+use crate::device::stream_slot::Lane;
 use crate::error::{Error, Result};
 use crate::runtime::Product;
 

@@ -20,10 +20,10 @@ use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use super::registry::{Key, Registry};
-use crate::brief::pause;
 use crate::device::queue::Queue;
 use crate::device::wait::{Patience, alarms};
 use crate::error::{Error, Result};
+use crate::lock::pause;
 
 /// How long the thread stays when nothing is registered.
 const IDLE: Duration = Duration::from_millis(100);

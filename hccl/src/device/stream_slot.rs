@@ -23,10 +23,10 @@ use super::faults::Faults;
 use super::queue::Queue;
 use super::timeline::{Timeline, WINDOW};
 use crate::api::entries::Progress;
-use crate::brief::{Biased, Brief, Guard};
 use crate::comm::label::Label;
-use crate::device::turn::Issuer;
+use crate::device::issue_order::Issuer;
 use crate::error::{OpContext, Result};
+use crate::lock::{Biased, Brief, Guard};
 use crate::sync::lock;
 
 /// What is remembered of an operation, for messages.

@@ -23,7 +23,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use crate::brief::{Biased, Brief, Guard, again_and_again};
+use crate::lock::{Biased, Brief, Guard, again_and_again};
 use crate::sync::{AtomicU64, name};
 
 /// How long an operation stands in line behind another one of its device.

@@ -5,9 +5,6 @@
 //!
 //! A panic while it is held gives it back; what it guards must be consistent at every step.
 
-mod barrier;
-mod biased;
-
 use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
@@ -18,13 +15,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicUsize, Ordering};
 
-pub(crate) use biased::Biased;
-
 /// See the [module](self).
 pub(crate) struct Brief<T> {
     /// 1 while somebody has it.
     taken: AtomicUsize,
-    value: UnsafeCell<T>,
+    pub(super) value: UnsafeCell<T>,
 }
 
 // SAFETY: the value is reached by one thread at a time, through the guard; it is sent between them, so it must be `Send`.
@@ -71,7 +66,7 @@ impl<T> Brief<T> {
 impl<'a, T> Guard<'a, T> {
     /// Nobody else reaches the value until `held` is 0.
     #[inline]
-    fn new(value: &'a UnsafeCell<T>, held: &'a AtomicUsize) -> Self {
+    pub(super) fn new(value: &'a UnsafeCell<T>, held: &'a AtomicUsize) -> Self {
         Guard { value, held, _here: std::marker::PhantomData }
     }
 }
