@@ -75,8 +75,9 @@ impl Runtime {
         let outcomes: Vec<Option<T>> = std::thread::scope(|scope| {
             let mut threads = Vec::with_capacity(devices.len());
             for (index, device) in (0..).zip(devices) {
-                let seat = Arc::new(Seat { run: run.clone(), index, made: AtomicUsize::new(0) });
-                let rank = Rank { device: device.clone(), seat };
+                let rank_slot =
+                    Arc::new(RankSlot { run: run.clone(), index, made: AtomicUsize::new(0) });
+                let rank = Rank { device: device.clone(), rank_slot };
                 let builder = std::thread::Builder::new().name(format!("rank {index}"));
                 match builder.spawn_scoped(scope, move || rank.run(f)) {
                     Ok(thread) => threads.push((thread, index, device)),
@@ -108,18 +109,18 @@ impl Runtime {
 #[derive(Clone)]
 pub struct Rank {
     device: Device,
-    seat: Arc<Seat>,
+    rank_slot: Arc<RankSlot>,
 }
 
 impl Rank {
     /// The number of this rank, from 0.
     pub fn index(&self) -> u32 {
-        self.seat.index
+        self.rank_slot.index
     }
 
     /// How many ranks there are.
     pub fn world_size(&self) -> u32 {
-        self.seat.run.ranks
+        self.rank_slot.run.ranks
     }
 
     /// The device of this rank: the one with the rank's number.
@@ -148,7 +149,7 @@ impl Rank {
     ///
     /// Blocks and fails like [`communicator`](Self::communicator).
     pub fn communicator_with(&self, config: CommConfig) -> Result<Communicator> {
-        let Seat { run, index, made } = &*self.seat;
+        let RankSlot { run, index, made } = &*self.rank_slot;
         let alive = Arc::new(());
         let root_info = run.meeting(made, *index, &self.device, Arc::downgrade(&alive))?;
         let mut comm = Communicator::builder()
@@ -168,18 +169,18 @@ impl Rank {
     where
         E: Into<Box<dyn StdError + Send + Sync>>,
     {
-        CURRENT.set(Some(self.seat.clone()));
-        let Rank { device, seat } = self.clone();
+        CURRENT.set(Some(self.rank_slot.clone()));
+        let Rank { device, rank_slot } = self.clone();
         let outcome = caught(|| f(self).map_err(|error| Cause::from(error.into())));
         let cause: Cause = match outcome {
             Ok(Ok(value)) => {
-                seat.run.leave(seat.index, &device, "its closure has returned", false);
+                rank_slot.run.leave(rank_slot.index, &device, "its closure has returned", false);
                 return Some(value);
             }
             Ok(Err(cause)) => cause,
             Err(panic) => Arc::new(panic),
         };
-        seat.run.failed(seat.index, cause, &device);
+        rank_slot.run.failed(rank_slot.index, cause, &device);
         None
     }
 }
@@ -260,24 +261,24 @@ fn caught<R>(code: impl FnOnce() -> R) -> Result<R, Panic> {
 
 thread_local! {
     /// The rank that runs on this thread.
-    static CURRENT: RefCell<Option<Arc<Seat>>> = const { RefCell::new(None) };
+    static CURRENT: RefCell<Option<Arc<RankSlot>>> = const { RefCell::new(None) };
 }
 
 /// The rank that runs on this thread.
-pub(crate) fn seat() -> Option<Arc<Seat>> {
+pub(crate) fn rank_slot() -> Option<Arc<RankSlot>> {
     // A thread that ends may still wait, in the drop of another thread local.
-    CURRENT.try_with(|seat| seat.borrow().clone()).ok().flatten()
+    CURRENT.try_with(|rank_slot| rank_slot.borrow().clone()).ok().flatten()
 }
 
 /// One rank's place in a run.
-pub(crate) struct Seat {
+pub(crate) struct RankSlot {
     run: Arc<Run>,
     index: u32,
     /// How many meetings the rank has come to. Changed under the lock of the run.
     made: AtomicUsize,
 }
 
-impl Seat {
+impl RankSlot {
     /// The failure of another rank of the run. Everything that waits looks here now and then.
     pub(crate) fn failure_elsewhere(&self) -> Option<Error> {
         self.run.has_failed.load(Ordering::Acquire).then(|| self.run.failure(self.index)).flatten()

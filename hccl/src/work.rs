@@ -16,7 +16,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use crate::device::issue::Issued;
-use crate::device::stream_slot::Lane;
+use crate::device::stream_slot::StreamSlot;
 use crate::device::wait::alarms;
 use crate::error::Result;
 use crate::runtime::reactor::{Awaited, Reactor};
@@ -30,7 +30,7 @@ const WELL: u8 = 2;
 ///
 /// It borrows nothing, may go to other threads, and allocates nothing.
 pub struct Work {
-    lane: &'static Lane,
+    slot: &'static StreamSlot,
     issued: Issued,
     operation: &'static str,
     /// While it is awaited. In a box, of which the reactor keeps some, so that a `Work` is one cache line.
@@ -41,12 +41,12 @@ pub struct Work {
 
 impl Work {
     #[inline]
-    pub(crate) fn new(lane: &'static Lane, issued: Issued, operation: &'static str) -> Self {
-        Self { lane, issued, operation, awaited: None, seen: AtomicU8::new(UNSEEN) }
+    pub(crate) fn new(slot: &'static StreamSlot, issued: Issued, operation: &'static str) -> Self {
+        Self { slot, issued, operation, awaited: None, seen: AtomicU8::new(UNSEEN) }
     }
 
-    pub(crate) fn lane(&self) -> &'static Lane {
-        self.lane
+    pub(crate) fn slot(&self) -> &'static StreamSlot {
+        self.slot
     }
 
     pub(crate) fn number(&self) -> u64 {
@@ -56,7 +56,7 @@ impl Work {
     /// Whether the operation is complete: nothing touches its memory any more. Does not block.
     #[inline]
     pub fn is_done(&self) -> bool {
-        self.lane.is_work_complete(self.issued.number, self.issued.tickets.1)
+        self.slot.is_work_complete(self.issued.number, self.issued.tickets.1)
     }
 
     /// Waits for the outcome, up to the runtime's deadline (`aclrtSynchronizeStreamWithTimeout` or
@@ -73,7 +73,7 @@ impl Work {
     fn wait_for(&self, limit: Option<Duration>) -> Result<()> {
         let Issued { number, tickets } = self.issued;
         if !self.is_done()
-            && let Some(queue) = self.lane.queue(number)
+            && let Some(queue) = self.slot.queue(number)
         {
             let limit = limit.unwrap_or_else(|| queue.device().runtime().deadline());
             queue.wait_work(number, tickets.1, limit, self.operation)?;
@@ -86,7 +86,7 @@ impl Work {
         if self.seen.load(Relaxed) == WELL {
             return Ok(());
         }
-        let outcome = self.lane.outcome(self.issued.number, self.issued.tickets);
+        let outcome = self.slot.outcome(self.issued.number, self.issued.tickets);
         self.seen.store(if outcome.is_ok() { WELL } else { SEEN }, Relaxed);
         outcome
     }
@@ -96,7 +96,7 @@ impl Work {
     fn register(&mut self, waker: &Waker) -> Result<()> {
         let Issued { number, tickets } = self.issued;
         // Without its stream it is complete.
-        let Some(queue) = self.lane.queue(number) else { return Ok(()) };
+        let Some(queue) = self.slot.queue(number) else { return Ok(()) };
         let runtime = queue.device().runtime();
         let reactor = runtime.reactor();
         let awaited = self.awaited.get_or_insert_with(|| reactor.awaited(runtime.deadline()));
@@ -136,9 +136,9 @@ impl Drop for Work {
     #[inline]
     fn drop(&mut self) {
         if *self.seen.get_mut() != UNSEEN {
-            self.lane.unwatch(self.issued.number);
+            self.slot.unwatch(self.issued.number);
         } else {
-            self.lane.detach(self.issued.number, self.issued.tickets.1);
+            self.slot.detach(self.issued.number, self.issued.tickets.1);
         }
         // Last, since it drops a waker, which may panic.
         self.unregister();

@@ -29,9 +29,9 @@ unsafe impl Sync for Buffer {}
 
 /// What a primitive returns: a number of `HcclResult`.
 #[derive(Clone, Copy)]
-struct Told(i32);
+struct PrimitiveStatus(i32);
 
-impl Status for Told {
+impl Status for PrimitiveStatus {
     #[inline]
     fn is_success(self) -> bool {
         self.0 == 0
@@ -46,7 +46,7 @@ macro_rules! tell {
     ($table:expr, $function:ident $(, $argument:expr)* $(,)?) => {
         match $table.functions().$function {
             Some(function) => {
-                check($table, stringify!($function), Told(function($($argument),*)))
+                check($table, stringify!($function), PrimitiveStatus(function($($argument),*)))
             }
             None => Err($table.missing(stringify!($function))),
         }

@@ -184,12 +184,12 @@ pub(crate) struct Peers {
 
 #[derive(Clone, Default)]
 struct Peer {
-    lanes: [Lane; 2],
+    directions: [PeerMessages; 2],
 }
 
 /// The messages between this rank and one peer in one direction.
 #[derive(Clone, Default)]
-struct Lane {
+struct PeerMessages {
     issued: u64,
     batch: u64,
     item: usize,
@@ -211,17 +211,17 @@ impl Peers {
             let Some(known) = self.peers.get_mut(peer as usize) else {
                 return Err(BatchError::PeerOutOfRange { item, direction, peer, world_size });
             };
-            let lane = &mut known.lanes[direction as usize];
-            if lane.batch == batch {
+            let messages = &mut known.directions[direction as usize];
+            if messages.batch == batch {
                 return Err(BatchError::DuplicatePeer {
-                    first: lane.item,
+                    first: messages.item,
                     second: item,
                     direction,
                     peer,
                 });
             }
-            lane.batch = batch;
-            lane.item = item;
+            messages.batch = batch;
+            messages.item = item;
         }
         self.check_self(items)
     }
@@ -236,21 +236,21 @@ impl Peers {
     /// Counts a message that was issued by itself.
     pub fn add(&mut self, direction: Direction, peer: u32) {
         if let Some(peer) = self.peers.get_mut(peer as usize) {
-            peer.lanes[direction as usize].issued += 1;
+            peer.directions[direction as usize].issued += 1;
         }
     }
 
     /// How many messages were issued to or from a peer.
     pub fn issued(&self, direction: Direction, peer: u32) -> u64 {
-        self.peers.get(peer as usize).map_or(0, |peer| peer.lanes[direction as usize].issued)
+        self.peers.get(peer as usize).map_or(0, |peer| peer.directions[direction as usize].issued)
     }
 
     fn check_self(&self, items: &[Item]) -> Result<(), BatchError> {
         let rank = self.rank;
         let Some(own) = self.peers.get(rank as usize) else { return Ok(()) };
         let half = |direction: Direction| {
-            let lane = &own.lanes[direction as usize];
-            (lane.batch == self.batch).then_some(lane.item)
+            let messages = &own.directions[direction as usize];
+            (messages.batch == self.batch).then_some(messages.item)
         };
         match (half(Direction::Send), half(Direction::Receive)) {
             (None, None) => Ok(()),

@@ -140,7 +140,7 @@ impl Member {
         Ok(())
     }
 
-    /// Issues an operation, in its turn on the device.
+    /// Issues an operation, in the issue order of the device.
     #[inline(always)]
     pub(crate) fn issue<S: StreamState>(
         &self,
@@ -151,10 +151,10 @@ impl Member {
     ) -> Result<Issued> {
         let communicator = Some((&self.label, sequence));
         let operation = Operation { name, communicator, takes };
-        let lane = stream.lane();
+        let slot = stream.slot();
         S::issue(stream, operation, touches, |stream| {
             let device = &self.device;
-            device.turn().take(lane);
+            device.issue_order().take(slot);
             let Some(raw) = self.handle.calling() else {
                 return Err(Error::Aborted { context: None });
             };

@@ -1,4 +1,4 @@
-//! Communicators, graphs and kernels that were dropped: they are destroyed when their operations are complete.
+//! Deferred destroy: communicators, graphs and kernels that were dropped are destroyed when their operations are complete.
 //!
 //! CANN frees a communicator's buffers at once, also under operations in flight, and takes its time about it; destroying a graph waits for it. So a drop only puts the
 //! communicator or graph here, and whoever issues or allocates next on the device destroys what has become complete.
@@ -13,7 +13,7 @@ use crate::kernel::driver::Driver;
 use crate::memory::stamps::{Stamps, are_complete};
 
 /// A communicator, graph or kernel that nobody has any more. A communicator of which a graph is left waits for that too.
-pub(crate) struct Orphan {
+pub(crate) struct Deferred {
     pub(crate) body: Body,
     pub(crate) stamps: Arc<Stamps>,
 }
@@ -25,7 +25,7 @@ pub(crate) enum Body {
     Kernel(Driver),
 }
 
-impl Orphan {
+impl Deferred {
     fn has_parts(&self) -> bool {
         matches!(&self.body, Body::Communicator(handle) if handle.has_parts())
     }
@@ -44,47 +44,47 @@ impl Body {
     }
 }
 
-/// The orphans of one device. They do not keep their runtime alive, which keeps them.
+/// What waits to be destroyed on one device. The entries do not keep their runtime alive, which keeps them.
 #[derive(Default)]
-pub(crate) struct Orphans {
+pub(crate) struct DeferredList {
     any: AtomicBool,
-    list: Mutex<Vec<Orphan>>,
+    list: Mutex<Vec<Deferred>>,
 }
 
-impl Orphans {
+impl DeferredList {
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         !self.any.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn push(&self, orphan: Orphan) {
+    pub(crate) fn push(&self, deferred: Deferred) {
         let mut list = self.list.lock().unwrap_or_else(PoisonError::into_inner);
-        list.push(orphan);
+        list.push(deferred);
         self.any.store(true, Ordering::Relaxed);
     }
 
     /// Destroys those whose operations are complete, and of which there are no parts any more.
     pub(crate) fn destroy_complete(&self, table: &Table) {
-        self.destroy(table, |orphan| !orphan.has_parts() && are_complete(&mut orphan.stamps));
+        self.destroy(table, |deferred| !deferred.has_parts() && are_complete(&mut deferred.stamps));
     }
 
     /// Destroys all, when nothing can be in flight any more: parts before the whole.
     pub(crate) fn destroy_all(&self, table: &Table) {
-        self.destroy(table, |orphan| !orphan.has_parts());
+        self.destroy(table, |deferred| !deferred.has_parts());
         self.destroy(table, |_| true);
     }
 
-    fn destroy(&self, table: &Table, may_go: impl FnMut(&mut Orphan) -> bool) {
-        let gone: Vec<Orphan> = {
+    fn destroy(&self, table: &Table, may_go: impl FnMut(&mut Deferred) -> bool) {
+        let gone: Vec<Deferred> = {
             let mut list = self.list.lock().unwrap_or_else(PoisonError::into_inner);
             let gone = list.extract_if(.., may_go).collect();
             self.any.store(!list.is_empty(), Ordering::Relaxed);
             gone
         };
         // Without the lock: this calls CANN.
-        let is_graph = |orphan: &Orphan| matches!(orphan.body, Body::Graph(_));
-        let (graphs, others): (Vec<Orphan>, Vec<Orphan>) = gone.into_iter().partition(is_graph);
+        let is_graph = |deferred: &Deferred| matches!(deferred.body, Body::Graph(_));
+        let (graphs, others): (Vec<Deferred>, Vec<Deferred>) = gone.into_iter().partition(is_graph);
         // CANN wants the graphs of a communicator to go first.
-        graphs.into_iter().chain(others).for_each(|orphan| orphan.body.destroy(table));
+        graphs.into_iter().chain(others).for_each(|deferred| deferred.body.destroy(table));
     }
 }

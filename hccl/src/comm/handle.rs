@@ -2,7 +2,7 @@
 //!
 //! CANN reads through the handle before it looks it up, so a call with a destroyed handle is undefined behaviour and not an error.
 //! It also frees the buffers of a communicator at once, under the operations in flight that use them. So the handle is
-//! destroyed in one place only: when its communicator has been dropped and its operations are complete ([`super::orphans`]). An abort
+//! destroyed in one place only: when its communicator has been dropped and its operations are complete ([`super::deferred`]). An abort
 //! destroys nothing. It refuses what comes later and tells the peers.
 
 use std::ffi::CStr;
@@ -122,7 +122,7 @@ impl Handle {
 
     /// Destroys the handle unless that has happened. Some context of its device is current. CANN: `HcclCommDestroy`.
     ///
-    /// For orphans: the communicator has been dropped, so that no call is under way or can begin.
+    /// For a deferred destroy: the communicator has been dropped, so that no call is under way or can begin.
     pub(super) fn destroy(&self, table: &Table) -> Result<()> {
         if self.destroyed.swap(true, Ordering::AcqRel) || matches!(self.origin, Origin::Foreign) {
             return Ok(());

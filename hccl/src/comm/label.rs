@@ -149,7 +149,7 @@ impl Label {
     pub(crate) fn replayed_messages(&self, direction: Direction, peer: u32) -> u64 {
         let peers = self.replayed.messages.get();
         let peer = peers.and_then(|peers| peers.get(peer as usize));
-        peer.map_or(0, |lanes| lanes[direction as usize].load(Relaxed))
+        peer.map_or(0, |directions| directions[direction as usize].load(Relaxed))
     }
 
     /// A graph has one more operation.
@@ -171,8 +171,8 @@ impl Label {
         }
         let peers = self.peers();
         for (direction, peer, count) in messages {
-            if let Some(lanes) = peers.get(*peer as usize) {
-                lanes[*direction as usize].fetch_add(*count, Relaxed);
+            if let Some(directions) = peers.get(*peer as usize) {
+                directions[*direction as usize].fetch_add(*count, Relaxed);
             }
         }
     }

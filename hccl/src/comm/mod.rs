@@ -50,7 +50,7 @@ use crate::error::{Error, OpContext, Result};
 use crate::memory::stamps::Stamps;
 use crate::operator::Resources;
 use crate::runtime::{Product, Runtime};
-use deferred::{Body, Orphan};
+use deferred::{Body, Deferred};
 use handle::{Handle, Origin};
 use label::Label;
 use scratch::Scratch;
@@ -422,7 +422,7 @@ impl Drop for Member {
         }
         let handle = self.handle.clone();
         let stamps = std::mem::replace(&mut self.stamps, Arc::new(Stamps::new()));
-        self.device.retire(Orphan { body: Body::Communicator(handle), stamps });
+        self.device.retire(Deferred { body: Body::Communicator(handle), stamps });
     }
 }
 

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use super::issue::{Operation, issue};
-use super::stream_slot::Lane;
+use super::stream_slot::StreamSlot;
 use super::{Device, Stream};
 use crate::api::handles::EventHandle;
 use crate::error::{Error, Result};
@@ -15,17 +15,17 @@ use crate::work::Work;
 /// dropping it does nothing.
 #[derive(Clone)]
 pub struct Event {
-    lane: &'static Lane,
+    slot: &'static StreamSlot,
     number: u64,
 }
 
 impl Event {
-    pub(super) fn new(lane: &'static Lane, number: u64) -> Self {
-        Self { lane, number }
+    pub(super) fn new(slot: &'static StreamSlot, number: u64) -> Self {
+        Self { slot, number }
     }
 
-    pub(super) fn lane(&self) -> &'static Lane {
-        self.lane
+    pub(super) fn slot(&self) -> &'static StreamSlot {
+        self.slot
     }
 
     pub(super) fn number(&self) -> u64 {
@@ -34,12 +34,12 @@ impl Event {
 
     /// Whether everything before it is complete. Does not block.
     pub fn is_done(&self) -> bool {
-        self.lane.is_complete(self.number)
+        self.slot.is_complete(self.number)
     }
 
     /// Waits for everything before it, up to the runtime's deadline. Failures are told by the `Work`s and the stream.
     pub fn wait(&self) -> Result<()> {
-        match self.lane.queue(self.number) {
+        match self.slot.queue(self.number) {
             Some(queue) => queue.wait(self.number, queue.device().runtime().deadline(), EVENT),
             None => Ok(()),
         }
@@ -47,7 +47,7 @@ impl Event {
 
     /// As [`wait`](Self::wait), up to `limit`.
     pub fn wait_timeout(&self, limit: Duration) -> Result<()> {
-        self.lane.wait(self.number, limit, EVENT)
+        self.slot.wait(self.number, limit, EVENT)
     }
 }
 

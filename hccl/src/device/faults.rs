@@ -8,7 +8,7 @@
 //! they lie in is kept, and everything in it counts as failed: a failure never turns into success, and an operation whose
 //! outcome nobody asked for in time may be called failed though it was well.
 //!
-//! A `Work` may outlive its stream, so what failed on earlier streams of the lane is kept in the same way, apart from what
+//! A `Work` may outlive its stream, so what failed on earlier streams of the slot is kept in the same way, apart from what
 //! fails on the present one.
 
 #![forbid(unsafe_code)]
@@ -63,7 +63,7 @@ fn widen(range: &mut Option<(u64, u64)>, (first, last): (u64, u64)) {
     *range = Some((a.min(first), b.max(last)));
 }
 
-/// The failures of a lane.
+/// The failures of a slot.
 #[derive(Default)]
 pub(crate) struct Faults {
     /// How many have not been told. The fast path looks at nothing else here.

@@ -58,7 +58,7 @@ use super::state::{StreamState, sealed};
 use super::{Device, Stream};
 use crate::api::Table;
 use crate::api::graphs::GraphHandle;
-use crate::comm::deferred::{Body, Orphan};
+use crate::comm::deferred::{Body, Deferred};
 use crate::comm::label::{Label, Numbers, Takes};
 use crate::error::{Error, Result};
 use crate::memory::stamps::{Access, Stamps};
@@ -215,7 +215,7 @@ impl sealed::StreamState for Capturing {
         check_places(queue, operation.name, touches)?;
         touches.iter().for_each(|touch| touch.stamps.share(queue.device()));
         let _bound = queue.device().bind()?;
-        let _issuing = stream.lane().issuing();
+        let _issuing = stream.slot().issuing();
         let mut recording = lock(&stream.state().recording);
         let Some(recording) = &mut *recording else {
             let problem = "the capture has ended".into();
@@ -303,7 +303,7 @@ impl Graph {
         let operation = Operation { name: REPLAY, communicator, takes: Takes::Nothing };
         let work = issue(stream, operation, &touches, |raw| {
             if !self.communicators.is_empty() {
-                self.device.turn().take(stream.lane());
+                self.device.issue_order().take(stream.slot());
             }
             if self.label.as_ref().is_some_and(|label| label.aborted.load(Acquire)) {
                 return Err(Error::Aborted { context: None });
@@ -338,7 +338,7 @@ impl Drop for Graph {
     fn drop(&mut self) {
         if let Some(parts) = self.parts.take() {
             let stamps = std::mem::replace(&mut self.stamps, Arc::new(Stamps::new()));
-            self.device.retire(Orphan { body: Body::Graph(parts), stamps });
+            self.device.retire(Deferred { body: Body::Graph(parts), stamps });
             self.device.reap();
         }
     }

@@ -25,7 +25,7 @@ use smallvec::SmallVec;
 
 use super::queue::Queue;
 use super::state::StreamState;
-use super::stream_slot::Lane;
+use super::stream_slot::StreamSlot;
 use super::{Device, Stream};
 use crate::api::handles::EventHandle;
 use crate::comm::label::{Label, Takes};
@@ -92,9 +92,9 @@ pub(super) struct Prepared<'a> {
 }
 
 /// A stream, a number of its operations, and an event behind that, unless it is complete.
-type Point = (&'static Lane, u64, Option<Arc<EventHandle>>);
+type Point = (&'static StreamSlot, u64, Option<Arc<EventHandle>>);
 
-/// An operation that has been issued: all that a [`Work`] needs besides the lane.
+/// An operation that has been issued: all that a [`Work`] needs besides the slot.
 #[derive(Clone, Copy)]
 pub struct Issued {
     pub(crate) number: u64,
@@ -160,20 +160,20 @@ pub(super) fn issue_number(
     touches: &[Touch<'_>],
     enqueue: impl FnOnce(ascend_sys::aclrtStream) -> Result<()>,
 ) -> Result<Issued> {
-    let (lane, queue) = (stream.lane(), stream.queue());
+    let (slot, queue) = (stream.slot(), stream.queue());
     check_places(queue, operation.name, touches)?;
     queue.take_detached_failure()?;
     let bound = queue.device().bind()?;
     let mut prepared = Prepared::new(queue);
     let issued = loop {
-        let mut issuing = lane.issuing();
-        let number = lane.timeline.next();
+        let mut issuing = slot.issuing();
+        let number = slot.timeline.next();
         let mut conflicts = Conflicts::default();
         for touch in touches {
-            touch.stamps.stamp(lane, number, &touch.range, touch.access, &mut conflicts);
+            touch.stamps.stamp(slot, number, &touch.range, touch.access, &mut conflicts);
         }
         // From here on the number is taken, whatever happens.
-        let publish = Publish::new(lane, number);
+        let publish = Publish::new(slot, number);
         if !conflicts.is_empty() {
             let conflicts = conflicts.without(|other, number| prepared.covers(other, number));
             if !conflicts.is_empty() {
@@ -184,7 +184,7 @@ pub(super) fn issue_number(
             }
         }
         queue.before_enqueue(number);
-        let position = lane.timeline.position(number);
+        let position = slot.timeline.position(number);
         let sequence = operation.communicator.map_or(position, |(_, sequence)| sequence);
         issuing.note(number, operation.name, operation.communicator.map(|(l, _)| l), sequence);
         let enqueued = prepared.enqueue().and_then(|()| enqueue(queue.handle().raw()));
@@ -197,7 +197,7 @@ pub(super) fn issue_number(
     };
     drop(bound);
     drop(prepared);
-    queue.device().reap_in_turn();
+    queue.device().reap_if_due();
     Ok(issued)
 }
 
@@ -229,25 +229,25 @@ pub(super) fn check_places(
 
 /// Publishes the number when it goes, also in a panic and after a refusal.
 pub(super) struct Publish<'a> {
-    lane: &'a Lane,
+    slot: &'a StreamSlot,
     number: u64,
     before: u64,
 }
 
 impl<'a> Publish<'a> {
-    /// With the issue lock of `lane` held, whose next number it is.
+    /// With the issue lock of `slot` held, whose next number it is.
     #[inline]
-    pub(super) fn new(lane: &'a Lane, number: u64) -> Self {
-        Publish { lane, number, before: lane.ticket() }
+    pub(super) fn new(slot: &'a StreamSlot, number: u64) -> Self {
+        Publish { slot, number, before: slot.ticket() }
     }
 
     /// The number gets a `Work`.
     #[inline]
     pub(super) fn with_work(self) -> Issued {
-        let (lane, number, before) = (self.lane, self.number, self.before);
-        lane.watch(number);
-        let after = lane.ticket();
-        lane.timeline.publish(number, after);
+        let (slot, number, before) = (self.slot, self.number, self.before);
+        slot.watch(number);
+        let after = slot.ticket();
+        slot.timeline.publish(number, after);
         std::mem::forget(self);
         Issued { number, tickets: (before, after) }
     }
@@ -256,7 +256,7 @@ impl<'a> Publish<'a> {
 impl Drop for Publish<'_> {
     #[inline]
     fn drop(&mut self) {
-        self.lane.timeline.publish(self.number, self.lane.ticket());
+        self.slot.timeline.publish(self.number, self.slot.ticket());
     }
 }
 
@@ -266,26 +266,26 @@ impl<'a> Prepared<'a> {
         Self { own, points: SmallVec::new() }
     }
 
-    pub(super) fn covers(&self, lane: &Lane, number: u64) -> bool {
-        self.points.iter().any(|(other, covered, _)| ptr::eq(*other, lane) && *covered >= number)
+    pub(super) fn covers(&self, slot: &StreamSlot, number: u64) -> bool {
+        self.points.iter().any(|(other, covered, _)| ptr::eq(*other, slot) && *covered >= number)
     }
 
     /// Makes the conflicts waitable, without a lock of the own stream.
     #[cold]
     pub(super) fn add(&mut self, conflicts: Conflicts, operation: &'static str) -> Result<()> {
         let own = self.own.device();
-        for (lane, number) in conflicts.into_iter() {
-            let unfinished = lane.queue(number).filter(|queue| !queue.is_complete(number));
+        for (slot, number) in conflicts.into_iter() {
+            let unfinished = slot.queue(number).filter(|queue| !queue.is_complete(number));
             let point = match unfinished {
-                None => (lane, number, None),
+                None => (slot, number, None),
                 Some(queue) if queue.device().index() == own.index() => {
                     let (event, covered) = event_behind(&queue)?;
-                    (lane, covered.max(number), Some(event))
+                    (slot, covered.max(number), Some(event))
                 }
                 // Events do not reach across devices. Only pinned memory gets here.
                 Some(queue) => {
                     queue.wait(number, own.runtime().deadline(), operation)?;
-                    (lane, number, None)
+                    (slot, number, None)
                 }
             };
             self.points.push(point);
@@ -327,15 +327,15 @@ impl Drop for Prepared<'_> {
 pub(super) fn event_behind(queue: &Queue) -> Result<(Arc<EventHandle>, u64)> {
     let event = queue.device().take_event()?;
     let _bound = queue.device().bind()?;
-    let _issuing = queue.lane.issuing();
+    let _issuing = queue.slot.issuing();
     queue.table().record_event(&event, queue.handle())?;
-    Ok((event, queue.lane.timeline.submitted()))
+    Ok((event, queue.slot.timeline.submitted()))
 }
 
 /// Later operations of `stream` wait for operation `number` of another stream of the same device.
 pub(super) fn wait_for(
     stream: &Stream,
-    other: &'static Lane,
+    other: &'static StreamSlot,
     number: u64,
     operation: &'static str,
 ) -> Result<()> {

@@ -1,4 +1,5 @@
-//! Taking turns: the communication operations of a device are issued one at a time, whatever communicator and thread they come from.
+//! The order of issuing: the communication operations of a device are issued one at a time, whatever communicator and
+//! thread they come from.
 //!
 //! CANN demands it, and a mutex would do if every call were short. But the first operation of a communicator waits *inside the
 //! call* until its peers have made theirs. Suppose two communicators X and Y over the same two devices, each used by a thread of its
@@ -6,68 +7,69 @@
 //! the peer's Y, which stands in line behind X. No order of the lines is wrong, and nobody moves until CANN's connection
 //! time-out.
 //!
-//! So a turn is not held against others for ever: who has stood in line for [`PATIENCE`] goes ahead beside the call that is under
-//! way. Only a call that waits for its peers takes that long, and standing behind it any longer can only be a dead lock
-//! or lost time; CANN's own libraries keep such calls apart by locks per communicator. Two operations on one *stream* still keep
-//! their order, since the stream has its own lock; there, different orders on different devices are a
+//! So the order is not held against others for ever: an operation that has stood in line for [`PATIENCE`] goes ahead beside the
+//! call that is under way. Only a call that waits for its peers takes that long, and standing behind it any longer can only be a
+//! dead lock or lost time; CANN's own libraries keep such calls apart by locks per communicator. Two operations on one *stream*
+//! still keep their order, since the stream has its own lock; there, different orders on different devices are a
 //! mistake in the program that ends with the connection time-out.
 //!
 //! # How
 //!
-//! Every operation holds the issue lock of its stream anyway, so the turn is *the issue lock of one stream of the device*, the one that
-//! issued for a communicator last. An operation on that stream has the turn for one load. Another stream first makes the turn
-//! its own: with the line held, so that one does it at a time, and with the issue lock of the stream that has it, so that nothing is under way
-//! there. Who holds that lock sees what was written under it, so no stream takes itself for the owner when it no longer is. A stream
-//! that goes gives the turn back: its lane may go to a stream of another device, whose calls are nothing to stand in line behind.
+//! Every operation holds the issue lock of its stream anyway. One stream of the device *owns* the issue order: the one that issued
+//! for a communicator last. Its issue lock is the lock of the order, so an operation on that stream pays one load. Another stream
+//! first becomes the owner: it holds the line, so that one stream does it at a time, and the issue lock of the owner, so that
+//! nothing is under way there. A holder of that lock sees what was written under it, so no stream takes itself for the owner when
+//! it no longer is. A stream that goes gives the order back: its slot may go to a stream of another device, whose calls are nothing
+//! to stand in line behind.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use crate::lock::{Biased, Brief, Guard, again_and_again};
+use crate::lock::{Biased, Guard, SpinLock, spin_until};
 use crate::sync::{AtomicU64, name};
 
 /// How long an operation stands in line behind another one of its device.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// What has an issue lock: a lane.
+/// What has an issue lock: a slot.
 pub(crate) trait Issuer {
     type Issuing;
     fn issue_lock(&self) -> &Biased<Self::Issuing>;
 }
 
-/// The line of one device.
-pub(crate) struct Turn<L: 'static> {
-    /// The name of the lane whose issue lock is the turn. Written with that lock held, and with the next owner's.
+/// The issue order of one device.
+pub(crate) struct IssueOrder<L: 'static> {
+    /// The name of the slot that owns the order. Written with its issue lock held, and with the next owner's.
     owner: AtomicU64,
-    /// The same lane.
-    line: Brief<Option<&'static L>>,
+    /// The same slot.
+    line: SpinLock<Option<&'static L>>,
 }
 
-impl<L: Issuer> Turn<L> {
+impl<L: Issuer> IssueOrder<L> {
     pub(crate) fn new() -> Self {
-        Turn { owner: AtomicU64::new(0), line: Brief::new(None) }
+        IssueOrder { owner: AtomicU64::new(0), line: SpinLock::new(None) }
     }
 
-    /// Makes it the turn of `lane`, whose issue lock the caller holds: until it is given back, unless somebody loses his patience.
+    /// Makes `slot`, whose issue lock the caller holds, the owner: until it gives the order back, unless another loses patience.
     #[inline]
-    pub(crate) fn take(&self, lane: &'static L) {
-        if !self.is_of(lane) {
-            self.take_over(lane);
+    pub(crate) fn take(&self, slot: &'static L) {
+        if !self.is_of(slot) {
+            self.take_over(slot);
         }
     }
 
-    /// Whether it is the turn of `lane`, whose issue lock the caller holds.
+    /// Whether `slot`, whose issue lock the caller holds, is the owner.
     #[inline]
-    pub(crate) fn is_of(&self, lane: &'static L) -> bool {
-        self.owner.load(Relaxed) == name(lane)
+    pub(crate) fn is_of(&self, slot: &'static L) -> bool {
+        self.owner.load(Relaxed) == name(slot)
     }
 
-    /// The stream of `lane` is gone, and the lane about to be another's. Never blocks.
-    pub(crate) fn give_back(&self, lane: &'static L) {
-        // Who has the line while it is the turn of this lane is about to take it over, since nobody holds the lane's lock.
-        if self.is_of(lane)
+    /// The stream of `slot` is gone, and the slot about to be another's. Never blocks.
+    pub(crate) fn give_back(&self, slot: &'static L) {
+        // A holder of the line while this slot is the owner is about to take over, since nobody holds the slot's lock.
+        if self.is_of(slot)
             && let Some(mut line) = self.line.try_lock()
-            && self.is_of(lane)
+            && self.is_of(slot)
         {
             self.owner.store(0, Relaxed);
             *line = None;
@@ -75,7 +77,7 @@ impl<L: Issuer> Turn<L> {
     }
 
     #[cold]
-    fn take_over(&self, lane: &'static L) {
+    fn take_over(&self, slot: &'static L) {
         let Some(mut line) = patiently(|| self.line.try_lock()) else { return };
         let held = match *line {
             Some(owner) => match patiently(|| owner.issue_lock().try_lock()) {
@@ -84,8 +86,8 @@ impl<L: Issuer> Turn<L> {
             },
             None => None,
         };
-        self.owner.store(name(lane), Relaxed);
-        *line = Some(lane);
+        self.owner.store(name(slot), Relaxed);
+        *line = Some(slot);
         drop(held);
         drop(line);
     }
@@ -100,7 +102,7 @@ pub(crate) fn patiently<'a, T>(attempt: impl Fn() -> Option<Guard<'a, T>>) -> Op
 fn stand_in_line<'a, T>(attempt: impl Fn() -> Option<Guard<'a, T>>) -> Option<Guard<'a, T>> {
     let since = Instant::now();
     // A call that does not wait for peers takes a microsecond or a few.
-    again_and_again(|| match attempt() {
+    spin_until(|| match attempt() {
         // A model has no time, and under Miri it passes too fast.
         None if since.elapsed() <= PATIENCE || cfg!(any(loom, miri)) => None,
         ended => Some(ended),
@@ -136,10 +138,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn turns_are_taken_one_at_a_time() {
+    fn operations_are_issued_one_at_a_time() {
         // Miri is slow, and looks at every access.
         let rounds = if cfg!(miri) { 20 } else { 1000 };
-        let turn = Turn::new();
+        let order = IssueOrder::new();
         let inside = Mutex::new(0);
         std::thread::scope(|scope| {
             for _ in 0..4 {
@@ -147,8 +149,8 @@ mod tests {
                     let queue = Queue::leaked();
                     for _ in 0..rounds {
                         let _issuing = queue.0.lock();
-                        turn.take(queue);
-                        let only_one = inside.try_lock().expect("somebody else has the turn");
+                        order.take(queue);
+                        let only_one = inside.try_lock().expect("somebody else is issuing");
                         drop(only_one);
                     }
                 });
@@ -159,13 +161,13 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "nobody loses patience there")]
     fn a_call_that_does_not_return_holds_up_nobody_for_ever() {
-        let turn = Turn::new();
+        let order = IssueOrder::new();
         let [stuck, other] = [(); 2].map(|()| Queue::leaked());
         let _stuck = stuck.0.lock();
-        turn.take(stuck);
+        order.take(stuck);
         let since = Instant::now();
         let _issuing = other.0.lock();
-        turn.take(other);
+        order.take(other);
         assert!(since.elapsed() >= PATIENCE);
     }
 }
@@ -176,25 +178,25 @@ mod loom_tests {
     use loom::sync::{Arc, Mutex};
 
     #[test]
-    fn loom_turns_are_taken_one_at_a_time() {
+    fn loom_operations_are_issued_one_at_a_time() {
         loom::model(|| {
-            let turn = Arc::new(Turn::new());
+            let order = Arc::new(IssueOrder::new());
             let inside = Arc::new(Mutex::new(()));
             let [one, two] = [(); 2].map(|()| Queue::leaked());
-            let issue = |turn: &Turn<Queue>, inside: &Mutex<()>, queue: &'static Queue| {
+            let issue = |order: &IssueOrder<Queue>, inside: &Mutex<()>, queue: &'static Queue| {
                 let _issuing = queue.0.lock();
-                turn.take(queue);
-                drop(inside.try_lock().expect("somebody else has the turn"));
+                order.take(queue);
+                drop(inside.try_lock().expect("somebody else is issuing"));
             };
             let other = {
-                let (turn, inside) = (turn.clone(), inside.clone());
+                let (order, inside) = (order.clone(), inside.clone());
                 loom::thread::spawn(move || {
-                    issue(&turn, &inside, two);
-                    issue(&turn, &inside, two);
+                    issue(&order, &inside, two);
+                    issue(&order, &inside, two);
                 })
             };
-            issue(&turn, &inside, one);
-            issue(&turn, &inside, one);
+            issue(&order, &inside, one);
+            issue(&order, &inside, one);
             other.join().unwrap();
         });
     }

@@ -69,17 +69,17 @@ impl Marks {
     /// Takes note of marks that are complete; whether `number` is. Records a mark for it when there is none.
     pub(super) fn poll(&self, queue: &Queue, number: u64) -> bool {
         let Some(mut state) = try_lock(&self.state) else {
-            return queue.lane.timeline.is_told_complete(number);
+            return queue.slot.timeline.is_told_complete(number);
         };
         if state.list.back().is_none_or(|&(last, _)| last < number)
-            && !queue.lane.timeline.is_told_complete(number)
-            && let Some(_issuing) = queue.lane.try_issuing()
+            && !queue.slot.timeline.is_told_complete(number)
+            && let Some(_issuing) = queue.slot.try_issuing()
         {
-            record(queue, queue.lane.timeline.submitted(), &mut state.list);
+            record(queue, queue.slot.timeline.submitted(), &mut state.list);
         }
         while let Some((last, event)) = state.list.front() {
             let last = *last;
-            if !queue.lane.timeline.is_told_complete(last) {
+            if !queue.slot.timeline.is_told_complete(last) {
                 match queue.table().query_event(event) {
                     Ok(true) if settle(queue, &state, last, event) => {}
                     _ => break,
@@ -89,12 +89,12 @@ impl Marks {
                 queue.device().recycle_event(event);
             }
         }
-        queue.lane.timeline.is_told_complete(number)
+        queue.slot.timeline.is_told_complete(number)
     }
 
     /// Blocks for at most `limit`, until `number` is complete. Whether it took all of that.
     pub(super) fn wait(&self, queue: &Queue, number: u64, limit: Duration) -> Result<bool> {
-        if number == queue.lane.timeline.submitted() {
+        if number == queue.slot.timeline.submitted() {
             self.wait_for_stream(queue, number, limit)
         } else {
             self.wait_for_mark(queue, number, limit)
@@ -116,22 +116,22 @@ impl Marks {
                         // Somebody is about to write down what he was told.
                         Ok(false) => drop(state),
                         Err(error) => {
-                            note(queue, queue.lane.timeline.submitted(), error);
+                            note(queue, queue.slot.timeline.submitted(), error);
                             break;
                         }
                     }
                     std::thread::yield_now();
                     state = lock(&self.state);
                 }
-                queue.lane.timeline.complete(number);
+                queue.slot.timeline.complete(number);
                 Ok(false)
             }
             // Only the state of the stream says whether memory is still in use. The failure may be of what another thread
             // has issued meanwhile.
             Waited::Over(Err(error)) => {
-                note(queue, queue.lane.timeline.submitted(), error.clone());
+                note(queue, queue.slot.timeline.submitted(), error.clone());
                 if queue.table().query_stream(queue.handle())? {
-                    queue.lane.timeline.complete(number);
+                    queue.slot.timeline.complete(number);
                     Ok(false)
                 } else {
                     Err(error)
@@ -169,7 +169,7 @@ impl Marks {
             Waited::Over(Err(error)) => {
                 note(queue, last, error.clone());
                 if queue.table().query_event(&event)? {
-                    queue.lane.timeline.complete(last);
+                    queue.slot.timeline.complete(last);
                     Ok(false)
                 } else {
                     Err(error)
@@ -196,12 +196,12 @@ fn settle(queue: &Queue, state: &State, last: u64, event: &EventHandle) -> bool 
         Ok(Waited::Over(Ok(()))) => match is_believed(queue, state) {
             Ok(true) => {}
             Ok(false) => return false,
-            Err(error) => note(queue, queue.lane.timeline.submitted(), error),
+            Err(error) => note(queue, queue.slot.timeline.submitted(), error),
         },
         Ok(Waited::Over(Err(error))) | Err(error) => note(queue, last, error),
         Ok(Waited::TimedOut) => return false,
     }
-    queue.lane.timeline.complete(last);
+    queue.slot.timeline.complete(last);
     true
 }
 
@@ -216,7 +216,7 @@ fn is_believed(queue: &Queue, state: &State) -> Result<bool> {
                 // What was issued since would hide that it is complete.
                 None => {
                     !queue.table().query_stream(queue.handle())?
-                        && queue.lane.timeline.submitted() == *number
+                        && queue.slot.timeline.submitted() == *number
                 }
             },
         };
@@ -229,15 +229,15 @@ fn is_believed(queue: &Queue, state: &State) -> Result<bool> {
 
 /// `error` is about something up to `number` that was not known to be complete.
 fn note(queue: &Queue, number: u64, error: Error) {
-    let first = queue.lane.timeline.told_complete() + 1;
+    let first = queue.slot.timeline.told_complete() + 1;
     if first <= number {
         let error = match error {
             Error::Call { code, message, .. } => {
-                Error::Failed { context: Box::new(queue.lane.describe(number)), code, message }
+                Error::Failed { context: Box::new(queue.slot.describe(number)), code, message }
             }
             other => other,
         };
-        queue.lane.faults.add(first..=number, None, error);
+        queue.slot.faults.add(first..=number, None, error);
     }
 }
 

@@ -22,7 +22,7 @@ pub use event::{Event, TimedEvent};
 pub use graph::{Captured, Capturing, Graph};
 pub use state::{Open, StreamState};
 pub use stream::Stream;
-use stream_slot::Lane;
+use stream_slot::StreamSlot;
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -33,10 +33,10 @@ use std::time::Duration;
 
 use crate::api::Table;
 use crate::api::handles::{ContextHandle, EventHandle, StreamHandle};
-use crate::comm::deferred::{Orphan, Orphans};
-use crate::device::issue_order::{Turn, patiently};
+use crate::comm::deferred::{Deferred, DeferredList};
+use crate::device::issue_order::{IssueOrder, patiently};
 use crate::error::{Error, Result};
-use crate::lock::{Brief, Guard};
+use crate::lock::{Guard, SpinLock};
 use crate::memory::allocation::RetireList;
 use crate::runtime::Runtime;
 use crate::sync::lock;
@@ -63,11 +63,11 @@ pub(crate) struct DeviceState {
     /// Events that nobody uses. One that somebody still waits for is shared and stays here until it is not.
     events: Mutex<Vec<Arc<EventHandle>>>,
     /// Operations of communicators are issued one at a time on a device.
-    turn: Turn<Lane>,
+    issue_order: IssueOrder<StreamSlot>,
     /// Communicators are made one at a time on a device. Operations of others go on meanwhile.
-    making: Brief<()>,
+    making: SpinLock<()>,
     /// Communicators and graphs that were dropped, and may still have operations in flight.
-    orphans: Orphans,
+    deferred: DeferredList,
 }
 
 impl DeviceState {
@@ -93,9 +93,9 @@ impl DeviceState {
             streams_wait: AtomicBool::new(false),
             streams: Mutex::default(),
             events: Mutex::default(),
-            turn: Turn::new(),
-            making: Brief::new(()),
-            orphans: Orphans::default(),
+            issue_order: IssueOrder::new(),
+            making: SpinLock::new(()),
+            deferred: DeferredList::default(),
         })
     }
 
@@ -104,7 +104,7 @@ impl DeviceState {
         if table.set_context(self.context).is_err() {
             return;
         }
-        self.orphans.destroy_all(table);
+        self.deferred.destroy_all(table);
         for allocation in self.retired.drain() {
             allocation.free(table);
         }
@@ -118,7 +118,7 @@ impl DeviceState {
 
     #[inline]
     fn has_dropped(&self) -> bool {
-        !self.retired.is_empty() || self.streams_wait.load(Relaxed) || !self.orphans.is_empty()
+        !self.retired.is_empty() || self.streams_wait.load(Relaxed) || !self.deferred.is_empty()
     }
 
     pub(crate) fn is_context(&self, context: ContextHandle) -> bool {
@@ -243,8 +243,8 @@ impl Device {
 
     /// Communicators of one device take turns: CANN wants their operations issued one after the other.
     #[inline]
-    pub(crate) fn turn(&self) -> &Turn<Lane> {
-        &self.state().turn
+    pub(crate) fn issue_order(&self) -> &IssueOrder<StreamSlot> {
+        &self.state().issue_order
     }
 
     /// Communicators of one device are made one after the other, under this lock; it is waited for [patiently], for the same
@@ -254,8 +254,8 @@ impl Device {
     }
 
     /// For a communicator or graph that nobody has any more. Called by drops, so it is destroyed later.
-    pub(crate) fn retire(&self, orphan: Orphan) {
-        self.state().orphans.push(orphan);
+    pub(crate) fn retire(&self, deferred: Deferred) {
+        self.state().deferred.push(deferred);
     }
 
     /// A new stream (`aclrtCreateStream`). Does not block.
@@ -308,7 +308,7 @@ impl Device {
 
     /// As [`reap`](Self::reap), for operations: much that is unfinished is not looked at by each of them.
     #[inline]
-    pub(crate) fn reap_in_turn(&self) {
+    pub(crate) fn reap_if_due(&self) {
         let state = self.state();
         if state.has_dropped() && state.pace.is_over() {
             self.reap_now();
@@ -319,7 +319,7 @@ impl Device {
     fn reap_now(&self) {
         let state = self.state();
         let Ok(_bound) = self.bind() else { return };
-        state.orphans.destroy_complete(self.table());
+        state.deferred.destroy_complete(self.table());
         state.pace.begin(state.retired.free_complete(self.table()));
         state.destroy_streams(self.table());
     }

@@ -1,6 +1,6 @@
 //! What is a stream's own: its handle, its device, and how its completion and failures are asked for.
 //!
-//! A queue is kept by its `Stream`; by its [`Lane`] for those who have only a number; and, when the stream was dropped with work
+//! A queue is kept by its `Stream`; by its [`StreamSlot`] for those who have only a number; and, when the stream was dropped with work
 //! in flight, by the reactor, which [closes](Queue::close) it when everything is complete. So work in flight keeps its device and
 //! its runtime alive, also when the `Stream` was forgotten. The handle lives until the last who borrowed the queue, for a wait
 //! say, has given it back.
@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 
 use super::Device;
 use super::marks::Marks;
-use super::stream_slot::Lane;
+use super::stream_slot::StreamSlot;
 use crate::api::Table;
 use crate::api::entries::Progress;
 use crate::api::handles::StreamHandle;
@@ -25,7 +25,7 @@ const MOST_LOOKS: u32 = 1000;
 
 /// See the [module](self).
 pub(crate) struct Queue {
-    pub(super) lane: &'static Lane,
+    pub(super) slot: &'static StreamSlot,
     handle: StreamHandle,
     /// Whether the handle is ours to destroy.
     owned: bool,
@@ -39,20 +39,20 @@ pub(crate) struct Queue {
 impl Queue {
     pub(super) fn open(device: Device, handle: StreamHandle, owned: bool) -> Arc<Self> {
         let progress = device.table().progress(&handle);
-        let lane = Lane::take(progress);
-        let failed = lane.failed_seen.load(Acquire);
+        let slot = StreamSlot::take(progress);
+        let failed = slot.failed_seen.load(Acquire);
         let examined = Mutex::new((failed, progress.map_or(0, Progress::submitted)));
         let queue =
-            Arc::new(Self { lane, handle, owned, marks: Marks::default(), examined, device });
-        lane.set_queue(Some(queue.clone()));
+            Arc::new(Self { slot, handle, owned, marks: Marks::default(), examined, device });
+        slot.set_queue(Some(queue.clone()));
         queue
     }
 
-    /// Everything is complete and nothing will be issued any more. What failed is in the lane from now on.
+    /// Everything is complete and nothing will be issued any more. What failed is in the slot from now on.
     pub(crate) fn close(&self) {
         self.examine();
-        self.lane.set_queue(None);
-        while let Some(error) = self.lane.faults.take_untold(|_| true) {
+        self.slot.set_queue(None);
+        while let Some(error) = self.slot.faults.take_untold(|_| true) {
             tracing::warn!(
                 "nobody has asked for the error of an operation whose stream is gone: {error}"
             );
@@ -60,8 +60,8 @@ impl Queue {
     }
 
     #[inline]
-    pub(crate) fn lane(&self) -> &'static Lane {
-        self.lane
+    pub(crate) fn slot(&self) -> &'static StreamSlot {
+        self.slot
     }
 
     #[inline]
@@ -82,7 +82,7 @@ impl Queue {
     /// Just before the next operation is enqueued, with the issue lock held: the last one may need a mark of its own.
     #[inline]
     pub(super) fn before_enqueue(&self, number: u64) {
-        if self.lane.is_watched(number - 1) {
+        if self.slot.is_watched(number - 1) {
             self.marks.record_behind(self, number - 1);
         }
     }
@@ -90,8 +90,8 @@ impl Queue {
     /// Whether the number is complete. May ask the backend; never blocks.
     pub(super) fn is_complete(&self, number: u64) -> bool {
         // Without a context of its own the thread could not ask; then the answer is "not yet".
-        self.lane.is_known_complete(number)
-            || self.lane.progress.is_none()
+        self.slot.is_known_complete(number)
+            || self.slot.progress.is_none()
                 && self.device.bind().is_ok_and(|_bound| self.marks.poll(self, number))
     }
 
@@ -102,9 +102,9 @@ impl Queue {
     /// those that can be asked for has been forgotten by the backend.
     #[cold]
     pub(super) fn examine(&self) {
-        let lane = self.lane;
-        let Some(progress) = lane.progress else { return };
-        if progress.failed() == lane.failed_seen.load(Acquire) {
+        let slot = self.slot;
+        let Some(progress) = slot.progress else { return };
+        if progress.failed() == slot.failed_seen.load(Acquire) {
             return;
         }
         let mut examined = lock(&self.examined);
@@ -139,34 +139,34 @@ impl Queue {
                 _ => completed + 1,
             };
             let (from, to) = (before + 1, last.max(before + 1));
-            let number = |ticket| lane.timeline.number_of(ticket).unwrap_or(0);
-            lane.faults.add_forgotten((number(from), number(to).max(number(from))), (from, to));
+            let number = |ticket| slot.timeline.number_of(ticket).unwrap_or(0);
+            slot.faults.add_forgotten((number(from), number(to).max(number(from))), (from, to));
         }
         for (ticket, (code, message)) in found {
-            let number = lane.timeline.number_of(ticket);
+            let number = slot.timeline.number_of(ticket);
             let context = match number {
-                Some(number) => lane.describe(number),
+                Some(number) => slot.describe(number),
                 None => OpContext::unknown(),
             };
             let error = Error::Failed { context: Box::new(context), code, message };
             let number = number.unwrap_or(0);
-            lane.faults.add(number..=number, Some(ticket), error);
+            slot.faults.add(number..=number, Some(ticket), error);
         }
         *examined = (if steady { failed } else { all }, completed);
         if steady {
-            lane.failed_seen.store(failed, Release);
+            slot.failed_seen.store(failed, Release);
         }
     }
 
     /// A failure whose `Work` nobody has any more.
     #[inline]
     pub(super) fn take_detached_failure(&self) -> Result<()> {
-        if !self.lane.has_news() && !self.lane.faults.any_untold() {
+        if !self.slot.has_news() && !self.slot.faults.any_untold() {
             return Ok(());
         }
         self.examine();
-        let is_detached = |number| self.lane.is_detached(number);
-        self.lane
+        let is_detached = |number| self.slot.is_detached(number);
+        self.slot
             .faults
             .take_untold(|numbers| numbers.clone().rev().take(64).all(is_detached))
             .map_or(Ok(()), Err)
@@ -175,7 +175,7 @@ impl Queue {
     /// Any failure that nobody has been told.
     pub(super) fn take_failure(&self) -> Result<()> {
         self.examine();
-        self.lane.faults.take_untold(|_| true).map_or(Ok(()), Err)
+        self.slot.faults.take_untold(|_| true).map_or(Ok(()), Err)
     }
 }
 
@@ -185,7 +185,7 @@ impl Drop for Queue {
             self.device.bury_stream(self.handle.take());
         }
         self.marks.recycle_all(&self.device);
-        self.device.turn().give_back(self.lane);
-        self.lane.give_back();
+        self.device.issue_order().give_back(self.slot);
+        self.slot.give_back();
     }
 }

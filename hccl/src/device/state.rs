@@ -63,6 +63,6 @@ impl sealed::StreamState for Open {
 
     #[inline(always)]
     fn handle(stream: &Stream, issued: Issued, name: &'static str) -> Work {
-        Work::new(stream.lane(), issued, name)
+        Work::new(stream.slot(), issued, name)
     }
 }

@@ -11,7 +11,7 @@ use super::event::{Event, TimedEvent};
 use super::issue::{Operation, issue, wait_for};
 use super::queue::Queue;
 use super::state::Open;
-use super::stream_slot::Lane;
+use super::stream_slot::StreamSlot;
 use crate::api::Table;
 use crate::api::handles::StreamHandle;
 use crate::error::{Error, OpContext, Result, panic_text};
@@ -29,13 +29,13 @@ use crate::work::Work;
 pub struct Stream<S = Open> {
     /// Goes first: a capture ends before its stream.
     state: S,
-    lane: &'static Lane,
+    slot: &'static StreamSlot,
     queue: Arc<Queue>,
 }
 
 impl<S> Stream<S> {
     pub(super) fn in_state(queue: Arc<Queue>, state: S) -> Self {
-        Self { state, lane: queue.lane(), queue }
+        Self { state, slot: queue.slot(), queue }
     }
 
     #[inline]
@@ -49,8 +49,8 @@ impl<S> Stream<S> {
     }
 
     #[inline]
-    pub(crate) fn lane(&self) -> &'static Lane {
-        self.lane
+    pub(crate) fn slot(&self) -> &'static StreamSlot {
+        self.slot
     }
 
     #[inline]
@@ -96,19 +96,19 @@ impl Stream {
 
     /// As [`synchronize`](Self::synchronize), up to `limit`.
     pub fn synchronize_timeout(&self, limit: Duration) -> Result<()> {
-        self.queue.wait(self.lane.timeline.submitted(), limit, "synchronize")?;
+        self.queue.wait(self.slot.timeline.submitted(), limit, "synchronize")?;
         self.device().reap();
         self.queue.take_failure()
     }
 
     /// Later operations of this stream wait for `work`, which may be on another stream of the same device. Does not block.
     pub fn wait_for(&self, work: &Work) -> Result<()> {
-        wait_for(self, work.lane(), work.number(), "wait_for")
+        wait_for(self, work.slot(), work.number(), "wait_for")
     }
 
     /// A point in the stream: an event that is complete when everything issued so far is. Costs no call.
     pub fn record(&self) -> Result<Event> {
-        Ok(Event::new(self.lane, self.lane.timeline.submitted()))
+        Ok(Event::new(self.slot, self.slot.timeline.submitted()))
     }
 
     /// As [`record`](Self::record); the device notes the time when it gets there (`aclrtRecordEvent`).
@@ -118,7 +118,7 @@ impl Stream {
 
     /// Later operations of this stream wait for `event`, which may be on another stream of the same device. Does not block.
     pub fn wait_event(&self, event: &Event) -> Result<()> {
-        wait_for(self, event.lane(), event.number(), "wait_event")
+        wait_for(self, event.slot(), event.number(), "wait_event")
     }
 
     /// The `aclrtStream`, for foreign code. Reading it is safe, using it is not: operations that this crate does not know of are not
@@ -135,8 +135,8 @@ impl Stream {
         let mut call = None;
         let work = issue(self, Operation::new("host_fn"), &[], |raw| {
             // The number of this very operation: the issue lock is held.
-            let number = self.lane.timeline.next();
-            let boxed = Box::into_raw(Box::new(HostCall { lane: self.lane, number, function }));
+            let number = self.slot.timeline.next();
+            let boxed = Box::into_raw(Box::new(HostCall { slot: self.slot, number, function }));
             // SAFETY: the backend calls `run` once with the box that was made for it, on one of its threads, which the
             // bound `Send` allows.
             let result = unsafe { self.table().host_function(raw, run(&boxed), boxed.cast()) };
@@ -154,7 +154,7 @@ impl Stream {
 }
 
 struct HostCall<F> {
-    lane: &'static Lane,
+    slot: &'static StreamSlot,
     number: u64,
     function: F,
 }
@@ -163,13 +163,13 @@ struct HostCall<F> {
 fn run<F: FnOnce() + Send + 'static>(_: &*mut HostCall<F>) -> unsafe extern "C" fn(*mut c_void) {
     unsafe extern "C" fn trampoline<F: FnOnce()>(argument: *mut c_void) {
         // SAFETY: `argument` is the box that `host_fn` made, passed here once.
-        let HostCall { lane, number, function } =
+        let HostCall { slot, number, function } =
             *unsafe { Box::from_raw(argument.cast::<HostCall<F>>()) };
         if let Err(payload) = catch_unwind(AssertUnwindSafe(function)) {
-            let context = Box::new(OpContext::new("host_fn", lane.timeline.position(number)));
+            let context = Box::new(OpContext::new("host_fn", slot.timeline.position(number)));
             let message = panic_text(payload).into();
             let error = Error::HostFunctionPanicked { context, message };
-            lane.faults.add(number..=number, None, error);
+            slot.faults.add(number..=number, None, error);
         }
     }
     trampoline::<F>
@@ -177,20 +177,20 @@ fn run<F: FnOnce() + Send + 'static>(_: &*mut HostCall<F>) -> unsafe extern "C" 
 
 impl<S> Drop for Stream<S> {
     fn drop(&mut self) {
-        let submitted = self.lane.timeline.submitted();
+        let submitted = self.slot.timeline.submitted();
         if self.queue.is_complete(submitted) {
             self.queue.close();
             self.device().reap();
             return;
         }
         // Whoever completes the stream must look at what was dropped while it was in use.
-        self.device().runtime().reactor().bury(&self.queue, submitted);
+        self.device().runtime().reactor().destroy_deferred_after(&self.queue, submitted);
     }
 }
 
 impl<S> fmt::Debug for Stream<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let timeline = &self.lane.timeline;
+        let timeline = &self.slot.timeline;
         let submitted = timeline.position(timeline.submitted());
         write!(f, "Stream(device {}, {submitted} operations)", self.device().index())
     }

@@ -1,11 +1,11 @@
-//! A place for streams: the numbers of their operations, and what is remembered of these.
+//! A slot for streams: the numbers of their operations, and what is remembered of these.
 //!
-//! A stream has a lane for as long as it lives; later another stream gets it. Lanes are never freed, and numbers and tickets go
-//! on from one stream to the next, so *a lane and a number name an operation for ever*. That pair is all that a stamp, an
+//! A stream has a slot for as long as it lives; later another stream gets it. Slots are never freed, and numbers and tickets go
+//! on from one stream to the next, so *a slot and a number name an operation for ever*. That pair is all that a stamp, an
 //! event or a `Work` keeps, and nobody counts them.
 //!
-//! What a lane has of the stream itself, its handle and its device, is the stream's [`Queue`]. Whoever has a number may
-//! [ask for it](Lane::queue). It is gone only when everything on the stream is complete and its failures are in the lane,
+//! What a slot has of the stream itself, its handle and its device, is the stream's [`Queue`]. Whoever has a number may
+//! [ask for it](StreamSlot::queue). It is gone only when everything on the stream is complete and its failures are in the slot,
 //! so whoever does not get it knows that the operation is complete, and how it ended.
 //!
 //! Completion is known in one of two ways. Where the backend counts ([`Progress`]) it is one load. Elsewhere events tell
@@ -26,7 +26,7 @@ use crate::api::entries::Progress;
 use crate::comm::label::Label;
 use crate::device::issue_order::Issuer;
 use crate::error::{OpContext, Result};
-use crate::lock::{Biased, Brief, Guard};
+use crate::lock::{Biased, Guard, SpinLock};
 use crate::sync::lock;
 
 /// What is remembered of an operation, for messages.
@@ -79,7 +79,7 @@ impl Issuing {
 }
 
 /// See the [module](self).
-pub(crate) struct Lane {
+pub(crate) struct StreamSlot {
     /// The line of the backend's counters, where it counts.
     pub(super) progress: Option<Progress>,
     pub(super) timeline: Timeline,
@@ -91,28 +91,28 @@ pub(crate) struct Lane {
     detached: [AtomicU64; WINDOW as usize],
     /// The last number while its `Work` is alive; only where events tell.
     watched: AtomicU64,
-    queue: Brief<Option<Arc<Queue>>>,
+    queue: SpinLock<Option<Arc<Queue>>>,
 }
 
-/// The lanes that no stream has, by the address of their line of counters.
-static FREE: Mutex<BTreeMap<usize, Vec<&'static Lane>>> = Mutex::new(BTreeMap::new());
+/// The slots that no stream has, by the address of their line of counters.
+static FREE: Mutex<BTreeMap<usize, Vec<&'static StreamSlot>>> = Mutex::new(BTreeMap::new());
 
-impl Lane {
-    /// A lane for a new stream.
+impl StreamSlot {
+    /// A slot for a new stream.
     ///
-    /// Tickets go on as numbers do, because the lane keeps its line, and the tickets of a line go on.
-    pub(super) fn take(progress: Option<Progress>) -> &'static Lane {
+    /// Tickets go on as numbers do, because the slot keeps its line, and the tickets of a line go on.
+    pub(super) fn take(progress: Option<Progress>) -> &'static StreamSlot {
         let line = progress.map_or(0, Progress::address);
         let free = lock(&FREE).get_mut(&line).and_then(Vec::pop);
         let completed = progress.map_or(0, Progress::completed);
-        let lane = free.filter(|lane| lane.timeline.last_ticket() <= completed);
-        let lane = lane.unwrap_or_else(|| Box::leak(Box::new(Lane::new(progress))));
+        let slot = free.filter(|slot| slot.timeline.last_ticket() <= completed);
+        let slot = slot.unwrap_or_else(|| Box::leak(Box::new(StreamSlot::new(progress))));
         // A foreign stream has a past that is not ours.
-        lane.failed_seen.store(progress.map_or(0, Progress::failed), Release);
-        lane.faults.begin();
-        lane.timeline.begin(completed);
-        lane.issuing.forget_owner();
-        lane
+        slot.failed_seen.store(progress.map_or(0, Progress::failed), Release);
+        slot.faults.begin();
+        slot.timeline.begin(completed);
+        slot.issuing.forget_owner();
+        slot
     }
 
     /// The other end of [`take`](Self::take), when nobody has the queue any more.
@@ -131,7 +131,7 @@ impl Lane {
             failed_seen: AtomicU64::new(0),
             detached: std::array::from_fn(|_| AtomicU64::new(0)),
             watched: AtomicU64::new(0),
-            queue: Brief::new(None),
+            queue: SpinLock::new(None),
         }
     }
 
@@ -148,7 +148,7 @@ impl Lane {
     }
 
     /// Waits for whoever is just enqueuing on a stream of `device` here. What other devices enqueue has nothing to do with it, and may
-    /// wait for peers: the lane may have been given to another stream.
+    /// wait for peers: the slot may have been given to another stream.
     pub(crate) fn let_pass(&self, device: &Device) {
         let queue = self.queue.lock().clone();
         if queue.is_some_and(|queue| queue.device() == device) {
@@ -293,7 +293,7 @@ impl Lane {
     }
 }
 
-impl Issuer for Lane {
+impl Issuer for StreamSlot {
     type Issuing = Issuing;
     #[inline]
     fn issue_lock(&self) -> &Biased<Issuing> {

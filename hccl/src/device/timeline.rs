@@ -13,7 +13,7 @@
 //! Where the backend counts tasks (its *tickets*), `publish` stores the ticket that the stream had reached after the enqueue,
 //! and a number is complete when the backend's completed ticket is no lower. The last [`WINDOW`] tickets are kept; an older
 //! number borrows the ticket of the oldest kept one, which is higher, so it can only seem complete too late, never too early.
-//! The same holds when a slot is overwritten between two loads of a reader.
+//! The same holds when an entry is overwritten between two loads of a reader.
 //!
 //! Streams come one after the other: where one [begins](Timeline::begin), everything before is complete, and stays so whatever
 //! becomes of the tickets.
@@ -74,7 +74,7 @@ impl Timeline {
 
     /// The highest ticket so far.
     pub(crate) fn last_ticket(&self) -> u64 {
-        self.slot(self.submitted()).load(Acquire)
+        self.entry(self.submitted()).load(Acquire)
     }
 
     /// The last number whose enqueue call has returned.
@@ -93,7 +93,7 @@ impl Timeline {
     /// Only with the issue lock held, in order.
     #[inline]
     pub(crate) fn publish(&self, number: u64, ticket: u64) {
-        self.slot(number).store(ticket, Release);
+        self.entry(number).store(ticket, Release);
         self.submitted.store(number, Release);
     }
 
@@ -121,7 +121,7 @@ impl Timeline {
             return None;
         }
         let kept = number.max((submitted + 1).saturating_sub(WINDOW));
-        Some(self.slot(kept).load(Acquire))
+        Some(self.entry(kept).load(Acquire))
     }
 
     /// The oldest kept number whose ticket covers `ticket`, when the kept ones tell.
@@ -129,13 +129,13 @@ impl Timeline {
         let submitted = self.submitted.load(Acquire);
         let oldest = (submitted + 1).saturating_sub(WINDOW).max(1);
         let found =
-            (oldest..=submitted).find(|&number| self.slot(number).load(Acquire) >= ticket)?;
+            (oldest..=submitted).find(|&number| self.entry(number).load(Acquire) >= ticket)?;
         // The oldest one kept may have inherited it from an older one.
         (found > oldest || oldest == 1).then_some(found)
     }
 
     #[inline]
-    fn slot(&self, number: u64) -> &AtomicU64 {
+    fn entry(&self, number: u64) -> &AtomicU64 {
         &self.tickets[(number % WINDOW) as usize]
     }
 }

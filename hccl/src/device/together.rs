@@ -14,7 +14,7 @@
 use std::ptr;
 
 use super::issue::{Operation, Prepared, Publish, Touch, check_places};
-use super::stream_slot::{Issuing, Lane};
+use super::stream_slot::{Issuing, StreamSlot};
 use super::{Device, Stream};
 use crate::error::Result;
 use crate::lock::Guard;
@@ -29,8 +29,8 @@ pub(crate) struct Part<'a> {
 }
 
 impl Part<'_> {
-    fn lane(&self) -> &'static Lane {
-        self.stream.lane()
+    fn slot(&self) -> &'static StreamSlot {
+        self.stream.slot()
     }
 
     fn device(&self) -> &Device {
@@ -51,7 +51,7 @@ struct Held<'a> {
 struct Waits<'a> {
     prepared: Prepared<'a>,
     /// Streams of the group whose earlier work has been seen to.
-    within: Vec<*const Lane>,
+    within: Vec<*const StreamSlot>,
 }
 
 /// Issues a group. See the [module](self).
@@ -68,7 +68,7 @@ pub(crate) fn issue_together(
         stream.queue().take_detached_failure()?;
     }
     let mut order: Vec<usize> = (0..parts.len()).collect();
-    order.sort_by_key(|&at| ptr::from_ref(parts[at].lane()));
+    order.sort_by_key(|&at| ptr::from_ref(parts[at].slot()));
     let mut waits: Vec<Waits<'_>> = parts
         .iter()
         .map(|part| Waits { prepared: Prepared::new(part.stream.queue()), within: Vec::new() })
@@ -84,7 +84,7 @@ pub(crate) fn issue_together(
             stream.queue().before_enqueue(held.number);
             let (label, sequence) = match operation.communicator {
                 Some((label, sequence)) => (Some(label), sequence),
-                None => (None, stream.lane().timeline.position(held.number)),
+                None => (None, stream.slot().timeline.position(held.number)),
             };
             held.issuing.note(held.number, operation.name, label, sequence);
             waits[held.at].prepared.enqueue()?;
@@ -97,13 +97,13 @@ pub(crate) fn issue_together(
     let works = held
         .into_iter()
         .map(|Held { publish, issuing, at, .. }| {
-            let work = Work::new(parts[at].lane(), publish.with_work(), parts[at].operation.name);
+            let work = Work::new(parts[at].slot(), publish.with_work(), parts[at].operation.name);
             drop(issuing);
             work
         })
         .collect();
     for part in parts {
-        part.device().reap_in_turn();
+        part.device().reap_if_due();
     }
     outcome.map(|()| works)
 }
@@ -116,14 +116,14 @@ fn take_and_stamp<'a>(
     let mut all = Vec::with_capacity(parts.len());
     for &at in order {
         let Part { touches, .. } = &parts[at];
-        let lane = parts[at].lane();
-        let issuing = lane.issuing();
-        let number = lane.timeline.next();
+        let slot = parts[at].slot();
+        let issuing = slot.issuing();
+        let number = slot.timeline.next();
         let mut found = Conflicts::default();
         for touch in touches {
-            touch.stamps.stamp(lane, number, &touch.range, touch.access, &mut found);
+            touch.stamps.stamp(slot, number, &touch.range, touch.access, &mut found);
         }
-        all.push(Held { publish: Publish::new(lane, number), issuing, at, number });
+        all.push(Held { publish: Publish::new(slot, number), issuing, at, number });
         conflicts.push((at, found));
     }
     (all, conflicts)
@@ -139,22 +139,22 @@ fn solve(
     let mut left = Vec::new();
     for (at, found) in conflicts {
         let Waits { prepared, within } = &mut waits[at];
-        for (lane, number) in found.into_iter() {
+        for (slot, number) in found.into_iter() {
             // Parts of one group do not conflict with each other: what they write is borrowed. A stamp that was merged may say so; it is about earlier work.
-            let own = held.iter().find(|held| ptr::eq(parts[held.at].lane(), lane));
+            let own = held.iter().find(|held| ptr::eq(parts[held.at].slot(), slot));
             let number = match own {
                 Some(own) if number >= own.number => {
-                    if within.contains(&ptr::from_ref(lane)) {
+                    if within.contains(&ptr::from_ref(slot)) {
                         continue;
                     }
-                    within.push(ptr::from_ref(lane));
+                    within.push(ptr::from_ref(slot));
                     own.number - 1
                 }
                 _ => number,
             };
-            if number > 0 && !prepared.covers(lane, number) {
+            if number > 0 && !prepared.covers(slot, number) {
                 let mut conflict = Conflicts::default();
-                conflict.add(lane, number);
+                conflict.add(slot, number);
                 left.push((at, conflict));
             }
         }
@@ -176,8 +176,8 @@ fn take_turns(parts: &[Part<'_>], order: &[usize]) {
         let device = parts[at].device();
         let is_first =
             order[..position].iter().all(|&other| parts[other].device().index() != device.index());
-        if is_first && !parts.iter().any(|part| device.turn().is_of(part.lane())) {
-            device.turn().take(parts[at].lane());
+        if is_first && !parts.iter().any(|part| device.issue_order().is_of(part.slot())) {
+            device.issue_order().take(parts[at].slot());
         }
     }
 }

@@ -12,9 +12,9 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 
 use super::queue::Queue;
-use super::stream_slot::Lane;
+use super::stream_slot::StreamSlot;
 use crate::error::{Error, Result};
-use crate::ranks::{self, Seat};
+use crate::ranks::{self, RankSlot};
 
 /// After this long a wait says what it waits for.
 #[cfg(not(test))]
@@ -41,7 +41,7 @@ pub(crate) struct Patience {
     since: Instant,
     limit: Duration,
     warned: bool,
-    seat: Option<Arc<Seat>>,
+    rank_slot: Option<Arc<RankSlot>>,
 }
 
 impl Patience {
@@ -54,7 +54,7 @@ impl Patience {
     fn since(ago: Duration, limit: Duration) -> Self {
         let now = Instant::now();
         let since = now.checked_sub(ago).unwrap_or(now);
-        Self { since, limit, warned: false, seat: ranks::seat() }
+        Self { since, limit, warned: false, rank_slot: ranks::rank_slot() }
     }
 
     /// The error that ends the wait for operation `number`, or how long it may go on until it wants to be asked again. After
@@ -71,7 +71,7 @@ impl Patience {
         }
         if elapsed >= WARN_AFTER && !self.warned {
             self.warned = true;
-            let (device, what) = (queue.device().index(), queue.lane.describe(number));
+            let (device, what) = (queue.device().index(), queue.slot.describe(number));
             let why = queue.what_it_waits_for(number)?.unwrap_or_default();
             tracing::warn!(device, "{waiter} has waited {elapsed:.0?} for {what}: {why}");
         }
@@ -82,10 +82,12 @@ impl Patience {
         // In most programs there never is one.
         if alarms() != 0 {
             // What this one waits for may never come then.
-            if let Some(error) = self.seat.as_ref().and_then(|seat| seat.failure_elsewhere()) {
+            if let Some(error) =
+                self.rank_slot.as_ref().and_then(|rank_slot| rank_slot.failure_elsewhere())
+            {
                 return Err(error);
             }
-            match queue.lane.aborted(number) {
+            match queue.slot.aborted(number) {
                 Some(Some(context)) => {
                     return Err(Error::Aborted { context: Some(Box::new(context)) });
                 }
@@ -99,7 +101,7 @@ impl Patience {
 
     /// It waits for nobody any more.
     pub(crate) fn end(&mut self) {
-        self.seat = None;
+        self.rank_slot = None;
     }
 
     fn left(&self) -> Duration {
@@ -107,7 +109,7 @@ impl Patience {
     }
 }
 
-impl Lane {
+impl StreamSlot {
     /// Waits until the number is complete. Says nothing about how it ended.
     pub(crate) fn wait(&self, number: u64, limit: Duration, waiter: &'static str) -> Result<()> {
         self.queue(number).map_or(Ok(()), |queue| queue.wait(number, limit, waiter))
@@ -115,7 +117,7 @@ impl Lane {
 }
 
 impl Queue {
-    /// As [`Lane::wait`].
+    /// As [`StreamSlot::wait`].
     pub(crate) fn wait(&self, number: u64, limit: Duration, waiter: &'static str) -> Result<()> {
         self.wait_until(number, None, limit, waiter)
     }
@@ -139,7 +141,7 @@ impl Queue {
         waiter: &'static str,
     ) -> Result<()> {
         let is_complete = || match ticket {
-            Some(ticket) => self.lane.is_work_complete(number, ticket),
+            Some(ticket) => self.slot.is_work_complete(number, ticket),
             None => self.is_complete(number),
         };
         if is_complete() {
@@ -147,7 +149,7 @@ impl Queue {
         }
         let _bound = self.device().bind()?;
         let wait = |slice, patience| {
-            let ticket = ticket.or_else(|| self.lane.timeline.ticket(number));
+            let ticket = ticket.or_else(|| self.slot.timeline.ticket(number));
             let all_of_it = self.wait_a_little(number, ticket, slice, patience)?;
             if all_of_it {
                 // The backend has noted it as an error, which must not turn up in a later text.
@@ -183,7 +185,7 @@ impl Queue {
         slice: Duration,
         patience: Duration,
     ) -> Result<bool> {
-        match (self.lane.progress, ticket) {
+        match (self.slot.progress, ticket) {
             (None, _) => self.marks.wait(self, number, slice),
             (_, Some(ticket)) => self.table().await_task(self.handle(), ticket, slice, patience),
             // Its enqueue call has not returned yet.
@@ -200,7 +202,7 @@ impl Queue {
             Ok(message) => message,
             Err(error) => return error,
         };
-        let (operation, device) = (self.lane.describe(number), self.device().index());
+        let (operation, device) = (self.slot.describe(number), self.device().index());
         let what = if operation.operation == waiter {
             format!("{operation} on device {device}")
         } else {
@@ -216,7 +218,7 @@ impl Queue {
         // An earlier text is about something else.
         drop(self.table().recent_message());
         let moment = Duration::from_millis(1);
-        self.wait_a_little(number, self.lane.timeline.ticket(number), moment, moment)?;
+        self.wait_a_little(number, self.slot.timeline.ticket(number), moment, moment)?;
         Ok(self.table().recent_message())
     }
 }

@@ -50,7 +50,7 @@ fn refused(problem: String) -> Error {
 /// To its stream a group is one operation, of one communicator.
 fn check_streams(entries: &[Entry<'_>]) -> Result<()> {
     let mut streams: Vec<_> =
-        entries.iter().map(|entry| std::ptr::from_ref(entry.stream.lane())).collect();
+        entries.iter().map(|entry| std::ptr::from_ref(entry.stream.slot())).collect();
     streams.sort_unstable();
     if streams.windows(2).all(|pair| pair[0] != pair[1]) {
         return Ok(());

@@ -113,7 +113,7 @@ use super::tensor::number;
 use super::tiling::Tiling;
 use super::tiling::communication::ready;
 use crate::comm::Communicator;
-use crate::comm::deferred::{Body, Orphan};
+use crate::comm::deferred::{Body, Deferred};
 use crate::device::issue::{Place, Touch};
 use crate::device::{Device, Stream};
 use crate::dtype::Element;
@@ -187,7 +187,7 @@ impl<T> Drop for Loaded<T> {
     fn drop(&mut self) {
         if let Some(driver) = self.driver.take() {
             let stamps = std::mem::replace(&mut self.stamps, Arc::new(Stamps::new()));
-            self.device.retire(Orphan { body: Body::Kernel(driver), stamps });
+            self.device.retire(Deferred { body: Body::Kernel(driver), stamps });
         }
     }
 }

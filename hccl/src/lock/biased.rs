@@ -1,8 +1,8 @@
-//! A [`Brief`] lock that costs its usual thread no atomic step.
+//! A [`SpinLock`] lock that costs its usual thread no atomic step.
 //!
 //! The first thread that takes it becomes its *owner*. From then on the owner only notes where nobody else writes that it is
 //! inside, and looks whether it still is the owner. Another thread that comes ends that for good, and waits until the owner is not
-//! inside; after that everybody goes by the brief lock.
+//! inside; after that everybody goes by the spin lock.
 //!
 //! Both sides write one word and then read the other's, so one of them must see the other: that takes a barrier between the write
 //! and the read on both sides. The owner's costs nothing, because the other side makes all threads of the process execute one
@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering::*};
 use loom::sync::atomic::{AtomicPtr, AtomicUsize, Ordering::*};
 
 use super::barrier::{are_there, heavy, light};
-use super::{Brief, Guard, again_and_again};
+use super::{Guard, SpinLock, spin_until};
 
 /// See the [module](self).
 pub(crate) struct Biased<T> {
@@ -27,7 +27,7 @@ pub(crate) struct Biased<T> {
     owner: AtomicPtr<Owner>,
     /// Who was the owner and is it no more, but may still be inside. Written with `shared` held.
     former: AtomicPtr<Owner>,
-    shared: Brief<T>,
+    shared: SpinLock<T>,
 }
 
 /// A thread: the locks that it is inside of as their owner, by address; 0 is none. Written by that thread only. Never freed; later
@@ -58,7 +58,7 @@ impl Owner {
 impl<T> Biased<T> {
     pub(crate) fn new(value: T) -> Self {
         let nobody = || AtomicPtr::new(ptr::null_mut());
-        Self { owner: nobody(), former: nobody(), shared: Brief::new(value) }
+        Self { owner: nobody(), former: nobody(), shared: SpinLock::new(value) }
     }
 
     #[inline]
@@ -66,7 +66,7 @@ impl<T> Biased<T> {
         let thread = this_thread();
         match thread.and_then(|thread| self.enter(thread)) {
             Some(guard) => guard,
-            None => again_and_again(|| self.try_shared(thread)),
+            None => spin_until(|| self.try_shared(thread)),
         }
     }
 
@@ -79,7 +79,7 @@ impl<T> Biased<T> {
 
     /// The next thread that comes becomes the owner.
     pub(crate) fn forget_owner(&self) {
-        let _guard = again_and_again(|| self.try_shared(None));
+        let _guard = spin_until(|| self.try_shared(None));
         self.former.store(ptr::null_mut(), Relaxed);
     }
 
@@ -265,7 +265,7 @@ mod loom_tests {
 
     impl<T> Biased<T> {
         fn lock_as(&self, thread: &'static Owner) -> Guard<'_, T> {
-            again_and_again(|| self.enter(thread).or_else(|| self.try_shared(Some(thread))))
+            spin_until(|| self.enter(thread).or_else(|| self.try_shared(Some(thread))))
         }
     }
 

@@ -1,7 +1,7 @@
 //! A lock for what is held only briefly: one atomic step to take it and a plain store to give it back, where a `Mutex` needs a
 //! second atomic step because somebody may sleep in it. Here nobody sleeps in the lock: who finds it taken spins, then yields,
 //! then looks again every 50 microseconds. So it may also be held long now and then (an enqueue that waits for peers), which is
-//! why those who must not wait use [`try_lock`](Brief::try_lock).
+//! why those who must not wait use [`try_lock`](SpinLock::try_lock).
 //!
 //! A panic while it is held gives it back; what it guards must be consistent at every step.
 
@@ -16,14 +16,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use loom::sync::atomic::{AtomicUsize, Ordering};
 
 /// See the [module](self).
-pub(crate) struct Brief<T> {
+pub(crate) struct SpinLock<T> {
     /// 1 while somebody has it.
     taken: AtomicUsize,
     pub(super) value: UnsafeCell<T>,
 }
 
 // SAFETY: the value is reached by one thread at a time, through the guard; it is sent between them, so it must be `Send`.
-unsafe impl<T: Send> Sync for Brief<T> {}
+unsafe impl<T: Send> Sync for SpinLock<T> {}
 
 /// Holds the lock.
 pub(crate) struct Guard<'a, T> {
@@ -34,7 +34,7 @@ pub(crate) struct Guard<'a, T> {
     _here: std::marker::PhantomData<*const ()>,
 }
 
-impl<T> Brief<T> {
+impl<T> SpinLock<T> {
     pub(crate) fn new(value: T) -> Self {
         Self { taken: AtomicUsize::new(0), value: UnsafeCell::new(value) }
     }
@@ -56,7 +56,7 @@ impl<T> Brief<T> {
 
     #[cold]
     fn lock_slowly(&self) -> Guard<'_, T> {
-        again_and_again(|| {
+        spin_until(|| {
             let may_be_free = self.taken.load(Ordering::Relaxed) == 0;
             if may_be_free { self.try_lock() } else { None }
         })
@@ -72,7 +72,7 @@ impl<'a, T> Guard<'a, T> {
 }
 
 /// Tries until it succeeds.
-pub(crate) fn again_and_again<G>(mut attempt: impl FnMut() -> Option<G>) -> G {
+pub(crate) fn spin_until<G>(mut attempt: impl FnMut() -> Option<G>) -> G {
     let mut looks = 0_u32;
     loop {
         if let Some(guard) = attempt() {
@@ -131,7 +131,7 @@ mod tests {
     fn one_holder_at_a_time() {
         // Miri is slow, and looks at every access.
         let rounds = if cfg!(miri) { 20 } else { 1000 };
-        let lock = Brief::new(0_u64);
+        let lock = SpinLock::new(0_u64);
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {
@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn a_panic_gives_it_back() {
-        let lock = Brief::new(());
+        let lock = SpinLock::new(());
         let held = std::panic::AssertUnwindSafe(|| {
             let _guard = lock.lock();
             assert!(lock.try_lock().is_none());
@@ -168,7 +168,7 @@ mod loom_tests {
     #[test]
     fn loom_one_holder_at_a_time() {
         loom::model(|| {
-            let lock = Arc::new(Brief::new(loom::cell::Cell::new(0)));
+            let lock = Arc::new(SpinLock::new(loom::cell::Cell::new(0)));
             let other = {
                 let lock = lock.clone();
                 loom::thread::spawn(move || {

@@ -89,8 +89,8 @@ impl Allocation {
         waiter: &'static str,
     ) -> Result<()> {
         let start = Instant::now();
-        for (lane, number) in self.stamps.unfinished(range, reads).into_iter() {
-            lane.wait(number, limit.saturating_sub(start.elapsed()), waiter)?;
+        for (slot, number) in self.stamps.unfinished(range, reads).into_iter() {
+            slot.wait(number, limit.saturating_sub(start.elapsed()), waiter)?;
         }
         Ok(())
     }
@@ -126,7 +126,7 @@ pub(crate) struct Owned(ManuallyDrop<Box<Allocation>>);
 impl Owned {
     /// Device memory. When the device is full, waits for what was dropped before it gives up.
     pub(crate) fn device(device: &Device, bytes: usize) -> Result<Owned> {
-        device.reap_in_turn();
+        device.reap_if_due();
         let bound = device.bind()?;
         let pointer = match device.table().malloc(bytes) {
             Ok(pointer) => pointer,

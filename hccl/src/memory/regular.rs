@@ -122,7 +122,7 @@ mod tests {
 #[cfg(all(test, loom))]
 mod loom_tests {
     use super::*;
-    use crate::lock::Brief;
+    use crate::lock::SpinLock;
     use loom::sync::Arc;
 
     /// The short way is open for stream 1, whose operation 1 has read.
@@ -139,8 +139,8 @@ mod loom_tests {
         loom::model(|| {
             let regular = open_for_stream_1();
             // Who is regular, and the stamps in the list.
-            let list = Arc::new(Brief::new((1_u64, Vec::new())));
-            let issuing = Arc::new(Brief::new(()));
+            let list = Arc::new(SpinLock::new((1_u64, Vec::new())));
+            let issuing = Arc::new(SpinLock::new(()));
             let first = {
                 let (regular, list, issuing) = (regular.clone(), list.clone(), issuing.clone());
                 loom::thread::spawn(move || {
@@ -184,8 +184,8 @@ mod loom_tests {
         loom::model(|| {
             let regular = open_for_stream_1();
             // The stamps in the list.
-            let list = Arc::new(Brief::new(Vec::new()));
-            let issuing = Arc::new(Brief::new(()));
+            let list = Arc::new(SpinLock::new(Vec::new()));
+            let issuing = Arc::new(SpinLock::new(()));
             let first = {
                 let (regular, list, issuing) = (regular.clone(), list.clone(), issuing.clone());
                 loom::thread::spawn(move || {

@@ -24,8 +24,8 @@ use smallvec::SmallVec;
 
 use super::regular::Regular;
 use crate::device::Device;
-use crate::device::stream_slot::Lane;
-use crate::lock::Brief;
+use crate::device::stream_slot::StreamSlot;
+use crate::lock::SpinLock;
 use crate::sync::name;
 
 /// What an operation does with bytes.
@@ -36,7 +36,7 @@ pub(crate) enum Access {
 }
 
 struct Stamp {
-    lane: &'static Lane,
+    slot: &'static StreamSlot,
     number: u64,
     range: Range<usize>,
     access: Access,
@@ -48,12 +48,12 @@ const FULL: usize = 16;
 /// The stamps of one allocation.
 pub(crate) struct Stamps {
     regular: Regular,
-    list: Brief<List>,
+    list: SpinLock<List>,
 }
 
 struct List {
-    /// The lane whose numbers are in `regular`.
-    regular: Option<&'static Lane>,
+    /// The slot whose numbers are in `regular`.
+    regular: Option<&'static StreamSlot>,
     stamps: Vec<Stamp>,
     /// Borrows do not order all that conflicts.
     shared: bool,
@@ -61,7 +61,7 @@ struct List {
 
 /// What an operation has to wait for: for each other stream the highest number. A few of them allocate nothing.
 #[derive(Default)]
-pub(crate) struct Conflicts(SmallVec<[(&'static Lane, u64); 4]>);
+pub(crate) struct Conflicts(SmallVec<[(&'static StreamSlot, u64); 4]>);
 
 impl Conflicts {
     #[inline]
@@ -69,20 +69,20 @@ impl Conflicts {
         self.0.is_empty()
     }
 
-    pub(crate) fn add(&mut self, lane: &'static Lane, number: u64) {
-        match self.0.iter_mut().find(|(other, _)| ptr::eq(*other, lane)) {
+    pub(crate) fn add(&mut self, slot: &'static StreamSlot, number: u64) {
+        match self.0.iter_mut().find(|(other, _)| ptr::eq(*other, slot)) {
             Some((_, highest)) => *highest = number.max(*highest),
-            None => self.0.push((lane, number)),
+            None => self.0.push((slot, number)),
         }
     }
 
     /// Forgets what `covered` has already been waited for.
-    pub(crate) fn without(mut self, covered: impl Fn(&'static Lane, u64) -> bool) -> Self {
-        self.0.retain(|(lane, number)| !covered(lane, *number));
+    pub(crate) fn without(mut self, covered: impl Fn(&'static StreamSlot, u64) -> bool) -> Self {
+        self.0.retain(|(slot, number)| !covered(slot, *number));
         self
     }
 
-    pub(crate) fn into_iter(self) -> impl Iterator<Item = (&'static Lane, u64)> {
+    pub(crate) fn into_iter(self) -> impl Iterator<Item = (&'static StreamSlot, u64)> {
         self.0.into_iter()
     }
 }
@@ -91,30 +91,30 @@ impl Stamps {
     /// Room for stamps, so that the first ones allocate nothing.
     pub(crate) fn new() -> Self {
         let list = List { regular: None, stamps: Vec::with_capacity(4), shared: false };
-        Self { regular: Regular::default(), list: Brief::new(list) }
+        Self { regular: Regular::default(), list: SpinLock::new(list) }
     }
 
-    /// Stamps `range` for operation `number` of `lane` and collects what it has to wait for. With the lane's issue lock held.
+    /// Stamps `range` for operation `number` of `slot` and collects what it has to wait for. With the slot's issue lock held.
     ///
     /// An operation that conflicts with this one must be ordered with it by the caller, as a borrow does, unless the stamps are shared.
     #[inline]
     pub(crate) fn stamp(
         &self,
-        lane: &'static Lane,
+        slot: &'static StreamSlot,
         number: u64,
         range: &Range<usize>,
         access: Access,
         conflicts: &mut Conflicts,
     ) {
-        if !self.regular.stamp(name(lane), number, range, access) {
-            self.stamp_in_list(lane, number, range, access, conflicts);
+        if !self.regular.stamp(name(slot), number, range, access) {
+            self.stamp_in_list(slot, number, range, access, conflicts);
         }
     }
 
     #[inline(never)]
     fn stamp_in_list(
         &self,
-        lane: &'static Lane,
+        slot: &'static StreamSlot,
         number: u64,
         range: &Range<usize>,
         access: Access,
@@ -122,13 +122,13 @@ impl Stamps {
     ) {
         let mut list = self.list.lock();
         let List { regular, stamps, shared } = &mut *list;
-        let placed = self.stamp_as_regular(regular, lane, number, range, access, conflicts);
+        let placed = self.stamp_as_regular(regular, slot, number, range, access, conflicts);
         // A stamp of the same stream over the same bytes is used again, so the steady state moves no memory.
         let mut reuse = None;
         let mut at = 0;
         while let Some(old) = stamps.get(at) {
             let mut keep = true;
-            if ptr::eq(old.lane, lane)
+            if ptr::eq(old.slot, slot)
                 && range.start <= old.range.start
                 && old.range.end <= range.end
                 && (access == Access::Write || old.access == Access::Read)
@@ -138,13 +138,13 @@ impl Stamps {
                 } else {
                     keep = false;
                 }
-            } else if old.lane.is_known_complete(old.number) {
+            } else if old.slot.is_known_complete(old.number) {
                 keep = false;
-            } else if !ptr::eq(old.lane, lane)
+            } else if !ptr::eq(old.slot, slot)
                 && overlap(&old.range, range)
                 && (access == Access::Write || old.access == Access::Write)
             {
-                conflicts.add(old.lane, old.number);
+                conflicts.add(old.slot, old.number);
             }
             if keep {
                 at += 1;
@@ -153,7 +153,7 @@ impl Stamps {
                 stamps.swap_remove(at);
             }
         }
-        self.regular.open((placed && stamps.is_empty() && !*shared).then(|| name(lane)));
+        self.regular.open((placed && stamps.is_empty() && !*shared).then(|| name(slot)));
         if placed {
             return;
         }
@@ -166,7 +166,7 @@ impl Stamps {
         if stamps.len() >= FULL {
             make_room(stamps);
         }
-        stamps.push(Stamp { lane, number, range: range.clone(), access });
+        stamps.push(Stamp { slot, number, range: range.clone(), access });
     }
 
     /// From now on there will be operations that no borrow orders with the others; what is stamped belongs to `device`. Without any
@@ -182,23 +182,23 @@ impl Stamps {
             list.regular
         };
         // Whoever comes after this finds the short way closed.
-        if let Some(lane) = regular {
-            lane.let_pass(device);
+        if let Some(slot) = regular {
+            slot.let_pass(device);
         }
     }
 
-    /// Stamps as the regular stream when `lane` is it or can become it; else collects what the regular one conflicts with.
+    /// Stamps as the regular stream when `slot` is it or can become it; else collects what the regular one conflicts with.
     fn stamp_as_regular(
         &self,
-        regular: &mut Option<&'static Lane>,
-        lane: &'static Lane,
+        regular: &mut Option<&'static StreamSlot>,
+        slot: &'static StreamSlot,
         number: u64,
         range: &Range<usize>,
         access: Access,
         conflicts: &mut Conflicts,
     ) -> bool {
         match regular {
-            Some(old) if ptr::eq(*old, lane) => {
+            Some(old) if ptr::eq(*old, slot) => {
                 let keep = self.regular.is_range(range);
                 if !keep && !old.is_known_complete(self.regular.last(true)) {
                     return false;
@@ -223,16 +223,16 @@ impl Stamps {
             }
             None => self.regular.restart(number, range, access, false),
         }
-        *regular = Some(lane);
+        *regular = Some(slot);
         true
     }
 
     /// Whether nothing uses the allocation any more. Never blocks; asks the backend where that helps. Complete stamps go.
     fn are_complete(&mut self) -> bool {
         let mut list = self.list.lock();
-        list.stamps.retain(|stamp| !stamp.lane.is_complete(stamp.number));
+        list.stamps.retain(|stamp| !stamp.slot.is_complete(stamp.number));
         // Borrowed mutably, so nobody is on the short way.
-        if list.regular.as_ref().is_some_and(|lane| lane.is_complete(self.regular.last(true))) {
+        if list.regular.as_ref().is_some_and(|slot| slot.is_complete(self.regular.last(true))) {
             self.regular.open(None);
             list.regular = None;
         }
@@ -244,19 +244,19 @@ impl Stamps {
         let mut conflicts = Conflicts::default();
         let list = self.list.lock();
         let last = self.regular.last(reads);
-        if let Some(lane) = &list.regular
+        if let Some(slot) = &list.regular
             && last != 0
             && overlap(&self.regular.range(), range)
-            && !lane.is_known_complete(last)
+            && !slot.is_known_complete(last)
         {
-            conflicts.add(lane, last);
+            conflicts.add(slot, last);
         }
         for stamp in &list.stamps {
             if overlap(&stamp.range, range)
                 && (reads || stamp.access == Access::Write)
-                && !stamp.lane.is_known_complete(stamp.number)
+                && !stamp.slot.is_known_complete(stamp.number)
             {
-                conflicts.add(stamp.lane, stamp.number);
+                conflicts.add(stamp.slot, stamp.number);
             }
         }
         conflicts
@@ -273,7 +273,7 @@ fn overlap(a: &Range<usize>, b: &Range<usize>) -> bool {
 }
 
 fn make_room(list: &mut Vec<Stamp>) {
-    list.retain(|stamp| !stamp.lane.is_known_complete(stamp.number));
+    list.retain(|stamp| !stamp.slot.is_known_complete(stamp.number));
     if list.len() < FULL {
         return;
     }
@@ -281,7 +281,7 @@ fn make_room(list: &mut Vec<Stamp>) {
     for stamp in list.drain(..) {
         let same = merged
             .iter_mut()
-            .find(|other| ptr::eq(other.lane, stamp.lane) && other.access == stamp.access);
+            .find(|other| ptr::eq(other.slot, stamp.slot) && other.access == stamp.access);
         match same {
             Some(other) => {
                 other.number = other.number.max(stamp.number);

@@ -85,8 +85,8 @@ impl Issue<'_> {
         }
         match &issued {
             Ok(issued) => {
-                let (lane, issued) = (stream.lane(), *issued);
-                resources.issued.push(Last { lane, issued, name, sequence });
+                let (slot, issued) = (stream.slot(), *issued);
+                resources.issued.push(Last { slot, issued, name, sequence });
             }
             Err(error) if begun => {
                 resources.spoiled = Some(spoiled(name, sequence, error));

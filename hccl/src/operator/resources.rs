@@ -19,7 +19,7 @@ use crate::api::operators::Buffer;
 use crate::comm::handle::Handle;
 use crate::device::Device;
 use crate::device::issue::Issued;
-use crate::device::stream_slot::Lane;
+use crate::device::stream_slot::StreamSlot;
 use crate::error::{Error, Result};
 use crate::runtime::Product;
 
@@ -65,7 +65,7 @@ pub(super) struct Peer {
 
 /// An operator that was run.
 pub(super) struct Last {
-    pub(super) lane: &'static Lane,
+    pub(super) slot: &'static StreamSlot,
     pub(super) issued: Issued,
     pub(super) name: &'static str,
     pub(super) sequence: u64,
@@ -100,11 +100,11 @@ impl Resources {
     /// Whether an operator that was run before has failed: then notifies may be left set, and nobody knows which.
     pub(super) fn check(&mut self) -> Result<(), Box<str>> {
         let spoils = &mut self.spoiled;
-        self.issued.retain(|Last { lane, issued, name, sequence }| {
-            let goes_on = !lane.is_work_complete(issued.number, issued.tickets.1);
+        self.issued.retain(|Last { slot, issued, name, sequence }| {
+            let goes_on = !slot.is_work_complete(issued.number, issued.tickets.1);
             if !goes_on
                 && spoils.is_none()
-                && let Err(error) = lane.outcome(issued.number, issued.tickets)
+                && let Err(error) = slot.outcome(issued.number, issued.tickets)
             {
                 *spoils = Some(spoiled(name, *sequence, &error));
             }

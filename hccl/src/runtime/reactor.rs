@@ -35,7 +35,7 @@ enum Then {
     /// At the latest at this moment.
     Wake(Waker, Option<Instant>),
     /// The stream was dropped: look at what was dropped while it was in use.
-    Bury,
+    DestroyDeferred,
 }
 
 struct Watched {
@@ -49,8 +49,8 @@ struct Watched {
 impl Watched {
     fn is_complete(&self) -> bool {
         match self.ticket {
-            Some(ticket) => self.queue.lane().is_work_complete(self.number, ticket),
-            None => self.queue.lane().is_complete(self.number),
+            Some(ticket) => self.queue.slot().is_work_complete(self.number, ticket),
+            None => self.queue.slot().is_complete(self.number),
         }
     }
 
@@ -58,7 +58,7 @@ impl Watched {
     fn left(&self, now: Instant) -> Option<Duration> {
         match self.then {
             Then::Wake(_, due) => Some(due?.saturating_duration_since(now)),
-            Then::Bury => None,
+            Then::DestroyDeferred => None,
         }
     }
 }
@@ -151,13 +151,13 @@ impl Reactor {
     }
 
     /// The stream was dropped with work in flight.
-    pub(crate) fn bury(self: &Arc<Self>, queue: &Arc<Queue>, number: u64) {
+    pub(crate) fn destroy_deferred_after(self: &Arc<Self>, queue: &Arc<Queue>, number: u64) {
         let mut state = self.lock();
         state.watched.insert(Watched {
             queue: queue.clone(),
             number,
             ticket: None,
-            then: Then::Bury,
+            then: Then::DestroyDeferred,
         });
         let started = self.run(&mut state);
         drop(state);
@@ -204,7 +204,7 @@ impl Reactor {
                 let alarms = alarms();
                 let is_over = |watched: &Watched| match watched.then {
                     Then::Wake(_, due) => alarms != *heard || due.is_some_and(|due| due <= now),
-                    Then::Bury => false,
+                    Then::DestroyDeferred => false,
                 };
                 let is_ready = |watched: &Watched| watched.is_complete() || is_over(watched);
                 state.watched.take_ready(is_ready, &mut ready);
@@ -252,7 +252,7 @@ impl Reactor {
 fn finish(watched: Watched) {
     match watched.then {
         Then::Wake(waker, _) => waker.wake(),
-        Then::Bury => {
+        Then::DestroyDeferred => {
             let device = watched.queue.device().clone();
             watched.queue.close();
             drop(watched.queue);

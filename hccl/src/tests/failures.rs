@@ -209,7 +209,7 @@ fn an_error_that_nobody_asked_for_is_a_warning_when_its_stream_goes() {
     });
 }
 
-/// One stream after the other, as many as it takes until a lane is used again.
+/// One stream after the other, as many as it takes until a slot is used again.
 #[test]
 fn a_work_outlives_its_stream_and_says_how_it_ended() {
     on_both(1, |runtime| {

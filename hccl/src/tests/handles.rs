@@ -67,7 +67,7 @@ fn streams_one_after_the_other_share_a_place() {
             .map(|_| {
                 let stream = device.stream().unwrap();
                 stream.host_fn(|| ()).unwrap().wait().unwrap();
-                crate::sync::name(stream.lane())
+                crate::sync::name(stream.slot())
             })
             .collect();
         // Other tests run beside this one.

@@ -59,7 +59,7 @@ fn a_long_wait_says_once_what_it_waits_for() {
     });
 }
 
-/// While a communicator is made, which takes until all ranks have come, operations of others keep their turns.
+/// While a communicator is made, which takes until all ranks have come, operations of others are issued meanwhile.
 #[test]
 fn operations_do_not_stand_in_line_behind_a_communicator_that_is_made() {
     let runtime = emulator(2);
@@ -71,7 +71,7 @@ fn operations_do_not_stand_in_line_behind_a_communicator_that_is_made() {
     };
     std::thread::scope(|scope| {
         let first = scope.spawn(|| build(0));
-        // The first rank waits for the second inside the call. Ten thousand turns of half a second would be seen.
+        // The first rank waits for the second inside the call. Ten thousand waits of half a second would be seen.
         eventually("building", || devices[0].making().is_none());
         let stream = devices[0].stream().unwrap();
         let mut single = alone(&devices[0]);
@@ -98,10 +98,10 @@ fn alone(device: &Device) -> Communicator {
     Communicator::init_all(std::slice::from_ref(device)).unwrap().remove(0)
 }
 
-/// Lanes go from device to device. First operations wait for their peers inside the call, and would stand in line behind each other.
-/// Two hundred turns of half a second would be seen.
+/// Slots go from device to device. First operations wait for their peers inside the call, and would stand in line behind each other.
+/// Two hundred waits of half a second would be seen.
 #[test]
-fn a_stream_that_goes_takes_its_turn_with_it() {
+fn a_stream_that_goes_gives_the_issue_order_back() {
     let runtime = emulator(3);
     for _ in 0..200 {
         let run = runtime.run_ranks(3, |rank| -> Result<()> {
@@ -113,7 +113,7 @@ fn a_stream_that_goes_takes_its_turn_with_it() {
     }
 }
 
-/// The turn of a device is the issue lock of one of its streams, and a group holds several. A thousand turns of half a second would be seen.
+/// The lock of the issue order of a device is the issue lock of one of its streams, and a group holds several. A thousand waits of half a second would be seen.
 #[test]
 fn a_group_does_not_stand_in_line_behind_itself() {
     let runtime = emulator(1);
@@ -122,7 +122,7 @@ fn a_group_does_not_stand_in_line_behind_itself() {
     let mut comms = [alone(&device), alone(&device)];
     let mut sums = streams.each_ref().map(|stream| device.upload(&[1_i32], stream).unwrap());
     for round in 0..1000 {
-        // Now this stream has the turn.
+        // Now this stream owns the issue order.
         let at = round % 2;
         drop(comms[at].barrier(&streams[at]).unwrap());
         let group = crate::group(|group| {
@@ -177,7 +177,7 @@ fn an_abort_reaches_a_task_whose_stream_is_just_issuing() {
     let (send, receive) = std::sync::mpsc::channel();
     let task = std::thread::spawn(move || send.send(block_on(work)).unwrap());
     std::thread::sleep(3 * crate::device::wait::WARN_AFTER);
-    let issuing = stream.lane().try_issuing().unwrap();
+    let issuing = stream.slot().try_issuing().unwrap();
     abort.abort().unwrap();
     std::thread::sleep(Duration::from_millis(400));
     drop(issuing);
