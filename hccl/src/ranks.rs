@@ -70,7 +70,7 @@ impl Runtime {
         }
         let devices: Vec<Device> =
             (0..ranks).map(|rank| self.device(rank as usize)).collect::<Result<_>>()?;
-        let run = Arc::new(Run::new(ranks));
+        let run = Arc::new(RankRun::new(ranks));
         let f = &f;
         let outcomes: Vec<Option<T>> = std::thread::scope(|scope| {
             let mut threads = Vec::with_capacity(devices.len());
@@ -272,7 +272,7 @@ pub(crate) fn rank_slot() -> Option<Arc<RankSlot>> {
 
 /// One rank's place in a run.
 pub(crate) struct RankSlot {
-    run: Arc<Run>,
+    run: Arc<RankRun>,
     index: u32,
     /// How many meetings the rank has come to. Changed under the lock of the run.
     made: AtomicUsize,
@@ -286,14 +286,14 @@ impl RankSlot {
 }
 
 /// What the ranks of a run share.
-struct Run {
+struct RankRun {
     ranks: u32,
     /// Set after `first`, so that waits need not take the lock.
     has_failed: AtomicBool,
-    state: Mutex<State>,
+    state: Mutex<RunState>,
 }
 
-struct State {
+struct RunState {
     first: Option<RankError>,
     /// One for each communicator of the run.
     meetings: Vec<Meeting>,
@@ -307,14 +307,14 @@ struct Meeting {
     members: Vec<Option<Weak<()>>>,
 }
 
-impl Run {
+impl RankRun {
     fn new(ranks: u32) -> Self {
         let left = vec![None; ranks as usize];
-        let state = State { first: None, meetings: Vec::new(), left };
-        Run { ranks, has_failed: AtomicBool::new(false), state: Mutex::new(state) }
+        let state = RunState { first: None, meetings: Vec::new(), left };
+        RankRun { ranks, has_failed: AtomicBool::new(false), state: Mutex::new(state) }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, RunState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -405,7 +405,7 @@ impl Run {
     }
 }
 
-fn failure_of(state: &State, rank: u32) -> Option<Error> {
+fn failure_of(state: &RunState, rank: u32) -> Option<Error> {
     let first = state.first.as_ref().filter(|first| first.rank != rank)?;
     Some(Error::RankGone { rank: first.rank, reason: first.text.to_string().into() })
 }

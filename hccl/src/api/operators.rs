@@ -54,9 +54,9 @@ macro_rules! tell {
 }
 
 /// How a primitive reduces.
-pub(crate) type Reduction = (DType, ascend_operator::ReduceOp);
+pub(crate) type PrimitiveReduction = (DType, ascend_operator::ReduceOp);
 
-fn numbers((dtype, op): Reduction) -> (HcommDataType, HcommReduceOp) {
+fn numbers((dtype, op): PrimitiveReduction) -> (HcommDataType, HcommReduceOp) {
     use ascend_operator::ReduceOp;
     let op = match op {
         ReduceOp::Sum => HcommReduceOp::HCOMM_REDUCE_SUM,
@@ -192,7 +192,7 @@ impl Table {
         to: *mut c_void,
         from: *const c_void,
         count: u64,
-        reduction: Reduction,
+        reduction: PrimitiveReduction,
     ) -> Result<()> {
         let (dtype, op) = numbers(reduction);
         // SAFETY: the caller's promise.
@@ -233,7 +233,7 @@ impl Table {
         to: *mut c_void,
         from: *const c_void,
         count: u64,
-        reduction: Reduction,
+        reduction: PrimitiveReduction,
     ) -> Result<()> {
         let (dtype, op) = numbers(reduction);
         // SAFETY: the caller's promise.
@@ -248,7 +248,7 @@ impl Table {
         to: *mut c_void,
         from: *const c_void,
         count: u64,
-        reduction: Reduction,
+        reduction: PrimitiveReduction,
     ) -> Result<()> {
         let (dtype, op) = numbers(reduction);
         // SAFETY: the caller's promise.

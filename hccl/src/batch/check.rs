@@ -177,13 +177,13 @@ impl Item {
 pub(crate) struct Peers {
     rank: u32,
     batch: u64,
-    peers: Box<[Peer]>,
+    peers: Box<[PeerTraffic]>,
     /// Ranges of the batch at hand, kept to reuse the allocation.
     ranges: Vec<Used>,
 }
 
 #[derive(Clone, Default)]
-struct Peer {
+struct PeerTraffic {
     directions: [PeerMessages; 2],
 }
 
@@ -197,7 +197,7 @@ struct PeerMessages {
 
 impl Peers {
     pub fn new(rank: u32, world_size: u32) -> Self {
-        let peers = vec![Peer::default(); world_size as usize].into_boxed_slice();
+        let peers = vec![PeerTraffic::default(); world_size as usize].into_boxed_slice();
         Peers { rank, batch: 0, peers, ranges: Vec::new() }
     }
 

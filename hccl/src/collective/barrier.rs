@@ -1,6 +1,6 @@
 //! The barrier: it moves nothing, and nobody passes before all are there.
 
-use super::{Call, collective};
+use super::{CollectiveCall, collective};
 use crate::comm::Communicator;
 use crate::device::{Stream, StreamState};
 use crate::dtype::DType;
@@ -29,7 +29,7 @@ impl Communicator {
     #[inline]
     pub fn barrier<S: StreamState>(&mut self, stream: &Stream<S>) -> Result<S::Work> {
         let touches = [self.member.touch()];
-        let call = Ok(Call::barrier());
+        let call = Ok(CollectiveCall::barrier());
         collective!(self.member, "barrier", 0usize, DType::U8, call, touches, stream)
     }
 }

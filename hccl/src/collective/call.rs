@@ -5,7 +5,7 @@ use std::ffi::c_void;
 use ascend_sys::{HcclComm, HcclDataType, HcclReduceOp, aclrtStream};
 
 use super::Partition;
-use super::check::Reduction;
+use super::check::CheckedReduction;
 use crate::api::{Table, call};
 use crate::dtype::DType;
 use crate::error::Result;
@@ -13,8 +13,8 @@ use crate::memory::allocation::Region;
 
 /// One operation of one rank, checked. Counts are elements.
 #[derive(Clone, Copy)]
-pub(crate) struct Call<'a> {
-    pub(super) kind: Kind<'a>,
+pub(crate) struct CollectiveCall<'a> {
+    pub(super) kind: CollectiveKind<'a>,
     pub(super) dtype: HcclDataType,
     pub(super) send: *mut c_void,
     pub(super) recv: *mut c_void,
@@ -23,7 +23,7 @@ pub(crate) struct Call<'a> {
 
 /// Which operation, and what it takes besides buffers, a count and a type.
 #[derive(Clone, Copy)]
-pub(super) enum Kind<'a> {
+pub(super) enum CollectiveKind<'a> {
     AllReduce(HcclReduceOp),
     Reduce(HcclReduceOp, u32),
     ReduceScatter(HcclReduceOp),
@@ -41,11 +41,11 @@ pub(super) enum Kind<'a> {
     Barrier,
 }
 
-impl<'a> Call<'a> {
+impl<'a> CollectiveCall<'a> {
     /// From one region to another. A region of which there is none is null.
     #[inline]
     pub(super) fn new(
-        kind: Kind<'a>,
+        kind: CollectiveKind<'a>,
         dtype: DType,
         send: Option<&Region<'_>>,
         recv: Option<&Region<'_>>,
@@ -55,19 +55,19 @@ impl<'a> Call<'a> {
             region.map_or(std::ptr::null_mut(), |region| region.pointer())
         };
         let (send, recv, count) = (pointer(send), pointer(recv), count as u64);
-        Call { kind, dtype: HcclDataType(dtype.code()), send, recv, count }
+        CollectiveCall { kind, dtype: HcclDataType(dtype.code()), send, recv, count }
     }
 
     /// A reduction from one region to another.
     #[inline]
     pub(super) fn reduction(
-        kind: impl FnOnce(HcclReduceOp) -> Kind<'a>,
-        what: Reduction,
+        kind: impl FnOnce(HcclReduceOp) -> CollectiveKind<'a>,
+        what: CheckedReduction,
         send: &Region<'_>,
         recv: &Region<'_>,
     ) -> Self {
         let kind = kind(HcclReduceOp(what.kind.code()));
-        Call::new(kind, what.dtype, Some(send), Some(recv), what.count)
+        CollectiveCall::new(kind, what.dtype, Some(send), Some(recv), what.count)
     }
 
     /// For an operation that CANN refuses in place, which it tells by equal pointers. A buffer of no elements may begin where the
@@ -81,7 +81,7 @@ impl<'a> Call<'a> {
     }
 
     pub(super) fn barrier() -> Self {
-        Call::new(Kind::Barrier, DType::U8, None, None, 0)
+        CollectiveCall::new(CollectiveKind::Barrier, DType::U8, None, None, 0)
     }
 
     /// Hands it to CANN.
@@ -97,20 +97,20 @@ impl<'a> Call<'a> {
         comm: HcclComm,
         stream: aclrtStream,
     ) -> Result<()> {
-        let Call { kind, dtype, send, recv, count } = *self;
+        let CollectiveCall { kind, dtype, send, recv, count } = *self;
         // SAFETY: the caller's promise; tables have an entry for each rank, which was checked when the call was made.
         unsafe {
             match kind {
-                Kind::AllReduce(op) => {
+                CollectiveKind::AllReduce(op) => {
                     call!(table, HcclAllReduce, send, recv, count, dtype, op, comm, stream)
                 }
-                Kind::Reduce(op, root) => {
+                CollectiveKind::Reduce(op, root) => {
                     call!(table, HcclReduce, send, recv, count, dtype, op, root, comm, stream)
                 }
-                Kind::ReduceScatter(op) => {
+                CollectiveKind::ReduceScatter(op) => {
                     call!(table, HcclReduceScatter, send, recv, count, dtype, op, comm, stream)
                 }
-                Kind::ReduceScatterV(op, parts) => {
+                CollectiveKind::ReduceScatterV(op, parts) => {
                     let (counts, at) = parts.pointers();
                     call!(
                         table,
@@ -126,23 +126,23 @@ impl<'a> Call<'a> {
                         stream
                     )
                 }
-                Kind::Broadcast(root) => {
+                CollectiveKind::Broadcast(root) => {
                     call!(table, HcclBroadcast, recv, count, dtype, root, comm, stream)
                 }
-                Kind::AllGather => {
+                CollectiveKind::AllGather => {
                     call!(table, HcclAllGather, send, recv, count, dtype, comm, stream)
                 }
-                Kind::AllGatherV(parts) => {
+                CollectiveKind::AllGatherV(parts) => {
                     let (counts, at) = parts.pointers();
                     call!(table, HcclAllGatherV, send, count, recv, counts, at, dtype, comm, stream)
                 }
-                Kind::Scatter(root) => {
+                CollectiveKind::Scatter(root) => {
                     call!(table, HcclScatter, send, recv, count, dtype, root, comm, stream)
                 }
-                Kind::AllToAll => {
+                CollectiveKind::AllToAll => {
                     call!(table, HcclAlltoAll, send, count, dtype, recv, count, dtype, comm, stream)
                 }
-                Kind::AllToAllV(from, to) => {
+                CollectiveKind::AllToAllV(from, to) => {
                     let (sent, from) = from.pointers();
                     let (received, to) = to.pointers();
                     call!(
@@ -160,13 +160,17 @@ impl<'a> Call<'a> {
                         stream
                     )
                 }
-                Kind::AllToAllVC(matrix) => {
+                CollectiveKind::AllToAllVC(matrix) => {
                     let matrix = matrix.as_ptr().cast();
                     call!(table, HcclAlltoAllVC, send, matrix, dtype, recv, dtype, comm, stream)
                 }
-                Kind::Send(to) => call!(table, HcclSend, send, count, dtype, to, comm, stream),
-                Kind::Recv(from) => call!(table, HcclRecv, recv, count, dtype, from, comm, stream),
-                Kind::Barrier => call!(table, HcclBarrier, comm, stream),
+                CollectiveKind::Send(to) => {
+                    call!(table, HcclSend, send, count, dtype, to, comm, stream)
+                }
+                CollectiveKind::Recv(from) => {
+                    call!(table, HcclRecv, recv, count, dtype, from, comm, stream)
+                }
+                CollectiveKind::Barrier => call!(table, HcclBarrier, comm, stream),
             }
         }
     }

@@ -10,17 +10,17 @@ use crate::runtime::Product;
 
 /// What is reduced, and how.
 #[derive(Clone, Copy)]
-pub(crate) struct Reduction {
+pub(crate) struct CheckedReduction {
     pub(super) dtype: DType,
     pub(super) kind: ReduceKind,
     /// Elements of the result.
     pub(super) count: usize,
 }
 
-impl Reduction {
+impl CheckedReduction {
     #[inline]
     pub(crate) fn of<T: Reduce<Op>, Op: ReduceOp>(result: &Region<'_>) -> Self {
-        Reduction { dtype: T::DTYPE, kind: Op::KIND, count: result.bytes() / size_of::<T>() }
+        CheckedReduction { dtype: T::DTYPE, kind: Op::KIND, count: result.bytes() / size_of::<T>() }
     }
 
     /// What the product can do.
@@ -171,7 +171,7 @@ mod tests {
     #[test]
     fn products_reduce_what_their_tables_say() {
         let check = |dtype, product| {
-            Reduction { dtype, kind: ReduceKind::Sum, count: 1 }.check(Some(product)).is_ok()
+            CheckedReduction { dtype, kind: ReduceKind::Sum, count: 1 }.check(Some(product)).is_ok()
         };
         for product in [Product::A2, Product::A3, Product::Ascend950] {
             for dtype in [DType::I8, DType::I16, DType::I64, DType::F16, DType::BF16, DType::F32] {
@@ -186,7 +186,7 @@ mod tests {
     #[test]
     fn products_reduce_less_in_parts_of_different_lengths() {
         let check = |dtype, kind, product| {
-            Reduction { dtype, kind, count: 1 }.check_variable(Some(product)).is_ok()
+            CheckedReduction { dtype, kind, count: 1 }.check_variable(Some(product)).is_ok()
         };
         for product in [Product::A2, Product::A3, Product::Ascend950] {
             for kind in [ReduceKind::Sum, ReduceKind::Max, ReduceKind::Min] {

@@ -1,8 +1,8 @@
 //! Single messages from one rank to another.
 
-use super::call::Kind;
+use super::call::CollectiveKind;
 use super::partition::{DESTINATION, SOURCE};
-use super::{Call, check_count};
+use super::{CollectiveCall, check_count};
 use crate::batch::Direction;
 use crate::comm::label::Takes;
 use crate::comm::{Communicator, Member};
@@ -132,7 +132,7 @@ impl Member {
         dtype: DType,
         buffer: &Region<'_>,
         peer: u32,
-    ) -> Result<Call<'static>> {
+    ) -> Result<CollectiveCall<'static>> {
         self.check_rank("the peer", peer)?;
         if peer == self.label.rank {
             return Err(Error::OwnMessage { rank: peer });
@@ -140,8 +140,12 @@ impl Member {
         let count = dtype.elements(buffer.bytes());
         check_count(count)?;
         Ok(match direction {
-            Direction::Send => Call::new(Kind::Send(peer), dtype, Some(buffer), None, count),
-            Direction::Receive => Call::new(Kind::Recv(peer), dtype, None, Some(buffer), count),
+            Direction::Send => {
+                CollectiveCall::new(CollectiveKind::Send(peer), dtype, Some(buffer), None, count)
+            }
+            Direction::Receive => {
+                CollectiveCall::new(CollectiveKind::Recv(peer), dtype, None, Some(buffer), count)
+            }
         })
     }
 
@@ -149,7 +153,7 @@ impl Member {
     fn issue_message<S: StreamState>(
         &mut self,
         (name, direction, peer): (&'static str, Direction, u32),
-        call: Result<Call<'_>>,
+        call: Result<CollectiveCall<'_>>,
         touch: Touch<'_>,
         stream: &Stream<S>,
         slip: &Slip,

@@ -59,8 +59,8 @@ pub use counts::CountsError;
 pub use matrix::CountMatrix;
 pub use partition::Partition;
 
-pub(crate) use call::Call;
-pub(crate) use check::{Reduction, check_apart, check_count};
+pub(crate) use call::CollectiveCall;
+pub(crate) use check::{CheckedReduction, check_apart, check_count};
 
 use ascend_sys::{HcclComm, aclrtStream};
 
@@ -69,10 +69,10 @@ use crate::api::Table;
 use crate::comm::Communicator;
 use crate::comm::Member;
 use crate::comm::label::Takes;
-use crate::device::issue::{Issued, Operation, Place, Slip, Touch};
+use crate::device::issue::{Issued, MemoryPlace, Operation, Slip, Touch};
 use crate::device::{Stream, StreamState};
 use crate::error::{Error, Result};
-use crate::memory::stamps::Access;
+use crate::memory::stamps::AccessKind;
 #[cfg(doc)]
 use crate::work::Work;
 
@@ -104,8 +104,8 @@ impl Member {
         Touch {
             stamps: &self.stamps,
             range: 0..1,
-            access: Access::Write,
-            place: Place::Device(&self.device),
+            access: AccessKind::Write,
+            place: MemoryPlace::Device(&self.device),
             what: "the communicator",
         }
     }
@@ -117,7 +117,7 @@ impl Member {
         &self,
         name: &'static str,
         sequence: u64,
-        call: &Result<Call<'_>>,
+        call: &Result<CollectiveCall<'_>>,
         touches: &[Touch<'_>],
         stream: &Stream<S>,
         slip: &Slip,

@@ -1,9 +1,9 @@
 //! Data movement: what ranks hold goes to others as it is, in parts of equal length.
 
-use super::call::Kind;
+use super::call::CollectiveKind;
 use super::check::{check_apart, check_length};
 use super::partition::{BUFFER, DESTINATION, SOURCE};
-use super::{Call, check_count, collective};
+use super::{CollectiveCall, check_count, collective};
 use crate::comm::{Communicator, Member};
 use crate::device::issue::Touch;
 use crate::device::{Stream, StreamState};
@@ -268,11 +268,11 @@ impl Member {
         dtype: DType,
         buffer: &Region<'_>,
         root: u32,
-    ) -> Result<Call<'static>> {
+    ) -> Result<CollectiveCall<'static>> {
         self.check_rank("the root", root)?;
         let count = dtype.elements(buffer.bytes());
         check_count(count)?;
-        Ok(Call::new(Kind::Broadcast(root), dtype, None, Some(buffer), count))
+        Ok(CollectiveCall::new(CollectiveKind::Broadcast(root), dtype, None, Some(buffer), count))
     }
 
     /// The root only reads its buffer; two operations that read it need not wait for one another.
@@ -287,12 +287,12 @@ impl Member {
         dtype: DType,
         from: &Region<'_>,
         to: &Region<'_>,
-    ) -> Result<Call<'static>> {
+    ) -> Result<CollectiveCall<'static>> {
         self.check_whole(DESTINATION, to, from, "all_gather", dtype)?;
         check_apart("all_gather", from, to)?;
         let count = dtype.elements(from.bytes());
         check_count(count)?;
-        Ok(Call::new(Kind::AllGather, dtype, Some(from), Some(to), count))
+        Ok(CollectiveCall::new(CollectiveKind::AllGather, dtype, Some(from), Some(to), count))
     }
 
     #[inline]
@@ -300,11 +300,11 @@ impl Member {
         &self,
         dtype: DType,
         buffer: &Region<'_>,
-    ) -> Result<Call<'static>> {
+    ) -> Result<CollectiveCall<'static>> {
         let own = self.own_part(buffer, dtype)?;
         let count = dtype.elements(own.bytes());
         check_count(count)?;
-        Ok(Call::new(Kind::AllGather, dtype, Some(&own), Some(buffer), count))
+        Ok(CollectiveCall::new(CollectiveKind::AllGather, dtype, Some(&own), Some(buffer), count))
     }
 
     #[inline]
@@ -314,7 +314,7 @@ impl Member {
         from: Option<&Region<'_>>,
         to: &Region<'_>,
         root: u32,
-    ) -> Result<Call<'static>> {
+    ) -> Result<CollectiveCall<'static>> {
         self.check_root(SOURCE, root, from.is_some())?;
         if let Some(from) = from {
             self.check_whole(SOURCE, from, to, "scatter", dtype)?;
@@ -322,7 +322,7 @@ impl Member {
         }
         let count = dtype.elements(to.bytes());
         check_count(count)?;
-        Ok(Call::new(Kind::Scatter(root), dtype, from, Some(to), count))
+        Ok(CollectiveCall::new(CollectiveKind::Scatter(root), dtype, from, Some(to), count))
     }
 
     #[inline]
@@ -331,11 +331,11 @@ impl Member {
         dtype: DType,
         from: &Region<'_>,
         to: &Region<'_>,
-    ) -> Result<Call<'static>> {
+    ) -> Result<CollectiveCall<'static>> {
         check_length("all_to_all", DESTINATION, from.bytes(), to.bytes(), dtype)?;
         check_apart("all_to_all", from, to)?;
         let count = self.share(SOURCE, from, dtype)?;
         check_count(count)?;
-        Ok(Call::new(Kind::AllToAll, dtype, Some(from), Some(to), count))
+        Ok(CollectiveCall::new(CollectiveKind::AllToAll, dtype, Some(from), Some(to), count))
     }
 }

@@ -1,9 +1,9 @@
 //! Reductions: what the ranks hold is combined, position by position.
 
-use super::call::Kind;
+use super::call::CollectiveKind;
 use super::check::{check_apart, check_length};
 use super::partition::{BUFFER, DESTINATION, SOURCE};
-use super::{Call, Reduction, collective};
+use super::{CheckedReduction, CollectiveCall, collective};
 use crate::comm::{Communicator, Member};
 use crate::device::{Stream, StreamState};
 use crate::dtype::{Reduce, ReduceOp};
@@ -65,7 +65,7 @@ impl Communicator {
     {
         let _ = op;
         let (from, to) = (send.region(), recv.region());
-        let what = Reduction::of::<T, Op>(&from);
+        let what = CheckedReduction::of::<T, Op>(&from);
         let call = self.member.all_reduce(what, &from, &to);
         let touches = [self.member.touch(), from.read(SOURCE), to.write(DESTINATION)];
         let outcome =
@@ -107,7 +107,7 @@ impl Communicator {
     {
         let _ = op;
         let region = buffer.region();
-        let what = Reduction::of::<T, Op>(&region);
+        let what = CheckedReduction::of::<T, Op>(&region);
         let call = self.member.all_reduce_in_place(what, &region);
         let touches = [self.member.touch(), region.write(BUFFER)];
         collective!(self.member, "all_reduce", what.count, T::DTYPE, call, touches, stream)
@@ -167,7 +167,7 @@ impl Communicator {
     {
         let _ = op;
         let from = send.region();
-        let what = Reduction::of::<T, Op>(&from);
+        let what = CheckedReduction::of::<T, Op>(&from);
         let ready = self.member.ready_to_reduce(&from, root, recv.is_some());
         let to = recv.as_ref().map(|recv| recv.region());
         // Without any it has been refused.
@@ -215,7 +215,7 @@ impl Communicator {
     {
         let _ = op;
         let from = buffer.region();
-        let what = Reduction::of::<T, Op>(&from);
+        let what = CheckedReduction::of::<T, Op>(&from);
         let is_root = root == self.member.label.rank;
         let ready = self.member.ready_to_reduce(&from, root, is_root);
         let scratch = if is_root { None } else { self.member.scratch.region() };
@@ -274,7 +274,7 @@ impl Communicator {
     {
         let _ = op;
         let (from, to) = (send.region(), recv.region());
-        let what = Reduction::of::<T, Op>(&to);
+        let what = CheckedReduction::of::<T, Op>(&to);
         let call = self.member.reduce_scatter(what, &from, &to);
         let touches = [self.member.touch(), from.read(SOURCE), to.write(DESTINATION)];
         let outcome =
@@ -321,7 +321,8 @@ impl Communicator {
     {
         let _ = op;
         let region = buffer.region();
-        let call = self.member.reduce_scatter_in_place(Reduction::of::<T, Op>(&region), &region);
+        let call =
+            self.member.reduce_scatter_in_place(CheckedReduction::of::<T, Op>(&region), &region);
         let touches = [self.member.touch(), region.write(BUFFER)];
         let count = region.bytes() / size_of::<T>() / self.member.world_size as usize;
         collective!(self.member, "reduce_scatter", count, T::DTYPE, call, touches, stream)
@@ -333,24 +334,24 @@ impl Member {
     #[inline]
     pub(crate) fn all_reduce(
         &self,
-        what: Reduction,
+        what: CheckedReduction,
         from: &Region<'_>,
         to: &Region<'_>,
-    ) -> Result<Call<'static>> {
+    ) -> Result<CollectiveCall<'static>> {
         check_length("all_reduce", DESTINATION, from.bytes(), to.bytes(), what.dtype)?;
         check_apart("all_reduce", from, to)?;
         what.check(self.product)?;
-        Ok(Call::reduction(Kind::AllReduce, what, from, to))
+        Ok(CollectiveCall::reduction(CollectiveKind::AllReduce, what, from, to))
     }
 
     #[inline]
     pub(crate) fn all_reduce_in_place(
         &self,
-        what: Reduction,
+        what: CheckedReduction,
         buffer: &Region<'_>,
-    ) -> Result<Call<'static>> {
+    ) -> Result<CollectiveCall<'static>> {
         what.check(self.product)?;
-        Ok(Call::reduction(Kind::AllReduce, what, buffer, buffer))
+        Ok(CollectiveCall::reduction(CollectiveKind::AllReduce, what, buffer, buffer))
     }
 
     /// The root has its destination, and the others have memory to give in its place.
@@ -363,11 +364,11 @@ impl Member {
     #[inline]
     fn reduce(
         &self,
-        what: Reduction,
+        what: CheckedReduction,
         from: &Region<'_>,
         to: &Region<'_>,
         root: u32,
-    ) -> Result<Call<'static>> {
+    ) -> Result<CollectiveCall<'static>> {
         if root == self.label.rank {
             check_length("reduce", DESTINATION, from.bytes(), to.bytes(), what.dtype)?;
             check_apart("reduce", from, to)?;
@@ -378,37 +379,37 @@ impl Member {
     #[inline]
     fn reduce_in_place(
         &self,
-        what: Reduction,
+        what: CheckedReduction,
         from: &Region<'_>,
         to: &Region<'_>,
         root: u32,
-    ) -> Result<Call<'static>> {
+    ) -> Result<CollectiveCall<'static>> {
         what.check(self.product)?;
-        Ok(Call::reduction(|op| Kind::Reduce(op, root), what, from, to))
+        Ok(CollectiveCall::reduction(|op| CollectiveKind::Reduce(op, root), what, from, to))
     }
 
     #[inline]
     pub(crate) fn reduce_scatter(
         &self,
-        what: Reduction,
+        what: CheckedReduction,
         from: &Region<'_>,
         to: &Region<'_>,
-    ) -> Result<Call<'static>> {
+    ) -> Result<CollectiveCall<'static>> {
         self.check_whole(SOURCE, from, to, "reduce_scatter", what.dtype)?;
         check_apart("reduce_scatter", from, to)?;
         what.check(self.product)?;
-        Ok(Call::reduction(Kind::ReduceScatter, what, from, to))
+        Ok(CollectiveCall::reduction(CollectiveKind::ReduceScatter, what, from, to))
     }
 
     #[inline]
     pub(crate) fn reduce_scatter_in_place(
         &self,
-        what: Reduction,
+        what: CheckedReduction,
         buffer: &Region<'_>,
-    ) -> Result<Call<'static>> {
+    ) -> Result<CollectiveCall<'static>> {
         let own = self.own_part(buffer, what.dtype)?;
-        let what = Reduction { count: what.dtype.elements(own.bytes()), ..what };
+        let what = CheckedReduction { count: what.dtype.elements(own.bytes()), ..what };
         what.check(self.product)?;
-        Ok(Call::reduction(Kind::ReduceScatter, what, buffer, &own))
+        Ok(CollectiveCall::reduction(CollectiveKind::ReduceScatter, what, buffer, &own))
     }
 }

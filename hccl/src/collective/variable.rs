@@ -2,10 +2,10 @@
 //!
 //! Lengths come as a [`Partition`] or a [`CountMatrix`], which is made once, and is checked against the buffers in each call.
 
-use super::call::Kind;
+use super::call::CollectiveKind;
 use super::check::check_apart;
 use super::partition::{DESTINATION, SOURCE};
-use super::{Call, CountMatrix, CountsError, Partition, Reduction, collective};
+use super::{CheckedReduction, CollectiveCall, CountMatrix, CountsError, Partition, collective};
 use crate::comm::{Communicator, Member};
 use crate::device::{Stream, StreamState};
 use crate::dtype::{DType, Element, Reduce, ReduceOp};
@@ -123,7 +123,7 @@ impl Communicator {
     {
         let _ = op;
         let (from, to) = (send.region(), recv.region());
-        let what = Reduction::of::<T, Op>(&to);
+        let what = CheckedReduction::of::<T, Op>(&to);
         let call = self.member.reduce_scatter_v(what, &from, &to, parts);
         let touches = [self.member.touch(), from.read(SOURCE), to.write(DESTINATION)];
         let outcome = collective!(
@@ -256,31 +256,31 @@ impl Member {
         to: &Region<'_>,
         fresh: bool,
         parts: &'a Partition,
-    ) -> Result<Call<'a>> {
+    ) -> Result<CollectiveCall<'a>> {
         let length = dtype.elements(to.bytes());
         parts.fits(DESTINATION, self.world_size, length)?;
         parts.fills(length, fresh)?;
         let count =
             self.check_own(SOURCE, "the part", from, dtype, parts.count(self.label.rank))?;
         check_apart("all_gather_v", from, to)?;
-        let kind = Kind::AllGatherV(parts);
-        Ok(Call::new(kind, dtype, Some(from), Some(to), count).not_in_place(from, dtype))
+        let kind = CollectiveKind::AllGatherV(parts);
+        Ok(CollectiveCall::new(kind, dtype, Some(from), Some(to), count).not_in_place(from, dtype))
     }
 
     pub(crate) fn reduce_scatter_v<'a>(
         &self,
-        what: Reduction,
+        what: CheckedReduction,
         from: &Region<'_>,
         to: &Region<'_>,
         parts: &'a Partition,
-    ) -> Result<Call<'a>> {
+    ) -> Result<CollectiveCall<'a>> {
         let dtype = what.dtype;
         parts.fits(SOURCE, self.world_size, dtype.elements(from.bytes()))?;
         self.check_own(DESTINATION, "the part", to, dtype, parts.count(self.label.rank))?;
         check_apart("reduce_scatter_v", from, to)?;
         what.check_variable(self.product)?;
-        let kind = |op| Kind::ReduceScatterV(op, parts);
-        Ok(Call::reduction(kind, what, from, to).not_in_place(from, dtype))
+        let kind = |op| CollectiveKind::ReduceScatterV(op, parts);
+        Ok(CollectiveCall::reduction(kind, what, from, to).not_in_place(from, dtype))
     }
 
     pub(crate) fn all_to_all_v<'a>(
@@ -289,7 +289,7 @@ impl Member {
         (from, sent): (&Region<'_>, &'a Partition),
         (to, received): (&Region<'_>, &'a Partition),
         fresh: bool,
-    ) -> Result<Call<'a>> {
+    ) -> Result<CollectiveCall<'a>> {
         let length = dtype.elements(to.bytes());
         sent.fits(SOURCE, self.world_size, dtype.elements(from.bytes()))?;
         received.fits(DESTINATION, self.world_size, length)?;
@@ -300,9 +300,9 @@ impl Member {
             return Err(CountsError::Own { rank, sent: sends, received: receives }.into());
         }
         check_apart("all_to_all_v", from, to)?;
-        let kind = Kind::AllToAllV(sent, received);
+        let kind = CollectiveKind::AllToAllV(sent, received);
         let count = sent.total();
-        Ok(Call::new(kind, dtype, Some(from), Some(to), count).not_in_place(from, dtype))
+        Ok(CollectiveCall::new(kind, dtype, Some(from), Some(to), count).not_in_place(from, dtype))
     }
 
     pub(crate) fn all_to_all_vc<'a>(
@@ -311,7 +311,7 @@ impl Member {
         from: &Region<'_>,
         to: &Region<'_>,
         counts: &'a CountMatrix,
-    ) -> Result<Call<'a>> {
+    ) -> Result<CollectiveCall<'a>> {
         let (rank, world_size) = (self.label.rank, self.world_size);
         if counts.ranks() != world_size {
             let found = counts.ranks() as usize;
@@ -320,8 +320,8 @@ impl Member {
         let count = self.check_own(SOURCE, "the row", from, dtype, counts.sent_by(rank))?;
         self.check_own(DESTINATION, "the column", to, dtype, counts.received_by(rank))?;
         check_apart("all_to_all_vc", from, to)?;
-        let kind = Kind::AllToAllVC(counts.table());
-        Ok(Call::new(kind, dtype, Some(from), Some(to), count).not_in_place(from, dtype))
+        let kind = CollectiveKind::AllToAllVC(counts.table());
+        Ok(CollectiveCall::new(kind, dtype, Some(from), Some(to), count).not_in_place(from, dtype))
     }
 
     /// A buffer is as long as what it holds, `of` this rank. Gives the length.

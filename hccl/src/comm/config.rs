@@ -131,9 +131,9 @@ pub struct ConfigError {
     pub rule: &'static str,
 }
 
-type Checked<T> = Result<T, ConfigError>;
+type ConfigResult<T> = Result<T, ConfigError>;
 
-fn refuse<T>(setting: &'static str, value: impl ToString, rule: &'static str) -> Checked<T> {
+fn refuse<T>(setting: &'static str, value: impl ToString, rule: &'static str) -> ConfigResult<T> {
     Err(ConfigError { setting, value: value.to_string(), rule })
 }
 
@@ -151,7 +151,7 @@ impl CommConfig {
     }
 
     /// The settings as CANN's structure, with every field checked against the rules of the product, if it is known.
-    pub(crate) fn to_raw(&self, product: Option<Product>) -> Checked<HcclCommConfig> {
+    pub(crate) fn to_raw(&self, product: Option<Product>) -> ConfigResult<HcclCommConfig> {
         let mut raw = initial();
         if let Some(mib) = self.buffer_mib {
             raw.hcclBufferSize =
@@ -253,12 +253,12 @@ fn within<T: PartialOrd + ToString>(
     least: T,
     most: T,
     rule: &'static str,
-) -> Checked<T> {
+) -> ConfigResult<T> {
     if value < least || value > most { refuse(setting, value, rule) } else { Ok(value) }
 }
 
 /// Copies a text with its terminating NUL, or refuses it: CANN would cut it.
-fn text(setting: &'static str, value: Option<&str>, into: &mut [c_char]) -> Checked<()> {
+fn text(setting: &'static str, value: Option<&str>, into: &mut [c_char]) -> ConfigResult<()> {
     let Some(value) = value else { return Ok(()) };
     if value.is_empty() || value.len() >= into.len() || value.contains('\0') {
         let rule = if into.len() == 1600 {
@@ -275,7 +275,7 @@ fn text(setting: &'static str, value: Option<&str>, into: &mut [c_char]) -> Chec
 }
 
 /// In seconds. CANN takes 0 as well, for ever, which is a wait without a deadline.
-fn exec_timeout(timeout: Duration, product: Option<Product>) -> Checked<i32> {
+fn exec_timeout(timeout: Duration, product: Option<Product>) -> ConfigResult<i32> {
     // The Ascend 950 counts in steps of 68 seconds: CANN would round down, or ignore what is too long.
     let (most, step, rule) = match product {
         Some(Product::Ascend950) => {
@@ -294,7 +294,7 @@ fn exec_timeout(timeout: Duration, product: Option<Product>) -> Checked<i32> {
 }
 
 impl Expansion {
-    fn code(self, product: Option<Product>) -> Checked<u32> {
+    fn code(self, product: Option<Product>) -> ConfigResult<u32> {
         let only_950 = matches!(self, Expansion::CcuMemory | Expansion::CcuScheduler);
         if only_950 && product.is_some_and(|p| p != Product::Ascend950) {
             let rule = "only the Ascend 950 has a communication unit; use `AiCpu` or `Aiv`";
@@ -312,7 +312,7 @@ impl Expansion {
 }
 
 impl Retry {
-    fn write(self, raw: &mut HcclCommConfig) -> Checked<()> {
+    fn write(self, raw: &mut HcclCommConfig) -> ConfigResult<()> {
         let attempts = within("retry.attempts", self.attempts, 1, 10, "it must be 1 to 10")?;
         let milliseconds = |setting, duration: Duration| {
             let whole = duration.subsec_nanos().is_multiple_of(1_000_000);

@@ -6,10 +6,10 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::handle::Handle;
+use super::handle::CommHandle;
 use crate::api::Table;
 use crate::device::graph::GraphParts;
-use crate::kernel::driver::Driver;
+use crate::kernel::driver::KernelDriver;
 use crate::memory::stamps::{Stamps, are_complete};
 
 /// A communicator, graph or kernel that nobody has any more. A communicator of which a graph is left waits for that too.
@@ -20,9 +20,9 @@ pub(crate) struct Deferred {
 
 /// What is to be destroyed.
 pub(crate) enum Body {
-    Communicator(Arc<Handle>),
+    Communicator(Arc<CommHandle>),
     Graph(GraphParts),
-    Kernel(Driver),
+    Kernel(KernelDriver),
 }
 
 impl Deferred {

@@ -19,7 +19,7 @@ use crate::device::wait::alarm;
 use crate::error::Result;
 
 /// See the [module](self).
-pub(crate) struct Handle {
+pub(crate) struct CommHandle {
     raw: HcclComm,
     label: Arc<Label>,
     destroyed: AtomicBool,
@@ -37,17 +37,17 @@ pub(crate) enum Origin {
     /// All its ranks were made at once in this process.
     Process,
     /// It has some of the ranks of this one.
-    Part(Arc<Handle>),
+    Part(Arc<CommHandle>),
     /// Somebody else made it, and destroys it.
     Foreign,
 }
 
 // SAFETY: the handle is a name for CANN, which takes it from any thread; it ends when no call is under way or can begin.
-unsafe impl Send for Handle {}
+unsafe impl Send for CommHandle {}
 // SAFETY: as above.
-unsafe impl Sync for Handle {}
+unsafe impl Sync for CommHandle {}
 
-impl Handle {
+impl CommHandle {
     /// # Safety
     ///
     /// `raw` is a communicator that nobody else destroys, or, if it is foreign, destroys before the last operation on it is
@@ -58,7 +58,7 @@ impl Handle {
             whole.users.fetch_add(1, Ordering::Relaxed);
         }
         let (parts, users) = (AtomicUsize::new(0), AtomicUsize::new(1));
-        Handle { raw, label, destroyed: AtomicBool::new(false), origin, parts, users }
+        CommHandle { raw, label, destroyed: AtomicBool::new(false), origin, parts, users }
     }
 
     /// Whether it has some of the ranks of another one.
@@ -142,7 +142,7 @@ impl Handle {
 /// be cloned and sent anywhere, and outlives the communicator harmlessly.
 #[derive(Clone)]
 pub struct AbortHandle {
-    pub(super) handle: Arc<Handle>,
+    pub(super) handle: Arc<CommHandle>,
     pub(super) device: Device,
     pub(super) world_size: u32,
 }

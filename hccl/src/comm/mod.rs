@@ -51,9 +51,9 @@ use crate::memory::stamps::Stamps;
 use crate::operator::Resources;
 use crate::runtime::{Product, Runtime};
 use deferred::{Body, Deferred};
-use handle::{Handle, Origin};
+use handle::{CommHandle, Origin};
 use label::Label;
-use scratch::Scratch;
+use scratch::ScratchBlock;
 
 /// State of a [`Communicator`] that issues operations.
 #[derive(Debug)]
@@ -99,7 +99,7 @@ pub struct Communicator<S = Active> {
 
 /// What a communicator is in either state.
 pub(crate) struct Member {
-    pub(crate) handle: Arc<Handle>,
+    pub(crate) handle: Arc<CommHandle>,
     pub(crate) device: Device,
     /// What the device is, when it is known.
     pub(crate) product: Option<Product>,
@@ -111,7 +111,7 @@ pub(crate) struct Member {
     /// How many batches this communicator has issued itself.
     pub(crate) batches: u64,
     pub(crate) lists: Lists,
-    pub(crate) scratch: Scratch,
+    pub(crate) scratch: ScratchBlock,
     /// What it has for operators of one's own.
     pub(crate) operators: Resources,
     /// For how many seconds its operations may wait for peers on the device; 0: for ever.
@@ -337,7 +337,7 @@ impl Communicator {
         };
         let label = Arc::new(Label::new(communicator, rank, world_size));
         // SAFETY: the caller's promise.
-        let handle = unsafe { Handle::new(raw, label.clone(), origin) };
+        let handle = unsafe { CommHandle::new(raw, label.clone(), origin) };
         let member = Box::new(Member {
             handle: Arc::new(handle),
             device: device.clone(),
@@ -348,7 +348,7 @@ impl Communicator {
             peers: Peers::new(rank, world_size),
             batches: 0,
             lists: Lists::default(),
-            scratch: Scratch::default(),
+            scratch: ScratchBlock::default(),
             operators: Resources::default(),
             exec_seconds: device.runtime().exec_seconds(),
             splits: 0,

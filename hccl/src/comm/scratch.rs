@@ -8,9 +8,9 @@ use crate::memory::allocation::{Owned, Region};
 
 /// A block that is written and never read. It grows when an operation needs more, so that the steady state allocates nothing.
 #[derive(Default)]
-pub(crate) struct Scratch(Option<Owned>);
+pub(crate) struct ScratchBlock(Option<Owned>);
 
-impl Scratch {
+impl ScratchBlock {
     /// Sees to it that there are as many bytes.
     #[inline]
     pub(crate) fn hold(&mut self, device: &Device, bytes: usize) -> Result<()> {

@@ -25,7 +25,7 @@ use crate::sync::lock;
 /// As many as a backend keeps.
 const KEPT: usize = 64;
 
-struct Fault {
+struct StreamFailure {
     /// The numbers that may be meant: one where the backend tells, else all that were not known to be well.
     numbers: RangeInclusive<u64>,
     /// The failed task, where the backend counts.
@@ -77,16 +77,16 @@ pub(crate) struct Faults {
 
 #[derive(Default)]
 struct Kept {
-    list: VecDeque<Fault>,
+    list: VecDeque<StreamFailure>,
     forgotten: Option<Forgotten>,
 }
 
 impl Kept {
     /// Whether one more of the untold is told with another.
-    fn add(&mut self, fault: Fault) -> bool {
+    fn add(&mut self, fault: StreamFailure) -> bool {
         let oldest = if self.list.len() == KEPT { self.list.pop_front() } else { None };
         self.list.push_back(fault);
-        oldest.is_some_and(|Fault { numbers, ticket, error, told }| {
+        oldest.is_some_and(|StreamFailure { numbers, ticket, error, told }| {
             let tickets = ticket.map(|ticket| (ticket, ticket));
             self.forget(numbers.into_inner(), tickets, told, Some(Box::new(error)))
         })
@@ -138,7 +138,7 @@ impl Faults {
 
     pub(crate) fn add(&self, numbers: RangeInclusive<u64>, ticket: Option<u64>, error: Error) {
         let mut kept = lock(&self.kept);
-        if !kept.add(Fault { numbers, ticket, error, told: false }) {
+        if !kept.add(StreamFailure { numbers, ticket, error, told: false }) {
             self.untold.fetch_add(1, Relaxed);
         }
         self.ever.fetch_add(1, Release);
@@ -201,7 +201,7 @@ impl Faults {
         self.tell(&mut kept, |fault| !fault.told && wanted(&fault.numbers))
     }
 
-    fn tell(&self, kept: &mut Kept, wanted: impl Fn(&Fault) -> bool) -> Option<Error> {
+    fn tell(&self, kept: &mut Kept, wanted: impl Fn(&StreamFailure) -> bool) -> Option<Error> {
         let fault = kept.list.iter_mut().find(|fault| wanted(fault))?;
         if !std::mem::replace(&mut fault.told, true) {
             self.untold.fetch_sub(1, Relaxed);

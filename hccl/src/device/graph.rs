@@ -52,8 +52,8 @@ use std::sync::{Arc, Mutex};
 use ascend_sys::aclrtStream;
 use smallvec::SmallVec;
 
-use super::issue::{Issued, Operation, Place, Touch, check_places, issue};
-use super::queue::Queue;
+use super::issue::{Issued, MemoryPlace, Operation, Touch, check_places, issue};
+use super::queue::StreamQueue;
 use super::state::{StreamState, sealed};
 use super::{Device, Stream};
 use crate::api::Table;
@@ -61,15 +61,15 @@ use crate::api::graphs::GraphHandle;
 use crate::comm::deferred::{Body, Deferred};
 use crate::comm::label::{Label, Numbers, Takes};
 use crate::error::{Error, Result};
-use crate::memory::stamps::{Access, Stamps};
+use crate::memory::stamps::{AccessKind, Stamps};
 use crate::sync::lock;
 use crate::work::Work;
 
 /// The state of a stream that records. See the [module](self).
 pub struct Capturing {
-    queue: Arc<Queue>,
+    queue: Arc<StreamQueue>,
     /// `None` before the capture has begun and when it has ended.
-    recording: Mutex<Option<Recording>>,
+    recording: Mutex<Option<GraphRecording>>,
 }
 
 /// An operation that was recorded. It runs when the [`Graph`] is replayed.
@@ -78,21 +78,21 @@ pub struct Captured(());
 
 /// What the operations of a graph use.
 #[derive(Default)]
-struct Recording {
-    uses: Vec<Use>,
+struct GraphRecording {
+    uses: Vec<GraphUse>,
     /// The communicators, and the numbers that a replay takes of each.
     communicators: Vec<(Arc<Label>, Numbers)>,
     operations: u64,
 }
 
 /// Bytes that a graph uses. The stamps keep them from being freed.
-struct Use {
+struct GraphUse {
     stamps: Arc<Stamps>,
     range: Range<usize>,
-    access: Access,
+    access: AccessKind,
 }
 
-impl Recording {
+impl GraphRecording {
     /// An operation has been recorded.
     fn count(&mut self, operation: &Operation<'_>) {
         self.operations += 1;
@@ -126,7 +126,7 @@ impl Recording {
             }
             None => {
                 let (stamps, range, access) = ((*stamps).clone(), range.clone(), *access);
-                self.uses.push(Use { stamps, range, access });
+                self.uses.push(GraphUse { stamps, range, access });
             }
         }
     }
@@ -140,11 +140,11 @@ impl Device {
     pub fn begin_capture(&self) -> Result<Stream<Capturing>> {
         self.reap();
         let bound = self.bind()?;
-        let queue = Queue::open(self.clone(), self.table().create_stream()?, true);
+        let queue = StreamQueue::open(self.clone(), self.table().create_stream()?, true);
         let state = Capturing { queue: queue.clone(), recording: Mutex::default() };
         let mut stream = Stream::in_state(queue, state);
         self.table().begin_capture(stream.queue().handle())?;
-        stream.state_mut().recording = Mutex::new(Some(Recording::default()));
+        stream.state_mut().recording = Mutex::new(Some(GraphRecording::default()));
         drop(bound);
         Ok(stream)
     }
@@ -163,7 +163,8 @@ impl Stream<Capturing> {
     /// ```
     pub fn end(self) -> Result<Graph> {
         let Capturing { queue, recording } = self.state();
-        let Some(Recording { uses, communicators, operations }) = lock(recording).take() else {
+        let Some(GraphRecording { uses, communicators, operations }) = lock(recording).take()
+        else {
             let problem = "the capture has ended".into();
             return Err(Error::Invalid { operation: "end", problem });
         };
@@ -251,7 +252,7 @@ pub struct Graph {
 /// What is left of a graph that was dropped, until its last replay is complete.
 pub(crate) struct GraphParts {
     handle: GraphHandle,
-    uses: Vec<Use>,
+    uses: Vec<GraphUse>,
 }
 
 impl GraphParts {
@@ -285,8 +286,8 @@ impl Graph {
         let this = Touch {
             stamps: &self.stamps,
             range: 0..1,
-            access: Access::Write,
-            place: Place::Device(&self.device),
+            access: AccessKind::Write,
+            place: MemoryPlace::Device(&self.device),
             what: "the graph",
         };
         let uses = uses.iter().map(|used| Touch {
@@ -294,7 +295,7 @@ impl Graph {
             range: used.range.clone(),
             access: used.access,
             // They are where the graph is.
-            place: Place::Nowhere,
+            place: MemoryPlace::Nowhere,
             what: "what the graph uses",
         });
         let touches: SmallVec<[Touch<'_>; 16]> = std::iter::once(this).chain(uses).collect();

@@ -23,14 +23,14 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use smallvec::SmallVec;
 
-use super::queue::Queue;
+use super::queue::StreamQueue;
 use super::state::StreamState;
 use super::stream_slot::StreamSlot;
 use super::{Device, Stream};
 use crate::api::handles::EventHandle;
 use crate::comm::label::{Label, Takes};
 use crate::error::{Error, OpContext, Result};
-use crate::memory::stamps::{Access, Conflicts, Stamps};
+use crate::memory::stamps::{AccessKind, Conflicts, Stamps};
 use crate::runtime::Runtime;
 
 /// What an operation is called, in messages.
@@ -65,7 +65,7 @@ impl Operation<'_> {
 
 /// Where something that an operation touches lives.
 #[derive(Clone, Copy)]
-pub enum Place<'a> {
+pub enum MemoryPlace<'a> {
     Device(&'a Device),
     /// Pinned memory: every device of the runtime reaches it.
     Host(&'a Runtime),
@@ -79,15 +79,15 @@ pub struct Touch<'a> {
     pub(crate) stamps: &'a Arc<Stamps>,
     /// In bytes.
     pub(crate) range: Range<usize>,
-    pub(crate) access: Access,
-    pub(crate) place: Place<'a>,
+    pub(crate) access: AccessKind,
+    pub(crate) place: MemoryPlace<'a>,
     /// The argument's name, in messages.
     pub(crate) what: &'static str,
 }
 
 /// Events of other streams that this operation waits for.
-pub(super) struct Prepared<'a> {
-    own: &'a Queue,
+pub(super) struct PreparedWaits<'a> {
+    own: &'a StreamQueue,
     points: SmallVec<[Point; 4]>,
 }
 
@@ -164,7 +164,7 @@ pub(super) fn issue_number(
     check_places(queue, operation.name, touches)?;
     queue.take_detached_failure()?;
     let bound = queue.device().bind()?;
-    let mut prepared = Prepared::new(queue);
+    let mut prepared = PreparedWaits::new(queue);
     let issued = loop {
         let mut issuing = slot.issuing();
         let number = slot.timeline.next();
@@ -203,15 +203,15 @@ pub(super) fn issue_number(
 
 #[inline]
 pub(super) fn check_places(
-    queue: &Queue,
+    queue: &StreamQueue,
     operation: &'static str,
     touches: &[Touch<'_>],
 ) -> Result<()> {
     for touch in touches {
         let (runtime, device) = match touch.place {
-            Place::Device(device) => (device.runtime(), Some(device)),
-            Place::Host(runtime) => (runtime, None),
-            Place::Nowhere => continue,
+            MemoryPlace::Device(device) => (device.runtime(), Some(device)),
+            MemoryPlace::Host(runtime) => (runtime, None),
+            MemoryPlace::Nowhere => continue,
         };
         let what = touch.what;
         if !runtime.is(queue.device().runtime()) {
@@ -260,9 +260,9 @@ impl Drop for Publish<'_> {
     }
 }
 
-impl<'a> Prepared<'a> {
+impl<'a> PreparedWaits<'a> {
     #[inline]
-    pub(super) fn new(own: &'a Queue) -> Self {
+    pub(super) fn new(own: &'a StreamQueue) -> Self {
         Self { own, points: SmallVec::new() }
     }
 
@@ -313,7 +313,7 @@ impl<'a> Prepared<'a> {
     }
 }
 
-impl Drop for Prepared<'_> {
+impl Drop for PreparedWaits<'_> {
     /// A wait looks at an event as it was when the wait was enqueued, so the events are free again.
     #[inline]
     fn drop(&mut self) {
@@ -324,7 +324,7 @@ impl Drop for Prepared<'_> {
 }
 
 /// An event behind everything that has entered the stream, and the last number that it covers.
-pub(super) fn event_behind(queue: &Queue) -> Result<(Arc<EventHandle>, u64)> {
+pub(super) fn event_behind(queue: &StreamQueue) -> Result<(Arc<EventHandle>, u64)> {
     let event = queue.device().take_event()?;
     let _bound = queue.device().bind()?;
     let _issuing = queue.slot.issuing();

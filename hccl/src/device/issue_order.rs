@@ -110,21 +110,21 @@ fn stand_in_line<'a, T>(attempt: impl Fn() -> Option<Guard<'a, T>>) -> Option<Gu
 }
 
 #[cfg(test)]
-struct Queue(Biased<()>);
+struct TestIssuer(Biased<()>);
 
 #[cfg(test)]
-impl Queue {
+impl TestIssuer {
     fn leaked() -> &'static Self {
         // Miri tells of what nothing leads to any more.
-        static LEAKED: std::sync::Mutex<Vec<&Queue>> = std::sync::Mutex::new(Vec::new());
-        let queue = Box::leak(Box::new(Queue(Biased::new(()))));
-        crate::sync::lock(&LEAKED).push(queue);
-        queue
+        static LEAKED: std::sync::Mutex<Vec<&TestIssuer>> = std::sync::Mutex::new(Vec::new());
+        let issuer = Box::leak(Box::new(TestIssuer(Biased::new(()))));
+        crate::sync::lock(&LEAKED).push(issuer);
+        issuer
     }
 }
 
 #[cfg(test)]
-impl Issuer for Queue {
+impl Issuer for TestIssuer {
     type Issuing = ();
     fn issue_lock(&self) -> &Biased<()> {
         &self.0
@@ -146,10 +146,10 @@ mod tests {
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {
-                    let queue = Queue::leaked();
+                    let issuer = TestIssuer::leaked();
                     for _ in 0..rounds {
-                        let _issuing = queue.0.lock();
-                        order.take(queue);
+                        let _issuing = issuer.0.lock();
+                        order.take(issuer);
                         let only_one = inside.try_lock().expect("somebody else is issuing");
                         drop(only_one);
                     }
@@ -162,7 +162,7 @@ mod tests {
     #[cfg_attr(miri, ignore = "nobody loses patience there")]
     fn a_call_that_does_not_return_holds_up_nobody_for_ever() {
         let order = IssueOrder::new();
-        let [stuck, other] = [(); 2].map(|()| Queue::leaked());
+        let [stuck, other] = [(); 2].map(|()| TestIssuer::leaked());
         let _stuck = stuck.0.lock();
         order.take(stuck);
         let since = Instant::now();
@@ -182,10 +182,12 @@ mod loom_tests {
         loom::model(|| {
             let order = Arc::new(IssueOrder::new());
             let inside = Arc::new(Mutex::new(()));
-            let [one, two] = [(); 2].map(|()| Queue::leaked());
-            let issue = |order: &IssueOrder<Queue>, inside: &Mutex<()>, queue: &'static Queue| {
-                let _issuing = queue.0.lock();
-                order.take(queue);
+            let [one, two] = [(); 2].map(|()| TestIssuer::leaked());
+            let issue = |order: &IssueOrder<TestIssuer>,
+                         inside: &Mutex<()>,
+                         issuer: &'static TestIssuer| {
+                let _issuing = issuer.0.lock();
+                order.take(issuer);
                 drop(inside.try_lock().expect("somebody else is issuing"));
             };
             let other = {

@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::Device;
-use super::queue::Queue;
+use super::queue::StreamQueue;
 use crate::api::handles::{EventHandle, Waited};
 use crate::error::{Error, Result};
 use crate::sync::{lock, try_lock};
@@ -26,11 +26,11 @@ use crate::sync::{lock, try_lock};
 /// The marks of one stream.
 #[derive(Default)]
 pub(super) struct Marks {
-    state: Mutex<State>,
+    state: Mutex<MarksState>,
 }
 
 #[derive(Default)]
-struct State {
+struct MarksState {
     /// Oldest first.
     list: VecDeque<(u64, Arc<EventHandle>)>,
     /// Calls that block, by number.
@@ -45,7 +45,7 @@ enum Target {
     End(u64),
 }
 
-impl State {
+impl MarksState {
     fn begin(&mut self, target: Target) -> u64 {
         self.asked += 1;
         self.asking.push((self.asked, target));
@@ -59,7 +59,7 @@ impl State {
 
 impl Marks {
     /// Records a mark behind `number`, unless there is one. Only with the issue lock held, when `number` is the last one.
-    pub(super) fn record_behind(&self, queue: &Queue, number: u64) {
+    pub(super) fn record_behind(&self, queue: &StreamQueue, number: u64) {
         let mut state = lock(&self.state);
         if state.list.back().is_none_or(|&(last, _)| last < number) {
             record(queue, number, &mut state.list);
@@ -67,7 +67,7 @@ impl Marks {
     }
 
     /// Takes note of marks that are complete; whether `number` is. Records a mark for it when there is none.
-    pub(super) fn poll(&self, queue: &Queue, number: u64) -> bool {
+    pub(super) fn poll(&self, queue: &StreamQueue, number: u64) -> bool {
         let Some(mut state) = try_lock(&self.state) else {
             return queue.slot.timeline.is_told_complete(number);
         };
@@ -93,7 +93,7 @@ impl Marks {
     }
 
     /// Blocks for at most `limit`, until `number` is complete. Whether it took all of that.
-    pub(super) fn wait(&self, queue: &Queue, number: u64, limit: Duration) -> Result<bool> {
+    pub(super) fn wait(&self, queue: &StreamQueue, number: u64, limit: Duration) -> Result<bool> {
         if number == queue.slot.timeline.submitted() {
             self.wait_for_stream(queue, number, limit)
         } else {
@@ -102,7 +102,7 @@ impl Marks {
     }
 
     /// The last number needs no mark.
-    fn wait_for_stream(&self, queue: &Queue, number: u64, limit: Duration) -> Result<bool> {
+    fn wait_for_stream(&self, queue: &StreamQueue, number: u64, limit: Duration) -> Result<bool> {
         let call = lock(&self.state).begin(Target::End(number));
         let waited = queue.table().synchronize_stream(queue.handle(), limit);
         let mut state = lock(&self.state);
@@ -140,7 +140,7 @@ impl Marks {
         }
     }
 
-    fn wait_for_mark(&self, queue: &Queue, number: u64, limit: Duration) -> Result<bool> {
+    fn wait_for_mark(&self, queue: &StreamQueue, number: u64, limit: Duration) -> Result<bool> {
         if self.poll(queue, number) {
             return Ok(false);
         }
@@ -191,7 +191,7 @@ impl Marks {
 /// The event is complete: everything up to `last` is, and a synchronise, which returns at once, says how it ended. Whether it
 /// did: where it takes its time, or is not to be believed yet, the next poll asks again. What cannot be asked how it ended counts
 /// as failed.
-fn settle(queue: &Queue, state: &State, last: u64, event: &EventHandle) -> bool {
+fn settle(queue: &StreamQueue, state: &MarksState, last: u64, event: &EventHandle) -> bool {
     match queue.table().synchronize_event(event, Duration::from_secs(1)) {
         Ok(Waited::Over(Ok(()))) => match is_believed(queue, state) {
             Ok(true) => {}
@@ -207,7 +207,7 @@ fn settle(queue: &Queue, state: &State, last: u64, event: &EventHandle) -> bool 
 
 /// Whether none of the calls that block can have been told of a failure: what they wait for is not complete. The error is one
 /// that nobody else is told.
-fn is_believed(queue: &Queue, state: &State) -> Result<bool> {
+fn is_believed(queue: &StreamQueue, state: &MarksState) -> Result<bool> {
     for (_, target) in &state.asking {
         let is_open = match target {
             Target::Mark(event) => !queue.table().query_event(event)?,
@@ -228,7 +228,7 @@ fn is_believed(queue: &Queue, state: &State) -> Result<bool> {
 }
 
 /// `error` is about something up to `number` that was not known to be complete.
-fn note(queue: &Queue, number: u64, error: Error) {
+fn note(queue: &StreamQueue, number: u64, error: Error) {
     let first = queue.slot.timeline.told_complete() + 1;
     if first <= number {
         let error = match error {
@@ -242,7 +242,7 @@ fn note(queue: &Queue, number: u64, error: Error) {
 }
 
 /// Without an event the mark is missing and the next poll tries again.
-fn record(queue: &Queue, number: u64, list: &mut VecDeque<(u64, Arc<EventHandle>)>) {
+fn record(queue: &StreamQueue, number: u64, list: &mut VecDeque<(u64, Arc<EventHandle>)>) {
     let recorded = queue.device().take_event().and_then(|event| {
         queue.table().record_event(&event, queue.handle())?;
         Ok(event)

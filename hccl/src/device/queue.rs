@@ -1,7 +1,7 @@
 //! What is a stream's own: its handle, its device, and how its completion and failures are asked for.
 //!
 //! A queue is kept by its `Stream`; by its [`StreamSlot`] for those who have only a number; and, when the stream was dropped with work
-//! in flight, by the reactor, which [closes](Queue::close) it when everything is complete. So work in flight keeps its device and
+//! in flight, by the reactor, which [closes](StreamQueue::close) it when everything is complete. So work in flight keeps its device and
 //! its runtime alive, also when the `Stream` was forgotten. The handle lives until the last who borrowed the queue, for a wait
 //! say, has given it back.
 
@@ -24,7 +24,7 @@ use crate::sync::lock;
 const MOST_LOOKS: u32 = 1000;
 
 /// See the [module](self).
-pub(crate) struct Queue {
+pub(crate) struct StreamQueue {
     pub(super) slot: &'static StreamSlot,
     handle: StreamHandle,
     /// Whether the handle is ours to destroy.
@@ -36,7 +36,7 @@ pub(crate) struct Queue {
     device: Device,
 }
 
-impl Queue {
+impl StreamQueue {
     pub(super) fn open(device: Device, handle: StreamHandle, owned: bool) -> Arc<Self> {
         let progress = device.table().progress(&handle);
         let slot = StreamSlot::take(progress);
@@ -179,7 +179,7 @@ impl Queue {
     }
 }
 
-impl Drop for Queue {
+impl Drop for StreamQueue {
     fn drop(&mut self) {
         if self.owned {
             self.device.bury_stream(self.handle.take());

@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::Device;
 use super::event::{Event, TimedEvent};
 use super::issue::{Operation, issue, wait_for};
-use super::queue::Queue;
+use super::queue::StreamQueue;
 use super::state::Open;
 use super::stream_slot::StreamSlot;
 use crate::api::Table;
@@ -30,11 +30,11 @@ pub struct Stream<S = Open> {
     /// Goes first: a capture ends before its stream.
     state: S,
     slot: &'static StreamSlot,
-    queue: Arc<Queue>,
+    queue: Arc<StreamQueue>,
 }
 
 impl<S> Stream<S> {
-    pub(super) fn in_state(queue: Arc<Queue>, state: S) -> Self {
+    pub(super) fn in_state(queue: Arc<StreamQueue>, state: S) -> Self {
         Self { state, slot: queue.slot(), queue }
     }
 
@@ -54,7 +54,7 @@ impl<S> Stream<S> {
     }
 
     #[inline]
-    pub(crate) fn queue(&self) -> &Arc<Queue> {
+    pub(crate) fn queue(&self) -> &Arc<StreamQueue> {
         &self.queue
     }
 
@@ -73,7 +73,7 @@ impl<S> Stream<S> {
 impl Stream {
     /// With the device's context current.
     pub(super) fn new(device: Device, handle: StreamHandle, owned: bool) -> Self {
-        Self::in_state(Queue::open(device, handle, owned), Open)
+        Self::in_state(StreamQueue::open(device, handle, owned), Open)
     }
 
     /// A stream that somebody else made (`aclrtCreateStream`). It is never destroyed here.

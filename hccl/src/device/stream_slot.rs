@@ -4,7 +4,7 @@
 //! on from one stream to the next, so *a slot and a number name an operation for ever*. That pair is all that a stamp, an
 //! event or a `Work` keeps, and nobody counts them.
 //!
-//! What a slot has of the stream itself, its handle and its device, is the stream's [`Queue`]. Whoever has a number may
+//! What a slot has of the stream itself, its handle and its device, is the stream's [`StreamQueue`]. Whoever has a number may
 //! [ask for it](StreamSlot::queue). It is gone only when everything on the stream is complete and its failures are in the slot,
 //! so whoever does not get it knows that the operation is complete, and how it ended.
 //!
@@ -20,8 +20,8 @@ use std::sync::{Arc, Mutex};
 
 use super::Device;
 use super::faults::Faults;
-use super::queue::Queue;
-use super::timeline::{Timeline, WINDOW};
+use super::queue::StreamQueue;
+use super::timeline::{StreamTimeline, WINDOW};
 use crate::api::entries::Progress;
 use crate::comm::label::Label;
 use crate::device::issue_order::Issuer;
@@ -82,7 +82,7 @@ impl Issuing {
 pub(crate) struct StreamSlot {
     /// The line of the backend's counters, where it counts.
     pub(super) progress: Option<Progress>,
-    pub(super) timeline: Timeline,
+    pub(super) timeline: StreamTimeline,
     issuing: Biased<Issuing>,
     pub(super) faults: Faults,
     /// How many failures of the line have been looked at.
@@ -91,7 +91,7 @@ pub(crate) struct StreamSlot {
     detached: [AtomicU64; WINDOW as usize],
     /// The last number while its `Work` is alive; only where events tell.
     watched: AtomicU64,
-    queue: SpinLock<Option<Arc<Queue>>>,
+    queue: SpinLock<Option<Arc<StreamQueue>>>,
 }
 
 /// The slots that no stream has, by the address of their line of counters.
@@ -125,7 +125,7 @@ impl StreamSlot {
         let records = (0..WINDOW).map(|_| Record::default()).collect();
         Self {
             progress,
-            timeline: Timeline::new(),
+            timeline: StreamTimeline::new(),
             issuing: Biased::new(Issuing { records }),
             faults: Faults::default(),
             failed_seen: AtomicU64::new(0),
@@ -135,14 +135,14 @@ impl StreamSlot {
         }
     }
 
-    pub(super) fn set_queue(&self, queue: Option<Arc<Queue>>) {
+    pub(super) fn set_queue(&self, queue: Option<Arc<StreamQueue>>) {
         let before = std::mem::replace(&mut *self.queue.lock(), queue);
         // Without the lock.
         drop(before);
     }
 
     /// The stream that operation `number` is on. `None` when that is gone: then the operation is complete.
-    pub(crate) fn queue(&self, number: u64) -> Option<Arc<Queue>> {
+    pub(crate) fn queue(&self, number: u64) -> Option<Arc<StreamQueue>> {
         let queue = self.queue.lock().clone();
         queue.filter(|_| !self.timeline.is_past(number))
     }

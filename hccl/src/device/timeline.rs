@@ -4,10 +4,10 @@
 //!
 //! *A number counts as complete only when everything that its operation enqueued is complete.*
 //!
-//! Operations are numbered from 1 under the stream's issue lock. A number is [`next`](Timeline::next) while its operation
+//! Operations are numbered from 1 under the stream's issue lock. A number is [`next`](StreamTimeline::next) while its operation
 //! is being enqueued, and becomes part of `submitted` when the enqueue call has returned, whatever it returned: a refused
 //! operation keeps its number and completes when the stream has reached what it held at that moment. So stamps may name a
-//! number *before* its operation is enqueued: until [`publish`](Timeline::publish) the number is newer than `submitted`, and
+//! number *before* its operation is enqueued: until [`publish`](StreamTimeline::publish) the number is newer than `submitted`, and
 //! a number newer than `submitted` is never complete.
 //!
 //! Where the backend counts tasks (its *tickets*), `publish` stores the ticket that the stream had reached after the enqueue,
@@ -15,10 +15,10 @@
 //! number borrows the ticket of the oldest kept one, which is higher, so it can only seem complete too late, never too early.
 //! The same holds when an entry is overwritten between two loads of a reader.
 //!
-//! Streams come one after the other: where one [begins](Timeline::begin), everything before is complete, and stays so whatever
+//! Streams come one after the other: where one [begins](StreamTimeline::begin), everything before is complete, and stays so whatever
 //! becomes of the tickets.
 //!
-//! Where the backend does not count, [`complete`](Timeline::complete) is told by events.
+//! Where the backend does not count, [`complete`](StreamTimeline::complete) is told by events.
 
 #![forbid(unsafe_code)]
 
@@ -33,7 +33,7 @@ pub(crate) const WINDOW: u64 = 64;
 pub(crate) const WINDOW: u64 = 2;
 
 /// See the [module](self).
-pub(crate) struct Timeline {
+pub(crate) struct StreamTimeline {
     submitted: AtomicU64,
     completed: AtomicU64,
     /// The number with which the present stream began.
@@ -41,7 +41,7 @@ pub(crate) struct Timeline {
     tickets: [AtomicU64; WINDOW as usize],
 }
 
-impl Timeline {
+impl StreamTimeline {
     pub(crate) fn new() -> Self {
         Self {
             submitted: AtomicU64::new(0),
@@ -146,7 +146,7 @@ mod tests {
 
     #[test]
     fn timeline_a_number_is_not_complete_before_its_enqueue_returned() {
-        let timeline = Timeline::new();
+        let timeline = StreamTimeline::new();
         assert_eq!(timeline.next(), 1);
         assert_eq!(timeline.ticket(1), None);
         timeline.publish(1, 3);
@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn timeline_an_old_number_borrows_a_higher_ticket() {
-        let timeline = Timeline::new();
+        let timeline = StreamTimeline::new();
         for number in 1..=2 * WINDOW {
             timeline.publish(number, 10 * number);
         }
@@ -167,7 +167,7 @@ mod tests {
 
     #[test]
     fn timeline_tickets_lead_back_to_numbers() {
-        let timeline = Timeline::new();
+        let timeline = StreamTimeline::new();
         timeline.publish(1, 2);
         timeline.publish(2, 2); // refused: no task of its own
         timeline.publish(3, 4);
@@ -179,7 +179,7 @@ mod tests {
 
     #[test]
     fn timeline_what_came_before_a_stream_is_complete() {
-        let timeline = Timeline::new();
+        let timeline = StreamTimeline::new();
         timeline.begin(0);
         timeline.publish(2, 5);
         assert!(!timeline.is_past(2) && timeline.ticket(2) == Some(5));
@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn timeline_completion_only_grows() {
-        let timeline = Timeline::new();
+        let timeline = StreamTimeline::new();
         timeline.complete(4);
         timeline.complete(2);
         assert!(timeline.is_told_complete(4) && !timeline.is_told_complete(5));
@@ -209,7 +209,7 @@ mod loom_tests {
     #[test]
     fn loom_no_number_seems_complete_too_early() {
         loom::model(|| {
-            let timeline = Arc::new(Timeline::new());
+            let timeline = Arc::new(StreamTimeline::new());
             let entered = Arc::new(AtomicU64::new(0));
             let completed = Arc::new(AtomicU64::new(0));
             let reader = {

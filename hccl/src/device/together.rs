@@ -13,7 +13,7 @@
 
 use std::ptr;
 
-use super::issue::{Operation, Prepared, Publish, Touch, check_places};
+use super::issue::{Operation, PreparedWaits, Publish, Touch, check_places};
 use super::stream_slot::{Issuing, StreamSlot};
 use super::{Device, Stream};
 use crate::error::Result;
@@ -49,7 +49,7 @@ struct Held<'a> {
 
 /// What has to be waited for before a part is enqueued, and what has been seen to.
 struct Waits<'a> {
-    prepared: Prepared<'a>,
+    prepared: PreparedWaits<'a>,
     /// Streams of the group whose earlier work has been seen to.
     within: Vec<*const StreamSlot>,
 }
@@ -71,7 +71,7 @@ pub(crate) fn issue_together(
     order.sort_by_key(|&at| ptr::from_ref(parts[at].slot()));
     let mut waits: Vec<Waits<'_>> = parts
         .iter()
-        .map(|part| Waits { prepared: Prepared::new(part.stream.queue()), within: Vec::new() })
+        .map(|part| Waits { prepared: PreparedWaits::new(part.stream.queue()), within: Vec::new() })
         .collect();
     let (mut held, outcome) = loop {
         let (mut held, conflicts) = take_and_stamp(parts, &order);

@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 
-use super::queue::Queue;
+use super::queue::StreamQueue;
 use super::stream_slot::StreamSlot;
 use crate::error::{Error, Result};
 use crate::ranks::{self, RankSlot};
@@ -61,7 +61,7 @@ impl Patience {
     /// [`WARN_AFTER`] it says, once, what is waited for.
     pub(crate) fn check(
         &mut self,
-        queue: &Queue,
+        queue: &StreamQueue,
         number: u64,
         waiter: &'static str,
     ) -> Result<Duration> {
@@ -116,7 +116,7 @@ impl StreamSlot {
     }
 }
 
-impl Queue {
+impl StreamQueue {
     /// As [`StreamSlot::wait`].
     pub(crate) fn wait(&self, number: u64, limit: Duration, waiter: &'static str) -> Result<()> {
         self.wait_until(number, None, limit, waiter)

@@ -19,9 +19,9 @@ impl Display for Error {
         self.cause(f)?;
         let mut brackets = Brackets { f: &mut *f, open: false };
         match self.place() {
-            Place::Nowhere => {}
-            Place::Function(name) => brackets.put(format_args!("{name}"))?,
-            Place::Operation(context) => brackets.put(format_args!("{context}"))?,
+            ErrorSite::Nowhere => {}
+            ErrorSite::Function(name) => brackets.put(format_args!("{name}"))?,
+            ErrorSite::Operation(context) => brackets.put(format_args!("{context}"))?,
         }
         match self {
             Error::Call { function, code, message: Some(message), .. } => {
@@ -42,26 +42,26 @@ impl Display for Error {
 }
 
 /// Where an error belongs.
-enum Place<'a> {
+enum ErrorSite<'a> {
     Nowhere,
     Function(&'static str),
     Operation(&'a OpContext),
 }
 
 impl Error {
-    fn place(&self) -> Place<'_> {
+    fn place(&self) -> ErrorSite<'_> {
         match self {
             Error::WrongDevice { operation, .. }
             | Error::WrongRuntime { operation, .. }
             | Error::WrongLength { operation, .. }
             | Error::Empty { operation, .. }
             | Error::Overlap { operation, .. }
-            | Error::Invalid { operation, .. } => Place::Function(operation),
+            | Error::Invalid { operation, .. } => ErrorSite::Function(operation),
             // The text of the cause has it.
-            Error::Rank(_) => Place::Nowhere,
+            Error::Rank(_) => ErrorSite::Nowhere,
             _ => match self.context() {
-                Some(context) if !context.is_unknown() => Place::Operation(context),
-                _ => Place::Nowhere,
+                Some(context) if !context.is_unknown() => ErrorSite::Operation(context),
+                _ => ErrorSite::Nowhere,
             },
         }
     }

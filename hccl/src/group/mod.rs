@@ -62,7 +62,7 @@ pub use work::GroupWork;
 
 use crate::api::{Table, call};
 use crate::batch::{Direction, Item, Used};
-use crate::collective::Call;
+use crate::collective::CollectiveCall;
 use crate::comm::label::Takes;
 use crate::comm::{Communicator, Member};
 use crate::device::Stream;
@@ -97,7 +97,7 @@ pub struct Group<'env> {
 struct Entry<'env> {
     member: &'env mut Member,
     stream: &'env Stream,
-    operations: Vec<Recorded<'env>>,
+    operations: Vec<GroupOperation<'env>>,
     touches: Vec<Touch<'env>>,
     /// The messages once more, as items of a batch.
     items: Vec<Item>,
@@ -105,11 +105,11 @@ struct Entry<'env> {
     ranges: Vec<Used>,
 }
 
-struct Recorded<'env> {
+struct GroupOperation<'env> {
     name: &'static str,
     /// In the communicator, or of the message.
     sequence: u64,
-    call: Call<'env>,
+    call: CollectiveCall<'env>,
     /// For a message.
     message: Option<(Direction, u32)>,
 }
@@ -206,7 +206,7 @@ fn call_all(entries: &[Entry<'_>], issued: &mut Vec<bool>) -> Result<()> {
     for (at, (issued, (member, operation))) in issued.iter_mut().zip(operations).enumerate() {
         if let Some(error) = table.group_failure(at as u32) {
             *issued = false;
-            let Recorded { name, sequence, .. } = *operation;
+            let GroupOperation { name, sequence, .. } = *operation;
             outcome = outcome.and_then(|()| Err(member.explain(name, sequence, error)));
         }
     }
@@ -218,7 +218,7 @@ fn queue(entry: &Entry<'_>, table: &Table, issued: &mut Vec<bool>) -> Result<()>
     let Entry { member, stream, operations, .. } = entry;
     let _bound = member.device.bind()?;
     let stream = stream.as_raw();
-    for Recorded { name, sequence, call, .. } in operations {
+    for GroupOperation { name, sequence, call, .. } in operations {
         let queued = match member.handle.calling() {
             // SAFETY: live handles; the checks have found the buffers long enough, and they are among the touches of the group, so that
             // they stay allocated and untouched until it is complete on this stream; tables are borrowed until the group has ended.

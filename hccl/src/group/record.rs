@@ -1,8 +1,8 @@
 //! Recording: each method checks an operation and puts it down.
 
-use super::{Entry, Recorded};
+use super::{Entry, GroupOperation};
 use crate::batch::{Direction, Item, Used};
-use crate::collective::{Call, CountMatrix, Partition, Reduction};
+use crate::collective::{CheckedReduction, CollectiveCall, CountMatrix, Partition};
 use crate::device::issue::Touch;
 use crate::dtype::{DType, Element, Reduce, ReduceOp};
 use crate::error::{Error, Result};
@@ -21,7 +21,7 @@ pub struct Recorder<'group, 'env> {
 }
 
 /// What an operation does with a buffer.
-enum Use<'env> {
+enum BufferUse<'env> {
     Read(Region<'env>),
     Write(Region<'env>),
 }
@@ -36,8 +36,8 @@ impl<'env> Recorder<'_, 'env> {
     ) -> Self {
         let _ = op;
         let (from, to) = (send.lend(), recv.lend());
-        let call = self.entry.member.all_reduce(Reduction::of::<T, Op>(&from), &from, &to);
-        self.collective("all_reduce", call, [Use::Read(from), Use::Write(to)])
+        let call = self.entry.member.all_reduce(CheckedReduction::of::<T, Op>(&from), &from, &to);
+        self.collective("all_reduce", call, [BufferUse::Read(from), BufferUse::Write(to)])
     }
 
     /// [`Communicator::all_reduce_in_place`](crate::Communicator::all_reduce_in_place).
@@ -48,8 +48,9 @@ impl<'env> Recorder<'_, 'env> {
     ) -> Self {
         let _ = op;
         let buffer = buffer.lend();
-        let call = self.entry.member.all_reduce_in_place(Reduction::of::<T, Op>(&buffer), &buffer);
-        self.collective("all_reduce", call, [Use::Write(buffer)])
+        let call =
+            self.entry.member.all_reduce_in_place(CheckedReduction::of::<T, Op>(&buffer), &buffer);
+        self.collective("all_reduce", call, [BufferUse::Write(buffer)])
     }
 
     /// [`Communicator::reduce_scatter`](crate::Communicator::reduce_scatter).
@@ -61,8 +62,8 @@ impl<'env> Recorder<'_, 'env> {
     ) -> Self {
         let _ = op;
         let (from, to) = (send.lend(), recv.lend());
-        let call = self.entry.member.reduce_scatter(Reduction::of::<T, Op>(&to), &from, &to);
-        self.collective("reduce_scatter", call, [Use::Read(from), Use::Write(to)])
+        let call = self.entry.member.reduce_scatter(CheckedReduction::of::<T, Op>(&to), &from, &to);
+        self.collective("reduce_scatter", call, [BufferUse::Read(from), BufferUse::Write(to)])
     }
 
     /// [`Communicator::reduce_scatter_v`](crate::Communicator::reduce_scatter_v).
@@ -75,9 +76,9 @@ impl<'env> Recorder<'_, 'env> {
     ) -> Self {
         let _ = op;
         let (from, to) = (send.lend(), recv.lend());
-        let what = Reduction::of::<T, Op>(&to);
+        let what = CheckedReduction::of::<T, Op>(&to);
         let call = self.entry.member.reduce_scatter_v(what, &from, &to, parts);
-        self.collective("reduce_scatter_v", call, [Use::Read(from), Use::Write(to)])
+        self.collective("reduce_scatter_v", call, [BufferUse::Read(from), BufferUse::Write(to)])
     }
 
     /// [`Communicator::broadcast`](crate::Communicator::broadcast).
@@ -89,7 +90,7 @@ impl<'env> Recorder<'_, 'env> {
         let buffer = buffer.lend();
         let call = self.entry.member.broadcast(T::DTYPE, &buffer, root);
         let is_root = root == self.entry.member.label.rank;
-        let uses = if is_root { Use::Read(buffer) } else { Use::Write(buffer) };
+        let uses = if is_root { BufferUse::Read(buffer) } else { BufferUse::Write(buffer) };
         self.collective("broadcast", call, [uses])
     }
 
@@ -101,7 +102,7 @@ impl<'env> Recorder<'_, 'env> {
     ) -> Self {
         let (from, to) = (send.lend(), recv.lend());
         let call = self.entry.member.all_gather(T::DTYPE, &from, &to);
-        self.collective("all_gather", call, [Use::Read(from), Use::Write(to)])
+        self.collective("all_gather", call, [BufferUse::Read(from), BufferUse::Write(to)])
     }
 
     /// [`Communicator::all_gather_v`](crate::Communicator::all_gather_v).
@@ -113,7 +114,7 @@ impl<'env> Recorder<'_, 'env> {
     ) -> Self {
         let (from, to) = (send.lend(), recv.lend());
         let call = self.entry.member.all_gather_v(T::DTYPE, &from, &to, false, parts);
-        self.collective("all_gather_v", call, [Use::Read(from), Use::Write(to)])
+        self.collective("all_gather_v", call, [BufferUse::Read(from), BufferUse::Write(to)])
     }
 
     /// [`Communicator::scatter`](crate::Communicator::scatter).
@@ -125,7 +126,11 @@ impl<'env> Recorder<'_, 'env> {
     ) -> Self {
         let (from, to) = (send.map(Lend::lend), recv.lend());
         let call = self.entry.member.scatter(T::DTYPE, from.as_ref(), &to, root);
-        self.collective("scatter", call, [Use::Write(to)].into_iter().chain(from.map(Use::Read)))
+        self.collective(
+            "scatter",
+            call,
+            [BufferUse::Write(to)].into_iter().chain(from.map(BufferUse::Read)),
+        )
     }
 
     /// [`Communicator::all_to_all`](crate::Communicator::all_to_all).
@@ -136,7 +141,7 @@ impl<'env> Recorder<'_, 'env> {
     ) -> Self {
         let (from, to) = (send.lend(), recv.lend());
         let call = self.entry.member.all_to_all(T::DTYPE, &from, &to);
-        self.collective("all_to_all", call, [Use::Read(from), Use::Write(to)])
+        self.collective("all_to_all", call, [BufferUse::Read(from), BufferUse::Write(to)])
     }
 
     /// [`Communicator::all_to_all_v`](crate::Communicator::all_to_all_v).
@@ -150,7 +155,7 @@ impl<'env> Recorder<'_, 'env> {
         let (from, to) = (send.lend(), recv.lend());
         let member = &self.entry.member;
         let call = member.all_to_all_v(T::DTYPE, (&from, send_parts), (&to, recv_parts), false);
-        self.collective("all_to_all_v", call, [Use::Read(from), Use::Write(to)])
+        self.collective("all_to_all_v", call, [BufferUse::Read(from), BufferUse::Write(to)])
     }
 
     /// [`Communicator::all_to_all_vc`](crate::Communicator::all_to_all_vc).
@@ -162,7 +167,7 @@ impl<'env> Recorder<'_, 'env> {
     ) -> Self {
         let (from, to) = (send.lend(), recv.lend());
         let call = self.entry.member.all_to_all_vc(T::DTYPE, &from, &to, counts);
-        self.collective("all_to_all_vc", call, [Use::Read(from), Use::Write(to)])
+        self.collective("all_to_all_vc", call, [BufferUse::Read(from), BufferUse::Write(to)])
     }
 
     /// [`Communicator::send`](crate::Communicator::send), without its order: within a group messages do not wait for one another.
@@ -182,8 +187,8 @@ impl<'env> Recorder<'_, 'env> {
     fn collective(
         self,
         name: &'static str,
-        call: Result<Call<'env>>,
-        uses: impl IntoIterator<Item = Use<'env>>,
+        call: Result<CollectiveCall<'env>>,
+        uses: impl IntoIterator<Item = BufferUse<'env>>,
     ) -> Self {
         let Entry { member, operations, .. } = &*self.entry;
         let earlier = operations.iter().filter(|operation| operation.message.is_none()).count();
@@ -209,8 +214,8 @@ impl<'env> Recorder<'_, 'env> {
         let earlier = operations.iter().filter(|operation| operation.message == message).count();
         let sequence = member.messages(direction, peer) + 1 + earlier as u64;
         let uses = match direction {
-            Direction::Send => Use::Read(region),
-            Direction::Receive => Use::Write(region),
+            Direction::Send => BufferUse::Read(region),
+            Direction::Receive => BufferUse::Write(region),
         };
         self.put(name, sequence, message, call, [uses])
     }
@@ -220,19 +225,19 @@ impl<'env> Recorder<'_, 'env> {
         name: &'static str,
         sequence: u64,
         message: Option<(Direction, u32)>,
-        call: Result<Call<'env>>,
-        uses: impl IntoIterator<Item = Use<'env>>,
+        call: Result<CollectiveCall<'env>>,
+        uses: impl IntoIterator<Item = BufferUse<'env>>,
     ) -> Self {
         let Entry { member, operations, touches, ranges, .. } = &mut *self.entry;
         match call {
             Ok(call) => {
                 for buffer in uses {
                     let (region, written, touch) = match buffer {
-                        Use::Read(region) => {
+                        BufferUse::Read(region) => {
                             let touch: Touch<'env> = region.read("the source of an operation");
                             (region, false, touch)
                         }
-                        Use::Write(region) => {
+                        BufferUse::Write(region) => {
                             let touch = region.write("the destination of an operation");
                             (region, true, touch)
                         }
@@ -242,7 +247,7 @@ impl<'env> Recorder<'_, 'env> {
                     ranges.push(Used { start, end, written, at: operations.len() });
                     touches.push(touch);
                 }
-                operations.push(Recorded { name, sequence, call, message });
+                operations.push(GroupOperation { name, sequence, call, message });
             }
             Err(error) => {
                 let error = member.explain(name, sequence, error);

@@ -15,7 +15,7 @@ use ascend_program::{Client, ClientId, Core, Declared, Of, TaskId};
 use super::control::Kernel;
 use super::count::Count;
 use super::prepared::{Open, Prepared};
-use super::record::{self, Caller, Kind, Recorder};
+use super::record::{self, Caller, KernelRecorder, NamedKind};
 use super::symbol::{CcMember, TilingArgument};
 use super::tensor::{Output, rename};
 use super::value::{Recordable, Scalar, Value};
@@ -80,7 +80,7 @@ impl<S> fmt::Debug for Hccl<S> {
 impl<S> Recordable for Hccl<S> {
     #[track_caller]
     fn name(&self, name: &str) {
-        rename(self.recording, Location::caller(), Kind::Client, self.client.0, name);
+        rename(self.recording, Location::caller(), NamedKind::Client, self.client.0, name);
     }
 }
 
@@ -143,7 +143,11 @@ impl<S> Hccl<S> {
         Hccl { recording: self.recording, client: self.client, of: PhantomData }
     }
 
-    pub(super) fn with<R>(&self, here: Caller, what: impl FnOnce(&mut Recorder) -> R) -> Option<R> {
+    pub(super) fn with<R>(
+        &self,
+        here: Caller,
+        what: impl FnOnce(&mut KernelRecorder) -> R,
+    ) -> Option<R> {
         record::with(self.recording, here, what)
     }
 
@@ -152,7 +156,7 @@ impl<S> Hccl<S> {
         &self,
         task: &Prepared<Q>,
         here: Caller,
-        what: impl FnOnce(&mut Recorder, TaskId),
+        what: impl FnOnce(&mut KernelRecorder, TaskId),
     ) {
         self.with(here, |recorder| match recorder.task(task) {
             Some((task, client)) if client == self.client => what(recorder, task),
@@ -171,7 +175,7 @@ impl<S> Hccl<S> {
     }
 }
 
-impl Recorder {
+impl KernelRecorder {
     /// The number of a task and whose it is.
     pub(super) fn task<Q>(&self, task: &Prepared<Q>) -> Option<(TaskId, ClientId)> {
         let known = (task.recording == self.number).then_some(task.task)?;
@@ -360,7 +364,7 @@ impl Hccl<Configured> {
             recorder.step(Step::Read(variable, Read::Finished(task)));
             finished = Some(recorder.handle(Of::Variable(variable), Number::I32));
         });
-        Value::new(finished.unwrap_or(record::Handle::NONE))
+        Value::new(finished.unwrap_or(record::ValueHandle::NONE))
     }
 
     /// The next block of a fine-grained `AlltoAllV` that is to be sent (`Iterate<false>`), once for each rank and turn. Only on the A3.
@@ -383,7 +387,7 @@ impl Hccl<Configured> {
             recorder.step(Step::Read(variable, Read::Slice(task, received)));
             slice = Some(recorder.handle(Of::Variable(variable), Number::U16));
         });
-        Value::new(slice.unwrap_or(record::Handle::NONE))
+        Value::new(slice.unwrap_or(record::ValueHandle::NONE))
     }
 
     /// A loop over the blocks of a fine-grained `AlltoAllV` as they arrive (`Iterate<true>`): all ranks, in each turn. Only on the A3.

@@ -9,7 +9,7 @@ use ascend_program::step::Step;
 use ascend_program::{Core, Of, Program};
 
 use super::count::{Bounds, Count};
-use super::record::{self, Caller, Recorder};
+use super::record::{self, Caller, KernelRecorder};
 use super::symbol::TilingArgument;
 use super::tensor::Output;
 use super::value::{Scalar, Value, Variable};
@@ -216,7 +216,12 @@ impl<T> Kernel<T> {
         self.end(block, here, |recorder| recorder.step(step));
     }
 
-    fn end(self, block: ascend_program::BlockId, here: Caller, then: impl FnOnce(&mut Recorder)) {
+    fn end(
+        self,
+        block: ascend_program::BlockId,
+        here: Caller,
+        then: impl FnOnce(&mut KernelRecorder),
+    ) {
         record::with(self.recording, here, |recorder| {
             recorder.end(block);
             then(recorder);
@@ -224,7 +229,7 @@ impl<T> Kernel<T> {
     }
 
     fn block(self, here: Caller, body: impl FnOnce()) -> Option<ascend_program::BlockId> {
-        let block = record::with(self.recording, here, Recorder::begin)?;
+        let block = record::with(self.recording, here, KernelRecorder::begin)?;
         body();
         self.end(block, here, |_| {});
         Some(block)
@@ -309,7 +314,7 @@ pub(super) fn cores(core: Core) -> &'static str {
     }
 }
 
-impl Recorder {
+impl KernelRecorder {
     /// Something that only cores of one kind can do.
     pub(super) fn only_on(&mut self, core: Core, what: &str) {
         let mix = self.program.mix;

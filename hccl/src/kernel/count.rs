@@ -5,7 +5,7 @@ use std::ops::{Range, RangeTo};
 use ascend_program::layout::Number;
 use ascend_program::{Of, ValueId};
 
-use super::record::{self, Handle, Id, Recorder};
+use super::record::{self, Id, KernelRecorder, ValueHandle};
 use super::value::{Scalar, Value, Whole, sealed};
 
 /// A number of elements, an offset, a count of turns: a [`Value`] of an integer type, or an integer of Rust, which must not be negative.
@@ -21,24 +21,24 @@ pub trait Count: sealed::Sealed {
 /// A count on its way into the recorder.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug)]
-pub struct Counted(Amount);
+pub struct Counted(CountOf);
 
 #[derive(Clone, Copy, Debug)]
-enum Amount {
-    Symbol(Handle, Number),
+enum CountOf {
+    Symbol(ValueHandle, Number),
     Constant(Option<u64>),
 }
 
 impl Counted {
-    pub(super) const ZERO: Counted = Counted(Amount::Constant(Some(0)));
-    pub(super) const ONE: Counted = Counted(Amount::Constant(Some(1)));
+    pub(super) const ZERO: Counted = Counted(CountOf::Constant(Some(0)));
+    pub(super) const ONE: Counted = Counted(CountOf::Constant(Some(1)));
 
     /// Its number in the arena.
-    pub(super) fn id(self, recorder: &mut Recorder) -> Id {
+    pub(super) fn id(self, recorder: &mut KernelRecorder) -> Id {
         match self.0 {
-            Amount::Symbol(handle, number) => recorder.own(handle, number),
-            Amount::Constant(Some(count)) => recorder.push(Of::Constant(count), Number::U64),
-            Amount::Constant(None) => {
+            CountOf::Symbol(handle, number) => recorder.own(handle, number),
+            CountOf::Constant(Some(count)) => recorder.push(Of::Constant(count), Number::U64),
+            CountOf::Constant(None) => {
                 recorder.mistake("a count or an offset is negative");
                 recorder.push(Of::Constant(0), Number::U64)
             }
@@ -46,13 +46,13 @@ impl Counted {
     }
 
     /// Its number in the program.
-    pub(super) fn value(self, recorder: &mut Recorder) -> ValueId {
+    pub(super) fn value(self, recorder: &mut KernelRecorder) -> ValueId {
         let id = self.id(recorder);
         recorder.value(id)
     }
 
     /// The same as an `u64`, which is what sums and products of different counts are computed in.
-    pub(super) fn wide(self, recorder: &mut Recorder) -> Id {
+    pub(super) fn wide(self, recorder: &mut KernelRecorder) -> Id {
         let id = self.id(recorder);
         match recorder.number(id) {
             Number::U64 => id,
@@ -65,7 +65,7 @@ impl<T: Scalar> sealed::Sealed for Value<T> {}
 
 impl<T: Whole> Count for Value<T> {
     fn count(self) -> Counted {
-        Counted(Amount::Symbol(self.handle, T::NUMBER))
+        Counted(CountOf::Symbol(self.handle, T::NUMBER))
     }
 }
 
@@ -73,7 +73,7 @@ macro_rules! counts {
     ($($ty:ty)*) => {$(
         impl Count for $ty {
             fn count(self) -> Counted {
-                Counted(Amount::Constant(u64::try_from(self).ok()))
+                Counted(CountOf::Constant(u64::try_from(self).ok()))
             }
         }
     )*};

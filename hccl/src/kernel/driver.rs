@@ -21,7 +21,7 @@ use crate::work::Work;
 pub(super) const LAUNCH: &str = "launch";
 
 /// See the [module](self).
-pub(crate) struct Driver {
+pub(crate) struct KernelDriver {
     kernel: KernelHandle,
     /// Whether it was recorded.
     takes_lengths: bool,
@@ -29,26 +29,26 @@ pub(crate) struct Driver {
 }
 
 /// The arguments of a launch, checked.
-pub(super) struct Call<'a> {
+pub(super) struct LaunchArguments<'a> {
     pub blocks: u32,
     pub tiling: &'a [u8],
     pub tensors: Vec<&'a Region<'a>>,
     pub workspace: Option<&'a Region<'a>>,
 }
 
-impl Driver {
+impl KernelDriver {
     /// Loads a kernel onto a device, and the server if it has a client.
-    pub(super) fn load(device: &Device, object: &[u8], program: &Program) -> Result<Driver> {
+    pub(super) fn load(device: &Device, object: &[u8], program: &Program) -> Result<KernelDriver> {
         device.reap();
         let _bound = device.bind()?;
         let table = device.table();
         let kernel = table.load_kernel(object, &program.name)?;
         let takes_lengths = Program::is_one(object);
         if program.groups == 0 {
-            return Ok(Driver { kernel, takes_lengths, server: None });
+            return Ok(KernelDriver { kernel, takes_lengths, server: None });
         }
         match table.load_server() {
-            Ok(server) => Ok(Driver { kernel, takes_lengths, server: Some(server) }),
+            Ok(server) => Ok(KernelDriver { kernel, takes_lengths, server: Some(server) }),
             Err(error) => table.unload_kernel(kernel).and(Err(error)),
         }
     }
@@ -63,7 +63,7 @@ impl Driver {
     pub(super) fn launch(
         &self,
         stream: &Stream,
-        call: &Call<'_>,
+        call: &LaunchArguments<'_>,
         members: &[&Member],
         touches: &[Touch<'_>],
     ) -> Result<Work> {
@@ -103,7 +103,7 @@ impl Driver {
     fn enqueue(
         &self,
         table: &Table,
-        call: &Call<'_>,
+        call: &LaunchArguments<'_>,
         contexts: &[u64],
         raw: ascend_sys::aclrtStream,
     ) -> Result<()> {

@@ -106,7 +106,7 @@ use ascend_program::Program;
 use ascend_program::layout::Number;
 use smallvec::SmallVec;
 
-use super::driver::{Driver, LAUNCH};
+use super::driver::{KernelDriver, LAUNCH};
 use super::recorded::Recorded;
 use super::symbol::TilingArgument;
 use super::tensor::number;
@@ -114,12 +114,12 @@ use super::tiling::Tiling;
 use super::tiling::communication::ready;
 use crate::comm::Communicator;
 use crate::comm::deferred::{Body, Deferred};
-use crate::device::issue::{Place, Touch};
+use crate::device::issue::{MemoryPlace, Touch};
 use crate::device::{Device, Stream};
 use crate::dtype::Element;
 use crate::error::{Error, Result};
 use crate::memory::allocation::Region;
-use crate::memory::stamps::{Access, Stamps};
+use crate::memory::stamps::{AccessKind, Stamps};
 use crate::memory::traits::{Lend, LendMut};
 use crate::memory::{Destination, Source};
 use crate::runtime::Product;
@@ -135,7 +135,7 @@ pub struct Loaded<T> {
     device: Device,
     program: Arc<Program>,
     product: Option<Product>,
-    driver: Option<Driver>,
+    driver: Option<KernelDriver>,
     /// What the launches in flight have left: each one reads the kernel.
     stamps: Arc<Stamps>,
     of: PhantomData<fn() -> T>,
@@ -162,7 +162,7 @@ impl<T: TilingArgument> Recorded<T> {
 impl<T: TilingArgument> Loaded<T> {
     /// `object` is what the loader takes, and `program` what is said about it.
     pub(super) fn new(device: &Device, object: Vec<u8>, program: Program) -> Result<Loaded<T>> {
-        let driver = Driver::load(device, &object, &program)?;
+        let driver = KernelDriver::load(device, &object, &program)?;
         let (device, program) = (device.clone(), Arc::new(program));
         let product = device.runtime().product();
         let stamps = Arc::new(Stamps::new());
@@ -193,7 +193,7 @@ impl<T> Drop for Loaded<T> {
 }
 
 /// A tensor that was given.
-pub(super) struct Given<'a> {
+pub(super) struct GivenTensor<'a> {
     pub region: Region<'a>,
     number: Number,
     output: bool,
@@ -208,7 +208,7 @@ pub struct Launch<'a, T> {
     /// Why this cannot be launched with.
     refused: Option<Error>,
     groups: SmallVec<[&'a mut Communicator; 2]>,
-    given: SmallVec<[Given<'a>; 8]>,
+    given: SmallVec<[GivenTensor<'a>; 8]>,
     workspace: Option<Region<'a>>,
 }
 
@@ -239,13 +239,21 @@ impl<'a, T: TilingArgument> Launch<'a, T> {
 
     /// The next argument, an input: a buffer, or a slice of one, from whose start the kernel counts.
     pub fn input<E: Element>(mut self, source: impl Source<E> + Lend<'a>) -> Self {
-        self.given.push(Given { region: source.lend(), number: number::<E>(), output: false });
+        self.given.push(GivenTensor {
+            region: source.lend(),
+            number: number::<E>(),
+            output: false,
+        });
         self
     }
 
     /// The next argument, an output: a buffer, or a slice of one, from whose start the kernel counts.
     pub fn output<E: Element>(mut self, destination: impl Destination<E> + LendMut<'a>) -> Self {
-        self.given.push(Given { region: destination.lend(), number: number::<E>(), output: true });
+        self.given.push(GivenTensor {
+            region: destination.lend(),
+            number: number::<E>(),
+            output: true,
+        });
         self
     }
 
@@ -271,8 +279,8 @@ impl<'a, T: TilingArgument> Launch<'a, T> {
         touches.push(Touch {
             stamps: &kernel.stamps,
             range: 0..1,
-            access: Access::Read,
-            place: Place::Device(&kernel.device),
+            access: AccessKind::Read,
+            place: MemoryPlace::Device(&kernel.device),
             what: "the kernel",
         });
         touches.extend(groups.iter().map(|communicator| communicator.member.touch()));
@@ -285,7 +293,7 @@ impl<'a, T: TilingArgument> Launch<'a, T> {
             return Err(invalid("the kernel is not loaded".to_owned()));
         };
         let regions = given.iter().map(|given| &given.region);
-        let call = super::driver::Call {
+        let call = super::driver::LaunchArguments {
             blocks: *blocks,
             tiling: tiling.unwrap_or_default(),
             tensors: regions.collect(),

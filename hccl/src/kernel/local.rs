@@ -11,7 +11,7 @@ use ascend_program::{
 
 use super::control::Kernel;
 use super::count::{Count, Counted};
-use super::record::{self, Caller, Id, Kind, Recorder};
+use super::record::{self, Caller, Id, KernelRecorder, NamedKind};
 use super::tensor::{Input, Output, number, rename};
 use super::value::{Recordable, Scalar, Value};
 use crate::dtype::Element;
@@ -181,7 +181,7 @@ impl Pieces {
         Pieces { length: length.count(), count: Some(count.count()), gap: Some(gap.count()) }
     }
 
-    fn steps(self, recorder: &mut Recorder) -> Steps {
+    fn steps(self, recorder: &mut KernelRecorder) -> Steps {
         Steps {
             length: self.length.value(recorder),
             count: self.count.map(|count| count.value(recorder)),
@@ -423,7 +423,7 @@ impl<E: Element> LocalTensor<E> {
 
 impl<E: Element> LocalSlice<E> {
     /// The place in the program.
-    pub(super) fn place(self, recorder: &mut Recorder) -> Local {
+    pub(super) fn place(self, recorder: &mut KernelRecorder) -> Local {
         if self.recording != recorder.number {
             recorder.foreign();
             return Local { tensor: LocalId(0), offset: None };
@@ -441,7 +441,7 @@ macro_rules! recordable {
         impl<E> Recordable for $name<E> {
             #[track_caller]
             fn name(&self, name: &str) {
-                rename(self.recording, Location::caller(), Kind::$kind, self.$field.0, name);
+                rename(self.recording, Location::caller(), NamedKind::$kind, self.$field.0, name);
             }
         }
     )*};

@@ -10,7 +10,7 @@ use ascend_program::{Core, Declared, Matmul as MatmulOf, MatmulId};
 
 use super::control::Kernel;
 use super::count::{Count, Counted};
-use super::record::{self, Caller, Kind};
+use super::record::{self, Caller, NamedKind};
 use super::symbol::CubeMember;
 use super::tensor::{Input, Matrix, Writes, number, rename};
 use super::value::Recordable;
@@ -34,7 +34,7 @@ impl<A, B, C, Bias> fmt::Debug for Matmul<A, B, C, Bias> {
 impl<A, B, C, Bias> Recordable for Matmul<A, B, C, Bias> {
     #[track_caller]
     fn name(&self, name: &str) {
-        rename(self.recording, Location::caller(), Kind::Matmul, self.matmul.0, name);
+        rename(self.recording, Location::caller(), NamedKind::Matmul, self.matmul.0, name);
     }
 }
 

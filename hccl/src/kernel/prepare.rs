@@ -65,8 +65,8 @@ use ascend_program::{Declared, Of, TaskId, ValueId};
 use super::client::{Configured, Hccl};
 use super::count::{Count, Counted};
 use super::prepared::{Committed, Open, Prepared};
-use super::record::{Caller, Recorder};
-use super::symbol::{PerRankCounts, Recording};
+use super::record::{Caller, KernelRecorder};
+use super::symbol::{CountRecorder, PerRankCounts};
 use super::tensor::{Input, Output, Spot, number};
 use super::value::Value;
 use crate::dtype::{Element, Reduce, ReduceKind, ReduceOp};
@@ -247,7 +247,7 @@ impl Hccl<Configured> {
         let parts = self.with(here, |recorder| {
             let send = send.spot(recorder).place(recorder, number::<E>());
             let recv = recv.spot(recorder).place(recorder, number::<E>());
-            let recording = &mut Recording(recorder);
+            let recording = &mut CountRecorder(recorder);
             Parts::Whole(Operation::AlltoAllV {
                 send,
                 recv,
@@ -307,7 +307,7 @@ impl Hccl<Configured> {
         let (window, local, here) = (window.count(), local.count(), Location::caller());
         let parts = self.with(here, |recorder| {
             let send = send.spot(recorder).place(recorder, number::<E>());
-            let list = |list: Input<u64>, recorder: &mut Recorder| {
+            let list = |list: Input<u64>, recorder: &mut KernelRecorder| {
                 list.spot(recorder).place(recorder, Number::U64)
             };
             let (offsets, sizes) = (list(offsets, recorder), list(sizes, recorder));
@@ -410,7 +410,7 @@ impl<S> Prepare<'_, S> {
                 };
                 let repeat = recorder.value(repeat);
                 recorder.step(Step::Hccl(Call::Prepare { task, operation, repeat, commit }));
-                (task, super::record::Handle { recording: recorder.number, id: turns })
+                (task, super::record::ValueHandle { recording: recorder.number, id: turns })
             })
         });
         match ended {
@@ -419,7 +419,7 @@ impl<S> Prepare<'_, S> {
                 Prepared::new(hccl.recording, task, turns)
             }
             None => {
-                let turns = Value::new(super::record::Handle::NONE);
+                let turns = Value::new(super::record::ValueHandle::NONE);
                 Prepared::new(0, TaskId(0), turns)
             }
         }
@@ -440,7 +440,7 @@ impl<S> Drop for Prepare<'_, S> {
 }
 
 impl Parts {
-    fn operation(self, recorder: &mut Recorder, stride: Counted) -> Operation {
+    fn operation(self, recorder: &mut KernelRecorder, stride: Counted) -> Operation {
         match self {
             Parts::Whole(operation) => operation,
             Parts::Same { kind, send, recv, count, dtype, number } => {

@@ -6,7 +6,7 @@ use std::panic::Location;
 
 use ascend_program::TaskId;
 
-use super::record::Kind;
+use super::record::NamedKind;
 use super::tensor::rename;
 use super::value::{Recordable, Value};
 
@@ -48,6 +48,6 @@ impl<Q> fmt::Debug for Prepared<Q> {
 impl<Q> Recordable for Prepared<Q> {
     #[track_caller]
     fn name(&self, name: &str) {
-        rename(self.recording, Location::caller(), Kind::Task, self.task.0, name);
+        rename(self.recording, Location::caller(), NamedKind::Task, self.task.0, name);
     }
 }

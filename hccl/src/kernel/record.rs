@@ -26,14 +26,14 @@ pub(super) struct Id(pub u32);
 
 /// Which number a value is, and of which recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Handle {
+pub(super) struct ValueHandle {
     pub recording: u64,
     pub id: Id,
 }
 
-impl Handle {
+impl ValueHandle {
     /// Of no recording: using it is a mistake.
-    pub const NONE: Handle = Handle { recording: 0, id: Id(0) };
+    pub const NONE: ValueHandle = ValueHandle { recording: 0, id: Id(0) };
 }
 
 /// A place in the source.
@@ -45,7 +45,7 @@ const LARGEST: u32 = 1000;
 const DEEPEST: u32 = 100;
 
 /// A kernel being recorded.
-pub(super) struct Recorder {
+pub(super) struct KernelRecorder {
     pub number: u64,
     pub program: Program,
     /// Which cores the current block is for, if it is not for all.
@@ -60,7 +60,7 @@ pub(super) struct Recorder {
     /// In which block each variable is declared.
     homes: Vec<BlockId>,
     names: HashSet<String>,
-    named: HashSet<(Kind, u32)>,
+    named: HashSet<(NamedKind, u32)>,
     mistakes: Vec<Mistake>,
     here: Caller,
 }
@@ -79,7 +79,7 @@ struct Expression {
 
 /// Something that has a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Kind {
+pub(super) enum NamedKind {
     Variable,
     Queue,
     Scratch,
@@ -91,7 +91,7 @@ pub(super) enum Kind {
 
 thread_local! {
     /// The kernels being recorded. One that records another while it runs waits below it.
-    static STACK: RefCell<Vec<Recorder>> = const { RefCell::new(Vec::new()) };
+    static STACK: RefCell<Vec<KernelRecorder>> = const { RefCell::new(Vec::new()) };
 }
 
 static RECORDINGS: AtomicU64 = AtomicU64::new(1);
@@ -113,7 +113,7 @@ pub(super) fn record(
     kernel: impl FnOnce(u64),
 ) -> Result<Program, RecordError> {
     let number = RECORDINGS.fetch_add(1, Ordering::Relaxed);
-    let recorder = Recorder::new(number, name, mix, here);
+    let recorder = KernelRecorder::new(number, name, mix, here);
     STACK.with_borrow_mut(|stack| stack.push(recorder));
     let running = Running(number);
     kernel(number);
@@ -137,7 +137,7 @@ pub(super) fn current() -> Option<u64> {
 pub(super) fn with<R>(
     recording: u64,
     here: Caller,
-    what: impl FnOnce(&mut Recorder) -> R,
+    what: impl FnOnce(&mut KernelRecorder) -> R,
 ) -> Option<R> {
     STACK.with_borrow_mut(|stack| {
         let recorder = stack.last_mut()?;
@@ -154,24 +154,24 @@ pub(super) fn with<R>(
 pub(super) fn fresh(
     recording: u64,
     here: Caller,
-    of: impl FnOnce(&mut Recorder) -> (Of, Number),
-) -> Handle {
+    of: impl FnOnce(&mut KernelRecorder) -> (Of, Number),
+) -> ValueHandle {
     with(recording, here, |recorder| {
         let (of, number) = of(recorder);
         recorder.handle(of, number)
     })
-    .unwrap_or(Handle::NONE)
+    .unwrap_or(ValueHandle::NONE)
 }
 
 /// A constant in the recording that goes on.
-pub(super) fn constant(bits: u64, number: Number) -> Handle {
+pub(super) fn constant(bits: u64, number: Number) -> ValueHandle {
     STACK.with_borrow_mut(|stack| match stack.last_mut() {
         Some(recorder) => recorder.handle(Of::Constant(bits), number),
-        None => Handle::NONE,
+        None => ValueHandle::NONE,
     })
 }
 
-impl Recorder {
+impl KernelRecorder {
     fn new(number: u64, name: &str, mix: Mix, here: Caller) -> Self {
         let program = Program {
             name: name.to_owned(),
@@ -191,7 +191,7 @@ impl Recorder {
             blocks: vec![Vec::new()],
             files: Vec::new(),
         };
-        Recorder {
+        KernelRecorder {
             number,
             program,
             core: None,
@@ -329,12 +329,12 @@ impl Recorder {
     }
 
     /// A value for the kernel.
-    pub fn handle(&mut self, of: Of, number: Number) -> Handle {
-        Handle { recording: self.number, id: self.push(of, number) }
+    pub fn handle(&mut self, of: Of, number: Number) -> ValueHandle {
+        ValueHandle { recording: self.number, id: self.push(of, number) }
     }
 
     /// What a handle stands for; nothing in particular if it is of another recording.
-    pub fn own(&mut self, handle: Handle, number: Number) -> Id {
+    pub fn own(&mut self, handle: ValueHandle, number: Number) -> Id {
         if handle.recording == self.number {
             return handle.id;
         }
@@ -428,12 +428,12 @@ impl Recorder {
     }
 
     /// Gives a value the name that it has in the source, unless it has one or was used without.
-    pub fn name_value(&mut self, handle: Handle, name: &str) {
+    pub fn name_value(&mut self, handle: ValueHandle, name: &str) {
         if handle.recording != self.number {
             return;
         }
         if let Of::Variable(variable) = self.arena[handle.id.0 as usize].of {
-            return self.name(Kind::Variable, variable.0, name);
+            return self.name(NamedKind::Variable, variable.0, name);
         }
         if self.arena[handle.id.0 as usize].made.is_some() {
             return;
@@ -447,7 +447,7 @@ impl Recorder {
     }
 
     /// Gives something the name that it has in the source, unless it has one.
-    pub fn name(&mut self, kind: Kind, at: u32, name: &str) {
+    pub fn name(&mut self, kind: NamedKind, at: u32, name: &str) {
         if !self.named.insert((kind, at)) {
             return;
         }
@@ -462,16 +462,16 @@ impl Recorder {
     }
 
     /// Where its name is.
-    fn slot(&mut self, kind: Kind, at: u32) -> Option<&mut String> {
+    fn slot(&mut self, kind: NamedKind, at: u32) -> Option<&mut String> {
         let (program, at) = (&mut self.program, at as usize);
         match kind {
-            Kind::Variable => program.variables.get_mut(at).map(|d| &mut d.name),
-            Kind::Queue => program.queues.get_mut(at).map(|d| &mut d.name),
-            Kind::Scratch => program.scratches.get_mut(at).map(|d| &mut d.name),
-            Kind::Local => program.locals.get_mut(at).map(|d| &mut d.name),
-            Kind::Client => program.clients.get_mut(at).map(|d| &mut d.name),
-            Kind::Task => program.tasks.get_mut(at).map(|d| &mut d.name),
-            Kind::Matmul => program.matmuls.get_mut(at).map(|d| &mut d.name),
+            NamedKind::Variable => program.variables.get_mut(at).map(|d| &mut d.name),
+            NamedKind::Queue => program.queues.get_mut(at).map(|d| &mut d.name),
+            NamedKind::Scratch => program.scratches.get_mut(at).map(|d| &mut d.name),
+            NamedKind::Local => program.locals.get_mut(at).map(|d| &mut d.name),
+            NamedKind::Client => program.clients.get_mut(at).map(|d| &mut d.name),
+            NamedKind::Task => program.tasks.get_mut(at).map(|d| &mut d.name),
+            NamedKind::Matmul => program.matmuls.get_mut(at).map(|d| &mut d.name),
         }
     }
 }

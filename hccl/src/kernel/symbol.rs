@@ -8,7 +8,7 @@ use ascend_program::step::PerRank;
 use ascend_program::{Of, ValueId};
 
 use super::count::Count;
-use super::record::{self, Recorder};
+use super::record::{self, KernelRecorder};
 use super::tiling::{Mc2CcTiling, Mc2InitTiling, TCubeTiling, Tiling};
 use super::value::{Scalar, Value};
 
@@ -291,15 +291,15 @@ impl Symbolic for TCubeTiling {
 )]
 pub trait PerRankCounts {
     #[doc(hidden)]
-    fn counts(&self, recorder: &mut Recording<'_>) -> PerRank;
+    fn counts(&self, recorder: &mut CountRecorder<'_>) -> PerRank;
 }
 
 /// The recorder, for counts.
 #[doc(hidden)]
-pub struct Recording<'a>(pub(super) &'a mut Recorder);
+pub struct CountRecorder<'a>(pub(super) &'a mut KernelRecorder);
 
 impl<const N: usize> PerRankCounts for Values<u64, N> {
-    fn counts(&self, recorder: &mut Recording<'_>) -> PerRank {
+    fn counts(&self, recorder: &mut CountRecorder<'_>) -> PerRank {
         if self.at.recording != recorder.0.number {
             recorder.0.foreign();
         }
@@ -308,7 +308,7 @@ impl<const N: usize> PerRankCounts for Values<u64, N> {
 }
 
 impl PerRankCounts for [Value<u64>] {
-    fn counts(&self, recorder: &mut Recording<'_>) -> PerRank {
+    fn counts(&self, recorder: &mut CountRecorder<'_>) -> PerRank {
         let value = |value: &Value<u64>| {
             let id = recorder.0.own(value.handle, Number::U64);
             recorder.0.value(id)
@@ -318,19 +318,19 @@ impl PerRankCounts for [Value<u64>] {
 }
 
 impl<const N: usize> PerRankCounts for [Value<u64>; N] {
-    fn counts(&self, recorder: &mut Recording<'_>) -> PerRank {
+    fn counts(&self, recorder: &mut CountRecorder<'_>) -> PerRank {
         self.as_slice().counts(recorder)
     }
 }
 
 impl PerRankCounts for Vec<Value<u64>> {
-    fn counts(&self, recorder: &mut Recording<'_>) -> PerRank {
+    fn counts(&self, recorder: &mut CountRecorder<'_>) -> PerRank {
         self.as_slice().counts(recorder)
     }
 }
 
 impl<C: PerRankCounts + ?Sized> PerRankCounts for &C {
-    fn counts(&self, recorder: &mut Recording<'_>) -> PerRank {
+    fn counts(&self, recorder: &mut CountRecorder<'_>) -> PerRank {
         (**self).counts(recorder)
     }
 }

@@ -6,7 +6,7 @@ use ascend_program::Core;
 use ascend_program::step::{Mode as Between, Pipe as Unit, Step, Sync};
 
 use super::control::Kernel;
-use super::record::{self, Caller, Recorder};
+use super::record::{self, Caller, KernelRecorder};
 
 /// A unit of a core, which runs beside the others (`pipe_t`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -49,7 +49,7 @@ pub enum Mode {
     Block,
 }
 
-impl Recorder {
+impl KernelRecorder {
     fn cores_meet(&mut self, call: &str) {
         let mix = self.program.mix;
         if !mix.synchronises() {
@@ -158,7 +158,7 @@ impl<T> Kernel<T> {
     }
 }
 
-impl Recorder {
+impl KernelRecorder {
     fn flag(&mut self, flag: u16) {
         if flag > 15 {
             self.mistake(format!("there is no flag {flag}: use 8, 9 or 10"));

@@ -9,7 +9,7 @@ use ascend_program::step::{Base, Copy as Move, Place, Read, Step};
 use ascend_program::{Binary, ClientId, Of, Parameter, ValueId};
 
 use super::count::{Count, Counted};
-use super::record::{self, Caller, Id, Kind, Recorder};
+use super::record::{self, Caller, Id, KernelRecorder, NamedKind};
 use super::value::{Scalar, Value};
 use crate::dtype::{DType, Element};
 
@@ -150,7 +150,7 @@ impl<E: Element, A> Global<E, A> {
     }
 
     /// The place, for a step.
-    pub(super) fn spot(self, recorder: &mut Recorder) -> Spot {
+    pub(super) fn spot(self, recorder: &mut KernelRecorder) -> Spot {
         if self.recording != recorder.number {
             recorder.foreign();
             return Spot { base: Root::Parameter(0), offset: None };
@@ -206,7 +206,7 @@ impl<E: Element> From<Output<E>> for Input<E> {
     }
 }
 
-fn widen(recorder: &mut Recorder, id: Id) -> Id {
+fn widen(recorder: &mut KernelRecorder, id: Id) -> Id {
     match recorder.number(id) {
         Number::U64 => id,
         _ => recorder.push(Of::Cast(ValueId(id.0)), Number::U64),
@@ -215,7 +215,7 @@ fn widen(recorder: &mut Recorder, id: Id) -> Id {
 
 impl Spot {
     /// The place in the program, for a step of the current block.
-    pub fn place(self, recorder: &mut Recorder, element: Number) -> Place {
+    pub fn place(self, recorder: &mut KernelRecorder, element: Number) -> Place {
         let offset = match (self.base, self.offset) {
             (Root::Parameter(_), Some(offset)) => offset,
             (Root::Parameter(_), None) => recorder.push(Of::Constant(0), Number::U64),
@@ -308,6 +308,6 @@ impl<E: Element> Argument for Output<E> {
 }
 
 /// Gives a declared thing its name.
-pub(super) fn rename(recording: u64, here: Caller, kind: Kind, at: u32, name: &str) {
+pub(super) fn rename(recording: u64, here: Caller, kind: NamedKind, at: u32, name: &str) {
     super::value::named(recording, here, |recorder| recorder.name(kind, at, name));
 }

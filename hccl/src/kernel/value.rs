@@ -9,7 +9,7 @@ use ascend_program::layout::Number;
 use ascend_program::step::Step;
 use ascend_program::{Binary, Of, Unary, ValueId, VariableId};
 
-use super::record::{self, Caller, Handle, Kind, Recorder};
+use super::record::{self, Caller, KernelRecorder, NamedKind, ValueHandle};
 use crate::dtype::{bf16, f16};
 
 pub(super) mod sealed {
@@ -102,7 +102,7 @@ scalars! {
 /// # }
 /// ```
 pub struct Value<T: Scalar> {
-    pub(super) handle: Handle,
+    pub(super) handle: ValueHandle,
     pub(super) of: PhantomData<fn() -> T>,
 }
 
@@ -128,7 +128,7 @@ impl<T: Scalar> From<T> for Value<T> {
 }
 
 impl<T: Scalar> Value<T> {
-    pub(super) fn new(handle: Handle) -> Self {
+    pub(super) fn new(handle: ValueHandle) -> Self {
         Value { handle, of: PhantomData }
     }
 
@@ -147,7 +147,7 @@ impl<T: Scalar> Value<T> {
     fn binary<U: Scalar>(self, operator: Binary, other: Value<T>, here: Caller) -> Value<U> {
         let (a, b) = (self.handle, other.handle);
         // Either side may be of a dead recording; the other one then says so.
-        let recording = if a == Handle::NONE { b.recording } else { a.recording };
+        let recording = if a == ValueHandle::NONE { b.recording } else { a.recording };
         Value::new(record::fresh(recording, here, |recorder| {
             let a = recorder.own(a, T::NUMBER);
             let b = recorder.own(b, T::NUMBER);
@@ -358,7 +358,7 @@ impl<T: Scalar> Variable<T> {
     }
 
     /// Whether it is still there; a mistake if not.
-    fn checked(&self, recorder: &mut Recorder) {
+    fn checked(&self, recorder: &mut KernelRecorder) {
         let now = recorder.push(Of::Variable(self.variable), T::NUMBER);
         recorder.value(now);
     }
@@ -398,13 +398,13 @@ impl<T: Scalar> Recordable for Variable<T> {
     #[track_caller]
     fn name(&self, name: &str) {
         named(self.recording, Location::caller(), |recorder| {
-            recorder.name(Kind::Variable, self.variable.0, name);
+            recorder.name(NamedKind::Variable, self.variable.0, name);
         });
     }
 }
 
 /// Gives a name, if this recording goes on. Binding something foreign to a name is no mistake; using it is.
-pub(super) fn named(recording: u64, here: Caller, name: impl FnOnce(&mut Recorder)) {
+pub(super) fn named(recording: u64, here: Caller, name: impl FnOnce(&mut KernelRecorder)) {
     if record::current() == Some(recording) {
         record::with(recording, here, name);
     }

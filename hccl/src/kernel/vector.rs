@@ -14,7 +14,7 @@ use ascend_program::step::{
 use super::control::Kernel;
 use super::count::{Count, Counted};
 use super::local::LocalSlice;
-use super::record::{self, Caller, Recorder};
+use super::record::{self, Caller, KernelRecorder};
 use super::tensor::number;
 use super::value::{Scalar, Value};
 use crate::dtype::Element;
@@ -65,7 +65,7 @@ const COMPARED: &[Number] = &[I16, I32, I64, U16, U32, U64, F16, F32];
 const FILLED: &[Number] = &[I8, I16, I32, I64, U8, U16, U32, U64, F16, Bf16, F32];
 
 /// Whether a product takes this type, in words if not.
-fn takes<E: Element>(recorder: &mut Recorder, call: &str, types: &[Number]) {
+fn takes<E: Element>(recorder: &mut KernelRecorder, call: &str, types: &[Number]) {
     recorder.only_on(Core::Aiv, &format!("`{call}`"));
     if !types.contains(&number::<E>()) {
         let types: Vec<String> = types.iter().map(Number::to_string).collect();

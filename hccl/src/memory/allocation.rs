@@ -13,16 +13,16 @@ use std::sync::atomic::Ordering::{Relaxed, Release};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use super::stamps::{self, Access, Stamps};
+use super::stamps::{self, AccessKind, Stamps};
 use crate::api::Table;
 use crate::device::Device;
-use crate::device::issue::{Place, Touch};
+use crate::device::issue::{MemoryPlace, Touch};
 use crate::error::Result;
 use crate::runtime::Runtime;
 use crate::sync::lock;
 
 /// Where an allocation is, and so who frees it.
-enum Home {
+enum Backing {
     Device(Device),
     Pinned(Runtime),
     /// Somebody else's device memory: never freed here.
@@ -37,7 +37,7 @@ pub(crate) struct Allocation {
     bytes: usize,
     /// Shared with the graphs that use the memory: while there is one, it is not freed.
     stamps: Arc<Stamps>,
-    home: Home,
+    backing: Backing,
     pinned: bool,
     next: Option<Box<Allocation>>,
 }
@@ -49,10 +49,10 @@ unsafe impl Send for Allocation {}
 unsafe impl Sync for Allocation {}
 
 impl Allocation {
-    fn owned(pointer: *mut c_void, bytes: usize, home: Home) -> Owned {
-        let pinned = matches!(home, Home::Pinned(_));
+    fn owned(pointer: *mut c_void, bytes: usize, backing: Backing) -> Owned {
+        let pinned = matches!(backing, Backing::Pinned(_));
         let stamps = Arc::new(Stamps::new());
-        let allocation = Allocation { pointer, bytes, stamps, home, pinned, next: None };
+        let allocation = Allocation { pointer, bytes, stamps, backing, pinned, next: None };
         Owned(ManuallyDrop::new(Box::new(allocation)))
     }
 
@@ -98,7 +98,7 @@ impl Allocation {
     /// The host is about to read or write the first `bytes` of pinned memory itself.
     #[inline]
     pub(super) fn host_touches(&self, bytes: usize, write: bool) {
-        if let Home::Pinned(runtime) = &self.home {
+        if let Backing::Pinned(runtime) = &self.backing {
             runtime.host_touches(self.pointer, bytes, write);
         }
     }
@@ -145,7 +145,7 @@ impl Owned {
             Err(error) => return Err(error),
         };
         drop(bound);
-        Ok(Allocation::owned(pointer, bytes, Home::Device(device.clone())))
+        Ok(Allocation::owned(pointer, bytes, Backing::Device(device.clone())))
     }
 
     /// Pinned memory. Some context of the runtime must be current.
@@ -157,18 +157,18 @@ impl Owned {
                 error
             }
         })?;
-        Ok(Allocation::owned(pointer, bytes, Home::Pinned(runtime.clone())))
+        Ok(Allocation::owned(pointer, bytes, Backing::Pinned(runtime.clone())))
     }
 
     /// A block that comes back from the pool.
     pub(super) fn reuse(mut block: Box<Allocation>, runtime: &Runtime) -> Owned {
-        block.home = Home::Pinned(runtime.clone());
+        block.backing = Backing::Pinned(runtime.clone());
         Owned(ManuallyDrop::new(block))
     }
 
     /// Memory of somebody else.
     pub(super) fn foreign(device: &Device, pointer: *mut c_void, bytes: usize) -> Owned {
-        Allocation::owned(pointer, bytes, Home::Foreign(device.clone()))
+        Allocation::owned(pointer, bytes, Backing::Foreign(device.clone()))
     }
 }
 
@@ -184,10 +184,10 @@ impl Drop for Owned {
     fn drop(&mut self) {
         // SAFETY: `self` is not used again.
         let mut allocation = unsafe { ManuallyDrop::take(&mut self.0) };
-        match std::mem::replace(&mut allocation.home, Home::Retired) {
-            Home::Device(device) => device.state().retired.push(allocation),
-            Home::Pinned(runtime) => runtime.pool().retire(allocation),
-            Home::Foreign(_) | Home::Retired => {}
+        match std::mem::replace(&mut allocation.backing, Backing::Retired) {
+            Backing::Device(device) => device.state().retired.push(allocation),
+            Backing::Pinned(runtime) => runtime.pool().retire(allocation),
+            Backing::Foreign(_) | Backing::Retired => {}
         }
         // The device goes after the push: it may be the last handle of the runtime, which then frees its lists.
     }
@@ -236,7 +236,7 @@ impl<'a> Region<'a> {
     /// Whether it may share bytes with what the borrow checker takes for something else.
     #[inline]
     pub(crate) fn is_foreign(&self) -> bool {
-        matches!(self.allocation.home, Home::Foreign(_))
+        matches!(self.allocation.backing, Backing::Foreign(_))
     }
 
     /// Some of its bytes, relative to its start. They must lie inside.
@@ -249,21 +249,21 @@ impl<'a> Region<'a> {
     /// For an operation that reads it; `what` is the argument's name.
     #[inline]
     pub(crate) fn read(&self, what: &'static str) -> Touch<'a> {
-        self.touch(Access::Read, what)
+        self.touch(AccessKind::Read, what)
     }
 
     /// For an operation that writes it.
     #[inline]
     pub(crate) fn write(&self, what: &'static str) -> Touch<'a> {
-        self.touch(Access::Write, what)
+        self.touch(AccessKind::Write, what)
     }
 
     #[inline]
-    fn touch(&self, access: Access, what: &'static str) -> Touch<'a> {
-        let place = match &self.allocation.home {
-            Home::Device(device) | Home::Foreign(device) => Place::Device(device),
-            Home::Pinned(runtime) => Place::Host(runtime),
-            Home::Retired => Place::Nowhere,
+    fn touch(&self, access: AccessKind, what: &'static str) -> Touch<'a> {
+        let place = match &self.allocation.backing {
+            Backing::Device(device) | Backing::Foreign(device) => MemoryPlace::Device(device),
+            Backing::Pinned(runtime) => MemoryPlace::Host(runtime),
+            Backing::Retired => MemoryPlace::Nowhere,
         };
         let stamps = &self.allocation.stamps;
         Touch { stamps, range: self.range.clone(), access, place, what }

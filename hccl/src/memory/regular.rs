@@ -22,7 +22,7 @@
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::stamps::Access;
+use super::stamps::AccessKind;
 use crate::sync::AtomicU64;
 
 /// See the [module](self). All orders are relaxed: the locks and the borrows order what must be ordered.
@@ -45,7 +45,7 @@ impl Regular {
         stream: u64,
         number: u64,
         range: &Range<usize>,
-        access: Access,
+        access: AccessKind,
     ) -> bool {
         let open = self.open.load(Relaxed) == stream && self.is_range(range);
         if open {
@@ -56,7 +56,13 @@ impl Regular {
 
     /// The long way: with the lock of the list, and the issue locks of `stream` and of the one that was regular before.
     /// What was stamped before goes, and the short way is closed, unless with `keep` it is about the same bytes.
-    pub(super) fn restart(&self, number: u64, range: &Range<usize>, access: Access, keep: bool) {
+    pub(super) fn restart(
+        &self,
+        number: u64,
+        range: &Range<usize>,
+        access: AccessKind,
+        keep: bool,
+    ) {
         if !keep {
             self.open(None);
             self.start.store(range.start as u64, Relaxed);
@@ -88,10 +94,10 @@ impl Regular {
     }
 
     #[inline]
-    fn number(&self, access: Access) -> &AtomicU64 {
+    fn number(&self, access: AccessKind) -> &AtomicU64 {
         match access {
-            Access::Read => &self.read,
-            Access::Write => &self.written,
+            AccessKind::Read => &self.read,
+            AccessKind::Write => &self.written,
         }
     }
 }
@@ -103,18 +109,18 @@ mod tests {
     #[test]
     fn the_short_way_is_for_one_stream_and_its_bytes() {
         let regular = Regular::default();
-        assert!(!regular.stamp(1, 1, &(0..4), Access::Write));
-        regular.restart(1, &(0..4), Access::Write, false);
-        assert!(!regular.stamp(1, 2, &(0..4), Access::Write), "not open yet");
+        assert!(!regular.stamp(1, 1, &(0..4), AccessKind::Write));
+        regular.restart(1, &(0..4), AccessKind::Write, false);
+        assert!(!regular.stamp(1, 2, &(0..4), AccessKind::Write), "not open yet");
         regular.open(Some(1));
-        assert!(regular.stamp(1, 2, &(0..4), Access::Read));
+        assert!(regular.stamp(1, 2, &(0..4), AccessKind::Read));
         assert_eq!((regular.last(false), regular.last(true)), (1, 2));
         assert!(
-            !regular.stamp(1, 3, &(0..2), Access::Read)
-                && !regular.stamp(2, 3, &(0..4), Access::Read)
+            !regular.stamp(1, 3, &(0..2), AccessKind::Read)
+                && !regular.stamp(2, 3, &(0..4), AccessKind::Read)
         );
         regular.open(None);
-        assert!(!regular.stamp(1, 3, &(0..4), Access::Read));
+        assert!(!regular.stamp(1, 3, &(0..4), AccessKind::Read));
         assert_eq!(regular.last(true), 2);
     }
 }
@@ -128,7 +134,7 @@ mod loom_tests {
     /// The short way is open for stream 1, whose operation 1 has read.
     fn open_for_stream_1() -> Arc<Regular> {
         let regular = Arc::new(Regular::default());
-        regular.restart(1, &(0..4), Access::Read, false);
+        regular.restart(1, &(0..4), AccessKind::Read, false);
         regular.open(Some(1));
         regular
     }
@@ -145,10 +151,10 @@ mod loom_tests {
                 let (regular, list, issuing) = (regular.clone(), list.clone(), issuing.clone());
                 loom::thread::spawn(move || {
                     let _issuing = issuing.lock();
-                    if !regular.stamp(1, 2, &(0..4), Access::Read) {
+                    if !regular.stamp(1, 2, &(0..4), AccessKind::Read) {
                         let mut list = list.lock();
                         if list.0 == 1 {
-                            regular.restart(2, &(0..4), Access::Read, true);
+                            regular.restart(2, &(0..4), AccessKind::Read, true);
                         } else {
                             list.1.push((1, 2));
                         }
@@ -160,7 +166,7 @@ mod loom_tests {
                 // Operation 1 is complete and 2 is not.
                 let free = issuing.try_lock().filter(|_| regular.last(true) <= 1);
                 if free.is_some() {
-                    regular.restart(7, &(0..4), Access::Read, false);
+                    regular.restart(7, &(0..4), AccessKind::Read, false);
                     drop(free);
                     list.0 = 2;
                     regular.open(Some(2));
@@ -190,11 +196,11 @@ mod loom_tests {
                 let (regular, list, issuing) = (regular.clone(), list.clone(), issuing.clone());
                 loom::thread::spawn(move || {
                     let _issuing = issuing.lock();
-                    if regular.stamp(1, 2, &(0..4), Access::Read) {
+                    if regular.stamp(1, 2, &(0..4), AccessKind::Read) {
                         return false;
                     }
                     let list = list.lock();
-                    regular.restart(2, &(0..4), Access::Read, true);
+                    regular.restart(2, &(0..4), AccessKind::Read, true);
                     list.contains(&(2, 7))
                 })
             };

@@ -30,7 +30,7 @@ use crate::sync::name;
 
 /// What an operation does with bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Access {
+pub(crate) enum AccessKind {
     Read,
     Write,
 }
@@ -39,7 +39,7 @@ struct Stamp {
     slot: &'static StreamSlot,
     number: u64,
     range: Range<usize>,
-    access: Access,
+    access: AccessKind,
 }
 
 /// From here on the list is merged.
@@ -103,7 +103,7 @@ impl Stamps {
         slot: &'static StreamSlot,
         number: u64,
         range: &Range<usize>,
-        access: Access,
+        access: AccessKind,
         conflicts: &mut Conflicts,
     ) {
         if !self.regular.stamp(name(slot), number, range, access) {
@@ -117,7 +117,7 @@ impl Stamps {
         slot: &'static StreamSlot,
         number: u64,
         range: &Range<usize>,
-        access: Access,
+        access: AccessKind,
         conflicts: &mut Conflicts,
     ) {
         let mut list = self.list.lock();
@@ -131,7 +131,7 @@ impl Stamps {
             if ptr::eq(old.slot, slot)
                 && range.start <= old.range.start
                 && old.range.end <= range.end
-                && (access == Access::Write || old.access == Access::Read)
+                && (access == AccessKind::Write || old.access == AccessKind::Read)
             {
                 if !placed && reuse.is_none() {
                     reuse = Some(at);
@@ -142,7 +142,7 @@ impl Stamps {
                 keep = false;
             } else if !ptr::eq(old.slot, slot)
                 && overlap(&old.range, range)
-                && (access == Access::Write || old.access == Access::Write)
+                && (access == AccessKind::Write || old.access == AccessKind::Write)
             {
                 conflicts.add(old.slot, old.number);
             }
@@ -194,7 +194,7 @@ impl Stamps {
         slot: &'static StreamSlot,
         number: u64,
         range: &Range<usize>,
-        access: Access,
+        access: AccessKind,
         conflicts: &mut Conflicts,
     ) -> bool {
         match regular {
@@ -210,7 +210,7 @@ impl Stamps {
                 // Its issue lock keeps it from the short way. Only tried: this thread holds an issue lock already.
                 let issuing = old.try_issuing();
                 if issuing.is_none() || !old.is_known_complete(self.regular.last(true)) {
-                    let last = self.regular.last(access == Access::Write);
+                    let last = self.regular.last(access == AccessKind::Write);
                     if last != 0
                         && overlap(&self.regular.range(), range)
                         && !old.is_known_complete(last)
@@ -253,7 +253,7 @@ impl Stamps {
         }
         for stamp in &list.stamps {
             if overlap(&stamp.range, range)
-                && (reads || stamp.access == Access::Write)
+                && (reads || stamp.access == AccessKind::Write)
                 && !stamp.slot.is_known_complete(stamp.number)
             {
                 conflicts.add(stamp.slot, stamp.number);

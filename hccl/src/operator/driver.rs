@@ -22,9 +22,9 @@ use ascend_sys::ThreadHandle;
 
 use super::error::{Mistake, RecordError};
 use super::operator::Operator;
-use super::resources::{Last, Peer, Resources, Site, invalid, spoiled};
+use super::resources::{Last, PeerChannel, Resources, Site, invalid, spoiled};
 use crate::api::handles::{EventHandle, StreamHandle};
-use crate::api::operators::{Buffer, Reduction};
+use crate::api::operators::{Buffer, PrimitiveReduction};
 use crate::comm::Member;
 use crate::comm::label::Takes;
 use crate::device::Stream;
@@ -73,7 +73,7 @@ impl Issue<'_> {
             let (buffer, seconds) = (own.bytes, member.exec_seconds);
             let site = Site { table, comm, product, engine, ranks, buffer, seconds };
             let resources = &mut *resources;
-            let mut driver = Driver { site, name, rank, resources, memory, reduction };
+            let mut driver = OperatorDriver { site, name, rank, resources, memory, reduction };
             // SAFETY: the handles are live. What is in `memory` is in `touches`, so that it stays, and is left alone, until the
             // operation is complete.
             unsafe { driver.drive(stream.queue().handle(), event.as_deref(), &mut begun) }?;
@@ -100,7 +100,7 @@ impl Issue<'_> {
 }
 
 /// Everything that tasks need to be told.
-struct Driver<'a> {
+struct OperatorDriver<'a> {
     site: Site<'a>,
     /// What the operator is called.
     name: &'static str,
@@ -109,16 +109,16 @@ struct Driver<'a> {
     /// The input, the output and the own communication buffer.
     memory: [Buffer; 3],
     /// How the operator reduces.
-    reduction: Option<Reduction>,
+    reduction: Option<PrimitiveReduction>,
 }
 
 /// Where a piece is.
 enum Found<'a> {
     Here(*mut c_void),
-    There(&'a Peer, *mut c_void),
+    There(&'a PeerChannel, *mut c_void),
 }
 
-impl Driver<'_> {
+impl OperatorDriver<'_> {
     /// Acquires what is missing, looks at all tasks, and tells them. `begun` is set before the first one: whatever then fails, some
     /// may be out.
     ///
@@ -223,7 +223,7 @@ impl Driver<'_> {
 
     /// The channel of a signal that is at one of its ends.
     #[inline]
-    fn channel(&self, rank: u32, peer: u32) -> Option<&Peer> {
+    fn channel(&self, rank: u32, peer: u32) -> Option<&PeerChannel> {
         let other = if rank == self.rank { peer } else { rank };
         self.resources.peer(self.site.engine, other)
     }

@@ -67,7 +67,7 @@ impl<'f, S: NotifyState> Notify<'f, S> {
     }
 
     /// The same bit in the other state.
-    pub(super) fn turned<T: NotifyState>(self) -> Notify<'f, T> {
+    pub(super) fn in_state<T: NotifyState>(self) -> Notify<'f, T> {
         Notify::new(self.state, self.thread, self.index)
     }
 }

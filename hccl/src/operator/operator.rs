@@ -9,7 +9,7 @@ use ascend_operator::{Goal, ReduceOp as Op};
 use super::error::{Mistake, RecordError};
 use super::recorded::Recorded;
 use super::recorder::{Recorder, record};
-use super::state::{Shape, Tape};
+use super::state::{OperatorShape, Tape};
 use super::thread::MainThread;
 use crate::collective::CountMatrix;
 use crate::dtype::{DType, Element, ReduceKind, ReduceOp};
@@ -118,7 +118,7 @@ impl Operator {
     }
 
     /// Records what one rank does.
-    pub(super) fn record_rank(&self, shape: Shape, tape: &mut Tape) {
+    pub(super) fn record_rank(&self, shape: OperatorShape, tape: &mut Tape) {
         record(shape, &self.goal, tape, &*self.function);
     }
 
@@ -131,7 +131,7 @@ impl Operator {
         (count, dtype): (usize, DType),
         buffer: u64,
         in_place: bool,
-    ) -> Shape {
+    ) -> OperatorShape {
         let (input, output) = self.goal.sizes(rank, ranks, count as u64);
         // What is larger than any memory is refused where it is asked for.
         let most = isize::MAX as usize / dtype.size();
@@ -140,7 +140,7 @@ impl Operator {
             Goal::AllGather => (count as u64).saturating_mul(rank.into()),
             _ => 0,
         };
-        Shape {
+        OperatorShape {
             rank,
             ranks,
             count,

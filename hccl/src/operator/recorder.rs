@@ -9,7 +9,7 @@ use ascend_operator::{Goal, Memory};
 
 use super::channel::Channel;
 use super::memory::LocalBuffer;
-use super::state::{Shape, State, Tape};
+use super::state::{OperatorShape, State, Tape};
 use super::thread::{MainThread, Thread};
 use crate::dtype::DType;
 
@@ -20,7 +20,7 @@ pub struct Recorder<'r> {
 
 /// Records a function onto a tape, in place of what was there.
 pub(super) fn record(
-    shape: Shape,
+    shape: OperatorShape,
     goal: &Arc<Goal>,
     tape: &mut Tape,
     function: &dyn Fn(&Recorder<'_>, &mut MainThread<'_>),

@@ -16,7 +16,7 @@ use super::state::Tape;
 use crate::api::Table;
 use crate::api::handles::StreamHandle;
 use crate::api::operators::Buffer;
-use crate::comm::handle::Handle;
+use crate::comm::handle::CommHandle;
 use crate::device::Device;
 use crate::device::issue::Issued;
 use crate::device::stream_slot::StreamSlot;
@@ -46,7 +46,7 @@ struct OfEngine {
     /// Those with the most notifies first.
     threads: Vec<SubThread>,
     /// By the peer's rank.
-    peers: Vec<Option<Peer>>,
+    peers: Vec<Option<PeerChannel>>,
 }
 
 struct SubThread {
@@ -57,7 +57,7 @@ struct SubThread {
 
 /// A channel, and what it leads to.
 #[derive(Clone, Copy)]
-pub(super) struct Peer {
+pub(super) struct PeerChannel {
     pub(super) channel: ChannelHandle,
     notifies: u32,
     pub(super) buffer: Buffer,
@@ -87,7 +87,7 @@ pub(super) struct Site<'a> {
 
 impl Resources {
     /// The own communication buffer, on this device.
-    pub(super) fn buffer(&mut self, device: &Device, handle: &Handle) -> Result<Buffer> {
+    pub(super) fn buffer(&mut self, device: &Device, handle: &CommHandle) -> Result<Buffer> {
         if let Some(buffer) = self.buffer {
             return Ok(buffer);
         }
@@ -148,7 +148,7 @@ impl Resources {
 
     /// The channel to a peer.
     #[inline]
-    pub(super) fn peer(&self, engine: Engine, rank: u32) -> Option<&Peer> {
+    pub(super) fn peer(&self, engine: Engine, rank: u32) -> Option<&PeerChannel> {
         self.engines[engine as usize].peers.get(rank as usize)?.as_ref()
     }
 
@@ -221,7 +221,7 @@ impl OfEngine {
                     return Err(different(peer, buffer.bytes, site.buffer));
                 }
                 if let Some(place) = self.peers.get_mut(peer as usize) {
-                    *place = Some(Peer { channel, notifies, buffer });
+                    *place = Some(PeerChannel { channel, notifies, buffer });
                 }
             }
         }

@@ -33,20 +33,20 @@ const BUFFER: &str = "the buffer";
 pub struct Run<'a> {
     member: &'a mut Member,
     operator: &'a Operator,
-    input: Option<Given<'a>>,
-    output: Option<Given<'a>>,
-    in_place: Option<Given<'a>>,
+    input: Option<GivenBuffer<'a>>,
+    output: Option<GivenBuffer<'a>>,
+    in_place: Option<GivenBuffer<'a>>,
     count: Option<(usize, DType)>,
     engine: Engine,
 }
 
 /// A buffer that was given.
-struct Given<'a> {
+struct GivenBuffer<'a> {
     region: Region<'a>,
     dtype: DType,
 }
 
-impl Given<'_> {
+impl GivenBuffer<'_> {
     fn elements(&self) -> usize {
         self.dtype.elements(self.region.bytes())
     }
@@ -111,13 +111,13 @@ impl Communicator {
 impl<'a> Run<'a> {
     /// What this rank gives: a buffer or a slice of one, as long as the table of [`Operator`] says. Not on ranks that give nothing.
     pub fn input<E: Element>(mut self, source: impl Source<E> + Lend<'a>) -> Self {
-        self.input = Some(Given { region: source.lend(), dtype: E::DTYPE });
+        self.input = Some(GivenBuffer { region: source.lend(), dtype: E::DTYPE });
         self
     }
 
     /// Where what this rank gets goes. Not on ranks that get nothing.
     pub fn output<E: Element>(mut self, destination: impl Destination<E> + LendMut<'a>) -> Self {
-        self.output = Some(Given { region: destination.lend(), dtype: E::DTYPE });
+        self.output = Some(GivenBuffer { region: destination.lend(), dtype: E::DTYPE });
         self
     }
 
@@ -125,7 +125,7 @@ impl<'a> Run<'a> {
     ///
     /// For operators that gather to all, reduce, broadcast, or send all to all.
     pub fn in_place<E: Element>(mut self, buffer: impl Destination<E> + LendMut<'a>) -> Self {
-        self.in_place = Some(Given { region: buffer.lend(), dtype: E::DTYPE });
+        self.in_place = Some(GivenBuffer { region: buffer.lend(), dtype: E::DTYPE });
         self
     }
 
@@ -177,7 +177,7 @@ impl<'a> Run<'a> {
         let (name, sequence) = (self.operator.name(), self.member.label.next());
         let given = [&self.input, &self.output, &self.in_place];
         let bytes: usize = given.into_iter().flatten().map(|given| given.region.bytes()).sum();
-        let count = given.into_iter().flatten().map(Given::elements).max().unwrap_or(0);
+        let count = given.into_iter().flatten().map(GivenBuffer::elements).max().unwrap_or(0);
         let _span = span!("hccl.run", name, self.member, sequence, count, bytes);
         self.issue(sequence, stream).map_err(|error| self.member.explain(name, sequence, error))
     }
@@ -225,7 +225,7 @@ impl<'a> Run<'a> {
     /// The input and the output, where there are any.
     fn regions(&self, tasks: &RankTasks) -> [Option<Region<'a>>; 2] {
         let RankTasks { input, output, in_place, .. } = *tasks;
-        let Some(Given { region, .. }) = &self.in_place else {
+        let Some(GivenBuffer { region, .. }) = &self.in_place else {
             return [&self.input, &self.output]
                 .map(|given| given.as_ref().map(|given| given.region.clone()));
         };

@@ -24,7 +24,7 @@ pub(super) type Here = &'static Location<'static>;
 
 /// For whom an operator is recorded, and on what.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Shape {
+pub(crate) struct OperatorShape {
     pub(crate) rank: u32,
     pub(crate) ranks: u32,
     /// The n of the goal.
@@ -48,7 +48,7 @@ pub(crate) struct Tape {
     /// Of each sub-thread: its notify with which it is started, and the main thread's with which it ends.
     frames: Vec<(u32, u32)>,
     /// Of each channel, in the order in which they were opened.
-    turns: Vec<Turns>,
+    channels: Vec<ChannelUse>,
     /// Notifies that are set, by thread and index, and since which line.
     pub(super) set: Vec<((u32, u32), Here)>,
     /// Which [span](Visit) the recording is in.
@@ -60,7 +60,7 @@ pub(crate) struct Tape {
 
 /// Who may touch what is at the two ends of a channel.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Turns {
+pub(super) struct ChannelUse {
     /// The own memory is the peer's, since this line.
     pub(super) exposed: Option<Here>,
     /// The peer's memory is ours.
@@ -103,13 +103,13 @@ impl Visit {
 
 /// A recording that is under way.
 pub struct State {
-    pub(super) shape: Shape,
+    pub(super) shape: OperatorShape,
     pub(super) goal: Arc<Goal>,
     tape: RefCell<Tape>,
 }
 
 impl State {
-    pub(super) fn new(shape: Shape, goal: Arc<Goal>, mut tape: Tape) -> Self {
+    pub(super) fn new(shape: OperatorShape, goal: Arc<Goal>, mut tape: Tape) -> Self {
         tape.begin(&shape);
         State { shape, goal, tape: RefCell::new(tape) }
     }
@@ -145,13 +145,13 @@ impl State {
 }
 
 impl Tape {
-    fn begin(&mut self, shape: &Shape) {
+    fn begin(&mut self, shape: &OperatorShape) {
         let size = shape.dtype.size() as u64;
         self.mistakes.clear();
         self.order.clear();
         self.notifies.clear();
         self.frames.clear();
-        self.turns.clear();
+        self.channels.clear();
         self.set.clear();
         self.span = 0;
         self.tasks.channels.clear();
@@ -185,14 +185,14 @@ impl Tape {
 
     /// The function has ended: halves without their other half are mistakes.
     fn end(&mut self) {
-        for (turns, (peer, _)) in self.turns.iter().zip(&self.tasks.channels) {
-            if let Some(since) = turns.exposed {
+        for (ends, (peer, _)) in self.channels.iter().zip(&self.tasks.channels) {
+            if let Some(since) = ends.exposed {
                 let text = format!(
                     "the buffer that is exposed to rank {peer} here is never reclaimed: call `reclaim` on what `expose` gave"
                 );
                 self.mistakes.push(Mistake::new(text, since));
             }
-            if let Some(Visit { since, .. }) = turns.entered {
+            if let Some(Visit { since, .. }) = ends.entered {
                 let text = format!(
                     "the buffer of rank {peer} that is entered here is never left, and rank {peer} waits for that: call `leave` on what `enter` gave"
                 );
@@ -228,8 +228,8 @@ impl Tape {
         let open = self.tasks.channels.iter().position(|(other, _)| *other == peer);
         open.unwrap_or_else(|| {
             self.tasks.channels.push((peer, HANDSHAKE));
-            self.turns.push(Turns::default());
-            self.turns.len() - 1
+            self.channels.push(ChannelUse::default());
+            self.channels.len() - 1
         })
     }
 
@@ -239,8 +239,8 @@ impl Tape {
         *has = notifies.max(*has);
     }
 
-    pub(super) fn turns(&mut self, channel: usize) -> &mut Turns {
-        &mut self.turns[channel]
+    pub(super) fn channel_use(&mut self, channel: usize) -> &mut ChannelUse {
+        &mut self.channels[channel]
     }
 
     #[inline]

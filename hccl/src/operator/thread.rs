@@ -176,7 +176,7 @@ impl<'f> Thread<'f> {
         }
         self.state.tape(|tape| tape.set.push(((notify.thread, notify.index), here)));
         self.push(Task::Record(self.signal_of(&notify)), here);
-        notify.turned()
+        notify.in_state()
     }
 
     /// Waits for a notify of this thread, and clears it (CANN: `HcommThreadNotifyWaitOnThread`).
@@ -193,7 +193,7 @@ impl<'f> Thread<'f> {
         let bit = (notify.thread, notify.index);
         self.state.tape(|tape| tape.set.retain(|(set, _)| *set != bit));
         self.push(Task::Wait(self.signal_of(&notify)), here);
-        notify.turned()
+        notify.in_state()
     }
 
     fn signal_of<S: super::NotifyState>(&self, notify: &Notify<'_, S>) -> Signal {
@@ -208,7 +208,7 @@ impl<'f> Thread<'f> {
     #[track_caller]
     pub fn expose<'r>(&self, channel: Channel<'r>) -> Exposed<'r> {
         let here = Location::caller();
-        let before = self.state.tape(|tape| tape.turns(channel.number).exposed.replace(here));
+        let before = self.state.tape(|tape| tape.channel_use(channel.number).exposed.replace(here));
         if let Some(since) = before {
             let (peer, since) = (channel.peer, line(since));
             let text = format!(
@@ -224,7 +224,7 @@ impl<'f> Thread<'f> {
     #[track_caller]
     pub fn reclaim(&self, exposed: Exposed<'_>) {
         let channel = exposed.channel;
-        self.state.tape(|tape| tape.turns(channel.number).exposed = None);
+        self.state.tape(|tape| tape.channel_use(channel.number).exposed = None);
         self.push(Task::Wait(ours(channel, LEFT)), Location::caller());
     }
 
@@ -234,7 +234,7 @@ impl<'f> Thread<'f> {
         let here = Location::caller();
         let before = self.state.tape(|tape| {
             let visit = Visit::new(here, self.index, tape.span);
-            tape.turns(channel.number).entered.replace(visit)
+            tape.channel_use(channel.number).entered.replace(visit)
         });
         if let Some(Visit { since, .. }) = before {
             let (peer, since) = (channel.peer, line(since));
@@ -253,7 +253,7 @@ impl<'f> Thread<'f> {
         let (channel, here) = (access.channel, Location::caller());
         let visit = self.state.tape(|tape| {
             let span = tape.span;
-            tape.turns(channel.number)
+            tape.channel_use(channel.number)
                 .entered
                 .take()
                 .filter(|visit| !visit.is_over_for(self.index, span))
@@ -379,7 +379,7 @@ impl Thread<'_> {
     fn uses(&self, buffer: RemoteBuffer<'_>) {
         let early = self.state.tape(|tape| {
             let span = tape.span;
-            let visit = tape.turns(buffer.channel).entered.as_mut()?;
+            let visit = tape.channel_use(buffer.channel).entered.as_mut()?;
             (!visit.use_by(self.index, span)).then_some(visit.thread)
         });
         if let Some(entered) = early {

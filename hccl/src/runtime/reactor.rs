@@ -20,7 +20,7 @@ use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use super::registry::{Key, Registry};
-use crate::device::queue::Queue;
+use crate::device::queue::StreamQueue;
 use crate::device::wait::{Patience, alarms};
 use crate::error::{Error, Result};
 use crate::lock::pause;
@@ -39,7 +39,7 @@ enum Then {
 }
 
 struct Watched {
-    queue: Arc<Queue>,
+    queue: Arc<StreamQueue>,
     number: u64,
     /// Of a `Work`, which knows it.
     ticket: Option<u64>,
@@ -72,11 +72,11 @@ pub(crate) struct Awaited {
 
 /// See the [module](self).
 pub(crate) struct Reactor {
-    state: std::sync::Mutex<State>,
+    state: std::sync::Mutex<ReactorState>,
     changed: std::sync::Condvar,
 }
 
-struct State {
+struct ReactorState {
     watched: Registry<Watched>,
     /// Boxes that are used again, so that awaiting allocates nothing in the steady state.
     #[allow(clippy::vec_box, reason = "it is the boxes that are used again")]
@@ -86,7 +86,8 @@ struct State {
 
 impl Reactor {
     pub(crate) fn new() -> Arc<Self> {
-        let state = State { watched: Registry::default(), spare: Vec::new(), running: false };
+        let state =
+            ReactorState { watched: Registry::default(), spare: Vec::new(), running: false };
         Arc::new(Self { state: std::sync::Mutex::new(state), changed: std::sync::Condvar::new() })
     }
 
@@ -108,7 +109,7 @@ impl Reactor {
     pub(crate) fn register(
         self: &Arc<Self>,
         awaited: &mut Awaited,
-        queue: &Arc<Queue>,
+        queue: &Arc<StreamQueue>,
         (number, ticket): (u64, u64),
         left: Duration,
         waker: &Waker,
@@ -151,7 +152,7 @@ impl Reactor {
     }
 
     /// The stream was dropped with work in flight.
-    pub(crate) fn destroy_deferred_after(self: &Arc<Self>, queue: &Arc<Queue>, number: u64) {
+    pub(crate) fn destroy_deferred_after(self: &Arc<Self>, queue: &Arc<StreamQueue>, number: u64) {
         let mut state = self.lock();
         state.watched.insert(Watched {
             queue: queue.clone(),
@@ -168,7 +169,7 @@ impl Reactor {
     }
 
     /// Starts the thread unless it runs.
-    fn run(self: &Arc<Self>, state: &mut State) -> Result<()> {
+    fn run(self: &Arc<Self>, state: &mut ReactorState) -> Result<()> {
         if state.running {
             self.changed.notify_one();
             return Ok(());
@@ -243,7 +244,7 @@ impl Reactor {
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, ReactorState> {
         crate::sync::lock(&self.state)
     }
 }

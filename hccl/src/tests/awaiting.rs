@@ -8,8 +8,8 @@ fn poll_with(work: &mut Work, waker: &Waker) -> Poll<Result<()>> {
 
 #[test]
 fn a_waker_that_panics_does_not_stop_the_others() {
-    struct Bomb;
-    impl Drop for Bomb {
+    struct WakerPayload;
+    impl Drop for WakerPayload {
         fn drop(&mut self) {
             panic!("on purpose, by dropping what a waker panicked with");
         }
@@ -17,7 +17,7 @@ fn a_waker_that_panics_does_not_stop_the_others() {
     struct Panics;
     impl Wake for Panics {
         fn wake(self: Arc<Self>) {
-            std::panic::panic_any(Bomb);
+            std::panic::panic_any(WakerPayload);
         }
     }
     on_both(1, |runtime| {

@@ -62,15 +62,15 @@ fn a_stream_is_made_with_its_own_device_current() {
 
 #[test]
 fn a_closure_whose_panic_panics_when_dropped() {
-    struct Bomb;
-    impl Drop for Bomb {
+    struct ClosurePayload;
+    impl Drop for ClosurePayload {
         fn drop(&mut self) {
             panic!("on purpose, by dropping what a closure panicked with");
         }
     }
     on_both(1, |runtime| {
         let stream = runtime.device(0).unwrap().stream().unwrap();
-        let work = stream.host_fn(|| std::panic::panic_any(Bomb)).unwrap();
+        let work = stream.host_fn(|| std::panic::panic_any(ClosurePayload)).unwrap();
         let error = work.wait().unwrap_err();
         assert!(matches!(error, Error::HostFunctionPanicked { .. }), "{error}");
     });

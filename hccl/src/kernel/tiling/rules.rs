@@ -6,19 +6,19 @@ use super::{CmdType, DataType, Mc2CcTilingConfig, TilingError};
 use crate::Product;
 use crate::dtype::ReduceKind;
 
-type Checked<T = ()> = Result<T, TilingError>;
+type TilingResult<T = ()> = Result<T, TilingError>;
 
 pub(super) fn refuse<T>(
     setting: &'static str,
     value: impl ToString,
     rule: impl Into<Cow<'static, str>>,
-) -> Checked<T> {
+) -> TilingResult<T> {
     let value = value.to_string().into();
     Err(TilingError::Setting { setting, value, rule: rule.into() })
 }
 
 /// A text with its NUL, in CANN's 128 bytes: of more its class copies nothing.
-pub(super) fn text(setting: &'static str, value: &str, least: usize) -> Checked<[u8; 128]> {
+pub(super) fn text(setting: &'static str, value: &str, least: usize) -> TilingResult<[u8; 128]> {
     let mut bytes = [0; 128];
     if value.len() < least || value.len() >= bytes.len() || value.contains('\0') {
         let rule = if least == 0 {
@@ -33,7 +33,7 @@ pub(super) fn text(setting: &'static str, value: &str, least: usize) -> Checked<
 }
 
 impl Mc2CcTilingConfig {
-    pub(super) fn check(&self, product: Product) -> Checked {
+    pub(super) fn check(&self, product: Product) -> TilingResult {
         self.check_operation(product)?;
         self.check_reduction()?;
         self.check_types(product)?;
@@ -42,7 +42,7 @@ impl Mc2CcTilingConfig {
         self.check_copies(product)
     }
 
-    fn check_operation(&self, product: Product) -> Checked {
+    fn check_operation(&self, product: Product) -> TilingResult {
         let op = self.op_type;
         match (op, product) {
             (CmdType::AllToAllV, Product::A2) => refuse(
@@ -60,7 +60,7 @@ impl Mc2CcTilingConfig {
         }
     }
 
-    fn check_reduction(&self) -> Checked {
+    fn check_reduction(&self) -> TilingResult {
         match self.reduce_op {
             Some(kind) if !self.op_type.reduces() => {
                 let rule = format!("{} does not combine elements; leave it out", self.op_type);
@@ -75,7 +75,7 @@ impl Mc2CcTilingConfig {
         }
     }
 
-    fn check_types(&self, product: Product) -> Checked {
+    fn check_types(&self, product: Product) -> TilingResult {
         use DataType as T;
         let Some(source) = self.source_type else {
             if let Some(destination) = self.destination_type {
@@ -119,7 +119,7 @@ impl Mc2CcTilingConfig {
         Ok(())
     }
 
-    fn check_algorithm(&self, product: Product) -> Checked {
+    fn check_algorithm(&self, product: Product) -> TilingResult {
         let algorithm = self.algorithm.as_deref().unwrap_or(self.op_type.algorithm());
         let usual = self.op_type.algorithm();
         // Every usual one has an `=`.
@@ -143,7 +143,7 @@ impl Mc2CcTilingConfig {
         Ok(())
     }
 
-    fn check_engine(&self) -> Checked {
+    fn check_engine(&self) -> TilingResult {
         let most = ascend_sys::CommEngine::COMM_ENGINE_CCU.0;
         if i32::from(self.engine) > most {
             return refuse("engine", self.engine, format!("CANN numbers its engines 0 to {most}"));
@@ -151,7 +151,7 @@ impl Mc2CcTilingConfig {
         Ok(())
     }
 
-    fn check_copies(&self, product: Product) -> Checked {
+    fn check_copies(&self, product: Product) -> TilingResult {
         use CmdType::{AllGather, AllReduce, AllToAll};
         let on_a2 = |op| product == Product::A2 && self.op_type == op;
         if self.skip_local_rank_copy && !on_a2(AllGather) && !on_a2(AllToAll) {

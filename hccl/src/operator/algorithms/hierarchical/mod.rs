@@ -45,7 +45,7 @@ impl Groups {
 
 /// AllReduce: within each group, between groups, within each group. G groups of m ranks take 2(log2 m + log2 G) steps.
 pub fn all_reduce(op: &Recorder<'_>, main: &mut MainThread<'_>, groups: &Groups) {
-    let Some(home) = Home::of(op, groups) else { return };
+    let Some(home) = HomeGroup::of(op, groups) else { return };
     for round in op.rounds(op.buffer().len()) {
         let shared = op.buffer().slice(..round.len());
         let part = |member| [shared.part(member, home.team.size())];
@@ -61,7 +61,7 @@ pub fn all_reduce(op: &Recorder<'_>, main: &mut MainThread<'_>, groups: &Groups)
 
 /// ReduceScatter: within each group, then between groups. G groups of m ranks take log2 m + G-1 steps.
 pub fn reduce_scatter(op: &Recorder<'_>, main: &mut MainThread<'_>, groups: &Groups) {
-    let Some(home) = Home::of(op, groups) else { return };
+    let Some(home) = HomeGroup::of(op, groups) else { return };
     let ranks = op.ranks() as usize;
     for round in op.rounds(op.buffer().len() / ranks) {
         let shared = op.buffer().slice(..ranks * round.len());
@@ -83,7 +83,7 @@ pub fn reduce_scatter(op: &Recorder<'_>, main: &mut MainThread<'_>, groups: &Gro
 
 /// AllGather: between groups, then within each group. G groups of m ranks take G-1 + log2 m steps.
 pub fn all_gather(op: &Recorder<'_>, main: &mut MainThread<'_>, groups: &Groups) {
-    let Some(home) = Home::of(op, groups) else { return };
+    let Some(home) = HomeGroup::of(op, groups) else { return };
     let ranks = op.ranks() as usize;
     for round in op.rounds(op.buffer().len() / ranks) {
         let shared = op.buffer().slice(..ranks * round.len());
@@ -105,7 +105,7 @@ pub fn all_gather(op: &Recorder<'_>, main: &mut MainThread<'_>, groups: &Groups)
 /// Broadcast: the root scatters parts in its group, they double from group to group, and each group gathers them. G groups of m ranks take
 /// 2 log2 m + log2 G steps.
 pub fn broadcast(op: &Recorder<'_>, main: &mut MainThread<'_>, groups: &Groups) {
-    let Some(home) = Home::of(op, groups) else { return };
+    let Some(home) = HomeGroup::of(op, groups) else { return };
     let root = home.place_of(op.root());
     for round in op.rounds(op.buffer().len()) {
         let shared = op.buffer().slice(..round.len());
@@ -125,7 +125,7 @@ pub fn broadcast(op: &Recorder<'_>, main: &mut MainThread<'_>, groups: &Groups) 
 /// Reduce: within each group, then halving from group to group, then within the group of the root. G groups of m ranks take
 /// 2 log2 m + log2 G steps.
 pub fn reduce(op: &Recorder<'_>, main: &mut MainThread<'_>, groups: &Groups) {
-    let Some(home) = Home::of(op, groups) else { return };
+    let Some(home) = HomeGroup::of(op, groups) else { return };
     let root = home.place_of(op.root());
     for round in op.rounds(op.buffer().len()) {
         let shared = op.buffer().slice(..round.len());
@@ -144,7 +144,7 @@ pub fn reduce(op: &Recorder<'_>, main: &mut MainThread<'_>, groups: &Groups) {
 
 /// Scatter: the root gives each group's blocks to one of it, which scatters them there. G groups of m ranks take log2 G + log2 m steps.
 pub fn scatter(op: &Recorder<'_>, main: &mut MainThread<'_>, groups: &Groups) {
-    let Some(home) = Home::of(op, groups) else { return };
+    let Some(home) = HomeGroup::of(op, groups) else { return };
     let (count, root) = (groups.0.len(), home.place_of(op.root()));
     // Who has the place of the root in a group.
     let head = |group: &[u32]| group[root.1 as usize % group.len()];
@@ -180,7 +180,7 @@ pub fn scatter(op: &Recorder<'_>, main: &mut MainThread<'_>, groups: &Groups) {
 /// AlltoAll and AlltoAllV: what is for other groups goes to the member that has to do with the receiver, and the receiver gets it from there. G groups of m
 /// ranks take m-1 + G-1 steps, one message from a rank to each other group; of blocks of n elements in all, a rank sends ((m-1)/m + (G-1)/G) n.
 pub fn all_to_all(op: &Recorder<'_>, main: &mut MainThread<'_>, groups: &Groups) {
-    let Some(home) = Home::of(op, groups) else { return };
+    let Some(home) = HomeGroup::of(op, groups) else { return };
     let (ranks, size) = (op.ranks() as usize, home.team.size());
     for round in op.rounds(op.buffer().len() / (2 * ranks)) {
         let shared = op.buffer().slice(..ranks * round.len());
@@ -236,14 +236,14 @@ fn length(op: &Recorder<'_>, from: u32, to: u32, round: &Range<usize>) -> usize 
 }
 
 /// The group of a rank.
-struct Home<'o, 'r> {
+struct HomeGroup<'o, 'r> {
     groups: &'o [Vec<u32>],
     group: usize,
     team: Team<'o, 'r>,
     ranks: u32,
 }
 
-impl<'o, 'r> Home<'o, 'r> {
+impl<'o, 'r> HomeGroup<'o, 'r> {
     /// None if the groups are not a division of the ranks.
     #[track_caller]
     fn of(op: &'o Recorder<'r>, groups: &'o Groups) -> Option<Self> {
@@ -257,7 +257,7 @@ impl<'o, 'r> Home<'o, 'r> {
         }
         let group = groups.0.iter().position(|group| group.contains(&op.rank()))?;
         let team = Team::of(op, &groups.0[group]);
-        Some(Home { groups: &groups.0, group, team, ranks: op.ranks() })
+        Some(HomeGroup { groups: &groups.0, group, team, ranks: op.ranks() })
     }
 
     /// The group and the place in it of a rank.
