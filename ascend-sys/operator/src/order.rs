@@ -108,7 +108,7 @@ impl Order {
             order: self,
             past: vec![(0, 0); self.lanes.all().len()],
             future: vec![(0, 0); self.lanes.all().len()],
-            turn: 0,
+            question: 0,
             back: VecDeque::new(),
             forth: VecDeque::new(),
             steps: 0,
@@ -168,12 +168,12 @@ impl Listed {
 /// Finds out whether one task comes before another.
 pub struct Search<'a> {
     order: &'a Order,
-    /// For each lane, in which turn it was reached from the later task, and the end of what is known to come before that one.
+    /// For each lane, in which question it was reached from the later task, and the end of what is known to come before that one.
     past: Vec<(u32, u32)>,
-    /// For each lane, in which turn it was reached from the earlier task, and the first one that is known to come behind that one.
+    /// For each lane, in which question it was reached from the earlier task, and the first one that is known to come behind that one.
     future: Vec<(u32, u32)>,
     /// Which question this is.
-    turn: u32,
+    question: u32,
     /// Ranges of waits that have not been followed to their records, and of records that have not been followed to their waits.
     back: VecDeque<(u32, u32)>,
     forth: VecDeque<(u32, u32)>,
@@ -233,17 +233,17 @@ impl Search<'_> {
         let lane = self.order.lanes.number(task) as usize;
         let start = self.order.lanes.all()[lane].start;
         let known = self.past[lane];
-        let known = if known.0 == self.turn { known.1 } else { start };
+        let known = if known.0 == self.question { known.1 } else { start };
         if task < known {
             return false;
         }
-        self.past[lane] = (self.turn, task + 1);
+        self.past[lane] = (self.question, task + 1);
         let (from, until) = self.order.waits.range(known, task + 1);
         if from < until {
             self.back.push_back((from, until));
         }
-        let (turn, first) = self.future[lane];
-        turn == self.turn && first <= task
+        let (question, first) = self.future[lane];
+        question == self.question && first <= task
     }
 
     /// This task is known to come behind the earlier one, or is it. Whether it also comes before the later one.
@@ -251,17 +251,17 @@ impl Search<'_> {
         let lane = self.order.lanes.number(task) as usize;
         let end = self.order.lanes.all()[lane].end;
         let known = self.future[lane];
-        let known = if known.0 == self.turn { known.1 } else { end };
+        let known = if known.0 == self.question { known.1 } else { end };
         if task >= known {
             return false;
         }
-        self.future[lane] = (self.turn, task);
+        self.future[lane] = (self.question, task);
         let (from, until) = self.order.records.range(task, known);
         if from < until {
             self.forth.push_back((from, until));
         }
-        let (turn, behind) = self.past[lane];
-        turn == self.turn && task < behind
+        let (question, behind) = self.past[lane];
+        question == self.question && task < behind
     }
 
     /// How much work it was so far.
@@ -272,8 +272,8 @@ impl Search<'_> {
     fn begin_turn(&mut self) {
         self.back.clear();
         self.forth.clear();
-        self.turn = match self.turn.checked_add(1) {
-            Some(turn) => turn,
+        self.question = match self.question.checked_add(1) {
+            Some(question) => question,
             None => {
                 self.past.fill((0, 0));
                 self.future.fill((0, 0));

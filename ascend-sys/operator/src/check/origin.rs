@@ -13,7 +13,7 @@ pub(super) enum Value {
     /// Nobody has written it.
     Nothing,
     /// Something wrong, which has been said.
-    Told,
+    Reported,
     /// Bytes of inputs.
     From(Origin),
 }
@@ -124,11 +124,11 @@ impl Sets {
 #[derive(Debug, Default)]
 pub(super) struct Values {
     /// By the first byte; between them is [`Value::Nothing`].
-    runs: BTreeMap<usize, Run>,
+    runs: BTreeMap<usize, ByteRun>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Run {
+struct ByteRun {
     end: usize,
     value: Value,
     /// Who wrote it last.
@@ -175,7 +175,7 @@ impl Values {
             run.end = bytes.end;
             return;
         }
-        self.runs.insert(bytes.start, Run { end: bytes.end, value, by });
+        self.runs.insert(bytes.start, ByteRun { end: bytes.end, value, by });
     }
 
     fn split(&mut self, at: usize) {
@@ -208,17 +208,17 @@ mod tests {
         let mut values = Values::default();
         values.put(10..20, origin(0, 0), 1);
         values.put(14..30, origin(1, 0), 2);
-        values.put(16..18, Value::Told, 3);
+        values.put(16..18, Value::Reported, 3);
         let expected = [
             (5..10, Value::Nothing),
             (10..14, origin(0, 0)),
             (14..16, origin(1, 0)),
-            (16..18, Value::Told),
+            (16..18, Value::Reported),
             (18..30, origin(1, 0)),
             (30..31, Value::Nothing),
         ];
         assert_eq!(got(&values, 5..31), expected);
-        assert_eq!(got(&values, 15..17), [(15..16, origin(1, 0)), (16..17, Value::Told)]);
+        assert_eq!(got(&values, 15..17), [(15..16, origin(1, 0)), (16..17, Value::Reported)]);
         values.put(0..40, origin(2, 0), 4);
         values.put(40..50, origin(2, 0), 4);
         assert_eq!(got(&values, 0..50), [(0..50, origin(2, 0))]);

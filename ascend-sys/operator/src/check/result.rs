@@ -13,7 +13,7 @@ use crate::words;
 use std::ops::Range;
 
 pub(super) fn look(ground: &Ground<'_>, notes: &mut Notes) {
-    let mut run = Run {
+    let mut run = ResultRun {
         ground,
         sets: Sets::new(ground.ranks),
         memories: Vec::new(),
@@ -38,7 +38,7 @@ pub(super) fn look(ground: &Ground<'_>, notes: &mut Notes) {
 /// Runs of bytes, what they hold, and who wrote them.
 type Runs = Vec<(Range<usize>, Value, u32)>;
 
-struct Run<'a, 'b> {
+struct ResultRun<'a, 'b> {
     ground: &'a Ground<'b>,
     sets: Sets,
     /// By their numbers.
@@ -49,7 +49,7 @@ struct Run<'a, 'b> {
     notes: &'a mut Notes,
 }
 
-impl Run<'_, '_> {
+impl ResultRun<'_, '_> {
     /// What is there before the first task.
     fn inputs(&mut self) {
         for (at, operator) in (0..).zip(self.ground.operators) {
@@ -78,7 +78,7 @@ impl Run<'_, '_> {
         for (range, mut value, _) in runs.drain(..) {
             if value == Value::Nothing {
                 self.unwritten(task, from.memory, range.clone(), "reads");
-                value = Value::Told;
+                value = Value::Reported;
             }
             let there = |at: usize| at - from.range.start + to.range.start;
             let value = value.moved(range.start, there(range.start));
@@ -100,16 +100,16 @@ impl Run<'_, '_> {
                     (_, Value::Nothing) => {
                         let read = here(place.start)..here(place.end);
                         self.unwritten(task, from.memory, read, "reads");
-                        Value::Told
+                        Value::Reported
                     }
                     (Value::Nothing, _) => {
                         self.unwritten(task, to.memory, place.clone(), "reduces into");
-                        Value::Told
+                        Value::Reported
                     }
                     (Value::From(before), Value::From(value)) => {
                         self.combine(task, &place, before, value, op)
                     }
-                    (Value::Told, _) | (_, Value::Told) => Value::Told,
+                    (Value::Reported, _) | (_, Value::Reported) => Value::Reported,
                 };
                 self.memories[to.memory].put(place, combined, task);
             }
@@ -160,11 +160,11 @@ impl Run<'_, '_> {
         let operator = self.ground.operator(task) as usize;
         if matches!(self.ground.operators[operator].goal, Goal::Other { .. }) {
             // Who knows what it is good for.
-            return Value::Told;
+            return Value::Reported;
         }
         let places = vec![self.ground.place(task)];
         self.notes.add("result", kind, places, || (message, help.to_owned()));
-        Value::Told
+        Value::Reported
     }
 
     /// What nobody has written is read.
@@ -189,7 +189,7 @@ impl Run<'_, '_> {
                     let mut runs = std::mem::take(&mut self.to);
                     self.memories[memory].get(range, &mut runs);
                     for (range, value, by) in runs.drain(..) {
-                        if value != wanted && value != Value::Told {
+                        if value != wanted && value != Value::Reported {
                             self.wrong(&Bytes { memory, range }, (value, by), wanted);
                         }
                     }

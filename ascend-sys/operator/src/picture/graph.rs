@@ -26,7 +26,7 @@ pub(super) fn draw(operator: &Operator, marked: &[TaskId], said: &[String]) -> S
     // The longest chain says nothing of what is wrong.
     let wrong = !said.is_empty() || !execution.stuck.is_empty();
     let path = if wrong { Vec::new() } else { schedule.critical_path() };
-    let picture = Picture {
+    let picture = GraphPicture {
         operator,
         execution: &execution,
         schedule: &schedule,
@@ -68,7 +68,7 @@ fn following(operator: &Operator, first: TaskId) -> impl Iterator<Item = TaskId>
     ids.take_while(|id| step(operator, *id).is_some())
 }
 
-struct Picture<'a> {
+struct GraphPicture<'a> {
     operator: &'a Operator,
     execution: &'a Execution<'a>,
     schedule: &'a Schedule<'a>,
@@ -81,13 +81,13 @@ struct Picture<'a> {
 
 /// Where a task is drawn: its middle, and how far it reaches to each side.
 #[derive(Clone, Copy)]
-struct Place {
+struct TaskBox {
     x: f64,
     y: f64,
     half: f64,
 }
 
-impl Picture<'_> {
+impl GraphPicture<'_> {
     fn draw(&self, wanted: &[TaskId], said: &[String]) -> String {
         let columns = self.columns();
         // First everything is laid out from 0 on, to know how wide and high it is.
@@ -163,7 +163,7 @@ impl Picture<'_> {
         columns
     }
 
-    fn threads(&self, svg: &mut Svg, rows: &Rows, places: &BTreeMap<TaskId, Place>) {
+    fn threads(&self, svg: &mut Svg, rows: &Rows, places: &BTreeMap<TaskId, TaskBox>) {
         let mut ends: BTreeMap<(u32, u32), (f64, f64)> = BTreeMap::new();
         for (id, place) in places {
             let end = ends.entry((id.rank, id.thread)).or_insert((place.x, place.x));
@@ -176,7 +176,7 @@ impl Picture<'_> {
         }
     }
 
-    fn arrows(&self, svg: &mut Svg, places: &BTreeMap<TaskId, Place>, rows: &Rows) {
+    fn arrows(&self, svg: &mut Svg, places: &BTreeMap<TaskId, TaskBox>, rows: &Rows) {
         let critical: HashSet<(TaskId, TaskId)> =
             self.path.windows(2).map(|two| (two[0], two[1])).collect();
         // What decides the length lies above the rest.
@@ -204,8 +204,8 @@ impl Picture<'_> {
     fn notify(
         &self,
         svg: &mut Svg,
-        (record, from): (TaskId, Place),
-        (wait, to): (TaskId, Place),
+        (record, from): (TaskId, TaskBox),
+        (wait, to): (TaskId, TaskBox),
         signal: &Signal,
         strong: bool,
     ) {
@@ -224,7 +224,7 @@ impl Picture<'_> {
     }
 
     /// The part of the longest chain that lies in threads; its arrows are drawn with the others.
-    fn chain(&self, svg: &mut Svg, places: &BTreeMap<TaskId, Place>) {
+    fn chain(&self, svg: &mut Svg, places: &BTreeMap<TaskId, TaskBox>) {
         for two in self.path.windows(2) {
             if (two[0].rank, two[0].thread) != (two[1].rank, two[1].thread) {
                 continue;
@@ -235,7 +235,7 @@ impl Picture<'_> {
         }
     }
 
-    fn task(&self, svg: &mut Svg, id: TaskId, Place { x, y, half }: Place) {
+    fn task(&self, svg: &mut Svg, id: TaskId, TaskBox { x, y, half }: TaskBox) {
         let Some(step) = step(self.operator, id) else { return };
         let ran = self.schedule.when(id).ran;
         let stuck = self.nobody.contains_key(&id);
@@ -284,7 +284,7 @@ impl Picture<'_> {
     }
 
     /// What would end the waits that never end.
-    fn missing(&self, svg: &mut Svg, places: &BTreeMap<TaskId, Place>) {
+    fn missing(&self, svg: &mut Svg, places: &BTreeMap<TaskId, TaskBox>) {
         for (wait, record) in
             self.execution.stuck.iter().filter_map(|id| Some((id, self.nobody.get(id)?)))
         {
@@ -364,13 +364,13 @@ fn line(svg: &mut Svg, (from, to): (f64, f64), y: f64, colour: &str, width: f64)
 /// A notify from or to a thread that is not drawn.
 fn stub(
     svg: &mut Svg,
-    place: Option<&Place>,
+    place: Option<&TaskBox>,
     (record, wait): (TaskId, TaskId),
     leaves: bool,
     signal: &Signal,
     rows: &Rows,
 ) {
-    let Some(Place { x, y, half }) = place.copied() else { return };
+    let Some(TaskBox { x, y, half }) = place.copied() else { return };
     let other = if leaves { wait } else { record };
     // Within a picture that has not all columns, the other end may lie beside it.
     let (dx, dy) = match rows.middle(other.rank, other.thread) {
@@ -402,7 +402,7 @@ struct Shown {
 
 impl Shown {
     fn of(
-        picture: &Picture,
+        picture: &GraphPicture,
         rows: &Rows,
         columns: &HashMap<TaskId, usize>,
         wanted: &[TaskId],
@@ -452,10 +452,10 @@ impl Shown {
         Shown { tasks: visible().filter_map(place).collect(), width: x - LEFT, note }
     }
 
-    fn places(&self, rows: &Rows) -> BTreeMap<TaskId, Place> {
+    fn places(&self, rows: &Rows) -> BTreeMap<TaskId, TaskBox> {
         let place = |(id, (x, half)): (&TaskId, &(f64, f64))| {
             let y = rows.middle(id.rank, id.thread)?;
-            Some((*id, Place { x: *x, y, half: *half }))
+            Some((*id, TaskBox { x: *x, y, half: *half }))
         };
         self.tasks.iter().filter_map(place).collect()
     }

@@ -22,7 +22,7 @@ pub(super) fn draw(operator: &Operator, model: &Model) -> String {
     let path = schedule.critical_path();
     // A model may be nonsense.
     let length = Some(schedule.length()).filter(|length| length.is_normal()).unwrap_or(1e-9);
-    let picture = Picture {
+    let picture = TimelinePicture {
         operator,
         execution: &execution,
         schedule: &schedule,
@@ -33,7 +33,7 @@ pub(super) fn draw(operator: &Operator, model: &Model) -> String {
     picture.draw(model)
 }
 
-struct Picture<'a> {
+struct TimelinePicture<'a> {
     operator: &'a Operator,
     execution: &'a Execution<'a>,
     schedule: &'a Schedule<'a>,
@@ -42,7 +42,7 @@ struct Picture<'a> {
     length: f64,
 }
 
-impl Picture<'_> {
+impl TimelinePicture<'_> {
     fn draw(&self, model: &Model) -> String {
         let wanted = &self.execution.stuck;
         let mut notes = self.notes(model);

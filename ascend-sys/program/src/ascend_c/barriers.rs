@@ -13,7 +13,7 @@ use crate::step::*;
 
 /// Local memory as far as two tensors may share it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Memory {
+enum LocalBlock {
     Tensor(LocalId),
     Scratch(ScratchId),
 }
@@ -22,15 +22,15 @@ enum Memory {
 #[derive(Debug, Default)]
 pub(super) struct Barriers {
     scratches: BTreeMap<LocalId, ScratchId>,
-    written: BTreeSet<Memory>,
-    read: BTreeSet<Memory>,
+    written: BTreeSet<LocalBlock>,
+    read: BTreeSet<LocalBlock>,
 }
 
 impl Barriers {
-    fn memory(&self, local: &Local) -> Memory {
+    fn memory(&self, local: &Local) -> LocalBlock {
         match self.scratches.get(&local.tensor) {
-            Some(scratch) => Memory::Scratch(*scratch),
-            None => Memory::Tensor(local.tensor),
+            Some(scratch) => LocalBlock::Scratch(*scratch),
+            None => LocalBlock::Tensor(local.tensor),
         }
     }
 
@@ -43,8 +43,8 @@ impl Barriers {
             }
             Step::Buffer(Buffer::Alloc(_, local) | Buffer::Dequeue(_, local)) => {
                 self.scratches.remove(local);
-                self.written.remove(&Memory::Tensor(*local));
-                self.read.remove(&Memory::Tensor(*local));
+                self.written.remove(&LocalBlock::Tensor(*local));
+                self.read.remove(&LocalBlock::Tensor(*local));
             }
             Step::Vector(vector) => {
                 let (writes, reads) = self.touched(vector);
@@ -62,7 +62,7 @@ impl Barriers {
         false
     }
 
-    fn touched(&self, vector: &Vector) -> (Vec<Memory>, Vec<Memory>) {
+    fn touched(&self, vector: &Vector) -> (Vec<LocalBlock>, Vec<LocalBlock>) {
         let all = locals_of(vector);
         // The result comes first; a reduction also writes its memory for intermediate results.
         let written = |at: usize| at == 0 || (at == 2 && matches!(vector, Vector::Reduce { .. }));
@@ -78,7 +78,7 @@ impl Barriers {
         self.read.clear();
     }
 
-    /// A turn of a loop comes behind the one before it.
+    /// An iteration of a loop comes behind the one before it.
     pub(super) fn enter_loop(&mut self, program: &Program, body: BlockId) {
         let mut open = vec![body];
         while let Some(block) = open.pop() {

@@ -114,7 +114,7 @@ impl Uses {
         }
     }
 
-    /// A product keeps its buffers from one turn of a loop to the next.
+    /// A product keeps its buffers from one iteration of a loop to the next.
     fn lift_products(&mut self, program: &Program) {
         for (thing, home) in &mut self.homes {
             if !matches!(thing, Thing::Matmul(_)) {

@@ -2,7 +2,7 @@
 
 use super::Product;
 use super::area::{Area, Way};
-use super::local::Memory;
+use super::local::LocalMemory;
 use super::view::View;
 use crate::declared::Core;
 use crate::layout::Number;
@@ -159,7 +159,7 @@ pub(super) fn element(view: &mut View<'_, '_>, place: &Place, size: u64, write: 
 }
 
 /// A copy, a scalar, or a cache line.
-pub(super) fn copy(view: &mut View<'_, '_>, memory: &Memory, copy: &Copy) {
+pub(super) fn copy(view: &mut View<'_, '_>, memory: &LocalMemory, copy: &Copy) {
     match copy {
         Copy::In { to, from, pieces } => {
             moved(view, memory, from, to, pieces, (false, Way::Memory));
@@ -190,7 +190,7 @@ pub(super) fn copy(view: &mut View<'_, '_>, memory: &Memory, copy: &Copy) {
 /// `DataCopyPad` in either direction.
 fn moved(
     view: &mut View<'_, '_>,
-    memory: &Memory,
+    memory: &LocalMemory,
     place: &Place,
     local: &Local,
     pieces: &Pieces,

@@ -11,7 +11,7 @@ const MOST_BUFFERS: u32 = 8;
 
 /// What one core has in its local memory.
 #[derive(Debug)]
-pub(super) struct Memory {
+pub(super) struct LocalMemory {
     queues: Vec<Option<InUse>>,
     scratches: Vec<Option<u64>>,
     tensors: Vec<Tensor>,
@@ -75,9 +75,9 @@ fn usable(product: Product, mix: Mix) -> u64 {
     }
 }
 
-impl Memory {
+impl LocalMemory {
     pub(super) fn new(program: &Program) -> Self {
-        Memory {
+        LocalMemory {
             queues: vec![None; program.queues.len()],
             scratches: vec![None; program.scratches.len()],
             tensors: vec![Tensor::Nothing; program.locals.len()],

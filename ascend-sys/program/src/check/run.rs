@@ -6,7 +6,7 @@ use super::Setting;
 use super::client::{Clients, Turn};
 use super::clock::Clock;
 use super::finding::{CoreName, Report, Severity};
-use super::local::Memory;
+use super::local::LocalMemory;
 use super::space::Spaces;
 use super::sync::{self, Flags};
 use super::traffic::Traffic;
@@ -28,7 +28,7 @@ const MOST_BLOCKS: u32 = 256;
 struct Member<'a> {
     name: CoreName,
     walk: Walk<'a>,
-    memory: Memory,
+    memory: LocalMemory,
     clock: Clock,
     state: State,
 }
@@ -76,7 +76,7 @@ pub(super) fn run<'a>(program: &'a Program, launch: &'a Launch, setting: &'a Set
     let member = |(at, name): (usize, &CoreName)| Member {
         name: *name,
         walk: Walk::new(program, launch, name.kind, name.index),
-        memory: Memory::new(program),
+        memory: LocalMemory::new(program),
         clock: Clock::new(at, &nothing),
         state: State::Ready,
     };

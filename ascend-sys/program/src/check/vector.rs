@@ -1,13 +1,13 @@
 //! Arithmetic of the vector unit: types by product, and bounds.
 
 use super::Product;
-use super::local::{Memory, Span};
+use super::local::{LocalMemory, Span};
 use super::view::View;
 use crate::declared::Core;
 use crate::layout::Number::{self, *};
 use crate::step::*;
 
-pub(super) fn look(view: &mut View<'_, '_>, memory: &Memory, vector: &Vector) {
+pub(super) fn look(view: &mut View<'_, '_>, memory: &LocalMemory, vector: &Vector) {
     if view.core.kind == Core::Aic {
         let message = "a cube core has no vector unit".to_owned();
         view.error("core", message, "compute it on vector cores");
@@ -76,7 +76,7 @@ pub(super) fn look(view: &mut View<'_, '_>, memory: &Memory, vector: &Vector) {
 /// Memory for intermediate results.
 fn work_of(
     view: &mut View<'_, '_>,
-    memory: &Memory,
+    memory: &LocalMemory,
     operator: VectorReduce,
     work: &Local,
     count: u64,
