@@ -16,8 +16,8 @@
 use crate::callback;
 use crate::executor::cores::threads;
 use crate::executor::polling;
-use crate::lane::Outcome;
 use crate::machine;
+use crate::queue::Outcome;
 use crate::step::{Helpers, Reason};
 use crate::stream::{Mark, STREAMS, Stream};
 use crate::users::{self, SHORT};

@@ -5,7 +5,7 @@ use crate::kernel::binary;
 use crate::machine::{self, Primary};
 use crate::message::Failure;
 use crate::notify::Notify;
-use crate::operator::{rooms, task_cache};
+use crate::operator::{resources, task_cache};
 use crate::slots::unknown;
 use crate::step::Reason;
 use crate::stream::{STREAMS, Stream, unfinished_on};
@@ -71,7 +71,7 @@ fn end_all(devices: &Range<u32>, by: &'static str) {
     operator::open::end_on(devices);
     operator::dedicated::end_on(devices);
     registry::destroy_all(devices, &format!("{by} ended its device"));
-    rooms::end_threads(devices);
+    resources::end_threads(devices);
     task_cache::forget(devices);
     capture::destroy_all(devices);
     binary::unload_all(devices);

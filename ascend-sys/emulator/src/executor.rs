@@ -14,7 +14,7 @@ use cores::cores;
 pub(crate) use goals::{announce, await_activity, completed, wait_event, wait_until};
 
 use crate::check;
-use crate::lane::{Outcome, Readiness, Waiter};
+use crate::queue::{Outcome, Readiness, Waiter};
 use crate::stream::{Mark, STREAMS, Stream};
 use crate::sync::{self, Thread};
 use crate::users::Asleep;

@@ -1,7 +1,7 @@
 //! What every kind of task is asked, and answers: how far a poll came, why it is told to give up, and who could help it.
 
-use crate::lane;
 use crate::message::{Failure, PANICKED};
+use crate::queue;
 use ascend_sys::{
     ACL_ERROR_INTERNAL_ERROR, ACL_ERROR_RT_CONTEXT_RELEASE_ERROR, ACL_ERROR_RT_STREAM_ABORT,
     ACL_ERROR_RT_TASK_ABORT_STOP, ACL_ERROR_RT_TASK_TIMEOUT, aclError,
@@ -12,7 +12,7 @@ use std::time::Duration;
 /// The most bytes that one poll copies or fills.
 pub(crate) const PIECE: usize = 64 << 10;
 
-pub(crate) type Step = lane::Step<Failure>;
+pub(crate) type Step = queue::Step<Failure>;
 
 /// Why a task is told to give up.
 #[derive(Debug, Clone)]

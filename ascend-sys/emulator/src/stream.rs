@@ -2,10 +2,10 @@
 
 use crate::executor::watchers::Watchers;
 use crate::failures::Failures;
-use crate::lane::{Fresh, Lane, Outcome};
 use crate::machine::{self, Device};
 use crate::message::Failure;
 use crate::progress::Point;
+use crate::queue::{Fresh, Lane, Outcome};
 use crate::slots::{Kind, Slots, Slotted};
 use crate::step::Reason;
 use crate::sync::lock_std as lock;

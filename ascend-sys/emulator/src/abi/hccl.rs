@@ -5,7 +5,7 @@ use std::ffi::{CStr, c_char};
 
 use ascend_sys::{Functions, HcclResult};
 
-use super::hccl_door::product_of_thread;
+use super::hccl_entry::product_of_thread;
 use super::{
     hccl_batch, hccl_channel, hccl_channel_config, hccl_comm, hccl_config, hccl_engine_ctx,
     hccl_group, hccl_kernel, hccl_messages, hccl_ops, hccl_rank_graph, hccl_state, hccl_tables,

@@ -8,7 +8,7 @@ use ascend_sys::{
     Functions, HcclComm, HcclResult, HcclSendRecvItem, HcclSendRecvType, aclrtStream,
 };
 
-use super::hccl_door::{door, not_null, product_of_thread};
+use super::hccl_entry::{door, not_null, product_of_thread};
 use super::hccl_issue::{begin, buffer, keep_order, record_call, waiting_with};
 use crate::batch::{self, Content, Item, Pending, State};
 use crate::callback::may_block;

@@ -8,7 +8,7 @@ use ascend_sys::{
     HcclComm, HcclMemHandle, HcclResult,
 };
 
-use super::hccl_door::{door, member, not_null, text_of};
+use super::hccl_entry::{door, member, not_null, text_of};
 use crate::callback::may_block;
 use crate::collective::validate::{self, Refusal, refuse, runtime};
 use crate::fabric::Member;

@@ -11,7 +11,7 @@ use ascend_sys::{
 };
 
 use super::hccl_channel::acquire;
-use super::hccl_door::{door, not_null, text_of};
+use super::hccl_entry::{door, not_null, text_of};
 use crate::collective::validate::{Refusal, refuse};
 use crate::operator::handles::Handles;
 

@@ -10,7 +10,7 @@ use ascend_sys::{
     Functions, HcclComm, HcclCommConfig, HcclCommStatePhase, HcclResult, HcclRootInfo,
 };
 
-use super::hccl_door::{door, member, not_null, text_of};
+use super::hccl_entry::{door, member, not_null, text_of};
 use crate::callback::may_block;
 use crate::collective::validate::{Refusal, refuse, runtime};
 use crate::context;

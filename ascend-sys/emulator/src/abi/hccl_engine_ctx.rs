@@ -1,7 +1,7 @@
 //! Engine contexts: memory that a communicator keeps for an operator under a name. CANN's `hccl_res.h`.
 #![allow(non_snake_case, reason = "CANN's names")]
 
-use super::hccl_door::{door, member, not_null};
+use super::hccl_entry::{door, member, not_null};
 use crate::collective::validate::{Refusal, refuse};
 use crate::operator;
 use ascend_sys::{CommEngine, Functions, HCCL_RES_TAG_MAX_LEN, HcclComm, HcclResult};

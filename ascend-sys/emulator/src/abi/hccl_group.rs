@@ -5,7 +5,7 @@ use std::ffi::c_char;
 
 use ascend_sys::{Functions, HcclResult};
 
-use super::hccl_door::{door, not_null};
+use super::hccl_entry::{door, not_null};
 use super::write_text;
 use crate::fabric::group;
 use crate::message::add_text;

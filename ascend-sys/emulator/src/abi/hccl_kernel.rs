@@ -1,7 +1,7 @@
 //! What kernels need of a communicator: contexts, from a tiling struct or from an argument object.
 #![allow(non_snake_case, reason = "CANN's names")]
 
-use super::hccl_door::{door, member, not_null, text_of};
+use super::hccl_entry::{door, member, not_null, text_of};
 use crate::collective::validate::{Refusal, refuse};
 use crate::fabric::Member;
 use crate::kernel;

@@ -6,7 +6,7 @@ use std::ffi::c_void;
 use ascend_sys::{Functions, HcclComm, HcclDataType, HcclResult, aclrtStream};
 
 use super::hccl_batch::post;
-use super::hccl_door::{door, not_null};
+use super::hccl_entry::{door, not_null};
 use super::hccl_issue::{begin, buffer};
 use crate::batch::{Content, Item, State};
 use crate::collective::validate::{self, Refusal, refuse};

@@ -3,7 +3,7 @@
 //! What the network is like says [`crate::fabric::topology`].
 #![allow(non_snake_case, reason = "CANN's names")]
 
-use super::hccl_door::{door, member, not_null};
+use super::hccl_entry::{door, member, not_null};
 use crate::collective::validate::{Refusal, refuse};
 use crate::fabric::Member;
 use crate::operator;

@@ -8,7 +8,7 @@ use ascend_sys::{
     Functions, HcclComm, HcclCommStatePhase, HcclCommStatus, HcclConfigType, HcclResult,
 };
 
-use super::hccl_door::{door, member, not_null, product_of_thread, text_of};
+use super::hccl_entry::{door, member, not_null, product_of_thread, text_of};
 use crate::collective::meeting::Cause;
 use crate::collective::validate::{Refusal, refuse, runtime};
 use crate::context;

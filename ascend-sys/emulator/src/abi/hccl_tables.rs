@@ -8,7 +8,7 @@ use std::ffi::c_void;
 
 use ascend_sys::{Functions, HcclComm, HcclDataType, HcclReduceOp, HcclResult, aclrtStream};
 
-use super::hccl_door::{door, not_null};
+use super::hccl_entry::{door, not_null};
 use super::hccl_issue::{begin, buffer, issue, issue_void_at};
 use super::hccl_ops::some;
 use crate::collective::call::Call;

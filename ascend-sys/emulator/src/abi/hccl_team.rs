@@ -1,7 +1,7 @@
 //! Teams of ranks, their windows and channels. CANN's `hccl_team.h`.
 #![allow(non_snake_case, reason = "CANN's names")]
 
-use super::hccl_door::{door, member, not_null};
+use super::hccl_entry::{door, member, not_null};
 use super::hcomm_endpoint::memory_of;
 use crate::callback::may_block;
 use crate::collective::validate::{Refusal, refuse, runtime};

@@ -8,10 +8,10 @@ use ascend_sys::{
     ThreadType, aclrtStream,
 };
 
-use super::hccl_door::{door, member, not_null};
+use super::hccl_entry::{door, member, not_null};
 use crate::collective::validate::{Refusal, refuse, runtime};
 use crate::operator::engine::Engine;
-use crate::operator::rooms::{self, NOTIFIES_OF_THREAD};
+use crate::operator::resources::{self, NOTIFIES_OF_THREAD};
 use crate::operator::thread::Thread;
 use crate::slots::unknown;
 use crate::stream::Stream;
@@ -48,7 +48,7 @@ unsafe extern "C" fn HcclThreadAcquire(
         check_notifies(notifies)?;
         // SAFETY: not null, so an array of `count` by the C contract.
         let threads = unsafe { std::slice::from_raw_parts_mut(threads, count as usize) };
-        rooms::acquire_threads(&member, engine, &vec![notifies; count as usize], threads)
+        resources::acquire_threads(&member, engine, &vec![notifies; count as usize], threads)
     })
 }
 
@@ -57,11 +57,11 @@ fn check_count(count: u32) -> Result<(), Refusal> {
     if count == 0 {
         return refuse!(HCCL_E_PARA, "threadNum is 0");
     }
-    if count as usize > rooms::MOST_THREADS {
+    if count as usize > resources::MOST_THREADS {
         return refuse!(
             HCCL_E_UNAVAIL,
             "EI0007: threadNum is {count}; a communicator has at most {} threads",
-            rooms::MOST_THREADS
+            resources::MOST_THREADS
         );
     }
     Ok(())
@@ -112,7 +112,7 @@ unsafe extern "C" fn HcclThreadAcquireWithConfig(
             config.iter().map(|one| u32::from(one.notifyNumPerThread)).collect();
         // SAFETY: as above.
         let threads = unsafe { std::slice::from_raw_parts_mut(threads, count as usize) };
-        rooms::acquire_threads(&member, engine, &notifies, threads)
+        resources::acquire_threads(&member, engine, &notifies, threads)
     })
 }
 
@@ -147,7 +147,7 @@ unsafe extern "C" fn HcclThreadAcquireWithStream(
                 member.device
             );
         }
-        let handle = rooms::wrap_stream(&member, engine, stream, notifies)?;
+        let handle = resources::wrap_stream(&member, engine, stream, notifies)?;
         // SAFETY: not null, so valid for a write by the C contract.
         unsafe { thread.write_unaligned(handle) };
         Ok(())

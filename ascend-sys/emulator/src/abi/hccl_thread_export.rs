@@ -2,11 +2,11 @@
 //! `hccl_res_expt.h`.
 #![allow(non_snake_case, reason = "CANN's names")]
 
-use super::hccl_door::{door, member, not_null};
+use super::hccl_entry::{door, member, not_null};
 use crate::collective::validate::refuse;
 use crate::operator::dedicated;
 use crate::operator::engine::Engine;
-use crate::operator::rooms::NOTIFIES_OF_THREAD;
+use crate::operator::resources::NOTIFIES_OF_THREAD;
 use crate::operator::thread::Thread;
 use ascend_sys::{
     CommEngine, Functions, HcclComm, HcclDedicatedThreadType, HcclResult, ThreadHandle,

@@ -3,7 +3,7 @@
 //! Published documents do not say what `HcommChannelGetStatus` writes: here it is the `HcclResult` of connecting.
 #![allow(non_snake_case, reason = "CANN's names")]
 
-use super::hccl_door::{door, not_null};
+use super::hccl_entry::{door, not_null};
 use super::hcomm_endpoint::hcomm;
 use crate::collective::validate::{Refusal, refuse};
 use crate::message::add_text;

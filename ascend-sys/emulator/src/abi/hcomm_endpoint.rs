@@ -4,7 +4,7 @@
 //! communicators have for the same mistakes.
 #![allow(non_snake_case, reason = "CANN's names")]
 
-use super::hccl_door::{door, not_null, text_of};
+use super::hccl_entry::{door, not_null, text_of};
 use crate::collective::validate::{Refusal, refuse, runtime};
 use crate::operator::endpoint::Endpoint;
 use crate::operator::open::{self, EXPORT, Memory};

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ascend_sys::{ChannelHandle, CommProtocol, Functions, ThreadHandle};
 
-use super::hccl_door::product_of;
+use super::hccl_entry::product_of;
 use super::hcomm_transfer::primitive;
 use crate::callback::may_block;
 use crate::collective::validate::{Refusal, refuse, runtime};

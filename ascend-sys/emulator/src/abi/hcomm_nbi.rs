@@ -10,7 +10,7 @@ use ascend_sys::{
     ChannelHandle, CommProtocol, Functions, HcommBatchTransferDesc, HcommTransferType, ThreadHandle,
 };
 
-use super::hccl_door::not_null;
+use super::hccl_entry::not_null;
 use super::hcomm_transfer::{kind, primitive};
 use crate::callback::may_block;
 use crate::collective::validate::{Refusal, refuse, runtime};

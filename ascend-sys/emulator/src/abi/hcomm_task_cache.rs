@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_void};
 
 use ascend_sys::{Functions, HcommResult};
 
-use super::hccl_door::{not_null, text_of};
+use super::hccl_entry::{not_null, text_of};
 use super::hcomm_transfer::primitive;
 use crate::collective::validate::{Refusal, refuse, runtime};
 use crate::context;

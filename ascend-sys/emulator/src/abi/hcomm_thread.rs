@@ -5,12 +5,12 @@ use std::ffi::c_void;
 
 use ascend_sys::{CommEngine, Functions, HcommResult, ThreadHandle, ThreadResType};
 
-use super::hccl_door::not_null;
+use super::hccl_entry::not_null;
 use super::hccl_thread::resource_of;
 use super::hcomm_transfer::primitive;
 use crate::collective::validate::refuse;
 use crate::operator::engine::Engine;
-use crate::operator::rooms;
+use crate::operator::resources;
 use crate::operator::thread::Thread;
 
 /// The most threads in one call, and the most notifies of each.
@@ -51,7 +51,7 @@ unsafe extern "C" fn HcommThreadAlloc(
                 "notifyNumPerThread[{at}] is {wanted}; a thread has at most {MOST_NOTIFIES}"
             );
         }
-        rooms::allocate_threads(engine, notifies, threads)
+        resources::allocate_threads(engine, notifies, threads)
     })
 }
 
@@ -63,7 +63,7 @@ unsafe extern "C" fn HcommThreadFree(threads: *const ThreadHandle, count: u32) -
         }
         // SAFETY: not null, so an array of `count` by the C contract.
         let threads = unsafe { std::slice::from_raw_parts(threads, count as usize) };
-        threads.iter().try_for_each(|thread| rooms::free_thread(*thread))
+        threads.iter().try_for_each(|thread| resources::free_thread(*thread))
     })
 }
 

@@ -7,7 +7,7 @@ use std::ffi::c_void;
 
 use ascend_sys::{ChannelHandle, Functions, HcommDataType, HcommReduceOp, ThreadHandle};
 
-use super::hccl_door::{door, product_of};
+use super::hccl_entry::{door, product_of};
 use crate::collective::validate::{Refusal, refuse};
 use crate::operator::crossing::{Crossing, cross};
 use crate::operator::issue::{self, Kind, Transfer};

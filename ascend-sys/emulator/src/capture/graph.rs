@@ -5,10 +5,10 @@ use super::recording::Recording;
 use crate::check;
 use crate::context;
 use crate::executor;
-use crate::lane;
 use crate::machine;
 use crate::memory::held::Held;
 use crate::message::{Failure, fail};
+use crate::queue;
 use crate::slots::{Kind, Slots, Slotted, unknown};
 use crate::step::{Reason, Step as Progress};
 use crate::stream::{Mark, Stream};
@@ -368,14 +368,14 @@ impl Branch {
 
     pub(crate) fn poll(&self) -> Progress {
         if !self.end().is_complete() {
-            return lane::Step::Park;
+            return queue::Step::Park;
         }
         match self.stream.failure_within(&self.tickets) {
-            None => lane::Step::Done(Ok(())),
+            None => queue::Step::Done(Ok(())),
             Some(failure) => {
                 // Told here, so that nobody is told twice.
                 let _ = self.stream.take_unreported();
-                lane::Step::Done(Err(failure))
+                queue::Step::Done(Err(failure))
             }
         }
     }

@@ -19,7 +19,7 @@
 use std::mem::MaybeUninit;
 use std::sync::{Arc, PoisonError};
 
-use super::parties::Offer;
+use super::participants::Offer;
 use super::sync::{AtomicU32, AtomicU64, Mutex, Ordering, UnsafeCell, announce, announce_or};
 use super::table::Table;
 

@@ -6,12 +6,12 @@
 //! [`sides`] puts a disagreement into words.
 
 pub(crate) mod call;
+mod contributions;
 pub(crate) mod job;
 pub(crate) mod meeting;
 #[cfg(all(test, loom))]
 pub(crate) mod models;
-mod offers;
-mod parties;
+mod participants;
 pub(crate) mod pending;
 pub(crate) mod plan;
 mod pointers;

@@ -9,18 +9,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::call::Call;
+use super::contributions::{self, Arrived};
 use super::job::{Chunk, Phase};
 use super::meeting::{Breakage, Cause, Look, Origin, PAYLOAD, Place, Wake};
-use super::offers::{self, Arrived};
-use super::parties::{Offer, Parties};
+use super::participants::{Offer, Parties};
 use super::plan::{Plan, store_for};
 use super::request::Operation;
 use super::run::{Work, run_small};
 use super::table::{self, Extent, Summary, Table};
 use crate::fabric::Member;
-use crate::lane;
 use crate::lent::Lent;
 use crate::message::{Failure, PANICKED};
+use crate::queue;
 use crate::reduce::Store;
 use crate::step::{Helpers, PIECE, Reason, Step};
 use crate::stream::Stream;
@@ -169,7 +169,7 @@ impl Pending {
             let table = self.call.table.as_ref().map_or(Summary::NONE, |table| table.summary());
             let offer = Offer { send, recv, touched, table };
             // SAFETY: an offer fits the payload; the words are those of the table.
-            let fill = |payload| unsafe { offers::write(payload, offer) };
+            let fill = |payload| unsafe { contributions::write(payload, offer) };
             // SAFETY: as above.
             unsafe { comm.meeting.arrive(rank, place, claim, &mut self.call.table, fill) };
         }
@@ -401,7 +401,7 @@ impl Pending {
             }
         };
         match self.fail(cause, text) {
-            lane::Step::Done(Err(failure)) => {
+            queue::Step::Done(Err(failure)) => {
                 Step::Done(Err(Failure { code: why.code(), ..failure }))
             }
             step => step,

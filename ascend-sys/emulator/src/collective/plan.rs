@@ -10,7 +10,7 @@
 use std::ops::Range;
 use std::sync::OnceLock;
 
-use super::parties::Parties;
+use super::participants::Parties;
 use super::request::{Operation, Request};
 use crate::reduce::Store;
 
@@ -165,7 +165,7 @@ fn last_level_cache() -> usize {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::collective::parties::Offer;
+    use crate::collective::participants::Offer;
     use crate::collective::table::{Blocks, Summary};
     use crate::reduce::{DataType, ReduceOp};
 

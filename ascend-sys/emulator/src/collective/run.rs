@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use super::parties::Parties;
+use super::participants::Parties;
 use super::plan::Plan;
 use super::pointers::Pointers;
 use super::request::{Operation, Request};

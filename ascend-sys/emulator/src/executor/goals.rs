@@ -2,7 +2,7 @@
 
 use super::{Goal, block, help, wait};
 use crate::event::{Event, NotRecorded};
-use crate::lane::Readiness;
+use crate::queue::Readiness;
 use crate::stream::STREAMS;
 use crate::sync::{Thread, lock_std as lock};
 use std::cell::Cell;

@@ -8,7 +8,7 @@ use super::cores::{self, cores};
 use super::workers::Workers;
 use super::{Counted, HELP, RUNNING, help, polling};
 use crate::deadlock;
-use crate::lane::Outcome;
+use crate::queue::Outcome;
 use crate::step::Reason;
 use crate::stream::{STREAMS, Stream};
 use std::collections::HashMap;

@@ -11,7 +11,7 @@ use super::verdict::Recorded;
 use super::world::{Group, World};
 use crate::check;
 use crate::collective::meeting::{Breakage, Cause, Origin};
-use crate::lane::Outcome;
+use crate::queue::Outcome;
 use crate::stream::{Mark, Stream};
 use crate::timeline;
 use crate::users;

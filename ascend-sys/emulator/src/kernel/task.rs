@@ -1,8 +1,8 @@
 //! A launched kernel, as a task of its stream: its cores run in turn until each has ended, or all wait.
 
 use super::running::{Launched, Running};
-use crate::lane::Outcome;
 use crate::message::Failure;
+use crate::queue::Outcome;
 use crate::reduce::Standard;
 use crate::step::{Helpers, Reason, Step};
 use crate::stream::{Mark, Stream};

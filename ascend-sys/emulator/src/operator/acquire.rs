@@ -4,7 +4,7 @@ use super::channel::{Channel, Exchanged};
 use super::engine::Engine;
 use super::link::{Offer, Wish, abandon, compare, meet};
 use super::memory;
-use super::rooms::{Key, end_channel, with_room};
+use super::resources::{Key, end_channel, with_room};
 use crate::collective::meeting::Origin;
 use crate::collective::validate::{Refusal, refuse};
 use crate::fabric::Member;

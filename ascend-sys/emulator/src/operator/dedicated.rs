@@ -5,7 +5,7 @@
 //! the emulator has not.
 
 use super::engine::Engine;
-use super::rooms::{Place, with_room};
+use super::resources::{Place, with_room};
 use super::thread::{Owner, Thread};
 use crate::collective::validate::{Refusal, refuse};
 use crate::fabric::Member;

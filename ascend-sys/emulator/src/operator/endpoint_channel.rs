@@ -10,7 +10,7 @@ use super::channel::{Channel, Exchanged};
 use super::endpoint::Endpoint;
 use super::engine::Engine;
 use super::open;
-use super::rooms::{Key, with_room};
+use super::resources::{Key, with_room};
 use crate::collective::meeting::Origin;
 use crate::collective::validate::{Refusal, refuse};
 use crate::fabric::config::Config;

@@ -10,7 +10,7 @@ use super::reduce::Reduce;
 use super::signal::{Await, Signal, Spot};
 use super::task_cache;
 use super::thread::Thread;
-use super::told::{self, Told};
+use super::traced::{self, Told};
 use crate::collective::validate::{Refusal, name_of, refuse, runtime};
 use crate::memory::{self, nominal};
 use crate::message::Failure;
@@ -103,14 +103,14 @@ pub(super) fn submit(
     let note = Told::of(thread, call, &primitive);
     let submitted: Result<(), Failure> = match primitive {
         Primitive::Copy(copy) => {
-            begins(&|| copy.touches()).and_then(|()| told::submit(note, stream, copy))
+            begins(&|| copy.touches()).and_then(|()| traced::submit(note, stream, copy))
         }
         Primitive::Reduce(reduce) => begins(&|| reduce.touches())
-            .and_then(|()| told::submit(note, stream, Task::Reduce(reduce))),
+            .and_then(|()| traced::submit(note, stream, Task::Reduce(reduce))),
         Primitive::Signal(signal) => signal
             .announce(stream, call)
-            .and_then(|()| told::submit(note, stream, Task::Signal(signal))),
-        Primitive::Await(wait) => told::submit(note, stream, Task::Await(wait)),
+            .and_then(|()| traced::submit(note, stream, Task::Signal(signal))),
+        Primitive::Await(wait) => traced::submit(note, stream, Task::Await(wait)),
         Primitive::Record(handle) => notify::record(handle, stream),
         Primitive::Wait(handle, limit) => notify::wait(handle, stream, limit),
     };

@@ -3,7 +3,7 @@
 //! Only those who ask for it are kept apart; a primitive does not look. A thread that ends without giving it back keeps it, as in CANN; who asks
 //! then is told so.
 
-use super::rooms::with_room;
+use super::resources::with_room;
 use crate::collective::validate::{Refusal, refuse};
 use crate::executor;
 use crate::fabric::{Member, registry};

@@ -1,7 +1,7 @@
 //! Memory for communication: the buffer that a communicator has, what a program registers, and which addresses a primitive may name.
 
 use super::channel::{Channel, Exchanged};
-use super::rooms::{Registered, free, with_room};
+use super::resources::{Registered, free, with_room};
 use crate::check;
 use crate::collective::validate::{Refusal, refuse};
 use crate::fabric::Member;

@@ -2,7 +2,7 @@
 
 use super::channel::{Channel, LEFT};
 use super::latch::{Latch, Look, Waiter};
-use super::rooms;
+use super::resources;
 use super::thread::{BROKEN, Thread, generation, of_rank};
 use crate::collective::meeting::{Breakage, Cause, Origin};
 use crate::collective::validate::Refusal;
@@ -367,7 +367,7 @@ impl Await {
                 Helpers::Anybody
             }
             (Some(member), Some(recorder)) => {
-                Helpers::Threads(rooms::users(&member.comm, recorder))
+                Helpers::Threads(resources::users(&member.comm, recorder))
             }
             _ => Helpers::Anybody,
         }

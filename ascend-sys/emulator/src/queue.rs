@@ -21,10 +21,10 @@ use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 #[cfg(all(test, loom))]
-#[path = "lane_models.rs"]
+#[path = "queue_models.rs"]
 mod models;
 #[cfg(all(test, not(loom)))]
-#[path = "lane_tests.rs"]
+#[path = "queue_tests.rs"]
 mod tests;
 
 /// What a poll of a job came to.

@@ -1,7 +1,7 @@
 //! Where the ranks bring it: in their slots of the meeting.
 
 use super::meeting::{Meeting, PAYLOAD, Place};
-use super::parties::{Offer, Parties};
+use super::participants::{Offer, Parties};
 use super::pending::Sleeper;
 use super::table::{Blocks, Summary};
 

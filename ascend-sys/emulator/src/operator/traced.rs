@@ -2,9 +2,9 @@
 
 use super::issue::Primitive;
 use super::thread::Thread;
-use crate::lane::Fresh;
 use crate::memory::{Place, nominal, place_of};
 use crate::message::Failure;
+use crate::queue::Fresh;
 use crate::step::Step;
 use crate::stream::Stream;
 use crate::task::Task;
