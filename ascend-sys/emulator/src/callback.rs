@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Condvar, Mutex, PoisonError};
 
 /// `aclrtHostFunc` and `aclrtCallback`.
-pub(crate) type Function = unsafe extern "C" fn(*mut c_void);
+pub(crate) type HostFunction = unsafe extern "C" fn(*mut c_void);
 
 // States of `Stream::host_call`. One host function of a stream runs at a time: it is the stream's head.
 pub(crate) const IDLE: u32 = 0;
@@ -25,7 +25,7 @@ pub(crate) const RETURNED: u32 = 2;
 /// A host function in a stream.
 #[derive(Clone)]
 pub(crate) struct HostCall {
-    function: Function,
+    function: HostFunction,
     argument: *mut c_void,
 }
 
@@ -33,7 +33,7 @@ pub(crate) struct HostCall {
 unsafe impl Send for HostCall {}
 
 impl HostCall {
-    pub(crate) fn new(function: Function, argument: *mut c_void) -> HostCall {
+    pub(crate) fn new(function: HostFunction, argument: *mut c_void) -> HostCall {
         HostCall { function, argument }
     }
 
@@ -41,7 +41,7 @@ impl HostCall {
         match stream.host_call.load(Ordering::Acquire) {
             IDLE => {
                 stream.host_call.store(RUNNING, Ordering::Relaxed);
-                match run_elsewhere(Job {
+                match run_elsewhere(CallbackJob {
                     function: self.function,
                     argument: self.argument,
                     stream: Some(stream),
@@ -68,13 +68,13 @@ pub(crate) fn is_running(stream: &Stream) -> bool {
 }
 
 /// A function to call, and the stream that waits for it; `None`: nobody does.
-pub(crate) struct Job {
-    pub(crate) function: Function,
+pub(crate) struct CallbackJob {
+    pub(crate) function: HostFunction,
     pub(crate) argument: *mut c_void,
     pub(crate) stream: Option<&'static Stream>,
 }
 
-impl Job {
+impl CallbackJob {
     /// Calls the function, in which blocking calls are refused, and lets its stream go on.
     pub(crate) fn run(self) {
         INSIDE.set(true);
@@ -89,14 +89,14 @@ impl Job {
 }
 
 // SAFETY: as for `HostCall`.
-unsafe impl Send for Job {}
+unsafe impl Send for CallbackJob {}
 
-struct Pool {
-    jobs: VecDeque<Job>,
+struct CallbackPool {
+    jobs: VecDeque<CallbackJob>,
     idle: usize,
 }
 
-static POOL: Mutex<Pool> = Mutex::new(Pool { jobs: VecDeque::new(), idle: 0 });
+static POOL: Mutex<CallbackPool> = Mutex::new(CallbackPool { jobs: VecDeque::new(), idle: 0 });
 static ARRIVED: Condvar = Condvar::new();
 
 thread_local! {
@@ -116,7 +116,7 @@ pub(crate) fn may_block() -> Result<(), Failure> {
 }
 
 /// Calls the function on a thread of the runtime.
-pub(crate) fn run_elsewhere(job: Job) -> Result<(), Failure> {
+pub(crate) fn run_elsewhere(job: CallbackJob) -> Result<(), Failure> {
     let mut pool = lock_std(&POOL);
     if pool.idle <= pool.jobs.len() {
         let spawned = std::thread::Builder::new().name("ascend-callback".into()).spawn(serve);

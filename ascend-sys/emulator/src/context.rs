@@ -7,7 +7,7 @@
 use crate::faults;
 use crate::machine::{self, Device};
 use crate::message::{Failure, fail};
-use crate::slots::{Kind, Slots, Slotted, unknown};
+use crate::slots::{HandleKind, Slots, Slotted, unknown};
 use crate::stream::{STREAMS, Stream};
 use crate::users;
 use ascend_sys::{
@@ -28,7 +28,7 @@ struct Context {
 }
 
 impl Slotted for Context {
-    const KIND: Kind = Kind::Context;
+    const KIND: HandleKind = HandleKind::Context;
 
     fn new(index: u32) -> Context {
         Context {

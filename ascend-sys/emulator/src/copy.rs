@@ -39,8 +39,8 @@ pub unsafe fn fill(dst: *mut u8, byte: u8, bytes: usize) {
     #[cfg(not(all(target_arch = "x86_64", not(miri))))]
     // SAFETY: the caller promises writable bytes; lines and the part behind them add up to `bytes`.
     unsafe {
-        use crate::reduce::isa::{Isa, Line, Portable};
-        let (whole, line) = (bytes / 64 * 64, Line([byte; 64]));
+        use crate::reduce::isa::{CacheLine, Isa, Portable};
+        let (whole, line) = (bytes / 64 * 64, CacheLine([byte; 64]));
         for at in (0..whole).step_by(64) {
             Portable::store(dst.add(at), line);
         }

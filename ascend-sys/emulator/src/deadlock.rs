@@ -47,10 +47,10 @@ struct Stuck {
 /// What the housekeeper remembers between looks: per block, what it saw and how often.
 #[derive(Default)]
 pub(crate) struct Watch {
-    seen: HashMap<u32, Seen>,
+    seen: HashMap<u32, LastSeen>,
 }
 
-struct Seen {
+struct LastSeen {
     state: Vec<u64>,
     since: Instant,
     looks: u32,
@@ -102,7 +102,7 @@ impl Watch {
                     }
                 }
                 _ => {
-                    let seen = Seen { state, since: Instant::now(), looks: 1, misses: 0 };
+                    let seen = LastSeen { state, since: Instant::now(), looks: 1, misses: 0 };
                     self.seen.insert(block, seen);
                 }
             }

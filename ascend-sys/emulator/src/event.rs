@@ -8,7 +8,7 @@
 use crate::capture;
 use crate::check;
 use crate::message::{Failure, fail};
-use crate::slots::{Kind, Slots, Slotted};
+use crate::slots::{HandleKind, Slots, Slotted};
 use crate::step::{Helpers, Step};
 use crate::stream::{Mark, Stream};
 use crate::sync::Thread;
@@ -47,7 +47,7 @@ pub(crate) struct Event {
     user: AtomicU32,
     /// Waits of streams that have not passed yet.
     waits: AtomicU32,
-    sleepers: Mutex<Sleepers>,
+    sleepers: Mutex<EventWaiters>,
 }
 
 /// An event that counts only once it is recorded, and is not.
@@ -55,13 +55,13 @@ pub(crate) struct Event {
 pub(crate) struct NotRecorded;
 
 #[derive(Default)]
-struct Sleepers {
+struct EventWaiters {
     threads: Vec<Thread>,
     streams: Vec<&'static Stream>,
 }
 
 impl Slotted for Event {
-    const KIND: Kind = Kind::Event;
+    const KIND: HandleKind = HandleKind::Event;
 
     fn new(index: u32) -> Event {
         Event {
@@ -75,7 +75,7 @@ impl Slotted for Event {
             captured_node: AtomicU32::new(0),
             user: AtomicU32::new(0),
             waits: AtomicU32::new(0),
-            sleepers: Mutex::new(Sleepers::default()),
+            sleepers: Mutex::new(EventWaiters::default()),
         }
     }
 }
@@ -180,7 +180,7 @@ impl Event {
 
     #[cold]
     fn wake_sleepers(&self) {
-        let Sleepers { threads, streams } = std::mem::take(&mut *lock_sleepers(self));
+        let EventWaiters { threads, streams } = std::mem::take(&mut *lock_sleepers(self));
         threads.iter().for_each(Thread::unpark);
         streams.into_iter().for_each(Stream::wake);
     }
@@ -260,7 +260,7 @@ impl Event {
     }
 
     /// Asks to be woken when the event is recorded. True when it already is.
-    fn await_record(&self, join: impl FnOnce(&mut Sleepers)) -> bool {
+    fn await_record(&self, join: impl FnOnce(&mut EventWaiters)) -> bool {
         // First on the list, then in the word: a record that finds the word set finds the list.
         join(&mut lock_sleepers(self));
         self.state.fetch_or(AWAITED, Ordering::AcqRel) & RECORDED != 0
@@ -308,7 +308,7 @@ impl Event {
     }
 }
 
-fn lock_sleepers(event: &Event) -> std::sync::MutexGuard<'_, Sleepers> {
+fn lock_sleepers(event: &Event) -> std::sync::MutexGuard<'_, EventWaiters> {
     event.sleepers.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 

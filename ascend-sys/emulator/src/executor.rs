@@ -14,7 +14,7 @@ use cores::cores;
 pub(crate) use goals::{announce, await_activity, completed, wait_event, wait_until};
 
 use crate::check;
-use crate::queue::{Outcome, Readiness, Waiter};
+use crate::queue::{Outcome, QueueWaiter, Readiness};
 use crate::stream::{Mark, STREAMS, Stream};
 use crate::sync::{self, Thread};
 use crate::users::Asleep;
@@ -47,14 +47,14 @@ thread_local! {
 /// Runs a poll. Streams that are woken in it are polled after the outermost poll of the thread, never inside.
 #[inline]
 pub(crate) fn polling<R>(poll: impl FnOnce() -> R) -> R {
-    struct Inside;
-    impl Drop for Inside {
+    struct InsidePoll;
+    impl Drop for InsidePoll {
         fn drop(&mut self) {
             DEPTH.set(DEPTH.get() - 1);
         }
     }
     DEPTH.set(DEPTH.get() + 1);
-    let inside = Inside;
+    let inside = InsidePoll;
     let result = poll();
     drop(inside);
     if ANY_WOKEN.get() && DEPTH.get() == 0 {
@@ -184,7 +184,7 @@ fn block_with_patience(
     let me = sync::current_thread();
     let _asleep = Asleep::new(goal.mark().map(Mark::to_bits), patience);
     let waiting = Counted::add(&WAITING);
-    let mut running = Some(Running::start());
+    let mut running = Some(RunningThread::start());
     let mut spin = if waiting.value <= cores() { LONG_SPIN } else { SHORT_SPIN };
     loop {
         let watching = goal.mark().and_then(Mark::stream).map(Watching::start);
@@ -224,7 +224,7 @@ fn block_with_patience(
         if passed(deadline) {
             return goal.done();
         }
-        running.get_or_insert_with(Running::start);
+        running.get_or_insert_with(RunningThread::start);
         spin = SHORT_SPIN;
     }
 }
@@ -257,18 +257,18 @@ impl Drop for Counted<'_> {
 }
 
 /// The calling thread is up to run streams.
-struct Running {
+struct RunningThread {
     _counted: Counted<'static>,
 }
 
-impl Running {
-    fn start() -> Running {
+impl RunningThread {
+    fn start() -> RunningThread {
         IS_RUNNING.set(true);
-        Running { _counted: Counted::add(&RUNNING) }
+        RunningThread { _counted: Counted::add(&RUNNING) }
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningThread {
     fn drop(&mut self) {
         IS_RUNNING.set(false);
     }
@@ -309,7 +309,7 @@ impl Goal for Ticket {
 
     fn prepare(&self, me: &Thread) -> Readiness {
         let lane = &self.stream.lane;
-        match polling(|| lane.register(self.stream, self.ticket, Waiter::Thread(me.clone()))) {
+        match polling(|| lane.register(self.stream, self.ticket, QueueWaiter::Thread(me.clone()))) {
             Readiness::Sleep => arm_upstream(self.stream),
             other => other,
         }
@@ -338,7 +338,7 @@ fn arm_upstream(stream: &'static Stream) -> Readiness {
         if std::ptr::eq(next, first) {
             break;
         }
-        match polling(|| next.lane.register(next, mark.ticket(), Waiter::Lane(stream))) {
+        match polling(|| next.lane.register(next, mark.ticket(), QueueWaiter::Lane(stream))) {
             Readiness::Sleep => stream = next,
             Readiness::Done | Readiness::Retry => return Readiness::Retry,
         }

@@ -16,11 +16,11 @@ const REMEMBERED: usize = 64;
 pub(crate) struct Failures {
     /// There may be some that no synchronise has returned: it asks this first.
     unreported: AtomicBool,
-    noted: Mutex<Noted>,
+    noted: Mutex<NotedFailures>,
 }
 
 #[derive(Default)]
-struct Noted {
+struct NotedFailures {
     /// By ticket, the newest last.
     last: VecDeque<(u64, Failure)>,
     /// The newest that is no longer among them: ticket and code. Of the others nobody knows the tickets.

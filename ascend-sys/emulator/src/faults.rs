@@ -17,7 +17,7 @@ use crate::stream::{STREAMS, Stream};
 use crate::task::Task;
 use ascend_sys::ACL_ERROR_RT_PARAM_INVALID;
 
-use asked::{Kind, are_any};
+use asked::{FaultKind, are_any};
 
 thread_local! {
     /// The device of the rank that leaves with the call that the thread is in.
@@ -38,7 +38,7 @@ fn find(block: u32, index: u32) -> Result<&'static Device, Failure> {
 }
 
 /// Has a device of a block fail.
-pub(crate) fn set(block: u32, device: u32, kind: Kind, number: u64) -> Result<(), Failure> {
+pub(crate) fn set(block: u32, device: u32, kind: FaultKind, number: u64) -> Result<(), Failure> {
     find(block, device)?.faults.add(kind, number);
     Ok(())
 }
@@ -60,18 +60,18 @@ pub(crate) fn forget(device: &Device) {
 
 /// What a fault needs of an operation.
 #[derive(Clone, Copy)]
-pub(crate) struct Operation {
+pub(crate) struct FaultTarget {
     /// It meets peers for the first time.
     pub(crate) meets: bool,
     /// It has a count, and that is not zero.
     pub(crate) counts: bool,
 }
 
-impl Operation {
-    fn can_have(self, kind: Kind) -> bool {
+impl FaultTarget {
+    fn can_have(self, kind: FaultKind) -> bool {
         match kind {
-            Kind::LinkTimeout => self.meets,
-            Kind::WrongCount => self.counts,
+            FaultKind::LinkTimeout => self.meets,
+            FaultKind::WrongCount => self.counts,
             _ => true,
         }
     }
@@ -82,7 +82,7 @@ impl Operation {
 pub(crate) fn before(
     member: &Member,
     stream: &'static Stream,
-    operation: Operation,
+    operation: FaultTarget,
 ) -> Result<bool, Refusal> {
     if !are_any() {
         return Ok(false);
@@ -94,20 +94,20 @@ pub(crate) fn before(
 fn before_with_faults(
     member: &Member,
     stream: &'static Stream,
-    operation: Operation,
+    operation: FaultTarget,
 ) -> Result<bool, Refusal> {
     let device = machine::device_slot(member.device);
     let mut wrong = false;
     for kind in device.faults.due(|kind| operation.can_have(kind)) {
         match kind {
-            Kind::Delay(length) => hold(stream, Hold::For(length, None)),
-            Kind::Stop => {
+            FaultKind::Delay(length) => hold(stream, Hold::For(length, None)),
+            FaultKind::Stop => {
                 device.faults.stop();
                 for stream in STREAMS.live().filter(|stream| stream.device_id() == device.id) {
                     hold(stream, Hold::WhileStopped);
                 }
             }
-            Kind::Leave => {
+            FaultKind::Leave => {
                 LEAVING.set(Some(device.id));
                 return refuse!(
                     HCCL_E_UNAVAIL,
@@ -115,9 +115,9 @@ fn before_with_faults(
                     member.rank
                 );
             }
-            Kind::WrongCount => wrong = true,
-            Kind::LinkTimeout => member.comm.never_meet(member.rank)?,
-            Kind::OutOfMemory => {}
+            FaultKind::WrongCount => wrong = true,
+            FaultKind::LinkTimeout => member.comm.never_meet(member.rank)?,
+            FaultKind::OutOfMemory => {}
         }
     }
     Ok(wrong)

@@ -5,11 +5,11 @@
 
 use crate::check;
 use crate::faults::asked::{self, Faults};
-use crate::memory::pool::Pool;
+use crate::memory::pool::MemoryPool;
 use crate::memory::window::{self, GRANULE};
 use crate::message::{Failure, fail};
 use crate::profile::{self, BUFFER_MEGABYTES, Product};
-use crate::progress::Point;
+use crate::progress::QueuePoint;
 use crate::sync::lock_std as lock;
 use ascend_sys::{
     ACL_ERROR_RT_INVALID_DEVICEID, ACL_ERROR_RT_MEMORY_ALLOCATION, ACL_ERROR_RT_PARAM_INVALID,
@@ -54,7 +54,7 @@ pub(crate) struct Primary {
 /// A virtual NPU. Its record lives for ever; it is in use while it has settings.
 pub(crate) struct Device {
     pub(crate) id: u32,
-    pub(crate) memory: Pool,
+    pub(crate) memory: MemoryPool,
     primary: Mutex<Primary>,
     settings: Mutex<Option<Settings>>,
     /// Devices whose memory this one may reach.
@@ -91,14 +91,18 @@ impl Device {
         &self,
         address: usize,
         by: &'static str,
-        unfinished: impl FnOnce(Range<u32>) -> Vec<Point>,
+        unfinished: impl FnOnce(Range<u32>) -> Vec<QueuePoint>,
     ) -> Result<(), String> {
         check::freed(Some(self.id), address, by);
         self.memory.free(address, by, || unfinished(self.reach()))
     }
 
     /// Ends every allocation.
-    pub(crate) fn free_all(&self, by: &'static str, unfinished: impl Fn(Range<u32>) -> Vec<Point>) {
+    pub(crate) fn free_all(
+        &self,
+        by: &'static str,
+        unfinished: impl Fn(Range<u32>) -> Vec<QueuePoint>,
+    ) {
         if check::is_on() {
             check::forget(self.id, self.memory.addresses());
         }
@@ -117,44 +121,44 @@ static DEVICES: [AtomicPtr<Device>; MAX_IDS] =
 static GRANULES: [AtomicU32; MAX_GRANULES] = [const { AtomicU32::new(0) }; MAX_GRANULES];
 const MAX_GRANULES: usize = 8192;
 
-struct Blocks {
+struct DeviceBlocks {
     next: u32,
-    taken: BTreeMap<u32, Taken>,
+    taken: BTreeMap<u32, TakenBlock>,
     /// Addresses for blocks, in granules.
-    addresses: Pool,
+    addresses: MemoryPool,
     /// Device ids for blocks.
-    ids: Pool,
+    ids: MemoryPool,
 }
 
 /// A block that is in use.
-pub(crate) struct Taken {
+pub(crate) struct TakenBlock {
     settings: Settings,
     address: usize,
     span: usize,
 }
 
-impl Taken {
+impl TakenBlock {
     /// Of its devices.
     pub(crate) fn ids(&self) -> Range<u32> {
         self.settings.first..self.settings.first + self.settings.count
     }
 }
 
-fn blocks() -> Result<MutexGuard<'static, Blocks>, Failure> {
-    static BLOCKS: OnceLock<Result<Mutex<Blocks>, String>> = OnceLock::new();
+fn blocks() -> Result<MutexGuard<'static, DeviceBlocks>, Failure> {
+    static BLOCKS: OnceLock<Result<Mutex<DeviceBlocks>, String>> = OnceLock::new();
     let blocks = BLOCKS.get_or_init(|| {
         let windows = window::windows()?;
-        let addresses = Pool::new();
+        let addresses = MemoryPool::new();
         let bytes = windows.device_bytes.min(MAX_GRANULES * GRANULE);
         addresses.open("the address range".into(), windows.nominal, bytes, u64::MAX);
-        let ids = Pool::new();
+        let ids = MemoryPool::new();
         ids.open(
             "the device ids".into(),
             DEFAULT_IDS as usize,
             MAX_IDS - DEFAULT_IDS as usize,
             u64::MAX,
         );
-        Ok(Mutex::new(Blocks { next: 1, taken: BTreeMap::new(), addresses, ids }))
+        Ok(Mutex::new(DeviceBlocks { next: 1, taken: BTreeMap::new(), addresses, ids }))
     });
     match blocks {
         Ok(blocks) => Ok(lock(blocks)),
@@ -164,7 +168,7 @@ fn blocks() -> Result<MutexGuard<'static, Blocks>, Failure> {
 
 /// What a block should be like.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Request {
+pub(crate) struct BlockRequest {
     pub(crate) count: u32,
     pub(crate) product: Product,
     pub(crate) connect_timeout: Duration,
@@ -177,7 +181,7 @@ pub(crate) struct Request {
 }
 
 /// Takes a block of fresh devices.
-pub(crate) fn create_block(request: &Request) -> Result<Settings, Failure> {
+pub(crate) fn create_block(request: &BlockRequest) -> Result<Settings, Failure> {
     let mut blocks = blocks()?;
     if !(1..=MAX_DEVICES).contains(&request.count) {
         return fail!(
@@ -208,8 +212,13 @@ pub(crate) fn create_block(request: &Request) -> Result<Settings, Failure> {
     }
 }
 
-impl Blocks {
-    fn settle(&mut self, number: u32, first: u32, request: &Request) -> Result<Settings, Failure> {
+impl DeviceBlocks {
+    fn settle(
+        &mut self,
+        number: u32,
+        first: u32,
+        request: &BlockRequest,
+    ) -> Result<Settings, Failure> {
         let unasked = window::reserved().map_or(0, |w| w.device_bytes as u64) / UNASKED_SHARE;
         let fair = (unasked / u64::from(request.count)).min(request.product.default_memory());
         let memory = if request.memory == 0 { fair } else { request.memory };
@@ -236,7 +245,7 @@ impl Blocks {
                 request.count
             );
         };
-        self.taken.insert(number, Taken { settings, address, span });
+        self.taken.insert(number, TakenBlock { settings, address, span });
         if request.checked {
             check::open(number, first..first + request.count);
         }
@@ -273,7 +282,7 @@ fn no_block<T>(number: u32) -> Result<T, Failure> {
 }
 
 /// Takes a block out of use: nobody finds its devices any more.
-pub(crate) fn withdraw_block(number: u32) -> Result<Taken, Failure> {
+pub(crate) fn withdraw_block(number: u32) -> Result<TakenBlock, Failure> {
     let Some(taken) = blocks()?.taken.remove(&number) else { return no_block(number) };
     for id in taken.ids() {
         *lock(&device_slot(id).settings) = None;
@@ -282,7 +291,7 @@ pub(crate) fn withdraw_block(number: u32) -> Result<Taken, Failure> {
 }
 
 /// Gives back the ids and the addresses of a block that was withdrawn, when nothing on its devices runs any more.
-pub(crate) fn reuse_block(taken: Taken) -> Result<(), Failure> {
+pub(crate) fn reuse_block(taken: TakenBlock) -> Result<(), Failure> {
     let blocks = blocks()?;
     if let Some(windows) = window::reserved() {
         for id in taken.ids() {
@@ -339,7 +348,7 @@ pub(crate) fn device_slot(id: u32) -> &'static Device {
     }
     let fresh = Box::into_raw(Box::new(Device {
         id,
-        memory: Pool::new(),
+        memory: MemoryPool::new(),
         primary: Mutex::default(),
         settings: Mutex::new(None),
         peers: Mutex::new(BTreeSet::new()),
@@ -387,13 +396,15 @@ pub(crate) fn default_block() -> Result<Settings, String> {
 fn faults_from_environment(
     variable: impl Fn(&str) -> Option<String>,
     devices: u32,
-) -> Result<Vec<asked::Wanted>, String> {
+) -> Result<Vec<asked::WantedFault>, String> {
     const NAME: &str = "ASCEND_EMULATOR_FAULTS";
     let text = variable(NAME).unwrap_or_default();
     asked::parse(&text, devices).map_err(|why| format!("{NAME}: {why}"))
 }
 
-fn request_from_environment(variable: impl Fn(&str) -> Option<String>) -> Result<Request, String> {
+fn request_from_environment(
+    variable: impl Fn(&str) -> Option<String>,
+) -> Result<BlockRequest, String> {
     let number = |name: &str, least: u64, most: u64, unset: u64| match variable(name) {
         None => Ok(unset),
         Some(text) => match text.trim().parse::<u64>() {
@@ -406,7 +417,7 @@ fn request_from_environment(variable: impl Fn(&str) -> Option<String>) -> Result
         Some(name) => Product::from_name(&name)
             .ok_or_else(|| format!("ASCEND_EMULATOR_PRODUCT={name}: A2, A3 or 950 is expected"))?,
     };
-    Ok(Request {
+    Ok(BlockRequest {
         count: number("ASCEND_EMULATOR_DEVICES", 1, u64::from(DEFAULT_IDS), 8)? as u32,
         product,
         connect_timeout: Duration::from_secs(number(

@@ -3,7 +3,7 @@
 use crate::check;
 use crate::machine::Device;
 use crate::message::{Failure, fail};
-use crate::slots::{Kind, Slots, Slotted, unknown};
+use crate::slots::{HandleKind, Slots, Slotted, unknown};
 use crate::step::Step;
 use crate::stream::Stream;
 use crate::sync::lock_std as lock;
@@ -30,7 +30,7 @@ pub(crate) struct Notify {
 }
 
 impl Slotted for Notify {
-    const KIND: Kind = Kind::Notify;
+    const KIND: HandleKind = HandleKind::Notify;
 
     fn new(index: u32) -> Notify {
         Notify {

@@ -36,15 +36,15 @@ impl Progress {
 
 /// Behind a job of a lane, for who knows neither: memory that is freed waits for such points.
 #[derive(Clone, Copy)]
-pub(crate) struct Point {
+pub(crate) struct QueuePoint {
     progress: &'static Progress,
     ticket: u64,
 }
 
-impl Point {
+impl QueuePoint {
     /// Behind the newest job.
-    pub(crate) fn now(progress: &'static Progress) -> Point {
-        Point { progress, ticket: progress.submitted() }
+    pub(crate) fn now(progress: &'static Progress) -> QueuePoint {
+        QueuePoint { progress, ticket: progress.submitted() }
     }
 
     /// Every job before it is finished.

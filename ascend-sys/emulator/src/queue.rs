@@ -15,7 +15,7 @@
 
 use crate::progress::Progress;
 use crate::sync::{
-    AtomicBool, AtomicI32, AtomicU32, AtomicU64, Mutex, Ordering, Short, Thread, Turn, lock,
+    AtomicBool, AtomicI32, AtomicU32, AtomicU64, Mutex, Ordering, SpinLock, Thread, TryLock, lock,
 };
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -29,7 +29,7 @@ mod tests;
 
 /// What a poll of a job came to.
 #[derive(Debug)]
-pub(crate) enum Step<F> {
+pub(crate) enum JobStep<F> {
     /// Finished, and done with all memory, also when it failed.
     Done(Result<(), F>),
     /// Nothing to do before something else happens.
@@ -46,14 +46,14 @@ pub(crate) trait Job: Sized {
     type Failure;
 
     /// Makes progress. Called with the turn held.
-    fn poll(&mut self, owner: &'static Self::Owner) -> Step<Self::Failure>;
+    fn poll(&mut self, owner: &'static Self::Owner) -> JobStep<Self::Failure>;
     /// The job is parked and somebody is about to sleep: arrange that the lane is woken when a poll may help.
     /// True when that has already happened.
     fn arm(&mut self, owner: &'static Self::Owner) -> bool;
     /// The job's ticket was voided: give up, as soon as nothing of it touches memory any more.
-    fn give_up(&mut self, owner: &'static Self::Owner) -> Step<Self::Failure>;
+    fn give_up(&mut self, owner: &'static Self::Owner) -> JobStep<Self::Failure>;
     /// The same for a job that has panicked.
-    fn panicked(&mut self, owner: &'static Self::Owner) -> Step<Self::Failure>;
+    fn panicked(&mut self, owner: &'static Self::Owner) -> JobStep<Self::Failure>;
     /// Called before `completed` covers the failed ticket.
     fn failed(owner: &'static Self::Owner, ticket: u64, failure: Self::Failure);
     /// Polls the lane of `owner`, now or as soon as the calling thread is out of the poll it is in.
@@ -64,14 +64,14 @@ pub(crate) trait Job: Sized {
 /// held on to, only when they have to stay.
 pub(crate) trait Fresh<J: Job> {
     /// As [`Job::poll`].
-    fn start(&mut self, owner: &'static J::Owner) -> Step<J::Failure>;
+    fn start(&mut self, owner: &'static J::Owner) -> JobStep<J::Failure>;
     /// The same job, for as long as it takes: it takes hold of what the call that submits it only lends it.
     fn into_job(self) -> J;
 }
 
 impl<J: Job> Fresh<J> for J {
     #[inline]
-    fn start(&mut self, owner: &'static J::Owner) -> Step<J::Failure> {
+    fn start(&mut self, owner: &'static J::Owner) -> JobStep<J::Failure> {
         self.poll(owner)
     }
 
@@ -89,8 +89,8 @@ fn guarded<R>(call: impl FnOnce() -> R) -> Option<R> {
 
 /// What becomes of a job that has panicked. One that cannot even give up stays for ever: nobody knows what it still touches.
 #[cold]
-fn panicked<J: Job>(owner: &'static J::Owner, job: &mut J) -> Step<J::Failure> {
-    guarded(|| job.panicked(owner)).unwrap_or(Step::Park)
+fn panicked<J: Job>(owner: &'static J::Owner, job: &mut J) -> JobStep<J::Failure> {
+    guarded(|| job.panicked(owner)).unwrap_or(JobStep::Park)
 }
 
 /// What is left after a poll.
@@ -107,24 +107,24 @@ pub(crate) enum Outcome {
 }
 
 /// Whom a completion wakes.
-pub(crate) enum Waiter<O: 'static> {
+pub(crate) enum QueueWaiter<O: 'static> {
     Thread(Thread),
     Lane(&'static O),
 }
 
-impl<O: 'static> Waiter<O> {
-    fn is(&self, other: &Waiter<O>) -> bool {
+impl<O: 'static> QueueWaiter<O> {
+    fn is(&self, other: &QueueWaiter<O>) -> bool {
         match (self, other) {
-            (Waiter::Thread(a), Waiter::Thread(b)) => a.id() == b.id(),
-            (Waiter::Lane(a), Waiter::Lane(b)) => std::ptr::eq(*a, *b),
+            (QueueWaiter::Thread(a), QueueWaiter::Thread(b)) => a.id() == b.id(),
+            (QueueWaiter::Lane(a), QueueWaiter::Lane(b)) => std::ptr::eq(*a, *b),
             _ => false,
         }
     }
 }
 
-struct Registered<O: 'static> {
+struct RegisteredWaiter<O: 'static> {
     ticket: u64,
-    waiter: Waiter<O>,
+    waiter: QueueWaiter<O>,
 }
 
 /// Whether a thread that registered may sleep.
@@ -138,10 +138,10 @@ pub(crate) enum Readiness {
     Sleep,
 }
 
-pub(crate) struct Lane<J: Job> {
+pub(crate) struct TaskQueue<J: Job> {
     pub(crate) progress: Progress,
-    queue: Short<VecDeque<(u64, J)>>,
-    head: Turn<Option<(u64, J)>>,
+    queue: SpinLock<VecDeque<(u64, J)>>,
+    head: TryLock<Option<(u64, J)>>,
     kick: AtomicBool,
     /// How many are registered in `waiters`: read after every completion.
     armed: AtomicU32,
@@ -149,15 +149,15 @@ pub(crate) struct Lane<J: Job> {
     gate: AtomicI32,
     /// Jobs with tickets up to this one give up instead of running.
     void: AtomicU64,
-    waiters: Mutex<Vec<Registered<J::Owner>>>,
+    waiters: Mutex<Vec<RegisteredWaiter<J::Owner>>>,
 }
 
-impl<J: Job> Lane<J> {
-    pub(crate) fn new() -> Lane<J> {
-        Lane {
+impl<J: Job> TaskQueue<J> {
+    pub(crate) fn new() -> TaskQueue<J> {
+        TaskQueue {
             progress: Progress::new(),
-            queue: Short::new(VecDeque::new()),
-            head: Turn::new(None),
+            queue: SpinLock::new(VecDeque::new()),
+            head: TryLock::new(None),
             kick: AtomicBool::new(false),
             armed: AtomicU32::new(0),
             gate: AtomicI32::new(0),
@@ -238,22 +238,22 @@ impl<J: Job> Lane<J> {
     ) -> Outcome {
         let step = match job {
             Some(job) => guarded(|| job.start(owner)),
-            None => Some(Step::Done(Ok(()))),
+            None => Some(JobStep::Done(Ok(()))),
         };
         let outcome = match step {
             // Before it is counted, as everywhere.
-            Some(Step::Done(Ok(()))) => {
+            Some(JobStep::Done(Ok(()))) => {
                 *job = None;
                 self.progress.completed.store(ticket, Ordering::Release);
                 return Outcome::Idle;
             }
-            Some(Step::Done(result)) => {
+            Some(JobStep::Done(result)) => {
                 *job = None;
                 self.finish(owner, ticket, result);
                 return Outcome::Idle;
             }
-            Some(Step::Park) => Outcome::Parked,
-            Some(Step::Again) => Outcome::Runnable,
+            Some(JobStep::Park) => Outcome::Parked,
+            Some(JobStep::Again) => Outcome::Runnable,
             None => return self.start_panicked(owner, head, ticket, job),
         };
         *head = job.take().map(|job| (ticket, job.into_job()));
@@ -273,13 +273,13 @@ impl<J: Job> Lane<J> {
             None => return Outcome::Idle,
         };
         match panicked(owner, job) {
-            Step::Done(result) => {
+            JobStep::Done(result) => {
                 *head = None;
                 self.finish(owner, ticket, result);
                 Outcome::Idle
             }
-            Step::Park => Outcome::Parked,
-            Step::Again => Outcome::Runnable,
+            JobStep::Park => Outcome::Parked,
+            JobStep::Again => Outcome::Runnable,
         }
     }
 
@@ -298,7 +298,7 @@ impl<J: Job> Lane<J> {
     }
 
     /// The turn, or a note to whoever has it.
-    fn take_turn(&self) -> Option<crate::sync::Taken<'_, Option<(u64, J)>>> {
+    fn take_turn(&self) -> Option<crate::sync::TryLockGuard<'_, Option<(u64, J)>>> {
         let turn = self.head.try_take().or_else(|| {
             self.kick.store(true, Ordering::Release);
             self.head.try_take()
@@ -323,13 +323,13 @@ impl<J: Job> Lane<J> {
             let voided = *ticket <= self.void.load(Ordering::Acquire);
             let step = guarded(|| if voided { job.give_up(owner) } else { job.poll(owner) });
             match step.unwrap_or_else(|| panicked(owner, job)) {
-                Step::Done(result) => {
+                JobStep::Done(result) => {
                     let ticket = *ticket;
                     *head = None;
                     self.finish(owner, ticket, result);
                 }
-                Step::Park => return Outcome::Parked,
-                Step::Again => {}
+                JobStep::Park => return Outcome::Parked,
+                JobStep::Again => {}
             }
             budget = budget.saturating_sub(1);
             if budget == 0 {
@@ -362,13 +362,13 @@ impl<J: Job> Lane<J> {
         // One at a time, so that nothing is collected and nobody is woken with the lock held.
         while let Some(waiter) = self.take_due() {
             match waiter {
-                Waiter::Thread(thread) => thread.unpark(),
-                Waiter::Lane(owner) => J::wake(owner),
+                QueueWaiter::Thread(thread) => thread.unpark(),
+                QueueWaiter::Lane(owner) => J::wake(owner),
             }
         }
     }
 
-    fn take_due(&self) -> Option<Waiter<J::Owner>> {
+    fn take_due(&self) -> Option<QueueWaiter<J::Owner>> {
         let mut waiters = lock(&self.waiters);
         let completed = self.completed();
         let due = waiters.iter().position(|w| w.ticket <= completed)?;
@@ -378,17 +378,17 @@ impl<J: Job> Lane<J> {
     }
 
     /// Registers a waiter for `ticket`, then polls and arms the head. A thread that is told to sleep may park; it calls
-    /// [`Lane::forget_thread`] when it goes on for another reason than the completion.
+    /// [`TaskQueue::forget_thread`] when it goes on for another reason than the completion.
     pub(crate) fn register(
         &self,
         owner: &'static J::Owner,
         ticket: u64,
-        waiter: Waiter<J::Owner>,
+        waiter: QueueWaiter<J::Owner>,
     ) -> Readiness {
         {
             let mut waiters = lock(&self.waiters);
             if !waiters.iter().any(|w| w.ticket == ticket && w.waiter.is(&waiter)) {
-                waiters.push(Registered { ticket, waiter });
+                waiters.push(RegisteredWaiter { ticket, waiter });
                 self.armed.store(waiters.len() as u32, Ordering::Release);
             }
         }
@@ -420,7 +420,7 @@ impl<J: Job> Lane<J> {
     /// Takes the calling thread off the list.
     pub(crate) fn forget_thread(&self, thread: &Thread) {
         let mut waiters = lock(&self.waiters);
-        waiters.retain(|w| !matches!(&w.waiter, Waiter::Thread(t) if t.id() == thread.id()));
+        waiters.retain(|w| !matches!(&w.waiter, QueueWaiter::Thread(t) if t.id() == thread.id()));
         self.armed.store(waiters.len() as u32, Ordering::Release);
     }
 
@@ -432,7 +432,7 @@ impl<J: Job> Lane<J> {
         let waiters = lock(&self.waiters);
         let mut any = false;
         for registered in waiters.iter() {
-            if let Waiter::Thread(thread) = &registered.waiter {
+            if let QueueWaiter::Thread(thread) = &registered.waiter {
                 thread.unpark();
                 any = true;
             }
@@ -459,13 +459,13 @@ impl<J: Job> Lane<J> {
         &self,
         owner: &'static J::Owner,
         ticket: u64,
-        treat: impl FnOnce(&mut J) -> Step<J::Failure>,
+        treat: impl FnOnce(&mut J) -> JobStep<J::Failure>,
     ) -> Option<()> {
         let mut head = self.take_turn()?;
         let seen = head.with(|head| match head {
             Some((at, job)) if *at == ticket => {
                 let step = guarded(|| treat(job)).unwrap_or_else(|| panicked(owner, job));
-                if let Step::Done(result) = step {
+                if let JobStep::Done(result) = step {
                     *head = None;
                     self.finish(owner, ticket, result);
                 }

@@ -9,8 +9,8 @@ use loom::sync::atomic::{AtomicBool as Flag, AtomicU64 as Number};
 use loom::thread;
 
 /// A stream with jobs that note in which order they finished.
-struct Model {
-    lane: Lane<Probe>,
+struct QueueModel {
+    lane: TaskQueue<Probe>,
     /// The ticket that finished last.
     last: Number,
 }
@@ -18,20 +18,20 @@ struct Model {
 enum Probe {
     Small,
     /// Done when the signal is given; asks for a wake-up when armed.
-    Signal(Arc<Signal>),
+    Signal(Arc<GivenSignal>),
     /// Done when another lane has completed a ticket.
-    Other(&'static Model, u64),
+    Other(&'static QueueModel, u64),
 }
 
 /// What a task of another room (a meeting, an event) looks like: a flag, and a list of who asked to be woken.
-struct Signal {
+struct GivenSignal {
     given: Flag,
-    armed: Mutex<Option<&'static Model>>,
+    armed: Mutex<Option<&'static QueueModel>>,
 }
 
-impl Signal {
-    fn new() -> Arc<Signal> {
-        Arc::new(Signal { given: Flag::new(false), armed: Mutex::new(None) })
+impl GivenSignal {
+    fn new() -> Arc<GivenSignal> {
+        Arc::new(GivenSignal { given: Flag::new(false), armed: Mutex::new(None) })
     }
 
     fn give(&self) {
@@ -47,19 +47,19 @@ impl Signal {
 }
 
 impl Job for Probe {
-    type Owner = Model;
+    type Owner = QueueModel;
     type Failure = ();
 
-    fn poll(&mut self, _: &'static Model) -> Step<()> {
+    fn poll(&mut self, _: &'static QueueModel) -> JobStep<()> {
         let done = match self {
             Probe::Small => true,
             Probe::Signal(signal) => signal.given.load(Ordering::Acquire),
             Probe::Other(model, ticket) => model.lane.completed() >= *ticket,
         };
-        if done { Step::Done(Ok(())) } else { Step::Park }
+        if done { JobStep::Done(Ok(())) } else { JobStep::Park }
     }
 
-    fn arm(&mut self, owner: &'static Model) -> bool {
+    fn arm(&mut self, owner: &'static QueueModel) -> bool {
         match self {
             Probe::Signal(signal) => {
                 let mut armed = lock(&signal.armed);
@@ -70,30 +70,30 @@ impl Job for Probe {
         }
     }
 
-    fn give_up(&mut self, _: &'static Model) -> Step<()> {
-        Step::Done(Err(()))
+    fn give_up(&mut self, _: &'static QueueModel) -> JobStep<()> {
+        JobStep::Done(Err(()))
     }
 
-    fn panicked(&mut self, _: &'static Model) -> Step<()> {
-        Step::Done(Err(()))
+    fn panicked(&mut self, _: &'static QueueModel) -> JobStep<()> {
+        JobStep::Done(Err(()))
     }
 
-    fn failed(_: &'static Model, _: u64, (): ()) {}
+    fn failed(_: &'static QueueModel, _: u64, (): ()) {}
 
-    fn wake(owner: &'static Model) {
+    fn wake(owner: &'static QueueModel) {
         owner.lane.poll(owner, 4);
     }
 }
 
 /// Loom needs every object of a run to be dropped in it: leaks through an `Arc` that the model gives back.
-struct Owned(*mut Model);
+struct Owned(*mut QueueModel);
 
 impl Owned {
     fn new() -> Owned {
-        Owned(Box::into_raw(Box::new(Model { lane: Lane::new(), last: Number::new(0) })))
+        Owned(Box::into_raw(Box::new(QueueModel { lane: TaskQueue::new(), last: Number::new(0) })))
     }
 
-    fn get(&self) -> &'static Model {
+    fn get(&self) -> &'static QueueModel {
         // SAFETY: freed only when the owner is dropped, after all threads of the model were joined.
         unsafe { &*self.0 }
     }
@@ -106,12 +106,12 @@ impl Drop for Owned {
     }
 }
 
-impl Model {
+impl QueueModel {
     /// The sleep of `executor::block`, without its spinning, yielding and naps.
     fn wait(&'static self, ticket: u64) {
         let me = loom::thread::current();
         while self.lane.completed() < ticket {
-            let readiness = self.lane.register(self, ticket, Waiter::Thread(me.clone()));
+            let readiness = self.lane.register(self, ticket, QueueWaiter::Thread(me.clone()));
             if readiness == Readiness::Sleep {
                 loom::thread::park();
             }
@@ -140,7 +140,7 @@ fn loom_a_sleeper_is_woken_when_the_signal_comes() {
     check(|| {
         let owned = Owned::new();
         let model = owned.get();
-        let signal = Signal::new();
+        let signal = GivenSignal::new();
         let ticket = model.submit(Probe::Signal(signal.clone()));
         let giver = thread::spawn(move || signal.give());
         model.wait(ticket);
@@ -192,7 +192,7 @@ fn loom_what_is_submitted_behind_a_parked_job_is_not_forgotten() {
     check(|| {
         let owned = Owned::new();
         let model = owned.get();
-        let signal = Signal::new();
+        let signal = GivenSignal::new();
         model.submit(Probe::Signal(signal.clone()));
         let giver = thread::spawn(move || signal.give());
         let ticket = model.submit(Probe::Small);
@@ -207,7 +207,7 @@ fn loom_two_sleepers_with_different_tickets() {
     check(|| {
         let owned = Owned::new();
         let model = owned.get();
-        let signal = Signal::new();
+        let signal = GivenSignal::new();
         model.submit(Probe::Signal(signal.clone()));
         model.submit(Probe::Small);
         let other = thread::spawn(move || model.wait(1));
@@ -222,16 +222,17 @@ fn loom_a_lane_that_waits_for_another_is_woken() {
     check(|| {
         let (a, b) = (Owned::new(), Owned::new());
         let (first, second) = (a.get(), b.get());
-        let signal = Signal::new();
+        let signal = GivenSignal::new();
         let upstream = first.submit(Probe::Signal(signal.clone()));
         let ticket = second.submit(Probe::Other(first, upstream));
         let giver = thread::spawn(move || signal.give());
         // As `executor::arm_upstream` does: the sleeper registers its own lane, then that lane with the next one.
         let me = loom::thread::current();
         while second.lane.completed() < ticket {
-            let mut readiness = second.lane.register(second, ticket, Waiter::Thread(me.clone()));
+            let mut readiness =
+                second.lane.register(second, ticket, QueueWaiter::Thread(me.clone()));
             if readiness == Readiness::Sleep {
-                readiness = match first.lane.register(first, upstream, Waiter::Lane(second)) {
+                readiness = match first.lane.register(first, upstream, QueueWaiter::Lane(second)) {
                     Readiness::Sleep => Readiness::Sleep,
                     _ => Readiness::Retry,
                 };
@@ -255,7 +256,7 @@ fn loom_voided_jobs_give_up_and_later_ones_run() {
     check(|| {
         let owned = Owned::new();
         let model = owned.get();
-        model.submit(Probe::Signal(Signal::new()));
+        model.submit(Probe::Signal(GivenSignal::new()));
         let aborter = thread::spawn(move || {
             let last = model.lane.void_all();
             model.lane.poll(model, 4);

@@ -2,8 +2,8 @@
 
 use super::*;
 
-struct Owner {
-    lane: Lane<Careless>,
+struct TestStream {
+    lane: TaskQueue<Careless>,
     failed: Mutex<Vec<u64>>,
 }
 
@@ -14,47 +14,48 @@ struct Careless {
 }
 
 impl Job for Careless {
-    type Owner = Owner;
+    type Owner = TestStream;
     type Failure = ();
 
-    fn poll(&mut self, _: &'static Owner) -> Step<()> {
+    fn poll(&mut self, _: &'static TestStream) -> JobStep<()> {
         match self.parks.checked_sub(1) {
             Some(left) => {
                 self.parks = left;
-                Step::Park
+                JobStep::Park
             }
             None => panic!("this is what is tested"),
         }
     }
 
-    fn arm(&mut self, _: &'static Owner) -> bool {
+    fn arm(&mut self, _: &'static TestStream) -> bool {
         false
     }
 
-    fn give_up(&mut self, _: &'static Owner) -> Step<()> {
-        Step::Done(Err(()))
+    fn give_up(&mut self, _: &'static TestStream) -> JobStep<()> {
+        JobStep::Done(Err(()))
     }
 
-    fn panicked(&mut self, _: &'static Owner) -> Step<()> {
+    fn panicked(&mut self, _: &'static TestStream) -> JobStep<()> {
         assert!(self.gives_up, "this is what is tested");
-        Step::Done(Err(()))
+        JobStep::Done(Err(()))
     }
 
-    fn failed(owner: &'static Owner, ticket: u64, _: ()) {
+    fn failed(owner: &'static TestStream, ticket: u64, _: ()) {
         lock(&owner.failed).push(ticket);
     }
 
-    fn wake(_: &'static Owner) {}
+    fn wake(_: &'static TestStream) {}
 }
 
-fn owner() -> &'static Owner {
-    static OWNERS: Mutex<Vec<&'static Owner>> = Mutex::new(Vec::new());
-    let owner = Box::leak(Box::new(Owner { lane: Lane::new(), failed: Mutex::new(Vec::new()) }));
+fn owner() -> &'static TestStream {
+    static OWNERS: Mutex<Vec<&'static TestStream>> = Mutex::new(Vec::new());
+    let owner =
+        Box::leak(Box::new(TestStream { lane: TaskQueue::new(), failed: Mutex::new(Vec::new()) }));
     lock(&OWNERS).push(owner);
     owner
 }
 
-fn submit(owner: &'static Owner, parks: u32, gives_up: bool) -> (u64, Outcome) {
+fn submit(owner: &'static TestStream, parks: u32, gives_up: bool) -> (u64, Outcome) {
     owner.lane.submit(owner, &mut Some(Careless { parks, gives_up })).unwrap()
 }
 

@@ -3,7 +3,7 @@
 //! A thread subscribes to streams and polls; a callback in such a stream goes to its queue. A blocking callback holds its
 //! stream up until it returns.
 
-use crate::callback::{Function, IDLE, Job, RETURNED, RUNNING, run_elsewhere};
+use crate::callback::{CallbackJob, HostFunction, IDLE, RETURNED, RUNNING, run_elsewhere};
 use crate::check;
 use crate::message::{Failure, fail};
 use crate::step::Step;
@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 #[derive(Default)]
 struct Inbox {
     streams: usize,
-    jobs: VecDeque<(&'static Stream, Job)>,
+    jobs: VecDeque<(&'static Stream, CallbackJob)>,
 }
 
 static INBOXES: LazyLock<Mutex<HashMap<u64, Inbox>>> = LazyLock::new(Mutex::default);
@@ -114,7 +114,7 @@ pub(crate) fn process(limit: Option<Duration>) -> Result<(), Failure> {
 
 /// `aclrtLaunchCallback`.
 pub(crate) fn launch(
-    function: Function,
+    function: HostFunction,
     argument: *mut c_void,
     blocks: bool,
     stream: &'static Stream,
@@ -134,7 +134,7 @@ pub(crate) fn launch(
 /// A callback in a stream.
 #[derive(Clone)]
 pub(crate) struct Callback {
-    function: Function,
+    function: HostFunction,
     argument: *mut c_void,
     blocks: bool,
 }
@@ -172,7 +172,7 @@ impl Callback {
         let waiting = self.blocks.then_some(stream);
         inbox.jobs.push_back((
             stream,
-            Job { function: self.function, argument: self.argument, stream: waiting },
+            CallbackJob { function: self.function, argument: self.argument, stream: waiting },
         ));
         drop(inboxes);
         ARRIVED.notify_all();

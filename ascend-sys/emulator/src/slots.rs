@@ -18,7 +18,7 @@ pub(crate) const CAPACITY: usize = CHUNK * CHUNKS;
 /// What kind of object a handle names: the first byte of the handle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
-pub(crate) enum Kind {
+pub(crate) enum HandleKind {
     Stream = 0xa1,
     Event = 0xa2,
     Context = 0xa3,
@@ -36,7 +36,7 @@ pub(crate) enum Kind {
 
 /// An object that lives in a slot. Its index never changes; it is reset by its owner when it is taken again.
 pub(crate) trait Slotted: Sync + 'static {
-    const KIND: Kind;
+    const KIND: HandleKind;
     fn new(index: u32) -> Self;
 }
 
@@ -156,12 +156,12 @@ impl<T: Slotted> Slots<T> {
 }
 
 #[inline]
-fn pack(kind: Kind, generation: u32, index: u32) -> u64 {
+fn pack(kind: HandleKind, generation: u32, index: u32) -> u64 {
     (kind as u64) << 56 | u64::from(generation) << 24 | u64::from(index)
 }
 
 #[inline]
-fn unpack(kind: Kind, handle: u64) -> Option<(u32, u32)> {
+fn unpack(kind: HandleKind, handle: u64) -> Option<(u32, u32)> {
     (handle >> 56 == kind as u64).then_some(((handle >> 24) as u32, handle as u32 & 0xff_ffff))
 }
 
@@ -203,7 +203,7 @@ mod tests {
 
     struct Thing(u32);
     impl Slotted for Thing {
-        const KIND: Kind = Kind::Notify;
+        const KIND: HandleKind = HandleKind::Notify;
         fn new(index: u32) -> Thing {
             Thing(index)
         }

@@ -12,7 +12,7 @@ use std::time::Duration;
 /// The most bytes that one poll copies or fills.
 pub(crate) const PIECE: usize = 64 << 10;
 
-pub(crate) type Step = queue::Step<Failure>;
+pub(crate) type Step = queue::JobStep<Failure>;
 
 /// Why a task is told to give up.
 #[derive(Debug, Clone)]

@@ -4,9 +4,9 @@ use crate::executor::watchers::Watchers;
 use crate::failures::Failures;
 use crate::machine::{self, Device};
 use crate::message::Failure;
-use crate::progress::Point;
-use crate::queue::{Fresh, Lane, Outcome};
-use crate::slots::{Kind, Slots, Slotted};
+use crate::progress::QueuePoint;
+use crate::queue::{Fresh, Outcome, TaskQueue};
+use crate::slots::{HandleKind, Slots, Slotted};
 use crate::step::Reason;
 use crate::sync::lock_std as lock;
 use crate::task::Task;
@@ -21,7 +21,7 @@ pub(crate) static STREAMS: Slots<Stream> = Slots::new();
 pub(crate) struct Stream {
     /// The slot: fixed. Tickets go on when a slot is used again, so (slot, ticket) names a task for ever.
     index: u32,
-    pub(crate) lane: Lane<Task>,
+    pub(crate) lane: TaskQueue<Task>,
     handle: AtomicU64,
     context: AtomicU64,
     device: AtomicU32,
@@ -40,12 +40,12 @@ pub(crate) struct Stream {
 }
 
 impl Slotted for Stream {
-    const KIND: Kind = Kind::Stream;
+    const KIND: HandleKind = HandleKind::Stream;
 
     fn new(index: u32) -> Stream {
         Stream {
             index,
-            lane: Lane::new(),
+            lane: TaskQueue::new(),
             handle: AtomicU64::new(0),
             context: AtomicU64::new(0),
             device: AtomicU32::new(0),
@@ -324,10 +324,10 @@ impl Mark {
 }
 
 /// What freed memory of some devices has to wait for: all that is unfinished on them now.
-pub(crate) fn unfinished_on(devices: Range<u32>) -> Vec<Point> {
+pub(crate) fn unfinished_on(devices: Range<u32>) -> Vec<QueuePoint> {
     let busy = STREAMS.all().filter(|stream| !stream.lane.is_idle());
     let theirs = busy.filter(|stream| devices.contains(&stream.device_id()));
-    theirs.map(|stream| Point::now(&stream.lane.progress)).collect()
+    theirs.map(|stream| QueuePoint::now(&stream.lane.progress)).collect()
 }
 
 /// A mark for every stream of the machine that has unfinished tasks.

@@ -50,17 +50,17 @@ fn with_mut<T, R>(cell: &Cell<T>, use_it: impl FnOnce(*mut T) -> R) -> R {
 ///
 /// Taking and giving back are both read-modify-write steps, also when taking fails: that is what lets somebody who
 /// left a note, and then failed to take the turn, rely on its holder seeing the note after giving the turn back.
-pub(crate) struct Turn<T> {
+pub(crate) struct TryLock<T> {
     taken: AtomicBool,
     value: Cell<T>,
 }
 
 // SAFETY: the value is reached only by the thread that has the turn, and the turn is passed on by release and acquire.
-unsafe impl<T: Send> Sync for Turn<T> {}
+unsafe impl<T: Send> Sync for TryLock<T> {}
 
-impl<T> Turn<T> {
-    pub(crate) fn new(value: T) -> Turn<T> {
-        Turn { taken: AtomicBool::new(false), value: Cell::new(value) }
+impl<T> TryLock<T> {
+    pub(crate) fn new(value: T) -> TryLock<T> {
+        TryLock { taken: AtomicBool::new(false), value: Cell::new(value) }
     }
 
     /// Whether somebody has the turn: a hint, that may be out of date when it is read.
@@ -69,30 +69,30 @@ impl<T> Turn<T> {
     }
 
     /// Takes the turn, or says no at once. Dropping the guard gives it back.
-    pub(crate) fn try_take(&self) -> Option<Taken<'_, T>> {
-        if self.taken.swap(true, Ordering::AcqRel) { None } else { Some(Taken(self)) }
+    pub(crate) fn try_take(&self) -> Option<TryLockGuard<'_, T>> {
+        if self.taken.swap(true, Ordering::AcqRel) { None } else { Some(TryLockGuard(self)) }
     }
 }
 
-pub(crate) struct Taken<'a, T>(&'a Turn<T>);
+pub(crate) struct TryLockGuard<'a, T>(&'a TryLock<T>);
 
-impl<T> Taken<'_, T> {
+impl<T> TryLockGuard<'_, T> {
     pub(crate) fn with<R>(&mut self, use_it: impl FnOnce(&mut T) -> R) -> R {
         // SAFETY: this guard is the only one, and it is borrowed mutably for the whole call.
         with_mut(&self.0.value, |value| use_it(unsafe { &mut *value }))
     }
 }
 
-impl<T> Drop for Taken<'_, T> {
+impl<T> Drop for TryLockGuard<'_, T> {
     fn drop(&mut self) {
         self.0.taken.swap(false, Ordering::AcqRel);
     }
 }
 
 #[cfg(not(loom))]
-pub(crate) use short::{Guard, Short};
+pub(crate) use short::{Guard, SpinLock};
 #[cfg(loom)]
-pub(crate) use {loom::sync::MutexGuard as Guard, loom_short::Short};
+pub(crate) use {loom::sync::MutexGuard as Guard, loom_short::SpinLock};
 
 #[cfg(not(loom))]
 mod short {
@@ -106,17 +106,17 @@ mod short {
 
     /// A lock that is held for a few dozen instructions, as a rule: given back by a plain store, which halves its price. Nobody sleeps
     /// in it: who finds it held spins, then yields, then looks again every 50 microseconds.
-    pub(crate) struct Short<T> {
+    pub(crate) struct SpinLock<T> {
         held: AtomicBool,
         value: UnsafeCell<T>,
     }
 
     // SAFETY: the value is reached only through the guard, of which there is one at a time.
-    unsafe impl<T: Send> Sync for Short<T> {}
+    unsafe impl<T: Send> Sync for SpinLock<T> {}
 
-    impl<T> Short<T> {
-        pub(crate) const fn new(value: T) -> Short<T> {
-            Short { held: AtomicBool::new(false), value: UnsafeCell::new(value) }
+    impl<T> SpinLock<T> {
+        pub(crate) const fn new(value: T) -> SpinLock<T> {
+            SpinLock { held: AtomicBool::new(false), value: UnsafeCell::new(value) }
         }
 
         #[inline]
@@ -149,7 +149,7 @@ mod short {
         }
     }
 
-    pub(crate) struct Guard<'a, T>(&'a Short<T>);
+    pub(crate) struct Guard<'a, T>(&'a SpinLock<T>);
 
     impl<T> Deref for Guard<'_, T> {
         type Target = T;
@@ -176,11 +176,11 @@ mod short {
 #[cfg(loom)]
 mod loom_short {
     /// The model's stand-in: loom's own lock, since it cannot explore an endless spin.
-    pub(crate) struct Short<T>(loom::sync::Mutex<T>);
+    pub(crate) struct SpinLock<T>(loom::sync::Mutex<T>);
 
-    impl<T> Short<T> {
-        pub(crate) fn new(value: T) -> Short<T> {
-            Short(loom::sync::Mutex::new(value))
+    impl<T> SpinLock<T> {
+        pub(crate) fn new(value: T) -> SpinLock<T> {
+            SpinLock(loom::sync::Mutex::new(value))
         }
 
         pub(crate) fn lock(&self) -> loom::sync::MutexGuard<'_, T> {

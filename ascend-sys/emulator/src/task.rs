@@ -16,7 +16,7 @@ use crate::kernel::{Kernel, Server};
 use crate::memory::nominal;
 use crate::message::Failure;
 use crate::notify::{RecordNotify, WaitNotify};
-use crate::operator::{Await, Reduce, Signal, Told};
+use crate::operator::{Await, Reduce, Signal, Traced};
 use crate::queue::{Fresh, Job};
 use crate::reduce::Store;
 use crate::report::Callback;
@@ -39,19 +39,19 @@ pub(crate) enum Task {
     After(Mark),
     /// A branch of a graph that was replayed.
     Branch(Branch),
-    Collective(pending::Pending),
-    Batch(batch::Pending),
+    Collective(pending::PendingCollective),
+    Batch(batch::PendingBatch),
     /// A kernel, and the communication server that one needs.
     Kernel(Box<Kernel>),
     Server(Box<Server>),
     /// What comes next, for a block that is checked.
-    Note(Box<check::Note>),
+    Note(Box<check::CheckNote>),
     /// Primitives of operators: a reduction, the record of a notify, the wait for one.
     Reduce(Reduce),
     Signal(Signal),
     Await(Await),
     /// One of them, or a copy, in a block that records a timeline.
-    Told(Box<Told>),
+    Told(Box<Traced>),
     /// A fault that the device was told to have.
     Hold(Hold),
 }
@@ -324,7 +324,7 @@ macro_rules! fresh {
         }
     )*};
 }
-fresh!(pending::Pending => Collective, batch::Pending => Batch);
+fresh!(pending::PendingCollective => Collective, batch::PendingBatch => Batch);
 
 impl Fresh<Task> for Copy {
     #[inline]

@@ -13,7 +13,7 @@ use std::time::Duration;
 /// A wait with a limit shorter than this is no sleep.
 pub(crate) const SHORT: Duration = Duration::from_secs(30);
 
-struct Record {
+struct ThreadRecord {
     id: u32,
     /// The kernel's number.
     number: i32,
@@ -25,10 +25,10 @@ struct Record {
     sleeps: AtomicU64,
 }
 
-static THREADS: Mutex<Vec<Arc<Record>>> = Mutex::new(Vec::new());
+static THREADS: Mutex<Vec<Arc<ThreadRecord>>> = Mutex::new(Vec::new());
 
 /// Leaves the list when its thread ends.
-struct Registration(Arc<Record>);
+struct Registration(Arc<ThreadRecord>);
 
 impl Drop for Registration {
     fn drop(&mut self) {
@@ -58,7 +58,7 @@ pub(crate) fn bind(device: u32) {
         }
         static NEXT: AtomicU32 = AtomicU32::new(1);
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
-        let record = Arc::new(Record {
+        let record = Arc::new(ThreadRecord {
             id,
             number: this_thread(),
             device: AtomicU32::new(device),
@@ -73,7 +73,7 @@ pub(crate) fn bind(device: u32) {
 }
 
 /// The calling thread waits until this is dropped.
-pub(crate) struct Asleep(Option<Arc<Record>>);
+pub(crate) struct Asleep(Option<Arc<ThreadRecord>>);
 
 impl Asleep {
     /// `until` is the point of a stream that the thread waits for, as a number. Who waits for anything else counts as awake: nobody
@@ -107,7 +107,7 @@ impl Drop for Asleep {
 
 /// Threads that are all asleep.
 #[derive(Default)]
-pub(crate) struct Sleepers {
+pub(crate) struct SleepingThreads {
     pub(crate) ids: Vec<u32>,
     /// How often each fell asleep.
     pub(crate) sleeps: Vec<u64>,
@@ -119,8 +119,8 @@ pub(crate) struct Sleepers {
 pub(crate) fn sleepers(
     is_meant: impl Fn(u32) -> bool,
     is_over: impl Fn(u64) -> bool,
-) -> Option<Sleepers> {
-    let mut found = Sleepers::default();
+) -> Option<SleepingThreads> {
+    let mut found = SleepingThreads::default();
     for record in lock(&THREADS).iter() {
         if is_meant(record.device.load(Ordering::Relaxed)) {
             let until = record.until.load(Ordering::Relaxed);

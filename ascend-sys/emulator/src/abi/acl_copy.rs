@@ -7,7 +7,7 @@
 use super::acl_memory::resolve;
 use super::door;
 use crate::callback::may_block;
-use crate::memory::{Bytes, Place};
+use crate::memory::{Bytes, MemoryPlace};
 use crate::message::{Failure, fail};
 use crate::profile::Product;
 use crate::step::Step;
@@ -92,7 +92,7 @@ impl Planned {
     ) -> Result<Planned, Failure> {
         let (to, from) = (resolve(dst, written, "dst")?, resolve(src, read, "src")?);
         check_devices(to, from)?;
-        let pageable = to.place == Place::Pageable || from.place == Place::Pageable;
+        let pageable = to.place == MemoryPlace::Pageable || from.place == MemoryPlace::Pageable;
         Ok(Planned { copy: copy(to.data, from.data), pageable })
     }
 }
@@ -227,7 +227,7 @@ unsafe extern "C" fn aclrtMemsetAsync(
         check_sizes(dev_ptr, max_count, dev_ptr, count)?;
         let stream = Stream::of_current_context(stream as u64)?;
         let to = resolve(dev_ptr, count, "devPtr")?;
-        if to.place == Place::Pageable {
+        if to.place == MemoryPlace::Pageable {
             return fail!(ACL_ERROR_RT_PARAM_INVALID, "devPtr is pageable host memory");
         }
         let fill = Fill::new(to.data, value as u8, count);
@@ -284,7 +284,7 @@ fn check_kind(kind: aclrtMemcpyKind) -> Result<(), Failure> {
 #[inline]
 fn check_devices(dst: Bytes, src: Bytes) -> Result<(), Failure> {
     match (dst.place, src.place) {
-        (Place::Device(to), Place::Device(from)) if to != from => check_peers(to, from),
+        (MemoryPlace::Device(to), MemoryPlace::Device(from)) if to != from => check_peers(to, from),
         _ => Ok(()),
     }
 }

@@ -3,7 +3,7 @@
 
 use super::{door, limit, out};
 use crate::callback::may_block;
-use crate::capture::graph::{self, Argument, with_complete};
+use crate::capture::graph::{self, CallbackArgument, with_complete};
 use crate::capture::recording::{self, Status};
 use crate::capture::{Mode, exchange_mode, group};
 use crate::message::{Failure, fail};
@@ -152,7 +152,7 @@ unsafe extern "C" fn aclmdlRIDestroyRegisterCallback(
     door("aclmdlRIDestroyRegisterCallback", || {
         let Some(func) = func else { return fail!(ACL_ERROR_INVALID_PARAM, "func is NULL") };
         with_complete(model as u64, |state| {
-            state.on_destroy.push((func, Argument(user_data)));
+            state.on_destroy.push((func, CallbackArgument(user_data)));
             Ok(())
         })
     })

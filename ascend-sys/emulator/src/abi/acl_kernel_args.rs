@@ -2,7 +2,7 @@
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::{bytes, door, out};
-use crate::kernel::arguments::List;
+use crate::kernel::arguments::ArgumentList;
 use crate::kernel::binary;
 use crate::message::fail;
 use ascend_sys::{
@@ -81,7 +81,7 @@ unsafe extern "C" fn aclrtKernelArgsInit(
         // SAFETY: null, or valid for a write by the C contract.
         let to = unsafe { out(args_handle, "argsHandle") }?;
         let function = binary::function(func_handle as u64)?;
-        let list = binary::new_list(&function, List::new(func_handle as u64))?;
+        let list = binary::new_list(&function, ArgumentList::new(func_handle as u64))?;
         to.write(list as aclrtArgsHandle);
         Ok(())
     })
@@ -101,7 +101,7 @@ unsafe extern "C" fn aclrtKernelArgsInitByUserMem(
             );
         }
         let function = binary::function(func_handle as u64)?;
-        let list = binary::new_list(&function, List::new(func_handle as u64))?;
+        let list = binary::new_list(&function, ArgumentList::new(func_handle as u64))?;
         let memory = InUserMemory { magic: IN_USER_MEMORY, list };
         // SAFETY: valid for as many bytes as aclrtKernelArgsGetHandleMemSize says, by the C contract.
         unsafe { args_handle.cast::<InUserMemory>().write_unaligned(memory) };
@@ -133,7 +133,7 @@ unsafe extern "C" fn aclrtKernelArgsAppendPlaceHolder(
     door("aclrtKernelArgsAppendPlaceHolder", || {
         // SAFETY: null, or valid by the C contract; an argument list of ours.
         let (to, list) = unsafe { (out(param_handle, "paramHandle")?, list_of(args_handle)) };
-        to.write(binary::with_list(list, List::append_place)? as aclrtParamHandle);
+        to.write(binary::with_list(list, ArgumentList::append_place)? as aclrtParamHandle);
         Ok(())
     })
 }

@@ -3,10 +3,10 @@
 
 use super::acl_kernel_args::list_of;
 use super::{bytes, door};
-use crate::kernel::arguments::{self, Argument, Arguments};
+use crate::kernel::arguments::{self, Arguments, KernelArgument};
 use crate::kernel::binary;
 use crate::kernel::launch::launch;
-use crate::memory::{self, Place};
+use crate::memory::{self, MemoryPlace};
 use crate::message::{Failure, fail};
 use crate::stream::Stream;
 use ascend_sys::{
@@ -89,7 +89,7 @@ unsafe fn launch_in_memory(
     let limit = unsafe { limit_of(cfg) }?;
     let stream = Stream::of_current_context(stream as u64)?;
     match memory::resolve(address.addr(), bytes) {
-        Ok(found) if matches!(found.place, Place::Device(_) | Place::Pinned) => {}
+        Ok(found) if matches!(found.place, MemoryPlace::Device(_) | MemoryPlace::Pinned) => {}
         Ok(_) => {
             return fail!(
                 ACL_ERROR_RT_PARAM_INVALID,
@@ -220,7 +220,7 @@ unsafe extern "C" fn aclrtLaunchKernelWithArgsArray(
                 return fail!(ACL_ERROR_INVALID_PARAM, "args[{index}] is NULL");
             }
             // SAFETY: it points to the argument, which has 8 bytes, by the C contract.
-            given.push(Argument::Word(unsafe { pointer.cast::<u64>().read_unaligned() }));
+            given.push(KernelArgument::Word(unsafe { pointer.cast::<u64>().read_unaligned() }));
         }
         let stream = Stream::of_current_context(stream as u64)?;
         launch(&function, blocks, Arguments::Given(given.into()), limit, stream, CALL)

@@ -3,7 +3,7 @@
 
 use super::{door, out};
 use crate::callback::may_block;
-use crate::memory::{self, Bytes, Place};
+use crate::memory::{self, Bytes, MemoryPlace};
 use crate::message::{Failure, fail};
 use crate::profile::Product;
 use crate::stream::{unfinished, unfinished_on};
@@ -116,9 +116,11 @@ fn free_device(pointer: *mut c_void, by: &'static str) -> Result<(), Failure> {
         return fail!(ACL_ERROR_INVALID_PARAM, "devPtr is NULL");
     }
     let freed = match memory::place_of(address) {
-        Ok(Place::Device(id)) => machine::device_slot(id).free(address, by, unfinished_on),
-        Ok(Place::Pinned) => Err(format!("{address:#x} is host memory; aclrtFreeHost frees it")),
-        Ok(Place::Pageable) => Err(format!("{address:#x} is no device memory")),
+        Ok(MemoryPlace::Device(id)) => machine::device_slot(id).free(address, by, unfinished_on),
+        Ok(MemoryPlace::Pinned) => {
+            Err(format!("{address:#x} is host memory; aclrtFreeHost frees it"))
+        }
+        Ok(MemoryPlace::Pageable) => Err(format!("{address:#x} is no device memory")),
         Err(text) => Err(text),
     };
     freed.map_err(|text| Failure::new(ACL_ERROR_RT_PARAM_INVALID, format!("devPtr: {text}")))
@@ -180,14 +182,14 @@ fn free_host(pointer: *mut c_void, by: &'static str) -> Result<(), Failure> {
         return fail!(ACL_ERROR_INVALID_PARAM, "hostPtr is NULL");
     }
     let freed = match memory::place_of(address) {
-        Ok(Place::Pinned) => {
+        Ok(MemoryPlace::Pinned) => {
             check::freed(None, address, by);
             memory::host_pool().free(address, by, || unfinished_on(0..u32::MAX))
         }
-        Ok(Place::Device(id)) => {
+        Ok(MemoryPlace::Device(id)) => {
             Err(format!("{address:#x} is memory of device {id}; aclrtFree frees it"))
         }
-        Ok(Place::Pageable) => Err(format!("{address:#x} is not memory of aclrtMallocHost")),
+        Ok(MemoryPlace::Pageable) => Err(format!("{address:#x} is not memory of aclrtMallocHost")),
         Err(text) => Err(text),
     };
     freed.map_err(|text| Failure::new(ACL_ERROR_RT_PARAM_INVALID, format!("hostPtr: {text}")))
@@ -224,7 +226,7 @@ unsafe extern "C" fn aclrtHostRegister(
                 "ptr is {ptr:?}; it must be aligned to 4096 bytes"
             );
         }
-        if memory::place_of(ptr.addr()) == Ok(Place::Pageable)
+        if memory::place_of(ptr.addr()) == Ok(MemoryPlace::Pageable)
             && memory::register_host(ptr.addr(), size as usize)
         {
             check::registered(device.id, ptr.addr(), size as usize);
@@ -306,9 +308,9 @@ unsafe extern "C" fn aclrtPointerGetAttributes(
             return fail!(ACL_ERROR_INVALID_PARAM, "ptr is NULL");
         }
         let (id, kind) = match resolve(ptr, 1, "ptr")?.place {
-            Place::Device(id) => (id, aclrtMemLocationType::ACL_MEM_LOCATION_TYPE_DEVICE),
-            Place::Pinned => (0, aclrtMemLocationType::ACL_MEM_LOCATION_TYPE_HOST),
-            Place::Pageable => (0, aclrtMemLocationType::ACL_MEM_LOCATION_TYPE_UNREGISTERED),
+            MemoryPlace::Device(id) => (id, aclrtMemLocationType::ACL_MEM_LOCATION_TYPE_DEVICE),
+            MemoryPlace::Pinned => (0, aclrtMemLocationType::ACL_MEM_LOCATION_TYPE_HOST),
+            MemoryPlace::Pageable => (0, aclrtMemLocationType::ACL_MEM_LOCATION_TYPE_UNREGISTERED),
         };
         attributes.write(aclrtPtrAttributes {
             location: aclrtMemLocation { id, type_: kind },
@@ -326,7 +328,7 @@ unsafe extern "C" fn aclrtMemGetAddressRange(
 ) -> aclError {
     door("aclrtMemGetAddressRange", || {
         let found = match memory::place_of(ptr.addr()) {
-            Ok(Place::Device(id)) => machine::device_slot(id).memory.find(ptr.addr(), 1),
+            Ok(MemoryPlace::Device(id)) => machine::device_slot(id).memory.find(ptr.addr(), 1),
             Ok(_) => Err(format!("{ptr:?} is no device memory")),
             Err(text) => Err(text),
         };

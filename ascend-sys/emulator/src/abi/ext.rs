@@ -7,8 +7,8 @@ use crate::check;
 use crate::ending;
 use crate::executor;
 use crate::faults;
-use crate::faults::asked::Kind;
-use crate::machine::{self, Request};
+use crate::faults::asked::FaultKind;
+use crate::machine::{self, BlockRequest};
 use crate::message::{Failure, fail};
 use crate::profile::{BUFFER_MEGABYTES, CONNECT_TIMEOUT, EXEC_TIMEOUT, Product};
 use crate::stream::Stream;
@@ -139,7 +139,7 @@ unsafe extern "C" fn ascendExtBlockCreate(
             );
         }
         let time = |ms: u32, unset| if ms == 0 { unset } else { Duration::from_millis(ms.into()) };
-        let settings = machine::create_block(&Request {
+        let settings = machine::create_block(&BlockRequest {
             count: config.deviceCount,
             product,
             connect_timeout: time(config.connectTimeoutMs, CONNECT_TIMEOUT),
@@ -250,7 +250,7 @@ unsafe extern "C" fn ascendExtFaultSet(block: u32, fault: *const AscendExtFault)
                 fault.size
             );
         }
-        let Some(kind) = Kind::from_number(fault.kind, fault.milliseconds) else {
+        let Some(kind) = FaultKind::from_number(fault.kind, fault.milliseconds) else {
             return fail!(
                 ACL_ERROR_INVALID_PARAM,
                 "fault->kind is {}; 1 to 6 is expected",

@@ -10,7 +10,7 @@ use ascend_sys::{
 
 use super::hccl_entry::{door, not_null, product_of_thread};
 use super::hccl_issue::{begin, buffer, keep_order, record_call, waiting_with};
-use crate::batch::{self, Content, Item, Pending, State};
+use crate::batch::{self, BatchItem, ItemState, MessageShape, PendingBatch};
 use crate::callback::may_block;
 use crate::check;
 use crate::collective::validate::{self, Refusal, refuse, runtime};
@@ -70,7 +70,7 @@ fn issue(desk: &mut Desk, items: &[HcclSendRecvItem], stream: aclrtStream) -> Re
 pub(super) fn post(
     desk: &mut Desk,
     stream: &'static Stream,
-    mut items: Vec<Item>,
+    mut items: Vec<BatchItem>,
     function: &'static str,
 ) -> Result<(), Refusal> {
     if stream.is_diverted() {
@@ -78,9 +78,9 @@ pub(super) fn post(
     }
     let rank = desk.member.rank;
     let new = new_peers(desk, &items);
-    let peers = |item: &&mut Item| item.peer != rank && item.content.count > 0;
+    let peers = |item: &&mut BatchItem| item.peer != rank && item.content.count > 0;
     let first = items.iter_mut().find(peers);
-    let operation = faults::Operation { meets: !new.is_empty(), counts: first.is_some() };
+    let operation = faults::FaultTarget { meets: !new.is_empty(), counts: first.is_some() };
     if faults::before(&desk.member, stream, operation)?
         && let Some(item) = first
     {
@@ -88,14 +88,14 @@ pub(super) fn post(
     }
     link(desk, new, &items, function)?;
     // Announced first: the order that is kept here is not the program's.
-    let batch = check::Batch::of(stream, &desk.member, &items, function);
+    let batch = check::CheckedBatch::of(stream, &desk.member, &items, function);
     let announced = batch.map(|batch| batch.announce(stream)).transpose().map_err(runtime)?;
     keep_order(desk, stream)?;
     let comm = &desk.member.comm;
     let number = comm.exchange.issue(rank);
     comm.note_user(rank);
     // SAFETY: as for a collective.
-    let task = unsafe { Pending::new(&desk.member, number, items) };
+    let task = unsafe { PendingBatch::new(&desk.member, number, items) };
     match stream.submit(task) {
         Ok(ticket) => {
             desk.mark = Some(Mark::new(stream, ticket));
@@ -109,7 +109,7 @@ pub(super) fn post(
 }
 
 /// The peers of messages that the rank has not met yet.
-fn new_peers(desk: &Desk, items: &[Item]) -> Vec<usize> {
+fn new_peers(desk: &Desk, items: &[BatchItem]) -> Vec<usize> {
     let rank = desk.member.rank;
     let peers = items.iter().map(|item| item.peer).filter(|peer| *peer != rank);
     peers.filter(|peer| !desk.peers[*peer]).collect()
@@ -120,7 +120,7 @@ fn new_peers(desk: &Desk, items: &[Item]) -> Vec<usize> {
 fn link(
     desk: &mut Desk,
     new: Vec<usize>,
-    items: &[Item],
+    items: &[BatchItem],
     function: &'static str,
 ) -> Result<(), Refusal> {
     if new.is_empty() { Ok(()) } else { meet(desk, new, items, function) }
@@ -130,7 +130,7 @@ fn link(
 fn meet(
     desk: &mut Desk,
     mut new: Vec<usize>,
-    items: &[Item],
+    items: &[BatchItem],
     function: &'static str,
 ) -> Result<(), Refusal> {
     may_block().map_err(runtime)?;
@@ -144,7 +144,7 @@ fn meet(
 }
 
 /// The bytes of messages, also of those that stay on the device.
-fn touched(items: &[Item]) -> impl Iterator<Item = (*const u8, usize)> {
+fn touched(items: &[BatchItem]) -> impl Iterator<Item = (*const u8, usize)> {
     items.iter().flat_map(|item| {
         let bytes = item.content.bytes();
         let from = if item.from.is_null() { 0 } else { bytes };
@@ -157,7 +157,7 @@ fn touched(items: &[Item]) -> impl Iterator<Item = (*const u8, usize)> {
 fn record(
     desk: &mut Desk,
     stream: &'static Stream,
-    items: Vec<Item>,
+    items: Vec<BatchItem>,
     function: &'static str,
 ) -> Result<(), Refusal> {
     link(desk, new_peers(desk, &items), &items, function)?;
@@ -171,7 +171,11 @@ fn record(
 }
 
 /// Checks and resolves a list, and pairs what the rank sends to itself: that comes first, then what it receives, then what it sends.
-fn read(member: &Member, items: &[HcclSendRecvItem], list: &mut Vec<Item>) -> Result<(), Refusal> {
+fn read(
+    member: &Member,
+    items: &[HcclSendRecvItem],
+    list: &mut Vec<BatchItem>,
+) -> Result<(), Refusal> {
     for (index, item) in items.iter().enumerate() {
         let item = check(member, index as u32, item).map_err(|refusal| {
             Refusal::new(refusal.code, format!("item {index}: {}", refusal.text))
@@ -184,7 +188,11 @@ fn read(member: &Member, items: &[HcclSendRecvItem], list: &mut Vec<Item>) -> Re
 }
 
 /// One item; `None` for one that means nothing.
-fn check(member: &Member, index: u32, item: &HcclSendRecvItem) -> Result<Option<Item>, Refusal> {
+fn check(
+    member: &Member,
+    index: u32,
+    item: &HcclSendRecvItem,
+) -> Result<Option<BatchItem>, Refusal> {
     let product = member.comm.product;
     if item.count == 0 && (product == Product::Ascend950 || item.buf.is_null()) {
         return Ok(None);
@@ -200,22 +208,22 @@ fn check(member: &Member, index: u32, item: &HcclSendRecvItem) -> Result<Option<
     validate::rank("remoteRank", item.remoteRank, member.comm.ranks())?;
     validate::count(item.count)?;
     let dtype = validate::movement(product, item.dataType.0)?;
-    let content = Content { dtype, count: item.count, alone: false };
+    let content = MessageShape { dtype, count: item.count, alone: false };
     let data = buffer(member, "buf", item.buf, content.bytes())?;
     let from = std::ptr::null_mut();
-    Ok(Some(Item {
+    Ok(Some(BatchItem {
         send,
         peer: item.remoteRank as usize,
         content,
         data,
         from,
         index,
-        state: State::New,
+        state: ItemState::New,
     }))
 }
 
 /// What the rank sends to itself: the k-th send goes with the k-th receive. They are at the front of the list, the receives first.
-fn pair(rank: usize, list: &mut Vec<Item>) -> Result<(), Refusal> {
+fn pair(rank: usize, list: &mut Vec<BatchItem>) -> Result<(), Refusal> {
     let own = |send| list.iter().filter(move |item| item.send == send && item.peer == rank);
     let (sends, receives) = (own(true).count(), own(false).count());
     if sends != receives {

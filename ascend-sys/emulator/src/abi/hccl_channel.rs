@@ -13,9 +13,9 @@ use crate::callback::may_block;
 use crate::collective::validate::{self, Refusal, refuse, runtime};
 use crate::fabric::Member;
 use crate::fabric::registry::with_desk;
-use crate::operator::acquire::{Wanted, acquire_channels, destroy_channel, query_channels};
+use crate::operator::acquire::{WantedChannel, acquire_channels, destroy_channel, query_channels};
 use crate::operator::channel::{BUFFER_TAG, Channel, MOST_NOTIFIES, NOTIFIES_OF_CCU};
-use crate::operator::engine::Engine;
+use crate::operator::engine::OperatorEngine;
 use crate::operator::memory;
 use crate::profile::Product;
 
@@ -49,13 +49,13 @@ unsafe fn wanted(
     engine: CommEngine,
     descs: *const HcclChannelDesc,
     count: u32,
-) -> Result<(Engine, Vec<Wanted>), Refusal> {
+) -> Result<(OperatorEngine, Vec<WantedChannel>), Refusal> {
     if count == 0 || count > MOST_CHANNELS {
         return refuse!(HCCL_E_PARA, "channelNum is {count}; it goes from 1 to {MOST_CHANNELS}");
     }
     let product = member.comm.product;
-    let engine = Engine::of_channels(product, engine)?;
-    let mut all: Vec<Wanted> = Vec::with_capacity(count as usize);
+    let engine = OperatorEngine::of_channels(product, engine)?;
+    let mut all: Vec<WantedChannel> = Vec::with_capacity(count as usize);
     for at in 0..count as usize {
         // SAFETY: the caller's promise.
         let desc = unsafe { &*descs.add(at) };
@@ -65,7 +65,8 @@ unsafe fn wanted(
             text: format!("channelDescs[{at}]: {}", refusal.text),
             ..refusal
         })?;
-        let same = |other: &Wanted| (other.remote, other.protocol) == (one.remote, one.protocol);
+        let same =
+            |other: &WantedChannel| (other.remote, other.protocol) == (one.remote, one.protocol);
         if product != Product::Ascend950 && all.iter().any(same) {
             return refuse!(
                 HCCL_E_PARA,
@@ -83,9 +84,9 @@ unsafe fn wanted(
 /// As for [`wanted`].
 unsafe fn read_desc(
     member: &Member,
-    engine: Engine,
+    engine: OperatorEngine,
     desc: &HcclChannelDesc,
-) -> Result<Wanted, Refusal> {
+) -> Result<WantedChannel, Refusal> {
     let product = member.comm.product;
     if desc.header.magicWord != MAGIC {
         return refuse!(
@@ -109,7 +110,7 @@ unsafe fn read_desc(
     }
     // On the other engines they are ignored, as in CANN, which logs a warning.
     let mut memories = Vec::new();
-    if engine == Engine::Aiv && desc.memHandleNum != 0 {
+    if engine == OperatorEngine::Aiv && desc.memHandleNum != 0 {
         if desc.memHandleNum > MOST_MEMORIES || desc.memHandles.is_null() {
             return refuse!(
                 HCCL_E_PARA,
@@ -123,12 +124,12 @@ unsafe fn read_desc(
         let handles = unsafe { std::slice::from_raw_parts(desc.memHandles, count) };
         memories.extend(handles.iter().map(|handle| *handle as u64));
     }
-    let notifies = if engine == Engine::Ccu { NOTIFIES_OF_CCU } else { desc.notifyNum };
+    let notifies = if engine == OperatorEngine::Ccu { NOTIFIES_OF_CCU } else { desc.notifyNum };
     let endpoints = match product {
         Product::Ascend950 => [&desc.localEndpoint, &desc.remoteEndpoint].map(bytes_of).concat(),
         Product::A2 | Product::A3 => Vec::new(),
     };
-    Ok(Wanted {
+    Ok(WantedChannel {
         remote,
         protocol: desc.channelProtocol,
         notifies,
@@ -332,7 +333,7 @@ fn destroy(member: &Member, handle: ChannelHandle) -> Result<(), Refusal> {
         Err(refusal) => return Err(Refusal { code: HcclResult::HCCL_E_NOT_FOUND, ..refusal }),
     };
     match channel.kind() {
-        Some((Engine::Ccu, _)) => destroy_channel(member, handle),
+        Some((OperatorEngine::Ccu, _)) => destroy_channel(member, handle),
         _ => refuse!(
             HCCL_E_NOT_SUPPORT,
             "{} ends with its communicator; only channels of the engine CCU are destroyed one by one",

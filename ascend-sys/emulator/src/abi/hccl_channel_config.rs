@@ -27,9 +27,9 @@ pub(super) fn fill(table: &mut Functions) {
 const MOST_TAG: usize = 255;
 
 /// Nothing of it is ever asked.
-struct Config;
+struct ChannelConfig;
 
-static CONFIGS: Handles<Config> = Handles::new("configuration of channels", 0xae);
+static CONFIGS: Handles<ChannelConfig> = Handles::new("configuration of channels", 0xae);
 
 /// A configuration that was made and not destroyed.
 fn known(config: HcclChannelConfig) -> Result<(), Refusal> {
@@ -40,7 +40,7 @@ fn known(config: HcclChannelConfig) -> Result<(), Refusal> {
 unsafe extern "C" fn HcclChannelConfigCreate(config: *mut HcclChannelConfig) -> HcclResult {
     door("HcclChannelConfigCreate", || {
         not_null(config, "config")?;
-        let handle = CONFIGS.add(Config) as usize;
+        let handle = CONFIGS.add(ChannelConfig) as usize;
         // SAFETY: not null, so valid for a write by the C contract.
         unsafe { config.write_unaligned(std::ptr::without_provenance_mut(handle)) };
         Ok(())

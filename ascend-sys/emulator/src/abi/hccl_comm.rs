@@ -14,9 +14,9 @@ use super::hccl_entry::{door, member, not_null, text_of};
 use crate::callback::may_block;
 use crate::collective::validate::{Refusal, refuse, runtime};
 use crate::context;
-use crate::fabric::config::Config;
+use crate::fabric::config::CommConfig;
 use crate::fabric::root::{self, Applicant, ROOT_INFO};
-use crate::fabric::subs::Wish;
+use crate::fabric::subs::SubCommRequest;
 use crate::fabric::{Comm, Member, group, hooks, registry};
 use crate::machine::{self, Settings};
 use crate::operator::Answers;
@@ -60,7 +60,7 @@ unsafe extern "C" fn HcclCommInitRootInfo(
     door("HcclCommInitRootInfo", || {
         check_join(ranks, info, rank, comm)?;
         // SAFETY: checked above; valid by the C contract.
-        unsafe { join("HcclCommInitRootInfo", ranks, info, rank, Config::default(), comm) }
+        unsafe { join("HcclCommInitRootInfo", ranks, info, rank, CommConfig::default(), comm) }
     })
 }
 
@@ -75,7 +75,7 @@ unsafe extern "C" fn HcclCommInitRootInfoConfig(
         check_join(ranks, info, rank, comm)?;
         let product = context::current_device().map_err(runtime)?.1.product();
         // SAFETY: null, or as large as it says, by the C contract.
-        let config = unsafe { Config::read(config.cast(), product) }?;
+        let config = unsafe { CommConfig::read(config.cast(), product) }?;
         // SAFETY: checked above; valid by the C contract.
         unsafe { join("HcclCommInitRootInfoConfig", ranks, info, rank, config, comm) }
     })
@@ -107,7 +107,7 @@ unsafe fn join(
     ranks: u32,
     info: *const HcclRootInfo,
     rank: u32,
-    config: Config,
+    config: CommConfig,
     comm: *mut HcclComm,
 ) -> Result<(), Refusal> {
     may_block().map_err(runtime)?;
@@ -151,7 +151,7 @@ fn new_member(comm: Arc<Comm>, rank: usize, applicant: &Applicant) -> Member {
 }
 
 /// How long a task may wait; `None` is for ever.
-fn exec_timeout(config: &Config, settings: &Settings) -> Option<Duration> {
+fn exec_timeout(config: &CommConfig, settings: &Settings) -> Option<Duration> {
     let seconds = match (config.exec_timeout, settings.product) {
         (None, _) => return Some(settings.exec_timeout).filter(|limit| !limit.is_zero()),
         (Some(0), Product::A2 | Product::A3) => return None,
@@ -206,7 +206,7 @@ fn init_all(devices: &[i32], comms: &mut [HcclComm]) -> Result<(), Refusal> {
         let device = machine::device(*id).map_err(internal)?;
         let settings = device.settings().ok_or_else(|| internal(format!("device {id} is gone")))?;
         let (rank, ranks) = (rank as u32, devices.len() as u32);
-        let config = Config::default().sized(settings.buffer_megabytes);
+        let config = CommConfig::default().sized(settings.buffer_megabytes);
         applicants.push(Applicant { rank, ranks, device: device.id, settings, config });
     }
     let comm = Arc::new(root::form_at_once(&applicants)?);
@@ -259,7 +259,7 @@ unsafe extern "C" fn HcclCreateSubCommConfig(
             unsafe { (comm.read_unaligned(), std::slice::from_raw_parts(ranks, count as usize)) };
         let parent = member(comm)?;
         // SAFETY: not null, so as large as it says, by the C contract.
-        let config = unsafe { Config::read(config.cast(), parent.comm.product) }?;
+        let config = unsafe { CommConfig::read(config.cast(), parent.comm.product) }?;
         let sub = new_sub(&parent, ranks, id, own as usize, config)?;
         let handle = registry::register(sub)?;
         // SAFETY: not null, so valid for a write by the C contract.
@@ -274,7 +274,7 @@ fn new_sub(
     ranks: &[u32],
     id: u64,
     own: usize,
-    config: Config,
+    config: CommConfig,
 ) -> Result<Member, Refusal> {
     let Member { comm, rank, device, .. } = parent;
     if comm.is_sub {
@@ -320,7 +320,7 @@ fn new_sub(
         return refuse!(HCCL_E_PARA, "device {device} has a communicator named \"{name}\" already");
     }
     let ranks = ranks.iter().map(|rank| *rank as usize).collect();
-    let wish = Wish { name, ranks, buffer_megabytes: config.buffer_megabytes };
+    let wish = SubCommRequest { name, ranks, buffer_megabytes: config.buffer_megabytes };
     Ok(Member {
         comm: comm.make_sub(own, wish)?,
         rank: own,

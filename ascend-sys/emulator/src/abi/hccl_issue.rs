@@ -9,16 +9,16 @@ use ascend_sys::{ACL_ERROR_RT_MODEL_EXECUTE, HcclComm, HcclDataType, aclrtStream
 use crate::callback::may_block;
 use crate::capture;
 use crate::check;
-use crate::collective::call::Call;
-use crate::collective::meeting::{Origin, Place};
-use crate::collective::pending::Pending;
-use crate::collective::request::{Operation, Request};
+use crate::collective::call::CollectiveCall;
+use crate::collective::meeting::{MeetingPlace, Origin};
+use crate::collective::pending::PendingCollective;
+use crate::collective::request::{CollectiveRequest, Operation};
 use crate::collective::validate::{Refusal, freed_before, refuse, runtime};
 use crate::fabric::registry::{Desk, with_desk};
 use crate::fabric::{Member, group};
 use crate::faults;
-use crate::memory::held::{Held, hold};
-use crate::memory::{self, Place as Where};
+use crate::memory::held::{HeldMemory, hold};
+use crate::memory::{self, MemoryPlace as Where};
 use crate::message::Failure;
 use crate::profile::Product;
 use crate::reduce::DataType;
@@ -55,7 +55,11 @@ pub(super) fn issue_void_at(
     let dtype = DataType::from_hccl(dtype.0).unwrap_or(DataType::Int8);
     let stream = begin(desk, stream)?;
     let null = std::ptr::null_mut();
-    issue(desk, stream, Call::new(Request { operation, dtype, count: 0 }, null, null))
+    issue(
+        desk,
+        stream,
+        CollectiveCall::new(CollectiveRequest { operation, dtype, count: 0 }, null, null),
+    )
 }
 
 /// Whether the rank can issue.
@@ -137,7 +141,11 @@ fn bad_buffer(
 ///
 /// Inlined, so that the call is put together where its task lies, and not moved there.
 #[inline(always)]
-pub(super) fn issue(desk: &mut Desk, stream: &'static Stream, call: Call) -> Result<(), Refusal> {
+pub(super) fn issue(
+    desk: &mut Desk,
+    stream: &'static Stream,
+    call: CollectiveCall,
+) -> Result<(), Refusal> {
     if desk.member.config.expansion == AIV_ONLY && !call.request.is_void() {
         has_algorithm(&desk.member)?;
     }
@@ -165,20 +173,24 @@ fn has_algorithm(member: &Member) -> Result<(), Refusal> {
 
 /// Puts a collective into the stream. The first one meets the other ranks here.
 #[inline(always)]
-fn issue_now(desk: &mut Desk, stream: &'static Stream, mut call: Call) -> Result<(), Refusal> {
+fn issue_now(
+    desk: &mut Desk,
+    stream: &'static Stream,
+    mut call: CollectiveCall,
+) -> Result<(), Refusal> {
     if stream.is_diverted() {
         return record(desk, stream, call);
     }
-    let Request { operation, count, .. } = call.request;
+    let CollectiveRequest { operation, count, .. } = call.request;
     let counts = count > 0 && !operation.has_table();
-    let operation = faults::Operation { meets: !desk.linked, counts };
+    let operation = faults::FaultTarget { meets: !desk.linked, counts };
     if faults::before(&desk.member, stream, operation)? {
         call.request.count -= 1;
     }
     let request = call.request;
     let (before, rank) = (desk.newest, desk.member.rank);
     let number = before.number + 1;
-    let place = Place { number, turn: before.turn + u64::from(!request.is_void()) };
+    let place = MeetingPlace { number, turn: before.turn + u64::from(!request.is_void()) };
     link(desk, &call)?;
     // Announced first: the order that is kept here is not the program's.
     let announced = check::collective(stream, &desk.member, number, &call).map_err(runtime)?;
@@ -187,7 +199,7 @@ fn issue_now(desk: &mut Desk, stream: &'static Stream, mut call: Call) -> Result
     desk.member.comm.note_issued(rank, number);
     // SAFETY: the desk, and with it the member, is locked until this call is over; by then the task is done or in the lane, which
     // keeps it.
-    let task = unsafe { Pending::new(&desk.member, place, call) };
+    let task = unsafe { PendingCollective::new(&desk.member, place, call) };
     match stream.submit(task) {
         Ok(ticket) => {
             desk.mark = Some(Mark::new(stream, ticket));
@@ -203,12 +215,12 @@ fn issue_now(desk: &mut Desk, stream: &'static Stream, mut call: Call) -> Result
 
 /// The first contact with the other ranks.
 #[inline]
-fn link(desk: &mut Desk, call: &Call) -> Result<(), Refusal> {
+fn link(desk: &mut Desk, call: &CollectiveCall) -> Result<(), Refusal> {
     if desk.linked { Ok(()) } else { meet(desk, call) }
 }
 
 #[cold]
-fn meet(desk: &mut Desk, call: &Call) -> Result<(), Refusal> {
+fn meet(desk: &mut Desk, call: &CollectiveCall) -> Result<(), Refusal> {
     may_block().map_err(runtime)?;
     let touched = call.touched(&desk.member);
     waiting_with(touched, || {
@@ -227,12 +239,12 @@ pub(super) fn waiting_with(
     let gone = |text| freed_before("the operation is complete", text);
     let mut held = hold(touched).map_err(gone)?;
     wait()?;
-    held.iter_mut().try_for_each(Held::check).map_err(gone)
+    held.iter_mut().try_for_each(HeldMemory::check).map_err(gone)
 }
 
 /// A captured stream takes a collective: every execution of the graph issues it anew, with a number of its own.
 #[cold]
-fn record(desk: &mut Desk, stream: &'static Stream, call: Call) -> Result<(), Refusal> {
+fn record(desk: &mut Desk, stream: &'static Stream, call: CollectiveCall) -> Result<(), Refusal> {
     // Without elements it would say what it is and wait for nobody; but its number goes to the next call.
     if !call.request.is_void() {
         link(desk, &call)?;

@@ -5,7 +5,7 @@ use super::hccl_entry::{door, member, not_null, text_of};
 use crate::collective::validate::{Refusal, refuse};
 use crate::fabric::Member;
 use crate::kernel;
-use crate::memory::{self, Place};
+use crate::memory::{self, MemoryPlace};
 use crate::profile::Product;
 use crate::sync::lock_std as lock;
 use ascend_sys::{Functions, HcclComm, HcclResult};
@@ -97,7 +97,10 @@ unsafe extern "C" fn HcclAllocComResourceByTiling(
         not_null(stream, "stream")?;
         not_null(tiling, "mc2Tiling")?;
         not_null(context, "commContext")?;
-        if !matches!(memory::place_of(tiling.addr()), Ok(Place::Pageable | Place::Pinned)) {
+        if !matches!(
+            memory::place_of(tiling.addr()),
+            Ok(MemoryPlace::Pageable | MemoryPlace::Pinned)
+        ) {
             return refuse!(HCCL_E_PARA, "mc2Tiling: {tiling:p} is no host memory");
         }
         let member = member(comm)?;

@@ -8,7 +8,7 @@ use ascend_sys::{Functions, HcclComm, HcclDataType, HcclResult, aclrtStream};
 use super::hccl_batch::post;
 use super::hccl_entry::{door, not_null};
 use super::hccl_issue::{begin, buffer};
-use crate::batch::{Content, Item, State};
+use crate::batch::{BatchItem, ItemState, MessageShape};
 use crate::collective::validate::{self, Refusal, refuse};
 use crate::fabric::group;
 use crate::fabric::registry::{Desk, with_desk};
@@ -27,7 +27,7 @@ unsafe extern "C" fn HcclSend(
     comm: HcclComm,
     stream: aclrtStream,
 ) -> HcclResult {
-    let message = Message { send: true, buf, count, dtype, peer };
+    let message = MessageArguments { send: true, buf, count, dtype, peer };
     door("HcclSend", || message.issue(comm, stream))
 }
 
@@ -39,12 +39,12 @@ unsafe extern "C" fn HcclRecv(
     comm: HcclComm,
     stream: aclrtStream,
 ) -> HcclResult {
-    let message = Message { send: false, buf, count, dtype, peer };
+    let message = MessageArguments { send: false, buf, count, dtype, peer };
     door("HcclRecv", || message.issue(comm, stream))
 }
 
 /// The arguments of either.
-struct Message {
+struct MessageArguments {
     send: bool,
     buf: *mut c_void,
     count: u64,
@@ -52,7 +52,7 @@ struct Message {
     peer: u32,
 }
 
-impl Message {
+impl MessageArguments {
     /// The names of the function and of its arguments.
     fn names(&self) -> (&'static str, &'static str, &'static str) {
         if self.send {
@@ -97,10 +97,10 @@ impl Message {
         let stream = begin(desk, stream)?;
         let in_group = group::is_open();
         // A group makes a batch of its messages.
-        let content = Content { dtype, count, alone: !in_group };
+        let content = MessageShape { dtype, count, alone: !in_group };
         let data = buffer(&desk.member, buffer_name, buf, content.bytes())?;
         let from = std::ptr::null_mut();
-        let item = Item { send, peer, content, data, from, index: 0, state: State::New };
+        let item = BatchItem { send, peer, content, data, from, index: 0, state: ItemState::New };
         if in_group {
             return group::message(desk, stream, function, item, post);
         }

@@ -10,8 +10,8 @@ use ascend_sys::{Functions, HcclComm, HcclDataType, HcclReduceOp, HcclResult, ac
 
 use super::hccl_entry::{door, not_null};
 use super::hccl_issue::{begin, buffer, issue, issue_void};
-use crate::collective::call::Call;
-use crate::collective::request::{Operation, Request};
+use crate::collective::call::CollectiveCall;
+use crate::collective::request::{CollectiveRequest, Operation};
 use crate::collective::validate::{self, Refusal, refuse};
 use crate::fabric::registry::{Desk, with_desk};
 use crate::profile::Product;
@@ -51,7 +51,7 @@ fn all_given(
 #[inline]
 fn submit(
     desk: &mut Desk,
-    request: Request,
+    request: CollectiveRequest,
     send: *mut c_void,
     recv: *mut c_void,
     stream: aclrtStream,
@@ -61,7 +61,7 @@ fn submit(
     let (sends, receives) = request.sizes(member.rank, member.comm.ranks());
     let send = buffer(member, "sendBuf", send, sends)?;
     let recv = buffer(member, "recvBuf", recv, receives)?;
-    issue(desk, stream, Call::new(request, send, recv))
+    issue(desk, stream, CollectiveCall::new(request, send, recv))
 }
 
 unsafe extern "C" fn HcclAllReduce(
@@ -82,7 +82,7 @@ unsafe extern "C" fn HcclAllReduce(
         with_desk(comm as u64, |desk| {
             validate::count(count)?;
             let (dtype, op) = validate::reduction(desk.member.comm.product, dtype.0, op.0)?;
-            let request = Request { operation: Operation::AllReduce(op), dtype, count };
+            let request = CollectiveRequest { operation: Operation::AllReduce(op), dtype, count };
             submit(desk, request, send, recv, stream)
         })
     })
@@ -108,10 +108,10 @@ unsafe extern "C" fn HcclBroadcast(
             validate::count(count)?;
             let dtype = validate::movement(desk.member.comm.product, dtype.0)?;
             validate::rank("root", root, desk.member.comm.ranks())?;
-            let request = Request { operation: Operation::Broadcast(root), dtype, count };
+            let request = CollectiveRequest { operation: Operation::Broadcast(root), dtype, count };
             let stream = begin(desk, stream)?;
             let buf = buffer(&desk.member, "buf", buf, request.bytes())?;
-            issue(desk, stream, Call::new(request, buf, buf))
+            issue(desk, stream, CollectiveCall::new(request, buf, buf))
         })
     })
 }
@@ -142,7 +142,8 @@ unsafe extern "C" fn HcclReduce(
             validate::count(count)?;
             let (dtype, op) = validate::reduction(desk.member.comm.product, dtype.0, op.0)?;
             validate::rank("root", root, desk.member.comm.ranks())?;
-            let request = Request { operation: Operation::Reduce(op, root), dtype, count };
+            let request =
+                CollectiveRequest { operation: Operation::Reduce(op, root), dtype, count };
             submit(desk, request, send, recv, stream)
         })
     })
@@ -165,7 +166,7 @@ unsafe extern "C" fn HcclAllGather(
         with_desk(comm as u64, |desk| {
             validate::count(count)?;
             let dtype = validate::movement(desk.member.comm.product, dtype.0)?;
-            let request = Request { operation: Operation::AllGather, dtype, count };
+            let request = CollectiveRequest { operation: Operation::AllGather, dtype, count };
             submit(desk, request, send, recv, stream)
         })
     })
@@ -189,7 +190,8 @@ unsafe extern "C" fn HcclReduceScatter(
         with_desk(comm as u64, |desk| {
             validate::count(count)?;
             let (dtype, op) = validate::reduction(desk.member.comm.product, dtype.0, op.0)?;
-            let request = Request { operation: Operation::ReduceScatter(op), dtype, count };
+            let request =
+                CollectiveRequest { operation: Operation::ReduceScatter(op), dtype, count };
             submit(desk, request, send, recv, stream)
         })
     })
@@ -222,7 +224,7 @@ unsafe extern "C" fn HcclScatter(
             validate::count(count)?;
             let dtype = validate::movement(desk.member.comm.product, dtype.0)?;
             validate::rank("root", root, desk.member.comm.ranks())?;
-            let request = Request { operation: Operation::Scatter(root), dtype, count };
+            let request = CollectiveRequest { operation: Operation::Scatter(root), dtype, count };
             submit(desk, request, send, recv, stream)
         })
     })
@@ -257,7 +259,8 @@ unsafe extern "C" fn HcclAlltoAll(
             }
             validate::same_type(send_type, recv_type)?;
             validate::apart(send, recv)?;
-            let request = Request { operation: Operation::AlltoAll, dtype, count: send_count };
+            let request =
+                CollectiveRequest { operation: Operation::AlltoAll, dtype, count: send_count };
             submit(desk, request, send.cast_mut(), recv.cast_mut(), stream)
         })
     })
@@ -270,7 +273,7 @@ unsafe extern "C" fn HcclBarrier(comm: HcclComm, stream: aclrtStream) -> HcclRes
         with_desk(comm as u64, |desk| {
             let stream = begin(desk, stream)?;
             let null = std::ptr::null_mut();
-            issue(desk, stream, Call::new(Request::BARRIER, null, null))
+            issue(desk, stream, CollectiveCall::new(CollectiveRequest::BARRIER, null, null))
         })
     })
 }

@@ -11,8 +11,8 @@ use ascend_sys::{Functions, HcclComm, HcclDataType, HcclReduceOp, HcclResult, ac
 use super::hccl_entry::{door, not_null};
 use super::hccl_issue::{begin, buffer, issue, issue_void_at};
 use super::hccl_ops::some;
-use crate::collective::call::Call;
-use crate::collective::request::{Operation, Request};
+use crate::collective::call::CollectiveCall;
+use crate::collective::request::{CollectiveRequest, Operation};
 use crate::collective::table::{Extent, RECEIVES, SENDS, Table, fingerprint};
 use crate::collective::validate::{self, Refusal, refuse};
 use crate::fabric::registry::{Desk, with_desk};
@@ -42,7 +42,7 @@ fn check_counts(table: &Table, half: usize) -> Result<(), Refusal> {
 /// Looks at the buffers of a table that is complete, and puts the operation into the stream.
 fn submit(
     desk: &mut Desk,
-    request: Request,
+    request: CollectiveRequest,
     table: Box<Table>,
     send: *const c_void,
     recv: *const c_void,
@@ -52,7 +52,11 @@ fn submit(
     let [sends, receives] = table.extents;
     let send = buffer(&desk.member, "sendBuf", send.cast_mut(), sends.end)?;
     let recv = buffer(&desk.member, "recvBuf", recv.cast_mut(), receives.end)?;
-    issue(desk, stream, Call { table: Some(table), ..Call::new(request, send, recv) })
+    issue(
+        desk,
+        stream,
+        CollectiveCall { table: Some(table), ..CollectiveCall::new(request, send, recv) },
+    )
 }
 
 /// What a rank says of its own block must be what the counts say.
@@ -102,7 +106,8 @@ unsafe extern "C" fn HcclAllGatherV(
             let dtype = validate::movement(desk.member.comm.product, dtype.0)?;
             own_count("sendCount", count, table.counts(SENDS), rank)?;
             validate::apart(send, recv)?;
-            let request = Request { operation: Operation::AllGatherV, dtype, count: print };
+            let request =
+                CollectiveRequest { operation: Operation::AllGatherV, dtype, count: print };
             table.run = count as usize * dtype.size();
             table.extents = [Extent::dense(table.run), table.extent(SENDS, dtype)?];
             submit(desk, request, table, send, recv, stream)
@@ -147,7 +152,8 @@ unsafe extern "C" fn HcclReduceScatterV(
             let (dtype, op) = validate::reduction_v(desk.member.comm.product, dtype.0, op.0)?;
             own_count("recvCount", count, table.counts(SENDS), rank)?;
             validate::apart(send, recv)?;
-            let request = Request { operation: Operation::ReduceScatterV(op), dtype, count: print };
+            let request =
+                CollectiveRequest { operation: Operation::ReduceScatterV(op), dtype, count: print };
             table.run = count as usize * dtype.size();
             table.extents = [table.extent(SENDS, dtype)?, Extent::dense(table.run)];
             submit(desk, request, table, send, recv, stream)
@@ -188,7 +194,7 @@ fn all_to_all(
     if operation == Operation::AlltoAllV {
         table.sum_up(desk.member.rank);
     }
-    submit(desk, Request { operation, dtype, count }, table, send, recv, stream)
+    submit(desk, CollectiveRequest { operation, dtype, count }, table, send, recv, stream)
 }
 
 unsafe extern "C" fn HcclAlltoAllV(
@@ -321,7 +327,8 @@ mod tests {
                 table.run = 512;
                 table.sum_up(desk.member.rank);
                 let dtype = crate::reduce::DataType::Int32;
-                let request = Request { operation: Operation::AlltoAllV, dtype, count: 1 };
+                let request =
+                    CollectiveRequest { operation: Operation::AlltoAllV, dtype, count: 1 };
                 submit(desk, request, table, send, recv, stream)
             });
             // Who comes last runs into it in the call, which is none the wiser.

@@ -7,8 +7,8 @@ use crate::callback::may_block;
 use crate::collective::validate::{Refusal, refuse, runtime};
 use crate::fabric::registry::with_desk;
 use crate::operator::channel::{MOST_NOTIFIES, NOTIFIES_OF_CCU};
-use crate::operator::engine::Engine;
-use crate::operator::team::{self, Channels, Wish};
+use crate::operator::engine::OperatorEngine;
+use crate::operator::team::{self, Channels, TeamRequest};
 use ascend_sys::{
     CommMem, CommProtocol, Functions, HcclComm, HcclResult, HcclTeamCreateChannelsDesc,
     HcclTeamCreateDesc, HcommTeamHandle, HcommWindowHandle,
@@ -33,7 +33,7 @@ fn set(number: u32) -> Option<u32> {
 /// # Safety
 ///
 /// `description` is null, or valid for a read, with `rankNum` numbers at `rankIds`.
-unsafe fn wish(description: *const HcclTeamCreateDesc) -> Result<Wish, Refusal> {
+unsafe fn wish(description: *const HcclTeamCreateDesc) -> Result<TeamRequest, Refusal> {
     not_null(description, "desc")?;
     // SAFETY: the caller's promise.
     let description = unsafe { &*description };
@@ -46,7 +46,7 @@ unsafe fn wish(description: *const HcclTeamCreateDesc) -> Result<Wish, Refusal> 
         Some(unsafe { std::slice::from_raw_parts(description.rankIds, count) }.to_vec())
     };
     let protocol = description.protocol;
-    Ok(Wish {
+    Ok(TeamRequest {
         ranks,
         own: set(description.selfRankId),
         layer: set(description.netLayer),
@@ -150,7 +150,7 @@ unsafe extern "C" fn HcclTeamChannelsCreate(
             *description;
         may_block().map_err(runtime)?;
         with_desk(comm as u64, |desk| {
-            let engine = Engine::of_channels(desk.member.comm.product, engine)?;
+            let engine = OperatorEngine::of_channels(desk.member.comm.product, engine)?;
             if notifyNum > MOST_NOTIFIES {
                 return refuse!(
                     HCCL_E_PARA,
@@ -163,7 +163,7 @@ unsafe extern "C" fn HcclTeamChannelsCreate(
                     "channelCnt is {channelCnt}; it goes from 1 to {MOST_CHANNELS}"
                 );
             }
-            let notifies = if engine == Engine::Ccu { NOTIFIES_OF_CCU } else { notifyNum };
+            let notifies = if engine == OperatorEngine::Ccu { NOTIFIES_OF_CCU } else { notifyNum };
             let protocol = Some(protocol).filter(|it| *it != CommProtocol::COMM_PROTOCOL_RESERVED);
             let channels = Channels { engine, protocol, notifies, count: channelCnt };
             team::create_channels(&desk.member, team as u64, &channels, CALL)

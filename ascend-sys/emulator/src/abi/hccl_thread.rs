@@ -10,7 +10,7 @@ use ascend_sys::{
 
 use super::hccl_entry::{door, member, not_null};
 use crate::collective::validate::{Refusal, refuse, runtime};
-use crate::operator::engine::Engine;
+use crate::operator::engine::OperatorEngine;
 use crate::operator::resources::{self, NOTIFIES_OF_THREAD};
 use crate::operator::thread::Thread;
 use crate::slots::unknown;
@@ -43,7 +43,7 @@ unsafe extern "C" fn HcclThreadAcquire(
     door("HcclThreadAcquire", || {
         let member = member(comm)?;
         not_null(threads, "threads")?;
-        let engine = Engine::of_threads(engine)?;
+        let engine = OperatorEngine::of_threads(engine)?;
         check_count(count)?;
         check_notifies(notifies)?;
         // SAFETY: not null, so an array of `count` by the C contract.
@@ -83,8 +83,8 @@ unsafe extern "C" fn HcclThreadAcquireWithConfig(
         not_null(config, "config")?;
         not_null(threads, "threads")?;
         let engine = match engine {
-            CommEngine::COMM_ENGINE_CPU => Engine::Cpu,
-            CommEngine::COMM_ENGINE_AICPU => Engine::Aicpu,
+            CommEngine::COMM_ENGINE_CPU => OperatorEngine::Cpu,
+            CommEngine::COMM_ENGINE_AICPU => OperatorEngine::Aicpu,
             other => {
                 return refuse!(
                     HCCL_E_PARA,
@@ -127,8 +127,8 @@ unsafe extern "C" fn HcclThreadAcquireWithStream(
         let member = member(comm)?;
         not_null(stream, "stream")?;
         not_null(thread, "thread")?;
-        let engine = match Engine::from_number(engine) {
-            Some(engine @ (Engine::Cpu | Engine::Ccu)) => engine,
+        let engine = match OperatorEngine::from_number(engine) {
+            Some(engine @ (OperatorEngine::Cpu | OperatorEngine::Ccu)) => engine,
             _ => {
                 return refuse!(
                     HCCL_E_PARA,

@@ -5,7 +5,7 @@
 use super::hccl_entry::{door, member, not_null};
 use crate::collective::validate::refuse;
 use crate::operator::dedicated;
-use crate::operator::engine::Engine;
+use crate::operator::engine::OperatorEngine;
 use crate::operator::resources::NOTIFIES_OF_THREAD;
 use crate::operator::thread::Thread;
 use ascend_sys::{
@@ -59,8 +59,8 @@ unsafe extern "C" fn HcclThreadExportToCommEngine(
         if count == 0 || count > MOST {
             return refuse!(HCCL_E_PARA, "threadNum is {count}; it goes from 1 to {MOST}");
         }
-        let to = match Engine::from_number(engine) {
-            Some(to @ (Engine::Cpu | Engine::Aicpu)) => to,
+        let to = match OperatorEngine::from_number(engine) {
+            Some(to @ (OperatorEngine::Cpu | OperatorEngine::Aicpu)) => to,
             _ => {
                 return refuse!(
                     HCCL_E_PARA,
@@ -89,7 +89,7 @@ unsafe extern "C" fn HcclThreadExportToCommEngine(
                     member.comm.name
                 );
             }
-            if to == Engine::Cpu && owner.engine != Engine::Aicpu {
+            if to == OperatorEngine::Cpu && owner.engine != OperatorEngine::Aicpu {
                 return refuse!(
                     HCCL_E_PARA,
                     "threads[{at}] is {}; only threads of the engine AICPU are exported to the host",

@@ -9,8 +9,8 @@ use crate::collective::validate::{Refusal, refuse};
 use crate::message::add_text;
 use crate::operator::channel::{MOST_NOTIFIES, NOTIFIES_OF_CCU};
 use crate::operator::endpoint::Endpoint;
-use crate::operator::endpoint_channel::{self, Role, Wanted};
-use crate::operator::engine::Engine;
+use crate::operator::endpoint_channel::{self, Role, WantedEnd};
+use crate::operator::engine::OperatorEngine;
 use crate::operator::handles::Handles;
 use crate::operator::open;
 use ascend_sys::{
@@ -78,7 +78,10 @@ unsafe fn read(from: *const HcommChannelDesc) -> Result<HcommChannelDesc, Refusa
 /// # Safety
 ///
 /// As for [`read`]; `memHandles` is null or an array of `memHandleNum`, `channelName` null or NUL-terminated.
-unsafe fn wanted(from: *const HcommChannelDesc, engine: Engine) -> Result<Wanted, Refusal> {
+unsafe fn wanted(
+    from: *const HcommChannelDesc,
+    engine: OperatorEngine,
+) -> Result<WantedEnd, Refusal> {
     // SAFETY: the caller's promise.
     let desc = unsafe { read(from) }?;
     let to = match Endpoint::read(&desc.remoteEndpoint) {
@@ -129,8 +132,8 @@ unsafe fn wanted(from: *const HcommChannelDesc, engine: Engine) -> Result<Wanted
             unsafe { std::slice::from_raw_parts(desc.memHandles, desc.memHandleNum as usize) };
         Some(handles.iter().map(|handle| *handle as u64).collect())
     };
-    let notifies = if engine == Engine::Ccu { NOTIFIES_OF_CCU } else { desc.notifyNum };
-    Ok(Wanted { to, notifies, memories, role })
+    let notifies = if engine == OperatorEngine::Ccu { NOTIFIES_OF_CCU } else { desc.notifyNum };
+    Ok(WantedEnd { to, notifies, memories, role })
 }
 
 /// # Safety
@@ -151,7 +154,7 @@ unsafe fn create(
     }
     let place = open::with(endpoint as u64, |open| Ok(open.endpoint.place))?;
     let product = crate::machine::device_slot(place.device).product();
-    let engine = Engine::of_channels(product, engine)?;
+    let engine = OperatorEngine::of_channels(product, engine)?;
     let mut all = Vec::with_capacity(count as usize);
     for at in 0..count as usize {
         // SAFETY: the caller's promise.

@@ -7,7 +7,7 @@
 use super::hccl_entry::{door, not_null, text_of};
 use crate::collective::validate::{Refusal, refuse, runtime};
 use crate::operator::endpoint::Endpoint;
-use crate::operator::open::{self, EXPORT, Memory};
+use crate::operator::open::{self, EXPORT, ReachableMemory};
 use crate::stream::unfinished_on;
 use crate::{check, context, machine};
 use ascend_sys::{
@@ -187,7 +187,7 @@ unsafe extern "C" fn HcommMemReg(
 const LONGEST_TAG: usize = 255;
 
 /// What a `CommMem` says.
-pub(super) fn memory_of(mem: &CommMem, argument: &str) -> Result<Memory, Refusal> {
+pub(super) fn memory_of(mem: &CommMem, argument: &str) -> Result<ReachableMemory, Refusal> {
     let on_host = match mem.type_ {
         CommMemType::COMM_MEM_TYPE_DEVICE => false,
         CommMemType::COMM_MEM_TYPE_HOST => true,
@@ -199,7 +199,7 @@ pub(super) fn memory_of(mem: &CommMem, argument: &str) -> Result<Memory, Refusal
     if mem.size == 0 {
         return refuse!(HCCL_E_PARA, "{argument}->size is 0");
     }
-    Ok(Memory { on_host, start: mem.addr.addr(), bytes: mem.size })
+    Ok(ReachableMemory { on_host, start: mem.addr.addr(), bytes: mem.size })
 }
 
 unsafe extern "C" fn HcommMemUnreg(
@@ -259,7 +259,7 @@ unsafe extern "C" fn HcommMemImport(
         not_null(mem, "outMem")?;
         // SAFETY: null, or as long as it says, by the C contract.
         let export = unsafe { exported(description, length) }?;
-        let Memory { on_host, start, bytes } = open::import(handle as u64, &export)?;
+        let ReachableMemory { on_host, start, bytes } = open::import(handle as u64, &export)?;
         let type_ = match on_host {
             true => CommMemType::COMM_MEM_TYPE_HOST,
             false => CommMemType::COMM_MEM_TYPE_DEVICE,
@@ -316,12 +316,12 @@ unsafe extern "C" fn HcommMemAlloc(to: *mut *mut c_void, size: usize) -> HcommRe
 unsafe extern "C" fn HcommMemFree(address: *mut c_void) -> HcommResult {
     const CALL: &str = "HcommMemFree";
     hcomm(CALL, || {
-        use crate::memory::{Place, place_of};
+        use crate::memory::{MemoryPlace, place_of};
         let start = address.addr();
         if start == 0 {
             return Ok(());
         }
-        if let Ok(Place::Device(id)) = place_of(start) {
+        if let Ok(MemoryPlace::Device(id)) = place_of(start) {
             let device = machine::device_slot(id);
             if device.memory.entry_of(start) == Some(ALLOC)
                 && device.free(start, CALL, unfinished_on).is_ok()

@@ -11,7 +11,7 @@ use super::hcomm_transfer::primitive;
 use crate::callback::may_block;
 use crate::collective::validate::{Refusal, refuse, runtime};
 use crate::operator::channel::Channel;
-use crate::operator::engine::Engine;
+use crate::operator::engine::OperatorEngine;
 use crate::operator::issue::{self, thread_of};
 use crate::operator::{batch_mode, lock};
 use crate::profile::Product;
@@ -85,7 +85,7 @@ unsafe extern "C" fn HcommFenceOnThread(thread: ThreadHandle) -> i32 {
     primitive("HcommFenceOnThread", || {
         let thread = thread_of(thread)?;
         match (thread.product(), thread.owner().map(|owner| owner.engine)) {
-            (Product::Ascend950, Some(Engine::Cpu)) => Ok(()),
+            (Product::Ascend950, Some(OperatorEngine::Cpu)) => Ok(()),
             (product, _) => refuse!(
                 HCCL_E_NOT_SUPPORT,
                 "{} on {product}: fences are for threads of the host on Ascend 950",

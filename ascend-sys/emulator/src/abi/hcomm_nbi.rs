@@ -17,7 +17,7 @@ use crate::collective::validate::{Refusal, refuse, runtime};
 use crate::machine;
 use crate::operator::channel::Channel;
 use crate::operator::crossing::{Crossing, cross, cross_all};
-use crate::operator::engine::Engine;
+use crate::operator::engine::OperatorEngine;
 use crate::operator::issue::{Limit, Transfer, thread_of};
 use crate::operator::now;
 use crate::profile::Product;
@@ -43,7 +43,9 @@ fn of_host(handle: ChannelHandle) -> Result<&'static Channel, Refusal> {
     let channel = Channel::named(handle)?;
     let product = machine::device_slot(channel.device()).product();
     match (product, channel.kind()) {
-        (Product::Ascend950, Some((Engine::Cpu, CommProtocol::COMM_PROTOCOL_ROCE))) => Ok(channel),
+        (Product::Ascend950, Some((OperatorEngine::Cpu, CommProtocol::COMM_PROTOCOL_ROCE))) => {
+            Ok(channel)
+        }
         _ => refuse!(
             HCCL_E_NOT_SUPPORT,
             "{} on {product}: this needs a channel of the engine CPU over ROCE on Ascend 950",
@@ -57,7 +59,7 @@ fn on_host_thread(thread: ThreadHandle, channel: ChannelHandle) -> Result<(), Re
     let thread = thread_of(thread)?;
     of_host(channel)?;
     match thread.owner() {
-        Some(owner) if owner.engine == Engine::Cpu => Ok(()),
+        Some(owner) if owner.engine == OperatorEngine::Cpu => Ok(()),
         _ => refuse!(
             HCCL_E_NOT_SUPPORT,
             "{} is no thread of the host; the forms that do not block are for the engine CPU",

@@ -6,7 +6,7 @@ use ascend_sys::{ChannelHandle, Functions, ThreadHandle};
 use super::hcomm_transfer::primitive;
 use crate::collective::validate::refuse;
 use crate::operator::crossing::{Crossing, cross};
-use crate::operator::engine::Engine;
+use crate::operator::engine::OperatorEngine;
 use crate::operator::issue::{self, Limit};
 
 pub(super) fn fill(table: &mut Functions) {
@@ -75,7 +75,7 @@ unsafe extern "C" fn HcommChannelNotifyWaitOnThreadWithDefaultTimeout(
     const NAME: &str = "HcommChannelNotifyWaitOnThreadWithDefaultTimeout";
     primitive(NAME, || {
         let waits = issue::thread_of(thread)?;
-        if waits.owner().is_some_and(|owner| owner.engine == Engine::Cpu) {
+        if waits.owner().is_some_and(|owner| owner.engine == OperatorEngine::Cpu) {
             return refuse!(
                 HCCL_E_NOT_SUPPORT,
                 "{} is a thread of the host, which has no default limit for notifies of channels; say one: HcommChannelNotifyWaitOnThread",

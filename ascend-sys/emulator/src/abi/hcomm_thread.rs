@@ -9,7 +9,7 @@ use super::hccl_entry::not_null;
 use super::hccl_thread::resource_of;
 use super::hcomm_transfer::primitive;
 use crate::collective::validate::refuse;
-use crate::operator::engine::Engine;
+use crate::operator::engine::OperatorEngine;
 use crate::operator::resources;
 use crate::operator::thread::Thread;
 
@@ -32,7 +32,7 @@ unsafe extern "C" fn HcommThreadAlloc(
     primitive("HcommThreadAlloc", || {
         not_null(notifies, "notifyNumPerThread")?;
         not_null(threads, "threads")?;
-        let engine = Engine::of_threads(engine)?;
+        let engine = OperatorEngine::of_threads(engine)?;
         if count == 0 || count > MOST_THREADS {
             return refuse!(HCCL_E_PARA, "threadNum is {count}; it goes from 1 to {MOST_THREADS}");
         }

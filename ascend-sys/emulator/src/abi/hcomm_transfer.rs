@@ -10,7 +10,7 @@ use ascend_sys::{ChannelHandle, Functions, HcommDataType, HcommReduceOp, ThreadH
 use super::hccl_entry::{door, product_of};
 use crate::collective::validate::{Refusal, refuse};
 use crate::operator::crossing::{Crossing, cross};
-use crate::operator::issue::{self, Kind, Transfer};
+use crate::operator::issue::{self, MoveReduction, Transfer};
 use crate::operator::reduce_kind;
 use crate::profile::Product;
 
@@ -32,7 +32,7 @@ pub(super) fn primitive(name: &'static str, inside: impl FnOnce() -> Result<(), 
 }
 
 /// How a primitive combines elements.
-pub(super) fn kind(dtype: HcommDataType, op: HcommReduceOp) -> Result<Kind, Refusal> {
+pub(super) fn kind(dtype: HcommDataType, op: HcommReduceOp) -> Result<MoveReduction, Refusal> {
     reduce_kind(dtype.0, op.0).map(Some)
 }
 

@@ -4,12 +4,12 @@
 //! line of its own, the number last. Who finds both numbers takes chunks to copy: the receiver from the front, the sender from the back, so
 //! that for messages of the same size each finds in its caches what it touched last time.
 //!
-//! What has become of a message is one word, its [`Progress`], and every step is one exchange of that word: a chunk is taken, a chunk is done, the
+//! What has become of a message is one word, its [`MessageProgress`], and every step is one exchange of that word: a chunk is taken, a chunk is done, the
 //! message is taken back before anybody has taken a chunk. When it is done for one side it is done for both, and the place is free. So
 //! no side reads what the other is about to write again: who has taken a chunk keeps the message from being done, and who has
 //! read something and then fails to take a chunk does not use it.
 
-use super::Content;
+use super::MessageShape;
 use crate::collective::sync::{AtomicPtr, AtomicU64, Ordering, fence_for_loom};
 
 /// So many messages can be on their way before the other side comes; in the models the second one waits for its place already.
@@ -21,24 +21,25 @@ const CHUNKS: std::ops::RangeInclusive<usize> = 16 * 1024..=64 * 1024;
 /// Most chunks of a message; beyond that they are larger.
 const MOST: usize = 1 << 15;
 
-pub(super) struct Channel {
-    places: [Place; PLACES as usize],
+pub(super) struct MessageChannel {
+    places: [MessagePlace; PLACES as usize],
 }
 
 #[repr(C, align(64))]
-struct Place {
-    sender: Side,
+struct MessagePlace {
+    sender: MessageSide,
     /// The receiver has the second line.
     apart: [u64; 4],
-    receiver: Side,
+    receiver: MessageSide,
     progress: AtomicU64,
 }
 
 #[cfg(not(loom))]
-const _: () = assert!(std::mem::offset_of!(Place, receiver) == 64 && size_of::<Place>() == 128);
+const _: () =
+    assert!(std::mem::offset_of!(MessagePlace, receiver) == 64 && size_of::<MessagePlace>() == 128);
 
 /// What one side brings.
-struct Side {
+struct MessageSide {
     /// Of its newest message in this place; 0 for none.
     number: AtomicU64,
     data: AtomicPtr<u8>,
@@ -53,23 +54,23 @@ pub(super) enum Found {
     Nothing,
     /// The message is copied.
     Done,
-    /// A chunk, which is this side's to copy, and to report with [`Channel::finish`].
-    Chunk(Chunk),
+    /// A chunk, which is this side's to copy, and to report with [`MessageChannel::finish`].
+    Chunk(MessageChunk),
     /// The other side has brought something else.
-    Differs(Content),
+    Differs(MessageShape),
 }
 
 /// The same before the side has taken anything.
-enum Seen {
+enum MessageView {
     Nothing,
     Done,
     /// Both sides are there: the progress, and what it will be with one more chunk taken.
-    Open(Progress, Progress),
+    Open(MessageProgress, MessageProgress),
 }
 
 /// A piece of a message.
 #[derive(Debug)]
-pub(super) struct Chunk {
+pub(super) struct MessageChunk {
     pub(super) from: *const u8,
     pub(super) to: *mut u8,
     pub(super) bytes: usize,
@@ -77,7 +78,7 @@ pub(super) struct Chunk {
 
 /// How far the message in a place is.
 #[derive(Clone, Copy)]
-struct Progress {
+struct MessageProgress {
     /// Which of the messages of its place it is, the first is 1.
     turn: u16,
     /// Chunks that are taken, by the sender and by the receiver.
@@ -87,7 +88,7 @@ struct Progress {
     left: u16,
 }
 
-impl Progress {
+impl MessageProgress {
     /// As `left`: it was taken back, and will never be done.
     const WITHDRAWN: u16 = u16::MAX;
 
@@ -127,7 +128,7 @@ impl Progress {
     }
 }
 
-impl Content {
+impl MessageShape {
     /// The content as two words.
     fn words(self) -> (u64, u64) {
         (self.count, self.dtype as u64 | u64::from(self.alone) << 32)
@@ -152,24 +153,24 @@ impl Content {
     }
 }
 
-impl Side {
+impl MessageSide {
     fn content(&self) -> (u64, u64) {
         (self.count.load(Ordering::Acquire), self.kind.load(Ordering::Acquire))
     }
 }
 
-impl Place {
+impl MessagePlace {
     /// The caller's side and the other one.
-    fn sides(&self, send: bool) -> (&Side, &Side) {
+    fn sides(&self, send: bool) -> (&MessageSide, &MessageSide) {
         if send { (&self.sender, &self.receiver) } else { (&self.receiver, &self.sender) }
     }
 
-    fn progress(&self) -> Progress {
-        Progress::of(self.progress.load(Ordering::Acquire))
+    fn progress(&self) -> MessageProgress {
+        MessageProgress::of(self.progress.load(Ordering::Acquire))
     }
 
     /// True if nobody else has changed it meanwhile.
-    fn exchange(&self, now: Progress, new: Progress) -> bool {
+    fn exchange(&self, now: MessageProgress, new: MessageProgress) -> bool {
         let (success, failure) = (Ordering::AcqRel, Ordering::Acquire);
         self.progress.compare_exchange(now.word(), new.word(), success, failure).is_ok()
     }
@@ -180,15 +181,15 @@ fn turn(number: u64) -> u16 {
     ((number - 1) / PLACES + 1) as u16
 }
 
-impl Channel {
+impl MessageChannel {
     pub(super) fn new() -> Self {
-        let side = || Side {
+        let side = || MessageSide {
             number: AtomicU64::new(0),
             data: AtomicPtr::new(std::ptr::null_mut()),
             count: AtomicU64::new(0),
             kind: AtomicU64::new(0),
         };
-        let place = |_| Place {
+        let place = |_| MessagePlace {
             sender: side(),
             apart: [0; 4],
             receiver: side(),
@@ -197,20 +198,20 @@ impl Channel {
         Self { places: std::array::from_fn(place) }
     }
 
-    fn place(&self, number: u64) -> &Place {
+    fn place(&self, number: u64) -> &MessagePlace {
         &self.places[((number - 1) % PLACES) as usize]
     }
 
     /// The number of a side's next message, if a place is free for it.
     pub(super) fn next(&self, send: bool) -> Option<u64> {
-        let own = |place: &Place| place.sides(send).0.number.load(Ordering::Relaxed);
+        let own = |place: &MessagePlace| place.sides(send).0.number.load(Ordering::Relaxed);
         let number = self.places.iter().map(own).max().unwrap_or(0) + 1;
         self.place(number).progress().is_fresh(turn(number)).then_some(number)
     }
 
     /// A side brings its next message, if a place is free for it: its number. One thread at a time does this for a side, and the
     /// buffer stays until the message is done or withdrawn.
-    pub(super) fn post(&self, send: bool, data: *mut u8, content: Content) -> Option<u64> {
+    pub(super) fn post(&self, send: bool, data: *mut u8, content: MessageShape) -> Option<u64> {
         let number = self.next(send)?;
         let (count, kind) = content.words();
         let (side, _) = self.place(number).sides(send);
@@ -229,19 +230,19 @@ impl Channel {
     }
 
     /// What there is to do for a message of the caller's side.
-    pub(super) fn look(&self, number: u64, send: bool, content: Content) -> Found {
+    pub(super) fn look(&self, number: u64, send: bool, content: MessageShape) -> Found {
         let place = self.place(number);
         let (own, other) = place.sides(send);
         loop {
             let (now, new) = match self.see(number, send, content) {
-                Seen::Nothing => return Found::Nothing,
-                Seen::Done => return Found::Done,
-                Seen::Open(now, new) => (now, new),
+                MessageView::Nothing => return Found::Nothing,
+                MessageView::Done => return Found::Done,
+                MessageView::Open(now, new) => (now, new),
             };
             let (theirs, data) = (other.content(), other.data.load(Ordering::Acquire));
             if theirs != content.words() {
                 // Nobody takes a chunk of such a message. If somebody did, the side is at its next one already.
-                match (place.progress().is_fresh(turn(number)), Content::from_words(theirs)) {
+                match (place.progress().is_fresh(turn(number)), MessageShape::from_words(theirs)) {
                     (true, Some(theirs)) => return Found::Differs(theirs),
                     _ => continue,
                 }
@@ -253,7 +254,7 @@ impl Channel {
             let start = usize::from(index) * content.chunk();
             let own = own.data.load(Ordering::Relaxed);
             let (from, to) = if send { (own, data) } else { (data, own) };
-            return Found::Chunk(Chunk {
+            return Found::Chunk(MessageChunk {
                 from: from.wrapping_add(start),
                 to: to.wrapping_add(start),
                 bytes: content.chunk().min(content.bytes() - start),
@@ -262,21 +263,21 @@ impl Channel {
     }
 
     /// Whether a [`look`](Self::look) would find nothing.
-    pub(super) fn is_quiet(&self, number: u64, send: bool, content: Content) -> bool {
-        matches!(self.see(number, send, content), Seen::Nothing)
+    pub(super) fn is_quiet(&self, number: u64, send: bool, content: MessageShape) -> bool {
+        matches!(self.see(number, send, content), MessageView::Nothing)
     }
 
-    fn see(&self, number: u64, send: bool, content: Content) -> Seen {
+    fn see(&self, number: u64, send: bool, content: MessageShape) -> MessageView {
         let (place, turn) = (self.place(number), turn(number));
         let now = place.progress();
         if now.is_done(turn) {
-            return Seen::Done;
+            return MessageView::Done;
         }
-        let Some(new) = now.take(turn, content.chunks(), send) else { return Seen::Nothing };
+        let Some(new) = now.take(turn, content.chunks(), send) else { return MessageView::Nothing };
         let (_, other) = place.sides(send);
         match other.number.load(Ordering::Acquire) == number {
-            true => Seen::Open(now, new),
-            false => Seen::Nothing,
+            true => MessageView::Open(now, new),
+            false => MessageView::Nothing,
         }
     }
 
@@ -284,24 +285,24 @@ impl Channel {
     pub(super) fn finish(&self, number: u64) -> bool {
         let before = self.place(number).progress.fetch_sub(1, Ordering::SeqCst);
         fence_for_loom();
-        Progress::of(before).left == 1
+        MessageProgress::of(before).left == 1
     }
 
     /// Takes a message back, unless its other side is there with the same content: such a one is copied to its end. If this returns true, nobody
     /// touches its memory after this.
-    pub(super) fn withdraw(&self, number: u64, send: bool, content: Content) -> bool {
+    pub(super) fn withdraw(&self, number: u64, send: bool, content: MessageShape) -> bool {
         let (place, turn) = (self.place(number), turn(number));
         loop {
             let now = place.progress();
             if !now.is_fresh(turn) {
-                return now.is_done(turn) || now.left == Progress::WITHDRAWN;
+                return now.is_done(turn) || now.left == MessageProgress::WITHDRAWN;
             }
             let (_, other) = place.sides(send);
             let matched = other.number.load(Ordering::Acquire) == number;
             if matched && other.content() == content.words() {
                 return false;
             }
-            let new = Progress { turn, back: 0, front: 0, left: Progress::WITHDRAWN };
+            let new = MessageProgress { turn, back: 0, front: 0, left: MessageProgress::WITHDRAWN };
             if place.exchange(now, new) {
                 return true;
             }
@@ -325,33 +326,33 @@ mod models {
     const BASE: usize = 1 << 20;
 
     /// A message of so many chunks.
-    fn content(chunks: usize) -> Content {
-        Content { dtype: DataType::Int8, count: (chunks * CHUNKS.end()) as u64, alone: false }
+    fn content(chunks: usize) -> MessageShape {
+        MessageShape { dtype: DataType::Int8, count: (chunks * CHUNKS.end()) as u64, alone: false }
     }
 
-    struct Model {
-        channel: Channel,
+    struct ChannelModel {
+        channel: MessageChannel,
         /// A cell for each chunk.
         memory: Vec<UnsafeCell<u32>>,
         parties: [Party<Bell>; 2],
         broken: AtomicU64,
     }
 
-    impl Model {
+    impl ChannelModel {
         fn new(chunks: usize) -> Arc<Self> {
             let memory = (0..chunks).map(|_| UnsafeCell::new(0)).collect();
-            let (channel, parties) = (Channel::new(), [Party::default(), Party::default()]);
+            let (channel, parties) = (MessageChannel::new(), [Party::default(), Party::default()]);
             Arc::new(Self { channel, memory, parties, broken: AtomicU64::new(0) })
         }
 
         /// Copies a chunk.
-        fn copy(&self, chunk: &Chunk) {
+        fn copy(&self, chunk: &MessageChunk) {
             let index = (chunk.to as usize - BASE) / CHUNKS.end();
             // SAFETY: taken by this thread alone, which loom checks.
             self.memory[index].with_mut(|cell| unsafe { *cell += 1 });
         }
 
-        fn post(&self, send: bool, content: Content) -> u64 {
+        fn post(&self, send: bool, content: MessageShape) -> u64 {
             let number = self.channel.post(send, BASE as *mut u8, content).expect("a free place");
             fence(Ordering::SeqCst);
             self.parties[usize::from(!send)].wake();
@@ -359,7 +360,7 @@ mod models {
         }
 
         /// One side of a message. False if it was broken off before anybody touched it.
-        fn go(&self, number: u64, send: bool, content: Content) -> bool {
+        fn go(&self, number: u64, send: bool, content: MessageShape) -> bool {
             let bell = Bell::new();
             loop {
                 match self.channel.look(number, send, content) {
@@ -394,7 +395,7 @@ mod models {
     }
 
     /// Both sides run `side`, which gets true for the sender.
-    fn both(model: &Arc<Model>, side: impl Fn(&Model, bool) + Copy + Send + 'static) {
+    fn both(model: &Arc<ChannelModel>, side: impl Fn(&ChannelModel, bool) + Copy + Send + 'static) {
         let other = Arc::clone(model);
         let thread = thread::spawn(move || side(&other, true));
         side(model, false);
@@ -410,7 +411,7 @@ mod models {
     #[test]
     fn loom_both_sides_copy_and_both_learn_of_the_end() {
         check(|| {
-            both(&Model::new(3), |model, send| {
+            both(&ChannelModel::new(3), |model, send| {
                 let number = model.post(send, content(3));
                 assert!(model.go(number, send, content(3)));
                 // SAFETY: done: nobody writes any more, which loom checks.
@@ -424,7 +425,7 @@ mod models {
     fn loom_a_place_serves_one_message_after_the_other() {
         check(|| {
             // Different contents: a side that took one for the other would find them to differ, or copy too much.
-            both(&Model::new(2), |model, send| {
+            both(&ChannelModel::new(2), |model, send| {
                 for chunks in [2, 1] {
                     let number = model.post(send, content(chunks));
                     assert!(model.go(number, send, content(chunks)));
@@ -436,7 +437,7 @@ mod models {
     #[test]
     fn loom_a_side_may_post_before_it_has_looked_after_the_message_before() {
         check(|| {
-            both(&Model::new(1), |model, send| {
+            both(&ChannelModel::new(1), |model, send| {
                 let first = model.post(send, content(1));
                 if send {
                     // The other side copies it, and the place is free.
@@ -459,7 +460,7 @@ mod models {
     #[test]
     fn loom_a_message_that_was_withdrawn_is_not_touched() {
         check(|| {
-            let model = Model::new(1);
+            let model = ChannelModel::new(1);
             both(&model, |model, send| {
                 let number = model.post(send, content(1));
                 if send {

@@ -1,15 +1,15 @@
-//! The messages of a communicator: a [`Channel`] for each (source, destination), and what each rank has for itself.
+//! The messages of a communicator: a [`MessageChannel`] for each (source, destination), and what each rank has for itself.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 
-use super::channel::Channel;
+use super::channel::MessageChannel;
 use super::party::Party;
-use super::{Content, Item};
+use super::{BatchItem, MessageShape};
 use crate::collective::pending::Sleeper;
 use crate::collective::sides::Sides;
 use crate::collective::validate::name_of;
-use crate::sync::Short;
+use crate::sync::SpinLock;
 
 /// Lists that are kept for the next batches, at most: more than a program has on its way at a time.
 const KEPT: usize = 4096;
@@ -27,7 +27,7 @@ struct Rank {
     /// Looked at by others whenever they have done something for it.
     party: Apart<Party<Sleeper>>,
     /// What others send to the rank, made when it is needed: a program mostly uses few of the possible pairs.
-    inbox: OnceLock<Box<[OnceLock<Box<Channel>>]>>,
+    inbox: OnceLock<Box<[OnceLock<Box<MessageChannel>>]>>,
 }
 
 /// On cache lines of its own.
@@ -42,7 +42,7 @@ struct Own {
     posted: AtomicU64,
     left: AtomicBool,
     /// For the next ones.
-    lists: Short<Vec<Vec<Item>>>,
+    lists: SpinLock<Vec<Vec<BatchItem>>>,
 }
 
 impl Exchange {
@@ -51,7 +51,7 @@ impl Exchange {
             issued: AtomicU64::new(0),
             posted: AtomicU64::new(0),
             left: AtomicBool::new(false),
-            lists: Short::new(Vec::new()),
+            lists: SpinLock::new(Vec::new()),
         };
         let rank = |_| Rank { own: own(), party: Apart(Party::default()), inbox: OnceLock::new() };
         Self { ranks: (0..ranks).map(rank).collect(), departures: AtomicBool::new(false) }
@@ -62,19 +62,19 @@ impl Exchange {
     }
 
     /// The messages from one rank to another.
-    pub(super) fn channel(&self, source: usize, destination: usize) -> &Channel {
+    pub(super) fn channel(&self, source: usize, destination: usize) -> &MessageChannel {
         let row = || (0..self.ranks.len()).map(|_| OnceLock::new()).collect();
         let row = self.ranks[destination].inbox.get_or_init(row);
-        row[source].get_or_init(|| Box::new(Channel::new()))
+        row[source].get_or_init(|| Box::new(MessageChannel::new()))
     }
 
     /// A list for a new batch; nothing is in it.
-    pub(crate) fn take_list(&self, rank: usize) -> Vec<Item> {
+    pub(crate) fn take_list(&self, rank: usize) -> Vec<BatchItem> {
         self.ranks[rank].own.lists.lock().pop().unwrap_or_default()
     }
 
     /// The batch is done with it.
-    pub(super) fn put_back(&self, rank: usize, mut used: Vec<Item>) {
+    pub(super) fn put_back(&self, rank: usize, mut used: Vec<BatchItem>) {
         used.clear();
         let mut lists = self.ranks[rank].own.lists.lock();
         if lists.len() < KEPT {
@@ -138,8 +138,8 @@ impl Exchange {
 pub(super) fn mismatch(
     number: u64,
     (from, to): (usize, usize),
-    sent: Content,
-    expected: Content,
+    sent: MessageShape,
+    expected: MessageShape,
 ) -> String {
     let differences: Vec<_> = [
         (sent.alone != expected.alone, "the functions"),
@@ -151,7 +151,7 @@ pub(super) fn mismatch(
     .collect();
     let differ = differences.join(" and ");
     let mut sides = Sides::default();
-    let says = |verb: &str, content: Content| {
+    let says = |verb: &str, content: MessageShape| {
         let function = match (content.alone, verb) {
             (false, _) => "HcclBatchSendRecv",
             (true, "sends") => "HcclSend",

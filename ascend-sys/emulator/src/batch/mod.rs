@@ -12,7 +12,7 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::collective::meeting::{Breakage, Cause, Origin};
+use crate::collective::meeting::{Cause, CommError, Origin};
 use crate::collective::pending::Sleeper;
 use crate::collective::plan::store_for;
 use crate::collective::validate::name_of;
@@ -24,12 +24,12 @@ use crate::reduce::DataType;
 use crate::step::{Helpers, PIECE, Reason, Step};
 use crate::stream::Stream;
 
-use channel::{Channel, Found};
+use channel::{Found, MessageChannel};
 pub(crate) use exchange::Exchange;
 
 /// What one side says of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Content {
+pub(crate) struct MessageShape {
     pub(crate) dtype: DataType,
     /// Elements.
     pub(crate) count: u64,
@@ -37,13 +37,13 @@ pub(crate) struct Content {
     pub(crate) alone: bool,
 }
 
-impl Content {
+impl MessageShape {
     pub(crate) fn bytes(&self) -> usize {
         self.count as usize * self.dtype.size()
     }
 }
 
-impl std::fmt::Display for Content {
+impl std::fmt::Display for MessageShape {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} x {}", self.count, name_of(self.dtype))
     }
@@ -51,23 +51,23 @@ impl std::fmt::Display for Content {
 
 /// One item of a call, checked and resolved.
 #[derive(Clone, Copy)]
-pub(crate) struct Item {
+pub(crate) struct BatchItem {
     /// Otherwise it receives.
     pub(crate) send: bool,
     pub(crate) peer: usize,
-    pub(crate) content: Content,
+    pub(crate) content: MessageShape,
     /// Of the rank.
     pub(crate) data: *mut u8,
     /// Where the data comes from, if the peer is the rank itself; such an item counts as a receive.
     pub(crate) from: *mut u8,
     /// Where the caller's list has it.
     pub(crate) index: u32,
-    pub(crate) state: State,
+    pub(crate) state: ItemState,
 }
 
 /// What has become of an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum State {
+pub(crate) enum ItemState {
     /// It waits for a place, or for its copy if it is to the rank itself.
     New,
     /// Message of its channel, with this number.
@@ -78,13 +78,13 @@ pub(crate) enum State {
     Over,
 }
 
-impl Item {
+impl BatchItem {
     /// Source and destination, for an item of `rank`.
     fn way(&self, rank: usize) -> (usize, usize) {
         if self.send { (rank, self.peer) } else { (self.peer, rank) }
     }
 
-    fn channel<'a>(&self, rank: usize, exchange: &'a Exchange) -> &'a Channel {
+    fn channel<'a>(&self, rank: usize, exchange: &'a Exchange) -> &'a MessageChannel {
         let (source, destination) = self.way(rank);
         exchange.channel(source, destination)
     }
@@ -92,9 +92,9 @@ impl Item {
     /// Whether the other side is there; a message to itself has none.
     fn is_matched(&self, rank: usize, exchange: &Exchange) -> bool {
         match self.state {
-            State::New => self.peer == rank,
-            State::Posted(number) => self.channel(rank, exchange).is_matched(number, self.send),
-            State::Copied(_) | State::Over => true,
+            ItemState::New => self.peer == rank,
+            ItemState::Posted(number) => self.channel(rank, exchange).is_matched(number, self.send),
+            ItemState::Copied(_) | ItemState::Over => true,
         }
     }
 }
@@ -102,9 +102,9 @@ impl Item {
 /// Puts a rank's items in the order in which they are posted and looked after: to itself first, then what it receives, then what it sends, each
 /// from the next rank on, so that not all begin with the same one. The messages of a pair stay in the order of their indices; `by_size`: the
 /// larger first.
-pub(crate) fn arrange(rank: usize, ranks: usize, by_size: bool, items: &mut [Item]) {
+pub(crate) fn arrange(rank: usize, ranks: usize, by_size: bool, items: &mut [BatchItem]) {
     // The index keeps the order of the list, as a stable sort would, which allocates.
-    items.sort_unstable_by_key(|Item { send, peer, content, index, .. }| {
+    items.sort_unstable_by_key(|BatchItem { send, peer, content, index, .. }| {
         let size = if by_size { (content.count, content.dtype as u32) } else { (0, 0) };
         let distance = (peer + ranks - rank) % ranks;
         (distance != 0, *send, distance, Reverse(size), *index)
@@ -112,13 +112,13 @@ pub(crate) fn arrange(rank: usize, ranks: usize, by_size: bool, items: &mut [Ite
 }
 
 // SAFETY: the pointers were resolved at issue and their pages stay until the batch is complete; they are touched by the copy kernels only.
-unsafe impl Send for Item {}
+unsafe impl Send for BatchItem {}
 
 /// One rank's batch.
-pub(crate) struct Pending {
+pub(crate) struct PendingBatch {
     member: Lent<Member>,
     number: u64,
-    items: Vec<Item>,
+    items: Vec<BatchItem>,
     /// All items were posted, or withdrawn.
     posted: bool,
     /// Why it fails, once all that is under way is finished.
@@ -127,21 +127,21 @@ pub(crate) struct Pending {
     over: usize,
 }
 
-impl Drop for Pending {
+impl Drop for PendingBatch {
     fn drop(&mut self) {
         let items = std::mem::take(&mut self.items);
         self.member.comm.exchange.put_back(self.member.rank, items);
     }
 }
 
-impl Pending {
+impl PendingBatch {
     /// The items of batch `number` of the rank, at least one, as [`arrange`] has ordered them.
     ///
     /// # Safety
     ///
     /// As for [`Lent::new`].
     #[inline]
-    pub(crate) unsafe fn new(member: &Arc<Member>, number: u64, items: Vec<Item>) -> Self {
+    pub(crate) unsafe fn new(member: &Arc<Member>, number: u64, items: Vec<BatchItem>) -> Self {
         // SAFETY: the caller's promise.
         let member = unsafe { Lent::new(member) };
         Self { member, number, items, posted: false, failure: None, over: 0 }
@@ -180,7 +180,7 @@ impl Pending {
     /// Whether nothing of the batch is touched any more.
     fn is_over(&mut self) -> bool {
         let rest = &self.items[self.over..];
-        self.over += rest.iter().take_while(|item| item.state == State::Over).count();
+        self.over += rest.iter().take_while(|item| item.state == ItemState::Over).count();
         self.over == self.items.len()
     }
 
@@ -197,12 +197,12 @@ impl Pending {
         let (mut full, mut posted) = (None, false);
         for item in &mut self.items[self.over..] {
             let way = (item.send, item.peer);
-            if item.peer == rank || item.state != State::New || full == Some(way) {
+            if item.peer == rank || item.state != ItemState::New || full == Some(way) {
                 continue;
             }
             match item.channel(rank, exchange).post(item.send, item.data, item.content) {
                 Some(number) => {
-                    item.state = State::Posted(number);
+                    item.state = ItemState::Posted(number);
                     posted = true;
                 }
                 None => full = Some(way),
@@ -225,11 +225,11 @@ impl Pending {
                 break;
             }
             let bytes = match item.state {
-                State::Over => continue,
-                State::New | State::Copied(_) if item.peer == rank => item.copy_own(),
-                State::New | State::Copied(_) => continue,
-                State::Posted(number) => {
-                    let Item { send, peer, content, .. } = *item;
+                ItemState::Over => continue,
+                ItemState::New | ItemState::Copied(_) if item.peer == rank => item.copy_own(),
+                ItemState::New | ItemState::Copied(_) => continue,
+                ItemState::Posted(number) => {
+                    let BatchItem { send, peer, content, .. } = *item;
                     let channel = item.channel(rank, exchange);
                     match channel.look(number, send, content) {
                         Found::Nothing => continue,
@@ -238,7 +238,7 @@ impl Pending {
                             continue;
                         }
                         Found::Done => {
-                            item.state = State::Over;
+                            item.state = ItemState::Over;
                             0
                         }
                         Found::Chunk(chunk) => {
@@ -246,7 +246,7 @@ impl Pending {
                             // which they are only after this chunk.
                             unsafe { copy_piece(chunk.to, chunk.from, chunk.bytes, content) };
                             if channel.finish(number) {
-                                item.state = State::Over;
+                                item.state = ItemState::Over;
                                 exchange.party(peer).wake();
                             }
                             chunk.bytes
@@ -268,7 +268,7 @@ impl Pending {
     }
 
     /// Whether the rest of the batch can still come.
-    fn what_is_wrong(&self) -> Option<Arc<Breakage>> {
+    fn what_is_wrong(&self) -> Option<Arc<CommError>> {
         let comm = &self.member.comm;
         if let Some(breakage) = comm.meeting.breakage() {
             return Some(breakage);
@@ -284,23 +284,23 @@ impl Pending {
             "rank {gone} is gone ({why})\n  rank {} was exchanging messages with it",
             self.member.rank
         );
-        Some(comm.fail(Breakage { origin: Origin::Batch, cause: Cause::Gone, text }))
+        Some(comm.fail(CommError { origin: Origin::Batch, cause: Cause::Gone, text }))
     }
 
-    fn unmatched(&self) -> impl Iterator<Item = &Item> {
+    fn unmatched(&self) -> impl Iterator<Item = &BatchItem> {
         let (rank, exchange) = (self.member.rank, &self.member.comm.exchange);
         self.items.iter().filter(move |item| !item.is_matched(rank, exchange))
     }
 
     #[cold]
     fn break_with(&mut self, cause: Cause, text: String) {
-        let breakage = Breakage { origin: Origin::Batch, cause, text };
+        let breakage = CommError { origin: Origin::Batch, cause, text };
         let breakage = self.member.comm.fail(breakage);
         self.withdraw(breakage);
     }
 
     #[cold]
-    fn withdraw(&mut self, breakage: Arc<Breakage>) {
+    fn withdraw(&mut self, breakage: Arc<CommError>) {
         let comm = &self.member.comm;
         let task = format!(
             "{} #{} of communicator \"{}\", rank {}",
@@ -313,16 +313,16 @@ impl Pending {
         self.failure = Some(Failure::new(breakage.cause.acl_error(), text).of_task(task));
         let (exchange, rank) = (&comm.exchange, self.member.rank);
         for item in &mut self.items {
-            let Item { send, content, .. } = *item;
+            let BatchItem { send, content, .. } = *item;
             let over = match item.state {
-                State::New => item.peer != rank,
-                State::Posted(number) => {
+                ItemState::New => item.peer != rank,
+                ItemState::Posted(number) => {
                     item.channel(rank, exchange).withdraw(number, send, content)
                 }
-                State::Copied(_) | State::Over => false,
+                ItemState::Copied(_) | ItemState::Over => false,
             };
             if over {
-                item.state = State::Over;
+                item.state = ItemState::Over;
             }
         }
         if !self.posted {
@@ -336,15 +336,15 @@ impl Pending {
         let Member { comm, rank, .. } = &*self.member;
         let (exchange, rank) = (&comm.exchange, *rank);
         exchange.party(rank).arm(Sleeper(stream));
-        let helps = |item: &Item| match item.state {
-            State::New => {
+        let helps = |item: &BatchItem| match item.state {
+            ItemState::New => {
                 item.peer == rank || item.channel(rank, exchange).next(item.send).is_some()
             }
-            State::Posted(number) => {
+            ItemState::Posted(number) => {
                 !item.channel(rank, exchange).is_quiet(number, item.send, item.content)
             }
-            State::Copied(_) => true,
-            State::Over => false,
+            ItemState::Copied(_) => true,
+            ItemState::Over => false,
         };
         self.items[self.over..].iter().any(helps)
             || (self.failure.is_none() && self.what_is_wrong().is_some())
@@ -395,7 +395,7 @@ impl Pending {
 
     fn function(&self) -> &'static str {
         match self.items.first() {
-            Some(Item { content: Content { alone: true, .. }, send, .. }) => {
+            Some(BatchItem { content: MessageShape { alone: true, .. }, send, .. }) => {
                 if *send {
                     "HcclSend"
                 } else {
@@ -410,7 +410,7 @@ impl Pending {
         const MENTIONED: usize = 8;
         let waits: Vec<_> = self
             .unmatched()
-            .map(|Item { send, peer, content, .. }| match send {
+            .map(|BatchItem { send, peer, content, .. }| match send {
                 true => format!("rank {peer} to receive {content}"),
                 false => format!("rank {peer} to send {content}"),
             })
@@ -429,16 +429,17 @@ impl Pending {
     }
 }
 
-impl Item {
+impl BatchItem {
     /// Copies the next piece of a message to the rank itself: so many bytes.
     fn copy_own(&mut self) -> usize {
-        let done = if let State::Copied(done) = self.state { done } else { 0 };
+        let done = if let ItemState::Copied(done) = self.state { done } else { 0 };
         let bytes = (self.content.bytes() - done).min(PIECE);
         let (to, from) = (self.data.wrapping_add(done), self.from.wrapping_add(done));
         // SAFETY: both buffers were checked to hold the content, and stay until the batch is complete.
         unsafe { copy_piece(to, from, bytes, self.content) };
         let done = done + bytes;
-        self.state = if done == self.content.bytes() { State::Over } else { State::Copied(done) };
+        self.state =
+            if done == self.content.bytes() { ItemState::Over } else { ItemState::Copied(done) };
         bytes
     }
 }
@@ -448,7 +449,7 @@ impl Item {
 /// # Safety
 ///
 /// Both ranges are mapped; the destination is writable.
-unsafe fn copy_piece(to: *mut u8, from: *const u8, bytes: usize, message: Content) {
+unsafe fn copy_piece(to: *mut u8, from: *const u8, bytes: usize, message: MessageShape) {
     let store = store_for(message.bytes().saturating_mul(2));
     // SAFETY: the caller's promise.
     unsafe { copy(to, from, bytes, store) };

@@ -1,15 +1,15 @@
 //! A graph: nodes, and how they are executed.
 
 use super::group;
-use super::recording::Recording;
+use super::recording::CaptureRecording;
 use crate::check;
 use crate::context;
 use crate::executor;
 use crate::machine;
-use crate::memory::held::Held;
+use crate::memory::held::HeldMemory;
 use crate::message::{Failure, fail};
 use crate::queue;
-use crate::slots::{Kind, Slots, Slotted, unknown};
+use crate::slots::{HandleKind, Slots, Slotted, unknown};
 use crate::step::{Reason, Step as Progress};
 use crate::stream::{Mark, Stream};
 use crate::sync::lock_std as lock;
@@ -32,31 +32,31 @@ const DESTROY: Duration = Duration::from_secs(10);
 /// The slot behind an `aclmdlRI`.
 pub(crate) struct Graph {
     index: u32,
-    state: Mutex<Option<State>>,
+    state: Mutex<Option<GraphState>>,
 }
 
 impl Slotted for Graph {
-    const KIND: Kind = Kind::Graph;
+    const KIND: HandleKind = HandleKind::Graph;
 
     fn new(index: u32) -> Graph {
         Graph { index, state: Mutex::new(None) }
     }
 }
 
-pub(crate) struct State {
+pub(crate) struct GraphState {
     pub(super) handle: u64,
     pub(super) context: u64,
     pub(super) device: u32,
     pub(crate) name: CString,
     /// While streams are captured.
-    pub(super) recording: Option<Recording>,
+    pub(super) recording: Option<CaptureRecording>,
     pub(super) nodes: Vec<Node>,
     pub(super) branches: usize,
     /// The stream that updates one of its task groups.
     pub(super) updater: Option<&'static Stream>,
     /// Handles of its task groups.
     pub(super) groups: Vec<u64>,
-    pub(crate) on_destroy: Vec<(crate::callback::Function, Argument)>,
+    pub(crate) on_destroy: Vec<(crate::callback::HostFunction, CallbackArgument)>,
     /// Handles of its own streams, by branch. That of branch 0 is for executions without a stream.
     streams: Vec<u64>,
     /// The end of the newest execution.
@@ -67,21 +67,21 @@ pub(crate) struct State {
 
 /// What a callback of a graph is called with.
 #[derive(Clone, Copy)]
-pub(crate) struct Argument(pub(crate) *mut c_void);
+pub(crate) struct CallbackArgument(pub(crate) *mut c_void);
 
 // SAFETY: whoever registered the callback promised that it may be called on any thread with it.
-unsafe impl Send for Argument {}
+unsafe impl Send for CallbackArgument {}
 
 /// Something to issue at every execution.
 pub(super) struct Node {
     pub(super) branch: usize,
-    pub(super) step: Step,
-    pub(super) held: Vec<Held>,
+    pub(super) step: NodeAction,
+    pub(super) held: Vec<HeldMemory>,
 }
 
-pub(super) enum Step {
+pub(super) enum NodeAction {
     Task(Task),
-    Call(Call),
+    Call(CapturedCall),
     /// An event was recorded here.
     Record,
     /// Waits for the record that this node is.
@@ -89,42 +89,46 @@ pub(super) enum Step {
 }
 
 /// A call that is made again at every execution.
-pub(super) struct Call {
+pub(super) struct CapturedCall {
     pub(super) name: String,
-    pub(super) issue: Box<Issue>,
+    pub(super) issue: Box<CapturedIssue>,
 }
 
 /// Issues something on a stream.
-pub(crate) type Issue = dyn Fn(&'static Stream) -> Result<(), Failure> + Send;
+pub(crate) type CapturedIssue = dyn Fn(&'static Stream) -> Result<(), Failure> + Send;
 
-impl Step {
+impl NodeAction {
     /// Steps of one kind can take each other's place.
     pub(super) fn kind(&self) -> &str {
         match self {
-            Step::Task(task) => task.kind(),
+            NodeAction::Task(task) => task.kind(),
             // Up to the arguments.
-            Step::Call(call) => call.name.split('(').next().unwrap_or(&call.name),
-            Step::Record => "record of an event",
-            Step::Wait(_) => "wait for an event",
+            NodeAction::Call(call) => call.name.split('(').next().unwrap_or(&call.name),
+            NodeAction::Record => "record of an event",
+            NodeAction::Wait(_) => "wait for an event",
         }
     }
 
     /// In words.
     pub(super) fn describe(&self) -> String {
         match self {
-            Step::Task(task) => task.describe(),
-            Step::Call(call) => call.name.clone(),
-            Step::Record => "record of an event".into(),
-            Step::Wait(node) => format!("wait for node {node}"),
+            NodeAction::Task(task) => task.describe(),
+            NodeAction::Call(call) => call.name.clone(),
+            NodeAction::Record => "record of an event".into(),
+            NodeAction::Wait(node) => format!("wait for node {node}"),
         }
     }
 }
 
 /// A new graph without nodes.
-pub(super) fn create(context: u64, device: u32, recording: Recording) -> Result<u64, Failure> {
+pub(super) fn create(
+    context: u64,
+    device: u32,
+    recording: CaptureRecording,
+) -> Result<u64, Failure> {
     let mut recording = Some(recording);
     let taken = GRAPHS.take(|graph, handle| {
-        *lock(&graph.state) = Some(State {
+        *lock(&graph.state) = Some(GraphState {
             handle,
             context,
             device,
@@ -151,7 +155,7 @@ pub(super) fn create(context: u64, device: u32, recording: Recording) -> Result<
 /// Uses the graph behind a handle, after whoever uses it now.
 pub(crate) fn with<R>(
     handle: u64,
-    use_it: impl FnOnce(&mut State) -> Result<R, Failure>,
+    use_it: impl FnOnce(&mut GraphState) -> Result<R, Failure>,
 ) -> Result<R, Failure> {
     let graph = GRAPHS.get(handle).ok_or_else(|| unknown("graph", handle))?;
     match &mut *lock(&graph.state) {
@@ -164,7 +168,7 @@ pub(crate) fn with<R>(
 /// Uses a graph that is complete.
 pub(crate) fn with_complete<R>(
     handle: u64,
-    use_it: impl FnOnce(&mut State) -> Result<R, Failure>,
+    use_it: impl FnOnce(&mut GraphState) -> Result<R, Failure>,
 ) -> Result<R, Failure> {
     with(handle, |state| match state.recording {
         None => use_it(state),
@@ -215,7 +219,7 @@ pub(crate) fn execute_and_wait(handle: u64, limit: Option<Duration>) -> Result<(
     )
 }
 
-impl State {
+impl GraphState {
     /// Issues every node once more.
     fn execute(&mut self, stream: &'static Stream) -> Result<(), Failure> {
         for (index, node) in self.nodes.iter_mut().enumerate() {
@@ -253,19 +257,19 @@ impl State {
     }
 
     fn issue(&mut self, stream: &'static Stream, own: &[&'static Stream]) -> Result<(), Failure> {
-        let State { nodes, marks, .. } = self;
+        let GraphState { nodes, marks, .. } = self;
         marks.resize(nodes.len(), Mark::now(stream));
         for (index, node) in nodes.iter().enumerate() {
             let on = node.branch.checked_sub(1).map_or(stream, |branch| own[branch]);
             match &node.step {
-                Step::Task(task) => {
+                NodeAction::Task(task) => {
                     if let Some(task) = task.again() {
                         on.submit(task)?;
                     }
                 }
-                Step::Call(call) => (call.issue)(on)?,
-                Step::Record => marks[index] = Mark::now(on),
-                Step::Wait(record) => {
+                NodeAction::Call(call) => (call.issue)(on)?,
+                NodeAction::Record => marks[index] = Mark::now(on),
+                NodeAction::Wait(record) => {
                     let mark = marks[*record];
                     if (!mark.is_complete() || check::is_on()) && !is_in(mark, on) {
                         on.submit(Task::After(mark))?;
@@ -368,14 +372,14 @@ impl Branch {
 
     pub(crate) fn poll(&self) -> Progress {
         if !self.end().is_complete() {
-            return queue::Step::Park;
+            return queue::JobStep::Park;
         }
         match self.stream.failure_within(&self.tickets) {
-            None => queue::Step::Done(Ok(())),
+            None => queue::JobStep::Done(Ok(())),
             Some(failure) => {
                 // Told here, so that nobody is told twice.
                 let _ = self.stream.take_unreported();
-                queue::Step::Done(Err(failure))
+                queue::JobStep::Done(Err(failure))
             }
         }
     }
@@ -385,7 +389,7 @@ impl Branch {
     }
 }
 
-impl State {
+impl GraphState {
     /// Its number among the graphs that exist.
     pub(crate) fn id(&self) -> u32 {
         self.handle as u32 & 0xff_ffff

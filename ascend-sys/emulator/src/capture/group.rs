@@ -1,10 +1,10 @@
 //! Task groups: nodes of a graph that can be exchanged for others of the same kinds.
 
-use super::graph::{self, Step};
+use super::graph::{self, NodeAction};
 use super::recording::is_free;
-use crate::memory::held::Held;
+use crate::memory::held::HeldMemory;
 use crate::message::{Failure, fail};
-use crate::slots::{Kind, Slots, Slotted, unknown};
+use crate::slots::{HandleKind, Slots, Slotted, unknown};
 use crate::stream::Stream;
 use crate::sync::lock_std as lock;
 use ascend_sys::{
@@ -14,10 +14,10 @@ use ascend_sys::{
 use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 
-static GROUPS: Slots<Group> = Slots::new();
+static GROUPS: Slots<TaskGroup> = Slots::new();
 
 /// The slot behind an `aclrtTaskGrp`.
-struct Group {
+struct TaskGroup {
     index: u32,
     members: Mutex<Members>,
 }
@@ -28,11 +28,11 @@ struct Members {
     nodes: Vec<usize>,
 }
 
-impl Slotted for Group {
-    const KIND: Kind = Kind::TaskGroup;
+impl Slotted for TaskGroup {
+    const KIND: HandleKind = HandleKind::TaskGroup;
 
-    fn new(index: u32) -> Group {
-        Group { index, members: Mutex::default() }
+    fn new(index: u32) -> TaskGroup {
+        TaskGroup { index, members: Mutex::default() }
     }
 }
 
@@ -42,7 +42,7 @@ struct Update {
     graph: u64,
     /// The nodes to replace, with their kinds.
     old: Vec<(usize, String)>,
-    new: Vec<(Step, Vec<Held>)>,
+    new: Vec<(NodeAction, Vec<HeldMemory>)>,
 }
 
 /// The updates that go on. They have a lock of their own: what is recorded may come with the lock of a communicator held,
@@ -138,7 +138,11 @@ pub(super) fn is_updating(stream: &'static Stream) -> bool {
 }
 
 /// Takes a task for the update of a group: it must be of the kind that it replaces.
-pub(super) fn replace(stream: &'static Stream, step: Step, held: Vec<Held>) -> Result<(), Failure> {
+pub(super) fn replace(
+    stream: &'static Stream,
+    step: NodeAction,
+    held: Vec<HeldMemory>,
+) -> Result<(), Failure> {
     let mut updates = lock(&UPDATES);
     let Some(update) = updates.iter_mut().find(|update| std::ptr::eq(update.stream, stream)) else {
         return fail!(

@@ -1,10 +1,10 @@
 //! From Begin to End: what captured streams are given becomes nodes.
 
-use super::graph::{self, Call, Issue, Node, State, Step};
+use super::graph::{self, CapturedCall, CapturedIssue, GraphState, Node, NodeAction};
 use super::{Active, Mode, add_active, find_active, group, remove_active};
 use crate::context;
 use crate::event::Event;
-use crate::memory::held::{Held, hold};
+use crate::memory::held::{HeldMemory, hold};
 use crate::message::{Failure, fail};
 use crate::stream::Stream;
 use crate::task::Task;
@@ -23,11 +23,11 @@ use std::thread::ThreadId;
 use std::time::Duration;
 
 /// What a capture knows while it goes on.
-pub(super) struct Recording {
+pub(super) struct CaptureRecording {
     mode: Mode,
     thread: ThreadId,
     /// By branch: the stream that was captured, then those that joined.
-    pub(super) tracks: Vec<Track>,
+    pub(super) tracks: Vec<CapturedStream>,
     /// Nodes that are records which somebody waits for.
     waited: BTreeSet<usize>,
     /// Why it can no longer become a graph.
@@ -35,16 +35,16 @@ pub(super) struct Recording {
 }
 
 /// A captured stream.
-pub(super) struct Track {
+pub(super) struct CapturedStream {
     stream: &'static Stream,
     newest: Option<usize>,
     /// The nodes of the task group that is open.
     pub(super) group: Option<Vec<usize>>,
 }
 
-impl Track {
-    fn new(stream: &'static Stream) -> Track {
-        Track { stream, newest: None, group: None }
+impl CapturedStream {
+    fn new(stream: &'static Stream) -> CapturedStream {
+        CapturedStream { stream, newest: None, group: None }
     }
 }
 
@@ -83,8 +83,9 @@ pub(crate) fn begin(handle: u64, mode: u32) -> Result<(), Failure> {
         );
     }
     let thread = std::thread::current().id();
-    let tracks = vec![Track::new(stream)];
-    let recording = Recording { mode, thread, tracks, waited: BTreeSet::new(), invalid: None };
+    let tracks = vec![CapturedStream::new(stream)];
+    let recording =
+        CaptureRecording { mode, thread, tracks, waited: BTreeSet::new(), invalid: None };
     let (context, device) = (current.context, stream.device_id());
     let graph = graph::create(context, device, recording)?;
     let taken = stream.diverted.compare_exchange(0, graph, Ordering::AcqRel, Ordering::Acquire);
@@ -171,7 +172,7 @@ pub(crate) fn end(stream: &'static Stream) -> Result<u64, Failure> {
     }
 }
 
-impl Recording {
+impl CaptureRecording {
     /// Whether it can become a graph.
     fn check(&self) -> Result<(), Failure> {
         if self.mode != Mode::Relaxed && self.thread != std::thread::current().id() {
@@ -186,7 +187,7 @@ impl Recording {
                 "the capture has become invalid: {why}"
             );
         }
-        for Track { stream, newest, group } in &self.tracks {
+        for CapturedStream { stream, newest, group } in &self.tracks {
             if group.is_some() {
                 return fail!(
                     ACL_ERROR_STREAM_TASK_GROUP_STATUS,
@@ -235,9 +236,12 @@ pub(crate) fn abandon(stream: &'static Stream) {
     }
 }
 
-impl State {
+impl GraphState {
     /// The recording that a stream takes part in, and its branch.
-    pub(super) fn captures(&mut self, stream: &'static Stream) -> Option<(&mut Recording, usize)> {
+    pub(super) fn captures(
+        &mut self,
+        stream: &'static Stream,
+    ) -> Option<(&mut CaptureRecording, usize)> {
         let recording = self.recording.as_mut()?;
         let branch = recording.tracks.iter().position(|t| std::ptr::eq(t.stream, stream))?;
         Some((recording, branch))
@@ -247,8 +251,8 @@ impl State {
     fn push(
         &mut self,
         stream: &'static Stream,
-        step: Step,
-        held: Vec<Held>,
+        step: NodeAction,
+        held: Vec<HeldMemory>,
     ) -> Result<usize, Failure> {
         let node = self.nodes.len();
         let Some((recording, branch)) = self.captures(stream) else {
@@ -265,7 +269,7 @@ impl State {
                 stream.describe()
             );
         }
-        if let Step::Wait(record) = step {
+        if let NodeAction::Wait(record) = step {
             recording.waited.insert(record);
         }
         let track = &mut recording.tracks[branch];
@@ -296,12 +300,16 @@ pub(crate) fn divert(stream: &'static Stream, task: Task) -> Result<u64, Failure
         return graph::with(handle, |state| Err(state.invalidate(failure)));
     }
     let held = hold(task.touched()).map_err(gone)?;
-    push(stream, Step::Task(task), held)?;
+    push(stream, NodeAction::Task(task), held)?;
     Ok(stream.lane.submitted())
 }
 
 /// Adds a node to the graph of a diverted stream, or puts it in the place of another where a task group is updated.
-fn push(stream: &'static Stream, step: Step, held: Vec<Held>) -> Result<usize, Failure> {
+fn push(
+    stream: &'static Stream,
+    step: NodeAction,
+    held: Vec<HeldMemory>,
+) -> Result<usize, Failure> {
     let handle = stream.diverted.load(Ordering::Acquire);
     if group::is_updating(stream) {
         return group::replace(stream, step, held).map(|()| 0);
@@ -315,10 +323,10 @@ pub(crate) fn record_call(
     stream: &'static Stream,
     name: String,
     touched: &[(*const u8, usize)],
-    issue: Box<Issue>,
+    issue: Box<CapturedIssue>,
 ) -> Result<(), Failure> {
     let held = hold(touched.iter().copied()).map_err(gone)?;
-    push(stream, Step::Call(Call { name, issue }), held).map(drop)
+    push(stream, NodeAction::Call(CapturedCall { name, issue }), held).map(drop)
 }
 
 fn gone(text: String) -> Failure {
@@ -338,7 +346,7 @@ pub(crate) fn record_event(
         return record_call(stream, name, &[], Box::new(issue));
     }
     let handle = stream.diverted.load(Ordering::Acquire);
-    let node = push(stream, Step::Record, Vec::new())?;
+    let node = push(stream, NodeAction::Record, Vec::new())?;
     event.set_captured(handle, node);
     Ok(())
 }
@@ -384,11 +392,11 @@ pub(crate) fn wait_event(
         if own == 0 {
             state.join(handle, stream)?;
         }
-        state.push(stream, Step::Wait(record), Vec::new()).map(|_| true)
+        state.push(stream, NodeAction::Wait(record), Vec::new()).map(|_| true)
     })
 }
 
-impl State {
+impl GraphState {
     /// A stream becomes part of the capture, because it waits for an event of it.
     fn join(&mut self, handle: u64, stream: &'static Stream) -> Result<(), Failure> {
         if context::is_default(stream) {
@@ -403,7 +411,7 @@ impl State {
         if diverted.compare_exchange(0, handle, Ordering::AcqRel, Ordering::Relaxed).is_err() {
             return is_free(stream);
         }
-        recording.tracks.push(Track::new(stream));
+        recording.tracks.push(CapturedStream::new(stream));
         self.branches = recording.tracks.len();
         Ok(())
     }

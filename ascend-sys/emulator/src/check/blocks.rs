@@ -1,10 +1,10 @@
 //! The blocks that are checked, and what their engines hear of memory and of the host.
 
-use super::engine::Engine;
+use super::engine::Checker;
 use super::finding::HOST_NAME;
-use super::shadow::{Operation, Touch};
+use super::shadow::{CheckedOperation, Touch};
 use super::svg;
-use crate::memory::pool::Pool;
+use crate::memory::pool::MemoryPool;
 use crate::sync::lock_std as lock;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex};
 struct Checked {
     block: u32,
     devices: Range<u32>,
-    engine: Arc<Engine>,
+    engine: Arc<Checker>,
 }
 
 static CHECKED: Mutex<Vec<Checked>> = Mutex::new(Vec::new());
@@ -42,30 +42,30 @@ pub(crate) fn is_on() -> bool {
 
 /// The engine of a device, if its block is checked.
 #[inline]
-pub(crate) fn engine(device: u32) -> Option<Arc<Engine>> {
+pub(crate) fn engine(device: u32) -> Option<Arc<Checker>> {
     if is_on() { find(|one| one.devices.contains(&device)) } else { None }
 }
 
 /// The engine of a block, if it is checked.
-pub(crate) fn engine_of_block(block: u32) -> Option<Arc<Engine>> {
+pub(crate) fn engine_of_block(block: u32) -> Option<Arc<Checker>> {
     find(|one| one.block == block)
 }
 
 #[cold]
-fn find(mut wanted: impl FnMut(&Checked) -> bool) -> Option<Arc<Engine>> {
+fn find(mut wanted: impl FnMut(&Checked) -> bool) -> Option<Arc<Checker>> {
     lock(&CHECKED).iter().find(|one| wanted(one)).map(|one| one.engine.clone())
 }
 
 /// A finding as text or as a picture.
-pub(crate) fn tell(engine: &Engine, index: u32, picture: bool) -> Option<String> {
+pub(crate) fn tell(engine: &Checker, index: u32, picture: bool) -> Option<String> {
     let finding = engine.finding(index)?;
     Some(if picture { svg::draw(&finding) } else { finding.to_string() })
 }
 
 /// An operation of the host itself: `what` it does in the function `call`.
-fn by_host(what: String, call: &str, touches: Vec<Touch>) -> Arc<Operation> {
+fn by_host(what: String, call: &str, touches: Vec<Touch>) -> Arc<CheckedOperation> {
     let (place, issued) = (HOST_NAME.into(), issued(call));
-    Arc::new(Operation { what, place, member: None, issued, touches })
+    Arc::new(CheckedOperation { what, place, member: None, issued, touches })
 }
 
 /// "aclrtMemcpyAsync on thread "main"".
@@ -79,7 +79,7 @@ pub(super) fn issued(call: &str) -> String {
 
 /// Memory of a device or of the host was allocated.
 #[inline]
-pub(crate) fn allocated(device: u32, pool: &Pool, start: usize, pinned: bool) {
+pub(crate) fn allocated(device: u32, pool: &MemoryPool, start: usize, pinned: bool) {
     if let Some(engine) = engine(device)
         && let Some((name, size)) = pool.name_of(start)
     {
@@ -112,7 +112,7 @@ fn tell_freed(device: Option<u32>, start: usize, call: &'static str) {
 }
 
 /// Those that may know memory of a device, or of the host.
-fn every_engine(device: Option<u32>) -> Vec<Arc<Engine>> {
+fn every_engine(device: Option<u32>) -> Vec<Arc<Checker>> {
     lock(&CHECKED)
         .iter()
         .filter(|one| device.is_none_or(|device| one.devices.contains(&device)))

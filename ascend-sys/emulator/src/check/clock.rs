@@ -1,39 +1,39 @@
 //! Vector clocks: what is known to be complete, lane by lane.
 //!
 //! A *lane* is a sequence whose steps follow one another: a stream, or the host. The steps of a lane are numbered, and a
-//! [`Point`] is the end of one. A [`Clock`] holds, for each lane, the last step that is certainly complete. Most lanes know of
+//! [`ClockPoint`] is the end of one. A [`Clock`] holds, for each lane, the last step that is certainly complete. Most lanes know of
 //! few others, so a clock is a short sorted list.
 
 /// Something whose steps follow one another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Lane(pub(crate) u32);
+pub(crate) struct ClockComponent(pub(crate) u32);
 
 /// The end of a step of a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Point {
-    pub(crate) lane: Lane,
+pub(crate) struct ClockPoint {
+    pub(crate) lane: ClockComponent,
     pub(crate) time: u64,
 }
 
 /// For each lane, up to which step it is known to be complete. A lane that is not in the list: nothing of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Clock {
-    times: Vec<(Lane, u64)>,
+    times: Vec<(ClockComponent, u64)>,
 }
 
 impl Clock {
     /// Up to which step a lane is complete.
-    pub(crate) fn get(&self, lane: Lane) -> u64 {
+    pub(crate) fn get(&self, lane: ClockComponent) -> u64 {
         self.times.binary_search_by_key(&lane, |(l, _)| *l).map_or(0, |at| self.times[at].1)
     }
 
     /// Whether a point is known to be passed.
-    pub(crate) fn covers(&self, point: Point) -> bool {
+    pub(crate) fn covers(&self, point: ClockPoint) -> bool {
         self.get(point.lane) >= point.time
     }
 
     /// A point is passed.
-    pub(crate) fn raise(&mut self, point: Point) {
+    pub(crate) fn raise(&mut self, point: ClockPoint) {
         match self.times.binary_search_by_key(&point.lane, |(l, _)| *l) {
             Ok(at) => self.times[at].1 = self.times[at].1.max(point.time),
             Err(at) => self.times.insert(at, (point.lane, point.time)),
@@ -86,7 +86,9 @@ mod tests {
 
     fn clock(times: &[(u32, u64)]) -> Clock {
         let mut clock = Clock::default();
-        times.iter().for_each(|&(lane, time)| clock.raise(Point { lane: Lane(lane), time }));
+        times
+            .iter()
+            .for_each(|&(lane, time)| clock.raise(ClockPoint { lane: ClockComponent(lane), time }));
         clock
     }
 
@@ -106,7 +108,7 @@ mod tests {
     #[test]
     fn a_clock_covers_what_came_before() {
         let clock = clock(&[(2, 5)]);
-        let point = |lane, time| Point { lane: Lane(lane), time };
+        let point = |lane, time| ClockPoint { lane: ClockComponent(lane), time };
         assert!(clock.covers(point(2, 5)) && clock.covers(point(2, 1)));
         assert!(!clock.covers(point(2, 6)) && !clock.covers(point(3, 1)));
     }

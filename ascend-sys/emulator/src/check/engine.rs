@@ -1,16 +1,16 @@
 //! Happens-before, over lanes and points: who knows what to be complete, and which accesses nothing orders.
 //!
 //! The engine knows neither streams nor devices. It is told what happens, in the order in which it happens: an operation
-//! [begins](Engine::begin) on a lane, a lane [learns](Engine::learn) that another has passed a point, parties
-//! [arrive](Engine::arrive) at a meeting and [leave](Engine::leave) it, a signal is [set](Engine::set) and
-//! [taken](Engine::take). What a lane learns at a step is known to all its later steps, and to whoever learns of one of those.
+//! [begins](Checker::begin) on a lane, a lane [learns](Checker::learn) that another has passed a point, parties
+//! [arrive](Checker::arrive) at a meeting and [leave](Checker::leave) it, a signal is [set](Checker::set) and
+//! [taken](Checker::take). What a lane learns at a step is known to all its later steps, and to whoever learns of one of those.
 //!
 //! The host is a lane too, one for all threads: what a call has told to one thread counts as known to every call that begins
 //! later. Threads have ways to tell each other that nobody here can see, so more is never asked of them.
 
-use super::clock::{Clock, Lane, Point};
-use super::finding::{Finding, Kind, Side};
-use super::shadow::{Access, Found, Memory, Mode, Operation, Shadow};
+use super::clock::{Clock, ClockComponent, ClockPoint};
+use super::finding::{Finding, FindingKind, FindingSide};
+use super::shadow::{Access, CheckedOperation, Found, Mode, Shadow, ShadowMemory};
 use crate::sync::lock_std as lock;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::ops::Range;
@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// The lane of all threads of the host.
-pub(crate) const HOST: Lane = Lane(u32::MAX);
+pub(crate) const HOST: ClockComponent = ClockComponent(u32::MAX);
 /// Steps of a lane whose knowledge is remembered. Who asks for an older one gets what was known a little later: so races may be
 /// missed, but none is invented.
 const REMEMBERED: usize = 4096;
@@ -26,7 +26,7 @@ const REMEMBERED: usize = 4096;
 const KEPT: usize = 1000;
 
 /// What identifies a meeting: a communicator, what kind of meeting it is, and which one.
-pub(crate) type Key = (u64, u64, u64);
+pub(crate) type ArrivalKey = (u64, u64, u64);
 
 /// Whose arrival a party has seen when it leaves a meeting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,38 +37,38 @@ pub(crate) enum Sees {
 }
 
 #[derive(Default)]
-pub(crate) struct Engine {
-    state: Mutex<State>,
+pub(crate) struct Checker {
+    state: Mutex<CheckerState>,
     count: AtomicU32,
 }
 
 #[derive(Default)]
-struct State {
-    lanes: HashMap<Lane, Known>,
+struct CheckerState {
+    lanes: HashMap<ClockComponent, KnownSteps>,
     /// Accesses of the host so far.
     host_time: u64,
-    memory: Memory,
+    memory: ShadowMemory,
     /// What has one user at a time besides memory.
     owned: HashMap<u64, Shadow>,
-    meetings: HashMap<Key, Meeting>,
-    signals: HashMap<u64, Signal>,
+    meetings: HashMap<ArrivalKey, CheckedMeeting>,
+    signals: HashMap<u64, CheckedSignal>,
     /// How many of each kind were asked for.
-    numbers: HashMap<Key, u64>,
+    numbers: HashMap<ArrivalKey, u64>,
     findings: Vec<Arc<Finding>>,
-    seen: HashSet<(Kind, String, String, String)>,
+    seen: HashSet<(FindingKind, String, String, String)>,
     /// Found by the call that is under way, and not yet told.
     fresh: Vec<Arc<Finding>>,
 }
 
 /// What a lane knows of the others.
 #[derive(Default)]
-struct Known {
+struct KnownSteps {
     now: Arc<Clock>,
     /// At which step it has changed, and to what.
     changes: VecDeque<(u64, Arc<Clock>)>,
 }
 
-struct Meeting {
+struct CheckedMeeting {
     arrivals: Vec<Option<Arc<Clock>>>,
     /// Of all arrivals, when all are there.
     union: Option<Arc<Clock>>,
@@ -76,41 +76,41 @@ struct Meeting {
 }
 
 #[derive(Default)]
-struct Signal {
+struct CheckedSignal {
     clock: Arc<Clock>,
     /// Who has set it, while nobody has taken it.
-    set: Option<Arc<Operation>>,
-    taken: Option<(Point, Arc<Operation>)>,
+    set: Option<Arc<CheckedOperation>>,
+    taken: Option<(ClockPoint, Arc<CheckedOperation>)>,
 }
 
-impl Engine {
+impl Checker {
     /// What the host knows now: for an operation that it issues.
     pub(crate) fn known_to_host(&self) -> Arc<Clock> {
         lock(&self.state).lanes.entry(HOST).or_default().now.clone()
     }
 
     /// The host has been told that a point is passed.
-    pub(crate) fn host_learns(&self, point: Point) {
+    pub(crate) fn host_learns(&self, point: ClockPoint) {
         let mut state = lock(&self.state);
         let clock = state.clock_at(point);
         let time = state.host_time;
-        state.learn(Point { lane: HOST, time }, &clock);
+        state.learn(ClockPoint { lane: HOST, time }, &clock);
     }
 
     /// From this step on the lane knows what `clock` knows.
-    pub(crate) fn learn(&self, at: Point, clock: &Clock) {
+    pub(crate) fn learn(&self, at: ClockPoint, clock: &Clock) {
         lock(&self.state).learn(at, clock);
     }
 
     /// From this step on the lane knows that a point of another is passed.
-    pub(crate) fn learn_point(&self, at: Point, point: Point) {
+    pub(crate) fn learn_point(&self, at: ClockPoint, point: ClockPoint) {
         let mut state = lock(&self.state);
         let clock = state.clock_at(point);
         state.learn(at, &clock);
     }
 
     /// An operation begins, at the head of its lane. It is over when `at` is passed.
-    pub(crate) fn begin(&self, at: Point, operation: &Arc<Operation>, apart: bool) {
+    pub(crate) fn begin(&self, at: ClockPoint, operation: &Arc<CheckedOperation>, apart: bool) {
         self.telling(|state| {
             let clock = state.clock_at(at);
             state.touch(at, operation, &clock);
@@ -121,7 +121,13 @@ impl Engine {
     }
 
     /// The operation is one of several that may not be under way together. `name` is what they use one after the other.
-    pub(crate) fn own(&self, at: Point, operation: &Arc<Operation>, thing: u64, name: &str) {
+    pub(crate) fn own(
+        &self,
+        at: ClockPoint,
+        operation: &Arc<CheckedOperation>,
+        thing: u64,
+        name: &str,
+    ) {
         self.telling(|state| {
             let clock = state.clock_at(at);
             let access = Access { point: at, mode: Mode::Write, operation: operation.clone() };
@@ -137,7 +143,7 @@ impl Engine {
             for other in others {
                 let knew = clock.get(other.point.lane);
                 let sides = vec![side(&other, &(0..0)), side(&access, &(0..0))];
-                let kind = Kind::Shared;
+                let kind = FindingKind::Shared;
                 state.found(Finding {
                     kind,
                     memory: name.clone(),
@@ -151,7 +157,7 @@ impl Engine {
     }
 
     /// The host itself touches memory, in a call or outside of one.
-    pub(crate) fn host_touches(&self, operation: &Arc<Operation>) {
+    pub(crate) fn host_touches(&self, operation: &Arc<CheckedOperation>) {
         self.telling(|state| {
             let at = state.host_step();
             let clock = state.clock_at(at);
@@ -165,7 +171,7 @@ impl Engine {
     }
 
     /// The host frees the memory that begins here.
-    pub(crate) fn freed(&self, start: usize, operation: &Arc<Operation>) {
+    pub(crate) fn freed(&self, start: usize, operation: &Arc<CheckedOperation>) {
         self.telling(|state| {
             let at = state.host_step();
             let clock = state.clock_at(at);
@@ -184,7 +190,7 @@ impl Engine {
             for other in others {
                 let knew = clock.get(other.point.lane);
                 let sides = vec![side(&other, &range), side(&access, &range)];
-                let (kind, size) = (Kind::Free, range.len());
+                let (kind, size) = (FindingKind::Free, range.len());
                 let memory = memory.clone();
                 state.found(Finding { kind, memory, size, bytes: None, sides, knew });
             }
@@ -197,10 +203,10 @@ impl Engine {
     }
 
     /// A party comes to a meeting of so many: all its steps before `at` are complete.
-    pub(crate) fn arrive(&self, key: Key, party: usize, parties: usize, at: Point) {
+    pub(crate) fn arrive(&self, key: ArrivalKey, party: usize, parties: usize, at: ClockPoint) {
         let mut state = lock(&self.state);
-        let clock = state.clock_at(Point { time: at.time.saturating_sub(1), ..at });
-        let meeting = state.meetings.entry(key).or_insert_with(|| Meeting {
+        let clock = state.clock_at(ClockPoint { time: at.time.saturating_sub(1), ..at });
+        let meeting = state.meetings.entry(key).or_insert_with(|| CheckedMeeting {
             arrivals: vec![None; parties],
             union: None,
             left: 0,
@@ -211,7 +217,7 @@ impl Engine {
     }
 
     /// A party goes on from a meeting at which it has seen the arrival of others.
-    pub(crate) fn leave(&self, key: Key, sees: Sees, at: Point) {
+    pub(crate) fn leave(&self, key: ArrivalKey, sees: Sees, at: ClockPoint) {
         let mut state = lock(&self.state);
         let Some(meeting) = state.meetings.get_mut(&key) else { return };
         meeting.left += 1;
@@ -230,7 +236,7 @@ impl Engine {
     }
 
     /// Counts what has this name, from 1.
-    pub(crate) fn next_number(&self, name: Key) -> u64 {
+    pub(crate) fn next_number(&self, name: ArrivalKey) -> u64 {
         let mut state = lock(&self.state);
         let number = state.numbers.entry(name).or_default();
         *number += 1;
@@ -238,17 +244,23 @@ impl Engine {
     }
 
     /// A signal is set: who takes it knows that the steps of the lane before `at` are complete.
-    pub(crate) fn set(&self, signal: u64, name: &str, at: Point, operation: &Arc<Operation>) {
+    pub(crate) fn set(
+        &self,
+        signal: u64,
+        name: &str,
+        at: ClockPoint,
+        operation: &Arc<CheckedOperation>,
+    ) {
         self.telling(|state| state.set(signal, name, at, operation));
     }
 
     /// A signal is taken, and no longer set.
-    pub(crate) fn take(&self, signal: u64, at: Point, operation: &Arc<Operation>) {
+    pub(crate) fn take(&self, signal: u64, at: ClockPoint, operation: &Arc<CheckedOperation>) {
         lock(&self.state).take(signal, at, operation);
     }
 
     /// The host sets a signal.
-    pub(crate) fn host_sets(&self, signal: u64, name: &str, operation: &Arc<Operation>) {
+    pub(crate) fn host_sets(&self, signal: u64, name: &str, operation: &Arc<CheckedOperation>) {
         self.telling(|state| {
             let at = state.host_step();
             state.set(signal, name, at, operation);
@@ -256,7 +268,7 @@ impl Engine {
     }
 
     /// The host takes a signal.
-    pub(crate) fn host_takes(&self, signal: u64, operation: &Arc<Operation>) {
+    pub(crate) fn host_takes(&self, signal: u64, operation: &Arc<CheckedOperation>) {
         let mut state = lock(&self.state);
         let at = state.host_step();
         state.take(signal, at, operation);
@@ -277,7 +289,7 @@ impl Engine {
     }
 
     /// Does something that may find something, and then prints it, without the lock.
-    fn telling(&self, look: impl FnOnce(&mut State)) {
+    fn telling(&self, look: impl FnOnce(&mut CheckerState)) {
         let fresh = {
             let mut state = lock(&self.state);
             look(&mut state);
@@ -291,9 +303,9 @@ impl Engine {
     }
 }
 
-impl State {
+impl CheckerState {
     /// What is known to be complete when a point is passed.
-    fn clock_at(&self, point: Point) -> Clock {
+    fn clock_at(&self, point: ClockPoint) -> Clock {
         let mut clock = match self.lanes.get(&point.lane) {
             None => Clock::default(),
             Some(known) => {
@@ -310,7 +322,7 @@ impl State {
         clock
     }
 
-    fn learn(&mut self, at: Point, clock: &Clock) {
+    fn learn(&mut self, at: ClockPoint, clock: &Clock) {
         let known = self.lanes.entry(at.lane).or_default();
         if known.now.knows(clock) {
             return;
@@ -328,23 +340,23 @@ impl State {
     }
 
     /// The host does something by itself, which everything that it issues from now on comes after.
-    fn host_step(&mut self) -> Point {
+    fn host_step(&mut self) -> ClockPoint {
         self.host_time += 1;
-        let at = Point { lane: HOST, time: self.host_time };
+        let at = ClockPoint { lane: HOST, time: self.host_time };
         let mut clock = Clock::default();
         clock.raise(at);
         self.learn(at, &clock);
         at
     }
 
-    fn set(&mut self, signal: u64, name: &str, at: Point, operation: &Arc<Operation>) {
+    fn set(&mut self, signal: u64, name: &str, at: ClockPoint, operation: &Arc<CheckedOperation>) {
         let clock = self.clock_at(at);
         let signal = self.signals.entry(signal).or_default();
         let before = signal.set.replace(operation.clone());
         let unordered = match (&before, &signal.taken) {
-            (Some(before), _) => Some((Kind::SetTwice, before.clone(), None)),
+            (Some(before), _) => Some((FindingKind::SetTwice, before.clone(), None)),
             (None, Some((point, taker))) if !clock.covers(*point) => {
-                Some((Kind::SetEarly, taker.clone(), Some(*point)))
+                Some((FindingKind::SetEarly, taker.clone(), Some(*point)))
             }
             _ => None,
         };
@@ -354,17 +366,17 @@ impl State {
             .map_or(0, |point| clock.get(point.lane));
         signal.clock = Arc::new(clock);
         if let Some((kind, other, point)) = unordered {
-            let verb = if kind == Kind::SetTwice { "set" } else { "wait" };
+            let verb = if kind == FindingKind::SetTwice { "set" } else { "wait" };
             let sides = vec![
-                Side::plain(verb, &other, point.map_or(0, |point| point.time)),
-                Side::plain("set", operation, at.time),
+                FindingSide::plain(verb, &other, point.map_or(0, |point| point.time)),
+                FindingSide::plain("set", operation, at.time),
             ];
             let memory = name.into();
             self.found(Finding { kind, memory, size: 0, bytes: None, sides, knew });
         }
     }
 
-    fn take(&mut self, signal: u64, at: Point, operation: &Arc<Operation>) {
+    fn take(&mut self, signal: u64, at: ClockPoint, operation: &Arc<CheckedOperation>) {
         let signal = self.signals.entry(signal).or_default();
         signal.set = None;
         signal.taken = Some((at, operation.clone()));
@@ -372,7 +384,7 @@ impl State {
         self.learn(at, &clock);
     }
 
-    fn touch(&mut self, at: Point, operation: &Arc<Operation>, clock: &Clock) {
+    fn touch(&mut self, at: ClockPoint, operation: &Arc<CheckedOperation>, clock: &Clock) {
         // What it reads first: in place, that is what was there before.
         for reads in [true, false] {
             let touches = operation.touches.iter();
@@ -384,8 +396,8 @@ impl State {
 
     fn touch_one(
         &mut self,
-        at: Point,
-        operation: &Arc<Operation>,
+        at: ClockPoint,
+        operation: &Arc<CheckedOperation>,
         clock: &Clock,
         mode: Mode,
         bytes: Range<usize>,
@@ -395,12 +407,12 @@ impl State {
         let (range, memory) = (shadow.range(), shadow.name.clone());
         let mut found = Vec::new();
         match &shadow.freed {
-            Some(free) => found.push((Kind::Freed, Some(free.clone()), bytes)),
+            Some(free) => found.push((FindingKind::Freed, Some(free.clone()), bytes)),
             None => shadow.access(bytes, &access, clock, |what| match what {
                 Found::Unordered { bytes, other, .. } => {
-                    found.push((Kind::Race, Some(other), bytes))
+                    found.push((FindingKind::Race, Some(other), bytes))
                 }
-                Found::Unwritten { bytes } => found.push((Kind::Unwritten, None, bytes)),
+                Found::Unwritten { bytes } => found.push((FindingKind::Unwritten, None, bytes)),
             }),
         }
         for (kind, other, bytes) in found {
@@ -414,7 +426,7 @@ impl State {
     }
 
     /// Parts of one operation that may not share a byte, and do.
-    fn overlaps(&mut self, at: Point, operation: &Arc<Operation>) {
+    fn overlaps(&mut self, at: ClockPoint, operation: &Arc<CheckedOperation>) {
         let mut sorted: Vec<_> = operation.touches.iter().collect();
         sorted.sort_by_key(|touch| touch.range.start);
         let mut last: [Option<&super::shadow::Touch>; 2] = [None, None];
@@ -440,7 +452,7 @@ impl State {
                     side
                 });
                 let finding = Finding {
-                    kind: Kind::Overlap,
+                    kind: FindingKind::Overlap,
                     memory,
                     size: range.len(),
                     bytes: Some(offsets(&bytes, &range)),
@@ -458,7 +470,7 @@ impl State {
 
     /// Notes a finding, unless one like it is known.
     fn found(&mut self, finding: Finding) {
-        let who = |at: usize| finding.sides.get(at).map_or(String::new(), Side::kind);
+        let who = |at: usize| finding.sides.get(at).map_or(String::new(), FindingSide::kind);
         let like = (finding.kind, finding.memory.to_string(), who(0), who(1));
         if self.findings.len() < KEPT && self.seen.insert(like) {
             let finding = Arc::new(finding);
@@ -468,7 +480,7 @@ impl State {
     }
 }
 
-impl Meeting {
+impl CheckedMeeting {
     fn union(&mut self) -> Arc<Clock> {
         if let Some(union) = &self.union {
             return union.clone();
@@ -484,13 +496,13 @@ impl Meeting {
 }
 
 /// One side of a finding about the allocation in `range`.
-fn side(access: &Access, range: &Range<usize>) -> Side {
+fn side(access: &Access, range: &Range<usize>) -> FindingSide {
     let verb = match access.mode {
         Mode::Read => "read",
         Mode::Write => "write",
         Mode::Reduce(_) => "reduce",
     };
-    let mut side = Side::plain(verb, &access.operation, access.point.time);
+    let mut side = FindingSide::plain(verb, &access.operation, access.point.time);
     // All that it touches there, as far as one range can say it.
     let mine = access.operation.touches.iter().filter(|touch| {
         touch.mode == access.mode && touch.range.start < range.end && touch.range.end > range.start

@@ -1,6 +1,6 @@
 //! What was found, and how it is told: first what is wrong and where, then both sides, then what to do.
 
-use super::shadow::Operation;
+use super::shadow::CheckedOperation;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 pub(super) const HOST_NAME: &str = "the host";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Kind {
+pub(crate) enum FindingKind {
     /// Two accesses to a byte, at least one of them a write.
     Race,
     /// A free while an access may be under way.
@@ -30,10 +30,10 @@ pub(crate) enum Kind {
 
 /// One of the two operations of a finding.
 #[derive(Clone, Debug)]
-pub(crate) struct Side {
+pub(crate) struct FindingSide {
     /// "read", "write", "reduce", "set", "wait".
     pub(crate) verb: &'static str,
-    pub(crate) operation: Arc<Operation>,
+    pub(crate) operation: Arc<CheckedOperation>,
     /// Its step in its lane.
     pub(crate) time: u64,
     /// What it touches of the allocation.
@@ -42,7 +42,7 @@ pub(crate) struct Side {
 
 #[derive(Clone, Debug)]
 pub(crate) struct Finding {
-    pub(crate) kind: Kind,
+    pub(crate) kind: FindingKind,
     /// The name of the allocation, or of what else is not to be shared.
     pub(crate) memory: Arc<str>,
     /// In bytes; 0 when it is no memory.
@@ -50,19 +50,23 @@ pub(crate) struct Finding {
     /// Which of its bytes.
     pub(crate) bytes: Option<Range<usize>>,
     /// Who came first, and who came second; or the only one.
-    pub(crate) sides: Vec<Side>,
+    pub(crate) sides: Vec<FindingSide>,
     /// Up to which step the second knew the lane of the first.
     pub(crate) knew: u64,
 }
 
-impl Side {
-    pub(crate) fn plain(verb: &'static str, operation: &Arc<Operation>, time: u64) -> Side {
-        Side { verb, operation: operation.clone(), time, bytes: None }
+impl FindingSide {
+    pub(crate) fn plain(
+        verb: &'static str,
+        operation: &Arc<CheckedOperation>,
+        time: u64,
+    ) -> FindingSide {
+        FindingSide { verb, operation: operation.clone(), time, bytes: None }
     }
 
     /// Equal for two that need not both be told.
     pub(crate) fn kind(&self) -> String {
-        let Operation { what, place, .. } = &*self.operation;
+        let CheckedOperation { what, place, .. } = &*self.operation;
         format!("{} {what} {place}", self.verb)
     }
 
@@ -77,9 +81,9 @@ impl Side {
     }
 }
 
-impl fmt::Display for Side {
+impl fmt::Display for FindingSide {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Operation { what, member, issued, .. } = &*self.operation;
+        let CheckedOperation { what, member, issued, .. } = &*self.operation;
         write!(f, "{}: {what}", self.verb)?;
         if let Some(member) = member {
             write!(f, " {member}")?;
@@ -101,7 +105,7 @@ impl Finding {
             None => memory.to_string(),
         };
         match self.kind {
-            Kind::Race => {
+            FindingKind::Race => {
                 let how = if self.sides.iter().all(|side| side.verb != "read") {
                     "written twice"
                 } else {
@@ -109,25 +113,27 @@ impl Finding {
                 };
                 format!("race: {bytes} are {how}, and nothing orders the two")
             }
-            Kind::Free => {
+            FindingKind::Free => {
                 format!("free in flight: {memory} is freed, and nothing says that it is not in use")
             }
-            Kind::Freed => {
+            FindingKind::Freed => {
                 format!(
                     "use after free: {bytes} are used by an operation that may run after the free"
                 )
             }
-            Kind::Unwritten => format!("unwritten: {bytes} are read, and nobody has written them"),
-            Kind::Overlap => format!("overlap: {bytes} are touched twice by one operation"),
-            Kind::Shared => {
+            FindingKind::Unwritten => {
+                format!("unwritten: {bytes} are read, and nobody has written them")
+            }
+            FindingKind::Overlap => format!("overlap: {bytes} are touched twice by one operation"),
+            FindingKind::Shared => {
                 format!(
                     "communicator: two operations of {memory} are on two streams, and nothing orders them"
                 )
             }
-            Kind::SetTwice => {
+            FindingKind::SetTwice => {
                 format!("notify: {memory} is recorded while it is set; the second record is lost")
             }
-            Kind::SetEarly => format!(
+            FindingKind::SetEarly => format!(
                 "notify: {memory} is recorded again, and nothing says that the last wait for it is over"
             ),
         }
@@ -137,7 +143,7 @@ impl Finding {
     pub(crate) fn reason(&self) -> Option<String> {
         let [first, second] = &self.sides[..] else { return None };
         match self.kind {
-            Kind::Overlap | Kind::SetTwice => return None,
+            FindingKind::Overlap | FindingKind::SetTwice => return None,
             _ if first.is_host() && second.is_host() => return None,
             _ => {}
         }
@@ -153,28 +159,30 @@ impl Finding {
 
     /// What to do about it.
     pub(crate) fn help(&self) -> &'static str {
-        let by_host = self.sides.last().is_some_and(Side::is_host);
+        let by_host = self.sides.last().is_some_and(FindingSide::is_host);
         match self.kind {
-            Kind::Race if self.sides.iter().any(Side::is_host) && !by_host => {
+            FindingKind::Race if self.sides.iter().any(FindingSide::is_host) && !by_host => {
                 "wait for 2 (aclrtSynchronizeStream, or an event) before 1 is called"
             }
-            Kind::Race if by_host => {
+            FindingKind::Race if by_host => {
                 "wait for 1 before 2 is called: aclrtSynchronizeStream, aclrtSynchronizeEvent, or a query that says complete"
             }
-            Kind::Race => {
+            FindingKind::Race => {
                 "record an event behind 1 (aclrtRecordEvent), and let the stream of 2 wait for it before 2 (aclrtStreamWaitEvent)"
             }
-            Kind::Free | Kind::Freed => {
+            FindingKind::Free | FindingKind::Freed => {
                 "wait for the operation before the free (aclrtSynchronizeStream), or free with aclrtFreeWithDevSync"
             }
-            Kind::Unwritten => {
+            FindingKind::Unwritten => {
                 "write the bytes first: a copy, aclrtMemsetAsync, or an operation that has them as its destination"
             }
-            Kind::Overlap => "give the parts bytes of their own, or make them two operations",
-            Kind::Shared => {
+            FindingKind::Overlap => {
+                "give the parts bytes of their own, or make them two operations"
+            }
+            FindingKind::Shared => {
                 "keep to one stream, or let the second stream wait for an event behind the first operation"
             }
-            Kind::SetTwice | Kind::SetEarly => {
+            FindingKind::SetTwice | FindingKind::SetEarly => {
                 "let the stream that records wait for an event behind the wait, or take turns with two notifies"
             }
         }

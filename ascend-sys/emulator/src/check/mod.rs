@@ -1,10 +1,10 @@
 //! Checked mode: accesses to memory that nothing orders, found whether or not they met this time.
 //!
-//! A block of devices that is checked has an [`Engine`], which keeps happens-before: a vector clock for each
+//! A block of devices that is checked has a [`Checker`], which keeps happens-before: a vector clock for each
 //! stream and one for the host ([`clock`]), and for every byte who wrote it and who has read it since ([`shadow`]). What is
 //! wrong is a [`finding::Finding`], told once on standard error and kept with the block.
 //!
-//! The engine hears of an operation from a [`Note`]: a task of its own, which goes into the stream before the operation, says
+//! The engine hears of an operation from a [`CheckNote`]: a task of its own, which goes into the stream before the operation, says
 //! what that will touch, and carries what the host knew when it issued it. So other tasks know nothing of all this, and a block
 //! that is not checked pays one load and one branch for each call.
 //!
@@ -38,12 +38,12 @@ pub(crate) use blocks::{
     allocated, close, engine, engine_of_block, forget, freed, host_accessed, host_sets, host_takes,
     host_touches, is_on, open, registered, tell,
 };
-pub(crate) use clock::Lane;
-pub(crate) use engine::Engine;
+pub(crate) use clock::ClockComponent;
+pub(crate) use engine::Checker;
 pub(crate) use note::{
-    Note, begins, begins_of, event_passed, host_saw, host_saw_everything, host_saw_mark, marks,
-    notify_cleared, notify_set, notify_taken, returns_to_stream, runs_on_host, signal_ended,
+    CheckNote, begins, begins_of, event_passed, host_saw, host_saw_everything, host_saw_mark,
+    marks, notify_cleared, notify_set, notify_taken, returns_to_stream, runs_on_host, signal_ended,
     signal_set, signal_taken, was_done, will_be_done,
 };
-pub(crate) use operations::{Batch, collective, touches};
-pub(crate) use shadow::{Operation, Touch};
+pub(crate) use operations::{CheckedBatch, collective, touches};
+pub(crate) use shadow::{CheckedOperation, Touch};

@@ -1,9 +1,9 @@
 //! What the engine hears from streams and from calls.
 
 use super::blocks::{engine, is_on, issued};
-use super::clock::{Clock, Point};
-use super::engine::{Key, Sees};
-use super::{Engine, Lane, Operation, Touch};
+use super::clock::{Clock, ClockPoint};
+use super::engine::{ArrivalKey, Sees};
+use super::{CheckedOperation, Checker, ClockComponent, Touch};
 use crate::message::Failure;
 use crate::step::Step;
 use crate::stream::{Mark, STREAMS, Stream};
@@ -11,24 +11,24 @@ use crate::task::Task;
 use std::sync::Arc;
 
 /// A task that does nothing but tell the engine what comes next in the stream.
-pub(crate) struct Note {
-    engine: Arc<Engine>,
+pub(crate) struct CheckNote {
+    engine: Arc<Checker>,
     /// What the host knew when it was issued.
     known: Arc<Clock>,
-    what: What,
+    what: NoteKind,
 }
 
 #[derive(Clone)]
-pub(super) enum What {
+pub(super) enum NoteKind {
     /// Only what the host knew.
     Point,
     Begin(Begin),
     /// The operation before it is over.
-    End(Vec<(Key, Sees)>),
+    End(Vec<(ArrivalKey, Sees)>),
     Set {
         signal: u64,
         name: String,
-        operation: Arc<Operation>,
+        operation: Arc<CheckedOperation>,
     },
     /// A host function begins: the host knows what the stream knows.
     ToHost,
@@ -39,31 +39,31 @@ pub(super) enum What {
 /// An operation is next.
 #[derive(Clone)]
 pub(super) struct Begin {
-    pub(super) operation: Arc<Operation>,
+    pub(super) operation: Arc<CheckedOperation>,
     /// Its parts may not share a byte.
     pub(super) apart: bool,
     /// What it may not share with another operation: a number and a name.
     pub(super) owns: Option<(u64, String)>,
     /// The meetings that it comes to: as which party, of how many.
-    pub(super) arrives: Vec<(Key, usize, usize)>,
+    pub(super) arrives: Vec<(ArrivalKey, usize, usize)>,
 }
 
 /// The task that a stream is at. Called with the stream's turn held, so it is the one after the last complete one.
-fn here(stream: &Stream) -> Point {
-    Point { lane: Lane(stream.index()), time: stream.lane.completed() + 1 }
+fn here(stream: &Stream) -> ClockPoint {
+    ClockPoint { lane: ClockComponent(stream.index()), time: stream.lane.completed() + 1 }
 }
 
-fn point(mark: Mark) -> Option<Point> {
-    Some(Point { lane: Lane(mark.stream()?.index()), time: mark.ticket() })
+fn point(mark: Mark) -> Option<ClockPoint> {
+    Some(ClockPoint { lane: ClockComponent(mark.stream()?.index()), time: mark.ticket() })
 }
 
-impl Note {
+impl CheckNote {
     pub(crate) fn poll(&self, stream: &'static Stream) -> Step {
         let (engine, at) = (&self.engine, here(stream));
         engine.learn(at, &self.known);
         match &self.what {
-            What::Point => {}
-            What::Begin(Begin { operation, apart, owns, arrives }) => {
+            NoteKind::Point => {}
+            NoteKind::Begin(Begin { operation, apart, owns, arrives }) => {
                 if let Some((thing, name)) = owns {
                     engine.own(at, operation, *thing, name);
                 }
@@ -72,26 +72,26 @@ impl Note {
                     engine.arrive(*key, *party, *parties, at);
                 }
             }
-            What::End(leaves) => {
+            NoteKind::End(leaves) => {
                 leaves.iter().for_each(|(key, sees)| engine.leave(*key, *sees, at))
             }
-            What::Set { signal, name, operation } => engine.set(*signal, name, at, operation),
-            What::ToHost => engine.host_learns(at),
-            What::FromHost => engine.learn(at, &engine.known_to_host()),
+            NoteKind::Set { signal, name, operation } => engine.set(*signal, name, at, operation),
+            NoteKind::ToHost => engine.host_learns(at),
+            NoteKind::FromHost => engine.learn(at, &engine.known_to_host()),
         }
         Step::Done(Ok(()))
     }
 
     /// The same for another execution of a graph, by a host that knows more.
-    pub(crate) fn again(&self) -> Note {
+    pub(crate) fn again(&self) -> CheckNote {
         let known = self.engine.known_to_host();
-        Note { engine: self.engine.clone(), known, what: self.what.clone() }
+        CheckNote { engine: self.engine.clone(), known, what: self.what.clone() }
     }
 
     /// The stream gives up, so the operation will not run.
     pub(crate) fn give_up(&self, stream: &'static Stream) -> Step {
         match self.what {
-            What::Begin(_) | What::Set { .. } => {
+            NoteKind::Begin(_) | NoteKind::Set { .. } => {
                 self.engine.learn(here(stream), &self.known);
                 Step::Done(Ok(()))
             }
@@ -102,12 +102,12 @@ impl Note {
 
 /// Puts a note into a stream. Returns its ticket.
 pub(super) fn submit(
-    engine: Arc<Engine>,
+    engine: Arc<Checker>,
     stream: &'static Stream,
-    what: What,
+    what: NoteKind,
 ) -> Result<u64, Failure> {
     let known = engine.known_to_host();
-    stream.submit(Task::Note(Box::new(Note { engine, known, what })))
+    stream.submit(Task::Note(Box::new(CheckNote { engine, known, what })))
 }
 
 /// What comes next in the stream, from the function `call`: what it is, and what it touches. With `apart`, its parts may not
@@ -123,7 +123,7 @@ pub(crate) fn begins(
     let (what, touches) = describe();
     let operation = operation(stream, what, None, call, touches);
     let begin = Begin { operation, apart, owns: None, arrives: Vec::new() };
-    submit(engine, stream, What::Begin(begin)).map(drop)
+    submit(engine, stream, NoteKind::Begin(begin)).map(drop)
 }
 
 /// As [`begins`], of an operation that belongs to somebody.
@@ -138,7 +138,7 @@ pub(crate) fn begins_of(
     let (what, touches) = describe();
     let operation = operation(stream, what, Some(member()), call, touches);
     let begin = Begin { operation, apart: true, owns: None, arrives: Vec::new() };
-    submit(engine, stream, What::Begin(begin)).map(drop)
+    submit(engine, stream, NoteKind::Begin(begin)).map(drop)
 }
 
 /// An operation is next in the stream of which it will be known only at its end what it touches. Gives who issued it, if anybody
@@ -154,7 +154,7 @@ pub(crate) fn will_be_done(
 pub(crate) fn was_done(stream: &'static Stream, issued: String, what: String, touches: Vec<Touch>) {
     if let Some(engine) = engine(stream.device_id()) {
         let place = stream.describe();
-        let operation = Arc::new(Operation { what, place, member: None, issued, touches });
+        let operation = Arc::new(CheckedOperation { what, place, member: None, issued, touches });
         engine.begin(here(stream), &operation, false);
     }
 }
@@ -165,9 +165,9 @@ pub(super) fn operation(
     member: Option<String>,
     call: &str,
     touches: Vec<Touch>,
-) -> Arc<Operation> {
+) -> Arc<CheckedOperation> {
     let (place, issued) = (stream.describe(), issued(call));
-    Arc::new(Operation { what, place, member, issued, touches })
+    Arc::new(CheckedOperation { what, place, member, issued, touches })
 }
 
 /// A point of the stream that carries what the host knows: for the record of an event.
@@ -176,7 +176,7 @@ pub(crate) fn marks(stream: &'static Stream) -> Result<Option<Mark>, Failure> {
     match engine(stream.device_id()) {
         None => Ok(None),
         Some(engine) => {
-            submit(engine, stream, What::Point).map(|ticket| Some(Mark::new(stream, ticket)))
+            submit(engine, stream, NoteKind::Point).map(|ticket| Some(Mark::new(stream, ticket)))
         }
     }
 }
@@ -185,14 +185,14 @@ pub(crate) fn marks(stream: &'static Stream) -> Result<Option<Mark>, Failure> {
 #[inline]
 pub(crate) fn runs_on_host(stream: &'static Stream) -> Result<(), Failure> {
     engine(stream.device_id())
-        .map_or(Ok(()), |engine| submit(engine, stream, What::ToHost).map(drop))
+        .map_or(Ok(()), |engine| submit(engine, stream, NoteKind::ToHost).map(drop))
 }
 
 /// The host function is over.
 #[inline]
 pub(crate) fn returns_to_stream(stream: &'static Stream) -> Result<(), Failure> {
     engine(stream.device_id())
-        .map_or(Ok(()), |engine| submit(engine, stream, What::FromHost).map(drop))
+        .map_or(Ok(()), |engine| submit(engine, stream, NoteKind::FromHost).map(drop))
 }
 
 /// The head of the stream has waited for a point of another one.
@@ -212,7 +212,7 @@ pub(crate) fn notify_set(stream: &'static Stream, handle: u64, id: u32) -> Resul
     let name = format!("notify {id}");
     let what = format!("record of {name}");
     let operation = operation(stream, what, None, "aclrtRecordNotify", Vec::new());
-    submit(engine, stream, What::Set { signal: handle, name, operation }).map(drop)
+    submit(engine, stream, NoteKind::Set { signal: handle, name, operation }).map(drop)
 }
 
 /// The head of the stream has waited for a notify and cleared it.
@@ -221,7 +221,7 @@ pub(crate) fn notify_taken(stream: &'static Stream, handle: u64, id: u32) {
     if let Some(engine) = engine(stream.device_id()) {
         let (place, issued) = (stream.describe(), "aclrtWaitAndResetNotify".into());
         let what = format!("wait for notify {id}");
-        let operation = Operation { what, place, member: None, issued, touches: Vec::new() };
+        let operation = CheckedOperation { what, place, member: None, issued, touches: Vec::new() };
         engine.take(handle, here(stream), &Arc::new(operation));
     }
 }
@@ -236,7 +236,7 @@ pub(crate) fn signal_set(
 ) -> Result<(), Failure> {
     let Some(engine) = engine(stream.device_id()) else { return Ok(()) };
     let operation = operation(stream, format!("record of {name}"), None, call, Vec::new());
-    submit(engine, stream, What::Set { signal, name, operation }).map(drop)
+    submit(engine, stream, NoteKind::Set { signal, name, operation }).map(drop)
 }
 
 /// The head of the stream has waited for a signal and taken it.
@@ -245,7 +245,7 @@ pub(crate) fn signal_taken(stream: &'static Stream, signal: u64, name: String) {
     if let Some(engine) = engine(stream.device_id()) {
         let (place, issued) = (stream.describe(), "a primitive that waits".into());
         let what = format!("wait for {name}");
-        let operation = Operation { what, place, member: None, issued, touches: Vec::new() };
+        let operation = CheckedOperation { what, place, member: None, issued, touches: Vec::new() };
         engine.take(signal, here(stream), &Arc::new(operation));
     }
 }
@@ -269,7 +269,7 @@ pub(crate) fn notify_cleared(device: u32, handle: u64) {
 #[inline]
 pub(crate) fn host_saw(stream: &Stream, ticket: u64) {
     if let Some(engine) = engine(stream.device_id()) {
-        engine.host_learns(Point { lane: Lane(stream.index()), time: ticket });
+        engine.host_learns(ClockPoint { lane: ClockComponent(stream.index()), time: ticket });
     }
 }
 

@@ -2,11 +2,11 @@
 
 use super::Touch;
 use super::blocks::engine;
-use super::engine::{Engine, Key, Sees};
-use super::note::{Begin, What, operation, submit};
-use crate::batch::Item;
-use crate::collective::call::Call;
-use crate::collective::request::{Operation as Collective, Request};
+use super::engine::{ArrivalKey, Checker, Sees};
+use super::note::{Begin, NoteKind, operation, submit};
+use crate::batch::BatchItem;
+use crate::collective::call::CollectiveCall;
+use crate::collective::request::{CollectiveRequest, Operation as Collective};
 use crate::collective::table::{RECEIVES, SENDS};
 use crate::fabric::Member;
 use crate::memory::nominal;
@@ -19,7 +19,7 @@ use std::sync::Arc;
 pub(crate) struct Announced(Option<Leaving>);
 
 /// What the operation sees of the meetings that it leaves.
-type Leaving = (Arc<Engine>, Vec<(Key, Sees)>);
+type Leaving = (Arc<Checker>, Vec<(ArrivalKey, Sees)>);
 
 impl Announced {
     /// The operation is in the stream.
@@ -27,14 +27,14 @@ impl Announced {
     pub(crate) fn enqueued(self, stream: &'static Stream) -> Result<(), Failure> {
         match self.0 {
             None => Ok(()),
-            Some((engine, leaves)) => submit(engine, stream, What::End(leaves)).map(drop),
+            Some((engine, leaves)) => submit(engine, stream, NoteKind::End(leaves)).map(drop),
         }
     }
 }
 
 /// Operations of communicators are announced when they run: a captured one at every execution of its graph.
 #[inline]
-fn watching(stream: &Stream) -> Option<Arc<Engine>> {
+fn watching(stream: &Stream) -> Option<Arc<Checker>> {
     engine(stream.device_id()).filter(|_| !stream.is_diverted())
 }
 
@@ -44,7 +44,7 @@ pub(crate) fn collective(
     stream: &'static Stream,
     member: &Member,
     number: u64,
-    call: &Call,
+    call: &CollectiveCall,
 ) -> Result<Announced, Failure> {
     match watching(stream) {
         None => Ok(Announced(None)),
@@ -54,11 +54,11 @@ pub(crate) fn collective(
 
 #[cold]
 fn announce(
-    engine: Arc<Engine>,
+    engine: Arc<Checker>,
     stream: &'static Stream,
     member: &Member,
     number: u64,
-    call: &Call,
+    call: &CollectiveCall,
 ) -> Result<Announced, Failure> {
     let (rank, ranks) = (member.rank, member.comm.ranks());
     let (request, touches) = (&call.request, touches(call, rank, ranks));
@@ -80,7 +80,7 @@ fn announce(
         owns: Some(owns(member)),
         arrives,
     };
-    submit(engine.clone(), stream, What::Begin(begin))?;
+    submit(engine.clone(), stream, NoteKind::Begin(begin))?;
     Ok(Announced(Some((engine, leaves))))
 }
 
@@ -95,8 +95,8 @@ fn owns(member: &Member) -> (u64, String) {
 }
 
 /// What a rank's side of a collective touches.
-pub(crate) fn touches(call: &Call, rank: usize, ranks: usize) -> Vec<Touch> {
-    let Call { request, send, recv, table, .. } = call;
+pub(crate) fn touches(call: &CollectiveCall, rank: usize, ranks: usize) -> Vec<Touch> {
+    let CollectiveCall { request, send, recv, table, .. } = call;
     let (send, recv) = (nominal(*send), nominal(*recv));
     let mut touches = Vec::new();
     match table {
@@ -132,7 +132,7 @@ pub(crate) fn touches(call: &Call, rank: usize, ranks: usize) -> Vec<Touch> {
 }
 
 /// Whose data a rank has when the collective is complete.
-fn sees(request: &Request, rank: usize) -> Sees {
+fn sees(request: &CollectiveRequest, rank: usize) -> Sees {
     let is_root = request.operation.root() == Some(rank as u32);
     match request.operation {
         Collective::Broadcast(root) | Collective::Scatter(root) if !is_root => {
@@ -145,33 +145,33 @@ fn sees(request: &Request, rank: usize) -> Sees {
 }
 
 /// A list of messages that is being issued.
-pub(crate) struct Batch {
-    engine: Arc<Engine>,
+pub(crate) struct CheckedBatch {
+    engine: Arc<Checker>,
     begin: Begin,
-    leaves: Vec<(Key, Sees)>,
+    leaves: Vec<(ArrivalKey, Sees)>,
 }
 
-impl Batch {
+impl CheckedBatch {
     /// From the items of the rank, if its device is checked. They become the next messages of their pairs.
     #[inline]
     pub(crate) fn of(
         stream: &'static Stream,
         member: &Member,
-        items: &[Item],
+        items: &[BatchItem],
         call: &'static str,
-    ) -> Option<Batch> {
+    ) -> Option<CheckedBatch> {
         let engine = watching(stream)?;
-        Some(Batch::read(engine, stream, member, items, call))
+        Some(CheckedBatch::read(engine, stream, member, items, call))
     }
 
     #[cold]
     fn read(
-        engine: Arc<Engine>,
+        engine: Arc<Checker>,
         stream: &'static Stream,
         member: &Member,
-        items: &[Item],
+        items: &[BatchItem],
         call: &'static str,
-    ) -> Batch {
+    ) -> CheckedBatch {
         let (mut touches, mut arrives, mut leaves) = (Vec::new(), Vec::new(), Vec::new());
         for item in items {
             let bytes = item.content.bytes();
@@ -197,12 +197,12 @@ impl Batch {
         };
         let operation = operation(stream, what, Some(of_rank(member)), call, touches);
         let begin = Begin { operation, apart: true, owns: Some(owns(member)), arrives };
-        Batch { engine, begin, leaves }
+        CheckedBatch { engine, begin, leaves }
     }
 
     /// The operation is next in the stream.
     pub(crate) fn announce(self, stream: &'static Stream) -> Result<Announced, Failure> {
-        submit(self.engine.clone(), stream, What::Begin(self.begin))?;
+        submit(self.engine.clone(), stream, NoteKind::Begin(self.begin))?;
         Ok(Announced(Some((self.engine, self.leaves))))
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! How it is remembered, and what conflicts with what, is [`ascend_operator::shadow`].
 
-use super::clock::{Clock, Point};
+use super::clock::{Clock, ClockPoint};
 pub(crate) use ascend_operator::shadow::{Found, Mode};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 /// An operation, for messages.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Operation {
+pub(crate) struct CheckedOperation {
     /// "copy of 4096 bytes".
     pub(crate) what: String,
     /// Where it ran: "stream 5 of device 2", "the host".
@@ -48,9 +48,9 @@ impl Touch {
 /// An access that has begun: it is over when its point is passed.
 #[derive(Clone, Debug)]
 pub(crate) struct Access {
-    pub(crate) point: Point,
+    pub(crate) point: ClockPoint,
     pub(crate) mode: Mode,
-    pub(crate) operation: Arc<Operation>,
+    pub(crate) operation: Arc<CheckedOperation>,
 }
 
 /// The memory of one allocation, or anything else that has one user at a time.
@@ -88,11 +88,11 @@ impl Shadow {
 
 /// Every allocation.
 #[derive(Debug, Default)]
-pub(crate) struct Memory {
+pub(crate) struct ShadowMemory {
     shadows: BTreeMap<usize, Shadow>,
 }
 
-impl Memory {
+impl ShadowMemory {
     /// A new allocation, in the place of what was there.
     pub(crate) fn add(&mut self, shadow: Shadow) {
         self.forget(shadow.range());
@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn an_allocation_takes_the_place_of_what_was_there() {
-        let mut memory = Memory::default();
+        let mut memory = ShadowMemory::default();
         memory.add(Shadow::new(0..64, "a".into(), false));
         memory.add(Shadow::new(64..128, "b".into(), false));
         memory.add(Shadow::new(32..96, "c".into(), false));

@@ -1,6 +1,6 @@
 //! A finding as a picture: the two operations on their lanes, with nothing between them, and the bytes that they share.
 
-use super::finding::{Finding, Side};
+use super::finding::{Finding, FindingSide};
 use ascend_operator::svg::{Svg, shorten};
 use std::ops::Range;
 
@@ -47,7 +47,7 @@ struct Picture(Svg);
 
 impl Picture {
     /// A lane with its operation. The two overlap in time: neither is known to come first.
-    fn lane(&mut self, at: usize, side: &Side) {
+    fn lane(&mut self, at: usize, side: &FindingSide) {
         let (y, colour) = (TOP + at * LANE + 34, COLOURS[at % 2]);
         let (from, to) = if at == 0 { (300, 610) } else { (430, 740) };
         self.0.text(14, y + 4, "fill=\"#333333\"", &side.operation.place);
@@ -76,7 +76,7 @@ impl Picture {
     }
 
     /// How much the second knew of the first when it began.
-    fn knowledge(&mut self, finding: &Finding, first: &Side, reason: &str) {
+    fn knowledge(&mut self, finding: &Finding, first: &FindingSide, reason: &str) {
         let (y, next) = (TOP + 34, TOP + LANE + 34);
         if finding.knew > 0 && !first.is_host() {
             let x = 250;

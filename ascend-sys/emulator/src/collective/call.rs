@@ -1,13 +1,13 @@
 //! What a rank asks for when it calls a collective.
 
 use super::meeting::Claim;
-use super::request::{Operation, Request};
+use super::request::{CollectiveRequest, Operation};
 use super::table::{Extent, Table};
 use crate::fabric::Member;
 
 /// What a rank passes to a collective, checked and resolved.
-pub(crate) struct Call {
-    pub(crate) request: Request,
+pub(crate) struct CollectiveCall {
+    pub(crate) request: CollectiveRequest,
     /// Where the data of its buffers is; null where the operation has none.
     pub(crate) send: *const u8,
     pub(crate) recv: *mut u8,
@@ -19,11 +19,11 @@ pub(crate) struct Call {
 
 // SAFETY: the pointers were resolved at issue and their pages stay until the task is complete; they are touched by the copy and
 // reduction kernels only.
-unsafe impl Send for Call {}
+unsafe impl Send for CollectiveCall {}
 
-impl Call {
+impl CollectiveCall {
     /// A call of an operation that needs no table.
-    pub(crate) fn new(request: Request, send: *const u8, recv: *mut u8) -> Self {
+    pub(crate) fn new(request: CollectiveRequest, send: *const u8, recv: *mut u8) -> Self {
         Self { request, send, recv, table: None, capture: 0 }
     }
 

@@ -1,17 +1,17 @@
 //! Where the ranks bring it: in their slots of the meeting.
 
-use super::meeting::{Meeting, PAYLOAD, Place};
-use super::participants::{Offer, Parties};
+use super::meeting::{Meeting, MeetingPlace, PAYLOAD};
+use super::participants::{Contribution, Participants};
 use super::pending::Sleeper;
-use super::table::{Blocks, Summary};
+use super::table::{BlockTable, Summary};
 
 /// Most words of a table that lies behind the offer: they come with it, and nobody waits for a cache line only to learn which
 /// one is next.
-const NEAR: usize = (PAYLOAD - size_of::<Offer>()) / size_of::<u64>();
+const NEAR: usize = (PAYLOAD - size_of::<Contribution>()) / size_of::<u64>();
 
 /// The words behind the offer in a payload.
 fn behind_offer(payload: *const u8) -> *const u64 {
-    payload.wrapping_add(size_of::<Offer>()).cast()
+    payload.wrapping_add(size_of::<Contribution>()).cast()
 }
 
 /// Writes an offer into the payload of a rank that arrives, and its table behind it if that is short.
@@ -20,11 +20,11 @@ fn behind_offer(payload: *const u8) -> *const u64 {
 ///
 /// The payload is the caller's to write; the words of the offer's table are there.
 #[inline]
-pub(super) unsafe fn write(payload: *mut u8, offer: Offer) {
+pub(super) unsafe fn write(payload: *mut u8, offer: Contribution) {
     let Summary { words, length, .. } = offer.table;
     // SAFETY: the payload has room for an offer and behind it for so many words.
     unsafe {
-        payload.cast::<Offer>().write(offer);
+        payload.cast::<Contribution>().write(offer);
         if (1..=NEAR).contains(&length) {
             behind_offer(payload).cast_mut().copy_from_nonoverlapping(words, length);
         }
@@ -34,23 +34,23 @@ pub(super) unsafe fn write(payload: *mut u8, offer: Offer) {
 /// What all ranks have brought to a large operation.
 pub(super) struct Arrived<'a> {
     pub(super) meeting: &'a Meeting<Sleeper>,
-    pub(super) place: Place,
+    pub(super) place: MeetingPlace,
 }
 
-impl Parties for Arrived<'_> {
+impl Participants for Arrived<'_> {
     #[inline]
     fn ranks(&self) -> usize {
         self.meeting.ranks()
     }
 
     #[inline]
-    fn offer(&self, rank: usize) -> Offer {
+    fn offer(&self, rank: usize) -> Contribution {
         // SAFETY: made when all have arrived at a large operation, and used by its task only.
         unsafe { self.meeting.offer(rank, self.place) }
     }
 
     #[inline]
-    fn blocks(&self, rank: usize) -> Blocks<'_> {
+    fn blocks(&self, rank: usize) -> BlockTable<'_> {
         let Summary { words, length, .. } = self.offer(rank).table;
         let words = match length <= NEAR {
             true => self.meeting.payload(rank, self.place, behind_offer),
@@ -58,6 +58,6 @@ impl Parties for Arrived<'_> {
         };
         // SAFETY: the words that the rank has brought with this offer, beside it or in its table, which stays as long.
         let words = unsafe { std::slice::from_raw_parts(words, length) };
-        Blocks { ranks: self.ranks(), words }
+        BlockTable { ranks: self.ranks(), words }
     }
 }

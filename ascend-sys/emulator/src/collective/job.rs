@@ -4,7 +4,7 @@
 //! touched last time. Who has finished its own takes others'. How many chunks the runs of ranks have, the caller knows: the same on
 //! all ranks. Each word carries the number of the operation it speaks of, so nothing needs resetting between operations.
 //!
-//! [`Job::start`] and [`Job::close`] decide whether an operation runs: after a close no chunk of it is worked on any more, and once
+//! [`CollectiveJob::start`] and [`CollectiveJob::close`] decide whether an operation runs: after a close no chunk of it is worked on any more, and once
 //! it runs it cannot be closed. This is what lets a rank give up without anybody touching its memory afterwards. Who starts claims a
 //! chunk and then looks whether anybody is closing; who closes says so and then looks whether anything is claimed. So at least one
 //! sees the other, and goes to the word in which one compare-and-swap decides. As long as nobody gives up, that word stays alone.
@@ -17,9 +17,9 @@ use super::sync::{AtomicU64, Ordering, announce, fence_for_loom};
 const MOST_HOMES: usize = 32;
 
 /// The chunk words of one communicator.
-pub(crate) struct Job {
+pub(crate) struct CollectiveJob {
     ranks: usize,
-    homes: Box<[Home]>,
+    homes: Box<[ChunkHome]>,
     /// Not 0: somebody has tried to close an operation.
     closing: AtomicU64,
     phase: Decision,
@@ -33,7 +33,7 @@ struct Decision(AtomicU64);
 ///
 /// Half a number is enough: while anybody works on operation n, none can begin n + 1.
 #[repr(align(128))]
-struct Home {
+struct ChunkHome {
     claimed: AtomicU64,
     finished: AtomicU64,
 }
@@ -47,9 +47,9 @@ pub(crate) enum Phase {
     Closed,
 }
 
-impl Job {
+impl CollectiveJob {
     pub(crate) fn new(ranks: usize) -> Self {
-        let home = |_| Home { claimed: AtomicU64::new(0), finished: AtomicU64::new(0) };
+        let home = |_| ChunkHome { claimed: AtomicU64::new(0), finished: AtomicU64::new(0) };
         Self {
             ranks,
             homes: (0..ranks.clamp(1, MOST_HOMES)).map(home).collect(),
@@ -74,14 +74,14 @@ impl Job {
     }
 
     /// All ranks are there: the operation runs, unless it was closed. With a chunk for this rank, if there is one left, as by
-    /// [`Job::claim`]; nobody works on that of an operation that was closed.
+    /// [`CollectiveJob::claim`]; nobody works on that of an operation that was closed.
     #[inline]
     pub(crate) fn start(
         &self,
         number: u64,
         rank: usize,
         chunks: impl Fn(Range<usize>) -> u32,
-    ) -> (Phase, Option<Chunk>) {
+    ) -> (Phase, Option<WorkChunk>) {
         let chunk = self.claim(number, rank, chunks);
         fence_for_loom();
         let alone = chunk.is_some() && self.closing.load(Ordering::SeqCst) == 0;
@@ -92,7 +92,7 @@ impl Job {
     #[cold]
     pub(crate) fn close(&self, number: u64) -> Phase {
         announce(&self.closing, 1);
-        let claimed = |home: &Home| is_of(home.claimed.load(Ordering::SeqCst), number);
+        let claimed = |home: &ChunkHome| is_of(home.claimed.load(Ordering::SeqCst), number);
         self.decide(number, !self.homes.iter().any(claimed))
     }
 
@@ -114,20 +114,20 @@ impl Job {
     }
 
     /// Takes a chunk of a running operation, those of the rank's home first. `chunks` says how many the runs of some ranks
-    /// have. The caller works on it and then calls [`Job::finish`] with what this returns.
+    /// have. The caller works on it and then calls [`CollectiveJob::finish`] with what this returns.
     #[inline]
     pub(crate) fn claim(
         &self,
         number: u64,
         rank: usize,
         chunks: impl Fn(Range<usize>) -> u32,
-    ) -> Option<Chunk> {
+    ) -> Option<WorkChunk> {
         let first = self.home_of(rank);
         for home in (first..self.homes.len()).chain(0..first) {
             let of = self.of_home(home);
             let taken = count_up(&self.homes[home].claimed, number, chunks(of.clone()));
             if let Some(index) = taken {
-                return Some(Chunk { home, of, index });
+                return Some(WorkChunk { home, of, index });
             }
         }
         None
@@ -138,7 +138,7 @@ impl Job {
     pub(crate) fn finish(
         &self,
         number: u64,
-        chunk: Chunk,
+        chunk: WorkChunk,
         chunks: impl Fn(Range<usize>) -> u32,
     ) -> bool {
         let share = chunks(chunk.of);
@@ -159,7 +159,7 @@ impl Job {
 
 /// A piece of work.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Chunk {
+pub(crate) struct WorkChunk {
     home: usize,
     /// The ranks whose runs it is counted in.
     pub(crate) of: Range<usize>,
@@ -202,7 +202,7 @@ mod tests {
     #[test]
     fn an_operation_that_has_run_is_not_closed_with_the_next() {
         for share in [0, 1] {
-            let job = Job::new(2);
+            let job = CollectiveJob::new(2);
             let chunks = |of: Range<usize>| share * of.len() as u32;
             // Rank 0 does all that there is to do, goes on, and gives up.
             let (phase, mut next) = job.start(1, 0, chunks);
@@ -222,7 +222,7 @@ mod tests {
     #[test]
     fn every_rank_has_one_home_that_owns_its_run() {
         for ranks in [1, 2, 3, 31, 32, 33, 63, 64, 100, 1000] {
-            let job = Job::new(ranks);
+            let job = CollectiveJob::new(ranks);
             let mut next = 0;
             for home in 0..job.homes.len() {
                 let of = job.of_home(home);

@@ -19,7 +19,7 @@
 use std::mem::MaybeUninit;
 use std::sync::{Arc, PoisonError};
 
-use super::participants::Offer;
+use super::participants::Contribution;
 use super::sync::{AtomicU32, AtomicU64, Mutex, Ordering, UnsafeCell, announce, announce_or};
 use super::table::Table;
 
@@ -34,7 +34,7 @@ pub(crate) trait Wake: Clone {
 
 /// Which operation of a communicator, and which of those with a count above zero: that decides the slot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct MeetingPlace {
     /// From 1.
     pub(crate) number: u64,
     pub(crate) turn: u64,
@@ -66,7 +66,7 @@ impl Claim {
 
 /// What a rank sees when it looks at the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Look {
+pub(crate) enum MeetingView {
     /// All are there, with the same claim.
     All,
     /// This rank is not.
@@ -81,7 +81,7 @@ pub(crate) enum Look {
 
 /// Why a communicator cannot be used any more: the first failure counts.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Breakage {
+pub(crate) struct CommError {
     /// What failed.
     pub(crate) origin: Origin,
     /// What kind of failure it is.
@@ -119,23 +119,23 @@ pub(crate) enum Cause {
 }
 
 #[repr(C, align(128))]
-struct Slot {
+struct OperationSlot {
     /// The operation this slot holds; 0 while it is being filled.
     number: AtomicU64,
     /// The operation its owner sleeps in.
     armed: AtomicU64,
     kind: AtomicU64,
     count: AtomicU64,
-    /// The first bytes share the cache line of the number. A large operation has its [`Offer`] here.
+    /// The first bytes share the cache line of the number. A large operation has its [`Contribution`] here.
     payload: UnsafeCell<[MaybeUninit<u8>; PAYLOAD]>,
     /// The table of the latest operation that had one.
     table: UnsafeCell<Option<Box<Table>>>,
 }
 
 // An offer fits where a payload would be, which begins behind four words.
-const _: () = assert!(size_of::<Offer>() <= PAYLOAD && 32 % align_of::<Offer>() == 0);
+const _: () = assert!(size_of::<Contribution>() <= PAYLOAD && 32 % align_of::<Contribution>() == 0);
 
-impl Slot {
+impl OperationSlot {
     fn new() -> Self {
         Self {
             number: AtomicU64::new(0),
@@ -148,8 +148,8 @@ impl Slot {
     }
 }
 
-struct Seat<W> {
-    slots: [Slot; 2],
+struct RankSlot<W> {
+    slots: [OperationSlot; 2],
     /// The latest operation that the rank passed with a count of zero, and its kind.
     passed: AtomicU64,
     passed_kind: AtomicU64,
@@ -165,10 +165,10 @@ const SOMEONE_PASSED: u32 = 4;
 
 /// The meeting place of one communicator.
 pub(crate) struct Meeting<W> {
-    seats: Box<[Seat<W>]>,
+    seats: Box<[RankSlot<W>]>,
     /// Zero as long as nothing is wrong.
     alarm: AtomicU32,
-    breakage: Mutex<Option<Arc<Breakage>>>,
+    breakage: Mutex<Option<Arc<CommError>>>,
 }
 
 // SAFETY: payload and table are written by their owner before it stores the number, and read by others after they have loaded it; the
@@ -177,8 +177,8 @@ unsafe impl<W: Send> Sync for Meeting<W> {}
 
 impl<W: Wake> Meeting<W> {
     pub(crate) fn new(ranks: usize) -> Self {
-        let seat = |_| Seat {
-            slots: [Slot::new(), Slot::new()],
+        let seat = |_| RankSlot {
+            slots: [OperationSlot::new(), OperationSlot::new()],
             passed: AtomicU64::new(0),
             passed_kind: AtomicU64::new(0),
             waker: Mutex::new(None),
@@ -196,7 +196,7 @@ impl<W: Wake> Meeting<W> {
     }
 
     #[inline]
-    fn slot(&self, rank: usize, place: Place) -> &Slot {
+    fn slot(&self, rank: usize, place: MeetingPlace) -> &OperationSlot {
         &self.seats[rank].slots[(place.turn & 1) as usize]
     }
 
@@ -209,7 +209,7 @@ impl<W: Wake> Meeting<W> {
     pub(crate) unsafe fn arrive(
         &self,
         rank: usize,
-        place: Place,
+        place: MeetingPlace,
         claim: Claim,
         table: &mut Option<Box<Table>>,
         fill: impl FnOnce(*mut u8),
@@ -242,13 +242,18 @@ impl<W: Wake> Meeting<W> {
 
     /// Looks who else has arrived, from rank `cursor` on; the cursor moves past who has been seen.
     #[inline]
-    pub(crate) fn look(&self, place: Place, claim: Claim, cursor: &mut usize) -> Look {
+    pub(crate) fn look(
+        &self,
+        place: MeetingPlace,
+        claim: Claim,
+        cursor: &mut usize,
+    ) -> MeetingView {
         while let Some(seat) = self.seats.get(*cursor) {
             let slot = &seat.slots[(place.turn & 1) as usize];
             let there = slot.number.load(Ordering::SeqCst);
             if there < place.number {
                 if self.alarm.load(Ordering::SeqCst) == 0 {
-                    return Look::Waiting(*cursor);
+                    return MeetingView::Waiting(*cursor);
                 }
                 match self.look_closely(place, *cursor) {
                     Some(look) => return look,
@@ -260,19 +265,19 @@ impl<W: Wake> Meeting<W> {
                 || slot.kind.load(Ordering::Relaxed) != claim.kind
                 || slot.count.load(Ordering::Relaxed) != claim.count
             {
-                return Look::Differs(*cursor);
+                return MeetingView::Differs(*cursor);
             }
             *cursor += 1;
         }
-        Look::All
+        MeetingView::All
     }
 
     /// The rank at `cursor` is missing, and not everything is as usual. `None` if it is not missing any more.
     #[cold]
-    fn look_closely(&self, place: Place, cursor: usize) -> Option<Look> {
+    fn look_closely(&self, place: MeetingPlace, cursor: usize) -> Option<MeetingView> {
         let number = place.number;
         if self.alarm.load(Ordering::SeqCst) & BROKEN != 0 {
-            return Some(Look::Broken);
+            return Some(MeetingView::Broken);
         }
         let mut gone = None;
         for rank in cursor..self.ranks() {
@@ -284,23 +289,23 @@ impl<W: Wake> Meeting<W> {
                     return None;
                 }
             } else if passed {
-                return Some(Look::Differs(rank));
+                return Some(MeetingView::Differs(rank));
             } else if seat.left_after.load(Ordering::SeqCst) < number {
                 gone = gone.or(Some(rank));
             }
         }
-        Some(gone.map_or(Look::Waiting(cursor), Look::Gone))
+        Some(gone.map_or(MeetingView::Waiting(cursor), MeetingView::Gone))
     }
 
     /// Declares that the rank sleeps in an operation. The caller looks again after this, and sleeps only if nothing has changed.
-    pub(crate) fn arm(&self, rank: usize, place: Place, waker: W) {
+    pub(crate) fn arm(&self, rank: usize, place: MeetingPlace, waker: W) {
         *self.seats[rank].waker.lock().unwrap_or_else(PoisonError::into_inner) = Some(waker);
         announce(&self.slot(rank, place).armed, place.number);
     }
 
     /// Wakes everyone who sleeps in an operation. Called after arriving by who finds all there, and after the last chunk.
     #[inline]
-    pub(crate) fn wake(&self, place: Place) {
+    pub(crate) fn wake(&self, place: MeetingPlace) {
         for seat in &self.seats {
             let slot = &seat.slots[(place.turn & 1) as usize];
             if slot.armed.load(Ordering::SeqCst) == place.number {
@@ -319,7 +324,7 @@ impl<W: Wake> Meeting<W> {
 
     /// Ends the communicator. The first failure stays; all ranks wake up and see it.
     #[cold]
-    pub(crate) fn fail(&self, breakage: Breakage) -> Arc<Breakage> {
+    pub(crate) fn fail(&self, breakage: CommError) -> Arc<CommError> {
         let first = {
             let mut place = self.breakage.lock().unwrap_or_else(PoisonError::into_inner);
             Arc::clone(place.get_or_insert_with(|| Arc::new(breakage)))
@@ -331,7 +336,7 @@ impl<W: Wake> Meeting<W> {
 
     /// Why the communicator cannot be used any more, if so.
     #[inline]
-    pub(crate) fn breakage(&self) -> Option<Arc<Breakage>> {
+    pub(crate) fn breakage(&self) -> Option<Arc<CommError>> {
         if self.alarm.load(Ordering::SeqCst) & BROKEN == 0 {
             return None;
         }
@@ -355,16 +360,16 @@ impl<W: Wake> Meeting<W> {
         (last != u64::MAX).then_some(last)
     }
 
-    /// What a rank has arrived with at a large operation. Meaningful after [`Look::All`] and until the caller has completed the
+    /// What a rank has arrived with at a large operation. Meaningful after [`MeetingView::All`] and until the caller has completed the
     /// operation.
     ///
     /// # Safety
     ///
-    /// The rank has arrived there, and filled its payload with an [`Offer`]; the caller's rank has not arrived since.
+    /// The rank has arrived there, and filled its payload with a [`Contribution`]; the caller's rank has not arrived since.
     #[inline]
-    pub(crate) unsafe fn offer(&self, rank: usize, place: Place) -> Offer {
+    pub(crate) unsafe fn offer(&self, rank: usize, place: MeetingPlace) -> Contribution {
         // SAFETY: the caller's promise.
-        self.payload(rank, place, |payload| unsafe { payload.cast::<Offer>().read() })
+        self.payload(rank, place, |payload| unsafe { payload.cast::<Contribution>().read() })
     }
 
     /// The table that a rank has brought, if it has arrived.
@@ -374,7 +379,7 @@ impl<W: Wake> Meeting<W> {
     /// The caller's rank has arrived at this place and at none since, and does not while it uses the table. The claim of
     /// the rank is of an operation that has tables.
     #[inline]
-    pub(crate) unsafe fn table(&self, rank: usize, place: Place) -> Option<&Table> {
+    pub(crate) unsafe fn table(&self, rank: usize, place: MeetingPlace) -> Option<&Table> {
         let slot = self.slot(rank, place);
         if slot.number.load(Ordering::SeqCst) != place.number {
             return None;
@@ -388,7 +393,7 @@ impl<W: Wake> Meeting<W> {
     pub(crate) fn payload<R>(
         &self,
         rank: usize,
-        place: Place,
+        place: MeetingPlace,
         read: impl FnOnce(*const u8) -> R,
     ) -> R {
         self.slot(rank, place).payload.with(|payload| read(payload.cast()))
@@ -397,7 +402,7 @@ impl<W: Wake> Meeting<W> {
     /// The latest operation of a rank, for messages: its number and what it claimed.
     #[cold]
     pub(crate) fn latest(&self, rank: usize) -> Option<(u64, Claim)> {
-        let read = |slot: &Slot| {
+        let read = |slot: &OperationSlot| {
             let number = slot.number.load(Ordering::Acquire);
             let kind = slot.kind.load(Ordering::Acquire);
             let count = slot.count.load(Ordering::Acquire);
@@ -412,7 +417,7 @@ impl<W: Wake> Meeting<W> {
     }
 }
 
-impl<W: Wake> Seat<W> {
+impl<W: Wake> RankSlot<W> {
     #[cold]
     fn wake(&self) {
         // The clone leaves the lock before anything is called.

@@ -7,8 +7,8 @@ use loom::sync::Notify;
 use loom::sync::atomic::AtomicUsize;
 use loom::thread;
 
-use super::job::{Job, Phase};
-use super::meeting::{Breakage, Cause, Claim, Look, Meeting, Origin, Place, Wake};
+use super::job::{CollectiveJob, Phase};
+use super::meeting::{Cause, Claim, CommError, Meeting, MeetingPlace, MeetingView, Origin, Wake};
 use super::sync::{Ordering, UnsafeCell};
 use super::table::Table;
 
@@ -30,8 +30,8 @@ impl Wake for Bell {
 const CLAIM: Claim = Claim { kind: 1, count: 1 };
 
 /// Where nobody has passed zero, turns are numbers.
-fn at(number: u64) -> Place {
-    Place { number, turn: number }
+fn at(number: u64) -> MeetingPlace {
+    MeetingPlace { number, turn: number }
 }
 
 /// Where the run of a rank begins, of two that share so many chunks.
@@ -46,7 +46,7 @@ fn explore(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
 }
 
 /// Arrives with one byte.
-fn arrive(meeting: &Meeting<Bell>, rank: usize, place: Place, value: u8) {
+fn arrive(meeting: &Meeting<Bell>, rank: usize, place: MeetingPlace, value: u8) {
     // SAFETY: a payload has more than one byte.
     let fill = |payload: *mut u8| unsafe { payload.write(value) };
     // SAFETY: each model arrives in order, from one thread a rank.
@@ -54,17 +54,22 @@ fn arrive(meeting: &Meeting<Bell>, rank: usize, place: Place, value: u8) {
 }
 
 /// Waits until all are there, asleep if need be, the way a parked task does.
-fn await_all(meeting: &Meeting<Bell>, rank: usize, place: Place, bell: &Bell) -> Look {
+fn await_all(
+    meeting: &Meeting<Bell>,
+    rank: usize,
+    place: MeetingPlace,
+    bell: &Bell,
+) -> MeetingView {
     let mut cursor = 0;
     let first = meeting.look(place, CLAIM, &mut cursor);
-    if first == Look::All {
+    if first == MeetingView::All {
         meeting.wake(place);
     }
     let mut look = first;
-    while let Look::Waiting(_) = look {
+    while let MeetingView::Waiting(_) = look {
         meeting.arm(rank, place, bell.clone());
         look = meeting.look(place, CLAIM, &mut cursor);
-        if let Look::Waiting(_) = look {
+        if let MeetingView::Waiting(_) = look {
             bell.0.wait();
             look = meeting.look(place, CLAIM, &mut cursor);
         }
@@ -72,7 +77,7 @@ fn await_all(meeting: &Meeting<Bell>, rank: usize, place: Place, bell: &Bell) ->
     look
 }
 
-fn sum(meeting: &Meeting<Bell>, place: Place) -> u8 {
+fn sum(meeting: &Meeting<Bell>, place: MeetingPlace) -> u8 {
     // SAFETY: all have arrived and written one byte.
     (0..meeting.ranks()).map(|rank| meeting.payload(rank, place, |p| unsafe { p.read() })).sum()
 }
@@ -86,7 +91,7 @@ fn loom_payloads_are_seen_and_slots_are_reused_in_time() {
             for number in 1..=3 {
                 let value = (number as u8) * 10 + rank as u8;
                 arrive(&meeting, rank, at(number), value);
-                assert_eq!(await_all(&meeting, rank, at(number), &bell), Look::All);
+                assert_eq!(await_all(&meeting, rank, at(number), &bell), MeetingView::All);
                 assert_eq!(sum(&meeting, at(number)), number as u8 * 20 + 1);
             }
         };
@@ -111,7 +116,7 @@ fn loom_tables_are_seen_and_come_back_two_turns_later() {
                 unsafe { meeting.arrive(rank, place, CLAIM, &mut table, |_| {}) };
                 let old = table.map(|table| table.run);
                 assert_eq!(old, (number == 3).then_some(10 + rank));
-                assert_eq!(await_all(&meeting, rank, place, &bell), Look::All);
+                assert_eq!(await_all(&meeting, rank, place, &bell), MeetingView::All);
                 // SAFETY: the rank has arrived here, and nowhere since.
                 let run = |rank| unsafe { meeting.table(rank, place) }.map(|table| table.run);
                 assert_eq!((run(0), run(1)), (Some(number * 10), Some(number * 10 + 1)));
@@ -130,7 +135,7 @@ fn loom_three_ranks_none_sleeps_for_ever() {
         let meeting = Arc::new(Meeting::<Bell>::new(3));
         let rank = |meeting: Arc<Meeting<Bell>>, rank: usize| {
             arrive(&meeting, rank, at(1), 1);
-            assert_eq!(await_all(&meeting, rank, at(1), &Bell::new()), Look::All);
+            assert_eq!(await_all(&meeting, rank, at(1), &Bell::new()), MeetingView::All);
             assert_eq!(sum(&meeting, at(1)), 3);
         };
         let (a, b) = (Arc::clone(&meeting), Arc::clone(&meeting));
@@ -148,10 +153,10 @@ fn loom_a_rank_that_runs_ahead_on_zeros_is_always_noticed() {
         let zeros = thread::spawn(move || {
             other.pass(1, 1, 1);
             other.pass(1, 2, 1);
-            arrive(&other, 1, Place { number: 3, turn: 1 }, 7);
+            arrive(&other, 1, MeetingPlace { number: 3, turn: 1 }, 7);
         });
         arrive(&meeting, 0, at(1), 1);
-        assert_eq!(await_all(&meeting, 0, at(1), &Bell::new()), Look::Differs(1));
+        assert_eq!(await_all(&meeting, 0, at(1), &Bell::new()), MeetingView::Differs(1));
         zeros.join().unwrap();
     });
 }
@@ -163,9 +168,9 @@ fn loom_zeros_between_operations_leave_the_slots_alone() {
         let rank = |meeting: Arc<Meeting<Bell>>, rank: usize| {
             let bell = Bell::new();
             for turn in 1..=3 {
-                let place = Place { number: turn * 2 - 1, turn };
+                let place = MeetingPlace { number: turn * 2 - 1, turn };
                 arrive(&meeting, rank, place, turn as u8 * 10 + rank as u8);
-                assert_eq!(await_all(&meeting, rank, place, &bell), Look::All);
+                assert_eq!(await_all(&meeting, rank, place, &bell), MeetingView::All);
                 assert_eq!(sum(&meeting, place), turn as u8 * 20 + 1);
                 meeting.pass(rank, turn * 2, 1);
             }
@@ -188,7 +193,7 @@ fn loom_a_failure_and_a_departure_wake_the_sleeper() {
                     other.leave(1, 0);
                 } else {
                     let text = "a test".into();
-                    other.fail(Breakage {
+                    other.fail(CommError {
                         origin: Origin::Collective(1),
                         cause: Cause::Timeout,
                         text,
@@ -197,7 +202,7 @@ fn loom_a_failure_and_a_departure_wake_the_sleeper() {
             });
             arrive(&meeting, 0, at(1), 1);
             let look = await_all(&meeting, 0, at(1), &Bell::new());
-            assert_eq!(look, if departure { Look::Gone(1) } else { Look::Broken });
+            assert_eq!(look, if departure { MeetingView::Gone(1) } else { MeetingView::Broken });
             end.join().unwrap();
         });
     }
@@ -208,34 +213,36 @@ fn loom_each_chunk_is_done_once_and_before_completion_is_seen() {
     const CHUNKS: u32 = 3;
     explore(2, || {
         let meeting = Arc::new(Meeting::<Bell>::new(2));
-        let job = Arc::new(Job::new(2));
+        let job = Arc::new(CollectiveJob::new(2));
         let data: Arc<Vec<_>> = Arc::new((0..CHUNKS).map(|_| UnsafeCell::new(0)).collect());
-        let rank =
-            |meeting: Arc<Meeting<Bell>>, job: Arc<Job>, data: Arc<Vec<UnsafeCell<u32>>>, rank| {
-                let bell = Bell::new();
-                let chunks = |of: Range<usize>| part(of.end, CHUNKS) - part(of.start, CHUNKS);
-                let (phase, mut next) = job.start(1, rank, chunks);
-                assert_eq!(phase, Phase::Running);
-                while let Some(chunk) = next {
-                    let index = part(chunk.of.start, CHUNKS) + chunk.index;
-                    // SAFETY: the claim is this thread's alone, which loom checks.
-                    data[index as usize].with_mut(|p| unsafe { *p += 1 });
-                    if job.finish(1, chunk, chunks) {
-                        meeting.wake(at(1));
-                    }
-                    next = job.claim(1, rank, chunks);
+        let rank = |meeting: Arc<Meeting<Bell>>,
+                    job: Arc<CollectiveJob>,
+                    data: Arc<Vec<UnsafeCell<u32>>>,
+                    rank| {
+            let bell = Bell::new();
+            let chunks = |of: Range<usize>| part(of.end, CHUNKS) - part(of.start, CHUNKS);
+            let (phase, mut next) = job.start(1, rank, chunks);
+            assert_eq!(phase, Phase::Running);
+            while let Some(chunk) = next {
+                let index = part(chunk.of.start, CHUNKS) + chunk.index;
+                // SAFETY: the claim is this thread's alone, which loom checks.
+                data[index as usize].with_mut(|p| unsafe { *p += 1 });
+                if job.finish(1, chunk, chunks) {
+                    meeting.wake(at(1));
                 }
-                while !job.complete(1, chunks) {
-                    meeting.arm(rank, at(1), bell.clone());
-                    if !job.complete(1, chunks) {
-                        bell.0.wait();
-                    }
+                next = job.claim(1, rank, chunks);
+            }
+            while !job.complete(1, chunks) {
+                meeting.arm(rank, at(1), bell.clone());
+                if !job.complete(1, chunks) {
+                    bell.0.wait();
                 }
-                for cell in data.iter() {
-                    // SAFETY: complete: nobody writes any more, which loom checks.
-                    assert_eq!(cell.with(|p| unsafe { *p }), 1);
-                }
-            };
+            }
+            for cell in data.iter() {
+                // SAFETY: complete: nobody writes any more, which loom checks.
+                assert_eq!(cell.with(|p| unsafe { *p }), 1);
+            }
+        };
         let (m, j, d) = (Arc::clone(&meeting), Arc::clone(&job), Arc::clone(&data));
         let thread = thread::spawn(move || rank(m, j, d, 1));
         rank(meeting, job, data, 0);
@@ -246,10 +253,10 @@ fn loom_each_chunk_is_done_once_and_before_completion_is_seen() {
 #[test]
 fn loom_who_gives_up_is_never_touched() {
     explore(3, || {
-        let job = Arc::new(Job::new(2));
+        let job = Arc::new(CollectiveJob::new(2));
         let memory: Arc<Vec<_>> = Arc::new((0..2).map(|_| UnsafeCell::new(0)).collect());
         // What it takes of a rank that has found all there. The one that gives up may have none left to take.
-        let start = |job: &Job, memory: &[UnsafeCell<u32>], rank| {
+        let start = |job: &CollectiveJob, memory: &[UnsafeCell<u32>], rank| {
             let (phase, chunk) = job.start(1, rank, |of: Range<usize>| of.len() as u32);
             if let (Phase::Running, Some(chunk)) = (phase, chunk) {
                 // SAFETY: running: the rank that gives up stays until all is done, which loom checks.
@@ -277,32 +284,33 @@ fn loom_who_gives_up_is_never_touched() {
 fn loom_a_second_operation_does_not_inherit_chunks() {
     explore(2, || {
         let meeting = Arc::new(Meeting::<Bell>::new(2));
-        let job = Arc::new(Job::new(2));
+        let job = Arc::new(CollectiveJob::new(2));
         let done = Arc::new(AtomicUsize::new(0));
-        let rank = |meeting: &Meeting<Bell>, job: &Job, done: &AtomicUsize, rank: usize| {
-            let bell = Bell::new();
-            for number in 1..=2 {
-                arrive(meeting, rank, at(number), 0);
-                assert_eq!(await_all(meeting, rank, at(number), &bell), Look::All);
-                let chunks = |of: Range<usize>| of.len() as u32;
-                let (phase, mut next) = job.start(number, rank, chunks);
-                assert_eq!(phase, Phase::Running);
-                while let Some(chunk) = next {
-                    done.fetch_add(1, Ordering::Relaxed);
-                    if job.finish(number, chunk, chunks) {
-                        meeting.wake(at(number));
+        let rank =
+            |meeting: &Meeting<Bell>, job: &CollectiveJob, done: &AtomicUsize, rank: usize| {
+                let bell = Bell::new();
+                for number in 1..=2 {
+                    arrive(meeting, rank, at(number), 0);
+                    assert_eq!(await_all(meeting, rank, at(number), &bell), MeetingView::All);
+                    let chunks = |of: Range<usize>| of.len() as u32;
+                    let (phase, mut next) = job.start(number, rank, chunks);
+                    assert_eq!(phase, Phase::Running);
+                    while let Some(chunk) = next {
+                        done.fetch_add(1, Ordering::Relaxed);
+                        if job.finish(number, chunk, chunks) {
+                            meeting.wake(at(number));
+                        }
+                        next = job.claim(number, rank, chunks);
                     }
-                    next = job.claim(number, rank, chunks);
-                }
-                while !job.complete(number, chunks) {
-                    meeting.arm(rank, at(number), bell.clone());
-                    if !job.complete(number, chunks) {
-                        bell.0.wait();
+                    while !job.complete(number, chunks) {
+                        meeting.arm(rank, at(number), bell.clone());
+                        if !job.complete(number, chunks) {
+                            bell.0.wait();
+                        }
                     }
+                    assert!(done.load(Ordering::Relaxed) >= 2 * number as usize);
                 }
-                assert!(done.load(Ordering::Relaxed) >= 2 * number as usize);
-            }
-        };
+            };
         let (m, j, d) = (Arc::clone(&meeting), Arc::clone(&job), Arc::clone(&done));
         let thread = thread::spawn(move || rank(&m, &j, &d, 1));
         rank(&meeting, &job, &done, 0);

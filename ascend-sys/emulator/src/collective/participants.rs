@@ -1,11 +1,11 @@
 //! What the ranks bring to a large operation.
 
-use super::table::{Blocks, Summary};
+use super::table::{BlockTable, Summary};
 
 /// What a rank brings to a large operation: two cache lines, with the number of the slot.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
-pub(crate) struct Offer {
+pub(crate) struct Contribution {
     /// Where its buffers are; null where the operation has none.
     pub(crate) send: *const u8,
     pub(crate) recv: *mut u8,
@@ -16,9 +16,9 @@ pub(crate) struct Offer {
 }
 
 /// What all ranks have brought.
-pub(crate) trait Parties {
+pub(crate) trait Participants {
     fn ranks(&self) -> usize;
-    fn offer(&self, rank: usize) -> Offer;
+    fn offer(&self, rank: usize) -> Contribution;
     /// The counts and displacements of a rank, of an operation that has tables.
-    fn blocks(&self, rank: usize) -> Blocks<'_>;
+    fn blocks(&self, rank: usize) -> BlockTable<'_>;
 }

@@ -8,14 +8,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::call::Call;
+use super::call::CollectiveCall;
 use super::contributions::{self, Arrived};
-use super::job::{Chunk, Phase};
-use super::meeting::{Breakage, Cause, Look, Origin, PAYLOAD, Place, Wake};
-use super::participants::{Offer, Parties};
+use super::job::{Phase, WorkChunk};
+use super::meeting::{Cause, CommError, MeetingPlace, MeetingView, Origin, PAYLOAD, Wake};
+use super::participants::{Contribution, Participants};
 use super::plan::{Plan, store_for};
 use super::request::Operation;
-use super::run::{Work, run_small};
+use super::run::{SharedWork, run_small};
 use super::table::{self, Extent, Summary, Table};
 use crate::fabric::Member;
 use crate::lent::Lent;
@@ -35,7 +35,7 @@ impl Wake for Sleeper {
     }
 }
 
-enum State {
+enum PendingState {
     /// Has not arrived.
     Ready,
     /// Copies the send buffer aside, because it partly overlaps the receive buffer: so many bytes are done.
@@ -45,18 +45,18 @@ enum State {
 }
 
 /// One rank's part in a collective.
-pub(crate) struct Pending {
+pub(crate) struct PendingCollective {
     member: Lent<Member>,
-    place: Place,
-    call: Call,
+    place: MeetingPlace,
+    call: CollectiveCall,
     /// The ranks below have arrived.
     cursor: usize,
-    state: State,
+    state: PendingState,
     /// The copy of an overlapping send buffer.
     staged: Box<[u8]>,
 }
 
-impl Drop for Pending {
+impl Drop for PendingCollective {
     fn drop(&mut self) {
         if let Some(table) = self.call.table.take() {
             self.member.put_back(table);
@@ -64,19 +64,23 @@ impl Drop for Pending {
     }
 }
 
-impl Pending {
+impl PendingCollective {
     /// # Safety
     ///
     /// As for [`Lent::new`].
     #[inline(always)]
-    pub(crate) unsafe fn new(member: &Arc<Member>, place: Place, call: Call) -> Self {
+    pub(crate) unsafe fn new(
+        member: &Arc<Member>,
+        place: MeetingPlace,
+        call: CollectiveCall,
+    ) -> Self {
         Self {
             // SAFETY: the caller's promise.
             member: unsafe { Lent::new(member) },
             place,
             call,
             cursor: 0,
-            state: State::Ready,
+            state: PendingState::Ready,
             staged: Box::default(),
         }
     }
@@ -101,26 +105,26 @@ impl Pending {
     #[inline]
     pub(crate) fn poll(&mut self) -> Step {
         match self.state {
-            State::Ready => self.arrive(),
-            State::Arrived => {
+            PendingState::Ready => self.arrive(),
+            PendingState::Arrived => {
                 let look = self.look();
                 self.go_on(look)
             }
-            State::Running(plan, store) => self.work(plan, store),
-            State::Staging(..) => self.stage(),
+            PendingState::Running(plan, store) => self.work(plan, store),
+            PendingState::Staging(..) => self.stage(),
         }
     }
 
     #[cold]
     fn begin_staging(&mut self, [sends, _]: [Extent; 2]) -> Step {
         self.staged = vec![0; sends.end].into_boxed_slice();
-        self.state = State::Staging(0);
+        self.state = PendingState::Staging(0);
         Step::Again
     }
 
     #[cold]
     fn stage(&mut self) -> Step {
-        if let State::Staging(done) = &mut self.state {
+        if let PendingState::Staging(done) = &mut self.state {
             let piece = (self.staged.len() - *done).min(PIECE);
             // SAFETY: both have as many bytes, of which `done + piece` are no more.
             unsafe {
@@ -130,14 +134,14 @@ impl Pending {
             *done += piece;
             if *done == self.staged.len() {
                 self.call.send = self.staged.as_ptr();
-                self.state = State::Ready;
+                self.state = PendingState::Ready;
             }
         }
         Step::Again
     }
 
     #[inline]
-    fn look(&mut self) -> Look {
+    fn look(&mut self) -> MeetingView {
         self.member.comm.meeting.look(self.place, self.call.claim(), &mut self.cursor)
     }
 
@@ -153,7 +157,7 @@ impl Pending {
             return Step::Done(Ok(()));
         }
         let (rank, place, claim) = (self.member.rank, self.place, self.call.claim());
-        let Call { request, send, recv, .. } = self.call;
+        let CollectiveCall { request, send, recv, .. } = self.call;
         if self.is_small() {
             let (bytes, _) = request.sizes(rank, comm.meeting.ranks());
             // SAFETY: what a rank sends in a small operation fits the payload.
@@ -167,36 +171,36 @@ impl Pending {
             }
             let touched = self.call.moved(extents);
             let table = self.call.table.as_ref().map_or(Summary::NONE, |table| table.summary());
-            let offer = Offer { send, recv, touched, table };
+            let offer = Contribution { send, recv, touched, table };
             // SAFETY: an offer fits the payload; the words are those of the table.
             let fill = |payload| unsafe { contributions::write(payload, offer) };
             // SAFETY: as above.
             unsafe { comm.meeting.arrive(rank, place, claim, &mut self.call.table, fill) };
         }
-        self.state = State::Arrived;
+        self.state = PendingState::Arrived;
         let look = self.look();
-        if look == Look::All {
+        if look == MeetingView::All {
             self.member.comm.meeting.wake(self.place);
         }
         self.go_on(look)
     }
 
     #[inline]
-    fn go_on(&mut self, look: Look) -> Step {
+    fn go_on(&mut self, look: MeetingView) -> Step {
         match look {
-            Look::All if self.is_small() => self.finish_small(),
-            Look::Waiting(_) => Step::Park,
-            Look::All if !self.sides_agree() => {
+            MeetingView::All if self.is_small() => self.finish_small(),
+            MeetingView::Waiting(_) => Step::Park,
+            MeetingView::All if !self.sides_agree() => {
                 let text = format!("the counts differ{}", table::disagreements(&self.tables()));
                 self.fail(Cause::Mismatch, text)
             }
-            Look::All => self.begin(),
-            Look::Broken => self.leave(),
-            Look::Differs(_) => {
+            MeetingView::All => self.begin(),
+            MeetingView::Broken => self.leave(),
+            MeetingView::Differs(_) => {
                 let text = self.member.comm.mismatch(self.place, |rank| self.table(rank));
                 self.fail(Cause::Mismatch, text)
             }
-            Look::Gone(rank) => {
+            MeetingView::Gone(rank) => {
                 let text = self.member.comm.gone(rank);
                 self.fail(Cause::Gone, text)
             }
@@ -253,7 +257,7 @@ impl Pending {
         match comm.job.start(self.place.number, *rank, |of| plan.chunks(of, &parties)) {
             (Phase::Closed, _) => self.leave(),
             (Phase::Running, chunk) => {
-                self.state = State::Running(plan, store);
+                self.state = PendingState::Running(plan, store);
                 self.run(plan, store, chunk)
             }
         }
@@ -268,7 +272,7 @@ impl Pending {
 
     /// Works on a chunk of the running operation that this rank has claimed, if there was one.
     #[inline]
-    fn run(&self, plan: Plan, store: Store, chunk: Option<Chunk>) -> Step {
+    fn run(&self, plan: Plan, store: Store, chunk: Option<WorkChunk>) -> Step {
         let comm = &self.member.comm;
         let parties = &self.parties();
         let number = self.place.number;
@@ -277,7 +281,7 @@ impl Pending {
             let complete = comm.job.complete(number, chunks);
             return if complete { Step::Done(self.outcome()) } else { Step::Park };
         };
-        let work = Work { request: &self.call.request, plan: &plan, parties, store };
+        let work = SharedWork { request: &self.call.request, plan: &plan, parties, store };
         // SAFETY: every rank has arrived with a call that goes with this one, and stays until all chunks are done; this one
         // is claimed.
         let run = || unsafe { work.run(chunk.of.clone(), chunk.index) };
@@ -297,7 +301,7 @@ impl Pending {
     fn spoil(&self) {
         let text = format!("rank {} gave up: {PANICKED}", self.member.rank);
         let origin = self.origin();
-        self.member.comm.fail(Breakage { origin, cause: Cause::Gone, text });
+        self.member.comm.fail(CommError { origin, cause: Cause::Gone, text });
     }
 
     /// How an operation went that has run: who gives up at it cannot end it any more, so a failure of its own is in a chunk.
@@ -327,14 +331,14 @@ impl Pending {
         if self.runs_anyway() {
             return Step::Again;
         }
-        let breakage = Breakage { origin: self.origin(), cause, text };
+        let breakage = CommError { origin: self.origin(), cause, text };
         let breakage = self.member.comm.fail(breakage);
         Step::Done(Err(self.failure(&breakage)))
     }
 
     /// Closes the operation for all, unless it has begun: then this rank goes on with it.
     fn runs_anyway(&mut self) -> bool {
-        if matches!(self.state, State::Arrived)
+        if matches!(self.state, PendingState::Arrived)
             && !self.is_small()
             && self.member.comm.job.close(self.place.number) == Phase::Running
         {
@@ -346,14 +350,14 @@ impl Pending {
 
     fn begin_late(&mut self) {
         let plan = Plan::new(&self.call.request, self.member.comm.meeting.ranks());
-        self.state = State::Running(plan, Store::Plain);
+        self.state = PendingState::Running(plan, Store::Plain);
     }
 
     fn origin(&self) -> Origin {
         Origin::Collective(self.place.number)
     }
 
-    fn failure(&self, breakage: &Breakage) -> Failure {
+    fn failure(&self, breakage: &CommError) -> Failure {
         let Self { member, place, call, .. } = self;
         let task = format!(
             "{} #{} of communicator \"{}\", rank {}",
@@ -371,25 +375,25 @@ impl Pending {
         let Member { comm, rank, .. } = &*self.member;
         comm.meeting.arm(*rank, self.place, Sleeper(stream));
         match self.state {
-            State::Running(plan, _) => {
+            PendingState::Running(plan, _) => {
                 let parties = self.parties();
                 comm.job.complete(self.place.number, |of| plan.chunks(of, &parties))
             }
-            _ => !matches!(self.look(), Look::Waiting(_)),
+            _ => !matches!(self.look(), MeetingView::Waiting(_)),
         }
     }
 
     /// Gives up, unless everybody is there by now.
     pub(crate) fn expire(&mut self, why: &Reason) -> Step {
         match self.state {
-            State::Running(plan, store) => return self.work(plan, store),
-            State::Arrived if !matches!(why, Reason::Panicked) => {
+            PendingState::Running(plan, store) => return self.work(plan, store),
+            PendingState::Arrived if !matches!(why, Reason::Panicked) => {
                 let look = self.look();
-                if !matches!(look, Look::Waiting(_)) {
+                if !matches!(look, MeetingView::Waiting(_)) {
                     return self.go_on(look);
                 }
             }
-            State::Ready | State::Staging(..) | State::Arrived => {}
+            PendingState::Ready | PendingState::Staging(..) | PendingState::Arrived => {}
         }
         let (comm, number) = (&self.member.comm, self.place.number);
         let (cause, text) = match why {
@@ -401,7 +405,7 @@ impl Pending {
             }
         };
         match self.fail(cause, text) {
-            queue::Step::Done(Err(failure)) => {
+            queue::JobStep::Done(Err(failure)) => {
                 Step::Done(Err(Failure { code: why.code(), ..failure }))
             }
             step => step,
@@ -411,7 +415,9 @@ impl Pending {
     /// Who could help the parked operation: see `deadlock`.
     pub(crate) fn helpers(&self) -> Helpers {
         match self.state {
-            State::Arrived => Helpers::Threads(self.member.comm.users_missing(self.place.number)),
+            PendingState::Arrived => {
+                Helpers::Threads(self.member.comm.users_missing(self.place.number))
+            }
             _ => Helpers::Anybody,
         }
     }

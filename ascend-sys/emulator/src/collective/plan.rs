@@ -10,8 +10,8 @@
 use std::ops::Range;
 use std::sync::OnceLock;
 
-use super::participants::Parties;
-use super::request::{Operation, Request};
+use super::participants::Participants;
+use super::request::{CollectiveRequest, Operation};
 use crate::reduce::Store;
 
 /// Bytes that a chunk reads or writes over all ranks, whichever is more: about 20 microseconds of work even where memory is slow.
@@ -40,7 +40,7 @@ enum Runs {
 }
 
 impl Plan {
-    pub(crate) fn new(request: &Request, ranks: usize) -> Self {
+    pub(crate) fn new(request: &CollectiveRequest, ranks: usize) -> Self {
         use Operation::*;
         // The buffers that a chunk is read from, or written to.
         let buffers = match request.operation {
@@ -78,7 +78,7 @@ impl Plan {
 
     /// How many chunks the runs of these ranks have.
     #[inline]
-    pub(crate) fn chunks(&self, of: Range<usize>, parties: &impl Parties) -> u32 {
+    pub(crate) fn chunks(&self, of: Range<usize>, parties: &impl Participants) -> u32 {
         match self.runs {
             Runs::Shared(chunks) => {
                 let bound = |rank| part(chunks, rank, parties.ranks());
@@ -89,7 +89,7 @@ impl Plan {
         }
     }
 
-    fn of_table(&self, rank: usize, parties: &impl Parties) -> u32 {
+    fn of_table(&self, rank: usize, parties: &impl Participants) -> u32 {
         parties.offer(rank).table.run.div_ceil(self.bytes()) as u32
     }
 
@@ -98,10 +98,10 @@ impl Plan {
     #[inline]
     pub(crate) fn find(
         &self,
-        request: &Request,
+        request: &CollectiveRequest,
         of: Range<usize>,
         mut chunk: u32,
-        parties: &impl Parties,
+        parties: &impl Participants,
     ) -> (usize, Range<usize>) {
         let bytes = self.bytes();
         let ranks = parties.ranks();
@@ -165,30 +165,30 @@ fn last_level_cache() -> usize {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::collective::participants::Offer;
-    use crate::collective::table::{Blocks, Summary};
+    use crate::collective::participants::Contribution;
+    use crate::collective::table::{BlockTable, Summary};
     use crate::reduce::{DataType, ReduceOp};
 
     /// Ranks whose tables say how long their runs are.
     struct Ranks(Vec<usize>);
 
-    impl Parties for Ranks {
+    impl Participants for Ranks {
         fn ranks(&self) -> usize {
             self.0.len()
         }
 
-        fn offer(&self, rank: usize) -> Offer {
+        fn offer(&self, rank: usize) -> Contribution {
             let table = Summary { run: self.0[rank], ..Summary::NONE };
-            Offer { send: std::ptr::null(), recv: std::ptr::null_mut(), touched: 0, table }
+            Contribution { send: std::ptr::null(), recv: std::ptr::null_mut(), touched: 0, table }
         }
 
-        fn blocks(&self, _: usize) -> Blocks<'_> {
-            Blocks { ranks: self.0.len(), words: &[] }
+        fn blocks(&self, _: usize) -> BlockTable<'_> {
+            BlockTable { ranks: self.0.len(), words: &[] }
         }
     }
 
     /// Bytes of the run of each rank, where runs are not parts of one block.
-    fn runs(request: &Request, ranks: &Ranks) -> Option<Vec<usize>> {
+    fn runs(request: &CollectiveRequest, ranks: &Ranks) -> Option<Vec<usize>> {
         use Operation::*;
         match request.operation {
             AllReduce(_) | Reduce(..) | Broadcast(_) | Barrier => None,
@@ -222,7 +222,7 @@ mod tests {
             for &p in if cfg!(miri) { few } else { many } {
                 for &count in if cfg!(miri) { small } else { all } {
                     for dtype in [DataType::Int8, DataType::Fp32, DataType::Int128] {
-                        let request = Request { operation, dtype, count };
+                        let request = CollectiveRequest { operation, dtype, count };
                         let own = |rank| rank % 3 * count as usize * dtype.size();
                         let ranks = Ranks((0..p).map(own).collect());
                         let plan = Plan::new(&request, p);

@@ -108,7 +108,7 @@ impl Operation {
 
 /// A collective as one rank calls it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Request {
+pub(crate) struct CollectiveRequest {
     pub(crate) operation: Operation,
     pub(crate) dtype: DataType,
     /// Elements: the count of the C function. Of an operation with a table whatever of the table must agree, as one
@@ -116,7 +116,7 @@ pub(crate) struct Request {
     pub(crate) count: u64,
 }
 
-impl Request {
+impl CollectiveRequest {
     pub(crate) const BARRIER: Self =
         Self { operation: Operation::Barrier, dtype: DataType::Int8, count: 0 };
 
@@ -176,7 +176,7 @@ impl Request {
         Claim { kind, count }
     }
 
-    /// The request behind a claim; `None` if it is not from [`Request::claim`].
+    /// The request behind a claim; `None` if it is not from [`CollectiveRequest::claim`].
     pub(crate) fn of(claim: Claim) -> Option<Self> {
         let byte = |n: u32| (claim.kind >> (8 * n)) as u8;
         let op = ReduceOp::from_hccl(byte(2).into())?;
@@ -221,7 +221,7 @@ impl Request {
     }
 }
 
-impl std::fmt::Display for Request {
+impl std::fmt::Display for CollectiveRequest {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let columns = self.columns();
         f.write_str(&columns[0])?;
@@ -231,7 +231,8 @@ impl std::fmt::Display for Request {
 
 /// A claim in words.
 pub(crate) fn say(claim: Claim) -> String {
-    Request::of(claim).map_or_else(|| "an unknown operation".into(), |request| request.to_string())
+    CollectiveRequest::of(claim)
+        .map_or_else(|| "an unknown operation".into(), |request| request.to_string())
 }
 
 #[cfg(test)]
@@ -256,26 +257,29 @@ mod tests {
     fn a_claim_keeps_everything_that_must_agree() {
         for dtype in DataType::ALL {
             for operation in operations() {
-                let request = Request { operation, dtype, count: 0x7_ffff_ffff };
-                assert_eq!(Request::of(request.claim()), Some(request));
+                let request = CollectiveRequest { operation, dtype, count: 0x7_ffff_ffff };
+                assert_eq!(CollectiveRequest::of(request.claim()), Some(request));
             }
         }
         let claims: std::collections::HashSet<u64> = operations()
             .into_iter()
-            .map(|operation| Request { operation, ..Request::BARRIER }.claim().kind)
+            .map(|operation| {
+                CollectiveRequest { operation, ..CollectiveRequest::BARRIER }.claim().kind
+            })
             .collect();
         assert_eq!(claims.len(), operations().len());
     }
 
     #[test]
     fn requests_in_words() {
-        let say =
-            |operation, count| Request { operation, dtype: DataType::Bfp16, count }.to_string();
+        let say = |operation, count| {
+            CollectiveRequest { operation, dtype: DataType::Bfp16, count }.to_string()
+        };
         let (max, sum) = (ReduceOp::Max, ReduceOp::Sum);
         assert_eq!(say(Operation::AllReduce(max), 12), "HcclAllReduce(count 12, BFP16, MAX)");
         assert_eq!(say(Operation::Reduce(sum, 3), 12), "HcclReduce(count 12, BFP16, SUM, root 3)");
         assert_eq!(say(Operation::AlltoAllV, 1), "HcclAlltoAllV(BFP16)");
         assert_eq!(say(Operation::AllGatherV, 0), "HcclAllGatherV(all counts 0, BFP16)");
-        assert_eq!(Request::BARRIER.to_string(), "HcclBarrier");
+        assert_eq!(CollectiveRequest::BARRIER.to_string(), "HcclBarrier");
     }
 }

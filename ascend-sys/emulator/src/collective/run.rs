@@ -5,23 +5,23 @@
 
 use std::ops::Range;
 
-use super::participants::Parties;
+use super::participants::Participants;
 use super::plan::Plan;
 use super::pointers::Pointers;
-use super::request::{Operation, Request};
+use super::request::{CollectiveRequest, Operation};
 use super::table::{RECEIVES, SENDS};
 use crate::copy::copy;
 use crate::reduce::{DataType, ReduceOp, Store, reduce_chunk};
 
 /// A large operation that everybody has come to.
-pub(crate) struct Work<'a, P> {
-    pub(crate) request: &'a Request,
+pub(crate) struct SharedWork<'a, P> {
+    pub(crate) request: &'a CollectiveRequest,
     pub(crate) plan: &'a Plan,
     pub(crate) parties: &'a P,
     pub(crate) store: Store,
 }
 
-impl<P: Parties> Work<'_, P> {
+impl<P: Participants> SharedWork<'_, P> {
     /// Does one chunk: number `chunk` of the runs of the ranks `of`.
     ///
     /// # Safety
@@ -97,7 +97,7 @@ impl<P: Parties> Work<'_, P> {
     ///
     /// # Safety
     ///
-    /// As for [`Work::run`].
+    /// As for [`SharedWork::run`].
     unsafe fn collect(&self, rank: usize, part: Range<usize>) {
         let Self { request, parties, .. } = *self;
         let own = parties.blocks(rank);
@@ -144,7 +144,7 @@ impl<P: Parties> Work<'_, P> {
     ///
     /// # Safety
     ///
-    /// As for [`Work::reduce`].
+    /// As for [`SharedWork::reduce`].
     #[inline]
     unsafe fn spread(&self, bytes: usize, input: *mut u8, outputs: impl Iterator<Item = *mut u8>) {
         let mut written = Pointers::new();
@@ -176,7 +176,7 @@ impl<P: Parties> Work<'_, P> {
 /// The payloads and `recv` hold what the request says.
 #[inline]
 pub(crate) unsafe fn run_small(
-    request: &Request,
+    request: &CollectiveRequest,
     rank: usize,
     ranks: usize,
     recv: *mut u8,

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use super::request::Request;
+use super::request::CollectiveRequest;
 use super::table::{self, Table};
 use crate::fabric::list;
 
@@ -14,12 +14,17 @@ const COUNTS_DIFFER: &str = "the counts differ";
 pub(crate) struct Sides<'a> {
     /// In columns.
     lines: Vec<(Vec<String>, Vec<usize>)>,
-    called: Vec<(usize, Request, Option<&'a Table>)>,
+    called: Vec<(usize, CollectiveRequest, Option<&'a Table>)>,
 }
 
 impl<'a> Sides<'a> {
     /// What a rank has called, and the table that came with it.
-    pub(crate) fn called(&mut self, rank: usize, request: Request, table: Option<&'a Table>) {
+    pub(crate) fn called(
+        &mut self,
+        rank: usize,
+        request: CollectiveRequest,
+        table: Option<&'a Table>,
+    ) {
         self.called.push((rank, request, table));
     }
 
@@ -53,7 +58,7 @@ impl<'a> Sides<'a> {
     }
 
     fn difference(&self) -> String {
-        let differ = |what: &dyn Fn(&Request) -> u64| {
+        let differ = |what: &dyn Fn(&CollectiveRequest) -> u64| {
             self.called.windows(2).any(|pair| what(&pair[0].1) != what(&pair[1].1))
         };
         let differences: Vec<_> = [
@@ -111,12 +116,12 @@ mod tests {
     use crate::collective::request::Operation;
     use crate::reduce::{DataType, ReduceOp};
 
-    fn sum(count: u64) -> Request {
+    fn sum(count: u64) -> CollectiveRequest {
         let operation = Operation::AllReduce(ReduceOp::Sum);
-        Request { operation, dtype: DataType::Fp32, count }
+        CollectiveRequest { operation, dtype: DataType::Fp32, count }
     }
 
-    fn sides(requests: &[Request]) -> Sides<'static> {
+    fn sides(requests: &[CollectiveRequest]) -> Sides<'static> {
         let mut sides = Sides::default();
         requests.iter().enumerate().for_each(|(rank, request)| sides.called(rank, *request, None));
         sides
@@ -127,11 +132,15 @@ mod tests {
         let all_reduce = sum(4);
         let of = |other| sides(&[all_reduce, other]).difference();
         assert_eq!(of(sum(5)), "the counts differ");
-        assert_eq!(of(Request { dtype: DataType::Int32, ..all_reduce }), "the data types differ");
-        let max = Request { operation: Operation::AllReduce(ReduceOp::Max), ..sum(5) };
+        assert_eq!(
+            of(CollectiveRequest { dtype: DataType::Int32, ..all_reduce }),
+            "the data types differ"
+        );
+        let max = CollectiveRequest { operation: Operation::AllReduce(ReduceOp::Max), ..sum(5) };
         assert_eq!(of(max), "the counts and the reductions differ");
-        assert_eq!(of(Request::BARRIER), "the ranks called different operations");
-        let broadcast = |root| Request { operation: Operation::Broadcast(root), ..all_reduce };
+        assert_eq!(of(CollectiveRequest::BARRIER), "the ranks called different operations");
+        let broadcast =
+            |root| CollectiveRequest { operation: Operation::Broadcast(root), ..all_reduce };
         assert_eq!(sides(&[broadcast(0), broadcast(1)]).difference(), "the roots differ");
     }
 

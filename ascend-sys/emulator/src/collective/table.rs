@@ -50,12 +50,12 @@ impl Summary {
 
 /// Counts and displacements.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Blocks<'a> {
+pub(crate) struct BlockTable<'a> {
     pub(crate) ranks: usize,
     pub(crate) words: &'a [u64],
 }
 
-impl Blocks<'_> {
+impl BlockTable<'_> {
     /// Bytes of the block that belongs to a rank, and where it begins in the buffer. A block without elements may be said to
     /// lie anywhere, also where no number of bytes reaches: it begins at 0.
     #[inline]
@@ -164,8 +164,8 @@ impl Table {
     }
 
     /// The numbers without the rest.
-    pub(crate) fn blocks(&self) -> Blocks<'_> {
-        Blocks { ranks: self.ranks, words: &self.words }
+    pub(crate) fn blocks(&self) -> BlockTable<'_> {
+        BlockTable { ranks: self.ranks, words: &self.words }
     }
 
     /// What goes into the slot.

@@ -17,7 +17,7 @@ pub(crate) fn wait_event(event: &'static Event, limit: Option<Duration>) -> bool
         Ok(Some(mark)) => mark.stream().is_none_or(|stream| wait(stream, mark.ticket(), limit)),
         Err(NotRecorded) => {
             let began = Instant::now();
-            if !block(&Record { event }, limit) {
+            if !block(&RecordGoal { event }, limit) {
                 return false;
             }
             let left = limit.map(|limit| limit.saturating_sub(began.elapsed()));
@@ -29,11 +29,11 @@ pub(crate) fn wait_event(event: &'static Event, limit: Option<Duration>) -> bool
     }
 }
 
-struct Record {
+struct RecordGoal {
     event: &'static Event,
 }
 
-impl Goal for Record {
+impl Goal for RecordGoal {
     fn done(&self) -> bool {
         self.event.pending() != Err(NotRecorded)
     }

@@ -5,22 +5,22 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
-use super::config::Config;
+use super::config::CommConfig;
 use super::links::{Board, list};
 use super::subs::Subs;
-use super::topology::Place as Stand;
+use super::topology::DevicePlace as Stand;
 use crate::batch::Exchange;
-use crate::collective::job::Job;
-use crate::collective::meeting::{Breakage, Cause, Meeting, Origin, Place};
+use crate::collective::job::CollectiveJob;
+use crate::collective::meeting::{Cause, CommError, Meeting, MeetingPlace, Origin};
 use crate::collective::pending::Sleeper;
-use crate::collective::request::{Request, say};
+use crate::collective::request::{CollectiveRequest, say};
 use crate::collective::sides::Sides;
 use crate::collective::table::Table;
 use crate::executor;
 use crate::kernel::{self, Hub};
 use crate::operator::{self, Answers};
 use crate::profile::Product;
-use crate::sync::Short;
+use crate::sync::SpinLock;
 use crate::users;
 
 /// What all ranks share.
@@ -31,7 +31,7 @@ pub(crate) struct Comm {
     pub(crate) product: Product,
     pub(crate) connect_timeout: Duration,
     pub(crate) meeting: Meeting<Sleeper>,
-    pub(crate) job: Job,
+    pub(crate) job: CollectiveJob,
     pub(crate) board: Board,
     pub(crate) exchange: Exchange,
     /// It was made from another one, and nothing can be made from it.
@@ -42,20 +42,20 @@ pub(crate) struct Comm {
     /// Where the servers of its kernels meet, once there are some.
     pub(crate) kernels: OnceLock<Arc<Hub>>,
     /// What operators of the program's own have of it, once they have something.
-    pub(crate) operators: OnceLock<Box<operator::Rooms>>,
-    records: Box<[Record]>,
+    pub(crate) operators: OnceLock<Box<operator::CommResources>>,
+    records: Box<[RankRecord]>,
 }
 
 /// What others may want to know of a rank, on a line of its own.
 #[repr(align(128))]
-struct Record {
+struct RankRecord {
     /// The number of its newest collective.
     issued: AtomicU64,
     /// The thread that issued for the rank last: see `users`.
     user: AtomicU32,
     /// For its next operations that need one.
     #[expect(clippy::vec_box, reason = "what is kept is the box")]
-    tables: Short<Vec<Box<Table>>>,
+    tables: SpinLock<Vec<Box<Table>>>,
 }
 
 /// One rank's side of a communicator.
@@ -65,7 +65,7 @@ pub(crate) struct Member {
     pub(crate) device: u32,
     /// Of a sub-communicator: the one that it was made from, and the rank there.
     pub(crate) origin: Option<(Weak<Comm>, usize)>,
-    pub(crate) config: Config,
+    pub(crate) config: CommConfig,
     /// `None`: for ever.
     pub(crate) exec_timeout: Option<Duration>,
     /// Between `HcclCommSuspend` and `HcclCommResume`.
@@ -101,10 +101,10 @@ impl Comm {
         ranks: usize,
     ) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(1);
-        let record = |_| Record {
+        let record = |_| RankRecord {
             issued: AtomicU64::new(0),
             user: AtomicU32::new(0),
-            tables: Short::new(Vec::new()),
+            tables: SpinLock::new(Vec::new()),
         };
         Self {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
@@ -112,7 +112,7 @@ impl Comm {
             product,
             connect_timeout,
             meeting: Meeting::new(ranks),
-            job: Job::new(ranks),
+            job: CollectiveJob::new(ranks),
             board: Board::new(ranks),
             exchange: Exchange::new(ranks),
             is_sub: false,
@@ -173,7 +173,7 @@ impl Comm {
 
     /// Ends the communicator for all ranks; the first failure counts.
     #[cold]
-    pub(crate) fn fail(&self, breakage: Breakage) -> Arc<Breakage> {
+    pub(crate) fn fail(&self, breakage: CommError) -> Arc<CommError> {
         let first = self.meeting.fail(breakage);
         self.exchange.wake_all();
         operator::broken(self);
@@ -239,7 +239,7 @@ impl Comm {
     #[cold]
     pub(crate) fn mismatch<'a>(
         &self,
-        place: Place,
+        place: MeetingPlace,
         table: impl Fn(usize) -> Option<&'a Table>,
     ) -> String {
         let number = place.number;
@@ -248,7 +248,7 @@ impl Comm {
         let captures = self.captures(number);
         for rank in 0..self.ranks() {
             let (n, claim) = match self.meeting.latest(rank) {
-                Some((n, claim)) if n >= number => (n, Request::of(claim)),
+                Some((n, claim)) if n >= number => (n, CollectiveRequest::of(claim)),
                 _ => (0, None),
             };
             match claim {
@@ -320,7 +320,7 @@ const SPARE_TABLES: usize = 256;
 /// How many ranks or groups a message mentions.
 const MENTIONED: usize = 8;
 
-impl Breakage {
+impl CommError {
     /// The text for one who learns of it, under a number of CANN's: the cause, the particulars, what to do.
     #[cold]
     pub(crate) fn told(&self, report: &str, asks: Origin) -> String {

@@ -17,7 +17,7 @@ const NOT_SET: u32 = 0xffff_ffff;
 
 /// The settings of one communicator that mean something here.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Config {
+pub(crate) struct CommConfig {
     /// Empty: a default name.
     pub(crate) name: String,
     /// MiB of each communication buffer.
@@ -32,7 +32,7 @@ pub(crate) struct Config {
     pub(crate) exec_timeout: Option<u32>,
 }
 
-impl Default for Config {
+impl Default for CommConfig {
     fn default() -> Self {
         Self {
             name: String::new(),
@@ -45,7 +45,7 @@ impl Default for Config {
     }
 }
 
-impl Config {
+impl CommConfig {
     /// With buffers of this size, unless the caller has said another one.
     pub(crate) fn sized(mut self, megabytes: u32) -> Self {
         if !self.is_sized {
@@ -92,7 +92,7 @@ impl Given {
     }
 }
 
-impl Config {
+impl CommConfig {
     /// Reads the caller's struct.
     ///
     /// # Safety
@@ -133,8 +133,8 @@ impl Config {
 }
 
 impl Given {
-    fn interpret(&self, product: Product) -> Result<Config, Refusal> {
-        let mut config = Config::default();
+    fn interpret(&self, product: Product) -> Result<CommConfig, Refusal> {
+        let mut config = CommConfig::default();
         match self.number(1, 24) {
             Some(0) => return refuse!(HCCL_E_PARA, "hcclBufferSize is 0; the smallest is 1 (MB)"),
             Some(NOT_SET) | None => {}
@@ -208,7 +208,7 @@ impl Given {
     }
 
     /// The fields since version 8 in the layouts that lasted.
-    fn tail(&self, config: &mut Config, product: Product) -> Result<(), Refusal> {
+    fn tail(&self, config: &mut CommConfig, product: Product) -> Result<(), Refusal> {
         // Out of range is a warning in CANN, and the value is ignored.
         config.exec_timeout = self.number(8, 316).filter(|seconds| *seconds <= i32::MAX as u32);
         config.algorithm = self.text::<1600>(8, 320, "hcclAlgo")?;
@@ -267,9 +267,9 @@ mod tests {
         bytes
     }
 
-    fn read(bytes: &[u8], product: Product) -> Result<Config, Refusal> {
+    fn read(bytes: &[u8], product: Product) -> Result<CommConfig, Refusal> {
         // SAFETY: the vector has the size that it says.
-        unsafe { Config::read(bytes.as_ptr(), product) }
+        unsafe { CommConfig::read(bytes.as_ptr(), product) }
     }
 
     /// Version and size.
@@ -372,7 +372,8 @@ mod tests {
         assert_eq!(with(1920, b"yes\0"), wrong);
         assert!(with(1920, b"L1:1, L2:0\0").is_ok());
         // SAFETY: null is allowed.
-        let null = |product| unsafe { Config::read(std::ptr::null(), product) }.unwrap_err().code;
+        let null =
+            |product| unsafe { CommConfig::read(std::ptr::null(), product) }.unwrap_err().code;
         assert_eq!(null(Product::A3), HcclResult::HCCL_E_PARA);
         assert_eq!(null(Product::Ascend950), HcclResult::HCCL_E_PTR);
     }

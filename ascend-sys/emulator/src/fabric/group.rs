@@ -23,39 +23,39 @@ use ascend_sys::HcclResult;
 use super::comm::{Comm, Member};
 use super::registry::{self, Desk, with_desk};
 use super::root::{self, Applicant, ROOT_INFO};
-use crate::batch::{self, Item};
+use crate::batch::{self, BatchItem};
 use crate::callback::may_block;
 use crate::collective::meeting::Origin;
-use crate::collective::request::Request;
+use crate::collective::request::CollectiveRequest;
 use crate::collective::validate::{Refusal, freed_before, refuse, runtime};
 use crate::executor;
 use crate::faults;
-use crate::memory::held::{Held, hold};
+use crate::memory::held::{HeldMemory, hold};
 use crate::profile::Product;
 use crate::stream::{Mark, Stream};
 use crate::task::Task;
 
 thread_local! {
     static DEPTH: Cell<u32> = const { Cell::new(0) };
-    static CALLS: RefCell<Vec<Call>> = const { RefCell::new(Vec::new()) };
+    static CALLS: RefCell<Vec<GroupedCall>> = const { RefCell::new(Vec::new()) };
     /// The buffers of the call that is being made.
-    static BUFFERS: RefCell<Vec<Held>> = const { RefCell::new(Vec::new()) };
+    static BUFFERS: RefCell<Vec<HeldMemory>> = const { RefCell::new(Vec::new()) };
     static RESULTS: RefCell<Vec<Result<(), Refusal>>> = const { RefCell::new(Vec::new()) };
 }
 
 /// A call that is kept back.
-struct Call {
+struct GroupedCall {
     function: &'static str,
     /// What it does at the end of the group.
-    what: What,
+    what: GroupedAction,
 }
 
-enum What {
+enum GroupedAction {
     Join(Box<Join>),
     /// The communicator behind this handle.
     Destroy(u64),
     Collective(Box<Collective>),
-    Message(Box<Message>),
+    Message(Box<GroupedMessage>),
 }
 
 struct Join {
@@ -67,35 +67,35 @@ struct Join {
 /// Hands the communicator to the caller.
 type Finish = Box<dyn FnOnce(Arc<Comm>) -> Result<(), Refusal>>;
 /// Puts the operation into the stream.
-type Issue = Box<dyn FnOnce(&mut Desk, &'static Stream) -> Result<(), Refusal>>;
+type GroupedIssue = Box<dyn FnOnce(&mut Desk, &'static Stream) -> Result<(), Refusal>>;
 
 struct Collective {
     handle: u64,
     member: Arc<Member>,
-    request: Request,
+    request: CollectiveRequest,
     stream: u64,
-    buffers: Vec<Held>,
-    issue: Issue,
+    buffers: Vec<HeldMemory>,
+    issue: GroupedIssue,
 }
 
-struct Message {
+struct GroupedMessage {
     handle: u64,
     member: Arc<Member>,
     stream: u64,
-    buffers: Vec<Held>,
-    item: Item,
+    buffers: Vec<HeldMemory>,
+    item: BatchItem,
     post: Post,
 }
 
 /// Puts messages into a stream.
-type Post = fn(&mut Desk, &'static Stream, Vec<Item>, &'static str) -> Result<(), Refusal>;
+type Post = fn(&mut Desk, &'static Stream, Vec<BatchItem>, &'static str) -> Result<(), Refusal>;
 
 /// How many messages Ascend 950 takes in a group.
 const MOST_MESSAGES: usize = 2048;
 /// How a batch calls itself that a group has made.
 const BATCH: &str = "HcclSend and HcclRecv in a group";
 
-impl What {
+impl GroupedAction {
     fn purpose(&self) -> &'static str {
         match self {
             Self::Join(_) | Self::Destroy(_) => "the making and ending of communicators",
@@ -123,13 +123,13 @@ pub(crate) fn join(
     finish: Finish,
 ) -> Result<(), Refusal> {
     let product = applicant.settings.product;
-    add(product, function, What::Join(Box::new(Join { info, applicant, finish })))
+    add(product, function, GroupedAction::Join(Box::new(Join { info, applicant, finish })))
 }
 
 /// Keeps back the end of a communicator.
 pub(crate) fn destroy(function: &'static str, handle: u64) -> Result<(), Refusal> {
     let product = registry::member(handle)?.comm.product;
-    add(product, function, What::Destroy(handle))
+    add(product, function, GroupedAction::Destroy(handle))
 }
 
 /// Keeps a collective back that is checked and could be issued.
@@ -137,7 +137,7 @@ pub(crate) fn destroy(function: &'static str, handle: u64) -> Result<(), Refusal
 pub(crate) fn collective(
     desk: &Desk,
     stream: &'static Stream,
-    request: Request,
+    request: CollectiveRequest,
     issue: impl FnOnce(&mut Desk, &'static Stream) -> Result<(), Refusal> + 'static,
 ) -> Result<(), Refusal> {
     let member = Arc::clone(&desk.member);
@@ -145,7 +145,7 @@ pub(crate) fn collective(
     let (handle, stream, issue) = (desk.handle, stream.handle(), Box::new(issue));
     let buffers = BUFFERS.take();
     let call = Collective { handle, member, request, stream, buffers, issue };
-    add(product, request.function(), What::Collective(Box::new(call)))
+    add(product, request.function(), GroupedAction::Collective(Box::new(call)))
 }
 
 /// Keeps a message back that is checked and could be posted.
@@ -154,18 +154,18 @@ pub(crate) fn message(
     desk: &Desk,
     stream: &'static Stream,
     function: &'static str,
-    item: Item,
+    item: BatchItem,
     post: Post,
 ) -> Result<(), Refusal> {
     let member = Arc::clone(&desk.member);
     let product = member.comm.product;
     let (handle, stream, buffers) = (desk.handle, stream.handle(), BUFFERS.take());
-    let message = Message { handle, member, stream, buffers, item, post };
-    add(product, function, What::Message(Box::new(message)))
+    let message = GroupedMessage { handle, member, stream, buffers, item, post };
+    add(product, function, GroupedAction::Message(Box::new(message)))
 }
 
-fn add(product: Product, function: &'static str, what: What) -> Result<(), Refusal> {
-    if product == Product::Ascend950 && !matches!(what, What::Message(_)) {
+fn add(product: Product, function: &'static str, what: GroupedAction) -> Result<(), Refusal> {
+    if product == Product::Ascend950 && !matches!(what, GroupedAction::Message(_)) {
         return refuse!(
             HCCL_E_NOT_SUPPORT,
             "{product} groups sends and receives only, not {}",
@@ -186,7 +186,7 @@ fn add(product: Product, function: &'static str, what: What) -> Result<(), Refus
                 "the group has {MOST_MESSAGES} sends and receives already, and {product} takes no more"
             );
         }
-        calls.push(Call { function, what });
+        calls.push(GroupedCall { function, what });
         Ok(())
     })
 }
@@ -219,19 +219,19 @@ pub(crate) fn end() -> Result<Vec<String>, Refusal> {
     DEPTH.set(0);
     let calls = CALLS.take();
     let on_950 = calls.iter().any(|call| match &call.what {
-        What::Message(message) => message.member.comm.product == Product::Ascend950,
+        GroupedAction::Message(message) => message.member.comm.product == Product::Ascend950,
         _ => false,
     });
     let functions: Vec<_> = calls.iter().map(|call| call.function).collect();
     let mut results = vec![Ok(()); calls.len()];
     let (mut joins, mut ends) = (Vec::new(), Vec::new());
     let (mut collectives, mut messages) = (Vec::new(), Vec::new());
-    for (index, Call { what, .. }) in calls.into_iter().enumerate() {
+    for (index, GroupedCall { what, .. }) in calls.into_iter().enumerate() {
         match what {
-            What::Join(join) => joins.push((index, *join)),
-            What::Destroy(handle) => ends.push((index, handle)),
-            What::Collective(collective) => collectives.push((index, *collective)),
-            What::Message(message) => messages.push((index, *message)),
+            GroupedAction::Join(join) => joins.push((index, *join)),
+            GroupedAction::Destroy(handle) => ends.push((index, handle)),
+            GroupedAction::Collective(collective) => collectives.push((index, *collective)),
+            GroupedAction::Message(message) => messages.push((index, *message)),
         }
     }
     make_and_end(joins, ends, &mut results);
@@ -335,7 +335,7 @@ fn post<'a>(
     handle: u64,
     newest: u64,
     calls: impl Iterator<Item = &'a Collective>,
-) -> Vec<(u64, Arc<Member>, u64, Request)> {
+) -> Vec<(u64, Arc<Member>, u64, CollectiveRequest)> {
     let mut posted = Vec::new();
     for (call, number) in calls.zip(newest + 1..) {
         let Collective { member, request, .. } = call;
@@ -360,8 +360,8 @@ fn put(call: Collective) -> Result<Option<Mark>, Refusal> {
     })
 }
 
-fn are_there(buffers: &mut [Held]) -> Result<(), Refusal> {
-    buffers.iter_mut().try_for_each(Held::check).map_err(gone)
+fn are_there(buffers: &mut [HeldMemory]) -> Result<(), Refusal> {
+    buffers.iter_mut().try_for_each(HeldMemory::check).map_err(gone)
 }
 
 fn gone(text: String) -> Refusal {
@@ -369,41 +369,41 @@ fn gone(text: String) -> Refusal {
 }
 
 /// The messages of one communicator.
-struct Batch {
+struct GroupBatch {
     handle: u64,
     member: Arc<Member>,
     /// The first one takes the batch, the others wait for it.
     streams: Vec<u64>,
     /// Places among the calls.
     indices: Vec<usize>,
-    items: Vec<Item>,
+    items: Vec<BatchItem>,
     post: Post,
     /// The peers that it meets for the first time.
     new: Vec<usize>,
 }
 
 /// Makes a batch for each communicator, says to all new peers that they are wanted, waits for them, and posts.
-fn exchange(messages: Vec<(usize, Message)>, results: &mut [Result<(), Refusal>]) {
-    let mut batches: Vec<Batch> = Vec::new();
+fn exchange(messages: Vec<(usize, GroupedMessage)>, results: &mut [Result<(), Refusal>]) {
+    let mut batches: Vec<GroupBatch> = Vec::new();
     for (index, message) in messages {
-        let Message { handle, member, stream, mut buffers, item, post } = message;
+        let GroupedMessage { handle, member, stream, mut buffers, item, post } = message;
         if let Err(refusal) = are_there(&mut buffers) {
             results[index] = Err(refusal);
             continue;
         }
         let at = batches.iter().position(|batch| batch.handle == handle).unwrap_or_else(|| {
             let (streams, indices, items, new) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-            batches.push(Batch { handle, member, streams, indices, items, post, new });
+            batches.push(GroupBatch { handle, member, streams, indices, items, post, new });
             batches.len() - 1
         });
         let batch = &mut batches[at];
         batch.indices.push(index);
-        batch.items.push(Item { index: batch.items.len() as u32, ..item });
+        batch.items.push(BatchItem { index: batch.items.len() as u32, ..item });
         if !batch.streams.contains(&stream) {
             batch.streams.push(stream);
         }
     }
-    for Batch { handle, member, items, new, .. } in &mut batches {
+    for GroupBatch { handle, member, items, new, .. } in &mut batches {
         batch::arrange(member.rank, member.comm.ranks(), false, items);
         let known = with_desk(*handle, |desk| Ok(desk.peers.clone())).unwrap_or_default();
         let peers = items.iter().map(|item| item.peer);
@@ -413,7 +413,7 @@ fn exchange(messages: Vec<(usize, Message)>, results: &mut [Result<(), Refusal>]
         member.comm.post_peers(member.rank, new, BATCH);
     }
     let began = Instant::now();
-    for Batch { handle, member, new, .. } in &batches {
+    for GroupBatch { handle, member, new, .. } in &batches {
         // Who fails here has ended the communicator, which its batch finds out.
         if !new.is_empty() && member.comm.await_peers(member.rank, new, BATCH, began).is_ok() {
             let _ = with_desk(*handle, |desk| {
@@ -430,7 +430,7 @@ fn exchange(messages: Vec<(usize, Message)>, results: &mut [Result<(), Refusal>]
     }
 }
 
-impl Batch {
+impl GroupBatch {
     fn put(self) -> Result<(), Refusal> {
         let Self { handle, streams, items, post, .. } = self;
         with_desk(handle, |desk| {

@@ -15,10 +15,10 @@ use crate::collective::validate::{Refusal, refuse};
 /// Most bytes of the name of a callback.
 const LONGEST: usize = 159;
 
-type Callback = unsafe extern "C" fn(HcclComm, HcclCommStatePhase, *mut c_void) -> HcclResult;
+type StateCallback = unsafe extern "C" fn(HcclComm, HcclCommStatePhase, *mut c_void) -> HcclResult;
 
 /// A callback, and the address that it is given.
-type Hooks = BTreeMap<String, (Callback, usize)>;
+type Hooks = BTreeMap<String, (StateCallback, usize)>;
 
 static HOOKS: Mutex<Hooks> = Mutex::new(BTreeMap::new());
 
@@ -37,7 +37,7 @@ fn not_inside() -> Result<(), Refusal> {
 }
 
 /// A callback takes the place of an earlier one of the same name.
-pub(crate) fn register(name: String, callback: Callback, args: usize) -> Result<(), Refusal> {
+pub(crate) fn register(name: String, callback: StateCallback, args: usize) -> Result<(), Refusal> {
     if name.is_empty() || name.len() > LONGEST {
         return refuse!(HCCL_E_PARA, "regName has {} bytes; it has 1 to {LONGEST}", name.len());
     }
@@ -48,8 +48,8 @@ pub(crate) fn register(name: String, callback: Callback, args: usize) -> Result<
 
 /// Calls them all.
 pub(crate) fn call(comm: u64, phase: HcclCommStatePhase) -> Result<(), Refusal> {
-    struct Inside;
-    impl Drop for Inside {
+    struct InsideHook;
+    impl Drop for InsideHook {
         fn drop(&mut self) {
             INSIDE.set(false);
         }
@@ -58,7 +58,7 @@ pub(crate) fn call(comm: u64, phase: HcclCommStatePhase) -> Result<(), Refusal> 
     // Held while they run, as in CANN.
     let hooks = HOOKS.lock().unwrap_or_else(PoisonError::into_inner);
     INSIDE.set(true);
-    let _inside = Inside;
+    let _inside = InsideHook;
     for (name, (callback, args)) in &*hooks {
         let args = std::ptr::with_exposed_provenance_mut(*args);
         // SAFETY: whoever registered it promised that it can be called with these.

@@ -8,27 +8,27 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::comm::Comm;
-use crate::collective::meeting::{Breakage, Cause, Origin};
-use crate::collective::request::Request;
+use crate::collective::meeting::{Cause, CommError, Origin};
+use crate::collective::request::CollectiveRequest;
 use crate::collective::sides::Sides;
 use crate::collective::validate::Refusal;
 use crate::executor;
 
 /// The host-side meeting place of a communicator.
 pub(crate) struct Board {
-    state: Mutex<State>,
+    state: Mutex<LinksState>,
 }
 
-struct State {
-    seats: Vec<Seat>,
+struct LinksState {
+    seats: Vec<LinkSlot>,
     /// (rank, peer): the function by which the rank was the first to exchange something with the peer.
     wanted: HashMap<(usize, usize), &'static str>,
 }
 
 #[derive(Clone, Default)]
-struct Seat {
+struct LinkSlot {
     /// The collective that the rank has called, if it was not linked yet.
-    posted: Option<(u64, Request)>,
+    posted: Option<(u64, CollectiveRequest)>,
     /// It waits for others in that call.
     waits: bool,
     /// Why it is gone.
@@ -37,11 +37,11 @@ struct Seat {
 
 impl Board {
     pub(super) fn new(ranks: usize) -> Self {
-        let state = State { seats: vec![Seat::default(); ranks], wanted: HashMap::new() };
+        let state = LinksState { seats: vec![LinkSlot::default(); ranks], wanted: HashMap::new() };
         Self { state: Mutex::new(state) }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, LinksState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -60,7 +60,7 @@ impl Board {
 }
 
 /// What a waiting call does next.
-enum Next {
+enum LinkStep {
     Linked,
     Wait,
     /// The communicator ends.
@@ -71,14 +71,19 @@ impl Comm {
     /// The first collective of `rank`: waits until all ranks call it too. A count of zero says so to the others and waits
     /// for nobody. Returns whether the rank is linked now.
     #[cold]
-    pub(crate) fn meet(&self, rank: usize, number: u64, request: Request) -> Result<bool, Refusal> {
+    pub(crate) fn meet(
+        &self,
+        rank: usize,
+        number: u64,
+        request: CollectiveRequest,
+    ) -> Result<bool, Refusal> {
         self.post(rank, number, request);
         self.await_all(rank, number, request, Instant::now())
     }
 
     /// The first half of [`meet`](Self::meet): says what the rank calls, and waits for nobody.
     #[cold]
-    pub(crate) fn post(&self, rank: usize, number: u64, request: Request) {
+    pub(crate) fn post(&self, rank: usize, number: u64, request: CollectiveRequest) {
         let mut state = self.board.lock();
         state.seats[rank].posted = Some((number, request));
         state.seats[rank].waits = !request.is_void();
@@ -90,15 +95,15 @@ impl Comm {
         &self,
         rank: usize,
         number: u64,
-        request: Request,
+        request: CollectiveRequest,
         began: Instant,
     ) -> Result<bool, Refusal> {
         let void = request.is_void();
         let what = || format!("{request} #{number}");
         let limit = (!void).then(|| self.connect_timeout.saturating_sub(began.elapsed()));
-        let look = |state: &State| state.look(rank, number, &request);
+        let look = |state: &LinksState| state.look(rank, number, &request);
         // Who waits here, waits for the last rank; what differs is found by whoever comes later.
-        if matches!(look(&self.board.lock()), Next::Linked) {
+        if matches!(look(&self.board.lock()), LinkStep::Linked) {
             executor::announce();
         }
         let linked = self.link(rank, what, limit, look);
@@ -116,7 +121,7 @@ impl Comm {
             "rank {rank} reached nobody within {:.1} s\n  its device was told to have this fault",
             self.connect_timeout.as_secs_f64()
         );
-        let breakage = self.fail(Breakage { origin: Origin::Call, cause: Cause::Timeout, text });
+        let breakage = self.fail(CommError { origin: Origin::Call, cause: Cause::Timeout, text });
         Err(refusal(&breakage, Origin::Call))
     }
 
@@ -160,22 +165,23 @@ impl Comm {
         rank: usize,
         what: impl Fn() -> String,
         limit: Option<Duration>,
-        look: impl Fn(&State) -> Next,
+        look: impl Fn(&LinksState) -> LinkStep,
     ) -> Result<bool, Refusal> {
-        let decided =
-            || self.meeting.breakage().is_some() || !matches!(look(&self.board.lock()), Next::Wait);
+        let decided = || {
+            self.meeting.breakage().is_some() || !matches!(look(&self.board.lock()), LinkStep::Wait)
+        };
         if limit.is_some() {
             executor::wait_until(limit, decided);
         }
         self.check(Origin::Call)?;
         let next = look(&self.board.lock());
         let (cause, text) = match next {
-            Next::Linked => return Ok(true),
-            Next::Fail(cause, text) => (cause, text),
-            Next::Wait if limit.is_none() => return Ok(false),
-            Next::Wait => (Cause::Timeout, self.timeout_text(rank, &what())),
+            LinkStep::Linked => return Ok(true),
+            LinkStep::Fail(cause, text) => (cause, text),
+            LinkStep::Wait if limit.is_none() => return Ok(false),
+            LinkStep::Wait => (Cause::Timeout, self.timeout_text(rank, &what())),
         };
-        let breakage = self.fail(Breakage { origin: Origin::Call, cause, text });
+        let breakage = self.fail(CommError { origin: Origin::Call, cause, text });
         Err(refusal(&breakage, Origin::Call))
     }
 
@@ -205,7 +211,7 @@ impl Comm {
 
 /// What a call returns when the communicator is broken.
 #[cold]
-fn refusal(breakage: &Breakage, asks: Origin) -> Refusal {
+fn refusal(breakage: &CommError, asks: Origin) -> Refusal {
     let cause = breakage.cause;
     let report = match (cause, breakage.origin) {
         // Inside a call, while links are made.
@@ -215,9 +221,9 @@ fn refusal(breakage: &Breakage, asks: Origin) -> Refusal {
     Refusal { code: cause.hccl_result(), text: breakage.told(report, asks) }
 }
 
-impl State {
+impl LinksState {
     /// The first collective of a rank.
-    fn look(&self, rank: usize, number: u64, request: &Request) -> Next {
+    fn look(&self, rank: usize, number: u64, request: &CollectiveRequest) -> LinkStep {
         let mut missing = false;
         let mut gone = None;
         for (peer, seat) in self.seats.iter().enumerate().filter(|(peer, _)| *peer != rank) {
@@ -234,14 +240,14 @@ impl State {
             }
         }
         match gone {
-            Some(peer) => Next::Fail(Cause::Gone, self.gone_text(peer)),
-            None if missing => Next::Wait,
-            None => Next::Linked,
+            Some(peer) => LinkStep::Fail(Cause::Gone, self.gone_text(peer)),
+            None if missing => LinkStep::Wait,
+            None => LinkStep::Linked,
         }
     }
 
     #[cold]
-    fn differ(&self, rank: usize, number: u64, request: &Request) -> Next {
+    fn differ(&self, rank: usize, number: u64, request: &CollectiveRequest) -> LinkStep {
         let mut sides = Sides::default();
         let mut passed = false;
         sides.called(rank, *request, None);
@@ -259,11 +265,11 @@ impl State {
             }
         }
         let text = if passed { sides.under("the counts differ") } else { sides.compare() };
-        Next::Fail(Cause::Mismatch, text)
+        LinkStep::Fail(Cause::Mismatch, text)
     }
 
     /// The first batch of a rank with these peers.
-    fn look_for_peers(&self, rank: usize, peers: &[usize]) -> Next {
+    fn look_for_peers(&self, rank: usize, peers: &[usize]) -> LinkStep {
         let mut missing = false;
         for peer in peers.iter().copied().filter(|peer| !self.wanted.contains_key(&(*peer, rank))) {
             let seat = &self.seats[peer];
@@ -273,14 +279,14 @@ impl State {
                 let mut sides = Sides::default();
                 sides.says(rank, vec![self.wants(rank, peer)]);
                 sides.called(peer, said, None);
-                return Next::Fail(Cause::Mismatch, sides.compare());
+                return LinkStep::Fail(Cause::Mismatch, sides.compare());
             }
             if seat.gone.is_some() {
-                return Next::Fail(Cause::Gone, self.gone_text(peer));
+                return LinkStep::Fail(Cause::Gone, self.gone_text(peer));
             }
             missing = true;
         }
-        if missing { Next::Wait } else { Next::Linked }
+        if missing { LinkStep::Wait } else { LinkStep::Linked }
     }
 
     fn gone_text(&self, rank: usize) -> String {

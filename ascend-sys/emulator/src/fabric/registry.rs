@@ -8,28 +8,28 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use super::comm::{Comm, Member};
-use crate::collective::meeting::{Breakage, Cause, Origin, Place};
+use crate::collective::meeting::{Cause, CommError, MeetingPlace, Origin};
 use crate::collective::validate::{Refusal, refuse};
 use crate::faults;
-use crate::slots::{Kind, Slots, Slotted, unknown};
+use crate::slots::{HandleKind, Slots, Slotted, unknown};
 use crate::stream::Mark;
-use crate::sync::{Guard, Short, lock_std as lock};
+use crate::sync::{Guard, SpinLock, lock_std as lock};
 
-static COMMS: Slots<Entry> = Slots::new();
+static COMMS: Slots<CommEntry> = Slots::new();
 
-struct Entry {
+struct CommEntry {
     index: u32,
     handle: AtomicU64,
     member: Mutex<Option<Arc<Member>>>,
-    desk: Short<Option<Desk>>,
+    desk: SpinLock<Option<Desk>>,
 }
 
-impl Slotted for Entry {
-    const KIND: Kind = Kind::Communicator;
+impl Slotted for CommEntry {
+    const KIND: HandleKind = HandleKind::Communicator;
 
     fn new(index: u32) -> Self {
         let handle = AtomicU64::new(0);
-        Self { index, handle, member: Mutex::new(None), desk: Short::new(None) }
+        Self { index, handle, member: Mutex::new(None), desk: SpinLock::new(None) }
     }
 }
 
@@ -38,7 +38,7 @@ pub(crate) struct Desk {
     pub(crate) handle: u64,
     pub(crate) member: Arc<Member>,
     /// The newest collective.
-    pub(crate) newest: Place,
+    pub(crate) newest: MeetingPlace,
     /// It has met all ranks in a collective.
     pub(crate) linked: bool,
     /// The peers that it has exchanged messages with.
@@ -70,7 +70,7 @@ pub(crate) fn register(member: Member) -> Result<u64, Refusal> {
         *entry.desk.lock() = Some(Desk {
             handle,
             member,
-            newest: Place { number: 0, turn: 0 },
+            newest: MeetingPlace { number: 0, turn: 0 },
             linked: ranks == 1,
             peers: vec![false; ranks],
             mark: None,
@@ -90,7 +90,7 @@ fn stale<T>(handle: u64) -> Result<T, Refusal> {
     refuse!(HCCL_E_PARA, "EI0003: {}", unknown("communicator", handle).text)
 }
 
-fn entry(handle: u64) -> Result<&'static Entry, Refusal> {
+fn entry(handle: u64) -> Result<&'static CommEntry, Refusal> {
     COMMS.get(handle).map_or_else(|| stale(handle), Ok)
 }
 
@@ -156,7 +156,7 @@ pub(crate) fn destroy(handle: u64) -> Result<(), Refusal> {
 }
 
 fn remove(
-    entry: &'static Entry,
+    entry: &'static CommEntry,
     mut desk: Guard<'_, Option<Desk>>,
     handle: u64,
     why: &str,
@@ -173,7 +173,7 @@ fn remove(
         // This is how a stuck communicator is ended: what is in flight fails, also on this rank.
         if mark.is_some_and(|mark| !mark.is_complete()) {
             let text = format!("rank {rank} ended the communicator in mid-operation: {why}");
-            comm.fail(Breakage { origin: Origin::Call, cause: Cause::Gone, text });
+            comm.fail(CommError { origin: Origin::Call, cause: Cause::Gone, text });
         }
         comm.leave(rank, why.into());
     }
@@ -203,7 +203,7 @@ mod tests {
     use ascend_sys::HcclResult;
 
     use super::*;
-    use crate::fabric::config::Config;
+    use crate::fabric::config::CommConfig;
     use crate::profile::Product;
 
     #[test]
@@ -214,7 +214,7 @@ mod tests {
             rank: 0,
             device: u32::MAX,
             origin: None,
-            config: Config::default(),
+            config: CommConfig::default(),
             exec_timeout: None,
             suspended: false.into(),
             answers: Default::default(),

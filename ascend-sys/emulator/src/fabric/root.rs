@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 use ascend_sys::HcclResult;
 
 use super::comm::Comm;
-use super::config::Config;
+use super::config::CommConfig;
 use super::links::list;
-use super::topology::Place;
+use super::topology::DevicePlace;
 use crate::collective::validate::{Refusal, refuse};
 use crate::executor;
 use crate::machine::Settings;
@@ -34,7 +34,7 @@ pub(crate) struct Applicant {
     pub(crate) ranks: u32,
     pub(crate) device: u32,
     pub(crate) settings: Settings,
-    pub(crate) config: Config,
+    pub(crate) config: CommConfig,
 }
 
 #[derive(Default)]
@@ -316,7 +316,7 @@ impl Gathering {
             name => name.to_owned(),
         };
         let Settings { product, connect_timeout, .. } = applicant.settings;
-        let places = self.seats.values().map(|seat| Place::new(seat.device, &seat.settings));
+        let places = self.seats.values().map(|seat| DevicePlace::new(seat.device, &seat.settings));
         Comm::new(name, product, connect_timeout, self.seats.len()).on(places.collect())
     }
 
@@ -359,7 +359,7 @@ mod tests {
             exec_timeout,
             buffer_megabytes: 200,
         };
-        Applicant { rank, ranks: 2, device: 64 + rank, settings, config: Config::default() }
+        Applicant { rank, ranks: 2, device: 64 + rank, settings, config: CommConfig::default() }
     }
 
     #[test]

@@ -11,13 +11,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::comm::Comm;
 use super::links::list;
-use crate::collective::meeting::{Breakage, Cause, Origin};
+use crate::collective::meeting::{Cause, CommError, Origin};
 use crate::collective::sides::Sides;
 use crate::collective::validate::{Refusal, refuse};
 
 /// What one rank says of a sub-communicator.
 #[derive(Clone, Debug)]
-pub(crate) struct Wish {
+pub(crate) struct SubCommRequest {
     pub(crate) name: String,
     /// Its ranks, by their ranks in the parent.
     pub(crate) ranks: Vec<usize>,
@@ -29,7 +29,7 @@ pub(crate) struct Wish {
 pub(crate) struct Subs(Mutex<Vec<Sub>>);
 
 struct Sub {
-    wish: Wish,
+    wish: SubCommRequest,
     comm: Arc<Comm>,
     /// Who has made it, by the ranks of the sub-communicator.
     made: Vec<bool>,
@@ -43,7 +43,7 @@ impl Subs {
 
 impl Comm {
     /// Makes a sub-communicator as seen from rank `own` of it, whose rank in this one is `wish.ranks[own]`.
-    pub(crate) fn make_sub(&self, own: usize, wish: Wish) -> Result<Arc<Comm>, Refusal> {
+    pub(crate) fn make_sub(&self, own: usize, wish: SubCommRequest) -> Result<Arc<Comm>, Refusal> {
         let rank = wish.ranks[own];
         let mut subs = self.subs.lock();
         for index in 0..subs.len() {
@@ -65,7 +65,7 @@ impl Comm {
                 None => Ok(made),
                 Some(text) => {
                     let cause = Cause::Mismatch;
-                    made.fail(Breakage { origin: Origin::Call, cause, text: text.clone() });
+                    made.fail(CommError { origin: Origin::Call, cause, text: text.clone() });
                     refuse!(HCCL_E_PARA, "EI0005: {text}")
                 }
             };
@@ -100,11 +100,11 @@ impl Comm {
 
 impl Sub {
     /// What a rank says that those before it did not.
-    fn disagreement(&self, rank: usize, wish: &Wish) -> Option<String> {
+    fn disagreement(&self, rank: usize, wish: &SubCommRequest) -> Option<String> {
         if self.wish.ranks == wish.ranks && self.wish.buffer_megabytes == wish.buffer_megabytes {
             return None;
         }
-        let said = |wish: &Wish| {
+        let said = |wish: &SubCommRequest| {
             vec![list(&wish.ranks), format!("buffers of {} MB", wish.buffer_megabytes)]
         };
         let mut sides = Sides::default();

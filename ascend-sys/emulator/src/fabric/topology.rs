@@ -20,7 +20,7 @@ use ascend_sys::{CommProtocol, CommTopo};
 
 /// Where a device stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct DevicePlace {
     pub(crate) device: u32,
     /// The number of its block, which is its superpod.
     pub(crate) block: u32,
@@ -28,7 +28,7 @@ pub(crate) struct Place {
     pub(crate) index: u32,
 }
 
-impl Place {
+impl DevicePlace {
     pub(crate) fn new(device: u32, settings: &Settings) -> Self {
         Self { device, block: settings.block, index: device.saturating_sub(settings.first) }
     }
@@ -113,7 +113,7 @@ pub(crate) fn layers_of(product: Product) -> &'static [Layer] {
 }
 
 /// Of which instance a place is.
-fn instance(product: Product, holds: Holds, place: Place) -> (u32, u32) {
+fn instance(product: Product, holds: Holds, place: DevicePlace) -> (u32, u32) {
     match holds {
         Holds::Server => (place.block, place.server(product)),
         Holds::Superpod => (place.block, 0),
@@ -169,7 +169,7 @@ mod tests {
     use std::time::Duration;
 
     fn comm(product: Product, places: &[(u32, u32)]) -> Comm {
-        let places = places.iter().map(|(block, index)| Place {
+        let places = places.iter().map(|(block, index)| DevicePlace {
             device: 1000 * block + index,
             block: *block,
             index: *index,

@@ -8,7 +8,7 @@ use crate::sync::lock_std as lock;
 
 /// What goes wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum FaultKind {
     Delay(Duration),
     Stop,
     Leave,
@@ -17,7 +17,7 @@ pub(crate) enum Kind {
     LinkTimeout,
 }
 
-impl Kind {
+impl FaultKind {
     /// By the number that `AscendExtFault` uses.
     pub(crate) fn from_number(number: u32, milliseconds: u32) -> Option<Self> {
         match number {
@@ -44,7 +44,7 @@ struct Asked {
 }
 
 struct Fault {
-    kind: Kind,
+    kind: FaultKind,
     /// From 1; 0 is the next or all of them, as the kind has it.
     number: u64,
     /// Operations or allocations since it was asked for.
@@ -62,12 +62,12 @@ impl Fault {
     /// The next operation or allocation comes. `applies`: the fault could happen to it.
     fn is_due(&mut self, applies: bool) -> bool {
         self.seen += 1;
-        if self.kind == Kind::OutOfMemory {
+        if self.kind == FaultKind::OutOfMemory {
             // Who asks again, for example after it has given something back, is told the same.
             return self.seen >= self.number;
         }
         let due = applies && self.is_at(self.seen);
-        let repeats = matches!(self.kind, Kind::Delay(_) | Kind::WrongCount);
+        let repeats = matches!(self.kind, FaultKind::Delay(_) | FaultKind::WrongCount);
         self.over |= due && !(repeats && self.number == 0);
         due
     }
@@ -87,7 +87,7 @@ impl Faults {
         lock(&self.0)
     }
 
-    pub(crate) fn add(&self, kind: Kind, number: u64) {
+    pub(crate) fn add(&self, kind: FaultKind, number: u64) {
         self.asked().faults.push(Fault { kind, number, seen: 0, over: false });
         ASKED_FOR.fetch_add(1, Ordering::Release);
     }
@@ -108,9 +108,9 @@ impl Faults {
     }
 
     /// What happens to the next operation, which can have some faults and not others.
-    pub(super) fn due(&self, can_have: impl Fn(Kind) -> bool) -> Vec<Kind> {
+    pub(super) fn due(&self, can_have: impl Fn(FaultKind) -> bool) -> Vec<FaultKind> {
         let mut asked = self.asked();
-        let operations = |fault: &&mut Fault| fault.kind != Kind::OutOfMemory;
+        let operations = |fault: &&mut Fault| fault.kind != FaultKind::OutOfMemory;
         let due = |fault: &mut Fault| fault.is_due(can_have(fault.kind)).then_some(fault.kind);
         asked.faults.iter_mut().filter(operations).filter_map(due).collect()
     }
@@ -118,7 +118,7 @@ impl Faults {
     /// Whether the link fails that comes into being with an operation, before which the device issues so many.
     pub(super) fn link_fails(&self, operations: usize) -> bool {
         let mut due = false;
-        let links = |fault: &&mut Fault| fault.kind == Kind::LinkTimeout;
+        let links = |fault: &&mut Fault| fault.kind == FaultKind::LinkTimeout;
         for fault in self.asked().faults.iter_mut().filter(links) {
             let now = fault.is_at(fault.seen + 1 + operations as u64);
             fault.over |= now;
@@ -137,7 +137,7 @@ impl Faults {
     fn allocation_is_due(&self) -> bool {
         let mut due = false;
         // Every one of them counts.
-        let allocations = |fault: &&mut Fault| fault.kind == Kind::OutOfMemory;
+        let allocations = |fault: &&mut Fault| fault.kind == FaultKind::OutOfMemory;
         for fault in self.asked().faults.iter_mut().filter(allocations) {
             due |= fault.is_due(true);
         }
@@ -147,20 +147,20 @@ impl Faults {
 
 /// A fault as an environment variable says it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Wanted {
+pub(crate) struct WantedFault {
     /// Of the block.
     pub(crate) device: u32,
-    pub(crate) kind: Kind,
+    pub(crate) kind: FaultKind,
     pub(crate) number: u64,
 }
 
 /// Reads faults of a block of so many devices, such as `delay 0 by 20, stop 1 at 3`.
-pub(crate) fn parse(text: &str, devices: u32) -> Result<Vec<Wanted>, String> {
+pub(crate) fn parse(text: &str, devices: u32) -> Result<Vec<WantedFault>, String> {
     let wanted = text.split(',').map(str::trim).filter(|one| !one.is_empty());
     wanted.map(|one| parse_one(one, devices).map_err(|why| format!("\"{one}\": {why}"))).collect()
 }
 
-fn parse_one(text: &str, devices: u32) -> Result<Wanted, String> {
+fn parse_one(text: &str, devices: u32) -> Result<WantedFault, String> {
     let mut words = text.split_whitespace();
     let name = words.next().unwrap_or_default();
     let names = ["delay", "stop", "leave", "wrong-count", "out-of-memory", "link-timeout"];
@@ -183,8 +183,8 @@ fn parse_one(text: &str, devices: u32) -> Result<Wanted, String> {
         }
     }
     let length = u32::try_from(length).map_err(|_| "at most 49 days are possible".to_string())?;
-    let kind = Kind::from_number(kind.0, length).ok_or("this is no fault")?;
-    Ok(Wanted { device, kind, number: at })
+    let kind = FaultKind::from_number(kind.0, length).ok_or("this is no fault")?;
+    Ok(WantedFault { device, kind, number: at })
 }
 
 #[cfg(all(test, not(loom)))]
@@ -193,18 +193,21 @@ mod tests {
 
     #[test]
     fn faults_are_read_from_words() {
-        let delay = Kind::Delay(Duration::from_millis(20));
-        let wanted = |device, kind, number| Wanted { device, kind, number };
+        let delay = FaultKind::Delay(Duration::from_millis(20));
+        let wanted = |device, kind, number| WantedFault { device, kind, number };
         let read = parse(" delay 0 by 20 at 4, stop 1 at 3,leave 2,wrong-count 0 , ", 3).unwrap();
         let expected = [
             wanted(0, delay, 4),
-            wanted(1, Kind::Stop, 3),
-            wanted(2, Kind::Leave, 0),
-            wanted(0, Kind::WrongCount, 0),
+            wanted(1, FaultKind::Stop, 3),
+            wanted(2, FaultKind::Leave, 0),
+            wanted(0, FaultKind::WrongCount, 0),
         ];
         assert_eq!(read, expected);
         let read = parse("out-of-memory 1 at 2, link-timeout 1", 2).unwrap();
-        assert_eq!(read, [wanted(1, Kind::OutOfMemory, 2), wanted(1, Kind::LinkTimeout, 0)]);
+        assert_eq!(
+            read,
+            [wanted(1, FaultKind::OutOfMemory, 2), wanted(1, FaultKind::LinkTimeout, 0)]
+        );
         for (text, why) in [
             ("burn 1", "one of delay, stop"),
             ("stop", "a device behind it"),

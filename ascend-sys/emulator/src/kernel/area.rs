@@ -6,11 +6,11 @@
 //!
 //! Each side counts what the other has done since it looked, and is woken by it when it sleeps.
 
-use super::global::Spot;
+use super::global::RegionAddress;
 use super::hub::Hub;
-use super::work::Work;
+use super::work::PreparedWork;
 use crate::check::Touch;
-use crate::collective::meeting::Place;
+use crate::collective::meeting::MeetingPlace;
 use crate::fabric::Member;
 use crate::stream::{Mark, Stream};
 use crate::sync::lock_std as lock;
@@ -29,25 +29,25 @@ pub(crate) struct Area {
     pub(super) hub: Arc<Hub>,
     /// The communicator's name.
     pub(super) group: String,
-    state: Mutex<State>,
+    state: Mutex<AreaState>,
 }
 
 /// The state of an area.
 #[derive(Default)]
-pub(super) struct State {
+pub(super) struct AreaState {
     /// How many kernels have ended their conversation with a server.
     pub(super) generation: u64,
-    pub(super) kernel: Option<Side>,
-    pub(super) server: Option<Side>,
+    pub(super) kernel: Option<AreaSide>,
+    pub(super) server: Option<AreaSide>,
     /// Servers that are queued in streams.
     pub(super) queued: Vec<Mark>,
-    pub(super) slots: Vec<Slot>,
+    pub(super) slots: Vec<MessageSlot>,
     /// On Ascend 950: the turns that were posted, how many of them are done, and how many there were in the conversation before.
     pub(super) posted: Vec<Posted>,
     pub(super) done: usize,
     pub(super) done_before: usize,
     /// Where the host has set queues: those of all cores, by number.
-    pub(super) queues: Vec<Queue>,
+    pub(super) queues: Vec<WriteQueue>,
     /// Of the kernel or of the server: the other one gives up.
     pub(super) failure: Option<Arc<str>>,
     /// What the kernel has done, counted.
@@ -55,14 +55,14 @@ pub(super) struct State {
     /// What the server has done, counted.
     pub(super) moves: u64,
     /// The newest turn of the rank, and how many tasks it has begun.
-    pub(super) place: Place,
+    pub(super) place: MeetingPlace,
     pub(super) tasks: u64,
     /// What turns have touched, if the device is watched for races.
     pub(super) touches: Vec<Touch>,
 }
 
 /// A kernel or a server that runs.
-pub(super) struct Side {
+pub(super) struct AreaSide {
     /// Its task.
     pub(super) mark: Mark,
     /// To be woken when the other one does something.
@@ -70,17 +70,17 @@ pub(super) struct Side {
 }
 
 /// A message with its counters.
-pub(super) struct Slot {
-    pub(super) content: Arc<Content>,
+pub(super) struct MessageSlot {
+    pub(super) content: Arc<ClientMessage>,
     pub(super) committed: u32,
     pub(super) finished: u32,
     /// The server has compared it with those of the other ranks.
     pub(super) said: bool,
 }
 
-impl Slot {
-    pub(super) fn new(content: Content) -> Slot {
-        Slot { content: Arc::new(content), committed: 0, finished: 0, said: false }
+impl MessageSlot {
+    pub(super) fn new(content: ClientMessage) -> MessageSlot {
+        MessageSlot { content: Arc::new(content), committed: 0, finished: 0, said: false }
     }
 }
 
@@ -94,9 +94,9 @@ pub(super) struct Posted {
 
 /// A queue of one-sided writes.
 #[derive(Default)]
-pub(super) struct Queue {
+pub(super) struct WriteQueue {
     /// What was put into it and is not done.
-    pub(super) messages: VecDeque<Content>,
+    pub(super) messages: VecDeque<ClientMessage>,
     /// How many of them are done.
     pub(super) done: u64,
     /// Its end was put into it, and the server has come to that.
@@ -105,11 +105,11 @@ pub(super) struct Queue {
 }
 
 /// What a message says.
-pub(super) enum Content {
-    Work(Box<Work>),
+pub(super) enum ClientMessage {
+    Work(Box<PreparedWork>),
     /// `BatchWrite`: so many items.
     Write {
-        items: Spot,
+        items: RegionAddress,
         count: u64,
         place: String,
     },
@@ -131,7 +131,7 @@ impl Area {
         Area { context, member, hub, group, state: Mutex::default() }
     }
 
-    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> MutexGuard<'_, AreaState> {
         lock(&self.state)
     }
 
@@ -141,7 +141,7 @@ impl Area {
     }
 
     /// The kernel does something that the server may wait for.
-    pub(super) fn post<R>(&self, change: impl FnOnce(&mut State) -> R) -> R {
+    pub(super) fn post<R>(&self, change: impl FnOnce(&mut AreaState) -> R) -> R {
         let mut state = self.state();
         let result = change(&mut state);
         state.posts += 1;
@@ -154,7 +154,7 @@ impl Area {
     }
 
     /// The server does something that the kernel may wait for.
-    pub(super) fn answer<R>(&self, change: impl FnOnce(&mut State) -> R) -> R {
+    pub(super) fn answer<R>(&self, change: impl FnOnce(&mut AreaState) -> R) -> R {
         let mut state = self.state();
         let result = change(&mut state);
         state.moves += 1;
@@ -176,7 +176,7 @@ impl Area {
     }
 }
 
-impl State {
+impl AreaState {
     /// The conversation is over: the next kernel finds an empty area.
     pub(super) fn reset(&mut self) {
         self.slots.clear();
@@ -206,7 +206,7 @@ impl State {
             return format!("it has done all {at} tasks and waits for {kernel}");
         };
         match &*slot.content {
-            Content::Work(work) => {
+            ClientMessage::Work(work) => {
                 let (committed, finished, total) = (slot.committed, slot.finished, work.total());
                 let waits = if committed <= finished { "waits for the Commit of" } else { "is at" };
                 format!(
@@ -215,12 +215,14 @@ impl State {
                     work.describe()
                 )
             }
-            Content::Write { place, .. } => format!("it is at task {at}, BatchWrite ({place})"),
-            Content::After { area, slot, place, .. } => format!(
+            ClientMessage::Write { place, .. } => {
+                format!("it is at task {at}, BatchWrite ({place})")
+            }
+            ClientMessage::After { area, slot, place, .. } => format!(
                 "it is at task {at}, InterHcclGroupSync ({place}), and waits for task {slot} of {}",
                 area.describe()
             ),
-            Content::Barrier | Content::Finalize => format!("it is at message {at}"),
+            ClientMessage::Barrier | ClientMessage::Finalize => format!("it is at message {at}"),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The arguments of a launch, and the lists in which a caller puts them together.
 
-use super::binary::{Code, Function};
+use super::binary::{Code, KernelFunction};
 use crate::memory;
 use crate::message::{Failure, fail};
 use ascend_program::Program;
@@ -12,18 +12,18 @@ const MOST: usize = 128;
 
 /// One argument.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Argument {
+pub(crate) enum KernelArgument {
     /// A value, which mostly is an address.
     Word(u64),
     /// Bytes that the device gets with the launch. The flag: there may be more of them than belong to the argument.
     Bytes(Arc<[u8]>, bool),
 }
 
-impl Argument {
+impl KernelArgument {
     pub(super) fn word(&self, name: &str) -> Result<u64, String> {
         match self {
-            Argument::Word(word) => Ok(*word),
-            Argument::Bytes(..) => {
+            KernelArgument::Word(word) => Ok(*word),
+            KernelArgument::Bytes(..) => {
                 Err(format!("the argument {name} is a placeholder, which only the tiling can be"))
             }
         }
@@ -33,7 +33,7 @@ impl Argument {
 /// All of a launch.
 #[derive(Clone)]
 pub(crate) enum Arguments {
-    Given(Arc<[Argument]>),
+    Given(Arc<[KernelArgument]>),
     /// They lie in memory of the device and are read when the kernel begins.
     InMemory {
         address: usize,
@@ -43,7 +43,7 @@ pub(crate) enum Arguments {
 
 impl Arguments {
     /// As many as there are.
-    pub(super) fn read(&self) -> Result<Arc<[Argument]>, String> {
+    pub(super) fn read(&self) -> Result<Arc<[KernelArgument]>, String> {
         match self {
             Arguments::Given(arguments) => Ok(Arc::clone(arguments)),
             Arguments::InMemory { address, bytes } => {
@@ -52,7 +52,7 @@ impl Arguments {
                 let store = crate::reduce::Store::Plain;
                 // SAFETY: the bytes lie in a live allocation, and `block` has as many.
                 unsafe { crate::copy::copy(block.as_mut_ptr(), found.data, *bytes, store) };
-                Ok(words(&block).map(Argument::Word).collect())
+                Ok(words(&block).map(KernelArgument::Word).collect())
             }
         }
     }
@@ -75,7 +75,7 @@ pub(crate) fn names(program: &Program) -> Vec<String> {
 }
 
 /// Bytes of each argument, if the function says.
-pub(crate) fn sizes(function: &Function) -> Result<Vec<usize>, Failure> {
+pub(crate) fn sizes(function: &KernelFunction) -> Result<Vec<usize>, Failure> {
     match &function.code {
         Code::Program(recorded) => Ok(vec![8; names(&recorded.program).len()]),
         Code::Server => fail!(
@@ -88,16 +88,19 @@ pub(crate) fn sizes(function: &Function) -> Result<Vec<usize>, Failure> {
 
 /// The arguments of a kernel, by what they are.
 pub(super) struct Sorted<'a> {
-    pub(super) contexts: &'a [Argument],
+    pub(super) contexts: &'a [KernelArgument],
     /// Inputs and outputs, and the workspace.
-    pub(super) buffers: &'a [Argument],
+    pub(super) buffers: &'a [KernelArgument],
     /// How many bytes of each buffer the kernel may touch, if the caller says it: between workspace and tiling. Else all behind the pointer.
-    pub(super) extents: &'a [Argument],
-    pub(super) tiling: &'a Argument,
+    pub(super) extents: &'a [KernelArgument],
+    pub(super) tiling: &'a KernelArgument,
 }
 
 /// Refuses another number of arguments than the kernel has.
-pub(super) fn sort<'a>(program: &Program, given: &'a [Argument]) -> Result<Sorted<'a>, String> {
+pub(super) fn sort<'a>(
+    program: &Program,
+    given: &'a [KernelArgument],
+) -> Result<Sorted<'a>, String> {
     right_count(program, given.len())?;
     let (contexts, rest) = given.split_at(program.groups as usize);
     let (buffers, rest) = rest.split_at(program.parameters.len() + 1);
@@ -123,13 +126,13 @@ pub(crate) fn check_count(code: &Code, count: usize) -> Result<(), Failure> {
 }
 
 /// A list under construction (`aclrtKernelArgsInit`).
-pub(crate) struct List {
+pub(crate) struct ArgumentList {
     pub(crate) function: u64,
-    items: Vec<Item>,
+    items: Vec<ListItem>,
     finished: bool,
 }
 
-enum Item {
+enum ListItem {
     Value(Vec<u8>),
     /// The bytes, once somebody has asked where to put them. They stay where they are.
     Place(Option<Box<[u8]>>),
@@ -138,12 +141,12 @@ enum Item {
 /// The first byte of the handle of an argument in its list.
 const ITEM: u64 = 0xb6;
 
-impl List {
-    pub(crate) fn new(function: u64) -> List {
-        List { function, items: Vec::new(), finished: false }
+impl ArgumentList {
+    pub(crate) fn new(function: u64) -> ArgumentList {
+        ArgumentList { function, items: Vec::new(), finished: false }
     }
 
-    fn push(&mut self, item: Item) -> Result<u64, Failure> {
+    fn push(&mut self, item: ListItem) -> Result<u64, Failure> {
         if self.finished {
             return fail!(
                 ACL_ERROR_RT_PARAM_INVALID,
@@ -158,14 +161,14 @@ impl List {
     }
 
     pub(crate) fn append(&mut self, value: &[u8]) -> Result<u64, Failure> {
-        self.push(Item::Value(value.to_vec()))
+        self.push(ListItem::Value(value.to_vec()))
     }
 
     pub(crate) fn append_place(&mut self) -> Result<u64, Failure> {
-        self.push(Item::Place(None))
+        self.push(ListItem::Place(None))
     }
 
-    fn item(&mut self, handle: u64) -> Result<&mut Item, Failure> {
+    fn item(&mut self, handle: u64) -> Result<&mut ListItem, Failure> {
         let index = (handle & !(0xff << 56)).wrapping_sub(1);
         let count = self.items.len();
         match usize::try_from(index).ok().and_then(|index| self.items.get_mut(index)) {
@@ -180,34 +183,36 @@ impl List {
     /// Where the caller puts the bytes of a placeholder.
     pub(crate) fn buffer(&mut self, handle: u64, bytes: usize) -> Result<*mut u8, Failure> {
         match self.item(handle)? {
-            Item::Value(_) => {
+            ListItem::Value(_) => {
                 fail!(ACL_ERROR_RT_PARAM_INVALID, "this argument is a value and no placeholder")
             }
-            Item::Place(Some(buffer)) if buffer.len() == bytes => Ok(buffer.as_mut_ptr()),
-            Item::Place(Some(buffer)) => fail!(
+            ListItem::Place(Some(buffer)) if buffer.len() == bytes => Ok(buffer.as_mut_ptr()),
+            ListItem::Place(Some(buffer)) => fail!(
                 ACL_ERROR_RT_PARAM_INVALID,
                 "the placeholder has {} bytes already, not {bytes}",
                 buffer.len()
             ),
-            Item::Place(place) => Ok(place.insert(vec![0; bytes].into_boxed_slice()).as_mut_ptr()),
+            ListItem::Place(place) => {
+                Ok(place.insert(vec![0; bytes].into_boxed_slice()).as_mut_ptr())
+            }
         }
     }
 
     pub(crate) fn update(&mut self, handle: u64, value: &[u8]) -> Result<(), Failure> {
         let item = self.item(handle)?;
         match item {
-            Item::Value(old) if old.len() == value.len() => {
+            ListItem::Value(old) if old.len() == value.len() => {
                 old.copy_from_slice(value);
                 self.finished = false;
                 Ok(())
             }
-            Item::Value(old) => fail!(
+            ListItem::Value(old) => fail!(
                 ACL_ERROR_RT_PARAM_INVALID,
                 "the argument has {} bytes, not {}",
                 old.len(),
                 value.len()
             ),
-            Item::Place(_) => {
+            ListItem::Place(_) => {
                 fail!(ACL_ERROR_RT_PARAM_INVALID, "this argument is a placeholder and no value")
             }
         }
@@ -217,14 +222,14 @@ impl List {
         check_count(code, self.items.len())?;
         for (index, item) in self.items.iter().enumerate() {
             match item {
-                Item::Value(value) if value.len() != 8 => {
+                ListItem::Value(value) if value.len() != 8 => {
                     return fail!(
                         ACL_ERROR_RT_PARAM_INVALID,
                         "argument {index} has {} bytes; every argument is a pointer of 8",
                         value.len()
                     );
                 }
-                Item::Place(None) => {
+                ListItem::Place(None) => {
                     return fail!(
                         ACL_ERROR_RT_PARAM_INVALID,
                         "argument {index} is a placeholder without a buffer (aclrtKernelArgsGetPlaceHolderBuffer)"
@@ -245,10 +250,10 @@ impl List {
                 "the list is not finalised; aclrtKernelArgsFinalize after the last change"
             );
         }
-        let argument = |item: &Item| match item {
-            Item::Value(value) => Argument::Word(words(value).next().unwrap_or_default()),
-            Item::Place(bytes) => {
-                Argument::Bytes(bytes.as_deref().unwrap_or_default().into(), false)
+        let argument = |item: &ListItem| match item {
+            ListItem::Value(value) => KernelArgument::Word(words(value).next().unwrap_or_default()),
+            ListItem::Place(bytes) => {
+                KernelArgument::Bytes(bytes.as_deref().unwrap_or_default().into(), false)
             }
         };
         Ok(Arguments::Given(self.items.iter().map(argument).collect()))
@@ -272,13 +277,13 @@ pub(crate) fn of_block(block: &[u8], places: &[(u32, u32)]) -> Result<Arguments,
             );
         }
     }
-    let mut arguments: Vec<Argument> =
-        words(&block[..first.min(block.len())]).map(Argument::Word).collect();
+    let mut arguments: Vec<KernelArgument> =
+        words(&block[..first.min(block.len())]).map(KernelArgument::Word).collect();
     for (address, data) in places {
         let end = places.iter().map(|(_, other)| *other).filter(|other| other > data).min();
         let end = end.map_or(block.len(), |end| end as usize);
         let bytes = block[*data as usize..end].into();
-        arguments[*address as usize / 8] = Argument::Bytes(bytes, true);
+        arguments[*address as usize / 8] = KernelArgument::Bytes(bytes, true);
     }
     Ok(Arguments::Given(arguments.into()))
 }

@@ -1,12 +1,12 @@
 //! How a kernel begins: its arguments are read, it is checked, and takes its part in the conversations with the servers.
 
-use super::area::{Area, Side};
-use super::arguments::{self, Argument, Sorted};
+use super::area::{Area, AreaSide};
+use super::arguments::{self, KernelArgument, Sorted};
 use super::context;
 use super::flags::Flags;
 use super::global::Region;
-use super::running::{Launched, RESIDENT, Running};
-use super::world::{Group, World};
+use super::running::{Launched, RESIDENT, RunningKernel};
+use super::world::{KernelComm, World};
 use crate::check;
 use crate::memory;
 use crate::stream::{Mark, Stream};
@@ -24,8 +24,11 @@ fn synchronises(program: &Program) -> bool {
     program.blocks.iter().flatten().any(|node| waits(&node.step))
 }
 
-impl Running {
-    pub(super) fn start(launched: &Launched, stream: &'static Stream) -> Result<Running, String> {
+impl RunningKernel {
+    pub(super) fn start(
+        launched: &Launched,
+        stream: &'static Stream,
+    ) -> Result<RunningKernel, String> {
         let program = &launched.recorded.program;
         let device = stream.device();
         if launched.blocks > RESIDENT && synchronises(program) {
@@ -37,7 +40,7 @@ impl Running {
         let given = launched.arguments.read()?;
         let names = arguments::names(program);
         let Sorted { contexts, buffers, extents, tiling } = arguments::sort(program, &given)?;
-        let region = |(at, (argument, name)): (usize, (&Argument, &String))| {
+        let region = |(at, (argument, name)): (usize, (&KernelArgument, &String))| {
             let region = Region::new(name, argument.word(name)?, device.id)?;
             match extents.get(at) {
                 Some(bytes) => Ok(region.first(bytes.word("of a length")?)),
@@ -60,7 +63,7 @@ impl Running {
             }
         }).collect();
         let areas: Vec<_> = found.iter().flatten().map(Arc::clone).collect();
-        let running = Running::begin(launched, stream, regions, tiling, found);
+        let running = RunningKernel::begin(launched, stream, regions, tiling, found);
         if let Err(text) = &running {
             refuse(&areas, &format!("{}: {}", program.name, in_one_line(text)));
         }
@@ -72,9 +75,9 @@ impl Running {
         launched: &Launched,
         stream: &'static Stream,
         regions: Vec<Result<Region, String>>,
-        tiling: &Argument,
+        tiling: &KernelArgument,
         found: Vec<Result<Arc<Area>, String>>,
-    ) -> Result<Running, String> {
+    ) -> Result<RunningKernel, String> {
         let (program, device) = (&launched.recorded.program, stream.device());
         let ranks = found.iter().map(|found| match found {
             Ok(area) => (area.member.rank as u32, area.member.comm.ranks() as u32),
@@ -94,7 +97,7 @@ impl Running {
         let watched = check::engine(device.id).is_some();
         let world =
             World::new(Arc::clone(program), device.product(), flags, regions, joined, watched);
-        let mut running = Running {
+        let mut running = RunningKernel {
             cores: Vec::new(),
             world,
             launch,
@@ -159,8 +162,8 @@ fn refuse(areas: &[Arc<Area>], text: &str) {
 fn join(
     found: Vec<Result<Arc<Area>, String>>,
     mark: Mark,
-) -> Result<Vec<Result<Group, String>>, String> {
-    let mut joined: Vec<Result<Group, String>> = Vec::new();
+) -> Result<Vec<Result<KernelComm, String>>, String> {
+    let mut joined: Vec<Result<KernelComm, String>> = Vec::new();
     let mut refused = None;
     for area in found {
         let group = area.and_then(|area| {
@@ -181,12 +184,12 @@ fn join(
                     state.failure = None;
                 }
                 state.touches.clear();
-                state.kernel = Some(Side { mark, sleeps: None });
+                state.kernel = Some(AreaSide { mark, sleeps: None });
                 Ok(state.generation)
             });
             match taken {
                 Ok(generation) => {
-                    Ok(Group { area, generation, writer: None, used: false, leaving: false })
+                    Ok(KernelComm { area, generation, writer: None, used: false, leaving: false })
                 }
                 Err(text) => {
                     refused.get_or_insert(text.clone());
@@ -208,19 +211,25 @@ fn join(
 }
 
 /// The bytes of the tiling struct.
-fn tiling_bytes(program: &Program, argument: &Argument, device: u32) -> Result<Vec<u8>, String> {
+fn tiling_bytes(
+    program: &Program,
+    argument: &KernelArgument,
+    device: u32,
+) -> Result<Vec<u8>, String> {
     let Some(layout) = &program.tiling else { return Ok(Vec::new()) };
     let size = layout.size as usize;
     match argument {
-        Argument::Bytes(bytes, more) if bytes.len() == size || (*more && bytes.len() > size) => {
+        KernelArgument::Bytes(bytes, more)
+            if bytes.len() == size || (*more && bytes.len() > size) =>
+        {
             Ok(bytes[..size].to_vec())
         }
-        Argument::Bytes(bytes, _) => Err(format!(
+        KernelArgument::Bytes(bytes, _) => Err(format!(
             "the tiling has {} bytes, but {} of the kernel has {size}: host and kernel must use one struct",
             bytes.len(),
             layout.name
         )),
-        Argument::Word(address) => {
+        KernelArgument::Word(address) => {
             // Checked as any other buffer is.
             Region::new("tiling", *address, device)?.at(0, size as u64)?;
             let address = usize::try_from(*address).unwrap_or(usize::MAX);

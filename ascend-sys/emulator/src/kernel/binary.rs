@@ -3,10 +3,10 @@
 //! A binary is a recorded program, or stands for the library of the communication server, which every CANN has and the emulator
 //! has built in. It belongs to the device that was current when it was loaded.
 
-use super::arguments::List;
+use super::arguments::ArgumentList;
 use super::verdict::Recorded;
 use crate::message::{Failure, fail};
-use crate::slots::{Kind, Slots, Slotted, unknown};
+use crate::slots::{HandleKind, Slots, Slotted, unknown};
 use crate::sync::lock_std as lock;
 use ascend_program::Program;
 use ascend_sys::{
@@ -43,32 +43,35 @@ impl Code {
 }
 
 /// What lies in a slot: taken and put back with its handle.
-pub(crate) struct Entry<T: 'static, const K: u8> {
+pub(crate) struct HandleEntry<T: 'static, const K: u8> {
     index: u32,
     value: Mutex<Option<T>>,
 }
 
 macro_rules! entries {
     ($($slots:ident: $type:ty, $kind:ident;)*) => {$(
-        impl Slotted for Entry<$type, { Kind::$kind as u8 }> {
-            const KIND: Kind = Kind::$kind;
+        impl Slotted for HandleEntry<$type, { HandleKind::$kind as u8 }> {
+            const KIND: HandleKind = HandleKind::$kind;
             fn new(index: u32) -> Self {
-                Entry { index, value: Mutex::new(None) }
+                HandleEntry { index, value: Mutex::new(None) }
             }
         }
-        static $slots: Slots<Entry<$type, { Kind::$kind as u8 }>> = Slots::new();
+        static $slots: Slots<HandleEntry<$type, { HandleKind::$kind as u8 }>> = Slots::new();
     )*};
 }
 entries! {
     WRAPPERS: Arc<[u8]>, Wrapper;
     BINARIES: Arc<Binary>, Binary;
-    FUNCTIONS: Arc<Function>, Function;
-    LISTS: Arc<Mutex<List>>, Arguments;
+    FUNCTIONS: Arc<KernelFunction>, Function;
+    LISTS: Arc<Mutex<ArgumentList>>, Arguments;
 }
 
-fn put<T: Send, const K: u8>(slots: &'static Slots<Entry<T, K>>, value: T) -> Result<u64, Failure>
+fn put<T: Send, const K: u8>(
+    slots: &'static Slots<HandleEntry<T, K>>,
+    value: T,
+) -> Result<u64, Failure>
 where
-    Entry<T, K>: Slotted,
+    HandleEntry<T, K>: Slotted,
 {
     let mut value = Some(value);
     match slots.take(|entry, _| *lock(&entry.value) = value.take()) {
@@ -78,20 +81,20 @@ where
 }
 
 fn get<T: Clone, const K: u8>(
-    slots: &'static Slots<Entry<T, K>>,
+    slots: &'static Slots<HandleEntry<T, K>>,
     what: &str,
     handle: u64,
 ) -> Result<T, Failure>
 where
-    Entry<T, K>: Slotted,
+    HandleEntry<T, K>: Slotted,
 {
     let found = slots.get(handle).and_then(|entry| lock(&entry.value).clone());
     found.ok_or_else(|| unknown(what, handle))
 }
 
-fn remove<T, const K: u8>(slots: &'static Slots<Entry<T, K>>, handle: u64) -> Option<T>
+fn remove<T, const K: u8>(slots: &'static Slots<HandleEntry<T, K>>, handle: u64) -> Option<T>
 where
-    Entry<T, K>: Slotted,
+    HandleEntry<T, K>: Slotted,
 {
     let entry = slots.get(handle)?;
     if !slots.retire(handle) {
@@ -124,7 +127,7 @@ pub(crate) struct Binary {
 }
 
 /// A function of a binary.
-pub(crate) struct Function {
+pub(crate) struct KernelFunction {
     pub(crate) binary: u64,
     pub(crate) device: u32,
     pub(crate) name: String,
@@ -187,7 +190,7 @@ pub(crate) fn function_of(handle: u64, name: &str) -> Result<u64, Failure> {
     if let Some(known) = functions.first() {
         return Ok(*known);
     }
-    let function = Function {
+    let function = KernelFunction {
         binary: handle,
         device: binary.device,
         name: there.into(),
@@ -199,12 +202,12 @@ pub(crate) fn function_of(handle: u64, name: &str) -> Result<u64, Failure> {
     Ok(function)
 }
 
-pub(crate) fn function(handle: u64) -> Result<Arc<Function>, Failure> {
+pub(crate) fn function(handle: u64) -> Result<Arc<KernelFunction>, Failure> {
     get(&FUNCTIONS, "function", handle)
 }
 
 /// A new argument list of a function.
-pub(crate) fn new_list(function: &Function, list: List) -> Result<u64, Failure> {
+pub(crate) fn new_list(function: &KernelFunction, list: ArgumentList) -> Result<u64, Failure> {
     let handle = put(&LISTS, Arc::new(Mutex::new(list)))?;
     let mut lists = lock(&function.lists);
     lists.push_back(handle);
@@ -219,7 +222,7 @@ pub(crate) fn new_list(function: &Function, list: List) -> Result<u64, Failure> 
 /// An argument list, and what it is told.
 pub(crate) fn with_list<R>(
     handle: u64,
-    use_it: impl FnOnce(&mut List) -> Result<R, Failure>,
+    use_it: impl FnOnce(&mut ArgumentList) -> Result<R, Failure>,
 ) -> Result<R, Failure> {
     let list = get(&LISTS, "argument list", handle)?;
     let mut list = lock(&list);
@@ -227,7 +230,7 @@ pub(crate) fn with_list<R>(
 }
 
 /// Refuses a function that belongs to another device.
-pub(crate) fn is_on(function: &Function, device: u32) -> Result<(), Failure> {
+pub(crate) fn is_on(function: &KernelFunction, device: u32) -> Result<(), Failure> {
     if function.device == device {
         return Ok(());
     }

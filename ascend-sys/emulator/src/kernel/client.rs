@@ -2,7 +2,7 @@
 //!
 //! Every core that calls a client keeps its own [books](super::books); only the working core writes messages and counters.
 
-use super::area::{Content, MOST_TASKS, Slot};
+use super::area::{ClientMessage, MOST_TASKS, MessageSlot};
 use super::books::{Client, Handle};
 use super::core::{Core, Wait};
 use super::posted;
@@ -112,7 +112,7 @@ pub(super) fn configuration(
 pub(super) fn post(
     core: &mut Core,
     client: usize,
-    content: Content,
+    content: ClientMessage,
     committed: u32,
     world: &mut World,
 ) -> Result<(), String> {
@@ -135,7 +135,9 @@ pub(super) fn post(
             say((kind, index))
         ));
     }
-    group.area.post(|state| state.slots.push(Slot { committed, ..Slot::new(content) }));
+    group
+        .area
+        .post(|state| state.slots.push(MessageSlot { committed, ..MessageSlot::new(content) }));
     Ok(())
 }
 
@@ -273,7 +275,7 @@ pub(super) fn after(
     let source = world.group_of(other)?;
     let (area, generation) = (Arc::clone(&source.area), source.generation);
     let (slot, total) = (handle.slot, handle.total);
-    post(core, own, Content::After { area, generation, slot, total, place }, 1, world)
+    post(core, own, ClientMessage::After { area, generation, slot, total, place }, 1, world)
 }
 
 /// `QueueBarrier`. What was put into a queue is done in order, so there is nothing to wait for.
@@ -289,13 +291,13 @@ pub(super) fn barrier(
         return Err(format!("{} has no QueueBarrier; Atlas A3 has", world.product));
     }
     if core.clients[client].queues.each > 0 {
-        return queues::put(core, client, queue, Content::Barrier, world);
+        return queues::put(core, client, queue, ClientMessage::Barrier, world);
     }
     if queue > 0 {
         let name = world.client_name(client);
         return Err(format!("{name} has no queue {queue}: the host has set none (SetQueueNum)"));
     }
-    post(core, client, Content::Barrier, 0, world)
+    post(core, client, ClientMessage::Barrier, 0, world)
 }
 
 pub(super) fn finalise(
@@ -318,7 +320,7 @@ pub(super) fn finalise(
         return Ok(());
     }
     world.group_of(client)?.leaving = true;
-    post(core, client, Content::Finalize, 0, world)
+    post(core, client, ClientMessage::Finalize, 0, world)
 }
 
 /// Whether the counter of a message has come so far.
@@ -348,14 +350,14 @@ pub(super) fn finish(core: &mut Core, world: &mut World, client: usize) -> Resul
         }
         // There is no answer to the good-bye.
         world.group_of(client)?.leaving = true;
-        return post(core, client, Content::Finalize, 0, world).map(|()| true);
+        return post(core, client, ClientMessage::Finalize, 0, world).map(|()| true);
     }
     if let Some((slot, total)) = core.clients[client].last
         && !turns_are_done(world, client, slot, total)?
     {
         return Ok(false);
     }
-    post(core, client, Content::Finalize, 0, world)?;
+    post(core, client, ClientMessage::Finalize, 0, world)?;
     let generation = world.group_of(client)?.generation;
     core.wait = Some(Wait::Farewell { client, generation });
     Ok(false)
@@ -376,26 +378,26 @@ pub(super) fn may_leave(world: &mut World, client: usize) -> bool {
 pub(super) fn may_end(world: &mut World, client: usize, slot: usize, finished: u32) -> bool {
     let Ok(group) = world.group_of(client) else { return false };
     let state = group.area.state();
-    let complete = |slot: &Slot| match &*slot.content {
-        Content::Work(work) => slot.committed >= work.total(),
+    let complete = |slot: &MessageSlot| match &*slot.content {
+        ClientMessage::Work(work) => slot.committed >= work.total(),
         _ => true,
     };
     state.slots.iter().take(slot).all(complete)
         && state.slots.get(slot).is_some_and(|slot| match &*slot.content {
-            Content::Work(_) => slot.committed >= finished,
+            ClientMessage::Work(_) => slot.committed >= finished,
             _ => true,
         })
 }
 
 /// A turn that a core waits for, in words.
-pub(super) struct Held<'a> {
+pub(super) struct AwaitedTurn<'a> {
     pub(super) world: &'a World,
     pub(super) client: usize,
     pub(super) slot: usize,
     pub(super) finished: u32,
 }
 
-impl std::fmt::Display for Held<'_> {
+impl std::fmt::Display for AwaitedTurn<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let group = self.world.program.clients[self.client].what.group as usize;
         let Some(Ok(group)) = self.world.groups.get(group) else { return f.write_str("a task") };
@@ -404,7 +406,7 @@ impl std::fmt::Display for Held<'_> {
             return write!(f, "task {}, which is not prepared yet", self.slot);
         };
         match &*slot.content {
-            Content::Work(work) => write!(
+            ClientMessage::Work(work) => write!(
                 f,
                 "turn {} of task {}, {}: committed {}, finished {}",
                 self.finished,

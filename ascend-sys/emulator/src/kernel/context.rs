@@ -6,7 +6,7 @@
 
 use super::area::Area;
 use super::hub::Hub;
-use crate::collective::meeting::{Breakage, Cause, Origin};
+use crate::collective::meeting::{Cause, CommError, Origin};
 use crate::collective::validate::{Refusal, refuse};
 use crate::fabric::{Comm, Member};
 use crate::machine;
@@ -29,7 +29,7 @@ fn workspace_bytes(product: Product) -> usize {
 /// What CANN's largest context has, rounded up.
 const BYTES: usize = 9216;
 
-struct Context {
+struct KernelContext {
     area: Arc<Area>,
     workspace: usize,
     windows: [usize; 2],
@@ -37,7 +37,7 @@ struct Context {
 }
 
 /// By address.
-static CONTEXTS: Mutex<BTreeMap<usize, Context>> = Mutex::new(BTreeMap::new());
+static CONTEXTS: Mutex<BTreeMap<usize, KernelContext>> = Mutex::new(BTreeMap::new());
 
 /// The area behind an address that a kernel was given.
 pub(super) fn find(address: u64) -> Option<Arc<Area>> {
@@ -120,7 +120,7 @@ pub(crate) fn of(member: &Arc<Member>, call: &'static str) -> Result<usize, Refu
     let name = member.comm.name.clone();
     own.store(address, Ordering::Release);
     let area = Arc::new(Area::new(address, Arc::new(server), hub, name));
-    contexts.insert(address, Context { area, workspace, windows, window_bytes });
+    contexts.insert(address, KernelContext { area, workspace, windows, window_bytes });
     Ok(address)
 }
 
@@ -180,7 +180,7 @@ fn end(area: &Area) {
         busy
     });
     if busy {
-        let breakage = Breakage { origin: Origin::Call, cause: Cause::Gone, text };
+        let breakage = CommError { origin: Origin::Call, cause: Cause::Gone, text };
         area.member.comm.fail(breakage);
         area.post(|_| ());
     }

@@ -1,16 +1,16 @@
 //! One context that a server serves: it reads the messages there in order, and does what they say.
 
-use super::area::{Area, Content, Posted};
-use super::global::Spot;
+use super::area::{Area, ClientMessage, Posted};
+use super::global::RegionAddress;
 use super::track;
-use super::turn::{self, Turn};
-use super::work::Work;
+use super::turn::{self, TaskTurn};
+use super::work::PreparedWork;
 use super::write;
 use crate::check;
-use crate::collective::call::Call;
-use crate::collective::meeting::{Breakage, Cause, Origin};
-use crate::collective::pending::Pending;
-use crate::collective::request::Request;
+use crate::collective::call::CollectiveCall;
+use crate::collective::meeting::{Cause, CommError, Origin};
+use crate::collective::pending::PendingCollective;
+use crate::collective::request::CollectiveRequest;
 use crate::message::Failure;
 use crate::profile::Product;
 use crate::step::Step;
@@ -24,7 +24,7 @@ pub(super) struct Conversation {
     pub(super) area: Arc<Area>,
     /// The message that it is at.
     pub(super) slot: usize,
-    pub(super) turn: Option<Box<Pending>>,
+    pub(super) turn: Option<Box<PendingCollective>>,
     /// Of an AlltoAllvWrite: this rank has written, and meets the others once more.
     pub(super) written: bool,
     pub(super) done: bool,
@@ -32,21 +32,21 @@ pub(super) struct Conversation {
     pub(super) seen: u64,
     /// Where turns are written down, if the block records, and the one under way.
     pub(super) log: Option<Arc<timeline::Log>>,
-    pub(super) noted: Option<Box<timeline::Turn>>,
+    pub(super) noted: Option<Box<timeline::TurnSpan>>,
 }
 
 /// What is to be done next.
-enum Next {
-    Message(Arc<Content>, u32, u32),
+enum NextAction {
+    Message(Arc<ClientMessage>, u32, u32),
     /// Of the task in the slot, this turn.
-    Turn(Arc<Content>, u32),
+    Turn(Arc<ClientMessage>, u32),
     Queues,
     Uncommitted,
     Nothing,
 }
 
 /// What became of a look at a context.
-pub(super) enum Look {
+pub(super) enum ConversationStep {
     /// It has done something, and may do more.
     Moved,
     /// A piece of a turn is done.
@@ -55,34 +55,34 @@ pub(super) enum Look {
 }
 
 impl Conversation {
-    pub(super) fn go_on(&mut self) -> Result<Look, Failure> {
+    pub(super) fn go_on(&mut self) -> Result<ConversationStep, Failure> {
         if self.done {
-            return Ok(Look::Waits);
+            return Ok(ConversationStep::Waits);
         }
         if let Some(pending) = &mut self.turn {
             return match pending.poll() {
-                Step::Done(Ok(())) => self.go_on_with_turn().map(|()| Look::Moved),
+                Step::Done(Ok(())) => self.go_on_with_turn().map(|()| ConversationStep::Moved),
                 Step::Done(Err(failure)) => Err(self.told(failure)),
-                Step::Again => Ok(Look::Again),
-                Step::Park => Ok(Look::Waits),
+                Step::Again => Ok(ConversationStep::Again),
+                Step::Park => Ok(ConversationStep::Waits),
             };
         }
         match self.next_message()? {
-            Next::Nothing => Ok(Look::Waits),
-            Next::Queues => self.serve_queues(),
-            Next::Uncommitted => self.wait_for_commit(),
-            Next::Turn(content, turn) => match &*content {
-                Content::Work(work) => self.begin_turn(work, turn),
-                _ => Ok(Look::Waits),
+            NextAction::Nothing => Ok(ConversationStep::Waits),
+            NextAction::Queues => self.serve_queues(),
+            NextAction::Uncommitted => self.wait_for_commit(),
+            NextAction::Turn(content, turn) => match &*content {
+                ClientMessage::Work(work) => self.begin_turn(work, turn),
+                _ => Ok(ConversationStep::Waits),
             },
-            Next::Message(content, committed, finished) => {
+            NextAction::Message(content, committed, finished) => {
                 self.message(&content, committed, finished)
             }
         }
     }
 
     /// What the kernel has said that is to be done next.
-    fn next_message(&mut self) -> Result<Next, Failure> {
+    fn next_message(&mut self) -> Result<NextAction, Failure> {
         let state = self.area.state();
         self.seen = state.posts;
         if let Some(text) = &state.failure {
@@ -91,7 +91,7 @@ impl Conversation {
                 .of_task(format!("communication server of {}", self.area.describe())));
         }
         if !state.queues.is_empty() {
-            return Ok(Next::Queues);
+            return Ok(NextAction::Queues);
         }
         if self.area.hub.comm.product == Product::Ascend950 {
             // There turns run in the order in which they were committed.
@@ -100,55 +100,57 @@ impl Conversation {
                 && let Some(message) = state.slots.get(slot)
             {
                 self.slot = slot;
-                return Ok(Next::Turn(Arc::clone(&message.content), turn));
+                return Ok(NextAction::Turn(Arc::clone(&message.content), turn));
             }
             return Ok(match state.slots.last() {
-                Some(last) if matches!(*last.content, Content::Finalize) => {
-                    Next::Message(Arc::clone(&last.content), 0, 0)
+                Some(last) if matches!(*last.content, ClientMessage::Finalize) => {
+                    NextAction::Message(Arc::clone(&last.content), 0, 0)
                 }
-                Some(_) => Next::Uncommitted,
-                None => Next::Nothing,
+                Some(_) => NextAction::Uncommitted,
+                None => NextAction::Nothing,
             });
         }
         Ok(match state.slots.get(self.slot) {
-            Some(slot) => Next::Message(Arc::clone(&slot.content), slot.committed, slot.finished),
-            None => Next::Nothing,
+            Some(slot) => {
+                NextAction::Message(Arc::clone(&slot.content), slot.committed, slot.finished)
+            }
+            None => NextAction::Nothing,
         })
     }
 
     fn message(
         &mut self,
-        content: &Content,
+        content: &ClientMessage,
         committed: u32,
         finished: u32,
-    ) -> Result<Look, Failure> {
+    ) -> Result<ConversationStep, Failure> {
         match content {
-            Content::Work(work) => self.work(work, committed, finished),
-            Content::Write { items, count, place } => {
+            ClientMessage::Work(work) => self.work(work, committed, finished),
+            ClientMessage::Write { items, count, place } => {
                 self.write(items, *count, place)?;
                 self.next(1);
-                Ok(Look::Moved)
+                Ok(ConversationStep::Moved)
             }
-            Content::After { .. } => {
+            ClientMessage::After { .. } => {
                 if !self.after_is_over() {
-                    return Ok(Look::Waits);
+                    return Ok(ConversationStep::Waits);
                 }
                 self.next(1);
-                Ok(Look::Moved)
+                Ok(ConversationStep::Moved)
             }
-            Content::Barrier => {
+            ClientMessage::Barrier => {
                 self.next(1);
-                Ok(Look::Moved)
+                Ok(ConversationStep::Moved)
             }
-            Content::Finalize => {
+            ClientMessage::Finalize => {
                 self.end();
-                Ok(Look::Moved)
+                Ok(ConversationStep::Moved)
             }
         }
     }
 
     /// A batch.
-    fn write(&mut self, items: &Spot, count: u64, place: &str) -> Result<(), Failure> {
+    fn write(&mut self, items: &RegionAddress, count: u64, place: &str) -> Result<(), Failure> {
         if let Some(log) = &self.log {
             self.noted = Some(Box::new(track::writes(log, &self.area, count, place)));
         }
@@ -160,26 +162,26 @@ impl Conversation {
     }
 
     /// One message of each queue.
-    fn serve_queues(&mut self) -> Result<Look, Failure> {
+    fn serve_queues(&mut self) -> Result<ConversationStep, Failure> {
         let mut moved = false;
         let queues = self.area.state().queues.len();
         for number in 0..queues {
             let message = self.area.state().queues[number].messages.pop_front();
             let Some(message) = message else { continue };
-            if let Content::Write { items, count, place } = &message {
+            if let ClientMessage::Write { items, count, place } = &message {
                 self.write(items, *count, place)?;
             }
             moved = true;
             self.area.answer(|state| {
                 let queue = &mut state.queues[number];
                 queue.done += 1;
-                queue.ended |= matches!(message, Content::Finalize);
+                queue.ended |= matches!(message, ClientMessage::Finalize);
             });
         }
         if self.area.state().queues.iter().all(|queue| queue.ended) {
             self.end();
         }
-        Ok(if moved { Look::Moved } else { Look::Waits })
+        Ok(if moved { ConversationStep::Moved } else { ConversationStep::Waits })
     }
 
     /// The kernel has said that it is done.
@@ -204,13 +206,13 @@ impl Conversation {
 
     pub(super) fn work(
         &mut self,
-        work: &Work,
+        work: &PreparedWork,
         committed: u32,
         finished: u32,
-    ) -> Result<Look, Failure> {
+    ) -> Result<ConversationStep, Failure> {
         if finished >= work.total() {
             self.slot += 1;
-            return Ok(Look::Moved);
+            return Ok(ConversationStep::Moved);
         }
         self.say(work);
         // A fine-grained task waits before every so many steps.
@@ -222,7 +224,7 @@ impl Conversation {
     }
 
     /// Compares the task in the slot with those of the other ranks, once.
-    fn say(&self, work: &Work) {
+    fn say(&self, work: &PreparedWork) {
         let number = {
             let mut state = self.area.state();
             let Some(slot) = state.slots.get_mut(self.slot) else { return };
@@ -237,20 +239,24 @@ impl Conversation {
     }
 
     /// Nothing more is committed: it waits, unless there is nobody left to meet.
-    fn wait_for_commit(&self) -> Result<Look, Failure> {
+    fn wait_for_commit(&self) -> Result<ConversationStep, Failure> {
         match self.area.member.comm.meeting.breakage() {
             Some(breakage) => Err(self.failure(breakage.told(
                 breakage.cause.report_code(),
                 Origin::Collective(self.area.state().place.number),
             ))),
-            None => Ok(Look::Waits),
+            None => Ok(ConversationStep::Waits),
         }
     }
 
-    fn begin_turn(&mut self, work: &Work, finished: u32) -> Result<Look, Failure> {
+    fn begin_turn(
+        &mut self,
+        work: &PreparedWork,
+        finished: u32,
+    ) -> Result<ConversationStep, Failure> {
         self.say(work);
         let member = Arc::clone(&self.area.member);
-        let mut turn = Turn { work, member: &member };
+        let mut turn = TaskTurn { work, member: &member };
         let call = turn::call(&mut turn, finished).map_err(|text| self.failure(text))?;
         if check::engine(member.device).is_some() {
             let touches = check::touches(&call, member.rank, member.comm.ranks());
@@ -263,11 +269,11 @@ impl Conversation {
             self.noted = Some(Box::new(noted));
         }
         self.meet(call);
-        Ok(Look::Moved)
+        Ok(ConversationStep::Moved)
     }
 
     /// The ranks come together.
-    fn meet(&mut self, call: Call) {
+    fn meet(&mut self, call: CollectiveCall) {
         let member = Arc::clone(&self.area.member);
         let place = {
             let mut state = self.area.state();
@@ -277,7 +283,7 @@ impl Conversation {
         };
         member.comm.note_turn(member.rank, place.number);
         // SAFETY: `member` lives until the turn is kept.
-        let mut turn = unsafe { Pending::new(&member, place, call) };
+        let mut turn = unsafe { PendingCollective::new(&member, place, call) };
         turn.keep();
         self.turn = Some(Box::new(turn));
     }
@@ -294,7 +300,7 @@ impl Conversation {
     pub(super) fn go_on_with_turn(&mut self) -> Result<(), Failure> {
         self.turn = None;
         let content = self.area.state().slots.get(self.slot).map(|slot| Arc::clone(&slot.content));
-        if let Some(Content::Work(work)) = content.as_deref()
+        if let Some(ClientMessage::Work(work)) = content.as_deref()
             && let Some(windows) = &work.windows
             && !self.written
         {
@@ -303,7 +309,11 @@ impl Conversation {
             write::blocks(&self.area, work, windows, moved)
                 .map_err(|text| self.failure(format!("{}: {text}", work.describe())))?;
             self.written = true;
-            self.meet(Call::new(Request::BARRIER, std::ptr::null(), std::ptr::null_mut()));
+            self.meet(CollectiveCall::new(
+                CollectiveRequest::BARRIER,
+                std::ptr::null(),
+                std::ptr::null_mut(),
+            ));
             return Ok(());
         }
         self.written = false;
@@ -325,7 +335,7 @@ impl Conversation {
             Arc::clone(&state.slots.get(self.slot)?.content)
         };
         match &*content {
-            Content::After { area, .. } => Some(Arc::clone(area)),
+            ClientMessage::After { area, .. } => Some(Arc::clone(area)),
             _ => None,
         }
     }
@@ -336,7 +346,7 @@ impl Conversation {
             state.slots.get(self.slot).map(|slot| Arc::clone(&slot.content))
         };
         match content.as_deref() {
-            Some(Content::After { area, generation, slot, total, .. }) => {
+            Some(ClientMessage::After { area, generation, slot, total, .. }) => {
                 area.finished(*generation, *slot).is_none_or(|finished| finished >= *total)
             }
             _ => true,
@@ -359,7 +369,7 @@ impl Conversation {
         let rank = self.area.member.rank;
         let first = text.lines().next().unwrap_or_default();
         let text = format!("the communication server of rank {rank} has failed: {first}");
-        self.area.member.comm.fail(Breakage { origin: Origin::Call, cause: Cause::Gone, text });
+        self.area.member.comm.fail(CommError { origin: Origin::Call, cause: Cause::Gone, text });
     }
 
     pub(super) fn describe(&self) -> String {

@@ -1,9 +1,9 @@
 //! One core of a kernel: where it is, its local memory, its books, and what it waits for.
 
 use super::books::{Client, Handle};
-use super::local::Memory;
-use super::matmul::Product;
-use super::track::Track;
+use super::local::LocalMemory;
+use super::matmul::MatrixProduct;
+use super::track::CoreTrack;
 use super::world::World;
 use ascend_program::flow::{Unknown, Walk};
 use ascend_program::layout::Number;
@@ -16,15 +16,15 @@ pub(super) const PIECE: i64 = 64 << 10;
 /// A core.
 pub(super) struct Core {
     pub(super) walk: Walk<'static>,
-    pub(super) memory: Memory,
+    pub(super) memory: LocalMemory,
     pub(super) clients: Vec<Client>,
     /// What the names of tasks stand for.
     pub(super) handles: Vec<Option<Handle>>,
     pub(super) wait: Option<Wait>,
-    pub(super) product: Option<Box<Product>>,
+    pub(super) product: Option<Box<MatrixProduct>>,
     pub(super) ended: bool,
     /// Of a launch that is recorded.
-    pub(super) track: Option<Box<Track>>,
+    pub(super) track: Option<Box<CoreTrack>>,
 }
 
 /// What a core waits for.
@@ -66,7 +66,7 @@ pub(super) fn unknown(why: Unknown) -> String {
 }
 
 impl Core {
-    pub(super) fn new(walk: Walk<'static>, program: &Program, memory: Memory) -> Core {
+    pub(super) fn new(walk: Walk<'static>, program: &Program, memory: LocalMemory) -> Core {
         Core {
             walk,
             memory,

@@ -5,8 +5,8 @@
 
 use crate::copy;
 use crate::machine;
-use crate::memory::pool::Pool;
-use crate::memory::{self, Place};
+use crate::memory::pool::MemoryPool;
+use crate::memory::{self, MemoryPlace};
 use crate::reduce::Store;
 
 /// The allocation that an address points into.
@@ -18,7 +18,7 @@ pub(super) struct Region {
     start: usize,
     /// The end of the allocation, or of what may be touched of it.
     end: usize,
-    pool: &'static Pool,
+    pool: &'static MemoryPool,
     number: u64,
     /// Nothing was freed since the last look, if the pool's epoch still is this one.
     epoch: u64,
@@ -28,7 +28,7 @@ pub(super) struct Region {
 
 /// A place in a region, in bytes.
 #[derive(Clone)]
-pub(super) struct Spot {
+pub(super) struct RegionAddress {
     pub(super) region: Region,
     pub(super) offset: u64,
 }
@@ -41,13 +41,13 @@ impl Region {
         }
         let start = usize::try_from(address).unwrap_or(usize::MAX);
         match memory::place_of(start).map_err(|text| format!("{name}: {text}"))? {
-            Place::Device(id) if id == device => {}
-            Place::Device(id) => {
+            MemoryPlace::Device(id) if id == device => {}
+            MemoryPlace::Device(id) => {
                 return Err(format!(
                     "{name} ({start:#x}) is memory of device {id}, the kernel runs on {device}"
                 ));
             }
-            Place::Pinned | Place::Pageable => {
+            MemoryPlace::Pinned | MemoryPlace::Pageable => {
                 return Err(format!(
                     "{name} ({start:#x}) is no memory of device {device} (aclrtMalloc)"
                 ));
@@ -114,7 +114,7 @@ impl Region {
     }
 }
 
-impl Spot {
+impl RegionAddress {
     /// Where the data of bytes behind it is.
     pub(super) fn at(&mut self, offset: u64, bytes: u64) -> Result<*mut u8, String> {
         self.region.at(self.offset.saturating_add(offset), bytes)

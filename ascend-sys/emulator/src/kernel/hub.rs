@@ -4,8 +4,8 @@
 //! collective compares is its own arguments; that all ranks have prepared the same task, with the same strides and as many
 //! turns, is compared here, before its first turn.
 
-use super::work::{Kind, Work};
-use crate::collective::meeting::{Breakage, Cause, Origin};
+use super::work::{PreparedWork, WorkKind};
+use crate::collective::meeting::{Cause, CommError, Origin};
 use crate::collective::sides::Sides;
 use crate::collective::validate::name_of;
 use crate::fabric::Comm;
@@ -40,7 +40,7 @@ impl Hub {
     }
 
     /// A rank has come to a task. The error is the text of a disagreement, which has ended the communicator.
-    pub(super) fn say(&self, rank: usize, number: u64, work: &Work) -> Result<(), ()> {
+    pub(super) fn say(&self, rank: usize, number: u64, work: &PreparedWork) -> Result<(), ()> {
         let mine = Said { columns: columns(work), place: work.place.clone() };
         let mut all = lock(&self.said);
         let ranks = self.comm.ranks();
@@ -63,7 +63,7 @@ impl Hub {
             }
             let text = sides.under("the kernels of the ranks have prepared different tasks");
             drop(all);
-            self.comm.fail(Breakage { origin: Origin::Call, cause: Cause::Mismatch, text });
+            self.comm.fail(CommError { origin: Origin::Call, cause: Cause::Mismatch, text });
             return Err(());
         }
         if said.iter().all(Option::is_some) {
@@ -74,20 +74,20 @@ impl Hub {
 }
 
 /// Each argument that must agree.
-fn columns(work: &Work) -> Vec<String> {
+fn columns(work: &PreparedWork) -> Vec<String> {
     let mut columns = vec![work.kind.name().to_owned()];
-    if work.kind == Kind::AlltoAllvWrite {
+    if work.kind == WorkKind::AlltoAllvWrite {
         // Each rank writes where it wants.
         return columns;
     }
-    if work.kind != Kind::AlltoAllV {
+    if work.kind != WorkKind::AlltoAllV {
         columns.push(format!("count {}", work.count));
     }
     columns.push(name_of(work.dtype).into());
-    if let Kind::AllReduce(op) | Kind::ReduceScatter(op) = work.kind {
+    if let WorkKind::AllReduce(op) | WorkKind::ReduceScatter(op) = work.kind {
         columns.push(format!("{op:?}").to_uppercase());
     }
-    if !matches!(work.kind, Kind::AlltoAllV | Kind::AllReduce(_)) {
+    if !matches!(work.kind, WorkKind::AlltoAllV | WorkKind::AllReduce(_)) {
         columns.push(format!("stride {}", work.stride));
     }
     columns.push(format!("repeat {}", work.repeat));

@@ -1,6 +1,6 @@
 //! Interpreting a core: it goes on until it would wait, and from there when the wait is over.
 
-use super::client::{self, Held};
+use super::client::{self, AwaitedTurn};
 use super::core::{Core, Wait, unknown};
 use super::posted;
 use super::world::World;
@@ -10,7 +10,7 @@ const STEP: i64 = 64;
 
 /// What became of a core's turn.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Progress {
+pub(super) enum CoreProgress {
     /// It went on, perhaps to its end: others may wait for what it did last.
     Runs,
     Waits,
@@ -20,9 +20,13 @@ pub(super) enum Progress {
 
 impl Core {
     /// Goes on until it waits, ends, or has used up `budget`.
-    pub(super) fn run(&mut self, world: &mut World, budget: &mut i64) -> Result<Progress, String> {
+    pub(super) fn run(
+        &mut self,
+        world: &mut World,
+        budget: &mut i64,
+    ) -> Result<CoreProgress, String> {
         if self.ended {
-            return Ok(Progress::Ended);
+            return Ok(CoreProgress::Ended);
         }
         if self.track.is_none() {
             return self.go_on(world, budget);
@@ -42,12 +46,12 @@ impl Core {
         progress
     }
 
-    fn go_on(&mut self, world: &mut World, budget: &mut i64) -> Result<Progress, String> {
+    fn go_on(&mut self, world: &mut World, budget: &mut i64) -> Result<CoreProgress, String> {
         let mut moved = false;
         loop {
             if let Some(wait) = self.wait {
                 if !self.is_over(wait, world)? {
-                    return Ok(if moved { Progress::Runs } else { Progress::Waits });
+                    return Ok(if moved { CoreProgress::Runs } else { CoreProgress::Waits });
                 }
                 self.wait = None;
                 if let Some(track) = &mut self.track {
@@ -58,13 +62,13 @@ impl Core {
                 continue;
             }
             if *budget <= 0 {
-                return Ok(Progress::Runs);
+                return Ok(CoreProgress::Runs);
             }
             moved = true;
             if let Some(product) = &mut self.product {
                 if !product.go_on()? {
                     *budget = 0;
-                    return Ok(Progress::Runs);
+                    return Ok(CoreProgress::Runs);
                 }
                 self.product = None;
                 if let Some(track) = &mut self.track {
@@ -73,7 +77,7 @@ impl Core {
             }
             let Some(node) = self.walk.advance().map_err(unknown)? else {
                 self.ended = true;
-                return Ok(Progress::Runs);
+                return Ok(CoreProgress::Runs);
             };
             *budget -= STEP;
             self.step(&node.step, world, budget)?;
@@ -138,15 +142,18 @@ impl Core {
                 format!("waits in {form} for {named}{more}")
             }
             Wait::Turns { client, slot, finished } => {
-                format!("waits in Wait for {}", Held { world, client, slot, finished })
+                format!("waits in Wait for {}", AwaitedTurn { world, client, slot, finished })
             }
             Wait::Place { client, slot, place } => {
-                let held = Held { world, client, slot, finished: 0 };
+                let held = AwaitedTurn { world, client, slot, finished: 0 };
                 format!("waits in Wait for place {place} of the engine, which {held} is to have")
             }
             Wait::Last { client } => match self.clients[client].last {
                 Some((slot, finished)) => {
-                    format!("waits in Finalize for {}", Held { world, client, slot, finished })
+                    format!(
+                        "waits in Finalize for {}",
+                        AwaitedTurn { world, client, slot, finished }
+                    )
                 }
                 None => "waits in Finalize".into(),
             },

@@ -1,7 +1,7 @@
 //! Launching: from a function and its arguments to a task of a stream.
 
-use super::arguments::{Argument, Arguments, check_count};
-use super::binary::{Code, Function, is_on};
+use super::arguments::{Arguments, KernelArgument, check_count};
+use super::binary::{Code, KernelFunction, is_on};
 use super::context;
 use super::running::Launched;
 use super::server::{PATIENCE, Server};
@@ -25,7 +25,7 @@ const MOST_GROUPS: u64 = 3;
 
 /// Puts a function into a stream; into its graph if it is captured.
 pub(crate) fn launch(
-    function: &Function,
+    function: &KernelFunction,
     blocks: u32,
     arguments: Arguments,
     limit: Option<Duration>,
@@ -80,8 +80,8 @@ fn exec_timeout(program: &Program, arguments: &Arguments) -> Option<Duration> {
     let Arguments::Given(given) = arguments else { return None };
     let contexts = given.iter().take(program.groups as usize);
     let limits = contexts.filter_map(|argument| match argument {
-        Argument::Word(address) => context::find(*address)?.member.exec_timeout,
-        Argument::Bytes(..) => None,
+        KernelArgument::Word(address) => context::find(*address)?.member.exec_timeout,
+        KernelArgument::Bytes(..) => None,
     });
     limits.min()
 }
@@ -92,8 +92,8 @@ fn touched(arguments: &Arguments) -> Vec<(*const u8, usize)> {
         Arguments::Given(given) => given
             .iter()
             .filter_map(|argument| match argument {
-                Argument::Word(address) => Some(*address),
-                Argument::Bytes(..) => None,
+                KernelArgument::Word(address) => Some(*address),
+                KernelArgument::Bytes(..) => None,
             })
             .collect(),
         Arguments::InMemory { address, .. } => vec![*address as u64],
@@ -101,7 +101,8 @@ fn touched(arguments: &Arguments) -> Vec<(*const u8, usize)> {
     let data = |address: u64| {
         let address = usize::try_from(address).ok()?;
         let found = memory::resolve(address, 1).ok()?;
-        matches!(found.place, memory::Place::Device(_)).then_some((found.data.cast_const(), 1))
+        matches!(found.place, memory::MemoryPlace::Device(_))
+            .then_some((found.data.cast_const(), 1))
     };
     addresses.into_iter().filter_map(data).collect()
 }

@@ -28,18 +28,18 @@ fn usable(product: Product, mixed: bool) -> u64 {
 }
 
 /// Of one vector core.
-pub(super) struct Memory {
+pub(super) struct LocalMemory {
     bytes: Vec<u8>,
     limit: u64,
-    queues: Vec<Option<Queue>>,
+    queues: Vec<Option<BufferQueue>>,
     scratches: Vec<Option<Range<usize>>>,
     tensors: Vec<Option<Tensor>>,
 }
 
-struct Queue {
+struct BufferQueue {
     /// Of each buffer.
     buffers: Vec<Range<usize>>,
-    states: Vec<State>,
+    states: Vec<BufferState>,
     /// Those that are filled, the oldest first.
     filled: VecDeque<usize>,
     /// Where the search for a free one begins.
@@ -47,7 +47,7 @@ struct Queue {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
+enum BufferState {
     Free,
     Allocated,
     Filled,
@@ -65,7 +65,7 @@ struct Tensor {
 static SPARE: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
 const MOST_SPARE: usize = 128;
 
-impl Drop for Memory {
+impl Drop for LocalMemory {
     fn drop(&mut self) {
         let bytes = std::mem::take(&mut self.bytes);
         let mut spare = lock(&SPARE);
@@ -75,12 +75,12 @@ impl Drop for Memory {
     }
 }
 
-impl Memory {
-    pub(super) fn new(program: &Program, product: Product) -> Memory {
+impl LocalMemory {
+    pub(super) fn new(program: &Program, product: Product) -> LocalMemory {
         let any = !program.queues.is_empty() || !program.scratches.is_empty();
         let mut bytes = if any { lock(&SPARE).pop().unwrap_or_default() } else { Vec::new() };
         bytes.clear();
-        Memory {
+        LocalMemory {
             bytes,
             limit: usable(product, program.mix.synchronises()),
             queues: program.queues.iter().map(|_| None).collect(),
@@ -130,9 +130,10 @@ impl Memory {
             ));
         }
         let buffers: Result<Vec<_>, String> = (0..count).map(|_| self.take(length)).collect();
-        let states = vec![State::Free; count];
+        let states = vec![BufferState::Free; count];
         let filled = VecDeque::with_capacity(count);
-        self.queues[id.0 as usize] = Some(Queue { buffers: buffers?, states, filled, next: 0 });
+        self.queues[id.0 as usize] =
+            Some(BufferQueue { buffers: buffers?, states, filled, next: 0 });
         Ok(())
     }
 
@@ -153,7 +154,7 @@ impl Memory {
         Ok(())
     }
 
-    fn queue(&mut self, program: &Program, id: QueueId) -> Result<&mut Queue, String> {
+    fn queue(&mut self, program: &Program, id: QueueId) -> Result<&mut BufferQueue, String> {
         self.queues[id.0 as usize].as_mut().ok_or_else(|| {
             format!(
                 "the queue {} has no buffers yet (InitBuffer)",
@@ -172,13 +173,13 @@ impl Memory {
         let queue = self.queue(program, id)?;
         let count = queue.buffers.len();
         let free = (0..count).map(|n| (queue.next + n) % count);
-        let Some(free) = free.into_iter().find(|n| queue.states[*n] == State::Free) else {
+        let Some(free) = free.into_iter().find(|n| queue.states[*n] == BufferState::Free) else {
             return Err(format!(
                 "all {count} buffers of the queue {} are in use, so AllocTensor waits for ever: each must be freed (FreeTensor)",
                 program.queues[id.0 as usize].name
             ));
         };
-        queue.states[free] = State::Allocated;
+        queue.states[free] = BufferState::Allocated;
         queue.next = (free + 1) % count;
         let range = queue.buffers[free].clone();
         self.tensors[tensor.0 as usize] =
@@ -192,7 +193,7 @@ impl Memory {
         program: &Program,
         id: QueueId,
         tensor: LocalId,
-        wanted: &[State],
+        wanted: &[BufferState],
         what: &str,
     ) -> Result<usize, String> {
         let name = &program.locals[tensor.0 as usize].name;
@@ -205,10 +206,10 @@ impl Memory {
                     return Ok(number);
                 }
                 let is = match state {
-                    State::Free => "free",
-                    State::Allocated => "allocated and not enqueued",
-                    State::Filled => "enqueued and not dequeued",
-                    State::Taken => "dequeued",
+                    BufferState::Free => "free",
+                    BufferState::Allocated => "allocated and not enqueued",
+                    BufferState::Filled => "enqueued and not dequeued",
+                    BufferState::Taken => "dequeued",
                 };
                 Err(format!("{what} of {name}, whose buffer of the queue {queue} is {is}"))
             }
@@ -223,9 +224,9 @@ impl Memory {
         id: QueueId,
         tensor: LocalId,
     ) -> Result<(), String> {
-        let number = self.buffer(program, id, tensor, &[State::Allocated], "EnQue")?;
+        let number = self.buffer(program, id, tensor, &[BufferState::Allocated], "EnQue")?;
         let queue = self.queue(program, id)?;
-        queue.states[number] = State::Filled;
+        queue.states[number] = BufferState::Filled;
         queue.filled.push_back(number);
         Ok(())
     }
@@ -244,7 +245,7 @@ impl Memory {
                 program.queues[id.0 as usize].name
             ));
         };
-        queue.states[number] = State::Taken;
+        queue.states[number] = BufferState::Taken;
         let range = queue.buffers[number].clone();
         self.tensors[tensor.0 as usize] =
             Some(Tensor { range, buffer: Some((id.0 as usize, number)) });
@@ -258,9 +259,9 @@ impl Memory {
         id: QueueId,
         tensor: LocalId,
     ) -> Result<(), String> {
-        let states = [State::Allocated, State::Taken];
+        let states = [BufferState::Allocated, BufferState::Taken];
         let number = self.buffer(program, id, tensor, &states, "FreeTensor")?;
-        self.queue(program, id)?.states[number] = State::Free;
+        self.queue(program, id)?.states[number] = BufferState::Free;
         self.tensors[tensor.0 as usize] = None;
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! Products of matrices: `c = a * b`, summed up in 32 bits in the order of the depth, some rows at a time.
 
-use super::global::Spot;
+use super::global::RegionAddress;
 use ascend_program::Matmul;
 use ascend_program::flow::{load, store};
 use ascend_program::layout::Number;
@@ -19,11 +19,11 @@ pub(super) struct Sizes {
 }
 
 /// A product under way.
-pub(super) struct Product {
+pub(super) struct MatrixProduct {
     types: Matmul,
     sizes: Sizes,
-    a: Spot,
-    c: Spot,
+    a: RegionAddress,
+    c: RegionAddress,
     /// The right matrix, row by row.
     b: Vec<f32>,
     bias: Vec<f32>,
@@ -54,7 +54,7 @@ fn widen(number: Number, bytes: &[u8], to: &mut Vec<f32>) {
 }
 
 fn read(
-    from: &mut Spot,
+    from: &mut RegionAddress,
     number: Number,
     at: u64,
     count: u64,
@@ -73,13 +73,13 @@ fn read(
     Ok(())
 }
 
-impl Product {
+impl MatrixProduct {
     pub(super) fn new(
         types: Matmul,
         sizes: Sizes,
-        (a, mut b, mut c): (Spot, Spot, Spot),
-        bias: Option<Spot>,
-    ) -> Result<Product, String> {
+        (a, mut b, mut c): (RegionAddress, RegionAddress, RegionAddress),
+        bias: Option<RegionAddress>,
+    ) -> Result<MatrixProduct, String> {
         let Sizes { rows, columns, depth, pitches } = sizes;
         // Rows that are apart, so that no matrix is larger than the memory that it lies in: then nothing below is.
         let turned = |transposed: bool, x: u64, y: u64| if transposed { (y, x) } else { (x, y) };
@@ -131,7 +131,7 @@ impl Product {
             let number = types.bias.unwrap_or(types.c);
             read(&mut bias, number, 0, columns, &mut bytes, &mut added)?;
         }
-        Ok(Product {
+        Ok(MatrixProduct {
             types,
             sizes,
             a,

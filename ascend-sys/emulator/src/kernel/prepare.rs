@@ -1,12 +1,12 @@
 //! The prepare calls of a client: from their arguments to the message that the server gets.
 
-use super::area::{Content, MOST_TASKS};
+use super::area::{ClientMessage, MOST_TASKS};
 use super::books::Handle;
 use super::client::{configuration, post, ready, tell_track};
 use super::core::Core;
 use super::posted;
 use super::queues;
-use super::work::{Kind, Windows, Work};
+use super::work::{PreparedWork, WorkKind, WriteWindows};
 use super::world::World;
 use crate::collective::validate;
 use crate::profile::Product;
@@ -121,7 +121,7 @@ fn content(
     steps: Option<u32>,
     tiling: u64,
     world: &mut World,
-) -> Result<Content, String> {
+) -> Result<ClientMessage, String> {
     let client = world.program.tasks[task.0 as usize].what.0 as usize;
     let place = world.program.line(core.source());
     let product = world.product;
@@ -133,7 +133,7 @@ fn content(
         if product == Product::Ascend950 {
             return Err("Ascend 950 has no BatchWrite".into());
         }
-        return Ok(Content::Write {
+        return Ok(ClientMessage::Write {
             items: spot(items, world)?,
             count: core.count(*count)?,
             place,
@@ -143,16 +143,16 @@ fn content(
         if product != Product::Ascend950 {
             return Err(format!("{product} has no AlltoAllvWrite; Ascend 950 has"));
         }
-        let windows = Windows {
+        let windows = WriteWindows {
             offsets: spot(offsets, world)?,
             sizes: spot(sizes, world)?,
             at: core.count(*window)?,
             own: core.count(*local)?,
         };
-        return Ok(Content::Work(Box::new(Work {
+        return Ok(ClientMessage::Work(Box::new(PreparedWork {
             name: world.program.tasks[task.0 as usize].name.clone(),
             place,
-            kind: Kind::AlltoAllvWrite,
+            kind: WorkKind::AlltoAllvWrite,
             dtype: DataType::Uint8,
             send: spot(send, world)?,
             recv: None,
@@ -168,16 +168,20 @@ fn content(
     }
     let (kind, exchange, stride) = match operation {
         Operation::AllReduce(exchange, op) => {
-            (Kind::AllReduce(reduction(*op)), Some(exchange), None)
+            (WorkKind::AllReduce(reduction(*op)), Some(exchange), None)
         }
-        Operation::AllGather(exchange, stride) => (Kind::AllGather, Some(exchange), Some(*stride)),
+        Operation::AllGather(exchange, stride) => {
+            (WorkKind::AllGather, Some(exchange), Some(*stride))
+        }
         Operation::ReduceScatter(exchange, op, stride) => {
-            (Kind::ReduceScatter(reduction(*op)), Some(exchange), Some(*stride))
+            (WorkKind::ReduceScatter(reduction(*op)), Some(exchange), Some(*stride))
         }
-        Operation::AlltoAll(exchange, stride) => (Kind::AlltoAll, Some(exchange), Some(*stride)),
+        Operation::AlltoAll(exchange, stride) => {
+            (WorkKind::AlltoAll, Some(exchange), Some(*stride))
+        }
         Operation::AlltoAllV { .. }
         | Operation::BatchWrite { .. }
-        | Operation::AlltoAllvWrite { .. } => (Kind::AlltoAllV, None, None),
+        | Operation::AlltoAllvWrite { .. } => (WorkKind::AlltoAllV, None, None),
     };
     let (send, recv, dtype) = match (operation, exchange) {
         (_, Some(exchange)) => (&exchange.send, &exchange.recv, exchange.dtype),
@@ -186,13 +190,13 @@ fn content(
     };
     let refused = |refusal: validate::Refusal| format!("{}: {}", kind.name(), refusal.text);
     let dtype = match kind {
-        Kind::AllReduce(op) | Kind::ReduceScatter(op) => {
+        WorkKind::AllReduce(op) | WorkKind::ReduceScatter(op) => {
             rules(core, product, op, tiling)?;
             validate::reduction(product, dtype, op as u32).map_err(refused)?.0
         }
         _ => validate::movement(product, dtype).map_err(refused)?,
     };
-    if kind == Kind::AlltoAllV && product == Product::A2 {
+    if kind == WorkKind::AlltoAllV && product == Product::A2 {
         return Err("Atlas A2 has no AlltoAllV in kernels; Atlas A3 and Ascend 950 have".into());
     }
     let ranks = world.group_of(client)?.area.member.comm.ranks();
@@ -210,7 +214,7 @@ fn content(
         }
         _ => Default::default(),
     };
-    Ok(Content::Work(Box::new(Work {
+    Ok(ClientMessage::Work(Box::new(PreparedWork {
         name: world.program.tasks[task.0 as usize].name.clone(),
         place,
         kind,
@@ -222,7 +226,7 @@ fn content(
         stride: stride.map_or(Ok(0), |stride| core.count(stride))?,
         // The host has set skipLocalRankCopy.
         skips_own: product == Product::A2
-            && matches!(kind, Kind::AllGather | Kind::AlltoAll)
+            && matches!(kind, WorkKind::AllGather | WorkKind::AlltoAll)
             && core.tiling_number(tiling, Number::U8)? == 1,
         lists,
         repeat,

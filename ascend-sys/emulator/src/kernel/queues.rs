@@ -1,6 +1,6 @@
 //! Queues of one-sided writes, which the host sets for A3: each core that has some writes into its own, and each ends on its own.
 
-use super::area::{Content, Queue};
+use super::area::{ClientMessage, WriteQueue};
 use super::books::Queues;
 use super::core::{Core, Wait};
 use super::world::World;
@@ -31,7 +31,7 @@ pub(super) fn init(
     }
     world.group_of(client)?.area.post(|state| {
         if state.queues.is_empty() {
-            state.queues.resize_with(all as usize, Queue::default);
+            state.queues.resize_with(all as usize, WriteQueue::default);
         }
     });
     Ok(Queues { each, cores })
@@ -42,7 +42,7 @@ pub(super) fn put(
     core: &Core,
     client: usize,
     queue: u64,
-    content: Content,
+    content: ClientMessage,
     world: &mut World,
 ) -> Result<(), String> {
     let Queues { each, cores } = core.clients[client].queues;
@@ -67,7 +67,7 @@ pub(super) fn put(
     let number = queue + u64::from(index) * each;
     group.area.post(|state| {
         if let Some(queue) = state.queues.get_mut(number as usize) {
-            queue.closing |= matches!(content, Content::Finalize);
+            queue.closing |= matches!(content, ClientMessage::Finalize);
             queue.messages.push_back(content);
         }
     });
@@ -86,7 +86,7 @@ pub(super) fn finalise(
         return Ok(());
     }
     for queue in 0..each {
-        put(core, client, queue, Content::Finalize, world)?;
+        put(core, client, queue, ClientMessage::Finalize, world)?;
     }
     let group = world.group_of(client)?;
     group.leaving = true;

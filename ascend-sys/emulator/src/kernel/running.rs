@@ -3,14 +3,14 @@
 use super::arguments::Arguments;
 use super::client;
 use super::core::{Core, PIECE, Wait};
-use super::interpreter::Progress;
-use super::local::Memory;
+use super::interpreter::CoreProgress;
+use super::local::LocalMemory;
 use super::posted;
-use super::track::Track;
+use super::track::CoreTrack;
 use super::verdict::Recorded;
-use super::world::{Group, World};
+use super::world::{KernelComm, World};
 use crate::check;
-use crate::collective::meeting::{Breakage, Cause, Origin};
+use crate::collective::meeting::{Cause, CommError, Origin};
 use crate::queue::Outcome;
 use crate::stream::{Mark, Stream};
 use crate::timeline;
@@ -51,7 +51,7 @@ impl Launched {
 }
 
 /// A kernel that has begun.
-pub(super) struct Running {
+pub(super) struct RunningKernel {
     /// Those of the blocks that run, of each block one kind behind the other. Dropped before what they refer to.
     pub(super) cores: Vec<Core>,
     pub(super) world: World,
@@ -68,7 +68,7 @@ pub(super) struct Running {
     pub(super) recorded: Option<Box<(Arc<timeline::Log>, timeline::Launch)>>,
 }
 
-impl Running {
+impl RunningKernel {
     /// What its cores have done is written down.
     fn collect(&mut self) {
         let Some(recorded) = &mut self.recorded else { return };
@@ -96,12 +96,12 @@ impl Running {
             for kind in [Kind::Aic, Kind::Aiv] {
                 let ratio = program.mix.ratio(kind);
                 for index in block * ratio..(block + 1) * ratio {
-                    let memory = Memory::new(program, self.world.product);
+                    let memory = LocalMemory::new(program, self.world.product);
                     let walk = Walk::new(program, launch, kind, index);
                     let mut core = Core::new(walk, program, memory);
                     if let Some(recorded) = &self.recorded {
                         let seat = index - begins.start * ratio;
-                        let track = Track::new(&recorded.0, kind, index, seat, block);
+                        let track = CoreTrack::new(&recorded.0, kind, index, seat, block);
                         core.track = Some(Box::new(track));
                     }
                     self.cores.push(core);
@@ -132,9 +132,9 @@ impl Running {
                 let core = &mut self.cores[at];
                 let progress = core.run(&mut self.world, &mut budget);
                 match progress.map_err(|text| told(program, core, &text))? {
-                    Progress::Runs => moved = true,
-                    Progress::Ended => ended += 1,
-                    Progress::Waits => {}
+                    CoreProgress::Runs => moved = true,
+                    CoreProgress::Ended => ended += 1,
+                    CoreProgress::Waits => {}
                 }
                 if budget <= 0 {
                     // It may be asking for what another one has yet to do.
@@ -174,8 +174,9 @@ impl Running {
 
     /// Whether no server still has to come to the end of what this kernel has told it.
     fn is_left(&self) -> bool {
-        let left =
-            |group: &Group| !group.leaving || group.area.state().generation != group.generation;
+        let left = |group: &KernelComm| {
+            !group.leaving || group.area.state().generation != group.generation
+        };
         self.world.groups.iter().flatten().all(left)
     }
 
@@ -184,7 +185,7 @@ impl Running {
         if self.is_left() {
             return Ok(Outcome::Idle);
         }
-        let closing = |group: &Group| {
+        let closing = |group: &KernelComm| {
             !group.leaving || group.area.state().queues.iter().all(|queue| queue.closing)
         };
         if !self.world.groups.iter().flatten().all(closing) {
@@ -315,7 +316,7 @@ impl Running {
         for group in self.world.groups.iter().flatten().filter(|group| group.used) {
             let state = group.area.state();
             let at = state.slots.iter().position(|slot| match &*slot.content {
-                super::area::Content::Work(work) => slot.finished < work.total(),
+                super::area::ClientMessage::Work(work) => slot.finished < work.total(),
                 _ => slot.finished == 0,
             });
             let at = at.unwrap_or(state.slots.len());
@@ -357,7 +358,7 @@ impl Running {
             {
                 let rank = area.member.rank;
                 let text = format!("the kernel of rank {rank} has failed: {text}");
-                let breakage = Breakage { origin: Origin::Call, cause: Cause::Gone, text };
+                let breakage = CommError { origin: Origin::Call, cause: Cause::Gone, text };
                 area.member.comm.fail(breakage);
             }
         }

@@ -4,8 +4,8 @@
 //! it; it is a [collective](crate::collective), so it moves data as fast as one. The server leaves when the kernels that it serves have
 //! said that they are done.
 
-use super::area::{Area, Side};
-use super::conversation::{Conversation, Look};
+use super::area::{Area, AreaSide};
+use super::conversation::{Conversation, ConversationStep};
 use crate::message::Failure;
 use crate::step::{Helpers, Reason, Step};
 use crate::stream::{Mark, Stream};
@@ -60,7 +60,7 @@ impl Server {
                 match &state.server {
                     Some(_) => false,
                     None => {
-                        state.server = Some(Side { mark, sleeps: None });
+                        state.server = Some(AreaSide { mark, sleeps: None });
                         true
                     }
                 }
@@ -95,12 +95,12 @@ impl Server {
             let mut moved = false;
             for index in 0..self.contexts.len() {
                 match self.contexts[index].go_on() {
-                    Ok(Look::Moved) => {
+                    Ok(ConversationStep::Moved) => {
                         moved = true;
                         self.progress += 1;
                     }
-                    Ok(Look::Again) => return Step::Again,
-                    Ok(Look::Waits) => {}
+                    Ok(ConversationStep::Again) => return Step::Again,
+                    Ok(ConversationStep::Waits) => {}
                     Err(failure) => {
                         self.contexts[index].turn = None;
                         self.failing = Some(failure);

@@ -3,8 +3,8 @@
 use super::cast;
 use super::client;
 use super::core::{Core, PIECE, Wait};
-use super::local::{ALIGNMENT, Memory};
-use super::matmul::{Product, Sizes};
+use super::local::{ALIGNMENT, LocalMemory};
+use super::matmul::{MatrixProduct, Sizes};
 use super::prepare;
 use super::vector;
 use super::world::World;
@@ -54,7 +54,7 @@ impl Core {
             Read::Local(local) => {
                 let program = world.program.clone();
                 let range = self.local(local, &program, 1)?;
-                Ok(load(Memory::number(&program, local), self.memory.bytes(range)))
+                Ok(load(LocalMemory::number(&program, local), self.memory.bytes(range)))
             }
             Read::Finished(task) => client::query(self, *task, world),
             Read::Queues(client) => client::queues(self, *client),
@@ -145,7 +145,7 @@ impl Core {
                 })
             }
             Copy::Out { to, from, pieces, add } => {
-                let number = Memory::number(&program, from);
+                let number = LocalMemory::number(&program, from);
                 if *add {
                     world.may_add(number)?;
                 }
@@ -165,7 +165,7 @@ impl Core {
                 world.write(base, offset, &store(number, bits)[..number.size() as usize])
             }
             Copy::SetLocal { to, value } => {
-                let number = Memory::number(&program, to);
+                let number = LocalMemory::number(&program, to);
                 let bits = self.value(*value)?;
                 let range = self.local(to, &program, 1)?;
                 let bytes = &store(number, bits)[..number.size() as usize];
@@ -189,7 +189,7 @@ impl Core {
     ) -> Result<(), String> {
         self.is_vector()?;
         let program = world.program.clone();
-        let number = Memory::number(&program, local);
+        let number = LocalMemory::number(&program, local);
         let size = u64::from(number.size());
         let length = self.count(pieces.length)?;
         let count = pieces.count.map_or(Ok(1), |count| self.count(count))?;
@@ -226,7 +226,7 @@ impl Core {
         match *vector {
             Vector::Fill { ref to, value, count } => {
                 let bits = self.value(value)?;
-                let number = Memory::number(program, to);
+                let number = LocalMemory::number(program, to);
                 let range = self.local(to, program, self.count(count)?)?;
                 *budget -= range.len() as i64;
                 let size = number.size() as usize;
@@ -238,7 +238,7 @@ impl Core {
             }
             Vector::Binary { operator, ref to, ref a, ref b, count } => {
                 let count = self.count(count)?;
-                let number = Memory::number(program, to);
+                let number = LocalMemory::number(program, to);
                 let places = (
                     self.local(to, program, count)?,
                     self.local(a, program, count)?,
@@ -249,21 +249,21 @@ impl Core {
             }
             Vector::Scalar { operator, ref to, ref a, scalar, count } => {
                 let (count, bits) = (self.count(count)?, self.value(scalar)?);
-                let number = Memory::number(program, to);
+                let number = LocalMemory::number(program, to);
                 let (to, a) = (self.local(to, program, count)?, self.local(a, program, count)?);
                 *budget -= 2 * to.len() as i64;
                 vector::scalar(number, operator, self.memory.all(), to, a, bits)
             }
             Vector::Unary { operator, ref to, ref a, count } => {
                 let count = self.count(count)?;
-                let number = Memory::number(program, to);
+                let number = LocalMemory::number(program, to);
                 let (to, a) = (self.local(to, program, count)?, self.local(a, program, count)?);
                 *budget -= 4 * to.len() as i64;
                 vector::unary(number, operator, self.memory.all(), to, a)
             }
             Vector::Cast { ref to, ref from, round, count } => {
                 let count = self.count(count)?;
-                let types = (Memory::number(program, to), Memory::number(program, from));
+                let types = (LocalMemory::number(program, to), LocalMemory::number(program, from));
                 let (to, from) =
                     (self.local(to, program, count)?, self.local(from, program, count)?);
                 *budget -= 8 * to.len() as i64;
@@ -271,7 +271,7 @@ impl Core {
             }
             Vector::Reduce { operator, ref to, ref from, ref work, count } => {
                 let count = self.count(count)?;
-                let number = Memory::number(program, to);
+                let number = LocalMemory::number(program, to);
                 self.local(work, program, 0)?;
                 let (to, from) = (self.local(to, program, 1)?, self.local(from, program, count)?);
                 *budget -= 2 * from.len() as i64;
@@ -334,7 +334,7 @@ impl Core {
         let c = spot(self, world, &multiply.c)?;
         let bias = multiply.bias.map(|bias| spot(self, world, &bias)).transpose()?;
         let spots = (a.clone(), b.clone(), c.clone());
-        let product = Product::new(types.clone(), sizes, spots, bias)?;
+        let product = MatrixProduct::new(types.clone(), sizes, spots, bias)?;
         // It lies within memory, so it has no more rows than there can be.
         world.note_product(&types, &sizes, &a, &b, &c);
         if let Some(track) = &mut self.track {

@@ -1,6 +1,6 @@
 //! A launched kernel, as a task of its stream: its cores run in turn until each has ended, or all wait.
 
-use super::running::{Launched, Running};
+use super::running::{Launched, RunningKernel};
 use crate::message::Failure;
 use crate::queue::Outcome;
 use crate::reduce::Standard;
@@ -12,7 +12,7 @@ use std::time::Duration;
 /// A kernel in a stream.
 pub(crate) struct Kernel {
     launched: Launched,
-    running: Option<Running>,
+    running: Option<RunningKernel>,
 }
 
 impl Kernel {
@@ -23,7 +23,7 @@ impl Kernel {
     pub(crate) fn poll(&mut self, stream: &'static Stream) -> Step {
         let _standard = Standard::set();
         if self.running.is_none() {
-            match Running::start(&self.launched, stream) {
+            match RunningKernel::start(&self.launched, stream) {
                 Ok(running) => self.running = Some(running),
                 Err(text) => return self.fail(stream, text),
             }
@@ -96,7 +96,7 @@ impl Kernel {
 
     /// The server that it waits for.
     pub(crate) fn upstream(&self) -> Option<Mark> {
-        self.running.as_ref().and_then(Running::server)
+        self.running.as_ref().and_then(RunningKernel::server)
     }
 
     pub(crate) fn helpers(&self) -> Helpers {

@@ -2,13 +2,13 @@
 
 use super::area::Area;
 use super::turn;
-use super::work::Work;
-use crate::timeline::{Block, Doing, Log, Moved, Part, Turn};
+use super::work::PreparedWork;
+use crate::timeline::{Block, Doing, Log, Moved, Part, TurnSpan};
 use ascend_program::Core as Kind;
 use std::sync::Arc;
 
 /// Of one core. A core runs from where it begins or went on to where it waits, with nothing between the two.
-pub(super) struct Track {
+pub(super) struct CoreTrack {
     log: Arc<Log>,
     block: Block,
     at: At,
@@ -26,10 +26,10 @@ enum At {
     Ended,
 }
 
-impl Track {
-    pub(super) fn new(log: &Arc<Log>, kind: Kind, index: u32, seat: u32, block: u32) -> Track {
+impl CoreTrack {
+    pub(super) fn new(log: &Arc<Log>, kind: Kind, index: u32, seat: u32, block: u32) -> CoreTrack {
         let (parts, products, marks) = Default::default();
-        Track {
+        CoreTrack {
             log: Arc::clone(log),
             block: Block { kind, index, seat, block, from: 0, to: 0, parts, products, marks },
             at: At::Nothing,
@@ -132,18 +132,18 @@ impl Track {
 pub(super) fn turn(
     log: &Log,
     area: &Area,
-    work: &Work,
+    work: &PreparedWork,
     finished: u32,
     number: u64,
     meets: bool,
-) -> Turn {
+) -> TurnSpan {
     let name = format!("{} {} of {}", work.name, finished + 1, work.total());
     let moved = turn::received(work, &area.member, finished);
     begun(log, area, name, work.kind.name(), &work.place, (number, meets), moved)
 }
 
 /// One-sided writes, of which nothing is known yet.
-pub(super) fn writes(log: &Log, area: &Area, count: u64, place: &str) -> Turn {
+pub(super) fn writes(log: &Log, area: &Area, count: u64, place: &str) -> TurnSpan {
     let name = format!("{count} writes");
     begun(log, area, name, "BatchWrite", place, (0, false), Vec::new())
 }
@@ -156,9 +156,9 @@ fn begun(
     place: &str,
     (number, meets): (u64, bool),
     moved: Vec<Moved>,
-) -> Turn {
+) -> TurnSpan {
     let from = log.now();
-    Turn {
+    TurnSpan {
         device: member.device,
         servers: hub.number,
         group: group.clone(),

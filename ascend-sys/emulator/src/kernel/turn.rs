@@ -3,26 +3,30 @@
 //! Turn `t` is the same collective on buffers that begin `t` counts further on. Blocks that are a stride apart instead of lying one
 //! behind the other make it an operation with displacements.
 
-use super::work::{Kind, Work};
-use crate::collective::call::Call;
-use crate::collective::request::{Operation, Request};
+use super::work::{PreparedWork, WorkKind};
+use crate::collective::call::CollectiveCall;
+use crate::collective::request::{CollectiveRequest, Operation};
 use crate::collective::table::{Extent, RECEIVES, SENDS, Table};
 use crate::fabric::Member;
 use crate::timeline::Moved;
 
 /// What a rank brings to one turn (of a fine-grained task: to one step).
-pub(super) fn call(work: &mut Turn<'_>, number: u32) -> Result<Call, String> {
-    let Turn { work, member } = work;
+pub(super) fn call(work: &mut TaskTurn<'_>, number: u32) -> Result<CollectiveCall, String> {
+    let TaskTurn { work, member } = work;
     let (rank, ranks) = (member.rank, member.comm.ranks());
     match work.kind {
-        Kind::AlltoAllV => return all_to_all_v(work, member, number),
+        WorkKind::AlltoAllV => return all_to_all_v(work, member, number),
         // The ranks meet, then each writes.
-        Kind::AlltoAllvWrite => {
-            return Ok(Call::new(Request::BARRIER, std::ptr::null(), std::ptr::null_mut()));
+        WorkKind::AlltoAllvWrite => {
+            return Ok(CollectiveCall::new(
+                CollectiveRequest::BARRIER,
+                std::ptr::null(),
+                std::ptr::null_mut(),
+            ));
         }
         _ => {}
     }
-    let Work { count, stride, .. } = **work;
+    let PreparedWork { count, stride, .. } = **work;
     let size = work.dtype.size() as u64;
     let stride = if stride == 0 { count } else { stride };
     let shift = u64::from(number)
@@ -38,25 +42,27 @@ pub(super) fn call(work: &mut Turn<'_>, number: u32) -> Result<Call, String> {
     }
     let operation = match (work.kind, dense) {
         // Nothing else leaves out a block.
-        (Kind::AllGather | Kind::AlltoAll, _) if work.skips_own => Operation::AlltoAllV,
-        (Kind::AllReduce(op), _) => Operation::AllReduce(op),
-        (Kind::AllGather, true) => Operation::AllGather,
-        (Kind::AllGather, false) => Operation::AllGatherV,
-        (Kind::ReduceScatter(op), true) => Operation::ReduceScatter(op),
-        (Kind::ReduceScatter(op), false) => Operation::ReduceScatterV(op),
-        (Kind::AlltoAll, true) => Operation::AlltoAll,
-        (Kind::AlltoAll | Kind::AlltoAllV | Kind::AlltoAllvWrite, _) => Operation::AlltoAllV,
+        (WorkKind::AllGather | WorkKind::AlltoAll, _) if work.skips_own => Operation::AlltoAllV,
+        (WorkKind::AllReduce(op), _) => Operation::AllReduce(op),
+        (WorkKind::AllGather, true) => Operation::AllGather,
+        (WorkKind::AllGather, false) => Operation::AllGatherV,
+        (WorkKind::ReduceScatter(op), true) => Operation::ReduceScatter(op),
+        (WorkKind::ReduceScatter(op), false) => Operation::ReduceScatterV(op),
+        (WorkKind::AlltoAll, true) => Operation::AlltoAll,
+        (WorkKind::AlltoAll | WorkKind::AlltoAllV | WorkKind::AlltoAllvWrite, _) => {
+            Operation::AlltoAllV
+        }
     };
-    let request = Request { operation, dtype: work.dtype, count };
+    let request = CollectiveRequest { operation, dtype: work.dtype, count };
     if count == 0 {
-        return Ok(Call::new(request, std::ptr::null(), std::ptr::null_mut()));
+        return Ok(CollectiveCall::new(request, std::ptr::null(), std::ptr::null_mut()));
     }
     let table = (operation.has_table()).then(|| {
         let mut table = member.take_table();
         let blocks = || (0..ranks as u64).map(|rank| rank.saturating_mul(stride));
         let skipped = work.skips_own.then_some(rank);
         let counts = || (0..ranks).map(|block| if skipped == Some(block) { 0 } else { count });
-        if work.kind == Kind::AllGather && operation == Operation::AlltoAllV {
+        if work.kind == WorkKind::AllGather && operation == Operation::AlltoAllV {
             // All get the same.
             table.push(counts(), (0..ranks).map(|_| 0));
         } else {
@@ -90,17 +96,17 @@ pub(super) fn call(work: &mut Turn<'_>, number: u32) -> Result<Call, String> {
         }
         None => std::ptr::null_mut(),
     };
-    Ok(Call { table, ..Call::new(request, send, recv) })
+    Ok(CollectiveCall { table, ..CollectiveCall::new(request, send, recv) })
 }
 
 /// What the result of a rank needs of what the others have, in a turn or a step.
-pub(super) fn received(work: &Work, member: &Member, number: u32) -> Vec<Moved> {
+pub(super) fn received(work: &PreparedWork, member: &Member, number: u32) -> Vec<Moved> {
     let (rank, ranks) = (member.rank, member.comm.ranks());
     let elements = |from: usize| match (work.kind, work.steps) {
-        (Kind::AlltoAllV, Some(_)) if (from + number as usize) % ranks != rank => 0,
-        (Kind::AlltoAllV, _) => work.lists[2].get(from).copied().unwrap_or(0),
+        (WorkKind::AlltoAllV, Some(_)) if (from + number as usize) % ranks != rank => 0,
+        (WorkKind::AlltoAllV, _) => work.lists[2].get(from).copied().unwrap_or(0),
         // What others write here only they know.
-        (Kind::AlltoAllvWrite, _) => 0,
+        (WorkKind::AlltoAllvWrite, _) => 0,
         _ => work.count,
     };
     let size = work.dtype.size() as u64;
@@ -109,16 +115,16 @@ pub(super) fn received(work: &Work, member: &Member, number: u32) -> Vec<Moved> 
 }
 
 /// A task, and the rank that comes to it.
-pub(super) struct Turn<'a> {
-    pub(super) work: &'a Work,
+pub(super) struct TaskTurn<'a> {
+    pub(super) work: &'a PreparedWork,
     pub(super) member: &'a Member,
 }
 
-fn said(work: &Work, number: u32, text: String) -> String {
+fn said(work: &PreparedWork, number: u32, text: String) -> String {
     format!("{}, turn {}: {text}", work.describe(), number + 1)
 }
 
-fn beyond(work: &Work) -> String {
+fn beyond(work: &PreparedWork) -> String {
     format!("{}: counts and strides reach beyond any memory", work.describe())
 }
 
@@ -127,7 +133,7 @@ fn measure(
     mut table: Box<Table>,
     operation: Operation,
     count: u64,
-    work: &Work,
+    work: &PreparedWork,
     rank: usize,
 ) -> Result<Box<Table>, String> {
     let extent = |half| table.extent(half, work.dtype).map_err(|_| beyond(work));
@@ -156,7 +162,11 @@ fn measure(
 }
 
 /// A turn of an AlltoAllV, or a step of one: in step `s` a rank sends to the one that is `s` ranks further on.
-fn all_to_all_v(work: &Work, member: &Member, number: u32) -> Result<Call, String> {
+fn all_to_all_v(
+    work: &PreparedWork,
+    member: &Member,
+    number: u32,
+) -> Result<CollectiveCall, String> {
     let (rank, ranks) = (member.rank, member.comm.ranks());
     let (turn, partners) = match work.steps {
         None => (u64::from(number), None),
@@ -187,7 +197,8 @@ fn all_to_all_v(work: &Work, member: &Member, number: u32) -> Result<Call, Strin
         shifted(recv_counts, recv_displs).into_iter(),
     );
     let table = measure(table, Operation::AlltoAllV, 0, work, rank)?;
-    let request = Request { operation: Operation::AlltoAllV, dtype: work.dtype, count: 1 };
+    let request =
+        CollectiveRequest { operation: Operation::AlltoAllV, dtype: work.dtype, count: 1 };
     let mut pointers = [std::ptr::null_mut(); 2];
     for (half, spot) in [Some(&work.send), work.recv.as_ref()].into_iter().enumerate() {
         let bytes = table.extents[half].end as u64;
@@ -197,5 +208,8 @@ fn all_to_all_v(work: &Work, member: &Member, number: u32) -> Result<Call, Strin
             pointers[half] = spot.clone().at(0, bytes).map_err(|text| said(work, number, text))?;
         }
     }
-    Ok(Call { table: Some(table), ..Call::new(request, pointers[0], pointers[1]) })
+    Ok(CollectiveCall {
+        table: Some(table),
+        ..CollectiveCall::new(request, pointers[0], pointers[1])
+    })
 }

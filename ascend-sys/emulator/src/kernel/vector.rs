@@ -72,7 +72,7 @@ macro_rules! integers {
 integers!(i64 u64);
 
 /// A type of element.
-trait Lane {
+trait VectorElement {
     type Wide: Wide;
     const SIZE: usize;
     fn load(bytes: &[u8]) -> Self::Wide;
@@ -82,7 +82,7 @@ trait Lane {
 macro_rules! lanes {
     ($($name:ident $wide:ident $type:ident |$bits:ident| $load:expr, |$value:ident| $store:expr;)*) => {$(
         struct $name;
-        impl Lane for $name {
+        impl VectorElement for $name {
             type Wide = $wide;
             const SIZE: usize = size_of::<$type>();
             #[inline]
@@ -158,7 +158,7 @@ pub(super) fn binary(
     Ok(())
 }
 
-fn binary_of<L: Lane>(
+fn binary_of<L: VectorElement>(
     operator: VectorBinary,
     memory: &mut [u8],
     to: Range<usize>,
@@ -175,25 +175,25 @@ fn binary_of<L: Lane>(
     }
 }
 
-fn load<L: Lane>(bytes: &[u8], to: &mut [L::Wide; LANES]) {
+fn load<L: VectorElement>(bytes: &[u8], to: &mut [L::Wide; LANES]) {
     for (to, from) in to.iter_mut().zip(bytes.chunks_exact(L::SIZE)) {
         *to = L::load(from);
     }
 }
 
-fn store<L: Lane>(from: &[L::Wide; LANES], bytes: &mut [u8]) {
+fn store<L: VectorElement>(from: &[L::Wide; LANES], bytes: &mut [u8]) {
     for (to, from) in bytes.chunks_exact_mut(L::SIZE).zip(from) {
         L::store(*from, to);
     }
 }
 
 /// The parts of a range that are worked on at a time.
-fn parts<L: Lane>(of: &Range<usize>) -> impl Iterator<Item = Range<usize>> + use<L> {
+fn parts<L: VectorElement>(of: &Range<usize>) -> impl Iterator<Item = Range<usize>> + use<L> {
     let (start, end) = (of.start, of.end);
     (start..end).step_by(LANES * L::SIZE).map(move |at| at..(at + LANES * L::SIZE).min(end))
 }
 
-fn zip<L: Lane>(
+fn zip<L: VectorElement>(
     memory: &mut [u8],
     to: Range<usize>,
     a: Range<usize>,
@@ -225,7 +225,7 @@ pub(super) fn scalar(
     Ok(())
 }
 
-fn scalar_of<L: Lane>(
+fn scalar_of<L: VectorElement>(
     operator: VectorBinary,
     memory: &mut [u8],
     to: Range<usize>,
@@ -243,7 +243,7 @@ fn scalar_of<L: Lane>(
     }
 }
 
-fn map<L: Lane>(
+fn map<L: VectorElement>(
     memory: &mut [u8],
     to: Range<usize>,
     a: Range<usize>,
@@ -272,7 +272,12 @@ pub(super) fn unary(
     Ok(())
 }
 
-fn unary_of<L: Lane>(operator: VectorUnary, memory: &mut [u8], to: Range<usize>, a: Range<usize>) {
+fn unary_of<L: VectorElement>(
+    operator: VectorUnary,
+    memory: &mut [u8],
+    to: Range<usize>,
+    a: Range<usize>,
+) {
     match operator {
         VectorUnary::Relu => map::<L>(memory, to, a, |x| L::Wide::maximum(x, L::Wide::default())),
         VectorUnary::Exp => map::<L>(memory, to, a, Wide::exp),
@@ -294,7 +299,7 @@ pub(super) fn reduce(
     }
 }
 
-fn reduce_of<L: Lane>(
+fn reduce_of<L: VectorElement>(
     operator: VectorReduce,
     memory: &mut [u8],
     to: Range<usize>,

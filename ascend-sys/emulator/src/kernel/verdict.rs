@@ -27,14 +27,14 @@ const LISTED: usize = 8;
 struct Verdict {
     launch: Arc<Launch>,
     product: profile::Product,
-    memory: Vec<Option<Memory>>,
+    memory: Vec<Option<ArgumentMemory>>,
     text: Option<String>,
 }
 
 /// What is behind an argument, as far as the checker asks: a launch with other buffers that lie to each other in the same way is like
 /// this one.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Memory {
+struct ArgumentMemory {
     /// Not the address itself, but one as far from those of the arguments that it shares memory with.
     start: u64,
     bytes: u64,
@@ -46,7 +46,7 @@ const APART: u64 = 1 << 48;
 /// Beyond this, addresses differ in nothing: lines of caches begin at multiples of it.
 const ALIGNED: u64 = 64;
 
-fn memory(regions: &[Result<Region, String>]) -> Vec<Option<Memory>> {
+fn memory(regions: &[Result<Region, String>]) -> Vec<Option<ArgumentMemory>> {
     let mut order: Vec<(u64, u64, usize)> = Vec::new();
     for (at, region) in regions.iter().enumerate() {
         if let Ok(region) = region {
@@ -63,7 +63,8 @@ fn memory(regions: &[Result<Region, String>]) -> Vec<Option<Memory>> {
             (first, apart) = (start, apart + APART);
         }
         last = last.max(start.saturating_add(bytes));
-        found[at] = Some(Memory { start: apart + first % ALIGNED + (start - first), bytes });
+        found[at] =
+            Some(ArgumentMemory { start: apart + first % ALIGNED + (start - first), bytes });
     }
     found
 }
@@ -134,7 +135,7 @@ impl Recorded {
         &self,
         launch: &Launch,
         product: profile::Product,
-        memory: &[Option<Memory>],
+        memory: &[Option<ArgumentMemory>],
         strictness: Strictness,
     ) -> Option<String> {
         let product = match product {
@@ -142,7 +143,7 @@ impl Recorded {
             profile::Product::A3 => Product::A3,
             profile::Product::Ascend950 => Product::Ascend950,
         };
-        let bytes = |of: &Option<Memory>| of.map(|memory| memory.bytes);
+        let bytes = |of: &Option<ArgumentMemory>| of.map(|memory| memory.bytes);
         let (workspace, parameters) = memory.split_last()?;
         let setting = Setting {
             tolerant: strictness == Strictness::Tolerant,

@@ -1,19 +1,19 @@
 //! A collective that a kernel has prepared: what its message says to the server.
 
-use super::global::Spot;
+use super::global::RegionAddress;
 use crate::reduce::{DataType, ReduceOp};
 
 /// A collective that was prepared.
-pub(super) struct Work {
+pub(super) struct PreparedWork {
     /// What the kernel calls it, and the line that prepared it.
     pub(super) name: String,
     pub(super) place: String,
-    pub(super) kind: Kind,
+    pub(super) kind: WorkKind,
     pub(super) dtype: DataType,
-    pub(super) send: Spot,
+    pub(super) send: RegionAddress,
     /// Where the result goes; nothing of an AlltoAllvWrite, which goes into windows.
-    pub(super) recv: Option<Spot>,
-    pub(super) windows: Option<Windows>,
+    pub(super) recv: Option<RegionAddress>,
+    pub(super) windows: Option<WriteWindows>,
     /// Elements of a block, and from one block to the next; nothing of an AlltoAllV.
     pub(super) count: u64,
     pub(super) stride: u64,
@@ -27,7 +27,7 @@ pub(super) struct Work {
     pub(super) ranks: u32,
 }
 
-impl Work {
+impl PreparedWork {
     /// What the counters count to.
     pub(super) fn total(&self) -> u32 {
         if self.steps.is_some() { self.repeat * self.ranks } else { self.repeat }
@@ -40,7 +40,7 @@ impl Work {
 
 /// Which collective.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum WorkKind {
     AllReduce(ReduceOp),
     AllGather,
     ReduceScatter(ReduceOp),
@@ -49,24 +49,24 @@ pub(super) enum Kind {
     AlltoAllvWrite,
 }
 
-impl Kind {
+impl WorkKind {
     pub(super) fn name(self) -> &'static str {
         match self {
-            Kind::AllReduce(_) => "AllReduce",
-            Kind::AllGather => "AllGather",
-            Kind::ReduceScatter(_) => "ReduceScatter",
-            Kind::AlltoAll => "AlltoAll",
-            Kind::AlltoAllV => "AlltoAllV",
-            Kind::AlltoAllvWrite => "AlltoAllvWrite",
+            WorkKind::AllReduce(_) => "AllReduce",
+            WorkKind::AllGather => "AllGather",
+            WorkKind::ReduceScatter(_) => "ReduceScatter",
+            WorkKind::AlltoAll => "AlltoAll",
+            WorkKind::AlltoAllV => "AlltoAllV",
+            WorkKind::AlltoAllvWrite => "AlltoAllvWrite",
         }
     }
 }
 
 /// Where the blocks of an AlltoAllvWrite begin, how long they are, and where in the windows they go.
-pub(super) struct Windows {
+pub(super) struct WriteWindows {
     /// A `u64` for each rank, in bytes.
-    pub(super) offsets: Spot,
-    pub(super) sizes: Spot,
+    pub(super) offsets: RegionAddress,
+    pub(super) sizes: RegionAddress,
     pub(super) at: u64,
     /// Bytes of the own block, whatever its size says.
     pub(super) own: u64,

@@ -3,7 +3,7 @@
 use super::area::Area;
 use super::context;
 use super::flags::Flags;
-use super::global::{Region, Spot};
+use super::global::{Region, RegionAddress};
 use super::matmul::Sizes;
 use super::ranges::Ranges;
 use crate::check::Touch;
@@ -24,7 +24,7 @@ pub(super) struct World {
     /// Of each window in `regions`, from the first: group, rank, whether it is the one for output.
     windows: Vec<(usize, usize, bool)>,
     /// By group.
-    pub(super) groups: Vec<Result<Group, String>>,
+    pub(super) groups: Vec<Result<KernelComm, String>>,
     /// What was touched, if the device is watched for races.
     touched: Option<Vec<(Ranges, Ranges)>>,
     /// A core has asked how far the server is.
@@ -32,7 +32,7 @@ pub(super) struct World {
 }
 
 /// A communicator that the kernel takes part in.
-pub(super) struct Group {
+pub(super) struct KernelComm {
     pub(super) area: Arc<Area>,
     /// Of the conversation that this kernel has.
     pub(super) generation: u64,
@@ -50,7 +50,7 @@ impl World {
         product: Product,
         flags: Flags,
         regions: Vec<Result<Region, String>>,
-        groups: Vec<Result<Group, String>>,
+        groups: Vec<Result<KernelComm, String>>,
         watched: bool,
     ) -> World {
         let touched = watched.then(|| regions.iter().map(|_| Default::default()).collect());
@@ -101,7 +101,7 @@ impl World {
         Ok(self.regions.len() - 1)
     }
 
-    pub(super) fn group(&mut self, group: usize) -> Result<&mut Group, String> {
+    pub(super) fn group(&mut self, group: usize) -> Result<&mut KernelComm, String> {
         match self.groups.get_mut(group) {
             Some(Ok(group)) => Ok(group),
             Some(Err(text)) => Err(text.clone()),
@@ -114,7 +114,7 @@ impl World {
     }
 
     /// The group of a client.
-    pub(super) fn group_of(&mut self, client: usize) -> Result<&mut Group, String> {
+    pub(super) fn group_of(&mut self, client: usize) -> Result<&mut KernelComm, String> {
         let group = self.program.clients[client].what.group as usize;
         self.group(group)
     }
@@ -127,8 +127,8 @@ impl World {
     }
 
     /// A place in a region, for whoever touches it later.
-    pub(super) fn spot(&mut self, base: usize, offset: u64) -> Result<Spot, String> {
-        Ok(Spot { region: self.region(base)?.clone(), offset })
+    pub(super) fn spot(&mut self, base: usize, offset: u64) -> Result<RegionAddress, String> {
+        Ok(RegionAddress { region: self.region(base)?.clone(), offset })
     }
 
     fn note(&mut self, base: usize, offset: u64, bytes: u64, write: bool) {
@@ -183,9 +183,9 @@ impl World {
         &mut self,
         types: &Matmul,
         sizes: &Sizes,
-        a: &Spot,
-        b: &Spot,
-        c: &Spot,
+        a: &RegionAddress,
+        b: &RegionAddress,
+        c: &RegionAddress,
     ) {
         if self.touched.is_none() {
             return;

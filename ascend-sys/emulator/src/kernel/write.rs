@@ -2,8 +2,8 @@
 
 use super::area::Area;
 use super::context;
-use super::global::Spot;
-use super::work::{Windows, Work};
+use super::global::RegionAddress;
+use super::work::{PreparedWork, WriteWindows};
 use crate::copy;
 use crate::memory;
 use crate::profile::Product;
@@ -12,7 +12,7 @@ use crate::timeline::Moved;
 use std::ops::Range;
 
 /// One write: addresses that programs know.
-struct Item {
+struct WriteItem {
     from: u64,
     to: u64,
     bytes: u64,
@@ -23,7 +23,7 @@ struct Item {
 /// Does what a list of one-sided writes says, which lies in global memory. `moved` gets what went to other ranks.
 pub(super) fn run(
     area: &Area,
-    mut items: Spot,
+    mut items: RegionAddress,
     count: u64,
     mut moved: Option<&mut Vec<Moved>>,
 ) -> Result<(), String> {
@@ -43,7 +43,7 @@ pub(super) fn run(
     Ok(())
 }
 
-fn read(product: Product, item: &[u8; 64]) -> Result<Item, String> {
+fn read(product: Product, item: &[u8; 64]) -> Result<WriteItem, String> {
     let word = |at: usize| -> u64 {
         let mut bytes = [0; 4];
         bytes.copy_from_slice(&item[at..at + 4]);
@@ -51,21 +51,21 @@ fn read(product: Product, item: &[u8; 64]) -> Result<Item, String> {
     };
     let long = |at: usize| word(at) | word(at + 4) << 32;
     if product != Product::A2 {
-        return Ok(Item { from: long(32), to: long(40), bytes: word(28), rank: None });
+        return Ok(WriteItem { from: long(32), to: long(40), bytes: word(28), rank: None });
     }
     let dtype = DataType::from_hccl(word(24) as u32)
         .ok_or_else(|| format!("{} is no data type", word(24)))?;
     let bytes = long(16).saturating_mul(dtype.size() as u64);
-    Ok(Item { from: long(0), to: long(8), bytes, rank: Some(word(28) as usize) })
+    Ok(WriteItem { from: long(0), to: long(8), bytes, rank: Some(word(28) as usize) })
 }
 
 fn one(
     area: &Area,
     product: Product,
-    item: &Item,
+    item: &WriteItem,
     moved: Option<&mut Vec<Moved>>,
 ) -> Result<(), String> {
-    let Item { from, to, bytes, rank } = *item;
+    let WriteItem { from, to, bytes, rank } = *item;
     let own = area.member.rank;
     if product == Product::A2 {
         let rank = rank.unwrap_or(own);
@@ -90,7 +90,7 @@ fn one(
     let place = |what: &str, address: u64| {
         let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
         match memory::resolve(usize::try_from(address).unwrap_or(usize::MAX), bytes) {
-            Ok(memory::Bytes { place: memory::Place::Device(id), data }) => Ok((data, id)),
+            Ok(memory::Bytes { place: memory::MemoryPlace::Device(id), data }) => Ok((data, id)),
             Ok(_) => Err(format!("its {what} {address:#x} is no device memory")),
             Err(text) => Err(format!("its {what}: {text}")),
         }
@@ -126,12 +126,12 @@ fn tell(area: &Area, to: Option<usize>, bytes: u64, moved: Option<&mut Vec<Moved
 /// Writes the blocks of a rank into the input windows of all ranks.
 pub(super) fn blocks(
     area: &Area,
-    work: &Work,
-    windows: &Windows,
+    work: &PreparedWork,
+    windows: &WriteWindows,
     mut moved: Option<&mut Vec<Moved>>,
 ) -> Result<(), String> {
     let (own, ranks) = (area.member.rank, area.member.comm.ranks());
-    let list = |spot: &Spot| -> Result<Vec<u64>, String> {
+    let list = |spot: &RegionAddress| -> Result<Vec<u64>, String> {
         let mut bytes = vec![0; 8 * ranks];
         spot.region.clone().read(spot.offset, &mut bytes)?;
         let number = |bytes: &[u8]| bytes.iter().rev().fold(0, |n, byte| n << 8 | u64::from(*byte));

@@ -2,20 +2,20 @@
 //!
 //! An address alone says too little, since what is freed may be allocated anew.
 
-use super::pool::Pool;
-use super::{Place, host_pool, is_registered, nominal, place_of};
+use super::pool::MemoryPool;
+use super::{MemoryPlace, host_pool, is_registered, nominal, place_of};
 use crate::machine;
 
 /// Bytes of one allocation, or of registered host memory.
-pub(crate) struct Held {
+pub(crate) struct HeldMemory {
     address: usize,
     length: usize,
-    owner: Owner,
+    owner: HeldOwner,
 }
 
-enum Owner {
+enum HeldOwner {
     Pool {
-        pool: &'static Pool,
+        pool: &'static MemoryPool,
         number: u64,
         /// Nothing was freed since the last look, if the pool's epoch still is this one.
         epoch: u64,
@@ -23,38 +23,41 @@ enum Owner {
     Registered,
 }
 
-/// Notes who owns all of these bytes, as [`Held::new`] does.
+/// Notes who owns all of these bytes, as [`HeldMemory::new`] does.
 pub(crate) fn hold(
     bytes: impl IntoIterator<Item = (*const u8, usize)>,
-) -> Result<Vec<Held>, String> {
-    bytes.into_iter().filter_map(|(data, length)| Held::new(data, length).transpose()).collect()
+) -> Result<Vec<HeldMemory>, String> {
+    bytes
+        .into_iter()
+        .filter_map(|(data, length)| HeldMemory::new(data, length).transpose())
+        .collect()
 }
 
-impl Held {
+impl HeldMemory {
     /// Notes who owns these bytes of data. `None` for none at all, and for pageable memory, of which nothing is known.
-    pub(crate) fn new(data: *const u8, length: usize) -> Result<Option<Held>, String> {
+    pub(crate) fn new(data: *const u8, length: usize) -> Result<Option<HeldMemory>, String> {
         if length == 0 {
             return Ok(None);
         }
         let address = nominal(data);
         let pool = match place_of(address)? {
-            Place::Device(id) => &machine::device(id as i32)?.memory,
-            Place::Pinned if is_registered(address, length) => {
-                return Ok(Some(Held { address, length, owner: Owner::Registered }));
+            MemoryPlace::Device(id) => &machine::device(id as i32)?.memory,
+            MemoryPlace::Pinned if is_registered(address, length) => {
+                return Ok(Some(HeldMemory { address, length, owner: HeldOwner::Registered }));
             }
-            Place::Pinned => host_pool(),
-            Place::Pageable => return Ok(None),
+            MemoryPlace::Pinned => host_pool(),
+            MemoryPlace::Pageable => return Ok(None),
         };
         let epoch = pool.epoch();
         let number = pool.number_of(address, length)?;
-        Ok(Some(Held { address, length, owner: Owner::Pool { pool, number, epoch } }))
+        Ok(Some(HeldMemory { address, length, owner: HeldOwner::Pool { pool, number, epoch } }))
     }
 
     /// Whether they still are what they were; the error says what became of them.
     pub(crate) fn check(&mut self) -> Result<(), String> {
-        let Held { address, length, .. } = *self;
+        let HeldMemory { address, length, .. } = *self;
         match &mut self.owner {
-            Owner::Pool { pool, number, epoch } => {
+            HeldOwner::Pool { pool, number, epoch } => {
                 let now = pool.epoch();
                 if now != *epoch {
                     pool.is_still(*number, address, length)?;
@@ -62,8 +65,8 @@ impl Held {
                 }
                 Ok(())
             }
-            Owner::Registered if is_registered(address, length) => Ok(()),
-            Owner::Registered => {
+            HeldOwner::Registered if is_registered(address, length) => Ok(()),
+            HeldOwner::Registered => {
                 Err(format!("{address:#x} is host memory that is no longer registered"))
             }
         }

@@ -8,7 +8,7 @@ pub(crate) mod pool;
 pub(crate) mod window;
 
 use crate::machine;
-use pool::Pool;
+use pool::MemoryPool;
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,7 +16,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// What kind of memory an address belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum MemoryPlace {
     /// Memory of the device with this id.
     Device(u32),
     /// Host memory of `aclrtMallocHost`, or registered: the device reaches it at any time.
@@ -29,26 +29,32 @@ pub(crate) enum Place {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Bytes {
     pub(crate) data: *mut u8,
-    pub(crate) place: Place,
+    pub(crate) place: MemoryPlace,
 }
 
 #[derive(Clone, Copy)]
-struct Known {
+struct KnownAllocation {
     start: usize,
     length: usize,
     epoch: u64,
-    pool: Option<&'static Pool>,
+    pool: Option<&'static MemoryPool>,
     /// From the nominal address to the data.
     distance: usize,
-    place: Place,
+    place: MemoryPlace,
 }
 
-const NOTHING: Known =
-    Known { start: 0, length: 0, epoch: 0, pool: None, distance: 0, place: Place::Pageable };
+const NOTHING: KnownAllocation = KnownAllocation {
+    start: 0,
+    length: 0,
+    epoch: 0,
+    pool: None,
+    distance: 0,
+    place: MemoryPlace::Pageable,
+};
 const KNOWN: usize = 4;
 
 struct Recent {
-    known: [Cell<Known>; KNOWN],
+    known: [Cell<KnownAllocation>; KNOWN],
     oldest: Cell<usize>,
 }
 
@@ -81,21 +87,23 @@ pub(crate) fn resolve(address: usize, length: usize) -> Result<Bytes, String> {
 #[cold]
 fn search(recent: &Recent, address: usize, length: usize) -> Result<Bytes, String> {
     let (pool, place, distance) = match place_of(address)? {
-        Place::Device(id) => {
+        MemoryPlace::Device(id) => {
             let device = machine::device(id as i32)?;
-            (&device.memory, Place::Device(id), data_distance())
+            (&device.memory, MemoryPlace::Device(id), data_distance())
         }
-        Place::Pinned if is_registered(address, length) => {
-            return Ok(Bytes { data: address as *mut u8, place: Place::Pinned });
+        MemoryPlace::Pinned if is_registered(address, length) => {
+            return Ok(Bytes { data: address as *mut u8, place: MemoryPlace::Pinned });
         }
-        Place::Pinned => (host_pool(), Place::Pinned, 0),
-        Place::Pageable => return Ok(Bytes { data: address as *mut u8, place: Place::Pageable }),
+        MemoryPlace::Pinned => (host_pool(), MemoryPlace::Pinned, 0),
+        MemoryPlace::Pageable => {
+            return Ok(Bytes { data: address as *mut u8, place: MemoryPlace::Pageable });
+        }
     };
     let epoch = pool.epoch();
     let (start, end) = pool.find(address, length)?;
     let slot = recent.oldest.get();
     recent.oldest.set((slot + 1) % KNOWN);
-    recent.known[slot].set(Known {
+    recent.known[slot].set(KnownAllocation {
         start,
         length: end - start,
         epoch,
@@ -107,22 +115,22 @@ fn search(recent: &Recent, address: usize, length: usize) -> Result<Bytes, Strin
 }
 
 /// What an address is, by its value alone. The error names an address of a device that is not in use.
-pub(crate) fn place_of(address: usize) -> Result<Place, String> {
+pub(crate) fn place_of(address: usize) -> Result<MemoryPlace, String> {
     if let Some(windows) = window::reserved() {
         let offset = address.wrapping_sub(windows.nominal);
         if offset < windows.device_bytes {
             return match machine::device_of_granule(offset / window::GRANULE) {
-                Some(id) => Ok(Place::Device(id)),
+                Some(id) => Ok(MemoryPlace::Device(id)),
                 None => {
                     Err(format!("{address:#x} is device memory of a block of devices that is gone"))
                 }
             };
         }
         if address.wrapping_sub(windows.host) < windows.host_bytes {
-            return Ok(Place::Pinned);
+            return Ok(MemoryPlace::Pinned);
         }
     }
-    Ok(if is_registered(address, 1) { Place::Pinned } else { Place::Pageable })
+    Ok(if is_registered(address, 1) { MemoryPlace::Pinned } else { MemoryPlace::Pageable })
 }
 
 fn data_distance() -> usize {
@@ -141,10 +149,10 @@ pub(crate) fn nominal(data: *const u8) -> usize {
 }
 
 /// Pinned host memory of the process.
-pub(crate) fn host_pool() -> &'static Pool {
-    static HOST: OnceLock<Pool> = OnceLock::new();
+pub(crate) fn host_pool() -> &'static MemoryPool {
+    static HOST: OnceLock<MemoryPool> = OnceLock::new();
     HOST.get_or_init(|| {
-        let pool = Pool::new();
+        let pool = MemoryPool::new();
         if let Ok(windows) = window::windows() {
             pool.open(
                 "pinned host memory".into(),

@@ -5,7 +5,7 @@
 //! another allocation. Who waits between looking up and queueing looks up again (see `held`). Freed pages stay populated and
 //! are handed out again, best fit first.
 
-use crate::progress::Point;
+use crate::progress::QueuePoint;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,14 +16,14 @@ const ALIGNMENT: usize = 64;
 /// How many freed allocations are remembered by name.
 const REMEMBERED: usize = 256;
 
-pub(crate) struct Pool {
+pub(crate) struct MemoryPool {
     /// Changes whenever an allocation goes: what was looked up before is no longer certain.
     epoch: AtomicU64,
-    state: Mutex<State>,
+    state: Mutex<PoolState>,
 }
 
 #[derive(Default)]
-struct State {
+struct PoolState {
     /// For messages: "device 3", "pinned host memory".
     name: String,
     /// All addresses that it has.
@@ -51,7 +51,7 @@ struct Allocation {
 struct Limbo {
     start: usize,
     reserved: usize,
-    until: Vec<Point>,
+    until: Vec<QueuePoint>,
 }
 
 struct Freed {
@@ -67,12 +67,12 @@ pub(crate) struct OutOfMemory {
     pub(crate) total: u64,
 }
 
-impl Pool {
-    pub(crate) fn new() -> Pool {
-        Pool { epoch: AtomicU64::new(0), state: Mutex::new(State::default()) }
+impl MemoryPool {
+    pub(crate) fn new() -> MemoryPool {
+        MemoryPool { epoch: AtomicU64::new(0), state: Mutex::new(PoolState::default()) }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, PoolState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -81,7 +81,7 @@ impl Pool {
         let mut state = self.state();
         let next_number = state.next_number;
         let addresses = start..start + bytes;
-        *state = State { name, addresses, limit, next_number, ..State::default() };
+        *state = PoolState { name, addresses, limit, next_number, ..PoolState::default() };
         if bytes > 0 {
             state.give(start, bytes);
         }
@@ -126,7 +126,7 @@ impl Pool {
         &self,
         start: usize,
         by: &'static str,
-        until: impl FnOnce() -> Vec<Point>,
+        until: impl FnOnce() -> Vec<QueuePoint>,
     ) -> Result<(), String> {
         let mut state = self.state();
         let Some(allocation) = state.live.remove(&start) else {
@@ -149,7 +149,7 @@ impl Pool {
     }
 
     /// Ends every allocation.
-    pub(crate) fn free_all(&self, by: &'static str, until: impl Fn() -> Vec<Point>) {
+    pub(crate) fn free_all(&self, by: &'static str, until: impl Fn() -> Vec<QueuePoint>) {
         let starts: Vec<usize> = self.state().live.keys().copied().collect();
         for start in starts {
             // Somebody else may have freed it in between.
@@ -223,7 +223,7 @@ impl Pool {
     }
 }
 
-impl State {
+impl PoolState {
     /// Adds a free range, joined with its neighbours.
     fn give(&mut self, mut start: usize, mut length: usize) {
         if let Some((&before, &size)) = self.free.range(..start).next_back()
@@ -319,8 +319,8 @@ impl State {
 mod tests {
     use super::*;
 
-    fn pool(bytes: usize) -> Pool {
-        let pool = Pool::new();
+    fn pool(bytes: usize) -> MemoryPool {
+        let pool = MemoryPool::new();
         pool.open("device 3".into(), 0x10000, bytes, bytes as u64);
         pool
     }

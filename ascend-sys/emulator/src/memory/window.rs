@@ -17,7 +17,7 @@ const DEVICE_BYTES: usize = 32 << 40;
 const HOST_BYTES: usize = 1 << 40;
 
 /// The ranges, in addresses.
-pub(crate) struct Windows {
+pub(crate) struct MemoryWindows {
     pub(crate) nominal: usize,
     pub(crate) data: usize,
     pub(crate) device_bytes: usize,
@@ -25,10 +25,10 @@ pub(crate) struct Windows {
     pub(crate) host_bytes: usize,
 }
 
-static WINDOWS: OnceLock<Result<Windows, String>> = OnceLock::new();
+static WINDOWS: OnceLock<Result<MemoryWindows, String>> = OnceLock::new();
 
 /// The ranges, reserved at the first call; the error says what the system refused.
-pub(crate) fn windows() -> Result<&'static Windows, &'static str> {
+pub(crate) fn windows() -> Result<&'static MemoryWindows, &'static str> {
     WINDOWS
         .get_or_init(|| reserve().map_err(|e| format!("cannot reserve address space: {e}")))
         .as_ref()
@@ -37,11 +37,11 @@ pub(crate) fn windows() -> Result<&'static Windows, &'static str> {
 
 /// The ranges, if they have been reserved: without them no pointer can be ours.
 #[inline]
-pub(crate) fn reserved() -> Option<&'static Windows> {
+pub(crate) fn reserved() -> Option<&'static MemoryWindows> {
     WINDOWS.get()?.as_ref().ok()
 }
 
-fn reserve() -> io::Result<Windows> {
+fn reserve() -> io::Result<MemoryWindows> {
     let mut device_bytes = DEVICE_BYTES;
     // An address space limit (ulimit -v, a small machine) leaves less room; below one granule there is no use.
     let (nominal, data) = loop {
@@ -58,7 +58,7 @@ fn reserve() -> io::Result<Windows> {
         libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
         -1,
     )?;
-    Ok(Windows { nominal, data, device_bytes, host, host_bytes })
+    Ok(MemoryWindows { nominal, data, device_bytes, host, host_bytes })
 }
 
 fn reserve_device(bytes: usize) -> io::Result<(usize, usize)> {

@@ -1,10 +1,10 @@
 //! Acquiring channels: those that a rank has already, and new ones, which its peers have to acquire too.
 
 use super::channel::{Channel, Exchanged};
-use super::engine::Engine;
-use super::link::{Offer, Wish, abandon, compare, meet};
+use super::engine::OperatorEngine;
+use super::link::{ChannelRequest, LinkRequest, abandon, compare, meet};
 use super::memory;
-use super::resources::{Key, end_channel, with_room};
+use super::resources::{ChannelKey, end_channel, with_room};
 use crate::collective::meeting::Origin;
 use crate::collective::validate::{Refusal, refuse};
 use crate::fabric::Member;
@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// One channel that a rank asks for.
-pub(crate) struct Wanted {
+pub(crate) struct WantedChannel {
     pub(crate) remote: usize,
     pub(crate) protocol: CommProtocol,
     pub(crate) notifies: u32,
@@ -33,21 +33,21 @@ impl Drop for Ends {
 }
 
 /// What makes each of some requests one for the same channel as an earlier one.
-fn keys(engine: Engine, wanted: &[Wanted]) -> Vec<Key> {
-    let mut keys: Vec<Key> = Vec::with_capacity(wanted.len());
+fn keys(engine: OperatorEngine, wanted: &[WantedChannel]) -> Vec<ChannelKey> {
+    let mut keys: Vec<ChannelKey> = Vec::with_capacity(wanted.len());
     let mut alike: BTreeMap<(usize, i32, &[u8]), usize> = BTreeMap::new();
-    for Wanted { remote, protocol, endpoints, .. } in wanted {
+    for WantedChannel { remote, protocol, endpoints, .. } in wanted {
         let next = alike.entry((*remote, protocol.0, endpoints)).or_default();
         let (protocol, endpoints) = (protocol.0, endpoints.clone());
-        keys.push(Key { engine, remote: *remote, protocol, endpoints, index: *next });
+        keys.push(ChannelKey { engine, remote: *remote, protocol, endpoints, index: *next });
         *next += 1;
     }
     keys
 }
 
 /// The channels that a rank has; 0 for one that it has not. One whose other end was destroyed, by a rank that is still there, ends here.
-fn known(member: &Member, keys: &[Key]) -> Result<Vec<u64>, Refusal> {
-    let is_dead = |key: &Key, handle: u64| {
+fn known(member: &Member, keys: &[ChannelKey]) -> Result<Vec<u64>, Refusal> {
+    let is_dead = |key: &ChannelKey, handle: u64| {
         let peer = Channel::named(handle).and_then(|channel| channel.peer());
         peer.is_err() && member.comm.board.departure(key.remote).is_none()
     };
@@ -70,8 +70,8 @@ fn known(member: &Member, keys: &[Key]) -> Result<Vec<u64>, Refusal> {
 /// The channels that a rank has of those that it asks for; 0 for one that it has not.
 pub(crate) fn query_channels(
     member: &Member,
-    engine: Engine,
-    wanted: &[Wanted],
+    engine: OperatorEngine,
+    wanted: &[WantedChannel],
 ) -> Result<Vec<u64>, Refusal> {
     known(member, &keys(engine, wanted))
 }
@@ -89,9 +89,9 @@ pub(crate) fn destroy_channel(member: &Member, handle: u64) -> Result<(), Refusa
 /// A channel for each request. Waits for the peers of those that are new; if one of these fails, none is made.
 pub(crate) fn acquire_channels(
     member: &Arc<Member>,
-    engine: Engine,
+    engine: OperatorEngine,
     function: &'static str,
-    wanted: &[Wanted],
+    wanted: &[WantedChannel],
     channels: &mut [u64],
 ) -> Result<(), Refusal> {
     let comm = &member.comm;
@@ -112,15 +112,15 @@ pub(crate) fn acquire_channels(
         places.sort_by_key(|at| (keys[*at].protocol, keys[*at].index));
         let mut wishes = Vec::with_capacity(places.len());
         for at in places.iter() {
-            let Wanted { protocol, notifies, memories, .. } = &wanted[*at];
+            let WantedChannel { protocol, notifies, memories, .. } = &wanted[*at];
             let end = Channel::create(member, *remote, engine, *protocol, *notifies)?;
             ends.0.push(end);
             handles[*at] = end;
             let (protocol, notifies, memories) =
                 (*protocol, *notifies, exchanged(member, memories)?);
-            wishes.push(Wish { protocol, notifies, end, memories });
+            wishes.push(ChannelRequest { protocol, notifies, end, memories });
         }
-        offers.push((*remote, Arc::new(Offer { wishes, function })));
+        offers.push((*remote, Arc::new(LinkRequest { wishes, function })));
     }
     if !offers.is_empty() {
         let theirs = meet(member, &offers)?;

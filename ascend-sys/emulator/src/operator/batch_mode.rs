@@ -8,27 +8,27 @@ use super::memory::buffer_so_far;
 use super::thread::Thread;
 use crate::collective::plan::store_for;
 use crate::collective::validate::{Refusal, refuse};
-use crate::memory::{Place, nominal, place_of};
+use crate::memory::{MemoryPlace, nominal, place_of};
 use crate::reduce::Store;
 use crate::step::PIECE;
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
 
-struct Kept {
+struct BatchedPrimitive {
     thread: u64,
     call: &'static str,
     primitive: Primitive,
 }
 
 #[derive(Default)]
-struct Batch {
+struct PrimitiveBatch {
     tag: Option<String>,
-    kept: Vec<Kept>,
+    kept: Vec<BatchedPrimitive>,
 }
 
 thread_local! {
     static OPEN: Cell<bool> = const { Cell::new(false) };
-    static BATCH: RefCell<Batch> = const { RefCell::new(Batch { tag: None, kept: Vec::new() }) };
+    static BATCH: RefCell<PrimitiveBatch> = const { RefCell::new(PrimitiveBatch { tag: None, kept: Vec::new() }) };
 }
 
 /// Whether the calling OS thread is in a batch mode.
@@ -71,15 +71,16 @@ pub(crate) fn end(tag: Option<&str>) -> Result<(), Refusal> {
     }
     OPEN.set(false);
     let beyond_caches = beyond_caches(&kept);
-    let submitted = kept.drain(..).try_for_each(|Kept { thread, call, mut primitive }| {
-        primitive.check_again()?;
-        if let (Primitive::Copy(copy), Some(user)) = (&mut primitive, &beyond_caches)
-            && user.has(nominal(copy.to))
-        {
-            copy.store = Store::Streaming;
-        }
-        submit(Thread::named(thread)?, call, primitive)
-    });
+    let submitted =
+        kept.drain(..).try_for_each(|BatchedPrimitive { thread, call, mut primitive }| {
+            primitive.check_again()?;
+            if let (Primitive::Copy(copy), Some(user)) = (&mut primitive, &beyond_caches)
+                && user.has(nominal(copy.to))
+            {
+                copy.store = Store::Streaming;
+            }
+            submit(Thread::named(thread)?, call, primitive)
+        });
     // The room is for the next one.
     BATCH.with_borrow_mut(|batch| batch.kept = kept);
     submitted
@@ -93,12 +94,12 @@ struct OfUser {
 
 impl OfUser {
     fn has(&self, address: usize) -> bool {
-        !self.buffer.contains(&address) && place_of(address) == Ok(Place::Device(self.device))
+        !self.buffer.contains(&address) && place_of(address) == Ok(MemoryPlace::Device(self.device))
     }
 }
 
 /// What will not be read again soon, when what all ranks copy in such a batch is more than the caches hold.
-fn beyond_caches(kept: &[Kept]) -> Option<OfUser> {
+fn beyond_caches(kept: &[BatchedPrimitive]) -> Option<OfUser> {
     let copied = kept.iter().map(|kept| match &kept.primitive {
         Primitive::Copy(copy) => copy.bytes,
         _ => 0,
@@ -116,7 +117,7 @@ fn beyond_caches(kept: &[Kept]) -> Option<OfUser> {
 
 /// Keeps a primitive for the end.
 pub(super) fn keep(thread: u64, call: &'static str, primitive: Primitive) {
-    BATCH.with_borrow_mut(|batch| batch.kept.push(Kept { thread, call, primitive }));
+    BATCH.with_borrow_mut(|batch| batch.kept.push(BatchedPrimitive { thread, call, primitive }));
 }
 
 fn say(tag: &Option<String>) -> String {

@@ -3,12 +3,12 @@
 //! Each end has its own notifies, which the peer records and this rank waits for, and knows the memory that the peer has exchanged: its HCCL
 //! buffer, and what it has registered and named in its description. The ends of a pair are made by a [meeting](super::link).
 
-use super::engine::{Engine, name_of};
+use super::engine::{OperatorEngine, name_of};
 use super::latch::{Latch, mark};
 use super::thread::{generation, of_rank, side_of};
 use crate::collective::validate::{Refusal, refuse};
 use crate::fabric::Member;
-use crate::slots::{Kind, Slots, Slotted, unknown};
+use crate::slots::{HandleKind, Slots, Slotted, unknown};
 use crate::stream::Stream;
 use crate::sync::{AtomicU32, AtomicU64, Ordering, lock_std as lock};
 use ascend_sys::{CommMem, CommMemType, CommProtocol};
@@ -49,7 +49,7 @@ pub(crate) struct Channel {
 pub(super) struct About {
     pub(super) member: Arc<Member>,
     pub(super) remote: usize,
-    pub(super) engine: Engine,
+    pub(super) engine: OperatorEngine,
     pub(super) protocol: CommProtocol,
     memories: Vec<Exchanged>,
     listed: Listed,
@@ -77,7 +77,7 @@ struct Listed {
 unsafe impl Send for Listed {}
 
 impl Slotted for Channel {
-    const KIND: Kind = Kind::Channel;
+    const KIND: HandleKind = HandleKind::Channel;
 
     fn new(index: u32) -> Channel {
         Channel {
@@ -101,7 +101,7 @@ impl Channel {
     pub(super) fn create(
         member: &Arc<Member>,
         remote: usize,
-        engine: Engine,
+        engine: OperatorEngine,
         protocol: CommProtocol,
         notifies: u32,
     ) -> Result<u64, Refusal> {
@@ -247,7 +247,7 @@ impl Channel {
     }
 
     /// Its engine and protocol; `None` when it has ended.
-    pub(crate) fn kind(&self) -> Option<(Engine, CommProtocol)> {
+    pub(crate) fn kind(&self) -> Option<(OperatorEngine, CommProtocol)> {
         self.about(|about| (about.engine, about.protocol))
     }
 

@@ -9,7 +9,7 @@ use crate::check::{self, Touch};
 use crate::collective::validate::{Refusal, refuse};
 use crate::fabric::{Comm, Member};
 use crate::machine;
-use crate::memory::{self, Place};
+use crate::memory::{self, MemoryPlace};
 use crate::profile::Product;
 use crate::reduce::Store;
 use crate::stream::unfinished_on;
@@ -20,20 +20,20 @@ use std::sync::Mutex;
 
 /// Bytes of memory that have a name.
 #[derive(Clone, Copy)]
-pub(crate) struct Context {
+pub(crate) struct EngineContext {
     pub(crate) address: usize,
     pub(crate) bytes: u64,
-    home: Home,
+    home: ContextHome,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Home {
+enum ContextHome {
     Host,
     Device(u32),
 }
 
 /// The contexts of one rank: by engine and tag.
-type OfRank = BTreeMap<(i32, String), Context>;
+type OfRank = BTreeMap<(i32, String), EngineContext>;
 
 /// By communicator and rank.
 static CONTEXTS: Mutex<BTreeMap<(u64, usize), OfRank>> = Mutex::new(BTreeMap::new());
@@ -58,7 +58,7 @@ pub(crate) fn create(
             there.bytes
         );
     }
-    let context = Context { address: allocate(home, bytes, call)?, bytes, home };
+    let context = EngineContext { address: allocate(home, bytes, call)?, bytes, home };
     of_rank.insert(name, context);
     Ok(context.address)
 }
@@ -68,7 +68,7 @@ pub(crate) fn find(
     member: &Member,
     tag: &str,
     engine: CommEngine,
-) -> Result<Option<Context>, Refusal> {
+) -> Result<Option<EngineContext>, Refusal> {
     home(member, engine)?;
     let contexts = lock(&CONTEXTS);
     let of_rank = contexts.get(&seat(&member.comm, member.rank));
@@ -95,7 +95,7 @@ pub(crate) fn copy_into(
     }
     let (to, length) = (context.address + offset as usize, bytes as usize);
     let source = match memory::resolve(from, length) {
-        Ok(source) if !matches!(source.place, Place::Device(_)) => source,
+        Ok(source) if !matches!(source.place, MemoryPlace::Device(_)) => source,
         Ok(_) => return refuse!(HCCL_E_PARA, "srcCtx: {from:#x} is no host memory"),
         Err(text) => return refuse!(HCCL_E_PARA, "srcCtx: {text}"),
     };
@@ -157,14 +157,14 @@ fn missing<T>(tag: &str, engine: CommEngine) -> Result<T, Refusal> {
 }
 
 /// Where contexts of an engine lie.
-fn home(member: &Member, engine: CommEngine) -> Result<Home, Refusal> {
+fn home(member: &Member, engine: CommEngine) -> Result<ContextHome, Refusal> {
     let product = member.comm.product;
     match engine {
-        CommEngine::COMM_ENGINE_CPU | CommEngine::COMM_ENGINE_CPU_TS => Ok(Home::Host),
+        CommEngine::COMM_ENGINE_CPU | CommEngine::COMM_ENGINE_CPU_TS => Ok(ContextHome::Host),
         CommEngine::COMM_ENGINE_AICPU
         | CommEngine::COMM_ENGINE_AICPU_TS
-        | CommEngine::COMM_ENGINE_AIV => Ok(Home::Device(member.device)),
-        CommEngine::COMM_ENGINE_CCU if product == Product::Ascend950 => Ok(Home::Host),
+        | CommEngine::COMM_ENGINE_AIV => Ok(ContextHome::Device(member.device)),
+        CommEngine::COMM_ENGINE_CCU if product == Product::Ascend950 => Ok(ContextHome::Host),
         CommEngine::COMM_ENGINE_CCU => {
             refuse!(HCCL_E_PARA, "{product} has no engine CCU (5); Ascend 950 has it")
         }
@@ -175,11 +175,11 @@ fn home(member: &Member, engine: CommEngine) -> Result<Home, Refusal> {
     }
 }
 
-fn allocate(home: Home, bytes: u64, call: &'static str) -> Result<usize, Refusal> {
+fn allocate(home: ContextHome, bytes: u64, call: &'static str) -> Result<usize, Refusal> {
     let size = usize::try_from(bytes).unwrap_or(usize::MAX);
     let taken = match home {
-        Home::Host => memory::host_pool().allocate(size, size, call),
-        Home::Device(id) => {
+        ContextHome::Host => memory::host_pool().allocate(size, size, call),
+        ContextHome::Device(id) => {
             let device = machine::device_slot(id);
             let charged = device.product().charged_size(size).unwrap_or(usize::MAX);
             device.memory.allocate(size, charged, call)
@@ -187,10 +187,10 @@ fn allocate(home: Home, bytes: u64, call: &'static str) -> Result<usize, Refusal
     };
     let address = match (taken, home) {
         (Ok(address), _) => address,
-        (Err(_), Home::Host) => {
+        (Err(_), ContextHome::Host) => {
             return refuse!(HCCL_E_MEMORY, "out of pinned host memory: {bytes} bytes");
         }
-        (Err(oom), Home::Device(id)) => {
+        (Err(oom), ContextHome::Device(id)) => {
             return refuse!(
                 HCCL_E_MEMORY,
                 "no memory for the context: {bytes} bytes of device {id}, of which {} of {} are free",
@@ -200,8 +200,8 @@ fn allocate(home: Home, bytes: u64, call: &'static str) -> Result<usize, Refusal
         }
     };
     match home {
-        Home::Host => {}
-        Home::Device(id) => {
+        ContextHome::Host => {}
+        ContextHome::Device(id) => {
             check::allocated(id, &machine::device_slot(id).memory, address, false);
             check::host_touches(id, call, || {
                 (format!("zeros into {bytes} bytes"), vec![Touch::write(address, size)])
@@ -218,13 +218,15 @@ fn allocate(home: Home, bytes: u64, call: &'static str) -> Result<usize, Refusal
     }
 }
 
-fn free(context: Context, by: &'static str) {
+fn free(context: EngineContext, by: &'static str) {
     // The device may have been reset meanwhile, and its memory with it.
     let _ = match context.home {
-        Home::Host => {
+        ContextHome::Host => {
             check::freed(None, context.address, by);
             memory::host_pool().free(context.address, by, || unfinished_on(0..u32::MAX))
         }
-        Home::Device(id) => machine::device_slot(id).free(context.address, by, unfinished_on),
+        ContextHome::Device(id) => {
+            machine::device_slot(id).free(context.address, by, unfinished_on)
+        }
     };
 }

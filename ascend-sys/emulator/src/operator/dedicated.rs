@@ -4,9 +4,9 @@
 //! communicators of the process on that device. The one for the graph engine exists only with that engine, which
 //! the emulator has not.
 
-use super::engine::Engine;
-use super::resources::{Place, with_room};
-use super::thread::{Owner, Thread};
+use super::engine::OperatorEngine;
+use super::resources::{StreamPlace, with_room};
+use super::thread::{Thread, ThreadOwner};
 use crate::collective::validate::{Refusal, refuse};
 use crate::fabric::Member;
 use crate::sync::lock_std as lock;
@@ -43,7 +43,7 @@ pub(crate) fn acquire(
 }
 
 fn of_communicator(member: &Arc<Member>, notifies: u32) -> Result<u64, Refusal> {
-    let place = Place::of(member)?;
+    let place = StreamPlace::of(member)?;
     with_room(member, |room| {
         if let Some(handle) = room.dedicated {
             Thread::named(handle)?.supplement(notifies);
@@ -55,7 +55,7 @@ fn of_communicator(member: &Arc<Member>, notifies: u32) -> Result<u64, Refusal> 
 }
 
 fn of_device(member: &Member, purpose: Purpose, notifies: u32) -> Result<u64, Refusal> {
-    let place = Place::of(member)?;
+    let place = StreamPlace::of(member)?;
     let mut of_devices = lock(&OF_DEVICES);
     let key = (member.device, purpose.0);
     if let Some(handle) = of_devices.get(&key) {
@@ -74,13 +74,13 @@ fn of_device(member: &Member, purpose: Purpose, notifies: u32) -> Result<u64, Re
 }
 
 fn create(
-    place: &Place,
+    place: &StreamPlace,
     member: Option<Arc<Member>>,
     number: u32,
     notifies: u32,
 ) -> Result<u64, Refusal> {
     place.check_streams(1)?;
-    let owner = Owner { member, number, engine: Engine::Cpu, wraps: false };
+    let owner = ThreadOwner { member, number, engine: OperatorEngine::Cpu, wraps: false };
     Thread::create(place.stream()?, notifies, false, owner)
 }
 

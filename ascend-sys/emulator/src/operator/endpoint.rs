@@ -3,7 +3,7 @@
 //! Addresses are made up from the id of the device, so that no two devices of the process have the same: for HCCS the id
 //! itself, for RoCE an address of the network 10.0.0.0/8, for UB an EID that ends with it.
 
-use crate::fabric::topology::{Place, layers_of};
+use crate::fabric::topology::{DevicePlace, layers_of};
 use crate::machine;
 use crate::profile::Product;
 use ascend_sys::{CommAddrType, CommProtocol, EndpointDesc, EndpointLocType, in_addr};
@@ -12,7 +12,7 @@ use std::mem::MaybeUninit;
 /// One end of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Endpoint {
-    pub(crate) place: Place,
+    pub(crate) place: DevicePlace,
     pub(crate) protocol: CommProtocol,
 }
 
@@ -84,7 +84,7 @@ impl Endpoint {
                 at.superDevId, at.superPodIdx
             ));
         };
-        let place = Place::new(settings.first + at.superDevId, &settings);
+        let place = DevicePlace::new(settings.first + at.superDevId, &settings);
         let endpoint = Self { place, protocol: description.protocol };
         let product = settings.product;
         let has = |layer: &crate::fabric::topology::Layer| {

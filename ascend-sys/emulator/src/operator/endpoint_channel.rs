@@ -8,12 +8,12 @@
 
 use super::channel::{Channel, Exchanged};
 use super::endpoint::Endpoint;
-use super::engine::Engine;
+use super::engine::OperatorEngine;
 use super::open;
-use super::resources::{Key, with_room};
+use super::resources::{ChannelKey, with_room};
 use crate::collective::meeting::Origin;
 use crate::collective::validate::{Refusal, refuse};
-use crate::fabric::config::Config;
+use crate::fabric::config::CommConfig;
 use crate::fabric::{Comm, Member};
 use crate::machine::{self, Settings};
 use crate::sync::lock_std as lock;
@@ -24,7 +24,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 
 /// One end that a program asks for.
-pub(crate) struct Wanted {
+pub(crate) struct WantedEnd {
     pub(crate) to: Endpoint,
     pub(crate) notifies: u32,
     /// The numbers of the memory that the other side may reach; `None` is all of the endpoint's.
@@ -44,16 +44,16 @@ struct End {
     /// The open endpoint that it begins on.
     open: u64,
     from: Endpoint,
-    wanted: Wanted,
+    wanted: WantedEnd,
     memories: Vec<Exchanged>,
     member: Arc<Member>,
-    state: State,
+    state: ConnectionState,
     since: Instant,
     /// It was made after those with lower numbers.
     number: u64,
 }
 
-enum State {
+enum ConnectionState {
     Waiting,
     Connected,
     Failed(HcclResult, String),
@@ -69,8 +69,8 @@ fn ends() -> MutexGuard<'static, BTreeMap<u64, End>> {
 /// Makes ends on an open endpoint: all of them, or none.
 pub(crate) fn create(
     endpoint: u64,
-    engine: Engine,
-    wanted: Vec<Wanted>,
+    engine: OperatorEngine,
+    wanted: Vec<WantedEnd>,
 ) -> Result<Vec<u64>, Refusal> {
     let mut made = Vec::with_capacity(wanted.len());
     for (at, one) in wanted.into_iter().enumerate() {
@@ -85,7 +85,7 @@ pub(crate) fn create(
     Ok(made)
 }
 
-fn create_one(open: u64, engine: Engine, wanted: Wanted) -> Result<u64, Refusal> {
+fn create_one(open: u64, engine: OperatorEngine, wanted: WantedEnd) -> Result<u64, Refusal> {
     let from = open::with(open, |it| Ok(it.endpoint))?;
     let Some(settings) = machine::device_slot(from.place.device).settings() else {
         return refuse!(HCCL_E_RUNTIME, "EI9999: device {} is gone", from.place.device);
@@ -111,7 +111,9 @@ fn create_one(open: u64, engine: Engine, wanted: Wanted) -> Result<u64, Refusal>
     let memories = open::exchanged(open, wanted.memories.as_deref())?;
     let mut ends = ends();
     let fits = |end: &End| {
-        matches!(end.state, State::Waiting) && end.from == wanted.to && end.wanted.to == from
+        matches!(end.state, ConnectionState::Waiting)
+            && end.from == wanted.to
+            && end.wanted.to == from
     };
     let partner = ends.iter().filter(|(_, end)| fits(end)).min_by_key(|(_, end)| end.number);
     let partner = partner.map(|(channel, end)| (*channel, Arc::clone(&end.member.comm)));
@@ -124,7 +126,7 @@ fn create_one(open: u64, engine: Engine, wanted: Wanted) -> Result<u64, Refusal>
         rank,
         device: from.place.device,
         origin: None,
-        config: Config::default(),
+        config: CommConfig::default(),
         exec_timeout: Some(settings.exec_timeout).filter(|limit| !limit.is_zero()),
         suspended: false.into(),
         answers: Default::default(),
@@ -132,7 +134,7 @@ fn create_one(open: u64, engine: Engine, wanted: Wanted) -> Result<u64, Refusal>
     let channel = Channel::create(&member, 1 - rank, engine, from.protocol, wanted.notifies)?;
     Channel::named(channel)?.serve_all();
     member.comm.note_user(rank);
-    let key = Key {
+    let key = ChannelKey {
         engine,
         remote: 1 - rank,
         protocol: from.protocol.0,
@@ -144,7 +146,7 @@ fn create_one(open: u64, engine: Engine, wanted: Wanted) -> Result<u64, Refusal>
         Ok(())
     })?;
     let (state, since, number) =
-        (State::Waiting, Instant::now(), NEXT.fetch_add(1, Ordering::Relaxed));
+        (ConnectionState::Waiting, Instant::now(), NEXT.fetch_add(1, Ordering::Relaxed));
     ends.insert(channel, End { open, from, wanted, memories, member, state, since, number });
     if let Some((partner, _)) = partner {
         meet(&mut ends, channel, partner)?;
@@ -180,7 +182,7 @@ fn meet(ends: &mut BTreeMap<u64, End>, one: u64, other: u64) -> Result<(), Refus
         Some(text) => {
             for channel in [one, other] {
                 if let Some(end) = ends.get_mut(&channel) {
-                    end.state = State::Failed(HcclResult::HCCL_E_PARA, text.clone());
+                    end.state = ConnectionState::Failed(HcclResult::HCCL_E_PARA, text.clone());
                 }
             }
         }
@@ -192,7 +194,7 @@ fn meet(ends: &mut BTreeMap<u64, End>, one: u64, other: u64) -> Result<(), Refus
             }
             for channel in [one, other] {
                 if let Some(end) = ends.get_mut(&channel) {
-                    end.state = State::Connected;
+                    end.state = ConnectionState::Connected;
                 }
             }
         }
@@ -207,19 +209,21 @@ pub(crate) fn status(channel: u64) -> Result<Result<(), Refusal>, Refusal> {
     let limit = end.member.comm.connect_timeout;
     let between =
         format!("from device {} to device {}", end.from.place.device, end.wanted.to.place.device);
-    if matches!(end.state, State::Waiting) && end.since.elapsed() >= limit {
+    if matches!(end.state, ConnectionState::Waiting) && end.since.elapsed() >= limit {
         let text = format!(
             "EI0006: the channel {between} found no counterpart within {:.1} s: the other side has not called HcommChannelCreate for it",
             limit.as_secs_f64()
         );
-        end.state = State::Failed(HcclResult::HCCL_E_TIMEOUT, text);
+        end.state = ConnectionState::Failed(HcclResult::HCCL_E_TIMEOUT, text);
     }
     Ok(match &end.state {
-        State::Waiting => refuse!(HCCL_E_AGAIN, "the channel {between} waits for its other end"),
-        State::Connected => {
+        ConnectionState::Waiting => {
+            refuse!(HCCL_E_AGAIN, "the channel {between} waits for its other end")
+        }
+        ConnectionState::Connected => {
             end.member.comm.check(Origin::Call).and(Channel::named(channel)?.peer().map(drop))
         }
-        State::Failed(code, text) => Err(Refusal::new(*code, text.clone())),
+        ConnectionState::Failed(code, text) => Err(Refusal::new(*code, text.clone())),
     })
 }
 

@@ -7,28 +7,32 @@ use std::fmt;
 
 /// Where a thread or a channel runs. The names with `_TS` are those of the older functions for the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) enum Engine {
+pub(crate) enum OperatorEngine {
     Cpu,
     Aicpu,
     Aiv,
     Ccu,
 }
 
-impl Engine {
-    pub(crate) fn from_number(engine: CommEngine) -> Option<Engine> {
+impl OperatorEngine {
+    pub(crate) fn from_number(engine: CommEngine) -> Option<OperatorEngine> {
         match engine {
-            CommEngine::COMM_ENGINE_CPU | CommEngine::COMM_ENGINE_CPU_TS => Some(Engine::Cpu),
-            CommEngine::COMM_ENGINE_AICPU | CommEngine::COMM_ENGINE_AICPU_TS => Some(Engine::Aicpu),
-            CommEngine::COMM_ENGINE_AIV => Some(Engine::Aiv),
-            CommEngine::COMM_ENGINE_CCU => Some(Engine::Ccu),
+            CommEngine::COMM_ENGINE_CPU | CommEngine::COMM_ENGINE_CPU_TS => {
+                Some(OperatorEngine::Cpu)
+            }
+            CommEngine::COMM_ENGINE_AICPU | CommEngine::COMM_ENGINE_AICPU_TS => {
+                Some(OperatorEngine::Aicpu)
+            }
+            CommEngine::COMM_ENGINE_AIV => Some(OperatorEngine::Aiv),
+            CommEngine::COMM_ENGINE_CCU => Some(OperatorEngine::Ccu),
             _ => None,
         }
     }
 
     /// The engine of threads that a function takes.
-    pub(crate) fn of_threads(engine: CommEngine) -> Result<Engine, Refusal> {
-        match Engine::from_number(engine) {
-            Some(engine @ (Engine::Cpu | Engine::Aicpu)) => Ok(engine),
+    pub(crate) fn of_threads(engine: CommEngine) -> Result<OperatorEngine, Refusal> {
+        match OperatorEngine::from_number(engine) {
+            Some(engine @ (OperatorEngine::Cpu | OperatorEngine::Aicpu)) => Ok(engine),
             Some(engine) => refuse!(
                 HCCL_E_PARA,
                 "the engine {engine} has no threads; COMM_ENGINE_CPU_TS and COMM_ENGINE_AICPU_TS have"
@@ -38,9 +42,12 @@ impl Engine {
     }
 
     /// The engine of channels that a function takes.
-    pub(crate) fn of_channels(product: Product, engine: CommEngine) -> Result<Engine, Refusal> {
-        match Engine::from_number(engine) {
-            Some(Engine::Ccu) if product != Product::Ascend950 => {
+    pub(crate) fn of_channels(
+        product: Product,
+        engine: CommEngine,
+    ) -> Result<OperatorEngine, Refusal> {
+        match OperatorEngine::from_number(engine) {
+            Some(OperatorEngine::Ccu) if product != Product::Ascend950 => {
                 refuse!(HCCL_E_PARA, "{product} has no channels of the engine CCU; Ascend 950 has")
             }
             Some(engine) => Ok(engine),
@@ -56,7 +63,7 @@ impl Engine {
     ) -> Result<(), Refusal> {
         use CommProtocol as P;
         let has: &[CommProtocol] = match (product, self) {
-            (Product::A2 | Product::A3, Engine::Aiv) => {
+            (Product::A2 | Product::A3, OperatorEngine::Aiv) => {
                 &[P::COMM_PROTOCOL_HCCS, P::COMM_PROTOCOL_HCCS_ONLY, P::COMM_PROTOCOL_SIO]
             }
             (Product::A2 | Product::A3, _) => &[
@@ -65,18 +72,18 @@ impl Engine {
                 P::COMM_PROTOCOL_HCCS_ONLY,
                 P::COMM_PROTOCOL_SIO,
             ],
-            (Product::Ascend950, Engine::Cpu) => &[P::COMM_PROTOCOL_ROCE],
-            (Product::Ascend950, Engine::Aicpu) => &[
+            (Product::Ascend950, OperatorEngine::Cpu) => &[P::COMM_PROTOCOL_ROCE],
+            (Product::Ascend950, OperatorEngine::Aicpu) => &[
                 P::COMM_PROTOCOL_UB_CTP,
                 P::COMM_PROTOCOL_UBOE,
                 P::COMM_PROTOCOL_ROCE,
                 P::COMM_PROTOCOL_UB_MEM,
                 P::COMM_PROTOCOL_UB_RTP,
             ],
-            (Product::Ascend950, Engine::Aiv) => {
+            (Product::Ascend950, OperatorEngine::Aiv) => {
                 &[P::COMM_PROTOCOL_UB_CTP, P::COMM_PROTOCOL_UB_MEM, P::COMM_PROTOCOL_ROCE]
             }
-            (Product::Ascend950, Engine::Ccu) => &[P::COMM_PROTOCOL_UB_CTP],
+            (Product::Ascend950, OperatorEngine::Ccu) => &[P::COMM_PROTOCOL_UB_CTP],
         };
         if has.contains(&protocol) {
             return Ok(());
@@ -91,13 +98,13 @@ impl Engine {
     }
 }
 
-impl fmt::Display for Engine {
+impl fmt::Display for OperatorEngine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Engine::Cpu => "CPU",
-            Engine::Aicpu => "AICPU",
-            Engine::Aiv => "AIV",
-            Engine::Ccu => "CCU",
+            OperatorEngine::Cpu => "CPU",
+            OperatorEngine::Aicpu => "AICPU",
+            OperatorEngine::Aiv => "AIV",
+            OperatorEngine::Ccu => "CCU",
         })
     }
 }

@@ -7,10 +7,10 @@ use super::batch_mode;
 use super::channel::Channel;
 use super::memory::local;
 use super::reduce::Reduce;
-use super::signal::{Await, Signal, Spot};
+use super::signal::{Await, NotifyRef, Signal};
 use super::task_cache;
 use super::thread::Thread;
-use super::traced::{self, Told};
+use super::traced::{self, Traced};
 use crate::collective::validate::{Refusal, name_of, refuse, runtime};
 use crate::memory::{self, nominal};
 use crate::message::Failure;
@@ -100,7 +100,7 @@ pub(super) fn submit(
         }
         check::begins_of(stream, call, || format!("of {}", thread.describe()), describe)
     };
-    let note = Told::of(thread, call, &primitive);
+    let note = Traced::of(thread, call, &primitive);
     let submitted: Result<(), Failure> = match primitive {
         Primitive::Copy(copy) => {
             begins(&|| copy.touches()).and_then(|()| traced::submit(note, stream, copy))
@@ -156,7 +156,7 @@ fn not_null(address: *const c_void, argument: &str) -> Result<(), Refusal> {
 }
 
 /// How a transfer combines: not at all, or by reduction of elements of a type.
-pub(crate) type Kind = Option<(DataType, ReduceOp)>;
+pub(crate) type MoveReduction = Option<(DataType, ReduceOp)>;
 
 /// A transfer: `amount` is bytes, or elements where it reduces.
 #[derive(Clone, Copy)]
@@ -164,7 +164,7 @@ pub(crate) struct Transfer {
     pub(crate) dst: *mut c_void,
     pub(crate) src: *const c_void,
     pub(crate) amount: u64,
-    pub(crate) kind: Kind,
+    pub(crate) kind: MoveReduction,
 }
 
 impl Transfer {
@@ -257,8 +257,8 @@ pub(crate) fn wait_thread(
 }
 
 #[inline]
-fn spot_of_thread(thread: &'static Thread, index: u32) -> Result<Spot, Refusal> {
-    match Spot::of_thread(thread, index) {
+fn spot_of_thread(thread: &'static Thread, index: u32) -> Result<NotifyRef, Refusal> {
+    match NotifyRef::of_thread(thread, index) {
         Some(spot) => Ok(spot),
         None => refuse!(
             HCCL_E_PTR,
@@ -273,18 +273,18 @@ fn spot_of_thread(thread: &'static Thread, index: u32) -> Result<Spot, Refusal> 
 #[inline]
 pub(super) fn signal_of_peer(channel: &'static Channel, index: u32) -> Result<Signal, Refusal> {
     let (peer, _) = channel.peer()?;
-    let spot = Spot::of_channel(peer, index).map_or_else(|| no_notify(channel, index), Ok)?;
+    let spot = NotifyRef::of_channel(peer, index).map_or_else(|| no_notify(channel, index), Ok)?;
     Ok(Signal::of_peer(spot, channel))
 }
 
 /// A notify of the own end.
 #[inline]
-pub(super) fn spot_of_own(channel: &'static Channel, index: u32) -> Result<Spot, Refusal> {
-    Spot::of_channel(channel, index).map_or_else(|| no_notify(channel, index), Ok)
+pub(super) fn spot_of_own(channel: &'static Channel, index: u32) -> Result<NotifyRef, Refusal> {
+    NotifyRef::of_channel(channel, index).map_or_else(|| no_notify(channel, index), Ok)
 }
 
 #[cold]
-fn no_notify(channel: &Channel, index: u32) -> Result<Spot, Refusal> {
+fn no_notify(channel: &Channel, index: u32) -> Result<NotifyRef, Refusal> {
     refuse!(
         HCCL_E_PARA,
         "there is no notify {index} in {}, which has {} at each end (notifyNum)",

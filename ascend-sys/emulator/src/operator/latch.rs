@@ -24,7 +24,7 @@ const GENERATION: u32 = 32;
 pub(crate) struct Latch(AtomicU64);
 
 /// Who waited when the bit was set.
-pub(super) enum Waiter {
+pub(super) enum LatchWaiter {
     Nobody,
     Stream(&'static Stream),
     /// A thread of the host.
@@ -36,7 +36,7 @@ const HOST: u64 = WAITER_BITS;
 
 /// What a wait found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Look {
+pub(super) enum WaitOutcome {
     /// The bit was set, and is cleared.
     Taken,
     /// It was not; the stream is woken when it is.
@@ -69,11 +69,11 @@ impl Latch {
 
     /// Sets the bit. Returns who waits for it; `None` when the owner has ended.
     #[inline]
-    pub(super) fn set(&self, generation: u32) -> Option<Waiter> {
+    pub(super) fn set(&self, generation: u32) -> Option<LatchWaiter> {
         self.set_word(generation).map(|waiter| match (waiter, stream_of(waiter)) {
-            (HOST, _) => Waiter::Host,
-            (_, Some(stream)) => Waiter::Stream(stream),
-            (_, None) => Waiter::Nobody,
+            (HOST, _) => LatchWaiter::Host,
+            (_, Some(stream)) => LatchWaiter::Stream(stream),
+            (_, None) => LatchWaiter::Nobody,
         })
     }
 
@@ -87,22 +87,22 @@ impl Latch {
 
     /// Takes the bit, or leaves word that the stream waits for it.
     #[inline]
-    pub(super) fn take(&self, generation: u32, stream: &Stream) -> Look {
+    pub(super) fn take(&self, generation: u32, stream: &Stream) -> WaitOutcome {
         self.take_as(generation, u64::from(stream.index()) + 1)
     }
 
     /// The same for a thread of the host.
-    pub(super) fn take_by_host(&self, generation: u32) -> Look {
+    pub(super) fn take_by_host(&self, generation: u32) -> WaitOutcome {
         self.take_as(generation, HOST)
     }
 
     #[inline]
-    fn take_as(&self, generation: u32, waiter: u64) -> Look {
+    fn take_as(&self, generation: u32, waiter: u64) -> WaitOutcome {
         let bare = u64::from(generation) << GENERATION;
         let waits = bare | waiter << WAITER;
         // Polled again and again, it only looks.
         if self.0.load(Ordering::Acquire) == waits {
-            return Look::Waits;
+            return WaitOutcome::Waits;
         }
         let step = |word| match word {
             word if !is_of(word, generation) => None,
@@ -110,13 +110,13 @@ impl Latch {
             _ => Some(waits),
         };
         match self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, step) {
-            Ok(word) if word & SET != 0 => Look::Taken,
+            Ok(word) if word & SET != 0 => WaitOutcome::Taken,
             Ok(_) => {
                 // Before the look at the marks.
                 fence(Ordering::SeqCst);
-                Look::Waits
+                WaitOutcome::Waits
             }
-            Err(_) => Look::Stale,
+            Err(_) => WaitOutcome::Stale,
         }
     }
 
@@ -200,12 +200,12 @@ mod tests {
         let latch = Latch::new();
         latch.begin(7);
         assert!(latch.set(8).is_none() && !latch.is_due(7));
-        assert!(matches!(latch.set(7), Some(Waiter::Nobody)) && latch.is_due(7));
+        assert!(matches!(latch.set(7), Some(LatchWaiter::Nobody)) && latch.is_due(7));
         // A second record is lost.
         assert!(latch.set(7).is_some());
-        assert_eq!(latch.take_by_host(7), Look::Taken);
-        assert_eq!(latch.take_by_host(7), Look::Waits);
-        assert!(matches!(latch.set(7), Some(Waiter::Host)));
+        assert_eq!(latch.take_by_host(7), WaitOutcome::Taken);
+        assert_eq!(latch.take_by_host(7), WaitOutcome::Waits);
+        assert!(matches!(latch.set(7), Some(LatchWaiter::Host)));
         latch.begin(9);
         assert!(latch.set(7).is_none());
         assert!(latch.is_due(7), "who waits for an owner that has ended is to look");
@@ -256,9 +256,9 @@ mod models {
                 let all = Arc::clone(&all);
                 thread::spawn(move || {
                     let (latch, watchers) = &*all;
-                    let mut found = Look::Waits;
+                    let mut found = WaitOutcome::Waits;
                     watchers.watch(|| found = latch.take_as(OWNER, WAITER));
-                    if found == Look::Waits {
+                    if found == WaitOutcome::Waits {
                         found = latch.take_as(OWNER, WAITER);
                     }
                     found
@@ -268,7 +268,7 @@ mod models {
             let waiter = latch.set_word(OWNER);
             let woken = waiter == Some(WAITER) && !watchers.will_see();
             let found = watcher.join().unwrap();
-            assert!(found == Look::Taken || woken, "nobody takes the bit");
+            assert!(found == WaitOutcome::Taken || woken, "nobody takes the bit");
         });
     }
 
@@ -285,7 +285,7 @@ mod models {
                 })
             };
             let (latch, marks) = &*all;
-            assert_eq!(latch.take_as(OWNER, WAITER), Look::Waits);
+            assert_eq!(latch.take_as(OWNER, WAITER), WaitOutcome::Waits);
             let seen = marks.load(Ordering::Acquire) != 0;
             assert!(marker.join().unwrap() || seen, "nobody tells who waits");
         });
@@ -298,7 +298,7 @@ mod models {
             let latch = Arc::new(latch());
             let takers = [1, 2].map(|stream| {
                 let latch = Arc::clone(&latch);
-                thread::spawn(move || latch.take_as(OWNER, stream) == Look::Taken)
+                thread::spawn(move || latch.take_as(OWNER, stream) == WaitOutcome::Taken)
             });
             latch.set_word(OWNER);
             let taken = takers.map(|taker| taker.join().unwrap());

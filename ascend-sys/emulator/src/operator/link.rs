@@ -24,26 +24,26 @@ pub(crate) struct Pairs(HashMap<(usize, usize), Pair>);
 struct Pair {
     /// The number of the first meeting that is kept.
     first: u64,
-    meetings: VecDeque<Meeting>,
+    meetings: VecDeque<LinkMeeting>,
     /// How many offers each side has made.
     made: [u64; 2],
 }
 
 #[derive(Default)]
-struct Meeting {
-    offers: [Option<Arc<Offer>>; 2],
+struct LinkMeeting {
+    offers: [Option<Arc<LinkRequest>>; 2],
     seen: [bool; 2],
 }
 
 /// What a rank wants of a peer.
-pub(super) struct Offer {
+pub(super) struct LinkRequest {
     /// In an order that is the same on both sides.
-    pub(super) wishes: Vec<Wish>,
+    pub(super) wishes: Vec<ChannelRequest>,
     pub(super) function: &'static str,
 }
 
 /// One channel, and the end that was made for it.
-pub(super) struct Wish {
+pub(super) struct ChannelRequest {
     pub(super) protocol: CommProtocol,
     pub(super) notifies: u32,
     pub(super) end: u64,
@@ -51,15 +51,15 @@ pub(super) struct Wish {
 }
 
 impl Pair {
-    fn meeting(&mut self, number: u64) -> Option<&mut Meeting> {
+    fn meeting(&mut self, number: u64) -> Option<&mut LinkMeeting> {
         self.meetings.get_mut(number.checked_sub(self.first)? as usize)
     }
 
-    fn post(&mut self, side: usize, offer: Arc<Offer>) -> u64 {
+    fn post(&mut self, side: usize, offer: Arc<LinkRequest>) -> u64 {
         let number = self.made[side];
         self.made[side] += 1;
         if self.meeting(number).is_none() {
-            self.meetings.push_back(Meeting::default());
+            self.meetings.push_back(LinkMeeting::default());
         }
         if let Some(meeting) = self.meeting(number) {
             meeting.offers[side] = Some(offer);
@@ -68,7 +68,7 @@ impl Pair {
     }
 
     /// The other side's offer; from then on this side needs it no more.
-    fn take(&mut self, side: usize, number: u64) -> Option<Arc<Offer>> {
+    fn take(&mut self, side: usize, number: u64) -> Option<Arc<LinkRequest>> {
         let meeting = self.meeting(number)?;
         let other = meeting.offers[1 - side].clone()?;
         meeting.seen[side] = true;
@@ -94,8 +94,8 @@ fn key(rank: usize, peer: usize) -> ((usize, usize), usize) {
 /// Posts an offer to each peer, and waits until each of them has made one. Returns theirs, or withdraws what was not met.
 pub(super) fn meet(
     member: &Member,
-    offers: &[(usize, Arc<Offer>)],
-) -> Result<Vec<Arc<Offer>>, Refusal> {
+    offers: &[(usize, Arc<LinkRequest>)],
+) -> Result<Vec<Arc<LinkRequest>>, Refusal> {
     let Member { comm, rank, .. } = member;
     let began = Instant::now();
     let mut open = Vec::new();
@@ -148,7 +148,7 @@ pub(super) fn meet(
 }
 
 /// A call that met these offers has failed after all, so what it offered is gone: those who count on it learn so.
-pub(super) fn abandon(met: &[Arc<Offer>]) {
+pub(super) fn abandon(met: &[Arc<LinkRequest>]) {
     for wish in met.iter().flat_map(|offer| &offer.wishes) {
         if let Ok(end) = Channel::named(wish.end) {
             end.note_left();
@@ -160,7 +160,7 @@ pub(super) fn abandon(met: &[Arc<Offer>]) {
 #[cold]
 fn not_met(
     member: &Member,
-    offers: &[(usize, Arc<Offer>)],
+    offers: &[(usize, Arc<LinkRequest>)],
     absent: &[usize],
     waited: Duration,
 ) -> Refusal {
@@ -195,16 +195,16 @@ fn not_met(
 pub(super) fn compare(
     member: &Member,
     peer: usize,
-    ours: &Offer,
-    theirs: &Offer,
+    ours: &LinkRequest,
+    theirs: &LinkRequest,
 ) -> Result<(), Refusal> {
-    let said = |offer: &Offer| -> Vec<(CommProtocol, u32)> {
+    let said = |offer: &LinkRequest| -> Vec<(CommProtocol, u32)> {
         offer.wishes.iter().map(|wish| (wish.protocol, wish.notifies)).collect()
     };
     if said(ours) == said(theirs) {
         return Ok(());
     }
-    let say = |offer: &Offer| {
+    let say = |offer: &LinkRequest| {
         let each = offer
             .wishes
             .iter()

@@ -1,12 +1,12 @@
 //! Memory for communication: the buffer that a communicator has, what a program registers, and which addresses a primitive may name.
 
 use super::channel::{Channel, Exchanged};
-use super::resources::{Registered, free, with_room};
+use super::resources::{CommMemory, free, with_room};
 use crate::check;
 use crate::collective::validate::{Refusal, refuse};
 use crate::fabric::Member;
 use crate::machine;
-use crate::memory::{self, Place, held::Held, window};
+use crate::memory::{self, MemoryPlace, held::HeldMemory, window};
 use std::ffi::c_void;
 use std::ops::Range;
 
@@ -46,7 +46,7 @@ pub(super) fn buffer_so_far(member: &Member) -> Range<usize> {
 }
 
 pub(super) fn free_buffer(start: usize) {
-    if let Ok(Place::Device(device)) = memory::place_of(start) {
+    if let Ok(MemoryPlace::Device(device)) = memory::place_of(start) {
         free(device, start, "HcclCommDestroy");
     }
 }
@@ -88,7 +88,9 @@ pub(super) fn local(
     bytes: usize,
 ) -> Result<*mut u8, Refusal> {
     match memory::resolve(address.addr(), bytes) {
-        Ok(found) if found.place == Place::Device(device) || found.place == Place::Pinned => {
+        Ok(found)
+            if found.place == MemoryPlace::Device(device) || found.place == MemoryPlace::Pinned =>
+        {
             Ok(found.data)
         }
         found => not_local(device, argument, address, found.map(|found| found.place)),
@@ -100,15 +102,15 @@ fn not_local(
     device: u32,
     argument: &str,
     address: *const c_void,
-    found: Result<Place, String>,
+    found: Result<MemoryPlace, String>,
 ) -> Result<*mut u8, Refusal> {
     let what = match found {
         Err(text) => text,
-        Ok(Place::Device(id)) => format!(
+        Ok(MemoryPlace::Device(id)) => format!(
             "{address:p} is memory of device {id}, but the thread is on device {device}; memory of another rank is reached over a \
              channel (HcommReadOnThread, HcommWriteOnThread)"
         ),
-        Ok(Place::Pinned | Place::Pageable) => format!(
+        Ok(MemoryPlace::Pinned | MemoryPlace::Pageable) => format!(
             "{address:p} is pageable host memory, which no device reaches; take device memory (aclrtMalloc) or pinned memory \
              (aclrtMallocHost)"
         ),
@@ -146,8 +148,8 @@ fn not_exchanged(
     let what = match memory::resolve(start, bytes) {
         Err(text) => format!("; {text}"),
         Ok(found) => match found.place {
-            Place::Device(id) => format!("; it is memory of device {id}"),
-            Place::Pinned | Place::Pageable => "; it is host memory".into(),
+            MemoryPlace::Device(id) => format!("; it is memory of device {id}"),
+            MemoryPlace::Pinned | MemoryPlace::Pageable => "; it is host memory".into(),
         },
     };
     refuse!(
@@ -172,12 +174,12 @@ pub(crate) fn register(
         Err(text) => return refuse!(HCCL_E_PARA, "mem->addr: {text}"),
     };
     match (on_host, found.place) {
-        (false, Place::Device(id)) if id == member.device => {}
-        (true, Place::Pinned | Place::Pageable) => {}
+        (false, MemoryPlace::Device(id)) if id == member.device => {}
+        (true, MemoryPlace::Pinned | MemoryPlace::Pageable) => {}
         (_, place) => {
             let is = match place {
-                Place::Device(id) => format!("memory of device {id}"),
-                Place::Pinned | Place::Pageable => "host memory".into(),
+                MemoryPlace::Device(id) => format!("memory of device {id}"),
+                MemoryPlace::Pinned | MemoryPlace::Pageable => "host memory".into(),
             };
             return refuse!(
                 HCCL_E_PARA,
@@ -190,7 +192,7 @@ pub(crate) fn register(
             );
         }
     }
-    let held = Held::new(found.data, bytes)
+    let held = HeldMemory::new(found.data, bytes)
         .map_err(|text| Refusal::new(ascend_sys::HcclResult::HCCL_E_PARA, text))?;
     with_room(member, |room| {
         if room.registered.iter().any(|known| known.memory.tag == tag) {
@@ -201,7 +203,7 @@ pub(crate) fn register(
             );
         }
         let memory = Exchanged { tag, on_host, start: address, bytes };
-        room.registered.push(Registered { memory, held });
+        room.registered.push(CommMemory { memory, held });
         Ok(room.registered.len() as u64)
     })
 }

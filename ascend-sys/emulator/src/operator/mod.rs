@@ -54,6 +54,6 @@ mod traced;
 pub(crate) use context::{copy_into, create, destroy, find, forget as forget_contexts};
 pub(crate) use rank_graph::{Answers, layer};
 pub(crate) use reduce::{Reduce, kind as reduce_kind};
-pub(crate) use resources::{Rooms, broken, leave};
+pub(crate) use resources::{CommResources, broken, leave};
 pub(crate) use signal::{Await, Signal};
-pub(crate) use traced::Told;
+pub(crate) use traced::Traced;

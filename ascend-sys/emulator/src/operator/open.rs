@@ -8,10 +8,10 @@ use super::endpoint::Endpoint;
 use super::endpoint_channel;
 use super::handles::Handles;
 use crate::collective::validate::{Refusal, refuse};
-use crate::fabric::topology::{Place as Stand, layers_of};
+use crate::fabric::topology::{DevicePlace as Stand, layers_of};
 use crate::machine;
-use crate::memory::held::Held;
-use crate::memory::{self, Place};
+use crate::memory::held::HeldMemory;
+use crate::memory::{self, MemoryPlace};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,22 +21,22 @@ static OPEN: Handles<Open> = Handles::new("endpoint", 0xb0);
 /// An endpoint that a program has opened.
 pub(crate) struct Open {
     pub(crate) endpoint: Endpoint,
-    registered: BTreeMap<u64, Registered>,
+    registered: BTreeMap<u64, RegisteredMemory>,
     /// By the numbers of what was registered elsewhere, how often it was imported.
     imports: BTreeMap<u64, u32>,
 }
 
-struct Registered {
+struct RegisteredMemory {
     tag: String,
-    memory: Memory,
-    held: Option<Held>,
+    memory: ReachableMemory,
+    held: Option<HeldMemory>,
     /// What says so to others.
     exported: Box<[u8; EXPORT]>,
 }
 
 /// A range of memory that others may reach.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Memory {
+pub(crate) struct ReachableMemory {
     pub(crate) on_host: bool,
     pub(crate) start: usize,
     pub(crate) bytes: u64,
@@ -77,9 +77,9 @@ pub(crate) fn with<R>(
     OPEN.with(handle, look)
 }
 
-impl Memory {
+impl ReachableMemory {
     /// Checks that a device has this memory, or the host; notes who owns it.
-    pub(crate) fn hold(self, device: u32, argument: &str) -> Result<Option<Held>, Refusal> {
+    pub(crate) fn hold(self, device: u32, argument: &str) -> Result<Option<HeldMemory>, Refusal> {
         let length = usize::try_from(self.bytes).unwrap_or(usize::MAX);
         let start = self.start;
         if start.checked_add(length).is_none() {
@@ -94,10 +94,10 @@ impl Memory {
             Err(text) => return refuse!(HCCL_E_PARA, "{argument}: {text}"),
         };
         let is = match found.place {
-            Place::Device(id) if !self.on_host && id == device => None,
-            Place::Pinned | Place::Pageable if self.on_host => None,
-            Place::Device(id) => Some(format!("memory of device {id}")),
-            Place::Pinned | Place::Pageable => Some("host memory".into()),
+            MemoryPlace::Device(id) if !self.on_host && id == device => None,
+            MemoryPlace::Pinned | MemoryPlace::Pageable if self.on_host => None,
+            MemoryPlace::Device(id) => Some(format!("memory of device {id}")),
+            MemoryPlace::Pinned | MemoryPlace::Pageable => Some("host memory".into()),
         };
         if let Some(is) = is {
             let said =
@@ -107,7 +107,7 @@ impl Memory {
                 "{argument}: {start:#x} is {is}, but its type says {said}"
             );
         }
-        match Held::new(found.data, length) {
+        match HeldMemory::new(found.data, length) {
             Ok(held) => Ok(held),
             Err(text) => refuse!(HCCL_E_PARA, "{argument}: {text}"),
         }
@@ -118,7 +118,7 @@ impl Memory {
 const NUMBERS: u64 = 0xb1 << 56;
 
 /// Makes memory known on an endpoint, under a tag.
-pub(crate) fn register(handle: u64, tag: String, memory: Memory) -> Result<u64, Refusal> {
+pub(crate) fn register(handle: u64, tag: String, memory: ReachableMemory) -> Result<u64, Refusal> {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     OPEN.with(handle, |open| {
         if open.registered.values().any(|other| other.tag == tag) {
@@ -130,7 +130,7 @@ pub(crate) fn register(handle: u64, tag: String, memory: Memory) -> Result<u64, 
         let held = memory.hold(open.endpoint.place.device, "mem->addr")?;
         let number = NUMBERS | NEXT.fetch_add(1, Ordering::Relaxed);
         let exported = Box::new(write_export(number));
-        open.registered.insert(number, Registered { tag, memory, held, exported });
+        open.registered.insert(number, RegisteredMemory { tag, memory, held, exported });
         Ok(number)
     })
 }
@@ -189,15 +189,15 @@ pub(crate) fn export(handle: u64, number: u64) -> Result<*const u8, Refusal> {
     })
 }
 
-impl Registered {
+impl RegisteredMemory {
     /// As channels know it.
     fn exchanged(&self) -> Exchanged {
-        let Memory { on_host, start, bytes } = self.memory;
+        let ReachableMemory { on_host, start, bytes } = self.memory;
         Exchanged { tag: self.tag.clone(), on_host, start, bytes: bytes as usize }
     }
 
     fn check(&mut self, number: u64) -> Result<(), Refusal> {
-        match self.held.as_mut().map_or(Ok(()), Held::check) {
+        match self.held.as_mut().map_or(Ok(()), HeldMemory::check) {
             Ok(()) => Ok(()),
             Err(text) => {
                 refuse!(
@@ -228,7 +228,7 @@ fn registered(number: u64) -> Result<(Exchanged, Endpoint), Refusal> {
 }
 
 /// Names memory of another endpoint to this one.
-pub(crate) fn import(handle: u64, export: &[u8; EXPORT]) -> Result<Memory, Refusal> {
+pub(crate) fn import(handle: u64, export: &[u8; EXPORT]) -> Result<ReachableMemory, Refusal> {
     let own = OPEN.with(handle, |open| Ok(open.endpoint))?;
     let number = read_export(export)?;
     let (memory, theirs) = registered(number)?;
@@ -257,7 +257,7 @@ pub(crate) fn import(handle: u64, export: &[u8; EXPORT]) -> Result<Memory, Refus
         endpoint_channel::admit(handle, theirs, &memory, true);
     }
     let Exchanged { on_host, start, bytes, .. } = memory;
-    Ok(Memory { on_host, start, bytes: bytes as u64 })
+    Ok(ReachableMemory { on_host, start, bytes: bytes as u64 })
 }
 
 /// Takes back one import.

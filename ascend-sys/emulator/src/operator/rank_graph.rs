@@ -21,12 +21,12 @@ pub(crate) struct Answers(Mutex<Lists>);
 
 #[derive(Default)]
 struct Lists {
-    layers: List<u32>,
-    ranks: List<u32>,
-    sizes: List<u32>,
-    links: List<CommLink>,
-    instances: List<u32>,
-    ranks_of_instance: List<u32>,
+    layers: LentList<u32>,
+    ranks: LentList<u32>,
+    sizes: LentList<u32>,
+    links: LentList<CommLink>,
+    instances: LentList<u32>,
+    ranks_of_instance: LentList<u32>,
 }
 
 /// The only topology instance of a layer.
@@ -59,15 +59,15 @@ fn layer_of_instance(member: &Member, number: u32, id: u32) -> Result<&'static L
 }
 
 /// A list, where it lies and how long it is.
-pub(crate) type Told<T> = (*mut T, u32);
+pub(crate) type LentRange<T> = (*mut T, u32);
 
 impl Member {
-    pub(crate) fn tell_layers(&self) -> Told<u32> {
+    pub(crate) fn tell_layers(&self) -> LentRange<u32> {
         let numbers = self.comm.layers().iter().map(|layer| layer.number);
         lock(&self.answers.0).layers.tell(MOST_LAYERS, numbers)
     }
 
-    pub(crate) fn tell_ranks(&self, number: u32) -> Result<Told<u32>, Refusal> {
+    pub(crate) fn tell_ranks(&self, number: u32) -> Result<LentRange<u32>, Refusal> {
         let ranks = self.comm.instance_of(layer(self, number)?, self.rank);
         Ok(lock(&self.answers.0).ranks.tell(self.comm.ranks(), ranks))
     }
@@ -76,7 +76,7 @@ impl Member {
         Ok(self.comm.instance_of(layer(self, number)?, self.rank).len() as u32)
     }
 
-    pub(crate) fn tell_sizes(&self, number: u32) -> Result<Told<u32>, Refusal> {
+    pub(crate) fn tell_sizes(&self, number: u32) -> Result<LentRange<u32>, Refusal> {
         let sizes = self.comm.instance_sizes(layer(self, number)?);
         Ok(lock(&self.answers.0).sizes.tell(self.comm.ranks(), sizes))
     }
@@ -87,7 +87,7 @@ impl Member {
         number: u32,
         from: u32,
         to: u32,
-    ) -> Result<Told<CommLink>, Refusal> {
+    ) -> Result<LentRange<CommLink>, Refusal> {
         let layer = layer(self, number)?;
         validate::rank("srcRank", from, self.comm.ranks())?;
         validate::rank("dstRank", to, self.comm.ranks())?;
@@ -102,7 +102,7 @@ impl Member {
         Ok(lock(&self.answers.0).links.tell(MOST_LINKS, links))
     }
 
-    pub(crate) fn tell_instances(&self, number: u32) -> Result<Told<u32>, Refusal> {
+    pub(crate) fn tell_instances(&self, number: u32) -> Result<LentRange<u32>, Refusal> {
         layer(self, number)?;
         Ok(lock(&self.answers.0).instances.tell(1, [INSTANCE]))
     }
@@ -119,7 +119,7 @@ impl Member {
         &self,
         number: u32,
         id: u32,
-    ) -> Result<Told<u32>, Refusal> {
+    ) -> Result<LentRange<u32>, Refusal> {
         let ranks = self.comm.instance_of(layer_of_instance(self, number, id)?, self.rank);
         Ok(lock(&self.answers.0).ranks_of_instance.tell(self.comm.ranks(), ranks))
     }
@@ -192,23 +192,23 @@ const MOST_LAYERS: usize = 3;
 const MOST_LINKS: usize = 3;
 
 /// A list that a program may read for as long as the communicator is there.
-struct List<T> {
+struct LentList<T> {
     start: *mut T,
     room: usize,
 }
 
 // SAFETY: it owns what it points to.
-unsafe impl<T: Send> Send for List<T> {}
+unsafe impl<T: Send> Send for LentList<T> {}
 
-impl<T> Default for List<T> {
+impl<T> Default for LentList<T> {
     fn default() -> Self {
         Self { start: std::ptr::null_mut(), room: 0 }
     }
 }
 
-impl<T: Copy> List<T> {
+impl<T: Copy> LentList<T> {
     /// Writes the list anew. There is room for `room` values, in every call the same.
-    fn tell(&mut self, room: usize, values: impl IntoIterator<Item = T>) -> Told<T> {
+    fn tell(&mut self, room: usize, values: impl IntoIterator<Item = T>) -> LentRange<T> {
         if self.start.is_null() {
             self.start = Box::into_raw(Box::<[T]>::new_uninit_slice(room)).cast();
             self.room = room;
@@ -223,7 +223,7 @@ impl<T: Copy> List<T> {
     }
 }
 
-impl<T> Drop for List<T> {
+impl<T> Drop for LentList<T> {
     fn drop(&mut self) {
         if !self.start.is_null() {
             let all =

@@ -3,14 +3,14 @@
 //! All of it lives as long as the rank's side of the communicator.
 
 use super::channel::{Channel, Exchanged};
-use super::engine::Engine;
+use super::engine::OperatorEngine;
 use super::latch::mark;
 use super::link::Pairs;
 use super::lock::Holder;
-use super::thread::{BROKEN, Owner, THREADS, Thread};
+use super::thread::{BROKEN, THREADS, Thread, ThreadOwner};
 use crate::collective::validate::{Refusal, refuse, runtime};
 use crate::fabric::{Comm, Member};
-use crate::memory::held::Held;
+use crate::memory::held::HeldMemory;
 use crate::profile::Product;
 use crate::step::Reason;
 use crate::stream::{self, Stream};
@@ -28,34 +28,34 @@ const MOST_NOTIFIES: usize = 65_536;
 pub(crate) const NOTIFIES_OF_THREAD: u32 = 65_536;
 
 /// See the [module](self).
-pub(crate) struct Rooms {
-    ranks: Box<[Mutex<Room>]>,
+pub(crate) struct CommResources {
+    ranks: Box<[Mutex<RankResources>]>,
     pub(super) pairs: Mutex<Pairs>,
 }
 
 /// What one rank has.
 #[derive(Default)]
-pub(super) struct Room {
+pub(super) struct RankResources {
     /// The rank has ended.
     gone: bool,
-    threads: Vec<(Engine, u64)>,
+    threads: Vec<(OperatorEngine, u64)>,
     notifies: usize,
     /// Threads on streams of the program: the stream's handle and the thread's.
     wrapped: Vec<(u64, u64)>,
     /// The one that launches kernels.
     pub(super) dedicated: Option<u64>,
-    pub(super) channels: HashMap<Key, u64>,
+    pub(super) channels: HashMap<ChannelKey, u64>,
     /// The HCCL buffer: address and bytes.
     pub(super) buffer: Option<(usize, usize)>,
-    pub(super) registered: Vec<Registered>,
+    pub(super) registered: Vec<CommMemory>,
     /// Who has the communicator to himself.
     pub(super) locked: Option<Holder>,
 }
 
 /// What makes a second request one for the same channel.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Key {
-    pub(super) engine: Engine,
+pub(super) struct ChannelKey {
+    pub(super) engine: OperatorEngine,
     pub(super) remote: usize,
     pub(super) protocol: i32,
     /// Of 950: both endpoints, as bytes.
@@ -65,32 +65,32 @@ pub(super) struct Key {
 }
 
 /// Memory of `HcclCommMemReg`.
-pub(super) struct Registered {
+pub(super) struct CommMemory {
     pub(super) memory: Exchanged,
-    pub(super) held: Option<Held>,
+    pub(super) held: Option<HeldMemory>,
 }
 
-impl Rooms {
-    pub(crate) fn new(ranks: usize) -> Rooms {
+impl CommResources {
+    pub(crate) fn new(ranks: usize) -> CommResources {
         let ranks = (0..ranks).map(|_| Mutex::default()).collect();
-        Rooms { ranks, pairs: Mutex::default() }
+        CommResources { ranks, pairs: Mutex::default() }
     }
 
-    fn room(&self, rank: usize) -> &Mutex<Room> {
+    fn room(&self, rank: usize) -> &Mutex<RankResources> {
         &self.ranks[rank]
     }
 }
 
 impl Comm {
-    pub(super) fn rooms(&self) -> &Rooms {
-        self.operators.get_or_init(|| Box::new(Rooms::new(self.ranks())))
+    pub(super) fn rooms(&self) -> &CommResources {
+        self.operators.get_or_init(|| Box::new(CommResources::new(self.ranks())))
     }
 }
 
 /// Uses what a rank has. No stream is polled meanwhile.
 pub(super) fn with_room<R>(
     member: &Member,
-    use_it: impl FnOnce(&mut Room) -> Result<R, Refusal>,
+    use_it: impl FnOnce(&mut RankResources) -> Result<R, Refusal>,
 ) -> Result<R, Refusal> {
     let mut room = lock(member.comm.rooms().room(member.rank));
     if room.gone {
@@ -105,12 +105,12 @@ pub(super) fn with_room<R>(
 /// they lack. On A2 and A3 every call gets new ones.
 pub(crate) fn acquire_threads(
     member: &Arc<Member>,
-    engine: Engine,
+    engine: OperatorEngine,
     notifies: &[u32],
     threads: &mut [u64],
 ) -> Result<(), Refusal> {
-    let place = Place::of(member)?;
-    let batched = engine == Engine::Aicpu && member.comm.product != Product::Ascend950;
+    let place = StreamPlace::of(member)?;
+    let batched = engine == OperatorEngine::Aicpu && member.comm.product != Product::Ascend950;
     let mut made = Vec::new();
     let acquired = with_room(member, |room| {
         let have: Vec<u64> = match member.comm.product {
@@ -132,7 +132,8 @@ pub(crate) fn acquire_threads(
         }
         for count in new {
             let number = (room.threads.len() + made.len()) as u32;
-            let owner = Owner { member: Some(Arc::clone(member)), number, engine, wraps: false };
+            let owner =
+                ThreadOwner { member: Some(Arc::clone(member)), number, engine, wraps: false };
             made.push(Thread::create(place.stream()?, *count, batched, owner)?);
         }
         room.notifies += more;
@@ -153,7 +154,7 @@ pub(crate) fn acquire_threads(
 /// The thread on a stream of the program, with at least so many notifies.
 pub(crate) fn wrap_stream(
     member: &Arc<Member>,
-    engine: Engine,
+    engine: OperatorEngine,
     stream: &'static Stream,
     notifies: u32,
 ) -> Result<u64, Refusal> {
@@ -171,7 +172,7 @@ pub(crate) fn wrap_stream(
             return Ok(*handle);
         }
         let number = room.wrapped.len() as u32;
-        let owner = Owner { member: Some(Arc::clone(member)), number, engine, wraps: true };
+        let owner = ThreadOwner { member: Some(Arc::clone(member)), number, engine, wraps: true };
         let handle = Thread::create(stream, notifies, false, owner)?;
         room.wrapped.push((stream.handle(), handle));
         Ok(handle)
@@ -184,15 +185,15 @@ pub(crate) fn wrap_stream(
 
 /// `HcommThreadAlloc`: threads outside of communicators, in the calling thread's context. All, or none.
 pub(crate) fn allocate_threads(
-    engine: Engine,
+    engine: OperatorEngine,
     notifies: &[u32],
     threads: &mut [u64],
 ) -> Result<(), Refusal> {
-    let place = Place::current()?;
+    let place = StreamPlace::current()?;
     place.check_streams(threads.len())?;
-    let batched = engine == Engine::Aicpu && place.device.product() != Product::Ascend950;
+    let batched = engine == OperatorEngine::Aicpu && place.device.product() != Product::Ascend950;
     for at in 0..threads.len() {
-        let owner = Owner { member: None, number: at as u32, engine, wraps: false };
+        let owner = ThreadOwner { member: None, number: at as u32, engine, wraps: false };
         let made =
             place.stream().and_then(|stream| Thread::create(stream, notifies[at], batched, owner));
         match made {
@@ -235,7 +236,7 @@ pub(crate) fn end_threads(devices: &Range<u32>) {
     }
 }
 
-impl Room {
+impl RankResources {
     fn check_quota(&self, member: &Member, threads: usize, notifies: usize) -> Result<(), Refusal> {
         let (has, had) = (self.threads.len(), self.notifies);
         if has + threads > MOST_THREADS {
@@ -264,14 +265,14 @@ impl Room {
 }
 
 /// Where new streams of a rank go: the context of the calling thread.
-pub(super) struct Place {
+pub(super) struct StreamPlace {
     context: u64,
     device: &'static machine::Device,
 }
 
-impl Place {
-    pub(super) fn of(member: &Member) -> Result<Place, Refusal> {
-        let place = Place::current()?;
+impl StreamPlace {
+    pub(super) fn of(member: &Member) -> Result<StreamPlace, Refusal> {
+        let place = StreamPlace::current()?;
         if place.device.id != member.device {
             return refuse!(
                 HCCL_E_PARA,
@@ -284,9 +285,9 @@ impl Place {
         Ok(place)
     }
 
-    pub(super) fn current() -> Result<Place, Refusal> {
+    pub(super) fn current() -> Result<StreamPlace, Refusal> {
         let (current, device) = context::current_device().map_err(runtime)?;
-        Ok(Place { context: current.context, device })
+        Ok(StreamPlace { context: current.context, device })
     }
 
     pub(super) fn check_streams(&self, more: usize) -> Result<(), Refusal> {
@@ -365,7 +366,7 @@ pub(super) fn end_channel(handle: u64) {
     Channel::end(handle);
 }
 
-impl Room {
+impl RankResources {
     fn all_threads(&self) -> impl Iterator<Item = u64> {
         let own = self.threads.iter().map(|(_, handle)| *handle);
         own.chain(self.wrapped.iter().map(|(_, handle)| *handle)).chain(self.dedicated)

@@ -1,17 +1,17 @@
 //! Records of notifies, and waits for them, as tasks.
 
 use super::channel::{Channel, LEFT};
-use super::latch::{Latch, Look, Waiter};
+use super::latch::{Latch, LatchWaiter, WaitOutcome};
 use super::resources;
 use super::thread::{BROKEN, Thread, generation, of_rank};
-use crate::collective::meeting::{Breakage, Cause, Origin};
+use crate::collective::meeting::{Cause, CommError, Origin};
 use crate::collective::validate::Refusal;
 use crate::fabric::{Comm, Member};
 use crate::message::Failure;
 use crate::step::{Helpers, Reason, Step};
 use crate::stream::Stream;
 use crate::sync::{AtomicU32, Ordering};
-use crate::timeline::Work;
+use crate::timeline::PrimitiveWork;
 use crate::{check, executor};
 use ascend_sys::{ACL_ERROR_RT_INVALID_HANDLE, ACL_ERROR_RT_SUSPECT_REMOTE_ERROR, HcclResult};
 use std::cell::Cell;
@@ -20,7 +20,7 @@ use std::time::Duration;
 
 /// A notify: whose it is, and which.
 #[derive(Clone, Copy)]
-pub(crate) struct Spot {
+pub(crate) struct NotifyRef {
     latch: &'static Latch,
     of: Of,
     generation: u32,
@@ -34,19 +34,24 @@ enum Of {
     Channel(&'static Channel),
 }
 
-impl Spot {
+impl NotifyRef {
     /// A notify of a thread; `None` when it has not so many.
     #[inline]
-    pub(crate) fn of_thread(thread: &'static Thread, index: u32) -> Option<Spot> {
+    pub(crate) fn of_thread(thread: &'static Thread, index: u32) -> Option<NotifyRef> {
         let generation = generation(thread.handle());
-        Some(Spot { latch: thread.latch(index)?, of: Of::Thread(thread), generation, index })
+        Some(NotifyRef { latch: thread.latch(index)?, of: Of::Thread(thread), generation, index })
     }
 
     /// A notify of an end of a channel; `None` when it has not so many.
     #[inline]
-    pub(crate) fn of_channel(channel: &'static Channel, index: u32) -> Option<Spot> {
+    pub(crate) fn of_channel(channel: &'static Channel, index: u32) -> Option<NotifyRef> {
         let generation = generation(channel.handle());
-        Some(Spot { latch: channel.latch(index)?, of: Of::Channel(channel), generation, index })
+        Some(NotifyRef {
+            latch: channel.latch(index)?,
+            of: Of::Channel(channel),
+            generation,
+            index,
+        })
     }
 
     fn device(&self) -> u32 {
@@ -128,27 +133,27 @@ impl Spot {
 /// The record of a notify.
 #[derive(Clone)]
 pub(crate) struct Signal {
-    spot: Spot,
+    spot: NotifyRef,
     /// The own end of the channel over which it is recorded.
     over: Option<&'static Channel>,
 }
 
 impl Signal {
     /// For a timeline.
-    pub(super) fn work(&self) -> Work {
+    pub(super) fn work(&self) -> PrimitiveWork {
         let (notify, whose) = self.spot.noted();
-        Work::Records { notify, whose }
+        PrimitiveWork::Records { notify, whose }
     }
 
     /// Of a thread of the same rank.
     #[inline]
-    pub(super) fn of_thread(spot: Spot) -> Signal {
+    pub(super) fn of_thread(spot: NotifyRef) -> Signal {
         Signal { spot, over: None }
     }
 
     /// Of the peer's end of a channel.
     #[inline]
-    pub(super) fn of_peer(spot: Spot, over: &'static Channel) -> Signal {
+    pub(super) fn of_peer(spot: NotifyRef, over: &'static Channel) -> Signal {
         Signal { spot, over: Some(over) }
     }
 
@@ -156,9 +161,9 @@ impl Signal {
     pub(crate) fn poll(&mut self) -> Step {
         match self.spot.latch.set(self.spot.generation) {
             None => return Step::Done(Err(self.gone())),
-            Some(Waiter::Nobody) => {}
-            Some(Waiter::Stream(stream)) => executor::nudge(stream),
-            Some(Waiter::Host) => executor::announce(),
+            Some(LatchWaiter::Nobody) => {}
+            Some(LatchWaiter::Stream(stream)) => executor::nudge(stream),
+            Some(LatchWaiter::Host) => executor::announce(),
         }
         Step::Done(Ok(()))
     }
@@ -205,30 +210,30 @@ impl Await {
         let spot = &self.spot;
         let look = || {
             if spot.is_marked(BROKEN) || (spot.is_marked(LEFT) && self.has_left()) {
-                return Look::Stale;
+                return WaitOutcome::Stale;
             }
             spot.latch.take_by_host(spot.generation)
         };
-        let found = Cell::new(Look::Waits);
+        let found = Cell::new(WaitOutcome::Waits);
         let decided = || {
             found.set(look());
-            found.get() != Look::Waits
+            found.get() != WaitOutcome::Waits
         };
         executor::wait_until(self.limit, decided);
         let step = match found.get() {
-            Look::Taken => {
+            WaitOutcome::Taken => {
                 if check::is_on() {
                     check::host_takes(spot.device(), spot.number(), spot.describe(), call);
                 }
                 return Ok(());
             }
-            Look::Stale if spot.is_marked(BROKEN) => self.broken(),
-            Look::Stale if spot.is_marked(LEFT) => self.left(),
-            Look::Stale => Step::Done(Err(spot.gone())),
-            Look::Waits => self.expire(&Reason::Timeout(self.limit.unwrap_or_default())),
+            WaitOutcome::Stale if spot.is_marked(BROKEN) => self.broken(),
+            WaitOutcome::Stale if spot.is_marked(LEFT) => self.left(),
+            WaitOutcome::Stale => Step::Done(Err(spot.gone())),
+            WaitOutcome::Waits => self.expire(&Reason::Timeout(self.limit.unwrap_or_default())),
         };
         let code = match found.get() {
-            Look::Waits => HcclResult::HCCL_E_TIMEOUT,
+            WaitOutcome::Waits => HcclResult::HCCL_E_TIMEOUT,
             _ => HcclResult::HCCL_E_REMOTE,
         };
         match step {
@@ -241,23 +246,23 @@ impl Await {
 /// The wait for a notify.
 #[derive(Clone)]
 pub(crate) struct Await {
-    spot: Spot,
+    spot: NotifyRef,
     pub(crate) limit: Option<Duration>,
 }
 
 impl Await {
-    pub(crate) fn new(spot: Spot, limit: Option<Duration>) -> Await {
+    pub(crate) fn new(spot: NotifyRef, limit: Option<Duration>) -> Await {
         Await { spot, limit }
     }
 
     /// For a timeline.
-    pub(super) fn work(&self) -> Work {
+    pub(super) fn work(&self) -> PrimitiveWork {
         let (notify, whose) = self.spot.noted();
         let recorder = match self.spot.of {
             Of::Channel(_) => self.spot.recorder(),
             Of::Thread(_) => None,
         };
-        Work::Waits { notify, whose, recorder }
+        PrimitiveWork::Waits { notify, whose, recorder }
     }
 
     #[inline]
@@ -267,17 +272,17 @@ impl Await {
             return self.broken();
         }
         match spot.latch.take(spot.generation, stream) {
-            Look::Taken => {
+            WaitOutcome::Taken => {
                 if check::is_on() {
                     check::signal_taken(stream, spot.number(), spot.describe());
                 }
                 Step::Done(Ok(()))
             }
-            Look::Stale => Step::Done(Err(spot.gone())),
+            WaitOutcome::Stale => Step::Done(Err(spot.gone())),
             // The marks once more: who sets one wakes those that he finds waiting.
-            Look::Waits if spot.is_marked(BROKEN) => self.broken(),
-            Look::Waits if spot.is_marked(LEFT) && self.has_left() => self.left(),
-            Look::Waits => Step::Park,
+            WaitOutcome::Waits if spot.is_marked(BROKEN) => self.broken(),
+            WaitOutcome::Waits if spot.is_marked(LEFT) && self.has_left() => self.left(),
+            WaitOutcome::Waits => Step::Park,
         }
     }
 
@@ -307,11 +312,11 @@ impl Await {
     }
 
     fn break_with(&self, comm: &Comm, cause: Cause, text: String) -> Failure {
-        let breakage = comm.fail(Breakage { origin: Origin::Operator, cause, text });
+        let breakage = comm.fail(CommError { origin: Origin::Operator, cause, text });
         self.failure(&breakage)
     }
 
-    fn failure(&self, breakage: &Breakage) -> Failure {
+    fn failure(&self, breakage: &CommError) -> Failure {
         failure(breakage, self.describe())
     }
 
@@ -391,7 +396,7 @@ impl Await {
 }
 
 /// What a task of a communicator that has failed says.
-fn failure(breakage: &Breakage, task: String) -> Failure {
+fn failure(breakage: &CommError, task: String) -> Failure {
     let text = breakage.told(breakage.cause.report_code(), Origin::Operator);
     Failure::new(breakage.cause.acl_error(), text).of_task(task)
 }

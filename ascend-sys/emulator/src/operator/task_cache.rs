@@ -8,7 +8,7 @@ use super::reduce::Reduce;
 use super::signal::{Await, Signal};
 use super::thread::Thread;
 use crate::collective::validate::{Refusal, name_of, refuse};
-use crate::memory::{self, Place, nominal};
+use crate::memory::{self, MemoryPlace, nominal};
 use crate::reduce::{DataType, ReduceOp};
 use crate::sync::lock_std as lock;
 use crate::task::Copy;
@@ -19,16 +19,16 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// Ranges of addresses: where each begins, and how long it is.
-type Ranges = Vec<(usize, usize)>;
+type AddressRanges = Vec<(usize, usize)>;
 
-struct Noted {
+struct CachedPrimitive {
     thread: u64,
     call: &'static str,
-    what: What,
+    what: AddressedPrimitive,
 }
 
 /// A primitive by addresses that programs know.
-enum What {
+enum AddressedPrimitive {
     Move { to: usize, from: usize, bytes: usize, kind: Option<(DataType, ReduceOp)> },
     Signal(Signal),
     Await(Await),
@@ -36,19 +36,19 @@ enum What {
     Wait(u64, Option<Duration>),
 }
 
-struct Recording {
+struct CacheRecording {
     tag: String,
     device: u32,
-    ranges: Ranges,
-    noted: Vec<Noted>,
+    ranges: AddressRanges,
+    noted: Vec<CachedPrimitive>,
 }
 
 /// By device and tag.
-static KEPT: Mutex<BTreeMap<(u32, String), Arc<Recording>>> = Mutex::new(BTreeMap::new());
+static KEPT: Mutex<BTreeMap<(u32, String), Arc<CacheRecording>>> = Mutex::new(BTreeMap::new());
 
 thread_local! {
     static OPEN: Cell<bool> = const { Cell::new(false) };
-    static RECORDING: RefCell<Option<Recording>> = const { RefCell::new(None) };
+    static RECORDING: RefCell<Option<CacheRecording>> = const { RefCell::new(None) };
 }
 
 /// Whether the primitives of the calling OS thread are noted.
@@ -60,7 +60,7 @@ pub(super) fn is_open() -> bool {
 /// Notes a primitive.
 #[cold]
 pub(super) fn note(thread: u64, call: &'static str, primitive: &Primitive) {
-    let moves = |to: *const u8, from: *const u8, bytes, kind| What::Move {
+    let moves = |to: *const u8, from: *const u8, bytes, kind| AddressedPrimitive::Move {
         to: nominal(to),
         from: nominal(from),
         bytes,
@@ -72,14 +72,14 @@ pub(super) fn note(thread: u64, call: &'static str, primitive: &Primitive) {
             let (to, from, bytes, kind) = reduce.parts();
             moves(to, from, bytes, Some(kind))
         }
-        Primitive::Signal(signal) => What::Signal(signal.clone()),
-        Primitive::Await(wait) => What::Await(wait.clone()),
-        Primitive::Record(handle) => What::Record(*handle),
-        Primitive::Wait(handle, limit) => What::Wait(*handle, *limit),
+        Primitive::Signal(signal) => AddressedPrimitive::Signal(signal.clone()),
+        Primitive::Await(wait) => AddressedPrimitive::Await(wait.clone()),
+        Primitive::Record(handle) => AddressedPrimitive::Record(*handle),
+        Primitive::Wait(handle, limit) => AddressedPrimitive::Wait(*handle, *limit),
     };
     RECORDING.with_borrow_mut(|recording| {
         if let Some(recording) = recording {
-            recording.noted.push(Noted { thread, call, what });
+            recording.noted.push(CachedPrimitive { thread, call, what });
         }
     });
 }
@@ -90,15 +90,15 @@ pub(crate) fn has(device: u32, tag: &str) -> bool {
 }
 
 /// Begins a recording of the calling OS thread.
-pub(crate) fn start(device: u32, tag: String, ranges: Ranges) -> Result<(), Refusal> {
+pub(crate) fn start(device: u32, tag: String, ranges: AddressRanges) -> Result<(), Refusal> {
     RECORDING.with_borrow_mut(|recording| {
-        if let Some(Recording { tag, .. }) = recording {
+        if let Some(CacheRecording { tag, .. }) = recording {
             return refuse!(
                 HCCL_E_PARA,
                 "the calling thread records \"{tag}\" already; HcommAicpuTsTaskCacheEnd first"
             );
         }
-        *recording = Some(Recording { tag, device, ranges, noted: Vec::new() });
+        *recording = Some(CacheRecording { tag, device, ranges, noted: Vec::new() });
         OPEN.set(true);
         Ok(())
     })
@@ -138,7 +138,7 @@ fn not_found<T>(device: u32, tag: &str) -> Result<T, Refusal> {
 }
 
 /// Issues what was recorded once more, with these ranges in the place of the old ones.
-pub(crate) fn execute(device: u32, tag: &str, ranges: &Ranges) -> Result<(), Refusal> {
+pub(crate) fn execute(device: u32, tag: &str, ranges: &AddressRanges) -> Result<(), Refusal> {
     let kept = lock(&KEPT).get(&(device, tag.to_owned())).cloned();
     let Some(kept) = kept else { return not_found(device, tag) };
     if kept.ranges.len() != ranges.len() {
@@ -150,9 +150,9 @@ pub(crate) fn execute(device: u32, tag: &str, ranges: &Ranges) -> Result<(), Ref
         );
     }
     let now = |address: usize, bytes: usize| kept.moved(address, bytes, ranges);
-    for Noted { thread, call, what } in &kept.noted {
+    for CachedPrimitive { thread, call, what } in &kept.noted {
         let primitive = match what {
-            What::Move { to, from, bytes, kind } => {
+            AddressedPrimitive::Move { to, from, bytes, kind } => {
                 let (to, from) = (now(*to, *bytes)?, now(*from, *bytes)?);
                 if let Some((dtype, _)) = kind
                     && !to.addr().is_multiple_of(dtype.size())
@@ -169,19 +169,24 @@ pub(crate) fn execute(device: u32, tag: &str, ranges: &Ranges) -> Result<(), Ref
                     Some(kind) => Primitive::Reduce(Reduce::new(to, from, *bytes, *kind)),
                 }
             }
-            What::Signal(signal) => Primitive::Signal(signal.clone()),
-            What::Await(wait) => Primitive::Await(wait.clone()),
-            What::Record(handle) => Primitive::Record(*handle),
-            What::Wait(handle, limit) => Primitive::Wait(*handle, *limit),
+            AddressedPrimitive::Signal(signal) => Primitive::Signal(signal.clone()),
+            AddressedPrimitive::Await(wait) => Primitive::Await(wait.clone()),
+            AddressedPrimitive::Record(handle) => Primitive::Record(*handle),
+            AddressedPrimitive::Wait(handle, limit) => Primitive::Wait(*handle, *limit),
         };
         issue(Thread::named(*thread)?, call, primitive)?;
     }
     Ok(())
 }
 
-impl Recording {
+impl CacheRecording {
     /// Where bytes of the recording are in an execution with these ranges.
-    fn moved(&self, address: usize, bytes: usize, ranges: &Ranges) -> Result<*mut u8, Refusal> {
+    fn moved(
+        &self,
+        address: usize,
+        bytes: usize,
+        ranges: &AddressRanges,
+    ) -> Result<*mut u8, Refusal> {
         let inside = |(start, length): &(usize, usize)| {
             let offset = address.wrapping_sub(*start);
             offset < *length && bytes <= length - offset
@@ -200,7 +205,7 @@ impl Recording {
             }
         };
         match memory::resolve(address, bytes) {
-            Ok(found) if found.place != Place::Pageable => Ok(found.data),
+            Ok(found) if found.place != MemoryPlace::Pageable => Ok(found.data),
             Ok(_) => refuse!(
                 HCCL_E_PARA,
                 "a recorded task of \"{}\" would use {address:#x}, which is neither device memory nor pinned memory",

@@ -5,15 +5,15 @@
 //! nobody. No kernel of the emulator uses teams, so what a team asks for (signals, counters, barriers) takes no memory,
 //! and nothing of a window is told to other ranks.
 
-use super::acquire::{Wanted, acquire_channels};
+use super::acquire::{WantedChannel, acquire_channels};
 use super::endpoint::Endpoint;
-use super::engine::Engine;
+use super::engine::OperatorEngine;
 use super::handles::Handles;
-use super::open::Memory;
+use super::open::ReachableMemory;
 use super::rank_graph::layer;
 use crate::collective::validate::{self, Refusal, refuse};
 use crate::fabric::{Comm, Member, list};
-use crate::memory::held::Held;
+use crate::memory::held::HeldMemory;
 use crate::profile::Product;
 use ascend_sys::CommProtocol;
 use std::sync::Arc;
@@ -34,11 +34,11 @@ struct Team {
 struct Window {
     team: u64,
     /// Kept for as long as the window is there.
-    _held: Option<Held>,
+    _held: Option<HeldMemory>,
 }
 
 /// What a description says; what was left open is `None`.
-pub(crate) struct Wish {
+pub(crate) struct TeamRequest {
     pub(crate) ranks: Option<Vec<u32>>,
     pub(crate) own: Option<u32>,
     pub(crate) layer: Option<u32>,
@@ -46,7 +46,7 @@ pub(crate) struct Wish {
 }
 
 /// A team of all ranks.
-pub(crate) fn create_world(member: Arc<Member>, wish: &Wish) -> Result<u64, Refusal> {
+pub(crate) fn create_world(member: Arc<Member>, wish: &TeamRequest) -> Result<u64, Refusal> {
     let all: Vec<usize> = (0..member.comm.ranks()).collect();
     if let Some(ranks) = &wish.ranks
         && !ranks.iter().map(|rank| *rank as usize).eq(all.iter().copied())
@@ -63,7 +63,7 @@ pub(crate) fn create_world(member: Arc<Member>, wish: &Wish) -> Result<u64, Refu
 }
 
 /// A team of some ranks of a world team.
-pub(crate) fn create_sub(world: u64, wish: &Wish) -> Result<u64, Refusal> {
+pub(crate) fn create_sub(world: u64, wish: &TeamRequest) -> Result<u64, Refusal> {
     let member = of_world(world)?;
     let Some(listed) = &wish.ranks else {
         return refuse!(HCCL_E_PARA, "rankNum is 0; a team has at least one rank");
@@ -88,7 +88,7 @@ pub(crate) fn create_sub(world: u64, wish: &Wish) -> Result<u64, Refusal> {
     Ok(TEAMS.add(Team { member, world: Some(world), ranks, protocol: wish.protocol }))
 }
 
-impl Wish {
+impl TeamRequest {
     /// Whether the ranks can be a team like this.
     fn check(&self, member: &Member, ranks: &[usize]) -> Result<(), Refusal> {
         if let Some(own) = self.own.filter(|own| *own as usize != member.rank) {
@@ -155,7 +155,11 @@ pub(crate) fn destroy(team: u64) -> Result<(), Refusal> {
 }
 
 /// Makes memory of this rank known to a world team.
-pub(crate) fn register_window(member: &Member, team: u64, memory: Memory) -> Result<u64, Refusal> {
+pub(crate) fn register_window(
+    member: &Member,
+    team: u64,
+    memory: ReachableMemory,
+) -> Result<u64, Refusal> {
     belongs(member, &*of_world(team)?)?;
     let held = memory.hold(member.device, "localMem->addr")?;
     Ok(WINDOWS.add(Window { team, _held: held }))
@@ -174,7 +178,7 @@ pub(crate) fn deregister_window(team: u64, window: u64) -> Result<(), Refusal> {
 
 /// What the channels of a team are to be.
 pub(crate) struct Channels {
-    pub(crate) engine: Engine,
+    pub(crate) engine: OperatorEngine,
     /// `None` is the one of the team.
     pub(crate) protocol: Option<CommProtocol>,
     pub(crate) notifies: u32,
@@ -211,7 +215,7 @@ pub(crate) fn create_channels(
     let mut wanted = Vec::new();
     for remote in ranks.into_iter().filter(|rank| *rank != member.rank) {
         let endpoints = [end(member.rank), end(remote)].concat();
-        wanted.extend((0..channels.count).map(|_| Wanted {
+        wanted.extend((0..channels.count).map(|_| WantedChannel {
             remote,
             protocol,
             notifies: channels.notifies,

@@ -1,11 +1,11 @@
 //! Threads: a queue of primitives with notifies of its own.
 
-use super::engine::Engine;
+use super::engine::OperatorEngine;
 use super::latch::{Latch, Latches};
 use crate::collective::validate::{Refusal, refuse};
 use crate::fabric::Member;
 use crate::machine;
-use crate::slots::{Kind, Slots, Slotted, unknown};
+use crate::slots::{HandleKind, Slots, Slotted, unknown};
 use crate::stream::Stream;
 use crate::sync::{AtomicU32, AtomicU64, Ordering, lock_std as lock};
 use crate::users;
@@ -31,23 +31,23 @@ pub(crate) struct Thread {
     /// The OS thread that issued on it last.
     user: AtomicU32,
     latches: Latches,
-    owner: Mutex<Option<Owner>>,
+    owner: Mutex<Option<ThreadOwner>>,
 }
 
 /// Whose a thread is.
 #[derive(Clone)]
-pub(crate) struct Owner {
+pub(crate) struct ThreadOwner {
     /// `None` for a thread outside of communicators.
     pub(crate) member: Option<Arc<Member>>,
     /// Which of its owner's threads, from 0.
     pub(crate) number: u32,
-    pub(crate) engine: Engine,
+    pub(crate) engine: OperatorEngine,
     /// It wraps a stream of the program.
     pub(crate) wraps: bool,
 }
 
 impl Slotted for Thread {
-    const KIND: Kind = Kind::Thread;
+    const KIND: HandleKind = HandleKind::Thread;
 
     fn new(index: u32) -> Thread {
         Thread {
@@ -82,7 +82,7 @@ impl Thread {
         stream: &Stream,
         notifies: u32,
         batched: bool,
-        owner: Owner,
+        owner: ThreadOwner,
     ) -> Result<u64, Refusal> {
         let taken = THREADS.take(|thread, handle| {
             let side = owner.member.as_ref().map_or(0, |member| side_of(member));
@@ -172,7 +172,7 @@ impl Thread {
         self.user.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn owner(&self) -> Option<Owner> {
+    pub(crate) fn owner(&self) -> Option<ThreadOwner> {
         lock(&self.owner).clone()
     }
 
@@ -201,7 +201,7 @@ impl Thread {
 
     /// "thread 1 (AICPU) of rank 0 of communicator "x"".
     pub(crate) fn describe(&self) -> String {
-        let Some(Owner { member, number, engine, wraps }) = self.owner() else {
+        let Some(ThreadOwner { member, number, engine, wraps }) = self.owner() else {
             return "a thread that has ended".into();
         };
         let thread = match (wraps, Stream::named(self.stream.load(Ordering::Relaxed))) {

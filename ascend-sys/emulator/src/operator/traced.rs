@@ -2,30 +2,34 @@
 
 use super::issue::Primitive;
 use super::thread::Thread;
-use crate::memory::{Place, nominal, place_of};
+use crate::memory::{MemoryPlace, nominal, place_of};
 use crate::message::Failure;
 use crate::queue::Fresh;
 use crate::step::Step;
 use crate::stream::Stream;
 use crate::task::Task;
-use crate::timeline::{self, Log, Work};
+use crate::timeline::{self, Log, PrimitiveWork};
 use std::sync::Arc;
 
 /// A primitive, and what is written about it when it is done.
-pub(crate) struct Told {
+pub(crate) struct Traced {
     pub(crate) task: Task,
     log: Arc<Log>,
-    entry: timeline::Primitive,
+    entry: timeline::PrimitiveSpan,
     /// When it was next in its stream.
     began: Option<u64>,
 }
 
-impl Told {
+impl Traced {
     /// What is known of a primitive that is issued, if its block records. Nothing is written of notifies of the runtime.
     #[inline]
-    pub(super) fn of(thread: &Thread, call: &'static str, primitive: &Primitive) -> Option<Note> {
+    pub(super) fn of(
+        thread: &Thread,
+        call: &'static str,
+        primitive: &Primitive,
+    ) -> Option<TraceNote> {
         let log = timeline::of(thread.device())?;
-        Some(Note { log, entry: entry(thread, call, work(thread, primitive)?) })
+        Some(TraceNote { log, entry: entry(thread, call, work(thread, primitive)?) })
     }
 
     pub(crate) fn poll(&mut self, stream: &'static Stream) -> Step {
@@ -40,35 +44,35 @@ impl Told {
             let to = self.log.now();
             let failure = result.as_ref().err().map(|failure| failure.text.to_string());
             let from = self.began.unwrap_or(to);
-            self.log.did(timeline::Primitive { from, to, failure, ..self.entry.clone() });
+            self.log.did(timeline::PrimitiveSpan { from, to, failure, ..self.entry.clone() });
         }
         step
     }
 
     /// The same primitive once more.
     pub(crate) fn again(&self) -> Option<Task> {
-        let note = Note { log: Arc::clone(&self.log), entry: self.entry.clone() };
+        let note = TraceNote { log: Arc::clone(&self.log), entry: self.entry.clone() };
         Some(note.on(self.task.again()?))
     }
 }
 
 /// What is to be written about a primitive.
-pub(super) struct Note {
+pub(super) struct TraceNote {
     log: Arc<Log>,
-    entry: timeline::Primitive,
+    entry: timeline::PrimitiveSpan,
 }
 
-impl Note {
+impl TraceNote {
     /// The task that writes it.
     pub(super) fn on(self, task: Task) -> Task {
-        Task::Told(Box::new(Told { task, log: self.log, entry: self.entry, began: None }))
+        Task::Told(Box::new(Traced { task, log: self.log, entry: self.entry, began: None }))
     }
 }
 
 /// Puts a primitive into a stream.
 #[inline]
 pub(super) fn submit(
-    note: Option<Note>,
+    note: Option<TraceNote>,
     stream: &'static Stream,
     task: impl Fresh<Task>,
 ) -> Result<(), Failure> {
@@ -78,14 +82,14 @@ pub(super) fn submit(
     }
 }
 
-fn work(thread: &Thread, primitive: &Primitive) -> Option<Work> {
+fn work(thread: &Thread, primitive: &Primitive) -> Option<PrimitiveWork> {
     let device = |data: *const u8| match place_of(nominal(data)) {
-        Ok(Place::Device(id)) => id,
+        Ok(MemoryPlace::Device(id)) => id,
         _ => thread.device(),
     };
     let moves = |(to, bytes): (*const u8, usize), from, reduces| {
         let (from, to) = (device(from), device(to));
-        Work::Moves { from, to, bytes: bytes as u64, reduces }
+        PrimitiveWork::Moves { from, to, bytes: bytes as u64, reduces }
     };
     match primitive {
         Primitive::Copy(copy) => Some(moves((copy.to.cast_const(), copy.bytes), copy.from, false)),
@@ -99,7 +103,7 @@ fn work(thread: &Thread, primitive: &Primitive) -> Option<Work> {
     }
 }
 
-fn entry(thread: &Thread, call: &'static str, work: Work) -> timeline::Primitive {
+fn entry(thread: &Thread, call: &'static str, work: PrimitiveWork) -> timeline::PrimitiveSpan {
     let owner = thread.owner();
     let member = owner.as_ref().and_then(|owner| owner.member.as_ref());
     let name = match &owner {
@@ -107,7 +111,7 @@ fn entry(thread: &Thread, call: &'static str, work: Work) -> timeline::Primitive
         Some(owner) => format!("thread {}", owner.number),
         None => "a thread that has ended".into(),
     };
-    timeline::Primitive {
+    timeline::PrimitiveSpan {
         device: thread.device(),
         rank: member.map(|member| member.rank),
         group: member.map_or_else(String::new, |member| member.comm.name.to_string()),

@@ -1,7 +1,7 @@
 //! What a reduction does to single elements, written once for every type and every operator. The loops run over 64 bytes of
 //! elements that are already in registers; the compiler turns them into vector instructions of the caller's target.
 
-use super::isa::{Isa, Line};
+use super::isa::{CacheLine, Isa};
 use core::mem::transmute;
 
 /// The type in which elements are accumulated.
@@ -92,7 +92,7 @@ pub(super) trait Operator {
 }
 
 pub(super) struct Sum;
-pub(super) struct Product;
+pub(super) struct Prod;
 pub(super) struct Maximum;
 pub(super) struct Minimum;
 
@@ -117,9 +117,9 @@ macro_rules! operator {
         }
     )*};
 }
-operator!(Product: product, Maximum: maximum, Minimum: minimum);
+operator!(Prod: product, Maximum: maximum, Minimum: minimum);
 
-/// An element type as it lies in memory, and the accumulators for one [`Line`] of it.
+/// An element type as it lies in memory, and the accumulators for one [`CacheLine`] of it.
 pub(super) trait Element {
     /// Bytes of one element.
     const SIZE: usize;
@@ -128,7 +128,7 @@ pub(super) trait Element {
     /// The accumulators of one line.
     type Accumulator: Copy;
     /// The elements of a line as accumulators.
-    fn widen<I: Isa>(line: Line) -> Self::Accumulator;
+    fn widen<I: Isa>(line: CacheLine) -> Self::Accumulator;
     /// The elements of several lines in memory as accumulators.
     ///
     /// # Safety
@@ -150,7 +150,7 @@ pub(super) trait Element {
         b: Self::Accumulator,
     ) -> Self::Accumulator;
     /// The results as they go to memory: rounded once, NaN canonical.
-    fn narrow<I: Isa, const N: usize>(accumulators: [Self::Accumulator; N]) -> [Line; N];
+    fn narrow<I: Isa, const N: usize>(accumulators: [Self::Accumulator; N]) -> [CacheLine; N];
 }
 
 #[inline(always)]
@@ -168,7 +168,7 @@ macro_rules! plain_element {
             const SIZE: usize = size_of::<$t>();
             type Accumulator = [$t; 64 / size_of::<$t>()];
             #[inline(always)]
-            fn widen<I: Isa>(line: Line) -> Self::Accumulator {
+            fn widen<I: Isa>(line: CacheLine) -> Self::Accumulator {
                 // SAFETY: both are 64 bytes, and every bit pattern is a number.
                 unsafe { transmute(line) }
             }
@@ -176,18 +176,18 @@ macro_rules! plain_element {
             fn combine<I: Isa, O: Operator>(a: Self::Accumulator, b: Self::Accumulator) -> Self::Accumulator {
                 let result = combine::<O, $t, _>(a, b);
                 // SAFETY: all are 64 bytes, and every bit pattern is a number.
-                unsafe { transmute(I::keep(transmute::<Self::Accumulator, Line>(result))) }
+                unsafe { transmute(I::keep(transmute::<Self::Accumulator, CacheLine>(result))) }
             }
             #[inline(always)]
-            fn narrow<I: Isa, const N: usize>(accumulators: [Self::Accumulator; N]) -> [Line; N] {
-                let mut lines = [Line([0; 64]); N];
+            fn narrow<I: Isa, const N: usize>(accumulators: [Self::Accumulator; N]) -> [CacheLine; N] {
+                let mut lines = [CacheLine([0; 64]); N];
                 for i in 0..N {
                     let mut accumulator = accumulators[i];
                     for x in &mut accumulator {
                         *x = x.canonical();
                     }
                     // SAFETY: both are 64 bytes, and every bit pattern is a line.
-                    lines[i] = unsafe { I::keep(transmute::<Self::Accumulator, Line>(accumulator)) };
+                    lines[i] = unsafe { I::keep(transmute::<Self::Accumulator, CacheLine>(accumulator)) };
                 }
                 lines
             }
@@ -201,7 +201,7 @@ plain_element!(i8, i16, i32, i64, u64, f32, f64);
 fn keep<I: Isa>(wide: [f32; 32]) -> [f32; 32] {
     // SAFETY: both are 128 bytes, and every bit pattern is a number.
     unsafe {
-        let [first, second] = transmute::<[f32; 32], [Line; 2]>(wide);
+        let [first, second] = transmute::<[f32; 32], [CacheLine; 2]>(wide);
         transmute([I::keep(first), I::keep(second)])
     }
 }
@@ -216,7 +216,7 @@ macro_rules! wide_element {
             const HALVES: bool = $halves;
             type Accumulator = [f32; 32];
             #[inline(always)]
-            fn widen<I: Isa>(line: Line) -> Self::Accumulator {
+            fn widen<I: Isa>(line: CacheLine) -> Self::Accumulator {
                 I::$widen(line)
             }
             $(#[inline(always)]
@@ -229,7 +229,7 @@ macro_rules! wide_element {
                 keep::<I>(O::apply_wide::<I>(a, b))
             }
             #[inline(always)]
-            fn narrow<I: Isa, const N: usize>(accumulators: [Self::Accumulator; N]) -> [Line; N] {
+            fn narrow<I: Isa, const N: usize>(accumulators: [Self::Accumulator; N]) -> [CacheLine; N] {
                 let mut accumulators = accumulators;
                 if I::any_nan(&accumulators) {
                     for accumulator in &mut accumulators {
@@ -239,7 +239,7 @@ macro_rules! wide_element {
                         *accumulator = keep::<I>(*accumulator);
                     }
                 }
-                let mut lines = [Line([0; 64]); N];
+                let mut lines = [CacheLine([0; 64]); N];
                 for i in 0..N {
                     lines[i] = I::$narrow(accumulators[i]);
                 }
@@ -268,18 +268,18 @@ pub(super) struct Ordered<const INFINITY: u16, const GREATEST: bool>;
 #[derive(Clone, Copy)]
 pub(super) struct Extremes {
     /// With a sign: the greatest float if one is positive. A positive NaN is greater than all.
-    greatest: Line,
+    greatest: CacheLine,
     /// With a sign: the least float if all are positive, the greatest if all are negative.
-    least: Line,
+    least: CacheLine,
     /// The greatest without a sign: the least float if one is negative. A negative NaN is greater than all.
-    unsigned: Line,
+    unsigned: CacheLine,
 }
 
 impl<const INFINITY: u16, const GREATEST: bool> Element for Ordered<INFINITY, GREATEST> {
     const SIZE: usize = 2;
     type Accumulator = Extremes;
     #[inline(always)]
-    fn widen<I: Isa>(line: Line) -> Extremes {
+    fn widen<I: Isa>(line: CacheLine) -> Extremes {
         Extremes { greatest: line, least: line, unsigned: line }
     }
     #[inline(always)]
@@ -288,14 +288,14 @@ impl<const INFINITY: u16, const GREATEST: bool> Element for Ordered<INFINITY, GR
         let least = combine::<Minimum, i16, 32>(a.least.to_i16(), b.least.to_i16());
         let unsigned = combine::<Maximum, u16, 32>(a.unsigned.to_u16(), b.unsigned.to_u16());
         Extremes {
-            greatest: I::keep(Line::from_i16(greatest)),
-            least: I::keep(Line::from_i16(least)),
-            unsigned: I::keep(Line::from_u16(unsigned)),
+            greatest: I::keep(CacheLine::from_i16(greatest)),
+            least: I::keep(CacheLine::from_i16(least)),
+            unsigned: I::keep(CacheLine::from_u16(unsigned)),
         }
     }
     #[inline(always)]
-    fn narrow<I: Isa, const N: usize>(accumulators: [Extremes; N]) -> [Line; N] {
-        let mut lines = [Line([0; 64]); N];
+    fn narrow<I: Isa, const N: usize>(accumulators: [Extremes; N]) -> [CacheLine; N] {
+        let mut lines = [CacheLine([0; 64]); N];
         for n in 0..N {
             let greatest = I::keep(accumulators[n].greatest).to_i16();
             let least = I::keep(accumulators[n].least).to_i16();
@@ -310,7 +310,7 @@ impl<const INFINITY: u16, const GREATEST: bool> Element for Ordered<INFINITY, GR
                 let is_nan = greatest[i] > INFINITY as i16 || unsigned[i] > 0x8000 | INFINITY;
                 result[i] = if is_nan { nan(INFINITY) } else { float as u16 };
             }
-            lines[n] = I::keep(Line::from_u16(result));
+            lines[n] = I::keep(CacheLine::from_u16(result));
         }
         lines
     }

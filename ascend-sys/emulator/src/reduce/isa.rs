@@ -10,9 +10,9 @@ use super::convert::{bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16};
 /// 64 bytes: a cache line's worth of elements, in registers.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
-pub(crate) struct Line(pub(crate) [u8; 64]);
+pub(crate) struct CacheLine(pub(crate) [u8; 64]);
 
-impl Line {
+impl CacheLine {
     /// The line as 16-bit elements.
     #[inline(always)]
     pub(super) fn to_u16(self) -> [u16; 32] {
@@ -54,26 +54,26 @@ pub(crate) trait Isa {
     const LINES: usize;
 
     /// Reads 64 bytes.
-    unsafe fn load(from: *const u8) -> Line;
+    unsafe fn load(from: *const u8) -> CacheLine;
     /// Reads `bytes` < 64 bytes; the rest of the line is zero.
-    unsafe fn load_part(from: *const u8, bytes: usize) -> Line;
+    unsafe fn load_part(from: *const u8, bytes: usize) -> CacheLine;
     /// Writes 64 bytes.
-    unsafe fn store(to: *mut u8, line: Line);
+    unsafe fn store(to: *mut u8, line: CacheLine);
     /// Writes the first `bytes` < 64 bytes.
-    unsafe fn store_part(to: *mut u8, line: Line, bytes: usize);
+    unsafe fn store_part(to: *mut u8, line: CacheLine, bytes: usize);
     /// Makes streamed stores as ordered as plain ones.
     unsafe fn fence();
     /// The same line, in registers. Costs no instruction. The compiler cannot look through it, so it computes a line at a time: left
     /// alone it may spread the elements of many lines over registers of its own choice, which costs a factor of ten.
     #[inline(always)]
-    fn keep(line: Line) -> Line {
+    fn keep(line: CacheLine) -> CacheLine {
         line
     }
 
     /// Reads several lines.
     #[inline(always)]
-    unsafe fn load_lines<const N: usize>(from: *const u8) -> [Line; N] {
-        let mut lines = [Line([0; 64]); N];
+    unsafe fn load_lines<const N: usize>(from: *const u8) -> [CacheLine; N] {
+        let mut lines = [CacheLine([0; 64]); N];
         for (i, line) in lines.iter_mut().enumerate() {
             // SAFETY: the same promise, for each.
             *line = unsafe { Self::load(from.add(64 * i)) };
@@ -83,7 +83,7 @@ pub(crate) trait Isa {
 
     /// Writes several lines; with `halves`, by halves of registers, which saves putting them together where the results come so.
     #[inline(always)]
-    unsafe fn store_lines<const N: usize>(to: *mut u8, lines: &[Line; N], _halves: bool) {
+    unsafe fn store_lines<const N: usize>(to: *mut u8, lines: &[CacheLine; N], _halves: bool) {
         for (i, line) in lines.iter().enumerate() {
             // SAFETY: the same promise, for each.
             unsafe { Self::store(to.add(64 * i), *line) };
@@ -92,7 +92,7 @@ pub(crate) trait Isa {
 
     /// [`store_lines`](Self::store_lines) past the caches, if there is such an instruction. `to` is a multiple of 64.
     #[inline(always)]
-    unsafe fn stream_lines<const N: usize>(to: *mut u8, lines: &[Line; N], halves: bool) {
+    unsafe fn stream_lines<const N: usize>(to: *mut u8, lines: &[CacheLine; N], halves: bool) {
         // SAFETY: the same promise.
         unsafe { Self::store_lines(to, lines, halves) };
     }
@@ -106,7 +106,7 @@ pub(crate) trait Isa {
 
     /// fp16 to fp32.
     #[inline(always)]
-    fn widen_f16(line: Line) -> [f32; 32] {
+    fn widen_f16(line: CacheLine) -> [f32; 32] {
         let halves = line.to_u16();
         let mut wide = [0.0; 32];
         for i in 0..32 {
@@ -117,17 +117,17 @@ pub(crate) trait Isa {
 
     /// fp32 to fp16, to nearest, ties to even; a NaN becomes any NaN.
     #[inline(always)]
-    fn narrow_f16(wide: [f32; 32]) -> Line {
+    fn narrow_f16(wide: [f32; 32]) -> CacheLine {
         let mut halves = [0; 32];
         for i in 0..32 {
             halves[i] = f32_to_f16(wide[i]);
         }
-        Line::from_u16(halves)
+        CacheLine::from_u16(halves)
     }
 
     /// bf16 to fp32, in an order of the instruction set's own: lanes only meet those of the same place.
     #[inline(always)]
-    fn widen_bf16(line: Line) -> [f32; 32] {
+    fn widen_bf16(line: CacheLine) -> [f32; 32] {
         let halves = line.to_u16();
         let mut wide = [0.0; 32];
         for i in 0..32 {
@@ -139,12 +139,12 @@ pub(crate) trait Isa {
     /// fp32 in the order of [`widen_bf16`](Self::widen_bf16) to bf16, to nearest, ties to even; a NaN becomes any NaN. The lower half of a
     /// NaN must be zero, as it is in what became of bf16.
     #[inline(always)]
-    fn narrow_bf16(wide: [f32; 32]) -> Line {
+    fn narrow_bf16(wide: [f32; 32]) -> CacheLine {
         let mut halves = [0; 32];
         for i in 0..32 {
             halves[i] = f32_to_bf16(wide[i]);
         }
-        Line::from_u16(halves)
+        CacheLine::from_u16(halves)
     }
 
     /// The sums of the elements.
@@ -171,7 +171,7 @@ impl Isa for Portable {
     const LINES: usize = 1;
 
     #[inline(always)]
-    unsafe fn load(from: *const u8) -> Line {
+    unsafe fn load(from: *const u8) -> CacheLine {
         if from.addr().is_multiple_of(8) {
             let mut words = [0u64; 8];
             for (i, word) in words.iter_mut().enumerate() {
@@ -179,7 +179,7 @@ impl Isa for Portable {
                 *word = unsafe { from.cast::<u64>().add(i).read_volatile() };
             }
             // SAFETY: both are 64 bytes of plain data.
-            unsafe { core::mem::transmute::<[u64; 8], Line>(words) }
+            unsafe { core::mem::transmute::<[u64; 8], CacheLine>(words) }
         } else {
             // SAFETY: the caller promises 64 readable bytes.
             unsafe { Self::load_part(from, 64) }
@@ -187,8 +187,8 @@ impl Isa for Portable {
     }
 
     #[inline(always)]
-    unsafe fn load_part(from: *const u8, bytes: usize) -> Line {
-        let mut line = Line([0; 64]);
+    unsafe fn load_part(from: *const u8, bytes: usize) -> CacheLine {
+        let mut line = CacheLine([0; 64]);
         for (i, byte) in line.0.iter_mut().enumerate().take(bytes) {
             // SAFETY: the caller promises that many readable bytes.
             *byte = unsafe { from.add(i).read_volatile() };
@@ -197,10 +197,10 @@ impl Isa for Portable {
     }
 
     #[inline(always)]
-    unsafe fn store(to: *mut u8, line: Line) {
+    unsafe fn store(to: *mut u8, line: CacheLine) {
         if to.addr().is_multiple_of(8) {
             // SAFETY: both are 64 bytes of plain data.
-            let words = unsafe { core::mem::transmute::<Line, [u64; 8]>(line) };
+            let words = unsafe { core::mem::transmute::<CacheLine, [u64; 8]>(line) };
             for (i, word) in words.into_iter().enumerate() {
                 // SAFETY: the caller promises 64 writable bytes; the address is a multiple of 8.
                 unsafe { to.cast::<u64>().add(i).write_volatile(word) };
@@ -212,7 +212,7 @@ impl Isa for Portable {
     }
 
     #[inline(always)]
-    unsafe fn store_part(to: *mut u8, line: Line, bytes: usize) {
+    unsafe fn store_part(to: *mut u8, line: CacheLine, bytes: usize) {
         for (i, byte) in line.0.into_iter().enumerate().take(bytes) {
             // SAFETY: the caller promises that many writable bytes.
             unsafe { to.add(i).write_volatile(byte) };

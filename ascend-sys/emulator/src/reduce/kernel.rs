@@ -10,7 +10,7 @@
 )]
 
 use super::element::{Element, Operator};
-use super::isa::{Isa, Line};
+use super::isa::{CacheLine, Isa};
 use core::mem::MaybeUninit;
 
 /// Up to so many inputs, and outputs, the accumulators stay in registers.
@@ -38,7 +38,7 @@ pub(super) unsafe fn reduce<I: Isa, E: Element, O: Operator>(
     let (Some((first, others)), Some(output)) = (inputs.split_first(), outputs.first()) else {
         return;
     };
-    let chunk = Chunk { first: *first, others, outputs, streaming };
+    let chunk = ReduceChunk { first: *first, others, outputs, streaming };
     let mut at = 0;
     // SAFETY: all offsets stay below `bytes`, for which the caller promises every pointer; a load of an offset precedes
     // its store, so an output may be an input.
@@ -71,14 +71,14 @@ pub(super) unsafe fn reduce<I: Isa, E: Element, O: Operator>(
 }
 
 /// The buffers of one call, all valid for the same number of bytes.
-struct Chunk<'a> {
+struct ReduceChunk<'a> {
     first: *const u8,
     others: &'a [*const u8],
     outputs: &'a [*mut u8],
     streaming: bool,
 }
 
-impl Chunk<'_> {
+impl ReduceChunk<'_> {
     /// Reduces from the byte offset `at` on, `N` lines at a time, until fewer bytes than that are left of `bytes`.
     ///
     /// # Safety
@@ -153,13 +153,13 @@ impl Chunk<'_> {
     unsafe fn block<I: Isa, E: Element, O: Operator, const N: usize>(&self, at: usize) {
         const { assert!(BLOCK.is_multiple_of(N)) };
         let mut sums = [MaybeUninit::<E::Accumulator>::uninit(); BLOCK];
-        let mut results = [MaybeUninit::<Line>::uninit(); BLOCK];
+        let mut results = [MaybeUninit::<CacheLine>::uninit(); BLOCK];
         let (start, rest) = self.others.split_at(self.others.len().min(GROUP - 1));
         // SAFETY: the caller's promise; the first loop initialises every accumulator, the last but one every result;
         // `N` of them from a multiple of `N` are within the arrays.
         unsafe {
             let sums = (&raw mut sums).cast::<E::Accumulator>();
-            let results = (&raw mut results).cast::<Line>();
+            let results = (&raw mut results).cast::<CacheLine>();
             for i in (0..BLOCK).step_by(N) {
                 let sum = E::load::<I, N>(self.first.add(at + 64 * i));
                 sums.add(i).cast::<[_; N]>().write(add::<I, E, O, N>(sum, start, at + 64 * i));
@@ -221,7 +221,7 @@ unsafe fn add<I: Isa, E: Element, O: Operator, const N: usize>(
 #[inline(always)]
 unsafe fn write<I: Isa, E: Element, const N: usize>(
     to: *mut u8,
-    lines: &[Line; N],
+    lines: &[CacheLine; N],
     streaming: bool,
 ) {
     // SAFETY: the caller's promise; streamed lines are aligned.

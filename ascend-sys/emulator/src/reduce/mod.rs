@@ -30,7 +30,7 @@ pub(crate) mod x86;
 pub use types::{DataType, ReduceOp};
 
 pub(crate) use element::Arithmetic;
-use element::{Bf16, Element, Fp16, Maximum, Minimum, Operator, Ordered, Product, Sum};
+use element::{Bf16, Element, Fp16, Maximum, Minimum, Operator, Ordered, Prod, Sum};
 pub(crate) use environment::Standard;
 
 /// How results are written.
@@ -106,7 +106,7 @@ unsafe fn reduce_with(
     count: usize,
     store: Store,
 ) -> bool {
-    let call = Call { level, inputs, outputs, bytes: count * dtype.size(), store };
+    let call = ReduceCall { level, inputs, outputs, bytes: count * dtype.size(), store };
     // SAFETY: the caller's promise.
     unsafe {
         if inputs.len() == 1 {
@@ -136,7 +136,7 @@ unsafe fn reduce_with(
 }
 
 /// The arguments of a reduction on their way to the kernel.
-struct Call<'a> {
+struct ReduceCall<'a> {
     level: Level,
     inputs: &'a [*const u8],
     outputs: &'a [*mut u8],
@@ -144,7 +144,7 @@ struct Call<'a> {
     store: Store,
 }
 
-impl Call<'_> {
+impl ReduceCall<'_> {
     /// # Safety
     ///
     /// As for [`reduce_with`]; the buffers hold elements of this type.
@@ -153,7 +153,7 @@ impl Call<'_> {
         unsafe {
             match op {
                 ReduceOp::Sum => self.with::<E, Sum>(),
-                ReduceOp::Prod => self.with::<E, Product>(),
+                ReduceOp::Prod => self.with::<E, Prod>(),
                 ReduceOp::Max => self.with::<E, Maximum>(),
                 ReduceOp::Min => self.with::<E, Minimum>(),
             }
@@ -168,7 +168,7 @@ impl Call<'_> {
         unsafe {
             match op {
                 ReduceOp::Sum => self.with::<E, Sum>(),
-                ReduceOp::Prod => self.with::<E, Product>(),
+                ReduceOp::Prod => self.with::<E, Prod>(),
                 ReduceOp::Max => self.with::<Greatest, Maximum>(),
                 ReduceOp::Min => self.with::<Least, Minimum>(),
             }

@@ -4,7 +4,7 @@
 
 mod part;
 
-use super::isa::{Isa, Line};
+use super::isa::{CacheLine, Isa};
 use core::arch::asm;
 use core::arch::x86_64::*;
 use core::mem::{transmute, transmute_copy};
@@ -35,7 +35,7 @@ pub(crate) fn has_avx2() -> bool {
 /// The place of an odd bf16 in 32 bits.
 const UPPER_HALF: i32 = 0xFFFF_0000_u32 as i32;
 
-/// An instruction set in which a [`Line`] is `$n` registers of `$bytes` bytes. The names are those of its instructions.
+/// An instruction set in which a [`CacheLine`] is `$n` registers of `$bytes` bytes. The names are those of its instructions.
 macro_rules! isa {
     (@write $features:literal, $registers:ident, $halves:ident, $mov:literal, $n:literal of $bytes:literal in $class:ident,
      $letter:literal in $half_class:ident, $int:ident, $half:ident) => {
@@ -189,10 +189,10 @@ macro_rules! isa {
             const LINES: usize = $lines;
 
             #[inline(always)]
-            unsafe fn load(from: *const u8) -> Line {
+            unsafe fn load(from: *const u8) -> CacheLine {
                 // SAFETY: see above.
                 unsafe {
-                    let mut line: [$int; $n] = transmute(Line([0; 64]));
+                    let mut line: [$int; $n] = transmute(CacheLine([0; 64]));
                     for i in 0..$n {
                         line[i] = Self::load_register(from.add($bytes * i));
                     }
@@ -201,8 +201,8 @@ macro_rules! isa {
             }
 
             #[inline(always)]
-            unsafe fn load_lines<const N: usize>(from: *const u8) -> [Line; N] {
-                let mut lines = [Line([0; 64]); N];
+            unsafe fn load_lines<const N: usize>(from: *const u8) -> [CacheLine; N] {
+                let mut lines = [CacheLine([0; 64]); N];
                 // SAFETY: see above.
                 unsafe {
                     if N == $lines {
@@ -217,7 +217,7 @@ macro_rules! isa {
             }
 
             #[inline(always)]
-            unsafe fn store_lines<const N: usize>(to: *mut u8, lines: &[Line; N], halves: bool) {
+            unsafe fn store_lines<const N: usize>(to: *mut u8, lines: &[CacheLine; N], halves: bool) {
                 // SAFETY: see above.
                 unsafe {
                     if N == $lines && halves {
@@ -235,7 +235,7 @@ macro_rules! isa {
             }
 
             #[inline(always)]
-            unsafe fn stream_lines<const N: usize>(to: *mut u8, lines: &[Line; N], halves: bool) {
+            unsafe fn stream_lines<const N: usize>(to: *mut u8, lines: &[CacheLine; N], halves: bool) {
                 // SAFETY: see above.
                 unsafe {
                     if N == $lines && halves {
@@ -269,13 +269,13 @@ macro_rules! isa {
             }
 
             #[inline(always)]
-            unsafe fn load_part(from: *const u8, bytes: usize) -> Line {
+            unsafe fn load_part(from: *const u8, bytes: usize) -> CacheLine {
                 // SAFETY: see above.
                 unsafe { $part::load(from, bytes) }
             }
 
             #[inline(always)]
-            unsafe fn store(to: *mut u8, line: Line) {
+            unsafe fn store(to: *mut u8, line: CacheLine) {
                 // SAFETY: see above.
                 unsafe {
                     let line: [$int; $n] = transmute(line);
@@ -286,7 +286,7 @@ macro_rules! isa {
             }
 
             #[inline(always)]
-            unsafe fn store_part(to: *mut u8, line: Line, bytes: usize) {
+            unsafe fn store_part(to: *mut u8, line: CacheLine, bytes: usize) {
                 // SAFETY: see above.
                 unsafe { $part::store(to, line, bytes) }
             }
@@ -298,7 +298,7 @@ macro_rules! isa {
             }
 
             #[inline(always)]
-            fn keep(line: Line) -> Line {
+            fn keep(line: CacheLine) -> CacheLine {
                 // SAFETY: see above.
                 unsafe {
                     let mut line: [$int; $n] = transmute(line);
@@ -310,7 +310,7 @@ macro_rules! isa {
             }
 
             #[inline(always)]
-            fn widen_f16(line: Line) -> [f32; 32] {
+            fn widen_f16(line: CacheLine) -> [f32; 32] {
                 // SAFETY: see above.
                 unsafe {
                     let halves: [$half; 2 * $n] = transmute(line);
@@ -323,11 +323,11 @@ macro_rules! isa {
             }
 
             #[inline(always)]
-            fn narrow_f16(wide: [f32; 32]) -> Line {
+            fn narrow_f16(wide: [f32; 32]) -> CacheLine {
                 // SAFETY: see above.
                 unsafe {
                     let wide: [$float; 2 * $n] = transmute(wide);
-                    let mut halves: [$half; 2 * $n] = transmute(Line([0; 64]));
+                    let mut halves: [$half; 2 * $n] = transmute(CacheLine([0; 64]));
                     for i in 0..2 * $n {
                         halves[i] = $narrow::<_MM_FROUND_TO_NEAREST_INT>(wide[i]);
                     }
@@ -338,7 +338,7 @@ macro_rules! isa {
             // 32 bits of memory hold an even and an odd bf16, each the upper half of an fp32: the even ones come first, and
             // no element changes lanes.
             #[inline(always)]
-            fn widen_bf16(line: Line) -> [f32; 32] {
+            fn widen_bf16(line: CacheLine) -> [f32; 32] {
                 // SAFETY: see above.
                 unsafe {
                     let pairs: [$int; $n] = transmute(line);
@@ -352,11 +352,11 @@ macro_rules! isa {
             }
 
             #[inline(always)]
-            fn narrow_bf16(wide: [f32; 32]) -> Line {
+            fn narrow_bf16(wide: [f32; 32]) -> CacheLine {
                 // SAFETY: see above.
                 unsafe {
                     let wide: [$int; 2 * $n] = transmute(wide);
-                    let mut pairs: [$int; $n] = transmute(Line([0; 64]));
+                    let mut pairs: [$int; $n] = transmute(CacheLine([0; 64]));
                     for i in 0..$n {
                         pairs[i] = $pack(wide[i], wide[$n + i]);
                     }

@@ -16,14 +16,14 @@ pub(crate) struct Log {
     pub(super) first: u32,
     open: AtomicBool,
     taken: AtomicU64,
-    kept: Mutex<Kept>,
+    kept: Mutex<LogEntries>,
 }
 
 #[derive(Default)]
-pub(super) struct Kept {
+pub(super) struct LogEntries {
     pub(super) launches: Vec<Launch>,
-    pub(super) turns: Vec<Turn>,
-    pub(super) primitives: Vec<Primitive>,
+    pub(super) turns: Vec<TurnSpan>,
+    pub(super) primitives: Vec<PrimitiveSpan>,
 }
 
 /// A launch of a kernel on one device, which has ended.
@@ -82,7 +82,7 @@ pub(crate) enum Doing {
 }
 
 /// A turn that a server has done.
-pub(crate) struct Turn {
+pub(crate) struct TurnSpan {
     pub(crate) device: u32,
     /// The communicator of the servers: its number and name.
     pub(crate) servers: u64,
@@ -111,7 +111,7 @@ pub(crate) struct Moved {
 
 /// A primitive that a thread of an operator has done.
 #[derive(Clone)]
-pub(crate) struct Primitive {
+pub(crate) struct PrimitiveSpan {
     pub(crate) device: u32,
     /// In its communicator, if it has one.
     pub(crate) rank: Option<usize>,
@@ -121,7 +121,7 @@ pub(crate) struct Primitive {
     pub(crate) name: String,
     /// The function that issued it.
     pub(crate) call: &'static str,
-    pub(crate) work: Work,
+    pub(crate) work: PrimitiveWork,
     /// When it was next in its thread, and when it was done.
     pub(crate) from: u64,
     pub(crate) to: u64,
@@ -131,7 +131,7 @@ pub(crate) struct Primitive {
 
 /// What a primitive does.
 #[derive(Clone)]
-pub(crate) enum Work {
+pub(crate) enum PrimitiveWork {
     /// Bytes go from a device to a device.
     Moves { from: u32, to: u32, bytes: u64, reduces: bool },
     /// A notify is recorded: its number among all of the process, and whose it is.
@@ -170,26 +170,26 @@ impl Log {
         self.write(|kept| kept.launches.push(launch));
     }
 
-    pub(crate) fn turned(&self, turn: Turn) {
+    pub(crate) fn turned(&self, turn: TurnSpan) {
         if self.has_room() {
             self.write(|kept| kept.turns.push(turn));
         }
     }
 
-    pub(crate) fn did(&self, primitive: Primitive) {
+    pub(crate) fn did(&self, primitive: PrimitiveSpan) {
         if self.has_room() {
             self.write(|kept| kept.primitives.push(primitive));
         }
     }
 
-    fn write(&self, write: impl FnOnce(&mut Kept)) {
+    fn write(&self, write: impl FnOnce(&mut LogEntries)) {
         let mut kept = lock(&self.kept);
         if self.open.load(Ordering::Relaxed) {
             write(&mut kept);
         }
     }
 
-    pub(super) fn kept(&self) -> MutexGuard<'_, Kept> {
+    pub(super) fn kept(&self) -> MutexGuard<'_, LogEntries> {
         lock(&self.kept)
     }
 
@@ -206,7 +206,7 @@ mod tests {
 
     #[test]
     fn what_has_no_room_is_counted_and_what_comes_after_the_end_is_not_kept() {
-        let turn = || Turn {
+        let turn = || TurnSpan {
             device: 7,
             servers: 0,
             group: "world".into(),

@@ -15,7 +15,9 @@ mod rows;
 mod threads;
 mod trace;
 
-pub(crate) use log::{Block, Doing, Launch, Log, Moved, Part, Primitive, Turn, Work};
+pub(crate) use log::{
+    Block, Doing, Launch, Log, Moved, Part, PrimitiveSpan, PrimitiveWork, TurnSpan,
+};
 
 use crate::machine;
 use crate::message::{Failure, fail};
@@ -27,18 +29,18 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// A recording of a block, which goes on or has ended.
-struct Recording {
+struct BlockRecording {
     block: u32,
     devices: Range<u32>,
     log: Arc<Log>,
     goes_on: bool,
 }
 
-static RECORDINGS: Mutex<Vec<Recording>> = Mutex::new(Vec::new());
+static RECORDINGS: Mutex<Vec<BlockRecording>> = Mutex::new(Vec::new());
 /// How many of them go on: the rule is none.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
-fn count(recordings: &[Recording]) {
+fn count(recordings: &[BlockRecording]) {
     let goes_on = recordings.iter().filter(|recording| recording.goes_on).count();
     COUNT.store(goes_on, Ordering::Release);
 }
@@ -52,7 +54,7 @@ pub(crate) fn of(device: u32) -> Option<Arc<Log>> {
 #[cold]
 fn find(device: u32) -> Option<Arc<Log>> {
     let recordings = lock(&RECORDINGS);
-    let wanted = |one: &&Recording| one.goes_on && one.devices.contains(&device);
+    let wanted = |one: &&BlockRecording| one.goes_on && one.devices.contains(&device);
     recordings.iter().find(wanted).map(|one| Arc::clone(&one.log))
 }
 
@@ -64,7 +66,7 @@ pub(crate) fn begin(block: u32) -> Result<(), Failure> {
         return fail!(ACL_ERROR_INVALID_PARAM, "block {block} records already: end that first");
     }
     recordings.retain(|one| one.block != block);
-    recordings.push(Recording {
+    recordings.push(BlockRecording {
         block,
         devices: settings.first..settings.first + settings.count,
         log: Arc::new(Log::new(settings.first)),

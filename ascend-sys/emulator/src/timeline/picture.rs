@@ -1,6 +1,6 @@
 //! A timeline as a picture.
 
-use super::rows::{Chart, Flow, Kind, Look, Row, Says, Span};
+use super::rows::{Chart, Flow, Row, RowKind, Says, Span, SpanKind};
 use ascend_operator::svg::{Svg, escape, shorten};
 use std::collections::{BTreeSet, HashMap};
 
@@ -31,38 +31,40 @@ const WITHIN: &str = "#4f7fb5";
 /// The picture, as the text of an SVG file.
 pub(super) fn draw(chart: &Chart) -> String {
     let mut lines = Vec::new();
-    let (devices, links): (Vec<_>, Vec<_>) =
-        chart.groups.iter().partition(|group| group.rows.iter().all(|row| row.kind != Kind::Link));
+    let (devices, links): (Vec<_>, Vec<_>) = chart
+        .groups
+        .iter()
+        .partition(|group| group.rows.iter().all(|row| row.kind != RowKind::Link));
     for group in devices.iter().take(MOST_DEVICES) {
-        lines.push(Line::Group(&group.name));
-        let of = |wanted: &dyn Fn(Kind) -> bool| -> Vec<&Row> {
+        lines.push(PictureLine::Group(&group.name));
+        let of = |wanted: &dyn Fn(RowKind) -> bool| -> Vec<&Row> {
             group.rows.iter().filter(|row| wanted(row.kind)).collect()
         };
-        let cores = of(&|kind| !matches!(kind, Kind::Server | Kind::Thread));
+        let cores = of(&|kind| !matches!(kind, RowKind::Server | RowKind::Thread));
         // The kernel's own row is no core.
-        lines.extend(cores.iter().take(MOST_CORES + 1).map(|row| Line::Row(row)));
-        lines.extend(Line::more(cores.len(), MOST_CORES + 1, "cores"));
-        lines.extend(of(&|kind| kind == Kind::Server).into_iter().map(Line::Row));
-        let threads = of(&|kind| kind == Kind::Thread);
-        lines.extend(threads.iter().take(MOST_THREADS).map(|row| Line::Row(row)));
-        lines.extend(Line::more(threads.len(), MOST_THREADS, "threads"));
+        lines.extend(cores.iter().take(MOST_CORES + 1).map(|row| PictureLine::Row(row)));
+        lines.extend(PictureLine::more(cores.len(), MOST_CORES + 1, "cores"));
+        lines.extend(of(&|kind| kind == RowKind::Server).into_iter().map(PictureLine::Row));
+        let threads = of(&|kind| kind == RowKind::Thread);
+        lines.extend(threads.iter().take(MOST_THREADS).map(|row| PictureLine::Row(row)));
+        lines.extend(PictureLine::more(threads.len(), MOST_THREADS, "threads"));
     }
-    lines.extend(Line::more(devices.len(), MOST_DEVICES, "devices"));
+    lines.extend(PictureLine::more(devices.len(), MOST_DEVICES, "devices"));
     for group in links {
-        lines.push(Line::Group(&group.name));
-        lines.extend(group.rows.iter().take(MOST_LINKS).map(Line::Row));
-        lines.extend(Line::more(group.rows.len(), MOST_LINKS, "links"));
+        lines.push(PictureLine::Group(&group.name));
+        lines.extend(group.rows.iter().take(MOST_LINKS).map(PictureLine::Row));
+        lines.extend(PictureLine::more(group.rows.len(), MOST_LINKS, "links"));
     }
 
     let notes = notes(chart);
     let legend = 44 + 16 * notes.len();
     let rows = lines.iter().filter_map(|line| match line {
-        Line::Row(row) => Some(row.kind),
+        PictureLine::Row(row) => Some(row.kind),
         _ => None,
     });
     let signs = signs(rows.collect());
     let top = legend + 12 + 20 * signs.len();
-    let floor = top + lines.iter().map(Line::height).sum::<usize>();
+    let floor = top + lines.iter().map(PictureLine::height).sum::<usize>();
     let mut svg = Svg::new(WIDTH, floor + 48, 12);
     let heading = format!("font-size=\"16\" font-weight=\"bold\" fill=\"{INK}\"");
     svg.text(MARGIN, 28, &heading, &shorten(&chart.title, 100));
@@ -76,7 +78,7 @@ pub(super) fn draw(chart: &Chart) -> String {
     let mut threads = HashMap::new();
     for line in &lines {
         line.draw(&mut svg, &axis, y);
-        if let Line::Row(Row { thread: Some(thread), .. }) = line {
+        if let PictureLine::Row(Row { thread: Some(thread), .. }) = line {
             threads.insert(*thread, y + 7);
         }
         y += line.height();
@@ -127,26 +129,27 @@ fn notes(chart: &Chart) -> Vec<(&'static str, String)> {
 }
 
 /// A line of the picture.
-enum Line<'a> {
+enum PictureLine<'a> {
     Group(&'a str),
     Row(&'a Row),
     More(String),
 }
 
-impl<'a> Line<'a> {
-    fn more(count: usize, most: usize, what: &str) -> Option<Line<'a>> {
+impl<'a> PictureLine<'a> {
+    fn more(count: usize, most: usize, what: &str) -> Option<PictureLine<'a>> {
         let more = count.saturating_sub(most);
-        (more > 0).then(|| Line::More(format!("and {more} more {what}, which the trace has")))
+        (more > 0)
+            .then(|| PictureLine::More(format!("and {more} more {what}, which the trace has")))
     }
 
     fn height(&self) -> usize {
         match self {
-            Line::Group(_) => 26,
-            Line::More(_) => 18,
-            Line::Row(row) => match row.kind {
-                Kind::Kernel => 15,
-                Kind::Cube | Kind::Vector | Kind::Link | Kind::Thread => 17,
-                Kind::Server => 19,
+            PictureLine::Group(_) => 26,
+            PictureLine::More(_) => 18,
+            PictureLine::Row(row) => match row.kind {
+                RowKind::Kernel => 15,
+                RowKind::Cube | RowKind::Vector | RowKind::Link | RowKind::Thread => 17,
+                RowKind::Server => 19,
             },
         }
     }
@@ -154,12 +157,12 @@ impl<'a> Line<'a> {
     fn draw(&self, svg: &mut Svg, axis: &Axis, y: usize) {
         let small = format!("fill=\"{GREY}\" font-size=\"11\"");
         match self {
-            Line::Group(name) => {
+            PictureLine::Group(name) => {
                 let style = format!("font-weight=\"bold\" fill=\"{INK}\"");
                 svg.text(MARGIN, y + 19, &style, &shorten(name, 60));
             }
-            Line::More(text) => svg.text(LEFT, y + 13, &small, text),
-            Line::Row(row) => {
+            PictureLine::More(text) => svg.text(LEFT, y + 13, &small, text),
+            PictureLine::Row(row) => {
                 let height = self.height() - 3;
                 let end = format!("{small} text-anchor=\"end\"");
                 svg.text(LEFT - 8, y + height - 3, &end, &shorten(&row.name, 22));
@@ -183,7 +186,7 @@ fn draw_row(svg: &mut Svg, axis: &Axis, row: &Row, y: usize, height: usize) {
         }
     }
     // A turn is named in the wider one of its parts.
-    for turn in row.spans.iter().filter(|span| span.look == Look::Turn) {
+    for turn in row.spans.iter().filter(|span| span.look == SpanKind::Turn) {
         if let Some(part) = turn.parts.iter().max_by_key(|part| part.to - part.from) {
             label(svg, &turn.name, part.look, (axis.x(part.from), axis.x(part.to)), y + height);
         }
@@ -232,15 +235,15 @@ fn bar(svg: &mut Svg, span: &Span, (from, to): (f64, f64), y: usize, height: usi
         escape(title.trim_end())
     ));
     let text = match span.look {
-        Look::Carries => span.says.iter().find_map(|(key, value)| match value {
+        SpanKind::Carries => span.says.iter().find_map(|(key, value)| match value {
             Says::Number(bytes) if *key == "bytes" => Some(amount(*bytes)),
             _ => None,
         }),
-        Look::Waits => span.name.strip_prefix("waits: ").map(str::to_owned),
-        Look::Multiplies | Look::Copies => Some(span.name.clone()),
+        SpanKind::Waits => span.name.strip_prefix("waits: ").map(str::to_owned),
+        SpanKind::Multiplies | SpanKind::Copies => Some(span.name.clone()),
         // Of one-sided writes; a turn in which ranks meet has its own name.
-        Look::Moves if !span.says.is_empty() => Some(span.name.clone()),
-        Look::Kernel | Look::Failed => {
+        SpanKind::Moves if !span.says.is_empty() => Some(span.name.clone()),
+        SpanKind::Kernel | SpanKind::Failed => {
             Some(shorten(&span.name, ((width - 6.0) / LETTER).max(0.0) as usize))
         }
         _ => None,
@@ -251,7 +254,7 @@ fn bar(svg: &mut Svg, span: &Span, (from, to): (f64, f64), y: usize, height: usi
 }
 
 /// A text in a bar that ends at `bottom`, if it fits.
-fn label(svg: &mut Svg, text: &str, look: Look, (from, to): (f64, f64), bottom: usize) {
+fn label(svg: &mut Svg, text: &str, look: SpanKind, (from, to): (f64, f64), bottom: usize) {
     let fits = text.chars().count() as f64 * LETTER + 6.0 <= to - from;
     if let (Some((_, ink)), true, false) = (colours(look), fits, text.is_empty()) {
         let style = format!("font-size=\"10\" fill=\"{ink}\"");
@@ -260,51 +263,51 @@ fn label(svg: &mut Svg, text: &str, look: Look, (from, to): (f64, f64), bottom: 
 }
 
 /// Of the bar and of what is written in it.
-fn colours(look: Look) -> Option<(&'static str, &'static str)> {
+fn colours(look: SpanKind) -> Option<(&'static str, &'static str)> {
     match look {
-        Look::Kernel => Some(("#d9dee5", INK)),
-        Look::Failed => Some((FAILED, "#ffffff")),
-        Look::Block | Look::Turn => None,
-        Look::Runs => Some(("#7fb0e0", INK)),
-        Look::Multiplies => Some(("#2f6db3", "#ffffff")),
-        Look::Waits => Some(("#eceff3", GREY)),
-        Look::Meets => Some(("#bfe2cd", INK)),
-        Look::Moves => Some(("#2e9460", "#ffffff")),
-        Look::Carries => Some(("#a78bca", "#ffffff")),
-        Look::Copies => Some(("#7fb0e0", INK)),
-        Look::Records => Some((ACROSS, "#ffffff")),
+        SpanKind::Kernel => Some(("#d9dee5", INK)),
+        SpanKind::Failed => Some((FAILED, "#ffffff")),
+        SpanKind::Block | SpanKind::Turn => None,
+        SpanKind::Runs => Some(("#7fb0e0", INK)),
+        SpanKind::Multiplies => Some(("#2f6db3", "#ffffff")),
+        SpanKind::Waits => Some(("#eceff3", GREY)),
+        SpanKind::Meets => Some(("#bfe2cd", INK)),
+        SpanKind::Moves => Some(("#2e9460", "#ffffff")),
+        SpanKind::Carries => Some(("#a78bca", "#ffffff")),
+        SpanKind::Copies => Some(("#7fb0e0", INK)),
+        SpanKind::Records => Some((ACROSS, "#ffffff")),
     }
 }
 
 /// Lines of the legend: of what the rows are.
-fn signs(kinds: BTreeSet<Kind>) -> Vec<&'static [(Look, &'static str)]> {
-    let of_threads = kinds.contains(&Kind::Thread);
+fn signs(kinds: BTreeSet<RowKind>) -> Vec<&'static [(SpanKind, &'static str)]> {
+    let of_threads = kinds.contains(&RowKind::Thread);
     let mut signs: Vec<&[_]> = Vec::new();
-    if !of_threads || kinds.iter().any(|kind| *kind != Kind::Thread) {
+    if !of_threads || kinds.iter().any(|kind| *kind != RowKind::Thread) {
         signs.push(&[
-            (Look::Runs, "runs"),
-            (Look::Multiplies, "multiplies matrices"),
-            (Look::Waits, "waits, and for what"),
-            (Look::Block, "the core prepares or commits"),
+            (SpanKind::Runs, "runs"),
+            (SpanKind::Multiplies, "multiplies matrices"),
+            (SpanKind::Waits, "waits, and for what"),
+            (SpanKind::Block, "the core prepares or commits"),
         ]);
         signs.push(&[
-            (Look::Meets, "the server waits for the other ranks"),
-            (Look::Moves, "data moves"),
-            (Look::Carries, "what a link carries"),
+            (SpanKind::Meets, "the server waits for the other ranks"),
+            (SpanKind::Moves, "data moves"),
+            (SpanKind::Carries, "what a link carries"),
         ]);
     }
     if of_threads {
         signs.push(&[
-            (Look::Copies, "copies within the device"),
-            (Look::Moves, "moves data between devices"),
-            (Look::Waits, "waits for a notify"),
-            (Look::Records, "records one"),
+            (SpanKind::Copies, "copies within the device"),
+            (SpanKind::Moves, "moves data between devices"),
+            (SpanKind::Waits, "waits for a notify"),
+            (SpanKind::Records, "records one"),
         ]);
     }
     signs
 }
 
-fn draw_legend(svg: &mut Svg, top: usize, signs: &[&[(Look, &str)]]) {
+fn draw_legend(svg: &mut Svg, top: usize, signs: &[&[(SpanKind, &str)]]) {
     let style = format!("fill=\"{GREY}\" font-size=\"11\"");
     for (row, entries) in signs.iter().enumerate() {
         let y = top + 20 * row;
@@ -312,7 +315,7 @@ fn draw_legend(svg: &mut Svg, top: usize, signs: &[&[(Look, &str)]]) {
         for (look, name) in *entries {
             match colours(*look) {
                 Some((fill, _)) => {
-                    let edge = if *look == Look::Waits { GREY } else { fill };
+                    let edge = if *look == SpanKind::Waits { GREY } else { fill };
                     svg.push(format_args!(
                         "<rect x=\"{x}\" y=\"{y}\" width=\"14\" height=\"12\" fill=\"{fill}\" stroke=\"{edge}\" stroke-width=\"0.5\"/>"
                     ));

@@ -3,7 +3,7 @@
 //! Within a row spans follow one another, and the parts of a span lie within it. A launch beside another one on the same device has
 //! rows of its own, and so has a communicator beside another one.
 
-use super::log::{Block, Doing, Kept, Launch, Log, Moved, Part, Turn};
+use super::log::{Block, Doing, Launch, Log, LogEntries, Moved, Part, TurnSpan};
 use super::threads;
 use ascend_program::Core;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,7 +13,7 @@ pub(super) struct Chart {
     /// What it is of.
     pub(super) title: String,
     pub(super) length: u64,
-    pub(super) groups: Vec<Group>,
+    pub(super) groups: Vec<RowGroup>,
     /// From records of notifies to the waits that took them.
     pub(super) flows: Vec<Flow>,
     /// Entries for which there was no room.
@@ -21,7 +21,7 @@ pub(super) struct Chart {
 }
 
 /// The rows of a device, or of the links.
-pub(super) struct Group {
+pub(super) struct RowGroup {
     pub(super) name: String,
     pub(super) rows: Vec<Row>,
 }
@@ -39,14 +39,14 @@ pub(super) struct Row {
     pub(super) name: String,
     /// The handle of the thread of operators whose row it is.
     pub(super) thread: Option<u64>,
-    pub(super) kind: Kind,
+    pub(super) kind: RowKind,
     pub(super) spans: Vec<Span>,
     /// Moments.
     pub(super) marks: Vec<(u64, String)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Kind {
+pub(super) enum RowKind {
     Kernel,
     Cube,
     Vector,
@@ -57,14 +57,14 @@ pub(super) enum Kind {
 }
 
 impl Row {
-    pub(super) fn new(name: String, kind: Kind) -> Row {
+    pub(super) fn new(name: String, kind: RowKind) -> Row {
         Row { name, thread: None, kind, spans: Vec::new(), marks: Vec::new() }
     }
 }
 
 pub(super) struct Span {
     pub(super) name: String,
-    pub(super) look: Look,
+    pub(super) look: SpanKind,
     pub(super) from: u64,
     pub(super) to: u64,
     pub(super) says: Vec<(&'static str, Says)>,
@@ -81,7 +81,7 @@ pub(super) enum Says {
 
 /// What a span is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Look {
+pub(super) enum SpanKind {
     /// A launch, and one that failed.
     Kernel,
     Failed,
@@ -122,10 +122,10 @@ impl Chart {
         let ranks = threads::ranks(&kept.primitives);
         let met = meetings(&kept.turns);
         let lanes = lanes_of_servers(&kept.turns);
-        let mut groups: Vec<Group> = Vec::new();
+        let mut groups: Vec<RowGroup> = Vec::new();
         for device in devices {
             let launches = kept.launches.iter().filter(|launch| launch.device == device).collect();
-            let turns: Vec<&Turn> =
+            let turns: Vec<&TurnSpan> =
                 kept.turns.iter().filter(|turn| turn.device == device).collect();
             let primitives: Vec<_> =
                 kept.primitives.iter().filter(|one| one.device == device).collect();
@@ -134,11 +134,11 @@ impl Chart {
             let mut rows = rows_of_launches(launches);
             rows.extend(rows_of_servers(&turns, &lanes, &met));
             rows.extend(threads::rows(&primitives, &ranks));
-            groups.push(Group { name, rows });
+            groups.push(RowGroup { name, rows });
         }
         let links = rows_of_links(&kept.turns, &lanes, &met);
         if !links.is_empty() {
-            groups.push(Group { name: "links".into(), rows: links });
+            groups.push(RowGroup { name: "links".into(), rows: links });
         }
         for row in groups.iter_mut().flat_map(|group| &mut group.rows) {
             row.spans.iter_mut().for_each(|span| span.shift(zero));
@@ -151,7 +151,7 @@ impl Chart {
     }
 }
 
-fn title(kept: &Kept) -> String {
+fn title(kept: &LogEntries) -> String {
     let names: BTreeSet<&str> = kept.launches.iter().map(|launch| launch.kernel.as_str()).collect();
     let devices: BTreeSet<u32> = kept.launches.iter().map(|launch| launch.device).collect();
     let count =
@@ -174,7 +174,7 @@ fn title(kept: &Kept) -> String {
 /// "rank 2", if it has that number wherever it takes part; else the number of the device.
 fn name_of_device(
     launches: &Vec<&Launch>,
-    turns: &[&Turn],
+    turns: &[&TurnSpan],
     of_threads: impl Iterator<Item = usize>,
     index: u32,
 ) -> String {
@@ -188,7 +188,7 @@ fn name_of_device(
 }
 
 /// When the last rank came to each turn in which ranks meet.
-fn meetings(turns: &[Turn]) -> BTreeMap<(u64, u64), u64> {
+fn meetings(turns: &[TurnSpan]) -> BTreeMap<(u64, u64), u64> {
     let mut met = BTreeMap::new();
     for turn in turns.iter().filter(|turn| turn.meets) {
         let last = met.entry((turn.servers, turn.number)).or_insert(turn.from);
@@ -219,7 +219,7 @@ fn beside(lane: usize) -> String {
 }
 
 /// The lane of each communicator, from its first turn on any device to its last.
-fn lanes_of_servers(turns: &[Turn]) -> BTreeMap<u64, usize> {
+fn lanes_of_servers(turns: &[TurnSpan]) -> BTreeMap<u64, usize> {
     let mut times: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
     for turn in turns {
         let (from, to) = times.entry(turn.servers).or_insert((turn.from, turn.to));
@@ -234,24 +234,24 @@ fn lanes_of_servers(turns: &[Turn]) -> BTreeMap<u64, usize> {
 fn rows_of_launches(mut launches: Vec<&Launch>) -> Vec<Row> {
     launches.sort_by_key(|launch| (launch.from, launch.to));
     let mut lanes = Lanes::default();
-    let mut rows: BTreeMap<(usize, Kind, u32), Row> = BTreeMap::new();
+    let mut rows: BTreeMap<(usize, RowKind, u32), Row> = BTreeMap::new();
     for launch in launches {
         let lane = lanes.place(launch.from, launch.to);
         let beside = beside(lane);
         let mut says = vec![("blocks", Says::Number(launch.blocks.into()))];
         says.extend(launch.failure.iter().map(|text| ("failure", Says::Text(text.clone()))));
-        let look = if launch.failure.is_some() { Look::Failed } else { Look::Kernel };
+        let look = if launch.failure.is_some() { SpanKind::Failed } else { SpanKind::Kernel };
         let (name, from, to) = (launch.kernel.clone(), launch.from, launch.to);
         let span = Span { name, look, from, to, says, parts: Vec::new() };
         let new = |kind, name| Row::new(name, kind);
-        rows.entry((lane, Kind::Kernel, 0))
-            .or_insert_with(|| new(Kind::Kernel, format!("kernel{beside}")))
+        rows.entry((lane, RowKind::Kernel, 0))
+            .or_insert_with(|| new(RowKind::Kernel, format!("kernel{beside}")))
             .spans
             .push(span);
         for core in &launch.cores {
             let (kind, name) = match core.kind {
-                Core::Aic => (Kind::Cube, "AIC"),
-                Core::Aiv => (Kind::Vector, "AIV"),
+                Core::Aic => (RowKind::Cube, "AIC"),
+                Core::Aiv => (RowKind::Vector, "AIV"),
             };
             let row = rows
                 .entry((lane, kind, core.seat))
@@ -266,7 +266,7 @@ fn rows_of_launches(mut launches: Vec<&Launch>) -> Vec<Row> {
 fn block(core: &Block, launch: &Launch) -> Span {
     let mut products = core.products.iter().peekable();
     let mut parts: Vec<Span> = core.parts.iter().map(part).collect();
-    for part in parts.iter_mut().filter(|part| part.look == Look::Runs) {
+    for part in parts.iter_mut().filter(|part| part.look == SpanKind::Runs) {
         while let Some(product) = products.next_if(|product| product.to <= part.to) {
             if product.from >= part.from {
                 part.parts.push(self::part(product));
@@ -275,7 +275,7 @@ fn block(core: &Block, launch: &Launch) -> Span {
     }
     Span {
         name: format!("block {}", core.block),
-        look: Look::Block,
+        look: SpanKind::Block,
         from: core.from,
         to: core.to,
         says: vec![
@@ -293,23 +293,23 @@ fn part(part: &Part) -> Span {
             let mut says: Vec<_> =
                 lines.into_iter().map(|(key, line)| (key, Says::Text(line.clone()))).collect();
             says.push(("interpreted_us", Says::Time(*interpreted)));
-            ("runs".to_owned(), Look::Runs, says)
+            ("runs".to_owned(), SpanKind::Runs, says)
         }
         Doing::Waits { what, place } => {
-            (format!("waits: {what}"), Look::Waits, vec![("at", Says::Text(place.clone()))])
+            (format!("waits: {what}"), SpanKind::Waits, vec![("at", Says::Text(place.clone()))])
         }
         Doing::Multiplies { sizes: [rows, columns, depth] } => {
             let name = format!("product {rows}x{columns}x{depth}");
             let says = [("rows", *rows), ("columns", *columns), ("depth", *depth)];
             let says = says.into_iter().map(|(key, n)| (key, Says::Number(n))).collect();
-            (name, Look::Multiplies, says)
+            (name, SpanKind::Multiplies, says)
         }
     };
     Span { name, look, from: part.from, to: part.to, says, parts: Vec::new() }
 }
 
 fn rows_of_servers(
-    turns: &[&Turn],
+    turns: &[&TurnSpan],
     lanes: &BTreeMap<u64, usize>,
     met: &BTreeMap<(u64, u64), u64>,
 ) -> Vec<Row> {
@@ -318,11 +318,11 @@ fn rows_of_servers(
         let lane = lanes.get(&turn.servers).copied().unwrap_or(0);
         let row = rows.entry(lane).or_insert_with(|| {
             let name = format!("server{}", beside(lane));
-            Row::new(name, Kind::Server)
+            Row::new(name, RowKind::Server)
         });
         let mut span = Span {
             name: turn.name.clone(),
-            look: if turn.meets { Look::Turn } else { Look::Moves },
+            look: if turn.meets { SpanKind::Turn } else { SpanKind::Moves },
             from: turn.from,
             to: turn.to,
             says: vec![
@@ -343,8 +343,8 @@ fn rows_of_servers(
                 says: Vec::new(),
                 parts: Vec::new(),
             };
-            span.parts.push(part("waits for the other ranks", Look::Meets, turn.from, met));
-            span.parts.push(part("moves", Look::Moves, met, turn.to));
+            span.parts.push(part("waits for the other ranks", SpanKind::Meets, turn.from, met));
+            span.parts.push(part("moves", SpanKind::Moves, met, turn.to));
         }
         row.spans.push(span);
     }
@@ -352,7 +352,7 @@ fn rows_of_servers(
 }
 
 fn rows_of_links(
-    turns: &[Turn],
+    turns: &[TurnSpan],
     lanes: &BTreeMap<u64, usize>,
     met: &BTreeMap<(u64, u64), u64>,
 ) -> Vec<Row> {
@@ -364,11 +364,11 @@ fn rows_of_links(
             let row = rows.entry((lane, one_sided, *from, *to)).or_insert_with(|| {
                 let writes = if one_sided { " writes" } else { "" };
                 let name = format!("{from} → {to}{writes}{}", beside(lane));
-                Row::new(name, Kind::Link)
+                Row::new(name, RowKind::Link)
             });
             row.spans.push(Span {
                 name: turn.name.clone(),
-                look: Look::Carries,
+                look: SpanKind::Carries,
                 from: turn.met(met),
                 to: turn.to,
                 says: vec![
@@ -383,7 +383,7 @@ fn rows_of_links(
     rows.into_values().collect()
 }
 
-impl Turn {
+impl TurnSpan {
     /// When data began to move.
     fn met(&self, met: &BTreeMap<(u64, u64), u64>) -> u64 {
         let last = if self.meets { met.get(&(self.servers, self.number)) } else { None };

@@ -1,11 +1,11 @@
 //! The rows of threads of operators, and the notifies between them.
 
-use super::log::{Primitive, Work};
-use super::rows::{Flow, Kind, Look, Row, Says, Span};
+use super::log::{PrimitiveSpan, PrimitiveWork};
+use super::rows::{Flow, Row, RowKind, Says, Span, SpanKind};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 /// The rank of each device, as far as it has one only.
-pub(super) fn ranks(primitives: &[Primitive]) -> BTreeMap<u32, Option<usize>> {
+pub(super) fn ranks(primitives: &[PrimitiveSpan]) -> BTreeMap<u32, Option<usize>> {
     let mut ranks = BTreeMap::new();
     for one in primitives {
         let known = ranks.entry(one.device).or_insert(one.rank);
@@ -17,12 +17,15 @@ pub(super) fn ranks(primitives: &[Primitive]) -> BTreeMap<u32, Option<usize>> {
 }
 
 /// A row for each thread of a device, the main threads first.
-pub(super) fn rows(primitives: &[&Primitive], ranks: &BTreeMap<u32, Option<usize>>) -> Vec<Row> {
+pub(super) fn rows(
+    primitives: &[&PrimitiveSpan],
+    ranks: &BTreeMap<u32, Option<usize>>,
+) -> Vec<Row> {
     let mut rows: BTreeMap<(&str, u64), Row> = BTreeMap::new();
     for one in primitives {
         let row = rows.entry((&one.name, one.thread)).or_insert_with(|| {
             let thread = Some(one.thread);
-            Row { thread, ..Row::new(one.name.clone(), Kind::Thread) }
+            Row { thread, ..Row::new(one.name.clone(), RowKind::Thread) }
         });
         row.spans.push(span(one, ranks));
     }
@@ -33,30 +36,30 @@ pub(super) fn rows(primitives: &[&Primitive], ranks: &BTreeMap<u32, Option<usize
     rows
 }
 
-fn span(one: &Primitive, ranks: &BTreeMap<u32, Option<usize>>) -> Span {
+fn span(one: &PrimitiveSpan, ranks: &BTreeMap<u32, Option<usize>>) -> Span {
     let rank = |device: &u32| match ranks.get(device) {
         Some(Some(rank)) => rank.to_string(),
         _ => format!("device {device}"),
     };
     let mut says = vec![("call", Says::Text(one.call.into()))];
     let (name, look) = match &one.work {
-        Work::Moves { from, to, bytes, reduces } => {
+        PrimitiveWork::Moves { from, to, bytes, reduces } => {
             says.push(("bytes", Says::Number(*bytes)));
             let how = if *reduces { " reduced" } else { "" };
             match from == to {
-                true if *reduces => ("reduction".into(), Look::Copies),
-                true => ("copy".into(), Look::Copies),
-                false => (format!("{} → {}{how}", rank(from), rank(to)), Look::Moves),
+                true if *reduces => ("reduction".into(), SpanKind::Copies),
+                true => ("copy".into(), SpanKind::Copies),
+                false => (format!("{} → {}{how}", rank(from), rank(to)), SpanKind::Moves),
             }
         }
-        Work::Records { whose, .. } => {
+        PrimitiveWork::Records { whose, .. } => {
             says.push(("notify", Says::Text(whose.clone())));
-            ("record".into(), Look::Records)
+            ("record".into(), SpanKind::Records)
         }
-        Work::Waits { whose, recorder, .. } => {
+        PrimitiveWork::Waits { whose, recorder, .. } => {
             says.push(("notify", Says::Text(whose.clone())));
             let whom = recorder.map_or_else(|| "a thread".into(), |rank| format!("rank {rank}"));
-            (format!("waits: {whom}"), Look::Waits)
+            (format!("waits: {whom}"), SpanKind::Waits)
         }
     };
     if !one.group.is_empty() {
@@ -64,24 +67,26 @@ fn span(one: &Primitive, ranks: &BTreeMap<u32, Option<usize>>) -> Span {
     }
     let failure = one.failure.iter().map(|text| ("failure", Says::Text(text.clone())));
     says.extend(failure);
-    let look = if one.failure.is_some() { Look::Failed } else { look };
+    let look = if one.failure.is_some() { SpanKind::Failed } else { look };
     Span { name, look, from: one.from, to: one.to, says, parts: Vec::new() }
 }
 
 /// From each record to the wait that took it: the last one that had begun when the wait was over.
-pub(super) fn flows(primitives: &[Primitive], zero: u64) -> Vec<Flow> {
-    let mut of_notify: HashMap<u64, Vec<&Primitive>> = HashMap::new();
+pub(super) fn flows(primitives: &[PrimitiveSpan], zero: u64) -> Vec<Flow> {
+    let mut of_notify: HashMap<u64, Vec<&PrimitiveSpan>> = HashMap::new();
     for one in primitives.iter().filter(|one| one.failure.is_none()) {
-        if let Work::Records { notify, .. } | Work::Waits { notify, .. } = &one.work {
+        if let PrimitiveWork::Records { notify, .. } | PrimitiveWork::Waits { notify, .. } =
+            &one.work
+        {
             of_notify.entry(*notify).or_default().push(one);
         }
     }
     let mut flows = Vec::new();
     for mut events in of_notify.into_values() {
         // A record counts from when it began, a wait from when it was over.
-        let is_wait = |one: &Primitive| matches!(one.work, Work::Waits { .. });
+        let is_wait = |one: &PrimitiveSpan| matches!(one.work, PrimitiveWork::Waits { .. });
         events.sort_by_key(|one| if is_wait(one) { (one.to, true) } else { (one.from, false) });
-        let mut set: VecDeque<&Primitive> = VecDeque::new();
+        let mut set: VecDeque<&PrimitiveSpan> = VecDeque::new();
         for one in events {
             if !is_wait(one) {
                 set.push_back(one);
@@ -103,8 +108,13 @@ pub(super) fn flows(primitives: &[Primitive], zero: u64) -> Vec<Flow> {
 mod tests {
     use super::*;
 
-    fn primitive(device: u32, thread: u64, work: Work, (from, to): (u64, u64)) -> Primitive {
-        Primitive {
+    fn primitive(
+        device: u32,
+        thread: u64,
+        work: PrimitiveWork,
+        (from, to): (u64, u64),
+    ) -> PrimitiveSpan {
+        PrimitiveSpan {
             device,
             rank: Some(device as usize - 4),
             group: "world".into(),
@@ -118,19 +128,24 @@ mod tests {
         }
     }
 
-    fn records(device: u32, thread: u64, notify: u64, at: (u64, u64)) -> Primitive {
-        primitive(device, thread, Work::Records { notify, whose: String::new() }, at)
+    fn records(device: u32, thread: u64, notify: u64, at: (u64, u64)) -> PrimitiveSpan {
+        primitive(device, thread, PrimitiveWork::Records { notify, whose: String::new() }, at)
     }
 
-    fn waits(device: u32, thread: u64, notify: u64, at: (u64, u64)) -> Primitive {
+    fn waits(device: u32, thread: u64, notify: u64, at: (u64, u64)) -> PrimitiveSpan {
         let recorder = None;
-        primitive(device, thread, Work::Waits { notify, whose: String::new(), recorder }, at)
+        primitive(
+            device,
+            thread,
+            PrimitiveWork::Waits { notify, whose: String::new(), recorder },
+            at,
+        )
     }
 
     #[test]
     fn a_flow_leads_from_each_record_to_the_wait_that_took_it() {
         // Notify 1 is waited for before it is recorded, then after; notify 2 is left set; a wait for notify 3 fails.
-        let failed = Primitive { failure: Some("gone".into()), ..waits(5, 2, 3, (0, 90)) };
+        let failed = PrimitiveSpan { failure: Some("gone".into()), ..waits(5, 2, 3, (0, 90)) };
         let primitives = [
             waits(5, 2, 1, (10, 22)),
             records(4, 1, 1, (20, 21)),
@@ -147,7 +162,7 @@ mod tests {
 
     #[test]
     fn each_thread_has_a_row_and_the_main_one_is_the_first() {
-        let moves = |from, to| Work::Moves { from, to, bytes: 8, reduces: false };
+        let moves = |from, to| PrimitiveWork::Moves { from, to, bytes: 8, reduces: false };
         let primitives = [
             primitive(4, 11, moves(4, 5), (3, 4)),
             primitive(4, 100, moves(5, 4), (3, 4)),
