@@ -62,7 +62,7 @@ impl Watch {
     /// Looks at every block with unfinished work; ends deadlocks.
     pub(crate) fn look(&mut self) {
         let mut blocks: BTreeMap<u32, Vec<&'static Stream>> = BTreeMap::new();
-        for stream in STREAMS.all().filter(|stream| !stream.lane.is_idle()) {
+        for stream in STREAMS.all().filter(|stream| !stream.queue.is_idle()) {
             if let Some(block) = stream.device().block() {
                 blocks.entry(block).or_default().push(stream);
             }
@@ -130,7 +130,7 @@ fn all_stuck(streams: &[&'static Stream], asleep: &[u32]) -> Option<Vec<Stuck>> 
             return None;
         }
         let head = polling(|| {
-            stream.lane.peek(stream, |ticket, task| {
+            stream.queue.with_head(stream, |ticket, task| {
                 (ticket, task.limit(), task.helpers(), task.describe())
             })
         });
@@ -168,7 +168,7 @@ fn end(mut stuck: Vec<Stuck>) {
     let any_root = stuck.iter().any(|s| s.root);
     for s in stuck.iter().filter(|s| s.root || !any_root) {
         polling(|| {
-            s.stream.lane.treat_head(s.stream, s.ticket, |task| task.expire(s.stream, &reason))
+            s.stream.queue.with_head_mut(s.stream, s.ticket, |task| task.expire(s.stream, &reason))
         });
         s.stream.wake();
     }

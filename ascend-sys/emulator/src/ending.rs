@@ -1,4 +1,4 @@
-//! How streams, contexts, devices and blocks end. All that a program has on them ends with them, in whatever room it is.
+//! How streams, contexts, devices and blocks end. All that a program has on them ends with them, in whatever module it is.
 
 use crate::fabric::registry;
 use crate::kernel::binary;

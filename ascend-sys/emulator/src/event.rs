@@ -232,7 +232,7 @@ impl Event {
         };
         if let Target::Mark(mark) = target
             && mark.is_complete()
-            && stream.lane.is_idle()
+            && stream.queue.is_idle()
             && !check::is_on()
         {
             return Ok(());

@@ -107,7 +107,7 @@ fn poll_and_tell(stream: &'static Stream) {
 #[cold]
 pub(crate) fn left_unfinished(stream: &'static Stream, outcome: Outcome) {
     if outcome == Outcome::Runnable {
-        stream.lane.unpark_threads();
+        stream.queue.unpark_threads();
     }
     housekeeper::notice();
 }
@@ -115,7 +115,7 @@ pub(crate) fn left_unfinished(stream: &'static Stream, outcome: Outcome) {
 /// Waits until every task up to `ticket` is complete. False when `limit` passed first.
 #[inline]
 pub(crate) fn wait(stream: &'static Stream, ticket: u64, limit: Option<Duration>) -> bool {
-    let complete = stream.lane.completed() >= ticket || block(&Ticket { stream, ticket }, limit);
+    let complete = stream.queue.completed() >= ticket || block(&Ticket { stream, ticket }, limit);
     if complete {
         check::host_saw(stream, ticket);
     }
@@ -129,7 +129,7 @@ pub(crate) fn wait_sliced(
     limit: Duration,
     patience: Duration,
 ) -> bool {
-    let complete = stream.lane.completed() >= ticket
+    let complete = stream.queue.completed() >= ticket
         || block_with_patience(&Ticket { stream, ticket }, Some(limit), Some(patience));
     if complete {
         check::host_saw(stream, ticket);
@@ -139,7 +139,7 @@ pub(crate) fn wait_sliced(
 
 /// Waits until nothing is queued.
 pub(crate) fn wait_idle(stream: &'static Stream) {
-    wait(stream, stream.lane.submitted(), None);
+    wait(stream, stream.queue.submitted(), None);
 }
 
 /// What a thread waits for.
@@ -235,7 +235,8 @@ fn passed(deadline: Option<Instant>) -> bool {
 
 /// Polls every stream that has unfinished work and that nobody watches. Returns how many of them have more to run.
 fn help() -> usize {
-    let unwatched = STREAMS.all().filter(|stream| !stream.lane.is_idle() && !stream.watchers.any());
+    let unwatched =
+        STREAMS.all().filter(|stream| !stream.queue.is_idle() && !stream.watchers.any());
     unwatched.filter(|stream| stream.assist(HELP) == Outcome::Runnable).count()
 }
 
@@ -287,7 +288,7 @@ impl Watching {
 impl Drop for Watching {
     fn drop(&mut self) {
         self.0.watchers.leave();
-        if !self.0.lane.is_idle() {
+        if !self.0.queue.is_idle() {
             poll_and_tell(self.0);
         }
     }
@@ -300,7 +301,7 @@ struct Ticket {
 
 impl Goal for Ticket {
     fn done(&self) -> bool {
-        self.stream.lane.completed() >= self.ticket
+        self.stream.queue.completed() >= self.ticket
     }
 
     fn work(&self) {
@@ -308,15 +309,16 @@ impl Goal for Ticket {
     }
 
     fn prepare(&self, me: &Thread) -> Readiness {
-        let lane = &self.stream.lane;
-        match polling(|| lane.register(self.stream, self.ticket, QueueWaiter::Thread(me.clone()))) {
+        let queue = &self.stream.queue;
+        match polling(|| queue.register(self.stream, self.ticket, QueueWaiter::Thread(me.clone())))
+        {
             Readiness::Sleep => arm_upstream(self.stream),
             other => other,
         }
     }
 
     fn forget(&self, me: &Thread) {
-        self.stream.lane.forget_thread(me);
+        self.stream.queue.forget_thread(me);
     }
 
     fn mark(&self) -> Option<Mark> {
@@ -325,12 +327,13 @@ impl Goal for Ticket {
 }
 
 /// A parked stream may wait for another, which may wait for a third: registers each with the next and arms that one.
-/// A stream registers before the next one's turn is taken, so no progress of it goes unnoticed.
+/// A stream registers before it polls the next one, so no progress of it goes unnoticed.
 fn arm_upstream(stream: &'static Stream) -> Readiness {
     let first = stream;
     let mut stream = stream;
     for _ in 0..CHAIN {
-        let upstream = polling(|| stream.lane.peek(stream, |_, task| task.upstream())).flatten();
+        let upstream =
+            polling(|| stream.queue.with_head(stream, |_, task| task.upstream())).flatten();
         let Some((mark, next)) = upstream.and_then(|mark| Some((mark, mark.stream()?))) else {
             break;
         };
@@ -338,7 +341,7 @@ fn arm_upstream(stream: &'static Stream) -> Readiness {
         if std::ptr::eq(next, first) {
             break;
         }
-        match polling(|| next.lane.register(next, mark.ticket(), QueueWaiter::Lane(stream))) {
+        match polling(|| next.queue.register(next, mark.ticket(), QueueWaiter::Queue(stream))) {
             Readiness::Sleep => stream = next,
             Readiness::Done | Readiness::Retry => return Readiness::Retry,
         }

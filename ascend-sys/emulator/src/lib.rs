@@ -4,7 +4,7 @@
 //! the calls that a real CANN in the same process makes to itself.
 //!
 //! Where what is checked: `abi` holds the C functions, which check their arguments and call inward; `memory` knows every
-//! allocation and names it in errors; `stream`, `lane` and `executor` run tasks in order without a thread per stream;
+//! allocation and names it in errors; `stream`, `queue` and `executor` run tasks in order without a thread per stream;
 //! `capture` keeps what a captured stream would have run, as a graph; `fabric` makes communicators, `collective` and `batch` are the operations in which ranks meet, `operator` is what programs make their own from; `faults` has them fail; `timeline` records what kernels do;
 //! `ending` ends what a program has on a stream, a context, a device or a block.
 

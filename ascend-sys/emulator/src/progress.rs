@@ -1,8 +1,8 @@
-//! How far a lane is: its counters, and points in it.
+//! How far a task queue is: its counters, and points in it.
 
 use crate::sync::{AtomicU64, Ordering};
 
-/// The counters that callers may map (`AscendExtProgress`): one cache line, written with the turn or the queue held.
+/// The counters that callers may map (`AscendExtProgress`): one cache line, written with the lock or the queue held.
 #[repr(C, align(64))]
 pub(crate) struct Progress {
     pub(crate) submitted: AtomicU64,
@@ -34,7 +34,7 @@ impl Progress {
     }
 }
 
-/// Behind a job of a lane, for who knows neither: memory that is freed waits for such points.
+/// Behind a job of a task queue, for who knows neither: memory that is freed waits for such points.
 #[derive(Clone, Copy)]
 pub(crate) struct QueuePoint {
     progress: &'static Progress,

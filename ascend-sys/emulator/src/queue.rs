@@ -1,13 +1,13 @@
 //! The protocol of a stream: jobs enter in order, run one after the other, and nobody who waits is forgotten.
 //!
-//! A lane is polled, it is no thread. Whoever submits polls it once; whoever waits polls it; whoever makes a parked job
-//! runnable polls it. One thread at a time has the *turn*; nobody waits for the turn. What makes this safe to sleep on:
+//! A queue is polled, it is no thread. Whoever submits polls it once; whoever waits polls it; whoever makes a parked job
+//! runnable polls it. One thread at a time has the *lock* (a try-lock); nobody waits for the lock. What makes this safe to sleep on:
 //!
-//! 1. Who wants a poll and finds the turn taken leaves a note (`kick`) and tries once more. The holder looks at the note
-//!    after it gave the turn back. Both steps on the turn are read-modify-writes, so one of the two sees the other.
-//! 2. A sleeper registers with the ticket it waits for, and only then takes the turn once: it polls, and arms the parked
-//!    head. A completion before that turn is seen by the sleeper, one after it sees the registration.
-//! 3. `completed` is written only with the turn held, in ticket order, after the job is done with all memory.
+//! 1. Who wants a poll and finds the lock taken leaves a note (`kick`) and tries once more. The holder looks at the note
+//!    after it gave the lock back. Both steps on the lock are read-modify-writes, so one of the two sees the other.
+//! 2. A sleeper registers with the ticket it waits for, and only then takes the lock once: it polls, and arms the parked
+//!    head. A completion before that hold is seen by the sleeper, one after it sees the registration.
+//! 3. `completed` is written only with the lock held, in ticket order, after the job is done with all memory.
 //!
 //! A job that panics, which is a defect of ours, gives up and fails: who polls may be anybody, and goes on.
 //!
@@ -38,16 +38,16 @@ pub(crate) enum JobStep<F> {
     Again,
 }
 
-/// A unit of work in a lane.
+/// A unit of work in a task queue.
 pub(crate) trait Job: Sized {
-    /// The stream that the lane belongs to.
+    /// The stream that the queue belongs to.
     type Owner: 'static;
     /// Why a job failed.
     type Failure;
 
-    /// Makes progress. Called with the turn held.
+    /// Makes progress. Called with the lock held.
     fn poll(&mut self, owner: &'static Self::Owner) -> JobStep<Self::Failure>;
-    /// The job is parked and somebody is about to sleep: arrange that the lane is woken when a poll may help.
+    /// The job is parked and somebody is about to sleep: arrange that the queue is woken when a poll may help.
     /// True when that has already happened.
     fn arm(&mut self, owner: &'static Self::Owner) -> bool;
     /// The job's ticket was voided: give up, as soon as nothing of it touches memory any more.
@@ -56,11 +56,11 @@ pub(crate) trait Job: Sized {
     fn panicked(&mut self, owner: &'static Self::Owner) -> JobStep<Self::Failure>;
     /// Called before `completed` covers the failed ticket.
     fn failed(owner: &'static Self::Owner, ticket: u64, failure: Self::Failure);
-    /// Polls the lane of `owner`, now or as soon as the calling thread is out of the poll it is in.
+    /// Polls the queue of `owner`, now or as soon as the calling thread is out of the poll it is in.
     fn wake(owner: &'static Self::Owner);
 }
 
-/// A job as it is submitted. Most are done at once: they run where they were made, and become jobs of the lane, which are moved and
+/// A job as it is submitted. Most are done at once: they run where they were made, and become jobs of the queue, which are moved and
 /// held on to, only when they have to stay.
 pub(crate) trait Fresh<J: Job> {
     /// As [`Job::poll`].
@@ -102,21 +102,21 @@ pub(crate) enum Outcome {
     Parked,
     /// There is more to run, the budget is used up.
     Runnable,
-    /// Another thread has the turn, and will look again.
+    /// Another thread has the lock, and will look again.
     Busy,
 }
 
 /// Whom a completion wakes.
 pub(crate) enum QueueWaiter<O: 'static> {
     Thread(Thread),
-    Lane(&'static O),
+    Queue(&'static O),
 }
 
 impl<O: 'static> QueueWaiter<O> {
     fn is(&self, other: &QueueWaiter<O>) -> bool {
         match (self, other) {
             (QueueWaiter::Thread(a), QueueWaiter::Thread(b)) => a.id() == b.id(),
-            (QueueWaiter::Lane(a), QueueWaiter::Lane(b)) => std::ptr::eq(*a, *b),
+            (QueueWaiter::Queue(a), QueueWaiter::Queue(b)) => std::ptr::eq(*a, *b),
             _ => false,
         }
     }
@@ -185,13 +185,13 @@ impl<J: Job> TaskQueue<J> {
         completed == self.submitted()
     }
 
-    /// A thread has the turn right now.
+    /// A thread has the lock right now.
     #[inline]
     pub(crate) fn is_polled(&self) -> bool {
         self.head.is_taken()
     }
 
-    /// Appends a job and polls once, so that a small job on an idle lane is complete when this returns.
+    /// Appends a job and polls once, so that a small job on an idle queue is complete when this returns.
     /// The error is the code that the gate was closed with.
     #[inline]
     pub(crate) fn submit<F: Fresh<J>>(
@@ -286,7 +286,7 @@ impl<J: Job> TaskQueue<J> {
     /// Runs what can be run, up to `budget` pieces of work.
     pub(crate) fn poll(&self, owner: &'static J::Owner, budget: u32) -> Outcome {
         loop {
-            let Some(mut head) = self.take_turn() else { return Outcome::Busy };
+            let Some(mut head) = self.try_head() else { return Outcome::Busy };
             let outcome = head.with(|head| self.run(owner, head, budget));
             drop(head);
             self.notify();
@@ -297,16 +297,16 @@ impl<J: Job> TaskQueue<J> {
         }
     }
 
-    /// The turn, or a note to whoever has it.
-    fn take_turn(&self) -> Option<crate::sync::TryLockGuard<'_, Option<(u64, J)>>> {
-        let turn = self.head.try_take().or_else(|| {
+    /// The lock, or a note to whoever has it.
+    fn try_head(&self) -> Option<crate::sync::TryLockGuard<'_, Option<(u64, J)>>> {
+        let head = self.head.try_take().or_else(|| {
             self.kick.store(true, Ordering::Release);
             self.head.try_take()
         })?;
         if self.kick.load(Ordering::Acquire) {
             self.kick.store(false, Ordering::Relaxed);
         }
-        Some(turn)
+        Some(head)
     }
 
     fn run(
@@ -349,7 +349,7 @@ impl<J: Job> TaskQueue<J> {
         self.progress.completed.store(ticket, Ordering::Release);
     }
 
-    /// Wakes those whose ticket is complete. Called without the turn.
+    /// Wakes those whose ticket is complete. Called without the lock.
     #[inline]
     fn notify(&self) {
         if self.armed.load(Ordering::Acquire) != 0 {
@@ -363,7 +363,7 @@ impl<J: Job> TaskQueue<J> {
         while let Some(waiter) = self.take_due() {
             match waiter {
                 QueueWaiter::Thread(thread) => thread.unpark(),
-                QueueWaiter::Lane(owner) => J::wake(owner),
+                QueueWaiter::Queue(owner) => J::wake(owner),
             }
         }
     }
@@ -395,9 +395,9 @@ impl<J: Job> TaskQueue<J> {
         self.arm(owner, ticket)
     }
 
-    /// One turn: runs what can be run, and arms the head if it is parked.
+    /// With the lock once: runs what can be run, and arms the head if it is parked.
     fn arm(&self, owner: &'static J::Owner, ticket: u64) -> Readiness {
-        let Some(mut head) = self.take_turn() else { return Readiness::Retry };
+        let Some(mut head) = self.try_head() else { return Readiness::Retry };
         let readiness = head.with(|head| match self.run(owner, head, 1) {
             Outcome::Parked => {
                 let happened = head.as_mut().is_some_and(|(_, job)| job.arm(owner));
@@ -440,7 +440,7 @@ impl<J: Job> TaskQueue<J> {
         any
     }
 
-    /// From now on new jobs are refused with `code`; 0 opens the lane again.
+    /// From now on new jobs are refused with `code`; 0 opens the queue again.
     pub(crate) fn set_gate(&self, code: i32) {
         let _order = self.queue.lock();
         self.gate.store(code, Ordering::Relaxed);
@@ -455,13 +455,13 @@ impl<J: Job> TaskQueue<J> {
     }
 
     /// Treats the head in another way than polling it, if it still is the job with this ticket.
-    pub(crate) fn treat_head(
+    pub(crate) fn with_head_mut(
         &self,
         owner: &'static J::Owner,
         ticket: u64,
         treat: impl FnOnce(&mut J) -> JobStep<J::Failure>,
     ) -> Option<()> {
-        let mut head = self.take_turn()?;
+        let mut head = self.try_head()?;
         let seen = head.with(|head| match head {
             Some((at, job)) if *at == ticket => {
                 let step = guarded(|| treat(job)).unwrap_or_else(|| panicked(owner, job));
@@ -481,13 +481,13 @@ impl<J: Job> TaskQueue<J> {
         seen
     }
 
-    /// Looks at the parked or running head, if nobody has the turn.
-    pub(crate) fn peek<R>(
+    /// Looks at the parked or running head, if nobody has the lock.
+    pub(crate) fn with_head<R>(
         &self,
         owner: &'static J::Owner,
         look: impl FnOnce(u64, &mut J) -> R,
     ) -> Option<R> {
-        let mut head = self.take_turn()?;
+        let mut head = self.try_head()?;
         let seen = head.with(|head| head.as_mut().map(|(ticket, job)| look(*ticket, job)));
         drop(head);
         if self.kick.load(Ordering::Acquire) {

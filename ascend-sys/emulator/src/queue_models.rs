@@ -1,4 +1,4 @@
-//! Loom explores every interleaving of the protocol in `lane`: nobody sleeps for ever, `completed` only grows, jobs
+//! Loom explores every interleaving of the protocol in `queue`: nobody sleeps for ever, `completed` only grows, jobs
 //! finish in the order of their tickets.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p ascend-emulator --release loom`
@@ -10,7 +10,7 @@ use loom::thread;
 
 /// A stream with jobs that note in which order they finished.
 struct QueueModel {
-    lane: TaskQueue<Probe>,
+    queue: TaskQueue<Probe>,
     /// The ticket that finished last.
     last: Number,
 }
@@ -19,11 +19,11 @@ enum Probe {
     Small,
     /// Done when the signal is given; asks for a wake-up when armed.
     Signal(Arc<GivenSignal>),
-    /// Done when another lane has completed a ticket.
+    /// Done when another queue has completed a ticket.
     Other(&'static QueueModel, u64),
 }
 
-/// What a task of another room (a meeting, an event) looks like: a flag, and a list of who asked to be woken.
+/// What a task of another module (a meeting, an event) looks like: a flag, and a list of who asked to be woken.
 struct GivenSignal {
     given: Flag,
     armed: Mutex<Option<&'static QueueModel>>,
@@ -54,7 +54,7 @@ impl Job for Probe {
         let done = match self {
             Probe::Small => true,
             Probe::Signal(signal) => signal.given.load(Ordering::Acquire),
-            Probe::Other(model, ticket) => model.lane.completed() >= *ticket,
+            Probe::Other(model, ticket) => model.queue.completed() >= *ticket,
         };
         if done { JobStep::Done(Ok(())) } else { JobStep::Park }
     }
@@ -81,7 +81,7 @@ impl Job for Probe {
     fn failed(_: &'static QueueModel, _: u64, (): ()) {}
 
     fn wake(owner: &'static QueueModel) {
-        owner.lane.poll(owner, 4);
+        owner.queue.poll(owner, 4);
     }
 }
 
@@ -90,7 +90,7 @@ struct Owned(*mut QueueModel);
 
 impl Owned {
     fn new() -> Owned {
-        Owned(Box::into_raw(Box::new(QueueModel { lane: TaskQueue::new(), last: Number::new(0) })))
+        Owned(Box::into_raw(Box::new(QueueModel { queue: TaskQueue::new(), last: Number::new(0) })))
     }
 
     fn get(&self) -> &'static QueueModel {
@@ -110,22 +110,22 @@ impl QueueModel {
     /// The sleep of `executor::block`, without its spinning, yielding and naps.
     fn wait(&'static self, ticket: u64) {
         let me = loom::thread::current();
-        while self.lane.completed() < ticket {
-            let readiness = self.lane.register(self, ticket, QueueWaiter::Thread(me.clone()));
+        while self.queue.completed() < ticket {
+            let readiness = self.queue.register(self, ticket, QueueWaiter::Thread(me.clone()));
             if readiness == Readiness::Sleep {
                 loom::thread::park();
             }
-            self.lane.forget_thread(&me);
+            self.queue.forget_thread(&me);
             if readiness == Readiness::Retry {
                 loom::thread::yield_now();
             }
         }
         let seen = self.last.fetch_max(ticket, Ordering::AcqRel);
-        assert!(self.lane.completed() >= seen.max(ticket), "completed went back");
+        assert!(self.queue.completed() >= seen.max(ticket), "completed went back");
     }
 
     fn submit(&'static self, job: Probe) -> u64 {
-        self.lane.submit(self, &mut Some(job)).map(|(ticket, _)| ticket).unwrap()
+        self.queue.submit(self, &mut Some(job)).map(|(ticket, _)| ticket).unwrap()
     }
 }
 
@@ -145,7 +145,7 @@ fn loom_a_sleeper_is_woken_when_the_signal_comes() {
         let giver = thread::spawn(move || signal.give());
         model.wait(ticket);
         giver.join().unwrap();
-        assert!(model.lane.is_idle());
+        assert!(model.queue.is_idle());
     });
 }
 
@@ -160,21 +160,21 @@ fn loom_two_submitters_and_a_sleeper() {
         let theirs = submitter.join().unwrap();
         assert_ne!(ticket, theirs);
         model.wait(2);
-        assert!(model.lane.is_idle());
+        assert!(model.queue.is_idle());
     });
 }
 
-/// Who finds the turn taken goes away, so whoever has it looks again when it is done.
+/// Who finds the lock taken goes away, so whoever has it looks again when it is done.
 #[test]
 fn loom_two_submitters_and_nobody_waits() {
     check(|| {
         let owned = Owned::new();
         let model = owned.get();
         let submit = move || {
-            let (_, mut outcome) = model.lane.submit(model, &mut Some(Probe::Small)).unwrap();
+            let (_, mut outcome) = model.queue.submit(model, &mut Some(Probe::Small)).unwrap();
             // A worker goes on with what the budget of a submitter leaves.
             while matches!(outcome, Outcome::Runnable) {
-                outcome = model.lane.poll(model, 4);
+                outcome = model.queue.poll(model, 4);
             }
         };
         let other = thread::spawn(move || {
@@ -183,7 +183,7 @@ fn loom_two_submitters_and_nobody_waits() {
         });
         submit();
         other.join().unwrap();
-        assert!(model.lane.is_idle(), "a small job was left behind");
+        assert!(model.queue.is_idle(), "a small job was left behind");
     });
 }
 
@@ -198,7 +198,7 @@ fn loom_what_is_submitted_behind_a_parked_job_is_not_forgotten() {
         let ticket = model.submit(Probe::Small);
         model.wait(ticket);
         giver.join().unwrap();
-        assert_eq!(model.lane.completed(), 2);
+        assert_eq!(model.queue.completed(), 2);
     });
 }
 
@@ -226,13 +226,14 @@ fn loom_a_lane_that_waits_for_another_is_woken() {
         let upstream = first.submit(Probe::Signal(signal.clone()));
         let ticket = second.submit(Probe::Other(first, upstream));
         let giver = thread::spawn(move || signal.give());
-        // As `executor::arm_upstream` does: the sleeper registers its own lane, then that lane with the next one.
+        // As `executor::arm_upstream` does: the sleeper registers its own queue, then that queue with the next one.
         let me = loom::thread::current();
-        while second.lane.completed() < ticket {
+        while second.queue.completed() < ticket {
             let mut readiness =
-                second.lane.register(second, ticket, QueueWaiter::Thread(me.clone()));
+                second.queue.register(second, ticket, QueueWaiter::Thread(me.clone()));
             if readiness == Readiness::Sleep {
-                readiness = match first.lane.register(first, upstream, QueueWaiter::Lane(second)) {
+                readiness = match first.queue.register(first, upstream, QueueWaiter::Queue(second))
+                {
                     Readiness::Sleep => Readiness::Sleep,
                     _ => Readiness::Retry,
                 };
@@ -240,14 +241,14 @@ fn loom_a_lane_that_waits_for_another_is_woken() {
             if readiness == Readiness::Sleep {
                 loom::thread::park();
             }
-            second.lane.forget_thread(&me);
+            second.queue.forget_thread(&me);
             if readiness == Readiness::Retry {
                 loom::thread::yield_now();
             }
-            second.lane.poll(second, 4);
+            second.queue.poll(second, 4);
         }
         giver.join().unwrap();
-        assert!(first.lane.is_idle() && second.lane.is_idle());
+        assert!(first.queue.is_idle() && second.queue.is_idle());
     });
 }
 
@@ -258,13 +259,13 @@ fn loom_voided_jobs_give_up_and_later_ones_run() {
         let model = owned.get();
         model.submit(Probe::Signal(GivenSignal::new()));
         let aborter = thread::spawn(move || {
-            let last = model.lane.void_all();
-            model.lane.poll(model, 4);
+            let last = model.queue.void_all();
+            model.queue.poll(model, 4);
             model.wait(last);
         });
         let ticket = model.submit(Probe::Small);
         aborter.join().unwrap();
         model.wait(ticket);
-        assert!(model.lane.progress.failed.load(Ordering::Acquire) >= 1);
+        assert!(model.queue.progress.failed.load(Ordering::Acquire) >= 1);
     });
 }

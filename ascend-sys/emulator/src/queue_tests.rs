@@ -3,7 +3,7 @@
 use super::*;
 
 struct TestStream {
-    lane: TaskQueue<Careless>,
+    queue: TaskQueue<Careless>,
     failed: Mutex<Vec<u64>>,
 }
 
@@ -50,13 +50,13 @@ impl Job for Careless {
 fn owner() -> &'static TestStream {
     static OWNERS: Mutex<Vec<&'static TestStream>> = Mutex::new(Vec::new());
     let owner =
-        Box::leak(Box::new(TestStream { lane: TaskQueue::new(), failed: Mutex::new(Vec::new()) }));
+        Box::leak(Box::new(TestStream { queue: TaskQueue::new(), failed: Mutex::new(Vec::new()) }));
     lock(&OWNERS).push(owner);
     owner
 }
 
 fn submit(owner: &'static TestStream, parks: u32, gives_up: bool) -> (u64, Outcome) {
-    owner.lane.submit(owner, &mut Some(Careless { parks, gives_up })).unwrap()
+    owner.queue.submit(owner, &mut Some(Careless { parks, gives_up })).unwrap()
 }
 
 #[test]
@@ -64,11 +64,11 @@ fn a_job_that_panics_fails_and_the_lane_goes_on() {
     let owner = owner();
     assert_eq!(submit(owner, 0, true), (1, Outcome::Idle));
     assert_eq!(submit(owner, 1, true), (2, Outcome::Parked));
-    assert_eq!(owner.lane.completed(), 1);
-    assert_eq!(owner.lane.poll(owner, 1), Outcome::Idle);
+    assert_eq!(owner.queue.completed(), 1);
+    assert_eq!(owner.queue.poll(owner, 1), Outcome::Idle);
     assert_eq!(submit(owner, 2, true), (3, Outcome::Parked));
-    owner.lane.treat_head(owner, 3, |_| panic!("this is what is tested")).unwrap();
-    assert_eq!(owner.lane.completed(), 3);
+    owner.queue.with_head_mut(owner, 3, |_| panic!("this is what is tested")).unwrap();
+    assert_eq!(owner.queue.completed(), 3);
     assert_eq!(*lock(&owner.failed), [1, 2, 3]);
 }
 
@@ -76,7 +76,7 @@ fn a_job_that_panics_fails_and_the_lane_goes_on() {
 fn a_job_that_cannot_even_give_up_stays() {
     let owner = owner();
     assert_eq!(submit(owner, 0, false), (1, Outcome::Parked));
-    assert_eq!(owner.lane.poll(owner, 1), Outcome::Parked);
-    assert_eq!(owner.lane.completed(), 0);
+    assert_eq!(owner.queue.poll(owner, 1), Outcome::Parked);
+    assert_eq!(owner.queue.completed(), 0);
     assert!(lock(&owner.failed).is_empty());
 }

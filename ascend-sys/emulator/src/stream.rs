@@ -1,4 +1,4 @@
-//! Streams: a lane of tasks with an owner, a failure record, and the handle that programs hold.
+//! Streams: a task queue with an owner, a failure record, and the handle that programs hold.
 
 use crate::executor::watchers::Watchers;
 use crate::failures::Failures;
@@ -21,7 +21,7 @@ pub(crate) static STREAMS: Slots<Stream> = Slots::new();
 pub(crate) struct Stream {
     /// The slot: fixed. Tickets go on when a slot is used again, so (slot, ticket) names a task for ever.
     index: u32,
-    pub(crate) lane: TaskQueue<Task>,
+    pub(crate) queue: TaskQueue<Task>,
     handle: AtomicU64,
     context: AtomicU64,
     device: AtomicU32,
@@ -31,7 +31,7 @@ pub(crate) struct Stream {
     pub(crate) host_call: AtomicU32,
     /// The thread (0: none) that runs the callbacks of this stream.
     pub(crate) subscriber: AtomicU64,
-    /// The graph that takes what is submitted instead of the lane; 0: none. See `capture`.
+    /// The graph that takes what is submitted instead of the queue; 0: none. See `capture`.
     pub(crate) diverted: AtomicU64,
     pub(crate) watchers: Watchers,
     failures: Failures,
@@ -45,7 +45,7 @@ impl Slotted for Stream {
     fn new(index: u32) -> Stream {
         Stream {
             index,
-            lane: TaskQueue::new(),
+            queue: TaskQueue::new(),
             handle: AtomicU64::new(0),
             context: AtomicU64::new(0),
             device: AtomicU32::new(0),
@@ -78,7 +78,7 @@ impl Stream {
             stream.diverted.store(0, Ordering::Relaxed);
             stream.failures.clear();
             *lock(&stream.reason) = None;
-            stream.lane.set_gate(0);
+            stream.queue.set_gate(0);
         });
         match taken {
             Some((stream, _)) => Ok(stream),
@@ -149,7 +149,7 @@ impl Stream {
     /// The task is taken unless it is done.
     #[inline]
     fn put(&'static self, task: &mut Option<impl Fresh<Task>>) -> Result<u64, Failure> {
-        let result = executor::polling(|| self.lane.submit(self, task));
+        let result = executor::polling(|| self.queue.submit(self, task));
         match result {
             Ok((ticket, Outcome::Idle)) => {
                 executor::completed();
@@ -174,9 +174,9 @@ impl Stream {
 
     /// Runs what can be run, up to `budget` pieces of work.
     pub(crate) fn poll(&'static self, budget: u32) -> Outcome {
-        let before = self.lane.completed();
-        let outcome = executor::polling(|| self.lane.poll(self, budget));
-        if self.lane.completed() != before {
+        let before = self.queue.completed();
+        let outcome = executor::polling(|| self.queue.poll(self, budget));
+        if self.queue.completed() != before {
             executor::completed();
         }
         outcome
@@ -186,7 +186,7 @@ impl Stream {
     /// nothing, and keeps its cache line.
     #[inline]
     pub(crate) fn assist(&'static self, budget: u32) -> Outcome {
-        if self.lane.is_polled() { Outcome::Busy } else { self.poll(budget) }
+        if self.queue.is_polled() { Outcome::Busy } else { self.poll(budget) }
     }
 
     /// A task of this stream may be able to go on: polls the stream, at once or as soon as the calling thread is out of
@@ -198,14 +198,14 @@ impl Stream {
     /// Everything queued gives up for `reason`, as soon as it no longer touches memory. New tasks are still taken.
     pub(crate) fn void(&'static self, reason: Reason) -> u64 {
         *lock(&self.reason) = Some(reason);
-        let last = self.lane.void_all();
+        let last = self.queue.void_all();
         self.wake();
         last
     }
 
     /// Refuses new tasks with `code` and voids what is queued.
     pub(crate) fn stop(&'static self, code: aclError, reason: Reason) {
-        self.lane.set_gate(code);
+        self.queue.set_gate(code);
         self.void(reason);
     }
 
@@ -259,8 +259,9 @@ impl Stream {
 
     /// For messages: what the stream is held up by.
     pub(crate) fn waiting_for(&'static self) -> String {
-        let head =
-            executor::polling(|| self.lane.peek(self, |ticket, task| (ticket, task.describe())));
+        let head = executor::polling(|| {
+            self.queue.with_head(self, |ticket, task| (ticket, task.describe()))
+        });
         match head {
             Some((ticket, task)) => format!("{} is at task {ticket}: {task}", self.describe()),
             None => format!("{} is running", self.describe()),
@@ -283,7 +284,7 @@ impl Mark {
     /// Behind the newest task of a stream.
     #[inline]
     pub(crate) fn now(stream: &Stream) -> Mark {
-        Mark::new(stream, stream.lane.submitted())
+        Mark::new(stream, stream.queue.submitted())
     }
 
     #[inline]
@@ -301,13 +302,13 @@ impl Mark {
 
     #[inline]
     pub(crate) fn is_complete(self) -> bool {
-        self.stream().is_none_or(|stream| stream.lane.completed() >= self.ticket())
+        self.stream().is_none_or(|stream| stream.queue.completed() >= self.ticket())
     }
 
     /// The last failure of the tasks before it that no synchronise has returned, if it is complete; forgets it.
     pub(crate) fn take_unreported(self) -> Result<(), Failure> {
         match self.stream() {
-            Some(stream) if stream.lane.completed() >= self.ticket() => {
+            Some(stream) if stream.queue.completed() >= self.ticket() => {
                 stream.failures.report(self.ticket())
             }
             _ => Ok(()),
@@ -325,12 +326,12 @@ impl Mark {
 
 /// What freed memory of some devices has to wait for: all that is unfinished on them now.
 pub(crate) fn unfinished_on(devices: Range<u32>) -> Vec<QueuePoint> {
-    let busy = STREAMS.all().filter(|stream| !stream.lane.is_idle());
+    let busy = STREAMS.all().filter(|stream| !stream.queue.is_idle());
     let theirs = busy.filter(|stream| devices.contains(&stream.device_id()));
-    theirs.map(|stream| QueuePoint::now(&stream.lane.progress)).collect()
+    theirs.map(|stream| QueuePoint::now(&stream.queue.progress)).collect()
 }
 
 /// A mark for every stream of the machine that has unfinished tasks.
 pub(crate) fn unfinished() -> Vec<Mark> {
-    STREAMS.all().filter(|stream| !stream.lane.is_idle()).map(Mark::now).collect()
+    STREAMS.all().filter(|stream| !stream.queue.is_idle()).map(Mark::now).collect()
 }

@@ -46,16 +46,16 @@ fn with_mut<T, R>(cell: &Cell<T>, use_it: impl FnOnce(*mut T) -> R) -> R {
     use_it(cell.get())
 }
 
-/// A turn that one thread at a time can take. Nobody ever waits for it.
+/// A lock that is only tried: one thread at a time has it, and nobody ever waits for it.
 ///
 /// Taking and giving back are both read-modify-write steps, also when taking fails: that is what lets somebody who
-/// left a note, and then failed to take the turn, rely on its holder seeing the note after giving the turn back.
+/// left a note, and then failed to take the lock, rely on its holder seeing the note after giving the lock back.
 pub(crate) struct TryLock<T> {
     taken: AtomicBool,
     value: Cell<T>,
 }
 
-// SAFETY: the value is reached only by the thread that has the turn, and the turn is passed on by release and acquire.
+// SAFETY: the value is reached only by the thread that has the lock, and the lock is passed on by release and acquire.
 unsafe impl<T: Send> Sync for TryLock<T> {}
 
 impl<T> TryLock<T> {
@@ -63,12 +63,12 @@ impl<T> TryLock<T> {
         TryLock { taken: AtomicBool::new(false), value: Cell::new(value) }
     }
 
-    /// Whether somebody has the turn: a hint, that may be out of date when it is read.
+    /// Whether somebody has the lock: a hint, that may be out of date when it is read.
     pub(crate) fn is_taken(&self) -> bool {
         self.taken.load(Ordering::Relaxed)
     }
 
-    /// Takes the turn, or says no at once. Dropping the guard gives it back.
+    /// Takes the lock, or says no at once. Dropping the guard gives it back.
     pub(crate) fn try_take(&self) -> Option<TryLockGuard<'_, T>> {
         if self.taken.swap(true, Ordering::AcqRel) { None } else { Some(TryLockGuard(self)) }
     }

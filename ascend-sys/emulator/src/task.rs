@@ -51,7 +51,7 @@ pub(crate) enum Task {
     Signal(Signal),
     Await(Await),
     /// One of them, or a copy, in a block that records a timeline.
-    Told(Box<Traced>),
+    Traced(Box<Traced>),
     /// A fault that the device was told to have.
     Hold(Hold),
 }
@@ -95,7 +95,7 @@ impl Task {
             Task::Reduce(reduce) => reduce.poll(),
             Task::Signal(signal) => signal.poll(),
             Task::Await(wait) => wait.poll(stream),
-            Task::Told(told) => told.poll(stream),
+            Task::Traced(traced) => traced.poll(stream),
             Task::Hold(hold) => hold.poll(stream),
         }
     }
@@ -111,7 +111,7 @@ impl Task {
             Task::Kernel(kernel) => kernel.arm(stream),
             Task::Server(server) => server.arm(stream),
             Task::Await(wait) => wait.arm(),
-            Task::Told(told) => told.task.arm(stream),
+            Task::Traced(traced) => traced.task.arm(stream),
             // A callback thread wakes the stream in any case, the housekeeper one that is held; the others never park.
             Task::HostCall(_)
             | Task::Hold(_)
@@ -139,9 +139,9 @@ impl Task {
             Task::Kernel(kernel) => kernel.expire(stream, why),
             Task::Server(server) => server.expire(why),
             Task::Await(wait) => wait.expire(why),
-            Task::Told(told) => {
-                let step = told.task.expire(stream, why);
-                told.tell(step)
+            Task::Traced(traced) => {
+                let step = traced.task.expire(stream, why);
+                traced.tell(step)
             }
             Task::Note(note) => note.give_up(stream),
             _ => Step::Done(Err(Failure::new(
@@ -154,7 +154,7 @@ impl Task {
     /// How long the task may stay parked at the head of its stream. `None`: for ever.
     pub(crate) fn limit(&self) -> Option<Duration> {
         match self {
-            Task::Told(told) => told.task.limit(),
+            Task::Traced(traced) => traced.task.limit(),
             Task::WaitEvent(wait) => wait.limit,
             Task::WaitNotify(wait) => wait.limit,
             Task::Collective(pending) => pending.limit(),
@@ -197,7 +197,7 @@ impl Task {
             Task::Kernel(kernel) => kernel.helpers(),
             Task::Server(server) => server.helpers(),
             Task::Await(wait) => wait.helpers(),
-            Task::Told(told) => told.task.helpers(),
+            Task::Traced(traced) => traced.task.helpers(),
             _ => Helpers::Anybody,
         }
     }
@@ -214,7 +214,7 @@ impl Task {
             Task::Reduce(reduce) => Some(Task::Reduce(reduce.clone())),
             Task::Signal(signal) => Some(Task::Signal(signal.clone())),
             Task::Await(wait) => Some(Task::Await(wait.clone())),
-            Task::Told(told) => told.again(),
+            Task::Traced(traced) => traced.again(),
             Task::Note(note) => Some(Task::Note(Box::new(note.again()))),
             _ => None,
         }
@@ -230,7 +230,7 @@ impl Task {
             Task::RecordNotify(_) | Task::Signal(_) => "record of a notify",
             Task::WaitNotify(_) | Task::Await(_) => "wait for a notify",
             Task::Reduce(_) => "reduction",
-            Task::Told(told) => told.task.kind(),
+            Task::Traced(traced) => traced.task.kind(),
             Task::Note(_) => "note of the checked mode",
             _ => "task of another kind",
         }
@@ -241,7 +241,7 @@ impl Task {
         match self {
             Task::Copy(copy) => copy.touched(),
             Task::Reduce(reduce) => reduce.touched(),
-            Task::Told(told) => told.task.touched(),
+            Task::Traced(traced) => traced.task.touched(),
             Task::Fill(fill) => [(fill.to.cast_const(), fill.bytes), (std::ptr::null(), 0)],
             _ => [(std::ptr::null(), 0); 2],
         }
@@ -261,7 +261,7 @@ impl Task {
             Task::WaitNotify(wait) => wait.describe(),
             Task::Await(wait) => wait.describe(),
             Task::Reduce(reduce) => reduce.describe(),
-            Task::Told(told) => told.task.describe(),
+            Task::Traced(traced) => traced.task.describe(),
             Task::After(mark) => match mark.stream() {
                 Some(stream) => format!("wait for task {} of {}", mark.ticket(), stream.describe()),
                 None => "wait for another stream".into(),

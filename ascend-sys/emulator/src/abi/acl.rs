@@ -1,9 +1,9 @@
-//! Initialisation, error texts, small questions, and the list of all ACL doors.
+//! Initialisation, error texts, small questions, and the list of all ACL entries.
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::{
-    acl_copy, acl_device, acl_event, acl_graph, acl_graph_edit, acl_kernel, acl_kernel_args,
-    acl_launch, acl_memory, acl_notify, acl_stream, door, out,
+    abi_entry, acl_copy, acl_device, acl_event, acl_graph, acl_graph_edit, acl_kernel,
+    acl_kernel_args, acl_launch, acl_memory, acl_notify, acl_stream, out,
 };
 use crate::message::{self, Failure, fail};
 use crate::profile::Product;
@@ -50,7 +50,7 @@ struct Initialised {
 static INITIALISED: Mutex<Initialised> = Mutex::new(Initialised { count: 0, finalised: false });
 
 unsafe extern "C" fn aclInit(config_path: *const c_char) -> aclError {
-    door("aclInit", || {
+    abi_entry("aclInit", || {
         if !config_path.is_null() {
             // SAFETY: a non-null path is NUL-terminated, as in CANN.
             let path = unsafe { CStr::from_ptr(config_path) }.to_string_lossy().into_owned();
@@ -75,11 +75,11 @@ unsafe extern "C" fn aclInit(config_path: *const c_char) -> aclError {
 }
 
 unsafe extern "C" fn aclFinalize() -> aclError {
-    door("aclFinalize", || finalise(u64::MAX).map(drop))
+    abi_entry("aclFinalize", || finalise(u64::MAX).map(drop))
 }
 
 unsafe extern "C" fn aclFinalizeReference(ref_count: *mut u64) -> aclError {
-    door("aclFinalizeReference", || {
+    abi_entry("aclFinalizeReference", || {
         let left = finalise(1)?;
         // SAFETY: null, or valid for a write by the C contract; null means that nobody asks.
         if let Some(to) = unsafe { ref_count.as_mut() } {
@@ -128,7 +128,7 @@ unsafe extern "C" fn aclrtGetVersion(
     minor: *mut i32,
     patch: *mut i32,
 ) -> aclError {
-    door("aclrtGetVersion", || {
+    abi_entry("aclrtGetVersion", || {
         // SAFETY: null, or valid for writes by the C contract.
         let (major, minor, patch) = unsafe {
             (out(major, "majorVersion")?, out(minor, "minorVersion")?, out(patch, "patchVersion")?)
@@ -141,7 +141,7 @@ unsafe extern "C" fn aclrtGetVersion(
 }
 
 unsafe extern "C" fn aclrtGetRunMode(run_mode: *mut aclrtRunMode) -> aclError {
-    door("aclrtGetRunMode", || {
+    abi_entry("aclrtGetRunMode", || {
         // SAFETY: null, or valid for a write by the C contract.
         unsafe { out(run_mode, "runMode") }?.write(aclrtRunMode::ACL_HOST);
         Ok(())

@@ -4,8 +4,8 @@
 //! on the calling thread or submitted.
 #![allow(non_snake_case, reason = "CANN's names")]
 
+use super::abi_entry;
 use super::acl_memory::resolve;
-use super::door;
 use crate::callback::may_block;
 use crate::memory::{Bytes, MemoryPlace};
 use crate::message::{Failure, fail};
@@ -152,7 +152,9 @@ unsafe extern "C" fn aclrtMemcpy(
     count: usize,
     kind: aclrtMemcpyKind,
 ) -> aclError {
-    door("aclrtMemcpy", || run("aclrtMemcpy", kind, || Planned::row(dst, dest_max, src, count)))
+    abi_entry("aclrtMemcpy", || {
+        run("aclrtMemcpy", kind, || Planned::row(dst, dest_max, src, count))
+    })
 }
 
 unsafe extern "C" fn aclrtMemcpyAsync(
@@ -163,7 +165,7 @@ unsafe extern "C" fn aclrtMemcpyAsync(
     kind: aclrtMemcpyKind,
     stream: aclrtStream,
 ) -> aclError {
-    door("aclrtMemcpyAsync", || {
+    abi_entry("aclrtMemcpyAsync", || {
         enqueue("aclrtMemcpyAsync", kind, stream, || Planned::row(dst, dest_max, src, count))
     })
 }
@@ -177,7 +179,7 @@ unsafe extern "C" fn aclrtMemcpy2d(
     height: usize,
     kind: aclrtMemcpyKind,
 ) -> aclError {
-    door("aclrtMemcpy2d", || {
+    abi_entry("aclrtMemcpy2d", || {
         run("aclrtMemcpy2d", kind, || Planned::rows((dst, dpitch), (src, spitch), width, height))
     })
 }
@@ -192,7 +194,7 @@ unsafe extern "C" fn aclrtMemcpy2dAsync(
     kind: aclrtMemcpyKind,
     stream: aclrtStream,
 ) -> aclError {
-    door("aclrtMemcpy2dAsync", || {
+    abi_entry("aclrtMemcpy2dAsync", || {
         enqueue("aclrtMemcpy2dAsync", kind, stream, || {
             Planned::rows((dst, dpitch), (src, spitch), width, height)
         })
@@ -205,7 +207,7 @@ unsafe extern "C" fn aclrtMemset(
     value: i32,
     count: usize,
 ) -> aclError {
-    door("aclrtMemset", || {
+    abi_entry("aclrtMemset", || {
         may_block()?;
         check_sizes(dev_ptr, max_count, dev_ptr, count)?;
         let current = context::current()?;
@@ -223,7 +225,7 @@ unsafe extern "C" fn aclrtMemsetAsync(
     count: usize,
     stream: aclrtStream,
 ) -> aclError {
-    door("aclrtMemsetAsync", || {
+    abi_entry("aclrtMemsetAsync", || {
         check_sizes(dev_ptr, max_count, dev_ptr, count)?;
         let stream = Stream::of_current_context(stream as u64)?;
         let to = resolve(dev_ptr, count, "devPtr")?;

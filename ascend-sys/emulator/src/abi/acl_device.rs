@@ -1,7 +1,7 @@
 //! Devices and contexts.
 #![allow(non_snake_case, reason = "CANN's names")]
 
-use super::{door, limit, out};
+use super::{abi_entry, limit, out};
 use crate::callback::may_block;
 use crate::message::{Failure, fail};
 use crate::stream::STREAMS;
@@ -33,25 +33,25 @@ pub(super) fn fill(table: &mut Functions) {
 }
 
 unsafe extern "C" fn aclrtSetDevice(device_id: i32) -> aclError {
-    door("aclrtSetDevice", || context::set_device(device_id))
+    abi_entry("aclrtSetDevice", || context::set_device(device_id))
 }
 
 unsafe extern "C" fn aclrtResetDevice(device_id: i32) -> aclError {
-    door("aclrtResetDevice", || {
+    abi_entry("aclrtResetDevice", || {
         may_block()?;
         ending::reset_device(device_id, false)
     })
 }
 
 unsafe extern "C" fn aclrtResetDeviceForce(device_id: i32) -> aclError {
-    door("aclrtResetDeviceForce", || {
+    abi_entry("aclrtResetDeviceForce", || {
         may_block()?;
         ending::reset_device(device_id, true)
     })
 }
 
 unsafe extern "C" fn aclrtGetDevice(device_id: *mut i32) -> aclError {
-    door("aclrtGetDevice", || {
+    abi_entry("aclrtGetDevice", || {
         // SAFETY: null, or valid for a write by the C contract.
         unsafe { out(device_id, "deviceId") }?.write(context::current()?.device as i32);
         Ok(())
@@ -59,7 +59,7 @@ unsafe extern "C" fn aclrtGetDevice(device_id: *mut i32) -> aclError {
 }
 
 unsafe extern "C" fn aclrtGetDeviceCount(count: *mut u32) -> aclError {
-    door("aclrtGetDeviceCount", || {
+    abi_entry("aclrtGetDeviceCount", || {
         // SAFETY: null, or valid for a write by the C contract.
         let count = unsafe { out(count, "count") }?;
         let block = machine::default_block()
@@ -73,7 +73,7 @@ unsafe extern "C" fn aclrtQueryDeviceStatus(
     device_id: i32,
     status: *mut aclrtDeviceStatus,
 ) -> aclError {
-    door("aclrtQueryDeviceStatus", || {
+    abi_entry("aclrtQueryDeviceStatus", || {
         // SAFETY: null, or valid for a write by the C contract.
         let status = unsafe { out(status, "deviceStatus") }?;
         machine::find_device(device_id)?;
@@ -83,11 +83,11 @@ unsafe extern "C" fn aclrtQueryDeviceStatus(
 }
 
 unsafe extern "C" fn aclrtSynchronizeDevice() -> aclError {
-    door("aclrtSynchronizeDevice", || synchronise(None))
+    abi_entry("aclrtSynchronizeDevice", || synchronise(None))
 }
 
 unsafe extern "C" fn aclrtSynchronizeDeviceWithTimeout(timeout: i32) -> aclError {
-    door("aclrtSynchronizeDeviceWithTimeout", || synchronise(limit(timeout)?))
+    abi_entry("aclrtSynchronizeDeviceWithTimeout", || synchronise(limit(timeout)?))
 }
 
 fn synchronise(limit: Option<Duration>) -> Result<(), Failure> {
@@ -98,7 +98,7 @@ fn synchronise(limit: Option<Duration>) -> Result<(), Failure> {
     let mut result = Ok(());
     for stream in STREAMS.live().filter(|stream| stream.device_id() == device.id) {
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-        if !executor::wait(stream, stream.lane.submitted(), left) {
+        if !executor::wait(stream, stream.queue.submitted(), left) {
             return fail!(
                 ACL_ERROR_RT_STREAM_SYNC_TIMEOUT,
                 "device {} is not idle after {:?}: {}",
@@ -140,7 +140,7 @@ unsafe extern "C" fn aclrtDeviceCanAccessPeer(
     device_id: i32,
     peer_id: i32,
 ) -> aclError {
-    door("aclrtDeviceCanAccessPeer", || {
+    abi_entry("aclrtDeviceCanAccessPeer", || {
         // SAFETY: null, or valid for a write by the C contract.
         let can_access = unsafe { out(can_access, "canAccessPeer") }?;
         pair(device_id, peer_id)?;
@@ -150,7 +150,7 @@ unsafe extern "C" fn aclrtDeviceCanAccessPeer(
 }
 
 unsafe extern "C" fn aclrtDeviceEnablePeerAccess(peer_id: i32, flags: u32) -> aclError {
-    door("aclrtDeviceEnablePeerAccess", || {
+    abi_entry("aclrtDeviceEnablePeerAccess", || {
         let current = context::current()?;
         let (device, peer) = pair(current.device as i32, peer_id)?;
         if flags != 0 {
@@ -162,7 +162,7 @@ unsafe extern "C" fn aclrtDeviceEnablePeerAccess(peer_id: i32, flags: u32) -> ac
 }
 
 unsafe extern "C" fn aclrtDeviceDisablePeerAccess(peer_id: i32) -> aclError {
-    door("aclrtDeviceDisablePeerAccess", || {
+    abi_entry("aclrtDeviceDisablePeerAccess", || {
         let current = context::current()?;
         let (device, peer) = pair(current.device as i32, peer_id)?;
         machine::device_slot(device).peers().remove(&peer);
@@ -175,7 +175,7 @@ unsafe extern "C" fn aclrtDevicePeerAccessStatus(
     peer_id: i32,
     status: *mut i32,
 ) -> aclError {
-    door("aclrtDevicePeerAccessStatus", || {
+    abi_entry("aclrtDevicePeerAccessStatus", || {
         // SAFETY: null, or valid for a write by the C contract.
         let status = unsafe { out(status, "status") }?;
         let (device, peer) = pair(device_id, peer_id)?;
@@ -185,7 +185,7 @@ unsafe extern "C" fn aclrtDevicePeerAccessStatus(
 }
 
 unsafe extern "C" fn aclrtCreateContext(context: *mut aclrtContext, device_id: i32) -> aclError {
-    door("aclrtCreateContext", || {
+    abi_entry("aclrtCreateContext", || {
         // SAFETY: null, or valid for a write by the C contract.
         let context = unsafe { out(context, "context") }?;
         context.write(context::create_context(device_id)? as aclrtContext);
@@ -194,18 +194,18 @@ unsafe extern "C" fn aclrtCreateContext(context: *mut aclrtContext, device_id: i
 }
 
 unsafe extern "C" fn aclrtDestroyContext(context: aclrtContext) -> aclError {
-    door("aclrtDestroyContext", || {
+    abi_entry("aclrtDestroyContext", || {
         may_block()?;
         ending::destroy_context(context as u64)
     })
 }
 
 unsafe extern "C" fn aclrtSetCurrentContext(context: aclrtContext) -> aclError {
-    door("aclrtSetCurrentContext", || context::set_current(context as u64))
+    abi_entry("aclrtSetCurrentContext", || context::set_current(context as u64))
 }
 
 unsafe extern "C" fn aclrtGetCurrentContext(context: *mut aclrtContext) -> aclError {
-    door("aclrtGetCurrentContext", || {
+    abi_entry("aclrtGetCurrentContext", || {
         // SAFETY: null, or valid for a write by the C contract.
         unsafe { out(context, "context") }?.write(context::current()?.context as aclrtContext);
         Ok(())
@@ -213,7 +213,7 @@ unsafe extern "C" fn aclrtGetCurrentContext(context: *mut aclrtContext) -> aclEr
 }
 
 unsafe extern "C" fn aclrtCtxGetCurrentDefaultStream(stream: *mut aclrtStream) -> aclError {
-    door("aclrtCtxGetCurrentDefaultStream", || {
+    abi_entry("aclrtCtxGetCurrentDefaultStream", || {
         // SAFETY: null, or valid for a write by the C contract.
         let stream = unsafe { out(stream, "stream") }?;
         stream.write(context::default_stream(context::current()?)? as aclrtStream);

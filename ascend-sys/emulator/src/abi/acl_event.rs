@@ -1,7 +1,7 @@
 //! Events.
 #![allow(non_snake_case, reason = "CANN's names")]
 
-use super::{door, limit, out};
+use super::{abi_entry, limit, out};
 use crate::callback::may_block;
 use crate::event::Event;
 use crate::message::{Failure, fail};
@@ -39,15 +39,15 @@ const KNOWN_FLAGS: u32 = 0x3f;
 
 unsafe extern "C" fn aclrtCreateEvent(event: *mut aclrtEvent) -> aclError {
     let all = ACL_EVENT_SYNC | ACL_EVENT_CAPTURE_STREAM_PROGRESS | ACL_EVENT_TIME_LINE;
-    door("aclrtCreateEvent", || create(event, all, false))
+    abi_entry("aclrtCreateEvent", || create(event, all, false))
 }
 
 unsafe extern "C" fn aclrtCreateEventWithFlag(event: *mut aclrtEvent, flag: u32) -> aclError {
-    door("aclrtCreateEventWithFlag", || create(event, flag, false))
+    abi_entry("aclrtCreateEventWithFlag", || create(event, flag, false))
 }
 
 unsafe extern "C" fn aclrtCreateEventExWithFlag(event: *mut aclrtEvent, flag: u32) -> aclError {
-    door("aclrtCreateEventExWithFlag", || create(event, flag, true))
+    abi_entry("aclrtCreateEventExWithFlag", || create(event, flag, true))
 }
 
 fn create(to: *mut aclrtEvent, flags: u32, ex: bool) -> Result<(), Failure> {
@@ -65,18 +65,18 @@ fn create(to: *mut aclrtEvent, flags: u32, ex: bool) -> Result<(), Failure> {
 }
 
 unsafe extern "C" fn aclrtDestroyEvent(event: aclrtEvent) -> aclError {
-    door("aclrtDestroyEvent", || Event::destroy(event as u64))
+    abi_entry("aclrtDestroyEvent", || Event::destroy(event as u64))
 }
 
 unsafe extern "C" fn aclrtRecordEvent(event: aclrtEvent, stream: aclrtStream) -> aclError {
-    door("aclrtRecordEvent", || {
+    abi_entry("aclrtRecordEvent", || {
         let found = Event::named(event as u64)?;
         found.record(event as u64, Stream::of_current_context(stream as u64)?)
     })
 }
 
 unsafe extern "C" fn aclrtResetEvent(event: aclrtEvent, stream: aclrtStream) -> aclError {
-    door("aclrtResetEvent", || {
+    abi_entry("aclrtResetEvent", || {
         let found = Event::named(event as u64)?;
         found.reset(event as u64, Stream::of_current_context(stream as u64)?)
     })
@@ -103,7 +103,7 @@ fn is_complete(event: aclrtEvent) -> Result<bool, Failure> {
 }
 
 unsafe extern "C" fn aclrtQueryEvent(event: aclrtEvent, status: *mut aclrtEventStatus) -> aclError {
-    door("aclrtQueryEvent", || {
+    abi_entry("aclrtQueryEvent", || {
         // SAFETY: null, or valid for a write by the C contract.
         let status = unsafe { out(status, "status") }?;
         status.write(if is_complete(event)? {
@@ -119,7 +119,7 @@ unsafe extern "C" fn aclrtQueryEventStatus(
     event: aclrtEvent,
     status: *mut aclrtEventRecordedStatus,
 ) -> aclError {
-    door("aclrtQueryEventStatus", || {
+    abi_entry("aclrtQueryEventStatus", || {
         // SAFETY: null, or valid for a write by the C contract.
         let status = unsafe { out(status, "status") }?;
         status.write(if is_complete(event)? {
@@ -135,7 +135,7 @@ unsafe extern "C" fn aclrtQueryEventWaitStatus(
     event: aclrtEvent,
     status: *mut aclrtEventWaitStatus,
 ) -> aclError {
-    door("aclrtQueryEventWaitStatus", || {
+    abi_entry("aclrtQueryEventWaitStatus", || {
         // SAFETY: null, or valid for a write by the C contract.
         let status = unsafe { out(status, "status") }?;
         let found = Event::named(event as u64)?;
@@ -152,11 +152,11 @@ unsafe extern "C" fn aclrtQueryEventWaitStatus(
 }
 
 unsafe extern "C" fn aclrtSynchronizeEvent(event: aclrtEvent) -> aclError {
-    door("aclrtSynchronizeEvent", || synchronise(event, None))
+    abi_entry("aclrtSynchronizeEvent", || synchronise(event, None))
 }
 
 unsafe extern "C" fn aclrtSynchronizeEventWithTimeout(event: aclrtEvent, timeout: i32) -> aclError {
-    door("aclrtSynchronizeEventWithTimeout", || synchronise(event, limit(timeout)?))
+    abi_entry("aclrtSynchronizeEventWithTimeout", || synchronise(event, limit(timeout)?))
 }
 
 fn synchronise(event: aclrtEvent, limit: Option<Duration>) -> Result<(), Failure> {
@@ -184,7 +184,7 @@ unsafe extern "C" fn aclrtSetOpWaitTimeout(timeout: u32) -> aclError {
 }
 
 unsafe extern "C" fn aclrtStreamWaitEvent(stream: aclrtStream, event: aclrtEvent) -> aclError {
-    door("aclrtStreamWaitEvent", || wait(stream, event, WAIT_SECONDS.load(Ordering::Relaxed)))
+    abi_entry("aclrtStreamWaitEvent", || wait(stream, event, WAIT_SECONDS.load(Ordering::Relaxed)))
 }
 
 unsafe extern "C" fn aclrtStreamWaitEventWithTimeout(
@@ -192,7 +192,7 @@ unsafe extern "C" fn aclrtStreamWaitEventWithTimeout(
     event: aclrtEvent,
     timeout: i32,
 ) -> aclError {
-    door("aclrtStreamWaitEventWithTimeout", || match u32::try_from(timeout) {
+    abi_entry("aclrtStreamWaitEventWithTimeout", || match u32::try_from(timeout) {
         Ok(seconds) => wait(stream, event, seconds),
         Err(_) => fail!(
             ACL_ERROR_RT_PARAM_INVALID,
@@ -218,7 +218,7 @@ unsafe extern "C" fn aclrtEventElapsedTime(
     start: aclrtEvent,
     end: aclrtEvent,
 ) -> aclError {
-    door("aclrtEventElapsedTime", || {
+    abi_entry("aclrtEventElapsedTime", || {
         // SAFETY: null, or valid for a write by the C contract.
         let ms = unsafe { out(ms, "ms") }?;
         let (start, end) = (time(start)?, time(end)?);
@@ -228,7 +228,7 @@ unsafe extern "C" fn aclrtEventElapsedTime(
 }
 
 unsafe extern "C" fn aclrtEventGetTimestamp(event: aclrtEvent, timestamp: *mut u64) -> aclError {
-    door("aclrtEventGetTimestamp", || {
+    abi_entry("aclrtEventGetTimestamp", || {
         // SAFETY: null, or valid for a write by the C contract.
         let timestamp = unsafe { out(timestamp, "timestamp") }?;
         // The system counter, in microseconds.

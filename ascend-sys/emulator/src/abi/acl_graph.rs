@@ -1,7 +1,7 @@
 //! Captured streams and graphs: `aclmdlRI...`.
 #![allow(non_snake_case, reason = "CANN's names")]
 
-use super::{door, limit, out};
+use super::{abi_entry, limit, out};
 use crate::callback::may_block;
 use crate::capture::graph::{self, CallbackArgument, with_complete};
 use crate::capture::recording::{self, Status};
@@ -40,7 +40,7 @@ unsafe extern "C" fn aclmdlRICaptureBegin(
     stream: aclrtStream,
     mode: aclmdlRICaptureMode,
 ) -> aclError {
-    door("aclmdlRICaptureBegin", || recording::begin(stream as u64, mode.0))
+    abi_entry("aclmdlRICaptureBegin", || recording::begin(stream as u64, mode.0))
 }
 
 unsafe extern "C" fn aclmdlRICaptureGetInfo(
@@ -48,7 +48,7 @@ unsafe extern "C" fn aclmdlRICaptureGetInfo(
     status: *mut aclmdlRICaptureStatus,
     model: *mut aclmdlRI,
 ) -> aclError {
-    door("aclmdlRICaptureGetInfo", || {
+    abi_entry("aclmdlRICaptureGetInfo", || {
         // SAFETY: null, or valid for a write by the C contract.
         let status = unsafe { out(status, "status") }?;
         let (said, graph) = match recording::status(Stream::of_current_context(stream as u64)?) {
@@ -70,7 +70,7 @@ unsafe extern "C" fn aclmdlRICaptureGetInfo(
 }
 
 unsafe extern "C" fn aclmdlRICaptureEnd(stream: aclrtStream, model: *mut aclmdlRI) -> aclError {
-    door("aclmdlRICaptureEnd", || {
+    abi_entry("aclmdlRICaptureEnd", || {
         // SAFETY: null, or valid for a write by the C contract.
         let model = unsafe { out(model, "modelRI") }?;
         model.write(std::ptr::null_mut());
@@ -80,7 +80,7 @@ unsafe extern "C" fn aclmdlRICaptureEnd(stream: aclrtStream, model: *mut aclmdlR
 }
 
 unsafe extern "C" fn aclmdlRICaptureThreadExchangeMode(mode: *mut aclmdlRICaptureMode) -> aclError {
-    door("aclmdlRICaptureThreadExchangeMode", || {
+    abi_entry("aclmdlRICaptureThreadExchangeMode", || {
         // SAFETY: null, or valid for reads and writes by the C contract.
         let Some(mode) = (unsafe { mode.as_mut() }) else {
             return fail!(ACL_ERROR_INVALID_PARAM, "mode is NULL");
@@ -92,14 +92,16 @@ unsafe extern "C" fn aclmdlRICaptureThreadExchangeMode(mode: *mut aclmdlRICaptur
 }
 
 unsafe extern "C" fn aclmdlRICaptureTaskGrpBegin(stream: aclrtStream) -> aclError {
-    door("aclmdlRICaptureTaskGrpBegin", || group::begin(Stream::of_current_context(stream as u64)?))
+    abi_entry("aclmdlRICaptureTaskGrpBegin", || {
+        group::begin(Stream::of_current_context(stream as u64)?)
+    })
 }
 
 unsafe extern "C" fn aclmdlRICaptureTaskGrpEnd(
     stream: aclrtStream,
     handle: *mut aclrtTaskGrp,
 ) -> aclError {
-    door("aclmdlRICaptureTaskGrpEnd", || {
+    abi_entry("aclmdlRICaptureTaskGrpEnd", || {
         // SAFETY: null, or valid for a write by the C contract.
         let handle = unsafe { out(handle, "handle") }?;
         handle.write(group::end(Stream::of_current_context(stream as u64)?)? as aclrtTaskGrp);
@@ -111,32 +113,32 @@ unsafe extern "C" fn aclmdlRICaptureTaskUpdateBegin(
     stream: aclrtStream,
     handle: aclrtTaskGrp,
 ) -> aclError {
-    door("aclmdlRICaptureTaskUpdateBegin", || {
+    abi_entry("aclmdlRICaptureTaskUpdateBegin", || {
         group::begin_update(Stream::of_current_context(stream as u64)?, handle as u64)
     })
 }
 
 unsafe extern "C" fn aclmdlRICaptureTaskUpdateEnd(stream: aclrtStream) -> aclError {
-    door("aclmdlRICaptureTaskUpdateEnd", || {
+    abi_entry("aclmdlRICaptureTaskUpdateEnd", || {
         group::end_update(Stream::of_current_context(stream as u64)?)
     })
 }
 
 unsafe extern "C" fn aclmdlRIExecuteAsync(model: aclmdlRI, stream: aclrtStream) -> aclError {
-    door("aclmdlRIExecuteAsync", || {
+    abi_entry("aclmdlRIExecuteAsync", || {
         graph::execute(model as u64, Stream::of_current_context(stream as u64)?)
     })
 }
 
 unsafe extern "C" fn aclmdlRIExecute(model: aclmdlRI, timeout: i32) -> aclError {
-    door("aclmdlRIExecute", || {
+    abi_entry("aclmdlRIExecute", || {
         may_block()?;
         graph::execute_and_wait(model as u64, limit(timeout)?)
     })
 }
 
 unsafe extern "C" fn aclmdlRIDestroy(model: aclmdlRI) -> aclError {
-    door("aclmdlRIDestroy", || {
+    abi_entry("aclmdlRIDestroy", || {
         if model.is_null() {
             return fail!(ACL_ERROR_INVALID_PARAM, "modelRI is NULL");
         }
@@ -149,7 +151,7 @@ unsafe extern "C" fn aclmdlRIDestroyRegisterCallback(
     func: aclrtCallback,
     user_data: *mut c_void,
 ) -> aclError {
-    door("aclmdlRIDestroyRegisterCallback", || {
+    abi_entry("aclmdlRIDestroyRegisterCallback", || {
         let Some(func) = func else { return fail!(ACL_ERROR_INVALID_PARAM, "func is NULL") };
         with_complete(model as u64, |state| {
             state.on_destroy.push((func, CallbackArgument(user_data)));
@@ -162,7 +164,7 @@ unsafe extern "C" fn aclmdlRIDestroyUnregisterCallback(
     model: aclmdlRI,
     func: aclrtCallback,
 ) -> aclError {
-    door("aclmdlRIDestroyUnregisterCallback", || {
+    abi_entry("aclmdlRIDestroyUnregisterCallback", || {
         let Some(func) = func else { return fail!(ACL_ERROR_INVALID_PARAM, "func is NULL") };
         with_complete(model as u64, |state| {
             let before = state.on_destroy.len();
@@ -176,7 +178,7 @@ unsafe extern "C" fn aclmdlRIDestroyUnregisterCallback(
 }
 
 unsafe extern "C" fn aclmdlRISetName(model: aclmdlRI, name: *const c_char) -> aclError {
-    door("aclmdlRISetName", || {
+    abi_entry("aclmdlRISetName", || {
         let name = text(name, "name")?;
         with_complete(model as u64, |state| {
             state.name = name.into();
@@ -186,7 +188,7 @@ unsafe extern "C" fn aclmdlRISetName(model: aclmdlRI, name: *const c_char) -> ac
 }
 
 unsafe extern "C" fn aclmdlRIGetName(model: aclmdlRI, max_len: u32, name: *mut c_char) -> aclError {
-    door("aclmdlRIGetName", || {
+    abi_entry("aclmdlRIGetName", || {
         if name.is_null() {
             return fail!(ACL_ERROR_INVALID_PARAM, "name is NULL");
         }
@@ -209,7 +211,7 @@ unsafe extern "C" fn aclmdlRIGetName(model: aclmdlRI, max_len: u32, name: *mut c
 }
 
 unsafe extern "C" fn aclmdlRIGetId(model: aclmdlRI, id: *mut u32) -> aclError {
-    door("aclmdlRIGetId", || {
+    abi_entry("aclmdlRIGetId", || {
         // SAFETY: null, or valid for a write by the C contract.
         let id = unsafe { out(id, "modelRIId") }?;
         with_complete(model as u64, |state| {
@@ -220,7 +222,7 @@ unsafe extern "C" fn aclmdlRIGetId(model: aclmdlRI, id: *mut u32) -> aclError {
 }
 
 unsafe extern "C" fn aclmdlRIDebugPrint(model: aclmdlRI) -> aclError {
-    door("aclmdlRIDebugPrint", || {
+    abi_entry("aclmdlRIDebugPrint", || {
         let text = with_complete(model as u64, |state| Ok(state.to_json()))?;
         println!("{text}");
         Ok(())
@@ -232,7 +234,7 @@ unsafe extern "C" fn aclmdlRIDebugJsonPrint(
     path: *const c_char,
     _flags: u32,
 ) -> aclError {
-    door("aclmdlRIDebugJsonPrint", || {
+    abi_entry("aclmdlRIDebugJsonPrint", || {
         let path = text(path, "path")?.to_string_lossy();
         let json = with_complete(model as u64, |state| Ok(state.to_json()))?;
         match std::fs::write(&*path, json) {

@@ -2,7 +2,7 @@
 //! it says so, with CANN's code for what a device does not support, so that a program that names one of these functions starts.
 #![allow(non_snake_case, reason = "CANN's names")]
 
-use super::door;
+use super::abi_entry;
 use crate::message::fail;
 use ascend_sys::{
     ACL_ERROR_RT_FEATURE_NOT_SUPPORT, Functions, aclError, aclmdlRI, aclmdlRICaptureMode,
@@ -12,7 +12,7 @@ use ascend_sys::{
 };
 use std::ffi::c_void;
 
-/// Doors with these names and arguments behind which there is nothing, and `fill`, which puts them into a table.
+/// ABI entries with these names and arguments behind which there is nothing, and `fill`, which puts them into a table.
 macro_rules! unsupported {
     ($($name:ident($($argument:ty),*)),* $(,)?) => {
         pub(super) fn fill(table: &mut Functions) {
@@ -20,7 +20,7 @@ macro_rules! unsupported {
         }
 
         $(unsafe extern "C" fn $name($(_: $argument),*) -> aclError {
-            door(stringify!($name), || {
+            abi_entry(stringify!($name), || {
                 fail!(
                     ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
                     "on the emulator graphs are captured (aclmdlRICaptureBegin), executed and destroyed; \

@@ -1,7 +1,7 @@
 //! Kernels: binaries, and the functions in them.
 #![allow(non_snake_case, reason = "CANN's names")]
 
-use super::{bytes, door, out, write_text};
+use super::{abi_entry, bytes, out, write_text};
 use crate::context;
 use crate::kernel::arguments;
 use crate::kernel::binary::{self, Code, SERVER, SERVER_LIBRARY};
@@ -46,7 +46,7 @@ unsafe fn text(text: *const c_char, argument: &str) -> Result<String, Failure> {
 
 unsafe extern "C" fn aclrtCreateBinary(data: *const c_void, length: usize) -> aclrtBinary {
     let mut binary = std::ptr::null_mut();
-    door("aclrtCreateBinary", || {
+    abi_entry("aclrtCreateBinary", || {
         // SAFETY: null, or valid for as many bytes by the C contract.
         let bytes = unsafe { bytes(data, length, "data") }?;
         binary = binary::wrap(bytes)? as aclrtBinary;
@@ -56,7 +56,7 @@ unsafe extern "C" fn aclrtCreateBinary(data: *const c_void, length: usize) -> ac
 }
 
 unsafe extern "C" fn aclrtDestroyBinary(binary: aclrtBinary) -> aclError {
-    door("aclrtDestroyBinary", || binary::unwrap(binary as u64))
+    abi_entry("aclrtDestroyBinary", || binary::unwrap(binary as u64))
 }
 
 /// Loads for the calling thread's device.
@@ -72,7 +72,9 @@ unsafe extern "C" fn aclrtBinaryLoad(
     binary: aclrtBinary,
     bin_handle: *mut aclrtBinHandle,
 ) -> aclError {
-    door("aclrtBinaryLoad", || load(Code::of_bytes(&binary::wrapped(binary as u64)?)?, bin_handle))
+    abi_entry("aclrtBinaryLoad", || {
+        load(Code::of_bytes(&binary::wrapped(binary as u64)?)?, bin_handle)
+    })
 }
 
 /// The `cpuKernelMode` of some options, if they have one.
@@ -115,7 +117,7 @@ unsafe extern "C" fn aclrtBinaryLoadFromFile(
     options: *mut aclrtBinaryLoadOptions,
     bin_handle: *mut aclrtBinHandle,
 ) -> aclError {
-    door("aclrtBinaryLoadFromFile", || {
+    abi_entry("aclrtBinaryLoadFromFile", || {
         // SAFETY: null or NUL-terminated, and null or valid, by the C contract.
         let (path, mode) = unsafe { (text(path, "binPath")?, cpu_kernel_mode(options)?) };
         let stem = Path::new(&path).file_stem().and_then(|stem| stem.to_str());
@@ -141,7 +143,7 @@ unsafe extern "C" fn aclrtBinaryLoadFromData(
     options: *const aclrtBinaryLoadOptions,
     bin_handle: *mut aclrtBinHandle,
 ) -> aclError {
-    door("aclrtBinaryLoadFromData", || {
+    abi_entry("aclrtBinaryLoadFromData", || {
         // SAFETY: null, or valid by the C contract.
         let (bytes, mode) = unsafe { (bytes(data, length, "data")?, cpu_kernel_mode(options)?) };
         if mode.is_some() {
@@ -156,7 +158,7 @@ unsafe extern "C" fn aclrtBinaryLoadFromData(
 }
 
 unsafe extern "C" fn aclrtBinaryUnLoad(bin_handle: aclrtBinHandle) -> aclError {
-    door("aclrtBinaryUnLoad", || binary::unload(bin_handle as u64))
+    abi_entry("aclrtBinaryUnLoad", || binary::unload(bin_handle as u64))
 }
 
 unsafe extern "C" fn aclrtBinaryGetFunction(
@@ -164,7 +166,7 @@ unsafe extern "C" fn aclrtBinaryGetFunction(
     name: *const c_char,
     func_handle: *mut aclrtFuncHandle,
 ) -> aclError {
-    door("aclrtBinaryGetFunction", || {
+    abi_entry("aclrtBinaryGetFunction", || {
         // SAFETY: null or NUL-terminated, and null or valid for a write, by the C contract.
         let (name, to) = unsafe { (text(name, "kernelName")?, out(func_handle, "funcHandle")?) };
         to.write(binary::function_of(bin_handle as u64, &name)? as aclrtFuncHandle);
@@ -177,7 +179,7 @@ unsafe extern "C" fn aclrtBinaryGetFunctionByEntry(
     entry: u64,
     func_handle: *mut aclrtFuncHandle,
 ) -> aclError {
-    door("aclrtBinaryGetFunctionByEntry", || {
+    abi_entry("aclrtBinaryGetFunctionByEntry", || {
         // SAFETY: null, or valid for a write by the C contract.
         let to = unsafe { out(func_handle, "funcHandle") }?;
         let loaded = binary::binary(bin_handle as u64)?;
@@ -201,7 +203,7 @@ unsafe extern "C" fn aclrtRegisterCpuFunc(
     kernel_name: *const c_char,
     func_handle: *mut aclrtFuncHandle,
 ) -> aclError {
-    door("aclrtRegisterCpuFunc", || {
+    abi_entry("aclrtRegisterCpuFunc", || {
         // SAFETY: null or NUL-terminated, and null or valid for a write, by the C contract.
         let (function_name, _, to) = unsafe {
             (
@@ -227,7 +229,7 @@ unsafe extern "C" fn aclrtGetFunctionName(
     max_len: u32,
     name: *mut c_char,
 ) -> aclError {
-    door("aclrtGetFunctionName", || {
+    abi_entry("aclrtGetFunctionName", || {
         let function = binary::function(func_handle as u64)?;
         if name.is_null() || max_len == 0 {
             return fail!(ACL_ERROR_INVALID_PARAM, "name is NULL or maxLen is 0");
@@ -243,7 +245,7 @@ unsafe extern "C" fn aclrtGetFunctionAttribute(
     attribute: aclrtFuncAttribute,
     value: *mut i64,
 ) -> aclError {
-    door("aclrtGetFunctionAttribute", || {
+    abi_entry("aclrtGetFunctionAttribute", || {
         // SAFETY: null, or valid for a write by the C contract.
         let value = unsafe { out(value, "attrValue") }?;
         let function = binary::function(func_handle as u64)?;
@@ -278,7 +280,7 @@ unsafe extern "C" fn aclrtFunctionGetBinary(
     func_handle: aclrtFuncHandle,
     bin_handle: *mut aclrtBinHandle,
 ) -> aclError {
-    door("aclrtFunctionGetBinary", || {
+    abi_entry("aclrtFunctionGetBinary", || {
         // SAFETY: null, or valid for a write by the C contract.
         let to = unsafe { out(bin_handle, "binHandle") }?;
         to.write(binary::function(func_handle as u64)?.binary as aclrtBinHandle);
@@ -296,7 +298,7 @@ unsafe extern "C" fn aclrtFunctionGetParamCount(
     function: *const c_void,
     count: *mut usize,
 ) -> aclError {
-    door("aclrtFunctionGetParamCount", || {
+    abi_entry("aclrtFunctionGetParamCount", || {
         // SAFETY: null, or valid for a write by the C contract.
         unsafe { out(count, "paramCount") }?.write(sizes(function)?.len());
         Ok(())
@@ -309,7 +311,7 @@ unsafe extern "C" fn aclrtFunctionGetParamInfo(
     offset: *mut usize,
     size: *mut usize,
 ) -> aclError {
-    door("aclrtFunctionGetParamInfo", || {
+    abi_entry("aclrtFunctionGetParamInfo", || {
         // SAFETY: null, or valid for a write by the C contract.
         let offset = unsafe { out(offset, "paramOffset") }?;
         let sizes = sizes(function)?;

@@ -1,7 +1,7 @@
 //! Argument lists of kernels.
 #![allow(non_snake_case, reason = "CANN's names")]
 
-use super::{bytes, door, out};
+use super::{abi_entry, bytes, out};
 use crate::kernel::arguments::ArgumentList;
 use crate::kernel::binary;
 use crate::message::fail;
@@ -50,7 +50,7 @@ unsafe extern "C" fn aclrtKernelArgsGetHandleMemSize(
     func_handle: aclrtFuncHandle,
     size: *mut usize,
 ) -> aclError {
-    door("aclrtKernelArgsGetHandleMemSize", || {
+    abi_entry("aclrtKernelArgsGetHandleMemSize", || {
         // SAFETY: null, or valid for a write by the C contract.
         let size = unsafe { out(size, "memSize") }?;
         binary::function(func_handle as u64)?;
@@ -64,7 +64,7 @@ unsafe extern "C" fn aclrtKernelArgsGetMemSize(
     user_args_size: usize,
     actual: *mut usize,
 ) -> aclError {
-    door("aclrtKernelArgsGetMemSize", || {
+    abi_entry("aclrtKernelArgsGetMemSize", || {
         // SAFETY: null, or valid for a write by the C contract.
         let actual = unsafe { out(actual, "actualArgsSize") }?;
         binary::function(func_handle as u64)?;
@@ -77,7 +77,7 @@ unsafe extern "C" fn aclrtKernelArgsInit(
     func_handle: aclrtFuncHandle,
     args_handle: *mut aclrtArgsHandle,
 ) -> aclError {
-    door("aclrtKernelArgsInit", || {
+    abi_entry("aclrtKernelArgsInit", || {
         // SAFETY: null, or valid for a write by the C contract.
         let to = unsafe { out(args_handle, "argsHandle") }?;
         let function = binary::function(func_handle as u64)?;
@@ -93,7 +93,7 @@ unsafe extern "C" fn aclrtKernelArgsInitByUserMem(
     user_host_mem: *mut c_void,
     actual_args_size: usize,
 ) -> aclError {
-    door("aclrtKernelArgsInitByUserMem", || {
+    abi_entry("aclrtKernelArgsInitByUserMem", || {
         if args_handle.is_null() || user_host_mem.is_null() || actual_args_size == 0 {
             return fail!(
                 ACL_ERROR_INVALID_PARAM,
@@ -115,7 +115,7 @@ unsafe extern "C" fn aclrtKernelArgsAppend(
     size: usize,
     param_handle: *mut aclrtParamHandle,
 ) -> aclError {
-    door("aclrtKernelArgsAppend", || {
+    abi_entry("aclrtKernelArgsAppend", || {
         // SAFETY: null, or valid by the C contract; an argument list of ours.
         let (value, to, list) = unsafe {
             (bytes(param, size, "param")?, out(param_handle, "paramHandle")?, list_of(args_handle))
@@ -130,7 +130,7 @@ unsafe extern "C" fn aclrtKernelArgsAppendPlaceHolder(
     args_handle: aclrtArgsHandle,
     param_handle: *mut aclrtParamHandle,
 ) -> aclError {
-    door("aclrtKernelArgsAppendPlaceHolder", || {
+    abi_entry("aclrtKernelArgsAppendPlaceHolder", || {
         // SAFETY: null, or valid by the C contract; an argument list of ours.
         let (to, list) = unsafe { (out(param_handle, "paramHandle")?, list_of(args_handle)) };
         to.write(binary::with_list(list, ArgumentList::append_place)? as aclrtParamHandle);
@@ -144,7 +144,7 @@ unsafe extern "C" fn aclrtKernelArgsGetPlaceHolderBuffer(
     size: usize,
     buffer: *mut *mut c_void,
 ) -> aclError {
-    door("aclrtKernelArgsGetPlaceHolderBuffer", || {
+    abi_entry("aclrtKernelArgsGetPlaceHolderBuffer", || {
         // SAFETY: null, or valid by the C contract; an argument list of ours.
         let (to, list) = unsafe { (out(buffer, "bufferAddr")?, list_of(args_handle)) };
         if size == 0 {
@@ -162,7 +162,7 @@ unsafe extern "C" fn aclrtKernelArgsParaUpdate(
     param: *mut c_void,
     size: usize,
 ) -> aclError {
-    door("aclrtKernelArgsParaUpdate", || {
+    abi_entry("aclrtKernelArgsParaUpdate", || {
         // SAFETY: null, or valid by the C contract; an argument list of ours.
         let (value, list) = unsafe { (bytes(param, size, "param")?, list_of(args_handle)) };
         binary::with_list(list, |list| list.update(param_handle as u64, value))
@@ -170,7 +170,7 @@ unsafe extern "C" fn aclrtKernelArgsParaUpdate(
 }
 
 unsafe extern "C" fn aclrtKernelArgsFinalize(args_handle: aclrtArgsHandle) -> aclError {
-    door("aclrtKernelArgsFinalize", || {
+    abi_entry("aclrtKernelArgsFinalize", || {
         // SAFETY: an argument list of ours, by the C contract.
         let list = unsafe { list_of(args_handle) };
         binary::with_list(list, |list| {

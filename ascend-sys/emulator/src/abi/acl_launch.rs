@@ -2,7 +2,7 @@
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::acl_kernel_args::list_of;
-use super::{bytes, door};
+use super::{abi_entry, bytes};
 use crate::kernel::arguments::{self, Arguments, KernelArgument};
 use crate::kernel::binary;
 use crate::kernel::launch::launch;
@@ -111,7 +111,7 @@ unsafe extern "C" fn aclrtLaunchKernel(
     stream: aclrtStream,
 ) -> aclError {
     const CALL: &str = "aclrtLaunchKernel";
-    door(CALL, || {
+    abi_entry(CALL, || {
         let cfg = std::ptr::null();
         // SAFETY: the caller's promise.
         unsafe { launch_in_memory(CALL, func_handle, blocks, (args, size), cfg, stream) }
@@ -127,7 +127,7 @@ unsafe extern "C" fn aclrtLaunchKernelV2(
     stream: aclrtStream,
 ) -> aclError {
     const CALL: &str = "aclrtLaunchKernelV2";
-    door(CALL, || {
+    abi_entry(CALL, || {
         // SAFETY: the caller's promise.
         unsafe { launch_in_memory(CALL, func_handle, blocks, (args, size), cfg, stream) }
     })
@@ -142,7 +142,7 @@ unsafe extern "C" fn aclrtLaunchKernelWithConfig(
     reserve: *mut c_void,
 ) -> aclError {
     const CALL: &str = "aclrtLaunchKernelWithConfig";
-    door(CALL, || {
+    abi_entry(CALL, || {
         if !reserve.is_null() {
             return fail!(ACL_ERROR_INVALID_PARAM, "reserve is not NULL");
         }
@@ -175,7 +175,7 @@ unsafe extern "C" fn aclrtLaunchKernelWithHostArgs(
     place_count: usize,
 ) -> aclError {
     const CALL: &str = "aclrtLaunchKernelWithHostArgs";
-    door(CALL, || {
+    abi_entry(CALL, || {
         let function = binary::function(func_handle as u64)?;
         // SAFETY: null, or valid by the C contract.
         let (block, limit) = unsafe { (bytes(host_args, size, "hostArgs")?, limit_of(cfg)?) };
@@ -205,7 +205,7 @@ unsafe extern "C" fn aclrtLaunchKernelWithArgsArray(
     args: *mut *mut c_void,
 ) -> aclError {
     const CALL: &str = "aclrtLaunchKernelWithArgsArray";
-    door(CALL, || {
+    abi_entry(CALL, || {
         let function = binary::function(func as u64)?;
         let count = arguments::sizes(&function)?.len();
         if args.is_null() {

@@ -1,7 +1,7 @@
 //! Memory: allocating, freeing, registering, and asking what a pointer is.
 #![allow(non_snake_case, reason = "CANN's names")]
 
-use super::{door, out};
+use super::{abi_entry, out};
 use crate::callback::may_block;
 use crate::memory::{self, Bytes, MemoryPlace};
 use crate::message::{Failure, fail};
@@ -75,7 +75,7 @@ unsafe extern "C" fn aclrtMalloc(
     size: usize,
     _policy: aclrtMemMallocPolicy,
 ) -> aclError {
-    door("aclrtMalloc", || allocate(dev_ptr, size, "aclrtMalloc", Product::charged_size))
+    abi_entry("aclrtMalloc", || allocate(dev_ptr, size, "aclrtMalloc", Product::charged_size))
 }
 
 unsafe extern "C" fn aclrtMallocCached(
@@ -83,7 +83,7 @@ unsafe extern "C" fn aclrtMallocCached(
     size: usize,
     _policy: aclrtMemMallocPolicy,
 ) -> aclError {
-    door("aclrtMallocCached", || {
+    abi_entry("aclrtMallocCached", || {
         allocate(dev_ptr, size, "aclrtMallocCached", Product::charged_size)
     })
 }
@@ -93,7 +93,7 @@ unsafe extern "C" fn aclrtMallocAlign32(
     size: usize,
     _policy: aclrtMemMallocPolicy,
 ) -> aclError {
-    door("aclrtMallocAlign32", || {
+    abi_entry("aclrtMallocAlign32", || {
         allocate(dev_ptr, size, "aclrtMallocAlign32", |_, size| size.checked_next_multiple_of(32))
     })
 }
@@ -104,7 +104,7 @@ unsafe extern "C" fn aclrtMallocWithCfg(
     _policy: aclrtMemMallocPolicy,
     _cfg: *mut aclrtMallocConfig,
 ) -> aclError {
-    door("aclrtMallocWithCfg", || {
+    abi_entry("aclrtMallocWithCfg", || {
         allocate(dev_ptr, size, "aclrtMallocWithCfg", Product::charged_size)
     })
 }
@@ -127,11 +127,11 @@ fn free_device(pointer: *mut c_void, by: &'static str) -> Result<(), Failure> {
 }
 
 unsafe extern "C" fn aclrtFree(dev_ptr: *mut c_void) -> aclError {
-    door("aclrtFree", || free_device(dev_ptr, "aclrtFree"))
+    abi_entry("aclrtFree", || free_device(dev_ptr, "aclrtFree"))
 }
 
 unsafe extern "C" fn aclrtFreeWithDevSync(dev_ptr: *mut c_void) -> aclError {
-    door("aclrtFreeWithDevSync", || {
+    abi_entry("aclrtFreeWithDevSync", || {
         may_block()?;
         wait_for_device()?;
         free_device(dev_ptr, "aclrtFreeWithDevSync")
@@ -165,7 +165,7 @@ fn allocate_host(to: *mut *mut c_void, size: usize, entry: &'static str) -> Resu
 }
 
 unsafe extern "C" fn aclrtMallocHost(host_ptr: *mut *mut c_void, size: usize) -> aclError {
-    door("aclrtMallocHost", || allocate_host(host_ptr, size, "aclrtMallocHost"))
+    abi_entry("aclrtMallocHost", || allocate_host(host_ptr, size, "aclrtMallocHost"))
 }
 
 unsafe extern "C" fn aclrtMallocHostWithCfg(
@@ -173,7 +173,9 @@ unsafe extern "C" fn aclrtMallocHostWithCfg(
     size: u64,
     _cfg: *mut aclrtMallocConfig,
 ) -> aclError {
-    door("aclrtMallocHostWithCfg", || allocate_host(ptr, size as usize, "aclrtMallocHostWithCfg"))
+    abi_entry("aclrtMallocHostWithCfg", || {
+        allocate_host(ptr, size as usize, "aclrtMallocHostWithCfg")
+    })
 }
 
 fn free_host(pointer: *mut c_void, by: &'static str) -> Result<(), Failure> {
@@ -196,11 +198,11 @@ fn free_host(pointer: *mut c_void, by: &'static str) -> Result<(), Failure> {
 }
 
 unsafe extern "C" fn aclrtFreeHost(host_ptr: *mut c_void) -> aclError {
-    door("aclrtFreeHost", || free_host(host_ptr, "aclrtFreeHost"))
+    abi_entry("aclrtFreeHost", || free_host(host_ptr, "aclrtFreeHost"))
 }
 
 unsafe extern "C" fn aclrtFreeHostWithDevSync(host_ptr: *mut c_void) -> aclError {
-    door("aclrtFreeHostWithDevSync", || {
+    abi_entry("aclrtFreeHostWithDevSync", || {
         may_block()?;
         wait_for_device()?;
         free_host(host_ptr, "aclrtFreeHostWithDevSync")
@@ -213,7 +215,7 @@ unsafe extern "C" fn aclrtHostRegister(
     _type: aclrtHostRegisterType,
     dev_ptr: *mut *mut c_void,
 ) -> aclError {
-    door("aclrtHostRegister", || {
+    abi_entry("aclrtHostRegister", || {
         // SAFETY: null, or valid for a write by the C contract.
         let dev_ptr = unsafe { out(dev_ptr, "devPtr") }?;
         let (_, device) = context::current_device()?;
@@ -241,7 +243,7 @@ unsafe extern "C" fn aclrtHostRegister(
 }
 
 unsafe extern "C" fn aclrtHostUnregister(ptr: *mut c_void) -> aclError {
-    door("aclrtHostUnregister", || {
+    abi_entry("aclrtHostUnregister", || {
         may_block()?;
         // Registered memory is the caller's: nothing queued may touch it afterwards.
         for mark in unfinished() {
@@ -277,7 +279,7 @@ unsafe extern "C" fn aclrtGetMemInfo(
     free: *mut usize,
     total: *mut usize,
 ) -> aclError {
-    door("aclrtGetMemInfo", || {
+    abi_entry("aclrtGetMemInfo", || {
         // SAFETY: null, or valid for writes by the C contract.
         let (free, total) = unsafe { (out(free, "free")?, out(total, "total")?) };
         let (_, device) = context::current_device()?;
@@ -301,7 +303,7 @@ unsafe extern "C" fn aclrtPointerGetAttributes(
     ptr: *const c_void,
     attributes: *mut aclrtPtrAttributes,
 ) -> aclError {
-    door("aclrtPointerGetAttributes", || {
+    abi_entry("aclrtPointerGetAttributes", || {
         // SAFETY: null, or valid for a write by the C contract.
         let attributes = unsafe { out(attributes, "attributes") }?;
         if ptr.is_null() {
@@ -326,7 +328,7 @@ unsafe extern "C" fn aclrtMemGetAddressRange(
     base: *mut *mut c_void,
     size: *mut usize,
 ) -> aclError {
-    door("aclrtMemGetAddressRange", || {
+    abi_entry("aclrtMemGetAddressRange", || {
         let found = match memory::place_of(ptr.addr()) {
             Ok(MemoryPlace::Device(id)) => machine::device_slot(id).memory.find(ptr.addr(), 1),
             Ok(_) => Err(format!("{ptr:?} is no device memory")),

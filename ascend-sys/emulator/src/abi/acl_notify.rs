@@ -1,7 +1,7 @@
 //! Notifies.
 #![allow(non_snake_case, reason = "CANN's names")]
 
-use super::{door, out};
+use super::{abi_entry, out};
 use crate::context;
 use crate::message::fail;
 use crate::notify::{self, Notify};
@@ -22,7 +22,7 @@ pub(super) fn fill(table: &mut Functions) {
 }
 
 unsafe extern "C" fn aclrtCreateNotify(notify: *mut aclrtNotify, flag: u64) -> aclError {
-    door("aclrtCreateNotify", || {
+    abi_entry("aclrtCreateNotify", || {
         // SAFETY: null, or valid for a write by the C contract.
         let notify = unsafe { out(notify, "notify") }?;
         if flag > u64::from(ACL_NOTIFY_DEVICE_USE_ONLY) {
@@ -35,11 +35,11 @@ unsafe extern "C" fn aclrtCreateNotify(notify: *mut aclrtNotify, flag: u64) -> a
 }
 
 unsafe extern "C" fn aclrtDestroyNotify(notify: aclrtNotify) -> aclError {
-    door("aclrtDestroyNotify", || Notify::destroy(notify as u64))
+    abi_entry("aclrtDestroyNotify", || Notify::destroy(notify as u64))
 }
 
 unsafe extern "C" fn aclrtRecordNotify(notify: aclrtNotify, stream: aclrtStream) -> aclError {
-    door("aclrtRecordNotify", || {
+    abi_entry("aclrtRecordNotify", || {
         notify::record(notify as u64, Stream::of_current_context(stream as u64)?)
     })
 }
@@ -49,14 +49,14 @@ unsafe extern "C" fn aclrtWaitAndResetNotify(
     stream: aclrtStream,
     timeout: u32,
 ) -> aclError {
-    door("aclrtWaitAndResetNotify", || {
+    abi_entry("aclrtWaitAndResetNotify", || {
         let limit = (timeout != 0).then(|| Duration::from_secs(timeout.into()));
         notify::wait(notify as u64, Stream::of_current_context(stream as u64)?, limit)
     })
 }
 
 unsafe extern "C" fn aclrtGetNotifyId(notify: aclrtNotify, notify_id: *mut u32) -> aclError {
-    door("aclrtGetNotifyId", || {
+    abi_entry("aclrtGetNotifyId", || {
         // SAFETY: null, or valid for a write by the C contract.
         unsafe { out(notify_id, "notifyId") }?.write(Notify::named(notify as u64)?.id());
         Ok(())
@@ -64,7 +64,7 @@ unsafe extern "C" fn aclrtGetNotifyId(notify: aclrtNotify, notify_id: *mut u32) 
 }
 
 unsafe extern "C" fn aclrtNotifyBatchReset(notifies: *mut aclrtNotify, num: usize) -> aclError {
-    door("aclrtNotifyBatchReset", || {
+    abi_entry("aclrtNotifyBatchReset", || {
         if notifies.is_null() || num == 0 {
             return fail!(ACL_ERROR_INVALID_PARAM, "notifies is NULL or num is 0");
         }

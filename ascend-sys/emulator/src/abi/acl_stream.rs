@@ -1,7 +1,7 @@
 //! Streams and host functions.
 #![allow(non_snake_case, reason = "CANN's names")]
 
-use super::{door, limit, out};
+use super::{abi_entry, limit, out};
 use crate::callback::{HostCall, may_block};
 use crate::ending::destroy_stream;
 use crate::message::{Failure, fail};
@@ -40,7 +40,7 @@ pub(super) fn fill(table: &mut Functions) {
 }
 
 unsafe extern "C" fn aclrtCreateStream(stream: *mut aclrtStream) -> aclError {
-    door("aclrtCreateStream", || create(stream, 0))
+    abi_entry("aclrtCreateStream", || create(stream, 0))
 }
 
 unsafe extern "C" fn aclrtCreateStreamWithConfig(
@@ -48,7 +48,7 @@ unsafe extern "C" fn aclrtCreateStreamWithConfig(
     _priority: u32,
     flag: u32,
 ) -> aclError {
-    door("aclrtCreateStreamWithConfig", || {
+    abi_entry("aclrtCreateStreamWithConfig", || {
         if flag & !0x3f != 0 {
             return fail!(
                 ACL_ERROR_RT_PARAM_INVALID,
@@ -87,7 +87,7 @@ fn for_destroying(stream: aclrtStream) -> Result<&'static Stream, Failure> {
 }
 
 unsafe extern "C" fn aclrtDestroyStream(stream: aclrtStream) -> aclError {
-    door("aclrtDestroyStream", || {
+    abi_entry("aclrtDestroyStream", || {
         let stream = for_destroying(stream)?;
         executor::wait_idle(stream);
         let result = stream.take_unreported();
@@ -97,21 +97,21 @@ unsafe extern "C" fn aclrtDestroyStream(stream: aclrtStream) -> aclError {
 }
 
 unsafe extern "C" fn aclrtDestroyStreamForce(stream: aclrtStream) -> aclError {
-    door("aclrtDestroyStreamForce", || {
+    abi_entry("aclrtDestroyStreamForce", || {
         destroy_stream(for_destroying(stream)?, ACL_ERROR_RT_STREAM_ABORT, Reason::Aborted);
         Ok(())
     })
 }
 
 unsafe extern "C" fn aclrtSynchronizeStream(stream: aclrtStream) -> aclError {
-    door("aclrtSynchronizeStream", || synchronise(stream, None))
+    abi_entry("aclrtSynchronizeStream", || synchronise(stream, None))
 }
 
 unsafe extern "C" fn aclrtSynchronizeStreamWithTimeout(
     stream: aclrtStream,
     timeout: i32,
 ) -> aclError {
-    door("aclrtSynchronizeStreamWithTimeout", || synchronise(stream, limit(timeout)?))
+    abi_entry("aclrtSynchronizeStreamWithTimeout", || synchronise(stream, limit(timeout)?))
 }
 
 #[inline]
@@ -135,16 +135,16 @@ unsafe extern "C" fn aclrtStreamQuery(
     stream: aclrtStream,
     status: *mut aclrtStreamStatus,
 ) -> aclError {
-    door("aclrtStreamQuery", || {
+    abi_entry("aclrtStreamQuery", || {
         // SAFETY: null, or valid for a write by the C contract.
         let status = unsafe { out(status, "status") }?;
         let stream = Stream::of_current_context(stream as u64)?;
         capture::is_not_captured(stream)?;
-        if !stream.lane.is_idle() {
+        if !stream.queue.is_idle() {
             stream.poll(1);
         }
-        status.write(if stream.lane.is_idle() {
-            check::host_saw(stream, stream.lane.completed());
+        status.write(if stream.queue.is_idle() {
+            check::host_saw(stream, stream.queue.completed());
             stream.take_unreported()?;
             aclrtStreamStatus::ACL_STREAM_STATUS_COMPLETE
         } else {
@@ -155,7 +155,7 @@ unsafe extern "C" fn aclrtStreamQuery(
 }
 
 unsafe extern "C" fn aclrtStreamGetId(stream: aclrtStream, stream_id: *mut i32) -> aclError {
-    door("aclrtStreamGetId", || {
+    abi_entry("aclrtStreamGetId", || {
         // SAFETY: null, or valid for a write by the C contract.
         unsafe { out(stream_id, "streamId") }?
             .write(Stream::of_current_context(stream as u64)?.index() as i32);
@@ -164,7 +164,7 @@ unsafe extern "C" fn aclrtStreamGetId(stream: aclrtStream, stream_id: *mut i32) 
 }
 
 unsafe extern "C" fn aclrtStreamGetFlags(stream: aclrtStream, flags: *mut u32) -> aclError {
-    door("aclrtStreamGetFlags", || {
+    abi_entry("aclrtStreamGetFlags", || {
         // SAFETY: null, or valid for a write by the C contract.
         let flags = unsafe { out(flags, "flags") }?;
         flags.write(Stream::of_current_context(stream as u64)?.flags.load(Ordering::Relaxed));
@@ -173,7 +173,7 @@ unsafe extern "C" fn aclrtStreamGetFlags(stream: aclrtStream, flags: *mut u32) -
 }
 
 unsafe extern "C" fn aclrtGetStreamAvailableNum(count: *mut u32) -> aclError {
-    door("aclrtGetStreamAvailableNum", || {
+    abi_entry("aclrtGetStreamAvailableNum", || {
         // SAFETY: null, or valid for a write by the C contract.
         let count = unsafe { out(count, "streamCount") }?;
         let (_, device) = context::current_device()?;
@@ -185,7 +185,7 @@ unsafe extern "C" fn aclrtGetStreamAvailableNum(count: *mut u32) -> aclError {
 }
 
 unsafe extern "C" fn aclrtStreamAbort(stream: aclrtStream) -> aclError {
-    door("aclrtStreamAbort", || {
+    abi_entry("aclrtStreamAbort", || {
         may_block()?;
         let stream = Stream::of_current_context(stream as u64)?;
         let last = stream.void(Reason::Aborted);
@@ -195,7 +195,7 @@ unsafe extern "C" fn aclrtStreamAbort(stream: aclrtStream) -> aclError {
 }
 
 unsafe extern "C" fn aclrtSetStreamFailureMode(stream: aclrtStream, mode: u64) -> aclError {
-    door("aclrtSetStreamFailureMode", || {
+    abi_entry("aclrtSetStreamFailureMode", || {
         let stream = Stream::of_current_context(stream as u64)?;
         if mode == u64::from(ACL_CONTINUE_ON_FAILURE)
             && stream.failure_mode.load(Ordering::Relaxed) == 0
@@ -223,7 +223,7 @@ unsafe extern "C" fn aclrtLaunchHostFunc(
     function: aclrtHostFunc,
     args: *mut c_void,
 ) -> aclError {
-    door("aclrtLaunchHostFunc", || {
+    abi_entry("aclrtLaunchHostFunc", || {
         let Some(function) = function else { return fail!(ACL_ERROR_INVALID_PARAM, "fn is NULL") };
         let stream = Stream::of_current_context(stream as u64)?;
         check::runs_on_host(stream)?;
@@ -233,19 +233,19 @@ unsafe extern "C" fn aclrtLaunchHostFunc(
 }
 
 unsafe extern "C" fn aclrtSubscribeReport(thread_id: u64, stream: aclrtStream) -> aclError {
-    door("aclrtSubscribeReport", || {
+    abi_entry("aclrtSubscribeReport", || {
         report::subscribe(thread_id, Stream::of_current_context(stream as u64)?)
     })
 }
 
 unsafe extern "C" fn aclrtUnSubscribeReport(thread_id: u64, stream: aclrtStream) -> aclError {
-    door("aclrtUnSubscribeReport", || {
+    abi_entry("aclrtUnSubscribeReport", || {
         report::unsubscribe(thread_id, Stream::of_current_context(stream as u64)?)
     })
 }
 
 unsafe extern "C" fn aclrtProcessReport(timeout: i32) -> aclError {
-    door("aclrtProcessReport", || {
+    abi_entry("aclrtProcessReport", || {
         may_block()?;
         report::process(limit(timeout)?)
     })
@@ -257,7 +257,7 @@ unsafe extern "C" fn aclrtLaunchCallback(
     block_type: aclrtCallbackBlockType,
     stream: aclrtStream,
 ) -> aclError {
-    door("aclrtLaunchCallback", || {
+    abi_entry("aclrtLaunchCallback", || {
         let Some(function) = function else { return fail!(ACL_ERROR_INVALID_PARAM, "fn is NULL") };
         let blocks = match block_type {
             aclrtCallbackBlockType::ACL_CALLBACK_NO_BLOCK => false,

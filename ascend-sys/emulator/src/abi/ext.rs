@@ -1,7 +1,7 @@
 //! Our own extension of the ABI: progress counters, failures by ticket, waiting for any activity, blocks of devices.
 #![allow(non_snake_case, reason = "the names of the header ascend_ext.h")]
 
-use super::{door, out, write_text};
+use super::{abi_entry, out, write_text};
 use crate::callback::may_block;
 use crate::check;
 use crate::ending;
@@ -42,13 +42,13 @@ unsafe extern "C" fn ascendExtStreamProgress(
     stream: aclrtStream,
     progress: *mut *const AscendExtProgress,
 ) -> aclError {
-    door("ascendExtStreamProgress", || {
+    abi_entry("ascendExtStreamProgress", || {
         // SAFETY: null, or valid for a write by the C contract.
         let progress = unsafe { out(progress, "progress") }?;
         let stream = Stream::of_current_context(stream as u64)?;
         // Where races are looked for, what the program knows has to be seen.
         let told = check::engine(stream.device_id()).is_none();
-        let line = (&raw const stream.lane.progress).cast();
+        let line = (&raw const stream.queue.progress).cast();
         progress.write(if told { line } else { std::ptr::null() });
         Ok(())
     })
@@ -61,7 +61,7 @@ unsafe extern "C" fn ascendExtStreamFailure(
     text: *mut c_char,
     text_len: usize,
 ) -> aclError {
-    door("ascendExtStreamFailure", || {
+    abi_entry("ascendExtStreamFailure", || {
         // SAFETY: null, or valid for a write by the C contract.
         let code = unsafe { out(code, "code") }?;
         let failure = Stream::named(stream as u64)?.failure(ticket);
@@ -74,7 +74,7 @@ unsafe extern "C" fn ascendExtStreamFailure(
 }
 
 unsafe extern "C" fn ascendExtAwaitActivity(activity: *mut u64, timeout_ms: u32) -> aclError {
-    door("ascendExtAwaitActivity", || {
+    abi_entry("ascendExtAwaitActivity", || {
         may_block()?;
         // SAFETY: null, or valid for a read and a write by the C contract.
         let Some(activity) = (unsafe { activity.as_mut() }) else {
@@ -91,7 +91,7 @@ unsafe extern "C" fn ascendExtAwaitTask(
     timeout_ms: u32,
     patience_ms: u32,
 ) -> aclError {
-    door("ascendExtAwaitTask", || {
+    abi_entry("ascendExtAwaitTask", || {
         may_block()?;
         let stream = Stream::named(stream as u64)?;
         let [timeout, patience] =
@@ -112,7 +112,7 @@ unsafe extern "C" fn ascendExtBlockCreate(
     block: *mut u32,
     first_device: *mut i32,
 ) -> aclError {
-    door("ascendExtBlockCreate", || {
+    abi_entry("ascendExtBlockCreate", || {
         // SAFETY: null, or valid by the C contract.
         let (config, block, first) =
             unsafe { (config.as_ref(), out(block, "block")?, out(first_device, "firstDevice")?) };
@@ -155,14 +155,14 @@ unsafe extern "C" fn ascendExtBlockCreate(
 }
 
 unsafe extern "C" fn ascendExtBlockDestroy(block: u32) -> aclError {
-    door("ascendExtBlockDestroy", || {
+    abi_entry("ascendExtBlockDestroy", || {
         may_block()?;
         ending::destroy_block(block)
     })
 }
 
 unsafe extern "C" fn ascendExtFindings(block: u32, count: *mut u32) -> aclError {
-    door("ascendExtFindings", || {
+    abi_entry("ascendExtFindings", || {
         // SAFETY: null, or valid for a write by the C contract.
         let count = unsafe { out(count, "count") }?;
         count.write(check::engine_of_block(block).map_or(0, |engine| engine.count()));
@@ -178,7 +178,7 @@ unsafe extern "C" fn ascendExtFinding(
     text_len: usize,
     length: *mut usize,
 ) -> aclError {
-    door("ascendExtFinding", || {
+    abi_entry("ascendExtFinding", || {
         // SAFETY: null, or valid for a write by the C contract.
         let length = unsafe { out(length, "length") }?;
         let picture = match form {
@@ -205,14 +205,14 @@ unsafe extern "C" fn ascendExtHostAccess(
     bytes: usize,
     write: i32,
 ) -> aclError {
-    door("ascendExtHostAccess", || {
+    abi_entry("ascendExtHostAccess", || {
         check::host_accessed(pointer.addr(), bytes, write != 0);
         Ok(())
     })
 }
 
 unsafe extern "C" fn ascendExtTimelineRecord(block: u32, on: i32) -> aclError {
-    door("ascendExtTimelineRecord", || match on {
+    abi_entry("ascendExtTimelineRecord", || match on {
         1 => timeline::begin(block),
         0 => timeline::end(block),
         other => fail!(ACL_ERROR_INVALID_PARAM, "on is {other}; 0 or 1 is expected"),
@@ -226,7 +226,7 @@ unsafe extern "C" fn ascendExtTimeline(
     text_len: usize,
     length: *mut usize,
 ) -> aclError {
-    door("ascendExtTimeline", || {
+    abi_entry("ascendExtTimeline", || {
         // SAFETY: null, or valid for a write by the C contract.
         let length = unsafe { out(length, "length") }?;
         let words = timeline::tell(block, form)?;
@@ -238,7 +238,7 @@ unsafe extern "C" fn ascendExtTimeline(
 }
 
 unsafe extern "C" fn ascendExtFaultSet(block: u32, fault: *const AscendExtFault) -> aclError {
-    door("ascendExtFaultSet", || {
+    abi_entry("ascendExtFaultSet", || {
         // SAFETY: null, or valid by the C contract.
         let Some(fault) = (unsafe { fault.as_ref() }) else {
             return fail!(ACL_ERROR_INVALID_PARAM, "fault is NULL");
@@ -262,5 +262,5 @@ unsafe extern "C" fn ascendExtFaultSet(block: u32, fault: *const AscendExtFault)
 }
 
 unsafe extern "C" fn ascendExtFaultClear(block: u32, device: u32) -> aclError {
-    door("ascendExtFaultClear", || faults::clear(block, device))
+    abi_entry("ascendExtFaultClear", || faults::clear(block, device))
 }

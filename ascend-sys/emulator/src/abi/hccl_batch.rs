@@ -8,13 +8,13 @@ use ascend_sys::{
     Functions, HcclComm, HcclResult, HcclSendRecvItem, HcclSendRecvType, aclrtStream,
 };
 
-use super::hccl_entry::{door, not_null, product_of_thread};
+use super::hccl_entry::{abi_entry, not_null, product_of_thread};
 use super::hccl_issue::{begin, buffer, keep_order, record_call, waiting_with};
 use crate::batch::{self, BatchItem, ItemState, MessageShape, PendingBatch};
 use crate::callback::may_block;
 use crate::check;
 use crate::collective::validate::{self, Refusal, refuse, runtime};
-use crate::fabric::registry::{self, Desk, with_desk};
+use crate::fabric::registry::{self, IssueState, with_issue_state};
 use crate::fabric::{Member, group};
 use crate::faults;
 use crate::profile::Product;
@@ -31,7 +31,7 @@ unsafe extern "C" fn HcclBatchSendRecv(
     comm: HcclComm,
     stream: aclrtStream,
 ) -> HcclResult {
-    door("HcclBatchSendRecv", || {
+    abi_entry("HcclBatchSendRecv", || {
         // 950 looks at the number before the pointers, A2 and A3 after them.
         if count == 0 && product_of(comm) == Product::Ascend950 {
             return Ok(());
@@ -47,7 +47,7 @@ unsafe extern "C" fn HcclBatchSendRecv(
         }
         // SAFETY: not null, so an array of that many by the C contract.
         let items = unsafe { std::slice::from_raw_parts(items, count as usize) };
-        with_desk(comm as u64, |desk| issue(desk, items, stream))
+        with_issue_state(comm as u64, |issue_state| issue(issue_state, items, stream))
     })
 }
 
@@ -55,50 +55,54 @@ fn product_of(comm: HcclComm) -> Product {
     registry::member(comm as u64).map_or_else(|_| product_of_thread(), |member| member.comm.product)
 }
 
-fn issue(desk: &mut Desk, items: &[HcclSendRecvItem], stream: aclrtStream) -> Result<(), Refusal> {
-    let member = &desk.member;
+fn issue(
+    issue_state: &mut IssueState,
+    items: &[HcclSendRecvItem],
+    stream: aclrtStream,
+) -> Result<(), Refusal> {
+    let member = &issue_state.member;
     let mut list = member.comm.exchange.take_list(member.rank);
     read(member, items, &mut list)?;
     if list.is_empty() {
         return Ok(());
     }
-    let stream = begin(desk, stream)?;
-    post(desk, stream, list, "HcclBatchSendRecv")
+    let stream = begin(issue_state, stream)?;
+    post(issue_state, stream, list, "HcclBatchSendRecv")
 }
 
 /// Puts messages into the stream, at least one. The first of a pair of ranks meets the peer here.
 pub(super) fn post(
-    desk: &mut Desk,
+    issue_state: &mut IssueState,
     stream: &'static Stream,
     mut items: Vec<BatchItem>,
     function: &'static str,
 ) -> Result<(), Refusal> {
     if stream.is_diverted() {
-        return record(desk, stream, items, function);
+        return record(issue_state, stream, items, function);
     }
-    let rank = desk.member.rank;
-    let new = new_peers(desk, &items);
+    let rank = issue_state.member.rank;
+    let new = new_peers(issue_state, &items);
     let peers = |item: &&mut BatchItem| item.peer != rank && item.content.count > 0;
     let first = items.iter_mut().find(peers);
     let operation = faults::FaultTarget { meets: !new.is_empty(), counts: first.is_some() };
-    if faults::before(&desk.member, stream, operation)?
+    if faults::before(&issue_state.member, stream, operation)?
         && let Some(item) = first
     {
         item.content.count -= 1;
     }
-    link(desk, new, &items, function)?;
+    link(issue_state, new, &items, function)?;
     // Announced first: the order that is kept here is not the program's.
-    let batch = check::CheckedBatch::of(stream, &desk.member, &items, function);
+    let batch = check::CheckedBatch::of(stream, &issue_state.member, &items, function);
     let announced = batch.map(|batch| batch.announce(stream)).transpose().map_err(runtime)?;
-    keep_order(desk, stream)?;
-    let comm = &desk.member.comm;
+    keep_order(issue_state, stream)?;
+    let comm = &issue_state.member.comm;
     let number = comm.exchange.issue(rank);
     comm.note_user(rank);
     // SAFETY: as for a collective.
-    let task = unsafe { PendingBatch::new(&desk.member, number, items) };
+    let task = unsafe { PendingBatch::new(&issue_state.member, number, items) };
     match stream.submit(task) {
         Ok(ticket) => {
-            desk.mark = Some(Mark::new(stream, ticket));
+            issue_state.mark = Some(Mark::new(stream, ticket));
             announced.map_or(Ok(()), |announced| announced.enqueued(stream)).map_err(runtime)
         }
         Err(failure) => {
@@ -109,26 +113,26 @@ pub(super) fn post(
 }
 
 /// The peers of messages that the rank has not met yet.
-fn new_peers(desk: &Desk, items: &[BatchItem]) -> Vec<usize> {
-    let rank = desk.member.rank;
+fn new_peers(issue_state: &IssueState, items: &[BatchItem]) -> Vec<usize> {
+    let rank = issue_state.member.rank;
     let peers = items.iter().map(|item| item.peer).filter(|peer| *peer != rank);
-    peers.filter(|peer| !desk.peers[*peer]).collect()
+    peers.filter(|peer| !issue_state.peers[*peer]).collect()
 }
 
 /// The first contact with these peers.
 #[inline]
 fn link(
-    desk: &mut Desk,
+    issue_state: &mut IssueState,
     new: Vec<usize>,
     items: &[BatchItem],
     function: &'static str,
 ) -> Result<(), Refusal> {
-    if new.is_empty() { Ok(()) } else { meet(desk, new, items, function) }
+    if new.is_empty() { Ok(()) } else { meet(issue_state, new, items, function) }
 }
 
 #[cold]
 fn meet(
-    desk: &mut Desk,
+    issue_state: &mut IssueState,
     mut new: Vec<usize>,
     items: &[BatchItem],
     function: &'static str,
@@ -137,8 +141,8 @@ fn meet(
     new.sort_unstable();
     new.dedup();
     waiting_with(touched(items), || {
-        desk.member.comm.meet_peers(desk.member.rank, &new, function)?;
-        new.iter().for_each(|peer| desk.peers[*peer] = true);
+        issue_state.member.comm.meet_peers(issue_state.member.rank, &new, function)?;
+        new.iter().for_each(|peer| issue_state.peers[*peer] = true);
         Ok(())
     })
 }
@@ -155,19 +159,19 @@ fn touched(items: &[BatchItem]) -> impl Iterator<Item = (*const u8, usize)> {
 /// A captured stream takes messages: every execution of the graph posts them anew.
 #[cold]
 fn record(
-    desk: &mut Desk,
+    issue_state: &mut IssueState,
     stream: &'static Stream,
     items: Vec<BatchItem>,
     function: &'static str,
 ) -> Result<(), Refusal> {
-    link(desk, new_peers(desk, &items), &items, function)?;
+    link(issue_state, new_peers(issue_state, &items), &items, function)?;
     let touched: Vec<_> = touched(&items).collect();
-    let issue = move |desk: &mut Desk, stream| {
-        let mut list = desk.member.comm.exchange.take_list(desk.member.rank);
+    let issue = move |issue_state: &mut IssueState, stream| {
+        let mut list = issue_state.member.comm.exchange.take_list(issue_state.member.rank);
         list.extend_from_slice(&items);
-        post(desk, stream, list, function)
+        post(issue_state, stream, list, function)
     };
-    record_call(desk, stream, function.to_string(), &touched, issue)
+    record_call(issue_state, stream, function.to_string(), &touched, issue)
 }
 
 /// Checks and resolves a list, and pairs what the rank sends to itself: that comes first, then what it receives, then what it sends.

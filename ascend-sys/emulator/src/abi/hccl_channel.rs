@@ -8,11 +8,11 @@ use ascend_sys::{
     HcclComm, HcclMemHandle, HcclResult,
 };
 
-use super::hccl_entry::{door, member, not_null, text_of};
+use super::hccl_entry::{abi_entry, member, not_null, text_of};
 use crate::callback::may_block;
 use crate::collective::validate::{self, Refusal, refuse, runtime};
 use crate::fabric::Member;
-use crate::fabric::registry::with_desk;
+use crate::fabric::registry::with_issue_state;
 use crate::operator::acquire::{WantedChannel, acquire_channels, destroy_channel, query_channels};
 use crate::operator::channel::{BUFFER_TAG, Channel, MOST_NOTIFIES, NOTIFIES_OF_CCU};
 use crate::operator::engine::OperatorEngine;
@@ -151,7 +151,7 @@ unsafe extern "C" fn HcclChannelAcquire(
     channels: *mut ChannelHandle,
 ) -> HcclResult {
     // SAFETY: the C contract.
-    door("HcclChannelAcquire", || unsafe {
+    abi_entry("HcclChannelAcquire", || unsafe {
         acquire("HcclChannelAcquire", comm, engine, descs, count, channels)
     })
 }
@@ -171,8 +171,8 @@ pub(super) unsafe fn acquire(
     not_null(descs, "channelDescs")?;
     not_null(channels, "channels")?;
     may_block().map_err(runtime)?;
-    with_desk(comm as u64, |desk| {
-        let member = &desk.member;
+    with_issue_state(comm as u64, |issue_state| {
+        let member = &issue_state.member;
         // SAFETY: the caller's promise.
         let (engine, wanted) = unsafe { wanted(member, engine, descs, count) }?;
         let mut handles = vec![0; wanted.len()];
@@ -198,7 +198,7 @@ unsafe extern "C" fn HcclChannelGetHcclBuffer(
     buffer: *mut *mut c_void,
     size: *mut u64,
 ) -> HcclResult {
-    door("HcclChannelGetHcclBuffer", || {
+    abi_entry("HcclChannelGetHcclBuffer", || {
         let member = member(comm)?;
         not_null(buffer, "buffer")?;
         not_null(size, "size")?;
@@ -227,7 +227,7 @@ unsafe extern "C" fn HcclChannelGetRemoteMems(
     memories: *mut *mut CommMem,
     tags: *mut *mut *mut c_char,
 ) -> HcclResult {
-    door("HcclChannelGetRemoteMems", || {
+    abi_entry("HcclChannelGetRemoteMems", || {
         let member = member(comm)?;
         not_null(count, "memNum")?;
         not_null(memories, "remoteMems")?;
@@ -251,7 +251,7 @@ unsafe extern "C" fn HcclGetHcclBuffer(
     buffer: *mut *mut c_void,
     size: *mut u64,
 ) -> HcclResult {
-    door("HcclGetHcclBuffer", || {
+    abi_entry("HcclGetHcclBuffer", || {
         let member = member(comm)?;
         not_null(buffer, "buffer")?;
         not_null(size, "size")?;
@@ -267,7 +267,7 @@ unsafe extern "C" fn HcclGetHcclBufferCleared(
     buffer: *mut *mut c_void,
     size: *mut u64,
 ) -> HcclResult {
-    door("HcclGetHcclBufferCleared", || {
+    abi_entry("HcclGetHcclBufferCleared", || {
         let member = member(comm)?;
         not_null(buffer, "buffer")?;
         not_null(size, "size")?;
@@ -293,7 +293,7 @@ unsafe extern "C" fn HcclChannelQuery(
     count: u32,
     channels: *mut ChannelHandle,
 ) -> HcclResult {
-    door("HcclChannelQuery", || {
+    abi_entry("HcclChannelQuery", || {
         let member = member(comm)?;
         not_null(descs, "channelDescs")?;
         not_null(channels, "channels")?;
@@ -312,7 +312,7 @@ unsafe extern "C" fn HcclChannelDestroy(
     channels: *const ChannelHandle,
     count: u32,
 ) -> HcclResult {
-    door("HcclChannelDestroy", || {
+    abi_entry("HcclChannelDestroy", || {
         let member = member(comm)?;
         not_null(channels, "channels")?;
         only_950(&member, "HcclChannelDestroy")?;
@@ -348,7 +348,7 @@ unsafe extern "C" fn HcclCommMemReg(
     memory: *const CommMem,
     handle: *mut HcclMemHandle,
 ) -> HcclResult {
-    door("HcclCommMemReg", || {
+    abi_entry("HcclCommMemReg", || {
         let member = member(comm)?;
         // SAFETY: null, or NUL-terminated by the C contract.
         let tag = unsafe { text_of(tag, "memTag") }?;

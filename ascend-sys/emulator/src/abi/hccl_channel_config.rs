@@ -11,7 +11,7 @@ use ascend_sys::{
 };
 
 use super::hccl_channel::acquire;
-use super::hccl_entry::{door, not_null, text_of};
+use super::hccl_entry::{abi_entry, not_null, text_of};
 use crate::collective::validate::{Refusal, refuse};
 use crate::operator::handles::Handles;
 
@@ -38,7 +38,7 @@ fn known(config: HcclChannelConfig) -> Result<(), Refusal> {
 }
 
 unsafe extern "C" fn HcclChannelConfigCreate(config: *mut HcclChannelConfig) -> HcclResult {
-    door("HcclChannelConfigCreate", || {
+    abi_entry("HcclChannelConfigCreate", || {
         not_null(config, "config")?;
         let handle = CONFIGS.add(ChannelConfig) as usize;
         // SAFETY: not null, so valid for a write by the C contract.
@@ -48,7 +48,7 @@ unsafe extern "C" fn HcclChannelConfigCreate(config: *mut HcclChannelConfig) -> 
 }
 
 unsafe extern "C" fn HcclChannelConfigDestroy(config: HcclChannelConfig) -> HcclResult {
-    door("HcclChannelConfigDestroy", || {
+    abi_entry("HcclChannelConfigDestroy", || {
         known(config)?;
         CONFIGS.take(config.addr() as u64).map(drop)
     })
@@ -59,7 +59,7 @@ unsafe extern "C" fn HcclChannelConfigSetInt(
     key: HcclChannelConfigType,
     value: u32,
 ) -> HcclResult {
-    door("HcclChannelConfigSetInt", || {
+    abi_entry("HcclChannelConfigSetInt", || {
         known(config)?;
         match (key, value) {
             (HcclChannelConfigType::HCCL_CHANNEL_CONFIG_TYPE_IS_SHARED_QUEUE, 0 | 1) => Ok(()),
@@ -76,7 +76,7 @@ unsafe extern "C" fn HcclChannelConfigSetStr(
     key: HcclChannelConfigType,
     value: *const c_char,
 ) -> HcclResult {
-    door("HcclChannelConfigSetStr", || {
+    abi_entry("HcclChannelConfigSetStr", || {
         known(config)?;
         // SAFETY: null, or NUL-terminated by the C contract.
         let value = unsafe { text_of(value, "value") }?;
@@ -103,7 +103,7 @@ unsafe extern "C" fn HcclChannelAcquireWithConfig(
     channels: *mut ChannelHandle,
 ) -> HcclResult {
     const NAME: &str = "HcclChannelAcquireWithConfig";
-    door(NAME, || {
+    abi_entry(NAME, || {
         not_null(comm, "comm")?;
         known(config)?;
         // SAFETY: the C contract.

@@ -10,7 +10,7 @@ use ascend_sys::{
     Functions, HcclComm, HcclCommConfig, HcclCommStatePhase, HcclResult, HcclRootInfo,
 };
 
-use super::hccl_entry::{door, member, not_null, text_of};
+use super::hccl_entry::{abi_entry, member, not_null, text_of};
 use crate::callback::may_block;
 use crate::collective::validate::{Refusal, refuse, runtime};
 use crate::context;
@@ -43,7 +43,7 @@ unsafe fn root_info(info: *const HcclRootInfo) -> [u8; ROOT_INFO] {
 }
 
 unsafe extern "C" fn HcclGetRootInfo(root_info: *mut HcclRootInfo) -> HcclResult {
-    door("HcclGetRootInfo", || {
+    abi_entry("HcclGetRootInfo", || {
         not_null(root_info, "rootInfo")?;
         // SAFETY: not null, so valid for a write by the C contract.
         unsafe { root_info.cast::<[u8; ROOT_INFO]>().write_unaligned(root::create()) };
@@ -57,7 +57,7 @@ unsafe extern "C" fn HcclCommInitRootInfo(
     rank: u32,
     comm: *mut HcclComm,
 ) -> HcclResult {
-    door("HcclCommInitRootInfo", || {
+    abi_entry("HcclCommInitRootInfo", || {
         check_join(ranks, info, rank, comm)?;
         // SAFETY: checked above; valid by the C contract.
         unsafe { join("HcclCommInitRootInfo", ranks, info, rank, CommConfig::default(), comm) }
@@ -71,7 +71,7 @@ unsafe extern "C" fn HcclCommInitRootInfoConfig(
     config: *const HcclCommConfig,
     comm: *mut HcclComm,
 ) -> HcclResult {
-    door("HcclCommInitRootInfoConfig", || {
+    abi_entry("HcclCommInitRootInfoConfig", || {
         check_join(ranks, info, rank, comm)?;
         let product = context::current_device().map_err(runtime)?.1.product();
         // SAFETY: null, or as large as it says, by the C contract.
@@ -168,7 +168,7 @@ unsafe extern "C" fn HcclCommInitAll(
     devices: *mut i32,
     comms: *mut HcclComm,
 ) -> HcclResult {
-    door("HcclCommInitAll", || {
+    abi_entry("HcclCommInitAll", || {
         if count == 0 {
             return refuse!(HCCL_E_PARA, "ndev is 0");
         }
@@ -229,7 +229,7 @@ unsafe extern "C" fn HcclCreateSubCommConfig(
     config: *mut HcclCommConfig,
     sub_comm: *mut HcclComm,
 ) -> HcclResult {
-    door("HcclCreateSubCommConfig", || {
+    abi_entry("HcclCreateSubCommConfig", || {
         match (ranks.is_null(), id == NOT_A_MEMBER) {
             (true, true) => return Ok(()),
             (false, false) => {}
@@ -334,7 +334,7 @@ fn new_sub(
 }
 
 unsafe extern "C" fn HcclCommDestroy(comm: HcclComm) -> HcclResult {
-    door("HcclCommDestroy", || {
+    abi_entry("HcclCommDestroy", || {
         if comm.is_null() {
             // Success, as in CANN, which logs a warning.
             return Ok(());
@@ -358,7 +358,7 @@ unsafe extern "C" fn ascendExtRankLeave(
     rank: u32,
     reason: *const c_char,
 ) -> HcclResult {
-    door("ascendExtRankLeave", || {
+    abi_entry("ascendExtRankLeave", || {
         not_null(info, "rootInfo")?;
         // SAFETY: NUL-terminated by the C contract.
         let reason = unsafe { text_of(reason, "reason") }?;

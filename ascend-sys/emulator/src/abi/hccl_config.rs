@@ -8,7 +8,7 @@ use ascend_sys::{
     Functions, HcclComm, HcclCommStateCallback, HcclConfig, HcclConfigValue, HcclResult,
 };
 
-use super::hccl_entry::{door, member, not_null, product_of_thread, text_of};
+use super::hccl_entry::{abi_entry, member, not_null, product_of_thread, text_of};
 use crate::collective::validate::{Refusal, refuse, runtime};
 use crate::context;
 use crate::fabric::hooks;
@@ -39,7 +39,7 @@ fn device_with(setting: HcclConfig) -> Result<&'static Device, Refusal> {
 }
 
 unsafe extern "C" fn HcclSetConfig(setting: HcclConfig, value: HcclConfigValue) -> HcclResult {
-    door("HcclSetConfig", || {
+    abi_entry("HcclSetConfig", || {
         let device = device_with(setting)?;
         // SAFETY: the union has one member only.
         let value = unsafe { value.value };
@@ -65,7 +65,7 @@ unsafe extern "C" fn HcclSetConfig(setting: HcclConfig, value: HcclConfigValue) 
 }
 
 unsafe extern "C" fn HcclGetConfig(setting: HcclConfig, value: *mut HcclConfigValue) -> HcclResult {
-    door("HcclGetConfig", || {
+    abi_entry("HcclGetConfig", || {
         not_null(value, "configValue")?;
         let now = device_with(setting)?.deterministic.load(Ordering::Relaxed);
         // SAFETY: not null, so valid for a write by the C contract.
@@ -79,7 +79,7 @@ unsafe extern "C" fn HcclCommRegCommStateCallback(
     callback: HcclCommStateCallback,
     args: *mut c_void,
 ) -> HcclResult {
-    door("HcclCommRegCommStateCallback", || {
+    abi_entry("HcclCommRegCommStateCallback", || {
         let product = product_of_thread();
         if product != Product::Ascend950 {
             return refuse!(
@@ -102,7 +102,7 @@ unsafe extern "C" fn HcclCommWorkingDevNicSet(
     use_backup: *mut bool,
     count: u32,
 ) -> HcclResult {
-    door("HcclCommWorkingDevNicSet", || {
+    abi_entry("HcclCommWorkingDevNicSet", || {
         not_null(comm, "comm")?;
         not_null(ranks, "ranks")?;
         not_null(use_backup, "useBackup")?;

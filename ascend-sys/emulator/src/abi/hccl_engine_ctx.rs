@@ -1,7 +1,7 @@
 //! Engine contexts: memory that a communicator keeps for an operator under a name. CANN's `hccl_res.h`.
 #![allow(non_snake_case, reason = "CANN's names")]
 
-use super::hccl_entry::{door, member, not_null};
+use super::hccl_entry::{abi_entry, member, not_null};
 use crate::collective::validate::{Refusal, refuse};
 use crate::operator;
 use ascend_sys::{CommEngine, Functions, HCCL_RES_TAG_MAX_LEN, HcclComm, HcclResult};
@@ -50,7 +50,7 @@ unsafe extern "C" fn HcclEngineCtxCreate(
     context: *mut *mut c_void,
 ) -> HcclResult {
     const CALL: &str = "HcclEngineCtxCreate";
-    door(CALL, || {
+    abi_entry(CALL, || {
         not_null(comm, "comm")?;
         not_null(context, "ctx")?;
         // SAFETY: null or NUL-terminated by the C contract.
@@ -71,7 +71,7 @@ unsafe extern "C" fn HcclEngineCtxGet(
     size: *mut u64,
 ) -> HcclResult {
     let mut is_there = false;
-    let code = door("HcclEngineCtxGet", || {
+    let code = abi_entry("HcclEngineCtxGet", || {
         not_null(comm, "comm")?;
         not_null(context, "ctx")?;
         not_null(size, "size")?;
@@ -103,7 +103,7 @@ unsafe extern "C" fn HcclEngineCtxCopy(
     offset: u64,
 ) -> HcclResult {
     const CALL: &str = "HcclEngineCtxCopy";
-    door(CALL, || {
+    abi_entry(CALL, || {
         not_null(comm, "comm")?;
         not_null(source, "srcCtx")?;
         // SAFETY: null or NUL-terminated by the C contract.
@@ -119,7 +119,7 @@ unsafe extern "C" fn HcclEngineCtxDestroy(
     engine: CommEngine,
 ) -> HcclResult {
     const CALL: &str = "HcclEngineCtxDestroy";
-    door(CALL, || {
+    abi_entry(CALL, || {
         not_null(comm, "comm")?;
         // SAFETY: null or NUL-terminated by the C contract.
         let tag = unsafe { tag_of(tag) }?;

@@ -1,4 +1,4 @@
-//! What all doors of HCCL share.
+//! What all ABI entries of HCCL share.
 
 use std::ffi::{CStr, c_char};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -16,7 +16,10 @@ use crate::profile::Product;
 
 /// Runs the inside of a C function: a refusal becomes its code, with the text noted for `aclGetRecentErrMsg`.
 #[inline]
-pub(super) fn door(name: &'static str, inside: impl FnOnce() -> Result<(), Refusal>) -> HcclResult {
+pub(super) fn abi_entry(
+    name: &'static str,
+    inside: impl FnOnce() -> Result<(), Refusal>,
+) -> HcclResult {
     match catch_unwind(AssertUnwindSafe(inside)) {
         Ok(Ok(())) => HcclResult::HCCL_SUCCESS,
         Ok(Err(refusal)) => tell(name, refusal),

@@ -5,7 +5,7 @@ use std::ffi::c_char;
 
 use ascend_sys::{Functions, HcclResult};
 
-use super::hccl_entry::{door, not_null};
+use super::hccl_entry::{abi_entry, not_null};
 use super::write_text;
 use crate::fabric::group;
 use crate::message::add_text;
@@ -18,14 +18,14 @@ pub(super) fn fill(table: &mut Functions) {
 }
 
 unsafe extern "C" fn HcclGroupStart() -> HcclResult {
-    door("HcclGroupStart", || {
+    abi_entry("HcclGroupStart", || {
         group::start();
         Ok(())
     })
 }
 
 unsafe extern "C" fn HcclGroupEnd() -> HcclResult {
-    door("HcclGroupEnd", || {
+    abi_entry("HcclGroupEnd", || {
         // A2 and A3 tell nobody; here the texts do.
         group::end()?.into_iter().for_each(add_text);
         Ok(())
@@ -33,7 +33,7 @@ unsafe extern "C" fn HcclGroupEnd() -> HcclResult {
 }
 
 unsafe extern "C" fn HcclGroupStatusGet(is_open: *mut bool) -> HcclResult {
-    door("HcclGroupStatusGet", || {
+    abi_entry("HcclGroupStatusGet", || {
         not_null(is_open, "isGroupEnabled")?;
         // SAFETY: not null, so valid for a write by the C contract.
         unsafe { is_open.write(group::is_open()) };
@@ -47,7 +47,7 @@ unsafe extern "C" fn ascendExtGroupResult(
     text: *mut c_char,
     text_len: usize,
 ) -> HcclResult {
-    door("ascendExtGroupResult", || {
+    abi_entry("ascendExtGroupResult", || {
         not_null(code, "code")?;
         let refusal = group::result(index)?;
         let (found, words) = match &refusal {

@@ -1,4 +1,4 @@
-//! What the doors of operations share: looking at streams and buffers, the first contact with the other ranks, and into the
+//! What the ABI entries of operations share: looking at streams and buffers, the first contact with the other ranks, and into the
 //! stream.
 
 use std::ffi::c_void;
@@ -14,7 +14,7 @@ use crate::collective::meeting::{MeetingPlace, Origin};
 use crate::collective::pending::PendingCollective;
 use crate::collective::request::{CollectiveRequest, Operation};
 use crate::collective::validate::{Refusal, freed_before, refuse, runtime};
-use crate::fabric::registry::{Desk, with_desk};
+use crate::fabric::registry::{IssueState, with_issue_state};
 use crate::fabric::{Member, group};
 use crate::faults;
 use crate::memory::held::{HeldMemory, hold};
@@ -41,22 +41,24 @@ pub(super) fn issue_void(
         return;
     }
     // Success in any case: what went wrong shows in the next operation.
-    let _ = with_desk(comm as u64, |desk| issue_void_at(desk, operation, dtype, stream));
+    let _ = with_issue_state(comm as u64, |issue_state| {
+        issue_void_at(issue_state, operation, dtype, stream)
+    });
 }
 
 /// The same where the rank is at hand.
 #[cold]
 pub(super) fn issue_void_at(
-    desk: &mut Desk,
+    issue_state: &mut IssueState,
     operation: Operation,
     dtype: HcclDataType,
     stream: aclrtStream,
 ) -> Result<(), Refusal> {
     let dtype = DataType::from_hccl(dtype.0).unwrap_or(DataType::Int8);
-    let stream = begin(desk, stream)?;
+    let stream = begin(issue_state, stream)?;
     let null = std::ptr::null_mut();
     issue(
-        desk,
+        issue_state,
         stream,
         CollectiveCall::new(CollectiveRequest { operation, dtype, count: 0 }, null, null),
     )
@@ -64,8 +66,8 @@ pub(super) fn issue_void_at(
 
 /// Whether the rank can issue.
 #[inline]
-fn may_issue(desk: &Desk) -> Result<(), Refusal> {
-    let Member { comm, suspended, .. } = &*desk.member;
+fn may_issue(issue_state: &IssueState) -> Result<(), Refusal> {
+    let Member { comm, suspended, .. } = &*issue_state.member;
     if suspended.load(Ordering::Relaxed) {
         return refuse!(
             HCCL_E_SUSPENDING,
@@ -78,13 +80,16 @@ fn may_issue(desk: &Desk) -> Result<(), Refusal> {
 
 /// Whether the rank can issue, and the stream as ours.
 #[inline]
-pub(super) fn begin(desk: &Desk, stream: aclrtStream) -> Result<&'static Stream, Refusal> {
-    may_issue(desk)?;
+pub(super) fn begin(
+    issue_state: &IssueState,
+    stream: aclrtStream,
+) -> Result<&'static Stream, Refusal> {
+    may_issue(issue_state)?;
     if group::is_open() {
         group::begin_call();
     }
     let stream = Stream::of_current_context(stream as u64).map_err(runtime)?;
-    let device = desk.member.device;
+    let device = issue_state.member.device;
     if stream.device_id() != device {
         return refuse!(
             HCCL_E_PARA,
@@ -142,19 +147,19 @@ fn bad_buffer(
 /// Inlined, so that the call is put together where its task lies, and not moved there.
 #[inline(always)]
 pub(super) fn issue(
-    desk: &mut Desk,
+    issue_state: &mut IssueState,
     stream: &'static Stream,
     call: CollectiveCall,
 ) -> Result<(), Refusal> {
-    if desk.member.config.expansion == AIV_ONLY && !call.request.is_void() {
-        has_algorithm(&desk.member)?;
+    if issue_state.member.config.expansion == AIV_ONLY && !call.request.is_void() {
+        has_algorithm(&issue_state.member)?;
     }
     if group::is_open() {
-        return group::collective(desk, stream, call.request, move |desk, stream| {
-            issue_now(desk, stream, call)
+        return group::collective(issue_state, stream, call.request, move |issue_state, stream| {
+            issue_now(issue_state, stream, call)
         });
     }
-    issue_now(desk, stream, call)
+    issue_now(issue_state, stream, call)
 }
 
 /// Whether there is an algorithm that runs on vector cores alone: for a single rank Ascend 950 has none.
@@ -174,40 +179,41 @@ fn has_algorithm(member: &Member) -> Result<(), Refusal> {
 /// Puts a collective into the stream. The first one meets the other ranks here.
 #[inline(always)]
 fn issue_now(
-    desk: &mut Desk,
+    issue_state: &mut IssueState,
     stream: &'static Stream,
     mut call: CollectiveCall,
 ) -> Result<(), Refusal> {
     if stream.is_diverted() {
-        return record(desk, stream, call);
+        return record(issue_state, stream, call);
     }
     let CollectiveRequest { operation, count, .. } = call.request;
     let counts = count > 0 && !operation.has_table();
-    let operation = faults::FaultTarget { meets: !desk.linked, counts };
-    if faults::before(&desk.member, stream, operation)? {
+    let operation = faults::FaultTarget { meets: !issue_state.linked, counts };
+    if faults::before(&issue_state.member, stream, operation)? {
         call.request.count -= 1;
     }
     let request = call.request;
-    let (before, rank) = (desk.newest, desk.member.rank);
+    let (before, rank) = (issue_state.newest, issue_state.member.rank);
     let number = before.number + 1;
-    let place = MeetingPlace { number, turn: before.turn + u64::from(!request.is_void()) };
-    link(desk, &call)?;
+    let place = MeetingPlace { number, round: before.round + u64::from(!request.is_void()) };
+    link(issue_state, &call)?;
     // Announced first: the order that is kept here is not the program's.
-    let announced = check::collective(stream, &desk.member, number, &call).map_err(runtime)?;
-    keep_order(desk, stream)?;
-    desk.newest = place;
-    desk.member.comm.note_issued(rank, number);
-    // SAFETY: the desk, and with it the member, is locked until this call is over; by then the task is done or in the lane, which
+    let announced =
+        check::collective(stream, &issue_state.member, number, &call).map_err(runtime)?;
+    keep_order(issue_state, stream)?;
+    issue_state.newest = place;
+    issue_state.member.comm.note_issued(rank, number);
+    // SAFETY: the issue state, and with it the member, is locked until this call is over; by then the task is done or in the queue, which
     // keeps it.
-    let task = unsafe { PendingCollective::new(&desk.member, place, call) };
+    let task = unsafe { PendingCollective::new(&issue_state.member, place, call) };
     match stream.submit(task) {
         Ok(ticket) => {
-            desk.mark = Some(Mark::new(stream, ticket));
+            issue_state.mark = Some(Mark::new(stream, ticket));
             announced.enqueued(stream).map_err(runtime)
         }
         Err(failure) => {
-            desk.newest = before;
-            desk.member.comm.note_issued(rank, before.number);
+            issue_state.newest = before;
+            issue_state.member.comm.note_issued(rank, before.number);
             Err(runtime(failure))
         }
     }
@@ -215,17 +221,17 @@ fn issue_now(
 
 /// The first contact with the other ranks.
 #[inline]
-fn link(desk: &mut Desk, call: &CollectiveCall) -> Result<(), Refusal> {
-    if desk.linked { Ok(()) } else { meet(desk, call) }
+fn link(issue_state: &mut IssueState, call: &CollectiveCall) -> Result<(), Refusal> {
+    if issue_state.linked { Ok(()) } else { meet(issue_state, call) }
 }
 
 #[cold]
-fn meet(desk: &mut Desk, call: &CollectiveCall) -> Result<(), Refusal> {
+fn meet(issue_state: &mut IssueState, call: &CollectiveCall) -> Result<(), Refusal> {
     may_block().map_err(runtime)?;
-    let touched = call.touched(&desk.member);
+    let touched = call.touched(&issue_state.member);
     waiting_with(touched, || {
-        let Member { comm, rank, .. } = &*desk.member;
-        desk.linked = comm.meet(*rank, desk.newest.number + 1, call.request)?;
+        let Member { comm, rank, .. } = &*issue_state.member;
+        issue_state.linked = comm.meet(*rank, issue_state.newest.number + 1, call.request)?;
         Ok(())
     })
 }
@@ -244,35 +250,39 @@ pub(super) fn waiting_with(
 
 /// A captured stream takes a collective: every execution of the graph issues it anew, with a number of its own.
 #[cold]
-fn record(desk: &mut Desk, stream: &'static Stream, call: CollectiveCall) -> Result<(), Refusal> {
+fn record(
+    issue_state: &mut IssueState,
+    stream: &'static Stream,
+    call: CollectiveCall,
+) -> Result<(), Refusal> {
     // Without elements it would say what it is and wait for nobody; but its number goes to the next call.
     if !call.request.is_void() {
-        link(desk, &call)?;
+        link(issue_state, &call)?;
     }
-    let touched = call.touched(&desk.member);
-    let capture = desk.capture(stream.diverted.load(Ordering::Acquire));
+    let touched = call.touched(&issue_state.member);
+    let capture = issue_state.capture(stream.diverted.load(Ordering::Acquire));
     let name = call.request.to_string();
-    let issue = move |desk: &mut Desk, stream| {
-        let call = call.again(&desk.member, capture);
-        issue_now(desk, stream, call)
+    let issue = move |issue_state: &mut IssueState, stream| {
+        let call = call.again(&issue_state.member, capture);
+        issue_now(issue_state, stream, call)
     };
-    record_call(desk, stream, name, &touched, issue)
+    record_call(issue_state, stream, name, &touched, issue)
 }
 
 /// As [`capture::record_call`], for an operation of a rank.
 #[cold]
 pub(super) fn record_call(
-    desk: &Desk,
+    issue_state: &IssueState,
     stream: &'static Stream,
     name: String,
     touched: &[(*const u8, usize)],
-    issue: impl Fn(&mut Desk, &'static Stream) -> Result<(), Refusal> + Send + 'static,
+    issue: impl Fn(&mut IssueState, &'static Stream) -> Result<(), Refusal> + Send + 'static,
 ) -> Result<(), Refusal> {
-    let handle = desk.handle;
+    let handle = issue_state.handle;
     let issue = move |stream| {
-        with_desk(handle, |desk| {
-            may_issue(desk)?;
-            issue(desk, stream)
+        with_issue_state(handle, |issue_state| {
+            may_issue(issue_state)?;
+            issue(issue_state, stream)
         })
         .map_err(|refusal| Failure::new(ACL_ERROR_RT_MODEL_EXECUTE, refusal.text))
     };
@@ -281,8 +291,8 @@ pub(super) fn record_call(
 
 /// Operations of a rank run one after the other, also when they are put into different streams.
 #[inline]
-pub(super) fn keep_order(desk: &Desk, stream: &'static Stream) -> Result<(), Refusal> {
-    match desk.mark {
+pub(super) fn keep_order(issue_state: &IssueState, stream: &'static Stream) -> Result<(), Refusal> {
+    match issue_state.mark {
         Some(mark)
             if !mark.is_complete()
                 && !mark.stream().is_some_and(|other| std::ptr::eq(other, stream)) =>

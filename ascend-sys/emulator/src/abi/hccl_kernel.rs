@@ -1,7 +1,7 @@
 //! What kernels need of a communicator: contexts, from a tiling struct or from an argument object.
 #![allow(non_snake_case, reason = "CANN's names")]
 
-use super::hccl_entry::{door, member, not_null, text_of};
+use super::hccl_entry::{abi_entry, member, not_null, text_of};
 use crate::collective::validate::{Refusal, refuse};
 use crate::fabric::Member;
 use crate::kernel;
@@ -92,7 +92,7 @@ unsafe extern "C" fn HcclAllocComResourceByTiling(
     context: *mut *mut c_void,
 ) -> HcclResult {
     const CALL: &str = "HcclAllocComResourceByTiling";
-    door(CALL, || {
+    abi_entry(CALL, || {
         not_null(comm, "comm")?;
         not_null(stream, "stream")?;
         not_null(tiling, "mc2Tiling")?;
@@ -152,7 +152,7 @@ static OP_ARGS: Mutex<BTreeMap<u64, OpArgs>> = Mutex::new(BTreeMap::new());
 const OP_ARGS_KIND: u64 = 0xb5 << 56;
 
 unsafe extern "C" fn HcclKfcAllocOpArgs(op_args: *mut *mut c_void) -> HcclResult {
-    door("HcclKfcAllocOpArgs", || {
+    abi_entry("HcclKfcAllocOpArgs", || {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         not_null(op_args, "opArgs")?;
         let handle = OP_ARGS_KIND | NEXT.fetch_add(1, Ordering::Relaxed);
@@ -180,7 +180,7 @@ fn set(op_args: *mut c_void, change: impl FnOnce(&mut OpArgs)) -> Result<(), Ref
 }
 
 unsafe extern "C" fn HcclKfcFreeOpArgs(op_args: *mut c_void) -> HcclResult {
-    door("HcclKfcFreeOpArgs", || {
+    abi_entry("HcclKfcFreeOpArgs", || {
         not_null(op_args, "opArgs")?;
         match lock(&OP_ARGS).remove(&(op_args as u64)) {
             Some(_) => Ok(()),
@@ -198,15 +198,15 @@ fn data_type(number: u8) -> Result<(), Refusal> {
 }
 
 unsafe extern "C" fn HcclKfcOpArgsSetSrcDataType(op_args: *mut c_void, dtype: u8) -> HcclResult {
-    door("HcclKfcOpArgsSetSrcDataType", || data_type(dtype).and(set(op_args, |_| ())))
+    abi_entry("HcclKfcOpArgsSetSrcDataType", || data_type(dtype).and(set(op_args, |_| ())))
 }
 
 unsafe extern "C" fn HcclKfcOpArgsSetDstDataType(op_args: *mut c_void, dtype: u8) -> HcclResult {
-    door("HcclKfcOpArgsSetDstDataType", || data_type(dtype).and(set(op_args, |_| ())))
+    abi_entry("HcclKfcOpArgsSetDstDataType", || data_type(dtype).and(set(op_args, |_| ())))
 }
 
 unsafe extern "C" fn HcclKfcOpArgsSetReduceType(op_args: *mut c_void, op: u32) -> HcclResult {
-    door("HcclKfcOpArgsSetReduceType", || {
+    abi_entry("HcclKfcOpArgsSetReduceType", || {
         if op > 3 {
             return refuse!(HCCL_E_PARA, "{op} is not the number of a reduction");
         }
@@ -215,14 +215,14 @@ unsafe extern "C" fn HcclKfcOpArgsSetReduceType(op_args: *mut c_void, op: u32) -
 }
 
 unsafe extern "C" fn HcclKfcOpArgsSetCount(op_args: *mut c_void, _count: u64) -> HcclResult {
-    door("HcclKfcOpArgsSetCount", || set(op_args, |_| ()))
+    abi_entry("HcclKfcOpArgsSetCount", || set(op_args, |_| ()))
 }
 
 unsafe extern "C" fn HcclKfcOpArgsSetAlgConfig(
     op_args: *mut c_void,
     config: *mut c_char,
 ) -> HcclResult {
-    door("HcclKfcOpArgsSetAlgConfig", || {
+    abi_entry("HcclKfcOpArgsSetAlgConfig", || {
         // SAFETY: null or NUL-terminated by the C contract.
         let config = unsafe { text_of(config, "algConfig") }?;
         if config.len() >= 128 {
@@ -237,7 +237,7 @@ unsafe extern "C" fn HcclKfcOpArgsSetAlgConfig(
 }
 
 unsafe extern "C" fn HcclKfcOpArgsSetCommEngine(op_args: *mut c_void, engine: u8) -> HcclResult {
-    door("HcclKfcOpArgsSetCommEngine", || set(op_args, |object| object.engine = engine))
+    abi_entry("HcclKfcOpArgsSetCommEngine", || set(op_args, |object| object.engine = engine))
 }
 
 unsafe extern "C" fn HcclCreateOpResCtx(
@@ -247,7 +247,7 @@ unsafe extern "C" fn HcclCreateOpResCtx(
     context: *mut *mut c_void,
 ) -> HcclResult {
     const CALL: &str = "HcclCreateOpResCtx";
-    door(CALL, || {
+    abi_entry(CALL, || {
         not_null(comm, "comm")?;
         not_null(op_args, "opArgs")?;
         not_null(context, "opResCtx")?;

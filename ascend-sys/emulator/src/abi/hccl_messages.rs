@@ -6,12 +6,12 @@ use std::ffi::c_void;
 use ascend_sys::{Functions, HcclComm, HcclDataType, HcclResult, aclrtStream};
 
 use super::hccl_batch::post;
-use super::hccl_entry::{door, not_null};
+use super::hccl_entry::{abi_entry, not_null};
 use super::hccl_issue::{begin, buffer};
 use crate::batch::{BatchItem, ItemState, MessageShape};
 use crate::collective::validate::{self, Refusal, refuse};
 use crate::fabric::group;
-use crate::fabric::registry::{Desk, with_desk};
+use crate::fabric::registry::{IssueState, with_issue_state};
 use crate::profile::Product;
 
 pub(super) fn fill(table: &mut Functions) {
@@ -28,7 +28,7 @@ unsafe extern "C" fn HcclSend(
     stream: aclrtStream,
 ) -> HcclResult {
     let message = MessageArguments { send: true, buf, count, dtype, peer };
-    door("HcclSend", || message.issue(comm, stream))
+    abi_entry("HcclSend", || message.issue(comm, stream))
 }
 
 unsafe extern "C" fn HcclRecv(
@@ -40,7 +40,7 @@ unsafe extern "C" fn HcclRecv(
     stream: aclrtStream,
 ) -> HcclResult {
     let message = MessageArguments { send: false, buf, count, dtype, peer };
-    door("HcclRecv", || message.issue(comm, stream))
+    abi_entry("HcclRecv", || message.issue(comm, stream))
 }
 
 /// The arguments of either.
@@ -69,14 +69,17 @@ impl MessageArguments {
         }
         not_null(comm, "comm")?;
         not_null(self.buf, self.names().1)?;
-        with_desk(comm as u64, |desk| self.issue_at(desk, stream))
+        with_issue_state(comm as u64, |issue_state| self.issue_at(issue_state, stream))
     }
 
-    fn issue_at(&self, desk: &mut Desk, stream: aclrtStream) -> Result<(), Refusal> {
+    fn issue_at(&self, issue_state: &mut IssueState, stream: aclrtStream) -> Result<(), Refusal> {
         let Self { send, buf, count, dtype, peer } = *self;
         let (function, buffer_name, peer_name) = self.names();
-        let (product, rank, ranks) =
-            (desk.member.comm.product, desk.member.rank, desk.member.comm.ranks());
+        let (product, rank, ranks) = (
+            issue_state.member.comm.product,
+            issue_state.member.rank,
+            issue_state.member.comm.ranks(),
+        );
         // 950 does not ask: there it is the default stream.
         if product != Product::Ascend950 {
             not_null(stream, "stream")?;
@@ -94,18 +97,18 @@ impl MessageArguments {
                 "{peer_name} is {peer}, this rank itself; HcclBatchSendRecv and aclrtMemcpyAsync copy within a device"
             );
         }
-        let stream = begin(desk, stream)?;
+        let stream = begin(issue_state, stream)?;
         let in_group = group::is_open();
         // A group makes a batch of its messages.
         let content = MessageShape { dtype, count, alone: !in_group };
-        let data = buffer(&desk.member, buffer_name, buf, content.bytes())?;
+        let data = buffer(&issue_state.member, buffer_name, buf, content.bytes())?;
         let from = std::ptr::null_mut();
         let item = BatchItem { send, peer, content, data, from, index: 0, state: ItemState::New };
         if in_group {
-            return group::message(desk, stream, function, item, post);
+            return group::message(issue_state, stream, function, item, post);
         }
-        let mut list = desk.member.comm.exchange.take_list(rank);
+        let mut list = issue_state.member.comm.exchange.take_list(rank);
         list.push(item);
-        post(desk, stream, list, function)
+        post(issue_state, stream, list, function)
     }
 }

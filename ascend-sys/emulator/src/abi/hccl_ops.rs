@@ -8,12 +8,12 @@ use std::ffi::c_void;
 
 use ascend_sys::{Functions, HcclComm, HcclDataType, HcclReduceOp, HcclResult, aclrtStream};
 
-use super::hccl_entry::{door, not_null};
+use super::hccl_entry::{abi_entry, not_null};
 use super::hccl_issue::{begin, buffer, issue, issue_void};
 use crate::collective::call::CollectiveCall;
 use crate::collective::request::{CollectiveRequest, Operation};
 use crate::collective::validate::{self, Refusal, refuse};
-use crate::fabric::registry::{Desk, with_desk};
+use crate::fabric::registry::{IssueState, with_issue_state};
 use crate::profile::Product;
 use crate::reduce::ReduceOp;
 
@@ -50,18 +50,18 @@ fn all_given(
 /// Looks at the buffers of a request and puts it into the stream.
 #[inline]
 fn submit(
-    desk: &mut Desk,
+    issue_state: &mut IssueState,
     request: CollectiveRequest,
     send: *mut c_void,
     recv: *mut c_void,
     stream: aclrtStream,
 ) -> Result<(), Refusal> {
-    let stream = begin(desk, stream)?;
-    let member = &desk.member;
+    let stream = begin(issue_state, stream)?;
+    let member = &issue_state.member;
     let (sends, receives) = request.sizes(member.rank, member.comm.ranks());
     let send = buffer(member, "sendBuf", send, sends)?;
     let recv = buffer(member, "recvBuf", recv, receives)?;
-    issue(desk, stream, CollectiveCall::new(request, send, recv))
+    issue(issue_state, stream, CollectiveCall::new(request, send, recv))
 }
 
 unsafe extern "C" fn HcclAllReduce(
@@ -73,17 +73,17 @@ unsafe extern "C" fn HcclAllReduce(
     comm: HcclComm,
     stream: aclrtStream,
 ) -> HcclResult {
-    door("HcclAllReduce", || {
+    abi_entry("HcclAllReduce", || {
         if count == 0 {
             issue_void(Operation::AllReduce(some(op)), dtype, comm, stream);
             return Ok(());
         }
         all_given(comm, send, recv, stream)?;
-        with_desk(comm as u64, |desk| {
+        with_issue_state(comm as u64, |issue_state| {
             validate::count(count)?;
-            let (dtype, op) = validate::reduction(desk.member.comm.product, dtype.0, op.0)?;
+            let (dtype, op) = validate::reduction(issue_state.member.comm.product, dtype.0, op.0)?;
             let request = CollectiveRequest { operation: Operation::AllReduce(op), dtype, count };
-            submit(desk, request, send, recv, stream)
+            submit(issue_state, request, send, recv, stream)
         })
     })
 }
@@ -96,7 +96,7 @@ unsafe extern "C" fn HcclBroadcast(
     comm: HcclComm,
     stream: aclrtStream,
 ) -> HcclResult {
-    door("HcclBroadcast", || {
+    abi_entry("HcclBroadcast", || {
         if count == 0 {
             issue_void(Operation::Broadcast(root), dtype, comm, stream);
             return Ok(());
@@ -104,14 +104,14 @@ unsafe extern "C" fn HcclBroadcast(
         not_null(comm, "comm")?;
         not_null(buf, "buf")?;
         not_null(stream, "stream")?;
-        with_desk(comm as u64, |desk| {
+        with_issue_state(comm as u64, |issue_state| {
             validate::count(count)?;
-            let dtype = validate::movement(desk.member.comm.product, dtype.0)?;
-            validate::rank("root", root, desk.member.comm.ranks())?;
+            let dtype = validate::movement(issue_state.member.comm.product, dtype.0)?;
+            validate::rank("root", root, issue_state.member.comm.ranks())?;
             let request = CollectiveRequest { operation: Operation::Broadcast(root), dtype, count };
-            let stream = begin(desk, stream)?;
-            let buf = buffer(&desk.member, "buf", buf, request.bytes())?;
-            issue(desk, stream, CollectiveCall::new(request, buf, buf))
+            let stream = begin(issue_state, stream)?;
+            let buf = buffer(&issue_state.member, "buf", buf, request.bytes())?;
+            issue(issue_state, stream, CollectiveCall::new(request, buf, buf))
         })
     })
 }
@@ -126,25 +126,25 @@ unsafe extern "C" fn HcclReduce(
     comm: HcclComm,
     stream: aclrtStream,
 ) -> HcclResult {
-    door("HcclReduce", || {
+    abi_entry("HcclReduce", || {
         if count == 0 {
             issue_void(Operation::Reduce(some(op), root), dtype, comm, stream);
             return Ok(());
         }
         not_null(comm, "comm")?;
         not_null(send, "sendBuf")?;
-        with_desk(comm as u64, |desk| {
+        with_issue_state(comm as u64, |issue_state| {
             // Nobody else's receive buffer is looked at.
-            if desk.member.rank == root as usize {
+            if issue_state.member.rank == root as usize {
                 not_null(recv, "recvBuf")?;
             }
             not_null(stream, "stream")?;
             validate::count(count)?;
-            let (dtype, op) = validate::reduction(desk.member.comm.product, dtype.0, op.0)?;
-            validate::rank("root", root, desk.member.comm.ranks())?;
+            let (dtype, op) = validate::reduction(issue_state.member.comm.product, dtype.0, op.0)?;
+            validate::rank("root", root, issue_state.member.comm.ranks())?;
             let request =
                 CollectiveRequest { operation: Operation::Reduce(op, root), dtype, count };
-            submit(desk, request, send, recv, stream)
+            submit(issue_state, request, send, recv, stream)
         })
     })
 }
@@ -157,17 +157,17 @@ unsafe extern "C" fn HcclAllGather(
     comm: HcclComm,
     stream: aclrtStream,
 ) -> HcclResult {
-    door("HcclAllGather", || {
+    abi_entry("HcclAllGather", || {
         if count == 0 {
             issue_void(Operation::AllGather, dtype, comm, stream);
             return Ok(());
         }
         all_given(comm, send, recv, stream)?;
-        with_desk(comm as u64, |desk| {
+        with_issue_state(comm as u64, |issue_state| {
             validate::count(count)?;
-            let dtype = validate::movement(desk.member.comm.product, dtype.0)?;
+            let dtype = validate::movement(issue_state.member.comm.product, dtype.0)?;
             let request = CollectiveRequest { operation: Operation::AllGather, dtype, count };
-            submit(desk, request, send, recv, stream)
+            submit(issue_state, request, send, recv, stream)
         })
     })
 }
@@ -181,18 +181,18 @@ unsafe extern "C" fn HcclReduceScatter(
     comm: HcclComm,
     stream: aclrtStream,
 ) -> HcclResult {
-    door("HcclReduceScatter", || {
+    abi_entry("HcclReduceScatter", || {
         if count == 0 {
             issue_void(Operation::ReduceScatter(some(op)), dtype, comm, stream);
             return Ok(());
         }
         all_given(comm, send, recv, stream)?;
-        with_desk(comm as u64, |desk| {
+        with_issue_state(comm as u64, |issue_state| {
             validate::count(count)?;
-            let (dtype, op) = validate::reduction(desk.member.comm.product, dtype.0, op.0)?;
+            let (dtype, op) = validate::reduction(issue_state.member.comm.product, dtype.0, op.0)?;
             let request =
                 CollectiveRequest { operation: Operation::ReduceScatter(op), dtype, count };
-            submit(desk, request, send, recv, stream)
+            submit(issue_state, request, send, recv, stream)
         })
     })
 }
@@ -206,26 +206,26 @@ unsafe extern "C" fn HcclScatter(
     comm: HcclComm,
     stream: aclrtStream,
 ) -> HcclResult {
-    door("HcclScatter", || {
+    abi_entry("HcclScatter", || {
         if count == 0 {
             issue_void(Operation::Scatter(root), dtype, comm, stream);
             return Ok(());
         }
         not_null(comm, "comm")?;
         not_null(recv, "recvBuf")?;
-        with_desk(comm as u64, |desk| {
-            if desk.member.rank == root as usize {
+        with_issue_state(comm as u64, |issue_state| {
+            if issue_state.member.rank == root as usize {
                 not_null(send, "sendBuf")?;
             }
             // 950 does not ask: there it is the default stream.
-            if desk.member.comm.product != Product::Ascend950 {
+            if issue_state.member.comm.product != Product::Ascend950 {
                 not_null(stream, "stream")?;
             }
             validate::count(count)?;
-            let dtype = validate::movement(desk.member.comm.product, dtype.0)?;
-            validate::rank("root", root, desk.member.comm.ranks())?;
+            let dtype = validate::movement(issue_state.member.comm.product, dtype.0)?;
+            validate::rank("root", root, issue_state.member.comm.ranks())?;
             let request = CollectiveRequest { operation: Operation::Scatter(root), dtype, count };
-            submit(desk, request, send, recv, stream)
+            submit(issue_state, request, send, recv, stream)
         })
     })
 }
@@ -240,17 +240,17 @@ unsafe extern "C" fn HcclAlltoAll(
     comm: HcclComm,
     stream: aclrtStream,
 ) -> HcclResult {
-    door("HcclAlltoAll", || {
+    abi_entry("HcclAlltoAll", || {
         if send_count == 0 && recv_count == 0 {
             issue_void(Operation::AlltoAll, send_type, comm, stream);
             return Ok(());
         }
         all_given(comm, send, recv, stream)?;
-        with_desk(comm as u64, |desk| {
+        with_issue_state(comm as u64, |issue_state| {
             validate::count(send_count)?;
             validate::count(recv_count)?;
-            let dtype = validate::movement(desk.member.comm.product, send_type.0)?;
-            validate::movement(desk.member.comm.product, recv_type.0)?;
+            let dtype = validate::movement(issue_state.member.comm.product, send_type.0)?;
+            validate::movement(issue_state.member.comm.product, recv_type.0)?;
             if send_count != recv_count {
                 return refuse!(
                     HCCL_E_PARA,
@@ -261,19 +261,19 @@ unsafe extern "C" fn HcclAlltoAll(
             validate::apart(send, recv)?;
             let request =
                 CollectiveRequest { operation: Operation::AlltoAll, dtype, count: send_count };
-            submit(desk, request, send.cast_mut(), recv.cast_mut(), stream)
+            submit(issue_state, request, send.cast_mut(), recv.cast_mut(), stream)
         })
     })
 }
 
 unsafe extern "C" fn HcclBarrier(comm: HcclComm, stream: aclrtStream) -> HcclResult {
-    door("HcclBarrier", || {
+    abi_entry("HcclBarrier", || {
         not_null(comm, "comm")?;
         not_null(stream, "stream")?;
-        with_desk(comm as u64, |desk| {
-            let stream = begin(desk, stream)?;
+        with_issue_state(comm as u64, |issue_state| {
+            let stream = begin(issue_state, stream)?;
             let null = std::ptr::null_mut();
-            issue(desk, stream, CollectiveCall::new(CollectiveRequest::BARRIER, null, null))
+            issue(issue_state, stream, CollectiveCall::new(CollectiveRequest::BARRIER, null, null))
         })
     })
 }

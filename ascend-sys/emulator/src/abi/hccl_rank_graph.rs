@@ -3,7 +3,7 @@
 //! What the network is like says [`crate::fabric::topology`].
 #![allow(non_snake_case, reason = "CANN's names")]
 
-use super::hccl_entry::{door, member, not_null};
+use super::hccl_entry::{abi_entry, member, not_null};
 use crate::collective::validate::{Refusal, refuse};
 use crate::fabric::Member;
 use crate::operator;
@@ -80,7 +80,7 @@ unsafe extern "C" fn HcclRankGraphGetLayers(
     layers: *mut *mut u32,
     count: *mut u32,
 ) -> HcclResult {
-    door("HcclRankGraphGetLayers", || {
+    abi_entry("HcclRankGraphGetLayers", || {
         list(comm, (layers, "netLayers"), (count, "netLayerNum"), |rank| Ok(rank.tell_layers()))
     })
 }
@@ -91,7 +91,7 @@ unsafe extern "C" fn HcclRankGraphGetRanksByLayer(
     ranks: *mut *mut u32,
     count: *mut u32,
 ) -> HcclResult {
-    door("HcclRankGraphGetRanksByLayer", || {
+    abi_entry("HcclRankGraphGetRanksByLayer", || {
         list(comm, (ranks, "ranks"), (count, "rankNum"), |rank| rank.tell_ranks(layer))
     })
 }
@@ -101,7 +101,7 @@ unsafe extern "C" fn HcclRankGraphGetRankSizeByLayer(
     layer: u32,
     count: *mut u32,
 ) -> HcclResult {
-    door("HcclRankGraphGetRankSizeByLayer", || {
+    abi_entry("HcclRankGraphGetRankSizeByLayer", || {
         value(comm, count, "rankNum", |rank| rank.count_ranks(layer))
     })
 }
@@ -111,7 +111,7 @@ unsafe extern "C" fn HcclRankGraphGetTopoTypeByLayer(
     layer: u32,
     topo: *mut CommTopo,
 ) -> HcclResult {
-    door("HcclRankGraphGetTopoTypeByLayer", || {
+    abi_entry("HcclRankGraphGetTopoTypeByLayer", || {
         value(comm, topo, "topoType", |rank| Ok(operator::layer(&rank, layer)?.topo))
     })
 }
@@ -122,7 +122,7 @@ unsafe extern "C" fn HcclRankGraphGetInstSizeListByLayer(
     sizes: *mut *mut u32,
     count: *mut u32,
 ) -> HcclResult {
-    door("HcclRankGraphGetInstSizeListByLayer", || {
+    abi_entry("HcclRankGraphGetInstSizeListByLayer", || {
         list(comm, (sizes, "instSizeList"), (count, "listSize"), |rank| rank.tell_sizes(layer))
     })
 }
@@ -135,7 +135,7 @@ unsafe extern "C" fn HcclRankGraphGetLinks(
     links: *mut *mut CommLink,
     count: *mut u32,
 ) -> HcclResult {
-    door("HcclRankGraphGetLinks", || {
+    abi_entry("HcclRankGraphGetLinks", || {
         list(comm, (links, "links"), (count, "linkNum"), |rank| rank.tell_links(layer, from, to))
     })
 }
@@ -146,7 +146,7 @@ unsafe extern "C" fn HcclRankGraphGetTopoInstsByLayer(
     instances: *mut *mut u32,
     count: *mut u32,
 ) -> HcclResult {
-    door("HcclRankGraphGetTopoInstsByLayer", || {
+    abi_entry("HcclRankGraphGetTopoInstsByLayer", || {
         list(comm, (instances, "topoInsts"), (count, "topoInstNum"), |rank| {
             rank.tells_instances()?;
             rank.tell_instances(layer)
@@ -160,7 +160,7 @@ unsafe extern "C" fn HcclRankGraphGetTopoType(
     instance: u32,
     topo: *mut CommTopo,
 ) -> HcclResult {
-    door("HcclRankGraphGetTopoType", || {
+    abi_entry("HcclRankGraphGetTopoType", || {
         value(comm, topo, "topoType", |rank| {
             rank.tells_instances()?;
             Ok(rank.shape_of_instance(layer, instance)?.topo)
@@ -175,7 +175,7 @@ unsafe extern "C" fn HcclRankGraphGetRanksByTopoInst(
     ranks: *mut *mut u32,
     count: *mut u32,
 ) -> HcclResult {
-    door("HcclRankGraphGetRanksByTopoInst", || {
+    abi_entry("HcclRankGraphGetRanksByTopoInst", || {
         list(comm, (ranks, "ranks"), (count, "rankNum"), |rank| {
             rank.tells_instances()?;
             rank.tell_ranks_of_instance(layer, instance)
@@ -184,7 +184,7 @@ unsafe extern "C" fn HcclRankGraphGetRanksByTopoInst(
 }
 
 unsafe extern "C" fn HcclGetHeterogMode(comm: HcclComm, mode: *mut HcclHeterogMode) -> HcclResult {
-    door("HcclGetHeterogMode", || {
+    abi_entry("HcclGetHeterogMode", || {
         value(comm, mode, "mode", |rank| match rank.comm.product {
             // The ranks of a communicator are of one product.
             Product::A2 | Product::A3 => Ok(HcclHeterogMode::HCCL_HETEROG_MODE_HOMOGENEOUS),
@@ -201,7 +201,7 @@ unsafe extern "C" fn HcclRankGraphGetEndpointNum(
     instance: u32,
     count: *mut u32,
 ) -> HcclResult {
-    door("HcclRankGraphGetEndpointNum", || {
+    abi_entry("HcclRankGraphGetEndpointNum", || {
         value(comm, count, "num", |rank| {
             rank.tells_instances()?;
             Ok(rank.endpoints(layer, instance)?.len() as u32)
@@ -216,7 +216,7 @@ unsafe extern "C" fn HcclRankGraphGetEndpointDesc(
     count: *mut u32,
     descriptions: *mut EndpointDesc,
 ) -> HcclResult {
-    door("HcclRankGraphGetEndpointDesc", || {
+    abi_entry("HcclRankGraphGetEndpointDesc", || {
         not_null(comm, "comm")?;
         not_null(count, "descNum")?;
         not_null(descriptions, "endpointDesc")?;
@@ -248,7 +248,7 @@ unsafe extern "C" fn HcclRankGraphGetEndpointInfo(
     length: u32,
     info: *mut c_void,
 ) -> HcclResult {
-    door("HcclRankGraphGetEndpointInfo", || {
+    abi_entry("HcclRankGraphGetEndpointInfo", || {
         not_null(comm, "comm")?;
         not_null(description, "endpointDesc")?;
         let info = Out::new(info.cast::<u32>(), "info")?;

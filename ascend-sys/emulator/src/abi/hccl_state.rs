@@ -8,7 +8,7 @@ use ascend_sys::{
     Functions, HcclComm, HcclCommStatePhase, HcclCommStatus, HcclConfigType, HcclResult,
 };
 
-use super::hccl_entry::{door, member, not_null, product_of_thread, text_of};
+use super::hccl_entry::{abi_entry, member, not_null, product_of_thread, text_of};
 use crate::collective::meeting::Cause;
 use crate::collective::validate::{Refusal, refuse, runtime};
 use crate::context;
@@ -28,7 +28,7 @@ pub(super) fn fill(table: &mut Functions) {
 }
 
 unsafe extern "C" fn HcclGetRankSize(comm: HcclComm, rank_size: *mut u32) -> HcclResult {
-    door("HcclGetRankSize", || {
+    abi_entry("HcclGetRankSize", || {
         not_null(comm, "comm")?;
         not_null(rank_size, "rankSize")?;
         let ranks = member(comm)?.comm.ranks() as u32;
@@ -39,7 +39,7 @@ unsafe extern "C" fn HcclGetRankSize(comm: HcclComm, rank_size: *mut u32) -> Hcc
 }
 
 unsafe extern "C" fn HcclGetRankId(comm: HcclComm, rank: *mut u32) -> HcclResult {
-    door("HcclGetRankId", || {
+    abi_entry("HcclGetRankId", || {
         not_null(comm, "comm")?;
         not_null(rank, "rank")?;
         let own = member(comm)?.rank as u32;
@@ -53,7 +53,7 @@ unsafe extern "C" fn HcclGetRankId(comm: HcclComm, rank: *mut u32) -> HcclResult
 const NAME: usize = 128;
 
 unsafe extern "C" fn HcclGetCommName(comm: HcclComm, name: *mut c_char) -> HcclResult {
-    door("HcclGetCommName", || {
+    abi_entry("HcclGetCommName", || {
         not_null(comm, "comm")?;
         not_null(name, "commName")?;
         let member = member(comm)?;
@@ -82,7 +82,7 @@ unsafe extern "C" fn HcclCommGetHandleWithName(
     name: *const c_char,
     comm: *mut HcclComm,
 ) -> HcclResult {
-    door("HcclCommGetHandleWithName", || {
+    abi_entry("HcclCommGetHandleWithName", || {
         // SAFETY: null or NUL-terminated by the C contract.
         let name = unsafe { text_of(name, "commName") }?;
         not_null(comm, "comm")?;
@@ -103,7 +103,7 @@ unsafe extern "C" fn HcclConfigGetInfo(
     length: u32,
     info: *mut c_void,
 ) -> HcclResult {
-    door("HcclConfigGetInfo", || {
+    abi_entry("HcclConfigGetInfo", || {
         const ALGORITHM: usize = 1600;
         not_null(comm, "comm")?;
         not_null(info, "info")?;
@@ -147,7 +147,7 @@ fn expansion_mode(member: &Member) -> u32 {
 }
 
 unsafe extern "C" fn HcclGetCommAsyncError(comm: HcclComm, error: *mut HcclResult) -> HcclResult {
-    door("HcclGetCommAsyncError", || {
+    abi_entry("HcclGetCommAsyncError", || {
         not_null(comm, "comm")?;
         not_null(error, "asyncError")?;
         let member = member(comm)?;
@@ -156,7 +156,7 @@ unsafe extern "C" fn HcclGetCommAsyncError(comm: HcclComm, error: *mut HcclResul
         }
         // It tells what the two sides of a link have found out: that they differ, or that the other one is lost. A rank that
         // does not come is no such thing, and shows in the stream alone.
-        let code = match member.comm.meeting.breakage().map(|breakage| breakage.cause) {
+        let code = match member.comm.meeting.error().map(|error| error.cause) {
             None | Some(Cause::Timeout | Cause::Unrecorded) => HcclResult::HCCL_SUCCESS,
             Some(Cause::Mismatch | Cause::Message) => HcclResult::HCCL_E_PARA,
             Some(Cause::Gone) => HcclResult::HCCL_E_REMOTE,
@@ -171,7 +171,7 @@ unsafe extern "C" fn HcclCommGetStatus(
     name: *const c_char,
     status: *mut HcclCommStatus,
 ) -> HcclResult {
-    door("HcclCommGetStatus", || {
+    abi_entry("HcclCommGetStatus", || {
         // SAFETY: null or NUL-terminated by the C contract.
         let name = unsafe { text_of(name, "commId") }?;
         not_null(status, "status")?;
@@ -180,7 +180,7 @@ unsafe extern "C" fn HcclCommGetStatus(
         }
         let member = registry::member(named(&name)?)?;
         // What has this question has no HcclCommSuspend.
-        let state = match member.comm.meeting.breakage() {
+        let state = match member.comm.meeting.error() {
             Some(_) => HcclCommStatus::HCCL_COMM_STATUS_INVALID,
             None => HcclCommStatus::HCCL_COMM_STATUS_READY,
         };
@@ -191,7 +191,7 @@ unsafe extern "C" fn HcclCommGetStatus(
 }
 
 unsafe extern "C" fn HcclCommSuspend(comm: HcclComm) -> HcclResult {
-    door("HcclCommSuspend", || {
+    abi_entry("HcclCommSuspend", || {
         let member = member(comm)?;
         let product = member.comm.product;
         if product == Product::Ascend950 {
@@ -209,7 +209,7 @@ unsafe extern "C" fn HcclCommSuspend(comm: HcclComm) -> HcclResult {
 }
 
 unsafe extern "C" fn HcclCommResume(comm: HcclComm) -> HcclResult {
-    door("HcclCommResume", || {
+    abi_entry("HcclCommResume", || {
         let member = member(comm)?;
         let on_950 = member.comm.product == Product::Ascend950;
         if on_950 {

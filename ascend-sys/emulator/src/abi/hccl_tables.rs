@@ -8,14 +8,14 @@ use std::ffi::c_void;
 
 use ascend_sys::{Functions, HcclComm, HcclDataType, HcclReduceOp, HcclResult, aclrtStream};
 
-use super::hccl_entry::{door, not_null};
+use super::hccl_entry::{abi_entry, not_null};
 use super::hccl_issue::{begin, buffer, issue, issue_void_at};
 use super::hccl_ops::some;
 use crate::collective::call::CollectiveCall;
 use crate::collective::request::{CollectiveRequest, Operation};
 use crate::collective::table::{Extent, RECEIVES, SENDS, Table, fingerprint};
 use crate::collective::validate::{self, Refusal, refuse};
-use crate::fabric::registry::{Desk, with_desk};
+use crate::fabric::registry::{IssueState, with_issue_state};
 
 pub(super) fn fill(table: &mut Functions) {
     table.HcclAllGatherV = Some(HcclAllGatherV);
@@ -41,19 +41,19 @@ fn check_counts(table: &Table, half: usize) -> Result<(), Refusal> {
 
 /// Looks at the buffers of a table that is complete, and puts the operation into the stream.
 fn submit(
-    desk: &mut Desk,
+    issue_state: &mut IssueState,
     request: CollectiveRequest,
     table: Box<Table>,
     send: *const c_void,
     recv: *const c_void,
     stream: aclrtStream,
 ) -> Result<(), Refusal> {
-    let stream = begin(desk, stream)?;
+    let stream = begin(issue_state, stream)?;
     let [sends, receives] = table.extents;
-    let send = buffer(&desk.member, "sendBuf", send.cast_mut(), sends.end)?;
-    let recv = buffer(&desk.member, "recvBuf", recv.cast_mut(), receives.end)?;
+    let send = buffer(&issue_state.member, "sendBuf", send.cast_mut(), sends.end)?;
+    let recv = buffer(&issue_state.member, "recvBuf", recv.cast_mut(), receives.end)?;
     issue(
-        desk,
+        issue_state,
         stream,
         CollectiveCall { table: Some(table), ..CollectiveCall::new(request, send, recv) },
     )
@@ -80,16 +80,16 @@ unsafe extern "C" fn HcclAllGatherV(
     comm: HcclComm,
     stream: aclrtStream,
 ) -> HcclResult {
-    door("HcclAllGatherV", || {
+    abi_entry("HcclAllGatherV", || {
         not_null(comm, "comm")?;
         not_null(counts, "recvCounts")?;
-        with_desk(comm as u64, |desk| {
-            let (rank, ranks) = (desk.member.rank, desk.member.comm.ranks());
+        with_issue_state(comm as u64, |issue_state| {
+            let (rank, ranks) = (issue_state.member.rank, issue_state.member.comm.ranks());
             // SAFETY: not null, so one number a rank by the C contract.
             let print = unsafe { fingerprint(numbers(counts, ranks)) };
             if print == 0 {
                 // As for any count of zero.
-                let _ = issue_void_at(desk, Operation::AllGatherV, dtype, stream);
+                let _ = issue_void_at(issue_state, Operation::AllGatherV, dtype, stream);
                 return Ok(());
             }
             if count > 0 {
@@ -98,19 +98,19 @@ unsafe extern "C" fn HcclAllGatherV(
             not_null(recv, "recvBuf")?;
             not_null(displacements, "recvDispls")?;
             not_null(stream, "stream")?;
-            let mut table = desk.member.take_table();
+            let mut table = issue_state.member.take_table();
             // SAFETY: not null, so one number a rank by the C contract.
             unsafe { table.push(numbers(counts, ranks), numbers(displacements, ranks)) };
             validate::count(count)?;
             check_counts(&table, SENDS)?;
-            let dtype = validate::movement(desk.member.comm.product, dtype.0)?;
+            let dtype = validate::movement(issue_state.member.comm.product, dtype.0)?;
             own_count("sendCount", count, table.counts(SENDS), rank)?;
             validate::apart(send, recv)?;
             let request =
                 CollectiveRequest { operation: Operation::AllGatherV, dtype, count: print };
             table.run = count as usize * dtype.size();
             table.extents = [Extent::dense(table.run), table.extent(SENDS, dtype)?];
-            submit(desk, request, table, send, recv, stream)
+            submit(issue_state, request, table, send, recv, stream)
         })
     })
 }
@@ -126,16 +126,17 @@ unsafe extern "C" fn HcclReduceScatterV(
     comm: HcclComm,
     stream: aclrtStream,
 ) -> HcclResult {
-    door("HcclReduceScatterV", || {
+    abi_entry("HcclReduceScatterV", || {
         not_null(comm, "comm")?;
         not_null(counts, "sendCounts")?;
-        with_desk(comm as u64, |desk| {
-            let (rank, ranks) = (desk.member.rank, desk.member.comm.ranks());
+        with_issue_state(comm as u64, |issue_state| {
+            let (rank, ranks) = (issue_state.member.rank, issue_state.member.comm.ranks());
             // SAFETY: not null, so one number a rank by the C contract.
             let print = unsafe { fingerprint(numbers(counts, ranks)) };
             if print == 0 {
                 // As for any count of zero.
-                let _ = issue_void_at(desk, Operation::ReduceScatterV(some(op)), dtype, stream);
+                let _ =
+                    issue_void_at(issue_state, Operation::ReduceScatterV(some(op)), dtype, stream);
                 return Ok(());
             }
             not_null(send, "sendBuf")?;
@@ -144,19 +145,20 @@ unsafe extern "C" fn HcclReduceScatterV(
                 not_null(recv, "recvBuf")?;
             }
             not_null(stream, "stream")?;
-            let mut table = desk.member.take_table();
+            let mut table = issue_state.member.take_table();
             // SAFETY: not null, so one number a rank by the C contract.
             unsafe { table.push(numbers(counts, ranks), numbers(displacements, ranks)) };
             validate::count(count)?;
             check_counts(&table, SENDS)?;
-            let (dtype, op) = validate::reduction_v(desk.member.comm.product, dtype.0, op.0)?;
+            let (dtype, op) =
+                validate::reduction_v(issue_state.member.comm.product, dtype.0, op.0)?;
             own_count("recvCount", count, table.counts(SENDS), rank)?;
             validate::apart(send, recv)?;
             let request =
                 CollectiveRequest { operation: Operation::ReduceScatterV(op), dtype, count: print };
             table.run = count as usize * dtype.size();
             table.extents = [table.extent(SENDS, dtype)?, Extent::dense(table.run)];
-            submit(desk, request, table, send, recv, stream)
+            submit(issue_state, request, table, send, recv, stream)
         })
     })
 }
@@ -171,7 +173,7 @@ fn buffer_of_counts(table: &Table, half: usize, buffer: *const c_void) -> Result
 
 /// What both kinds with two halves check and do behind reading their arrays.
 fn all_to_all(
-    desk: &mut Desk,
+    issue_state: &mut IssueState,
     operation: Operation,
     count: u64,
     mut table: Box<Table>,
@@ -183,7 +185,7 @@ fn all_to_all(
     buffer_of_counts(&table, RECEIVES, recv)?;
     check_counts(&table, SENDS)?;
     check_counts(&table, RECEIVES)?;
-    let product = desk.member.comm.product;
+    let product = issue_state.member.comm.product;
     validate::movement(product, send_type.0)?;
     let dtype = validate::movement(product, recv_type.0)?;
     validate::same_type(send_type, recv_type)?;
@@ -192,9 +194,9 @@ fn all_to_all(
     table.run = table.extents[RECEIVES].bytes;
     // With a matrix all ranks pass the same, or their fingerprints differ.
     if operation == Operation::AlltoAllV {
-        table.sum_up(desk.member.rank);
+        table.sum_up(issue_state.member.rank);
     }
-    submit(desk, CollectiveRequest { operation, dtype, count }, table, send, recv, stream)
+    submit(issue_state, CollectiveRequest { operation, dtype, count }, table, send, recv, stream)
 }
 
 unsafe extern "C" fn HcclAlltoAllV(
@@ -209,16 +211,16 @@ unsafe extern "C" fn HcclAlltoAllV(
     comm: HcclComm,
     stream: aclrtStream,
 ) -> HcclResult {
-    door("HcclAlltoAllV", || {
+    abi_entry("HcclAlltoAllV", || {
         not_null(comm, "comm")?;
         not_null(send_counts, "sendCounts")?;
         not_null(send_displacements, "sdispls")?;
         not_null(recv_counts, "recvCounts")?;
         not_null(recv_displacements, "rdispls")?;
         not_null(stream, "stream")?;
-        with_desk(comm as u64, |desk| {
-            let ranks = desk.member.comm.ranks();
-            let mut table = desk.member.take_table();
+        with_issue_state(comm as u64, |issue_state| {
+            let ranks = issue_state.member.comm.ranks();
+            let mut table = issue_state.member.take_table();
             // SAFETY: not null, so one number a rank by the C contract.
             unsafe {
                 table.push(numbers(send_counts, ranks), numbers(send_displacements, ranks));
@@ -226,7 +228,7 @@ unsafe extern "C" fn HcclAlltoAllV(
             }
             // The counts differ from rank to rank: nothing of them goes into the request, but that there may be some.
             let (send, recv) = ((send, send_type), (recv, recv_type));
-            all_to_all(desk, Operation::AlltoAllV, 1, table, send, recv, stream)
+            all_to_all(issue_state, Operation::AlltoAllV, 1, table, send, recv, stream)
         })
     })
 }
@@ -240,23 +242,23 @@ unsafe extern "C" fn HcclAlltoAllVC(
     comm: HcclComm,
     stream: aclrtStream,
 ) -> HcclResult {
-    door("HcclAlltoAllVC", || {
+    abi_entry("HcclAlltoAllVC", || {
         not_null(comm, "comm")?;
         not_null(matrix, "sendCountMatrix")?;
         not_null(stream, "stream")?;
-        with_desk(comm as u64, |desk| {
-            let (rank, ranks) = (desk.member.rank, desk.member.comm.ranks());
-            let mut table = desk.member.take_table();
+        with_issue_state(comm as u64, |issue_state| {
+            let (rank, ranks) = (issue_state.member.rank, issue_state.member.comm.ranks());
+            let mut table = issue_state.member.take_table();
             // SAFETY: not null, so one number for each pair of ranks by the C contract.
             table.push_matrix(rank, unsafe { numbers(matrix, ranks * ranks) });
             let print = fingerprint(table.common().iter().copied());
             if print == 0 {
                 // As for any count of zero.
-                let _ = issue_void_at(desk, Operation::AlltoAllVC, send_type, stream);
+                let _ = issue_void_at(issue_state, Operation::AlltoAllVC, send_type, stream);
                 return Ok(());
             }
             let (send, recv) = ((send, send_type), (recv, recv_type));
-            all_to_all(desk, Operation::AlltoAllVC, print, table, send, recv, stream)
+            all_to_all(issue_state, Operation::AlltoAllVC, print, table, send, recv, stream)
         })
     })
 }
@@ -319,17 +321,17 @@ mod tests {
             let policy = aclrtMemMallocPolicy::ACL_MEM_MALLOC_HUGE_FIRST;
             ok!(table.aclrtMalloc(&mut send, 512, policy));
             ok!(table.aclrtMalloc(&mut recv, 512, policy));
-            let issued = with_desk(comm as u64, |desk| {
-                let mut table = desk.member.take_table();
+            let issued = with_issue_state(comm as u64, |issue_state| {
+                let mut table = issue_state.member.take_table();
                 table.push([64; 2].into_iter(), [0, 64].into_iter());
                 table.push([64; 2].into_iter(), [u64::MAX / 2; 2].into_iter());
                 table.extents = [Extent::dense(512); 2];
                 table.run = 512;
-                table.sum_up(desk.member.rank);
+                table.sum_up(issue_state.member.rank);
                 let dtype = crate::reduce::DataType::Int32;
                 let request =
                     CollectiveRequest { operation: Operation::AlltoAllV, dtype, count: 1 };
-                submit(desk, request, table, send, recv, stream)
+                submit(issue_state, request, table, send, recv, stream)
             });
             // Who comes last runs into it in the call, which is none the wiser.
             assert_eq!(issued, Ok(()));

@@ -1,11 +1,11 @@
 //! Teams of ranks, their windows and channels. CANN's `hccl_team.h`.
 #![allow(non_snake_case, reason = "CANN's names")]
 
-use super::hccl_entry::{door, member, not_null};
+use super::hccl_entry::{abi_entry, member, not_null};
 use super::hcomm_endpoint::memory_of;
 use crate::callback::may_block;
 use crate::collective::validate::{Refusal, refuse, runtime};
-use crate::fabric::registry::with_desk;
+use crate::fabric::registry::with_issue_state;
 use crate::operator::channel::{MOST_NOTIFIES, NOTIFIES_OF_CCU};
 use crate::operator::engine::OperatorEngine;
 use crate::operator::team::{self, Channels, TeamRequest};
@@ -59,7 +59,7 @@ unsafe extern "C" fn HcclWorldTeamCreate(
     description: *const HcclTeamCreateDesc,
     world: *mut HcommTeamHandle,
 ) -> HcclResult {
-    door("HcclWorldTeamCreate", || {
+    abi_entry("HcclWorldTeamCreate", || {
         not_null(comm, "comm")?;
         // SAFETY: null, or as it says, by the C contract.
         let wish = unsafe { wish(description) }?;
@@ -76,7 +76,7 @@ unsafe extern "C" fn HcclSubTeamCreate(
     description: *const HcclTeamCreateDesc,
     sub: *mut HcommTeamHandle,
 ) -> HcclResult {
-    door("HcclSubTeamCreate", || {
+    abi_entry("HcclSubTeamCreate", || {
         not_null(world, "worldTeam")?;
         // SAFETY: null, or as it says, by the C contract.
         let wish = unsafe { wish(description) }?;
@@ -89,7 +89,7 @@ unsafe extern "C" fn HcclSubTeamCreate(
 }
 
 unsafe extern "C" fn HcclTeamDestroy(team: HcommTeamHandle) -> HcclResult {
-    door("HcclTeamDestroy", || {
+    abi_entry("HcclTeamDestroy", || {
         not_null(team, "team")?;
         team::destroy(team as u64)
     })
@@ -102,7 +102,7 @@ unsafe extern "C" fn HcclTeamWindowRegister(
     window: *mut HcommWindowHandle,
     flag: u32,
 ) -> HcclResult {
-    door("HcclTeamWindowRegister", || {
+    abi_entry("HcclTeamWindowRegister", || {
         not_null(comm, "comm")?;
         not_null(world, "worldTeam")?;
         not_null(memory, "localMem")?;
@@ -124,7 +124,7 @@ unsafe extern "C" fn HcclTeamWindowDeregister(
     world: HcommTeamHandle,
     window: HcommWindowHandle,
 ) -> HcclResult {
-    door("HcclTeamWindowDeregister", || {
+    abi_entry("HcclTeamWindowDeregister", || {
         not_null(world, "worldTeam")?;
         not_null(window, "window")?;
         team::deregister_window(world as u64, window as u64)
@@ -140,7 +140,7 @@ unsafe extern "C" fn HcclTeamChannelsCreate(
     description: *const HcclTeamCreateChannelsDesc,
 ) -> HcclResult {
     const CALL: &str = "HcclTeamChannelsCreate";
-    door(CALL, || {
+    abi_entry(CALL, || {
         not_null(comm, "comm")?;
         not_null(team, "team")?;
         not_null(description, "desc")?;
@@ -149,8 +149,8 @@ unsafe extern "C" fn HcclTeamChannelsCreate(
         let HcclTeamCreateChannelsDesc { engine, notifyNum, protocol, channelCnt, .. } =
             *description;
         may_block().map_err(runtime)?;
-        with_desk(comm as u64, |desk| {
-            let engine = OperatorEngine::of_channels(desk.member.comm.product, engine)?;
+        with_issue_state(comm as u64, |issue_state| {
+            let engine = OperatorEngine::of_channels(issue_state.member.comm.product, engine)?;
             if notifyNum > MOST_NOTIFIES {
                 return refuse!(
                     HCCL_E_PARA,
@@ -166,7 +166,7 @@ unsafe extern "C" fn HcclTeamChannelsCreate(
             let notifies = if engine == OperatorEngine::Ccu { NOTIFIES_OF_CCU } else { notifyNum };
             let protocol = Some(protocol).filter(|it| *it != CommProtocol::COMM_PROTOCOL_RESERVED);
             let channels = Channels { engine, protocol, notifies, count: channelCnt };
-            team::create_channels(&desk.member, team as u64, &channels, CALL)
+            team::create_channels(&issue_state.member, team as u64, &channels, CALL)
         })
     })
 }

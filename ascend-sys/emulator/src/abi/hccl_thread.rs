@@ -8,7 +8,7 @@ use ascend_sys::{
     ThreadType, aclrtStream,
 };
 
-use super::hccl_entry::{door, member, not_null};
+use super::hccl_entry::{abi_entry, member, not_null};
 use crate::collective::validate::{Refusal, refuse, runtime};
 use crate::operator::engine::OperatorEngine;
 use crate::operator::resources::{self, NOTIFIES_OF_THREAD};
@@ -40,7 +40,7 @@ unsafe extern "C" fn HcclThreadAcquire(
     notifies: u32,
     threads: *mut ThreadHandle,
 ) -> HcclResult {
-    door("HcclThreadAcquire", || {
+    abi_entry("HcclThreadAcquire", || {
         let member = member(comm)?;
         not_null(threads, "threads")?;
         let engine = OperatorEngine::of_threads(engine)?;
@@ -78,7 +78,7 @@ unsafe extern "C" fn HcclThreadAcquireWithConfig(
     config: *const ThreadConfig,
     threads: *mut ThreadHandle,
 ) -> HcclResult {
-    door("HcclThreadAcquireWithConfig", || {
+    abi_entry("HcclThreadAcquireWithConfig", || {
         let member = member(comm)?;
         not_null(config, "config")?;
         not_null(threads, "threads")?;
@@ -123,7 +123,7 @@ unsafe extern "C" fn HcclThreadAcquireWithStream(
     notifies: u32,
     thread: *mut ThreadHandle,
 ) -> HcclResult {
-    door("HcclThreadAcquireWithStream", || {
+    abi_entry("HcclThreadAcquireWithStream", || {
         let member = member(comm)?;
         not_null(stream, "stream")?;
         not_null(thread, "thread")?;
@@ -161,7 +161,7 @@ unsafe extern "C" fn HcclThreadResGetInfo(
     length: u32,
     info: *mut *mut c_void,
 ) -> HcclResult {
-    door("HcclThreadResGetInfo", || {
+    abi_entry("HcclThreadResGetInfo", || {
         let member = member(comm)?;
         not_null(info, "info")?;
         let owned = |thread: &&'static Thread| {

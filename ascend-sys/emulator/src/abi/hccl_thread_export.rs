@@ -2,7 +2,7 @@
 //! `hccl_res_expt.h`.
 #![allow(non_snake_case, reason = "CANN's names")]
 
-use super::hccl_entry::{door, member, not_null};
+use super::hccl_entry::{abi_entry, member, not_null};
 use crate::collective::validate::refuse;
 use crate::operator::dedicated;
 use crate::operator::engine::OperatorEngine;
@@ -24,7 +24,7 @@ unsafe extern "C" fn HcclDedicatedThreadAcquire(
     notifies: u32,
     thread: *mut ThreadHandle,
 ) -> HcclResult {
-    door("HcclDedicatedThreadAcquire", || {
+    abi_entry("HcclDedicatedThreadAcquire", || {
         let member = member(comm)?;
         not_null(thread, "thread")?;
         if notifies >= NOTIFIES_OF_THREAD {
@@ -52,7 +52,7 @@ unsafe extern "C" fn HcclThreadExportToCommEngine(
     engine: CommEngine,
     exported: *mut ThreadHandle,
 ) -> HcclResult {
-    door("HcclThreadExportToCommEngine", || {
+    abi_entry("HcclThreadExportToCommEngine", || {
         let member = member(comm)?;
         not_null(threads, "threads")?;
         not_null(exported, "exportedThreads")?;

@@ -3,7 +3,7 @@
 //! Published documents do not say what `HcommChannelGetStatus` writes: here it is the `HcclResult` of connecting.
 #![allow(non_snake_case, reason = "CANN's names")]
 
-use super::hccl_entry::{door, not_null};
+use super::hccl_entry::{abi_entry, not_null};
 use super::hcomm_endpoint::hcomm;
 use crate::collective::validate::{Refusal, refuse};
 use crate::message::add_text;
@@ -205,7 +205,7 @@ unsafe extern "C" fn HcommChannelGetStatus(
 ) -> HcommResult {
     const CALL: &str = "HcommChannelGetStatus";
     let mut texts = Vec::new();
-    let code = door(CALL, || {
+    let code = abi_entry(CALL, || {
         not_null(channels, "channelList")?;
         not_null(statuses, "statusList")?;
         if count == 0 {

@@ -4,7 +4,7 @@
 //! communicators have for the same mistakes.
 #![allow(non_snake_case, reason = "CANN's names")]
 
-use super::hccl_entry::{door, not_null, text_of};
+use super::hccl_entry::{abi_entry, not_null, text_of};
 use crate::collective::validate::{Refusal, refuse, runtime};
 use crate::operator::endpoint::Endpoint;
 use crate::operator::open::{self, EXPORT, ReachableMemory};
@@ -32,12 +32,12 @@ pub(super) fn fill(table: &mut Functions) {
     table.HcommMemFree = Some(HcommMemFree);
 }
 
-/// As [`door`], for functions whose codes are plain numbers.
+/// As [`abi_entry`], for functions whose codes are plain numbers.
 pub(super) fn hcomm(
     name: &'static str,
     inside: impl FnOnce() -> Result<(), Refusal>,
 ) -> HcommResult {
-    door(name, inside).0 as HcommResult
+    abi_entry(name, inside).0 as HcommResult
 }
 
 /// The endpoint that a description is of.

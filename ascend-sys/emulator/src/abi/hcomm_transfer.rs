@@ -7,7 +7,7 @@ use std::ffi::c_void;
 
 use ascend_sys::{ChannelHandle, Functions, HcommDataType, HcommReduceOp, ThreadHandle};
 
-use super::hccl_entry::{door, product_of};
+use super::hccl_entry::{abi_entry, product_of};
 use crate::collective::validate::{Refusal, refuse};
 use crate::operator::crossing::{Crossing, cross};
 use crate::operator::issue::{self, MoveReduction, Transfer};
@@ -28,7 +28,7 @@ pub(super) fn fill(table: &mut Functions) {
 /// The code of a primitive: the number of an `HcclResult`.
 #[inline]
 pub(super) fn primitive(name: &'static str, inside: impl FnOnce() -> Result<(), Refusal>) -> i32 {
-    door(name, inside).0 as i32
+    abi_entry(name, inside).0 as i32
 }
 
 /// How a primitive combines elements.

@@ -1,4 +1,4 @@
-//! The doors: C functions with CANN's names. A door checks its arguments, catches panics and calls inward; nothing else.
+//! The entries of the ABI: C functions with CANN's names. An entry checks its arguments, catches panics and calls inward; nothing else.
 //!
 //! None of them is an exported symbol: the table holds their addresses.
 //!
@@ -81,7 +81,10 @@ use std::time::Duration;
 
 /// Runs the inside of a C function: a failure becomes its code, with the text noted for `aclGetRecentErrMsg`.
 #[inline]
-pub(crate) fn door(name: &'static str, inside: impl FnOnce() -> Result<(), Failure>) -> aclError {
+pub(crate) fn abi_entry(
+    name: &'static str,
+    inside: impl FnOnce() -> Result<(), Failure>,
+) -> aclError {
     match catch_unwind(AssertUnwindSafe(inside)) {
         Ok(Ok(())) => ACL_SUCCESS,
         Ok(Err(failure)) => refuse(name, &failure),

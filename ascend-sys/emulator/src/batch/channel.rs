@@ -80,7 +80,7 @@ pub(super) struct MessageChunk {
 #[derive(Clone, Copy)]
 struct MessageProgress {
     /// Which of the messages of its place it is, the first is 1.
-    turn: u16,
+    sequence: u16,
     /// Chunks that are taken, by the sender and by the receiver.
     back: u16,
     front: u16,
@@ -94,32 +94,32 @@ impl MessageProgress {
 
     fn of(word: u64) -> Self {
         let part = |at: u32| (word >> at) as u16;
-        Self { turn: part(48), back: part(32), front: part(16), left: part(0) }
+        Self { sequence: part(48), back: part(32), front: part(16), left: part(0) }
     }
 
     fn word(self) -> u64 {
-        let Self { turn, back, front, left } = self;
-        [turn, back, front, left].into_iter().fold(0, |word, part| word << 16 | u64::from(part))
+        let Self { sequence, back, front, left } = self;
+        [sequence, back, front, left].into_iter().fold(0, |word, part| word << 16 | u64::from(part))
     }
 
-    /// Nobody has touched message `turn`, and the one before is done.
-    fn is_fresh(self, turn: u16) -> bool {
-        self.left == 0 && self.turn == turn.wrapping_sub(1)
+    /// Nobody has touched message `sequence`, and the one before is done.
+    fn is_fresh(self, sequence: u16) -> bool {
+        self.left == 0 && self.sequence == sequence.wrapping_sub(1)
     }
 
     /// Also when the place has a later message by now: a side may post one before it has looked after this one.
-    fn is_done(self, turn: u16) -> bool {
-        match self.turn.wrapping_sub(turn) as i16 {
+    fn is_done(self, sequence: u16) -> bool {
+        match self.sequence.wrapping_sub(sequence) as i16 {
             0 => self.left == 0,
             ahead => ahead > 0,
         }
     }
 
     /// One more chunk is taken of so many; `None` if none is left.
-    fn take(self, turn: u16, chunks: u16, send: bool) -> Option<Self> {
+    fn take(self, sequence: u16, chunks: u16, send: bool) -> Option<Self> {
         let now = match self {
-            fresh if fresh.is_fresh(turn) => Self { turn, back: 0, front: 0, left: chunks },
-            Self { turn: at, left, .. } if at == turn && left != Self::WITHDRAWN => self,
+            fresh if fresh.is_fresh(sequence) => Self { sequence, back: 0, front: 0, left: chunks },
+            Self { sequence: at, left, .. } if at == sequence && left != Self::WITHDRAWN => self,
             _ => return None,
         };
         let more = now.back + now.front < chunks;
@@ -177,7 +177,7 @@ impl MessagePlace {
 }
 
 /// Which of the messages of its place a message is.
-fn turn(number: u64) -> u16 {
+fn sequence(number: u64) -> u16 {
     ((number - 1) / PLACES + 1) as u16
 }
 
@@ -206,7 +206,7 @@ impl MessageChannel {
     pub(super) fn next(&self, send: bool) -> Option<u64> {
         let own = |place: &MessagePlace| place.sides(send).0.number.load(Ordering::Relaxed);
         let number = self.places.iter().map(own).max().unwrap_or(0) + 1;
-        self.place(number).progress().is_fresh(turn(number)).then_some(number)
+        self.place(number).progress().is_fresh(sequence(number)).then_some(number)
     }
 
     /// A side brings its next message, if a place is free for it: its number. One thread at a time does this for a side, and the
@@ -242,7 +242,10 @@ impl MessageChannel {
             let (theirs, data) = (other.content(), other.data.load(Ordering::Acquire));
             if theirs != content.words() {
                 // Nobody takes a chunk of such a message. If somebody did, the side is at its next one already.
-                match (place.progress().is_fresh(turn(number)), MessageShape::from_words(theirs)) {
+                match (
+                    place.progress().is_fresh(sequence(number)),
+                    MessageShape::from_words(theirs),
+                ) {
                     (true, Some(theirs)) => return Found::Differs(theirs),
                     _ => continue,
                 }
@@ -268,12 +271,14 @@ impl MessageChannel {
     }
 
     fn see(&self, number: u64, send: bool, content: MessageShape) -> MessageView {
-        let (place, turn) = (self.place(number), turn(number));
+        let (place, sequence) = (self.place(number), sequence(number));
         let now = place.progress();
-        if now.is_done(turn) {
+        if now.is_done(sequence) {
             return MessageView::Done;
         }
-        let Some(new) = now.take(turn, content.chunks(), send) else { return MessageView::Nothing };
+        let Some(new) = now.take(sequence, content.chunks(), send) else {
+            return MessageView::Nothing;
+        };
         let (_, other) = place.sides(send);
         match other.number.load(Ordering::Acquire) == number {
             true => MessageView::Open(now, new),
@@ -291,18 +296,19 @@ impl MessageChannel {
     /// Takes a message back, unless its other side is there with the same content: such a one is copied to its end. If this returns true, nobody
     /// touches its memory after this.
     pub(super) fn withdraw(&self, number: u64, send: bool, content: MessageShape) -> bool {
-        let (place, turn) = (self.place(number), turn(number));
+        let (place, sequence) = (self.place(number), sequence(number));
         loop {
             let now = place.progress();
-            if !now.is_fresh(turn) {
-                return now.is_done(turn) || now.left == MessageProgress::WITHDRAWN;
+            if !now.is_fresh(sequence) {
+                return now.is_done(sequence) || now.left == MessageProgress::WITHDRAWN;
             }
             let (_, other) = place.sides(send);
             let matched = other.number.load(Ordering::Acquire) == number;
             if matched && other.content() == content.words() {
                 return false;
             }
-            let new = MessageProgress { turn, back: 0, front: 0, left: MessageProgress::WITHDRAWN };
+            let new =
+                MessageProgress { sequence, back: 0, front: 0, left: MessageProgress::WITHDRAWN };
             if place.exchange(now, new) {
                 return true;
             }

@@ -167,9 +167,9 @@ impl PendingBatch {
             return Step::Again;
         }
         if self.failure.is_none()
-            && let Some(breakage) = self.what_is_wrong()
+            && let Some(error) = self.what_is_wrong()
         {
-            self.withdraw(breakage);
+            self.withdraw(error);
             if self.is_over() {
                 return self.complete();
             }
@@ -270,8 +270,8 @@ impl PendingBatch {
     /// Whether the rest of the batch can still come.
     fn what_is_wrong(&self) -> Option<Arc<CommError>> {
         let comm = &self.member.comm;
-        if let Some(breakage) = comm.meeting.breakage() {
-            return Some(breakage);
+        if let Some(error) = comm.meeting.error() {
+            return Some(error);
         }
         let gone = self.unmatched().find(|item| comm.exchange.is_gone(item.peer))?;
         // Asked after the look at the peer: what it posted before it left can be seen by now.
@@ -294,13 +294,13 @@ impl PendingBatch {
 
     #[cold]
     fn break_with(&mut self, cause: Cause, text: String) {
-        let breakage = CommError { origin: Origin::Batch, cause, text };
-        let breakage = self.member.comm.fail(breakage);
-        self.withdraw(breakage);
+        let error = CommError { origin: Origin::Batch, cause, text };
+        let error = self.member.comm.fail(error);
+        self.withdraw(error);
     }
 
     #[cold]
-    fn withdraw(&mut self, breakage: Arc<CommError>) {
+    fn withdraw(&mut self, error: Arc<CommError>) {
         let comm = &self.member.comm;
         let task = format!(
             "{} #{} of communicator \"{}\", rank {}",
@@ -309,8 +309,8 @@ impl PendingBatch {
             comm.name,
             self.member.rank
         );
-        let text = breakage.told(breakage.cause.report_code(), Origin::Batch);
-        self.failure = Some(Failure::new(breakage.cause.acl_error(), text).of_task(task));
+        let text = error.told(error.cause.report_code(), Origin::Batch);
+        self.failure = Some(Failure::new(error.cause.acl_error(), text).of_task(task));
         let (exchange, rank) = (&comm.exchange, self.member.rank);
         for item in &mut self.items {
             let BatchItem { send, content, .. } = *item;

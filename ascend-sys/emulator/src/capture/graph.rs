@@ -206,7 +206,7 @@ pub(crate) fn execute_and_wait(handle: u64, limit: Option<Duration>) -> Result<(
     let (stream, ticket) = with_complete(handle, |state| {
         let stream = state.own_stream(0)?;
         state.execute(stream)?;
-        Ok((stream, stream.lane.submitted()))
+        Ok((stream, stream.queue.submitted()))
     })?;
     if executor::wait(stream, ticket, limit) {
         return stream.take_unreported();
@@ -242,11 +242,11 @@ impl GraphState {
         }
         let own: Vec<&'static Stream> =
             (1..self.branches).map(|branch| self.own_stream(branch)).collect::<Result<_, _>>()?;
-        let before: Vec<u64> = own.iter().map(|own| own.lane.submitted()).collect();
+        let before: Vec<u64> = own.iter().map(|own| own.queue.submitted()).collect();
         let issued = self.issue(stream, &own);
         // Also when a node was refused: the branches that have begun are waited for.
         let joined = own.iter().zip(before).try_for_each(|(own, before)| {
-            let tickets = before + 1..own.lane.submitted() + 1;
+            let tickets = before + 1..own.queue.submitted() + 1;
             if tickets.is_empty() {
                 return Ok(());
             }

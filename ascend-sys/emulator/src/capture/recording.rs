@@ -301,7 +301,7 @@ pub(crate) fn divert(stream: &'static Stream, task: Task) -> Result<u64, Failure
     }
     let held = hold(task.touched()).map_err(gone)?;
     push(stream, NodeAction::Task(task), held)?;
-    Ok(stream.lane.submitted())
+    Ok(stream.queue.submitted())
 }
 
 /// Adds a node to the graph of a diverted stream, or puts it in the place of another where a task group is updated.

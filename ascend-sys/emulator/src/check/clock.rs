@@ -1,48 +1,48 @@
-//! Vector clocks: what is known to be complete, lane by lane.
+//! Vector clocks: what is known to be complete, component by component.
 //!
-//! A *lane* is a sequence whose steps follow one another: a stream, or the host. The steps of a lane are numbered, and a
-//! [`ClockPoint`] is the end of one. A [`Clock`] holds, for each lane, the last step that is certainly complete. Most lanes know of
+//! A *component* is a sequence whose steps follow one another: a stream, or the host. The steps of a component are numbered, and a
+//! [`ClockPoint`] is the end of one. A [`Clock`] holds, for each component, the last step that is certainly complete. Most components know of
 //! few others, so a clock is a short sorted list.
 
 /// Something whose steps follow one another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct ClockComponent(pub(crate) u32);
 
-/// The end of a step of a lane.
+/// The end of a step of a component.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ClockPoint {
-    pub(crate) lane: ClockComponent,
+    pub(crate) component: ClockComponent,
     pub(crate) time: u64,
 }
 
-/// For each lane, up to which step it is known to be complete. A lane that is not in the list: nothing of it.
+/// For each component, up to which step it is known to be complete. A component that is not in the list: nothing of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Clock {
     times: Vec<(ClockComponent, u64)>,
 }
 
 impl Clock {
-    /// Up to which step a lane is complete.
-    pub(crate) fn get(&self, lane: ClockComponent) -> u64 {
-        self.times.binary_search_by_key(&lane, |(l, _)| *l).map_or(0, |at| self.times[at].1)
+    /// Up to which step a component is complete.
+    pub(crate) fn get(&self, component: ClockComponent) -> u64 {
+        self.times.binary_search_by_key(&component, |(l, _)| *l).map_or(0, |at| self.times[at].1)
     }
 
     /// Whether a point is known to be passed.
     pub(crate) fn covers(&self, point: ClockPoint) -> bool {
-        self.get(point.lane) >= point.time
+        self.get(point.component) >= point.time
     }
 
     /// A point is passed.
     pub(crate) fn raise(&mut self, point: ClockPoint) {
-        match self.times.binary_search_by_key(&point.lane, |(l, _)| *l) {
+        match self.times.binary_search_by_key(&point.component, |(l, _)| *l) {
             Ok(at) => self.times[at].1 = self.times[at].1.max(point.time),
-            Err(at) => self.times.insert(at, (point.lane, point.time)),
+            Err(at) => self.times.insert(at, (point.component, point.time)),
         }
     }
 
     /// Whether there is nothing in `other` that this clock does not know.
     pub(crate) fn knows(&self, other: &Clock) -> bool {
-        other.times.iter().all(|&(lane, time)| self.get(lane) >= time)
+        other.times.iter().all(|&(component, time)| self.get(component) >= time)
     }
 
     /// Everything that `other` knows is known here too.
@@ -86,9 +86,9 @@ mod tests {
 
     fn clock(times: &[(u32, u64)]) -> Clock {
         let mut clock = Clock::default();
-        times
-            .iter()
-            .for_each(|&(lane, time)| clock.raise(ClockPoint { lane: ClockComponent(lane), time }));
+        times.iter().for_each(|&(component, time)| {
+            clock.raise(ClockPoint { component: ClockComponent(component), time })
+        });
         clock
     }
 
@@ -108,7 +108,7 @@ mod tests {
     #[test]
     fn a_clock_covers_what_came_before() {
         let clock = clock(&[(2, 5)]);
-        let point = |lane, time| ClockPoint { lane: ClockComponent(lane), time };
+        let point = |component, time| ClockPoint { component: ClockComponent(component), time };
         assert!(clock.covers(point(2, 5)) && clock.covers(point(2, 1)));
         assert!(!clock.covers(point(2, 6)) && !clock.covers(point(3, 1)));
     }

@@ -1,11 +1,11 @@
-//! Happens-before, over lanes and points: who knows what to be complete, and which accesses nothing orders.
+//! Happens-before, over components and points: who knows what to be complete, and which accesses nothing orders.
 //!
-//! The engine knows neither streams nor devices. It is told what happens, in the order in which it happens: an operation
-//! [begins](Checker::begin) on a lane, a lane [learns](Checker::learn) that another has passed a point, parties
+//! The checker knows neither streams nor devices. It is told what happens, in the order in which it happens: an operation
+//! [begins](Checker::begin) on a component, a component [learns](Checker::learn) that another has passed a point, participants
 //! [arrive](Checker::arrive) at a meeting and [leave](Checker::leave) it, a signal is [set](Checker::set) and
-//! [taken](Checker::take). What a lane learns at a step is known to all its later steps, and to whoever learns of one of those.
+//! [taken](Checker::take). What a component learns at a step is known to all its later steps, and to whoever learns of one of those.
 //!
-//! The host is a lane too, one for all threads: what a call has told to one thread counts as known to every call that begins
+//! The host is a component too, one for all threads: what a call has told to one thread counts as known to every call that begins
 //! later. Threads have ways to tell each other that nobody here can see, so more is never asked of them.
 
 use super::clock::{Clock, ClockComponent, ClockPoint};
@@ -17,9 +17,9 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// The lane of all threads of the host.
+/// The component of all threads of the host.
 pub(crate) const HOST: ClockComponent = ClockComponent(u32::MAX);
-/// Steps of a lane whose knowledge is remembered. Who asks for an older one gets what was known a little later: so races may be
+/// Steps of a component whose knowledge is remembered. Who asks for an older one gets what was known a little later: so races may be
 /// missed, but none is invented.
 const REMEMBERED: usize = 4096;
 /// Findings that are kept.
@@ -28,7 +28,7 @@ const KEPT: usize = 1000;
 /// What identifies a meeting: a communicator, what kind of meeting it is, and which one.
 pub(crate) type ArrivalKey = (u64, u64, u64);
 
-/// Whose arrival a party has seen when it leaves a meeting.
+/// Whose arrival a participant has seen when it leaves a meeting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sees {
     Nobody,
@@ -44,7 +44,7 @@ pub(crate) struct Checker {
 
 #[derive(Default)]
 struct CheckerState {
-    lanes: HashMap<ClockComponent, KnownSteps>,
+    components: HashMap<ClockComponent, KnownSteps>,
     /// Accesses of the host so far.
     host_time: u64,
     memory: ShadowMemory,
@@ -60,7 +60,7 @@ struct CheckerState {
     fresh: Vec<Arc<Finding>>,
 }
 
-/// What a lane knows of the others.
+/// What a component knows of the others.
 #[derive(Default)]
 struct KnownSteps {
     now: Arc<Clock>,
@@ -86,7 +86,7 @@ struct CheckedSignal {
 impl Checker {
     /// What the host knows now: for an operation that it issues.
     pub(crate) fn known_to_host(&self) -> Arc<Clock> {
-        lock(&self.state).lanes.entry(HOST).or_default().now.clone()
+        lock(&self.state).components.entry(HOST).or_default().now.clone()
     }
 
     /// The host has been told that a point is passed.
@@ -94,22 +94,22 @@ impl Checker {
         let mut state = lock(&self.state);
         let clock = state.clock_at(point);
         let time = state.host_time;
-        state.learn(ClockPoint { lane: HOST, time }, &clock);
+        state.learn(ClockPoint { component: HOST, time }, &clock);
     }
 
-    /// From this step on the lane knows what `clock` knows.
+    /// From this step on the component knows what `clock` knows.
     pub(crate) fn learn(&self, at: ClockPoint, clock: &Clock) {
         lock(&self.state).learn(at, clock);
     }
 
-    /// From this step on the lane knows that a point of another is passed.
+    /// From this step on the component knows that a point of another is passed.
     pub(crate) fn learn_point(&self, at: ClockPoint, point: ClockPoint) {
         let mut state = lock(&self.state);
         let clock = state.clock_at(point);
         state.learn(at, &clock);
     }
 
-    /// An operation begins, at the head of its lane. It is over when `at` is passed.
+    /// An operation begins, at the head of its component. It is over when `at` is passed.
     pub(crate) fn begin(&self, at: ClockPoint, operation: &Arc<CheckedOperation>, apart: bool) {
         self.telling(|state| {
             let clock = state.clock_at(at);
@@ -141,7 +141,7 @@ impl Checker {
             });
             let name = shadow.name.clone();
             for other in others {
-                let knew = clock.get(other.point.lane);
+                let knew = clock.get(other.point.component);
                 let sides = vec![side(&other, &(0..0)), side(&access, &(0..0))];
                 let kind = FindingKind::Shared;
                 state.found(Finding {
@@ -188,7 +188,7 @@ impl Checker {
             shadow.freed = Some(access.clone());
             let (range, memory) = (shadow.range(), shadow.name.clone());
             for other in others {
-                let knew = clock.get(other.point.lane);
+                let knew = clock.get(other.point.component);
                 let sides = vec![side(&other, &range), side(&access, &range)];
                 let (kind, size) = (FindingKind::Free, range.len());
                 let memory = memory.clone();
@@ -202,21 +202,27 @@ impl Checker {
         lock(&self.state).memory.forget(range);
     }
 
-    /// A party comes to a meeting of so many: all its steps before `at` are complete.
-    pub(crate) fn arrive(&self, key: ArrivalKey, party: usize, parties: usize, at: ClockPoint) {
+    /// A participant comes to a meeting of so many: all its steps before `at` are complete.
+    pub(crate) fn arrive(
+        &self,
+        key: ArrivalKey,
+        participant: usize,
+        participants: usize,
+        at: ClockPoint,
+    ) {
         let mut state = lock(&self.state);
         let clock = state.clock_at(ClockPoint { time: at.time.saturating_sub(1), ..at });
         let meeting = state.meetings.entry(key).or_insert_with(|| CheckedMeeting {
-            arrivals: vec![None; parties],
+            arrivals: vec![None; participants],
             union: None,
             left: 0,
         });
-        if let Some(place) = meeting.arrivals.get_mut(party) {
+        if let Some(place) = meeting.arrivals.get_mut(participant) {
             *place = Some(Arc::new(clock));
         }
     }
 
-    /// A party goes on from a meeting at which it has seen the arrival of others.
+    /// A participant goes on from a meeting at which it has seen the arrival of others.
     pub(crate) fn leave(&self, key: ArrivalKey, sees: Sees, at: ClockPoint) {
         let mut state = lock(&self.state);
         let Some(meeting) = state.meetings.get_mut(&key) else { return };
@@ -224,7 +230,7 @@ impl Checker {
         let over = meeting.left == meeting.arrivals.len();
         let clock = match sees {
             Sees::Nobody => None,
-            Sees::Party(party) => meeting.arrivals.get(party).cloned().flatten(),
+            Sees::Party(participant) => meeting.arrivals.get(participant).cloned().flatten(),
             Sees::All => Some(meeting.union()),
         };
         if over {
@@ -243,7 +249,7 @@ impl Checker {
         *number
     }
 
-    /// A signal is set: who takes it knows that the steps of the lane before `at` are complete.
+    /// A signal is set: who takes it knows that the steps of the component before `at` are complete.
     pub(crate) fn set(
         &self,
         signal: u64,
@@ -306,7 +312,7 @@ impl Checker {
 impl CheckerState {
     /// What is known to be complete when a point is passed.
     fn clock_at(&self, point: ClockPoint) -> Clock {
-        let mut clock = match self.lanes.get(&point.lane) {
+        let mut clock = match self.components.get(&point.component) {
             None => Clock::default(),
             Some(known) => {
                 let after = known.changes.partition_point(|(time, _)| *time <= point.time);
@@ -323,7 +329,7 @@ impl CheckerState {
     }
 
     fn learn(&mut self, at: ClockPoint, clock: &Clock) {
-        let known = self.lanes.entry(at.lane).or_default();
+        let known = self.components.entry(at.component).or_default();
         if known.now.knows(clock) {
             return;
         }
@@ -342,7 +348,7 @@ impl CheckerState {
     /// The host does something by itself, which everything that it issues from now on comes after.
     fn host_step(&mut self) -> ClockPoint {
         self.host_time += 1;
-        let at = ClockPoint { lane: HOST, time: self.host_time };
+        let at = ClockPoint { component: HOST, time: self.host_time };
         let mut clock = Clock::default();
         clock.raise(at);
         self.learn(at, &clock);
@@ -363,7 +369,7 @@ impl CheckerState {
         let knew = unordered
             .as_ref()
             .and_then(|(_, _, point)| *point)
-            .map_or(0, |point| clock.get(point.lane));
+            .map_or(0, |point| clock.get(point.component));
         signal.clock = Arc::new(clock);
         if let Some((kind, other, point)) = unordered {
             let verb = if kind == FindingKind::SetTwice { "set" } else { "wait" };
@@ -416,7 +422,7 @@ impl CheckerState {
             }),
         }
         for (kind, other, bytes) in found {
-            let knew = other.as_ref().map_or(0, |other| clock.get(other.point.lane));
+            let knew = other.as_ref().map_or(0, |other| clock.get(other.point.component));
             let first = other.iter().map(|other| side(other, &range));
             let sides = first.chain([side(&access, &range)]).collect();
             let bytes = Some(bytes.start - range.start..bytes.end - range.start);

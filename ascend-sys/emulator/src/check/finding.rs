@@ -5,7 +5,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// What the lane of the host is called.
+/// What the host is called.
 pub(super) const HOST_NAME: &str = "the host";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -34,7 +34,7 @@ pub(crate) struct FindingSide {
     /// "read", "write", "reduce", "set", "wait".
     pub(crate) verb: &'static str,
     pub(crate) operation: Arc<CheckedOperation>,
-    /// Its step in its lane.
+    /// Its step in its component.
     pub(crate) time: u64,
     /// What it touches of the allocation.
     pub(crate) bytes: Option<Range<usize>>,
@@ -51,7 +51,7 @@ pub(crate) struct Finding {
     pub(crate) bytes: Option<Range<usize>>,
     /// Who came first, and who came second; or the only one.
     pub(crate) sides: Vec<FindingSide>,
-    /// Up to which step the second knew the lane of the first.
+    /// Up to which step the second knew the component of the first.
     pub(crate) knew: u64,
 }
 
@@ -71,7 +71,7 @@ impl FindingSide {
     }
 
     /// Where it ran: the host has no tasks.
-    fn lane(&self) -> String {
+    fn ran_at(&self) -> String {
         let place = &self.operation.place;
         if self.is_host() { place.clone() } else { format!("task {} of {place}", self.time) }
     }
@@ -88,7 +88,7 @@ impl fmt::Display for FindingSide {
         if let Some(member) = member {
             write!(f, " {member}")?;
         }
-        write!(f, ", {}", self.lane())?;
+        write!(f, ", {}", self.ran_at())?;
         if let Some(bytes) = &self.bytes {
             write!(f, ", bytes {}..{}", bytes.start, bytes.end)?;
         }

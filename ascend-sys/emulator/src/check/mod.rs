@@ -4,7 +4,7 @@
 //! stream and one for the host ([`clock`]), and for every byte who wrote it and who has read it since ([`shadow`]). What is
 //! wrong is a [`finding::Finding`], told once on standard error and kept with the block.
 //!
-//! The engine hears of an operation from a [`CheckNote`]: a task of its own, which goes into the stream before the operation, says
+//! The checker hears of an operation from a [`CheckNote`]: a task of its own, which goes into the stream before the operation, says
 //! what that will touch, and carries what the host knew when it issued it. So other tasks know nothing of all this, and a block
 //! that is not checked pays one load and one branch for each call.
 //!

@@ -10,7 +10,7 @@ use crate::stream::{Mark, STREAMS, Stream};
 use crate::task::Task;
 use std::sync::Arc;
 
-/// A task that does nothing but tell the engine what comes next in the stream.
+/// A task that does nothing but tell the checker what comes next in the stream.
 pub(crate) struct CheckNote {
     engine: Arc<Checker>,
     /// What the host knew when it was issued.
@@ -44,17 +44,17 @@ pub(super) struct Begin {
     pub(super) apart: bool,
     /// What it may not share with another operation: a number and a name.
     pub(super) owns: Option<(u64, String)>,
-    /// The meetings that it comes to: as which party, of how many.
+    /// The meetings that it comes to: as which participant, of how many.
     pub(super) arrives: Vec<(ArrivalKey, usize, usize)>,
 }
 
-/// The task that a stream is at. Called with the stream's turn held, so it is the one after the last complete one.
+/// The task that a stream is at. Called with the lock of the stream's queue held, so it is the one after the last complete one.
 fn here(stream: &Stream) -> ClockPoint {
-    ClockPoint { lane: ClockComponent(stream.index()), time: stream.lane.completed() + 1 }
+    ClockPoint { component: ClockComponent(stream.index()), time: stream.queue.completed() + 1 }
 }
 
 fn point(mark: Mark) -> Option<ClockPoint> {
-    Some(ClockPoint { lane: ClockComponent(mark.stream()?.index()), time: mark.ticket() })
+    Some(ClockPoint { component: ClockComponent(mark.stream()?.index()), time: mark.ticket() })
 }
 
 impl CheckNote {
@@ -68,8 +68,8 @@ impl CheckNote {
                     engine.own(at, operation, *thing, name);
                 }
                 engine.begin(at, operation, *apart);
-                for (key, party, parties) in arrives {
-                    engine.arrive(*key, *party, *parties, at);
+                for (key, participant, participants) in arrives {
+                    engine.arrive(*key, *participant, *participants, at);
                 }
             }
             NoteKind::End(leaves) => {
@@ -269,14 +269,14 @@ pub(crate) fn notify_cleared(device: u32, handle: u64) {
 #[inline]
 pub(crate) fn host_saw(stream: &Stream, ticket: u64) {
     if let Some(engine) = engine(stream.device_id()) {
-        engine.host_learns(ClockPoint { lane: ClockComponent(stream.index()), time: ticket });
+        engine.host_learns(ClockPoint { component: ClockComponent(stream.index()), time: ticket });
     }
 }
 
 /// A call has waited for all that was queued in the process.
 pub(crate) fn host_saw_everything() {
     if is_on() {
-        STREAMS.all().for_each(|stream| host_saw(stream, stream.lane.completed()));
+        STREAMS.all().for_each(|stream| host_saw(stream, stream.queue.completed()));
     }
 }
 

@@ -1,14 +1,14 @@
-//! A finding as a picture: the two operations on their lanes, with nothing between them, and the bytes that they share.
+//! A finding as a picture: the two operations on their rows, with nothing between them, and the bytes that they share.
 
 use super::finding::{Finding, FindingSide};
 use ascend_operator::svg::{Svg, shorten};
 use std::ops::Range;
 
 const WIDTH: usize = 860;
-/// Where lanes and bytes begin and end.
+/// Where rows and bytes begin and end.
 const LEFT: usize = 200;
 const RIGHT: usize = WIDTH - 30;
-const LANE: usize = 84;
+const ROW: usize = 84;
 const TOP: usize = 62;
 /// Characters in a line of text, roughly.
 const COLUMNS: usize = 112;
@@ -16,10 +16,10 @@ const COLOURS: [&str; 2] = ["#2f6fb3", "#b3742f"];
 
 /// The picture, as the text of an SVG file.
 pub(crate) fn draw(finding: &Finding) -> String {
-    let lanes = finding.sides.len();
+    let rows = finding.sides.len();
     let memory = if finding.size > 0 { 96 } else { 0 };
-    let bar = TOP + lanes * LANE + 34;
-    let foot = TOP + lanes * LANE + memory + 10;
+    let bar = TOP + rows * ROW + 34;
+    let foot = TOP + rows * ROW + memory + 10;
     let help = wrap(&format!("What to do: {}.", finding.help()));
     let height = foot + help.len() * 17 + 14;
     let mut svg = Picture(Svg::new(WIDTH, height, 12));
@@ -27,7 +27,7 @@ pub(crate) fn draw(finding: &Finding) -> String {
         svg.0.text(14, 20 + line * 16, "font-weight=\"bold\"", text);
     }
     for (at, side) in finding.sides.iter().enumerate() {
-        svg.lane(at, side);
+        svg.row(at, side);
     }
     if let [first, _] = &finding.sides[..]
         && let Some(reason) = finding.reason()
@@ -46,9 +46,9 @@ pub(crate) fn draw(finding: &Finding) -> String {
 struct Picture(Svg);
 
 impl Picture {
-    /// A lane with its operation. The two overlap in time: neither is known to come first.
-    fn lane(&mut self, at: usize, side: &FindingSide) {
-        let (y, colour) = (TOP + at * LANE + 34, COLOURS[at % 2]);
+    /// A row with its operation. The two overlap in time: neither is known to come first.
+    fn row(&mut self, at: usize, side: &FindingSide) {
+        let (y, colour) = (TOP + at * ROW + 34, COLOURS[at % 2]);
         let (from, to) = if at == 0 { (300, 610) } else { (430, 740) };
         self.0.text(14, y + 4, "fill=\"#333333\"", &side.operation.place);
         self.0.push(format_args!(
@@ -77,7 +77,7 @@ impl Picture {
 
     /// How much the second knew of the first when it began.
     fn knowledge(&mut self, finding: &Finding, first: &FindingSide, reason: &str) {
-        let (y, next) = (TOP + 34, TOP + LANE + 34);
+        let (y, next) = (TOP + 34, TOP + ROW + 34);
         if finding.knew > 0 && !first.is_host() {
             let x = 250;
             self.0.push(format_args!("<circle cx=\"{x}\" cy=\"{y}\" r=\"4\" fill=\"#4a8f4a\"/>"));

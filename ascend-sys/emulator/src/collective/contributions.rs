@@ -5,26 +5,26 @@ use super::participants::{Contribution, Participants};
 use super::pending::Sleeper;
 use super::table::{BlockTable, Summary};
 
-/// Most words of a table that lies behind the offer: they come with it, and nobody waits for a cache line only to learn which
+/// Most words of a table that lies behind the contribution: they come with it, and nobody waits for a cache line only to learn which
 /// one is next.
 const NEAR: usize = (PAYLOAD - size_of::<Contribution>()) / size_of::<u64>();
 
-/// The words behind the offer in a payload.
+/// The words behind the contribution in a payload.
 fn behind_offer(payload: *const u8) -> *const u64 {
     payload.wrapping_add(size_of::<Contribution>()).cast()
 }
 
-/// Writes an offer into the payload of a rank that arrives, and its table behind it if that is short.
+/// Writes a contribution into the payload of a rank that arrives, and its table behind it if that is short.
 ///
 /// # Safety
 ///
-/// The payload is the caller's to write; the words of the offer's table are there.
+/// The payload is the caller's to write; the words of the contribution's table are there.
 #[inline]
-pub(super) unsafe fn write(payload: *mut u8, offer: Contribution) {
-    let Summary { words, length, .. } = offer.table;
-    // SAFETY: the payload has room for an offer and behind it for so many words.
+pub(super) unsafe fn write(payload: *mut u8, contribution: Contribution) {
+    let Summary { words, length, .. } = contribution.table;
+    // SAFETY: the payload has room for a contribution and behind it for so many words.
     unsafe {
-        payload.cast::<Contribution>().write(offer);
+        payload.cast::<Contribution>().write(contribution);
         if (1..=NEAR).contains(&length) {
             behind_offer(payload).cast_mut().copy_from_nonoverlapping(words, length);
         }
@@ -44,19 +44,19 @@ impl Participants for Arrived<'_> {
     }
 
     #[inline]
-    fn offer(&self, rank: usize) -> Contribution {
+    fn contribution(&self, rank: usize) -> Contribution {
         // SAFETY: made when all have arrived at a large operation, and used by its task only.
-        unsafe { self.meeting.offer(rank, self.place) }
+        unsafe { self.meeting.contribution(rank, self.place) }
     }
 
     #[inline]
     fn blocks(&self, rank: usize) -> BlockTable<'_> {
-        let Summary { words, length, .. } = self.offer(rank).table;
+        let Summary { words, length, .. } = self.contribution(rank).table;
         let words = match length <= NEAR {
             true => self.meeting.payload(rank, self.place, behind_offer),
             false => words,
         };
-        // SAFETY: the words that the rank has brought with this offer, beside it or in its table, which stays as long.
+        // SAFETY: the words that the rank has brought with this contribution, beside it or in its table, which stays as long.
         let words = unsafe { std::slice::from_raw_parts(words, length) };
         BlockTable { ranks: self.ranks(), words }
     }

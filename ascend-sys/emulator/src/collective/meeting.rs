@@ -5,12 +5,12 @@
 //! handshake. A small payload travels inside the slot. Of a large operation the slot says where the rank's buffers are, and
 //! holds the rank's table of counts, if there is one.
 //!
-//! Why two slots are enough: a rank arrives for the turn after next only when it has completed the next, for which all ranks
+//! Why two slots are enough: a rank arrives for the round after next only when it has completed the next, for which all ranks
 //! arrived, which each did after it had read everything it needed of this one.
 //!
-//! A rank that passes a count of zero does not wait, so it must not use a turn: others may still be reading the slot of the
-//! turn before. It notes the operation's number in a word of its own. In a correct program all ranks pass zero at the same
-//! operations, so they agree about turns; where one passes zero alone, the others find its number beyond theirs.
+//! A rank that passes a count of zero does not wait, so it must not use a round: others may still be reading the slot of the
+//! round before. It notes the operation's number in a word of its own. In a correct program all ranks pass zero at the same
+//! operations, so they agree about rounds; where one passes zero alone, the others find its number beyond theirs.
 //!
 //! Sleepers: a rank arms itself by storing n in `armed` and then looks again; a rank arrives by storing n in `number` and then
 //! looks who is armed. With sequentially consistent stores one of them sees the other. Waking nobody costs a load of a line that
@@ -37,7 +37,7 @@ pub(crate) trait Wake: Clone {
 pub(crate) struct MeetingPlace {
     /// From 1.
     pub(crate) number: u64,
-    pub(crate) turn: u64,
+    pub(crate) round: u64,
 }
 
 /// What a rank says about its operation. Equal on all ranks, or the operation fails on all.
@@ -75,7 +75,7 @@ pub(crate) enum MeetingView {
     Differs(usize),
     /// This rank left before it issued the operation.
     Gone(usize),
-    /// The communicator has failed: see [`Meeting::breakage`].
+    /// The communicator has failed: see [`Meeting::error`].
     Broken,
 }
 
@@ -132,7 +132,7 @@ struct OperationSlot {
     table: UnsafeCell<Option<Box<Table>>>,
 }
 
-// An offer fits where a payload would be, which begins behind four words.
+// A contribution fits where a payload would be, which begins behind four words.
 const _: () = assert!(size_of::<Contribution>() <= PAYLOAD && 32 % align_of::<Contribution>() == 0);
 
 impl OperationSlot {
@@ -165,10 +165,10 @@ const SOMEONE_PASSED: u32 = 4;
 
 /// The meeting place of one communicator.
 pub(crate) struct Meeting<W> {
-    seats: Box<[RankSlot<W>]>,
+    rank_slots: Box<[RankSlot<W>]>,
     /// Zero as long as nothing is wrong.
     alarm: AtomicU32,
-    breakage: Mutex<Option<Arc<CommError>>>,
+    error: Mutex<Option<Arc<CommError>>>,
 }
 
 // SAFETY: payload and table are written by their owner before it stores the number, and read by others after they have loaded it; the
@@ -177,7 +177,7 @@ unsafe impl<W: Send> Sync for Meeting<W> {}
 
 impl<W: Wake> Meeting<W> {
     pub(crate) fn new(ranks: usize) -> Self {
-        let seat = |_| RankSlot {
+        let rank_slot = |_| RankSlot {
             slots: [OperationSlot::new(), OperationSlot::new()],
             passed: AtomicU64::new(0),
             passed_kind: AtomicU64::new(0),
@@ -185,26 +185,26 @@ impl<W: Wake> Meeting<W> {
             left_after: AtomicU64::new(u64::MAX),
         };
         Self {
-            seats: (0..ranks).map(seat).collect(),
+            rank_slots: (0..ranks).map(rank_slot).collect(),
             alarm: AtomicU32::new(0),
-            breakage: Mutex::new(None),
+            error: Mutex::new(None),
         }
     }
 
     pub(crate) fn ranks(&self) -> usize {
-        self.seats.len()
+        self.rank_slots.len()
     }
 
     #[inline]
     fn slot(&self, rank: usize, place: MeetingPlace) -> &OperationSlot {
-        &self.seats[rank].slots[(place.turn & 1) as usize]
+        &self.rank_slots[rank].slots[(place.round & 1) as usize]
     }
 
     /// Arrives. `fill` writes the payload; `table`, if there is one, is exchanged for an old one.
     ///
     /// # Safety
     ///
-    /// One thread at a time for a rank; numbers ascend, turns by one; the turn before is complete on this rank.
+    /// One thread at a time for a rank; numbers ascend, rounds by one; the round before is complete on this rank.
     #[inline]
     pub(crate) unsafe fn arrive(
         &self,
@@ -229,13 +229,13 @@ impl<W: Wake> Meeting<W> {
     /// Passes an operation with a count of zero, waiting for nobody. Whoever sleeps in it wakes up.
     #[cold]
     pub(crate) fn pass(&self, rank: usize, number: u64, kind: u64) {
-        let seat = &self.seats[rank];
-        seat.passed_kind.store(kind, Ordering::Relaxed);
-        announce(&seat.passed, number);
+        let rank_slot = &self.rank_slots[rank];
+        rank_slot.passed_kind.store(kind, Ordering::Relaxed);
+        announce(&rank_slot.passed, number);
         announce_or(&self.alarm, SOMEONE_PASSED);
-        for seat in &self.seats {
-            if seat.slots.iter().any(|slot| slot.armed.load(Ordering::SeqCst) == number) {
-                seat.wake();
+        for rank_slot in &self.rank_slots {
+            if rank_slot.slots.iter().any(|slot| slot.armed.load(Ordering::SeqCst) == number) {
+                rank_slot.wake();
             }
         }
     }
@@ -248,8 +248,8 @@ impl<W: Wake> Meeting<W> {
         claim: Claim,
         cursor: &mut usize,
     ) -> MeetingView {
-        while let Some(seat) = self.seats.get(*cursor) {
-            let slot = &seat.slots[(place.turn & 1) as usize];
+        while let Some(rank_slot) = self.rank_slots.get(*cursor) {
+            let slot = &rank_slot.slots[(place.round & 1) as usize];
             let there = slot.number.load(Ordering::SeqCst);
             if there < place.number {
                 if self.alarm.load(Ordering::SeqCst) == 0 {
@@ -281,16 +281,16 @@ impl<W: Wake> Meeting<W> {
         }
         let mut gone = None;
         for rank in cursor..self.ranks() {
-            let seat = &self.seats[rank];
+            let rank_slot = &self.rank_slots[rank];
             // In this order: a rank that arrived and went on to pass a later operation has stored its arrival before.
-            let passed = seat.passed.load(Ordering::SeqCst) >= number;
+            let passed = rank_slot.passed.load(Ordering::SeqCst) >= number;
             if self.slot(rank, place).number.load(Ordering::SeqCst) >= number {
                 if rank == cursor {
                     return None;
                 }
             } else if passed {
                 return Some(MeetingView::Differs(rank));
-            } else if seat.left_after.load(Ordering::SeqCst) < number {
+            } else if rank_slot.left_after.load(Ordering::SeqCst) < number {
                 gone = gone.or(Some(rank));
             }
         }
@@ -299,17 +299,17 @@ impl<W: Wake> Meeting<W> {
 
     /// Declares that the rank sleeps in an operation. The caller looks again after this, and sleeps only if nothing has changed.
     pub(crate) fn arm(&self, rank: usize, place: MeetingPlace, waker: W) {
-        *self.seats[rank].waker.lock().unwrap_or_else(PoisonError::into_inner) = Some(waker);
+        *self.rank_slots[rank].waker.lock().unwrap_or_else(PoisonError::into_inner) = Some(waker);
         announce(&self.slot(rank, place).armed, place.number);
     }
 
     /// Wakes everyone who sleeps in an operation. Called after arriving by who finds all there, and after the last chunk.
     #[inline]
     pub(crate) fn wake(&self, place: MeetingPlace) {
-        for seat in &self.seats {
-            let slot = &seat.slots[(place.turn & 1) as usize];
+        for rank_slot in &self.rank_slots {
+            let slot = &rank_slot.slots[(place.round & 1) as usize];
             if slot.armed.load(Ordering::SeqCst) == place.number {
-                seat.wake();
+                rank_slot.wake();
             }
         }
     }
@@ -317,17 +317,17 @@ impl<W: Wake> Meeting<W> {
     /// Wakes everyone who sleeps, in whatever.
     #[cold]
     pub(crate) fn wake_all(&self) {
-        for seat in &self.seats {
-            seat.wake();
+        for rank_slot in &self.rank_slots {
+            rank_slot.wake();
         }
     }
 
     /// Ends the communicator. The first failure stays; all ranks wake up and see it.
     #[cold]
-    pub(crate) fn fail(&self, breakage: CommError) -> Arc<CommError> {
+    pub(crate) fn fail(&self, error: CommError) -> Arc<CommError> {
         let first = {
-            let mut place = self.breakage.lock().unwrap_or_else(PoisonError::into_inner);
-            Arc::clone(place.get_or_insert_with(|| Arc::new(breakage)))
+            let mut place = self.error.lock().unwrap_or_else(PoisonError::into_inner);
+            Arc::clone(place.get_or_insert_with(|| Arc::new(error)))
         };
         announce_or(&self.alarm, BROKEN);
         self.wake_all();
@@ -336,17 +336,17 @@ impl<W: Wake> Meeting<W> {
 
     /// Why the communicator cannot be used any more, if so.
     #[inline]
-    pub(crate) fn breakage(&self) -> Option<Arc<CommError>> {
+    pub(crate) fn error(&self) -> Option<Arc<CommError>> {
         if self.alarm.load(Ordering::SeqCst) & BROKEN == 0 {
             return None;
         }
-        self.breakage.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.error.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The rank will issue no operation beyond `last`.
     #[cold]
     pub(crate) fn leave(&self, rank: usize, last: u64) {
-        let left = &self.seats[rank].left_after;
+        let left = &self.rank_slots[rank].left_after;
         if left.load(Ordering::Relaxed) == u64::MAX {
             announce(left, last);
             announce_or(&self.alarm, SOMEONE_LEFT);
@@ -356,7 +356,7 @@ impl<W: Wake> Meeting<W> {
 
     /// Whether the rank has left, and after which operation.
     pub(crate) fn left_after(&self, rank: usize) -> Option<u64> {
-        let last = self.seats[rank].left_after.load(Ordering::Acquire);
+        let last = self.rank_slots[rank].left_after.load(Ordering::Acquire);
         (last != u64::MAX).then_some(last)
     }
 
@@ -367,7 +367,7 @@ impl<W: Wake> Meeting<W> {
     ///
     /// The rank has arrived there, and filled its payload with a [`Contribution`]; the caller's rank has not arrived since.
     #[inline]
-    pub(crate) unsafe fn offer(&self, rank: usize, place: MeetingPlace) -> Contribution {
+    pub(crate) unsafe fn contribution(&self, rank: usize, place: MeetingPlace) -> Contribution {
         // SAFETY: the caller's promise.
         self.payload(rank, place, |payload| unsafe { payload.cast::<Contribution>().read() })
     }
@@ -409,11 +409,11 @@ impl<W: Wake> Meeting<W> {
             let stable = number != 0 && slot.number.load(Ordering::Acquire) == number;
             stable.then_some((number, Claim { kind, count }))
         };
-        let seat = &self.seats[rank];
-        let passed = seat.passed.load(Ordering::Acquire);
-        let kind = seat.passed_kind.load(Ordering::Relaxed);
+        let rank_slot = &self.rank_slots[rank];
+        let passed = rank_slot.passed.load(Ordering::Acquire);
+        let kind = rank_slot.passed_kind.load(Ordering::Relaxed);
         let passed = (passed != 0).then_some((passed, Claim { kind, count: 0 }));
-        seat.slots.iter().filter_map(read).chain(passed).max_by_key(|(number, _)| *number)
+        rank_slot.slots.iter().filter_map(read).chain(passed).max_by_key(|(number, _)| *number)
     }
 }
 

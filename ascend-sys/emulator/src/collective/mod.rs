@@ -2,7 +2,7 @@
 //!
 //! [`meeting`] is where they find each other, [`job`] how they share the work; the two are the concurrent core, and
 //! `models` explores their interleavings. [`request`] and [`table`] say what is asked for, [`plan`] how it is cut up, [`run`] what
-//! is then read and written; [`call`] and [`pending`] make it a task of a stream, `parties` and `offers` are what its ranks bring and where, [`validate`] knows what each product accepts,
+//! is then read and written; [`call`] and [`pending`] make it a task of a stream, `participants` and `contributions` are what its ranks bring and where, [`validate`] knows what each product accepts,
 //! [`sides`] puts a disagreement into words.
 
 pub(crate) mod call;

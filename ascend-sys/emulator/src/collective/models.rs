@@ -29,9 +29,9 @@ impl Wake for Bell {
 
 const CLAIM: Claim = Claim { kind: 1, count: 1 };
 
-/// Where nobody has passed zero, turns are numbers.
+/// Where nobody has passed zero, rounds are numbers.
 fn at(number: u64) -> MeetingPlace {
-    MeetingPlace { number, turn: number }
+    MeetingPlace { number, round: number }
 }
 
 /// Where the run of a rank begins, of two that share so many chunks.
@@ -153,7 +153,7 @@ fn loom_a_rank_that_runs_ahead_on_zeros_is_always_noticed() {
         let zeros = thread::spawn(move || {
             other.pass(1, 1, 1);
             other.pass(1, 2, 1);
-            arrive(&other, 1, MeetingPlace { number: 3, turn: 1 }, 7);
+            arrive(&other, 1, MeetingPlace { number: 3, round: 1 }, 7);
         });
         arrive(&meeting, 0, at(1), 1);
         assert_eq!(await_all(&meeting, 0, at(1), &Bell::new()), MeetingView::Differs(1));
@@ -167,12 +167,12 @@ fn loom_zeros_between_operations_leave_the_slots_alone() {
         let meeting = Arc::new(Meeting::<Bell>::new(2));
         let rank = |meeting: Arc<Meeting<Bell>>, rank: usize| {
             let bell = Bell::new();
-            for turn in 1..=3 {
-                let place = MeetingPlace { number: turn * 2 - 1, turn };
-                arrive(&meeting, rank, place, turn as u8 * 10 + rank as u8);
+            for round in 1..=3 {
+                let place = MeetingPlace { number: round * 2 - 1, round };
+                arrive(&meeting, rank, place, round as u8 * 10 + rank as u8);
                 assert_eq!(await_all(&meeting, rank, place, &bell), MeetingView::All);
-                assert_eq!(sum(&meeting, place), turn as u8 * 20 + 1);
-                meeting.pass(rank, turn * 2, 1);
+                assert_eq!(sum(&meeting, place), round as u8 * 20 + 1);
+                meeting.pass(rank, round * 2, 1);
             }
         };
         let other = Arc::clone(&meeting);

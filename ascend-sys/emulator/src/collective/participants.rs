@@ -18,7 +18,7 @@ pub(crate) struct Contribution {
 /// What all ranks have brought.
 pub(crate) trait Participants {
     fn ranks(&self) -> usize;
-    fn offer(&self, rank: usize) -> Contribution;
+    fn contribution(&self, rank: usize) -> Contribution;
     /// The counts and displacements of a rank, of an operation that has tables.
     fn blocks(&self, rank: usize) -> BlockTable<'_>;
 }

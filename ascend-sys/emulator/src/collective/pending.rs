@@ -97,7 +97,7 @@ impl PendingCollective {
         self.call.request.gives(ranks).is_some_and(|bytes| bytes <= PAYLOAD)
     }
 
-    fn parties(&self) -> Arrived<'_> {
+    fn participants(&self) -> Arrived<'_> {
         Arrived { meeting: &self.member.comm.meeting, place: self.place }
     }
 
@@ -148,8 +148,8 @@ impl PendingCollective {
     #[inline]
     fn arrive(&mut self) -> Step {
         let comm = &self.member.comm;
-        if let Some(breakage) = comm.meeting.breakage() {
-            return Step::Done(Err(self.failure(&breakage)));
+        if let Some(error) = comm.meeting.error() {
+            return Step::Done(Err(self.failure(&error)));
         }
         if self.call.request.is_void() {
             let (rank, kind) = (self.member.rank, self.call.claim().kind);
@@ -162,7 +162,7 @@ impl PendingCollective {
             let (bytes, _) = request.sizes(rank, comm.meeting.ranks());
             // SAFETY: what a rank sends in a small operation fits the payload.
             let fill = |payload| unsafe { crate::copy::copy(payload, send, bytes, Store::Plain) };
-            // SAFETY: a rank issues one operation after the other, and the stream runs them in order: the desk sees to both.
+            // SAFETY: a rank issues one operation after the other, and the stream runs them in order: the issue state sees to both.
             unsafe { comm.meeting.arrive(rank, place, claim, &mut None, fill) };
         } else {
             let extents = self.call.extents(&self.member);
@@ -171,9 +171,9 @@ impl PendingCollective {
             }
             let touched = self.call.moved(extents);
             let table = self.call.table.as_ref().map_or(Summary::NONE, |table| table.summary());
-            let offer = Contribution { send, recv, touched, table };
-            // SAFETY: an offer fits the payload; the words are those of the table.
-            let fill = |payload| unsafe { contributions::write(payload, offer) };
+            let contribution = Contribution { send, recv, touched, table };
+            // SAFETY: a contribution fits the payload; the words are those of the table.
+            let fill = |payload| unsafe { contributions::write(payload, contribution) };
             // SAFETY: as above.
             unsafe { comm.meeting.arrive(rank, place, claim, &mut self.call.table, fill) };
         }
@@ -224,9 +224,9 @@ impl PendingCollective {
         if self.call.request.operation != Operation::AlltoAllV {
             return true;
         }
-        let parties = self.parties();
-        let sums = (0..parties.ranks()).map(|rank| {
-            let Summary { sends, receives, .. } = parties.offer(rank).table;
+        let participants = self.participants();
+        let sums = (0..participants.ranks()).map(|rank| {
+            let Summary { sends, receives, .. } = participants.contribution(rank).table;
             (sends, receives)
         });
         let add = |a: (u64, u64), b: (u64, u64)| (a.0.wrapping_add(b.0), a.1.wrapping_add(b.1));
@@ -249,12 +249,12 @@ impl PendingCollective {
 
     fn begin(&mut self) -> Step {
         let Member { comm, rank, .. } = &*self.member;
-        let parties = self.parties();
-        let ranks = parties.ranks();
+        let participants = self.participants();
+        let ranks = participants.ranks();
         let plan = Plan::new(&self.call.request, ranks);
-        let touched = |rank| parties.offer(rank).touched;
+        let touched = |rank| participants.contribution(rank).touched;
         let store = store_for((0..ranks).map(touched).fold(0, usize::saturating_add));
-        match comm.job.start(self.place.number, *rank, |of| plan.chunks(of, &parties)) {
+        match comm.job.start(self.place.number, *rank, |of| plan.chunks(of, &participants)) {
             (Phase::Closed, _) => self.leave(),
             (Phase::Running, chunk) => {
                 self.state = PendingState::Running(plan, store);
@@ -265,8 +265,8 @@ impl PendingCollective {
 
     fn work(&mut self, plan: Plan, store: Store) -> Step {
         let Member { comm, rank, .. } = &*self.member;
-        let parties = self.parties();
-        let chunk = comm.job.claim(self.place.number, *rank, |of| plan.chunks(of, &parties));
+        let participants = self.participants();
+        let chunk = comm.job.claim(self.place.number, *rank, |of| plan.chunks(of, &participants));
         self.run(plan, store, chunk)
     }
 
@@ -274,14 +274,14 @@ impl PendingCollective {
     #[inline]
     fn run(&self, plan: Plan, store: Store, chunk: Option<WorkChunk>) -> Step {
         let comm = &self.member.comm;
-        let parties = &self.parties();
+        let participants = &self.participants();
         let number = self.place.number;
-        let chunks = |of| plan.chunks(of, parties);
+        let chunks = |of| plan.chunks(of, participants);
         let Some(chunk) = chunk else {
             let complete = comm.job.complete(number, chunks);
             return if complete { Step::Done(self.outcome()) } else { Step::Park };
         };
-        let work = SharedWork { request: &self.call.request, plan: &plan, parties, store };
+        let work = SharedWork { request: &self.call.request, plan: &plan, participants, store };
         // SAFETY: every rank has arrived with a call that goes with this one, and stays until all chunks are done; this one
         // is claimed.
         let run = || unsafe { work.run(chunk.of.clone(), chunk.index) };
@@ -306,8 +306,8 @@ impl PendingCollective {
 
     /// How an operation went that has run: who gives up at it cannot end it any more, so a failure of its own is in a chunk.
     fn outcome(&self) -> Result<(), Failure> {
-        match self.member.comm.meeting.breakage() {
-            Some(breakage) if breakage.origin == self.origin() => Err(self.failure(&breakage)),
+        match self.member.comm.meeting.error() {
+            Some(error) if error.origin == self.origin() => Err(self.failure(&error)),
             _ => Ok(()),
         }
     }
@@ -318,8 +318,8 @@ impl PendingCollective {
         if self.runs_anyway() {
             return Step::Again;
         }
-        match self.member.comm.meeting.breakage() {
-            Some(breakage) => Step::Done(Err(self.failure(&breakage))),
+        match self.member.comm.meeting.error() {
+            Some(error) => Step::Done(Err(self.failure(&error))),
             // Whoever closed the operation is about to say why.
             None => Step::Again,
         }
@@ -331,9 +331,9 @@ impl PendingCollective {
         if self.runs_anyway() {
             return Step::Again;
         }
-        let breakage = CommError { origin: self.origin(), cause, text };
-        let breakage = self.member.comm.fail(breakage);
-        Step::Done(Err(self.failure(&breakage)))
+        let error = CommError { origin: self.origin(), cause, text };
+        let error = self.member.comm.fail(error);
+        Step::Done(Err(self.failure(&error)))
     }
 
     /// Closes the operation for all, unless it has begun: then this rank goes on with it.
@@ -357,7 +357,7 @@ impl PendingCollective {
         Origin::Collective(self.place.number)
     }
 
-    fn failure(&self, breakage: &CommError) -> Failure {
+    fn failure(&self, error: &CommError) -> Failure {
         let Self { member, place, call, .. } = self;
         let task = format!(
             "{} #{} of communicator \"{}\", rank {}",
@@ -366,8 +366,8 @@ impl PendingCollective {
             member.comm.name,
             member.rank
         );
-        let text = breakage.told(breakage.cause.report_code(), self.origin());
-        Failure::new(breakage.cause.acl_error(), text).of_task(task)
+        let text = error.told(error.cause.report_code(), self.origin());
+        Failure::new(error.cause.acl_error(), text).of_task(task)
     }
 
     /// A thread is about to sleep on the parked task. True if polling helps already.
@@ -376,8 +376,8 @@ impl PendingCollective {
         comm.meeting.arm(*rank, self.place, Sleeper(stream));
         match self.state {
             PendingState::Running(plan, _) => {
-                let parties = self.parties();
-                comm.job.complete(self.place.number, |of| plan.chunks(of, &parties))
+                let participants = self.participants();
+                comm.job.complete(self.place.number, |of| plan.chunks(of, &participants))
             }
             _ => !matches!(self.look(), MeetingView::Waiting(_)),
         }

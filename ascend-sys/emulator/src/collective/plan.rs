@@ -78,19 +78,19 @@ impl Plan {
 
     /// How many chunks the runs of these ranks have.
     #[inline]
-    pub(crate) fn chunks(&self, of: Range<usize>, parties: &impl Participants) -> u32 {
+    pub(crate) fn chunks(&self, of: Range<usize>, participants: &impl Participants) -> u32 {
         match self.runs {
             Runs::Shared(chunks) => {
-                let bound = |rank| part(chunks, rank, parties.ranks());
+                let bound = |rank| part(chunks, rank, participants.ranks());
                 bound(of.end) - bound(of.start)
             }
             Runs::Each(chunks) => chunks * of.len() as u32,
-            Runs::Tables => of.map(|rank| self.of_table(rank, parties)).sum(),
+            Runs::Tables => of.map(|rank| self.of_table(rank, participants)).sum(),
         }
     }
 
-    fn of_table(&self, rank: usize, parties: &impl Participants) -> u32 {
-        parties.offer(rank).table.run.div_ceil(self.bytes()) as u32
+    fn of_table(&self, rank: usize, participants: &impl Participants) -> u32 {
+        participants.contribution(rank).table.run.div_ceil(self.bytes()) as u32
     }
 
     /// The chunk with this number among those of the ranks: whose run it belongs to, and its bytes in the run; in the block
@@ -101,10 +101,10 @@ impl Plan {
         request: &CollectiveRequest,
         of: Range<usize>,
         mut chunk: u32,
-        parties: &impl Participants,
+        participants: &impl Participants,
     ) -> (usize, Range<usize>) {
         let bytes = self.bytes();
-        let ranks = parties.ranks();
+        let ranks = participants.ranks();
         let (rank, run) = match self.runs {
             Runs::Shared(chunks) => {
                 chunk += part(chunks, of.start, ranks);
@@ -118,11 +118,11 @@ impl Plan {
             }
             Runs::Tables => {
                 let mut rank = of.start;
-                while chunk >= self.of_table(rank, parties) && rank + 1 < of.end {
-                    chunk -= self.of_table(rank, parties);
+                while chunk >= self.of_table(rank, participants) && rank + 1 < of.end {
+                    chunk -= self.of_table(rank, participants);
                     rank += 1;
                 }
-                (rank, parties.offer(rank).table.run)
+                (rank, participants.contribution(rank).table.run)
             }
         };
         let start = (chunk as usize * bytes).min(run);
@@ -177,7 +177,7 @@ mod tests {
             self.0.len()
         }
 
-        fn offer(&self, rank: usize) -> Contribution {
+        fn contribution(&self, rank: usize) -> Contribution {
             let table = Summary { run: self.0[rank], ..Summary::NONE };
             Contribution { send: std::ptr::null(), recv: std::ptr::null_mut(), touched: 0, table }
         }

@@ -17,7 +17,7 @@ use crate::reduce::{DataType, ReduceOp, Store, reduce_chunk};
 pub(crate) struct SharedWork<'a, P> {
     pub(crate) request: &'a CollectiveRequest,
     pub(crate) plan: &'a Plan,
-    pub(crate) parties: &'a P,
+    pub(crate) participants: &'a P,
     pub(crate) store: Store,
 }
 
@@ -29,13 +29,14 @@ impl<P: Participants> SharedWork<'_, P> {
     /// Each buffer holds what its rank's request and table say; a rank's send and receive buffer are apart, but for the block that an operation in place
     /// leaves where it is; nobody else works on this chunk.
     pub(crate) unsafe fn run(&self, of: Range<usize>, chunk: u32) {
-        let Self { request, parties, .. } = *self;
-        let (rank, part) = self.plan.find(request, of, chunk, parties);
+        let Self { request, participants, .. } = *self;
+        let (rank, part) = self.plan.find(request, of, chunk, participants);
         let (start, bytes) = (part.start, part.len());
-        let ranks = parties.ranks();
+        let ranks = participants.ranks();
         // Within the buffers; computed without the promise, so that it needs no `unsafe`.
-        let send = |rank, at: usize| parties.offer(rank).send.wrapping_add(at).cast_mut();
-        let recv = |rank, at: usize| parties.offer(rank).recv.wrapping_add(at);
+        let send =
+            |rank, at: usize| participants.contribution(rank).send.wrapping_add(at).cast_mut();
+        let recv = |rank, at: usize| participants.contribution(rank).recv.wrapping_add(at);
         let block = request.bytes();
         // SAFETY: the caller's promise, for the part of the buffers that this chunk is.
         unsafe {
@@ -53,7 +54,7 @@ impl<P: Participants> SharedWork<'_, P> {
                     self.reduce(op, bytes, inputs, [recv(rank, start)]);
                 }
                 Operation::ReduceScatterV(op) => {
-                    let place = |r| parties.blocks(r).of(SENDS, rank, request.dtype);
+                    let place = |r| participants.blocks(r).of(SENDS, rank, request.dtype);
                     let end = (0..ranks).map(|r| place(r).0).fold(part.end, usize::min);
                     let inputs = (0..ranks).map(|r| send(r, place(r).1 + start));
                     self.reduce(op, end.saturating_sub(start), inputs, [recv(rank, start)]);
@@ -68,7 +69,7 @@ impl<P: Participants> SharedWork<'_, P> {
                     self.spread(bytes, send(rank, start), outputs);
                 }
                 Operation::AllGatherV => {
-                    let place = |r| parties.blocks(r).of(SENDS, rank, request.dtype);
+                    let place = |r| participants.blocks(r).of(SENDS, rank, request.dtype);
                     let end = (0..ranks).map(|r| place(r).0).fold(part.end, usize::min);
                     let outputs = (0..ranks).map(|r| recv(r, place(r).1 + start));
                     self.spread(end.saturating_sub(start), send(rank, start), outputs);
@@ -99,11 +100,11 @@ impl<P: Participants> SharedWork<'_, P> {
     ///
     /// As for [`SharedWork::run`].
     unsafe fn collect(&self, rank: usize, part: Range<usize>) {
-        let Self { request, parties, .. } = *self;
-        let own = parties.blocks(rank);
-        let to = parties.offer(rank).recv;
+        let Self { request, participants, .. } = *self;
+        let own = participants.blocks(rank);
+        let to = participants.contribution(rank).recv;
         let mut begin = 0;
-        for source in 0..parties.ranks() {
+        for source in 0..participants.ranks() {
             if begin >= part.end {
                 break;
             }
@@ -114,9 +115,9 @@ impl<P: Participants> SharedWork<'_, P> {
             if wanted.is_empty() {
                 continue;
             }
-            let (sent, from) = parties.blocks(source).of(SENDS, rank, request.dtype);
+            let (sent, from) = participants.blocks(source).of(SENDS, rank, request.dtype);
             let bytes = wanted.end.min(sent).saturating_sub(wanted.start);
-            let from = parties.offer(source).send.wrapping_add(from + wanted.start);
+            let from = participants.contribution(source).send.wrapping_add(from + wanted.start);
             // SAFETY: the caller's promise; the piece is within what both sides say.
             unsafe { copy(to.wrapping_add(at + wanted.start), from, bytes, self.store) };
         }

@@ -1,6 +1,6 @@
 //! What each product accepts as count, element type, reduction and root, in the order in which its library checks.
 //!
-//! A2 and A3 run one implementation, 950 another. They differ in types; where the order of checks differs too, the doors say so.
+//! A2 and A3 run one implementation, 950 another. They differ in types; where the order of checks differs too, the ABI entries say so.
 
 use std::ffi::c_void;
 

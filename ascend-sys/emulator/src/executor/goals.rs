@@ -51,7 +51,7 @@ impl Goal for RecordGoal {
 
 /// A number that changes whenever a task of any stream completes.
 fn activity() -> u64 {
-    STREAMS.all().fold(0, |sum, stream| sum.wrapping_add(stream.lane.completed()))
+    STREAMS.all().fold(0, |sum, stream| sum.wrapping_add(stream.queue.completed()))
 }
 
 /// Waits until a task of any stream completes after the number `seen` was read. Returns the new number.

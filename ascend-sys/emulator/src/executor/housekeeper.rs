@@ -80,7 +80,7 @@ fn keep_house() {
 fn sleep() {
     HOUSEKEEPER_SLEEPS.store(true, Ordering::SeqCst);
     fence(Ordering::SeqCst);
-    if STREAMS.all().all(|stream| stream.lane.is_idle()) {
+    if STREAMS.all().all(|stream| stream.queue.is_idle()) {
         thread::park();
     }
     HOUSEKEEPER_SLEEPS.store(false, Ordering::SeqCst);
@@ -112,7 +112,7 @@ impl Limits {
     /// their time is up.
     fn tick(&mut self) -> Outcome {
         let mut all = Outcome::Idle;
-        for stream in STREAMS.all().filter(|stream| !stream.lane.is_idle()) {
+        for stream in STREAMS.all().filter(|stream| !stream.queue.is_idle()) {
             if all == Outcome::Idle {
                 all = Outcome::Parked;
             }
@@ -130,7 +130,7 @@ impl Limits {
     /// Tells the head of a stream to give up when it has been parked for longer than its limit.
     fn expire(&mut self, stream: &'static Stream) {
         let head = polling(|| {
-            stream.lane.peek(stream, |ticket, task| (ticket, task.progress(), task.limit()))
+            stream.queue.with_head(stream, |ticket, task| (ticket, task.progress(), task.limit()))
         });
         let Some((ticket, progress, limit)) = head else { return };
         let (seen, _, since) = *self
@@ -146,9 +146,9 @@ impl Limits {
             && since.elapsed() >= limit
         {
             polling(|| {
-                stream
-                    .lane
-                    .treat_head(stream, seen, |task| task.expire(stream, &Reason::Timeout(limit)))
+                stream.queue.with_head_mut(stream, seen, |task| {
+                    task.expire(stream, &Reason::Timeout(limit))
+                })
             });
             stream.wake();
         }

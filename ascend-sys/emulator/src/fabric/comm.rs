@@ -173,8 +173,8 @@ impl Comm {
 
     /// Ends the communicator for all ranks; the first failure counts.
     #[cold]
-    pub(crate) fn fail(&self, breakage: CommError) -> Arc<CommError> {
-        let first = self.meeting.fail(breakage);
+    pub(crate) fn fail(&self, error: CommError) -> Arc<CommError> {
+        let first = self.meeting.fail(error);
         self.exchange.wake_all();
         operator::broken(self);
         executor::announce();

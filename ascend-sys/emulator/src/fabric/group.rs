@@ -21,7 +21,7 @@ use std::time::Instant;
 use ascend_sys::HcclResult;
 
 use super::comm::{Comm, Member};
-use super::registry::{self, Desk, with_desk};
+use super::registry::{self, IssueState, with_issue_state};
 use super::root::{self, Applicant, ROOT_INFO};
 use crate::batch::{self, BatchItem};
 use crate::callback::may_block;
@@ -67,7 +67,7 @@ struct Join {
 /// Hands the communicator to the caller.
 type Finish = Box<dyn FnOnce(Arc<Comm>) -> Result<(), Refusal>>;
 /// Puts the operation into the stream.
-type GroupedIssue = Box<dyn FnOnce(&mut Desk, &'static Stream) -> Result<(), Refusal>>;
+type GroupedIssue = Box<dyn FnOnce(&mut IssueState, &'static Stream) -> Result<(), Refusal>>;
 
 struct Collective {
     handle: u64,
@@ -88,7 +88,8 @@ struct GroupedMessage {
 }
 
 /// Puts messages into a stream.
-type Post = fn(&mut Desk, &'static Stream, Vec<BatchItem>, &'static str) -> Result<(), Refusal>;
+type Post =
+    fn(&mut IssueState, &'static Stream, Vec<BatchItem>, &'static str) -> Result<(), Refusal>;
 
 /// How many messages Ascend 950 takes in a group.
 const MOST_MESSAGES: usize = 2048;
@@ -135,14 +136,14 @@ pub(crate) fn destroy(function: &'static str, handle: u64) -> Result<(), Refusal
 /// Keeps a collective back that is checked and could be issued.
 #[cold]
 pub(crate) fn collective(
-    desk: &Desk,
+    issue_state: &IssueState,
     stream: &'static Stream,
     request: CollectiveRequest,
-    issue: impl FnOnce(&mut Desk, &'static Stream) -> Result<(), Refusal> + 'static,
+    issue: impl FnOnce(&mut IssueState, &'static Stream) -> Result<(), Refusal> + 'static,
 ) -> Result<(), Refusal> {
-    let member = Arc::clone(&desk.member);
+    let member = Arc::clone(&issue_state.member);
     let product = member.comm.product;
-    let (handle, stream, issue) = (desk.handle, stream.handle(), Box::new(issue));
+    let (handle, stream, issue) = (issue_state.handle, stream.handle(), Box::new(issue));
     let buffers = BUFFERS.take();
     let call = Collective { handle, member, request, stream, buffers, issue };
     add(product, request.function(), GroupedAction::Collective(Box::new(call)))
@@ -151,15 +152,15 @@ pub(crate) fn collective(
 /// Keeps a message back that is checked and could be posted.
 #[cold]
 pub(crate) fn message(
-    desk: &Desk,
+    issue_state: &IssueState,
     stream: &'static Stream,
     function: &'static str,
     item: BatchItem,
     post: Post,
 ) -> Result<(), Refusal> {
-    let member = Arc::clone(&desk.member);
+    let member = Arc::clone(&issue_state.member);
     let product = member.comm.product;
-    let (handle, stream, buffers) = (desk.handle, stream.handle(), BUFFERS.take());
+    let (handle, stream, buffers) = (issue_state.handle, stream.handle(), BUFFERS.take());
     let message = GroupedMessage { handle, member, stream, buffers, item, post };
     add(product, function, GroupedAction::Message(Box::new(message)))
 }
@@ -307,8 +308,8 @@ fn issue(mut calls: Vec<(usize, Collective)>, results: &mut [Result<(), Refusal>
     for (handle, member, number, request) in contacts {
         // Who fails here has ended the communicator, which its operations find out.
         if let Ok(true) = member.comm.await_all(member.rank, number, request, began) {
-            let _ = with_desk(handle, |desk| {
-                desk.linked = true;
+            let _ = with_issue_state(handle, |issue_state| {
+                issue_state.linked = true;
                 Ok(())
             });
         }
@@ -326,7 +327,9 @@ fn issue(mut calls: Vec<(usize, Collective)>, results: &mut [Result<(), Refusal>
 
 /// The number of its newest collective, if a rank is there and has not met the others.
 fn unlinked(handle: u64) -> Option<u64> {
-    let newest = with_desk(handle, |desk| Ok((!desk.linked).then_some(desk.newest.number)));
+    let newest = with_issue_state(handle, |issue_state| {
+        Ok((!issue_state.linked).then_some(issue_state.newest.number))
+    });
     newest.ok().flatten()
 }
 
@@ -351,12 +354,12 @@ fn post<'a>(
 /// Issues a collective, whose rank has met the others; what was checked when it was called may not hold any more.
 fn put(call: Collective) -> Result<Option<Mark>, Refusal> {
     let Collective { handle, stream, mut buffers, issue, .. } = call;
-    with_desk(handle, |desk| {
-        desk.member.comm.check(Origin::Call)?;
+    with_issue_state(handle, |issue_state| {
+        issue_state.member.comm.check(Origin::Call)?;
         let stream = Stream::named(stream).map_err(runtime)?;
         are_there(&mut buffers)?;
-        issue(desk, stream)?;
-        Ok(desk.mark)
+        issue(issue_state, stream)?;
+        Ok(issue_state.mark)
     })
 }
 
@@ -405,7 +408,8 @@ fn exchange(messages: Vec<(usize, GroupedMessage)>, results: &mut [Result<(), Re
     }
     for GroupBatch { handle, member, items, new, .. } in &mut batches {
         batch::arrange(member.rank, member.comm.ranks(), false, items);
-        let known = with_desk(*handle, |desk| Ok(desk.peers.clone())).unwrap_or_default();
+        let known = with_issue_state(*handle, |issue_state| Ok(issue_state.peers.clone()))
+            .unwrap_or_default();
         let peers = items.iter().map(|item| item.peer);
         new.extend(peers.filter(|peer| known.get(*peer) == Some(&false)));
         new.sort_unstable();
@@ -416,8 +420,8 @@ fn exchange(messages: Vec<(usize, GroupedMessage)>, results: &mut [Result<(), Re
     for GroupBatch { handle, member, new, .. } in &batches {
         // Who fails here has ended the communicator, which its batch finds out.
         if !new.is_empty() && member.comm.await_peers(member.rank, new, BATCH, began).is_ok() {
-            let _ = with_desk(*handle, |desk| {
-                new.iter().for_each(|peer| desk.peers[*peer] = true);
+            let _ = with_issue_state(*handle, |issue_state| {
+                new.iter().for_each(|peer| issue_state.peers[*peer] = true);
                 Ok(())
             });
         }
@@ -433,22 +437,22 @@ fn exchange(messages: Vec<(usize, GroupedMessage)>, results: &mut [Result<(), Re
 impl GroupBatch {
     fn put(self) -> Result<(), Refusal> {
         let Self { handle, streams, items, post, .. } = self;
-        with_desk(handle, |desk| {
-            let Member { comm, rank, .. } = &*desk.member;
+        with_issue_state(handle, |issue_state| {
+            let Member { comm, rank, .. } = &*issue_state.member;
             comm.check(Origin::Call)?;
             let streams: Result<Vec<_>, _> = streams.into_iter().map(Stream::named).collect();
             let streams = streams.map_err(runtime)?;
             let mut list = comm.exchange.take_list(*rank);
             list.extend(items);
             let Some((first, others)) = streams.split_first() else { return Ok(()) };
-            post(desk, first, list, BATCH)?;
+            post(issue_state, first, list, BATCH)?;
             // Whoever waits for one of these streams means its messages.
             let after = |mark| {
                 others.iter().try_for_each(|other| {
                     other.submit(Task::After(mark)).map_err(runtime).map(drop)
                 })
             };
-            desk.mark.map_or(Ok(()), after)
+            issue_state.mark.map_or(Ok(()), after)
         })
     }
 }

@@ -20,7 +20,7 @@ pub(crate) struct Board {
 }
 
 struct LinksState {
-    seats: Vec<LinkSlot>,
+    slots: Vec<LinkSlot>,
     /// (rank, peer): the function by which the rank was the first to exchange something with the peer.
     wanted: HashMap<(usize, usize), &'static str>,
 }
@@ -37,7 +37,7 @@ struct LinkSlot {
 
 impl Board {
     pub(super) fn new(ranks: usize) -> Self {
-        let state = LinksState { seats: vec![LinkSlot::default(); ranks], wanted: HashMap::new() };
+        let state = LinksState { slots: vec![LinkSlot::default(); ranks], wanted: HashMap::new() };
         Self { state: Mutex::new(state) }
     }
 
@@ -46,12 +46,12 @@ impl Board {
     }
 
     pub(super) fn note_departure(&self, rank: usize, why: String) {
-        self.lock().seats[rank].gone.get_or_insert(why);
+        self.lock().slots[rank].gone.get_or_insert(why);
     }
 
     /// Why a rank is gone, if it is.
     pub(crate) fn departure(&self, rank: usize) -> Option<String> {
-        self.lock().seats[rank].gone.clone()
+        self.lock().slots[rank].gone.clone()
     }
 
     pub(crate) fn why_gone(&self, rank: usize) -> String {
@@ -85,8 +85,8 @@ impl Comm {
     #[cold]
     pub(crate) fn post(&self, rank: usize, number: u64, request: CollectiveRequest) {
         let mut state = self.board.lock();
-        state.seats[rank].posted = Some((number, request));
-        state.seats[rank].waits = !request.is_void();
+        state.slots[rank].posted = Some((number, request));
+        state.slots[rank].waits = !request.is_void();
     }
 
     /// The second half: the rank has waited since `began`.
@@ -107,7 +107,7 @@ impl Comm {
             executor::announce();
         }
         let linked = self.link(rank, what, limit, look);
-        self.board.lock().seats[rank].waits = false;
+        self.board.lock().slots[rank].waits = false;
         // Who waits for nobody has not seen that all are there.
         linked.map(|linked| linked && !void)
     }
@@ -115,14 +115,14 @@ impl Comm {
     /// The rank reaches nobody, because its device was told so: waits as long as it would for others, and fails.
     #[cold]
     pub(crate) fn never_meet(&self, rank: usize) -> Result<(), Refusal> {
-        executor::wait_until(Some(self.connect_timeout), || self.meeting.breakage().is_some());
+        executor::wait_until(Some(self.connect_timeout), || self.meeting.error().is_some());
         self.check(Origin::Call)?;
         let text = format!(
             "rank {rank} reached nobody within {:.1} s\n  its device was told to have this fault",
             self.connect_timeout.as_secs_f64()
         );
-        let breakage = self.fail(CommError { origin: Origin::Call, cause: Cause::Timeout, text });
-        Err(refusal(&breakage, Origin::Call))
+        let error = self.fail(CommError { origin: Origin::Call, cause: Cause::Timeout, text });
+        Err(refusal(&error, Origin::Call))
     }
 
     /// The first messages that `rank` exchanges with `peers`: waits until each of them makes a call that exchanges with it.
@@ -168,7 +168,7 @@ impl Comm {
         look: impl Fn(&LinksState) -> LinkStep,
     ) -> Result<bool, Refusal> {
         let decided = || {
-            self.meeting.breakage().is_some() || !matches!(look(&self.board.lock()), LinkStep::Wait)
+            self.meeting.error().is_some() || !matches!(look(&self.board.lock()), LinkStep::Wait)
         };
         if limit.is_some() {
             executor::wait_until(limit, decided);
@@ -181,15 +181,15 @@ impl Comm {
             LinkStep::Wait if limit.is_none() => return Ok(false),
             LinkStep::Wait => (Cause::Timeout, self.timeout_text(rank, &what())),
         };
-        let breakage = self.fail(CommError { origin: Origin::Call, cause, text });
-        Err(refusal(&breakage, Origin::Call))
+        let error = self.fail(CommError { origin: Origin::Call, cause, text });
+        Err(refusal(&error, Origin::Call))
     }
 
     #[cold]
     fn timeout_text(&self, rank: usize, what: &str) -> String {
         let state = self.board.lock();
         let absent = |peer: &usize| {
-            *peer != rank && state.seats[*peer].posted.is_none() && !state.waits_for(*peer, rank)
+            *peer != rank && state.slots[*peer].posted.is_none() && !state.waits_for(*peer, rank)
         };
         let absent: Vec<_> = (0..self.ranks()).filter(absent).collect();
         format!(
@@ -202,23 +202,23 @@ impl Comm {
     /// Refuses if the communicator is broken already.
     #[inline]
     pub(crate) fn check(&self, asks: Origin) -> Result<(), Refusal> {
-        match self.meeting.breakage() {
+        match self.meeting.error() {
             None => Ok(()),
-            Some(breakage) => Err(refusal(&breakage, asks)),
+            Some(error) => Err(refusal(&error, asks)),
         }
     }
 }
 
 /// What a call returns when the communicator is broken.
 #[cold]
-fn refusal(breakage: &CommError, asks: Origin) -> Refusal {
-    let cause = breakage.cause;
-    let report = match (cause, breakage.origin) {
+fn refusal(error: &CommError, asks: Origin) -> Refusal {
+    let cause = error.cause;
+    let report = match (cause, error.origin) {
         // Inside a call, while links are made.
         (Cause::Timeout, Origin::Call) => "EI0006",
         _ => cause.report_code(),
     };
-    Refusal { code: cause.hccl_result(), text: breakage.told(report, asks) }
+    Refusal { code: cause.hccl_result(), text: error.told(report, asks) }
 }
 
 impl LinksState {
@@ -226,8 +226,8 @@ impl LinksState {
     fn look(&self, rank: usize, number: u64, request: &CollectiveRequest) -> LinkStep {
         let mut missing = false;
         let mut gone = None;
-        for (peer, seat) in self.seats.iter().enumerate().filter(|(peer, _)| *peer != rank) {
-            match &seat.posted {
+        for (peer, slot) in self.slots.iter().enumerate().filter(|(peer, _)| *peer != rank) {
+            match &slot.posted {
                 Some((n, said)) if *n == number && said.links_with(request) => continue,
                 // It has passed this one with a count of zero too.
                 Some((n, _)) if *n > number && request.is_void() => continue,
@@ -235,7 +235,7 @@ impl LinksState {
                 _ if self.waits_for(peer, rank) => return self.differ(rank, number, request),
                 _ => {
                     missing = true;
-                    gone = gone.or(seat.gone.is_some().then_some(peer));
+                    gone = gone.or(slot.gone.is_some().then_some(peer));
                 }
             }
         }
@@ -251,8 +251,8 @@ impl LinksState {
         let mut sides = Sides::default();
         let mut passed = false;
         sides.called(rank, *request, None);
-        for (peer, seat) in self.seats.iter().enumerate().filter(|(peer, _)| *peer != rank) {
-            match &seat.posted {
+        for (peer, slot) in self.slots.iter().enumerate().filter(|(peer, _)| *peer != rank) {
+            match &slot.posted {
                 Some((n, said)) if *n == number => sides.called(peer, *said, None),
                 Some((n, _)) if *n > number => {
                     passed = true;
@@ -272,16 +272,16 @@ impl LinksState {
     fn look_for_peers(&self, rank: usize, peers: &[usize]) -> LinkStep {
         let mut missing = false;
         for peer in peers.iter().copied().filter(|peer| !self.wanted.contains_key(&(*peer, rank))) {
-            let seat = &self.seats[peer];
-            if let (true, Some((n, said))) = (seat.waits, seat.posted)
-                && self.seats[rank].posted.is_none_or(|(mine, _)| mine < n)
+            let slot = &self.slots[peer];
+            if let (true, Some((n, said))) = (slot.waits, slot.posted)
+                && self.slots[rank].posted.is_none_or(|(mine, _)| mine < n)
             {
                 let mut sides = Sides::default();
                 sides.says(rank, vec![self.wants(rank, peer)]);
                 sides.called(peer, said, None);
                 return LinkStep::Fail(Cause::Mismatch, sides.compare());
             }
-            if seat.gone.is_some() {
+            if slot.gone.is_some() {
                 return LinkStep::Fail(Cause::Gone, self.gone_text(peer));
             }
             missing = true;
@@ -290,7 +290,7 @@ impl LinksState {
     }
 
     fn gone_text(&self, rank: usize) -> String {
-        let why = self.seats[rank].gone.as_deref().unwrap_or_default();
+        let why = self.slots[rank].gone.as_deref().unwrap_or_default();
         format!("rank {rank} is gone ({why})")
     }
 

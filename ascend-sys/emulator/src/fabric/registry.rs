@@ -1,6 +1,6 @@
 //! Communicators by handle and by name.
 //!
-//! Behind a handle stands a *desk*: what one rank needs for issuing. Its lock is held during a call, so that a rank issues one operation
+//! Behind a handle stands an *issue state*: what one rank needs for issuing. Its lock is held during a call, so that a rank issues one operation
 //! after the other; a destroy that finds it held says "again". Questions do not wait for it.
 
 use std::ops::Range;
@@ -21,7 +21,7 @@ struct CommEntry {
     index: u32,
     handle: AtomicU64,
     member: Mutex<Option<Arc<Member>>>,
-    desk: SpinLock<Option<Desk>>,
+    issue_state: SpinLock<Option<IssueState>>,
 }
 
 impl Slotted for CommEntry {
@@ -29,12 +29,12 @@ impl Slotted for CommEntry {
 
     fn new(index: u32) -> Self {
         let handle = AtomicU64::new(0);
-        Self { index, handle, member: Mutex::new(None), desk: SpinLock::new(None) }
+        Self { index, handle, member: Mutex::new(None), issue_state: SpinLock::new(None) }
     }
 }
 
 /// What a rank needs to issue.
-pub(crate) struct Desk {
+pub(crate) struct IssueState {
     pub(crate) handle: u64,
     pub(crate) member: Arc<Member>,
     /// The newest collective.
@@ -45,11 +45,11 @@ pub(crate) struct Desk {
     pub(crate) peers: Vec<bool>,
     /// Where its newest operation is.
     pub(crate) mark: Option<Mark>,
-    /// The newest graph that has collectives of it, and how many there were so far: see [`Desk::capture`].
+    /// The newest graph that has collectives of it, and how many there were so far: see [`IssueState::capture`].
     capture: (u64, u8),
 }
 
-impl Desk {
+impl IssueState {
     /// The number of a capture among those of the communicator, from 1. All ranks capture the same in the same order, so
     /// that graphs of one capture have one number. A byte is enough to tell neighbours apart; 0 means no capture.
     pub(crate) fn capture(&mut self, graph: u64) -> u8 {
@@ -67,10 +67,10 @@ pub(crate) fn register(member: Member) -> Result<u64, Refusal> {
     let ranks = member.comm.ranks();
     let taken = COMMS.take(|entry, handle| {
         *lock(&entry.member) = Some(Arc::clone(&member));
-        *entry.desk.lock() = Some(Desk {
+        *entry.issue_state.lock() = Some(IssueState {
             handle,
             member,
-            newest: MeetingPlace { number: 0, turn: 0 },
+            newest: MeetingPlace { number: 0, round: 0 },
             linked: ranks == 1,
             peers: vec![false; ranks],
             mark: None,
@@ -94,21 +94,21 @@ fn entry(handle: u64) -> Result<&'static CommEntry, Refusal> {
     COMMS.get(handle).map_or_else(|| stale(handle), Ok)
 }
 
-/// Uses the desk behind a handle, after whoever uses it now.
+/// Uses the issue state behind a handle, after whoever uses it now.
 #[inline]
-pub(crate) fn with_desk<R>(
+pub(crate) fn with_issue_state<R>(
     handle: u64,
-    use_it: impl FnOnce(&mut Desk) -> Result<R, Refusal>,
+    use_it: impl FnOnce(&mut IssueState) -> Result<R, Refusal>,
 ) -> Result<R, Refusal> {
     let entry = entry(handle)?;
-    let mut desk = entry.desk.lock();
-    let result = match &mut *desk {
+    let mut issue_state = entry.issue_state.lock();
+    let result = match &mut *issue_state {
         // The place may have got another communicator since.
-        Some(desk) if entry.handle.load(Ordering::Relaxed) == handle => use_it(desk),
+        Some(issue_state) if entry.handle.load(Ordering::Relaxed) == handle => use_it(issue_state),
         _ => stale(handle),
     };
     if result.is_err() {
-        drop(desk);
+        drop(issue_state);
         faults::after_failure();
     }
     result
@@ -146,29 +146,29 @@ pub(crate) fn leave_subs(comm: &Arc<Comm>, rank: usize, why: &str) {
 /// Ends a rank's side: its handle is stale from now on, and the others learn that it issues nothing any more.
 pub(crate) fn destroy(handle: u64) -> Result<(), Refusal> {
     let entry = entry(handle)?;
-    let Some(desk) = entry.desk.try_lock() else {
+    let Some(issue_state) = entry.issue_state.try_lock() else {
         return refuse!(
             HCCL_E_AGAIN,
             "the communicator is in a call of another thread; destroy it when that has returned"
         );
     };
-    remove(entry, desk, handle, "it has destroyed its communicator")
+    remove(entry, issue_state, handle, "it has destroyed its communicator")
 }
 
 fn remove(
     entry: &'static CommEntry,
-    mut desk: Guard<'_, Option<Desk>>,
+    mut issue_state: Guard<'_, Option<IssueState>>,
     handle: u64,
     why: &str,
 ) -> Result<(), Refusal> {
     if entry.handle.load(Ordering::Relaxed) != handle || !COMMS.retire(handle) {
         return stale(handle);
     }
-    let gone = desk.take();
+    let gone = issue_state.take();
     lock(&entry.member).take();
-    drop(desk);
+    drop(issue_state);
     COMMS.recycle(entry.index);
-    if let Some(Desk { member, mark, .. }) = gone {
+    if let Some(IssueState { member, mark, .. }) = gone {
         let (rank, comm) = (member.rank, &member.comm);
         // This is how a stuck communicator is ended: what is in flight fails, also on this rank.
         if mark.is_some_and(|mark| !mark.is_complete()) {
@@ -190,7 +190,7 @@ pub(crate) fn destroy_all(devices: &Range<u32>, why: &str) {
             member.comm.leave(member.rank, why.to_owned());
             if let Ok(entry) = entry(handle) {
                 // An error means that somebody else has destroyed it just now.
-                let _ = remove(entry, entry.desk.lock(), handle, why);
+                let _ = remove(entry, entry.issue_state.lock(), handle, why);
             }
         }
     }
@@ -222,7 +222,7 @@ mod tests {
         let handle = register(member).unwrap();
         let destroy_elsewhere =
             || std::thread::scope(|scope| scope.spawn(|| destroy(handle)).join().unwrap());
-        let refused = with_desk(handle, |_| Ok(destroy_elsewhere())).unwrap().unwrap_err();
+        let refused = with_issue_state(handle, |_| Ok(destroy_elsewhere())).unwrap().unwrap_err();
         assert_eq!(refused.code, HcclResult::HCCL_E_AGAIN, "{}", refused.text);
         assert!(refused.text.contains("in a call of another thread"), "{}", refused.text);
         // The call is over.

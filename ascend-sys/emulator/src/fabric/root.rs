@@ -41,7 +41,7 @@ pub(crate) struct Applicant {
 struct Gathering {
     /// As the first rank said.
     ranks: u32,
-    seats: BTreeMap<u32, Applicant>,
+    applicants: BTreeMap<u32, Applicant>,
     /// The rank that is on a device.
     devices: BTreeMap<u32, u32>,
     gone: BTreeMap<u32, String>,
@@ -165,7 +165,7 @@ pub(crate) fn form_at_once(applicants: &[Applicant]) -> Result<Comm, Refusal> {
         if let Some(text) = gathering.disagreement(applicant) {
             return refuse!(HCCL_E_INTERNAL, "{text}");
         }
-        gathering.seat(applicant);
+        gathering.add(applicant);
     }
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     match applicants.first() {
@@ -211,7 +211,10 @@ impl Gathering {
     }
 
     fn missing(&self) -> Vec<usize> {
-        (0..self.ranks).filter(|rank| !self.seats.contains_key(rank)).map(|r| r as usize).collect()
+        (0..self.ranks)
+            .filter(|rank| !self.applicants.contains_key(rank))
+            .map(|r| r as usize)
+            .collect()
     }
 
     fn enter(&mut self, number: u64, applicant: &Applicant) -> Result<(), Refusal> {
@@ -226,13 +229,13 @@ impl Gathering {
             None => {}
         }
         let Applicant { rank, ranks, device, .. } = *applicant;
-        if self.seats.contains_key(&rank) {
+        if self.applicants.contains_key(&rank) {
             return refuse!(
                 HCCL_E_PARA,
                 "EI0015: rank {rank} is here already; every rank joins once"
             );
         }
-        if self.seats.is_empty() {
+        if self.applicants.is_empty() {
             self.ranks = ranks;
         }
         let disagreement = self.disagreement(applicant);
@@ -250,9 +253,9 @@ impl Gathering {
                 "EI0003: device {device} has a communicator named \"{name}\" already"
             );
         }
-        self.seat(applicant);
+        self.add(applicant);
         self.give_up_on_the_gone();
-        if self.outcome.is_none() && self.seats.len() == ranks as usize {
+        if self.outcome.is_none() && self.applicants.len() == ranks as usize {
             let comm = Arc::new(self.form(format!("127.0.0.1%lo_60000_0_{number}"), applicant));
             let weak = Arc::downgrade(&comm);
             self.outcome = Some(Ok(Formed { comm: weak, held: Some(comm), to_take: ranks }));
@@ -260,19 +263,19 @@ impl Gathering {
         Ok(())
     }
 
-    fn seat(&mut self, applicant: &Applicant) {
+    fn add(&mut self, applicant: &Applicant) {
         self.devices.insert(applicant.device, applicant.rank);
-        self.seats.insert(applicant.rank, applicant.clone());
+        self.applicants.insert(applicant.rank, applicant.clone());
     }
 
     /// What this applicant says that those before did not. They all say the same, so one of them is enough.
     fn disagreement(&self, applicant: &Applicant) -> Option<String> {
         let Applicant { rank, ranks, device, settings, config } = applicant;
-        let (other, seat) = self.seats.first_key_value()?;
-        if seat.ranks != *ranks {
+        let (other, first) = self.applicants.first_key_value()?;
+        if first.ranks != *ranks {
             return Some(format!(
                 "EI0015: the ranks disagree about their number: rank {other} says {}, rank {rank} says {ranks}",
-                seat.ranks
+                first.ranks
             ));
         }
         if let Some(other) = self.devices.get(device) {
@@ -280,19 +283,19 @@ impl Gathering {
                 "EI0015: ranks {other} and {rank} are both on device {device}; every rank needs its own"
             ));
         }
-        if seat.settings.product != settings.product {
+        if first.settings.product != settings.product {
             return Some(format!(
                 "EI0016: rank {other} is on {}, rank {rank} on {}",
-                seat.settings.product, settings.product
+                first.settings.product, settings.product
             ));
         }
-        if seat.config.name != config.name
-            || seat.config.buffer_megabytes != config.buffer_megabytes
+        if first.config.name != config.name
+            || first.config.buffer_megabytes != config.buffer_megabytes
         {
             return Some(format!(
                 "EI0005: the configurations differ: rank {other}: name \"{}\", buffer {} MB; rank {rank}: name \"{}\", buffer {} MB",
-                seat.config.name,
-                seat.config.buffer_megabytes,
+                first.config.name,
+                first.config.buffer_megabytes,
                 config.name,
                 config.buffer_megabytes
             ));
@@ -316,8 +319,9 @@ impl Gathering {
             name => name.to_owned(),
         };
         let Settings { product, connect_timeout, .. } = applicant.settings;
-        let places = self.seats.values().map(|seat| DevicePlace::new(seat.device, &seat.settings));
-        Comm::new(name, product, connect_timeout, self.seats.len()).on(places.collect())
+        let places =
+            self.applicants.values().map(|one| DevicePlace::new(one.device, &one.settings));
+        Comm::new(name, product, connect_timeout, self.applicants.len()).on(places.collect())
     }
 
     /// The outcome for one rank.

@@ -48,13 +48,13 @@ impl Comm {
         let mut subs = self.subs.lock();
         for index in 0..subs.len() {
             let sub = &mut subs[index];
-            let Some(seat) = sub.wish.ranks.iter().position(|other| *other == rank) else {
+            let Some(sub_rank) = sub.wish.ranks.iter().position(|other| *other == rank) else {
                 continue;
             };
-            if sub.wish.name != wish.name || sub.made[seat] {
+            if sub.wish.name != wish.name || sub.made[sub_rank] {
                 continue;
             }
-            sub.made[seat] = true;
+            sub.made[sub_rank] = true;
             let made = Arc::clone(&sub.comm);
             let disagreement = sub.disagreement(rank, &wish);
             if sub.made.iter().all(|made| *made) {
@@ -74,9 +74,11 @@ impl Comm {
         let comm = Arc::new(comm);
         let mut made = vec![false; wish.ranks.len()];
         made[own] = true;
-        for (seat, other) in wish.ranks.iter().enumerate().filter(|(seat, _)| *seat != own) {
+        for (sub_rank, other) in
+            wish.ranks.iter().enumerate().filter(|(sub_rank, _)| *sub_rank != own)
+        {
             if let Some(why) = self.board.departure(*other) {
-                comm.leave(seat, why);
+                comm.leave(sub_rank, why);
             }
         }
         if made.len() > 1 {
@@ -89,11 +91,15 @@ impl Comm {
     pub(super) fn leave_subs(&self, rank: usize, why: &str) {
         let mut left = Vec::new();
         for Sub { wish, comm, made } in &*self.subs.lock() {
-            let seat = wish.ranks.iter().position(|other| *other == rank);
-            left.extend(seat.filter(|seat| !made[*seat]).map(|seat| (Arc::clone(comm), seat)));
+            let sub_rank = wish.ranks.iter().position(|other| *other == rank);
+            left.extend(
+                sub_rank
+                    .filter(|sub_rank| !made[*sub_rank])
+                    .map(|sub_rank| (Arc::clone(comm), sub_rank)),
+            );
         }
-        for (comm, seat) in left {
-            comm.leave(seat, why.to_owned());
+        for (comm, sub_rank) in left {
+            comm.leave(sub_rank, why.to_owned());
         }
     }
 }

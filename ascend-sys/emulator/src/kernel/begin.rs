@@ -89,7 +89,7 @@ impl RunningKernel {
             groups: ranks.collect(),
         });
         launched.recorded.check(&launch, device.product(), &regions)?;
-        let mark = Mark::new(stream, stream.lane.completed() + 1);
+        let mark = Mark::new(stream, stream.queue.completed() + 1);
         let joined = join(found, mark)?;
         let seen = vec![0; joined.len()];
         let (cubes, vectors) = (program.mix.ratio(Kind::Aic), program.mix.ratio(Kind::Aiv));

@@ -180,8 +180,8 @@ fn end(area: &Area) {
         busy
     });
     if busy {
-        let breakage = CommError { origin: Origin::Call, cause: Cause::Gone, text };
-        area.member.comm.fail(breakage);
+        let error = CommError { origin: Origin::Call, cause: Cause::Gone, text };
+        area.member.comm.fail(error);
         area.post(|_| ());
     }
 }

@@ -240,9 +240,9 @@ impl Conversation {
 
     /// Nothing more is committed: it waits, unless there is nobody left to meet.
     fn wait_for_commit(&self) -> Result<ConversationStep, Failure> {
-        match self.area.member.comm.meeting.breakage() {
-            Some(breakage) => Err(self.failure(breakage.told(
-                breakage.cause.report_code(),
+        match self.area.member.comm.meeting.error() {
+            Some(error) => Err(self.failure(error.told(
+                error.cause.report_code(),
                 Origin::Collective(self.area.state().place.number),
             ))),
             None => Ok(ConversationStep::Waits),
@@ -278,7 +278,7 @@ impl Conversation {
         let place = {
             let mut state = self.area.state();
             state.place.number += 1;
-            state.place.turn += u64::from(!call.request.is_void());
+            state.place.round += u64::from(!call.request.is_void());
             state.place
         };
         member.comm.note_turn(member.rank, place.number);

@@ -100,8 +100,8 @@ impl RunningKernel {
                     let walk = Walk::new(program, launch, kind, index);
                     let mut core = Core::new(walk, program, memory);
                     if let Some(recorded) = &self.recorded {
-                        let seat = index - begins.start * ratio;
-                        let track = CoreTrack::new(&recorded.0, kind, index, seat, block);
+                        let core_index = index - begins.start * ratio;
+                        let track = CoreTrack::new(&recorded.0, kind, index, core_index, block);
                         core.track = Some(Box::new(track));
                     }
                     self.cores.push(core);
@@ -358,8 +358,8 @@ impl RunningKernel {
             {
                 let rank = area.member.rank;
                 let text = format!("the kernel of rank {rank} has failed: {text}");
-                let breakage = CommError { origin: Origin::Call, cause: Cause::Gone, text };
-                area.member.comm.fail(breakage);
+                let error = CommError { origin: Origin::Call, cause: Cause::Gone, text };
+                area.member.comm.fail(error);
             }
         }
     }

@@ -53,7 +53,7 @@ impl Server {
     }
 
     fn start(&mut self, stream: &'static Stream) -> Result<(), Failure> {
-        let mark = Mark::new(stream, stream.lane.completed() + 1);
+        let mark = Mark::new(stream, stream.queue.completed() + 1);
         for (index, context) in self.contexts.iter().enumerate() {
             let taken = context.area.answer(|state| {
                 state.queued.retain(|queued| *queued != mark && !queued.is_complete());

@@ -27,11 +27,17 @@ enum At {
 }
 
 impl CoreTrack {
-    pub(super) fn new(log: &Arc<Log>, kind: Kind, index: u32, seat: u32, block: u32) -> CoreTrack {
+    pub(super) fn new(
+        log: &Arc<Log>,
+        kind: Kind,
+        index: u32,
+        core_index: u32,
+        block: u32,
+    ) -> CoreTrack {
         let (parts, products, marks) = Default::default();
         CoreTrack {
             log: Arc::clone(log),
-            block: Block { kind, index, seat, block, from: 0, to: 0, parts, products, marks },
+            block: Block { kind, index, core_index, block, from: 0, to: 0, parts, products, marks },
             at: At::Nothing,
             product: None,
             entered: 0,

@@ -4,7 +4,7 @@ use super::channel::{Channel, Exchanged};
 use super::engine::OperatorEngine;
 use super::link::{ChannelRequest, LinkRequest, abandon, compare, meet};
 use super::memory;
-use super::resources::{ChannelKey, end_channel, with_room};
+use super::resources::{ChannelKey, end_channel, with_resources};
 use crate::collective::meeting::Origin;
 use crate::collective::validate::{Refusal, refuse};
 use crate::fabric::Member;
@@ -52,10 +52,10 @@ fn known(member: &Member, keys: &[ChannelKey]) -> Result<Vec<u64>, Refusal> {
         peer.is_err() && member.comm.board.departure(key.remote).is_none()
     };
     let mut dead = Vec::new();
-    let handles = with_room(member, |room| {
-        let known = keys.iter().map(|key| match room.channels.get(key).copied() {
+    let handles = with_resources(member, |resources| {
+        let known = keys.iter().map(|key| match resources.channels.get(key).copied() {
             Some(handle) if is_dead(key, handle) => {
-                room.channels.remove(key);
+                resources.channels.remove(key);
                 dead.push(handle);
                 0
             }
@@ -78,8 +78,8 @@ pub(crate) fn query_channels(
 
 /// Ends a channel on this side.
 pub(crate) fn destroy_channel(member: &Member, handle: u64) -> Result<(), Refusal> {
-    with_room(member, |room| {
-        room.channels.retain(|_, known| *known != handle);
+    with_resources(member, |resources| {
+        resources.channels.retain(|_, known| *known != handle);
         Ok(())
     })?;
     end_channel(handle);
@@ -106,11 +106,11 @@ pub(crate) fn acquire_channels(
         }
     }
     let mut ends = Ends(Vec::new());
-    let mut offers = Vec::new();
+    let mut requests = Vec::new();
     for (remote, places) in &mut new {
         // The same order on both sides.
         places.sort_by_key(|at| (keys[*at].protocol, keys[*at].index));
-        let mut wishes = Vec::with_capacity(places.len());
+        let mut channel_requests = Vec::with_capacity(places.len());
         for at in places.iter() {
             let WantedChannel { protocol, notifies, memories, .. } = &wanted[*at];
             let end = Channel::create(member, *remote, engine, *protocol, *notifies)?;
@@ -118,24 +118,24 @@ pub(crate) fn acquire_channels(
             handles[*at] = end;
             let (protocol, notifies, memories) =
                 (*protocol, *notifies, exchanged(member, memories)?);
-            wishes.push(ChannelRequest { protocol, notifies, end, memories });
+            channel_requests.push(ChannelRequest { protocol, notifies, end, memories });
         }
-        offers.push((*remote, Arc::new(LinkRequest { wishes, function })));
+        requests.push((*remote, Arc::new(LinkRequest { channel_requests, function })));
     }
-    if !offers.is_empty() {
-        let theirs = meet(member, &offers)?;
-        let mut both = offers.iter().zip(&theirs);
+    if !requests.is_empty() {
+        let theirs = meet(member, &requests)?;
+        let mut both = requests.iter().zip(&theirs);
         both.try_for_each(|((peer, ours), theirs)| compare(member, *peer, ours, theirs))
             .inspect_err(|_| abandon(&theirs))?;
-        for ((_, ours), theirs) in offers.iter().zip(&theirs) {
-            for (own, other) in ours.wishes.iter().zip(&theirs.wishes) {
+        for ((_, ours), theirs) in requests.iter().zip(&theirs) {
+            for (own, other) in ours.channel_requests.iter().zip(&theirs.channel_requests) {
                 Channel::named(own.end)?.connect(other.end, other.memories.clone());
             }
         }
-        with_room(member, |room| {
+        with_resources(member, |resources| {
             let made = keys.into_iter().zip(&handles).filter(|(_, end)| ends.0.contains(end));
             made.for_each(|(key, end)| {
-                room.channels.insert(key, *end);
+                resources.channels.insert(key, *end);
             });
             Ok(())
         })?;
@@ -148,9 +148,10 @@ pub(crate) fn acquire_channels(
 /// What a rank exchanges over a channel: its HCCL buffer, then what it has registered for it.
 fn exchanged(member: &Member, numbers: &[u64]) -> Result<Vec<Exchanged>, Refusal> {
     let mut all = vec![Exchanged::buffer(memory::buffer(member)?)];
-    with_room(member, |room| {
+    with_resources(member, |resources| {
         for number in numbers {
-            let place = number.checked_sub(1).and_then(|at| room.registered.get_mut(at as usize));
+            let place =
+                number.checked_sub(1).and_then(|at| resources.registered.get_mut(at as usize));
             let Some(registered) = place else {
                 return refuse!(
                     HCCL_E_PARA,

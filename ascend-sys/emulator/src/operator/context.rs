@@ -48,7 +48,7 @@ pub(crate) fn create(
 ) -> Result<usize, Refusal> {
     let home = home(member, engine)?;
     let mut contexts = lock(&CONTEXTS);
-    let of_rank = contexts.entry(seat(&member.comm, member.rank)).or_default();
+    let of_rank = contexts.entry(rank_key(&member.comm, member.rank)).or_default();
     let name = (engine.0, tag.to_owned());
     if let Some(there) = of_rank.get(&name) {
         return refuse!(
@@ -71,7 +71,7 @@ pub(crate) fn find(
 ) -> Result<Option<EngineContext>, Refusal> {
     home(member, engine)?;
     let contexts = lock(&CONTEXTS);
-    let of_rank = contexts.get(&seat(&member.comm, member.rank));
+    let of_rank = contexts.get(&rank_key(&member.comm, member.rank));
     Ok(of_rank.and_then(|all| all.get(&(engine.0, tag.to_owned()))).copied())
 }
 
@@ -122,9 +122,9 @@ pub(crate) fn destroy(
     call: &'static str,
 ) -> Result<(), Refusal> {
     home(member, engine)?;
-    let seat = seat(&member.comm, member.rank);
+    let key = rank_key(&member.comm, member.rank);
     let name = (engine.0, tag.to_owned());
-    let gone = lock(&CONTEXTS).get_mut(&seat).and_then(|of_rank| of_rank.remove(&name));
+    let gone = lock(&CONTEXTS).get_mut(&key).and_then(|of_rank| of_rank.remove(&name));
     match gone {
         Some(context) => {
             free(context, call);
@@ -136,11 +136,11 @@ pub(crate) fn destroy(
 
 /// A rank of a communicator is gone, and with it its contexts.
 pub(crate) fn forget(comm: &Comm, rank: usize) {
-    let gone = lock(&CONTEXTS).remove(&seat(comm, rank));
+    let gone = lock(&CONTEXTS).remove(&rank_key(comm, rank));
     gone.into_iter().flatten().for_each(|(_, context)| free(context, "HcclCommDestroy"));
 }
 
-fn seat(comm: &Comm, rank: usize) -> (u64, usize) {
+fn rank_key(comm: &Comm, rank: usize) -> (u64, usize) {
     (comm.id, rank)
 }
 

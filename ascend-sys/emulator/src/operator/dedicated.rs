@@ -5,7 +5,7 @@
 //! the emulator has not.
 
 use super::engine::OperatorEngine;
-use super::resources::{StreamPlace, with_room};
+use super::resources::{StreamPlace, with_resources};
 use super::thread::{Thread, ThreadOwner};
 use crate::collective::validate::{Refusal, refuse};
 use crate::fabric::Member;
@@ -44,13 +44,13 @@ pub(crate) fn acquire(
 
 fn of_communicator(member: &Arc<Member>, notifies: u32) -> Result<u64, Refusal> {
     let place = StreamPlace::of(member)?;
-    with_room(member, |room| {
-        if let Some(handle) = room.dedicated {
+    with_resources(member, |resources| {
+        if let Some(handle) = resources.dedicated {
             Thread::named(handle)?.supplement(notifies);
             return Ok(handle);
         }
         let handle = create(&place, Some(Arc::clone(member)), 0, notifies)?;
-        Ok(*room.dedicated.insert(handle))
+        Ok(*resources.dedicated.insert(handle))
     })
 }
 

@@ -10,7 +10,7 @@ use super::channel::{Channel, Exchanged};
 use super::endpoint::Endpoint;
 use super::engine::OperatorEngine;
 use super::open;
-use super::resources::{ChannelKey, with_room};
+use super::resources::{ChannelKey, with_resources};
 use crate::collective::meeting::Origin;
 use crate::collective::validate::{Refusal, refuse};
 use crate::fabric::config::CommConfig;
@@ -141,8 +141,8 @@ fn create_one(open: u64, engine: OperatorEngine, wanted: WantedEnd) -> Result<u6
         endpoints: Box::default(),
         index: 0,
     };
-    with_room(&member, |room| {
-        room.channels.insert(key, channel);
+    with_resources(&member, |resources| {
+        resources.channels.insert(key, channel);
         Ok(())
     })?;
     let (state, since, number) =

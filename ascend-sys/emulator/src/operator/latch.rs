@@ -3,7 +3,7 @@
 //! The bit shares its word with the generation of its owner and with the stream that waits for it. So a record that comes after the owner has
 //! ended finds that out in the same step, and a wait that parks is woken by the record itself, without a lock.
 //!
-//! The word and the marks of its owner are two places: who waits leaves word and then looks at the marks, who marks does so and then looks who waits. A
+//! The word and the marks of its owner are two places: a waiter registers itself and then looks at the marks, a marker sets its mark and then looks for waiters. A
 //! fence between the two on each side lets one of them see the other.
 //!
 //! One stream waits at a time: of two, the second is woken, and the first is polled by the housekeeper. Two waits for one notify
@@ -85,7 +85,7 @@ impl Latch {
         before.ok().map(waiter_of)
     }
 
-    /// Takes the bit, or leaves word that the stream waits for it.
+    /// Takes the bit, or registers the stream that waits for it.
     #[inline]
     pub(super) fn take(&self, generation: u32, stream: &Stream) -> WaitOutcome {
         self.take_as(generation, u64::from(stream.index()) + 1)

@@ -1,8 +1,8 @@
 //! How the two ends of a channel meet.
 //!
-//! A call that needs new channels to a peer posts an *offer*: what it wants, the ends that it has made, and the memory that it exchanges. The k-th
-//! offer of a rank to a peer goes with the k-th offer of the peer to the rank. Each side compares the two by itself and comes to
-//! the same result, so nobody has to tell anybody. An offer that finds no counterpart in time is withdrawn, as if it had never been made.
+//! A call that needs new channels to a peer posts a *request*: what it wants, the ends that it has made, and the memory that it exchanges. The k-th
+//! request of a rank to a peer goes with the k-th request of the peer to the rank. Each side compares the two by itself and comes to
+//! the same result, so nobody has to tell anybody. A request that finds no counterpart in time is withdrawn, as if it had never been made.
 
 use super::channel::{Channel, Exchanged};
 use super::engine::name_of;
@@ -25,20 +25,20 @@ struct Pair {
     /// The number of the first meeting that is kept.
     first: u64,
     meetings: VecDeque<LinkMeeting>,
-    /// How many offers each side has made.
+    /// How many requests each side has made.
     made: [u64; 2],
 }
 
 #[derive(Default)]
 struct LinkMeeting {
-    offers: [Option<Arc<LinkRequest>>; 2],
+    requests: [Option<Arc<LinkRequest>>; 2],
     seen: [bool; 2],
 }
 
 /// What a rank wants of a peer.
 pub(super) struct LinkRequest {
     /// In an order that is the same on both sides.
-    pub(super) wishes: Vec<ChannelRequest>,
+    pub(super) channel_requests: Vec<ChannelRequest>,
     pub(super) function: &'static str,
 }
 
@@ -55,22 +55,22 @@ impl Pair {
         self.meetings.get_mut(number.checked_sub(self.first)? as usize)
     }
 
-    fn post(&mut self, side: usize, offer: Arc<LinkRequest>) -> u64 {
+    fn post(&mut self, side: usize, request: Arc<LinkRequest>) -> u64 {
         let number = self.made[side];
         self.made[side] += 1;
         if self.meeting(number).is_none() {
             self.meetings.push_back(LinkMeeting::default());
         }
         if let Some(meeting) = self.meeting(number) {
-            meeting.offers[side] = Some(offer);
+            meeting.requests[side] = Some(request);
         }
         number
     }
 
-    /// The other side's offer; from then on this side needs it no more.
+    /// The other side's request; from then on this side needs it no more.
     fn take(&mut self, side: usize, number: u64) -> Option<Arc<LinkRequest>> {
         let meeting = self.meeting(number)?;
-        let other = meeting.offers[1 - side].clone()?;
+        let other = meeting.requests[1 - side].clone()?;
         meeting.seen[side] = true;
         while self.meetings.front().is_some_and(|meeting| meeting.seen == [true; 2]) {
             self.meetings.pop_front();
@@ -81,7 +81,7 @@ impl Pair {
 
     fn withdraw(&mut self, side: usize, number: u64) {
         if let Some(meeting) = self.meeting(number) {
-            meeting.offers[side] = None;
+            meeting.requests[side] = None;
             self.made[side] -= 1;
         }
     }
@@ -91,43 +91,42 @@ fn key(rank: usize, peer: usize) -> ((usize, usize), usize) {
     ((rank.min(peer), rank.max(peer)), usize::from(rank > peer))
 }
 
-/// Posts an offer to each peer, and waits until each of them has made one. Returns theirs, or withdraws what was not met.
+/// Posts a request to each peer, and waits until each of them has made one. Returns theirs, or withdraws what was not met.
 pub(super) fn meet(
     member: &Member,
-    offers: &[(usize, Arc<LinkRequest>)],
+    requests: &[(usize, Arc<LinkRequest>)],
 ) -> Result<Vec<Arc<LinkRequest>>, Refusal> {
     let Member { comm, rank, .. } = member;
     let began = Instant::now();
     let mut open = Vec::new();
     {
-        let mut pairs = lock(&comm.rooms().pairs);
-        for (peer, offer) in offers {
+        let mut pairs = lock(&comm.resources().pairs);
+        for (peer, request) in requests {
             let (key, side) = key(*rank, *peer);
-            let number = pairs.0.entry(key).or_default().post(side, Arc::clone(offer));
+            let number = pairs.0.entry(key).or_default().post(side, Arc::clone(request));
             open.push(number);
         }
     }
     executor::announce();
     let there = |peer: usize, number: u64| {
         let (key, side) = key(*rank, peer);
-        let mut pairs = lock(&comm.rooms().pairs);
+        let mut pairs = lock(&comm.resources().pairs);
         let meeting = pairs.0.get_mut(&key).and_then(|pair| pair.meeting(number));
-        meeting.is_some_and(|meeting| meeting.offers[1 - side].is_some())
+        meeting.is_some_and(|meeting| meeting.requests[1 - side].is_some())
     };
     let missing = || {
-        let open = offers.iter().zip(&open).map(|((peer, _), number)| (*peer, *number));
+        let open = requests.iter().zip(&open).map(|((peer, _), number)| (*peer, *number));
         open.filter(|(peer, number)| !there(*peer, *number)).map(|(peer, _)| peer)
     };
     let is_hopeless = || {
-        comm.meeting.breakage().is_some()
-            || missing().any(|peer| comm.board.departure(peer).is_some())
+        comm.meeting.error().is_some() || missing().any(|peer| comm.board.departure(peer).is_some())
     };
     let limit = Some(comm.connect_timeout);
     executor::wait_until(limit, || missing().next().is_none() || is_hopeless());
     // Whoever is there now counts: the other side has seen this one.
-    let mut pairs = lock(&comm.rooms().pairs);
+    let mut pairs = lock(&comm.resources().pairs);
     let (mut met, mut absent) = (Vec::new(), Vec::new());
-    for ((peer, _), number) in offers.iter().zip(&open) {
+    for ((peer, _), number) in requests.iter().zip(&open) {
         let (key, side) = key(*rank, *peer);
         let Some(pair) = pairs.0.get_mut(&key) else { continue };
         match pair.take(side, *number) {
@@ -142,15 +141,15 @@ pub(super) fn meet(
     if absent.is_empty() {
         return Ok(met);
     }
-    let refusal = not_met(member, offers, &absent, began.elapsed());
+    let refusal = not_met(member, requests, &absent, began.elapsed());
     abandon(&met);
     Err(refusal)
 }
 
-/// A call that met these offers has failed after all, so what it offered is gone: those who count on it learn so.
+/// A call that met these requests has failed after all, so what it requested is gone: those who count on it learn so.
 pub(super) fn abandon(met: &[Arc<LinkRequest>]) {
-    for wish in met.iter().flat_map(|offer| &offer.wishes) {
-        if let Ok(end) = Channel::named(wish.end) {
+    for channel_request in met.iter().flat_map(|request| &request.channel_requests) {
+        if let Ok(end) = Channel::named(channel_request.end) {
             end.note_left();
             end.waiters().for_each(Stream::wake);
         }
@@ -160,7 +159,7 @@ pub(super) fn abandon(met: &[Arc<LinkRequest>]) {
 #[cold]
 fn not_met(
     member: &Member,
-    offers: &[(usize, Arc<LinkRequest>)],
+    requests: &[(usize, Arc<LinkRequest>)],
     absent: &[usize],
     waited: Duration,
 ) -> Refusal {
@@ -168,7 +167,7 @@ fn not_met(
     if let Err(refusal) = comm.check(crate::collective::meeting::Origin::Call) {
         return refusal;
     }
-    let function = offers.first().map_or("HcclChannelAcquire", |(_, offer)| offer.function);
+    let function = requests.first().map_or("HcclChannelAcquire", |(_, request)| request.function);
     let list = crate::fabric::list(absent);
     let gone = absent.iter().find_map(|peer| Some((peer, comm.board.departure(*peer)?)));
     let (code, text) = match gone {
@@ -198,17 +197,24 @@ pub(super) fn compare(
     ours: &LinkRequest,
     theirs: &LinkRequest,
 ) -> Result<(), Refusal> {
-    let said = |offer: &LinkRequest| -> Vec<(CommProtocol, u32)> {
-        offer.wishes.iter().map(|wish| (wish.protocol, wish.notifies)).collect()
+    let said = |request: &LinkRequest| -> Vec<(CommProtocol, u32)> {
+        request
+            .channel_requests
+            .iter()
+            .map(|channel_request| (channel_request.protocol, channel_request.notifies))
+            .collect()
     };
     if said(ours) == said(theirs) {
         return Ok(());
     }
-    let say = |offer: &LinkRequest| {
-        let each = offer
-            .wishes
-            .iter()
-            .map(|wish| format!("{} with notifyNum {}", name_of(wish.protocol), wish.notifies));
+    let say = |request: &LinkRequest| {
+        let each = request.channel_requests.iter().map(|channel_request| {
+            format!(
+                "{} with notifyNum {}",
+                name_of(channel_request.protocol),
+                channel_request.notifies
+            )
+        });
         each.collect::<Vec<_>>().join(", ")
     };
     refuse!(

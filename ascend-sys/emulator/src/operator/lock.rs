@@ -3,7 +3,7 @@
 //! Only those who ask for it are kept apart; a primitive does not look. A thread that ends without giving it back keeps it, as in CANN; who asks
 //! then is told so.
 
-use super::resources::with_room;
+use super::resources::with_resources;
 use crate::collective::validate::{Refusal, refuse};
 use crate::executor;
 use crate::fabric::{Member, registry};
@@ -33,7 +33,9 @@ fn find(name: &str, device: u32) -> Result<Arc<Member>, Refusal> {
 pub(crate) fn acquire(name: &str, device: u32) -> Result<(), Refusal> {
     let member = find(name, device)?;
     let me = me();
-    if with_room(&member, |room| Ok(room.locked.as_ref().is_some_and(|it| it.ptr_eq(&me))))? {
+    if with_resources(&member, |resources| {
+        Ok(resources.locked.as_ref().is_some_and(|it| it.ptr_eq(&me)))
+    })? {
         return refuse!(
             HCCL_E_PARA,
             "the calling thread has the communicator \"{name}\" already; HcommReleaseComm first"
@@ -41,14 +43,14 @@ pub(crate) fn acquire(name: &str, device: u32) -> Result<(), Refusal> {
     }
     // True when it is taken, false as long as somebody else has it.
     let take = || {
-        with_room(&member, |room| match &room.locked {
+        with_resources(&member, |resources| match &resources.locked {
             Some(holder) if holder.strong_count() == 0 => refuse!(
                 HCCL_E_UNAVAIL,
                 "the thread that acquired the communicator \"{name}\" has ended without HcommReleaseComm"
             ),
             Some(_) => Ok(false),
             None => {
-                room.locked = Some(me.clone());
+                resources.locked = Some(me.clone());
                 Ok(true)
             }
         })
@@ -71,9 +73,9 @@ pub(crate) fn acquire(name: &str, device: u32) -> Result<(), Refusal> {
 /// Gives it back.
 pub(crate) fn release(name: &str, device: u32) -> Result<(), Refusal> {
     let member = find(name, device)?;
-    with_room(&member, |room| match &room.locked {
+    with_resources(&member, |resources| match &resources.locked {
         Some(holder) if holder.ptr_eq(&me()) => {
-            room.locked = None;
+            resources.locked = None;
             Ok(())
         }
         holder => refuse!(

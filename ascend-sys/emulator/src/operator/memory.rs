@@ -1,7 +1,7 @@
 //! Memory for communication: the buffer that a communicator has, what a program registers, and which addresses a primitive may name.
 
 use super::channel::{Channel, Exchanged};
-use super::resources::{CommMemory, free, with_room};
+use super::resources::{CommMemory, free, with_resources};
 use crate::check;
 use crate::collective::validate::{Refusal, refuse};
 use crate::fabric::Member;
@@ -16,8 +16,8 @@ const PAGE: usize = 64 << 10;
 
 /// A rank's HCCL buffer: address and bytes. The first call allocates it: one part for input and one for output, of `hcclBufferSize` each.
 pub(crate) fn buffer(member: &Member) -> Result<(usize, usize), Refusal> {
-    with_room(member, |room| {
-        if let Some(buffer) = room.buffer {
+    with_resources(member, |resources| {
+        if let Some(buffer) = resources.buffer {
             return Ok(buffer);
         }
         let bytes = 2 * ((member.config.buffer_megabytes as usize) << 20);
@@ -25,7 +25,7 @@ pub(crate) fn buffer(member: &Member) -> Result<(usize, usize), Refusal> {
         match device.memory.allocate(bytes, bytes, ENTRY) {
             Ok(start) => {
                 check::allocated(device.id, &device.memory, start, false);
-                Ok(*room.buffer.insert((start, bytes)))
+                Ok(*resources.buffer.insert((start, bytes)))
             }
             Err(oom) => refuse!(
                 HCCL_E_MEMORY,
@@ -41,7 +41,7 @@ pub(crate) fn buffer(member: &Member) -> Result<(usize, usize), Refusal> {
 /// The addresses of a rank's HCCL buffer; none as long as nobody has asked for it.
 pub(super) fn buffer_so_far(member: &Member) -> Range<usize> {
     let (start, bytes) =
-        with_room(member, |room| Ok(room.buffer)).ok().flatten().unwrap_or_default();
+        with_resources(member, |resources| Ok(resources.buffer)).ok().flatten().unwrap_or_default();
     start..start + bytes
 }
 
@@ -194,8 +194,8 @@ pub(crate) fn register(
     }
     let held = HeldMemory::new(found.data, bytes)
         .map_err(|text| Refusal::new(ascend_sys::HcclResult::HCCL_E_PARA, text))?;
-    with_room(member, |room| {
-        if room.registered.iter().any(|known| known.memory.tag == tag) {
+    with_resources(member, |resources| {
+        if resources.registered.iter().any(|known| known.memory.tag == tag) {
             return refuse!(
                 HCCL_E_PARA,
                 "rank {} has registered memory with the tag \"{tag}\" already",
@@ -203,7 +203,7 @@ pub(crate) fn register(
             );
         }
         let memory = Exchanged { tag, on_host, start: address, bytes };
-        room.registered.push(CommMemory { memory, held });
-        Ok(room.registered.len() as u64)
+        resources.registered.push(CommMemory { memory, held });
+        Ok(resources.registered.len() as u64)
     })
 }

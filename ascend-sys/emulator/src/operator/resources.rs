@@ -76,27 +76,27 @@ impl CommResources {
         CommResources { ranks, pairs: Mutex::default() }
     }
 
-    fn room(&self, rank: usize) -> &Mutex<RankResources> {
+    fn of_rank(&self, rank: usize) -> &Mutex<RankResources> {
         &self.ranks[rank]
     }
 }
 
 impl Comm {
-    pub(super) fn rooms(&self) -> &CommResources {
+    pub(super) fn resources(&self) -> &CommResources {
         self.operators.get_or_init(|| Box::new(CommResources::new(self.ranks())))
     }
 }
 
 /// Uses what a rank has. No stream is polled meanwhile.
-pub(super) fn with_room<R>(
+pub(super) fn with_resources<R>(
     member: &Member,
     use_it: impl FnOnce(&mut RankResources) -> Result<R, Refusal>,
 ) -> Result<R, Refusal> {
-    let mut room = lock(member.comm.rooms().room(member.rank));
-    if room.gone {
+    let mut resources = lock(member.comm.resources().of_rank(member.rank));
+    if resources.gone {
         return refuse!(HCCL_E_UNAVAIL, "rank {} has ended its communicator", member.rank);
     }
-    use_it(&mut room)
+    use_it(&mut resources)
 }
 
 /// Threads of an engine with at least as many notifies as `notifies` says for each, into `threads`.
@@ -112,11 +112,11 @@ pub(crate) fn acquire_threads(
     let place = StreamPlace::of(member)?;
     let batched = engine == OperatorEngine::Aicpu && member.comm.product != Product::Ascend950;
     let mut made = Vec::new();
-    let acquired = with_room(member, |room| {
+    let acquired = with_resources(member, |resources| {
         let have: Vec<u64> = match member.comm.product {
             Product::A2 | Product::A3 => Vec::new(),
             Product::Ascend950 => {
-                let same = room.threads.iter().filter(|(of, _)| *of == engine);
+                let same = resources.threads.iter().filter(|(of, _)| *of == engine);
                 same.map(|(_, handle)| *handle).take(notifies.len()).collect()
             }
         };
@@ -125,19 +125,19 @@ pub(crate) fn acquire_threads(
         });
         let new = &notifies[have.len()..];
         let more = old.chain(new.iter().copied()).map(|count| count as usize).sum::<usize>();
-        room.check_quota(member, new.len(), more)?;
+        resources.check_quota(member, new.len(), more)?;
         place.check_streams(new.len())?;
         for (handle, wanted) in have.iter().zip(notifies) {
             Thread::named(*handle)?.supplement(*wanted);
         }
         for count in new {
-            let number = (room.threads.len() + made.len()) as u32;
+            let number = (resources.threads.len() + made.len()) as u32;
             let owner =
                 ThreadOwner { member: Some(Arc::clone(member)), number, engine, wraps: false };
             made.push(Thread::create(place.stream()?, *count, batched, owner)?);
         }
-        room.notifies += more;
-        room.threads.extend(made.iter().map(|handle| (engine, *handle)));
+        resources.notifies += more;
+        resources.threads.extend(made.iter().map(|handle| (engine, *handle)));
         let all = have.into_iter().chain(made.iter().copied());
         threads.iter_mut().zip(all).for_each(|(place, handle)| *place = handle);
         Ok(())
@@ -160,21 +160,21 @@ pub(crate) fn wrap_stream(
 ) -> Result<u64, Refusal> {
     member.comm.check(crate::collective::meeting::Origin::Call)?;
     // A stream that was destroyed takes its thread with it.
-    let dead = with_room(member, |room| {
+    let dead = with_resources(member, |resources| {
         let is_dead = |(stream, _): &mut (u64, u64)| Stream::named(*stream).is_err();
-        Ok(room.wrapped.extract_if(.., is_dead).collect::<Vec<_>>())
+        Ok(resources.wrapped.extract_if(.., is_dead).collect::<Vec<_>>())
     })?;
     dead.into_iter().for_each(|(_, thread)| Thread::end(thread));
-    let handle = with_room(member, |room| {
-        let known = room.wrapped.iter().find(|(known, _)| *known == stream.handle());
+    let handle = with_resources(member, |resources| {
+        let known = resources.wrapped.iter().find(|(known, _)| *known == stream.handle());
         if let Some((_, handle)) = known {
             Thread::named(*handle)?.supplement(notifies);
             return Ok(*handle);
         }
-        let number = room.wrapped.len() as u32;
+        let number = resources.wrapped.len() as u32;
         let owner = ThreadOwner { member: Some(Arc::clone(member)), number, engine, wraps: true };
         let handle = Thread::create(stream, notifies, false, owner)?;
-        room.wrapped.push((stream.handle(), handle));
+        resources.wrapped.push((stream.handle(), handle));
         Ok(handle)
     })?;
     member.comm.note_user(member.rank);
@@ -311,15 +311,16 @@ impl StreamPlace {
 /// The communicator has failed: whoever waits for one of its notifies fails too.
 #[cold]
 pub(crate) fn broken(comm: &Comm) {
-    let Some(rooms) = comm.operators.get() else { return };
+    let Some(resources) = comm.operators.get() else { return };
     let mut waiters = Vec::new();
-    for rank in &rooms.ranks {
-        let room = lock(rank);
-        for thread in room.all_threads().filter_map(|handle| Thread::named(handle).ok()) {
+    for rank in &resources.ranks {
+        let resources = lock(rank);
+        for thread in resources.all_threads().filter_map(|handle| Thread::named(handle).ok()) {
             mark(&thread.marks, BROKEN);
             waiters.extend(thread.waiters());
         }
-        for channel in room.channels.values().filter_map(|handle| Channel::named(*handle).ok()) {
+        for channel in resources.channels.values().filter_map(|handle| Channel::named(*handle).ok())
+        {
             mark(&channel.marks, BROKEN);
             waiters.extend(channel.waiters());
         }
@@ -330,21 +331,21 @@ pub(crate) fn broken(comm: &Comm) {
 /// A rank's side of the communicator has ended, and with it all that it has here. Peers that still wait for one of its records fail.
 #[cold]
 pub(crate) fn leave(comm: &Comm, rank: usize) {
-    let Some(rooms) = comm.operators.get() else { return };
-    let room = {
-        let mut room = lock(rooms.room(rank));
-        room.gone = true;
-        let left = std::mem::take(&mut *room);
-        room.gone = true;
+    let Some(resources) = comm.operators.get() else { return };
+    let resources = {
+        let mut resources = lock(resources.of_rank(rank));
+        resources.gone = true;
+        let left = std::mem::take(&mut *resources);
+        resources.gone = true;
         left
     };
-    for handle in room.all_threads() {
+    for handle in resources.all_threads() {
         end_thread(handle);
     }
-    for handle in room.channels.into_values() {
+    for handle in resources.channels.into_values() {
         end_channel(handle);
     }
-    if let Some((start, _)) = room.buffer {
+    if let Some((start, _)) = resources.buffer {
         super::memory::free_buffer(start);
     }
     executor::announce();
@@ -376,9 +377,9 @@ impl RankResources {
 /// The OS threads that issue for a rank: whoever did so last on each of its threads, and on its communicator.
 #[cold]
 pub(super) fn users(comm: &Comm, rank: usize) -> Vec<u32> {
-    let room = lock(comm.rooms().room(rank));
+    let resources = lock(comm.resources().of_rank(rank));
     let of_threads =
-        room.all_threads().filter_map(|handle| Some(Thread::named(handle).ok()?.user()));
+        resources.all_threads().filter_map(|handle| Some(Thread::named(handle).ok()?.user()));
     let mut users: Vec<u32> = of_threads.filter(|user| *user != 0).collect();
     users.push(comm.user(rank));
     users.sort_unstable();

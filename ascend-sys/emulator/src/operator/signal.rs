@@ -172,8 +172,8 @@ impl Signal {
     #[cold]
     fn gone(&self) -> Failure {
         let own = self.over.and_then(|own| own.about(|about| Arc::clone(&about.member)));
-        match own.and_then(|member| member.comm.meeting.breakage()) {
-            Some(breakage) => failure(&breakage, "record of a notify".into()),
+        match own.and_then(|member| member.comm.meeting.error()) {
+            Some(error) => failure(&error, "record of a notify".into()),
             None => self.spot.gone(),
         }
     }
@@ -304,20 +304,20 @@ impl Await {
 
     #[cold]
     fn broken(&self) -> Step {
-        let breakage = self.spot.member().and_then(|member| member.comm.meeting.breakage());
-        Step::Done(Err(match breakage {
-            Some(breakage) => self.failure(&breakage),
+        let error = self.spot.member().and_then(|member| member.comm.meeting.error());
+        Step::Done(Err(match error {
+            Some(error) => self.failure(&error),
             None => self.spot.gone(),
         }))
     }
 
     fn break_with(&self, comm: &Comm, cause: Cause, text: String) -> Failure {
-        let breakage = comm.fail(CommError { origin: Origin::Operator, cause, text });
-        self.failure(&breakage)
+        let error = comm.fail(CommError { origin: Origin::Operator, cause, text });
+        self.failure(&error)
     }
 
-    fn failure(&self, breakage: &CommError) -> Failure {
-        failure(breakage, self.describe())
+    fn failure(&self, error: &CommError) -> Failure {
+        failure(error, self.describe())
     }
 
     /// A thread is about to sleep on the parked task, which the record wakes in any case. True if polling helps already.
@@ -396,7 +396,7 @@ impl Await {
 }
 
 /// What a task of a communicator that has failed says.
-fn failure(breakage: &CommError, task: String) -> Failure {
-    let text = breakage.told(breakage.cause.report_code(), Origin::Operator);
-    Failure::new(breakage.cause.acl_error(), text).of_task(task)
+fn failure(error: &CommError, task: String) -> Failure {
+    let text = error.told(error.cause.report_code(), Origin::Operator);
+    Failure::new(error.cause.acl_error(), text).of_task(task)
 }

@@ -65,7 +65,7 @@ pub(super) struct TraceNote {
 impl TraceNote {
     /// The task that writes it.
     pub(super) fn on(self, task: Task) -> Task {
-        Task::Told(Box::new(Traced { task, log: self.log, entry: self.entry, began: None }))
+        Task::Traced(Box::new(Traced { task, log: self.log, entry: self.entry, began: None }))
     }
 }
 

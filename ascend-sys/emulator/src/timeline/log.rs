@@ -45,7 +45,7 @@ pub(crate) struct Block {
     pub(crate) kind: Core,
     /// Of the core, counted over all blocks of the launch, and among those that the device runs at a time.
     pub(crate) index: u32,
-    pub(crate) seat: u32,
+    pub(crate) core_index: u32,
     pub(crate) block: u32,
     pub(crate) from: u64,
     pub(crate) to: u64,

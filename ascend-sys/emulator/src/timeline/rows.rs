@@ -254,8 +254,8 @@ fn rows_of_launches(mut launches: Vec<&Launch>) -> Vec<Row> {
                 Core::Aiv => (RowKind::Vector, "AIV"),
             };
             let row = rows
-                .entry((lane, kind, core.seat))
-                .or_insert_with(|| new(kind, format!("{name} {}{beside}", core.seat)));
+                .entry((lane, kind, core.core_index))
+                .or_insert_with(|| new(kind, format!("{name} {}{beside}", core.core_index)));
             row.spans.push(block(core, launch));
             row.marks.extend(core.marks.iter().cloned());
         }
