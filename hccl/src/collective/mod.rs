@@ -62,17 +62,13 @@ pub use partition::Partition;
 pub(crate) use call::CollectiveCall;
 pub(crate) use check::{CheckedReduction, check_apart, check_count};
 
-use ascend_sys::{HcclComm, aclrtStream};
-
-use crate::api::Table;
 #[cfg(doc)]
 use crate::comm::Communicator;
 use crate::comm::Member;
 use crate::comm::label::Takes;
-use crate::device::issue::{Issued, MemoryPlace, Operation, Slip, Touch};
+use crate::device::issue::{Slip, Touch};
 use crate::device::{Stream, StreamState};
-use crate::error::{Error, Result};
-use crate::memory::stamps::AccessKind;
+use crate::error::Result;
 #[cfg(doc)]
 use crate::work::Work;
 
@@ -96,20 +92,7 @@ macro_rules! collective {
 }
 use collective;
 
-/// What every operation of a communicator has in common.
 impl Member {
-    /// What every operation writes: the communicator itself.
-    #[inline]
-    pub(crate) fn touch(&self) -> Touch<'_> {
-        Touch {
-            stamps: &self.stamps,
-            range: 0..1,
-            access: AccessKind::Write,
-            place: MemoryPlace::Device(&self.device),
-            what: "the communicator",
-        }
-    }
-
     /// Issues a collective, if the checks have found nothing, and counts it. `touches` names its buffers; the number goes
     /// to the `slip`.
     #[inline(never)]
@@ -138,39 +121,5 @@ impl Member {
         })?;
         slip.put(issued);
         Ok(())
-    }
-
-    /// Issues an operation, in the issue order of the device.
-    #[inline(always)]
-    pub(crate) fn issue<S: StreamState>(
-        &self,
-        (name, sequence, takes): (&'static str, u64, Takes<'_>),
-        stream: &Stream<S>,
-        touches: &[Touch<'_>],
-        enqueue: impl FnOnce(&Table, HcclComm, aclrtStream) -> Result<()>,
-    ) -> Result<Issued> {
-        let communicator = Some((&self.label, sequence));
-        let operation = Operation { name, communicator, takes };
-        let slot = stream.slot();
-        S::issue(stream, operation, touches, |stream| {
-            let device = &self.device;
-            device.issue_order().take(slot);
-            let Some(raw) = self.handle.calling() else {
-                return Err(Error::Aborted { context: None });
-            };
-            enqueue(device.table(), raw, stream)
-        })
-        .map_err(|error| self.explain(name, sequence, error))
-    }
-
-    /// Says which operation an error is about, unless it says so itself.
-    #[cold]
-    pub(crate) fn explain(&self, operation: &'static str, sequence: u64, error: Error) -> Error {
-        let context = || self.label.context(operation, sequence);
-        let error = error.in_operation(context);
-        if error.context().is_some() {
-            return error;
-        }
-        Error::Refused { context: Box::new(context()), cause: Box::new(error) }
     }
 }

@@ -24,6 +24,7 @@
 mod config;
 pub(crate) mod deferred;
 pub(crate) mod handle;
+mod issue;
 pub(crate) mod label;
 mod root_info;
 mod scratch;
