@@ -1,9 +1,7 @@
 //! Operators that race, or whose result is wrong, each beside its repaired twin.
 
-mod recorder;
-
+use crate::recorder::*;
 use ascend_operator::{Goal, ReduceOp, Task};
-use recorder::*;
 
 /// Four elements, and channels of four notifies and two more, on which the ranks meet before and after it.
 fn goal(goal: Goal, ranks: u32) -> Recorder {

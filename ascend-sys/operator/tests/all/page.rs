@@ -1,13 +1,11 @@
 //! The page about the rules shows what the checker says.
 
-mod recorder;
-
+use crate::recorder::*;
 use ascend_operator::check::{Product, Setting, check_with};
 use ascend_operator::plan::Engine;
 use ascend_operator::{Goal, Operator, Plan, ReduceOp, Task};
-use recorder::*;
 
-const PAGE: &str = include_str!("../../../docs/src/reference/operator-checks.md");
+const PAGE: &str = include_str!("../../../../docs/src/reference/operator-checks.md");
 
 /// Everything but the places in the source, which are the reader's.
 fn without_places(text: &str) -> String {

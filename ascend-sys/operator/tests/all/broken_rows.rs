@@ -1,12 +1,9 @@
 //! Operators that are right alone and wrong one after the other on one communicator, each row beside its repaired twin.
 
-mod algorithms;
-mod recorder;
-
-use algorithms::*;
+use crate::algorithms::*;
+use crate::recorder::*;
 use ascend_operator::check::{check, check_all};
 use ascend_operator::{Goal, ReduceOp};
-use recorder::*;
 
 fn broadcast() -> Recorder {
     let mut recorder = Recorder::new(Goal::Broadcast { root: 0 }, 2, 4, 4);

@@ -1,9 +1,6 @@
 //! Algorithms that are right: nothing is found, on any number of ranks.
 
-mod algorithms;
-mod recorder;
-
-use algorithms::*;
+use crate::algorithms::*;
 use ascend_operator::check::{Report, check, check_all};
 use ascend_operator::{Goal, Operator, ReduceOp};
 

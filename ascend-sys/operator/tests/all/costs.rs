@@ -1,9 +1,6 @@
 //! What operators cost is what the formulas say, and the critical path is a path of the order.
 
-#[path = "pictures/algorithms.rs"]
-mod algorithms;
-mod recorder;
-
+use crate::pictures::algorithms;
 use ascend_operator::{Cost, Model, Operator, Order, Task, TaskId};
 use std::collections::HashMap;
 

@@ -2,15 +2,10 @@
 //!
 //! Those in the book are compared: `HCCL_TEST_BLESS=1 cargo test -p ascend-operator --test pictures` draws them anew.
 
-#[path = "pictures/algorithms.rs"]
-mod algorithms;
-#[path = "pictures/drawing.rs"]
+pub(crate) mod algorithms;
 mod drawing;
-#[path = "pictures/explain.rs"]
 mod explain;
-#[path = "pictures/read.rs"]
 mod read;
-mod recorder;
 
 use ascend_operator::{
     Goal, Memory, Model, Operator, Order, Piece, RankTasks, Signal, Step, Task, TaskId, check,

@@ -1,6 +1,6 @@
 //! Pictures that explain what a notify is, what a channel is, and what ring and mesh take of them.
 
-use crate::drawing::*;
+use super::drawing::*;
 use ascend_operator::Operator;
 
 /// What one bit does: when it is set, which records are lost, and when each wait ends, if it does.

@@ -1,13 +1,10 @@
 //! What operators take, before anything is acquired.
 
-mod algorithms;
-mod recorder;
-
-use algorithms::{mesh_all_gather, ring_all_gather};
+use crate::algorithms::{mesh_all_gather, ring_all_gather};
+use crate::recorder::*;
 use ascend_operator::check::{Product, Report, Setting, check_all, check_with};
 use ascend_operator::plan::{Engine, table};
 use ascend_operator::{Operator, Plan, ReduceOp, Task};
-use recorder::*;
 
 fn plans(operator: &Operator) -> Vec<Plan> {
     operator.ranks.iter().map(|tasks| Plan::of(tasks, Engine::AicpuTs)).collect()

@@ -1,10 +1,8 @@
 //! The order of tasks: exact, whatever the program.
 
-mod recorder;
-
+use crate::recorder::*;
 use ascend_operator::order::{Order, Stuck};
 use ascend_operator::{Goal, Operator, Signal, Task, TaskId};
-use recorder::*;
 use std::collections::HashMap;
 
 const OTHER: Goal = Goal::Other { input: 8, output: 8 };

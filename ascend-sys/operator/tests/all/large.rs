@@ -2,10 +2,7 @@
 //!
 //!     cargo test --release -p ascend-operator --test large -- --include-ignored --nocapture
 
-mod algorithms;
-mod recorder;
-
-use algorithms::*;
+use crate::algorithms::*;
 use ascend_operator::check::{Setting, check_with};
 use ascend_operator::{Operator, ReduceOp, Signal, Task};
 use std::time::Instant;

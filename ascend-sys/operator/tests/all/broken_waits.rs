@@ -1,8 +1,6 @@
 //! Operators that hang or may hang, each beside its repaired twin.
 
-mod recorder;
-
-use recorder::*;
+use crate::recorder::*;
 
 #[test]
 fn two_ranks_that_wait_before_they_record_are_found() {

@@ -1,14 +1,11 @@
 //! Right algorithms with a random change: what the checker lets pass gives the right result whoever is how fast, and what it calls a
 //! race is one by the definition.
 
-mod algorithms;
-mod recorder;
-
-use algorithms::*;
+use crate::algorithms::*;
+use crate::recorder::ELEMENT;
 use ascend_operator::check::{Report, check, check_all};
 use ascend_operator::{Goal, Memory, Operator, Order, Piece, ReduceOp, Signal, Step, Task, TaskId};
 use fastrand::Rng;
-use recorder::ELEMENT;
 use std::collections::{HashMap, HashSet};
 
 fn some(random: &mut Rng) -> Operator {

@@ -1,9 +1,7 @@
 //! Operators with tasks that are wrong by themselves, each beside its repaired twin.
 
-mod recorder;
-
+use crate::recorder::*;
 use ascend_operator::{Goal, Memory, Piece, Task};
-use recorder::*;
 
 #[test]
 fn a_copy_beyond_a_memory_is_found() {

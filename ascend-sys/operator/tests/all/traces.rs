@@ -1,9 +1,6 @@
 //! Traces of operators are JSON, and show every task where it belongs.
 
-#[path = "pictures/algorithms.rs"]
-mod algorithms;
-mod recorder;
-
+use crate::pictures::algorithms;
 use ascend_operator::{Cost, Model, Operator, Order, picture};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
