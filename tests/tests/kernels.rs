@@ -4,8 +4,6 @@
 
 #[path = "kernels/checked.rs"]
 mod checked;
-#[path = "../../ascend-sys/program/tests/ascend_c/compiler.rs"]
-mod compiler;
 #[path = "kernels/golden.rs"]
 mod golden;
 #[path = "kernels/mistakes.rs"]
@@ -16,5 +14,3 @@ mod operations;
 mod printed;
 #[path = "kernels/recorder.rs"]
 mod recorder;
-#[path = "../../ascend-sys/program/tests/ascend_c/run.rs"]
-mod run;

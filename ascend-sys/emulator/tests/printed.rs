@@ -4,15 +4,9 @@ mod common;
 mod kernel;
 mod ranks;
 
-#[path = "../../program/tests/ascend_c/compiler.rs"]
-mod compiler;
-#[path = "../../program/tests/ascend_c/kernels.rs"]
-mod kernels;
-#[path = "../../program/tests/ascend_c/run.rs"]
-mod run;
-
 use ascend_program::Program;
-use kernel::{Given, Ready, build, context, function, launch, load, server};
+use ascend_program_testing::{compiler, kernels, run};
+use kernel::{Given, Ready, context, function, launch, load, server};
 use ranks::{name_of, on_ranks};
 use run::{Launch, bytes, tiling};
 use std::ptr::null_mut;

@@ -9,8 +9,8 @@ use hccl::kernel::Project;
 use hccl_examples::kernels::*;
 use hccl_tests::full;
 
-use crate::compiler::{Directory, complaints, sources};
-use crate::run::{self, Launch, bytes, numbers, tiling};
+use ascend_program_testing::compiler::{Directory, complaints, sources};
+use ascend_program_testing::run::{self, Launch, bytes, numbers, tiling};
 
 fn all() -> Vec<(&'static str, Program)> {
     macro_rules! programs {

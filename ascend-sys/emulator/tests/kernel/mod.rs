@@ -2,8 +2,7 @@
 #![allow(dead_code, reason = "every test file uses its own part of this")]
 #![allow(missing_docs, reason = "test helpers")]
 
-#[path = "../../../program/tests/common/mod.rs"]
-pub mod build;
+pub use ascend_program_testing::build;
 
 use crate::common;
 use crate::hccl;

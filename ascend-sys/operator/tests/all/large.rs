@@ -1,6 +1,6 @@
 //! Operators on hundreds of ranks: what the checker takes of time and memory.
 //!
-//!     cargo test --release -p ascend-operator --test large -- --include-ignored --nocapture
+//!     cargo test --release -p ascend-operator --test all large:: -- --include-ignored --nocapture
 
 use crate::algorithms::*;
 use ascend_operator::check::{Setting, check_with};

@@ -1,6 +1,6 @@
 //! Pictures of operators show what they say.
 //!
-//! Those in the book are compared: `HCCL_TEST_BLESS=1 cargo test -p ascend-operator --test pictures` draws them anew.
+//! Those in the book are compared: `HCCL_TEST_BLESS=1 cargo test -p ascend-operator --test all pictures::` draws them anew.
 
 pub(crate) mod algorithms;
 mod drawing;

@@ -1,0 +1,318 @@
+//! Programs for tests, made by hand: the recorder lives in another crate.
+
+use std::borrow::Cow;
+
+use ascend_program::layout::{Field, Item, Layout, Number, Role};
+use ascend_program::step::*;
+use ascend_program::*;
+
+/// Makes one program. Each step gets the next line of `kernel.rs`.
+pub struct Builder {
+    pub program: Program,
+    /// The blocks that are open, the innermost last.
+    open: Vec<BlockId>,
+    line: u32,
+}
+
+impl Builder {
+    pub fn new(mix: Mix) -> Self {
+        let program = Program {
+            name: "kernel".into(),
+            mix,
+            parameters: Vec::new(),
+            workspace: true,
+            tiling: None,
+            groups: 1,
+            values: Vec::new(),
+            variables: Vec::new(),
+            queues: Vec::new(),
+            scratches: Vec::new(),
+            locals: Vec::new(),
+            clients: Vec::new(),
+            tasks: Vec::new(),
+            matmuls: Vec::new(),
+            blocks: vec![Vec::new()],
+            files: vec!["src/kernel.rs".into()],
+        };
+        Builder { program, open: vec![BlockId(0)], line: 0 }
+    }
+
+    // What it declares.
+
+    pub fn parameter(&mut self, name: &str, number: Number, output: bool) -> Base {
+        self.program.parameters.push(Parameter { name: name.into(), number, output });
+        Base::Parameter(self.program.parameters.len() as u32 - 1)
+    }
+
+    pub fn input(&mut self, name: &str, number: Number) -> Base {
+        self.parameter(name, number, false)
+    }
+
+    pub fn output(&mut self, name: &str, number: Number) -> Base {
+        self.parameter(name, number, true)
+    }
+
+    pub fn variable(&mut self, name: &str, number: Number) -> VariableId {
+        self.program.variables.push(Declared { name: name.into(), what: number });
+        VariableId(self.program.variables.len() as u32 - 1)
+    }
+
+    pub fn queue(
+        &mut self,
+        name: &str,
+        number: Number,
+        position: Position,
+        buffers: u8,
+        length: ValueId,
+    ) -> QueueId {
+        let what = Queue { number, position, buffers, length };
+        self.program.queues.push(Declared { name: name.into(), what });
+        QueueId(self.program.queues.len() as u32 - 1)
+    }
+
+    pub fn scratch(&mut self, name: &str, number: Number, length: ValueId) -> ScratchId {
+        self.program
+            .scratches
+            .push(Declared { name: name.into(), what: Scratch { number, length } });
+        ScratchId(self.program.scratches.len() as u32 - 1)
+    }
+
+    pub fn local(&mut self, name: &str, number: Number) -> LocalId {
+        self.program.locals.push(Declared { name: name.into(), what: number });
+        LocalId(self.program.locals.len() as u32 - 1)
+    }
+
+    pub fn client(&mut self, name: &str, group: u32, core: Option<(Core, u32)>) -> ClientId {
+        self.program.groups = self.program.groups.max(group + 1);
+        self.program
+            .clients
+            .push(Declared { name: name.into(), what: Client { group, core, by_address: false } });
+        ClientId(self.program.clients.len() as u32 - 1)
+    }
+
+    pub fn task(&mut self, name: &str, client: ClientId) -> TaskId {
+        self.program.tasks.push(Declared { name: name.into(), what: client });
+        TaskId(self.program.tasks.len() as u32 - 1)
+    }
+
+    pub fn matmul(
+        &mut self,
+        name: &str,
+        number: Number,
+        bias: Option<Number>,
+        at: u32,
+    ) -> MatmulId {
+        let what = Matmul {
+            a: number,
+            b: number,
+            c: number,
+            bias,
+            transposed_a: false,
+            transposed_b: false,
+            tiling: (at, "matmul".into()),
+        };
+        self.program.matmuls.push(Declared { name: name.into(), what });
+        MatmulId(self.program.matmuls.len() as u32 - 1)
+    }
+
+    // Values.
+
+    pub fn value(&mut self, of: Of, number: Number) -> ValueId {
+        self.program.values.push(Value { of, number, name: None });
+        ValueId(self.program.values.len() as u32 - 1)
+    }
+
+    pub fn n(&mut self, n: u64) -> ValueId {
+        self.value(Of::Constant(n), Number::U64)
+    }
+
+    pub fn float(&mut self, number: Number, n: f64) -> ValueId {
+        self.value(Of::Constant(n.to_bits()), number)
+    }
+
+    pub fn field(&mut self, path: &str, offset: u32) -> ValueId {
+        self.value(Of::Tiling { offset, path: path.into(), element: None }, Number::U64)
+    }
+
+    pub fn binary(&mut self, operator: Binary, a: ValueId, b: ValueId) -> ValueId {
+        let number = match operator.compares() {
+            true => Number::Bool,
+            false => self.program.values[a.0 as usize].number,
+        };
+        self.value(Of::Binary(operator, a, b), number)
+    }
+
+    pub fn get(&mut self, variable: VariableId) -> ValueId {
+        let number = self.program.variables[variable.0 as usize].what;
+        self.value(Of::Variable(variable), number)
+    }
+
+    pub fn name(&mut self, name: &str, value: ValueId) -> ValueId {
+        self.program.values[value.0 as usize].name = Some(name.into());
+        self.step(Step::Name(value));
+        value
+    }
+
+    /// `block_idx`, as a `u64`.
+    pub fn block_index(&mut self) -> ValueId {
+        let index = self.value(Of::BlockIndex, Number::I64);
+        self.value(Of::Cast(index), Number::U64)
+    }
+
+    // Steps.
+
+    pub fn step(&mut self, step: Step) {
+        self.line += 1;
+        let source = Source { file: 0, line: self.line, column: 5 };
+        let block = self.open[self.open.len() - 1];
+        self.program.blocks[block.0 as usize].push(Node { step, source });
+    }
+
+    pub fn inside(&mut self, step: impl FnOnce(BlockId) -> Step, body: impl FnOnce(&mut Self)) {
+        self.program.blocks.push(Vec::new());
+        let block = BlockId(self.program.blocks.len() as u32 - 1);
+        self.step(step(block));
+        self.open.push(block);
+        body(self);
+        self.open.pop();
+    }
+
+    pub fn on(&mut self, core: Core, body: impl FnOnce(&mut Self)) {
+        self.inside(|block| Step::On(core, block), body);
+    }
+
+    pub fn when(&mut self, condition: ValueId, body: impl FnOnce(&mut Self)) {
+        self.inside(|then| Step::If { condition, then, otherwise: None }, body);
+    }
+
+    /// Only on the core with this number of its kind.
+    pub fn on_block(&mut self, index: u64, body: impl FnOnce(&mut Self)) {
+        let (now, index) = (self.block_index(), self.n(index));
+        let condition = self.binary(Binary::Equal, now, index);
+        self.when(condition, body);
+    }
+
+    /// `for name in 0..to`.
+    pub fn range(&mut self, name: &str, to: ValueId, body: impl FnOnce(&mut Self, ValueId)) {
+        let variable = self.variable(name, Number::U64);
+        let (from, step) = (self.n(0), self.n(1));
+        let now = self.get(variable);
+        self.inside(
+            |block| Step::Loop { variable, from, to, step, body: block },
+            |builder| body(builder, now),
+        );
+    }
+
+    pub fn times(&mut self, count: u64, body: impl FnOnce(&mut Self)) {
+        let to = self.n(count);
+        let name = format!("i{}", self.program.variables.len());
+        self.range(&name, to, |builder, _| body(builder));
+    }
+
+    pub fn at(&mut self, base: Base, offset: u64) -> Place {
+        Place { base, offset: self.n(offset) }
+    }
+
+    pub fn buffer(&mut self, buffer: Buffer) {
+        self.step(Step::Buffer(buffer));
+    }
+
+    pub fn sync(&mut self, sync: Sync) {
+        self.step(Step::Sync(sync));
+    }
+
+    pub fn sync_vectors(&mut self) {
+        self.sync(Sync::All { vector: true });
+    }
+
+    pub fn hccl(&mut self, call: Hccl) {
+        self.step(Step::Hccl(call));
+    }
+
+    pub fn commit(&mut self, task: TaskId) {
+        self.hccl(Hccl::Commit(task));
+    }
+
+    pub fn wait(&mut self, task: TaskId) {
+        self.hccl(Hccl::Wait(task));
+    }
+
+    pub fn finalize(&mut self, client: ClientId) {
+        self.hccl(Hccl::Finalize(client, true));
+    }
+
+    /// The client that begins the tiling struct, initialised, configured for these operations (as an `HcclCMDType`).
+    pub fn ready(&mut self, operations: &[u32]) -> ClientId {
+        let client = self.client("hccl", 0, None);
+        self.hccl(Hccl::Init(client, 0));
+        for at in 0..operations.len() as u32 {
+            self.hccl(Hccl::Configure(client, 64 + 512 * at, format!("cc{at}")));
+        }
+        self.program.tiling = Some(tiling_layout(operations.len() as u32));
+        client
+    }
+
+    pub fn prepare(&mut self, task: TaskId, operation: Operation, repeat: u64, commit: bool) {
+        let repeat = self.n(repeat);
+        self.hccl(Hccl::Prepare { task, operation, repeat, commit });
+    }
+
+    /// Its program, which is a valid one.
+    pub fn done(self) -> Program {
+        if let Err(why) = self.program.validate() {
+            panic!("{why}");
+        }
+        self.program
+    }
+}
+
+/// A tiling struct with so many `Mc2CcTiling`, then 4096 bytes.
+pub fn tiling_layout(configured: u32) -> Layout {
+    let part = |name: &'static str, role, size| {
+        let (name, namespace) = (Cow::Borrowed(name), Cow::Borrowed(""));
+        Cow::Owned(Layout { name, namespace, role, size, align: 1, fields: Cow::Borrowed(&[]) })
+    };
+    let mut fields = vec![Field {
+        name: "init".into(),
+        offset: 0,
+        item: Item::Struct(part("Mc2InitTiling", Role::InitTiling, 64)),
+        lengths: Cow::Borrowed(&[]),
+    }];
+    for at in 0..configured {
+        fields.push(Field {
+            name: format!("cc{at}").into(),
+            offset: 64 + 512 * at,
+            item: Item::Struct(part("Mc2CcTiling", Role::CcTiling, 512)),
+            lengths: Cow::Borrowed(&[]),
+        });
+    }
+    Layout {
+        name: "KernelTiling".into(),
+        namespace: "".into(),
+        role: Role::User,
+        size: 64 + 512 * configured + 4096,
+        align: 8,
+        fields: fields.into(),
+    }
+}
+
+/// The bytes of it, filled as `Mc2CcTilingConfig` does, for these operations.
+pub fn tiling(operations: &[u32]) -> Vec<u8> {
+    let mut bytes = vec![0; tiling_layout(operations.len() as u32).size as usize];
+    let mut put = |at: usize, number: u32| bytes[at..at + 4].copy_from_slice(&number.to_le_bytes());
+    put(0, 100);
+    put(4, operations.len() as u32);
+    for (at, operation) in operations.iter().enumerate() {
+        let offset = 64 + 512 * at;
+        if at < 8 {
+            put(8 + 4 * at, offset as u32);
+        }
+        put(offset + 272, *operation);
+    }
+    for at in 0..operations.len() {
+        let offset = 64 + 512 * at;
+        bytes[offset + 3] = 1;
+        bytes[offset + 16..offset + 21].copy_from_slice(b"group");
+    }
+    bytes
+}

@@ -1,0 +1,125 @@
+//! Runs printed kernels on the host.
+
+use std::process::Command;
+
+use ascend_program::layout::{Item, Layout};
+use ascend_program::{Core, Program};
+use half::f16;
+
+use crate::compiler::{Directory, compiler, program_of_host};
+
+/// How a kernel is started: the same on all ranks but for bytes.
+#[derive(Default)]
+pub struct Launch {
+    pub ranks: usize,
+    pub blocks: u32,
+    /// Of each rank; one for all if there is only one.
+    pub tilings: Vec<Vec<u8>>,
+    /// For each input in order, for each rank.
+    pub inputs: Vec<Vec<Vec<u8>>>,
+    /// For each output in order, its bytes.
+    pub outputs: Vec<usize>,
+}
+
+/// What happened.
+pub struct Outcome {
+    /// What the client of each rank was asked for.
+    pub calls: Vec<Vec<String>>,
+    /// For each output in order, for each rank.
+    pub outputs: Vec<Vec<Vec<u8>>>,
+}
+
+/// Compiles a kernel and runs it; none without a compiler.
+pub fn run(program: &Program, launch: &Launch) -> Option<Outcome> {
+    run_with(program, launch, &[])
+}
+
+/// The same, with more options for the compiler.
+pub fn run_with(program: &Program, launch: &Launch, more: &[&str]) -> Option<Outcome> {
+    compiler()?;
+    static NUMBER: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+    let number = NUMBER.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    let directory = Directory::new(&format!("run-{}-{number}", program.name));
+    let run = program_of_host(|| compiler().unwrap(), more, program, &directory);
+    let ratio = |core| program.mix.ratio(core);
+    let mut text = format!(
+        "ranks {}\nblocks {}\naic {}\naiv {}\ngroups {}\nwindow 4096\nworkspace 4096\n",
+        launch.ranks,
+        launch.blocks,
+        ratio(Core::Aic),
+        ratio(Core::Aiv),
+        program.groups,
+    );
+    let (mut inputs, mut outputs) = (launch.inputs.iter(), launch.outputs.iter());
+    for parameter in &program.parameters {
+        let name = &parameter.name;
+        if parameter.output {
+            text += &format!("output {name} {}\n", outputs.next().unwrap());
+            continue;
+        }
+        text += &format!("input {name}\n");
+        for (rank, bytes) in inputs.next().unwrap().iter().enumerate() {
+            directory.write(&format!("{name}.{rank}"), bytes);
+        }
+    }
+    for rank in 0..launch.ranks {
+        let bytes = launch.tilings.get(rank).or(launch.tilings.first());
+        directory.write(&format!("tiling.{rank}"), bytes.map_or(&[][..], |bytes| bytes));
+    }
+    directory.write("launch", text);
+    let output = Command::new(run).arg(&directory.0).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{}: {said}", program.name);
+    let mut calls = vec![Vec::new(); launch.ranks];
+    for line in String::from_utf8_lossy(&output.stdout).lines() {
+        let (rank, call) = line.split_once(' ').unwrap();
+        calls[rank.parse::<usize>().unwrap()].push(call.to_owned());
+    }
+    let read = |name: &str| {
+        let file = |rank| std::fs::read(directory.0.join(format!("{name}.{rank}"))).unwrap();
+        (0..launch.ranks).map(file).collect()
+    };
+    let outputs = program.parameters.iter().filter(|p| p.output).map(|p| read(&p.name)).collect();
+    Some(Outcome { calls, outputs })
+}
+
+/// The bytes of a tiling struct: CANN's structs as its host side fills them, and these numbers.
+pub fn tiling(layout: &Layout, operation: u32, numbers: &[(&str, &[u64])]) -> Vec<u8> {
+    let mut bytes = vec![0; layout.size as usize];
+    let mut put = |at: u32, number: u32| {
+        bytes[at as usize..at as usize + 4].copy_from_slice(&number.to_le_bytes());
+    };
+    for field in layout.fields() {
+        match &field.item {
+            Item::Struct(inner) if inner.name == "Mc2InitTiling" => put(field.offset, 100),
+            Item::Struct(inner) if inner.name == "Mc2CcTiling" => {
+                put(4, 1);
+                put(8, field.offset);
+                put(field.offset + 272, operation);
+            }
+            Item::Struct(_) => {
+                // Base blocks of a product, and how many buffers it has of each.
+                for (at, number) in [(32, 16), (36, 16), (40, 16), (120, 2), (124, 2), (128, 1)] {
+                    put(field.offset + at, number);
+                }
+            }
+            Item::Number(_) => {}
+        }
+    }
+    for (name, list) in numbers {
+        let at = layout.field(name).unwrap().offset as usize;
+        for (i, number) in list.iter().enumerate() {
+            bytes[at + 8 * i..at + 8 * i + 8].copy_from_slice(&number.to_le_bytes());
+        }
+    }
+    bytes
+}
+
+pub fn bytes(numbers: impl IntoIterator<Item = f32>) -> Vec<u8> {
+    numbers.into_iter().flat_map(|number| f16::from_f32(number).to_le_bytes()).collect()
+}
+
+pub fn numbers(bytes: &[u8]) -> Vec<f32> {
+    let read = |two: &[u8]| f16::from_le_bytes([two[0], two[1]]).to_f32();
+    bytes.chunks_exact(2).map(read).collect()
+}

@@ -1,0 +1,26 @@
+//! Printed kernels: as they are expected to look, for compilers, and running on the host.
+
+mod anything;
+mod defined;
+mod golden;
+mod host;
+mod project;
+mod syntax;
+mod values;
+
+use ascend_program::Program;
+use ascend_program_testing::kernels;
+
+/// Each with the name of its file.
+fn all() -> Vec<(&'static str, Program)> {
+    vec![
+        ("all_to_all", kernels::all_to_all()),
+        ("all_to_all_in_rounds", kernels::all_to_all_in_rounds()),
+        ("reduce_scatter", kernels::reduce_scatter()),
+        ("reduce_scatter_in_rounds", kernels::reduce_scatter_in_rounds()),
+        ("all_to_all_v", kernels::all_to_all_v()),
+        ("vadd", kernels::vadd()),
+        ("matmul_all_reduce", kernels::matmul_all_reduce()),
+        ("all_gather_matmul", kernels::all_gather_matmul()),
+    ]
+}

@@ -1,0 +1,29 @@
+//! The checker: one kernel for each rule that breaks it, and its repaired twin.
+
+mod harness;
+
+mod client;
+mod groups;
+mod limits;
+mod local;
+mod memory;
+mod operation;
+mod races;
+mod sync;
+mod traffic;
+mod types;
+
+use std::collections::BTreeSet;
+
+/// The rules that the documentation of the module lists, and those that a test breaks.
+#[test]
+fn every_rule_is_documented_and_broken() {
+    let source = include_str!("../../src/check/mod.rs");
+    let rows = source.lines().filter_map(|line| line.strip_prefix("//! | `"));
+    let names = rows.flat_map(|row| row.split(" |").next().unwrap_or_default().split(", "));
+    let documented: BTreeSet<&str> = names.map(|name| name.trim_matches('`')).collect();
+    let texts = include_str!("check/texts.txt").lines();
+    let heads = texts.filter(|line| line.starts_with("error[") || line.starts_with("note["));
+    let broken = heads.filter_map(|head| head.split(['[', ']']).nth(1)).collect();
+    assert_eq!(documented, broken);
+}

@@ -1,0 +1,168 @@
+//! What every test of a rule does: a kernel that breaks it says the expected text, its repaired twin says nothing.
+
+use std::collections::BTreeMap;
+use std::ops::{Deref, DerefMut};
+use std::sync::{Mutex, PoisonError};
+
+use ascend_program::check::{Finding, Product, Setting, check};
+use ascend_program::flow::Launch;
+use ascend_program::layout::Number;
+use ascend_program::step::*;
+use ascend_program::*;
+
+use ascend_program_testing::build::{self, Builder};
+
+/// A kernel on its way, and what it is launched with.
+pub struct Kernel {
+    pub builder: Builder,
+    pub setting: Setting,
+    pub blocks: u32,
+    pub ranks: u32,
+    /// What the tiling struct is filled for.
+    pub operations: Vec<u32>,
+    /// Contexts that the launch has, if not one for each group.
+    pub contexts: Option<usize>,
+    /// What is written over the bytes of the tiling then.
+    pub patches: Vec<(usize, Vec<u8>)>,
+}
+
+impl Deref for Kernel {
+    type Target = Builder;
+    fn deref(&self) -> &Builder {
+        &self.builder
+    }
+}
+
+impl DerefMut for Kernel {
+    fn deref_mut(&mut self) -> &mut Builder {
+        &mut self.builder
+    }
+}
+
+impl Kernel {
+    pub fn new(mix: Mix) -> Self {
+        Kernel {
+            builder: Builder::new(mix),
+            setting: Setting::strict(Product::A3),
+            blocks: 2,
+            ranks: 4,
+            operations: Vec::new(),
+            contexts: None,
+            patches: Vec::new(),
+        }
+    }
+
+    /// The configured client.
+    pub fn ready(&mut self, operations: &[u32]) -> ClientId {
+        self.operations = operations.to_vec();
+        self.builder.ready(operations)
+    }
+
+    pub fn put(&mut self, at: usize, number: u32) {
+        self.patches.push((at, number.to_le_bytes().to_vec()));
+    }
+
+    pub fn findings(self) -> Vec<Finding> {
+        let mut tiling = build::tiling(&self.operations);
+        for (at, bytes) in self.patches {
+            tiling[at..at + bytes.len()].copy_from_slice(&bytes);
+        }
+        let contexts = self.contexts.unwrap_or(self.builder.program.groups as usize);
+        let groups = vec![(1 % self.ranks.max(1), self.ranks); contexts];
+        let launch = Launch { blocks: self.blocks, tiling, groups };
+        let program = self.builder.done();
+        match check(&program, &launch, &self.setting) {
+            Ok(notes) => notes,
+            Err(errors) => errors,
+        }
+    }
+}
+
+/// Elements of `x` and `y`, both half floats, at the start of each.
+pub fn exchange(k: &mut Kernel, x: Base, y: Base, count: u64) -> Exchange {
+    let (send, recv, count) = (k.at(x, 0), k.at(y, 0), k.n(count));
+    Exchange { send, recv, count, dtype: 3 }
+}
+
+/// `y`, the sum of all ranks' `x`, 64 elements a turn.
+pub fn all_reduce(k: &mut Kernel, x: Base, y: Base) -> Operation {
+    Operation::AllReduce(exchange(k, x, y, 64), Reduction::Sum)
+}
+
+/// The client and its task `tiles`, which is to be that of `x` and `y`.
+pub fn reduction(k: &mut Kernel) -> (ClientId, TaskId, Operation) {
+    let (x, y) = (k.input("x", Number::F16), k.output("y", Number::F16));
+    let hccl = k.ready(&[2]);
+    (hccl, k.task("tiles", hccl), all_reduce(k, x, y))
+}
+
+/// An AlltoAllV with as many elements for each rank, one block after the other.
+pub fn all_to_all_v(k: &mut Kernel, (x, y): (Base, Base), ranks: u64, count: u64) -> Operation {
+    let counts = vec![k.n(count); ranks as usize];
+    let displs: Vec<ValueId> = (0..ranks).map(|rank| k.n(count * rank)).collect();
+    let (counts, displs) = (PerRank::Values(counts), PerRank::Values(displs));
+    Operation::AlltoAllV {
+        send: k.at(x, 0),
+        recv: k.at(y, 0),
+        dtype: 3,
+        send_counts: counts.clone(),
+        send_displs: displs.clone(),
+        recv_counts: counts,
+        recv_displs: displs,
+    }
+}
+
+pub type Build = fn(&mut Kernel, bool);
+
+/// Whether a kernel that breaks a rule says so in the expected words, and its twin nothing.
+pub fn prove(name: &str, rule: &str, mix: Mix, build: Build) {
+    let findings = |broken| {
+        let mut kernel = Kernel::new(mix);
+        build(&mut kernel, broken);
+        kernel.findings()
+    };
+    let wrong = findings(true);
+    assert!(wrong.iter().any(|finding| finding.rule == rule), "{rule} is not among {wrong:#?}");
+    let right = findings(false);
+    assert!(right.is_empty(), "the repaired kernel: {right:#?}");
+    let text: Vec<String> = wrong.iter().map(|finding| finding.to_string()).collect();
+    expect(name, &(text.join("\n") + "\n"));
+}
+
+const TEXTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/all/check/texts.txt");
+
+/// Compares a text with the one under this name. With `ASCEND_PROGRAM_BLESS` set, takes it instead.
+pub fn expect(name: &str, text: &str) {
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let bless = std::env::var_os("ASCEND_PROGRAM_BLESS").is_some();
+    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let known = std::fs::read_to_string(TEXTS).unwrap_or_default();
+    let mut texts: BTreeMap<String, String> = BTreeMap::new();
+    for part in known.split("== ").skip(1) {
+        let (name, text) = part.split_once(" ==\n").expect("a name before each text");
+        texts.insert(name.to_owned(), text.trim_end().to_owned() + "\n");
+    }
+    if bless {
+        texts.insert(name.to_owned(), text.to_owned());
+        let parts: Vec<String> =
+            texts.iter().map(|(name, text)| format!("== {name} ==\n{text}")).collect();
+        std::fs::write(TEXTS, parts.join("\n")).expect("write the texts");
+        return;
+    }
+    let found = texts.get(name).map_or("nothing: set ASCEND_PROGRAM_BLESS=1 to take it", |t| t);
+    assert_eq!(found, text, "the text of {name}");
+}
+
+/// Tests of rules: the name, the rule that is broken, the cores of the kernel, and the kernel, broken or repaired.
+macro_rules! rules {
+    ($($(#[$doc:meta])* $name:ident, $rule:literal, $mix:ident, $build:expr;)*) => {
+        $(
+            $(#[$doc])*
+            #[test]
+            fn $name() {
+                crate::check::harness::prove(stringify!($name), $rule, Mix::$mix, $build);
+            }
+        )*
+    };
+}
+pub(crate) use rules;
