@@ -64,6 +64,12 @@ mod tests {
     }
 
     #[test]
+    fn a_trait_in_a_module_sealed_may_have_the_name_of_what_it_seals() {
+        let text = "mod sealed { pub trait Source {} } pub trait Source: sealed::Source {}";
+        assert!(doubled(&[("lib.rs", text)]).is_empty());
+    }
+
+    #[test]
     fn types_of_tests_and_of_functions_do_not_count() {
         let found = doubled(&[(
             "lib.rs",

@@ -138,7 +138,9 @@ impl Reader {
 
     fn define_type(&mut self, name: &syn::Ident, attributes: &[Attribute]) {
         self.define(name.to_string(), Kind::Type, name.span());
-        if self.source.scopes[self.now].is_module {
+        // The private trait that seals a public one has its name by convention.
+        let seals = self.around.last().is_some_and(|module| module == "sealed");
+        if self.source.scopes[self.now].is_module && !seals {
             self.source.types.push(TypeName {
                 name: name.to_string(),
                 scope: self.now,
