@@ -34,6 +34,7 @@ mod matmul;
 mod one_sided;
 mod operation;
 mod run;
+mod setting;
 mod space;
 mod sync;
 mod traffic;
@@ -41,62 +42,10 @@ mod vector;
 mod view;
 
 pub use finding::{Finding, Severity};
+pub use setting::{Product, Setting};
 
 use crate::flow::Launch;
 use crate::program::Program;
-
-/// A product: the chip, and the rules that come with it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Product {
-    /// Atlas A2.
-    A2,
-    /// Atlas A3.
-    A3,
-    /// Ascend 950.
-    Ascend950,
-}
-
-impl Product {
-    fn name(self) -> &'static str {
-        match self {
-            Product::A2 => "A2",
-            Product::A3 => "A3",
-            Product::Ascend950 => "Ascend 950",
-        }
-    }
-}
-
-/// What a launch is checked against.
-#[derive(Debug, Clone)]
-pub struct Setting {
-    /// Where it runs.
-    pub product: Product,
-    /// Whether it is enough that the hardware copes; else it must be as the documents say.
-    pub tolerant: bool,
-    /// Bytes behind each argument of the program, in its order; None or missing: not known, so its bounds are not checked.
-    pub parameters: Vec<Option<u64>>,
-    /// Where each argument begins, in the same order, then the workspace; None or missing: not known, so it shares no memory with
-    /// another one.
-    pub addresses: Vec<Option<u64>>,
-    /// Bytes of the user's part of the workspace.
-    pub workspace: Option<u64>,
-    /// Bytes of an input window, and of an output window.
-    pub window: Option<u64>,
-}
-
-impl Setting {
-    /// As the documents say, with no size known.
-    pub fn strict(product: Product) -> Self {
-        Setting {
-            product,
-            tolerant: false,
-            parameters: Vec::new(),
-            addresses: Vec::new(),
-            workspace: None,
-            window: None,
-        }
-    }
-}
 
 /// Looks at a launch of a program that has been [validated](Program::validate). Neither blocks nor fails otherwise.
 ///
