@@ -13,7 +13,8 @@ mod tree;
 mod workspace;
 
 use std::collections::BTreeSet;
-use std::fmt::Write;
+use std::fmt::Write as _;
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -63,7 +64,8 @@ fn options() -> Result<Option<Options>, String> {
 fn main() -> ExitCode {
     match options().and_then(|options| options.map_or(Ok(HELP.to_owned()), run)) {
         Ok(text) => {
-            println!("{}", text.trim_end());
+            // A reader that stops early, such as `head`, is no fault.
+            let _ = writeln!(std::io::stdout(), "{}", text.trim_end());
             ExitCode::SUCCESS
         }
         Err(text) => {
