@@ -15,7 +15,6 @@ mod capture;
 mod check;
 mod collective;
 mod context;
-pub mod copy;
 mod deadlock;
 mod ending;
 mod event;
@@ -33,7 +32,6 @@ mod operator;
 mod profile;
 mod progress;
 mod queue;
-pub mod reduce;
 mod report;
 mod slots;
 mod step;
@@ -42,6 +40,8 @@ mod sync;
 mod task;
 mod timeline;
 mod users;
+
+pub use ascend_reduce::{self as reduce, copy};
 
 /// The functions of the emulator. What it does not have is `None`.
 pub fn table() -> ascend_sys::Functions {

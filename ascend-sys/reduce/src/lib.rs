@@ -1,4 +1,7 @@
-//! The arithmetic of the collectives: one pass over a chunk of an all-reduce, a reduce or a reduce-scatter.
+//! Reductions, copies and fills of memory that others may write meanwhile.
+//!
+//! A crate of its own, because these loops alone need optimisation in every build.
+//! Reductions are the arithmetic of the collectives: one pass over a chunk of an all-reduce, a reduce or a reduce-scatter.
 //!
 //! [`reduce_chunk`] reads every input once, in rank order, and writes the result to every output once. What it computes is defined to the bit
 //! and does not depend on how a buffer is cut into chunks, how it is aligned, or what the processor can do:
@@ -17,21 +20,22 @@
 //! the portable one.
 
 mod convert;
+pub mod copy;
 mod element;
 mod environment;
-pub(crate) mod isa;
+mod isa;
 mod kernel;
 #[cfg(test)]
 mod tests;
 mod types;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
-pub(crate) mod x86;
+mod x86;
 
 pub use types::{DataType, ReduceOp};
 
-pub(crate) use element::Arithmetic;
+pub use element::Arithmetic;
 use element::{Bf16, Element, Fp16, Maximum, Minimum, Operator, Ordered, Prod, Sum};
-pub(crate) use environment::Standard;
+pub use environment::Standard;
 
 /// How results are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,11 +4,12 @@
 //! libraries do so for speed). Reductions run on whatever thread waits, and their bits must not depend on which one.
 
 /// Round to nearest, keep subnormal numbers, trap nothing; what the thread had before comes back when this is dropped.
-pub(crate) struct Standard(Option<control::Word>);
+pub struct Standard(Option<control::Word>);
 
 impl Standard {
     #[inline]
-    pub(crate) fn set() -> Self {
+    /// Sets the standard control of the calling thread until the value is dropped.
+    pub fn set() -> Self {
         let before = control::read();
         if control::is_standard(before) {
             return Self(None);
@@ -35,13 +36,13 @@ pub(super) mod control {
     use core::arch::asm;
 
     /// MXCSR.
-    pub(in crate::reduce) type Word = u32;
-    pub(in crate::reduce) const STANDARD: Word = 0x1F80;
+    pub(crate) type Word = u32;
+    pub(crate) const STANDARD: Word = 0x1F80;
     /// What has happened so far: no control.
     const FLAGS: Word = 0x3F;
 
     #[inline]
-    pub(in crate::reduce) fn read() -> Word {
+    pub(crate) fn read() -> Word {
         let mut word: Word = 0;
         // SAFETY: writes four bytes to a local variable.
         unsafe {
@@ -50,7 +51,7 @@ pub(super) mod control {
         word
     }
 
-    pub(in crate::reduce) fn write(word: Word) {
+    pub(crate) fn write(word: Word) {
         // SAFETY: reads four bytes of a local variable; only words of `read` and `STANDARD` come here, which have no
         // reserved bit. Code that the compiler made may only run with the standard control: see above.
         unsafe {
@@ -69,18 +70,18 @@ pub(super) mod control {
     use core::arch::asm;
 
     /// FPCR, which holds control only.
-    pub(in crate::reduce) type Word = u64;
-    pub(in crate::reduce) const STANDARD: Word = 0;
+    pub(crate) type Word = u64;
+    pub(crate) const STANDARD: Word = 0;
 
     #[inline]
-    pub(in crate::reduce) fn read() -> Word {
+    pub(crate) fn read() -> Word {
         let word: Word;
         // SAFETY: reads a register that user code may read.
         unsafe { asm!("mrs {}, fpcr", out(reg) word, options(nomem, nostack, preserves_flags)) };
         word
     }
 
-    pub(in crate::reduce) fn write(word: Word) {
+    pub(crate) fn write(word: Word) {
         // SAFETY: writes a register that user code may write, with a word of `read` or `STANDARD`. Touches memory as far
         // as the compiler knows, so no access moves across it.
         unsafe { asm!("msr fpcr, {}", in(reg) word, options(nostack, preserves_flags)) };
@@ -110,13 +111,12 @@ pub(super) mod tests {
 
     /// Rounds up and flushes subnormal numbers to zero, read or computed.
     #[cfg(target_arch = "x86_64")]
-    pub(in crate::reduce) const ODD: control::Word =
-        control::STANDARD | 1 << 15 | 0b10 << 13 | 1 << 6;
+    pub(crate) const ODD: control::Word = control::STANDARD | 1 << 15 | 0b10 << 13 | 1 << 6;
     #[cfg(target_arch = "aarch64")]
-    pub(in crate::reduce) const ODD: control::Word = 1 << 24 | 0b01 << 22;
+    pub(crate) const ODD: control::Word = 1 << 24 | 0b01 << 22;
 
     /// Runs something under [`ODD`] control, and checks that it leaves it so.
-    pub(in crate::reduce) fn under_odd_control<R>(run: impl FnOnce() -> R) -> R {
+    pub(crate) fn under_odd_control<R>(run: impl FnOnce() -> R) -> R {
         let before = control::read();
         control::write(ODD);
         let result = run();

@@ -1,6 +1,6 @@
 //! The ends of a buffer: loads and stores of less than a line.
 
-use crate::reduce::isa::CacheLine;
+use crate::isa::CacheLine;
 use core::arch::asm;
 use core::arch::x86_64::__m512i;
 use core::mem::transmute;
@@ -11,7 +11,7 @@ pub(super) mod masked {
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw")]
-    pub(in crate::reduce::x86) unsafe fn load(from: *const u8, bytes: usize) -> CacheLine {
+    pub(in crate::x86) unsafe fn load(from: *const u8, bytes: usize) -> CacheLine {
         let line: __m512i;
         // SAFETY: the caller promises that the bytes are readable.
         unsafe {
@@ -24,7 +24,7 @@ pub(super) mod masked {
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw")]
-    pub(in crate::reduce::x86) unsafe fn store(to: *mut u8, line: CacheLine, bytes: usize) {
+    pub(in crate::x86) unsafe fn store(to: *mut u8, line: CacheLine, bytes: usize) {
         // SAFETY: the caller promises that the bytes are writable.
         unsafe {
             asm!("vmovdqu8 [{to}] {{{mask}}}, {line}", line = in(zmm_reg) transmute::<CacheLine, __m512i>(line),
@@ -38,7 +38,7 @@ pub(super) mod words {
     use super::*;
 
     #[inline(always)]
-    pub(in crate::reduce::x86) unsafe fn load(from: *const u8, bytes: usize) -> CacheLine {
+    pub(in crate::x86) unsafe fn load(from: *const u8, bytes: usize) -> CacheLine {
         let mut words = [0u64; 8];
         let whole = bytes / 8;
         // SAFETY: the caller promises that the bytes are readable; the pieces add up to them.
@@ -55,7 +55,7 @@ pub(super) mod words {
     }
 
     #[inline(always)]
-    pub(in crate::reduce::x86) unsafe fn store(to: *mut u8, line: CacheLine, bytes: usize) {
+    pub(in crate::x86) unsafe fn store(to: *mut u8, line: CacheLine, bytes: usize) {
         let whole = bytes / 8;
         // SAFETY: the caller promises that the bytes are writable; the pieces add up to them.
         unsafe {

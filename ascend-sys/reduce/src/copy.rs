@@ -1,10 +1,10 @@
 //! Copies and fills of device memory.
 //!
-//! As in [`crate::reduce`], a racing program may write the memory meanwhile, so it is touched only by assembly or volatile
+//! As in the reductions, a racing program may write the memory meanwhile, so it is touched only by assembly or volatile
 //! accesses through raw pointers: a race yields unspecified bytes and nothing worse. Where the processor has no instruction
 //! for it, a large copy is a reduction of one input, which moves bytes and nothing else.
 
-use crate::reduce::{DataType, ReduceOp, Store, reduce_chunk};
+use crate::{DataType, ReduceOp, Store, reduce_chunk};
 
 /// Copies `bytes` bytes.
 ///
@@ -39,7 +39,7 @@ pub unsafe fn fill(dst: *mut u8, byte: u8, bytes: usize) {
     #[cfg(not(all(target_arch = "x86_64", not(miri))))]
     // SAFETY: the caller promises writable bytes; lines and the part behind them add up to `bytes`.
     unsafe {
-        use crate::reduce::isa::{CacheLine, Isa, Portable};
+        use crate::isa::{CacheLine, Isa, Portable};
         let (whole, line) = (bytes / 64 * 64, CacheLine([byte; 64]));
         for at in (0..whole).step_by(64) {
             Portable::store(dst.add(at), line);
@@ -130,7 +130,7 @@ mod small {
 /// At most 64 bytes.
 #[cfg(not(all(target_arch = "x86_64", not(miri))))]
 mod small {
-    use crate::reduce::isa::{Isa, Portable};
+    use crate::isa::{Isa, Portable};
 
     /// # Safety
     ///

@@ -1,9 +1,9 @@
 //! Every kernel against a naive reference, bit for bit, on every instruction set that this processor has.
 
 use super::*;
-use crate::reduce::convert::{bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16};
+use crate::convert::{bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16};
 #[cfg(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(miri)))]
-use crate::reduce::environment::tests::under_odd_control;
+use crate::environment::tests::under_odd_control;
 use half::{bf16, f16};
 
 const REDUCIBLE: [DataType; 9] = [

@@ -8,10 +8,14 @@ use core::mem::transmute;
 ///
 /// Integers wrap. Float maximum and minimum are those of IEEE 754-2019 (`maximum`, `minimum`): a NaN propagates, and -0
 /// is less than +0.
-pub(crate) trait Arithmetic: Copy {
+pub trait Arithmetic: Copy {
+    /// The sum; integers wrap.
     fn sum(a: Self, b: Self) -> Self;
+    /// The product; integers wrap.
     fn product(a: Self, b: Self) -> Self;
+    /// The greater one; a NaN if either is one.
     fn maximum(a: Self, b: Self) -> Self;
+    /// The lesser one; a NaN if either is one.
     fn minimum(a: Self, b: Self) -> Self;
     /// Makes every NaN the same one. Which payload survives an addition depends on the order of its operands, which
     /// the compiler may swap: without this, two builds of one kernel could differ.
