@@ -56,6 +56,7 @@ pub mod kernel;
 pub(crate) mod lock;
 pub mod memory;
 pub mod operator;
+pub(crate) mod order;
 pub mod ranks;
 pub mod runtime;
 pub(crate) mod sync;
@@ -63,7 +64,6 @@ pub(crate) mod sync;
 #[cfg(all(test, not(loom), not(miri), feature = "emulator"))]
 mod tests;
 pub mod trace;
-pub mod work;
 
 pub use batch::Batch;
 pub use collective::{CountMatrix, Partition};
@@ -73,6 +73,7 @@ pub use dtype::{bf16, f16};
 pub use error::{Error, Result};
 pub use group::{Group, GroupWork, group};
 pub use memory::{DeviceBuffer, DeviceSlice, DeviceSliceMut, Download, HostBuffer};
+pub use order::work;
 pub use ranks::{Rank, RankError};
 #[cfg(feature = "emulator")]
 pub use runtime::Fault;

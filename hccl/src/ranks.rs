@@ -17,8 +17,8 @@ use std::thread::ScopedJoinHandle;
 
 use crate::comm::{CommConfig, Communicator, RootInfo};
 use crate::device::Device;
-use crate::device::wait::alarm;
 use crate::error::{Error, Result, panic_text};
+use crate::order::wait::alarm;
 use crate::runtime::Runtime;
 
 impl Runtime {

@@ -6,12 +6,12 @@ use super::{CollectiveCall, check_count};
 use crate::batch::Direction;
 use crate::comm::label::Takes;
 use crate::comm::{Communicator, Member};
-use crate::device::issue::{Slip, Touch};
 use crate::device::{Stream, StreamState};
 use crate::dtype::{DType, Element};
 use crate::error::{Error, Result};
 use crate::memory::allocation::Region;
 use crate::memory::{Destination, Source};
+use crate::order::issue::{Slip, Touch};
 use crate::trace::span;
 #[cfg(doc)]
 use crate::work::Work;

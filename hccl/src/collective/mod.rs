@@ -66,9 +66,9 @@ pub(crate) use check::{CheckedReduction, check_apart, check_count};
 use crate::comm::Communicator;
 use crate::comm::Member;
 use crate::comm::label::Takes;
-use crate::device::issue::{Slip, Touch};
 use crate::device::{Stream, StreamState};
 use crate::error::Result;
+use crate::order::issue::{Slip, Touch};
 #[cfg(doc)]
 use crate::work::Work;
 
@@ -85,7 +85,7 @@ macro_rules! collective {
         let bytes = count.saturating_mul($dtype.size());
         let _span =
             crate::trace::span!(concat!("hccl.", $name), $name, member, sequence, count, bytes);
-        let slip = crate::device::issue::Slip::default();
+        let slip = crate::order::issue::Slip::default();
         let issued = member.issue_collective($name, sequence, &$call, &$touches, $stream, &slip);
         issued.map(|()| slip.work($stream, $name))
     }};

@@ -5,12 +5,12 @@ use super::check::{check_apart, check_length};
 use super::partition::{BUFFER, DESTINATION, SOURCE};
 use super::{CollectiveCall, check_count, collective};
 use crate::comm::{Communicator, Member};
-use crate::device::issue::Touch;
 use crate::device::{Stream, StreamState};
 use crate::dtype::{DType, Element};
 use crate::error::{Error, Result};
 use crate::memory::allocation::Region;
 use crate::memory::{Destination, Source};
+use crate::order::issue::Touch;
 #[cfg(doc)]
 use crate::work::Work;
 

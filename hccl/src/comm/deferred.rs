@@ -10,7 +10,7 @@ use super::handle::CommHandle;
 use crate::api::Table;
 use crate::device::graph::GraphParts;
 use crate::kernel::driver::KernelDriver;
-use crate::memory::stamps::{Stamps, are_complete};
+use crate::order::stamps::{Stamps, are_complete};
 
 /// A communicator, graph or kernel that nobody has any more. A communicator of which a graph is left waits for that too.
 pub(crate) struct Deferred {

@@ -15,8 +15,8 @@ use super::RootInfo;
 use super::label::Label;
 use crate::api::{Table, call};
 use crate::device::Device;
-use crate::device::wait::alarm;
 use crate::error::Result;
+use crate::order::wait::alarm;
 
 /// See the [module](self).
 pub(crate) struct CommHandle {

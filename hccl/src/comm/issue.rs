@@ -7,10 +7,10 @@ use ascend_sys::{HcclComm, aclrtStream};
 use super::Member;
 use super::label::Takes;
 use crate::api::Table;
-use crate::device::issue::{Issued, MemoryPlace, Operation, Touch};
 use crate::device::{Stream, StreamState};
 use crate::error::{Error, Result};
-use crate::memory::stamps::AccessKind;
+use crate::order::issue::{Issued, MemoryPlace, Operation, Touch};
+use crate::order::stamps::AccessKind;
 
 impl Member {
     /// What every operation writes: the communicator itself.

@@ -10,7 +10,7 @@
 //!   on all ranks.
 //! * Two operations of one communicator are never in flight unordered: an operation on another stream than the one before waits,
 //!   on the device, for that one (CANN shares buffers and signals among the operations of a communicator).
-//! * The operations of all communicators of a device are issued one at a time (the private module `device::issue_order` says how), as CANN demands.
+//! * The operations of all communicators of a device are issued one at a time (the private module `order::issue_order` says how), as CANN demands.
 //! * Dropped with operations in flight, a communicator is put aside and destroyed when they are complete. Dropping
 //!   never blocks.
 //!
@@ -48,8 +48,8 @@ use crate::api::call;
 use crate::batch::{Direction, Lists, Peers};
 use crate::device::Device;
 use crate::error::{Error, OpContext, Result};
-use crate::memory::stamps::Stamps;
 use crate::operator::Resources;
+use crate::order::stamps::Stamps;
 use crate::runtime::{Product, Runtime};
 use deferred::{Body, Deferred};
 use handle::{CommHandle, Origin};

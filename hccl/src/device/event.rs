@@ -4,11 +4,11 @@
 
 use std::time::Duration;
 
-use super::issue::{Operation, issue};
-use super::stream_slot::StreamSlot;
 use super::{Device, Stream};
 use crate::api::handles::EventHandle;
 use crate::error::{Error, Result};
+use crate::order::issue::{Operation, issue};
+use crate::order::stream_slot::StreamSlot;
 use crate::work::Work;
 
 /// A point in a stream, complete when everything issued before it is. It only names the point, so it costs no call and

@@ -52,8 +52,6 @@ use std::sync::{Arc, Mutex};
 use ascend_sys::aclrtStream;
 use smallvec::SmallVec;
 
-use super::issue::{Issued, MemoryPlace, Operation, Touch, check_places, issue};
-use super::queue::StreamQueue;
 use super::state::{StreamState, sealed};
 use super::{Device, Stream};
 use crate::api::Table;
@@ -61,7 +59,9 @@ use crate::api::graphs::GraphHandle;
 use crate::comm::deferred::{Body, Deferred};
 use crate::comm::label::{Label, Numbers, Takes};
 use crate::error::{Error, Result};
-use crate::memory::stamps::{AccessKind, Stamps};
+use crate::order::issue::{Issued, MemoryPlace, Operation, Touch, check_places, issue};
+use crate::order::queue::StreamQueue;
+use crate::order::stamps::{AccessKind, Stamps};
 use crate::sync::lock;
 use crate::work::Work;
 

@@ -5,24 +5,14 @@
 //! the same time. An [`Event`] is a point in a stream that the host or another stream can wait for.
 
 mod event;
-mod faults;
 pub mod graph;
-pub(crate) mod issue;
-pub(crate) mod issue_order;
-mod marks;
-pub(crate) mod queue;
 pub(crate) mod state;
 mod stream;
-pub(crate) mod stream_slot;
-pub(crate) mod timeline;
-pub(crate) mod together;
-pub(crate) mod wait;
 
 pub use event::{Event, TimedEvent};
 pub use graph::{Captured, Capturing, Graph};
 pub use state::{Open, StreamState};
 pub use stream::Stream;
-use stream_slot::StreamSlot;
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -34,10 +24,11 @@ use std::time::Duration;
 use crate::api::Table;
 use crate::api::handles::{ContextHandle, EventHandle, StreamHandle};
 use crate::comm::deferred::{Deferred, DeferredList};
-use crate::device::issue_order::{IssueOrder, patiently};
 use crate::error::{Error, Result};
 use crate::lock::{Guard, SpinLock};
 use crate::memory::allocation::RetireList;
+use crate::order::issue_order::{IssueOrder, patiently};
+use crate::order::stream_slot::StreamSlot;
 use crate::runtime::Runtime;
 use crate::sync::lock;
 

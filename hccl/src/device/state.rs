@@ -5,8 +5,8 @@
 use ascend_sys::aclrtStream;
 
 use super::Stream;
-use super::issue::{Issued, Operation, Touch, issue_number};
 use crate::error::Result;
+use crate::order::issue::{Issued, Operation, Touch, issue_number};
 use crate::work::Work;
 
 pub(crate) mod sealed {

@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use super::Device;
 use super::event::{Event, TimedEvent};
-use super::issue::{Operation, issue, wait_for};
-use super::queue::StreamQueue;
 use super::state::Open;
-use super::stream_slot::StreamSlot;
 use crate::api::Table;
 use crate::api::handles::StreamHandle;
 use crate::error::{Error, OpContext, Result, panic_text};
+use crate::order::issue::{Operation, issue, wait_for};
+use crate::order::queue::StreamQueue;
+use crate::order::stream_slot::StreamSlot;
 use crate::work::Work;
 
 /// A queue of one device: operations run in the order in which they were issued. Streams of one device run at the same time.

@@ -66,9 +66,9 @@ use crate::collective::CollectiveCall;
 use crate::comm::label::Takes;
 use crate::comm::{Communicator, Member};
 use crate::device::Stream;
-use crate::device::issue::{Operation, Touch};
-use crate::device::together::{Part, issue_together};
 use crate::error::{Error, Result};
+use crate::order::issue::{Operation, Touch};
+use crate::order::together::{Part, issue_together};
 use crate::trace::span;
 use crate::work::Work;
 

@@ -3,12 +3,12 @@
 use super::{Entry, GroupOperation};
 use crate::batch::{Direction, Item, Used};
 use crate::collective::{CheckedReduction, CollectiveCall, CountMatrix, Partition};
-use crate::device::issue::Touch;
 use crate::dtype::{DType, Element, Reduce, ReduceOp};
 use crate::error::{Error, Result};
 use crate::memory::allocation::Region;
 use crate::memory::traits::{Lend, LendMut};
 use crate::memory::{Destination, Source};
+use crate::order::issue::Touch;
 
 /// Puts down operations of one communicator; see [`mod@crate::group`].
 ///

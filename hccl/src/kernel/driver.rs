@@ -11,10 +11,10 @@ use crate::api::Table;
 use crate::api::kernels::{KernelHandle, ServerHandle};
 use crate::comm::Member;
 use crate::comm::label::Takes;
-use crate::device::issue::{Operation, Touch, handle, issue};
 use crate::device::{Device, Stream};
 use crate::error::{Error, Result};
 use crate::memory::allocation::Region;
+use crate::order::issue::{Operation, Touch, handle, issue};
 use crate::work::Work;
 
 /// What a launch is called in errors.

@@ -114,14 +114,14 @@ use super::tiling::Tiling;
 use super::tiling::communication::ready;
 use crate::comm::Communicator;
 use crate::comm::deferred::{Body, Deferred};
-use crate::device::issue::{MemoryPlace, Touch};
 use crate::device::{Device, Stream};
 use crate::dtype::Element;
 use crate::error::{Error, Result};
 use crate::memory::allocation::Region;
-use crate::memory::stamps::{AccessKind, Stamps};
 use crate::memory::traits::{Lend, LendMut};
 use crate::memory::{Destination, Source};
+use crate::order::issue::{MemoryPlace, Touch};
+use crate::order::stamps::{AccessKind, Stamps};
 use crate::runtime::Product;
 use crate::work::Work;
 

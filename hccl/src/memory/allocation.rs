@@ -13,11 +13,11 @@ use std::sync::atomic::Ordering::{Relaxed, Release};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use super::stamps::{self, AccessKind, Stamps};
 use crate::api::Table;
 use crate::device::Device;
-use crate::device::issue::{MemoryPlace, Touch};
 use crate::error::Result;
+use crate::order::issue::{MemoryPlace, Touch};
+use crate::order::stamps::{self, AccessKind, Stamps};
 use crate::runtime::Runtime;
 use crate::sync::lock;
 

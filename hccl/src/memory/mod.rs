@@ -19,9 +19,7 @@ mod buffer;
 mod download;
 mod host;
 pub(crate) mod pool;
-mod regular;
 mod slice;
-pub(crate) mod stamps;
 pub(crate) mod traits;
 pub(crate) mod transfer;
 

@@ -8,10 +8,10 @@ use ascend_sys::aclrtMemcpyKind;
 
 use super::allocation::{Owned, Region};
 use super::pool::Pool;
-use crate::device::issue::{Issued, Operation, handle};
 use crate::device::{Stream, StreamState};
 use crate::dtype::Element;
 use crate::error::{Error, Result};
+use crate::order::issue::{Issued, Operation, handle};
 use crate::work::Work;
 
 fn check_length<T>(

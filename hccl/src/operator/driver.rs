@@ -28,10 +28,10 @@ use crate::api::operators::{Buffer, PrimitiveReduction};
 use crate::comm::Member;
 use crate::comm::label::Takes;
 use crate::device::Stream;
-use crate::device::issue::{Touch, handle};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::memory::allocation::Region;
+use crate::order::issue::{Touch, handle};
 use crate::work::Work;
 
 /// An operator whose tasks are on the tape.

@@ -15,12 +15,12 @@ use super::resources::invalid;
 use crate::collective::check_apart;
 use crate::comm::{Communicator, Member};
 use crate::device::Stream;
-use crate::device::issue::Touch;
 use crate::dtype::{DType, Element, ReduceKind};
 use crate::error::{Error, Result};
 use crate::memory::allocation::Region;
 use crate::memory::traits::{Lend, LendMut};
 use crate::memory::{Destination, Source};
+use crate::order::issue::Touch;
 use crate::trace::span;
 use crate::work::Work;
 

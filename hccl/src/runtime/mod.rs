@@ -10,8 +10,6 @@ mod choose;
 #[cfg(feature = "emulator")]
 mod faults;
 mod findings;
-pub(crate) mod reactor;
-mod registry;
 
 #[cfg(feature = "emulator")]
 pub use choose::EmulatorOptions;
@@ -33,8 +31,8 @@ use crate::dtype::Element;
 use crate::error::{Error, Result};
 use crate::memory::HostBuffer;
 use crate::memory::pool::Pool;
+use crate::order::reactor::Reactor;
 use crate::sync::lock;
-use reactor::Reactor;
 
 /// Everything that waits gives up after this long unless told otherwise.
 const DEADLINE: Duration = Duration::from_secs(300);

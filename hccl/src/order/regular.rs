@@ -27,7 +27,7 @@ use crate::sync::AtomicU64;
 
 /// See the [module](self). All orders are relaxed: the locks and the borrows order what must be ordered.
 #[derive(Default)]
-pub(super) struct Regular {
+pub(crate) struct Regular {
     /// The name of the stream that may take the short way, 0 when it is closed.
     open: AtomicU64,
     start: AtomicU64,
@@ -40,7 +40,7 @@ pub(super) struct Regular {
 impl Regular {
     /// The short way, with the issue lock of `stream` held. `false` when it is not open for it, or for other bytes.
     #[inline]
-    pub(super) fn stamp(
+    pub(crate) fn stamp(
         &self,
         stream: u64,
         number: u64,
@@ -56,7 +56,7 @@ impl Regular {
 
     /// The long way: with the lock of the list, and the issue locks of `stream` and of the one that was regular before.
     /// What was stamped before goes, and the short way is closed, unless with `keep` it is about the same bytes.
-    pub(super) fn restart(
+    pub(crate) fn restart(
         &self,
         number: u64,
         range: &Range<usize>,
@@ -74,22 +74,22 @@ impl Regular {
     }
 
     /// With the lock of the list.
-    pub(super) fn open(&self, stream: Option<u64>) {
+    pub(crate) fn open(&self, stream: Option<u64>) {
         self.open.store(stream.unwrap_or(0), Relaxed);
     }
 
     /// The last operation that wrote, or with `reads` that wrote or read.
-    pub(super) fn last(&self, reads: bool) -> u64 {
+    pub(crate) fn last(&self, reads: bool) -> u64 {
         let read = if reads { self.read.load(Relaxed) } else { 0 };
         self.written.load(Relaxed).max(read)
     }
 
-    pub(super) fn range(&self) -> Range<usize> {
+    pub(crate) fn range(&self) -> Range<usize> {
         self.start.load(Relaxed) as usize..self.end.load(Relaxed) as usize
     }
 
     #[inline]
-    pub(super) fn is_range(&self, range: &Range<usize>) -> bool {
+    pub(crate) fn is_range(&self, range: &Range<usize>) -> bool {
         self.start.load(Relaxed) == range.start as u64 && self.end.load(Relaxed) == range.end as u64
     }
 

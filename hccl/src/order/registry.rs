@@ -10,7 +10,7 @@ pub(crate) struct Key {
 }
 
 /// See the [module](self).
-pub(super) struct Registry<T> {
+pub(crate) struct Registry<T> {
     slots: Vec<(u64, Option<T>)>,
     free: Vec<usize>,
 }
@@ -22,7 +22,7 @@ impl<T> Default for Registry<T> {
 }
 
 impl<T> Registry<T> {
-    pub(super) fn insert(&mut self, value: T) -> Key {
+    pub(crate) fn insert(&mut self, value: T) -> Key {
         match self.free.pop() {
             Some(slot) => {
                 let (generation, place) = &mut self.slots[slot];
@@ -37,14 +37,14 @@ impl<T> Registry<T> {
         }
     }
 
-    pub(super) fn get_mut(&mut self, key: Key) -> Option<&mut T> {
+    pub(crate) fn get_mut(&mut self, key: Key) -> Option<&mut T> {
         match self.slots.get_mut(key.slot) {
             Some((generation, value)) if *generation == key.generation => value.as_mut(),
             _ => None,
         }
     }
 
-    pub(super) fn remove(&mut self, key: Key) -> Option<T> {
+    pub(crate) fn remove(&mut self, key: Key) -> Option<T> {
         match self.slots.get_mut(key.slot) {
             Some((generation, value)) if *generation == key.generation => {
                 let value = value.take()?;
@@ -55,17 +55,17 @@ impl<T> Registry<T> {
         }
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.free.len() == self.slots.len()
     }
 
     /// All of them.
-    pub(super) fn values(&self) -> impl Iterator<Item = &T> {
+    pub(crate) fn values(&self) -> impl Iterator<Item = &T> {
         self.slots.iter().filter_map(|(_, value)| value.as_ref())
     }
 
     /// Moves those that are ready to `ready`.
-    pub(super) fn take_ready(&mut self, is_ready: impl Fn(&T) -> bool, ready: &mut Vec<T>) {
+    pub(crate) fn take_ready(&mut self, is_ready: impl Fn(&T) -> bool, ready: &mut Vec<T>) {
         for (slot, (_, value)) in self.slots.iter_mut().enumerate() {
             if value.as_ref().is_some_and(&is_ready)
                 && let Some(value) = value.take()

@@ -14,12 +14,12 @@
 use std::ptr;
 
 use super::issue::{Operation, PreparedWaits, Publish, Touch, check_places};
+use super::stamps::Conflicts;
 use super::stream_slot::{Issuing, StreamSlot};
-use super::{Device, Stream};
+use super::work::Work;
+use crate::device::{Device, Stream};
 use crate::error::Result;
 use crate::lock::Guard;
-use crate::memory::stamps::Conflicts;
-use crate::work::Work;
 
 /// What one stream gets. Each stream has one part of a group at most.
 pub(crate) struct Part<'a> {

@@ -18,13 +18,13 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::{Arc, Mutex};
 
-use super::Device;
 use super::faults::Faults;
+use super::issue_order::Issuer;
 use super::queue::StreamQueue;
 use super::timeline::{StreamTimeline, WINDOW};
 use crate::api::entries::Progress;
 use crate::comm::label::Label;
-use crate::device::issue_order::Issuer;
+use crate::device::Device;
 use crate::error::{OpContext, Result};
 use crate::lock::{Biased, Guard, SpinLock};
 use crate::sync::lock;
@@ -81,12 +81,12 @@ impl Issuing {
 /// See the [module](self).
 pub(crate) struct StreamSlot {
     /// The line of the backend's counters, where it counts.
-    pub(super) progress: Option<Progress>,
-    pub(super) timeline: StreamTimeline,
+    pub(crate) progress: Option<Progress>,
+    pub(crate) timeline: StreamTimeline,
     issuing: Biased<Issuing>,
-    pub(super) faults: Faults,
+    pub(crate) faults: Faults,
     /// How many failures of the line have been looked at.
-    pub(super) failed_seen: AtomicU64,
+    pub(crate) failed_seen: AtomicU64,
     /// For each of the last numbers: the number itself when its `Work` was dropped before it was seen complete.
     detached: [AtomicU64; WINDOW as usize],
     /// The last number while its `Work` is alive; only where events tell.
@@ -101,7 +101,7 @@ impl StreamSlot {
     /// A slot for a new stream.
     ///
     /// Tickets go on as numbers do, because the slot keeps its line, and the tickets of a line go on.
-    pub(super) fn take(progress: Option<Progress>) -> &'static StreamSlot {
+    pub(crate) fn take(progress: Option<Progress>) -> &'static StreamSlot {
         let line = progress.map_or(0, Progress::address);
         let free = lock(&FREE).get_mut(&line).and_then(Vec::pop);
         let completed = progress.map_or(0, Progress::completed);
@@ -116,7 +116,7 @@ impl StreamSlot {
     }
 
     /// The other end of [`take`](Self::take), when nobody has the queue any more.
-    pub(super) fn give_back(&'static self) {
+    pub(crate) fn give_back(&'static self) {
         let line = self.progress.map_or(0, Progress::address);
         lock(&FREE).entry(line).or_default().push(self);
     }
@@ -135,7 +135,7 @@ impl StreamSlot {
         }
     }
 
-    pub(super) fn set_queue(&self, queue: Option<Arc<StreamQueue>>) {
+    pub(crate) fn set_queue(&self, queue: Option<Arc<StreamQueue>>) {
         let before = std::mem::replace(&mut *self.queue.lock(), queue);
         // Without the lock.
         drop(before);
@@ -158,7 +158,7 @@ impl StreamSlot {
 
     /// The right to enqueue.
     #[inline]
-    pub(super) fn issuing(&self) -> Guard<'_, Issuing> {
+    pub(crate) fn issuing(&self) -> Guard<'_, Issuing> {
         self.issuing.lock()
     }
 
@@ -168,18 +168,18 @@ impl StreamSlot {
 
     /// The ticket the stream stands at; 0 where the backend does not count.
     #[inline]
-    pub(super) fn ticket(&self) -> u64 {
+    pub(crate) fn ticket(&self) -> u64 {
         self.progress.map_or(0, Progress::submitted)
     }
 
     /// Whether events tell what is complete, and there is a `Work` of this number.
     #[inline]
-    pub(super) fn is_watched(&self, number: u64) -> bool {
+    pub(crate) fn is_watched(&self, number: u64) -> bool {
         self.progress.is_none() && self.watched.load(Acquire) == number
     }
 
     #[inline]
-    pub(super) fn watch(&self, number: u64) {
+    pub(crate) fn watch(&self, number: u64) {
         if self.progress.is_none() {
             self.watched.store(number, Release);
         }
@@ -223,7 +223,7 @@ impl StreamSlot {
 
     /// An unfinished operation up to `number` whose communicator has been aborted. `None` when it cannot be told, because an
     /// operation is just being enqueued.
-    pub(super) fn aborted(&self, number: u64) -> Option<Option<OpContext>> {
+    pub(crate) fn aborted(&self, number: u64) -> Option<Option<OpContext>> {
         let issuing = self.try_issuing()?;
         let submitted = self.timeline.submitted();
         let aborted = issuing.records.iter().find(|record| {
@@ -265,7 +265,7 @@ impl StreamSlot {
 
     /// Whether the backend has counted failures that nobody has looked at.
     #[inline]
-    pub(super) fn has_news(&self) -> bool {
+    pub(crate) fn has_news(&self) -> bool {
         self.progress.is_some_and(|progress| progress.failed() != self.failed_seen.load(Acquire))
     }
 
@@ -287,7 +287,7 @@ impl StreamSlot {
     }
 
     /// Whether nobody has the `Work` of this number, or not for long.
-    pub(super) fn is_detached(&self, number: u64) -> bool {
+    pub(crate) fn is_detached(&self, number: u64) -> bool {
         number + WINDOW <= self.timeline.submitted()
             || self.detached[(number % WINDOW) as usize].load(Acquire) == number
     }

@@ -2,7 +2,7 @@
 //!
 //! A stamp says: the operation with this number on this stream reads (or writes) these bytes. An operation puts its stamps
 //! *before* it is enqueued, so there is no moment at which a device may touch bytes that no stamp names. A stamp counts until
-//! its number is complete ([`crate::device::timeline`]); then it may be dropped at any time.
+//! its number is complete ([`crate::order::timeline`]); then it may be dropped at any time.
 //!
 //! Streams are first in, first out, so a later stamp of the same stream takes the place of an earlier one over the same
 //! bytes. Stamps of other streams that conflict (same bytes, and one of the two writes) are what an operation must wait for.
@@ -23,8 +23,8 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::regular::Regular;
+use super::stream_slot::StreamSlot;
 use crate::device::Device;
-use crate::device::stream_slot::StreamSlot;
 use crate::lock::SpinLock;
 use crate::sync::name;
 

@@ -15,11 +15,11 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use crate::device::issue::Issued;
-use crate::device::stream_slot::StreamSlot;
-use crate::device::wait::alarms;
+use super::issue::Issued;
+use super::reactor::{Awaited, Reactor};
+use super::stream_slot::StreamSlot;
+use super::wait::alarms;
 use crate::error::Result;
-use crate::runtime::reactor::{Awaited, Reactor};
 
 const UNSEEN: u8 = 0;
 const SEEN: u8 = 1;

@@ -10,12 +10,12 @@
 use std::sync::atomic::Ordering::{Acquire, Release};
 use std::sync::{Arc, Mutex};
 
-use super::Device;
 use super::marks::Marks;
 use super::stream_slot::StreamSlot;
 use crate::api::Table;
 use crate::api::entries::Progress;
 use crate::api::handles::StreamHandle;
+use crate::device::Device;
 use crate::error::{Error, OpContext, Result};
 use crate::lock::pause;
 use crate::sync::lock;
@@ -25,19 +25,19 @@ const MOST_LOOKS: u32 = 1000;
 
 /// See the [module](self).
 pub(crate) struct StreamQueue {
-    pub(super) slot: &'static StreamSlot,
+    pub(crate) slot: &'static StreamSlot,
     handle: StreamHandle,
     /// Whether the handle is ours to destroy.
     owned: bool,
     /// Where the backend does not count.
-    pub(super) marks: Marks,
+    pub(crate) marks: Marks,
     /// How many failures of the progress line have been looked at, and up to which ticket.
     examined: Mutex<(u64, u64)>,
     device: Device,
 }
 
 impl StreamQueue {
-    pub(super) fn open(device: Device, handle: StreamHandle, owned: bool) -> Arc<Self> {
+    pub(crate) fn open(device: Device, handle: StreamHandle, owned: bool) -> Arc<Self> {
         let progress = device.table().progress(&handle);
         let slot = StreamSlot::take(progress);
         let failed = slot.failed_seen.load(Acquire);
@@ -81,14 +81,14 @@ impl StreamQueue {
 
     /// Just before the next operation is enqueued, with the issue lock held: the last one may need a mark of its own.
     #[inline]
-    pub(super) fn before_enqueue(&self, number: u64) {
+    pub(crate) fn before_enqueue(&self, number: u64) {
         if self.slot.is_watched(number - 1) {
             self.marks.record_behind(self, number - 1);
         }
     }
 
     /// Whether the number is complete. May ask the backend; never blocks.
-    pub(super) fn is_complete(&self, number: u64) -> bool {
+    pub(crate) fn is_complete(&self, number: u64) -> bool {
         // Without a context of its own the thread could not ask; then the answer is "not yet".
         self.slot.is_known_complete(number)
             || self.slot.progress.is_none()
@@ -101,7 +101,7 @@ impl StreamQueue {
     /// that of the failures up to `completed` when the task behind is not known to have failed; what is missing among
     /// those that can be asked for has been forgotten by the backend.
     #[cold]
-    pub(super) fn examine(&self) {
+    pub(crate) fn examine(&self) {
         let slot = self.slot;
         let Some(progress) = slot.progress else { return };
         if progress.failed() == slot.failed_seen.load(Acquire) {
@@ -160,7 +160,7 @@ impl StreamQueue {
 
     /// A failure whose `Work` nobody has any more.
     #[inline]
-    pub(super) fn take_detached_failure(&self) -> Result<()> {
+    pub(crate) fn take_detached_failure(&self) -> Result<()> {
         if !self.slot.has_news() && !self.slot.faults.any_untold() {
             return Ok(());
         }
@@ -173,7 +173,7 @@ impl StreamQueue {
     }
 
     /// Any failure that nobody has been told.
-    pub(super) fn take_failure(&self) -> Result<()> {
+    pub(crate) fn take_failure(&self) -> Result<()> {
         self.examine();
         self.slot.faults.take_untold(|_| true).map_or(Ok(()), Err)
     }

@@ -17,15 +17,15 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use super::Device;
 use super::queue::StreamQueue;
 use crate::api::handles::{EventHandle, Waited};
+use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::sync::{lock, try_lock};
 
 /// The marks of one stream.
 #[derive(Default)]
-pub(super) struct Marks {
+pub(crate) struct Marks {
     state: Mutex<MarksState>,
 }
 
@@ -59,7 +59,7 @@ impl MarksState {
 
 impl Marks {
     /// Records a mark behind `number`, unless there is one. Only with the issue lock held, when `number` is the last one.
-    pub(super) fn record_behind(&self, queue: &StreamQueue, number: u64) {
+    pub(crate) fn record_behind(&self, queue: &StreamQueue, number: u64) {
         let mut state = lock(&self.state);
         if state.list.back().is_none_or(|&(last, _)| last < number) {
             record(queue, number, &mut state.list);
@@ -67,7 +67,7 @@ impl Marks {
     }
 
     /// Takes note of marks that are complete; whether `number` is. Records a mark for it when there is none.
-    pub(super) fn poll(&self, queue: &StreamQueue, number: u64) -> bool {
+    pub(crate) fn poll(&self, queue: &StreamQueue, number: u64) -> bool {
         let Some(mut state) = try_lock(&self.state) else {
             return queue.slot.timeline.is_told_complete(number);
         };
@@ -93,7 +93,7 @@ impl Marks {
     }
 
     /// Blocks for at most `limit`, until `number` is complete. Whether it took all of that.
-    pub(super) fn wait(&self, queue: &StreamQueue, number: u64, limit: Duration) -> Result<bool> {
+    pub(crate) fn wait(&self, queue: &StreamQueue, number: u64, limit: Duration) -> Result<bool> {
         if number == queue.slot.timeline.submitted() {
             self.wait_for_stream(queue, number, limit)
         } else {
@@ -180,7 +180,7 @@ impl Marks {
         }
     }
 
-    pub(super) fn recycle_all(&mut self, device: &Device) {
+    pub(crate) fn recycle_all(&mut self, device: &Device) {
         let state = self.state.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner);
         for (_, event) in state.list.drain(..) {
             device.recycle_event(event);

@@ -24,13 +24,13 @@ use std::sync::atomic::Ordering::Relaxed;
 use smallvec::SmallVec;
 
 use super::queue::StreamQueue;
-use super::state::StreamState;
+use super::stamps::{AccessKind, Conflicts, Stamps};
 use super::stream_slot::StreamSlot;
-use super::{Device, Stream};
 use crate::api::handles::EventHandle;
 use crate::comm::label::{Label, Takes};
+use crate::device::state::StreamState;
+use crate::device::{Device, Stream};
 use crate::error::{Error, OpContext, Result};
-use crate::memory::stamps::{AccessKind, Conflicts, Stamps};
 use crate::runtime::Runtime;
 
 /// What an operation is called, in messages.
@@ -50,7 +50,7 @@ impl Operation<'_> {
     }
 
     /// `position` is what is said of an operation without a communicator.
-    pub(super) fn context(&self, position: u64) -> OpContext {
+    pub(crate) fn context(&self, position: u64) -> OpContext {
         match self.communicator {
             Some((label, sequence)) => OpContext {
                 operation: self.name,
@@ -86,7 +86,7 @@ pub struct Touch<'a> {
 }
 
 /// Events of other streams that this operation waits for.
-pub(super) struct PreparedWaits<'a> {
+pub(crate) struct PreparedWaits<'a> {
     own: &'a StreamQueue,
     points: SmallVec<[Point; 4]>,
 }
@@ -154,7 +154,7 @@ pub(crate) fn handle<S: StreamState>(
 
 /// As [`issue`] on a stream that runs, without the [`Work`](crate::Work).
 #[inline(always)]
-pub(super) fn issue_number(
+pub(crate) fn issue_number(
     stream: &Stream,
     operation: Operation<'_>,
     touches: &[Touch<'_>],
@@ -202,7 +202,7 @@ pub(super) fn issue_number(
 }
 
 #[inline]
-pub(super) fn check_places(
+pub(crate) fn check_places(
     queue: &StreamQueue,
     operation: &'static str,
     touches: &[Touch<'_>],
@@ -228,7 +228,7 @@ pub(super) fn check_places(
 }
 
 /// Publishes the number when it goes, also in a panic and after a refusal.
-pub(super) struct Publish<'a> {
+pub(crate) struct Publish<'a> {
     slot: &'a StreamSlot,
     number: u64,
     before: u64,
@@ -237,13 +237,13 @@ pub(super) struct Publish<'a> {
 impl<'a> Publish<'a> {
     /// With the issue lock of `slot` held, whose next number it is.
     #[inline]
-    pub(super) fn new(slot: &'a StreamSlot, number: u64) -> Self {
+    pub(crate) fn new(slot: &'a StreamSlot, number: u64) -> Self {
         Publish { slot, number, before: slot.ticket() }
     }
 
     /// The number gets a `Work`.
     #[inline]
-    pub(super) fn with_work(self) -> Issued {
+    pub(crate) fn with_work(self) -> Issued {
         let (slot, number, before) = (self.slot, self.number, self.before);
         slot.watch(number);
         let after = slot.ticket();
@@ -262,17 +262,17 @@ impl Drop for Publish<'_> {
 
 impl<'a> PreparedWaits<'a> {
     #[inline]
-    pub(super) fn new(own: &'a StreamQueue) -> Self {
+    pub(crate) fn new(own: &'a StreamQueue) -> Self {
         Self { own, points: SmallVec::new() }
     }
 
-    pub(super) fn covers(&self, slot: &StreamSlot, number: u64) -> bool {
+    pub(crate) fn covers(&self, slot: &StreamSlot, number: u64) -> bool {
         self.points.iter().any(|(other, covered, _)| ptr::eq(*other, slot) && *covered >= number)
     }
 
     /// Makes the conflicts waitable, without a lock of the own stream.
     #[cold]
-    pub(super) fn add(&mut self, conflicts: Conflicts, operation: &'static str) -> Result<()> {
+    pub(crate) fn add(&mut self, conflicts: Conflicts, operation: &'static str) -> Result<()> {
         let own = self.own.device();
         for (slot, number) in conflicts.into_iter() {
             let unfinished = slot.queue(number).filter(|queue| !queue.is_complete(number));
@@ -303,7 +303,7 @@ impl<'a> PreparedWaits<'a> {
     }
 
     #[inline]
-    pub(super) fn enqueue(&self) -> Result<()> {
+    pub(crate) fn enqueue(&self) -> Result<()> {
         for (_, _, event) in &self.points {
             if let Some(event) = event {
                 self.own.table().wait_event(self.own.handle(), event)?;
@@ -324,7 +324,7 @@ impl Drop for PreparedWaits<'_> {
 }
 
 /// An event behind everything that has entered the stream, and the last number that it covers.
-pub(super) fn event_behind(queue: &StreamQueue) -> Result<(Arc<EventHandle>, u64)> {
+pub(crate) fn event_behind(queue: &StreamQueue) -> Result<(Arc<EventHandle>, u64)> {
     let event = queue.device().take_event()?;
     let _bound = queue.device().bind()?;
     let _issuing = queue.slot.issuing();
@@ -333,7 +333,7 @@ pub(super) fn event_behind(queue: &StreamQueue) -> Result<(Arc<EventHandle>, u64
 }
 
 /// Later operations of `stream` wait for operation `number` of another stream of the same device.
-pub(super) fn wait_for(
+pub(crate) fn wait_for(
     stream: &Stream,
     other: &'static StreamSlot,
     number: u64,
