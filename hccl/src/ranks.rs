@@ -5,7 +5,6 @@
 //! what happened *first*, not what followed from it. Use it for programs, examples and tests on the devices of one server. When
 //! ranks are processes, share a [`RootInfo`] by other means and use [`Communicator::builder`].
 
-use std::any::Any;
 use std::cell::RefCell;
 use std::error::Error as StdError;
 use std::ffi::CString;
@@ -17,7 +16,9 @@ use std::thread::ScopedJoinHandle;
 
 use crate::comm::{CommConfig, Communicator, RootInfo};
 use crate::device::Device;
-use crate::error::{Error, Result, panic_text};
+pub use crate::error::rank::RankError;
+use crate::error::rank::{Cause, Panic};
+use crate::error::{Error, Result};
 use crate::order::wait::alarm;
 use crate::runtime::Runtime;
 
@@ -191,66 +192,6 @@ impl fmt::Debug for Rank {
     }
 }
 
-/// Why a rank of [`Runtime::run_ranks`] came to an end: the first that did.
-#[derive(Clone, Debug)]
-pub struct RankError {
-    rank: u32,
-    cause: Cause,
-    /// The text of the cause, made once: others ask for it under a lock, and making it runs the program's code.
-    text: Arc<str>,
-}
-
-type Cause = Arc<dyn StdError + Send + Sync>;
-
-impl RankError {
-    /// The rank.
-    pub fn rank(&self) -> u32 {
-        self.rank
-    }
-
-    /// What its closure returned, or its panic.
-    pub fn cause(&self) -> &(dyn StdError + Send + Sync + 'static) {
-        &*self.cause
-    }
-
-    /// Whether the rank panicked.
-    pub fn panicked(&self) -> bool {
-        self.cause.is::<Panic>()
-    }
-}
-
-impl fmt::Display for RankError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "rank {}: {}", self.rank, self.text)
-    }
-}
-
-/// The text includes that of the [`cause`](RankError::cause), so the source is the source of the cause: who prints a chain of
-/// errors prints nothing twice.
-impl StdError for RankError {
-    fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        self.cause.source()
-    }
-}
-
-/// A panic as an error.
-#[derive(Debug)]
-struct Panic(String);
-
-impl fmt::Display for Panic {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "panicked: {}", self.0)
-    }
-}
-
-impl StdError for Panic {}
-
-impl Panic {
-    fn new(payload: Box<dyn Any + Send>) -> Self {
-        Panic(panic_text(payload))
-    }
-}
-
 /// Runs code of the program: a closure, a conversion, a `Display`, a drop.
 ///
 /// Whoever catches a panic must not use what may be half changed: here, what the closure of a rank has borrowed. The caller
@@ -364,7 +305,7 @@ impl RankRun {
         let text: Arc<str> = caught(|| cause.to_string())
             .unwrap_or_else(|panic| format!("an error whose text cannot be had: {panic}"))
             .into();
-        let mut spare = Some(RankError { rank, cause, text: text.clone() });
+        let mut spare = Some(RankError::new(rank, cause, text.clone()));
         {
             let mut state = self.lock();
             if state.first.is_none() {
@@ -406,6 +347,6 @@ impl RankRun {
 }
 
 fn failure_of(state: &RunState, rank: u32) -> Option<Error> {
-    let first = state.first.as_ref().filter(|first| first.rank != rank)?;
-    Some(Error::RankGone { rank: first.rank, reason: first.text.to_string().into() })
+    let first = state.first.as_ref().filter(|first| first.rank() != rank)?;
+    Some(Error::RankGone { rank: first.rank(), reason: first.text().into() })
 }

@@ -5,112 +5,11 @@
 //! each peer, and one rule covers every product.
 
 use std::ffi::c_void;
-use std::fmt;
 
 use ascend_sys::{HcclDataType, HcclSendRecvItem, HcclSendRecvType};
 
 use crate::dtype::DType;
-
-/// Which way an item of a batch goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Direction {
-    /// From this rank to the peer.
-    Send,
-    /// From the peer to this rank.
-    Receive,
-}
-
-impl fmt::Display for Direction {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Direction::Send => "send to",
-            Direction::Receive => "receive from",
-        })
-    }
-}
-
-/// A list of messages that `HcclBatchSendRecv` would refuse, leave hanging, or deliver wrongly.
-///
-/// Items count from 0 in the order in which they were added.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum BatchError {
-    /// The communicator has no such rank.
-    #[error(
-        "item {item} is a {direction} rank {peer}, but the communicator has {world_size} ranks (0 to {})",
-        world_size - 1
-    )]
-    PeerOutOfRange {
-        /// Position in the batch.
-        item: usize,
-        /// Which way the item goes.
-        direction: Direction,
-        /// The rank that was named.
-        peer: u32,
-        /// Number of ranks.
-        world_size: u32,
-    },
-    /// Two items in one direction name the same peer.
-    #[error(
-        "items {first} and {second} are both a {direction} rank {peer}; a batch takes one per peer and direction: \
-         join the messages in one buffer, or submit a second batch"
-    )]
-    DuplicatePeer {
-        /// Position of the first of the two.
-        first: usize,
-        /// Position of the second.
-        second: usize,
-        /// Which way both go.
-        direction: Direction,
-        /// The peer of both.
-        peer: u32,
-    },
-    /// A message to or from oneself without its other half.
-    #[error(
-        "item {item} is a {direction} this rank itself, and its other half is missing: add the other half to \
-         the same batch, or leave both out and use `DeviceBuffer::copy_from`"
-    )]
-    UnpairedSelf {
-        /// Position in the batch.
-        item: usize,
-        /// Which way the item goes.
-        direction: Direction,
-        /// This rank.
-        rank: u32,
-    },
-    /// The two halves of a message to oneself differ.
-    #[error(
-        "this rank sends itself {sent} x {sent_type} (item {send}), and receives {received} x {received_type} from itself \
-         (item {receive}): make them equal"
-    )]
-    SelfMismatch {
-        /// This rank.
-        rank: u32,
-        /// Position of the send.
-        send: usize,
-        /// Elements sent.
-        sent: usize,
-        /// Their type.
-        sent_type: DType,
-        /// Position of the receive.
-        receive: usize,
-        /// Elements received.
-        received: usize,
-        /// Their type.
-        received_type: DType,
-    },
-    /// A buffer that one item writes is also used by another one.
-    #[error(
-        "items {first} and {second} share device memory, and at least one of them writes it: which comes first in a batch \
-         or a group is not defined, so give each its own range"
-    )]
-    Overlap {
-        /// Position of the one that starts at the lower address.
-        first: usize,
-        /// Position of the other.
-        second: usize,
-    },
-}
+use crate::error::batch::{BatchError, Direction};
 
 /// One message, as CANN takes it.
 #[derive(Clone, Copy)]

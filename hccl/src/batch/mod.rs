@@ -37,7 +37,7 @@
 
 mod check;
 
-pub use check::{BatchError, Direction};
+pub use crate::error::batch::{BatchError, Direction};
 pub(crate) use check::{Item, Peers, Used, check_overlap};
 
 use crate::api::call;

@@ -47,7 +47,6 @@
 mod barrier;
 mod call;
 mod check;
-mod counts;
 mod matrix;
 mod message;
 mod movement;
@@ -55,7 +54,7 @@ mod partition;
 mod reduction;
 mod variable;
 
-pub use counts::CountsError;
+pub use crate::error::counts::{CountsError, MOST_ELEMENTS};
 pub use matrix::CountMatrix;
 pub use partition::Partition;
 
@@ -71,9 +70,6 @@ use crate::error::Result;
 use crate::order::issue::{Slip, Touch};
 #[cfg(doc)]
 use crate::work::Work;
-
-/// The largest number of elements that HCCL takes.
-pub const MOST_ELEMENTS: usize = 0x7_ffff_ffff;
 
 /// Issues a collective in its span, and counts it: `collective!(self.member, "all_reduce", elements, dtype, call, touches, stream)`, where
 /// `call` is what the checks say.

@@ -9,6 +9,7 @@ use std::time::Duration;
 use ascend_sys::HcclCommConfig;
 use typed_builder::TypedBuilder;
 
+use crate::error::config::ConfigError;
 use crate::runtime::Product;
 
 /// Settings for one communicator, all optional.
@@ -117,18 +118,6 @@ pub struct Retry {
     /// How long to wait between attempts: whole milliseconds, at most 60 s.
     #[builder(default = Duration::from_secs(1))]
     interval: Duration,
-}
-
-/// A setting that CANN would refuse, ignore or misread.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("communicator setting `{setting}` is {value}, but {rule}")]
-pub struct ConfigError {
-    /// Name of the setting in [`CommConfig`].
-    pub setting: &'static str,
-    /// What was given.
-    pub value: String,
-    /// What CANN takes.
-    pub rule: &'static str,
 }
 
 type ConfigResult<T> = Result<T, ConfigError>;

@@ -31,7 +31,8 @@ mod scratch;
 mod sub;
 mod suspend;
 
-pub use config::{CommConfig, ConfigError, Deterministic, Expansion, Retry};
+pub use crate::error::config::ConfigError;
+pub use config::{CommConfig, Deterministic, Expansion, Retry};
 pub use handle::AbortHandle;
 pub use root_info::RootInfo;
 pub use suspend::Unchanged;

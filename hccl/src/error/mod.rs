@@ -8,8 +8,19 @@
 
 #![forbid(unsafe_code)]
 
+pub(crate) mod batch;
+pub(crate) mod config;
+pub(crate) mod counts;
+pub(crate) mod finding;
+pub(crate) mod kernel;
 mod names;
+pub(crate) mod operator;
+pub(crate) mod product;
+pub(crate) mod rank;
 mod text;
+pub(crate) mod tiling;
+
+pub(crate) use rank::panic_text;
 
 use std::ops::Range;
 use std::time::Duration;
@@ -191,7 +202,7 @@ pub enum Error {
         /// The reduction.
         kind: crate::dtype::ReduceKind,
         /// The product at hand.
-        product: crate::runtime::Product,
+        product: product::Product,
         /// Who or what does, in words.
         who: &'static str,
         /// What to do.
@@ -221,24 +232,24 @@ pub enum Error {
         world_size: u32,
     },
     /// Counts or displacements that do not fit one another, the buffers or the communicator.
-    Counts(crate::collective::CountsError),
+    Counts(counts::CountsError),
     /// A setting of a communicator that CANN would refuse, ignore or misread.
-    Config(crate::comm::ConfigError),
+    Config(config::ConfigError),
     /// A list of messages that CANN would refuse, leave waiting or deliver wrongly.
-    Batch(crate::batch::BatchError),
+    Batch(batch::BatchError),
     /// Bytes or settings of tiling data that CANN, or the kernel, would refuse or misread.
-    Tiling(crate::kernel::tiling::TilingError),
+    Tiling(tiling::TilingError),
     /// A kernel that cannot be recorded.
-    Record(crate::kernel::RecordError),
+    Record(kernel::RecordError),
     /// A communication operator that cannot be recorded.
-    Operator(crate::operator::RecordError),
+    Operator(operator::RecordError),
     /// The communicator was ended by [`AbortHandle::abort`](crate::comm::AbortHandle::abort).
     Aborted {
         /// The operation that was waited for, which may still be in flight, or the call that was refused.
         context: Option<Box<OpContext>>,
     },
     /// A rank of [`Runtime::run_ranks`](crate::Runtime::run_ranks) failed: the first that did.
-    Rank(crate::ranks::RankError),
+    Rank(rank::RankError),
     /// Another rank of [`Runtime::run_ranks`](crate::Runtime::run_ranks) is gone, so there is nothing to wait for.
     RankGone {
         /// The rank that is gone.
@@ -250,7 +261,7 @@ pub enum Error {
     /// orders.
     Found {
         /// What it has found.
-        findings: Box<[crate::runtime::Finding]>,
+        findings: Box<[finding::Finding]>,
     },
     /// An argument that is none of the above.
     Invalid {
@@ -360,19 +371,6 @@ impl Error {
     }
 }
 
-/// The text of a panic.
-pub(crate) fn panic_text(payload: Box<dyn std::any::Any + Send>) -> String {
-    let text = payload.downcast_ref::<&str>().copied();
-    match text.or_else(|| payload.downcast_ref::<String>().map(String::as_str)) {
-        Some(text) => text.to_owned(),
-        None => {
-            // Its drop may panic, and then again.
-            std::mem::forget(payload);
-            "with something that is not a text".to_owned()
-        }
-    }
-}
-
 // A text includes the text of what is inside it, so the chain goes on behind that: nothing is printed twice.
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
@@ -383,38 +381,38 @@ impl std::error::Error for Error {
     }
 }
 
-impl From<crate::kernel::RecordError> for Error {
-    fn from(error: crate::kernel::RecordError) -> Self {
+impl From<kernel::RecordError> for Error {
+    fn from(error: kernel::RecordError) -> Self {
         Error::Record(error)
     }
 }
 
-impl From<crate::operator::RecordError> for Error {
-    fn from(error: crate::operator::RecordError) -> Self {
+impl From<operator::RecordError> for Error {
+    fn from(error: operator::RecordError) -> Self {
         Error::Operator(error)
     }
 }
 
-impl From<crate::kernel::tiling::TilingError> for Error {
-    fn from(error: crate::kernel::tiling::TilingError) -> Self {
+impl From<tiling::TilingError> for Error {
+    fn from(error: tiling::TilingError) -> Self {
         Error::Tiling(error)
     }
 }
 
-impl From<crate::comm::ConfigError> for Error {
-    fn from(error: crate::comm::ConfigError) -> Self {
+impl From<config::ConfigError> for Error {
+    fn from(error: config::ConfigError) -> Self {
         Error::Config(error)
     }
 }
 
-impl From<crate::collective::CountsError> for Error {
-    fn from(error: crate::collective::CountsError) -> Self {
+impl From<counts::CountsError> for Error {
+    fn from(error: counts::CountsError) -> Self {
         Error::Counts(error)
     }
 }
 
-impl From<crate::batch::BatchError> for Error {
-    fn from(error: crate::batch::BatchError) -> Self {
+impl From<batch::BatchError> for Error {
+    fn from(error: batch::BatchError) -> Self {
         Error::Batch(error)
     }
 }

@@ -11,8 +11,8 @@ use std::fmt::{self, Display, Formatter, Write as _};
 
 use ascend_sys::{Library, MissingSymbol};
 
+use super::finding::Finding;
 use super::{Code, Error, OpContext};
-use crate::runtime::Finding;
 
 impl Display for Error {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
@@ -128,7 +128,7 @@ impl Error {
                 write!(f, "{what} is {rank}, but the communicator has {ranks}, numbered from 0")
             }
             Error::TooManyElements { count } => {
-                let most = crate::collective::MOST_ELEMENTS;
+                let most = super::counts::MOST_ELEMENTS;
                 write!(f, "{count} elements are more than HCCL takes in one operation ({most})")
             }
             Error::NotSupported { dtype, kind, product, who, .. } => {

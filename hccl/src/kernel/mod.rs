@@ -86,6 +86,7 @@ pub mod timeline;
 pub mod value;
 mod vector;
 
+pub use crate::error::kernel::{Mistake, RecordError};
 pub use ascend_program::ascend_c::Project;
 pub use client::{Configured, Declaration, Hccl, Initialised, Started};
 pub use control::{First, Kernel};
@@ -124,7 +125,7 @@ pub use launch::{Launch, Loaded};
 pub use local::{Amount, LocalSlice, LocalTensor, Pieces, Position, Queue, Scratch};
 pub use matmul::{Matmul, Shape};
 pub use prepared::{Committed, Open, Prepared};
-pub use recorded::{Mistake, RecordError, Recorded};
+pub use recorded::Recorded;
 pub use sync::{Mode, Pipe};
 pub use tensor::{Argument, Global, Input, Matrix, Output, Reads, Writes};
 pub use tiling::{Mc2CcTiling, Mc2InitTiling, TCubeTiling, Tiling};

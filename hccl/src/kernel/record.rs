@@ -18,7 +18,7 @@ use ascend_program::{
     Binary, BlockId, Core, Declared, Mix, Of, Program, Value, ValueId, VariableId,
 };
 
-use super::recorded::{Mistake, RecordError};
+use crate::error::kernel::{Mistake, RecordError};
 
 /// A value in the arena.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,10 +2,11 @@
 
 use std::fmt;
 use std::marker::PhantomData;
-use std::panic::Location;
 
 use ascend_program::Program;
 use ascend_program::ascend_c::Project;
+
+use crate::error::kernel::{Mistake, RecordError};
 
 /// A recorded kernel with tiling argument `T`.
 ///
@@ -79,7 +80,7 @@ impl<T> Recorded<T> {
 
     /// What the printer refuses; the text has the line.
     fn refused(&self, text: String) -> RecordError {
-        let mistake = Mistake { text: text.into(), file: "", line: 0, column: 0 };
+        let mistake = Mistake::placed(text);
         RecordError::new(&self.program.name, vec![mistake])
     }
 }
@@ -102,76 +103,3 @@ impl<T> fmt::Debug for Recorded<T> {
         write!(f, "Recorded({})", self.program.name)
     }
 }
-
-/// A kernel that cannot be recorded: every mistake in it, with its line.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RecordError {
-    kernel: Box<str>,
-    mistakes: Box<[Mistake]>,
-}
-
-/// Something wrong in a kernel.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Mistake {
-    text: Box<str>,
-    file: &'static str,
-    line: u32,
-    column: u32,
-}
-
-impl Mistake {
-    pub(super) fn new(text: impl Into<String>, here: &'static Location<'static>) -> Self {
-        let (file, line, column) = (here.file(), here.line(), here.column());
-        Mistake { text: text.into().into(), file, line, column }
-    }
-
-    /// What is wrong, and what to do.
-    pub fn text(&self) -> &str {
-        &self.text
-    }
-
-    /// The source file; empty where the text has the place.
-    pub fn file(&self) -> &str {
-        self.file
-    }
-
-    /// The line in it, from 1; 0 where the text has the place.
-    pub fn line(&self) -> u32 {
-        self.line
-    }
-}
-
-impl fmt::Display for Mistake {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)?;
-        match self.line {
-            0 => Ok(()),
-            line => write!(f, "\n  --> {}:{line}:{}", self.file, self.column),
-        }
-    }
-}
-
-impl RecordError {
-    pub(super) fn new(kernel: &str, mistakes: Vec<Mistake>) -> Self {
-        RecordError { kernel: kernel.into(), mistakes: mistakes.into() }
-    }
-
-    /// The name of the kernel.
-    pub fn kernel(&self) -> &str {
-        &self.kernel
-    }
-
-    /// All of them, in the order in which the kernel came to them.
-    pub fn mistakes(&self) -> &[Mistake] {
-        &self.mistakes
-    }
-}
-
-impl fmt::Display for RecordError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the kernel `{}` cannot be recorded", self.kernel)?;
-        self.mistakes.iter().try_for_each(|mistake| write!(f, "\n{mistake}"))
-    }
-}
-
-impl std::error::Error for RecordError {}

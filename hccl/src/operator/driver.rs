@@ -20,7 +20,6 @@ use ascend_operator::plan::Engine;
 use ascend_operator::{Memory, Piece, RankTasks, Signal, Task};
 use ascend_sys::ThreadHandle;
 
-use super::error::{Mistake, RecordError};
 use super::operator::Operator;
 use super::resources::{Last, PeerChannel, Resources, Site, invalid, spoiled};
 use crate::api::handles::{EventHandle, StreamHandle};
@@ -29,6 +28,7 @@ use crate::comm::Member;
 use crate::comm::label::Takes;
 use crate::device::Stream;
 use crate::dtype::DType;
+use crate::error::operator::{Mistake, RecordError};
 use crate::error::{Error, Result};
 use crate::memory::allocation::Region;
 use crate::order::issue::{Touch, handle};

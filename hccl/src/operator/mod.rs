@@ -106,7 +106,6 @@ pub mod algorithms;
 mod channel;
 mod driver;
 mod engine;
-mod error;
 mod memory;
 mod notify;
 #[expect(clippy::module_inception, reason = "it is about the type of that name")]
@@ -118,11 +117,11 @@ mod run;
 mod state;
 mod thread;
 
+pub use crate::error::operator::{Mistake, RecordError};
 pub use ascend_operator::check::{Finding, Report};
 pub use ascend_operator::plan::{Engine, Plan};
 pub use ascend_operator::{Cost, Goal, Model, TaskId, check};
 pub use channel::{Access, Channel, Exposed};
-pub use error::{Mistake, RecordError};
 pub use memory::{LocalBuffer, RemoteBuffer};
 pub use notify::{Clear, Notify, NotifyState, Set};
 pub use operator::{Operator, Setting};

@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use ascend_operator::{Goal, ReduceOp as Op};
 
-use super::error::{Mistake, RecordError};
 use super::recorded::Recorded;
 use super::recorder::{Recorder, record};
 use super::state::{OperatorShape, Tape};
 use super::thread::MainThread;
 use crate::collective::CountMatrix;
 use crate::dtype::{DType, Element, ReduceKind, ReduceOp};
+use crate::error::operator::{Mistake, RecordError};
 
 /// Bytes of a communication buffer when nobody says otherwise: CANN's default, twice 200 MiB.
 const BUFFER: u64 = 2 * (200 << 20);

@@ -9,13 +9,13 @@ use ascend_operator::{Goal, RankTasks, ReduceOp};
 use smallvec::SmallVec;
 
 use super::driver::Issue;
-use super::error::RecordError;
 use super::operator::Operator;
 use super::resources::invalid;
 use crate::collective::check_apart;
 use crate::comm::{Communicator, Member};
 use crate::device::Stream;
 use crate::dtype::{DType, Element, ReduceKind};
+use crate::error::operator::RecordError;
 use crate::error::{Error, Result};
 use crate::memory::allocation::Region;
 use crate::memory::traits::{Lend, LendMut};

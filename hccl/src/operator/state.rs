@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use ascend_operator::{Goal, Memory, Piece, RankTasks, ReduceOp, Signal, Step, Task};
 
-use super::error::Mistake;
 use crate::dtype::DType;
+use crate::error::operator::Mistake;
 
 /// Notifies at each end of a channel that exposing and entering take.
 pub(super) const HANDSHAKE: u32 = 2;

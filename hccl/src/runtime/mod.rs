@@ -11,12 +11,12 @@ mod choose;
 mod faults;
 mod findings;
 
+pub use crate::error::finding::Finding;
+pub use crate::error::product::Product;
 #[cfg(feature = "emulator")]
 pub use choose::EmulatorOptions;
-pub use choose::Product;
 #[cfg(feature = "emulator")]
 pub use faults::Fault;
-pub use findings::Finding;
 
 use std::fmt;
 use std::path::Path;

@@ -1,10 +1,12 @@
 //! What a field of a tiling struct can be.
 
+use std::fmt::Debug;
+
 use ascend_program::layout::{Field, Item, Layout, Number};
 
 use super::TilingError;
-use crate::Result;
 use crate::dtype::{bf16, f16};
+use crate::error::{Error, Result};
 
 /// The type of a field, or of an element of an array: a number, `bool`, or a struct with `#[derive(Tiling)]`.
 ///
@@ -108,4 +110,15 @@ fn has_bools(field: &Field) -> bool {
         Item::Number(number) => *number == Number::Bool,
         Item::Struct(inner) => inner.fields().iter().any(has_bools),
     }
+}
+
+/// For the setters that the derive makes.
+#[doc(hidden)]
+pub fn out_of_range<T: FieldType + Debug>(
+    tiling: &'static str,
+    field: &'static str,
+    value: &T,
+    range: &'static str,
+) -> Error {
+    TilingError::OutOfRange { tiling, field, value: format!("{value:?}").into(), range }.into()
 }

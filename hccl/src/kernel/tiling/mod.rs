@@ -66,19 +66,18 @@ mod built_in;
 pub(in crate::kernel) mod communication;
 mod config;
 mod cube;
-mod error;
 mod field;
 mod rules;
 
 use std::mem::MaybeUninit;
 
+pub use crate::error::tiling::TilingError;
 pub use ascend_program::layout::{
     Communication, Dump, Field, HeaderError, Item, Layout, MAX_CC_TILINGS, MAX_SIZE, Number, Role,
 };
 pub use built_in::{Mc2CcTiling, Mc2InitTiling};
 pub use config::{CmdType, DataType, Mc2CcTilingConfig, Mc2InitTilingConfig};
 pub use cube::TCubeTiling;
-pub use error::TilingError;
 pub use field::FieldType;
 pub use hccl_derive::Tiling;
 
@@ -156,7 +155,7 @@ pub mod __private {
         Field, Item, Layout, Role, field_problem, promise_problem, size_problem, tail_problem,
     };
 
-    pub use super::error::out_of_range;
+    pub use super::field::out_of_range;
     pub use super::{FieldType, Tiling};
     pub use crate::Result;
 }

@@ -1,10 +1,6 @@
 //! What can be wrong with tiling data.
 
 use std::borrow::Cow;
-use std::fmt::Debug;
-
-use super::FieldType;
-use crate::Error;
 
 /// Bytes or settings of tiling data that CANN, or the kernel, would refuse or misread.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -60,22 +56,11 @@ pub enum TilingError {
     /// A setting that CANN or the product does not take.
     #[error("tiling setting `{setting}` is {value}, but {rule}")]
     Setting {
-        /// Its name in [`Mc2CcTilingConfig`](super::Mc2CcTilingConfig) or [`Mc2InitTilingConfig`](super::Mc2InitTilingConfig).
+        /// Its name in [`Mc2CcTilingConfig`](crate::kernel::tiling::Mc2CcTilingConfig) or [`Mc2InitTilingConfig`](crate::kernel::tiling::Mc2InitTilingConfig).
         setting: &'static str,
         /// What was given.
         value: Box<str>,
         /// What is taken.
         rule: Cow<'static, str>,
     },
-}
-
-/// For the setters that the derive makes.
-#[doc(hidden)]
-pub fn out_of_range<T: FieldType + Debug>(
-    tiling: &'static str,
-    field: &'static str,
-    value: &T,
-    range: &'static str,
-) -> Error {
-    TilingError::OutOfRange { tiling, field, value: format!("{value:?}").into(), range }.into()
 }

@@ -1,6 +1,7 @@
-//! What can be wrong with unequal shares: the mistakes of a [`Partition`](super::Partition) and of a [`CountMatrix`](super::CountMatrix).
+//! What can be wrong with unequal shares: the mistakes of a [`Partition`](crate::collective::Partition) and of a [`CountMatrix`](crate::collective::CountMatrix).
 
-use super::MOST_ELEMENTS;
+/// The largest number of elements that HCCL takes.
+pub const MOST_ELEMENTS: usize = 0x7_ffff_ffff;
 
 /// Counts or displacements that do not fit one another, the buffers or the communicator. Numbers are elements.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -11,7 +11,7 @@ pub struct Mistake {
 }
 
 impl Mistake {
-    pub(super) fn new(text: String, source: &'static Location<'static>) -> Self {
+    pub(crate) fn new(text: String, source: &'static Location<'static>) -> Self {
         Mistake { text: text.into(), source }
     }
 
@@ -34,12 +34,12 @@ pub struct RecordError {
 }
 
 impl RecordError {
-    pub(super) fn new(operator: &str) -> Self {
+    pub(crate) fn new(operator: &str) -> Self {
         RecordError { operator: operator.into(), mistakes: Vec::new() }
     }
 
     /// A rank has made these mistakes.
-    pub(super) fn add(&mut self, rank: u32, mistakes: &[Mistake]) {
+    pub(crate) fn add(&mut self, rank: u32, mistakes: &[Mistake]) {
         for mistake in mistakes {
             match self.mistakes.iter_mut().find(|(known, _)| known.source == mistake.source) {
                 Some((_, ranks)) if ranks.last() == Some(&rank) => {}
@@ -49,7 +49,7 @@ impl RecordError {
         }
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.mistakes.is_empty()
     }
 

@@ -1,0 +1,13 @@
+//! What can be wrong with the settings of a communicator.
+
+/// A setting that CANN would refuse, ignore or misread.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("communicator setting `{setting}` is {value}, but {rule}")]
+pub struct ConfigError {
+    /// Name of the setting in [`CommConfig`](crate::comm::CommConfig).
+    pub setting: &'static str,
+    /// What was given.
+    pub value: String,
+    /// What CANN takes.
+    pub rule: &'static str,
+}

@@ -1,0 +1,30 @@
+//! What checked mode has found.
+
+use std::fmt;
+
+/// Accesses to memory that nothing orders, or something akin, which checked mode has found: `Display` says what is wrong, shows
+/// both operations, and says what to do.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Finding {
+    pub(crate) text: Box<str>,
+    pub(crate) picture: Box<str>,
+}
+
+impl Finding {
+    /// A picture of it: the two operations in their streams, and the bytes that they share. The text of an SVG file.
+    pub fn svg(&self) -> &str {
+        &self.picture
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl fmt::Debug for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Finding: {self}")
+    }
+}

@@ -1,0 +1,82 @@
+//! What is wrong with a kernel.
+
+use std::fmt;
+use std::panic::Location;
+
+/// A kernel that cannot be recorded: every mistake in it, with its line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecordError {
+    kernel: Box<str>,
+    mistakes: Box<[Mistake]>,
+}
+
+/// Something wrong in a kernel.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mistake {
+    text: Box<str>,
+    file: &'static str,
+    line: u32,
+    column: u32,
+}
+
+impl Mistake {
+    pub(crate) fn new(text: impl Into<String>, here: &'static Location<'static>) -> Self {
+        let (file, line, column) = (here.file(), here.line(), here.column());
+        Mistake { text: text.into().into(), file, line, column }
+    }
+
+    /// One whose text says where it is.
+    pub(crate) fn placed(text: String) -> Self {
+        Mistake { text: text.into(), file: "", line: 0, column: 0 }
+    }
+
+    /// What is wrong, and what to do.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The source file; empty where the text has the place.
+    pub fn file(&self) -> &str {
+        self.file
+    }
+
+    /// The line in it, from 1; 0 where the text has the place.
+    pub fn line(&self) -> u32 {
+        self.line
+    }
+}
+
+impl fmt::Display for Mistake {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)?;
+        match self.line {
+            0 => Ok(()),
+            line => write!(f, "\n  --> {}:{line}:{}", self.file, self.column),
+        }
+    }
+}
+
+impl RecordError {
+    pub(crate) fn new(kernel: &str, mistakes: Vec<Mistake>) -> Self {
+        RecordError { kernel: kernel.into(), mistakes: mistakes.into() }
+    }
+
+    /// The name of the kernel.
+    pub fn kernel(&self) -> &str {
+        &self.kernel
+    }
+
+    /// All of them, in the order in which the kernel came to them.
+    pub fn mistakes(&self) -> &[Mistake] {
+        &self.mistakes
+    }
+}
+
+impl fmt::Display for RecordError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the kernel `{}` cannot be recorded", self.kernel)?;
+        self.mistakes.iter().try_for_each(|mistake| write!(f, "\n{mistake}"))
+    }
+}
+
+impl std::error::Error for RecordError {}

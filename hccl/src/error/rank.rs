@@ -1,0 +1,88 @@
+//! What ended a rank of a run.
+
+use std::any::Any;
+use std::error::Error as StdError;
+use std::fmt;
+use std::sync::Arc;
+
+/// Why a rank of [`Runtime::run_ranks`](crate::Runtime::run_ranks) came to an end: the first that did.
+#[derive(Clone, Debug)]
+pub struct RankError {
+    rank: u32,
+    cause: Cause,
+    /// The text of the cause, made once: others ask for it under a lock, and making it runs the program's code.
+    text: Arc<str>,
+}
+
+pub(crate) type Cause = Arc<dyn StdError + Send + Sync>;
+
+impl RankError {
+    pub(crate) fn new(rank: u32, cause: Cause, text: Arc<str>) -> Self {
+        RankError { rank, cause, text }
+    }
+
+    /// The text of the cause.
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The rank.
+    pub fn rank(&self) -> u32 {
+        self.rank
+    }
+
+    /// What its closure returned, or its panic.
+    pub fn cause(&self) -> &(dyn StdError + Send + Sync + 'static) {
+        &*self.cause
+    }
+
+    /// Whether the rank panicked.
+    pub fn panicked(&self) -> bool {
+        self.cause.is::<Panic>()
+    }
+}
+
+impl fmt::Display for RankError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "rank {}: {}", self.rank, self.text)
+    }
+}
+
+/// The text includes that of the [`cause`](RankError::cause), so the source is the source of the cause: who prints a chain of
+/// errors prints nothing twice.
+impl StdError for RankError {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.cause.source()
+    }
+}
+
+/// A panic as an error.
+#[derive(Debug)]
+pub(crate) struct Panic(String);
+
+impl fmt::Display for Panic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "panicked: {}", self.0)
+    }
+}
+
+impl StdError for Panic {}
+
+impl Panic {
+    pub(crate) fn new(payload: Box<dyn Any + Send>) -> Self {
+        Panic(panic_text(payload))
+    }
+}
+
+/// The text of a panic.
+pub(crate) fn panic_text(payload: Box<dyn std::any::Any + Send>) -> String {
+    let text = payload.downcast_ref::<&str>().copied();
+    match text.or_else(|| payload.downcast_ref::<String>().map(String::as_str)) {
+        Some(text) => text.to_owned(),
+        None => {
+            // Its drop may panic, and then again.
+            std::mem::forget(payload);
+            "with something that is not a text".to_owned()
+        }
+    }
+}
