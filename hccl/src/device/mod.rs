@@ -232,14 +232,14 @@ impl Device {
         Ok(Bound { restore: current.map(|context| (table, context)), _here: PhantomData })
     }
 
-    /// Communicators of one device take turns: CANN wants their operations issued one after the other.
+    /// The order in which the communicators of one device issue: CANN wants one operation after the other.
     #[inline]
     pub(crate) fn issue_order(&self) -> &IssueOrder<StreamSlot> {
         &self.state().issue_order
     }
 
     /// Communicators of one device are made one after the other, under this lock; it is waited for [patiently], for the same
-    /// reason as with turns.
+    /// reason as with the issue order.
     pub(crate) fn making(&self) -> Option<Guard<'_, ()>> {
         patiently(|| self.state().making.try_lock())
     }

@@ -1,4 +1,4 @@
-//! Channels, and whose turn it is at their two ends.
+//! Channels, and which rank may touch the memory at their two ends.
 //!
 //! A channel joins two ranks. Each lets the other at its communication buffer, one at a time:
 //!

@@ -37,7 +37,7 @@ impl NotifyState for Set {
 /// One latched bit, with which one thread of a rank holds up another. It belongs to the thread that waits for it, which
 /// [makes](super::Thread::notify) it.
 ///
-/// Its type says whose turn it is: [`record`](super::Thread::record) takes a clear one and gives it back set,
+/// Its type says what comes next: [`record`](super::Thread::record) takes a clear one and gives it back set,
 /// [`wait`](super::Thread::wait) the other way round. So nobody records it twice, or waits for what nobody records. Dropping or forgetting a set one is a mistake: the
 /// bit would be left over for the next operator.
 ///

@@ -89,7 +89,7 @@ pub(crate) fn issue_together(
             held.issuing.note(held.number, operation.name, label, sequence);
             waits[held.at].prepared.enqueue()?;
         }
-        take_turns(parts, &order);
+        take_issue_orders(parts, &order);
         break (held, enqueue());
     };
     // In the order of the parts. After a failure they go at once, and what fails on the device later is for the next operation to tell.
@@ -169,9 +169,9 @@ fn solve(
     Ok(true)
 }
 
-/// The turn of each device, once: it is the issue lock of one of its streams, and all of the group's are held. Where one of these is
-/// the turn already, nobody else can take it.
-fn take_turns(parts: &[Part<'_>], order: &[usize]) {
+/// Takes the issue order of each device, once. Its lock is the issue lock of one stream of the device, and all of the group's are
+/// held. Where one of these owns the order already, nobody else can take it.
+fn take_issue_orders(parts: &[Part<'_>], order: &[usize]) {
     for (position, &at) in order.iter().enumerate() {
         let device = parts[at].device();
         let is_first =
