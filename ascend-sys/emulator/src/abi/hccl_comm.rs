@@ -19,7 +19,6 @@ use crate::fabric::root::{self, Applicant, ROOT_INFO};
 use crate::fabric::subs::SubCommRequest;
 use crate::fabric::{Comm, Member, group, hooks, registry};
 use crate::machine::{self, Settings};
-use crate::operator::Answers;
 use crate::profile::Product;
 
 pub(super) fn fill(table: &mut Functions) {
@@ -146,7 +145,6 @@ fn new_member(comm: Arc<Comm>, rank: usize, applicant: &Applicant) -> Member {
         config: config.clone(),
         exec_timeout: exec_timeout(config, settings),
         suspended: AtomicBool::new(false),
-        answers: Answers::default(),
     }
 }
 
@@ -329,7 +327,6 @@ fn new_sub(
         exec_timeout: exec_timeout(&config, &settings),
         config,
         suspended: AtomicBool::new(false),
-        answers: Answers::default(),
     })
 }
 

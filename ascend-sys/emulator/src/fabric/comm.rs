@@ -2,12 +2,12 @@
 
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use super::config::CommConfig;
 use super::links::{Board, list};
-use super::subs::Subs;
+use super::parts::{CommPart, CommParts};
 use super::topology::DevicePlace as Stand;
 use crate::batch::Exchange;
 use crate::collective::job::CollectiveJob;
@@ -17,8 +17,6 @@ use crate::collective::request::{CollectiveRequest, say};
 use crate::collective::sides::Sides;
 use crate::collective::table::Table;
 use crate::executor;
-use crate::kernel::{self, Hub};
-use crate::operator::{self, Answers};
 use crate::profile::Product;
 use crate::sync::SpinLock;
 use crate::users;
@@ -36,13 +34,9 @@ pub(crate) struct Comm {
     pub(crate) exchange: Exchange,
     /// It was made from another one, and nothing can be made from it.
     pub(crate) is_sub: bool,
-    pub(super) subs: Subs,
     /// Where the devices of the ranks stand.
     pub(super) places: Box<[Stand]>,
-    /// Where the servers of its kernels meet, once there are some.
-    pub(crate) kernels: OnceLock<Arc<Hub>>,
-    /// What operators of the program's own have of it, once they have something.
-    pub(crate) operators: OnceLock<Box<operator::CommResources>>,
+    parts: CommParts,
     records: Box<[RankRecord]>,
 }
 
@@ -70,8 +64,6 @@ pub(crate) struct Member {
     pub(crate) exec_timeout: Option<Duration>,
     /// Between `HcclCommSuspend` and `HcclCommResume`.
     pub(crate) suspended: AtomicBool,
-    /// What it was told of the network.
-    pub(crate) answers: Answers,
 }
 
 impl Member {
@@ -116,10 +108,8 @@ impl Comm {
             board: Board::new(ranks),
             exchange: Exchange::new(ranks),
             is_sub: false,
-            subs: Subs::default(),
             places: Box::default(),
-            kernels: OnceLock::new(),
-            operators: OnceLock::new(),
+            parts: CommParts::default(),
             records: (0..ranks).map(record).collect(),
         }
     }
@@ -171,12 +161,17 @@ impl Comm {
         self.records[rank].issued.load(Ordering::Acquire)
     }
 
+    /// A room's part in the communicator, which is made now if there is none.
+    pub(crate) fn part<P: CommPart>(&self, make: impl Fn() -> P) -> &P {
+        self.parts.get_or_make(make)
+    }
+
     /// Ends the communicator for all ranks; the first failure counts.
     #[cold]
     pub(crate) fn fail(&self, error: CommError) -> Arc<CommError> {
         let first = self.meeting.fail(error);
         self.exchange.wake_all();
-        operator::broken(self);
+        self.parts.all().for_each(|part| part.broken());
         executor::announce();
         first
     }
@@ -185,14 +180,7 @@ impl Comm {
     #[cold]
     pub(crate) fn leave(&self, rank: usize, why: String) {
         self.board.note_departure(rank, why.clone());
-        operator::leave(self, rank);
-        self.leave_subs(rank, &why);
-        operator::forget_contexts(self, rank);
-        operator::team::forget(self, rank);
-        if let Some(hub) = self.kernels.get() {
-            hub.comm.leave(rank, why);
-            kernel::forget_context(self, rank);
-        }
+        self.parts.all().for_each(|part| part.left(rank, &why));
         self.meeting.leave(rank, self.issued(rank));
         self.exchange.leave(rank);
         executor::announce();

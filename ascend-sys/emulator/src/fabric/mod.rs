@@ -5,6 +5,7 @@ pub(crate) mod config;
 pub(crate) mod group;
 pub(crate) mod hooks;
 pub(crate) mod links;
+mod parts;
 pub(crate) mod registry;
 pub(crate) mod root;
 pub(crate) mod subs;
@@ -12,3 +13,4 @@ pub(crate) mod topology;
 
 pub(crate) use comm::{Comm, Member};
 pub(crate) use links::list;
+pub(crate) use parts::CommPart;

@@ -217,7 +217,6 @@ mod tests {
             config: CommConfig::default(),
             exec_timeout: None,
             suspended: false.into(),
-            answers: Default::default(),
         };
         let handle = register(member).unwrap();
         let destroy_elsewhere =

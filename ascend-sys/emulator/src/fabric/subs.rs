@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::comm::Comm;
 use super::links::list;
+use super::parts::CommPart;
 use crate::collective::meeting::{Cause, CommError, Origin};
 use crate::collective::sides::Sides;
 use crate::collective::validate::{Refusal, refuse};
@@ -45,7 +46,7 @@ impl Comm {
     /// Makes a sub-communicator as seen from rank `own` of it, whose rank in this one is `wish.ranks[own]`.
     pub(crate) fn make_sub(&self, own: usize, wish: SubCommRequest) -> Result<Arc<Comm>, Refusal> {
         let rank = wish.ranks[own];
-        let mut subs = self.subs.lock();
+        let mut subs = self.part(Subs::default).lock();
         for index in 0..subs.len() {
             let sub = &mut subs[index];
             let Some(sub_rank) = sub.wish.ranks.iter().position(|other| *other == rank) else {
@@ -86,11 +87,13 @@ impl Comm {
         }
         Ok(comm)
     }
+}
 
-    /// A rank of this communicator makes no sub-communicators any more.
-    pub(super) fn leave_subs(&self, rank: usize, why: &str) {
+impl CommPart for Subs {
+    /// A rank of the parent makes no sub-communicators any more.
+    fn left(&self, rank: usize, why: &str) {
         let mut left = Vec::new();
-        for Sub { wish, comm, made } in &*self.subs.lock() {
+        for Sub { wish, comm, made } in &*self.lock() {
             let sub_rank = wish.ranks.iter().position(|other| *other == rank);
             left.extend(
                 sub_rank

@@ -8,7 +8,7 @@ use super::area::Area;
 use super::hub::Hub;
 use crate::collective::meeting::{Cause, CommError, Origin};
 use crate::collective::validate::{Refusal, refuse};
-use crate::fabric::{Comm, Member};
+use crate::fabric::{Comm, CommPart, Member};
 use crate::machine;
 use crate::memory;
 use crate::profile::Product;
@@ -64,7 +64,7 @@ pub(super) fn rank_on(area: &Area, device: u32) -> Option<usize> {
 
 /// The context of a rank: made by the first call, the same in every later one.
 pub(crate) fn of(member: &Arc<Member>, call: &'static str) -> Result<usize, Refusal> {
-    let hub = Arc::clone(member.comm.kernels());
+    let hub = Arc::clone(hub_of(&member.comm));
     let own = &hub.contexts[member.rank];
     if own.load(Ordering::Acquire) != 0 {
         return Ok(own.load(Ordering::Acquire));
@@ -105,7 +105,6 @@ pub(crate) fn of(member: &Arc<Member>, call: &'static str) -> Result<usize, Refu
         config: member.config.clone(),
         exec_timeout: member.exec_timeout,
         suspended: false.into(),
-        answers: Default::default(),
     };
     let head = Head {
         workspace: workspace as u64,
@@ -186,35 +185,31 @@ fn end(area: &Area) {
     }
 }
 
-/// A rank of a communicator is gone, and with it its context.
-pub(crate) fn forget(comm: &Comm, rank: usize) {
-    let Some(hub) = comm.kernels_if_any() else { return };
-    let address = hub.contexts[rank].swap(0, Ordering::AcqRel);
-    let gone = lock(&CONTEXTS).remove(&address);
-    if let Some(context) = gone {
-        end(&context.area);
-        let device = machine::device_slot(context.area.member.device);
-        for memory in [address, context.workspace, context.windows[0], context.windows[1]] {
-            // Its device may have been reset meanwhile, and its memory with it.
-            let _ = device.free(memory, "HcclCommDestroy", stream::unfinished_on);
+impl CommPart for Arc<Hub> {
+    /// A rank of the communicator is gone, and with it its context.
+    fn left(&self, rank: usize, why: &str) {
+        self.comm.leave(rank, why.to_owned());
+        let address = self.contexts[rank].swap(0, Ordering::AcqRel);
+        let gone = lock(&CONTEXTS).remove(&address);
+        if let Some(context) = gone {
+            end(&context.area);
+            let device = machine::device_slot(context.area.member.device);
+            for memory in [address, context.workspace, context.windows[0], context.windows[1]] {
+                // Its device may have been reset meanwhile, and its memory with it.
+                let _ = device.free(memory, "HcclCommDestroy", stream::unfinished_on);
+            }
         }
     }
 }
 
-impl Comm {
-    /// Where its servers meet.
-    pub(super) fn kernels(&self) -> &Arc<Hub> {
-        self.kernels.get_or_init(|| {
-            Arc::new(Hub::new(Comm::new(
-                self.name.clone(),
-                self.product,
-                self.connect_timeout,
-                self.ranks(),
-            )))
-        })
-    }
-
-    fn kernels_if_any(&self) -> Option<&Arc<Hub>> {
-        self.kernels.get()
-    }
+/// Where the servers of a communicator meet.
+fn hub_of(comm: &Comm) -> &Arc<Hub> {
+    comm.part(|| {
+        Arc::new(Hub::new(Comm::new(
+            comm.name.clone(),
+            comm.product,
+            comm.connect_timeout,
+            comm.ranks(),
+        )))
+    })
 }

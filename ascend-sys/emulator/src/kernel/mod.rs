@@ -63,7 +63,6 @@ mod work;
 mod world;
 mod write;
 
-pub(crate) use context::{forget as forget_context, of as context_of};
-pub(crate) use hub::Hub;
+pub(crate) use context::of as context_of;
 pub(crate) use server::Server;
 pub(crate) use task::Kernel;

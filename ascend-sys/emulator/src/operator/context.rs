@@ -7,7 +7,7 @@
 
 use crate::check::{self, Touch};
 use crate::collective::validate::{Refusal, refuse};
-use crate::fabric::{Comm, Member};
+use crate::fabric::{CommPart, Member};
 use crate::machine;
 use crate::memory::{self, MemoryPlace};
 use crate::profile::Product;
@@ -16,7 +16,7 @@ use crate::stream::unfinished_on;
 use crate::sync::lock_std as lock;
 use ascend_sys::CommEngine;
 use std::collections::BTreeMap;
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard};
 
 /// Bytes of memory that have a name.
 #[derive(Clone, Copy)]
@@ -35,8 +35,23 @@ enum ContextHome {
 /// The contexts of one rank: by engine and tag.
 type OfRank = BTreeMap<(i32, String), EngineContext>;
 
-/// By communicator and rank.
-static CONTEXTS: Mutex<BTreeMap<(u64, usize), OfRank>> = Mutex::new(BTreeMap::new());
+/// The contexts of each rank of a communicator.
+struct EngineContexts(Box<[Mutex<OfRank>]>);
+
+impl CommPart for EngineContexts {
+    /// A rank is gone, and with it its contexts.
+    fn left(&self, rank: usize, _: &str) {
+        let gone = std::mem::take(&mut *lock(&self.0[rank]));
+        gone.into_values().for_each(|context| free(context, "HcclCommDestroy"));
+    }
+}
+
+fn of_rank(member: &Member) -> MutexGuard<'_, OfRank> {
+    let ranks = 0..member.comm.ranks();
+    let EngineContexts(of_ranks) =
+        member.comm.part(|| EngineContexts(ranks.clone().map(|_| Mutex::default()).collect()));
+    lock(&of_ranks[member.rank])
+}
 
 /// Makes a context; gives its address.
 pub(crate) fn create(
@@ -47,8 +62,7 @@ pub(crate) fn create(
     call: &'static str,
 ) -> Result<usize, Refusal> {
     let home = home(member, engine)?;
-    let mut contexts = lock(&CONTEXTS);
-    let of_rank = contexts.entry(rank_key(&member.comm, member.rank)).or_default();
+    let mut of_rank = of_rank(member);
     let name = (engine.0, tag.to_owned());
     if let Some(there) = of_rank.get(&name) {
         return refuse!(
@@ -70,9 +84,7 @@ pub(crate) fn find(
     engine: CommEngine,
 ) -> Result<Option<EngineContext>, Refusal> {
     home(member, engine)?;
-    let contexts = lock(&CONTEXTS);
-    let of_rank = contexts.get(&rank_key(&member.comm, member.rank));
-    Ok(of_rank.and_then(|all| all.get(&(engine.0, tag.to_owned()))).copied())
+    Ok(of_rank(member).get(&(engine.0, tag.to_owned())).copied())
 }
 
 /// Copies bytes of the host into a context, at once.
@@ -122,9 +134,7 @@ pub(crate) fn destroy(
     call: &'static str,
 ) -> Result<(), Refusal> {
     home(member, engine)?;
-    let key = rank_key(&member.comm, member.rank);
-    let name = (engine.0, tag.to_owned());
-    let gone = lock(&CONTEXTS).get_mut(&key).and_then(|of_rank| of_rank.remove(&name));
+    let gone = of_rank(member).remove(&(engine.0, tag.to_owned()));
     match gone {
         Some(context) => {
             free(context, call);
@@ -132,16 +142,6 @@ pub(crate) fn destroy(
         }
         None => missing(tag, engine),
     }
-}
-
-/// A rank of a communicator is gone, and with it its contexts.
-pub(crate) fn forget(comm: &Comm, rank: usize) {
-    let gone = lock(&CONTEXTS).remove(&rank_key(comm, rank));
-    gone.into_iter().flatten().for_each(|(_, context)| free(context, "HcclCommDestroy"));
-}
-
-fn rank_key(comm: &Comm, rank: usize) -> (u64, usize) {
-    (comm.id, rank)
 }
 
 fn describe(tag: &str, engine: CommEngine) -> String {

@@ -129,7 +129,6 @@ fn create_one(open: u64, engine: OperatorEngine, wanted: WantedEnd) -> Result<u6
         config: CommConfig::default(),
         exec_timeout: Some(settings.exec_timeout).filter(|limit| !limit.is_zero()),
         suspended: false.into(),
-        answers: Default::default(),
     });
     let channel = Channel::create(&member, 1 - rank, engine, from.protocol, wanted.notifies)?;
     Channel::named(channel)?.serve_all();

@@ -51,9 +51,8 @@ pub(crate) mod team;
 pub(crate) mod thread;
 mod traced;
 
-pub(crate) use context::{copy_into, create, destroy, find, forget as forget_contexts};
-pub(crate) use rank_graph::{Answers, layer};
+pub(crate) use context::{copy_into, create, destroy, find};
+pub(crate) use rank_graph::layer;
 pub(crate) use reduce::{Reduce, kind as reduce_kind};
-pub(crate) use resources::{CommResources, broken, leave};
 pub(crate) use signal::{Await, Signal};
 pub(crate) use traced::Traced;

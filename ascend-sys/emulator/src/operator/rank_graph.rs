@@ -5,19 +5,23 @@
 
 use super::endpoint::Endpoint;
 use crate::collective::validate::{self, Refusal, refuse};
-use crate::fabric::Member;
 use crate::fabric::topology::Layer;
+use crate::fabric::{CommPart, Member};
 use crate::profile::Product;
 use crate::sync::lock_std as lock;
 use ascend_sys::{
     COMM_LINK_MAGIC_WORD, COMM_LINK_VERSION, CommAbiHeader, CommLink, CommProtocol, EndpointDesc,
 };
 use std::mem::MaybeUninit;
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard};
 
-/// What one rank was told.
-#[derive(Default)]
-pub(crate) struct Answers(Mutex<Lists>);
+/// What each rank of a communicator was told. The lists of a rank that has left stay: a program
+/// may still read them.
+struct Answers(Box<[Mutex<Lists>]>);
+
+impl CommPart for Answers {
+    fn left(&self, _: usize, _: &str) {}
+}
 
 #[derive(Default)]
 struct Lists {
@@ -62,14 +66,21 @@ fn layer_of_instance(member: &Member, number: u32, id: u32) -> Result<&'static L
 pub(crate) type LentRange<T> = (*mut T, u32);
 
 impl Member {
+    fn lists(&self) -> MutexGuard<'_, Lists> {
+        let ranks = 0..self.comm.ranks();
+        let Answers(of_ranks) =
+            self.comm.part(|| Answers(ranks.clone().map(|_| Mutex::default()).collect()));
+        lock(&of_ranks[self.rank])
+    }
+
     pub(crate) fn tell_layers(&self) -> LentRange<u32> {
         let numbers = self.comm.layers().iter().map(|layer| layer.number);
-        lock(&self.answers.0).layers.tell(MOST_LAYERS, numbers)
+        self.lists().layers.tell(MOST_LAYERS, numbers)
     }
 
     pub(crate) fn tell_ranks(&self, number: u32) -> Result<LentRange<u32>, Refusal> {
         let ranks = self.comm.instance_of(layer(self, number)?, self.rank);
-        Ok(lock(&self.answers.0).ranks.tell(self.comm.ranks(), ranks))
+        Ok(self.lists().ranks.tell(self.comm.ranks(), ranks))
     }
 
     pub(crate) fn count_ranks(&self, number: u32) -> Result<u32, Refusal> {
@@ -78,7 +89,7 @@ impl Member {
 
     pub(crate) fn tell_sizes(&self, number: u32) -> Result<LentRange<u32>, Refusal> {
         let sizes = self.comm.instance_sizes(layer(self, number)?);
-        Ok(lock(&self.answers.0).sizes.tell(self.comm.ranks(), sizes))
+        Ok(self.lists().sizes.tell(self.comm.ranks(), sizes))
     }
 
     /// The links from one rank to another: none to itself, nor to one of another instance.
@@ -99,12 +110,12 @@ impl Member {
                 links.push(link(from, to, *protocol));
             }
         }
-        Ok(lock(&self.answers.0).links.tell(MOST_LINKS, links))
+        Ok(self.lists().links.tell(MOST_LINKS, links))
     }
 
     pub(crate) fn tell_instances(&self, number: u32) -> Result<LentRange<u32>, Refusal> {
         layer(self, number)?;
-        Ok(lock(&self.answers.0).instances.tell(1, [INSTANCE]))
+        Ok(self.lists().instances.tell(1, [INSTANCE]))
     }
 
     pub(crate) fn shape_of_instance(
@@ -121,7 +132,7 @@ impl Member {
         id: u32,
     ) -> Result<LentRange<u32>, Refusal> {
         let ranks = self.comm.instance_of(layer_of_instance(self, number, id)?, self.rank);
-        Ok(lock(&self.answers.0).ranks_of_instance.tell(self.comm.ranks(), ranks))
+        Ok(self.lists().ranks_of_instance.tell(self.comm.ranks(), ranks))
     }
 
     /// The endpoints of this rank in a topology instance: one of each protocol.

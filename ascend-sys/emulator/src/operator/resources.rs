@@ -9,7 +9,7 @@ use super::link::Pairs;
 use super::lock::Holder;
 use super::thread::{BROKEN, THREADS, Thread, ThreadOwner};
 use crate::collective::validate::{Refusal, refuse, runtime};
-use crate::fabric::{Comm, Member};
+use crate::fabric::{Comm, CommPart, Member};
 use crate::memory::held::HeldMemory;
 use crate::profile::Product;
 use crate::step::Reason;
@@ -83,7 +83,7 @@ impl CommResources {
 
 impl Comm {
     pub(super) fn resources(&self) -> &CommResources {
-        self.operators.get_or_init(|| Box::new(CommResources::new(self.ranks())))
+        self.part(|| CommResources::new(self.ranks()))
     }
 }
 
@@ -308,47 +308,48 @@ impl StreamPlace {
     }
 }
 
-/// The communicator has failed: whoever waits for one of its notifies fails too.
-#[cold]
-pub(crate) fn broken(comm: &Comm) {
-    let Some(resources) = comm.operators.get() else { return };
-    let mut waiters = Vec::new();
-    for rank in &resources.ranks {
-        let resources = lock(rank);
-        for thread in resources.all_threads().filter_map(|handle| Thread::named(handle).ok()) {
-            mark(&thread.marks, BROKEN);
-            waiters.extend(thread.waiters());
+impl CommPart for CommResources {
+    /// A rank's side of the communicator has ended, and with it all that it has here. Peers that still wait for one of its records fail.
+    #[cold]
+    fn left(&self, rank: usize, _: &str) {
+        let resources = {
+            let mut resources = lock(self.of_rank(rank));
+            resources.gone = true;
+            let left = std::mem::take(&mut *resources);
+            resources.gone = true;
+            left
+        };
+        for handle in resources.all_threads() {
+            end_thread(handle);
         }
-        for channel in resources.channels.values().filter_map(|handle| Channel::named(*handle).ok())
-        {
-            mark(&channel.marks, BROKEN);
-            waiters.extend(channel.waiters());
+        for handle in resources.channels.into_values() {
+            end_channel(handle);
         }
+        if let Some((start, _)) = resources.buffer {
+            super::memory::free_buffer(start);
+        }
+        executor::announce();
     }
-    waiters.into_iter().for_each(Stream::wake);
-}
 
-/// A rank's side of the communicator has ended, and with it all that it has here. Peers that still wait for one of its records fail.
-#[cold]
-pub(crate) fn leave(comm: &Comm, rank: usize) {
-    let Some(resources) = comm.operators.get() else { return };
-    let resources = {
-        let mut resources = lock(resources.of_rank(rank));
-        resources.gone = true;
-        let left = std::mem::take(&mut *resources);
-        resources.gone = true;
-        left
-    };
-    for handle in resources.all_threads() {
-        end_thread(handle);
+    /// Whoever waits for a notify of the communicator fails.
+    #[cold]
+    fn broken(&self) {
+        let mut waiters = Vec::new();
+        for rank in &self.ranks {
+            let resources = lock(rank);
+            for thread in resources.all_threads().filter_map(|handle| Thread::named(handle).ok()) {
+                mark(&thread.marks, BROKEN);
+                waiters.extend(thread.waiters());
+            }
+            for channel in
+                resources.channels.values().filter_map(|handle| Channel::named(*handle).ok())
+            {
+                mark(&channel.marks, BROKEN);
+                waiters.extend(channel.waiters());
+            }
+        }
+        waiters.into_iter().for_each(Stream::wake);
     }
-    for handle in resources.channels.into_values() {
-        end_channel(handle);
-    }
-    if let Some((start, _)) = resources.buffer {
-        super::memory::free_buffer(start);
-    }
-    executor::announce();
 }
 
 /// Ends the stream of a thread; what is queued gives up.

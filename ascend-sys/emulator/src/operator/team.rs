@@ -12,7 +12,7 @@ use super::handles::Handles;
 use super::open::ReachableMemory;
 use super::rank_graph::layer;
 use crate::collective::validate::{self, Refusal, refuse};
-use crate::fabric::{Comm, Member, list};
+use crate::fabric::{CommPart, Member, list};
 use crate::memory::held::HeldMemory;
 use crate::profile::Product;
 use ascend_sys::CommProtocol;
@@ -37,6 +37,19 @@ struct Window {
     _held: Option<HeldMemory>,
 }
 
+/// A communicator of which there are teams, by its id.
+struct Teams(u64);
+
+impl CommPart for Teams {
+    /// A rank's side of the communicator has ended, and its teams with it.
+    fn left(&self, rank: usize, _: &str) {
+        let of_rank = |team: &Team| (team.member.comm.id, team.member.rank) == (self.0, rank);
+        for (handle, _) in TEAMS.take_all(of_rank) {
+            drop(WINDOWS.take_all(|window| window.team == handle));
+        }
+    }
+}
+
 /// What a description says; what was left open is `None`.
 pub(crate) struct TeamRequest {
     pub(crate) ranks: Option<Vec<u32>>,
@@ -59,6 +72,7 @@ pub(crate) fn create_world(member: Arc<Member>, wish: &TeamRequest) -> Result<u6
         );
     }
     wish.check(&member, &all)?;
+    member.comm.part(|| Teams(member.comm.id));
     Ok(TEAMS.add(Team { member, world: None, ranks: all, protocol: wish.protocol }))
 }
 
@@ -240,12 +254,4 @@ fn belongs(member: &Member, of: &Member) -> Result<(), Refusal> {
         member.rank,
         member.comm.name
     )
-}
-
-/// A rank's side of a communicator has ended, and its teams with it.
-pub(crate) fn forget(comm: &Comm, rank: usize) {
-    let gone = TEAMS.take_all(|team| team.member.comm.id == comm.id && team.member.rank == rank);
-    for (handle, _) in gone {
-        drop(WINDOWS.take_all(|window| window.team == handle));
-    }
 }

@@ -1,0 +1,97 @@
+//! What other rooms keep in a communicator.
+//!
+//! A communicator is identity, meetings and records. A room that builds on it (kernels, operators,
+//! sub-communicators) keeps a *part* in it: one value of a type of its own, which it finds again by
+//! that type. A part is made when it is first needed and stays as long as the communicator. It is
+//! told when a rank leaves and when the communicator fails, so the communicator need not know who
+//! builds on it.
+//!
+//! The parts form a list that only grows, so finding one takes no lock. No collective or message
+//! looks for one.
+
+use std::any::Any;
+use std::sync::OnceLock;
+
+/// One room's part in a communicator.
+pub(crate) trait CommPart: Any + Send + Sync {
+    /// A rank issues nothing any more. Called for a rank once or more often.
+    fn left(&self, rank: usize, why: &str);
+
+    /// The communicator has failed.
+    fn broken(&self) {}
+}
+
+/// The parts of a communicator, in the order in which they were made.
+#[derive(Default)]
+pub(super) struct CommParts(OnceLock<Box<PartEntry>>);
+
+struct PartEntry {
+    part: Box<dyn CommPart>,
+    next: CommParts,
+}
+
+impl PartEntry {
+    fn as_type<P: CommPart>(&self) -> Option<&P> {
+        let part: &dyn Any = &*self.part;
+        part.downcast_ref()
+    }
+}
+
+impl CommParts {
+    pub(super) fn all(&self) -> impl Iterator<Item = &dyn CommPart> {
+        self.entries().map(|entry| &*entry.part)
+    }
+
+    fn entries(&self) -> impl Iterator<Item = &PartEntry> {
+        std::iter::successors(self.first(), |entry| entry.next.first())
+    }
+
+    fn first(&self) -> Option<&PartEntry> {
+        self.0.get().map(|entry| &**entry)
+    }
+
+    /// The part of this type, which is made now if there is none.
+    pub(super) fn get_or_make<P: CommPart>(&self, make: impl Fn() -> P) -> &P {
+        let mut place = self;
+        loop {
+            // Of two threads that come to the end of the list at once, one makes the entry.
+            let entry = place.0.get_or_init(|| {
+                Box::new(PartEntry { part: Box::new(make()), next: Self::default() })
+            });
+            if let Some(part) = entry.as_type() {
+                return part;
+            }
+            place = &entry.next;
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    #[derive(Default)]
+    struct Counts<const N: usize>(AtomicUsize);
+
+    impl<const N: usize> CommPart for Counts<N> {
+        fn left(&self, rank: usize, _: &str) {
+            self.0.fetch_add(rank, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn a_part_is_made_once_and_found_by_its_type() {
+        let parts = CommParts::default();
+        let first: *const _ = parts.get_or_make(Counts::<0>::default);
+        std::thread::scope(|scope| {
+            let made = || parts.get_or_make(Counts::<1>::default).0.fetch_add(1, Ordering::Relaxed);
+            (0..4).for_each(|_| drop(scope.spawn(made)));
+        });
+        assert!(std::ptr::eq(first, parts.get_or_make(Counts::<0>::default)));
+        parts.all().for_each(|part| part.left(5, "it is over"));
+        assert_eq!(parts.all().count(), 2);
+        assert_eq!(parts.get_or_make(Counts::<0>::default).0.load(Ordering::Relaxed), 5);
+        assert_eq!(parts.get_or_make(Counts::<1>::default).0.load(Ordering::Relaxed), 9);
+    }
+}
