@@ -9,7 +9,7 @@ use ascend_sys::{
 };
 
 use super::hccl_entry::{abi_entry, member, not_null, product_of_thread, text_of};
-use crate::collective::meeting::Cause;
+use crate::collective::comm_error::Cause;
 use crate::collective::validate::{Refusal, refuse, runtime};
 use crate::context;
 use crate::fabric::{Member, hooks, registry};

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use super::channel::MessageChannel;
 use super::party::Party;
 use super::{BatchItem, MessageShape};
-use crate::collective::pending::Sleeper;
 use crate::collective::sides::Sides;
+use crate::collective::sleeper::Sleeper;
 use crate::collective::validate::name_of;
 use crate::sync::SpinLock;
 

@@ -12,9 +12,9 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::collective::meeting::{Cause, CommError, Origin};
-use crate::collective::pending::Sleeper;
+use crate::collective::comm_error::{Cause, CommError, Origin};
 use crate::collective::plan::store_for;
+use crate::collective::sleeper::Sleeper;
 use crate::collective::validate::name_of;
 use crate::copy::copy;
 use crate::fabric::Member;

@@ -2,7 +2,7 @@
 
 use super::meeting::{Meeting, MeetingPlace, PAYLOAD};
 use super::participants::{Contribution, Participants};
-use super::pending::Sleeper;
+use super::sleeper::Sleeper;
 use super::table::{BlockTable, Summary};
 
 /// Most words of a table that lies behind the contribution: they come with it, and nobody waits for a cache line only to learn which

@@ -19,6 +19,7 @@
 use std::mem::MaybeUninit;
 use std::sync::{Arc, PoisonError};
 
+use super::comm_error::CommError;
 use super::participants::Contribution;
 use super::sync::{AtomicU32, AtomicU64, Mutex, Ordering, UnsafeCell, announce, announce_or};
 use super::table::Table;
@@ -77,45 +78,6 @@ pub(crate) enum MeetingView {
     Gone(usize),
     /// The communicator has failed: see [`Meeting::error`].
     Broken,
-}
-
-/// Why a communicator cannot be used any more: the first failure counts.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct CommError {
-    /// What failed.
-    pub(crate) origin: Origin,
-    /// What kind of failure it is.
-    pub(crate) cause: Cause,
-    /// What happened, the same for all ranks: a line that says it, then lines with the particulars.
-    pub(crate) text: String,
-}
-
-/// What ended a communicator, or is about to learn that it has ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Origin {
-    /// A call, before anything entered a stream.
-    Call,
-    /// A collective, by its number.
-    Collective(u64),
-    /// Some batch.
-    Batch,
-    /// A primitive of an operator of the program's own.
-    Operator,
-}
-
-/// The classes of failure that callers see as different codes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Cause {
-    /// The ranks called different things.
-    Mismatch,
-    /// The two sides of a message differ.
-    Message,
-    /// A rank did not come within the time limit, or all wait for one another.
-    Timeout,
-    /// A rank left or destroyed its communicator.
-    Gone,
-    /// A notify was not recorded within the time limit, or all wait for one another.
-    Unrecorded,
 }
 
 #[repr(C, align(128))]

@@ -6,6 +6,7 @@
 //! [`sides`] puts a disagreement into words.
 
 pub(crate) mod call;
+pub(crate) mod comm_error;
 mod contributions;
 pub(crate) mod job;
 pub(crate) mod meeting;
@@ -18,6 +19,7 @@ mod pointers;
 pub(crate) mod request;
 pub(crate) mod run;
 pub(crate) mod sides;
+pub(crate) mod sleeper;
 pub(crate) mod sync;
 pub(crate) mod table;
 pub(crate) mod validate;

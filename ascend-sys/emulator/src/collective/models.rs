@@ -7,8 +7,9 @@ use loom::sync::Notify;
 use loom::sync::atomic::AtomicUsize;
 use loom::thread;
 
+use super::comm_error::{Cause, CommError, Origin};
 use super::job::{CollectiveJob, Phase};
-use super::meeting::{Cause, Claim, CommError, Meeting, MeetingPlace, MeetingView, Origin, Wake};
+use super::meeting::{Claim, Meeting, MeetingPlace, MeetingView, Wake};
 use super::sync::{Ordering, UnsafeCell};
 use super::table::Table;
 

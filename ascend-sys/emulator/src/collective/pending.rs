@@ -9,13 +9,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::call::CollectiveCall;
+use super::comm_error::{Cause, CommError, Origin};
 use super::contributions::{self, Arrived};
 use super::job::{Phase, WorkChunk};
-use super::meeting::{Cause, CommError, MeetingPlace, MeetingView, Origin, PAYLOAD, Wake};
+use super::meeting::{MeetingPlace, MeetingView, PAYLOAD};
 use super::participants::{Contribution, Participants};
 use super::plan::{Plan, store_for};
 use super::request::Operation;
 use super::run::{SharedWork, run_small};
+use super::sleeper::Sleeper;
 use super::table::{self, Extent, Summary, Table};
 use crate::fabric::Member;
 use crate::lent::Lent;
@@ -24,16 +26,6 @@ use crate::queue;
 use crate::reduce::Store;
 use crate::step::{Helpers, PIECE, Reason, Step};
 use crate::stream::Stream;
-
-/// A stream to poll again.
-#[derive(Clone, Copy)]
-pub(crate) struct Sleeper(pub(crate) &'static Stream);
-
-impl Wake for Sleeper {
-    fn wake(&self) {
-        self.0.wake();
-    }
-}
 
 enum PendingState {
     /// Has not arrived.

@@ -5,7 +5,6 @@ use std::fmt::Write as _;
 
 use super::request::CollectiveRequest;
 use super::table::{self, Table};
-use crate::fabric::list;
 
 const COUNTS_DIFFER: &str = "the counts differ";
 
@@ -108,6 +107,18 @@ impl<'a> Sides<'a> {
         }
         text
     }
+}
+
+/// "rank 3" or "ranks 1, 2".
+pub(crate) fn list(ranks: &[usize]) -> String {
+    const MENTIONED: usize = 16;
+    let names: Vec<_> = ranks.iter().take(MENTIONED).map(usize::to_string).collect();
+    let more = match ranks.len().saturating_sub(MENTIONED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let noun = if ranks.len() == 1 { "rank" } else { "ranks" };
+    format!("{noun} {}{more}", names.join(", "))
 }
 
 #[cfg(all(test, not(loom)))]

@@ -5,16 +5,17 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use super::board::Board;
 use super::config::CommConfig;
-use super::links::{Board, list};
 use super::parts::{CommPart, CommParts};
-use super::topology::DevicePlace as Stand;
+use super::place::DevicePlace as Stand;
 use crate::batch::Exchange;
+use crate::collective::comm_error::CommError;
 use crate::collective::job::CollectiveJob;
-use crate::collective::meeting::{Cause, CommError, Meeting, MeetingPlace, Origin};
-use crate::collective::pending::Sleeper;
+use crate::collective::meeting::{Meeting, MeetingPlace};
 use crate::collective::request::{CollectiveRequest, say};
-use crate::collective::sides::Sides;
+use crate::collective::sides::{Sides, list};
+use crate::collective::sleeper::Sleeper;
 use crate::collective::table::Table;
 use crate::executor;
 use crate::profile::Product;
@@ -307,74 +308,3 @@ const SPARE_TABLES: usize = 256;
 
 /// How many ranks or groups a message mentions.
 const MENTIONED: usize = 8;
-
-impl CommError {
-    /// The text for one who learns of it, under a number of CANN's: the cause, the particulars, what to do.
-    #[cold]
-    pub(crate) fn told(&self, report: &str, asks: Origin) -> String {
-        let before = match (self.origin, asks) {
-            (Origin::Collective(failed), asks) if asks != self.origin => {
-                format!("the communicator has failed before, in collective #{failed}: ")
-            }
-            (Origin::Batch, asks) if asks != self.origin => {
-                "the communicator has failed before, in a batch: ".into()
-            }
-            (Origin::Operator, asks) if asks != self.origin => {
-                "the communicator has failed before, in an operator of the program's own: ".into()
-            }
-            _ => String::new(),
-        };
-        format!("{report}: {before}{}\n{}", self.text, self.cause.remedy())
-    }
-}
-
-impl Cause {
-    /// The code with which a stream reports it.
-    pub(crate) fn acl_error(self) -> ascend_sys::aclError {
-        match self {
-            Self::Mismatch | Self::Message => ascend_sys::ACL_ERROR_RT_AICPU_EXCEPTION,
-            Self::Timeout | Self::Unrecorded => ascend_sys::ACL_ERROR_RT_TASK_TIMEOUT,
-            Self::Gone => ascend_sys::ACL_ERROR_RT_SUSPECT_REMOTE_ERROR,
-        }
-    }
-
-    /// The code with which a later call on the communicator reports it.
-    pub(crate) fn hccl_result(self) -> ascend_sys::HcclResult {
-        match self {
-            Self::Mismatch | Self::Message => ascend_sys::HcclResult::HCCL_E_PARA,
-            Self::Timeout | Self::Unrecorded => ascend_sys::HcclResult::HCCL_E_TIMEOUT,
-            Self::Gone => ascend_sys::HcclResult::HCCL_E_REMOTE,
-        }
-    }
-
-    /// The number under which CANN documents it.
-    pub(crate) fn report_code(self) -> &'static str {
-        match self {
-            Self::Mismatch | Self::Message => "EI0005",
-            Self::Timeout | Self::Unrecorded => "EI0002",
-            Self::Gone => "EI0012",
-        }
-    }
-
-    /// What to do about it.
-    pub(crate) fn remedy(self) -> &'static str {
-        match self {
-            Self::Mismatch => {
-                "All ranks must issue the same operations with the same arguments in the same order. This communicator has failed: \
-                 make a new one on all ranks."
-            }
-            Self::Message => {
-                "A send and its receive must have the same count and data type; the messages from one rank to another pair in \
-                 the order in which they are issued. This communicator has failed: make a new one on all ranks."
-            }
-            Self::Timeout => {
-                "See why they do not come: an operation needs all of its ranks, and a message both of its sides. This communicator has failed: make a new one on all ranks."
-            }
-            Self::Gone => "This communicator has failed: make a new one on the ranks that remain.",
-            Self::Unrecorded => {
-                "Each wait needs one record of the same notify, and a second record before the wait is lost: see whether the side that records \
-                 has issued it, for this index, and does not wait for something else before. This communicator has failed: make a new one on all ranks."
-            }
-        }
-    }
-}

@@ -25,7 +25,7 @@ use super::registry::{self, IssueState, with_issue_state};
 use super::root::{self, Applicant, ROOT_INFO};
 use crate::batch::{self, BatchItem};
 use crate::callback::may_block;
-use crate::collective::meeting::Origin;
+use crate::collective::comm_error::Origin;
 use crate::collective::request::CollectiveRequest;
 use crate::collective::validate::{Refusal, freed_before, refuse, runtime};
 use crate::executor;

@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use super::comm::{Comm, Member};
-use crate::collective::meeting::{Cause, CommError, MeetingPlace, Origin};
+use crate::collective::comm_error::{Cause, CommError, Origin};
+use crate::collective::meeting::MeetingPlace;
 use crate::collective::validate::{Refusal, refuse};
 use crate::faults;
 use crate::slots::{HandleKind, Slots, Slotted, unknown};

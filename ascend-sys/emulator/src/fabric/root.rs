@@ -12,8 +12,8 @@ use ascend_sys::HcclResult;
 
 use super::comm::Comm;
 use super::config::CommConfig;
-use super::links::list;
-use super::topology::DevicePlace;
+use super::place::DevicePlace;
+use crate::collective::sides::list;
 use crate::collective::validate::{Refusal, refuse};
 use crate::executor;
 use crate::machine::Settings;

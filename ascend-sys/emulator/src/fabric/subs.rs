@@ -10,10 +10,9 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::comm::Comm;
-use super::links::list;
 use super::parts::CommPart;
-use crate::collective::meeting::{Cause, CommError, Origin};
-use crate::collective::sides::Sides;
+use crate::collective::comm_error::{Cause, CommError, Origin};
+use crate::collective::sides::{Sides, list};
 use crate::collective::validate::{Refusal, refuse};
 
 /// What one rank says of a sub-communicator.

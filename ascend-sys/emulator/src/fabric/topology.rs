@@ -14,43 +14,9 @@
 //! layer. Nothing of this has to do with how fast data moves.
 
 use super::comm::Comm;
-use crate::machine::Settings;
+use super::place::DevicePlace;
 use crate::profile::Product;
 use ascend_sys::{CommProtocol, CommTopo};
-
-/// Where a device stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct DevicePlace {
-    pub(crate) device: u32,
-    /// The number of its block, which is its superpod.
-    pub(crate) block: u32,
-    /// Its number among the devices of the block.
-    pub(crate) index: u32,
-}
-
-impl DevicePlace {
-    pub(crate) fn new(device: u32, settings: &Settings) -> Self {
-        Self { device, block: settings.block, index: device.saturating_sub(settings.first) }
-    }
-
-    /// The number of its server in the block.
-    pub(crate) fn server(self, product: Product) -> u32 {
-        self.index / in_a_server(product)
-    }
-
-    /// Its number in the server.
-    pub(crate) fn slot(self, product: Product) -> u32 {
-        self.index % in_a_server(product)
-    }
-}
-
-/// How many devices a server has.
-fn in_a_server(product: Product) -> u32 {
-    match product {
-        Product::A2 | Product::Ascend950 => 8,
-        Product::A3 => 16,
-    }
-}
 
 /// Who is together in an instance of a layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

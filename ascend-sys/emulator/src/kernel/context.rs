@@ -6,7 +6,7 @@
 
 use super::area::Area;
 use super::hub::Hub;
-use crate::collective::meeting::{Cause, CommError, Origin};
+use crate::collective::comm_error::{Cause, CommError, Origin};
 use crate::collective::validate::{Refusal, refuse};
 use crate::fabric::{Comm, CommPart, Member};
 use crate::machine;

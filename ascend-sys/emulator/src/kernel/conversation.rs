@@ -8,7 +8,7 @@ use super::work::PreparedWork;
 use super::write;
 use crate::check;
 use crate::collective::call::CollectiveCall;
-use crate::collective::meeting::{Cause, CommError, Origin};
+use crate::collective::comm_error::{Cause, CommError, Origin};
 use crate::collective::pending::PendingCollective;
 use crate::collective::request::CollectiveRequest;
 use crate::message::Failure;

@@ -5,7 +5,7 @@
 //! turns, is compared here, before its first turn.
 
 use super::work::{PreparedWork, WorkKind};
-use crate::collective::meeting::{Cause, CommError, Origin};
+use crate::collective::comm_error::{Cause, CommError, Origin};
 use crate::collective::sides::Sides;
 use crate::collective::validate::name_of;
 use crate::fabric::Comm;

@@ -10,7 +10,7 @@ use super::track::CoreTrack;
 use super::verdict::Recorded;
 use super::world::{KernelComm, World};
 use crate::check;
-use crate::collective::meeting::{Cause, CommError, Origin};
+use crate::collective::comm_error::{Cause, CommError, Origin};
 use crate::queue::Outcome;
 use crate::stream::{Mark, Stream};
 use crate::timeline;

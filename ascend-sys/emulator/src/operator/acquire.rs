@@ -5,7 +5,7 @@ use super::engine::OperatorEngine;
 use super::link::{ChannelRequest, LinkRequest, abandon, compare, meet};
 use super::memory;
 use super::resources::{ChannelKey, end_channel, with_resources};
-use crate::collective::meeting::Origin;
+use crate::collective::comm_error::Origin;
 use crate::collective::validate::{Refusal, refuse};
 use crate::fabric::Member;
 use ascend_sys::CommProtocol;

@@ -3,7 +3,8 @@
 //! Addresses are made up from the id of the device, so that no two devices of the process have the same: for HCCS the id
 //! itself, for RoCE an address of the network 10.0.0.0/8, for UB an EID that ends with it.
 
-use crate::fabric::topology::{DevicePlace, layers_of};
+use crate::fabric::place::DevicePlace;
+use crate::fabric::topology::layers_of;
 use crate::machine;
 use crate::profile::Product;
 use ascend_sys::{CommAddrType, CommProtocol, EndpointDesc, EndpointLocType, in_addr};

@@ -11,7 +11,7 @@ use super::endpoint::Endpoint;
 use super::engine::OperatorEngine;
 use super::open;
 use super::resources::{ChannelKey, with_resources};
-use crate::collective::meeting::Origin;
+use crate::collective::comm_error::Origin;
 use crate::collective::validate::{Refusal, refuse};
 use crate::fabric::config::CommConfig;
 use crate::fabric::{Comm, Member};

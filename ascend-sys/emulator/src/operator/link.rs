@@ -164,11 +164,11 @@ fn not_met(
     waited: Duration,
 ) -> Refusal {
     let Member { comm, rank, .. } = member;
-    if let Err(refusal) = comm.check(crate::collective::meeting::Origin::Call) {
+    if let Err(refusal) = comm.check(crate::collective::comm_error::Origin::Call) {
         return refusal;
     }
     let function = requests.first().map_or("HcclChannelAcquire", |(_, request)| request.function);
-    let list = crate::fabric::list(absent);
+    let list = crate::collective::sides::list(absent);
     let gone = absent.iter().find_map(|peer| Some((peer, comm.board.departure(*peer)?)));
     let (code, text) = match gone {
         Some((peer, why)) => (

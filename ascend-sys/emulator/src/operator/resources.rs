@@ -148,7 +148,7 @@ pub(crate) fn acquire_threads(
         return Err(refusal);
     }
     member.comm.note_user(member.rank);
-    member.comm.check(crate::collective::meeting::Origin::Call)
+    member.comm.check(crate::collective::comm_error::Origin::Call)
 }
 
 /// The thread on a stream of the program, with at least so many notifies.
@@ -158,7 +158,7 @@ pub(crate) fn wrap_stream(
     stream: &'static Stream,
     notifies: u32,
 ) -> Result<u64, Refusal> {
-    member.comm.check(crate::collective::meeting::Origin::Call)?;
+    member.comm.check(crate::collective::comm_error::Origin::Call)?;
     // A stream that was destroyed takes its thread with it.
     let dead = with_resources(member, |resources| {
         let is_dead = |(stream, _): &mut (u64, u64)| Stream::named(*stream).is_err();
@@ -179,7 +179,7 @@ pub(crate) fn wrap_stream(
     })?;
     member.comm.note_user(member.rank);
     // Once more: a failure meanwhile may have missed the new thread.
-    member.comm.check(crate::collective::meeting::Origin::Call)?;
+    member.comm.check(crate::collective::comm_error::Origin::Call)?;
     Ok(handle)
 }
 

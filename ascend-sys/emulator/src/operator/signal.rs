@@ -4,7 +4,7 @@ use super::channel::{Channel, LEFT};
 use super::latch::{Latch, LatchWaiter, WaitOutcome};
 use super::resources;
 use super::thread::{BROKEN, Thread, generation, of_rank};
-use crate::collective::meeting::{Cause, CommError, Origin};
+use crate::collective::comm_error::{Cause, CommError, Origin};
 use crate::collective::validate::Refusal;
 use crate::fabric::{Comm, Member};
 use crate::message::Failure;
