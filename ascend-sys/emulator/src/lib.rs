@@ -5,7 +5,7 @@
 //!
 //! Where what is checked: `abi` holds the C functions, which check their arguments and call inward; `memory` knows every
 //! allocation and names it in errors; `stream`, `queue` and `executor` run tasks in order without a thread per stream;
-//! `capture` keeps what a captured stream would have run, as a graph; `fabric` makes communicators, `collective` and `batch` are the operations in which ranks meet, `operator` is what programs make their own from; `faults` has them fail; `timeline` records what kernels do;
+//! `capture` keeps what a captured stream would have run, as a graph; `collective` and `batch` are the operations in which ranks meet, `fabric` makes communicators, `issue` puts their operations into streams, `operator` is what programs make their own from; `faults` has them fail; `timeline` records what kernels do;
 //! `ending` ends what a program has on a stream, a context, a device or a block.
 
 mod abi;
@@ -22,6 +22,7 @@ mod executor;
 mod fabric;
 mod failures;
 mod faults;
+mod issue;
 mod kernel;
 mod lent;
 mod machine;

@@ -3,15 +3,15 @@
 //! *Leaf work* (copies and fills) is done in pieces of at most [`PIECE`] bytes. *Waits* never hold a thread: they park, and
 //! arrange to be woken when somebody is about to sleep. *User code* runs on threads of its own.
 
-use crate::batch;
 use crate::callback::{self, HostCall};
 use crate::capture::Branch;
 use crate::check;
-use crate::collective::pending;
 use crate::collective::plan::store_for;
 use crate::copy;
 use crate::event::{RecordTime, ResetEvent, WaitEvent};
 use crate::faults::Hold;
+use crate::issue::batch::PendingBatch;
+use crate::issue::collective::PendingCollective;
 use crate::kernel::{Kernel, Server};
 use crate::memory::nominal;
 use crate::message::Failure;
@@ -39,8 +39,8 @@ pub(crate) enum Task {
     After(Mark),
     /// A branch of a graph that was replayed.
     Branch(Branch),
-    Collective(pending::PendingCollective),
-    Batch(batch::PendingBatch),
+    Collective(PendingCollective),
+    Batch(PendingBatch),
     /// A kernel, and the communication server that one needs.
     Kernel(Box<Kernel>),
     Server(Box<Server>),
@@ -324,7 +324,7 @@ macro_rules! fresh {
         }
     )*};
 }
-fresh!(pending::PendingCollective => Collective, batch::PendingBatch => Batch);
+fresh!(PendingCollective => Collective, PendingBatch => Batch);
 
 impl Fresh<Task> for Copy {
     #[inline]

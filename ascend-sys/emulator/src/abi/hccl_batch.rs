@@ -10,13 +10,15 @@ use ascend_sys::{
 
 use super::hccl_entry::{abi_entry, not_null, product_of_thread};
 use super::hccl_issue::{begin, buffer, keep_order, record_call, waiting_with};
-use crate::batch::{self, BatchItem, ItemState, MessageShape, PendingBatch};
+use crate::batch::item::{self, BatchItem, ItemState, MessageShape};
 use crate::callback::may_block;
 use crate::check;
 use crate::collective::validate::{self, Refusal, refuse, runtime};
+use crate::fabric::Member;
 use crate::fabric::registry::{self, IssueState, with_issue_state};
-use crate::fabric::{Member, group};
 use crate::faults;
+use crate::issue::batch::PendingBatch;
+use crate::issue::group;
 use crate::profile::Product;
 use crate::stream::{Mark, Stream};
 
@@ -187,7 +189,7 @@ fn read(
         list.extend(item);
     }
     let by_size = member.comm.product == Product::Ascend950;
-    batch::arrange(member.rank, member.comm.ranks(), by_size, list);
+    item::arrange(member.rank, member.comm.ranks(), by_size, list);
     pair(member.rank, list)
 }
 

@@ -17,7 +17,8 @@ use crate::context;
 use crate::fabric::config::CommConfig;
 use crate::fabric::root::{self, Applicant, ROOT_INFO};
 use crate::fabric::subs::SubCommRequest;
-use crate::fabric::{Comm, Member, group, hooks, registry};
+use crate::fabric::{Comm, Member, hooks, registry};
+use crate::issue::group;
 use crate::machine::{self, Settings};
 use crate::profile::Product;
 

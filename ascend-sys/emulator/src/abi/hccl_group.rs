@@ -7,7 +7,7 @@ use ascend_sys::{Functions, HcclResult};
 
 use super::hccl_entry::{abi_entry, not_null};
 use super::write_text;
-use crate::fabric::group;
+use crate::issue::group;
 use crate::message::add_text;
 
 pub(super) fn fill(table: &mut Functions) {

@@ -9,7 +9,7 @@
 //! no side reads what the other is about to write again: who has taken a chunk keeps the message from being done, and who has
 //! read something and then fails to take a chunk does not use it.
 
-use super::MessageShape;
+use super::item::MessageShape;
 use crate::collective::sync::{AtomicPtr, AtomicU64, Ordering, fence_for_loom};
 
 /// So many messages can be on their way before the other side comes; in the models the second one waits for its place already.
@@ -21,7 +21,7 @@ const CHUNKS: std::ops::RangeInclusive<usize> = 16 * 1024..=64 * 1024;
 /// Most chunks of a message; beyond that they are larger.
 const MOST: usize = 1 << 15;
 
-pub(super) struct MessageChannel {
+pub(crate) struct MessageChannel {
     places: [MessagePlace; PLACES as usize],
 }
 
@@ -49,7 +49,7 @@ struct MessageSide {
 
 /// What a side finds when it looks after a message that it has posted.
 #[derive(Debug)]
-pub(super) enum Found {
+pub(crate) enum Found {
     /// The other side is not there, or copies the rest.
     Nothing,
     /// The message is copied.
@@ -70,10 +70,10 @@ enum MessageView {
 
 /// A piece of a message.
 #[derive(Debug)]
-pub(super) struct MessageChunk {
-    pub(super) from: *const u8,
-    pub(super) to: *mut u8,
-    pub(super) bytes: usize,
+pub(crate) struct MessageChunk {
+    pub(crate) from: *const u8,
+    pub(crate) to: *mut u8,
+    pub(crate) bytes: usize,
 }
 
 /// How far the message in a place is.
@@ -182,7 +182,7 @@ fn sequence(number: u64) -> u16 {
 }
 
 impl MessageChannel {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let side = || MessageSide {
             number: AtomicU64::new(0),
             data: AtomicPtr::new(std::ptr::null_mut()),
@@ -203,7 +203,7 @@ impl MessageChannel {
     }
 
     /// The number of a side's next message, if a place is free for it.
-    pub(super) fn next(&self, send: bool) -> Option<u64> {
+    pub(crate) fn next(&self, send: bool) -> Option<u64> {
         let own = |place: &MessagePlace| place.sides(send).0.number.load(Ordering::Relaxed);
         let number = self.places.iter().map(own).max().unwrap_or(0) + 1;
         self.place(number).progress().is_fresh(sequence(number)).then_some(number)
@@ -211,7 +211,7 @@ impl MessageChannel {
 
     /// A side brings its next message, if a place is free for it: its number. One thread at a time does this for a side, and the
     /// buffer stays until the message is done or withdrawn.
-    pub(super) fn post(&self, send: bool, data: *mut u8, content: MessageShape) -> Option<u64> {
+    pub(crate) fn post(&self, send: bool, data: *mut u8, content: MessageShape) -> Option<u64> {
         let number = self.next(send)?;
         let (count, kind) = content.words();
         let (side, _) = self.place(number).sides(send);
@@ -224,13 +224,13 @@ impl MessageChannel {
     }
 
     /// Whether the other side of a message is there, or was.
-    pub(super) fn is_matched(&self, number: u64, send: bool) -> bool {
+    pub(crate) fn is_matched(&self, number: u64, send: bool) -> bool {
         let (_, other) = self.place(number).sides(send);
         other.number.load(Ordering::SeqCst) >= number
     }
 
     /// What there is to do for a message of the caller's side.
-    pub(super) fn look(&self, number: u64, send: bool, content: MessageShape) -> Found {
+    pub(crate) fn look(&self, number: u64, send: bool, content: MessageShape) -> Found {
         let place = self.place(number);
         let (own, other) = place.sides(send);
         loop {
@@ -266,7 +266,7 @@ impl MessageChannel {
     }
 
     /// Whether a [`look`](Self::look) would find nothing.
-    pub(super) fn is_quiet(&self, number: u64, send: bool, content: MessageShape) -> bool {
+    pub(crate) fn is_quiet(&self, number: u64, send: bool, content: MessageShape) -> bool {
         matches!(self.see(number, send, content), MessageView::Nothing)
     }
 
@@ -287,7 +287,7 @@ impl MessageChannel {
     }
 
     /// A chunk is copied. True for the last one.
-    pub(super) fn finish(&self, number: u64) -> bool {
+    pub(crate) fn finish(&self, number: u64) -> bool {
         let before = self.place(number).progress.fetch_sub(1, Ordering::SeqCst);
         fence_for_loom();
         MessageProgress::of(before).left == 1
@@ -295,7 +295,7 @@ impl MessageChannel {
 
     /// Takes a message back, unless its other side is there with the same content: such a one is copied to its end. If this returns true, nobody
     /// touches its memory after this.
-    pub(super) fn withdraw(&self, number: u64, send: bool, content: MessageShape) -> bool {
+    pub(crate) fn withdraw(&self, number: u64, send: bool, content: MessageShape) -> bool {
         let (place, sequence) = (self.place(number), sequence(number));
         loop {
             let now = place.progress();

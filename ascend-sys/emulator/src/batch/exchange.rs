@@ -4,8 +4,8 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 
 use super::channel::MessageChannel;
+use super::item::{BatchItem, ItemState, MessageShape};
 use super::party::Party;
-use super::{BatchItem, MessageShape};
 use crate::collective::sides::Sides;
 use crate::collective::sleeper::Sleeper;
 use crate::collective::validate::name_of;
@@ -57,15 +57,30 @@ impl Exchange {
         Self { ranks: (0..ranks).map(rank).collect(), departures: AtomicBool::new(false) }
     }
 
-    pub(super) fn party(&self, rank: usize) -> &Party<Sleeper> {
+    pub(crate) fn party(&self, rank: usize) -> &Party<Sleeper> {
         &self.ranks[rank].party.0
     }
 
     /// The messages from one rank to another.
-    pub(super) fn channel(&self, source: usize, destination: usize) -> &MessageChannel {
+    fn channel(&self, source: usize, destination: usize) -> &MessageChannel {
         let row = || (0..self.ranks.len()).map(|_| OnceLock::new()).collect();
         let row = self.ranks[destination].inbox.get_or_init(row);
         row[source].get_or_init(|| Box::new(MessageChannel::new()))
+    }
+
+    /// The messages that go the way of an item of `rank`.
+    pub(crate) fn channel_of(&self, rank: usize, item: &BatchItem) -> &MessageChannel {
+        let (source, destination) = item.way(rank);
+        self.channel(source, destination)
+    }
+
+    /// Whether the other side of an item of `rank` is there; a message to itself has none.
+    pub(crate) fn is_matched(&self, rank: usize, item: &BatchItem) -> bool {
+        match item.state {
+            ItemState::New => item.peer == rank,
+            ItemState::Posted(number) => self.channel_of(rank, item).is_matched(number, item.send),
+            ItemState::Copied(_) | ItemState::Over => true,
+        }
     }
 
     /// A list for a new batch; nothing is in it.
@@ -74,7 +89,7 @@ impl Exchange {
     }
 
     /// The batch is done with it.
-    pub(super) fn put_back(&self, rank: usize, mut used: Vec<BatchItem>) {
+    pub(crate) fn put_back(&self, rank: usize, mut used: Vec<BatchItem>) {
         used.clear();
         let mut lists = self.ranks[rank].own.lists.lock();
         if lists.len() < KEPT {
@@ -97,7 +112,7 @@ impl Exchange {
     }
 
     /// Messages of a batch of the rank were posted, to or from these peers. `all`: the last ones.
-    pub(super) fn posted(&self, rank: usize, peers: impl Iterator<Item = usize>, all: bool) {
+    pub(crate) fn posted(&self, rank: usize, peers: impl Iterator<Item = usize>, all: bool) {
         let own = &self.ranks[rank].own;
         if all {
             own.posted.store(own.posted.load(Ordering::Relaxed) + 1, Ordering::Release);
@@ -112,7 +127,7 @@ impl Exchange {
 
     /// Whether a rank will post nothing any more. What it has posted can be seen by now.
     #[inline]
-    pub(super) fn is_gone(&self, rank: usize) -> bool {
+    pub(crate) fn is_gone(&self, rank: usize) -> bool {
         let own = &self.ranks[rank].own;
         self.departures.load(Ordering::SeqCst)
             && own.left.load(Ordering::SeqCst)
@@ -135,7 +150,7 @@ impl Exchange {
 
 /// The two sides of a message, one below the other.
 #[cold]
-pub(super) fn mismatch(
+pub(crate) fn mismatch(
     number: u64,
     (from, to): (usize, usize),
     sent: MessageShape,

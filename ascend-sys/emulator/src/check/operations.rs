@@ -4,7 +4,7 @@ use super::Touch;
 use super::blocks::engine;
 use super::engine::{ArrivalKey, Checker, Sees};
 use super::note::{Begin, NoteKind, operation, submit};
-use crate::batch::BatchItem;
+use crate::batch::item::BatchItem;
 use crate::collective::call::CollectiveCall;
 use crate::collective::request::{CollectiveRequest, Operation as Collective};
 use crate::collective::table::{RECEIVES, SENDS};

@@ -38,7 +38,7 @@ impl CollectiveCall {
     }
 
     #[inline]
-    pub(super) fn claim(&self) -> Claim {
+    pub(crate) fn claim(&self) -> Claim {
         self.request.claim().of_capture(self.capture)
     }
 
@@ -62,7 +62,7 @@ impl CollectiveCall {
 
     /// Whether send and receive buffer share bytes, of which there are so many.
     #[inline]
-    pub(super) fn overlaps(&self, [sends, receives]: [Extent; 2]) -> bool {
+    pub(crate) fn overlaps(&self, [sends, receives]: [Extent; 2]) -> bool {
         let (send, recv) = (self.send as usize, self.recv as usize);
         // Empty ranges overlap nothing.
         send < recv + receives.end && recv < send + sends.end
@@ -70,7 +70,7 @@ impl CollectiveCall {
 
     /// Whether the buffers overlap in one of the ways in which an operation is in place.
     #[cold]
-    pub(super) fn is_in_place(&self, rank: usize) -> bool {
+    pub(crate) fn is_in_place(&self, rank: usize) -> bool {
         let own = rank * self.request.bytes();
         let (send, recv) = (self.send as usize, self.recv as usize);
         match self.request.operation {
@@ -83,7 +83,7 @@ impl CollectiveCall {
 
     /// The bytes that a large operation touches in this rank's buffers.
     #[inline]
-    pub(super) fn moved(&self, extents: [Extent; 2]) -> usize {
+    pub(crate) fn moved(&self, extents: [Extent; 2]) -> usize {
         let [sends, receives] = extents;
         let twice = if self.overlaps(extents) { self.request.bytes() } else { 0 };
         sends.bytes.saturating_add(receives.bytes) - twice

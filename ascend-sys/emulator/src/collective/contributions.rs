@@ -20,7 +20,7 @@ fn behind_offer(payload: *const u8) -> *const u64 {
 ///
 /// The payload is the caller's to write; the words of the contribution's table are there.
 #[inline]
-pub(super) unsafe fn write(payload: *mut u8, contribution: Contribution) {
+pub(crate) unsafe fn write(payload: *mut u8, contribution: Contribution) {
     let Summary { words, length, .. } = contribution.table;
     // SAFETY: the payload has room for a contribution and behind it for so many words.
     unsafe {
@@ -32,9 +32,9 @@ pub(super) unsafe fn write(payload: *mut u8, contribution: Contribution) {
 }
 
 /// What all ranks have brought to a large operation.
-pub(super) struct Arrived<'a> {
-    pub(super) meeting: &'a Meeting<Sleeper>,
-    pub(super) place: MeetingPlace,
+pub(crate) struct Arrived<'a> {
+    pub(crate) meeting: &'a Meeting<Sleeper>,
+    pub(crate) place: MeetingPlace,
 }
 
 impl Participants for Arrived<'_> {

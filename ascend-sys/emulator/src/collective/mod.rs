@@ -1,19 +1,21 @@
-//! Operations in which all ranks of a communicator take part.
+//! What a collective is, and how its ranks do it together. Nothing here knows a communicator.
 //!
-//! [`meeting`] is where they find each other, [`job`] how they share the work; the two are the concurrent core, and
-//! `models` explores their interleavings. [`request`] and [`table`] say what is asked for, [`plan`] how it is cut up, [`run`] what
-//! is then read and written; [`call`] and [`pending`] make it a task of a stream, `participants` and `contributions` are what its ranks bring and where, [`validate`] knows what each product accepts,
-//! [`sides`] puts a disagreement into words.
+//! From the bottom: [`request`] is what a rank asks for, [`table`] its counts and displacements,
+//! [`validate`] what each product accepts, [`call`] a request with its buffers. [`participants`] are
+//! what the ranks bring, [`plan`] how the work is cut up, [`run`] what is then read and written.
+//! [`meeting`] is where the ranks find each other and [`job`] how they share the work: these two are
+//! the concurrent core, and `models` explores their interleavings. [`comm_error`] is why a
+//! communicator has failed, [`sides`] puts a disagreement into words. The task that brings all of
+//! this together is `issue::collective`.
 
 pub(crate) mod call;
 pub(crate) mod comm_error;
-mod contributions;
+pub(crate) mod contributions;
 pub(crate) mod job;
 pub(crate) mod meeting;
 #[cfg(all(test, loom))]
 pub(crate) mod models;
-mod participants;
-pub(crate) mod pending;
+pub(crate) mod participants;
 pub(crate) mod plan;
 mod pointers;
 pub(crate) mod request;

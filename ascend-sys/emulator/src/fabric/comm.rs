@@ -9,7 +9,7 @@ use super::board::Board;
 use super::config::CommConfig;
 use super::parts::{CommPart, CommParts};
 use super::place::DevicePlace as Stand;
-use crate::batch::Exchange;
+use crate::batch::exchange::Exchange;
 use crate::collective::comm_error::CommError;
 use crate::collective::job::CollectiveJob;
 use crate::collective::meeting::{Meeting, MeetingPlace};

@@ -1,9 +1,13 @@
-//! How ranks become a communicator, find each other and part.
+//! Communicators: how ranks find each other, where they meet, and how they part.
+//!
+//! A communicator ([`Comm`]) is its identity, the places where its ranks meet (for collectives,
+//! messages, and on the host), and what each rank has on record. A [`Member`] is one rank's side of
+//! it. What builds on a communicator keeps a [part](CommPart) in it, so nothing here imports
+//! kernels, operators, or the operations themselves.
 
 mod board;
 mod comm;
 pub(crate) mod config;
-pub(crate) mod group;
 pub(crate) mod hooks;
 pub(crate) mod links;
 mod parts;

@@ -20,15 +20,15 @@ use std::time::Instant;
 
 use ascend_sys::HcclResult;
 
-use super::comm::{Comm, Member};
-use super::registry::{self, IssueState, with_issue_state};
-use super::root::{self, Applicant, ROOT_INFO};
-use crate::batch::{self, BatchItem};
+use crate::batch::item::{self, BatchItem};
 use crate::callback::may_block;
 use crate::collective::comm_error::Origin;
 use crate::collective::request::CollectiveRequest;
 use crate::collective::validate::{Refusal, freed_before, refuse, runtime};
 use crate::executor;
+use crate::fabric::registry::{self, IssueState, with_issue_state};
+use crate::fabric::root::{self, Applicant, ROOT_INFO};
+use crate::fabric::{Comm, Member};
 use crate::faults;
 use crate::memory::held::{HeldMemory, hold};
 use crate::profile::Product;
@@ -407,7 +407,7 @@ fn exchange(messages: Vec<(usize, GroupedMessage)>, results: &mut [Result<(), Re
         }
     }
     for GroupBatch { handle, member, items, new, .. } in &mut batches {
-        batch::arrange(member.rank, member.comm.ranks(), false, items);
+        item::arrange(member.rank, member.comm.ranks(), false, items);
         let known = with_issue_state(*handle, |issue_state| Ok(issue_state.peers.clone()))
             .unwrap_or_default();
         let peers = items.iter().map(|item| item.peer);

@@ -1,0 +1,79 @@
+//! The messages of a call: what each is, and in which order a rank posts and looks after them.
+
+use std::cmp::Reverse;
+
+use crate::collective::validate::name_of;
+use crate::reduce::DataType;
+
+/// What one side says of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct MessageShape {
+    pub(crate) dtype: DataType,
+    /// Elements.
+    pub(crate) count: u64,
+    /// It is a call of its own (`HcclSend`, `HcclRecv`), not an item of a batch. The two do not go together.
+    pub(crate) alone: bool,
+}
+
+impl MessageShape {
+    pub(crate) fn bytes(&self) -> usize {
+        self.count as usize * self.dtype.size()
+    }
+}
+
+impl std::fmt::Display for MessageShape {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} x {}", self.count, name_of(self.dtype))
+    }
+}
+
+/// One item of a call, checked and resolved.
+#[derive(Clone, Copy)]
+pub(crate) struct BatchItem {
+    /// Otherwise it receives.
+    pub(crate) send: bool,
+    pub(crate) peer: usize,
+    pub(crate) content: MessageShape,
+    /// Of the rank.
+    pub(crate) data: *mut u8,
+    /// Where the data comes from, if the peer is the rank itself; such an item counts as a receive.
+    pub(crate) from: *mut u8,
+    /// Where the caller's list has it.
+    pub(crate) index: u32,
+    pub(crate) state: ItemState,
+}
+
+/// What has become of an item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ItemState {
+    /// It waits for a place, or for its copy if it is to the rank itself.
+    New,
+    /// Message of its channel, with this number.
+    Posted(u64),
+    /// To the rank itself: so many bytes are copied.
+    Copied(usize),
+    /// Nothing of it is touched any more.
+    Over,
+}
+
+impl BatchItem {
+    /// Source and destination, for an item of `rank`.
+    pub(crate) fn way(&self, rank: usize) -> (usize, usize) {
+        if self.send { (rank, self.peer) } else { (self.peer, rank) }
+    }
+}
+
+/// Puts a rank's items in the order in which they are posted and looked after: to itself first, then what it receives, then what it sends, each
+/// from the next rank on, so that not all begin with the same one. The messages of a pair stay in the order of their indices; `by_size`: the
+/// larger first.
+pub(crate) fn arrange(rank: usize, ranks: usize, by_size: bool, items: &mut [BatchItem]) {
+    // The index keeps the order of the list, as a stable sort would, which allocates.
+    items.sort_unstable_by_key(|BatchItem { send, peer, content, index, .. }| {
+        let size = if by_size { (content.count, content.dtype as u32) } else { (0, 0) };
+        let distance = (peer + ranks - rank) % ranks;
+        (distance != 0, *send, distance, Reverse(size), *index)
+    });
+}
+
+// SAFETY: the pointers were resolved at issue and their pages stay until the batch is complete; they are touched by the copy kernels only.
+unsafe impl Send for BatchItem {}

@@ -1,0 +1,362 @@
+//! `HcclBatchSendRecv`: a list of messages as one task. `HcclSend` and `HcclRecv` are such a list of one message.
+//!
+//! When it reaches the head of its stream it posts all its messages at once, so the order in which ranks list them can never make
+//! them wait for one another; of many messages with one peer, as many as have a place, and the others as places become free. The task is
+//! complete when all its messages are copied. Giving up takes back what has no counterpart yet; what has one is copied to its end first.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::batch::channel::Found;
+use crate::batch::exchange::mismatch;
+use crate::batch::item::{BatchItem, ItemState, MessageShape};
+use crate::collective::comm_error::{Cause, CommError, Origin};
+use crate::collective::plan::store_for;
+use crate::collective::sleeper::Sleeper;
+use crate::copy::copy;
+use crate::fabric::Member;
+use crate::lent::Lent;
+use crate::message::Failure;
+use crate::step::{Helpers, PIECE, Reason, Step};
+use crate::stream::Stream;
+
+/// One rank's batch.
+pub(crate) struct PendingBatch {
+    member: Lent<Member>,
+    number: u64,
+    items: Vec<BatchItem>,
+    /// All items were posted, or withdrawn.
+    posted: bool,
+    /// Why it fails, once all that is under way is finished.
+    failure: Option<Failure>,
+    /// The items below are over.
+    over: usize,
+}
+
+impl Drop for PendingBatch {
+    fn drop(&mut self) {
+        let items = std::mem::take(&mut self.items);
+        self.member.comm.exchange.put_back(self.member.rank, items);
+    }
+}
+
+impl PendingBatch {
+    /// The items of batch `number` of the rank, at least one, as [`arrange`](crate::batch::item::arrange) has ordered them.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Lent::new`].
+    #[inline]
+    pub(crate) unsafe fn new(member: &Arc<Member>, number: u64, items: Vec<BatchItem>) -> Self {
+        // SAFETY: the caller's promise.
+        let member = unsafe { Lent::new(member) };
+        Self { member, number, items, posted: false, failure: None, over: 0 }
+    }
+
+    /// See [`Lent::keep`].
+    #[inline]
+    pub(crate) fn keep(&mut self) {
+        self.member.keep();
+    }
+
+    /// Makes progress: copies at most one piece.
+    #[inline]
+    pub(crate) fn poll(&mut self) -> Step {
+        if !self.posted {
+            self.post();
+        }
+        let copied = self.copy();
+        if self.is_over() {
+            return self.complete();
+        }
+        if copied {
+            return Step::Again;
+        }
+        if self.failure.is_none()
+            && let Some(error) = self.what_is_wrong()
+        {
+            self.withdraw(error);
+            if self.is_over() {
+                return self.complete();
+            }
+        }
+        Step::Park
+    }
+
+    /// Whether nothing of the batch is touched any more.
+    fn is_over(&mut self) -> bool {
+        let rest = &self.items[self.over..];
+        self.over += rest.iter().take_while(|item| item.state == ItemState::Over).count();
+        self.over == self.items.len()
+    }
+
+    fn complete(&mut self) -> Step {
+        self.member.comm.exchange.party(self.member.rank).rest();
+        Step::Done(self.failure.take().map_or(Ok(()), Err))
+    }
+
+    /// Posts all items that have a place.
+    fn post(&mut self) {
+        let Member { comm, rank, .. } = &*self.member;
+        let (exchange, rank) = (&comm.exchange, *rank);
+        // The messages of a pair lie side by side, and stay in order.
+        let (mut full, mut posted) = (None, false);
+        for item in &mut self.items[self.over..] {
+            let way = (item.send, item.peer);
+            if item.peer == rank || item.state != ItemState::New || full == Some(way) {
+                continue;
+            }
+            match exchange.channel_of(rank, item).post(item.send, item.data, item.content) {
+                Some(number) => {
+                    item.state = ItemState::Posted(number);
+                    posted = true;
+                }
+                None => full = Some(way),
+            }
+        }
+        self.posted = full.is_none();
+        if posted || self.posted {
+            exchange.posted(rank, self.items.iter().map(|item| item.peer), self.posted);
+        }
+    }
+
+    /// Copies what there is to copy, about a piece. True if there was something.
+    fn copy(&mut self) -> bool {
+        let Member { comm, rank, .. } = &*self.member;
+        let (exchange, rank) = (&comm.exchange, *rank);
+        let mut copied = None;
+        let mut differs = None;
+        for item in &mut self.items[self.over..] {
+            if copied.is_some_and(|bytes| bytes >= PIECE) {
+                break;
+            }
+            let bytes = match item.state {
+                ItemState::Over => continue,
+                ItemState::New | ItemState::Copied(_) if item.peer == rank => item.copy_own(),
+                ItemState::New | ItemState::Copied(_) => continue,
+                ItemState::Posted(number) => {
+                    let BatchItem { send, peer, content, .. } = *item;
+                    let channel = exchange.channel_of(rank, item);
+                    match channel.look(number, send, content) {
+                        Found::Nothing => continue,
+                        Found::Differs(theirs) => {
+                            differs = differs.or(Some((number, *item, theirs)));
+                            continue;
+                        }
+                        Found::Done => {
+                            item.state = ItemState::Over;
+                            0
+                        }
+                        Found::Chunk(chunk) => {
+                            // SAFETY: both buffers were checked to hold the content, and stay until their batches are complete,
+                            // which they are only after this chunk.
+                            unsafe { copy_piece(chunk.to, chunk.from, chunk.bytes, content) };
+                            if channel.finish(number) {
+                                item.state = ItemState::Over;
+                                exchange.party(peer).wake();
+                            }
+                            chunk.bytes
+                        }
+                    }
+                }
+            };
+            copied = Some(copied.unwrap_or(0) + bytes);
+        }
+        if let Some((number, item, theirs)) = differs
+            && self.failure.is_none()
+        {
+            let (sent, expected) =
+                if item.send { (item.content, theirs) } else { (theirs, item.content) };
+            let text = mismatch(number, item.way(rank), sent, expected);
+            self.break_with(Cause::Message, text);
+        }
+        copied.is_some()
+    }
+
+    /// Whether the rest of the batch can still come.
+    fn what_is_wrong(&self) -> Option<Arc<CommError>> {
+        let comm = &self.member.comm;
+        if let Some(error) = comm.meeting.error() {
+            return Some(error);
+        }
+        let gone = self.unmatched().find(|item| comm.exchange.is_gone(item.peer))?;
+        // Asked after the look at the peer: what it posted before it left can be seen by now.
+        if comm.exchange.is_matched(self.member.rank, gone) {
+            return None;
+        }
+        let gone = gone.peer;
+        let why = comm.board.why_gone(gone);
+        let text = format!(
+            "rank {gone} is gone ({why})\n  rank {} was exchanging messages with it",
+            self.member.rank
+        );
+        Some(comm.fail(CommError { origin: Origin::Batch, cause: Cause::Gone, text }))
+    }
+
+    fn unmatched(&self) -> impl Iterator<Item = &BatchItem> {
+        let (rank, exchange) = (self.member.rank, &self.member.comm.exchange);
+        self.items.iter().filter(move |item| !exchange.is_matched(rank, item))
+    }
+
+    #[cold]
+    fn break_with(&mut self, cause: Cause, text: String) {
+        let error = CommError { origin: Origin::Batch, cause, text };
+        let error = self.member.comm.fail(error);
+        self.withdraw(error);
+    }
+
+    #[cold]
+    fn withdraw(&mut self, error: Arc<CommError>) {
+        let comm = &self.member.comm;
+        let task = format!(
+            "{} #{} of communicator \"{}\", rank {}",
+            self.function(),
+            self.number,
+            comm.name,
+            self.member.rank
+        );
+        let text = error.told(error.cause.report_code(), Origin::Batch);
+        self.failure = Some(Failure::new(error.cause.acl_error(), text).of_task(task));
+        let (exchange, rank) = (&comm.exchange, self.member.rank);
+        for item in &mut self.items {
+            let BatchItem { send, content, .. } = *item;
+            let over = match item.state {
+                ItemState::New => item.peer != rank,
+                ItemState::Posted(number) => {
+                    exchange.channel_of(rank, item).withdraw(number, send, content)
+                }
+                ItemState::Copied(_) | ItemState::Over => false,
+            };
+            if over {
+                item.state = ItemState::Over;
+            }
+        }
+        if !self.posted {
+            self.posted = true;
+            exchange.posted(rank, std::iter::empty(), true);
+        }
+    }
+
+    /// A thread is about to sleep on the parked task. True if polling helps already.
+    pub(crate) fn arm(&mut self, stream: &'static Stream) -> bool {
+        let Member { comm, rank, .. } = &*self.member;
+        let (exchange, rank) = (&comm.exchange, *rank);
+        exchange.party(rank).arm(Sleeper(stream));
+        let helps = |item: &BatchItem| match item.state {
+            ItemState::New => {
+                item.peer == rank || exchange.channel_of(rank, item).next(item.send).is_some()
+            }
+            ItemState::Posted(number) => {
+                !exchange.channel_of(rank, item).is_quiet(number, item.send, item.content)
+            }
+            ItemState::Copied(_) => true,
+            ItemState::Over => false,
+        };
+        self.items[self.over..].iter().any(helps)
+            || (self.failure.is_none() && self.what_is_wrong().is_some())
+    }
+
+    /// Gives up what has no counterpart yet.
+    pub(crate) fn expire(&mut self, why: &Reason) -> Step {
+        if !self.posted {
+            self.post();
+        }
+        if self.failure.is_none() && self.unmatched().next().is_some() {
+            let (rank, waits) = (self.member.rank, self.waits_for());
+            let (cause, text) = match why {
+                Reason::Timeout(limit) => {
+                    let seconds = limit.as_secs_f64();
+                    let headline = format!("messages found no counterpart within {seconds:.1} s");
+                    (Cause::Timeout, format!("{headline}\n  rank {rank} was {waits}"))
+                }
+                Reason::Deadlock(_) => (Cause::Timeout, why.text().to_string()),
+                why => (Cause::Gone, format!("rank {rank} gave up, {waits}: {}", why.text())),
+            };
+            self.break_with(cause, text);
+            if let Some(failure) = &mut self.failure {
+                failure.code = why.code();
+            }
+        }
+        self.poll()
+    }
+
+    /// Who could help the parked batch: see `deadlock`.
+    pub(crate) fn helpers(&self) -> Helpers {
+        match self.failure {
+            None => Helpers::Threads(
+                self.unmatched().map(|item| self.member.comm.user(item.peer)).collect(),
+            ),
+            Some(_) => Helpers::Anybody,
+        }
+    }
+
+    /// How long it may wait for its counterparts.
+    pub(crate) fn limit(&self) -> Option<Duration> {
+        self.member.exec_timeout
+    }
+
+    fn name(&self) -> String {
+        format!("{} #{} of rank {}", self.function(), self.number, self.member.rank)
+    }
+
+    fn function(&self) -> &'static str {
+        match self.items.first() {
+            Some(BatchItem { content: MessageShape { alone: true, .. }, send, .. }) => {
+                if *send {
+                    "HcclSend"
+                } else {
+                    "HcclRecv"
+                }
+            }
+            _ => "HcclBatchSendRecv",
+        }
+    }
+
+    fn waits_for(&self) -> String {
+        const MENTIONED: usize = 8;
+        let waits: Vec<_> = self
+            .unmatched()
+            .map(|BatchItem { send, peer, content, .. }| match send {
+                true => format!("rank {peer} to receive {content}"),
+                false => format!("rank {peer} to send {content}"),
+            })
+            .take(MENTIONED)
+            .collect();
+        if waits.is_empty() {
+            return "not waiting for any rank".into();
+        }
+        format!("waiting for {}", waits.join(", "))
+    }
+
+    /// For messages: what it is and what it waits for.
+    pub(crate) fn describe(&self) -> String {
+        let name = &self.member.comm.name;
+        format!("{} of communicator \"{name}\", {}", self.name(), self.waits_for())
+    }
+}
+
+impl BatchItem {
+    /// Copies the next piece of a message to the rank itself: so many bytes.
+    fn copy_own(&mut self) -> usize {
+        let done = if let ItemState::Copied(done) = self.state { done } else { 0 };
+        let bytes = (self.content.bytes() - done).min(PIECE);
+        let (to, from) = (self.data.wrapping_add(done), self.from.wrapping_add(done));
+        // SAFETY: both buffers were checked to hold the content, and stay until the batch is complete.
+        unsafe { copy_piece(to, from, bytes, self.content) };
+        let done = done + bytes;
+        self.state =
+            if done == self.content.bytes() { ItemState::Over } else { ItemState::Copied(done) };
+        bytes
+    }
+}
+
+/// Copies a piece of a message.
+///
+/// # Safety
+///
+/// Both ranges are mapped; the destination is writable.
+unsafe fn copy_piece(to: *mut u8, from: *const u8, bytes: usize, message: MessageShape) {
+    let store = store_for(message.bytes().saturating_mul(2));
+    // SAFETY: the caller's promise.
+    unsafe { copy(to, from, bytes, store) };
+}
