@@ -230,7 +230,8 @@ fn link(issue_state: &mut IssueState, call: &CollectiveCall) -> Result<(), Refus
 #[cold]
 fn meet(issue_state: &mut IssueState, call: &CollectiveCall) -> Result<(), Refusal> {
     may_block().map_err(runtime)?;
-    let touched = call.touched(&issue_state.member);
+    let Member { comm, rank, .. } = &*issue_state.member;
+    let touched = call.touched(*rank, comm.ranks());
     waiting_with(touched, || {
         let Member { comm, rank, .. } = &*issue_state.member;
         issue_state.linked = comm.meet(*rank, issue_state.newest.number + 1, call.request)?;
@@ -261,11 +262,12 @@ fn record(
     if !call.request.is_void() {
         link(issue_state, &call)?;
     }
-    let touched = call.touched(&issue_state.member);
+    let Member { comm, rank, .. } = &*issue_state.member;
+    let touched = call.touched(*rank, comm.ranks());
     let capture = issue_state.capture(stream.diverted.load(Ordering::Acquire));
     let name = call.request.to_string();
     let issue = move |issue_state: &mut IssueState, stream| {
-        let call = call.again(&issue_state.member, capture);
+        let call = call.again(capture, || issue_state.member.take_table());
         issue_now(issue_state, stream, call)
     };
     record_call(issue_state, stream, name, &touched, issue)

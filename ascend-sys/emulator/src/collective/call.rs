@@ -3,7 +3,6 @@
 use super::meeting::Claim;
 use super::request::{CollectiveRequest, Operation};
 use super::table::{Extent, Table};
-use crate::fabric::Member;
 
 /// What a rank passes to a collective, checked and resolved.
 pub(crate) struct CollectiveCall {
@@ -27,10 +26,10 @@ impl CollectiveCall {
         Self { request, send, recv, table: None, capture: 0 }
     }
 
-    /// The same call as part of a capture, to be issued at every execution.
-    pub(crate) fn again(&self, member: &Member, capture: u8) -> Self {
+    /// The same call as part of a capture, to be issued at every execution; its table, if it has one, is copied into an empty one.
+    pub(crate) fn again(&self, capture: u8, empty: impl FnOnce() -> Box<Table>) -> Self {
         let table = self.table.as_ref().map(|table| {
-            let mut copy = member.take_table();
+            let mut copy = empty();
             copy.copy_from(table);
             copy
         });
@@ -42,21 +41,21 @@ impl CollectiveCall {
         self.request.claim().of_capture(self.capture)
     }
 
-    /// The bytes of its buffers.
+    /// The bytes of its buffers on a rank.
     #[inline]
-    pub(crate) fn extents(&self, member: &Member) -> [Extent; 2] {
+    pub(crate) fn extents(&self, rank: usize, ranks: usize) -> [Extent; 2] {
         match &self.table {
             Some(table) => table.extents,
             None => {
-                let (send, recv) = self.request.sizes(member.rank, member.comm.ranks());
+                let (send, recv) = self.request.sizes(rank, ranks);
                 [Extent::dense(send), Extent::dense(recv)]
             }
         }
     }
 
     /// The buffers, from where each begins to the end of what it touches.
-    pub(crate) fn touched(&self, member: &Member) -> [(*const u8, usize); 2] {
-        let [sends, receives] = self.extents(member);
+    pub(crate) fn touched(&self, rank: usize, ranks: usize) -> [(*const u8, usize); 2] {
+        let [sends, receives] = self.extents(rank, ranks);
         [(self.send, sends.end), (self.recv.cast_const(), receives.end)]
     }
 

@@ -157,7 +157,7 @@ impl PendingCollective {
             // SAFETY: a rank issues one operation after the other, and the stream runs them in order: the issue state sees to both.
             unsafe { comm.meeting.arrive(rank, place, claim, &mut None, fill) };
         } else {
-            let extents = self.call.extents(&self.member);
+            let extents = self.call.extents(rank, comm.ranks());
             if self.call.overlaps(extents) && !self.call.is_in_place(rank) {
                 return self.begin_staging(extents);
             }

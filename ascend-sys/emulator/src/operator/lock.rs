@@ -3,15 +3,12 @@
 //! Only those who ask for it are kept apart; a primitive does not look. A thread that ends without giving it back keeps it, as in CANN; who asks
 //! then is told so.
 
-use super::resources::with_resources;
+use super::resources::{Holder, with_resources};
 use crate::collective::validate::{Refusal, refuse};
 use crate::executor;
 use crate::fabric::{Member, registry};
 use std::cell::RefCell;
-use std::sync::{Arc, Weak};
-
-/// An OS thread, for as long as it lives.
-pub(super) type Holder = Weak<()>;
+use std::sync::Arc;
 
 fn me() -> Holder {
     thread_local! {

@@ -1,7 +1,7 @@
 //! Memory for communication: the buffer that a communicator has, what a program registers, and which addresses a primitive may name.
 
 use super::channel::{Channel, Exchanged};
-use super::resources::{CommMemory, free, with_resources};
+use super::resources::{CommMemory, with_resources};
 use crate::check;
 use crate::collective::validate::{Refusal, refuse};
 use crate::fabric::Member;
@@ -43,12 +43,6 @@ pub(super) fn buffer_so_far(member: &Member) -> Range<usize> {
     let (start, bytes) =
         with_resources(member, |resources| Ok(resources.buffer)).ok().flatten().unwrap_or_default();
     start..start + bytes
-}
-
-pub(super) fn free_buffer(start: usize) {
-    if let Ok(MemoryPlace::Device(device)) = memory::place_of(start) {
-        free(device, start, "HcclCommDestroy");
-    }
 }
 
 /// The same, with nothing but zeros in it. Pages that were never used are not touched for that.

@@ -6,11 +6,11 @@ use super::channel::{Channel, Exchanged};
 use super::engine::OperatorEngine;
 use super::latch::mark;
 use super::link::Pairs;
-use super::lock::Holder;
 use super::thread::{BROKEN, THREADS, Thread, ThreadOwner};
 use crate::collective::validate::{Refusal, refuse, runtime};
 use crate::fabric::{Comm, CommPart, Member};
 use crate::memory::held::HeldMemory;
+use crate::memory::{MemoryPlace, place_of};
 use crate::profile::Product;
 use crate::step::Reason;
 use crate::stream::{self, Stream};
@@ -19,7 +19,7 @@ use crate::{context, ending, executor, machine};
 use ascend_sys::ACL_ERROR_RT_CONTEXT_RELEASE_ERROR;
 use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 
 /// Of one rank, those on streams of the program not counted.
 pub(crate) const MOST_THREADS: usize = 200;
@@ -51,6 +51,9 @@ pub(super) struct RankResources {
     /// Who has the communicator to himself.
     pub(super) locked: Option<Holder>,
 }
+
+/// An OS thread, for as long as it lives.
+pub(super) type Holder = Weak<()>;
 
 /// What makes a second request one for the same channel.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -326,7 +329,7 @@ impl CommPart for CommResources {
             end_channel(handle);
         }
         if let Some((start, _)) = resources.buffer {
-            super::memory::free_buffer(start);
+            free_buffer(start);
         }
         executor::announce();
     }
@@ -386,6 +389,12 @@ pub(super) fn users(comm: &Comm, rank: usize) -> Vec<u32> {
     users.sort_unstable();
     users.dedup();
     users
+}
+
+fn free_buffer(start: usize) {
+    if let Ok(MemoryPlace::Device(device)) = place_of(start) {
+        free(device, start, "HcclCommDestroy");
+    }
 }
 
 /// Frees memory of a device when nothing queued can touch it any more.
