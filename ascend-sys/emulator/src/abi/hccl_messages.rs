@@ -5,13 +5,13 @@ use std::ffi::c_void;
 
 use ascend_sys::{Functions, HcclComm, HcclDataType, HcclResult, aclrtStream};
 
-use super::hccl_batch::post;
 use super::hccl_entry::{abi_entry, not_null};
-use super::hccl_issue::{begin, buffer};
 use crate::batch::item::{BatchItem, ItemState, MessageShape};
 use crate::collective::validate::{self, Refusal, refuse};
 use crate::fabric::registry::{IssueState, with_issue_state};
 use crate::issue::group;
+use crate::issue::post::post;
+use crate::issue::submit::{begin, buffer};
 use crate::profile::Product;
 
 pub(super) fn fill(table: &mut Functions) {

@@ -9,11 +9,11 @@ use std::ffi::c_void;
 use ascend_sys::{Functions, HcclComm, HcclDataType, HcclReduceOp, HcclResult, aclrtStream};
 
 use super::hccl_entry::{abi_entry, not_null};
-use super::hccl_issue::{begin, buffer, issue, issue_void};
 use crate::collective::call::CollectiveCall;
 use crate::collective::request::{CollectiveRequest, Operation};
 use crate::collective::validate::{self, Refusal, refuse};
-use crate::fabric::registry::{IssueState, with_issue_state};
+use crate::fabric::registry::with_issue_state;
+use crate::issue::submit::{begin, buffer, issue, issue_void, submit};
 use crate::profile::Product;
 use crate::reduce::ReduceOp;
 
@@ -45,23 +45,6 @@ fn all_given(
     not_null(send, "sendBuf")?;
     not_null(recv, "recvBuf")?;
     not_null(stream, "stream")
-}
-
-/// Looks at the buffers of a request and puts it into the stream.
-#[inline]
-fn submit(
-    issue_state: &mut IssueState,
-    request: CollectiveRequest,
-    send: *mut c_void,
-    recv: *mut c_void,
-    stream: aclrtStream,
-) -> Result<(), Refusal> {
-    let stream = begin(issue_state, stream)?;
-    let member = &issue_state.member;
-    let (sends, receives) = request.sizes(member.rank, member.comm.ranks());
-    let send = buffer(member, "sendBuf", send, sends)?;
-    let recv = buffer(member, "recvBuf", recv, receives)?;
-    issue(issue_state, stream, CollectiveCall::new(request, send, recv))
 }
 
 unsafe extern "C" fn HcclAllReduce(

@@ -9,13 +9,13 @@ use std::ffi::c_void;
 use ascend_sys::{Functions, HcclComm, HcclDataType, HcclReduceOp, HcclResult, aclrtStream};
 
 use super::hccl_entry::{abi_entry, not_null};
-use super::hccl_issue::{begin, buffer, issue, issue_void_at};
 use super::hccl_ops::some;
 use crate::collective::call::CollectiveCall;
 use crate::collective::request::{CollectiveRequest, Operation};
 use crate::collective::table::{Extent, RECEIVES, SENDS, Table, fingerprint};
 use crate::collective::validate::{self, Refusal, refuse};
 use crate::fabric::registry::{IssueState, with_issue_state};
+use crate::issue::submit::{begin, buffer, issue, issue_void_at};
 
 pub(super) fn fill(table: &mut Functions) {
     table.HcclAllGatherV = Some(HcclAllGatherV);

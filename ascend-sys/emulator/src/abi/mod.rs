@@ -50,7 +50,6 @@ mod hccl_config;
 mod hccl_engine_ctx;
 mod hccl_entry;
 mod hccl_group;
-mod hccl_issue;
 mod hccl_kernel;
 mod hccl_messages;
 mod hccl_ops;

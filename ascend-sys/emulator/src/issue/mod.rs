@@ -1,6 +1,10 @@
-//! Operations of a rank as tasks of its streams: a [collective], a [batch] of messages, and the open
-//! [group] that keeps both back until it ends.
+//! Operations of a rank, from the checked call to the task of a stream.
+//!
+//! [`submit`] puts collectives into a stream and [`post`] messages, or both into the open [group],
+//! which keeps them back until it ends. The tasks are a [collective] and a [batch] of messages.
 
 pub(crate) mod batch;
 pub(crate) mod collective;
 pub(crate) mod group;
+pub(crate) mod post;
+pub(crate) mod submit;

@@ -1,11 +1,13 @@
-//! What the ABI entries of operations share: looking at streams and buffers, the first contact with the other ranks, and into the
-//! stream.
+//! A checked call on its way into a stream: what all operations share (streams, buffers, the first contact with other ranks, the
+//! order of a rank's operations), and collectives.
 
 use std::ffi::c_void;
 use std::sync::atomic::Ordering;
 
 use ascend_sys::{ACL_ERROR_RT_MODEL_EXECUTE, HcclComm, HcclDataType, aclrtStream};
 
+use super::collective::PendingCollective;
+use super::group;
 use crate::callback::may_block;
 use crate::capture;
 use crate::check;
@@ -17,8 +19,6 @@ use crate::collective::validate::{Refusal, freed_before, refuse, runtime};
 use crate::fabric::Member;
 use crate::fabric::registry::{IssueState, with_issue_state};
 use crate::faults;
-use crate::issue::collective::PendingCollective;
-use crate::issue::group;
 use crate::memory::held::{HeldMemory, hold};
 use crate::memory::{self, MemoryPlace as Where};
 use crate::message::Failure;
@@ -33,7 +33,7 @@ const AIV_ONLY: u32 = 4;
 /// A collective in which nobody gives anything. It succeeds whatever the other arguments are; where they are good, it takes its
 /// number, so that ranks that pass another count learn about it.
 #[cold]
-pub(super) fn issue_void(
+pub(crate) fn issue_void(
     operation: Operation,
     dtype: HcclDataType,
     comm: HcclComm,
@@ -50,7 +50,7 @@ pub(super) fn issue_void(
 
 /// The same where the rank is at hand.
 #[cold]
-pub(super) fn issue_void_at(
+pub(crate) fn issue_void_at(
     issue_state: &mut IssueState,
     operation: Operation,
     dtype: HcclDataType,
@@ -82,7 +82,7 @@ fn may_issue(issue_state: &IssueState) -> Result<(), Refusal> {
 
 /// Whether the rank can issue, and the stream as ours.
 #[inline]
-pub(super) fn begin(
+pub(crate) fn begin(
     issue_state: &IssueState,
     stream: aclrtStream,
 ) -> Result<&'static Stream, Refusal> {
@@ -104,7 +104,7 @@ pub(super) fn begin(
 
 /// Where the data of a buffer is; null if it has no bytes.
 #[inline]
-pub(super) fn buffer(
+pub(crate) fn buffer(
     member: &Member,
     argument: &str,
     address: *mut c_void,
@@ -144,11 +144,28 @@ fn bad_buffer(
     refuse!(HCCL_E_PARA, "{argument}: {what}")
 }
 
+/// Looks at the buffers of a request and puts it into the stream.
+#[inline]
+pub(crate) fn submit(
+    issue_state: &mut IssueState,
+    request: CollectiveRequest,
+    send: *mut c_void,
+    recv: *mut c_void,
+    stream: aclrtStream,
+) -> Result<(), Refusal> {
+    let stream = begin(issue_state, stream)?;
+    let member = &issue_state.member;
+    let (sends, receives) = request.sizes(member.rank, member.comm.ranks());
+    let send = buffer(member, "sendBuf", send, sends)?;
+    let recv = buffer(member, "recvBuf", recv, receives)?;
+    issue(issue_state, stream, CollectiveCall::new(request, send, recv))
+}
+
 /// Puts a collective into the stream, or into the open group.
 ///
 /// Inlined, so that the call is put together where its task lies, and not moved there.
 #[inline(always)]
-pub(super) fn issue(
+pub(crate) fn issue(
     issue_state: &mut IssueState,
     stream: &'static Stream,
     call: CollectiveCall,
@@ -241,7 +258,7 @@ fn meet(issue_state: &mut IssueState, call: &CollectiveCall) -> Result<(), Refus
 
 /// Waits for other ranks in a call. A buffer belongs to what is queued, and nothing is yet: that the program has freed none
 /// meanwhile has to be looked up.
-pub(super) fn waiting_with(
+pub(crate) fn waiting_with(
     touched: impl IntoIterator<Item = (*const u8, usize)>,
     wait: impl FnOnce() -> Result<(), Refusal>,
 ) -> Result<(), Refusal> {
@@ -275,7 +292,7 @@ fn record(
 
 /// As [`capture::record_call`], for an operation of a rank.
 #[cold]
-pub(super) fn record_call(
+pub(crate) fn record_call(
     issue_state: &IssueState,
     stream: &'static Stream,
     name: String,
@@ -295,7 +312,7 @@ pub(super) fn record_call(
 
 /// Operations of a rank run one after the other, also when they are put into different streams.
 #[inline]
-pub(super) fn keep_order(issue_state: &IssueState, stream: &'static Stream) -> Result<(), Refusal> {
+pub(crate) fn keep_order(issue_state: &IssueState, stream: &'static Stream) -> Result<(), Refusal> {
     match issue_state.mark {
         Some(mark)
             if !mark.is_complete()

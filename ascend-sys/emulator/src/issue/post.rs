@@ -1,0 +1,115 @@
+//! Messages on their way into a stream.
+
+use super::batch::PendingBatch;
+use super::submit::{keep_order, record_call, waiting_with};
+use crate::batch::item::BatchItem;
+use crate::callback::may_block;
+use crate::check;
+use crate::collective::validate::{Refusal, runtime};
+use crate::fabric::registry::IssueState;
+use crate::faults;
+use crate::stream::{Mark, Stream};
+
+/// Puts messages into the stream, at least one. The first of a pair of ranks meets the peer here.
+pub(crate) fn post(
+    issue_state: &mut IssueState,
+    stream: &'static Stream,
+    mut items: Vec<BatchItem>,
+    function: &'static str,
+) -> Result<(), Refusal> {
+    if stream.is_diverted() {
+        return record(issue_state, stream, items, function);
+    }
+    let rank = issue_state.member.rank;
+    let new = new_peers(issue_state, &items);
+    let peers = |item: &&mut BatchItem| item.peer != rank && item.content.count > 0;
+    let first = items.iter_mut().find(peers);
+    let operation = faults::FaultTarget { meets: !new.is_empty(), counts: first.is_some() };
+    if faults::before(&issue_state.member, stream, operation)?
+        && let Some(item) = first
+    {
+        item.content.count -= 1;
+    }
+    link(issue_state, new, &items, function)?;
+    // Announced first: the order that is kept here is not the program's.
+    let batch = check::CheckedBatch::of(stream, &issue_state.member, &items, function);
+    let announced = batch.map(|batch| batch.announce(stream)).transpose().map_err(runtime)?;
+    keep_order(issue_state, stream)?;
+    let comm = &issue_state.member.comm;
+    let number = comm.exchange.issue(rank);
+    comm.note_user(rank);
+    // SAFETY: as for a collective.
+    let task = unsafe { PendingBatch::new(&issue_state.member, number, items) };
+    match stream.submit(task) {
+        Ok(ticket) => {
+            issue_state.mark = Some(Mark::new(stream, ticket));
+            announced.map_or(Ok(()), |announced| announced.enqueued(stream)).map_err(runtime)
+        }
+        Err(failure) => {
+            comm.exchange.take_back(rank);
+            Err(runtime(failure))
+        }
+    }
+}
+
+/// The peers of messages that the rank has not met yet.
+fn new_peers(issue_state: &IssueState, items: &[BatchItem]) -> Vec<usize> {
+    let rank = issue_state.member.rank;
+    let peers = items.iter().map(|item| item.peer).filter(|peer| *peer != rank);
+    peers.filter(|peer| !issue_state.peers[*peer]).collect()
+}
+
+/// The first contact with these peers.
+#[inline]
+fn link(
+    issue_state: &mut IssueState,
+    new: Vec<usize>,
+    items: &[BatchItem],
+    function: &'static str,
+) -> Result<(), Refusal> {
+    if new.is_empty() { Ok(()) } else { meet(issue_state, new, items, function) }
+}
+
+#[cold]
+fn meet(
+    issue_state: &mut IssueState,
+    mut new: Vec<usize>,
+    items: &[BatchItem],
+    function: &'static str,
+) -> Result<(), Refusal> {
+    may_block().map_err(runtime)?;
+    new.sort_unstable();
+    new.dedup();
+    waiting_with(touched(items), || {
+        issue_state.member.comm.meet_peers(issue_state.member.rank, &new, function)?;
+        new.iter().for_each(|peer| issue_state.peers[*peer] = true);
+        Ok(())
+    })
+}
+
+/// The bytes of messages, also of those that stay on the device.
+fn touched(items: &[BatchItem]) -> impl Iterator<Item = (*const u8, usize)> {
+    items.iter().flat_map(|item| {
+        let bytes = item.content.bytes();
+        let from = if item.from.is_null() { 0 } else { bytes };
+        [(item.data.cast_const(), bytes), (item.from.cast_const(), from)]
+    })
+}
+
+/// A captured stream takes messages: every execution of the graph posts them anew.
+#[cold]
+fn record(
+    issue_state: &mut IssueState,
+    stream: &'static Stream,
+    items: Vec<BatchItem>,
+    function: &'static str,
+) -> Result<(), Refusal> {
+    link(issue_state, new_peers(issue_state, &items), &items, function)?;
+    let touched: Vec<_> = touched(&items).collect();
+    let issue = move |issue_state: &mut IssueState, stream| {
+        let mut list = issue_state.member.comm.exchange.take_list(issue_state.member.rank);
+        list.extend_from_slice(&items);
+        post(issue_state, stream, list, function)
+    };
+    record_call(issue_state, stream, function.to_string(), &touched, issue)
+}
