@@ -5,7 +5,6 @@
 //! what happened *first*, not what followed from it. Use it for programs, examples and tests on the devices of one server. When
 //! ranks are processes, share a [`RootInfo`] by other means and use [`Communicator::builder`].
 
-use std::cell::RefCell;
 use std::error::Error as StdError;
 use std::ffi::CString;
 use std::fmt;
@@ -19,7 +18,7 @@ use crate::device::Device;
 pub use crate::error::rank::RankError;
 use crate::error::rank::{Cause, Panic};
 use crate::error::{Error, Result};
-use crate::order::wait::alarm;
+use crate::order::patience::{Watch, alarm, watch_waits};
 use crate::runtime::Runtime;
 
 impl Runtime {
@@ -170,7 +169,7 @@ impl Rank {
     where
         E: Into<Box<dyn StdError + Send + Sync>>,
     {
-        CURRENT.set(Some(self.rank_slot.clone()));
+        watch_waits(self.rank_slot.clone());
         let Rank { device, rank_slot } = self.clone();
         let outcome = caught(|| f(self).map_err(|error| Cause::from(error.into())));
         let cause: Cause = match outcome {
@@ -200,28 +199,17 @@ fn caught<R>(code: impl FnOnce() -> R) -> Result<R, Panic> {
     catch_unwind(AssertUnwindSafe(code)).map_err(Panic::new)
 }
 
-thread_local! {
-    /// The rank that runs on this thread.
-    static CURRENT: RefCell<Option<Arc<RankSlot>>> = const { RefCell::new(None) };
-}
-
-/// The rank that runs on this thread.
-pub(crate) fn rank_slot() -> Option<Arc<RankSlot>> {
-    // A thread that ends may still wait, in the drop of another thread local.
-    CURRENT.try_with(|rank_slot| rank_slot.borrow().clone()).ok().flatten()
-}
-
 /// One rank's place in a run.
-pub(crate) struct RankSlot {
+struct RankSlot {
     run: Arc<RankRun>,
     index: u32,
     /// How many meetings the rank has come to. Changed under the lock of the run.
     made: AtomicUsize,
 }
 
-impl RankSlot {
-    /// The failure of another rank of the run. Everything that waits looks here now and then.
-    pub(crate) fn failure_elsewhere(&self) -> Option<Error> {
+impl Watch for RankSlot {
+    /// The failure of another rank of the run.
+    fn failure(&self) -> Option<Error> {
         self.run.has_failed.load(Ordering::Acquire).then(|| self.run.failure(self.index)).flatten()
     }
 }

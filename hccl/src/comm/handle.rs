@@ -2,7 +2,7 @@
 //!
 //! CANN reads through the handle before it looks it up, so a call with a destroyed handle is undefined behaviour and not an error.
 //! It also frees the buffers of a communicator at once, under the operations in flight that use them. So the handle is
-//! destroyed in one place only: when its communicator has been dropped and its operations are complete ([`super::deferred`]). An abort
+//! destroyed in one place only: when its communicator has been dropped and its operations are complete ([`crate::device::deferred`]). An abort
 //! destroys nothing. It refuses what comes later and tells the peers.
 
 use std::ffi::CStr;
@@ -15,8 +15,10 @@ use super::RootInfo;
 use super::label::Label;
 use crate::api::{Table, call};
 use crate::device::Device;
+use crate::device::deferred::Retire;
 use crate::error::Result;
-use crate::order::wait::alarm;
+use crate::order::patience::alarm;
+use crate::order::stamps::{Stamps, are_complete};
 
 /// See the [module](self).
 pub(crate) struct CommHandle {
@@ -67,7 +69,7 @@ impl CommHandle {
     }
 
     /// Whether there are communicators of some of its ranks.
-    pub(super) fn has_parts(&self) -> bool {
+    fn has_parts(&self) -> bool {
         self.parts.load(Ordering::Acquire) != 0
     }
 
@@ -123,7 +125,7 @@ impl CommHandle {
     /// Destroys the handle unless that has happened. Some context of its device is current. CANN: `HcclCommDestroy`.
     ///
     /// For a deferred destroy: the communicator has been dropped, so that no call is under way or can begin.
-    pub(super) fn destroy(&self, table: &Table) -> Result<()> {
+    fn destroy(&self, table: &Table) -> Result<()> {
         if self.destroyed.swap(true, Ordering::AcqRel) || matches!(self.origin, Origin::Foreign) {
             return Ok(());
         }
@@ -133,6 +135,32 @@ impl CommHandle {
             whole.parts.fetch_sub(1, Ordering::Release);
         }
         outcome
+    }
+}
+
+/// A communicator that was dropped. It is free when its operations are complete, its parts are destroyed, and no graph is left that
+/// captured it.
+pub(super) struct RetiredCommunicator {
+    pub(super) handle: Arc<CommHandle>,
+    pub(super) stamps: Arc<Stamps>,
+}
+
+impl Retire for RetiredCommunicator {
+    fn name(&self) -> &'static str {
+        "communicator"
+    }
+
+    /// CANN wants the graphs of a communicator to go first.
+    fn order(&self) -> u8 {
+        1
+    }
+
+    fn is_free(&mut self) -> bool {
+        !self.handle.has_parts() && are_complete(&mut self.stamps)
+    }
+
+    fn destroy(self: Box<Self>, table: &Table) -> Result<()> {
+        self.handle.destroy(table)
     }
 }
 

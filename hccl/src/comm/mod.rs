@@ -22,7 +22,6 @@
 //! [`split`](Communicator::split) and [`subset`](Communicator::subset) make communicators of some of the ranks.
 
 mod config;
-pub(crate) mod deferred;
 pub(crate) mod handle;
 mod issue;
 pub(crate) mod label;
@@ -52,8 +51,7 @@ use crate::error::{Error, OpContext, Result};
 use crate::operator::Resources;
 use crate::order::stamps::Stamps;
 use crate::runtime::{Product, Runtime};
-use deferred::{Body, Deferred};
-use handle::{CommHandle, Origin};
+use handle::{CommHandle, Origin, RetiredCommunicator};
 use label::Label;
 use scratch::ScratchBlock;
 
@@ -424,7 +422,7 @@ impl Drop for Member {
         }
         let handle = self.handle.clone();
         let stamps = std::mem::replace(&mut self.stamps, Arc::new(Stamps::new()));
-        self.device.retire(Deferred { body: Body::Communicator(handle), stamps });
+        self.device.retire(RetiredCommunicator { handle, stamps });
     }
 }
 

@@ -52,16 +52,16 @@ use std::sync::{Arc, Mutex};
 use ascend_sys::aclrtStream;
 use smallvec::SmallVec;
 
+use super::deferred::Retire;
 use super::state::{StreamState, sealed};
 use super::{Device, Stream};
 use crate::api::Table;
 use crate::api::graphs::GraphHandle;
-use crate::comm::deferred::{Body, Deferred};
 use crate::comm::label::{Label, Numbers, Takes};
 use crate::error::{Error, Result};
 use crate::order::issue::{Issued, MemoryPlace, Operation, Touch, check_places, issue};
 use crate::order::queue::StreamQueue;
-use crate::order::stamps::{AccessKind, Stamps};
+use crate::order::stamps::{AccessKind, Stamps, are_complete};
 use crate::sync::lock;
 use crate::work::Work;
 
@@ -214,7 +214,10 @@ impl sealed::StreamState for Capturing {
     ) -> Result<Issued> {
         let queue = stream.queue();
         check_places(queue, operation.name, touches)?;
-        touches.iter().for_each(|touch| touch.stamps.share(queue.device()));
+        // Without any issue lock held.
+        for slot in touches.iter().filter_map(|touch| touch.stamps.share()) {
+            slot.let_pass(queue.device());
+        }
         let _bound = queue.device().bind()?;
         let _issuing = stream.slot().issuing();
         let mut recording = lock(&stream.state().recording);
@@ -249,16 +252,34 @@ pub struct Graph {
     device: Device,
 }
 
-/// What is left of a graph that was dropped, until its last replay is complete.
-pub(crate) struct GraphParts {
+/// What a graph is made of.
+struct GraphParts {
     handle: GraphHandle,
     uses: Vec<GraphUse>,
 }
 
-impl GraphParts {
-    /// Its replays are complete. Some context of the runtime is current.
-    pub(crate) fn destroy(self, table: &Table) -> Result<()> {
-        let GraphParts { handle, uses } = self;
+/// A graph that was dropped. It is free when its last replay is complete.
+struct RetiredGraph {
+    parts: GraphParts,
+    stamps: Arc<Stamps>,
+}
+
+impl Retire for RetiredGraph {
+    fn name(&self) -> &'static str {
+        "graph"
+    }
+
+    /// Before the communicators that it captured.
+    fn order(&self) -> u8 {
+        0
+    }
+
+    fn is_free(&mut self) -> bool {
+        are_complete(&mut self.stamps)
+    }
+
+    fn destroy(self: Box<Self>, table: &Table) -> Result<()> {
+        let GraphParts { handle, uses } = self.parts;
         let result = table.destroy_graph(handle);
         // Only now may the memory be freed.
         drop(uses);
@@ -339,7 +360,7 @@ impl Drop for Graph {
     fn drop(&mut self) {
         if let Some(parts) = self.parts.take() {
             let stamps = std::mem::replace(&mut self.stamps, Arc::new(Stamps::new()));
-            self.device.retire(Deferred { body: Body::Graph(parts), stamps });
+            self.device.retire(RetiredGraph { parts, stamps });
             self.device.reap();
         }
     }

@@ -4,6 +4,7 @@
 //! both from its rank. A [`Stream`] is a queue of the device: what enters it runs in that order, and different streams run at
 //! the same time. An [`Event`] is a point in a stream that the host or another stream can wait for.
 
+pub(crate) mod deferred;
 mod event;
 pub mod graph;
 pub(crate) mod state;
@@ -14,6 +15,8 @@ pub use graph::{Captured, Capturing, Graph};
 pub use state::{Open, StreamState};
 pub use stream::Stream;
 
+use deferred::{DeferredList, Retire};
+
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
@@ -23,7 +26,6 @@ use std::time::Duration;
 
 use crate::api::Table;
 use crate::api::handles::{ContextHandle, EventHandle, StreamHandle};
-use crate::comm::deferred::{Deferred, DeferredList};
 use crate::error::{Error, Result};
 use crate::lock::{Guard, SpinLock};
 use crate::memory::allocation::RetireList;
@@ -245,8 +247,8 @@ impl Device {
     }
 
     /// For a communicator or graph that nobody has any more. Called by drops, so it is destroyed later.
-    pub(crate) fn retire(&self, deferred: Deferred) {
-        self.state().deferred.push(deferred);
+    pub(crate) fn retire(&self, retired: impl Retire + 'static) {
+        self.state().deferred.push(Box::new(retired));
     }
 
     /// A new stream (`aclrtCreateStream`). Does not block.
@@ -310,7 +312,7 @@ impl Device {
     fn reap_now(&self) {
         let state = self.state();
         let Ok(_bound) = self.bind() else { return };
-        state.deferred.destroy_complete(self.table());
+        state.deferred.destroy_free(self.table());
         state.pace.begin(state.retired.free_complete(self.table()));
         state.destroy_streams(self.table());
     }

@@ -5,16 +5,20 @@
 //! stream is the driver's own and has nothing else on it. A tensor may be a part of an allocation: a recorded kernel is told how long
 //! each one is, and touches nothing behind it. A compiled one takes no lengths; whoever loaded it has promised the same.
 
+use std::sync::Arc;
+
 use ascend_program::Program;
 
 use crate::api::Table;
 use crate::api::kernels::{KernelHandle, ServerHandle};
 use crate::comm::Member;
 use crate::comm::label::Takes;
+use crate::device::deferred::Retire;
 use crate::device::{Device, Stream};
 use crate::error::{Error, Result};
 use crate::memory::allocation::Region;
 use crate::order::issue::{Operation, Touch, handle, issue};
+use crate::order::stamps::{Stamps, are_complete};
 use crate::work::Work;
 
 /// What a launch is called in errors.
@@ -54,7 +58,7 @@ impl KernelDriver {
     }
 
     /// No launch of it may be unfinished.
-    pub(crate) fn unload(self, table: &Table) -> Result<()> {
+    fn unload(self, table: &Table) -> Result<()> {
         let ended = self.server.map_or(Ok(()), |server| table.unload_server(server));
         table.unload_kernel(self.kernel).and(ended)
     }
@@ -118,5 +122,29 @@ impl KernelDriver {
         words.push(0);
         // SAFETY: the stream is live; the words are what the program takes, which was checked; everything behind them is stamped.
         unsafe { table.launch_kernel(&self.kernel, call.blocks, raw, &words, call.tiling) }
+    }
+}
+
+/// A kernel that was dropped. It is free when its launches are complete.
+pub(super) struct RetiredKernel {
+    pub(super) driver: KernelDriver,
+    pub(super) stamps: Arc<Stamps>,
+}
+
+impl Retire for RetiredKernel {
+    fn name(&self) -> &'static str {
+        "kernel"
+    }
+
+    fn order(&self) -> u8 {
+        1
+    }
+
+    fn is_free(&mut self) -> bool {
+        are_complete(&mut self.stamps)
+    }
+
+    fn destroy(self: Box<Self>, table: &Table) -> Result<()> {
+        self.driver.unload(table)
     }
 }

@@ -106,14 +106,13 @@ use ascend_program::Program;
 use ascend_program::layout::Number;
 use smallvec::SmallVec;
 
-use super::driver::{KernelDriver, LAUNCH};
+use super::driver::{KernelDriver, LAUNCH, RetiredKernel};
 use super::recorded::Recorded;
 use super::symbol::TilingArgument;
 use super::tensor::number;
 use super::tiling::Tiling;
 use super::tiling::communication::ready;
 use crate::comm::Communicator;
-use crate::comm::deferred::{Body, Deferred};
 use crate::device::{Device, Stream};
 use crate::dtype::Element;
 use crate::error::{Error, Result};
@@ -187,7 +186,7 @@ impl<T> Drop for Loaded<T> {
     fn drop(&mut self) {
         if let Some(driver) = self.driver.take() {
             let stamps = std::mem::replace(&mut self.stamps, Arc::new(Stamps::new()));
-            self.device.retire(Deferred { body: Body::Kernel(driver), stamps });
+            self.device.retire(RetiredKernel { driver, stamps });
         }
     }
 }

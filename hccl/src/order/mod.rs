@@ -4,6 +4,7 @@ pub(crate) mod faults;
 pub(crate) mod issue;
 pub(crate) mod issue_order;
 mod marks;
+pub(crate) mod patience;
 pub(crate) mod queue;
 pub(crate) mod reactor;
 mod registry;

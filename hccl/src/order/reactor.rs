@@ -2,7 +2,7 @@
 //!
 //! One thread for a runtime, and only while something is registered. What is registered is an operation and what to do when
 //! it is complete: call a waker, or look after a stream that was dropped with work in flight. A waker is also called when the
-//! time has come that it was registered with, and all of them after an [alarm](crate::order::wait::alarm): the task then looks
+//! time has come that it was registered with, and all of them after an [alarm](super::patience::alarm): the task then looks
 //! for itself what ends its wait. The thread blocks in the backend where the backend has a call for that
 //! (`ascendExtAwaitActivity`), and asks with growing pauses elsewhere.
 //!
@@ -19,9 +19,9 @@ use std::sync::{Arc, PoisonError};
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
+use super::patience::{Patience, alarms};
 use super::queue::StreamQueue;
 use super::registry::{Key, Registry};
-use super::wait::{Patience, alarms};
 use crate::error::{Error, Result};
 use crate::lock::pause;
 

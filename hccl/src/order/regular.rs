@@ -22,8 +22,14 @@
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::stamps::AccessKind;
 use crate::sync::AtomicU64;
+
+/// What an operation does with bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum AccessKind {
+    Read,
+    Write,
+}
 
 /// See the [module](self). All orders are relaxed: the locks and the borrows order what must be ordered.
 #[derive(Default)]

@@ -22,18 +22,11 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+pub(crate) use super::regular::AccessKind;
 use super::regular::Regular;
 use super::stream_slot::StreamSlot;
-use crate::device::Device;
 use crate::lock::SpinLock;
 use crate::sync::name;
-
-/// What an operation does with bytes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum AccessKind {
-    Read,
-    Write,
-}
 
 struct Stamp {
     slot: &'static StreamSlot,
@@ -169,22 +162,18 @@ impl Stamps {
         stamps.push(Stamp { slot, number, range: range.clone(), access });
     }
 
-    /// From now on there will be operations that no borrow orders with the others; what is stamped belongs to `device`. Without any
-    /// issue lock held: waits for whoever is about to enqueue on the regular stream, and may have taken the short way.
-    pub(crate) fn share(&self, device: &Device) {
-        let regular = {
-            let mut list = self.list.lock();
-            if list.shared {
-                return;
-            }
-            list.shared = true;
-            self.regular.open(None);
-            list.regular
-        };
-        // Whoever comes after this finds the short way closed.
-        if let Some(slot) = regular {
-            slot.let_pass(device);
+    /// From now on there will be operations that no borrow orders with the others. Returns the regular stream's slot, if there
+    /// is one: an operation that is just being enqueued there may have taken the short way, and must be waited for. Later ones
+    /// find it closed.
+    #[must_use]
+    pub(crate) fn share(&self) -> Option<&'static StreamSlot> {
+        let mut list = self.list.lock();
+        if list.shared {
+            return None;
         }
+        list.shared = true;
+        self.regular.open(None);
+        list.regular
     }
 
     /// Stamps as the regular stream when `slot` is it or can become it; else collects what the regular one conflicts with.

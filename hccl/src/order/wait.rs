@@ -1,62 +1,22 @@
-//! Waiting for an operation, and what ends a wait besides its completion: the time limit, another rank of the run that has
-//! failed, a communicator that was aborted.
+//! Waiting for an operation: the time limit, the warning, and what ends a wait besides its completion.
 //!
-//! A [`Patience`] is one wait, whoever waits: a thread that blocks looks up every [`LOOK_UP`] and asks it; a task that awaits
-//! asks it whenever it is polled, and the reactor sees to it that it is polled when the time has come or an [`alarm`] was given.
+//! Whoever waits has a [`Patience`]: a thread that blocks looks up every [`LOOK_UP`] and asks it; a task that awaits asks it
+//! whenever it is polled, and the reactor sees to it that it is polled when the time has come or an
+//! [alarm](super::patience::alarm) was given.
 
 #![forbid(unsafe_code)]
 
-use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::SeqCst;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use super::patience::{Patience, WARN_AFTER, alarms};
 use super::queue::StreamQueue;
 use super::stream_slot::StreamSlot;
 use crate::error::{Error, Result};
-use crate::ranks::{self, RankSlot};
 
-/// After this long a wait says what it waits for.
-#[cfg(not(test))]
-const WARN_AFTER: Duration = Duration::from_secs(10);
-#[cfg(test)]
-pub(crate) const WARN_AFTER: Duration = Duration::from_millis(200);
 /// A wait looks up at least this often.
 const LOOK_UP: Duration = Duration::from_millis(100);
 
-static ALARMS: AtomicU64 = AtomicU64::new(0);
-
-/// Something has happened that may end waits: every task that awaits asks its [`Patience`].
-pub(crate) fn alarm() {
-    ALARMS.fetch_add(1, SeqCst);
-}
-
-/// How many alarms there were.
-pub(crate) fn alarms() -> u64 {
-    ALARMS.load(SeqCst)
-}
-
-/// One wait: since when, for how long, and on behalf of which rank.
-pub(crate) struct Patience {
-    since: Instant,
-    limit: Duration,
-    warned: bool,
-    rank_slot: Option<Arc<RankSlot>>,
-}
-
 impl Patience {
-    /// A wait of the calling thread that begins now.
-    pub(crate) fn new(limit: Duration) -> Self {
-        Self::since(Duration::ZERO, limit)
-    }
-
-    /// One that began some time ago.
-    fn since(ago: Duration, limit: Duration) -> Self {
-        let now = Instant::now();
-        let since = now.checked_sub(ago).unwrap_or(now);
-        Self { since, limit, warned: false, rank_slot: ranks::rank_slot() }
-    }
-
     /// The error that ends the wait for operation `number`, or how long it may go on until it wants to be asked again. After
     /// [`WARN_AFTER`] it says, once, what is waited for.
     pub(crate) fn check(
@@ -65,8 +25,9 @@ impl Patience {
         number: u64,
         waiter: &'static str,
     ) -> Result<Duration> {
-        let elapsed = self.since.elapsed();
-        if elapsed >= self.limit {
+        let mut left = self.left();
+        let elapsed = self.elapsed();
+        if left.is_zero() {
             return Err(queue.timeout(number, elapsed, waiter));
         }
         if elapsed >= WARN_AFTER && !self.warned {
@@ -75,16 +36,13 @@ impl Patience {
             let why = queue.what_it_waits_for(number)?.unwrap_or_default();
             tracing::warn!(device, "{waiter} has waited {elapsed:.0?} for {what}: {why}");
         }
-        let mut left = self.limit - elapsed;
         if !self.warned {
             left = left.min(WARN_AFTER.saturating_sub(elapsed));
         }
         // In most programs there never is one.
         if alarms() != 0 {
             // What this one waits for may never come then.
-            if let Some(error) =
-                self.rank_slot.as_ref().and_then(|rank_slot| rank_slot.failure_elsewhere())
-            {
+            if let Some(error) = self.failure() {
                 return Err(error);
             }
             match queue.slot.aborted(number) {
@@ -97,15 +55,6 @@ impl Patience {
             }
         }
         Ok(left)
-    }
-
-    /// It waits for nobody any more.
-    pub(crate) fn end(&mut self) {
-        self.rank_slot = None;
-    }
-
-    fn left(&self) -> Duration {
-        self.limit.saturating_sub(self.since.elapsed())
     }
 }
 

@@ -16,9 +16,9 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use super::issue::Issued;
+use super::patience::alarms;
 use super::reactor::{Awaited, Reactor};
 use super::stream_slot::StreamSlot;
-use super::wait::alarms;
 use crate::error::Result;
 
 const UNSEEN: u8 = 0;

@@ -43,7 +43,7 @@ fn a_long_wait_says_once_what_it_waits_for() {
         let gate = Gate::on(&stream);
         let (one, two) = (x.fill_zero(&stream).unwrap(), x.fill_zero(&stream).unwrap());
         let opener = std::thread::spawn(move || {
-            std::thread::sleep(3 * crate::order::wait::WARN_AFTER);
+            std::thread::sleep(3 * crate::order::patience::WARN_AFTER);
             drop(gate);
         });
         let warnings = Warnings::default();
@@ -176,7 +176,7 @@ fn an_abort_reaches_a_task_whose_stream_is_just_issuing() {
     let work = comm.barrier(&stream).unwrap();
     let (send, receive) = std::sync::mpsc::channel();
     let task = std::thread::spawn(move || send.send(block_on(work)).unwrap());
-    std::thread::sleep(3 * crate::order::wait::WARN_AFTER);
+    std::thread::sleep(3 * crate::order::patience::WARN_AFTER);
     let issuing = stream.slot().try_issuing().unwrap();
     abort.abort().unwrap();
     std::thread::sleep(Duration::from_millis(400));
@@ -251,6 +251,6 @@ fn an_alarm_while_the_reactor_starts_is_heard() {
         times.push(since.elapsed());
         drop(gate);
     }
-    let late = crate::order::wait::WARN_AFTER - Duration::from_millis(20);
+    let late = crate::order::patience::WARN_AFTER - Duration::from_millis(20);
     assert!(times.iter().all(|time| *time < late), "{times:?}");
 }

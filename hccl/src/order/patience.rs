@@ -1,0 +1,97 @@
+//! One wait: since when, for how long, and what may end it before its time.
+//!
+//! A [`Patience`] is one wait, of a thread that blocks or of a task that awaits. What may end it is a [`Watch`], which the
+//! thread that waits has registered, for example that of a rank of a run: another rank may have failed, and what is waited
+//! for may never come. Whoever makes a watch fail gives an [`alarm`] afterwards, so that tasks look again.
+
+#![forbid(unsafe_code)]
+
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::SeqCst;
+use std::time::{Duration, Instant};
+
+use crate::error::Error;
+
+/// What may end the waits of a thread before their time.
+pub(crate) trait Watch: Send + Sync {
+    /// The error that ends them.
+    fn failure(&self) -> Option<Error>;
+}
+
+thread_local! {
+    /// What may end the waits of this thread.
+    static WATCH: RefCell<Option<Arc<dyn Watch>>> = const { RefCell::new(None) };
+}
+
+/// From now on `watch` may end the waits of this thread.
+pub(crate) fn watch_waits(watch: Arc<dyn Watch>) {
+    WATCH.set(Some(watch));
+}
+
+fn watch_of_this_thread() -> Option<Arc<dyn Watch>> {
+    // A thread that ends may still wait, in the drop of another thread local.
+    WATCH.try_with(|watch| watch.borrow().clone()).ok().flatten()
+}
+
+/// After this long a wait says what it waits for.
+#[cfg(not(test))]
+pub(super) const WARN_AFTER: Duration = Duration::from_secs(10);
+#[cfg(test)]
+pub(crate) const WARN_AFTER: Duration = Duration::from_millis(200);
+
+static ALARMS: AtomicU64 = AtomicU64::new(0);
+
+/// Something has happened that may end waits: every task that awaits asks its [`Patience`].
+pub(crate) fn alarm() {
+    ALARMS.fetch_add(1, SeqCst);
+}
+
+/// How many alarms there were.
+pub(crate) fn alarms() -> u64 {
+    ALARMS.load(SeqCst)
+}
+
+/// One wait: since when, for how long, and what may end it.
+pub(crate) struct Patience {
+    since: Instant,
+    limit: Duration,
+    /// Whether it has said what it waits for.
+    pub(super) warned: bool,
+    watch: Option<Arc<dyn Watch>>,
+}
+
+impl Patience {
+    /// A wait of the calling thread that begins now.
+    pub(crate) fn new(limit: Duration) -> Self {
+        Self::since(Duration::ZERO, limit)
+    }
+
+    /// One that began some time ago.
+    pub(super) fn since(ago: Duration, limit: Duration) -> Self {
+        let now = Instant::now();
+        let since = now.checked_sub(ago).unwrap_or(now);
+        Self { since, limit, warned: false, watch: watch_of_this_thread() }
+    }
+
+    /// How long it has lasted.
+    pub(super) fn elapsed(&self) -> Duration {
+        self.since.elapsed()
+    }
+
+    /// How long it may still last.
+    pub(super) fn left(&self) -> Duration {
+        self.limit.saturating_sub(self.elapsed())
+    }
+
+    /// What ends it before its time.
+    pub(super) fn failure(&self) -> Option<Error> {
+        self.watch.as_ref()?.failure()
+    }
+
+    /// It waits for nobody any more.
+    pub(super) fn end(&mut self) {
+        self.watch = None;
+    }
+}
