@@ -1,6 +1,6 @@
 //! The arguments of a launch, and the lists in which a caller puts them together.
 
-use super::binary::{Code, KernelFunction};
+use super::code::{Code, KernelFunction};
 use crate::memory;
 use crate::message::{Failure, fail};
 use ascend_program::Program;

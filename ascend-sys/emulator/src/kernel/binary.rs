@@ -4,15 +4,13 @@
 //! has built in. It belongs to the device that was current when it was loaded.
 
 use super::arguments::ArgumentList;
-use super::verdict::Recorded;
+pub(crate) use super::code::{Code, KernelFunction};
 use crate::message::{Failure, fail};
 use crate::slots::{HandleKind, Slots, Slotted, unknown};
 use crate::sync::lock_std as lock;
-use ascend_program::Program;
 use ascend_sys::{
     ACL_ERROR_RT_INVALID_HANDLE, ACL_ERROR_RT_NO_STREAM_RESOURCE, ACL_ERROR_RT_PARAM_INVALID,
 };
-use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
@@ -20,27 +18,6 @@ use std::sync::{Arc, Mutex};
 pub(crate) const SERVER: &str = "RunAicpuKfcSrvLaunch";
 /// The library that it is in.
 pub(crate) const SERVER_LIBRARY: &str = "libccl_kernel";
-
-/// What a binary holds.
-#[derive(Clone)]
-pub(crate) enum Code {
-    Program(Arc<Recorded>),
-    Server,
-}
-
-/// Why bytes are refused.
-const TAKES: &str = "the emulator takes recorded kernels (what `Recorded::to_bytes` gives), and libccl_kernel.json for the \
-                     communication server; the object files of Ascend C need an NPU";
-
-impl Code {
-    /// From the bytes of a file, or of a caller.
-    pub(crate) fn of_bytes(bytes: &[u8]) -> Result<Code, Failure> {
-        match Program::from_bytes(bytes) {
-            Ok(program) => Ok(Code::Program(Arc::new(Recorded::new(program)))),
-            Err(why) => fail!(ACL_ERROR_RT_PARAM_INVALID, "{why}; {TAKES}"),
-        }
-    }
-}
 
 /// What lies in a slot: taken and put back with its handle.
 pub(crate) struct HandleEntry<T: 'static, const K: u8> {
@@ -124,16 +101,6 @@ pub(crate) struct Binary {
     pub(crate) code: Code,
     /// The functions that were asked for.
     functions: Mutex<Vec<u64>>,
-}
-
-/// A function of a binary.
-pub(crate) struct KernelFunction {
-    pub(crate) binary: u64,
-    pub(crate) device: u32,
-    pub(crate) name: String,
-    pub(crate) code: Code,
-    /// Argument lists, the oldest first.
-    lists: Mutex<VecDeque<u64>>,
 }
 
 /// Argument lists that one function keeps: there is no call that ends one, so the oldest goes when there are more.

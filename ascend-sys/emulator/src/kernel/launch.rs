@@ -1,7 +1,8 @@
 //! Launching: from a function and its arguments to a task of a stream.
 
 use super::arguments::{Arguments, KernelArgument, check_count};
-use super::binary::{Code, KernelFunction, is_on};
+use super::binary::is_on;
+use super::code::{Code, KernelFunction};
 use super::context;
 use super::running::Launched;
 use super::server::{PATIENCE, Server};

@@ -37,6 +37,7 @@ pub(crate) mod binary;
 mod books;
 mod cast;
 mod client;
+mod code;
 mod context;
 mod conversation;
 mod core;
