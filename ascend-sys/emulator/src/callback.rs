@@ -4,9 +4,10 @@
 //! Inside, calls that would block are refused.
 
 use crate::message::{Failure, fail};
-use crate::step::Step;
-use crate::stream::Stream;
+use crate::step::{Reason, Step};
+use crate::stream::{Stream, Task};
 use crate::sync::lock_std;
+use crate::task::{TaskBody, gave_up};
 use ascend_sys::ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -36,8 +37,10 @@ impl HostCall {
     pub(crate) fn new(function: HostFunction, argument: *mut c_void) -> HostCall {
         HostCall { function, argument }
     }
+}
 
-    pub(crate) fn poll(&mut self, stream: &'static Stream) -> Step {
+impl TaskBody<Stream> for HostCall {
+    fn poll(&mut self, stream: &'static Stream) -> Step {
         match stream.host_call.load(Ordering::Acquire) {
             IDLE => {
                 stream.host_call.store(RUNNING, Ordering::Relaxed);
@@ -59,6 +62,23 @@ impl HostCall {
             }
             _ => Step::Park,
         }
+    }
+
+    fn expire(&mut self, stream: &'static Stream, why: &Reason) -> Step {
+        // One that has begun is waited for.
+        if is_running(stream) { self.poll(stream) } else { gave_up(self.describe(), why) }
+    }
+
+    fn again(&self) -> Option<Task> {
+        Some(Task::new(self.clone()))
+    }
+
+    fn kind(&self) -> &'static str {
+        "host function"
+    }
+
+    fn describe(&self) -> String {
+        "host function".into()
     }
 }
 

@@ -12,7 +12,7 @@ use crate::slots::{HandleKind, Slots, Slotted};
 use crate::step::{Helpers, Step};
 use crate::stream::{Mark, Stream};
 use crate::sync::Thread;
-use crate::task::Task;
+use crate::task::TaskBody;
 use crate::users;
 use ascend_sys::{
     ACL_ERROR_RT_EVENT_NOT_COMPLETE, ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID,
@@ -131,7 +131,7 @@ impl Event {
         self.user.store(users::me(), Ordering::Relaxed);
         let marked = check::marks(stream)?;
         let mark = if self.flags.load(Ordering::Relaxed) & ACL_EVENT_TIME_LINE != 0 {
-            let ticket = stream.submit(Task::RecordTime(RecordTime { event: self }))?;
+            let ticket = stream.submit(RecordTime { event: self })?;
             Mark::new(stream, ticket)
         } else {
             marked.unwrap_or_else(|| Mark::now(stream))
@@ -239,7 +239,7 @@ impl Event {
         }
         self.user.store(users::me(), Ordering::Relaxed);
         self.waits.fetch_add(1, Ordering::Relaxed);
-        stream.submit(Task::WaitEvent(WaitEvent { event: self, target, limit })).map(drop)
+        stream.submit(WaitEvent { event: self, target, limit }).map(drop)
     }
 
     pub(crate) fn reset(
@@ -256,7 +256,7 @@ impl Event {
                 "only events of aclrtCreateEventWithFlag with ACL_EVENT_SYNC can be reset"
             );
         }
-        stream.submit(Task::ResetEvent(ResetEvent { event: self, handle })).map(drop)
+        stream.submit(ResetEvent { event: self, handle }).map(drop)
     }
 
     /// Asks to be woken when the event is recorded. True when it already is.
@@ -332,7 +332,7 @@ enum Target {
 pub(crate) struct WaitEvent {
     event: &'static Event,
     target: Target,
-    pub(crate) limit: Option<Duration>,
+    limit: Option<Duration>,
 }
 
 impl Drop for WaitEvent {
@@ -341,8 +341,8 @@ impl Drop for WaitEvent {
     }
 }
 
-impl WaitEvent {
-    pub(crate) fn poll(&mut self) -> Step {
+impl TaskBody<Stream> for WaitEvent {
+    fn poll(&mut self, stream: &'static Stream) -> Step {
         if let Target::Record { event, handle } = self.target {
             if EVENTS.get(handle).is_none() {
                 return Step::Done(Ok(()));
@@ -354,13 +354,16 @@ impl WaitEvent {
             }
         }
         match self.target {
-            Target::Mark(mark) if mark.is_complete() => Step::Done(Ok(())),
+            Target::Mark(mark) if mark.is_complete() => {
+                check::event_passed(stream, Some(mark));
+                Step::Done(Ok(()))
+            }
             _ => Step::Park,
         }
     }
 
     /// Waits for a record are registered here; those for a stream by the executor, which arms that stream too.
-    pub(crate) fn arm(&mut self, stream: &'static Stream) -> bool {
+    fn arm(&mut self, stream: &'static Stream) -> bool {
         match self.target {
             Target::Record { event, .. } => event.await_record(|sleepers| {
                 if !sleepers.streams.iter().any(|s| std::ptr::eq(*s, stream)) {
@@ -372,7 +375,7 @@ impl WaitEvent {
     }
 
     /// Who could end the wait.
-    pub(crate) fn helpers(&self) -> Helpers {
+    fn helpers(&self) -> Helpers {
         match self.target {
             Target::Mark(_) => Helpers::Stream,
             Target::Record { event, .. } => {
@@ -381,14 +384,14 @@ impl WaitEvent {
         }
     }
 
-    pub(crate) fn upstream(&self) -> Option<Mark> {
+    fn upstream(&self) -> Option<(&'static Stream, u64)> {
         match self.target {
-            Target::Mark(mark) => Some(mark),
+            Target::Mark(mark) => mark.point(),
             Target::Record { .. } => None,
         }
     }
 
-    pub(crate) fn describe(&self) -> String {
+    fn describe(&self) -> String {
         match self.target {
             Target::Record { .. } => "wait for an event that nobody has recorded yet".into(),
             Target::Mark(mark) => match mark.stream() {
@@ -396,6 +399,10 @@ impl WaitEvent {
                 None => "wait for an event".into(),
             },
         }
+    }
+
+    fn limit(&self) -> Option<Duration> {
+        self.limit
     }
 }
 
@@ -405,8 +412,8 @@ pub(crate) struct ResetEvent {
     handle: u64,
 }
 
-impl ResetEvent {
-    pub(crate) fn poll(&mut self) -> Step {
+impl TaskBody<Stream> for ResetEvent {
+    fn poll(&mut self, _: &'static Stream) -> Step {
         if EVENTS.get(self.handle).is_some() {
             let state = self.event.state.load(Ordering::Acquire);
             // A record that is not reached yet comes after this reset.
@@ -422,6 +429,10 @@ impl ResetEvent {
         }
         Step::Done(Ok(()))
     }
+
+    fn describe(&self) -> String {
+        "reset of an event".into()
+    }
 }
 
 /// Notes when an event that keeps time was reached.
@@ -429,9 +440,13 @@ pub(crate) struct RecordTime {
     event: &'static Event,
 }
 
-impl RecordTime {
-    pub(crate) fn poll(&mut self) -> Step {
+impl TaskBody<Stream> for RecordTime {
+    fn poll(&mut self, _: &'static Stream) -> Step {
         self.event.time.store(nanoseconds(), Ordering::Release);
         Step::Done(Ok(()))
+    }
+
+    fn describe(&self) -> String {
+        "record of an event with its time".into()
     }
 }

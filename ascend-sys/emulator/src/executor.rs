@@ -334,14 +334,12 @@ fn arm_upstream(stream: &'static Stream) -> Readiness {
     for _ in 0..CHAIN {
         let upstream =
             polling(|| stream.queue.with_head(stream, |_, task| task.upstream())).flatten();
-        let Some((mark, next)) = upstream.and_then(|mark| Some((mark, mark.stream()?))) else {
-            break;
-        };
+        let Some((next, ticket)) = upstream else { break };
         // A kernel and its server may wait for each other in turn.
         if std::ptr::eq(next, first) {
             break;
         }
-        match polling(|| next.queue.register(next, mark.ticket(), QueueWaiter::Queue(stream))) {
+        match polling(|| next.queue.register(next, ticket, QueueWaiter::Queue(stream))) {
             Readiness::Sleep => stream = next,
             Readiness::Done | Readiness::Retry => return Readiness::Retry,
         }

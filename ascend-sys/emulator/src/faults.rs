@@ -14,7 +14,7 @@ use crate::machine::{self, Device};
 use crate::message::{Failure, fail};
 use crate::step::Step;
 use crate::stream::{STREAMS, Stream};
-use crate::task::Task;
+use crate::task::TaskBody;
 use ascend_sys::ACL_ERROR_RT_PARAM_INVALID;
 
 use asked::{FaultKind, are_any};
@@ -151,7 +151,7 @@ pub(crate) fn made(stream: &'static Stream, device: &Device) {
 
 fn hold(stream: &'static Stream, hold: Hold) {
     // A stream that takes no tasks makes no progress anyway.
-    let _ = stream.enqueue(Task::Hold(hold));
+    let _ = stream.enqueue(hold);
 }
 
 /// What a stream does instead of going on.
@@ -161,8 +161,8 @@ pub(crate) enum Hold {
     WhileStopped,
 }
 
-impl Hold {
-    pub(crate) fn poll(&mut self, stream: &'static Stream) -> Step {
+impl TaskBody<Stream> for Hold {
+    fn poll(&mut self, stream: &'static Stream) -> Step {
         let over = match self {
             Self::For(length, since) => since.get_or_insert_with(Instant::now).elapsed() >= *length,
             Self::WhileStopped => !stream.device().faults.has_stopped(),
@@ -170,7 +170,7 @@ impl Hold {
         if over { Step::Done(Ok(())) } else { Step::Park }
     }
 
-    pub(crate) fn describe(&self) -> String {
+    fn describe(&self) -> String {
         match self {
             Self::For(length, _) => format!("delay of {length:?} that its device was told to have"),
             Self::WhileStopped => "nothing: its device was told to stop".into(),

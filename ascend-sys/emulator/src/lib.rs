@@ -9,6 +9,7 @@
 //! `ending` ends what a program has on a stream, a context, a device or a block.
 
 mod abi;
+mod after;
 mod batch;
 mod callback;
 mod capture;
@@ -24,6 +25,7 @@ mod failures;
 mod faults;
 mod issue;
 mod kernel;
+mod leaf;
 mod lent;
 mod machine;
 mod memory;

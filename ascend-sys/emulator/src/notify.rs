@@ -5,9 +5,9 @@ use crate::machine::Device;
 use crate::message::{Failure, fail};
 use crate::slots::{HandleKind, Slots, Slotted, unknown};
 use crate::step::Step;
-use crate::stream::Stream;
+use crate::stream::{Stream, Task};
 use crate::sync::lock_std as lock;
-use crate::task::Task;
+use crate::task::TaskBody;
 use ascend_sys::{
     ACL_ERROR_RT_INVALID_HANDLE, ACL_ERROR_RT_NO_NOTIFY_RESOURCE, ACL_ERROR_RT_STREAM_CONTEXT,
 };
@@ -117,7 +117,7 @@ pub(crate) fn handle_of(id: u64) -> Result<u64, Failure> {
 pub(crate) fn record(handle: u64, stream: &'static Stream) -> Result<(), Failure> {
     let notify = Notify::named(handle)?;
     check::notify_set(stream, handle, notify.index)?;
-    stream.submit(Task::RecordNotify(RecordNotify { notify, handle })).map(drop)
+    stream.submit(RecordNotify { notify, handle }).map(drop)
 }
 
 /// Makes later work of the stream wait for the bit, which is cleared then. A notify is waited for on its own device.
@@ -135,7 +135,7 @@ pub(crate) fn wait(
             stream.describe()
         );
     }
-    stream.submit(Task::WaitNotify(WaitNotify { notify, handle, limit })).map(drop)
+    stream.submit(WaitNotify { notify, handle, limit }).map(drop)
 }
 
 #[derive(Clone)]
@@ -144,8 +144,8 @@ pub(crate) struct RecordNotify {
     handle: u64,
 }
 
-impl RecordNotify {
-    pub(crate) fn poll(&mut self) -> Step {
+impl TaskBody<Stream> for RecordNotify {
+    fn poll(&mut self, _: &'static Stream) -> Step {
         if NOTIFIES.get(self.handle).is_none() {
             return gone();
         }
@@ -154,6 +154,18 @@ impl RecordNotify {
             self.notify.wake();
         }
         Step::Done(Ok(()))
+    }
+
+    fn again(&self) -> Option<Task> {
+        Some(Task::new(self.clone()))
+    }
+
+    fn kind(&self) -> &'static str {
+        "record of a notify"
+    }
+
+    fn describe(&self) -> String {
+        "record of a notify".into()
     }
 }
 
@@ -168,11 +180,11 @@ fn gone() -> Step {
 pub(crate) struct WaitNotify {
     notify: &'static Notify,
     handle: u64,
-    pub(crate) limit: Option<Duration>,
+    limit: Option<Duration>,
 }
 
-impl WaitNotify {
-    pub(crate) fn poll(&mut self, stream: &'static Stream) -> Step {
+impl TaskBody<Stream> for WaitNotify {
+    fn poll(&mut self, stream: &'static Stream) -> Step {
         if NOTIFIES.get(self.handle).is_none() {
             return gone();
         }
@@ -187,7 +199,7 @@ impl WaitNotify {
         }
     }
 
-    pub(crate) fn arm(&mut self, stream: &'static Stream) -> bool {
+    fn arm(&mut self, stream: &'static Stream) -> bool {
         {
             let mut sleepers = lock(&self.notify.sleepers);
             if !sleepers.iter().any(|sleeper| std::ptr::eq(*sleeper, stream)) {
@@ -197,7 +209,19 @@ impl WaitNotify {
         self.notify.state.fetch_or(AWAITED, Ordering::AcqRel) & SET != 0
     }
 
-    pub(crate) fn describe(&self) -> String {
+    fn describe(&self) -> String {
         format!("wait for notify {}", self.notify.index)
+    }
+
+    fn limit(&self) -> Option<Duration> {
+        self.limit
+    }
+
+    fn again(&self) -> Option<Task> {
+        Some(Task::new(self.clone()))
+    }
+
+    fn kind(&self) -> &'static str {
+        "wait for a notify"
     }
 }

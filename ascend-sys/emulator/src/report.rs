@@ -3,13 +3,15 @@
 //! A thread subscribes to streams and polls; a callback in such a stream goes to its queue. A blocking callback holds its
 //! stream up until it returns.
 
-use crate::callback::{CallbackJob, HostFunction, IDLE, RETURNED, RUNNING, run_elsewhere};
+use crate::callback::{
+    CallbackJob, HostFunction, IDLE, RETURNED, RUNNING, is_running, run_elsewhere,
+};
 use crate::check;
 use crate::message::{Failure, fail};
-use crate::step::Step;
-use crate::stream::Stream;
+use crate::step::{Reason, Step};
+use crate::stream::{Stream, Task};
 use crate::sync::lock_std as lock;
-use crate::task::Task;
+use crate::task::{TaskBody, gave_up};
 use ascend_sys::{
     ACL_ERROR_RT_REPORT_TIMEOUT, ACL_ERROR_RT_STREAM_NO_CB_REG, ACL_ERROR_RT_STREAM_SUBSCRIBE,
     ACL_ERROR_STREAM_NOT_SUBSCRIBE, ACL_ERROR_THREAD_NOT_SUBSCRIBE,
@@ -127,7 +129,7 @@ pub(crate) fn launch(
         );
     }
     check::runs_on_host(stream)?;
-    stream.submit(Task::Callback(Callback { function, argument, blocks }))?;
+    stream.submit(Callback { function, argument, blocks })?;
     if blocks { check::returns_to_stream(stream) } else { Ok(()) }
 }
 
@@ -143,20 +145,6 @@ pub(crate) struct Callback {
 unsafe impl Send for Callback {}
 
 impl Callback {
-    pub(crate) fn poll(&mut self, stream: &'static Stream) -> Step {
-        match stream.host_call.load(Ordering::Acquire) {
-            IDLE => match self.hand_over(stream) {
-                Ok(()) if self.blocks => Step::Park,
-                result => Step::Done(result),
-            },
-            RETURNED => {
-                stream.host_call.store(IDLE, Ordering::Relaxed);
-                Step::Done(Ok(()))
-            }
-            _ => Step::Park,
-        }
-    }
-
     fn hand_over(&self, stream: &'static Stream) -> Result<(), Failure> {
         let mut inboxes = lock(&INBOXES);
         let Some(inbox) = inboxes.get_mut(&stream.subscriber.load(Ordering::Acquire)) else {
@@ -177,5 +165,38 @@ impl Callback {
         drop(inboxes);
         ARRIVED.notify_all();
         Ok(())
+    }
+}
+
+impl TaskBody<Stream> for Callback {
+    fn poll(&mut self, stream: &'static Stream) -> Step {
+        match stream.host_call.load(Ordering::Acquire) {
+            IDLE => match self.hand_over(stream) {
+                Ok(()) if self.blocks => Step::Park,
+                result => Step::Done(result),
+            },
+            RETURNED => {
+                stream.host_call.store(IDLE, Ordering::Relaxed);
+                Step::Done(Ok(()))
+            }
+            _ => Step::Park,
+        }
+    }
+
+    fn expire(&mut self, stream: &'static Stream, why: &Reason) -> Step {
+        // One that has begun is waited for.
+        if is_running(stream) { self.poll(stream) } else { gave_up(self.describe(), why) }
+    }
+
+    fn again(&self) -> Option<Task> {
+        Some(Task::new(self.clone()))
+    }
+
+    fn kind(&self) -> &'static str {
+        "callback"
+    }
+
+    fn describe(&self) -> String {
+        "callback for the thread that subscribed".into()
     }
 }

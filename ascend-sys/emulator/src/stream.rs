@@ -5,16 +5,19 @@ use crate::failures::Failures;
 use crate::machine::{self, Device};
 use crate::message::Failure;
 use crate::progress::QueuePoint;
-use crate::queue::{Fresh, Outcome, TaskQueue};
+use crate::queue::{Fresh, Job, Outcome, TaskQueue};
 use crate::slots::{HandleKind, Slots, Slotted};
-use crate::step::Reason;
+use crate::step::{Reason, Step};
 use crate::sync::lock_std as lock;
-use crate::task::Task;
+use crate::task::{self, TaskBody};
 use crate::{capture, executor};
 use ascend_sys::{ACL_ERROR_RT_NO_STREAM_RESOURCE, ACL_ERROR_RT_TASK_ABORT_STOP, aclError};
 use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// A task of a stream. It lies inline in the queue.
+pub(crate) type Task = task::Task<Stream>;
 
 pub(crate) static STREAMS: Slots<Stream> = Slots::new();
 
@@ -274,6 +277,50 @@ impl Stream {
     }
 }
 
+impl Job for Task {
+    type Owner = Stream;
+    type Failure = Failure;
+
+    #[inline]
+    fn poll(&mut self, stream: &'static Stream) -> Step {
+        task::Task::poll(self, stream)
+    }
+
+    fn arm(&mut self, stream: &'static Stream) -> bool {
+        TaskBody::arm(&mut **self, stream)
+    }
+
+    fn give_up(&mut self, stream: &'static Stream) -> Step {
+        self.expire(stream, &stream.void_reason())
+    }
+
+    fn panicked(&mut self, stream: &'static Stream) -> Step {
+        self.expire(stream, &Reason::Panicked)
+    }
+
+    fn failed(stream: &'static Stream, ticket: u64, failure: Failure) {
+        stream.note_failure(ticket, failure);
+    }
+
+    fn wake(stream: &'static Stream) {
+        stream.wake();
+    }
+}
+
+/// A task starts as what it is; its kind is forgotten when it has to stay.
+impl<B: TaskBody<Stream>> Fresh<Task> for B {
+    #[inline]
+    fn start(&mut self, stream: &'static Stream) -> Step {
+        self.poll(stream)
+    }
+
+    #[inline]
+    fn into_job(mut self) -> Task {
+        self.keep();
+        Task::new(self)
+    }
+}
+
 /// A point in a stream: complete when every task submitted before it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Mark(u64);
@@ -313,6 +360,11 @@ impl Mark {
             }
             _ => Ok(()),
         }
+    }
+
+    /// The stream and the ticket, while there is such a stream.
+    pub(crate) fn point(self) -> Option<(&'static Stream, u64)> {
+        self.stream().map(|stream| (stream, self.ticket()))
     }
 
     pub(crate) fn to_bits(self) -> u64 {

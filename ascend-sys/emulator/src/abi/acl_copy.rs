@@ -7,12 +7,12 @@
 use super::abi_entry;
 use super::acl_memory::resolve;
 use crate::callback::may_block;
+use crate::leaf::{Copy, Fill};
 use crate::memory::{Bytes, MemoryPlace};
 use crate::message::{Failure, fail};
 use crate::profile::Product;
 use crate::step::Step;
 use crate::stream::Stream;
-use crate::task::{Copy, Fill, Task};
 use crate::{capture, check, context, executor, machine};
 use ascend_sys::{
     ACL_ERROR_RT_FEATURE_NOT_SUPPORT, ACL_ERROR_RT_PARAM_INVALID, Functions, aclError,
@@ -234,7 +234,7 @@ unsafe extern "C" fn aclrtMemsetAsync(
         }
         let fill = Fill::new(to.data, value as u8, count);
         check::begins(stream, "aclrtMemsetAsync", true, || fill.touches())?;
-        stream.submit(Task::Fill(fill)).map(drop)
+        stream.submit(fill).map(drop)
     })
 }
 

@@ -7,7 +7,6 @@ use crate::ending::destroy_stream;
 use crate::message::{Failure, fail};
 use crate::step::Reason;
 use crate::stream::{Mark, Stream};
-use crate::task::Task;
 use crate::{capture, check, context, executor, report};
 use ascend_sys::{
     ACL_CONTINUE_ON_FAILURE, ACL_ERROR_INVALID_PARAM, ACL_ERROR_RT_NO_STREAM_RESOURCE,
@@ -227,7 +226,7 @@ unsafe extern "C" fn aclrtLaunchHostFunc(
         let Some(function) = function else { return fail!(ACL_ERROR_INVALID_PARAM, "fn is NULL") };
         let stream = Stream::of_current_context(stream as u64)?;
         check::runs_on_host(stream)?;
-        stream.submit(Task::HostCall(HostCall::new(function, args)))?;
+        stream.submit(HostCall::new(function, args))?;
         check::returns_to_stream(stream)
     })
 }

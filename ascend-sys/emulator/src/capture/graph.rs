@@ -2,6 +2,7 @@
 
 use super::group;
 use super::recording::CaptureRecording;
+use crate::after::After;
 use crate::check;
 use crate::context;
 use crate::executor;
@@ -10,10 +11,10 @@ use crate::memory::held::HeldMemory;
 use crate::message::{Failure, fail};
 use crate::queue;
 use crate::slots::{HandleKind, Slots, Slotted, unknown};
-use crate::step::{Reason, Step as Progress};
-use crate::stream::{Mark, Stream};
+use crate::step::{Helpers, Reason, Step as Progress};
+use crate::stream::{Mark, Stream, Task};
 use crate::sync::lock_std as lock;
-use crate::task::Task;
+use crate::task::TaskBody;
 use ascend_sys::{
     ACL_ERROR_RT_MODEL_CAPTURED, ACL_ERROR_RT_MODEL_RUNNING, ACL_ERROR_RT_PARAM_INVALID,
     ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, ACL_ERROR_RT_STREAM_ABORT, ACL_ERROR_RT_STREAM_CAPTURED,
@@ -238,7 +239,7 @@ impl GraphState {
             && (!last.is_complete() || check::is_on())
             && !is_in(last, stream)
         {
-            stream.submit(Task::After(last))?;
+            stream.submit(After(last))?;
         }
         let own: Vec<&'static Stream> =
             (1..self.branches).map(|branch| self.own_stream(branch)).collect::<Result<_, _>>()?;
@@ -250,7 +251,7 @@ impl GraphState {
             if tickets.is_empty() {
                 return Ok(());
             }
-            stream.submit(Task::Branch(Branch { stream: own, tickets })).map(drop)
+            stream.submit(Branch { stream: own, tickets }).map(drop)
         });
         self.last = Some(Mark::now(stream));
         issued.and(joined)
@@ -272,7 +273,7 @@ impl GraphState {
                 NodeAction::Wait(record) => {
                     let mark = marks[*record];
                     if (!mark.is_complete() || check::is_on()) && !is_in(mark, on) {
-                        on.submit(Task::After(mark))?;
+                        on.submit(After(mark))?;
                     }
                 }
             }
@@ -366,14 +367,17 @@ pub(crate) struct Branch {
 }
 
 impl Branch {
-    pub(crate) fn end(&self) -> Mark {
+    fn end(&self) -> Mark {
         Mark::new(self.stream, self.tickets.end - 1)
     }
+}
 
-    pub(crate) fn poll(&self) -> Progress {
+impl TaskBody<Stream> for Branch {
+    fn poll(&mut self, stream: &'static Stream) -> Progress {
         if !self.end().is_complete() {
             return queue::JobStep::Park;
         }
+        check::event_passed(stream, Some(self.end()));
         match self.stream.failure_within(&self.tickets) {
             None => queue::JobStep::Done(Ok(())),
             Some(failure) => {
@@ -384,8 +388,16 @@ impl Branch {
         }
     }
 
-    pub(crate) fn describe(&self) -> String {
-        format!("a branch of a graph, on {}", self.stream.describe())
+    fn upstream(&self) -> Option<(&'static Stream, u64)> {
+        self.end().point()
+    }
+
+    fn helpers(&self) -> Helpers {
+        Helpers::Stream
+    }
+
+    fn describe(&self) -> String {
+        format!("wait for a branch of a graph, on {}", self.stream.describe())
     }
 }
 

@@ -14,7 +14,7 @@ pub(crate) mod graph;
 pub(crate) mod group;
 pub(crate) mod recording;
 
-pub(crate) use graph::{Branch, destroy_all};
+pub(crate) use graph::destroy_all;
 pub(crate) use recording::{abandon, divert, record_call, record_event, wait_event};
 
 use crate::context;

@@ -6,8 +6,7 @@ use crate::context;
 use crate::event::Event;
 use crate::memory::held::{HeldMemory, hold};
 use crate::message::{Failure, fail};
-use crate::stream::Stream;
-use crate::task::Task;
+use crate::stream::{Stream, Task};
 use ascend_sys::{
     ACL_ERROR_INVALID_PARAM, ACL_ERROR_RT_CAPTURE_DEPENDENCY, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
     ACL_ERROR_RT_INTERNAL_ERROR, ACL_ERROR_RT_PARAM_INVALID, ACL_ERROR_RT_STREAM_CAPTURE_IMPLICIT,

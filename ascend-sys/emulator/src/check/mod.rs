@@ -41,8 +41,8 @@ pub(crate) use blocks::{
 pub(crate) use clock::ClockComponent;
 pub(crate) use engine::Checker;
 pub(crate) use note::{
-    CheckNote, begins, begins_of, event_passed, host_saw, host_saw_everything, host_saw_mark,
-    marks, notify_cleared, notify_set, notify_taken, returns_to_stream, runs_on_host, signal_ended,
+    begins, begins_of, event_passed, host_saw, host_saw_everything, host_saw_mark, marks,
+    notify_cleared, notify_set, notify_taken, returns_to_stream, runs_on_host, signal_ended,
     signal_set, signal_taken, was_done, will_be_done,
 };
 pub(crate) use operations::{CheckedBatch, collective, touches};

@@ -5,9 +5,9 @@ use super::clock::{Clock, ClockPoint};
 use super::engine::{ArrivalKey, Sees};
 use super::{CheckedOperation, Checker, ClockComponent, Touch};
 use crate::message::Failure;
-use crate::step::Step;
-use crate::stream::{Mark, STREAMS, Stream};
-use crate::task::Task;
+use crate::step::{Reason, Step};
+use crate::stream::{Mark, STREAMS, Stream, Task};
+use crate::task::TaskBody;
 use std::sync::Arc;
 
 /// A task that does nothing but tell the checker what comes next in the stream.
@@ -57,8 +57,8 @@ fn point(mark: Mark) -> Option<ClockPoint> {
     Some(ClockPoint { component: ClockComponent(mark.stream()?.index()), time: mark.ticket() })
 }
 
-impl CheckNote {
-    pub(crate) fn poll(&self, stream: &'static Stream) -> Step {
+impl TaskBody<Stream> for Box<CheckNote> {
+    fn poll(&mut self, stream: &'static Stream) -> Step {
         let (engine, at) = (&self.engine, here(stream));
         engine.learn(at, &self.known);
         match &self.what {
@@ -83,13 +83,22 @@ impl CheckNote {
     }
 
     /// The same for another execution of a graph, by a host that knows more.
-    pub(crate) fn again(&self) -> CheckNote {
+    fn again(&self) -> Option<Task> {
         let known = self.engine.known_to_host();
-        CheckNote { engine: self.engine.clone(), known, what: self.what.clone() }
+        let note = CheckNote { engine: self.engine.clone(), known, what: self.what.clone() };
+        Some(Task::new(Box::new(note)))
+    }
+
+    fn kind(&self) -> &'static str {
+        "note of the checked mode"
+    }
+
+    fn describe(&self) -> String {
+        "note of the check for races".into()
     }
 
     /// The stream gives up, so the operation will not run.
-    pub(crate) fn give_up(&self, stream: &'static Stream) -> Step {
+    fn expire(&mut self, stream: &'static Stream, _: &Reason) -> Step {
         match self.what {
             NoteKind::Begin(_) | NoteKind::Set { .. } => {
                 self.engine.learn(here(stream), &self.known);
@@ -107,7 +116,7 @@ pub(super) fn submit(
     what: NoteKind,
 ) -> Result<u64, Failure> {
     let known = engine.known_to_host();
-    stream.submit(Task::Note(Box::new(CheckNote { engine, known, what })))
+    stream.submit(Box::new(CheckNote { engine, known, what }))
 }
 
 /// What comes next in the stream, from the function `call`: what it is, and what it touches. With `apart`, its parts may not

@@ -19,6 +19,7 @@ use crate::lent::Lent;
 use crate::message::Failure;
 use crate::step::{Helpers, PIECE, Reason, Step};
 use crate::stream::Stream;
+use crate::task::TaskBody;
 
 /// One rank's batch.
 pub(crate) struct PendingBatch {
@@ -51,12 +52,6 @@ impl PendingBatch {
         // SAFETY: the caller's promise.
         let member = unsafe { Lent::new(member) };
         Self { member, number, items, posted: false, failure: None, over: 0 }
-    }
-
-    /// See [`Lent::keep`].
-    #[inline]
-    pub(crate) fn keep(&mut self) {
-        self.member.keep();
     }
 
     /// Makes progress: copies at most one piece.
@@ -290,11 +285,6 @@ impl PendingBatch {
         }
     }
 
-    /// How long it may wait for its counterparts.
-    pub(crate) fn limit(&self) -> Option<Duration> {
-        self.member.exec_timeout
-    }
-
     fn name(&self) -> String {
         format!("{} #{} of rank {}", self.function(), self.number, self.member.rank)
     }
@@ -332,6 +322,39 @@ impl PendingBatch {
     pub(crate) fn describe(&self) -> String {
         let name = &self.member.comm.name;
         format!("{} of communicator \"{name}\", {}", self.name(), self.waits_for())
+    }
+}
+
+impl TaskBody<Stream> for PendingBatch {
+    #[inline]
+    fn poll(&mut self, _: &'static Stream) -> Step {
+        self.poll()
+    }
+
+    #[inline]
+    fn keep(&mut self) {
+        self.member.keep();
+    }
+
+    fn arm(&mut self, stream: &'static Stream) -> bool {
+        self.arm(stream)
+    }
+
+    fn expire(&mut self, _: &'static Stream, why: &Reason) -> Step {
+        self.expire(why)
+    }
+
+    /// How long it may wait for the others.
+    fn limit(&self) -> Option<Duration> {
+        self.member.exec_timeout
+    }
+
+    fn helpers(&self) -> Helpers {
+        self.helpers()
+    }
+
+    fn describe(&self) -> String {
+        self.describe()
     }
 }
 

@@ -26,6 +26,7 @@ use crate::queue;
 use crate::reduce::Store;
 use crate::step::{Helpers, PIECE, Reason, Step};
 use crate::stream::Stream;
+use crate::task::TaskBody;
 
 enum PendingState {
     /// Has not arrived.
@@ -75,12 +76,6 @@ impl PendingCollective {
             state: PendingState::Ready,
             staged: Box::default(),
         }
-    }
-
-    /// See [`Lent::keep`].
-    #[inline]
-    pub(crate) fn keep(&mut self) {
-        self.member.keep();
     }
 
     #[inline]
@@ -414,11 +409,6 @@ impl PendingCollective {
         }
     }
 
-    /// How long it may wait for the other ranks.
-    pub(crate) fn limit(&self) -> Option<Duration> {
-        self.member.exec_timeout
-    }
-
     /// For messages: what it is and what it waits for.
     pub(crate) fn describe(&self) -> String {
         let Member { comm, rank, .. } = &*self.member;
@@ -429,5 +419,38 @@ impl PendingCollective {
             comm.name,
             comm.missing(self.place.number)
         )
+    }
+}
+
+impl TaskBody<Stream> for PendingCollective {
+    #[inline]
+    fn poll(&mut self, _: &'static Stream) -> Step {
+        self.poll()
+    }
+
+    #[inline]
+    fn keep(&mut self) {
+        self.member.keep();
+    }
+
+    fn arm(&mut self, stream: &'static Stream) -> bool {
+        self.arm(stream)
+    }
+
+    fn expire(&mut self, _: &'static Stream, why: &Reason) -> Step {
+        self.expire(why)
+    }
+
+    /// How long it may wait for the others.
+    fn limit(&self) -> Option<Duration> {
+        self.member.exec_timeout
+    }
+
+    fn helpers(&self) -> Helpers {
+        self.helpers()
+    }
+
+    fn describe(&self) -> String {
+        self.describe()
     }
 }

@@ -20,6 +20,7 @@ use std::time::Instant;
 
 use ascend_sys::HcclResult;
 
+use crate::after::After;
 use crate::batch::item::{self, BatchItem};
 use crate::callback::may_block;
 use crate::collective::comm_error::Origin;
@@ -33,7 +34,6 @@ use crate::faults;
 use crate::memory::held::{HeldMemory, hold};
 use crate::profile::Product;
 use crate::stream::{Mark, Stream};
-use crate::task::Task;
 
 thread_local! {
     static DEPTH: Cell<u32> = const { Cell::new(0) };
@@ -448,9 +448,9 @@ impl GroupBatch {
             post(issue_state, first, list, BATCH)?;
             // Whoever waits for one of these streams means its messages.
             let after = |mark| {
-                others.iter().try_for_each(|other| {
-                    other.submit(Task::After(mark)).map_err(runtime).map(drop)
-                })
+                others
+                    .iter()
+                    .try_for_each(|other| other.submit(After(mark)).map_err(runtime).map(drop))
             };
             issue_state.mark.map_or(Ok(()), after)
         })

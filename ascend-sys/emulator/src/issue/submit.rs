@@ -8,6 +8,7 @@ use ascend_sys::{ACL_ERROR_RT_MODEL_EXECUTE, HcclComm, HcclDataType, aclrtStream
 
 use super::collective::PendingCollective;
 use super::group;
+use crate::after::After;
 use crate::callback::may_block;
 use crate::capture;
 use crate::check;
@@ -25,7 +26,6 @@ use crate::message::Failure;
 use crate::profile::Product;
 use crate::reduce::DataType;
 use crate::stream::{Mark, Stream};
-use crate::task::Task;
 
 /// `hcclOpExpansionMode`: on vector cores, with no other to fall back to.
 const AIV_ONLY: u32 = 4;
@@ -318,7 +318,7 @@ pub(crate) fn keep_order(issue_state: &IssueState, stream: &'static Stream) -> R
             if !mark.is_complete()
                 && !mark.stream().is_some_and(|other| std::ptr::eq(other, stream)) =>
         {
-            stream.submit(Task::After(mark)).map_err(runtime).map(drop)
+            stream.submit(After(mark)).map_err(runtime).map(drop)
         }
         _ => Ok(()),
     }

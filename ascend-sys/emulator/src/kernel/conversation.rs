@@ -14,6 +14,7 @@ use crate::issue::collective::PendingCollective;
 use crate::message::Failure;
 use crate::profile::Product;
 use crate::step::Step;
+use crate::task::TaskBody;
 use crate::timeline;
 use ascend_sys::ACL_ERROR_RT_AICPU_EXCEPTION;
 use std::fmt::Write as _;

@@ -13,7 +13,6 @@ use crate::check;
 use crate::memory;
 use crate::message::{Failure, fail};
 use crate::stream::{Mark, Stream};
-use crate::task::Task;
 use ascend_program::Program;
 use ascend_sys::ACL_ERROR_RT_PARAM_INVALID;
 use std::sync::Arc;
@@ -73,7 +72,7 @@ fn kernel(
     let limit = Some(limit.unwrap_or_else(patience));
     let issued = check::will_be_done(stream, call)?;
     let launched = Launched::by_this_thread(Arc::clone(recorded), arguments, blocks, limit, issued);
-    stream.submit(Task::Kernel(Box::new(Kernel::new(launched)))).map(drop)
+    stream.submit(Box::new(Kernel::new(launched))).map(drop)
 }
 
 /// The limit of the communicators that a kernel uses.
@@ -160,7 +159,7 @@ fn server(
     let limit = Some(limit.unwrap_or(PATIENCE));
     let task = Server::new(areas.clone(), limit);
     // A kernel that waits can see that it is coming, also when it comes at once.
-    let ticket = stream.submit(Task::Server(Box::new(task)))?;
+    let ticket = stream.submit(Box::new(task))?;
     let mark = Mark::new(stream, ticket);
     for area in areas {
         area.answer(|state| {

@@ -65,5 +65,3 @@ mod world;
 mod write;
 
 pub(crate) use context::of as context_of;
-pub(crate) use server::Server;
-pub(crate) use task::Kernel;

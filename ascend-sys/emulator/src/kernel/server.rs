@@ -9,6 +9,7 @@ use super::conversation::{Conversation, ConversationStep};
 use crate::message::Failure;
 use crate::step::{Helpers, Reason, Step};
 use crate::stream::{Mark, Stream};
+use crate::task::TaskBody;
 use crate::timeline;
 use crate::users;
 use ascend_sys::ACL_ERROR_RT_AICPU_EXCEPTION;
@@ -82,7 +83,57 @@ impl Server {
         Ok(())
     }
 
-    pub(crate) fn poll(&mut self, stream: &'static Stream) -> Step {
+    /// Runs the kernels that it waits for, if nobody else does. True if that may have helped.
+    fn drive(&self) -> bool {
+        let mut helped = false;
+        for context in self.contexts.iter().filter(|c| !c.done && c.turn.is_none()) {
+            let mark = context.area.state().kernel.as_ref().map(|kernel| kernel.mark);
+            if let Some(kernel) = mark.and_then(Mark::stream) {
+                kernel.assist(1);
+                helped |= context.area.state().posts != context.seen;
+            }
+        }
+        helped
+    }
+
+    /// Ends its part: the kernels learn of a failure.
+    fn leave(&mut self, failure: Option<&Arc<str>>) {
+        for context in &mut self.contexts {
+            context.area.answer(|state| {
+                state.server = None;
+                if let (Some(text), false) = (failure, context.done) {
+                    state.failure.get_or_insert_with(|| Arc::clone(text));
+                    if state.kernel.is_none() {
+                        state.reset();
+                    }
+                }
+            });
+            if let (Some(text), false) = (failure, context.done) {
+                context.break_off(text);
+            }
+        }
+        self.started = false;
+    }
+
+    /// Ends with its failure, when no turn of it touches memory any more.
+    fn wind_up(&mut self) -> Step {
+        let Some(failure) = self.failing.clone() else { return Step::Again };
+        let why = Reason::Stopped(Arc::clone(&failure.text));
+        for context in &mut self.contexts {
+            match context.turn.as_mut().map(|pending| pending.expire(&why)) {
+                None => {}
+                Some(Step::Done(_)) => context.turn = None,
+                Some(step) => return step,
+            }
+        }
+        self.leave(Some(&failure.text));
+        self.failing = None;
+        Step::Done(Err(failure))
+    }
+}
+
+impl TaskBody<Stream> for Box<Server> {
+    fn poll(&mut self, stream: &'static Stream) -> Step {
         if self.failing.is_some() {
             return self.wind_up();
         }
@@ -118,39 +169,7 @@ impl Server {
         }
     }
 
-    /// Runs the kernels that it waits for, if nobody else does. True if that may have helped.
-    fn drive(&self) -> bool {
-        let mut helped = false;
-        for context in self.contexts.iter().filter(|c| !c.done && c.turn.is_none()) {
-            let mark = context.area.state().kernel.as_ref().map(|kernel| kernel.mark);
-            if let Some(kernel) = mark.and_then(Mark::stream) {
-                kernel.assist(1);
-                helped |= context.area.state().posts != context.seen;
-            }
-        }
-        helped
-    }
-
-    /// Ends its part: the kernels learn of a failure.
-    fn leave(&mut self, failure: Option<&Arc<str>>) {
-        for context in &mut self.contexts {
-            context.area.answer(|state| {
-                state.server = None;
-                if let (Some(text), false) = (failure, context.done) {
-                    state.failure.get_or_insert_with(|| Arc::clone(text));
-                    if state.kernel.is_none() {
-                        state.reset();
-                    }
-                }
-            });
-            if let (Some(text), false) = (failure, context.done) {
-                context.break_off(text);
-            }
-        }
-        self.started = false;
-    }
-
-    pub(crate) fn arm(&mut self, stream: &'static Stream) -> bool {
+    fn arm(&mut self, stream: &'static Stream) -> bool {
         let mut ready = false;
         for context in self.contexts.iter_mut().filter(|context| !context.done) {
             if let Some(pending) = &mut context.turn {
@@ -170,7 +189,7 @@ impl Server {
         ready
     }
 
-    pub(crate) fn expire(&mut self, why: &Reason) -> Step {
+    fn expire(&mut self, _: &'static Stream, why: &Reason) -> Step {
         if self.failing.is_none() {
             let failure = self.contexts.iter_mut().find_map(|context| match &mut context.turn {
                 Some(pending) => match pending.expire(why) {
@@ -193,38 +212,24 @@ impl Server {
         self.wind_up()
     }
 
-    /// Ends with its failure, when no turn of it touches memory any more.
-    fn wind_up(&mut self) -> Step {
-        let Some(failure) = self.failing.clone() else { return Step::Again };
-        let why = Reason::Stopped(Arc::clone(&failure.text));
-        for context in &mut self.contexts {
-            match context.turn.as_mut().map(|pending| pending.expire(&why)) {
-                None => {}
-                Some(Step::Done(_)) => context.turn = None,
-                Some(step) => return step,
-            }
-        }
-        self.leave(Some(&failure.text));
-        self.failing = None;
-        Step::Done(Err(failure))
-    }
-
-    pub(crate) fn limit(&self) -> Option<Duration> {
+    fn limit(&self) -> Option<Duration> {
         let turn = self.contexts.iter().find_map(|context| context.turn.as_ref());
         turn.map_or(self.limit, |turn| turn.limit())
     }
 
-    pub(crate) fn progress(&self) -> u64 {
+    fn progress(&self) -> u64 {
         self.progress
     }
 
     /// The task of the kernel that it waits for, if there is one.
-    pub(crate) fn upstream(&self) -> Option<Mark> {
+    fn upstream(&self) -> Option<(&'static Stream, u64)> {
         let mut waits = self.contexts.iter().filter(|c| !c.done && c.turn.is_none());
-        waits.find_map(|context| context.area.state().kernel.as_ref().map(|kernel| kernel.mark))
+        let mark = waits
+            .find_map(|context| context.area.state().kernel.as_ref().map(|kernel| kernel.mark));
+        mark.and_then(Mark::point)
     }
 
-    pub(crate) fn helpers(&self) -> Helpers {
+    fn helpers(&self) -> Helpers {
         let mut threads = Vec::new();
         for context in self.contexts.iter().filter(|context| !context.done) {
             match &context.turn {
@@ -239,7 +244,7 @@ impl Server {
         if threads.is_empty() { Helpers::Stream } else { Helpers::Threads(threads) }
     }
 
-    pub(crate) fn describe(&self) -> String {
+    fn describe(&self) -> String {
         let mut text = String::from("communication server");
         for context in self.contexts.iter().filter(|context| !context.done) {
             let _ = write!(text, " of {}: {};", context.area.describe(), context.describe());

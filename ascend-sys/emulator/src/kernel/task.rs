@@ -5,7 +5,8 @@ use crate::message::Failure;
 use crate::queue::Outcome;
 use crate::reduce::Standard;
 use crate::step::{Helpers, Reason, Step};
-use crate::stream::{Mark, Stream};
+use crate::stream::Stream;
+use crate::task::TaskBody;
 use ascend_sys::ACL_ERROR_RT_AICORE_EXCEPTION;
 use std::time::Duration;
 
@@ -20,7 +21,24 @@ impl Kernel {
         Kernel { launched, running: None }
     }
 
-    pub(crate) fn poll(&mut self, stream: &'static Stream) -> Step {
+    /// Ends with a text, which the servers and the other ranks learn too.
+    fn fail(&mut self, stream: &'static Stream, text: String) -> Step {
+        Step::Done(Err(self.end(stream, ACL_ERROR_RT_AICORE_EXCEPTION, text)))
+    }
+
+    fn end(&mut self, stream: &'static Stream, code: i32, text: String) -> Failure {
+        let name = &self.launched.recorded.program.name;
+        if let Some(mut running) = self.running.take() {
+            running.tell_engine(stream, &self.launched);
+            running.leave(Some(&format!("{name}: {}", text.lines().next().unwrap_or_default())));
+        }
+        let task = format!("kernel {name} on {}", stream.describe());
+        Failure::new(code, text).of_task(task)
+    }
+}
+
+impl TaskBody<Stream> for Box<Kernel> {
+    fn poll(&mut self, stream: &'static Stream) -> Step {
         let _standard = Standard::set();
         if self.running.is_none() {
             match RunningKernel::start(&self.launched, stream) {
@@ -43,22 +61,7 @@ impl Kernel {
         }
     }
 
-    /// Ends with a text, which the servers and the other ranks learn too.
-    fn fail(&mut self, stream: &'static Stream, text: String) -> Step {
-        Step::Done(Err(self.end(stream, ACL_ERROR_RT_AICORE_EXCEPTION, text)))
-    }
-
-    fn end(&mut self, stream: &'static Stream, code: i32, text: String) -> Failure {
-        let name = &self.launched.recorded.program.name;
-        if let Some(mut running) = self.running.take() {
-            running.tell_engine(stream, &self.launched);
-            running.leave(Some(&format!("{name}: {}", text.lines().next().unwrap_or_default())));
-        }
-        let task = format!("kernel {name} on {}", stream.describe());
-        Failure::new(code, text).of_task(task)
-    }
-
-    pub(crate) fn arm(&mut self, stream: &'static Stream) -> bool {
+    fn arm(&mut self, stream: &'static Stream) -> bool {
         let Some(running) = &mut self.running else { return false };
         let mut ready = false;
         for (group, seen) in running.world.groups.iter().zip(&running.seen) {
@@ -73,7 +76,7 @@ impl Kernel {
         ready
     }
 
-    pub(crate) fn expire(&mut self, stream: &'static Stream, why: &Reason) -> Step {
+    fn expire(&mut self, stream: &'static Stream, why: &Reason) -> Step {
         let mut text = String::new();
         if let Some(running) = &self.running {
             if let Some(forgotten) = running.forgotten() {
@@ -86,20 +89,20 @@ impl Kernel {
         Step::Done(Err(self.end(stream, why.code(), text)))
     }
 
-    pub(crate) fn limit(&self) -> Option<Duration> {
+    fn limit(&self) -> Option<Duration> {
         self.launched.limit
     }
 
-    pub(crate) fn progress(&self) -> u64 {
+    fn progress(&self) -> u64 {
         self.running.as_ref().map_or(0, |running| running.progress)
     }
 
     /// The server that it waits for.
-    pub(crate) fn upstream(&self) -> Option<Mark> {
-        self.running.as_ref().and_then(RunningKernel::server)
+    fn upstream(&self) -> Option<(&'static Stream, u64)> {
+        self.running.as_ref().and_then(RunningKernel::server)?.point()
     }
 
-    pub(crate) fn helpers(&self) -> Helpers {
+    fn helpers(&self) -> Helpers {
         match &self.running {
             Some(running) if running.server().is_none() => {
                 Helpers::Threads(vec![self.launched.issuer])
@@ -108,7 +111,7 @@ impl Kernel {
         }
     }
 
-    pub(crate) fn describe(&self) -> String {
+    fn describe(&self) -> String {
         let name = &self.launched.recorded.program.name;
         match &self.running {
             None => format!("kernel {name}"),

@@ -12,12 +12,12 @@ use super::task_cache;
 use super::thread::Thread;
 use super::traced::{self, Traced};
 use crate::collective::validate::{Refusal, name_of, refuse, runtime};
+use crate::leaf::Copy;
 use crate::memory::{self, nominal};
 use crate::message::Failure;
 use crate::notify;
 use crate::profile::EXEC_TIMEOUT;
 use crate::reduce::{DataType, ReduceOp};
-use crate::task::{Copy, Task};
 use crate::{check, machine};
 use std::cell::Cell;
 use std::ffi::c_void;
@@ -105,12 +105,13 @@ pub(super) fn submit(
         Primitive::Copy(copy) => {
             begins(&|| copy.touches()).and_then(|()| traced::submit(note, stream, copy))
         }
-        Primitive::Reduce(reduce) => begins(&|| reduce.touches())
-            .and_then(|()| traced::submit(note, stream, Task::Reduce(reduce))),
-        Primitive::Signal(signal) => signal
-            .announce(stream, call)
-            .and_then(|()| traced::submit(note, stream, Task::Signal(signal))),
-        Primitive::Await(wait) => traced::submit(note, stream, Task::Await(wait)),
+        Primitive::Reduce(reduce) => {
+            begins(&|| reduce.touches()).and_then(|()| traced::submit(note, stream, reduce))
+        }
+        Primitive::Signal(signal) => {
+            signal.announce(stream, call).and_then(|()| traced::submit(note, stream, signal))
+        }
+        Primitive::Await(wait) => traced::submit(note, stream, wait),
         Primitive::Record(handle) => notify::record(handle, stream),
         Primitive::Wait(handle, limit) => notify::wait(handle, stream, limit),
     };

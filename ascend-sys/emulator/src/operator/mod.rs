@@ -53,6 +53,4 @@ mod traced;
 
 pub(crate) use context::{copy_into, create, destroy, find};
 pub(crate) use rank_graph::layer;
-pub(crate) use reduce::{Reduce, kind as reduce_kind};
-pub(crate) use signal::{Await, Signal};
-pub(crate) use traced::Traced;
+pub(crate) use reduce::kind as reduce_kind;

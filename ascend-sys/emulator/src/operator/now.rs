@@ -6,8 +6,8 @@ use super::memory::{local, remote};
 use super::signal::Await;
 use crate::check;
 use crate::collective::validate::Refusal;
+use crate::leaf::Copy;
 use crate::step::Step;
-use crate::task::Copy;
 
 /// From the own memory to the peer's.
 pub(crate) fn write(

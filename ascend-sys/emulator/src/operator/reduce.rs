@@ -9,6 +9,7 @@ use crate::collective::validate::{Refusal, name_of, refuse};
 use crate::memory::nominal;
 use crate::reduce::{DataType, ReduceOp, Store, reduce_chunk};
 use crate::step::{PIECE, Step};
+use crate::task::{Task, TaskBody};
 use std::sync::{Mutex, TryLockError};
 
 /// Memory that shares a lock with what lies this many blocks away.
@@ -114,6 +115,28 @@ impl Reduce {
     pub(crate) fn describe(&self) -> String {
         let count = self.bytes / self.dtype.size();
         format!("reduction of {count} x {}", name_of(self.dtype))
+    }
+}
+
+impl<O: 'static> TaskBody<O> for Reduce {
+    fn poll(&mut self, _: &'static O) -> Step {
+        self.poll()
+    }
+
+    fn again(&self) -> Option<Task<O>> {
+        Some(Task::new(self.clone()))
+    }
+
+    fn kind(&self) -> &'static str {
+        "reduction"
+    }
+
+    fn touched(&self) -> [(*const u8, usize); 2] {
+        self.touched()
+    }
+
+    fn describe(&self) -> String {
+        self.describe()
     }
 }
 

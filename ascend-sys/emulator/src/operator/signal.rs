@@ -9,8 +9,9 @@ use crate::collective::validate::Refusal;
 use crate::fabric::{Comm, Member};
 use crate::message::Failure;
 use crate::step::{Helpers, Reason, Step};
-use crate::stream::Stream;
+use crate::stream::{Stream, Task};
 use crate::sync::{AtomicU32, Ordering};
+use crate::task::TaskBody;
 use crate::timeline::PrimitiveWork;
 use crate::{check, executor};
 use ascend_sys::{ACL_ERROR_RT_INVALID_HANDLE, ACL_ERROR_RT_SUSPECT_REMOTE_ERROR, HcclResult};
@@ -188,6 +189,25 @@ impl Signal {
     }
 }
 
+impl TaskBody<Stream> for Signal {
+    #[inline]
+    fn poll(&mut self, _: &'static Stream) -> Step {
+        self.poll()
+    }
+
+    fn again(&self) -> Option<Task> {
+        Some(Task::new(self.clone()))
+    }
+
+    fn kind(&self) -> &'static str {
+        "record of a notify"
+    }
+
+    fn describe(&self) -> String {
+        "record of a notify".into()
+    }
+}
+
 impl Signal {
     /// Records at once, on the calling thread of the host.
     pub(super) fn record_now(&mut self, call: &str) -> Result<(), Refusal> {
@@ -230,7 +250,7 @@ impl Await {
             WaitOutcome::Stale if spot.is_marked(BROKEN) => self.broken(),
             WaitOutcome::Stale if spot.is_marked(LEFT) => self.left(),
             WaitOutcome::Stale => Step::Done(Err(spot.gone())),
-            WaitOutcome::Waits => self.expire(&Reason::Timeout(self.limit.unwrap_or_default())),
+            WaitOutcome::Waits => self.give_up(&Reason::Timeout(self.limit.unwrap_or_default())),
         };
         let code = match found.get() {
             WaitOutcome::Waits => HcclResult::HCCL_E_TIMEOUT,
@@ -247,7 +267,7 @@ impl Await {
 #[derive(Clone)]
 pub(crate) struct Await {
     spot: NotifyRef,
-    pub(crate) limit: Option<Duration>,
+    limit: Option<Duration>,
 }
 
 impl Await {
@@ -263,27 +283,6 @@ impl Await {
             Of::Thread(_) => None,
         };
         PrimitiveWork::Waits { notify, whose, recorder }
-    }
-
-    #[inline]
-    pub(crate) fn poll(&mut self, stream: &'static Stream) -> Step {
-        let spot = &self.spot;
-        if spot.is_marked(BROKEN) {
-            return self.broken();
-        }
-        match spot.latch.take(spot.generation, stream) {
-            WaitOutcome::Taken => {
-                if check::is_on() {
-                    check::signal_taken(stream, spot.number(), spot.describe());
-                }
-                Step::Done(Ok(()))
-            }
-            WaitOutcome::Stale => Step::Done(Err(spot.gone())),
-            // The marks once more: who sets one wakes those that he finds waiting.
-            WaitOutcome::Waits if spot.is_marked(BROKEN) => self.broken(),
-            WaitOutcome::Waits if spot.is_marked(LEFT) && self.has_left() => self.left(),
-            WaitOutcome::Waits => Step::Park,
-        }
     }
 
     /// The peer of the channel is gone, and had recorded nothing before.
@@ -320,17 +319,9 @@ impl Await {
         failure(error, self.describe())
     }
 
-    /// A thread is about to sleep on the parked task, which the record wakes in any case. True if polling helps already.
-    pub(crate) fn arm(&self) -> bool {
-        let spot = &self.spot;
-        spot.latch.is_due(spot.generation)
-            || spot.is_marked(BROKEN)
-            || (spot.is_marked(LEFT) && self.has_left())
-    }
-
     /// Gives up, and with it the communicator.
     #[cold]
-    pub(crate) fn expire(&self, why: &Reason) -> Step {
+    fn give_up(&self, why: &Reason) -> Step {
         // Recorded just in time: whoever polls next finds it.
         if matches!(why, Reason::Timeout(_)) && self.spot.latch.is_due(self.spot.generation) {
             return Step::Park;
@@ -364,8 +355,43 @@ impl Await {
         Step::Done(Err(Failure { code: why.code(), ..failure }))
     }
 
+    fn waiting(&self) -> String {
+        format!("waiting for {}", self.spot.describe())
+    }
+}
+
+impl TaskBody<Stream> for Await {
+    #[inline]
+    fn poll(&mut self, stream: &'static Stream) -> Step {
+        let spot = &self.spot;
+        if spot.is_marked(BROKEN) {
+            return self.broken();
+        }
+        match spot.latch.take(spot.generation, stream) {
+            WaitOutcome::Taken => {
+                if check::is_on() {
+                    check::signal_taken(stream, spot.number(), spot.describe());
+                }
+                Step::Done(Ok(()))
+            }
+            WaitOutcome::Stale => Step::Done(Err(spot.gone())),
+            // The marks once more: who sets one wakes those that he finds waiting.
+            WaitOutcome::Waits if spot.is_marked(BROKEN) => self.broken(),
+            WaitOutcome::Waits if spot.is_marked(LEFT) && self.has_left() => self.left(),
+            WaitOutcome::Waits => Step::Park,
+        }
+    }
+
+    /// A thread is about to sleep on the parked task, which the record wakes in any case. True if polling helps already.
+    fn arm(&mut self, _: &'static Stream) -> bool {
+        let spot = &self.spot;
+        spot.latch.is_due(spot.generation)
+            || spot.is_marked(BROKEN)
+            || (spot.is_marked(LEFT) && self.has_left())
+    }
+
     /// Who could help the parked wait: see `deadlock`.
-    pub(crate) fn helpers(&self) -> Helpers {
+    fn helpers(&self) -> Helpers {
         match (self.spot.member(), self.spot.recorder()) {
             // Between endpoints any thread of the peer's device may record.
             _ if matches!(self.spot.of, Of::Channel(channel) if channel.side() == 0) => {
@@ -378,12 +404,24 @@ impl Await {
         }
     }
 
-    fn waiting(&self) -> String {
-        format!("waiting for {}", self.spot.describe())
+    fn expire(&mut self, _: &'static Stream, why: &Reason) -> Step {
+        self.give_up(why)
+    }
+
+    fn limit(&self) -> Option<Duration> {
+        self.limit
+    }
+
+    fn again(&self) -> Option<Task> {
+        Some(Task::new(self.clone()))
+    }
+
+    fn kind(&self) -> &'static str {
+        "wait for a notify"
     }
 
     /// For messages: what it is and what it waits for.
-    pub(crate) fn describe(&self) -> String {
+    fn describe(&self) -> String {
         let whose = match (self.spot.member(), self.spot.recorder()) {
             (Some(member), Some(peer)) if peer != member.rank => {
                 format!(", which rank {peer} records")

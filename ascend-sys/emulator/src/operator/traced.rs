@@ -5,15 +5,16 @@ use super::thread::Thread;
 use crate::memory::{MemoryPlace, nominal, place_of};
 use crate::message::Failure;
 use crate::queue::Fresh;
-use crate::step::Step;
-use crate::stream::Stream;
-use crate::task::Task;
+use crate::step::{Helpers, Reason, Step};
+use crate::stream::{Stream, Task};
+use crate::task::TaskBody;
 use crate::timeline::{self, Log, PrimitiveWork};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A primitive, and what is written about it when it is done.
 pub(crate) struct Traced {
-    pub(crate) task: Task,
+    task: Task,
     log: Arc<Log>,
     entry: timeline::PrimitiveSpan,
     /// When it was next in its stream.
@@ -32,14 +33,8 @@ impl Traced {
         Some(TraceNote { log, entry: entry(thread, call, work(thread, primitive)?) })
     }
 
-    pub(crate) fn poll(&mut self, stream: &'static Stream) -> Step {
-        self.began.get_or_insert_with(|| self.log.now());
-        let step = self.task.poll(stream);
-        self.tell(step)
-    }
-
     /// Writes down how it ended, if it has.
-    pub(crate) fn tell(&self, step: Step) -> Step {
+    fn tell(&self, step: Step) -> Step {
         if let Step::Done(result) = &step {
             let to = self.log.now();
             let failure = result.as_ref().err().map(|failure| failure.text.to_string());
@@ -48,11 +43,47 @@ impl Traced {
         }
         step
     }
+}
 
-    /// The same primitive once more.
-    pub(crate) fn again(&self) -> Option<Task> {
+impl TaskBody<Stream> for Box<Traced> {
+    fn poll(&mut self, stream: &'static Stream) -> Step {
+        self.began.get_or_insert_with(|| self.log.now());
+        let step = self.task.poll(stream);
+        self.tell(step)
+    }
+
+    fn arm(&mut self, stream: &'static Stream) -> bool {
+        self.task.arm(stream)
+    }
+
+    fn expire(&mut self, stream: &'static Stream, why: &Reason) -> Step {
+        let step = self.task.expire(stream, why);
+        self.tell(step)
+    }
+
+    fn limit(&self) -> Option<Duration> {
+        self.task.limit()
+    }
+
+    fn helpers(&self) -> Helpers {
+        self.task.helpers()
+    }
+
+    fn again(&self) -> Option<Task> {
         let note = TraceNote { log: Arc::clone(&self.log), entry: self.entry.clone() };
         Some(note.on(self.task.again()?))
+    }
+
+    fn kind(&self) -> &'static str {
+        self.task.kind()
+    }
+
+    fn touched(&self) -> [(*const u8, usize); 2] {
+        self.task.touched()
+    }
+
+    fn describe(&self) -> String {
+        self.task.describe()
     }
 }
 
@@ -65,7 +96,7 @@ pub(super) struct TraceNote {
 impl TraceNote {
     /// The task that writes it.
     pub(super) fn on(self, task: Task) -> Task {
-        Task::Traced(Box::new(Traced { task, log: self.log, entry: self.entry, began: None }))
+        Task::new(Box::new(Traced { task, log: self.log, entry: self.entry, began: None }))
     }
 }
 

@@ -1,0 +1,160 @@
+//! Leaf tasks: copies and fills of memory. They wait for nothing, so whoever polls them does them, a piece at a time.
+
+use crate::check::Touch;
+use crate::collective::plan::store_for;
+use crate::copy;
+use crate::memory::nominal;
+use crate::reduce::Store;
+use crate::step::{PIECE, Step};
+use crate::task::{Task, TaskBody};
+
+/// Rows of bytes to copy; one row unless it is a 2D copy.
+#[derive(Clone)]
+pub(crate) struct Copy {
+    pub(crate) to: *mut u8,
+    pub(crate) from: *const u8,
+    /// Of one row.
+    pub(crate) bytes: usize,
+    pub(crate) rows: usize,
+    pub(crate) to_pitch: usize,
+    pub(crate) from_pitch: usize,
+    /// Bytes of the current row that are done.
+    done: usize,
+    pub(crate) store: Store,
+}
+
+// SAFETY: the addresses were resolved at issue and stay mapped; memory behind them is touched by the copy kernels only.
+unsafe impl Send for Copy {}
+
+impl Copy {
+    pub(crate) fn new(to: *mut u8, from: *const u8, bytes: usize) -> Copy {
+        // One piece is small enough for any cache: no need to ask.
+        let store = if bytes <= PIECE { Store::Plain } else { store_for(bytes.saturating_mul(2)) };
+        Copy { to, from, bytes, rows: 1, to_pitch: 0, from_pitch: 0, done: 0, store }
+    }
+
+    pub(crate) fn rows(self, rows: usize, to_pitch: usize, from_pitch: usize) -> Copy {
+        Copy { rows, to_pitch, from_pitch, ..self }
+    }
+
+    /// What it is, and what it reads and writes: for a block that is checked.
+    pub(crate) fn touches(&self) -> (String, Vec<Touch>) {
+        let &Copy { bytes, rows, to_pitch, from_pitch, .. } = self;
+        let (to, from) = (nominal(self.to), nominal(self.from));
+        let what = match rows {
+            1 => format!("copy of {bytes} bytes"),
+            rows => format!("copy of {rows} rows of {bytes} bytes"),
+        };
+        let rows = |start: usize, pitch: usize, touch: fn(usize, usize) -> Touch| {
+            let (rows, bytes) = if pitch == bytes { (1, rows * bytes) } else { (rows, bytes) };
+            (0..rows).map(move |row| touch(start + row * pitch, bytes))
+        };
+        let reads = rows(from, from_pitch, Touch::read);
+        (what, reads.chain(rows(to, to_pitch, Touch::write)).collect())
+    }
+
+    #[inline]
+    pub(crate) fn poll(&mut self) -> Step {
+        let mut left = PIECE;
+        loop {
+            let piece = (self.bytes - self.done).min(left);
+            // SAFETY: `done + piece <= bytes`, and both rows were checked to hold `bytes` bytes. Rows of a program that
+            // overlap are a race of the copy with itself: the kernel only reads and writes bytes of the two rows.
+            unsafe {
+                copy::copy(self.to.add(self.done), self.from.add(self.done), piece, self.store)
+            };
+            self.done += piece;
+            left -= piece;
+            if self.done == self.bytes {
+                self.rows -= 1;
+                if self.rows == 0 {
+                    return Step::Done(Ok(()));
+                }
+                self.done = 0;
+                self.to = self.to.wrapping_add(self.to_pitch);
+                self.from = self.from.wrapping_add(self.from_pitch);
+            }
+            if left == 0 {
+                return Step::Again;
+            }
+        }
+    }
+}
+
+impl<O: 'static> TaskBody<O> for Copy {
+    #[inline]
+    fn poll(&mut self, _: &'static O) -> Step {
+        self.poll()
+    }
+
+    fn again(&self) -> Option<Task<O>> {
+        Some(Task::new(self.clone()))
+    }
+
+    fn kind(&self) -> &'static str {
+        "copy"
+    }
+
+    fn touched(&self) -> [(*const u8, usize); 2] {
+        let extent = |pitch: usize| (self.rows - 1) * pitch + self.bytes;
+        [(self.to.cast_const(), extent(self.to_pitch)), (self.from, extent(self.from_pitch))]
+    }
+
+    fn describe(&self) -> String {
+        format!("copy of {} bytes", self.bytes)
+    }
+}
+
+/// Bytes to set.
+#[derive(Clone)]
+pub(crate) struct Fill {
+    pub(crate) to: *mut u8,
+    pub(crate) value: u8,
+    pub(crate) bytes: usize,
+    done: usize,
+}
+
+// SAFETY: as for `Copy`.
+unsafe impl Send for Fill {}
+
+impl Fill {
+    pub(crate) fn new(to: *mut u8, value: u8, bytes: usize) -> Fill {
+        Fill { to, value, bytes, done: 0 }
+    }
+
+    /// As for a copy.
+    pub(crate) fn touches(&self) -> (String, Vec<Touch>) {
+        let what = format!("fill of {} bytes", self.bytes);
+        (what, vec![Touch::write(nominal(self.to), self.bytes)])
+    }
+
+    pub(crate) fn poll(&mut self) -> Step {
+        let piece = (self.bytes - self.done).min(PIECE);
+        // SAFETY: `done + piece <= bytes`, which were checked at issue.
+        unsafe { copy::fill(self.to.add(self.done), self.value, piece) };
+        self.done += piece;
+        if self.done == self.bytes { Step::Done(Ok(())) } else { Step::Again }
+    }
+}
+
+impl<O: 'static> TaskBody<O> for Fill {
+    fn poll(&mut self, _: &'static O) -> Step {
+        self.poll()
+    }
+
+    fn again(&self) -> Option<Task<O>> {
+        Some(Task::new(self.clone()))
+    }
+
+    fn kind(&self) -> &'static str {
+        "fill"
+    }
+
+    fn touched(&self) -> [(*const u8, usize); 2] {
+        [(self.to.cast_const(), self.bytes), (std::ptr::null(), 0)]
+    }
+
+    fn describe(&self) -> String {
+        format!("fill of {} bytes", self.bytes)
+    }
+}
