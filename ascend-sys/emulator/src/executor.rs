@@ -7,7 +7,6 @@
 pub(crate) mod cores;
 mod goals;
 mod housekeeper;
-pub(crate) mod watchers;
 mod workers;
 
 use cores::cores;

@@ -43,6 +43,7 @@ mod sync;
 mod task;
 mod timeline;
 mod users;
+mod watchers;
 
 pub use ascend_reduce::{self as reduce, copy};
 

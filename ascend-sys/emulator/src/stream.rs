@@ -1,6 +1,5 @@
 //! Streams: a task queue with an owner, a failure record, and the handle that programs hold.
 
-use crate::executor::watchers::Watchers;
 use crate::failures::Failures;
 use crate::machine::{self, Device};
 use crate::message::Failure;
@@ -10,6 +9,7 @@ use crate::slots::{HandleKind, Slots, Slotted};
 use crate::step::{Reason, Step};
 use crate::sync::lock_std as lock;
 use crate::task::{self, TaskBody};
+use crate::watchers::Watchers;
 use crate::{capture, executor};
 use ascend_sys::{ACL_ERROR_RT_NO_STREAM_RESOURCE, ACL_ERROR_RT_TASK_ABORT_STOP, aclError};
 use std::ops::Range;

@@ -233,7 +233,7 @@ mod tests {
 #[cfg(all(test, loom))]
 mod models {
     use super::*;
-    use crate::executor::watchers::Watchers;
+    use crate::watchers::Watchers;
     use loom::sync::Arc;
     use loom::thread;
 

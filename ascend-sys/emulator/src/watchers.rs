@@ -13,18 +13,18 @@ impl Watchers {
         Watchers(AtomicU32::new(0))
     }
 
-    pub(super) fn enter(&self) {
+    pub(crate) fn enter(&self) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 
     /// The calling thread polls once more after this.
-    pub(super) fn leave(&self) {
+    pub(crate) fn leave(&self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
         fence(Ordering::SeqCst);
     }
 
     /// Whether there are any, now.
-    pub(super) fn any(&self) -> bool {
+    pub(crate) fn any(&self) -> bool {
         self.0.load(Ordering::Relaxed) != 0
     }
 
