@@ -4,7 +4,7 @@
 //! counted by set and reset. `aclrtCreateContext` makes further ones. A context has a default stream and owns the
 //! streams that were created in it.
 
-use crate::faults;
+use crate::faults::hold;
 use crate::machine::{self, Device};
 use crate::message::{Failure, fail};
 use crate::slots::{HandleKind, Slots, Slotted, unknown};
@@ -130,7 +130,7 @@ pub(crate) fn create_stream(
     flags: u32,
 ) -> Result<&'static Stream, Failure> {
     let stream = Stream::create(context, device, flags)?;
-    faults::made(stream, device);
+    hold::made(stream, device);
     Ok(stream)
 }
 

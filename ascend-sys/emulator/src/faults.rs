@@ -4,25 +4,17 @@
 //! issued; as long as nobody has asked for a fault, that is one load.
 
 pub(crate) mod asked;
-
-use std::cell::Cell;
-use std::time::{Duration, Instant};
+pub(crate) mod hold;
 
 use crate::collective::validate::{Refusal, refuse};
 use crate::fabric::{Member, registry};
 use crate::machine::{self, Device};
 use crate::message::{Failure, fail};
-use crate::step::Step;
 use crate::stream::{STREAMS, Stream};
-use crate::task::TaskBody;
 use ascend_sys::ACL_ERROR_RT_PARAM_INVALID;
 
 use asked::{FaultKind, are_any};
-
-thread_local! {
-    /// The device of the rank that leaves with the call that the thread is in.
-    static LEAVING: Cell<Option<u32>> = const { Cell::new(None) };
-}
+use hold::{Hold, hold};
 
 /// A device of a block, by its place in it.
 fn find(block: u32, index: u32) -> Result<&'static Device, Failure> {
@@ -108,7 +100,7 @@ fn before_with_faults(
                 }
             }
             FaultKind::Leave => {
-                LEAVING.set(Some(device.id));
+                registry::leave_with_call(device.id);
                 return refuse!(
                     HCCL_E_UNAVAIL,
                     "rank {} has left: its device was told to have this fault",
@@ -131,49 +123,4 @@ pub(crate) fn before_contact(member: &Member, operations: usize) -> Result<(), R
     }
     let fails = machine::device_slot(member.device).faults.link_fails(operations);
     if fails { member.comm.never_meet(member.rank) } else { Ok(()) }
-}
-
-/// A call has failed and holds no lock any more: if its rank was told to leave with it, it does.
-#[cold]
-pub(crate) fn after_failure() {
-    if let Some(device) = LEAVING.take() {
-        registry::destroy_all(&(device..device + 1), "it was told to have this fault");
-    }
-}
-
-/// A stream was made: it stands still if its device does.
-#[inline]
-pub(crate) fn made(stream: &'static Stream, device: &Device) {
-    if are_any() && device.faults.has_stopped() {
-        hold(stream, Hold::WhileStopped);
-    }
-}
-
-fn hold(stream: &'static Stream, hold: Hold) {
-    // A stream that takes no tasks makes no progress anyway.
-    let _ = stream.enqueue(hold);
-}
-
-/// What a stream does instead of going on.
-pub(crate) enum Hold {
-    /// So long, from when it is at the head.
-    For(Duration, Option<Instant>),
-    WhileStopped,
-}
-
-impl TaskBody<Stream> for Hold {
-    fn poll(&mut self, stream: &'static Stream) -> Step {
-        let over = match self {
-            Self::For(length, since) => since.get_or_insert_with(Instant::now).elapsed() >= *length,
-            Self::WhileStopped => !stream.device().faults.has_stopped(),
-        };
-        if over { Step::Done(Ok(())) } else { Step::Park }
-    }
-
-    fn describe(&self) -> String {
-        match self {
-            Self::For(length, _) => format!("delay of {length:?} that its device was told to have"),
-            Self::WhileStopped => "nothing: its device was told to stop".into(),
-        }
-    }
 }

@@ -3,6 +3,7 @@
 //! Behind a handle stands an *issue state*: what one rank needs for issuing. Its lock is held during a call, so that a rank issues one operation
 //! after the other; a destroy that finds it held says "again". Questions do not wait for it.
 
+use std::cell::Cell;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -11,7 +12,6 @@ use super::comm::{Comm, Member};
 use crate::collective::comm_error::{Cause, CommError, Origin};
 use crate::collective::meeting::MeetingPlace;
 use crate::collective::validate::{Refusal, refuse};
-use crate::faults;
 use crate::slots::{HandleKind, Slots, Slotted, unknown};
 use crate::stream::Mark;
 use crate::sync::{Guard, SpinLock, lock_std as lock};
@@ -110,9 +110,27 @@ pub(crate) fn with_issue_state<R>(
     };
     if result.is_err() {
         drop(issue_state);
-        faults::after_failure();
+        leave_now();
     }
     result
+}
+
+thread_local! {
+    /// The device of the rank that leaves with the call that the thread is in.
+    static LEAVING: Cell<Option<u32>> = const { Cell::new(None) };
+}
+
+/// The rank of a device leaves when the call that the thread is in has failed.
+pub(crate) fn leave_with_call(device: u32) {
+    LEAVING.set(Some(device));
+}
+
+/// A call has failed and holds no lock any more: if its rank was told to leave with it, it does.
+#[cold]
+fn leave_now() {
+    if let Some(device) = LEAVING.take() {
+        destroy_all(&(device..device + 1), "it was told to have this fault");
+    }
 }
 
 /// The rank behind a handle, also while it is in a call.
