@@ -1,5 +1,7 @@
 //! How streams, contexts, devices and blocks end. All that a program has on them ends with them, in whatever module it is.
 
+pub(crate) mod stream;
+
 use crate::fabric::registry;
 use crate::kernel::binary;
 use crate::machine::{self, Primary};
@@ -8,26 +10,15 @@ use crate::notify::Notify;
 use crate::operator::{resources, task_cache};
 use crate::slots::unknown;
 use crate::step::Reason;
-use crate::stream::{STREAMS, Stream, unfinished_on};
-use crate::{capture, check, context, executor, faults, operator, report, timeline};
-use ascend_sys::{ACL_ERROR_RT_CONTEXT_RELEASE_ERROR, aclError};
+use crate::stream::{STREAMS, unfinished_on};
+use crate::{capture, check, context, executor, faults, operator, timeline};
+use ascend_sys::ACL_ERROR_RT_CONTEXT_RELEASE_ERROR;
 use std::ops::Range;
-
-/// Takes the handle of a stream away and drops what is queued; waits for nothing but the piece of work that runs.
-pub(crate) fn destroy_stream(stream: &'static Stream, code: aclError, reason: Reason) {
-    // Of two who destroy it at once, one is late.
-    if stream.take_handle() {
-        capture::abandon(stream);
-        stream.stop(code, reason);
-        report::release(stream);
-        stream.recycle();
-    }
-}
 
 /// Ends a context and its streams; what is queued fails. False when it is gone already.
 fn end_context(handle: u64) -> bool {
     context::destroy(handle, |stream| {
-        destroy_stream(stream, ACL_ERROR_RT_CONTEXT_RELEASE_ERROR, Reason::Gone);
+        stream::destroy(stream, ACL_ERROR_RT_CONTEXT_RELEASE_ERROR, Reason::Gone);
     })
 }
 

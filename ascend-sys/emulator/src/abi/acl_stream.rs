@@ -3,7 +3,7 @@
 
 use super::{abi_entry, limit, out};
 use crate::callback::{HostCall, may_block};
-use crate::ending::destroy_stream;
+use crate::ending;
 use crate::message::{Failure, fail};
 use crate::step::Reason;
 use crate::stream::{Mark, Stream};
@@ -90,14 +90,14 @@ unsafe extern "C" fn aclrtDestroyStream(stream: aclrtStream) -> aclError {
         let stream = for_destroying(stream)?;
         executor::wait_idle(stream);
         let result = stream.take_unreported();
-        destroy_stream(stream, ACL_ERROR_RT_STREAM_ABORT, Reason::Aborted);
+        ending::stream::destroy(stream, ACL_ERROR_RT_STREAM_ABORT, Reason::Aborted);
         result
     })
 }
 
 unsafe extern "C" fn aclrtDestroyStreamForce(stream: aclrtStream) -> aclError {
     abi_entry("aclrtDestroyStreamForce", || {
-        destroy_stream(for_destroying(stream)?, ACL_ERROR_RT_STREAM_ABORT, Reason::Aborted);
+        ending::stream::destroy(for_destroying(stream)?, ACL_ERROR_RT_STREAM_ABORT, Reason::Aborted);
         Ok(())
     })
 }

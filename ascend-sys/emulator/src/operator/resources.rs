@@ -357,7 +357,7 @@ impl CommPart for CommResources {
 
 /// Ends the stream of a thread; what is queued gives up.
 pub(super) fn end_stream(stream: &'static Stream) {
-    ending::destroy_stream(stream, ACL_ERROR_RT_CONTEXT_RELEASE_ERROR, Reason::Ended);
+    ending::stream::destroy(stream, ACL_ERROR_RT_CONTEXT_RELEASE_ERROR, Reason::Ended);
 }
 
 /// Ends one end of a channel, and tells the other.
