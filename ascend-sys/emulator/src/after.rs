@@ -1,20 +1,16 @@
 //! Later work of a stream waits for a point in another one.
 
-use crate::check;
+use crate::message::Failure;
 use crate::step::{Helpers, Step};
 use crate::stream::{Mark, Stream};
-use crate::task::TaskBody;
+use crate::task::{Passed, TaskBody};
 
 /// See the [module](self).
 pub(crate) struct After(pub(crate) Mark);
 
 impl TaskBody<Stream> for After {
-    fn poll(&mut self, stream: &'static Stream) -> Step {
-        if !self.0.is_complete() {
-            return Step::Park;
-        }
-        check::event_passed(stream, Some(self.0));
-        Step::Done(Ok(()))
+    fn poll(&mut self, _: &'static Stream) -> Step {
+        if self.0.is_complete() { Step::Done(Ok(())) } else { Step::Park }
     }
 
     fn upstream(&self) -> Option<(&'static Stream, u64)> {
@@ -23,6 +19,10 @@ impl TaskBody<Stream> for After {
 
     fn helpers(&self) -> Helpers {
         Helpers::Stream
+    }
+
+    fn passed(&self, _: &Result<(), Failure>) -> Option<Passed<Stream>> {
+        self.0.point().map(|(stream, ticket)| Passed::Ticket(stream, ticket))
     }
 
     fn describe(&self) -> String {

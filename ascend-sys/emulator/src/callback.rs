@@ -7,7 +7,7 @@ use crate::message::{Failure, fail};
 use crate::step::{Reason, Step};
 use crate::stream::{Stream, Task};
 use crate::sync::lock_std;
-use crate::task::{TaskBody, gave_up};
+use crate::task::{Effects, TaskBody, gave_up};
 use ascend_sys::ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -75,6 +75,10 @@ impl TaskBody<Stream> for HostCall {
 
     fn kind(&self) -> &'static str {
         "host function"
+    }
+
+    fn effects(&self) -> Effects {
+        Effects::RunsOnHost { returns: true }
     }
 
     fn describe(&self) -> String {

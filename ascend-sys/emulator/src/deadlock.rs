@@ -15,8 +15,8 @@
 
 use crate::callback;
 use crate::executor::cores::threads;
-use crate::executor::polling;
 use crate::machine;
+use crate::poll::polling;
 use crate::queue::Outcome;
 use crate::step::{Helpers, Reason};
 use crate::stream::{Mark, STREAMS, Stream};

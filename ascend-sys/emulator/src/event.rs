@@ -5,14 +5,15 @@
 //! never recorded counts as complete. The older kind is a flag of the hardware: a wait that reaches the head of its stream
 //! blocks until the event is recorded, and `aclrtResetEvent` clears it in stream order.
 
-use crate::capture;
 use crate::check;
+use crate::executor::{Goal, block, wait};
 use crate::message::{Failure, fail};
+use crate::queue::Readiness;
 use crate::slots::{HandleKind, Slots, Slotted};
 use crate::step::{Helpers, Step};
 use crate::stream::{Mark, Stream};
 use crate::sync::Thread;
-use crate::task::TaskBody;
+use crate::task::{Passed, TaskBody};
 use crate::users;
 use ascend_sys::{
     ACL_ERROR_RT_EVENT_NOT_COMPLETE, ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID,
@@ -117,21 +118,15 @@ impl Event {
         Ok(())
     }
 
+    /// Marks the newest task of a stream. See [`capture`](crate::capture) for a stream that is captured.
     #[inline]
-    pub(crate) fn record(
-        &'static self,
-        handle: u64,
-        stream: &'static Stream,
-    ) -> Result<(), Failure> {
+    pub(crate) fn record(&'static self, stream: &'static Stream) -> Result<(), Failure> {
         self.same_device(stream)?;
-        if stream.is_diverted() {
-            return capture::record_event(self, handle, stream);
-        }
         self.captured.store(0, Ordering::Relaxed);
         self.user.store(users::me(), Ordering::Relaxed);
         let marked = check::marks(stream)?;
         let mark = if self.flags.load(Ordering::Relaxed) & ACL_EVENT_TIME_LINE != 0 {
-            let ticket = stream.submit(RecordTime { event: self })?;
+            let ticket = stream.enqueue(RecordTime { event: self })?;
             Mark::new(stream, ticket)
         } else {
             marked.unwrap_or_else(|| Mark::now(stream))
@@ -166,7 +161,7 @@ impl Event {
     }
 
     #[inline]
-    fn same_device(&self, stream: &Stream) -> Result<(), Failure> {
+    pub(crate) fn same_device(&self, stream: &Stream) -> Result<(), Failure> {
         let device = self.device.load(Ordering::Relaxed);
         if device == stream.device_id() {
             return Ok(());
@@ -213,11 +208,6 @@ impl Event {
         limit: Option<Duration>,
     ) -> Result<(), Failure> {
         self.same_device(stream)?;
-        if (stream.is_diverted() || self.captured.load(Ordering::Relaxed) != 0)
-            && capture::wait_event(self, handle, stream, limit)?
-        {
-            return Ok(());
-        }
         let ex = self.ex.load(Ordering::Relaxed);
         if !ex && self.flags.load(Ordering::Relaxed) & ACL_EVENT_SYNC == 0 {
             return fail!(
@@ -239,14 +229,15 @@ impl Event {
         }
         self.user.store(users::me(), Ordering::Relaxed);
         self.waits.fetch_add(1, Ordering::Relaxed);
-        stream.submit(WaitEvent { event: self, target, limit }).map(drop)
+        stream.enqueue(WaitEvent { event: self, target, limit }).map(drop)
     }
 
+    /// The task that clears the event.
     pub(crate) fn reset(
         &'static self,
         handle: u64,
-        stream: &'static Stream,
-    ) -> Result<(), Failure> {
+        stream: &Stream,
+    ) -> Result<ResetEvent, Failure> {
         self.same_device(stream)?;
         if self.ex.load(Ordering::Relaxed)
             || self.flags.load(Ordering::Relaxed) & ACL_EVENT_SYNC == 0
@@ -256,7 +247,7 @@ impl Event {
                 "only events of aclrtCreateEventWithFlag with ACL_EVENT_SYNC can be reset"
             );
         }
-        stream.submit(ResetEvent { event: self, handle }).map(drop)
+        Ok(ResetEvent { event: self, handle })
     }
 
     /// Asks to be woken when the event is recorded. True when it already is.
@@ -272,6 +263,24 @@ impl Event {
 
     pub(crate) fn forget_thread(&self, thread: &Thread) {
         lock_sleepers(self).threads.retain(|sleeper| sleeper.id() != thread.id());
+    }
+
+    /// Waits on the calling thread until the event is complete, and before that recorded. False when `limit` passed first.
+    pub(crate) fn await_complete(&'static self, limit: Option<Duration>) -> bool {
+        match self.pending() {
+            Ok(None) => true,
+            Ok(Some(mark)) => mark.stream().is_none_or(|stream| wait(stream, mark.ticket(), limit)),
+            Err(NotRecorded) => {
+                let began = Instant::now();
+                if !block(&RecordGoal { event: self }, limit) {
+                    return false;
+                }
+                let left = limit.map(|limit| limit.saturating_sub(began.elapsed()));
+                self.mark()
+                    .and_then(|mark| Some((mark, mark.stream()?)))
+                    .is_none_or(|(m, s)| wait(s, m.ticket(), left))
+            }
+        }
     }
 
     /// Whether waits of streams for this event are still unfinished.
@@ -305,6 +314,27 @@ impl Event {
                 "the event is not recorded or not complete yet"
             ),
         }
+    }
+}
+
+/// What a thread waits for: the record.
+struct RecordGoal {
+    event: &'static Event,
+}
+
+impl Goal for RecordGoal {
+    fn done(&self) -> bool {
+        self.event.pending() != Err(NotRecorded)
+    }
+
+    fn work(&self) {}
+
+    fn prepare(&self, me: &Thread) -> Readiness {
+        if self.event.await_record_by(me) { Readiness::Done } else { Readiness::Sleep }
+    }
+
+    fn forget(&self, me: &Thread) {
+        self.event.forget_thread(me);
     }
 }
 
@@ -342,7 +372,7 @@ impl Drop for WaitEvent {
 }
 
 impl TaskBody<Stream> for WaitEvent {
-    fn poll(&mut self, stream: &'static Stream) -> Step {
+    fn poll(&mut self, _: &'static Stream) -> Step {
         if let Target::Record { event, handle } = self.target {
             if EVENTS.get(handle).is_none() {
                 return Step::Done(Ok(()));
@@ -354,10 +384,7 @@ impl TaskBody<Stream> for WaitEvent {
             }
         }
         match self.target {
-            Target::Mark(mark) if mark.is_complete() => {
-                check::event_passed(stream, Some(mark));
-                Step::Done(Ok(()))
-            }
+            Target::Mark(mark) if mark.is_complete() => Step::Done(Ok(())),
             _ => Step::Park,
         }
     }
@@ -389,6 +416,10 @@ impl TaskBody<Stream> for WaitEvent {
             Target::Mark(mark) => mark.point(),
             Target::Record { .. } => None,
         }
+    }
+
+    fn passed(&self, _: &Result<(), Failure>) -> Option<Passed<Stream>> {
+        self.upstream().map(|(stream, ticket)| Passed::Ticket(stream, ticket))
     }
 
     fn describe(&self) -> String {

@@ -6,19 +6,26 @@
 
 pub(crate) mod cores;
 mod goals;
+mod help;
 mod housekeeper;
 mod workers;
 
+pub(crate) use crate::bell::announce;
 use cores::cores;
-pub(crate) use goals::{announce, await_activity, completed, wait_event, wait_until};
+pub(crate) use goals::{await_activity, wait_until};
+pub(crate) use help::nudge;
+use help::{Counted, RunningThread, help};
 
+use crate::bell;
 use crate::check;
-use crate::queue::{Outcome, QueueWaiter, Readiness};
-use crate::stream::{Mark, STREAMS, Stream};
-use crate::sync::{self, Thread};
+use crate::message::Failure;
+use crate::poll::{HELP, left_unfinished, poll_and_tell, polling};
+use crate::queue::{Fresh, Outcome, QueueWaiter, Readiness};
+use crate::stream::{Mark, STREAMS, Stream, Task};
+use crate::sync::{self, Thread, lock_std as lock};
 use crate::users::Asleep;
-use std::cell::{Cell, RefCell};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use ascend_sys::aclError;
+use std::sync::atomic::AtomicUsize;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -28,87 +35,57 @@ const FIRST_SPIN: u32 = 64;
 const LONG_SPIN: u32 = 2000;
 const SHORT_SPIN: u32 = 16;
 const YIELDS: u32 = 4;
-/// Pieces of work that a helper takes from a foreign stream at a time.
-const HELP: u32 = 4;
 /// The longest sleep without a look around, whatever happens.
 const NAP: Duration = Duration::from_millis(50);
 /// How many streams in a row may wait for each other before arming stops looking further.
 const CHAIN: usize = 4096;
 
-thread_local! {
-    static DEPTH: Cell<u32> = const { Cell::new(0) };
-    static ANY_WOKEN: Cell<bool> = const { Cell::new(false) };
-    /// Whether this thread counts in `RUNNING`.
-    static IS_RUNNING: Cell<bool> = const { Cell::new(false) };
-    static WOKEN: RefCell<Vec<&'static Stream>> = const { RefCell::new(Vec::new()) };
+impl Stream {
+    /// Enqueues a task, whether the stream is captured or not, and runs it at once when it is small and the stream is idle.
+    /// Returns its ticket.
+    ///
+    /// Inlined, so that the task runs where it was made.
+    #[inline(always)]
+    pub(crate) fn enqueue(&'static self, task: impl Fresh<Task>) -> Result<u64, Failure> {
+        put(self, &mut Some(task))
+    }
+
+    /// Gives the slot of a stream that was stopped, and has no handle, back for another one, when nothing of it runs any more.
+    pub(crate) fn recycle(&'static self) {
+        wait_idle(self);
+        STREAMS.recycle(self.index());
+    }
 }
 
-/// Runs a poll. Streams that are woken in it are polled after the outermost poll of the thread, never inside.
+/// The task is taken unless it is done.
 #[inline]
-pub(crate) fn polling<R>(poll: impl FnOnce() -> R) -> R {
-    struct InsidePoll;
-    impl Drop for InsidePoll {
-        fn drop(&mut self) {
-            DEPTH.set(DEPTH.get() - 1);
+pub(crate) fn put(
+    stream: &'static Stream,
+    task: &mut Option<impl Fresh<Task>>,
+) -> Result<u64, Failure> {
+    let result = polling(|| stream.queue.submit(stream, task));
+    match result {
+        Ok((ticket, Outcome::Idle)) => {
+            bell::completed();
+            Ok(ticket)
         }
+        Ok((ticket, outcome)) => {
+            if !left_unfinished(stream, outcome) {
+                housekeeper::start();
+            }
+            Ok(ticket)
+        }
+        Err(code) => Err(refusal(stream, code)),
     }
-    DEPTH.set(DEPTH.get() + 1);
-    let inside = InsidePoll;
-    let result = poll();
-    drop(inside);
-    if ANY_WOKEN.get() && DEPTH.get() == 0 {
-        poll_woken();
-    }
-    result
 }
 
 #[cold]
-fn poll_woken() {
-    // Keeps the depth above zero, so that the loop below is the only one.
-    DEPTH.set(1);
-    while let Some(stream) = WOKEN.with_borrow_mut(Vec::pop) {
-        poll_and_tell(stream);
-    }
-    ANY_WOKEN.set(false);
-    DEPTH.set(0);
-}
-
-pub(crate) fn wake(stream: &'static Stream) {
-    if DEPTH.get() == 0 {
-        poll_and_tell(stream);
-        return;
-    }
-    ANY_WOKEN.set(true);
-    WOKEN.with_borrow_mut(|woken| {
-        if !woken.iter().any(|s| std::ptr::eq(*s, stream)) {
-            woken.push(stream);
-        }
-    });
-}
-
-/// As [`wake`], of a stream that somebody may be watching: then that thread is at it, and the calling one goes on with its own work. Unless there are more
-/// threads than cores, so that the other one may not be running.
-pub(crate) fn nudge(stream: &'static Stream) {
-    let others = RUNNING.load(Ordering::Relaxed).saturating_sub(IS_RUNNING.get().into());
-    if others >= cores() || !stream.watchers.will_see() {
-        wake(stream);
-    }
-}
-
-fn poll_and_tell(stream: &'static Stream) {
-    match stream.poll(HELP) {
-        Outcome::Idle => {}
-        outcome => left_unfinished(stream, outcome),
-    }
-}
-
-/// A stream has unfinished work that the calling thread does not go on with.
-#[cold]
-pub(crate) fn left_unfinished(stream: &'static Stream, outcome: Outcome) {
-    if outcome == Outcome::Runnable {
-        stream.queue.unpark_threads();
-    }
-    housekeeper::notice();
+fn refusal(stream: &Stream, code: aclError) -> Failure {
+    let why = match &*lock(&stream.reason) {
+        Some(reason) => reason.text().to_string(),
+        None => "it is being destroyed".to_string(),
+    };
+    Failure::new(code, format!("{} takes no more tasks: {why}", stream.describe()))
 }
 
 /// Waits until every task up to `ticket` is complete. False when `limit` passed first.
@@ -157,9 +134,6 @@ pub(crate) trait Goal {
 
 /// Threads in [`block`], after their first spin.
 static WAITING: AtomicUsize = AtomicUsize::new(0);
-/// Threads that are up to run streams: those of `WAITING` that do not sleep, the housekeeper and the workers.
-static RUNNING: AtomicUsize = AtomicUsize::new(0);
-
 /// Waits for a goal: spins, helps, yields, sleeps.
 pub(crate) fn block(goal: &impl Goal, limit: Option<Duration>) -> bool {
     block_with_patience(goal, limit, limit)
@@ -230,48 +204,6 @@ fn block_with_patience(
 
 fn passed(deadline: Option<Instant>) -> bool {
     deadline.is_some_and(|deadline| Instant::now() >= deadline)
-}
-
-/// Polls every stream that has unfinished work and that nobody watches. Returns how many of them have more to run.
-fn help() -> usize {
-    let unwatched =
-        STREAMS.all().filter(|stream| !stream.queue.is_idle() && !stream.watchers.any());
-    unwatched.filter(|stream| stream.assist(HELP) == Outcome::Runnable).count()
-}
-
-struct Counted<'a> {
-    counter: &'a AtomicUsize,
-    value: usize,
-}
-
-impl<'a> Counted<'a> {
-    fn add(counter: &'a AtomicUsize) -> Counted<'a> {
-        Counted { counter, value: counter.fetch_add(1, Ordering::Relaxed) + 1 }
-    }
-}
-
-impl Drop for Counted<'_> {
-    fn drop(&mut self) {
-        self.counter.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-/// The calling thread is up to run streams.
-struct RunningThread {
-    _counted: Counted<'static>,
-}
-
-impl RunningThread {
-    fn start() -> RunningThread {
-        IS_RUNNING.set(true);
-        RunningThread { _counted: Counted::add(&RUNNING) }
-    }
-}
-
-impl Drop for RunningThread {
-    fn drop(&mut self) {
-        IS_RUNNING.set(false);
-    }
 }
 
 /// The calling thread polls the stream again and again.

@@ -6,7 +6,7 @@ use crate::copy;
 use crate::memory::nominal;
 use crate::reduce::Store;
 use crate::step::{PIECE, Step};
-use crate::task::{Task, TaskBody};
+use crate::task::{Effects, Task, TaskBody};
 
 /// Rows of bytes to copy; one row unless it is a 2D copy.
 #[derive(Clone)]
@@ -100,6 +100,11 @@ impl<O: 'static> TaskBody<O> for Copy {
         [(self.to.cast_const(), extent(self.to_pitch)), (self.from, extent(self.from_pitch))]
     }
 
+    fn effects(&self) -> Effects {
+        let (what, touches) = self.touches();
+        Effects::Touches(what, touches)
+    }
+
     fn describe(&self) -> String {
         format!("copy of {} bytes", self.bytes)
     }
@@ -152,6 +157,11 @@ impl<O: 'static> TaskBody<O> for Fill {
 
     fn touched(&self) -> [(*const u8, usize); 2] {
         [(self.to.cast_const(), self.bytes), (std::ptr::null(), 0)]
+    }
+
+    fn effects(&self) -> Effects {
+        let (what, touches) = self.touches();
+        Effects::Touches(what, touches)
     }
 
     fn describe(&self) -> String {

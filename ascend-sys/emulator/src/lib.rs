@@ -11,6 +11,7 @@
 mod abi;
 mod after;
 mod batch;
+mod bell;
 mod callback;
 mod capture;
 mod check;
@@ -32,6 +33,7 @@ mod memory;
 mod message;
 mod notify;
 mod operator;
+mod poll;
 mod profile;
 mod progress;
 mod queue;

@@ -7,7 +7,7 @@ use crate::slots::{HandleKind, Slots, Slotted, unknown};
 use crate::step::Step;
 use crate::stream::{Stream, Task};
 use crate::sync::lock_std as lock;
-use crate::task::TaskBody;
+use crate::task::{Effects, Passed, TaskBody};
 use ascend_sys::{
     ACL_ERROR_RT_INVALID_HANDLE, ACL_ERROR_RT_NO_NOTIFY_RESOURCE, ACL_ERROR_RT_STREAM_CONTEXT,
 };
@@ -113,19 +113,18 @@ pub(crate) fn handle_of(id: u64) -> Result<u64, Failure> {
     }
 }
 
-/// Sets the bit in stream order.
-pub(crate) fn record(handle: u64, stream: &'static Stream) -> Result<(), Failure> {
-    let notify = Notify::named(handle)?;
-    check::notify_set(stream, handle, notify.index)?;
-    stream.submit(RecordNotify { notify, handle }).map(drop)
+/// The task that sets the bit in stream order.
+pub(crate) fn record(handle: u64) -> Result<RecordNotify, Failure> {
+    Ok(RecordNotify { notify: Notify::named(handle)?, handle })
 }
 
-/// Makes later work of the stream wait for the bit, which is cleared then. A notify is waited for on its own device.
+/// The task that makes later work of the stream wait for the bit, which is cleared then. A notify is waited for on its own
+/// device.
 pub(crate) fn wait(
     handle: u64,
-    stream: &'static Stream,
+    stream: &Stream,
     limit: Option<Duration>,
-) -> Result<(), Failure> {
+) -> Result<WaitNotify, Failure> {
     let notify = Notify::named(handle)?;
     let device = notify.device.load(Ordering::Relaxed);
     if device != stream.device_id() {
@@ -135,7 +134,7 @@ pub(crate) fn wait(
             stream.describe()
         );
     }
-    stream.submit(WaitNotify { notify, handle, limit }).map(drop)
+    Ok(WaitNotify { notify, handle, limit })
 }
 
 #[derive(Clone)]
@@ -164,6 +163,10 @@ impl TaskBody<Stream> for RecordNotify {
         "record of a notify"
     }
 
+    fn effects(&self) -> Effects {
+        Effects::Sets(self.handle, format!("notify {}", self.notify.index))
+    }
+
     fn describe(&self) -> String {
         "record of a notify".into()
     }
@@ -184,7 +187,7 @@ pub(crate) struct WaitNotify {
 }
 
 impl TaskBody<Stream> for WaitNotify {
-    fn poll(&mut self, stream: &'static Stream) -> Step {
+    fn poll(&mut self, _: &'static Stream) -> Step {
         if NOTIFIES.get(self.handle).is_none() {
             return gone();
         }
@@ -192,7 +195,6 @@ impl TaskBody<Stream> for WaitNotify {
         if state.load(Ordering::Acquire) & SET != 0
             && state.fetch_and(!SET, Ordering::AcqRel) & SET != 0
         {
-            check::notify_taken(stream, self.handle, self.notify.index);
             Step::Done(Ok(()))
         } else {
             Step::Park
@@ -207,6 +209,11 @@ impl TaskBody<Stream> for WaitNotify {
             }
         }
         self.notify.state.fetch_or(AWAITED, Ordering::AcqRel) & SET != 0
+    }
+
+    fn passed(&self, how: &Result<(), Failure>) -> Option<Passed<Stream>> {
+        let (number, name) = (self.handle, format!("notify {}", self.notify.index));
+        how.is_ok().then_some(Passed::Signal { number, name, call: "aclrtWaitAndResetNotify" })
     }
 
     fn describe(&self) -> String {

@@ -11,7 +11,7 @@ use crate::message::{Failure, fail};
 use crate::step::{Reason, Step};
 use crate::stream::{Stream, Task};
 use crate::sync::lock_std as lock;
-use crate::task::{TaskBody, gave_up};
+use crate::task::{Effects, TaskBody, gave_up};
 use ascend_sys::{
     ACL_ERROR_RT_REPORT_TIMEOUT, ACL_ERROR_RT_STREAM_NO_CB_REG, ACL_ERROR_RT_STREAM_SUBSCRIBE,
     ACL_ERROR_STREAM_NOT_SUBSCRIBE, ACL_ERROR_THREAD_NOT_SUBSCRIBE,
@@ -128,9 +128,7 @@ pub(crate) fn launch(
             stream.describe()
         );
     }
-    check::runs_on_host(stream)?;
-    stream.submit(Callback { function, argument, blocks })?;
-    if blocks { check::returns_to_stream(stream) } else { Ok(()) }
+    check::submit(stream, "aclrtLaunchCallback", Callback { function, argument, blocks }).map(drop)
 }
 
 /// A callback in a stream.
@@ -194,6 +192,10 @@ impl TaskBody<Stream> for Callback {
 
     fn kind(&self) -> &'static str {
         "callback"
+    }
+
+    fn effects(&self) -> Effects {
+        Effects::RunsOnHost { returns: self.blocks }
     }
 
     fn describe(&self) -> String {

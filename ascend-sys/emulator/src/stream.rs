@@ -4,14 +4,13 @@ use crate::failures::Failures;
 use crate::machine::{self, Device};
 use crate::message::Failure;
 use crate::progress::QueuePoint;
-use crate::queue::{Fresh, Job, Outcome, TaskQueue};
+use crate::queue::TaskQueue;
 use crate::slots::{HandleKind, Slots, Slotted};
-use crate::step::{Reason, Step};
+use crate::step::Reason;
 use crate::sync::lock_std as lock;
-use crate::task::{self, TaskBody};
+use crate::task;
 use crate::watchers::Watchers;
-use crate::{capture, executor};
-use ascend_sys::{ACL_ERROR_RT_NO_STREAM_RESOURCE, ACL_ERROR_RT_TASK_ABORT_STOP, aclError};
+use ascend_sys::ACL_ERROR_RT_NO_STREAM_RESOURCE;
 use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -37,9 +36,9 @@ pub(crate) struct Stream {
     /// The graph that takes what is submitted instead of the queue; 0: none. See `capture`.
     pub(crate) diverted: AtomicU64,
     pub(crate) watchers: Watchers,
-    failures: Failures,
+    pub(crate) failures: Failures,
     /// Why the voided tasks give up.
-    reason: Mutex<Option<Reason>>,
+    pub(crate) reason: Mutex<Option<Reason>>,
 }
 
 impl Slotted for Stream {
@@ -129,108 +128,9 @@ impl Stream {
         self.diverted.load(Ordering::Relaxed) != 0
     }
 
-    /// Enqueues a task, and runs it at once when it is small and the stream is idle. Returns its ticket.
-    ///
-    /// Inlined, so that the task runs where it was made.
-    #[inline(always)]
-    pub(crate) fn submit(&'static self, task: impl Fresh<Task>) -> Result<u64, Failure> {
-        let mut task = Some(task);
-        if self.is_diverted()
-            && let Some(task) = task.take()
-        {
-            return capture::divert(self, task.into_job());
-        }
-        self.put(&mut task)
-    }
-
-    /// The same, whether the stream is captured or not.
-    #[inline(always)]
-    pub(crate) fn enqueue(&'static self, task: impl Fresh<Task>) -> Result<u64, Failure> {
-        self.put(&mut Some(task))
-    }
-
-    /// The task is taken unless it is done.
-    #[inline]
-    fn put(&'static self, task: &mut Option<impl Fresh<Task>>) -> Result<u64, Failure> {
-        let result = executor::polling(|| self.queue.submit(self, task));
-        match result {
-            Ok((ticket, Outcome::Idle)) => {
-                executor::completed();
-                Ok(ticket)
-            }
-            Ok((ticket, outcome)) => {
-                executor::left_unfinished(self, outcome);
-                Ok(ticket)
-            }
-            Err(code) => Err(self.refusal(code)),
-        }
-    }
-
-    #[cold]
-    fn refusal(&self, code: aclError) -> Failure {
-        let why = match &*lock(&self.reason) {
-            Some(reason) => reason.text().to_string(),
-            None => "it is being destroyed".to_string(),
-        };
-        Failure::new(code, format!("{} takes no more tasks: {why}", self.describe()))
-    }
-
-    /// Runs what can be run, up to `budget` pieces of work.
-    pub(crate) fn poll(&'static self, budget: u32) -> Outcome {
-        let before = self.queue.completed();
-        let outcome = executor::polling(|| self.queue.poll(self, budget));
-        if self.queue.completed() != before {
-            executor::completed();
-        }
-        outcome
-    }
-
-    /// As [`poll`](Self::poll), by somebody who only wants to help: when another thread is at it, that one needs to be told
-    /// nothing, and keeps its cache line.
-    #[inline]
-    pub(crate) fn assist(&'static self, budget: u32) -> Outcome {
-        if self.queue.is_polled() { Outcome::Busy } else { self.poll(budget) }
-    }
-
-    /// A task of this stream may be able to go on: polls the stream, at once or as soon as the calling thread is out of
-    /// the poll that it is in.
-    pub(crate) fn wake(&'static self) {
-        executor::wake(self);
-    }
-
-    /// Everything queued gives up for `reason`, as soon as it no longer touches memory. New tasks are still taken.
-    pub(crate) fn void(&'static self, reason: Reason) -> u64 {
-        *lock(&self.reason) = Some(reason);
-        let last = self.queue.void_all();
-        self.wake();
-        last
-    }
-
-    /// Refuses new tasks with `code` and voids what is queued.
-    pub(crate) fn stop(&'static self, code: aclError, reason: Reason) {
-        self.queue.set_gate(code);
-        self.void(reason);
-    }
-
     /// Why the voided tasks give up.
     pub(crate) fn void_reason(&self) -> Reason {
         lock(&self.reason).clone().unwrap_or(Reason::Aborted)
-    }
-
-    pub(crate) fn note_failure(&'static self, ticket: u64, failure: Failure) {
-        self.failures.note(ticket, failure);
-        if self.failure_mode.load(Ordering::Relaxed) == ascend_sys::ACL_STOP_ON_FAILURE {
-            self.stop_context();
-        }
-    }
-
-    /// Stops every stream of the context, because a task of this one failed (`ACL_STOP_ON_FAILURE`).
-    fn stop_context(&'static self) {
-        let code = ACL_ERROR_RT_TASK_ABORT_STOP;
-        let why = format!("{} stops all streams of its context on failure", self.describe());
-        for stream in STREAMS.live().filter(|stream| stream.context() == self.context()) {
-            stream.stop(code, Reason::Stopped(why.as_str().into()));
-        }
     }
 
     /// The failure of a task, if it is still remembered.
@@ -254,70 +154,9 @@ impl Stream {
         STREAMS.retire(self.handle())
     }
 
-    /// Gives the slot of a stream that was stopped, and has no handle, back for another one, when nothing of it runs any more.
-    pub(crate) fn recycle(&'static self) {
-        executor::wait_idle(self);
-        STREAMS.recycle(self.index);
-    }
-
-    /// For messages: what the stream is held up by.
-    pub(crate) fn waiting_for(&'static self) -> String {
-        let head = executor::polling(|| {
-            self.queue.with_head(self, |ticket, task| (ticket, task.describe()))
-        });
-        match head {
-            Some((ticket, task)) => format!("{} is at task {ticket}: {task}", self.describe()),
-            None => format!("{} is running", self.describe()),
-        }
-    }
-
     /// "stream 5 of device 2".
     pub(crate) fn describe(&self) -> String {
         format!("stream {} of device {}", self.index, self.device_id())
-    }
-}
-
-impl Job for Task {
-    type Owner = Stream;
-    type Failure = Failure;
-
-    #[inline]
-    fn poll(&mut self, stream: &'static Stream) -> Step {
-        task::Task::poll(self, stream)
-    }
-
-    fn arm(&mut self, stream: &'static Stream) -> bool {
-        TaskBody::arm(&mut **self, stream)
-    }
-
-    fn give_up(&mut self, stream: &'static Stream) -> Step {
-        self.expire(stream, &stream.void_reason())
-    }
-
-    fn panicked(&mut self, stream: &'static Stream) -> Step {
-        self.expire(stream, &Reason::Panicked)
-    }
-
-    fn failed(stream: &'static Stream, ticket: u64, failure: Failure) {
-        stream.note_failure(ticket, failure);
-    }
-
-    fn wake(stream: &'static Stream) {
-        stream.wake();
-    }
-}
-
-/// A task starts as what it is; its kind is forgotten when it has to stay.
-impl<B: TaskBody<Stream>> Fresh<Task> for B {
-    #[inline]
-    fn start(&mut self, stream: &'static Stream) -> Step {
-        self.poll(stream)
-    }
-
-    #[inline]
-    fn into_job(mut self) -> Task {
-        self.keep();
-        Task::new(self)
     }
 }
 

@@ -8,8 +8,10 @@
 //! To add a kind: write a struct that owns what the task needs, implement [`TaskBody`] for it, and submit it to a stream. A kind
 //! that is larger than a [`Task`] does not compile; then implement the trait for its `Box`.
 
+mod effects;
 mod erased;
 
+pub(crate) use effects::{Effects, Passed};
 pub(crate) use erased::Task;
 
 use crate::message::Failure;
@@ -71,6 +73,16 @@ pub(crate) trait TaskBody<O: 'static>: Send + 'static {
     /// The bytes that the task touches, if those are known when it is submitted.
     fn touched(&self) -> [(*const u8, usize); 2] {
         [(std::ptr::null(), 0); 2]
+    }
+
+    /// What checked mode is told when the task is submitted.
+    fn effects(&self) -> Effects {
+        Effects::None
+    }
+
+    /// What checked mode is told when a poll has ended the task.
+    fn passed(&self, _: &Result<(), Failure>) -> Option<Passed<O>> {
+        None
     }
 
     /// For messages: what the task is and what it waits for.

@@ -137,8 +137,7 @@ fn enqueue(
         may_block()?;
         capture::may_copy_pageable(stream)?;
     }
-    check::begins(stream, call, true, || copy.touches())?;
-    let ticket = stream.submit(copy)?;
+    let ticket = check::submit(stream, call, copy)?;
     if pageable {
         executor::wait(stream, ticket, None);
     }
@@ -233,8 +232,7 @@ unsafe extern "C" fn aclrtMemsetAsync(
             return fail!(ACL_ERROR_RT_PARAM_INVALID, "devPtr is pageable host memory");
         }
         let fill = Fill::new(to.data, value as u8, count);
-        check::begins(stream, "aclrtMemsetAsync", true, || fill.touches())?;
-        stream.submit(fill).map(drop)
+        check::submit(stream, "aclrtMemsetAsync", fill).map(drop)
     })
 }
 

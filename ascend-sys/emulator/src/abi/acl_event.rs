@@ -6,7 +6,7 @@ use crate::callback::may_block;
 use crate::event::Event;
 use crate::message::{Failure, fail};
 use crate::stream::{Mark, Stream};
-use crate::{capture, check, context, executor};
+use crate::{capture, check, context};
 use ascend_sys::{
     ACL_ERROR_RT_EVENT_SYNC_TIMEOUT, ACL_ERROR_RT_PARAM_INVALID, ACL_EVENT_CAPTURE_STREAM_PROGRESS,
     ACL_EVENT_SYNC, ACL_EVENT_TIME_LINE, Functions, aclError, aclrtEvent, aclrtEventRecordedStatus,
@@ -71,14 +71,15 @@ unsafe extern "C" fn aclrtDestroyEvent(event: aclrtEvent) -> aclError {
 unsafe extern "C" fn aclrtRecordEvent(event: aclrtEvent, stream: aclrtStream) -> aclError {
     abi_entry("aclrtRecordEvent", || {
         let found = Event::named(event as u64)?;
-        found.record(event as u64, Stream::of_current_context(stream as u64)?)
+        capture::record_event(found, event as u64, Stream::of_current_context(stream as u64)?)
     })
 }
 
 unsafe extern "C" fn aclrtResetEvent(event: aclrtEvent, stream: aclrtStream) -> aclError {
     abi_entry("aclrtResetEvent", || {
         let found = Event::named(event as u64)?;
-        found.reset(event as u64, Stream::of_current_context(stream as u64)?)
+        let stream = Stream::of_current_context(stream as u64)?;
+        check::submit(stream, "aclrtResetEvent", found.reset(event as u64, stream)?).map(drop)
     })
 }
 
@@ -164,7 +165,7 @@ fn synchronise(event: aclrtEvent, limit: Option<Duration>) -> Result<(), Failure
     let found = Event::named(event as u64)?;
     capture::is_real(found)?;
     let mark = found.mark();
-    if executor::wait_event(found, limit) {
+    if found.await_complete(limit) {
         return mark.or_else(|| found.mark()).map_or(Ok(()), Mark::take_unreported);
     }
     fail!(
@@ -204,7 +205,7 @@ unsafe extern "C" fn aclrtStreamWaitEventWithTimeout(
 fn wait(stream: aclrtStream, event: aclrtEvent, seconds: u32) -> Result<(), Failure> {
     let found = Event::named(event as u64)?;
     let limit = (seconds != 0).then(|| Duration::from_secs(seconds.into()));
-    found.wait(event as u64, Stream::of_current_context(stream as u64)?, limit)
+    capture::wait_event(found, event as u64, Stream::of_current_context(stream as u64)?, limit)
 }
 
 fn time(event: aclrtEvent) -> Result<u64, Failure> {

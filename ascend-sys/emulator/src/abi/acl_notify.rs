@@ -2,6 +2,7 @@
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::{abi_entry, out};
+use crate::check;
 use crate::context;
 use crate::message::fail;
 use crate::notify::{self, Notify};
@@ -40,7 +41,9 @@ unsafe extern "C" fn aclrtDestroyNotify(notify: aclrtNotify) -> aclError {
 
 unsafe extern "C" fn aclrtRecordNotify(notify: aclrtNotify, stream: aclrtStream) -> aclError {
     abi_entry("aclrtRecordNotify", || {
-        notify::record(notify as u64, Stream::of_current_context(stream as u64)?)
+        let record = notify::record(notify as u64);
+        let stream = Stream::of_current_context(stream as u64)?;
+        check::submit(stream, "aclrtRecordNotify", record?).map(drop)
     })
 }
 
@@ -51,7 +54,9 @@ unsafe extern "C" fn aclrtWaitAndResetNotify(
 ) -> aclError {
     abi_entry("aclrtWaitAndResetNotify", || {
         let limit = (timeout != 0).then(|| Duration::from_secs(timeout.into()));
-        notify::wait(notify as u64, Stream::of_current_context(stream as u64)?, limit)
+        let stream = Stream::of_current_context(stream as u64)?;
+        let wait = notify::wait(notify as u64, stream, limit)?;
+        check::submit(stream, "aclrtWaitAndResetNotify", wait).map(drop)
     })
 }
 

@@ -97,7 +97,11 @@ unsafe extern "C" fn aclrtDestroyStream(stream: aclrtStream) -> aclError {
 
 unsafe extern "C" fn aclrtDestroyStreamForce(stream: aclrtStream) -> aclError {
     abi_entry("aclrtDestroyStreamForce", || {
-        ending::stream::destroy(for_destroying(stream)?, ACL_ERROR_RT_STREAM_ABORT, Reason::Aborted);
+        ending::stream::destroy(
+            for_destroying(stream)?,
+            ACL_ERROR_RT_STREAM_ABORT,
+            Reason::Aborted,
+        );
         Ok(())
     })
 }
@@ -225,9 +229,7 @@ unsafe extern "C" fn aclrtLaunchHostFunc(
     abi_entry("aclrtLaunchHostFunc", || {
         let Some(function) = function else { return fail!(ACL_ERROR_INVALID_PARAM, "fn is NULL") };
         let stream = Stream::of_current_context(stream as u64)?;
-        check::runs_on_host(stream)?;
-        stream.submit(HostCall::new(function, args))?;
-        check::returns_to_stream(stream)
+        check::submit(stream, "aclrtLaunchHostFunc", HostCall::new(function, args)).map(drop)
     })
 }
 

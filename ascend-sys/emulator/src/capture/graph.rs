@@ -14,7 +14,7 @@ use crate::slots::{HandleKind, Slots, Slotted, unknown};
 use crate::step::{Helpers, Reason, Step as Progress};
 use crate::stream::{Mark, Stream, Task};
 use crate::sync::lock_std as lock;
-use crate::task::TaskBody;
+use crate::task::{Passed, TaskBody};
 use ascend_sys::{
     ACL_ERROR_RT_MODEL_CAPTURED, ACL_ERROR_RT_MODEL_RUNNING, ACL_ERROR_RT_PARAM_INVALID,
     ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, ACL_ERROR_RT_STREAM_ABORT, ACL_ERROR_RT_STREAM_CAPTURED,
@@ -239,7 +239,7 @@ impl GraphState {
             && (!last.is_complete() || check::is_on())
             && !is_in(last, stream)
         {
-            stream.submit(After(last))?;
+            stream.enqueue(After(last))?;
         }
         let own: Vec<&'static Stream> =
             (1..self.branches).map(|branch| self.own_stream(branch)).collect::<Result<_, _>>()?;
@@ -251,7 +251,7 @@ impl GraphState {
             if tickets.is_empty() {
                 return Ok(());
             }
-            stream.submit(Branch { stream: own, tickets }).map(drop)
+            stream.enqueue(Branch { stream: own, tickets }).map(drop)
         });
         self.last = Some(Mark::now(stream));
         issued.and(joined)
@@ -265,7 +265,7 @@ impl GraphState {
             match &node.step {
                 NodeAction::Task(task) => {
                     if let Some(task) = task.again() {
-                        on.submit(task)?;
+                        on.enqueue(task)?;
                     }
                 }
                 NodeAction::Call(call) => (call.issue)(on)?,
@@ -273,7 +273,7 @@ impl GraphState {
                 NodeAction::Wait(record) => {
                     let mark = marks[*record];
                     if (!mark.is_complete() || check::is_on()) && !is_in(mark, on) {
-                        on.submit(After(mark))?;
+                        on.enqueue(After(mark))?;
                     }
                 }
             }
@@ -373,11 +373,10 @@ impl Branch {
 }
 
 impl TaskBody<Stream> for Branch {
-    fn poll(&mut self, stream: &'static Stream) -> Progress {
+    fn poll(&mut self, _: &'static Stream) -> Progress {
         if !self.end().is_complete() {
             return queue::JobStep::Park;
         }
-        check::event_passed(stream, Some(self.end()));
         match self.stream.failure_within(&self.tickets) {
             None => queue::JobStep::Done(Ok(())),
             Some(failure) => {
@@ -394,6 +393,10 @@ impl TaskBody<Stream> for Branch {
 
     fn helpers(&self) -> Helpers {
         Helpers::Stream
+    }
+
+    fn passed(&self, _: &Result<(), Failure>) -> Option<Passed<Stream>> {
+        self.upstream().map(|(stream, ticket)| Passed::Ticket(stream, ticket))
     }
 
     fn describe(&self) -> String {

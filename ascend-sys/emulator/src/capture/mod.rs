@@ -15,13 +15,16 @@ pub(crate) mod group;
 pub(crate) mod recording;
 
 pub(crate) use graph::destroy_all;
-pub(crate) use recording::{abandon, divert, record_call, record_event, wait_event};
+pub(crate) use recording::{abandon, record_call, record_event, wait_event};
 
 use crate::context;
 use crate::event::Event;
+use crate::executor;
 use crate::message::{Failure, fail};
+use crate::queue::Fresh;
 use crate::stream::Stream;
 use crate::sync::lock_std as lock;
+use crate::task::TaskBody;
 use ascend_sys::{
     ACL_ERROR_RT_CAPTURE_MODE_BLOCK_ASYNC, ACL_ERROR_RT_CAPTURE_MODE_NOT_SUPPORT,
     ACL_ERROR_RT_EVENT_CAPTURED, ACL_ERROR_RT_PARAM_INVALID, ACL_ERROR_RT_STREAM_CAPTURED,
@@ -30,6 +33,21 @@ use std::cell::Cell;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::ThreadId;
+
+/// Gives a task to a stream: to its graph if it is captured, else to its queue. A small task of an idle stream has run when this
+/// returns. Returns its ticket.
+///
+/// Inlined, so that the task runs where it was made.
+#[inline(always)]
+pub(crate) fn submit(stream: &'static Stream, task: impl TaskBody<Stream>) -> Result<u64, Failure> {
+    let mut task = Some(task);
+    if stream.is_diverted()
+        && let Some(task) = task.take()
+    {
+        return recording::divert(stream, task.into_job());
+    }
+    executor::put(stream, &mut task)
+}
 
 /// How much a capture forbids, from strict to lax.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -291,7 +291,7 @@ impl GraphState {
 
 /// Takes a task that a diverted stream was given. Returns the ticket of what the stream runs itself.
 #[cold]
-pub(crate) fn divert(stream: &'static Stream, task: Task) -> Result<u64, Failure> {
+pub(super) fn divert(stream: &'static Stream, task: Task) -> Result<u64, Failure> {
     if task.again().is_none() {
         let handle = stream.diverted.load(Ordering::Acquire);
         let text = format!("this cannot be captured: {}", task.describe());
@@ -332,15 +332,29 @@ fn gone(text: String) -> Failure {
     Failure::new(ACL_ERROR_RT_PARAM_INVALID, text)
 }
 
+/// `aclrtRecordEvent`: in the graph if the stream is captured.
+#[inline]
+pub(crate) fn record_event(
+    event: &'static Event,
+    handle: u64,
+    stream: &'static Stream,
+) -> Result<(), Failure> {
+    if stream.is_diverted() {
+        event.same_device(stream)?;
+        return record_in_graph(event, handle, stream);
+    }
+    event.record(stream)
+}
+
 /// An event is recorded on a diverted stream.
 #[cold]
-pub(crate) fn record_event(
+fn record_in_graph(
     event: &'static Event,
     event_handle: u64,
     stream: &'static Stream,
 ) -> Result<(), Failure> {
     if event.is_external() {
-        let issue = move |stream| Event::named(event_handle)?.record(event_handle, stream);
+        let issue = move |stream| Event::named(event_handle)?.record(stream);
         let name = "record of an external event".to_string();
         return record_call(stream, name, &[], Box::new(issue));
     }
@@ -350,9 +364,26 @@ pub(crate) fn record_event(
     Ok(())
 }
 
+/// `aclrtStreamWaitEvent`: in the graph if the stream is captured, or joins the capture that recorded the event.
+#[inline]
+pub(crate) fn wait_event(
+    event: &'static Event,
+    handle: u64,
+    stream: &'static Stream,
+    limit: Option<Duration>,
+) -> Result<(), Failure> {
+    event.same_device(stream)?;
+    if (stream.is_diverted() || event.captured().is_some())
+        && wait_in_graph(event, handle, stream, limit)?
+    {
+        return Ok(());
+    }
+    event.wait(handle, stream, limit)
+}
+
 /// A wait in which the stream or the event belongs to a capture. False when it is an ordinary one after all.
 #[cold]
-pub(crate) fn wait_event(
+fn wait_in_graph(
     event: &'static Event,
     event_handle: u64,
     stream: &'static Stream,

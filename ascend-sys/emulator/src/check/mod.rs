@@ -29,9 +29,11 @@ mod blocks;
 mod clock;
 mod engine;
 mod finding;
+mod hear;
 mod note;
 mod operations;
 mod shadow;
+mod submit;
 mod svg;
 
 pub(crate) use blocks::{
@@ -40,10 +42,10 @@ pub(crate) use blocks::{
 };
 pub(crate) use clock::ClockComponent;
 pub(crate) use engine::Checker;
-pub(crate) use note::{
-    begins, begins_of, event_passed, host_saw, host_saw_everything, host_saw_mark, marks,
-    notify_cleared, notify_set, notify_taken, returns_to_stream, runs_on_host, signal_ended,
-    signal_set, signal_taken, was_done, will_be_done,
+pub(crate) use hear::{
+    host_saw, host_saw_everything, host_saw_mark, notify_cleared, passed, signal_ended, was_done,
 };
+pub(crate) use note::{marks, will_be_done};
 pub(crate) use operations::{CheckedBatch, collective, touches};
 pub(crate) use shadow::{CheckedOperation, Touch};
+pub(crate) use submit::{submit, submit_of};

@@ -1,21 +1,22 @@
-//! What the engine hears from streams and from calls.
+//! Notes: tasks that tell the checker what comes next in their stream, and what the host knew when it was issued.
 
-use super::blocks::{engine, is_on, issued};
-use super::clock::{Clock, ClockPoint};
+use super::blocks::{engine, issued};
+use super::clock::Clock;
 use super::engine::{ArrivalKey, Sees};
-use super::{CheckedOperation, Checker, ClockComponent, Touch};
+use super::hear::here;
+use super::{CheckedOperation, Checker, Touch};
 use crate::message::Failure;
 use crate::step::{Reason, Step};
-use crate::stream::{Mark, STREAMS, Stream, Task};
+use crate::stream::{Mark, Stream, Task};
 use crate::task::TaskBody;
 use std::sync::Arc;
 
 /// A task that does nothing but tell the checker what comes next in the stream.
 pub(crate) struct CheckNote {
-    engine: Arc<Checker>,
+    pub(super) engine: Arc<Checker>,
     /// What the host knew when it was issued.
-    known: Arc<Clock>,
-    what: NoteKind,
+    pub(super) known: Arc<Clock>,
+    pub(super) what: NoteKind,
 }
 
 #[derive(Clone)]
@@ -46,15 +47,6 @@ pub(super) struct Begin {
     pub(super) owns: Option<(u64, String)>,
     /// The meetings that it comes to: as which participant, of how many.
     pub(super) arrives: Vec<(ArrivalKey, usize, usize)>,
-}
-
-/// The task that a stream is at. Called with the lock of the stream's queue held, so it is the one after the last complete one.
-fn here(stream: &Stream) -> ClockPoint {
-    ClockPoint { component: ClockComponent(stream.index()), time: stream.queue.completed() + 1 }
-}
-
-fn point(mark: Mark) -> Option<ClockPoint> {
-    Some(ClockPoint { component: ClockComponent(mark.stream()?.index()), time: mark.ticket() })
 }
 
 impl TaskBody<Stream> for Box<CheckNote> {
@@ -109,65 +101,6 @@ impl TaskBody<Stream> for Box<CheckNote> {
     }
 }
 
-/// Puts a note into a stream. Returns its ticket.
-pub(super) fn submit(
-    engine: Arc<Checker>,
-    stream: &'static Stream,
-    what: NoteKind,
-) -> Result<u64, Failure> {
-    let known = engine.known_to_host();
-    stream.submit(Box::new(CheckNote { engine, known, what }))
-}
-
-/// What comes next in the stream, from the function `call`: what it is, and what it touches. With `apart`, its parts may not
-/// share a byte.
-#[inline]
-pub(crate) fn begins(
-    stream: &'static Stream,
-    call: &'static str,
-    apart: bool,
-    describe: impl FnOnce() -> (String, Vec<Touch>),
-) -> Result<(), Failure> {
-    let Some(engine) = engine(stream.device_id()) else { return Ok(()) };
-    let (what, touches) = describe();
-    let operation = operation(stream, what, None, call, touches);
-    let begin = Begin { operation, apart, owns: None, arrives: Vec::new() };
-    submit(engine, stream, NoteKind::Begin(begin)).map(drop)
-}
-
-/// As [`begins`], of an operation that belongs to somebody.
-#[cold]
-pub(crate) fn begins_of(
-    stream: &'static Stream,
-    call: &'static str,
-    member: impl FnOnce() -> String,
-    describe: impl FnOnce() -> (String, Vec<Touch>),
-) -> Result<(), Failure> {
-    let Some(engine) = engine(stream.device_id()) else { return Ok(()) };
-    let (what, touches) = describe();
-    let operation = operation(stream, what, Some(member()), call, touches);
-    let begin = Begin { operation, apart: true, owns: None, arrives: Vec::new() };
-    submit(engine, stream, NoteKind::Begin(begin)).map(drop)
-}
-
-/// An operation is next in the stream of which it will be known only at its end what it touches. Gives who issued it, if anybody
-/// wants to know.
-pub(crate) fn will_be_done(
-    stream: &'static Stream,
-    call: &'static str,
-) -> Result<Option<String>, Failure> {
-    Ok(marks(stream)?.map(|_| issued(call)))
-}
-
-/// The head of the stream, which is about to end, has touched memory: what it was, and which bytes.
-pub(crate) fn was_done(stream: &'static Stream, issued: String, what: String, touches: Vec<Touch>) {
-    if let Some(engine) = engine(stream.device_id()) {
-        let place = stream.describe();
-        let operation = Arc::new(CheckedOperation { what, place, member: None, issued, touches });
-        engine.begin(here(stream), &operation, false);
-    }
-}
-
 pub(super) fn operation(
     stream: &Stream,
     what: String,
@@ -185,116 +118,18 @@ pub(crate) fn marks(stream: &'static Stream) -> Result<Option<Mark>, Failure> {
     match engine(stream.device_id()) {
         None => Ok(None),
         Some(engine) => {
-            submit(engine, stream, NoteKind::Point).map(|ticket| Some(Mark::new(stream, ticket)))
+            let known = engine.known_to_host();
+            let note = CheckNote { engine, known, what: NoteKind::Point };
+            stream.enqueue(Box::new(note)).map(|ticket| Some(Mark::new(stream, ticket)))
         }
     }
 }
 
-/// A host function is next in the stream.
-#[inline]
-pub(crate) fn runs_on_host(stream: &'static Stream) -> Result<(), Failure> {
-    engine(stream.device_id())
-        .map_or(Ok(()), |engine| submit(engine, stream, NoteKind::ToHost).map(drop))
-}
-
-/// The host function is over.
-#[inline]
-pub(crate) fn returns_to_stream(stream: &'static Stream) -> Result<(), Failure> {
-    engine(stream.device_id())
-        .map_or(Ok(()), |engine| submit(engine, stream, NoteKind::FromHost).map(drop))
-}
-
-/// The head of the stream has waited for a point of another one.
-#[inline]
-pub(crate) fn event_passed(stream: &'static Stream, mark: Option<Mark>) {
-    if let Some(engine) = engine(stream.device_id())
-        && let Some(point) = mark.and_then(point)
-    {
-        engine.learn_point(here(stream), point);
-    }
-}
-
-/// The record of a notify is next in the stream.
-#[inline]
-pub(crate) fn notify_set(stream: &'static Stream, handle: u64, id: u32) -> Result<(), Failure> {
-    let Some(engine) = engine(stream.device_id()) else { return Ok(()) };
-    let name = format!("notify {id}");
-    let what = format!("record of {name}");
-    let operation = operation(stream, what, None, "aclrtRecordNotify", Vec::new());
-    submit(engine, stream, NoteKind::Set { signal: handle, name, operation }).map(drop)
-}
-
-/// The head of the stream has waited for a notify and cleared it.
-#[inline]
-pub(crate) fn notify_taken(stream: &'static Stream, handle: u64, id: u32) {
-    if let Some(engine) = engine(stream.device_id()) {
-        let (place, issued) = (stream.describe(), "aclrtWaitAndResetNotify".into());
-        let what = format!("wait for notify {id}");
-        let operation = CheckedOperation { what, place, member: None, issued, touches: Vec::new() };
-        engine.take(handle, here(stream), &Arc::new(operation));
-    }
-}
-
-/// The record of a signal that has this number and name is next in the stream, from the function `call`.
-#[cold]
-pub(crate) fn signal_set(
+/// An operation is next in the stream of which it will be known only at its end what it touches. Gives who issued it, if anybody
+/// wants to know.
+pub(crate) fn will_be_done(
     stream: &'static Stream,
-    signal: u64,
-    name: String,
-    call: &str,
-) -> Result<(), Failure> {
-    let Some(engine) = engine(stream.device_id()) else { return Ok(()) };
-    let operation = operation(stream, format!("record of {name}"), None, call, Vec::new());
-    submit(engine, stream, NoteKind::Set { signal, name, operation }).map(drop)
-}
-
-/// The head of the stream has waited for a signal and taken it.
-#[cold]
-pub(crate) fn signal_taken(stream: &'static Stream, signal: u64, name: String) {
-    if let Some(engine) = engine(stream.device_id()) {
-        let (place, issued) = (stream.describe(), "a primitive that waits".into());
-        let what = format!("wait for {name}");
-        let operation = CheckedOperation { what, place, member: None, issued, touches: Vec::new() };
-        engine.take(signal, here(stream), &Arc::new(operation));
-    }
-}
-
-/// A signal has ended: another one may have its number.
-#[inline]
-pub(crate) fn signal_ended(device: u32, signal: u64) {
-    if is_on() {
-        notify_cleared(device, signal);
-    }
-}
-
-/// The host has cleared a notify.
-pub(crate) fn notify_cleared(device: u32, handle: u64) {
-    if let Some(engine) = engine(device) {
-        engine.clear(handle);
-    }
-}
-
-/// A call has told the host that a stream is complete up to a ticket.
-#[inline]
-pub(crate) fn host_saw(stream: &Stream, ticket: u64) {
-    if let Some(engine) = engine(stream.device_id()) {
-        engine.host_learns(ClockPoint { component: ClockComponent(stream.index()), time: ticket });
-    }
-}
-
-/// A call has waited for all that was queued in the process.
-pub(crate) fn host_saw_everything() {
-    if is_on() {
-        STREAMS.all().for_each(|stream| host_saw(stream, stream.queue.completed()));
-    }
-}
-
-/// The same of a mark.
-#[inline]
-pub(crate) fn host_saw_mark(mark: Mark) {
-    if is_on()
-        && let Some(stream) = mark.stream()
-    {
-        host_saw(stream, mark.ticket());
-    }
+    call: &'static str,
+) -> Result<Option<String>, Failure> {
+    Ok(marks(stream)?.map(|_| issued(call)))
 }

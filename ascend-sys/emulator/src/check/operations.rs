@@ -3,7 +3,8 @@
 use super::Touch;
 use super::blocks::engine;
 use super::engine::{ArrivalKey, Checker, Sees};
-use super::note::{Begin, NoteKind, operation, submit};
+use super::note::{Begin, NoteKind, operation};
+use super::submit::put;
 use crate::batch::item::BatchItem;
 use crate::collective::call::CollectiveCall;
 use crate::collective::request::{CollectiveRequest, Operation as Collective};
@@ -27,7 +28,7 @@ impl Announced {
     pub(crate) fn enqueued(self, stream: &'static Stream) -> Result<(), Failure> {
         match self.0 {
             None => Ok(()),
-            Some((engine, leaves)) => submit(engine, stream, NoteKind::End(leaves)).map(drop),
+            Some((engine, leaves)) => put(engine, stream, NoteKind::End(leaves)),
         }
     }
 }
@@ -80,7 +81,7 @@ fn announce(
         owns: Some(owns(member)),
         arrives,
     };
-    submit(engine.clone(), stream, NoteKind::Begin(begin))?;
+    put(engine.clone(), stream, NoteKind::Begin(begin))?;
     Ok(Announced(Some((engine, leaves))))
 }
 
@@ -202,7 +203,7 @@ impl CheckedBatch {
 
     /// The operation is next in the stream.
     pub(crate) fn announce(self, stream: &'static Stream) -> Result<Announced, Failure> {
-        submit(self.engine.clone(), stream, NoteKind::Begin(self.begin))?;
+        put(self.engine.clone(), stream, NoteKind::Begin(self.begin))?;
         Ok(Announced(Some((self.engine, self.leaves))))
     }
 }

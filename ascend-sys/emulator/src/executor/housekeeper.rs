@@ -5,15 +5,16 @@
 //! everything themselves. When all is done it stays up for a while: a program that issues in bursts does not pay for waking it.
 
 use super::cores::{self, cores};
+use super::help::{Counted, RUNNING, help};
 use super::workers::Workers;
-use super::{Counted, HELP, RUNNING, help, polling};
+use crate::bell;
 use crate::deadlock;
+use crate::poll::{HELP, polling};
 use crate::queue::Outcome;
 use crate::step::Reason;
 use crate::stream::{STREAMS, Stream};
 use std::collections::HashMap;
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -26,26 +27,14 @@ const LINGER: u32 = 100;
 /// How often it asks for the cores of the process.
 const ASK: Duration = Duration::from_secs(1);
 
-/// The housekeeper is parked until there is unfinished work.
-static HOUSEKEEPER_SLEEPS: AtomicBool = AtomicBool::new(true);
-
-/// Wakes the housekeeper if it sleeps. Called after leaving unfinished work.
-#[inline]
-pub(super) fn notice() {
-    // The housekeeper says that it sleeps, then looks once more; here the work is there, then the look.
-    fence(Ordering::SeqCst);
-    if HOUSEKEEPER_SLEEPS.load(Ordering::Relaxed) {
-        housekeeper().unpark();
-    }
-}
-
-fn housekeeper() -> &'static thread::Thread {
-    static HOUSEKEEPER: OnceLock<thread::Thread> = OnceLock::new();
-    HOUSEKEEPER.get_or_init(|| {
+/// Starts the housekeeper, unless it is there already.
+#[cold]
+pub(super) fn start() {
+    bell::employ(|| {
         let spawned = thread::Builder::new().name("ascend-emulator".into()).spawn(keep_house);
         // Without threads there is no housekeeping; waiting threads still run everything.
         spawned.map_or_else(|_| thread::current(), |handle| handle.thread().clone())
-    })
+    });
 }
 
 fn keep_house() {
@@ -55,7 +44,7 @@ fn keep_house() {
     let mut workers = Workers::default();
     let mut quiet = 0;
     let mut asked: Option<Instant> = None;
-    HOUSEKEEPER_SLEEPS.store(false, Ordering::Relaxed);
+    bell::is_up();
     for n in 0u64.. {
         if asked.is_none_or(|asked| asked.elapsed() >= ASK) {
             let own: Vec<i32> = workers.numbers().chain([this]).collect();
@@ -68,22 +57,12 @@ fn keep_house() {
         let outcome = limits.tick();
         quiet = if outcome == Outcome::Idle { quiet + 1 } else { 0 };
         if quiet > LINGER {
-            sleep();
+            bell::await_notice(|| STREAMS.all().all(|stream| stream.queue.is_idle()));
             quiet = 0;
         } else if outcome != Outcome::Runnable || !run(&mut workers) {
             thread::park_timeout(TICK);
         }
     }
-}
-
-/// Sleeps until work is left unfinished.
-fn sleep() {
-    HOUSEKEEPER_SLEEPS.store(true, Ordering::SeqCst);
-    fence(Ordering::SeqCst);
-    if STREAMS.all().all(|stream| stream.queue.is_idle()) {
-        thread::park();
-    }
-    HOUSEKEEPER_SLEEPS.store(false, Ordering::SeqCst);
 }
 
 /// Runs streams until the next tick. False when there is nothing more to run, or no core to run it on.

@@ -5,7 +5,7 @@
 //! that threads which wait have come for the core, rests.
 
 use super::cores::{cores, this_thread};
-use super::{RUNNING, help};
+use super::help::{RUNNING, help};
 use crate::sync::AtomicBool;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};

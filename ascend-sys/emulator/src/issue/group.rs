@@ -23,6 +23,7 @@ use ascend_sys::HcclResult;
 use crate::after::After;
 use crate::batch::item::{self, BatchItem};
 use crate::callback::may_block;
+use crate::capture;
 use crate::collective::comm_error::Origin;
 use crate::collective::request::CollectiveRequest;
 use crate::collective::validate::{Refusal, freed_before, refuse, runtime};
@@ -448,9 +449,9 @@ impl GroupBatch {
             post(issue_state, first, list, BATCH)?;
             // Whoever waits for one of these streams means its messages.
             let after = |mark| {
-                others
-                    .iter()
-                    .try_for_each(|other| other.submit(After(mark)).map_err(runtime).map(drop))
+                others.iter().try_for_each(|other| {
+                    capture::submit(other, After(mark)).map_err(runtime).map(drop)
+                })
             };
             issue_state.mark.map_or(Ok(()), after)
         })

@@ -4,6 +4,7 @@ use super::batch::PendingBatch;
 use super::submit::{keep_order, record_call, waiting_with};
 use crate::batch::item::BatchItem;
 use crate::callback::may_block;
+use crate::capture;
 use crate::check;
 use crate::collective::validate::{Refusal, runtime};
 use crate::fabric::registry::IssueState;
@@ -40,7 +41,7 @@ pub(crate) fn post(
     comm.note_user(rank);
     // SAFETY: as for a collective.
     let task = unsafe { PendingBatch::new(&issue_state.member, number, items) };
-    match stream.submit(task) {
+    match capture::submit(stream, task) {
         Ok(ticket) => {
             issue_state.mark = Some(Mark::new(stream, ticket));
             announced.map_or(Ok(()), |announced| announced.enqueued(stream)).map_err(runtime)

@@ -225,7 +225,7 @@ fn issue_now(
     // SAFETY: the issue state, and with it the member, is locked until this call is over; by then the task is done or in the queue, which
     // keeps it.
     let task = unsafe { PendingCollective::new(&issue_state.member, place, call) };
-    match stream.submit(task) {
+    match capture::submit(stream, task) {
         Ok(ticket) => {
             issue_state.mark = Some(Mark::new(stream, ticket));
             announced.enqueued(stream).map_err(runtime)
@@ -318,7 +318,7 @@ pub(crate) fn keep_order(issue_state: &IssueState, stream: &'static Stream) -> R
             if !mark.is_complete()
                 && !mark.stream().is_some_and(|other| std::ptr::eq(other, stream)) =>
         {
-            stream.submit(After(mark)).map_err(runtime).map(drop)
+            capture::submit(stream, After(mark)).map_err(runtime).map(drop)
         }
         _ => Ok(()),
     }

@@ -72,7 +72,7 @@ fn kernel(
     let limit = Some(limit.unwrap_or_else(patience));
     let issued = check::will_be_done(stream, call)?;
     let launched = Launched::by_this_thread(Arc::clone(recorded), arguments, blocks, limit, issued);
-    stream.submit(Box::new(Kernel::new(launched))).map(drop)
+    capture::submit(stream, Box::new(Kernel::new(launched))).map(drop)
 }
 
 /// The limit of the communicators that a kernel uses.
@@ -159,7 +159,7 @@ fn server(
     let limit = Some(limit.unwrap_or(PATIENCE));
     let task = Server::new(areas.clone(), limit);
     // A kernel that waits can see that it is coming, also when it comes at once.
-    let ticket = stream.submit(Box::new(task))?;
+    let ticket = capture::submit(stream, Box::new(task))?;
     let mark = Mark::new(stream, ticket);
     for area in areas {
         area.answer(|state| {

@@ -94,26 +94,16 @@ pub(super) fn submit(
     primitive: Primitive,
 ) -> Result<(), Refusal> {
     let stream = thread.stream()?;
-    let begins = |describe: &dyn Fn() -> (String, Vec<check::Touch>)| {
-        if !check::is_on() {
-            return Ok(());
-        }
-        check::begins_of(stream, call, || format!("of {}", thread.describe()), describe)
-    };
     let note = Traced::of(thread, call, &primitive);
     let submitted: Result<(), Failure> = match primitive {
-        Primitive::Copy(copy) => {
-            begins(&|| copy.touches()).and_then(|()| traced::submit(note, stream, copy))
-        }
-        Primitive::Reduce(reduce) => {
-            begins(&|| reduce.touches()).and_then(|()| traced::submit(note, stream, reduce))
-        }
-        Primitive::Signal(signal) => {
-            signal.announce(stream, call).and_then(|()| traced::submit(note, stream, signal))
-        }
-        Primitive::Await(wait) => traced::submit(note, stream, wait),
-        Primitive::Record(handle) => notify::record(handle, stream),
-        Primitive::Wait(handle, limit) => notify::wait(handle, stream, limit),
+        Primitive::Copy(copy) => traced::submit(note, thread, stream, call, copy),
+        Primitive::Reduce(reduce) => traced::submit(note, thread, stream, call, reduce),
+        Primitive::Signal(signal) => traced::submit(note, thread, stream, call, signal),
+        Primitive::Await(wait) => traced::submit(note, thread, stream, call, wait),
+        Primitive::Record(handle) => notify::record(handle)
+            .and_then(|record| check::submit(stream, "aclrtRecordNotify", record).map(drop)),
+        Primitive::Wait(handle, limit) => notify::wait(handle, stream, limit)
+            .and_then(|wait| check::submit(stream, call, wait).map(drop)),
     };
     submitted.map_err(runtime)
 }

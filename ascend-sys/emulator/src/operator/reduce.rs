@@ -9,7 +9,7 @@ use crate::collective::validate::{Refusal, name_of, refuse};
 use crate::memory::nominal;
 use crate::reduce::{DataType, ReduceOp, Store, reduce_chunk};
 use crate::step::{PIECE, Step};
-use crate::task::{Task, TaskBody};
+use crate::task::{Effects, Task, TaskBody};
 use std::sync::{Mutex, TryLockError};
 
 /// Memory that shares a lock with what lies this many blocks away.
@@ -97,13 +97,12 @@ impl Reduce {
         if self.done == self.bytes { Step::Done(Ok(())) } else { Step::Again }
     }
 
-    /// What it is, and what it touches: for a block that is checked.
-    pub(crate) fn touches(&self) -> (String, Vec<Touch>) {
-        let touches = vec![
+    /// What it touches: for a block that is checked.
+    fn touches(&self) -> Vec<Touch> {
+        vec![
             Touch::read(nominal(self.from), self.bytes),
             Touch::reduce(nominal(self.to), self.bytes, (self.dtype as u32) << 8 | self.op as u32),
-        ];
-        (self.describe(), touches)
+        ]
     }
 
     /// The bytes that it touches.
@@ -133,6 +132,10 @@ impl<O: 'static> TaskBody<O> for Reduce {
 
     fn touched(&self) -> [(*const u8, usize); 2] {
         self.touched()
+    }
+
+    fn effects(&self) -> Effects {
+        Effects::Touches(self.describe(), self.touches())
     }
 
     fn describe(&self) -> String {

@@ -11,7 +11,7 @@ use crate::message::Failure;
 use crate::step::{Helpers, Reason, Step};
 use crate::stream::{Stream, Task};
 use crate::sync::{AtomicU32, Ordering};
-use crate::task::TaskBody;
+use crate::task::{Effects, Passed, TaskBody};
 use crate::timeline::PrimitiveWork;
 use crate::{check, executor};
 use ascend_sys::{ACL_ERROR_RT_INVALID_HANDLE, ACL_ERROR_RT_SUSPECT_REMOTE_ERROR, HcclResult};
@@ -178,15 +178,6 @@ impl Signal {
             None => self.spot.gone(),
         }
     }
-
-    /// It is next in the stream, from the function `call`.
-    #[inline]
-    pub(crate) fn announce(&self, stream: &'static Stream, call: &str) -> Result<(), Failure> {
-        if !check::is_on() {
-            return Ok(());
-        }
-        check::signal_set(stream, self.spot.number(), self.spot.describe(), call)
-    }
 }
 
 impl TaskBody<Stream> for Signal {
@@ -201,6 +192,10 @@ impl TaskBody<Stream> for Signal {
 
     fn kind(&self) -> &'static str {
         "record of a notify"
+    }
+
+    fn effects(&self) -> Effects {
+        Effects::Sets(self.spot.number(), self.spot.describe())
     }
 
     fn describe(&self) -> String {
@@ -368,12 +363,7 @@ impl TaskBody<Stream> for Await {
             return self.broken();
         }
         match spot.latch.take(spot.generation, stream) {
-            WaitOutcome::Taken => {
-                if check::is_on() {
-                    check::signal_taken(stream, spot.number(), spot.describe());
-                }
-                Step::Done(Ok(()))
-            }
+            WaitOutcome::Taken => Step::Done(Ok(())),
             WaitOutcome::Stale => Step::Done(Err(spot.gone())),
             // The marks once more: who sets one wakes those that he finds waiting.
             WaitOutcome::Waits if spot.is_marked(BROKEN) => self.broken(),
@@ -418,6 +408,11 @@ impl TaskBody<Stream> for Await {
 
     fn kind(&self) -> &'static str {
         "wait for a notify"
+    }
+
+    fn passed(&self, how: &Result<(), Failure>) -> Option<Passed<Stream>> {
+        let (number, name) = (self.spot.number(), self.spot.describe());
+        how.is_ok().then_some(Passed::Signal { number, name, call: "a primitive that waits" })
     }
 
     /// For messages: what it is and what it waits for.

@@ -2,12 +2,12 @@
 
 use super::issue::Primitive;
 use super::thread::Thread;
+use crate::check;
 use crate::memory::{MemoryPlace, nominal, place_of};
 use crate::message::Failure;
-use crate::queue::Fresh;
 use crate::step::{Helpers, Reason, Step};
 use crate::stream::{Stream, Task};
-use crate::task::TaskBody;
+use crate::task::{Effects, Passed, TaskBody};
 use crate::timeline::{self, Log, PrimitiveWork};
 use std::sync::Arc;
 use std::time::Duration;
@@ -71,7 +71,7 @@ impl TaskBody<Stream> for Box<Traced> {
 
     fn again(&self) -> Option<Task> {
         let note = TraceNote { log: Arc::clone(&self.log), entry: self.entry.clone() };
-        Some(note.on(self.task.again()?))
+        Some(Task::new(note.on(self.task.again()?)))
     }
 
     fn kind(&self) -> &'static str {
@@ -80,6 +80,14 @@ impl TaskBody<Stream> for Box<Traced> {
 
     fn touched(&self) -> [(*const u8, usize); 2] {
         self.task.touched()
+    }
+
+    fn effects(&self) -> Effects {
+        self.task.effects()
+    }
+
+    fn passed(&self, how: &Result<(), Failure>) -> Option<Passed<Stream>> {
+        self.task.passed(how)
     }
 
     fn describe(&self) -> String {
@@ -95,21 +103,24 @@ pub(super) struct TraceNote {
 
 impl TraceNote {
     /// The task that writes it.
-    pub(super) fn on(self, task: Task) -> Task {
-        Task::new(Box::new(Traced { task, log: self.log, entry: self.entry, began: None }))
+    fn on(self, task: Task) -> Box<Traced> {
+        Box::new(Traced { task, log: self.log, entry: self.entry, began: None })
     }
 }
 
-/// Puts a primitive into a stream.
+/// Puts a primitive of a thread into its stream.
 #[inline]
 pub(super) fn submit(
     note: Option<TraceNote>,
+    thread: &Thread,
     stream: &'static Stream,
-    task: impl Fresh<Task>,
+    call: &'static str,
+    task: impl TaskBody<Stream>,
 ) -> Result<(), Failure> {
+    let member = || Some(format!("of {}", thread.describe()));
     match note {
-        None => stream.submit(task).map(drop),
-        Some(note) => stream.submit(note.on(task.into_job())).map(drop),
+        None => check::submit_of(stream, call, member, task).map(drop),
+        Some(note) => check::submit_of(stream, call, member, note.on(Task::new(task))).map(drop),
     }
 }
 

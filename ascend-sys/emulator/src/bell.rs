@@ -1,0 +1,108 @@
+//! Who sleeps until something happens anywhere, and how they are rung for.
+//!
+//! A sleeper goes on the list of a [`Bell`], sets the bell, and looks once more whether it has happened already. Whoever makes it
+//! happen looks at the bell afterwards. A fence on each side lets one of the two see the other, and as long as nobody sleeps
+//! ringing is one load.
+
+use crate::sync::{Thread, lock_std as lock};
+use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::sync::{Mutex, OnceLock};
+
+/// See the [module](self).
+pub(crate) struct Bell {
+    /// Cleared by the first ring, which wakes them all.
+    is_set: AtomicBool,
+    sleepers: Mutex<Vec<Thread>>,
+}
+
+/// Rung when a task of any stream completes.
+pub(crate) static COMPLETIONS: Bell = Bell::new();
+/// Rung by [`announce`].
+pub(crate) static CHANGES: Bell = Bell::new();
+
+impl Bell {
+    const fn new() -> Bell {
+        Bell { is_set: AtomicBool::new(false), sleepers: Mutex::new(Vec::new()) }
+    }
+
+    /// A thread is about to sleep. It looks once more at what it waits for after this.
+    pub(crate) fn set(&self, me: &Thread) {
+        lock(&self.sleepers).push(me.clone());
+        self.is_set.store(true, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+    }
+
+    /// A thread sleeps no longer.
+    pub(crate) fn forget(&self, me: &Thread) {
+        lock(&self.sleepers).retain(|sleeper| sleeper.id() != me.id());
+    }
+
+    /// Wakes all sleepers. What they wait for was visible to all before.
+    #[inline]
+    fn ring(&self) {
+        if self.is_set.load(Ordering::Relaxed) {
+            self.wake();
+        }
+    }
+
+    #[cold]
+    fn wake(&self) {
+        if self.is_set.swap(false, Ordering::SeqCst) {
+            lock(&self.sleepers).iter().for_each(Thread::unpark);
+        }
+    }
+}
+
+/// A task has completed: wakes who waits for any.
+#[inline]
+pub(crate) fn completed() {
+    // The number of the completed task must be visible before the look. On x86 what lies between the two sees to that.
+    if cfg!(not(target_arch = "x86_64")) {
+        fence(Ordering::SeqCst);
+    }
+    COMPLETIONS.ring();
+}
+
+/// Something changed that a thread in [`wait_until`](crate::executor::wait_until) may be waiting for. Call it after the change.
+pub(crate) fn announce() {
+    fence(Ordering::SeqCst);
+    CHANGES.ring();
+}
+
+/// The housekeeper is parked until there is unfinished work.
+static HOUSEKEEPER_SLEEPS: AtomicBool = AtomicBool::new(true);
+static HOUSEKEEPER: OnceLock<std::thread::Thread> = OnceLock::new();
+
+/// Wakes the housekeeper if it sleeps. Called after leaving unfinished work. False when there is none yet.
+#[inline]
+pub(crate) fn notice() -> bool {
+    // The housekeeper says that it sleeps, then looks once more; here the work is there, then the look.
+    fence(Ordering::SeqCst);
+    if !HOUSEKEEPER_SLEEPS.load(Ordering::Relaxed) {
+        return true;
+    }
+    let Some(housekeeper) = HOUSEKEEPER.get() else { return false };
+    housekeeper.unpark();
+    true
+}
+
+/// Starts the housekeeper, unless it is there already.
+#[cold]
+pub(crate) fn employ(start: impl FnOnce() -> std::thread::Thread) {
+    HOUSEKEEPER.get_or_init(start);
+}
+
+/// The housekeeper sleeps until work is left unfinished, unless there `is_none`.
+pub(crate) fn await_notice(is_none: impl FnOnce() -> bool) {
+    HOUSEKEEPER_SLEEPS.store(true, Ordering::SeqCst);
+    fence(Ordering::SeqCst);
+    if is_none() {
+        std::thread::park();
+    }
+    HOUSEKEEPER_SLEEPS.store(false, Ordering::SeqCst);
+}
+
+/// The housekeeper has got up for the first time.
+pub(crate) fn is_up() {
+    HOUSEKEEPER_SLEEPS.store(false, Ordering::Relaxed);
+}

@@ -1,0 +1,80 @@
+//! What checked mode hears from the tasks of a stream, and from calls that have waited for them.
+
+use super::blocks::{engine, is_on};
+use super::clock::ClockPoint;
+use super::{CheckedOperation, ClockComponent, Touch};
+use crate::stream::{Mark, STREAMS, Stream};
+use crate::task::Passed;
+use std::sync::Arc;
+
+/// The task that a stream is at. Called with the lock of the stream's queue held, so it is the one after the last complete one.
+pub(super) fn here(stream: &Stream) -> ClockPoint {
+    ClockPoint { component: ClockComponent(stream.index()), time: stream.queue.completed() + 1 }
+}
+
+/// The head of the stream, which is over, has waited for other work.
+pub(crate) fn passed(stream: &Stream, passed: Passed<Stream>) {
+    let Some(engine) = engine(stream.device_id()) else { return };
+    let at = here(stream);
+    match passed {
+        Passed::Ticket(other, time) => {
+            engine.learn_point(at, ClockPoint { component: ClockComponent(other.index()), time });
+        }
+        Passed::Signal { number, name, call } => {
+            let (place, issued) = (stream.describe(), call.into());
+            let what = format!("wait for {name}");
+            let touches = Vec::new();
+            let operation = CheckedOperation { what, place, member: None, issued, touches };
+            engine.take(number, at, &Arc::new(operation));
+        }
+    }
+}
+
+/// The head of the stream, which is about to end, has touched memory: what it was, and which bytes.
+pub(crate) fn was_done(stream: &'static Stream, issued: String, what: String, touches: Vec<Touch>) {
+    if let Some(engine) = engine(stream.device_id()) {
+        let place = stream.describe();
+        let operation = Arc::new(CheckedOperation { what, place, member: None, issued, touches });
+        engine.begin(here(stream), &operation, false);
+    }
+}
+
+/// A signal has ended: another one may have its number.
+#[inline]
+pub(crate) fn signal_ended(device: u32, signal: u64) {
+    if is_on() {
+        notify_cleared(device, signal);
+    }
+}
+
+/// The host has cleared a notify.
+pub(crate) fn notify_cleared(device: u32, handle: u64) {
+    if let Some(engine) = engine(device) {
+        engine.clear(handle);
+    }
+}
+
+/// A call has told the host that a stream is complete up to a ticket.
+#[inline]
+pub(crate) fn host_saw(stream: &Stream, ticket: u64) {
+    if let Some(engine) = engine(stream.device_id()) {
+        engine.host_learns(ClockPoint { component: ClockComponent(stream.index()), time: ticket });
+    }
+}
+
+/// A call has waited for all that was queued in the process.
+pub(crate) fn host_saw_everything() {
+    if is_on() {
+        STREAMS.all().for_each(|stream| host_saw(stream, stream.queue.completed()));
+    }
+}
+
+/// The same of a mark.
+#[inline]
+pub(crate) fn host_saw_mark(mark: Mark) {
+    if is_on()
+        && let Some(stream) = mark.stream()
+    {
+        host_saw(stream, mark.ticket());
+    }
+}

@@ -1,0 +1,82 @@
+//! Checked mode where tasks are submitted: a note goes before the task, and one behind a host function that the stream waits for.
+
+use super::Checker;
+use super::blocks::{engine, is_on};
+use super::note::{Begin, CheckNote, NoteKind, operation};
+use crate::capture;
+use crate::message::Failure;
+use crate::stream::Stream;
+use crate::task::{Effects, TaskBody};
+use std::sync::Arc;
+
+/// Gives a task to a stream, from the function `call`. See [`capture::submit`].
+#[inline(always)]
+pub(crate) fn submit(
+    stream: &'static Stream,
+    call: &'static str,
+    task: impl TaskBody<Stream>,
+) -> Result<u64, Failure> {
+    submit_of(stream, call, || None, task)
+}
+
+/// As [`submit`], of a task that belongs to somebody.
+#[inline(always)]
+pub(crate) fn submit_of(
+    stream: &'static Stream,
+    call: &'static str,
+    member: impl FnOnce() -> Option<String>,
+    task: impl TaskBody<Stream>,
+) -> Result<u64, Failure> {
+    let returns = is_on() && announce(stream, call, member(), task.effects())?;
+    let ticket = capture::submit(stream, task)?;
+    if returns {
+        returns_to_stream(stream)?;
+    }
+    Ok(ticket)
+}
+
+/// Puts a note into a stream.
+pub(super) fn put(
+    engine: Arc<Checker>,
+    stream: &'static Stream,
+    what: NoteKind,
+) -> Result<(), Failure> {
+    let known = engine.known_to_host();
+    capture::submit(stream, Box::new(CheckNote { engine, known, what })).map(drop)
+}
+
+/// Says what comes next in the stream. True when the host runs it and returns.
+#[cold]
+fn announce(
+    stream: &'static Stream,
+    call: &str,
+    member: Option<String>,
+    effects: Effects,
+) -> Result<bool, Failure> {
+    let Some(engine) = engine(stream.device_id()) else { return Ok(false) };
+    let mut host_returns = false;
+    let what = match effects {
+        Effects::None => return Ok(false),
+        Effects::Touches(what, touches) => {
+            let operation = operation(stream, what, member, call, touches);
+            NoteKind::Begin(Begin { operation, apart: true, owns: None, arrives: Vec::new() })
+        }
+        Effects::Sets(signal, name) => {
+            let what = format!("record of {name}");
+            let operation = operation(stream, what, None, call, Vec::new());
+            NoteKind::Set { signal, name, operation }
+        }
+        Effects::RunsOnHost { returns } => {
+            host_returns = returns;
+            NoteKind::ToHost
+        }
+    };
+    put(engine, stream, what)?;
+    Ok(host_returns)
+}
+
+/// The host function before is over.
+#[cold]
+fn returns_to_stream(stream: &'static Stream) -> Result<(), Failure> {
+    engine(stream.device_id()).map_or(Ok(()), |engine| put(engine, stream, NoteKind::FromHost))
+}

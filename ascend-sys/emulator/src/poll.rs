@@ -1,0 +1,215 @@
+//! Polling: how the tasks of a stream get on, and how a stream is woken.
+//!
+//! A poll runs the tasks at the head of a stream on the calling thread. A task that completes may wake other streams; those are
+//! polled after the outermost poll of the thread, never inside it, so that polls do not nest without end. What is left
+//! unfinished then is the business of whoever waits and of the housekeeper: the [`bell`] is rung for them.
+
+use crate::bell;
+use crate::check;
+use crate::message::Failure;
+use crate::queue::{Fresh, Job, Outcome};
+use crate::step::{Reason, Step};
+use crate::stream::{STREAMS, Stream, Task};
+use crate::sync::lock_std as lock;
+use crate::task::{self, TaskBody};
+use ascend_sys::{ACL_ERROR_RT_TASK_ABORT_STOP, aclError};
+use std::cell::{Cell, RefCell};
+use std::sync::atomic::Ordering;
+
+/// Pieces of work that a thread takes from a stream that is not its own at a time.
+pub(crate) const HELP: u32 = 4;
+
+thread_local! {
+    static DEPTH: Cell<u32> = const { Cell::new(0) };
+    static ANY_WOKEN: Cell<bool> = const { Cell::new(false) };
+    static WOKEN: RefCell<Vec<&'static Stream>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Runs a poll. Streams that are woken in it are polled after the outermost poll of the thread, never inside.
+#[inline]
+pub(crate) fn polling<R>(poll: impl FnOnce() -> R) -> R {
+    struct InsidePoll;
+    impl Drop for InsidePoll {
+        fn drop(&mut self) {
+            DEPTH.set(DEPTH.get() - 1);
+        }
+    }
+    DEPTH.set(DEPTH.get() + 1);
+    let inside = InsidePoll;
+    let result = poll();
+    drop(inside);
+    if ANY_WOKEN.get() && DEPTH.get() == 0 {
+        poll_woken();
+    }
+    result
+}
+
+#[cold]
+fn poll_woken() {
+    // Keeps the depth above zero, so that the loop below is the only one.
+    DEPTH.set(1);
+    while let Some(stream) = WOKEN.with_borrow_mut(Vec::pop) {
+        poll_and_tell(stream);
+    }
+    ANY_WOKEN.set(false);
+    DEPTH.set(0);
+}
+
+fn wake(stream: &'static Stream) {
+    if DEPTH.get() == 0 {
+        poll_and_tell(stream);
+        return;
+    }
+    ANY_WOKEN.set(true);
+    WOKEN.with_borrow_mut(|woken| {
+        if !woken.iter().any(|s| std::ptr::eq(*s, stream)) {
+            woken.push(stream);
+        }
+    });
+}
+
+/// Polls a stream; what is left unfinished is run by others.
+pub(crate) fn poll_and_tell(stream: &'static Stream) {
+    match stream.poll(HELP) {
+        Outcome::Idle => {}
+        // What is unfinished was submitted, and whoever did that starts the housekeeper.
+        outcome => {
+            left_unfinished(stream, outcome);
+        }
+    }
+}
+
+/// A stream has unfinished work that the calling thread does not go on with. False when there is no housekeeper yet.
+#[cold]
+pub(crate) fn left_unfinished(stream: &'static Stream, outcome: Outcome) -> bool {
+    if outcome == Outcome::Runnable {
+        stream.queue.unpark_threads();
+    }
+    bell::notice()
+}
+
+impl Stream {
+    /// Runs what can be run, up to `budget` pieces of work.
+    pub(crate) fn poll(&'static self, budget: u32) -> Outcome {
+        let before = self.queue.completed();
+        let outcome = polling(|| self.queue.poll(self, budget));
+        if self.queue.completed() != before {
+            bell::completed();
+        }
+        outcome
+    }
+
+    /// As [`poll`](Self::poll), by somebody who only wants to help: when another thread is at it, that one needs to be told
+    /// nothing, and keeps its cache line.
+    #[inline]
+    pub(crate) fn assist(&'static self, budget: u32) -> Outcome {
+        if self.queue.is_polled() { Outcome::Busy } else { self.poll(budget) }
+    }
+
+    /// A task of this stream may be able to go on: polls the stream, at once or as soon as the calling thread is out of
+    /// the poll that it is in.
+    pub(crate) fn wake(&'static self) {
+        wake(self);
+    }
+
+    /// Everything queued gives up for `reason`, as soon as it no longer touches memory. New tasks are still taken.
+    pub(crate) fn void(&'static self, reason: Reason) -> u64 {
+        *lock(&self.reason) = Some(reason);
+        let last = self.queue.void_all();
+        self.wake();
+        last
+    }
+
+    /// Refuses new tasks with `code` and voids what is queued.
+    pub(crate) fn stop(&'static self, code: aclError, reason: Reason) {
+        self.queue.set_gate(code);
+        self.void(reason);
+    }
+
+    fn note_failure(&'static self, ticket: u64, failure: Failure) {
+        self.failures.note(ticket, failure);
+        if self.failure_mode.load(Ordering::Relaxed) == ascend_sys::ACL_STOP_ON_FAILURE {
+            self.stop_context();
+        }
+    }
+
+    /// Stops every stream of the context, because a task of this one failed (`ACL_STOP_ON_FAILURE`).
+    fn stop_context(&'static self) {
+        let code = ACL_ERROR_RT_TASK_ABORT_STOP;
+        let why = format!("{} stops all streams of its context on failure", self.describe());
+        for stream in STREAMS.live().filter(|stream| stream.context() == self.context()) {
+            stream.stop(code, Reason::Stopped(why.as_str().into()));
+        }
+    }
+
+    /// For messages: what the stream is held up by.
+    pub(crate) fn waiting_for(&'static self) -> String {
+        let head = polling(|| self.queue.with_head(self, |ticket, task| (ticket, task.describe())));
+        match head {
+            Some((ticket, task)) => format!("{} is at task {ticket}: {task}", self.describe()),
+            None => format!("{} is running", self.describe()),
+        }
+    }
+}
+
+impl Job for Task {
+    type Owner = Stream;
+    type Failure = Failure;
+
+    #[inline]
+    fn poll(&mut self, stream: &'static Stream) -> Step {
+        let step = task::Task::poll(self, stream);
+        if check::is_on() {
+            tell_checker(&**self, stream, &step);
+        }
+        step
+    }
+
+    fn arm(&mut self, stream: &'static Stream) -> bool {
+        TaskBody::arm(&mut **self, stream)
+    }
+
+    fn give_up(&mut self, stream: &'static Stream) -> Step {
+        self.expire(stream, &stream.void_reason())
+    }
+
+    fn panicked(&mut self, stream: &'static Stream) -> Step {
+        self.expire(stream, &Reason::Panicked)
+    }
+
+    fn failed(stream: &'static Stream, ticket: u64, failure: Failure) {
+        stream.note_failure(ticket, failure);
+    }
+
+    fn wake(stream: &'static Stream) {
+        stream.wake();
+    }
+}
+
+/// Checked mode hears what a task has waited for, when it is over.
+#[cold]
+fn tell_checker(task: &dyn TaskBody<Stream>, stream: &Stream, step: &Step) {
+    if let Step::Done(how) = step
+        && let Some(passed) = task.passed(how)
+    {
+        check::passed(stream, passed);
+    }
+}
+
+/// A task starts as what it is; its kind is forgotten when it has to stay.
+impl<B: TaskBody<Stream>> Fresh<Task> for B {
+    #[inline]
+    fn start(&mut self, stream: &'static Stream) -> Step {
+        let step = self.poll(stream);
+        if check::is_on() {
+            tell_checker(self, stream, &step);
+        }
+        step
+    }
+
+    #[inline]
+    fn into_job(mut self) -> Task {
+        self.keep();
+        Task::new(self)
+    }
+}

@@ -1,0 +1,23 @@
+//! What checked mode is told of a task. Tasks themselves know nothing of checks.
+
+use crate::check::Touch;
+
+/// What a task will do, told when it is submitted.
+pub(crate) enum Effects {
+    /// Nothing that other work could race with.
+    None,
+    /// It accesses memory: what it is, and which bytes. No two parts of it may share a byte.
+    Touches(String, Vec<Touch>),
+    /// It sets a signal: its number, and what it is called.
+    Sets(u64, String),
+    /// Code of the host runs. With `returns`, the work behind it waits for its end.
+    RunsOnHost { returns: bool },
+}
+
+/// Why the work behind a task comes after other work, told when the task is over. `O` is the stream.
+pub(crate) enum Passed<O: 'static> {
+    /// It has waited for this ticket of another stream.
+    Ticket(&'static O, u64),
+    /// It has waited for a signal, and taken it: its number, what it is called, and which function waits.
+    Signal { number: u64, name: String, call: &'static str },
+}
