@@ -2,11 +2,11 @@
 
 use crate::check::Touch;
 use crate::collective::plan::store_for;
-use crate::copy;
 use crate::memory::nominal;
-use crate::reduce::Store;
 use crate::step::{PIECE, Step};
 use crate::task::{Effects, Task, TaskBody};
+use ascend_reduce::Store;
+use ascend_reduce::copy;
 
 /// Rows of bytes to copy; one row unless it is a 2D copy.
 #[derive(Clone)]

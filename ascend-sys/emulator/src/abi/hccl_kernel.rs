@@ -191,7 +191,7 @@ unsafe extern "C" fn HcclKfcFreeOpArgs(op_args: *mut c_void) -> HcclResult {
 
 /// The number of a data type.
 fn data_type(number: u8) -> Result<(), Refusal> {
-    match crate::reduce::DataType::from_hccl(number.into()) {
+    match ascend_reduce::DataType::from_hccl(number.into()) {
         Some(_) => Ok(()),
         None => refuse!(HCCL_E_PARA, "{number} is not the number of a data type"),
     }

@@ -15,7 +15,7 @@ use crate::collective::validate::{self, Refusal, refuse};
 use crate::fabric::registry::with_issue_state;
 use crate::issue::submit::{begin, buffer, issue, issue_void, submit};
 use crate::profile::Product;
-use crate::reduce::ReduceOp;
+use ascend_reduce::ReduceOp;
 
 pub(super) fn fill(table: &mut Functions) {
     table.HcclAllReduce = Some(HcclAllReduce);

@@ -328,7 +328,7 @@ mod tests {
                 table.extents = [Extent::dense(512); 2];
                 table.run = 512;
                 table.sum_up(issue_state.member.rank);
-                let dtype = crate::reduce::DataType::Int32;
+                let dtype = ascend_reduce::DataType::Int32;
                 let request =
                     CollectiveRequest { operation: Operation::AlltoAllV, dtype, count: 1 };
                 submit(issue_state, request, table, send, recv, stream)

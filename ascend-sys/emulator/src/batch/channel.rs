@@ -135,7 +135,7 @@ impl MessageShape {
     }
 
     fn from_words((count, kind): (u64, u64)) -> Option<Self> {
-        let dtype = crate::reduce::DataType::from_hccl(kind as u32)?;
+        let dtype = ascend_reduce::DataType::from_hccl(kind as u32)?;
         Some(Self { dtype, count, alone: kind >> 32 != 0 })
     }
 
@@ -326,7 +326,7 @@ mod models {
     use super::*;
     use crate::collective::models::Bell;
     use crate::collective::sync::UnsafeCell;
-    use crate::reduce::DataType;
+    use ascend_reduce::DataType;
 
     /// Where the buffers pretend to be: nothing but addresses goes through the channel.
     const BASE: usize = 1 << 20;

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 
 use crate::collective::validate::name_of;
-use crate::reduce::DataType;
+use ascend_reduce::DataType;
 
 /// What one side says of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

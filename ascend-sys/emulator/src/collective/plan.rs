@@ -12,7 +12,7 @@ use std::sync::OnceLock;
 
 use super::participants::Participants;
 use super::request::{CollectiveRequest, Operation};
-use crate::reduce::Store;
+use ascend_reduce::Store;
 
 /// Bytes that a chunk reads or writes over all ranks, whichever is more: about 20 microseconds of work even where memory is slow.
 const CHUNK_BYTES: usize = 64 * 1024;
@@ -167,7 +167,7 @@ mod tests {
     use super::*;
     use crate::collective::participants::Contribution;
     use crate::collective::table::{BlockTable, Summary};
-    use crate::reduce::{DataType, ReduceOp};
+    use ascend_reduce::{DataType, ReduceOp};
 
     /// Ranks whose tables say how long their runs are.
     struct Ranks(Vec<usize>);

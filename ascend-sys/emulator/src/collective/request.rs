@@ -2,7 +2,7 @@
 
 use super::meeting::Claim;
 use super::validate::name_of;
-use crate::reduce::{DataType, ReduceOp};
+use ascend_reduce::{DataType, ReduceOp};
 
 /// The operation with what is particular to it: reductions, and roots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,8 +10,8 @@ use super::plan::Plan;
 use super::pointers::Pointers;
 use super::request::{CollectiveRequest, Operation};
 use super::table::{RECEIVES, SENDS};
-use crate::copy::copy;
-use crate::reduce::{DataType, ReduceOp, Store, reduce_chunk};
+use ascend_reduce::copy::copy;
+use ascend_reduce::{DataType, ReduceOp, Store, reduce_chunk};
 
 /// A large operation that everybody has come to.
 pub(crate) struct SharedWork<'a, P> {

@@ -125,7 +125,7 @@ pub(crate) fn list(ranks: &[usize]) -> String {
 mod tests {
     use super::*;
     use crate::collective::request::Operation;
-    use crate::reduce::{DataType, ReduceOp};
+    use ascend_reduce::{DataType, ReduceOp};
 
     fn sum(count: u64) -> CollectiveRequest {
         let operation = Operation::AllReduce(ReduceOp::Sum);

@@ -7,7 +7,7 @@
 //! address depends on a fingerprint: a block moves the lesser of what its two sides say.
 
 use crate::collective::validate::{Refusal, refuse};
-use crate::reduce::DataType;
+use ascend_reduce::DataType;
 
 /// Counts and displacements in elements, one of each for every rank.
 ///

@@ -8,7 +8,7 @@ use ascend_sys::{HcclDataType, HcclResult};
 
 use crate::message::Failure;
 use crate::profile::Product;
-use crate::reduce::{DataType, ReduceOp};
+use ascend_reduce::{DataType, ReduceOp};
 
 /// The largest number of elements an operation takes.
 pub(crate) const MOST_ELEMENTS: u64 = 0x7_ffff_ffff;

@@ -13,13 +13,13 @@ use crate::batch::item::{BatchItem, ItemState, MessageShape};
 use crate::collective::comm_error::{Cause, CommError, Origin};
 use crate::collective::plan::store_for;
 use crate::collective::sleeper::Sleeper;
-use crate::copy::copy;
 use crate::fabric::Member;
 use crate::lent::Lent;
 use crate::message::Failure;
 use crate::step::{Helpers, PIECE, Reason, Step};
 use crate::stream::Stream;
 use crate::task::TaskBody;
+use ascend_reduce::copy::copy;
 
 /// One rank's batch.
 pub(crate) struct PendingBatch {

@@ -23,10 +23,10 @@ use crate::fabric::Member;
 use crate::lent::Lent;
 use crate::message::{Failure, PANICKED};
 use crate::queue;
-use crate::reduce::Store;
 use crate::step::{Helpers, PIECE, Reason, Step};
 use crate::stream::Stream;
 use crate::task::TaskBody;
+use ascend_reduce::Store;
 
 enum PendingState {
     /// Has not arrived.
@@ -116,7 +116,7 @@ impl PendingCollective {
             // SAFETY: both have as many bytes, of which `done + piece` are no more.
             unsafe {
                 let to = self.staged.as_mut_ptr().add(*done);
-                crate::copy::copy(to, self.call.send.add(*done), piece, Store::Plain);
+                ascend_reduce::copy::copy(to, self.call.send.add(*done), piece, Store::Plain);
             }
             *done += piece;
             if *done == self.staged.len() {
@@ -148,7 +148,8 @@ impl PendingCollective {
         if self.is_small() {
             let (bytes, _) = request.sizes(rank, comm.meeting.ranks());
             // SAFETY: what a rank sends in a small operation fits the payload.
-            let fill = |payload| unsafe { crate::copy::copy(payload, send, bytes, Store::Plain) };
+            let fill =
+                |payload| unsafe { ascend_reduce::copy::copy(payload, send, bytes, Store::Plain) };
             // SAFETY: a rank issues one operation after the other, and the stream runs them in order: the issue state sees to both.
             unsafe { comm.meeting.arrive(rank, place, claim, &mut None, fill) };
         } else {

@@ -24,8 +24,8 @@ use crate::memory::held::{HeldMemory, hold};
 use crate::memory::{self, MemoryPlace as Where};
 use crate::message::Failure;
 use crate::profile::Product;
-use crate::reduce::DataType;
 use crate::stream::{Mark, Stream};
+use ascend_reduce::DataType;
 
 /// `hcclOpExpansionMode`: on vector cores, with no other to fall back to.
 const AIV_ONLY: u32 = 4;

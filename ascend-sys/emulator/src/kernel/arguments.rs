@@ -49,9 +49,9 @@ impl Arguments {
             Arguments::InMemory { address, bytes } => {
                 let found = memory::resolve(*address, *bytes)?;
                 let mut block = vec![0u8; *bytes];
-                let store = crate::reduce::Store::Plain;
+                let store = ascend_reduce::Store::Plain;
                 // SAFETY: the bytes lie in a live allocation, and `block` has as many.
-                unsafe { crate::copy::copy(block.as_mut_ptr(), found.data, *bytes, store) };
+                unsafe { ascend_reduce::copy::copy(block.as_mut_ptr(), found.data, *bytes, store) };
                 Ok(words(&block).map(KernelArgument::Word).collect())
             }
         }

@@ -235,9 +235,9 @@ fn tiling_bytes(
             let address = usize::try_from(*address).unwrap_or(usize::MAX);
             let found = memory::resolve(address, size)?;
             let mut bytes = vec![0; size];
-            let store = crate::reduce::Store::Plain;
+            let store = ascend_reduce::Store::Plain;
             // SAFETY: the bytes lie in a live allocation, and ours are as many.
-            unsafe { crate::copy::copy(bytes.as_mut_ptr(), found.data, size, store) };
+            unsafe { ascend_reduce::copy::copy(bytes.as_mut_ptr(), found.data, size, store) };
             Ok(bytes)
         }
     }

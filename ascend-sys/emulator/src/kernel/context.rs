@@ -157,8 +157,8 @@ impl Head {
             Ok(found) => {
                 // SAFETY: the allocation was made for it just now.
                 unsafe {
-                    let store = crate::reduce::Store::Plain;
-                    crate::copy::copy(found.data, bytes.as_ptr(), BYTES, store);
+                    let store = ascend_reduce::Store::Plain;
+                    ascend_reduce::copy::copy(found.data, bytes.as_ptr(), BYTES, store);
                 }
                 Ok(())
             }

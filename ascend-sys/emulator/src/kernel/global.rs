@@ -3,11 +3,11 @@
 //! Every access is checked when it is made, against the allocation that the argument pointed into when the kernel began, or the part of it
 //! that the caller gave. So an overrun is found even where it would hit memory of somebody else, and so is a buffer that is freed while the kernel runs.
 
-use crate::copy;
 use crate::machine;
 use crate::memory::pool::MemoryPool;
 use crate::memory::{self, MemoryPlace};
-use crate::reduce::Store;
+use ascend_reduce::Store;
+use ascend_reduce::copy;
 
 /// The allocation that an address points into.
 #[derive(Clone)]

@@ -10,10 +10,10 @@ use super::work::{PreparedWork, WorkKind, WriteWindows};
 use super::world::World;
 use crate::collective::validate;
 use crate::profile::Product;
-use crate::reduce::{DataType, ReduceOp};
 use ascend_program::layout::Number;
 use ascend_program::step::{Operation, PerRank, Reduction};
 use ascend_program::{TaskId, ValueId};
+use ascend_reduce::{DataType, ReduceOp};
 
 /// What ranks a list can have.
 const MOST_RANKS: usize = 256;

@@ -3,10 +3,10 @@
 use super::running::{Launched, RunningKernel};
 use crate::message::Failure;
 use crate::queue::Outcome;
-use crate::reduce::Standard;
 use crate::step::{Helpers, Reason, Step};
 use crate::stream::Stream;
 use crate::task::TaskBody;
+use ascend_reduce::Standard;
 use ascend_sys::ACL_ERROR_RT_AICORE_EXCEPTION;
 use std::time::Duration;
 

@@ -2,9 +2,9 @@
 //!
 //! Floating point types of 32 bits and fewer are computed in 32 bits and rounded once; integers wrap.
 
-use crate::reduce::Arithmetic;
 use ascend_program::layout::Number;
 use ascend_program::step::{VectorBinary, VectorReduce, VectorUnary};
+use ascend_reduce::Arithmetic;
 use half::{bf16, f16};
 use std::ops::Range;
 

@@ -1,7 +1,7 @@
 //! A collective that a kernel has prepared: what its message says to the server.
 
 use super::global::RegionAddress;
-use crate::reduce::{DataType, ReduceOp};
+use ascend_reduce::{DataType, ReduceOp};
 
 /// A collective that was prepared.
 pub(super) struct PreparedWork {

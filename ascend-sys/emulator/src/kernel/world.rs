@@ -8,10 +8,10 @@ use super::matmul::Sizes;
 use super::ranges::Ranges;
 use crate::check::Touch;
 use crate::profile::Product;
-use crate::reduce::{DataType, ReduceOp, Store, reduce_chunk};
 use ascend_program::layout::Number;
 use ascend_program::step::Base;
 use ascend_program::{Core, Matmul, Program, ValueId};
+use ascend_reduce::{DataType, ReduceOp, Store, reduce_chunk};
 use std::sync::Arc;
 
 /// Of one launch.

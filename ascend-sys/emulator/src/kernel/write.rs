@@ -4,11 +4,11 @@ use super::area::Area;
 use super::context;
 use super::global::RegionAddress;
 use super::work::{PreparedWork, WriteWindows};
-use crate::copy;
 use crate::memory;
 use crate::profile::Product;
-use crate::reduce::{DataType, Store};
 use crate::timeline::Moved;
+use ascend_reduce::copy;
+use ascend_reduce::{DataType, Store};
 use std::ops::Range;
 
 /// One write: addresses that programs know.

@@ -9,8 +9,8 @@ use super::thread::Thread;
 use crate::collective::plan::store_for;
 use crate::collective::validate::{Refusal, refuse};
 use crate::memory::{MemoryPlace, nominal, place_of};
-use crate::reduce::Store;
 use crate::step::PIECE;
+use ascend_reduce::Store;
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
 

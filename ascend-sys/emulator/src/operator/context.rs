@@ -11,9 +11,9 @@ use crate::fabric::{CommPart, Member};
 use crate::machine;
 use crate::memory::{self, MemoryPlace};
 use crate::profile::Product;
-use crate::reduce::Store;
 use crate::stream::unfinished_on;
 use crate::sync::lock_std as lock;
+use ascend_reduce::Store;
 use ascend_sys::CommEngine;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard};
@@ -122,7 +122,7 @@ pub(crate) fn copy_into(
         (format!("copy of {bytes} bytes into {}", describe(tag, engine)), touches)
     });
     // SAFETY: both were looked up for so many bytes just now; the host's are the caller's by the C contract.
-    unsafe { crate::copy::copy(target.data, source.data, length, Store::Plain) };
+    unsafe { ascend_reduce::copy::copy(target.data, source.data, length, Store::Plain) };
     Ok(())
 }
 
@@ -211,7 +211,7 @@ fn allocate(home: ContextHome, bytes: u64, call: &'static str) -> Result<usize, 
     match memory::resolve(address, size) {
         Ok(found) => {
             // SAFETY: the allocation was made for it just now.
-            unsafe { crate::copy::fill(found.data, 0, size) };
+            unsafe { ascend_reduce::copy::fill(found.data, 0, size) };
             Ok(address)
         }
         Err(text) => refuse!(HCCL_E_INTERNAL, "EI9999: {text}"),

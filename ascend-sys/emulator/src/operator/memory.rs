@@ -69,7 +69,7 @@ fn clear(data: *mut u8, bytes: usize) {
     }
     for (start, length) in [(0, ahead), (ahead + pages, bytes - ahead - pages)] {
         // SAFETY: the range was resolved, and the part lies in it.
-        unsafe { crate::copy::fill(data.wrapping_add(start), 0, length) };
+        unsafe { ascend_reduce::copy::fill(data.wrapping_add(start), 0, length) };
     }
 }
 

@@ -7,9 +7,9 @@
 use crate::check::Touch;
 use crate::collective::validate::{Refusal, name_of, refuse};
 use crate::memory::nominal;
-use crate::reduce::{DataType, ReduceOp, Store, reduce_chunk};
 use crate::step::{PIECE, Step};
 use crate::task::{Effects, Task, TaskBody};
+use ascend_reduce::{DataType, ReduceOp, Store, reduce_chunk};
 use std::sync::{Mutex, TryLockError};
 
 /// Memory that shares a lock with what lies this many blocks away.
