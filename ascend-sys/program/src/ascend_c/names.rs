@@ -21,93 +21,19 @@ pub(super) enum Thing {
     Matmul(MatmulId),
 }
 
-/// What C++ and Ascend C have taken, and the names that the printer itself gives.
-const RESERVED: [&str; 84] = [
-    "alignas",
-    "alignof",
-    "and",
-    "asm",
-    "auto",
-    "bfloat16_t",
-    "bitand",
-    "bitor",
-    "bool",
-    "break",
-    "case",
-    "catch",
-    "char",
-    "class",
-    "compl",
-    "const",
-    "constexpr",
-    "continue",
-    "decltype",
-    "default",
-    "delete",
-    "do",
-    "double",
-    "else",
-    "enum",
-    "explicit",
-    "export",
-    "extern",
-    "false",
-    "float",
-    "for",
-    "friend",
-    "goto",
-    "half",
-    "if",
-    "inline",
-    "int",
-    "long",
-    "mutable",
-    "namespace",
-    "new",
-    "noexcept",
-    "not",
-    "nullptr",
-    "offsetof",
-    "operator",
-    "or",
-    "pipe",
-    "private",
-    "protected",
-    "public",
-    "register",
-    "return",
-    "short",
-    "signed",
-    "sizeof",
-    "static",
-    "std",
-    "struct",
-    "switch",
-    "template",
-    "this",
-    "thread_local",
-    "throw",
-    "tiling",
-    "tilingData",
-    "true",
-    "try",
-    "typedef",
-    "typeid",
-    "typename",
-    "union",
-    "unsigned",
-    "userWorkspace",
-    "using",
-    "virtual",
-    "void",
-    "volatile",
-    "while",
-    "workspace",
-    "xor",
-    // Macros of C compilers and headers.
+/// Names that cannot be given besides keywords: macros and namespaces of the headers, and the names
+/// that the printer itself gives.
+const RESERVED: [&str; 10] = [
     "assert",
     "linux",
+    "offsetof",
+    "pipe",
+    "std",
+    "tiling",
+    "tilingData",
     "unix",
+    "userWorkspace",
+    "workspace",
 ];
 
 /// The names that can be seen at a place in the source.
@@ -124,7 +50,8 @@ pub(super) struct Names {
 impl Names {
     /// With the scope of the function open.
     pub(super) fn new(program: &Program) -> Self {
-        let taken = RESERVED.iter().map(|name| (*name).to_owned()).collect();
+        let reserved = RESERVED.iter().chain(ascend_names::KEYWORDS);
+        let taken = reserved.map(|name| (*name).to_owned()).collect();
         let values = program.values.iter().filter_map(|value| value.name.as_ref());
         let recorded = (program.variables.iter().map(|declared| &declared.name))
             .chain(program.queues.iter().map(|declared| &declared.name))
