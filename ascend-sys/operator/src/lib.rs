@@ -16,8 +16,6 @@ pub mod plan;
 mod schedule;
 pub mod shadow;
 mod show;
-#[doc(hidden)]
-pub mod svg;
 pub mod task;
 mod words;
 

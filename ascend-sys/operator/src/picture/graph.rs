@@ -5,8 +5,8 @@ use super::look::{self, ACROSS, CRITICAL, GREY, INK, WITHIN, WRONG, key, some};
 use super::rows::{LEFT, Rows};
 use crate::TaskId;
 use crate::schedule::{Execution, Schedule, step};
-use crate::svg::{Svg, escape, shorten};
 use crate::{Operator, Signal, Step, Task};
+use ascend_draw::svg::{Svg, escape, shorten};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Columns with tasks that a picture has.

@@ -2,8 +2,8 @@
 
 use crate::TaskId;
 use crate::schedule::transfer;
-use crate::svg::{Svg, escape};
 use crate::{Operator, ReduceOp, Signal, Step, Task};
+use ascend_draw::svg::{Svg, escape};
 use std::fmt::Display;
 
 pub(super) const INK: &str = "#1b2430";

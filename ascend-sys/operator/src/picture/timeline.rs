@@ -5,8 +5,8 @@ use super::look::{self, ACROSS, CRITICAL, GREY, GRID, INK, WITHIN, WRONG, key, s
 use super::rows::{LEFT, Rows};
 use crate::cost::{Cost, Model};
 use crate::schedule::{Execution, Schedule, When, step};
-use crate::svg::{Svg, escape, shorten};
 use crate::{Operator, Signal, Step, Task, TaskId};
+use ascend_draw::svg::{Svg, escape, shorten};
 use std::collections::HashSet;
 
 const WIDTH: f64 = 960.0;

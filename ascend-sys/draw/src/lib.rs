@@ -1,0 +1,3 @@
+//! Pictures as SVG: what the pictures of operators, races and timelines have in common.
+
+pub mod svg;
