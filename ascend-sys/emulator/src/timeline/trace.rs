@@ -4,22 +4,21 @@
 //! lies within a span does not end after it by a rounding.
 
 use super::rows::{Chart, Flow, Row, Says, Span};
+use ascend_draw::trace::{Trace, microseconds, quote};
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
 /// The text of the file.
 pub(super) fn write(chart: &Chart) -> String {
-    let mut events = Events(String::from("{\"displayTimeUnit\":\"ms\",\"traceEvents\":["));
+    let mut events = Events(Trace::new("ms"));
     let mut thread = 0;
     let mut places = HashMap::new();
     // Process 0 is taken: it is the system's idle process, which Perfetto hides.
     for (process, group) in (1..).zip(&chart.groups) {
-        events.name("process_name", process, thread + 1, &group.name);
-        events.sort("process_sort_index", process, thread + 1, process);
+        events.0.process(process, thread + 1, &group.name, process);
         for (order, row) in (0..).zip(&group.rows) {
             thread += 1;
-            events.name("thread_name", process, thread, &row.name);
-            events.sort("thread_sort_index", process, thread, order);
+            events.0.thread(process, thread, &row.name, order);
             events.row(process, thread, row);
             places.extend(row.thread.map(|handle| (handle, (process, thread))));
         }
@@ -27,43 +26,21 @@ pub(super) fn write(chart: &Chart) -> String {
     for (number, flow) in (1..).zip(&chart.flows) {
         events.flow(number, flow, &places);
     }
-    let _ = write!(
-        events.0,
-        "\n],\"otherData\":{{\"title\":{},\"time\":\"real time of the emulator\",\"left_out\":{}}}}}\n",
-        quote(&chart.title),
-        chart.left_out
-    );
-    events.0
+    events.0.finish(&[
+        ("title", quote(&chart.title)),
+        ("time", quote("real time of the emulator")),
+        ("left_out", chart.left_out.to_string()),
+    ])
 }
 
-struct Events(String);
+struct Events(Trace);
 
 impl Events {
-    fn event(&mut self, kind: char, name: &str, process: u64, thread: u64, more: &str) {
-        self.0.push_str(if self.0.ends_with('[') { "\n" } else { ",\n" });
-        // Writing to a string does not fail.
-        let _ = write!(
-            self.0,
-            "{{\"ph\":\"{kind}\",\"name\":{},\"pid\":{process},\"tid\":{thread}{more}}}",
-            quote(name)
-        );
-    }
-
-    fn name(&mut self, what: &str, process: u64, thread: u64, name: &str) {
-        let more = format!(",\"args\":{{\"name\":{}}}", quote(name));
-        self.event('M', what, process, thread, &more);
-    }
-
-    fn sort(&mut self, what: &str, process: u64, thread: u64, index: u64) {
-        let more = format!(",\"args\":{{\"sort_index\":{index}}}");
-        self.event('M', what, process, thread, &more);
-    }
-
     fn row(&mut self, process: u64, thread: u64, row: &Row) {
         row.spans.iter().for_each(|span| self.span(process, thread, span));
         for (at, name) in &row.marks {
             let more = format!(",\"s\":\"t\",\"ts\":{}", microseconds(*at));
-            self.event('i', name, process, thread, &more);
+            self.0.event('i', name, process, thread, &more);
         }
     }
 
@@ -72,14 +49,8 @@ impl Events {
         let (Some(from), Some(to)) = (places.get(&flow.from.0), places.get(&flow.to.0)) else {
             return;
         };
-        let across = if flow.across { "between ranks" } else { "between threads" };
-        for (kind, (process, thread), at, bind) in
-            [('s', from, flow.from.1, ""), ('f', to, flow.to.1, ",\"bp\":\"e\"")]
-        {
-            let at = microseconds(at);
-            let more = format!(",\"cat\":\"{across}\",\"id\":{number},\"ts\":{at}{bind}");
-            self.event(kind, "notify", *process, *thread, &more);
-        }
+        let from = (from.0, from.1, flow.from.1);
+        self.0.notify(number, flow.across, from, (to.0, to.1, flow.to.1));
     }
 
     fn span(&mut self, process: u64, thread: u64, span: &Span) {
@@ -98,28 +69,7 @@ impl Events {
             let _ = write!(more, "{comma}\"{key}\":{value}");
         }
         more.push('}');
-        self.event('X', &span.name, process, thread, &more);
+        self.0.event('X', &span.name, process, thread, &more);
         span.parts.iter().for_each(|part| self.span(process, thread, part));
     }
-}
-
-fn microseconds(time: u64) -> String {
-    format!("{}.{:03}", time / 1000, time % 1000)
-}
-
-/// A text as JSON has it.
-fn quote(text: &str) -> String {
-    let mut quoted = String::from("\"");
-    for c in text.chars() {
-        match c {
-            '"' => quoted.push_str("\\\""),
-            '\\' => quoted.push_str("\\\\"),
-            c if c.is_control() => {
-                let _ = write!(quoted, "\\u{:04x}", u32::from(c));
-            }
-            c => quoted.push(c),
-        }
-    }
-    quoted.push('"');
-    quoted
 }

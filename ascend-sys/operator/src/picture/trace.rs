@@ -7,8 +7,8 @@ use super::look;
 use crate::cost::Model;
 use crate::schedule::{Execution, Schedule, step};
 use crate::{Operator, Step, Task, TaskId};
+use ascend_draw::trace::{microseconds, quote};
 use std::collections::HashSet;
-use std::fmt::Write as _;
 
 pub(super) fn write(operator: &Operator, model: &Model) -> String {
     let execution = Execution::of(operator);
@@ -19,7 +19,7 @@ pub(super) fn write(operator: &Operator, model: &Model) -> String {
         operator,
         schedule: &schedule,
         critical: path.iter().copied().collect(),
-        text: String::from("{\"displayTimeUnit\":\"ns\",\"traceEvents\":["),
+        events: ascend_draw::trace::Trace::new("ns"),
         first: threads(operator),
     };
     for (rank, tasks) in (0..).zip(&operator.ranks) {
@@ -58,12 +58,7 @@ pub(super) fn write(operator: &Operator, model: &Model) -> String {
     let never = operator.tasks() - ran.len();
     let title = quote(&format!("{}: {}", operator.name, look::size(operator)));
     let time = quote("of a model; what takes no time in it is shown as a nanosecond");
-    // Writing to a string does not fail.
-    let _ = write!(
-        trace.text,
-        "\n],\"otherData\":{{\"title\":{title},\"time\":{time},\"never_run\":{never}}}}}\n"
-    );
-    trace.text
+    trace.events.finish(&[("title", title), ("time", time), ("never_run", never.to_string())])
 }
 
 /// The number of the first thread of each rank, and the first one that is free.
@@ -84,7 +79,7 @@ struct Trace<'a> {
     schedule: &'a Schedule<'a>,
     critical: HashSet<TaskId>,
     first: Vec<u32>,
-    text: String,
+    events: ascend_draw::trace::Trace,
 }
 
 impl Trace<'_> {
@@ -93,25 +88,16 @@ impl Trace<'_> {
     }
 
     fn event(&mut self, kind: char, name: &str, rank: u32, thread: u32, more: &str) {
-        self.text.push_str(if self.text.ends_with('[') { "\n" } else { ",\n" });
-        // Process 0 is taken: it is the system's idle process, which Perfetto hides.
-        let process = rank + 1;
-        let _ = write!(
-            self.text,
-            "{{\"ph\":\"{kind}\",\"name\":{},\"pid\":{process},\"tid\":{thread}{more}}}",
-            quote(name)
-        );
+        self.events.event(kind, name, process(rank), thread.into(), more);
     }
 
     fn process(&mut self, rank: u32, name: &str) {
         let thread = self.number(rank, 0);
-        self.event('M', "process_name", rank, thread, &named(name));
-        self.event('M', "process_sort_index", rank, thread, &sorted(rank));
+        self.events.process(process(rank), thread.into(), name, rank.into());
     }
 
     fn thread(&mut self, rank: u32, number: u32, order: u32, name: &str) {
-        self.event('M', "thread_name", rank, number, &named(name));
-        self.event('M', "thread_sort_index", rank, number, &sorted(order));
+        self.events.thread(process(rank), number.into(), name, order.into());
     }
 
     fn slice(
@@ -131,8 +117,8 @@ impl Trace<'_> {
             task.pieces().map_or(String::new(), |(from, _)| format!(",\"bytes\":{}", from.bytes));
         let more = format!(
             ",\"cat\":\"{kind}\",\"ts\":{},\"dur\":{},\"args\":{{\"task\":{},\"id\":\"{}\",\"source\":{}{bytes}}}",
-            microseconds(from),
-            microseconds(to - from),
+            microseconds(from as u64),
+            microseconds((to - from) as u64),
             quote(&task.to_string()),
             look::key(id),
             quote(&source.to_string())
@@ -142,43 +128,16 @@ impl Trace<'_> {
 
     /// A flow belongs to the slice in which it begins or ends.
     fn flow(&mut self, number: u64, record: TaskId, wait: TaskId) {
-        let across = if record.rank == wait.rank { "between threads" } else { "between ranks" };
         let (from, to) = (self.schedule.when(record).start, self.schedule.when(wait).end - 1.0);
-        for (kind, id, at, bind) in [('s', record, from, ""), ('f', wait, to, ",\"bp\":\"e\"")] {
-            let more =
-                format!(",\"cat\":\"{across}\",\"id\":{number},\"ts\":{}{bind}", microseconds(at));
-            self.event(kind, "notify", id.rank, self.number(id.rank, id.thread), &more);
-        }
+        let end = |id: TaskId, at: f64| {
+            (process(id.rank), self.number(id.rank, id.thread).into(), at as u64)
+        };
+        let (from, to) = (end(record, from), end(wait, to));
+        self.events.notify(number, record.rank != wait.rank, from, to);
     }
 }
 
-fn named(name: &str) -> String {
-    format!(",\"args\":{{\"name\":{}}}", quote(name))
-}
-
-fn sorted(index: u32) -> String {
-    format!(",\"args\":{{\"sort_index\":{index}}}")
-}
-
-/// Of nanoseconds.
-fn microseconds(time: f64) -> String {
-    let time = time as u64;
-    format!("{}.{:03}", time / 1000, time % 1000)
-}
-
-/// A text as JSON has it.
-fn quote(text: &str) -> String {
-    let mut quoted = String::from("\"");
-    for c in text.chars() {
-        match c {
-            '"' => quoted.push_str("\\\""),
-            '\\' => quoted.push_str("\\\\"),
-            c if c.is_control() => {
-                let _ = write!(quoted, "\\u{:04x}", u32::from(c));
-            }
-            c => quoted.push(c),
-        }
-    }
-    quoted.push('"');
-    quoted
+/// The process of a rank. Process 0 is taken: it is the system's idle process, which Perfetto hides.
+fn process(rank: u32) -> u64 {
+    u64::from(rank) + 1
 }
