@@ -73,6 +73,16 @@ pub fn inner(graph: &Graph, circle: &BTreeSet<usize>) -> Graph {
 /// the largest circle that it and those before it leave. The next is always the one that leaves the
 /// smallest. The set is small, but not always the smallest.
 pub fn cuts(graph: &Graph, most: usize) -> Vec<((usize, usize), usize)> {
+    // One cut, if one is enough.
+    let alone = graph.iter().filter_map(|(arrow, cost)| {
+        let mut rest = graph.clone();
+        rest.remove(arrow);
+        let left = largest(&rest);
+        (left <= most).then_some((cost, left, *arrow))
+    });
+    if let Some((_, left, arrow)) = alone.min() {
+        return vec![(arrow, left)];
+    }
     let order = order(graph);
     let mut cut: BTreeSet<_> = graph.keys().copied().filter(|(f, t)| order[f] > order[t]).collect();
     let without = |cut: &BTreeSet<(usize, usize)>| -> Graph {

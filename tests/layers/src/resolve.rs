@@ -14,6 +14,8 @@ pub type Arrows = BTreeMap<(FileId, FileId), Items>;
 enum Target {
     Module(ScopeId),
     Item(String, Definition),
+    /// What another crate defines.
+    Elsewhere,
 }
 
 /// The arrows of a crate.
@@ -86,7 +88,8 @@ impl Resolver<'_> {
         scope
     }
 
-    /// Resolves a path that stands in `scope`. Items of other crates are not found.
+    /// Resolves a path that stands in `scope`. What begins with an unknown name is of another
+    /// crate.
     fn path(&mut self, scope: ScopeId, path: &[String], asked: &mut Asked) -> Vec<Target> {
         let Some((first, rest)) = path.split_first() else { return Vec::new() };
         let mut found = match first.as_str() {
@@ -99,6 +102,9 @@ impl Resolver<'_> {
             }
             name => self.in_sight(scope, name, asked),
         };
+        if found.is_empty() {
+            found.push(Target::Elsewhere);
+        }
         for name in rest {
             let mut next: Vec<Target> = Vec::new();
             for target in found {
@@ -110,11 +116,12 @@ impl Resolver<'_> {
                     Target::Module(module) if name == "self" => vec![Target::Module(module)],
                     Target::Module(module) => {
                         let inner = self.inside(module, name, asked);
-                        if inner.is_empty() { self.unknown(module, name) } else { inner }
+                        if inner.is_empty() { self.unknown(module, name, asked) } else { inner }
                     }
                     // Of an enum its variant, of other types an associated item.
                     Target::Item(_, definition) if definition.kind == Kind::Type => vec![target],
                     Target::Item(..) => Vec::new(),
+                    Target::Elsewhere => vec![target],
                 };
                 for target in targets {
                     if !next.contains(&target) {
@@ -127,9 +134,22 @@ impl Resolver<'_> {
         found
     }
 
-    /// A name that no item of a module has: a macro makes it there, or the module exports it from
-    /// another crate.
-    fn unknown(&self, module: ScopeId, name: &str) -> Vec<Target> {
+    /// A name that a module does not define: it comes from another crate by a glob, or a macro
+    /// makes it there.
+    fn unknown(&mut self, module: ScopeId, name: &str, asked: &mut Asked) -> Vec<Target> {
+        let all = self.all;
+        let key = (module, "*".to_owned());
+        if !asked.contains(&key) {
+            asked.push(key);
+            let elsewhere = all.scopes[module]
+                .globs
+                .iter()
+                .any(|glob| self.path(module, &glob.path, asked).contains(&Target::Elsewhere));
+            asked.pop();
+            if elsewhere {
+                return vec![Target::Elsewhere];
+            }
+        }
         let file = self.all.scopes[module].file;
         let definition = Definition { kind: Kind::Type, file, line: 0, inside: None };
         vec![Target::Item(name.to_owned(), definition)]
@@ -191,6 +211,7 @@ impl Resolver<'_> {
                     let inner = match target {
                         Target::Module(module) => Some(module),
                         Target::Item(_, definition) => definition.inside,
+                        Target::Elsewhere => None,
                     };
                     if let Some(inner) = inner {
                         found.extend(self.inside(inner, name, asked));
@@ -341,17 +362,19 @@ mod tests {
     }
 
     #[test]
-    fn names_that_macros_make_and_items_of_other_crates_belong_to_the_module_of_the_path() {
+    fn names_that_macros_make_belong_to_the_module_and_items_of_other_crates_to_no_file() {
         let found = arrows(&[
-            ("lib.rs", "mod a; mod b; mod c;"),
+            ("lib.rs", "mod a; mod b; mod c; mod d; pub use other_crate as reduce;"),
+            ("d.rs", "pub use std::fmt::*;"),
             ("a.rs", "make!(Thing);"),
             ("b.rs", "pub use std::sync::atomic::AtomicU64;"),
             (
                 "c.rs",
-                "use crate::a::Thing; use crate::b::AtomicU64; use std::fmt; fn f() { fmt::x() }",
+                "use crate::a::Thing; use crate::b::AtomicU64; use std::fmt; use self::lost::*; \
+                 fn f(_: crate::reduce::R) { fmt::x(); crate::d::Debug; }",
             ),
         ]);
-        assert_eq!(found, ["c a: Thing", "c b: AtomicU64"]);
+        assert_eq!(found, ["c a: Thing"]);
     }
 
     #[test]
