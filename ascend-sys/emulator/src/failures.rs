@@ -43,7 +43,7 @@ impl Failures {
         if noted.last.len() == REMEMBERED
             && let Some((ticket, oldest)) = noted.last.pop_front()
         {
-            noted.forgotten = Some((ticket, oldest.code));
+            noted.forgotten = Some((ticket, oldest.acl_code()));
         }
         noted.last.push_back((ticket, failure));
         self.unreported.store(true, Ordering::Release);
@@ -97,7 +97,7 @@ mod tests {
     }
 
     fn code(result: Result<(), Failure>) -> aclError {
-        result.map_or_else(|failure| failure.code, |()| 0)
+        result.map_or_else(|failure| failure.acl_code(), |()| 0)
     }
 
     #[test]
@@ -114,8 +114,8 @@ mod tests {
         assert_eq!(code(failures.report(u64::MAX)), 0);
         failures.note(8, failure(8));
         assert_eq!(code(failures.report(8)), 8);
-        assert_eq!(failures.of(4).map(|failure| failure.code), Some(4));
-        assert_eq!(failures.first_within(&(5..9)).map(|failure| failure.code), Some(7));
+        assert_eq!(failures.of(4).map(|failure| failure.acl_code()), Some(4));
+        assert_eq!(failures.first_within(&(5..9)).map(|failure| failure.acl_code()), Some(7));
         failures.clear();
         assert!(failures.of(4).is_none());
     }

@@ -6,10 +6,9 @@
 pub(crate) mod asked;
 pub(crate) mod hold;
 
-use crate::collective::validate::{Refusal, refuse};
 use crate::fabric::{Member, registry};
 use crate::machine::{self, Device};
-use crate::message::{Failure, fail};
+use crate::message::{Failure, fail, refuse};
 use crate::stream::{STREAMS, Stream};
 use ascend_sys::ACL_ERROR_RT_PARAM_INVALID;
 
@@ -75,7 +74,7 @@ pub(crate) fn before(
     member: &Member,
     stream: &'static Stream,
     operation: FaultTarget,
-) -> Result<bool, Refusal> {
+) -> Result<bool, Failure> {
     if !are_any() {
         return Ok(false);
     }
@@ -87,7 +86,7 @@ fn before_with_faults(
     member: &Member,
     stream: &'static Stream,
     operation: FaultTarget,
-) -> Result<bool, Refusal> {
+) -> Result<bool, Failure> {
     let device = machine::device_slot(member.device);
     let mut wrong = false;
     for kind in device.faults.due(|kind| operation.can_have(kind)) {
@@ -117,7 +116,7 @@ fn before_with_faults(
 
 /// A rank is about to meet the others for the first time, in a group that issues so many operations of its device before.
 #[inline]
-pub(crate) fn before_contact(member: &Member, operations: usize) -> Result<(), Refusal> {
+pub(crate) fn before_contact(member: &Member, operations: usize) -> Result<(), Failure> {
     if !are_any() {
         return Ok(());
     }

@@ -2,18 +2,50 @@
 //!
 //! Both belong to the calling thread, as CANN has it by default.
 
-use ascend_sys::{ACL_SUCCESS, aclError};
+use ascend_sys::{ACL_ERROR_INTERNAL_ERROR, ACL_SUCCESS, HcclResult, aclError};
 use std::cell::{Cell, RefCell};
 use std::ffi::{CString, c_char};
+use std::fmt::Display;
 use std::sync::Arc;
 
 /// What is said of a panic, wherever it is caught.
 pub(crate) const PANICKED: &str = "the emulator panicked; this is a defect of the emulator";
 
+/// A code of one of CANN's two families.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ErrorCode {
+    Acl(aclError),
+    Hccl(HcclResult),
+}
+
+impl From<aclError> for ErrorCode {
+    fn from(code: aclError) -> ErrorCode {
+        ErrorCode::Acl(code)
+    }
+}
+
+impl From<HcclResult> for ErrorCode {
+    fn from(code: HcclResult) -> ErrorCode {
+        ErrorCode::Hccl(code)
+    }
+}
+
+impl PartialEq<aclError> for ErrorCode {
+    fn eq(&self, code: &aclError) -> bool {
+        *self == ErrorCode::Acl(*code)
+    }
+}
+
+impl PartialEq<HcclResult> for ErrorCode {
+    fn eq(&self, code: &HcclResult) -> bool {
+        *self == ErrorCode::Hccl(*code)
+    }
+}
+
 /// A code of CANN with its explanation. The same failure may be told to many ranks.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Failure {
-    pub(crate) code: aclError,
+    pub(crate) code: ErrorCode,
     /// A line with the cause, then perhaps lines with the particulars and with what to do.
     pub(crate) text: Arc<str>,
     /// The task that failed.
@@ -21,8 +53,37 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
-    pub(crate) fn new(code: aclError, text: impl Into<Arc<str>>) -> Failure {
-        Failure { code, text: text.into(), task: None }
+    pub(crate) fn new(code: impl Into<ErrorCode>, text: impl Into<Arc<str>>) -> Failure {
+        Failure { code: code.into(), text: text.into(), task: None }
+    }
+
+    /// The code that a function of the runtime returns. None of them calls HCCL, except when a
+    /// graph issues its operations again, which gives their failures a code of their own.
+    pub(crate) fn acl_code(&self) -> aclError {
+        match self.code {
+            ErrorCode::Acl(code) => code,
+            ErrorCode::Hccl(_) => ACL_ERROR_INTERNAL_ERROR,
+        }
+    }
+
+    /// The code and the text with which a function of HCCL reports the failure: its own, or what
+    /// it says when a function of the runtime that it called has failed.
+    #[cold]
+    pub(crate) fn in_hccl(&self) -> (HcclResult, Arc<str>) {
+        match self.code {
+            ErrorCode::Hccl(code) => (code, Arc::clone(&self.text)),
+            ErrorCode::Acl(code) => {
+                let text = format!("EI9999: {} [the runtime returned {code}]", self.text);
+                (HcclResult::HCCL_E_RUNTIME, text.into())
+            }
+        }
+    }
+
+    /// The failure of one item of a list that a function of HCCL was given, such as `item 3`.
+    #[cold]
+    pub(crate) fn of_item(self, item: impl Display) -> Failure {
+        let (code, text) = self.in_hccl();
+        Failure::new(code, format!("{item}: {text}"))
     }
 
     pub(crate) fn of_task(self, task: impl Into<Arc<str>>) -> Failure {
@@ -44,13 +105,21 @@ impl Failure {
     }
 }
 
-/// `Err(Failure)` with a formatted text.
+/// `Err(Failure)` with a code of the runtime and a formatted text.
 macro_rules! fail {
     ($code:expr, $($text:tt)+) => {
         Err($crate::message::Failure::new($code, format!($($text)+)))
     };
 }
 pub(crate) use fail;
+
+/// `Err(Failure)` with a code of HCCL and a formatted text.
+macro_rules! refuse {
+    ($code:ident, $($text:tt)+) => {
+        Err($crate::message::Failure::new(ascend_sys::HcclResult::$code, format!($($text)+)))
+    };
+}
+pub(crate) use refuse;
 
 /// Texts kept for a thread that never asks.
 const KEPT: usize = 32;

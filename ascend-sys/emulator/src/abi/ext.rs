@@ -65,7 +65,7 @@ unsafe extern "C" fn ascendExtStreamFailure(
         // SAFETY: null, or valid for a write by the C contract.
         let code = unsafe { out(code, "code") }?;
         let failure = Stream::named(stream as u64)?.failure(ticket);
-        code.write(failure.as_ref().map_or(ACL_SUCCESS, |failure| failure.code));
+        code.write(failure.as_ref().map_or(ACL_SUCCESS, Failure::acl_code));
         let words = failure.as_ref().map_or(String::new(), Failure::with_task);
         // SAFETY: null, or valid for `text_len` bytes by the C contract.
         unsafe { write_text(text, text_len, &words) };

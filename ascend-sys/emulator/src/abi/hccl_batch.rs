@@ -10,12 +10,13 @@ use ascend_sys::{
 
 use super::hccl_entry::{abi_entry, not_null, product_of_thread};
 use crate::batch::item::{self, BatchItem, ItemState, MessageShape};
-use crate::collective::validate::{self, Refusal, refuse};
+use crate::collective::validate;
 use crate::fabric::Member;
 use crate::fabric::registry::{self, IssueState, with_issue_state};
 use crate::issue::group;
 use crate::issue::post::post;
 use crate::issue::submit::{begin, buffer};
+use crate::message::{Failure, refuse};
 use crate::profile::Product;
 
 /// Puts the function into a table.
@@ -57,7 +58,7 @@ fn issue(
     issue_state: &mut IssueState,
     items: &[HcclSendRecvItem],
     stream: aclrtStream,
-) -> Result<(), Refusal> {
+) -> Result<(), Failure> {
     let member = &issue_state.member;
     let mut list = member.comm.exchange.take_list(member.rank);
     read(member, items, &mut list)?;
@@ -73,11 +74,10 @@ fn read(
     member: &Member,
     items: &[HcclSendRecvItem],
     list: &mut Vec<BatchItem>,
-) -> Result<(), Refusal> {
+) -> Result<(), Failure> {
     for (index, item) in items.iter().enumerate() {
-        let item = check(member, index as u32, item).map_err(|refusal| {
-            Refusal::new(refusal.code, format!("item {index}: {}", refusal.text))
-        })?;
+        let item = check(member, index as u32, item)
+            .map_err(|failure| failure.of_item(format_args!("item {index}")))?;
         list.extend(item);
     }
     let by_size = member.comm.product == Product::Ascend950;
@@ -90,7 +90,7 @@ fn check(
     member: &Member,
     index: u32,
     item: &HcclSendRecvItem,
-) -> Result<Option<BatchItem>, Refusal> {
+) -> Result<Option<BatchItem>, Failure> {
     let product = member.comm.product;
     if item.count == 0 && (product == Product::Ascend950 || item.buf.is_null()) {
         return Ok(None);
@@ -121,7 +121,7 @@ fn check(
 }
 
 /// What the rank sends to itself: the k-th send goes with the k-th receive. They are at the front of the list, the receives first.
-fn pair(rank: usize, list: &mut Vec<BatchItem>) -> Result<(), Refusal> {
+fn pair(rank: usize, list: &mut Vec<BatchItem>) -> Result<(), Failure> {
     let own = |send| list.iter().filter(move |item| item.send == send && item.peer == rank);
     let (sends, receives) = (own(true).count(), own(false).count());
     if sends != receives {

@@ -10,9 +10,10 @@ use ascend_sys::{
 
 use super::hccl_entry::{abi_entry, member, not_null, text_of};
 use crate::callback::may_block;
-use crate::collective::validate::{self, Refusal, refuse, runtime};
+use crate::collective::validate;
 use crate::fabric::Member;
 use crate::fabric::registry::with_issue_state;
+use crate::message::{Failure, refuse};
 use crate::operator::acquire::{WantedChannel, acquire_channels, destroy_channel, query_channels};
 use crate::operator::channel::{BUFFER_TAG, Channel, MOST_NOTIFIES, NOTIFIES_OF_CCU};
 use crate::operator::engine::OperatorEngine;
@@ -49,7 +50,7 @@ unsafe fn wanted(
     engine: CommEngine,
     descs: *const HcclChannelDesc,
     count: u32,
-) -> Result<(OperatorEngine, Vec<WantedChannel>), Refusal> {
+) -> Result<(OperatorEngine, Vec<WantedChannel>), Failure> {
     if count == 0 || count > MOST_CHANNELS {
         return refuse!(HCCL_E_PARA, "channelNum is {count}; it goes from 1 to {MOST_CHANNELS}");
     }
@@ -61,10 +62,7 @@ unsafe fn wanted(
         let desc = unsafe { &*descs.add(at) };
         // SAFETY: the caller's promise.
         let one = unsafe { read_desc(member, engine, desc) };
-        let one = one.map_err(|refusal| Refusal {
-            text: format!("channelDescs[{at}]: {}", refusal.text),
-            ..refusal
-        })?;
+        let one = one.map_err(|failure| failure.of_item(format_args!("channelDescs[{at}]")))?;
         let same =
             |other: &WantedChannel| (other.remote, other.protocol) == (one.remote, one.protocol);
         if product != Product::Ascend950 && all.iter().any(same) {
@@ -86,7 +84,7 @@ unsafe fn read_desc(
     member: &Member,
     engine: OperatorEngine,
     desc: &HcclChannelDesc,
-) -> Result<WantedChannel, Refusal> {
+) -> Result<WantedChannel, Failure> {
     let product = member.comm.product;
     if desc.header.magicWord != MAGIC {
         return refuse!(
@@ -166,11 +164,11 @@ pub(super) unsafe fn acquire(
     descs: *const HcclChannelDesc,
     count: u32,
     channels: *mut ChannelHandle,
-) -> Result<(), Refusal> {
+) -> Result<(), Failure> {
     not_null(comm, "comm")?;
     not_null(descs, "channelDescs")?;
     not_null(channels, "channels")?;
-    may_block().map_err(runtime)?;
+    may_block()?;
     with_issue_state(comm as u64, |issue_state| {
         let member = &issue_state.member;
         // SAFETY: the caller's promise.
@@ -184,7 +182,7 @@ pub(super) unsafe fn acquire(
 }
 
 /// A channel of this rank.
-fn channel_of(member: &Member, handle: ChannelHandle) -> Result<&'static Channel, Refusal> {
+fn channel_of(member: &Member, handle: ChannelHandle) -> Result<&'static Channel, Failure> {
     let channel = Channel::named(handle)?;
     if channel.is_of(member) {
         return Ok(channel);
@@ -279,7 +277,7 @@ unsafe extern "C" fn HcclGetHcclBufferCleared(
     })
 }
 
-fn only_950(member: &Member, function: &str) -> Result<(), Refusal> {
+fn only_950(member: &Member, function: &str) -> Result<(), Failure> {
     match member.comm.product {
         Product::Ascend950 => Ok(()),
         product => refuse!(HCCL_E_NOT_SUPPORT, "{product} has no {function}; Ascend 950 has"),
@@ -327,10 +325,12 @@ unsafe extern "C" fn HcclChannelDestroy(
     })
 }
 
-fn destroy(member: &Member, handle: ChannelHandle) -> Result<(), Refusal> {
+fn destroy(member: &Member, handle: ChannelHandle) -> Result<(), Failure> {
     let channel = match channel_of(member, handle) {
         Ok(channel) => channel,
-        Err(refusal) => return Err(Refusal { code: HcclResult::HCCL_E_NOT_FOUND, ..refusal }),
+        Err(failure) => {
+            return Err(Failure { code: HcclResult::HCCL_E_NOT_FOUND.into(), ..failure });
+        }
     };
     match channel.kind() {
         Some((OperatorEngine::Ccu, _)) => destroy_channel(member, handle),

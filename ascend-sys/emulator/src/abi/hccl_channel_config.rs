@@ -12,7 +12,7 @@ use ascend_sys::{
 
 use super::hccl_channel::acquire;
 use super::hccl_entry::{abi_entry, not_null, text_of};
-use crate::collective::validate::{Refusal, refuse};
+use crate::message::{Failure, refuse};
 use crate::operator::handles::Handles;
 
 pub(super) fn fill(table: &mut Functions) {
@@ -32,7 +32,7 @@ struct ChannelConfig;
 static CONFIGS: Handles<ChannelConfig> = Handles::new("configuration of channels", 0xae);
 
 /// A configuration that was made and not destroyed.
-fn known(config: HcclChannelConfig) -> Result<(), Refusal> {
+fn known(config: HcclChannelConfig) -> Result<(), Failure> {
     not_null(config, "config")?;
     CONFIGS.with(config.addr() as u64, |_| Ok(()))
 }

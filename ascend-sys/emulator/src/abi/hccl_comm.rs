@@ -12,7 +12,6 @@ use ascend_sys::{
 
 use super::hccl_entry::{abi_entry, member, not_null, text_of};
 use crate::callback::may_block;
-use crate::collective::validate::{Refusal, refuse, runtime};
 use crate::context;
 use crate::fabric::config::CommConfig;
 use crate::fabric::root::{self, Applicant, ROOT_INFO};
@@ -20,6 +19,7 @@ use crate::fabric::subs::SubCommRequest;
 use crate::fabric::{Comm, Member, hooks, registry};
 use crate::issue::group;
 use crate::machine::{self, Settings};
+use crate::message::{Failure, refuse};
 use crate::profile::Product;
 
 pub(super) fn fill(table: &mut Functions) {
@@ -73,7 +73,7 @@ unsafe extern "C" fn HcclCommInitRootInfoConfig(
 ) -> HcclResult {
     abi_entry("HcclCommInitRootInfoConfig", || {
         check_join(ranks, info, rank, comm)?;
-        let product = context::current_device().map_err(runtime)?.1.product();
+        let product = context::current_device()?.1.product();
         // SAFETY: null, or as large as it says, by the C contract.
         let config = unsafe { CommConfig::read(config.cast(), product) }?;
         // SAFETY: checked above; valid by the C contract.
@@ -86,7 +86,7 @@ fn check_join(
     info: *const HcclRootInfo,
     rank: u32,
     comm: *mut HcclComm,
-) -> Result<(), Refusal> {
+) -> Result<(), Failure> {
     if ranks == 0 {
         return refuse!(HCCL_E_PARA, "nRanks is 0");
     }
@@ -109,9 +109,9 @@ unsafe fn join(
     rank: u32,
     config: CommConfig,
     comm: *mut HcclComm,
-) -> Result<(), Refusal> {
-    may_block().map_err(runtime)?;
-    let (current, device) = context::current_device().map_err(runtime)?;
+) -> Result<(), Failure> {
+    may_block()?;
+    let (current, device) = context::current_device()?;
     let Some(settings) = device.settings() else {
         return refuse!(HCCL_E_RUNTIME, "EI9999: device {} is gone", current.device);
     };
@@ -198,8 +198,8 @@ unsafe extern "C" fn HcclCommInitAll(
     })
 }
 
-fn init_all(devices: &[i32], comms: &mut [HcclComm]) -> Result<(), Refusal> {
-    let internal = |text| Refusal::new(HcclResult::HCCL_E_INTERNAL, format!("EI0015: {text}"));
+fn init_all(devices: &[i32], comms: &mut [HcclComm]) -> Result<(), Failure> {
+    let internal = |text| Failure::new(HcclResult::HCCL_E_INTERNAL, format!("EI0015: {text}"));
     let mut applicants = Vec::with_capacity(devices.len());
     for (rank, id) in devices.iter().enumerate() {
         let device = machine::device(*id).map_err(internal)?;
@@ -274,7 +274,7 @@ fn new_sub(
     id: u64,
     own: usize,
     config: CommConfig,
-) -> Result<Member, Refusal> {
+) -> Result<Member, Failure> {
     let Member { comm, rank, device, .. } = parent;
     if comm.is_sub {
         return refuse!(

@@ -9,10 +9,10 @@ use ascend_sys::{
 };
 
 use super::hccl_entry::{abi_entry, member, not_null, product_of_thread, text_of};
-use crate::collective::validate::{Refusal, refuse, runtime};
 use crate::context;
 use crate::fabric::hooks;
 use crate::machine::Device;
+use crate::message::{Failure, refuse};
 use crate::profile::Product;
 
 pub(super) fn fill(table: &mut Functions) {
@@ -23,8 +23,8 @@ pub(super) fn fill(table: &mut Functions) {
 }
 
 /// The device that a setting of the process is about, where there are such settings.
-fn device_with(setting: HcclConfig) -> Result<&'static Device, Refusal> {
-    let (_, device) = context::current_device().map_err(runtime)?;
+fn device_with(setting: HcclConfig) -> Result<&'static Device, Failure> {
+    let (_, device) = context::current_device()?;
     if device.product() == Product::Ascend950 {
         return refuse!(HCCL_E_NOT_SUPPORT, "{} has no settings of the process", device.product());
     }

@@ -2,7 +2,7 @@
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::hccl_entry::{abi_entry, member, not_null};
-use crate::collective::validate::{Refusal, refuse};
+use crate::message::{Failure, refuse};
 use crate::operator;
 use ascend_sys::{CommEngine, Functions, HCCL_RES_TAG_MAX_LEN, HcclComm, HcclResult};
 use std::ffi::{CStr, c_char, c_void};
@@ -19,7 +19,7 @@ pub(super) fn fill(table: &mut Functions) {
 /// # Safety
 ///
 /// `tag` is null or NUL-terminated.
-unsafe fn tag_of(tag: *const c_char) -> Result<String, Refusal> {
+unsafe fn tag_of(tag: *const c_char) -> Result<String, Failure> {
     if tag.is_null() {
         return Ok(String::new());
     }
@@ -35,7 +35,7 @@ unsafe fn tag_of(tag: *const c_char) -> Result<String, Refusal> {
     Ok(text.to_string_lossy().into_owned())
 }
 
-fn not_empty(size: u64) -> Result<(), Refusal> {
+fn not_empty(size: u64) -> Result<(), Failure> {
     if size == 0 {
         return refuse!(HCCL_E_PARA, "size is 0");
     }

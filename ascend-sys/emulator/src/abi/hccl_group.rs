@@ -49,15 +49,15 @@ unsafe extern "C" fn ascendExtGroupResult(
 ) -> HcclResult {
     abi_entry("ascendExtGroupResult", || {
         not_null(code, "code")?;
-        let refusal = group::result(index)?;
-        let (found, words) = match &refusal {
-            None => (HcclResult::HCCL_SUCCESS, ""),
-            Some(refusal) => (refusal.code, refusal.text.as_str()),
+        let failure = group::result(index)?;
+        let (found, words) = match &failure {
+            None => (HcclResult::HCCL_SUCCESS, "".into()),
+            Some(failure) => failure.in_hccl(),
         };
         // SAFETY: not null, so valid for a write; the text is as large as it says, by the C contract.
         unsafe {
             code.write(found);
-            write_text(text, text_len, words);
+            write_text(text, text_len, &words);
         }
         Ok(())
     })

@@ -2,10 +2,10 @@
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::hccl_entry::{abi_entry, member, not_null, text_of};
-use crate::collective::validate::{Refusal, refuse};
 use crate::fabric::Member;
 use crate::kernel;
 use crate::memory::{self, MemoryPlace};
+use crate::message::{Failure, refuse};
 use crate::profile::Product;
 use crate::sync::lock_std as lock;
 use ascend_sys::{Functions, HcclComm, HcclResult};
@@ -46,7 +46,7 @@ unsafe fn read<const N: usize>(tiling: *const c_void, offset: usize) -> [u8; N] 
 ///
 /// # Safety
 /// `tiling` is a struct as the host fills it: every member that its head names lies in it.
-unsafe fn groups(tiling: *const c_void) -> Result<Vec<(String, u32)>, Refusal> {
+unsafe fn groups(tiling: *const c_void) -> Result<Vec<(String, u32)>, Failure> {
     // SAFETY: it begins with an Mc2InitTiling by the C contract.
     let head: [u8; INIT_BYTES] = unsafe { read(tiling, 0) };
     let word = |bytes: &[u8], at: usize| {
@@ -126,7 +126,7 @@ unsafe extern "C" fn HcclAllocComResourceByTiling(
 }
 
 /// Whether kernels of the product have an operation.
-fn supports(member: &Member, operation: u32) -> Result<(), Refusal> {
+fn supports(member: &Member, operation: u32) -> Result<(), Failure> {
     let product = member.comm.product;
     match operation {
         2 | 6 | 7 | 10 => Ok(()),
@@ -163,12 +163,12 @@ unsafe extern "C" fn HcclKfcAllocOpArgs(op_args: *mut *mut c_void) -> HcclResult
     })
 }
 
-fn stale<T>(handle: u64) -> Result<T, Refusal> {
+fn stale<T>(handle: u64) -> Result<T, Failure> {
     refuse!(HCCL_E_PARA, "opArgs: {handle:#x} is no argument object, or was freed")
 }
 
 /// Changes an argument object.
-fn set(op_args: *mut c_void, change: impl FnOnce(&mut OpArgs)) -> Result<(), Refusal> {
+fn set(op_args: *mut c_void, change: impl FnOnce(&mut OpArgs)) -> Result<(), Failure> {
     not_null(op_args, "opArgs")?;
     match lock(&OP_ARGS).get_mut(&(op_args as u64)) {
         Some(object) => {
@@ -190,7 +190,7 @@ unsafe extern "C" fn HcclKfcFreeOpArgs(op_args: *mut c_void) -> HcclResult {
 }
 
 /// The number of a data type.
-fn data_type(number: u8) -> Result<(), Refusal> {
+fn data_type(number: u8) -> Result<(), Failure> {
     match ascend_reduce::DataType::from_hccl(number.into()) {
         Some(_) => Ok(()),
         None => refuse!(HCCL_E_PARA, "{number} is not the number of a data type"),

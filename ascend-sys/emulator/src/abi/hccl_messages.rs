@@ -7,11 +7,12 @@ use ascend_sys::{Functions, HcclComm, HcclDataType, HcclResult, aclrtStream};
 
 use super::hccl_entry::{abi_entry, not_null};
 use crate::batch::item::{BatchItem, ItemState, MessageShape};
-use crate::collective::validate::{self, Refusal, refuse};
+use crate::collective::validate;
 use crate::fabric::registry::{IssueState, with_issue_state};
 use crate::issue::group;
 use crate::issue::post::post;
 use crate::issue::submit::{begin, buffer};
+use crate::message::{Failure, refuse};
 use crate::profile::Product;
 
 pub(super) fn fill(table: &mut Functions) {
@@ -62,7 +63,7 @@ impl MessageArguments {
         }
     }
 
-    fn issue(&self, comm: HcclComm, stream: aclrtStream) -> Result<(), Refusal> {
+    fn issue(&self, comm: HcclComm, stream: aclrtStream) -> Result<(), Failure> {
         // There is nothing to wait for, not even for the other side.
         if self.count == 0 {
             return Ok(());
@@ -72,7 +73,7 @@ impl MessageArguments {
         with_issue_state(comm as u64, |issue_state| self.issue_at(issue_state, stream))
     }
 
-    fn issue_at(&self, issue_state: &mut IssueState, stream: aclrtStream) -> Result<(), Refusal> {
+    fn issue_at(&self, issue_state: &mut IssueState, stream: aclrtStream) -> Result<(), Failure> {
         let Self { send, buf, count, dtype, peer } = *self;
         let (function, buffer_name, peer_name) = self.names();
         let (product, rank, ranks) = (

@@ -11,9 +11,10 @@ use ascend_sys::{Functions, HcclComm, HcclDataType, HcclReduceOp, HcclResult, ac
 use super::hccl_entry::{abi_entry, not_null};
 use crate::collective::call::CollectiveCall;
 use crate::collective::request::{CollectiveRequest, Operation};
-use crate::collective::validate::{self, Refusal, refuse};
+use crate::collective::validate;
 use crate::fabric::registry::with_issue_state;
 use crate::issue::submit::{begin, buffer, issue, issue_void, submit};
+use crate::message::{Failure, refuse};
 use crate::profile::Product;
 use ascend_reduce::ReduceOp;
 
@@ -40,7 +41,7 @@ fn all_given(
     send: *const c_void,
     recv: *const c_void,
     stream: aclrtStream,
-) -> Result<(), Refusal> {
+) -> Result<(), Failure> {
     not_null(comm, "comm")?;
     not_null(send, "sendBuf")?;
     not_null(recv, "recvBuf")?;

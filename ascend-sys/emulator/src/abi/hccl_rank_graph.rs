@@ -4,8 +4,8 @@
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::hccl_entry::{abi_entry, member, not_null};
-use crate::collective::validate::{Refusal, refuse};
 use crate::fabric::Member;
+use crate::message::{Failure, refuse};
 use crate::operator;
 use crate::profile::Product;
 use ascend_sys::{
@@ -36,7 +36,7 @@ struct Out<T>(*mut T);
 
 impl<T> Out<T> {
     /// The caller's pointer: null, which is refused, or valid for a write by the C contract.
-    fn new(to: *mut T, argument: &str) -> Result<Self, Refusal> {
+    fn new(to: *mut T, argument: &str) -> Result<Self, Failure> {
         not_null(to, argument)?;
         Ok(Self(to))
     }
@@ -52,8 +52,8 @@ fn list<T>(
     comm: HcclComm,
     (list, list_name): (*mut *mut T, &str),
     (length, length_name): (*mut u32, &str),
-    tell: impl FnOnce(Arc<Member>) -> Result<(*mut T, u32), Refusal>,
-) -> Result<(), Refusal> {
+    tell: impl FnOnce(Arc<Member>) -> Result<(*mut T, u32), Failure>,
+) -> Result<(), Failure> {
     not_null(comm, "comm")?;
     let (list, length) = (Out::new(list, list_name)?, Out::new(length, length_name)?);
     let (start, count) = tell(member(comm)?)?;
@@ -67,8 +67,8 @@ fn value<T>(
     comm: HcclComm,
     to: *mut T,
     name: &str,
-    tell: impl FnOnce(Arc<Member>) -> Result<T, Refusal>,
-) -> Result<(), Refusal> {
+    tell: impl FnOnce(Arc<Member>) -> Result<T, Failure>,
+) -> Result<(), Failure> {
     not_null(comm, "comm")?;
     let to = Out::new(to, name)?;
     to.is(tell(member(comm)?)?);

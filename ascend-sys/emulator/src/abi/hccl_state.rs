@@ -10,9 +10,9 @@ use ascend_sys::{
 
 use super::hccl_entry::{abi_entry, member, not_null, product_of_thread, text_of};
 use crate::collective::comm_error::Cause;
-use crate::collective::validate::{Refusal, refuse, runtime};
 use crate::context;
 use crate::fabric::{Member, hooks, registry};
+use crate::message::{Failure, refuse};
 use crate::profile::Product;
 
 pub(super) fn fill(table: &mut Functions) {
@@ -68,8 +68,8 @@ unsafe extern "C" fn HcclGetCommName(comm: HcclComm, name: *mut c_char) -> HcclR
 }
 
 /// The communicator of the calling thread's device that has this name.
-fn named(name: &str) -> Result<u64, Refusal> {
-    let (current, _) = context::current_device().map_err(runtime)?;
+fn named(name: &str) -> Result<u64, Failure> {
+    let (current, _) = context::current_device()?;
     match registry::find_by_name(name, current.device) {
         Some(handle) => Ok(handle),
         None => {

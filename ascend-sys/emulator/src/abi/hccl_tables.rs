@@ -13,9 +13,10 @@ use super::hccl_ops::some;
 use crate::collective::call::CollectiveCall;
 use crate::collective::request::{CollectiveRequest, Operation};
 use crate::collective::table::{Extent, RECEIVES, SENDS, Table, fingerprint};
-use crate::collective::validate::{self, Refusal, refuse};
+use crate::collective::validate;
 use crate::fabric::registry::{IssueState, with_issue_state};
 use crate::issue::submit::{begin, buffer, issue, issue_void_at};
+use crate::message::{Failure, refuse};
 
 pub(super) fn fill(table: &mut Functions) {
     table.HcclAllGatherV = Some(HcclAllGatherV);
@@ -35,7 +36,7 @@ unsafe fn numbers(array: *const c_void, length: usize) -> impl Iterator<Item = u
 }
 
 /// Counts of a half that are too large.
-fn check_counts(table: &Table, half: usize) -> Result<(), Refusal> {
+fn check_counts(table: &Table, half: usize) -> Result<(), Failure> {
     table.counts(half).iter().try_for_each(|count| validate::count(*count))
 }
 
@@ -47,7 +48,7 @@ fn submit(
     send: *const c_void,
     recv: *const c_void,
     stream: aclrtStream,
-) -> Result<(), Refusal> {
+) -> Result<(), Failure> {
     let stream = begin(issue_state, stream)?;
     let [sends, receives] = table.extents;
     let send = buffer(&issue_state.member, "sendBuf", send.cast_mut(), sends.end)?;
@@ -60,7 +61,7 @@ fn submit(
 }
 
 /// What a rank says of its own block must be what the counts say.
-fn own_count(argument: &str, count: u64, counts: &[u64], rank: usize) -> Result<(), Refusal> {
+fn own_count(argument: &str, count: u64, counts: &[u64], rank: usize) -> Result<(), Failure> {
     match counts.get(rank) {
         Some(listed) if *listed != count => refuse!(
             HCCL_E_PARA,
@@ -164,7 +165,7 @@ unsafe extern "C" fn HcclReduceScatterV(
 }
 
 /// A null buffer is one in which no rank has anything.
-fn buffer_of_counts(table: &Table, half: usize, buffer: *const c_void) -> Result<(), Refusal> {
+fn buffer_of_counts(table: &Table, half: usize, buffer: *const c_void) -> Result<(), Failure> {
     if table.counts(half).iter().all(|count| *count == 0) {
         return Ok(());
     }
@@ -180,7 +181,7 @@ fn all_to_all(
     (send, send_type): (*const c_void, HcclDataType),
     (recv, recv_type): (*const c_void, HcclDataType),
     stream: aclrtStream,
-) -> Result<(), Refusal> {
+) -> Result<(), Failure> {
     buffer_of_counts(&table, SENDS, send)?;
     buffer_of_counts(&table, RECEIVES, recv)?;
     check_counts(&table, SENDS)?;

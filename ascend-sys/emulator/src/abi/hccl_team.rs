@@ -4,8 +4,8 @@
 use super::hccl_entry::{abi_entry, member, not_null};
 use super::hcomm_endpoint::memory_of;
 use crate::callback::may_block;
-use crate::collective::validate::{Refusal, refuse, runtime};
 use crate::fabric::registry::with_issue_state;
+use crate::message::{Failure, refuse};
 use crate::operator::channel::{MOST_NOTIFIES, NOTIFIES_OF_CCU};
 use crate::operator::engine::OperatorEngine;
 use crate::operator::team::{self, Channels, TeamRequest};
@@ -33,7 +33,7 @@ fn set(number: u32) -> Option<u32> {
 /// # Safety
 ///
 /// `description` is null, or valid for a read, with `rankNum` numbers at `rankIds`.
-unsafe fn wish(description: *const HcclTeamCreateDesc) -> Result<TeamRequest, Refusal> {
+unsafe fn wish(description: *const HcclTeamCreateDesc) -> Result<TeamRequest, Failure> {
     not_null(description, "desc")?;
     // SAFETY: the caller's promise.
     let description = unsafe { &*description };
@@ -148,7 +148,7 @@ unsafe extern "C" fn HcclTeamChannelsCreate(
         let description = unsafe { &*description };
         let HcclTeamCreateChannelsDesc { engine, notifyNum, protocol, channelCnt, .. } =
             *description;
-        may_block().map_err(runtime)?;
+        may_block()?;
         with_issue_state(comm as u64, |issue_state| {
             let engine = OperatorEngine::of_channels(issue_state.member.comm.product, engine)?;
             if notifyNum > MOST_NOTIFIES {

@@ -9,7 +9,7 @@ use ascend_sys::{
 };
 
 use super::hccl_entry::{abi_entry, member, not_null};
-use crate::collective::validate::{Refusal, refuse, runtime};
+use crate::message::{Failure, refuse};
 use crate::operator::engine::OperatorEngine;
 use crate::operator::resources::{self, NOTIFIES_OF_THREAD};
 use crate::operator::thread::Thread;
@@ -23,7 +23,7 @@ pub(super) fn fill(table: &mut Functions) {
     table.HcclThreadResGetInfo = Some(HcclThreadResGetInfo);
 }
 
-fn check_notifies(notifies: u32) -> Result<(), Refusal> {
+fn check_notifies(notifies: u32) -> Result<(), Failure> {
     if notifies >= NOTIFIES_OF_THREAD {
         return refuse!(
             HCCL_E_PARA,
@@ -53,7 +53,7 @@ unsafe extern "C" fn HcclThreadAcquire(
 }
 
 /// More than there can be is refused before anybody makes room for them.
-fn check_count(count: u32) -> Result<(), Refusal> {
+fn check_count(count: u32) -> Result<(), Failure> {
     if count == 0 {
         return refuse!(HCCL_E_PARA, "threadNum is 0");
     }
@@ -138,7 +138,7 @@ unsafe extern "C" fn HcclThreadAcquireWithStream(
             }
         };
         check_notifies(notifies)?;
-        let stream = Stream::of_current_context(stream as u64).map_err(runtime)?;
+        let stream = Stream::of_current_context(stream as u64)?;
         if stream.device_id() != member.device {
             return refuse!(
                 HCCL_E_PARA,
@@ -184,7 +184,7 @@ pub(super) unsafe fn resource_of(
     kind: ThreadResType,
     length: u32,
     info: *mut *mut c_void,
-) -> Result<(), Refusal> {
+) -> Result<(), Failure> {
     if kind != ThreadResType::THREAD_RES_TYPE_STREAM {
         return refuse!(
             HCCL_E_NOT_SUPPORT,

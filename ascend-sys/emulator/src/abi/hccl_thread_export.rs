@@ -3,7 +3,7 @@
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::hccl_entry::{abi_entry, member, not_null};
-use crate::collective::validate::refuse;
+use crate::message::refuse;
 use crate::operator::dedicated;
 use crate::operator::engine::OperatorEngine;
 use crate::operator::resources::NOTIFIES_OF_THREAD;

@@ -5,8 +5,8 @@
 
 use super::hccl_entry::{abi_entry, not_null};
 use super::hcomm_endpoint::hcomm;
-use crate::collective::validate::{Refusal, refuse};
 use crate::message::add_text;
+use crate::message::{Failure, refuse};
 use crate::operator::channel::{MOST_NOTIFIES, NOTIFIES_OF_CCU};
 use crate::operator::endpoint::Endpoint;
 use crate::operator::endpoint_channel::{self, Role, WantedEnd};
@@ -43,7 +43,7 @@ const NAMED: u32 = 4;
 /// # Safety
 ///
 /// `from` is valid for as many bytes as its header says.
-unsafe fn read(from: *const HcommChannelDesc) -> Result<HcommChannelDesc, Refusal> {
+unsafe fn read(from: *const HcommChannelDesc) -> Result<HcommChannelDesc, Failure> {
     const BYTES: usize = size_of::<HcommChannelDesc>();
     // SAFETY: a header lies there by the caller's promise.
     let header = unsafe { (&raw const (*from).header).read_unaligned() };
@@ -81,7 +81,7 @@ unsafe fn read(from: *const HcommChannelDesc) -> Result<HcommChannelDesc, Refusa
 unsafe fn wanted(
     from: *const HcommChannelDesc,
     engine: OperatorEngine,
-) -> Result<WantedEnd, Refusal> {
+) -> Result<WantedEnd, Failure> {
     // SAFETY: the caller's promise.
     let desc = unsafe { read(from) }?;
     let to = match Endpoint::read(&desc.remoteEndpoint) {
@@ -145,7 +145,7 @@ unsafe fn create(
     descs: *const HcommChannelDesc,
     count: u32,
     channels: *mut ChannelHandle,
-) -> Result<(), Refusal> {
+) -> Result<(), Failure> {
     not_null(endpoint, "endpointHandle")?;
     not_null(descs, "channelDescs")?;
     not_null(channels, "channels")?;
@@ -160,9 +160,7 @@ unsafe fn create(
         // SAFETY: the caller's promise.
         match unsafe { wanted(descs.add(at), engine) } {
             Ok(one) => all.push(one),
-            Err(Refusal { code, text }) => {
-                return Err(Refusal::new(code, format!("channelDescs[{at}]: {text}")));
-            }
+            Err(failure) => return Err(failure.of_item(format_args!("channelDescs[{at}]"))),
         }
     }
     let made = endpoint_channel::create(endpoint as u64, engine, all)?;
@@ -216,7 +214,8 @@ unsafe extern "C" fn HcommChannelGetStatus(
             let channel = unsafe { channels.add(at).read_unaligned() };
             let status = match endpoint_channel::status(channel)? {
                 Ok(()) => HcclResult::HCCL_SUCCESS,
-                Err(Refusal { code, text }) => {
+                Err(failure) => {
+                    let (code, text) = failure.in_hccl();
                     // To wait is no mistake.
                     texts.extend(Some(text).filter(|_| code != HcclResult::HCCL_E_AGAIN));
                     code
@@ -227,7 +226,7 @@ unsafe extern "C" fn HcommChannelGetStatus(
         }
         Ok(())
     });
-    texts.into_iter().for_each(add_text);
+    texts.into_iter().for_each(|text| add_text(text.to_string()));
     code.0 as HcommResult
 }
 

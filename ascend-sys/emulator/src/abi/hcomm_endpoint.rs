@@ -5,7 +5,7 @@
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::hccl_entry::{abi_entry, not_null, text_of};
-use crate::collective::validate::{Refusal, refuse, runtime};
+use crate::message::{Failure, refuse};
 use crate::operator::endpoint::Endpoint;
 use crate::operator::open::{self, EXPORT, ReachableMemory};
 use crate::stream::unfinished_on;
@@ -35,7 +35,7 @@ pub(super) fn fill(table: &mut Functions) {
 /// As [`abi_entry`], for functions whose codes are plain numbers.
 pub(super) fn hcomm(
     name: &'static str,
-    inside: impl FnOnce() -> Result<(), Refusal>,
+    inside: impl FnOnce() -> Result<(), Failure>,
 ) -> HcommResult {
     abi_entry(name, inside).0 as HcommResult
 }
@@ -45,7 +45,7 @@ pub(super) fn hcomm(
 /// # Safety
 ///
 /// `description` is null or valid for a read.
-unsafe fn described(description: *const EndpointDesc, name: &str) -> Result<Endpoint, Refusal> {
+unsafe fn described(description: *const EndpointDesc, name: &str) -> Result<Endpoint, Failure> {
     not_null(description, name)?;
     // SAFETY: the caller's promise.
     match Endpoint::read(unsafe { &*description }) {
@@ -62,7 +62,7 @@ unsafe extern "C" fn HcommEndpointCreate(
         // SAFETY: null or valid for a read by the C contract.
         let endpoint = unsafe { described(description, "endpoint") }?;
         not_null(handle, "endpointHandle")?;
-        let (current, _) = context::current_device().map_err(runtime)?;
+        let (current, _) = context::current_device()?;
         if endpoint.place.device != current.device {
             return refuse!(
                 HCCL_E_PARA,
@@ -187,7 +187,7 @@ unsafe extern "C" fn HcommMemReg(
 const LONGEST_TAG: usize = 255;
 
 /// What a `CommMem` says.
-pub(super) fn memory_of(mem: &CommMem, argument: &str) -> Result<ReachableMemory, Refusal> {
+pub(super) fn memory_of(mem: &CommMem, argument: &str) -> Result<ReachableMemory, Failure> {
     let on_host = match mem.type_ {
         CommMemType::COMM_MEM_TYPE_DEVICE => false,
         CommMemType::COMM_MEM_TYPE_HOST => true,
@@ -239,7 +239,7 @@ unsafe extern "C" fn HcommMemExport(
 /// # Safety
 ///
 /// `description` is null, or valid for `length` bytes.
-unsafe fn exported(description: *const c_void, length: u32) -> Result<[u8; EXPORT], Refusal> {
+unsafe fn exported(description: *const c_void, length: u32) -> Result<[u8; EXPORT], Failure> {
     not_null(description, "memDesc")?;
     if length as usize != EXPORT {
         return refuse!(HCCL_E_PARA, "descLen is {length}; a description has {EXPORT} bytes");
@@ -293,7 +293,7 @@ unsafe extern "C" fn HcommMemAlloc(to: *mut *mut c_void, size: usize) -> HcommRe
         if to.is_null() || size == 0 {
             return refuse!(HCCL_E_PARA, "ptr is NULL or size is 0");
         }
-        let (_, device) = context::current_device().map_err(runtime)?;
+        let (_, device) = context::current_device()?;
         let rounded = size.checked_next_multiple_of(GRANULARITY).unwrap_or(usize::MAX);
         match device.memory.allocate(rounded, rounded, ALLOC) {
             Ok(address) => {

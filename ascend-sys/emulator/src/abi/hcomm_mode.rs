@@ -9,7 +9,7 @@ use ascend_sys::{ChannelHandle, CommProtocol, Functions, ThreadHandle};
 use super::hccl_entry::product_of;
 use super::hcomm_transfer::primitive;
 use crate::callback::may_block;
-use crate::collective::validate::{Refusal, refuse, runtime};
+use crate::message::{Failure, refuse};
 use crate::operator::channel::Channel;
 use crate::operator::engine::OperatorEngine;
 use crate::operator::issue::{self, thread_of};
@@ -54,18 +54,18 @@ unsafe extern "C" fn HcommBatchModeEnd(tag: *const c_char) -> i32 {
 /// # Safety
 ///
 /// `name` is null or NUL-terminated.
-unsafe fn named(name: *const c_char) -> Result<(String, u32), Refusal> {
+unsafe fn named(name: *const c_char) -> Result<(String, u32), Failure> {
     // SAFETY: the caller's promise.
     let Some(name) = (unsafe { given(name) }) else {
         return refuse!(HCCL_E_PTR, "commId is NULL");
     };
-    let (_, device) = context::current_device().map_err(runtime)?;
+    let (_, device) = context::current_device()?;
     Ok((name, device.id))
 }
 
 unsafe extern "C" fn HcommAcquireComm(name: *const c_char) -> i32 {
     primitive("HcommAcquireComm", || {
-        may_block().map_err(runtime)?;
+        may_block()?;
         // SAFETY: null, or NUL-terminated by the C contract.
         let (name, device) = unsafe { named(name) }?;
         lock::acquire(&name, device)
@@ -116,7 +116,7 @@ unsafe extern "C" fn HcommChannelDrainOnThread(
     channel: ChannelHandle,
 ) -> i32 {
     primitive("HcommChannelDrainOnThread", || {
-        may_block().map_err(runtime)?;
+        may_block()?;
         let thread = thread_of(thread)?;
         let channel: &Channel = issue::channel_of(thread, channel)?;
         match (thread.product(), channel.kind()) {
@@ -141,7 +141,7 @@ unsafe extern "C" fn HcommChannelDrainOnThread(
 }
 
 /// Seconds of a C caller.
-fn seconds(seconds: f32) -> Result<Duration, Refusal> {
+fn seconds(seconds: f32) -> Result<Duration, Failure> {
     match Duration::try_from_secs_f32(seconds) {
         Ok(limit) => Ok(limit),
         Err(_) => refuse!(

@@ -13,8 +13,8 @@ use ascend_sys::{
 use super::hccl_entry::not_null;
 use super::hcomm_transfer::{kind, primitive};
 use crate::callback::may_block;
-use crate::collective::validate::{Refusal, refuse, runtime};
 use crate::machine;
+use crate::message::{Failure, refuse};
 use crate::operator::channel::Channel;
 use crate::operator::crossing::{Crossing, cross, cross_all};
 use crate::operator::engine::OperatorEngine;
@@ -36,7 +36,7 @@ pub(super) fn fill(table: &mut Functions) {
 }
 
 /// A channel that the host's own engine drives: only Ascend 950 has them, over RoCE.
-fn of_host(handle: ChannelHandle) -> Result<&'static Channel, Refusal> {
+fn of_host(handle: ChannelHandle) -> Result<&'static Channel, Failure> {
     if handle == 0 {
         return refuse!(HCCL_E_PTR, "the channel is 0");
     }
@@ -55,7 +55,7 @@ fn of_host(handle: ChannelHandle) -> Result<&'static Channel, Refusal> {
 }
 
 /// The same for a primitive that goes into a thread: one of the host.
-fn on_host_thread(thread: ThreadHandle, channel: ChannelHandle) -> Result<(), Refusal> {
+fn on_host_thread(thread: ThreadHandle, channel: ChannelHandle) -> Result<(), Failure> {
     let thread = thread_of(thread)?;
     of_host(channel)?;
     match thread.owner() {
@@ -166,7 +166,7 @@ unsafe extern "C" fn HcommChannelNotifyWait(
 ) -> i32 {
     const NAME: &str = "HcommChannelNotifyWait";
     primitive(NAME, || {
-        may_block().map_err(runtime)?;
+        may_block()?;
         now::wait(NAME, of_host(channel)?, notify, Limit::Seconds(timeout))
     })
 }
@@ -219,7 +219,7 @@ unsafe extern "C" fn HcommBatchTransferOnThread(
 /// # Safety
 ///
 /// The member of the union that its kind names is set.
-unsafe fn crossing(desc: &HcommBatchTransferDesc) -> Result<Crossing, Refusal> {
+unsafe fn crossing(desc: &HcommBatchTransferDesc) -> Result<Crossing, Failure> {
     use HcommTransferType as T;
     let info = &desc.transferInfo;
     // SAFETY: the caller's promise.

@@ -4,7 +4,7 @@
 use ascend_sys::{ChannelHandle, Functions, ThreadHandle};
 
 use super::hcomm_transfer::primitive;
-use crate::collective::validate::refuse;
+use crate::message::refuse;
 use crate::operator::crossing::{Crossing, cross};
 use crate::operator::engine::OperatorEngine;
 use crate::operator::issue::{self, Limit};

@@ -7,8 +7,8 @@ use ascend_sys::{Functions, HcommResult};
 
 use super::hccl_entry::{not_null, text_of};
 use super::hcomm_transfer::primitive;
-use crate::collective::validate::{Refusal, refuse, runtime};
 use crate::context;
+use crate::message::{Failure, refuse};
 use crate::operator::task_cache;
 use crate::profile::Product;
 
@@ -25,8 +25,8 @@ pub(super) fn fill(table: &mut Functions) {
 /// # Safety
 ///
 /// `tag` is null or NUL-terminated.
-unsafe fn on_950(tag: *const c_char) -> Result<(u32, String), Refusal> {
-    let (_, device) = context::current_device().map_err(runtime)?;
+unsafe fn on_950(tag: *const c_char) -> Result<(u32, String), Failure> {
+    let (_, device) = context::current_device()?;
     match device.product() {
         // SAFETY: the caller's promise.
         Product::Ascend950 => Ok((device.id, unsafe { text_of(tag, "tag") }?)),
@@ -45,7 +45,7 @@ unsafe fn ranges(
     addresses: *mut *mut c_void,
     sizes: *mut u64,
     count: u64,
-) -> Result<Vec<(usize, usize)>, Refusal> {
+) -> Result<Vec<(usize, usize)>, Failure> {
     if count == 0 {
         return Ok(Vec::new());
     }

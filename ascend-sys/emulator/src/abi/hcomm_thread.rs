@@ -8,7 +8,7 @@ use ascend_sys::{CommEngine, Functions, HcommResult, ThreadHandle, ThreadResType
 use super::hccl_entry::not_null;
 use super::hccl_thread::resource_of;
 use super::hcomm_transfer::primitive;
-use crate::collective::validate::refuse;
+use crate::message::refuse;
 use crate::operator::engine::OperatorEngine;
 use crate::operator::resources;
 use crate::operator::thread::Thread;

@@ -8,7 +8,7 @@ use std::ffi::c_void;
 use ascend_sys::{ChannelHandle, Functions, HcommDataType, HcommReduceOp, ThreadHandle};
 
 use super::hccl_entry::{abi_entry, product_of};
-use crate::collective::validate::{Refusal, refuse};
+use crate::message::{Failure, refuse};
 use crate::operator::crossing::{Crossing, cross};
 use crate::operator::issue::{self, MoveReduction, Transfer};
 use crate::operator::reduce_kind;
@@ -27,17 +27,17 @@ pub(super) fn fill(table: &mut Functions) {
 
 /// The code of a primitive: the number of an `HcclResult`.
 #[inline]
-pub(super) fn primitive(name: &'static str, inside: impl FnOnce() -> Result<(), Refusal>) -> i32 {
+pub(super) fn primitive(name: &'static str, inside: impl FnOnce() -> Result<(), Failure>) -> i32 {
     abi_entry(name, inside).0 as i32
 }
 
 /// How a primitive combines elements.
-pub(super) fn kind(dtype: HcommDataType, op: HcommReduceOp) -> Result<MoveReduction, Refusal> {
+pub(super) fn kind(dtype: HcommDataType, op: HcommReduceOp) -> Result<MoveReduction, Failure> {
     reduce_kind(dtype.0, op.0).map(Some)
 }
 
 /// What only Ascend 950 has.
-pub(super) fn only_950(thread: ThreadHandle, what: &str) -> Result<(), Refusal> {
+pub(super) fn only_950(thread: ThreadHandle, what: &str) -> Result<(), Failure> {
     match product_of(thread)? {
         Product::Ascend950 => Ok(()),
         product => refuse!(HCCL_E_NOT_SUPPORT, "{product} has no {what}; Ascend 950 has"),

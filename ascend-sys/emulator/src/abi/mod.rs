@@ -93,8 +93,9 @@ pub(crate) fn abi_entry(
 
 #[cold]
 fn refuse(name: &str, failure: &Failure) -> aclError {
-    report(failure.code, failure.told_by(name));
-    failure.code
+    let code = failure.acl_code();
+    report(code, failure.told_by(name));
+    code
 }
 
 #[cold]

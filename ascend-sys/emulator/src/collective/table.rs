@@ -6,7 +6,7 @@
 //! the receivers say. Only when these differ does anybody look at whole tables, to name the pairs that disagree. No
 //! address depends on a fingerprint: a block moves the lesser of what its two sides say.
 
-use crate::collective::validate::{Refusal, refuse};
+use crate::message::{Failure, refuse};
 use ascend_reduce::DataType;
 
 /// Counts and displacements in elements, one of each for every rank.
@@ -175,7 +175,7 @@ impl Table {
     }
 
     /// The bytes that a half takes up.
-    pub(crate) fn extent(&self, half: usize, dtype: DataType) -> Result<Extent, Refusal> {
+    pub(crate) fn extent(&self, half: usize, dtype: DataType) -> Result<Extent, Failure> {
         let (mut all, mut end) = (Some(0u64), Some(0u64));
         for (count, displacement) in self.counts(half).iter().zip(self.displacements(half)) {
             if *count > 0 {

@@ -6,53 +6,22 @@ use std::ffi::c_void;
 
 use ascend_sys::{HcclDataType, HcclResult};
 
-use crate::message::Failure;
+use crate::message::{Failure, refuse};
 use crate::profile::Product;
 use ascend_reduce::{DataType, ReduceOp};
 
 /// The largest number of elements an operation takes.
 pub(crate) const MOST_ELEMENTS: u64 = 0x7_ffff_ffff;
 
-/// Why an argument is not acceptable: the code that the call returns, and a sentence.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Refusal {
-    pub(crate) code: HcclResult,
-    pub(crate) text: String,
-}
-
-impl Refusal {
-    pub(crate) fn new(code: HcclResult, text: String) -> Self {
-        Self { code, text }
-    }
-}
-
 /// A buffer was freed before that is allowed.
 #[cold]
-pub(crate) fn freed_before(when: &str, text: String) -> Refusal {
+pub(crate) fn freed_before(when: &str, text: String) -> Failure {
     let text = format!("EI0003: a buffer must stay until {when}: {text}");
-    Refusal::new(HcclResult::HCCL_E_PARA, text)
+    Failure::new(HcclResult::HCCL_E_PARA, text)
 }
-
-/// A failure of the runtime, as HCCL reports it.
-#[cold]
-pub(crate) fn runtime(failure: Failure) -> Refusal {
-    let text = format!("EI9999: {} [the runtime returned {}]", failure.text, failure.code);
-    Refusal::new(HcclResult::HCCL_E_RUNTIME, text)
-}
-
-/// `Err` with a code and a formatted sentence.
-macro_rules! refuse {
-    ($code:ident, $($text:tt)+) => {
-        Err($crate::collective::validate::Refusal::new(
-            ascend_sys::HcclResult::$code,
-            format!($($text)+),
-        ))
-    };
-}
-pub(crate) use refuse;
 
 /// The count of any operation, in elements.
-pub(crate) fn count(count: u64) -> Result<(), Refusal> {
+pub(crate) fn count(count: u64) -> Result<(), Failure> {
     if count > MOST_ELEMENTS {
         return refuse!(HCCL_E_PARA, "the count {count} is above the largest, {MOST_ELEMENTS}");
     }
@@ -60,7 +29,7 @@ pub(crate) fn count(count: u64) -> Result<(), Refusal> {
 }
 
 /// The element type of an operation that only moves data.
-pub(crate) fn movement(product: Product, dtype: u32) -> Result<DataType, Refusal> {
+pub(crate) fn movement(product: Product, dtype: u32) -> Result<DataType, Failure> {
     use DataType::*;
     match DataType::from_hccl(dtype) {
         None => refuse!(HCCL_E_NOT_SUPPORT, "{dtype} is not the number of a data type"),
@@ -81,7 +50,7 @@ pub(crate) fn reduction(
     product: Product,
     dtype: u32,
     op: u32,
-) -> Result<(DataType, ReduceOp), Refusal> {
+) -> Result<(DataType, ReduceOp), Failure> {
     use DataType::*;
     let dtype = movement(product, dtype)?;
     let reduces = match product {
@@ -114,7 +83,7 @@ pub(crate) fn reduction_v(
     product: Product,
     dtype: u32,
     op: u32,
-) -> Result<(DataType, ReduceOp), Refusal> {
+) -> Result<(DataType, ReduceOp), Failure> {
     use DataType::*;
     let (dtype, op) = reduction(product, dtype, op)?;
     if matches!(dtype, Uint64 | Fp64) || (dtype == Int64 && product == Product::A2) {
@@ -134,7 +103,7 @@ pub(crate) fn reduction_v(
 }
 
 /// The two element types of an operation that sends and receives.
-pub(crate) fn same_type(sent: HcclDataType, received: HcclDataType) -> Result<(), Refusal> {
+pub(crate) fn same_type(sent: HcclDataType, received: HcclDataType) -> Result<(), Failure> {
     if sent != received {
         return refuse!(
             HCCL_E_PARA,
@@ -151,7 +120,7 @@ fn in_words(dtype: HcclDataType) -> &'static str {
 }
 
 /// The buffers of an operation that does not work in place.
-pub(crate) fn apart(send: *const c_void, recv: *const c_void) -> Result<(), Refusal> {
+pub(crate) fn apart(send: *const c_void, recv: *const c_void) -> Result<(), Failure> {
     if send == recv && !send.is_null() {
         return refuse!(
             HCCL_E_PARA,
@@ -162,7 +131,7 @@ pub(crate) fn apart(send: *const c_void, recv: *const c_void) -> Result<(), Refu
 }
 
 /// A rank that an argument names.
-pub(crate) fn rank(what: &str, rank: u32, ranks: usize) -> Result<(), Refusal> {
+pub(crate) fn rank(what: &str, rank: u32, ranks: usize) -> Result<(), Failure> {
     if rank as usize >= ranks {
         return refuse!(
             HCCL_E_PARA,

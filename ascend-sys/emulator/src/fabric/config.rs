@@ -7,7 +7,7 @@
 
 mod texts;
 
-use crate::collective::validate::{Refusal, refuse};
+use crate::message::{Failure, refuse};
 use crate::profile::{BUFFER_MEGABYTES, Product};
 
 /// What this library knows: the size of version 11.
@@ -80,7 +80,7 @@ impl Given {
         since: u32,
         offset: usize,
         what: &str,
-    ) -> Result<String, Refusal> {
+    ) -> Result<String, Failure> {
         let Some(bytes) = self.field::<N>(since, offset) else { return Ok(String::new()) };
         let Some(end) = bytes.iter().position(|byte| *byte == 0) else {
             return refuse!(HCCL_E_PARA, "{what} of HcclCommConfig has no end within {N} bytes");
@@ -98,7 +98,7 @@ impl CommConfig {
     /// # Safety
     ///
     /// `config` is null or points to a struct of as many bytes as its first eight say, at least those and 24 more.
-    pub(crate) unsafe fn read(config: *const u8, product: Product) -> Result<Self, Refusal> {
+    pub(crate) unsafe fn read(config: *const u8, product: Product) -> Result<Self, Failure> {
         if config.is_null() {
             return match product {
                 Product::Ascend950 => refuse!(HCCL_E_PTR, "the config is NULL"),
@@ -133,7 +133,7 @@ impl CommConfig {
 }
 
 impl Given {
-    fn interpret(&self, product: Product) -> Result<CommConfig, Refusal> {
+    fn interpret(&self, product: Product) -> Result<CommConfig, Failure> {
         let mut config = CommConfig::default();
         match self.number(1, 24) {
             Some(0) => return refuse!(HCCL_E_PARA, "hcclBufferSize is 0; the smallest is 1 (MB)"),
@@ -191,7 +191,7 @@ impl Given {
         Ok(config)
     }
 
-    fn retries(&self) -> Result<(), Refusal> {
+    fn retries(&self) -> Result<(), Failure> {
         let levels = self.text::<50>(8, 1920, "hcclRetryEnable")?;
         if !levels.is_empty() && !texts::retry_levels(&levels) {
             return refuse!(HCCL_E_PARA, "hcclRetryEnable is \"{levels}\"; it is like L1:1, L2:0");
@@ -208,7 +208,7 @@ impl Given {
     }
 
     /// The fields since version 8 in the layouts that lasted.
-    fn tail(&self, config: &mut CommConfig, product: Product) -> Result<(), Refusal> {
+    fn tail(&self, config: &mut CommConfig, product: Product) -> Result<(), Failure> {
         // Out of range is a warning in CANN, and the value is ignored.
         config.exec_timeout = self.number(8, 316).filter(|seconds| *seconds <= i32::MAX as u32);
         config.algorithm = self.text::<1600>(8, 320, "hcclAlgo")?;
@@ -267,7 +267,7 @@ mod tests {
         bytes
     }
 
-    fn read(bytes: &[u8], product: Product) -> Result<CommConfig, Refusal> {
+    fn read(bytes: &[u8], product: Product) -> Result<CommConfig, Failure> {
         // SAFETY: the vector has the size that it says.
         unsafe { CommConfig::read(bytes.as_ptr(), product) }
     }
@@ -353,7 +353,7 @@ mod tests {
         let with = |offset: usize, value: &[u8]| {
             let mut bytes = client(11, 2248);
             bytes[offset..offset + value.len()].copy_from_slice(value);
-            read(&bytes, Product::A3).map_err(|refusal| refusal.code)
+            read(&bytes, Product::A3).map_err(|failure| failure.in_hccl().0)
         };
         let wrong = Err(HcclResult::HCCL_E_PARA);
         assert_eq!(with(0, &31u64.to_ne_bytes()), wrong);

@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 
 use ascend_sys::{HcclComm, HcclCommStatePhase, HcclResult};
 
-use crate::collective::validate::{Refusal, refuse};
+use crate::message::{Failure, refuse};
 
 /// Most bytes of the name of a callback.
 const LONGEST: usize = 159;
@@ -26,7 +26,7 @@ thread_local! {
     static INSIDE: Cell<bool> = const { Cell::new(false) };
 }
 
-fn not_inside() -> Result<(), Refusal> {
+fn not_inside() -> Result<(), Failure> {
     if INSIDE.get() {
         return refuse!(
             HCCL_E_UNAVAIL,
@@ -37,7 +37,7 @@ fn not_inside() -> Result<(), Refusal> {
 }
 
 /// A callback takes the place of an earlier one of the same name.
-pub(crate) fn register(name: String, callback: StateCallback, args: usize) -> Result<(), Refusal> {
+pub(crate) fn register(name: String, callback: StateCallback, args: usize) -> Result<(), Failure> {
     if name.is_empty() || name.len() > LONGEST {
         return refuse!(HCCL_E_PARA, "regName has {} bytes; it has 1 to {LONGEST}", name.len());
     }
@@ -47,7 +47,7 @@ pub(crate) fn register(name: String, callback: StateCallback, args: usize) -> Re
 }
 
 /// Calls them all.
-pub(crate) fn call(comm: u64, phase: HcclCommStatePhase) -> Result<(), Refusal> {
+pub(crate) fn call(comm: u64, phase: HcclCommStatePhase) -> Result<(), Failure> {
     struct InsideHook;
     impl Drop for InsideHook {
         fn drop(&mut self) {
@@ -65,7 +65,7 @@ pub(crate) fn call(comm: u64, phase: HcclCommStatePhase) -> Result<(), Refusal> 
         let code = unsafe { callback(comm as HcclComm, phase, args) };
         if code != HcclResult::HCCL_SUCCESS {
             let text = format!("the callback \"{name}\" returned {} in phase {}", code.0, phase.0);
-            return Err(Refusal { code, text });
+            return Err(Failure::new(code, text));
         }
     }
     Ok(())

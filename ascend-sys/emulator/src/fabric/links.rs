@@ -10,8 +10,8 @@ use super::comm::Comm;
 use crate::collective::comm_error::{Cause, CommError, Origin};
 use crate::collective::request::CollectiveRequest;
 use crate::collective::sides::list;
-use crate::collective::validate::Refusal;
 use crate::executor;
+use crate::message::Failure;
 
 impl Comm {
     /// The first collective of `rank`: waits until all ranks call it too. A count of zero says so to the others and waits
@@ -22,7 +22,7 @@ impl Comm {
         rank: usize,
         number: u64,
         request: CollectiveRequest,
-    ) -> Result<bool, Refusal> {
+    ) -> Result<bool, Failure> {
         self.post(rank, number, request);
         self.await_all(rank, number, request, Instant::now())
     }
@@ -43,7 +43,7 @@ impl Comm {
         number: u64,
         request: CollectiveRequest,
         began: Instant,
-    ) -> Result<bool, Refusal> {
+    ) -> Result<bool, Failure> {
         let void = request.is_void();
         let what = || format!("{request} #{number}");
         let limit = (!void).then(|| self.connect_timeout.saturating_sub(began.elapsed()));
@@ -60,7 +60,7 @@ impl Comm {
 
     /// The rank reaches nobody, because its device was told so: waits as long as it would for others, and fails.
     #[cold]
-    pub(crate) fn never_meet(&self, rank: usize) -> Result<(), Refusal> {
+    pub(crate) fn never_meet(&self, rank: usize) -> Result<(), Failure> {
         executor::wait_until(Some(self.connect_timeout), || self.meeting.error().is_some());
         self.check(Origin::Call)?;
         let text = format!(
@@ -68,7 +68,7 @@ impl Comm {
             self.connect_timeout.as_secs_f64()
         );
         let error = self.fail(CommError { origin: Origin::Call, cause: Cause::Timeout, text });
-        Err(refusal(&error, Origin::Call))
+        Err(failure(&error, Origin::Call))
     }
 
     /// The first messages that `rank` exchanges with `peers`: waits until each of them makes a call that exchanges with it.
@@ -78,7 +78,7 @@ impl Comm {
         rank: usize,
         peers: &[usize],
         function: &'static str,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), Failure> {
         self.post_peers(rank, peers, function);
         self.await_peers(rank, peers, function, Instant::now())
     }
@@ -99,7 +99,7 @@ impl Comm {
         peers: &[usize],
         function: &'static str,
         began: Instant,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), Failure> {
         let what = || format!("{function} with {}", list(peers));
         let limit = Some(self.connect_timeout.saturating_sub(began.elapsed()));
         self.link(rank, what, limit, |state| state.look_for_peers(rank, peers)).map(|_| ())
@@ -112,7 +112,7 @@ impl Comm {
         what: impl Fn() -> String,
         limit: Option<Duration>,
         look: impl Fn(&LinksState) -> LinkStep,
-    ) -> Result<bool, Refusal> {
+    ) -> Result<bool, Failure> {
         let decided = || {
             self.meeting.error().is_some() || !matches!(look(&self.board.lock()), LinkStep::Wait)
         };
@@ -128,7 +128,7 @@ impl Comm {
             LinkStep::Wait => (Cause::Timeout, self.timeout_text(rank, &what())),
         };
         let error = self.fail(CommError { origin: Origin::Call, cause, text });
-        Err(refusal(&error, Origin::Call))
+        Err(failure(&error, Origin::Call))
     }
 
     #[cold]
@@ -147,22 +147,22 @@ impl Comm {
 
     /// Refuses if the communicator is broken already.
     #[inline]
-    pub(crate) fn check(&self, asks: Origin) -> Result<(), Refusal> {
+    pub(crate) fn check(&self, asks: Origin) -> Result<(), Failure> {
         match self.meeting.error() {
             None => Ok(()),
-            Some(error) => Err(refusal(&error, asks)),
+            Some(error) => Err(failure(&error, asks)),
         }
     }
 }
 
 /// What a call returns when the communicator is broken.
 #[cold]
-fn refusal(error: &CommError, asks: Origin) -> Refusal {
+fn failure(error: &CommError, asks: Origin) -> Failure {
     let cause = error.cause;
     let report = match (cause, error.origin) {
         // Inside a call, while links are made.
         (Cause::Timeout, Origin::Call) => "EI0006",
         _ => cause.report_code(),
     };
-    Refusal { code: cause.hccl_result(), text: error.told(report, asks) }
+    Failure::new(cause.hccl_result(), error.told(report, asks))
 }

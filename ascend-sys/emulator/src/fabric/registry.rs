@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use super::comm::{Comm, Member};
 use crate::collective::comm_error::{Cause, CommError, Origin};
 use crate::collective::meeting::MeetingPlace;
-use crate::collective::validate::{Refusal, refuse};
+use crate::message::{Failure, refuse};
 use crate::slots::{HandleKind, Slots, Slotted, unknown};
 use crate::stream::Mark;
 use crate::sync::{Guard, SpinLock, lock_std as lock};
@@ -63,7 +63,7 @@ impl IssueState {
 }
 
 /// Gives a rank a handle.
-pub(crate) fn register(member: Member) -> Result<u64, Refusal> {
+pub(crate) fn register(member: Member) -> Result<u64, Failure> {
     let member = Arc::new(member);
     let ranks = member.comm.ranks();
     let taken = COMMS.take(|entry, handle| {
@@ -87,11 +87,11 @@ pub(crate) fn register(member: Member) -> Result<u64, Refusal> {
     }
 }
 
-fn stale<T>(handle: u64) -> Result<T, Refusal> {
+fn stale<T>(handle: u64) -> Result<T, Failure> {
     refuse!(HCCL_E_PARA, "EI0003: {}", unknown("communicator", handle).text)
 }
 
-fn entry(handle: u64) -> Result<&'static CommEntry, Refusal> {
+fn entry(handle: u64) -> Result<&'static CommEntry, Failure> {
     COMMS.get(handle).map_or_else(|| stale(handle), Ok)
 }
 
@@ -99,8 +99,8 @@ fn entry(handle: u64) -> Result<&'static CommEntry, Refusal> {
 #[inline]
 pub(crate) fn with_issue_state<R>(
     handle: u64,
-    use_it: impl FnOnce(&mut IssueState) -> Result<R, Refusal>,
-) -> Result<R, Refusal> {
+    use_it: impl FnOnce(&mut IssueState) -> Result<R, Failure>,
+) -> Result<R, Failure> {
     let entry = entry(handle)?;
     let mut issue_state = entry.issue_state.lock();
     let result = match &mut *issue_state {
@@ -134,7 +134,7 @@ fn leave_now() {
 }
 
 /// The rank behind a handle, also while it is in a call.
-pub(crate) fn member(handle: u64) -> Result<Arc<Member>, Refusal> {
+pub(crate) fn member(handle: u64) -> Result<Arc<Member>, Failure> {
     let entry = entry(handle)?;
     let member = lock(&entry.member);
     match &*member {
@@ -163,7 +163,7 @@ pub(crate) fn leave_subs(comm: &Arc<Comm>, rank: usize, why: &str) {
 }
 
 /// Ends a rank's side: its handle is stale from now on, and the others learn that it issues nothing any more.
-pub(crate) fn destroy(handle: u64) -> Result<(), Refusal> {
+pub(crate) fn destroy(handle: u64) -> Result<(), Failure> {
     let entry = entry(handle)?;
     let Some(issue_state) = entry.issue_state.try_lock() else {
         return refuse!(
@@ -179,7 +179,7 @@ fn remove(
     mut issue_state: Guard<'_, Option<IssueState>>,
     handle: u64,
     why: &str,
-) -> Result<(), Refusal> {
+) -> Result<(), Failure> {
     if entry.handle.load(Ordering::Relaxed) != handle || !COMMS.retire(handle) {
         return stale(handle);
     }

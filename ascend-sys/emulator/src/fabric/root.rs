@@ -14,9 +14,9 @@ use super::comm::Comm;
 use super::config::CommConfig;
 use super::place::DevicePlace;
 use crate::collective::sides::list;
-use crate::collective::validate::{Refusal, refuse};
 use crate::executor;
 use crate::machine::Settings;
+use crate::message::{Failure, refuse};
 use crate::sync::lock_std as lock;
 
 /// Bytes of a root info.
@@ -45,7 +45,7 @@ struct Gathering {
     /// The rank that is on a device.
     devices: BTreeMap<u32, u32>,
     gone: BTreeMap<u32, String>,
-    outcome: Option<Result<Formed, Refusal>>,
+    outcome: Option<Result<Formed, Failure>>,
 }
 
 struct Formed {
@@ -81,7 +81,7 @@ fn check(process: u64, number: u64) -> u64 {
         ^ number.wrapping_mul(MARK | 1)
 }
 
-fn find(info: &[u8; ROOT_INFO]) -> Result<(u64, Shared), Refusal> {
+fn find(info: &[u8; ROOT_INFO]) -> Result<(u64, Shared), Failure> {
     let mut words = info[WORDS_AT..]
         .chunks_exact(8)
         .map(|word| word.first_chunk().map_or(0, |word| u64::from_le_bytes(*word)));
@@ -108,7 +108,7 @@ fn find(info: &[u8; ROOT_INFO]) -> Result<(u64, Shared), Refusal> {
 }
 
 /// Brings a rank to the others and waits for them, at most as long as its block's connect timeout.
-pub(crate) fn join(info: &[u8; ROOT_INFO], applicant: &Applicant) -> Result<Arc<Comm>, Refusal> {
+pub(crate) fn join(info: &[u8; ROOT_INFO], applicant: &Applicant) -> Result<Arc<Comm>, Failure> {
     enter(info, applicant)?.wait()
 }
 
@@ -121,7 +121,7 @@ pub(crate) struct Entered {
 }
 
 /// Brings a rank to the others, and waits for nobody.
-pub(crate) fn enter(info: &[u8; ROOT_INFO], applicant: &Applicant) -> Result<Entered, Refusal> {
+pub(crate) fn enter(info: &[u8; ROOT_INFO], applicant: &Applicant) -> Result<Entered, Failure> {
     let (number, root) = find(info)?;
     let complete = {
         let mut gathering = lock(&root);
@@ -138,7 +138,7 @@ pub(crate) fn enter(info: &[u8; ROOT_INFO], applicant: &Applicant) -> Result<Ent
 
 impl Entered {
     /// Waits for the others.
-    pub(crate) fn wait(self) -> Result<Arc<Comm>, Refusal> {
+    pub(crate) fn wait(self) -> Result<Arc<Comm>, Failure> {
         let Self { root, ranks, limit, since } = self;
         let left = limit.saturating_sub(since.elapsed());
         executor::wait_until(Some(left), || lock(&root).outcome.is_some());
@@ -150,7 +150,7 @@ impl Entered {
                 list(&missing),
                 limit.as_secs_f64()
             );
-            gathering.outcome = Some(Err(Refusal::new(HcclResult::HCCL_E_TIMEOUT, text)));
+            gathering.outcome = Some(Err(Failure::new(HcclResult::HCCL_E_TIMEOUT, text)));
             executor::announce();
         }
         gathering.take()
@@ -158,7 +158,7 @@ impl Entered {
 }
 
 /// A communicator of ranks that are all known already.
-pub(crate) fn form_at_once(applicants: &[Applicant]) -> Result<Comm, Refusal> {
+pub(crate) fn form_at_once(applicants: &[Applicant]) -> Result<Comm, Failure> {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     let mut gathering = Gathering::default();
     for applicant in applicants {
@@ -175,7 +175,7 @@ pub(crate) fn form_at_once(applicants: &[Applicant]) -> Result<Comm, Refusal> {
 }
 
 /// Tells the ranks that this one is gone.
-pub(crate) fn leave(info: &[u8; ROOT_INFO], rank: u32, reason: &str) -> Result<(), Refusal> {
+pub(crate) fn leave(info: &[u8; ROOT_INFO], rank: u32, reason: &str) -> Result<(), Failure> {
     let (_, root) = find(info)?;
     let comm = {
         let mut gathering = lock(&root);
@@ -217,9 +217,9 @@ impl Gathering {
             .collect()
     }
 
-    fn enter(&mut self, number: u64, applicant: &Applicant) -> Result<(), Refusal> {
+    fn enter(&mut self, number: u64, applicant: &Applicant) -> Result<(), Failure> {
         match &self.outcome {
-            Some(Err(refusal)) => return Err(refusal.clone()),
+            Some(Err(failure)) => return Err(failure.clone()),
             Some(Ok(_)) => {
                 return refuse!(
                     HCCL_E_PARA,
@@ -240,10 +240,10 @@ impl Gathering {
         }
         let disagreement = self.disagreement(applicant);
         if let Some(text) = disagreement {
-            let refusal = Refusal::new(HcclResult::HCCL_E_PARA, text);
-            self.outcome = Some(Err(refusal.clone()));
+            let failure = Failure::new(HcclResult::HCCL_E_PARA, text);
+            self.outcome = Some(Err(failure.clone()));
             executor::announce();
-            return Err(refusal);
+            return Err(failure);
         }
         if let Some(name) = Some(&applicant.config.name).filter(|name| !name.is_empty())
             && super::registry::find_by_name(name, device).is_some()
@@ -309,7 +309,7 @@ impl Gathering {
         if let Some((rank, why)) = self.gone.iter().find(|(rank, _)| **rank < self.ranks) {
             let text =
                 format!("EI0015: rank {rank} is gone ({why}), so the communicator cannot be made");
-            self.outcome = Some(Err(Refusal::new(HcclResult::HCCL_E_TIMEOUT, text)));
+            self.outcome = Some(Err(Failure::new(HcclResult::HCCL_E_TIMEOUT, text)));
         }
     }
 
@@ -325,9 +325,9 @@ impl Gathering {
     }
 
     /// The outcome for one rank.
-    fn take(&mut self) -> Result<Arc<Comm>, Refusal> {
+    fn take(&mut self) -> Result<Arc<Comm>, Failure> {
         match &mut self.outcome {
-            Some(Err(refusal)) => Err(refusal.clone()),
+            Some(Err(failure)) => Err(failure.clone()),
             Some(Ok(formed)) => {
                 formed.to_take = formed.to_take.saturating_sub(1);
                 let held =
@@ -372,11 +372,11 @@ mod tests {
         let refused = |change: fn(&mut Applicant), pieces: &[&str]| {
             let mut second = applicant(1);
             change(&mut second);
-            let Err(refusal) = form_at_once(&[applicant(0), second]) else {
+            let Err(failure) = form_at_once(&[applicant(0), second]) else {
                 panic!("{pieces:?} is accepted");
             };
             for piece in pieces {
-                assert!(refusal.text.contains(piece), "{piece} is not in: {}", refusal.text);
+                assert!(failure.text.contains(piece), "{piece} is not in: {}", failure.text);
             }
         };
         refused(|it| it.ranks = 3, &["EI0015", "rank 0 says 2, rank 1 says 3"]);

@@ -13,7 +13,7 @@ use super::comm::Comm;
 use super::parts::CommPart;
 use crate::collective::comm_error::{Cause, CommError, Origin};
 use crate::collective::sides::{Sides, list};
-use crate::collective::validate::{Refusal, refuse};
+use crate::message::{Failure, refuse};
 
 /// What one rank says of a sub-communicator.
 #[derive(Clone, Debug)]
@@ -43,7 +43,7 @@ impl Subs {
 
 impl Comm {
     /// Makes a sub-communicator as seen from rank `own` of it, whose rank in this one is `wish.ranks[own]`.
-    pub(crate) fn make_sub(&self, own: usize, wish: SubCommRequest) -> Result<Arc<Comm>, Refusal> {
+    pub(crate) fn make_sub(&self, own: usize, wish: SubCommRequest) -> Result<Arc<Comm>, Failure> {
         let rank = wish.ranks[own];
         let mut subs = self.part(Subs::default).lock();
         for index in 0..subs.len() {

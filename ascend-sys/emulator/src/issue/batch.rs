@@ -269,7 +269,7 @@ impl PendingBatch {
             };
             self.break_with(cause, text);
             if let Some(failure) = &mut self.failure {
-                failure.code = why.code();
+                failure.code = why.code().into();
             }
         }
         self.poll()

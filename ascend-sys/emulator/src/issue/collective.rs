@@ -394,7 +394,7 @@ impl PendingCollective {
         };
         match self.fail(cause, text) {
             queue::JobStep::Done(Err(failure)) => {
-                Step::Done(Err(Failure { code: why.code(), ..failure }))
+                Step::Done(Err(Failure { code: why.code().into(), ..failure }))
             }
             step => step,
         }

@@ -26,13 +26,14 @@ use crate::callback::may_block;
 use crate::capture;
 use crate::collective::comm_error::Origin;
 use crate::collective::request::CollectiveRequest;
-use crate::collective::validate::{Refusal, freed_before, refuse, runtime};
+use crate::collective::validate::freed_before;
 use crate::executor;
 use crate::fabric::registry::{self, IssueState, with_issue_state};
 use crate::fabric::root::{self, Applicant, ROOT_INFO};
 use crate::fabric::{Comm, Member};
 use crate::faults;
 use crate::memory::held::{HeldMemory, hold};
+use crate::message::{Failure, refuse};
 use crate::profile::Product;
 use crate::stream::{Mark, Stream};
 
@@ -41,7 +42,7 @@ thread_local! {
     static CALLS: RefCell<Vec<GroupedCall>> = const { RefCell::new(Vec::new()) };
     /// The buffers of the call that is being made.
     static BUFFERS: RefCell<Vec<HeldMemory>> = const { RefCell::new(Vec::new()) };
-    static RESULTS: RefCell<Vec<Result<(), Refusal>>> = const { RefCell::new(Vec::new()) };
+    static RESULTS: RefCell<Vec<Result<(), Failure>>> = const { RefCell::new(Vec::new()) };
 }
 
 /// A call that is kept back.
@@ -66,9 +67,9 @@ struct Join {
 }
 
 /// Hands the communicator to the caller.
-type Finish = Box<dyn FnOnce(Arc<Comm>) -> Result<(), Refusal>>;
+type Finish = Box<dyn FnOnce(Arc<Comm>) -> Result<(), Failure>>;
 /// Puts the operation into the stream.
-type GroupedIssue = Box<dyn FnOnce(&mut IssueState, &'static Stream) -> Result<(), Refusal>>;
+type GroupedIssue = Box<dyn FnOnce(&mut IssueState, &'static Stream) -> Result<(), Failure>>;
 
 struct Collective {
     handle: u64,
@@ -90,7 +91,7 @@ struct GroupedMessage {
 
 /// Puts messages into a stream.
 type Post =
-    fn(&mut IssueState, &'static Stream, Vec<BatchItem>, &'static str) -> Result<(), Refusal>;
+    fn(&mut IssueState, &'static Stream, Vec<BatchItem>, &'static str) -> Result<(), Failure>;
 
 /// How many messages Ascend 950 takes in a group.
 const MOST_MESSAGES: usize = 2048;
@@ -123,13 +124,13 @@ pub(crate) fn join(
     info: [u8; ROOT_INFO],
     applicant: Applicant,
     finish: Finish,
-) -> Result<(), Refusal> {
+) -> Result<(), Failure> {
     let product = applicant.settings.product;
     add(product, function, GroupedAction::Join(Box::new(Join { info, applicant, finish })))
 }
 
 /// Keeps back the end of a communicator.
-pub(crate) fn destroy(function: &'static str, handle: u64) -> Result<(), Refusal> {
+pub(crate) fn destroy(function: &'static str, handle: u64) -> Result<(), Failure> {
     let product = registry::member(handle)?.comm.product;
     add(product, function, GroupedAction::Destroy(handle))
 }
@@ -140,8 +141,8 @@ pub(crate) fn collective(
     issue_state: &IssueState,
     stream: &'static Stream,
     request: CollectiveRequest,
-    issue: impl FnOnce(&mut IssueState, &'static Stream) -> Result<(), Refusal> + 'static,
-) -> Result<(), Refusal> {
+    issue: impl FnOnce(&mut IssueState, &'static Stream) -> Result<(), Failure> + 'static,
+) -> Result<(), Failure> {
     let member = Arc::clone(&issue_state.member);
     let product = member.comm.product;
     let (handle, stream, issue) = (issue_state.handle, stream.handle(), Box::new(issue));
@@ -158,7 +159,7 @@ pub(crate) fn message(
     function: &'static str,
     item: BatchItem,
     post: Post,
-) -> Result<(), Refusal> {
+) -> Result<(), Failure> {
     let member = Arc::clone(&issue_state.member);
     let product = member.comm.product;
     let (handle, stream, buffers) = (issue_state.handle, stream.handle(), BUFFERS.take());
@@ -166,7 +167,7 @@ pub(crate) fn message(
     add(product, function, GroupedAction::Message(Box::new(message)))
 }
 
-fn add(product: Product, function: &'static str, what: GroupedAction) -> Result<(), Refusal> {
+fn add(product: Product, function: &'static str, what: GroupedAction) -> Result<(), Failure> {
     if product == Product::Ascend950 && !matches!(what, GroupedAction::Message(_)) {
         return refuse!(
             HCCL_E_NOT_SUPPORT,
@@ -200,14 +201,14 @@ pub(crate) fn begin_call() {
 
 /// A buffer of the call that is being made, which must still be there at the end.
 #[cold]
-pub(crate) fn note_buffer(data: *const u8, bytes: usize) -> Result<(), Refusal> {
+pub(crate) fn note_buffer(data: *const u8, bytes: usize) -> Result<(), Failure> {
     let held = hold([(data, bytes)]).map_err(gone)?;
     BUFFERS.with_borrow_mut(|buffers| buffers.extend(held));
     Ok(())
 }
 
 /// Ends the group; the outermost end lets the calls go and gives a text for each that failed.
-pub(crate) fn end() -> Result<Vec<String>, Refusal> {
+pub(crate) fn end() -> Result<Vec<String>, Failure> {
     match DEPTH.get() {
         0 => return refuse!(HCCL_E_NOT_SUPPORT, "no group was started on this thread"),
         1 => {}
@@ -216,7 +217,7 @@ pub(crate) fn end() -> Result<Vec<String>, Refusal> {
             return Ok(Vec::new());
         }
     }
-    may_block().map_err(runtime)?;
+    may_block()?;
     // Closed before anything runs: what it runs are calls like any other.
     DEPTH.set(0);
     let calls = CALLS.take();
@@ -241,20 +242,20 @@ pub(crate) fn end() -> Result<Vec<String>, Refusal> {
     exchange(messages, &mut results);
     let failed = functions.iter().zip(&results).enumerate();
     let texts = failed.filter_map(|(index, (function, result))| {
-        let refusal = result.as_ref().err()?;
-        Some(format!("{} [{function}, call {index} of the group]", refusal.text))
+        let failure = result.as_ref().err()?;
+        Some(format!("{} [{function}, call {index} of the group]", failure.in_hccl().1))
     });
     let texts: Vec<_> = texts.collect();
     RESULTS.set(results);
     // Messages are all that Ascend 950 groups, and there the end says when it fails.
     if on_950 && !texts.is_empty() {
-        return Err(Refusal::new(HcclResult::HCCL_E_INTERNAL, texts.join("\n")));
+        return Err(Failure::new(HcclResult::HCCL_E_INTERNAL, texts.join("\n")));
     }
     Ok(texts)
 }
 
 /// What became of a call of the last group that the thread has ended.
-pub(crate) fn result(index: u32) -> Result<Option<Refusal>, Refusal> {
+pub(crate) fn result(index: u32) -> Result<Option<Failure>, Failure> {
     RESULTS.with_borrow(|results| match results.get(index as usize) {
         Some(result) => Ok(result.clone().err()),
         None => refuse!(
@@ -269,7 +270,7 @@ pub(crate) fn result(index: u32) -> Result<Option<Refusal>, Refusal> {
 fn make_and_end(
     joins: Vec<(usize, Join)>,
     ends: Vec<(usize, u64)>,
-    results: &mut [Result<(), Refusal>],
+    results: &mut [Result<(), Failure>],
 ) {
     for (index, handle) in ends {
         results[index] = registry::destroy(handle);
@@ -278,7 +279,7 @@ fn make_and_end(
     for (index, join) in joins {
         match root::enter(&join.info, &join.applicant) {
             Ok(entry) => entered.push((index, entry, join.finish)),
-            Err(refusal) => results[index] = Err(refusal),
+            Err(failure) => results[index] = Err(failure),
         }
     }
     for (index, entry, finish) in entered {
@@ -287,7 +288,7 @@ fn make_and_end(
 }
 
 /// Makes all first contacts, then issues, then waits.
-fn issue(mut calls: Vec<(usize, Collective)>, results: &mut [Result<(), Refusal>]) {
+fn issue(mut calls: Vec<(usize, Collective)>, results: &mut [Result<(), Failure>]) {
     calls.sort_by_key(|(_, call)| Reverse(call.request.bytes()));
     let calls_of = |handle| calls.iter().filter(move |(_, call)| call.handle == handle);
     let mut contacts = Vec::new();
@@ -353,22 +354,22 @@ fn post<'a>(
 }
 
 /// Issues a collective, whose rank has met the others; what was checked when it was called may not hold any more.
-fn put(call: Collective) -> Result<Option<Mark>, Refusal> {
+fn put(call: Collective) -> Result<Option<Mark>, Failure> {
     let Collective { handle, stream, mut buffers, issue, .. } = call;
     with_issue_state(handle, |issue_state| {
         issue_state.member.comm.check(Origin::Call)?;
-        let stream = Stream::named(stream).map_err(runtime)?;
+        let stream = Stream::named(stream)?;
         are_there(&mut buffers)?;
         issue(issue_state, stream)?;
         Ok(issue_state.mark)
     })
 }
 
-fn are_there(buffers: &mut [HeldMemory]) -> Result<(), Refusal> {
+fn are_there(buffers: &mut [HeldMemory]) -> Result<(), Failure> {
     buffers.iter_mut().try_for_each(HeldMemory::check).map_err(gone)
 }
 
-fn gone(text: String) -> Refusal {
+fn gone(text: String) -> Failure {
     freed_before("the end of the group", text)
 }
 
@@ -387,12 +388,12 @@ struct GroupBatch {
 }
 
 /// Makes a batch for each communicator, says to all new peers that they are wanted, waits for them, and posts.
-fn exchange(messages: Vec<(usize, GroupedMessage)>, results: &mut [Result<(), Refusal>]) {
+fn exchange(messages: Vec<(usize, GroupedMessage)>, results: &mut [Result<(), Failure>]) {
     let mut batches: Vec<GroupBatch> = Vec::new();
     for (index, message) in messages {
         let GroupedMessage { handle, member, stream, mut buffers, item, post } = message;
-        if let Err(refusal) = are_there(&mut buffers) {
-            results[index] = Err(refusal);
+        if let Err(failure) = are_there(&mut buffers) {
+            results[index] = Err(failure);
             continue;
         }
         let at = batches.iter().position(|batch| batch.handle == handle).unwrap_or_else(|| {
@@ -429,29 +430,27 @@ fn exchange(messages: Vec<(usize, GroupedMessage)>, results: &mut [Result<(), Re
     }
     for batch in batches {
         let indices = batch.indices.clone();
-        if let Err(refusal) = batch.put() {
-            indices.into_iter().for_each(|index| results[index] = Err(refusal.clone()));
+        if let Err(failure) = batch.put() {
+            indices.into_iter().for_each(|index| results[index] = Err(failure.clone()));
         }
     }
 }
 
 impl GroupBatch {
-    fn put(self) -> Result<(), Refusal> {
+    fn put(self) -> Result<(), Failure> {
         let Self { handle, streams, items, post, .. } = self;
         with_issue_state(handle, |issue_state| {
             let Member { comm, rank, .. } = &*issue_state.member;
             comm.check(Origin::Call)?;
             let streams: Result<Vec<_>, _> = streams.into_iter().map(Stream::named).collect();
-            let streams = streams.map_err(runtime)?;
+            let streams = streams?;
             let mut list = comm.exchange.take_list(*rank);
             list.extend(items);
             let Some((first, others)) = streams.split_first() else { return Ok(()) };
             post(issue_state, first, list, BATCH)?;
             // Whoever waits for one of these streams means its messages.
             let after = |mark| {
-                others.iter().try_for_each(|other| {
-                    capture::submit(other, After(mark)).map_err(runtime).map(drop)
-                })
+                others.iter().try_for_each(|other| capture::submit(other, After(mark)).map(drop))
             };
             issue_state.mark.map_or(Ok(()), after)
         })

@@ -6,9 +6,9 @@ use crate::batch::item::BatchItem;
 use crate::callback::may_block;
 use crate::capture;
 use crate::check;
-use crate::collective::validate::{Refusal, runtime};
 use crate::fabric::registry::IssueState;
 use crate::faults;
+use crate::message::Failure;
 use crate::stream::{Mark, Stream};
 
 /// Puts messages into the stream, at least one. The first of a pair of ranks meets the peer here.
@@ -17,7 +17,7 @@ pub(crate) fn post(
     stream: &'static Stream,
     mut items: Vec<BatchItem>,
     function: &'static str,
-) -> Result<(), Refusal> {
+) -> Result<(), Failure> {
     if stream.is_diverted() {
         return record(issue_state, stream, items, function);
     }
@@ -34,7 +34,7 @@ pub(crate) fn post(
     link(issue_state, new, &items, function)?;
     // Announced first: the order that is kept here is not the program's.
     let batch = check::CheckedBatch::of(stream, &issue_state.member, &items, function);
-    let announced = batch.map(|batch| batch.announce(stream)).transpose().map_err(runtime)?;
+    let announced = batch.map(|batch| batch.announce(stream)).transpose()?;
     keep_order(issue_state, stream)?;
     let comm = &issue_state.member.comm;
     let number = comm.exchange.issue(rank);
@@ -44,11 +44,11 @@ pub(crate) fn post(
     match capture::submit(stream, task) {
         Ok(ticket) => {
             issue_state.mark = Some(Mark::new(stream, ticket));
-            announced.map_or(Ok(()), |announced| announced.enqueued(stream)).map_err(runtime)
+            announced.map_or(Ok(()), |announced| announced.enqueued(stream))
         }
         Err(failure) => {
             comm.exchange.take_back(rank);
-            Err(runtime(failure))
+            Err(failure)
         }
     }
 }
@@ -67,7 +67,7 @@ fn link(
     new: Vec<usize>,
     items: &[BatchItem],
     function: &'static str,
-) -> Result<(), Refusal> {
+) -> Result<(), Failure> {
     if new.is_empty() { Ok(()) } else { meet(issue_state, new, items, function) }
 }
 
@@ -77,8 +77,8 @@ fn meet(
     mut new: Vec<usize>,
     items: &[BatchItem],
     function: &'static str,
-) -> Result<(), Refusal> {
-    may_block().map_err(runtime)?;
+) -> Result<(), Failure> {
+    may_block()?;
     new.sort_unstable();
     new.dedup();
     waiting_with(touched(items), || {
@@ -104,7 +104,7 @@ fn record(
     stream: &'static Stream,
     items: Vec<BatchItem>,
     function: &'static str,
-) -> Result<(), Refusal> {
+) -> Result<(), Failure> {
     link(issue_state, new_peers(issue_state, &items), &items, function)?;
     let touched: Vec<_> = touched(&items).collect();
     let issue = move |issue_state: &mut IssueState, stream| {

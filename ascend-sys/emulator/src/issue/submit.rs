@@ -16,13 +16,13 @@ use crate::collective::call::CollectiveCall;
 use crate::collective::comm_error::Origin;
 use crate::collective::meeting::MeetingPlace;
 use crate::collective::request::{CollectiveRequest, Operation};
-use crate::collective::validate::{Refusal, freed_before, refuse, runtime};
+use crate::collective::validate::freed_before;
 use crate::fabric::Member;
 use crate::fabric::registry::{IssueState, with_issue_state};
 use crate::faults;
 use crate::memory::held::{HeldMemory, hold};
 use crate::memory::{self, MemoryPlace as Where};
-use crate::message::Failure;
+use crate::message::{Failure, refuse};
 use crate::profile::Product;
 use crate::stream::{Mark, Stream};
 use ascend_reduce::DataType;
@@ -55,7 +55,7 @@ pub(crate) fn issue_void_at(
     operation: Operation,
     dtype: HcclDataType,
     stream: aclrtStream,
-) -> Result<(), Refusal> {
+) -> Result<(), Failure> {
     let dtype = DataType::from_hccl(dtype.0).unwrap_or(DataType::Int8);
     let stream = begin(issue_state, stream)?;
     let null = std::ptr::null_mut();
@@ -68,7 +68,7 @@ pub(crate) fn issue_void_at(
 
 /// Whether the rank can issue.
 #[inline]
-fn may_issue(issue_state: &IssueState) -> Result<(), Refusal> {
+fn may_issue(issue_state: &IssueState) -> Result<(), Failure> {
     let Member { comm, suspended, .. } = &*issue_state.member;
     if suspended.load(Ordering::Relaxed) {
         return refuse!(
@@ -85,12 +85,12 @@ fn may_issue(issue_state: &IssueState) -> Result<(), Refusal> {
 pub(crate) fn begin(
     issue_state: &IssueState,
     stream: aclrtStream,
-) -> Result<&'static Stream, Refusal> {
+) -> Result<&'static Stream, Failure> {
     may_issue(issue_state)?;
     if group::is_open() {
         group::begin_call();
     }
-    let stream = Stream::of_current_context(stream as u64).map_err(runtime)?;
+    let stream = Stream::of_current_context(stream as u64)?;
     let device = issue_state.member.device;
     if stream.device_id() != device {
         return refuse!(
@@ -109,7 +109,7 @@ pub(crate) fn buffer(
     argument: &str,
     address: *mut c_void,
     bytes: usize,
-) -> Result<*mut u8, Refusal> {
+) -> Result<*mut u8, Failure> {
     if bytes == 0 {
         return Ok(std::ptr::null_mut());
     }
@@ -130,7 +130,7 @@ fn bad_buffer(
     argument: &str,
     address: *mut c_void,
     found: Result<Where, String>,
-) -> Result<*mut u8, Refusal> {
+) -> Result<*mut u8, Failure> {
     let what = match found {
         Err(text) => text,
         Ok(Where::Device(id)) => format!(
@@ -152,7 +152,7 @@ pub(crate) fn submit(
     send: *mut c_void,
     recv: *mut c_void,
     stream: aclrtStream,
-) -> Result<(), Refusal> {
+) -> Result<(), Failure> {
     let stream = begin(issue_state, stream)?;
     let member = &issue_state.member;
     let (sends, receives) = request.sizes(member.rank, member.comm.ranks());
@@ -169,7 +169,7 @@ pub(crate) fn issue(
     issue_state: &mut IssueState,
     stream: &'static Stream,
     call: CollectiveCall,
-) -> Result<(), Refusal> {
+) -> Result<(), Failure> {
     if issue_state.member.config.expansion == AIV_ONLY && !call.request.is_void() {
         has_algorithm(&issue_state.member)?;
     }
@@ -183,7 +183,7 @@ pub(crate) fn issue(
 
 /// Whether there is an algorithm that runs on vector cores alone: for a single rank Ascend 950 has none.
 #[cold]
-fn has_algorithm(member: &Member) -> Result<(), Refusal> {
+fn has_algorithm(member: &Member) -> Result<(), Failure> {
     if member.comm.product == Product::Ascend950 && member.comm.ranks() == 1 {
         return refuse!(
             HCCL_E_NOT_SUPPORT,
@@ -201,7 +201,7 @@ fn issue_now(
     issue_state: &mut IssueState,
     stream: &'static Stream,
     mut call: CollectiveCall,
-) -> Result<(), Refusal> {
+) -> Result<(), Failure> {
     if stream.is_diverted() {
         return record(issue_state, stream, call);
     }
@@ -217,8 +217,7 @@ fn issue_now(
     let place = MeetingPlace { number, round: before.round + u64::from(!request.is_void()) };
     link(issue_state, &call)?;
     // Announced first: the order that is kept here is not the program's.
-    let announced =
-        check::collective(stream, &issue_state.member, number, &call).map_err(runtime)?;
+    let announced = check::collective(stream, &issue_state.member, number, &call)?;
     keep_order(issue_state, stream)?;
     issue_state.newest = place;
     issue_state.member.comm.note_issued(rank, number);
@@ -228,25 +227,25 @@ fn issue_now(
     match capture::submit(stream, task) {
         Ok(ticket) => {
             issue_state.mark = Some(Mark::new(stream, ticket));
-            announced.enqueued(stream).map_err(runtime)
+            announced.enqueued(stream)
         }
         Err(failure) => {
             issue_state.newest = before;
             issue_state.member.comm.note_issued(rank, before.number);
-            Err(runtime(failure))
+            Err(failure)
         }
     }
 }
 
 /// The first contact with the other ranks.
 #[inline]
-fn link(issue_state: &mut IssueState, call: &CollectiveCall) -> Result<(), Refusal> {
+fn link(issue_state: &mut IssueState, call: &CollectiveCall) -> Result<(), Failure> {
     if issue_state.linked { Ok(()) } else { meet(issue_state, call) }
 }
 
 #[cold]
-fn meet(issue_state: &mut IssueState, call: &CollectiveCall) -> Result<(), Refusal> {
-    may_block().map_err(runtime)?;
+fn meet(issue_state: &mut IssueState, call: &CollectiveCall) -> Result<(), Failure> {
+    may_block()?;
     let Member { comm, rank, .. } = &*issue_state.member;
     let touched = call.touched(*rank, comm.ranks());
     waiting_with(touched, || {
@@ -260,8 +259,8 @@ fn meet(issue_state: &mut IssueState, call: &CollectiveCall) -> Result<(), Refus
 /// meanwhile has to be looked up.
 pub(crate) fn waiting_with(
     touched: impl IntoIterator<Item = (*const u8, usize)>,
-    wait: impl FnOnce() -> Result<(), Refusal>,
-) -> Result<(), Refusal> {
+    wait: impl FnOnce() -> Result<(), Failure>,
+) -> Result<(), Failure> {
     let gone = |text| freed_before("the operation is complete", text);
     let mut held = hold(touched).map_err(gone)?;
     wait()?;
@@ -274,7 +273,7 @@ fn record(
     issue_state: &mut IssueState,
     stream: &'static Stream,
     call: CollectiveCall,
-) -> Result<(), Refusal> {
+) -> Result<(), Failure> {
     // Without elements it would say what it is and wait for nobody; but its number goes to the next call.
     if !call.request.is_void() {
         link(issue_state, &call)?;
@@ -297,28 +296,28 @@ pub(crate) fn record_call(
     stream: &'static Stream,
     name: String,
     touched: &[(*const u8, usize)],
-    issue: impl Fn(&mut IssueState, &'static Stream) -> Result<(), Refusal> + Send + 'static,
-) -> Result<(), Refusal> {
+    issue: impl Fn(&mut IssueState, &'static Stream) -> Result<(), Failure> + Send + 'static,
+) -> Result<(), Failure> {
     let handle = issue_state.handle;
     let issue = move |stream| {
         with_issue_state(handle, |issue_state| {
             may_issue(issue_state)?;
             issue(issue_state, stream)
         })
-        .map_err(|refusal| Failure::new(ACL_ERROR_RT_MODEL_EXECUTE, refusal.text))
+        .map_err(|failure| Failure::new(ACL_ERROR_RT_MODEL_EXECUTE, failure.in_hccl().1))
     };
-    capture::record_call(stream, name, touched, Box::new(issue)).map_err(runtime)
+    capture::record_call(stream, name, touched, Box::new(issue))
 }
 
 /// Operations of a rank run one after the other, also when they are put into different streams.
 #[inline]
-pub(crate) fn keep_order(issue_state: &IssueState, stream: &'static Stream) -> Result<(), Refusal> {
+pub(crate) fn keep_order(issue_state: &IssueState, stream: &'static Stream) -> Result<(), Failure> {
     match issue_state.mark {
         Some(mark)
             if !mark.is_complete()
                 && !mark.stream().is_some_and(|other| std::ptr::eq(other, stream)) =>
         {
-            capture::submit(stream, After(mark)).map_err(runtime).map(drop)
+            capture::submit(stream, After(mark)).map(drop)
         }
         _ => Ok(()),
     }

@@ -7,10 +7,10 @@
 use super::area::Area;
 use super::hub::Hub;
 use crate::collective::comm_error::{Cause, CommError, Origin};
-use crate::collective::validate::{Refusal, refuse};
 use crate::fabric::{Comm, CommPart, Member};
 use crate::machine;
 use crate::memory;
+use crate::message::{Failure, refuse};
 use crate::profile::Product;
 use crate::stream;
 use crate::sync::lock_std as lock;
@@ -63,7 +63,7 @@ pub(super) fn rank_on(area: &Area, device: u32) -> Option<usize> {
 }
 
 /// The context of a rank: made by the first call, the same in every later one.
-pub(crate) fn of(member: &Arc<Member>, call: &'static str) -> Result<usize, Refusal> {
+pub(crate) fn of(member: &Arc<Member>, call: &'static str) -> Result<usize, Failure> {
     let hub = Arc::clone(hub_of(&member.comm));
     let own = &hub.contexts[member.rank];
     if own.load(Ordering::Acquire) != 0 {
@@ -134,7 +134,7 @@ struct Head {
 }
 
 impl Head {
-    fn write(&self, address: usize, product: Product, rank: usize) -> Result<(), Refusal> {
+    fn write(&self, address: usize, product: Product, rank: usize) -> Result<(), Failure> {
         let mut bytes = vec![0u8; BYTES];
         let mut put = |at: usize, value: &[u8]| {
             if let Some(place) = bytes.get_mut(at..at + value.len()) {

@@ -9,6 +9,7 @@ use super::queues;
 use super::work::{PreparedWork, WorkKind, WriteWindows};
 use super::world::World;
 use crate::collective::validate;
+use crate::message::Failure;
 use crate::profile::Product;
 use ascend_program::layout::Number;
 use ascend_program::step::{Operation, PerRank, Reduction};
@@ -188,7 +189,7 @@ fn content(
         (Operation::AlltoAllV { send, recv, dtype, .. }, _) => (send, recv, *dtype),
         _ => return Err("an operation without buffers".into()),
     };
-    let refused = |refusal: validate::Refusal| format!("{}: {}", kind.name(), refusal.text);
+    let refused = |failure: Failure| format!("{}: {}", kind.name(), failure.text);
     let dtype = match kind {
         WorkKind::AllReduce(op) | WorkKind::ReduceScatter(op) => {
             rules(core, product, op, tiling)?;

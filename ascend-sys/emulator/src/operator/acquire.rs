@@ -6,8 +6,8 @@ use super::link::{ChannelRequest, LinkRequest, abandon, compare, meet};
 use super::memory;
 use super::resources::{ChannelKey, end_channel, with_resources};
 use crate::collective::comm_error::Origin;
-use crate::collective::validate::{Refusal, refuse};
 use crate::fabric::Member;
+use crate::message::{Failure, refuse};
 use ascend_sys::CommProtocol;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -46,7 +46,7 @@ fn keys(engine: OperatorEngine, wanted: &[WantedChannel]) -> Vec<ChannelKey> {
 }
 
 /// The channels that a rank has; 0 for one that it has not. One whose other end was destroyed, by a rank that is still there, ends here.
-fn known(member: &Member, keys: &[ChannelKey]) -> Result<Vec<u64>, Refusal> {
+fn known(member: &Member, keys: &[ChannelKey]) -> Result<Vec<u64>, Failure> {
     let is_dead = |key: &ChannelKey, handle: u64| {
         let peer = Channel::named(handle).and_then(|channel| channel.peer());
         peer.is_err() && member.comm.board.departure(key.remote).is_none()
@@ -72,12 +72,12 @@ pub(crate) fn query_channels(
     member: &Member,
     engine: OperatorEngine,
     wanted: &[WantedChannel],
-) -> Result<Vec<u64>, Refusal> {
+) -> Result<Vec<u64>, Failure> {
     known(member, &keys(engine, wanted))
 }
 
 /// Ends a channel on this side.
-pub(crate) fn destroy_channel(member: &Member, handle: u64) -> Result<(), Refusal> {
+pub(crate) fn destroy_channel(member: &Member, handle: u64) -> Result<(), Failure> {
     with_resources(member, |resources| {
         resources.channels.retain(|_, known| *known != handle);
         Ok(())
@@ -93,7 +93,7 @@ pub(crate) fn acquire_channels(
     function: &'static str,
     wanted: &[WantedChannel],
     channels: &mut [u64],
-) -> Result<(), Refusal> {
+) -> Result<(), Failure> {
     let comm = &member.comm;
     comm.check(Origin::Call)?;
     comm.note_user(member.rank);
@@ -146,7 +146,7 @@ pub(crate) fn acquire_channels(
 }
 
 /// What a rank exchanges over a channel: its HCCL buffer, then what it has registered for it.
-fn exchanged(member: &Member, numbers: &[u64]) -> Result<Vec<Exchanged>, Refusal> {
+fn exchanged(member: &Member, numbers: &[u64]) -> Result<Vec<Exchanged>, Failure> {
     let mut all = vec![Exchanged::buffer(memory::buffer(member)?)];
     with_resources(member, |resources| {
         for number in numbers {

@@ -7,8 +7,8 @@ use super::issue::{Primitive, submit};
 use super::memory::buffer_so_far;
 use super::thread::Thread;
 use crate::collective::plan::store_for;
-use crate::collective::validate::{Refusal, refuse};
 use crate::memory::{MemoryPlace, nominal, place_of};
+use crate::message::{Failure, refuse};
 use crate::step::PIECE;
 use ascend_reduce::Store;
 use std::cell::{Cell, RefCell};
@@ -38,7 +38,7 @@ pub(crate) fn is_open() -> bool {
 }
 
 /// `HcommBatchModeStart`.
-pub(crate) fn start(tag: Option<String>) -> Result<(), Refusal> {
+pub(crate) fn start(tag: Option<String>) -> Result<(), Failure> {
     if is_open() {
         return refuse!(
             HCCL_E_PARA,
@@ -52,7 +52,7 @@ pub(crate) fn start(tag: Option<String>) -> Result<(), Refusal> {
 }
 
 /// `HcommBatchModeEnd`: submits what was kept, in order. The first that cannot be submitted is the error; those behind it are dropped.
-pub(crate) fn end(tag: Option<&str>) -> Result<(), Refusal> {
+pub(crate) fn end(tag: Option<&str>) -> Result<(), Failure> {
     if !is_open() {
         return refuse!(
             HCCL_E_PARA,

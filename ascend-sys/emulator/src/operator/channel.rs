@@ -6,8 +6,8 @@
 use super::engine::{OperatorEngine, name_of};
 use super::latch::{Latch, mark};
 use super::thread::{generation, of_rank, side_of};
-use crate::collective::validate::{Refusal, refuse};
 use crate::fabric::Member;
+use crate::message::{Failure, refuse};
 use crate::slots::{HandleKind, Slots, Slotted, unknown};
 use crate::stream::Stream;
 use crate::sync::{AtomicU32, AtomicU64, Ordering, lock_std as lock};
@@ -104,7 +104,7 @@ impl Channel {
         engine: OperatorEngine,
         protocol: CommProtocol,
         notifies: u32,
-    ) -> Result<u64, Refusal> {
+    ) -> Result<u64, Failure> {
         let taken = CHANNELS.take(|channel, handle| {
             channel.handle.store(handle, Ordering::Relaxed);
             channel.peer.store(0, Ordering::Relaxed);
@@ -143,7 +143,7 @@ impl Channel {
 
     /// The end that a handle names.
     #[inline]
-    pub(crate) fn named(handle: u64) -> Result<&'static Channel, Refusal> {
+    pub(crate) fn named(handle: u64) -> Result<&'static Channel, Failure> {
         CHANNELS.get(handle).map_or_else(|| stale(handle), Ok)
     }
 
@@ -189,7 +189,7 @@ impl Channel {
 
     /// The peer's end, and its handle.
     #[inline]
-    pub(super) fn peer(&self) -> Result<(&'static Channel, u64), Refusal> {
+    pub(super) fn peer(&self) -> Result<(&'static Channel, u64), Failure> {
         let handle = self.peer.load(Ordering::Acquire);
         match CHANNELS.get(handle) {
             Some(peer) => Ok((peer, handle)),
@@ -318,6 +318,6 @@ impl Listed {
 }
 
 #[cold]
-fn stale<T>(handle: u64) -> Result<T, Refusal> {
+fn stale<T>(handle: u64) -> Result<T, Failure> {
     refuse!(HCCL_E_PARA, "EI0003: {}", unknown("channel", handle).text)
 }

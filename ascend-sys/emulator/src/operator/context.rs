@@ -6,10 +6,10 @@
 //! stays until the context or the communicator ends; memory of the device ends with a reset, too.
 
 use crate::check::{self, Touch};
-use crate::collective::validate::{Refusal, refuse};
 use crate::fabric::{CommPart, Member};
 use crate::machine;
 use crate::memory::{self, MemoryPlace};
+use crate::message::{Failure, refuse};
 use crate::profile::Product;
 use crate::stream::unfinished_on;
 use crate::sync::lock_std as lock;
@@ -60,7 +60,7 @@ pub(crate) fn create(
     engine: CommEngine,
     bytes: u64,
     call: &'static str,
-) -> Result<usize, Refusal> {
+) -> Result<usize, Failure> {
     let home = home(member, engine)?;
     let mut of_rank = of_rank(member);
     let name = (engine.0, tag.to_owned());
@@ -82,7 +82,7 @@ pub(crate) fn find(
     member: &Member,
     tag: &str,
     engine: CommEngine,
-) -> Result<Option<EngineContext>, Refusal> {
+) -> Result<Option<EngineContext>, Failure> {
     home(member, engine)?;
     Ok(of_rank(member).get(&(engine.0, tag.to_owned())).copied())
 }
@@ -95,7 +95,7 @@ pub(crate) fn copy_into(
     (from, bytes): (usize, u64),
     offset: u64,
     call: &'static str,
-) -> Result<(), Refusal> {
+) -> Result<(), Failure> {
     let Some(context) = find(member, tag, engine)? else { return missing(tag, engine) };
     if offset.checked_add(bytes).is_none_or(|end| end > context.bytes) {
         return refuse!(
@@ -132,7 +132,7 @@ pub(crate) fn destroy(
     tag: &str,
     engine: CommEngine,
     call: &'static str,
-) -> Result<(), Refusal> {
+) -> Result<(), Failure> {
     home(member, engine)?;
     let gone = of_rank(member).remove(&(engine.0, tag.to_owned()));
     match gone {
@@ -148,7 +148,7 @@ fn describe(tag: &str, engine: CommEngine) -> String {
     format!("the context \"{tag}\" of the engine {}", engine.0)
 }
 
-fn missing<T>(tag: &str, engine: CommEngine) -> Result<T, Refusal> {
+fn missing<T>(tag: &str, engine: CommEngine) -> Result<T, Failure> {
     refuse!(
         HCCL_E_NOT_FOUND,
         "there is no {}: it was not made on this rank, or was ended",
@@ -157,7 +157,7 @@ fn missing<T>(tag: &str, engine: CommEngine) -> Result<T, Refusal> {
 }
 
 /// Where contexts of an engine lie.
-fn home(member: &Member, engine: CommEngine) -> Result<ContextHome, Refusal> {
+fn home(member: &Member, engine: CommEngine) -> Result<ContextHome, Failure> {
     let product = member.comm.product;
     match engine {
         CommEngine::COMM_ENGINE_CPU | CommEngine::COMM_ENGINE_CPU_TS => Ok(ContextHome::Host),
@@ -175,7 +175,7 @@ fn home(member: &Member, engine: CommEngine) -> Result<ContextHome, Refusal> {
     }
 }
 
-fn allocate(home: ContextHome, bytes: u64, call: &'static str) -> Result<usize, Refusal> {
+fn allocate(home: ContextHome, bytes: u64, call: &'static str) -> Result<usize, Failure> {
     let size = usize::try_from(bytes).unwrap_or(usize::MAX);
     let taken = match home {
         ContextHome::Host => memory::host_pool().allocate(size, size, call),

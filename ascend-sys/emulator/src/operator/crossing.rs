@@ -6,7 +6,7 @@ use super::channel::Channel;
 use super::issue::{Primitive, Transfer, channel_of, issue, signal_of_peer, thread_of};
 use super::memory::{local, remote};
 use super::thread::Thread;
-use crate::collective::validate::Refusal;
+use crate::message::Failure;
 
 /// Something that crosses a channel.
 #[derive(Clone, Copy)]
@@ -28,7 +28,7 @@ impl Crossing {
         self,
         thread: &Thread,
         channel: &'static Channel,
-    ) -> Result<[Option<Primitive>; 2], Refusal> {
+    ) -> Result<[Option<Primitive>; 2], Failure> {
         let (moves, notify) = match self {
             Crossing::Write(transfer) => (write(thread, channel, transfer)?, None),
             Crossing::Read(transfer) => (read(thread, channel, transfer)?, None),
@@ -50,7 +50,7 @@ fn write(
     thread: &Thread,
     channel: &Channel,
     transfer: Transfer,
-) -> Result<Option<Primitive>, Refusal> {
+) -> Result<Option<Primitive>, Failure> {
     let Some(bytes) = transfer.bytes()? else { return Ok(None) };
     let to = remote(channel, "dst", transfer.dst, bytes)?;
     let from = local(thread.device(), "src", transfer.src, bytes)?;
@@ -62,7 +62,7 @@ fn read(
     thread: &Thread,
     channel: &Channel,
     transfer: Transfer,
-) -> Result<Option<Primitive>, Refusal> {
+) -> Result<Option<Primitive>, Failure> {
     let Some(bytes) = transfer.bytes()? else { return Ok(None) };
     let to = local(thread.device(), "dst", transfer.dst, bytes)?;
     let from = remote(channel, "src", transfer.src, bytes)?;
@@ -76,27 +76,27 @@ pub(crate) fn cross(
     thread: u64,
     channel: u64,
     crossing: Crossing,
-) -> Result<(), Refusal> {
+) -> Result<(), Failure> {
     let thread = thread_of(thread)?;
     let primitives = crossing.primitives(thread, channel_of(thread, channel)?)?;
     primitives.into_iter().flatten().try_for_each(|primitive| issue(thread, call, primitive))
 }
 
-/// Issues a list of them to a thread, in order. A refusal says which item of the argument `list` it is about.
+/// Issues a list of them to a thread, in order. A failure says which item of the argument `list` it is about.
 pub(crate) fn cross_all(
     call: &'static str,
     thread: u64,
     channel: u64,
     list: &str,
-    crossings: impl Iterator<Item = Result<Crossing, Refusal>>,
-) -> Result<(), Refusal> {
+    crossings: impl Iterator<Item = Result<Crossing, Failure>>,
+) -> Result<(), Failure> {
     let thread = thread_of(thread)?;
     let channel = channel_of(thread, channel)?;
     let mut all = Vec::new();
     for (at, crossing) in crossings.enumerate() {
         let primitives = crossing.and_then(|it| it.primitives(thread, channel));
-        let primitives = primitives
-            .map_err(|it| Refusal { text: format!("{list}[{at}]: {}", it.text), ..it })?;
+        let primitives =
+            primitives.map_err(|failure| failure.of_item(format_args!("{list}[{at}]")))?;
         all.extend(primitives.into_iter().flatten());
     }
     all.into_iter().try_for_each(|primitive| issue(thread, call, primitive))

@@ -7,8 +7,8 @@
 use super::engine::OperatorEngine;
 use super::resources::{StreamPlace, with_resources};
 use super::thread::{Thread, ThreadOwner};
-use crate::collective::validate::{Refusal, refuse};
 use crate::fabric::Member;
+use crate::message::{Failure, refuse};
 use crate::sync::lock_std as lock;
 use ascend_sys::HcclDedicatedThreadType as Purpose;
 use std::collections::BTreeMap;
@@ -23,7 +23,7 @@ pub(crate) fn acquire(
     member: &Arc<Member>,
     purpose: Purpose,
     notifies: u32,
-) -> Result<u64, Refusal> {
+) -> Result<u64, Failure> {
     match purpose {
         Purpose::HCCL_DED_THREAD_TYPE_INVALID => {
             refuse!(HCCL_E_PARA, "useType is -1, which stands for no purpose")
@@ -42,7 +42,7 @@ pub(crate) fn acquire(
     }
 }
 
-fn of_communicator(member: &Arc<Member>, notifies: u32) -> Result<u64, Refusal> {
+fn of_communicator(member: &Arc<Member>, notifies: u32) -> Result<u64, Failure> {
     let place = StreamPlace::of(member)?;
     with_resources(member, |resources| {
         if let Some(handle) = resources.dedicated {
@@ -54,7 +54,7 @@ fn of_communicator(member: &Arc<Member>, notifies: u32) -> Result<u64, Refusal> 
     })
 }
 
-fn of_device(member: &Member, purpose: Purpose, notifies: u32) -> Result<u64, Refusal> {
+fn of_device(member: &Member, purpose: Purpose, notifies: u32) -> Result<u64, Failure> {
     let place = StreamPlace::of(member)?;
     let mut of_devices = lock(&OF_DEVICES);
     let key = (member.device, purpose.0);
@@ -78,7 +78,7 @@ fn create(
     member: Option<Arc<Member>>,
     number: u32,
     notifies: u32,
-) -> Result<u64, Refusal> {
+) -> Result<u64, Failure> {
     place.check_streams(1)?;
     let owner = ThreadOwner { member, number, engine: OperatorEngine::Cpu, wraps: false };
     Thread::create(place.stream()?, notifies, false, owner)

@@ -12,10 +12,10 @@ use super::engine::OperatorEngine;
 use super::open;
 use super::resources::{ChannelKey, with_resources};
 use crate::collective::comm_error::Origin;
-use crate::collective::validate::{Refusal, refuse};
 use crate::fabric::config::CommConfig;
 use crate::fabric::{Comm, Member};
 use crate::machine::{self, Settings};
+use crate::message::{Failure, refuse};
 use crate::sync::lock_std as lock;
 use ascend_sys::HcclResult;
 use std::collections::BTreeMap;
@@ -71,21 +71,21 @@ pub(crate) fn create(
     endpoint: u64,
     engine: OperatorEngine,
     wanted: Vec<WantedEnd>,
-) -> Result<Vec<u64>, Refusal> {
+) -> Result<Vec<u64>, Failure> {
     let mut made = Vec::with_capacity(wanted.len());
     for (at, one) in wanted.into_iter().enumerate() {
         match create_one(endpoint, engine, one) {
             Ok(channel) => made.push(channel),
-            Err(Refusal { code, text }) => {
+            Err(failure) => {
                 made.into_iter().for_each(|channel| drop(destroy(channel)));
-                return Err(Refusal::new(code, format!("channelDescs[{at}]: {text}")));
+                return Err(failure.of_item(format_args!("channelDescs[{at}]")));
             }
         }
     }
     Ok(made)
 }
 
-fn create_one(open: u64, engine: OperatorEngine, wanted: WantedEnd) -> Result<u64, Refusal> {
+fn create_one(open: u64, engine: OperatorEngine, wanted: WantedEnd) -> Result<u64, Failure> {
     let from = open::with(open, |it| Ok(it.endpoint))?;
     let Some(settings) = machine::device_slot(from.place.device).settings() else {
         return refuse!(HCCL_E_RUNTIME, "EI9999: device {} is gone", from.place.device);
@@ -161,7 +161,7 @@ fn hidden(from: Endpoint, to: Endpoint, settings: &Settings) -> Comm {
 }
 
 /// Both ends are there: connects them if they fit.
-fn meet(ends: &mut BTreeMap<u64, End>, one: u64, other: u64) -> Result<(), Refusal> {
+fn meet(ends: &mut BTreeMap<u64, End>, one: u64, other: u64) -> Result<(), Failure> {
     let (Some(a), Some(b)) = (ends.get(&one), ends.get(&other)) else { return Ok(()) };
     let roles = (a.wanted.role, b.wanted.role);
     let both = |what: &str, of_a: &dyn std::fmt::Debug, of_b: &dyn std::fmt::Debug| {
@@ -202,7 +202,7 @@ fn meet(ends: &mut BTreeMap<u64, End>, one: u64, other: u64) -> Result<(), Refus
 }
 
 /// How an end is: `Ok` when it is connected, else the code and the text for one that is not.
-pub(crate) fn status(channel: u64) -> Result<Result<(), Refusal>, Refusal> {
+pub(crate) fn status(channel: u64) -> Result<Result<(), Failure>, Failure> {
     let mut ends = ends();
     let Some(end) = ends.get_mut(&channel) else { return unknown(channel) };
     let limit = end.member.comm.connect_timeout;
@@ -222,16 +222,16 @@ pub(crate) fn status(channel: u64) -> Result<Result<(), Refusal>, Refusal> {
         ConnectionState::Connected => {
             end.member.comm.check(Origin::Call).and(Channel::named(channel)?.peer().map(drop))
         }
-        ConnectionState::Failed(code, text) => Err(Refusal::new(*code, text.clone())),
+        ConnectionState::Failed(code, text) => Err(Failure::new(*code, text.clone())),
     })
 }
 
-fn unknown<T>(channel: u64) -> Result<T, Refusal> {
+fn unknown<T>(channel: u64) -> Result<T, Failure> {
     refuse!(HCCL_E_NOT_FOUND, "{channel:#x} is no channel of HcommChannelCreate, or was destroyed")
 }
 
 /// Ends one end; the other one is told.
-pub(crate) fn destroy(channel: u64) -> Result<(), Refusal> {
+pub(crate) fn destroy(channel: u64) -> Result<(), Failure> {
     let Some(end) = ends().remove(&channel) else { return unknown(channel) };
     end.member.comm.leave(end.member.rank, "it has destroyed its end of the channel".into());
     Ok(())

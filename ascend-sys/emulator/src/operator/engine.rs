@@ -1,6 +1,6 @@
 //! Engines and protocols: which there are, and what each product has of them.
 
-use crate::collective::validate::{Refusal, refuse};
+use crate::message::{Failure, refuse};
 use crate::profile::Product;
 use ascend_sys::{CommEngine, CommProtocol};
 use std::fmt;
@@ -30,7 +30,7 @@ impl OperatorEngine {
     }
 
     /// The engine of threads that a function takes.
-    pub(crate) fn of_threads(engine: CommEngine) -> Result<OperatorEngine, Refusal> {
+    pub(crate) fn of_threads(engine: CommEngine) -> Result<OperatorEngine, Failure> {
         match OperatorEngine::from_number(engine) {
             Some(engine @ (OperatorEngine::Cpu | OperatorEngine::Aicpu)) => Ok(engine),
             Some(engine) => refuse!(
@@ -45,7 +45,7 @@ impl OperatorEngine {
     pub(crate) fn of_channels(
         product: Product,
         engine: CommEngine,
-    ) -> Result<OperatorEngine, Refusal> {
+    ) -> Result<OperatorEngine, Failure> {
         match OperatorEngine::from_number(engine) {
             Some(OperatorEngine::Ccu) if product != Product::Ascend950 => {
                 refuse!(HCCL_E_PARA, "{product} has no channels of the engine CCU; Ascend 950 has")
@@ -60,7 +60,7 @@ impl OperatorEngine {
         self,
         product: Product,
         protocol: CommProtocol,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), Failure> {
         use CommProtocol as P;
         let has: &[CommProtocol] = match (product, self) {
             (Product::A2 | Product::A3, OperatorEngine::Aiv) => {

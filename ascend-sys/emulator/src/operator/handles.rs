@@ -5,7 +5,7 @@
 //! registered memory, 0xb2 teams, 0xb3 windows, 0xb4 configurations of channels, and elsewhere 0xb5 and 0xb6 the arguments of fused
 //! operators and of kernels.
 
-use crate::collective::validate::{Refusal, refuse};
+use crate::message::{Failure, refuse};
 use crate::sync::lock_std as lock;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard};
@@ -46,8 +46,8 @@ impl<T> Handles<T> {
     pub(crate) fn with<R>(
         &self,
         handle: u64,
-        use_it: impl FnOnce(&mut T) -> Result<R, Refusal>,
-    ) -> Result<R, Refusal> {
+        use_it: impl FnOnce(&mut T) -> Result<R, Failure>,
+    ) -> Result<R, Failure> {
         match self.objects().live.get_mut(&handle) {
             Some(object) => use_it(object),
             None => self.stale(handle),
@@ -55,7 +55,7 @@ impl<T> Handles<T> {
     }
 
     /// Takes the object behind a handle, which is stale from now on.
-    pub(crate) fn take(&self, handle: u64) -> Result<T, Refusal> {
+    pub(crate) fn take(&self, handle: u64) -> Result<T, Failure> {
         match self.objects().live.remove(&handle) {
             Some(object) => Ok(object),
             None => self.stale(handle),
@@ -76,7 +76,7 @@ impl<T> Handles<T> {
         self.objects().live.iter().find_map(|(handle, object)| ask(*handle, object))
     }
 
-    fn stale<R>(&self, handle: u64) -> Result<R, Refusal> {
+    fn stale<R>(&self, handle: u64) -> Result<R, Failure> {
         if handle >> 56 == u64::from(self.first_byte) {
             return refuse!(HCCL_E_PARA, "the {} {handle:#x} is gone", self.kind);
         }

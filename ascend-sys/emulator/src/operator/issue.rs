@@ -11,10 +11,10 @@ use super::signal::{Await, NotifyRef, Signal};
 use super::task_cache;
 use super::thread::Thread;
 use super::traced::{self, Traced};
-use crate::collective::validate::{Refusal, name_of, refuse, runtime};
+use crate::collective::validate::name_of;
 use crate::leaf::Copy;
 use crate::memory::{self, nominal};
-use crate::message::Failure;
+use crate::message::{Failure, refuse};
 use crate::notify;
 use crate::profile::EXEC_TIMEOUT;
 use crate::{check, machine};
@@ -36,7 +36,7 @@ pub(crate) enum Primitive {
 
 impl Primitive {
     /// Time has passed since its addresses were looked up: what was freed meanwhile is found here.
-    pub(super) fn check_again(&mut self) -> Result<(), Refusal> {
+    pub(super) fn check_again(&mut self) -> Result<(), Failure> {
         let sides = match self {
             Primitive::Copy(copy) => [(copy.to.cast_const(), copy.bytes), (copy.from, copy.bytes)],
             Primitive::Reduce(reduce) => reduce.touched(),
@@ -60,7 +60,7 @@ pub(super) fn issue(
     thread: &'static Thread,
     call: &'static str,
     primitive: Primitive,
-) -> Result<(), Refusal> {
+) -> Result<(), Failure> {
     thread.note_user();
     if task_cache::is_open() {
         task_cache::note(thread.handle(), call, &primitive);
@@ -76,7 +76,7 @@ pub(super) fn issue(
 }
 
 #[cold]
-fn not_in_batch_mode(thread: &Thread) -> Result<(), Refusal> {
+fn not_in_batch_mode(thread: &Thread) -> Result<(), Failure> {
     refuse!(
         HCCL_E_UNAVAIL,
         "{} takes primitives only in a batch mode: on {} nothing that is issued outside of HcommBatchModeStart and HcommBatchModeEnd \
@@ -92,10 +92,10 @@ pub(super) fn submit(
     thread: &'static Thread,
     call: &'static str,
     primitive: Primitive,
-) -> Result<(), Refusal> {
+) -> Result<(), Failure> {
     let stream = thread.stream()?;
     let note = Traced::of(thread, call, &primitive);
-    let submitted: Result<(), Failure> = match primitive {
+    match primitive {
         Primitive::Copy(copy) => traced::submit(note, thread, stream, call, copy),
         Primitive::Reduce(reduce) => traced::submit(note, thread, stream, call, reduce),
         Primitive::Signal(signal) => traced::submit(note, thread, stream, call, signal),
@@ -104,13 +104,12 @@ pub(super) fn submit(
             .and_then(|record| check::submit(stream, "aclrtRecordNotify", record).map(drop)),
         Primitive::Wait(handle, limit) => notify::wait(handle, stream, limit)
             .and_then(|wait| check::submit(stream, call, wait).map(drop)),
-    };
-    submitted.map_err(runtime)
+    }
 }
 
 /// The thread behind a handle that a primitive was given.
 #[inline]
-pub(crate) fn thread_of(handle: u64) -> Result<&'static Thread, Refusal> {
+pub(crate) fn thread_of(handle: u64) -> Result<&'static Thread, Failure> {
     if handle == 0 {
         return refuse!(HCCL_E_PTR, "the thread is 0");
     }
@@ -119,7 +118,7 @@ pub(crate) fn thread_of(handle: u64) -> Result<&'static Thread, Refusal> {
 
 /// The channel, which has to belong to the rank of the thread.
 #[inline]
-pub(crate) fn channel_of(thread: &Thread, handle: u64) -> Result<&'static Channel, Refusal> {
+pub(crate) fn channel_of(thread: &Thread, handle: u64) -> Result<&'static Channel, Failure> {
     if handle == 0 {
         return refuse!(HCCL_E_PTR, "the channel is 0");
     }
@@ -139,7 +138,7 @@ pub(crate) fn channel_of(thread: &Thread, handle: u64) -> Result<&'static Channe
     )
 }
 
-fn not_null(address: *const c_void, argument: &str) -> Result<(), Refusal> {
+fn not_null(address: *const c_void, argument: &str) -> Result<(), Failure> {
     if address.is_null() {
         return refuse!(HCCL_E_PTR, "the argument {argument} is NULL");
     }
@@ -161,7 +160,7 @@ pub(crate) struct Transfer {
 impl Transfer {
     /// Its size; `None` when there is nothing to do.
     #[inline]
-    pub(super) fn bytes(&self) -> Result<Option<usize>, Refusal> {
+    pub(super) fn bytes(&self) -> Result<Option<usize>, Failure> {
         not_null(self.dst, "dst")?;
         not_null(self.src, "src")?;
         if self.amount == 0 {
@@ -180,7 +179,7 @@ impl Transfer {
         to: *mut u8,
         from: *mut u8,
         bytes: usize,
-    ) -> Result<Primitive, Refusal> {
+    ) -> Result<Primitive, Failure> {
         let Some(kind) = self.kind else { return Ok(Primitive::Copy(Copy::new(to, from, bytes))) };
         if !to.addr().is_multiple_of(kind.0.size()) {
             return refuse!(
@@ -201,7 +200,7 @@ pub(crate) fn local_transfer(
     call: &'static str,
     thread: u64,
     transfer: Transfer,
-) -> Result<(), Refusal> {
+) -> Result<(), Failure> {
     let thread = thread_of(thread)?;
     let Some(bytes) = transfer.bytes()? else { return Ok(()) };
     if transfer.kind.is_none() && transfer.dst.cast_const() == transfer.src {
@@ -219,7 +218,7 @@ pub(crate) fn record_thread(
     thread: u64,
     of: u64,
     index: u32,
-) -> Result<(), Refusal> {
+) -> Result<(), Failure> {
     let thread = thread_of(thread)?;
     let of = thread_of(of)?;
     if of.side() != thread.side() || of.device() != thread.device() {
@@ -241,14 +240,14 @@ pub(crate) fn wait_thread(
     thread: u64,
     index: u32,
     limit: Limit,
-) -> Result<(), Refusal> {
+) -> Result<(), Failure> {
     let thread = thread_of(thread)?;
     let spot = spot_of_thread(thread, index)?;
     issue(thread, call, Primitive::Await(Await::new(spot, limit.of(thread))))
 }
 
 #[inline]
-fn spot_of_thread(thread: &'static Thread, index: u32) -> Result<NotifyRef, Refusal> {
+fn spot_of_thread(thread: &'static Thread, index: u32) -> Result<NotifyRef, Failure> {
     match NotifyRef::of_thread(thread, index) {
         Some(spot) => Ok(spot),
         None => refuse!(
@@ -262,7 +261,7 @@ fn spot_of_thread(thread: &'static Thread, index: u32) -> Result<NotifyRef, Refu
 
 /// The record of a notify of the other end.
 #[inline]
-pub(super) fn signal_of_peer(channel: &'static Channel, index: u32) -> Result<Signal, Refusal> {
+pub(super) fn signal_of_peer(channel: &'static Channel, index: u32) -> Result<Signal, Failure> {
     let (peer, _) = channel.peer()?;
     let spot = NotifyRef::of_channel(peer, index).map_or_else(|| no_notify(channel, index), Ok)?;
     Ok(Signal::of_peer(spot, channel))
@@ -270,12 +269,12 @@ pub(super) fn signal_of_peer(channel: &'static Channel, index: u32) -> Result<Si
 
 /// A notify of the own end.
 #[inline]
-pub(super) fn spot_of_own(channel: &'static Channel, index: u32) -> Result<NotifyRef, Refusal> {
+pub(super) fn spot_of_own(channel: &'static Channel, index: u32) -> Result<NotifyRef, Failure> {
     NotifyRef::of_channel(channel, index).map_or_else(|| no_notify(channel, index), Ok)
 }
 
 #[cold]
-fn no_notify(channel: &Channel, index: u32) -> Result<NotifyRef, Refusal> {
+fn no_notify(channel: &Channel, index: u32) -> Result<NotifyRef, Failure> {
     refuse!(
         HCCL_E_PARA,
         "there is no notify {index} in {}, which has {} at each end (notifyNum)",
@@ -292,7 +291,7 @@ pub(crate) fn wait_channel(
     channel: u64,
     index: u32,
     limit: Limit,
-) -> Result<(), Refusal> {
+) -> Result<(), Failure> {
     let thread = thread_of(thread)?;
     let channel = channel_of(thread, channel)?;
     let spot = spot_of_own(channel, index)?;
@@ -300,7 +299,7 @@ pub(crate) fn wait_channel(
 }
 
 /// `HcommAclrtNotifyRecordOnThread`: a notify of the runtime, by its number.
-pub(crate) fn record_aclrt(call: &'static str, thread: u64, id: u64) -> Result<(), Refusal> {
+pub(crate) fn record_aclrt(call: &'static str, thread: u64, id: u64) -> Result<(), Failure> {
     let thread = thread_of(thread)?;
     let handle = notify::handle_of(id).map_err(not_a_notify)?;
     issue(thread, call, Primitive::Record(handle))
@@ -312,15 +311,15 @@ pub(crate) fn wait_aclrt(
     thread: u64,
     id: u64,
     limit: Limit,
-) -> Result<(), Refusal> {
+) -> Result<(), Failure> {
     let thread = thread_of(thread)?;
     let handle = notify::handle_of(id).map_err(not_a_notify)?;
     issue(thread, call, Primitive::Wait(handle, limit.of(thread)))
 }
 
 #[cold]
-fn not_a_notify(failure: Failure) -> Refusal {
-    Refusal::new(ascend_sys::HcclResult::HCCL_E_PTR, failure.text.to_string())
+fn not_a_notify(failure: Failure) -> Failure {
+    Failure::new(ascend_sys::HcclResult::HCCL_E_PTR, failure.text.to_string())
 }
 
 /// How long a wait may take.

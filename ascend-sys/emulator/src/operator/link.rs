@@ -6,9 +6,9 @@
 
 use super::channel::{Channel, Exchanged};
 use super::engine::name_of;
-use crate::collective::validate::{Refusal, refuse};
 use crate::executor;
 use crate::fabric::Member;
+use crate::message::{Failure, refuse};
 use crate::stream::Stream;
 use crate::sync::lock_std as lock;
 use ascend_sys::{CommProtocol, HcclResult};
@@ -95,7 +95,7 @@ fn key(rank: usize, peer: usize) -> ((usize, usize), usize) {
 pub(super) fn meet(
     member: &Member,
     requests: &[(usize, Arc<LinkRequest>)],
-) -> Result<Vec<Arc<LinkRequest>>, Refusal> {
+) -> Result<Vec<Arc<LinkRequest>>, Failure> {
     let Member { comm, rank, .. } = member;
     let began = Instant::now();
     let mut open = Vec::new();
@@ -141,9 +141,9 @@ pub(super) fn meet(
     if absent.is_empty() {
         return Ok(met);
     }
-    let refusal = not_met(member, requests, &absent, began.elapsed());
+    let failure = not_met(member, requests, &absent, began.elapsed());
     abandon(&met);
-    Err(refusal)
+    Err(failure)
 }
 
 /// A call that met these requests has failed after all, so what it requested is gone: those who count on it learn so.
@@ -162,10 +162,10 @@ fn not_met(
     requests: &[(usize, Arc<LinkRequest>)],
     absent: &[usize],
     waited: Duration,
-) -> Refusal {
+) -> Failure {
     let Member { comm, rank, .. } = member;
-    if let Err(refusal) = comm.check(crate::collective::comm_error::Origin::Call) {
-        return refusal;
+    if let Err(failure) = comm.check(crate::collective::comm_error::Origin::Call) {
+        return failure;
     }
     let function = requests.first().map_or("HcclChannelAcquire", |(_, request)| request.function);
     let list = crate::collective::sides::list(absent);
@@ -187,7 +187,7 @@ fn not_met(
             ),
         ),
     };
-    Refusal::new(code, text)
+    Failure::new(code, text)
 }
 
 /// Whether both sides want the same; the error shows both.
@@ -196,7 +196,7 @@ pub(super) fn compare(
     peer: usize,
     ours: &LinkRequest,
     theirs: &LinkRequest,
-) -> Result<(), Refusal> {
+) -> Result<(), Failure> {
     let said = |request: &LinkRequest| -> Vec<(CommProtocol, u32)> {
         request
             .channel_requests

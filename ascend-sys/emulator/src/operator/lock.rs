@@ -4,9 +4,9 @@
 //! then is told so.
 
 use super::resources::{Holder, with_resources};
-use crate::collective::validate::{Refusal, refuse};
 use crate::executor;
 use crate::fabric::{Member, registry};
+use crate::message::{Failure, refuse};
 use std::cell::RefCell;
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ fn me() -> Holder {
     ALIVE.with(Arc::downgrade)
 }
 
-fn find(name: &str, device: u32) -> Result<Arc<Member>, Refusal> {
+fn find(name: &str, device: u32) -> Result<Arc<Member>, Failure> {
     match registry::find_by_name(name, device) {
         Some(handle) => registry::member(handle),
         None => {
@@ -27,7 +27,7 @@ fn find(name: &str, device: u32) -> Result<Arc<Member>, Refusal> {
 }
 
 /// Takes it, after whoever has it now.
-pub(crate) fn acquire(name: &str, device: u32) -> Result<(), Refusal> {
+pub(crate) fn acquire(name: &str, device: u32) -> Result<(), Failure> {
     let member = find(name, device)?;
     let me = me();
     if with_resources(&member, |resources| {
@@ -68,7 +68,7 @@ pub(crate) fn acquire(name: &str, device: u32) -> Result<(), Refusal> {
 }
 
 /// Gives it back.
-pub(crate) fn release(name: &str, device: u32) -> Result<(), Refusal> {
+pub(crate) fn release(name: &str, device: u32) -> Result<(), Failure> {
     let member = find(name, device)?;
     with_resources(&member, |resources| match &resources.locked {
         Some(holder) if holder.ptr_eq(&me()) => {

@@ -3,10 +3,10 @@
 use super::channel::{Channel, Exchanged};
 use super::resources::{CommMemory, with_resources};
 use crate::check;
-use crate::collective::validate::{Refusal, refuse};
 use crate::fabric::Member;
 use crate::machine;
 use crate::memory::{self, MemoryPlace, held::HeldMemory, window};
+use crate::message::{Failure, refuse};
 use std::ffi::c_void;
 use std::ops::Range;
 
@@ -15,7 +15,7 @@ const ENTRY: &str = "HcclGetHcclBuffer";
 const PAGE: usize = 64 << 10;
 
 /// A rank's HCCL buffer: address and bytes. The first call allocates it: one part for input and one for output, of `hcclBufferSize` each.
-pub(crate) fn buffer(member: &Member) -> Result<(usize, usize), Refusal> {
+pub(crate) fn buffer(member: &Member) -> Result<(usize, usize), Failure> {
     with_resources(member, |resources| {
         if let Some(buffer) = resources.buffer {
             return Ok(buffer);
@@ -46,7 +46,7 @@ pub(super) fn buffer_so_far(member: &Member) -> Range<usize> {
 }
 
 /// The same, with nothing but zeros in it. Pages that were never used are not touched for that.
-pub(crate) fn cleared_buffer(member: &Member) -> Result<(usize, usize), Refusal> {
+pub(crate) fn cleared_buffer(member: &Member) -> Result<(usize, usize), Failure> {
     let (start, bytes) = buffer(member)?;
     match memory::resolve(start, bytes) {
         Ok(found) => {
@@ -80,7 +80,7 @@ pub(super) fn local(
     argument: &str,
     address: *const c_void,
     bytes: usize,
-) -> Result<*mut u8, Refusal> {
+) -> Result<*mut u8, Failure> {
     match memory::resolve(address.addr(), bytes) {
         Ok(found)
             if found.place == MemoryPlace::Device(device) || found.place == MemoryPlace::Pinned =>
@@ -97,7 +97,7 @@ fn not_local(
     argument: &str,
     address: *const c_void,
     found: Result<MemoryPlace, String>,
-) -> Result<*mut u8, Refusal> {
+) -> Result<*mut u8, Failure> {
     let what = match found {
         Err(text) => text,
         Ok(MemoryPlace::Device(id)) => format!(
@@ -119,7 +119,7 @@ pub(super) fn remote(
     argument: &str,
     address: *const c_void,
     bytes: usize,
-) -> Result<*mut u8, Refusal> {
+) -> Result<*mut u8, Failure> {
     if !channel.reaches(address.addr(), bytes) {
         return not_exchanged(channel, argument, address, bytes);
     }
@@ -137,7 +137,7 @@ fn not_exchanged(
     argument: &str,
     address: *const c_void,
     bytes: usize,
-) -> Result<*mut u8, Refusal> {
+) -> Result<*mut u8, Failure> {
     let (start, end) = (address.addr(), address.addr().saturating_add(bytes));
     let what = match memory::resolve(start, bytes) {
         Err(text) => format!("; {text}"),
@@ -162,7 +162,7 @@ pub(crate) fn register(
     on_host: bool,
     address: usize,
     bytes: usize,
-) -> Result<u64, Refusal> {
+) -> Result<u64, Failure> {
     let found = match memory::resolve(address, bytes) {
         Ok(found) => found,
         Err(text) => return refuse!(HCCL_E_PARA, "mem->addr: {text}"),
@@ -187,7 +187,7 @@ pub(crate) fn register(
         }
     }
     let held = HeldMemory::new(found.data, bytes)
-        .map_err(|text| Refusal::new(ascend_sys::HcclResult::HCCL_E_PARA, text))?;
+        .map_err(|text| Failure::new(ascend_sys::HcclResult::HCCL_E_PARA, text))?;
     with_resources(member, |resources| {
         if resources.registered.iter().any(|known| known.memory.tag == tag) {
             return refuse!(

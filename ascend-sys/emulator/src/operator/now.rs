@@ -5,8 +5,8 @@ use super::issue::{Limit, Transfer, signal_of_peer, spot_of_own};
 use super::memory::{local, remote};
 use super::signal::Await;
 use crate::check;
-use crate::collective::validate::Refusal;
 use crate::leaf::Copy;
+use crate::message::Failure;
 use crate::step::Step;
 
 /// From the own memory to the peer's.
@@ -14,7 +14,7 @@ pub(crate) fn write(
     call: &'static str,
     channel: &'static Channel,
     transfer: Transfer,
-) -> Result<(), Refusal> {
+) -> Result<(), Failure> {
     let Some(bytes) = transfer.bytes()? else { return Ok(()) };
     let to = remote(channel, "dst", transfer.dst, bytes)?;
     let from = local(channel.device(), "src", transfer.src, bytes)?;
@@ -27,7 +27,7 @@ pub(crate) fn read(
     call: &'static str,
     channel: &'static Channel,
     transfer: Transfer,
-) -> Result<(), Refusal> {
+) -> Result<(), Failure> {
     let Some(bytes) = transfer.bytes()? else { return Ok(()) };
     let to = local(channel.device(), "dst", transfer.dst, bytes)?;
     let from = remote(channel, "src", transfer.src, bytes)?;
@@ -41,7 +41,7 @@ fn copy(call: &'static str, channel: &Channel, mut copy: Copy) {
 }
 
 /// Whether the peer's end has such a notify.
-pub(crate) fn check_notify(channel: &'static Channel, index: u32) -> Result<(), Refusal> {
+pub(crate) fn check_notify(channel: &'static Channel, index: u32) -> Result<(), Failure> {
     signal_of_peer(channel, index).map(drop)
 }
 
@@ -50,7 +50,7 @@ pub(crate) fn record(
     call: &'static str,
     channel: &'static Channel,
     index: u32,
-) -> Result<(), Refusal> {
+) -> Result<(), Failure> {
     signal_of_peer(channel, index)?.record_now(call)
 }
 
@@ -60,6 +60,6 @@ pub(crate) fn wait(
     channel: &'static Channel,
     index: u32,
     limit: Limit,
-) -> Result<(), Refusal> {
+) -> Result<(), Failure> {
     Await::new(spot_of_own(channel, index)?, limit.of_host()).wait_now(call)
 }

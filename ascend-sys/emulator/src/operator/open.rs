@@ -7,12 +7,12 @@ use super::channel::Exchanged;
 use super::endpoint::Endpoint;
 use super::endpoint_channel;
 use super::handles::Handles;
-use crate::collective::validate::{Refusal, refuse};
 use crate::fabric::place::DevicePlace as Stand;
 use crate::fabric::topology::layers_of;
 use crate::machine;
 use crate::memory::held::HeldMemory;
 use crate::memory::{self, MemoryPlace};
+use crate::message::{Failure, refuse};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -53,7 +53,7 @@ pub(crate) fn open(endpoint: Endpoint) -> u64 {
 }
 
 /// Closes an endpoint: its channels end, and what was registered on it is out of reach.
-pub(crate) fn close(handle: u64) -> Result<(), Refusal> {
+pub(crate) fn close(handle: u64) -> Result<(), Failure> {
     OPEN.take(handle).map(|open| end(handle, open))
 }
 
@@ -73,14 +73,14 @@ fn end(handle: u64, open: Open) {
 /// Looks at an endpoint.
 pub(crate) fn with<R>(
     handle: u64,
-    look: impl FnOnce(&mut Open) -> Result<R, Refusal>,
-) -> Result<R, Refusal> {
+    look: impl FnOnce(&mut Open) -> Result<R, Failure>,
+) -> Result<R, Failure> {
     OPEN.with(handle, look)
 }
 
 impl ReachableMemory {
     /// Checks that a device has this memory, or the host; notes who owns it.
-    pub(crate) fn hold(self, device: u32, argument: &str) -> Result<Option<HeldMemory>, Refusal> {
+    pub(crate) fn hold(self, device: u32, argument: &str) -> Result<Option<HeldMemory>, Failure> {
         let length = usize::try_from(self.bytes).unwrap_or(usize::MAX);
         let start = self.start;
         if start.checked_add(length).is_none() {
@@ -119,7 +119,7 @@ impl ReachableMemory {
 const NUMBERS: u64 = 0xb1 << 56;
 
 /// Makes memory known on an endpoint, under a tag.
-pub(crate) fn register(handle: u64, tag: String, memory: ReachableMemory) -> Result<u64, Refusal> {
+pub(crate) fn register(handle: u64, tag: String, memory: ReachableMemory) -> Result<u64, Failure> {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     OPEN.with(handle, |open| {
         if open.registered.values().any(|other| other.tag == tag) {
@@ -136,11 +136,11 @@ pub(crate) fn register(handle: u64, tag: String, memory: ReachableMemory) -> Res
     })
 }
 
-fn not_registered<T>(number: u64) -> Result<T, Refusal> {
+fn not_registered<T>(number: u64) -> Result<T, Failure> {
     refuse!(HCCL_E_NOT_FOUND, "{number:#x} is no memory that is registered on this endpoint")
 }
 
-pub(crate) fn unregister(handle: u64, number: u64) -> Result<(), Refusal> {
+pub(crate) fn unregister(handle: u64, number: u64) -> Result<(), Failure> {
     let (owner, gone) = OPEN.with(handle, |open| match open.registered.remove(&number) {
         Some(gone) => Ok((open.endpoint, gone)),
         None => not_registered(number),
@@ -150,7 +150,7 @@ pub(crate) fn unregister(handle: u64, number: u64) -> Result<(), Refusal> {
 }
 
 /// What an endpoint lets the other side of a channel reach: some of its registered memory, or all.
-pub(super) fn exchanged(handle: u64, numbers: Option<&[u64]>) -> Result<Vec<Exchanged>, Refusal> {
+pub(super) fn exchanged(handle: u64, numbers: Option<&[u64]>) -> Result<Vec<Exchanged>, Failure> {
     OPEN.with(handle, |open| {
         let all: Vec<u64> = open.registered.keys().copied().collect();
         let of = |number: &u64| match open.registered.get_mut(number) {
@@ -180,7 +180,7 @@ pub(super) fn imported_from(handle: u64, owner: Endpoint) -> Vec<Exchanged> {
 }
 
 /// The export of registered memory, which stays where it is until the memory is unregistered.
-pub(crate) fn export(handle: u64, number: u64) -> Result<*const u8, Refusal> {
+pub(crate) fn export(handle: u64, number: u64) -> Result<*const u8, Failure> {
     OPEN.with(handle, |open| match open.registered.get_mut(&number) {
         Some(registered) => {
             registered.check(number)?;
@@ -197,7 +197,7 @@ impl RegisteredMemory {
         Exchanged { tag: self.tag.clone(), on_host, start, bytes: bytes as usize }
     }
 
-    fn check(&mut self, number: u64) -> Result<(), Refusal> {
+    fn check(&mut self, number: u64) -> Result<(), Failure> {
         match self.held.as_mut().map_or(Ok(()), HeldMemory::check) {
             Ok(()) => Ok(()),
             Err(text) => {
@@ -211,7 +211,7 @@ impl RegisteredMemory {
 }
 
 /// What stands behind a number that was exported: the memory, and whose it is.
-fn registered(number: u64) -> Result<(Exchanged, Endpoint), Refusal> {
+fn registered(number: u64) -> Result<(Exchanged, Endpoint), Failure> {
     let found = OPEN.find(|handle, open| open.registered.contains_key(&number).then_some(handle));
     let Some(handle) = found else {
         return refuse!(
@@ -229,7 +229,7 @@ fn registered(number: u64) -> Result<(Exchanged, Endpoint), Refusal> {
 }
 
 /// Names memory of another endpoint to this one.
-pub(crate) fn import(handle: u64, export: &[u8; EXPORT]) -> Result<ReachableMemory, Refusal> {
+pub(crate) fn import(handle: u64, export: &[u8; EXPORT]) -> Result<ReachableMemory, Failure> {
     let own = OPEN.with(handle, |open| Ok(open.endpoint))?;
     let number = read_export(export)?;
     let (memory, theirs) = registered(number)?;
@@ -262,7 +262,7 @@ pub(crate) fn import(handle: u64, export: &[u8; EXPORT]) -> Result<ReachableMemo
 }
 
 /// Takes back one import.
-pub(crate) fn unimport(handle: u64, export: &[u8; EXPORT]) -> Result<(), Refusal> {
+pub(crate) fn unimport(handle: u64, export: &[u8; EXPORT]) -> Result<(), Failure> {
     let number = read_export(export)?;
     let left = OPEN.with(handle, |open| {
         let Some(times) = open.imports.get_mut(&number) else {
@@ -300,7 +300,7 @@ fn write_export(number: u64) -> [u8; EXPORT] {
     bytes
 }
 
-fn read_export(bytes: &[u8; EXPORT]) -> Result<u64, Refusal> {
+fn read_export(bytes: &[u8; EXPORT]) -> Result<u64, Failure> {
     let mut words = bytes
         .chunks_exact(8)
         .map(|word| word.first_chunk().map_or(0, |word| u64::from_le_bytes(*word)));
@@ -321,7 +321,7 @@ fn read_export(bytes: &[u8; EXPORT]) -> Result<u64, Refusal> {
 }
 
 /// All endpoints that a device could open: one of each protocol.
-pub(crate) fn of_device(id: i32) -> Result<Vec<Endpoint>, Refusal> {
+pub(crate) fn of_device(id: i32) -> Result<Vec<Endpoint>, Failure> {
     let found = machine::device(id).and_then(|device| {
         device.settings().map(|it| (device.id, it)).ok_or_else(|| format!("device {id} is gone"))
     });

@@ -4,9 +4,10 @@
 //! until the rank's communicator ends.
 
 use super::endpoint::Endpoint;
-use crate::collective::validate::{self, Refusal, refuse};
+use crate::collective::validate;
 use crate::fabric::topology::Layer;
 use crate::fabric::{CommPart, Member};
+use crate::message::{Failure, refuse};
 use crate::profile::Product;
 use crate::sync::lock_std as lock;
 use ascend_sys::{
@@ -37,7 +38,7 @@ struct Lists {
 const INSTANCE: u32 = 0;
 
 /// The layer with a number.
-pub(crate) fn layer(member: &Member, number: u32) -> Result<&'static Layer, Refusal> {
+pub(crate) fn layer(member: &Member, number: u32) -> Result<&'static Layer, Failure> {
     let layers = member.comm.layers();
     match layers.get(number as usize) {
         Some(layer) => Ok(layer),
@@ -51,7 +52,7 @@ pub(crate) fn layer(member: &Member, number: u32) -> Result<&'static Layer, Refu
 }
 
 /// A layer by the number of its topology instance.
-fn layer_of_instance(member: &Member, number: u32, id: u32) -> Result<&'static Layer, Refusal> {
+fn layer_of_instance(member: &Member, number: u32, id: u32) -> Result<&'static Layer, Failure> {
     let layer = layer(member, number)?;
     if id != INSTANCE {
         return refuse!(
@@ -78,16 +79,16 @@ impl Member {
         self.lists().layers.tell(MOST_LAYERS, numbers)
     }
 
-    pub(crate) fn tell_ranks(&self, number: u32) -> Result<LentRange<u32>, Refusal> {
+    pub(crate) fn tell_ranks(&self, number: u32) -> Result<LentRange<u32>, Failure> {
         let ranks = self.comm.instance_of(layer(self, number)?, self.rank);
         Ok(self.lists().ranks.tell(self.comm.ranks(), ranks))
     }
 
-    pub(crate) fn count_ranks(&self, number: u32) -> Result<u32, Refusal> {
+    pub(crate) fn count_ranks(&self, number: u32) -> Result<u32, Failure> {
         Ok(self.comm.instance_of(layer(self, number)?, self.rank).len() as u32)
     }
 
-    pub(crate) fn tell_sizes(&self, number: u32) -> Result<LentRange<u32>, Refusal> {
+    pub(crate) fn tell_sizes(&self, number: u32) -> Result<LentRange<u32>, Failure> {
         let sizes = self.comm.instance_sizes(layer(self, number)?);
         Ok(self.lists().sizes.tell(self.comm.ranks(), sizes))
     }
@@ -98,7 +99,7 @@ impl Member {
         number: u32,
         from: u32,
         to: u32,
-    ) -> Result<LentRange<CommLink>, Refusal> {
+    ) -> Result<LentRange<CommLink>, Failure> {
         let layer = layer(self, number)?;
         validate::rank("srcRank", from, self.comm.ranks())?;
         validate::rank("dstRank", to, self.comm.ranks())?;
@@ -113,7 +114,7 @@ impl Member {
         Ok(self.lists().links.tell(MOST_LINKS, links))
     }
 
-    pub(crate) fn tell_instances(&self, number: u32) -> Result<LentRange<u32>, Refusal> {
+    pub(crate) fn tell_instances(&self, number: u32) -> Result<LentRange<u32>, Failure> {
         layer(self, number)?;
         Ok(self.lists().instances.tell(1, [INSTANCE]))
     }
@@ -122,7 +123,7 @@ impl Member {
         &self,
         number: u32,
         id: u32,
-    ) -> Result<&'static Layer, Refusal> {
+    ) -> Result<&'static Layer, Failure> {
         layer_of_instance(self, number, id)
     }
 
@@ -130,13 +131,13 @@ impl Member {
         &self,
         number: u32,
         id: u32,
-    ) -> Result<LentRange<u32>, Refusal> {
+    ) -> Result<LentRange<u32>, Failure> {
         let ranks = self.comm.instance_of(layer_of_instance(self, number, id)?, self.rank);
         Ok(self.lists().ranks_of_instance.tell(self.comm.ranks(), ranks))
     }
 
     /// The endpoints of this rank in a topology instance: one of each protocol.
-    pub(crate) fn endpoints(&self, number: u32, id: u32) -> Result<Vec<EndpointDesc>, Refusal> {
+    pub(crate) fn endpoints(&self, number: u32, id: u32) -> Result<Vec<EndpointDesc>, Failure> {
         let layer = layer_of_instance(self, number, id)?;
         layer.protocols.iter().map(|protocol| self.end(self.rank, *protocol)).collect()
     }
@@ -146,7 +147,7 @@ impl Member {
         &self,
         rank: u32,
         description: &EndpointDesc,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), Failure> {
         validate::rank("rankId", rank, self.comm.ranks())?;
         match Endpoint::read(description) {
             Ok(endpoint) if self.comm.place_of(rank as usize) == Some(endpoint.place) => Ok(()),
@@ -159,7 +160,7 @@ impl Member {
         }
     }
 
-    fn end(&self, rank: usize, protocol: CommProtocol) -> Result<EndpointDesc, Refusal> {
+    fn end(&self, rank: usize, protocol: CommProtocol) -> Result<EndpointDesc, Failure> {
         match self.comm.place_of(rank) {
             Some(place) => Ok(Endpoint { place, protocol }.describe(self.comm.product)),
             None => refuse!(HCCL_E_INTERNAL, "EI9999: nobody knows where rank {rank} is"),
@@ -167,7 +168,7 @@ impl Member {
     }
 
     /// Refuses what only Ascend 950 tells.
-    pub(crate) fn tells_instances(&self) -> Result<(), Refusal> {
+    pub(crate) fn tells_instances(&self) -> Result<(), Failure> {
         let product = self.comm.product;
         if product != Product::Ascend950 {
             return refuse!(

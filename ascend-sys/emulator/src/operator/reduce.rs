@@ -5,8 +5,9 @@
 //! and who finds it taken does something else first.
 
 use crate::check::Touch;
-use crate::collective::validate::{Refusal, name_of, refuse};
+use crate::collective::validate::name_of;
 use crate::memory::nominal;
+use crate::message::{Failure, refuse};
 use crate::step::{PIECE, Step};
 use crate::task::{Effects, Task, TaskBody};
 use ascend_reduce::{DataType, ReduceOp, Store, reduce_chunk};
@@ -31,7 +32,7 @@ pub(crate) struct Reduce {
 unsafe impl Send for Reduce {}
 
 /// What engines reduce while they move data. The other types, and products, are for the program to compute.
-pub(crate) fn kind(dtype: u32, op: u32) -> Result<(DataType, ReduceOp), Refusal> {
+pub(crate) fn kind(dtype: u32, op: u32) -> Result<(DataType, ReduceOp), Failure> {
     use DataType::*;
     let dtype = match DataType::from_hccl(dtype) {
         Some(dtype @ (Fp32 | Fp16 | Int8 | Int16 | Int32 | Bfp16)) => dtype,

@@ -7,10 +7,10 @@ use super::engine::OperatorEngine;
 use super::latch::mark;
 use super::link::Pairs;
 use super::thread::{BROKEN, THREADS, Thread, ThreadOwner};
-use crate::collective::validate::{Refusal, refuse, runtime};
 use crate::fabric::{Comm, CommPart, Member};
 use crate::memory::held::HeldMemory;
 use crate::memory::{MemoryPlace, place_of};
+use crate::message::{Failure, refuse};
 use crate::profile::Product;
 use crate::step::Reason;
 use crate::stream::{self, Stream};
@@ -93,8 +93,8 @@ impl Comm {
 /// Uses what a rank has. No stream is polled meanwhile.
 pub(super) fn with_resources<R>(
     member: &Member,
-    use_it: impl FnOnce(&mut RankResources) -> Result<R, Refusal>,
-) -> Result<R, Refusal> {
+    use_it: impl FnOnce(&mut RankResources) -> Result<R, Failure>,
+) -> Result<R, Failure> {
     let mut resources = lock(member.comm.resources().of_rank(member.rank));
     if resources.gone {
         return refuse!(HCCL_E_UNAVAIL, "rank {} has ended its communicator", member.rank);
@@ -111,7 +111,7 @@ pub(crate) fn acquire_threads(
     engine: OperatorEngine,
     notifies: &[u32],
     threads: &mut [u64],
-) -> Result<(), Refusal> {
+) -> Result<(), Failure> {
     let place = StreamPlace::of(member)?;
     let batched = engine == OperatorEngine::Aicpu && member.comm.product != Product::Ascend950;
     let mut made = Vec::new();
@@ -145,10 +145,10 @@ pub(crate) fn acquire_threads(
         threads.iter_mut().zip(all).for_each(|(place, handle)| *place = handle);
         Ok(())
     });
-    if let Err(refusal) = acquired {
+    if let Err(failure) = acquired {
         // All, or none.
         made.into_iter().for_each(end_thread);
-        return Err(refusal);
+        return Err(failure);
     }
     member.comm.note_user(member.rank);
     member.comm.check(crate::collective::comm_error::Origin::Call)
@@ -160,7 +160,7 @@ pub(crate) fn wrap_stream(
     engine: OperatorEngine,
     stream: &'static Stream,
     notifies: u32,
-) -> Result<u64, Refusal> {
+) -> Result<u64, Failure> {
     member.comm.check(crate::collective::comm_error::Origin::Call)?;
     // A stream that was destroyed takes its thread with it.
     let dead = with_resources(member, |resources| {
@@ -191,7 +191,7 @@ pub(crate) fn allocate_threads(
     engine: OperatorEngine,
     notifies: &[u32],
     threads: &mut [u64],
-) -> Result<(), Refusal> {
+) -> Result<(), Failure> {
     let place = StreamPlace::current()?;
     place.check_streams(threads.len())?;
     let batched = engine == OperatorEngine::Aicpu && place.device.product() != Product::Ascend950;
@@ -201,9 +201,9 @@ pub(crate) fn allocate_threads(
             place.stream().and_then(|stream| Thread::create(stream, notifies[at], batched, owner));
         match made {
             Ok(handle) => threads[at] = handle,
-            Err(refusal) => {
+            Err(failure) => {
                 threads[..at].iter().for_each(|made| end_thread(*made));
-                return Err(refusal);
+                return Err(failure);
             }
         }
     }
@@ -211,7 +211,7 @@ pub(crate) fn allocate_threads(
 }
 
 /// `HcommThreadFree`: what is queued gives up.
-pub(crate) fn free_thread(handle: u64) -> Result<(), Refusal> {
+pub(crate) fn free_thread(handle: u64) -> Result<(), Failure> {
     let thread = Thread::named(handle)?;
     if thread.owner().is_some_and(|owner| owner.member.is_some()) {
         return refuse!(HCCL_E_PARA, "{} ends with its communicator", thread.describe());
@@ -240,7 +240,7 @@ pub(crate) fn end_threads(devices: &Range<u32>) {
 }
 
 impl RankResources {
-    fn check_quota(&self, member: &Member, threads: usize, notifies: usize) -> Result<(), Refusal> {
+    fn check_quota(&self, member: &Member, threads: usize, notifies: usize) -> Result<(), Failure> {
         let (has, had) = (self.threads.len(), self.notifies);
         if has + threads > MOST_THREADS {
             let again = match member.comm.product {
@@ -274,7 +274,7 @@ pub(super) struct StreamPlace {
 }
 
 impl StreamPlace {
-    pub(super) fn of(member: &Member) -> Result<StreamPlace, Refusal> {
+    pub(super) fn of(member: &Member) -> Result<StreamPlace, Failure> {
         let place = StreamPlace::current()?;
         if place.device.id != member.device {
             return refuse!(
@@ -288,12 +288,12 @@ impl StreamPlace {
         Ok(place)
     }
 
-    pub(super) fn current() -> Result<StreamPlace, Refusal> {
-        let (current, device) = context::current_device().map_err(runtime)?;
+    pub(super) fn current() -> Result<StreamPlace, Failure> {
+        let (current, device) = context::current_device()?;
         Ok(StreamPlace { context: current.context, device })
     }
 
-    pub(super) fn check_streams(&self, more: usize) -> Result<(), Refusal> {
+    pub(super) fn check_streams(&self, more: usize) -> Result<(), Failure> {
         let (has, most) =
             (context::stream_count(self.device.id), self.device.product().max_streams());
         if has + more > most {
@@ -306,8 +306,8 @@ impl StreamPlace {
         Ok(())
     }
 
-    pub(super) fn stream(&self) -> Result<&'static Stream, Refusal> {
-        context::create_stream(self.context, self.device, 0).map_err(runtime)
+    pub(super) fn stream(&self) -> Result<&'static Stream, Failure> {
+        context::create_stream(self.context, self.device, 0)
     }
 }
 

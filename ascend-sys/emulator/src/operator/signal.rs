@@ -5,7 +5,6 @@ use super::latch::{Latch, LatchWaiter, WaitOutcome};
 use super::resources;
 use super::thread::{BROKEN, Thread, generation, of_rank};
 use crate::collective::comm_error::{Cause, CommError, Origin};
-use crate::collective::validate::Refusal;
 use crate::fabric::{Comm, Member};
 use crate::message::Failure;
 use crate::step::{Helpers, Reason, Step};
@@ -205,14 +204,14 @@ impl TaskBody<Stream> for Signal {
 
 impl Signal {
     /// Records at once, on the calling thread of the host.
-    pub(super) fn record_now(&mut self, call: &str) -> Result<(), Refusal> {
+    pub(super) fn record_now(&mut self, call: &str) -> Result<(), Failure> {
         if check::is_on() {
             let spot = &self.spot;
             check::host_sets(spot.device(), spot.number(), spot.describe(), call);
         }
         match self.poll() {
             Step::Done(Err(failure)) => {
-                Err(Refusal::new(HcclResult::HCCL_E_REMOTE, failure.text.to_string()))
+                Err(Failure::new(HcclResult::HCCL_E_REMOTE, failure.text.to_string()))
             }
             _ => Ok(()),
         }
@@ -221,7 +220,7 @@ impl Signal {
 
 impl Await {
     /// Waits on the calling thread of the host.
-    pub(super) fn wait_now(&self, call: &str) -> Result<(), Refusal> {
+    pub(super) fn wait_now(&self, call: &str) -> Result<(), Failure> {
         let spot = &self.spot;
         let look = || {
             if spot.is_marked(BROKEN) || (spot.is_marked(LEFT) && self.has_left()) {
@@ -252,7 +251,7 @@ impl Await {
             _ => HcclResult::HCCL_E_REMOTE,
         };
         match step {
-            Step::Done(Err(failure)) => Err(Refusal::new(code, failure.with_task())),
+            Step::Done(Err(failure)) => Err(Failure::new(code, failure.with_task())),
             _ => Ok(()),
         }
     }
@@ -347,7 +346,7 @@ impl Await {
                 self.break_with(comm, Cause::Gone, text)
             }
         };
-        Step::Done(Err(Failure { code: why.code(), ..failure }))
+        Step::Done(Err(Failure { code: why.code().into(), ..failure }))
     }
 
     fn waiting(&self) -> String {

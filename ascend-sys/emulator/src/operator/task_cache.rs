@@ -7,9 +7,10 @@ use super::issue::{Primitive, issue};
 use super::reduce::Reduce;
 use super::signal::{Await, Signal};
 use super::thread::Thread;
-use crate::collective::validate::{Refusal, name_of, refuse};
+use crate::collective::validate::name_of;
 use crate::leaf::Copy;
 use crate::memory::{self, MemoryPlace, nominal};
+use crate::message::{Failure, refuse};
 use crate::sync::lock_std as lock;
 use ascend_reduce::{DataType, ReduceOp};
 use std::cell::{Cell, RefCell};
@@ -90,7 +91,7 @@ pub(crate) fn has(device: u32, tag: &str) -> bool {
 }
 
 /// Begins a recording of the calling OS thread.
-pub(crate) fn start(device: u32, tag: String, ranges: AddressRanges) -> Result<(), Refusal> {
+pub(crate) fn start(device: u32, tag: String, ranges: AddressRanges) -> Result<(), Failure> {
     RECORDING.with_borrow_mut(|recording| {
         if let Some(CacheRecording { tag, .. }) = recording {
             return refuse!(
@@ -105,7 +106,7 @@ pub(crate) fn start(device: u32, tag: String, ranges: AddressRanges) -> Result<(
 }
 
 /// Ends it, and keeps it in the place of an older one with this tag.
-pub(crate) fn end(tag: &str) -> Result<(), Refusal> {
+pub(crate) fn end(tag: &str) -> Result<(), Failure> {
     RECORDING.with_borrow_mut(|recording| match recording.take_if(|open| open.tag == tag) {
         Some(ended) => {
             OPEN.set(false);
@@ -121,7 +122,7 @@ pub(crate) fn end(tag: &str) -> Result<(), Refusal> {
 }
 
 /// Forgets a recording.
-pub(crate) fn clear(device: u32, tag: &str) -> Result<(), Refusal> {
+pub(crate) fn clear(device: u32, tag: &str) -> Result<(), Failure> {
     match lock(&KEPT).remove(&(device, tag.to_owned())) {
         Some(_) => Ok(()),
         None => not_found(device, tag),
@@ -133,12 +134,12 @@ pub(crate) fn forget(devices: &Range<u32>) {
     lock(&KEPT).retain(|(device, _), _| !devices.contains(device));
 }
 
-fn not_found<T>(device: u32, tag: &str) -> Result<T, Refusal> {
+fn not_found<T>(device: u32, tag: &str) -> Result<T, Failure> {
     refuse!(HCCL_E_NOT_FOUND, "device {device} has no recorded tasks with the tag \"{tag}\"")
 }
 
 /// Issues what was recorded once more, with these ranges in the place of the old ones.
-pub(crate) fn execute(device: u32, tag: &str, ranges: &AddressRanges) -> Result<(), Refusal> {
+pub(crate) fn execute(device: u32, tag: &str, ranges: &AddressRanges) -> Result<(), Failure> {
     let kept = lock(&KEPT).get(&(device, tag.to_owned())).cloned();
     let Some(kept) = kept else { return not_found(device, tag) };
     if kept.ranges.len() != ranges.len() {
@@ -186,7 +187,7 @@ impl CacheRecording {
         address: usize,
         bytes: usize,
         ranges: &AddressRanges,
-    ) -> Result<*mut u8, Refusal> {
+    ) -> Result<*mut u8, Failure> {
         let inside = |(start, length): &(usize, usize)| {
             let offset = address.wrapping_sub(*start);
             offset < *length && bytes <= length - offset

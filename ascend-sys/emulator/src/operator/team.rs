@@ -12,9 +12,10 @@ use super::handles::Handles;
 use super::open::ReachableMemory;
 use super::rank_graph::layer;
 use crate::collective::sides::list;
-use crate::collective::validate::{self, Refusal, refuse};
+use crate::collective::validate;
 use crate::fabric::{CommPart, Member};
 use crate::memory::held::HeldMemory;
+use crate::message::{Failure, refuse};
 use crate::profile::Product;
 use ascend_sys::CommProtocol;
 use std::sync::Arc;
@@ -60,7 +61,7 @@ pub(crate) struct TeamRequest {
 }
 
 /// A team of all ranks.
-pub(crate) fn create_world(member: Arc<Member>, wish: &TeamRequest) -> Result<u64, Refusal> {
+pub(crate) fn create_world(member: Arc<Member>, wish: &TeamRequest) -> Result<u64, Failure> {
     let all: Vec<usize> = (0..member.comm.ranks()).collect();
     if let Some(ranks) = &wish.ranks
         && !ranks.iter().map(|rank| *rank as usize).eq(all.iter().copied())
@@ -78,7 +79,7 @@ pub(crate) fn create_world(member: Arc<Member>, wish: &TeamRequest) -> Result<u6
 }
 
 /// A team of some ranks of a world team.
-pub(crate) fn create_sub(world: u64, wish: &TeamRequest) -> Result<u64, Refusal> {
+pub(crate) fn create_sub(world: u64, wish: &TeamRequest) -> Result<u64, Failure> {
     let member = of_world(world)?;
     let Some(listed) = &wish.ranks else {
         return refuse!(HCCL_E_PARA, "rankNum is 0; a team has at least one rank");
@@ -105,7 +106,7 @@ pub(crate) fn create_sub(world: u64, wish: &TeamRequest) -> Result<u64, Refusal>
 
 impl TeamRequest {
     /// Whether the ranks can be a team like this.
-    fn check(&self, member: &Member, ranks: &[usize]) -> Result<(), Refusal> {
+    fn check(&self, member: &Member, ranks: &[usize]) -> Result<(), Failure> {
         if let Some(own) = self.own.filter(|own| *own as usize != member.rank) {
             return refuse!(
                 HCCL_E_PARA,
@@ -143,7 +144,7 @@ impl TeamRequest {
 }
 
 /// The rank whose world team this is.
-fn of_world(team: u64) -> Result<Arc<Member>, Refusal> {
+fn of_world(team: u64) -> Result<Arc<Member>, Failure> {
     TEAMS.with(team, |team| match team.world {
         None => Ok(Arc::clone(&team.member)),
         Some(_) => {
@@ -156,7 +157,7 @@ fn of_world(team: u64) -> Result<Arc<Member>, Refusal> {
 }
 
 /// Ends a team: first the sub-teams and the windows of a world team.
-pub(crate) fn destroy(team: u64) -> Result<(), Refusal> {
+pub(crate) fn destroy(team: u64) -> Result<(), Failure> {
     TEAMS.with(team, |_| Ok(()))?;
     let sub = TEAMS.find(|handle, other| (other.world == Some(team)).then_some(handle));
     let window = WINDOWS.find(|handle, window| (window.team == team).then_some(handle));
@@ -174,13 +175,13 @@ pub(crate) fn register_window(
     member: &Member,
     team: u64,
     memory: ReachableMemory,
-) -> Result<u64, Refusal> {
+) -> Result<u64, Failure> {
     belongs(member, &*of_world(team)?)?;
     let held = memory.hold(member.device, "localMem->addr")?;
     Ok(WINDOWS.add(Window { team, _held: held }))
 }
 
-pub(crate) fn deregister_window(team: u64, window: u64) -> Result<(), Refusal> {
+pub(crate) fn deregister_window(team: u64, window: u64) -> Result<(), Failure> {
     of_world(team)?;
     WINDOWS.with(window, |window| {
         if window.team == team {
@@ -207,7 +208,7 @@ pub(crate) fn create_channels(
     team: u64,
     channels: &Channels,
     call: &'static str,
-) -> Result<(), Refusal> {
+) -> Result<(), Failure> {
     let (of, ranks, usual) = TEAMS
         .with(team, |team| Ok((Arc::clone(&team.member), team.ranks.clone(), team.protocol)))?;
     belongs(member, &of)?;
@@ -243,7 +244,7 @@ pub(crate) fn create_channels(
 }
 
 /// Whether a team is one of this rank.
-fn belongs(member: &Member, of: &Member) -> Result<(), Refusal> {
+fn belongs(member: &Member, of: &Member) -> Result<(), Failure> {
     if (member.comm.id, member.rank) == (of.comm.id, of.rank) {
         return Ok(());
     }

@@ -2,9 +2,9 @@
 
 use super::engine::OperatorEngine;
 use super::latch::{Latch, Latches};
-use crate::collective::validate::{Refusal, refuse};
 use crate::fabric::Member;
 use crate::machine;
+use crate::message::{Failure, refuse};
 use crate::slots::{HandleKind, Slots, Slotted, unknown};
 use crate::stream::Stream;
 use crate::sync::{AtomicU32, AtomicU64, Ordering, lock_std as lock};
@@ -83,7 +83,7 @@ impl Thread {
         notifies: u32,
         batched: bool,
         owner: ThreadOwner,
-    ) -> Result<u64, Refusal> {
+    ) -> Result<u64, Failure> {
         let taken = THREADS.take(|thread, handle| {
             let side = owner.member.as_ref().map_or(0, |member| side_of(member));
             thread.handle.store(handle, Ordering::Relaxed);
@@ -104,7 +104,7 @@ impl Thread {
 
     /// The thread that a handle names.
     #[inline]
-    pub(crate) fn named(handle: u64) -> Result<&'static Thread, Refusal> {
+    pub(crate) fn named(handle: u64) -> Result<&'static Thread, Failure> {
         THREADS.get(handle).map_or_else(|| stale(handle), Ok)
     }
 
@@ -130,7 +130,7 @@ impl Thread {
 
     /// Its stream, which is gone when its context was destroyed, or the program has destroyed what it had wrapped.
     #[inline]
-    pub(crate) fn stream(&self) -> Result<&'static Stream, Refusal> {
+    pub(crate) fn stream(&self) -> Result<&'static Stream, Failure> {
         let handle = self.stream.load(Ordering::Relaxed);
         match Stream::named(handle) {
             Ok(stream) => Ok(stream),
@@ -227,6 +227,6 @@ pub(super) fn of_rank(member: &Member) -> String {
 }
 
 #[cold]
-fn stale<T>(handle: u64) -> Result<T, Refusal> {
+fn stale<T>(handle: u64) -> Result<T, Failure> {
     refuse!(HCCL_E_PARA, "EI0003: {}", unknown("thread", handle).text)
 }
