@@ -44,13 +44,14 @@ use crate::api::call;
 use crate::collective::check_count;
 use crate::comm::label::Takes;
 use crate::comm::{Communicator, Member};
+use crate::device::state::handle;
 use crate::device::{Stream, StreamState};
 use crate::dtype::{DType, Element};
 use crate::error::{Error, Result};
 use crate::memory::allocation::Region;
 use crate::memory::traits::{Lend, LendMut};
 use crate::memory::{Destination, Source};
-use crate::order::issue::{Touch, handle};
+use crate::order::issue::Touch;
 use crate::trace::span;
 #[cfg(doc)]
 use crate::work::Work;

@@ -4,12 +4,30 @@
 
 use std::time::Duration;
 
+use super::state::issue;
 use super::{Device, Stream};
 use crate::api::handles::EventHandle;
 use crate::error::{Error, Result};
-use crate::order::issue::{Operation, issue};
+use crate::order::issue::Operation;
 use crate::order::stream_slot::StreamSlot;
 use crate::work::Work;
+
+impl Stream {
+    /// A point in the stream: an event that is complete when everything issued so far is. Costs no call.
+    pub fn record(&self) -> Result<Event> {
+        Ok(Event::new(self.slot(), self.slot().timeline.submitted()))
+    }
+
+    /// As [`record`](Self::record); the device notes the time when it gets there (`aclrtRecordEvent`).
+    pub fn record_timed(&self) -> Result<TimedEvent> {
+        TimedEvent::record(self)
+    }
+
+    /// Later operations of this stream wait for `event`, which may be on another stream of the same device. Does not block.
+    pub fn wait_event(&self, event: &Event) -> Result<()> {
+        self.wait_for_number(event.slot, event.number, "wait_event")
+    }
+}
 
 /// A point in a stream, complete when everything issued before it is. It only names the point, so it costs no call and
 /// dropping it does nothing.
@@ -22,14 +40,6 @@ pub struct Event {
 impl Event {
     pub(super) fn new(slot: &'static StreamSlot, number: u64) -> Self {
         Self { slot, number }
-    }
-
-    pub(super) fn slot(&self) -> &'static StreamSlot {
-        self.slot
-    }
-
-    pub(super) fn number(&self) -> u64 {
-        self.number
     }
 
     /// Whether everything before it is complete. Does not block.

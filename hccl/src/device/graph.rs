@@ -53,13 +53,14 @@ use ascend_sys::aclrtStream;
 use smallvec::SmallVec;
 
 use super::deferred::Retire;
+use super::state::issue;
 use super::state::{StreamState, sealed};
 use super::{Device, Stream};
 use crate::api::Table;
 use crate::api::graphs::GraphHandle;
 use crate::comm::label::{Label, Numbers, Takes};
 use crate::error::{Error, Result};
-use crate::order::issue::{Issued, MemoryPlace, Operation, Touch, check_places, issue};
+use crate::order::issue::{Issued, MemoryPlace, Operation, Touch, check_places};
 use crate::order::queue::StreamQueue;
 use crate::order::stamps::{AccessKind, Stamps, are_complete};
 use crate::sync::lock;

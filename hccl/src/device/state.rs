@@ -6,7 +6,7 @@ use ascend_sys::aclrtStream;
 
 use super::Stream;
 use crate::error::Result;
-use crate::order::issue::{Issued, Operation, Touch, issue_number};
+use crate::order::issue::{Issued, Operation, Slip, Touch, issue_number};
 use crate::work::Work;
 
 pub(crate) mod sealed {
@@ -58,11 +58,44 @@ impl sealed::StreamState for Open {
         touches: &[Touch<'_>],
         enqueue: impl FnOnce(aclrtStream) -> Result<()>,
     ) -> Result<Issued> {
-        issue_number(stream, operation, touches, enqueue)
+        issue_number((stream.slot(), stream.queue()), operation, touches, enqueue)
     }
 
     #[inline(always)]
     fn handle(stream: &Stream, issued: Issued, name: &'static str) -> Work {
         Work::new(stream.slot(), issued, name)
+    }
+}
+
+/// Issues one operation. See [`order::issue`](crate::order::issue).
+///
+/// `enqueue` gets the raw stream, with the stream's context current on this thread. What it enqueues may use exactly the
+/// memory that `touches` names.
+#[inline(always)]
+pub(crate) fn issue<S: StreamState>(
+    stream: &Stream<S>,
+    operation: Operation<'_>,
+    touches: &[Touch<'_>],
+    enqueue: impl FnOnce(ascend_sys::aclrtStream) -> Result<()>,
+) -> Result<S::Work> {
+    let name = operation.name;
+    handle(stream, S::issue(stream, operation, touches, enqueue), name)
+}
+
+/// What the caller gets for an operation that has been issued.
+#[inline(always)]
+pub(crate) fn handle<S: StreamState>(
+    stream: &Stream<S>,
+    issued: Result<Issued>,
+    name: &'static str,
+) -> Result<S::Work> {
+    Ok(S::handle(stream, issued?, name))
+}
+
+impl Slip {
+    /// The handle of the operation.
+    #[inline(always)]
+    pub(crate) fn work<S: StreamState>(&self, stream: &Stream<S>, name: &'static str) -> S::Work {
+        S::handle(stream, self.issued(), name)
     }
 }

@@ -7,12 +7,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Device;
-use super::event::{Event, TimedEvent};
 use super::state::Open;
+use super::state::issue;
 use crate::api::Table;
 use crate::api::handles::StreamHandle;
 use crate::error::{Error, OpContext, Result, panic_text};
-use crate::order::issue::{Operation, issue, wait_for};
+use crate::order::issue::{Operation, event_behind};
 use crate::order::queue::StreamQueue;
 use crate::order::stream_slot::StreamSlot;
 use crate::work::Work;
@@ -35,7 +35,7 @@ pub struct Stream<S = Open> {
 
 impl<S> Stream<S> {
     pub(super) fn in_state(queue: Arc<StreamQueue>, state: S) -> Self {
-        Self { state, slot: queue.slot(), queue }
+        Self { state, slot: queue.slot, queue }
     }
 
     #[inline]
@@ -67,6 +67,17 @@ impl<S> Stream<S> {
     #[inline]
     pub fn device(&self) -> &Device {
         self.queue.device()
+    }
+}
+
+impl Device {
+    /// A new stream (`aclrtCreateStream`). Does not block.
+    pub fn stream(&self) -> Result<Stream> {
+        self.reap();
+        let bound = self.bind()?;
+        let stream = Stream::new(self.clone(), self.table().create_stream()?, true);
+        drop(bound);
+        Ok(stream)
     }
 }
 
@@ -103,22 +114,40 @@ impl Stream {
 
     /// Later operations of this stream wait for `work`, which may be on another stream of the same device. Does not block.
     pub fn wait_for(&self, work: &Work) -> Result<()> {
-        wait_for(self, work.slot(), work.number(), "wait_for")
+        self.wait_for_number(work.slot(), work.number(), "wait_for")
     }
 
-    /// A point in the stream: an event that is complete when everything issued so far is. Costs no call.
-    pub fn record(&self) -> Result<Event> {
-        Ok(Event::new(self.slot, self.slot.timeline.submitted()))
-    }
-
-    /// As [`record`](Self::record); the device notes the time when it gets there (`aclrtRecordEvent`).
-    pub fn record_timed(&self) -> Result<TimedEvent> {
-        TimedEvent::record(self)
-    }
-
-    /// Later operations of this stream wait for `event`, which may be on another stream of the same device. Does not block.
-    pub fn wait_event(&self, event: &Event) -> Result<()> {
-        wait_for(self, event.slot(), event.number(), "wait_event")
+    /// Later operations wait for operation `number` of another stream of the same device.
+    pub(super) fn wait_for_number(
+        &self,
+        other: &'static StreamSlot,
+        number: u64,
+        operation: &'static str,
+    ) -> Result<()> {
+        let own = self.queue();
+        let Some(other) = other.queue(number) else { return Ok(()) };
+        let (device, found) = (own.device(), other.device());
+        if !found.runtime().is(device.runtime()) {
+            return Err(Error::WrongRuntime { operation, what: "what is waited for" });
+        }
+        if found.index() != device.index() {
+            let (expected, found) = (device.index(), found.index());
+            return Err(Error::WrongDevice {
+                operation,
+                what: "what is waited for",
+                expected,
+                found,
+            });
+        }
+        if Arc::ptr_eq(own, &other) || other.is_complete(number) {
+            return Ok(());
+        }
+        let (event, _) = event_behind(&other)?;
+        let result = issue(self, Operation::new(operation), &[], |_| {
+            own.table().wait_event(own.handle(), &event)
+        });
+        device.recycle_event(event);
+        result.map(drop)
     }
 
     /// The `aclrtStream`, for foreign code. Reading it is safe, using it is not: operations that this crate does not know of are not
@@ -184,7 +213,7 @@ impl<S> Drop for Stream<S> {
             return;
         }
         // Whoever completes the stream must look at what was dropped while it was in use.
-        self.device().runtime().reactor().destroy_deferred_after(&self.queue, submitted);
+        self.device().runtime().reactor().end_stream_after(self.queue.clone(), submitted);
     }
 }
 

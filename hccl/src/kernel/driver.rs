@@ -14,10 +14,11 @@ use crate::api::kernels::{KernelHandle, ServerHandle};
 use crate::comm::Member;
 use crate::comm::label::Takes;
 use crate::device::deferred::Retire;
+use crate::device::state::{handle, issue};
 use crate::device::{Device, Stream};
 use crate::error::{Error, Result};
 use crate::memory::allocation::Region;
-use crate::order::issue::{Operation, Touch, handle, issue};
+use crate::order::issue::{Operation, Touch};
 use crate::order::stamps::{Stamps, are_complete};
 use crate::work::Work;
 

@@ -7,7 +7,7 @@ use std::task::{Context, Poll, ready};
 use ndarray::{Array, ArrayBase, Data, Dimension, Shape, ShapeBuilder};
 
 use super::allocation::Region;
-use super::{DeviceBuffer, Download, transfer};
+use super::{DeviceBuffer, DeviceSlice, Download, transfer};
 use crate::device::{Device, Stream};
 use crate::dtype::Element;
 use crate::error::{Error, Result};
@@ -35,6 +35,37 @@ impl Device {
             }
         })?;
         Ok(buffer.written())
+    }
+}
+
+impl<T: Element> DeviceBuffer<T> {
+    /// Copies to the host: a future that gives an array of this shape, which must have as many elements as the buffer.
+    ///
+    /// ```
+    /// # fn main() -> hccl::Result<()> {
+    /// # let runtime = hccl::Runtime::emulator(1)?;
+    /// # let device = runtime.device(0)?;
+    /// # let stream = device.stream()?;
+    /// let x = device.upload_array(&ndarray::array![[1, 2, 3], [4, 5, 6]].t(), &stream)?;
+    /// assert_eq!(x.to_array((3, 2), &stream).wait()?, ndarray::array![[1, 4], [2, 5], [3, 6]]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn to_array<Sh>(&self, shape: Sh, stream: &Stream) -> DownloadArray<T, Sh::Dim>
+    where
+        Sh: ShapeBuilder,
+    {
+        self.whole().to_array(shape, stream)
+    }
+}
+
+impl<T: Element> DeviceSlice<'_, T> {
+    /// Copies to the host, into an array of this shape. As [`DeviceBuffer::to_array`](super::DeviceBuffer::to_array).
+    pub fn to_array<Sh>(&self, shape: Sh, stream: &Stream) -> DownloadArray<T, Sh::Dim>
+    where
+        Sh: ShapeBuilder,
+    {
+        DownloadArray::new(&self.region(), shape, stream)
     }
 }
 

@@ -5,12 +5,12 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ops::RangeBounds;
 
-use super::allocation::{Owned, Region};
+use super::allocation::{Owned, Region, size_in_bytes};
 use super::slice::{bytes, part};
-use super::{DeviceSlice, DeviceSliceMut, Download, DownloadArray, HostBuffer, Source, transfer};
+use super::{DeviceSlice, DeviceSliceMut, Download, HostBuffer, Source, transfer};
 use crate::device::{Device, Stream, StreamState};
 use crate::dtype::Element;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::work::Work;
 
 /// The state of a buffer that has been written.
@@ -43,14 +43,6 @@ pub struct DeviceBuffer<T: Element, S = Init> {
     len: usize,
     device: Device,
     marker: PhantomData<fn() -> (T, S)>,
-}
-
-/// Bytes of `len` elements.
-pub(crate) fn size_in_bytes<T>(len: usize) -> Result<usize> {
-    // Like a slice of Rust: not more than isize::MAX bytes.
-    len.checked_mul(size_of::<T>())
-        .filter(|&bytes| isize::try_from(bytes).is_ok())
-        .ok_or(Error::TooLarge { elements: len, element: size_of::<T>() })
 }
 
 impl<T: Element> DeviceBuffer<T, Uninit> {
@@ -98,7 +90,7 @@ impl<T: Element, S> DeviceBuffer<T, S> {
 }
 
 impl<T: Element> DeviceBuffer<T> {
-    fn whole(&self) -> DeviceSlice<'_, T> {
+    pub(super) fn whole(&self) -> DeviceSlice<'_, T> {
         DeviceSlice::new(&self.memory, 0..self.len)
     }
 
@@ -149,25 +141,6 @@ impl<T: Element> DeviceBuffer<T> {
     /// Copies to the host: a future that gives a `Vec`. The copy is enqueued now; if that is refused, the future says so.
     pub fn to_vec(&self, stream: &Stream) -> Download<T> {
         self.whole().to_vec(stream)
-    }
-
-    /// Copies to the host: a future that gives an array of this shape, which must have as many elements as the buffer.
-    ///
-    /// ```
-    /// # fn main() -> hccl::Result<()> {
-    /// # let runtime = hccl::Runtime::emulator(1)?;
-    /// # let device = runtime.device(0)?;
-    /// # let stream = device.stream()?;
-    /// let x = device.upload_array(&ndarray::array![[1, 2, 3], [4, 5, 6]].t(), &stream)?;
-    /// assert_eq!(x.to_array((3, 2), &stream).wait()?, ndarray::array![[1, 4], [2, 5], [3, 6]]);
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn to_array<Sh>(&self, shape: Sh, stream: &Stream) -> DownloadArray<T, Sh::Dim>
-    where
-        Sh: ndarray::ShapeBuilder,
-    {
-        self.whole().to_array(shape, stream)
     }
 
     /// Copies to pinned memory of the same length (`aclrtMemcpyAsync`).

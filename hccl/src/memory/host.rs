@@ -3,9 +3,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use super::allocation::{Owned, Region};
-use super::buffer::size_in_bytes;
-use super::pool::Pool;
+use super::allocation::{Owned, Region, size_in_bytes};
 use crate::dtype::Element;
 use crate::error::Result;
 use crate::runtime::Runtime;
@@ -38,7 +36,7 @@ pub struct HostBuffer<T: Element> {
 impl<T: Element> HostBuffer<T> {
     pub(crate) fn new(runtime: &Runtime, len: usize) -> Result<Self> {
         let bytes = size_in_bytes::<T>(len)?;
-        let memory = Pool::take(&runtime.some_device()?, bytes)?;
+        let memory = Owned::pinned(&runtime.some_device()?, bytes)?;
         memory.host_touches(bytes, true);
         // SAFETY: the block has at least `bytes` bytes and is complete, fresh or from the pool, so nobody else uses it.
         unsafe { std::ptr::write_bytes(memory.pointer().cast::<u8>(), 0, bytes) };
@@ -80,6 +78,13 @@ impl<T: Element> HostBuffer<T> {
 
     pub(crate) fn region(&self) -> Region<'_> {
         self.memory.region(0..self.len * size_of::<T>())
+    }
+}
+
+impl Runtime {
+    /// Pinned host memory for `len` elements, filled with zeros (`aclrtMallocHost`).
+    pub fn host_buffer<T: Element>(&self, len: usize) -> Result<HostBuffer<T>> {
+        HostBuffer::new(self, len)
     }
 }
 

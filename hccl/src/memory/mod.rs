@@ -15,6 +15,7 @@
 
 pub(crate) mod allocation;
 mod array;
+pub(crate) mod block;
 mod buffer;
 mod download;
 mod host;

@@ -7,10 +7,8 @@
 
 use std::sync::Mutex;
 
-use super::allocation::{Allocation, Owned, RetireList};
+use super::block::{Block, RetireList};
 use crate::api::Table;
-use crate::device::Device;
-use crate::error::Result;
 use crate::sync::lock;
 
 const SMALLEST: usize = 4096;
@@ -27,35 +25,26 @@ pub(crate) struct Pool {
 #[derive(Default)]
 #[allow(clippy::vec_box, reason = "a block keeps its header when it comes and goes")]
 struct Free {
-    blocks: Vec<Box<Allocation>>,
+    blocks: Vec<Box<Block>>,
     bytes: usize,
 }
 
 impl Pool {
-    /// A block of at least so many bytes. Contents are unspecified.
-    pub(crate) fn take(device: &Device, bytes: usize) -> Result<Owned> {
-        let runtime = device.runtime();
-        let pool = runtime.pool();
-        let bytes = bytes.max(SMALLEST).checked_next_power_of_two().unwrap_or(bytes);
-        {
-            let mut free = lock(&pool.free);
-            pool.sweep_into(&mut free);
-            if let Some(at) = free.blocks.iter().rposition(|block| block.bytes() == bytes) {
-                free.bytes -= bytes;
-                return Ok(Owned::reuse(free.blocks.swap_remove(at), runtime));
-            }
-        }
-        let _bound = device.bind()?;
-        match Owned::pinned(runtime, bytes) {
-            Err(crate::Error::OutOfMemory { .. }) => {
-                pool.trim(device.table(), 0);
-                Owned::pinned(runtime, bytes)
-            }
-            other => other,
-        }
+    /// How many bytes a block has that is to hold so many.
+    pub(super) fn size(bytes: usize) -> usize {
+        bytes.max(SMALLEST).checked_next_power_of_two().unwrap_or(bytes)
     }
 
-    pub(super) fn retire(&self, block: Box<Allocation>) {
+    /// A free block of this [size](Self::size), if there is one. Contents are unspecified.
+    pub(super) fn take(&self, bytes: usize) -> Option<Box<Block>> {
+        let mut free = lock(&self.free);
+        self.sweep_into(&mut free);
+        let at = free.blocks.iter().rposition(|block| block.bytes() == bytes)?;
+        free.bytes -= bytes;
+        Some(free.blocks.swap_remove(at))
+    }
+
+    pub(super) fn retire(&self, block: Box<Block>) {
         self.retired.push(block);
     }
 
@@ -78,7 +67,8 @@ impl Pool {
         }
     }
 
-    fn trim(&self, table: &Table, keep: usize) {
+    /// Gives back free blocks until no more bytes than `keep` are left. Some context must be current.
+    pub(super) fn trim(&self, table: &Table, keep: usize) {
         let mut free = lock(&self.free);
         while free.bytes > keep
             && let Some(block) = free.blocks.pop()

@@ -6,8 +6,8 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Bound, Range, RangeBounds};
 
-use super::allocation::{Allocation, Region};
-use super::{Download, DownloadArray, HostBuffer, Source, transfer};
+use super::allocation::{Owned, Region};
+use super::{Download, HostBuffer, Source, transfer};
 use crate::device::{Stream, StreamState};
 use crate::dtype::Element;
 use crate::error::{Error, Result};
@@ -15,7 +15,7 @@ use crate::work::Work;
 
 /// Some elements of a [`DeviceBuffer`](super::DeviceBuffer), to read.
 pub struct DeviceSlice<'a, T: Element> {
-    allocation: &'a Allocation,
+    allocation: &'a Owned,
     /// In elements of the allocation.
     range: Range<usize>,
     marker: PhantomData<&'a T>,
@@ -24,7 +24,7 @@ pub struct DeviceSlice<'a, T: Element> {
 /// Some elements of a [`DeviceBuffer`](super::DeviceBuffer), to write. Disjoint ones may be used at the same time, on
 /// different streams and threads, and do not wait for one another.
 pub struct DeviceSliceMut<'a, T: Element> {
-    allocation: &'a Allocation,
+    allocation: &'a Owned,
     /// In elements of the allocation.
     range: Range<usize>,
     marker: PhantomData<&'a mut T>,
@@ -54,7 +54,7 @@ pub(super) fn bytes<T>(range: &Range<usize>) -> Range<usize> {
 }
 
 impl<'a, T: Element> DeviceSlice<'a, T> {
-    pub(super) fn new(allocation: &'a Allocation, range: Range<usize>) -> Self {
+    pub(super) fn new(allocation: &'a Owned, range: Range<usize>) -> Self {
         Self { allocation, range, marker: PhantomData }
     }
 
@@ -76,14 +76,6 @@ impl<'a, T: Element> DeviceSlice<'a, T> {
     /// Copies to the host. As [`DeviceBuffer::to_vec`](super::DeviceBuffer::to_vec).
     pub fn to_vec(&self, stream: &Stream) -> Download<T> {
         Download::new(&self.region(), stream)
-    }
-
-    /// Copies to the host, into an array of this shape. As [`DeviceBuffer::to_array`](super::DeviceBuffer::to_array).
-    pub fn to_array<Sh>(&self, shape: Sh, stream: &Stream) -> DownloadArray<T, Sh::Dim>
-    where
-        Sh: ndarray::ShapeBuilder,
-    {
-        DownloadArray::new(&self.region(), shape, stream)
     }
 
     /// Copies to pinned memory of the same length. As [`DeviceBuffer::copy_to`](super::DeviceBuffer::copy_to).
@@ -108,7 +100,7 @@ impl<T: Element> Clone for DeviceSlice<'_, T> {
 }
 
 impl<'a, T: Element> DeviceSliceMut<'a, T> {
-    pub(super) fn new(allocation: &'a Allocation, range: Range<usize>) -> Self {
+    pub(super) fn new(allocation: &'a Owned, range: Range<usize>) -> Self {
         Self { allocation, range, marker: PhantomData }
     }
 

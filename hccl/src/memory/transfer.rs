@@ -7,11 +7,11 @@
 use ascend_sys::aclrtMemcpyKind;
 
 use super::allocation::{Owned, Region};
-use super::pool::Pool;
+use crate::device::state::handle;
 use crate::device::{Stream, StreamState};
 use crate::dtype::Element;
 use crate::error::{Error, Result};
-use crate::order::issue::{Issued, Operation, handle};
+use crate::order::issue::{Issued, Operation};
 use crate::work::Work;
 
 fn check_length<T>(
@@ -100,7 +100,7 @@ pub(super) fn upload_with<T: Element>(
     stream: &Stream,
     fill: impl FnOnce(*mut T),
 ) -> Result<Work> {
-    let block = Pool::take(stream.device(), destination.bytes())?;
+    let block = Owned::pinned(stream.device(), destination.bytes())?;
     block.host_touches(destination.bytes(), true);
     fill(block.pointer().cast());
     let source = block.region(0..destination.bytes());
@@ -111,7 +111,7 @@ pub(super) fn upload_with<T: Element>(
 
 /// To a pinned block, which is to be read when the work is complete.
 pub(super) fn download(source: &Region<'_>, stream: &Stream) -> Result<(Work, Owned)> {
-    let block = Pool::take(stream.device(), source.bytes())?;
+    let block = Owned::pinned(stream.device(), source.bytes())?;
     let destination = block.region(0..source.bytes());
     let kind = aclrtMemcpyKind::ACL_MEMCPY_DEVICE_TO_HOST;
     let (from, to) = ((source, "the source"), (&destination, "the pinned block"));

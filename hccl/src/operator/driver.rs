@@ -27,11 +27,12 @@ use crate::api::operators::{Buffer, PrimitiveReduction};
 use crate::comm::Member;
 use crate::comm::label::Takes;
 use crate::device::Stream;
+use crate::device::state::handle;
 use crate::dtype::DType;
 use crate::error::operator::{Mistake, RecordError};
 use crate::error::{Error, Result};
 use crate::memory::allocation::Region;
-use crate::order::issue::{Touch, handle};
+use crate::order::issue::Touch;
 use crate::work::Work;
 
 /// An operator whose tasks are on the tape.

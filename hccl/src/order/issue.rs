@@ -28,8 +28,7 @@ use super::stamps::{AccessKind, Conflicts, Stamps};
 use super::stream_slot::StreamSlot;
 use crate::api::handles::EventHandle;
 use crate::comm::label::{Label, Takes};
-use crate::device::state::StreamState;
-use crate::device::{Device, Stream};
+use crate::device::Device;
 use crate::error::{Error, OpContext, Result};
 use crate::runtime::Runtime;
 
@@ -102,21 +101,6 @@ pub struct Issued {
     pub(crate) tickets: (u64, u64),
 }
 
-/// Issues one operation. See the [module](self).
-///
-/// `enqueue` gets the raw stream, with the stream's context current on this thread. What it enqueues may use exactly the
-/// memory that `touches` names.
-#[inline(always)]
-pub(crate) fn issue<S: StreamState>(
-    stream: &Stream<S>,
-    operation: Operation<'_>,
-    touches: &[Touch<'_>],
-    enqueue: impl FnOnce(ascend_sys::aclrtStream) -> Result<()>,
-) -> Result<S::Work> {
-    let name = operation.name;
-    handle(stream, S::issue(stream, operation, touches, enqueue), name)
-}
-
 /// On which an operation that was issued comes out of a function that is not inlined. Atomic, so that it is read as it was written, by the
 /// word: what comes within a `Result` is read two words at a time, just after it was written by the word, which the processor does badly.
 #[derive(Default)]
@@ -134,33 +118,24 @@ impl Slip {
         self.after.store(after, Relaxed);
     }
 
-    /// The handle of the operation.
     #[inline(always)]
-    pub(crate) fn work<S: StreamState>(&self, stream: &Stream<S>, name: &'static str) -> S::Work {
+    pub(crate) fn issued(&self) -> Issued {
         let tickets = (self.before.load(Relaxed), self.after.load(Relaxed));
-        S::handle(stream, Issued { number: self.number.load(Relaxed), tickets }, name)
+        Issued { number: self.number.load(Relaxed), tickets }
     }
 }
 
-/// What the caller gets for an operation that has been issued.
-#[inline(always)]
-pub(crate) fn handle<S: StreamState>(
-    stream: &Stream<S>,
-    issued: Result<Issued>,
-    name: &'static str,
-) -> Result<S::Work> {
-    Ok(S::handle(stream, issued?, name))
-}
-
-/// As [`issue`] on a stream that runs, without the [`Work`](crate::Work).
+/// Issues one operation on a stream that runs. See the [module](self).
+///
+/// `enqueue` gets the raw stream, with the stream's context current on this thread. What it enqueues may use exactly the
+/// memory that `touches` names.
 #[inline(always)]
 pub(crate) fn issue_number(
-    stream: &Stream,
+    (slot, queue): (&'static StreamSlot, &StreamQueue),
     operation: Operation<'_>,
     touches: &[Touch<'_>],
     enqueue: impl FnOnce(ascend_sys::aclrtStream) -> Result<()>,
 ) -> Result<Issued> {
-    let (slot, queue) = (stream.slot(), stream.queue());
     check_places(queue, operation.name, touches)?;
     queue.take_detached_failure()?;
     let bound = queue.device().bind()?;
@@ -330,32 +305,4 @@ pub(crate) fn event_behind(queue: &StreamQueue) -> Result<(Arc<EventHandle>, u64
     let _issuing = queue.slot.issuing();
     queue.table().record_event(&event, queue.handle())?;
     Ok((event, queue.slot.timeline.submitted()))
-}
-
-/// Later operations of `stream` wait for operation `number` of another stream of the same device.
-pub(crate) fn wait_for(
-    stream: &Stream,
-    other: &'static StreamSlot,
-    number: u64,
-    operation: &'static str,
-) -> Result<()> {
-    let own = stream.queue();
-    let Some(other) = other.queue(number) else { return Ok(()) };
-    let (device, found) = (own.device(), other.device());
-    if !found.runtime().is(device.runtime()) {
-        return Err(Error::WrongRuntime { operation, what: "what is waited for" });
-    }
-    if found.index() != device.index() {
-        let (expected, found) = (device.index(), found.index());
-        return Err(Error::WrongDevice { operation, what: "what is waited for", expected, found });
-    }
-    if Arc::ptr_eq(own, &other) || other.is_complete(number) {
-        return Ok(());
-    }
-    let (event, _) = event_behind(&other)?;
-    let result = issue(stream, Operation::new(operation), &[], |_| {
-        own.table().wait_event(own.handle(), &event)
-    });
-    device.recycle_event(event);
-    result.map(drop)
 }

@@ -7,11 +7,13 @@
 
 #![forbid(unsafe_code)]
 
+use std::any::Any;
 use std::sync::atomic::Ordering::{Acquire, Release};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use super::marks::Marks;
-use super::stream_slot::StreamSlot;
+use super::stream_slot::{Occupant, StreamSlot};
 use crate::api::Table;
 use crate::api::entries::Progress;
 use crate::api::handles::StreamHandle;
@@ -44,24 +46,19 @@ impl StreamQueue {
         let examined = Mutex::new((failed, progress.map_or(0, Progress::submitted)));
         let queue =
             Arc::new(Self { slot, handle, owned, marks: Marks::default(), examined, device });
-        slot.set_queue(Some(queue.clone()));
+        slot.set_occupant(Some(queue.clone()));
         queue
     }
 
     /// Everything is complete and nothing will be issued any more. What failed is in the slot from now on.
     pub(crate) fn close(&self) {
         self.examine();
-        self.slot.set_queue(None);
+        self.slot.set_occupant(None);
         while let Some(error) = self.slot.faults.take_untold(|_| true) {
             tracing::warn!(
                 "nobody has asked for the error of an operation whose stream is gone: {error}"
             );
         }
-    }
-
-    #[inline]
-    pub(crate) fn slot(&self) -> &'static StreamSlot {
-        self.slot
     }
 
     #[inline]
@@ -179,10 +176,62 @@ impl StreamQueue {
     }
 }
 
+impl Occupant for StreamQueue {
+    fn slot(&self) -> &'static StreamSlot {
+        self.slot
+    }
+
+    fn is_complete(&self, number: u64) -> bool {
+        StreamQueue::is_complete(self, number)
+    }
+
+    fn examine(&self) {
+        StreamQueue::examine(self);
+    }
+
+    fn await_activity(&self, seen: &mut u64, limit: Duration) -> bool {
+        let table = self.table();
+        table.has_await_activity() && table.await_activity(seen, limit).is_ok()
+    }
+
+    fn end(self: Arc<Self>) {
+        let device = self.device.clone();
+        self.close();
+        drop(self);
+        // What was dropped while the stream used it.
+        device.reap();
+        if let Ok(_bound) = device.bind() {
+            device.runtime().pool().sweep(device.table());
+        }
+    }
+}
+
+impl StreamSlot {
+    /// The queue that operation `number` is on. `None` when that is gone: then the operation is complete.
+    pub(crate) fn queue(&self, number: u64) -> Option<Arc<StreamQueue>> {
+        queue_of(self.occupant_of(number)?)
+    }
+
+    /// Waits for whoever is just enqueuing on a stream of `device` here. What other devices enqueue has nothing to do with it, and may
+    /// wait for peers: the slot may have been given to another stream.
+    pub(crate) fn let_pass(&self, device: &Device) {
+        let queue = self.occupant().and_then(queue_of);
+        if queue.is_some_and(|queue| queue.device() == device) {
+            drop(self.issuing());
+        }
+    }
+}
+
+/// Nothing else has a slot.
+fn queue_of(occupant: Arc<dyn Occupant>) -> Option<Arc<StreamQueue>> {
+    let occupant: Arc<dyn Any + Send + Sync> = occupant;
+    occupant.downcast().ok()
+}
+
 impl Drop for StreamQueue {
     fn drop(&mut self) {
         if self.owned {
-            self.device.bury_stream(self.handle.take());
+            self.device.retire_stream(self.handle.take());
         }
         self.marks.recycle_all(&self.device);
         self.device.issue_order().give_back(self.slot);

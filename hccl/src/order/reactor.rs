@@ -1,7 +1,7 @@
 //! Who wakes the tasks that await an operation.
 //!
 //! One thread for a runtime, and only while something is registered. What is registered is an operation and what to do when
-//! it is complete: call a waker, or look after a stream that was dropped with work in flight. A waker is also called when the
+//! it is complete: call a waker, or end a stream that was dropped with work in flight. A waker is also called when the
 //! time has come that it was registered with, and all of them after an [alarm](super::patience::alarm): the task then looks
 //! for itself what ends its wait. The thread blocks in the backend where the backend has a call for that
 //! (`ascendExtAwaitActivity`), and asks with growing pauses elsewhere.
@@ -20,8 +20,8 @@ use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use super::patience::{Patience, alarms};
-use super::queue::StreamQueue;
 use super::registry::{Key, Registry};
+use super::stream_slot::Occupant;
 use crate::error::{Error, Result};
 use crate::lock::pause;
 
@@ -34,12 +34,12 @@ const BLOCK: Duration = Duration::from_millis(100);
 enum Then {
     /// At the latest at this moment.
     Wake(Waker, Option<Instant>),
-    /// The stream was dropped: look at what was dropped while it was in use.
-    DestroyDeferred,
+    /// The stream was dropped.
+    EndStream,
 }
 
 struct Watched {
-    queue: Arc<StreamQueue>,
+    stream: Arc<dyn Occupant>,
     number: u64,
     /// Of a `Work`, which knows it.
     ticket: Option<u64>,
@@ -49,8 +49,8 @@ struct Watched {
 impl Watched {
     fn is_complete(&self) -> bool {
         match self.ticket {
-            Some(ticket) => self.queue.slot().is_work_complete(self.number, ticket),
-            None => self.queue.slot().is_complete(self.number),
+            Some(ticket) => self.stream.slot().is_work_complete(self.number, ticket),
+            None => self.stream.slot().is_complete(self.number),
         }
     }
 
@@ -58,7 +58,7 @@ impl Watched {
     fn left(&self, now: Instant) -> Option<Duration> {
         match self.then {
             Then::Wake(_, due) => Some(due?.saturating_duration_since(now)),
-            Then::DestroyDeferred => None,
+            Then::EndStream => None,
         }
     }
 }
@@ -109,7 +109,7 @@ impl Reactor {
     pub(crate) fn register(
         self: &Arc<Self>,
         awaited: &mut Awaited,
-        queue: &Arc<StreamQueue>,
+        stream: Arc<dyn Occupant>,
         (number, ticket): (u64, u64),
         left: Duration,
         waker: &Waker,
@@ -124,12 +124,7 @@ impl Reactor {
             drop(old);
             return Ok(());
         }
-        let key = state.watched.insert(Watched {
-            queue: queue.clone(),
-            number,
-            ticket: Some(ticket),
-            then,
-        });
+        let key = state.watched.insert(Watched { stream, number, ticket: Some(ticket), then });
         if let Err(error) = self.run(&mut state) {
             let watched = state.watched.remove(key);
             drop(state);
@@ -151,15 +146,10 @@ impl Reactor {
         drop(watched);
     }
 
-    /// The stream was dropped with work in flight.
-    pub(crate) fn destroy_deferred_after(self: &Arc<Self>, queue: &Arc<StreamQueue>, number: u64) {
+    /// The stream was dropped with work in flight, up to operation `number`: it ends when that is complete.
+    pub(crate) fn end_stream_after(self: &Arc<Self>, stream: Arc<dyn Occupant>, number: u64) {
         let mut state = self.lock();
-        state.watched.insert(Watched {
-            queue: queue.clone(),
-            number,
-            ticket: None,
-            then: Then::DestroyDeferred,
-        });
+        state.watched.insert(Watched { stream, number, ticket: None, then: Then::EndStream });
         let started = self.run(&mut state);
         drop(state);
         // Without a thread the stream stays registered, alive, until a thread can be started.
@@ -205,7 +195,7 @@ impl Reactor {
                 let alarms = alarms();
                 let is_over = |watched: &Watched| match watched.then {
                     Then::Wake(_, due) => alarms != *heard || due.is_some_and(|due| due <= now),
-                    Then::DestroyDeferred => false,
+                    Then::EndStream => false,
                 };
                 let is_ready = |watched: &Watched| watched.is_complete() || is_over(watched);
                 state.watched.take_ready(is_ready, &mut ready);
@@ -221,8 +211,8 @@ impl Reactor {
                     continue;
                 }
                 let block = state.watched.values().filter_map(|watched| watched.left(now)).min();
-                let queue = state.watched.values().next().map(|watched| watched.queue.clone());
-                (queue, block.unwrap_or(BLOCK).min(BLOCK))
+                let stream = state.watched.values().next().map(|watched| watched.stream.clone());
+                (stream, block.unwrap_or(BLOCK).min(BLOCK))
             };
             if !ready.is_empty() {
                 pauses = 0;
@@ -234,9 +224,8 @@ impl Reactor {
                 }
                 continue;
             }
-            if let Some(queue) = waiting
-                && (!queue.table().has_await_activity()
-                    || queue.table().await_activity(&mut activity, block).is_err())
+            if let Some(stream) = waiting
+                && !stream.await_activity(&mut activity, block)
             {
                 pause(pauses);
                 pauses = pauses.saturating_add(1);
@@ -253,14 +242,6 @@ impl Reactor {
 fn finish(watched: Watched) {
     match watched.then {
         Then::Wake(waker, _) => waker.wake(),
-        Then::DestroyDeferred => {
-            let device = watched.queue.device().clone();
-            watched.queue.close();
-            drop(watched.queue);
-            device.reap();
-            if let Ok(_bound) = device.bind() {
-                device.runtime().pool().sweep(device.table());
-            }
-        }
+        Then::EndStream => watched.stream.end(),
     }
 }

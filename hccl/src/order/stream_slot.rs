@@ -4,8 +4,8 @@
 //! on from one stream to the next, so *a slot and a number name an operation for ever*. That pair is all that a stamp, an
 //! event or a `Work` keeps, and nobody counts them.
 //!
-//! What a slot has of the stream itself, its handle and its device, is the stream's [`StreamQueue`]. Whoever has a number may
-//! [ask for it](StreamSlot::queue). It is gone only when everything on the stream is complete and its failures are in the slot,
+//! What a slot has of the stream itself, its handle and its device, is the stream's [`StreamQueue`](super::queue::StreamQueue). Whoever has a number may
+//! [ask for it](StreamSlot::occupant_of). It is gone only when everything on the stream is complete and its failures are in the slot,
 //! so whoever does not get it knows that the operation is complete, and how it ended.
 //!
 //! Completion is known in one of two ways. Where the backend counts ([`Progress`]) it is one load. Elsewhere events tell
@@ -13,18 +13,18 @@
 
 #![forbid(unsafe_code)]
 
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use super::faults::Faults;
 use super::issue_order::Issuer;
-use super::queue::StreamQueue;
 use super::timeline::{StreamTimeline, WINDOW};
 use crate::api::entries::Progress;
 use crate::comm::label::Label;
-use crate::device::Device;
 use crate::error::{OpContext, Result};
 use crate::lock::{Biased, Guard, SpinLock};
 use crate::sync::lock;
@@ -78,6 +78,21 @@ impl Issuing {
     }
 }
 
+/// The stream that has a slot, as the slot and the reactor know it. It is always a
+/// [`StreamQueue`](super::queue::StreamQueue), which is made of more than they know.
+pub(crate) trait Occupant: Any + Send + Sync {
+    fn slot(&self) -> &'static StreamSlot;
+    /// Whether the number is complete. May ask the backend; never blocks.
+    fn is_complete(&self, number: u64) -> bool;
+    /// Looks at failures that the backend counted and nobody has looked at.
+    fn examine(&self);
+    /// Blocks until something has become complete on some stream since `seen`, for at most `limit`. Returns whether the backend
+    /// has a call for that.
+    fn await_activity(&self, seen: &mut u64, limit: Duration) -> bool;
+    /// Ends the stream, which was dropped and is complete by now.
+    fn end(self: Arc<Self>);
+}
+
 /// See the [module](self).
 pub(crate) struct StreamSlot {
     /// The line of the backend's counters, where it counts.
@@ -91,7 +106,7 @@ pub(crate) struct StreamSlot {
     detached: [AtomicU64; WINDOW as usize],
     /// The last number while its `Work` is alive; only where events tell.
     watched: AtomicU64,
-    queue: SpinLock<Option<Arc<StreamQueue>>>,
+    occupant: SpinLock<Option<Arc<dyn Occupant>>>,
 }
 
 /// The slots that no stream has, by the address of their line of counters.
@@ -131,29 +146,24 @@ impl StreamSlot {
             failed_seen: AtomicU64::new(0),
             detached: std::array::from_fn(|_| AtomicU64::new(0)),
             watched: AtomicU64::new(0),
-            queue: SpinLock::new(None),
+            occupant: SpinLock::new(None),
         }
     }
 
-    pub(crate) fn set_queue(&self, queue: Option<Arc<StreamQueue>>) {
-        let before = std::mem::replace(&mut *self.queue.lock(), queue);
+    pub(crate) fn set_occupant(&self, occupant: Option<Arc<dyn Occupant>>) {
+        let before = std::mem::replace(&mut *self.occupant.lock(), occupant);
         // Without the lock.
         drop(before);
     }
 
-    /// The stream that operation `number` is on. `None` when that is gone: then the operation is complete.
-    pub(crate) fn queue(&self, number: u64) -> Option<Arc<StreamQueue>> {
-        let queue = self.queue.lock().clone();
-        queue.filter(|_| !self.timeline.is_past(number))
+    /// The stream that has the slot now.
+    pub(crate) fn occupant(&self) -> Option<Arc<dyn Occupant>> {
+        self.occupant.lock().clone()
     }
 
-    /// Waits for whoever is just enqueuing on a stream of `device` here. What other devices enqueue has nothing to do with it, and may
-    /// wait for peers: the slot may have been given to another stream.
-    pub(crate) fn let_pass(&self, device: &Device) {
-        let queue = self.queue.lock().clone();
-        if queue.is_some_and(|queue| queue.device() == device) {
-            drop(self.issuing());
-        }
+    /// The stream that operation `number` is on. `None` when that is gone: then the operation is complete.
+    pub(crate) fn occupant_of(&self, number: u64) -> Option<Arc<dyn Occupant>> {
+        self.occupant().filter(|_| !self.timeline.is_past(number))
     }
 
     /// The right to enqueue.
@@ -209,7 +219,7 @@ impl StreamSlot {
     pub(crate) fn is_complete(&self, number: u64) -> bool {
         self.is_known_complete(number)
             || self.progress.is_none()
-                && self.queue(number).is_none_or(|queue| queue.is_complete(number))
+                && self.occupant_of(number).is_none_or(|stream| stream.is_complete(number))
     }
 
     /// As [`is_complete`](Self::is_complete) for a `Work`, which knows its own ticket.
@@ -253,9 +263,9 @@ impl StreamSlot {
     pub(crate) fn outcome(&self, number: u64, tickets: (u64, u64)) -> Result<()> {
         // When the stream is gone they have been looked at.
         if self.has_news()
-            && let Some(queue) = self.queue(number)
+            && let Some(stream) = self.occupant_of(number)
         {
-            queue.examine();
+            stream.examine();
         }
         if !self.faults.any() {
             return Ok(());

@@ -6,10 +6,11 @@
 
 #![forbid(unsafe_code)]
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::patience::{Patience, WARN_AFTER, alarms};
 use super::queue::StreamQueue;
+use super::stamps::Conflicts;
 use super::stream_slot::StreamSlot;
 use crate::error::{Error, Result};
 
@@ -55,6 +56,17 @@ impl Patience {
             }
         }
         Ok(left)
+    }
+}
+
+impl Conflicts {
+    /// Waits until all of them are complete. Says nothing about how they ended.
+    pub(crate) fn wait(self, limit: Duration, waiter: &'static str) -> Result<()> {
+        let start = Instant::now();
+        for (slot, number) in self.into_iter() {
+            slot.wait(number, limit.saturating_sub(start.elapsed()), waiter)?;
+        }
+        Ok(())
     }
 }
 

@@ -101,7 +101,7 @@ impl Work {
         let reactor = runtime.reactor();
         let awaited = self.awaited.get_or_insert_with(|| reactor.awaited(runtime.deadline()));
         let left = awaited.patience.check(&queue, number, self.operation)?;
-        reactor.register(awaited, &queue, (number, tickets.1), left, waker)
+        reactor.register(awaited, queue.clone(), (number, tickets.1), left, waker)
     }
 
     #[inline]

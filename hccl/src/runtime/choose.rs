@@ -2,6 +2,8 @@
 
 #![forbid(unsafe_code)]
 
+use std::path::Path;
+use std::sync::Arc;
 #[cfg(feature = "emulator")]
 use std::time::Duration;
 
@@ -11,11 +13,87 @@ use typed_builder::TypedBuilder;
 
 use super::Runtime;
 #[cfg(feature = "emulator")]
-use super::{Backend, DEADLINE, Fault};
+use super::faults::Fault;
 #[cfg(feature = "emulator")]
+use super::shared::DEADLINE;
+use super::shared::{Backend, Shared};
 use crate::api::Table;
+#[cfg(feature = "emulator")]
 use crate::error::product::Product;
 use crate::error::{Error, Result};
+
+impl Runtime {
+    /// CANN when its libraries load and a device answers, the emulator with 8 devices when there are no libraries.
+    ///
+    /// # Errors
+    /// [`Error::NoBackend`] when CANN is installed and cannot be used, for example because no device answers; it names the ways
+    /// out. Blocks while libraries are read.
+    pub fn auto() -> Result<Runtime> {
+        auto()
+    }
+
+    /// `devices` fresh emulated devices (1 to 4,096) that nothing else uses. They go when the last handle goes.
+    ///
+    /// ```
+    /// let runtime = hccl::Runtime::emulator(2)?;
+    /// assert_eq!(runtime.device_count(), 2);
+    /// # Ok::<(), hccl::Error>(())
+    /// ```
+    #[cfg(feature = "emulator")]
+    pub fn emulator(devices: usize) -> Result<Runtime> {
+        EmulatorOptions::builder().devices(devices).build()
+    }
+
+    /// Emulated devices with options: `build` makes the runtime.
+    ///
+    /// ```
+    /// use hccl::{Product, Runtime};
+    /// let runtime = Runtime::emulator_builder().devices(2).product(Product::A2).build()?;
+    /// assert_eq!(runtime.product(), Some(Product::A2));
+    /// # Ok::<(), hccl::Error>(())
+    /// ```
+    #[cfg(feature = "emulator")]
+    pub fn emulator_builder() -> EmulatorOptionsBuilder {
+        EmulatorOptions::builder()
+    }
+
+    /// The installed CANN (see [`ascend_sys::Api::load`] for where it is looked for). Blocks while libraries are read.
+    ///
+    /// The libraries are trusted as the program itself is: loading them runs their start-up code, and their functions are taken
+    /// to keep to CANN's documentation. Where they are looked for is said by environment variables, so who sets those decides what
+    /// runs in this process. The same holds for [`auto`](Self::auto).
+    ///
+    /// # Errors
+    /// [`Error::NoBackend`] lists what was tried, or says that no device answers.
+    pub fn cann() -> Result<Runtime> {
+        cann(ascend_sys::Api::load())
+    }
+
+    /// The CANN in one directory. Blocks while libraries are read.
+    ///
+    /// The libraries there are trusted as in [`cann`](Self::cann): name only a directory whose files you would run.
+    ///
+    /// # Errors
+    /// As for [`cann`](Self::cann).
+    pub fn load_from(directory: impl AsRef<Path>) -> Result<Runtime> {
+        cann(ascend_sys::Api::load_from(directory))
+    }
+
+    /// Any table of functions that has CANN's ABI. All of its devices are used. Blocks while they are counted.
+    ///
+    /// Safe, because an [`Api`](ascend_sys::Api) is a promise already: that its functions do what CANN documents. Whoever made it
+    /// from a table of their own gave that promise in an `unsafe` block; all that is safe here rests on it.
+    ///
+    /// # Errors
+    /// What `aclInit` and `aclrtGetDeviceCount` say.
+    pub fn from_api(api: ascend_sys::Api) -> Result<Runtime> {
+        let table = Table::of_api(&api);
+        table.init()?;
+        let count = table.device_count()?;
+        let shared = Shared::new(table, Backend::Cann, None, None, 0, count as usize);
+        Ok(Runtime { shared: Arc::new(shared) })
+    }
+}
 
 /// What emulated devices are like. Made by [`Runtime::emulator_builder`], whose `build` takes the devices.
 #[cfg(feature = "emulator")]
@@ -109,7 +187,7 @@ impl EmulatorOptions {
         table.init()?;
         let (block, first) = table.create_block(&config)?;
         let product = Some(self.product);
-        let runtime = Runtime::new(
+        let shared = Shared::new(
             table,
             Backend::Emulator,
             product,
@@ -117,6 +195,7 @@ impl EmulatorOptions {
             first,
             self.devices,
         );
+        let runtime = Runtime { shared: Arc::new(shared) };
         runtime.set_deadline(self.deadline.unwrap_or(DEADLINE));
         if let Some(limit) = self.exec_timeout {
             runtime.set_exec_seconds(limit.as_secs_f64().ceil() as u32);
@@ -126,7 +205,7 @@ impl EmulatorOptions {
     }
 }
 
-pub(super) fn auto() -> Result<Runtime> {
+fn auto() -> Result<Runtime> {
     match Api::load() {
         Err(error) if error.is_absent() => without_cann(&error),
         loaded => cann(loaded).map_err(|error| Error::NoBackend {
@@ -154,7 +233,7 @@ fn without_cann(error: &LoadError) -> Result<Runtime> {
     Err(Error::NoBackend { reason: reason.into() })
 }
 
-pub(super) fn cann(loaded: Result<Api, LoadError>) -> Result<Runtime> {
+fn cann(loaded: Result<Api, LoadError>) -> Result<Runtime> {
     let api = loaded.map_err(|error| Error::NoBackend { reason: error.to_string().into() })?;
     let runtime = Runtime::from_api(api)?;
     if runtime.device_count() == 0 {

@@ -106,7 +106,7 @@ impl Fault {
             milliseconds,
             number: *number,
         };
-        runtime.table().set_fault(runtime.inner.block.unwrap_or(0), &fault)
+        runtime.table().set_fault(runtime.block(), &fault)
     }
 }
 
@@ -120,6 +120,6 @@ impl Runtime {
         if index >= count {
             return Err(Error::NoSuchDevice { index, count });
         }
-        self.table().clear_faults(self.inner.block.unwrap_or(0), index as u32)
+        self.table().clear_faults(self.block(), index as u32)
     }
 }

@@ -28,18 +28,18 @@ impl Runtime {
     /// # }
     /// ```
     pub fn findings(&self) -> Vec<Finding> {
-        if !self.inner.checked {
+        if !self.shared.checked {
             return Vec::new();
         }
-        let (table, block) = (&self.inner.table, self.block());
+        let (table, block) = (&self.shared.table, self.block());
         (0..table.count_findings(block)).map_while(|index| table.finding(block, index)).collect()
     }
 
     /// Tells the check for races that the host itself touches pinned memory now.
     #[inline]
     pub(crate) fn host_touches(&self, start: *const std::ffi::c_void, bytes: usize, write: bool) {
-        if self.inner.checked {
-            self.inner.table.host_touches(start, bytes, write);
+        if self.shared.checked {
+            self.shared.table.host_touches(start, bytes, write);
         }
     }
 }

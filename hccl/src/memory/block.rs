@@ -1,0 +1,145 @@
+//! A piece of device or pinned memory and its stamps, and the list where it waits until nothing uses it any more.
+//!
+//! The memory is given back only when its stamps are complete. `aclrtFree` itself waits for nobody, and a drop must not
+//! wait, so the memory of a dropped [allocation](super::allocation) goes to a list (the node is in the block itself: nothing is
+//! allocated) and is freed at the next operation or allocation, or before out-of-memory is reported. A block does not keep its
+//! runtime alive; the stream that it is in use by does, and whoever completes that stream looks at the list again.
+
+use std::ffi::c_void;
+use std::ops::Range;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::{Relaxed, Release};
+use std::sync::{Arc, Mutex};
+
+use crate::api::Table;
+use crate::error::{Error, Result};
+use crate::order::stamps::{Conflicts, Stamps, are_complete};
+use crate::sync::lock;
+
+/// See the [module](self).
+pub(crate) struct Block {
+    pointer: *mut c_void,
+    bytes: usize,
+    /// Shared with the graphs that use the memory: while there is one, it is not freed.
+    pub(super) stamps: Arc<Stamps>,
+    pinned: bool,
+    next: Option<Box<Block>>,
+}
+
+// SAFETY: the pointer is only a number here. What is behind it is reached through operations on streams, which CANN takes
+// from any thread, or by the host after the stamps say that no device uses it.
+unsafe impl Send for Block {}
+// SAFETY: as above; the stamps have their own lock.
+unsafe impl Sync for Block {}
+
+impl Block {
+    /// Memory that was just allocated, or is somebody else's. `pinned` tells which call frees it.
+    pub(super) fn new(pointer: *mut c_void, bytes: usize, pinned: bool) -> Box<Self> {
+        Box::new(Block { pointer, bytes, stamps: Arc::new(Stamps::new()), pinned, next: None })
+    }
+
+    /// Fresh pinned memory. Some context of the runtime must be current.
+    pub(super) fn pinned(table: &Table, bytes: usize) -> Result<Box<Self>> {
+        Ok(Self::new(table.malloc_host(bytes)?, bytes, true))
+    }
+
+    #[inline]
+    pub(crate) fn pointer(&self) -> *mut c_void {
+        self.pointer
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Its whole range of bytes.
+    pub(crate) fn all(&self) -> Range<usize> {
+        0..self.bytes
+    }
+
+    /// Whether nothing uses it any more, and no graph will. Never blocks.
+    pub(crate) fn is_complete(&mut self) -> bool {
+        are_complete(&mut self.stamps)
+    }
+
+    /// The operations that still write these bytes, and with `reads` those that read them too.
+    pub(crate) fn unfinished(&self, range: &Range<usize>, reads: bool) -> Conflicts {
+        self.stamps.unfinished(range, reads)
+    }
+
+    /// Gives the memory back. It must be complete, and some context of the runtime be current.
+    pub(crate) fn free(self: Box<Self>, table: &Table) {
+        if let Err((_, error)) = self.try_free(table) {
+            tracing::warn!("memory could not be freed: {error}");
+        }
+    }
+
+    fn try_free(self: Box<Self>, table: &Table) -> Result<(), (Box<Self>, Error)> {
+        // SAFETY: the block is moved in, so it is freed once; the caller has seen that its stamps are complete, and
+        // whoever could make new ones had to borrow it.
+        let result = unsafe {
+            if self.pinned { table.free_host(self.pointer) } else { table.free(self.pointer) }
+        };
+        result.map_err(|error| (self, error))
+    }
+}
+
+/// Blocks of dropped allocations, each linked to the next.
+#[derive(Default)]
+pub(crate) struct RetireList {
+    any: AtomicBool,
+    head: Mutex<Option<Box<Block>>>,
+}
+
+impl RetireList {
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        !self.any.load(Relaxed)
+    }
+
+    pub(crate) fn push(&self, mut block: Box<Block>) {
+        let mut head = lock(&self.head);
+        block.next = head.take();
+        *head = Some(block);
+        self.any.store(true, Release);
+    }
+
+    /// Takes all of them. Not yet taken ones are leaked, not freed, when the iterator is dropped early.
+    pub(crate) fn drain(&self) -> impl Iterator<Item = Box<Block>> + use<> {
+        let mut next = {
+            let mut head = lock(&self.head);
+            self.any.store(false, Release);
+            head.take()
+        };
+        std::iter::from_fn(move || {
+            let mut block = next.take()?;
+            next = block.next.take();
+            Some(block)
+        })
+    }
+
+    /// Frees those that are complete, and says how many are left.
+    pub(crate) fn free_complete(&self, table: &Table) -> usize {
+        let mut left = 0;
+        for mut block in self.drain() {
+            if !block.is_complete() {
+                self.push(block);
+            } else if let Err((block, error)) = block.try_free(table) {
+                // For example inside a host function, where CANN refuses to free. Later, then.
+                tracing::debug!("not freed yet: {error}");
+                self.push(block);
+            } else {
+                continue;
+            }
+            left += 1;
+        }
+        left
+    }
+}
+
+impl Drop for RetireList {
+    fn drop(&mut self) {
+        // Not recursively: the list may be long.
+        self.drain().for_each(drop);
+    }
+}
