@@ -8,7 +8,6 @@ use std::fmt::{self, Debug, Formatter};
 
 use ascend_program::layout::{Field, Item, Layout, Number, Role};
 
-use super::config::Filled;
 use super::{CmdType, DataType, FieldType, Tiling};
 use crate::Product;
 use crate::dtype::ReduceKind;
@@ -41,6 +40,14 @@ pub(super) const CC_BYTES: usize = 280;
 /// The family of the A2, the 910B.
 pub(super) const A2_FAMILY: u8 = 1;
 
+/// What goes into an [`Mc2InitTiling`] beside the offsets.
+pub(super) struct Filled {
+    pub product: Product,
+    pub debug_mode: u8,
+    pub queue_num: u16,
+    pub comm_block_num: u16,
+}
+
 impl Mc2InitTiling {
     /// What [`version`](Self::version) returns for a struct that was filled.
     pub const VERSION: u32 = INIT_VERSION;
@@ -57,7 +64,7 @@ impl Mc2InitTiling {
 
     /// Where the [`Mc2CcTiling`] are that the server is to know, in bytes from this struct.
     pub fn offsets(&self) -> impl Iterator<Item = u32> {
-        let count = (self.count() as usize).min(super::MAX_CC_TILINGS);
+        let count = (self.count() as usize).min(ascend_program::layout::MAX_CC_TILINGS);
         (0..count).map(|n| read_u32(&self.0, 8 + 4 * n))
     }
 

@@ -1,0 +1,202 @@
+//! One device, and its context on the calling thread.
+
+#![forbid(unsafe_code)]
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use super::deferred::Retire;
+use super::shared::DeviceState;
+use crate::api::Table;
+use crate::api::handles::{ContextHandle, EventHandle, StreamHandle};
+use crate::error::{Error, Result};
+use crate::lock::Guard;
+use crate::order::issue_order::{IssueOrder, patiently};
+use crate::order::stream_slot::StreamSlot;
+use crate::runtime::Runtime;
+
+/// One device of a [`Runtime`]. Cheap to clone; all clones are the same device.
+#[derive(Clone)]
+pub struct Device {
+    runtime: Runtime,
+    index: usize,
+}
+
+/// Memory of a device, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemoryInfo {
+    /// Bytes that can still be allocated.
+    pub free: usize,
+    /// Bytes in all.
+    pub total: usize,
+}
+
+/// While this lives, the device's context is current on this thread.
+pub(crate) struct Bound<'a> {
+    restore: Option<(&'a Table, ContextHandle)>,
+    /// A context is current on one thread.
+    _here: PhantomData<*const ()>,
+}
+
+impl Drop for Bound<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some((table, context)) = self.restore.take() {
+            restore(table, context);
+        }
+    }
+}
+
+#[cold]
+fn restore(table: &Table, context: ContextHandle) {
+    if let Err(error) = table.set_context(context) {
+        // It was that of a device which is gone. The thread keeps the new one.
+        tracing::debug!("the thread's earlier context could not be made current again: {error}");
+    }
+}
+
+impl Device {
+    /// The device's index in its runtime, from 0.
+    #[inline]
+    pub fn index(&self) -> usize {
+        self.index
+    }
+
+    /// The runtime it belongs to.
+    #[inline]
+    pub fn runtime(&self) -> &Runtime {
+        &self.runtime
+    }
+
+    #[inline]
+    pub(crate) fn table(&self) -> &Table {
+        self.runtime.table()
+    }
+
+    /// CANN's number for the device (`aclrtSetDevice`).
+    pub fn id(&self) -> i32 {
+        self.runtime.shared().device_id(self.index)
+    }
+
+    #[inline]
+    pub(crate) fn state(&self) -> &DeviceState {
+        self.runtime.shared().device_state(self.index)
+    }
+
+    /// Makes the device current on the calling thread until the guard goes. CANN is asked what is current, because other code
+    /// may have changed it; when it is the right context already, nothing else happens. A thread that had none keeps this one.
+    #[inline]
+    pub(crate) fn bind(&self) -> Result<Bound<'_>> {
+        if self.table().is_current(self.state().context) {
+            return Ok(Bound { restore: None, _here: PhantomData });
+        }
+        self.switch()
+    }
+
+    #[cold]
+    fn switch(&self) -> Result<Bound<'_>> {
+        let table = self.table();
+        let current = table.current_context()?;
+        table.set_context(self.state().context)?;
+        Ok(Bound { restore: current.map(|context| (table, context)), _here: PhantomData })
+    }
+
+    /// The order in which the communicators of one device issue: CANN wants one operation after the other.
+    #[inline]
+    pub(crate) fn issue_order(&self) -> &IssueOrder<StreamSlot> {
+        &self.state().issue_order
+    }
+
+    /// Communicators of one device are made one after the other, under this lock; it is waited for [patiently], for the same
+    /// reason as with the issue order.
+    pub(crate) fn making(&self) -> Option<Guard<'_, ()>> {
+        patiently(|| self.state().making.try_lock())
+    }
+
+    /// For a communicator or graph that nobody has any more. Called by drops, so it is destroyed later.
+    pub(crate) fn retire(&self, retired: impl Retire + 'static) {
+        self.state().deferred.push(Box::new(retired));
+    }
+
+    /// Free and total memory (`aclrtGetMemInfo`). Does not block. What was dropped while in use counts as used until it is
+    /// complete.
+    pub fn memory_info(&self) -> Result<MemoryInfo> {
+        self.reap();
+        let _bound = self.bind()?;
+        let (free, total) = self.table().memory_info()?;
+        Ok(MemoryInfo { free, total })
+    }
+
+    pub(crate) fn take_event(&self) -> Result<Arc<EventHandle>> {
+        if let Some(event) = self.state().take_event() {
+            return Ok(event);
+        }
+        let _bound = self.bind()?;
+        Ok(Arc::new(self.table().create_event(false)?))
+    }
+
+    pub(crate) fn recycle_event(&self, event: Arc<EventHandle>) {
+        self.state().recycle_event(event);
+    }
+
+    /// For a stream that is complete and that nothing names any more. Called by drops, so the stream is destroyed later.
+    pub(crate) fn retire_stream(&self, stream: StreamHandle) {
+        self.state().retire_stream(stream);
+    }
+
+    /// Frees what was dropped and is complete by now. One load each when there is nothing.
+    #[inline]
+    pub(crate) fn reap(&self) {
+        if self.state().has_dropped() {
+            self.reap_now();
+        }
+    }
+
+    /// As [`reap`](Self::reap), for operations: much that is unfinished is not looked at by each of them.
+    #[inline]
+    pub(crate) fn reap_if_due(&self) {
+        let state = self.state();
+        if state.is_look_due() {
+            self.reap_now();
+        }
+    }
+
+    #[cold]
+    fn reap_now(&self) {
+        let state = self.state();
+        let Ok(_bound) = self.bind() else { return };
+        state.destroy_free(self.table());
+    }
+}
+
+impl PartialEq for Device {
+    fn eq(&self, other: &Self) -> bool {
+        self.runtime.is(&other.runtime) && self.index == other.index
+    }
+}
+
+impl Eq for Device {}
+
+impl fmt::Debug for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Device").field("index", &self.index).field("id", &self.id()).finish()
+    }
+}
+
+impl Runtime {
+    /// Device `index`, from 0. The first time it is opened (`aclrtSetDevice`), which takes seconds on hardware.
+    pub fn device(&self, index: usize) -> Result<Device> {
+        let count = self.device_count();
+        if index >= count {
+            return Err(Error::NoSuchDevice { index, count });
+        }
+        self.shared().open_device(index)?;
+        Ok(Device { runtime: self.clone(), index })
+    }
+
+    /// A device that is open, or else the first: some calls want a context and do not care which.
+    pub(crate) fn some_device(&self) -> Result<Device> {
+        self.device(self.shared().first_open().unwrap_or(0))
+    }
+}

@@ -1,0 +1,147 @@
+//! The operations that a kernel can ask for, and the types of their elements, as the communication structs name them.
+
+use std::fmt;
+
+use crate::dtype::DType;
+
+macro_rules! commands {
+    ($($name:ident, $code:ident, $text:literal, $algorithm:literal, $doc:literal;)*) => {
+        /// The operations that a kernel can ask for (`HcclCMDType`).
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
+        pub enum CmdType {
+            $(#[doc = $doc] $name,)*
+        }
+
+        impl CmdType {
+            /// Every operation.
+            pub const ALL: &'static [CmdType] = &[$(CmdType::$name,)*];
+
+            /// CANN's number for it (`HcclCMDType`).
+            pub const fn code(self) -> u32 {
+                match self { $(CmdType::$name => ascend_sys::HcclCMDType::$code.0,)* }
+            }
+
+            /// The name of the method of the in-kernel client.
+            pub const fn name(self) -> &'static str {
+                match self { $(CmdType::$name => $text,)* }
+            }
+
+            /// The algorithm that the documents give for it on the A3.
+            pub const fn algorithm(self) -> &'static str {
+                match self { $(CmdType::$name => $algorithm,)* }
+            }
+        }
+    };
+}
+
+commands! {
+    AllReduce, HCCL_CMD_ALLREDUCE, "AllReduce", "AllReduce=level0:doublering",
+        "`AllReduce`.";
+    AllGather, HCCL_CMD_ALLGATHER, "AllGather", "AllGather=level0:doublering",
+        "`AllGather`.";
+    ReduceScatter, HCCL_CMD_REDUCE_SCATTER, "ReduceScatter", "ReduceScatter=level0:doublering",
+        "`ReduceScatter`.";
+    AllToAllV, HCCL_CMD_ALLTOALLV, "AlltoAllV", "AlltoAll=level0:fullmesh;level1:pairwise",
+        "`AlltoAllV`: A3 and 950.";
+    AllToAll, HCCL_CMD_ALLTOALL, "AlltoAll", "AlltoAll=level0:fullmesh;level1:pairwise",
+        "`AlltoAll`.";
+    BatchWrite, HCCL_CMD_BATCH_WRITE, "BatchWrite", "BatchWrite=level0:fullmesh",
+        "`BatchWrite`: A2 and A3.";
+    AllToAllVWrite, HCCL_CMD_HALF_ALLTOALLV, "AlltoAllvWrite", "AlltoAll=level0:fullmesh;level1:pairwise",
+        "`AlltoAllvWrite`: 950 (`HCCL_CMD_HALF_ALLTOALLV`).";
+}
+
+impl CmdType {
+    /// Whether it combines elements.
+    pub const fn reduces(self) -> bool {
+        matches!(self, CmdType::AllReduce | CmdType::ReduceScatter)
+    }
+
+    pub(super) fn from_code(code: u32) -> Option<CmdType> {
+        CmdType::ALL.iter().copied().find(|kind| kind.code() == code)
+    }
+}
+
+impl fmt::Display for CmdType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+macro_rules! data_types {
+    ($($name:ident, $code:ident, $text:literal;)*) => {
+        /// The types of elements that the communication server knows (`HcclDataType`): those of [`DType`] and the floats of 8 bits.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
+        pub enum DataType {
+            $(#[doc = concat!("`", $text, "`.")] $name,)*
+        }
+
+        impl DataType {
+            /// Every type, in the order of CANN's numbers.
+            pub const ALL: &'static [DataType] = &[$(DataType::$name,)*];
+
+            /// CANN's number for it (`HcclDataType`).
+            pub const fn code(self) -> u8 {
+                // The numbers are below 20.
+                match self { $(DataType::$name => ascend_sys::HcclDataType::$code.0 as u8,)* }
+            }
+
+            /// Its name.
+            pub const fn name(self) -> &'static str {
+                match self { $(DataType::$name => $text,)* }
+            }
+        }
+    };
+}
+
+data_types! {
+    I8, HCCL_DATA_TYPE_INT8, "i8";
+    I16, HCCL_DATA_TYPE_INT16, "i16";
+    I32, HCCL_DATA_TYPE_INT32, "i32";
+    F16, HCCL_DATA_TYPE_FP16, "f16";
+    F32, HCCL_DATA_TYPE_FP32, "f32";
+    I64, HCCL_DATA_TYPE_INT64, "i64";
+    U64, HCCL_DATA_TYPE_UINT64, "u64";
+    U8, HCCL_DATA_TYPE_UINT8, "u8";
+    U16, HCCL_DATA_TYPE_UINT16, "u16";
+    U32, HCCL_DATA_TYPE_UINT32, "u32";
+    F64, HCCL_DATA_TYPE_FP64, "f64";
+    BF16, HCCL_DATA_TYPE_BFP16, "bf16";
+    HiF8, HCCL_DATA_TYPE_HIF8, "hif8";
+    F8E4M3, HCCL_DATA_TYPE_FP8E4M3, "fp8e4m3";
+    F8E5M2, HCCL_DATA_TYPE_FP8E5M2, "fp8e5m2";
+    F8E8M0, HCCL_DATA_TYPE_FP8E8M0, "fp8e8m0";
+}
+
+impl DataType {
+    pub(super) fn from_code(code: u8) -> Option<DataType> {
+        DataType::ALL.iter().copied().find(|kind| kind.code() == code)
+    }
+}
+
+impl From<DType> for DataType {
+    fn from(dtype: DType) -> Self {
+        match dtype {
+            DType::I8 => DataType::I8,
+            DType::I16 => DataType::I16,
+            DType::I32 => DataType::I32,
+            DType::F16 => DataType::F16,
+            DType::F32 => DataType::F32,
+            DType::I64 => DataType::I64,
+            DType::U64 => DataType::U64,
+            DType::U8 => DataType::U8,
+            DType::U16 => DataType::U16,
+            DType::U32 => DataType::U32,
+            DType::F64 => DataType::F64,
+            DType::BF16 => DataType::BF16,
+        }
+    }
+}
+
+impl fmt::Display for DataType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
