@@ -1,4 +1,80 @@
-//! Order: how operations get onto streams one after the other, and how anyone knows that one is complete.
+//! Order: how operations get onto streams, which of them wait for which, and how anyone knows that
+//! one is complete.
+//!
+//! This directory is one protocol. To find out why a [`Work`](work::Work) completes, read
+//! [`timeline`], then [`stream_slot`], then [`issue`].
+//!
+//! # Terms
+//!
+//! * A *stream slot* ([`stream_slot`]) is what a stream has while it lives: its timeline, its issue
+//!   lock, its failures. Later another stream gets it. Slots are never freed.
+//! * A *number* counts the operations of a slot. A *ticket* counts the tasks that the backend has
+//!   taken from the stream; an operation may be several tasks, or none.
+//! * The *timeline* ([`timeline`]) knows which numbers are submitted and which are complete.
+//! * The *queue* ([`queue`]) is the stream itself: its handle and its device. It *occupies* the
+//!   slot ([`Occupant`](stream_slot::Occupant)) until everything on it is complete.
+//! * The *issue lock* of a stream is the right to enqueue on it. The *issue order*
+//!   ([`issue_order`]) of a device is the issue lock of the stream that has issued for a
+//!   communicator last.
+//! * A *stamp* ([`stamps`]) on memory, a communicator, a kernel or a graph says which operation
+//!   reads or writes it. The stream that uses it most is the *regular* one ([`regular`]), whose
+//!   stamp needs no lock.
+//! * A *mark* ([`marks`]) is an event behind an operation, for a backend that does not count
+//!   tickets.
+//! * A [`Work`](work::Work) names an operation by its slot and number and watches it. The
+//!   [`reactor`] wakes the tasks that await one.
+//! * A *patience* ([`patience`]) is one wait; a [`Watch`](patience::Watch) may end it before its
+//!   time.
+//!
+//! # States of an operation
+//!
+//! 1. *Reserved*: it has the next number, under the issue lock, and its stamps are placed.
+//! 2. *Submitted*: its enqueue call has returned, whatever it returned, and the timeline has the
+//!    ticket that the stream had reached.
+//! 3. *Complete*: everything that it enqueued is complete. Nothing touches its memory any more.
+//! 4. *Told*: its outcome is known to whoever awaited it; a failure that nobody awaited
+//!    ([`faults`]) is told by the next operation or synchronise of the stream.
+//!
+//! # Rules
+//!
+//! 1. An operation stamps everything that it touches before it is enqueued. So no device touches
+//!    bytes that no stamp names.
+//! 2. A number counts as complete only when everything that its operation enqueued is complete,
+//!    also after an error. It may seem complete too late, never too early.
+//! 3. A slot and a number name an operation for ever: numbers and tickets go on from one stream of
+//!    a slot to the next.
+//! 4. A slot without an occupant has no unfinished operation, and its failures have been looked at.
+//! 5. A thread that holds an issue lock waits for no operation, and for another issue lock only for
+//!    a limited time. So a conflict is solved with none held: the number is given up and the
+//!    operation starts over. A group ([`together`]), which needs the issue locks of all its
+//!    streams, takes them in the order of their addresses.
+//! 6. Lock order: issue lock, list of stamps, marks. Whoever holds marks or a list only tries an
+//!    issue lock.
+//! 7. A task looks, registers with the reactor, and looks again. Whoever makes a watch fail does so
+//!    before it gives an alarm.
+//!
+//! # Floors
+//!
+//! From bottom to top; a file imports only what stands before it, but for [`queue`] and [`marks`],
+//! which are one.
+//!
+//! | floor | |
+//! | --- | --- |
+//! | [`timeline`], [`faults`], [`registry`], [`patience`] | import no other part of the protocol |
+//! | [`issue_order`], [`stream_slot`], [`regular`], [`stamps`] | what names an operation, and who has to wait for whom |
+//! | [`reactor`] | knows a stream as the occupant of its slot |
+//! | `memory::block`, `device::shared`, `runtime::shared`, [`Device`](crate::Device) | what is made of these and shared by all handles |
+//! | [`queue`], [`marks`], [`wait`] | a stream on its device |
+//! | [`issue`], [`work`] | an operation on its way, and its handle |
+//! | [`together`] | the operations of a group |
+//!
+//! # Models
+//!
+//! Each core has a model (`RUSTFLAGS="--cfg loom" cargo test --release --lib loom`) in its own
+//! file: [`timeline`] (rule 2), [`regular`] (rule 1, where stamps take no lock), [`issue_order`]
+//! (rule 5), [`registry`] (rule 7, wake-ups and alarms), and the locks in `lock`. The tests in
+//! `tests/order.rs`, `tests/in_flight.rs`, `tests/awaiting.rs` and `tests/waiting.rs` go through
+//! the whole of it.
 
 pub(crate) mod faults;
 pub(crate) mod issue;
