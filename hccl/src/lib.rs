@@ -53,7 +53,6 @@ pub mod dtype;
 pub mod error;
 pub mod group;
 pub mod kernel;
-pub(crate) mod lock;
 pub mod memory;
 pub mod operator;
 pub(crate) mod order;

@@ -4,7 +4,7 @@
 //! happen looks at the bell afterwards. A fence on each side lets one of the two see the other, and as long as nobody sleeps
 //! ringing is one load.
 
-use crate::sync::{Thread, lock_std as lock};
+use ascend_sync::{Thread, lock_std as lock};
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::sync::{Mutex, OnceLock};
 

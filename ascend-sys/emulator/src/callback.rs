@@ -6,8 +6,8 @@
 use crate::message::{Failure, fail};
 use crate::step::{Reason, Step};
 use crate::stream::{Stream, Task};
-use crate::sync::lock_std;
 use crate::task::{Effects, TaskBody, gave_up};
+use ascend_sync::lock_std;
 use ascend_sys::ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
 use std::cell::Cell;
 use std::collections::VecDeque;

@@ -12,9 +12,9 @@ use crate::queue::Readiness;
 use crate::slots::{HandleKind, Slots, Slotted};
 use crate::step::{Helpers, Step};
 use crate::stream::{Mark, Stream};
-use crate::sync::Thread;
 use crate::task::{Passed, TaskBody};
 use crate::users;
+use ascend_sync::Thread;
 use ascend_sys::{
     ACL_ERROR_RT_EVENT_NOT_COMPLETE, ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID,
     ACL_ERROR_RT_NO_EVENT_RESOURCE, ACL_ERROR_RT_PARAM_INVALID, ACL_ERROR_RT_STREAM_CONTEXT,

@@ -1,7 +1,7 @@
 //! Which tasks of a stream have failed, and of which of them the host has been told.
 
 use crate::message::Failure;
-use crate::sync::lock_std as lock;
+use ascend_sync::lock_std as lock;
 use ascend_sys::aclError;
 use std::collections::VecDeque;
 use std::ops::Range;

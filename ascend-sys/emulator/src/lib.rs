@@ -41,7 +41,6 @@ mod report;
 mod slots;
 mod step;
 mod stream;
-mod sync;
 mod task;
 mod timeline;
 mod users;

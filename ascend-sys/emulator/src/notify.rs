@@ -6,8 +6,8 @@ use crate::message::{Failure, fail};
 use crate::slots::{HandleKind, Slots, Slotted, unknown};
 use crate::step::Step;
 use crate::stream::{Stream, Task};
-use crate::sync::lock_std as lock;
 use crate::task::{Effects, Passed, TaskBody};
+use ascend_sync::lock_std as lock;
 use ascend_sys::{
     ACL_ERROR_RT_INVALID_HANDLE, ACL_ERROR_RT_NO_NOTIFY_RESOURCE, ACL_ERROR_RT_STREAM_CONTEXT,
 };

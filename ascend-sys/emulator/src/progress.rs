@@ -1,6 +1,6 @@
 //! How far a task queue is: its counters, and points in it.
 
-use crate::sync::{AtomicU64, Ordering};
+use ascend_sync::{AtomicU64, Ordering};
 
 /// The counters that callers may map (`AscendExtProgress`): one cache line, written with the lock or the queue held.
 #[repr(C, align(64))]

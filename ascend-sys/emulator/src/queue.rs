@@ -14,7 +14,7 @@
 //! The loom models at the end check exactly these three.
 
 use crate::progress::Progress;
-use crate::sync::{
+use ascend_sync::{
     AtomicBool, AtomicI32, AtomicU32, AtomicU64, Mutex, Ordering, SpinLock, Thread, TryLock, lock,
 };
 use std::collections::VecDeque;
@@ -298,7 +298,7 @@ impl<J: Job> TaskQueue<J> {
     }
 
     /// The lock, or a note to whoever has it.
-    fn try_head(&self) -> Option<crate::sync::TryLockGuard<'_, Option<(u64, J)>>> {
+    fn try_head(&self) -> Option<ascend_sync::TryLockGuard<'_, Option<(u64, J)>>> {
         let head = self.head.try_take().or_else(|| {
             self.kick.store(true, Ordering::Release);
             self.head.try_take()

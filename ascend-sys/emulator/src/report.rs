@@ -10,8 +10,8 @@ use crate::check;
 use crate::message::{Failure, fail};
 use crate::step::{Reason, Step};
 use crate::stream::{Stream, Task};
-use crate::sync::lock_std as lock;
 use crate::task::{Effects, TaskBody, gave_up};
+use ascend_sync::lock_std as lock;
 use ascend_sys::{
     ACL_ERROR_RT_REPORT_TIMEOUT, ACL_ERROR_RT_STREAM_NO_CB_REG, ACL_ERROR_RT_STREAM_SUBSCRIBE,
     ACL_ERROR_STREAM_NOT_SUBSCRIBE, ACL_ERROR_THREAD_NOT_SUBSCRIBE,

@@ -4,7 +4,7 @@
 //! the number of a thread, and whether it could still help somebody is asked here.
 
 use crate::executor::cores::this_thread;
-use crate::sync::lock_std as lock;
+use ascend_sync::lock_std as lock;
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};

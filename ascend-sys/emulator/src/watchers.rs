@@ -3,7 +3,7 @@
 //! Whoever makes something happen that the stream may wait for looks for watchers afterwards, and need not wake the stream when there are some. Whoever
 //! stops watching polls once more afterwards. So it is never left to nobody: either the watch is seen to be over, or the last poll sees what happened.
 
-use crate::sync::{AtomicU32, Ordering, fence};
+use ascend_sync::{AtomicU32, Ordering, fence};
 
 /// See the [module](self).
 pub(crate) struct Watchers(AtomicU32);

@@ -11,10 +11,10 @@ use super::shared::DeviceState;
 use crate::api::Table;
 use crate::api::handles::{ContextHandle, EventHandle, StreamHandle};
 use crate::error::{Error, Result};
-use crate::lock::Guard;
 use crate::order::issue_order::{IssueOrder, patiently};
 use crate::order::stream_slot::StreamSlot;
 use crate::runtime::Runtime;
+use ascend_sync::Guard;
 
 /// One device of a [`Runtime`]. Cheap to clone; all clones are the same device.
 #[derive(Clone)]

@@ -10,11 +10,11 @@ use super::deferred::DeferredList;
 use crate::api::Table;
 use crate::api::handles::{ContextHandle, EventHandle, StreamHandle};
 use crate::error::{Error, Result};
-use crate::lock::SpinLock;
 use crate::memory::block::RetireList;
 use crate::order::issue_order::IssueOrder;
 use crate::order::stream_slot::StreamSlot;
 use crate::sync::lock;
+use ascend_sync::SpinLock;
 
 /// What all clones of a device share. It lives in the runtime.
 pub(crate) struct DeviceState {

@@ -25,8 +25,8 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use crate::lock::{Biased, Guard, SpinLock, spin_until};
 use crate::sync::{AtomicU64, name};
+use ascend_sync::{Biased, Guard, SpinLock, spin_until};
 
 /// How long an operation stands in line behind another one of its device.
 const PATIENCE: Duration = Duration::from_millis(500);

@@ -19,8 +19,8 @@ use crate::api::entries::Progress;
 use crate::api::handles::StreamHandle;
 use crate::device::Device;
 use crate::error::{Error, OpContext, Result};
-use crate::lock::pause;
 use crate::sync::lock;
+use ascend_sync::pause;
 
 /// How often failures are looked at again while more come.
 const MOST_LOOKS: u32 = 1000;

@@ -23,7 +23,7 @@ use super::patience::{Patience, alarms};
 use super::registry::{Key, Registry};
 use super::stream_slot::Occupant;
 use crate::error::{Error, Result};
-use crate::lock::pause;
+use ascend_sync::pause;
 
 /// How long the thread stays when nothing is registered.
 const IDLE: Duration = Duration::from_millis(100);

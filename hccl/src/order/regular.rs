@@ -134,7 +134,7 @@ mod tests {
 #[cfg(all(test, loom))]
 mod loom_tests {
     use super::*;
-    use crate::lock::SpinLock;
+    use ascend_sync::SpinLock;
     use loom::sync::Arc;
 
     /// The short way is open for stream 1, whose operation 1 has read.

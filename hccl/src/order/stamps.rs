@@ -25,8 +25,8 @@ use smallvec::SmallVec;
 pub(crate) use super::regular::AccessKind;
 use super::regular::Regular;
 use super::stream_slot::StreamSlot;
-use crate::lock::SpinLock;
 use crate::sync::name;
+use ascend_sync::SpinLock;
 
 struct Stamp {
     slot: &'static StreamSlot,

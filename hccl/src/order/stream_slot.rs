@@ -26,8 +26,8 @@ use super::timeline::{StreamTimeline, WINDOW};
 use crate::api::entries::Progress;
 use crate::comm::label::Label;
 use crate::error::{OpContext, Result};
-use crate::lock::{Biased, Guard, SpinLock};
 use crate::sync::lock;
+use ascend_sync::{Biased, Guard, SpinLock};
 
 /// What is remembered of an operation, for messages.
 #[derive(Default)]

@@ -19,7 +19,7 @@ use super::stream_slot::{Issuing, StreamSlot};
 use super::work::Work;
 use crate::device::{Device, Stream};
 use crate::error::Result;
-use crate::lock::Guard;
+use ascend_sync::Guard;
 
 /// What one stream gets. Each stream has one part of a group at most.
 pub(crate) struct Part<'a> {

@@ -61,7 +61,7 @@ unsafe extern "C" fn aclInit(config_path: *const c_char) -> aclError {
                 );
             }
         }
-        let mut state = crate::sync::lock_std(&INITIALISED);
+        let mut state = ascend_sync::lock_std(&INITIALISED);
         state.count += 1;
         state.finalised = false;
         if state.count > 1 {
@@ -90,7 +90,7 @@ unsafe extern "C" fn aclFinalizeReference(ref_count: *mut u64) -> aclError {
 }
 
 fn finalise(count: u64) -> Result<u64, Failure> {
-    let mut state = crate::sync::lock_std(&INITIALISED);
+    let mut state = ascend_sync::lock_std(&INITIALISED);
     if state.count == 0 {
         return fail!(
             ACL_ERROR_REPEAT_FINALIZE,

@@ -7,7 +7,7 @@ use crate::kernel;
 use crate::memory::{self, MemoryPlace};
 use crate::message::{Failure, refuse};
 use crate::profile::Product;
-use crate::sync::lock_std as lock;
+use ascend_sync::lock_std as lock;
 use ascend_sys::{Functions, HcclComm, HcclResult};
 use std::collections::BTreeMap;
 use std::ffi::{c_char, c_void};

@@ -9,7 +9,7 @@ use super::party::Party;
 use crate::collective::sides::Sides;
 use crate::collective::sleeper::Sleeper;
 use crate::collective::validate::name_of;
-use crate::sync::SpinLock;
+use ascend_sync::SpinLock;
 
 /// Lists that are kept for the next batches, at most: more than a program has on its way at a time.
 const KEPT: usize = 4096;

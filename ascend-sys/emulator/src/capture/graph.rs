@@ -13,8 +13,8 @@ use crate::queue;
 use crate::slots::{HandleKind, Slots, Slotted, unknown};
 use crate::step::{Helpers, Reason, Step as Progress};
 use crate::stream::{Mark, Stream, Task};
-use crate::sync::lock_std as lock;
 use crate::task::{Passed, TaskBody};
+use ascend_sync::lock_std as lock;
 use ascend_sys::{
     ACL_ERROR_RT_MODEL_CAPTURED, ACL_ERROR_RT_MODEL_RUNNING, ACL_ERROR_RT_PARAM_INVALID,
     ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, ACL_ERROR_RT_STREAM_ABORT, ACL_ERROR_RT_STREAM_CAPTURED,

@@ -6,7 +6,7 @@ use crate::memory::held::HeldMemory;
 use crate::message::{Failure, fail};
 use crate::slots::{HandleKind, Slots, Slotted, unknown};
 use crate::stream::Stream;
-use crate::sync::lock_std as lock;
+use ascend_sync::lock_std as lock;
 use ascend_sys::{
     ACL_ERROR_RT_MODEL_UPDATE_FAILED, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
     ACL_ERROR_RT_STREAM_NOT_CAPTURED, ACL_ERROR_STREAM_TASK_GROUP_STATUS,

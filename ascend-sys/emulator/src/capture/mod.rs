@@ -23,8 +23,8 @@ use crate::executor;
 use crate::message::{Failure, fail};
 use crate::queue::Fresh;
 use crate::stream::Stream;
-use crate::sync::lock_std as lock;
 use crate::task::TaskBody;
+use ascend_sync::lock_std as lock;
 use ascend_sys::{
     ACL_ERROR_RT_CAPTURE_MODE_BLOCK_ASYNC, ACL_ERROR_RT_CAPTURE_MODE_NOT_SUPPORT,
     ACL_ERROR_RT_EVENT_CAPTURED, ACL_ERROR_RT_PARAM_INVALID, ACL_ERROR_RT_STREAM_CAPTURED,

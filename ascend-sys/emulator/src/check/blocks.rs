@@ -5,7 +5,7 @@ use super::finding::HOST_NAME;
 use super::shadow::{CheckedOperation, Touch};
 use super::svg;
 use crate::memory::pool::MemoryPool;
-use crate::sync::lock_std as lock;
+use ascend_sync::lock_std as lock;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};

@@ -11,7 +11,7 @@
 use super::clock::{Clock, ClockComponent, ClockPoint};
 use super::finding::{Finding, FindingKind, FindingSide};
 use super::shadow::{Access, CheckedOperation, Found, Mode, Shadow, ShadowMemory};
-use crate::sync::lock_std as lock;
+use ascend_sync::lock_std as lock;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};

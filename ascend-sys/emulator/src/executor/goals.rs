@@ -5,7 +5,7 @@ use super::{Goal, block};
 use crate::bell::{CHANGES, COMPLETIONS};
 use crate::queue::Readiness;
 use crate::stream::STREAMS;
-use crate::sync::Thread;
+use ascend_sync::Thread;
 use std::cell::Cell;
 use std::time::Duration;
 

@@ -6,7 +6,7 @@
 
 use super::cores::{cores, this_thread};
 use super::help::{RUNNING, help};
-use crate::sync::AtomicBool;
+use ascend_sync::AtomicBool;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::thread;
@@ -101,7 +101,7 @@ impl Bed {
 #[cfg(all(test, loom))]
 mod models {
     use super::*;
-    use crate::sync::AtomicU32;
+    use ascend_sync::AtomicU32;
     use loom::sync::Arc;
     use loom::thread;
 

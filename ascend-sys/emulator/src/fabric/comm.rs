@@ -19,8 +19,8 @@ use crate::collective::sleeper::Sleeper;
 use crate::collective::table::Table;
 use crate::executor;
 use crate::profile::Product;
-use crate::sync::SpinLock;
 use crate::users;
+use ascend_sync::SpinLock;
 
 /// What all ranks share.
 pub(crate) struct Comm {

@@ -14,7 +14,7 @@ use crate::collective::meeting::MeetingPlace;
 use crate::message::{Failure, refuse};
 use crate::slots::{HandleKind, Slots, Slotted, unknown};
 use crate::stream::Mark;
-use crate::sync::{Guard, SpinLock, lock_std as lock};
+use ascend_sync::{Guard, SpinLock, lock_std as lock};
 
 static COMMS: Slots<CommEntry> = Slots::new();
 

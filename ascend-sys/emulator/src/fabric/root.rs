@@ -17,7 +17,7 @@ use crate::collective::sides::list;
 use crate::executor;
 use crate::machine::Settings;
 use crate::message::{Failure, refuse};
-use crate::sync::lock_std as lock;
+use ascend_sync::lock_std as lock;
 
 /// Bytes of a root info.
 pub(crate) const ROOT_INFO: usize = 4108;

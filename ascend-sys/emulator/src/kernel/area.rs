@@ -13,7 +13,7 @@ use crate::check::Touch;
 use crate::collective::meeting::MeetingPlace;
 use crate::fabric::Member;
 use crate::stream::{Mark, Stream};
-use crate::sync::lock_std as lock;
+use ascend_sync::lock_std as lock;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
 

@@ -13,7 +13,7 @@ use crate::memory;
 use crate::message::{Failure, refuse};
 use crate::profile::Product;
 use crate::stream;
-use crate::sync::lock_std as lock;
+use ascend_sync::lock_std as lock;
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};

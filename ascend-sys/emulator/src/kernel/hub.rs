@@ -9,7 +9,7 @@ use crate::collective::comm_error::{Cause, CommError, Origin};
 use crate::collective::sides::Sides;
 use crate::collective::validate::name_of;
 use crate::fabric::Comm;
-use crate::sync::lock_std as lock;
+use ascend_sync::lock_std as lock;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};

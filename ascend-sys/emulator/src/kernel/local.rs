@@ -4,10 +4,10 @@
 //! that each buffer is where the program believes it to be: allocated, filled, taken, freed, in this order.
 
 use crate::profile::Product;
-use crate::sync::lock_std as lock;
 use ascend_program::layout::Number;
 use ascend_program::step::Local;
 use ascend_program::{LocalId, Program, QueueId, ScratchId};
+use ascend_sync::lock_std as lock;
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Mutex;

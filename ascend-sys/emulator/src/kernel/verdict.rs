@@ -5,10 +5,10 @@
 
 use super::global::Region;
 use crate::profile;
-use crate::sync::lock_std as lock;
 use ascend_program::Program;
 use ascend_program::check::{Product, Setting, Severity, check};
 use ascend_program::flow::Launch;
+use ascend_sync::lock_std as lock;
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, OnceLock};
 

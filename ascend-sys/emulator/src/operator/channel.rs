@@ -10,7 +10,7 @@ use crate::fabric::Member;
 use crate::message::{Failure, refuse};
 use crate::slots::{HandleKind, Slots, Slotted, unknown};
 use crate::stream::Stream;
-use crate::sync::{AtomicU32, AtomicU64, Ordering, lock_std as lock};
+use ascend_sync::{AtomicU32, AtomicU64, Ordering, lock_std as lock};
 use ascend_sys::{CommMem, CommMemType, CommProtocol};
 use std::ffi::{CString, c_char};
 use std::sync::atomic::AtomicUsize;

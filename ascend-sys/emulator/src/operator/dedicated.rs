@@ -9,7 +9,7 @@ use super::resources::{StreamPlace, with_resources};
 use super::thread::{Thread, ThreadOwner};
 use crate::fabric::Member;
 use crate::message::{Failure, refuse};
-use crate::sync::lock_std as lock;
+use ascend_sync::lock_std as lock;
 use ascend_sys::HcclDedicatedThreadType as Purpose;
 use std::collections::BTreeMap;
 use std::ops::Range;

@@ -16,7 +16,7 @@ use crate::fabric::config::CommConfig;
 use crate::fabric::{Comm, Member};
 use crate::machine::{self, Settings};
 use crate::message::{Failure, refuse};
-use crate::sync::lock_std as lock;
+use ascend_sync::lock_std as lock;
 use ascend_sys::HcclResult;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};

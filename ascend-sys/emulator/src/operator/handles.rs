@@ -6,7 +6,7 @@
 //! operators and of kernels.
 
 use crate::message::{Failure, refuse};
-use crate::sync::lock_std as lock;
+use ascend_sync::lock_std as lock;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard};
 

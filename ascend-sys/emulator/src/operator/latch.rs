@@ -10,7 +10,7 @@
 //! are a mistake of the program anyway.
 
 use crate::stream::{STREAMS, Stream};
-use crate::sync::{AtomicU32, AtomicU64, Ordering, fence};
+use ascend_sync::{AtomicU32, AtomicU64, Ordering, fence};
 use std::array;
 use std::sync::OnceLock;
 

@@ -10,7 +10,7 @@ use crate::executor;
 use crate::fabric::Member;
 use crate::message::{Failure, refuse};
 use crate::stream::Stream;
-use crate::sync::lock_std as lock;
+use ascend_sync::lock_std as lock;
 use ascend_sys::{CommProtocol, HcclResult};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;

@@ -9,7 +9,7 @@ use crate::fabric::topology::Layer;
 use crate::fabric::{CommPart, Member};
 use crate::message::{Failure, refuse};
 use crate::profile::Product;
-use crate::sync::lock_std as lock;
+use ascend_sync::lock_std as lock;
 use ascend_sys::{
     COMM_LINK_MAGIC_WORD, COMM_LINK_VERSION, CommAbiHeader, CommLink, CommProtocol, EndpointDesc,
 };

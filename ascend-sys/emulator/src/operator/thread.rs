@@ -7,8 +7,8 @@ use crate::machine;
 use crate::message::{Failure, refuse};
 use crate::slots::{HandleKind, Slots, Slotted, unknown};
 use crate::stream::Stream;
-use crate::sync::{AtomicU32, AtomicU64, Ordering, lock_std as lock};
 use crate::users;
+use ascend_sync::{AtomicU32, AtomicU64, Ordering, lock_std as lock};
 use std::sync::{Arc, Mutex};
 
 pub(super) static THREADS: Slots<Thread> = Slots::new();

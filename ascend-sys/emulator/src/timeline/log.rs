@@ -1,7 +1,7 @@
 //! What is written down while kernels and operators run.
 
-use crate::sync::lock_std as lock;
 use ascend_program::Core;
+use ascend_sync::lock_std as lock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::time::Instant;

@@ -21,7 +21,7 @@ pub(crate) use log::{
 
 use crate::machine;
 use crate::message::{Failure, fail};
-use crate::sync::lock_std as lock;
+use ascend_sync::lock_std as lock;
 use ascend_sys::{ACL_ERROR_INVALID_PARAM, AscendExtTimelineForm};
 use rows::Chart;
 use std::ops::Range;

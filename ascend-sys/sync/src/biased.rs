@@ -22,7 +22,7 @@ use super::barrier::{are_there, heavy, light};
 use super::{Guard, SpinLock, spin_until};
 
 /// See the [module](self).
-pub(crate) struct Biased<T> {
+pub struct Biased<T> {
     /// Written with `shared` held.
     owner: AtomicPtr<Owner>,
     /// Who was the owner and is it no more, but may still be inside. Written with `shared` held.
@@ -33,7 +33,7 @@ pub(crate) struct Biased<T> {
 /// A thread: the locks that it is inside of as their owner, by address; 0 is none. Written by that thread only. Never freed; later
 /// it is another thread.
 #[derive(Default)]
-pub(crate) struct Owner {
+struct Owner {
     inside: [AtomicUsize; 2],
 }
 
@@ -56,13 +56,15 @@ impl Owner {
 }
 
 impl<T> Biased<T> {
-    pub(crate) fn new(value: T) -> Self {
+    /// A lock around `value` that nobody holds.
+    pub fn new(value: T) -> Self {
         let nobody = || AtomicPtr::new(ptr::null_mut());
         Self { owner: nobody(), former: nobody(), shared: SpinLock::new(value) }
     }
 
+    /// Takes the lock; spins, then yields, then sleeps while another thread holds it.
     #[inline]
-    pub(crate) fn lock(&self) -> Guard<'_, T> {
+    pub fn lock(&self) -> Guard<'_, T> {
         let thread = this_thread();
         match thread.and_then(|thread| self.enter(thread)) {
             Some(guard) => guard,
@@ -72,13 +74,13 @@ impl<T> Biased<T> {
 
     /// May fail although nobody has it, while somebody finds out that he is no longer the owner.
     #[inline]
-    pub(crate) fn try_lock(&self) -> Option<Guard<'_, T>> {
+    pub fn try_lock(&self) -> Option<Guard<'_, T>> {
         let thread = this_thread();
         thread.and_then(|thread| self.enter(thread)).or_else(|| self.try_shared(thread))
     }
 
     /// The next thread that comes becomes the owner.
-    pub(crate) fn forget_owner(&self) {
+    pub fn forget_owner(&self) {
         let _guard = spin_until(|| self.try_shared(None));
         self.former.store(ptr::null_mut(), Relaxed);
     }
@@ -140,7 +142,7 @@ mod threads {
     use std::sync::Mutex;
 
     use super::Owner;
-    use crate::sync::lock;
+    use crate::lock_std as lock;
 
     /// What ended threads have left.
     static FREE: Mutex<Vec<&'static Owner>> = Mutex::new(Vec::new());

@@ -16,17 +16,17 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use loom::sync::atomic::{AtomicUsize, Ordering};
 
 /// See the [module](self).
-pub(crate) struct SpinLock<T> {
+pub struct SpinLock<T> {
     /// 1 while somebody has it.
     taken: AtomicUsize,
-    pub(super) value: UnsafeCell<T>,
+    pub(crate) value: UnsafeCell<T>,
 }
 
 // SAFETY: the value is reached by one thread at a time, through the guard; it is sent between them, so it must be `Send`.
 unsafe impl<T: Send> Sync for SpinLock<T> {}
 
 /// Holds the lock.
-pub(crate) struct Guard<'a, T> {
+pub struct Guard<'a, T> {
     value: &'a UnsafeCell<T>,
     /// What is not 0 as long as it is held.
     held: &'a AtomicUsize,
@@ -35,19 +35,22 @@ pub(crate) struct Guard<'a, T> {
 }
 
 impl<T> SpinLock<T> {
-    pub(crate) fn new(value: T) -> Self {
+    /// A lock around `value` that nobody holds.
+    pub fn new(value: T) -> Self {
         Self { taken: AtomicUsize::new(0), value: UnsafeCell::new(value) }
     }
 
+    /// Takes the lock if nobody holds it.
     #[inline]
-    pub(crate) fn try_lock(&self) -> Option<Guard<'_, T>> {
+    pub fn try_lock(&self) -> Option<Guard<'_, T>> {
         let free = self.taken.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed);
         // Not `then_some`: a guard that exists gives the lock back.
         free.is_ok().then(|| Guard::new(&self.value, &self.taken))
     }
 
+    /// Takes the lock; spins, then yields, then sleeps while another thread holds it.
     #[inline]
-    pub(crate) fn lock(&self) -> Guard<'_, T> {
+    pub fn lock(&self) -> Guard<'_, T> {
         match self.try_lock() {
             Some(guard) => guard,
             None => self.lock_slowly(),
@@ -66,13 +69,13 @@ impl<T> SpinLock<T> {
 impl<'a, T> Guard<'a, T> {
     /// Nobody else reaches the value until `held` is 0.
     #[inline]
-    pub(super) fn new(value: &'a UnsafeCell<T>, held: &'a AtomicUsize) -> Self {
+    pub(crate) fn new(value: &'a UnsafeCell<T>, held: &'a AtomicUsize) -> Self {
         Guard { value, held, _here: std::marker::PhantomData }
     }
 }
 
 /// Tries until it succeeds.
-pub(crate) fn spin_until<G>(mut attempt: impl FnMut() -> Option<G>) -> G {
+pub fn spin_until<G>(mut attempt: impl FnMut() -> Option<G>) -> G {
     let mut looks = 0_u32;
     loop {
         if let Some(guard) = attempt() {
@@ -85,7 +88,7 @@ pub(crate) fn spin_until<G>(mut attempt: impl FnMut() -> Option<G>) -> G {
 
 /// Spins, then yields, then sleeps.
 #[cfg(not(loom))]
-pub(crate) fn pause(looks: u32) {
+pub fn pause(looks: u32) {
     match looks {
         0..100 => std::hint::spin_loop(),
         100..200 => std::thread::yield_now(),
@@ -94,7 +97,7 @@ pub(crate) fn pause(looks: u32) {
 }
 
 #[cfg(loom)]
-pub(crate) fn pause(_: u32) {
+pub fn pause(_: u32) {
     let _ = Duration::ZERO;
     loom::thread::yield_now();
 }

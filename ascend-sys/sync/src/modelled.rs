@@ -1,0 +1,45 @@
+//! The few synchronisation types of the stream protocol, from std, or from loom when the protocol is model-checked
+//! (`RUSTFLAGS="--cfg loom" cargo test -p ascend-emulator --release loom`).
+
+#[cfg(loom)]
+pub use loom::{
+    sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering, fence},
+    sync::{Mutex, MutexGuard},
+    thread::{Thread, current as current_thread},
+};
+#[cfg(not(loom))]
+pub use std::{
+    sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering, fence},
+    sync::{Mutex, MutexGuard},
+    thread::{Thread, current as current_thread},
+};
+
+use std::sync::{PoisonError, TryLockError};
+
+/// Locks, also when a thread panicked while it held the lock: the data behind our locks is valid at every step.
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Sleeps until unparked, at most this long. Models know no time.
+pub fn park_timeout(_limit: std::time::Duration) {
+    #[cfg(loom)]
+    loom::thread::park();
+    #[cfg(not(loom))]
+    std::thread::park_timeout(_limit);
+}
+
+/// As [`lock`], for the parts that are never model-checked.
+pub fn lock_std<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// As [`lock_std`], if nobody holds it.
+#[inline]
+pub fn try_lock<T>(mutex: &std::sync::Mutex<T>) -> Option<std::sync::MutexGuard<'_, T>> {
+    match mutex.try_lock() {
+        Ok(guard) => Some(guard),
+        Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+        Err(TryLockError::WouldBlock) => None,
+    }
+}

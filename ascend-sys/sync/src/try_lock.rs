@@ -1,0 +1,61 @@
+//! A lock that nobody waits for.
+
+use crate::modelled::{AtomicBool, Ordering};
+
+#[cfg(loom)]
+type Cell<T> = loom::cell::UnsafeCell<T>;
+#[cfg(not(loom))]
+type Cell<T> = std::cell::UnsafeCell<T>;
+
+fn with_mut<T, R>(cell: &Cell<T>, use_it: impl FnOnce(*mut T) -> R) -> R {
+    #[cfg(loom)]
+    return cell.with_mut(use_it);
+    #[cfg(not(loom))]
+    use_it(cell.get())
+}
+
+/// A lock that is only tried: one thread at a time has it, and nobody ever waits for it.
+///
+/// Taking and giving back are both read-modify-write steps, also when taking fails: that is what lets somebody who
+/// left a note, and then failed to take the lock, rely on its holder seeing the note after giving the lock back.
+pub struct TryLock<T> {
+    taken: AtomicBool,
+    value: Cell<T>,
+}
+
+// SAFETY: the value is reached only by the thread that has the lock, and the lock is passed on by release and acquire.
+unsafe impl<T: Send> Sync for TryLock<T> {}
+
+impl<T> TryLock<T> {
+    /// A lock around `value` that nobody holds.
+    pub fn new(value: T) -> TryLock<T> {
+        TryLock { taken: AtomicBool::new(false), value: Cell::new(value) }
+    }
+
+    /// Whether somebody has the lock: a hint, that may be out of date when it is read.
+    pub fn is_taken(&self) -> bool {
+        self.taken.load(Ordering::Relaxed)
+    }
+
+    /// Takes the lock, or says no at once. Dropping the guard gives it back.
+    pub fn try_take(&self) -> Option<TryLockGuard<'_, T>> {
+        if self.taken.swap(true, Ordering::AcqRel) { None } else { Some(TryLockGuard(self)) }
+    }
+}
+
+/// Holds a [`TryLock`].
+pub struct TryLockGuard<'a, T>(&'a TryLock<T>);
+
+impl<T> TryLockGuard<'_, T> {
+    /// Calls `use_it` with the value.
+    pub fn with<R>(&mut self, use_it: impl FnOnce(&mut T) -> R) -> R {
+        // SAFETY: this guard is the only one, and it is borrowed mutably for the whole call.
+        with_mut(&self.0.value, |value| use_it(unsafe { &mut *value }))
+    }
+}
+
+impl<T> Drop for TryLockGuard<'_, T> {
+    fn drop(&mut self) {
+        self.0.taken.swap(false, Ordering::AcqRel);
+    }
+}
