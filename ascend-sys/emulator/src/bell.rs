@@ -1,8 +1,8 @@
 //! Who sleeps until something happens anywhere, and how they are rung for.
 //!
-//! A sleeper goes on the list of a [`Bell`], sets the bell, and looks once more whether it has happened already. Whoever makes it
-//! happen looks at the bell afterwards. A fence on each side lets one of the two see the other, and as long as nobody sleeps
-//! ringing is one load.
+//! A sleeper goes on the list of a [`Bell`], sets the bell, and looks once more whether it has
+//! happened already. Whoever makes it happen looks at the bell afterwards. A fence on each side
+//! lets one of the two see the other, and as long as nobody sleeps ringing is one load.
 
 use ascend_sync::{Thread, lock_std as lock};
 use std::sync::atomic::{AtomicBool, Ordering, fence};
@@ -56,14 +56,16 @@ impl Bell {
 /// A task has completed: wakes who waits for any.
 #[inline]
 pub(crate) fn completed() {
-    // The number of the completed task must be visible before the look. On x86 what lies between the two sees to that.
+    // The number of the completed task must be visible before the look. On x86 what lies between
+    // the two sees to that.
     if cfg!(not(target_arch = "x86_64")) {
         fence(Ordering::SeqCst);
     }
     COMPLETIONS.ring();
 }
 
-/// Something changed that a thread in [`wait_until`](crate::executor::wait_until) may be waiting for. Call it after the change.
+/// Something changed that a thread in [`wait_until`](crate::executor::wait_until) may be waiting
+/// for. Call it after the change.
 pub(crate) fn announce() {
     fence(Ordering::SeqCst);
     CHANGES.ring();
@@ -73,10 +75,12 @@ pub(crate) fn announce() {
 static HOUSEKEEPER_SLEEPS: AtomicBool = AtomicBool::new(true);
 static HOUSEKEEPER: OnceLock<std::thread::Thread> = OnceLock::new();
 
-/// Wakes the housekeeper if it sleeps. Called after leaving unfinished work. False when there is none yet.
+/// Wakes the housekeeper if it sleeps. Called after leaving unfinished work. False when there is
+/// none yet.
 #[inline]
 pub(crate) fn notice() -> bool {
-    // The housekeeper says that it sleeps, then looks once more; here the work is there, then the look.
+    // The housekeeper says that it sleeps, then looks once more; here the work is there, then the
+    // look.
     fence(Ordering::SeqCst);
     if !HOUSEKEEPER_SLEEPS.load(Ordering::Relaxed) {
         return true;

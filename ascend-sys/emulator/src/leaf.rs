@@ -1,4 +1,5 @@
-//! Leaf tasks: copies and fills of memory. They wait for nothing, so whoever polls them does them, a piece at a time.
+//! Leaf tasks: copies and fills of memory. They wait for nothing, so whoever polls them does them,
+//! a piece at a time.
 
 use crate::check::Touch;
 use crate::collective::plan::store_for;
@@ -23,7 +24,8 @@ pub(crate) struct Copy {
     pub(crate) store: Store,
 }
 
-// SAFETY: the addresses were resolved at issue and stay mapped; memory behind them is touched by the copy kernels only.
+// SAFETY: the addresses were resolved at issue and stay mapped; memory behind them is touched by
+// the copy kernels only.
 unsafe impl Send for Copy {}
 
 impl Copy {
@@ -58,8 +60,9 @@ impl Copy {
         let mut left = PIECE;
         loop {
             let piece = (self.bytes - self.done).min(left);
-            // SAFETY: `done + piece <= bytes`, and both rows were checked to hold `bytes` bytes. Rows of a program that
-            // overlap are a race of the copy with itself: the kernel only reads and writes bytes of the two rows.
+            // SAFETY: `done + piece <= bytes`, and both rows were checked to hold `bytes` bytes.
+            // Rows of a program that overlap are a race of the copy with itself: the kernel only
+            // reads and writes bytes of the two rows.
             unsafe {
                 copy::copy(self.to.add(self.done), self.from.add(self.done), piece, self.store)
             };

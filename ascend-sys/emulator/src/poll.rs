@@ -1,8 +1,9 @@
 //! Polling: how the tasks of a stream get on, and how a stream is woken.
 //!
-//! A poll runs the tasks at the head of a stream on the calling thread. A task that completes may wake other streams; those are
-//! polled after the outermost poll of the thread, never inside it, so that polls do not nest without end. What is left
-//! unfinished then is the business of whoever waits and of the housekeeper: the [`bell`] is rung for them.
+//! A poll runs the tasks at the head of a stream on the calling thread. A task that completes may
+//! wake other streams; those are polled after the outermost poll of the thread, never inside it, so
+//! that polls do not nest without end. What is left unfinished then is the business of whoever
+//! waits and of the housekeeper: the [`bell`] is rung for them.
 
 use crate::bell;
 use crate::check;
@@ -25,7 +26,8 @@ thread_local! {
     static WOKEN: RefCell<Vec<&'static Stream>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Runs a poll. Streams that are woken in it are polled after the outermost poll of the thread, never inside.
+/// Runs a poll. Streams that are woken in it are polled after the outermost poll of the thread,
+/// never inside.
 #[inline]
 pub(crate) fn polling<R>(poll: impl FnOnce() -> R) -> R {
     struct InsidePoll;
@@ -79,7 +81,8 @@ pub(crate) fn poll_and_tell(stream: &'static Stream) {
     }
 }
 
-/// A stream has unfinished work that the calling thread does not go on with. False when there is no housekeeper yet.
+/// A stream has unfinished work that the calling thread does not go on with. False when there is no
+/// housekeeper yet.
 #[cold]
 pub(crate) fn left_unfinished(stream: &'static Stream, outcome: Outcome) -> bool {
     if outcome == Outcome::Runnable {
@@ -99,20 +102,21 @@ impl Stream {
         outcome
     }
 
-    /// As [`poll`](Self::poll), by somebody who only wants to help: when another thread is at it, that one needs to be told
-    /// nothing, and keeps its cache line.
+    /// As [`poll`](Self::poll), by somebody who only wants to help: when another thread is at it,
+    /// that one needs to be told nothing, and keeps its cache line.
     #[inline]
     pub(crate) fn assist(&'static self, budget: u32) -> Outcome {
         if self.queue.is_polled() { Outcome::Busy } else { self.poll(budget) }
     }
 
-    /// A task of this stream may be able to go on: polls the stream, at once or as soon as the calling thread is out of
-    /// the poll that it is in.
+    /// A task of this stream may be able to go on: polls the stream, at once or as soon as the
+    /// calling thread is out of the poll that it is in.
     pub(crate) fn wake(&'static self) {
         wake(self);
     }
 
-    /// Everything queued gives up for `reason`, as soon as it no longer touches memory. New tasks are still taken.
+    /// Everything queued gives up for `reason`, as soon as it no longer touches memory. New tasks
+    /// are still taken.
     pub(crate) fn void(&'static self, reason: Reason) -> u64 {
         *lock(&self.reason) = Some(reason);
         let last = self.queue.void_all();
@@ -133,7 +137,8 @@ impl Stream {
         }
     }
 
-    /// Stops every stream of the context, because a task of this one failed (`ACL_STOP_ON_FAILURE`).
+    /// Stops every stream of the context, because a task of this one failed
+    /// (`ACL_STOP_ON_FAILURE`).
     fn stop_context(&'static self) {
         let code = ACL_ERROR_RT_TASK_ABORT_STOP;
         let why = format!("{} stops all streams of its context on failure", self.describe());

@@ -1,12 +1,15 @@
-//! What a stream can hold. A task is small, lies in the queue itself, and is polled by whoever runs the stream.
+//! What a stream can hold. A task is small, lies in the queue itself, and is polled by whoever runs
+//! the stream.
 //!
-//! Every kind of task implements [`TaskBody`] in its own room; the queue holds a [`Task`], which has forgotten its kind. There
-//! are three families. *Leaf work* (copies, fills, reductions) is done in pieces of at most [`PIECE`](crate::step::PIECE) bytes.
-//! *Waits* never hold a thread: they park, and arrange to be woken when a thread is about to sleep. *User code* runs on threads
-//! of its own.
+//! Every kind of task implements [`TaskBody`] in its own module; the queue holds a [`Task`], which
+//! has forgotten its kind. There are three families. *Leaf work* (copies, fills, reductions) is
+//! done in pieces of at most [`PIECE`](crate::step::PIECE) bytes. *Waits* never hold a thread: they
+//! park, and arrange to be woken when a thread is about to sleep. *User code* runs on threads of
+//! its own.
 //!
-//! To add a kind: write a struct that owns what the task needs, implement [`TaskBody`] for it, and submit it to a stream. A kind
-//! that is larger than a [`Task`] does not compile; then implement the trait for its `Box`.
+//! To add a kind: write a struct that owns what the task needs, implement [`TaskBody`] for it, and
+//! submit it to a stream. A kind that is larger than a [`Task`] does not compile; then implement
+//! the trait for its `Box`.
 
 mod effects;
 mod erased;
@@ -20,16 +23,16 @@ use std::time::Duration;
 
 /// A kind of task. `O` is the stream that polls it; leaf work does not care which that is.
 pub(crate) trait TaskBody<O: 'static>: Send + 'static {
-    /// Makes progress: at most about 64 KiB or 20 microseconds of work, then [`Step::Again`]. Called with the turn of the
-    /// stream held.
+    /// Makes progress: at most about 64 KiB or 20 microseconds of work, then [`Step::Again`].
+    /// Called with the queue of the stream locked.
     fn poll(&mut self, stream: &'static O) -> Step;
 
-    /// Takes hold of what the call that submits the task only lends it. Called at most once, when the first poll has not
-    /// completed the task.
+    /// Takes hold of what the call that submits the task only lends it. Called at most once, when
+    /// the first poll has not completed the task.
     fn keep(&mut self) {}
 
-    /// The task is parked and a thread is about to sleep: arranges that the stream is woken when a poll may help. True when
-    /// that has already happened.
+    /// The task is parked and a thread is about to sleep: arranges that the stream is woken when a
+    /// poll may help. True when that has already happened.
     fn arm(&mut self, _: &'static O) -> bool {
         false
     }
@@ -44,12 +47,14 @@ pub(crate) trait TaskBody<O: 'static>: Send + 'static {
         None
     }
 
-    /// A number that changes when a task that waits several times gets on: its limit is for each wait.
+    /// A number that changes when a task that waits several times gets on: its limit is for each
+    /// wait.
     fn progress(&self) -> u64 {
         0
     }
 
-    /// The point of another stream that the task waits for: the stream and a ticket. Whoever is about to sleep registers there.
+    /// The point of another stream that the task waits for: the stream and a ticket. Whoever is
+    /// about to sleep registers there.
     fn upstream(&self) -> Option<(&'static O, u64)> {
         None
     }
@@ -59,13 +64,14 @@ pub(crate) trait TaskBody<O: 'static>: Send + 'static {
         Helpers::Anybody
     }
 
-    /// The same task once more, for another place in a stream. `None` for tasks that make sense only once: those cannot be
-    /// captured.
+    /// The same task once more, for another place in a stream. `None` for tasks that make sense
+    /// only once: those cannot be captured.
     fn again(&self) -> Option<Task<O>> {
         None
     }
 
-    /// What kind of task it is, of those that can be captured: tasks of one kind can take each other's place in a graph.
+    /// What kind of task it is, of those that can be captured: tasks of one kind can take each
+    /// other's place in a graph.
     fn kind(&self) -> &'static str {
         "task of another kind"
     }

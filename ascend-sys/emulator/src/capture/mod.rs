@@ -1,14 +1,17 @@
-//! Captured streams: what is issued between `aclmdlRICaptureBegin` and `aclmdlRICaptureEnd` does not run, it becomes a
-//! [graph](graph::Graph), which runs whenever it is executed.
+//! Captured streams: what is issued between `aclmdlRICaptureBegin` and `aclmdlRICaptureEnd` does
+//! not run, it becomes a [graph](graph::Graph), which runs whenever it is executed.
 //!
-//! A graph is a list of *nodes* in the order in which they were issued. A node is issued again at every execution: a task as it
-//! would have entered the stream, or a call that makes a task anew, because it has to take a number (operations of a
-//! communicator). Each node belongs to a *branch*: branch 0 is the stream that was captured, the others are streams that joined by
-//! waiting for an event. Events inside a capture are not recorded in the real sense; their records and waits are nodes that
-//! order branches. At an execution branch 0 goes to the stream that was asked for, the others to streams of the graph's own.
+//! A graph is a list of *nodes* in the order in which they were issued. A node is issued again at
+//! every execution: a task as it would have entered the stream, or a call that makes a task anew,
+//! because it has to take a number (operations of a communicator). Each node belongs to a *branch*:
+//! branch 0 is the stream that was captured, the others are streams that joined by waiting for an
+//! event. Events inside a capture are not recorded in the real sense; their records and waits are
+//! nodes that order branches. At an execution branch 0 goes to the stream that was asked for, the
+//! others to streams of the graph's own.
 //!
-//! A captured stream has the handle of the graph in [`Stream::diverted`], which is all that the way of an ordinary task asks;
-//! what follows from it is decided here. [`recording`] takes nodes, [`graph`] executes them, [`group`] exchanges some of them.
+//! A captured stream has the handle of the graph in [`Stream::diverted`]. [`submit`] asks for it: a
+//! task goes to the graph or into the queue. The other files are [`recording`], which takes nodes,
+//! [`graph`], which executes them, and [`group`], which exchanges some of them.
 
 pub(crate) mod graph;
 pub(crate) mod group;
@@ -34,8 +37,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::ThreadId;
 
-/// Gives a task to a stream: to its graph if it is captured, else to its queue. A small task of an idle stream has run when this
-/// returns. Returns its ticket.
+/// Gives a task to a stream: to its graph if it is captured, else to its queue. A small task of an
+/// idle stream has run when this returns. Returns its ticket.
 ///
 /// Inlined, so that the task runs where it was made.
 #[inline(always)]
@@ -147,7 +150,8 @@ pub(crate) fn may_act_at_once() -> Result<(), Failure> {
     }
 }
 
-/// Refuses an asynchronous copy of pageable memory, which is not recorded and not asynchronous either.
+/// Refuses an asynchronous copy of pageable memory, which is not recorded and not asynchronous
+/// either.
 pub(crate) fn may_copy_pageable(stream: &Stream) -> Result<(), Failure> {
     if stream.is_diverted() {
         return fail!(

@@ -7,7 +7,8 @@ use crate::stream::{Mark, STREAMS, Stream};
 use crate::task::Passed;
 use std::sync::Arc;
 
-/// The task that a stream is at. Called with the lock of the stream's queue held, so it is the one after the last complete one.
+/// The task that a stream is at. Called with the lock of the stream's queue held, so it is the one
+/// after the last complete one.
 pub(super) fn here(stream: &Stream) -> ClockPoint {
     ClockPoint { component: ClockComponent(stream.index()), time: stream.queue.completed() + 1 }
 }

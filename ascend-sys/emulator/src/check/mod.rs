@@ -4,9 +4,13 @@
 //! stream and one for the host ([`clock`]), and for every byte who wrote it and who has read it since ([`shadow`]). What is
 //! wrong is a [`finding::Finding`], told once on standard error and kept with the block.
 //!
-//! The checker hears of an operation from a [`CheckNote`]: a task of its own, which goes into the stream before the operation, says
-//! what that will touch, and carries what the host knew when it issued it. So other tasks know nothing of all this, and a block
-//! that is not checked pays one load and one branch for each call.
+//! The checker hears of an operation from a [`CheckNote`](note::CheckNote): a task of its own, which
+//! goes into the stream before the operation, says what that will touch, and carries what the host
+//! knew when it issued it. Checks hook in at three places: [`submit()`], through which tasks go into
+//! streams and which asks them for their [effects](crate::task::Effects); [`hear`], which `poll`
+//! tells what a task that is over has waited for, and `executor` which tasks the host has waited
+//! for; [`blocks`], which calls that act at once tell what they do to memory. A block that is not
+//! checked pays one load and one branch for each call.
 //!
 //! # Which edges there are
 //!

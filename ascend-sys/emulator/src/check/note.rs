@@ -1,4 +1,5 @@
-//! Notes: tasks that tell the checker what comes next in their stream, and what the host knew when it was issued.
+//! Notes: tasks that tell the checker what comes next in their stream, and what the host knew when
+//! it was issued.
 
 use super::blocks::{engine, issued};
 use super::clock::Clock;
@@ -125,8 +126,8 @@ pub(crate) fn marks(stream: &'static Stream) -> Result<Option<Mark>, Failure> {
     }
 }
 
-/// An operation is next in the stream of which it will be known only at its end what it touches. Gives who issued it, if anybody
-/// wants to know.
+/// An operation is next in the stream of which it will be known only at its end what it touches.
+/// Gives who issued it, if anybody wants to know.
 pub(crate) fn will_be_done(
     stream: &'static Stream,
     call: &'static str,

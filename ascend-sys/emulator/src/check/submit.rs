@@ -1,4 +1,5 @@
-//! Checked mode where tasks are submitted: a note goes before the task, and one behind a host function that the stream waits for.
+//! Checked mode where tasks are submitted: a note goes before the task, and one behind a host
+//! function that the stream waits for.
 
 use super::Checker;
 use super::blocks::{engine, is_on};

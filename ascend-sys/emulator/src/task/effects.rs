@@ -14,10 +14,12 @@ pub(crate) enum Effects {
     RunsOnHost { returns: bool },
 }
 
-/// Why the work behind a task comes after other work, told when the task is over. `O` is the stream.
+/// Why the work behind a task comes after other work, told when the task is over. `O` is the
+/// stream.
 pub(crate) enum Passed<O: 'static> {
     /// It has waited for this ticket of another stream.
     Ticket(&'static O, u64),
-    /// It has waited for a signal, and taken it: its number, what it is called, and which function waits.
+    /// It has waited for a signal, and taken it: its number, what it is called, and which function
+    /// waits.
     Signal { number: u64, name: String, call: &'static str },
 }
