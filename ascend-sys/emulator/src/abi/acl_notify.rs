@@ -41,9 +41,8 @@ unsafe extern "C" fn aclrtDestroyNotify(notify: aclrtNotify) -> aclError {
 
 unsafe extern "C" fn aclrtRecordNotify(notify: aclrtNotify, stream: aclrtStream) -> aclError {
     abi_entry("aclrtRecordNotify", || {
-        let record = notify::record(notify as u64);
         let stream = Stream::of_current_context(stream as u64)?;
-        check::submit(stream, "aclrtRecordNotify", record?).map(drop)
+        check::submit(stream, "aclrtRecordNotify", notify::record(notify as u64)?).map(drop)
     })
 }
 

@@ -3,8 +3,9 @@
 //! There is one batch mode for each OS thread, as in CANN. Its tag names a sub-graph that hardware would cache; here it only has to be the same
 //! at the end. When an OS thread ends in a batch mode, what it has kept is dropped.
 
-use super::issue::{Primitive, submit};
 use super::memory::buffer_so_far;
+use super::primitive::Primitive;
+use super::submit::submit;
 use super::thread::Thread;
 use crate::collective::plan::store_for;
 use crate::memory::{MemoryPlace, nominal, place_of};

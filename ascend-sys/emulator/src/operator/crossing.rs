@@ -3,8 +3,9 @@
 //! All that could be refused is looked at before anything is issued, so that it is all or nothing.
 
 use super::channel::Channel;
-use super::issue::{Primitive, Transfer, channel_of, issue, signal_of_peer, thread_of};
+use super::issue::{Transfer, channel_of, issue, signal_of_peer, thread_of};
 use super::memory::{local, remote};
+use super::primitive::Primitive;
 use super::thread::Thread;
 use crate::message::Failure;
 

@@ -1,4 +1,4 @@
-//! Primitives: what is checked when they are issued, and which tasks they become.
+//! Primitives: what is checked when they are issued.
 //!
 //! A primitive returns when it is in the queue of its thread; it waits for nothing. Those of a thread run in order, and a transfer is
 //! complete when it is over, so a record behind a write comes after the write. Nothing is allocated for one.
@@ -6,53 +6,22 @@
 use super::batch_mode;
 use super::channel::Channel;
 use super::memory::local;
+use super::primitive::Primitive;
 use super::reduce::Reduce;
 use super::signal::{Await, NotifyRef, Signal};
+use super::submit::submit;
 use super::task_cache;
 use super::thread::Thread;
-use super::traced::{self, Traced};
 use crate::collective::validate::name_of;
 use crate::leaf::Copy;
-use crate::memory::{self, nominal};
+use crate::machine;
 use crate::message::{Failure, refuse};
 use crate::notify;
 use crate::profile::EXEC_TIMEOUT;
-use crate::{check, machine};
 use ascend_reduce::{DataType, ReduceOp};
 use std::cell::Cell;
 use std::ffi::c_void;
 use std::time::Duration;
-
-/// A primitive whose arguments are right.
-pub(crate) enum Primitive {
-    Copy(Copy),
-    Reduce(Reduce),
-    Signal(Signal),
-    Await(Await),
-    /// Of a notify of the runtime, by its handle.
-    Record(u64),
-    Wait(u64, Option<Duration>),
-}
-
-impl Primitive {
-    /// Time has passed since its addresses were looked up: what was freed meanwhile is found here.
-    pub(super) fn check_again(&mut self) -> Result<(), Failure> {
-        let sides = match self {
-            Primitive::Copy(copy) => [(copy.to.cast_const(), copy.bytes), (copy.from, copy.bytes)],
-            Primitive::Reduce(reduce) => reduce.touched(),
-            _ => return Ok(()),
-        };
-        for (data, bytes) in sides {
-            if let Err(text) = memory::resolve(nominal(data), bytes) {
-                return refuse!(
-                    HCCL_E_PARA,
-                    "memory of a primitive must stay until it is complete: {text}"
-                );
-            }
-        }
-        Ok(())
-    }
-}
 
 /// Puts a primitive into the queue of its thread, or keeps it for the end of the batch mode.
 #[inline]
@@ -84,27 +53,6 @@ fn not_in_batch_mode(thread: &Thread) -> Result<(), Failure> {
         thread.describe(),
         thread.product()
     )
-}
-
-/// Puts a primitive into the queue of its thread.
-#[inline]
-pub(super) fn submit(
-    thread: &'static Thread,
-    call: &'static str,
-    primitive: Primitive,
-) -> Result<(), Failure> {
-    let stream = thread.stream()?;
-    let note = Traced::of(thread, call, &primitive);
-    match primitive {
-        Primitive::Copy(copy) => traced::submit(note, thread, stream, call, copy),
-        Primitive::Reduce(reduce) => traced::submit(note, thread, stream, call, reduce),
-        Primitive::Signal(signal) => traced::submit(note, thread, stream, call, signal),
-        Primitive::Await(wait) => traced::submit(note, thread, stream, call, wait),
-        Primitive::Record(handle) => notify::record(handle)
-            .and_then(|record| check::submit(stream, "aclrtRecordNotify", record).map(drop)),
-        Primitive::Wait(handle, limit) => notify::wait(handle, stream, limit)
-            .and_then(|wait| check::submit(stream, call, wait).map(drop)),
-    }
 }
 
 /// The thread behind a handle that a primitive was given.

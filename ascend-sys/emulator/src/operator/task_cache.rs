@@ -3,7 +3,8 @@
 //! While they are noted they run as always. What is noted of an address is where it lies in the ranges that the recording began with; an execution names
 //! as many ranges, and each address lies at the same place of the new one. Addresses outside of all ranges stay. The recordings of a device end with it.
 
-use super::issue::{Primitive, issue};
+use super::issue::issue;
+use super::primitive::Primitive;
 use super::reduce::Reduce;
 use super::signal::{Await, Signal};
 use super::thread::Thread;

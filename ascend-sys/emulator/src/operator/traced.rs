@@ -1,6 +1,6 @@
 //! Primitives of a block that records a timeline: they write down when their turn came and when they were done.
 
-use super::issue::Primitive;
+use super::primitive::Primitive;
 use super::thread::Thread;
 use crate::check;
 use crate::memory::{MemoryPlace, nominal, place_of};
