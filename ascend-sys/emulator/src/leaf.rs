@@ -5,7 +5,7 @@ use crate::check::Touch;
 use crate::collective::plan::store_for;
 use crate::memory::nominal;
 use crate::step::{PIECE, Step};
-use crate::task::{Effects, Task, TaskBody};
+use crate::task::{Effects, ErasedTask, TaskBody};
 use ascend_reduce::Store;
 use ascend_reduce::copy;
 
@@ -90,8 +90,8 @@ impl<O: 'static> TaskBody<O> for Copy {
         self.poll()
     }
 
-    fn again(&self) -> Option<Task<O>> {
-        Some(Task::new(self.clone()))
+    fn again(&self) -> Option<ErasedTask<O>> {
+        Some(ErasedTask::new(self.clone()))
     }
 
     fn kind(&self) -> &'static str {
@@ -150,8 +150,8 @@ impl<O: 'static> TaskBody<O> for Fill {
         self.poll()
     }
 
-    fn again(&self) -> Option<Task<O>> {
-        Some(Task::new(self.clone()))
+    fn again(&self) -> Option<ErasedTask<O>> {
+        Some(ErasedTask::new(self.clone()))
     }
 
     fn kind(&self) -> &'static str {

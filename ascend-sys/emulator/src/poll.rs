@@ -163,7 +163,7 @@ impl Job for Task {
 
     #[inline]
     fn poll(&mut self, stream: &'static Stream) -> Step {
-        let step = task::Task::poll(self, stream);
+        let step = task::ErasedTask::poll(self, stream);
         if check::is_on() {
             tell_checker(&**self, stream, &step);
         }

@@ -16,7 +16,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// A task of a stream. It lies inline in the queue.
-pub(crate) type Task = task::Task<Stream>;
+pub(crate) type Task = task::ErasedTask<Stream>;
 
 pub(crate) static STREAMS: Slots<Stream> = Slots::new();
 

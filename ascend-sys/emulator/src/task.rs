@@ -1,21 +1,21 @@
 //! What a stream can hold. A task is small, lies in the queue itself, and is polled by whoever runs
 //! the stream.
 //!
-//! Every kind of task implements [`TaskBody`] in its own module; the queue holds a [`Task`], which
+//! Every kind of task implements [`TaskBody`] in its own module; the queue holds a [`ErasedTask`], which
 //! has forgotten its kind. There are three families. *Leaf work* (copies, fills, reductions) is
 //! done in pieces of at most [`PIECE`](crate::step::PIECE) bytes. *Waits* never hold a thread: they
 //! park, and arrange to be woken when a thread is about to sleep. *User code* runs on threads of
 //! its own.
 //!
 //! To add a kind: write a struct that owns what the task needs, implement [`TaskBody`] for it, and
-//! submit it to a stream. A kind that is larger than a [`Task`] does not compile; then implement
+//! submit it to a stream. A kind that is larger than a [`ErasedTask`] does not compile; then implement
 //! the trait for its `Box`.
 
 mod effects;
 mod erased;
 
 pub(crate) use effects::{Effects, Passed};
-pub(crate) use erased::Task;
+pub(crate) use erased::ErasedTask;
 
 use crate::message::Failure;
 use crate::step::{Helpers, Reason, Step};
@@ -66,7 +66,7 @@ pub(crate) trait TaskBody<O: 'static>: Send + 'static {
 
     /// The same task once more, for another place in a stream. `None` for tasks that make sense
     /// only once: those cannot be captured.
-    fn again(&self) -> Option<Task<O>> {
+    fn again(&self) -> Option<ErasedTask<O>> {
         None
     }
 

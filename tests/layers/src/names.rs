@@ -12,6 +12,7 @@ pub const ALLOWED: &[(&str, &str, usize, &str)] = &[
     ("hccl", "Open", 2, "public: the state of a stream, and of a task of a kernel"),
     ("hccl", "RecordError", 2, "public in `kernel` and in `operator`"),
     ("hccl", "Recorded", 2, "public in `kernel` and in `operator`"),
+    ("hccl", "Recorder", 2, "public in `group` and in `operator`"),
     ("hccl", "Result", 2, "public: of the crate, and of recording a kernel"),
 ];
 

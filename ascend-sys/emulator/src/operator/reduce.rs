@@ -9,7 +9,7 @@ use crate::collective::validate::name_of;
 use crate::memory::nominal;
 use crate::message::{Failure, refuse};
 use crate::step::{PIECE, Step};
-use crate::task::{Effects, Task, TaskBody};
+use crate::task::{Effects, ErasedTask, TaskBody};
 use ascend_reduce::{DataType, ReduceOp, Store, reduce_chunk};
 use std::sync::{Mutex, TryLockError};
 
@@ -123,8 +123,8 @@ impl<O: 'static> TaskBody<O> for Reduce {
         self.poll()
     }
 
-    fn again(&self) -> Option<Task<O>> {
-        Some(Task::new(self.clone()))
+    fn again(&self) -> Option<ErasedTask<O>> {
+        Some(ErasedTask::new(self.clone()))
     }
 
     fn kind(&self) -> &'static str {

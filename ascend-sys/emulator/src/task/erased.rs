@@ -1,12 +1,12 @@
 //! A task whose kind is forgotten: some words inline, and a table of what can be done with them.
 //!
 //! An enum would do without `unsafe`, and would have to name every kind there is; a `Box<dyn
-//! TaskBody>` would allocate for each operation. So the words of the task lie in [`Task`] itself,
+//! TaskBody>` would allocate for each operation. So the words of the task lie in [`ErasedTask`] itself,
 //! and two functions, made by the compiler for each kind, know what they are. `poll`, the one on
 //! the fast path, is called directly; everything else goes through [`dyn TaskBody`](TaskBody).
 //!
 //! The invariant of this file: `body` holds a value of the type that `table` was made for, from
-//! [`Task::new`] until the drop. Only this file can see either, and no other code is `unsafe` for
+//! [`ErasedTask::new`] until the drop. Only this file can see either, and no other code is `unsafe` for
 //! it.
 
 use super::TaskBody;
@@ -20,13 +20,13 @@ const WORDS: usize = 16;
 type Words = [MaybeUninit<u64>; WORDS];
 
 /// See the [module](self). `O` is the stream that polls it.
-pub(crate) struct Task<O: 'static> {
-    table: &'static Table<O>,
+pub(crate) struct ErasedTask<O: 'static> {
+    table: &'static VTable<O>,
     body: Words,
 }
 
 /// What can be done with the words of one kind of task.
-struct Table<O: 'static> {
+struct VTable<O: 'static> {
     /// # Safety
     ///
     /// The words hold a task of the kind that the table was made for.
@@ -37,7 +37,7 @@ struct Table<O: 'static> {
     drops: bool,
 }
 
-impl<O: 'static> Task<O> {
+impl<O: 'static> ErasedTask<O> {
     /// Forgets which kind of task it is.
     #[inline]
     pub(crate) fn new<B: TaskBody<O>>(task: B) -> Self {
@@ -51,7 +51,7 @@ impl<O: 'static> Task<O> {
         let mut body = [MaybeUninit::uninit(); WORDS];
         // SAFETY: the words are large enough, and aligned.
         unsafe { body.as_mut_ptr().cast::<B>().write(task) };
-        Task { table: B::TABLE, body }
+        ErasedTask { table: B::TABLE, body }
     }
 
     /// As [`TaskBody::poll`].
@@ -64,7 +64,7 @@ impl<O: 'static> Task<O> {
 
 /// The table of a kind.
 trait Kind<O: 'static>: TaskBody<O> + Sized {
-    const TABLE: &'static Table<O> = &Table {
+    const TABLE: &'static VTable<O> = &VTable {
         poll: |words, stream| {
             // SAFETY: the promise of the field.
             let task = unsafe { &mut *words.as_mut_ptr().cast::<Self>() };
@@ -77,7 +77,7 @@ trait Kind<O: 'static>: TaskBody<O> + Sized {
 
 impl<O: 'static, B: TaskBody<O>> Kind<O> for B {}
 
-impl<O> Deref for Task<O> {
+impl<O> Deref for ErasedTask<O> {
     type Target = dyn TaskBody<O>;
 
     fn deref(&self) -> &Self::Target {
@@ -86,14 +86,14 @@ impl<O> Deref for Task<O> {
     }
 }
 
-impl<O> DerefMut for Task<O> {
+impl<O> DerefMut for ErasedTask<O> {
     fn deref_mut(&mut self) -> &mut Self::Target {
         // SAFETY: the invariant.
         unsafe { &mut *(self.table.seen)(&raw mut self.body) }
     }
 }
 
-impl<O> Drop for Task<O> {
+impl<O> Drop for ErasedTask<O> {
     #[inline]
     fn drop(&mut self) {
         if !self.table.drops {
@@ -105,7 +105,7 @@ impl<O> Drop for Task<O> {
 }
 
 // SAFETY: it is a value of a kind, and every kind is `Send`.
-unsafe impl<O> Send for Task<O> {}
+unsafe impl<O> Send for ErasedTask<O> {}
 
 #[cfg(all(test, not(loom)))]
 mod tests {
@@ -145,9 +145,9 @@ mod tests {
             }
         }
 
-        fn again(&self) -> Option<Task<Owner>> {
+        fn again(&self) -> Option<ErasedTask<Owner>> {
             let Countdown { left, dropped, .. } = *self;
-            Some(Task::new(Countdown { left, dropped, text: self.text.clone() }))
+            Some(ErasedTask::new(Countdown { left, dropped, text: self.text.clone() }))
         }
 
         fn describe(&self) -> String {
@@ -187,7 +187,7 @@ mod tests {
     fn a_task_is_polled_moved_asked_and_dropped_as_its_kind() {
         static DROPPED: AtomicUsize = AtomicUsize::new(0);
         let start = Countdown { left: 2, dropped: &DROPPED, text: String::new() };
-        let mut tasks = vec![Task::new(start)];
+        let mut tasks = vec![ErasedTask::new(start)];
         assert!(matches!(tasks[0].poll(&OWNER), Step::Again));
         // Moved while it is at work.
         tasks.extend(tasks[0].again());
@@ -210,11 +210,11 @@ mod tests {
     fn a_kind_fills_the_words_or_lies_in_a_box() {
         let mut words = [7; WORDS];
         words[WORDS - 1] = u64::MAX - 1;
-        let mut full = Task::new(Full(words));
+        let mut full = ErasedTask::new(Full(words));
         assert!(matches!(full.poll(&OWNER), Step::Park));
         words.iter_mut().for_each(|word| *word += 1);
         assert_eq!(full.describe(), format!("{words:?}"));
-        let mut large = Task::new(Box::new(Large([41; 100])));
+        let mut large = ErasedTask::new(Box::new(Large([41; 100])));
         assert!(matches!(large.poll(&OWNER), Step::Done(Ok(()))));
         assert_eq!(large.describe(), "42");
     }
@@ -236,7 +236,7 @@ mod tests {
             }
         }
         static DROPPED: AtomicUsize = AtomicUsize::new(0);
-        let mut task = Task::new(Careless(&DROPPED));
+        let mut task = ErasedTask::new(Careless(&DROPPED));
         let poll = std::panic::AssertUnwindSafe(|| drop(task.poll(&OWNER)));
         std::panic::catch_unwind(poll).unwrap_err();
         drop(task);
@@ -246,7 +246,7 @@ mod tests {
     #[test]
     fn a_task_goes_to_another_thread() {
         static DROPPED: AtomicUsize = AtomicUsize::new(0);
-        let task = Task::new(Countdown { left: 0, dropped: &DROPPED, text: "x".into() });
+        let task = ErasedTask::new(Countdown { left: 0, dropped: &DROPPED, text: "x".into() });
         let there = std::thread::spawn(move || task.describe());
         assert_eq!(there.join().unwrap(), "0 leftx");
         assert_eq!(DROPPED.load(Ordering::Relaxed), 1);
