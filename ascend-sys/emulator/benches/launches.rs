@@ -1,16 +1,11 @@
 //! What a launch costs, and what the server of kernels moves: `cargo bench -p ascend-emulator --bench launches`, or a part of it with
 //! `-- launch`, `-- bytes` or `-- timelines`.
-#[path = "../tests/common/mod.rs"]
-mod common;
-#[path = "../tests/kernel/mod.rs"]
-mod kernel;
-#[path = "../tests/ranks/mod.rs"]
-mod ranks;
 
+use ascend_emulator_testing::kernel::*;
+use ascend_emulator_testing::ranks::{FP32, Rank, SUM, on_ranks};
+use ascend_emulator_testing::{hccl, ok};
 use ascend_program::layout::Number;
 use ascend_sys::HcclDataType;
-use kernel::*;
-use ranks::{FP32, Rank, SUM, on_ranks};
 use std::time::{Duration, Instant};
 
 /// Times of many runs, sorted.

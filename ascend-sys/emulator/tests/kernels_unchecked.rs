@@ -1,16 +1,14 @@
 //! What becomes of kernels that can never finish, when nobody has checked them first.
-mod common;
-mod kernel;
-mod ranks;
 
+use ascend_emulator_testing::common::{self, Block, message};
+use ascend_emulator_testing::kernel::build::Builder;
+use ascend_emulator_testing::kernel::*;
+use ascend_emulator_testing::ranks::{self, Rank, on_block};
+use ascend_emulator_testing::{call, fails, hccl, ok};
 use ascend_program::layout::Number;
 use ascend_program::step::*;
 use ascend_program::{Core, Mix, Program};
 use ascend_sys::*;
-use common::{Block, message};
-use kernel::build::Builder;
-use kernel::*;
-use ranks::{Rank, on_block};
 use std::sync::Once;
 use std::time::{Duration, Instant};
 

@@ -1,0 +1,303 @@
+//! What goes wrong between ranks in each collective: calls that do not go together, and ranks that do not come.
+
+use ascend_emulator_testing::common;
+use ascend_emulator_testing::ranks::{FP32, INT32, MAX, Rank, SUM, impatient, on_block};
+use ascend_emulator_testing::{call, hccl, ok, refuses};
+use ascend_sys::*;
+use std::ffi::c_void;
+use std::sync::Barrier;
+use std::time::Duration;
+
+/// A collective of three ranks, by the arguments that the ranks must agree about.
+#[derive(Clone, Copy, Debug)]
+enum Op {
+    Reduce(u64, HcclDataType, HcclReduceOp, u32),
+    AllGather(u64, HcclDataType),
+    ReduceScatter(u64, HcclDataType, HcclReduceOp),
+    Scatter(u64, u32),
+    AlltoAll(u64, HcclDataType),
+    /// Counts of all ranks.
+    AllGatherV([u64; 3], HcclDataType),
+    ReduceScatterV([u64; 3], HcclReduceOp),
+    /// The matrix of counts by which the rank finds its own.
+    AlltoAllV([u64; 9], HcclDataType),
+    AlltoAllVC([u64; 9], HcclDataType),
+}
+
+const BYTES: usize = 1 << 17;
+
+fn issue(rank: &Rank, op: Op) -> (HcclResult, [*mut c_void; 2]) {
+    let me = rank.rank as usize;
+    let (a, b) = (rank.upload(&[0; BYTES]), rank.upload(&[0; BYTES]));
+    let (comm, stream) = (rank.comm, rank.stream);
+    let _ = common::message();
+    let places = |counts: &[u64; 3]| [0, counts[0], counts[0] + counts[1]];
+    let pointer = |list: &[u64]| -> *const c_void { list.as_ptr().cast() };
+    let code = match op {
+        Op::Reduce(n, t, o, root) => call!(HcclReduce(a, b, n, t, o, root, comm, stream)),
+        Op::AllGather(n, t) => call!(HcclAllGather(a, b, n, t, comm, stream)),
+        Op::ReduceScatter(n, t, o) => call!(HcclReduceScatter(a, b, n, t, o, comm, stream)),
+        Op::Scatter(n, root) => call!(HcclScatter(a, b, n, FP32, root, comm, stream)),
+        Op::AlltoAll(n, t) => call!(HcclAlltoAll(a, n, t, b, n, t, comm, stream)),
+        Op::AllGatherV(counts, t) => {
+            let (c, d) = (pointer(&counts), places(&counts));
+            call!(HcclAllGatherV(a, counts[me], b, c, pointer(&d), t, comm, stream))
+        }
+        Op::ReduceScatterV(counts, o) => {
+            let (c, d) = (pointer(&counts), places(&counts));
+            call!(HcclReduceScatterV(a, c, pointer(&d), b, counts[me], FP32, o, comm, stream))
+        }
+        Op::AlltoAllV(m, t) => {
+            let sends: [u64; 3] = std::array::from_fn(|to| m[me * 3 + to]);
+            let receives: [u64; 3] = std::array::from_fn(|from| m[from * 3 + me]);
+            let (sd, rd) = (places(&sends), places(&receives));
+            let (sc, rc) = (pointer(&sends), pointer(&receives));
+            call!(HcclAlltoAllV(a, sc, pointer(&sd), t, b, rc, pointer(&rd), t, comm, stream))
+        }
+        Op::AlltoAllVC(m, t) => call!(HcclAlltoAllVC(a, pointer(&m), t, b, t, comm, stream)),
+    };
+    (code, [a, b])
+}
+
+const MATRIX: [u64; 9] = [1, 2, 3, 4, 5, 6, 7, 8, 9];
+/// Rank 1 sends 66 elements to rank 2, not 6.
+const ANOTHER: [u64; 9] = [1, 2, 3, 4, 5, 66, 7, 8, 9];
+
+/// Pairs of calls that do not go together, and what the texts must show.
+fn mismatches() -> Vec<(Op, Op, Vec<&'static str>)> {
+    use Op::*;
+    let reduce = Reduce(4, FP32, SUM, 0);
+    vec![
+        (reduce, Reduce(5, FP32, SUM, 0), vec!["the counts differ", "count 4", "count 5"]),
+        (reduce, Reduce(4, INT32, SUM, 0), vec!["the data types differ", "FP32", "INT32"]),
+        (reduce, Reduce(4, FP32, MAX, 0), vec!["the reductions differ", "SUM", "MAX"]),
+        (reduce, Reduce(4, FP32, SUM, 2), vec!["the roots differ", "root 0", "root 2"]),
+        (
+            Reduce(9000, FP32, SUM, 1),
+            Reduce(9001, FP32, MAX, 2),
+            vec!["the counts and the reductions and the roots differ"],
+        ),
+        (AllGather(4, FP32), AllGather(9000, FP32), vec!["the counts differ", "count 9000"]),
+        (AllGather(4, FP32), AllGather(4, INT32), vec!["the data types differ"]),
+        (ReduceScatter(4, FP32, SUM), ReduceScatter(4, FP32, MAX), vec!["the reductions differ"]),
+        (ReduceScatter(4, FP32, SUM), ReduceScatter(3, FP32, SUM), vec!["the counts differ"]),
+        (Scatter(4, 0), Scatter(4, 1), vec!["the roots differ", "root 0", "root 1"]),
+        (Scatter(4000, 0), Scatter(4, 0), vec!["the counts differ"]),
+        (AlltoAll(4, FP32), AlltoAll(5, FP32), vec!["the counts differ"]),
+        (AlltoAll(4, FP32), AlltoAll(4, INT32), vec!["the data types differ"]),
+        (
+            AlltoAll(4, FP32),
+            AllGather(4, FP32),
+            vec!["different operations", "HcclAlltoAll ", "HcclAllGather "],
+        ),
+        (
+            AllGatherV([1, 2, 3], FP32),
+            AllGatherV([1, 2, 4], FP32),
+            vec!["the counts differ", "count 3 of rank 2  FP32", "count 4 of rank 2  FP32"],
+        ),
+        (AllGatherV([1, 2, 3], FP32), AllGatherV([1, 2, 3], INT32), vec!["the data types differ"]),
+        (
+            AllGatherV([1, 2, 3], FP32),
+            AllGather(1, FP32),
+            vec!["different operations", "HcclAllGatherV  FP32"],
+        ),
+        (
+            AllGatherV([1, 2, 3], FP32),
+            AllGatherV([0, 0, 0], FP32),
+            vec!["the counts differ", "all counts 0"],
+        ),
+        (
+            ReduceScatterV([1, 2, 3], SUM),
+            ReduceScatterV([9, 2, 7], SUM),
+            vec![
+                "the counts differ",
+                "count 1 of rank 0, 3 of rank 2",
+                "count 9 of rank 0, 7 of rank 2",
+            ],
+        ),
+        (
+            ReduceScatterV([1, 2, 3], SUM),
+            ReduceScatterV([1, 2, 3], MAX),
+            vec!["the reductions differ"],
+        ),
+        (
+            AlltoAllV(MATRIX, FP32),
+            AlltoAllV(ANOTHER, FP32),
+            vec![
+                "the counts differ",
+                "rank 1 sends 66 elements to rank 2, which expects 6 from it",
+            ],
+        ),
+        (AlltoAllV(MATRIX, FP32), AlltoAllV(MATRIX, INT32), vec!["the data types differ"]),
+        (
+            AlltoAllVC(MATRIX, FP32),
+            AlltoAllVC(ANOTHER, FP32),
+            vec![
+                "the counts differ",
+                "count 6 from rank 1 to rank 2",
+                "count 66 from rank 1 to rank 2",
+            ],
+        ),
+    ]
+}
+
+#[test]
+fn a_mismatch_fails_every_rank_and_shows_both_sides() {
+    for linked in [true, false] {
+        for (first, second, pieces) in mismatches() {
+            // A call with nothing to do ends well.
+            let void = matches!(second, Op::AllGatherV([0, 0, 0], _));
+            on_block(impatient(3), |rank| {
+                rank.join();
+                if linked {
+                    hccl!(HcclBarrier(rank.comm, rank.stream));
+                    rank.sync();
+                }
+                let (code, buffers) = issue(rank, if rank.rank == 1 { second } else { first });
+                // Without links the calls themselves say so, unless it takes the tables to see it. Who comes last may see
+                // the failure of the others.
+                let text = if code.0 == 0 && !(void && rank.rank == 1) {
+                    rank.sync_fails().1
+                } else {
+                    common::message()
+                };
+                if void && rank.rank == 1 {
+                    assert_eq!(code.0, 0, "{text}");
+                    return;
+                }
+                for piece in pieces.iter().chain(&["EI0005", "rank 1"]) {
+                    assert!(
+                        text.contains(piece),
+                        "{first:?}, {second:?}: {piece} is not in: {text}"
+                    );
+                }
+                refuses!(HCCL_E_PARA, ["EI0005"], HcclBarrier(rank.comm, rank.stream));
+                // Nobody touches the buffers any more.
+                buffers.into_iter().for_each(|buffer| rank.free(buffer));
+            });
+        }
+    }
+}
+
+/// Every operation, small and large.
+fn everything() -> Vec<Op> {
+    use Op::*;
+    let large = MATRIX.map(|n| n * 500);
+    vec![
+        Reduce(4, FP32, SUM, 0),
+        Reduce(9000, FP32, SUM, 1),
+        AllGather(4, FP32),
+        AllGather(9000, FP32),
+        ReduceScatter(4, FP32, SUM),
+        ReduceScatter(9000, FP32, SUM),
+        Scatter(4, 1),
+        Scatter(9000, 1),
+        AlltoAll(4, FP32),
+        AlltoAll(9000, FP32),
+        AllGatherV([1, 9000, 3], FP32),
+        ReduceScatterV([1, 9000, 3], SUM),
+        AlltoAllV(large, FP32),
+        AlltoAllVC(large, FP32),
+    ]
+}
+
+#[test]
+fn a_rank_that_does_not_come_is_named() {
+    let all = everything();
+    std::thread::scope(|scope| {
+        for op in all {
+            scope.spawn(move || {
+                on_block(impatient(3), |rank| {
+                    rank.join();
+                    hccl!(HcclBarrier(rank.comm, rank.stream));
+                    rank.sync();
+                    if rank.rank == 1 {
+                        std::thread::sleep(Duration::from_millis(1500));
+                        return;
+                    }
+                    let (code, buffers) = issue(rank, op);
+                    assert_eq!(code.0, 0, "{}", common::message());
+                    let (code, text) = rank.sync_fails();
+                    assert_eq!(code, ACL_ERROR_RT_TASK_TIMEOUT, "{op:?}: {text}");
+                    for piece in ["EI0002", "rank 1 (last: #1 HcclBarrier", "has not issued"] {
+                        assert!(text.contains(piece), "{op:?}: {piece} is not in: {text}");
+                    }
+                    buffers.into_iter().for_each(|buffer| rank.free(buffer));
+                });
+            });
+        }
+    });
+}
+
+#[test]
+fn a_rank_that_leaves_or_gives_up_ends_the_operation_of_the_others() {
+    for op in everything() {
+        for aborts in [false, true] {
+            let patient =
+                AscendExtBlockConfig { connectTimeoutMs: 0, execTimeoutMs: 0, ..impatient(3) };
+            let issued = Barrier::new(3);
+            on_block(patient, |rank| {
+                rank.join();
+                hccl!(HcclBarrier(rank.comm, rank.stream));
+                rank.sync();
+                if rank.rank == 2 {
+                    issued.wait();
+                    if aborts {
+                        // Comes too late for the others, who end because of rank 0.
+                        std::thread::sleep(Duration::from_millis(30));
+                    } else {
+                        hccl!(HcclCommDestroy(rank.comm));
+                    }
+                    return;
+                }
+                let (code, buffers) = issue(rank, op);
+                assert_eq!(code.0, 0, "{}", common::message());
+                issued.wait();
+                let gone = if aborts { "rank 0" } else { "rank 2 is gone" };
+                if aborts && rank.rank == 0 {
+                    ok!(aclrtDestroyStreamForce(rank.stream));
+                } else {
+                    let (code, text) = rank.sync_fails();
+                    assert_eq!(code, ACL_ERROR_RT_SUSPECT_REMOTE_ERROR, "{op:?}: {text}");
+                    assert!(text.contains(gone), "{op:?}: {text}");
+                }
+                buffers.into_iter().for_each(|buffer| rank.free(buffer));
+            });
+        }
+    }
+}
+
+#[test]
+fn an_operation_that_ended_early_leaves_the_memory_alone() {
+    // Two ranks give up, and write into what they offered; the third comes after that.
+    for op in everything() {
+        let patient = AscendExtBlockConfig { connectTimeoutMs: 0, ..impatient(3) };
+        let given_up = Barrier::new(3);
+        let done = Barrier::new(3);
+        on_block(patient, |rank| {
+            rank.join();
+            hccl!(HcclBarrier(rank.comm, rank.stream));
+            rank.sync();
+            if rank.rank == 2 {
+                given_up.wait();
+                let (code, _) = issue(rank, op);
+                let text = common::message();
+                assert_eq!(code, HcclResult::HCCL_E_TIMEOUT, "{op:?}: {text}");
+                done.wait();
+                return;
+            }
+            let (code, buffers) = issue(rank, op);
+            assert_eq!(code.0, 0, "{}", common::message());
+            let (code, _) = rank.sync_fails();
+            assert_eq!(code, ACL_ERROR_RT_TASK_TIMEOUT);
+            for buffer in buffers {
+                ok!(aclrtMemset(buffer, BYTES, 0x77, BYTES));
+            }
+            given_up.wait();
+            done.wait();
+            for buffer in buffers {
+                assert!(rank.download(buffer, BYTES).iter().all(|byte| *byte == 0x77), "{op:?}");
+            }
+        });
+    }
+}

@@ -1,0 +1,199 @@
+//! Events: snapshots, flags, waits across streams, time.
+
+use ascend_emulator_testing::common::*;
+use ascend_emulator_testing::{fails, ok};
+use ascend_sys::*;
+use std::ptr::null_mut;
+use std::time::{Duration, Instant};
+
+fn event(flag: u32) -> aclrtEvent {
+    let mut event = null_mut();
+    ok!(aclrtCreateEventWithFlag(&mut event, flag));
+    event
+}
+
+fn event_ex(flag: u32) -> aclrtEvent {
+    let mut event = null_mut();
+    ok!(aclrtCreateEventExWithFlag(&mut event, flag));
+    event
+}
+
+fn recorded(event: aclrtEvent) -> bool {
+    let mut status = aclrtEventRecordedStatus::ACL_EVENT_RECORDED_STATUS_NOT_READY;
+    ok!(aclrtQueryEventStatus(event, &mut status));
+    status == aclrtEventRecordedStatus::ACL_EVENT_RECORDED_STATUS_COMPLETE
+}
+
+fn waits_pending(event: aclrtEvent) -> bool {
+    let mut status = aclrtEventWaitStatus::ACL_EVENT_WAIT_STATUS_RESERVED;
+    ok!(aclrtQueryEventWaitStatus(event, &mut status));
+    status == aclrtEventWaitStatus::ACL_EVENT_WAIT_STATUS_NOT_READY
+}
+
+#[test]
+fn a_wait_orders_two_streams() {
+    let _block = Block::one();
+    let (a, s, t, e, gate) =
+        (malloc(64), stream(), stream(), event_ex(ACL_EVENT_SYNC), Gate::new());
+    gate.close(s);
+    ok!(aclrtMemsetAsync(a, 64, 1, 64, s));
+    ok!(aclrtRecordEvent(e, s));
+    ok!(aclrtStreamWaitEvent(t, e));
+    ok!(aclrtMemsetAsync(a, 64, 2, 64, t));
+    assert!(!recorded(e) && !idle(t) && waits_pending(e));
+    gate.open();
+    ok!(aclrtSynchronizeStream(t));
+    assert!(recorded(e) && !waits_pending(e));
+    assert_eq!(read(a, 64), [2; 64]);
+}
+
+#[test]
+fn waits_go_through_a_chain_of_streams_without_a_host_thread() {
+    let _block = Block::one();
+    let (a, gate) = (malloc(64), Gate::new());
+    let streams: Vec<_> = (0..40).map(|_| stream()).collect();
+    let events: Vec<_> = streams.iter().map(|_| event_ex(ACL_EVENT_SYNC)).collect();
+    gate.close(streams[0]);
+    for i in 0..40 {
+        if i > 0 {
+            ok!(aclrtStreamWaitEvent(streams[i], events[i - 1]));
+        }
+        ok!(aclrtMemsetAsync(a, 64, i as i32, 64, streams[i]));
+        ok!(aclrtRecordEvent(events[i], streams[i]));
+    }
+    let opener = std::thread::spawn(|| {
+        std::thread::sleep(Duration::from_millis(80));
+        gate.open();
+    });
+    ok!(aclrtSynchronizeEvent(events[39]));
+    assert_eq!(read(a, 64), [39; 64]);
+    opener.join().unwrap();
+}
+
+#[test]
+fn an_ex_event_is_complete_before_its_first_record_and_takes_the_latest_one() {
+    let _block = Block::one();
+    let (s, t, e, gate) = (stream(), stream(), event_ex(ACL_EVENT_SYNC), Gate::new());
+    assert!(recorded(e));
+    ok!(aclrtSynchronizeEvent(e));
+    ok!(aclrtStreamWaitEvent(t, e));
+    assert!(idle(t));
+    ok!(aclrtRecordEvent(e, s));
+    ok!(aclrtStreamWaitEvent(t, e));
+    gate.close(s);
+    ok!(aclrtRecordEvent(e, s));
+    // The wait above was for the first record, which is complete.
+    ok!(aclrtSynchronizeStream(t));
+    assert!(!recorded(e));
+    gate.open();
+    ok!(aclrtSynchronizeEvent(e));
+    fails!(107000, ["reset"], aclrtResetEvent(e, s));
+}
+
+#[test]
+fn waiting_for_an_event_never_recorded_blocks_until_it_is() {
+    let _block = Block::one();
+    let (a, s, t, e) = (malloc(8), stream(), stream(), event(ACL_EVENT_SYNC));
+    for round in 1..20 {
+        ok!(aclrtStreamWaitEvent(s, e));
+        ok!(aclrtResetEvent(e, s));
+        ok!(aclrtMemsetAsync(a, 8, round, 8, s));
+        assert!(!idle(s) && !recorded(e));
+        ok!(aclrtRecordEvent(e, t));
+        ok!(aclrtSynchronizeStream(s));
+        assert_eq!(read(a, 1), [round as u8]);
+        assert!(!recorded(e));
+    }
+}
+
+#[test]
+fn a_host_thread_can_wait_for_a_record_that_comes_later() {
+    let block = Block::one();
+    let (s, e) = (stream() as usize, event(ACL_EVENT_SYNC) as usize);
+    let first = block.first;
+    let recorder = std::thread::spawn(move || {
+        ok!(aclrtSetDevice(first));
+        std::thread::sleep(Duration::from_millis(50));
+        ok!(aclrtRecordEvent(e as aclrtEvent, s as aclrtStream));
+    });
+    fails!(507047, ["nobody has recorded"], aclrtSynchronizeEventWithTimeout(e as aclrtEvent, 5));
+    ok!(aclrtSynchronizeEvent(e as aclrtEvent));
+    recorder.join().unwrap();
+}
+
+#[test]
+fn time_limits() {
+    let _block = Block::one();
+    let (s, t, e, gate) = (stream(), stream(), event_ex(ACL_EVENT_SYNC), Gate::new());
+    gate.close(s);
+    ok!(aclrtRecordEvent(e, s));
+    let start = Instant::now();
+    fails!(507046, ["host function"], aclrtSynchronizeStreamWithTimeout(s, 20));
+    fails!(507047, ["host function"], aclrtSynchronizeEventWithTimeout(e, 20));
+    fails!(507046, ["host function"], aclrtSynchronizeDeviceWithTimeout(20));
+    assert!(start.elapsed() >= Duration::from_millis(60));
+    fails!(107000, ["timeout is -2"], aclrtSynchronizeStreamWithTimeout(s, -2));
+    fails!(107000, ["timeout is -2"], aclrtSynchronizeEventWithTimeout(e, -2));
+    // A wait of a stream that is too long fails that stream; its other tasks run.
+    let a = malloc(8);
+    ok!(aclrtStreamWaitEventWithTimeout(t, e, 1));
+    ok!(aclrtMemsetAsync(a, 8, 3, 8, t));
+    fails!(107020, ["wait for task", "gave up after 1.0 s"], aclrtSynchronizeStream(t));
+    ok!(aclrtSynchronizeStream(t));
+    assert_eq!(read(a, 8), [3; 8]);
+    gate.open();
+    ok!(aclrtSynchronizeStreamWithTimeout(s, -1));
+}
+
+#[test]
+fn elapsed_time() {
+    let _block = Block::one();
+    let (s, gate) = (stream(), Gate::new());
+    let (begin, end, plain) =
+        (event(ACL_EVENT_TIME_LINE), event(ACL_EVENT_TIME_LINE), event(ACL_EVENT_SYNC));
+    let mut ms = 0f32;
+    ok!(aclrtRecordEvent(begin, s));
+    gate.close(s);
+    ok!(aclrtRecordEvent(end, s));
+    fails!(507006, ["not complete"], aclrtEventElapsedTime(&mut ms, begin, end));
+    std::thread::sleep(Duration::from_millis(20));
+    gate.open();
+    ok!(aclrtSynchronizeStream(s));
+    ok!(aclrtEventElapsedTime(&mut ms, begin, end));
+    assert!((20.0..10_000.0).contains(&ms), "{ms}");
+    ok!(aclrtRecordEvent(plain, s));
+    fails!(107006, ["ACL_EVENT_TIME_LINE"], aclrtEventElapsedTime(&mut ms, begin, plain));
+    fails!(107000, ["ACL_EVENT_SYNC"], aclrtStreamWaitEvent(s, begin));
+}
+
+#[test]
+fn destroying_an_event_does_not_disturb_who_waits_for_it() {
+    let _block = Block::one();
+    let (a, s, t, e, gate) = (malloc(8), stream(), stream(), event_ex(ACL_EVENT_SYNC), Gate::new());
+    gate.close(s);
+    ok!(aclrtMemsetAsync(a, 8, 1, 8, s));
+    ok!(aclrtRecordEvent(e, s));
+    ok!(aclrtStreamWaitEvent(t, e));
+    ok!(aclrtDestroyEvent(e));
+    ok!(aclrtMemsetAsync(a, 8, 2, 8, t));
+    fails!(107017, ["the event", "was destroyed"], aclrtRecordEvent(e, s));
+    fails!(107017, ["the event", "was destroyed"], aclrtDestroyEvent(e));
+    fails!(107017, ["is the handle of a stream, not of a event"], aclrtRecordEvent(s, s));
+    assert!(!idle(t));
+    gate.open();
+    ok!(aclrtSynchronizeDevice());
+    assert_eq!(read(a, 8), [2; 8]);
+}
+
+#[test]
+fn events_stay_on_their_device() {
+    let block = Block::new(2);
+    ok!(aclrtSetDevice(block.first));
+    let e = event_ex(ACL_EVENT_SYNC);
+    ok!(aclrtRecordEvent(e, null_mut()));
+    ok!(aclrtSetDevice(block.first + 1));
+    fails!(107003, ["belongs to device"], aclrtRecordEvent(e, null_mut()));
+    fails!(107003, ["belongs to device"], aclrtStreamWaitEvent(null_mut(), e));
+    ok!(aclrtSynchronizeEvent(e));
+    assert!(recorded(e));
+}

@@ -1,0 +1,126 @@
+//! Ends of channels that are gone: what their peers are told, at once and with which code.
+
+use ascend_emulator_testing::common;
+use ascend_emulator_testing::operator::*;
+use ascend_emulator_testing::ranks::on_block;
+use ascend_emulator_testing::{call, hccl, issue, not_issued, ok, refuses};
+use ascend_sys::*;
+use std::sync::Barrier;
+
+#[test]
+fn an_end_whose_other_one_failed_with_a_third_rank_is_told_so_and_made_anew() {
+    for product in PRODUCTS {
+        // Rank 2 never comes, so rank 0 makes no channel, and what rank 1 has of it leads nowhere.
+        let config = AscendExtBlockConfig { connectTimeoutMs: 400, ..block(product, 3) };
+        let barrier = Barrier::new(3);
+        on_block(config, |rank| {
+            rank.join();
+            let over = protocol_of(product);
+            let mut failed = 0;
+            match rank.rank {
+                0 => {
+                    let both = [desc(1, over, 2), desc(2, over, 2)];
+                    let mut to = [0; 2];
+                    refuses!(
+                        HCCL_E_TIMEOUT,
+                        ["EI0006", "rank 2 made no channel"],
+                        HcclChannelAcquire(rank.comm, CPU, both.as_ptr(), 2, to.as_mut_ptr())
+                    );
+                }
+                1 => failed = channels(rank, CPU, &[desc(0, over, 2)])[0],
+                _ => {}
+            }
+            barrier.wait();
+            if rank.rank == 1 {
+                let thread = stream_thread(rank, 1);
+                not_issued!(
+                    HCCL_E_REMOTE,
+                    ["EI0012", "the other end"],
+                    HcommChannelNotifyRecordOnThread(thread, failed, 0)
+                );
+            }
+            barrier.wait();
+            if rank.rank < 2 {
+                let thread = stream_thread(rank, 1);
+                let channel = channels(rank, CPU, &[desc(1 - rank.rank, over, 2)])[0];
+                assert_ne!(channel, failed);
+                issue!(HcommChannelNotifyRecordOnThread(thread, channel, 0));
+                issue!(HcommChannelNotifyWaitOnThread(thread, channel, 0, LONG));
+                rank.sync();
+            }
+            barrier.wait();
+            hccl!(HcclCommDestroy(rank.comm));
+        });
+    }
+}
+
+#[test]
+fn a_wait_at_an_end_whose_other_one_failed_with_a_third_rank_does_not_last() {
+    let config = AscendExtBlockConfig { connectTimeoutMs: 400, ..block(3, 3) };
+    let barrier = Barrier::new(3);
+    on_block(config, |rank| {
+        rank.join();
+        match rank.rank {
+            0 => {
+                let both = [desc(1, HCCS, 2), desc(2, HCCS, 2)];
+                let mut to = [0; 2];
+                let (count, to) = (both.len() as u32, to.as_mut_ptr());
+                let code = call!(HcclChannelAcquire(rank.comm, CPU, both.as_ptr(), count, to));
+                assert_eq!(code, HcclResult::HCCL_E_TIMEOUT);
+            }
+            1 => {
+                let thread = stream_thread(rank, 1);
+                let channel = channels(rank, CPU, &[desc(0, HCCS, 2)])[0];
+                issue!(HcommChannelNotifyWaitOnThread(thread, channel, 0, LONG));
+                let (_, text) = rank.sync_fails();
+                assert!(text.contains("EI0012") && text.contains("rank 0"), "{text}");
+                // The communicator has failed, and takes no new threads.
+                let (engine, stream, mut other) = (CPU_TS, common::stream(), 0);
+                let of = &raw mut other;
+                let code = call!(HcclThreadAcquireWithStream(rank.comm, engine, stream, 1, of));
+                assert_ne!(code, HcclResult::HCCL_SUCCESS);
+                ok!(aclrtDestroyStream(stream));
+            }
+            _ => {}
+        }
+        barrier.wait();
+        hccl!(HcclCommDestroy(rank.comm));
+    });
+}
+
+#[test]
+fn memory_of_a_peer_that_has_ended_its_communicator_is_out_of_reach() {
+    for product in PRODUCTS {
+        let barrier = Barrier::new(2);
+        on_block(block(product, 2), |rank| {
+            rank.join();
+            let thread = stream_thread(rank, 1);
+            let channel = channels(rank, CPU, &[desc(1 - rank.rank, protocol_of(product), 2)])[0];
+            let ((own, _), (theirs, size)) = (buffer(rank), remote_buffer(rank, channel));
+            barrier.wait();
+            if rank.rank == 1 {
+                hccl!(HcclCommDestroy(rank.comm));
+                // What lies there now is nobody's business but rank 1's.
+                let other = common::malloc(size as usize);
+                barrier.wait();
+                barrier.wait();
+                ok!(aclrtFree(other));
+                return;
+            }
+            barrier.wait();
+            let gone = ["EI0012", "the other end"];
+            not_issued!(
+                HCCL_E_REMOTE,
+                [gone[0], gone[1]],
+                HcommWriteOnThread(thread, channel, theirs, own, 64)
+            );
+            not_issued!(
+                HCCL_E_REMOTE,
+                [gone[0], gone[1]],
+                HcommReadOnThread(thread, channel, own, theirs, 64)
+            );
+            barrier.wait();
+            hccl!(HcclCommDestroy(rank.comm));
+        });
+    }
+}

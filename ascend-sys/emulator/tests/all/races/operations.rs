@@ -1,0 +1,207 @@
+//! Every operation of a communicator touches exactly the bytes that it should.
+
+use super::comms::{F32, Place, between_as};
+use super::setup::*;
+use ascend_emulator_testing::common;
+use ascend_emulator_testing::ranks::SUM;
+use ascend_emulator_testing::{hccl, ok};
+use std::ffi::c_void;
+
+type Bytes = &'static [[usize; 2]];
+type Operation = fn(&Place<'_>, *mut c_void, *mut c_void);
+
+/// Two blocks of 256 elements for two ranks, one element apart where the operation has displacements. With what each does: the
+/// bytes that rank 1 reads and that it writes.
+const OPERATIONS: [(&str, Operation, Bytes, Bytes); 13] = {
+    const HALF: &[[usize; 2]] = &[[0, 1024]];
+    const WHOLE: &[[usize; 2]] = &[[0, 2048]];
+    const APART: &[[usize; 2]] = &[[0, 1024], [1028, 2052]];
+    const COUNTS: [u64; 2] = [256; 2];
+    const PLACES: [u64; 2] = [0, 257];
+    const MATRIX: [u64; 4] = [256; 4];
+    fn list(words: &'static [u64]) -> *const c_void {
+        words.as_ptr().cast()
+    }
+    [
+        (
+            "HcclAllReduce(",
+            |p, s, r| {
+                hccl!(HcclAllReduce(s, r, 256, F32, SUM, p.rank.comm, p.rank.stream));
+            },
+            HALF,
+            HALF,
+        ),
+        (
+            "HcclReduce(",
+            |p, s, r| {
+                hccl!(HcclReduce(s, r, 256, F32, SUM, 1, p.rank.comm, p.rank.stream));
+            },
+            HALF,
+            HALF,
+        ),
+        (
+            "HcclBroadcast(",
+            |p, _, r| {
+                hccl!(HcclBroadcast(r, 256, F32, 0, p.rank.comm, p.rank.stream));
+            },
+            &[],
+            HALF,
+        ),
+        (
+            "HcclAllGather(",
+            |p, s, r| {
+                hccl!(HcclAllGather(s, r, 256, F32, p.rank.comm, p.rank.stream));
+            },
+            HALF,
+            WHOLE,
+        ),
+        (
+            "HcclReduceScatter(",
+            |p, s, r| {
+                hccl!(HcclReduceScatter(s, r, 256, F32, SUM, p.rank.comm, p.rank.stream));
+            },
+            WHOLE,
+            HALF,
+        ),
+        (
+            "HcclScatter(",
+            |p, s, r| {
+                hccl!(HcclScatter(s, r, 256, F32, 0, p.rank.comm, p.rank.stream));
+            },
+            &[],
+            HALF,
+        ),
+        (
+            "HcclAlltoAll(",
+            |p, s, r| {
+                hccl!(HcclAlltoAll(s, 256, F32, r, 256, F32, p.rank.comm, p.rank.stream));
+            },
+            WHOLE,
+            WHOLE,
+        ),
+        (
+            "HcclAllGatherV(",
+            |p, s, r| {
+                let (counts, places) = (list(&COUNTS), list(&PLACES));
+                hccl!(HcclAllGatherV(s, 256, r, counts, places, F32, p.rank.comm, p.rank.stream));
+            },
+            HALF,
+            APART,
+        ),
+        (
+            "HcclReduceScatterV(",
+            |p, s, r| {
+                let (counts, places) = (list(&COUNTS), list(&PLACES));
+                hccl!(HcclReduceScatterV(
+                    s,
+                    counts,
+                    places,
+                    r,
+                    256,
+                    F32,
+                    SUM,
+                    p.rank.comm,
+                    p.rank.stream
+                ));
+            },
+            APART,
+            HALF,
+        ),
+        (
+            "HcclAlltoAllV(",
+            |p, s, r| {
+                let (counts, places) = (list(&COUNTS), list(&PLACES));
+                let (comm, stream) = (p.rank.comm, p.rank.stream);
+                hccl!(HcclAlltoAllV(s, counts, places, F32, r, counts, places, F32, comm, stream));
+            },
+            APART,
+            APART,
+        ),
+        (
+            "HcclAlltoAllVC(",
+            |p, s, r| {
+                hccl!(HcclAlltoAllVC(s, list(&MATRIX), F32, r, F32, p.rank.comm, p.rank.stream));
+            },
+            WHOLE,
+            WHOLE,
+        ),
+        (
+            "HcclSend of 1 message",
+            |p, s, r| {
+                if p.is(1) {
+                    hccl!(HcclSend(s, 256, F32, 0, p.rank.comm, p.rank.stream));
+                } else {
+                    hccl!(HcclRecv(r, 256, F32, 1, p.rank.comm, p.rank.stream));
+                }
+            },
+            HALF,
+            &[],
+        ),
+        (
+            "HcclRecv of 1 message",
+            |p, s, r| {
+                if p.is(0) {
+                    hccl!(HcclSend(s, 256, F32, 1, p.rank.comm, p.rank.stream));
+                } else {
+                    hccl!(HcclRecv(r, 256, F32, 0, p.rank.comm, p.rank.stream));
+                }
+            },
+            &[],
+            HALF,
+        ),
+    ]
+};
+
+/// What else touches a byte of the operation is found, and what touches the bytes beside it is not.
+#[track_caller]
+fn touches(name: &str, operation: Operation, bytes: &[[usize; 2]], written: bool) {
+    for [start, end] in bytes {
+        for (byte, is_in) in
+            [(start.wrapping_sub(1), false), (*start, true), (end - 1, true), (*end, false)]
+        {
+            if byte >= SIZE {
+                continue;
+            }
+            let pieces = [&*format!("race: bytes {byte}..{}", byte + 1), "are written twice", name];
+            let read = [pieces[0], "are read and written", name];
+            between_as(!is_in, if written { &pieces } else { &read }, |place| {
+                let (send, recv) = (place.memory(), place.memory());
+                operation(place, send, recv);
+                if place.is(1) {
+                    let memory = if written { recv } else { send };
+                    ok!(aclrtMemsetAsync(at(memory, byte), 1, 0, 1, place.other));
+                }
+            });
+        }
+    }
+}
+
+#[test]
+fn every_operation_touches_exactly_its_bytes() {
+    for (name, operation, reads, writes) in OPERATIONS {
+        touches(name, operation, reads, false);
+        touches(name, operation, writes, true);
+    }
+}
+
+#[test]
+fn what_an_operation_writes_is_written() {
+    for (_, operation, _, writes) in OPERATIONS {
+        between_as(true, &[], |place| {
+            let (send, recv) = (place.memory(), malloc());
+            // Rank 0 is the one that has the data where only one has.
+            if place.is(0) {
+                ok!(aclrtMemset(recv, SIZE, 0, SIZE));
+            }
+            operation(place, send, recv);
+            if place.is(1) {
+                let to = place.memory();
+                for [start, end] in writes {
+                    let (bytes, kind) = (end - start, common::D2D);
+                    let from = at(recv, *start);
+                    ok!(aclrtMemcpyAsync(to, bytes, from, bytes, kind, place.rank.stream));
+                }
+            }
+        });
+    }
+}

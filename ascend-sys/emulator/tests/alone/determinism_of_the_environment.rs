@@ -1,0 +1,26 @@
+//! A variable of CANN's counts for more than the call that sets the same, where the environment describes devices: on the block that C
+//! programs see.
+
+use ascend_emulator_testing::common::Block;
+use ascend_emulator_testing::{hccl, ok};
+use ascend_sys::*;
+
+fn set_and_get() -> i32 {
+    const WHAT: HcclConfig = HcclConfig::HCCL_DETERMINISTIC;
+    let mut now = HcclConfigValue { value: 99 };
+    hccl!(HcclSetConfig(WHAT, HcclConfigValue { value: 1 }));
+    hccl!(HcclGetConfig(WHAT, &mut now));
+    // SAFETY: the union has one member.
+    unsafe { now.value }
+}
+
+#[test]
+fn the_environment_counts_for_more_on_the_default_block_alone() {
+    alone!();
+    // SAFETY: the only test of this program, before anything else reads the environment.
+    unsafe { std::env::set_var("HCCL_DETERMINISTIC", "false") };
+    ok!(aclrtSetDevice(0));
+    assert_eq!(set_and_get(), 0);
+    let _block = Block::one();
+    assert_eq!(set_and_get(), 1);
+}

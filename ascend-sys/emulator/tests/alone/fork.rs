@@ -1,0 +1,30 @@
+//! A forked child gets an error from its first call, and the parent does not notice. Alone in its file: it forks.
+
+use ascend_emulator_testing::common::*;
+use ascend_emulator_testing::{call, ok};
+
+#[test]
+fn devices_do_not_survive_a_fork() {
+    alone!();
+    let block = Block::one();
+    let (a, s) = (malloc(8), stream());
+    ok!(aclrtMemsetAsync(a, 8, 4, 8, s));
+    // SAFETY: the child only calls functions of the table, which refuse without taking a lock that another thread may have
+    // held, and leaves by `_exit`.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        let codes = [
+            call!(aclrtSynchronizeStream(s)),
+            call!(aclrtMemsetAsync(a, 8, 9, 8, s)),
+            call!(aclrtSetDevice(block.first)),
+        ];
+        // SAFETY: ends the child at once.
+        unsafe { libc::_exit(if codes == [107002; 3] { 0 } else { 1 }) };
+    }
+    let mut status = -1;
+    // SAFETY: waits for the child made above.
+    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+    assert_eq!(status, 0);
+    ok!(aclrtSynchronizeStream(s));
+    assert_eq!(read(a, 8), [4; 8]);
+}

@@ -1,0 +1,73 @@
+//! A thousand launches leave nothing behind: no memory of the host, none of the devices, no threads, no descriptors; and when
+//! everything is given back, a second life of the same kind begins where the first one did.
+
+use ascend_emulator_testing::common;
+use ascend_emulator_testing::kernel::*;
+use ascend_emulator_testing::ok;
+use ascend_program::layout::Number;
+
+/// What the process and the device have.
+#[derive(Debug)]
+struct Left {
+    allocations: i64,
+    free: usize,
+    threads: Option<usize>,
+    descriptors: Option<usize>,
+}
+
+fn left(device: i32) -> Left {
+    let (mut free, mut total) = (0, 0);
+    ok!(aclrtSetDevice(device));
+    ok!(aclrtGetMemInfo(ascend_sys::aclrtMemAttr::ACL_HBM_MEM, &mut free, &mut total));
+    // Where there is such a directory.
+    let entries = |path: &str| std::fs::read_dir(path).ok().map(Iterator::count);
+    Left {
+        allocations: counting_allocator::live(),
+        free,
+        threads: entries("/proc/self/task"),
+        descriptors: entries("/proc/self/fd"),
+    }
+}
+
+fn together(block: common::Block) -> Together {
+    let calls =
+        [Call::new(REDUCE_SCATTER, 0, 128, 300, 2), Call::new(REDUCE_SCATTER, 256, 44, 300, 1)];
+    Together::on(block, 4, &kernel(&calls, Number::F16, 3), &[REDUCE_SCATTER], 2400)
+}
+
+#[test]
+fn a_thousand_launches_leave_nothing_behind() {
+    alone!();
+    let together = together(common::Block::new(4));
+    let launch = |times| (0..times).for_each(|_| together.run_all(8));
+    // More than a function keeps of argument lists.
+    launch(1100);
+    let device = together.block.first;
+    let before = left(device);
+    launch(1000);
+    let after = left(device);
+    together.end();
+    assert_eq!(before.free, after.free);
+    assert_eq!((before.threads, before.descriptors), (after.threads, after.descriptors));
+    // Queues and pools of the runtime may have kept a few more buffers for the next time.
+    let more = after.allocations - before.allocations;
+    assert!(more < 64, "{more} allocations are left");
+    streams_binaries_and_contexts_are_given_back();
+}
+
+/// Made, used and ended over and over: streams, binaries, communicators with their contexts.
+fn streams_binaries_and_contexts_are_given_back() {
+    let life = || {
+        let together = together(common::Block::new(4));
+        together.run_all(8);
+        together.end();
+    };
+    let other = common::Block::new(1);
+    (0..20).for_each(|_| life());
+    let before = left(other.first);
+    (0..20).for_each(|_| life());
+    let after = left(other.first);
+    assert_eq!((before.threads, before.descriptors), (after.threads, after.descriptors));
+    let more = after.allocations - before.allocations;
+    assert!(more < 20 * 16, "{more} allocations are left of 20 lives");
+}
