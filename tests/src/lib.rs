@@ -31,7 +31,7 @@ pub fn installed_emulator() -> &'static Path {
             "--workspace",
         ]);
         // With a test, and in the whole workspace, cargo chooses the same features as for `cargo test`: else it would build the emulator again.
-        cargo.args(["--lib", "--bin", INSTALLER, "--test", "cann_path"]);
+        cargo.args(["--lib", "--bin", INSTALLER, "--test", "abi_load"]);
         // As anybody makes it, also when the tests themselves are built with sanitizers.
         cargo.env_remove("RUSTFLAGS");
         if !cfg!(debug_assertions) {

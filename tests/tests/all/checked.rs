@@ -1,0 +1,122 @@
+//! Safe programs never race: whatever they do, checked mode finds nothing, and their results are those of one step after the other.
+//!
+//! Programs are made at random: copies, fills, collectives and messages over slices, on several streams, from several threads, with
+//! works that are dropped, forgotten, waited for and awaited, graphs that are captured, replayed, dropped and forgotten meanwhile,
+//! buffers, streams and communicators that go while they are in use, and memory of the host in between. `cargo test` runs twelve thousand
+//! steps, `HCCL_TEST_FULL=1` a million; both once more on devices that are not checked, where `hccl` knows in another way
+//! what is complete.
+//!
+//! A failure names its seed and the fewest steps that fail: `HCCL_TEST_SEED=7 HCCL_TEST_STEPS=31 cargo test -p hccl-tests --test all checked::`.
+
+mod program;
+mod reference;
+mod run;
+
+use hccl::prelude::*;
+use hccl::{Error, Result};
+use hccl_tests::full;
+use program::Program;
+use reference::State;
+
+/// Runs the first steps of a program in checked mode, and then without it, where the backend counts for `hccl` what is complete.
+/// What is wrong, if anything.
+fn attempt(program: &Program, steps: usize) -> Result<(), String> {
+    let expected = reference::reference(program, steps);
+    [true, false].into_iter().try_for_each(|checked| {
+        attempt_in(checked, program, steps, &expected)
+            .map_err(|problem| format!("checked {checked}: {problem}"))
+    })
+}
+
+fn attempt_in(
+    checked: bool,
+    program: &Program,
+    steps: usize,
+    expected: &[State],
+) -> Result<(), String> {
+    let runtime = Runtime::emulator_builder()
+        .devices(program.ranks)
+        .memory(64 << 20)
+        .checked(checked)
+        .build()
+        .map_err(|error| error.to_string())?;
+    runtime.set_deadline(std::time::Duration::from_secs(10));
+    let found = run::run(&runtime, program, steps).map_err(|error| format!("{error:?}"))?;
+    for (rank, (found, expected)) in found.iter().zip(expected).enumerate() {
+        if found != expected {
+            let at = found.buffers.iter().zip(&expected.buffers).position(|(a, b)| a != b);
+            return Err(format!("rank {rank} has other values, first in buffer {at:?}"));
+        }
+    }
+    match runtime.findings().first() {
+        None => Ok(()),
+        Some(finding) => Err(finding.to_string()),
+    }
+}
+
+fn check(seed: u64, steps: usize) {
+    let program = Program::new(seed, steps);
+    let Err(problem) = attempt(&program, steps) else { return };
+    // A shorter program that fails too: with what depends on timing, the first of a few tries.
+    let fails = |steps| (0..3).find_map(|_| attempt(&program, steps).err());
+    let (mut good, mut bad, mut problem) = (0, steps, problem);
+    while bad - good > 1 {
+        let middle = good + (bad - good) / 2;
+        match fails(middle) {
+            Some(shorter) => (bad, problem) = (middle, shorter),
+            None => good = middle,
+        }
+    }
+    let last = &program.steps[..bad][bad.saturating_sub(10)..];
+    panic!("HCCL_TEST_SEED={seed} HCCL_TEST_STEPS={bad}: {problem}\nthe last steps: {last:#?}");
+}
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+#[test]
+fn safe_programs_have_no_finding_and_the_results_of_one_step_after_the_other() {
+    if let Some(seed) = number("HCCL_TEST_SEED") {
+        return check(seed, number("HCCL_TEST_STEPS").unwrap_or(500) as usize);
+    }
+    // What is forgotten keeps its devices, of which there are not enough for many more programs.
+    let (programs, steps) = if full() { (100, 10_000) } else { (24, 500) };
+    (1..=programs).for_each(|seed| check(seed, steps));
+}
+
+/// What only `unsafe` can do.
+#[test]
+fn a_program_that_goes_around_the_types_is_found_out() -> Result<()> {
+    let runtime = Runtime::emulator_builder().devices(1).checked(true).build()?;
+    let raced = runtime.run_ranks(1, |rank| {
+        let device = rank.device();
+        let (one, two) = (device.stream()?, device.stream()?);
+        let mut x = device.zeros::<f32>(1024, &one)?;
+        one.synchronize()?;
+        // SAFETY: not really: the same memory as `x`, and nothing keeps the two apart. The emulator stays within bounds.
+        let mut again = unsafe { DeviceBuffer::<f32>::from_raw(device, x.as_ptr(), 1024) }?;
+        x.fill_zero(&one)?.wait()?;
+        let work = x.fill_zero(&one)?;
+        again.fill_zero(&two)?;
+        work.wait()?;
+        two.synchronize()
+    });
+    let Err(error @ Error::Found { .. }) = raced else { panic!("{raced:?}") };
+    let text = error.to_string();
+    assert!(text.starts_with("race: bytes 0..4096 of allocation #"), "{text}");
+    assert!(text.contains("\n  1 write: fill of 4096 bytes"), "{text}");
+    assert!(text.contains("on thread \"rank 0\"\n  2 write: fill of 4096 bytes"), "{text}");
+    assert!(text.contains("\n  help: record an event behind 1"), "{text}");
+    let findings = runtime.findings();
+    assert_eq!(findings.len(), 1);
+    assert!(findings[0].svg().starts_with("<svg "));
+    Ok(())
+}
+
+#[test]
+fn a_runtime_that_is_not_checked_finds_nothing() -> Result<()> {
+    let runtime = Runtime::emulator(1)?;
+    assert!(runtime.findings().is_empty());
+    Ok(())
+}

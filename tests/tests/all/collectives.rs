@@ -1,0 +1,192 @@
+//! Every operation against a naive reference, through the safe API: all types and reductions, odd and even numbers of ranks,
+//! lengths around every boundary, nothing, parts in any order with gaps, slices, and in place; with the optional entries of the table and
+//! without.
+//!
+//! `cargo test` takes a sample, the same every time; with `HCCL_TEST_FULL=1` it is the whole matrix.
+
+pub(crate) mod reference;
+mod tester;
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use hccl::prelude::*;
+use hccl_tests::{full, installed_emulator, without_extensions};
+use tester::Tester;
+
+const RANKS: &[u32] = &[1, 2, 3, 4, 5, 8, 16];
+
+/// Calls `method` for each of the types, and each of the reductions if there are any.
+macro_rules! for_each {
+    ($tester:ident.$method:ident; $($t:ty)*) => { $($tester.$method::<$t>()?;)* };
+    ($tester:ident.$method:ident; $op:ident: $($t:ty)*) => { $($tester.$method::<$t, $op>()?;)* };
+}
+
+/// A test of a reduction with all that compiles, as far as the product takes it.
+macro_rules! reduction {
+    ($name:ident, $method:ident) => {
+        fn $name(runtime: &Runtime, ranks: u32) {
+            let outcome = runtime.run_ranks(ranks, |rank| -> hccl::Result<()> {
+                let mut tester = Tester::new(rank)?;
+                for_each!(tester.$method; Sum: i8 i16 i32 i64 f16 bf16 f32);
+                for_each!(tester.$method; Max: i8 i16 i32 i64 f16 bf16 f32);
+                for_each!(tester.$method; Min: i8 i16 i32 i64 f16 bf16 f32);
+                for_each!(tester.$method; Prod: i8 i32 i64 f16 f32);
+                if runtime.product() == Some(Product::Ascend950) {
+                    for_each!(tester.$method; Sum: u64 f64);
+                    for_each!(tester.$method; Max: u64 f64);
+                    for_each!(tester.$method; Min: u64 f64);
+                    for_each!(tester.$method; Prod: u64 f64);
+                }
+                Ok(())
+            });
+            outcome.unwrap();
+        }
+    };
+}
+
+reduction!(all_reduce_matches, all_reduce);
+reduction!(reduce_matches, reduce);
+reduction!(reduce_scatter_matches, reduce_scatter);
+
+/// The products take less of these.
+fn reduce_scatter_v_matches(runtime: &Runtime, ranks: u32) {
+    let product = runtime.product();
+    let outcome = runtime.run_ranks(ranks, |rank| -> hccl::Result<()> {
+        let mut tester = Tester::new(rank)?;
+        for_each!(tester.reduce_scatter_v; Sum: i8 i16 i32 f16 bf16 f32);
+        for_each!(tester.reduce_scatter_v; Max: i8 i16 i32 f16 bf16 f32);
+        for_each!(tester.reduce_scatter_v; Min: i8 i16 i32 f16 bf16 f32);
+        if product != Some(Product::A2) {
+            tester.reduce_scatter_v::<i64, Sum>()?;
+        }
+        if product == Some(Product::Ascend950) {
+            for_each!(tester.reduce_scatter_v; Prod: i8 i32 i64 f16 f32);
+        }
+        Ok(())
+    });
+    outcome.unwrap();
+}
+
+/// A test of movement with all types.
+macro_rules! movement {
+    ($name:ident, $method:ident) => {
+        fn $name(runtime: &Runtime, ranks: u32) {
+            let outcome = runtime.run_ranks(ranks, |rank| -> hccl::Result<()> {
+                let mut tester = Tester::new(rank)?;
+                for_each!(tester.$method; i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64);
+                Ok(())
+            });
+            outcome.unwrap();
+        }
+    };
+}
+
+movement!(broadcast_matches, broadcast);
+movement!(all_gather_matches, all_gather);
+movement!(all_gather_v_matches, all_gather_v);
+movement!(scatter_matches, scatter);
+movement!(all_to_all_matches, all_to_all);
+movement!(all_to_all_v_matches, all_to_all_v);
+movement!(messages_match, messages);
+movement!(batch_matches, batch);
+
+/// Nobody leaves a barrier before all have entered it.
+fn barrier_holds(runtime: &Runtime, ranks: u32) {
+    let entered = AtomicU32::new(0);
+    let outcome = runtime.run_ranks(ranks, |rank| -> hccl::Result<()> {
+        let mut tester = Tester::new(rank)?;
+        for round in 1..=20 {
+            entered.fetch_add(1, Ordering::SeqCst);
+            tester.comm.barrier(&tester.stream)?.wait()?;
+            assert!(entered.load(Ordering::SeqCst) >= round * ranks);
+        }
+        Ok(())
+    });
+    outcome.unwrap();
+}
+
+fn on_each_product(test: fn(&Runtime, u32)) {
+    for product in [Product::A2, Product::A3, Product::Ascend950] {
+        // The types of the 950 and one number of ranks tell the products apart; the full matrix takes them all.
+        let ranks = if full() || product == Product::A3 { RANKS } else { &[3] };
+        for &ranks in ranks {
+            let options =
+                Runtime::emulator_builder().devices(ranks as usize).product(product).build();
+            test(&options.unwrap(), ranks);
+        }
+    }
+}
+
+/// Every operation; the tests of this file, by name.
+macro_rules! operations {
+    ($($test:ident: $function:ident;)*) => {
+        $(#[test]
+        fn $test() {
+            on_each_product($function);
+        })*
+
+        fn everything_on(runtime: &Runtime, ranks: &[u32]) {
+            for &ranks in ranks {
+                $($function(runtime, ranks);)*
+            }
+        }
+    };
+}
+
+operations! {
+    all_reduce: all_reduce_matches;
+    reduce: reduce_matches;
+    reduce_scatter: reduce_scatter_matches;
+    reduce_scatter_v: reduce_scatter_v_matches;
+    broadcast: broadcast_matches;
+    all_gather: all_gather_matches;
+    all_gather_v: all_gather_v_matches;
+    scatter: scatter_matches;
+    all_to_all: all_to_all_matches;
+    all_to_all_v_and_vc: all_to_all_v_matches;
+    messages: messages_match;
+    batch: batch_matches;
+    barrier: barrier_holds;
+}
+
+#[test]
+fn an_empty_part_lies_wherever_it_is_said_to() {
+    const FAR: usize = isize::MAX as usize;
+    for checked in [false, true] {
+        let runtime = Runtime::emulator_builder().devices(2).checked(checked).build().unwrap();
+        let outcome = runtime.run_ranks(2, |rank| -> hccl::Result<()> {
+            let (device, me) = (rank.device(), rank.index());
+            let stream = device.stream()?;
+            let mut comm = rank.communicator()?;
+            let parts = Partition::with_displacements([0, 4], [FAR, 0])?;
+            let own = parts.count(me);
+            let x = device.upload(&[1 + me as i32; 4], &stream)?;
+            let mut y = device.zeros::<i32>(4, &stream)?;
+            comm.all_gather_v(x.slice(..own)?, &mut y, &parts, &stream)?.wait()?;
+            assert_eq!(y.to_vec(&stream).wait()?, [2; 4]);
+            comm.reduce_scatter_v(&x, y.slice_mut(..own)?, Sum, &parts, &stream)?.wait()?;
+            assert_eq!(y.to_vec(&stream).wait()?, [2 + me as i32; 4]);
+            // Each sends to the other, and nothing to itself.
+            let (counts, places) = if me == 0 { ([0, 4], [FAR, 0]) } else { ([4, 0], [0, FAR]) };
+            let parts = Partition::with_displacements(counts, places)?;
+            comm.all_to_all_v(&x, &parts, &mut y, &parts, &stream)?.wait()?;
+            assert_eq!(y.to_vec(&stream).wait()?, [2 - me as i32; 4]);
+            Ok(())
+        });
+        outcome.unwrap();
+    }
+}
+
+/// The same on a table that has nothing but CANN's own functions: eight devices, no help with completion.
+#[test]
+fn without_optional_entries() {
+    everything_on(&without_extensions(), &[1, 2, 3, 8]);
+}
+
+/// The same on the symbols of shared libraries with CANN's names.
+#[test]
+fn over_dlopened_libraries() {
+    let runtime = Runtime::load_from(installed_emulator()).unwrap();
+    assert_eq!(runtime.backend(), hccl::Backend::Cann);
+    everything_on(&runtime, &[1, 2, 3, 8]);
+}

@@ -1,0 +1,10 @@
+//! Recording: what the kernels of the examples become, and what every item of `hccl::kernel` records.
+//!
+//! `HCCL_TEST_BLESS=1 cargo test -p hccl-tests --test all kernels::` rewrites the texts.
+
+mod checked;
+mod golden;
+mod mistakes;
+mod operations;
+mod printed;
+mod recorder;

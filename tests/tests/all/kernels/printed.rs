@@ -1,0 +1,167 @@
+//! The kernels of the examples as Ascend C: as they look, for a compiler, and what they ask of the server when they run on the host. All
+//! of them see a compiler with `HCCL_TEST_FULL=1`, else some.
+
+use std::path::Path;
+use std::{env, fs};
+
+use ascend_program::{Program, ascend_c};
+use hccl::kernel::Project;
+use hccl_examples::kernels::*;
+use hccl_tests::full;
+
+use ascend_program_testing::compiler::{Directory, complaints, sources};
+use ascend_program_testing::run::{self, Launch, bytes, numbers, tiling};
+
+fn all() -> Vec<(&'static str, Program)> {
+    macro_rules! programs {
+        ($($name:literal: $module:ident::$kernel:ident),* $(,)?) => {
+            vec![$(($name, $module::$kernel::record().unwrap().program().clone())),*]
+        };
+    }
+    programs! {
+        "all_to_all": all_to_all::all_to_all_custom,
+        "all_to_all_rounds": all_to_all::all_to_all_rounds,
+        "reduce_scatter": reduce_scatter::reduce_scatter_custom,
+        "reduce_scatter_rounds": reduce_scatter::reduce_scatter_rounds,
+        "all_to_all_v": all_to_all_v::all_to_all_v_custom,
+        "vadd": vadd::vadd,
+        "matmul_all_reduce": matmul_all_reduce::matmul_all_reduce,
+        "all_gather_matmul": all_gather_matmul::all_gather_matmul,
+    }
+}
+
+#[test]
+fn the_kernels_of_the_examples_are_printed_as_a_person_would_write_them() {
+    for (name, program) in all() {
+        let found = ascend_c::kernel(&program).unwrap();
+        let path =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/all/kernels/{name}.cpp"));
+        if env::var_os("HCCL_TEST_BLESS").is_some() {
+            fs::write(&path, &found).unwrap();
+        }
+        let expected = fs::read_to_string(&path).unwrap();
+        assert_eq!(found, expected, "{name} is printed differently");
+    }
+}
+
+#[test]
+fn a_recorded_kernel_comes_with_its_operator_project() {
+    let kernel = reduce_scatter::reduce_scatter_rounds::record().unwrap();
+    let mut bytes = tiling(kernel.program().tiling.as_ref().unwrap(), 7, &ROUNDS);
+    let files = kernel.project(&Project::new(bytes.clone())).unwrap();
+    let file = |end: &str| files.iter().find(|(path, _)| path.ends_with(end)).map(|file| &file.1);
+    assert_eq!(file("op_kernel/reduce_scatter_rounds.cpp"), Some(&kernel.ascend_c().unwrap()));
+    assert!(file("op_host/reduce_scatter_rounds.cpp").is_some(), "{files:?}");
+    bytes.pop();
+    let error = kernel.project(&Project::new(bytes)).unwrap_err().to_string();
+    assert!(error.contains("the tiling has 607 bytes, its struct has 608"), "{error}");
+}
+
+#[test]
+fn the_kernels_of_the_examples_compile_as_ascend_c() {
+    let some = ["vadd", "all_gather_matmul"];
+    for (name, program) in all() {
+        if !full() && !some.contains(&name) {
+            continue;
+        }
+        let directory = Directory::new(&format!("example-{name}"));
+        let Some(said) = complaints(&[], &sources(&program, &directory)) else { return };
+        assert!(said.is_empty(), "{name}: {said}");
+    }
+}
+
+/// Four ranks and two blocks: the calls on each rank, and its output.
+fn on_four_ranks(
+    program: &Program,
+    operation: u32,
+    fields: &[(&str, &[u64])],
+    [input, output]: [usize; 2],
+    calls: &[&str],
+) -> Option<Vec<Vec<f32>>> {
+    let of = |rank: usize| bytes((0..input).map(|at| element(rank, at)));
+    let launch = Launch {
+        ranks: 4,
+        blocks: 2,
+        tilings: vec![tiling(program.tiling.as_ref().unwrap(), operation, fields)],
+        inputs: vec![(0..4).map(of).collect()],
+        outputs: vec![2 * output],
+    };
+    let outcome = run::run(program, &launch)?;
+    for of_rank in outcome.calls {
+        let (first, rest) = of_rank.split_at(2);
+        assert_eq!(first, ["InitV2 group=0", "SetCcTilingV2 offset=64"]);
+        let (rest, last) = rest.split_at(rest.len() - 2);
+        assert_eq!(rest, calls);
+        assert_eq!(last, ["SyncAll<true>", "Finalize"]);
+    }
+    Some(outcome.outputs[0].iter().map(|bytes| numbers(bytes)).collect())
+}
+
+/// What rank `rank` has at the start.
+fn element(rank: usize, at: usize) -> f32 {
+    ((rank * 7 + at * 3) % 61) as f32
+}
+
+const ROUNDS: [(&str, &[u64]); 3] = [("tileNum", &[2]), ("tileLen", &[128]), ("tailNum", &[1])];
+
+fn exchanged(output: Option<Vec<Vec<f32>>>, each: usize) {
+    for (rank, output) in output.into_iter().flatten().enumerate() {
+        let wanted = (0..4 * each).map(|at| element(at / each, rank * each + at % each));
+        assert!(output.into_iter().eq(wanted), "rank {rank}");
+    }
+}
+
+fn summed(output: Option<Vec<Vec<f32>>>, each: usize) {
+    for (rank, output) in output.into_iter().flatten().enumerate() {
+        let sum = |at: usize| (0..4).map(|from| element(from, rank * each + at)).sum::<f32>();
+        assert!(output.into_iter().eq((0..each).map(sum)), "rank {rank}");
+    }
+}
+
+/// The listings of the pages of AlltoAll and ReduceScatter, with their figures.
+#[test]
+fn kernels_in_rounds_make_the_calls_of_their_pages() {
+    let program = all_to_all::all_to_all_rounds::record().unwrap().program().clone();
+    let calls = [
+        "AlltoAll commit=1 send=x+0 recv=y+0 count=128 dtype=3 op=0 stride=356 repeat=2 handle=0",
+        "AlltoAll commit=1 send=x+512 recv=y+512 count=100 dtype=3 op=0 stride=356 repeat=1 handle=1",
+        "Wait handle=0",
+        "Wait handle=0",
+        "Wait handle=1",
+    ];
+    let fields = [&ROUNDS[..], &[("tailLen", &[100])]].concat();
+    exchanged(on_four_ranks(&program, 10, &fields, [4 * 356; 2], &calls), 356);
+
+    let program = reduce_scatter::reduce_scatter_rounds::record().unwrap().program().clone();
+    let calls = [
+        "ReduceScatter commit=1 send=x+0 recv=y+0 count=128 dtype=3 op=0 stride=300 repeat=2 handle=0",
+        "ReduceScatter commit=1 send=x+512 recv=y+512 count=44 dtype=3 op=0 stride=300 repeat=1 handle=1",
+        "Wait handle=0",
+        "Wait handle=0",
+        "Wait handle=1",
+    ];
+    let fields = [&ROUNDS[..], &[("tailLen", &[44])]].concat();
+    summed(on_four_ranks(&program, 7, &fields, [4 * 300, 300], &calls), 300);
+}
+
+#[test]
+fn kernels_at_once_make_the_calls_of_their_pages() {
+    if !full() {
+        return;
+    }
+    let program = all_to_all::all_to_all_custom::record().unwrap().program().clone();
+    let calls = [
+        "AlltoAll commit=1 send=x+0 recv=y+0 count=128 dtype=3 op=0 stride=0 repeat=1 handle=0",
+        "Wait handle=0",
+    ];
+    let sizes = [4 * 128; 2];
+    exchanged(on_four_ranks(&program, 10, &[("dataCount", &[128])], sizes, &calls), 128);
+
+    let program = reduce_scatter::reduce_scatter_custom::record().unwrap().program().clone();
+    let calls = [
+        "ReduceScatter commit=1 send=x+0 recv=y+0 count=300 dtype=3 op=0 stride=0 repeat=1 handle=0",
+        "Wait handle=0",
+    ];
+    let fields = [("recvCount", &[300][..])];
+    summed(on_four_ranks(&program, 7, &fields, [4 * 300, 300], &calls), 300);
+}

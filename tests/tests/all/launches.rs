@@ -1,0 +1,350 @@
+//! Recorded kernels on emulated ranks, through the safe layer.
+
+mod one_sided;
+mod parts;
+mod refused;
+
+use hccl::kernel::tiling::{CmdType, DataType, Mc2CcTilingConfig, Mc2InitTilingConfig};
+use hccl::kernel::*;
+use hccl::prelude::*;
+use hccl_examples::kernels::*;
+
+const RANKS: u32 = 4;
+
+/// Devices that look for races.
+fn a3() -> Runtime {
+    let devices = Runtime::emulator_builder().devices(RANKS as usize);
+    devices.product(Product::A3).checked(true).build().unwrap()
+}
+
+/// Safe programs have no findings.
+fn nothing_found(runtime: &Runtime) {
+    let findings: Vec<String> = runtime.findings().iter().map(ToString::to_string).collect();
+    assert!(findings.is_empty(), "{findings:#?}");
+}
+
+/// A tiling struct with its communication filled in.
+fn filled<T: Tiling>(mut tiling: T, operation: CmdType, group: &str) -> T {
+    let config = Mc2CcTilingConfig::builder().group_name(group).op_type(operation);
+    let config = config.source_type(DataType::F16);
+    let member = match operation {
+        CmdType::AllReduce | CmdType::ReduceScatter => {
+            config.reduce_op(hccl::dtype::ReduceKind::Sum).build()
+        }
+        _ => config.build(),
+    };
+    Mc2InitTilingConfig::builder()
+        .product(Product::A3)
+        .build()
+        .fill(&mut tiling, &[member])
+        .unwrap();
+    tiling
+}
+
+fn halves(numbers: impl IntoIterator<Item = u64>) -> Vec<f16> {
+    numbers.into_iter().map(|number| f16::from_f32(number as f32)).collect()
+}
+
+/// Runs a kernel with one input and one output on each rank.
+fn run<T: Tiling + symbol::TilingArgument + Copy>(
+    kernel: &Recorded<T>,
+    tiling: impl Fn(u32) -> T + Sync,
+    operation: CmdType,
+    input: impl Fn(u32) -> Vec<f16> + Sync,
+    output: usize,
+) -> Vec<Vec<f16>> {
+    let runtime = a3();
+    let results = runtime
+        .run_ranks(RANKS, |rank| {
+            let stream = rank.device().stream()?;
+            let mut comm = rank.communicator()?;
+            let tiling = filled(tiling(rank.index()), operation, comm.name());
+            let x = rank.device().upload(&input(rank.index()), &stream)?;
+            let mut y = rank.device().zeros::<f16>(output, &stream)?;
+            let mut loaded = kernel.load(rank.device())?;
+            // Twice, so that the second one has to come after the first.
+            for _ in 0..2 {
+                let launch = loaded.launch(8).tiling(&tiling).group(&mut comm);
+                launch.input(&x).output(&mut y).submit(&stream)?.wait()?;
+            }
+            y.to_vec(&stream).wait()
+        })
+        .unwrap();
+    nothing_found(&runtime);
+    results
+}
+
+/// Elements that tell ranks and places apart, as far as halves are exact.
+fn numbered(rank: u32, count: u64) -> Vec<f16> {
+    halves((0..count).map(|n| u64::from(rank) * 512 + n % 512))
+}
+
+fn transposed(count: usize) -> Vec<Vec<f16>> {
+    let sent: Vec<_> = (0..RANKS).map(|rank| numbered(rank, 4 * count as u64)).collect();
+    let block = |from: usize, to: usize| sent[from][to * count..][..count].to_vec();
+    (0..4).map(|to| (0..4).flat_map(|from| block(from, to)).collect()).collect()
+}
+
+#[test]
+fn all_to_all_gives_every_rank_its_blocks() {
+    let kernel = all_to_all::all_to_all_custom::record().unwrap();
+    let tiling = |_| all_to_all::AllToAllTiling { data_count: 128, ..Tiling::zeroed() };
+    let found = run(&kernel, tiling, CmdType::AllToAll, |rank| numbered(rank, 512), 512);
+    assert_eq!(found, transposed(128));
+}
+
+#[test]
+fn all_to_all_in_rounds_gives_the_same() {
+    let kernel = all_to_all::all_to_all_rounds::record().unwrap();
+    let tiling = |_| all_to_all::AllToAllRoundsTiling {
+        tile_num: 2,
+        tile_len: 128,
+        tail_num: 1,
+        tail_len: 100,
+        ..Tiling::zeroed()
+    };
+    let found = run(&kernel, tiling, CmdType::AllToAll, |rank| numbered(rank, 1424), 1424);
+    assert_eq!(found, transposed(356));
+}
+
+/// What each rank has of the sum.
+fn summed() -> Vec<Vec<f16>> {
+    let sums = halves((0..1200).map(|n| (0..4).map(|rank| rank + n % 100).sum()));
+    sums.chunks(300).map(<[f16]>::to_vec).collect()
+}
+
+fn small(rank: u32) -> Vec<f16> {
+    halves((0..1200).map(|n| u64::from(rank) + n % 100))
+}
+
+#[test]
+fn reduce_scatter_gives_every_rank_its_sum() {
+    let kernel = reduce_scatter::reduce_scatter_custom::record().unwrap();
+    let tiling = |_| reduce_scatter::ReduceScatterTiling { recv_count: 300, ..Tiling::zeroed() };
+    assert_eq!(run(&kernel, tiling, CmdType::ReduceScatter, small, 300), summed());
+}
+
+#[test]
+fn reduce_scatter_in_rounds_gives_the_same() {
+    let kernel = reduce_scatter::reduce_scatter_rounds::record().unwrap();
+    let tiling = |_| reduce_scatter::ReduceScatterRoundsTiling {
+        tile_num: 2,
+        tile_len: 128,
+        tail_num: 1,
+        tail_len: 44,
+        ..Tiling::zeroed()
+    };
+    assert_eq!(run(&kernel, tiling, CmdType::ReduceScatter, small, 300), summed());
+}
+
+/// The uneven blocks of four ranks from the documents.
+#[test]
+fn all_to_all_v_moves_blocks_of_different_lengths() {
+    const SEND: [[u64; 4]; 4] = [[3, 3, 3, 3], [2, 2, 3, 2], [1, 4, 4, 4], [3, 3, 3, 3]];
+    let tiling = |rank: u32| {
+        let rank = rank as usize;
+        let mut tiling = all_to_all_v::AllToAllVTiling::zeroed();
+        let (mut sent, mut received) = (0, 0);
+        for (peer, peer_send) in SEND.iter().enumerate() {
+            tiling.send_counts[peer] = SEND[rank][peer];
+            tiling.send_displs[peer] = sent;
+            sent += SEND[rank][peer];
+            tiling.recv_counts[peer] = peer_send[rank];
+            tiling.recv_displs[peer] = received;
+            received += peer_send[rank];
+        }
+        tiling
+    };
+    let kernel = all_to_all_v::all_to_all_v_custom::record().unwrap();
+    let found = run(&kernel, tiling, CmdType::AllToAllV, |rank| numbered(rank, 16), 16);
+    for (rank, found) in found.iter().enumerate() {
+        let expected: Vec<f16> = (0..4)
+            .flat_map(|from| {
+                let start = SEND[from][..rank].iter().sum::<u64>() as usize;
+                let block = &numbered(from as u32, 16)[start..][..SEND[from][rank] as usize];
+                block.to_vec()
+            })
+            .collect();
+        assert_eq!(&found[..expected.len()], expected, "rank {rank}");
+    }
+}
+
+#[test]
+fn vadd_adds() {
+    let runtime = Runtime::emulator(1).unwrap();
+    let device = runtime.device(0).unwrap();
+    let stream = device.stream().unwrap();
+    let total = 1000;
+    let x = device.upload(&halves(0..total), &stream).unwrap();
+    let y = device.upload(&halves((0..total).map(|n| 2 * (n % 100))), &stream).unwrap();
+    let mut z = device.zeros::<f16>(total as usize, &stream).unwrap();
+    let mut kernel = vadd::vadd::record().unwrap().load(&device).unwrap();
+    let tiling = vadd::VaddTiling { total, tile: 64 };
+    let launch = kernel.launch(3).tiling(&tiling).input(&x).input(&y).output(&mut z);
+    launch.submit(&stream).unwrap().wait().unwrap();
+    let expected = halves((0..total).map(|n| n + 2 * (n % 100)));
+    assert_eq!(z.to_vec(&stream).wait().unwrap(), expected);
+}
+
+/// A product that is divided into one piece of `rows` rows for each core in turn.
+fn cube(m: i32, n: i32, k: i32) -> TCubeTiling {
+    TCubeTiling {
+        used_core_num: 1,
+        m,
+        n,
+        ka: k,
+        kb: k,
+        single_core_m: 32,
+        single_core_n: 32,
+        single_core_k: k,
+        base_m: 32,
+        base_n: 32,
+        base_k: 16,
+        depth_a1: 1,
+        depth_b1: 1,
+        step_m: 1,
+        step_n: 1,
+        step_ka: 1,
+        step_kb: 1,
+        db_l0a: 1,
+        db_l0b: 1,
+        db_l0c: 1,
+        ..TCubeTiling::default()
+    }
+}
+
+const ROWS: usize = 168;
+const DEPTH: usize = 48;
+const WIDTH: usize = 80;
+
+fn left(rank: u32) -> Vec<f16> {
+    halves((0..(ROWS * DEPTH) as u64).map(|n| (n + u64::from(rank)) % 3))
+}
+
+fn right(rank: u32) -> Vec<f16> {
+    halves((0..(DEPTH * WIDTH) as u64).map(|n| (n * 7 + u64::from(rank)) % 4))
+}
+
+/// The plain formula. All numbers are small and whole, so every order of additions gives the same.
+fn product(a: &[f16], b: &[f16]) -> Vec<f32> {
+    let at = |n: usize| {
+        let (row, column) = (n / WIDTH, n % WIDTH);
+        let term = |i: usize| a[row * DEPTH + i].to_f32() * b[i * WIDTH + column].to_f32();
+        (0..DEPTH).map(term).sum()
+    };
+    (0..a.len() / DEPTH * WIDTH).map(at).collect()
+}
+
+#[test]
+fn matmul_all_reduce_sums_the_products_of_all_ranks() {
+    let kernel = matmul_all_reduce::matmul_all_reduce::record().unwrap();
+    let runtime = a3();
+    let found = runtime.run_ranks(RANKS, |rank| {
+        let (device, index) = (rank.device(), rank.index());
+        let stream = device.stream()?;
+        let mut comm = rank.communicator()?;
+        let tiling = matmul_all_reduce::MatmulAllReduceTiling {
+            tile: cube(64, WIDTH as i32, DEPTH as i32),
+            tail: cube(40, WIDTH as i32, DEPTH as i32),
+            tile_num: 2,
+            ..Tiling::zeroed()
+        };
+        let tiling = filled(tiling, CmdType::AllReduce, comm.name());
+        let a = device.upload(&left(index), &stream)?;
+        let b = device.upload(&right(index), &stream)?;
+        let mut y = device.zeros::<f16>(ROWS * WIDTH, &stream)?;
+        let mut loaded = kernel.load(device)?;
+        let launch = loaded.launch(3).tiling(&tiling).group(&mut comm);
+        launch.input(&a).input(&b).output(&mut y).submit(&stream)?.wait()?;
+        y.to_vec(&stream).wait()
+    });
+    let products: Vec<_> = (0..RANKS).map(|rank| product(&left(rank), &right(rank))).collect();
+    let expected: Vec<f16> = (0..ROWS * WIDTH)
+        .map(|n| f16::from_f32(products.iter().map(|product| product[n]).sum()))
+        .collect();
+    for found in found.unwrap() {
+        assert_eq!(found, expected);
+    }
+    nothing_found(&runtime);
+}
+
+#[test]
+fn all_gather_matmul_multiplies_the_rows_of_all_ranks() {
+    let kernel = all_gather_matmul::all_gather_matmul::record().unwrap();
+    let runtime = a3();
+    let found = runtime.run_ranks(RANKS, |rank| {
+        let device = rank.device();
+        let stream = device.stream()?;
+        let mut comm = rank.communicator()?;
+        let tiling = all_gather_matmul::AllGatherMatmulTiling {
+            local: cube(ROWS as i32, WIDTH as i32, DEPTH as i32),
+            tile: cube(64, WIDTH as i32, DEPTH as i32),
+            tail: cube(40, WIDTH as i32, DEPTH as i32),
+            tile_num: 2,
+            ..Tiling::zeroed()
+        };
+        let tiling = filled(tiling, CmdType::AllGather, comm.name());
+        let x = device.upload(&left(rank.index()), &stream)?;
+        let b = device.upload(&right(0), &stream)?;
+        let mut y = device.zeros::<f16>(4 * ROWS * WIDTH, &stream)?;
+        let mut gathered = device.zeros::<f16>(4 * ROWS * DEPTH, &stream)?;
+        let mut loaded = kernel.load(device)?;
+        let launch = loaded.launch(3).tiling(&tiling).group(&mut comm).input(&x).input(&b);
+        launch.output(&mut y).output(&mut gathered).submit(&stream)?.wait()?;
+        Ok::<_, hccl::Error>((y.to_vec(&stream).wait()?, gathered.to_vec(&stream).wait()?))
+    });
+    let rows: Vec<f16> = (0..RANKS).flat_map(left).collect();
+    let expected: Vec<f16> = product(&rows, &right(0)).into_iter().map(f16::from_f32).collect();
+    for (y, gathered) in found.unwrap() {
+        assert_eq!(gathered, rows);
+        assert_eq!(y, expected);
+    }
+    nothing_found(&runtime);
+}
+
+/// Kernels are dropped at once, with launches in flight too.
+#[test]
+fn a_kernel_may_be_dropped_while_it_runs() {
+    let runtime = Runtime::emulator(1).unwrap();
+    let device = runtime.device(0).unwrap();
+    let stream = device.stream().unwrap();
+    let x = device.upload(&halves(0..4096), &stream).unwrap();
+    let mut z = device.zeros::<f16>(4096, &stream).unwrap();
+    let recorded = vadd::vadd::record().unwrap();
+    let tiling = vadd::VaddTiling { total: 4096, tile: 16 };
+    for _ in 0..20 {
+        let mut kernel = recorded.load(&device).unwrap();
+        let launch = kernel.launch(2).tiling(&tiling).input(&x).input(&x).output(&mut z);
+        launch.submit(&stream).unwrap();
+    }
+    let expected = halves((0..4096).map(|n| 2 * n));
+    assert_eq!(z.to_vec(&stream).wait().unwrap()[..1024], expected[..1024]);
+}
+
+/// What is loaded, launched and dropped leaves nothing on the device.
+#[test]
+fn a_thousand_kernels_leave_no_memory_behind() {
+    let runtime = Runtime::emulator(1).unwrap();
+    let device = runtime.device(0).unwrap();
+    let stream = device.stream().unwrap();
+    let x = device.upload(&halves(0..64), &stream).unwrap();
+    let mut y = device.zeros::<f16>(64, &stream).unwrap();
+    let recorded = reduce_scatter::reduce_scatter_custom::record().unwrap();
+    let root = RootInfo::new(&device).unwrap();
+    let comm = Communicator::builder().device(&device).rank(0).world_size(1).root_info(&root);
+    let mut comm = comm.build().unwrap();
+    let tiling = reduce_scatter::ReduceScatterTiling { recv_count: 64, ..Tiling::zeroed() };
+    let tiling = filled(tiling, CmdType::ReduceScatter, comm.name());
+    let mut free = Vec::new();
+    for round in 0..1000 {
+        let mut kernel = recorded.load(&device).unwrap();
+        let launch = kernel.launch(2).tiling(&tiling).group(&mut comm).input(&x).output(&mut y);
+        launch.submit(&stream).unwrap().wait().unwrap();
+        if round % 333 == 0 {
+            drop(kernel);
+            free.push(device.memory_info().unwrap().free);
+        }
+    }
+    assert!(free.windows(2).all(|two| two[0] == two[1]), "{free:?}");
+    assert_eq!(y.to_vec(&stream).wait().unwrap(), halves(0..64));
+}

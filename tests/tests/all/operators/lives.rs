@@ -1,0 +1,288 @@
+//! Operators that fail or are left alone.
+
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use futures::FutureExt;
+use hccl::operator::*;
+use hccl::prelude::*;
+use hccl::{Error, Result};
+use hccl_tests::both_backends;
+
+use crate::operators::algorithms::*;
+
+/// Each rank waits for the other one to expose its buffer, and none does.
+fn nobody_exposes() -> Operator {
+    Operator::all_reduce("nobody_exposes", Sum, |op, main| {
+        main.fork(2, |threads| {
+            let [_, sub] = threads.array();
+            let access = sub.enter(op.channel(1 - op.rank()));
+            sub.read(access.buffer().slice(..op.count()), op.output());
+            sub.leave(access);
+        });
+    })
+}
+
+#[test]
+fn a_peer_that_never_exposes_its_buffer_is_a_deadlock_that_says_who_waits_for_what() {
+    let runtime = Runtime::emulator(2).unwrap();
+    let since = Instant::now();
+    let texts = runtime.run_ranks(2, |rank| -> Result<(String, String)> {
+        let (device, stream) = (rank.device(), rank.device().stream()?);
+        let mut comm = rank.communicator()?;
+        let mut x = device.zeros::<f32>(4, &stream)?;
+        let work = comm.run(&nobody_exposes()).in_place(&mut x).submit(&stream)?;
+        let error = work.wait().expect_err("it hangs");
+        assert_eq!(error.context().unwrap().operation, "nobody_exposes", "{error}");
+        let next = comm.run(&mesh_all_reduce(Sum)).in_place(&mut x).submit(&stream);
+        Ok((error.to_string(), next.expect_err("notifies may be set").to_string()))
+    });
+    for (first, next) in texts.unwrap() {
+        for piece in ["notify 0", "rank 0", "rank 1", "channel"] {
+            assert!(first.contains(piece), "{piece}: {first}");
+        }
+        assert!(next.contains("the operator `nobody_exposes` #1 has failed"), "{next}");
+        assert!(next.contains("build a new one on all ranks"), "{next}");
+    }
+    assert!(since.elapsed() < Duration::from_secs(60), "it was not noticed");
+}
+
+#[test]
+fn a_deadline_ends_a_wait_and_the_operator_goes_on() {
+    both_backends(|runtime| {
+        let (late, gate) = mpsc::sync_channel::<()>(1);
+        let gate = std::sync::Mutex::new(gate);
+        let sums = runtime.run_ranks(2, |rank| -> Result<Vec<f32>> {
+            let (device, stream) = (rank.device(), rank.device().stream()?);
+            let mut comm = rank.communicator()?;
+            let mut x = device.upload(&[1.0f32; 4], &stream)?;
+            // Once to the end, so that there are channels.
+            comm.run(&mesh_all_reduce(Sum)).in_place(&mut x).submit(&stream)?.wait()?;
+            if rank.index() == 1 {
+                gate.lock().unwrap().recv().unwrap();
+            }
+            let work = comm.run(&mesh_all_reduce(Sum)).in_place(&mut x).submit(&stream)?;
+            if rank.index() == 0 {
+                let error = work.wait_timeout(Duration::from_millis(30)).expect_err("too early");
+                assert!(error.is_timeout(), "{error}");
+                late.send(()).unwrap();
+            }
+            work.wait()?;
+            x.to_vec(&stream).wait()
+        });
+        assert_eq!(sums.unwrap(), [[4.0; 4]; 2]);
+    });
+}
+
+#[test]
+fn a_wait_that_is_cancelled_cancels_nothing() {
+    let runtime = Runtime::emulator(2).unwrap();
+    let sums = runtime.run_ranks(2, |rank| -> Result<Vec<i32>> {
+        let (device, stream) = (rank.device(), rank.device().stream()?);
+        let mut comm = rank.communicator()?;
+        let mut x = device.upload(&[1; 1000], &stream)?;
+        for _ in 0..5 {
+            let mut work = comm.run(&mesh_all_reduce(Sum)).in_place(&mut x).submit(&stream)?;
+            // Polled once, and dropped.
+            let _ = (&mut work).now_or_never();
+        }
+        x.to_vec(&stream).wait()
+    });
+    assert_eq!(sums.unwrap(), [[32; 1000]; 2]);
+}
+
+#[test]
+fn an_abort_ends_an_operator_that_waits() {
+    let runtime = Runtime::emulator(2).unwrap();
+    let since = Instant::now();
+    let errors = runtime.run_ranks(2, |rank| -> Result<Option<Error>> {
+        let (device, stream) = (rank.device(), rank.device().stream()?);
+        let mut comm = rank.communicator()?;
+        let mut x = device.zeros::<i32>(4, &stream)?;
+        comm.run(&mesh_all_reduce(Sum)).in_place(&mut x).submit(&stream)?.wait()?;
+        if rank.index() == 1 {
+            std::thread::sleep(Duration::from_millis(50));
+            comm.abort_handle().abort()?;
+            let next = comm.run(&mesh_all_reduce(Sum)).in_place(&mut x).submit(&stream);
+            return Ok(next.err());
+        }
+        let work = comm.run(&mesh_all_reduce(Sum)).in_place(&mut x).submit(&stream)?;
+        Ok(work.wait().err())
+    });
+    let errors = errors.unwrap();
+    assert!(errors[0].is_some());
+    assert!(
+        matches!(
+            &errors[1],
+            Some(Error::Refused { cause, .. }) if matches!(**cause, Error::Aborted { .. })
+        ) || matches!(errors[1], Some(Error::Aborted { .. })),
+        "{errors:?}"
+    );
+    assert!(since.elapsed() < Duration::from_secs(60), "it was not noticed");
+}
+
+#[test]
+fn a_peer_that_is_gone_ends_an_operator_that_waits_for_it() {
+    let runtime = Runtime::emulator(2).unwrap();
+    let since = Instant::now();
+    let outcome = runtime.run_ranks(2, |rank| -> Result<()> {
+        let (device, stream) = (rank.device(), rank.device().stream()?);
+        let mut comm = rank.communicator()?;
+        let mut x = device.zeros::<i32>(4, &stream)?;
+        comm.run(&mesh_all_reduce(Sum)).in_place(&mut x).submit(&stream)?.wait()?;
+        if rank.index() == 1 {
+            return Err(Error::Invalid { operation: "test", problem: "it has had enough".into() });
+        }
+        comm.run(&mesh_all_reduce(Sum)).in_place(&mut x).submit(&stream)?.wait()
+    });
+    let text = outcome.expect_err("rank 1 is gone").to_string();
+    assert!(text.contains("it has had enough"), "{text}");
+    assert!(since.elapsed() < Duration::from_secs(60), "it was not noticed");
+}
+
+#[test]
+fn a_stream_may_go_while_its_operator_runs() {
+    let runtime = Runtime::emulator(2).unwrap();
+    let sums = runtime.run_ranks(2, |rank| -> Result<Vec<i32>> {
+        let (device, stream) = (rank.device(), rank.device().stream()?);
+        let mut comm = rank.communicator()?;
+        let mut x = device.upload(&[1; 1000], &stream)?;
+        for _ in 0..5 {
+            let passing = device.stream()?;
+            drop(comm.run(&mesh_all_reduce(Sum)).in_place(&mut x).submit(&passing)?);
+        }
+        x.to_vec(&stream).wait()
+    });
+    assert_eq!(sums.unwrap(), [[32; 1000]; 2]);
+}
+
+#[test]
+fn after_a_failure_nothing_is_written_any_more() {
+    // Rank 0 does its own part while rank 1 lets it down.
+    let half = Operator::all_reduce("half", Sum, |op, main| {
+        main.fork(2, |threads| {
+            let [main, sub] = threads.array();
+            if op.rank() == 0 {
+                let access = main.enter(op.channel(1));
+                main.leave(access);
+                for _ in 0..50 {
+                    sub.copy(op.input(), op.output());
+                }
+            } else {
+                let _ = (op.channel(0), sub);
+            }
+        });
+    });
+    let runtime = Runtime::emulator(2).unwrap();
+    let left = runtime.run_ranks(2, |rank| -> Result<bool> {
+        let (device, stream) = (rank.device(), rank.device().stream()?);
+        let other = device.stream()?;
+        let mut comm = rank.communicator()?;
+        let x = device.upload(&vec![1.0f32; 1 << 20], &stream)?;
+        let mut y = device.zeros::<f32>(1 << 20, &stream)?;
+        let work = comm.run(&half).input(&x).output(&mut y).submit(&stream)?;
+        if rank.index() == 1 {
+            work.wait()?;
+            comm.abort_handle().abort()?;
+            return Ok(true);
+        }
+        let _ = work.wait();
+        // Ordered behind everything that the operator does, also on another stream.
+        y.upload(&vec![2.0; 1 << 20], &other)?.wait()?;
+        std::thread::sleep(Duration::from_millis(20));
+        Ok(y.to_vec(&other).wait()?.iter().all(|value| *value == 2.0))
+    });
+    assert_eq!(left.unwrap(), [true; 2]);
+}
+
+#[test]
+fn an_operator_whose_peer_has_dropped_the_communicator_fails_and_so_does_the_next() {
+    let runtime = Runtime::emulator(2).unwrap();
+    let (gone, wait) = mpsc::sync_channel::<()>(1);
+    let wait = std::sync::Mutex::new(wait);
+    let texts = runtime.run_ranks(2, |rank| -> Result<[String; 2]> {
+        let (device, stream) = (rank.device(), rank.device().stream()?);
+        let mut comm = rank.communicator()?;
+        let mut x = device.upload(&[1.0f32; 4], &stream)?;
+        comm.run(&mesh_all_reduce(Sum)).in_place(&mut x).submit(&stream)?.wait()?;
+        if rank.index() == 1 {
+            drop(comm);
+            // It is destroyed when somebody comes by.
+            drop(device.zeros::<f32>(4, &stream)?);
+            stream.synchronize()?;
+            gone.send(()).unwrap();
+            return Ok(Default::default());
+        }
+        wait.lock().unwrap().recv().unwrap();
+        let errors = [(); 2].map(|()| {
+            let run = comm.run(&mesh_all_reduce(Sum)).in_place(&mut x).submit(&stream);
+            run.and_then(|work| work.wait()).expect_err("nobody is there").to_string()
+        });
+        Ok(errors)
+    });
+    let [first, next] = &texts.unwrap()[0];
+    assert!(first.contains("rank 1"), "{first}");
+    assert!(next.contains("`mesh_all_reduce` #2 has failed"), "{next}");
+}
+
+#[test]
+fn what_is_refused_in_the_midst_is_over_before_its_buffers_are_used() {
+    // The copies are told before the peer's end of the channel is found to be gone.
+    let half = Operator::all_reduce("half", Sum, |op, main| {
+        main.fork(2, |threads| {
+            for _ in 0..50 {
+                threads.get(1).copy(op.input(), op.output());
+            }
+        });
+        main.lend(op.channel(1 - op.rank()));
+    });
+    let runtime = Runtime::emulator(2).unwrap();
+    let (gone, gate) = mpsc::sync_channel::<()>(1);
+    let gate = std::sync::Mutex::new(gate);
+    let left = runtime.run_ranks(2, |rank| -> Result<bool> {
+        let (device, stream) = (rank.device(), rank.device().stream()?);
+        let other = device.stream()?;
+        let mut comm = rank.communicator()?;
+        let x = device.upload(&vec![1.0f32; 1 << 20], &stream)?;
+        let mut y = device.zeros::<f32>(1 << 20, &stream)?;
+        comm.run(&mesh_all_reduce(Sum)).input(&x).output(&mut y).submit(&stream)?.wait()?;
+        if rank.index() == 1 {
+            drop(comm);
+            stream.synchronize()?;
+            gone.send(()).unwrap();
+            return Ok(true);
+        }
+        gate.lock().unwrap().recv().unwrap();
+        let refused = comm.run(&half).input(&x).output(&mut y).submit(&stream);
+        assert!(refused.is_err(), "its peer is gone");
+        y.upload(&vec![2.0; 1 << 20], &other)?.wait()?;
+        std::thread::sleep(Duration::from_millis(20));
+        Ok(y.to_vec(&other).wait()?.iter().all(|value| *value == 2.0))
+    });
+    assert_eq!(left.unwrap(), [true; 2]);
+}
+
+#[test]
+fn waits_have_the_time_limit_of_the_devices() {
+    let limit = Duration::from_secs(1);
+    let runtime = Runtime::emulator_builder().devices(2).exec_timeout(limit).build().unwrap();
+    let (over, gate) = mpsc::sync_channel::<()>(1);
+    let gate = std::sync::Mutex::new(gate);
+    let texts = runtime.run_ranks(2, |rank| -> Result<String> {
+        let (device, stream) = (rank.device(), rank.device().stream()?);
+        let mut comm = rank.communicator()?;
+        let mut x = device.zeros::<f32>(4, &stream)?;
+        comm.run(&mesh_all_reduce(Sum)).in_place(&mut x).submit(&stream)?.wait()?;
+        if rank.index() == 1 {
+            // It computes, and may come yet: no deadlock.
+            gate.lock().unwrap().recv().unwrap();
+            return Ok(String::new());
+        }
+        let error = comm.run(&mesh_all_reduce(Sum)).in_place(&mut x).submit(&stream)?.wait();
+        over.send(()).unwrap();
+        Ok(error.expect_err("nobody comes").to_string())
+    });
+    let text = &texts.unwrap()[0];
+    assert!(text.contains("EI0002") && text.contains("for 1.0 s"), "{text}");
+    assert!(text.contains("rank 1 did not record it"), "{text}");
+}
