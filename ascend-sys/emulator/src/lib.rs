@@ -57,8 +57,6 @@ pub use ascend_reduce::{self as reduce, copy};
 /// The functions of the emulator. What it does not have is `None`.
 pub fn table() -> ascend_sys::Functions {
     let mut table = ascend_sys::Functions::default();
-    abi::acl::fill(&mut table);
-    abi::ext::fill(&mut table);
-    abi::hccl::fill(&mut table);
+    abi::fill(&mut table);
     table
 }

@@ -2,7 +2,9 @@
 //!
 //! Both belong to the calling thread, as CANN has it by default.
 
-use ascend_sys::{ACL_ERROR_INTERNAL_ERROR, ACL_SUCCESS, HcclResult, aclError};
+use ascend_sys::{
+    ACL_ERROR_INTERNAL_ERROR, ACL_ERROR_INVALID_PARAM, ACL_SUCCESS, HcclResult, aclError,
+};
 use std::cell::{Cell, RefCell};
 use std::ffi::{CString, c_char};
 use std::fmt::Display;
@@ -16,6 +18,8 @@ pub(crate) const PANICKED: &str = "the emulator panicked; this is a defect of th
 pub(crate) enum ErrorCode {
     Acl(aclError),
     Hccl(HcclResult),
+    /// An argument is NULL: each family has a code and a text of its own for that.
+    Null,
 }
 
 impl From<aclError> for ErrorCode {
@@ -57,12 +61,20 @@ impl Failure {
         Failure { code: code.into(), text: text.into(), task: None }
     }
 
+    /// The argument with this name is NULL.
+    #[cold]
+    pub(crate) fn null(argument: &str) -> Failure {
+        let text = format!("{argument} is NULL");
+        Failure { code: ErrorCode::Null, text: text.into(), task: None }
+    }
+
     /// The code that a function of the runtime returns. None of them calls HCCL, except when a
     /// graph issues its operations again, which gives their failures a code of their own.
     pub(crate) fn acl_code(&self) -> aclError {
         match self.code {
             ErrorCode::Acl(code) => code,
             ErrorCode::Hccl(_) => ACL_ERROR_INTERNAL_ERROR,
+            ErrorCode::Null => ACL_ERROR_INVALID_PARAM,
         }
     }
 
@@ -72,6 +84,9 @@ impl Failure {
     pub(crate) fn in_hccl(&self) -> (HcclResult, Arc<str>) {
         match self.code {
             ErrorCode::Hccl(code) => (code, Arc::clone(&self.text)),
+            ErrorCode::Null => {
+                (HcclResult::HCCL_E_PTR, format!("the argument {}", self.text).into())
+            }
             ErrorCode::Acl(code) => {
                 let text = format!("EI9999: {} [the runtime returned {code}]", self.text);
                 (HcclResult::HCCL_E_RUNTIME, text.into())

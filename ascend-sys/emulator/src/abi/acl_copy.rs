@@ -4,8 +4,8 @@
 //! on the calling thread or submitted.
 #![allow(non_snake_case, reason = "CANN's names")]
 
-use super::abi_entry;
 use super::acl_memory::resolve;
+use super::arguments::{Acl, entries};
 use crate::callback::may_block;
 use crate::leaf::{Copy, Fill};
 use crate::memory::{Bytes, MemoryPlace};
@@ -15,18 +15,87 @@ use crate::step::Step;
 use crate::stream::Stream;
 use crate::{capture, check, context, executor, machine};
 use ascend_sys::{
-    ACL_ERROR_RT_FEATURE_NOT_SUPPORT, ACL_ERROR_RT_PARAM_INVALID, Functions, aclError,
-    aclrtMemcpyKind, aclrtStream,
+    ACL_ERROR_RT_FEATURE_NOT_SUPPORT, ACL_ERROR_RT_PARAM_INVALID, aclrtMemcpyKind, aclrtStream,
 };
 use std::ffi::c_void;
 
-pub(super) fn fill(table: &mut Functions) {
-    table.aclrtMemcpy = Some(aclrtMemcpy);
-    table.aclrtMemcpyAsync = Some(aclrtMemcpyAsync);
-    table.aclrtMemcpy2d = Some(aclrtMemcpy2d);
-    table.aclrtMemcpy2dAsync = Some(aclrtMemcpy2dAsync);
-    table.aclrtMemset = Some(aclrtMemset);
-    table.aclrtMemsetAsync = Some(aclrtMemsetAsync);
+entries! {
+    Acl;
+
+    fn aclrtMemcpy(
+        dst: *mut c_void,
+        dest_max: usize,
+        src: *const c_void,
+        count: usize,
+        kind: aclrtMemcpyKind,
+    ) {
+        run(ENTRY, kind, || Planned::row(dst, dest_max, src, count))
+    }
+
+    fn aclrtMemcpyAsync(
+        dst: *mut c_void,
+        dest_max: usize,
+        src: *const c_void,
+        count: usize,
+        kind: aclrtMemcpyKind,
+        stream: aclrtStream,
+    ) {
+        enqueue(ENTRY, kind, stream, || Planned::row(dst, dest_max, src, count))
+    }
+
+    fn aclrtMemcpy2d(
+        dst: *mut c_void,
+        dpitch: usize,
+        src: *const c_void,
+        spitch: usize,
+        width: usize,
+        height: usize,
+        kind: aclrtMemcpyKind,
+    ) {
+        run(ENTRY, kind, || Planned::rows((dst, dpitch), (src, spitch), width, height))
+    }
+
+    fn aclrtMemcpy2dAsync(
+        dst: *mut c_void,
+        dpitch: usize,
+        src: *const c_void,
+        spitch: usize,
+        width: usize,
+        height: usize,
+        kind: aclrtMemcpyKind,
+        stream: aclrtStream,
+    ) {
+        enqueue(ENTRY, kind, stream, || {
+            Planned::rows((dst, dpitch), (src, spitch), width, height)
+        })
+    }
+
+    fn aclrtMemset(dev_ptr: *mut c_void, max_count: usize, value: i32, count: usize) {
+        may_block()?;
+        check_sizes(dev_ptr, max_count, dev_ptr, count)?;
+        let current = context::current()?;
+        capture::may_act_at_once()?;
+        let mut fill = Fill::new(resolve(dev_ptr, count, "devPtr")?.data, value as u8, count);
+        check::host_touches(current.device, ENTRY, || fill.touches());
+        run_now(|| fill.poll())
+    }
+
+    fn aclrtMemsetAsync(
+        dev_ptr: *mut c_void,
+        max_count: usize,
+        value: i32,
+        count: usize,
+        stream: aclrtStream,
+    ) {
+        check_sizes(dev_ptr, max_count, dev_ptr, count)?;
+        let stream = Stream::of_current_context(stream as u64)?;
+        let to = resolve(dev_ptr, count, "devPtr")?;
+        if to.place == MemoryPlace::Pageable {
+            return fail!(ACL_ERROR_RT_PARAM_INVALID, "devPtr is pageable host memory");
+        }
+        let fill = Fill::new(to.data, value as u8, count);
+        check::submit(stream, ENTRY, fill).map(drop)
+    }
 }
 
 /// A copy whose arguments are right.
@@ -142,98 +211,6 @@ fn enqueue(
         executor::wait(stream, ticket, None);
     }
     Ok(())
-}
-
-unsafe extern "C" fn aclrtMemcpy(
-    dst: *mut c_void,
-    dest_max: usize,
-    src: *const c_void,
-    count: usize,
-    kind: aclrtMemcpyKind,
-) -> aclError {
-    abi_entry("aclrtMemcpy", || {
-        run("aclrtMemcpy", kind, || Planned::row(dst, dest_max, src, count))
-    })
-}
-
-unsafe extern "C" fn aclrtMemcpyAsync(
-    dst: *mut c_void,
-    dest_max: usize,
-    src: *const c_void,
-    count: usize,
-    kind: aclrtMemcpyKind,
-    stream: aclrtStream,
-) -> aclError {
-    abi_entry("aclrtMemcpyAsync", || {
-        enqueue("aclrtMemcpyAsync", kind, stream, || Planned::row(dst, dest_max, src, count))
-    })
-}
-
-unsafe extern "C" fn aclrtMemcpy2d(
-    dst: *mut c_void,
-    dpitch: usize,
-    src: *const c_void,
-    spitch: usize,
-    width: usize,
-    height: usize,
-    kind: aclrtMemcpyKind,
-) -> aclError {
-    abi_entry("aclrtMemcpy2d", || {
-        run("aclrtMemcpy2d", kind, || Planned::rows((dst, dpitch), (src, spitch), width, height))
-    })
-}
-
-unsafe extern "C" fn aclrtMemcpy2dAsync(
-    dst: *mut c_void,
-    dpitch: usize,
-    src: *const c_void,
-    spitch: usize,
-    width: usize,
-    height: usize,
-    kind: aclrtMemcpyKind,
-    stream: aclrtStream,
-) -> aclError {
-    abi_entry("aclrtMemcpy2dAsync", || {
-        enqueue("aclrtMemcpy2dAsync", kind, stream, || {
-            Planned::rows((dst, dpitch), (src, spitch), width, height)
-        })
-    })
-}
-
-unsafe extern "C" fn aclrtMemset(
-    dev_ptr: *mut c_void,
-    max_count: usize,
-    value: i32,
-    count: usize,
-) -> aclError {
-    abi_entry("aclrtMemset", || {
-        may_block()?;
-        check_sizes(dev_ptr, max_count, dev_ptr, count)?;
-        let current = context::current()?;
-        capture::may_act_at_once()?;
-        let mut fill = Fill::new(resolve(dev_ptr, count, "devPtr")?.data, value as u8, count);
-        check::host_touches(current.device, "aclrtMemset", || fill.touches());
-        run_now(|| fill.poll())
-    })
-}
-
-unsafe extern "C" fn aclrtMemsetAsync(
-    dev_ptr: *mut c_void,
-    max_count: usize,
-    value: i32,
-    count: usize,
-    stream: aclrtStream,
-) -> aclError {
-    abi_entry("aclrtMemsetAsync", || {
-        check_sizes(dev_ptr, max_count, dev_ptr, count)?;
-        let stream = Stream::of_current_context(stream as u64)?;
-        let to = resolve(dev_ptr, count, "devPtr")?;
-        if to.place == MemoryPlace::Pageable {
-            return fail!(ACL_ERROR_RT_PARAM_INVALID, "devPtr is pageable host memory");
-        }
-        let fill = Fill::new(to.data, value as u8, count);
-        check::submit(stream, "aclrtMemsetAsync", fill).map(drop)
-    })
 }
 
 /// The size limits of pitched copies.

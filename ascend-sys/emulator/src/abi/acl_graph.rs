@@ -1,7 +1,8 @@
 //! Captured streams and graphs: `aclmdlRI...`.
 #![allow(non_snake_case, reason = "CANN's names")]
 
-use super::{abi_entry, limit, out};
+use super::arguments::{Acl, Out, entries};
+use super::limit;
 use crate::callback::may_block;
 use crate::capture::graph::{self, CallbackArgument, with_complete};
 use crate::capture::recording::{self, Status};
@@ -9,48 +10,24 @@ use crate::capture::{Mode, exchange_mode, group};
 use crate::message::{Failure, fail};
 use crate::stream::Stream;
 use ascend_sys::{
-    ACL_ERROR_INVALID_FILE, ACL_ERROR_INVALID_PARAM, ACL_ERROR_RT_PARAM_INVALID, Functions,
-    aclError, aclmdlRI, aclmdlRICaptureMode, aclmdlRICaptureStatus, aclrtCallback, aclrtStream,
-    aclrtTaskGrp,
+    ACL_ERROR_INVALID_FILE, ACL_ERROR_INVALID_PARAM, ACL_ERROR_RT_PARAM_INVALID, aclmdlRI,
+    aclmdlRICaptureMode, aclmdlRICaptureStatus, aclrtCallback, aclrtStream, aclrtTaskGrp,
 };
 use std::ffi::{CStr, c_char, c_void};
 
-pub(super) fn fill(table: &mut Functions) {
-    table.aclmdlRICaptureBegin = Some(aclmdlRICaptureBegin);
-    table.aclmdlRICaptureGetInfo = Some(aclmdlRICaptureGetInfo);
-    table.aclmdlRICaptureEnd = Some(aclmdlRICaptureEnd);
-    table.aclmdlRICaptureThreadExchangeMode = Some(aclmdlRICaptureThreadExchangeMode);
-    table.aclmdlRICaptureTaskGrpBegin = Some(aclmdlRICaptureTaskGrpBegin);
-    table.aclmdlRICaptureTaskGrpEnd = Some(aclmdlRICaptureTaskGrpEnd);
-    table.aclmdlRICaptureTaskUpdateBegin = Some(aclmdlRICaptureTaskUpdateBegin);
-    table.aclmdlRICaptureTaskUpdateEnd = Some(aclmdlRICaptureTaskUpdateEnd);
-    table.aclmdlRIExecuteAsync = Some(aclmdlRIExecuteAsync);
-    table.aclmdlRIExecute = Some(aclmdlRIExecute);
-    table.aclmdlRIDestroy = Some(aclmdlRIDestroy);
-    table.aclmdlRIDestroyRegisterCallback = Some(aclmdlRIDestroyRegisterCallback);
-    table.aclmdlRIDestroyUnregisterCallback = Some(aclmdlRIDestroyUnregisterCallback);
-    table.aclmdlRISetName = Some(aclmdlRISetName);
-    table.aclmdlRIGetName = Some(aclmdlRIGetName);
-    table.aclmdlRIGetId = Some(aclmdlRIGetId);
-    table.aclmdlRIDebugPrint = Some(aclmdlRIDebugPrint);
-    table.aclmdlRIDebugJsonPrint = Some(aclmdlRIDebugJsonPrint);
-}
+entries! {
+    Acl;
 
-unsafe extern "C" fn aclmdlRICaptureBegin(
-    stream: aclrtStream,
-    mode: aclmdlRICaptureMode,
-) -> aclError {
-    abi_entry("aclmdlRICaptureBegin", || recording::begin(stream as u64, mode.0))
-}
+    fn aclmdlRICaptureBegin(stream: aclrtStream, mode: aclmdlRICaptureMode) {
+        recording::begin(stream as u64, mode.0)
+    }
 
-unsafe extern "C" fn aclmdlRICaptureGetInfo(
-    stream: aclrtStream,
-    status: *mut aclmdlRICaptureStatus,
-    model: *mut aclmdlRI,
-) -> aclError {
-    abi_entry("aclmdlRICaptureGetInfo", || {
-        // SAFETY: null, or valid for a write by the C contract.
-        let status = unsafe { out(status, "status") }?;
+    fn aclmdlRICaptureGetInfo(
+        stream: aclrtStream,
+        status: Out<aclmdlRICaptureStatus>,
+        model: Out<aclmdlRI>,
+    ) {
+        let status = status.required("status")?;
         let (said, graph) = match recording::status(Stream::of_current_context(stream as u64)?) {
             Status::None => (aclmdlRICaptureStatus::ACL_MODEL_RI_CAPTURE_STATUS_NONE, 0),
             Status::Active(graph) => {
@@ -61,26 +38,18 @@ unsafe extern "C" fn aclmdlRICaptureGetInfo(
             }
         };
         status.write(said);
-        // SAFETY: null, or valid for a write by the C contract; null means that nobody asks.
-        if let Some(model) = unsafe { model.as_mut() } {
-            *model = graph as aclmdlRI;
-        }
+        model.write_if_asked(graph as aclmdlRI);
         Ok(())
-    })
-}
+    }
 
-unsafe extern "C" fn aclmdlRICaptureEnd(stream: aclrtStream, model: *mut aclmdlRI) -> aclError {
-    abi_entry("aclmdlRICaptureEnd", || {
-        // SAFETY: null, or valid for a write by the C contract.
-        let model = unsafe { out(model, "modelRI") }?;
+    fn aclmdlRICaptureEnd(stream: aclrtStream, model: Out<aclmdlRI>) {
+        let model = model.required("modelRI")?;
         model.write(std::ptr::null_mut());
         model.write(recording::end(Stream::of_current_context(stream as u64)?)? as aclmdlRI);
         Ok(())
-    })
-}
+    }
 
-unsafe extern "C" fn aclmdlRICaptureThreadExchangeMode(mode: *mut aclmdlRICaptureMode) -> aclError {
-    abi_entry("aclmdlRICaptureThreadExchangeMode", || {
+    fn aclmdlRICaptureThreadExchangeMode(mode: *mut aclmdlRICaptureMode) {
         // SAFETY: null, or valid for reads and writes by the C contract.
         let Some(mode) = (unsafe { mode.as_mut() }) else {
             return fail!(ACL_ERROR_INVALID_PARAM, "mode is NULL");
@@ -88,83 +57,55 @@ unsafe extern "C" fn aclmdlRICaptureThreadExchangeMode(mode: *mut aclmdlRICaptur
         let before = exchange_mode(Mode::of(mode.0)?);
         *mode = aclmdlRICaptureMode(before as u32);
         Ok(())
-    })
-}
+    }
 
-unsafe extern "C" fn aclmdlRICaptureTaskGrpBegin(stream: aclrtStream) -> aclError {
-    abi_entry("aclmdlRICaptureTaskGrpBegin", || {
+    fn aclmdlRICaptureTaskGrpBegin(stream: aclrtStream) {
         group::begin(Stream::of_current_context(stream as u64)?)
-    })
-}
+    }
 
-unsafe extern "C" fn aclmdlRICaptureTaskGrpEnd(
-    stream: aclrtStream,
-    handle: *mut aclrtTaskGrp,
-) -> aclError {
-    abi_entry("aclmdlRICaptureTaskGrpEnd", || {
-        // SAFETY: null, or valid for a write by the C contract.
-        let handle = unsafe { out(handle, "handle") }?;
+    fn aclmdlRICaptureTaskGrpEnd(stream: aclrtStream, handle: Out<aclrtTaskGrp>) {
+        let handle = handle.required("handle")?;
         handle.write(group::end(Stream::of_current_context(stream as u64)?)? as aclrtTaskGrp);
         Ok(())
-    })
-}
+    }
 
-unsafe extern "C" fn aclmdlRICaptureTaskUpdateBegin(
-    stream: aclrtStream,
-    handle: aclrtTaskGrp,
-) -> aclError {
-    abi_entry("aclmdlRICaptureTaskUpdateBegin", || {
+    fn aclmdlRICaptureTaskUpdateBegin(stream: aclrtStream, handle: aclrtTaskGrp) {
         group::begin_update(Stream::of_current_context(stream as u64)?, handle as u64)
-    })
-}
+    }
 
-unsafe extern "C" fn aclmdlRICaptureTaskUpdateEnd(stream: aclrtStream) -> aclError {
-    abi_entry("aclmdlRICaptureTaskUpdateEnd", || {
+    fn aclmdlRICaptureTaskUpdateEnd(stream: aclrtStream) {
         group::end_update(Stream::of_current_context(stream as u64)?)
-    })
-}
+    }
 
-unsafe extern "C" fn aclmdlRIExecuteAsync(model: aclmdlRI, stream: aclrtStream) -> aclError {
-    abi_entry("aclmdlRIExecuteAsync", || {
+    fn aclmdlRIExecuteAsync(model: aclmdlRI, stream: aclrtStream) {
         graph::execute(model as u64, Stream::of_current_context(stream as u64)?)
-    })
-}
+    }
 
-unsafe extern "C" fn aclmdlRIExecute(model: aclmdlRI, timeout: i32) -> aclError {
-    abi_entry("aclmdlRIExecute", || {
+    fn aclmdlRIExecute(model: aclmdlRI, timeout: i32) {
         may_block()?;
         graph::execute_and_wait(model as u64, limit(timeout)?)
-    })
-}
+    }
 
-unsafe extern "C" fn aclmdlRIDestroy(model: aclmdlRI) -> aclError {
-    abi_entry("aclmdlRIDestroy", || {
+    fn aclmdlRIDestroy(model: aclmdlRI) {
         if model.is_null() {
             return fail!(ACL_ERROR_INVALID_PARAM, "modelRI is NULL");
         }
         graph::destroy(model as u64)
-    })
-}
+    }
 
-unsafe extern "C" fn aclmdlRIDestroyRegisterCallback(
-    model: aclmdlRI,
-    func: aclrtCallback,
-    user_data: *mut c_void,
-) -> aclError {
-    abi_entry("aclmdlRIDestroyRegisterCallback", || {
+    fn aclmdlRIDestroyRegisterCallback(
+        model: aclmdlRI,
+        func: aclrtCallback,
+        user_data: *mut c_void,
+    ) {
         let Some(func) = func else { return fail!(ACL_ERROR_INVALID_PARAM, "func is NULL") };
         with_complete(model as u64, |state| {
             state.on_destroy.push((func, CallbackArgument(user_data)));
             Ok(())
         })
-    })
-}
+    }
 
-unsafe extern "C" fn aclmdlRIDestroyUnregisterCallback(
-    model: aclmdlRI,
-    func: aclrtCallback,
-) -> aclError {
-    abi_entry("aclmdlRIDestroyUnregisterCallback", || {
+    fn aclmdlRIDestroyUnregisterCallback(model: aclmdlRI, func: aclrtCallback) {
         let Some(func) = func else { return fail!(ACL_ERROR_INVALID_PARAM, "func is NULL") };
         with_complete(model as u64, |state| {
             let before = state.on_destroy.len();
@@ -174,21 +115,17 @@ unsafe extern "C" fn aclmdlRIDestroyUnregisterCallback(
             }
             Ok(())
         })
-    })
-}
+    }
 
-unsafe extern "C" fn aclmdlRISetName(model: aclmdlRI, name: *const c_char) -> aclError {
-    abi_entry("aclmdlRISetName", || {
+    fn aclmdlRISetName(model: aclmdlRI, name: *const c_char) {
         let name = text(name, "name")?;
         with_complete(model as u64, |state| {
             state.name = name.into();
             Ok(())
         })
-    })
-}
+    }
 
-unsafe extern "C" fn aclmdlRIGetName(model: aclmdlRI, max_len: u32, name: *mut c_char) -> aclError {
-    abi_entry("aclmdlRIGetName", || {
+    fn aclmdlRIGetName(model: aclmdlRI, max_len: u32, name: *mut c_char) {
         if name.is_null() {
             return fail!(ACL_ERROR_INVALID_PARAM, "name is NULL");
         }
@@ -207,41 +144,30 @@ unsafe extern "C" fn aclmdlRIGetName(model: aclmdlRI, max_len: u32, name: *mut c
             }
             Ok(())
         })
-    })
-}
+    }
 
-unsafe extern "C" fn aclmdlRIGetId(model: aclmdlRI, id: *mut u32) -> aclError {
-    abi_entry("aclmdlRIGetId", || {
-        // SAFETY: null, or valid for a write by the C contract.
-        let id = unsafe { out(id, "modelRIId") }?;
+    fn aclmdlRIGetId(model: aclmdlRI, id: Out<u32>) {
+        let id = id.required("modelRIId")?;
         with_complete(model as u64, |state| {
             id.write(state.id());
             Ok(())
         })
-    })
-}
+    }
 
-unsafe extern "C" fn aclmdlRIDebugPrint(model: aclmdlRI) -> aclError {
-    abi_entry("aclmdlRIDebugPrint", || {
+    fn aclmdlRIDebugPrint(model: aclmdlRI) {
         let text = with_complete(model as u64, |state| Ok(state.to_json()))?;
         println!("{text}");
         Ok(())
-    })
-}
+    }
 
-unsafe extern "C" fn aclmdlRIDebugJsonPrint(
-    model: aclmdlRI,
-    path: *const c_char,
-    _flags: u32,
-) -> aclError {
-    abi_entry("aclmdlRIDebugJsonPrint", || {
+    fn aclmdlRIDebugJsonPrint(model: aclmdlRI, path: *const c_char, _flags: u32) {
         let path = text(path, "path")?.to_string_lossy();
         let json = with_complete(model as u64, |state| Ok(state.to_json()))?;
         match std::fs::write(&*path, json) {
             Ok(()) => Ok(()),
             Err(error) => fail!(ACL_ERROR_INVALID_FILE, "cannot write {path}: {error}"),
         }
-    })
+    }
 }
 
 /// A string of the caller.

@@ -2,7 +2,7 @@
 //! it says so, with CANN's code for what a device does not support, so that a program that names one of these functions starts.
 #![allow(non_snake_case, reason = "CANN's names")]
 
-use super::abi_entry;
+use super::arguments::{Acl, run};
 use crate::message::fail;
 use ascend_sys::{
     ACL_ERROR_RT_FEATURE_NOT_SUPPORT, Functions, aclError, aclmdlRI, aclmdlRICaptureMode,
@@ -20,7 +20,7 @@ macro_rules! unsupported {
         }
 
         $(unsafe extern "C" fn $name($(_: $argument),*) -> aclError {
-            abi_entry(stringify!($name), || {
+            run::<Acl>(stringify!($name), || {
                 fail!(
                     ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
                     "on the emulator graphs are captured (aclmdlRICaptureBegin), executed and destroyed; \

@@ -1,26 +1,126 @@
 //! Argument lists of kernels.
 #![allow(non_snake_case, reason = "CANN's names")]
 
-use super::{abi_entry, bytes, out};
+use super::arguments::{Acl, Out, entries};
+use super::bytes;
 use crate::kernel::arguments::ArgumentList;
 use crate::kernel::binary;
 use crate::message::fail;
-use ascend_sys::{
-    ACL_ERROR_INVALID_PARAM, Functions, aclError, aclrtArgsHandle, aclrtFuncHandle,
-    aclrtParamHandle,
-};
+use ascend_sys::{ACL_ERROR_INVALID_PARAM, aclrtArgsHandle, aclrtFuncHandle, aclrtParamHandle};
 use std::ffi::c_void;
 
-pub(super) fn fill(table: &mut Functions) {
-    table.aclrtKernelArgsGetHandleMemSize = Some(aclrtKernelArgsGetHandleMemSize);
-    table.aclrtKernelArgsGetMemSize = Some(aclrtKernelArgsGetMemSize);
-    table.aclrtKernelArgsInit = Some(aclrtKernelArgsInit);
-    table.aclrtKernelArgsInitByUserMem = Some(aclrtKernelArgsInitByUserMem);
-    table.aclrtKernelArgsAppend = Some(aclrtKernelArgsAppend);
-    table.aclrtKernelArgsAppendPlaceHolder = Some(aclrtKernelArgsAppendPlaceHolder);
-    table.aclrtKernelArgsGetPlaceHolderBuffer = Some(aclrtKernelArgsGetPlaceHolderBuffer);
-    table.aclrtKernelArgsParaUpdate = Some(aclrtKernelArgsParaUpdate);
-    table.aclrtKernelArgsFinalize = Some(aclrtKernelArgsFinalize);
+entries! {
+    Acl;
+
+    fn aclrtKernelArgsGetHandleMemSize(func_handle: aclrtFuncHandle, size: Out<usize>) {
+        let size = size.required("memSize")?;
+        binary::function(func_handle as u64)?;
+        size.write(size_of::<InUserMemory>());
+        Ok(())
+    }
+
+    fn aclrtKernelArgsGetMemSize(
+        func_handle: aclrtFuncHandle,
+        user_args_size: usize,
+        actual: Out<usize>,
+    ) {
+        let actual = actual.required("actualArgsSize")?;
+        binary::function(func_handle as u64)?;
+        actual.write(user_args_size.next_multiple_of(8));
+        Ok(())
+    }
+
+    fn aclrtKernelArgsInit(func_handle: aclrtFuncHandle, args_handle: Out<aclrtArgsHandle>) {
+        let to = args_handle.required("argsHandle")?;
+        let function = binary::function(func_handle as u64)?;
+        let list = binary::new_list(&function, ArgumentList::new(func_handle as u64))?;
+        to.write(list as aclrtArgsHandle);
+        Ok(())
+    }
+
+    fn aclrtKernelArgsInitByUserMem(
+        func_handle: aclrtFuncHandle,
+        args_handle: aclrtArgsHandle,
+        user_host_mem: *mut c_void,
+        actual_args_size: usize,
+    ) {
+        if args_handle.is_null() || user_host_mem.is_null() || actual_args_size == 0 {
+            return fail!(
+                ACL_ERROR_INVALID_PARAM,
+                "argsHandle or userHostMem is NULL, or actualArgsSize is 0"
+            );
+        }
+        let function = binary::function(func_handle as u64)?;
+        let list = binary::new_list(&function, ArgumentList::new(func_handle as u64))?;
+        let memory = InUserMemory { magic: IN_USER_MEMORY, list };
+        // SAFETY: valid for as many bytes as aclrtKernelArgsGetHandleMemSize says, by the C contract.
+        unsafe { args_handle.cast::<InUserMemory>().write_unaligned(memory) };
+        Ok(())
+    }
+
+    fn aclrtKernelArgsAppend(
+        args_handle: aclrtArgsHandle,
+        param: *mut c_void,
+        size: usize,
+        param_handle: Out<aclrtParamHandle>,
+    ) {
+        // SAFETY: null, or valid for as many bytes by the C contract.
+        let value = unsafe { bytes(param, size, "param") }?;
+        let to = param_handle.required("paramHandle")?;
+        // SAFETY: an argument list of ours, by the C contract.
+        let list = unsafe { list_of(args_handle) };
+        let handle = binary::with_list(list, |list| list.append(value))?;
+        to.write(handle as aclrtParamHandle);
+        Ok(())
+    }
+
+    fn aclrtKernelArgsAppendPlaceHolder(
+        args_handle: aclrtArgsHandle,
+        param_handle: Out<aclrtParamHandle>,
+    ) {
+        let to = param_handle.required("paramHandle")?;
+        // SAFETY: an argument list of ours, by the C contract.
+        let list = unsafe { list_of(args_handle) };
+        to.write(binary::with_list(list, ArgumentList::append_place)? as aclrtParamHandle);
+        Ok(())
+    }
+
+    fn aclrtKernelArgsGetPlaceHolderBuffer(
+        args_handle: aclrtArgsHandle,
+        param_handle: aclrtParamHandle,
+        size: usize,
+        buffer: Out<*mut c_void>,
+    ) {
+        let to = buffer.required("bufferAddr")?;
+        // SAFETY: an argument list of ours, by the C contract.
+        let list = unsafe { list_of(args_handle) };
+        if size == 0 {
+            return fail!(ACL_ERROR_INVALID_PARAM, "dataSize is 0");
+        }
+        let at = binary::with_list(list, |list| list.buffer(param_handle as u64, size))?;
+        to.write(at.cast());
+        Ok(())
+    }
+
+    fn aclrtKernelArgsParaUpdate(
+        args_handle: aclrtArgsHandle,
+        param_handle: aclrtParamHandle,
+        param: *mut c_void,
+        size: usize,
+    ) {
+        // SAFETY: null, or valid by the C contract; an argument list of ours.
+        let (value, list) = unsafe { (bytes(param, size, "param")?, list_of(args_handle)) };
+        binary::with_list(list, |list| list.update(param_handle as u64, value))
+    }
+
+    fn aclrtKernelArgsFinalize(args_handle: aclrtArgsHandle) {
+        // SAFETY: an argument list of ours, by the C contract.
+        let list = unsafe { list_of(args_handle) };
+        binary::with_list(list, |list| {
+            let function = binary::function(list.function)?;
+            list.finalise(&function.code)
+        })
+    }
 }
 
 /// What a list in the caller's memory begins with: the list itself is ours, its handle lies here.
@@ -44,138 +144,4 @@ pub(super) unsafe fn list_of(handle: aclrtArgsHandle) -> u64 {
     // SAFETY: the caller's promise.
     let list = unsafe { handle.cast::<InUserMemory>().read_unaligned() };
     if list.magic == IN_USER_MEMORY { list.list } else { handle as u64 }
-}
-
-unsafe extern "C" fn aclrtKernelArgsGetHandleMemSize(
-    func_handle: aclrtFuncHandle,
-    size: *mut usize,
-) -> aclError {
-    abi_entry("aclrtKernelArgsGetHandleMemSize", || {
-        // SAFETY: null, or valid for a write by the C contract.
-        let size = unsafe { out(size, "memSize") }?;
-        binary::function(func_handle as u64)?;
-        size.write(size_of::<InUserMemory>());
-        Ok(())
-    })
-}
-
-unsafe extern "C" fn aclrtKernelArgsGetMemSize(
-    func_handle: aclrtFuncHandle,
-    user_args_size: usize,
-    actual: *mut usize,
-) -> aclError {
-    abi_entry("aclrtKernelArgsGetMemSize", || {
-        // SAFETY: null, or valid for a write by the C contract.
-        let actual = unsafe { out(actual, "actualArgsSize") }?;
-        binary::function(func_handle as u64)?;
-        actual.write(user_args_size.next_multiple_of(8));
-        Ok(())
-    })
-}
-
-unsafe extern "C" fn aclrtKernelArgsInit(
-    func_handle: aclrtFuncHandle,
-    args_handle: *mut aclrtArgsHandle,
-) -> aclError {
-    abi_entry("aclrtKernelArgsInit", || {
-        // SAFETY: null, or valid for a write by the C contract.
-        let to = unsafe { out(args_handle, "argsHandle") }?;
-        let function = binary::function(func_handle as u64)?;
-        let list = binary::new_list(&function, ArgumentList::new(func_handle as u64))?;
-        to.write(list as aclrtArgsHandle);
-        Ok(())
-    })
-}
-
-unsafe extern "C" fn aclrtKernelArgsInitByUserMem(
-    func_handle: aclrtFuncHandle,
-    args_handle: aclrtArgsHandle,
-    user_host_mem: *mut c_void,
-    actual_args_size: usize,
-) -> aclError {
-    abi_entry("aclrtKernelArgsInitByUserMem", || {
-        if args_handle.is_null() || user_host_mem.is_null() || actual_args_size == 0 {
-            return fail!(
-                ACL_ERROR_INVALID_PARAM,
-                "argsHandle or userHostMem is NULL, or actualArgsSize is 0"
-            );
-        }
-        let function = binary::function(func_handle as u64)?;
-        let list = binary::new_list(&function, ArgumentList::new(func_handle as u64))?;
-        let memory = InUserMemory { magic: IN_USER_MEMORY, list };
-        // SAFETY: valid for as many bytes as aclrtKernelArgsGetHandleMemSize says, by the C contract.
-        unsafe { args_handle.cast::<InUserMemory>().write_unaligned(memory) };
-        Ok(())
-    })
-}
-
-unsafe extern "C" fn aclrtKernelArgsAppend(
-    args_handle: aclrtArgsHandle,
-    param: *mut c_void,
-    size: usize,
-    param_handle: *mut aclrtParamHandle,
-) -> aclError {
-    abi_entry("aclrtKernelArgsAppend", || {
-        // SAFETY: null, or valid by the C contract; an argument list of ours.
-        let (value, to, list) = unsafe {
-            (bytes(param, size, "param")?, out(param_handle, "paramHandle")?, list_of(args_handle))
-        };
-        let handle = binary::with_list(list, |list| list.append(value))?;
-        to.write(handle as aclrtParamHandle);
-        Ok(())
-    })
-}
-
-unsafe extern "C" fn aclrtKernelArgsAppendPlaceHolder(
-    args_handle: aclrtArgsHandle,
-    param_handle: *mut aclrtParamHandle,
-) -> aclError {
-    abi_entry("aclrtKernelArgsAppendPlaceHolder", || {
-        // SAFETY: null, or valid by the C contract; an argument list of ours.
-        let (to, list) = unsafe { (out(param_handle, "paramHandle")?, list_of(args_handle)) };
-        to.write(binary::with_list(list, ArgumentList::append_place)? as aclrtParamHandle);
-        Ok(())
-    })
-}
-
-unsafe extern "C" fn aclrtKernelArgsGetPlaceHolderBuffer(
-    args_handle: aclrtArgsHandle,
-    param_handle: aclrtParamHandle,
-    size: usize,
-    buffer: *mut *mut c_void,
-) -> aclError {
-    abi_entry("aclrtKernelArgsGetPlaceHolderBuffer", || {
-        // SAFETY: null, or valid by the C contract; an argument list of ours.
-        let (to, list) = unsafe { (out(buffer, "bufferAddr")?, list_of(args_handle)) };
-        if size == 0 {
-            return fail!(ACL_ERROR_INVALID_PARAM, "dataSize is 0");
-        }
-        let at = binary::with_list(list, |list| list.buffer(param_handle as u64, size))?;
-        to.write(at.cast());
-        Ok(())
-    })
-}
-
-unsafe extern "C" fn aclrtKernelArgsParaUpdate(
-    args_handle: aclrtArgsHandle,
-    param_handle: aclrtParamHandle,
-    param: *mut c_void,
-    size: usize,
-) -> aclError {
-    abi_entry("aclrtKernelArgsParaUpdate", || {
-        // SAFETY: null, or valid by the C contract; an argument list of ours.
-        let (value, list) = unsafe { (bytes(param, size, "param")?, list_of(args_handle)) };
-        binary::with_list(list, |list| list.update(param_handle as u64, value))
-    })
-}
-
-unsafe extern "C" fn aclrtKernelArgsFinalize(args_handle: aclrtArgsHandle) -> aclError {
-    abi_entry("aclrtKernelArgsFinalize", || {
-        // SAFETY: an argument list of ours, by the C contract.
-        let list = unsafe { list_of(args_handle) };
-        binary::with_list(list, |list| {
-            let function = binary::function(list.function)?;
-            list.finalise(&function.code)
-        })
-    })
 }

@@ -2,7 +2,8 @@
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::acl_kernel_args::list_of;
-use super::{abi_entry, bytes};
+use super::arguments::{Acl, entries};
+use super::bytes;
 use crate::kernel::arguments::{self, Arguments, KernelArgument};
 use crate::kernel::binary;
 use crate::kernel::launch::launch;
@@ -10,19 +11,123 @@ use crate::memory::{self, MemoryPlace};
 use crate::message::{Failure, fail};
 use crate::stream::Stream;
 use ascend_sys::{
-    ACL_ERROR_INVALID_PARAM, ACL_ERROR_RT_PARAM_INVALID, Functions, aclError, aclrtArgsHandle,
-    aclrtFuncHandle, aclrtLaunchKernelAttrId, aclrtLaunchKernelCfg, aclrtPlaceHolderInfo,
-    aclrtStream,
+    ACL_ERROR_INVALID_PARAM, ACL_ERROR_RT_PARAM_INVALID, aclrtArgsHandle, aclrtFuncHandle,
+    aclrtLaunchKernelAttrId, aclrtLaunchKernelCfg, aclrtPlaceHolderInfo, aclrtStream,
 };
 use std::ffi::c_void;
 use std::time::Duration;
 
-pub(super) fn fill(table: &mut Functions) {
-    table.aclrtLaunchKernel = Some(aclrtLaunchKernel);
-    table.aclrtLaunchKernelV2 = Some(aclrtLaunchKernelV2);
-    table.aclrtLaunchKernelWithConfig = Some(aclrtLaunchKernelWithConfig);
-    table.aclrtLaunchKernelWithHostArgs = Some(aclrtLaunchKernelWithHostArgs);
-    table.aclrtLaunchKernelWithArgsArray = Some(aclrtLaunchKernelWithArgsArray);
+entries! {
+    Acl;
+
+    fn aclrtLaunchKernel(
+        func_handle: aclrtFuncHandle,
+        blocks: u32,
+        args: *const c_void,
+        size: usize,
+        stream: aclrtStream,
+    ) {
+        let cfg = std::ptr::null();
+        // SAFETY: the caller's promise.
+        unsafe { launch_in_memory(ENTRY, func_handle, blocks, (args, size), cfg, stream) }
+    }
+
+    fn aclrtLaunchKernelV2(
+        func_handle: aclrtFuncHandle,
+        blocks: u32,
+        args: *const c_void,
+        size: usize,
+        cfg: *mut aclrtLaunchKernelCfg,
+        stream: aclrtStream,
+    ) {
+        // SAFETY: the caller's promise.
+        unsafe { launch_in_memory(ENTRY, func_handle, blocks, (args, size), cfg, stream) }
+    }
+
+    fn aclrtLaunchKernelWithConfig(
+        func_handle: aclrtFuncHandle,
+        blocks: u32,
+        stream: aclrtStream,
+        cfg: *mut aclrtLaunchKernelCfg,
+        args_handle: aclrtArgsHandle,
+        reserve: *mut c_void,
+    ) {
+        if !reserve.is_null() {
+            return fail!(ACL_ERROR_INVALID_PARAM, "reserve is not NULL");
+        }
+        let function = binary::function(func_handle as u64)?;
+        // SAFETY: null, or valid by the C contract; an argument list of ours.
+        let (limit, list) = unsafe { (limit_of(cfg)?, list_of(args_handle)) };
+        let stream = Stream::of_current_context(stream as u64)?;
+        let arguments = binary::with_list(list, |list| {
+            if list.function != func_handle as u64 {
+                return fail!(
+                    ACL_ERROR_RT_PARAM_INVALID,
+                    "the argument list is of another function than {}",
+                    function.name
+                );
+            }
+            list.arguments()
+        })?;
+        launch(&function, blocks, arguments, limit, stream, ENTRY)
+    }
+
+    fn aclrtLaunchKernelWithHostArgs(
+        func_handle: aclrtFuncHandle,
+        blocks: u32,
+        stream: aclrtStream,
+        cfg: *mut aclrtLaunchKernelCfg,
+        host_args: *mut c_void,
+        size: usize,
+        places: *mut aclrtPlaceHolderInfo,
+        place_count: usize,
+    ) {
+        let function = binary::function(func_handle as u64)?;
+        // SAFETY: null, or valid by the C contract.
+        let (block, limit) = unsafe { (bytes(host_args, size, "hostArgs")?, limit_of(cfg)?) };
+        let places: &[aclrtPlaceHolderInfo] = if place_count == 0 {
+            &[]
+        } else if places.is_null() {
+            return fail!(
+                ACL_ERROR_INVALID_PARAM,
+                "placeHolderArray is NULL, with {place_count} placeholders"
+            );
+        } else {
+            // SAFETY: not null, and valid for as many by the C contract.
+            unsafe { std::slice::from_raw_parts(places, place_count) }
+        };
+        let places: Vec<_> = places.iter().map(|p| (p.addrOffset, p.dataOffset)).collect();
+        let arguments = arguments::of_block(block, &places)?;
+        let stream = Stream::of_current_context(stream as u64)?;
+        launch(&function, blocks, arguments, limit, stream, ENTRY)
+    }
+
+    fn aclrtLaunchKernelWithArgsArray(
+        func: *mut c_void,
+        blocks: u32,
+        stream: aclrtStream,
+        cfg: *mut aclrtLaunchKernelCfg,
+        args: *mut *mut c_void,
+    ) {
+        let function = binary::function(func as u64)?;
+        let count = arguments::sizes(&function)?.len();
+        if args.is_null() {
+            return fail!(ACL_ERROR_INVALID_PARAM, "args is NULL");
+        }
+        // SAFETY: null, or valid; not null, and as many pointers as the kernel has parameters, by the C contract.
+        let (limit, pointers) =
+            unsafe { (limit_of(cfg)?, std::slice::from_raw_parts(args, count)) };
+        let mut given = Vec::with_capacity(count);
+        for (index, pointer) in pointers.iter().enumerate() {
+            if pointer.is_null() {
+                return fail!(ACL_ERROR_INVALID_PARAM, "args[{index}] is NULL");
+            }
+            // SAFETY: it points to the argument, which has 8 bytes, by the C contract.
+            given.push(KernelArgument::Word(unsafe { pointer.cast::<u64>().read_unaligned() }));
+        }
+        let stream = Stream::of_current_context(stream as u64)?;
+        launch(&function, blocks, Arguments::Given(given.into()), limit, stream, ENTRY)
+    }
 }
 
 /// What a configuration says that means something here: how long the kernel may wait.
@@ -101,128 +206,4 @@ unsafe fn launch_in_memory(
     arguments::check_count(&function.code, bytes / 8)?;
     let arguments = Arguments::InMemory { address: address.addr(), bytes };
     launch(&function, blocks, arguments, limit, stream, call)
-}
-
-unsafe extern "C" fn aclrtLaunchKernel(
-    func_handle: aclrtFuncHandle,
-    blocks: u32,
-    args: *const c_void,
-    size: usize,
-    stream: aclrtStream,
-) -> aclError {
-    const CALL: &str = "aclrtLaunchKernel";
-    abi_entry(CALL, || {
-        let cfg = std::ptr::null();
-        // SAFETY: the caller's promise.
-        unsafe { launch_in_memory(CALL, func_handle, blocks, (args, size), cfg, stream) }
-    })
-}
-
-unsafe extern "C" fn aclrtLaunchKernelV2(
-    func_handle: aclrtFuncHandle,
-    blocks: u32,
-    args: *const c_void,
-    size: usize,
-    cfg: *mut aclrtLaunchKernelCfg,
-    stream: aclrtStream,
-) -> aclError {
-    const CALL: &str = "aclrtLaunchKernelV2";
-    abi_entry(CALL, || {
-        // SAFETY: the caller's promise.
-        unsafe { launch_in_memory(CALL, func_handle, blocks, (args, size), cfg, stream) }
-    })
-}
-
-unsafe extern "C" fn aclrtLaunchKernelWithConfig(
-    func_handle: aclrtFuncHandle,
-    blocks: u32,
-    stream: aclrtStream,
-    cfg: *mut aclrtLaunchKernelCfg,
-    args_handle: aclrtArgsHandle,
-    reserve: *mut c_void,
-) -> aclError {
-    const CALL: &str = "aclrtLaunchKernelWithConfig";
-    abi_entry(CALL, || {
-        if !reserve.is_null() {
-            return fail!(ACL_ERROR_INVALID_PARAM, "reserve is not NULL");
-        }
-        let function = binary::function(func_handle as u64)?;
-        // SAFETY: null, or valid by the C contract; an argument list of ours.
-        let (limit, list) = unsafe { (limit_of(cfg)?, list_of(args_handle)) };
-        let stream = Stream::of_current_context(stream as u64)?;
-        let arguments = binary::with_list(list, |list| {
-            if list.function != func_handle as u64 {
-                return fail!(
-                    ACL_ERROR_RT_PARAM_INVALID,
-                    "the argument list is of another function than {}",
-                    function.name
-                );
-            }
-            list.arguments()
-        })?;
-        launch(&function, blocks, arguments, limit, stream, CALL)
-    })
-}
-
-unsafe extern "C" fn aclrtLaunchKernelWithHostArgs(
-    func_handle: aclrtFuncHandle,
-    blocks: u32,
-    stream: aclrtStream,
-    cfg: *mut aclrtLaunchKernelCfg,
-    host_args: *mut c_void,
-    size: usize,
-    places: *mut aclrtPlaceHolderInfo,
-    place_count: usize,
-) -> aclError {
-    const CALL: &str = "aclrtLaunchKernelWithHostArgs";
-    abi_entry(CALL, || {
-        let function = binary::function(func_handle as u64)?;
-        // SAFETY: null, or valid by the C contract.
-        let (block, limit) = unsafe { (bytes(host_args, size, "hostArgs")?, limit_of(cfg)?) };
-        let places: &[aclrtPlaceHolderInfo] = if place_count == 0 {
-            &[]
-        } else if places.is_null() {
-            return fail!(
-                ACL_ERROR_INVALID_PARAM,
-                "placeHolderArray is NULL, with {place_count} placeholders"
-            );
-        } else {
-            // SAFETY: not null, and valid for as many by the C contract.
-            unsafe { std::slice::from_raw_parts(places, place_count) }
-        };
-        let places: Vec<_> = places.iter().map(|p| (p.addrOffset, p.dataOffset)).collect();
-        let arguments = arguments::of_block(block, &places)?;
-        let stream = Stream::of_current_context(stream as u64)?;
-        launch(&function, blocks, arguments, limit, stream, CALL)
-    })
-}
-
-unsafe extern "C" fn aclrtLaunchKernelWithArgsArray(
-    func: *mut c_void,
-    blocks: u32,
-    stream: aclrtStream,
-    cfg: *mut aclrtLaunchKernelCfg,
-    args: *mut *mut c_void,
-) -> aclError {
-    const CALL: &str = "aclrtLaunchKernelWithArgsArray";
-    abi_entry(CALL, || {
-        let function = binary::function(func as u64)?;
-        let count = arguments::sizes(&function)?.len();
-        if args.is_null() {
-            return fail!(ACL_ERROR_INVALID_PARAM, "args is NULL");
-        }
-        // SAFETY: null, or valid; not null, and as many pointers as the kernel has parameters, by the C contract.
-        let (limit, pointers) =
-            unsafe { (limit_of(cfg)?, std::slice::from_raw_parts(args, count)) };
-        let mut given = Vec::with_capacity(count);
-        for (index, pointer) in pointers.iter().enumerate() {
-            if pointer.is_null() {
-                return fail!(ACL_ERROR_INVALID_PARAM, "args[{index}] is NULL");
-            }
-            // SAFETY: it points to the argument, which has 8 bytes, by the C contract.
-            given.push(KernelArgument::Word(unsafe { pointer.cast::<u64>().read_unaligned() }));
-        }
-        let stream = Stream::of_current_context(stream as u64)?;
-        launch(&function, blocks, Arguments::Given(given.into()), limit, stream, CALL)
-    })
 }

@@ -1,7 +1,7 @@
 //! Memory: allocating, freeing, registering, and asking what a pointer is.
 #![allow(non_snake_case, reason = "CANN's names")]
 
-use super::{abi_entry, out};
+use super::arguments::{Acl, Out, entries};
 use crate::callback::may_block;
 use crate::memory::{self, Bytes, MemoryPlace};
 use crate::message::{Failure, fail};
@@ -11,37 +11,165 @@ use crate::{check, context, executor, machine};
 use ascend_sys::{
     ACL_ERROR_HOST_MEMORY_ALREADY_REGISTERED, ACL_ERROR_HOST_MEMORY_NOT_REGISTERED,
     ACL_ERROR_INVALID_PARAM, ACL_ERROR_RT_ADDR_UNALIGNED, ACL_ERROR_RT_MEMORY_ALLOCATION,
-    ACL_ERROR_RT_PARAM_INVALID, Functions, aclError, aclrtHostRegisterType, aclrtMallocConfig,
-    aclrtMemAttr, aclrtMemLocation, aclrtMemLocationType, aclrtMemMallocPolicy, aclrtPtrAttributes,
+    ACL_ERROR_RT_PARAM_INVALID, aclrtHostRegisterType, aclrtMallocConfig, aclrtMemAttr,
+    aclrtMemLocation, aclrtMemLocationType, aclrtMemMallocPolicy, aclrtPtrAttributes,
 };
 use std::ffi::c_void;
 
-pub(super) fn fill(table: &mut Functions) {
-    table.aclrtMalloc = Some(aclrtMalloc);
-    table.aclrtMallocCached = Some(aclrtMallocCached);
-    table.aclrtMallocAlign32 = Some(aclrtMallocAlign32);
-    table.aclrtMallocWithCfg = Some(aclrtMallocWithCfg);
-    table.aclrtFree = Some(aclrtFree);
-    table.aclrtFreeWithDevSync = Some(aclrtFreeWithDevSync);
-    table.aclrtMallocHost = Some(aclrtMallocHost);
-    table.aclrtMallocHostWithCfg = Some(aclrtMallocHostWithCfg);
-    table.aclrtFreeHost = Some(aclrtFreeHost);
-    table.aclrtFreeHostWithDevSync = Some(aclrtFreeHostWithDevSync);
-    table.aclrtHostRegister = Some(aclrtHostRegister);
-    table.aclrtHostUnregister = Some(aclrtHostUnregister);
-    table.aclrtGetMemInfo = Some(aclrtGetMemInfo);
-    table.aclrtPointerGetAttributes = Some(aclrtPointerGetAttributes);
-    table.aclrtMemGetAddressRange = Some(aclrtMemGetAddressRange);
+entries! {
+    Acl;
+
+    fn aclrtMalloc(dev_ptr: Out<*mut c_void>, size: usize, _policy: aclrtMemMallocPolicy) {
+        allocate(dev_ptr, size, ENTRY, Product::charged_size)
+    }
+
+    fn aclrtMallocCached(dev_ptr: Out<*mut c_void>, size: usize, _policy: aclrtMemMallocPolicy) {
+        allocate(dev_ptr, size, ENTRY, Product::charged_size)
+    }
+
+    fn aclrtMallocAlign32(dev_ptr: Out<*mut c_void>, size: usize, _policy: aclrtMemMallocPolicy) {
+        allocate(dev_ptr, size, ENTRY, |_, size| size.checked_next_multiple_of(32))
+    }
+
+    fn aclrtMallocWithCfg(
+        dev_ptr: Out<*mut c_void>,
+        size: usize,
+        _policy: aclrtMemMallocPolicy,
+        _cfg: *mut aclrtMallocConfig,
+    ) {
+        allocate(dev_ptr, size, ENTRY, Product::charged_size)
+    }
+
+    fn aclrtFree(dev_ptr: *mut c_void) {
+        free_device(dev_ptr, ENTRY)
+    }
+
+    fn aclrtFreeWithDevSync(dev_ptr: *mut c_void) {
+        may_block()?;
+        wait_for_device()?;
+        free_device(dev_ptr, ENTRY)
+    }
+
+    fn aclrtMallocHost(host_ptr: Out<*mut c_void>, size: usize) {
+        allocate_host(host_ptr, size, ENTRY)
+    }
+
+    fn aclrtMallocHostWithCfg(ptr: Out<*mut c_void>, size: u64, _cfg: *mut aclrtMallocConfig) {
+        allocate_host(ptr, size as usize, ENTRY)
+    }
+
+    fn aclrtFreeHost(host_ptr: *mut c_void) {
+        free_host(host_ptr, ENTRY)
+    }
+
+    fn aclrtFreeHostWithDevSync(host_ptr: *mut c_void) {
+        may_block()?;
+        wait_for_device()?;
+        free_host(host_ptr, ENTRY)
+    }
+
+    fn aclrtHostRegister(
+        ptr: *mut c_void,
+        size: u64,
+        _type: aclrtHostRegisterType,
+        dev_ptr: Out<*mut c_void>,
+    ) {
+        let dev_ptr = dev_ptr.required("devPtr")?;
+        let (_, device) = context::current_device()?;
+        if ptr.is_null() || size == 0 {
+            return fail!(ACL_ERROR_INVALID_PARAM, "ptr is NULL or size is 0");
+        }
+        if !ptr.addr().is_multiple_of(4096) {
+            return fail!(
+                ACL_ERROR_RT_ADDR_UNALIGNED,
+                "ptr is {ptr:?}; it must be aligned to 4096 bytes"
+            );
+        }
+        if memory::place_of(ptr.addr()) == Ok(MemoryPlace::Pageable)
+            && memory::register_host(ptr.addr(), size as usize)
+        {
+            check::registered(device.id, ptr.addr(), size as usize);
+            dev_ptr.write(ptr);
+            return Ok(());
+        }
+        fail!(
+            ACL_ERROR_HOST_MEMORY_ALREADY_REGISTERED,
+            "{ptr:?} is device memory, or pinned or registered already"
+        )
+    }
+
+    fn aclrtHostUnregister(ptr: *mut c_void) {
+        may_block()?;
+        // Registered memory is the caller's: nothing queued may touch it afterwards.
+        for mark in unfinished() {
+            if let Some(stream) = mark.stream() {
+                executor::wait(stream, mark.ticket(), None);
+            }
+        }
+        check::host_saw_everything();
+        check::freed(None, ptr.addr(), ENTRY);
+        if memory::unregister_host(ptr.addr()) {
+            return Ok(());
+        }
+        fail!(ACL_ERROR_HOST_MEMORY_NOT_REGISTERED, "{ptr:?} is not the start of registered memory")
+    }
+
+    fn aclrtGetMemInfo(attr: aclrtMemAttr, free: Out<usize>, total: Out<usize>) {
+        let (free, total) = (free.required("free")?, total.required("total")?);
+        let (_, device) = context::current_device()?;
+        let hbm = matches!(
+            attr,
+            aclrtMemAttr::ACL_HBM_MEM
+                | aclrtMemAttr::ACL_HBM_MEM_HUGE
+                | aclrtMemAttr::ACL_HBM_MEM_NORMAL
+                | aclrtMemAttr::ACL_MEM_NORMAL
+                | aclrtMemAttr::ACL_MEM_HUGE
+        );
+        // A kind of memory that the product has not is answered with zeros.
+        let (f, t) = if hbm { device.memory.usage() } else { (0, 0) };
+        free.write(f as usize);
+        total.write(t as usize);
+        Ok(())
+    }
+
+    fn aclrtPointerGetAttributes(ptr: *const c_void, attributes: Out<aclrtPtrAttributes>) {
+        let attributes = attributes.required("attributes")?;
+        if ptr.is_null() {
+            return fail!(ACL_ERROR_INVALID_PARAM, "ptr is NULL");
+        }
+        let (id, kind) = match resolve(ptr, 1, "ptr")?.place {
+            MemoryPlace::Device(id) => (id, aclrtMemLocationType::ACL_MEM_LOCATION_TYPE_DEVICE),
+            MemoryPlace::Pinned => (0, aclrtMemLocationType::ACL_MEM_LOCATION_TYPE_HOST),
+            MemoryPlace::Pageable => (0, aclrtMemLocationType::ACL_MEM_LOCATION_TYPE_UNREGISTERED),
+        };
+        attributes.write(aclrtPtrAttributes {
+            location: aclrtMemLocation { id, type_: kind },
+            pageSize: 4096,
+            rsv: [0; 4],
+        });
+        Ok(())
+    }
+
+    fn aclrtMemGetAddressRange(ptr: *mut c_void, base: Out<*mut c_void>, size: Out<usize>) {
+        let found = match memory::place_of(ptr.addr()) {
+            Ok(MemoryPlace::Device(id)) => machine::device_slot(id).memory.find(ptr.addr(), 1),
+            Ok(_) => Err(format!("{ptr:?} is no device memory")),
+            Err(text) => Err(text),
+        };
+        let (start, end) = found.map_err(|text| bad_pointer("ptr", &text))?;
+        base.write_if_asked(std::ptr::with_exposed_provenance_mut(start));
+        size.write_if_asked(end - start);
+        Ok(())
+    }
 }
 
 fn allocate(
-    to: *mut *mut c_void,
+    to: Out<*mut c_void>,
     size: usize,
     entry: &'static str,
     charged: impl FnOnce(Product, usize) -> Option<usize>,
 ) -> Result<(), Failure> {
-    // SAFETY: null, or valid for a write by the C contract.
-    let to = unsafe { out(to, "devPtr") }?;
+    let to = to.required("devPtr")?;
     if size == 0 {
         return fail!(ACL_ERROR_INVALID_PARAM, "size is 0");
     }
@@ -70,45 +198,6 @@ fn allocate(
     }
 }
 
-unsafe extern "C" fn aclrtMalloc(
-    dev_ptr: *mut *mut c_void,
-    size: usize,
-    _policy: aclrtMemMallocPolicy,
-) -> aclError {
-    abi_entry("aclrtMalloc", || allocate(dev_ptr, size, "aclrtMalloc", Product::charged_size))
-}
-
-unsafe extern "C" fn aclrtMallocCached(
-    dev_ptr: *mut *mut c_void,
-    size: usize,
-    _policy: aclrtMemMallocPolicy,
-) -> aclError {
-    abi_entry("aclrtMallocCached", || {
-        allocate(dev_ptr, size, "aclrtMallocCached", Product::charged_size)
-    })
-}
-
-unsafe extern "C" fn aclrtMallocAlign32(
-    dev_ptr: *mut *mut c_void,
-    size: usize,
-    _policy: aclrtMemMallocPolicy,
-) -> aclError {
-    abi_entry("aclrtMallocAlign32", || {
-        allocate(dev_ptr, size, "aclrtMallocAlign32", |_, size| size.checked_next_multiple_of(32))
-    })
-}
-
-unsafe extern "C" fn aclrtMallocWithCfg(
-    dev_ptr: *mut *mut c_void,
-    size: usize,
-    _policy: aclrtMemMallocPolicy,
-    _cfg: *mut aclrtMallocConfig,
-) -> aclError {
-    abi_entry("aclrtMallocWithCfg", || {
-        allocate(dev_ptr, size, "aclrtMallocWithCfg", Product::charged_size)
-    })
-}
-
 /// A free of device memory. `aclrtFree(NULL)` is an error in CANN too.
 fn free_device(pointer: *mut c_void, by: &'static str) -> Result<(), Failure> {
     let address = pointer.addr();
@@ -126,18 +215,6 @@ fn free_device(pointer: *mut c_void, by: &'static str) -> Result<(), Failure> {
     freed.map_err(|text| Failure::new(ACL_ERROR_RT_PARAM_INVALID, format!("devPtr: {text}")))
 }
 
-unsafe extern "C" fn aclrtFree(dev_ptr: *mut c_void) -> aclError {
-    abi_entry("aclrtFree", || free_device(dev_ptr, "aclrtFree"))
-}
-
-unsafe extern "C" fn aclrtFreeWithDevSync(dev_ptr: *mut c_void) -> aclError {
-    abi_entry("aclrtFreeWithDevSync", || {
-        may_block()?;
-        wait_for_device()?;
-        free_device(dev_ptr, "aclrtFreeWithDevSync")
-    })
-}
-
 /// Waits for the streams of the current device; their failures stay for the next synchronise.
 fn wait_for_device() -> Result<(), Failure> {
     let (_, device) = context::current_device()?;
@@ -147,9 +224,8 @@ fn wait_for_device() -> Result<(), Failure> {
     Ok(())
 }
 
-fn allocate_host(to: *mut *mut c_void, size: usize, entry: &'static str) -> Result<(), Failure> {
-    // SAFETY: null, or valid for a write by the C contract.
-    let to = unsafe { out(to, "hostPtr") }?;
+fn allocate_host(to: Out<*mut c_void>, size: usize, entry: &'static str) -> Result<(), Failure> {
+    let to = to.required("hostPtr")?;
     if size == 0 {
         return fail!(ACL_ERROR_INVALID_PARAM, "size is 0");
     }
@@ -162,20 +238,6 @@ fn allocate_host(to: *mut *mut c_void, size: usize, entry: &'static str) -> Resu
         }
         Err(_) => fail!(ACL_ERROR_RT_MEMORY_ALLOCATION, "out of pinned host memory: {size} bytes"),
     }
-}
-
-unsafe extern "C" fn aclrtMallocHost(host_ptr: *mut *mut c_void, size: usize) -> aclError {
-    abi_entry("aclrtMallocHost", || allocate_host(host_ptr, size, "aclrtMallocHost"))
-}
-
-unsafe extern "C" fn aclrtMallocHostWithCfg(
-    ptr: *mut *mut c_void,
-    size: u64,
-    _cfg: *mut aclrtMallocConfig,
-) -> aclError {
-    abi_entry("aclrtMallocHostWithCfg", || {
-        allocate_host(ptr, size as usize, "aclrtMallocHostWithCfg")
-    })
 }
 
 fn free_host(pointer: *mut c_void, by: &'static str) -> Result<(), Failure> {
@@ -197,69 +259,6 @@ fn free_host(pointer: *mut c_void, by: &'static str) -> Result<(), Failure> {
     freed.map_err(|text| Failure::new(ACL_ERROR_RT_PARAM_INVALID, format!("hostPtr: {text}")))
 }
 
-unsafe extern "C" fn aclrtFreeHost(host_ptr: *mut c_void) -> aclError {
-    abi_entry("aclrtFreeHost", || free_host(host_ptr, "aclrtFreeHost"))
-}
-
-unsafe extern "C" fn aclrtFreeHostWithDevSync(host_ptr: *mut c_void) -> aclError {
-    abi_entry("aclrtFreeHostWithDevSync", || {
-        may_block()?;
-        wait_for_device()?;
-        free_host(host_ptr, "aclrtFreeHostWithDevSync")
-    })
-}
-
-unsafe extern "C" fn aclrtHostRegister(
-    ptr: *mut c_void,
-    size: u64,
-    _type: aclrtHostRegisterType,
-    dev_ptr: *mut *mut c_void,
-) -> aclError {
-    abi_entry("aclrtHostRegister", || {
-        // SAFETY: null, or valid for a write by the C contract.
-        let dev_ptr = unsafe { out(dev_ptr, "devPtr") }?;
-        let (_, device) = context::current_device()?;
-        if ptr.is_null() || size == 0 {
-            return fail!(ACL_ERROR_INVALID_PARAM, "ptr is NULL or size is 0");
-        }
-        if !ptr.addr().is_multiple_of(4096) {
-            return fail!(
-                ACL_ERROR_RT_ADDR_UNALIGNED,
-                "ptr is {ptr:?}; it must be aligned to 4096 bytes"
-            );
-        }
-        if memory::place_of(ptr.addr()) == Ok(MemoryPlace::Pageable)
-            && memory::register_host(ptr.addr(), size as usize)
-        {
-            check::registered(device.id, ptr.addr(), size as usize);
-            dev_ptr.write(ptr);
-            return Ok(());
-        }
-        fail!(
-            ACL_ERROR_HOST_MEMORY_ALREADY_REGISTERED,
-            "{ptr:?} is device memory, or pinned or registered already"
-        )
-    })
-}
-
-unsafe extern "C" fn aclrtHostUnregister(ptr: *mut c_void) -> aclError {
-    abi_entry("aclrtHostUnregister", || {
-        may_block()?;
-        // Registered memory is the caller's: nothing queued may touch it afterwards.
-        for mark in unfinished() {
-            if let Some(stream) = mark.stream() {
-                executor::wait(stream, mark.ticket(), None);
-            }
-        }
-        check::host_saw_everything();
-        check::freed(None, ptr.addr(), "aclrtHostUnregister");
-        if memory::unregister_host(ptr.addr()) {
-            return Ok(());
-        }
-        fail!(ACL_ERROR_HOST_MEMORY_NOT_REGISTERED, "{ptr:?} is not the start of registered memory")
-    })
-}
-
 #[inline]
 pub(super) fn resolve(
     pointer: *const c_void,
@@ -272,78 +271,4 @@ pub(super) fn resolve(
 #[cold]
 fn bad_pointer(argument: &str, text: &str) -> Failure {
     Failure::new(ACL_ERROR_RT_PARAM_INVALID, format!("{argument}: {text}"))
-}
-
-unsafe extern "C" fn aclrtGetMemInfo(
-    attr: aclrtMemAttr,
-    free: *mut usize,
-    total: *mut usize,
-) -> aclError {
-    abi_entry("aclrtGetMemInfo", || {
-        // SAFETY: null, or valid for writes by the C contract.
-        let (free, total) = unsafe { (out(free, "free")?, out(total, "total")?) };
-        let (_, device) = context::current_device()?;
-        let hbm = matches!(
-            attr,
-            aclrtMemAttr::ACL_HBM_MEM
-                | aclrtMemAttr::ACL_HBM_MEM_HUGE
-                | aclrtMemAttr::ACL_HBM_MEM_NORMAL
-                | aclrtMemAttr::ACL_MEM_NORMAL
-                | aclrtMemAttr::ACL_MEM_HUGE
-        );
-        // A kind of memory that the product has not is answered with zeros.
-        let (f, t) = if hbm { device.memory.usage() } else { (0, 0) };
-        free.write(f as usize);
-        total.write(t as usize);
-        Ok(())
-    })
-}
-
-unsafe extern "C" fn aclrtPointerGetAttributes(
-    ptr: *const c_void,
-    attributes: *mut aclrtPtrAttributes,
-) -> aclError {
-    abi_entry("aclrtPointerGetAttributes", || {
-        // SAFETY: null, or valid for a write by the C contract.
-        let attributes = unsafe { out(attributes, "attributes") }?;
-        if ptr.is_null() {
-            return fail!(ACL_ERROR_INVALID_PARAM, "ptr is NULL");
-        }
-        let (id, kind) = match resolve(ptr, 1, "ptr")?.place {
-            MemoryPlace::Device(id) => (id, aclrtMemLocationType::ACL_MEM_LOCATION_TYPE_DEVICE),
-            MemoryPlace::Pinned => (0, aclrtMemLocationType::ACL_MEM_LOCATION_TYPE_HOST),
-            MemoryPlace::Pageable => (0, aclrtMemLocationType::ACL_MEM_LOCATION_TYPE_UNREGISTERED),
-        };
-        attributes.write(aclrtPtrAttributes {
-            location: aclrtMemLocation { id, type_: kind },
-            pageSize: 4096,
-            rsv: [0; 4],
-        });
-        Ok(())
-    })
-}
-
-unsafe extern "C" fn aclrtMemGetAddressRange(
-    ptr: *mut c_void,
-    base: *mut *mut c_void,
-    size: *mut usize,
-) -> aclError {
-    abi_entry("aclrtMemGetAddressRange", || {
-        let found = match memory::place_of(ptr.addr()) {
-            Ok(MemoryPlace::Device(id)) => machine::device_slot(id).memory.find(ptr.addr(), 1),
-            Ok(_) => Err(format!("{ptr:?} is no device memory")),
-            Err(text) => Err(text),
-        };
-        let (start, end) = found.map_err(|text| bad_pointer("ptr", &text))?;
-        // SAFETY: null, or valid for writes by the C contract; either may be left out.
-        unsafe {
-            if let Some(base) = base.as_mut() {
-                *base = std::ptr::with_exposed_provenance_mut(start);
-            }
-            if let Some(size) = size.as_mut() {
-                *size = end - start;
-            }
-        }
-        Ok(())
-    })
 }

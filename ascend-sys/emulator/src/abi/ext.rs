@@ -1,7 +1,8 @@
 //! Our own extension of the ABI: progress counters, failures by ticket, waiting for any activity, blocks of devices.
 #![allow(non_snake_case, reason = "the names of the header ascend_ext.h")]
 
-use super::{abi_entry, out, write_text};
+use super::arguments::{Acl, In, Out, entries};
+use super::write_text;
 use crate::callback::may_block;
 use crate::check;
 use crate::ending;
@@ -16,65 +17,41 @@ use crate::timeline;
 use ascend_sys::{
     ACL_ERROR_INVALID_PARAM, ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, ACL_SUCCESS, AscendExtBlockConfig,
     AscendExtCheck, AscendExtFault, AscendExtFindingForm, AscendExtProgress, AscendExtTimelineForm,
-    Functions, aclError, aclrtStream,
+    aclError, aclrtStream,
 };
 use std::ffi::{c_char, c_void};
 use std::time::Duration;
 
-/// Puts the extension into a table.
-pub(crate) fn fill(table: &mut Functions) {
-    table.ascendExtStreamProgress = Some(ascendExtStreamProgress);
-    table.ascendExtStreamFailure = Some(ascendExtStreamFailure);
-    table.ascendExtAwaitActivity = Some(ascendExtAwaitActivity);
-    table.ascendExtAwaitTask = Some(ascendExtAwaitTask);
-    table.ascendExtBlockCreate = Some(ascendExtBlockCreate);
-    table.ascendExtBlockDestroy = Some(ascendExtBlockDestroy);
-    table.ascendExtFindings = Some(ascendExtFindings);
-    table.ascendExtFinding = Some(ascendExtFinding);
-    table.ascendExtHostAccess = Some(ascendExtHostAccess);
-    table.ascendExtTimelineRecord = Some(ascendExtTimelineRecord);
-    table.ascendExtTimeline = Some(ascendExtTimeline);
-    table.ascendExtFaultSet = Some(ascendExtFaultSet);
-    table.ascendExtFaultClear = Some(ascendExtFaultClear);
-}
+entries! {
+    Acl;
 
-unsafe extern "C" fn ascendExtStreamProgress(
-    stream: aclrtStream,
-    progress: *mut *const AscendExtProgress,
-) -> aclError {
-    abi_entry("ascendExtStreamProgress", || {
-        // SAFETY: null, or valid for a write by the C contract.
-        let progress = unsafe { out(progress, "progress") }?;
+    fn ascendExtStreamProgress(stream: aclrtStream, progress: Out<*const AscendExtProgress>) {
+        let progress = progress.required("progress")?;
         let stream = Stream::of_current_context(stream as u64)?;
         // Where races are looked for, what the program knows has to be seen.
         let told = check::engine(stream.device_id()).is_none();
         let line = (&raw const stream.queue.progress).cast();
         progress.write(if told { line } else { std::ptr::null() });
         Ok(())
-    })
-}
+    }
 
-unsafe extern "C" fn ascendExtStreamFailure(
-    stream: aclrtStream,
-    ticket: u64,
-    code: *mut aclError,
-    text: *mut c_char,
-    text_len: usize,
-) -> aclError {
-    abi_entry("ascendExtStreamFailure", || {
-        // SAFETY: null, or valid for a write by the C contract.
-        let code = unsafe { out(code, "code") }?;
+    fn ascendExtStreamFailure(
+        stream: aclrtStream,
+        ticket: u64,
+        code: Out<aclError>,
+        text: *mut c_char,
+        text_len: usize,
+    ) {
+        let code = code.required("code")?;
         let failure = Stream::named(stream as u64)?.failure(ticket);
         code.write(failure.as_ref().map_or(ACL_SUCCESS, Failure::acl_code));
         let words = failure.as_ref().map_or(String::new(), Failure::with_task);
         // SAFETY: null, or valid for `text_len` bytes by the C contract.
         unsafe { write_text(text, text_len, &words) };
         Ok(())
-    })
-}
+    }
 
-unsafe extern "C" fn ascendExtAwaitActivity(activity: *mut u64, timeout_ms: u32) -> aclError {
-    abi_entry("ascendExtAwaitActivity", || {
+    fn ascendExtAwaitActivity(activity: *mut u64, timeout_ms: u32) {
         may_block()?;
         // SAFETY: null, or valid for a read and a write by the C contract.
         let Some(activity) = (unsafe { activity.as_mut() }) else {
@@ -82,16 +59,9 @@ unsafe extern "C" fn ascendExtAwaitActivity(activity: *mut u64, timeout_ms: u32)
         };
         *activity = executor::await_activity(*activity, Duration::from_millis(timeout_ms.into()));
         Ok(())
-    })
-}
+    }
 
-unsafe extern "C" fn ascendExtAwaitTask(
-    stream: aclrtStream,
-    ticket: u64,
-    timeout_ms: u32,
-    patience_ms: u32,
-) -> aclError {
-    abi_entry("ascendExtAwaitTask", || {
+    fn ascendExtAwaitTask(stream: aclrtStream, ticket: u64, timeout_ms: u32, patience_ms: u32) {
         may_block()?;
         let stream = Stream::named(stream as u64)?;
         let [timeout, patience] =
@@ -104,19 +74,16 @@ unsafe extern "C" fn ascendExtAwaitTask(
             "not complete yet, and its work goes on: {}",
             stream.waiting_for()
         )
-    })
-}
+    }
 
-unsafe extern "C" fn ascendExtBlockCreate(
-    config: *const AscendExtBlockConfig,
-    block: *mut u32,
-    first_device: *mut i32,
-) -> aclError {
-    abi_entry("ascendExtBlockCreate", || {
-        // SAFETY: null, or valid by the C contract.
-        let (config, block, first) =
-            unsafe { (config.as_ref(), out(block, "block")?, out(first_device, "firstDevice")?) };
-        let Some(config) = config else { return fail!(ACL_ERROR_INVALID_PARAM, "config is NULL") };
+    fn ascendExtBlockCreate(
+        config: In<AscendExtBlockConfig>,
+        block: Out<u32>,
+        first_device: Out<i32>,
+    ) {
+        let block = block.required("block")?;
+        let first = first_device.required("firstDevice")?;
+        let config = config.required("config")?;
         if config.size as usize != size_of::<AscendExtBlockConfig>() {
             return fail!(
                 ACL_ERROR_INVALID_PARAM,
@@ -151,36 +118,28 @@ unsafe extern "C" fn ascendExtBlockCreate(
         block.write(settings.block);
         first.write(settings.first as i32);
         Ok(())
-    })
-}
+    }
 
-unsafe extern "C" fn ascendExtBlockDestroy(block: u32) -> aclError {
-    abi_entry("ascendExtBlockDestroy", || {
+    fn ascendExtBlockDestroy(block: u32) {
         may_block()?;
         ending::destroy_block(block)
-    })
-}
+    }
 
-unsafe extern "C" fn ascendExtFindings(block: u32, count: *mut u32) -> aclError {
-    abi_entry("ascendExtFindings", || {
-        // SAFETY: null, or valid for a write by the C contract.
-        let count = unsafe { out(count, "count") }?;
+    fn ascendExtFindings(block: u32, count: Out<u32>) {
+        let count = count.required("count")?;
         count.write(check::engine_of_block(block).map_or(0, |engine| engine.count()));
         Ok(())
-    })
-}
+    }
 
-unsafe extern "C" fn ascendExtFinding(
-    block: u32,
-    index: u32,
-    form: AscendExtFindingForm,
-    text: *mut c_char,
-    text_len: usize,
-    length: *mut usize,
-) -> aclError {
-    abi_entry("ascendExtFinding", || {
-        // SAFETY: null, or valid for a write by the C contract.
-        let length = unsafe { out(length, "length") }?;
+    fn ascendExtFinding(
+        block: u32,
+        index: u32,
+        form: AscendExtFindingForm,
+        text: *mut c_char,
+        text_len: usize,
+        length: Out<usize>,
+    ) {
+        let length = length.required("length")?;
         let picture = match form {
             AscendExtFindingForm::ASCEND_EXT_FINDING_TEXT => false,
             AscendExtFindingForm::ASCEND_EXT_FINDING_SVG => true,
@@ -197,52 +156,38 @@ unsafe extern "C" fn ascendExtFinding(
         // SAFETY: null, or valid for `text_len` bytes by the C contract.
         unsafe { write_text(text, text_len, &words) };
         Ok(())
-    })
-}
+    }
 
-unsafe extern "C" fn ascendExtHostAccess(
-    pointer: *const c_void,
-    bytes: usize,
-    write: i32,
-) -> aclError {
-    abi_entry("ascendExtHostAccess", || {
+    fn ascendExtHostAccess(pointer: *const c_void, bytes: usize, write: i32) {
         check::host_accessed(pointer.addr(), bytes, write != 0);
         Ok(())
-    })
-}
+    }
 
-unsafe extern "C" fn ascendExtTimelineRecord(block: u32, on: i32) -> aclError {
-    abi_entry("ascendExtTimelineRecord", || match on {
-        1 => timeline::begin(block),
-        0 => timeline::end(block),
-        other => fail!(ACL_ERROR_INVALID_PARAM, "on is {other}; 0 or 1 is expected"),
-    })
-}
+    fn ascendExtTimelineRecord(block: u32, on: i32) {
+        match on {
+            1 => timeline::begin(block),
+            0 => timeline::end(block),
+            other => fail!(ACL_ERROR_INVALID_PARAM, "on is {other}; 0 or 1 is expected"),
+        }
+    }
 
-unsafe extern "C" fn ascendExtTimeline(
-    block: u32,
-    form: AscendExtTimelineForm,
-    text: *mut c_char,
-    text_len: usize,
-    length: *mut usize,
-) -> aclError {
-    abi_entry("ascendExtTimeline", || {
-        // SAFETY: null, or valid for a write by the C contract.
-        let length = unsafe { out(length, "length") }?;
+    fn ascendExtTimeline(
+        block: u32,
+        form: AscendExtTimelineForm,
+        text: *mut c_char,
+        text_len: usize,
+        length: Out<usize>,
+    ) {
+        let length = length.required("length")?;
         let words = timeline::tell(block, form)?;
         length.write(words.len());
         // SAFETY: null, or valid for `text_len` bytes by the C contract.
         unsafe { write_text(text, text_len, &words) };
         Ok(())
-    })
-}
+    }
 
-unsafe extern "C" fn ascendExtFaultSet(block: u32, fault: *const AscendExtFault) -> aclError {
-    abi_entry("ascendExtFaultSet", || {
-        // SAFETY: null, or valid by the C contract.
-        let Some(fault) = (unsafe { fault.as_ref() }) else {
-            return fail!(ACL_ERROR_INVALID_PARAM, "fault is NULL");
-        };
+    fn ascendExtFaultSet(block: u32, fault: In<AscendExtFault>) {
+        let fault = fault.required("fault")?;
         if fault.size as usize != size_of::<AscendExtFault>() {
             return fail!(
                 ACL_ERROR_INVALID_PARAM,
@@ -258,9 +203,9 @@ unsafe extern "C" fn ascendExtFaultSet(block: u32, fault: *const AscendExtFault)
             );
         };
         faults::set(block, fault.device, kind, fault.number)
-    })
-}
+    }
 
-unsafe extern "C" fn ascendExtFaultClear(block: u32, device: u32) -> aclError {
-    abi_entry("ascendExtFaultClear", || faults::clear(block, device))
+    fn ascendExtFaultClear(block: u32, device: u32) {
+        faults::clear(block, device)
+    }
 }

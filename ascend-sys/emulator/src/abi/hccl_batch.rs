@@ -4,11 +4,10 @@
 //! pairs means nothing.
 #![allow(non_snake_case, reason = "CANN's names")]
 
-use ascend_sys::{
-    Functions, HcclComm, HcclResult, HcclSendRecvItem, HcclSendRecvType, aclrtStream,
-};
+use super::arguments::{Hccl, entries};
+use ascend_sys::{HcclComm, HcclSendRecvItem, HcclSendRecvType, aclrtStream};
 
-use super::hccl_entry::{abi_entry, not_null, product_of_thread};
+use super::hccl_entry::{not_null, product_of_thread};
 use crate::batch::item::{self, BatchItem, ItemState, MessageShape};
 use crate::collective::validate;
 use crate::fabric::Member;
@@ -19,18 +18,15 @@ use crate::issue::submit::{begin, buffer};
 use crate::message::{Failure, refuse};
 use crate::profile::Product;
 
-/// Puts the function into a table.
-pub(super) fn fill(table: &mut Functions) {
-    table.HcclBatchSendRecv = Some(HcclBatchSendRecv);
-}
+entries! {
+    Hccl;
 
-unsafe extern "C" fn HcclBatchSendRecv(
-    items: *mut HcclSendRecvItem,
-    count: u32,
-    comm: HcclComm,
-    stream: aclrtStream,
-) -> HcclResult {
-    abi_entry("HcclBatchSendRecv", || {
+    fn HcclBatchSendRecv(
+        items: *mut HcclSendRecvItem,
+        count: u32,
+        comm: HcclComm,
+        stream: aclrtStream,
+    ) {
         // 950 looks at the number before the pointers, A2 and A3 after them.
         if count == 0 && product_of(comm) == Product::Ascend950 {
             return Ok(());
@@ -47,7 +43,7 @@ unsafe extern "C" fn HcclBatchSendRecv(
         // SAFETY: not null, so an array of that many by the C contract.
         let items = unsafe { std::slice::from_raw_parts(items, count as usize) };
         with_issue_state(comm as u64, |issue_state| issue(issue_state, items, stream))
-    })
+    }
 }
 
 fn product_of(comm: HcclComm) -> Product {

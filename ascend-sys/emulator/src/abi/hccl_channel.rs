@@ -1,14 +1,15 @@
 //! Channels, and the memory that goes over them. CANN's `hccl_channel.h` and parts of `hccl_res.h`.
 #![allow(non_snake_case, reason = "CANN's names")]
 
+use super::arguments::{CText, Hccl, Out, entries};
 use std::ffi::{c_char, c_void};
 
 use ascend_sys::{
-    ChannelHandle, CommEngine, CommMem, CommMemType, EndpointDesc, Functions, HcclChannelDesc,
-    HcclComm, HcclMemHandle, HcclResult,
+    ChannelHandle, CommEngine, CommMem, CommMemType, EndpointDesc, HcclChannelDesc, HcclComm,
+    HcclMemHandle, HcclResult,
 };
 
-use super::hccl_entry::{abi_entry, member, not_null, text_of};
+use super::hccl_entry::{member, not_null};
 use crate::callback::may_block;
 use crate::collective::validate;
 use crate::fabric::Member;
@@ -20,15 +21,153 @@ use crate::operator::engine::OperatorEngine;
 use crate::operator::memory;
 use crate::profile::Product;
 
-pub(super) fn fill(table: &mut Functions) {
-    table.HcclChannelAcquire = Some(HcclChannelAcquire);
-    table.HcclChannelGetHcclBuffer = Some(HcclChannelGetHcclBuffer);
-    table.HcclChannelGetRemoteMems = Some(HcclChannelGetRemoteMems);
-    table.HcclChannelQuery = Some(HcclChannelQuery);
-    table.HcclChannelDestroy = Some(HcclChannelDestroy);
-    table.HcclGetHcclBuffer = Some(HcclGetHcclBuffer);
-    table.HcclGetHcclBufferCleared = Some(HcclGetHcclBufferCleared);
-    table.HcclCommMemReg = Some(HcclCommMemReg);
+entries! {
+    Hccl;
+
+    fn HcclChannelAcquire(
+        comm: HcclComm,
+        engine: CommEngine,
+        descs: *const HcclChannelDesc,
+        count: u32,
+        channels: *mut ChannelHandle,
+    ) {
+        // SAFETY: the C contract.
+        unsafe {
+            acquire(ENTRY, comm, engine, descs, count, channels)
+        }
+    }
+
+    fn HcclChannelGetHcclBuffer(
+        comm: HcclComm,
+        channel: ChannelHandle,
+        buffer: *mut *mut c_void,
+        size: *mut u64,
+    ) {
+        let member = member(comm)?;
+        not_null(buffer, "buffer")?;
+        not_null(size, "size")?;
+        let found = channel_of(&member, channel)?.remote_buffer();
+        // SAFETY: not null, so valid for writes by the C contract.
+        unsafe { write_buffer(found, buffer, size) };
+        Ok(())
+    }
+
+    fn HcclChannelGetRemoteMems(
+        comm: HcclComm,
+        channel: ChannelHandle,
+        count: *mut u32,
+        memories: *mut *mut CommMem,
+        tags: *mut *mut *mut c_char,
+    ) {
+        let member = member(comm)?;
+        not_null(count, "memNum")?;
+        not_null(memories, "remoteMems")?;
+        not_null(tags, "memTags")?;
+        let channel = channel_of(&member, channel)?;
+        let Some(found) = channel.remote_memories() else {
+            return refuse!(HCCL_E_PARA, "{}", channel.describe());
+        };
+        // SAFETY: not null, so valid for writes by the C contract.
+        unsafe {
+            count.write_unaligned(found.0);
+            memories.write_unaligned(found.1);
+            tags.write_unaligned(found.2);
+        }
+        Ok(())
+    }
+
+    fn HcclGetHcclBuffer(comm: HcclComm, buffer: *mut *mut c_void, size: *mut u64) {
+        let member = member(comm)?;
+        not_null(buffer, "buffer")?;
+        not_null(size, "size")?;
+        let found = memory::buffer(&member)?;
+        // SAFETY: not null, so valid for writes by the C contract.
+        unsafe { write_buffer(found, buffer, size) };
+        Ok(())
+    }
+
+    fn HcclGetHcclBufferCleared(comm: HcclComm, buffer: *mut *mut c_void, size: *mut u64) {
+        let member = member(comm)?;
+        not_null(buffer, "buffer")?;
+        not_null(size, "size")?;
+        only_950(&member, ENTRY)?;
+        let found = memory::cleared_buffer(&member)?;
+        // SAFETY: not null, so valid for writes by the C contract.
+        unsafe { write_buffer(found, buffer, size) };
+        Ok(())
+    }
+
+    fn HcclChannelQuery(
+        comm: HcclComm,
+        engine: CommEngine,
+        descs: *const HcclChannelDesc,
+        count: u32,
+        channels: *mut ChannelHandle,
+    ) {
+        let member = member(comm)?;
+        not_null(descs, "channelDescs")?;
+        not_null(channels, "channels")?;
+        only_950(&member, ENTRY)?;
+        // SAFETY: not null, so an array of `count` by the C contract.
+        let (engine, wanted) = unsafe { wanted(&member, engine, descs, count) }?;
+        let handles = query_channels(&member, engine, &wanted)?;
+        // SAFETY: not null, so an array of `count` by the C contract.
+        unsafe { channels.copy_from_nonoverlapping(handles.as_ptr(), handles.len()) };
+        Ok(())
+    }
+
+    fn HcclChannelDestroy(comm: HcclComm, channels: *const ChannelHandle, count: u32) {
+        let member = member(comm)?;
+        not_null(channels, "channels")?;
+        only_950(&member, ENTRY)?;
+        if count == 0 {
+            return refuse!(HCCL_E_PARA, "channelNum is 0");
+        }
+        // SAFETY: not null, so an array of `count` by the C contract.
+        let channels = unsafe { std::slice::from_raw_parts(channels, count as usize) };
+        // All are tried; the first error is told.
+        let results: Vec<_> = channels.iter().map(|channel| destroy(&member, *channel)).collect();
+        results.into_iter().collect()
+    }
+
+    fn HcclCommMemReg(
+        comm: HcclComm,
+        tag: CText,
+        memory: *const CommMem,
+        handle: Out<HcclMemHandle>,
+    ) {
+        let member = member(comm)?;
+        let tag = tag.required("memTag")?;
+        not_null(memory, "mem")?;
+        let handle = handle.required("memHandle")?;
+        if tag.is_empty() || tag.len() > MOST_TAG || tag.starts_with(BUFFER_TAG) {
+            return refuse!(
+                HCCL_E_PARA,
+                "memTag is \"{tag}\"; 1 to {MOST_TAG} characters are expected, which do not begin with {BUFFER_TAG}"
+            );
+        }
+        // SAFETY: not null, so valid for a read by the C contract.
+        let CommMem { type_, addr, size } = unsafe { memory.read_unaligned() };
+        not_null(addr, "mem->addr")?;
+        let on_host = match type_ {
+            CommMemType::COMM_MEM_TYPE_DEVICE => false,
+            CommMemType::COMM_MEM_TYPE_HOST => true,
+            other => {
+                return refuse!(
+                    HCCL_E_PARA,
+                    "mem->type is {}; COMM_MEM_TYPE_DEVICE (0) and COMM_MEM_TYPE_HOST (1) are known",
+                    other.0
+                );
+            }
+        };
+        let bytes = match usize::try_from(size) {
+            Ok(bytes) if bytes > 0 => bytes,
+            _ => return refuse!(HCCL_E_PARA, "mem->size is {size}"),
+        };
+        let number = memory::register(&member, tag, on_host, addr.addr(), bytes)?;
+        handle.write(std::ptr::without_provenance_mut(number as usize));
+        Ok(())
+    }
 }
 
 /// What `HcclChannelDescInit` writes.
@@ -141,19 +280,6 @@ fn bytes_of(endpoint: &EndpointDesc) -> [u8; size_of::<EndpointDesc>()] {
     unsafe { std::ptr::from_ref(endpoint).cast::<[u8; size_of::<EndpointDesc>()]>().read() }
 }
 
-unsafe extern "C" fn HcclChannelAcquire(
-    comm: HcclComm,
-    engine: CommEngine,
-    descs: *const HcclChannelDesc,
-    count: u32,
-    channels: *mut ChannelHandle,
-) -> HcclResult {
-    // SAFETY: the C contract.
-    abi_entry("HcclChannelAcquire", || unsafe {
-        acquire("HcclChannelAcquire", comm, engine, descs, count, channels)
-    })
-}
-
 /// # Safety
 ///
 /// As for [`wanted`]; `channels` is null or an array of `count`.
@@ -190,23 +316,6 @@ fn channel_of(member: &Member, handle: ChannelHandle) -> Result<&'static Channel
     refuse!(HCCL_E_PARA, "{} is not of this communicator", channel.describe())
 }
 
-unsafe extern "C" fn HcclChannelGetHcclBuffer(
-    comm: HcclComm,
-    channel: ChannelHandle,
-    buffer: *mut *mut c_void,
-    size: *mut u64,
-) -> HcclResult {
-    abi_entry("HcclChannelGetHcclBuffer", || {
-        let member = member(comm)?;
-        not_null(buffer, "buffer")?;
-        not_null(size, "size")?;
-        let found = channel_of(&member, channel)?.remote_buffer();
-        // SAFETY: not null, so valid for writes by the C contract.
-        unsafe { write_buffer(found, buffer, size) };
-        Ok(())
-    })
-}
-
 /// # Safety
 ///
 /// Both are valid for writes.
@@ -218,111 +327,11 @@ unsafe fn write_buffer((start, bytes): (usize, usize), buffer: *mut *mut c_void,
     }
 }
 
-unsafe extern "C" fn HcclChannelGetRemoteMems(
-    comm: HcclComm,
-    channel: ChannelHandle,
-    count: *mut u32,
-    memories: *mut *mut CommMem,
-    tags: *mut *mut *mut c_char,
-) -> HcclResult {
-    abi_entry("HcclChannelGetRemoteMems", || {
-        let member = member(comm)?;
-        not_null(count, "memNum")?;
-        not_null(memories, "remoteMems")?;
-        not_null(tags, "memTags")?;
-        let channel = channel_of(&member, channel)?;
-        let Some(found) = channel.remote_memories() else {
-            return refuse!(HCCL_E_PARA, "{}", channel.describe());
-        };
-        // SAFETY: not null, so valid for writes by the C contract.
-        unsafe {
-            count.write_unaligned(found.0);
-            memories.write_unaligned(found.1);
-            tags.write_unaligned(found.2);
-        }
-        Ok(())
-    })
-}
-
-unsafe extern "C" fn HcclGetHcclBuffer(
-    comm: HcclComm,
-    buffer: *mut *mut c_void,
-    size: *mut u64,
-) -> HcclResult {
-    abi_entry("HcclGetHcclBuffer", || {
-        let member = member(comm)?;
-        not_null(buffer, "buffer")?;
-        not_null(size, "size")?;
-        let found = memory::buffer(&member)?;
-        // SAFETY: not null, so valid for writes by the C contract.
-        unsafe { write_buffer(found, buffer, size) };
-        Ok(())
-    })
-}
-
-unsafe extern "C" fn HcclGetHcclBufferCleared(
-    comm: HcclComm,
-    buffer: *mut *mut c_void,
-    size: *mut u64,
-) -> HcclResult {
-    abi_entry("HcclGetHcclBufferCleared", || {
-        let member = member(comm)?;
-        not_null(buffer, "buffer")?;
-        not_null(size, "size")?;
-        only_950(&member, "HcclGetHcclBufferCleared")?;
-        let found = memory::cleared_buffer(&member)?;
-        // SAFETY: not null, so valid for writes by the C contract.
-        unsafe { write_buffer(found, buffer, size) };
-        Ok(())
-    })
-}
-
 fn only_950(member: &Member, function: &str) -> Result<(), Failure> {
     match member.comm.product {
         Product::Ascend950 => Ok(()),
         product => refuse!(HCCL_E_NOT_SUPPORT, "{product} has no {function}; Ascend 950 has"),
     }
-}
-
-unsafe extern "C" fn HcclChannelQuery(
-    comm: HcclComm,
-    engine: CommEngine,
-    descs: *const HcclChannelDesc,
-    count: u32,
-    channels: *mut ChannelHandle,
-) -> HcclResult {
-    abi_entry("HcclChannelQuery", || {
-        let member = member(comm)?;
-        not_null(descs, "channelDescs")?;
-        not_null(channels, "channels")?;
-        only_950(&member, "HcclChannelQuery")?;
-        // SAFETY: not null, so an array of `count` by the C contract.
-        let (engine, wanted) = unsafe { wanted(&member, engine, descs, count) }?;
-        let handles = query_channels(&member, engine, &wanted)?;
-        // SAFETY: not null, so an array of `count` by the C contract.
-        unsafe { channels.copy_from_nonoverlapping(handles.as_ptr(), handles.len()) };
-        Ok(())
-    })
-}
-
-unsafe extern "C" fn HcclChannelDestroy(
-    comm: HcclComm,
-    channels: *const ChannelHandle,
-    count: u32,
-) -> HcclResult {
-    abi_entry("HcclChannelDestroy", || {
-        let member = member(comm)?;
-        not_null(channels, "channels")?;
-        only_950(&member, "HcclChannelDestroy")?;
-        if count == 0 {
-            return refuse!(HCCL_E_PARA, "channelNum is 0");
-        }
-        // SAFETY: not null, so an array of `count` by the C contract.
-        let channels = unsafe { std::slice::from_raw_parts(channels, count as usize) };
-        // All are tried; the first error is told.
-        let results: Vec<_> = channels.iter().map(|channel| destroy(&member, *channel)).collect();
-        results.into_iter().collect()
-    })
 }
 
 fn destroy(member: &Member, handle: ChannelHandle) -> Result<(), Failure> {
@@ -340,47 +349,4 @@ fn destroy(member: &Member, handle: ChannelHandle) -> Result<(), Failure> {
             channel.describe()
         ),
     }
-}
-
-unsafe extern "C" fn HcclCommMemReg(
-    comm: HcclComm,
-    tag: *const c_char,
-    memory: *const CommMem,
-    handle: *mut HcclMemHandle,
-) -> HcclResult {
-    abi_entry("HcclCommMemReg", || {
-        let member = member(comm)?;
-        // SAFETY: null, or NUL-terminated by the C contract.
-        let tag = unsafe { text_of(tag, "memTag") }?;
-        not_null(memory, "mem")?;
-        not_null(handle, "memHandle")?;
-        if tag.is_empty() || tag.len() > MOST_TAG || tag.starts_with(BUFFER_TAG) {
-            return refuse!(
-                HCCL_E_PARA,
-                "memTag is \"{tag}\"; 1 to {MOST_TAG} characters are expected, which do not begin with {BUFFER_TAG}"
-            );
-        }
-        // SAFETY: not null, so valid for a read by the C contract.
-        let CommMem { type_, addr, size } = unsafe { memory.read_unaligned() };
-        not_null(addr, "mem->addr")?;
-        let on_host = match type_ {
-            CommMemType::COMM_MEM_TYPE_DEVICE => false,
-            CommMemType::COMM_MEM_TYPE_HOST => true,
-            other => {
-                return refuse!(
-                    HCCL_E_PARA,
-                    "mem->type is {}; COMM_MEM_TYPE_DEVICE (0) and COMM_MEM_TYPE_HOST (1) are known",
-                    other.0
-                );
-            }
-        };
-        let bytes = match usize::try_from(size) {
-            Ok(bytes) if bytes > 0 => bytes,
-            _ => return refuse!(HCCL_E_PARA, "mem->size is {size}"),
-        };
-        let number = memory::register(&member, tag, on_host, addr.addr(), bytes)?;
-        // SAFETY: not null, so valid for a write by the C contract.
-        unsafe { handle.write_unaligned(std::ptr::without_provenance_mut(number as usize)) };
-        Ok(())
-    })
 }

@@ -1,16 +1,14 @@
 //! Communicators: making and ending. CANN's `hccl_comm.h`.
 #![allow(non_snake_case, reason = "CANN's names")]
 
-use std::ffi::c_char;
+use super::arguments::{CText, Hccl, Out, entries};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use ascend_sys::{
-    Functions, HcclComm, HcclCommConfig, HcclCommStatePhase, HcclResult, HcclRootInfo,
-};
+use ascend_sys::{HcclComm, HcclCommConfig, HcclCommStatePhase, HcclResult, HcclRootInfo};
 
-use super::hccl_entry::{abi_entry, member, not_null, text_of};
+use super::hccl_entry::{member, not_null};
 use crate::callback::may_block;
 use crate::context;
 use crate::fabric::config::CommConfig;
@@ -22,14 +20,136 @@ use crate::machine::{self, Settings};
 use crate::message::{Failure, refuse};
 use crate::profile::Product;
 
-pub(super) fn fill(table: &mut Functions) {
-    table.HcclGetRootInfo = Some(HcclGetRootInfo);
-    table.HcclCommInitRootInfo = Some(HcclCommInitRootInfo);
-    table.HcclCommInitRootInfoConfig = Some(HcclCommInitRootInfoConfig);
-    table.HcclCommInitAll = Some(HcclCommInitAll);
-    table.HcclCreateSubCommConfig = Some(HcclCreateSubCommConfig);
-    table.HcclCommDestroy = Some(HcclCommDestroy);
-    table.ascendExtRankLeave = Some(ascendExtRankLeave);
+entries! {
+    Hccl;
+
+    fn HcclGetRootInfo(root_info: *mut HcclRootInfo) {
+        not_null(root_info, "rootInfo")?;
+        // SAFETY: not null, so valid for a write by the C contract.
+        unsafe { root_info.cast::<[u8; ROOT_INFO]>().write_unaligned(root::create()) };
+        Ok(())
+    }
+
+    fn HcclCommInitRootInfo(ranks: u32, info: *const HcclRootInfo, rank: u32, comm: *mut HcclComm) {
+        check_join(ranks, info, rank, comm)?;
+        // SAFETY: checked above; valid by the C contract.
+        unsafe { join(ENTRY, ranks, info, rank, CommConfig::default(), comm) }
+    }
+
+    fn HcclCommInitRootInfoConfig(
+        ranks: u32,
+        info: *const HcclRootInfo,
+        rank: u32,
+        config: *const HcclCommConfig,
+        comm: *mut HcclComm,
+    ) {
+        check_join(ranks, info, rank, comm)?;
+        let product = context::current_device()?.1.product();
+        // SAFETY: null, or as large as it says, by the C contract.
+        let config = unsafe { CommConfig::read(config.cast(), product) }?;
+        // SAFETY: checked above; valid by the C contract.
+        unsafe { join(ENTRY, ranks, info, rank, config, comm) }
+    }
+
+    fn HcclCommInitAll(count: u32, devices: *mut i32, comms: *mut HcclComm) {
+        if count == 0 {
+            return refuse!(HCCL_E_PARA, "ndev is 0");
+        }
+        not_null(devices, "devices")?;
+        not_null(comms, "comms")?;
+        // SAFETY: not null, so arrays of `count` by the C contract.
+        let (devices, comms) = unsafe {
+            (
+                std::slice::from_raw_parts(devices, count as usize),
+                std::slice::from_raw_parts_mut(comms, count as usize),
+            )
+        };
+        for (index, device) in devices.iter().enumerate() {
+            if devices[..index].contains(device) {
+                return refuse!(HCCL_E_PARA, "device {device} is in the list twice");
+            }
+        }
+        comms.fill(std::ptr::null_mut());
+        let result = init_all(devices, comms);
+        if result.is_err() {
+            for comm in comms.iter_mut().filter(|comm| !comm.is_null()) {
+                // It was made a moment ago: nobody else knows it.
+                let _ = registry::destroy(*comm as u64);
+                *comm = std::ptr::null_mut();
+            }
+        }
+        result
+    }
+
+    fn HcclCreateSubCommConfig(
+        comm: *mut HcclComm,
+        count: u32,
+        ranks: *mut u32,
+        id: u64,
+        own: u32,
+        config: *mut HcclCommConfig,
+        sub_comm: Out<HcclComm>,
+    ) {
+        match (ranks.is_null(), id == NOT_A_MEMBER) {
+            (true, true) => return Ok(()),
+            (false, false) => {}
+            (null, _) => {
+                return refuse!(
+                    HCCL_E_PARA,
+                    "a rank that is in the sub-communicator passes rankIds and an id, one that is not passes NULL and 0xffffffff; \
+                     here rankIds is {} and subCommId is {id:#x}",
+                    if null { "NULL" } else { "not NULL" }
+                );
+            }
+        }
+        not_null(comm, "comm")?;
+        not_null(config, "config")?;
+        let sub_comm = sub_comm.required("subComm")?;
+        if count == 0 {
+            return refuse!(HCCL_E_PARA, "rankNum is 0");
+        }
+        if own >= count {
+            return refuse!(
+                HCCL_E_PARA,
+                "subCommRankId {own} is not below rankNum, which is {count}"
+            );
+        }
+        // SAFETY: not null, so valid for a read, and an array of `count`, by the C contract.
+        let (comm, ranks) =
+            unsafe { (comm.read_unaligned(), std::slice::from_raw_parts(ranks, count as usize)) };
+        let parent = member(comm)?;
+        // SAFETY: not null, so as large as it says, by the C contract.
+        let config = unsafe { CommConfig::read(config.cast(), parent.comm.product) }?;
+        let sub = new_sub(&parent, ranks, id, own as usize, config)?;
+        let handle = registry::register(sub)?;
+        sub_comm.write(handle as HcclComm);
+        Ok(())
+    }
+
+    fn HcclCommDestroy(comm: HcclComm) {
+        if comm.is_null() {
+            // Success, as in CANN, which logs a warning.
+            return Ok(());
+        }
+        if group::is_open() {
+            return group::destroy(ENTRY, comm as u64);
+        }
+        let handle = comm as u64;
+        let on_950 = registry::member(handle).is_ok_and(|it| it.comm.product == Product::Ascend950);
+        if !on_950 {
+            return registry::destroy(handle);
+        }
+        hooks::call(handle, HcclCommStatePhase::HCCL_COMM_STATE_PHASE_DESTROY_PRE)?;
+        registry::destroy(handle)?;
+        hooks::call(handle, HcclCommStatePhase::HCCL_COMM_STATE_PHASE_DESTROY_POST)
+    }
+
+    fn ascendExtRankLeave(info: *const HcclRootInfo, rank: u32, reason: CText) {
+        not_null(info, "rootInfo")?;
+        let reason = reason.required("reason")?;
+        // SAFETY: not null, so valid for reads by the C contract.
+        root::leave(&unsafe { root_info(info) }, rank, &reason)
+    }
 }
 
 /// The bytes of a root info.
@@ -40,45 +160,6 @@ pub(super) fn fill(table: &mut Functions) {
 unsafe fn root_info(info: *const HcclRootInfo) -> [u8; ROOT_INFO] {
     // SAFETY: the caller's promise; any bytes are an array of bytes.
     unsafe { info.cast::<[u8; ROOT_INFO]>().read_unaligned() }
-}
-
-unsafe extern "C" fn HcclGetRootInfo(root_info: *mut HcclRootInfo) -> HcclResult {
-    abi_entry("HcclGetRootInfo", || {
-        not_null(root_info, "rootInfo")?;
-        // SAFETY: not null, so valid for a write by the C contract.
-        unsafe { root_info.cast::<[u8; ROOT_INFO]>().write_unaligned(root::create()) };
-        Ok(())
-    })
-}
-
-unsafe extern "C" fn HcclCommInitRootInfo(
-    ranks: u32,
-    info: *const HcclRootInfo,
-    rank: u32,
-    comm: *mut HcclComm,
-) -> HcclResult {
-    abi_entry("HcclCommInitRootInfo", || {
-        check_join(ranks, info, rank, comm)?;
-        // SAFETY: checked above; valid by the C contract.
-        unsafe { join("HcclCommInitRootInfo", ranks, info, rank, CommConfig::default(), comm) }
-    })
-}
-
-unsafe extern "C" fn HcclCommInitRootInfoConfig(
-    ranks: u32,
-    info: *const HcclRootInfo,
-    rank: u32,
-    config: *const HcclCommConfig,
-    comm: *mut HcclComm,
-) -> HcclResult {
-    abi_entry("HcclCommInitRootInfoConfig", || {
-        check_join(ranks, info, rank, comm)?;
-        let product = context::current_device()?.1.product();
-        // SAFETY: null, or as large as it says, by the C contract.
-        let config = unsafe { CommConfig::read(config.cast(), product) }?;
-        // SAFETY: checked above; valid by the C contract.
-        unsafe { join("HcclCommInitRootInfoConfig", ranks, info, rank, config, comm) }
-    })
 }
 
 fn check_join(
@@ -162,42 +243,6 @@ fn exec_timeout(config: &CommConfig, settings: &Settings) -> Option<Duration> {
     Some(Duration::from_secs(seconds.into()))
 }
 
-unsafe extern "C" fn HcclCommInitAll(
-    count: u32,
-    devices: *mut i32,
-    comms: *mut HcclComm,
-) -> HcclResult {
-    abi_entry("HcclCommInitAll", || {
-        if count == 0 {
-            return refuse!(HCCL_E_PARA, "ndev is 0");
-        }
-        not_null(devices, "devices")?;
-        not_null(comms, "comms")?;
-        // SAFETY: not null, so arrays of `count` by the C contract.
-        let (devices, comms) = unsafe {
-            (
-                std::slice::from_raw_parts(devices, count as usize),
-                std::slice::from_raw_parts_mut(comms, count as usize),
-            )
-        };
-        for (index, device) in devices.iter().enumerate() {
-            if devices[..index].contains(device) {
-                return refuse!(HCCL_E_PARA, "device {device} is in the list twice");
-            }
-        }
-        comms.fill(std::ptr::null_mut());
-        let result = init_all(devices, comms);
-        if result.is_err() {
-            for comm in comms.iter_mut().filter(|comm| !comm.is_null()) {
-                // It was made a moment ago: nobody else knows it.
-                let _ = registry::destroy(*comm as u64);
-                *comm = std::ptr::null_mut();
-            }
-        }
-        result
-    })
-}
-
 fn init_all(devices: &[i32], comms: &mut [HcclComm]) -> Result<(), Failure> {
     let internal = |text| Failure::new(HcclResult::HCCL_E_INTERNAL, format!("EI0015: {text}"));
     let mut applicants = Vec::with_capacity(devices.len());
@@ -218,54 +263,6 @@ fn init_all(devices: &[i32], comms: &mut [HcclComm]) -> Result<(), Failure> {
 
 /// What a rank passes that is not in the sub-communicator, with NULL for the ranks.
 const NOT_A_MEMBER: u64 = 0xffff_ffff;
-
-unsafe extern "C" fn HcclCreateSubCommConfig(
-    comm: *mut HcclComm,
-    count: u32,
-    ranks: *mut u32,
-    id: u64,
-    own: u32,
-    config: *mut HcclCommConfig,
-    sub_comm: *mut HcclComm,
-) -> HcclResult {
-    abi_entry("HcclCreateSubCommConfig", || {
-        match (ranks.is_null(), id == NOT_A_MEMBER) {
-            (true, true) => return Ok(()),
-            (false, false) => {}
-            (null, _) => {
-                return refuse!(
-                    HCCL_E_PARA,
-                    "a rank that is in the sub-communicator passes rankIds and an id, one that is not passes NULL and 0xffffffff; \
-                     here rankIds is {} and subCommId is {id:#x}",
-                    if null { "NULL" } else { "not NULL" }
-                );
-            }
-        }
-        not_null(comm, "comm")?;
-        not_null(config, "config")?;
-        not_null(sub_comm, "subComm")?;
-        if count == 0 {
-            return refuse!(HCCL_E_PARA, "rankNum is 0");
-        }
-        if own >= count {
-            return refuse!(
-                HCCL_E_PARA,
-                "subCommRankId {own} is not below rankNum, which is {count}"
-            );
-        }
-        // SAFETY: not null, so valid for a read, and an array of `count`, by the C contract.
-        let (comm, ranks) =
-            unsafe { (comm.read_unaligned(), std::slice::from_raw_parts(ranks, count as usize)) };
-        let parent = member(comm)?;
-        // SAFETY: not null, so as large as it says, by the C contract.
-        let config = unsafe { CommConfig::read(config.cast(), parent.comm.product) }?;
-        let sub = new_sub(&parent, ranks, id, own as usize, config)?;
-        let handle = registry::register(sub)?;
-        // SAFETY: not null, so valid for a write by the C contract.
-        unsafe { sub_comm.write_unaligned(handle as HcclComm) };
-        Ok(())
-    })
-}
 
 /// One rank's side of a sub-communicator.
 fn new_sub(
@@ -328,39 +325,5 @@ fn new_sub(
         exec_timeout: exec_timeout(&config, &settings),
         config,
         suspended: AtomicBool::new(false),
-    })
-}
-
-unsafe extern "C" fn HcclCommDestroy(comm: HcclComm) -> HcclResult {
-    abi_entry("HcclCommDestroy", || {
-        if comm.is_null() {
-            // Success, as in CANN, which logs a warning.
-            return Ok(());
-        }
-        if group::is_open() {
-            return group::destroy("HcclCommDestroy", comm as u64);
-        }
-        let handle = comm as u64;
-        let on_950 = registry::member(handle).is_ok_and(|it| it.comm.product == Product::Ascend950);
-        if !on_950 {
-            return registry::destroy(handle);
-        }
-        hooks::call(handle, HcclCommStatePhase::HCCL_COMM_STATE_PHASE_DESTROY_PRE)?;
-        registry::destroy(handle)?;
-        hooks::call(handle, HcclCommStatePhase::HCCL_COMM_STATE_PHASE_DESTROY_POST)
-    })
-}
-
-unsafe extern "C" fn ascendExtRankLeave(
-    info: *const HcclRootInfo,
-    rank: u32,
-    reason: *const c_char,
-) -> HcclResult {
-    abi_entry("ascendExtRankLeave", || {
-        not_null(info, "rootInfo")?;
-        // SAFETY: NUL-terminated by the C contract.
-        let reason = unsafe { text_of(reason, "reason") }?;
-        // SAFETY: not null, so valid for reads by the C contract.
-        root::leave(&unsafe { root_info(info) }, rank, &reason)
     })
 }

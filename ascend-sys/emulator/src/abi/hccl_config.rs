@@ -1,45 +1,23 @@
 //! Settings of the process, callbacks around the states of communicators, and spare network cards. CANN's `hccl_comm.h`.
 #![allow(non_snake_case, reason = "CANN's names")]
 
-use std::ffi::{c_char, c_void};
+use super::arguments::{CText, Hccl, Out, entries};
+use std::ffi::c_void;
 use std::sync::atomic::Ordering;
 
-use ascend_sys::{
-    Functions, HcclComm, HcclCommStateCallback, HcclConfig, HcclConfigValue, HcclResult,
-};
+use ascend_sys::{HcclComm, HcclCommStateCallback, HcclConfig, HcclConfigValue};
 
-use super::hccl_entry::{abi_entry, member, not_null, product_of_thread, text_of};
+use super::hccl_entry::{member, not_null, product_of_thread};
 use crate::context;
 use crate::fabric::hooks;
 use crate::machine::Device;
 use crate::message::{Failure, refuse};
 use crate::profile::Product;
 
-pub(super) fn fill(table: &mut Functions) {
-    table.HcclSetConfig = Some(HcclSetConfig);
-    table.HcclGetConfig = Some(HcclGetConfig);
-    table.HcclCommRegCommStateCallback = Some(HcclCommRegCommStateCallback);
-    table.HcclCommWorkingDevNicSet = Some(HcclCommWorkingDevNicSet);
-}
+entries! {
+    Hccl;
 
-/// The device that a setting of the process is about, where there are such settings.
-fn device_with(setting: HcclConfig) -> Result<&'static Device, Failure> {
-    let (_, device) = context::current_device()?;
-    if device.product() == Product::Ascend950 {
-        return refuse!(HCCL_E_NOT_SUPPORT, "{} has no settings of the process", device.product());
-    }
-    if setting != HcclConfig::HCCL_DETERMINISTIC {
-        return refuse!(
-            HCCL_E_PARA,
-            "the setting {} is unknown; 0 (HCCL_DETERMINISTIC) is the only one",
-            setting.0
-        );
-    }
-    Ok(device)
-}
-
-unsafe extern "C" fn HcclSetConfig(setting: HcclConfig, value: HcclConfigValue) -> HcclResult {
-    abi_entry("HcclSetConfig", || {
+    fn HcclSetConfig(setting: HcclConfig, value: HcclConfigValue) {
         let device = device_with(setting)?;
         // SAFETY: the union has one member only.
         let value = unsafe { value.value };
@@ -61,25 +39,20 @@ unsafe extern "C" fn HcclSetConfig(setting: HcclConfig, value: HcclConfigValue) 
             device.deterministic.store(value, Ordering::Relaxed);
         }
         Ok(())
-    })
-}
+    }
 
-unsafe extern "C" fn HcclGetConfig(setting: HcclConfig, value: *mut HcclConfigValue) -> HcclResult {
-    abi_entry("HcclGetConfig", || {
-        not_null(value, "configValue")?;
+    fn HcclGetConfig(setting: HcclConfig, value: Out<HcclConfigValue>) {
+        let value = value.required("configValue")?;
         let now = device_with(setting)?.deterministic.load(Ordering::Relaxed);
-        // SAFETY: not null, so valid for a write by the C contract.
-        unsafe { value.write(HcclConfigValue { value: now }) };
+        value.write(HcclConfigValue { value: now });
         Ok(())
-    })
-}
+    }
 
-unsafe extern "C" fn HcclCommRegCommStateCallback(
-    name: *const c_char,
-    callback: HcclCommStateCallback,
-    args: *mut c_void,
-) -> HcclResult {
-    abi_entry("HcclCommRegCommStateCallback", || {
+    fn HcclCommRegCommStateCallback(
+        name: CText,
+        callback: HcclCommStateCallback,
+        args: *mut c_void,
+    ) {
         let product = product_of_thread();
         if product != Product::Ascend950 {
             return refuse!(
@@ -87,25 +60,22 @@ unsafe extern "C" fn HcclCommRegCommStateCallback(
                 "only Ascend 950 has these callbacks, not {product}"
             );
         }
-        // SAFETY: null or NUL-terminated by the C contract.
-        let name = unsafe { text_of(name, "regName") }?;
+        let name = name.required("regName")?;
         let Some(callback) = callback else {
             return refuse!(HCCL_E_PTR, "the argument cb is NULL");
         };
         hooks::register(name, callback, args as usize)
-    })
-}
+    }
 
-unsafe extern "C" fn HcclCommWorkingDevNicSet(
-    comm: HcclComm,
-    ranks: *mut u32,
-    use_backup: *mut bool,
-    count: u32,
-) -> HcclResult {
-    abi_entry("HcclCommWorkingDevNicSet", || {
+    fn HcclCommWorkingDevNicSet(
+        comm: HcclComm,
+        ranks: *mut u32,
+        use_backup: Out<bool>,
+        count: u32,
+    ) {
         not_null(comm, "comm")?;
         not_null(ranks, "ranks")?;
-        not_null(use_backup, "useBackup")?;
+        use_backup.required("useBackup")?;
         let member = member(comm)?;
         // Elsewhere a success with a warning.
         if member.comm.product != Product::A3 {
@@ -124,5 +94,21 @@ unsafe extern "C" fn HcclCommWorkingDevNicSet(
             // There are no network cards here that could fail.
             None => Ok(()),
         }
-    })
+    }
+}
+
+/// The device that a setting of the process is about, where there are such settings.
+fn device_with(setting: HcclConfig) -> Result<&'static Device, Failure> {
+    let (_, device) = context::current_device()?;
+    if device.product() == Product::Ascend950 {
+        return refuse!(HCCL_E_NOT_SUPPORT, "{} has no settings of the process", device.product());
+    }
+    if setting != HcclConfig::HCCL_DETERMINISTIC {
+        return refuse!(
+            HCCL_E_PARA,
+            "the setting {} is unknown; 0 (HCCL_DETERMINISTIC) is the only one",
+            setting.0
+        );
+    }
+    Ok(device)
 }

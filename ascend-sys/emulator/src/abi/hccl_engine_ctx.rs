@@ -1,17 +1,56 @@
 //! Engine contexts: memory that a communicator keeps for an operator under a name. CANN's `hccl_res.h`.
 #![allow(non_snake_case, reason = "CANN's names")]
 
-use super::hccl_entry::{abi_entry, member, not_null};
+use super::arguments::{Hccl, Out, entries, run};
+use super::hccl_entry::{member, not_null};
 use crate::message::{Failure, refuse};
 use crate::operator;
-use ascend_sys::{CommEngine, Functions, HCCL_RES_TAG_MAX_LEN, HcclComm, HcclResult};
+use ascend_sys::{CommEngine, HCCL_RES_TAG_MAX_LEN, HcclComm, HcclResult};
 use std::ffi::{CStr, c_char, c_void};
 
-pub(super) fn fill(table: &mut Functions) {
-    table.HcclEngineCtxCreate = Some(HcclEngineCtxCreate);
-    table.HcclEngineCtxGet = Some(HcclEngineCtxGet);
-    table.HcclEngineCtxCopy = Some(HcclEngineCtxCopy);
-    table.HcclEngineCtxDestroy = Some(HcclEngineCtxDestroy);
+entries! {
+    Hccl;
+    also { HcclEngineCtxGet }
+
+    fn HcclEngineCtxCreate(
+        comm: HcclComm,
+        tag: *const c_char,
+        engine: CommEngine,
+        size: u64,
+        context: Out<*mut c_void>,
+    ) {
+        not_null(comm, "comm")?;
+        let context = context.required("ctx")?;
+        // SAFETY: null or NUL-terminated by the C contract.
+        let tag = unsafe { tag_of(tag) }?;
+        not_empty(size)?;
+        let address = operator::create(&*member(comm)?, &tag, engine, size, ENTRY)?;
+        context.write(std::ptr::with_exposed_provenance_mut(address));
+        Ok(())
+    }
+
+    fn HcclEngineCtxCopy(
+        comm: HcclComm,
+        engine: CommEngine,
+        tag: *const c_char,
+        source: *const c_void,
+        size: u64,
+        offset: u64,
+    ) {
+        not_null(comm, "comm")?;
+        not_null(source, "srcCtx")?;
+        // SAFETY: null or NUL-terminated by the C contract.
+        let tag = unsafe { tag_of(tag) }?;
+        not_empty(size)?;
+        operator::copy_into(&*member(comm)?, &tag, engine, (source.addr(), size), offset, ENTRY)
+    }
+
+    fn HcclEngineCtxDestroy(comm: HcclComm, tag: *const c_char, engine: CommEngine) {
+        not_null(comm, "comm")?;
+        // SAFETY: null or NUL-terminated by the C contract.
+        let tag = unsafe { tag_of(tag) }?;
+        operator::destroy(&*member(comm)?, &tag, engine, ENTRY)
+    }
 }
 
 /// A tag, where NULL is the empty one.
@@ -42,27 +81,6 @@ fn not_empty(size: u64) -> Result<(), Failure> {
     Ok(())
 }
 
-unsafe extern "C" fn HcclEngineCtxCreate(
-    comm: HcclComm,
-    tag: *const c_char,
-    engine: CommEngine,
-    size: u64,
-    context: *mut *mut c_void,
-) -> HcclResult {
-    const CALL: &str = "HcclEngineCtxCreate";
-    abi_entry(CALL, || {
-        not_null(comm, "comm")?;
-        not_null(context, "ctx")?;
-        // SAFETY: null or NUL-terminated by the C contract.
-        let tag = unsafe { tag_of(tag) }?;
-        not_empty(size)?;
-        let address = operator::create(&*member(comm)?, &tag, engine, size, CALL)?;
-        // SAFETY: not null, and valid for a write by the C contract.
-        unsafe { context.write(std::ptr::with_exposed_provenance_mut(address)) };
-        Ok(())
-    })
-}
-
 unsafe extern "C" fn HcclEngineCtxGet(
     comm: HcclComm,
     tag: *const c_char,
@@ -71,7 +89,7 @@ unsafe extern "C" fn HcclEngineCtxGet(
     size: *mut u64,
 ) -> HcclResult {
     let mut is_there = false;
-    let code = abi_entry("HcclEngineCtxGet", || {
+    let code = run::<Hccl>("HcclEngineCtxGet", || {
         not_null(comm, "comm")?;
         not_null(context, "ctx")?;
         not_null(size, "size")?;
@@ -92,37 +110,4 @@ unsafe extern "C" fn HcclEngineCtxGet(
         HcclResult::HCCL_SUCCESS if !is_there => HcclResult::HCCL_E_NOT_FOUND,
         code => code,
     }
-}
-
-unsafe extern "C" fn HcclEngineCtxCopy(
-    comm: HcclComm,
-    engine: CommEngine,
-    tag: *const c_char,
-    source: *const c_void,
-    size: u64,
-    offset: u64,
-) -> HcclResult {
-    const CALL: &str = "HcclEngineCtxCopy";
-    abi_entry(CALL, || {
-        not_null(comm, "comm")?;
-        not_null(source, "srcCtx")?;
-        // SAFETY: null or NUL-terminated by the C contract.
-        let tag = unsafe { tag_of(tag) }?;
-        not_empty(size)?;
-        operator::copy_into(&*member(comm)?, &tag, engine, (source.addr(), size), offset, CALL)
-    })
-}
-
-unsafe extern "C" fn HcclEngineCtxDestroy(
-    comm: HcclComm,
-    tag: *const c_char,
-    engine: CommEngine,
-) -> HcclResult {
-    const CALL: &str = "HcclEngineCtxDestroy";
-    abi_entry(CALL, || {
-        not_null(comm, "comm")?;
-        // SAFETY: null or NUL-terminated by the C contract.
-        let tag = unsafe { tag_of(tag) }?;
-        operator::destroy(&*member(comm)?, &tag, engine, CALL)
-    })
 }

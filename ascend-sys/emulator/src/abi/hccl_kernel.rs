@@ -1,30 +1,143 @@
 //! What kernels need of a communicator: contexts, from a tiling struct or from an argument object.
 #![allow(non_snake_case, reason = "CANN's names")]
 
-use super::hccl_entry::{abi_entry, member, not_null, text_of};
+use super::arguments::{Hccl, Out, entries};
+use super::hccl_entry::{member, not_null, text_of};
 use crate::fabric::Member;
 use crate::kernel;
 use crate::memory::{self, MemoryPlace};
 use crate::message::{Failure, refuse};
 use crate::profile::Product;
 use ascend_sync::lock_std as lock;
-use ascend_sys::{Functions, HcclComm, HcclResult};
+use ascend_sys::HcclComm;
 use std::collections::BTreeMap;
 use std::ffi::{c_char, c_void};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-pub(super) fn fill(table: &mut Functions) {
-    table.HcclAllocComResourceByTiling = Some(HcclAllocComResourceByTiling);
-    table.HcclCreateOpResCtx = Some(HcclCreateOpResCtx);
-    table.HcclKfcAllocOpArgs = Some(HcclKfcAllocOpArgs);
-    table.HcclKfcFreeOpArgs = Some(HcclKfcFreeOpArgs);
-    table.HcclKfcOpArgsSetSrcDataType = Some(HcclKfcOpArgsSetSrcDataType);
-    table.HcclKfcOpArgsSetDstDataType = Some(HcclKfcOpArgsSetDstDataType);
-    table.HcclKfcOpArgsSetReduceType = Some(HcclKfcOpArgsSetReduceType);
-    table.HcclKfcOpArgsSetCount = Some(HcclKfcOpArgsSetCount);
-    table.HcclKfcOpArgsSetAlgConfig = Some(HcclKfcOpArgsSetAlgConfig);
-    table.HcclKfcOpArgsSetCommEngine = Some(HcclKfcOpArgsSetCommEngine);
+entries! {
+    Hccl;
+
+    fn HcclAllocComResourceByTiling(
+        comm: HcclComm,
+        stream: *mut c_void,
+        tiling: *mut c_void,
+        context: Out<*mut c_void>,
+    ) {
+        not_null(comm, "comm")?;
+        not_null(stream, "stream")?;
+        not_null(tiling, "mc2Tiling")?;
+        let context = context.required("commContext")?;
+        if !matches!(
+            memory::place_of(tiling.addr()),
+            Ok(MemoryPlace::Pageable | MemoryPlace::Pinned)
+        ) {
+            return refuse!(HCCL_E_PARA, "mc2Tiling: {tiling:p} is no host memory");
+        }
+        let member = member(comm)?;
+        // SAFETY: not null, and a filled tiling struct of the host by the C contract.
+        let groups = unsafe { groups(tiling) }?;
+        if groups.iter().all(|(group, _)| *group != member.comm.name) {
+            let named: Vec<_> = groups.iter().map(|(group, _)| format!("\"{group}\"")).collect();
+            return refuse!(
+                HCCL_E_PARA,
+                "the tiling is for {}, not for this communicator, which is \"{}\" (HcclGetCommName)",
+                named.join(", "),
+                member.comm.name
+            );
+        }
+        for (_, operation) in groups.iter().filter(|(group, _)| *group == member.comm.name) {
+            supports(&member, *operation)?;
+        }
+        let address = kernel::context_of(&member, ENTRY)?;
+        context.write(std::ptr::with_exposed_provenance_mut(address));
+        Ok(())
+    }
+
+    fn HcclKfcAllocOpArgs(op_args: Out<*mut c_void>) {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let op_args = op_args.required("opArgs")?;
+        let handle = OP_ARGS_KIND | NEXT.fetch_add(1, Ordering::Relaxed);
+        lock(&OP_ARGS).insert(handle, OpArgs::default());
+        op_args.write(handle as *mut c_void);
+        Ok(())
+    }
+
+    fn HcclKfcFreeOpArgs(op_args: *mut c_void) {
+        not_null(op_args, "opArgs")?;
+        match lock(&OP_ARGS).remove(&(op_args as u64)) {
+            Some(_) => Ok(()),
+            None => stale(op_args as u64),
+        }
+    }
+
+    fn HcclKfcOpArgsSetSrcDataType(op_args: *mut c_void, dtype: u8) {
+        data_type(dtype).and(set(op_args, |_| ()))
+    }
+
+    fn HcclKfcOpArgsSetDstDataType(op_args: *mut c_void, dtype: u8) {
+        data_type(dtype).and(set(op_args, |_| ()))
+    }
+
+    fn HcclKfcOpArgsSetReduceType(op_args: *mut c_void, op: u32) {
+        if op > 3 {
+            return refuse!(HCCL_E_PARA, "{op} is not the number of a reduction");
+        }
+        set(op_args, |_| ())
+    }
+
+    fn HcclKfcOpArgsSetCount(op_args: *mut c_void, _count: u64) {
+        set(op_args, |_| ())
+    }
+
+    fn HcclKfcOpArgsSetAlgConfig(op_args: *mut c_void, config: *mut c_char) {
+        // SAFETY: null or NUL-terminated by the C contract.
+        let config = unsafe { text_of(config, "algConfig") }?;
+        if config.len() >= 128 {
+            return refuse!(
+                HCCL_E_PARA,
+                "algConfig has {} characters; 127 are possible",
+                config.len()
+            );
+        }
+        set(op_args, |_| ())
+    }
+
+    fn HcclKfcOpArgsSetCommEngine(op_args: *mut c_void, engine: u8) {
+        set(op_args, |object| object.engine = engine)
+    }
+
+    fn HcclCreateOpResCtx(
+        comm: HcclComm,
+        operation: u8,
+        op_args: *mut c_void,
+        context: Out<*mut c_void>,
+    ) {
+        not_null(comm, "comm")?;
+        not_null(op_args, "opArgs")?;
+        let context = context.required("opResCtx")?;
+        let member = member(comm)?;
+        let found = lock(&OP_ARGS).get(&(op_args as u64)).copied();
+        let Some(object) = found else { return stale(op_args as u64) };
+        if member.comm.product == Product::Ascend950 {
+            return refuse!(
+                HCCL_E_NOT_SUPPORT,
+                "Ascend 950 has HcclAllocComResourceByTiling for this"
+            );
+        }
+        // Not set, or an engine that can serve a kernel.
+        if !ENGINES.contains(&object.engine) {
+            return refuse!(
+                HCCL_E_PARA,
+                "the communication engine is {}; AICPU (2) and AIV (4) are possible",
+                object.engine
+            );
+        }
+        supports(&member, operation.into())?;
+        let address = kernel::context_of(&member, ENTRY)?;
+        context.write(std::ptr::with_exposed_provenance_mut(address));
+        Ok(())
+    }
 }
 
 /// Communication members that a tiling may name at launch.
@@ -85,46 +198,6 @@ unsafe fn groups(tiling: *const c_void) -> Result<Vec<(String, u32)>, Failure> {
     Ok(groups)
 }
 
-unsafe extern "C" fn HcclAllocComResourceByTiling(
-    comm: HcclComm,
-    stream: *mut c_void,
-    tiling: *mut c_void,
-    context: *mut *mut c_void,
-) -> HcclResult {
-    const CALL: &str = "HcclAllocComResourceByTiling";
-    abi_entry(CALL, || {
-        not_null(comm, "comm")?;
-        not_null(stream, "stream")?;
-        not_null(tiling, "mc2Tiling")?;
-        not_null(context, "commContext")?;
-        if !matches!(
-            memory::place_of(tiling.addr()),
-            Ok(MemoryPlace::Pageable | MemoryPlace::Pinned)
-        ) {
-            return refuse!(HCCL_E_PARA, "mc2Tiling: {tiling:p} is no host memory");
-        }
-        let member = member(comm)?;
-        // SAFETY: not null, and a filled tiling struct of the host by the C contract.
-        let groups = unsafe { groups(tiling) }?;
-        if groups.iter().all(|(group, _)| *group != member.comm.name) {
-            let named: Vec<_> = groups.iter().map(|(group, _)| format!("\"{group}\"")).collect();
-            return refuse!(
-                HCCL_E_PARA,
-                "the tiling is for {}, not for this communicator, which is \"{}\" (HcclGetCommName)",
-                named.join(", "),
-                member.comm.name
-            );
-        }
-        for (_, operation) in groups.iter().filter(|(group, _)| *group == member.comm.name) {
-            supports(&member, *operation)?;
-        }
-        let address = kernel::context_of(&member, CALL)?;
-        // SAFETY: not null, and valid for a write by the C contract.
-        unsafe { context.write(std::ptr::with_exposed_provenance_mut(address)) };
-        Ok(())
-    })
-}
-
 /// Whether kernels of the product have an operation.
 fn supports(member: &Member, operation: u32) -> Result<(), Failure> {
     let product = member.comm.product;
@@ -151,18 +224,6 @@ static OP_ARGS: Mutex<BTreeMap<u64, OpArgs>> = Mutex::new(BTreeMap::new());
 /// The first byte of their handles, which no address has.
 const OP_ARGS_KIND: u64 = 0xb5 << 56;
 
-unsafe extern "C" fn HcclKfcAllocOpArgs(op_args: *mut *mut c_void) -> HcclResult {
-    abi_entry("HcclKfcAllocOpArgs", || {
-        static NEXT: AtomicU64 = AtomicU64::new(1);
-        not_null(op_args, "opArgs")?;
-        let handle = OP_ARGS_KIND | NEXT.fetch_add(1, Ordering::Relaxed);
-        lock(&OP_ARGS).insert(handle, OpArgs::default());
-        // SAFETY: not null, and valid for a write by the C contract.
-        unsafe { op_args.write(handle as *mut c_void) };
-        Ok(())
-    })
-}
-
 fn stale<T>(handle: u64) -> Result<T, Failure> {
     refuse!(HCCL_E_PARA, "opArgs: {handle:#x} is no argument object, or was freed")
 }
@@ -179,101 +240,12 @@ fn set(op_args: *mut c_void, change: impl FnOnce(&mut OpArgs)) -> Result<(), Fai
     }
 }
 
-unsafe extern "C" fn HcclKfcFreeOpArgs(op_args: *mut c_void) -> HcclResult {
-    abi_entry("HcclKfcFreeOpArgs", || {
-        not_null(op_args, "opArgs")?;
-        match lock(&OP_ARGS).remove(&(op_args as u64)) {
-            Some(_) => Ok(()),
-            None => stale(op_args as u64),
-        }
-    })
-}
-
 /// The number of a data type.
 fn data_type(number: u8) -> Result<(), Failure> {
     match ascend_reduce::DataType::from_hccl(number.into()) {
         Some(_) => Ok(()),
         None => refuse!(HCCL_E_PARA, "{number} is not the number of a data type"),
     }
-}
-
-unsafe extern "C" fn HcclKfcOpArgsSetSrcDataType(op_args: *mut c_void, dtype: u8) -> HcclResult {
-    abi_entry("HcclKfcOpArgsSetSrcDataType", || data_type(dtype).and(set(op_args, |_| ())))
-}
-
-unsafe extern "C" fn HcclKfcOpArgsSetDstDataType(op_args: *mut c_void, dtype: u8) -> HcclResult {
-    abi_entry("HcclKfcOpArgsSetDstDataType", || data_type(dtype).and(set(op_args, |_| ())))
-}
-
-unsafe extern "C" fn HcclKfcOpArgsSetReduceType(op_args: *mut c_void, op: u32) -> HcclResult {
-    abi_entry("HcclKfcOpArgsSetReduceType", || {
-        if op > 3 {
-            return refuse!(HCCL_E_PARA, "{op} is not the number of a reduction");
-        }
-        set(op_args, |_| ())
-    })
-}
-
-unsafe extern "C" fn HcclKfcOpArgsSetCount(op_args: *mut c_void, _count: u64) -> HcclResult {
-    abi_entry("HcclKfcOpArgsSetCount", || set(op_args, |_| ()))
-}
-
-unsafe extern "C" fn HcclKfcOpArgsSetAlgConfig(
-    op_args: *mut c_void,
-    config: *mut c_char,
-) -> HcclResult {
-    abi_entry("HcclKfcOpArgsSetAlgConfig", || {
-        // SAFETY: null or NUL-terminated by the C contract.
-        let config = unsafe { text_of(config, "algConfig") }?;
-        if config.len() >= 128 {
-            return refuse!(
-                HCCL_E_PARA,
-                "algConfig has {} characters; 127 are possible",
-                config.len()
-            );
-        }
-        set(op_args, |_| ())
-    })
-}
-
-unsafe extern "C" fn HcclKfcOpArgsSetCommEngine(op_args: *mut c_void, engine: u8) -> HcclResult {
-    abi_entry("HcclKfcOpArgsSetCommEngine", || set(op_args, |object| object.engine = engine))
-}
-
-unsafe extern "C" fn HcclCreateOpResCtx(
-    comm: HcclComm,
-    operation: u8,
-    op_args: *mut c_void,
-    context: *mut *mut c_void,
-) -> HcclResult {
-    const CALL: &str = "HcclCreateOpResCtx";
-    abi_entry(CALL, || {
-        not_null(comm, "comm")?;
-        not_null(op_args, "opArgs")?;
-        not_null(context, "opResCtx")?;
-        let member = member(comm)?;
-        let found = lock(&OP_ARGS).get(&(op_args as u64)).copied();
-        let Some(object) = found else { return stale(op_args as u64) };
-        if member.comm.product == Product::Ascend950 {
-            return refuse!(
-                HCCL_E_NOT_SUPPORT,
-                "Ascend 950 has HcclAllocComResourceByTiling for this"
-            );
-        }
-        // Not set, or an engine that can serve a kernel.
-        if !ENGINES.contains(&object.engine) {
-            return refuse!(
-                HCCL_E_PARA,
-                "the communication engine is {}; AICPU (2) and AIV (4) are possible",
-                object.engine
-            );
-        }
-        supports(&member, operation.into())?;
-        let address = kernel::context_of(&member, CALL)?;
-        // SAFETY: not null, and valid for a write by the C contract.
-        unsafe { context.write(std::ptr::with_exposed_provenance_mut(address)) };
-        Ok(())
-    })
 }
 
 /// AICPU, AIV, and nothing said.

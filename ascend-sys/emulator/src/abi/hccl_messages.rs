@@ -1,11 +1,12 @@
 //! `HcclSend` and `HcclRecv`: one message, from one rank to another. Both are complete when it is copied.
 #![allow(non_snake_case, reason = "CANN's names")]
 
+use super::arguments::{Hccl, entries};
 use std::ffi::c_void;
 
-use ascend_sys::{Functions, HcclComm, HcclDataType, HcclResult, aclrtStream};
+use ascend_sys::{HcclComm, HcclDataType, aclrtStream};
 
-use super::hccl_entry::{abi_entry, not_null};
+use super::hccl_entry::not_null;
 use crate::batch::item::{BatchItem, ItemState, MessageShape};
 use crate::collective::validate;
 use crate::fabric::registry::{IssueState, with_issue_state};
@@ -15,33 +16,32 @@ use crate::issue::submit::{begin, buffer};
 use crate::message::{Failure, refuse};
 use crate::profile::Product;
 
-pub(super) fn fill(table: &mut Functions) {
-    table.HcclSend = Some(HcclSend);
-    table.HcclRecv = Some(HcclRecv);
-}
+entries! {
+    Hccl;
 
-unsafe extern "C" fn HcclSend(
-    buf: *mut c_void,
-    count: u64,
-    dtype: HcclDataType,
-    peer: u32,
-    comm: HcclComm,
-    stream: aclrtStream,
-) -> HcclResult {
-    let message = MessageArguments { send: true, buf, count, dtype, peer };
-    abi_entry("HcclSend", || message.issue(comm, stream))
-}
+    fn HcclSend(
+        buf: *mut c_void,
+        count: u64,
+        dtype: HcclDataType,
+        peer: u32,
+        comm: HcclComm,
+        stream: aclrtStream,
+    ) {
+        let message = MessageArguments { send: true, buf, count, dtype, peer };
+        message.issue(comm, stream)
+    }
 
-unsafe extern "C" fn HcclRecv(
-    buf: *mut c_void,
-    count: u64,
-    dtype: HcclDataType,
-    peer: u32,
-    comm: HcclComm,
-    stream: aclrtStream,
-) -> HcclResult {
-    let message = MessageArguments { send: false, buf, count, dtype, peer };
-    abi_entry("HcclRecv", || message.issue(comm, stream))
+    fn HcclRecv(
+        buf: *mut c_void,
+        count: u64,
+        dtype: HcclDataType,
+        peer: u32,
+        comm: HcclComm,
+        stream: aclrtStream,
+    ) {
+        let message = MessageArguments { send: false, buf, count, dtype, peer };
+        message.issue(comm, stream)
+    }
 }
 
 /// The arguments of either.

@@ -4,11 +4,12 @@
 //! another count learn about it.
 #![allow(non_snake_case, reason = "CANN's names")]
 
+use super::arguments::{Hccl, entries};
 use std::ffi::c_void;
 
-use ascend_sys::{Functions, HcclComm, HcclDataType, HcclReduceOp, HcclResult, aclrtStream};
+use ascend_sys::{HcclComm, HcclDataType, HcclReduceOp, aclrtStream};
 
-use super::hccl_entry::{abi_entry, not_null};
+use super::hccl_entry::not_null;
 use crate::collective::call::CollectiveCall;
 use crate::collective::request::{CollectiveRequest, Operation};
 use crate::collective::validate;
@@ -18,46 +19,18 @@ use crate::message::{Failure, refuse};
 use crate::profile::Product;
 use ascend_reduce::ReduceOp;
 
-pub(super) fn fill(table: &mut Functions) {
-    table.HcclAllReduce = Some(HcclAllReduce);
-    table.HcclBroadcast = Some(HcclBroadcast);
-    table.HcclReduce = Some(HcclReduce);
-    table.HcclAllGather = Some(HcclAllGather);
-    table.HcclReduceScatter = Some(HcclReduceScatter);
-    table.HcclScatter = Some(HcclScatter);
-    table.HcclAlltoAll = Some(HcclAlltoAll);
-    table.HcclBarrier = Some(HcclBarrier);
-}
+entries! {
+    Hccl;
 
-/// The operator of a call that will not look at it.
-pub(super) fn some(op: HcclReduceOp) -> ReduceOp {
-    ReduceOp::from_hccl(op.0).unwrap_or(ReduceOp::Sum)
-}
-
-/// Refuses null in what every rank has to give.
-#[inline]
-fn all_given(
-    comm: HcclComm,
-    send: *const c_void,
-    recv: *const c_void,
-    stream: aclrtStream,
-) -> Result<(), Failure> {
-    not_null(comm, "comm")?;
-    not_null(send, "sendBuf")?;
-    not_null(recv, "recvBuf")?;
-    not_null(stream, "stream")
-}
-
-unsafe extern "C" fn HcclAllReduce(
-    send: *mut c_void,
-    recv: *mut c_void,
-    count: u64,
-    dtype: HcclDataType,
-    op: HcclReduceOp,
-    comm: HcclComm,
-    stream: aclrtStream,
-) -> HcclResult {
-    abi_entry("HcclAllReduce", || {
+    fn HcclAllReduce(
+        send: *mut c_void,
+        recv: *mut c_void,
+        count: u64,
+        dtype: HcclDataType,
+        op: HcclReduceOp,
+        comm: HcclComm,
+        stream: aclrtStream,
+    ) {
         if count == 0 {
             issue_void(Operation::AllReduce(some(op)), dtype, comm, stream);
             return Ok(());
@@ -69,18 +42,16 @@ unsafe extern "C" fn HcclAllReduce(
             let request = CollectiveRequest { operation: Operation::AllReduce(op), dtype, count };
             submit(issue_state, request, send, recv, stream)
         })
-    })
-}
+    }
 
-unsafe extern "C" fn HcclBroadcast(
-    buf: *mut c_void,
-    count: u64,
-    dtype: HcclDataType,
-    root: u32,
-    comm: HcclComm,
-    stream: aclrtStream,
-) -> HcclResult {
-    abi_entry("HcclBroadcast", || {
+    fn HcclBroadcast(
+        buf: *mut c_void,
+        count: u64,
+        dtype: HcclDataType,
+        root: u32,
+        comm: HcclComm,
+        stream: aclrtStream,
+    ) {
         if count == 0 {
             issue_void(Operation::Broadcast(root), dtype, comm, stream);
             return Ok(());
@@ -97,20 +68,18 @@ unsafe extern "C" fn HcclBroadcast(
             let buf = buffer(&issue_state.member, "buf", buf, request.bytes())?;
             issue(issue_state, stream, CollectiveCall::new(request, buf, buf))
         })
-    })
-}
+    }
 
-unsafe extern "C" fn HcclReduce(
-    send: *mut c_void,
-    recv: *mut c_void,
-    count: u64,
-    dtype: HcclDataType,
-    op: HcclReduceOp,
-    root: u32,
-    comm: HcclComm,
-    stream: aclrtStream,
-) -> HcclResult {
-    abi_entry("HcclReduce", || {
+    fn HcclReduce(
+        send: *mut c_void,
+        recv: *mut c_void,
+        count: u64,
+        dtype: HcclDataType,
+        op: HcclReduceOp,
+        root: u32,
+        comm: HcclComm,
+        stream: aclrtStream,
+    ) {
         if count == 0 {
             issue_void(Operation::Reduce(some(op), root), dtype, comm, stream);
             return Ok(());
@@ -130,18 +99,16 @@ unsafe extern "C" fn HcclReduce(
                 CollectiveRequest { operation: Operation::Reduce(op, root), dtype, count };
             submit(issue_state, request, send, recv, stream)
         })
-    })
-}
+    }
 
-unsafe extern "C" fn HcclAllGather(
-    send: *mut c_void,
-    recv: *mut c_void,
-    count: u64,
-    dtype: HcclDataType,
-    comm: HcclComm,
-    stream: aclrtStream,
-) -> HcclResult {
-    abi_entry("HcclAllGather", || {
+    fn HcclAllGather(
+        send: *mut c_void,
+        recv: *mut c_void,
+        count: u64,
+        dtype: HcclDataType,
+        comm: HcclComm,
+        stream: aclrtStream,
+    ) {
         if count == 0 {
             issue_void(Operation::AllGather, dtype, comm, stream);
             return Ok(());
@@ -153,19 +120,17 @@ unsafe extern "C" fn HcclAllGather(
             let request = CollectiveRequest { operation: Operation::AllGather, dtype, count };
             submit(issue_state, request, send, recv, stream)
         })
-    })
-}
+    }
 
-unsafe extern "C" fn HcclReduceScatter(
-    send: *mut c_void,
-    recv: *mut c_void,
-    count: u64,
-    dtype: HcclDataType,
-    op: HcclReduceOp,
-    comm: HcclComm,
-    stream: aclrtStream,
-) -> HcclResult {
-    abi_entry("HcclReduceScatter", || {
+    fn HcclReduceScatter(
+        send: *mut c_void,
+        recv: *mut c_void,
+        count: u64,
+        dtype: HcclDataType,
+        op: HcclReduceOp,
+        comm: HcclComm,
+        stream: aclrtStream,
+    ) {
         if count == 0 {
             issue_void(Operation::ReduceScatter(some(op)), dtype, comm, stream);
             return Ok(());
@@ -178,19 +143,17 @@ unsafe extern "C" fn HcclReduceScatter(
                 CollectiveRequest { operation: Operation::ReduceScatter(op), dtype, count };
             submit(issue_state, request, send, recv, stream)
         })
-    })
-}
+    }
 
-unsafe extern "C" fn HcclScatter(
-    send: *mut c_void,
-    recv: *mut c_void,
-    count: u64,
-    dtype: HcclDataType,
-    root: u32,
-    comm: HcclComm,
-    stream: aclrtStream,
-) -> HcclResult {
-    abi_entry("HcclScatter", || {
+    fn HcclScatter(
+        send: *mut c_void,
+        recv: *mut c_void,
+        count: u64,
+        dtype: HcclDataType,
+        root: u32,
+        comm: HcclComm,
+        stream: aclrtStream,
+    ) {
         if count == 0 {
             issue_void(Operation::Scatter(root), dtype, comm, stream);
             return Ok(());
@@ -211,20 +174,18 @@ unsafe extern "C" fn HcclScatter(
             let request = CollectiveRequest { operation: Operation::Scatter(root), dtype, count };
             submit(issue_state, request, send, recv, stream)
         })
-    })
-}
+    }
 
-unsafe extern "C" fn HcclAlltoAll(
-    send: *const c_void,
-    send_count: u64,
-    send_type: HcclDataType,
-    recv: *const c_void,
-    recv_count: u64,
-    recv_type: HcclDataType,
-    comm: HcclComm,
-    stream: aclrtStream,
-) -> HcclResult {
-    abi_entry("HcclAlltoAll", || {
+    fn HcclAlltoAll(
+        send: *const c_void,
+        send_count: u64,
+        send_type: HcclDataType,
+        recv: *const c_void,
+        recv_count: u64,
+        recv_type: HcclDataType,
+        comm: HcclComm,
+        stream: aclrtStream,
+    ) {
         if send_count == 0 && recv_count == 0 {
             issue_void(Operation::AlltoAll, send_type, comm, stream);
             return Ok(());
@@ -247,11 +208,9 @@ unsafe extern "C" fn HcclAlltoAll(
                 CollectiveRequest { operation: Operation::AlltoAll, dtype, count: send_count };
             submit(issue_state, request, send.cast_mut(), recv.cast_mut(), stream)
         })
-    })
-}
+    }
 
-unsafe extern "C" fn HcclBarrier(comm: HcclComm, stream: aclrtStream) -> HcclResult {
-    abi_entry("HcclBarrier", || {
+    fn HcclBarrier(comm: HcclComm, stream: aclrtStream) {
         not_null(comm, "comm")?;
         not_null(stream, "stream")?;
         with_issue_state(comm as u64, |issue_state| {
@@ -259,5 +218,24 @@ unsafe extern "C" fn HcclBarrier(comm: HcclComm, stream: aclrtStream) -> HcclRes
             let null = std::ptr::null_mut();
             issue(issue_state, stream, CollectiveCall::new(CollectiveRequest::BARRIER, null, null))
         })
-    })
+    }
+}
+
+/// The operator of a call that will not look at it.
+pub(super) fn some(op: HcclReduceOp) -> ReduceOp {
+    ReduceOp::from_hccl(op.0).unwrap_or(ReduceOp::Sum)
+}
+
+/// Refuses null in what every rank has to give.
+#[inline]
+fn all_given(
+    comm: HcclComm,
+    send: *const c_void,
+    recv: *const c_void,
+    stream: aclrtStream,
+) -> Result<(), Failure> {
+    not_null(comm, "comm")?;
+    not_null(send, "sendBuf")?;
+    not_null(recv, "recvBuf")?;
+    not_null(stream, "stream")
 }

@@ -3,32 +3,174 @@
 //! What the network is like says [`crate::fabric::topology`].
 #![allow(non_snake_case, reason = "CANN's names")]
 
-use super::hccl_entry::{abi_entry, member, not_null};
+use super::arguments::{Hccl, In, entries};
+use super::hccl_entry::{member, not_null};
 use crate::fabric::Member;
 use crate::message::{Failure, refuse};
 use crate::operator;
 use crate::profile::Product;
 use ascend_sys::{
-    CommLink, CommTopo, EndpointAttr, EndpointDesc, EndpointLocType, Functions, HcclComm,
-    HcclHeterogMode, HcclResult,
+    CommLink, CommTopo, EndpointAttr, EndpointDesc, EndpointLocType, HcclComm, HcclHeterogMode,
 };
 use std::ffi::c_void;
 use std::sync::Arc;
 
-pub(super) fn fill(table: &mut Functions) {
-    table.HcclRankGraphGetLayers = Some(HcclRankGraphGetLayers);
-    table.HcclRankGraphGetRanksByLayer = Some(HcclRankGraphGetRanksByLayer);
-    table.HcclRankGraphGetRankSizeByLayer = Some(HcclRankGraphGetRankSizeByLayer);
-    table.HcclRankGraphGetTopoTypeByLayer = Some(HcclRankGraphGetTopoTypeByLayer);
-    table.HcclRankGraphGetInstSizeListByLayer = Some(HcclRankGraphGetInstSizeListByLayer);
-    table.HcclRankGraphGetLinks = Some(HcclRankGraphGetLinks);
-    table.HcclRankGraphGetTopoInstsByLayer = Some(HcclRankGraphGetTopoInstsByLayer);
-    table.HcclRankGraphGetTopoType = Some(HcclRankGraphGetTopoType);
-    table.HcclRankGraphGetRanksByTopoInst = Some(HcclRankGraphGetRanksByTopoInst);
-    table.HcclGetHeterogMode = Some(HcclGetHeterogMode);
-    table.HcclRankGraphGetEndpointNum = Some(HcclRankGraphGetEndpointNum);
-    table.HcclRankGraphGetEndpointDesc = Some(HcclRankGraphGetEndpointDesc);
-    table.HcclRankGraphGetEndpointInfo = Some(HcclRankGraphGetEndpointInfo);
+entries! {
+    Hccl;
+
+    fn HcclRankGraphGetLayers(comm: HcclComm, layers: *mut *mut u32, count: *mut u32) {
+        list(comm, (layers, "netLayers"), (count, "netLayerNum"), |rank| Ok(rank.tell_layers()))
+    }
+
+    fn HcclRankGraphGetRanksByLayer(
+        comm: HcclComm,
+        layer: u32,
+        ranks: *mut *mut u32,
+        count: *mut u32,
+    ) {
+        list(comm, (ranks, "ranks"), (count, "rankNum"), |rank| rank.tell_ranks(layer))
+    }
+
+    fn HcclRankGraphGetRankSizeByLayer(comm: HcclComm, layer: u32, count: *mut u32) {
+        value(comm, count, "rankNum", |rank| rank.count_ranks(layer))
+    }
+
+    fn HcclRankGraphGetTopoTypeByLayer(comm: HcclComm, layer: u32, topo: *mut CommTopo) {
+        value(comm, topo, "topoType", |rank| Ok(operator::layer(&rank, layer)?.topo))
+    }
+
+    fn HcclRankGraphGetInstSizeListByLayer(
+        comm: HcclComm,
+        layer: u32,
+        sizes: *mut *mut u32,
+        count: *mut u32,
+    ) {
+        list(comm, (sizes, "instSizeList"), (count, "listSize"), |rank| rank.tell_sizes(layer))
+    }
+
+    fn HcclRankGraphGetLinks(
+        comm: HcclComm,
+        layer: u32,
+        from: u32,
+        to: u32,
+        links: *mut *mut CommLink,
+        count: *mut u32,
+    ) {
+        list(comm, (links, "links"), (count, "linkNum"), |rank| rank.tell_links(layer, from, to))
+    }
+
+    fn HcclRankGraphGetTopoInstsByLayer(
+        comm: HcclComm,
+        layer: u32,
+        instances: *mut *mut u32,
+        count: *mut u32,
+    ) {
+        list(comm, (instances, "topoInsts"), (count, "topoInstNum"), |rank| {
+            rank.tells_instances()?;
+            rank.tell_instances(layer)
+        })
+    }
+
+    fn HcclRankGraphGetTopoType(comm: HcclComm, layer: u32, instance: u32, topo: *mut CommTopo) {
+        value(comm, topo, "topoType", |rank| {
+            rank.tells_instances()?;
+            Ok(rank.shape_of_instance(layer, instance)?.topo)
+        })
+    }
+
+    fn HcclRankGraphGetRanksByTopoInst(
+        comm: HcclComm,
+        layer: u32,
+        instance: u32,
+        ranks: *mut *mut u32,
+        count: *mut u32,
+    ) {
+        list(comm, (ranks, "ranks"), (count, "rankNum"), |rank| {
+            rank.tells_instances()?;
+            rank.tell_ranks_of_instance(layer, instance)
+        })
+    }
+
+    fn HcclGetHeterogMode(comm: HcclComm, mode: *mut HcclHeterogMode) {
+        value(comm, mode, "mode", |rank| match rank.comm.product {
+            // The ranks of a communicator are of one product.
+            Product::A2 | Product::A3 => Ok(HcclHeterogMode::HCCL_HETEROG_MODE_HOMOGENEOUS),
+            product @ Product::Ascend950 => {
+                refuse!(HCCL_E_NOT_SUPPORT, "{product} is never mixed with another product")
+            }
+        })
+    }
+
+    fn HcclRankGraphGetEndpointNum(comm: HcclComm, layer: u32, instance: u32, count: *mut u32) {
+        value(comm, count, "num", |rank| {
+            rank.tells_instances()?;
+            Ok(rank.endpoints(layer, instance)?.len() as u32)
+        })
+    }
+
+    fn HcclRankGraphGetEndpointDesc(
+        comm: HcclComm,
+        layer: u32,
+        instance: u32,
+        count: *mut u32,
+        descriptions: *mut EndpointDesc,
+    ) {
+        not_null(comm, "comm")?;
+        not_null(count, "descNum")?;
+        not_null(descriptions, "endpointDesc")?;
+        let rank = member(comm)?;
+        rank.tells_instances()?;
+        let endpoints = rank.endpoints(layer, instance)?;
+        // SAFETY: not null, so valid for a read by the C contract.
+        let room = unsafe { count.read() };
+        if room as usize != endpoints.len() {
+            return refuse!(
+                HCCL_E_PARA,
+                "descNum is {room}; HcclRankGraphGetEndpointNum says {}",
+                endpoints.len()
+            );
+        }
+        for (at, endpoint) in endpoints.into_iter().enumerate() {
+            // SAFETY: there is room for as many as `descNum` says, by the C contract.
+            unsafe { descriptions.add(at).write(endpoint) };
+        }
+        Ok(())
+    }
+
+    fn HcclRankGraphGetEndpointInfo(
+        comm: HcclComm,
+        of_rank: u32,
+        description: In<EndpointDesc>,
+        attribute: EndpointAttr,
+        length: u32,
+        info: *mut c_void,
+    ) {
+        not_null(comm, "comm")?;
+        let description = description.required("endpointDesc")?;
+        let info = Out::new(info.cast::<u32>(), "info")?;
+        let rank = member(comm)?;
+        rank.tells_instances()?;
+        // Every link is as fast as any other, and a device has one die.
+        let value = match attribute {
+            EndpointAttr::ENDPOINT_ATTR_BW_COEFF => 1,
+            EndpointAttr::ENDPOINT_ATTR_DIE_ID => 0,
+            EndpointAttr::ENDPOINT_ATTR_LOCATION => {
+                EndpointLocType::ENDPOINT_LOC_TYPE_DEVICE.0 as u32
+            }
+            EndpointAttr(other) => {
+                return refuse!(
+                    HCCL_E_PARA,
+                    "{other} is not the number of an attribute (BW_COEFF 0, DIE_ID 1, LOCATION 2)"
+                );
+            }
+        };
+        if length as usize != size_of::<u32>() {
+            return refuse!(HCCL_E_PARA, "infoLen is {length}; all attributes have 4 bytes");
+        }
+        rank.has_endpoint(of_rank, description)?;
+        info.is(value);
+        Ok(())
+    }
 }
 
 /// A place for an answer.
@@ -73,207 +215,4 @@ fn value<T>(
     let to = Out::new(to, name)?;
     to.is(tell(member(comm)?)?);
     Ok(())
-}
-
-unsafe extern "C" fn HcclRankGraphGetLayers(
-    comm: HcclComm,
-    layers: *mut *mut u32,
-    count: *mut u32,
-) -> HcclResult {
-    abi_entry("HcclRankGraphGetLayers", || {
-        list(comm, (layers, "netLayers"), (count, "netLayerNum"), |rank| Ok(rank.tell_layers()))
-    })
-}
-
-unsafe extern "C" fn HcclRankGraphGetRanksByLayer(
-    comm: HcclComm,
-    layer: u32,
-    ranks: *mut *mut u32,
-    count: *mut u32,
-) -> HcclResult {
-    abi_entry("HcclRankGraphGetRanksByLayer", || {
-        list(comm, (ranks, "ranks"), (count, "rankNum"), |rank| rank.tell_ranks(layer))
-    })
-}
-
-unsafe extern "C" fn HcclRankGraphGetRankSizeByLayer(
-    comm: HcclComm,
-    layer: u32,
-    count: *mut u32,
-) -> HcclResult {
-    abi_entry("HcclRankGraphGetRankSizeByLayer", || {
-        value(comm, count, "rankNum", |rank| rank.count_ranks(layer))
-    })
-}
-
-unsafe extern "C" fn HcclRankGraphGetTopoTypeByLayer(
-    comm: HcclComm,
-    layer: u32,
-    topo: *mut CommTopo,
-) -> HcclResult {
-    abi_entry("HcclRankGraphGetTopoTypeByLayer", || {
-        value(comm, topo, "topoType", |rank| Ok(operator::layer(&rank, layer)?.topo))
-    })
-}
-
-unsafe extern "C" fn HcclRankGraphGetInstSizeListByLayer(
-    comm: HcclComm,
-    layer: u32,
-    sizes: *mut *mut u32,
-    count: *mut u32,
-) -> HcclResult {
-    abi_entry("HcclRankGraphGetInstSizeListByLayer", || {
-        list(comm, (sizes, "instSizeList"), (count, "listSize"), |rank| rank.tell_sizes(layer))
-    })
-}
-
-unsafe extern "C" fn HcclRankGraphGetLinks(
-    comm: HcclComm,
-    layer: u32,
-    from: u32,
-    to: u32,
-    links: *mut *mut CommLink,
-    count: *mut u32,
-) -> HcclResult {
-    abi_entry("HcclRankGraphGetLinks", || {
-        list(comm, (links, "links"), (count, "linkNum"), |rank| rank.tell_links(layer, from, to))
-    })
-}
-
-unsafe extern "C" fn HcclRankGraphGetTopoInstsByLayer(
-    comm: HcclComm,
-    layer: u32,
-    instances: *mut *mut u32,
-    count: *mut u32,
-) -> HcclResult {
-    abi_entry("HcclRankGraphGetTopoInstsByLayer", || {
-        list(comm, (instances, "topoInsts"), (count, "topoInstNum"), |rank| {
-            rank.tells_instances()?;
-            rank.tell_instances(layer)
-        })
-    })
-}
-
-unsafe extern "C" fn HcclRankGraphGetTopoType(
-    comm: HcclComm,
-    layer: u32,
-    instance: u32,
-    topo: *mut CommTopo,
-) -> HcclResult {
-    abi_entry("HcclRankGraphGetTopoType", || {
-        value(comm, topo, "topoType", |rank| {
-            rank.tells_instances()?;
-            Ok(rank.shape_of_instance(layer, instance)?.topo)
-        })
-    })
-}
-
-unsafe extern "C" fn HcclRankGraphGetRanksByTopoInst(
-    comm: HcclComm,
-    layer: u32,
-    instance: u32,
-    ranks: *mut *mut u32,
-    count: *mut u32,
-) -> HcclResult {
-    abi_entry("HcclRankGraphGetRanksByTopoInst", || {
-        list(comm, (ranks, "ranks"), (count, "rankNum"), |rank| {
-            rank.tells_instances()?;
-            rank.tell_ranks_of_instance(layer, instance)
-        })
-    })
-}
-
-unsafe extern "C" fn HcclGetHeterogMode(comm: HcclComm, mode: *mut HcclHeterogMode) -> HcclResult {
-    abi_entry("HcclGetHeterogMode", || {
-        value(comm, mode, "mode", |rank| match rank.comm.product {
-            // The ranks of a communicator are of one product.
-            Product::A2 | Product::A3 => Ok(HcclHeterogMode::HCCL_HETEROG_MODE_HOMOGENEOUS),
-            product @ Product::Ascend950 => {
-                refuse!(HCCL_E_NOT_SUPPORT, "{product} is never mixed with another product")
-            }
-        })
-    })
-}
-
-unsafe extern "C" fn HcclRankGraphGetEndpointNum(
-    comm: HcclComm,
-    layer: u32,
-    instance: u32,
-    count: *mut u32,
-) -> HcclResult {
-    abi_entry("HcclRankGraphGetEndpointNum", || {
-        value(comm, count, "num", |rank| {
-            rank.tells_instances()?;
-            Ok(rank.endpoints(layer, instance)?.len() as u32)
-        })
-    })
-}
-
-unsafe extern "C" fn HcclRankGraphGetEndpointDesc(
-    comm: HcclComm,
-    layer: u32,
-    instance: u32,
-    count: *mut u32,
-    descriptions: *mut EndpointDesc,
-) -> HcclResult {
-    abi_entry("HcclRankGraphGetEndpointDesc", || {
-        not_null(comm, "comm")?;
-        not_null(count, "descNum")?;
-        not_null(descriptions, "endpointDesc")?;
-        let rank = member(comm)?;
-        rank.tells_instances()?;
-        let endpoints = rank.endpoints(layer, instance)?;
-        // SAFETY: not null, so valid for a read by the C contract.
-        let room = unsafe { count.read() };
-        if room as usize != endpoints.len() {
-            return refuse!(
-                HCCL_E_PARA,
-                "descNum is {room}; HcclRankGraphGetEndpointNum says {}",
-                endpoints.len()
-            );
-        }
-        for (at, endpoint) in endpoints.into_iter().enumerate() {
-            // SAFETY: there is room for as many as `descNum` says, by the C contract.
-            unsafe { descriptions.add(at).write(endpoint) };
-        }
-        Ok(())
-    })
-}
-
-unsafe extern "C" fn HcclRankGraphGetEndpointInfo(
-    comm: HcclComm,
-    of_rank: u32,
-    description: *const EndpointDesc,
-    attribute: EndpointAttr,
-    length: u32,
-    info: *mut c_void,
-) -> HcclResult {
-    abi_entry("HcclRankGraphGetEndpointInfo", || {
-        not_null(comm, "comm")?;
-        not_null(description, "endpointDesc")?;
-        let info = Out::new(info.cast::<u32>(), "info")?;
-        let rank = member(comm)?;
-        rank.tells_instances()?;
-        // Every link is as fast as any other, and a device has one die.
-        let value = match attribute {
-            EndpointAttr::ENDPOINT_ATTR_BW_COEFF => 1,
-            EndpointAttr::ENDPOINT_ATTR_DIE_ID => 0,
-            EndpointAttr::ENDPOINT_ATTR_LOCATION => {
-                EndpointLocType::ENDPOINT_LOC_TYPE_DEVICE.0 as u32
-            }
-            EndpointAttr(other) => {
-                return refuse!(
-                    HCCL_E_PARA,
-                    "{other} is not the number of an attribute (BW_COEFF 0, DIE_ID 1, LOCATION 2)"
-                );
-            }
-        };
-        if length as usize != size_of::<u32>() {
-            return refuse!(HCCL_E_PARA, "infoLen is {length}; all attributes have 4 bytes");
-        }
-        // SAFETY: not null, so valid for a read by the C contract.
-        rank.has_endpoint(of_rank, unsafe { &*description })?;
-        info.is(value);
-        Ok(())
-    })
 }

@@ -4,11 +4,12 @@
 //! nothing to send or to receive comes to the meeting like any other.
 #![allow(non_snake_case, reason = "CANN's names")]
 
+use super::arguments::{Hccl, entries};
 use std::ffi::c_void;
 
-use ascend_sys::{Functions, HcclComm, HcclDataType, HcclReduceOp, HcclResult, aclrtStream};
+use ascend_sys::{HcclComm, HcclDataType, HcclReduceOp, aclrtStream};
 
-use super::hccl_entry::{abi_entry, not_null};
+use super::hccl_entry::not_null;
 use super::hccl_ops::some;
 use crate::collective::call::CollectiveCall;
 use crate::collective::request::{CollectiveRequest, Operation};
@@ -18,11 +19,157 @@ use crate::fabric::registry::{IssueState, with_issue_state};
 use crate::issue::submit::{begin, buffer, issue, issue_void_at};
 use crate::message::{Failure, refuse};
 
-pub(super) fn fill(table: &mut Functions) {
-    table.HcclAllGatherV = Some(HcclAllGatherV);
-    table.HcclReduceScatterV = Some(HcclReduceScatterV);
-    table.HcclAlltoAllV = Some(HcclAlltoAllV);
-    table.HcclAlltoAllVC = Some(HcclAlltoAllVC);
+entries! {
+    Hccl;
+
+    fn HcclAllGatherV(
+        send: *mut c_void,
+        count: u64,
+        recv: *mut c_void,
+        counts: *const c_void,
+        displacements: *const c_void,
+        dtype: HcclDataType,
+        comm: HcclComm,
+        stream: aclrtStream,
+    ) {
+        not_null(comm, "comm")?;
+        not_null(counts, "recvCounts")?;
+        with_issue_state(comm as u64, |issue_state| {
+            let (rank, ranks) = (issue_state.member.rank, issue_state.member.comm.ranks());
+            // SAFETY: not null, so one number a rank by the C contract.
+            let print = unsafe { fingerprint(numbers(counts, ranks)) };
+            if print == 0 {
+                // As for any count of zero.
+                let _ = issue_void_at(issue_state, Operation::AllGatherV, dtype, stream);
+                return Ok(());
+            }
+            if count > 0 {
+                not_null(send, "sendBuf")?;
+            }
+            not_null(recv, "recvBuf")?;
+            not_null(displacements, "recvDispls")?;
+            not_null(stream, "stream")?;
+            let mut table = issue_state.member.take_table();
+            // SAFETY: not null, so one number a rank by the C contract.
+            unsafe { table.push(numbers(counts, ranks), numbers(displacements, ranks)) };
+            validate::count(count)?;
+            check_counts(&table, SENDS)?;
+            let dtype = validate::movement(issue_state.member.comm.product, dtype.0)?;
+            own_count("sendCount", count, table.counts(SENDS), rank)?;
+            validate::apart(send, recv)?;
+            let request =
+                CollectiveRequest { operation: Operation::AllGatherV, dtype, count: print };
+            table.run = count as usize * dtype.size();
+            table.extents = [Extent::dense(table.run), table.extent(SENDS, dtype)?];
+            submit(issue_state, request, table, send, recv, stream)
+        })
+    }
+
+    fn HcclReduceScatterV(
+        send: *mut c_void,
+        counts: *const c_void,
+        displacements: *const c_void,
+        recv: *mut c_void,
+        count: u64,
+        dtype: HcclDataType,
+        op: HcclReduceOp,
+        comm: HcclComm,
+        stream: aclrtStream,
+    ) {
+        not_null(comm, "comm")?;
+        not_null(counts, "sendCounts")?;
+        with_issue_state(comm as u64, |issue_state| {
+            let (rank, ranks) = (issue_state.member.rank, issue_state.member.comm.ranks());
+            // SAFETY: not null, so one number a rank by the C contract.
+            let print = unsafe { fingerprint(numbers(counts, ranks)) };
+            if print == 0 {
+                // As for any count of zero.
+                let _ =
+                    issue_void_at(issue_state, Operation::ReduceScatterV(some(op)), dtype, stream);
+                return Ok(());
+            }
+            not_null(send, "sendBuf")?;
+            not_null(displacements, "sendDispls")?;
+            if count > 0 {
+                not_null(recv, "recvBuf")?;
+            }
+            not_null(stream, "stream")?;
+            let mut table = issue_state.member.take_table();
+            // SAFETY: not null, so one number a rank by the C contract.
+            unsafe { table.push(numbers(counts, ranks), numbers(displacements, ranks)) };
+            validate::count(count)?;
+            check_counts(&table, SENDS)?;
+            let (dtype, op) =
+                validate::reduction_v(issue_state.member.comm.product, dtype.0, op.0)?;
+            own_count("recvCount", count, table.counts(SENDS), rank)?;
+            validate::apart(send, recv)?;
+            let request =
+                CollectiveRequest { operation: Operation::ReduceScatterV(op), dtype, count: print };
+            table.run = count as usize * dtype.size();
+            table.extents = [table.extent(SENDS, dtype)?, Extent::dense(table.run)];
+            submit(issue_state, request, table, send, recv, stream)
+        })
+    }
+
+    fn HcclAlltoAllV(
+        send: *const c_void,
+        send_counts: *const c_void,
+        send_displacements: *const c_void,
+        send_type: HcclDataType,
+        recv: *const c_void,
+        recv_counts: *const c_void,
+        recv_displacements: *const c_void,
+        recv_type: HcclDataType,
+        comm: HcclComm,
+        stream: aclrtStream,
+    ) {
+        not_null(comm, "comm")?;
+        not_null(send_counts, "sendCounts")?;
+        not_null(send_displacements, "sdispls")?;
+        not_null(recv_counts, "recvCounts")?;
+        not_null(recv_displacements, "rdispls")?;
+        not_null(stream, "stream")?;
+        with_issue_state(comm as u64, |issue_state| {
+            let ranks = issue_state.member.comm.ranks();
+            let mut table = issue_state.member.take_table();
+            // SAFETY: not null, so one number a rank by the C contract.
+            unsafe {
+                table.push(numbers(send_counts, ranks), numbers(send_displacements, ranks));
+                table.push(numbers(recv_counts, ranks), numbers(recv_displacements, ranks));
+            }
+            // The counts differ from rank to rank: nothing of them goes into the request, but that there may be some.
+            let (send, recv) = ((send, send_type), (recv, recv_type));
+            all_to_all(issue_state, Operation::AlltoAllV, 1, table, send, recv, stream)
+        })
+    }
+
+    fn HcclAlltoAllVC(
+        send: *const c_void,
+        matrix: *const c_void,
+        send_type: HcclDataType,
+        recv: *const c_void,
+        recv_type: HcclDataType,
+        comm: HcclComm,
+        stream: aclrtStream,
+    ) {
+        not_null(comm, "comm")?;
+        not_null(matrix, "sendCountMatrix")?;
+        not_null(stream, "stream")?;
+        with_issue_state(comm as u64, |issue_state| {
+            let (rank, ranks) = (issue_state.member.rank, issue_state.member.comm.ranks());
+            let mut table = issue_state.member.take_table();
+            // SAFETY: not null, so one number for each pair of ranks by the C contract.
+            table.push_matrix(rank, unsafe { numbers(matrix, ranks * ranks) });
+            let print = fingerprint(table.common().iter().copied());
+            if print == 0 {
+                // As for any count of zero.
+                let _ = issue_void_at(issue_state, Operation::AlltoAllVC, send_type, stream);
+                return Ok(());
+            }
+            let (send, recv) = ((send, send_type), (recv, recv_type));
+            all_to_all(issue_state, Operation::AlltoAllVC, print, table, send, recv, stream)
+        })
+    }
 }
 
 /// The numbers of an array of the caller's.
@@ -71,99 +218,6 @@ fn own_count(argument: &str, count: u64, counts: &[u64], rank: usize) -> Result<
     }
 }
 
-unsafe extern "C" fn HcclAllGatherV(
-    send: *mut c_void,
-    count: u64,
-    recv: *mut c_void,
-    counts: *const c_void,
-    displacements: *const c_void,
-    dtype: HcclDataType,
-    comm: HcclComm,
-    stream: aclrtStream,
-) -> HcclResult {
-    abi_entry("HcclAllGatherV", || {
-        not_null(comm, "comm")?;
-        not_null(counts, "recvCounts")?;
-        with_issue_state(comm as u64, |issue_state| {
-            let (rank, ranks) = (issue_state.member.rank, issue_state.member.comm.ranks());
-            // SAFETY: not null, so one number a rank by the C contract.
-            let print = unsafe { fingerprint(numbers(counts, ranks)) };
-            if print == 0 {
-                // As for any count of zero.
-                let _ = issue_void_at(issue_state, Operation::AllGatherV, dtype, stream);
-                return Ok(());
-            }
-            if count > 0 {
-                not_null(send, "sendBuf")?;
-            }
-            not_null(recv, "recvBuf")?;
-            not_null(displacements, "recvDispls")?;
-            not_null(stream, "stream")?;
-            let mut table = issue_state.member.take_table();
-            // SAFETY: not null, so one number a rank by the C contract.
-            unsafe { table.push(numbers(counts, ranks), numbers(displacements, ranks)) };
-            validate::count(count)?;
-            check_counts(&table, SENDS)?;
-            let dtype = validate::movement(issue_state.member.comm.product, dtype.0)?;
-            own_count("sendCount", count, table.counts(SENDS), rank)?;
-            validate::apart(send, recv)?;
-            let request =
-                CollectiveRequest { operation: Operation::AllGatherV, dtype, count: print };
-            table.run = count as usize * dtype.size();
-            table.extents = [Extent::dense(table.run), table.extent(SENDS, dtype)?];
-            submit(issue_state, request, table, send, recv, stream)
-        })
-    })
-}
-
-unsafe extern "C" fn HcclReduceScatterV(
-    send: *mut c_void,
-    counts: *const c_void,
-    displacements: *const c_void,
-    recv: *mut c_void,
-    count: u64,
-    dtype: HcclDataType,
-    op: HcclReduceOp,
-    comm: HcclComm,
-    stream: aclrtStream,
-) -> HcclResult {
-    abi_entry("HcclReduceScatterV", || {
-        not_null(comm, "comm")?;
-        not_null(counts, "sendCounts")?;
-        with_issue_state(comm as u64, |issue_state| {
-            let (rank, ranks) = (issue_state.member.rank, issue_state.member.comm.ranks());
-            // SAFETY: not null, so one number a rank by the C contract.
-            let print = unsafe { fingerprint(numbers(counts, ranks)) };
-            if print == 0 {
-                // As for any count of zero.
-                let _ =
-                    issue_void_at(issue_state, Operation::ReduceScatterV(some(op)), dtype, stream);
-                return Ok(());
-            }
-            not_null(send, "sendBuf")?;
-            not_null(displacements, "sendDispls")?;
-            if count > 0 {
-                not_null(recv, "recvBuf")?;
-            }
-            not_null(stream, "stream")?;
-            let mut table = issue_state.member.take_table();
-            // SAFETY: not null, so one number a rank by the C contract.
-            unsafe { table.push(numbers(counts, ranks), numbers(displacements, ranks)) };
-            validate::count(count)?;
-            check_counts(&table, SENDS)?;
-            let (dtype, op) =
-                validate::reduction_v(issue_state.member.comm.product, dtype.0, op.0)?;
-            own_count("recvCount", count, table.counts(SENDS), rank)?;
-            validate::apart(send, recv)?;
-            let request =
-                CollectiveRequest { operation: Operation::ReduceScatterV(op), dtype, count: print };
-            table.run = count as usize * dtype.size();
-            table.extents = [table.extent(SENDS, dtype)?, Extent::dense(table.run)];
-            submit(issue_state, request, table, send, recv, stream)
-        })
-    })
-}
-
 /// A null buffer is one in which no rank has anything.
 fn buffer_of_counts(table: &Table, half: usize, buffer: *const c_void) -> Result<(), Failure> {
     if table.counts(half).iter().all(|count| *count == 0) {
@@ -198,70 +252,6 @@ fn all_to_all(
         table.sum_up(issue_state.member.rank);
     }
     submit(issue_state, CollectiveRequest { operation, dtype, count }, table, send, recv, stream)
-}
-
-unsafe extern "C" fn HcclAlltoAllV(
-    send: *const c_void,
-    send_counts: *const c_void,
-    send_displacements: *const c_void,
-    send_type: HcclDataType,
-    recv: *const c_void,
-    recv_counts: *const c_void,
-    recv_displacements: *const c_void,
-    recv_type: HcclDataType,
-    comm: HcclComm,
-    stream: aclrtStream,
-) -> HcclResult {
-    abi_entry("HcclAlltoAllV", || {
-        not_null(comm, "comm")?;
-        not_null(send_counts, "sendCounts")?;
-        not_null(send_displacements, "sdispls")?;
-        not_null(recv_counts, "recvCounts")?;
-        not_null(recv_displacements, "rdispls")?;
-        not_null(stream, "stream")?;
-        with_issue_state(comm as u64, |issue_state| {
-            let ranks = issue_state.member.comm.ranks();
-            let mut table = issue_state.member.take_table();
-            // SAFETY: not null, so one number a rank by the C contract.
-            unsafe {
-                table.push(numbers(send_counts, ranks), numbers(send_displacements, ranks));
-                table.push(numbers(recv_counts, ranks), numbers(recv_displacements, ranks));
-            }
-            // The counts differ from rank to rank: nothing of them goes into the request, but that there may be some.
-            let (send, recv) = ((send, send_type), (recv, recv_type));
-            all_to_all(issue_state, Operation::AlltoAllV, 1, table, send, recv, stream)
-        })
-    })
-}
-
-unsafe extern "C" fn HcclAlltoAllVC(
-    send: *const c_void,
-    matrix: *const c_void,
-    send_type: HcclDataType,
-    recv: *const c_void,
-    recv_type: HcclDataType,
-    comm: HcclComm,
-    stream: aclrtStream,
-) -> HcclResult {
-    abi_entry("HcclAlltoAllVC", || {
-        not_null(comm, "comm")?;
-        not_null(matrix, "sendCountMatrix")?;
-        not_null(stream, "stream")?;
-        with_issue_state(comm as u64, |issue_state| {
-            let (rank, ranks) = (issue_state.member.rank, issue_state.member.comm.ranks());
-            let mut table = issue_state.member.take_table();
-            // SAFETY: not null, so one number for each pair of ranks by the C contract.
-            table.push_matrix(rank, unsafe { numbers(matrix, ranks * ranks) });
-            let print = fingerprint(table.common().iter().copied());
-            if print == 0 {
-                // As for any count of zero.
-                let _ = issue_void_at(issue_state, Operation::AlltoAllVC, send_type, stream);
-                return Ok(());
-            }
-            let (send, recv) = ((send, send_type), (recv, recv_type));
-            all_to_all(issue_state, Operation::AlltoAllVC, print, table, send, recv, stream)
-        })
-    })
 }
 
 // It takes memory of devices, which Miri does not map.

@@ -1,14 +1,14 @@
 //! Threads of operators of one's own. CANN's `hccl_res.h`.
 #![allow(non_snake_case, reason = "CANN's names")]
 
+use super::arguments::{Hccl, Out, entries};
 use std::ffi::c_void;
 
 use ascend_sys::{
-    CommEngine, Functions, HcclComm, HcclResult, ThreadConfig, ThreadHandle, ThreadResType,
-    ThreadType, aclrtStream,
+    CommEngine, HcclComm, ThreadConfig, ThreadHandle, ThreadResType, ThreadType, aclrtStream,
 };
 
-use super::hccl_entry::{abi_entry, member, not_null};
+use super::hccl_entry::{member, not_null};
 use crate::message::{Failure, refuse};
 use crate::operator::engine::OperatorEngine;
 use crate::operator::resources::{self, NOTIFIES_OF_THREAD};
@@ -16,31 +16,16 @@ use crate::operator::thread::Thread;
 use crate::slots::unknown;
 use crate::stream::Stream;
 
-pub(super) fn fill(table: &mut Functions) {
-    table.HcclThreadAcquire = Some(HcclThreadAcquire);
-    table.HcclThreadAcquireWithConfig = Some(HcclThreadAcquireWithConfig);
-    table.HcclThreadAcquireWithStream = Some(HcclThreadAcquireWithStream);
-    table.HcclThreadResGetInfo = Some(HcclThreadResGetInfo);
-}
+entries! {
+    Hccl;
 
-fn check_notifies(notifies: u32) -> Result<(), Failure> {
-    if notifies >= NOTIFIES_OF_THREAD {
-        return refuse!(
-            HCCL_E_PARA,
-            "{notifies} notifies in one thread; it has fewer than {NOTIFIES_OF_THREAD}"
-        );
-    }
-    Ok(())
-}
-
-unsafe extern "C" fn HcclThreadAcquire(
-    comm: HcclComm,
-    engine: CommEngine,
-    count: u32,
-    notifies: u32,
-    threads: *mut ThreadHandle,
-) -> HcclResult {
-    abi_entry("HcclThreadAcquire", || {
+    fn HcclThreadAcquire(
+        comm: HcclComm,
+        engine: CommEngine,
+        count: u32,
+        notifies: u32,
+        threads: *mut ThreadHandle,
+    ) {
         let member = member(comm)?;
         not_null(threads, "threads")?;
         let engine = OperatorEngine::of_threads(engine)?;
@@ -49,36 +34,16 @@ unsafe extern "C" fn HcclThreadAcquire(
         // SAFETY: not null, so an array of `count` by the C contract.
         let threads = unsafe { std::slice::from_raw_parts_mut(threads, count as usize) };
         resources::acquire_threads(&member, engine, &vec![notifies; count as usize], threads)
-    })
-}
-
-/// More than there can be is refused before anybody makes room for them.
-fn check_count(count: u32) -> Result<(), Failure> {
-    if count == 0 {
-        return refuse!(HCCL_E_PARA, "threadNum is 0");
     }
-    if count as usize > resources::MOST_THREADS {
-        return refuse!(
-            HCCL_E_UNAVAIL,
-            "EI0007: threadNum is {count}; a communicator has at most {} threads",
-            resources::MOST_THREADS
-        );
-    }
-    Ok(())
-}
 
-/// What `ThreadConfigInit` writes.
-const CONFIG_MAGIC: u32 = 0x0f0f_0f2f;
-
-unsafe extern "C" fn HcclThreadAcquireWithConfig(
-    comm: HcclComm,
-    engine: CommEngine,
-    count: u32,
-    type_: ThreadType,
-    config: *const ThreadConfig,
-    threads: *mut ThreadHandle,
-) -> HcclResult {
-    abi_entry("HcclThreadAcquireWithConfig", || {
+    fn HcclThreadAcquireWithConfig(
+        comm: HcclComm,
+        engine: CommEngine,
+        count: u32,
+        type_: ThreadType,
+        config: *const ThreadConfig,
+        threads: *mut ThreadHandle,
+    ) {
         let member = member(comm)?;
         not_null(config, "config")?;
         not_null(threads, "threads")?;
@@ -113,20 +78,18 @@ unsafe extern "C" fn HcclThreadAcquireWithConfig(
         // SAFETY: as above.
         let threads = unsafe { std::slice::from_raw_parts_mut(threads, count as usize) };
         resources::acquire_threads(&member, engine, &notifies, threads)
-    })
-}
+    }
 
-unsafe extern "C" fn HcclThreadAcquireWithStream(
-    comm: HcclComm,
-    engine: CommEngine,
-    stream: aclrtStream,
-    notifies: u32,
-    thread: *mut ThreadHandle,
-) -> HcclResult {
-    abi_entry("HcclThreadAcquireWithStream", || {
+    fn HcclThreadAcquireWithStream(
+        comm: HcclComm,
+        engine: CommEngine,
+        stream: aclrtStream,
+        notifies: u32,
+        thread: Out<ThreadHandle>,
+    ) {
         let member = member(comm)?;
         not_null(stream, "stream")?;
-        not_null(thread, "thread")?;
+        let thread = thread.required("thread")?;
         let engine = match OperatorEngine::from_number(engine) {
             Some(engine @ (OperatorEngine::Cpu | OperatorEngine::Ccu)) => engine,
             _ => {
@@ -148,20 +111,17 @@ unsafe extern "C" fn HcclThreadAcquireWithStream(
             );
         }
         let handle = resources::wrap_stream(&member, engine, stream, notifies)?;
-        // SAFETY: not null, so valid for a write by the C contract.
-        unsafe { thread.write_unaligned(handle) };
+        thread.write(handle);
         Ok(())
-    })
-}
+    }
 
-unsafe extern "C" fn HcclThreadResGetInfo(
-    comm: HcclComm,
-    thread: ThreadHandle,
-    kind: ThreadResType,
-    length: u32,
-    info: *mut *mut c_void,
-) -> HcclResult {
-    abi_entry("HcclThreadResGetInfo", || {
+    fn HcclThreadResGetInfo(
+        comm: HcclComm,
+        thread: ThreadHandle,
+        kind: ThreadResType,
+        length: u32,
+        info: *mut *mut c_void,
+    ) {
         let member = member(comm)?;
         not_null(info, "info")?;
         let owned = |thread: &&'static Thread| {
@@ -170,8 +130,36 @@ unsafe extern "C" fn HcclThreadResGetInfo(
         };
         // SAFETY: not null, so valid for a write by the C contract.
         unsafe { resource_of(Thread::named(thread).ok().filter(owned), thread, kind, length, info) }
-    })
+    }
 }
+
+fn check_notifies(notifies: u32) -> Result<(), Failure> {
+    if notifies >= NOTIFIES_OF_THREAD {
+        return refuse!(
+            HCCL_E_PARA,
+            "{notifies} notifies in one thread; it has fewer than {NOTIFIES_OF_THREAD}"
+        );
+    }
+    Ok(())
+}
+
+/// More than there can be is refused before anybody makes room for them.
+fn check_count(count: u32) -> Result<(), Failure> {
+    if count == 0 {
+        return refuse!(HCCL_E_PARA, "threadNum is 0");
+    }
+    if count as usize > resources::MOST_THREADS {
+        return refuse!(
+            HCCL_E_UNAVAIL,
+            "EI0007: threadNum is {count}; a communicator has at most {} threads",
+            resources::MOST_THREADS
+        );
+    }
+    Ok(())
+}
+
+/// What `ThreadConfigInit` writes.
+const CONFIG_MAGIC: u32 = 0x0f0f_0f2f;
 
 /// What is behind a thread.
 ///

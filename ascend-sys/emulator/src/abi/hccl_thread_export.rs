@@ -2,29 +2,25 @@
 //! `hccl_res_expt.h`.
 #![allow(non_snake_case, reason = "CANN's names")]
 
-use super::hccl_entry::{abi_entry, member, not_null};
+use super::arguments::{Hccl, entries};
+use super::hccl_entry::{member, not_null};
 use crate::message::refuse;
 use crate::operator::dedicated;
 use crate::operator::engine::OperatorEngine;
 use crate::operator::resources::NOTIFIES_OF_THREAD;
 use crate::operator::thread::Thread;
-use ascend_sys::{
-    CommEngine, Functions, HcclComm, HcclDedicatedThreadType, HcclResult, ThreadHandle,
-};
+use ascend_sys::{CommEngine, HcclComm, HcclDedicatedThreadType, ThreadHandle};
 use std::sync::Arc;
 
-pub(super) fn fill(table: &mut Functions) {
-    table.HcclDedicatedThreadAcquire = Some(HcclDedicatedThreadAcquire);
-    table.HcclThreadExportToCommEngine = Some(HcclThreadExportToCommEngine);
-}
+entries! {
+    Hccl;
 
-unsafe extern "C" fn HcclDedicatedThreadAcquire(
-    comm: HcclComm,
-    purpose: HcclDedicatedThreadType,
-    notifies: u32,
-    thread: *mut ThreadHandle,
-) -> HcclResult {
-    abi_entry("HcclDedicatedThreadAcquire", || {
+    fn HcclDedicatedThreadAcquire(
+        comm: HcclComm,
+        purpose: HcclDedicatedThreadType,
+        notifies: u32,
+        thread: *mut ThreadHandle,
+    ) {
         let member = member(comm)?;
         not_null(thread, "thread")?;
         if notifies >= NOTIFIES_OF_THREAD {
@@ -37,22 +33,17 @@ unsafe extern "C" fn HcclDedicatedThreadAcquire(
         // SAFETY: not null, so valid for a write by the C contract.
         unsafe { thread.write_unaligned(handle) };
         Ok(())
-    })
-}
+    }
 
-/// The most threads in one call.
-const MOST: u32 = 40;
-
-/// A thread has one handle, which all engines take. So what is exported is the handle itself, and what is checked is whether CANN
-/// would give one.
-unsafe extern "C" fn HcclThreadExportToCommEngine(
-    comm: HcclComm,
-    count: u32,
-    threads: *const ThreadHandle,
-    engine: CommEngine,
-    exported: *mut ThreadHandle,
-) -> HcclResult {
-    abi_entry("HcclThreadExportToCommEngine", || {
+    /// A thread has one handle, which all engines take. So what is exported is the handle itself, and what is checked is whether CANN
+    /// would give one.
+    fn HcclThreadExportToCommEngine(
+        comm: HcclComm,
+        count: u32,
+        threads: *const ThreadHandle,
+        engine: CommEngine,
+        exported: *mut ThreadHandle,
+    ) {
         let member = member(comm)?;
         not_null(threads, "threads")?;
         not_null(exported, "exportedThreads")?;
@@ -100,5 +91,8 @@ unsafe extern "C" fn HcclThreadExportToCommEngine(
         // SAFETY: not null, so an array of `count` by the C contract.
         unsafe { exported.copy_from(threads.as_ptr(), threads.len()) };
         Ok(())
-    })
+    }
 }
+
+/// The most threads in one call.
+const MOST: u32 = 40;

@@ -3,8 +3,8 @@
 //! Published documents do not say what `HcommChannelGetStatus` writes: here it is the `HcclResult` of connecting.
 #![allow(non_snake_case, reason = "CANN's names")]
 
-use super::hccl_entry::{abi_entry, not_null};
-use super::hcomm_endpoint::hcomm;
+use super::arguments::{Hcomm, Out, entries, run};
+use super::hccl_entry::not_null;
 use crate::message::add_text;
 use crate::message::{Failure, refuse};
 use crate::operator::channel::{MOST_NOTIFIES, NOTIFIES_OF_CCU};
@@ -14,21 +14,82 @@ use crate::operator::engine::OperatorEngine;
 use crate::operator::handles::Handles;
 use crate::operator::open;
 use ascend_sys::{
-    ChannelHandle, CommEngine, EndpointHandle, Functions, HCOMM_CHANNEL_MAGIC_WORD,
+    ChannelHandle, CommEngine, EndpointHandle, HCOMM_CHANNEL_MAGIC_WORD,
     HCOMM_CHANNEL_NAME_MAX_LEN, HcclResult, HcommChannelConfig, HcommChannelConfigType,
     HcommChannelDesc, HcommResult, HcommSocketRole,
 };
 use std::ffi::{CStr, c_char};
 use std::mem::offset_of;
 
-pub(super) fn fill(table: &mut Functions) {
-    table.HcommChannelCreate = Some(HcommChannelCreate);
-    table.HcommChannelCreateWithConfig = Some(HcommChannelCreateWithConfig);
-    table.HcommChannelGetStatus = Some(HcommChannelGetStatus);
-    table.HcommChannelDestroy = Some(HcommChannelDestroy);
-    table.HcommChannelConfigCreate = Some(HcommChannelConfigCreate);
-    table.HcommChannelConfigDestroy = Some(HcommChannelConfigDestroy);
-    table.HcommChannelConfigSetInt = Some(HcommChannelConfigSetInt);
+entries! {
+    Hcomm;
+    also { HcommChannelGetStatus }
+
+    fn HcommChannelCreate(
+        endpoint: EndpointHandle,
+        engine: CommEngine,
+        descs: *mut HcommChannelDesc,
+        count: u32,
+        channels: *mut ChannelHandle,
+    ) {
+        // SAFETY: the C contract.
+        unsafe { create(endpoint, engine, descs, count, channels) }
+    }
+
+    fn HcommChannelCreateWithConfig(
+        endpoint: EndpointHandle,
+        engine: CommEngine,
+        descs: *mut HcommChannelDesc,
+        count: u32,
+        config: HcommChannelConfig,
+        channels: *mut ChannelHandle,
+    ) {
+        not_null(config, "config")?;
+        CONFIGS.with(config as u64, |_| Ok(()))?;
+        // SAFETY: the C contract.
+        unsafe { create(endpoint, engine, descs, count, channels) }
+    }
+
+    fn HcommChannelDestroy(channels: *const ChannelHandle, count: u32) {
+        not_null(channels, "channels")?;
+        if count == 0 {
+            return refuse!(HCCL_E_PARA, "channelNum is 0");
+        }
+        // SAFETY: not null, so an array of `count` by the C contract.
+        let channels = unsafe { std::slice::from_raw_parts(channels, count as usize) };
+        // All are tried; the first error is told.
+        let results: Vec<_> = channels.iter().map(|it| endpoint_channel::destroy(*it)).collect();
+        results.into_iter().collect()
+    }
+
+    fn HcommChannelConfigCreate(config: Out<HcommChannelConfig>) {
+        let config = config.required("config")?;
+        config.write(CONFIGS.add(0) as HcommChannelConfig);
+        Ok(())
+    }
+
+    fn HcommChannelConfigDestroy(config: HcommChannelConfig) {
+        not_null(config, "config")?;
+        CONFIGS.take(config as u64).map(drop)
+    }
+
+    fn HcommChannelConfigSetInt(
+        config: HcommChannelConfig,
+        key: HcommChannelConfigType,
+        value: u32,
+    ) {
+        not_null(config, "config")?;
+        CONFIGS.with(config as u64, |shared| {
+            if key != HcommChannelConfigType::HCOMM_CHANNEL_CONFIG_TYPE_IS_SHARED_QUEUE {
+                return refuse!(HCCL_E_PARA, "{} is no key of a number (IS_SHARED_QUEUE 0)", key.0);
+            }
+            if value > 1 {
+                return refuse!(HCCL_E_PARA, "IS_SHARED_QUEUE is {value}; 0 and 1 are possible");
+            }
+            *shared = value;
+            Ok(())
+        })
+    }
 }
 
 /// The most channels in one call.
@@ -169,33 +230,6 @@ unsafe fn create(
     Ok(())
 }
 
-unsafe extern "C" fn HcommChannelCreate(
-    endpoint: EndpointHandle,
-    engine: CommEngine,
-    descs: *mut HcommChannelDesc,
-    count: u32,
-    channels: *mut ChannelHandle,
-) -> HcommResult {
-    // SAFETY: the C contract.
-    hcomm("HcommChannelCreate", || unsafe { create(endpoint, engine, descs, count, channels) })
-}
-
-unsafe extern "C" fn HcommChannelCreateWithConfig(
-    endpoint: EndpointHandle,
-    engine: CommEngine,
-    descs: *mut HcommChannelDesc,
-    count: u32,
-    config: HcommChannelConfig,
-    channels: *mut ChannelHandle,
-) -> HcommResult {
-    hcomm("HcommChannelCreateWithConfig", || {
-        not_null(config, "config")?;
-        CONFIGS.with(config as u64, |_| Ok(()))?;
-        // SAFETY: the C contract.
-        unsafe { create(endpoint, engine, descs, count, channels) }
-    })
-}
-
 unsafe extern "C" fn HcommChannelGetStatus(
     channels: *const ChannelHandle,
     count: u32,
@@ -203,7 +237,7 @@ unsafe extern "C" fn HcommChannelGetStatus(
 ) -> HcommResult {
     const CALL: &str = "HcommChannelGetStatus";
     let mut texts = Vec::new();
-    let code = abi_entry(CALL, || {
+    let code = run::<Hcomm>(CALL, || {
         not_null(channels, "channelList")?;
         not_null(statuses, "statusList")?;
         if count == 0 {
@@ -227,61 +261,8 @@ unsafe extern "C" fn HcommChannelGetStatus(
         Ok(())
     });
     texts.into_iter().for_each(|text| add_text(text.to_string()));
-    code.0 as HcommResult
-}
-
-unsafe extern "C" fn HcommChannelDestroy(
-    channels: *const ChannelHandle,
-    count: u32,
-) -> HcommResult {
-    hcomm("HcommChannelDestroy", || {
-        not_null(channels, "channels")?;
-        if count == 0 {
-            return refuse!(HCCL_E_PARA, "channelNum is 0");
-        }
-        // SAFETY: not null, so an array of `count` by the C contract.
-        let channels = unsafe { std::slice::from_raw_parts(channels, count as usize) };
-        // All are tried; the first error is told.
-        let results: Vec<_> = channels.iter().map(|it| endpoint_channel::destroy(*it)).collect();
-        results.into_iter().collect()
-    })
+    code
 }
 
 /// Options of channels: whether they share a queue, which changes nothing here.
 static CONFIGS: Handles<u32> = Handles::new("channel configuration", 0xb4);
-
-unsafe extern "C" fn HcommChannelConfigCreate(config: *mut HcommChannelConfig) -> HcommResult {
-    hcomm("HcommChannelConfigCreate", || {
-        not_null(config, "config")?;
-        // SAFETY: not null, and valid for a write by the C contract.
-        unsafe { config.write_unaligned(CONFIGS.add(0) as HcommChannelConfig) };
-        Ok(())
-    })
-}
-
-unsafe extern "C" fn HcommChannelConfigDestroy(config: HcommChannelConfig) -> HcommResult {
-    hcomm("HcommChannelConfigDestroy", || {
-        not_null(config, "config")?;
-        CONFIGS.take(config as u64).map(drop)
-    })
-}
-
-unsafe extern "C" fn HcommChannelConfigSetInt(
-    config: HcommChannelConfig,
-    key: HcommChannelConfigType,
-    value: u32,
-) -> HcommResult {
-    hcomm("HcommChannelConfigSetInt", || {
-        not_null(config, "config")?;
-        CONFIGS.with(config as u64, |shared| {
-            if key != HcommChannelConfigType::HCOMM_CHANNEL_CONFIG_TYPE_IS_SHARED_QUEUE {
-                return refuse!(HCCL_E_PARA, "{} is no key of a number (IS_SHARED_QUEUE 0)", key.0);
-            }
-            if value > 1 {
-                return refuse!(HCCL_E_PARA, "IS_SHARED_QUEUE is {value}; 0 and 1 are possible");
-            }
-            *shared = value;
-            Ok(())
-        })
-    })
-}

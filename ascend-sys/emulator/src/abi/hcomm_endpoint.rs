@@ -4,64 +4,25 @@
 //! communicators have for the same mistakes.
 #![allow(non_snake_case, reason = "CANN's names")]
 
-use super::hccl_entry::{abi_entry, not_null, text_of};
+use super::arguments::{CText, Hcomm, Out, entries};
+use super::hccl_entry::not_null;
 use crate::message::{Failure, refuse};
 use crate::operator::endpoint::Endpoint;
 use crate::operator::open::{self, EXPORT, ReachableMemory};
 use crate::stream::unfinished_on;
 use crate::{check, context, machine};
 use ascend_sys::{
-    CommMem, CommMemType, EndpointDesc, EndpointHandle, Functions, HcommEndpointFeatureType,
-    HcommMemHandle, HcommResult,
+    CommMem, CommMemType, EndpointDesc, EndpointHandle, HcommEndpointFeatureType, HcommMemHandle,
 };
-use std::ffi::{c_char, c_void};
+use std::ffi::c_void;
 
-pub(super) fn fill(table: &mut Functions) {
-    table.HcommEndpointCreate = Some(HcommEndpointCreate);
-    table.HcommEndpointDestroy = Some(HcommEndpointDestroy);
-    table.HcommEndpointGetDescNum = Some(HcommEndpointGetDescNum);
-    table.HcommEndpointGetDescs = Some(HcommEndpointGetDescs);
-    table.HcommEndpointGetListenPort = Some(HcommEndpointGetListenPort);
-    table.HcommEndpointCheckFeature = Some(HcommEndpointCheckFeature);
-    table.HcommMemReg = Some(HcommMemReg);
-    table.HcommMemUnreg = Some(HcommMemUnreg);
-    table.HcommMemExport = Some(HcommMemExport);
-    table.HcommMemImport = Some(HcommMemImport);
-    table.HcommMemUnimport = Some(HcommMemUnimport);
-    table.HcommMemAlloc = Some(HcommMemAlloc);
-    table.HcommMemFree = Some(HcommMemFree);
-}
+entries! {
+    Hcomm;
 
-/// As [`abi_entry`], for functions whose codes are plain numbers.
-pub(super) fn hcomm(
-    name: &'static str,
-    inside: impl FnOnce() -> Result<(), Failure>,
-) -> HcommResult {
-    abi_entry(name, inside).0 as HcommResult
-}
-
-/// The endpoint that a description is of.
-///
-/// # Safety
-///
-/// `description` is null or valid for a read.
-unsafe fn described(description: *const EndpointDesc, name: &str) -> Result<Endpoint, Failure> {
-    not_null(description, name)?;
-    // SAFETY: the caller's promise.
-    match Endpoint::read(unsafe { &*description }) {
-        Ok(endpoint) => Ok(endpoint),
-        Err(text) => refuse!(HCCL_E_PARA, "{name}: {text}"),
-    }
-}
-
-unsafe extern "C" fn HcommEndpointCreate(
-    description: *const EndpointDesc,
-    handle: *mut EndpointHandle,
-) -> HcommResult {
-    hcomm("HcommEndpointCreate", || {
+    fn HcommEndpointCreate(description: *const EndpointDesc, handle: Out<EndpointHandle>) {
         // SAFETY: null or valid for a read by the C contract.
         let endpoint = unsafe { described(description, "endpoint") }?;
-        not_null(handle, "endpointHandle")?;
+        let handle = handle.required("endpointHandle")?;
         let (current, _) = context::current_device()?;
         if endpoint.place.device != current.device {
             return refuse!(
@@ -72,35 +33,23 @@ unsafe extern "C" fn HcommEndpointCreate(
             );
         }
         let opened = open::open(endpoint);
-        // SAFETY: not null, and valid for a write by the C contract.
-        unsafe { handle.write_unaligned(opened as EndpointHandle) };
+        handle.write(opened as EndpointHandle);
         Ok(())
-    })
-}
+    }
 
-unsafe extern "C" fn HcommEndpointDestroy(handle: EndpointHandle) -> HcommResult {
-    hcomm("HcommEndpointDestroy", || {
+    fn HcommEndpointDestroy(handle: EndpointHandle) {
         not_null(handle, "endpointHandle")?;
         open::close(handle as u64)
-    })
-}
+    }
 
-unsafe extern "C" fn HcommEndpointGetDescNum(device: i32, count: *mut u32) -> HcommResult {
-    hcomm("HcommEndpointGetDescNum", || {
-        not_null(count, "descNum")?;
+    fn HcommEndpointGetDescNum(device: i32, count: Out<u32>) {
+        let count = count.required("descNum")?;
         let endpoints = open::of_device(device)?;
-        // SAFETY: not null, and valid for a write by the C contract.
-        unsafe { count.write(endpoints.len() as u32) };
+        count.write(endpoints.len() as u32);
         Ok(())
-    })
-}
+    }
 
-unsafe extern "C" fn HcommEndpointGetDescs(
-    device: i32,
-    count: *mut u32,
-    descriptions: *mut EndpointDesc,
-) -> HcommResult {
-    hcomm("HcommEndpointGetDescs", || {
+    fn HcommEndpointGetDescs(device: i32, count: *mut u32, descriptions: *mut EndpointDesc) {
         not_null(count, "descNum")?;
         not_null(descriptions, "endpointDescs")?;
         let endpoints = open::of_device(device)?;
@@ -119,55 +68,43 @@ unsafe extern "C" fn HcommEndpointGetDescs(
             unsafe { descriptions.add(at).write(endpoint.describe(product)) };
         }
         Ok(())
-    })
-}
+    }
 
-unsafe extern "C" fn HcommEndpointGetListenPort(
-    handle: EndpointHandle,
-    port: *mut u32,
-) -> HcommResult {
-    /// Nobody listens: what matters is that endpoints of a server differ.
-    const FIRST: u32 = 16_666;
-    hcomm("HcommEndpointGetListenPort", || {
+    fn HcommEndpointGetListenPort(handle: EndpointHandle, port: Out<u32>) {
+        /// Nobody listens: what matters is that endpoints of a server differ.
+        const FIRST: u32 = 16_666;
         not_null(handle, "endpointHandle")?;
-        not_null(port, "port")?;
+        let port = port.required("port")?;
         let place = open::with(handle as u64, |open| Ok(open.endpoint.place))?;
-        // SAFETY: not null, and valid for a write by the C contract.
-        unsafe { port.write(FIRST + place.index) };
+        port.write(FIRST + place.index);
         Ok(())
-    })
-}
+    }
 
-unsafe extern "C" fn HcommEndpointCheckFeature(
-    feature: HcommEndpointFeatureType,
-    description: *const EndpointDesc,
-    value: *mut bool,
-) -> HcommResult {
-    hcomm("HcommEndpointCheckFeature", || {
+    fn HcommEndpointCheckFeature(
+        feature: HcommEndpointFeatureType,
+        description: *const EndpointDesc,
+        value: Out<bool>,
+    ) {
         // SAFETY: null or valid for a read by the C contract.
         unsafe { described(description, "endpointDesc") }?;
-        not_null(value, "value")?;
+        let value = value.required("value")?;
         if feature != HcommEndpointFeatureType::HCOMM_ENDPOINT_FEATURE_NDA {
             return refuse!(HCCL_E_PARA, "{} is not the number of a feature (NDA 0)", feature.0);
         }
-        // SAFETY: not null, and valid for a write by the C contract.
-        unsafe { value.write(false) };
+        value.write(false);
         Ok(())
-    })
-}
+    }
 
-unsafe extern "C" fn HcommMemReg(
-    handle: EndpointHandle,
-    tag: *const c_char,
-    mem: *const CommMem,
-    registered: *mut HcommMemHandle,
-) -> HcommResult {
-    hcomm("HcommMemReg", || {
+    fn HcommMemReg(
+        handle: EndpointHandle,
+        tag: CText,
+        mem: *const CommMem,
+        registered: Out<HcommMemHandle>,
+    ) {
         not_null(handle, "endpointHandle")?;
-        // SAFETY: null or NUL-terminated by the C contract.
-        let tag = unsafe { text_of(tag, "memTag") }?;
+        let tag = tag.required("memTag")?;
         not_null(mem, "mem")?;
-        not_null(registered, "memHandle")?;
+        let registered = registered.required("memHandle")?;
         if tag.is_empty() || tag.len() > LONGEST_TAG {
             return refuse!(
                 HCCL_E_PARA,
@@ -178,48 +115,22 @@ unsafe extern "C" fn HcommMemReg(
         // SAFETY: not null, so valid for a read by the C contract.
         let memory = unsafe { memory_of(&*mem, "mem") }?;
         let number = open::register(handle as u64, tag, memory)?;
-        // SAFETY: not null, and valid for a write by the C contract.
-        unsafe { registered.write_unaligned(number as HcommMemHandle) };
+        registered.write(number as HcommMemHandle);
         Ok(())
-    })
-}
-
-const LONGEST_TAG: usize = 255;
-
-/// What a `CommMem` says.
-pub(super) fn memory_of(mem: &CommMem, argument: &str) -> Result<ReachableMemory, Failure> {
-    let on_host = match mem.type_ {
-        CommMemType::COMM_MEM_TYPE_DEVICE => false,
-        CommMemType::COMM_MEM_TYPE_HOST => true,
-        CommMemType(other) => {
-            return refuse!(HCCL_E_PARA, "{argument}->type is {other}; device is 0, host is 1");
-        }
-    };
-    not_null(mem.addr, &format!("{argument}->addr"))?;
-    if mem.size == 0 {
-        return refuse!(HCCL_E_PARA, "{argument}->size is 0");
     }
-    Ok(ReachableMemory { on_host, start: mem.addr.addr(), bytes: mem.size })
-}
 
-unsafe extern "C" fn HcommMemUnreg(
-    handle: EndpointHandle,
-    registered: HcommMemHandle,
-) -> HcommResult {
-    hcomm("HcommMemUnreg", || {
+    fn HcommMemUnreg(handle: EndpointHandle, registered: HcommMemHandle) {
         not_null(handle, "endpointHandle")?;
         not_null(registered, "memHandle")?;
         open::unregister(handle as u64, registered as u64)
-    })
-}
+    }
 
-unsafe extern "C" fn HcommMemExport(
-    handle: EndpointHandle,
-    registered: HcommMemHandle,
-    description: *mut *mut c_void,
-    length: *mut u32,
-) -> HcommResult {
-    hcomm("HcommMemExport", || {
+    fn HcommMemExport(
+        handle: EndpointHandle,
+        registered: HcommMemHandle,
+        description: *mut *mut c_void,
+        length: *mut u32,
+    ) {
         not_null(handle, "endpointHandle")?;
         not_null(registered, "memHandle")?;
         not_null(description, "memDesc")?;
@@ -231,32 +142,16 @@ unsafe extern "C" fn HcommMemExport(
             length.write(EXPORT as u32);
         }
         Ok(())
-    })
-}
-
-/// The bytes of an export.
-///
-/// # Safety
-///
-/// `description` is null, or valid for `length` bytes.
-unsafe fn exported(description: *const c_void, length: u32) -> Result<[u8; EXPORT], Failure> {
-    not_null(description, "memDesc")?;
-    if length as usize != EXPORT {
-        return refuse!(HCCL_E_PARA, "descLen is {length}; a description has {EXPORT} bytes");
     }
-    // SAFETY: the caller's promise.
-    Ok(unsafe { description.cast::<[u8; EXPORT]>().read_unaligned() })
-}
 
-unsafe extern "C" fn HcommMemImport(
-    handle: EndpointHandle,
-    description: *const c_void,
-    length: u32,
-    mem: *mut CommMem,
-) -> HcommResult {
-    hcomm("HcommMemImport", || {
+    fn HcommMemImport(
+        handle: EndpointHandle,
+        description: *const c_void,
+        length: u32,
+        mem: Out<CommMem>,
+    ) {
         not_null(handle, "endpointHandle")?;
-        not_null(mem, "outMem")?;
+        let mem = mem.required("outMem")?;
         // SAFETY: null, or as long as it says, by the C contract.
         let export = unsafe { exported(description, length) }?;
         let ReachableMemory { on_host, start, bytes } = open::import(handle as u64, &export)?;
@@ -265,31 +160,18 @@ unsafe extern "C" fn HcommMemImport(
             false => CommMemType::COMM_MEM_TYPE_DEVICE,
         };
         let addr = std::ptr::with_exposed_provenance_mut(start);
-        // SAFETY: not null, and valid for a write by the C contract.
-        unsafe { mem.write_unaligned(CommMem { type_, addr, size: bytes }) };
+        mem.write(CommMem { type_, addr, size: bytes });
         Ok(())
-    })
-}
+    }
 
-unsafe extern "C" fn HcommMemUnimport(
-    handle: EndpointHandle,
-    description: *const c_void,
-    length: u32,
-) -> HcommResult {
-    hcomm("HcommMemUnimport", || {
+    fn HcommMemUnimport(handle: EndpointHandle, description: *const c_void, length: u32) {
         not_null(handle, "endpointHandle")?;
         // SAFETY: null, or as long as it says, by the C contract.
         let export = unsafe { exported(description, length) }?;
         open::unimport(handle as u64, &export)
-    })
-}
+    }
 
-/// What communication memory comes in.
-const GRANULARITY: usize = 2 << 20;
-const ALLOC: &str = "HcommMemAlloc";
-
-unsafe extern "C" fn HcommMemAlloc(to: *mut *mut c_void, size: usize) -> HcommResult {
-    hcomm(ALLOC, || {
+    fn HcommMemAlloc(to: *mut *mut c_void, size: usize) {
         if to.is_null() || size == 0 {
             return refuse!(HCCL_E_PARA, "ptr is NULL or size is 0");
         }
@@ -310,12 +192,9 @@ unsafe extern "C" fn HcommMemAlloc(to: *mut *mut c_void, size: usize) -> HcommRe
                 oom.total
             ),
         }
-    })
-}
+    }
 
-unsafe extern "C" fn HcommMemFree(address: *mut c_void) -> HcommResult {
-    const CALL: &str = "HcommMemFree";
-    hcomm(CALL, || {
+    fn HcommMemFree(address: *mut c_void) {
         use crate::memory::{MemoryPlace, place_of};
         let start = address.addr();
         if start == 0 {
@@ -324,11 +203,61 @@ unsafe extern "C" fn HcommMemFree(address: *mut c_void) -> HcommResult {
         if let Ok(MemoryPlace::Device(id)) = place_of(start) {
             let device = machine::device_slot(id);
             if device.memory.entry_of(start) == Some(ALLOC)
-                && device.free(start, CALL, unfinished_on).is_ok()
+                && device.free(start, ENTRY, unfinished_on).is_ok()
             {
                 return Ok(());
             }
         }
         refuse!(HCCL_E_PARA, "{start:#x} is not memory of {ALLOC}, or was freed already")
-    })
+    }
 }
+
+/// The endpoint that a description is of.
+///
+/// # Safety
+///
+/// `description` is null or valid for a read.
+unsafe fn described(description: *const EndpointDesc, name: &str) -> Result<Endpoint, Failure> {
+    not_null(description, name)?;
+    // SAFETY: the caller's promise.
+    match Endpoint::read(unsafe { &*description }) {
+        Ok(endpoint) => Ok(endpoint),
+        Err(text) => refuse!(HCCL_E_PARA, "{name}: {text}"),
+    }
+}
+
+const LONGEST_TAG: usize = 255;
+
+/// What a `CommMem` says.
+pub(super) fn memory_of(mem: &CommMem, argument: &str) -> Result<ReachableMemory, Failure> {
+    let on_host = match mem.type_ {
+        CommMemType::COMM_MEM_TYPE_DEVICE => false,
+        CommMemType::COMM_MEM_TYPE_HOST => true,
+        CommMemType(other) => {
+            return refuse!(HCCL_E_PARA, "{argument}->type is {other}; device is 0, host is 1");
+        }
+    };
+    not_null(mem.addr, &format!("{argument}->addr"))?;
+    if mem.size == 0 {
+        return refuse!(HCCL_E_PARA, "{argument}->size is 0");
+    }
+    Ok(ReachableMemory { on_host, start: mem.addr.addr(), bytes: mem.size })
+}
+
+/// The bytes of an export.
+///
+/// # Safety
+///
+/// `description` is null, or valid for `length` bytes.
+unsafe fn exported(description: *const c_void, length: u32) -> Result<[u8; EXPORT], Failure> {
+    not_null(description, "memDesc")?;
+    if length as usize != EXPORT {
+        return refuse!(HCCL_E_PARA, "descLen is {length}; a description has {EXPORT} bytes");
+    }
+    // SAFETY: the caller's promise.
+    Ok(unsafe { description.cast::<[u8; EXPORT]>().read_unaligned() })
+}
+
+/// What communication memory comes in.
+const GRANULARITY: usize = 2 << 20;
+const ALLOC: &str = "HcommMemAlloc";

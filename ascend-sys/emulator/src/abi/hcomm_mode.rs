@@ -1,13 +1,13 @@
 //! What stands around primitives: the batch mode, the lock of a communicator, fences, time limits. CANN's `hcomm_primitives.h`.
 #![allow(non_snake_case, reason = "CANN's names")]
 
+use super::arguments::{Hcomm, entries};
 use std::ffi::{CStr, c_char};
 use std::time::Duration;
 
-use ascend_sys::{ChannelHandle, CommProtocol, Functions, ThreadHandle};
+use ascend_sys::{ChannelHandle, CommProtocol, ThreadHandle};
 
 use super::hccl_entry::product_of;
-use super::hcomm_transfer::primitive;
 use crate::callback::may_block;
 use crate::message::{Failure, refuse};
 use crate::operator::channel::Channel;
@@ -17,72 +17,34 @@ use crate::operator::{batch_mode, lock};
 use crate::profile::Product;
 use crate::{context, executor};
 
-pub(super) fn fill(table: &mut Functions) {
-    table.HcommBatchModeStart = Some(HcommBatchModeStart);
-    table.HcommBatchModeEnd = Some(HcommBatchModeEnd);
-    table.HcommAcquireComm = Some(HcommAcquireComm);
-    table.HcommReleaseComm = Some(HcommReleaseComm);
-    table.HcommFenceOnThread = Some(HcommFenceOnThread);
-    table.HcommChannelFenceOnThread = Some(HcommChannelFenceOnThread);
-    table.HcommChannelDrainOnThread = Some(HcommChannelDrainOnThread);
-    table.HcommSetNotifyWaitTimeOut = Some(HcommSetNotifyWaitTimeOut);
-    table.HcommThreadResAcquireTimeOut = Some(HcommThreadResAcquireTimeOut);
-}
+entries! {
+    Hcomm;
 
-/// A text that may be NULL.
-///
-/// # Safety
-///
-/// `text` is null or NUL-terminated.
-unsafe fn given(text: *const c_char) -> Option<String> {
-    // SAFETY: the caller's promise.
-    (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
-}
+    fn HcommBatchModeStart(tag: *const c_char) {
+        // SAFETY: null, or NUL-terminated by the C contract.
+        batch_mode::start(unsafe { given(tag) })
+    }
 
-unsafe extern "C" fn HcommBatchModeStart(tag: *const c_char) -> i32 {
-    // SAFETY: null, or NUL-terminated by the C contract.
-    primitive("HcommBatchModeStart", || batch_mode::start(unsafe { given(tag) }))
-}
+    fn HcommBatchModeEnd(tag: *const c_char) {
+        // SAFETY: null, or NUL-terminated by the C contract.
+        batch_mode::end(unsafe { given(tag) }.as_deref())
+    }
 
-unsafe extern "C" fn HcommBatchModeEnd(tag: *const c_char) -> i32 {
-    // SAFETY: null, or NUL-terminated by the C contract.
-    primitive("HcommBatchModeEnd", || batch_mode::end(unsafe { given(tag) }.as_deref()))
-}
-
-/// The communicator of the calling thread's device that has this name.
-///
-/// # Safety
-///
-/// `name` is null or NUL-terminated.
-unsafe fn named(name: *const c_char) -> Result<(String, u32), Failure> {
-    // SAFETY: the caller's promise.
-    let Some(name) = (unsafe { given(name) }) else {
-        return refuse!(HCCL_E_PTR, "commId is NULL");
-    };
-    let (_, device) = context::current_device()?;
-    Ok((name, device.id))
-}
-
-unsafe extern "C" fn HcommAcquireComm(name: *const c_char) -> i32 {
-    primitive("HcommAcquireComm", || {
+    fn HcommAcquireComm(name: *const c_char) {
         may_block()?;
         // SAFETY: null, or NUL-terminated by the C contract.
         let (name, device) = unsafe { named(name) }?;
         lock::acquire(&name, device)
-    })
-}
+    }
 
-unsafe extern "C" fn HcommReleaseComm(name: *const c_char) -> i32 {
-    primitive("HcommReleaseComm", || {
+    fn HcommReleaseComm(name: *const c_char) {
         // SAFETY: null, or NUL-terminated by the C contract.
         let (name, device) = unsafe { named(name) }?;
         lock::release(&name, device)
-    })
-}
+    }
 
-/// The tasks of a thread run in order anyway.
-unsafe extern "C" fn HcommFenceOnThread(thread: ThreadHandle) -> i32 {
-    primitive("HcommFenceOnThread", || {
+    /// The tasks of a thread run in order anyway.
+    fn HcommFenceOnThread(thread: ThreadHandle) {
         let thread = thread_of(thread)?;
         match (thread.product(), thread.owner().map(|owner| owner.engine)) {
             (Product::Ascend950, Some(OperatorEngine::Cpu)) => Ok(()),
@@ -92,30 +54,20 @@ unsafe extern "C" fn HcommFenceOnThread(thread: ThreadHandle) -> i32 {
                 thread.describe()
             ),
         }
-    })
-}
+    }
 
-/// The same.
-unsafe extern "C" fn HcommChannelFenceOnThread(
-    thread: ThreadHandle,
-    channel: ChannelHandle,
-) -> i32 {
-    primitive("HcommChannelFenceOnThread", || {
+    /// The same.
+    fn HcommChannelFenceOnThread(thread: ThreadHandle, channel: ChannelHandle) {
         let product = product_of(thread)?;
         issue::channel_of(thread_of(thread)?, channel)?;
         match product {
             Product::Ascend950 => Ok(()),
             _ => refuse!(HCCL_E_NOT_SUPPORT, "{product} has no fences of channels; Ascend 950 has"),
         }
-    })
-}
+    }
 
-/// Waits until all that was submitted to the thread is complete.
-unsafe extern "C" fn HcommChannelDrainOnThread(
-    thread: ThreadHandle,
-    channel: ChannelHandle,
-) -> i32 {
-    primitive("HcommChannelDrainOnThread", || {
+    /// Waits until all that was submitted to the thread is complete.
+    fn HcommChannelDrainOnThread(thread: ThreadHandle, channel: ChannelHandle) {
         may_block()?;
         let thread = thread_of(thread)?;
         let channel: &Channel = issue::channel_of(thread, channel)?;
@@ -137,7 +89,41 @@ unsafe extern "C" fn HcommChannelDrainOnThread(
         }
         executor::wait_idle(thread.stream()?);
         Ok(())
-    })
+    }
+
+    fn HcommSetNotifyWaitTimeOut(timeout: f32) {
+        issue::set_default_limit(seconds(timeout)?);
+        Ok(())
+    }
+
+    /// Threads are there at once: there is nothing to wait for.
+    fn HcommThreadResAcquireTimeOut(timeout: f32) {
+        seconds(timeout).map(drop)
+    }
+}
+
+/// A text that may be NULL.
+///
+/// # Safety
+///
+/// `text` is null or NUL-terminated.
+unsafe fn given(text: *const c_char) -> Option<String> {
+    // SAFETY: the caller's promise.
+    (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
+}
+
+/// The communicator of the calling thread's device that has this name.
+///
+/// # Safety
+///
+/// `name` is null or NUL-terminated.
+unsafe fn named(name: *const c_char) -> Result<(String, u32), Failure> {
+    // SAFETY: the caller's promise.
+    let Some(name) = (unsafe { given(name) }) else {
+        return refuse!(HCCL_E_PTR, "commId is NULL");
+    };
+    let (_, device) = context::current_device()?;
+    Ok((name, device.id))
 }
 
 /// Seconds of a C caller.
@@ -149,16 +135,4 @@ fn seconds(seconds: f32) -> Result<Duration, Failure> {
             "timeOut is {seconds}; a number of seconds is expected, 0 is for ever"
         ),
     }
-}
-
-unsafe extern "C" fn HcommSetNotifyWaitTimeOut(timeout: f32) -> i32 {
-    primitive("HcommSetNotifyWaitTimeOut", || {
-        issue::set_default_limit(seconds(timeout)?);
-        Ok(())
-    })
-}
-
-/// Threads are there at once: there is nothing to wait for.
-unsafe extern "C" fn HcommThreadResAcquireTimeOut(timeout: f32) -> i32 {
-    primitive("HcommThreadResAcquireTimeOut", || seconds(timeout).map(drop))
 }

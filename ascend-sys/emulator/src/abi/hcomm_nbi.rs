@@ -4,14 +4,15 @@
 //! thread are done by the calling thread, before they return.
 #![allow(non_snake_case, reason = "CANN's names")]
 
+use super::arguments::{Hcomm, entries};
 use std::ffi::c_void;
 
 use ascend_sys::{
-    ChannelHandle, CommProtocol, Functions, HcommBatchTransferDesc, HcommTransferType, ThreadHandle,
+    ChannelHandle, CommProtocol, HcommBatchTransferDesc, HcommTransferType, ThreadHandle,
 };
 
 use super::hccl_entry::not_null;
-use super::hcomm_transfer::{kind, primitive};
+use super::hcomm_transfer::kind;
 use crate::callback::may_block;
 use crate::machine;
 use crate::message::{Failure, refuse};
@@ -22,17 +23,116 @@ use crate::operator::issue::{Limit, Transfer, thread_of};
 use crate::operator::now;
 use crate::profile::Product;
 
-pub(super) fn fill(table: &mut Functions) {
-    table.HcommWriteNbiOnThread = Some(HcommWriteNbiOnThread);
-    table.HcommWriteWithNotifyNbiOnThread = Some(HcommWriteWithNotifyNbiOnThread);
-    table.HcommReadNbiOnThread = Some(HcommReadNbiOnThread);
-    table.HcommWriteNbi = Some(HcommWriteNbi);
-    table.HcommWriteWithNotifyNbi = Some(HcommWriteWithNotifyNbi);
-    table.HcommReadNbi = Some(HcommReadNbi);
-    table.HcommChannelNotifyRecord = Some(HcommChannelNotifyRecord);
-    table.HcommChannelNotifyWait = Some(HcommChannelNotifyWait);
-    table.HcommChannelFence = Some(HcommChannelFence);
-    table.HcommBatchTransferOnThread = Some(HcommBatchTransferOnThread);
+entries! {
+    Hcomm;
+
+    fn HcommWriteNbiOnThread(
+        thread: ThreadHandle,
+        channel: ChannelHandle,
+        dst: *mut c_void,
+        src: *const c_void,
+        len: u64,
+    ) {
+        on_host_thread(thread, channel)?;
+        let transfer = Transfer { dst, src, amount: len, kind: None };
+        cross(ENTRY, thread, channel, Crossing::Write(transfer))
+    }
+
+    fn HcommWriteWithNotifyNbiOnThread(
+        thread: ThreadHandle,
+        channel: ChannelHandle,
+        dst: *mut c_void,
+        src: *const c_void,
+        len: u64,
+        notify: u32,
+    ) {
+        on_host_thread(thread, channel)?;
+        let transfer = Transfer { dst, src, amount: len, kind: None };
+        cross(ENTRY, thread, channel, Crossing::WriteWithNotify(transfer, notify))
+    }
+
+    fn HcommReadNbiOnThread(
+        thread: ThreadHandle,
+        channel: ChannelHandle,
+        dst: *mut c_void,
+        src: *const c_void,
+        len: u64,
+    ) {
+        on_host_thread(thread, channel)?;
+        let transfer = Transfer { dst, src, amount: len, kind: None };
+        cross(ENTRY, thread, channel, Crossing::Read(transfer))
+    }
+
+    fn HcommWriteNbi(channel: ChannelHandle, dst: *mut c_void, src: *const c_void, len: u64) {
+        now::write(ENTRY, of_host(channel)?, Transfer { dst, src, amount: len, kind: None })
+    }
+
+    fn HcommWriteWithNotifyNbi(
+        channel: ChannelHandle,
+        dst: *mut c_void,
+        src: *const c_void,
+        len: u64,
+        notify: u32,
+    ) {
+        let channel = of_host(channel)?;
+        now::check_notify(channel, notify)?;
+        now::write(ENTRY, channel, Transfer { dst, src, amount: len, kind: None })?;
+        now::record(ENTRY, channel, notify)
+    }
+
+    fn HcommReadNbi(channel: ChannelHandle, dst: *mut c_void, src: *const c_void, len: u64) {
+        now::read(ENTRY, of_host(channel)?, Transfer { dst, src, amount: len, kind: None })
+    }
+
+    fn HcommChannelNotifyRecord(channel: ChannelHandle, notify: u32) {
+        now::record(ENTRY, of_host(channel)?, notify)
+    }
+
+    fn HcommChannelNotifyWait(channel: ChannelHandle, notify: u32, timeout: u32) {
+        may_block()?;
+        now::wait(ENTRY, of_host(channel)?, notify, Limit::Seconds(timeout))
+    }
+
+    /// What was done before is complete: there is nothing to order.
+    fn HcommChannelFence(channel: ChannelHandle) {
+        of_host(channel).map(drop)
+    }
+
+    fn HcommBatchTransferOnThread(
+        thread: ThreadHandle,
+        channel: ChannelHandle,
+        descs: *const HcommBatchTransferDesc,
+        count: u32,
+    ) {
+        let product = thread_of(thread)?.product();
+        if count == 0 {
+            return refuse!(HCCL_E_PARA, "transferDescNum is 0");
+        }
+        not_null(descs, "transferDescs")?;
+        if channel == 0 {
+            return refuse!(HCCL_E_PTR, "the channel is 0");
+        }
+        let kind = Channel::named(channel)?.kind();
+        let over_roce = kind.is_some_and(|(_, over)| over == CommProtocol::COMM_PROTOCOL_ROCE);
+        // SAFETY: not null, so an array of `count` by the C contract.
+        let descs = unsafe { std::slice::from_raw_parts(descs, count as usize) };
+        let crossings = descs.iter().map(|desc| {
+            let plain = matches!(
+                desc.transType,
+                HcommTransferType::HCOMM_TRANSFER_TYPE_WRITE
+                    | HcommTransferType::HCOMM_TRANSFER_TYPE_READ
+            );
+            if product != Product::Ascend950 && !(over_roce && plain) {
+                return refuse!(
+                    HCCL_E_NOT_SUPPORT,
+                    "{product} has lists of plain writes and reads over ROCE only"
+                );
+            }
+            // SAFETY: the member that is read is the one that the kind of the item names.
+            unsafe { crossing(desc) }
+        });
+        cross_all(ENTRY, thread, channel, "transferDescs", crossings)
+    }
 }
 
 /// A channel that the host's own engine drives: only Ascend 950 has them, over RoCE.
@@ -66,152 +166,6 @@ fn on_host_thread(thread: ThreadHandle, channel: ChannelHandle) -> Result<(), Fa
             thread.describe()
         ),
     }
-}
-
-unsafe extern "C" fn HcommWriteNbiOnThread(
-    thread: ThreadHandle,
-    channel: ChannelHandle,
-    dst: *mut c_void,
-    src: *const c_void,
-    len: u64,
-) -> i32 {
-    const NAME: &str = "HcommWriteNbiOnThread";
-    primitive(NAME, || {
-        on_host_thread(thread, channel)?;
-        let transfer = Transfer { dst, src, amount: len, kind: None };
-        cross(NAME, thread, channel, Crossing::Write(transfer))
-    })
-}
-
-unsafe extern "C" fn HcommWriteWithNotifyNbiOnThread(
-    thread: ThreadHandle,
-    channel: ChannelHandle,
-    dst: *mut c_void,
-    src: *const c_void,
-    len: u64,
-    notify: u32,
-) -> i32 {
-    const NAME: &str = "HcommWriteWithNotifyNbiOnThread";
-    primitive(NAME, || {
-        on_host_thread(thread, channel)?;
-        let transfer = Transfer { dst, src, amount: len, kind: None };
-        cross(NAME, thread, channel, Crossing::WriteWithNotify(transfer, notify))
-    })
-}
-
-unsafe extern "C" fn HcommReadNbiOnThread(
-    thread: ThreadHandle,
-    channel: ChannelHandle,
-    dst: *mut c_void,
-    src: *const c_void,
-    len: u64,
-) -> i32 {
-    const NAME: &str = "HcommReadNbiOnThread";
-    primitive(NAME, || {
-        on_host_thread(thread, channel)?;
-        let transfer = Transfer { dst, src, amount: len, kind: None };
-        cross(NAME, thread, channel, Crossing::Read(transfer))
-    })
-}
-
-unsafe extern "C" fn HcommWriteNbi(
-    channel: ChannelHandle,
-    dst: *mut c_void,
-    src: *const c_void,
-    len: u64,
-) -> i32 {
-    const NAME: &str = "HcommWriteNbi";
-    primitive(NAME, || {
-        now::write(NAME, of_host(channel)?, Transfer { dst, src, amount: len, kind: None })
-    })
-}
-
-unsafe extern "C" fn HcommWriteWithNotifyNbi(
-    channel: ChannelHandle,
-    dst: *mut c_void,
-    src: *const c_void,
-    len: u64,
-    notify: u32,
-) -> i32 {
-    const NAME: &str = "HcommWriteWithNotifyNbi";
-    primitive(NAME, || {
-        let channel = of_host(channel)?;
-        now::check_notify(channel, notify)?;
-        now::write(NAME, channel, Transfer { dst, src, amount: len, kind: None })?;
-        now::record(NAME, channel, notify)
-    })
-}
-
-unsafe extern "C" fn HcommReadNbi(
-    channel: ChannelHandle,
-    dst: *mut c_void,
-    src: *const c_void,
-    len: u64,
-) -> i32 {
-    const NAME: &str = "HcommReadNbi";
-    primitive(NAME, || {
-        now::read(NAME, of_host(channel)?, Transfer { dst, src, amount: len, kind: None })
-    })
-}
-
-unsafe extern "C" fn HcommChannelNotifyRecord(channel: ChannelHandle, notify: u32) -> i32 {
-    const NAME: &str = "HcommChannelNotifyRecord";
-    primitive(NAME, || now::record(NAME, of_host(channel)?, notify))
-}
-
-unsafe extern "C" fn HcommChannelNotifyWait(
-    channel: ChannelHandle,
-    notify: u32,
-    timeout: u32,
-) -> i32 {
-    const NAME: &str = "HcommChannelNotifyWait";
-    primitive(NAME, || {
-        may_block()?;
-        now::wait(NAME, of_host(channel)?, notify, Limit::Seconds(timeout))
-    })
-}
-
-/// What was done before is complete: there is nothing to order.
-unsafe extern "C" fn HcommChannelFence(channel: ChannelHandle) -> i32 {
-    primitive("HcommChannelFence", || of_host(channel).map(drop))
-}
-
-unsafe extern "C" fn HcommBatchTransferOnThread(
-    thread: ThreadHandle,
-    channel: ChannelHandle,
-    descs: *const HcommBatchTransferDesc,
-    count: u32,
-) -> i32 {
-    primitive("HcommBatchTransferOnThread", || {
-        let product = thread_of(thread)?.product();
-        if count == 0 {
-            return refuse!(HCCL_E_PARA, "transferDescNum is 0");
-        }
-        not_null(descs, "transferDescs")?;
-        if channel == 0 {
-            return refuse!(HCCL_E_PTR, "the channel is 0");
-        }
-        let kind = Channel::named(channel)?.kind();
-        let over_roce = kind.is_some_and(|(_, over)| over == CommProtocol::COMM_PROTOCOL_ROCE);
-        // SAFETY: not null, so an array of `count` by the C contract.
-        let descs = unsafe { std::slice::from_raw_parts(descs, count as usize) };
-        let crossings = descs.iter().map(|desc| {
-            let plain = matches!(
-                desc.transType,
-                HcommTransferType::HCOMM_TRANSFER_TYPE_WRITE
-                    | HcommTransferType::HCOMM_TRANSFER_TYPE_READ
-            );
-            if product != Product::Ascend950 && !(over_roce && plain) {
-                return refuse!(
-                    HCCL_E_NOT_SUPPORT,
-                    "{product} has lists of plain writes and reads over ROCE only"
-                );
-            }
-            // SAFETY: the member that is read is the one that the kind of the item names.
-            unsafe { crossing(desc) }
-        });
-        cross_all("HcommBatchTransferOnThread", thread, channel, "transferDescs", crossings)
-    })
 }
 
 /// One item of a list.

@@ -1,23 +1,61 @@
 //! Recorded tasks of Ascend 950. CANN's `hcomm_primitives.h`.
 #![allow(non_snake_case, reason = "CANN's names")]
 
+use super::arguments::{Hcomm, Out, entries};
 use std::ffi::{c_char, c_void};
 
-use ascend_sys::{Functions, HcommResult};
-
 use super::hccl_entry::{not_null, text_of};
-use super::hcomm_transfer::primitive;
 use crate::context;
 use crate::message::{Failure, refuse};
 use crate::operator::task_cache;
 use crate::profile::Product;
 
-pub(super) fn fill(table: &mut Functions) {
-    table.HcommAicpuTsTaskCacheLookup = Some(HcommAicpuTsTaskCacheLookup);
-    table.HcommAicpuTsTaskCacheStart = Some(HcommAicpuTsTaskCacheStart);
-    table.HcommAicpuTsTaskCacheEnd = Some(HcommAicpuTsTaskCacheEnd);
-    table.HcommAicpuTsTaskCacheExecute = Some(HcommAicpuTsTaskCacheExecute);
-    table.HcommAicpuTsTaskCacheClear = Some(HcommAicpuTsTaskCacheClear);
+entries! {
+    Hcomm;
+
+    fn HcommAicpuTsTaskCacheLookup(tag: *const c_char, is_hit: Out<bool>) {
+        // SAFETY: null, or NUL-terminated by the C contract.
+        let (device, tag) = unsafe { on_950(tag) }?;
+        let is_hit = is_hit.required("isHit")?;
+        is_hit.write(task_cache::has(device, &tag));
+        Ok(())
+    }
+
+    fn HcommAicpuTsTaskCacheStart(
+        tag: *const c_char,
+        addresses: *mut *mut c_void,
+        sizes: *mut u64,
+        count: u64,
+    ) {
+        // SAFETY: null, or NUL-terminated by the C contract.
+        let (device, tag) = unsafe { on_950(tag) }?;
+        // SAFETY: the C contract.
+        task_cache::start(device, tag, unsafe { ranges(addresses, sizes, count) }?)
+    }
+
+    fn HcommAicpuTsTaskCacheEnd(tag: *const c_char) {
+        // SAFETY: null, or NUL-terminated by the C contract.
+        let (_, tag) = unsafe { on_950(tag) }?;
+        task_cache::end(&tag)
+    }
+
+    fn HcommAicpuTsTaskCacheExecute(
+        tag: *const c_char,
+        addresses: *mut *mut c_void,
+        sizes: *mut u64,
+        count: u64,
+    ) {
+        // SAFETY: null, or NUL-terminated by the C contract.
+        let (device, tag) = unsafe { on_950(tag) }?;
+        // SAFETY: the C contract.
+        task_cache::execute(device, &tag, &unsafe { ranges(addresses, sizes, count) }?)
+    }
+
+    fn HcommAicpuTsTaskCacheClear(tag: *const c_char) {
+        // SAFETY: null, or NUL-terminated by the C contract.
+        let (device, tag) = unsafe { on_950(tag) }?;
+        task_cache::clear(device, &tag)
+    }
 }
 
 /// The calling thread's device, and a tag.
@@ -57,62 +95,4 @@ unsafe fn ranges(
         (std::slice::from_raw_parts(addresses, count), std::slice::from_raw_parts(sizes, count))
     };
     Ok(addresses.iter().zip(sizes).map(|(at, size)| (at.addr(), *size as usize)).collect())
-}
-
-unsafe extern "C" fn HcommAicpuTsTaskCacheLookup(
-    tag: *const c_char,
-    is_hit: *mut bool,
-) -> HcommResult {
-    primitive("HcommAicpuTsTaskCacheLookup", || {
-        // SAFETY: null, or NUL-terminated by the C contract.
-        let (device, tag) = unsafe { on_950(tag) }?;
-        not_null(is_hit, "isHit")?;
-        // SAFETY: not null, so valid for a write by the C contract.
-        unsafe { is_hit.write(task_cache::has(device, &tag)) };
-        Ok(())
-    })
-}
-
-unsafe extern "C" fn HcommAicpuTsTaskCacheStart(
-    tag: *const c_char,
-    addresses: *mut *mut c_void,
-    sizes: *mut u64,
-    count: u64,
-) -> HcommResult {
-    primitive("HcommAicpuTsTaskCacheStart", || {
-        // SAFETY: null, or NUL-terminated by the C contract.
-        let (device, tag) = unsafe { on_950(tag) }?;
-        // SAFETY: the C contract.
-        task_cache::start(device, tag, unsafe { ranges(addresses, sizes, count) }?)
-    })
-}
-
-unsafe extern "C" fn HcommAicpuTsTaskCacheEnd(tag: *const c_char) -> HcommResult {
-    primitive("HcommAicpuTsTaskCacheEnd", || {
-        // SAFETY: null, or NUL-terminated by the C contract.
-        let (_, tag) = unsafe { on_950(tag) }?;
-        task_cache::end(&tag)
-    })
-}
-
-unsafe extern "C" fn HcommAicpuTsTaskCacheExecute(
-    tag: *const c_char,
-    addresses: *mut *mut c_void,
-    sizes: *mut u64,
-    count: u64,
-) -> HcommResult {
-    primitive("HcommAicpuTsTaskCacheExecute", || {
-        // SAFETY: null, or NUL-terminated by the C contract.
-        let (device, tag) = unsafe { on_950(tag) }?;
-        // SAFETY: the C contract.
-        task_cache::execute(device, &tag, &unsafe { ranges(addresses, sizes, count) }?)
-    })
-}
-
-unsafe extern "C" fn HcommAicpuTsTaskCacheClear(tag: *const c_char) -> HcommResult {
-    primitive("HcommAicpuTsTaskCacheClear", || {
-        // SAFETY: null, or NUL-terminated by the C contract.
-        let (device, tag) = unsafe { on_950(tag) }?;
-        task_cache::clear(device, &tag)
-    })
 }

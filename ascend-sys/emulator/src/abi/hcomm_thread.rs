@@ -1,13 +1,13 @@
 //! Threads outside of communicators. CANN's `hcomm_res.h`.
 #![allow(non_snake_case, reason = "CANN's names")]
 
+use super::arguments::{Hcomm, entries};
 use std::ffi::c_void;
 
-use ascend_sys::{CommEngine, Functions, HcommResult, ThreadHandle, ThreadResType};
+use ascend_sys::{CommEngine, ThreadHandle, ThreadResType};
 
 use super::hccl_entry::not_null;
 use super::hccl_thread::resource_of;
-use super::hcomm_transfer::primitive;
 use crate::message::refuse;
 use crate::operator::engine::OperatorEngine;
 use crate::operator::resources;
@@ -17,19 +17,15 @@ use crate::operator::thread::Thread;
 const MOST_THREADS: u32 = 1000;
 const MOST_NOTIFIES: u32 = 64;
 
-pub(super) fn fill(table: &mut Functions) {
-    table.HcommThreadAlloc = Some(HcommThreadAlloc);
-    table.HcommThreadFree = Some(HcommThreadFree);
-    table.HcommThreadResGetInfo = Some(HcommThreadResGetInfo);
-}
+entries! {
+    Hcomm;
 
-unsafe extern "C" fn HcommThreadAlloc(
-    engine: CommEngine,
-    count: u32,
-    notifies: *const u32,
-    threads: *mut ThreadHandle,
-) -> HcommResult {
-    primitive("HcommThreadAlloc", || {
+    fn HcommThreadAlloc(
+        engine: CommEngine,
+        count: u32,
+        notifies: *const u32,
+        threads: *mut ThreadHandle,
+    ) {
         not_null(notifies, "notifyNumPerThread")?;
         not_null(threads, "threads")?;
         let engine = OperatorEngine::of_threads(engine)?;
@@ -52,11 +48,9 @@ unsafe extern "C" fn HcommThreadAlloc(
             );
         }
         resources::allocate_threads(engine, notifies, threads)
-    })
-}
+    }
 
-unsafe extern "C" fn HcommThreadFree(threads: *const ThreadHandle, count: u32) -> HcommResult {
-    primitive("HcommThreadFree", || {
+    fn HcommThreadFree(threads: *const ThreadHandle, count: u32) {
         not_null(threads, "threads")?;
         if count == 0 {
             return refuse!(HCCL_E_PARA, "threadNum is 0");
@@ -64,18 +58,16 @@ unsafe extern "C" fn HcommThreadFree(threads: *const ThreadHandle, count: u32) -
         // SAFETY: not null, so an array of `count` by the C contract.
         let threads = unsafe { std::slice::from_raw_parts(threads, count as usize) };
         threads.iter().try_for_each(|thread| resources::free_thread(*thread))
-    })
-}
+    }
 
-unsafe extern "C" fn HcommThreadResGetInfo(
-    thread: ThreadHandle,
-    kind: ThreadResType,
-    length: u32,
-    info: *mut *mut c_void,
-) -> HcommResult {
-    primitive("HcommThreadResGetInfo", || {
+    fn HcommThreadResGetInfo(
+        thread: ThreadHandle,
+        kind: ThreadResType,
+        length: u32,
+        info: *mut *mut c_void,
+    ) {
         not_null(info, "info")?;
         // SAFETY: not null, so valid for a write by the C contract.
         unsafe { resource_of(Thread::named(thread).ok(), thread, kind, length, info) }
-    })
+    }
 }

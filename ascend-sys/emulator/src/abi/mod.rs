@@ -28,7 +28,7 @@
 //! - Events share one limit, that of the process. No device runs out of them by itself (207007), and recording never waits
 //!   for one to become free.
 
-pub(crate) mod acl;
+mod acl;
 mod acl_copy;
 mod acl_device;
 mod acl_event;
@@ -40,8 +40,9 @@ mod acl_launch;
 mod acl_memory;
 mod acl_notify;
 mod acl_stream;
-pub(crate) mod ext;
-pub(crate) mod hccl;
+mod arguments;
+mod ext;
+mod hccl;
 mod hccl_batch;
 mod hccl_channel;
 mod hccl_channel_config;
@@ -68,54 +69,51 @@ mod hcomm_task_cache;
 mod hcomm_thread;
 mod hcomm_transfer;
 
-use crate::message::{Failure, PANICKED, fail, report};
-use ascend_sys::{
-    ACL_ERROR_INTERNAL_ERROR, ACL_ERROR_INVALID_PARAM, ACL_ERROR_RT_PARAM_INVALID, ACL_SUCCESS,
-    aclError,
-};
+use crate::message::{Failure, fail};
+use ascend_sys::{ACL_ERROR_INVALID_PARAM, ACL_ERROR_RT_PARAM_INVALID, Functions};
 use std::ffi::{c_char, c_void};
-use std::mem::MaybeUninit;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-/// Runs the inside of a C function: a failure becomes its code, with the text noted for `aclGetRecentErrMsg`.
-#[inline]
-pub(crate) fn abi_entry(
-    name: &'static str,
-    inside: impl FnOnce() -> Result<(), Failure>,
-) -> aclError {
-    match catch_unwind(AssertUnwindSafe(inside)) {
-        Ok(Ok(())) => ACL_SUCCESS,
-        Ok(Err(failure)) => refuse(name, &failure),
-        Err(_) => refuse(name, &panicked()),
-    }
-}
-
-#[cold]
-fn refuse(name: &str, failure: &Failure) -> aclError {
-    let code = failure.acl_code();
-    report(code, failure.told_by(name));
-    code
-}
-
-#[cold]
-fn panicked() -> Failure {
-    Failure::new(ACL_ERROR_INTERNAL_ERROR, PANICKED)
-}
-
-/// Where a result goes.
-///
-/// # Safety
-/// `to` is null, or valid for a write of a `T`.
-pub(crate) unsafe fn out<'a, T>(
-    to: *mut T,
-    argument: &str,
-) -> Result<&'a mut MaybeUninit<T>, Failure> {
-    // SAFETY: the caller's promise; uninitialised memory is a valid `MaybeUninit`.
-    match unsafe { to.cast::<MaybeUninit<T>>().as_mut() } {
-        Some(to) => Ok(to),
-        None => fail!(ACL_ERROR_INVALID_PARAM, "{argument} is NULL"),
-    }
+/// Puts all functions into a table.
+pub(crate) fn fill(table: &mut Functions) {
+    acl::fill(table);
+    acl_copy::fill(table);
+    acl_device::fill(table);
+    acl_event::fill(table);
+    acl_graph::fill(table);
+    acl_graph_edit::fill(table);
+    acl_kernel::fill(table);
+    acl_kernel_args::fill(table);
+    acl_launch::fill(table);
+    acl_memory::fill(table);
+    acl_notify::fill(table);
+    acl_stream::fill(table);
+    ext::fill(table);
+    hccl::fill(table);
+    hccl_batch::fill(table);
+    hccl_channel::fill(table);
+    hccl_channel_config::fill(table);
+    hccl_comm::fill(table);
+    hccl_config::fill(table);
+    hccl_engine_ctx::fill(table);
+    hccl_group::fill(table);
+    hccl_kernel::fill(table);
+    hccl_messages::fill(table);
+    hccl_ops::fill(table);
+    hccl_rank_graph::fill(table);
+    hccl_state::fill(table);
+    hccl_tables::fill(table);
+    hccl_team::fill(table);
+    hccl_thread::fill(table);
+    hccl_thread_export::fill(table);
+    hcomm_channel::fill(table);
+    hcomm_endpoint::fill(table);
+    hcomm_mode::fill(table);
+    hcomm_nbi::fill(table);
+    hcomm_notify::fill(table);
+    hcomm_task_cache::fill(table);
+    hcomm_thread::fill(table);
+    hcomm_transfer::fill(table);
 }
 
 /// Bytes of the caller.
