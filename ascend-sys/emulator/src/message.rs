@@ -61,6 +61,11 @@ impl Failure {
         Failure { code: code.into(), text: text.into(), task: None }
     }
 
+    /// A code that is an answer and no mistake: it is told without a text.
+    pub(crate) fn silent(code: HcclResult) -> Failure {
+        Failure::new(code, "")
+    }
+
     /// The argument with this name is NULL.
     #[cold]
     pub(crate) fn null(argument: &str) -> Failure {

@@ -1,4 +1,4 @@
-//! Initialisation, error texts, small questions, and the list of all ACL entries.
+//! Initialisation, error texts, and small questions.
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::arguments::{Acl, Out, entries};

@@ -213,7 +213,6 @@ unsafe extern "C" fn aclrtCreateBinary(data: *const c_void, length: usize) -> ac
 
 /// Loads for the calling thread's device.
 fn load(code: Code, to: Out<aclrtBinHandle>) -> Result<(), Failure> {
-    // SAFETY: null, or valid for a write by the C contract.
     let to = to.required("binHandle")?;
     let (_, device) = context::current_device()?;
     to.write(binary::load(device.id, code)? as aclrtBinHandle);

@@ -79,8 +79,8 @@ entries! {
     }
 
     fn aclrtStreamGetId(stream: aclrtStream, stream_id: Out<i32>) {
-        stream_id.required("streamId")?
-            .write(Stream::of_current_context(stream as u64)?.index() as i32);
+        let stream_id = stream_id.required("streamId")?;
+        stream_id.write(Stream::of_current_context(stream as u64)?.index() as i32);
         Ok(())
     }
 

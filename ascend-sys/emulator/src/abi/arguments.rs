@@ -52,6 +52,9 @@ impl Family for Hccl {
     #[cold]
     fn tell(name: &str, failure: &Failure) -> HcclResult {
         let (code, text) = failure.in_hccl();
+        if text.is_empty() {
+            return code;
+        }
         // A text without a number of its own is about an argument of the function.
         let numbered = text.starts_with("EI");
         add_text(if numbered { text.to_string() } else { format!("EI0003: {name}: {text}") });
@@ -143,6 +146,12 @@ impl<T> Out<T> {
 pub(super) struct Place<T>(*mut T);
 
 impl<T> Place<T> {
+    /// The same place for a value of another type, which the C contract names.
+    #[inline]
+    pub(super) fn cast<U>(self) -> Place<U> {
+        Place(self.0.cast())
+    }
+
     #[inline]
     pub(super) fn write(&self, value: T) {
         // SAFETY: not null, so valid for a write by the contract of `Out`.

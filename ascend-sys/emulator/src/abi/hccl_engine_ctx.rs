@@ -1,69 +1,77 @@
 //! Engine contexts: memory that a communicator keeps for an operator under a name. CANN's `hccl_res.h`.
 #![allow(non_snake_case, reason = "CANN's names")]
 
-use super::arguments::{Hccl, Out, entries, run};
+use super::arguments::{CText, Hccl, Out, entries};
 use super::hccl_entry::{member, not_null};
 use crate::message::{Failure, refuse};
 use crate::operator;
 use ascend_sys::{CommEngine, HCCL_RES_TAG_MAX_LEN, HcclComm, HcclResult};
-use std::ffi::{CStr, c_char, c_void};
+use std::ffi::c_void;
 
 entries! {
     Hccl;
-    also { HcclEngineCtxGet }
 
     fn HcclEngineCtxCreate(
         comm: HcclComm,
-        tag: *const c_char,
+        tag: CText,
         engine: CommEngine,
         size: u64,
         context: Out<*mut c_void>,
     ) {
         not_null(comm, "comm")?;
         let context = context.required("ctx")?;
-        // SAFETY: null or NUL-terminated by the C contract.
-        let tag = unsafe { tag_of(tag) }?;
+        let tag = tag_of(&tag)?;
         not_empty(size)?;
         let address = operator::create(&*member(comm)?, &tag, engine, size, ENTRY)?;
         context.write(std::ptr::with_exposed_provenance_mut(address));
         Ok(())
     }
 
+    fn HcclEngineCtxGet(
+        comm: HcclComm,
+        tag: CText,
+        engine: CommEngine,
+        context: Out<*mut c_void>,
+        size: Out<u64>,
+    ) {
+        not_null(comm, "comm")?;
+        let context = context.required("ctx")?;
+        let size = size.required("size")?;
+        let tag = tag_of(&tag)?;
+        // This is how an operator learns that it is called for the first time: no mistake, and no text.
+        let Some(found) = operator::find(&*member(comm)?, &tag, engine)? else {
+            return Err(Failure::silent(HcclResult::HCCL_E_NOT_FOUND));
+        };
+        context.write(std::ptr::with_exposed_provenance_mut(found.address));
+        size.write(found.bytes);
+        Ok(())
+    }
+
     fn HcclEngineCtxCopy(
         comm: HcclComm,
         engine: CommEngine,
-        tag: *const c_char,
+        tag: CText,
         source: *const c_void,
         size: u64,
         offset: u64,
     ) {
         not_null(comm, "comm")?;
         not_null(source, "srcCtx")?;
-        // SAFETY: null or NUL-terminated by the C contract.
-        let tag = unsafe { tag_of(tag) }?;
+        let tag = tag_of(&tag)?;
         not_empty(size)?;
         operator::copy_into(&*member(comm)?, &tag, engine, (source.addr(), size), offset, ENTRY)
     }
 
-    fn HcclEngineCtxDestroy(comm: HcclComm, tag: *const c_char, engine: CommEngine) {
+    fn HcclEngineCtxDestroy(comm: HcclComm, tag: CText, engine: CommEngine) {
         not_null(comm, "comm")?;
-        // SAFETY: null or NUL-terminated by the C contract.
-        let tag = unsafe { tag_of(tag) }?;
+        let tag = tag_of(&tag)?;
         operator::destroy(&*member(comm)?, &tag, engine, ENTRY)
     }
 }
 
 /// A tag, where NULL is the empty one.
-///
-/// # Safety
-///
-/// `tag` is null or NUL-terminated.
-unsafe fn tag_of(tag: *const c_char) -> Result<String, Failure> {
-    if tag.is_null() {
-        return Ok(String::new());
-    }
-    // SAFETY: the caller's promise.
-    let text = unsafe { CStr::from_ptr(tag) };
+fn tag_of(tag: &CText) -> Result<String, Failure> {
+    let Some(text) = tag.given() else { return Ok(String::new()) };
     let length = text.to_bytes().len();
     if length > HCCL_RES_TAG_MAX_LEN as usize {
         return refuse!(
@@ -79,35 +87,4 @@ fn not_empty(size: u64) -> Result<(), Failure> {
         return refuse!(HCCL_E_PARA, "size is 0");
     }
     Ok(())
-}
-
-unsafe extern "C" fn HcclEngineCtxGet(
-    comm: HcclComm,
-    tag: *const c_char,
-    engine: CommEngine,
-    context: *mut *mut c_void,
-    size: *mut u64,
-) -> HcclResult {
-    let mut is_there = false;
-    let code = run::<Hccl>("HcclEngineCtxGet", || {
-        not_null(comm, "comm")?;
-        not_null(context, "ctx")?;
-        not_null(size, "size")?;
-        // SAFETY: null or NUL-terminated by the C contract.
-        let tag = unsafe { tag_of(tag) }?;
-        if let Some(found) = operator::find(&*member(comm)?, &tag, engine)? {
-            is_there = true;
-            // SAFETY: not null, and valid for writes by the C contract.
-            unsafe {
-                context.write(std::ptr::with_exposed_provenance_mut(found.address));
-                size.write(found.bytes);
-            }
-        }
-        Ok(())
-    });
-    // This is how an operator learns that it is called for the first time: no mistake, and no text.
-    match code {
-        HcclResult::HCCL_SUCCESS if !is_there => HcclResult::HCCL_E_NOT_FOUND,
-        code => code,
-    }
 }

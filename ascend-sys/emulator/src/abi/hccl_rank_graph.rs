@@ -3,7 +3,7 @@
 //! What the network is like says [`crate::fabric::topology`].
 #![allow(non_snake_case, reason = "CANN's names")]
 
-use super::arguments::{Hccl, In, entries};
+use super::arguments::{Hccl, In, Out, entries};
 use super::hccl_entry::{member, not_null};
 use crate::fabric::Member;
 use crate::message::{Failure, refuse};
@@ -18,32 +18,32 @@ use std::sync::Arc;
 entries! {
     Hccl;
 
-    fn HcclRankGraphGetLayers(comm: HcclComm, layers: *mut *mut u32, count: *mut u32) {
+    fn HcclRankGraphGetLayers(comm: HcclComm, layers: Out<*mut u32>, count: Out<u32>) {
         list(comm, (layers, "netLayers"), (count, "netLayerNum"), |rank| Ok(rank.tell_layers()))
     }
 
     fn HcclRankGraphGetRanksByLayer(
         comm: HcclComm,
         layer: u32,
-        ranks: *mut *mut u32,
-        count: *mut u32,
+        ranks: Out<*mut u32>,
+        count: Out<u32>,
     ) {
         list(comm, (ranks, "ranks"), (count, "rankNum"), |rank| rank.tell_ranks(layer))
     }
 
-    fn HcclRankGraphGetRankSizeByLayer(comm: HcclComm, layer: u32, count: *mut u32) {
+    fn HcclRankGraphGetRankSizeByLayer(comm: HcclComm, layer: u32, count: Out<u32>) {
         value(comm, count, "rankNum", |rank| rank.count_ranks(layer))
     }
 
-    fn HcclRankGraphGetTopoTypeByLayer(comm: HcclComm, layer: u32, topo: *mut CommTopo) {
+    fn HcclRankGraphGetTopoTypeByLayer(comm: HcclComm, layer: u32, topo: Out<CommTopo>) {
         value(comm, topo, "topoType", |rank| Ok(operator::layer(&rank, layer)?.topo))
     }
 
     fn HcclRankGraphGetInstSizeListByLayer(
         comm: HcclComm,
         layer: u32,
-        sizes: *mut *mut u32,
-        count: *mut u32,
+        sizes: Out<*mut u32>,
+        count: Out<u32>,
     ) {
         list(comm, (sizes, "instSizeList"), (count, "listSize"), |rank| rank.tell_sizes(layer))
     }
@@ -53,8 +53,8 @@ entries! {
         layer: u32,
         from: u32,
         to: u32,
-        links: *mut *mut CommLink,
-        count: *mut u32,
+        links: Out<*mut CommLink>,
+        count: Out<u32>,
     ) {
         list(comm, (links, "links"), (count, "linkNum"), |rank| rank.tell_links(layer, from, to))
     }
@@ -62,8 +62,8 @@ entries! {
     fn HcclRankGraphGetTopoInstsByLayer(
         comm: HcclComm,
         layer: u32,
-        instances: *mut *mut u32,
-        count: *mut u32,
+        instances: Out<*mut u32>,
+        count: Out<u32>,
     ) {
         list(comm, (instances, "topoInsts"), (count, "topoInstNum"), |rank| {
             rank.tells_instances()?;
@@ -71,7 +71,7 @@ entries! {
         })
     }
 
-    fn HcclRankGraphGetTopoType(comm: HcclComm, layer: u32, instance: u32, topo: *mut CommTopo) {
+    fn HcclRankGraphGetTopoType(comm: HcclComm, layer: u32, instance: u32, topo: Out<CommTopo>) {
         value(comm, topo, "topoType", |rank| {
             rank.tells_instances()?;
             Ok(rank.shape_of_instance(layer, instance)?.topo)
@@ -82,8 +82,8 @@ entries! {
         comm: HcclComm,
         layer: u32,
         instance: u32,
-        ranks: *mut *mut u32,
-        count: *mut u32,
+        ranks: Out<*mut u32>,
+        count: Out<u32>,
     ) {
         list(comm, (ranks, "ranks"), (count, "rankNum"), |rank| {
             rank.tells_instances()?;
@@ -91,7 +91,7 @@ entries! {
         })
     }
 
-    fn HcclGetHeterogMode(comm: HcclComm, mode: *mut HcclHeterogMode) {
+    fn HcclGetHeterogMode(comm: HcclComm, mode: Out<HcclHeterogMode>) {
         value(comm, mode, "mode", |rank| match rank.comm.product {
             // The ranks of a communicator are of one product.
             Product::A2 | Product::A3 => Ok(HcclHeterogMode::HCCL_HETEROG_MODE_HOMOGENEOUS),
@@ -101,7 +101,7 @@ entries! {
         })
     }
 
-    fn HcclRankGraphGetEndpointNum(comm: HcclComm, layer: u32, instance: u32, count: *mut u32) {
+    fn HcclRankGraphGetEndpointNum(comm: HcclComm, layer: u32, instance: u32, count: Out<u32>) {
         value(comm, count, "num", |rank| {
             rank.tells_instances()?;
             Ok(rank.endpoints(layer, instance)?.len() as u32)
@@ -143,11 +143,11 @@ entries! {
         description: In<EndpointDesc>,
         attribute: EndpointAttr,
         length: u32,
-        info: *mut c_void,
+        info: Out<c_void>,
     ) {
         not_null(comm, "comm")?;
         let description = description.required("endpointDesc")?;
-        let info = Out::new(info.cast::<u32>(), "info")?;
+        let info = info.required("info")?.cast::<u32>();
         let rank = member(comm)?;
         rank.tells_instances()?;
         // Every link is as fast as any other, and a device has one die.
@@ -168,51 +168,35 @@ entries! {
             return refuse!(HCCL_E_PARA, "infoLen is {length}; all attributes have 4 bytes");
         }
         rank.has_endpoint(of_rank, description)?;
-        info.is(value);
+        info.write(value);
         Ok(())
-    }
-}
-
-/// A place for an answer.
-struct Out<T>(*mut T);
-
-impl<T> Out<T> {
-    /// The caller's pointer: null, which is refused, or valid for a write by the C contract.
-    fn new(to: *mut T, argument: &str) -> Result<Self, Failure> {
-        not_null(to, argument)?;
-        Ok(Self(to))
-    }
-
-    fn is(self, value: T) {
-        // SAFETY: not null, so valid for a write by the C contract.
-        unsafe { self.0.write_unaligned(value) };
     }
 }
 
 /// Tells a list: where it begins, and how long it is.
 fn list<T>(
     comm: HcclComm,
-    (list, list_name): (*mut *mut T, &str),
-    (length, length_name): (*mut u32, &str),
+    (list, list_name): (Out<*mut T>, &str),
+    (length, length_name): (Out<u32>, &str),
     tell: impl FnOnce(Arc<Member>) -> Result<(*mut T, u32), Failure>,
 ) -> Result<(), Failure> {
     not_null(comm, "comm")?;
-    let (list, length) = (Out::new(list, list_name)?, Out::new(length, length_name)?);
+    let (list, length) = (list.required(list_name)?, length.required(length_name)?);
     let (start, count) = tell(member(comm)?)?;
-    list.is(start);
-    length.is(count);
+    list.write(start);
+    length.write(count);
     Ok(())
 }
 
 /// Tells one value.
 fn value<T>(
     comm: HcclComm,
-    to: *mut T,
+    to: Out<T>,
     name: &str,
     tell: impl FnOnce(Arc<Member>) -> Result<T, Failure>,
 ) -> Result<(), Failure> {
     not_null(comm, "comm")?;
-    let to = Out::new(to, name)?;
-    to.is(tell(member(comm)?)?);
+    let to = to.required(name)?;
+    to.write(tell(member(comm)?)?);
     Ok(())
 }

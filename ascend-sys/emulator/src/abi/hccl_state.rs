@@ -82,9 +82,9 @@ entries! {
         }
     }
 
-    fn HcclGetCommAsyncError(comm: HcclComm, error: *mut HcclResult) {
+    fn HcclGetCommAsyncError(comm: HcclComm, error: Out<HcclResult>) {
         not_null(comm, "comm")?;
-        not_null(error, "asyncError")?;
+        let error = error.required("asyncError")?;
         let member = member(comm)?;
         if member.comm.product == Product::Ascend950 {
             return refuse!(HCCL_E_NOT_SUPPORT, "Ascend 950 has no HcclGetCommAsyncError");
@@ -96,8 +96,7 @@ entries! {
             Some(Cause::Mismatch | Cause::Message) => HcclResult::HCCL_E_PARA,
             Some(Cause::Gone) => HcclResult::HCCL_E_REMOTE,
         };
-        // SAFETY: not null, so valid for a write by the C contract.
-        unsafe { error.write(code) };
+        error.write(code);
         Ok(())
     }
 

@@ -2,7 +2,7 @@
 //! `hccl_res_expt.h`.
 #![allow(non_snake_case, reason = "CANN's names")]
 
-use super::arguments::{Hccl, entries};
+use super::arguments::{Hccl, Out, entries};
 use super::hccl_entry::{member, not_null};
 use crate::message::refuse;
 use crate::operator::dedicated;
@@ -19,10 +19,10 @@ entries! {
         comm: HcclComm,
         purpose: HcclDedicatedThreadType,
         notifies: u32,
-        thread: *mut ThreadHandle,
+        thread: Out<ThreadHandle>,
     ) {
         let member = member(comm)?;
-        not_null(thread, "thread")?;
+        let thread = thread.required("thread")?;
         if notifies >= NOTIFIES_OF_THREAD {
             return refuse!(
                 HCCL_E_PARA,
@@ -30,8 +30,7 @@ entries! {
             );
         }
         let handle = dedicated::acquire(&member, purpose, notifies)?;
-        // SAFETY: not null, so valid for a write by the C contract.
-        unsafe { thread.write_unaligned(handle) };
+        thread.write(handle);
         Ok(())
     }
 

@@ -1,8 +1,7 @@
 //! What stands around primitives: the batch mode, the lock of a communicator, fences, time limits. CANN's `hcomm_primitives.h`.
 #![allow(non_snake_case, reason = "CANN's names")]
 
-use super::arguments::{Hcomm, entries};
-use std::ffi::{CStr, c_char};
+use super::arguments::{CText, Hcomm, entries};
 use std::time::Duration;
 
 use ascend_sys::{ChannelHandle, CommProtocol, ThreadHandle};
@@ -20,26 +19,22 @@ use crate::{context, executor};
 entries! {
     Hcomm;
 
-    fn HcommBatchModeStart(tag: *const c_char) {
-        // SAFETY: null, or NUL-terminated by the C contract.
-        batch_mode::start(unsafe { given(tag) })
+    fn HcommBatchModeStart(tag: CText) {
+        batch_mode::start(given(&tag))
     }
 
-    fn HcommBatchModeEnd(tag: *const c_char) {
-        // SAFETY: null, or NUL-terminated by the C contract.
-        batch_mode::end(unsafe { given(tag) }.as_deref())
+    fn HcommBatchModeEnd(tag: CText) {
+        batch_mode::end(given(&tag).as_deref())
     }
 
-    fn HcommAcquireComm(name: *const c_char) {
+    fn HcommAcquireComm(name: CText) {
         may_block()?;
-        // SAFETY: null, or NUL-terminated by the C contract.
-        let (name, device) = unsafe { named(name) }?;
+        let (name, device) = named(&name)?;
         lock::acquire(&name, device)
     }
 
-    fn HcommReleaseComm(name: *const c_char) {
-        // SAFETY: null, or NUL-terminated by the C contract.
-        let (name, device) = unsafe { named(name) }?;
+    fn HcommReleaseComm(name: CText) {
+        let (name, device) = named(&name)?;
         lock::release(&name, device)
     }
 
@@ -103,23 +98,13 @@ entries! {
 }
 
 /// A text that may be NULL.
-///
-/// # Safety
-///
-/// `text` is null or NUL-terminated.
-unsafe fn given(text: *const c_char) -> Option<String> {
-    // SAFETY: the caller's promise.
-    (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
+fn given(text: &CText) -> Option<String> {
+    text.given().map(|text| text.to_string_lossy().into_owned())
 }
 
 /// The communicator of the calling thread's device that has this name.
-///
-/// # Safety
-///
-/// `name` is null or NUL-terminated.
-unsafe fn named(name: *const c_char) -> Result<(String, u32), Failure> {
-    // SAFETY: the caller's promise.
-    let Some(name) = (unsafe { given(name) }) else {
+fn named(name: &CText) -> Result<(String, u32), Failure> {
+    let Some(name) = given(name) else {
         return refuse!(HCCL_E_PTR, "commId is NULL");
     };
     let (_, device) = context::current_device()?;

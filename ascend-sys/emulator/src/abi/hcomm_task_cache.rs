@@ -1,10 +1,10 @@
 //! Recorded tasks of Ascend 950. CANN's `hcomm_primitives.h`.
 #![allow(non_snake_case, reason = "CANN's names")]
 
-use super::arguments::{Hcomm, Out, entries};
-use std::ffi::{c_char, c_void};
+use super::arguments::{CText, Hcomm, Out, entries};
+use std::ffi::c_void;
 
-use super::hccl_entry::{not_null, text_of};
+use super::hccl_entry::not_null;
 use crate::context;
 use crate::message::{Failure, refuse};
 use crate::operator::task_cache;
@@ -13,61 +13,51 @@ use crate::profile::Product;
 entries! {
     Hcomm;
 
-    fn HcommAicpuTsTaskCacheLookup(tag: *const c_char, is_hit: Out<bool>) {
-        // SAFETY: null, or NUL-terminated by the C contract.
-        let (device, tag) = unsafe { on_950(tag) }?;
+    fn HcommAicpuTsTaskCacheLookup(tag: CText, is_hit: Out<bool>) {
+        let (device, tag) = on_950(&tag)?;
         let is_hit = is_hit.required("isHit")?;
         is_hit.write(task_cache::has(device, &tag));
         Ok(())
     }
 
     fn HcommAicpuTsTaskCacheStart(
-        tag: *const c_char,
+        tag: CText,
         addresses: *mut *mut c_void,
         sizes: *mut u64,
         count: u64,
     ) {
-        // SAFETY: null, or NUL-terminated by the C contract.
-        let (device, tag) = unsafe { on_950(tag) }?;
+        let (device, tag) = on_950(&tag)?;
         // SAFETY: the C contract.
         task_cache::start(device, tag, unsafe { ranges(addresses, sizes, count) }?)
     }
 
-    fn HcommAicpuTsTaskCacheEnd(tag: *const c_char) {
-        // SAFETY: null, or NUL-terminated by the C contract.
-        let (_, tag) = unsafe { on_950(tag) }?;
+    fn HcommAicpuTsTaskCacheEnd(tag: CText) {
+        let (_, tag) = on_950(&tag)?;
         task_cache::end(&tag)
     }
 
     fn HcommAicpuTsTaskCacheExecute(
-        tag: *const c_char,
+        tag: CText,
         addresses: *mut *mut c_void,
         sizes: *mut u64,
         count: u64,
     ) {
-        // SAFETY: null, or NUL-terminated by the C contract.
-        let (device, tag) = unsafe { on_950(tag) }?;
+        let (device, tag) = on_950(&tag)?;
         // SAFETY: the C contract.
         task_cache::execute(device, &tag, &unsafe { ranges(addresses, sizes, count) }?)
     }
 
-    fn HcommAicpuTsTaskCacheClear(tag: *const c_char) {
-        // SAFETY: null, or NUL-terminated by the C contract.
-        let (device, tag) = unsafe { on_950(tag) }?;
+    fn HcommAicpuTsTaskCacheClear(tag: CText) {
+        let (device, tag) = on_950(&tag)?;
         task_cache::clear(device, &tag)
     }
 }
 
 /// The calling thread's device, and a tag.
-///
-/// # Safety
-///
-/// `tag` is null or NUL-terminated.
-unsafe fn on_950(tag: *const c_char) -> Result<(u32, String), Failure> {
+fn on_950(tag: &CText) -> Result<(u32, String), Failure> {
     let (_, device) = context::current_device()?;
     match device.product() {
-        // SAFETY: the caller's promise.
-        Product::Ascend950 => Ok((device.id, unsafe { text_of(tag, "tag") }?)),
+        Product::Ascend950 => Ok((device.id, tag.required("tag")?)),
         product => {
             refuse!(HCCL_E_NOT_SUPPORT, "{product} keeps no recorded tasks; Ascend 950 does")
         }

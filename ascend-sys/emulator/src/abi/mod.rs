@@ -1,6 +1,16 @@
-//! The entries of the ABI: C functions with CANN's names. An entry checks its arguments, catches panics and calls inward; nothing else.
+//! The entries of the ABI: C functions with CANN's names. An entry checks its arguments, catches panics and calls inward;
+//! nothing else.
 //!
 //! None of them is an exported symbol: the table holds their addresses.
+//!
+//! # To add a function of the ABI
+//!
+//! 1. Declare it below `ascend-sys/include`, with a line in `symbols.csv`; run `ascend-sys/generate`.
+//! 2. Write its line in `entries!` of its file: typed [arguments], checks in CANN's order, one call.
+//! 3. A new file is a `mod` here and a line in [`fill`].
+//! 4. A new kind of handle is a variant of `slots::HandleKind`, a `Slotted` object and its `Slots`;
+//!    for objects of operators, an `operator::handles::Handles` with a first byte of its own.
+//! 5. Test it through the table, in `ascend-sys/emulator/tests`.
 //!
 //! # What is not there
 //!
