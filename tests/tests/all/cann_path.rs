@@ -17,7 +17,7 @@ fn runtime() -> Runtime {
 /// Gives whether it passed, and what it printed.
 fn as_child(test: &str, path: &Path) -> (bool, String) {
     let output = Command::new(std::env::current_exe().unwrap())
-        .args([test, "--exact", "--nocapture"])
+        .args([&format!("cann_path::{test}"), "--exact", "--nocapture"])
         .env("CANN_PATH_CHILD", "1")
         .env("LD_LIBRARY_PATH", path)
         .env_remove("ASCEND_HOME_PATH")

@@ -7,7 +7,6 @@ mod capture;
 mod checked;
 mod collectives;
 mod communicators;
-mod errors;
 mod faults;
 mod groups;
 mod in_flight;

@@ -21,7 +21,6 @@ mod faults;
 mod floating_point;
 mod freed;
 mod groups;
-mod host_functions;
 mod kernels;
 mod kernels_cores;
 mod kernels_doors;

@@ -1,5 +1,5 @@
 //! Tests that need a process of their own: they count its threads, its memory or its allocations, set variables of its environment,
-//! or fork it.
+//! fork it, or leave a device set in a thread that runs host functions, which from then on counts as awake.
 //!
 //! Each of them starts this program once more, for itself alone, one after the other.
 
@@ -20,6 +20,7 @@ mod determinism_of_the_environment;
 mod fast_path;
 mod faults_of_the_environment;
 mod fork;
+mod host_functions;
 mod kernels_damaged;
 mod kernels_leak;
 mod operator_fast_path;

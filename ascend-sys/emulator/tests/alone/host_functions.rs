@@ -8,6 +8,7 @@ use std::sync::Mutex;
 
 #[test]
 fn they_run_in_order_with_the_other_tasks() {
+    alone!();
     let _block = Block::one();
     struct State {
         device: usize,
@@ -43,6 +44,7 @@ fn they_run_in_order_with_the_other_tasks() {
 
 #[test]
 fn calls_that_would_block_are_refused_inside() {
+    alone!();
     let block = Block::one();
     struct State {
         stream: aclrtStream,
@@ -71,6 +73,7 @@ fn calls_that_would_block_are_refused_inside() {
 
 #[test]
 fn many_may_block_each_other_without_a_deadlock() {
+    alone!();
     let _block = Block::one();
     let barrier = std::sync::Barrier::new(32);
     unsafe extern "C" fn meet(barrier: *mut c_void) {
