@@ -1,7 +1,6 @@
 //! The tests of the emulator that can share a process: each has devices of its own.
 
 mod arguments;
-mod batches;
 mod capture;
 mod capture_ranks;
 mod capture_refused;
@@ -10,7 +9,6 @@ mod comms;
 mod config;
 mod contexts;
 mod copies;
-mod deadlocks;
 mod disagreements;
 mod endpoint_channels;
 mod endpoints;
@@ -30,7 +28,6 @@ mod kernels_products;
 mod kernels_races;
 mod kernels_random;
 mod memory;
-mod messages;
 mod notifies;
 mod operations;
 mod operator_channels;
@@ -40,7 +37,6 @@ mod operator_lists;
 mod operator_primitives;
 mod operator_races;
 mod operator_threads;
-mod operator_waits;
 mod printed;
 mod progress;
 mod races;
