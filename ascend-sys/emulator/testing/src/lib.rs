@@ -1,5 +1,10 @@
 //! What the tests of the emulator share: the table called as a C program would call it, devices, ranks, kernels and operators.
 #![allow(missing_docs, reason = "test helpers")]
+#![allow(
+    clippy::not_unsafe_ptr_arg_deref,
+    reason = "handles and device pointers go to the C functions, which check them"
+)]
+#![allow(clippy::should_implement_trait, reason = "a source of numbers has no end")]
 
 pub mod captures;
 pub mod common;
