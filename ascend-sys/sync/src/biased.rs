@@ -21,7 +21,7 @@ use loom::sync::atomic::{AtomicPtr, AtomicUsize, Ordering::*};
 use super::barrier::{are_there, heavy, light};
 use super::{Guard, SpinLock, spin_until};
 
-/// See the [module](self).
+/// A spin lock that costs its usual thread no atomic step.
 pub struct Biased<T> {
     /// Written with `shared` held.
     owner: AtomicPtr<Owner>,

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicUsize, Ordering};
 
-/// See the [module](self).
+/// A lock for sections that are short: whoever finds it taken spins, then yields, then sleeps in naps.
 pub struct SpinLock<T> {
     /// 1 while somebody has it.
     taken: AtomicUsize,

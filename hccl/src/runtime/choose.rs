@@ -81,7 +81,7 @@ impl Runtime {
 
     /// Any table of functions that has CANN's ABI. All of its devices are used. Blocks while they are counted.
     ///
-    /// Safe, because an [`Api`](ascend_sys::Api) is a promise already: that its functions do what CANN documents. Whoever made it
+    /// Safe, because an [`Api`] is a promise already: that its functions do what CANN documents. Whoever made it
     /// from a table of their own gave that promise in an `unsafe` block; all that is safe here rests on it.
     ///
     /// # Errors

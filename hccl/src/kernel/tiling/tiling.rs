@@ -26,7 +26,7 @@ pub unsafe trait Tiling: FieldType {
     /// Tells layouts apart: another number as soon as a name, an offset, a size or a type is another.
     const LAYOUT_HASH: u64 = Self::LAYOUT.hash();
 
-    /// Where the [`Mc2CcTiling`] are, in bytes: what `SetCcTilingV2` takes. For a field `all_to_all` the derive also makes a constant
+    /// Where the [`Mc2CcTiling`](super::Mc2CcTiling) are, in bytes: what `SetCcTilingV2` takes. For a field `all_to_all` the derive also makes a constant
     /// of its own, `ALL_TO_ALL_OFFSET`.
     const CC_TILINGS: &'static [u64] = const { Communication::of(Self::LAYOUT) }.cc_tilings();
 
