@@ -96,6 +96,7 @@ pub fn pause(looks: u32) {
     }
 }
 
+/// Lets another thread of the model run.
 #[cfg(loom)]
 pub fn pause(_: u32) {
     let _ = Duration::ZERO;

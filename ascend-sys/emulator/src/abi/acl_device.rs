@@ -2,7 +2,7 @@
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::arguments::{Acl, Out, entries};
-use super::limit;
+use super::raw::limit;
 use crate::callback::may_block;
 use crate::message::{Failure, fail};
 use crate::stream::STREAMS;

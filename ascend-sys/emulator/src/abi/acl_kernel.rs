@@ -2,7 +2,7 @@
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::arguments::{Acl, CText, Out, entries, run};
-use super::{bytes, write_text};
+use super::raw::{bytes, write_text};
 use crate::context;
 use crate::kernel::arguments;
 use crate::kernel::binary::{self, Code, SERVER, SERVER_LIBRARY};

@@ -2,7 +2,7 @@
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::arguments::{Acl, Out, entries};
-use super::bytes;
+use super::raw::bytes;
 use crate::kernel::arguments::ArgumentList;
 use crate::kernel::binary;
 use crate::message::fail;

@@ -3,7 +3,7 @@
 
 use super::acl_kernel_args::list_of;
 use super::arguments::{Acl, entries};
-use super::bytes;
+use super::raw::bytes;
 use crate::kernel::arguments::{self, Arguments, KernelArgument};
 use crate::kernel::binary;
 use crate::kernel::launch::launch;

@@ -2,7 +2,7 @@
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::arguments::{Acl, Out, entries};
-use super::limit;
+use super::raw::limit;
 use crate::callback::{HostCall, may_block};
 use crate::ending;
 use crate::message::{Failure, fail};

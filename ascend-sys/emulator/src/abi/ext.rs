@@ -2,7 +2,7 @@
 #![allow(non_snake_case, reason = "the names of the header ascend_ext.h")]
 
 use super::arguments::{Acl, In, Out, entries};
-use super::write_text;
+use super::raw::write_text;
 use crate::callback::may_block;
 use crate::check;
 use crate::ending;

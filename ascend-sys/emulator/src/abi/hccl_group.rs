@@ -7,7 +7,7 @@ use std::ffi::c_char;
 use ascend_sys::HcclResult;
 
 use super::hccl_entry::not_null;
-use super::write_text;
+use super::raw::write_text;
 use crate::issue::group;
 use crate::message::add_text;
 
