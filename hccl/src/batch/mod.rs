@@ -41,10 +41,10 @@ pub use crate::error::batch::{BatchError, Direction};
 pub(crate) use check::{Item, Peers, Used, check_overlap};
 
 use crate::api::call;
-use crate::collective::check_count;
+use crate::collective::CollectiveOp;
 use crate::comm::label::Takes;
 use crate::comm::{Communicator, Member};
-use crate::device::state::handle;
+use crate::device::state::issue;
 use crate::device::{Stream, StreamState};
 use crate::dtype::{DType, Element};
 use crate::error::{Error, Result};
@@ -115,18 +115,18 @@ impl<'buffers> Batch<'_, 'buffers> {
 
     #[inline]
     fn add(&mut self, direction: Direction, peer: u32, region: Region<'buffers>, dtype: DType) {
-        let count = dtype.elements(region.bytes());
-        if let Err(error) = check_count(count) {
+        let message = CollectiveOp::of_message(direction, dtype, &region, peer);
+        if let (Some(item), Ok(())) = (message.item(), &message.checked) {
+            let touch = match direction {
+                Direction::Send => region.read("the source of a message"),
+                Direction::Receive => region.write("the destination of a message"),
+            };
+            self.foreign |= region.is_foreign();
+            self.items.push(item);
+            self.touches.push(touch);
+        } else if let Err(error) = message.checked {
             self.mistake.get_or_insert(error);
-            return;
         }
-        let touch = match direction {
-            Direction::Send => region.read("the source of a message"),
-            Direction::Receive => region.write("the destination of a message"),
-        };
-        self.foreign |= region.is_foreign();
-        self.items.push(Item::new(direction, peer, region.pointer(), count, dtype));
-        self.touches.push(touch);
     }
 
     /// Issues the messages, or records them on a stream that is [captured](crate::Graph). An empty batch is an operation of no messages.
@@ -141,7 +141,7 @@ impl<'buffers> Batch<'_, 'buffers> {
     /// memory that is received into and used by another message too; or one of those of the
     /// [collectives](crate::collective). [`Error::Call`] is what CANN says.
     pub fn submit<S: StreamState>(mut self, stream: &Stream<S>) -> Result<S::Work> {
-        let sequence = self.member.batches + self.member.label.replayed_batches() + 1;
+        let sequence = self.member.next(Takes::Batch(&self.items));
         let bytes: usize = self.items.iter().map(Item::bytes).sum();
         let _span = span!("hccl.batch", BATCH, self.member, sequence, self.items.len(), bytes);
         self.issue(sequence, stream).map_err(|error| self.member.explain(BATCH, sequence, error))
@@ -159,17 +159,17 @@ impl<'buffers> Batch<'_, 'buffers> {
         let items = self.items.as_mut_ptr().cast();
         let mut touches: Vec<Touch<'_>> = std::mem::take(&mut self.touches);
         touches.push(self.member.touch());
-        let batch = (BATCH, sequence, Takes::Batch(&self.items));
-        let outcome = self.member.issue(batch, stream, &touches, |table, comm, stream| {
+        let member = &*self.member;
+        let batch = member.operation(BATCH, sequence, Takes::Batch(&self.items));
+        let outcome = issue(stream, batch, &touches, |raw| {
+            let comm = member.enter(stream)?;
             // SAFETY: live handles; `items` has `count` items of CANN's layout and is read during the call; the buffers
             // are named in `touches`, and so stay allocated and untouched until the operation is complete.
-            unsafe { call!(table, HcclBatchSendRecv, items, count, comm, stream) }
+            unsafe { call!(member.device.table(), HcclBatchSendRecv, items, count, comm, raw) }
         });
-        let outcome = handle(stream, outcome, BATCH);
         self.touches = emptied(touches);
         if S::RUNS && outcome.is_ok() {
-            self.member.batches += 1;
-            self.member.peers.count(&self.items);
+            self.member.count(Takes::Batch(&self.items));
         }
         outcome
     }

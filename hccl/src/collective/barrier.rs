@@ -1,6 +1,6 @@
 //! The barrier: it moves nothing, and nobody passes before all are there.
 
-use super::{CollectiveCall, collective};
+use super::op::{CollectiveKind, CollectiveOp, op_name};
 use crate::comm::Communicator;
 use crate::device::{Stream, StreamState};
 use crate::dtype::DType;
@@ -28,8 +28,8 @@ impl Communicator {
     /// ```
     #[inline]
     pub fn barrier<S: StreamState>(&mut self, stream: &Stream<S>) -> Result<S::Work> {
-        let touches = [self.member.touch()];
-        let call = Ok(CollectiveCall::barrier());
-        collective!(self.member, "barrier", 0usize, DType::U8, call, touches, stream)
+        let operation =
+            CollectiveOp::new(op_name!("barrier"), CollectiveKind::Barrier, DType::U8, 0);
+        self.member.issue(operation, stream)
     }
 }

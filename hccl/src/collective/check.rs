@@ -1,7 +1,8 @@
 //! What is looked at before CANN is called.
 
+use ascend_sys::HcclReduceOp;
+
 use super::MOST_ELEMENTS;
-use super::partition::BUFFER;
 use crate::comm::Member;
 use crate::dtype::{DType, Reduce, ReduceKind, ReduceOp};
 use crate::error::{Error, Result};
@@ -13,20 +14,23 @@ use crate::runtime::Product;
 pub(crate) struct CheckedReduction {
     pub(super) dtype: DType,
     pub(super) kind: ReduceKind,
-    /// Elements of the result.
-    pub(super) count: usize,
 }
 
 impl CheckedReduction {
     #[inline]
-    pub(crate) fn of<T: Reduce<Op>, Op: ReduceOp>(result: &Region<'_>) -> Self {
-        CheckedReduction { dtype: T::DTYPE, kind: Op::KIND, count: result.bytes() / size_of::<T>() }
+    pub(crate) fn of<T: Reduce<Op>, Op: ReduceOp>() -> Self {
+        CheckedReduction { dtype: T::DTYPE, kind: Op::KIND }
+    }
+
+    /// As CANN takes it.
+    #[inline]
+    pub(super) fn code(self) -> HcclReduceOp {
+        HcclReduceOp(self.kind.code())
     }
 
     /// What the product can do.
     #[inline]
     pub(super) fn check(self, product: Option<Product>) -> Result<()> {
-        check_count(self.count)?;
         // All that compiles is reduced by the 950; the others leave out these two.
         if self.is_wide()
             && let Some(product) = product
@@ -86,29 +90,33 @@ impl Member {
         if given == (root == rank) { Ok(()) } else { Err(Error::RootOnly { what, root, rank }) }
     }
 
-    /// The elements of one rank's part of a buffer that all of them share evenly.
+    /// The elements of one rank's part of a buffer that all of them [share evenly](Self::check_even).
     #[inline]
-    pub(super) fn share(
+    pub(super) fn share(&self, buffer: &Region<'_>, dtype: DType) -> usize {
+        dtype.elements(buffer.bytes()) / self.world_size as usize
+    }
+
+    /// This rank's part of such a buffer.
+    #[inline]
+    pub(super) fn own_part<'a>(&self, buffer: &Region<'a>, dtype: DType) -> Region<'a> {
+        let share = self.share(buffer, dtype) * dtype.size();
+        let start = share * self.label.rank as usize;
+        buffer.part(start..start + share)
+    }
+
+    /// The ranks can share a buffer evenly.
+    #[inline]
+    pub(super) fn check_even(
         &self,
         what: &'static str,
         buffer: &Region<'_>,
         dtype: DType,
-    ) -> Result<usize> {
-        let length = dtype.elements(buffer.bytes());
-        let ranks = self.world_size as usize;
-        let share = length / ranks;
-        if share * ranks == length {
-            return Ok(share);
+    ) -> Result<()> {
+        let (length, world_size) = (dtype.elements(buffer.bytes()), self.world_size);
+        if self.share(buffer, dtype) * world_size as usize == length {
+            return Ok(());
         }
-        Err(Error::Uneven { what, length, world_size: self.world_size })
-    }
-
-    /// This rank's part of a buffer that all of them share evenly.
-    #[inline]
-    pub(super) fn own_part<'a>(&self, buffer: &Region<'a>, dtype: DType) -> Result<Region<'a>> {
-        let share = self.share(BUFFER, buffer, dtype)? * dtype.size();
-        let start = share * self.label.rank as usize;
-        Ok(buffer.part(start..start + share))
+        Err(Error::Uneven { what, length, world_size })
     }
 
     /// `whole` is as long as the parts of all ranks together.
@@ -171,7 +179,7 @@ mod tests {
     #[test]
     fn products_reduce_what_their_tables_say() {
         let check = |dtype, product| {
-            CheckedReduction { dtype, kind: ReduceKind::Sum, count: 1 }.check(Some(product)).is_ok()
+            CheckedReduction { dtype, kind: ReduceKind::Sum }.check(Some(product)).is_ok()
         };
         for product in [Product::A2, Product::A3, Product::Ascend950] {
             for dtype in [DType::I8, DType::I16, DType::I64, DType::F16, DType::BF16, DType::F32] {
@@ -186,7 +194,7 @@ mod tests {
     #[test]
     fn products_reduce_less_in_parts_of_different_lengths() {
         let check = |dtype, kind, product| {
-            CheckedReduction { dtype, kind, count: 1 }.check_variable(Some(product)).is_ok()
+            CheckedReduction { dtype, kind }.check_variable(Some(product)).is_ok()
         };
         for product in [Product::A2, Product::A3, Product::Ascend950] {
             for kind in [ReduceKind::Sum, ReduceKind::Max, ReduceKind::Min] {

@@ -1,23 +1,16 @@
 //! Single messages from one rank to another.
 
-use super::call::CollectiveKind;
-use super::partition::{DESTINATION, SOURCE};
-use super::{CollectiveCall, check_count};
+use super::check::check_count;
+use super::op::{CollectiveKind, CollectiveOp, op_name};
 use crate::batch::Direction;
-use crate::comm::label::Takes;
 use crate::comm::{Communicator, Member};
 use crate::device::{Stream, StreamState};
 use crate::dtype::{DType, Element};
 use crate::error::{Error, Result};
 use crate::memory::allocation::Region;
 use crate::memory::{Destination, Source};
-use crate::order::issue::{Slip, Touch};
-use crate::trace::span;
 #[cfg(doc)]
 use crate::work::Work;
-
-const SEND: &str = "send";
-const RECV: &str = "recv";
 
 impl Communicator {
     /// Sends all elements of `source` to rank `to`, which [receives](Self::recv) as many of the same type.
@@ -59,16 +52,8 @@ impl Communicator {
         to: u32,
         stream: &Stream<S>,
     ) -> Result<S::Work> {
-        let region = source.region();
-        let member = &mut self.member;
-        let sequence = member.messages(Direction::Send, to) + 1;
-        let count = region.bytes() / size_of::<T>();
-        let _span = span!("hccl.send", SEND, member, sequence, count, region.bytes());
-        let touch = region.read(SOURCE);
-        let call = member.message(Direction::Send, T::DTYPE, &region, to);
-        let slip = Slip::default();
-        member.issue_message((SEND, Direction::Send, to), call, touch, stream, &slip)?;
-        Ok(slip.work(stream, SEND))
+        let operation = self.member.message(Direction::Send, T::DTYPE, &source.region(), to);
+        self.member.issue(operation, stream)
     }
 
     /// Receives from rank `from`, which [sends](Self::send) as many elements of the same type; fills `destination`.
@@ -110,70 +95,51 @@ impl Communicator {
         stream: &Stream<S>,
     ) -> Result<<D as Destination<T, S>>::Output, <D as Destination<T, S>>::Error> {
         let region = destination.region();
-        let member = &mut self.member;
-        let sequence = member.messages(Direction::Receive, from) + 1;
-        let count = region.bytes() / size_of::<T>();
-        let _span = span!("hccl.recv", RECV, member, sequence, count, region.bytes());
-        let touch = region.write(DESTINATION);
-        let call = member.message(Direction::Receive, T::DTYPE, &region, from);
-        let slip = Slip::default();
-        let message = (RECV, Direction::Receive, from);
-        let issued = member.issue_message(message, call, touch, stream, &slip);
-        destination.finish(issued.map(|()| slip.work(stream, RECV)))
+        let operation = self.member.message(Direction::Receive, T::DTYPE, &region, from);
+        let outcome = self.member.issue(operation, stream);
+        destination.finish(outcome)
     }
 }
 
+/// The checks, and what they make.
 impl Member {
-    /// What CANN is told, after the checks.
     #[inline]
-    pub(crate) fn message(
+    pub(crate) fn message<'a>(
         &self,
         direction: Direction,
         dtype: DType,
-        buffer: &Region<'_>,
+        buffer: &Region<'a>,
         peer: u32,
-    ) -> Result<CollectiveCall<'static>> {
-        self.check_rank("the peer", peer)?;
-        if peer == self.label.rank {
-            return Err(Error::OwnMessage { rank: peer });
-        }
-        let count = dtype.elements(buffer.bytes());
-        check_count(count)?;
-        Ok(match direction {
-            Direction::Send => {
-                CollectiveCall::new(CollectiveKind::Send(peer), dtype, Some(buffer), None, count)
+    ) -> CollectiveOp<'a> {
+        CollectiveOp::of_message(direction, dtype, buffer, peer).check(|_| {
+            self.check_rank("the peer", peer)?;
+            if peer == self.label.rank {
+                return Err(Error::OwnMessage { rank: peer });
             }
-            Direction::Receive => {
-                CollectiveCall::new(CollectiveKind::Recv(peer), dtype, None, Some(buffer), count)
-            }
+            Ok(())
         })
     }
+}
 
-    #[inline(never)]
-    fn issue_message<S: StreamState>(
-        &mut self,
-        (name, direction, peer): (&'static str, Direction, u32),
-        call: Result<CollectiveCall<'_>>,
-        touch: Touch<'_>,
-        stream: &Stream<S>,
-        slip: &Slip,
-    ) -> Result<()> {
-        let sequence = self.messages(direction, peer) + 1;
-        let touches = [self.touch(), touch];
-        let outcome = match call {
-            Ok(call) => {
-                let message = (name, sequence, Takes::Message(direction, peer));
-                self.issue(message, stream, &touches, |table, comm, stream| {
-                    // SAFETY: as for a collective.
-                    unsafe { call.enqueue(table, comm, stream) }
-                })
+impl<'a> CollectiveOp<'a> {
+    /// A message to or from any peer: whether there is such a one is checked elsewhere.
+    #[inline]
+    pub(crate) fn of_message(
+        direction: Direction,
+        dtype: DType,
+        buffer: &Region<'a>,
+        peer: u32,
+    ) -> Self {
+        let count = dtype.elements(buffer.bytes());
+        let kind = CollectiveKind::Message(direction, peer);
+        let operation = match direction {
+            Direction::Send => {
+                CollectiveOp::new(op_name!("send"), kind, dtype, count).reads(buffer)
             }
-            Err(error) => Err(self.explain(name, sequence, error)),
+            Direction::Receive => {
+                CollectiveOp::new(op_name!("recv"), kind, dtype, count).writes(buffer)
+            }
         };
-        slip.put(outcome?);
-        if S::RUNS {
-            self.peers.add(direction, peer);
-        }
-        Ok(())
+        operation.check(|_| check_count(count))
     }
 }

@@ -43,13 +43,22 @@
 //!
 //! [`Error::Call`](crate::Error::Call) is what CANN itself says, among others that a peer did not come while links were being built, and [`Error::Failed`](crate::Error::Failed)
 //! is about an earlier operation of the stream whose [`Work`] was dropped. What goes wrong later is for the [`Work`] to tell.
+//!
+//! # To add a collective
+//!
+//! 1. `op.rs`: a variant of `CollectiveKind`, and its C call in `enqueue`.
+//! 2. The file of its family: a method of `Member`, which checks it and makes a `CollectiveOp`, and
+//!    its public methods, which `issue` that.
+//! 3. `group/record.rs`, if groups take it: a method which `put`s the same `CollectiveOp`.
+//! 4. A row in the table above, one in `benches/operations`, and its tests.
 
 mod barrier;
-mod call;
 mod check;
+mod issue;
 mod matrix;
 mod message;
 mod movement;
+mod op;
 mod partition;
 mod reduction;
 mod variable;
@@ -58,64 +67,12 @@ pub use crate::error::counts::{CountsError, MOST_ELEMENTS};
 pub use matrix::CountMatrix;
 pub use partition::Partition;
 
-pub(crate) use call::CollectiveCall;
-pub(crate) use check::{CheckedReduction, check_apart, check_count};
+pub(crate) use check::{CheckedReduction, check_apart};
+pub(crate) use op::CollectiveOp;
 
 #[cfg(doc)]
 use crate::comm::Communicator;
-use crate::comm::Member;
-use crate::comm::label::Takes;
-use crate::device::{Stream, StreamState};
-use crate::error::Result;
-use crate::order::issue::{Slip, Touch};
+#[cfg(doc)]
+use crate::error::Error;
 #[cfg(doc)]
 use crate::work::Work;
-
-/// Issues a collective in its span, and counts it: `collective!(self.member, "all_reduce", elements, dtype, call, touches, stream)`, where
-/// `call` is what the checks say.
-macro_rules! collective {
-    ($member:expr, $name:expr, $count:expr, $dtype:expr, $call:expr, $touches:expr, $stream:expr) => {{
-        let member = &$member;
-        let sequence = member.label.next();
-        let count = $count;
-        let bytes = count.saturating_mul($dtype.size());
-        let _span =
-            crate::trace::span!(concat!("hccl.", $name), $name, member, sequence, count, bytes);
-        let slip = crate::order::issue::Slip::default();
-        let issued = member.issue_collective($name, sequence, &$call, &$touches, $stream, &slip);
-        issued.map(|()| slip.work($stream, $name))
-    }};
-}
-use collective;
-
-impl Member {
-    /// Issues a collective, if the checks have found nothing, and counts it. `touches` names its buffers; the number goes
-    /// to the `slip`.
-    #[inline(never)]
-    fn issue_collective<S: StreamState>(
-        &self,
-        name: &'static str,
-        sequence: u64,
-        call: &Result<CollectiveCall<'_>>,
-        touches: &[Touch<'_>],
-        stream: &Stream<S>,
-        slip: &Slip,
-    ) -> Result<()> {
-        let call = match call {
-            Ok(call) => call,
-            Err(error) => return Err(self.explain(name, sequence, error.clone())),
-        };
-        let operation = (name, sequence, Takes::Collective);
-        let issued = self.issue(operation, stream, touches, |table, comm, stream| {
-            // SAFETY: live handles; the checks have found the buffers long enough, and they are named in `touches`, so that they
-            // stay allocated and untouched until the operation is complete.
-            unsafe { call.enqueue(table, comm, stream) }?;
-            if S::RUNS {
-                self.label.count();
-            }
-            Ok(())
-        })?;
-        slip.put(issued);
-        Ok(())
-    }
-}

@@ -1,16 +1,14 @@
 //! Data movement: what ranks hold goes to others as it is, in parts of equal length.
 
-use super::call::CollectiveKind;
-use super::check::{check_apart, check_length};
+use super::check::{check_apart, check_count, check_length};
+use super::op::{CollectiveKind, CollectiveOp, op_name};
 use super::partition::{BUFFER, DESTINATION, SOURCE};
-use super::{CollectiveCall, check_count, collective};
 use crate::comm::{Communicator, Member};
 use crate::device::{Stream, StreamState};
 use crate::dtype::{DType, Element};
 use crate::error::{Error, Result};
 use crate::memory::allocation::Region;
 use crate::memory::{Destination, Source};
-use crate::order::issue::Touch;
 #[cfg(doc)]
 use crate::work::Work;
 
@@ -52,11 +50,8 @@ impl Communicator {
         root: u32,
         stream: &Stream<S>,
     ) -> Result<S::Work> {
-        let region = buffer.region();
-        let call = self.member.broadcast(T::DTYPE, &region, root);
-        let touches = [self.member.touch(), self.member.broadcast_touch(&region, root)];
-        let count = region.bytes() / size_of::<T>();
-        collective!(self.member, "broadcast", count, T::DTYPE, call, touches, stream)
+        let operation = self.member.broadcast(T::DTYPE, &buffer.region(), root);
+        self.member.issue(operation, stream)
     }
 
     /// Gives every rank the elements of all ranks, one behind the other.
@@ -98,11 +93,8 @@ impl Communicator {
         stream: &Stream<S>,
     ) -> Result<<D as Destination<T, S>>::Output, <D as Destination<T, S>>::Error> {
         let (from, to) = (send.region(), recv.region());
-        let call = self.member.all_gather(T::DTYPE, &from, &to);
-        let touches = [self.member.touch(), from.read(SOURCE), to.write(DESTINATION)];
-        let count = from.bytes() / size_of::<T>();
-        let outcome =
-            collective!(self.member, "all_gather", count, T::DTYPE, call, touches, stream);
+        let operation = self.member.all_gather(T::DTYPE, &from, &to);
+        let outcome = self.member.issue(operation, stream);
         recv.finish(outcome)
     }
 
@@ -145,11 +137,8 @@ impl Communicator {
         buffer: impl Destination<T, S, Output = S::Work, Error = Error>,
         stream: &Stream<S>,
     ) -> Result<S::Work> {
-        let region = buffer.region();
-        let call = self.member.all_gather_in_place(T::DTYPE, &region);
-        let touches = [self.member.touch(), region.write(BUFFER)];
-        let count = region.bytes() / size_of::<T>() / self.member.world_size as usize;
-        collective!(self.member, "all_gather", count, T::DTYPE, call, touches, stream)
+        let operation = self.member.all_gather_in_place(T::DTYPE, &buffer.region());
+        self.member.issue(operation, stream)
     }
 
     /// Gives each rank its part of the root's elements.
@@ -194,19 +183,8 @@ impl Communicator {
         stream: &Stream<S>,
     ) -> Result<<D as Destination<T, S>>::Output, <D as Destination<T, S>>::Error> {
         let from = send.as_ref().map(|send| send.region());
-        let to = recv.region();
-        let call = self.member.scatter(T::DTYPE, from.as_ref(), &to, root);
-        let count = to.bytes() / size_of::<T>();
-        let outcome = match &from {
-            Some(from) => {
-                let touches = [self.member.touch(), from.read(SOURCE), to.write(DESTINATION)];
-                collective!(self.member, "scatter", count, T::DTYPE, call, touches, stream)
-            }
-            None => {
-                let touches = [self.member.touch(), to.write(DESTINATION)];
-                collective!(self.member, "scatter", count, T::DTYPE, call, touches, stream)
-            }
-        };
+        let operation = self.member.scatter(T::DTYPE, from.as_ref(), &recv.region(), root);
+        let outcome = self.member.issue(operation, stream);
         recv.finish(outcome)
     }
 
@@ -251,91 +229,108 @@ impl Communicator {
         stream: &Stream<S>,
     ) -> Result<<D as Destination<T, S>>::Output, <D as Destination<T, S>>::Error> {
         let (from, to) = (send.region(), recv.region());
-        let call = self.member.all_to_all(T::DTYPE, &from, &to);
-        let touches = [self.member.touch(), from.read(SOURCE), to.write(DESTINATION)];
-        let count = from.bytes() / size_of::<T>();
-        let outcome =
-            collective!(self.member, "all_to_all", count, T::DTYPE, call, touches, stream);
+        let operation = self.member.all_to_all(T::DTYPE, &from, &to);
+        let outcome = self.member.issue(operation, stream);
         recv.finish(outcome)
     }
 }
 
-/// What CANN is told, after the checks.
+/// The checks, and what they make.
 impl Member {
-    #[inline]
-    pub(crate) fn broadcast(
-        &self,
-        dtype: DType,
-        buffer: &Region<'_>,
-        root: u32,
-    ) -> Result<CollectiveCall<'static>> {
-        self.check_rank("the root", root)?;
-        let count = dtype.elements(buffer.bytes());
-        check_count(count)?;
-        Ok(CollectiveCall::new(CollectiveKind::Broadcast(root), dtype, None, Some(buffer), count))
-    }
-
     /// The root only reads its buffer; two operations that read it need not wait for one another.
     #[inline]
-    pub(crate) fn broadcast_touch<'a>(&self, buffer: &Region<'a>, root: u32) -> Touch<'a> {
-        if root == self.label.rank { buffer.read(BUFFER) } else { buffer.write(BUFFER) }
-    }
-
-    #[inline]
-    pub(crate) fn all_gather(
+    pub(crate) fn broadcast<'a>(
         &self,
         dtype: DType,
-        from: &Region<'_>,
-        to: &Region<'_>,
-    ) -> Result<CollectiveCall<'static>> {
-        self.check_whole(DESTINATION, to, from, "all_gather", dtype)?;
-        check_apart("all_gather", from, to)?;
-        let count = dtype.elements(from.bytes());
-        check_count(count)?;
-        Ok(CollectiveCall::new(CollectiveKind::AllGather, dtype, Some(from), Some(to), count))
-    }
-
-    #[inline]
-    pub(crate) fn all_gather_in_place(
-        &self,
-        dtype: DType,
-        buffer: &Region<'_>,
-    ) -> Result<CollectiveCall<'static>> {
-        let own = self.own_part(buffer, dtype)?;
-        let count = dtype.elements(own.bytes());
-        check_count(count)?;
-        Ok(CollectiveCall::new(CollectiveKind::AllGather, dtype, Some(&own), Some(buffer), count))
-    }
-
-    #[inline]
-    pub(crate) fn scatter(
-        &self,
-        dtype: DType,
-        from: Option<&Region<'_>>,
-        to: &Region<'_>,
+        buffer: &Region<'a>,
         root: u32,
-    ) -> Result<CollectiveCall<'static>> {
-        self.check_root(SOURCE, root, from.is_some())?;
-        if let Some(from) = from {
-            self.check_whole(SOURCE, from, to, "scatter", dtype)?;
-            check_apart("scatter", from, to)?;
-        }
-        let count = dtype.elements(to.bytes());
-        check_count(count)?;
-        Ok(CollectiveCall::new(CollectiveKind::Scatter(root), dtype, from, Some(to), count))
+    ) -> CollectiveOp<'a> {
+        let count = dtype.elements(buffer.bytes());
+        let kind = CollectiveKind::Broadcast(root);
+        CollectiveOp::new(op_name!("broadcast"), kind, dtype, count)
+            .in_place(buffer)
+            .only_reads(root == self.label.rank)
+            .check(|_| {
+                self.check_rank("the root", root)?;
+                check_count(count)
+            })
     }
 
     #[inline]
-    pub(crate) fn all_to_all(
+    pub(crate) fn all_gather<'a>(
         &self,
         dtype: DType,
-        from: &Region<'_>,
-        to: &Region<'_>,
-    ) -> Result<CollectiveCall<'static>> {
-        check_length("all_to_all", DESTINATION, from.bytes(), to.bytes(), dtype)?;
-        check_apart("all_to_all", from, to)?;
-        let count = self.share(SOURCE, from, dtype)?;
-        check_count(count)?;
-        Ok(CollectiveCall::new(CollectiveKind::AllToAll, dtype, Some(from), Some(to), count))
+        from: &Region<'a>,
+        to: &Region<'a>,
+    ) -> CollectiveOp<'a> {
+        let count = dtype.elements(from.bytes());
+        CollectiveOp::new(op_name!("all_gather"), CollectiveKind::AllGather, dtype, count)
+            .reads(from)
+            .writes(to)
+            .check(|name| {
+                self.check_whole(DESTINATION, to, from, name, dtype)?;
+                check_apart(name, from, to)?;
+                check_count(count)
+            })
+    }
+
+    #[inline]
+    pub(crate) fn all_gather_in_place<'a>(
+        &self,
+        dtype: DType,
+        buffer: &Region<'a>,
+    ) -> CollectiveOp<'a> {
+        let count = self.share(buffer, dtype);
+        CollectiveOp::new(op_name!("all_gather"), CollectiveKind::AllGather, dtype, count)
+            .in_place(buffer)
+            .sends(&self.own_part(buffer, dtype))
+            .check(|_| {
+                self.check_even(BUFFER, buffer, dtype)?;
+                check_count(count)
+            })
+    }
+
+    #[inline]
+    pub(crate) fn scatter<'a>(
+        &self,
+        dtype: DType,
+        from: Option<&Region<'a>>,
+        to: &Region<'a>,
+        root: u32,
+    ) -> CollectiveOp<'a> {
+        let count = dtype.elements(to.bytes());
+        let kind = CollectiveKind::Scatter(root);
+        let operation = CollectiveOp::new(op_name!("scatter"), kind, dtype, count).writes(to);
+        let operation = match from {
+            Some(from) => operation.reads(from),
+            None => operation,
+        };
+        operation.check(|name| {
+            self.check_root(SOURCE, root, from.is_some())?;
+            if let Some(from) = from {
+                self.check_whole(SOURCE, from, to, name, dtype)?;
+                check_apart(name, from, to)?;
+            }
+            check_count(count)
+        })
+    }
+
+    #[inline]
+    pub(crate) fn all_to_all<'a>(
+        &self,
+        dtype: DType,
+        from: &Region<'a>,
+        to: &Region<'a>,
+    ) -> CollectiveOp<'a> {
+        let (count, share) = (dtype.elements(from.bytes()), self.share(from, dtype));
+        let kind = CollectiveKind::AllToAll(share as u64);
+        CollectiveOp::new(op_name!("all_to_all"), kind, dtype, count).reads(from).writes(to).check(
+            |name| {
+                check_length(name, DESTINATION, from.bytes(), to.bytes(), dtype)?;
+                check_apart(name, from, to)?;
+                self.check_even(SOURCE, from, dtype)?;
+                check_count(share)
+            },
+        )
     }
 }

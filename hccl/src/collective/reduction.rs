@@ -1,9 +1,10 @@
 //! Reductions: what the ranks hold is combined, position by position.
 
-use super::call::CollectiveKind;
-use super::check::{check_apart, check_length};
+use super::CheckedReduction;
+use super::check::{check_apart, check_count, check_length};
+use super::op::{CollectiveKind, CollectiveOp, op_name};
 use super::partition::{BUFFER, DESTINATION, SOURCE};
-use super::{CheckedReduction, CollectiveCall, collective};
+use crate::comm::scratch::ScratchBlock;
 use crate::comm::{Communicator, Member};
 use crate::device::{Stream, StreamState};
 use crate::dtype::{Reduce, ReduceOp};
@@ -65,11 +66,9 @@ impl Communicator {
     {
         let _ = op;
         let (from, to) = (send.region(), recv.region());
-        let what = CheckedReduction::of::<T, Op>(&from);
-        let call = self.member.all_reduce(what, &from, &to);
-        let touches = [self.member.touch(), from.read(SOURCE), to.write(DESTINATION)];
-        let outcome =
-            collective!(self.member, "all_reduce", what.count, T::DTYPE, call, touches, stream);
+        let what = CheckedReduction::of::<T, Op>();
+        let operation = self.member.all_reduce(what, &from, &to);
+        let outcome = self.member.issue(operation, stream);
         recv.finish(outcome)
     }
 
@@ -107,10 +106,9 @@ impl Communicator {
     {
         let _ = op;
         let region = buffer.region();
-        let what = CheckedReduction::of::<T, Op>(&region);
-        let call = self.member.all_reduce_in_place(what, &region);
-        let touches = [self.member.touch(), region.write(BUFFER)];
-        collective!(self.member, "all_reduce", what.count, T::DTYPE, call, touches, stream)
+        let what = CheckedReduction::of::<T, Op>();
+        let operation = self.member.all_reduce_in_place(what, &region);
+        self.member.issue(operation, stream)
     }
 
     /// Combines the elements of all ranks, position by position; the root gets the result.
@@ -166,16 +164,12 @@ impl Communicator {
         D: Destination<T, S>,
     {
         let _ = op;
-        let from = send.region();
-        let what = CheckedReduction::of::<T, Op>(&from);
-        let ready = self.member.ready_to_reduce(&from, root, recv.is_some());
-        let to = recv.as_ref().map(|recv| recv.region());
-        // Without any it has been refused.
-        let to = to.or_else(|| self.member.scratch.region()).unwrap_or_else(|| from.clone());
-        let call = ready.and_then(|()| self.member.reduce(what, &from, &to, root));
-        let touches = [self.member.touch(), from.read(SOURCE), to.write(DESTINATION)];
-        let outcome =
-            collective!(self.member, "reduce", what.count, T::DTYPE, call, touches, stream);
+        let (from, to) = (send.region(), recv.as_ref().map(|recv| recv.region()));
+        let what = CheckedReduction::of::<T, Op>();
+        let mut scratch = std::mem::take(&mut self.member.scratch);
+        let operation = self.member.reduce(what, &from, to.as_ref(), root, &mut scratch);
+        let outcome = self.member.issue(operation, stream);
+        self.member.scratch = scratch;
         D::finish_optional(recv, outcome)
     }
 
@@ -214,17 +208,13 @@ impl Communicator {
         S: StreamState,
     {
         let _ = op;
-        let from = buffer.region();
-        let what = CheckedReduction::of::<T, Op>(&from);
-        let is_root = root == self.member.label.rank;
-        let ready = self.member.ready_to_reduce(&from, root, is_root);
-        let scratch = if is_root { None } else { self.member.scratch.region() };
-        let to = scratch.unwrap_or_else(|| from.clone());
-        let call = ready.and_then(|()| self.member.reduce_in_place(what, &from, &to, root));
-        // The root's buffer is one thing, read and written.
-        let touch = if is_root { from.write(BUFFER) } else { from.read(BUFFER) };
-        let touches = [self.member.touch(), touch, to.write(BUFFER)];
-        collective!(self.member, "reduce", what.count, T::DTYPE, call, touches, stream)
+        let region = buffer.region();
+        let what = CheckedReduction::of::<T, Op>();
+        let mut scratch = std::mem::take(&mut self.member.scratch);
+        let operation = self.member.reduce_in_place(what, &region, root, &mut scratch);
+        let outcome = self.member.issue(operation, stream);
+        self.member.scratch = scratch;
+        outcome
     }
 
     /// Combines the elements of all ranks, position by position; each rank gets its part of the result.
@@ -274,11 +264,9 @@ impl Communicator {
     {
         let _ = op;
         let (from, to) = (send.region(), recv.region());
-        let what = CheckedReduction::of::<T, Op>(&to);
-        let call = self.member.reduce_scatter(what, &from, &to);
-        let touches = [self.member.touch(), from.read(SOURCE), to.write(DESTINATION)];
-        let outcome =
-            collective!(self.member, "reduce_scatter", what.count, T::DTYPE, call, touches, stream);
+        let what = CheckedReduction::of::<T, Op>();
+        let operation = self.member.reduce_scatter(what, &from, &to);
+        let outcome = self.member.issue(operation, stream);
         recv.finish(outcome)
     }
 
@@ -321,95 +309,146 @@ impl Communicator {
     {
         let _ = op;
         let region = buffer.region();
-        let call =
-            self.member.reduce_scatter_in_place(CheckedReduction::of::<T, Op>(&region), &region);
-        let touches = [self.member.touch(), region.write(BUFFER)];
-        let count = region.bytes() / size_of::<T>() / self.member.world_size as usize;
-        collective!(self.member, "reduce_scatter", count, T::DTYPE, call, touches, stream)
+        let what = CheckedReduction::of::<T, Op>();
+        let operation = self.member.reduce_scatter_in_place(what, &region);
+        self.member.issue(operation, stream)
     }
 }
 
-/// What CANN is told, after the checks.
+/// The checks, and what they make.
 impl Member {
     #[inline]
-    pub(crate) fn all_reduce(
+    pub(crate) fn all_reduce<'a>(
         &self,
         what: CheckedReduction,
-        from: &Region<'_>,
-        to: &Region<'_>,
-    ) -> Result<CollectiveCall<'static>> {
-        check_length("all_reduce", DESTINATION, from.bytes(), to.bytes(), what.dtype)?;
-        check_apart("all_reduce", from, to)?;
-        what.check(self.product)?;
-        Ok(CollectiveCall::reduction(CollectiveKind::AllReduce, what, from, to))
+        from: &Region<'a>,
+        to: &Region<'a>,
+    ) -> CollectiveOp<'a> {
+        let count = what.dtype.elements(from.bytes());
+        let kind = CollectiveKind::AllReduce(what.code());
+        CollectiveOp::new(op_name!("all_reduce"), kind, what.dtype, count)
+            .reads(from)
+            .writes(to)
+            .check(|name| {
+                check_length(name, DESTINATION, from.bytes(), to.bytes(), what.dtype)?;
+                check_apart(name, from, to)?;
+                check_count(count)?;
+                what.check(self.product)
+            })
     }
 
     #[inline]
-    pub(crate) fn all_reduce_in_place(
+    pub(crate) fn all_reduce_in_place<'a>(
         &self,
         what: CheckedReduction,
-        buffer: &Region<'_>,
-    ) -> Result<CollectiveCall<'static>> {
-        what.check(self.product)?;
-        Ok(CollectiveCall::reduction(CollectiveKind::AllReduce, what, buffer, buffer))
+        buffer: &Region<'a>,
+    ) -> CollectiveOp<'a> {
+        let count = what.dtype.elements(buffer.bytes());
+        let kind = CollectiveKind::AllReduce(what.code());
+        CollectiveOp::new(op_name!("all_reduce"), kind, what.dtype, count).in_place(buffer).check(
+            |_| {
+                check_count(count)?;
+                what.check(self.product)
+            },
+        )
     }
 
-    /// The root has its destination, and the others have memory to give in its place.
+    /// CANN wants memory to receive into on every rank: without a destination it is `scratch`.
     #[inline]
-    fn ready_to_reduce(&mut self, from: &Region<'_>, root: u32, given: bool) -> Result<()> {
-        self.check_root(DESTINATION, root, given)?;
-        if given { Ok(()) } else { self.scratch.hold(&self.device, from.bytes()) }
-    }
-
-    #[inline]
-    fn reduce(
+    fn reduce<'a>(
         &self,
         what: CheckedReduction,
-        from: &Region<'_>,
-        to: &Region<'_>,
+        from: &Region<'a>,
+        to: Option<&Region<'a>>,
         root: u32,
-    ) -> Result<CollectiveCall<'static>> {
-        if root == self.label.rank {
-            check_length("reduce", DESTINATION, from.bytes(), to.bytes(), what.dtype)?;
-            check_apart("reduce", from, to)?;
+        scratch: &'a mut ScratchBlock,
+    ) -> CollectiveOp<'a> {
+        let mut ready = self.check_root(DESTINATION, root, to.is_some());
+        if ready.is_ok() && to.is_none() {
+            ready = scratch.hold(&self.device, from.bytes());
         }
-        self.reduce_in_place(what, from, to, root)
+        // Without any the operation is refused.
+        let into = to.cloned().or_else(|| scratch.region()).unwrap_or_else(|| from.clone());
+        let count = what.dtype.elements(from.bytes());
+        let kind = CollectiveKind::Reduce(what.code(), root);
+        CollectiveOp::new(op_name!("reduce"), kind, what.dtype, count)
+            .reads(from)
+            .writes(&into)
+            .check(|name| {
+                ready?;
+                if let Some(to) = to {
+                    check_length(name, DESTINATION, from.bytes(), to.bytes(), what.dtype)?;
+                    check_apart(name, from, to)?;
+                }
+                check_count(count)?;
+                what.check(self.product)
+            })
     }
 
     #[inline]
-    fn reduce_in_place(
+    fn reduce_in_place<'a>(
         &self,
         what: CheckedReduction,
-        from: &Region<'_>,
-        to: &Region<'_>,
+        buffer: &Region<'a>,
         root: u32,
-    ) -> Result<CollectiveCall<'static>> {
-        what.check(self.product)?;
-        Ok(CollectiveCall::reduction(|op| CollectiveKind::Reduce(op, root), what, from, to))
+        scratch: &'a mut ScratchBlock,
+    ) -> CollectiveOp<'a> {
+        let is_root = root == self.label.rank;
+        let mut ready = self.check_rank("the root", root);
+        if ready.is_ok() && !is_root {
+            ready = scratch.hold(&self.device, buffer.bytes());
+        }
+        let count = what.dtype.elements(buffer.bytes());
+        let kind = CollectiveKind::Reduce(what.code(), root);
+        let operation = CollectiveOp::new(op_name!("reduce"), kind, what.dtype, count)
+            .in_place(buffer)
+            .only_reads(!is_root);
+        let operation = match scratch.region() {
+            Some(into) if !is_root => operation.writes(&into),
+            _ => operation,
+        };
+        operation.check(|_| {
+            ready?;
+            check_count(count)?;
+            what.check(self.product)
+        })
     }
 
     #[inline]
-    pub(crate) fn reduce_scatter(
+    pub(crate) fn reduce_scatter<'a>(
         &self,
         what: CheckedReduction,
-        from: &Region<'_>,
-        to: &Region<'_>,
-    ) -> Result<CollectiveCall<'static>> {
-        self.check_whole(SOURCE, from, to, "reduce_scatter", what.dtype)?;
-        check_apart("reduce_scatter", from, to)?;
-        what.check(self.product)?;
-        Ok(CollectiveCall::reduction(CollectiveKind::ReduceScatter, what, from, to))
+        from: &Region<'a>,
+        to: &Region<'a>,
+    ) -> CollectiveOp<'a> {
+        let count = what.dtype.elements(to.bytes());
+        let kind = CollectiveKind::ReduceScatter(what.code());
+        CollectiveOp::new(op_name!("reduce_scatter"), kind, what.dtype, count)
+            .reads(from)
+            .writes(to)
+            .check(|name| {
+                self.check_whole(SOURCE, from, to, name, what.dtype)?;
+                check_apart(name, from, to)?;
+                check_count(count)?;
+                what.check(self.product)
+            })
     }
 
     #[inline]
-    pub(crate) fn reduce_scatter_in_place(
+    pub(crate) fn reduce_scatter_in_place<'a>(
         &self,
         what: CheckedReduction,
-        buffer: &Region<'_>,
-    ) -> Result<CollectiveCall<'static>> {
-        let own = self.own_part(buffer, what.dtype)?;
-        let what = CheckedReduction { count: what.dtype.elements(own.bytes()), ..what };
-        what.check(self.product)?;
-        Ok(CollectiveCall::reduction(CollectiveKind::ReduceScatter, what, buffer, &own))
+        buffer: &Region<'a>,
+    ) -> CollectiveOp<'a> {
+        let count = self.share(buffer, what.dtype);
+        let kind = CollectiveKind::ReduceScatter(what.code());
+        CollectiveOp::new(op_name!("reduce_scatter"), kind, what.dtype, count)
+            .in_place(buffer)
+            .receives(&self.own_part(buffer, what.dtype))
+            .check(|_| {
+                self.check_even(BUFFER, buffer, what.dtype)?;
+                check_count(count)?;
+                what.check(self.product)
+            })
     }
 }

@@ -2,10 +2,10 @@
 //!
 //! Lengths come as a [`Partition`] or a [`CountMatrix`], which is made once, and is checked against the buffers in each call.
 
-use super::call::CollectiveKind;
-use super::check::check_apart;
+use super::check::{check_apart, check_count};
+use super::op::{CollectiveKind, CollectiveOp, op_name};
 use super::partition::{DESTINATION, SOURCE};
-use super::{CheckedReduction, CollectiveCall, CountMatrix, CountsError, Partition, collective};
+use super::{CheckedReduction, CountMatrix, CountsError, Partition};
 use crate::comm::{Communicator, Member};
 use crate::device::{Stream, StreamState};
 use crate::dtype::{DType, Element, Reduce, ReduceOp};
@@ -62,11 +62,8 @@ impl Communicator {
     ) -> Result<<D as Destination<T, S>>::Output, <D as Destination<T, S>>::Error> {
         let (from, to) = (send.region(), recv.region());
         let fresh = <D as sealed::Destination<S>>::FRESH;
-        let call = self.member.all_gather_v(T::DTYPE, &from, &to, fresh, parts);
-        let touches = [self.member.touch(), from.read(SOURCE), to.write(DESTINATION)];
-        let count = from.bytes() / size_of::<T>();
-        let outcome =
-            collective!(self.member, "all_gather_v", count, T::DTYPE, call, touches, stream);
+        let operation = self.member.all_gather_v(T::DTYPE, &from, &to, fresh, parts);
+        let outcome = self.member.issue(operation, stream);
         recv.finish(outcome)
     }
 
@@ -123,18 +120,9 @@ impl Communicator {
     {
         let _ = op;
         let (from, to) = (send.region(), recv.region());
-        let what = CheckedReduction::of::<T, Op>(&to);
-        let call = self.member.reduce_scatter_v(what, &from, &to, parts);
-        let touches = [self.member.touch(), from.read(SOURCE), to.write(DESTINATION)];
-        let outcome = collective!(
-            self.member,
-            "reduce_scatter_v",
-            what.count,
-            T::DTYPE,
-            call,
-            touches,
-            stream
-        );
+        let what = CheckedReduction::of::<T, Op>();
+        let operation = self.member.reduce_scatter_v(what, &from, &to, parts);
+        let outcome = self.member.issue(operation, stream);
         recv.finish(outcome)
     }
 
@@ -189,12 +177,9 @@ impl Communicator {
     ) -> Result<<D as Destination<T, S>>::Output, <D as Destination<T, S>>::Error> {
         let (from, to) = (send.region(), recv.region());
         let fresh = <D as sealed::Destination<S>>::FRESH;
-        let call =
-            self.member.all_to_all_v(T::DTYPE, (&from, send_parts), (&to, recv_parts), fresh);
-        let touches = [self.member.touch(), from.read(SOURCE), to.write(DESTINATION)];
-        let count = send_parts.total();
-        let outcome =
-            collective!(self.member, "all_to_all_v", count, T::DTYPE, call, touches, stream);
+        let (sent, received) = ((&from, send_parts), (&to, recv_parts));
+        let operation = self.member.all_to_all_v(T::DTYPE, sent, received, fresh);
+        let outcome = self.member.issue(operation, stream);
         recv.finish(outcome)
     }
 
@@ -238,105 +223,120 @@ impl Communicator {
         stream: &Stream<S>,
     ) -> Result<<D as Destination<T, S>>::Output, <D as Destination<T, S>>::Error> {
         let (from, to) = (send.region(), recv.region());
-        let call = self.member.all_to_all_vc(T::DTYPE, &from, &to, counts);
-        let touches = [self.member.touch(), from.read(SOURCE), to.write(DESTINATION)];
-        let count = from.bytes() / size_of::<T>();
-        let outcome =
-            collective!(self.member, "all_to_all_vc", count, T::DTYPE, call, touches, stream);
+        let operation = self.member.all_to_all_vc(T::DTYPE, &from, &to, counts);
+        let outcome = self.member.issue(operation, stream);
         recv.finish(outcome)
     }
 }
 
-/// What CANN is told, after the checks.
+/// The checks, and what they make.
 impl Member {
     pub(crate) fn all_gather_v<'a>(
         &self,
         dtype: DType,
-        from: &Region<'_>,
-        to: &Region<'_>,
+        from: &Region<'a>,
+        to: &Region<'a>,
         fresh: bool,
         parts: &'a Partition,
-    ) -> Result<CollectiveCall<'a>> {
-        let length = dtype.elements(to.bytes());
-        parts.fits(DESTINATION, self.world_size, length)?;
-        parts.fills(length, fresh)?;
-        let count =
-            self.check_own(SOURCE, "the part", from, dtype, parts.count(self.label.rank))?;
-        check_apart("all_gather_v", from, to)?;
-        let kind = CollectiveKind::AllGatherV(parts);
-        Ok(CollectiveCall::new(kind, dtype, Some(from), Some(to), count).not_in_place(from, dtype))
+    ) -> CollectiveOp<'a> {
+        let (count, length) = (dtype.elements(from.bytes()), dtype.elements(to.bytes()));
+        CollectiveOp::new(op_name!("all_gather_v"), CollectiveKind::AllGatherV(parts), dtype, count)
+            .reads(from)
+            .writes(to)
+            .not_in_place()
+            .check(|name| {
+                parts.fits(DESTINATION, self.world_size, length)?;
+                parts.fills(length, fresh)?;
+                self.check_own(SOURCE, "the part", count, parts.count(self.label.rank))?;
+                check_apart(name, from, to)
+            })
     }
 
     pub(crate) fn reduce_scatter_v<'a>(
         &self,
         what: CheckedReduction,
-        from: &Region<'_>,
-        to: &Region<'_>,
+        from: &Region<'a>,
+        to: &Region<'a>,
         parts: &'a Partition,
-    ) -> Result<CollectiveCall<'a>> {
-        let dtype = what.dtype;
-        parts.fits(SOURCE, self.world_size, dtype.elements(from.bytes()))?;
-        self.check_own(DESTINATION, "the part", to, dtype, parts.count(self.label.rank))?;
-        check_apart("reduce_scatter_v", from, to)?;
-        what.check_variable(self.product)?;
-        let kind = |op| CollectiveKind::ReduceScatterV(op, parts);
-        Ok(CollectiveCall::reduction(kind, what, from, to).not_in_place(from, dtype))
+    ) -> CollectiveOp<'a> {
+        let count = what.dtype.elements(to.bytes());
+        let kind = CollectiveKind::ReduceScatterV(what.code(), parts);
+        CollectiveOp::new(op_name!("reduce_scatter_v"), kind, what.dtype, count)
+            .reads(from)
+            .writes(to)
+            .not_in_place()
+            .check(|name| {
+                parts.fits(SOURCE, self.world_size, what.dtype.elements(from.bytes()))?;
+                self.check_own(DESTINATION, "the part", count, parts.count(self.label.rank))?;
+                check_apart(name, from, to)?;
+                check_count(count)?;
+                what.check_variable(self.product)
+            })
     }
 
     pub(crate) fn all_to_all_v<'a>(
         &self,
         dtype: DType,
-        (from, sent): (&Region<'_>, &'a Partition),
-        (to, received): (&Region<'_>, &'a Partition),
+        (from, sent): (&Region<'a>, &'a Partition),
+        (to, received): (&Region<'a>, &'a Partition),
         fresh: bool,
-    ) -> Result<CollectiveCall<'a>> {
-        let length = dtype.elements(to.bytes());
-        sent.fits(SOURCE, self.world_size, dtype.elements(from.bytes()))?;
-        received.fits(DESTINATION, self.world_size, length)?;
-        received.fills(length, fresh)?;
-        let rank = self.label.rank;
-        let (sends, receives) = (sent.count(rank), received.count(rank));
-        if sends != receives {
-            return Err(CountsError::Own { rank, sent: sends, received: receives }.into());
-        }
-        check_apart("all_to_all_v", from, to)?;
+    ) -> CollectiveOp<'a> {
         let kind = CollectiveKind::AllToAllV(sent, received);
-        let count = sent.total();
-        Ok(CollectiveCall::new(kind, dtype, Some(from), Some(to), count).not_in_place(from, dtype))
+        CollectiveOp::new(op_name!("all_to_all_v"), kind, dtype, sent.total())
+            .reads(from)
+            .writes(to)
+            .not_in_place()
+            .check(|name| {
+                let length = dtype.elements(to.bytes());
+                sent.fits(SOURCE, self.world_size, dtype.elements(from.bytes()))?;
+                received.fits(DESTINATION, self.world_size, length)?;
+                received.fills(length, fresh)?;
+                let rank = self.label.rank;
+                let (sent, received) = (sent.count(rank), received.count(rank));
+                if sent != received {
+                    return Err(CountsError::Own { rank, sent, received }.into());
+                }
+                check_apart(name, from, to)
+            })
     }
 
     pub(crate) fn all_to_all_vc<'a>(
         &self,
         dtype: DType,
-        from: &Region<'_>,
-        to: &Region<'_>,
+        from: &Region<'a>,
+        to: &Region<'a>,
         counts: &'a CountMatrix,
-    ) -> Result<CollectiveCall<'a>> {
-        let (rank, world_size) = (self.label.rank, self.world_size);
-        if counts.ranks() != world_size {
-            let found = counts.ranks() as usize;
-            return Err(CountsError::Ranks { what: "the matrix", found, world_size }.into());
-        }
-        let count = self.check_own(SOURCE, "the row", from, dtype, counts.sent_by(rank))?;
-        self.check_own(DESTINATION, "the column", to, dtype, counts.received_by(rank))?;
-        check_apart("all_to_all_vc", from, to)?;
+    ) -> CollectiveOp<'a> {
+        let (count, received) = (dtype.elements(from.bytes()), dtype.elements(to.bytes()));
         let kind = CollectiveKind::AllToAllVC(counts.table());
-        Ok(CollectiveCall::new(kind, dtype, Some(from), Some(to), count).not_in_place(from, dtype))
+        CollectiveOp::new(op_name!("all_to_all_vc"), kind, dtype, count)
+            .reads(from)
+            .writes(to)
+            .not_in_place()
+            .check(|name| {
+                let (rank, world_size) = (self.label.rank, self.world_size);
+                if counts.ranks() != world_size {
+                    let found = counts.ranks() as usize;
+                    return Err(CountsError::Ranks { what: "the matrix", found, world_size }.into());
+                }
+                self.check_own(SOURCE, "the row", count, counts.sent_by(rank))?;
+                self.check_own(DESTINATION, "the column", received, counts.received_by(rank))?;
+                check_apart(name, from, to)
+            })
     }
 
-    /// A buffer is as long as what it holds, `of` this rank. Gives the length.
+    /// A buffer that holds this rank's part alone is as long as the part.
     fn check_own(
         &self,
         what: &'static str,
         of: &'static str,
-        buffer: &Region<'_>,
-        dtype: DType,
+        found: usize,
         expected: usize,
-    ) -> Result<usize> {
-        let (rank, found) = (self.label.rank, dtype.elements(buffer.bytes()));
-        if found != expected {
-            return Err(CountsError::OwnLength { what, of, rank, expected, found }.into());
+    ) -> Result<()> {
+        if found == expected {
+            return Ok(());
         }
-        Ok(found)
+        let rank = self.label.rank;
+        Err(CountsError::OwnLength { what, of, rank, expected, found }.into())
     }
 }

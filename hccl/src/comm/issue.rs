@@ -1,18 +1,47 @@
-//! Issuing for a communicator: the part that collectives, batches, kernel launches and operators have in common.
+//! Issuing for a communicator: the part that collectives, batches, kernel launches and operators
+//! have in common.
+//!
+//! An operation [takes a number](Member::next), which errors [name](Member::explain). Its touches
+//! include the [communicator](Member::touch). Its enqueue call begins with [`Member::enter`], and
+//! when it has been issued on a stream that runs, it is [counted](Member::count).
 
 #![forbid(unsafe_code)]
 
-use ascend_sys::{HcclComm, aclrtStream};
+use ascend_sys::HcclComm;
 
 use super::Member;
 use super::label::Takes;
-use crate::api::Table;
 use crate::device::{Stream, StreamState};
 use crate::error::{Error, Result};
-use crate::order::issue::{Issued, MemoryPlace, Operation, Touch};
+use crate::order::issue::{MemoryPlace, Operation, Touch};
 use crate::order::stamps::AccessKind;
 
 impl Member {
+    /// The number of the next operation that takes such a one. An operation that takes none goes by
+    /// the number of the next collective.
+    #[inline]
+    pub(crate) fn next(&self, takes: Takes<'_>) -> u64 {
+        match takes {
+            Takes::Nothing | Takes::Collective => self.label.next(),
+            Takes::Message(direction, peer) => self.messages(direction, peer) + 1,
+            Takes::Batch(_) => self.batches + self.label.replayed_batches() + 1,
+        }
+    }
+
+    /// An operation has been issued.
+    #[inline]
+    pub(crate) fn count(&mut self, takes: Takes<'_>) {
+        match takes {
+            Takes::Nothing => {}
+            Takes::Collective => self.label.count(),
+            Takes::Message(direction, peer) => self.peers.add(direction, peer),
+            Takes::Batch(items) => {
+                self.batches += 1;
+                self.peers.count(items);
+            }
+        }
+    }
+
     /// What every operation writes: the communicator itself.
     #[inline]
     pub(crate) fn touch(&self) -> Touch<'_> {
@@ -25,27 +54,26 @@ impl Member {
         }
     }
 
-    /// Issues an operation, in the issue order of the device.
+    /// An operation of this communicator, as a stream takes it.
+    #[inline]
+    pub(crate) fn operation<'a>(
+        &'a self,
+        name: &'static str,
+        sequence: u64,
+        takes: Takes<'a>,
+    ) -> Operation<'a> {
+        Operation { name, communicator: Some((&self.label, sequence)), takes }
+    }
+
+    /// The handle for an enqueue call on `stream`, whose issue lock is held, in the issue order of
+    /// the device.
     #[inline(always)]
-    pub(crate) fn issue<S: StreamState>(
-        &self,
-        (name, sequence, takes): (&'static str, u64, Takes<'_>),
-        stream: &Stream<S>,
-        touches: &[Touch<'_>],
-        enqueue: impl FnOnce(&Table, HcclComm, aclrtStream) -> Result<()>,
-    ) -> Result<Issued> {
-        let communicator = Some((&self.label, sequence));
-        let operation = Operation { name, communicator, takes };
-        let slot = stream.slot();
-        S::issue(stream, operation, touches, |stream| {
-            let device = &self.device;
-            device.issue_order().take(slot);
-            let Some(raw) = self.handle.calling() else {
-                return Err(Error::Aborted { context: None });
-            };
-            enqueue(device.table(), raw, stream)
-        })
-        .map_err(|error| self.explain(name, sequence, error))
+    pub(crate) fn enter<S: StreamState>(&self, stream: &Stream<S>) -> Result<HcclComm> {
+        self.device.issue_order().take(stream.slot());
+        match self.handle.calling() {
+            Some(comm) => Ok(comm),
+            None => Err(Error::Aborted { context: None }),
+        }
     }
 
     /// Says which operation an error is about, unless it says so itself.

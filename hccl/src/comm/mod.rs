@@ -26,7 +26,7 @@ pub(crate) mod handle;
 mod issue;
 pub(crate) mod label;
 mod root_info;
-mod scratch;
+pub(crate) mod scratch;
 mod sub;
 mod suspend;
 

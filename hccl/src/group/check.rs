@@ -1,7 +1,7 @@
 //! The rules of groups, checked when all operations are known.
 
-use super::{Entry, GROUP};
-use crate::batch::check_overlap;
+use super::{Entry, GROUP, GroupOperation};
+use crate::batch::{Item, Used, check_overlap};
 use crate::error::{Error, Result};
 use crate::runtime::Product;
 
@@ -18,7 +18,7 @@ pub(super) fn check(entries: &mut [Entry<'_>]) -> Result<()> {
     check_streams(entries)?;
     let operations = || entries.iter().flat_map(|entry| &entry.operations);
     let all = operations().count();
-    let messages = operations().filter(|operation| operation.message.is_some()).count();
+    let messages = operations().filter(|recorded| recorded.operation.message().is_some()).count();
     if messages != 0 && messages != all {
         let collectives = all - messages;
         return Err(refused(format!(
@@ -62,9 +62,18 @@ fn check_streams(entries: &[Entry<'_>]) -> Result<()> {
 
 impl Entry<'_> {
     fn check(&mut self) -> Result<()> {
-        if !self.items.is_empty() {
-            self.member.peers.check(&self.items)?;
+        let items = self.operations.iter().filter_map(|recorded| recorded.operation.item());
+        let items: Vec<Item> = items.collect();
+        if !items.is_empty() {
+            self.member.peers.check(&items)?;
         }
-        Ok(check_overlap(&mut self.ranges)?)
+        let mut used: Vec<Used> = Vec::new();
+        for (at, GroupOperation { operation, .. }) in self.operations.iter().enumerate() {
+            used.extend(operation.buffers().map(|(buffer, written)| {
+                let start = buffer.pointer().addr();
+                Used { start, end: start.saturating_add(buffer.bytes()), written, at }
+            }));
+        }
+        Ok(check_overlap(&mut used)?)
     }
 }

@@ -61,13 +61,12 @@ pub use record::Recorder;
 pub use work::GroupWork;
 
 use crate::api::{Table, call};
-use crate::batch::{Direction, Item, Used};
-use crate::collective::CollectiveCall;
+use crate::collective::CollectiveOp;
 use crate::comm::label::Takes;
 use crate::comm::{Communicator, Member};
 use crate::device::Stream;
 use crate::error::{Error, Result};
-use crate::order::issue::{Operation, Touch};
+use crate::order::issue::Touch;
 use crate::order::together::{Part, issue_together};
 use crate::trace::span;
 use crate::work::Work;
@@ -98,33 +97,18 @@ struct Entry<'env> {
     member: &'env mut Member,
     stream: &'env Stream,
     operations: Vec<GroupOperation<'env>>,
-    touches: Vec<Touch<'env>>,
-    /// The messages once more, as items of a batch.
-    items: Vec<Item>,
-    /// The buffers, by address.
-    ranges: Vec<Used>,
 }
 
 struct GroupOperation<'env> {
-    name: &'static str,
     /// In the communicator, or of the message.
     sequence: u64,
-    call: CollectiveCall<'env>,
-    /// For a message.
-    message: Option<(Direction, u32)>,
+    operation: CollectiveOp<'env>,
 }
 
 impl<'env> Group<'env> {
     /// Begins to record for a communicator, which is borrowed until the group has ended: what is called on the [`Recorder`] goes to `stream`.
     pub fn on(&mut self, comm: &'env mut Communicator, stream: &'env Stream) -> Recorder<'_, 'env> {
-        self.entries.push(Entry {
-            member: &mut comm.member,
-            stream,
-            operations: Vec::new(),
-            touches: Vec::new(),
-            items: Vec::new(),
-            ranges: Vec::new(),
-        });
+        self.entries.push(Entry { member: &mut comm.member, stream, operations: Vec::new() });
         let at = self.entries.len() - 1;
         Recorder { entry: &mut self.entries[at], mistake: &mut self.mistake }
     }
@@ -137,18 +121,14 @@ impl<'env> Group<'env> {
         check::check(&mut self.entries)?;
         let Some(first) = self.entries.first() else { return Ok(GroupWork(Vec::new())) };
         let count: usize = self.entries.iter().map(|entry| entry.operations.len()).sum();
-        let ranges = self.entries.iter().flat_map(|entry| &entry.ranges);
-        let bytes: usize = ranges.map(|range| range.end - range.start).sum();
+        let bytes: usize = self.entries.iter().map(Entry::bytes).sum();
         let _span = span!("hccl.group", GROUP, first.member, first.sequence(), count, bytes);
         let (works, issued) = issue(&self.entries);
         // Also after a failure: what went out has its number.
         let mut issued = issued.into_iter();
         for Entry { member, operations, .. } in &mut self.entries {
-            for operation in operations.iter().filter(|_| issued.next() == Some(true)) {
-                match operation.message {
-                    Some((direction, peer)) => member.peers.add(direction, peer),
-                    None => member.label.count(),
-                }
+            for recorded in operations.iter().filter(|_| issued.next() == Some(true)) {
+                member.count(recorded.operation.takes());
             }
         }
         works.map(GroupWork)
@@ -161,17 +141,25 @@ impl Entry<'_> {
         self.operations.first().map_or(0, |operation| operation.sequence)
     }
 
+    fn bytes(&self) -> usize {
+        let buffers = self.operations.iter().flat_map(|recorded| recorded.operation.buffers());
+        buffers.map(|(buffer, _)| buffer.bytes()).sum()
+    }
+
     /// What its stream gets.
     fn part(&self) -> Part<'_> {
         let name = match &*self.operations {
-            [alone] => alone.name,
+            [alone] => alone.operation.name(),
             _ => GROUP,
         };
-        let communicator = Some((&self.member.label, self.sequence()));
         // They are counted when all are issued.
-        let operation = Operation { name, communicator, takes: Takes::Nothing };
-        let mut touches: Vec<Touch<'_>> = self.touches.clone();
-        touches.push(self.member.touch());
+        let operation = self.member.operation(name, self.sequence(), Takes::Nothing);
+        let buffers = self.operations.iter().flat_map(|recorded| recorded.operation.buffers());
+        let touches = buffers.map(|(buffer, written)| match written {
+            false => buffer.read("the source of an operation"),
+            true => buffer.write("the destination of an operation"),
+        });
+        let touches: Vec<Touch<'_>> = touches.chain([self.member.touch()]).collect();
         Part { stream: self.stream, operation, touches }
     }
 }
@@ -202,12 +190,13 @@ fn call_all(entries: &[Entry<'_>], issued: &mut Vec<bool>) -> Result<()> {
     // What was queued is counted from 0, as the table counts it.
     let operations = entries
         .iter()
-        .flat_map(|entry| entry.operations.iter().map(|operation| (&entry.member, operation)));
-    for (at, (issued, (member, operation))) in issued.iter_mut().zip(operations).enumerate() {
+        .flat_map(|entry| entry.operations.iter().map(|recorded| (&entry.member, recorded)));
+    for (at, (issued, (member, recorded))) in issued.iter_mut().zip(operations).enumerate() {
         if let Some(error) = table.group_failure(at as u32) {
             *issued = false;
-            let GroupOperation { name, sequence, .. } = *operation;
-            outcome = outcome.and_then(|()| Err(member.explain(name, sequence, error)));
+            let GroupOperation { sequence, operation } = recorded;
+            let error = member.explain(operation.name(), *sequence, error);
+            outcome = outcome.and(Err(error));
         }
     }
     outcome
@@ -218,14 +207,14 @@ fn queue(entry: &Entry<'_>, table: &Table, issued: &mut Vec<bool>) -> Result<()>
     let Entry { member, stream, operations, .. } = entry;
     let _bound = member.device.bind()?;
     let stream = stream.as_raw();
-    for GroupOperation { name, sequence, call, .. } in operations {
+    for GroupOperation { sequence, operation } in operations {
         let queued = match member.handle.calling() {
             // SAFETY: live handles; the checks have found the buffers long enough, and they are among the touches of the group, so that
             // they stay allocated and untouched until it is complete on this stream; tables are borrowed until the group has ended.
-            Some(comm) => unsafe { call.enqueue(table, comm, stream) },
+            Some(comm) => unsafe { operation.enqueue(table, comm, stream) },
             None => Err(Error::Aborted { context: None }),
         };
-        queued.map_err(|error| member.explain(name, *sequence, error))?;
+        queued.map_err(|error| member.explain(operation.name(), *sequence, error))?;
         issued.push(true);
     }
     Ok(())

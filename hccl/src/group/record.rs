@@ -1,14 +1,12 @@
 //! Recording: each method checks an operation and puts it down.
 
 use super::{Entry, GroupOperation};
-use crate::batch::{Direction, Item, Used};
-use crate::collective::{CheckedReduction, CollectiveCall, CountMatrix, Partition};
-use crate::dtype::{DType, Element, Reduce, ReduceOp};
-use crate::error::{Error, Result};
-use crate::memory::allocation::Region;
+use crate::batch::Direction;
+use crate::collective::{CheckedReduction, CollectiveOp, CountMatrix, Partition};
+use crate::dtype::{Element, Reduce, ReduceOp};
+use crate::error::Error;
 use crate::memory::traits::{Lend, LendMut};
 use crate::memory::{Destination, Source};
-use crate::order::issue::Touch;
 
 /// Puts down operations of one communicator; see [`mod@crate::group`].
 ///
@@ -18,12 +16,6 @@ use crate::order::issue::Touch;
 pub struct Recorder<'group, 'env> {
     pub(super) entry: &'group mut Entry<'env>,
     pub(super) mistake: &'group mut Option<Error>,
-}
-
-/// What an operation does with a buffer.
-enum BufferUse<'env> {
-    Read(Region<'env>),
-    Write(Region<'env>),
 }
 
 impl<'env> Recorder<'_, 'env> {
@@ -36,8 +28,9 @@ impl<'env> Recorder<'_, 'env> {
     ) -> Self {
         let _ = op;
         let (from, to) = (send.lend(), recv.lend());
-        let call = self.entry.member.all_reduce(CheckedReduction::of::<T, Op>(&from), &from, &to);
-        self.collective("all_reduce", call, [BufferUse::Read(from), BufferUse::Write(to)])
+        let what = CheckedReduction::of::<T, Op>();
+        let operation = self.entry.member.all_reduce(what, &from, &to);
+        self.put(operation)
     }
 
     /// [`Communicator::all_reduce_in_place`](crate::Communicator::all_reduce_in_place).
@@ -48,9 +41,9 @@ impl<'env> Recorder<'_, 'env> {
     ) -> Self {
         let _ = op;
         let buffer = buffer.lend();
-        let call =
-            self.entry.member.all_reduce_in_place(CheckedReduction::of::<T, Op>(&buffer), &buffer);
-        self.collective("all_reduce", call, [BufferUse::Write(buffer)])
+        let what = CheckedReduction::of::<T, Op>();
+        let operation = self.entry.member.all_reduce_in_place(what, &buffer);
+        self.put(operation)
     }
 
     /// [`Communicator::reduce_scatter`](crate::Communicator::reduce_scatter).
@@ -62,8 +55,9 @@ impl<'env> Recorder<'_, 'env> {
     ) -> Self {
         let _ = op;
         let (from, to) = (send.lend(), recv.lend());
-        let call = self.entry.member.reduce_scatter(CheckedReduction::of::<T, Op>(&to), &from, &to);
-        self.collective("reduce_scatter", call, [BufferUse::Read(from), BufferUse::Write(to)])
+        let what = CheckedReduction::of::<T, Op>();
+        let operation = self.entry.member.reduce_scatter(what, &from, &to);
+        self.put(operation)
     }
 
     /// [`Communicator::reduce_scatter_v`](crate::Communicator::reduce_scatter_v).
@@ -76,9 +70,9 @@ impl<'env> Recorder<'_, 'env> {
     ) -> Self {
         let _ = op;
         let (from, to) = (send.lend(), recv.lend());
-        let what = CheckedReduction::of::<T, Op>(&to);
-        let call = self.entry.member.reduce_scatter_v(what, &from, &to, parts);
-        self.collective("reduce_scatter_v", call, [BufferUse::Read(from), BufferUse::Write(to)])
+        let what = CheckedReduction::of::<T, Op>();
+        let operation = self.entry.member.reduce_scatter_v(what, &from, &to, parts);
+        self.put(operation)
     }
 
     /// [`Communicator::broadcast`](crate::Communicator::broadcast).
@@ -87,11 +81,8 @@ impl<'env> Recorder<'_, 'env> {
         buffer: impl Destination<T> + LendMut<'env>,
         root: u32,
     ) -> Self {
-        let buffer = buffer.lend();
-        let call = self.entry.member.broadcast(T::DTYPE, &buffer, root);
-        let is_root = root == self.entry.member.label.rank;
-        let uses = if is_root { BufferUse::Read(buffer) } else { BufferUse::Write(buffer) };
-        self.collective("broadcast", call, [uses])
+        let operation = self.entry.member.broadcast(T::DTYPE, &buffer.lend(), root);
+        self.put(operation)
     }
 
     /// [`Communicator::all_gather`](crate::Communicator::all_gather).
@@ -100,9 +91,8 @@ impl<'env> Recorder<'_, 'env> {
         send: impl Source<T> + Lend<'env>,
         recv: impl Destination<T> + LendMut<'env>,
     ) -> Self {
-        let (from, to) = (send.lend(), recv.lend());
-        let call = self.entry.member.all_gather(T::DTYPE, &from, &to);
-        self.collective("all_gather", call, [BufferUse::Read(from), BufferUse::Write(to)])
+        let operation = self.entry.member.all_gather(T::DTYPE, &send.lend(), &recv.lend());
+        self.put(operation)
     }
 
     /// [`Communicator::all_gather_v`](crate::Communicator::all_gather_v).
@@ -113,8 +103,8 @@ impl<'env> Recorder<'_, 'env> {
         parts: &'env Partition,
     ) -> Self {
         let (from, to) = (send.lend(), recv.lend());
-        let call = self.entry.member.all_gather_v(T::DTYPE, &from, &to, false, parts);
-        self.collective("all_gather_v", call, [BufferUse::Read(from), BufferUse::Write(to)])
+        let operation = self.entry.member.all_gather_v(T::DTYPE, &from, &to, false, parts);
+        self.put(operation)
     }
 
     /// [`Communicator::scatter`](crate::Communicator::scatter).
@@ -124,13 +114,9 @@ impl<'env> Recorder<'_, 'env> {
         recv: impl Destination<T> + LendMut<'env>,
         root: u32,
     ) -> Self {
-        let (from, to) = (send.map(Lend::lend), recv.lend());
-        let call = self.entry.member.scatter(T::DTYPE, from.as_ref(), &to, root);
-        self.collective(
-            "scatter",
-            call,
-            [BufferUse::Write(to)].into_iter().chain(from.map(BufferUse::Read)),
-        )
+        let from = send.map(Lend::lend);
+        let operation = self.entry.member.scatter(T::DTYPE, from.as_ref(), &recv.lend(), root);
+        self.put(operation)
     }
 
     /// [`Communicator::all_to_all`](crate::Communicator::all_to_all).
@@ -139,9 +125,8 @@ impl<'env> Recorder<'_, 'env> {
         send: impl Source<T> + Lend<'env>,
         recv: impl Destination<T> + LendMut<'env>,
     ) -> Self {
-        let (from, to) = (send.lend(), recv.lend());
-        let call = self.entry.member.all_to_all(T::DTYPE, &from, &to);
-        self.collective("all_to_all", call, [BufferUse::Read(from), BufferUse::Write(to)])
+        let operation = self.entry.member.all_to_all(T::DTYPE, &send.lend(), &recv.lend());
+        self.put(operation)
     }
 
     /// [`Communicator::all_to_all_v`](crate::Communicator::all_to_all_v).
@@ -153,9 +138,9 @@ impl<'env> Recorder<'_, 'env> {
         recv_parts: &'env Partition,
     ) -> Self {
         let (from, to) = (send.lend(), recv.lend());
-        let member = &self.entry.member;
-        let call = member.all_to_all_v(T::DTYPE, (&from, send_parts), (&to, recv_parts), false);
-        self.collective("all_to_all_v", call, [BufferUse::Read(from), BufferUse::Write(to)])
+        let (sent, received) = ((&from, send_parts), (&to, recv_parts));
+        let operation = self.entry.member.all_to_all_v(T::DTYPE, sent, received, false);
+        self.put(operation)
     }
 
     /// [`Communicator::all_to_all_vc`](crate::Communicator::all_to_all_vc).
@@ -166,13 +151,15 @@ impl<'env> Recorder<'_, 'env> {
         counts: &'env CountMatrix,
     ) -> Self {
         let (from, to) = (send.lend(), recv.lend());
-        let call = self.entry.member.all_to_all_vc(T::DTYPE, &from, &to, counts);
-        self.collective("all_to_all_vc", call, [BufferUse::Read(from), BufferUse::Write(to)])
+        let operation = self.entry.member.all_to_all_vc(T::DTYPE, &from, &to, counts);
+        self.put(operation)
     }
 
     /// [`Communicator::send`](crate::Communicator::send), without its order: within a group messages do not wait for one another.
     pub fn send<T: Element>(self, source: impl Source<T> + Lend<'env>, to: u32) -> Self {
-        self.message("send", Direction::Send, T::DTYPE, source.lend(), to)
+        let member = &self.entry.member;
+        let operation = member.message(Direction::Send, T::DTYPE, &source.lend(), to);
+        self.put(operation)
     }
 
     /// [`Communicator::recv`](crate::Communicator::recv), without its order: within a group messages do not wait for one another.
@@ -181,76 +168,22 @@ impl<'env> Recorder<'_, 'env> {
         destination: impl Destination<T> + LendMut<'env>,
         from: u32,
     ) -> Self {
-        self.message("recv", Direction::Receive, T::DTYPE, destination.lend(), from)
+        let member = &self.entry.member;
+        let operation = member.message(Direction::Receive, T::DTYPE, &destination.lend(), from);
+        self.put(operation)
     }
 
-    fn collective(
-        self,
-        name: &'static str,
-        call: Result<CollectiveCall<'env>>,
-        uses: impl IntoIterator<Item = BufferUse<'env>>,
-    ) -> Self {
-        let Entry { member, operations, .. } = &*self.entry;
-        let earlier = operations.iter().filter(|operation| operation.message.is_none()).count();
-        let sequence = member.label.next() + earlier as u64;
-        self.put(name, sequence, None, call, uses)
-    }
-
-    fn message(
-        self,
-        name: &'static str,
-        direction: Direction,
-        dtype: DType,
-        region: Region<'env>,
-        peer: u32,
-    ) -> Self {
-        let Entry { member, operations, items, .. } = &mut *self.entry;
-        let call = member.message(direction, dtype, &region, peer);
-        if call.is_ok() {
-            let count = dtype.elements(region.bytes());
-            items.push(Item::new(direction, peer, region.pointer(), count, dtype));
-        }
-        let message = Some((direction, peer));
-        let earlier = operations.iter().filter(|operation| operation.message == message).count();
-        let sequence = member.messages(direction, peer) + 1 + earlier as u64;
-        let uses = match direction {
-            Direction::Send => BufferUse::Read(region),
-            Direction::Receive => BufferUse::Write(region),
-        };
-        self.put(name, sequence, message, call, [uses])
-    }
-
-    fn put(
-        self,
-        name: &'static str,
-        sequence: u64,
-        message: Option<(Direction, u32)>,
-        call: Result<CollectiveCall<'env>>,
-        uses: impl IntoIterator<Item = BufferUse<'env>>,
-    ) -> Self {
-        let Entry { member, operations, touches, ranges, .. } = &mut *self.entry;
-        match call {
-            Ok(call) => {
-                for buffer in uses {
-                    let (region, written, touch) = match buffer {
-                        BufferUse::Read(region) => {
-                            let touch: Touch<'env> = region.read("the source of an operation");
-                            (region, false, touch)
-                        }
-                        BufferUse::Write(region) => {
-                            let touch = region.write("the destination of an operation");
-                            (region, true, touch)
-                        }
-                    };
-                    let start = region.pointer().addr();
-                    let end = start.saturating_add(region.bytes());
-                    ranges.push(Used { start, end, written, at: operations.len() });
-                    touches.push(touch);
-                }
-                operations.push(GroupOperation { name, sequence, call, message });
-            }
+    fn put(self, operation: CollectiveOp<'env>) -> Self {
+        let Entry { member, operations, .. } = &mut *self.entry;
+        // Collectives are numbered together, messages by peer and direction.
+        let numbered_with =
+            |earlier: &&GroupOperation<'_>| earlier.operation.message() == operation.message();
+        let earlier = operations.iter().filter(numbered_with).count();
+        let sequence = member.next(operation.takes()) + earlier as u64;
+        match &operation.checked {
+            Ok(()) => operations.push(GroupOperation { sequence, operation }),
             Err(error) => {
-                let error = member.explain(name, sequence, error);
+                let error = member.explain(operation.name(), sequence, error.clone());
                 self.mistake.get_or_insert(error);
             }
         }

@@ -14,7 +14,7 @@ use crate::api::kernels::{KernelHandle, ServerHandle};
 use crate::comm::Member;
 use crate::comm::label::Takes;
 use crate::device::deferred::Retire;
-use crate::device::state::{handle, issue};
+use crate::device::state::issue;
 use crate::device::{Device, Stream};
 use crate::error::{Error, Result};
 use crate::memory::allocation::Region;
@@ -79,10 +79,11 @@ impl KernelDriver {
         };
         let device = stream.device();
         let event = device.take_event()?;
-        let sequence = first.label.next();
         // What the kernel issues is not numbered with what the host issues.
-        let launch = (LAUNCH, sequence, Takes::Nothing);
-        let launched = first.issue(launch, stream, touches, |table, comm, raw| {
+        let sequence = first.next(Takes::Nothing);
+        let launch = first.operation(LAUNCH, sequence, Takes::Nothing);
+        let launched = issue(stream, launch, touches, |raw| {
+            let (table, comm) = (device.table(), first.enter(stream)?);
             let mut contexts = Vec::with_capacity(members.len());
             let mut tiling = call.tiling.to_vec();
             let handles = others.iter().map(|member| member.handle.calling());
@@ -102,7 +103,7 @@ impl KernelDriver {
             table.wait_event(stream.queue().handle(), &event)
         });
         device.recycle_event(event);
-        handle(stream, launched, LAUNCH)
+        launched.map_err(|error| first.explain(LAUNCH, sequence, error))
     }
 
     fn enqueue(

@@ -26,8 +26,9 @@ use crate::api::handles::{EventHandle, StreamHandle};
 use crate::api::operators::{Buffer, PrimitiveReduction};
 use crate::comm::Member;
 use crate::comm::label::Takes;
-use crate::device::Stream;
 use crate::device::state::handle;
+use crate::device::state::sealed::StreamState as _;
+use crate::device::{Open, Stream};
 use crate::dtype::DType;
 use crate::error::operator::{Mistake, RecordError};
 use crate::error::{Error, Result};
@@ -68,8 +69,9 @@ impl Issue<'_> {
         let memory = [given(memory[0]), given(memory[1]), own];
         let reduction = operator.goal().reduces().map(|op| (dtype, op));
         let mut begun = false;
-        let operation = (name, sequence, Takes::Collective);
-        let issued = member.issue(operation, stream, touches, |table, comm, _| {
+        let operation = member.operation(name, sequence, Takes::Collective);
+        let issued = Open::issue(stream, operation, touches, |_| {
+            let (table, comm) = (device.table(), member.enter(stream)?);
             let (product, ranks, rank) = (member.product, member.world_size, member.label.rank);
             let (buffer, seconds) = (own.bytes, member.exec_seconds);
             let site = Site { table, comm, product, engine, ranks, buffer, seconds };
@@ -77,10 +79,9 @@ impl Issue<'_> {
             let mut driver = OperatorDriver { site, name, rank, resources, memory, reduction };
             // SAFETY: the handles are live. What is in `memory` is in `touches`, so that it stays, and is left alone, until the
             // operation is complete.
-            unsafe { driver.drive(stream.queue().handle(), event.as_deref(), &mut begun) }?;
-            member.label.count();
-            Ok(())
+            unsafe { driver.drive(stream.queue().handle(), event.as_deref(), &mut begun) }
         });
+        let issued = issued.map_err(|error| member.explain(name, sequence, error));
         if let Some(event) = event {
             device.recycle_event(event);
         }

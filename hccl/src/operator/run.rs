@@ -12,6 +12,7 @@ use super::driver::Issue;
 use super::operator::Operator;
 use super::resources::invalid;
 use crate::collective::check_apart;
+use crate::comm::label::Takes;
 use crate::comm::{Communicator, Member};
 use crate::device::Stream;
 use crate::dtype::{DType, Element, ReduceKind};
@@ -174,7 +175,7 @@ impl<'a> Run<'a> {
     /// communicator is [aborted](crate::comm::AbortHandle::abort): a part of an operator cannot be taken back. What goes wrong on the device is for the
     /// [`Work`] to tell.
     pub fn submit(mut self, stream: &Stream) -> Result<Work> {
-        let (name, sequence) = (self.operator.name(), self.member.label.next());
+        let (name, sequence) = (self.operator.name(), self.member.next(Takes::Collective));
         let given = [&self.input, &self.output, &self.in_place];
         let bytes: usize = given.into_iter().flatten().map(|given| given.region.bytes()).sum();
         let count = given.into_iter().flatten().map(GivenBuffer::elements).max().unwrap_or(0);
@@ -219,6 +220,9 @@ impl<'a> Run<'a> {
         let work = issue.on(stream, &touches, &mut resources);
         drop(touches);
         self.member.operators = resources;
+        if work.is_ok() {
+            self.member.count(Takes::Collective);
+        }
         work
     }
 

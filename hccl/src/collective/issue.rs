@@ -1,0 +1,61 @@
+//! Issuing what the checks have described.
+
+use super::op::CollectiveOp;
+use super::partition::{BUFFER, DESTINATION, SOURCE};
+use crate::comm::Member;
+use crate::device::{Stream, StreamState};
+use crate::error::Result;
+use crate::order::issue::{Slip, Touch};
+
+impl Member {
+    /// Issues an operation in its span, unless the checks refuse it, and counts it.
+    #[inline(always)]
+    pub(super) fn issue<S: StreamState>(
+        &mut self,
+        operation: CollectiveOp<'_>,
+        stream: &Stream<S>,
+    ) -> Result<S::Work> {
+        let takes = operation.takes();
+        let sequence = self.next(takes);
+        let _span = operation.span(self, sequence);
+        let [source, destination] =
+            if operation.in_place { [BUFFER; 2] } else { [SOURCE, DESTINATION] };
+        let touches: &[Touch<'_>] = match (&operation.reads, &operation.writes) {
+            (Some(from), Some(to)) => &[self.touch(), from.read(source), to.write(destination)],
+            (Some(from), None) => &[self.touch(), from.read(source)],
+            (None, Some(to)) => &[self.touch(), to.write(destination)],
+            (None, None) => &[self.touch()],
+        };
+        let slip = Slip::default();
+        self.issue_touching(touches, &operation, sequence, stream, &slip)?;
+        if S::RUNS {
+            self.count(takes);
+        }
+        Ok(slip.work(stream, operation.name()))
+    }
+
+    /// Issues an operation. `touches` names the communicator and its buffers.
+    #[inline(never)]
+    fn issue_touching<S: StreamState>(
+        &self,
+        touches: &[Touch<'_>],
+        operation: &CollectiveOp<'_>,
+        sequence: u64,
+        stream: &Stream<S>,
+        slip: &Slip,
+    ) -> Result<()> {
+        let name = operation.name();
+        if let Err(error) = &operation.checked {
+            return Err(self.explain(name, sequence, error.clone()));
+        }
+        let issued =
+            S::issue(stream, self.operation(name, sequence, operation.takes()), touches, |raw| {
+                let comm = self.enter(stream)?;
+                // SAFETY: live handles; the checks have found nothing; the buffers are named in
+                // `touches`, so that they stay allocated and untouched until the operation is complete.
+                unsafe { operation.enqueue(self.device.table(), comm, raw) }
+            });
+        slip.put(issued.map_err(|error| self.explain(name, sequence, error))?);
+        Ok(())
+    }
+}

@@ -1,0 +1,328 @@
+//! The one description of a collective or a message.
+//!
+//! The checks make a [`CollectiveOp`] from the arguments of a call, once. A communicator, a group, a
+//! batch and a captured stream issue it as it is, and compute nothing of it again.
+
+use std::ffi::c_void;
+use std::ptr;
+
+use ascend_sys::{HcclComm, HcclDataType, HcclReduceOp, aclrtStream};
+use tracing::span::EnteredSpan;
+
+use super::Partition;
+use crate::api::{Table, call};
+use crate::batch::{Direction, Item};
+use crate::comm::Member;
+use crate::comm::label::Takes;
+use crate::dtype::DType;
+use crate::error::Result;
+use crate::memory::allocation::Region;
+
+/// One operation of one rank, and the outcome of its checks.
+pub(crate) struct CollectiveOp<'a> {
+    name: &'static OpName,
+    kind: CollectiveKind<'a>,
+    dtype: DType,
+    /// Elements that this rank gives, or gets from a reduction or a scatter.
+    count: usize,
+    /// The pointers that CANN gets; null where it gets none.
+    send: *mut c_void,
+    recv: *mut c_void,
+    /// The memory that the operation reads and the memory that it writes.
+    pub(super) reads: Option<Region<'a>>,
+    pub(super) writes: Option<Region<'a>>,
+    /// Whether the caller has given one buffer for both.
+    pub(super) in_place: bool,
+    /// An operation that the checks refuse is not issued.
+    pub(crate) checked: Result<()>,
+}
+
+/// Which operation, and what it takes besides buffers, a count and a type.
+#[derive(Clone, Copy)]
+pub(super) enum CollectiveKind<'a> {
+    AllReduce(HcclReduceOp),
+    Reduce(HcclReduceOp, u32),
+    ReduceScatter(HcclReduceOp),
+    ReduceScatterV(HcclReduceOp, &'a Partition),
+    /// Of the receive buffer.
+    Broadcast(u32),
+    AllGather,
+    AllGatherV(&'a Partition),
+    Scatter(u32),
+    /// The elements from each rank to each.
+    AllToAll(u64),
+    AllToAllV(&'a Partition, &'a Partition),
+    AllToAllVC(&'a [u64]),
+    Message(Direction, u32),
+    Barrier,
+}
+
+/// The name of an operation, made by [`op_name!`].
+pub(super) struct OpName {
+    text: &'static str,
+    span: SpanOf,
+}
+
+/// Enters the span of an operation with this sequence number, count and number of bytes. The name
+/// of a span is a constant, so each operation has a function of its own.
+pub(super) type SpanOf = fn(&Member, u64, usize, usize) -> EnteredSpan;
+
+impl OpName {
+    pub(super) const fn new(text: &'static str, span: SpanOf) -> Self {
+        OpName { text, span }
+    }
+}
+
+/// The name of an operation, in errors and in spans: `op_name!("all_reduce")`.
+macro_rules! op_name {
+    ($text:literal) => {{
+        use crate::{collective::op::OpName, comm::Member, trace};
+        #[inline(always)]
+        fn span(
+            member: &Member,
+            sequence: u64,
+            count: usize,
+            bytes: usize,
+        ) -> tracing::span::EnteredSpan {
+            trace::span!(concat!("hccl.", $text), $text, member, sequence, count, bytes)
+        }
+        const { &OpName::new($text, span) }
+    }};
+}
+pub(super) use op_name;
+
+/// How the checks make one.
+impl<'a> CollectiveOp<'a> {
+    /// An operation without buffers.
+    #[inline]
+    pub(super) fn new(
+        name: &'static OpName,
+        kind: CollectiveKind<'a>,
+        dtype: DType,
+        count: usize,
+    ) -> Self {
+        let (send, recv) = (ptr::null_mut(), ptr::null_mut());
+        let (reads, writes, in_place) = (None, None, false);
+        CollectiveOp {
+            name,
+            kind,
+            dtype,
+            count,
+            send,
+            recv,
+            reads,
+            writes,
+            in_place,
+            checked: Ok(()),
+        }
+    }
+
+    /// It sends what is in `buffer`.
+    #[inline]
+    pub(super) fn reads(mut self, buffer: &Region<'a>) -> Self {
+        self.reads = Some(buffer.clone());
+        self.sends(buffer)
+    }
+
+    /// It receives into `buffer`.
+    #[inline]
+    pub(super) fn writes(mut self, buffer: &Region<'a>) -> Self {
+        self.writes = Some(buffer.clone());
+        self.receives(buffer)
+    }
+
+    /// It sends what is in `buffer` and receives into the same buffer.
+    #[inline]
+    pub(super) fn in_place(mut self, buffer: &Region<'a>) -> Self {
+        self.in_place = true;
+        self.writes(buffer).sends(buffer)
+    }
+
+    /// In place, but this rank, if it is such a one, only reads the buffer.
+    #[inline]
+    pub(super) fn only_reads(mut self, is_such: bool) -> Self {
+        if is_such {
+            self.reads = self.writes.take();
+        }
+        self
+    }
+
+    /// CANN gets this part of a buffer to send from.
+    #[inline]
+    pub(super) fn sends(mut self, part: &Region<'_>) -> Self {
+        self.send = part.pointer();
+        self
+    }
+
+    /// CANN gets this part of a buffer to receive into.
+    #[inline]
+    pub(super) fn receives(mut self, part: &Region<'_>) -> Self {
+        self.recv = part.pointer();
+        self
+    }
+
+    /// For an operation that CANN refuses in place, which it tells by equal pointers. A buffer of no
+    /// elements may begin where the other one does: then CANN is told that it begins one element
+    /// further on, and touches nothing there.
+    #[inline]
+    pub(super) fn not_in_place(mut self) -> Self {
+        if self.send == self.recv {
+            let sends_none = self.reads.as_ref().is_none_or(|from| from.bytes() == 0);
+            let empty = if sends_none { &mut self.send } else { &mut self.recv };
+            *empty = empty.wrapping_byte_add(self.dtype.size());
+        }
+        self
+    }
+
+    /// Refuses it if the checks do, which are told its name. They come before earlier ones.
+    #[inline]
+    pub(super) fn check(mut self, checks: impl FnOnce(&'static str) -> Result<()>) -> Self {
+        self.checked = checks(self.name.text).and(self.checked);
+        self
+    }
+}
+
+/// How it is issued.
+impl<'a> CollectiveOp<'a> {
+    #[inline]
+    pub(crate) fn name(&self) -> &'static str {
+        self.name.text
+    }
+
+    /// For a message: its direction and its peer.
+    #[inline]
+    pub(crate) fn message(&self) -> Option<(Direction, u32)> {
+        match self.kind {
+            CollectiveKind::Message(direction, peer) => Some((direction, peer)),
+            _ => None,
+        }
+    }
+
+    /// The number that it takes.
+    #[inline]
+    pub(crate) fn takes(&self) -> Takes<'static> {
+        match self.message() {
+            Some((direction, peer)) => Takes::Message(direction, peer),
+            None => Takes::Collective,
+        }
+    }
+
+    /// A message as an item of a batch.
+    #[inline]
+    pub(crate) fn item(&self) -> Option<Item> {
+        let (direction, peer) = self.message()?;
+        let buffer = match direction {
+            Direction::Send => self.send,
+            Direction::Receive => self.recv,
+        };
+        Some(Item::new(direction, peer, buffer, self.count, self.dtype))
+    }
+
+    /// Its buffers, and whether it writes each one.
+    #[inline]
+    pub(crate) fn buffers(&self) -> impl Iterator<Item = (&Region<'a>, bool)> {
+        let reads = self.reads.iter().map(|buffer| (buffer, false));
+        reads.chain(self.writes.iter().map(|buffer| (buffer, true)))
+    }
+
+    /// Its span, entered.
+    #[inline(always)]
+    pub(super) fn span(&self, member: &Member, sequence: u64) -> EnteredSpan {
+        let bytes = self.count.saturating_mul(self.dtype.size());
+        (self.name.span)(member, sequence, self.count, bytes)
+    }
+
+    /// Hands it to CANN.
+    ///
+    /// # Safety
+    ///
+    /// The checks have found nothing. The handles are live. The buffers stay allocated and unused by
+    /// others until the operation is complete on this rank. In a group, tables stay until the group
+    /// has ended.
+    #[inline]
+    pub(crate) unsafe fn enqueue(
+        &self,
+        table: &Table,
+        comm: HcclComm,
+        stream: aclrtStream,
+    ) -> Result<()> {
+        let CollectiveOp { kind, send, recv, .. } = *self;
+        let (dtype, count) = (HcclDataType(self.dtype.code()), self.count as u64);
+        // SAFETY: the caller's promise; the checks have found the buffers as long as the operation
+        // needs, and tables have an entry for each rank.
+        unsafe {
+            match kind {
+                CollectiveKind::AllReduce(op) => {
+                    call!(table, HcclAllReduce, send, recv, count, dtype, op, comm, stream)
+                }
+                CollectiveKind::Reduce(op, root) => {
+                    call!(table, HcclReduce, send, recv, count, dtype, op, root, comm, stream)
+                }
+                CollectiveKind::ReduceScatter(op) => {
+                    call!(table, HcclReduceScatter, send, recv, count, dtype, op, comm, stream)
+                }
+                CollectiveKind::ReduceScatterV(op, parts) => {
+                    let (counts, at) = parts.pointers();
+                    call!(
+                        table,
+                        HcclReduceScatterV,
+                        send,
+                        counts,
+                        at,
+                        recv,
+                        count,
+                        dtype,
+                        op,
+                        comm,
+                        stream
+                    )
+                }
+                CollectiveKind::Broadcast(root) => {
+                    call!(table, HcclBroadcast, recv, count, dtype, root, comm, stream)
+                }
+                CollectiveKind::AllGather => {
+                    call!(table, HcclAllGather, send, recv, count, dtype, comm, stream)
+                }
+                CollectiveKind::AllGatherV(parts) => {
+                    let (counts, at) = parts.pointers();
+                    call!(table, HcclAllGatherV, send, count, recv, counts, at, dtype, comm, stream)
+                }
+                CollectiveKind::Scatter(root) => {
+                    call!(table, HcclScatter, send, recv, count, dtype, root, comm, stream)
+                }
+                CollectiveKind::AllToAll(count) => {
+                    call!(table, HcclAlltoAll, send, count, dtype, recv, count, dtype, comm, stream)
+                }
+                CollectiveKind::AllToAllV(from, to) => {
+                    let (sent, from) = from.pointers();
+                    let (received, to) = to.pointers();
+                    call!(
+                        table,
+                        HcclAlltoAllV,
+                        send,
+                        sent,
+                        from,
+                        dtype,
+                        recv,
+                        received,
+                        to,
+                        dtype,
+                        comm,
+                        stream
+                    )
+                }
+                CollectiveKind::AllToAllVC(matrix) => {
+                    let matrix = matrix.as_ptr().cast();
+                    call!(table, HcclAlltoAllVC, send, matrix, dtype, recv, dtype, comm, stream)
+                }
+                CollectiveKind::Message(Direction::Send, to) => {
+                    call!(table, HcclSend, send, count, dtype, to, comm, stream)
+                }
+                CollectiveKind::Message(Direction::Receive, from) => {
+                    call!(table, HcclRecv, recv, count, dtype, from, comm, stream)
+                }
+                CollectiveKind::Barrier => call!(table, HcclBarrier, comm, stream),
+            }
+        }
+    }
+}
