@@ -231,6 +231,7 @@ impl Communicator {
 
 /// The checks, and what they make.
 impl Member {
+    #[inline]
     pub(crate) fn all_gather_v<'a>(
         &self,
         dtype: DType,
@@ -252,6 +253,7 @@ impl Member {
             })
     }
 
+    #[inline]
     pub(crate) fn reduce_scatter_v<'a>(
         &self,
         what: CheckedReduction,
@@ -274,6 +276,7 @@ impl Member {
             })
     }
 
+    #[inline]
     pub(crate) fn all_to_all_v<'a>(
         &self,
         dtype: DType,
@@ -300,6 +303,7 @@ impl Member {
             })
     }
 
+    #[inline]
     pub(crate) fn all_to_all_vc<'a>(
         &self,
         dtype: DType,
