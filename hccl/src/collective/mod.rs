@@ -27,21 +27,21 @@
 //! # Errors
 //!
 //! A collective is checked before CANN is called, and a refused one takes no number and leaves the buffers alone; all of these come as
-//! [`Error::Refused`](crate::Error::Refused) with the operation, the communicator, the rank and the number the operation would have had:
+//! [`Error::Refused`] with the operation, the communicator, the rank and the number the operation would have had:
 //!
-//! * [`Error::WrongDevice`](crate::Error::WrongDevice) and [`Error::WrongRuntime`](crate::Error::WrongRuntime) when a buffer or the communicator is not where the stream is;
-//! * [`Error::WrongLength`](crate::Error::WrongLength) when two lengths differ that must be equal;
-//! * [`Error::Overlap`](crate::Error::Overlap) when source and destination share memory, which only foreign memory can;
-//! * [`Error::Uneven`](crate::Error::Uneven) when the ranks cannot share a buffer evenly;
-//! * [`Error::Counts`](crate::Error::Counts) when counts or displacements do not fit one another, the buffers or the communicator;
-//! * [`Error::NoSuchRank`](crate::Error::NoSuchRank) when the root or the peer is not a rank of the communicator;
-//! * [`Error::RootOnly`](crate::Error::RootOnly) when the root lacks its buffer, or another rank gives one;
-//! * [`Error::OwnMessage`](crate::Error::OwnMessage) for a single message to oneself;
-//! * [`Error::NotSupported`](crate::Error::NotSupported) when the product does not reduce the type with this operation (see [`dtype`](crate::dtype));
-//! * [`Error::TooManyElements`](crate::Error::TooManyElements) beyond 34,359,738,367 elements;
-//! * [`Error::Aborted`](crate::Error::Aborted) after [`AbortHandle::abort`](crate::comm::AbortHandle::abort).
+//! * [`Error::WrongDevice`] and [`Error::WrongRuntime`] when a buffer or the communicator is not where the stream is;
+//! * [`Error::WrongLength`] when two lengths differ that must be equal;
+//! * [`Error::Overlap`] when source and destination share memory, which only foreign memory can;
+//! * [`Error::Uneven`] when the ranks cannot share a buffer evenly;
+//! * [`Error::Counts`] when counts or displacements do not fit one another, the buffers or the communicator;
+//! * [`Error::NoSuchRank`] when the root or the peer is not a rank of the communicator;
+//! * [`Error::RootOnly`] when the root lacks its buffer, or another rank gives one;
+//! * [`Error::OwnMessage`] for a single message to oneself;
+//! * [`Error::NotSupported`] when the product does not reduce the type with this operation (see [`dtype`](crate::dtype));
+//! * [`Error::TooManyElements`] beyond 34,359,738,367 elements;
+//! * [`Error::Aborted`] after [`AbortHandle::abort`](crate::comm::AbortHandle::abort).
 //!
-//! [`Error::Call`](crate::Error::Call) is what CANN itself says, among others that a peer did not come while links were being built, and [`Error::Failed`](crate::Error::Failed)
+//! [`Error::Call`] is what CANN itself says, among others that a peer did not come while links were being built, and [`Error::Failed`]
 //! is about an earlier operation of the stream whose [`Work`] was dropped. What goes wrong later is for the [`Work`] to tell.
 //!
 //! # To add a collective
