@@ -15,8 +15,8 @@ mod try_lock;
 
 pub use biased::Biased;
 pub use modelled::{
-    AtomicBool, AtomicI32, AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering, Thread,
-    current_thread, fence, lock, lock_std, park_timeout, try_lock,
+    AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering, Thread,
+    UnsafeCell, current_thread, fence, lock, lock_std, park_timeout, try_lock,
 };
 pub use spin::{Guard, SpinLock, pause, spin_until};
 pub use try_lock::{TryLock, TryLockGuard};

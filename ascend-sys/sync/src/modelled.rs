@@ -3,18 +3,45 @@
 
 #[cfg(loom)]
 pub use loom::{
-    sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering, fence},
+    cell::UnsafeCell,
+    sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering, fence},
     sync::{Mutex, MutexGuard},
     thread::{Thread, current as current_thread},
 };
 #[cfg(not(loom))]
 pub use std::{
-    sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering, fence},
+    sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering, fence},
     sync::{Mutex, MutexGuard},
     thread::{Thread, current as current_thread},
 };
 
 use std::sync::{PoisonError, TryLockError};
+
+/// `std::cell::UnsafeCell` with the access methods of loom's, which checks that no two accesses
+/// collide.
+#[cfg(not(loom))]
+#[derive(Debug)]
+pub struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
+
+#[cfg(not(loom))]
+impl<T> UnsafeCell<T> {
+    /// A cell around `value`.
+    pub const fn new(value: T) -> Self {
+        Self(std::cell::UnsafeCell::new(value))
+    }
+
+    /// Calls `read` with the address of the value.
+    #[inline]
+    pub fn with<R>(&self, read: impl FnOnce(*const T) -> R) -> R {
+        read(self.0.get())
+    }
+
+    /// Calls `write` with the address of the value.
+    #[inline]
+    pub fn with_mut<R>(&self, write: impl FnOnce(*mut T) -> R) -> R {
+        write(self.0.get())
+    }
+}
 
 /// Locks, also when a thread panicked while it held the lock: the data behind our locks is valid at every step.
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -1,18 +1,6 @@
 //! A lock that nobody waits for.
 
-use crate::modelled::{AtomicBool, Ordering};
-
-#[cfg(loom)]
-type Cell<T> = loom::cell::UnsafeCell<T>;
-#[cfg(not(loom))]
-type Cell<T> = std::cell::UnsafeCell<T>;
-
-fn with_mut<T, R>(cell: &Cell<T>, use_it: impl FnOnce(*mut T) -> R) -> R {
-    #[cfg(loom)]
-    return cell.with_mut(use_it);
-    #[cfg(not(loom))]
-    use_it(cell.get())
-}
+use crate::modelled::{AtomicBool, Ordering, UnsafeCell};
 
 /// A lock that is only tried: one thread at a time has it, and nobody ever waits for it.
 ///
@@ -20,7 +8,7 @@ fn with_mut<T, R>(cell: &Cell<T>, use_it: impl FnOnce(*mut T) -> R) -> R {
 /// left a note, and then failed to take the lock, rely on its holder seeing the note after giving the lock back.
 pub struct TryLock<T> {
     taken: AtomicBool,
-    value: Cell<T>,
+    value: UnsafeCell<T>,
 }
 
 // SAFETY: the value is reached only by the thread that has the lock, and the lock is passed on by release and acquire.
@@ -29,7 +17,7 @@ unsafe impl<T: Send> Sync for TryLock<T> {}
 impl<T> TryLock<T> {
     /// A lock around `value` that nobody holds.
     pub fn new(value: T) -> TryLock<T> {
-        TryLock { taken: AtomicBool::new(false), value: Cell::new(value) }
+        TryLock { taken: AtomicBool::new(false), value: UnsafeCell::new(value) }
     }
 
     /// Whether somebody has the lock: a hint, that may be out of date when it is read.
@@ -50,7 +38,7 @@ impl<T> TryLockGuard<'_, T> {
     /// Calls `use_it` with the value.
     pub fn with<R>(&mut self, use_it: impl FnOnce(&mut T) -> R) -> R {
         // SAFETY: this guard is the only one, and it is borrowed mutably for the whole call.
-        with_mut(&self.0.value, |value| use_it(unsafe { &mut *value }))
+        self.0.value.with_mut(|value| use_it(unsafe { &mut *value }))
     }
 }
 

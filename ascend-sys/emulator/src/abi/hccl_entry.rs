@@ -1,6 +1,5 @@
 //! What all ABI entries of HCCL share.
 
-use std::ffi::{CStr, c_char};
 use std::sync::Arc;
 
 use ascend_sys::{HcclComm, ThreadHandle};
@@ -24,17 +23,6 @@ pub(super) fn not_null<T>(pointer: *const T, argument: &str) -> Result<(), Failu
 pub(super) fn member(comm: HcclComm) -> Result<Arc<Member>, Failure> {
     not_null(comm, "comm")?;
     registry::member(comm as u64)
-}
-
-/// A C string that an argument names.
-///
-/// # Safety
-///
-/// `text` is null or NUL-terminated.
-pub(super) unsafe fn text_of(text: *const c_char, argument: &str) -> Result<String, Failure> {
-    not_null(text, argument)?;
-    // SAFETY: the caller's promise.
-    Ok(unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
 }
 
 /// The product that a thread of an operator is on.

@@ -1,8 +1,8 @@
 //! What kernels need of a communicator: contexts, from a tiling struct or from an argument object.
 #![allow(non_snake_case, reason = "CANN's names")]
 
-use super::arguments::{Hccl, Out, entries};
-use super::hccl_entry::{member, not_null, text_of};
+use super::arguments::{Argument, CText, Hccl, Out, entries};
+use super::hccl_entry::{member, not_null};
 use crate::fabric::Member;
 use crate::kernel;
 use crate::memory::{self, MemoryPlace};
@@ -92,7 +92,7 @@ entries! {
 
     fn HcclKfcOpArgsSetAlgConfig(op_args: *mut c_void, config: *mut c_char) {
         // SAFETY: null or NUL-terminated by the C contract.
-        let config = unsafe { text_of(config, "algConfig") }?;
+        let config = unsafe { CText::of(config) }.required("algConfig")?;
         if config.len() >= 128 {
             return refuse!(
                 HCCL_E_PARA,

@@ -1,39 +1,7 @@
 //! The synchronisation primitives of the meeting core: the standard library's, or loom's when the models run
 //! (`RUSTFLAGS="--cfg loom" cargo test -p ascend-emulator --release loom`).
 
-#[cfg(loom)]
-pub(crate) use loom::{
-    cell::UnsafeCell,
-    sync::Mutex,
-    sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering},
-};
-#[cfg(not(loom))]
-pub(crate) use std::sync::{
-    Mutex,
-    atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering},
-};
-
-/// `std::cell::UnsafeCell` with the access methods of loom's, which checks that no two accesses collide.
-#[cfg(not(loom))]
-#[derive(Debug)]
-pub(crate) struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
-
-#[cfg(not(loom))]
-impl<T> UnsafeCell<T> {
-    pub(crate) const fn new(value: T) -> Self {
-        Self(std::cell::UnsafeCell::new(value))
-    }
-
-    #[inline]
-    pub(crate) fn with<R>(&self, read: impl FnOnce(*const T) -> R) -> R {
-        read(self.0.get())
-    }
-
-    #[inline]
-    pub(crate) fn with_mut<R>(&self, write: impl FnOnce(*mut T) -> R) -> R {
-        write(self.0.get())
-    }
-}
+pub(crate) use ascend_sync::{AtomicPtr, AtomicU32, AtomicU64, Mutex, Ordering, UnsafeCell};
 
 /// Stores `value` so that no later `SeqCst` load of this thread overtakes the store.
 ///
@@ -56,5 +24,5 @@ pub(crate) fn announce_or(word: &AtomicU32, bits: u32) {
 #[inline]
 pub(crate) fn fence_for_loom() {
     #[cfg(loom)]
-    loom::sync::atomic::fence(Ordering::SeqCst);
+    ascend_sync::fence(Ordering::SeqCst);
 }
