@@ -8,6 +8,7 @@ use ascend_sys::{
 use std::cell::{Cell, RefCell};
 use std::ffi::{CString, c_char};
 use std::fmt::Display;
+use std::ops::Deref;
 use std::sync::Arc;
 
 /// What is said of a panic, wherever it is caught.
@@ -47,8 +48,13 @@ impl PartialEq<HcclResult> for ErrorCode {
 }
 
 /// A code of CANN with its explanation. The same failure may be told to many ranks.
+///
+/// One pointer: what can fail returns in registers when it does not.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Failure {
+pub(crate) struct Failure(Box<Particulars>);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Particulars {
     pub(crate) code: ErrorCode,
     /// A line with the cause, then perhaps lines with the particulars and with what to do.
     pub(crate) text: Arc<str>,
@@ -56,9 +62,18 @@ pub(crate) struct Failure {
     pub(crate) task: Option<Arc<str>>,
 }
 
+impl Deref for Failure {
+    type Target = Particulars;
+
+    fn deref(&self) -> &Particulars {
+        &self.0
+    }
+}
+
 impl Failure {
+    #[cold]
     pub(crate) fn new(code: impl Into<ErrorCode>, text: impl Into<Arc<str>>) -> Failure {
-        Failure { code: code.into(), text: text.into(), task: None }
+        Failure(Box::new(Particulars { code: code.into(), text: text.into(), task: None }))
     }
 
     /// A code that is an answer and no mistake: it is told without a text.
@@ -69,8 +84,7 @@ impl Failure {
     /// The argument with this name is NULL.
     #[cold]
     pub(crate) fn null(argument: &str) -> Failure {
-        let text = format!("{argument} is NULL");
-        Failure { code: ErrorCode::Null, text: text.into(), task: None }
+        Failure::new(ErrorCode::Null, format!("{argument} is NULL"))
     }
 
     /// The code that a function of the runtime returns. None of them calls HCCL, except when a
@@ -106,8 +120,15 @@ impl Failure {
         Failure::new(code, format!("{item}: {text}"))
     }
 
-    pub(crate) fn of_task(self, task: impl Into<Arc<str>>) -> Failure {
-        Failure { task: Some(task.into()), ..self }
+    pub(crate) fn of_task(mut self, task: impl Into<Arc<str>>) -> Failure {
+        self.0.task = Some(task.into());
+        self
+    }
+
+    /// The same, reported with another code.
+    pub(crate) fn with_code(mut self, code: impl Into<ErrorCode>) -> Failure {
+        self.0.code = code.into();
+        self
     }
 
     /// The text, with the task in brackets behind the cause.

@@ -164,10 +164,7 @@ impl Job for Task {
     #[inline]
     fn poll(&mut self, stream: &'static Stream) -> Step {
         let step = task::ErasedTask::poll(self, stream);
-        if check::is_on() {
-            tell_checker(&**self, stream, &step);
-        }
-        step
+        if check::is_on() { tell_checker(&**self, stream, step) } else { step }
     }
 
     fn arm(&mut self, stream: &'static Stream) -> bool {
@@ -193,12 +190,13 @@ impl Job for Task {
 
 /// Checked mode hears what a task has waited for, when it is over.
 #[cold]
-fn tell_checker(task: &dyn TaskBody<Stream>, stream: &Stream, step: &Step) {
-    if let Step::Done(how) = step
+fn tell_checker(task: &dyn TaskBody<Stream>, stream: &Stream, step: Step) -> Step {
+    if let Step::Done(how) = &step
         && let Some(passed) = task.passed(how)
     {
         check::passed(stream, passed);
     }
+    step
 }
 
 /// A task starts as what it is; its kind is forgotten when it has to stay.
@@ -206,10 +204,7 @@ impl<B: TaskBody<Stream>> Fresh<Task> for B {
     #[inline]
     fn start(&mut self, stream: &'static Stream) -> Step {
         let step = self.poll(stream);
-        if check::is_on() {
-            tell_checker(self, stream, &step);
-        }
-        step
+        if check::is_on() { tell_checker(self, stream, step) } else { step }
     }
 
     #[inline]

@@ -338,7 +338,7 @@ fn destroy(member: &Member, handle: ChannelHandle) -> Result<(), Failure> {
     let channel = match channel_of(member, handle) {
         Ok(channel) => channel,
         Err(failure) => {
-            return Err(Failure { code: HcclResult::HCCL_E_NOT_FOUND.into(), ..failure });
+            return Err(failure.with_code(HcclResult::HCCL_E_NOT_FOUND));
         }
     };
     match channel.kind() {

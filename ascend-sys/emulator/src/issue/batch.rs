@@ -268,9 +268,7 @@ impl PendingBatch {
                 why => (Cause::Gone, format!("rank {rank} gave up, {waits}: {}", why.text())),
             };
             self.break_with(cause, text);
-            if let Some(failure) = &mut self.failure {
-                failure.code = why.code().into();
-            }
+            self.failure = self.failure.take().map(|failure| failure.with_code(why.code()));
         }
         self.poll()
     }

@@ -22,7 +22,6 @@ use crate::collective::table::{self, Extent, Summary, Table};
 use crate::fabric::Member;
 use crate::lent::Lent;
 use crate::message::{Failure, PANICKED};
-use crate::queue;
 use crate::step::{Helpers, PIECE, Reason, Step};
 use crate::stream::Stream;
 use crate::task::TaskBody;
@@ -393,9 +392,7 @@ impl PendingCollective {
             }
         };
         match self.fail(cause, text) {
-            queue::JobStep::Done(Err(failure)) => {
-                Step::Done(Err(Failure { code: why.code().into(), ..failure }))
-            }
+            Step::Done(Err(failure)) => Step::Done(Err(failure.with_code(why.code()))),
             step => step,
         }
     }

@@ -346,7 +346,7 @@ impl Await {
                 self.break_with(comm, Cause::Gone, text)
             }
         };
-        Step::Done(Err(Failure { code: why.code().into(), ..failure }))
+        Step::Done(Err(failure.with_code(why.code())))
     }
 
     fn waiting(&self) -> String {
