@@ -1,7 +1,8 @@
 //! Initialisation, error texts, and small questions.
 #![allow(non_snake_case, reason = "CANN's names")]
 
-use super::arguments::{Acl, Out, entries};
+use super::arguments::Out;
+use super::entries::{Acl, entries};
 use crate::message::{self, Failure, fail};
 use crate::profile::Product;
 use crate::{context, machine};

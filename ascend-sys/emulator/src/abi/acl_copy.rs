@@ -5,7 +5,7 @@
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::acl_memory::resolve;
-use super::arguments::{Acl, entries};
+use super::entries::{Acl, entries};
 use crate::callback::may_block;
 use crate::leaf::{Copy, Fill};
 use crate::memory::{Bytes, MemoryPlace};

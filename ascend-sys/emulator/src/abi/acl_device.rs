@@ -1,7 +1,8 @@
 //! Devices and contexts.
 #![allow(non_snake_case, reason = "CANN's names")]
 
-use super::arguments::{Acl, Out, entries};
+use super::arguments::Out;
+use super::entries::{Acl, entries};
 use super::raw::limit;
 use crate::callback::may_block;
 use crate::message::{Failure, fail};

@@ -1,7 +1,8 @@
 //! Captured streams and graphs: `aclmdlRI...`.
 #![allow(non_snake_case, reason = "CANN's names")]
 
-use super::arguments::{Acl, Out, entries};
+use super::arguments::Out;
+use super::entries::{Acl, entries};
 use super::raw::limit;
 use crate::callback::may_block;
 use crate::capture::graph::{self, CallbackArgument, with_complete};

@@ -2,7 +2,7 @@
 //! it says so, with CANN's code for what a device does not support, so that a program that names one of these functions starts.
 #![allow(non_snake_case, reason = "CANN's names")]
 
-use super::arguments::{Acl, run};
+use super::entries::{Acl, run};
 use crate::message::fail;
 use ascend_sys::{
     ACL_ERROR_RT_FEATURE_NOT_SUPPORT, Functions, aclError, aclmdlRI, aclmdlRICaptureMode,

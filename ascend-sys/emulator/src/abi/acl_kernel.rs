@@ -1,7 +1,8 @@
 //! Kernels: binaries, and the functions in them.
 #![allow(non_snake_case, reason = "CANN's names")]
 
-use super::arguments::{Acl, CText, Out, entries, run};
+use super::arguments::{CText, Out};
+use super::entries::{Acl, entries, run};
 use super::raw::{bytes, write_text};
 use crate::context;
 use crate::kernel::arguments;

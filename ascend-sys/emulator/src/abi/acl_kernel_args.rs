@@ -1,7 +1,8 @@
 //! Argument lists of kernels.
 #![allow(non_snake_case, reason = "CANN's names")]
 
-use super::arguments::{Acl, Out, entries};
+use super::arguments::Out;
+use super::entries::{Acl, entries};
 use super::raw::bytes;
 use crate::kernel::arguments::ArgumentList;
 use crate::kernel::binary;

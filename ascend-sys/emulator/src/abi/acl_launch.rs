@@ -2,7 +2,7 @@
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::acl_kernel_args::list_of;
-use super::arguments::{Acl, entries};
+use super::entries::{Acl, entries};
 use super::raw::bytes;
 use crate::kernel::arguments::{self, Arguments, KernelArgument};
 use crate::kernel::binary;

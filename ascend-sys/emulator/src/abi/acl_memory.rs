@@ -1,7 +1,8 @@
 //! Memory: allocating, freeing, registering, and asking what a pointer is.
 #![allow(non_snake_case, reason = "CANN's names")]
 
-use super::arguments::{Acl, Out, entries};
+use super::arguments::Out;
+use super::entries::{Acl, entries};
 use crate::callback::may_block;
 use crate::memory::{self, Bytes, MemoryPlace};
 use crate::message::{Failure, fail};

@@ -1,7 +1,8 @@
 //! Notifies.
 #![allow(non_snake_case, reason = "CANN's names")]
 
-use super::arguments::{Acl, Out, entries};
+use super::arguments::Out;
+use super::entries::{Acl, entries};
 use crate::check;
 use crate::context;
 use crate::message::fail;

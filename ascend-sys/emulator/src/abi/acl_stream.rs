@@ -1,7 +1,8 @@
 //! Streams and host functions.
 #![allow(non_snake_case, reason = "CANN's names")]
 
-use super::arguments::{Acl, Out, entries};
+use super::arguments::Out;
+use super::entries::{Acl, entries};
 use super::raw::limit;
 use crate::callback::{HostCall, may_block};
 use crate::ending;

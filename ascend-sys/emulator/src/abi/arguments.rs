@@ -1,132 +1,202 @@
-//! Entries and their arguments: the C contract, stated once.
+//! Arguments of entries: the C contract, stated once.
 //!
-//! [`entries!`] makes a C function of each line, with CANN's types, and lists them in a table.
-//! An entry's body gets typed arguments in their place. What the C contract promises of a pointer
-//! (NULL, or valid for the length of the call) is promised where the argument is made; whether it
-//! is NULL is asked where the body says so, because the order of checks is part of the ABI.
+//! An entry's body gets typed arguments in the place of C's. What the C contract promises of a
+//! pointer (NULL, or valid for the length of the call) is promised where the argument is made;
+//! whether it is NULL is asked where the body says so, because the order of checks is part of the
+//! ABI.
 
-use std::ffi::{CStr, c_char};
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ffi::{CStr, c_char, c_void};
+use std::marker::PhantomData;
+use std::ops::Deref;
 
-use ascend_sys::{ACL_ERROR_INTERNAL_ERROR, ACL_SUCCESS, HcclResult, HcommResult, aclError};
+use ascend_sys::ACL_ERROR_INVALID_PARAM;
 
-use crate::message::{Failure, PANICKED, add_text, report};
+use crate::message::{Failure, fail};
 
-/// A family of C functions: which codes they return, and how they tell a failure.
-pub(super) trait Family {
-    type Code;
-    const SUCCESS: Self::Code;
-    /// Notes the text of a failure for `aclGetRecentErrMsg`, and returns its code.
-    fn tell(name: &str, failure: &Failure) -> Self::Code;
-    fn panicked() -> Failure;
-}
-
-/// The functions of the runtime.
-pub(super) enum Acl {}
-/// Those of HCCL.
-pub(super) enum Hccl {}
-/// Those of HCCL whose codes are plain numbers.
-pub(super) enum Hcomm {}
-
-impl Family for Acl {
-    type Code = aclError;
-    const SUCCESS: aclError = ACL_SUCCESS;
-
-    #[cold]
-    fn tell(name: &str, failure: &Failure) -> aclError {
-        let code = failure.acl_code();
-        report(code, failure.told_by(name));
-        code
-    }
-
-    #[cold]
-    fn panicked() -> Failure {
-        Failure::new(ACL_ERROR_INTERNAL_ERROR, PANICKED)
-    }
-}
-
-impl Family for Hccl {
-    type Code = HcclResult;
-    const SUCCESS: HcclResult = HcclResult::HCCL_SUCCESS;
-
-    #[cold]
-    fn tell(name: &str, failure: &Failure) -> HcclResult {
-        let (code, text) = failure.in_hccl();
-        if text.is_empty() {
-            return code;
-        }
-        // A text without a number of its own is about an argument of the function.
-        let numbered = text.starts_with("EI");
-        add_text(if numbered { text.to_string() } else { format!("EI0003: {name}: {text}") });
-        code
-    }
-
-    #[cold]
-    fn panicked() -> Failure {
-        Failure::new(HcclResult::HCCL_E_INTERNAL, format!("EI9999: {PANICKED}"))
-    }
-}
-
-impl Family for Hcomm {
-    type Code = HcommResult;
-    const SUCCESS: HcommResult = HcclResult::HCCL_SUCCESS.0 as HcommResult;
-
-    #[cold]
-    fn tell(name: &str, failure: &Failure) -> HcommResult {
-        Hccl::tell(name, failure).0 as HcommResult
-    }
-
-    #[cold]
-    fn panicked() -> Failure {
-        Hccl::panicked()
-    }
-}
-
-/// Runs the body of an entry: catches panics, and makes a code of a failure.
-#[inline]
-pub(super) fn run<F: Family>(
-    name: &'static str,
-    body: impl FnOnce() -> Result<(), Failure>,
-) -> F::Code {
-    match catch_unwind(AssertUnwindSafe(body)) {
-        Ok(Ok(())) => F::SUCCESS,
-        Ok(Err(failure)) => F::tell(name, &failure),
-        Err(_) => F::tell(name, &F::panicked()),
-    }
+/// The C type of an argument.
+pub(super) trait FromC {
+    type C;
 }
 
 /// An argument of an entry, made of the C type. Plain values and raw pointers are themselves.
-pub(super) trait Argument {
-    type C;
-
+pub(super) trait Argument: FromC {
     /// # Safety
     ///
     /// A pointer keeps the contract of the type that is made of it, until the entry returns.
     unsafe fn of(c: Self::C) -> Self;
 }
 
-impl<T: Copy> Argument for T {
-    type C = T;
+/// An argument whose length is another one: `ranks: Slice<u32>[count]`.
+pub(super) trait Counted: FromC {
+    /// # Safety
+    ///
+    /// A pointer keeps the contract of the type that is made of it and this length, until the
+    /// entry returns.
+    unsafe fn of(c: Self::C, length: usize) -> Self;
+}
 
+/// A length of the C function; what is none, such as -1, is none at all.
+#[inline]
+pub(super) fn length(c: impl TryInto<usize>) -> usize {
+    c.try_into().unwrap_or(0)
+}
+
+impl<T: Copy> FromC for T {
+    type C = T;
+}
+
+impl<T: Copy> Argument for T {
     #[inline]
     unsafe fn of(c: T) -> T {
         c
     }
 }
 
-/// A place for a result: NULL, or valid for a write.
-pub(super) struct Out<T>(*mut T);
+/// A pointer, as C declares it.
+pub(super) trait Pointer: Copy {
+    fn address(self) -> *mut c_void;
+}
 
-impl<T> Argument for Out<T> {
-    type C = *mut T;
-
+impl<T> Pointer for *const T {
     #[inline]
-    unsafe fn of(c: *mut T) -> Self {
-        Out(c)
+    fn address(self) -> *mut c_void {
+        self.cast_mut().cast()
     }
 }
 
-impl<T> Out<T> {
+impl<T> Pointer for *mut T {
+    #[inline]
+    fn address(self) -> *mut c_void {
+        self.cast()
+    }
+}
+
+/// What a type of handle names.
+pub(super) trait Named {
+    type Found;
+    fn find(handle: u64) -> Result<Self::Found, Failure>;
+}
+
+/// A handle of the kind `K`: any number, which may name nothing.
+pub(super) struct Handle<K>(*mut c_void, PhantomData<K>);
+
+impl<K> FromC for Handle<K> {
+    type C = *mut c_void;
+}
+
+impl<K> Argument for Handle<K> {
+    #[inline]
+    unsafe fn of(c: *mut c_void) -> Self {
+        Handle(c, PhantomData)
+    }
+}
+
+impl<K> Handle<K> {
+    /// Refuses NULL. It is no name, and has an error of its own.
+    #[inline]
+    pub(super) fn required(&self, argument: &str) -> Result<&Self, Failure> {
+        if self.0.is_null() { Err(Failure::null(argument)) } else { Ok(self) }
+    }
+
+    #[inline]
+    pub(super) fn is_null(&self) -> bool {
+        self.0.is_null()
+    }
+
+    /// The number that the handle is.
+    #[inline]
+    pub(super) fn number(&self) -> u64 {
+        self.0 as u64
+    }
+}
+
+impl<K: Named> Handle<K> {
+    /// What the handle names.
+    #[inline]
+    pub(super) fn find(&self) -> Result<K::Found, Failure> {
+        K::find(self.number())
+    }
+}
+
+/// Values of the caller: NULL, or as many as the length says. `C` is the pointer that C declares.
+pub(super) struct Slice<T, C = *const T>(*const T, usize, PhantomData<C>);
+
+impl<T, C: Pointer> FromC for Slice<T, C> {
+    type C = C;
+}
+
+impl<T, C: Pointer> Counted for Slice<T, C> {
+    #[inline]
+    unsafe fn of(c: C, length: usize) -> Self {
+        Slice(c.address().cast(), length, PhantomData)
+    }
+}
+
+impl<T, C> Slice<T, C> {
+    #[inline]
+    pub(super) fn is_null(&self) -> bool {
+        self.0.is_null()
+    }
+
+    /// The values. NULL is refused, also where there would be none.
+    #[inline]
+    pub(super) fn required(self, argument: &str) -> Result<Values<T>, Failure> {
+        if self.0.is_null() { Err(Failure::null(argument)) } else { Ok(Values(self.0, self.1)) }
+    }
+}
+
+/// Values of the caller that are there. Nothing is touched before they are looked at, so that the
+/// length can be checked first.
+pub(super) struct Values<T>(*const T, usize);
+
+impl<T> Values<T> {
+    /// How many there are, as the caller says.
+    #[inline]
+    pub(super) fn count(&self) -> usize {
+        self.1
+    }
+}
+
+impl<T> Deref for Values<T> {
+    type Target = [T];
+
+    #[inline]
+    fn deref(&self) -> &[T] {
+        // No array is longer, whatever the caller says.
+        let length = self.1.min(isize::MAX as usize / size_of::<T>());
+        // SAFETY: not null, so as long as it says by the contract of `Slice`.
+        unsafe { std::slice::from_raw_parts(self.0, length) }
+    }
+}
+
+/// Bytes of the caller.
+pub(super) type Bytes = Slice<u8, *const c_void>;
+
+impl Bytes {
+    /// The bytes, of which there must be some.
+    pub(super) fn some(self, argument: &str) -> Result<Values<u8>, Failure> {
+        if self.0.is_null() || self.1 == 0 {
+            return fail!(ACL_ERROR_INVALID_PARAM, "{argument} is NULL or has no bytes");
+        }
+        Ok(Values(self.0, self.1))
+    }
+}
+
+/// A place for a result: NULL, or valid for a write. `C` is the pointer that C declares, such as `*mut c_void`.
+pub(super) struct Out<T, C = *mut T>(*mut T, PhantomData<C>);
+
+impl<T, C: Pointer> FromC for Out<T, C> {
+    type C = C;
+}
+
+impl<T, C: Pointer> Argument for Out<T, C> {
+    #[inline]
+    unsafe fn of(c: C) -> Self {
+        Out(c.address().cast(), PhantomData)
+    }
+}
+
+impl<T, C> Out<T, C> {
     /// The place, which must not be NULL.
     #[inline]
     pub(super) fn required(self, argument: &str) -> Result<Place<T>, Failure> {
@@ -143,6 +213,7 @@ impl<T> Out<T> {
 }
 
 /// A place for a result that is not NULL.
+#[derive(Clone, Copy)]
 pub(super) struct Place<T>(*mut T);
 
 impl<T> Place<T> {
@@ -159,19 +230,122 @@ impl<T> Place<T> {
     }
 }
 
-/// A value of the caller: NULL, or valid for reads.
-pub(super) struct In<T>(*const T);
+/// Places for results: NULL, or as many as the length says. `C` is the pointer that C declares.
+pub(super) struct OutSlice<T, C = *mut T>(*mut T, usize, PhantomData<C>);
 
-impl<T> Argument for In<T> {
-    type C = *const T;
+impl<T, C: Pointer> FromC for OutSlice<T, C> {
+    type C = C;
+}
 
+impl<T, C: Pointer> Counted for OutSlice<T, C> {
     #[inline]
-    unsafe fn of(c: *const T) -> Self {
-        In(c)
+    unsafe fn of(c: C, length: usize) -> Self {
+        OutSlice(c.address().cast(), length, PhantomData)
     }
 }
 
-impl<T> In<T> {
+impl<T: Copy, C> OutSlice<T, C> {
+    /// The places, which must not be NULL, also where there are none.
+    #[inline]
+    pub(super) fn required(self, argument: &str) -> Result<Places<T>, Failure> {
+        if self.0.is_null() { Err(Failure::null(argument)) } else { Ok(Places(self.0, self.1)) }
+    }
+}
+
+/// Places for results that are not NULL.
+pub(super) struct Places<T>(*mut T, usize);
+
+impl<T: Copy> Places<T> {
+    #[inline]
+    pub(super) fn len(&self) -> usize {
+        self.1
+    }
+
+    /// Writes the values from the first place on; what has no place is left out.
+    pub(super) fn write(&self, values: &[T]) {
+        let length = values.len().min(self.1);
+        // SAFETY: not null, so valid for `self.1` writes by the contract of `OutSlice`. The values
+        // are ours, and not the caller's.
+        unsafe { self.0.copy_from_nonoverlapping(values.as_ptr(), length) };
+    }
+}
+
+/// Room for a text: NULL, or as many bytes as the length says.
+pub(super) struct OutText(*mut c_char, usize);
+
+impl FromC for OutText {
+    type C = *mut c_char;
+}
+
+impl Counted for OutText {
+    #[inline]
+    unsafe fn of(c: *mut c_char, length: usize) -> Self {
+        OutText(c, length)
+    }
+}
+
+impl OutText {
+    #[inline]
+    pub(super) fn is_null(&self) -> bool {
+        self.0.is_null()
+    }
+
+    /// Writes words with a NUL behind them, cut to the room that there is.
+    pub(super) fn write(&self, words: &str) {
+        if self.0.is_null() || self.1 == 0 {
+            return;
+        }
+        let words = &words.as_bytes()[..words.len().min(self.1 - 1)];
+        // SAFETY: not null, so as long as it says by the contract of the type; the words and their
+        // NUL are no more than that.
+        unsafe {
+            std::ptr::copy_nonoverlapping(words.as_ptr(), self.0.cast(), words.len());
+            *self.0.add(words.len()) = 0;
+        }
+    }
+}
+
+/// A value that is read and then replaced: NULL, or valid for both.
+pub(super) struct InOut<T>(*mut T);
+
+impl<T> FromC for InOut<T> {
+    type C = *mut T;
+}
+
+impl<T> Argument for InOut<T> {
+    #[inline]
+    unsafe fn of(c: *mut T) -> Self {
+        InOut(c)
+    }
+}
+
+impl<T: Copy> InOut<T> {
+    /// The value, and the place for the other one, which must not be NULL.
+    #[inline]
+    pub(super) fn required(self, argument: &str) -> Result<(T, Place<T>), Failure> {
+        if self.0.is_null() {
+            return Err(Failure::null(argument));
+        }
+        // SAFETY: not null, so valid for a read by the contract of the type.
+        Ok((unsafe { self.0.read_unaligned() }, Place(self.0)))
+    }
+}
+
+/// A value of the caller: NULL, or valid for reads. `C` is the pointer that C declares.
+pub(super) struct In<T, C = *const T>(*const T, PhantomData<C>);
+
+impl<T, C: Pointer> FromC for In<T, C> {
+    type C = C;
+}
+
+impl<T, C: Pointer> Argument for In<T, C> {
+    #[inline]
+    unsafe fn of(c: C) -> Self {
+        In(c.address().cast(), PhantomData)
+    }
+}
+
+impl<T, C> In<T, C> {
     /// The value, which must not be NULL.
     #[inline]
     pub(super) fn required(&self, argument: &str) -> Result<&T, Failure> {
@@ -189,9 +363,11 @@ impl<T> In<T> {
 /// A text of the caller: NULL, or NUL-terminated.
 pub(super) struct CText(*const c_char);
 
-impl Argument for CText {
+impl FromC for CText {
     type C = *const c_char;
+}
 
+impl Argument for CText {
     #[inline]
     unsafe fn of(c: *const c_char) -> Self {
         CText(c)
@@ -211,49 +387,3 @@ impl CText {
         (!self.0.is_null()).then(|| unsafe { CStr::from_ptr(self.0) })
     }
 }
-
-/// C functions of one family, and `fill`, which puts them into a table:
-///
-/// ```text
-/// entries! { Acl;
-///     fn aclrtGetDevice(device: Out<i32>) { device.required("deviceId")?.write(...); Ok(()) }
-/// }
-/// ```
-///
-/// A body returns `Result<(), Failure>`; `ENTRY` is the name of its function. Functions that
-/// return no code of the family are written out, and listed first: `also { aclrtGetSocName }`.
-macro_rules! entries {
-    (
-        $family:ty;
-        $(also { $($also:ident),* $(,)? })?
-        $(
-            $(#[$attribute:meta])*
-            fn $name:ident($($argument:ident: $type:ty),* $(,)?) $body:block
-        )*
-    ) => {
-        /// Puts the functions of this file into a table.
-        pub(super) fn fill(table: &mut ascend_sys::Functions) {
-            $($(table.$also = Some($also);)*)?
-            $(table.$name = Some($name);)*
-        }
-
-        $(
-            $(#[$attribute])*
-            unsafe extern "C" fn $name(
-                $($argument: <$type as $crate::abi::arguments::Argument>::C),*
-            ) -> <$family as $crate::abi::arguments::Family>::Code {
-                #[allow(dead_code, reason = "most bodies do not name their function")]
-                const ENTRY: &str = stringify!($name);
-                // SAFETY: the C contract is that of the argument's type.
-                $(let $argument = unsafe {
-                    <$type as $crate::abi::arguments::Argument>::of($argument)
-                };)*
-                $crate::abi::arguments::run::<$family>(
-                    ENTRY,
-                    move || -> Result<(), $crate::message::Failure> { $body },
-                )
-            }
-        )*
-    };
-}
-pub(super) use entries;

@@ -1,7 +1,8 @@
 //! Our own extension of the ABI: progress counters, failures by ticket, waiting for any activity, blocks of devices.
 #![allow(non_snake_case, reason = "the names of the header ascend_ext.h")]
 
-use super::arguments::{Acl, In, Out, entries};
+use super::arguments::{In, Out};
+use super::entries::{Acl, entries};
 use super::raw::write_text;
 use crate::callback::may_block;
 use crate::check;

@@ -4,7 +4,7 @@
 //! pairs means nothing.
 #![allow(non_snake_case, reason = "CANN's names")]
 
-use super::arguments::{Hccl, entries};
+use super::entries::{Hccl, entries};
 use ascend_sys::{HcclComm, HcclSendRecvItem, HcclSendRecvType, aclrtStream};
 
 use super::hccl_entry::{not_null, product_of_thread};

@@ -1,15 +1,16 @@
 //! Channels, and the memory that goes over them. CANN's `hccl_channel.h` and parts of `hccl_res.h`.
 #![allow(non_snake_case, reason = "CANN's names")]
 
-use super::arguments::{CText, Hccl, Out, entries};
+use super::arguments::{CText, Handle, In, Out, OutSlice, Place, Slice, Values};
+use super::entries::{Hccl, entries};
 use std::ffi::{c_char, c_void};
 
 use ascend_sys::{
-    ChannelHandle, CommEngine, CommMem, CommMemType, EndpointDesc, HcclChannelDesc, HcclComm,
-    HcclMemHandle, HcclResult,
+    ChannelHandle, CommEngine, CommMem, CommMemType, EndpointDesc, HcclChannelDesc, HcclMemHandle,
+    HcclResult,
 };
 
-use super::hccl_entry::{member, not_null};
+use super::hccl_entry::not_null;
 use crate::callback::may_block;
 use crate::collective::validate;
 use crate::fabric::Member;
@@ -25,120 +26,103 @@ entries! {
     Hccl;
 
     fn HcclChannelAcquire(
-        comm: HcclComm,
+        comm: Handle<Member>,
         engine: CommEngine,
-        descs: *const HcclChannelDesc,
+        descs: Slice<HcclChannelDesc>[count],
         count: u32,
-        channels: *mut ChannelHandle,
+        channels: OutSlice<ChannelHandle>[count],
     ) {
-        // SAFETY: the C contract.
-        unsafe {
-            acquire(ENTRY, comm, engine, descs, count, channels)
-        }
+        acquire(ENTRY, &comm, engine, descs, channels)
     }
 
     fn HcclChannelGetHcclBuffer(
-        comm: HcclComm,
+        comm: Handle<Member>,
         channel: ChannelHandle,
-        buffer: *mut *mut c_void,
-        size: *mut u64,
+        buffer: Out<*mut c_void>,
+        size: Out<u64>,
     ) {
-        let member = member(comm)?;
-        not_null(buffer, "buffer")?;
-        not_null(size, "size")?;
+        let member = comm.find()?;
+        let place = buffer_place(buffer, size)?;
         let found = channel_of(&member, channel)?.remote_buffer();
-        // SAFETY: not null, so valid for writes by the C contract.
-        unsafe { write_buffer(found, buffer, size) };
+        write_buffer(found, place);
         Ok(())
     }
 
     fn HcclChannelGetRemoteMems(
-        comm: HcclComm,
+        comm: Handle<Member>,
         channel: ChannelHandle,
-        count: *mut u32,
-        memories: *mut *mut CommMem,
-        tags: *mut *mut *mut c_char,
+        count: Out<u32>,
+        memories: Out<*mut CommMem>,
+        tags: Out<*mut *mut c_char>,
     ) {
-        let member = member(comm)?;
-        not_null(count, "memNum")?;
-        not_null(memories, "remoteMems")?;
-        not_null(tags, "memTags")?;
+        let member = comm.find()?;
+        let count = count.required("memNum")?;
+        let memories = memories.required("remoteMems")?;
+        let tags = tags.required("memTags")?;
         let channel = channel_of(&member, channel)?;
         let Some(found) = channel.remote_memories() else {
             return refuse!(HCCL_E_PARA, "{}", channel.describe());
         };
-        // SAFETY: not null, so valid for writes by the C contract.
-        unsafe {
-            count.write_unaligned(found.0);
-            memories.write_unaligned(found.1);
-            tags.write_unaligned(found.2);
-        }
+        count.write(found.0);
+        memories.write(found.1);
+        tags.write(found.2);
         Ok(())
     }
 
-    fn HcclGetHcclBuffer(comm: HcclComm, buffer: *mut *mut c_void, size: *mut u64) {
-        let member = member(comm)?;
-        not_null(buffer, "buffer")?;
-        not_null(size, "size")?;
+    fn HcclGetHcclBuffer(comm: Handle<Member>, buffer: Out<*mut c_void>, size: Out<u64>) {
+        let member = comm.find()?;
+        let place = buffer_place(buffer, size)?;
         let found = memory::buffer(&member)?;
-        // SAFETY: not null, so valid for writes by the C contract.
-        unsafe { write_buffer(found, buffer, size) };
+        write_buffer(found, place);
         Ok(())
     }
 
-    fn HcclGetHcclBufferCleared(comm: HcclComm, buffer: *mut *mut c_void, size: *mut u64) {
-        let member = member(comm)?;
-        not_null(buffer, "buffer")?;
-        not_null(size, "size")?;
+    fn HcclGetHcclBufferCleared(comm: Handle<Member>, buffer: Out<*mut c_void>, size: Out<u64>) {
+        let member = comm.find()?;
+        let place = buffer_place(buffer, size)?;
         only_950(&member, ENTRY)?;
         let found = memory::cleared_buffer(&member)?;
-        // SAFETY: not null, so valid for writes by the C contract.
-        unsafe { write_buffer(found, buffer, size) };
+        write_buffer(found, place);
         Ok(())
     }
 
     fn HcclChannelQuery(
-        comm: HcclComm,
+        comm: Handle<Member>,
         engine: CommEngine,
-        descs: *const HcclChannelDesc,
+        descs: Slice<HcclChannelDesc>[count],
         count: u32,
-        channels: *mut ChannelHandle,
+        channels: OutSlice<ChannelHandle>[count],
     ) {
-        let member = member(comm)?;
-        not_null(descs, "channelDescs")?;
-        not_null(channels, "channels")?;
+        let member = comm.find()?;
+        let descs = descs.required("channelDescs")?;
+        let channels = channels.required("channels")?;
         only_950(&member, ENTRY)?;
-        // SAFETY: not null, so an array of `count` by the C contract.
-        let (engine, wanted) = unsafe { wanted(&member, engine, descs, count) }?;
-        let handles = query_channels(&member, engine, &wanted)?;
-        // SAFETY: not null, so an array of `count` by the C contract.
-        unsafe { channels.copy_from_nonoverlapping(handles.as_ptr(), handles.len()) };
+        let (engine, wanted) = wanted(&member, engine, &descs)?;
+        channels.write(&query_channels(&member, engine, &wanted)?);
         Ok(())
     }
 
-    fn HcclChannelDestroy(comm: HcclComm, channels: *const ChannelHandle, count: u32) {
-        let member = member(comm)?;
-        not_null(channels, "channels")?;
+    fn HcclChannelDestroy(comm: Handle<Member>, channels: Slice<ChannelHandle>[count], count: u32) {
+        let member = comm.find()?;
+        let channels = channels.required("channels")?;
         only_950(&member, ENTRY)?;
         if count == 0 {
             return refuse!(HCCL_E_PARA, "channelNum is 0");
         }
-        // SAFETY: not null, so an array of `count` by the C contract.
-        let channels = unsafe { std::slice::from_raw_parts(channels, count as usize) };
         // All are tried; the first error is told.
         let results: Vec<_> = channels.iter().map(|channel| destroy(&member, *channel)).collect();
         results.into_iter().collect()
     }
 
     fn HcclCommMemReg(
-        comm: HcclComm,
+        comm: Handle<Member>,
         tag: CText,
-        memory: *const CommMem,
+        memory: In<CommMem>,
         handle: Out<HcclMemHandle>,
     ) {
-        let member = member(comm)?;
+        let member = comm.find()?;
         let tag = tag.required("memTag")?;
-        not_null(memory, "mem")?;
+        let memory = memory.required("mem")?;
         let handle = handle.required("memHandle")?;
         if tag.is_empty() || tag.len() > MOST_TAG || tag.starts_with(BUFFER_TAG) {
             return refuse!(
@@ -146,8 +130,7 @@ entries! {
                 "memTag is \"{tag}\"; 1 to {MOST_TAG} characters are expected, which do not begin with {BUFFER_TAG}"
             );
         }
-        // SAFETY: not null, so valid for a read by the C contract.
-        let CommMem { type_, addr, size } = unsafe { memory.read_unaligned() };
+        let CommMem { type_, addr, size } = *memory;
         not_null(addr, "mem->addr")?;
         let on_host = match type_ {
             CommMemType::COMM_MEM_TYPE_DEVICE => false,
@@ -173,34 +156,27 @@ entries! {
 /// What `HcclChannelDescInit` writes.
 const MAGIC: u32 = 0x0f0f_0f0f;
 /// The most channels in one call.
-const MOST_CHANNELS: u32 = 1 << 20;
+const MOST_CHANNELS: usize = 1 << 20;
 /// The most registered memories of one channel.
 const MOST_MEMORIES: u32 = 256;
 /// The longest tag of registered memory.
 const MOST_TAG: usize = 255;
 
 /// Reads descriptions, in the order in which CANN looks at them.
-///
-/// # Safety
-///
-/// `descs` is an array of `count`, and its `memHandles` are null or arrays of `memHandleNum`.
-unsafe fn wanted(
+fn wanted(
     member: &Member,
     engine: CommEngine,
-    descs: *const HcclChannelDesc,
-    count: u32,
+    descs: &Values<HcclChannelDesc>,
 ) -> Result<(OperatorEngine, Vec<WantedChannel>), Failure> {
+    let count = descs.count();
     if count == 0 || count > MOST_CHANNELS {
         return refuse!(HCCL_E_PARA, "channelNum is {count}; it goes from 1 to {MOST_CHANNELS}");
     }
     let product = member.comm.product;
     let engine = OperatorEngine::of_channels(product, engine)?;
-    let mut all: Vec<WantedChannel> = Vec::with_capacity(count as usize);
-    for at in 0..count as usize {
-        // SAFETY: the caller's promise.
-        let desc = unsafe { &*descs.add(at) };
-        // SAFETY: the caller's promise.
-        let one = unsafe { read_desc(member, engine, desc) };
+    let mut all: Vec<WantedChannel> = Vec::with_capacity(count);
+    for (at, desc) in descs.iter().enumerate() {
+        let one = read_desc(member, engine, desc);
         let one = one.map_err(|failure| failure.of_item(format_args!("channelDescs[{at}]")))?;
         let same =
             |other: &WantedChannel| (other.remote, other.protocol) == (one.remote, one.protocol);
@@ -216,10 +192,7 @@ unsafe fn wanted(
     Ok((engine, all))
 }
 
-/// # Safety
-///
-/// As for [`wanted`].
-unsafe fn read_desc(
+fn read_desc(
     member: &Member,
     engine: OperatorEngine,
     desc: &HcclChannelDesc,
@@ -257,7 +230,7 @@ unsafe fn read_desc(
             );
         }
         let count = desc.memHandleNum as usize;
-        // SAFETY: not null, so an array of as many by the caller's promise.
+        // SAFETY: not null, so an array of as many by the C contract of a description.
         let handles = unsafe { std::slice::from_raw_parts(desc.memHandles, count) };
         memories.extend(handles.iter().map(|handle| *handle as u64));
     }
@@ -280,29 +253,21 @@ fn bytes_of(endpoint: &EndpointDesc) -> [u8; size_of::<EndpointDesc>()] {
     unsafe { std::ptr::from_ref(endpoint).cast::<[u8; size_of::<EndpointDesc>()]>().read() }
 }
 
-/// # Safety
-///
-/// As for [`wanted`]; `channels` is null or an array of `count`.
-pub(super) unsafe fn acquire(
+pub(super) fn acquire(
     function: &'static str,
-    comm: HcclComm,
+    comm: &Handle<Member>,
     engine: CommEngine,
-    descs: *const HcclChannelDesc,
-    count: u32,
-    channels: *mut ChannelHandle,
+    descs: Slice<HcclChannelDesc>,
+    channels: OutSlice<ChannelHandle>,
 ) -> Result<(), Failure> {
-    not_null(comm, "comm")?;
-    not_null(descs, "channelDescs")?;
-    not_null(channels, "channels")?;
+    comm.required("comm")?;
+    let descs = descs.required("channelDescs")?;
+    let channels = channels.required("channels")?;
     may_block()?;
-    with_issue_state(comm as u64, |issue_state| {
+    with_issue_state(comm.number(), |issue_state| {
         let member = &issue_state.member;
-        // SAFETY: the caller's promise.
-        let (engine, wanted) = unsafe { wanted(member, engine, descs, count) }?;
-        let mut handles = vec![0; wanted.len()];
-        acquire_channels(member, engine, function, &wanted, &mut handles)?;
-        // SAFETY: not null, so an array of `count` by the caller's promise.
-        unsafe { channels.copy_from_nonoverlapping(handles.as_ptr(), handles.len()) };
+        let (engine, wanted) = wanted(member, engine, &descs)?;
+        channels.write(&acquire_channels(member, engine, function, &wanted)?);
         Ok(())
     })
 }
@@ -316,15 +281,16 @@ fn channel_of(member: &Member, handle: ChannelHandle) -> Result<&'static Channel
     refuse!(HCCL_E_PARA, "{} is not of this communicator", channel.describe())
 }
 
-/// # Safety
-///
-/// Both are valid for writes.
-unsafe fn write_buffer((start, bytes): (usize, usize), buffer: *mut *mut c_void, size: *mut u64) {
-    // SAFETY: the caller's promise.
-    unsafe {
-        buffer.write_unaligned(std::ptr::with_exposed_provenance_mut(start));
-        size.write_unaligned(bytes as u64);
-    }
+/// Where a buffer and its size go.
+type BufferPlace = (Place<*mut c_void>, Place<u64>);
+
+fn buffer_place(buffer: Out<*mut c_void>, size: Out<u64>) -> Result<BufferPlace, Failure> {
+    Ok((buffer.required("buffer")?, size.required("size")?))
+}
+
+fn write_buffer((start, bytes): (usize, usize), (buffer, size): BufferPlace) {
+    buffer.write(std::ptr::with_exposed_provenance_mut(start));
+    size.write(bytes as u64);
 }
 
 fn only_950(member: &Member, function: &str) -> Result<(), Failure> {

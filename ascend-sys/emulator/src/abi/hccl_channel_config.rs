@@ -3,14 +3,16 @@
 //! They say whether channels share a queue of the network card, which the emulator has not: what is set is checked, and changes nothing.
 #![allow(non_snake_case, reason = "CANN's names")]
 
-use super::arguments::{CText, Hccl, Out, entries};
+use super::arguments::{CText, Handle, Out, OutSlice, Slice};
+use super::entries::{Hccl, entries};
 
 use ascend_sys::{
-    ChannelHandle, CommEngine, HcclChannelConfig, HcclChannelConfigType, HcclChannelDesc, HcclComm,
+    ChannelHandle, CommEngine, HcclChannelConfig, HcclChannelConfigType, HcclChannelDesc,
 };
 
 use super::hccl_channel::acquire;
 use super::hccl_entry::not_null;
+use crate::fabric::Member;
 use crate::message::{Failure, refuse};
 use crate::operator::handles::Handles;
 
@@ -61,17 +63,16 @@ entries! {
     }
 
     fn HcclChannelAcquireWithConfig(
-        comm: HcclComm,
+        comm: Handle<Member>,
         engine: CommEngine,
-        descs: *const HcclChannelDesc,
+        descs: Slice<HcclChannelDesc>[count],
         count: u32,
         config: HcclChannelConfig,
-        channels: *mut ChannelHandle,
+        channels: OutSlice<ChannelHandle>[count],
     ) {
-        not_null(comm, "comm")?;
+        comm.required("comm")?;
         known(config)?;
-        // SAFETY: the C contract.
-        unsafe { acquire(ENTRY, comm, engine, descs, count, channels) }
+        acquire(ENTRY, &comm, engine, descs, channels)
     }
 }
 

@@ -1,7 +1,8 @@
 //! Communicators: making and ending. CANN's `hccl_comm.h`.
 #![allow(non_snake_case, reason = "CANN's names")]
 
-use super::arguments::{CText, Hccl, Out, entries};
+use super::arguments::{CText, Handle, In, Out, OutSlice, Place, Slice};
+use super::entries::{Hccl, entries};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -23,68 +24,67 @@ use crate::profile::Product;
 entries! {
     Hccl;
 
-    fn HcclGetRootInfo(root_info: *mut HcclRootInfo) {
-        not_null(root_info, "rootInfo")?;
-        // SAFETY: not null, so valid for a write by the C contract.
-        unsafe { root_info.cast::<[u8; ROOT_INFO]>().write_unaligned(root::create()) };
+    fn HcclGetRootInfo(root_info: Out<RootInfo, *mut HcclRootInfo>) {
+        root_info.required("rootInfo")?.write(root::create());
         Ok(())
     }
 
-    fn HcclCommInitRootInfo(ranks: u32, info: *const HcclRootInfo, rank: u32, comm: *mut HcclComm) {
-        check_join(ranks, info, rank, comm)?;
-        // SAFETY: checked above; valid by the C contract.
-        unsafe { join(ENTRY, ranks, info, rank, CommConfig::default(), comm) }
+    fn HcclCommInitRootInfo(
+        ranks: u32,
+        info: In<RootInfo, *const HcclRootInfo>,
+        rank: u32,
+        comm: Out<HcclComm>,
+    ) {
+        let (info, comm) = check_join(ranks, &info, rank, comm)?;
+        join(ENTRY, ranks, info, rank, CommConfig::default(), comm)
     }
 
     fn HcclCommInitRootInfoConfig(
         ranks: u32,
-        info: *const HcclRootInfo,
+        info: In<RootInfo, *const HcclRootInfo>,
         rank: u32,
         config: *const HcclCommConfig,
-        comm: *mut HcclComm,
+        comm: Out<HcclComm>,
     ) {
-        check_join(ranks, info, rank, comm)?;
+        let (info, comm) = check_join(ranks, &info, rank, comm)?;
         let product = context::current_device()?.1.product();
         // SAFETY: null, or as large as it says, by the C contract.
         let config = unsafe { CommConfig::read(config.cast(), product) }?;
-        // SAFETY: checked above; valid by the C contract.
-        unsafe { join(ENTRY, ranks, info, rank, config, comm) }
+        join(ENTRY, ranks, info, rank, config, comm)
     }
 
-    fn HcclCommInitAll(count: u32, devices: *mut i32, comms: *mut HcclComm) {
+    fn HcclCommInitAll(
+        count: u32,
+        devices: Slice<i32, *mut i32>[count],
+        comms: OutSlice<HcclComm>[count],
+    ) {
         if count == 0 {
             return refuse!(HCCL_E_PARA, "ndev is 0");
         }
-        not_null(devices, "devices")?;
-        not_null(comms, "comms")?;
-        // SAFETY: not null, so arrays of `count` by the C contract.
-        let (devices, comms) = unsafe {
-            (
-                std::slice::from_raw_parts(devices, count as usize),
-                std::slice::from_raw_parts_mut(comms, count as usize),
-            )
-        };
+        let devices = devices.required("devices")?;
+        let comms = comms.required("comms")?;
         for (index, device) in devices.iter().enumerate() {
             if devices[..index].contains(device) {
                 return refuse!(HCCL_E_PARA, "device {device} is in the list twice");
             }
         }
-        comms.fill(std::ptr::null_mut());
-        let result = init_all(devices, comms);
+        let mut made = vec![std::ptr::null_mut(); devices.len()];
+        let result = init_all(&devices, &mut made);
         if result.is_err() {
-            for comm in comms.iter_mut().filter(|comm| !comm.is_null()) {
+            for comm in made.iter_mut().filter(|comm| !comm.is_null()) {
                 // It was made a moment ago: nobody else knows it.
                 let _ = registry::destroy(*comm as u64);
                 *comm = std::ptr::null_mut();
             }
         }
+        comms.write(&made);
         result
     }
 
     fn HcclCreateSubCommConfig(
-        comm: *mut HcclComm,
+        comm: In<HcclComm, *mut HcclComm>,
         count: u32,
-        ranks: *mut u32,
+        ranks: Slice<u32, *mut u32>[count],
         id: u64,
         own: u32,
         config: *mut HcclCommConfig,
@@ -102,7 +102,7 @@ entries! {
                 );
             }
         }
-        not_null(comm, "comm")?;
+        let comm = *comm.required("comm")?;
         not_null(config, "config")?;
         let sub_comm = sub_comm.required("subComm")?;
         if count == 0 {
@@ -114,27 +114,25 @@ entries! {
                 "subCommRankId {own} is not below rankNum, which is {count}"
             );
         }
-        // SAFETY: not null, so valid for a read, and an array of `count`, by the C contract.
-        let (comm, ranks) =
-            unsafe { (comm.read_unaligned(), std::slice::from_raw_parts(ranks, count as usize)) };
+        let ranks = ranks.required("rankIds")?;
         let parent = member(comm)?;
         // SAFETY: not null, so as large as it says, by the C contract.
         let config = unsafe { CommConfig::read(config.cast(), parent.comm.product) }?;
-        let sub = new_sub(&parent, ranks, id, own as usize, config)?;
+        let sub = new_sub(&parent, &ranks, id, own as usize, config)?;
         let handle = registry::register(sub)?;
         sub_comm.write(handle as HcclComm);
         Ok(())
     }
 
-    fn HcclCommDestroy(comm: HcclComm) {
+    fn HcclCommDestroy(comm: Handle<Member>) {
         if comm.is_null() {
             // Success, as in CANN, which logs a warning.
             return Ok(());
         }
         if group::is_open() {
-            return group::destroy(ENTRY, comm as u64);
+            return group::destroy(ENTRY, comm.number());
         }
-        let handle = comm as u64;
+        let handle = comm.number();
         let on_950 = registry::member(handle).is_ok_and(|it| it.comm.product == Product::Ascend950);
         if !on_950 {
             return registry::destroy(handle);
@@ -144,77 +142,62 @@ entries! {
         hooks::call(handle, HcclCommStatePhase::HCCL_COMM_STATE_PHASE_DESTROY_POST)
     }
 
-    fn ascendExtRankLeave(info: *const HcclRootInfo, rank: u32, reason: CText) {
-        not_null(info, "rootInfo")?;
+    fn ascendExtRankLeave(info: In<RootInfo, *const HcclRootInfo>, rank: u32, reason: CText) {
+        let info = info.required("rootInfo")?;
         let reason = reason.required("reason")?;
-        // SAFETY: not null, so valid for reads by the C contract.
-        root::leave(&unsafe { root_info(info) }, rank, &reason)
+        root::leave(info, rank, &reason)
     }
 }
 
 /// The bytes of a root info.
-///
-/// # Safety
-///
-/// `info` is valid for reads; it has no alignment.
-unsafe fn root_info(info: *const HcclRootInfo) -> [u8; ROOT_INFO] {
-    // SAFETY: the caller's promise; any bytes are an array of bytes.
-    unsafe { info.cast::<[u8; ROOT_INFO]>().read_unaligned() }
-}
+type RootInfo = [u8; ROOT_INFO];
 
 fn check_join(
     ranks: u32,
-    info: *const HcclRootInfo,
+    info: &In<RootInfo, *const HcclRootInfo>,
     rank: u32,
-    comm: *mut HcclComm,
-) -> Result<(), Failure> {
+    comm: Out<HcclComm>,
+) -> Result<(&RootInfo, Place<HcclComm>), Failure> {
     if ranks == 0 {
         return refuse!(HCCL_E_PARA, "nRanks is 0");
     }
     if rank >= ranks {
         return refuse!(HCCL_E_PARA, "the rank {rank} is not below nRanks, which is {ranks}");
     }
-    not_null(comm, "comm")?;
-    not_null(info, "rootInfo")
+    let comm = comm.required("comm")?;
+    Ok((info.required("rootInfo")?, comm))
 }
 
-/// Makes a communicator, or has the open group do so.
-///
-/// # Safety
-///
-/// `info` is valid for reads; `comm` for a write, which comes at the end of the group where one is open.
-unsafe fn join(
+/// Makes a communicator, or has the open group do so: then `comm` is written at the end of the group,
+/// and stays valid until then by the C contract.
+fn join(
     function: &'static str,
     ranks: u32,
-    info: *const HcclRootInfo,
+    info: &RootInfo,
     rank: u32,
     config: CommConfig,
-    comm: *mut HcclComm,
+    comm: Place<HcclComm>,
 ) -> Result<(), Failure> {
     may_block()?;
     let (current, device) = context::current_device()?;
     let Some(settings) = device.settings() else {
         return refuse!(HCCL_E_RUNTIME, "EI9999: device {} is gone", current.device);
     };
-    // SAFETY: the caller's promise.
-    let info = unsafe { root_info(info) };
     let config = config.sized(settings.buffer_megabytes);
     let applicant = Applicant { rank, ranks, device: current.device, settings, config };
     let own = applicant.clone();
     let finish = move |shared| {
         let handle = registry::register(new_member(shared, own.rank as usize, &own))?;
-        // SAFETY: the caller's promise.
-        unsafe { comm.write_unaligned(handle as HcclComm) };
+        comm.write(handle as HcclComm);
         Ok(())
     };
     if group::is_open() {
-        group::join(function, info, applicant, Box::new(finish))?;
+        group::join(function, *info, applicant, Box::new(finish))?;
         // What becomes of it shows in this word when the group has ended.
-        // SAFETY: the caller's promise.
-        unsafe { comm.write_unaligned(std::ptr::null_mut()) };
+        comm.write(std::ptr::null_mut());
         return Ok(());
     }
-    finish(root::join(&info, &applicant)?)
+    finish(root::join(info, &applicant)?)
 }
 
 fn new_member(comm: Arc<Comm>, rank: usize, applicant: &Applicant) -> Member {

@@ -1,7 +1,8 @@
 //! Settings of the process, callbacks around the states of communicators, and spare network cards. CANN's `hccl_comm.h`.
 #![allow(non_snake_case, reason = "CANN's names")]
 
-use super::arguments::{CText, Hccl, Out, entries};
+use super::arguments::{CText, Out};
+use super::entries::{Hccl, entries};
 use std::ffi::c_void;
 use std::sync::atomic::Ordering;
 

@@ -1,7 +1,8 @@
 //! Engine contexts: memory that a communicator keeps for an operator under a name. CANN's `hccl_res.h`.
 #![allow(non_snake_case, reason = "CANN's names")]
 
-use super::arguments::{CText, Hccl, Out, entries};
+use super::arguments::{CText, Out};
+use super::entries::{Hccl, entries};
 use super::hccl_entry::{member, not_null};
 use crate::message::{Failure, refuse};
 use crate::operator;

@@ -1,7 +1,8 @@
 //! Groups. CANN's `hccl_comm.h`.
 #![allow(non_snake_case, reason = "CANN's names")]
 
-use super::arguments::{Hccl, Out, entries};
+use super::arguments::Out;
+use super::entries::{Hccl, entries};
 use std::ffi::c_char;
 
 use ascend_sys::HcclResult;

@@ -1,7 +1,8 @@
 //! What kernels need of a communicator: contexts, from a tiling struct or from an argument object.
 #![allow(non_snake_case, reason = "CANN's names")]
 
-use super::arguments::{Argument, CText, Hccl, Out, entries};
+use super::arguments::{Argument, CText, Out};
+use super::entries::{Hccl, entries};
 use super::hccl_entry::{member, not_null};
 use crate::fabric::Member;
 use crate::kernel;

@@ -1,14 +1,16 @@
 //! `HcclSend` and `HcclRecv`: one message, from one rank to another. Both are complete when it is copied.
 #![allow(non_snake_case, reason = "CANN's names")]
 
-use super::arguments::{Hccl, entries};
+use super::arguments::Handle;
+use super::entries::{Hccl, entries};
 use std::ffi::c_void;
 
-use ascend_sys::{HcclComm, HcclDataType, aclrtStream};
+use ascend_sys::{HcclDataType, aclrtStream};
 
 use super::hccl_entry::not_null;
 use crate::batch::item::{BatchItem, ItemState, MessageShape};
 use crate::collective::validate;
+use crate::fabric::Member;
 use crate::fabric::registry::{IssueState, with_issue_state};
 use crate::issue::group;
 use crate::issue::post::post;
@@ -19,28 +21,16 @@ use crate::profile::Product;
 entries! {
     Hccl;
 
-    fn HcclSend(
+    each send in { HcclSend: true, HcclRecv: false }
+    fn (
         buf: *mut c_void,
         count: u64,
         dtype: HcclDataType,
         peer: u32,
-        comm: HcclComm,
+        comm: Handle<Member>,
         stream: aclrtStream,
     ) {
-        let message = MessageArguments { send: true, buf, count, dtype, peer };
-        message.issue(comm, stream)
-    }
-
-    fn HcclRecv(
-        buf: *mut c_void,
-        count: u64,
-        dtype: HcclDataType,
-        peer: u32,
-        comm: HcclComm,
-        stream: aclrtStream,
-    ) {
-        let message = MessageArguments { send: false, buf, count, dtype, peer };
-        message.issue(comm, stream)
+        MessageArguments { send, buf, count, dtype, peer }.issue(comm, stream)
     }
 }
 
@@ -63,14 +53,14 @@ impl MessageArguments {
         }
     }
 
-    fn issue(&self, comm: HcclComm, stream: aclrtStream) -> Result<(), Failure> {
+    fn issue(&self, comm: Handle<Member>, stream: aclrtStream) -> Result<(), Failure> {
         // There is nothing to wait for, not even for the other side.
         if self.count == 0 {
             return Ok(());
         }
-        not_null(comm, "comm")?;
+        comm.required("comm")?;
         not_null(self.buf, self.names().1)?;
-        with_issue_state(comm as u64, |issue_state| self.issue_at(issue_state, stream))
+        with_issue_state(comm.number(), |issue_state| self.issue_at(issue_state, stream))
     }
 
     fn issue_at(&self, issue_state: &mut IssueState, stream: aclrtStream) -> Result<(), Failure> {

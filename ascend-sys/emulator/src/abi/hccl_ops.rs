@@ -4,15 +4,17 @@
 //! another count learn about it.
 #![allow(non_snake_case, reason = "CANN's names")]
 
-use super::arguments::{Hccl, entries};
+use super::arguments::Handle;
+use super::entries::{Hccl, entries};
 use std::ffi::c_void;
 
-use ascend_sys::{HcclComm, HcclDataType, HcclReduceOp, aclrtStream};
+use ascend_sys::{HcclDataType, HcclReduceOp, aclrtStream};
 
 use super::hccl_entry::not_null;
 use crate::collective::call::CollectiveCall;
 use crate::collective::request::{CollectiveRequest, Operation};
 use crate::collective::validate;
+use crate::fabric::Member;
 use crate::fabric::registry::with_issue_state;
 use crate::issue::submit::{begin, buffer, issue, issue_void, submit};
 use crate::message::{Failure, refuse};
@@ -22,44 +24,22 @@ use ascend_reduce::ReduceOp;
 entries! {
     Hccl;
 
-    fn HcclAllReduce(
-        send: *mut c_void,
-        recv: *mut c_void,
-        count: u64,
-        dtype: HcclDataType,
-        op: HcclReduceOp,
-        comm: HcclComm,
-        stream: aclrtStream,
-    ) {
-        if count == 0 {
-            issue_void(Operation::AllReduce(some(op)), dtype, comm, stream);
-            return Ok(());
-        }
-        all_given(comm, send, recv, stream)?;
-        with_issue_state(comm as u64, |issue_state| {
-            validate::count(count)?;
-            let (dtype, op) = validate::reduction(issue_state.member.comm.product, dtype.0, op.0)?;
-            let request = CollectiveRequest { operation: Operation::AllReduce(op), dtype, count };
-            submit(issue_state, request, send, recv, stream)
-        })
-    }
-
     fn HcclBroadcast(
         buf: *mut c_void,
         count: u64,
         dtype: HcclDataType,
         root: u32,
-        comm: HcclComm,
+        comm: Handle<Member>,
         stream: aclrtStream,
     ) {
         if count == 0 {
-            issue_void(Operation::Broadcast(root), dtype, comm, stream);
+            issue_void(Operation::Broadcast(root), dtype, comm.number(), stream);
             return Ok(());
         }
-        not_null(comm, "comm")?;
+        comm.required("comm")?;
         not_null(buf, "buf")?;
         not_null(stream, "stream")?;
-        with_issue_state(comm as u64, |issue_state| {
+        with_issue_state(comm.number(), |issue_state| {
             validate::count(count)?;
             let dtype = validate::movement(issue_state.member.comm.product, dtype.0)?;
             validate::rank("root", root, issue_state.member.comm.ranks())?;
@@ -77,16 +57,16 @@ entries! {
         dtype: HcclDataType,
         op: HcclReduceOp,
         root: u32,
-        comm: HcclComm,
+        comm: Handle<Member>,
         stream: aclrtStream,
     ) {
         if count == 0 {
-            issue_void(Operation::Reduce(some(op), root), dtype, comm, stream);
+            issue_void(Operation::Reduce(some(op), root), dtype, comm.number(), stream);
             return Ok(());
         }
-        not_null(comm, "comm")?;
+        comm.required("comm")?;
         not_null(send, "sendBuf")?;
-        with_issue_state(comm as u64, |issue_state| {
+        with_issue_state(comm.number(), |issue_state| {
             // Nobody else's receive buffer is looked at.
             if issue_state.member.rank == root as usize {
                 not_null(recv, "recvBuf")?;
@@ -106,41 +86,18 @@ entries! {
         recv: *mut c_void,
         count: u64,
         dtype: HcclDataType,
-        comm: HcclComm,
+        comm: Handle<Member>,
         stream: aclrtStream,
     ) {
         if count == 0 {
-            issue_void(Operation::AllGather, dtype, comm, stream);
+            issue_void(Operation::AllGather, dtype, comm.number(), stream);
             return Ok(());
         }
-        all_given(comm, send, recv, stream)?;
-        with_issue_state(comm as u64, |issue_state| {
+        all_given(&comm, send, recv, stream)?;
+        with_issue_state(comm.number(), |issue_state| {
             validate::count(count)?;
             let dtype = validate::movement(issue_state.member.comm.product, dtype.0)?;
             let request = CollectiveRequest { operation: Operation::AllGather, dtype, count };
-            submit(issue_state, request, send, recv, stream)
-        })
-    }
-
-    fn HcclReduceScatter(
-        send: *mut c_void,
-        recv: *mut c_void,
-        count: u64,
-        dtype: HcclDataType,
-        op: HcclReduceOp,
-        comm: HcclComm,
-        stream: aclrtStream,
-    ) {
-        if count == 0 {
-            issue_void(Operation::ReduceScatter(some(op)), dtype, comm, stream);
-            return Ok(());
-        }
-        all_given(comm, send, recv, stream)?;
-        with_issue_state(comm as u64, |issue_state| {
-            validate::count(count)?;
-            let (dtype, op) = validate::reduction(issue_state.member.comm.product, dtype.0, op.0)?;
-            let request =
-                CollectiveRequest { operation: Operation::ReduceScatter(op), dtype, count };
             submit(issue_state, request, send, recv, stream)
         })
     }
@@ -151,16 +108,16 @@ entries! {
         count: u64,
         dtype: HcclDataType,
         root: u32,
-        comm: HcclComm,
+        comm: Handle<Member>,
         stream: aclrtStream,
     ) {
         if count == 0 {
-            issue_void(Operation::Scatter(root), dtype, comm, stream);
+            issue_void(Operation::Scatter(root), dtype, comm.number(), stream);
             return Ok(());
         }
-        not_null(comm, "comm")?;
+        comm.required("comm")?;
         not_null(recv, "recvBuf")?;
-        with_issue_state(comm as u64, |issue_state| {
+        with_issue_state(comm.number(), |issue_state| {
             if issue_state.member.rank == root as usize {
                 not_null(send, "sendBuf")?;
             }
@@ -183,15 +140,15 @@ entries! {
         recv: *const c_void,
         recv_count: u64,
         recv_type: HcclDataType,
-        comm: HcclComm,
+        comm: Handle<Member>,
         stream: aclrtStream,
     ) {
         if send_count == 0 && recv_count == 0 {
-            issue_void(Operation::AlltoAll, send_type, comm, stream);
+            issue_void(Operation::AlltoAll, send_type, comm.number(), stream);
             return Ok(());
         }
-        all_given(comm, send, recv, stream)?;
-        with_issue_state(comm as u64, |issue_state| {
+        all_given(&comm, send, recv, stream)?;
+        with_issue_state(comm.number(), |issue_state| {
             validate::count(send_count)?;
             validate::count(recv_count)?;
             let dtype = validate::movement(issue_state.member.comm.product, send_type.0)?;
@@ -210,13 +167,39 @@ entries! {
         })
     }
 
-    fn HcclBarrier(comm: HcclComm, stream: aclrtStream) {
-        not_null(comm, "comm")?;
+    fn HcclBarrier(comm: Handle<Member>, stream: aclrtStream) {
+        comm.required("comm")?;
         not_null(stream, "stream")?;
-        with_issue_state(comm as u64, |issue_state| {
+        with_issue_state(comm.number(), |issue_state| {
             let stream = begin(issue_state, stream)?;
             let null = std::ptr::null_mut();
             issue(issue_state, stream, CollectiveCall::new(CollectiveRequest::BARRIER, null, null))
+        })
+    }
+
+    each operation in {
+        HcclAllReduce: Operation::AllReduce,
+        HcclReduceScatter: Operation::ReduceScatter,
+    }
+    fn (
+        send: *mut c_void,
+        recv: *mut c_void,
+        count: u64,
+        dtype: HcclDataType,
+        op: HcclReduceOp,
+        comm: Handle<Member>,
+        stream: aclrtStream,
+    ) {
+        if count == 0 {
+            issue_void(operation(some(op)), dtype, comm.number(), stream);
+            return Ok(());
+        }
+        all_given(&comm, send, recv, stream)?;
+        with_issue_state(comm.number(), |issue_state| {
+            validate::count(count)?;
+            let (dtype, op) = validate::reduction(issue_state.member.comm.product, dtype.0, op.0)?;
+            let request = CollectiveRequest { operation: operation(op), dtype, count };
+            submit(issue_state, request, send, recv, stream)
         })
     }
 }
@@ -229,12 +212,12 @@ pub(super) fn some(op: HcclReduceOp) -> ReduceOp {
 /// Refuses null in what every rank has to give.
 #[inline]
 fn all_given(
-    comm: HcclComm,
+    comm: &Handle<Member>,
     send: *const c_void,
     recv: *const c_void,
     stream: aclrtStream,
 ) -> Result<(), Failure> {
-    not_null(comm, "comm")?;
+    comm.required("comm")?;
     not_null(send, "sendBuf")?;
     not_null(recv, "recvBuf")?;
     not_null(stream, "stream")

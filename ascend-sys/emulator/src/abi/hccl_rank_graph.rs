@@ -3,7 +3,8 @@
 //! What the network is like says [`crate::fabric::topology`].
 #![allow(non_snake_case, reason = "CANN's names")]
 
-use super::arguments::{Hccl, In, Out, entries};
+use super::arguments::{In, Out};
+use super::entries::{Hccl, entries};
 use super::hccl_entry::{member, not_null};
 use crate::fabric::Member;
 use crate::message::{Failure, refuse};

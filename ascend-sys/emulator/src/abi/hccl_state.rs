@@ -1,13 +1,14 @@
 //! Communicators: what they are called, how they are set and how they are, stopping and resuming. CANN's `hccl_comm.h`.
 #![allow(non_snake_case, reason = "CANN's names")]
 
-use super::arguments::{CText, Hccl, Out, entries};
+use super::arguments::{CText, Handle, Out, OutSlice};
+use super::entries::{Hccl, entries};
 use std::ffi::{c_char, c_void};
 use std::sync::atomic::Ordering;
 
 use ascend_sys::{HcclComm, HcclCommStatePhase, HcclCommStatus, HcclConfigType, HcclResult};
 
-use super::hccl_entry::{member, not_null, product_of_thread};
+use super::hccl_entry::product_of_thread;
 use crate::collective::comm_error::Cause;
 use crate::context;
 use crate::fabric::{Member, hooks, registry};
@@ -17,32 +18,31 @@ use crate::profile::Product;
 entries! {
     Hccl;
 
-    fn HcclGetRankSize(comm: HcclComm, rank_size: Out<u32>) {
-        not_null(comm, "comm")?;
+    fn HcclGetRankSize(comm: Handle<Member>, rank_size: Out<u32>) {
+        comm.required("comm")?;
         let rank_size = rank_size.required("rankSize")?;
-        let ranks = member(comm)?.comm.ranks() as u32;
+        let ranks = comm.find()?.comm.ranks() as u32;
         rank_size.write(ranks);
         Ok(())
     }
 
-    fn HcclGetRankId(comm: HcclComm, rank: Out<u32>) {
-        not_null(comm, "comm")?;
+    fn HcclGetRankId(comm: Handle<Member>, rank: Out<u32>) {
+        comm.required("comm")?;
         let rank = rank.required("rank")?;
-        let own = member(comm)?.rank as u32;
+        let own = comm.find()?.rank as u32;
         rank.write(own);
         Ok(())
     }
 
-    fn HcclGetCommName(comm: HcclComm, name: *mut c_char) {
-        not_null(comm, "comm")?;
-        not_null(name, "commName")?;
-        let member = member(comm)?;
+    fn HcclGetCommName(comm: Handle<Member>, name: Out<[u8; NAME], *mut c_char>) {
+        comm.required("comm")?;
+        let name = name.required("commName")?;
+        let member = comm.find()?;
         let mut bytes = [0u8; NAME];
         let own = member.comm.name.as_bytes();
         let length = own.len().min(NAME - 1);
         bytes[..length].copy_from_slice(&own[..length]);
-        // SAFETY: not null, so valid for 128 bytes by the C contract.
-        unsafe { name.cast::<[u8; NAME]>().write_unaligned(bytes) };
+        name.write(bytes);
         Ok(())
     }
 
@@ -58,15 +58,19 @@ entries! {
         Ok(())
     }
 
-    fn HcclConfigGetInfo(comm: HcclComm, kind: HcclConfigType, length: u32, info: *mut c_void) {
+    fn HcclConfigGetInfo(
+        comm: Handle<Member>,
+        kind: HcclConfigType,
+        length: u32,
+        info: OutSlice<u8, *mut c_void>[length],
+    ) {
         const ALGORITHM: usize = 1600;
-        not_null(comm, "comm")?;
-        not_null(info, "info")?;
-        let member = member(comm)?;
+        comm.required("comm")?;
+        let info = info.required("info")?;
+        let member = comm.find()?;
         match kind {
             HcclConfigType::HCCL_CONFIG_TYPE_OP_EXPANSION_MODE if length == 4 => {
-                // SAFETY: as large as the caller says.
-                unsafe { info.cast::<u32>().write_unaligned(expansion_mode(&member)) };
+                info.write(&expansion_mode(&member).to_ne_bytes());
                 Ok(())
             }
             HcclConfigType::HCCL_CONFIG_TYPE_HCCL_ALGO if length as usize >= ALGORITHM => {
@@ -74,18 +78,17 @@ entries! {
                 let own = member.config.algorithm.as_bytes();
                 let own = &own[..own.len().min(ALGORITHM - 1)];
                 text[..own.len()].copy_from_slice(own);
-                // SAFETY: at least that large, as the caller says.
-                unsafe { info.cast::<[u8; ALGORITHM]>().write_unaligned(text) };
+                info.write(&text);
                 Ok(())
             }
             _ => refuse!(HCCL_E_PARA, "cfgType {} does not go with infoLen {length}", kind.0),
         }
     }
 
-    fn HcclGetCommAsyncError(comm: HcclComm, error: Out<HcclResult>) {
-        not_null(comm, "comm")?;
+    fn HcclGetCommAsyncError(comm: Handle<Member>, error: Out<HcclResult>) {
+        comm.required("comm")?;
         let error = error.required("asyncError")?;
-        let member = member(comm)?;
+        let member = comm.find()?;
         if member.comm.product == Product::Ascend950 {
             return refuse!(HCCL_E_NOT_SUPPORT, "Ascend 950 has no HcclGetCommAsyncError");
         }
@@ -116,8 +119,8 @@ entries! {
         Ok(())
     }
 
-    fn HcclCommSuspend(comm: HcclComm) {
-        let member = member(comm)?;
+    fn HcclCommSuspend(comm: Handle<Member>) {
+        let member = comm.find()?;
         let product = member.comm.product;
         if product == Product::Ascend950 {
             return refuse!(HCCL_E_NOT_SUPPORT, "{product} has no HcclCommSuspend");
@@ -132,15 +135,15 @@ entries! {
         refuse!(HCCL_E_SUSPENDING, "the communicator is suspended; this code means success")
     }
 
-    fn HcclCommResume(comm: HcclComm) {
-        let member = member(comm)?;
+    fn HcclCommResume(comm: Handle<Member>) {
+        let member = comm.find()?;
         let on_950 = member.comm.product == Product::Ascend950;
         if on_950 {
-            hooks::call(comm as u64, HcclCommStatePhase::HCCL_COMM_STATE_PHASE_RESUME_PRE)?;
+            hooks::call(comm.number(), HcclCommStatePhase::HCCL_COMM_STATE_PHASE_RESUME_PRE)?;
         }
         member.suspended.store(false, Ordering::Release);
         if on_950 {
-            hooks::call(comm as u64, HcclCommStatePhase::HCCL_COMM_STATE_PHASE_RESUME_POST)?;
+            hooks::call(comm.number(), HcclCommStatePhase::HCCL_COMM_STATE_PHASE_RESUME_POST)?;
         }
         Ok(())
     }

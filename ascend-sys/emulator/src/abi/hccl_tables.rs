@@ -4,10 +4,11 @@
 //! nothing to send or to receive comes to the meeting like any other.
 #![allow(non_snake_case, reason = "CANN's names")]
 
-use super::arguments::{Hccl, entries};
+use super::arguments::Handle;
+use super::entries::{Hccl, entries};
 use std::ffi::c_void;
 
-use ascend_sys::{HcclComm, HcclDataType, HcclReduceOp, aclrtStream};
+use ascend_sys::{HcclDataType, HcclReduceOp, aclrtStream};
 
 use super::hccl_entry::not_null;
 use super::hccl_ops::some;
@@ -15,6 +16,7 @@ use crate::collective::call::CollectiveCall;
 use crate::collective::request::{CollectiveRequest, Operation};
 use crate::collective::table::{Extent, RECEIVES, SENDS, Table, fingerprint};
 use crate::collective::validate;
+use crate::fabric::Member;
 use crate::fabric::registry::{IssueState, with_issue_state};
 use crate::issue::submit::{begin, buffer, issue, issue_void_at};
 use crate::message::{Failure, refuse};
@@ -29,12 +31,12 @@ entries! {
         counts: *const c_void,
         displacements: *const c_void,
         dtype: HcclDataType,
-        comm: HcclComm,
+        comm: Handle<Member>,
         stream: aclrtStream,
     ) {
-        not_null(comm, "comm")?;
+        comm.required("comm")?;
         not_null(counts, "recvCounts")?;
-        with_issue_state(comm as u64, |issue_state| {
+        with_issue_state(comm.number(), |issue_state| {
             let (rank, ranks) = (issue_state.member.rank, issue_state.member.comm.ranks());
             // SAFETY: not null, so one number a rank by the C contract.
             let print = unsafe { fingerprint(numbers(counts, ranks)) };
@@ -73,12 +75,12 @@ entries! {
         count: u64,
         dtype: HcclDataType,
         op: HcclReduceOp,
-        comm: HcclComm,
+        comm: Handle<Member>,
         stream: aclrtStream,
     ) {
-        not_null(comm, "comm")?;
+        comm.required("comm")?;
         not_null(counts, "sendCounts")?;
-        with_issue_state(comm as u64, |issue_state| {
+        with_issue_state(comm.number(), |issue_state| {
             let (rank, ranks) = (issue_state.member.rank, issue_state.member.comm.ranks());
             // SAFETY: not null, so one number a rank by the C contract.
             let print = unsafe { fingerprint(numbers(counts, ranks)) };
@@ -120,16 +122,16 @@ entries! {
         recv_counts: *const c_void,
         recv_displacements: *const c_void,
         recv_type: HcclDataType,
-        comm: HcclComm,
+        comm: Handle<Member>,
         stream: aclrtStream,
     ) {
-        not_null(comm, "comm")?;
+        comm.required("comm")?;
         not_null(send_counts, "sendCounts")?;
         not_null(send_displacements, "sdispls")?;
         not_null(recv_counts, "recvCounts")?;
         not_null(recv_displacements, "rdispls")?;
         not_null(stream, "stream")?;
-        with_issue_state(comm as u64, |issue_state| {
+        with_issue_state(comm.number(), |issue_state| {
             let ranks = issue_state.member.comm.ranks();
             let mut table = issue_state.member.take_table();
             // SAFETY: not null, so one number a rank by the C contract.
@@ -149,13 +151,13 @@ entries! {
         send_type: HcclDataType,
         recv: *const c_void,
         recv_type: HcclDataType,
-        comm: HcclComm,
+        comm: Handle<Member>,
         stream: aclrtStream,
     ) {
-        not_null(comm, "comm")?;
+        comm.required("comm")?;
         not_null(matrix, "sendCountMatrix")?;
         not_null(stream, "stream")?;
-        with_issue_state(comm as u64, |issue_state| {
+        with_issue_state(comm.number(), |issue_state| {
             let (rank, ranks) = (issue_state.member.rank, issue_state.member.comm.ranks());
             let mut table = issue_state.member.take_table();
             // SAFETY: not null, so one number for each pair of ranks by the C contract.

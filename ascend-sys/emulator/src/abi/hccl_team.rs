@@ -1,7 +1,8 @@
 //! Teams of ranks, their windows and channels. CANN's `hccl_team.h`.
 #![allow(non_snake_case, reason = "CANN's names")]
 
-use super::arguments::{Hccl, In, Out, entries};
+use super::arguments::{In, Out};
+use super::entries::{Hccl, entries};
 use super::hccl_entry::{member, not_null};
 use super::hcomm_endpoint::memory_of;
 use crate::callback::may_block;

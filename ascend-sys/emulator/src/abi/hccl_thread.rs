@@ -1,14 +1,13 @@
 //! Threads of operators of one's own. CANN's `hccl_res.h`.
 #![allow(non_snake_case, reason = "CANN's names")]
 
-use super::arguments::{Hccl, Out, entries};
+use super::arguments::{Handle, Out, OutSlice, Place, Slice};
+use super::entries::{Hccl, entries};
 use std::ffi::c_void;
 
-use ascend_sys::{
-    CommEngine, HcclComm, ThreadConfig, ThreadHandle, ThreadResType, ThreadType, aclrtStream,
-};
+use ascend_sys::{CommEngine, ThreadConfig, ThreadHandle, ThreadResType, ThreadType};
 
-use super::hccl_entry::{member, not_null};
+use crate::fabric::Member;
 use crate::message::{Failure, refuse};
 use crate::operator::engine::OperatorEngine;
 use crate::operator::resources::{self, NOTIFIES_OF_THREAD};
@@ -20,33 +19,33 @@ entries! {
     Hccl;
 
     fn HcclThreadAcquire(
-        comm: HcclComm,
+        comm: Handle<Member>,
         engine: CommEngine,
         count: u32,
         notifies: u32,
-        threads: *mut ThreadHandle,
+        threads: OutSlice<ThreadHandle>[count],
     ) {
-        let member = member(comm)?;
-        not_null(threads, "threads")?;
+        let member = comm.find()?;
+        let threads = threads.required("threads")?;
         let engine = OperatorEngine::of_threads(engine)?;
         check_count(count)?;
         check_notifies(notifies)?;
-        // SAFETY: not null, so an array of `count` by the C contract.
-        let threads = unsafe { std::slice::from_raw_parts_mut(threads, count as usize) };
-        resources::acquire_threads(&member, engine, &vec![notifies; count as usize], threads)
+        let notifies = vec![notifies; count as usize];
+        threads.write(&resources::acquire_threads(&member, engine, &notifies)?);
+        Ok(())
     }
 
     fn HcclThreadAcquireWithConfig(
-        comm: HcclComm,
+        comm: Handle<Member>,
         engine: CommEngine,
         count: u32,
         type_: ThreadType,
-        config: *const ThreadConfig,
-        threads: *mut ThreadHandle,
+        config: Slice<ThreadConfig>[count],
+        threads: OutSlice<ThreadHandle>[count],
     ) {
-        let member = member(comm)?;
-        not_null(config, "config")?;
-        not_null(threads, "threads")?;
+        let member = comm.find()?;
+        let config = config.required("config")?;
+        let threads = threads.required("threads")?;
         let engine = match engine {
             CommEngine::COMM_ENGINE_CPU => OperatorEngine::Cpu,
             CommEngine::COMM_ENGINE_AICPU => OperatorEngine::Aicpu,
@@ -62,8 +61,6 @@ entries! {
             return refuse!(HCCL_E_PARA, "type is {}; THREAD_TYPE_TS (0) is expected", type_.0);
         }
         check_count(count)?;
-        // SAFETY: not null, so an array of `count` by the C contract.
-        let config = unsafe { std::slice::from_raw_parts(config, count as usize) };
         for (at, one) in config.iter().enumerate() {
             if one.header.magicWord != CONFIG_MAGIC {
                 return refuse!(
@@ -75,20 +72,19 @@ entries! {
         }
         let notifies: Vec<u32> =
             config.iter().map(|one| u32::from(one.notifyNumPerThread)).collect();
-        // SAFETY: as above.
-        let threads = unsafe { std::slice::from_raw_parts_mut(threads, count as usize) };
-        resources::acquire_threads(&member, engine, &notifies, threads)
+        threads.write(&resources::acquire_threads(&member, engine, &notifies)?);
+        Ok(())
     }
 
     fn HcclThreadAcquireWithStream(
-        comm: HcclComm,
+        comm: Handle<Member>,
         engine: CommEngine,
-        stream: aclrtStream,
+        stream: Handle<Stream>,
         notifies: u32,
         thread: Out<ThreadHandle>,
     ) {
-        let member = member(comm)?;
-        not_null(stream, "stream")?;
+        let member = comm.find()?;
+        stream.required("stream")?;
         let thread = thread.required("thread")?;
         let engine = match OperatorEngine::from_number(engine) {
             Some(engine @ (OperatorEngine::Cpu | OperatorEngine::Ccu)) => engine,
@@ -101,7 +97,7 @@ entries! {
             }
         };
         check_notifies(notifies)?;
-        let stream = Stream::of_current_context(stream as u64)?;
+        let stream = stream.find()?;
         if stream.device_id() != member.device {
             return refuse!(
                 HCCL_E_PARA,
@@ -116,20 +112,19 @@ entries! {
     }
 
     fn HcclThreadResGetInfo(
-        comm: HcclComm,
+        comm: Handle<Member>,
         thread: ThreadHandle,
         kind: ThreadResType,
         length: u32,
-        info: *mut *mut c_void,
+        info: Out<*mut c_void>,
     ) {
-        let member = member(comm)?;
-        not_null(info, "info")?;
+        let member = comm.find()?;
+        let info = info.required("info")?;
         let owned = |thread: &&'static Thread| {
             let member_of = thread.owner().and_then(|owner| owner.member);
             member_of.is_some_and(|of| std::ptr::eq(&*of, &*member))
         };
-        // SAFETY: not null, so valid for a write by the C contract.
-        unsafe { resource_of(Thread::named(thread).ok().filter(owned), thread, kind, length, info) }
+        resource_of(Thread::named(thread).ok().filter(owned), thread, kind, length, info)
     }
 }
 
@@ -162,16 +157,12 @@ fn check_count(count: u32) -> Result<(), Failure> {
 const CONFIG_MAGIC: u32 = 0x0f0f_0f2f;
 
 /// What is behind a thread.
-///
-/// # Safety
-///
-/// `info` is valid for a write.
-pub(super) unsafe fn resource_of(
+pub(super) fn resource_of(
     found: Option<&'static Thread>,
     thread: ThreadHandle,
     kind: ThreadResType,
     length: u32,
-    info: *mut *mut c_void,
+    info: Place<*mut c_void>,
 ) -> Result<(), Failure> {
     if kind != ThreadResType::THREAD_RES_TYPE_STREAM {
         return refuse!(
@@ -194,7 +185,6 @@ pub(super) unsafe fn resource_of(
         };
         return refuse!(HCCL_E_NOT_FOUND, "{text}");
     };
-    // SAFETY: the caller's promise.
-    unsafe { info.write_unaligned(found.stream()?.handle() as *mut c_void) };
+    info.write(found.stream()?.handle() as *mut c_void);
     Ok(())
 }

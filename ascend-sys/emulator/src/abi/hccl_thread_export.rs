@@ -2,7 +2,8 @@
 //! `hccl_res_expt.h`.
 #![allow(non_snake_case, reason = "CANN's names")]
 
-use super::arguments::{Hccl, Out, entries};
+use super::arguments::Out;
+use super::entries::{Hccl, entries};
 use super::hccl_entry::{member, not_null};
 use crate::message::refuse;
 use crate::operator::dedicated;

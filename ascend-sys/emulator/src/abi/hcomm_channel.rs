@@ -3,7 +3,8 @@
 //! Published documents do not say what `HcommChannelGetStatus` writes: here it is the `HcclResult` of connecting.
 #![allow(non_snake_case, reason = "CANN's names")]
 
-use super::arguments::{Hcomm, Out, entries, run};
+use super::arguments::Out;
+use super::entries::{Hcomm, entries, run};
 use super::hccl_entry::not_null;
 use crate::message::add_text;
 use crate::message::{Failure, refuse};

@@ -4,7 +4,8 @@
 //! communicators have for the same mistakes.
 #![allow(non_snake_case, reason = "CANN's names")]
 
-use super::arguments::{CText, Hcomm, Out, entries};
+use super::arguments::{CText, Out};
+use super::entries::{Hcomm, entries};
 use super::hccl_entry::not_null;
 use crate::message::{Failure, refuse};
 use crate::operator::endpoint::Endpoint;

@@ -1,7 +1,8 @@
 //! What stands around primitives: the batch mode, the lock of a communicator, fences, time limits. CANN's `hcomm_primitives.h`.
 #![allow(non_snake_case, reason = "CANN's names")]
 
-use super::arguments::{CText, Hcomm, entries};
+use super::arguments::CText;
+use super::entries::{Hcomm, entries};
 use std::time::Duration;
 
 use ascend_sys::{ChannelHandle, CommProtocol, ThreadHandle};

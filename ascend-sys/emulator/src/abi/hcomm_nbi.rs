@@ -4,7 +4,7 @@
 //! thread are done by the calling thread, before they return.
 #![allow(non_snake_case, reason = "CANN's names")]
 
-use super::arguments::{Hcomm, entries};
+use super::entries::{Hcomm, entries};
 use std::ffi::c_void;
 
 use ascend_sys::{
@@ -26,18 +26,6 @@ use crate::profile::Product;
 entries! {
     Hcomm;
 
-    fn HcommWriteNbiOnThread(
-        thread: ThreadHandle,
-        channel: ChannelHandle,
-        dst: *mut c_void,
-        src: *const c_void,
-        len: u64,
-    ) {
-        on_host_thread(thread, channel)?;
-        let transfer = Transfer { dst, src, amount: len, kind: None };
-        cross(ENTRY, thread, channel, Crossing::Write(transfer))
-    }
-
     fn HcommWriteWithNotifyNbiOnThread(
         thread: ThreadHandle,
         channel: ChannelHandle,
@@ -51,22 +39,6 @@ entries! {
         cross(ENTRY, thread, channel, Crossing::WriteWithNotify(transfer, notify))
     }
 
-    fn HcommReadNbiOnThread(
-        thread: ThreadHandle,
-        channel: ChannelHandle,
-        dst: *mut c_void,
-        src: *const c_void,
-        len: u64,
-    ) {
-        on_host_thread(thread, channel)?;
-        let transfer = Transfer { dst, src, amount: len, kind: None };
-        cross(ENTRY, thread, channel, Crossing::Read(transfer))
-    }
-
-    fn HcommWriteNbi(channel: ChannelHandle, dst: *mut c_void, src: *const c_void, len: u64) {
-        now::write(ENTRY, of_host(channel)?, Transfer { dst, src, amount: len, kind: None })
-    }
-
     fn HcommWriteWithNotifyNbi(
         channel: ChannelHandle,
         dst: *mut c_void,
@@ -78,10 +50,6 @@ entries! {
         now::check_notify(channel, notify)?;
         now::write(ENTRY, channel, Transfer { dst, src, amount: len, kind: None })?;
         now::record(ENTRY, channel, notify)
-    }
-
-    fn HcommReadNbi(channel: ChannelHandle, dst: *mut c_void, src: *const c_void, len: u64) {
-        now::read(ENTRY, of_host(channel)?, Transfer { dst, src, amount: len, kind: None })
     }
 
     fn HcommChannelNotifyRecord(channel: ChannelHandle, notify: u32) {
@@ -132,6 +100,27 @@ entries! {
             unsafe { crossing(desc) }
         });
         cross_all(ENTRY, thread, channel, "transferDescs", crossings)
+    }
+
+    each crossing in {
+        HcommWriteNbiOnThread: Crossing::Write,
+        HcommReadNbiOnThread: Crossing::Read,
+    }
+    fn (
+        thread: ThreadHandle,
+        channel: ChannelHandle,
+        dst: *mut c_void,
+        src: *const c_void,
+        len: u64,
+    ) {
+        on_host_thread(thread, channel)?;
+        let transfer = Transfer { dst, src, amount: len, kind: None };
+        cross(ENTRY, thread, channel, crossing(transfer))
+    }
+
+    each move_now in { HcommWriteNbi: now::write, HcommReadNbi: now::read }
+    fn (channel: ChannelHandle, dst: *mut c_void, src: *const c_void, len: u64) {
+        move_now(ENTRY, of_host(channel)?, Transfer { dst, src, amount: len, kind: None })
     }
 }
 

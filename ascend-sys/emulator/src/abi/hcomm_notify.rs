@@ -1,7 +1,7 @@
 //! Primitives that synchronise. CANN's `hcomm_primitives.h`.
 #![allow(non_snake_case, reason = "CANN's names")]
 
-use super::arguments::{Hcomm, entries};
+use super::entries::{Hcomm, entries};
 use ascend_sys::{ChannelHandle, ThreadHandle};
 
 use crate::message::refuse;

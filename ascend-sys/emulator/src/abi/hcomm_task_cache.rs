@@ -1,7 +1,8 @@
 //! Recorded tasks of Ascend 950. CANN's `hcomm_primitives.h`.
 #![allow(non_snake_case, reason = "CANN's names")]
 
-use super::arguments::{CText, Hcomm, Out, entries};
+use super::arguments::{CText, Out};
+use super::entries::{Hcomm, entries};
 use std::ffi::c_void;
 
 use super::hccl_entry::not_null;

@@ -1,12 +1,12 @@
 //! Threads outside of communicators. CANN's `hcomm_res.h`.
 #![allow(non_snake_case, reason = "CANN's names")]
 
-use super::arguments::{Hcomm, entries};
+use super::arguments::{Out, OutSlice, Slice};
+use super::entries::{Hcomm, entries};
 use std::ffi::c_void;
 
 use ascend_sys::{CommEngine, ThreadHandle, ThreadResType};
 
-use super::hccl_entry::not_null;
 use super::hccl_thread::resource_of;
 use crate::message::refuse;
 use crate::operator::engine::OperatorEngine;
@@ -23,22 +23,15 @@ entries! {
     fn HcommThreadAlloc(
         engine: CommEngine,
         count: u32,
-        notifies: *const u32,
-        threads: *mut ThreadHandle,
+        notifies: Slice<u32>[count],
+        threads: OutSlice<ThreadHandle>[count],
     ) {
-        not_null(notifies, "notifyNumPerThread")?;
-        not_null(threads, "threads")?;
+        let notifies = notifies.required("notifyNumPerThread")?;
+        let threads = threads.required("threads")?;
         let engine = OperatorEngine::of_threads(engine)?;
         if count == 0 || count > MOST_THREADS {
             return refuse!(HCCL_E_PARA, "threadNum is {count}; it goes from 1 to {MOST_THREADS}");
         }
-        // SAFETY: not null, so arrays of `count` by the C contract.
-        let (notifies, threads) = unsafe {
-            (
-                std::slice::from_raw_parts(notifies, count as usize),
-                std::slice::from_raw_parts_mut(threads, count as usize),
-            )
-        };
         if let Some((at, wanted)) =
             notifies.iter().enumerate().find(|(_, wanted)| **wanted > MOST_NOTIFIES)
         {
@@ -47,16 +40,15 @@ entries! {
                 "notifyNumPerThread[{at}] is {wanted}; a thread has at most {MOST_NOTIFIES}"
             );
         }
-        resources::allocate_threads(engine, notifies, threads)
+        threads.write(&resources::allocate_threads(engine, &notifies)?);
+        Ok(())
     }
 
-    fn HcommThreadFree(threads: *const ThreadHandle, count: u32) {
-        not_null(threads, "threads")?;
+    fn HcommThreadFree(threads: Slice<ThreadHandle>[count], count: u32) {
+        let threads = threads.required("threads")?;
         if count == 0 {
             return refuse!(HCCL_E_PARA, "threadNum is 0");
         }
-        // SAFETY: not null, so an array of `count` by the C contract.
-        let threads = unsafe { std::slice::from_raw_parts(threads, count as usize) };
         threads.iter().try_for_each(|thread| resources::free_thread(*thread))
     }
 
@@ -64,10 +56,9 @@ entries! {
         thread: ThreadHandle,
         kind: ThreadResType,
         length: u32,
-        info: *mut *mut c_void,
+        info: Out<*mut c_void>,
     ) {
-        not_null(info, "info")?;
-        // SAFETY: not null, so valid for a write by the C contract.
-        unsafe { resource_of(Thread::named(thread).ok(), thread, kind, length, info) }
+        let info = info.required("info")?;
+        resource_of(Thread::named(thread).ok(), thread, kind, length, info)
     }
 }

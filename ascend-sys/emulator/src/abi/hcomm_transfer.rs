@@ -3,7 +3,7 @@
 //! On hardware they are called by a kernel on the device; here the host calls them, with the handles of the same threads.
 #![allow(non_snake_case, reason = "CANN's names")]
 
-use super::arguments::{Hcomm, entries};
+use super::entries::{Hcomm, entries};
 use std::ffi::c_void;
 
 use ascend_sys::{ChannelHandle, HcommDataType, HcommReduceOp, ThreadHandle};
@@ -40,30 +40,6 @@ entries! {
         issue::local_transfer(ENTRY, thread, transfer)
     }
 
-    fn HcommWriteOnThread(
-        thread: ThreadHandle,
-        channel: ChannelHandle,
-        dst: *mut c_void,
-        src: *const c_void,
-        len: u64,
-    ) {
-        let transfer = Transfer { dst, src, amount: len, kind: None };
-        cross(ENTRY, thread, channel, Crossing::Write(transfer))
-    }
-
-    fn HcommWriteReduceOnThread(
-        thread: ThreadHandle,
-        channel: ChannelHandle,
-        dst: *mut c_void,
-        src: *const c_void,
-        count: u64,
-        dtype: HcommDataType,
-        op: HcommReduceOp,
-    ) {
-        let transfer = Transfer { dst, src, amount: count, kind: kind(dtype, op)? };
-        cross(ENTRY, thread, channel, Crossing::Write(transfer))
-    }
-
     fn HcommWriteWithNotifyOnThread(
         thread: ThreadHandle,
         channel: ChannelHandle,
@@ -92,7 +68,8 @@ entries! {
         cross(ENTRY, thread, channel, Crossing::WriteWithNotify(transfer, notify))
     }
 
-    fn HcommReadOnThread(
+    each crossing in { HcommWriteOnThread: Crossing::Write, HcommReadOnThread: Crossing::Read }
+    fn (
         thread: ThreadHandle,
         channel: ChannelHandle,
         dst: *mut c_void,
@@ -100,10 +77,14 @@ entries! {
         len: u64,
     ) {
         let transfer = Transfer { dst, src, amount: len, kind: None };
-        cross(ENTRY, thread, channel, Crossing::Read(transfer))
+        cross(ENTRY, thread, channel, crossing(transfer))
     }
 
-    fn HcommReadReduceOnThread(
+    each crossing in {
+        HcommWriteReduceOnThread: Crossing::Write,
+        HcommReadReduceOnThread: Crossing::Read,
+    }
+    fn (
         thread: ThreadHandle,
         channel: ChannelHandle,
         dst: *mut c_void,
@@ -113,7 +94,7 @@ entries! {
         op: HcommReduceOp,
     ) {
         let transfer = Transfer { dst, src, amount: count, kind: kind(dtype, op)? };
-        cross(ENTRY, thread, channel, Crossing::Read(transfer))
+        cross(ENTRY, thread, channel, crossing(transfer))
     }
 }
 

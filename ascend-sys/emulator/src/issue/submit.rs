@@ -4,7 +4,7 @@
 use std::ffi::c_void;
 use std::sync::atomic::Ordering;
 
-use ascend_sys::{ACL_ERROR_RT_MODEL_EXECUTE, HcclComm, HcclDataType, aclrtStream};
+use ascend_sys::{ACL_ERROR_RT_MODEL_EXECUTE, HcclDataType, aclrtStream};
 
 use super::collective::PendingCollective;
 use super::group;
@@ -36,16 +36,15 @@ const AIV_ONLY: u32 = 4;
 pub(crate) fn issue_void(
     operation: Operation,
     dtype: HcclDataType,
-    comm: HcclComm,
+    comm: u64,
     stream: aclrtStream,
 ) {
-    if comm.is_null() || stream.is_null() {
+    if comm == 0 || stream.is_null() {
         return;
     }
     // Success in any case: what went wrong shows in the next operation.
-    let _ = with_issue_state(comm as u64, |issue_state| {
-        issue_void_at(issue_state, operation, dtype, stream)
-    });
+    let _ =
+        with_issue_state(comm, |issue_state| issue_void_at(issue_state, operation, dtype, stream));
 }
 
 /// The same where the rank is at hand.

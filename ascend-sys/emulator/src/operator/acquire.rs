@@ -92,8 +92,7 @@ pub(crate) fn acquire_channels(
     engine: OperatorEngine,
     function: &'static str,
     wanted: &[WantedChannel],
-    channels: &mut [u64],
-) -> Result<(), Failure> {
+) -> Result<Vec<u64>, Failure> {
     let comm = &member.comm;
     comm.check(Origin::Call)?;
     comm.note_user(member.rank);
@@ -141,8 +140,8 @@ pub(crate) fn acquire_channels(
         })?;
         ends.0.clear();
     }
-    channels.copy_from_slice(&handles);
-    comm.check(Origin::Call)
+    comm.check(Origin::Call)?;
+    Ok(handles)
 }
 
 /// What a rank exchanges over a channel: its HCCL buffer, then what it has registered for it.

@@ -102,7 +102,7 @@ pub(super) fn with_resources<R>(
     use_it(&mut resources)
 }
 
-/// Threads of an engine with at least as many notifies as `notifies` says for each, into `threads`.
+/// Threads of an engine with at least as many notifies as `notifies` says for each.
 ///
 /// On 950 a rank has one row of threads for each engine: a later call gets the first of them again, and they get the notifies that
 /// they lack. On A2 and A3 every call gets new ones.
@@ -110,8 +110,7 @@ pub(crate) fn acquire_threads(
     member: &Arc<Member>,
     engine: OperatorEngine,
     notifies: &[u32],
-    threads: &mut [u64],
-) -> Result<(), Failure> {
+) -> Result<Vec<u64>, Failure> {
     let place = StreamPlace::of(member)?;
     let batched = engine == OperatorEngine::Aicpu && member.comm.product != Product::Ascend950;
     let mut made = Vec::new();
@@ -141,17 +140,19 @@ pub(crate) fn acquire_threads(
         }
         resources.notifies += more;
         resources.threads.extend(made.iter().map(|handle| (engine, *handle)));
-        let all = have.into_iter().chain(made.iter().copied());
-        threads.iter_mut().zip(all).for_each(|(place, handle)| *place = handle);
-        Ok(())
+        Ok(have.into_iter().chain(made.iter().copied()).collect())
     });
-    if let Err(failure) = acquired {
-        // All, or none.
-        made.into_iter().for_each(end_thread);
-        return Err(failure);
-    }
+    let threads = match acquired {
+        Ok(threads) => threads,
+        Err(failure) => {
+            // All, or none.
+            made.into_iter().for_each(end_thread);
+            return Err(failure);
+        }
+    };
     member.comm.note_user(member.rank);
-    member.comm.check(crate::collective::comm_error::Origin::Call)
+    member.comm.check(crate::collective::comm_error::Origin::Call)?;
+    Ok(threads)
 }
 
 /// The thread on a stream of the program, with at least so many notifies.
@@ -190,24 +191,23 @@ pub(crate) fn wrap_stream(
 pub(crate) fn allocate_threads(
     engine: OperatorEngine,
     notifies: &[u32],
-    threads: &mut [u64],
-) -> Result<(), Failure> {
+) -> Result<Vec<u64>, Failure> {
     let place = StreamPlace::current()?;
-    place.check_streams(threads.len())?;
+    place.check_streams(notifies.len())?;
     let batched = engine == OperatorEngine::Aicpu && place.device.product() != Product::Ascend950;
-    for at in 0..threads.len() {
-        let owner = ThreadOwner { member: None, number: at as u32, engine, wraps: false };
-        let made =
-            place.stream().and_then(|stream| Thread::create(stream, notifies[at], batched, owner));
+    let mut threads = Vec::with_capacity(notifies.len());
+    for (number, count) in (0..).zip(notifies) {
+        let owner = ThreadOwner { member: None, number, engine, wraps: false };
+        let made = place.stream().and_then(|stream| Thread::create(stream, *count, batched, owner));
         match made {
-            Ok(handle) => threads[at] = handle,
+            Ok(handle) => threads.push(handle),
             Err(failure) => {
-                threads[..at].iter().for_each(|made| end_thread(*made));
+                threads.into_iter().for_each(end_thread);
                 return Err(failure);
             }
         }
     }
-    Ok(())
+    Ok(threads)
 }
 
 /// `HcommThreadFree`: what is queued gives up.

@@ -1,0 +1,198 @@
+//! Entries of the ABI: [`entries!`] makes a C function of each line, with CANN's types, and lists
+//! them in a table.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use ascend_sys::{ACL_ERROR_INTERNAL_ERROR, ACL_SUCCESS, HcclResult, HcommResult, aclError};
+
+use crate::message::{Failure, PANICKED, add_text, report};
+
+/// A family of C functions: which codes they return, and how they tell a failure.
+pub(super) trait Family {
+    type Code;
+    const SUCCESS: Self::Code;
+    /// Notes the text of a failure for `aclGetRecentErrMsg`, and returns its code.
+    fn tell(name: &str, failure: &Failure) -> Self::Code;
+    fn panicked() -> Failure;
+}
+
+/// The functions of the runtime.
+pub(super) enum Acl {}
+/// Those of HCCL.
+pub(super) enum Hccl {}
+/// Those of HCCL whose codes are plain numbers.
+pub(super) enum Hcomm {}
+
+impl Family for Acl {
+    type Code = aclError;
+    const SUCCESS: aclError = ACL_SUCCESS;
+
+    #[cold]
+    fn tell(name: &str, failure: &Failure) -> aclError {
+        let code = failure.acl_code();
+        report(code, failure.told_by(name));
+        code
+    }
+
+    #[cold]
+    fn panicked() -> Failure {
+        Failure::new(ACL_ERROR_INTERNAL_ERROR, PANICKED)
+    }
+}
+
+impl Family for Hccl {
+    type Code = HcclResult;
+    const SUCCESS: HcclResult = HcclResult::HCCL_SUCCESS;
+
+    #[cold]
+    fn tell(name: &str, failure: &Failure) -> HcclResult {
+        let (code, text) = failure.in_hccl();
+        if text.is_empty() {
+            return code;
+        }
+        // A text without a number of its own is about an argument of the function.
+        let numbered = text.starts_with("EI");
+        add_text(if numbered { text.to_string() } else { format!("EI0003: {name}: {text}") });
+        code
+    }
+
+    #[cold]
+    fn panicked() -> Failure {
+        Failure::new(HcclResult::HCCL_E_INTERNAL, format!("EI9999: {PANICKED}"))
+    }
+}
+
+impl Family for Hcomm {
+    type Code = HcommResult;
+    const SUCCESS: HcommResult = HcclResult::HCCL_SUCCESS.0 as HcommResult;
+
+    #[cold]
+    fn tell(name: &str, failure: &Failure) -> HcommResult {
+        Hccl::tell(name, failure).0 as HcommResult
+    }
+
+    #[cold]
+    fn panicked() -> Failure {
+        Hccl::panicked()
+    }
+}
+
+/// Runs the body of an entry: catches panics, and makes a code of a failure.
+#[inline]
+pub(super) fn run<F: Family>(
+    name: &'static str,
+    body: impl FnOnce() -> Result<(), Failure>,
+) -> F::Code {
+    match catch_unwind(AssertUnwindSafe(body)) {
+        Ok(Ok(())) => F::SUCCESS,
+        Ok(Err(failure)) => F::tell(name, &failure),
+        Err(_) => F::tell(name, &F::panicked()),
+    }
+}
+
+/// C functions of one family, and `fill`, which puts them into a table:
+///
+/// ```text
+/// entries! { Acl;
+///     fn aclrtGetDevice(device: Out<i32>) { device.required("deviceId")?.write(...); Ok(()) }
+///     fn aclrtNotifyBatchReset(notifies: Slice<aclrtNotify>[count], count: usize) { ... }
+///
+///     each direction in { HcommWriteOnThread: Crossing::Write, HcommReadOnThread: Crossing::Read }
+///     fn (thread: ThreadHandle, len: u64) { cross(ENTRY, thread, direction(len)) }
+/// }
+/// ```
+///
+/// A body returns `Result<(), Failure>`; `ENTRY` is the name of its function. A length in brackets
+/// is another argument of the function. Entries that differ in a word are lines of a table; those
+/// come last. Functions that return no code of the family are written out, and listed first:
+/// `also { aclrtGetSocName }`.
+macro_rules! entries {
+    (
+        $family:ty;
+        $(also { $($also:ident),* $(,)? })?
+        $(
+            $(#[$attribute:meta])*
+            fn $name:ident $arguments:tt $body:block
+        )*
+        $(
+            each $word:ident in { $($line:ident: $value:expr),* $(,)? }
+            fn $shared:tt $way:block
+        )*
+    ) => {
+        /// Puts the functions of this file into a table.
+        pub(super) fn fill(table: &mut ascend_sys::Functions) {
+            $($(table.$also = Some($also);)*)?
+            $(table.$name = Some($name);)*
+            $($(table.$line = Some($line);)*)*
+        }
+
+        $($crate::abi::entries::entry! {
+            $family; [$(#[$attribute])*] $name $arguments [] $body
+        })*
+        $($crate::abi::entries::lines! {
+            $family; $word [$($line: $value),*] $shared $way
+        })*
+    };
+}
+pub(super) use entries;
+
+/// The lines of a table: one entry for each.
+macro_rules! lines {
+    ($family:ty; $word:ident [] $shared:tt $way:block) => {};
+    (
+        $family:ty;
+        $word:ident [$line:ident: $value:expr $(, $others:ident: $values:expr)*]
+        $shared:tt $way:block
+    ) => {
+        $crate::abi::entries::entry! { $family; [] $line $shared [$word = $value] $way }
+        $crate::abi::entries::lines! {
+            $family; $word [$($others: $values),*] $shared $way
+        }
+    };
+}
+pub(super) use lines;
+
+/// One C function.
+macro_rules! entry {
+    (
+        $family:ty;
+        [$($attribute:tt)*]
+        $name:ident ($($argument:ident: $type:ty $([$length:ident])?),* $(,)?)
+        [$($word:ident = $value:expr)?]
+        $body:block
+    ) => {
+        $($attribute)*
+        unsafe extern "C" fn $name(
+            $($argument: <$type as $crate::abi::arguments::FromC>::C),*
+        ) -> <$family as $crate::abi::entries::Family>::Code {
+            #[allow(dead_code, reason = "most bodies do not name their function")]
+            const ENTRY: &str = stringify!($name);
+            // SAFETY: the C contract is that of the argument's type.
+            $(let $argument = unsafe {
+                $crate::abi::entries::argument!($type, $argument $(, $length)?)
+            };)*
+            $crate::abi::entries::run::<$family>(
+                ENTRY,
+                move || -> Result<(), $crate::message::Failure> {
+                    $(let $word = $value;)?
+                    $body
+                },
+            )
+        }
+    };
+}
+pub(super) use entry;
+
+/// An argument, with its length if it has one.
+macro_rules! argument {
+    ($type:ty, $argument:ident) => {
+        <$type as $crate::abi::arguments::Argument>::of($argument)
+    };
+    ($type:ty, $argument:ident, $length:ident) => {
+        <$type as $crate::abi::arguments::Counted>::of(
+            $argument,
+            $crate::abi::arguments::length($length),
+        )
+    };
+}
+pub(super) use argument;

@@ -1,0 +1,59 @@
+//! What the handles of the ABI name: one line for each kind that is looked up by several entries.
+
+use std::sync::Arc;
+
+use super::arguments::Named;
+use crate::event::Event;
+use crate::fabric::{Member, registry};
+use crate::kernel::binary::{self, KernelFunction};
+use crate::message::Failure;
+use crate::notify::Notify;
+use crate::stream::Stream;
+
+/// A rank of a communicator, which NULL never names.
+impl Named for Member {
+    type Found = Arc<Member>;
+
+    #[inline]
+    fn find(handle: u64) -> Result<Arc<Member>, Failure> {
+        if handle == 0 { Err(Failure::null("comm")) } else { registry::member(handle) }
+    }
+}
+
+/// A stream of the calling thread's context; NULL names its default stream.
+impl Named for Stream {
+    type Found = &'static Stream;
+
+    #[inline]
+    fn find(handle: u64) -> Result<&'static Stream, Failure> {
+        Stream::of_current_context(handle)
+    }
+}
+
+impl Named for Event {
+    type Found = &'static Event;
+
+    #[inline]
+    fn find(handle: u64) -> Result<&'static Event, Failure> {
+        Event::named(handle)
+    }
+}
+
+impl Named for Notify {
+    type Found = &'static Notify;
+
+    #[inline]
+    fn find(handle: u64) -> Result<&'static Notify, Failure> {
+        Notify::named(handle)
+    }
+}
+
+/// A function of a binary.
+impl Named for KernelFunction {
+    type Found = Arc<KernelFunction>;
+
+    #[inline]
+    fn find(handle: u64) -> Result<Arc<KernelFunction>, Failure> {
+        binary::function(handle)
+    }
+}
