@@ -24,7 +24,7 @@ pub(super) struct Client {
 
 /// A task that was prepared, as one core has it.
 #[derive(Clone)]
-pub(super) struct Handle {
+pub(super) struct PreparedTask {
     pub(super) client: usize,
     pub(super) slot: usize,
     /// What its counters count to, and by how much.

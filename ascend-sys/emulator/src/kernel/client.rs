@@ -3,7 +3,7 @@
 //! Every core that calls a client keeps its own [books](super::books); only the working core writes messages and counters.
 
 use super::area::{ClientMessage, MOST_TASKS, MessageSlot};
-use super::books::{Client, Handle};
+use super::books::{Client, PreparedTask};
 use super::core::{Core, Wait};
 use super::posted;
 use super::queues;
@@ -144,13 +144,13 @@ pub(super) fn post(
 pub(super) fn commit(core: &mut Core, task: TaskId, world: &mut World) -> Result<(), String> {
     let Some(handle) = &mut core.handles[task.0 as usize] else { return Ok(()) };
     if posted::is_used(world) {
-        let Handle { client, slot, .. } = *handle;
+        let PreparedTask { client, slot, .. } = *handle;
         ready(core, ClientId(client as u32), world)?;
         return posted::commit(core, client, slot, world);
     }
     // Those beyond the last turn are ignored.
     handle.committed = (handle.committed + handle.step).min(handle.total);
-    let Handle { client, slot, committed, .. } = *handle;
+    let PreparedTask { client, slot, committed, .. } = *handle;
     ready(core, ClientId(client as u32), world)?;
     if core.clients[client].works {
         tell_track(core, "commit", client, slot, committed, world);
@@ -183,7 +183,7 @@ pub(super) fn tell_track(
 
 pub(super) fn wait(core: &mut Core, task: TaskId, world: &World) {
     let Some(handle) = &mut core.handles[task.0 as usize] else { return };
-    let Handle { client, slot, .. } = *handle;
+    let PreparedTask { client, slot, .. } = *handle;
     if posted::is_used(world) {
         return posted::wait(core, client, slot);
     }
@@ -194,7 +194,7 @@ pub(super) fn wait(core: &mut Core, task: TaskId, world: &World) {
     // Nothing is waited for that this core has not seen committed: the call gives -1 at once.
     if handle.awaited < handle.committed {
         handle.awaited = (handle.awaited + handle.step).min(handle.total);
-        let Handle { client, slot, awaited, .. } = *handle;
+        let PreparedTask { client, slot, awaited, .. } = *handle;
         core.wait = Some(Wait::Turns { client, slot, finished: awaited });
     }
 }

@@ -1,6 +1,6 @@
 //! One core of a kernel: where it is, its local memory, its books, and what it waits for.
 
-use super::books::{Client, Handle};
+use super::books::{Client, PreparedTask};
 use super::local::LocalMemory;
 use super::matmul::MatrixProduct;
 use super::track::CoreTrack;
@@ -19,7 +19,7 @@ pub(super) struct Core {
     pub(super) memory: LocalMemory,
     pub(super) clients: Vec<Client>,
     /// What the names of tasks stand for.
-    pub(super) handles: Vec<Option<Handle>>,
+    pub(super) handles: Vec<Option<PreparedTask>>,
     pub(super) wait: Option<Wait>,
     pub(super) product: Option<Box<MatrixProduct>>,
     pub(super) ended: bool,

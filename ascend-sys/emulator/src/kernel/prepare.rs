@@ -1,7 +1,7 @@
 //! The prepare calls of a client: from their arguments to the message that the server gets.
 
 use super::area::{ClientMessage, MOST_TASKS};
-use super::books::Handle;
+use super::books::PreparedTask;
 use super::client::{configuration, post, ready, tell_track};
 use super::core::Core;
 use super::posted;
@@ -71,7 +71,7 @@ pub(super) fn prepare(
     let slot = core.clients[client].slot;
     let write = matches!(operation, Operation::BatchWrite { .. });
     let all = commit_all || write;
-    let handle = Handle {
+    let handle = PreparedTask {
         client,
         slot,
         total: if write { 1 } else { total },
