@@ -256,11 +256,6 @@ impl<T: Copy, C> OutSlice<T, C> {
 pub(super) struct Places<T>(*mut T, usize);
 
 impl<T: Copy> Places<T> {
-    #[inline]
-    pub(super) fn len(&self) -> usize {
-        self.1
-    }
-
     /// Writes the values from the first place on; what has no place is left out.
     pub(super) fn write(&self, values: &[T]) {
         let length = values.len().min(self.1);
@@ -360,21 +355,21 @@ impl<T, C> In<T, C> {
     }
 }
 
-/// A text of the caller: NULL, or NUL-terminated.
-pub(super) struct CText(*const c_char);
+/// A text of the caller: NULL, or NUL-terminated. `C` is the pointer that C declares.
+pub(super) struct CText<C = *const c_char>(*const c_char, PhantomData<C>);
 
-impl FromC for CText {
-    type C = *const c_char;
+impl<C: Pointer> FromC for CText<C> {
+    type C = C;
 }
 
-impl Argument for CText {
+impl<C: Pointer> Argument for CText<C> {
     #[inline]
-    unsafe fn of(c: *const c_char) -> Self {
-        CText(c)
+    unsafe fn of(c: C) -> Self {
+        CText(c.address().cast(), PhantomData)
     }
 }
 
-impl CText {
+impl<C> CText<C> {
     /// The text, which must not be NULL. What is no UTF-8 is replaced.
     pub(super) fn required(&self, argument: &str) -> Result<String, Failure> {
         let text = self.given().ok_or_else(|| Failure::null(argument))?;

@@ -168,7 +168,8 @@ macro_rules! entry {
             #[allow(dead_code, reason = "most bodies do not name their function")]
             const ENTRY: &str = stringify!($name);
             // SAFETY: the C contract is that of the argument's type.
-            $(let $argument = unsafe {
+            $(#[allow(unused_variables, reason = "a length may stand in brackets alone")]
+            let $argument = unsafe {
                 $crate::abi::entries::argument!($type, $argument $(, $length)?)
             };)*
             $crate::abi::entries::run::<$family>(

@@ -4,8 +4,9 @@
 //! pairs means nothing.
 #![allow(non_snake_case, reason = "CANN's names")]
 
+use super::arguments::{Handle, Slice};
 use super::entries::{Hccl, entries};
-use ascend_sys::{HcclComm, HcclSendRecvItem, HcclSendRecvType, aclrtStream};
+use ascend_sys::{HcclSendRecvItem, HcclSendRecvType, aclrtStream};
 
 use super::hccl_entry::{not_null, product_of_thread};
 use crate::batch::item::{self, BatchItem, ItemState, MessageShape};
@@ -22,32 +23,31 @@ entries! {
     Hccl;
 
     fn HcclBatchSendRecv(
-        items: *mut HcclSendRecvItem,
+        items: Slice<HcclSendRecvItem, *mut HcclSendRecvItem>[count],
         count: u32,
-        comm: HcclComm,
+        comm: Handle<Member>,
         stream: aclrtStream,
     ) {
         // 950 looks at the number before the pointers, A2 and A3 after them.
-        if count == 0 && product_of(comm) == Product::Ascend950 {
+        if count == 0 && product_of(&comm) == Product::Ascend950 {
             return Ok(());
         }
-        not_null(comm, "comm")?;
+        comm.required("comm")?;
         not_null(stream, "stream")?;
-        not_null(items, "sendRecvInfo")?;
+        let items = items.required("sendRecvInfo")?;
         if count == 0 {
             return Ok(());
         }
         if group::is_open() {
             return refuse!(HCCL_E_NOT_SUPPORT, "not inside a group; group HcclSend and HcclRecv");
         }
-        // SAFETY: not null, so an array of that many by the C contract.
-        let items = unsafe { std::slice::from_raw_parts(items, count as usize) };
-        with_issue_state(comm as u64, |issue_state| issue(issue_state, items, stream))
+        with_issue_state(comm.number(), |issue_state| issue(issue_state, &items, stream))
     }
 }
 
-fn product_of(comm: HcclComm) -> Product {
-    registry::member(comm as u64).map_or_else(|_| product_of_thread(), |member| member.comm.product)
+fn product_of(comm: &Handle<Member>) -> Product {
+    registry::member(comm.number())
+        .map_or_else(|_| product_of_thread(), |member| member.comm.product)
 }
 
 fn issue(

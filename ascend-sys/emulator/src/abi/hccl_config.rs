@@ -1,16 +1,16 @@
 //! Settings of the process, callbacks around the states of communicators, and spare network cards. CANN's `hccl_comm.h`.
 #![allow(non_snake_case, reason = "CANN's names")]
 
-use super::arguments::{CText, Out};
+use super::arguments::{CText, Handle, Out, Slice};
 use super::entries::{Hccl, entries};
 use std::ffi::c_void;
 use std::sync::atomic::Ordering;
 
-use ascend_sys::{HcclComm, HcclCommStateCallback, HcclConfig, HcclConfigValue};
+use ascend_sys::{HcclCommStateCallback, HcclConfig, HcclConfigValue};
 
-use super::hccl_entry::{member, not_null, product_of_thread};
+use super::hccl_entry::product_of_thread;
 use crate::context;
-use crate::fabric::hooks;
+use crate::fabric::{Member, hooks};
 use crate::machine::Device;
 use crate::message::{Failure, refuse};
 use crate::profile::Product;
@@ -69,21 +69,19 @@ entries! {
     }
 
     fn HcclCommWorkingDevNicSet(
-        comm: HcclComm,
-        ranks: *mut u32,
+        comm: Handle<Member>,
+        ranks: Slice<u32, *mut u32>[count],
         use_backup: Out<bool>,
         count: u32,
     ) {
-        not_null(comm, "comm")?;
-        not_null(ranks, "ranks")?;
+        comm.required("comm")?;
+        let ranks = ranks.required("ranks")?;
         use_backup.required("useBackup")?;
-        let member = member(comm)?;
+        let member = comm.find()?;
         // Elsewhere a success with a warning.
         if member.comm.product != Product::A3 {
             return Ok(());
         }
-        // SAFETY: not null, so an array of `count` by the C contract.
-        let ranks = unsafe { std::slice::from_raw_parts(ranks, count as usize) };
         let size = member.comm.ranks();
         match ranks.iter().find(|rank| **rank as usize >= size) {
             Some(rank) => {

@@ -1,46 +1,47 @@
 //! Engine contexts: memory that a communicator keeps for an operator under a name. CANN's `hccl_res.h`.
 #![allow(non_snake_case, reason = "CANN's names")]
 
-use super::arguments::{CText, Out};
+use super::arguments::{CText, Handle, Out};
 use super::entries::{Hccl, entries};
-use super::hccl_entry::{member, not_null};
+use super::hccl_entry::not_null;
+use crate::fabric::Member;
 use crate::message::{Failure, refuse};
 use crate::operator;
-use ascend_sys::{CommEngine, HCCL_RES_TAG_MAX_LEN, HcclComm, HcclResult};
+use ascend_sys::{CommEngine, HCCL_RES_TAG_MAX_LEN, HcclResult};
 use std::ffi::c_void;
 
 entries! {
     Hccl;
 
     fn HcclEngineCtxCreate(
-        comm: HcclComm,
+        comm: Handle<Member>,
         tag: CText,
         engine: CommEngine,
         size: u64,
         context: Out<*mut c_void>,
     ) {
-        not_null(comm, "comm")?;
+        comm.required("comm")?;
         let context = context.required("ctx")?;
         let tag = tag_of(&tag)?;
         not_empty(size)?;
-        let address = operator::create(&*member(comm)?, &tag, engine, size, ENTRY)?;
+        let address = operator::create(&*comm.find()?, &tag, engine, size, ENTRY)?;
         context.write(std::ptr::with_exposed_provenance_mut(address));
         Ok(())
     }
 
     fn HcclEngineCtxGet(
-        comm: HcclComm,
+        comm: Handle<Member>,
         tag: CText,
         engine: CommEngine,
         context: Out<*mut c_void>,
         size: Out<u64>,
     ) {
-        not_null(comm, "comm")?;
+        comm.required("comm")?;
         let context = context.required("ctx")?;
         let size = size.required("size")?;
         let tag = tag_of(&tag)?;
         // This is how an operator learns that it is called for the first time: no mistake, and no text.
-        let Some(found) = operator::find(&*member(comm)?, &tag, engine)? else {
+        let Some(found) = operator::find(&*comm.find()?, &tag, engine)? else {
             return Err(Failure::silent(HcclResult::HCCL_E_NOT_FOUND));
         };
         context.write(std::ptr::with_exposed_provenance_mut(found.address));
@@ -49,24 +50,24 @@ entries! {
     }
 
     fn HcclEngineCtxCopy(
-        comm: HcclComm,
+        comm: Handle<Member>,
         engine: CommEngine,
         tag: CText,
         source: *const c_void,
         size: u64,
         offset: u64,
     ) {
-        not_null(comm, "comm")?;
+        comm.required("comm")?;
         not_null(source, "srcCtx")?;
         let tag = tag_of(&tag)?;
         not_empty(size)?;
-        operator::copy_into(&*member(comm)?, &tag, engine, (source.addr(), size), offset, ENTRY)
+        operator::copy_into(&*comm.find()?, &tag, engine, (source.addr(), size), offset, ENTRY)
     }
 
-    fn HcclEngineCtxDestroy(comm: HcclComm, tag: CText, engine: CommEngine) {
-        not_null(comm, "comm")?;
+    fn HcclEngineCtxDestroy(comm: Handle<Member>, tag: CText, engine: CommEngine) {
+        comm.required("comm")?;
         let tag = tag_of(&tag)?;
-        operator::destroy(&*member(comm)?, &tag, engine, ENTRY)
+        operator::destroy(&*comm.find()?, &tag, engine, ENTRY)
     }
 }
 

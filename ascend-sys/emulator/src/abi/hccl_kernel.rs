@@ -1,16 +1,15 @@
 //! What kernels need of a communicator: contexts, from a tiling struct or from an argument object.
 #![allow(non_snake_case, reason = "CANN's names")]
 
-use super::arguments::{Argument, CText, Out};
+use super::arguments::{CText, Handle, Out};
 use super::entries::{Hccl, entries};
-use super::hccl_entry::{member, not_null};
+use super::hccl_entry::not_null;
 use crate::fabric::Member;
 use crate::kernel;
 use crate::memory::{self, MemoryPlace};
 use crate::message::{Failure, refuse};
 use crate::profile::Product;
 use ascend_sync::lock_std as lock;
-use ascend_sys::HcclComm;
 use std::collections::BTreeMap;
 use std::ffi::{c_char, c_void};
 use std::sync::Mutex;
@@ -20,12 +19,12 @@ entries! {
     Hccl;
 
     fn HcclAllocComResourceByTiling(
-        comm: HcclComm,
+        comm: Handle<Member>,
         stream: *mut c_void,
         tiling: *mut c_void,
         context: Out<*mut c_void>,
     ) {
-        not_null(comm, "comm")?;
+        comm.required("comm")?;
         not_null(stream, "stream")?;
         not_null(tiling, "mc2Tiling")?;
         let context = context.required("commContext")?;
@@ -35,7 +34,7 @@ entries! {
         ) {
             return refuse!(HCCL_E_PARA, "mc2Tiling: {tiling:p} is no host memory");
         }
-        let member = member(comm)?;
+        let member = comm.find()?;
         // SAFETY: not null, and a filled tiling struct of the host by the C contract.
         let groups = unsafe { groups(tiling) }?;
         if groups.iter().all(|(group, _)| *group != member.comm.name) {
@@ -91,9 +90,8 @@ entries! {
         set(op_args, |_| ())
     }
 
-    fn HcclKfcOpArgsSetAlgConfig(op_args: *mut c_void, config: *mut c_char) {
-        // SAFETY: null or NUL-terminated by the C contract.
-        let config = unsafe { CText::of(config) }.required("algConfig")?;
+    fn HcclKfcOpArgsSetAlgConfig(op_args: *mut c_void, config: CText<*mut c_char>) {
+        let config = config.required("algConfig")?;
         if config.len() >= 128 {
             return refuse!(
                 HCCL_E_PARA,
@@ -109,15 +107,15 @@ entries! {
     }
 
     fn HcclCreateOpResCtx(
-        comm: HcclComm,
+        comm: Handle<Member>,
         operation: u8,
         op_args: *mut c_void,
         context: Out<*mut c_void>,
     ) {
-        not_null(comm, "comm")?;
+        comm.required("comm")?;
         not_null(op_args, "opArgs")?;
         let context = context.required("opResCtx")?;
-        let member = member(comm)?;
+        let member = comm.find()?;
         let found = lock(&OP_ARGS).get(&(op_args as u64)).copied();
         let Some(object) = found else { return stale(op_args as u64) };
         if member.comm.product == Product::Ascend950 {

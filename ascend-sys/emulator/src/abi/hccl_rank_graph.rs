@@ -3,15 +3,15 @@
 //! What the network is like says [`crate::fabric::topology`].
 #![allow(non_snake_case, reason = "CANN's names")]
 
-use super::arguments::{In, Out};
+use super::arguments::{Handle, In, InOut, Out};
 use super::entries::{Hccl, entries};
-use super::hccl_entry::{member, not_null};
+use super::hccl_entry::not_null;
 use crate::fabric::Member;
 use crate::message::{Failure, refuse};
 use crate::operator;
 use crate::profile::Product;
 use ascend_sys::{
-    CommLink, CommTopo, EndpointAttr, EndpointDesc, EndpointLocType, HcclComm, HcclHeterogMode,
+    CommLink, CommTopo, EndpointAttr, EndpointDesc, EndpointLocType, HcclHeterogMode,
 };
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -19,12 +19,12 @@ use std::sync::Arc;
 entries! {
     Hccl;
 
-    fn HcclRankGraphGetLayers(comm: HcclComm, layers: Out<*mut u32>, count: Out<u32>) {
+    fn HcclRankGraphGetLayers(comm: Handle<Member>, layers: Out<*mut u32>, count: Out<u32>) {
         list(comm, (layers, "netLayers"), (count, "netLayerNum"), |rank| Ok(rank.tell_layers()))
     }
 
     fn HcclRankGraphGetRanksByLayer(
-        comm: HcclComm,
+        comm: Handle<Member>,
         layer: u32,
         ranks: Out<*mut u32>,
         count: Out<u32>,
@@ -32,16 +32,16 @@ entries! {
         list(comm, (ranks, "ranks"), (count, "rankNum"), |rank| rank.tell_ranks(layer))
     }
 
-    fn HcclRankGraphGetRankSizeByLayer(comm: HcclComm, layer: u32, count: Out<u32>) {
+    fn HcclRankGraphGetRankSizeByLayer(comm: Handle<Member>, layer: u32, count: Out<u32>) {
         value(comm, count, "rankNum", |rank| rank.count_ranks(layer))
     }
 
-    fn HcclRankGraphGetTopoTypeByLayer(comm: HcclComm, layer: u32, topo: Out<CommTopo>) {
+    fn HcclRankGraphGetTopoTypeByLayer(comm: Handle<Member>, layer: u32, topo: Out<CommTopo>) {
         value(comm, topo, "topoType", |rank| Ok(operator::layer(&rank, layer)?.topo))
     }
 
     fn HcclRankGraphGetInstSizeListByLayer(
-        comm: HcclComm,
+        comm: Handle<Member>,
         layer: u32,
         sizes: Out<*mut u32>,
         count: Out<u32>,
@@ -50,7 +50,7 @@ entries! {
     }
 
     fn HcclRankGraphGetLinks(
-        comm: HcclComm,
+        comm: Handle<Member>,
         layer: u32,
         from: u32,
         to: u32,
@@ -61,7 +61,7 @@ entries! {
     }
 
     fn HcclRankGraphGetTopoInstsByLayer(
-        comm: HcclComm,
+        comm: Handle<Member>,
         layer: u32,
         instances: Out<*mut u32>,
         count: Out<u32>,
@@ -72,7 +72,7 @@ entries! {
         })
     }
 
-    fn HcclRankGraphGetTopoType(comm: HcclComm, layer: u32, instance: u32, topo: Out<CommTopo>) {
+    fn HcclRankGraphGetTopoType(comm: Handle<Member>, layer: u32, instance: u32, topo: Out<CommTopo>) {
         value(comm, topo, "topoType", |rank| {
             rank.tells_instances()?;
             Ok(rank.shape_of_instance(layer, instance)?.topo)
@@ -80,7 +80,7 @@ entries! {
     }
 
     fn HcclRankGraphGetRanksByTopoInst(
-        comm: HcclComm,
+        comm: Handle<Member>,
         layer: u32,
         instance: u32,
         ranks: Out<*mut u32>,
@@ -92,7 +92,7 @@ entries! {
         })
     }
 
-    fn HcclGetHeterogMode(comm: HcclComm, mode: Out<HcclHeterogMode>) {
+    fn HcclGetHeterogMode(comm: Handle<Member>, mode: Out<HcclHeterogMode>) {
         value(comm, mode, "mode", |rank| match rank.comm.product {
             // The ranks of a communicator are of one product.
             Product::A2 | Product::A3 => Ok(HcclHeterogMode::HCCL_HETEROG_MODE_HOMOGENEOUS),
@@ -102,7 +102,7 @@ entries! {
         })
     }
 
-    fn HcclRankGraphGetEndpointNum(comm: HcclComm, layer: u32, instance: u32, count: Out<u32>) {
+    fn HcclRankGraphGetEndpointNum(comm: Handle<Member>, layer: u32, instance: u32, count: Out<u32>) {
         value(comm, count, "num", |rank| {
             rank.tells_instances()?;
             Ok(rank.endpoints(layer, instance)?.len() as u32)
@@ -110,20 +110,18 @@ entries! {
     }
 
     fn HcclRankGraphGetEndpointDesc(
-        comm: HcclComm,
+        comm: Handle<Member>,
         layer: u32,
         instance: u32,
-        count: *mut u32,
+        count: InOut<u32>,
         descriptions: *mut EndpointDesc,
     ) {
-        not_null(comm, "comm")?;
-        not_null(count, "descNum")?;
+        comm.required("comm")?;
+        let (room, _) = count.required("descNum")?;
         not_null(descriptions, "endpointDesc")?;
-        let rank = member(comm)?;
+        let rank = comm.find()?;
         rank.tells_instances()?;
         let endpoints = rank.endpoints(layer, instance)?;
-        // SAFETY: not null, so valid for a read by the C contract.
-        let room = unsafe { count.read() };
         if room as usize != endpoints.len() {
             return refuse!(
                 HCCL_E_PARA,
@@ -139,17 +137,17 @@ entries! {
     }
 
     fn HcclRankGraphGetEndpointInfo(
-        comm: HcclComm,
+        comm: Handle<Member>,
         of_rank: u32,
         description: In<EndpointDesc>,
         attribute: EndpointAttr,
         length: u32,
         info: Out<c_void>,
     ) {
-        not_null(comm, "comm")?;
+        comm.required("comm")?;
         let description = description.required("endpointDesc")?;
         let info = info.required("info")?.cast::<u32>();
-        let rank = member(comm)?;
+        let rank = comm.find()?;
         rank.tells_instances()?;
         // Every link is as fast as any other, and a device has one die.
         let value = match attribute {
@@ -176,14 +174,14 @@ entries! {
 
 /// Tells a list: where it begins, and how long it is.
 fn list<T>(
-    comm: HcclComm,
+    comm: Handle<Member>,
     (list, list_name): (Out<*mut T>, &str),
     (length, length_name): (Out<u32>, &str),
     tell: impl FnOnce(Arc<Member>) -> Result<(*mut T, u32), Failure>,
 ) -> Result<(), Failure> {
-    not_null(comm, "comm")?;
+    comm.required("comm")?;
     let (list, length) = (list.required(list_name)?, length.required(length_name)?);
-    let (start, count) = tell(member(comm)?)?;
+    let (start, count) = tell(comm.find()?)?;
     list.write(start);
     length.write(count);
     Ok(())
@@ -191,13 +189,13 @@ fn list<T>(
 
 /// Tells one value.
 fn value<T>(
-    comm: HcclComm,
+    comm: Handle<Member>,
     to: Out<T>,
     name: &str,
     tell: impl FnOnce(Arc<Member>) -> Result<T, Failure>,
 ) -> Result<(), Failure> {
-    not_null(comm, "comm")?;
+    comm.required("comm")?;
     let to = to.required(name)?;
-    to.write(tell(member(comm)?)?);
+    to.write(tell(comm.find()?)?);
     Ok(())
 }

@@ -1,46 +1,45 @@
 //! Teams of ranks, their windows and channels. CANN's `hccl_team.h`.
 #![allow(non_snake_case, reason = "CANN's names")]
 
-use super::arguments::{In, Out};
+use super::arguments::{Handle, In, Out};
 use super::entries::{Hccl, entries};
-use super::hccl_entry::{member, not_null};
+use super::hccl_entry::not_null;
 use super::hcomm_endpoint::memory_of;
 use crate::callback::may_block;
+use crate::fabric::Member;
 use crate::fabric::registry::with_issue_state;
 use crate::message::{Failure, refuse};
 use crate::operator::channel::{MOST_NOTIFIES, NOTIFIES_OF_CCU};
 use crate::operator::engine::OperatorEngine;
 use crate::operator::team::{self, Channels, TeamRequest};
 use ascend_sys::{
-    CommMem, CommProtocol, HcclComm, HcclTeamCreateChannelsDesc, HcclTeamCreateDesc,
-    HcommTeamHandle, HcommWindowHandle,
+    CommMem, CommProtocol, HcclTeamCreateChannelsDesc, HcclTeamCreateDesc, HcommTeamHandle,
+    HcommWindowHandle,
 };
 
 entries! {
     Hccl;
 
     fn HcclWorldTeamCreate(
-        comm: HcclComm,
-        description: *const HcclTeamCreateDesc,
+        comm: Handle<Member>,
+        description: In<HcclTeamCreateDesc>,
         world: Out<HcommTeamHandle>,
     ) {
-        not_null(comm, "comm")?;
-        // SAFETY: null, or as it says, by the C contract.
-        let wish = unsafe { wish(description) }?;
+        comm.required("comm")?;
+        let wish = wish(&description)?;
         let world = world.required("worldTeam")?;
-        let team = team::create_world(member(comm)?, &wish)?;
+        let team = team::create_world(comm.find()?, &wish)?;
         world.write(team as HcommTeamHandle);
         Ok(())
     }
 
     fn HcclSubTeamCreate(
         world: HcommTeamHandle,
-        description: *const HcclTeamCreateDesc,
+        description: In<HcclTeamCreateDesc>,
         sub: Out<HcommTeamHandle>,
     ) {
         not_null(world, "worldTeam")?;
-        // SAFETY: null, or as it says, by the C contract.
-        let wish = unsafe { wish(description) }?;
+        let wish = wish(&description)?;
         let sub = sub.required("team")?;
         let team = team::create_sub(world as u64, &wish)?;
         sub.write(team as HcommTeamHandle);
@@ -53,13 +52,13 @@ entries! {
     }
 
     fn HcclTeamWindowRegister(
-        comm: HcclComm,
+        comm: Handle<Member>,
         world: HcommTeamHandle,
         memory: In<CommMem>,
         window: Out<HcommWindowHandle>,
         flag: u32,
     ) {
-        not_null(comm, "comm")?;
+        comm.required("comm")?;
         not_null(world, "worldTeam")?;
         let memory = memory.required("localMem")?;
         let window = window.required("window")?;
@@ -68,7 +67,7 @@ entries! {
             return refuse!(HCCL_E_PARA, "flag is {flag}; 0 and 1 are possible");
         }
         let memory = memory_of(memory, "localMem")?;
-        let handle = team::register_window(&*member(comm)?, world as u64, memory)?;
+        let handle = team::register_window(&*comm.find()?, world as u64, memory)?;
         window.write(handle as HcommWindowHandle);
         Ok(())
     }
@@ -80,17 +79,17 @@ entries! {
     }
 
     fn HcclTeamChannelsCreate(
-        comm: HcclComm,
+        comm: Handle<Member>,
         team: HcommTeamHandle,
         description: In<HcclTeamCreateChannelsDesc>,
     ) {
-        not_null(comm, "comm")?;
+        comm.required("comm")?;
         not_null(team, "team")?;
         let description = description.required("desc")?;
                 let HcclTeamCreateChannelsDesc { engine, notifyNum, protocol, channelCnt, .. } =
             *description;
         may_block()?;
-        with_issue_state(comm as u64, |issue_state| {
+        with_issue_state(comm.number(), |issue_state| {
             let engine = OperatorEngine::of_channels(issue_state.member.comm.product, engine)?;
             if notifyNum > MOST_NOTIFIES {
                 return refuse!(
@@ -118,20 +117,14 @@ fn set(number: u32) -> Option<u32> {
 }
 
 /// What a description says. Its header is not looked at, as in CANN.
-///
-/// # Safety
-///
-/// `description` is null, or valid for a read, with `rankNum` numbers at `rankIds`.
-unsafe fn wish(description: *const HcclTeamCreateDesc) -> Result<TeamRequest, Failure> {
-    not_null(description, "desc")?;
-    // SAFETY: the caller's promise.
-    let description = unsafe { &*description };
+fn wish(description: &In<HcclTeamCreateDesc>) -> Result<TeamRequest, Failure> {
+    let description = description.required("desc")?;
     let count = description.rankNum as usize;
     let ranks = if count == 0 {
         None
     } else {
         not_null(description.rankIds, "desc->rankIds")?;
-        // SAFETY: the caller's promise.
+        // SAFETY: not null, so an array of as many by the C contract of a description.
         Some(unsafe { std::slice::from_raw_parts(description.rankIds, count) }.to_vec())
     };
     let protocol = description.protocol;

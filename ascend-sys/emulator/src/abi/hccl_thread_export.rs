@@ -2,27 +2,27 @@
 //! `hccl_res_expt.h`.
 #![allow(non_snake_case, reason = "CANN's names")]
 
-use super::arguments::Out;
+use super::arguments::{Handle, Out, OutSlice, Slice};
 use super::entries::{Hccl, entries};
-use super::hccl_entry::{member, not_null};
+use crate::fabric::Member;
 use crate::message::refuse;
 use crate::operator::dedicated;
 use crate::operator::engine::OperatorEngine;
 use crate::operator::resources::NOTIFIES_OF_THREAD;
 use crate::operator::thread::Thread;
-use ascend_sys::{CommEngine, HcclComm, HcclDedicatedThreadType, ThreadHandle};
+use ascend_sys::{CommEngine, HcclDedicatedThreadType, ThreadHandle};
 use std::sync::Arc;
 
 entries! {
     Hccl;
 
     fn HcclDedicatedThreadAcquire(
-        comm: HcclComm,
+        comm: Handle<Member>,
         purpose: HcclDedicatedThreadType,
         notifies: u32,
         thread: Out<ThreadHandle>,
     ) {
-        let member = member(comm)?;
+        let member = comm.find()?;
         let thread = thread.required("thread")?;
         if notifies >= NOTIFIES_OF_THREAD {
             return refuse!(
@@ -38,15 +38,15 @@ entries! {
     /// A thread has one handle, which all engines take. So what is exported is the handle itself, and what is checked is whether CANN
     /// would give one.
     fn HcclThreadExportToCommEngine(
-        comm: HcclComm,
+        comm: Handle<Member>,
         count: u32,
-        threads: *const ThreadHandle,
+        threads: Slice<ThreadHandle>[count],
         engine: CommEngine,
-        exported: *mut ThreadHandle,
+        exported: OutSlice<ThreadHandle>[count],
     ) {
-        let member = member(comm)?;
-        not_null(threads, "threads")?;
-        not_null(exported, "exportedThreads")?;
+        let member = comm.find()?;
+        let threads = threads.required("threads")?;
+        let exported = exported.required("exportedThreads")?;
         if count == 0 || count > MOST {
             return refuse!(HCCL_E_PARA, "threadNum is {count}; it goes from 1 to {MOST}");
         }
@@ -60,8 +60,8 @@ entries! {
                 );
             }
         };
-        // SAFETY: not null, so an array of `count` by the C contract.
-        let threads = unsafe { std::slice::from_raw_parts(threads, count as usize) }.to_vec();
+        // A copy: the two arrays may be one.
+        let threads = threads.to_vec();
         for (at, handle) in threads.iter().enumerate() {
             let thread = Thread::named(*handle)?;
             let Some(owner) = thread.owner() else {
@@ -88,8 +88,7 @@ entries! {
                 );
             }
         }
-        // SAFETY: not null, so an array of `count` by the C contract.
-        unsafe { exported.copy_from(threads.as_ptr(), threads.len()) };
+        exported.write(&threads);
         Ok(())
     }
 }

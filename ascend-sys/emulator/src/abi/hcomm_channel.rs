@@ -3,8 +3,8 @@
 //! Published documents do not say what `HcommChannelGetStatus` writes: here it is the `HcclResult` of connecting.
 #![allow(non_snake_case, reason = "CANN's names")]
 
-use super::arguments::Out;
-use super::entries::{Hcomm, entries, run};
+use super::arguments::{Out, OutSlice, Slice};
+use super::entries::{Hcomm, entries};
 use super::hccl_entry::not_null;
 use crate::message::add_text;
 use crate::message::{Failure, refuse};
@@ -17,21 +17,20 @@ use crate::operator::open;
 use ascend_sys::{
     ChannelHandle, CommEngine, EndpointHandle, HCOMM_CHANNEL_MAGIC_WORD,
     HCOMM_CHANNEL_NAME_MAX_LEN, HcclResult, HcommChannelConfig, HcommChannelConfigType,
-    HcommChannelDesc, HcommResult, HcommSocketRole,
+    HcommChannelDesc, HcommSocketRole,
 };
 use std::ffi::{CStr, c_char};
 use std::mem::offset_of;
 
 entries! {
     Hcomm;
-    also { HcommChannelGetStatus }
 
     fn HcommChannelCreate(
         endpoint: EndpointHandle,
         engine: CommEngine,
         descs: *mut HcommChannelDesc,
         count: u32,
-        channels: *mut ChannelHandle,
+        channels: OutSlice<ChannelHandle>[count],
     ) {
         // SAFETY: the C contract.
         unsafe { create(endpoint, engine, descs, count, channels) }
@@ -43,7 +42,7 @@ entries! {
         descs: *mut HcommChannelDesc,
         count: u32,
         config: HcommChannelConfig,
-        channels: *mut ChannelHandle,
+        channels: OutSlice<ChannelHandle>[count],
     ) {
         not_null(config, "config")?;
         CONFIGS.with(config as u64, |_| Ok(()))?;
@@ -51,16 +50,44 @@ entries! {
         unsafe { create(endpoint, engine, descs, count, channels) }
     }
 
-    fn HcommChannelDestroy(channels: *const ChannelHandle, count: u32) {
-        not_null(channels, "channels")?;
+    fn HcommChannelDestroy(channels: Slice<ChannelHandle>[count], count: u32) {
+        let channels = channels.required("channels")?;
         if count == 0 {
             return refuse!(HCCL_E_PARA, "channelNum is 0");
         }
-        // SAFETY: not null, so an array of `count` by the C contract.
-        let channels = unsafe { std::slice::from_raw_parts(channels, count as usize) };
         // All are tried; the first error is told.
         let results: Vec<_> = channels.iter().map(|it| endpoint_channel::destroy(*it)).collect();
         results.into_iter().collect()
+    }
+
+    fn HcommChannelGetStatus(
+        channels: Slice<ChannelHandle>[count],
+        count: u32,
+        statuses: OutSlice<i32>[count],
+    ) {
+        let channels = channels.required("channelList")?;
+        let statuses = statuses.required("statusList")?;
+        if count == 0 {
+            return refuse!(HCCL_E_PARA, "listNum is 0");
+        }
+        let (mut found, mut texts) = (Vec::new(), Vec::new());
+        let status = |channel: &ChannelHandle| {
+            let code = match endpoint_channel::status(*channel)? {
+                Ok(()) => HcclResult::HCCL_SUCCESS,
+                Err(failure) => {
+                    let (code, text) = failure.in_hccl();
+                    // To wait is no mistake.
+                    texts.extend(Some(text).filter(|_| code != HcclResult::HCCL_E_AGAIN));
+                    code
+                }
+            };
+            found.push(code.0 as i32);
+            Ok(())
+        };
+        let all = channels.iter().try_for_each(status);
+        statuses.write(&found);
+        texts.into_iter().for_each(|text| add_text(text.to_string()));
+        all
     }
 
     fn HcommChannelConfigCreate(config: Out<HcommChannelConfig>) {
@@ -200,17 +227,17 @@ unsafe fn wanted(
 
 /// # Safety
 ///
-/// `descs` is null or an array of `count`, as [`wanted`] needs them; `channels` null or an array of `count`.
+/// `descs` is null or an array of `count`, as [`wanted`] needs them.
 unsafe fn create(
     endpoint: EndpointHandle,
     engine: CommEngine,
     descs: *const HcommChannelDesc,
     count: u32,
-    channels: *mut ChannelHandle,
+    channels: OutSlice<ChannelHandle>,
 ) -> Result<(), Failure> {
     not_null(endpoint, "endpointHandle")?;
     not_null(descs, "channelDescs")?;
-    not_null(channels, "channels")?;
+    let channels = channels.required("channels")?;
     if count == 0 || count > MOST_CHANNELS {
         return refuse!(HCCL_E_PARA, "channelNum is {count}; it goes from 1 to {MOST_CHANNELS}");
     }
@@ -225,44 +252,8 @@ unsafe fn create(
             Err(failure) => return Err(failure.of_item(format_args!("channelDescs[{at}]"))),
         }
     }
-    let made = endpoint_channel::create(endpoint as u64, engine, all)?;
-    // SAFETY: not null, so an array of `count` by the caller's promise.
-    unsafe { channels.copy_from_nonoverlapping(made.as_ptr(), made.len()) };
+    channels.write(&endpoint_channel::create(endpoint as u64, engine, all)?);
     Ok(())
-}
-
-unsafe extern "C" fn HcommChannelGetStatus(
-    channels: *const ChannelHandle,
-    count: u32,
-    statuses: *mut i32,
-) -> HcommResult {
-    const CALL: &str = "HcommChannelGetStatus";
-    let mut texts = Vec::new();
-    let code = run::<Hcomm>(CALL, || {
-        not_null(channels, "channelList")?;
-        not_null(statuses, "statusList")?;
-        if count == 0 {
-            return refuse!(HCCL_E_PARA, "listNum is 0");
-        }
-        for at in 0..count as usize {
-            // SAFETY: not null, so arrays of `count` by the C contract.
-            let channel = unsafe { channels.add(at).read_unaligned() };
-            let status = match endpoint_channel::status(channel)? {
-                Ok(()) => HcclResult::HCCL_SUCCESS,
-                Err(failure) => {
-                    let (code, text) = failure.in_hccl();
-                    // To wait is no mistake.
-                    texts.extend(Some(text).filter(|_| code != HcclResult::HCCL_E_AGAIN));
-                    code
-                }
-            };
-            // SAFETY: as above.
-            unsafe { statuses.add(at).write_unaligned(status.0 as i32) };
-        }
-        Ok(())
-    });
-    texts.into_iter().for_each(|text| add_text(text.to_string()));
-    code
 }
 
 /// Options of channels: whether they share a queue, which changes nothing here.

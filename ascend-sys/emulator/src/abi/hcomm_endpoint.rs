@@ -4,7 +4,7 @@
 //! communicators have for the same mistakes.
 #![allow(non_snake_case, reason = "CANN's names")]
 
-use super::arguments::{CText, Out};
+use super::arguments::{Bytes, CText, In, InOut, Out};
 use super::entries::{Hcomm, entries};
 use super::hccl_entry::not_null;
 use crate::message::{Failure, refuse};
@@ -13,16 +13,16 @@ use crate::operator::open::{self, EXPORT, ReachableMemory};
 use crate::stream::unfinished_on;
 use crate::{check, context, machine};
 use ascend_sys::{
-    CommMem, CommMemType, EndpointDesc, EndpointHandle, HcommEndpointFeatureType, HcommMemHandle,
+    CommMem, CommMemType, EndpointDesc, EndpointHandle, HcclResult, HcommEndpointFeatureType,
+    HcommMemHandle,
 };
 use std::ffi::c_void;
 
 entries! {
     Hcomm;
 
-    fn HcommEndpointCreate(description: *const EndpointDesc, handle: Out<EndpointHandle>) {
-        // SAFETY: null or valid for a read by the C contract.
-        let endpoint = unsafe { described(description, "endpoint") }?;
+    fn HcommEndpointCreate(description: In<EndpointDesc>, handle: Out<EndpointHandle>) {
+        let endpoint = described(&description, "endpoint")?;
         let handle = handle.required("endpointHandle")?;
         let (current, _) = context::current_device()?;
         if endpoint.place.device != current.device {
@@ -50,12 +50,10 @@ entries! {
         Ok(())
     }
 
-    fn HcommEndpointGetDescs(device: i32, count: *mut u32, descriptions: *mut EndpointDesc) {
-        not_null(count, "descNum")?;
+    fn HcommEndpointGetDescs(device: i32, count: InOut<u32>, descriptions: *mut EndpointDesc) {
+        let (room, _) = count.required("descNum")?;
         not_null(descriptions, "endpointDescs")?;
         let endpoints = open::of_device(device)?;
-        // SAFETY: not null, and valid for a read by the C contract.
-        let room = unsafe { count.read() };
         if room as usize != endpoints.len() {
             return refuse!(
                 HCCL_E_PARA,
@@ -83,11 +81,10 @@ entries! {
 
     fn HcommEndpointCheckFeature(
         feature: HcommEndpointFeatureType,
-        description: *const EndpointDesc,
+        description: In<EndpointDesc>,
         value: Out<bool>,
     ) {
-        // SAFETY: null or valid for a read by the C contract.
-        unsafe { described(description, "endpointDesc") }?;
+        described(&description, "endpointDesc")?;
         let value = value.required("value")?;
         if feature != HcommEndpointFeatureType::HCOMM_ENDPOINT_FEATURE_NDA {
             return refuse!(HCCL_E_PARA, "{} is not the number of a feature (NDA 0)", feature.0);
@@ -99,12 +96,12 @@ entries! {
     fn HcommMemReg(
         handle: EndpointHandle,
         tag: CText,
-        mem: *const CommMem,
+        mem: In<CommMem>,
         registered: Out<HcommMemHandle>,
     ) {
         not_null(handle, "endpointHandle")?;
         let tag = tag.required("memTag")?;
-        not_null(mem, "mem")?;
+        let mem = mem.required("mem")?;
         let registered = registered.required("memHandle")?;
         if tag.is_empty() || tag.len() > LONGEST_TAG {
             return refuse!(
@@ -113,8 +110,7 @@ entries! {
                 tag.len()
             );
         }
-        // SAFETY: not null, so valid for a read by the C contract.
-        let memory = unsafe { memory_of(&*mem, "mem") }?;
+        let memory = memory_of(mem, "mem")?;
         let number = open::register(handle as u64, tag, memory)?;
         registered.write(number as HcommMemHandle);
         Ok(())
@@ -129,32 +125,28 @@ entries! {
     fn HcommMemExport(
         handle: EndpointHandle,
         registered: HcommMemHandle,
-        description: *mut *mut c_void,
-        length: *mut u32,
+        description: Out<*mut c_void>,
+        length: Out<u32>,
     ) {
         not_null(handle, "endpointHandle")?;
         not_null(registered, "memHandle")?;
-        not_null(description, "memDesc")?;
-        not_null(length, "memDescLen")?;
+        let description = description.required("memDesc")?;
+        let length = length.required("memDescLen")?;
         let bytes = open::export(handle as u64, registered as u64)?;
-        // SAFETY: not null, and valid for writes by the C contract.
-        unsafe {
-            description.write_unaligned(bytes.cast_mut().cast());
-            length.write(EXPORT as u32);
-        }
+        description.write(bytes.cast_mut().cast());
+        length.write(EXPORT as u32);
         Ok(())
     }
 
     fn HcommMemImport(
         handle: EndpointHandle,
-        description: *const c_void,
+        description: Bytes[length],
         length: u32,
         mem: Out<CommMem>,
     ) {
         not_null(handle, "endpointHandle")?;
         let mem = mem.required("outMem")?;
-        // SAFETY: null, or as long as it says, by the C contract.
-        let export = unsafe { exported(description, length) }?;
+        let export = exported(description)?;
         let ReachableMemory { on_host, start, bytes } = open::import(handle as u64, &export)?;
         let type_ = match on_host {
             true => CommMemType::COMM_MEM_TYPE_HOST,
@@ -165,24 +157,23 @@ entries! {
         Ok(())
     }
 
-    fn HcommMemUnimport(handle: EndpointHandle, description: *const c_void, length: u32) {
+    fn HcommMemUnimport(handle: EndpointHandle, description: Bytes[length], length: u32) {
         not_null(handle, "endpointHandle")?;
-        // SAFETY: null, or as long as it says, by the C contract.
-        let export = unsafe { exported(description, length) }?;
+        let export = exported(description)?;
         open::unimport(handle as u64, &export)
     }
 
-    fn HcommMemAlloc(to: *mut *mut c_void, size: usize) {
-        if to.is_null() || size == 0 {
-            return refuse!(HCCL_E_PARA, "ptr is NULL or size is 0");
-        }
+    fn HcommMemAlloc(to: Out<*mut c_void>, size: usize) {
+        let to = match to.required("ptr") {
+            Ok(to) if size > 0 => to,
+            _ => return refuse!(HCCL_E_PARA, "ptr is NULL or size is 0"),
+        };
         let (_, device) = context::current_device()?;
         let rounded = size.checked_next_multiple_of(GRANULARITY).unwrap_or(usize::MAX);
         match device.memory.allocate(rounded, rounded, ALLOC) {
             Ok(address) => {
                 check::allocated(device.id, &device.memory, address, false);
-                // SAFETY: not null, and valid for a write by the C contract.
-                unsafe { to.write_unaligned(std::ptr::with_exposed_provenance_mut(address)) };
+                to.write(std::ptr::with_exposed_provenance_mut(address));
                 Ok(())
             }
             Err(oom) => refuse!(
@@ -214,14 +205,8 @@ entries! {
 }
 
 /// The endpoint that a description is of.
-///
-/// # Safety
-///
-/// `description` is null or valid for a read.
-unsafe fn described(description: *const EndpointDesc, name: &str) -> Result<Endpoint, Failure> {
-    not_null(description, name)?;
-    // SAFETY: the caller's promise.
-    match Endpoint::read(unsafe { &*description }) {
+fn described(description: &In<EndpointDesc>, name: &str) -> Result<Endpoint, Failure> {
+    match Endpoint::read(description.required(name)?) {
         Ok(endpoint) => Ok(endpoint),
         Err(text) => refuse!(HCCL_E_PARA, "{name}: {text}"),
     }
@@ -246,17 +231,13 @@ pub(super) fn memory_of(mem: &CommMem, argument: &str) -> Result<ReachableMemory
 }
 
 /// The bytes of an export.
-///
-/// # Safety
-///
-/// `description` is null, or valid for `length` bytes.
-unsafe fn exported(description: *const c_void, length: u32) -> Result<[u8; EXPORT], Failure> {
-    not_null(description, "memDesc")?;
-    if length as usize != EXPORT {
-        return refuse!(HCCL_E_PARA, "descLen is {length}; a description has {EXPORT} bytes");
-    }
-    // SAFETY: the caller's promise.
-    Ok(unsafe { description.cast::<[u8; EXPORT]>().read_unaligned() })
+fn exported(description: Bytes) -> Result<[u8; EXPORT], Failure> {
+    let bytes = description.required("memDesc")?;
+    bytes.first_chunk().copied().filter(|_| bytes.count() == EXPORT).ok_or_else(|| {
+        let length = bytes.count();
+        let text = format!("descLen is {length}; a description has {EXPORT} bytes");
+        Failure::new(HcclResult::HCCL_E_PARA, text)
+    })
 }
 
 /// What communication memory comes in.

@@ -4,6 +4,7 @@
 //! thread are done by the calling thread, before they return.
 #![allow(non_snake_case, reason = "CANN's names")]
 
+use super::arguments::Slice;
 use super::entries::{Hcomm, entries};
 use std::ffi::c_void;
 
@@ -11,7 +12,6 @@ use ascend_sys::{
     ChannelHandle, CommProtocol, HcommBatchTransferDesc, HcommTransferType, ThreadHandle,
 };
 
-use super::hccl_entry::not_null;
 use super::hcomm_transfer::kind;
 use crate::callback::may_block;
 use crate::machine;
@@ -69,21 +69,19 @@ entries! {
     fn HcommBatchTransferOnThread(
         thread: ThreadHandle,
         channel: ChannelHandle,
-        descs: *const HcommBatchTransferDesc,
+        descs: Slice<HcommBatchTransferDesc>[count],
         count: u32,
     ) {
         let product = thread_of(thread)?.product();
         if count == 0 {
             return refuse!(HCCL_E_PARA, "transferDescNum is 0");
         }
-        not_null(descs, "transferDescs")?;
+        let descs = descs.required("transferDescs")?;
         if channel == 0 {
             return refuse!(HCCL_E_PTR, "the channel is 0");
         }
         let kind = Channel::named(channel)?.kind();
         let over_roce = kind.is_some_and(|(_, over)| over == CommProtocol::COMM_PROTOCOL_ROCE);
-        // SAFETY: not null, so an array of `count` by the C contract.
-        let descs = unsafe { std::slice::from_raw_parts(descs, count as usize) };
         let crossings = descs.iter().map(|desc| {
             let plain = matches!(
                 desc.transType,

@@ -1,11 +1,10 @@
 //! Recorded tasks of Ascend 950. CANN's `hcomm_primitives.h`.
 #![allow(non_snake_case, reason = "CANN's names")]
 
-use super::arguments::{CText, Out};
+use super::arguments::{CText, Out, Slice};
 use super::entries::{Hcomm, entries};
 use std::ffi::c_void;
 
-use super::hccl_entry::not_null;
 use crate::context;
 use crate::message::{Failure, refuse};
 use crate::operator::task_cache;
@@ -23,13 +22,12 @@ entries! {
 
     fn HcommAicpuTsTaskCacheStart(
         tag: CText,
-        addresses: *mut *mut c_void,
-        sizes: *mut u64,
+        addresses: Slice<*mut c_void, *mut *mut c_void>[count],
+        sizes: Slice<u64, *mut u64>[count],
         count: u64,
     ) {
         let (device, tag) = on_950(&tag)?;
-        // SAFETY: the C contract.
-        task_cache::start(device, tag, unsafe { ranges(addresses, sizes, count) }?)
+        task_cache::start(device, tag, ranges(addresses, sizes, count)?)
     }
 
     fn HcommAicpuTsTaskCacheEnd(tag: CText) {
@@ -39,13 +37,12 @@ entries! {
 
     fn HcommAicpuTsTaskCacheExecute(
         tag: CText,
-        addresses: *mut *mut c_void,
-        sizes: *mut u64,
+        addresses: Slice<*mut c_void, *mut *mut c_void>[count],
+        sizes: Slice<u64, *mut u64>[count],
         count: u64,
     ) {
         let (device, tag) = on_950(&tag)?;
-        // SAFETY: the C contract.
-        task_cache::execute(device, &tag, &unsafe { ranges(addresses, sizes, count) }?)
+        task_cache::execute(device, &tag, &ranges(addresses, sizes, count)?)
     }
 
     fn HcommAicpuTsTaskCacheClear(tag: CText) {
@@ -66,24 +63,15 @@ fn on_950(tag: &CText) -> Result<(u32, String), Failure> {
 }
 
 /// Addresses with their sizes.
-///
-/// # Safety
-///
-/// Both are null or arrays of `count`.
-unsafe fn ranges(
-    addresses: *mut *mut c_void,
-    sizes: *mut u64,
+fn ranges(
+    addresses: Slice<*mut c_void, *mut *mut c_void>,
+    sizes: Slice<u64, *mut u64>,
     count: u64,
 ) -> Result<Vec<(usize, usize)>, Failure> {
     if count == 0 {
         return Ok(Vec::new());
     }
-    not_null(addresses, "addrs")?;
-    not_null(sizes, "sizes")?;
-    let count = count as usize;
-    // SAFETY: not null, so arrays of `count` by the caller's promise.
-    let (addresses, sizes) = unsafe {
-        (std::slice::from_raw_parts(addresses, count), std::slice::from_raw_parts(sizes, count))
-    };
-    Ok(addresses.iter().zip(sizes).map(|(at, size)| (at.addr(), *size as usize)).collect())
+    let addresses = addresses.required("addrs")?;
+    let sizes = sizes.required("sizes")?;
+    Ok(addresses.iter().zip(&*sizes).map(|(at, size)| (at.addr(), *size as usize)).collect())
 }
