@@ -5,7 +5,7 @@
 
 use crate::check;
 use crate::faults::asked::{self, Faults};
-use crate::memory::pool::MemoryPool;
+use crate::memory::pool::{MemoryPool, OutOfMemory};
 use crate::memory::window::{self, GRANULE};
 use crate::message::{Failure, fail};
 use crate::profile::{self, BUFFER_MEGABYTES, Product};
@@ -84,6 +84,18 @@ impl Device {
 
     pub(crate) fn primary(&self) -> MutexGuard<'_, Primary> {
         lock(&self.primary)
+    }
+
+    /// Takes `size` bytes, of which `charged` count against the limit, for the function `by`.
+    pub(crate) fn allocate(
+        &self,
+        size: usize,
+        charged: usize,
+        by: &'static str,
+    ) -> Result<usize, OutOfMemory> {
+        let address = self.memory.allocate(size, charged, by)?;
+        check::allocated(self.id, &self.memory, address, false);
+        Ok(address)
     }
 
     /// Ends one allocation. Its bytes are reused when what `unfinished` lists of the devices that reach it is complete.

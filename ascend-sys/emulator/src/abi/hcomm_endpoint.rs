@@ -11,7 +11,7 @@ use crate::message::{Failure, refuse};
 use crate::operator::endpoint::Endpoint;
 use crate::operator::open::{self, EXPORT, ReachableMemory};
 use crate::stream::unfinished_on;
-use crate::{check, context, machine};
+use crate::{context, machine};
 use ascend_sys::{
     CommMem, CommMemType, EndpointDesc, EndpointHandle, HcclResult, HcommEndpointFeatureType,
     HcommMemHandle,
@@ -170,9 +170,8 @@ entries! {
         };
         let (_, device) = context::current_device()?;
         let rounded = size.checked_next_multiple_of(GRANULARITY).unwrap_or(usize::MAX);
-        match device.memory.allocate(rounded, rounded, ALLOC) {
+        match device.allocate(rounded, rounded, ALLOC) {
             Ok(address) => {
-                check::allocated(device.id, &device.memory, address, false);
                 to.write(std::ptr::with_exposed_provenance_mut(address));
                 Ok(())
             }

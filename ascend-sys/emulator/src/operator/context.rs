@@ -182,7 +182,7 @@ fn allocate(home: ContextHome, bytes: u64, call: &'static str) -> Result<usize, 
         ContextHome::Device(id) => {
             let device = machine::device_slot(id);
             let charged = device.product().charged_size(size).unwrap_or(usize::MAX);
-            device.memory.allocate(size, charged, call)
+            device.allocate(size, charged, call)
         }
     };
     let address = match (taken, home) {
@@ -202,7 +202,6 @@ fn allocate(home: ContextHome, bytes: u64, call: &'static str) -> Result<usize, 
     match home {
         ContextHome::Host => {}
         ContextHome::Device(id) => {
-            check::allocated(id, &machine::device_slot(id).memory, address, false);
             check::host_touches(id, call, || {
                 (format!("zeros into {bytes} bytes"), vec![Touch::write(address, size)])
             });

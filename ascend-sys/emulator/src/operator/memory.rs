@@ -22,11 +22,8 @@ pub(crate) fn buffer(member: &Member) -> Result<(usize, usize), Failure> {
         }
         let bytes = 2 * ((member.config.buffer_megabytes as usize) << 20);
         let device = machine::device_slot(member.device);
-        match device.memory.allocate(bytes, bytes, ENTRY) {
-            Ok(start) => {
-                check::allocated(device.id, &device.memory, start, false);
-                Ok(*resources.buffer.insert((start, bytes)))
-            }
+        match device.allocate(bytes, bytes, ENTRY) {
+            Ok(start) => Ok(*resources.buffer.insert((start, bytes))),
             Err(oom) => refuse!(
                 HCCL_E_MEMORY,
                 "EI0011: no memory for the HCCL buffer: {bytes} bytes (twice hcclBufferSize) of device {}, of which {} of {} are free",
