@@ -6,10 +6,13 @@
 //! # To add a function of the ABI
 //!
 //! 1. Declare it below `ascend-sys/include`, with a line in `symbols.csv`; run `ascend-sys/generate`.
-//! 2. Write its line in `entries!` of its file: typed [arguments], checks in CANN's order, one call.
+//! 2. Write it in [`entries!`](entries) of its file: typed [arguments] (`rank: Out<u32>`, an array with the
+//!    argument that is its length as `ranks: Slice<u32>[count]`), checks in CANN's order, one call. A
+//!    function that differs from another in a word is a line of an `each` table at the end.
 //! 3. A new file is a `mod` here and a line in [`fill`].
 //! 4. A new kind of handle is a variant of `slots::HandleKind`, a `Slotted` object and its `Slots`;
-//!    for objects of operators, an `operator::handles::Handles` with a first byte of its own.
+//!    for objects of operators, an `operator::handles::Handles` with a first byte of its own. Where
+//!    several entries look it up, say how in [`handles`]; their argument is then a `Handle<Kind>`.
 //! 5. Test it through the table, in `ascend-sys/emulator/tests`.
 //!
 //! # What is not there
