@@ -1,7 +1,7 @@
 //! Initialisation, error texts, and small questions.
 #![allow(non_snake_case, reason = "CANN's names")]
 
-use super::arguments::Out;
+use super::arguments::{CText, Out};
 use super::entries::{Acl, entries};
 use crate::message::{self, Failure, fail};
 use crate::profile::Product;
@@ -10,18 +10,17 @@ use ascend_sys::{
     ACL_ERROR_INVALID_FILE, ACL_ERROR_REPEAT_FINALIZE, ACL_ERROR_REPEAT_INITIALIZE, aclError,
     aclFloat16, aclrtLastErrLevel, aclrtRunMode,
 };
-use std::ffi::{CStr, c_char};
+use std::ffi::c_char;
 use std::sync::Mutex;
 
 entries! {
     Acl;
     also { aclGetRecentErrMsg, aclrtPeekAtLastError, aclrtGetLastError, aclrtGetSocName, aclFloatToFloat16, aclFloat16ToFloat }
 
-    fn aclInit(config_path: *const c_char) {
-        if !config_path.is_null() {
-            // SAFETY: a non-null path is NUL-terminated, as in CANN.
-            let path = unsafe { CStr::from_ptr(config_path) }.to_string_lossy().into_owned();
-            if let Err(error) = std::fs::read(&path) {
+    fn aclInit(config_path: CText) {
+        if let Some(path) = config_path.given() {
+            let path = path.to_string_lossy();
+            if let Err(error) = std::fs::read(&*path) {
                 return fail!(
                     ACL_ERROR_INVALID_FILE,
                     "cannot read the configuration {path}: {error}"

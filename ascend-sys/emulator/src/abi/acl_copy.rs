@@ -5,6 +5,7 @@
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::acl_memory::resolve;
+use super::arguments::Handle;
 use super::entries::{Acl, entries};
 use crate::callback::may_block;
 use crate::leaf::{Copy, Fill};
@@ -14,9 +15,7 @@ use crate::profile::Product;
 use crate::step::Step;
 use crate::stream::Stream;
 use crate::{capture, check, context, executor, machine};
-use ascend_sys::{
-    ACL_ERROR_RT_FEATURE_NOT_SUPPORT, ACL_ERROR_RT_PARAM_INVALID, aclrtMemcpyKind, aclrtStream,
-};
+use ascend_sys::{ACL_ERROR_RT_FEATURE_NOT_SUPPORT, ACL_ERROR_RT_PARAM_INVALID, aclrtMemcpyKind};
 use std::ffi::c_void;
 
 entries! {
@@ -38,7 +37,7 @@ entries! {
         src: *const c_void,
         count: usize,
         kind: aclrtMemcpyKind,
-        stream: aclrtStream,
+        stream: Handle<Stream>,
     ) {
         enqueue(ENTRY, kind, stream, || Planned::row(dst, dest_max, src, count))
     }
@@ -63,7 +62,7 @@ entries! {
         width: usize,
         height: usize,
         kind: aclrtMemcpyKind,
-        stream: aclrtStream,
+        stream: Handle<Stream>,
     ) {
         enqueue(ENTRY, kind, stream, || {
             Planned::rows((dst, dpitch), (src, spitch), width, height)
@@ -85,10 +84,10 @@ entries! {
         max_count: usize,
         value: i32,
         count: usize,
-        stream: aclrtStream,
+        stream: Handle<Stream>,
     ) {
         check_sizes(dev_ptr, max_count, dev_ptr, count)?;
-        let stream = Stream::of_current_context(stream as u64)?;
+        let stream = stream.find()?;
         let to = resolve(dev_ptr, count, "devPtr")?;
         if to.place == MemoryPlace::Pageable {
             return fail!(ACL_ERROR_RT_PARAM_INVALID, "devPtr is pageable host memory");
@@ -190,7 +189,7 @@ fn run(
 fn enqueue(
     call: &'static str,
     kind: aclrtMemcpyKind,
-    stream: aclrtStream,
+    stream: Handle<Stream>,
     plan: impl FnOnce() -> Result<Option<Planned>, Failure>,
 ) -> Result<(), Failure> {
     check_kind(kind)?;
@@ -200,7 +199,7 @@ fn enqueue(
             "there is no asynchronous copy from host to host"
         );
     }
-    let stream = Stream::of_current_context(stream as u64)?;
+    let stream = stream.find()?;
     let Some(Planned { copy, pageable }) = plan()? else { return Ok(()) };
     if pageable {
         may_block()?;

@@ -1,9 +1,8 @@
 //! Devices and contexts.
 #![allow(non_snake_case, reason = "CANN's names")]
 
-use super::arguments::Out;
+use super::arguments::{Milliseconds, Out};
 use super::entries::{Acl, entries};
-use super::raw::limit;
 use crate::callback::may_block;
 use crate::message::{Failure, fail};
 use crate::stream::STREAMS;
@@ -19,16 +18,6 @@ entries! {
 
     fn aclrtSetDevice(device_id: i32) {
         context::set_device(device_id)
-    }
-
-    fn aclrtResetDevice(device_id: i32) {
-        may_block()?;
-        ending::reset_device(device_id, false)
-    }
-
-    fn aclrtResetDeviceForce(device_id: i32) {
-        may_block()?;
-        ending::reset_device(device_id, true)
     }
 
     fn aclrtGetDevice(device_id: Out<i32>) {
@@ -55,8 +44,8 @@ entries! {
         synchronise(None)
     }
 
-    fn aclrtSynchronizeDeviceWithTimeout(timeout: i32) {
-        synchronise(limit(timeout)?)
+    fn aclrtSynchronizeDeviceWithTimeout(timeout: Milliseconds) {
+        synchronise(timeout.limit()?)
     }
 
     fn aclrtDeviceCanAccessPeer(can_access: Out<i32>, device_id: i32, peer_id: i32) {
@@ -114,6 +103,12 @@ entries! {
         let stream = stream.required("stream")?;
         stream.write(context::default_stream(context::current()?)? as aclrtStream);
         Ok(())
+    }
+
+    each force in { aclrtResetDevice: false, aclrtResetDeviceForce: true }
+    fn (device_id: i32) {
+        may_block()?;
+        ending::reset_device(device_id, force)
     }
 }
 

@@ -1,9 +1,8 @@
 //! Events.
 #![allow(non_snake_case, reason = "CANN's names")]
 
-use super::arguments::Out;
+use super::arguments::{Handle, Milliseconds, Out};
 use super::entries::{Acl, entries};
-use super::raw::limit;
 use crate::callback::may_block;
 use crate::event::Event;
 use crate::message::{Failure, fail};
@@ -12,7 +11,7 @@ use crate::{capture, check, context};
 use ascend_sys::{
     ACL_ERROR_RT_EVENT_SYNC_TIMEOUT, ACL_ERROR_RT_PARAM_INVALID, ACL_EVENT_CAPTURE_STREAM_PROGRESS,
     ACL_EVENT_SYNC, ACL_EVENT_TIME_LINE, aclError, aclrtEvent, aclrtEventRecordedStatus,
-    aclrtEventStatus, aclrtEventWaitStatus, aclrtStream,
+    aclrtEventStatus, aclrtEventWaitStatus,
 };
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -26,32 +25,24 @@ entries! {
         create(event, all, false)
     }
 
-    fn aclrtCreateEventWithFlag(event: Out<aclrtEvent>, flag: u32) {
-        create(event, flag, false)
+    fn aclrtDestroyEvent(event: Handle<Event>) {
+        Event::destroy(event.number())
     }
 
-    fn aclrtCreateEventExWithFlag(event: Out<aclrtEvent>, flag: u32) {
-        create(event, flag, true)
+    fn aclrtRecordEvent(event: Handle<Event>, stream: Handle<Stream>) {
+        let found = event.find()?;
+        capture::record_event(found, event.number(), stream.find()?)
     }
 
-    fn aclrtDestroyEvent(event: aclrtEvent) {
-        Event::destroy(event as u64)
+    fn aclrtResetEvent(event: Handle<Event>, stream: Handle<Stream>) {
+        let found = event.find()?;
+        let stream = stream.find()?;
+        check::submit(stream, ENTRY, found.reset(event.number(), stream)?).map(drop)
     }
 
-    fn aclrtRecordEvent(event: aclrtEvent, stream: aclrtStream) {
-        let found = Event::named(event as u64)?;
-        capture::record_event(found, event as u64, Stream::of_current_context(stream as u64)?)
-    }
-
-    fn aclrtResetEvent(event: aclrtEvent, stream: aclrtStream) {
-        let found = Event::named(event as u64)?;
-        let stream = Stream::of_current_context(stream as u64)?;
-        check::submit(stream, ENTRY, found.reset(event as u64, stream)?).map(drop)
-    }
-
-    fn aclrtQueryEvent(event: aclrtEvent, status: Out<aclrtEventStatus>) {
+    fn aclrtQueryEvent(event: Handle<Event>, status: Out<aclrtEventStatus>) {
         let status = status.required("status")?;
-        status.write(if is_complete(event)? {
+        status.write(if is_complete(&event)? {
             aclrtEventStatus::ACL_EVENT_STATUS_COMPLETE
         } else {
             aclrtEventStatus::ACL_EVENT_STATUS_NOT_READY
@@ -59,9 +50,9 @@ entries! {
         Ok(())
     }
 
-    fn aclrtQueryEventStatus(event: aclrtEvent, status: Out<aclrtEventRecordedStatus>) {
+    fn aclrtQueryEventStatus(event: Handle<Event>, status: Out<aclrtEventRecordedStatus>) {
         let status = status.required("status")?;
-        status.write(if is_complete(event)? {
+        status.write(if is_complete(&event)? {
             aclrtEventRecordedStatus::ACL_EVENT_RECORDED_STATUS_COMPLETE
         } else {
             aclrtEventRecordedStatus::ACL_EVENT_RECORDED_STATUS_NOT_READY
@@ -69,10 +60,9 @@ entries! {
         Ok(())
     }
 
-    fn aclrtQueryEventWaitStatus(event: aclrtEvent, status: Out<aclrtEventWaitStatus>) {
+    fn aclrtQueryEventWaitStatus(event: Handle<Event>, status: Out<aclrtEventWaitStatus>) {
         let status = status.required("status")?;
-        let found = Event::named(event as u64)?;
-        capture::is_real(found)?;
+        let found = real(&event)?;
         status.write(if found.has_waits() {
             aclrtEventWaitStatus::ACL_EVENT_WAIT_STATUS_NOT_READY
         } else {
@@ -83,21 +73,21 @@ entries! {
         Ok(())
     }
 
-    fn aclrtSynchronizeEvent(event: aclrtEvent) {
-        synchronise(event, None)
+    fn aclrtSynchronizeEvent(event: Handle<Event>) {
+        synchronise(&event, None)
     }
 
-    fn aclrtSynchronizeEventWithTimeout(event: aclrtEvent, timeout: i32) {
-        synchronise(event, limit(timeout)?)
+    fn aclrtSynchronizeEventWithTimeout(event: Handle<Event>, timeout: Milliseconds) {
+        synchronise(&event, timeout.limit()?)
     }
 
-    fn aclrtStreamWaitEvent(stream: aclrtStream, event: aclrtEvent) {
-        wait(stream, event, WAIT_SECONDS.load(Ordering::Relaxed))
+    fn aclrtStreamWaitEvent(stream: Handle<Stream>, event: Handle<Event>) {
+        wait(&stream, &event, WAIT_SECONDS.load(Ordering::Relaxed))
     }
 
-    fn aclrtStreamWaitEventWithTimeout(stream: aclrtStream, event: aclrtEvent, timeout: i32) {
+    fn aclrtStreamWaitEventWithTimeout(stream: Handle<Stream>, event: Handle<Event>, timeout: i32) {
         match u32::try_from(timeout) {
-            Ok(seconds) => wait(stream, event, seconds),
+            Ok(seconds) => wait(&stream, &event, seconds),
             Err(_) => fail!(
                 ACL_ERROR_RT_PARAM_INVALID,
                 "timeout is {timeout}; it must be 0 (for ever) or a number of seconds"
@@ -105,18 +95,23 @@ entries! {
         }
     }
 
-    fn aclrtEventElapsedTime(ms: Out<f32>, start: aclrtEvent, end: aclrtEvent) {
+    fn aclrtEventElapsedTime(ms: Out<f32>, start: Handle<Event>, end: Handle<Event>) {
         let ms = ms.required("ms")?;
-        let (start, end) = (time(start)?, time(end)?);
+        let (start, end) = (time(&start)?, time(&end)?);
         ms.write((end as f64 - start as f64) as f32 / 1e6);
         Ok(())
     }
 
-    fn aclrtEventGetTimestamp(event: aclrtEvent, timestamp: Out<u64>) {
+    fn aclrtEventGetTimestamp(event: Handle<Event>, timestamp: Out<u64>) {
         let timestamp = timestamp.required("timestamp")?;
         // The system counter, in microseconds.
-        timestamp.write(time(event)? / 1000);
+        timestamp.write(time(&event)? / 1000);
         Ok(())
+    }
+
+    each ex in { aclrtCreateEventWithFlag: false, aclrtCreateEventExWithFlag: true }
+    fn (event: Out<aclrtEvent>, flag: u32) {
+        create(event, flag, ex)
     }
 }
 
@@ -137,9 +132,8 @@ fn create(to: Out<aclrtEvent>, flags: u32, ex: bool) -> Result<(), Failure> {
 }
 
 /// Whether the event is complete. An unfinished stream is polled once: a program may only ever query.
-fn is_complete(event: aclrtEvent) -> Result<bool, Failure> {
-    let found = Event::named(event as u64)?;
-    capture::is_real(found)?;
+fn is_complete(event: &Handle<Event>) -> Result<bool, Failure> {
+    let found = real(event)?;
     match found.pending() {
         Ok(None) => Ok(true),
         Ok(Some(mark)) => {
@@ -156,10 +150,9 @@ fn is_complete(event: aclrtEvent) -> Result<bool, Failure> {
     }
 }
 
-fn synchronise(event: aclrtEvent, limit: Option<Duration>) -> Result<(), Failure> {
+fn synchronise(event: &Handle<Event>, limit: Option<Duration>) -> Result<(), Failure> {
     may_block()?;
-    let found = Event::named(event as u64)?;
-    capture::is_real(found)?;
+    let found = real(event)?;
     let mark = found.mark();
     if found.await_complete(limit) {
         return mark.or_else(|| found.mark()).map_or(Ok(()), Mark::take_unreported);
@@ -180,14 +173,19 @@ unsafe extern "C" fn aclrtSetOpWaitTimeout(timeout: u32) -> aclError {
     ascend_sys::ACL_SUCCESS
 }
 
-fn wait(stream: aclrtStream, event: aclrtEvent, seconds: u32) -> Result<(), Failure> {
-    let found = Event::named(event as u64)?;
+fn wait(stream: &Handle<Stream>, event: &Handle<Event>, seconds: u32) -> Result<(), Failure> {
+    let found = event.find()?;
     let limit = (seconds != 0).then(|| Duration::from_secs(seconds.into()));
-    capture::wait_event(found, event as u64, Stream::of_current_context(stream as u64)?, limit)
+    capture::wait_event(found, event.number(), stream.find()?, limit)
 }
 
-fn time(event: aclrtEvent) -> Result<u64, Failure> {
-    let found = Event::named(event as u64)?;
+fn time(event: &Handle<Event>) -> Result<u64, Failure> {
+    real(event)?.time()
+}
+
+/// The event behind a handle, which no capture that goes on has recorded.
+fn real(event: &Handle<Event>) -> Result<&'static Event, Failure> {
+    let found = event.find()?;
     capture::is_real(found)?;
-    found.time()
+    Ok(found)
 }

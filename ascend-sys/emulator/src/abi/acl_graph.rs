@@ -1,35 +1,34 @@
 //! Captured streams and graphs: `aclmdlRI...`.
 #![allow(non_snake_case, reason = "CANN's names")]
 
-use super::arguments::Out;
+use super::arguments::{CText, Handle, InOut, Milliseconds, Out, OutSlice};
 use super::entries::{Acl, entries};
-use super::raw::limit;
 use crate::callback::may_block;
-use crate::capture::graph::{self, CallbackArgument, with_complete};
+use crate::capture::graph::{self, CallbackArgument, Graph, with_complete};
 use crate::capture::recording::{self, Status};
 use crate::capture::{Mode, exchange_mode, group};
 use crate::message::{Failure, fail};
 use crate::stream::Stream;
 use ascend_sys::{
-    ACL_ERROR_INVALID_FILE, ACL_ERROR_INVALID_PARAM, ACL_ERROR_RT_PARAM_INVALID, aclmdlRI,
-    aclmdlRICaptureMode, aclmdlRICaptureStatus, aclrtCallback, aclrtStream, aclrtTaskGrp,
+    ACL_ERROR_INVALID_FILE, ACL_ERROR_RT_PARAM_INVALID, aclmdlRI, aclmdlRICaptureMode,
+    aclmdlRICaptureStatus, aclrtCallback, aclrtTaskGrp,
 };
-use std::ffi::{CStr, c_char, c_void};
+use std::ffi::{c_char, c_void};
 
 entries! {
     Acl;
 
-    fn aclmdlRICaptureBegin(stream: aclrtStream, mode: aclmdlRICaptureMode) {
-        recording::begin(stream as u64, mode.0)
+    fn aclmdlRICaptureBegin(stream: Handle<Stream>, mode: aclmdlRICaptureMode) {
+        recording::begin(stream.number(), mode.0)
     }
 
     fn aclmdlRICaptureGetInfo(
-        stream: aclrtStream,
+        stream: Handle<Stream>,
         status: Out<aclmdlRICaptureStatus>,
         model: Out<aclmdlRI>,
     ) {
         let status = status.required("status")?;
-        let (said, graph) = match recording::status(Stream::of_current_context(stream as u64)?) {
+        let (said, graph) = match recording::status(stream.find()?) {
             Status::None => (aclmdlRICaptureStatus::ACL_MODEL_RI_CAPTURE_STATUS_NONE, 0),
             Status::Active(graph) => {
                 (aclmdlRICaptureStatus::ACL_MODEL_RI_CAPTURE_STATUS_ACTIVE, graph)
@@ -43,72 +42,66 @@ entries! {
         Ok(())
     }
 
-    fn aclmdlRICaptureEnd(stream: aclrtStream, model: Out<aclmdlRI>) {
+    fn aclmdlRICaptureEnd(stream: Handle<Stream>, model: Out<aclmdlRI>) {
         let model = model.required("modelRI")?;
         model.write(std::ptr::null_mut());
-        model.write(recording::end(Stream::of_current_context(stream as u64)?)? as aclmdlRI);
+        model.write(recording::end(stream.find()?)? as aclmdlRI);
         Ok(())
     }
 
-    fn aclmdlRICaptureThreadExchangeMode(mode: *mut aclmdlRICaptureMode) {
-        // SAFETY: null, or valid for reads and writes by the C contract.
-        let Some(mode) = (unsafe { mode.as_mut() }) else {
-            return fail!(ACL_ERROR_INVALID_PARAM, "mode is NULL");
-        };
-        let before = exchange_mode(Mode::of(mode.0)?);
-        *mode = aclmdlRICaptureMode(before as u32);
+    fn aclmdlRICaptureThreadExchangeMode(mode: InOut<aclmdlRICaptureMode>) {
+        let (wanted, mode) = mode.required("mode")?;
+        let before = exchange_mode(Mode::of(wanted.0)?);
+        mode.write(aclmdlRICaptureMode(before as u32));
         Ok(())
     }
 
-    fn aclmdlRICaptureTaskGrpBegin(stream: aclrtStream) {
-        group::begin(Stream::of_current_context(stream as u64)?)
+    fn aclmdlRICaptureTaskGrpBegin(stream: Handle<Stream>) {
+        group::begin(stream.find()?)
     }
 
-    fn aclmdlRICaptureTaskGrpEnd(stream: aclrtStream, handle: Out<aclrtTaskGrp>) {
+    fn aclmdlRICaptureTaskGrpEnd(stream: Handle<Stream>, handle: Out<aclrtTaskGrp>) {
         let handle = handle.required("handle")?;
-        handle.write(group::end(Stream::of_current_context(stream as u64)?)? as aclrtTaskGrp);
+        handle.write(group::end(stream.find()?)? as aclrtTaskGrp);
         Ok(())
     }
 
-    fn aclmdlRICaptureTaskUpdateBegin(stream: aclrtStream, handle: aclrtTaskGrp) {
-        group::begin_update(Stream::of_current_context(stream as u64)?, handle as u64)
+    fn aclmdlRICaptureTaskUpdateBegin(stream: Handle<Stream>, handle: aclrtTaskGrp) {
+        group::begin_update(stream.find()?, handle as u64)
     }
 
-    fn aclmdlRICaptureTaskUpdateEnd(stream: aclrtStream) {
-        group::end_update(Stream::of_current_context(stream as u64)?)
+    fn aclmdlRICaptureTaskUpdateEnd(stream: Handle<Stream>) {
+        group::end_update(stream.find()?)
     }
 
-    fn aclmdlRIExecuteAsync(model: aclmdlRI, stream: aclrtStream) {
-        graph::execute(model as u64, Stream::of_current_context(stream as u64)?)
+    fn aclmdlRIExecuteAsync(model: Handle<Graph>, stream: Handle<Stream>) {
+        graph::execute(model.number(), stream.find()?)
     }
 
-    fn aclmdlRIExecute(model: aclmdlRI, timeout: i32) {
+    fn aclmdlRIExecute(model: Handle<Graph>, timeout: Milliseconds) {
         may_block()?;
-        graph::execute_and_wait(model as u64, limit(timeout)?)
+        graph::execute_and_wait(model.number(), timeout.limit()?)
     }
 
-    fn aclmdlRIDestroy(model: aclmdlRI) {
-        if model.is_null() {
-            return fail!(ACL_ERROR_INVALID_PARAM, "modelRI is NULL");
-        }
-        graph::destroy(model as u64)
+    fn aclmdlRIDestroy(model: Handle<Graph>) {
+        graph::destroy(model.required("modelRI")?.number())
     }
 
     fn aclmdlRIDestroyRegisterCallback(
-        model: aclmdlRI,
+        model: Handle<Graph>,
         func: aclrtCallback,
         user_data: *mut c_void,
     ) {
-        let Some(func) = func else { return fail!(ACL_ERROR_INVALID_PARAM, "func is NULL") };
-        with_complete(model as u64, |state| {
+        let func = func.ok_or_else(|| Failure::null("func"))?;
+        with_complete(model.number(), |state| {
             state.on_destroy.push((func, CallbackArgument(user_data)));
             Ok(())
         })
     }
 
-    fn aclmdlRIDestroyUnregisterCallback(model: aclmdlRI, func: aclrtCallback) {
-        let Some(func) = func else { return fail!(ACL_ERROR_INVALID_PARAM, "func is NULL") };
-        with_complete(model as u64, |state| {
+    fn aclmdlRIDestroyUnregisterCallback(model: Handle<Graph>, func: aclrtCallback) {
+        let func = func.ok_or_else(|| Failure::null("func"))?;
+        with_complete(model.number(), |state| {
             let before = state.on_destroy.len();
             state.on_destroy.retain(|(other, _)| !std::ptr::fn_addr_eq(*other, func));
             if state.on_destroy.len() == before {
@@ -118,19 +111,21 @@ entries! {
         })
     }
 
-    fn aclmdlRISetName(model: aclmdlRI, name: *const c_char) {
-        let name = text(name, "name")?;
-        with_complete(model as u64, |state| {
+    fn aclmdlRISetName(model: Handle<Graph>, name: CText) {
+        let name = name.as_it_is("name")?;
+        with_complete(model.number(), |state| {
             state.name = name.into();
             Ok(())
         })
     }
 
-    fn aclmdlRIGetName(model: aclmdlRI, max_len: u32, name: *mut c_char) {
-        if name.is_null() {
-            return fail!(ACL_ERROR_INVALID_PARAM, "name is NULL");
-        }
-        with_complete(model as u64, |state| {
+    fn aclmdlRIGetName(
+        model: Handle<Graph>,
+        max_len: u32,
+        name: OutSlice<u8, *mut c_char>[max_len],
+    ) {
+        let name = name.required("name")?;
+        with_complete(model.number(), |state| {
             let bytes = state.name.as_bytes_with_nul();
             if bytes.len() > max_len as usize {
                 return fail!(
@@ -139,43 +134,31 @@ entries! {
                     bytes.len()
                 );
             }
-            // SAFETY: not null, and valid for writes of `max_len` bytes by the C contract.
-            unsafe {
-                std::ptr::copy_nonoverlapping(bytes.as_ptr(), name.cast::<u8>(), bytes.len());
-            }
+            name.write(bytes);
             Ok(())
         })
     }
 
-    fn aclmdlRIGetId(model: aclmdlRI, id: Out<u32>) {
+    fn aclmdlRIGetId(model: Handle<Graph>, id: Out<u32>) {
         let id = id.required("modelRIId")?;
-        with_complete(model as u64, |state| {
+        with_complete(model.number(), |state| {
             id.write(state.id());
             Ok(())
         })
     }
 
-    fn aclmdlRIDebugPrint(model: aclmdlRI) {
-        let text = with_complete(model as u64, |state| Ok(state.to_json()))?;
+    fn aclmdlRIDebugPrint(model: Handle<Graph>) {
+        let text = with_complete(model.number(), |state| Ok(state.to_json()))?;
         println!("{text}");
         Ok(())
     }
 
-    fn aclmdlRIDebugJsonPrint(model: aclmdlRI, path: *const c_char, _flags: u32) {
-        let path = text(path, "path")?.to_string_lossy();
-        let json = with_complete(model as u64, |state| Ok(state.to_json()))?;
-        match std::fs::write(&*path, json) {
+    fn aclmdlRIDebugJsonPrint(model: Handle<Graph>, path: CText, _flags: u32) {
+        let path = path.required("path")?;
+        let json = with_complete(model.number(), |state| Ok(state.to_json()))?;
+        match std::fs::write(&path, json) {
             Ok(()) => Ok(()),
             Err(error) => fail!(ACL_ERROR_INVALID_FILE, "cannot write {path}: {error}"),
         }
     }
-}
-
-/// A string of the caller.
-fn text<'a>(from: *const c_char, argument: &str) -> Result<&'a CStr, Failure> {
-    if from.is_null() {
-        return fail!(ACL_ERROR_INVALID_PARAM, "{argument} is NULL");
-    }
-    // SAFETY: not null, so NUL-terminated by the C contract, for the length of the call.
-    Ok(unsafe { CStr::from_ptr(from) })
 }

@@ -1,12 +1,11 @@
 //! Kernels: binaries, and the functions in them.
 #![allow(non_snake_case, reason = "CANN's names")]
 
-use super::arguments::{CText, Out};
+use super::arguments::{Bytes, CText, Counted, Handle, In, Out, OutText};
 use super::entries::{Acl, entries, run};
-use super::raw::{bytes, write_text};
 use crate::context;
 use crate::kernel::arguments;
-use crate::kernel::binary::{self, Code, SERVER, SERVER_LIBRARY};
+use crate::kernel::binary::{self, Binary, Code, KernelFunction, SERVER, SERVER_LIBRARY};
 use crate::message::{Failure, fail};
 use ascend_program::{Core, Mix};
 use ascend_sys::{
@@ -14,7 +13,7 @@ use ascend_sys::{
     aclrtBinary, aclrtBinaryLoadOptionType, aclrtBinaryLoadOptions, aclrtFuncAttribute,
     aclrtFuncHandle, aclrtKernelType,
 };
-use std::ffi::{c_char, c_void};
+use std::ffi::c_void;
 use std::path::Path;
 
 entries! {
@@ -31,12 +30,11 @@ entries! {
 
     fn aclrtBinaryLoadFromFile(
         path: CText,
-        options: *mut aclrtBinaryLoadOptions,
+        options: In<aclrtBinaryLoadOptions, *mut aclrtBinaryLoadOptions>,
         bin_handle: Out<aclrtBinHandle>,
     ) {
         let path = path.required("binPath")?;
-        // SAFETY: null or valid, by the C contract.
-        let mode = unsafe { cpu_kernel_mode(options) }?;
+        let mode = cpu_kernel_mode(&options)?;
         let stem = Path::new(&path).file_stem().and_then(|stem| stem.to_str());
         if stem == Some(SERVER_LIBRARY) {
             return load(Code::Server, bin_handle);
@@ -54,13 +52,13 @@ entries! {
     }
 
     fn aclrtBinaryLoadFromData(
-        data: *const c_void,
+        data: Bytes[length],
         length: usize,
-        options: *const aclrtBinaryLoadOptions,
+        options: In<aclrtBinaryLoadOptions>,
         bin_handle: Out<aclrtBinHandle>,
     ) {
-        // SAFETY: null, or valid by the C contract.
-        let (bytes, mode) = unsafe { (bytes(data, length, "data")?, cpu_kernel_mode(options)?) };
+        let bytes = data.some("data")?;
+        let mode = cpu_kernel_mode(&options)?;
         if mode.is_some() {
             return fail!(
                 ACL_ERROR_RT_PARAM_INVALID,
@@ -68,31 +66,31 @@ entries! {
                  aclrtBinaryLoadFromFile(\"{SERVER_LIBRARY}.json\")"
             );
         }
-        load(Code::of_bytes(bytes)?, bin_handle)
+        load(Code::of_bytes(&bytes)?, bin_handle)
     }
 
-    fn aclrtBinaryUnLoad(bin_handle: aclrtBinHandle) {
-        binary::unload(bin_handle as u64)
+    fn aclrtBinaryUnLoad(bin_handle: Handle<Binary>) {
+        binary::unload(bin_handle.number())
     }
 
     fn aclrtBinaryGetFunction(
-        bin_handle: aclrtBinHandle,
+        bin_handle: Handle<Binary>,
         name: CText,
         func_handle: Out<aclrtFuncHandle>,
     ) {
         let name = name.required("kernelName")?;
         let to = func_handle.required("funcHandle")?;
-        to.write(binary::function_of(bin_handle as u64, &name)? as aclrtFuncHandle);
+        to.write(binary::function_of(bin_handle.number(), &name)? as aclrtFuncHandle);
         Ok(())
     }
 
     fn aclrtBinaryGetFunctionByEntry(
-        bin_handle: aclrtBinHandle,
+        bin_handle: Handle<Binary>,
         entry: u64,
         func_handle: Out<aclrtFuncHandle>,
     ) {
         let to = func_handle.required("funcHandle")?;
-        let loaded = binary::binary(bin_handle as u64)?;
+        let loaded = bin_handle.find()?;
         let Code::Program(recorded) = &loaded.code else {
             return fail!(ACL_ERROR_RT_PARAM_INVALID, "a library of CPU kernels has no entries");
         };
@@ -102,12 +100,13 @@ entries! {
                 "funcEntry is {entry}; a recorded kernel has one entry, which is 0"
             );
         }
-        to.write(binary::function_of(bin_handle as u64, &recorded.program.name)? as aclrtFuncHandle);
+        let function = binary::function_of(bin_handle.number(), &recorded.program.name)?;
+        to.write(function as aclrtFuncHandle);
         Ok(())
     }
 
     fn aclrtRegisterCpuFunc(
-        handle: aclrtBinHandle,
+        handle: Handle<Binary>,
         function_name: CText,
         kernel_name: CText,
         func_handle: Out<aclrtFuncHandle>,
@@ -115,34 +114,37 @@ entries! {
         let function_name = function_name.required("funcName")?;
         kernel_name.required("kernelName")?;
         let to = func_handle.required("funcHandle")?;
-        if let Code::Program(recorded) = &binary::binary(handle as u64)?.code {
+        if let Code::Program(recorded) = &handle.find()?.code {
             return fail!(
                 ACL_ERROR_RT_PARAM_INVALID,
                 "{} runs on AI cores: aclrtBinaryGetFunction finds it",
                 recorded.program.name
             );
         }
-        to.write(binary::function_of(handle as u64, &function_name)? as aclrtFuncHandle);
+        to.write(binary::function_of(handle.number(), &function_name)? as aclrtFuncHandle);
         Ok(())
     }
 
-    fn aclrtGetFunctionName(func_handle: aclrtFuncHandle, max_len: u32, name: *mut c_char) {
-        let function = binary::function(func_handle as u64)?;
+    fn aclrtGetFunctionName(
+        func_handle: Handle<KernelFunction>,
+        max_len: u32,
+        name: OutText[max_len],
+    ) {
+        let function = func_handle.find()?;
         if name.is_null() || max_len == 0 {
             return fail!(ACL_ERROR_INVALID_PARAM, "name is NULL or maxLen is 0");
         }
-        // SAFETY: not null, and valid for as many bytes by the C contract.
-        unsafe { write_text(name, max_len as usize, &function.name) };
+        name.write(&function.name);
         Ok(())
     }
 
     fn aclrtGetFunctionAttribute(
-        func_handle: aclrtFuncHandle,
+        func_handle: Handle<KernelFunction>,
         attribute: aclrtFuncAttribute,
         value: Out<i64>,
     ) {
         let value = value.required("attrValue")?;
-        let function = binary::function(func_handle as u64)?;
+        let function = func_handle.find()?;
         let (kind, ratio) = match &function.code {
             Code::Server => (aclrtKernelType::ACL_KERNEL_TYPE_AICPU, [0, 0]),
             Code::Program(recorded) => {
@@ -169,25 +171,31 @@ entries! {
         Ok(())
     }
 
-    fn aclrtFunctionGetBinary(func_handle: aclrtFuncHandle, bin_handle: Out<aclrtBinHandle>) {
+    fn aclrtFunctionGetBinary(
+        func_handle: Handle<KernelFunction>,
+        bin_handle: Out<aclrtBinHandle>,
+    ) {
         let to = bin_handle.required("binHandle")?;
-        to.write(binary::function(func_handle as u64)?.binary as aclrtBinHandle);
+        to.write(func_handle.find()?.binary as aclrtBinHandle);
         Ok(())
     }
 
-    fn aclrtFunctionGetParamCount(function: *const c_void, count: Out<usize>) {
-        count.required("paramCount")?.write(sizes(function)?.len());
+    fn aclrtFunctionGetParamCount(function: ConstFunction, count: Out<usize>) {
+        let count = count.required("paramCount")?;
+        let function = function.find()?;
+        count.write(arguments::sizes(&function)?.len());
         Ok(())
     }
 
     fn aclrtFunctionGetParamInfo(
-        function: *const c_void,
+        function: ConstFunction,
         index: usize,
         offset: Out<usize>,
         size: Out<usize>,
     ) {
         let offset = offset.required("paramOffset")?;
-        let sizes = sizes(function)?;
+        let function = function.find()?;
+        let sizes = arguments::sizes(&function)?;
         let Some(own) = sizes.get(index) else {
             return fail!(
                 ACL_ERROR_RT_PARAM_INVALID,
@@ -201,12 +209,15 @@ entries! {
     }
 }
 
+/// A function of a binary, where C declares `const void *`.
+type ConstFunction = Handle<KernelFunction, *const c_void>;
+
 unsafe extern "C" fn aclrtCreateBinary(data: *const c_void, length: usize) -> aclrtBinary {
     let mut binary = std::ptr::null_mut();
     run::<Acl>("aclrtCreateBinary", || {
         // SAFETY: null, or valid for as many bytes by the C contract.
-        let bytes = unsafe { bytes(data, length, "data") }?;
-        binary = binary::wrap(bytes)? as aclrtBinary;
+        let data: Bytes = unsafe { Counted::of(data, length) };
+        binary = binary::wrap(&data.some("data")?)? as aclrtBinary;
         Ok(())
     });
     binary
@@ -221,16 +232,12 @@ fn load(code: Code, to: Out<aclrtBinHandle>) -> Result<(), Failure> {
 }
 
 /// The `cpuKernelMode` of some options, if they have one.
-///
-/// # Safety
-/// `options` is null, or valid with its array.
-unsafe fn cpu_kernel_mode(options: *const aclrtBinaryLoadOptions) -> Result<Option<i32>, Failure> {
-    // SAFETY: the caller's promise.
-    let Some(options) = (unsafe { options.as_ref() }) else { return Ok(None) };
+fn cpu_kernel_mode<C>(options: &In<aclrtBinaryLoadOptions, C>) -> Result<Option<i32>, Failure> {
+    let Some(options) = options.given() else { return Ok(None) };
     if options.options.is_null() || options.numOpt == 0 {
         return fail!(ACL_ERROR_INVALID_PARAM, "options has none: pass NULL where there are none");
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: not null, and as many as it says by the contract of `In`.
     let options = unsafe { std::slice::from_raw_parts(options.options, options.numOpt) };
     let mut mode = None;
     for option in options {
@@ -253,10 +260,4 @@ unsafe fn cpu_kernel_mode(options: *const aclrtBinaryLoadOptions) -> Result<Opti
         }
         mode => Ok(mode),
     }
-}
-
-/// Bytes of each argument of a kernel.
-fn sizes(function: *const c_void) -> Result<Vec<usize>, Failure> {
-    let function = binary::function(function as u64)?;
-    arguments::sizes(&function)
 }

@@ -1,18 +1,18 @@
 //! Launching kernels.
 #![allow(non_snake_case, reason = "CANN's names")]
 
-use super::acl_kernel_args::list_of;
+use super::acl_kernel_args::GivenList;
+use super::arguments::{Bytes, Handle, In, Slice};
 use super::entries::{Acl, entries};
-use super::raw::bytes;
 use crate::kernel::arguments::{self, Arguments, KernelArgument};
-use crate::kernel::binary;
+use crate::kernel::binary::KernelFunction;
 use crate::kernel::launch::launch;
 use crate::memory::{self, MemoryPlace};
 use crate::message::{Failure, fail};
 use crate::stream::Stream;
 use ascend_sys::{
-    ACL_ERROR_INVALID_PARAM, ACL_ERROR_RT_PARAM_INVALID, aclrtArgsHandle, aclrtFuncHandle,
-    aclrtLaunchKernelAttrId, aclrtLaunchKernelCfg, aclrtPlaceHolderInfo, aclrtStream,
+    ACL_ERROR_INVALID_PARAM, ACL_ERROR_RT_PARAM_INVALID, aclrtLaunchKernelAttrId,
+    aclrtLaunchKernelCfg, aclrtPlaceHolderInfo,
 };
 use std::ffi::c_void;
 use std::time::Duration;
@@ -21,46 +21,42 @@ entries! {
     Acl;
 
     fn aclrtLaunchKernel(
-        func_handle: aclrtFuncHandle,
+        func_handle: Handle<KernelFunction>,
         blocks: u32,
         args: *const c_void,
         size: usize,
-        stream: aclrtStream,
+        stream: Handle<Stream>,
     ) {
-        let cfg = std::ptr::null();
-        // SAFETY: the caller's promise.
-        unsafe { launch_in_memory(ENTRY, func_handle, blocks, (args, size), cfg, stream) }
+        launch_in_memory(ENTRY, &func_handle, blocks, (args, size), None, &stream)
     }
 
     fn aclrtLaunchKernelV2(
-        func_handle: aclrtFuncHandle,
+        func_handle: Handle<KernelFunction>,
         blocks: u32,
         args: *const c_void,
         size: usize,
-        cfg: *mut aclrtLaunchKernelCfg,
-        stream: aclrtStream,
+        cfg: Config,
+        stream: Handle<Stream>,
     ) {
-        // SAFETY: the caller's promise.
-        unsafe { launch_in_memory(ENTRY, func_handle, blocks, (args, size), cfg, stream) }
+        launch_in_memory(ENTRY, &func_handle, blocks, (args, size), Some(&cfg), &stream)
     }
 
     fn aclrtLaunchKernelWithConfig(
-        func_handle: aclrtFuncHandle,
+        func_handle: Handle<KernelFunction>,
         blocks: u32,
-        stream: aclrtStream,
-        cfg: *mut aclrtLaunchKernelCfg,
-        args_handle: aclrtArgsHandle,
+        stream: Handle<Stream>,
+        cfg: Config,
+        args_handle: GivenList,
         reserve: *mut c_void,
     ) {
         if !reserve.is_null() {
             return fail!(ACL_ERROR_INVALID_PARAM, "reserve is not NULL");
         }
-        let function = binary::function(func_handle as u64)?;
-        // SAFETY: null, or valid by the C contract; an argument list of ours.
-        let (limit, list) = unsafe { (limit_of(cfg)?, list_of(args_handle)) };
-        let stream = Stream::of_current_context(stream as u64)?;
-        let arguments = binary::with_list(list, |list| {
-            if list.function != func_handle as u64 {
+        let function = func_handle.find()?;
+        let limit = limit_of(&cfg)?;
+        let stream = stream.find()?;
+        let arguments = args_handle.with(|list| {
+            if list.function != func_handle.number() {
                 return fail!(
                     ACL_ERROR_RT_PARAM_INVALID,
                     "the argument list is of another function than {}",
@@ -73,50 +69,51 @@ entries! {
     }
 
     fn aclrtLaunchKernelWithHostArgs(
-        func_handle: aclrtFuncHandle,
+        func_handle: Handle<KernelFunction>,
         blocks: u32,
-        stream: aclrtStream,
-        cfg: *mut aclrtLaunchKernelCfg,
-        host_args: *mut c_void,
+        stream: Handle<Stream>,
+        cfg: Config,
+        host_args: Bytes<*mut c_void>[size],
         size: usize,
-        places: *mut aclrtPlaceHolderInfo,
+        places: Slice<aclrtPlaceHolderInfo, *mut aclrtPlaceHolderInfo>[place_count],
         place_count: usize,
     ) {
-        let function = binary::function(func_handle as u64)?;
-        // SAFETY: null, or valid by the C contract.
-        let (block, limit) = unsafe { (bytes(host_args, size, "hostArgs")?, limit_of(cfg)?) };
-        let places: &[aclrtPlaceHolderInfo] = if place_count == 0 {
-            &[]
-        } else if places.is_null() {
-            return fail!(
-                ACL_ERROR_INVALID_PARAM,
-                "placeHolderArray is NULL, with {place_count} placeholders"
-            );
-        } else {
-            // SAFETY: not null, and valid for as many by the C contract.
-            unsafe { std::slice::from_raw_parts(places, place_count) }
+        let function = func_handle.find()?;
+        let block = host_args.some("hostArgs")?;
+        let limit = limit_of(&cfg)?;
+        let places: Vec<_> = match place_count {
+            0 => Vec::new(),
+            _ if places.is_null() => {
+                return fail!(
+                    ACL_ERROR_INVALID_PARAM,
+                    "placeHolderArray is NULL, with {place_count} placeholders"
+                );
+            }
+            _ => {
+                let places = places.required("placeHolderArray")?;
+                places.iter().map(|place| (place.addrOffset, place.dataOffset)).collect()
+            }
         };
-        let places: Vec<_> = places.iter().map(|p| (p.addrOffset, p.dataOffset)).collect();
-        let arguments = arguments::of_block(block, &places)?;
-        let stream = Stream::of_current_context(stream as u64)?;
+        let arguments = arguments::of_block(&block, &places)?;
+        let stream = stream.find()?;
         launch(&function, blocks, arguments, limit, stream, ENTRY)
     }
 
     fn aclrtLaunchKernelWithArgsArray(
-        func: *mut c_void,
+        func: Handle<KernelFunction>,
         blocks: u32,
-        stream: aclrtStream,
-        cfg: *mut aclrtLaunchKernelCfg,
+        stream: Handle<Stream>,
+        cfg: Config,
         args: *mut *mut c_void,
     ) {
-        let function = binary::function(func as u64)?;
+        let function = func.find()?;
         let count = arguments::sizes(&function)?.len();
         if args.is_null() {
-            return fail!(ACL_ERROR_INVALID_PARAM, "args is NULL");
+            return Err(Failure::null("args"));
         }
-        // SAFETY: null, or valid; not null, and as many pointers as the kernel has parameters, by the C contract.
-        let (limit, pointers) =
-            unsafe { (limit_of(cfg)?, std::slice::from_raw_parts(args, count)) };
+        let limit = limit_of(&cfg)?;
+        // SAFETY: not null, and as many pointers as the kernel has parameters, by the C contract.
+        let pointers = unsafe { std::slice::from_raw_parts(args, count) };
         let mut given = Vec::with_capacity(count);
         for (index, pointer) in pointers.iter().enumerate() {
             if pointer.is_null() {
@@ -125,18 +122,17 @@ entries! {
             // SAFETY: it points to the argument, which has 8 bytes, by the C contract.
             given.push(KernelArgument::Word(unsafe { pointer.cast::<u64>().read_unaligned() }));
         }
-        let stream = Stream::of_current_context(stream as u64)?;
+        let stream = stream.find()?;
         launch(&function, blocks, Arguments::Given(given.into()), limit, stream, ENTRY)
     }
 }
 
+/// The configuration of a launch.
+type Config = In<aclrtLaunchKernelCfg, *mut aclrtLaunchKernelCfg>;
+
 /// What a configuration says that means something here: how long the kernel may wait.
-///
-/// # Safety
-/// `cfg` is null, or valid with its array.
-unsafe fn limit_of(cfg: *const aclrtLaunchKernelCfg) -> Result<Option<Duration>, Failure> {
-    // SAFETY: the caller's promise.
-    let Some(cfg) = (unsafe { cfg.as_ref() }) else { return Ok(None) };
+fn limit_of(cfg: &Config) -> Result<Option<Duration>, Failure> {
+    let Some(cfg) = cfg.given() else { return Ok(None) };
     if cfg.numAttrs == 0 {
         return Ok(None);
     }
@@ -147,7 +143,7 @@ unsafe fn limit_of(cfg: *const aclrtLaunchKernelCfg) -> Result<Option<Duration>,
             cfg.numAttrs
         );
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: not null, and as many as it says by the contract of `In`.
     let attributes = unsafe { std::slice::from_raw_parts(cfg.attrs, cfg.numAttrs) };
     let mut limit = None;
     for attribute in attributes {
@@ -172,27 +168,23 @@ unsafe fn limit_of(cfg: *const aclrtLaunchKernelCfg) -> Result<Option<Duration>,
 }
 
 /// A launch with arguments that lie in memory of the device.
-///
-/// # Safety
-/// As for the functions that call it.
-unsafe fn launch_in_memory(
+fn launch_in_memory(
     call: &'static str,
-    func_handle: aclrtFuncHandle,
+    func_handle: &Handle<KernelFunction>,
     blocks: u32,
     (address, bytes): (*const c_void, usize),
-    cfg: *const aclrtLaunchKernelCfg,
-    stream: aclrtStream,
+    cfg: Option<&Config>,
+    stream: &Handle<Stream>,
 ) -> Result<(), Failure> {
-    let function = binary::function(func_handle as u64)?;
+    let function = func_handle.find()?;
     if address.is_null() || bytes == 0 || !bytes.is_multiple_of(8) {
         return fail!(
             ACL_ERROR_INVALID_PARAM,
             "argsData is NULL, or argsSize ({bytes}) is no positive multiple of 8"
         );
     }
-    // SAFETY: null, or valid by the C contract.
-    let limit = unsafe { limit_of(cfg) }?;
-    let stream = Stream::of_current_context(stream as u64)?;
+    let limit = cfg.map_or(Ok(None), limit_of)?;
+    let stream = stream.find()?;
     match memory::resolve(address.addr(), bytes) {
         Ok(found) if matches!(found.place, MemoryPlace::Device(_) | MemoryPlace::Pinned) => {}
         Ok(_) => {

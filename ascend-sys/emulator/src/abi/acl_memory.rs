@@ -20,18 +20,6 @@ use std::ffi::c_void;
 entries! {
     Acl;
 
-    fn aclrtMalloc(dev_ptr: Out<*mut c_void>, size: usize, _policy: aclrtMemMallocPolicy) {
-        allocate(dev_ptr, size, ENTRY, Product::charged_size)
-    }
-
-    fn aclrtMallocCached(dev_ptr: Out<*mut c_void>, size: usize, _policy: aclrtMemMallocPolicy) {
-        allocate(dev_ptr, size, ENTRY, Product::charged_size)
-    }
-
-    fn aclrtMallocAlign32(dev_ptr: Out<*mut c_void>, size: usize, _policy: aclrtMemMallocPolicy) {
-        allocate(dev_ptr, size, ENTRY, |_, size| size.checked_next_multiple_of(32))
-    }
-
     fn aclrtMallocWithCfg(
         dev_ptr: Out<*mut c_void>,
         size: usize,
@@ -41,32 +29,12 @@ entries! {
         allocate(dev_ptr, size, ENTRY, Product::charged_size)
     }
 
-    fn aclrtFree(dev_ptr: *mut c_void) {
-        free_device(dev_ptr, ENTRY)
-    }
-
-    fn aclrtFreeWithDevSync(dev_ptr: *mut c_void) {
-        may_block()?;
-        wait_for_device()?;
-        free_device(dev_ptr, ENTRY)
-    }
-
     fn aclrtMallocHost(host_ptr: Out<*mut c_void>, size: usize) {
         allocate_host(host_ptr, size, ENTRY)
     }
 
     fn aclrtMallocHostWithCfg(ptr: Out<*mut c_void>, size: u64, _cfg: *mut aclrtMallocConfig) {
         allocate_host(ptr, size as usize, ENTRY)
-    }
-
-    fn aclrtFreeHost(host_ptr: *mut c_void) {
-        free_host(host_ptr, ENTRY)
-    }
-
-    fn aclrtFreeHostWithDevSync(host_ptr: *mut c_void) {
-        may_block()?;
-        wait_for_device()?;
-        free_host(host_ptr, ENTRY)
     }
 
     fn aclrtHostRegister(
@@ -161,6 +129,27 @@ entries! {
         base.write_if_asked(std::ptr::with_exposed_provenance_mut(start));
         size.write_if_asked(end - start);
         Ok(())
+    }
+
+    each charged in {
+        aclrtMalloc: Product::charged_size,
+        aclrtMallocCached: Product::charged_size,
+        aclrtMallocAlign32: |_, size: usize| size.checked_next_multiple_of(32),
+    }
+    fn (dev_ptr: Out<*mut c_void>, size: usize, _policy: aclrtMemMallocPolicy) {
+        allocate(dev_ptr, size, ENTRY, charged)
+    }
+
+    each free in { aclrtFree: free_device, aclrtFreeHost: free_host }
+    fn (ptr: *mut c_void) {
+        free(ptr, ENTRY)
+    }
+
+    each free in { aclrtFreeWithDevSync: free_device, aclrtFreeHostWithDevSync: free_host }
+    fn (ptr: *mut c_void) {
+        may_block()?;
+        wait_for_device()?;
+        free(ptr, ENTRY)
     }
 }
 

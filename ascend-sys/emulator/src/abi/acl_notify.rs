@@ -1,7 +1,7 @@
 //! Notifies.
 #![allow(non_snake_case, reason = "CANN's names")]
 
-use super::arguments::Out;
+use super::arguments::{Handle, Out, Slice};
 use super::entries::{Acl, entries};
 use crate::check;
 use crate::context;
@@ -10,7 +10,6 @@ use crate::notify::{self, Notify};
 use crate::stream::Stream;
 use ascend_sys::{
     ACL_ERROR_INVALID_PARAM, ACL_ERROR_RT_PARAM_INVALID, ACL_NOTIFY_DEVICE_USE_ONLY, aclrtNotify,
-    aclrtStream,
 };
 use std::time::Duration;
 
@@ -27,33 +26,32 @@ entries! {
         Ok(())
     }
 
-    fn aclrtDestroyNotify(notify: aclrtNotify) {
-        Notify::destroy(notify as u64)
+    fn aclrtDestroyNotify(notify: Handle<Notify>) {
+        Notify::destroy(notify.number())
     }
 
-    fn aclrtRecordNotify(notify: aclrtNotify, stream: aclrtStream) {
-        let stream = Stream::of_current_context(stream as u64)?;
-        check::submit(stream, ENTRY, notify::record(notify as u64)?).map(drop)
+    fn aclrtRecordNotify(notify: Handle<Notify>, stream: Handle<Stream>) {
+        let stream = stream.find()?;
+        check::submit(stream, ENTRY, notify::record(notify.number())?).map(drop)
     }
 
-    fn aclrtWaitAndResetNotify(notify: aclrtNotify, stream: aclrtStream, timeout: u32) {
+    fn aclrtWaitAndResetNotify(notify: Handle<Notify>, stream: Handle<Stream>, timeout: u32) {
         let limit = (timeout != 0).then(|| Duration::from_secs(timeout.into()));
-        let stream = Stream::of_current_context(stream as u64)?;
-        let wait = notify::wait(notify as u64, stream, limit)?;
+        let stream = stream.find()?;
+        let wait = notify::wait(notify.number(), stream, limit)?;
         check::submit(stream, ENTRY, wait).map(drop)
     }
 
-    fn aclrtGetNotifyId(notify: aclrtNotify, notify_id: Out<u32>) {
-        notify_id.required("notifyId")?.write(Notify::named(notify as u64)?.id());
+    fn aclrtGetNotifyId(notify: Handle<Notify>, notify_id: Out<u32>) {
+        notify_id.required("notifyId")?.write(notify.find()?.id());
         Ok(())
     }
 
-    fn aclrtNotifyBatchReset(notifies: *mut aclrtNotify, num: usize) {
+    fn aclrtNotifyBatchReset(notifies: Slice<aclrtNotify, *mut aclrtNotify>[num], num: usize) {
         if notifies.is_null() || num == 0 {
             return fail!(ACL_ERROR_INVALID_PARAM, "notifies is NULL or num is 0");
         }
-        // SAFETY: not null, and valid for `num` handles by the C contract.
-        for notify in unsafe { std::slice::from_raw_parts(notifies, num) } {
+        for notify in notifies.required("notifies")?.iter() {
             Notify::named(*notify as u64)?.clear(*notify as u64);
         }
         Ok(())

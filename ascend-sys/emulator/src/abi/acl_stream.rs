@@ -1,9 +1,8 @@
 //! Streams and host functions.
 #![allow(non_snake_case, reason = "CANN's names")]
 
-use super::arguments::Out;
+use super::arguments::{Handle, Milliseconds, Out};
 use super::entries::{Acl, entries};
-use super::raw::limit;
 use crate::callback::{HostCall, may_block};
 use crate::ending;
 use crate::message::{Failure, fail};
@@ -11,10 +10,10 @@ use crate::step::Reason;
 use crate::stream::{Mark, Stream};
 use crate::{capture, check, context, executor, report};
 use ascend_sys::{
-    ACL_CONTINUE_ON_FAILURE, ACL_ERROR_INVALID_PARAM, ACL_ERROR_RT_NO_STREAM_RESOURCE,
-    ACL_ERROR_RT_PARAM_INVALID, ACL_ERROR_RT_STREAM_ABORT, ACL_ERROR_RT_STREAM_CONTEXT,
-    ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, ACL_STOP_ON_FAILURE, aclrtCallback, aclrtCallbackBlockType,
-    aclrtHostFunc, aclrtStream, aclrtStreamStatus,
+    ACL_CONTINUE_ON_FAILURE, ACL_ERROR_RT_NO_STREAM_RESOURCE, ACL_ERROR_RT_PARAM_INVALID,
+    ACL_ERROR_RT_STREAM_ABORT, ACL_ERROR_RT_STREAM_CONTEXT, ACL_ERROR_RT_STREAM_SYNC_TIMEOUT,
+    ACL_STOP_ON_FAILURE, aclrtCallback, aclrtCallbackBlockType, aclrtHostFunc, aclrtStream,
+    aclrtStreamStatus,
 };
 use std::ffi::c_void;
 use std::sync::atomic::Ordering;
@@ -37,7 +36,7 @@ entries! {
         create(stream, flag)
     }
 
-    fn aclrtDestroyStream(stream: aclrtStream) {
+    fn aclrtDestroyStream(stream: Handle<Stream>) {
         let stream = for_destroying(stream)?;
         executor::wait_idle(stream);
         let result = stream.take_unreported();
@@ -45,7 +44,7 @@ entries! {
         result
     }
 
-    fn aclrtDestroyStreamForce(stream: aclrtStream) {
+    fn aclrtDestroyStreamForce(stream: Handle<Stream>) {
         ending::stream::destroy(
             for_destroying(stream)?,
             ACL_ERROR_RT_STREAM_ABORT,
@@ -54,17 +53,17 @@ entries! {
         Ok(())
     }
 
-    fn aclrtSynchronizeStream(stream: aclrtStream) {
+    fn aclrtSynchronizeStream(stream: Handle<Stream>) {
         synchronise(stream, None)
     }
 
-    fn aclrtSynchronizeStreamWithTimeout(stream: aclrtStream, timeout: i32) {
-        synchronise(stream, limit(timeout)?)
+    fn aclrtSynchronizeStreamWithTimeout(stream: Handle<Stream>, timeout: Milliseconds) {
+        synchronise(stream, timeout.limit()?)
     }
 
-    fn aclrtStreamQuery(stream: aclrtStream, status: Out<aclrtStreamStatus>) {
+    fn aclrtStreamQuery(stream: Handle<Stream>, status: Out<aclrtStreamStatus>) {
         let status = status.required("status")?;
-        let stream = Stream::of_current_context(stream as u64)?;
+        let stream = stream.find()?;
         capture::is_not_captured(stream)?;
         if !stream.queue.is_idle() {
             stream.poll(1);
@@ -79,15 +78,15 @@ entries! {
         Ok(())
     }
 
-    fn aclrtStreamGetId(stream: aclrtStream, stream_id: Out<i32>) {
+    fn aclrtStreamGetId(stream: Handle<Stream>, stream_id: Out<i32>) {
         let stream_id = stream_id.required("streamId")?;
-        stream_id.write(Stream::of_current_context(stream as u64)?.index() as i32);
+        stream_id.write(stream.find()?.index() as i32);
         Ok(())
     }
 
-    fn aclrtStreamGetFlags(stream: aclrtStream, flags: Out<u32>) {
+    fn aclrtStreamGetFlags(stream: Handle<Stream>, flags: Out<u32>) {
         let flags = flags.required("flags")?;
-        flags.write(Stream::of_current_context(stream as u64)?.flags.load(Ordering::Relaxed));
+        flags.write(stream.find()?.flags.load(Ordering::Relaxed));
         Ok(())
     }
 
@@ -100,16 +99,16 @@ entries! {
         Ok(())
     }
 
-    fn aclrtStreamAbort(stream: aclrtStream) {
+    fn aclrtStreamAbort(stream: Handle<Stream>) {
         may_block()?;
-        let stream = Stream::of_current_context(stream as u64)?;
+        let stream = stream.find()?;
         let last = stream.void(Reason::Aborted);
         executor::wait(stream, last, None);
         Ok(())
     }
 
-    fn aclrtSetStreamFailureMode(stream: aclrtStream, mode: u64) {
-        let stream = Stream::of_current_context(stream as u64)?;
+    fn aclrtSetStreamFailureMode(stream: Handle<Stream>, mode: u64) {
+        let stream = stream.find()?;
         if mode == u64::from(ACL_CONTINUE_ON_FAILURE)
             && stream.failure_mode.load(Ordering::Relaxed) == 0
         {
@@ -130,32 +129,24 @@ entries! {
         Ok(())
     }
 
-    fn aclrtLaunchHostFunc(stream: aclrtStream, function: aclrtHostFunc, args: *mut c_void) {
-        let Some(function) = function else { return fail!(ACL_ERROR_INVALID_PARAM, "fn is NULL") };
-        let stream = Stream::of_current_context(stream as u64)?;
+    fn aclrtLaunchHostFunc(stream: Handle<Stream>, function: aclrtHostFunc, args: *mut c_void) {
+        let function = function.ok_or_else(|| Failure::null("fn"))?;
+        let stream = stream.find()?;
         check::submit(stream, ENTRY, HostCall::new(function, args)).map(drop)
     }
 
-    fn aclrtSubscribeReport(thread_id: u64, stream: aclrtStream) {
-        report::subscribe(thread_id, Stream::of_current_context(stream as u64)?)
-    }
-
-    fn aclrtUnSubscribeReport(thread_id: u64, stream: aclrtStream) {
-        report::unsubscribe(thread_id, Stream::of_current_context(stream as u64)?)
-    }
-
-    fn aclrtProcessReport(timeout: i32) {
+    fn aclrtProcessReport(timeout: Milliseconds) {
         may_block()?;
-        report::process(limit(timeout)?)
+        report::process(timeout.limit()?)
     }
 
     fn aclrtLaunchCallback(
         function: aclrtCallback,
         user_data: *mut c_void,
         block_type: aclrtCallbackBlockType,
-        stream: aclrtStream,
+        stream: Handle<Stream>,
     ) {
-        let Some(function) = function else { return fail!(ACL_ERROR_INVALID_PARAM, "fn is NULL") };
+        let function = function.ok_or_else(|| Failure::null("fn"))?;
         let blocks = match block_type {
             aclrtCallbackBlockType::ACL_CALLBACK_NO_BLOCK => false,
             aclrtCallbackBlockType::ACL_CALLBACK_BLOCK => true,
@@ -167,7 +158,15 @@ entries! {
                 );
             }
         };
-        report::launch(function, user_data, blocks, Stream::of_current_context(stream as u64)?)
+        report::launch(function, user_data, blocks, stream.find()?)
+    }
+
+    each change in {
+        aclrtSubscribeReport: report::subscribe,
+        aclrtUnSubscribeReport: report::unsubscribe,
+    }
+    fn (thread_id: u64, stream: Handle<Stream>) {
+        change(thread_id, stream.find()?)
     }
 }
 
@@ -187,9 +186,9 @@ fn create(to: Out<aclrtStream>, flags: u32) -> Result<(), Failure> {
 }
 
 /// A stream to destroy: not the default one, which belongs to the context.
-fn for_destroying(stream: aclrtStream) -> Result<&'static Stream, Failure> {
+fn for_destroying(stream: Handle<Stream>) -> Result<&'static Stream, Failure> {
     may_block()?;
-    let found = Stream::of_current_context(stream as u64)?;
+    let found = stream.find()?;
     capture::is_not_captured(found)?;
     if context::default_stream(context::current()?)? == found.handle() {
         return fail!(ACL_ERROR_RT_STREAM_CONTEXT, "the default stream goes with its context");
@@ -198,9 +197,9 @@ fn for_destroying(stream: aclrtStream) -> Result<&'static Stream, Failure> {
 }
 
 #[inline]
-fn synchronise(stream: aclrtStream, limit: Option<Duration>) -> Result<(), Failure> {
+fn synchronise(stream: Handle<Stream>, limit: Option<Duration>) -> Result<(), Failure> {
     may_block()?;
-    let stream = Stream::of_current_context(stream as u64)?;
+    let stream = stream.find()?;
     capture::is_not_captured(stream)?;
     let end = Mark::now(stream);
     if executor::wait(stream, end.ticket(), limit) {

@@ -8,8 +8,9 @@
 use std::ffi::{CStr, c_char, c_void};
 use std::marker::PhantomData;
 use std::ops::Deref;
+use std::time::Duration;
 
-use ascend_sys::ACL_ERROR_INVALID_PARAM;
+use ascend_sys::{ACL_ERROR_INVALID_PARAM, ACL_ERROR_RT_PARAM_INVALID};
 
 use crate::message::{Failure, fail};
 
@@ -52,6 +53,35 @@ impl<T: Copy> Argument for T {
     }
 }
 
+/// A limit of time in milliseconds, where -1 is none.
+pub(super) struct Milliseconds(i32);
+
+impl FromC for Milliseconds {
+    type C = i32;
+}
+
+impl Argument for Milliseconds {
+    #[inline]
+    unsafe fn of(c: i32) -> Self {
+        Milliseconds(c)
+    }
+}
+
+impl Milliseconds {
+    /// The limit, which must not be below -1. `None` is for ever.
+    pub(super) fn limit(&self) -> Result<Option<Duration>, Failure> {
+        match self.0 {
+            -1 => Ok(None),
+            0.. => Ok(Some(Duration::from_millis(self.0 as u64))),
+            _ => fail!(
+                ACL_ERROR_RT_PARAM_INVALID,
+                "timeout is {}; it must be -1 (for ever) or at least 0",
+                self.0
+            ),
+        }
+    }
+}
+
 /// A pointer, as C declares it.
 pub(super) trait Pointer: Copy {
     fn address(self) -> *mut c_void;
@@ -77,21 +107,22 @@ pub(super) trait Named {
     fn find(handle: u64) -> Result<Self::Found, Failure>;
 }
 
-/// A handle of the kind `K`: any number, which may name nothing.
-pub(super) struct Handle<K>(*mut c_void, PhantomData<K>);
+/// A handle of the kind `K`: any number, which may name nothing. `C` is the pointer that C
+/// declares.
+pub(super) struct Handle<K, C = *mut c_void>(*mut c_void, PhantomData<(K, C)>);
 
-impl<K> FromC for Handle<K> {
-    type C = *mut c_void;
+impl<K, C: Pointer> FromC for Handle<K, C> {
+    type C = C;
 }
 
-impl<K> Argument for Handle<K> {
+impl<K, C: Pointer> Argument for Handle<K, C> {
     #[inline]
-    unsafe fn of(c: *mut c_void) -> Self {
-        Handle(c, PhantomData)
+    unsafe fn of(c: C) -> Self {
+        Handle(c.address(), PhantomData)
     }
 }
 
-impl<K> Handle<K> {
+impl<K, C> Handle<K, C> {
     /// Refuses NULL. It is no name, and has an error of its own.
     #[inline]
     pub(super) fn required(&self, argument: &str) -> Result<&Self, Failure> {
@@ -110,7 +141,7 @@ impl<K> Handle<K> {
     }
 }
 
-impl<K: Named> Handle<K> {
+impl<K: Named, C> Handle<K, C> {
     /// What the handle names.
     #[inline]
     pub(super) fn find(&self) -> Result<K::Found, Failure> {
@@ -170,9 +201,9 @@ impl<T> Deref for Values<T> {
 }
 
 /// Bytes of the caller.
-pub(super) type Bytes = Slice<u8, *const c_void>;
+pub(super) type Bytes<C = *const c_void> = Slice<u8, C>;
 
-impl Bytes {
+impl<C> Bytes<C> {
     /// The bytes, of which there must be some.
     pub(super) fn some(self, argument: &str) -> Result<Values<u8>, Failure> {
         if self.0.is_null() || self.1 == 0 {
@@ -197,6 +228,11 @@ impl<T, C: Pointer> Argument for Out<T, C> {
 }
 
 impl<T, C> Out<T, C> {
+    #[inline]
+    pub(super) fn is_null(&self) -> bool {
+        self.0.is_null()
+    }
+
     /// The place, which must not be NULL.
     #[inline]
     pub(super) fn required(self, argument: &str) -> Result<Place<T>, Failure> {
@@ -326,7 +362,8 @@ impl<T: Copy> InOut<T> {
     }
 }
 
-/// A value of the caller: NULL, or valid for reads. `C` is the pointer that C declares.
+/// A value of the caller: NULL, or valid for reads, with the lists that it points to. `C` is the
+/// pointer that C declares.
 pub(super) struct In<T, C = *const T>(*const T, PhantomData<C>);
 
 impl<T, C: Pointer> FromC for In<T, C> {
@@ -372,8 +409,12 @@ impl<C: Pointer> Argument for CText<C> {
 impl<C> CText<C> {
     /// The text, which must not be NULL. What is no UTF-8 is replaced.
     pub(super) fn required(&self, argument: &str) -> Result<String, Failure> {
-        let text = self.given().ok_or_else(|| Failure::null(argument))?;
-        Ok(text.to_string_lossy().into_owned())
+        Ok(self.as_it_is(argument)?.to_string_lossy().into_owned())
+    }
+
+    /// The text, which must not be NULL, with what is no UTF-8.
+    pub(super) fn as_it_is(&self, argument: &str) -> Result<&CStr, Failure> {
+        self.given().ok_or_else(|| Failure::null(argument))
     }
 
     /// The text, if there is one.

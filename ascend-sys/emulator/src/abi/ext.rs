@@ -1,9 +1,8 @@
 //! Our own extension of the ABI: progress counters, failures by ticket, waiting for any activity, blocks of devices.
 #![allow(non_snake_case, reason = "the names of the header ascend_ext.h")]
 
-use super::arguments::{In, Out};
+use super::arguments::{Handle, In, InOut, Out, OutText};
 use super::entries::{Acl, entries};
-use super::raw::write_text;
 use crate::callback::may_block;
 use crate::check;
 use crate::ending;
@@ -18,17 +17,17 @@ use crate::timeline;
 use ascend_sys::{
     ACL_ERROR_INVALID_PARAM, ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, ACL_SUCCESS, AscendExtBlockConfig,
     AscendExtCheck, AscendExtFault, AscendExtFindingForm, AscendExtProgress, AscendExtTimelineForm,
-    aclError, aclrtStream,
+    aclError,
 };
-use std::ffi::{c_char, c_void};
+use std::ffi::c_void;
 use std::time::Duration;
 
 entries! {
     Acl;
 
-    fn ascendExtStreamProgress(stream: aclrtStream, progress: Out<*const AscendExtProgress>) {
+    fn ascendExtStreamProgress(stream: Handle<Stream>, progress: Out<*const AscendExtProgress>) {
         let progress = progress.required("progress")?;
-        let stream = Stream::of_current_context(stream as u64)?;
+        let stream = stream.find()?;
         // Where races are looked for, what the program knows has to be seen.
         let told = check::engine(stream.device_id()).is_none();
         let line = (&raw const stream.queue.progress).cast();
@@ -37,34 +36,30 @@ entries! {
     }
 
     fn ascendExtStreamFailure(
-        stream: aclrtStream,
+        stream: Handle<Stream>,
         ticket: u64,
         code: Out<aclError>,
-        text: *mut c_char,
+        text: OutText[text_len],
         text_len: usize,
     ) {
         let code = code.required("code")?;
-        let failure = Stream::named(stream as u64)?.failure(ticket);
+        let failure = Stream::named(stream.number())?.failure(ticket);
         code.write(failure.as_ref().map_or(ACL_SUCCESS, Failure::acl_code));
         let words = failure.as_ref().map_or(String::new(), Failure::with_task);
-        // SAFETY: null, or valid for `text_len` bytes by the C contract.
-        unsafe { write_text(text, text_len, &words) };
+        text.write(&words);
         Ok(())
     }
 
-    fn ascendExtAwaitActivity(activity: *mut u64, timeout_ms: u32) {
+    fn ascendExtAwaitActivity(activity: InOut<u64>, timeout_ms: u32) {
         may_block()?;
-        // SAFETY: null, or valid for a read and a write by the C contract.
-        let Some(activity) = (unsafe { activity.as_mut() }) else {
-            return fail!(ACL_ERROR_INVALID_PARAM, "activity is NULL");
-        };
-        *activity = executor::await_activity(*activity, Duration::from_millis(timeout_ms.into()));
+        let (seen, activity) = activity.required("activity")?;
+        activity.write(executor::await_activity(seen, Duration::from_millis(timeout_ms.into())));
         Ok(())
     }
 
-    fn ascendExtAwaitTask(stream: aclrtStream, ticket: u64, timeout_ms: u32, patience_ms: u32) {
+    fn ascendExtAwaitTask(stream: Handle<Stream>, ticket: u64, timeout_ms: u32, patience_ms: u32) {
         may_block()?;
-        let stream = Stream::named(stream as u64)?;
+        let stream = Stream::named(stream.number())?;
         let [timeout, patience] =
             [timeout_ms, patience_ms].map(|ms| Duration::from_millis(ms.into()));
         if executor::wait_sliced(stream, ticket, timeout, patience.max(timeout)) {
@@ -136,7 +131,7 @@ entries! {
         block: u32,
         index: u32,
         form: AscendExtFindingForm,
-        text: *mut c_char,
+        text: OutText[text_len],
         text_len: usize,
         length: Out<usize>,
     ) {
@@ -154,8 +149,7 @@ entries! {
             return fail!(ACL_ERROR_INVALID_PARAM, "block {block} has no finding {index}");
         };
         length.write(words.len());
-        // SAFETY: null, or valid for `text_len` bytes by the C contract.
-        unsafe { write_text(text, text_len, &words) };
+        text.write(&words);
         Ok(())
     }
 
@@ -175,15 +169,14 @@ entries! {
     fn ascendExtTimeline(
         block: u32,
         form: AscendExtTimelineForm,
-        text: *mut c_char,
+        text: OutText[text_len],
         text_len: usize,
         length: Out<usize>,
     ) {
         let length = length.required("length")?;
         let words = timeline::tell(block, form)?;
         length.write(words.len());
-        // SAFETY: null, or valid for `text_len` bytes by the C contract.
-        unsafe { write_text(text, text_len, &words) };
+        text.write(&words);
         Ok(())
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::arguments::Named;
 use crate::event::Event;
 use crate::fabric::{Member, registry};
-use crate::kernel::binary::{self, KernelFunction};
+use crate::kernel::binary::{self, Binary, KernelFunction};
 use crate::message::Failure;
 use crate::notify::Notify;
 use crate::stream::Stream;
@@ -45,6 +45,16 @@ impl Named for Notify {
     #[inline]
     fn find(handle: u64) -> Result<&'static Notify, Failure> {
         Notify::named(handle)
+    }
+}
+
+/// A binary that was loaded.
+impl Named for Binary {
+    type Found = Arc<Binary>;
+
+    #[inline]
+    fn find(handle: u64) -> Result<Arc<Binary>, Failure> {
+        binary::binary(handle)
     }
 }
 

@@ -1,14 +1,11 @@
 //! Groups. CANN's `hccl_comm.h`.
 #![allow(non_snake_case, reason = "CANN's names")]
 
-use super::arguments::Out;
+use super::arguments::{Out, OutText};
 use super::entries::{Hccl, entries};
-use std::ffi::c_char;
 
 use ascend_sys::HcclResult;
 
-use super::hccl_entry::not_null;
-use super::raw::write_text;
 use crate::issue::group;
 use crate::message::add_text;
 
@@ -32,18 +29,20 @@ entries! {
         Ok(())
     }
 
-    fn ascendExtGroupResult(index: u32, code: *mut HcclResult, text: *mut c_char, text_len: usize) {
-        not_null(code, "code")?;
+    fn ascendExtGroupResult(
+        index: u32,
+        code: Out<HcclResult>,
+        text: OutText[text_len],
+        text_len: usize,
+    ) {
+        let code = code.required("code")?;
         let failure = group::result(index)?;
         let (found, words) = match &failure {
             None => (HcclResult::HCCL_SUCCESS, "".into()),
             Some(failure) => failure.in_hccl(),
         };
-        // SAFETY: not null, so valid for a write; the text is as large as it says, by the C contract.
-        unsafe {
-            code.write(found);
-            write_text(text, text_len, &words);
-        }
+        code.write(found);
+        text.write(&words);
         Ok(())
     }
 }

@@ -83,7 +83,6 @@ mod hcomm_notify;
 mod hcomm_task_cache;
 mod hcomm_thread;
 mod hcomm_transfer;
-mod raw;
 
 use ascend_sys::Functions;
 
