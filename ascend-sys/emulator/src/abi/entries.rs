@@ -167,11 +167,13 @@ macro_rules! entry {
         ) -> <$family as $crate::abi::entries::Family>::Code {
             #[allow(dead_code, reason = "most bodies do not name their function")]
             const ENTRY: &str = stringify!($name);
-            // SAFETY: the C contract is that of the argument's type.
-            $(#[allow(unused_variables, reason = "a length may stand in brackets alone")]
-            let $argument = unsafe {
-                $crate::abi::entries::argument!($type, $argument $(, $length)?)
-            };)*
+            $(
+                #[allow(unused_variables, reason = "a length may stand in brackets alone")]
+                // SAFETY: the C contract is that of the argument's type.
+                let $argument = unsafe {
+                    $crate::abi::entries::argument!($type, $argument $(, $length)?)
+                };
+            )*
             $crate::abi::entries::run::<$family>(
                 ENTRY,
                 move || -> Result<(), $crate::message::Failure> {
