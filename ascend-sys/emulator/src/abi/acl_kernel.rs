@@ -1,7 +1,7 @@
 //! Kernels: binaries, and the functions in them.
 #![allow(non_snake_case, reason = "CANN's names")]
 
-use super::arguments::{Bytes, CText, Counted, Handle, In, Out, OutText};
+use super::arguments::{ByteSlice, CText, CountedArgument, Handle, In, Out, OutText};
 use super::entries::{Acl, entries, run};
 use crate::context;
 use crate::kernel::arguments;
@@ -52,7 +52,7 @@ entries! {
     }
 
     fn aclrtBinaryLoadFromData(
-        data: Bytes[length],
+        data: ByteSlice[length],
         length: usize,
         options: In<aclrtBinaryLoadOptions>,
         bin_handle: Out<aclrtBinHandle>,
@@ -216,7 +216,7 @@ unsafe extern "C" fn aclrtCreateBinary(data: *const c_void, length: usize) -> ac
     let mut binary = std::ptr::null_mut();
     run::<Acl>("aclrtCreateBinary", || {
         // SAFETY: null, or valid for as many bytes by the C contract.
-        let data: Bytes = unsafe { Counted::of(data, length) };
+        let data: ByteSlice = unsafe { CountedArgument::of(data, length) };
         binary = binary::wrap(&data.some("data")?)? as aclrtBinary;
         Ok(())
     });

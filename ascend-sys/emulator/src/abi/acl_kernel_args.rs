@@ -1,7 +1,7 @@
 //! Argument lists of kernels.
 #![allow(non_snake_case, reason = "CANN's names")]
 
-use super::arguments::{Argument, Bytes, FromC, Handle, Out};
+use super::arguments::{Argument, ByteSlice, FromC, Handle, Out};
 use super::entries::{Acl, entries};
 use crate::kernel::arguments::ArgumentList;
 use crate::kernel::binary::{self, KernelFunction};
@@ -59,7 +59,7 @@ entries! {
 
     fn aclrtKernelArgsAppend(
         args_handle: GivenList,
-        param: Bytes<*mut c_void>[size],
+        param: ByteSlice<*mut c_void>[size],
         size: usize,
         param_handle: Out<aclrtParamHandle>,
     ) {
@@ -96,7 +96,7 @@ entries! {
     fn aclrtKernelArgsParaUpdate(
         args_handle: GivenList,
         param_handle: aclrtParamHandle,
-        param: Bytes<*mut c_void>[size],
+        param: ByteSlice<*mut c_void>[size],
         size: usize,
     ) {
         let value = param.some("param")?;

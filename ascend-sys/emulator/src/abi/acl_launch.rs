@@ -2,7 +2,7 @@
 #![allow(non_snake_case, reason = "CANN's names")]
 
 use super::acl_kernel_args::GivenList;
-use super::arguments::{Bytes, Handle, In, Slice};
+use super::arguments::{ByteSlice, Handle, In, Slice};
 use super::entries::{Acl, entries};
 use crate::kernel::arguments::{self, Arguments, KernelArgument};
 use crate::kernel::binary::KernelFunction;
@@ -73,7 +73,7 @@ entries! {
         blocks: u32,
         stream: Handle<Stream>,
         cfg: Config,
-        host_args: Bytes<*mut c_void>[size],
+        host_args: ByteSlice<*mut c_void>[size],
         size: usize,
         places: Slice<aclrtPlaceHolderInfo, *mut aclrtPlaceHolderInfo>[place_count],
         place_count: usize,

@@ -28,7 +28,7 @@ pub(super) trait Argument: FromC {
 }
 
 /// An argument whose length is another one: `ranks: Slice<u32>[count]`.
-pub(super) trait Counted: FromC {
+pub(super) trait CountedArgument: FromC {
     /// # Safety
     ///
     /// A pointer keeps the contract of the type that is made of it and this length, until the
@@ -156,7 +156,7 @@ impl<T, C: Pointer> FromC for Slice<T, C> {
     type C = C;
 }
 
-impl<T, C: Pointer> Counted for Slice<T, C> {
+impl<T, C: Pointer> CountedArgument for Slice<T, C> {
     #[inline]
     unsafe fn of(c: C, length: usize) -> Self {
         Slice(c.address().cast(), length, PhantomData)
@@ -201,9 +201,9 @@ impl<T> Deref for Values<T> {
 }
 
 /// Bytes of the caller.
-pub(super) type Bytes<C = *const c_void> = Slice<u8, C>;
+pub(super) type ByteSlice<C = *const c_void> = Slice<u8, C>;
 
-impl<C> Bytes<C> {
+impl<C> ByteSlice<C> {
     /// The bytes, of which there must be some.
     pub(super) fn some(self, argument: &str) -> Result<Values<u8>, Failure> {
         if self.0.is_null() || self.1 == 0 {
@@ -273,7 +273,7 @@ impl<T, C: Pointer> FromC for OutSlice<T, C> {
     type C = C;
 }
 
-impl<T, C: Pointer> Counted for OutSlice<T, C> {
+impl<T, C: Pointer> CountedArgument for OutSlice<T, C> {
     #[inline]
     unsafe fn of(c: C, length: usize) -> Self {
         OutSlice(c.address().cast(), length, PhantomData)
@@ -308,7 +308,7 @@ impl FromC for OutText {
     type C = *mut c_char;
 }
 
-impl Counted for OutText {
+impl CountedArgument for OutText {
     #[inline]
     unsafe fn of(c: *mut c_char, length: usize) -> Self {
         OutText(c, length)

@@ -192,7 +192,7 @@ macro_rules! argument {
         <$type as $crate::abi::arguments::Argument>::of($argument)
     };
     ($type:ty, $argument:ident, $length:ident) => {
-        <$type as $crate::abi::arguments::Counted>::of(
+        <$type as $crate::abi::arguments::CountedArgument>::of(
             $argument,
             $crate::abi::arguments::length($length),
         )

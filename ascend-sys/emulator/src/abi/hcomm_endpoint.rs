@@ -4,7 +4,7 @@
 //! communicators have for the same mistakes.
 #![allow(non_snake_case, reason = "CANN's names")]
 
-use super::arguments::{Bytes, CText, In, InOut, Out};
+use super::arguments::{ByteSlice, CText, In, InOut, Out};
 use super::entries::{Hcomm, entries};
 use super::hccl_entry::not_null;
 use crate::message::{Failure, refuse};
@@ -140,7 +140,7 @@ entries! {
 
     fn HcommMemImport(
         handle: EndpointHandle,
-        description: Bytes[length],
+        description: ByteSlice[length],
         length: u32,
         mem: Out<CommMem>,
     ) {
@@ -157,7 +157,7 @@ entries! {
         Ok(())
     }
 
-    fn HcommMemUnimport(handle: EndpointHandle, description: Bytes[length], length: u32) {
+    fn HcommMemUnimport(handle: EndpointHandle, description: ByteSlice[length], length: u32) {
         not_null(handle, "endpointHandle")?;
         let export = exported(description)?;
         open::unimport(handle as u64, &export)
@@ -230,7 +230,7 @@ pub(super) fn memory_of(mem: &CommMem, argument: &str) -> Result<ReachableMemory
 }
 
 /// The bytes of an export.
-fn exported(description: Bytes) -> Result<[u8; EXPORT], Failure> {
+fn exported(description: ByteSlice) -> Result<[u8; EXPORT], Failure> {
     let bytes = description.required("memDesc")?;
     bytes.first_chunk().copied().filter(|_| bytes.count() == EXPORT).ok_or_else(|| {
         let length = bytes.count();
