@@ -167,9 +167,6 @@ fn end(mut stuck: Vec<Stuck>) {
     let reason = Reason::Deadlock(text.into());
     let any_root = stuck.iter().any(|s| s.root);
     for s in stuck.iter().filter(|s| s.root || !any_root) {
-        polling(|| {
-            s.stream.queue.with_head_mut(s.stream, s.ticket, |task| task.expire(s.stream, &reason))
-        });
-        s.stream.wake();
+        s.stream.expire(s.ticket, &reason);
     }
 }

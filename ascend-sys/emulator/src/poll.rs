@@ -115,6 +115,16 @@ impl Stream {
         wake(self);
     }
 
+    /// Tells the head to give up, if it still is the task with this ticket.
+    pub(crate) fn expire(&'static self, ticket: u64, reason: &Reason) {
+        let before = self.queue.completed();
+        polling(|| self.queue.with_head_mut(self, ticket, |task| task.expire(self, reason)));
+        if self.queue.completed() != before {
+            bell::completed();
+        }
+        self.wake();
+    }
+
     /// Everything queued gives up for `reason`, as soon as it no longer touches memory. New tasks
     /// are still taken.
     pub(crate) fn void(&'static self, reason: Reason) -> u64 {

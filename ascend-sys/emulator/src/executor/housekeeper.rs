@@ -124,12 +124,7 @@ impl Limits {
         if let Some(limit) = limit
             && since.elapsed() >= limit
         {
-            polling(|| {
-                stream.queue.with_head_mut(stream, seen, |task| {
-                    task.expire(stream, &Reason::Timeout(limit))
-                })
-            });
-            stream.wake();
+            stream.expire(seen, &Reason::Timeout(limit));
         }
     }
 }
