@@ -11,7 +11,7 @@
 //!
 //! A job that panics, which is a defect of ours, gives up and fails: who polls may be anybody, and goes on.
 //!
-//! The loom models at the end check exactly these three.
+//! The loom models, in `queue_models.rs`, check exactly these three.
 
 use crate::progress::Progress;
 use ascend_sync::{

@@ -15,7 +15,8 @@
 //! Variants `.._in_place` use one buffer. Those with a `v` take parts that differ in length, as a [`Partition`]; `vc` takes a
 //! [`CountMatrix`].
 //!
-//! They return at once. What they return, a [`Work`], is a future that watches: dropping it neither cancels nor blocks, and
+//! They return at once, except the first one of a communicator, which waits for its peers (see
+//! [`comm`](crate::comm)). What they return, a [`Work`], is a future that watches: dropping it neither cancels nor blocks, and
 //! awaiting it is needed only to learn when the operation is complete on this rank, and how it ended. Everything that uses the same
 //! buffers later, on whatever stream, is ordered behind it without waiting on the host.
 //!
@@ -26,7 +27,7 @@
 //!
 //! # Errors
 //!
-//! A collective is checked before CANN is called, and a refused one takes no number and leaves the buffers alone; all of these come as
+//! A collective is checked before CANN is called, and a refused one takes no number in the communicator and leaves the buffers alone; all of these come as
 //! [`Error::Refused`] with the operation, the communicator, the rank and the number the operation would have had:
 //!
 //! * [`Error::WrongDevice`] and [`Error::WrongRuntime`] when a buffer or the communicator is not where the stream is;

@@ -2,7 +2,8 @@
 //! one is complete.
 //!
 //! This directory is one protocol. To find out why a [`Work`](work::Work) completes, read
-//! [`timeline`], then [`stream_slot`], then [`issue`].
+//! [`timeline`] and [`stream_slot`], then [`work`] and what it waits in: [`reactor`] for a task,
+//! [`wait`] and [`patience`] for a thread.
 //!
 //! # Terms
 //!
@@ -24,7 +25,7 @@
 //! * A [`Work`](work::Work) names an operation by its slot and number and watches it. The
 //!   [`reactor`] wakes the tasks that await one.
 //! * A *patience* ([`patience`]) is one wait; a [`Watch`](patience::Watch) may end it before its
-//!   time.
+//!   time, and gives the *alarm* when it does, so that everybody who waits looks again.
 //!
 //! # States of an operation
 //!

@@ -4,7 +4,8 @@
 //! it is complete: call a waker, or end a stream that was dropped with work in flight. A waker is also called when the
 //! time has come that it was registered with, and all of them after an [alarm](super::patience::alarm): the task then looks
 //! for itself what ends its wait. The thread blocks in the backend where the backend has a call for that
-//! (`ascendExtAwaitActivity`), and asks with growing pauses elsewhere.
+//! (`ascendExtAwaitActivity`), and elsewhere asks every 50 µs, after a
+//! short spin.
 //!
 //! # No wake-up is lost
 //!
