@@ -247,7 +247,9 @@ pub(crate) fn create_context(id: i32) -> Result<u64, Failure> {
 
 /// Refuses to destroy a primary context, which `aclrtResetDevice` ends.
 pub(crate) fn is_not_primary(handle: u64) -> Result<(), Failure> {
-    let Some(context) = CONTEXTS.get(handle) else { return Err(unknown("context", handle)) };
+    let Some(context) = CONTEXTS.get(handle) else {
+        return Err(unknown(HandleKind::Context, handle));
+    };
     if context.primary.load(Ordering::Relaxed) {
         return fail!(
             ACL_ERROR_RT_PARAM_INVALID,
@@ -261,7 +263,9 @@ pub(crate) fn is_not_primary(handle: u64) -> Result<(), Failure> {
 /// `aclrtSetCurrentContext`.
 pub(crate) fn set_current(handle: u64) -> Result<(), Failure> {
     refuse_after_fork()?;
-    let Some(context) = CONTEXTS.get(handle) else { return Err(unknown("context", handle)) };
+    let Some(context) = CONTEXTS.get(handle) else {
+        return Err(unknown(HandleKind::Context, handle));
+    };
     make_current(handle, context.device.load(Ordering::Relaxed));
     Ok(())
 }

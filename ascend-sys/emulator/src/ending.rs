@@ -8,7 +8,7 @@ use crate::machine::{self, Primary};
 use crate::message::Failure;
 use crate::notify::Notify;
 use crate::operator::{resources, task_cache};
-use crate::slots::unknown;
+use crate::slots::{HandleKind, unknown};
 use crate::step::Reason;
 use crate::stream::{STREAMS, unfinished_on};
 use crate::{capture, check, context, executor, faults, operator, timeline};
@@ -26,7 +26,7 @@ fn end_context(handle: u64) -> bool {
 pub(crate) fn destroy_context(handle: u64) -> Result<(), Failure> {
     context::is_not_primary(handle)?;
     if !end_context(handle) {
-        return Err(unknown("context", handle));
+        return Err(unknown(HandleKind::Context, handle));
     }
     context::forget_current(|current| current.context == handle);
     Ok(())

@@ -102,7 +102,7 @@ impl Event {
     pub(crate) fn named(handle: u64) -> Result<&'static Event, Failure> {
         match EVENTS.get(handle) {
             Some(event) => Ok(event),
-            None => Err(crate::slots::unknown("event", handle)),
+            None => Err(crate::slots::unknown(crate::slots::HandleKind::Event, handle)),
         }
     }
 
@@ -110,7 +110,7 @@ impl Event {
     pub(crate) fn destroy(handle: u64) -> Result<(), Failure> {
         let event = Event::named(handle)?;
         if !EVENTS.retire(handle) {
-            return Err(crate::slots::unknown("event", handle));
+            return Err(crate::slots::unknown(crate::slots::HandleKind::Event, handle));
         }
         // A wait that never saw a record has nothing to wait for any more.
         event.wake_sleepers();

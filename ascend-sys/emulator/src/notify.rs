@@ -64,14 +64,14 @@ impl Notify {
     }
 
     pub(crate) fn named(handle: u64) -> Result<&'static Notify, Failure> {
-        NOTIFIES.get(handle).ok_or_else(|| unknown("notify", handle))
+        NOTIFIES.get(handle).ok_or_else(|| unknown(HandleKind::Notify, handle))
     }
 
     /// Streams that still wait for it fail.
     pub(crate) fn destroy(handle: u64) -> Result<(), Failure> {
         let notify = Notify::named(handle)?;
         if !NOTIFIES.retire(handle) {
-            return Err(unknown("notify", handle));
+            return Err(unknown(HandleKind::Notify, handle));
         }
         notify.wake();
         NOTIFIES.recycle(notify.index);

@@ -15,23 +15,68 @@ const CHUNKS: usize = 4096;
 /// How many objects of one kind can exist at a time.
 pub(crate) const CAPACITY: usize = CHUNK * CHUNKS;
 
-/// What kind of object a handle names: the first byte of the handle.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-pub(crate) enum HandleKind {
-    Stream = 0xa1,
-    Event = 0xa2,
-    Context = 0xa3,
-    Notify = 0xa4,
-    Communicator = 0xa5,
-    Graph = 0xa6,
-    TaskGroup = 0xa7,
-    Wrapper = 0xa8,
-    Binary = 0xa9,
-    Function = 0xaa,
-    Arguments = 0xab,
-    Thread = 0xac,
-    Channel = 0xad,
+/// The kinds of objects that a handle names. A kind is a line here: its first byte, which no
+/// address has, and its name in messages.
+macro_rules! handle_kinds {
+    ($($kind:ident = $byte:literal, $name:literal;)*) => {
+        /// What kind of object a handle names: the first byte of the handle.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        #[repr(u8)]
+        pub(crate) enum HandleKind { $($kind = $byte),* }
+
+        impl HandleKind {
+            /// What such an object is called in messages.
+            pub(crate) fn name(self) -> &'static str {
+                match self { $(HandleKind::$kind => $name),* }
+            }
+
+            /// The kind that a handle says it is of.
+            fn of(handle: u64) -> Option<HandleKind> {
+                match handle >> 56 {
+                    $($byte => Some(HandleKind::$kind),)*
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+handle_kinds! {
+    // In slots.
+    Stream = 0xa1, "stream";
+    Event = 0xa2, "event";
+    Context = 0xa3, "context";
+    Notify = 0xa4, "notify";
+    Communicator = 0xa5, "communicator";
+    Graph = 0xa6, "graph";
+    TaskGroup = 0xa7, "task group";
+    Wrapper = 0xa8, "binary";
+    Binary = 0xa9, "loaded binary";
+    Function = 0xaa, "function";
+    Arguments = 0xab, "argument list";
+    Thread = 0xac, "thread";
+    Channel = 0xad, "channel";
+    // Of operators and kernels, which are never given again.
+    ChannelConfig = 0xae, "configuration of channels";
+    Endpoint = 0xb0, "endpoint";
+    RegisteredMemory = 0xb1, "registered memory";
+    Team = 0xb2, "team";
+    Window = 0xb3, "window";
+    EndpointChannelConfig = 0xb4, "channel configuration";
+    OpArgs = 0xb5, "argument object";
+    ArgumentItem = 0xb6, "argument of a list";
+}
+
+impl HandleKind {
+    /// The first byte, at its place in a handle.
+    pub(crate) const fn bits(self) -> u64 {
+        (self as u64) << 56
+    }
+
+    /// Whether a handle says that it is of this kind.
+    pub(crate) const fn is_kind_of(self, handle: u64) -> bool {
+        handle >> 56 == self as u64
+    }
 }
 
 /// An object that lives in a slot. Its index never changes; it is reset by its owner when it is taken again.
@@ -157,44 +202,37 @@ impl<T: Slotted> Slots<T> {
 
 #[inline]
 fn pack(kind: HandleKind, generation: u32, index: u32) -> u64 {
-    (kind as u64) << 56 | u64::from(generation) << 24 | u64::from(index)
+    kind.bits() | u64::from(generation) << 24 | u64::from(index)
 }
 
 #[inline]
 fn unpack(kind: HandleKind, handle: u64) -> Option<(u32, u32)> {
-    (handle >> 56 == kind as u64).then_some(((handle >> 24) as u32, handle as u32 & 0xff_ffff))
+    kind.is_kind_of(handle).then_some(((handle >> 24) as u32, handle as u32 & 0xff_ffff))
 }
 
 /// The failure of a call that got a handle which names nothing.
 #[cold]
-pub(crate) fn unknown(kind: &str, handle: u64) -> Failure {
+pub(crate) fn unknown(kind: HandleKind, handle: u64) -> Failure {
     Failure::new(ACL_ERROR_RT_INVALID_HANDLE, complaint(kind, handle))
 }
 
 /// Says of a handle what is wrong with it.
-fn complaint(kind: &str, handle: u64) -> String {
-    let what = match handle >> 56 {
-        0xa1 => "stream",
-        0xa2 => "event",
-        0xa3 => "context",
-        0xa4 => "notify",
-        0xa5 => "communicator",
-        0xa6 => "graph",
-        0xa7 => "task group",
-        0xa8 => "binary",
-        0xa9 => "loaded binary",
-        0xaa => "function",
-        0xab => "argument list",
-        0xac => "thread",
-        0xad => "channel",
-        0 if handle == 0 => return format!("the {kind} is NULL"),
-        _ => return format!("{handle:#x} is no {kind} handle of this process"),
-    };
-    if what == kind {
-        format!("the {kind} {handle:#x} was destroyed")
-    } else {
-        format!("{handle:#x} is the handle of a {what}, not of a {kind}")
+fn complaint(kind: HandleKind, handle: u64) -> String {
+    let name = kind.name();
+    match HandleKind::of(handle) {
+        _ if handle == 0 => format!("the {name} is NULL"),
+        None => format!("{handle:#x} is no {name} handle of this process"),
+        Some(what) if what == kind => format!("the {name} {handle:#x} was destroyed"),
+        Some(what) => {
+            let (what, name) = (with_article(what.name()), with_article(name));
+            format!("{handle:#x} is the handle of {what}, not of {name}")
+        }
     }
+}
+
+fn with_article(name: &str) -> String {
+    let article = if name.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" };
+    format!("{article} {name}")
 }
 
 #[cfg(test)]

@@ -96,7 +96,7 @@ impl Stream {
     pub(crate) fn named(handle: u64) -> Result<&'static Stream, Failure> {
         match STREAMS.get(handle) {
             Some(stream) => Ok(stream),
-            None => Err(crate::slots::unknown("stream", handle)),
+            None => Err(crate::slots::unknown(crate::slots::HandleKind::Stream, handle)),
         }
     }
 

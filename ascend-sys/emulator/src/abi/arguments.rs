@@ -123,7 +123,8 @@ impl<K, C: Pointer> Argument for Handle<K, C> {
 }
 
 impl<K, C> Handle<K, C> {
-    /// Refuses NULL. It is no name, and has an error of its own.
+    /// Refuses NULL as an argument that is missing, where CANN does; else it is a handle that names
+    /// nothing, for [`find`](Self::find) to refuse.
     #[inline]
     pub(super) fn required(&self, argument: &str) -> Result<&Self, Failure> {
         if self.0.is_null() { Err(Failure::null(argument)) } else { Ok(self) }

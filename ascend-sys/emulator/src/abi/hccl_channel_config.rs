@@ -5,6 +5,7 @@
 
 use super::arguments::{CText, Handle, Out, OutSlice, Slice};
 use super::entries::{Hccl, entries};
+use crate::slots::HandleKind;
 
 use ascend_sys::{
     ChannelHandle, CommEngine, HcclChannelConfig, HcclChannelConfigType, HcclChannelDesc,
@@ -82,7 +83,7 @@ const MOST_TAG: usize = 255;
 /// Nothing of it is ever asked.
 struct ChannelConfig;
 
-static CONFIGS: Handles<ChannelConfig> = Handles::new("configuration of channels", 0xae);
+static CONFIGS: Handles<ChannelConfig> = Handles::new(HandleKind::ChannelConfig);
 
 /// A configuration that was made and not destroyed.
 fn known(config: HcclChannelConfig) -> Result<(), Failure> {

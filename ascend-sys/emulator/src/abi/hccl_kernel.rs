@@ -9,6 +9,7 @@ use crate::kernel;
 use crate::memory::{self, MemoryPlace};
 use crate::message::{Failure, refuse};
 use crate::profile::Product;
+use crate::slots::HandleKind;
 use ascend_sync::lock_std as lock;
 use std::collections::BTreeMap;
 use std::ffi::{c_char, c_void};
@@ -57,7 +58,7 @@ entries! {
     fn HcclKfcAllocOpArgs(op_args: Out<*mut c_void>) {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let op_args = op_args.required("opArgs")?;
-        let handle = OP_ARGS_KIND | NEXT.fetch_add(1, Ordering::Relaxed);
+        let handle = HandleKind::OpArgs.bits() | NEXT.fetch_add(1, Ordering::Relaxed);
         lock(&OP_ARGS).insert(handle, OpArgs::default());
         op_args.write(handle as *mut c_void);
         Ok(())
@@ -220,8 +221,6 @@ struct OpArgs {
 }
 
 static OP_ARGS: Mutex<BTreeMap<u64, OpArgs>> = Mutex::new(BTreeMap::new());
-/// The first byte of their handles, which no address has.
-const OP_ARGS_KIND: u64 = 0xb5 << 56;
 
 fn stale<T>(handle: u64) -> Result<T, Failure> {
     refuse!(HCCL_E_PARA, "opArgs: {handle:#x} is no argument object, or was freed")

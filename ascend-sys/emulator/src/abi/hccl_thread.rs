@@ -12,7 +12,7 @@ use crate::message::{Failure, refuse};
 use crate::operator::engine::OperatorEngine;
 use crate::operator::resources::{self, NOTIFIES_OF_THREAD};
 use crate::operator::thread::Thread;
-use crate::slots::unknown;
+use crate::slots::{HandleKind, unknown};
 use crate::stream::Stream;
 
 entries! {
@@ -181,7 +181,7 @@ pub(super) fn resource_of(
     let Some(found) = found else {
         let text = match Thread::named(thread) {
             Ok(thread) => format!("{} is not of this communicator", thread.describe()),
-            Err(_) => unknown("thread", thread).text.to_string(),
+            Err(_) => unknown(HandleKind::Thread, thread).text.to_string(),
         };
         return refuse!(HCCL_E_NOT_FOUND, "{text}");
     };

@@ -14,6 +14,7 @@ use crate::operator::endpoint_channel::{self, Role, WantedEnd};
 use crate::operator::engine::OperatorEngine;
 use crate::operator::handles::Handles;
 use crate::operator::open;
+use crate::slots::HandleKind;
 use ascend_sys::{
     ChannelHandle, CommEngine, EndpointHandle, HCOMM_CHANNEL_MAGIC_WORD,
     HCOMM_CHANNEL_NAME_MAX_LEN, HcclResult, HcommChannelConfig, HcommChannelConfigType,
@@ -257,4 +258,4 @@ unsafe fn create(
 }
 
 /// Options of channels: whether they share a queue, which changes nothing here.
-static CONFIGS: Handles<u32> = Handles::new("channel configuration", 0xb4);
+static CONFIGS: Handles<u32> = Handles::new(HandleKind::EndpointChannelConfig);

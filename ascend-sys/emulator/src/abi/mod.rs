@@ -5,14 +5,20 @@
 //!
 //! # To add a function of the ABI
 //!
-//! 1. Declare it below `ascend-sys/include`, with a line in `symbols.csv`; run `ascend-sys/generate`.
+//! 1. Declare it below `ascend-sys/include` (of the runtime, types go into `acl/acl_base_rt.h` and
+//!    functions into `acl/acl_rt.h`), with a line in `symbols.csv`: name, library, first version; the
+//!    libraries are those of `Symbol` in `ascend-sys/src/symbol.rs`. Run `ascend-sys/generate`. A test
+//!    compares the table with `tests/data/cann-abi.json`; what is not there is listed in
+//!    `MORE_FUNCTIONS` of `tests/tests/all/abi.rs`.
 //! 2. Write it in [`entries!`](entries) of its file: typed [arguments] (`rank: Out<u32>`, an array with the
 //!    argument that is its length as `ranks: Slice<u32>[count]`), checks in CANN's order, one call. A
 //!    function that differs from another in a word is a line of an `each` table at the end.
 //! 3. A new file is a `mod` here and a line in [`fill`].
-//! 4. A new kind of handle is a variant of `slots::HandleKind`, a `Slotted` object and its `Slots`;
-//!    for objects of operators, an `operator::handles::Handles` with a first byte of its own. Where
-//!    several entries look it up, say how in [`handles`]; their argument is then a `Handle<Kind>`.
+//! 4. A new kind of handle is a line of `handle_kinds!` in `slots.rs`, and an object in a file of its
+//!    own: in slots where a wrong handle has a code of the runtime (`notify.rs` is the model: create,
+//!    `named`, `destroy` retires and then recycles), in `operator::handles::Handles` where the code is
+//!    `HCCL_E_PARA`. An object of a device ends in `ending.rs`. An argument is a `Handle<Object>`; to
+//!    call `find` on it, say how in [`handles`].
 //! 5. Test it through the table, in `ascend-sys/emulator/tests`.
 //!
 //! # What is not there

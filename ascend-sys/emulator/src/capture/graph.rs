@@ -158,11 +158,11 @@ pub(crate) fn with<R>(
     handle: u64,
     use_it: impl FnOnce(&mut GraphState) -> Result<R, Failure>,
 ) -> Result<R, Failure> {
-    let graph = GRAPHS.get(handle).ok_or_else(|| unknown("graph", handle))?;
+    let graph = GRAPHS.get(handle).ok_or_else(|| unknown(HandleKind::Graph, handle))?;
     match &mut *lock(&graph.state) {
         // The place may have got another graph since.
         Some(state) if state.handle == handle => use_it(state),
-        _ => Err(unknown("graph", handle)),
+        _ => Err(unknown(HandleKind::Graph, handle)),
     }
 }
 

@@ -110,7 +110,7 @@ fn in_capture<R>(
 /// `aclmdlRICaptureTaskUpdateBegin`.
 pub(crate) fn begin_update(stream: &'static Stream, handle: u64) -> Result<(), Failure> {
     is_free(stream)?;
-    let group = GROUPS.get(handle).ok_or_else(|| unknown("task group", handle))?;
+    let group = GROUPS.get(handle).ok_or_else(|| unknown(HandleKind::TaskGroup, handle))?;
     let Members { graph, nodes } = lock(&group.members).clone();
     graph::with_complete(graph, |state| {
         if let Some(updater) = state.updater {

@@ -88,7 +88,7 @@ pub(crate) fn register(member: Member) -> Result<u64, Failure> {
 }
 
 fn stale<T>(handle: u64) -> Result<T, Failure> {
-    refuse!(HCCL_E_PARA, "EI0003: {}", unknown("communicator", handle).text)
+    refuse!(HCCL_E_PARA, "EI0003: {}", unknown(HandleKind::Communicator, handle).text)
 }
 
 fn entry(handle: u64) -> Result<&'static CommEntry, Failure> {

@@ -3,6 +3,7 @@
 use super::code::{Code, KernelFunction};
 use crate::memory;
 use crate::message::{Failure, fail};
+use crate::slots::HandleKind;
 use ascend_program::Program;
 use ascend_sys::ACL_ERROR_RT_PARAM_INVALID;
 use std::sync::Arc;
@@ -138,9 +139,6 @@ enum ListItem {
     Place(Option<Box<[u8]>>),
 }
 
-/// The first byte of the handle of an argument in its list.
-const ITEM: u64 = 0xb6;
-
 impl ArgumentList {
     pub(crate) fn new(function: u64) -> ArgumentList {
         ArgumentList { function, items: Vec::new(), finished: false }
@@ -157,7 +155,7 @@ impl ArgumentList {
             return fail!(ACL_ERROR_RT_PARAM_INVALID, "a kernel has at most {MOST} arguments");
         }
         self.items.push(item);
-        Ok(ITEM << 56 | self.items.len() as u64)
+        Ok(HandleKind::ArgumentItem.bits() | self.items.len() as u64)
     }
 
     pub(crate) fn append(&mut self, value: &[u8]) -> Result<u64, Failure> {
@@ -172,7 +170,7 @@ impl ArgumentList {
         let index = (handle & !(0xff << 56)).wrapping_sub(1);
         let count = self.items.len();
         match usize::try_from(index).ok().and_then(|index| self.items.get_mut(index)) {
-            Some(item) if handle >> 56 == ITEM => Ok(item),
+            Some(item) if HandleKind::ArgumentItem.is_kind_of(handle) => Ok(item),
             _ => fail!(
                 ACL_ERROR_RT_PARAM_INVALID,
                 "{handle:#x} names no argument of this list, which has {count}"

@@ -59,14 +59,13 @@ where
 
 fn get<T: Clone, const K: u8>(
     slots: &'static Slots<HandleEntry<T, K>>,
-    what: &str,
     handle: u64,
 ) -> Result<T, Failure>
 where
     HandleEntry<T, K>: Slotted,
 {
     let found = slots.get(handle).and_then(|entry| lock(&entry.value).clone());
-    found.ok_or_else(|| unknown(what, handle))
+    found.ok_or_else(|| unknown(HandleEntry::<T, K>::KIND, handle))
 }
 
 fn remove<T, const K: u8>(slots: &'static Slots<HandleEntry<T, K>>, handle: u64) -> Option<T>
@@ -88,11 +87,11 @@ pub(crate) fn wrap(bytes: &[u8]) -> Result<u64, Failure> {
 }
 
 pub(crate) fn wrapped(handle: u64) -> Result<Arc<[u8]>, Failure> {
-    get(&WRAPPERS, "binary", handle)
+    get(&WRAPPERS, handle)
 }
 
 pub(crate) fn unwrap(handle: u64) -> Result<(), Failure> {
-    remove(&WRAPPERS, handle).map(drop).ok_or_else(|| unknown("binary", handle))
+    remove(&WRAPPERS, handle).map(drop).ok_or_else(|| unknown(HandleKind::Wrapper, handle))
 }
 
 /// A binary that was loaded.
@@ -111,13 +110,13 @@ pub(crate) fn load(device: u32, code: Code) -> Result<u64, Failure> {
 }
 
 pub(crate) fn binary(handle: u64) -> Result<Arc<Binary>, Failure> {
-    get(&BINARIES, "loaded binary", handle)
+    get(&BINARIES, handle)
 }
 
 /// The binary is gone, and its functions and their argument lists with it. What was launched runs on.
 pub(crate) fn unload(handle: u64) -> Result<(), Failure> {
     let Some(binary) = remove(&BINARIES, handle) else {
-        return Err(unknown("loaded binary", handle));
+        return Err(unknown(HandleKind::Binary, handle));
     };
     for function in std::mem::take(&mut *lock(&binary.functions)) {
         if let Some(function) = remove(&FUNCTIONS, function) {
@@ -170,7 +169,7 @@ pub(crate) fn function_of(handle: u64, name: &str) -> Result<u64, Failure> {
 }
 
 pub(crate) fn function(handle: u64) -> Result<Arc<KernelFunction>, Failure> {
-    get(&FUNCTIONS, "function", handle)
+    get(&FUNCTIONS, handle)
 }
 
 /// A new argument list of a function.
@@ -191,7 +190,7 @@ pub(crate) fn with_list<R>(
     handle: u64,
     use_it: impl FnOnce(&mut ArgumentList) -> Result<R, Failure>,
 ) -> Result<R, Failure> {
-    let list = get(&LISTS, "argument list", handle)?;
+    let list = get(&LISTS, handle)?;
     let mut list = lock(&list);
     use_it(&mut list)
 }

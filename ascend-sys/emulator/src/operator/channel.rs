@@ -319,5 +319,5 @@ impl Listed {
 
 #[cold]
 fn stale<T>(handle: u64) -> Result<T, Failure> {
-    refuse!(HCCL_E_PARA, "EI0003: {}", unknown("channel", handle).text)
+    refuse!(HCCL_E_PARA, "EI0003: {}", unknown(HandleKind::Channel, handle).text)
 }

@@ -1,20 +1,19 @@
 //! Objects of operators that callers name by a handle: endpoints, registered memory, configurations, teams and windows.
 //!
-//! A handle is a number that no object ever gets again, under a first byte that no address has. So one that is stale or made
-//! up is an error, and not a crash. The first bytes of objects in [slots](crate::slots) are below 0xb0; here are 0xb0 endpoints, 0xb1
-//! registered memory, 0xb2 teams, 0xb3 windows, 0xb4 configurations of channels, and elsewhere 0xb5 and 0xb6 the arguments of fused
-//! operators and of kernels.
+//! A handle is a number that no object ever gets again, under the first byte of its
+//! [kind](HandleKind), which no address has. So one that is stale or made up is an error, and not a
+//! crash: `HCCL_E_PARA`, where objects in [slots](crate::slots) are refused with the code of the
+//! runtime.
 
 use crate::message::{Failure, refuse};
+use crate::slots::HandleKind;
 use ascend_sync::lock_std as lock;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard};
 
 /// All objects of a kind.
 pub(crate) struct Handles<T> {
-    /// What they are called in messages.
-    kind: &'static str,
-    first_byte: u8,
+    kind: HandleKind,
     objects: Mutex<Objects<T>>,
 }
 
@@ -24,9 +23,9 @@ struct Objects<T> {
 }
 
 impl<T> Handles<T> {
-    pub(crate) const fn new(kind: &'static str, first_byte: u8) -> Self {
+    pub(crate) const fn new(kind: HandleKind) -> Self {
         let objects = Mutex::new(Objects { made: 0, live: BTreeMap::new() });
-        Self { kind, first_byte, objects }
+        Self { kind, objects }
     }
 
     fn objects(&self) -> MutexGuard<'_, Objects<T>> {
@@ -37,7 +36,7 @@ impl<T> Handles<T> {
     pub(crate) fn add(&self, object: T) -> u64 {
         let mut objects = self.objects();
         objects.made += 1;
-        let handle = u64::from(self.first_byte) << 56 | objects.made;
+        let handle = self.kind.bits() | objects.made;
         objects.live.insert(handle, object);
         handle
     }
@@ -77,9 +76,10 @@ impl<T> Handles<T> {
     }
 
     fn stale<R>(&self, handle: u64) -> Result<R, Failure> {
-        if handle >> 56 == u64::from(self.first_byte) {
-            return refuse!(HCCL_E_PARA, "the {} {handle:#x} is gone", self.kind);
+        let name = self.kind.name();
+        if self.kind.is_kind_of(handle) {
+            return refuse!(HCCL_E_PARA, "the {name} {handle:#x} is gone");
         }
-        refuse!(HCCL_E_PARA, "{handle:#x} is no {} of this process", self.kind)
+        refuse!(HCCL_E_PARA, "{handle:#x} is no {name} of this process")
     }
 }

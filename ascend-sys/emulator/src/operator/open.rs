@@ -13,11 +13,12 @@ use crate::machine;
 use crate::memory::held::HeldMemory;
 use crate::memory::{self, MemoryPlace};
 use crate::message::{Failure, refuse};
+use crate::slots::HandleKind;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-static OPEN: Handles<Open> = Handles::new("endpoint", 0xb0);
+static OPEN: Handles<Open> = Handles::new(HandleKind::Endpoint);
 
 /// An endpoint that a program has opened.
 pub(crate) struct Open {
@@ -115,8 +116,7 @@ impl ReachableMemory {
     }
 }
 
-/// The first byte of the numbers of registered memory, which no address has.
-const NUMBERS: u64 = 0xb1 << 56;
+const NUMBERS: u64 = HandleKind::RegisteredMemory.bits();
 
 /// Makes memory known on an endpoint, under a tag.
 pub(crate) fn register(handle: u64, tag: String, memory: ReachableMemory) -> Result<u64, Failure> {

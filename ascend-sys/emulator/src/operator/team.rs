@@ -17,11 +17,12 @@ use crate::fabric::{CommPart, Member};
 use crate::memory::held::HeldMemory;
 use crate::message::{Failure, refuse};
 use crate::profile::Product;
+use crate::slots::HandleKind;
 use ascend_sys::CommProtocol;
 use std::sync::Arc;
 
-static TEAMS: Handles<Team> = Handles::new("team", 0xb2);
-static WINDOWS: Handles<Window> = Handles::new("window", 0xb3);
+static TEAMS: Handles<Team> = Handles::new(HandleKind::Team);
+static WINDOWS: Handles<Window> = Handles::new(HandleKind::Window);
 
 /// One rank's side of a team.
 struct Team {

@@ -228,5 +228,5 @@ pub(super) fn of_rank(member: &Member) -> String {
 
 #[cold]
 fn stale<T>(handle: u64) -> Result<T, Failure> {
-    refuse!(HCCL_E_PARA, "EI0003: {}", unknown("thread", handle).text)
+    refuse!(HCCL_E_PARA, "EI0003: {}", unknown(HandleKind::Thread, handle).text)
 }

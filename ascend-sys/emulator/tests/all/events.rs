@@ -178,7 +178,7 @@ fn destroying_an_event_does_not_disturb_who_waits_for_it() {
     ok!(aclrtMemsetAsync(a, 8, 2, 8, t));
     fails!(107017, ["the event", "was destroyed"], aclrtRecordEvent(e, s));
     fails!(107017, ["the event", "was destroyed"], aclrtDestroyEvent(e));
-    fails!(107017, ["is the handle of a stream, not of a event"], aclrtRecordEvent(s, s));
+    fails!(107017, ["is the handle of a stream, not of an event"], aclrtRecordEvent(s, s));
     assert!(!idle(t));
     gate.open();
     ok!(aclrtSynchronizeDevice());
