@@ -76,7 +76,13 @@ impl CollectiveCall {
             Operation::AllReduce(_) | Operation::Reduce(..) => send == recv,
             Operation::AllGather => send == recv + own,
             Operation::ReduceScatter(_) | Operation::Scatter(_) => recv == send + own,
-            _ => false,
+            Operation::Broadcast(_)
+            | Operation::AlltoAllV
+            | Operation::AlltoAllVC
+            | Operation::AlltoAll
+            | Operation::AllGatherV
+            | Operation::ReduceScatterV(_)
+            | Operation::Barrier => false,
         }
     }
 

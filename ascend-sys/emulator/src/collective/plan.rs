@@ -42,7 +42,7 @@ enum Runs {
 impl Plan {
     pub(crate) fn new(request: &CollectiveRequest, ranks: usize) -> Self {
         use Operation::*;
-        // The buffers that a chunk is read from, or written to.
+        // The buffers that a chunk is read from, or written to, whichever are more.
         let buffers = match request.operation {
             AllReduce(_) | Reduce(..) | ReduceScatter(_) | ReduceScatterV(_) => ranks,
             Broadcast(_) | AllGather | AllGatherV => ranks,

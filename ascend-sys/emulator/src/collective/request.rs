@@ -22,7 +22,7 @@ pub(crate) enum Operation {
 }
 
 impl Operation {
-    /// CANN's number of the operation.
+    /// CANN's number of the operation, of 8 bits; one that CANN has not begins at 200.
     #[inline]
     fn number(self) -> u8 {
         match self {
@@ -66,7 +66,14 @@ impl Operation {
             | Operation::Reduce(op, _)
             | Operation::ReduceScatter(op)
             | Operation::ReduceScatterV(op) => Some(op),
-            _ => None,
+            Operation::Broadcast(_)
+            | Operation::AllGather
+            | Operation::AlltoAllV
+            | Operation::AlltoAllVC
+            | Operation::AlltoAll
+            | Operation::Scatter(_)
+            | Operation::AllGatherV
+            | Operation::Barrier => None,
         }
     }
 
@@ -76,7 +83,15 @@ impl Operation {
             Operation::Broadcast(root) | Operation::Reduce(_, root) | Operation::Scatter(root) => {
                 Some(root)
             }
-            _ => None,
+            Operation::AllReduce(_)
+            | Operation::AllGather
+            | Operation::ReduceScatter(_)
+            | Operation::AlltoAllV
+            | Operation::AlltoAllVC
+            | Operation::AlltoAll
+            | Operation::AllGatherV
+            | Operation::ReduceScatterV(_)
+            | Operation::Barrier => None,
         }
     }
 
@@ -84,7 +99,11 @@ impl Operation {
     #[inline]
     pub(crate) fn has_table(self) -> bool {
         use Operation::*;
-        matches!(self, AllGatherV | ReduceScatterV(_) | AlltoAllV | AlltoAllVC)
+        match self {
+            AllGatherV | ReduceScatterV(_) | AlltoAllV | AlltoAllVC => true,
+            Broadcast(_) | AllReduce(_) | Reduce(..) | AllGather | ReduceScatter(_) | AlltoAll
+            | Scatter(_) | Barrier => false,
+        }
     }
 
     /// The name of the C function.
@@ -143,7 +162,11 @@ impl CollectiveRequest {
             Operation::ReduceScatter(_) => (block * ranks, block),
             Operation::Scatter(root) => (at(root, block * ranks), block),
             Operation::AlltoAll => (block * ranks, block * ranks),
-            _ => (0, 0),
+            Operation::AlltoAllV
+            | Operation::AlltoAllVC
+            | Operation::AllGatherV
+            | Operation::ReduceScatterV(_)
+            | Operation::Barrier => (0, 0),
         }
     }
 
@@ -152,11 +175,17 @@ impl CollectiveRequest {
     pub(crate) fn gives(&self, ranks: usize) -> Option<usize> {
         match self.operation {
             Operation::Barrier => Some(0),
-            operation if operation.has_table() => None,
+            Operation::AlltoAllV
+            | Operation::AlltoAllVC
+            | Operation::AllGatherV
+            | Operation::ReduceScatterV(_) => None,
             Operation::ReduceScatter(_) | Operation::Scatter(_) | Operation::AlltoAll => {
                 self.bytes().checked_mul(ranks)
             }
-            _ => Some(self.bytes()),
+            Operation::Broadcast(_)
+            | Operation::AllReduce(_)
+            | Operation::Reduce(..)
+            | Operation::AllGather => Some(self.bytes()),
         }
     }
 

@@ -211,8 +211,15 @@ pub(crate) unsafe fn run_small(
                     copy(to, payload(source).wrapping_add(at), block, Store::Plain);
                 }
             }
-            // Done when all have come. Those with tables are never small.
-            _ => {}
+            // They give, and get nothing.
+            Operation::Reduce(..) | Operation::Broadcast(_) => {}
+            // Done when all have come.
+            Operation::Barrier => {}
+            // Those with tables are never small.
+            Operation::AlltoAllV
+            | Operation::AlltoAllVC
+            | Operation::AllGatherV
+            | Operation::ReduceScatterV(_) => {}
         }
     }
 }
