@@ -4,7 +4,7 @@
 //! becomes [`Error::Call`] with its name and with CANN's text, which is read on the same thread at once because CANN keeps it
 //! per thread and only until the next call.
 //!
-//! [`handles`] wraps what AscendCL needs in owned handles, so that the rooms above need no `unsafe` for streams and events,
+//! [`handles`] wraps what AscendCL needs in owned handles, so that the floors above need no `unsafe` for streams and events,
 //! [`entries`] the optional entries (`ascendExt*`); nothing here knows which backend filled the table.
 
 pub(crate) mod entries;

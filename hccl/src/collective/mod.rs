@@ -40,6 +40,7 @@
 //! * [`Error::OwnMessage`] for a single message to oneself;
 //! * [`Error::NotSupported`] when the product does not reduce the type with this operation (see [`dtype`](crate::dtype));
 //! * [`Error::TooManyElements`] beyond 34,359,738,367 elements;
+//! * [`Error::MissingSymbol`] when the backend does not have the C function;
 //! * [`Error::Aborted`] after [`AbortHandle::abort`](crate::comm::AbortHandle::abort).
 //!
 //! [`Error::Call`] is what CANN itself says, among others that a peer did not come while links were being built, and [`Error::Failed`]
@@ -52,6 +53,8 @@
 //!    its public methods, which `issue` that.
 //! 3. `group/record.rs`, if groups take it: a method which `put`s the same `CollectiveOp`.
 //! 4. A row in the table above, one in `benches/operations`, and its tests.
+//!
+//! What it needs in the emulator is in the book: Design, The house.
 
 mod barrier;
 mod check;

@@ -7,7 +7,8 @@
 //!
 //! 1. Declare it below `ascend-sys/include` (of the runtime, types go into `acl/acl_base_rt.h` and
 //!    functions into `acl/acl_rt.h`), with a line in `symbols.csv`: name, library, first version; the
-//!    libraries are those of `Symbol` in `ascend-sys/src/symbol.rs`. Run `ascend-sys/generate`. A test
+//!    libraries are those of `Symbol` in `ascend-sys/src/symbol.rs`. Run
+//!    `cargo run --manifest-path ascend-sys/generate/Cargo.toml`, which needs libclang. A test
 //!    compares the table with `tests/data/cann-abi.json`; what is not there is listed in
 //!    `MORE_FUNCTIONS` of `tests/tests/all/abi.rs`.
 //! 2. Write it in [`entries!`](entries) of its file: typed [arguments] (`rank: Out<u32>`, an array with the
