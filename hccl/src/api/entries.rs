@@ -8,6 +8,7 @@ use ascend_sys::{AscendExtProgress, HcclResult};
 
 use super::handles::{STREAM_TIMEOUT, StreamHandle, Waited, milliseconds};
 use super::{Table, call};
+use crate::error::finding::Finding;
 use crate::error::{Code, Error, Result};
 
 /// How far a stream is: a line of counters that the backend writes.
@@ -162,7 +163,7 @@ impl Table {
     }
 
     /// One of them.
-    pub(crate) fn finding(&self, block: u32, index: u32) -> Option<crate::runtime::Finding> {
+    pub(crate) fn finding(&self, block: u32, index: u32) -> Option<Finding> {
         use ascend_sys::AscendExtFindingForm as Form;
         let function = self.functions().ascendExtFinding?;
         let told = |form: Form| {
@@ -180,7 +181,7 @@ impl Table {
         };
         let text = told(Form::ASCEND_EXT_FINDING_TEXT)?;
         let picture = told(Form::ASCEND_EXT_FINDING_SVG)?;
-        Some(crate::runtime::Finding { text, picture })
+        Some(Finding { text, picture })
     }
 
     /// A block begins or ends to record what its kernels do.

@@ -52,9 +52,9 @@ use crate::memory::allocation::Region;
 use crate::memory::traits::{Lend, LendMut};
 use crate::memory::{Destination, Source};
 use crate::order::issue::Touch;
-use crate::trace::span;
 #[cfg(doc)]
-use crate::work::Work;
+use crate::order::work::Work;
+use crate::trace::span;
 
 const BATCH: &str = "batch";
 

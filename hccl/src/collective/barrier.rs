@@ -6,7 +6,7 @@ use crate::device::{Stream, StreamState};
 use crate::dtype::DType;
 use crate::error::Result;
 #[cfg(doc)]
-use crate::work::Work;
+use crate::order::work::Work;
 
 impl Communicator {
     /// Waits, on the device, until all ranks have come to this point of their streams.

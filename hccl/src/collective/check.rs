@@ -5,9 +5,9 @@ use ascend_sys::HcclReduceOp;
 use super::MOST_ELEMENTS;
 use crate::comm::Member;
 use crate::dtype::{DType, Reduce, ReduceKind, ReduceOp};
+use crate::error::product::Product;
 use crate::error::{Error, Result};
 use crate::memory::allocation::Region;
-use crate::runtime::Product;
 
 /// What is reduced, and how.
 #[derive(Clone, Copy)]

@@ -2,15 +2,15 @@
 
 use super::check::check_count;
 use super::op::{CollectiveKind, CollectiveOp, op_name};
-use crate::batch::Direction;
 use crate::comm::{Communicator, Member};
 use crate::device::{Stream, StreamState};
 use crate::dtype::{DType, Element};
+use crate::error::batch::Direction;
 use crate::error::{Error, Result};
 use crate::memory::allocation::Region;
 use crate::memory::{Destination, Source};
 #[cfg(doc)]
-use crate::work::Work;
+use crate::order::work::Work;
 
 impl Communicator {
     /// Sends all elements of `source` to rank `to`, which [receives](Self::recv) as many of the same type.

@@ -79,4 +79,4 @@ use crate::comm::Communicator;
 #[cfg(doc)]
 use crate::error::Error;
 #[cfg(doc)]
-use crate::work::Work;
+use crate::order::work::Work;

@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::memory::allocation::Region;
 use crate::memory::{Destination, Source};
 #[cfg(doc)]
-use crate::work::Work;
+use crate::order::work::Work;
 
 impl Communicator {
     /// Copies the root's elements to all ranks.

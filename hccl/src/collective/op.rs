@@ -11,11 +11,12 @@ use tracing::span::EnteredSpan;
 
 use super::Partition;
 use crate::api::{Table, call};
-use crate::batch::{Direction, Item};
+use crate::batch::Item;
 use crate::comm::Member;
 use crate::comm::label::Takes;
 use crate::dtype::DType;
 use crate::error::Result;
+use crate::error::batch::Direction;
 use crate::memory::allocation::Region;
 
 /// One operation of one rank, and the outcome of its checks.

@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::memory::allocation::Region;
 use crate::memory::{Destination, Source};
 #[cfg(doc)]
-use crate::work::Work;
+use crate::order::work::Work;
 
 impl Communicator {
     /// Combines the elements of all ranks, position by position; every rank gets the result.

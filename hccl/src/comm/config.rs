@@ -10,7 +10,7 @@ use ascend_sys::HcclCommConfig;
 use typed_builder::TypedBuilder;
 
 use crate::error::config::ConfigError;
-use crate::runtime::Product;
+use crate::error::product::Product;
 
 /// Settings for one communicator, all optional.
 ///

@@ -10,8 +10,9 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
-use crate::batch::{Direction, Item};
+use crate::batch::Item;
 use crate::error::OpContext;
+use crate::error::batch::Direction;
 use crate::sync::lock;
 
 /// See the [module](self).

@@ -45,12 +45,14 @@ use ascend_sys::HcclComm;
 use typed_builder::TypedBuilder;
 
 use crate::api::call;
-use crate::batch::{Direction, Lists, Peers};
+use crate::batch::{Lists, Peers};
 use crate::device::Device;
+use crate::error::batch::Direction;
+use crate::error::product::Product;
 use crate::error::{Error, OpContext, Result};
 use crate::operator::Resources;
 use crate::order::stamps::Stamps;
-use crate::runtime::{Product, Runtime};
+use crate::runtime::Runtime;
 use handle::{CommHandle, Origin, RetiredCommunicator};
 use label::Label;
 use scratch::ScratchBlock;

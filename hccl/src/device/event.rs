@@ -10,7 +10,7 @@ use crate::api::handles::EventHandle;
 use crate::error::{Error, Result};
 use crate::order::issue::Operation;
 use crate::order::stream_slot::StreamSlot;
-use crate::work::Work;
+use crate::order::work::Work;
 
 impl Stream {
     /// A point in the stream: an event that is complete when everything issued so far is. Costs no call.

@@ -63,8 +63,8 @@ use crate::error::{Error, Result};
 use crate::order::issue::{Issued, MemoryPlace, Operation, Touch, check_places};
 use crate::order::queue::StreamQueue;
 use crate::order::stamps::{AccessKind, Stamps, are_complete};
+use crate::order::work::Work;
 use crate::sync::lock;
-use crate::work::Work;
 
 /// The state of a stream that records. See the [module](self).
 pub struct Capturing {

@@ -7,7 +7,7 @@ use ascend_sys::aclrtStream;
 use super::Stream;
 use crate::error::Result;
 use crate::order::issue::{Issued, Operation, Slip, Touch, issue_number};
-use crate::work::Work;
+use crate::order::work::Work;
 
 pub(crate) mod sealed {
     use super::*;

@@ -15,7 +15,7 @@ use crate::error::{Error, OpContext, Result, panic_text};
 use crate::order::issue::{Operation, event_behind};
 use crate::order::queue::StreamQueue;
 use crate::order::stream_slot::StreamSlot;
-use crate::work::Work;
+use crate::order::work::Work;
 
 /// A queue of one device: operations run in the order in which they were issued. Streams of one device run at the same time.
 ///

@@ -2,8 +2,8 @@
 
 use super::{Entry, GROUP, GroupOperation};
 use crate::batch::{Item, Used, check_overlap};
+use crate::error::product::Product;
 use crate::error::{Error, Result};
-use crate::runtime::Product;
 
 /// As many messages the Ascend 950 groups.
 const MOST_MESSAGES: usize = 2048;

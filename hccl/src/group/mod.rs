@@ -68,8 +68,8 @@ use crate::device::Stream;
 use crate::error::{Error, Result};
 use crate::order::issue::Touch;
 use crate::order::together::{Part, issue_together};
+use crate::order::work::Work;
 use crate::trace::span;
-use crate::work::Work;
 
 const GROUP: &str = "group";
 

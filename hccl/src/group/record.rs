@@ -1,10 +1,10 @@
 //! Recording: each method checks an operation and puts it down.
 
 use super::{Entry, GroupOperation};
-use crate::batch::Direction;
 use crate::collective::{CheckedReduction, CollectiveOp, CountMatrix, Partition};
 use crate::dtype::{Element, Reduce, ReduceOp};
 use crate::error::Error;
+use crate::error::batch::Direction;
 use crate::memory::traits::{Lend, LendMut};
 use crate::memory::{Destination, Source};
 

@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use crate::error::Result;
-use crate::work::Work;
+use crate::order::work::Work;
 
 /// The operations of a [`group`](super::group) that has been issued: a future of the outcome of all.
 ///

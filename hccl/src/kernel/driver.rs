@@ -20,7 +20,7 @@ use crate::error::{Error, Result};
 use crate::memory::allocation::Region;
 use crate::order::issue::{Operation, Touch};
 use crate::order::stamps::{Stamps, are_complete};
-use crate::work::Work;
+use crate::order::work::Work;
 
 /// What a launch is called in errors.
 pub(super) const LAUNCH: &str = "launch";

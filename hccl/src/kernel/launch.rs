@@ -115,14 +115,14 @@ use super::tiling::communication::ready;
 use crate::comm::Communicator;
 use crate::device::{Device, Stream};
 use crate::dtype::Element;
+use crate::error::product::Product;
 use crate::error::{Error, Result};
 use crate::memory::allocation::Region;
 use crate::memory::traits::{Lend, LendMut};
 use crate::memory::{Destination, Source};
 use crate::order::issue::{MemoryPlace, Touch};
 use crate::order::stamps::{AccessKind, Stamps};
-use crate::runtime::Product;
-use crate::work::Work;
+use crate::order::work::Work;
 
 /// What `aclrtLaunchKernel...` takes.
 const MOST_BLOCKS: u32 = 65_535;

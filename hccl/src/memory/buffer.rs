@@ -11,7 +11,7 @@ use super::{DeviceSlice, DeviceSliceMut, Download, HostBuffer, Source, transfer}
 use crate::device::{Device, Stream, StreamState};
 use crate::dtype::Element;
 use crate::error::Result;
-use crate::work::Work;
+use crate::order::work::Work;
 
 /// The state of a buffer that has been written.
 #[derive(Debug)]

@@ -13,7 +13,7 @@ use super::transfer;
 use crate::device::Stream;
 use crate::dtype::Element;
 use crate::error::{Error, Result};
-use crate::work::Work;
+use crate::order::work::Work;
 
 /// A copy to the host that has been enqueued: a future, and [`wait`](Self::wait) for code that is not asynchronous.
 ///

@@ -11,7 +11,7 @@ use super::{Download, HostBuffer, Source, transfer};
 use crate::device::{Stream, StreamState};
 use crate::dtype::Element;
 use crate::error::{Error, Result};
-use crate::work::Work;
+use crate::order::work::Work;
 
 /// Some elements of a [`DeviceBuffer`](super::DeviceBuffer), to read.
 pub struct DeviceSlice<'a, T: Element> {

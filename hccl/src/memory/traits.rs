@@ -9,7 +9,7 @@ use super::{DeviceBuffer, DeviceSlice, DeviceSliceMut, Uninit};
 use crate::device::{Open, StreamState};
 use crate::dtype::Element;
 use crate::error::{Error, Result};
-use crate::work::Work;
+use crate::order::work::Work;
 
 pub(crate) mod sealed {
     use super::*;

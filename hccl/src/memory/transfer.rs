@@ -12,7 +12,7 @@ use crate::device::{Stream, StreamState};
 use crate::dtype::Element;
 use crate::error::{Error, Result};
 use crate::order::issue::{Issued, Operation};
-use crate::work::Work;
+use crate::order::work::Work;
 
 fn check_length<T>(
     operation: &'static str,

@@ -34,7 +34,7 @@ use crate::error::operator::{Mistake, RecordError};
 use crate::error::{Error, Result};
 use crate::memory::allocation::Region;
 use crate::order::issue::Touch;
-use crate::work::Work;
+use crate::order::work::Work;
 
 /// An operator whose tasks are on the tape.
 pub(super) struct Issue<'a> {

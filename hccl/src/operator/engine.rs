@@ -3,7 +3,7 @@
 use ascend_operator::plan::Engine;
 use ascend_sys::{CommEngine, CommProtocol};
 
-use crate::runtime::Product;
+use crate::error::product::Product;
 
 /// How many engines there are.
 pub(super) const ENGINES: usize = 2;

@@ -18,10 +18,10 @@ use crate::api::handles::StreamHandle;
 use crate::api::operators::Buffer;
 use crate::comm::handle::CommHandle;
 use crate::device::Device;
+use crate::error::product::Product;
 use crate::error::{Error, Result};
 use crate::order::issue::Issued;
 use crate::order::stream_slot::StreamSlot;
-use crate::runtime::Product;
 
 /// See the [module](self).
 #[derive(Default)]

@@ -22,8 +22,8 @@ use crate::memory::allocation::Region;
 use crate::memory::traits::{Lend, LendMut};
 use crate::memory::{Destination, Source};
 use crate::order::issue::Touch;
+use crate::order::work::Work;
 use crate::trace::span;
-use crate::work::Work;
 
 const INPUT: &str = "the input";
 const OUTPUT: &str = "the output";

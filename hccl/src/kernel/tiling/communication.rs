@@ -5,7 +5,7 @@ use ascend_program::layout::{Communication, Layout, Role};
 use super::built_in::{A2_FAMILY, CC_BYTES, CC_VERSION, INIT_VERSION};
 use super::{Mc2InitTiling, Tiling, TilingError};
 use crate::Result;
-use crate::runtime::Product;
+use crate::error::product::Product;
 
 fn problem(layout: &Layout, problem: String) -> TilingError {
     TilingError::Communication { tiling: layout.path().into(), problem: problem.into() }
