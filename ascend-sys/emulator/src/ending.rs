@@ -1,6 +1,4 @@
-//! How streams, contexts, devices and blocks end. All that a program has on them ends with them, in whatever module it is.
-
-pub(crate) mod stream;
+//! How contexts, devices and blocks end. All that a program has on them ends with them, in whatever module it is.
 
 use crate::fabric::registry;
 use crate::kernel::binary;
@@ -11,14 +9,14 @@ use crate::operator::{resources, task_cache};
 use crate::slots::{HandleKind, unknown};
 use crate::step::Reason;
 use crate::stream::{STREAMS, unfinished_on};
-use crate::{capture, check, context, executor, faults, operator, timeline};
+use crate::{capture, check, context, executor, faults, operator, stream_end, timeline};
 use ascend_sys::ACL_ERROR_RT_CONTEXT_RELEASE_ERROR;
 use std::ops::Range;
 
 /// Ends a context and its streams; what is queued fails. False when it is gone already.
 fn end_context(handle: u64) -> bool {
     context::destroy(handle, |stream| {
-        stream::destroy(stream, ACL_ERROR_RT_CONTEXT_RELEASE_ERROR, Reason::Gone);
+        stream_end::destroy(stream, ACL_ERROR_RT_CONTEXT_RELEASE_ERROR, Reason::Gone);
     })
 }
 

@@ -47,6 +47,7 @@ mod report;
 mod slots;
 mod step;
 mod stream;
+mod stream_end;
 mod task;
 mod timeline;
 mod users;

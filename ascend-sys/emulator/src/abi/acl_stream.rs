@@ -4,10 +4,10 @@
 use super::arguments::{Handle, Milliseconds, Out};
 use super::entries::{Acl, entries};
 use crate::callback::{HostCall, may_block};
-use crate::ending;
 use crate::message::{Failure, fail};
 use crate::step::Reason;
 use crate::stream::{Mark, Stream};
+use crate::stream_end;
 use crate::{capture, check, context, executor, report};
 use ascend_sys::{
     ACL_CONTINUE_ON_FAILURE, ACL_ERROR_RT_NO_STREAM_RESOURCE, ACL_ERROR_RT_PARAM_INVALID,
@@ -40,12 +40,12 @@ entries! {
         let stream = for_destroying(stream)?;
         executor::wait_idle(stream);
         let result = stream.take_unreported();
-        ending::stream::destroy(stream, ACL_ERROR_RT_STREAM_ABORT, Reason::Aborted);
+        stream_end::destroy(stream, ACL_ERROR_RT_STREAM_ABORT, Reason::Aborted);
         result
     }
 
     fn aclrtDestroyStreamForce(stream: Handle<Stream>) {
-        ending::stream::destroy(
+        stream_end::destroy(
             for_destroying(stream)?,
             ACL_ERROR_RT_STREAM_ABORT,
             Reason::Aborted,

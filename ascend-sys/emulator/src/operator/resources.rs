@@ -14,7 +14,7 @@ use crate::message::{Failure, refuse};
 use crate::profile::Product;
 use crate::step::Reason;
 use crate::stream::{self, Stream};
-use crate::{context, ending, executor, machine};
+use crate::{context, executor, machine, stream_end};
 use ascend_sync::lock_std as lock;
 use ascend_sys::ACL_ERROR_RT_CONTEXT_RELEASE_ERROR;
 use std::collections::HashMap;
@@ -357,7 +357,7 @@ impl CommPart for CommResources {
 
 /// Ends the stream of a thread; what is queued gives up.
 pub(super) fn end_stream(stream: &'static Stream) {
-    ending::stream::destroy(stream, ACL_ERROR_RT_CONTEXT_RELEASE_ERROR, Reason::Ended);
+    stream_end::destroy(stream, ACL_ERROR_RT_CONTEXT_RELEASE_ERROR, Reason::Ended);
 }
 
 /// Ends one end of a channel, and tells the other.
