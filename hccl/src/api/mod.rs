@@ -5,11 +5,12 @@
 //! per thread and only until the next call.
 //!
 //! [`handles`] wraps what AscendCL needs in owned handles, so that the floors above need no `unsafe` for streams and events,
-//! [`entries`] the optional entries (`ascendExt*`); nothing here knows which backend filled the table.
+//! [`item`] a message of a list, [`entries`] the optional entries (`ascendExt*`); nothing here knows which backend filled the table.
 
 pub(crate) mod entries;
 pub(crate) mod graphs;
 pub(crate) mod handles;
+pub(crate) mod item;
 pub(crate) mod kernels;
 pub(crate) mod operators;
 

@@ -4,73 +4,8 @@
 //! a list that works on the one delivers the wrong message on the other. Here a batch has at most one send to and one receive from
 //! each peer, and one rule covers every product.
 
-use std::ffi::c_void;
-
-use ascend_sys::{HcclDataType, HcclSendRecvItem, HcclSendRecvType};
-
-use crate::dtype::DType;
+use crate::api::item::Item;
 use crate::error::batch::{BatchError, Direction};
-
-/// One message, as CANN takes it.
-#[derive(Clone, Copy)]
-#[repr(transparent)]
-pub(crate) struct Item(HcclSendRecvItem);
-
-// SAFETY: the pointer in it is a device address, a number to the host.
-unsafe impl Send for Item {}
-// SAFETY: as above.
-unsafe impl Sync for Item {}
-
-impl Item {
-    pub fn new(
-        direction: Direction,
-        peer: u32,
-        address: *mut c_void,
-        count: usize,
-        dtype: DType,
-    ) -> Self {
-        Item(HcclSendRecvItem {
-            sendRecvType: match direction {
-                Direction::Send => HcclSendRecvType::HCCL_SEND,
-                Direction::Receive => HcclSendRecvType::HCCL_RECV,
-            },
-            buf: address,
-            count: count as u64,
-            dataType: HcclDataType(dtype.code()),
-            remoteRank: peer,
-        })
-    }
-
-    pub fn direction(&self) -> Direction {
-        if self.0.sendRecvType == HcclSendRecvType::HCCL_SEND {
-            Direction::Send
-        } else {
-            Direction::Receive
-        }
-    }
-
-    pub fn peer(&self) -> u32 {
-        self.0.remoteRank
-    }
-
-    /// Elements.
-    pub fn count(&self) -> usize {
-        self.0.count as usize
-    }
-
-    fn dtype(&self) -> DType {
-        // Codes are positions: an item is only made of a `DType`.
-        DType::ALL[self.0.dataType.0 as usize]
-    }
-
-    pub fn bytes(&self) -> usize {
-        self.count() * self.dtype().size()
-    }
-
-    fn address(&self) -> usize {
-        self.0.buf as usize
-    }
-}
 
 /// What a communicator remembers of each of its peers: how many messages went each way, and in which batch it was last named.
 pub(crate) struct Peers {

@@ -38,9 +38,10 @@
 mod check;
 
 pub use crate::error::batch::{BatchError, Direction};
-pub(crate) use check::{Item, Peers, Used, check_overlap};
+pub(crate) use check::{Peers, Used, check_overlap};
 
 use crate::api::call;
+use crate::api::item::Item;
 use crate::collective::CollectiveOp;
 use crate::comm::label::Takes;
 use crate::comm::{Communicator, Member};

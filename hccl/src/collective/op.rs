@@ -10,8 +10,8 @@ use ascend_sys::{HcclComm, HcclDataType, HcclReduceOp, aclrtStream};
 use tracing::span::EnteredSpan;
 
 use super::Partition;
+use crate::api::item::Item;
 use crate::api::{Table, call};
-use crate::batch::Item;
 use crate::comm::Member;
 use crate::comm::label::Takes;
 use crate::dtype::DType;

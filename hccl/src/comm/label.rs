@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
-use crate::batch::Item;
+use crate::api::item::Item;
 use crate::error::OpContext;
 use crate::error::batch::Direction;
 use crate::sync::lock;

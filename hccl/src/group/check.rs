@@ -1,7 +1,8 @@
 //! The rules of groups, checked when all operations are known.
 
 use super::{Entry, GROUP, GroupOperation};
-use crate::batch::{Item, Used, check_overlap};
+use crate::api::item::Item;
+use crate::batch::{Used, check_overlap};
 use crate::error::product::Product;
 use crate::error::{Error, Result};
 
