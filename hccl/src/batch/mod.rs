@@ -43,7 +43,6 @@ pub(crate) use check::{Peers, Used, check_overlap};
 use crate::api::call;
 use crate::api::item::Item;
 use crate::collective::CollectiveOp;
-use crate::comm::label::Takes;
 use crate::comm::{Communicator, Member};
 use crate::device::state::issue;
 use crate::device::{Stream, StreamState};
@@ -53,6 +52,7 @@ use crate::memory::allocation::Region;
 use crate::memory::traits::{Lend, LendMut};
 use crate::memory::{Destination, Source};
 use crate::order::issue::Touch;
+use crate::order::label::Takes;
 #[cfg(doc)]
 use crate::order::work::Work;
 use crate::trace::span;

@@ -13,11 +13,11 @@ use super::Partition;
 use crate::api::item::Item;
 use crate::api::{Table, call};
 use crate::comm::Member;
-use crate::comm::label::Takes;
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::error::batch::Direction;
 use crate::memory::allocation::Region;
+use crate::order::label::Takes;
 
 /// One operation of one rank, and the outcome of its checks.
 pub(crate) struct CollectiveOp<'a> {

@@ -12,11 +12,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use ascend_sys::HcclComm;
 
 use super::RootInfo;
-use super::label::Label;
 use crate::api::{Table, call};
 use crate::device::Device;
 use crate::device::deferred::Retire;
 use crate::error::Result;
+use crate::order::label::Label;
 use crate::order::patience::alarm;
 use crate::order::stamps::{Stamps, are_complete};
 

@@ -10,10 +10,10 @@
 use ascend_sys::HcclComm;
 
 use super::Member;
-use super::label::Takes;
 use crate::device::{Stream, StreamState};
 use crate::error::{Error, Result};
 use crate::order::issue::{MemoryPlace, Operation, Touch};
+use crate::order::label::Takes;
 use crate::order::stamps::AccessKind;
 
 impl Member {

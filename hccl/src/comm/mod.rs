@@ -24,7 +24,6 @@
 mod config;
 pub(crate) mod handle;
 mod issue;
-pub(crate) mod label;
 mod root_info;
 pub(crate) mod scratch;
 mod sub;
@@ -51,10 +50,10 @@ use crate::error::batch::Direction;
 use crate::error::product::Product;
 use crate::error::{Error, OpContext, Result};
 use crate::operator::Resources;
+use crate::order::label::Label;
 use crate::order::stamps::Stamps;
 use crate::runtime::Runtime;
 use handle::{CommHandle, Origin, RetiredCommunicator};
-use label::Label;
 use scratch::ScratchBlock;
 
 /// State of a [`Communicator`] that issues operations.

@@ -62,11 +62,11 @@ pub use work::GroupWork;
 
 use crate::api::{Table, call};
 use crate::collective::CollectiveOp;
-use crate::comm::label::Takes;
 use crate::comm::{Communicator, Member};
 use crate::device::Stream;
 use crate::error::{Error, Result};
 use crate::order::issue::Touch;
+use crate::order::label::Takes;
 use crate::order::together::{Part, issue_together};
 use crate::order::work::Work;
 use crate::trace::span;

@@ -12,13 +12,13 @@ use ascend_program::Program;
 use crate::api::Table;
 use crate::api::kernels::{KernelHandle, ServerHandle};
 use crate::comm::Member;
-use crate::comm::label::Takes;
 use crate::device::deferred::Retire;
 use crate::device::state::issue;
 use crate::device::{Device, Stream};
 use crate::error::{Error, Result};
 use crate::memory::allocation::Region;
 use crate::order::issue::{Operation, Touch};
+use crate::order::label::Takes;
 use crate::order::stamps::{Stamps, are_complete};
 use crate::order::work::Work;
 

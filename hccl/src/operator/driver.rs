@@ -25,7 +25,6 @@ use super::resources::{Last, PeerChannel, Resources, Site, invalid, spoiled};
 use crate::api::handles::{EventHandle, StreamHandle};
 use crate::api::operators::{Buffer, PrimitiveReduction};
 use crate::comm::Member;
-use crate::comm::label::Takes;
 use crate::device::state::handle;
 use crate::device::state::sealed::StreamState as _;
 use crate::device::{Open, Stream};
@@ -34,6 +33,7 @@ use crate::error::operator::{Mistake, RecordError};
 use crate::error::{Error, Result};
 use crate::memory::allocation::Region;
 use crate::order::issue::Touch;
+use crate::order::label::Takes;
 use crate::order::work::Work;
 
 /// An operator whose tasks are on the tape.

@@ -12,7 +12,6 @@ use super::driver::Issue;
 use super::operator::Operator;
 use super::resources::invalid;
 use crate::collective::check_apart;
-use crate::comm::label::Takes;
 use crate::comm::{Communicator, Member};
 use crate::device::Stream;
 use crate::dtype::{DType, Element, ReduceKind};
@@ -22,6 +21,7 @@ use crate::memory::allocation::Region;
 use crate::memory::traits::{Lend, LendMut};
 use crate::memory::{Destination, Source};
 use crate::order::issue::Touch;
+use crate::order::label::Takes;
 use crate::order::work::Work;
 use crate::trace::span;
 

@@ -23,11 +23,11 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use smallvec::SmallVec;
 
+use super::label::{Label, Takes};
 use super::queue::StreamQueue;
 use super::stamps::{AccessKind, Conflicts, Stamps};
 use super::stream_slot::StreamSlot;
 use crate::api::handles::EventHandle;
-use crate::comm::label::{Label, Takes};
 use crate::device::Device;
 use crate::error::{Error, OpContext, Result};
 use crate::runtime::Runtime;

@@ -20,6 +20,8 @@
 //! * A *stamp* ([`stamps`]) on memory, a communicator, a kernel or a graph says which operation
 //!   reads or writes it. The stream that uses it most is the *regular* one ([`regular`]), whose
 //!   stamp needs no lock.
+//! * A *label* ([`label`]) is a communicator as its operations know it: its name, and the numbers
+//!   that they take in it.
 //! * A *mark* ([`marks`]) is an event behind an operation, for a backend that does not count
 //!   tickets.
 //! * A [`Work`](work::Work) names an operation by its slot and number and watches it. The
@@ -61,7 +63,7 @@
 //!
 //! | floor | |
 //! | --- | --- |
-//! | [`timeline`], [`faults`], [`registry`], [`patience`] | import no other part of the protocol |
+//! | [`timeline`], [`label`], [`faults`], [`registry`], [`patience`] | import no other part of the protocol |
 //! | [`issue_order`], [`stream_slot`], [`regular`], [`stamps`] | what names an operation, and who has to wait for whom |
 //! | [`reactor`] | knows a stream as the occupant of its slot |
 //! | `memory::block`, `device::shared`, `runtime::shared`, [`Device`](crate::Device) | what is made of these and shared by all handles |
@@ -80,6 +82,7 @@
 pub(crate) mod faults;
 pub(crate) mod issue;
 pub(crate) mod issue_order;
+pub(crate) mod label;
 mod marks;
 pub(crate) mod patience;
 pub(crate) mod queue;

@@ -22,9 +22,9 @@ use std::time::Duration;
 
 use super::faults::Faults;
 use super::issue_order::Issuer;
+use super::label::Label;
 use super::timeline::{StreamTimeline, WINDOW};
 use crate::api::entries::Progress;
-use crate::comm::label::Label;
 use crate::error::{OpContext, Result};
 use crate::sync::lock;
 use ascend_sync::{Biased, Guard, SpinLock};
