@@ -165,8 +165,10 @@ fn end(mut stuck: Vec<Stuck>) {
         text += &format!("\n  and {} more streams", stuck.len() - LISTED);
     }
     let reason = Reason::Deadlock(text.into());
+    // Where all wait for streams all give up: the first one that did would let the others go on, as
+    // if nothing had been wrong. So all are told before any is polled.
     let any_root = stuck.iter().any(|s| s.root);
-    for s in stuck.iter().filter(|s| s.root || !any_root) {
-        s.stream.expire(s.ticket, &reason);
-    }
+    stuck.retain(|s| s.root || !any_root);
+    stuck.iter().for_each(|s| s.stream.void_until(s.ticket, reason.clone()));
+    stuck.iter().for_each(|s| s.stream.wake());
 }

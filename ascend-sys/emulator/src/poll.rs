@@ -134,6 +134,12 @@ impl Stream {
         last
     }
 
+    /// What is queued up to this ticket gives up for `reason` at the next poll, whoever polls.
+    pub(crate) fn void_until(&'static self, ticket: u64, reason: Reason) {
+        *lock(&self.reason) = Some(reason);
+        self.queue.void_until(ticket);
+    }
+
     /// Refuses new tasks with `code` and voids what is queued.
     pub(crate) fn stop(&'static self, code: aclError, reason: Reason) {
         self.queue.set_gate(code);

@@ -450,8 +450,13 @@ impl<J: Job> TaskQueue<J> {
     pub(crate) fn void_all(&self) -> u64 {
         let _order = self.queue.lock();
         let last = self.progress.submitted.load(Ordering::Relaxed);
-        self.void.store(last, Ordering::Release);
+        self.void_until(last);
         last
+    }
+
+    /// Jobs with tickets up to this one give up instead of running, from the next poll on.
+    pub(crate) fn void_until(&self, ticket: u64) {
+        self.void.fetch_max(ticket, Ordering::AcqRel);
     }
 
     /// Treats the head in another way than polling it, if it still is the job with this ticket.

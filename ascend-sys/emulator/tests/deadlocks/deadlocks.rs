@@ -25,6 +25,24 @@ fn two_streams_that_wait_for_each_other() {
 }
 
 #[test]
+fn all_streams_of_a_cycle_fail_whichever_comes_first() {
+    for turned in [false, true] {
+        let _block = Block::one();
+        let mut streams = [stream(), stream()];
+        if turned {
+            streams.reverse();
+        }
+        let ([s, t], e, f) = (streams, event(), event());
+        ok!(aclrtStreamWaitEvent(s, f));
+        ok!(aclrtRecordEvent(e, s));
+        ok!(aclrtStreamWaitEvent(t, e));
+        ok!(aclrtRecordEvent(f, t));
+        fails!(107020, ["deadlock", "wait for task"], aclrtSynchronizeStream(s));
+        fails!(107020, ["deadlock", "wait for task"], aclrtSynchronizeStream(t));
+    }
+}
+
+#[test]
 fn an_event_that_only_the_sleeping_thread_could_record() {
     let _block = Block::one();
     let (s, e) = (stream(), event());
