@@ -159,6 +159,7 @@ pub(crate) fn check_overlap(ranges: &mut [Used]) -> Result<(), BatchError> {
 mod tests {
     use super::Direction::{Receive, Send};
     use super::*;
+    use crate::dtype::DType;
 
     fn message(direction: Direction, peer: u32, address: usize, count: usize) -> Item {
         Item::new(direction, peer, std::ptr::without_provenance_mut(address), count, DType::F32)
