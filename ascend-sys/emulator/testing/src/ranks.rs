@@ -39,6 +39,12 @@ pub fn full() -> bool {
     std::env::var_os("HCCL_TEST_FULL").is_some_and(|value| value == "1")
 }
 
+/// Whether the program runs under a tool that makes it slow (`HCCL_TEST_SLOW=1`). Then random tests
+/// take fewer turns and large ones fewer bytes: what differs from turn to turn are values.
+pub fn slow() -> bool {
+    std::env::var_os("HCCL_TEST_SLOW").is_some_and(|value| value == "1")
+}
+
 /// Devices that do not wait for long.
 pub fn impatient(ranks: u32) -> AscendExtBlockConfig {
     AscendExtBlockConfig {
