@@ -13,11 +13,13 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::ScopedJoinHandle;
 
+use ascend_sys::HcclResult;
+
 use crate::comm::{CommConfig, Communicator, RootInfo};
 use crate::device::Device;
 pub use crate::error::rank::RankError;
 use crate::error::rank::{Cause, Panic};
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 use crate::order::patience::{Watch, alarm, watch_waits};
 use crate::runtime::Runtime;
 
@@ -224,6 +226,8 @@ struct RankRun {
 
 struct RunState {
     first: Option<RankError>,
+    /// Whether that says itself that another rank is gone.
+    first_follows: bool,
     /// One for each communicator of the run.
     meetings: Vec<Meeting>,
     /// Who has left, and why.
@@ -239,7 +243,7 @@ struct Meeting {
 impl RankRun {
     fn new(ranks: u32) -> Self {
         let left = vec![None; ranks as usize];
-        let state = RunState { first: None, meetings: Vec::new(), left };
+        let state = RunState { first: None, first_follows: false, meetings: Vec::new(), left };
         RankRun { ranks, has_failed: AtomicBool::new(false), state: Mutex::new(state) }
     }
 
@@ -293,11 +297,14 @@ impl RankRun {
         let text: Arc<str> = caught(|| cause.to_string())
             .unwrap_or_else(|panic| format!("an error whose text cannot be had: {panic}"))
             .into();
+        let follows = is_about_another(&cause);
         let mut spare = Some(RankError::new(rank, cause, text.clone()));
         {
             let mut state = self.lock();
-            if state.first.is_none() {
-                state.first = spare.take();
+            // A closure drops its communicators before its error is known here: a peer that sees them go may be told first.
+            if state.first.is_none() || (state.first_follows && !follows) {
+                std::mem::swap(&mut state.first, &mut spare);
+                state.first_follows = follows;
             }
         }
         self.has_failed.store(true, Ordering::Release);
@@ -332,6 +339,13 @@ impl RankRun {
         // Its communicators have only been put aside so far.
         device.reap();
     }
+}
+
+/// Whether an error says that another rank is gone: then that one failed first.
+fn is_about_another(cause: &Cause) -> bool {
+    let Some(error) = cause.downcast_ref::<Error>() else { return false };
+    let remote = Code::Hccl(HcclResult::HCCL_E_REMOTE.0);
+    matches!(error.root_cause(), Error::RankGone { .. }) || error.code() == Some(remote)
 }
 
 fn failure_of(state: &RunState, rank: u32) -> Option<Error> {

@@ -110,9 +110,9 @@ fn on_each_product(test: fn(&Runtime, u32)) {
         // The types of the 950 and one number of ranks tell the products apart; the full matrix takes them all.
         let ranks = if full() || product == Product::A3 { RANKS } else { &[3] };
         for &ranks in ranks {
-            let options =
-                Runtime::emulator_builder().devices(ranks as usize).product(product).build();
-            test(&options.unwrap(), ranks);
+            // Little memory each: there are many tests at once, and a sanitizer leaves few addresses.
+            let options = Runtime::emulator_builder().memory(1 << 30).product(product);
+            test(&options.devices(ranks as usize).build().unwrap(), ranks);
         }
     }
 }

@@ -31,6 +31,35 @@ fn problem<T>(text: &str) -> hccl::Result<T> {
 }
 
 #[test]
+fn an_error_about_another_rank_gives_way_to_the_error_of_that_rank() {
+    let runtime = Runtime::emulator(3).unwrap();
+    let told = Barrier::new(2);
+    let (rank, text) = first_failure(&runtime, 3, |rank| {
+        match rank.index() {
+            // It sees rank 1 go before anybody knows why.
+            0 => {
+                let gone = hccl::Error::RankGone { rank: 1, reason: "it is not there".into() };
+                return Err::<(), _>(gone);
+            }
+            1 => {
+                let stream = rank.device().stream()?;
+                // Fails, since rank 0 has been recorded as the first by now.
+                let failed = rank.communicator().and_then(|mut comm| comm.barrier(&stream)?.wait());
+                assert!(failed.is_err());
+                told.wait();
+                problem("the cause")
+            }
+            _ => {
+                told.wait();
+                std::thread::sleep(Duration::from_millis(50));
+                problem("what came later")
+            }
+        }
+    });
+    assert_eq!((rank, &*text), (1, "the cause [test]"));
+}
+
+#[test]
 fn values_come_back_in_the_order_of_the_ranks() {
     let runtime = Runtime::emulator(5).unwrap();
     let borrowed = AtomicU32::new(0);

@@ -1,6 +1,6 @@
 //! Operators that fail or are left alone.
 
-use std::sync::mpsc;
+use std::sync::{Barrier, mpsc};
 use std::time::{Duration, Instant};
 
 use futures::FutureExt;
@@ -174,6 +174,7 @@ fn after_a_failure_nothing_is_written_any_more() {
         });
     });
     let runtime = Runtime::emulator(2).unwrap();
+    let submitted = Barrier::new(2);
     let left = runtime.run_ranks(2, |rank| -> Result<bool> {
         let (device, stream) = (rank.device(), rank.device().stream()?);
         let other = device.stream()?;
@@ -181,6 +182,7 @@ fn after_a_failure_nothing_is_written_any_more() {
         let x = device.upload(&vec![1.0f32; 1 << 20], &stream)?;
         let mut y = device.zeros::<f32>(1 << 20, &stream)?;
         let work = comm.run(&half).input(&x).output(&mut y).submit(&stream)?;
+        submitted.wait();
         if rank.index() == 1 {
             work.wait()?;
             comm.abort_handle().abort()?;
