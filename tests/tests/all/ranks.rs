@@ -34,13 +34,10 @@ fn problem<T>(text: &str) -> hccl::Result<T> {
 fn an_error_about_another_rank_gives_way_to_the_error_of_that_rank() {
     let runtime = Runtime::emulator(3).unwrap();
     let told = Barrier::new(2);
-    let (rank, text) = first_failure(&runtime, 3, |rank| {
+    let (rank, text) = first_failure(&runtime, 3, |rank| -> hccl::Result<()> {
         match rank.index() {
             // It sees rank 1 go before anybody knows why.
-            0 => {
-                let gone = hccl::Error::RankGone { rank: 1, reason: "it is not there".into() };
-                return Err::<(), _>(gone);
-            }
+            0 => Err(hccl::Error::RankGone { rank: 1, reason: "it is not there".into() }),
             1 => {
                 let stream = rank.device().stream()?;
                 // Fails, since rank 0 has been recorded as the first by now.
