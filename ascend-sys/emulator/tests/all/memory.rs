@@ -123,7 +123,7 @@ fn registered_memory_counts_as_pinned() {
     let _block = Block::one();
     #[repr(align(4096))]
     struct Page([u8; 4096]);
-    let page = Box::leak(Box::new(Page([3; 4096])));
+    let mut page = Box::new(Page([3; 4096]));
     let host: *mut std::ffi::c_void = page.0.as_mut_ptr().cast();
     let mut mapped = null_mut();
     let kind = aclrtHostRegisterType(0);
@@ -142,6 +142,7 @@ fn registered_memory_counts_as_pinned() {
     ok!(aclrtHostUnregister(host));
     assert_eq!(read(device, 4096), [3; 4096]);
     fails!(507911, [], aclrtHostUnregister(host));
+    drop(page);
 }
 
 #[test]
