@@ -115,29 +115,25 @@ impl Stream {
         wake(self);
     }
 
-    /// Tells the head to give up, if it still is the task with this ticket.
-    pub(crate) fn expire(&'static self, ticket: u64, reason: &Reason) {
-        let before = self.queue.completed();
-        polling(|| self.queue.with_head_mut(self, ticket, |task| task.expire(self, reason)));
-        if self.queue.completed() != before {
-            bell::completed();
-        }
-        self.wake();
-    }
-
     /// Everything queued gives up for `reason`, as soon as it no longer touches memory. New tasks
     /// are still taken.
     pub(crate) fn void(&'static self, reason: Reason) -> u64 {
-        *lock(&self.reason) = Some(reason);
+        let mut why = lock(&self.reason);
+        *why = Some(reason);
         let last = self.queue.void_all();
+        drop(why);
         self.wake();
         last
     }
 
-    /// What is queued up to this ticket gives up for `reason` at the next poll, whoever polls.
+    /// What is queued up to this ticket gives up for `reason` at the next poll, whoever polls. What
+    /// gives up already goes on doing so for its own reason.
     pub(crate) fn void_until(&'static self, ticket: u64, reason: Reason) {
-        *lock(&self.reason) = Some(reason);
-        self.queue.void_until(ticket);
+        let mut why = lock(&self.reason);
+        if !self.queue.is_void(ticket) {
+            *why = Some(reason);
+            self.queue.void_until(ticket);
+        }
     }
 
     /// Refuses new tasks with `code` and voids what is queued.

@@ -320,7 +320,7 @@ impl<J: Job> TaskQueue<J> {
                 *head = self.queue.lock().pop_front();
             }
             let Some((ticket, job)) = head else { return Outcome::Idle };
-            let voided = *ticket <= self.void.load(Ordering::Acquire);
+            let voided = self.is_void(*ticket);
             let step = guarded(|| if voided { job.give_up(owner) } else { job.poll(owner) });
             match step.unwrap_or_else(|| panicked(owner, job)) {
                 JobStep::Done(result) => {
@@ -454,36 +454,14 @@ impl<J: Job> TaskQueue<J> {
         last
     }
 
+    /// Whether the job with this ticket has been told to give up.
+    pub(crate) fn is_void(&self, ticket: u64) -> bool {
+        ticket <= self.void.load(Ordering::Acquire)
+    }
+
     /// Jobs with tickets up to this one give up instead of running, from the next poll on.
     pub(crate) fn void_until(&self, ticket: u64) {
         self.void.fetch_max(ticket, Ordering::AcqRel);
-    }
-
-    /// Treats the head in another way than polling it, if it still is the job with this ticket.
-    pub(crate) fn with_head_mut(
-        &self,
-        owner: &'static J::Owner,
-        ticket: u64,
-        treat: impl FnOnce(&mut J) -> JobStep<J::Failure>,
-    ) -> Option<()> {
-        let mut head = self.try_head()?;
-        let seen = head.with(|head| match head {
-            Some((at, job)) if *at == ticket => {
-                let step = guarded(|| treat(job)).unwrap_or_else(|| panicked(owner, job));
-                if let JobStep::Done(result) = step {
-                    *head = None;
-                    self.finish(owner, ticket, result);
-                }
-                Some(())
-            }
-            _ => None,
-        });
-        drop(head);
-        self.notify();
-        if self.kick.load(Ordering::Acquire) {
-            self.poll(owner, 1);
-        }
-        seen
     }
 
     /// Looks at the parked or running head, if nobody has the lock.

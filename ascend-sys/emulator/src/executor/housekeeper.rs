@@ -124,7 +124,8 @@ impl Limits {
         if let Some(limit) = limit
             && since.elapsed() >= limit
         {
-            stream.expire(seen, &Reason::Timeout(limit));
+            stream.void_until(seen, Reason::Timeout(limit));
+            stream.wake();
         }
     }
 }
