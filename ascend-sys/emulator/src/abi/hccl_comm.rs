@@ -1,7 +1,7 @@
 //! Communicators: making and ending. CANN's `hccl_comm.h`.
 #![allow(non_snake_case, reason = "CANN's names")]
 
-use super::arguments::{CText, Handle, In, Out, OutSlice, Place, Slice};
+use super::arguments::{CText, Handle, In, Named, Out, OutSlice, Place, Slice};
 use super::entries::{Hccl, entries};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use ascend_sys::{HcclComm, HcclCommConfig, HcclCommStatePhase, HcclResult, HcclRootInfo};
 
-use super::hccl_entry::{member, not_null};
+use super::hccl_entry::not_null;
 use crate::callback::may_block;
 use crate::context;
 use crate::fabric::config::CommConfig;
@@ -115,7 +115,7 @@ entries! {
             );
         }
         let ranks = ranks.required("rankIds")?;
-        let parent = member(comm)?;
+        let parent = Member::find(comm as u64)?;
         // SAFETY: not null, so as large as it says, by the C contract.
         let config = unsafe { CommConfig::read(config.cast(), parent.comm.product) }?;
         let sub = new_sub(&parent, &ranks, id, own as usize, config)?;

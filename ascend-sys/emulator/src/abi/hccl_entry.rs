@@ -1,11 +1,8 @@
 //! What all ABI entries of HCCL share.
 
-use std::sync::Arc;
-
-use ascend_sys::{HcclComm, ThreadHandle};
+use ascend_sys::ThreadHandle;
 
 use crate::context;
-use crate::fabric::{Member, registry};
 use crate::machine;
 use crate::message::Failure;
 use crate::operator::issue;
@@ -17,12 +14,6 @@ pub(super) fn not_null<T>(pointer: *const T, argument: &str) -> Result<(), Failu
         return Err(Failure::null(argument));
     }
     Ok(())
-}
-
-/// The rank behind a handle.
-pub(super) fn member(comm: HcclComm) -> Result<Arc<Member>, Failure> {
-    not_null(comm, "comm")?;
-    registry::member(comm as u64)
 }
 
 /// The product that a thread of an operator is on.
