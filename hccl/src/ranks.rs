@@ -226,8 +226,6 @@ struct RankRun {
 
 struct RunState {
     first: Option<RankError>,
-    /// Whether that says itself that another rank is gone.
-    first_follows: bool,
     /// One for each communicator of the run.
     meetings: Vec<Meeting>,
     /// Who has left, and why.
@@ -243,7 +241,7 @@ struct Meeting {
 impl RankRun {
     fn new(ranks: u32) -> Self {
         let left = vec![None; ranks as usize];
-        let state = RunState { first: None, first_follows: false, meetings: Vec::new(), left };
+        let state = RunState { first: None, meetings: Vec::new(), left };
         RankRun { ranks, has_failed: AtomicBool::new(false), state: Mutex::new(state) }
     }
 
@@ -297,14 +295,14 @@ impl RankRun {
         let text: Arc<str> = caught(|| cause.to_string())
             .unwrap_or_else(|panic| format!("an error whose text cannot be had: {panic}"))
             .into();
-        let follows = is_about_another(&cause);
+        let follows = is_about_another(&*cause);
         let mut spare = Some(RankError::new(rank, cause, text.clone()));
         {
             let mut state = self.lock();
             // A closure drops its communicators before its error is known here: a peer that sees them go may be told first.
-            if state.first.is_none() || (state.first_follows && !follows) {
+            let gives_way = |first: &RankError| !follows && is_about_another(first.cause());
+            if state.first.as_ref().is_none_or(gives_way) {
                 std::mem::swap(&mut state.first, &mut spare);
-                state.first_follows = follows;
             }
         }
         self.has_failed.store(true, Ordering::Release);
@@ -342,7 +340,7 @@ impl RankRun {
 }
 
 /// Whether an error says that another rank is gone: then that one failed first.
-fn is_about_another(cause: &Cause) -> bool {
+fn is_about_another(cause: &(dyn StdError + Send + Sync + 'static)) -> bool {
     let Some(error) = cause.downcast_ref::<Error>() else { return false };
     let remote = Code::Hccl(HcclResult::HCCL_E_REMOTE.0);
     matches!(error.root_cause(), Error::RankGone { .. }) || error.code() == Some(remote)
