@@ -77,6 +77,21 @@ impl Functions {
         (!address.is_null()).then_some(address)
     }
 
+    /// The table without the functions that are not to be kept, as a backend that lacks them has it.
+    ///
+    /// ```
+    /// use ascend_sys::{Functions, Library};
+    ///
+    /// let table = Functions::default().retain(|symbol| symbol.library != Library::Extension);
+    /// assert!(table.ascendExtStreamProgress.is_none());
+    /// ```
+    pub fn retain(&self, keep: impl Fn(&Symbol) -> bool) -> Functions {
+        let kept = self.as_slice().iter().zip(SYMBOLS);
+        let kept = kept.map(|(at, symbol)| if keep(symbol) { *at } else { std::ptr::null() });
+        // SAFETY: the addresses are those of this table, in its order.
+        unsafe { Functions::from_addresses(kept) }
+    }
+
     /// Makes a table from addresses in the order of [`SYMBOLS`]; missing ones at the end are null.
     ///
     /// # Safety

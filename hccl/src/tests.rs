@@ -14,12 +14,11 @@ mod waiting;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
-use std::ptr;
 use std::sync::{Arc, Condvar, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
-use ascend_sys::{Functions, Library, SYMBOLS, Symbol};
+use ascend_sys::Library;
 
 use crate::error::Error;
 use crate::runtime::EmulatorOptions;
@@ -40,16 +39,10 @@ const KEPT: [&[u8]; 4] = [
 /// that make and end its devices.
 fn on_both(devices: usize, test: impl Fn(&Runtime)) {
     for optional in [true, false] {
-        let table = ascend_emulator::table();
-        let stays = |symbol: &Symbol| {
+        let table = ascend_emulator::table().retain(|symbol| {
             let name = symbol.name.to_bytes();
             optional || symbol.library != Library::Extension || KEPT.contains(&name)
-        };
-        let addresses = table.as_slice().iter().zip(SYMBOLS);
-        let addresses =
-            addresses.map(|(address, symbol)| if stays(symbol) { *address } else { ptr::null() });
-        // SAFETY: the addresses are those of a table, in its order.
-        let table = unsafe { Functions::from_addresses(addresses) };
+        });
         let options = EmulatorOptions::small(devices);
         let runtime = options.start_with(table).unwrap();
         runtime.set_deadline(LONG);

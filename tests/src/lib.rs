@@ -3,11 +3,10 @@
 use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::ptr;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use ascend_sys::{Api, Functions, Library, SYMBOLS};
+use ascend_sys::{Api, Library};
 use hccl::Runtime;
 
 /// The root of the repository.
@@ -122,12 +121,7 @@ pub fn full() -> bool {
 ///
 /// When the emulator does not start.
 pub fn without_extensions() -> Runtime {
-    let table = ascend_emulator::table();
-    let of_cann = table.as_slice().iter().zip(SYMBOLS).map(|(address, symbol)| {
-        if symbol.library == Library::Extension { ptr::null() } else { *address }
-    });
-    // SAFETY: the addresses are those of a table, in its order.
-    let table = unsafe { Functions::from_addresses(of_cann) };
+    let table = ascend_emulator::table().retain(|symbol| symbol.library != Library::Extension);
     // SAFETY: what is left of the emulator's table does what CANN documents.
     let api = unsafe { Api::from_table(table) };
     Runtime::from_api(api).expect("the emulator starts")
