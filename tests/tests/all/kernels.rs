@@ -2,7 +2,7 @@
 //!
 //! `HCCL_TEST_BLESS=1 cargo test -p hccl-tests --test all kernels::` rewrites the texts.
 
-mod checked;
+pub(crate) mod checked;
 mod golden;
 mod mistakes;
 mod operations;

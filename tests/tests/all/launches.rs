@@ -9,6 +9,8 @@ use hccl::kernel::*;
 use hccl::prelude::*;
 use hccl_examples::kernels::*;
 
+use crate::kernels::checked::cube;
+
 const RANKS: u32 = 4;
 
 /// Devices that look for races.
@@ -184,33 +186,6 @@ fn vadd_adds() {
     launch.submit(&stream).unwrap().wait().unwrap();
     let expected = halves((0..total).map(|n| n + 2 * (n % 100)));
     assert_eq!(z.to_vec(&stream).wait().unwrap(), expected);
-}
-
-/// A product that is divided into one piece of `rows` rows for each core in turn.
-fn cube(m: i32, n: i32, k: i32) -> TCubeTiling {
-    TCubeTiling {
-        used_core_num: 1,
-        m,
-        n,
-        ka: k,
-        kb: k,
-        single_core_m: 32,
-        single_core_n: 32,
-        single_core_k: k,
-        base_m: 32,
-        base_n: 32,
-        base_k: 16,
-        depth_a1: 1,
-        depth_b1: 1,
-        step_m: 1,
-        step_n: 1,
-        step_ka: 1,
-        step_kb: 1,
-        db_l0a: 1,
-        db_l0b: 1,
-        db_l0c: 1,
-        ..TCubeTiling::default()
-    }
 }
 
 const ROWS: usize = 168;

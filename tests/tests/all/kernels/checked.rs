@@ -96,8 +96,9 @@ fn reduce_scatter_passes_with_the_figures_of_its_page() {
     passes(&recorded, tiling, CmdType::ReduceScatter, 8, &[1200, 300], ALL);
 }
 
-/// A matrix product by one instruction block a core, as far as the checker looks at it.
-fn cube(m: i32, n: i32, k: i32) -> TCubeTiling {
+/// A matrix product by one instruction block a core, divided into a piece of 32 rows for each core
+/// in turn.
+pub(crate) fn cube(m: i32, n: i32, k: i32) -> TCubeTiling {
     TCubeTiling {
         used_core_num: 1,
         m,
