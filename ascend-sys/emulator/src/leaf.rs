@@ -1,11 +1,10 @@
 //! Leaf tasks: copies and fills of memory. They wait for nothing, so whoever polls them does them,
 //! a piece at a time.
 
-use crate::check::Touch;
 use crate::collective::plan::store_for;
 use crate::memory::nominal;
 use crate::step::{PIECE, Step};
-use crate::task::{Effects, ErasedTask, TaskBody};
+use crate::task::{Effects, ErasedTask, TaskBody, Touch};
 use ascend_reduce::Store;
 use ascend_reduce::copy;
 

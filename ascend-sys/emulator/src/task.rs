@@ -14,7 +14,7 @@
 mod effects;
 mod erased;
 
-pub(crate) use effects::{Effects, Passed};
+pub(crate) use effects::{Effects, Passed, Touch};
 pub(crate) use erased::ErasedTask;
 
 use crate::message::Failure;

@@ -2,9 +2,10 @@
 
 use super::engine::Checker;
 use super::finding::HOST_NAME;
-use super::shadow::{CheckedOperation, Touch};
+use super::shadow::CheckedOperation;
 use super::svg;
 use crate::memory::pool::MemoryPool;
+use crate::task::Touch;
 use ascend_sync::lock_std as lock;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};

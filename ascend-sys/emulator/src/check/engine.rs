@@ -435,7 +435,7 @@ impl CheckerState {
     fn overlaps(&mut self, at: ClockPoint, operation: &Arc<CheckedOperation>) {
         let mut sorted: Vec<_> = operation.touches.iter().collect();
         sorted.sort_by_key(|touch| touch.range.start);
-        let mut last: [Option<&super::shadow::Touch>; 2] = [None, None];
+        let mut last: [Option<&crate::task::Touch>; 2] = [None, None];
         for touch in sorted {
             let write = usize::from(touch.mode != Mode::Read);
             for before in last {

@@ -2,9 +2,9 @@
 
 use super::blocks::{engine, is_on};
 use super::clock::ClockPoint;
-use super::{CheckedOperation, ClockComponent, Touch};
+use super::{CheckedOperation, ClockComponent};
 use crate::stream::{Mark, STREAMS, Stream};
-use crate::task::Passed;
+use crate::task::{Passed, Touch};
 use std::sync::Arc;
 
 /// The task that a stream is at. Called with the lock of the stream's queue held, so it is the one

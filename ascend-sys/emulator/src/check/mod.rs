@@ -51,5 +51,5 @@ pub(crate) use hear::{
 };
 pub(crate) use note::{marks, will_be_done};
 pub(crate) use operations::{CheckedBatch, collective, touches};
-pub(crate) use shadow::{CheckedOperation, Touch};
+pub(crate) use shadow::CheckedOperation;
 pub(crate) use submit::{submit, submit_of};

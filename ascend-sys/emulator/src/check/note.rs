@@ -5,11 +5,11 @@ use super::blocks::{engine, issued};
 use super::clock::Clock;
 use super::engine::{ArrivalKey, Sees};
 use super::hear::here;
-use super::{CheckedOperation, Checker, Touch};
+use super::{CheckedOperation, Checker};
 use crate::message::Failure;
 use crate::step::{Reason, Step};
 use crate::stream::{Mark, Stream, Task};
-use crate::task::TaskBody;
+use crate::task::{TaskBody, Touch};
 use std::sync::Arc;
 
 /// A task that does nothing but tell the checker what comes next in the stream.

@@ -1,6 +1,5 @@
 //! The operations of communicators: what they touch, and who knows what of whom behind them.
 
-use super::Touch;
 use super::blocks::engine;
 use super::engine::{ArrivalKey, Checker, Sees};
 use super::note::{Begin, NoteKind, operation};
@@ -13,6 +12,7 @@ use crate::fabric::Member;
 use crate::memory::nominal;
 use crate::message::Failure;
 use crate::stream::Stream;
+use crate::task::Touch;
 use std::sync::Arc;
 
 /// What is next to be told of an operation that has been announced.

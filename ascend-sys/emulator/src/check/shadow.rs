@@ -3,6 +3,7 @@
 //! How it is remembered, and what conflicts with what, is [`ascend_operator::shadow`].
 
 use super::clock::{Clock, ClockPoint};
+use crate::task::Touch;
 pub(crate) use ascend_operator::shadow::{Found, Mode};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -21,28 +22,6 @@ pub(crate) struct CheckedOperation {
     pub(crate) issued: String,
     /// Every byte that it touches.
     pub(crate) touches: Vec<Touch>,
-}
-
-/// Bytes that an operation reads or writes, by address.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Touch {
-    pub(crate) range: Range<usize>,
-    pub(crate) mode: Mode,
-}
-
-impl Touch {
-    pub(crate) fn read(start: usize, bytes: usize) -> Touch {
-        Touch { range: start..start.saturating_add(bytes), mode: Mode::Read }
-    }
-
-    pub(crate) fn write(start: usize, bytes: usize) -> Touch {
-        Touch { range: start..start.saturating_add(bytes), mode: Mode::Write }
-    }
-
-    /// Any two of the same `kind` may meet.
-    pub(crate) fn reduce(start: usize, bytes: usize, kind: u32) -> Touch {
-        Touch { range: start..start.saturating_add(bytes), mode: Mode::Reduce(kind) }
-    }
 }
 
 /// An access that has begun: it is over when its point is passed.

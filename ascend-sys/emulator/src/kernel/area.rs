@@ -9,10 +9,10 @@
 use super::global::RegionAddress;
 use super::hub::Hub;
 use super::work::PreparedWork;
-use crate::check::Touch;
 use crate::collective::meeting::MeetingPlace;
 use crate::fabric::Member;
 use crate::stream::{Mark, Stream};
+use crate::task::Touch;
 use ascend_sync::lock_std as lock;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};

@@ -5,13 +5,14 @@
 //! and on Ascend 950 `CCU`) get host memory, `AICPU`, `AICPU_TS` and `AIV` memory of the device. It is zero at first, and
 //! stays until the context or the communicator ends; memory of the device ends with a reset, too.
 
-use crate::check::{self, Touch};
+use crate::check;
 use crate::fabric::{CommPart, Member};
 use crate::machine;
 use crate::memory::{self, MemoryPlace};
 use crate::message::{Failure, refuse};
 use crate::profile::Product;
 use crate::stream::unfinished_on;
+use crate::task::Touch;
 use ascend_reduce::Store;
 use ascend_sync::lock_std as lock;
 use ascend_sys::CommEngine;

@@ -7,6 +7,7 @@ use crate::fabric::Member;
 use crate::machine;
 use crate::memory::{self, MemoryPlace, held::HeldMemory, window};
 use crate::message::{Failure, refuse};
+use crate::task::Touch;
 use std::ffi::c_void;
 use std::ops::Range;
 
@@ -47,8 +48,7 @@ pub(crate) fn cleared_buffer(member: &Member) -> Result<(usize, usize), Failure>
     let (start, bytes) = buffer(member)?;
     match memory::resolve(start, bytes) {
         Ok(found) => {
-            let what =
-                || ("clearing of the HCCL buffer".into(), vec![check::Touch::write(start, bytes)]);
+            let what = || ("clearing of the HCCL buffer".into(), vec![Touch::write(start, bytes)]);
             check::host_touches(member.device, "HcclGetHcclBufferCleared", what);
             clear(found.data, bytes);
             Ok((start, bytes))

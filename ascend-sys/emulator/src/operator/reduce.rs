@@ -4,12 +4,11 @@
 //! any order. Here each piece is done under a lock that belongs to its block of the destination. It is held for that piece only,
 //! and who finds it taken does something else first.
 
-use crate::check::Touch;
 use crate::collective::validate::name_of;
 use crate::memory::nominal;
 use crate::message::{Failure, refuse};
 use crate::step::{PIECE, Step};
-use crate::task::{Effects, ErasedTask, TaskBody};
+use crate::task::{Effects, ErasedTask, TaskBody, Touch};
 use ascend_reduce::{DataType, ReduceOp, Store, reduce_chunk};
 use std::sync::{Mutex, TryLockError};
 

@@ -1,6 +1,7 @@
 //! What checked mode is told of a task. Tasks themselves know nothing of checks.
 
-use crate::check::Touch;
+use ascend_operator::shadow::Mode;
+use std::ops::Range;
 
 /// What a task will do, told when it is submitted.
 pub(crate) enum Effects {
@@ -12,6 +13,28 @@ pub(crate) enum Effects {
     Sets(u64, String),
     /// Code of the host runs. With `returns`, the work behind it waits for its end.
     RunsOnHost { returns: bool },
+}
+
+/// Bytes that an operation reads or writes, by address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Touch {
+    pub(crate) range: Range<usize>,
+    pub(crate) mode: Mode,
+}
+
+impl Touch {
+    pub(crate) fn read(start: usize, bytes: usize) -> Touch {
+        Touch { range: start..start.saturating_add(bytes), mode: Mode::Read }
+    }
+
+    pub(crate) fn write(start: usize, bytes: usize) -> Touch {
+        Touch { range: start..start.saturating_add(bytes), mode: Mode::Write }
+    }
+
+    /// Any two of the same `kind` may meet.
+    pub(crate) fn reduce(start: usize, bytes: usize, kind: u32) -> Touch {
+        Touch { range: start..start.saturating_add(bytes), mode: Mode::Reduce(kind) }
+    }
 }
 
 /// Why the work behind a task comes after other work, told when the task is over. `O` is the
