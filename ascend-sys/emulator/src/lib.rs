@@ -48,6 +48,7 @@ mod slots;
 mod step;
 mod stream;
 mod stream_end;
+mod submit;
 mod task;
 mod timeline;
 mod users;

@@ -6,10 +6,10 @@
 use crate::callback::{
     CallbackJob, HostFunction, IDLE, RETURNED, RUNNING, is_running, run_elsewhere,
 };
-use crate::check;
 use crate::message::{Failure, fail};
 use crate::step::{Reason, Step};
 use crate::stream::{Stream, Task};
+use crate::submit;
 use crate::task::{Effects, TaskBody, gave_up};
 use ascend_sync::lock_std as lock;
 use ascend_sys::{
@@ -128,7 +128,7 @@ pub(crate) fn launch(
             stream.describe()
         );
     }
-    check::submit(stream, "aclrtLaunchCallback", Callback { function, argument, blocks }).map(drop)
+    submit::submit(stream, "aclrtLaunchCallback", Callback { function, argument, blocks }).map(drop)
 }
 
 /// A callback in a stream.

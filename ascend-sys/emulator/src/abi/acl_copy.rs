@@ -14,7 +14,7 @@ use crate::message::{Failure, fail};
 use crate::profile::Product;
 use crate::step::Step;
 use crate::stream::Stream;
-use crate::{capture, check, context, executor, machine};
+use crate::{capture, context, executor, machine, submit};
 use ascend_sys::{ACL_ERROR_RT_FEATURE_NOT_SUPPORT, ACL_ERROR_RT_PARAM_INVALID, aclrtMemcpyKind};
 use std::ffi::c_void;
 
@@ -75,7 +75,7 @@ entries! {
         let current = context::current()?;
         capture::may_act_at_once()?;
         let mut fill = Fill::new(resolve(dev_ptr, count, "devPtr")?.data, value as u8, count);
-        check::host_touches(current.device, ENTRY, || fill.touches());
+        submit::at_once(current.device, ENTRY, || fill.touches());
         run_now(|| fill.poll())
     }
 
@@ -93,7 +93,7 @@ entries! {
             return fail!(ACL_ERROR_RT_PARAM_INVALID, "devPtr is pageable host memory");
         }
         let fill = Fill::new(to.data, value as u8, count);
-        check::submit(stream, ENTRY, fill).map(drop)
+        submit::submit(stream, ENTRY, fill).map(drop)
     }
 }
 
@@ -177,7 +177,7 @@ fn run(
     capture::may_act_at_once()?;
     match plan()? {
         Some(Planned { mut copy, .. }) => {
-            check::host_touches(current.device, call, || copy.touches());
+            submit::at_once(current.device, call, || copy.touches());
             run_now(|| copy.poll())
         }
         None => Ok(()),
@@ -205,7 +205,7 @@ fn enqueue(
         may_block()?;
         capture::may_copy_pageable(stream)?;
     }
-    let ticket = check::submit(stream, call, copy)?;
+    let ticket = submit::submit(stream, call, copy)?;
     if pageable {
         executor::wait(stream, ticket, None);
     }

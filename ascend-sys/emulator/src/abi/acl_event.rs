@@ -7,7 +7,7 @@ use crate::callback::may_block;
 use crate::event::Event;
 use crate::message::{Failure, fail};
 use crate::stream::{Mark, Stream};
-use crate::{capture, check, context};
+use crate::{capture, check, context, submit};
 use ascend_sys::{
     ACL_ERROR_RT_EVENT_SYNC_TIMEOUT, ACL_ERROR_RT_PARAM_INVALID, ACL_EVENT_CAPTURE_STREAM_PROGRESS,
     ACL_EVENT_SYNC, ACL_EVENT_TIME_LINE, aclError, aclrtEvent, aclrtEventRecordedStatus,
@@ -37,7 +37,7 @@ entries! {
     fn aclrtResetEvent(event: Handle<Event>, stream: Handle<Stream>) {
         let found = event.find()?;
         let stream = stream.find()?;
-        check::submit(stream, ENTRY, found.reset(event.number(), stream)?).map(drop)
+        submit::submit(stream, ENTRY, found.reset(event.number(), stream)?).map(drop)
     }
 
     fn aclrtQueryEvent(event: Handle<Event>, status: Out<aclrtEventStatus>) {

@@ -3,11 +3,11 @@
 
 use super::arguments::{Handle, Out, Slice};
 use super::entries::{Acl, entries};
-use crate::check;
 use crate::context;
 use crate::message::fail;
 use crate::notify::{self, Notify};
 use crate::stream::Stream;
+use crate::submit;
 use ascend_sys::{
     ACL_ERROR_INVALID_PARAM, ACL_ERROR_RT_PARAM_INVALID, ACL_NOTIFY_DEVICE_USE_ONLY, aclrtNotify,
 };
@@ -32,14 +32,14 @@ entries! {
 
     fn aclrtRecordNotify(notify: Handle<Notify>, stream: Handle<Stream>) {
         let stream = stream.find()?;
-        check::submit(stream, ENTRY, notify::record(notify.number())?).map(drop)
+        submit::submit(stream, ENTRY, notify::record(notify.number())?).map(drop)
     }
 
     fn aclrtWaitAndResetNotify(notify: Handle<Notify>, stream: Handle<Stream>, timeout: u32) {
         let limit = (timeout != 0).then(|| Duration::from_secs(timeout.into()));
         let stream = stream.find()?;
         let wait = notify::wait(notify.number(), stream, limit)?;
-        check::submit(stream, ENTRY, wait).map(drop)
+        submit::submit(stream, ENTRY, wait).map(drop)
     }
 
     fn aclrtGetNotifyId(notify: Handle<Notify>, notify_id: Out<u32>) {

@@ -8,7 +8,7 @@ use crate::message::{Failure, fail};
 use crate::step::Reason;
 use crate::stream::{Mark, Stream};
 use crate::stream_end;
-use crate::{capture, check, context, executor, report};
+use crate::{capture, check, context, executor, report, submit};
 use ascend_sys::{
     ACL_CONTINUE_ON_FAILURE, ACL_ERROR_RT_NO_STREAM_RESOURCE, ACL_ERROR_RT_PARAM_INVALID,
     ACL_ERROR_RT_STREAM_ABORT, ACL_ERROR_RT_STREAM_CONTEXT, ACL_ERROR_RT_STREAM_SYNC_TIMEOUT,
@@ -132,7 +132,7 @@ entries! {
     fn aclrtLaunchHostFunc(stream: Handle<Stream>, function: aclrtHostFunc, args: *mut c_void) {
         let function = function.ok_or_else(|| Failure::null("fn"))?;
         let stream = stream.find()?;
-        check::submit(stream, ENTRY, HostCall::new(function, args)).map(drop)
+        submit::submit(stream, ENTRY, HostCall::new(function, args)).map(drop)
     }
 
     fn aclrtProcessReport(timeout: Milliseconds) {

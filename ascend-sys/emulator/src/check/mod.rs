@@ -6,7 +6,7 @@
 //!
 //! The checker hears of an operation from a [`CheckNote`](note::CheckNote): a task of its own, which
 //! goes into the stream before the operation, says what that will touch, and carries what the host
-//! knew when it issued it. Checks hook in at three places: [`submit()`], through which tasks go into
+//! knew when it issued it. Checks hook in at three places: [`submit`](crate::submit), through which tasks go into
 //! streams and which asks them for their [effects](crate::task::Effects); [`hear`], which `poll`
 //! tells what a task that is over has waited for, and `executor` which tasks the host has waited
 //! for; [`blocks`], which calls that act at once tell what they do to memory. A block that is not
@@ -52,4 +52,4 @@ pub(crate) use hear::{
 pub(crate) use note::{marks, will_be_done};
 pub(crate) use operations::{CheckedBatch, collective, touches};
 pub(crate) use shadow::CheckedOperation;
-pub(crate) use submit::{submit, submit_of};
+pub(crate) use submit::{announce, returns_to_stream};

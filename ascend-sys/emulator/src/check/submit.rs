@@ -1,40 +1,14 @@
-//! Checked mode where tasks are submitted: a note goes before the task, and one behind a host
-//! function that the stream waits for.
+//! What checked mode does where [tasks are submitted](crate::submit): a note goes before the task,
+//! and one behind a host function that the stream waits for.
 
 use super::Checker;
-use super::blocks::{engine, is_on};
+use super::blocks::engine;
 use super::note::{Begin, CheckNote, NoteKind, operation};
 use crate::capture;
 use crate::message::Failure;
 use crate::stream::Stream;
-use crate::task::{Effects, TaskBody};
+use crate::task::Effects;
 use std::sync::Arc;
-
-/// Gives a task to a stream, from the function `call`. See [`capture::submit`].
-#[inline(always)]
-pub(crate) fn submit(
-    stream: &'static Stream,
-    call: &'static str,
-    task: impl TaskBody<Stream>,
-) -> Result<u64, Failure> {
-    submit_of(stream, call, || None, task)
-}
-
-/// As [`submit`], of a task that belongs to somebody.
-#[inline(always)]
-pub(crate) fn submit_of(
-    stream: &'static Stream,
-    call: &'static str,
-    member: impl FnOnce() -> Option<String>,
-    task: impl TaskBody<Stream>,
-) -> Result<u64, Failure> {
-    let returns = is_on() && announce(stream, call, member(), task.effects())?;
-    let ticket = capture::submit(stream, task)?;
-    if returns {
-        returns_to_stream(stream)?;
-    }
-    Ok(ticket)
-}
 
 /// Puts a note into a stream.
 pub(super) fn put(
@@ -48,7 +22,7 @@ pub(super) fn put(
 
 /// Says what comes next in the stream. True when the host runs it and returns.
 #[cold]
-fn announce(
+pub(crate) fn announce(
     stream: &'static Stream,
     call: &str,
     member: Option<String>,
@@ -78,6 +52,6 @@ fn announce(
 
 /// The host function before is over.
 #[cold]
-fn returns_to_stream(stream: &'static Stream) -> Result<(), Failure> {
+pub(crate) fn returns_to_stream(stream: &'static Stream) -> Result<(), Failure> {
     engine(stream.device_id()).map_or(Ok(()), |engine| put(engine, stream, NoteKind::FromHost))
 }

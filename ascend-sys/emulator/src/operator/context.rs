@@ -12,6 +12,7 @@ use crate::memory::{self, MemoryPlace};
 use crate::message::{Failure, refuse};
 use crate::profile::Product;
 use crate::stream::unfinished_on;
+use crate::submit;
 use crate::task::Touch;
 use ascend_reduce::Store;
 use ascend_sync::lock_std as lock;
@@ -118,7 +119,7 @@ pub(crate) fn copy_into(
             return refuse!(HCCL_E_PARA, "{} is gone: {text}", describe(tag, engine));
         }
     };
-    check::host_touches(member.device, call, || {
+    submit::at_once(member.device, call, || {
         let touches = vec![Touch::read(from, length), Touch::write(to, length)];
         (format!("copy of {bytes} bytes into {}", describe(tag, engine)), touches)
     });
@@ -203,7 +204,7 @@ fn allocate(home: ContextHome, bytes: u64, call: &'static str) -> Result<usize, 
     match home {
         ContextHome::Host => {}
         ContextHome::Device(id) => {
-            check::host_touches(id, call, || {
+            submit::at_once(id, call, || {
                 (format!("zeros into {bytes} bytes"), vec![Touch::write(address, size)])
             });
         }

@@ -2,11 +2,11 @@
 
 use super::channel::{Channel, Exchanged};
 use super::resources::{CommMemory, with_resources};
-use crate::check;
 use crate::fabric::Member;
 use crate::machine;
 use crate::memory::{self, MemoryPlace, held::HeldMemory, window};
 use crate::message::{Failure, refuse};
+use crate::submit;
 use crate::task::Touch;
 use std::ffi::c_void;
 use std::ops::Range;
@@ -49,7 +49,7 @@ pub(crate) fn cleared_buffer(member: &Member) -> Result<(usize, usize), Failure>
     match memory::resolve(start, bytes) {
         Ok(found) => {
             let what = || ("clearing of the HCCL buffer".into(), vec![Touch::write(start, bytes)]);
-            check::host_touches(member.device, "HcclGetHcclBufferCleared", what);
+            submit::at_once(member.device, "HcclGetHcclBufferCleared", what);
             clear(found.data, bytes);
             Ok((start, bytes))
         }

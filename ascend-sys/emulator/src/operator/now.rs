@@ -4,10 +4,10 @@ use super::channel::Channel;
 use super::issue::{Limit, Transfer, signal_of_peer, spot_of_own};
 use super::memory::{local, remote};
 use super::signal::Await;
-use crate::check;
 use crate::leaf::Copy;
 use crate::message::Failure;
 use crate::step::Step;
+use crate::submit;
 
 /// From the own memory to the peer's.
 pub(crate) fn write(
@@ -36,7 +36,7 @@ pub(crate) fn read(
 }
 
 fn copy(call: &'static str, channel: &Channel, mut copy: Copy) {
-    check::host_touches(channel.device(), call, || copy.touches());
+    submit::at_once(channel.device(), call, || copy.touches());
     while matches!(copy.poll(), Step::Again) {}
 }
 

@@ -3,9 +3,9 @@
 use super::primitive::Primitive;
 use super::thread::Thread;
 use super::traced::{self, Traced};
-use crate::check;
 use crate::message::Failure;
 use crate::notify;
+use crate::submit;
 
 /// Puts a primitive into the queue of its thread.
 #[inline]
@@ -22,8 +22,8 @@ pub(super) fn submit(
         Primitive::Signal(signal) => traced::submit(note, thread, stream, call, signal),
         Primitive::Await(wait) => traced::submit(note, thread, stream, call, wait),
         Primitive::Record(handle) => notify::record(handle)
-            .and_then(|record| check::submit(stream, "aclrtRecordNotify", record).map(drop)),
+            .and_then(|record| submit::submit(stream, "aclrtRecordNotify", record).map(drop)),
         Primitive::Wait(handle, limit) => notify::wait(handle, stream, limit)
-            .and_then(|wait| check::submit(stream, call, wait).map(drop)),
+            .and_then(|wait| submit::submit(stream, call, wait).map(drop)),
     }
 }

@@ -2,11 +2,11 @@
 
 use super::primitive::Primitive;
 use super::thread::Thread;
-use crate::check;
 use crate::memory::{MemoryPlace, nominal, place_of};
 use crate::message::Failure;
 use crate::step::{Helpers, Reason, Step};
 use crate::stream::{Stream, Task};
+use crate::submit;
 use crate::task::{Effects, Passed, TaskBody};
 use crate::timeline::{self, Log, PrimitiveWork};
 use std::sync::Arc;
@@ -119,8 +119,8 @@ pub(super) fn submit(
 ) -> Result<(), Failure> {
     let member = || Some(format!("of {}", thread.describe()));
     match note {
-        None => check::submit_of(stream, call, member, task).map(drop),
-        Some(note) => check::submit_of(stream, call, member, note.on(Task::new(task))).map(drop),
+        None => submit::submit_of(stream, call, member, task).map(drop),
+        Some(note) => submit::submit_of(stream, call, member, note.on(Task::new(task))).map(drop),
     }
 }
 
