@@ -6,7 +6,7 @@
 //! blocks until the event is recorded, and `aclrtResetEvent` clears it in stream order.
 
 use crate::check;
-use crate::executor::{Goal, block, wait};
+use crate::executor::{self, Goal, block, wait};
 use crate::message::{Failure, fail};
 use crate::queue::Readiness;
 use crate::slots::{HandleKind, Slots, Slotted};
@@ -190,10 +190,7 @@ impl Event {
     /// What a host call has to wait for; `None` when the event is complete.
     pub(crate) fn pending(&self) -> Result<Option<Mark>, NotRecorded> {
         match self.mark() {
-            Some(mark) if mark.is_complete() => {
-                check::host_saw_mark(mark);
-                Ok(None)
-            }
+            Some(mark) if executor::is_complete(mark) => Ok(None),
             Some(mark) => Ok(Some(mark)),
             None if self.ex.load(Ordering::Relaxed) => Ok(None),
             None => Err(NotRecorded),
@@ -305,10 +302,7 @@ impl Event {
             );
         }
         match self.mark() {
-            Some(mark) if mark.is_complete() => {
-                check::host_saw_mark(mark);
-                Ok(self.time.load(Ordering::Acquire))
-            }
+            Some(mark) if executor::is_complete(mark) => Ok(self.time.load(Ordering::Acquire)),
             _ => fail!(
                 ACL_ERROR_RT_EVENT_NOT_COMPLETE,
                 "the event is not recorded or not complete yet"

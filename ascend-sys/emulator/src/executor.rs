@@ -91,11 +91,7 @@ fn refusal(stream: &Stream, code: aclError) -> Failure {
 /// Waits until every task up to `ticket` is complete. False when `limit` passed first.
 #[inline]
 pub(crate) fn wait(stream: &'static Stream, ticket: u64, limit: Option<Duration>) -> bool {
-    let complete = stream.queue.completed() >= ticket || block(&Ticket { stream, ticket }, limit);
-    if complete {
-        check::host_saw(stream, ticket);
-    }
-    complete
+    seen(stream, ticket, |goal| block(goal, limit))
 }
 
 /// As [`wait`] by a caller who means to wait for `patience` in all and looks up every `limit`.
@@ -105,8 +101,19 @@ pub(crate) fn wait_sliced(
     limit: Duration,
     patience: Duration,
 ) -> bool {
-    let complete = stream.queue.completed() >= ticket
-        || block_with_patience(&Ticket { stream, ticket }, Some(limit), Some(patience));
+    seen(stream, ticket, |goal| block_with_patience(goal, Some(limit), Some(patience)))
+}
+
+/// Whether a call can tell the host that a point of a stream is complete. It does not wait.
+#[inline]
+pub(crate) fn is_complete(mark: Mark) -> bool {
+    mark.stream().is_none_or(|stream| seen(stream, mark.ticket(), |_| false))
+}
+
+/// Whether every task up to `ticket` is complete, at once or after a wait. If so, the host knows.
+#[inline]
+fn seen(stream: &'static Stream, ticket: u64, wait: impl FnOnce(&Ticket) -> bool) -> bool {
+    let complete = stream.queue.completed() >= ticket || wait(&Ticket { stream, ticket });
     if complete {
         check::host_saw(stream, ticket);
     }

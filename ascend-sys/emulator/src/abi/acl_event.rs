@@ -7,7 +7,7 @@ use crate::callback::may_block;
 use crate::event::Event;
 use crate::message::{Failure, fail};
 use crate::stream::{Mark, Stream};
-use crate::{capture, check, context, submit};
+use crate::{capture, context, executor, submit};
 use ascend_sys::{
     ACL_ERROR_RT_EVENT_SYNC_TIMEOUT, ACL_ERROR_RT_PARAM_INVALID, ACL_EVENT_CAPTURE_STREAM_PROGRESS,
     ACL_EVENT_SYNC, ACL_EVENT_TIME_LINE, aclError, aclrtEvent, aclrtEventRecordedStatus,
@@ -140,11 +140,7 @@ fn is_complete(event: &Handle<Event>) -> Result<bool, Failure> {
             if let Some(stream) = mark.stream() {
                 stream.poll(1);
             }
-            let complete = mark.is_complete();
-            if complete {
-                check::host_saw_mark(mark);
-            }
-            Ok(complete)
+            Ok(executor::is_complete(mark))
         }
         Err(_) => Ok(false),
     }

@@ -8,7 +8,7 @@ use crate::message::{Failure, fail};
 use crate::step::Reason;
 use crate::stream::{Mark, Stream};
 use crate::stream_end;
-use crate::{capture, check, context, executor, report, submit};
+use crate::{capture, context, executor, report, submit};
 use ascend_sys::{
     ACL_CONTINUE_ON_FAILURE, ACL_ERROR_RT_NO_STREAM_RESOURCE, ACL_ERROR_RT_PARAM_INVALID,
     ACL_ERROR_RT_STREAM_ABORT, ACL_ERROR_RT_STREAM_CONTEXT, ACL_ERROR_RT_STREAM_SYNC_TIMEOUT,
@@ -68,8 +68,7 @@ entries! {
         if !stream.queue.is_idle() {
             stream.poll(1);
         }
-        status.write(if stream.queue.is_idle() {
-            check::host_saw(stream, stream.queue.completed());
+        status.write(if executor::is_complete(Mark::now(stream)) {
             stream.take_unreported()?;
             aclrtStreamStatus::ACL_STREAM_STATUS_COMPLETE
         } else {

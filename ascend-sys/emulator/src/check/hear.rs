@@ -3,7 +3,7 @@
 use super::blocks::{engine, is_on};
 use super::clock::ClockPoint;
 use super::{CheckedOperation, ClockComponent};
-use crate::stream::{Mark, STREAMS, Stream};
+use crate::stream::{STREAMS, Stream};
 use crate::task::{Passed, Touch};
 use std::sync::Arc;
 
@@ -67,15 +67,5 @@ pub(crate) fn host_saw(stream: &Stream, ticket: u64) {
 pub(crate) fn host_saw_everything() {
     if is_on() {
         STREAMS.all().for_each(|stream| host_saw(stream, stream.queue.completed()));
-    }
-}
-
-/// The same of a mark.
-#[inline]
-pub(crate) fn host_saw_mark(mark: Mark) {
-    if is_on()
-        && let Some(stream) = mark.stream()
-    {
-        host_saw(stream, mark.ticket());
     }
 }

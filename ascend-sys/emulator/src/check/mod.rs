@@ -47,7 +47,7 @@ pub(crate) use blocks::{
 pub(crate) use clock::ClockComponent;
 pub(crate) use engine::Checker;
 pub(crate) use hear::{
-    host_saw, host_saw_everything, host_saw_mark, notify_cleared, passed, signal_ended, was_done,
+    host_saw, host_saw_everything, notify_cleared, passed, signal_ended, was_done,
 };
 pub(crate) use note::{marks, will_be_done};
 pub(crate) use operations::{CheckedBatch, collective, touches};
