@@ -30,6 +30,7 @@ mod executor;
 mod fabric;
 mod failures;
 mod faults;
+mod host_memory;
 mod issue;
 mod kernel;
 mod leaf;

@@ -7,8 +7,8 @@ use crate::callback::may_block;
 use crate::memory::{self, Bytes, MemoryPlace};
 use crate::message::{Failure, fail};
 use crate::profile::Product;
-use crate::stream::{unfinished, unfinished_on};
-use crate::{check, context, executor, machine};
+use crate::stream::unfinished_on;
+use crate::{context, executor, host_memory, machine};
 use ascend_sys::{
     ACL_ERROR_HOST_MEMORY_ALREADY_REGISTERED, ACL_ERROR_HOST_MEMORY_NOT_REGISTERED,
     ACL_ERROR_INVALID_PARAM, ACL_ERROR_RT_ADDR_UNALIGNED, ACL_ERROR_RT_MEMORY_ALLOCATION,
@@ -54,10 +54,7 @@ entries! {
                 "ptr is {ptr:?}; it must be aligned to 4096 bytes"
             );
         }
-        if memory::place_of(ptr.addr()) == Ok(MemoryPlace::Pageable)
-            && memory::register_host(ptr.addr(), size as usize)
-        {
-            check::registered(device.id, ptr.addr(), size as usize);
+        if host_memory::register(device.id, ptr.addr(), size as usize) {
             dev_ptr.write(ptr);
             return Ok(());
         }
@@ -69,15 +66,7 @@ entries! {
 
     fn aclrtHostUnregister(ptr: *mut c_void) {
         may_block()?;
-        // Registered memory is the caller's: nothing queued may touch it afterwards.
-        for mark in unfinished() {
-            if let Some(stream) = mark.stream() {
-                executor::wait(stream, mark.ticket(), None);
-            }
-        }
-        check::host_saw_everything();
-        check::freed(None, ptr.addr(), ENTRY);
-        if memory::unregister_host(ptr.addr()) {
+        if host_memory::unregister(ptr.addr(), ENTRY) {
             return Ok(());
         }
         fail!(ACL_ERROR_HOST_MEMORY_NOT_REGISTERED, "{ptr:?} is not the start of registered memory")
@@ -219,9 +208,8 @@ fn allocate_host(to: Out<*mut c_void>, size: usize, entry: &'static str) -> Resu
         return fail!(ACL_ERROR_INVALID_PARAM, "size is 0");
     }
     let (_, device) = context::current_device()?;
-    match memory::host_pool().allocate(size, size, entry) {
+    match host_memory::allocate(device.id, size, entry) {
         Ok(address) => {
-            check::allocated(device.id, memory::host_pool(), address, true);
             to.write(std::ptr::with_exposed_provenance_mut(address));
             Ok(())
         }
@@ -235,10 +223,7 @@ fn free_host(pointer: *mut c_void, by: &'static str) -> Result<(), Failure> {
         return fail!(ACL_ERROR_INVALID_PARAM, "hostPtr is NULL");
     }
     let freed = match memory::place_of(address) {
-        Ok(MemoryPlace::Pinned) => {
-            check::freed(None, address, by);
-            memory::host_pool().free(address, by, || unfinished_on(0..u32::MAX))
-        }
+        Ok(MemoryPlace::Pinned) => host_memory::free(address, by),
         Ok(MemoryPlace::Device(id)) => {
             Err(format!("{address:#x} is memory of device {id}; aclrtFree frees it"))
         }

@@ -5,8 +5,8 @@
 //! and on Ascend 950 `CCU`) get host memory, `AICPU`, `AICPU_TS` and `AIV` memory of the device. It is zero at first, and
 //! stays until the context or the communicator ends; memory of the device ends with a reset, too.
 
-use crate::check;
 use crate::fabric::{CommPart, Member};
+use crate::host_memory;
 use crate::machine;
 use crate::memory::{self, MemoryPlace};
 use crate::message::{Failure, refuse};
@@ -222,10 +222,7 @@ fn allocate(home: ContextHome, bytes: u64, call: &'static str) -> Result<usize, 
 fn free(context: EngineContext, by: &'static str) {
     // The device may have been reset meanwhile, and its memory with it.
     let _ = match context.home {
-        ContextHome::Host => {
-            check::freed(None, context.address, by);
-            memory::host_pool().free(context.address, by, || unfinished_on(0..u32::MAX))
-        }
+        ContextHome::Host => host_memory::free(context.address, by),
         ContextHome::Device(id) => {
             machine::device_slot(id).free(context.address, by, unfinished_on)
         }
