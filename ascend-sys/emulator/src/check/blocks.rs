@@ -133,9 +133,9 @@ pub(crate) fn host_accessed(start: usize, bytes: usize, write: bool) {
 }
 
 /// All memory of a device is gone.
-pub(crate) fn forget(device: u32, addresses: Range<usize>) {
+pub(crate) fn forget(device: u32, addresses: impl FnOnce() -> Range<usize>) {
     if let Some(engine) = engine(device) {
-        engine.forget(addresses);
+        engine.forget(addresses());
     }
 }
 
@@ -153,18 +153,19 @@ pub(crate) fn host_touches(
 }
 
 /// The host sets a signal in the function `call`.
-#[cold]
-pub(crate) fn host_sets(device: u32, signal: u64, name: String, call: &str) {
+#[inline]
+pub(crate) fn host_sets(device: u32, signal: u64, name: impl FnOnce() -> String, call: &str) {
     if let Some(engine) = engine(device) {
+        let name = name();
         let operation = by_host(format!("record of {name}"), call, Vec::new());
         engine.host_sets(signal, &name, &operation);
     }
 }
 
 /// The host has waited for a signal in the function `call`, and taken it.
-#[cold]
-pub(crate) fn host_takes(device: u32, signal: u64, name: String, call: &str) {
+#[inline]
+pub(crate) fn host_takes(device: u32, signal: u64, name: impl FnOnce() -> String, call: &str) {
     if let Some(engine) = engine(device) {
-        engine.host_takes(signal, &by_host(format!("wait for {name}"), call, Vec::new()));
+        engine.host_takes(signal, &by_host(format!("wait for {}", name()), call, Vec::new()));
     }
 }

@@ -7,7 +7,6 @@ use super::flags::Flags;
 use super::global::Region;
 use super::running::{Launched, RESIDENT, RunningKernel};
 use super::world::{KernelComm, World};
-use crate::check;
 use crate::memory;
 use crate::stream::{Mark, Stream};
 use crate::timeline;
@@ -94,7 +93,7 @@ impl RunningKernel {
         let seen = vec![0; joined.len()];
         let (cubes, vectors) = (program.mix.ratio(Kind::Aic), program.mix.ratio(Kind::Aiv));
         let flags = Flags::new(launched.blocks * cubes, launched.blocks * vectors, vectors);
-        let watched = check::engine(device.id).is_some();
+        let watched = launched.issued.is_some();
         let world =
             World::new(Arc::clone(program), device.product(), flags, regions, joined, watched);
         let mut running = RunningKernel {

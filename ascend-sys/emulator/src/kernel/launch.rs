@@ -9,7 +9,6 @@ use super::server::{PATIENCE, Server};
 use super::task::Kernel;
 use super::verdict::Recorded;
 use crate::capture;
-use crate::check;
 use crate::memory;
 use crate::message::{Failure, fail};
 use crate::stream::{Mark, Stream};
@@ -70,8 +69,8 @@ fn kernel(
         None => PATIENCE,
     };
     let limit = Some(limit.unwrap_or_else(patience));
-    let issued = check::will_be_done(stream, call)?;
-    let launched = Launched::by_this_thread(Arc::clone(recorded), arguments, blocks, limit, issued);
+    let recorded = Arc::clone(recorded);
+    let launched = Launched::by_this_thread(recorded, arguments, blocks, limit, stream, call)?;
     capture::submit(stream, Box::new(Kernel::new(launched))).map(drop)
 }
 

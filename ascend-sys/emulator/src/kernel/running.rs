@@ -11,6 +11,7 @@ use super::verdict::Recorded;
 use super::world::{KernelComm, World};
 use crate::check;
 use crate::collective::comm_error::{Cause, CommError, Origin};
+use crate::message::Failure;
 use crate::queue::Outcome;
 use crate::stream::{Mark, Stream};
 use crate::timeline;
@@ -39,14 +40,17 @@ pub(super) struct Launched {
 }
 
 impl Launched {
+    /// Into this stream, by the function `call`.
     pub(super) fn by_this_thread(
         recorded: Arc<Recorded>,
         arguments: Arguments,
         blocks: u32,
         limit: Option<Duration>,
-        issued: Option<String>,
-    ) -> Launched {
-        Launched { recorded, arguments, blocks, limit, issuer: users::me(), issued }
+        stream: &'static Stream,
+        call: &'static str,
+    ) -> Result<Launched, Failure> {
+        let issued = check::will_be_done(stream, call)?;
+        Ok(Launched { recorded, arguments, blocks, limit, issuer: users::me(), issued })
     }
 }
 

@@ -4,7 +4,7 @@
 //! buffer, and what it has registered and named in its description. The ends of a pair are made by a [meeting](super::link).
 
 use super::engine::{OperatorEngine, name_of};
-use super::latch::{Latch, mark};
+use super::latch::{Latch, end_all, mark};
 use super::thread::{generation, of_rank, side_of};
 use crate::fabric::Member;
 use crate::message::{Failure, refuse};
@@ -269,12 +269,7 @@ impl Channel {
         }
         *lock(&channel.about) = None;
         let latches = (0..channel.notifies()).filter_map(|index| channel.latch(index));
-        let waiters: Vec<_> = latches
-            .filter_map(|latch| {
-                crate::check::signal_ended(channel.device(), latch.number());
-                latch.begin(generation(handle).wrapping_add(1))
-            })
-            .collect();
+        let waiters = end_all(channel.device(), latches, generation(handle));
         CHANNELS.recycle(channel.index);
         waiters.into_iter().for_each(Stream::wake);
     }

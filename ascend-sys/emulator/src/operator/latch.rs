@@ -9,6 +9,7 @@
 //! One stream waits at a time: of two, the second is woken, and the first is polled by the housekeeper. Two waits for one notify
 //! are a mistake of the program anyway.
 
+use crate::check;
 use crate::stream::{STREAMS, Stream};
 use ascend_sync::{AtomicU32, AtomicU64, Ordering, fence};
 use std::array;
@@ -135,6 +136,19 @@ impl Latch {
     pub(super) fn number(&self) -> u64 {
         std::ptr::from_ref(self).addr() as u64
     }
+}
+
+/// The owner of latches has ended, with this generation. Returns the streams that wait for one.
+pub(super) fn end_all<'a>(
+    device: u32,
+    latches: impl Iterator<Item = &'a Latch>,
+    generation: u32,
+) -> Vec<&'static Stream> {
+    let end = |latch: &Latch| {
+        check::signal_ended(device, latch.number());
+        latch.begin(generation.wrapping_add(1))
+    };
+    latches.filter_map(end).collect()
 }
 
 /// Marks the owner of latches. Who waits for one of them finds the mark, or is found waiting after this.

@@ -205,10 +205,8 @@ impl TaskBody<Stream> for Signal {
 impl Signal {
     /// Records at once, on the calling thread of the host.
     pub(super) fn record_now(&mut self, call: &str) -> Result<(), Failure> {
-        if check::is_on() {
-            let spot = &self.spot;
-            check::host_sets(spot.device(), spot.number(), spot.describe(), call);
-        }
+        let spot = &self.spot;
+        check::host_sets(spot.device(), spot.number(), || spot.describe(), call);
         match self.poll() {
             Step::Done(Err(failure)) => {
                 Err(Failure::new(HcclResult::HCCL_E_REMOTE, failure.text.to_string()))
@@ -236,9 +234,7 @@ impl Await {
         executor::wait_until(self.limit, decided);
         let step = match found.get() {
             WaitOutcome::Taken => {
-                if check::is_on() {
-                    check::host_takes(spot.device(), spot.number(), spot.describe(), call);
-                }
+                check::host_takes(spot.device(), spot.number(), || spot.describe(), call);
                 return Ok(());
             }
             WaitOutcome::Stale if spot.is_marked(BROKEN) => self.broken(),

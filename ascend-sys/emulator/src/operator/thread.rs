@@ -1,7 +1,7 @@
 //! Threads: a queue of primitives with notifies of its own.
 
 use super::engine::OperatorEngine;
-use super::latch::{Latch, Latches};
+use super::latch::{Latch, Latches, end_all};
 use crate::fabric::Member;
 use crate::machine;
 use crate::message::{Failure, refuse};
@@ -184,12 +184,7 @@ impl Thread {
         }
         *lock(&thread.owner) = None;
         let latches = (0..thread.notifies()).filter_map(|index| thread.latch(index));
-        let waiters: Vec<_> = latches
-            .filter_map(|latch| {
-                crate::check::signal_ended(thread.device(), latch.number());
-                latch.begin(generation(handle).wrapping_add(1))
-            })
-            .collect();
+        let waiters = end_all(thread.device(), latches, generation(handle));
         THREADS.recycle(thread.index);
         waiters.into_iter().for_each(Stream::wake);
     }
