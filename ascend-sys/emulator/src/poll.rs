@@ -16,9 +16,13 @@ use ascend_sync::lock_std as lock;
 use ascend_sys::{ACL_ERROR_RT_TASK_ABORT_STOP, aclError};
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::{Duration, Instant};
 
 /// Pieces of work that a thread takes from a stream that is not its own at a time.
 pub(crate) const HELP: u32 = 4;
+/// How long a message tries to find out what a stream is at.
+const A_LOOK: Duration = Duration::from_millis(10);
 
 thread_local! {
     static DEPTH: Cell<u32> = const { Cell::new(0) };
@@ -159,12 +163,19 @@ impl Stream {
         }
     }
 
-    /// For messages: what the stream is held up by.
+    /// For messages: what the stream is held up by. A thread that polls it in this moment, to help,
+    /// is given the time to leave.
     pub(crate) fn waiting_for(&'static self) -> String {
-        let head = polling(|| self.queue.with_head(self, |ticket, task| (ticket, task.describe())));
-        match head {
-            Some((ticket, task)) => format!("{} is at task {ticket}: {task}", self.describe()),
-            None => format!("{} is running", self.describe()),
+        let began = Instant::now();
+        loop {
+            let look = |ticket, task: &mut Task| (ticket, task.describe());
+            if let Some((ticket, task)) = polling(|| self.queue.with_head(self, look)) {
+                return format!("{} is at task {ticket}: {task}", self.describe());
+            }
+            if self.queue.is_idle() || began.elapsed() > A_LOOK {
+                return format!("{} is running", self.describe());
+            }
+            thread::sleep(A_LOOK / 100);
         }
     }
 }
@@ -223,5 +234,46 @@ impl<B: TaskBody<Stream>> Fresh<Task> for B {
     fn into_job(mut self) -> Task {
         self.keep();
         Task::new(self)
+    }
+}
+
+#[cfg(all(test, not(loom), not(miri)))]
+mod tests {
+    use super::*;
+    use crate::machine;
+    use std::sync::Barrier;
+
+    /// Waits until it is told to give up.
+    struct Stuck;
+
+    impl TaskBody<Stream> for Stuck {
+        fn poll(&mut self, _: &'static Stream) -> Step {
+            Step::Park
+        }
+
+        fn describe(&self) -> String {
+            "a task that is stuck".into()
+        }
+    }
+
+    #[test]
+    fn a_stream_that_somebody_polls_still_says_what_it_is_at() {
+        let stream = Stream::create(1, machine::device_slot(0), 0).unwrap();
+        let ticket = stream.enqueue(Stuck).unwrap();
+        let held = Barrier::new(2);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                let hold = |_, _: &mut Task| {
+                    held.wait();
+                    thread::sleep(A_LOOK / 10);
+                };
+                stream.queue.with_head(stream, hold).unwrap();
+            });
+            held.wait();
+            let text = stream.waiting_for();
+            assert!(text.ends_with(&format!("at task {ticket}: a task that is stuck")), "{text}");
+        });
+        stream.void(Reason::Gone);
+        assert!(stream.waiting_for().ends_with("is running"));
     }
 }

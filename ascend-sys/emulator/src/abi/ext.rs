@@ -68,7 +68,7 @@ entries! {
         fail!(
             ACL_ERROR_RT_STREAM_SYNC_TIMEOUT,
             "not complete yet, and its work goes on: {}",
-            stream.waiting_for()
+            if timeout < patience { "the call is repeated".into() } else { stream.waiting_for() }
         )
     }
 

@@ -195,13 +195,21 @@ fn add(product: Product, function: &'static str, what: GroupedAction) -> Result<
 }
 
 /// A new call begins to look at its arguments.
+#[inline]
 pub(crate) fn begin_call() {
-    BUFFERS.with_borrow_mut(Vec::clear);
+    if is_open() {
+        BUFFERS.with_borrow_mut(Vec::clear);
+    }
 }
 
-/// A buffer of the call that is being made, which must still be there at the end.
-#[cold]
+/// A buffer of the call that is being made, which must still be there at the end of an open group.
+#[inline]
 pub(crate) fn note_buffer(data: *const u8, bytes: usize) -> Result<(), Failure> {
+    if is_open() { hold_buffer(data, bytes) } else { Ok(()) }
+}
+
+#[cold]
+fn hold_buffer(data: *const u8, bytes: usize) -> Result<(), Failure> {
     let held = hold([(data, bytes)]).map_err(gone)?;
     BUFFERS.with_borrow_mut(|buffers| buffers.extend(held));
     Ok(())

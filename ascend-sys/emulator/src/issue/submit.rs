@@ -86,9 +86,7 @@ pub(crate) fn begin(
     stream: aclrtStream,
 ) -> Result<&'static Stream, Failure> {
     may_issue(issue_state)?;
-    if group::is_open() {
-        group::begin_call();
-    }
+    group::begin_call();
     let stream = Stream::of_current_context(stream as u64)?;
     let device = issue_state.member.device;
     if stream.device_id() != device {
@@ -114,9 +112,7 @@ pub(crate) fn buffer(
     }
     match memory::resolve(address as usize, bytes) {
         Ok(found) if found.place == Where::Device(member.device) => {
-            if group::is_open() {
-                group::note_buffer(found.data, bytes)?;
-            }
+            group::note_buffer(found.data, bytes)?;
             Ok(found.data)
         }
         found => bad_buffer(member, argument, address, found.map(|found| found.place)),
