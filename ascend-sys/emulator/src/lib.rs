@@ -9,7 +9,7 @@
 //! Kinds of tasks are `leaf` (copies and fills), `after`, `event`, `notify` and `callback`.
 //! `collective` and `batch` are the operations in which ranks meet, and `fabric` makes
 //! communicators. `capture` keeps what a captured stream would have run, as a graph, and `check`
-//! watches what is submitted. `issue` puts operations of communicators into streams, `kernel` runs
+//! watches what goes through `submit`. `issue` puts operations of communicators into streams, `kernel` runs
 //! kernels, `operator` is what programs make their own operators from, `faults` has them fail, and
 //! `timeline` records what they do. `ending` ends what a program has on a stream, a context, a device
 //! or a block. `abi` holds the C functions, which check their arguments and call inward.
