@@ -7887,6 +7887,10 @@ pub mod imports {
             timeoutMs: u32,
             patienceMs: u32,
         ) -> aclError;
+        /** From now on the calling thread issues for another one, which has the number thread, until it is called with 0: when a
+        deadlock is to be proven, what it issues counts as that thread's. *before is the number of the calling thread itself, 0
+        when it never had a device.*/
+        pub fn ascendExtIssueFor(thread: u32, before: *mut u32) -> aclError;
         /// Takes deviceCount fresh devices; their ids are *firstDevice to *firstDevice + deviceCount - 1.
         pub fn ascendExtBlockCreate(
             config: *const AscendExtBlockConfig,

@@ -3428,6 +3428,10 @@ pub struct Functions {
             patienceMs: u32,
         ) -> aclError,
     >,
+    /** From now on the calling thread issues for another one, which has the number thread, until it is called with 0: when a
+    deadlock is to be proven, what it issues counts as that thread's. *before is the number of the calling thread itself, 0
+    when it never had a device.*/
+    pub ascendExtIssueFor: Option<unsafe extern "C" fn(thread: u32, before: *mut u32) -> aclError>,
     /// Takes deviceCount fresh devices; their ids are *firstDevice to *firstDevice + deviceCount - 1.
     pub ascendExtBlockCreate: Option<
         unsafe extern "C" fn(
@@ -4117,6 +4121,7 @@ pub static SYMBOLS: &[Symbol] = &[
     symbol(c"ascendExtStreamFailure", Library::Extension, "extension", "ascend/ascend_ext.h"),
     symbol(c"ascendExtAwaitActivity", Library::Extension, "extension", "ascend/ascend_ext.h"),
     symbol(c"ascendExtAwaitTask", Library::Extension, "extension", "ascend/ascend_ext.h"),
+    symbol(c"ascendExtIssueFor", Library::Extension, "extension", "ascend/ascend_ext.h"),
     symbol(c"ascendExtBlockCreate", Library::Extension, "extension", "ascend/ascend_ext.h"),
     symbol(c"ascendExtBlockDestroy", Library::Extension, "extension", "ascend/ascend_ext.h"),
     symbol(c"ascendExtFindings", Library::Extension, "extension", "ascend/ascend_ext.h"),

@@ -42,6 +42,8 @@ struct Stuck {
     text: String,
     /// Waits for a thread, not for another stream: giving up here may free the others.
     root: bool,
+    /// Waits for a record that is queued in another stream, which is listed itself.
+    follows: bool,
 }
 
 /// What the housekeeper remembers between looks: per block, what it saw and how often.
@@ -138,6 +140,7 @@ fn all_stuck(streams: &[&'static Stream], asleep: &[u32]) -> Option<Vec<Stuck>> 
         if limit.is_some_and(|limit| limit < SHORT) {
             return None;
         }
+        let follows = matches!(helpers, Helpers::Signal(_));
         let root = match helpers {
             Helpers::Stream => false,
             Helpers::Threads(threads) => {
@@ -146,11 +149,17 @@ fn all_stuck(streams: &[&'static Stream], asleep: &[u32]) -> Option<Vec<Stuck>> 
                 }
                 true
             }
-            Helpers::Anybody => return None,
+            Helpers::Signal(number) if is_queued(streams, number) => false,
+            Helpers::Signal(_) | Helpers::Anybody => return None,
         };
-        Some(Stuck { stream, ticket, text, root })
+        Some(Stuck { stream, ticket, text, root, follows })
     };
     streams.iter().map(|stream| look(stream)).collect()
+}
+
+/// Whether one of these streams will record a signal.
+fn is_queued(streams: &[&'static Stream], signal: u64) -> bool {
+    streams.iter().any(|stream| stream.queue.has_waiting(|task| task.records() == Some(signal)))
 }
 
 /// Tells the stuck tasks to give up; those that wait for streams go on when the others have.
@@ -158,11 +167,13 @@ fn end(mut stuck: Vec<Stuck>) {
     // The same deadlock gives the same text: by what waits, rank by rank.
     stuck.sort_by(|a, b| a.text.cmp(&b.text));
     let mut text = String::from("every thread and every stream waits for another");
-    for s in stuck.iter().take(LISTED) {
+    let any_leads = stuck.iter().any(|s| !s.follows);
+    let listed = || stuck.iter().filter(|s| !s.follows || !any_leads);
+    for s in listed().take(LISTED) {
         text += &format!("\n  {}: {}", s.stream.describe(), s.text);
     }
-    if stuck.len() > LISTED {
-        text += &format!("\n  and {} more streams", stuck.len() - LISTED);
+    if let more @ 1.. = listed().count().saturating_sub(LISTED) {
+        text += &format!("\n  and {more} more streams");
     }
     let reason = Reason::Deadlock(text.into());
     // Where all wait for streams all give up: the first one that did would let the others go on, as

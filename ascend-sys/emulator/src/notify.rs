@@ -4,7 +4,7 @@ use crate::check;
 use crate::machine::Device;
 use crate::message::{Failure, fail};
 use crate::slots::{HandleKind, Slots, Slotted, unknown};
-use crate::step::Step;
+use crate::step::{Helpers, Step};
 use crate::stream::{Stream, Task};
 use crate::task::{Effects, Passed, TaskBody};
 use ascend_sync::lock_std as lock;
@@ -155,6 +155,10 @@ impl TaskBody<Stream> for RecordNotify {
         Step::Done(Ok(()))
     }
 
+    fn records(&self) -> Option<u64> {
+        Some(self.handle)
+    }
+
     fn again(&self) -> Option<Task> {
         Some(Task::new(self.clone()))
     }
@@ -214,6 +218,10 @@ impl TaskBody<Stream> for WaitNotify {
     fn passed(&self, how: &Result<(), Failure>) -> Option<Passed<Stream>> {
         let (number, name) = (self.handle, format!("notify {}", self.notify.index));
         how.is_ok().then_some(Passed::Signal { number, name, call: "aclrtWaitAndResetNotify" })
+    }
+
+    fn helpers(&self) -> Helpers {
+        Helpers::Signal(self.handle)
     }
 
     fn describe(&self) -> String {

@@ -464,6 +464,11 @@ impl<J: Job> TaskQueue<J> {
         self.void.fetch_max(ticket, Ordering::AcqRel);
     }
 
+    /// Whether there is such a job behind the head.
+    pub(crate) fn has_waiting(&self, is_such: impl Fn(&J) -> bool) -> bool {
+        self.queue.lock().iter().any(|(_, job)| is_such(job))
+    }
+
     /// Looks at the parked or running head, if nobody has the lock.
     pub(crate) fn with_head<R>(
         &self,

@@ -65,6 +65,8 @@ pub(crate) enum Helpers {
     Stream,
     /// These threads, and nobody else.
     Threads(Vec<u32>),
+    /// Whoever records this signal: the stream in which a record is queued, else nobody knows.
+    Signal(u64),
     /// Nobody knows.
     Anybody,
 }

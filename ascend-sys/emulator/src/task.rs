@@ -64,6 +64,11 @@ pub(crate) trait TaskBody<O: 'static>: Send + 'static {
         Helpers::Anybody
     }
 
+    /// The number of the signal that the task records.
+    fn records(&self) -> Option<u64> {
+        None
+    }
+
     /// The same task once more, for another place in a stream. `None` for tasks that make sense
     /// only once: those cannot be captured.
     fn again(&self) -> Option<ErasedTask<O>> {

@@ -38,12 +38,23 @@ impl Drop for Registration {
 
 thread_local! {
     static ID: Cell<u32> = const { Cell::new(0) };
+    /// The thread for which this one issues; 0 for itself.
+    static ISSUES_FOR: Cell<u32> = const { Cell::new(0) };
     static REGISTRATION: RefCell<Option<Registration>> = const { RefCell::new(None) };
 }
 
 /// The calling thread, for "who used this last"; 0 when it never had a device.
 #[inline]
 pub(crate) fn me() -> u32 {
+    match ISSUES_FOR.get() {
+        0 => ID.get(),
+        other => other,
+    }
+}
+
+/// From now on the calling thread issues for another one, or with 0 for itself. Returns its own number.
+pub(crate) fn issue_for(thread: u32) -> u32 {
+    ISSUES_FOR.set(thread);
     ID.get()
 }
 

@@ -122,6 +122,11 @@ aclError ascendExtAwaitActivity(uint64_t *activity, uint32_t timeoutMs);
  * between them, says so with it, and then counts as waiting all that time when a deadlock is to be proven. */
 aclError ascendExtAwaitTask(aclrtStream stream, uint64_t ticket, uint32_t timeoutMs, uint32_t patienceMs);
 
+/** From now on the calling thread issues for another one, which has the number thread, until it is called with 0: when a
+ * deadlock is to be proven, what it issues counts as that thread's. *before is the number of the calling thread itself, 0
+ * when it never had a device. */
+aclError ascendExtIssueFor(uint32_t thread, uint32_t *before);
+
 /** Takes deviceCount fresh devices; their ids are *firstDevice to *firstDevice + deviceCount - 1. */
 aclError ascendExtBlockCreate(const AscendExtBlockConfig *config, uint32_t *block, int32_t *firstDevice);
 

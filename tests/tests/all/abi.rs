@@ -18,7 +18,7 @@ use rust::{Source, rust_name, rust_type};
 
 /// Functions that the data does not hold: two that CANN exports without a public header, and the
 /// optional entries of our own.
-const MORE_FUNCTIONS: [&str; 17] = [
+const MORE_FUNCTIONS: [&str; 18] = [
     "HcclAllocComResourceByTiling",
     "HcclThreadExportToCommEngine",
     "ascendExtStreamProgress",
@@ -34,6 +34,7 @@ const MORE_FUNCTIONS: [&str; 17] = [
     "ascendExtFindings",
     "ascendExtFinding",
     "ascendExtHostAccess",
+    "ascendExtIssueFor",
     "ascendExtTimelineRecord",
     "ascendExtTimeline",
 ];

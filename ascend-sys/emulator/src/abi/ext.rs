@@ -14,6 +14,7 @@ use crate::message::{Failure, fail};
 use crate::profile::{BUFFER_MEGABYTES, CONNECT_TIMEOUT, EXEC_TIMEOUT, Product};
 use crate::stream::Stream;
 use crate::timeline;
+use crate::users;
 use ascend_sys::{
     ACL_ERROR_INVALID_PARAM, ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, ACL_SUCCESS, AscendExtBlockConfig,
     AscendExtCheck, AscendExtFault, AscendExtFindingForm, AscendExtProgress, AscendExtTimelineForm,
@@ -70,6 +71,11 @@ entries! {
             "not complete yet, and its work goes on: {}",
             if timeout < patience { "the call is repeated".into() } else { stream.waiting_for() }
         )
+    }
+
+    fn ascendExtIssueFor(thread: u32, before: Out<u32>) {
+        before.required("before")?.write(users::issue_for(thread));
+        Ok(())
     }
 
     fn ascendExtBlockCreate(
