@@ -59,7 +59,7 @@ fn main() -> hccl::Result<()> {
 
     let root = RootInfo::new(&device)?;
     let comm = Communicator::builder().device(&device).rank(0).world_size(1);
-    let mut comm = comm.root_info(&root).build()?;
+    let mut comm = comm.root_info(&root).build().wait()?;
     let capture = device.begin_capture()?;
     for _ in 0..OPERATIONS {
         comm.all_reduce(&x, &mut y, Sum, &capture)?;

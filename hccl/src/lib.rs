@@ -56,6 +56,7 @@ pub mod kernel;
 pub mod memory;
 pub mod operator;
 pub(crate) mod order;
+mod pending;
 pub mod ranks;
 pub mod runtime;
 pub(crate) mod sync;
@@ -73,6 +74,7 @@ pub use error::{Error, Result};
 pub use group::{Group, GroupWork, group};
 pub use memory::{DeviceBuffer, DeviceSlice, DeviceSliceMut, Download, HostBuffer};
 pub use order::work;
+pub use pending::Pending;
 pub use ranks::{Rank, RankError};
 #[cfg(feature = "emulator")]
 pub use runtime::Fault;
@@ -88,5 +90,5 @@ pub mod prelude {
     pub use crate::{
         Capturing, Device, DeviceBuffer, DeviceSlice, DeviceSliceMut, Event, Graph, HostBuffer,
     };
-    pub use crate::{Product, Rank, Runtime, Stream, Work};
+    pub use crate::{Pending, Product, Rank, Runtime, Stream, Work};
 }

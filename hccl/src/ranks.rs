@@ -161,6 +161,7 @@ impl Rank {
             .root_info(&root_info)
             .config(config)
             .build()
+            .wait()
             // What the backend says about it would be what followed from the failure.
             .map_err(|error| run.failure(*index).unwrap_or(error))?;
         comm.set_alive(alive);
@@ -176,6 +177,8 @@ impl Rank {
         let outcome = caught(|| f(self).map_err(|error| Cause::from(error.into())));
         let cause: Cause = match outcome {
             Ok(Ok(value)) => {
+                // What it has begun is issued before anybody is told that nothing more comes.
+                device.linking().drain(device.runtime().deadline());
                 rank_slot.run.leave(rank_slot.index, &device, "its closure has returned", false);
                 return Some(value);
             }

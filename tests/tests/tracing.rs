@@ -227,6 +227,37 @@ fn a_refused_operation_has_a_span_and_takes_no_number() {
 }
 
 #[test]
+fn a_call_that_blocks_a_thread_with_tasks_is_a_warning_once() {
+    listen();
+    let runtime = Runtime::emulator(2).unwrap();
+    let devices = [runtime.device(0).unwrap(), runtime.device(1).unwrap()];
+    let mut comms = Communicator::init_all(&devices).wait().unwrap();
+    let streams = devices.map(|device| device.stream().unwrap());
+    let limit = Duration::from_millis(1);
+    let told = || {
+        let warnings = WARNINGS.lock().unwrap_or_else(PoisonError::into_inner);
+        warnings.iter().filter(|text| text.contains("synchronize blocks a thread")).count()
+    };
+    // Nobody is awaited.
+    let first = comms[0].barrier(&streams[0]).unwrap();
+    streams[0].synchronize_timeout(limit).unwrap_err();
+    assert_eq!(told(), 0);
+    let works = futures::executor::block_on(async {
+        let blocking = async {
+            for _ in 0..2 {
+                streams[0].synchronize_timeout(limit).unwrap_err();
+            }
+            drop(comms[1].barrier(&streams[1]).unwrap());
+        };
+        futures::join!(first, blocking)
+    });
+    works.0.unwrap();
+    assert_eq!(told(), 1);
+    streams[1].synchronize().unwrap();
+    assert_eq!(told(), 1);
+}
+
+#[test]
 #[ignore = "waits for more than ten seconds"]
 fn a_long_wait_is_a_warning_that_says_what_is_waited_for() {
     listen();
@@ -243,6 +274,7 @@ fn a_long_wait_is_a_warning_that_says_what_is_waited_for() {
         })
         .unwrap();
     let warnings = WARNINGS.lock().unwrap_or_else(PoisonError::into_inner);
+    let warnings: Vec<_> = warnings.iter().filter(|text| text.contains("has waited")).collect();
     let [warning] = &warnings[..] else { panic!("one warning, not {warnings:?}") };
     for phrase in ["barrier #2", "communicator late", "rank 0"] {
         assert!(warning.contains(phrase), "`{phrase}` is missing in: {warning}");

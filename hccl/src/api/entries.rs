@@ -100,6 +100,20 @@ impl Table {
         }
     }
 
+    /// The number that the backend has for the calling thread; 0 for none.
+    pub(crate) fn thread_number(&self) -> u32 {
+        self.issue_for(0)
+    }
+
+    /// What the calling thread issues is that of the thread with this number; 0 for its own. Returns its own number.
+    pub(crate) fn issue_for(&self, thread: u32) -> u32 {
+        let Some(function) = self.functions().ascendExtIssueFor else { return 0 };
+        let mut own = 0;
+        // SAFETY: the out parameter is a live local.
+        let code = unsafe { function(thread, &mut own) };
+        if code == 0 { own } else { 0 }
+    }
+
     /// How a call of the last group of this thread failed, when it did and the backend says so.
     pub(crate) fn group_failure(&self, call: u32) -> Option<Error> {
         let function = self.functions().ascendExtGroupResult?;

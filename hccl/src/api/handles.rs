@@ -9,8 +9,9 @@ use std::ffi::{CStr, c_void};
 use std::time::Duration;
 
 use ascend_sys::{
-    ACL_EVENT_SYNC, ACL_EVENT_TIME_LINE, aclrtContext, aclrtEvent, aclrtEventRecordedStatus,
-    aclrtMemAttr, aclrtMemMallocPolicy, aclrtMemcpyKind, aclrtStream, aclrtStreamStatus,
+    ACL_EVENT_SYNC, ACL_EVENT_TIME_LINE, ACL_NOTIFY_DEFAULT, aclrtContext, aclrtEvent,
+    aclrtEventRecordedStatus, aclrtMemAttr, aclrtMemMallocPolicy, aclrtMemcpyKind, aclrtNotify,
+    aclrtStream, aclrtStreamStatus,
 };
 
 use super::{Table, call};
@@ -25,6 +26,8 @@ const EVENT_TIMEOUT: i32 = ascend_sys::ACL_ERROR_RT_EVENT_SYNC_TIMEOUT;
 pub(crate) struct StreamHandle(aclrtStream);
 /// An event (of the kind that may be recorded again).
 pub(crate) struct EventHandle(aclrtEvent);
+/// A notify: one stream waits for it until another one records it.
+pub(crate) struct NotifyHandle(aclrtNotify);
 /// A context. Contexts are not owned: a device's default context lives as long as the device is set.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ContextHandle(aclrtContext);
@@ -37,6 +40,10 @@ unsafe impl Sync for StreamHandle {}
 unsafe impl Send for EventHandle {}
 // SAFETY: as for streams.
 unsafe impl Sync for EventHandle {}
+// SAFETY: as for streams.
+unsafe impl Send for NotifyHandle {}
+// SAFETY: as for streams.
+unsafe impl Sync for NotifyHandle {}
 // SAFETY: as for streams.
 unsafe impl Send for ContextHandle {}
 // SAFETY: as for streams.
@@ -153,9 +160,11 @@ impl Table {
         made("aclrtCreateStream", stream).map(StreamHandle)
     }
 
+    /// Destroys a stream on which all is complete. The function that waits first would wait for a device that has
+    /// stopped, too.
     pub(crate) fn destroy_stream(&self, stream: StreamHandle) -> Result<()> {
         // SAFETY: the handle is moved in, so nobody has it any more.
-        unsafe { call!(self, aclrtDestroyStream, stream.0) }
+        unsafe { call!(self, aclrtDestroyStreamForce, stream.0) }
     }
 
     /// Waits for everything on the stream.
@@ -195,6 +204,31 @@ impl Table {
         // SAFETY: the out parameter is a live local.
         unsafe { call!(self, aclrtCreateEventExWithFlag, &mut event, flag) }?;
         made("aclrtCreateEventExWithFlag", event).map(EventHandle)
+    }
+
+    /// A notify of the current device.
+    pub(crate) fn create_notify(&self) -> Result<NotifyHandle> {
+        let mut notify = std::ptr::null_mut();
+        // SAFETY: the out parameter is a live local.
+        unsafe { call!(self, aclrtCreateNotify, &mut notify, u64::from(ACL_NOTIFY_DEFAULT)) }?;
+        made("aclrtCreateNotify", notify).map(NotifyHandle)
+    }
+
+    pub(crate) fn destroy_notify(&self, notify: NotifyHandle) -> Result<()> {
+        // SAFETY: the handle is moved in, so nobody has it any more.
+        unsafe { call!(self, aclrtDestroyNotify, notify.0) }
+    }
+
+    /// Wakes the stream that waits for it, when what is in this one now is complete.
+    pub(crate) fn record_notify(&self, notify: &NotifyHandle, stream: &StreamHandle) -> Result<()> {
+        // SAFETY: both handles are alive.
+        unsafe { call!(self, aclrtRecordNotify, notify.0, stream.0) }
+    }
+
+    /// What enters the stream later waits for the notify, without a limit.
+    pub(crate) fn wait_notify(&self, stream: &StreamHandle, notify: &NotifyHandle) -> Result<()> {
+        // SAFETY: both handles are alive.
+        unsafe { call!(self, aclrtWaitAndResetNotify, notify.0, stream.0, 0) }
     }
 
     pub(crate) fn destroy_event(&self, event: EventHandle) -> Result<()> {

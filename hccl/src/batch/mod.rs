@@ -40,11 +40,11 @@ mod check;
 pub use crate::error::batch::{BatchError, Direction};
 pub(crate) use check::{Peers, Used, check_overlap};
 
-use crate::api::call;
 use crate::api::item::Item;
+use crate::api::{Table, call};
 use crate::collective::CollectiveOp;
 use crate::comm::{Communicator, Member};
-use crate::device::state::issue;
+use crate::device::state::handle;
 use crate::device::{Stream, StreamState};
 use crate::dtype::{DType, Element};
 use crate::error::{Error, Result};
@@ -132,7 +132,7 @@ impl<'buffers> Batch<'_, 'buffers> {
 
     /// Issues the messages, or records them on a stream that is [captured](crate::Graph). An empty batch is an operation of no messages.
     ///
-    /// Returns at once; a first message to or from a peer may block while links are built (see [`comm`](crate::comm)). The [`Work`] is
+    /// Does not block (see [`comm`](crate::comm)). The [`Work`] is
     /// complete when all messages of this rank have been sent and received. CANN: `HcclBatchSendRecv`.
     ///
     /// # Errors
@@ -157,17 +157,27 @@ impl<'buffers> Batch<'_, 'buffers> {
             self.member.peers.check_overlap(&self.items)?;
         }
         let count = self.items.len() as u32;
-        let items = self.items.as_mut_ptr().cast();
+        let items = self.items.as_mut_ptr();
         let mut touches: Vec<Touch<'_>> = std::mem::take(&mut self.touches);
         touches.push(self.member.touch());
         let member = &*self.member;
         let batch = member.operation(BATCH, sequence, Takes::Batch(&self.items));
-        let outcome = issue(stream, batch, &touches, |raw| {
-            let comm = member.enter(stream)?;
-            // SAFETY: live handles; `items` has `count` items of CANN's layout and is read during the call; the buffers
-            // are named in `touches`, and so stay allocated and untouched until the operation is complete.
-            unsafe { call!(member.device.table(), HcclBatchSendRecv, items, count, comm, raw) }
-        });
+        // SAFETY: live handles; the pointer is to `count` items of CANN's layout, which are read during the call; the buffers
+        // are named in `touches`, and so stay allocated and untouched until the operation is complete.
+        let call = move |table: &Table, comm, raw, items: *mut Item| unsafe {
+            call!(table, HcclBatchSendRecv, items.cast(), count, comm, raw)
+        };
+        let issued = if member.is_linked::<S>(batch.takes) {
+            S::issue(stream, batch, &touches, |raw| {
+                call(member.device.table(), member.enter(stream)?, raw, items)
+            })
+        } else {
+            let mut items = self.items.clone();
+            member.issue_by_helper(stream, batch, &touches, move |table, comm, raw| {
+                call(table, comm, raw, items.as_mut_ptr())
+            })
+        };
+        let outcome = handle(stream, issued, BATCH);
         self.touches = emptied(touches);
         if S::RUNS && outcome.is_ok() {
             self.member.count(Takes::Batch(&self.items));

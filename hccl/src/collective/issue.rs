@@ -48,13 +48,22 @@ impl Member {
         if let Err(error) = &operation.checked {
             return Err(self.explain(name, sequence, error.clone()));
         }
-        let issued =
-            S::issue(stream, self.operation(name, sequence, operation.takes()), touches, |raw| {
+        let takes = operation.takes();
+        let call = self.operation(name, sequence, takes);
+        let issued = if self.is_linked::<S>(takes) {
+            S::issue(stream, call, touches, |raw| {
                 let comm = self.enter(stream)?;
                 // SAFETY: live handles; the checks have found nothing; the buffers are named in
                 // `touches`, so that they stay allocated and untouched until the operation is complete.
                 unsafe { operation.enqueue(self.device.table(), comm, raw) }
-            });
+            })
+        } else {
+            let operation = operation.detach();
+            self.issue_by_helper(stream, call, touches, move |table, comm, raw| {
+                // SAFETY: as above.
+                unsafe { operation.enqueue(table, comm, raw) }
+            })
+        };
         slip.put(issued.map_err(|error| self.explain(name, sequence, error))?);
         Ok(())
     }

@@ -23,7 +23,7 @@ impl Communicator {
     /// Messages from one rank to another pair in the order in which they are issued; those of a batch pair with those of a batch.
     /// CANN: `HcclSend`.
     ///
-    /// Does not block, except for links. For errors see the [module](crate::collective).
+    /// Does not block. For errors see the [module](crate::collective).
     ///
     /// ```
     /// use hccl::prelude::*;
@@ -61,7 +61,7 @@ impl Communicator {
     /// The [`Work`] is complete, and what follows on the stream begins, when the elements are there. For the order of messages, and why
     /// [`batch`](Self::batch) is better when a rank both sends and receives, see [`send`](Self::send). CANN: `HcclRecv`.
     ///
-    /// Does not block, except for links. For errors see the [module](crate::collective).
+    /// Does not block. For errors see the [module](crate::collective).
     ///
     /// ```
     /// use hccl::prelude::*;

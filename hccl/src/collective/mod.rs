@@ -15,7 +15,7 @@
 //! Variants `.._in_place` use one buffer. Those with a `v` take parts that differ in length, as a [`Partition`]; `vc` takes a
 //! [`CountMatrix`].
 //!
-//! They return at once, except the first one of a communicator, which waits for its peers (see
+//! They return at once, also the first one of a communicator, whose links a helper thread makes (see
 //! [`comm`](crate::comm)). What they return, a [`Work`], is a future that watches: dropping it neither cancels nor blocks, and
 //! awaiting it is needed only to learn when the operation is complete on this rank, and how it ended. Everything that uses the same
 //! buffers later, on whatever stream, is ordered behind it without waiting on the host.
@@ -43,8 +43,9 @@
 //! * [`Error::MissingSymbol`] when the backend does not have the C function;
 //! * [`Error::Aborted`] after [`AbortHandle::abort`](crate::comm::AbortHandle::abort).
 //!
-//! [`Error::Call`] is what CANN itself says, among others that a peer did not come while links were being built, and [`Error::Failed`]
-//! is about an earlier operation of the stream whose [`Work`] was dropped. What goes wrong later is for the [`Work`] to tell.
+//! [`Error::Call`] is what CANN itself says, and [`Error::Failed`] is about an earlier operation of the stream whose [`Work`] was dropped.
+//! What goes wrong later is for the [`Work`] to tell, among others, as [`Error::Call`], that a peer did not come while links were
+//! being made.
 //!
 //! # To add a collective
 //!

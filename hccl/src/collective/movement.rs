@@ -25,7 +25,7 @@ impl Communicator {
     /// rank 3  .. ..         c0 c1
     /// ```
     ///
-    /// Does not block, except for links. For errors see the [module](crate::collective).
+    /// Does not block. For errors see the [module](crate::collective).
     ///
     /// ```
     /// use hccl::prelude::*;
@@ -67,7 +67,7 @@ impl Communicator {
     /// `send` has the same length on all ranks, and `recv` that length times the number of ranks. For parts that differ see
     /// [`all_gather_v`](Self::all_gather_v). CANN: `HcclAllGather`.
     ///
-    /// Does not block, except for links. For errors see the [module](crate::collective).
+    /// Does not block. For errors see the [module](crate::collective).
     ///
     /// ```
     /// use hccl::prelude::*;
@@ -111,7 +111,7 @@ impl Communicator {
     /// The length of `buffer` is a multiple of the number of ranks; with `n` elements a rank, those of rank `r` are
     /// `r * n..(r + 1) * n`. CANN: `HcclAllGather` with a send pointer into the receive buffer.
     ///
-    /// Does not block, except for links. For errors see the [module](crate::collective).
+    /// Does not block. For errors see the [module](crate::collective).
     ///
     /// ```
     /// use hccl::prelude::*;
@@ -155,7 +155,7 @@ impl Communicator {
     /// others; anything else is an error before the call. Where the literal `None` does not say what it is none of, write
     /// `None::<&DeviceBuffer<f32>>`. CANN: `HcclScatter`.
     ///
-    /// Does not block, except for links. For errors see the [module](crate::collective).
+    /// Does not block. For errors see the [module](crate::collective).
     ///
     /// ```
     /// use hccl::prelude::*;
@@ -202,7 +202,7 @@ impl Communicator {
     /// `recv` comes from rank `r`. For parts that differ see [`all_to_all_v`](Self::all_to_all_v). There is no variant in place: HCCL
     /// refuses equal pointers. CANN: `HcclAlltoAll`.
     ///
-    /// Does not block, except for links. For errors see the [module](crate::collective).
+    /// Does not block. For errors see the [module](crate::collective).
     ///
     /// ```
     /// use hccl::prelude::*;

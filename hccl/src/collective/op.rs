@@ -233,6 +233,38 @@ impl<'a> CollectiveOp<'a> {
         (self.name.span)(member, sequence, self.count, bytes)
     }
 
+    /// The operation for a call that is made later: with tables of its own.
+    #[cold]
+    pub(super) fn detach(&self) -> DetachedOp {
+        let kind = match self.kind {
+            CollectiveKind::AllReduce(op) => DetachedKind::Plain(CollectiveKind::AllReduce(op)),
+            CollectiveKind::Reduce(op, root) => {
+                DetachedKind::Plain(CollectiveKind::Reduce(op, root))
+            }
+            CollectiveKind::ReduceScatter(op) => {
+                DetachedKind::Plain(CollectiveKind::ReduceScatter(op))
+            }
+            CollectiveKind::Broadcast(root) => DetachedKind::Plain(CollectiveKind::Broadcast(root)),
+            CollectiveKind::AllGather => DetachedKind::Plain(CollectiveKind::AllGather),
+            CollectiveKind::Scatter(root) => DetachedKind::Plain(CollectiveKind::Scatter(root)),
+            CollectiveKind::AllToAll(count) => DetachedKind::Plain(CollectiveKind::AllToAll(count)),
+            CollectiveKind::Message(direction, peer) => {
+                DetachedKind::Plain(CollectiveKind::Message(direction, peer))
+            }
+            CollectiveKind::Barrier => DetachedKind::Plain(CollectiveKind::Barrier),
+            CollectiveKind::ReduceScatterV(op, parts) => {
+                DetachedKind::ReduceScatterV(op, parts.clone())
+            }
+            CollectiveKind::AllGatherV(parts) => DetachedKind::AllGatherV(parts.clone()),
+            CollectiveKind::AllToAllV(from, to) => {
+                DetachedKind::AllToAllV(from.clone(), to.clone())
+            }
+            CollectiveKind::AllToAllVC(matrix) => DetachedKind::AllToAllVC(matrix.into()),
+        };
+        let CollectiveOp { name, dtype, count, send, recv, .. } = *self;
+        DetachedOp { name, kind, dtype, count, send, recv }
+    }
+
     /// Hands it to CANN.
     ///
     /// # Safety
@@ -325,5 +357,53 @@ impl<'a> CollectiveOp<'a> {
                 CollectiveKind::Barrier => call!(table, HcclBarrier, comm, stream),
             }
         }
+    }
+}
+
+/// An operation that has been checked and lent nothing, for a call that is made later.
+pub(super) struct DetachedOp {
+    name: &'static OpName,
+    kind: DetachedKind,
+    dtype: DType,
+    count: usize,
+    send: *mut c_void,
+    recv: *mut c_void,
+}
+
+// SAFETY: the pointers are names of device memory; they are not read through.
+unsafe impl Send for DetachedOp {}
+
+enum DetachedKind {
+    /// Without tables.
+    Plain(CollectiveKind<'static>),
+    ReduceScatterV(HcclReduceOp, Partition),
+    AllGatherV(Partition),
+    AllToAllV(Partition, Partition),
+    AllToAllVC(Box<[u64]>),
+}
+
+impl DetachedOp {
+    /// Hands it to CANN.
+    ///
+    /// # Safety
+    ///
+    /// As for [`CollectiveOp::enqueue`].
+    pub(super) unsafe fn enqueue(
+        &self,
+        table: &Table,
+        comm: HcclComm,
+        stream: aclrtStream,
+    ) -> Result<()> {
+        let kind = match &self.kind {
+            DetachedKind::Plain(kind) => *kind,
+            DetachedKind::ReduceScatterV(op, parts) => CollectiveKind::ReduceScatterV(*op, parts),
+            DetachedKind::AllGatherV(parts) => CollectiveKind::AllGatherV(parts),
+            DetachedKind::AllToAllV(from, to) => CollectiveKind::AllToAllV(from, to),
+            DetachedKind::AllToAllVC(matrix) => CollectiveKind::AllToAllVC(matrix),
+        };
+        let mut operation = CollectiveOp::new(self.name, kind, self.dtype, self.count);
+        (operation.send, operation.recv) = (self.send, self.recv);
+        // SAFETY: the caller's promise.
+        unsafe { operation.enqueue(table, comm, stream) }
     }
 }

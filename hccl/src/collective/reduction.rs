@@ -31,7 +31,7 @@ impl Communicator {
     ///
     /// The emulator combines in the order of the ranks; integers wrap around. CANN: `HcclAllReduce`.
     ///
-    /// Does not block, except for links (see [`comm`](crate::comm)). For errors see the [module](crate::collective).
+    /// Does not block (see [`comm`](crate::comm)). For errors see the [module](crate::collective).
     ///
     /// ```
     /// use hccl::prelude::*;
@@ -74,7 +74,7 @@ impl Communicator {
 
     /// As [`all_reduce`](Self::all_reduce), with the result in place of the input.
     ///
-    /// CANN: `HcclAllReduce` with equal pointers. Does not block, except for links. For errors see the [module](crate::collective).
+    /// CANN: `HcclAllReduce` with equal pointers. Does not block. For errors see the [module](crate::collective).
     ///
     /// ```
     /// use hccl::prelude::*;
@@ -128,7 +128,7 @@ impl Communicator {
     /// CANN: `HcclReduce`, which wants memory to receive into on every rank. On the others it is a block that the communicator keeps, as
     /// long as the longest `send` so far.
     ///
-    /// Does not block, except for links. For errors see the [module](crate::collective).
+    /// Does not block. For errors see the [module](crate::collective).
     ///
     /// ```
     /// use hccl::prelude::*;
@@ -175,7 +175,7 @@ impl Communicator {
 
     /// As [`reduce`](Self::reduce), with the result in place of the root's input. The other ranks' buffers are only read.
     ///
-    /// CANN: `HcclReduce`, on the root with equal pointers. Does not block, except for links. For errors see the
+    /// CANN: `HcclReduce`, on the root with equal pointers. Does not block. For errors see the
     /// [module](crate::collective).
     ///
     /// ```
@@ -230,7 +230,7 @@ impl Communicator {
     /// `recv` has the same length on all ranks, and `send` that length times the number of ranks: part `r` is for rank `r`. For parts
     /// that differ see [`reduce_scatter_v`](Self::reduce_scatter_v). CANN: `HcclReduceScatter`.
     ///
-    /// Does not block, except for links. For errors see the [module](crate::collective).
+    /// Does not block. For errors see the [module](crate::collective).
     ///
     /// ```
     /// use hccl::prelude::*;
@@ -276,7 +276,7 @@ impl Communicator {
     /// The length of `buffer` is a multiple of the number of ranks. CANN: `HcclReduceScatter` with a receive pointer into the send
     /// buffer.
     ///
-    /// Does not block, except for links. For errors see the [module](crate::collective).
+    /// Does not block. For errors see the [module](crate::collective).
     ///
     /// ```
     /// use hccl::prelude::*;

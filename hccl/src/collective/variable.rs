@@ -31,7 +31,7 @@ impl Communicator {
     ///
     /// CANN: `HcclAllGatherV`. An A3 does this within one server, an A2 on servers with equally many devices.
     ///
-    /// Does not block, except for links. For errors see the [module](crate::collective).
+    /// Does not block. For errors see the [module](crate::collective).
     ///
     /// ```
     /// use hccl::prelude::*;
@@ -83,7 +83,7 @@ impl Communicator {
     /// CANN: `HcclReduceScatterV`. It takes less than the other reductions: neither `u64` nor `f64`, on the A2 no `i64`, and
     /// products (`Prod`) on the 950 only. An A3 does this within one server, an A2 on servers with equally many devices.
     ///
-    /// Does not block, except for links. For errors see the [module](crate::collective).
+    /// Does not block. For errors see the [module](crate::collective).
     ///
     /// ```
     /// use hccl::prelude::*;
@@ -142,7 +142,7 @@ impl Communicator {
     ///
     /// When every rank knows all counts, [`all_to_all_vc`](Self::all_to_all_vc) is simpler. CANN: `HcclAlltoAllV`.
     ///
-    /// Does not block, except for links. For errors see the [module](crate::collective).
+    /// Does not block. For errors see the [module](crate::collective).
     ///
     /// ```
     /// use hccl::prelude::*;
@@ -193,7 +193,7 @@ impl Communicator {
     ///
     /// `counts` is the same on all ranks. `send` is as long as the sum of this rank's row, `recv` as the sum of its column.
     ///
-    /// CANN: `HcclAlltoAllVC`. Does not block, except for links. For errors see the [module](crate::collective).
+    /// CANN: `HcclAlltoAllVC`. Does not block. For errors see the [module](crate::collective).
     ///
     /// ```
     /// use hccl::prelude::*;

@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use ascend_sys::HcclComm;
 
 use super::RootInfo;
+use super::links::Links;
 use crate::api::{Table, call};
 use crate::device::Device;
 use crate::device::deferred::Retire;
@@ -30,6 +31,9 @@ pub(crate) struct CommHandle {
     parts: AtomicUsize,
     /// How many communicators can still be used that its peers may wait for: its own, and those of some of its ranks.
     users: AtomicUsize,
+    /// How many operations are on a detour.
+    detours: AtomicUsize,
+    pub(crate) links: Links,
 }
 
 /// How a communicator came about.
@@ -60,7 +64,9 @@ impl CommHandle {
             whole.users.fetch_add(1, Ordering::Relaxed);
         }
         let (parts, users) = (AtomicUsize::new(0), AtomicUsize::new(1));
-        CommHandle { raw, label, destroyed: AtomicBool::new(false), origin, parts, users }
+        let (detours, links) = (AtomicUsize::new(0), Links::new(label.rank, label.world_size));
+        let destroyed = AtomicBool::new(false);
+        CommHandle { raw, label, destroyed, origin, parts, users, detours, links }
     }
 
     /// Whether it has some of the ranks of another one.
@@ -86,6 +92,26 @@ impl CommHandle {
 
     fn is_destroyed(&self) -> bool {
         self.destroyed.load(Ordering::Acquire)
+    }
+
+    /// Different for every communicator that there is.
+    pub(crate) fn key(self: &Arc<Self>) -> u64 {
+        Arc::as_ptr(self).addr() as u64
+    }
+
+    pub(crate) fn label(&self) -> &Arc<Label> {
+        &self.label
+    }
+
+    /// An operation goes on a detour. Until it [is issued](Self::leave) no peer is told that this rank is
+    /// gone, and until its [end](Self::end_detour) the communicator is not destroyed.
+    pub(super) fn begin_detour(&self) {
+        self.users.fetch_add(1, Ordering::Relaxed);
+        self.detours.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn end_detour(&self) {
+        self.detours.fetch_sub(1, Ordering::Release);
     }
 
     /// The handle itself, live as long as its communicator.
@@ -156,7 +182,8 @@ impl Retire for RetiredCommunicator {
     }
 
     fn is_free(&mut self) -> bool {
-        !self.handle.has_parts() && are_complete(&mut self.stamps)
+        let in_use = self.handle.has_parts() || self.handle.detours.load(Ordering::Acquire) != 0;
+        !in_use && are_complete(&mut self.stamps)
     }
 
     fn destroy(self: Box<Self>, table: &Table) -> Result<()> {

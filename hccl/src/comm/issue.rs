@@ -76,14 +76,21 @@ impl Member {
         }
     }
 
+    /// Waits until all that is [on a detour](super::detour) on this device has been issued: for calls that wait for
+    /// other ranks by contract, and come in the program's order.
+    pub(crate) fn let_detours_pass(&self, operation: &'static str, sequence: u64) -> Result<()> {
+        let deadline = self.device.runtime().deadline();
+        if self.device.linking().is_idle() || self.device.linking().drain(deadline) {
+            return Ok(());
+        }
+        let what = self.label.context(operation, sequence).to_string();
+        let message = Some("operations before it wait for the links to other ranks".into());
+        Err(Error::Timeout { what: what.into(), after: deadline, message })
+    }
+
     /// Says which operation an error is about, unless it says so itself.
     #[cold]
     pub(crate) fn explain(&self, operation: &'static str, sequence: u64, error: Error) -> Error {
-        let context = || self.label.context(operation, sequence);
-        let error = error.in_operation(context);
-        if error.context().is_some() {
-            return error;
-        }
-        Error::Refused { context: Box::new(context()), cause: Box::new(error) }
+        self.label.explain(operation, sequence, error)
     }
 }

@@ -14,22 +14,37 @@
 //! * Dropped with operations in flight, a communicator is put aside and destroyed when they are complete. Dropping
 //!   never blocks.
 //!
-//! The first operation of a communicator, and the first message to each peer, builds links: the call itself then blocks until the
-//! peers make theirs, for at most the connection time-out (120 s unless `HCCL_CONNECT_TIMEOUT` says otherwise). Ranks
-//! that share a thread would therefore wait for themselves; give each a thread, for example with
-//! [`Runtime::run_ranks`](crate::Runtime::run_ranks), or issue for all of them in a [`group`](crate::group()).
+//! # First contact
+//!
+//! The first collective of a communicator, and the first message to each peer, makes links: that takes until the peers make
+//! theirs, for at most the connection time-out (120 s unless `HCCL_CONNECT_TIMEOUT` says otherwise). CANN waits for that inside
+//! the call. Here a helper thread makes the call, the operation keeps its place in its stream, and what goes wrong comes with its
+//! [`Work`](crate::Work). So ranks may share a thread. As long as links are being made, later collectives and messages of the device
+//! are issued by the helper too, in the program's order; copies and kernels are not held up. [`connect`](Communicator::connect) and
+//! [`connect_to`](Communicator::connect_to) make links ahead of time.
+//!
+//! Communicators themselves are made by a helper thread, too: what makes one returns a future, [`Pending`](crate::Pending).
+//!
+//! What waits inside the call, by contract: the end of a [`group`](crate::group()), and the first use of a channel by an
+//! [operator of one's own](Communicator::run). CANN may make more links when it takes another algorithm, for another operation or a
+//! much larger one; nobody can know that before, and then its call waits for the peers.
 //!
 //! [`split`](Communicator::split) and [`subset`](Communicator::subset) make communicators of some of the ranks.
 
+mod build;
 mod config;
+mod connect;
+mod detour;
 pub(crate) mod handle;
 mod issue;
+pub(crate) mod links;
 mod root_info;
 pub(crate) mod scratch;
 mod sub;
 mod suspend;
 
 pub use crate::error::config::ConfigError;
+pub use build::{CommunicatorBuilder, Plan};
 pub use config::{CommConfig, Deterministic, Expansion, Retry};
 pub use handle::AbortHandle;
 pub use root_info::RootInfo;
@@ -41,7 +56,6 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use ascend_sys::HcclComm;
-use typed_builder::TypedBuilder;
 
 use crate::api::call;
 use crate::batch::{Lists, Peers};
@@ -52,7 +66,6 @@ use crate::error::{Error, OpContext, Result};
 use crate::operator::Resources;
 use crate::order::label::Label;
 use crate::order::stamps::Stamps;
-use crate::runtime::Runtime;
 use handle::{CommHandle, Origin, RetiredCommunicator};
 use scratch::ScratchBlock;
 
@@ -88,7 +101,8 @@ pub enum Suspended {}
 ///     .world_size(1)
 ///     .root_info(&root)
 ///     .config(CommConfig::builder().name("alone").build())
-///     .build()?;
+///     .build()
+///     .wait()?;
 /// assert_eq!((comm.rank(), comm.world_size(), comm.name()), (0, 1, "alone"));
 /// # Ok(())
 /// # }
@@ -123,103 +137,6 @@ pub(crate) struct Member {
     alive: Option<Arc<()>>,
 }
 
-/// What [`Communicator::builder`] collects.
-#[derive(TypedBuilder)]
-#[builder(
-    doc,
-    builder_type(name = CommunicatorBuilder, vis = "pub"),
-    build_method(into = Result<Communicator>)
-)]
-pub struct Plan<'a> {
-    /// The device of this rank.
-    #[builder(default, setter(strip_option))]
-    device: Option<&'a Device>,
-    /// Short for the device of this runtime that has the number of the rank.
-    #[builder(default, setter(strip_option))]
-    runtime: Option<&'a Runtime>,
-    /// The number of this rank, below the number of ranks.
-    rank: u32,
-    /// The number of ranks.
-    world_size: u32,
-    /// Where the ranks meet; the same for all of them.
-    root_info: &'a RootInfo,
-    /// Settings; the same for all ranks.
-    #[builder(default)]
-    config: CommConfig,
-}
-
-impl Communicator {
-    /// The way to make a communicator out of a [`RootInfo`]:
-    /// `.device(&device)` or `.runtime(&runtime)`, `.rank(r)`, `.world_size(n)`, `.root_info(&root)`, if need be `.config(config)`, and
-    /// `.build()?`.
-    ///
-    /// `build` blocks until all ranks have called it, for at most the connection time-out. CANN:
-    /// `HcclCommInitRootInfoConfig`.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::NoSuchRank`] when the rank is not below the number of ranks, [`Error::Config`] for a setting that CANN would
-    /// refuse or ignore, [`Error::Call`] with `HCCL_E_TIMEOUT` when ranks are missing; its text says which.
-    pub fn builder<'a>() -> CommunicatorBuilder<'a> {
-        Plan::builder()
-    }
-}
-
-impl From<Plan<'_>> for Result<Communicator> {
-    fn from(plan: Plan<'_>) -> Self {
-        plan.build()
-    }
-}
-
-impl Plan<'_> {
-    fn build(self) -> Result<Communicator> {
-        let Plan { device, runtime, rank, world_size, root_info, config } = self;
-        if rank >= world_size {
-            return Err(Error::NoSuchRank { what: "the rank", rank, world_size });
-        }
-        let device = match (device, runtime) {
-            (Some(device), None) => device.clone(),
-            (None, Some(runtime)) => runtime.device(rank as usize)?,
-            _ => {
-                let problem = "give either `.device(&device)` or `.runtime(&runtime)`".into();
-                return Err(Error::Invalid { operation: BUILD, problem });
-            }
-        };
-        let exec_seconds = config.exec_seconds();
-        let config = config.to_raw(device.runtime().product())?;
-        let table = device.table();
-        // One that was dropped may still have the name.
-        device.reap();
-        let _bound = device.bind()?;
-        // Communicators of a device are made one after another.
-        let _turn = device.making();
-        let mut raw: HcclComm = std::ptr::null_mut();
-        // SAFETY: the structures and the out parameter are live for the call, which keeps none of them.
-        unsafe {
-            call!(
-                table,
-                HcclCommInitRootInfoConfig,
-                world_size,
-                root_info.raw(),
-                rank,
-                &config,
-                &mut raw
-            )
-        }
-        .map_err(|error| error.in_operation(|| making(BUILD, Some(rank))))?;
-        let origin = Origin::Root(root_info.clone());
-        // SAFETY: CANN has just made it for this device, and nobody else knows it.
-        let mut communicator =
-            unsafe { Communicator::from_parts(BUILD, raw, &device, (rank, world_size), origin) }?;
-        if let Some(seconds) = exec_seconds {
-            communicator.member.exec_seconds = seconds;
-        }
-        Ok(communicator)
-    }
-}
-
-const BUILD: &str = "Communicator::builder";
-const INIT_ALL: &str = "Communicator::init_all";
 const FROM_RAW: &str = "Communicator::from_raw";
 
 /// Names a call that makes a communicator, as long as that has no name.
@@ -228,60 +145,6 @@ fn making(operation: &'static str, rank: Option<u32>) -> OpContext {
 }
 
 impl Communicator {
-    /// One communicator over several devices of this process, which is all of its ranks: rank `i` is `devices[i]`.
-    ///
-    /// Blocks until it is made. Each of the communicators must then be used on a thread of its own, since the first operation waits
-    /// for the other ranks inside the call. CANN: `HcclCommInitAll`.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Empty`] without devices, [`Error::WrongRuntime`] when they belong to different runtimes, [`Error::Invalid`] when one
-    /// is named twice, and what CANN says.
-    ///
-    /// ```
-    /// use hccl::prelude::*;
-    ///
-    /// # fn main() -> hccl::Result<()> {
-    /// let runtime = Runtime::emulator(2)?;
-    /// let communicators = Communicator::init_all(&[runtime.device(0)?, runtime.device(1)?])?;
-    /// assert_eq!(communicators[1].rank(), 1);
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn init_all(devices: &[Device]) -> Result<Vec<Self>> {
-        let Some(first) = devices.first() else {
-            return Err(Error::Empty { operation: INIT_ALL, what: "the list of devices" });
-        };
-        let mut ids: Vec<i32> = Vec::with_capacity(devices.len());
-        for device in devices {
-            if !device.runtime().is(first.runtime()) {
-                return Err(Error::WrongRuntime { operation: INIT_ALL, what: "a device" });
-            }
-            if ids.contains(&device.id()) {
-                let problem = format!("device {} is named twice", device.index());
-                return Err(Error::Invalid { operation: INIT_ALL, problem: problem.into() });
-            }
-            ids.push(device.id());
-        }
-        let count = devices.len() as u32;
-        let mut raw: Vec<HcclComm> = vec![std::ptr::null_mut(); devices.len()];
-        let _bound = first.bind()?;
-        let table = first.table();
-        // SAFETY: both arrays have `count` elements and are live for the call.
-        unsafe { call!(table, HcclCommInitAll, count, ids.as_mut_ptr(), raw.as_mut_ptr()) }
-            .map_err(|error| error.in_operation(|| making(INIT_ALL, None)))?;
-        // All are owned before the first can fail.
-        let made: Vec<Result<Self>> = (raw.into_iter().zip(devices).enumerate())
-            .map(|(rank, (raw, device))| {
-                // SAFETY: CANN has just made it for this device, and nobody else knows it.
-                unsafe {
-                    Self::from_parts(INIT_ALL, raw, device, (rank as u32, count), Origin::Process)
-                }
-            })
-            .collect();
-        made.into_iter().collect()
-    }
-
     /// A communicator that somebody else made, for example a training framework. It is never destroyed here. Does not block.
     ///
     /// Its rank and size are asked for (`HcclGetRankId`, `HcclGetRankSize`). Operations are numbered from 1 as if there had been none

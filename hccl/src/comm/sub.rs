@@ -1,10 +1,17 @@
 //! Communicators of some of the ranks of another one.
 
-use ascend_sys::HcclComm;
+use std::sync::Arc;
 
-use super::{CommConfig, Communicator, Origin};
+use ascend_sys::{HcclComm, HcclCommConfig};
+
+use super::handle::{CommHandle, Origin};
+use super::{CommConfig, Communicator, Member};
 use crate::api::call;
+use crate::device::{Device, Stream};
 use crate::error::{Error, Result};
+use crate::memory::DeviceBuffer;
+use crate::order::work::Work;
+use crate::pending::Pending;
 
 /// Identifiers from here on are those of splits.
 const SPLITS: u64 = 1 << 32;
@@ -16,7 +23,9 @@ impl Communicator {
     /// A communicator of some ranks of this one, which all of them name alike. Position in `ranks` is the rank in it.
     ///
     /// Its members call this with the same `ranks` and the same `id`, which tells it from other subsets of this communicator. Ranks that are not
-    /// members get `None`, and need not call it: nobody waits here, so nobody can be waited for. The members meet in the first operation.
+    /// members get `None`, and need not call it. The members meet in the first operation.
+    ///
+    /// Returns at once; what it returns is a future, see [`Pending`].
     ///
     /// Its name is that of this communicator with `_sub_` and the `id`, unless [`subset_with`](Self::subset_with) gives one. CANN:
     /// `HcclCreateSubCommConfig`.
@@ -36,7 +45,7 @@ impl Communicator {
     ///     let stream = rank.device().stream()?;
     ///     let mut world = rank.communicator()?;
     ///     // The outer ranks, the last one first.
-    ///     let Some(mut outer) = world.subset(&[3, 0], 1)? else { return Ok(None) };
+    ///     let Some(mut outer) = world.subset(&[3, 0], 1).wait()? else { return Ok(None) };
     ///     let mut x = rank.device().upload(&[10 + outer.rank()], &stream)?;
     ///     outer.broadcast(&mut x, 0, &stream)?;
     ///     Ok(Some((world.rank(), outer.rank(), x.to_vec(&stream).wait()?)))
@@ -45,7 +54,7 @@ impl Communicator {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn subset(&mut self, ranks: &[u32], id: u32) -> Result<Option<Communicator>> {
+    pub fn subset(&mut self, ranks: &[u32], id: u32) -> Pending<Option<Communicator>> {
         self.subset_with(ranks, id, CommConfig::default())
     }
 
@@ -55,7 +64,21 @@ impl Communicator {
         ranks: &[u32],
         id: u32,
         config: CommConfig,
-    ) -> Result<Option<Communicator>> {
+    ) -> Pending<Option<Communicator>> {
+        match self.check_subset(ranks, id, &config) {
+            Ok(Some(part)) => part.begin(|part| part.make().map(Some)),
+            Ok(None) => Pending::ready(Ok(None)),
+            Err(error) => Pending::ready(Err(error)),
+        }
+    }
+
+    /// The part, if this rank is a member of it.
+    fn check_subset(
+        &self,
+        ranks: &[u32],
+        id: u32,
+        config: &CommConfig,
+    ) -> Result<Option<PartPlan>> {
         let invalid =
             |problem: String| Err(Error::Invalid { operation: SUBSET, problem: problem.into() });
         if ranks.is_empty() {
@@ -74,17 +97,16 @@ impl Communicator {
             }
         }
         self.member.check_dividable(SUBSET)?;
-        match ranks.iter().position(|&rank| rank == self.rank()) {
-            Some(own) => self.sub(SUBSET, ranks, own as u32, id.into(), &config).map(Some),
-            None => Ok(None),
-        }
+        let Some(own) = ranks.iter().position(|&rank| rank == self.rank()) else { return Ok(None) };
+        let members = Members { ranks: ranks.to_vec(), own: own as u32, id: id.into() };
+        PartPlan::of(&self.member, SUBSET, config, members).map(Some)
     }
 
     /// Divides the ranks into communicators: those of one `color` are together, ordered by `key`, and by their rank here where keys
     /// are equal. A rank without a color gets none.
     ///
     /// All ranks call it. They tell each other their colors and keys in an [`all_gather`](Self::all_gather) on a stream of its own, so it is a collective like
-    /// others, with its number, and blocks until it is complete. CANN: `HcclCreateSubCommConfig`.
+    /// others, with its number. Returns at once; what it returns is a future, see [`Pending`]. CANN: `HcclCreateSubCommConfig`.
     ///
     /// Names are that of this communicator with `_split`, the number of the split and the number of the color in the order of colors, unless
     /// [`split_with`](Self::split_with) gives one.
@@ -104,8 +126,8 @@ impl Communicator {
     ///     let stream = rank.device().stream()?;
     ///     let mut world = rank.communicator()?;
     ///     let (row, column) = (world.rank() / 3, world.rank() % 3);
-    ///     let mut rows = world.split(Some(row), column)?.expect("every rank has a row");
-    ///     let mut columns = world.split(Some(column), row)?.expect("every rank has a column");
+    ///     let mut rows = world.split(Some(row), column).wait()?.expect("every rank has a row");
+    ///     let mut columns = world.split(Some(column), row).wait()?.expect("every rank has a column");
     ///     let mut x = rank.device().upload(&[world.rank()], &stream)?;
     ///     let mut y = rank.device().upload(&[world.rank()], &stream)?;
     ///     rows.broadcast(&mut x, 0, &stream)?;
@@ -116,7 +138,7 @@ impl Communicator {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn split(&mut self, color: Option<u32>, key: u32) -> Result<Option<Communicator>> {
+    pub fn split(&mut self, color: Option<u32>, key: u32) -> Pending<Option<Communicator>> {
         self.split_with(color, key, CommConfig::default())
     }
 
@@ -125,69 +147,98 @@ impl Communicator {
         &mut self,
         color: Option<u32>,
         key: u32,
-        mut config: CommConfig,
-    ) -> Result<Option<Communicator>> {
+        config: CommConfig,
+    ) -> Pending<Option<Communicator>> {
+        match self.begin_split(color, key, config) {
+            Ok(split) => Pending::begin(&self.device().making().clone(), move || split.make()),
+            Err(error) => Pending::ready(Err(error)),
+        }
+    }
+
+    /// The ranks tell each other their colors and keys. Does not wait for that.
+    fn begin_split(&mut self, color: Option<u32>, key: u32, config: CommConfig) -> Result<Split> {
         self.member.check_dividable(SPLIT)?;
+        // What is wrong with it is said before anything moves.
+        let part = PartPlan::of(&self.member, SPLIT, &config, Members::default())?;
         let stream = self.device().stream()?;
         let own = [color.map_or(-1, i64::from), key.into()];
         let own = self.device().upload(&own, &stream)?;
         let all = self.device().alloc(2 * self.world_size() as usize)?;
         let (all, work) = self.all_gather(&own, all, &stream)?;
-        work.wait()?;
-        let all = all.to_vec(&stream).wait()?;
-
         self.member.splits += 1;
-        let Some(color) = color else { return Ok(None) };
-        let said =
-            || (0u32..).zip(all.chunks_exact(2)).map(|(rank, said)| (said[0], said[1], rank));
-        let color = i64::from(color);
-        let mut members: Vec<_> = said().filter(|(other, ..)| *other == color).collect();
-        members.sort_unstable();
-        let ranks: Vec<u32> = members.into_iter().map(|(.., rank)| rank).collect();
-        let mut lower: Vec<i64> =
-            said().map(|(other, ..)| other).filter(|other| (0..color).contains(other)).collect();
-        lower.sort_unstable();
-        lower.dedup();
-        let (split, number) = (self.member.splits, lower.len() as u64);
-        config.name_if_none(|| format!("{}_split{split}_{number}", self.name()));
-        let id = SPLITS + split * u64::from(self.world_size()) + number;
-        let own = ranks.iter().position(|&rank| rank == self.rank()).unwrap_or_default();
-        self.sub(SPLIT, &ranks, own as u32, id, &config).map(Some)
+        let (rank, number) = (self.rank(), self.member.splits);
+        Ok(Split { part, color, number, rank, config, stream, all, work })
+    }
+}
+
+/// Which ranks make a part: at which position among them this one is, and by which number they know each other.
+#[derive(Default)]
+struct Members {
+    ranks: Vec<u32>,
+    own: u32,
+    id: u64,
+}
+
+/// A part of a communicator that is to be made.
+struct PartPlan {
+    operation: &'static str,
+    /// Of the whole.
+    handle: Arc<CommHandle>,
+    device: Device,
+    alive: Option<Arc<()>>,
+    exec_seconds: u32,
+    config: HcclCommConfig,
+    members: Members,
+}
+
+impl PartPlan {
+    fn of(
+        whole: &Member,
+        operation: &'static str,
+        config: &CommConfig,
+        members: Members,
+    ) -> Result<Self> {
+        let device = whole.device.clone();
+        Ok(PartPlan {
+            operation,
+            handle: whole.handle.clone(),
+            alive: whole.alive.clone(),
+            exec_seconds: config.exec_seconds().unwrap_or(whole.exec_seconds),
+            config: config.to_raw(device.runtime().product())?,
+            device,
+            members,
+        })
     }
 
-    /// Makes the communicator of these ranks, among which this one has position `own`.
-    fn sub(
-        &mut self,
-        operation: &'static str,
-        ranks: &[u32],
-        own: u32,
-        id: u64,
-        config: &CommConfig,
-    ) -> Result<Self> {
-        let member = &self.member;
-        let device = &member.device;
-        let exec_seconds = config.exec_seconds();
-        let mut config = config.to_raw(device.runtime().product())?;
-        let mut list = ranks.to_vec();
+    fn begin<T: Send + 'static>(
+        self,
+        make: impl FnOnce(Self) -> Result<T> + Send + 'static,
+    ) -> Pending<T> {
+        Pending::begin(&self.device.making().clone(), move || make(self))
+    }
+
+    /// Makes the communicator.
+    fn make(self) -> Result<Communicator> {
+        let PartPlan { operation, handle, device, alive, exec_seconds, mut config, members } = self;
+        let Members { mut ranks, own, id } = members;
         // One that was dropped may still have the name.
         device.reap();
         let _bound = device.bind()?;
-        // Communicators of a device are made one after another.
-        let _turn = device.making();
-        let context = || member.label.context(operation, 0);
-        let Some(mut parent) = member.handle.calling() else {
+        let context = || handle.label().context(operation, 0);
+        let Some(mut parent) = handle.calling() else {
             return Err(Error::Aborted { context: Some(Box::new(context())) });
         };
         let mut raw: HcclComm = std::ptr::null_mut();
         let (count, table) = (ranks.len() as u32, device.table());
-        // SAFETY: the parent is alive; the list has `count` ranks; all are live for the call, which keeps none of them.
+        // SAFETY: the parent is alive, which its handle keeps; the list has `count` ranks; all are live for the call, which keeps
+        // none of them.
         unsafe {
             call!(
                 table,
                 HcclCreateSubCommConfig,
                 &mut parent,
                 count,
-                list.as_mut_ptr(),
+                ranks.as_mut_ptr(),
                 id,
                 own,
                 &mut config,
@@ -199,17 +250,61 @@ impl Communicator {
             let problem = "it said that all went well, and returned a null pointer".into();
             return Err(Error::Invalid { operation: "HcclCreateSubCommConfig", problem });
         }
-        let origin = Origin::Part(member.handle.clone());
+        let origin = Origin::Part(handle.clone());
         // SAFETY: CANN has just made it for this device, and nobody else knows it.
         let mut part =
-            unsafe { Communicator::from_parts(operation, raw, device, (own, count), origin) }?;
-        part.member.alive.clone_from(&self.member.alive);
-        part.member.exec_seconds = exec_seconds.unwrap_or(self.member.exec_seconds);
+            unsafe { Communicator::from_parts(operation, raw, &device, (own, count), origin) }?;
+        part.member.alive = alive;
+        part.member.exec_seconds = exec_seconds;
         Ok(part)
     }
 }
 
-impl super::Member {
+/// A split that has begun.
+struct Split {
+    part: PartPlan,
+    color: Option<u32>,
+    /// Which split of the communicator it is.
+    number: u64,
+    /// Of this rank in the whole.
+    rank: u32,
+    config: CommConfig,
+    stream: Stream,
+    /// Color and key of each rank, when `work` is complete.
+    all: DeviceBuffer<i64>,
+    work: Work,
+}
+
+impl Split {
+    /// Blocks until all ranks have told.
+    fn make(self) -> Result<Option<Communicator>> {
+        let Split { mut part, color, number: split, rank: own, mut config, stream, all, work } =
+            self;
+        work.wait()?;
+        let all = all.to_vec(&stream).wait()?;
+        let Some(color) = color else { return Ok(None) };
+        let said =
+            || (0u32..).zip(all.chunks_exact(2)).map(|(rank, said)| (said[0], said[1], rank));
+        let color = i64::from(color);
+        let mut members: Vec<_> = said().filter(|(other, ..)| *other == color).collect();
+        members.sort_unstable();
+        let ranks: Vec<u32> = members.into_iter().map(|(.., rank)| rank).collect();
+        let mut lower: Vec<i64> =
+            said().map(|(other, ..)| other).filter(|other| (0..color).contains(other)).collect();
+        lower.sort_unstable();
+        lower.dedup();
+        let label = part.handle.label();
+        let number = lower.len() as u64;
+        config.name_if_none(|| format!("{}_split{split}_{number}", label.communicator));
+        let id = SPLITS + split * u64::from(label.world_size) + number;
+        let own = ranks.iter().position(|&rank| rank == own).unwrap_or_default() as u32;
+        part.config = config.to_raw(part.device.runtime().product())?;
+        part.members = Members { ranks, own, id };
+        part.make().map(Some)
+    }
+}
+
+impl Member {
     fn check_dividable(&self, operation: &'static str) -> Result<()> {
         if !self.handle.is_part() {
             return Ok(());

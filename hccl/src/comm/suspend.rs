@@ -67,6 +67,7 @@ impl Member {
         call: impl FnOnce(HcclComm, &Device) -> Result<()>,
     ) -> Result<()> {
         let device = &self.device;
+        self.let_detours_pass(operation, 0)?;
         let context = || self.label.context(operation, 0);
         let _bound = device.bind()?;
         let Some(raw) = self.handle.calling() else {

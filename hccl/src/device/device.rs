@@ -11,10 +11,10 @@ use super::shared::DeviceState;
 use crate::api::Table;
 use crate::api::handles::{ContextHandle, EventHandle, StreamHandle};
 use crate::error::{Error, Result};
-use crate::order::issue_order::{IssueOrder, patiently};
+use crate::order::helper::Helper;
+use crate::order::issue_order::IssueOrder;
 use crate::order::stream_slot::StreamSlot;
 use crate::runtime::Runtime;
-use ascend_sync::Guard;
 
 /// One device of a [`Runtime`]. Cheap to clone; all clones are the same device.
 #[derive(Clone)]
@@ -108,10 +108,20 @@ impl Device {
         &self.state().issue_order
     }
 
-    /// Communicators of one device are made one after the other, under this lock; it is waited for [patiently], for the same
-    /// reason as with the issue order.
-    pub(crate) fn making(&self) -> Option<Guard<'_, ()>> {
-        patiently(|| self.state().making.try_lock())
+    /// Makes communicators of the device, one after the other.
+    pub(crate) fn making(&self) -> &Arc<Helper> {
+        &self.state().making
+    }
+
+    /// Issues operations of communicators whose links are not made yet.
+    #[inline]
+    pub(crate) fn linking(&self) -> &Arc<Helper> {
+        &self.state().linking
+    }
+
+    /// An operation of this stream ends elsewhere; what it holds until then is let go when what was dropped is looked at.
+    pub(crate) fn has_detour(&self, slot: &'static StreamSlot) {
+        self.state().has_detour(slot);
     }
 
     /// For a communicator or graph that nobody has any more. Called by drops, so it is destroyed later.
@@ -166,6 +176,7 @@ impl Device {
     fn reap_now(&self) {
         let state = self.state();
         let Ok(_bound) = self.bind() else { return };
+        state.settle_detours();
         state.destroy_free(self.table());
     }
 }

@@ -15,6 +15,7 @@
 //!     let stream = device.stream()?;
 //!     let mut x = device.upload(&[1.0f32, 2.0], &stream)?;
 //!
+//!     comm.connect().wait()?; // a capture waits for nobody, so the links come first
 //!     let capture = device.begin_capture()?;
 //!     comm.all_reduce_in_place(&mut x, Sum, &capture)?;
 //!     comm.all_reduce_in_place(&mut x, Sum, &capture)?;
@@ -237,6 +238,10 @@ impl sealed::StreamState for Capturing {
 
     fn handle(_: &Stream<Self>, _: Issued, _: &'static str) -> Captured {
         Captured(())
+    }
+
+    fn open(_: &Stream<Self>) -> Option<&Stream> {
+        None
     }
 }
 

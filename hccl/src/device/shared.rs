@@ -11,10 +11,10 @@ use crate::api::Table;
 use crate::api::handles::{ContextHandle, EventHandle, StreamHandle};
 use crate::error::{Error, Result};
 use crate::memory::block::RetireList;
+use crate::order::helper::Helper;
 use crate::order::issue_order::IssueOrder;
 use crate::order::stream_slot::StreamSlot;
 use crate::sync::lock;
-use ascend_sync::SpinLock;
 
 /// What all clones of a device share. It lives in the runtime.
 pub(crate) struct DeviceState {
@@ -32,8 +32,12 @@ pub(crate) struct DeviceState {
     events: Mutex<Vec<Arc<EventHandle>>>,
     /// Operations of communicators are issued one at a time on a device.
     pub(super) issue_order: IssueOrder<StreamSlot>,
-    /// Communicators are made one at a time on a device. Operations of others go on meanwhile.
-    pub(super) making: SpinLock<()>,
+    /// Makes communicators, one at a time on a device. Operations of others go on meanwhile.
+    pub(super) making: Arc<Helper>,
+    /// Issues operations whose links are not made yet, and those that follow them.
+    pub(super) linking: Arc<Helper>,
+    /// Streams of which operations may end elsewhere.
+    detours: Mutex<Vec<&'static StreamSlot>>,
     /// Communicators, graphs and kernels that were dropped, and may still have operations in flight.
     pub(super) deferred: DeferredList,
 }
@@ -62,7 +66,9 @@ impl DeviceState {
             streams: Mutex::default(),
             events: Mutex::default(),
             issue_order: IssueOrder::new(),
-            making: SpinLock::new(()),
+            making: Helper::new(format!("hccl-making {id}")),
+            linking: Helper::new(format!("hccl-linking {id}")),
+            detours: Mutex::default(),
             deferred: DeferredList::default(),
         })
     }
@@ -105,6 +111,23 @@ impl DeviceState {
         self.deferred.destroy_free(table);
         self.pace.begin(self.retired.free_complete(table));
         self.destroy_streams(table);
+    }
+
+    pub(super) fn has_detour(&self, slot: &'static StreamSlot) {
+        let mut detours = lock(&self.detours);
+        if !detours.iter().any(|other| std::ptr::eq(*other, slot)) {
+            detours.push(slot);
+        }
+    }
+
+    /// Lets go what complete operations have held that end elsewhere.
+    pub(super) fn settle_detours(&self) {
+        let slots = std::mem::take(&mut *lock(&self.detours));
+        for slot in slots {
+            if slot.settle() {
+                self.has_detour(slot);
+            }
+        }
     }
 
     /// For a stream that is complete and that nothing names any more. Called by drops, so the stream is destroyed later.

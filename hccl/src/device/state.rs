@@ -24,6 +24,8 @@ pub(crate) mod sealed {
             enqueue: impl FnOnce(aclrtStream) -> Result<()>,
         ) -> Result<Issued>;
         fn handle(stream: &Stream<Self>, issued: Issued, name: &'static str) -> Self::Handle;
+        /// The stream, if it runs what it is given.
+        fn open(stream: &Stream<Self>) -> Option<&Stream<Open>>;
     }
 }
 
@@ -64,6 +66,10 @@ impl sealed::StreamState for Open {
     #[inline(always)]
     fn handle(stream: &Stream, issued: Issued, name: &'static str) -> Work {
         Work::new(stream.slot(), issued, name)
+    }
+
+    fn open(stream: &Stream) -> Option<&Stream> {
+        Some(stream)
     }
 }
 

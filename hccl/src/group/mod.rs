@@ -1,8 +1,7 @@
 //! Operations of several communicators that go out together, from one thread.
 //!
-//! The first operation of a communicator waits inside the call until its peers make theirs, so one thread that issues for several ranks in
-//! turn would wait for itself. [`group`] collects operations and issues all of them at its end: one thread can drive
-//! all ranks of a process.
+//! [`group`] collects operations and issues all of them at its end, one thread for all ranks of a process. One after the other
+//! they would come to the same; but CANN optimises what it gets together, and a program that has groups keeps them.
 //!
 //! ```
 //! use hccl::prelude::*;
@@ -11,7 +10,7 @@
 //! // One thread, three ranks.
 //! let runtime = Runtime::emulator(3)?;
 //! let devices = [runtime.device(0)?, runtime.device(1)?, runtime.device(2)?];
-//! let mut comms = Communicator::init_all(&devices)?;
+//! let mut comms = Communicator::init_all(&devices).wait()?;
 //! let streams = [devices[0].stream()?, devices[1].stream()?, devices[2].stream()?];
 //! let mut sums = Vec::new();
 //! for (device, stream) in devices.iter().zip(&streams) {
@@ -65,6 +64,7 @@ use crate::collective::CollectiveOp;
 use crate::comm::{Communicator, Member};
 use crate::device::Stream;
 use crate::error::{Error, Result};
+use crate::order::awaiting;
 use crate::order::issue::Touch;
 use crate::order::label::Takes;
 use crate::order::together::{Part, issue_together};
@@ -123,12 +123,19 @@ impl<'env> Group<'env> {
         let count: usize = self.entries.iter().map(|entry| entry.operations.len()).sum();
         let bytes: usize = self.entries.iter().map(Entry::bytes).sum();
         let _span = span!("hccl.group", GROUP, first.member, first.sequence(), count, bytes);
+        for entry in &self.entries {
+            entry.member.let_detours_pass(GROUP, entry.sequence())?;
+        }
+        awaiting::blocks("group");
         let (works, issued) = issue(&self.entries);
         // Also after a failure: what went out has its number.
         let mut issued = issued.into_iter();
         for Entry { member, operations, .. } in &mut self.entries {
             for recorded in operations.iter().filter(|_| issued.next() == Some(true)) {
                 member.count(recorded.operation.takes());
+                if works.is_ok() {
+                    member.handle.links.made(&recorded.operation.takes().into());
+                }
             }
         }
         works.map(GroupWork)

@@ -79,6 +79,7 @@ impl KernelDriver {
         };
         let device = stream.device();
         let event = device.take_event()?;
+        first.let_detours_pass(LAUNCH, first.next(Takes::Nothing))?;
         // What the kernel issues is not numbered with what the host issues.
         let sequence = first.next(Takes::Nothing);
         let launch = first.operation(LAUNCH, sequence, Takes::Nothing);

@@ -65,6 +65,7 @@ impl Issue<'_> {
             Some(region) => Buffer { start: region.pointer(), bytes: region.bytes() as u64 },
             None => Buffer { start: ptr::null_mut(), bytes: 0 },
         };
+        member.let_detours_pass(name, sequence)?;
         let own = resources.buffer(device, &member.handle)?;
         let memory = [given(memory[0]), given(memory[1]), own];
         let reduction = operator.goal().reduces().map(|op| (dtype, op));

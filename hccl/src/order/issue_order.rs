@@ -29,7 +29,7 @@ use crate::sync::{AtomicU64, name};
 use ascend_sync::{Biased, Guard, SpinLock, spin_until};
 
 /// How long an operation stands in line behind another one of its device.
-const PATIENCE: Duration = Duration::from_millis(500);
+pub(super) const PATIENCE: Duration = Duration::from_millis(500);
 
 /// What has an issue lock: a slot.
 pub(crate) trait Issuer {
@@ -94,7 +94,7 @@ impl<L: Issuer> IssueOrder<L> {
 }
 
 /// Takes a lock, or gives up after [`PATIENCE`].
-pub(crate) fn patiently<'a, T>(attempt: impl Fn() -> Option<Guard<'a, T>>) -> Option<Guard<'a, T>> {
+fn patiently<'a, T>(attempt: impl Fn() -> Option<Guard<'a, T>>) -> Option<Guard<'a, T>> {
     attempt().or_else(|| stand_in_line(attempt))
 }
 

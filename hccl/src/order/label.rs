@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use crate::api::item::Item;
-use crate::error::OpContext;
 use crate::error::batch::Direction;
+use crate::error::{Error, OpContext};
 use crate::sync::lock;
 
 /// See the [module](self).
@@ -20,7 +20,7 @@ use crate::sync::lock;
 pub(crate) struct Label {
     pub(crate) communicator: Box<str>,
     pub(crate) rank: u32,
-    world_size: u32,
+    pub(crate) world_size: u32,
     /// Waits for its operations may end.
     pub(crate) aborted: AtomicBool,
     /// Labels of graphs that use this communicator beside others: its abort is theirs.
@@ -125,6 +125,17 @@ impl Label {
     pub(crate) fn context(&self, operation: &'static str, sequence: u64) -> OpContext {
         let communicator = Some(self.communicator.clone());
         OpContext { operation, communicator, rank: Some(self.rank), sequence }
+    }
+
+    /// Says which operation an error is about, unless it says so itself.
+    #[cold]
+    pub(crate) fn explain(&self, operation: &'static str, sequence: u64, error: Error) -> Error {
+        let context = || self.context(operation, sequence);
+        let error = error.in_operation(context);
+        if error.context().is_some() {
+            return error;
+        }
+        Error::Refused { context: Box::new(context()), cause: Box::new(error) }
     }
 
     /// The number of the next collective.

@@ -63,8 +63,8 @@
 //!
 //! | floor | |
 //! | --- | --- |
-//! | [`timeline`], [`label`], [`faults`], [`registry`], [`patience`] | import no other part of the protocol |
-//! | [`issue_order`], [`stream_slot`], [`regular`], [`stamps`] | what names an operation, and who has to wait for whom |
+//! | [`timeline`], [`label`], [`faults`], [`registry`], [`patience`], [`awaiting`] | import no other part of the protocol |
+//! | [`issue_order`], [`helper`], [`stream_slot`], [`regular`], [`stamps`] | what names an operation, and who has to wait for whom |
 //! | [`reactor`] | knows a stream as the occupant of its slot |
 //! | `memory::block`, `device::shared`, `runtime::shared`, [`Device`](crate::Device) | what is made of these and shared by all handles |
 //! | [`queue`], [`marks`], [`wait`] | a stream on its device |
@@ -79,7 +79,9 @@
 //! `tests/order.rs`, `tests/in_flight.rs`, `tests/awaiting.rs` and `tests/waiting.rs` go through
 //! the whole of it.
 
+pub(crate) mod awaiting;
 pub(crate) mod faults;
+pub(crate) mod helper;
 pub(crate) mod issue;
 pub(crate) mod issue_order;
 pub(crate) mod label;

@@ -81,12 +81,12 @@ impl Patience {
     }
 
     /// How long it may still last.
-    pub(super) fn left(&self) -> Duration {
+    pub(crate) fn left(&self) -> Duration {
         self.limit.saturating_sub(self.elapsed())
     }
 
     /// What ends it before its time.
-    pub(super) fn failure(&self) -> Option<Error> {
+    pub(crate) fn failure(&self) -> Option<Error> {
         self.watch.as_ref()?.failure()
     }
 

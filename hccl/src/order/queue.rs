@@ -100,6 +100,7 @@ impl StreamQueue {
     #[cold]
     pub(crate) fn examine(&self) {
         let slot = self.slot;
+        slot.settle();
         let Some(progress) = slot.progress else { return };
         if progress.failed() == slot.failed_seen.load(Acquire) {
             return;

@@ -20,6 +20,7 @@ use std::sync::{Arc, PoisonError};
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
+use super::awaiting::PolledHere;
 use super::patience::{Patience, alarms};
 use super::registry::{Key, Registry};
 use super::stream_slot::Occupant;
@@ -67,6 +68,8 @@ impl Watched {
 /// What a `Work` has while it is awaited.
 pub(crate) struct Awaited {
     pub(crate) patience: Patience,
+    /// By which thread it was polled last.
+    polled: PolledHere,
     /// Where its waker is registered.
     registered: Option<(Arc<Reactor>, Key)>,
 }
@@ -94,7 +97,8 @@ impl Reactor {
 
     /// For a wait that begins now.
     pub(crate) fn awaited(&self, limit: Duration) -> Box<Awaited> {
-        let awaited = Awaited { patience: Patience::new(limit), registered: None };
+        let polled = PolledHere::new();
+        let awaited = Awaited { patience: Patience::new(limit), polled, registered: None };
         let spare = self.lock().spare.pop();
         match spare {
             Some(mut spare) => {
@@ -120,6 +124,7 @@ impl Reactor {
         if let Some((_, key)) = awaited.registered
             && let Some(watched) = state.watched.get_mut(key)
         {
+            awaited.polled = PolledHere::new();
             let old = std::mem::replace(&mut watched.then, then);
             drop(state);
             drop(old);
@@ -140,6 +145,7 @@ impl Reactor {
     pub(crate) fn unregister(mut awaited: Box<Awaited>) {
         let Some((reactor, key)) = awaited.registered.take() else { return };
         awaited.patience.end();
+        awaited.polled.end();
         let mut state = reactor.lock();
         let watched = state.watched.remove(key);
         state.spare.push(awaited);

@@ -15,8 +15,8 @@
 
 use std::any::Any;
 use std::collections::BTreeMap;
-use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ use super::issue_order::Issuer;
 use super::label::Label;
 use super::timeline::{StreamTimeline, WINDOW};
 use crate::api::entries::Progress;
-use crate::error::{OpContext, Result};
+use crate::error::{Error, OpContext, Result};
 use crate::sync::lock;
 use ascend_sync::{Biased, Guard, SpinLock};
 
@@ -107,6 +107,19 @@ pub(crate) struct StreamSlot {
     /// The last number while its `Work` is alive; only where events tell.
     watched: AtomicU64,
     occupant: SpinLock<Option<Arc<dyn Occupant>>>,
+    /// Operations of which it is known elsewhere how they end, with their numbers.
+    elsewhere: Mutex<Vec<(u64, Arc<dyn Elsewhere>)>>,
+    /// How many these are.
+    elsewhere_count: AtomicUsize,
+}
+
+/// How an operation ended whose call was made for another stream: see `comm::detour`.
+pub(crate) trait Elsewhere: Send + Sync {
+    /// The failure, if it has failed. Asked when the operation is complete; never blocks.
+    fn failure(&self) -> Option<Error>;
+
+    /// What it waits for, in the words of the backend; `None` when nobody knows.
+    fn waits_for(&self) -> Option<Box<str>>;
 }
 
 /// The slots that no stream has, by the address of their line of counters.
@@ -147,6 +160,8 @@ impl StreamSlot {
             detached: std::array::from_fn(|_| AtomicU64::new(0)),
             watched: AtomicU64::new(0),
             occupant: SpinLock::new(None),
+            elsewhere: Mutex::default(),
+            elsewhere_count: AtomicUsize::new(0),
         }
     }
 
@@ -273,10 +288,47 @@ impl StreamSlot {
         self.faults.of(number, tickets).map_or(Ok(()), Err)
     }
 
-    /// Whether the backend has counted failures that nobody has looked at.
+    /// Whether there may be failures that nobody has looked at: the backend has counted some, or they are known elsewhere.
     #[inline]
     pub(crate) fn has_news(&self) -> bool {
         self.progress.is_some_and(|progress| progress.failed() != self.failed_seen.load(Acquire))
+            || self.elsewhere_count.load(Acquire) != 0
+    }
+
+    /// How operation `number` ends will be known elsewhere. Before it can be complete.
+    pub(crate) fn ends_elsewhere(&self, number: u64, end: Arc<dyn Elsewhere>) {
+        let mut elsewhere = lock(&self.elsewhere);
+        elsewhere.push((number, end));
+        self.elsewhere_count.fetch_add(1, Release);
+    }
+
+    /// The first unfinished operation up to `number` of which it is known elsewhere how it ends.
+    pub(crate) fn first_elsewhere(&self, number: u64) -> Option<Arc<dyn Elsewhere>> {
+        let elsewhere = lock(&self.elsewhere);
+        let mut open = elsewhere.iter().filter(|(at, _)| !self.is_known_complete(*at));
+        open.find(|(at, _)| *at <= number).map(|(_, end)| end.clone())
+    }
+
+    /// Takes over what is known elsewhere of operations that are complete. Whether there are others. Never blocks.
+    pub(crate) fn settle(&self) -> bool {
+        if self.elsewhere_count.load(Acquire) == 0 {
+            return false;
+        }
+        let mut elsewhere = lock(&self.elsewhere);
+        let is_over = |(number, _): &mut (u64, _)| self.is_complete(*number);
+        let over: Vec<_> = elsewhere.extract_if(.., is_over).collect();
+        for (number, end) in &over {
+            if let Some(error) = end.failure() {
+                self.faults.add(*number..=*number, None, error);
+            }
+        }
+        // Last: who finds none has seen the failures.
+        self.elsewhere_count.fetch_sub(over.len(), Release);
+        let others = !elsewhere.is_empty();
+        drop(elsewhere);
+        // Without the lock: it ends streams.
+        drop(over);
+        others
     }
 
     /// The `Work` of this number is gone and nobody has seen how it ended.

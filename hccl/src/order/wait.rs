@@ -8,6 +8,7 @@
 
 use std::time::{Duration, Instant};
 
+use super::awaiting;
 use super::patience::{Patience, WARN_AFTER, alarms};
 use super::queue::StreamQueue;
 use super::stamps::Conflicts;
@@ -108,6 +109,7 @@ impl StreamQueue {
         if is_complete() {
             return Ok(());
         }
+        awaiting::blocks(waiter);
         let _bound = self.device().bind()?;
         let wait = |slice, patience| {
             let ticket = ticket.or_else(|| self.slot.timeline.ticket(number));
@@ -174,7 +176,10 @@ impl StreamQueue {
 
     /// What the backend says: the text of a wait that ends too early.
     #[cold]
-    fn what_it_waits_for(&self, number: u64) -> Result<Option<Box<str>>> {
+    pub(crate) fn what_it_waits_for(&self, number: u64) -> Result<Option<Box<str>>> {
+        if let Some(elsewhere) = self.slot.first_elsewhere(number) {
+            return Ok(elsewhere.waits_for());
+        }
         let _bound = self.device().bind()?;
         // An earlier text is about something else.
         drop(self.table().recent_message());

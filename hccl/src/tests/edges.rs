@@ -84,7 +84,7 @@ fn the_name_of_a_dropped_communicator_is_free() {
             let root = crate::RootInfo::new(&device).unwrap();
             let builder = crate::Communicator::builder().device(&device).rank(0).world_size(1);
             let config = crate::CommConfig::builder().name("again").build();
-            drop(builder.root_info(&root).config(config).build().unwrap());
+            drop(builder.root_info(&root).config(config).build().wait().unwrap());
         }
     });
 }

@@ -168,7 +168,7 @@ fn an_operation_of_a_communicator_waits_for_one_on_another_stream() {
     let runtime = EmulatorOptions::small(1).start_with(table).unwrap();
     let device = runtime.device(0).unwrap();
     let (busy, other) = (device.stream().unwrap(), device.stream().unwrap());
-    let mut comm = Communicator::init_all(std::slice::from_ref(&device)).unwrap().remove(0);
+    let mut comm = Communicator::init_all(std::slice::from_ref(&device)).wait().unwrap().remove(0);
     let mut x = device.upload(&[1_i32; 4], &busy).unwrap();
     let mut y = device.upload(&[2_i32; 4], &other).unwrap();
     let gate = Gate::on(&busy);

@@ -67,12 +67,18 @@ fn operations_do_not_stand_in_line_behind_a_communicator_that_is_made() {
     let root = crate::comm::RootInfo::new(&devices[0]).unwrap();
     let build = |rank: u32| {
         let device = &devices[rank as usize];
-        Communicator::builder().device(device).rank(rank).world_size(2).root_info(&root).build()
+        Communicator::builder()
+            .device(device)
+            .rank(rank)
+            .world_size(2)
+            .root_info(&root)
+            .build()
+            .wait()
     };
     std::thread::scope(|scope| {
         let first = scope.spawn(|| build(0));
         // The first rank waits for the second inside the call. Ten thousand waits of half a second would be seen.
-        eventually("building", || devices[0].making().is_none());
+        eventually("building", || !devices[0].making().is_idle());
         let stream = devices[0].stream().unwrap();
         let mut single = alone(&devices[0]);
         let issued = std::iter::repeat_with(|| single.barrier(&stream).map(drop)).take(10_000);
@@ -95,7 +101,7 @@ fn one_device() -> (Device, Stream) {
 
 /// The communicator of a device alone.
 fn alone(device: &Device) -> Communicator {
-    Communicator::init_all(std::slice::from_ref(device)).unwrap().remove(0)
+    Communicator::init_all(std::slice::from_ref(device)).wait().unwrap().remove(0)
 }
 
 /// Slots go from device to device. First operations wait for their peers inside the call, and would stand in line behind each other.
@@ -218,7 +224,7 @@ fn the_texts_of_long_waits_do_not_turn_up_in_later_errors() {
     let build = |name: &str| {
         let config = CommConfig::builder().name(name).build();
         let builder = Communicator::builder().device(&device).rank(0).world_size(1);
-        builder.root_info(&root).config(config).build()
+        builder.root_info(&root).config(config).build().wait()
     };
     let _one = build("same").unwrap();
     let error = build("same").unwrap_err();

@@ -242,6 +242,7 @@ fn collectives_are_recorded_and_take_their_numbers_at_every_replay() {
             let mut x = device.upload(&vec![1i64; 50_000], &stream)?;
             let mut small = device.upload(&[rank.index() as i64 + 1], &stream)?;
             let mut all = device.zeros::<i64>(2, &stream)?;
+            comm.connect().wait()?;
             let capture = device.begin_capture()?;
             comm.all_reduce_in_place(&mut x, Sum, &capture)?;
             comm.all_gather(&small, &mut all, &capture)?;
@@ -261,8 +262,8 @@ fn collectives_are_recorded_and_take_their_numbers_at_every_replay() {
         for ((x, all), refused) in sums.unwrap() {
             assert_eq!(x, vec![64; 50_000]);
             assert_eq!(all, [2, 2]);
-            // Four collectives a replay, six replays, and three calls: the next one is number 28.
-            assert!(refused.contains("#28"), "{refused}");
+            // Four collectives a replay, six replays, and three calls: a connect before, the next one is number 29.
+            assert!(refused.contains("#29"), "{refused}");
         }
     });
 }
@@ -277,6 +278,7 @@ fn messages_are_recorded_and_take_their_numbers_at_every_replay() {
             let (me, peer) = (rank.index(), 1 - rank.index());
             let mut mine = device.upload(&[me as i64], &stream)?;
             let mut theirs = device.zeros::<i64>(1, &stream)?;
+            comm.connect_to(&[peer]).wait()?;
             let capture = device.begin_capture()?;
             comm.batch().send(&mine, peer).recv(&mut theirs, peer).submit(&capture)?;
             if me == 0 {
@@ -288,7 +290,7 @@ fn messages_are_recorded_and_take_their_numbers_at_every_replay() {
             let messages = |comm: &Communicator| {
                 [Direction::Send, Direction::Receive].map(|way| comm.messages(way, peer))
             };
-            assert_eq!(messages(&comm), [0, 0], "nothing has been sent");
+            assert_eq!(messages(&comm), [1, 1], "nothing but the connect has been sent");
             graph.replay(&stream)?.wait()?;
             // Rank 1 has what rank 0 had from it, which is what it had.
             let first = (theirs.to_vec(&stream).wait()?, mine.to_vec(&stream).wait()?);
@@ -305,9 +307,10 @@ fn messages_are_recorded_and_take_their_numbers_at_every_replay() {
         let [zero, one] = <[_; 2]>::try_from(told.unwrap()).unwrap();
         assert_eq!((zero.0, one.0), (values(1, 0), values(0, 1)));
         assert_eq!((zero.1, one.1), (values(11, 10), values(10, 11)));
-        // Three replays, of which each has a message in each direction by a batch, and two batches; and one more from rank 0.
-        assert_eq!((zero.2, one.2), ([8, 5], [5, 8]));
-        assert!(zero.3.contains("batch #6 "), "{}", zero.3);
+        // The connect, three replays, of which each has a message in each direction by a batch, and two batches; and one more
+        // from rank 0 in each replay.
+        assert_eq!((zero.2, one.2), ([9, 6], [6, 9]));
+        assert!(zero.3.contains("batch #7 "), "{}", zero.3);
     });
 }
 
@@ -319,8 +322,9 @@ fn a_graph_keeps_its_communicators() {
             let device = rank.device();
             let stream = device.stream()?;
             let comm = Communicator::builder().device(device).rank(rank.index()).world_size(2);
-            let mut comm = comm.root_info(&root).build()?;
+            let mut comm = comm.root_info(&root).build().wait()?;
             let mut x = device.upload(&[1i64; 100], &stream)?;
+            comm.connect().wait()?;
             let capture = device.begin_capture()?;
             comm.all_reduce_in_place(&mut x, Sum, &capture)?;
             let mut graph = capture.end()?;
@@ -345,6 +349,7 @@ fn ranks_that_replay_different_captures_are_told() {
         let stream = device.stream()?;
         let mut comm = rank.communicator()?;
         let mut x = device.zeros::<f32>(100, &stream)?;
+        comm.connect().wait()?;
         let graphs = (0..2).map(|_| {
             let capture = device.begin_capture()?;
             comm.all_reduce_in_place(&mut x, Sum, &capture)?;

@@ -280,6 +280,7 @@ fn settings_are_checked_before_the_call() {
             .root_info(&root)
             .config(config)
             .build()
+            .wait()
     };
     let error = build(0, CommConfig::builder().buffer_mib(0).build()).unwrap_err().to_string();
     says(&error, &["buffer_mib", "0", "at least 1"]);
@@ -320,7 +321,7 @@ fn a_communicator_of_somebody_else_is_used_and_left_alone() {
 fn init_all_makes_one_communicator_for_each_device() {
     let runtime = Runtime::emulator(3).unwrap();
     let devices: Vec<Device> = (0..3).map(|i| runtime.device(i).unwrap()).collect();
-    let comms = Communicator::init_all(&devices).unwrap();
+    let comms = Communicator::init_all(&devices).wait().unwrap();
     std::thread::scope(|scope| {
         for mut comm in comms {
             scope.spawn(move || {
@@ -331,8 +332,8 @@ fn init_all_makes_one_communicator_for_each_device() {
             });
         }
     });
-    assert!(Communicator::init_all(&[]).is_err());
-    assert!(Communicator::init_all(&[devices[0].clone(), devices[0].clone()]).is_err());
+    assert!(Communicator::init_all(&[]).wait().is_err());
+    assert!(Communicator::init_all(&[devices[0].clone(), devices[0].clone()]).wait().is_err());
 }
 
 #[test]
@@ -376,7 +377,7 @@ fn a_communicator_that_does_not_resume_stays_suspended() {
     let table = Functions { HcclCommResume: None, ..ascend_emulator::table() };
     // SAFETY: what is left of the emulator's table does what CANN documents.
     let runtime = Runtime::from_api(unsafe { Api::from_table(table) }).unwrap();
-    let comm = Communicator::init_all(&[runtime.device(0).unwrap()]).unwrap().remove(0);
+    let comm = Communicator::init_all(&[runtime.device(0).unwrap()]).wait().unwrap().remove(0);
     let suspended: Communicator<Suspended> = comm.suspend().unwrap();
     let Err(refused) = suspended.resume() else { panic!("it has resumed") };
     assert!(matches!(refused.error, hccl::Error::MissingSymbol { .. }), "{refused}");

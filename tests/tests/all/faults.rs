@@ -33,7 +33,8 @@ fn outcomes(
             .rank(rank)
             .world_size(RANKS)
             .root_info(&root)
-            .build()?;
+            .build()
+            .wait()?;
         run(&device, &mut comm)
     };
     let outcomes = std::thread::scope(|scope| {

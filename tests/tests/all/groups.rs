@@ -22,7 +22,7 @@ struct World {
 impl World {
     fn new(runtime: &Runtime, ranks: usize) -> World {
         let devices: Vec<Device> = (0..ranks).map(|rank| runtime.device(rank).unwrap()).collect();
-        let comms = Communicator::init_all(&devices).unwrap();
+        let comms = Communicator::init_all(&devices).wait().unwrap();
         let streams = devices.iter().map(|device| device.stream().unwrap()).collect();
         World { devices, comms, streams }
     }

@@ -307,7 +307,7 @@ fn a_thousand_kernels_leave_no_memory_behind() {
     let recorded = reduce_scatter::reduce_scatter_custom::record().unwrap();
     let root = RootInfo::new(&device).unwrap();
     let comm = Communicator::builder().device(&device).rank(0).world_size(1).root_info(&root);
-    let mut comm = comm.build().unwrap();
+    let mut comm = comm.build().wait().unwrap();
     let tiling = reduce_scatter::ReduceScatterTiling { recv_count: 64, ..Tiling::zeroed() };
     let tiling = filled(tiling, CmdType::ReduceScatter, comm.name());
     let mut free = Vec::new();

@@ -7,6 +7,7 @@ mod capture;
 mod checked;
 mod collectives;
 mod communicators;
+mod executors;
 mod faults;
 mod groups;
 mod in_flight;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use hccl::prelude::*;
-use hccl_tests::without_extensions;
+use hccl_tests::{both_backends, without_extensions};
 
 /// Far below every time limit of the emulator and of `hccl`, and far above what a busy machine needs.
 const SOON: Duration = Duration::from_secs(20);
@@ -411,4 +411,22 @@ fn an_error_whose_conversion_panics() {
     });
     let Err(hccl::Error::Rank(error)) = outcome else { panic!("a failure was lost") };
     assert_eq!((error.rank(), error.panicked()), (1, true));
+}
+
+#[test]
+fn a_rank_that_returns_has_issued_what_it_has_begun() {
+    both_backends(|runtime| {
+        let sums = runtime.run_ranks(2, |rank| {
+            let stream = rank.device().stream()?;
+            let mut comm = rank.communicator()?;
+            let mut x = rank.device().upload(&[1], &stream)?;
+            if rank.index() == 1 {
+                // Its peer has returned from the closure, if it ever does so too early.
+                std::thread::sleep(Duration::from_millis(50));
+            }
+            comm.all_reduce_in_place(&mut x, Sum, &stream)?;
+            if rank.index() == 1 { x.to_vec(&stream).wait() } else { Ok(Vec::new()) }
+        });
+        assert_eq!(sums.unwrap(), [vec![], vec![2]]);
+    });
 }

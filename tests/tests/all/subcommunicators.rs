@@ -36,7 +36,7 @@ fn a_subset_is_made_by_its_members_alone() {
             // Never calls.
             return Ok(vec![]);
         }
-        let Some(mut part) = world.subset(&[3, 0], 7)? else { return Ok(vec![me]) };
+        let Some(mut part) = world.subset(&[3, 0], 7).wait()? else { return Ok(vec![me]) };
         assert_eq!(part.name(), format!("{}_sub_7", world.name()));
         assert_eq!((part.world_size(), part.rank()), (2, if me == 3 { 0 } else { 1 }));
         members(&mut part, me, &stream)
@@ -51,11 +51,12 @@ fn a_split_orders_by_key_and_then_by_rank() {
         let mut world = rank.communicator()?;
         let me = world.rank();
         // Ranks 0 and 2 with equal keys, 1 and 3 the other way round.
-        let mut part = world.split(Some(10 * (me % 2)), if me == 1 { 5 } else { 2 })?.unwrap();
+        let mut part =
+            world.split(Some(10 * (me % 2)), if me == 1 { 5 } else { 2 }).wait()?.unwrap();
         assert_eq!(part.name(), format!("{}_split1_{}", world.name(), me % 2));
         let first = members(&mut part, me, &stream)?;
         // Again, and some without a color.
-        let again = world.split((me < 3).then_some(4), 9 - me)?;
+        let again = world.split((me < 3).then_some(4), 9 - me).wait()?;
         let second = match again {
             Some(mut part) => members(&mut part, me, &stream)?,
             None => vec![],
@@ -76,13 +77,13 @@ fn the_same_id_serves_again_and_the_whole_may_go_first() {
         let mut world = rank.communicator()?;
         let me = world.rank();
         for _ in 0..3 {
-            let mut part = world.subset(&[0, 1, 2, 3], 1)?.unwrap();
+            let mut part = world.subset(&[0, 1, 2, 3], 1).wait()?.unwrap();
             assert_eq!(members(&mut part, me, &stream)?, [0, 1, 2, 3]);
             drop(part);
             // Nobody makes the next one before all have dropped this one.
             world.barrier(&stream)?.wait()?;
         }
-        let mut part = world.subset(&[0, 1, 2, 3], 2)?.unwrap();
+        let mut part = world.subset(&[0, 1, 2, 3], 2).wait()?.unwrap();
         drop(world);
         // What was dropped is destroyed now, if it can be.
         drop(rank.device().zeros::<u8>(1, &stream)?);
@@ -96,21 +97,21 @@ fn the_same_id_serves_again_and_the_whole_may_go_first() {
 fn what_cann_would_refuse_is_refused() {
     let runtime = Runtime::emulator(2).unwrap();
     let devices = [runtime.device(0).unwrap(), runtime.device(1).unwrap()];
-    let mut world = Communicator::init_all(&devices).unwrap().remove(0);
-    assert!(matches!(world.subset(&[], 1), Err(Error::Empty { .. })));
-    assert!(matches!(world.subset(&[0, 2], 1), Err(Error::NoSuchRank { rank: 2, .. })));
+    let mut world = Communicator::init_all(&devices).wait().unwrap().remove(0);
+    assert!(matches!(world.subset(&[], 1).wait(), Err(Error::Empty { .. })));
+    assert!(matches!(world.subset(&[0, 2], 1).wait(), Err(Error::NoSuchRank { rank: 2, .. })));
     let text = |outcome: Result<Option<Communicator>>| outcome.map(drop).unwrap_err().to_string();
-    assert_eq!(text(world.subset(&[0, 1, 0], 1)), "rank 0 is named twice [subset]");
-    assert!(text(world.subset(&[0], u32::MAX)).starts_with("CANN keeps the id 4294967295"));
-    let mut part = world.subset(&[0], 1).unwrap().unwrap();
-    let again = text(part.subset(&[0], 2));
+    assert_eq!(text(world.subset(&[0, 1, 0], 1).wait()), "rank 0 is named twice [subset]");
+    assert!(text(world.subset(&[0], u32::MAX).wait()).starts_with("CANN keeps the id 4294967295"));
+    let mut part = world.subset(&[0], 1).wait().unwrap().unwrap();
+    let again = text(part.subset(&[0], 2).wait());
     assert!(again.starts_with("CANN does not divide a communicator that is part"), "{again}");
-    assert_eq!(again.replace("subset", "split"), text(part.split(None, 0)));
+    assert_eq!(again.replace("subset", "split"), text(part.split(None, 0).wait()));
     // The name is in use.
-    let error = world.subset(&[0], 1).map(drop).unwrap_err();
+    let error = world.subset(&[0], 1).wait().map(drop).unwrap_err();
     assert!(matches!(error, Error::Call { function: "HcclCreateSubCommConfig", .. }), "{error}");
     // A rank that is no member asks nobody.
-    assert!(world.subset(&[1], 3).unwrap().is_none());
+    assert!(world.subset(&[1], 3).wait().unwrap().is_none());
 }
 
 #[test]
@@ -119,7 +120,7 @@ fn a_rank_that_is_gone_ends_the_waiting_of_its_parts() {
     let outcome = runtime.run_ranks(2, |rank| -> Result<()> {
         let stream = rank.device().stream()?;
         let mut world = rank.communicator()?;
-        let mut part = world.subset(&[0, 1], 1)?.unwrap();
+        let mut part = world.subset(&[0, 1], 1).wait()?.unwrap();
         part.barrier(&stream)?.wait()?;
         if rank.index() == 1 { Ok(()) } else { part.barrier(&stream)?.wait() }
     });
@@ -136,7 +137,8 @@ fn an_abort_of_a_part_leaves_the_whole_and_one_of_the_whole_ends_its_parts() {
     let outcome = runtime.run_ranks(2, |rank| -> Result<()> {
         let stream = rank.device().stream()?;
         let mut world = rank.communicator()?;
-        let mut parts = [world.subset(&[0, 1], 1)?.unwrap(), world.subset(&[0, 1], 2)?.unwrap()];
+        let mut parts =
+            [world.subset(&[0, 1], 1).wait()?.unwrap(), world.subset(&[0, 1], 2).wait()?.unwrap()];
         for part in &mut parts {
             part.barrier(&stream)?.wait()?;
         }

@@ -158,7 +158,8 @@ fn a_wait_for_a_replay_ends_with_each_of_its_communicators() {
             [(0, Wait::Blocking), (1, Wait::Blocking), (2, Wait::Blocking), (2, Wait::Awaited)]
         {
             let stream = device.stream().unwrap();
-            let alone = || Communicator::init_all(std::slice::from_ref(&device)).unwrap().remove(0);
+            let alone =
+                || Communicator::init_all(std::slice::from_ref(&device)).wait().unwrap().remove(0);
             let mut comms = [alone(), alone(), alone()];
             let capture = device.begin_capture().unwrap();
             for comm in &mut comms {

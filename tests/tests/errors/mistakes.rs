@@ -85,6 +85,7 @@ fn ranks(
                     .root_info(root)
                     .config(CommConfig::builder().name("world").build())
                     .build()
+                    .wait()
                     .unwrap();
                 let stream = device.stream().unwrap();
                 let mut member = Member { comm, stream, device, everyone };
@@ -176,7 +177,7 @@ fn of_foreign_memory() -> Vec<Told> {
     let alone = || {
         let builder = Communicator::builder().device(&device).rank(0).world_size(1);
         let config = CommConfig::builder().name("alone").build();
-        builder.root_info(&RootInfo::new(&device)?).config(config).build()
+        builder.root_info(&RootInfo::new(&device)?).config(config).build().wait()
     };
     let mut quarter = raw(x.as_ptr().wrapping_byte_add(64), 32).unwrap();
     let apart = alone().unwrap().all_reduce(&half, &mut quarter, Sum, &stream).unwrap_err();
@@ -237,7 +238,7 @@ fn of_runtimes() -> Vec<Told> {
         Runtime::from_api(unsafe { Api::from_table(table) }).unwrap()
     };
     let lacking = of_table(Functions { HcclCommInitAll: None, ..ascend_emulator::table() });
-    let made = Communicator::init_all(&[lacking.device(0).unwrap()]);
+    let made = Communicator::init_all(&[lacking.device(0).unwrap()]).wait();
     told.push(one("a function that the backend lacks", made.unwrap_err()));
     let lacking = of_table(Functions { HcclCommResume: None, ..ascend_emulator::table() });
     let other = Runtime::emulator_builder().devices(1).product(hccl::Product::Ascend950);
@@ -247,7 +248,7 @@ fn of_runtimes() -> Vec<Told> {
         told.push((mistake, vec![("-".into(), error.to_string().replace(name, "world"))]));
     };
     let alone = |runtime: &Runtime| {
-        Communicator::init_all(&[runtime.device(0).unwrap()]).unwrap().remove(0)
+        Communicator::init_all(&[runtime.device(0).unwrap()]).wait().unwrap().remove(0)
     };
     let refused = alone(&other).suspend().unwrap_err();
     named("a suspension on a product that has none", refused.error, refused.communicator.name());

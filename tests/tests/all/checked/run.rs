@@ -91,7 +91,7 @@ fn two(
 
 fn all_of(world: &mut Communicator, id: u32) -> Result<Communicator> {
     let ranks: Vec<u32> = (0..world.world_size()).collect();
-    Ok(world.subset(&ranks, id)?.expect("every rank is in it"))
+    Ok(world.subset(&ranks, id).wait()?.expect("every rank is in it"))
 }
 
 fn finish(work: Work, after: After, streams: &[Stream]) -> Result<()> {
@@ -146,7 +146,10 @@ impl Side {
                     finish(work, *after, streams)?;
                 }
             }
-            Step::Begin { graph } => graphs[*graph] = Slot::Open(device.begin_capture()?),
+            Step::Begin { graph } => {
+                data.connect()?;
+                graphs[*graph] = Slot::Open(device.begin_capture()?);
+            }
             Step::Capture { graph, what, .. } => match what {
                 Operation::Local { rank, what } if *rank == me => {
                     data.movement(what, graphs[*graph].capture())?;
@@ -168,6 +171,9 @@ impl Side {
             Step::Renew => {
                 data.comm = all_of(&mut data.world, data.communicators)?;
                 data.communicators += 1;
+                if graphs.iter().any(|graph| matches!(graph, Slot::Open(_))) {
+                    data.connect()?;
+                }
             }
             Step::Abandon { graph, forget } => {
                 let abandoned = std::mem::take(&mut graphs[*graph]);
@@ -254,6 +260,13 @@ impl Side {
 }
 
 impl Data {
+    /// A capture takes operations whose links are made.
+    fn connect(&mut self) -> Result<()> {
+        self.comm.connect().wait()?;
+        let peers = (0..self.ranks).filter(|peer| *peer != self.rank).map(|peer| peer as u32);
+        self.comm.connect_to(&peers.collect::<Vec<_>>()).wait()
+    }
+
     fn movement<S: StreamState>(&mut self, what: &Move, on: &Stream<S>) -> Result<S::Work> {
         match what {
             Move::Zero { to, range } => self.buffers[*to].slice_mut(range.clone())?.fill_zero(on),

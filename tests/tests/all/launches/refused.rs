@@ -43,7 +43,7 @@ fn a_tiling_struct_that_is_not_filled_for_the_product_is_refused() {
     let runtime = Runtime::emulator_builder().devices(1).product(Product::A3).build().unwrap();
     let device = runtime.device(0).unwrap();
     let stream = device.stream().unwrap();
-    let mut comm = Communicator::init_all(std::slice::from_ref(&device)).unwrap().remove(0);
+    let mut comm = Communicator::init_all(std::slice::from_ref(&device)).wait().unwrap().remove(0);
     let x = device.upload(&halves(0..16), &stream).unwrap();
     let mut y = device.zeros::<f16>(16, &stream).unwrap();
     let kernel = reduce_scatter::reduce_scatter_rounds::record().unwrap();
@@ -91,7 +91,7 @@ fn too_many_blocks_are_refused_before_the_server_is_launched() {
     runtime.set_deadline(Duration::from_secs(20));
     let device = runtime.device(0).unwrap();
     let stream = device.stream().unwrap();
-    let mut comm = Communicator::init_all(std::slice::from_ref(&device)).unwrap().remove(0);
+    let mut comm = Communicator::init_all(std::slice::from_ref(&device)).wait().unwrap().remove(0);
     let x = device.upload(&halves(0..16), &stream).unwrap();
     let mut y = device.zeros::<f16>(16, &stream).unwrap();
     let kernel = reduce_scatter::reduce_scatter_custom::record().unwrap();
@@ -171,7 +171,7 @@ fn a_kernel_for_another_product_is_refused_by_name() {
     let stream = device.stream().unwrap();
     let root = RootInfo::new(&device).unwrap();
     let comm = Communicator::builder().device(&device).rank(0).world_size(1).root_info(&root);
-    let mut comm = comm.build().unwrap();
+    let mut comm = comm.build().wait().unwrap();
     let recorded = all_to_all_v::all_to_all_v_custom::record().unwrap();
     let mut kernel = recorded.load(&device).unwrap();
     // The host that fills the tiling for another product is not the one that launches.

@@ -302,7 +302,7 @@ fn a_part_of_a_communicator_runs_operators_of_its_own() {
     let got = runtime.run_ranks(4, |rank| -> hccl::Result<Vec<i32>> {
         let (device, stream) = (rank.device(), rank.device().stream()?);
         let (mut comm, me) = (rank.communicator()?, rank.index() as i32);
-        let half = comm.split(Some(rank.index() % 2), rank.index())?;
+        let half = comm.split(Some(rank.index() % 2), rank.index()).wait()?;
         let mut half = half.expect("every rank has a color");
         let mut x = device.upload(&[me, 1], &stream)?;
         half.run(&mesh_all_reduce(Sum)).in_place(&mut x).submit(&stream)?;

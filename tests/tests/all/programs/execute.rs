@@ -76,14 +76,14 @@ impl Player {
                 let (Some(member), Some(meeting)) = (member, meeting) else { return Ok(()) };
                 let builder = Communicator::builder().device(self.rank.device());
                 let builder = builder.rank(member as u32).world_size(members.len() as u32);
-                self.comms[at] = Some(builder.root_info(meeting).build()?);
+                self.comms[at] = Some(builder.root_info(meeting).build().wait()?);
             }
             Origin::Subset { of } => {
                 let Some(whole) = &mut self.comms[of] else { return Ok(()) };
                 let all = &teams[of].members;
                 let rank = |member| all.iter().position(|other| other == member);
                 let ranks = members.iter().filter_map(rank).map(|rank| rank as u32);
-                self.comms[at] = whole.subset(&ranks.collect::<Vec<_>>(), at as u32)?;
+                self.comms[at] = whole.subset(&ranks.collect::<Vec<_>>(), at as u32).wait()?;
             }
             // The first of its teams makes all.
             Origin::Split { .. } if at > 0 && teams[at - 1].origin == *origin => {}
@@ -95,13 +95,16 @@ impl Player {
                     Some((part, place as u32, members))
                 });
                 let Some((part, place, members)) = places.next() else {
-                    assert!(whole.split(None, 0)?.is_none(), "a communicator without a color");
+                    assert!(
+                        whole.split(None, 0).wait()?.is_none(),
+                        "a communicator without a color"
+                    );
                     return Ok(());
                 };
                 // Equal keys leave ranks in their order.
                 let rank = |member| teams[of].members.iter().position(|other| other == member);
                 let key = if members.is_sorted_by_key(rank) { 7 } else { place };
-                self.comms[at + part] = whole.split(Some(part as u32 * 3), key)?;
+                self.comms[at + part] = whole.split(Some(part as u32 * 3), key).wait()?;
             }
         }
         if let Some(comm) = &self.comms[at] {

@@ -51,8 +51,8 @@ fn a_part_outlives_what_it_is_part_of() {
     let parts = runtime.run_ranks(2, |rank| -> hccl::Result<_> {
         let (device, stream) = (rank.device(), rank.device().stream()?);
         let builder = Communicator::builder().device(device).rank(rank.index());
-        let mut whole = builder.world_size(2).root_info(&root).build()?;
-        let mut part = whole.subset(&[1, 0], 1)?.expect("a member");
+        let mut whole = builder.world_size(2).root_info(&root).build().wait()?;
+        let mut part = whole.subset(&[1, 0], 1).wait()?.expect("a member");
         if rank.index() == 1 {
             drop(whole);
             part.barrier(&stream)?.wait()?;
@@ -63,7 +63,7 @@ fn a_part_outlives_what_it_is_part_of() {
             assert!(error.to_string().contains("rank 1 is gone"), "{error}");
         }
         // The same for the communicators of a run, one of which outlives the run.
-        rank.communicator()?.subset(&[0, 1], 1)
+        rank.communicator()?.subset(&[0, 1], 1).wait()
     });
     let parts = parts.unwrap();
     std::thread::scope(|scope| {

@@ -47,11 +47,11 @@ pub(super) fn of_calls() -> Vec<Told> {
         }),
         on("a part after an abort", |m| {
             m.comm.abort_handle().abort()?;
-            m.comm.subset(&[0], 1).map(drop)
+            m.comm.subset(&[0], 1).wait().map(drop)
         }),
         on("a part with the name of another", |m| {
-            let _part = m.comm.subset(&[0], 1)?;
-            m.comm.subset(&[0], 1).map(drop)
+            let _part = m.comm.subset(&[0], 1).wait()?;
+            m.comm.subset(&[0], 1).wait().map(drop)
         }),
     ];
     told.push(ranks("an abort while the peer waits", &runtime, |m| {
@@ -66,7 +66,7 @@ pub(super) fn of_calls() -> Vec<Told> {
     let root = RootInfo::new(&device).unwrap();
     let build = |rank, config| {
         let builder = Communicator::builder().device(&device).rank(rank).world_size(2);
-        builder.root_info(&root).config(config).build().map(drop).unwrap_err()
+        builder.root_info(&root).config(config).build().wait().map(drop).unwrap_err()
     };
     told.push(one("a rank that is not below the number of ranks", build(2, CommConfig::default())));
     let strict = CommConfig::builder().deterministic(Deterministic::Strict).build();
@@ -172,7 +172,7 @@ pub(super) fn of_counts() -> Vec<Told> {
 pub(super) fn of_groups() -> Vec<Told> {
     let runtime = patient(2);
     let devices = [runtime.device(0).unwrap(), runtime.device(1).unwrap()];
-    let mut comms = Communicator::init_all(&devices).unwrap();
+    let mut comms = Communicator::init_all(&devices).wait().unwrap();
     let [one_comm, other] = &mut comms[..] else { unreachable!("two devices") };
     let streams = devices.each_ref().map(|device| device.stream().unwrap());
     let mut x = devices[0].zeros::<f32>(8, &streams[0]).unwrap();

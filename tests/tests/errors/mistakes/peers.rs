@@ -106,7 +106,10 @@ pub(super) fn of_absence() -> Vec<Told> {
     let device = runtime.device(0).unwrap();
     let root = RootInfo::new(&device).unwrap();
     let alone = Communicator::builder().device(&device).rank(0).world_size(3).root_info(&root);
-    told.push(one("a communicator whose other ranks do not come", alone.build().unwrap_err()));
+    told.push(one(
+        "a communicator whose other ranks do not come",
+        alone.build().wait().unwrap_err(),
+    ));
     // Two ranks, since the text names the one that gave up first.
     told.push(ranks("a rank that does not come to the first operation", &impatient(2), |m| {
         let mut x = m.floats(1000);

@@ -1,0 +1,200 @@
+//! How communicators are made: out of a root info, or over several devices of this process.
+
+use ascend_sys::{HcclComm, HcclCommConfig};
+use typed_builder::TypedBuilder;
+
+use super::handle::Origin;
+use super::{CommConfig, Communicator, RootInfo, making};
+use crate::api::call;
+use crate::device::Device;
+use crate::error::{Error, Result};
+use crate::pending::Pending;
+use crate::runtime::Runtime;
+
+const BUILD: &str = "Communicator::builder";
+const INIT_ALL: &str = "Communicator::init_all";
+
+/// What [`Communicator::builder`] collects.
+#[derive(TypedBuilder)]
+#[builder(
+    doc,
+    builder_type(name = CommunicatorBuilder, vis = "pub"),
+    build_method(into = Pending<Communicator>)
+)]
+pub struct Plan<'a> {
+    /// The device of this rank.
+    #[builder(default, setter(strip_option))]
+    device: Option<&'a Device>,
+    /// Short for the device of this runtime that has the number of the rank.
+    #[builder(default, setter(strip_option))]
+    runtime: Option<&'a Runtime>,
+    /// The number of this rank, below the number of ranks.
+    rank: u32,
+    /// The number of ranks.
+    world_size: u32,
+    /// Where the ranks meet; the same for all of them.
+    root_info: &'a RootInfo,
+    /// Settings; the same for all ranks.
+    #[builder(default)]
+    config: CommConfig,
+}
+
+impl Communicator {
+    /// The way to make a communicator out of a [`RootInfo`]:
+    /// `.device(&device)` or `.runtime(&runtime)`, `.rank(r)`, `.world_size(n)`, `.root_info(&root)`, if need be `.config(config)`, and
+    /// `.build()`, and then `.await?` or `.wait()?`.
+    ///
+    /// `build` returns at once; what it returns is a future of the communicator, which is there when all ranks have
+    /// called it: see [`Pending`]. Ranks of one process may build in one thread. CANN: `HcclCommInitRootInfoConfig`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoSuchRank`] when the rank is not below the number of ranks, [`Error::Config`] for a setting that CANN would
+    /// refuse or ignore, [`Error::Call`] with `HCCL_E_TIMEOUT` when ranks are missing; its text says which.
+    pub fn builder<'a>() -> CommunicatorBuilder<'a> {
+        Plan::builder()
+    }
+}
+
+impl From<Plan<'_>> for Pending<Communicator> {
+    fn from(plan: Plan<'_>) -> Self {
+        match plan.check() {
+            Ok(join) => Pending::begin(&join.device.making().clone(), move || join.make()),
+            Err(error) => Pending::ready(Err(error)),
+        }
+    }
+}
+
+/// A plan that has been checked.
+struct Join {
+    device: Device,
+    rank: u32,
+    world_size: u32,
+    root_info: RootInfo,
+    config: HcclCommConfig,
+    exec_seconds: Option<u32>,
+}
+
+impl Plan<'_> {
+    fn check(self) -> Result<Join> {
+        let Plan { device, runtime, rank, world_size, root_info, config } = self;
+        if rank >= world_size {
+            return Err(Error::NoSuchRank { what: "the rank", rank, world_size });
+        }
+        let device = match (device, runtime) {
+            (Some(device), None) => device.clone(),
+            (None, Some(runtime)) => runtime.device(rank as usize)?,
+            _ => {
+                let problem = "give either `.device(&device)` or `.runtime(&runtime)`".into();
+                return Err(Error::Invalid { operation: BUILD, problem });
+            }
+        };
+        let exec_seconds = config.exec_seconds();
+        let config = config.to_raw(device.runtime().product())?;
+        let root_info = root_info.clone();
+        Ok(Join { device, rank, world_size, root_info, config, exec_seconds })
+    }
+}
+
+impl Join {
+    /// Blocks until all ranks have come.
+    fn make(self) -> Result<Communicator> {
+        let Join { device, rank, world_size, root_info, config, exec_seconds } = self;
+        let table = device.table();
+        // One that was dropped may still have the name.
+        device.reap();
+        let _bound = device.bind()?;
+        let mut raw: HcclComm = std::ptr::null_mut();
+        // SAFETY: the structures and the out parameter are live for the call, which keeps none of them.
+        unsafe {
+            call!(
+                table,
+                HcclCommInitRootInfoConfig,
+                world_size,
+                root_info.raw(),
+                rank,
+                &config,
+                &mut raw
+            )
+        }
+        .map_err(|error| error.in_operation(|| making(BUILD, Some(rank))))?;
+        let origin = Origin::Root(root_info);
+        // SAFETY: CANN has just made it for this device, and nobody else knows it.
+        let mut communicator =
+            unsafe { Communicator::from_parts(BUILD, raw, &device, (rank, world_size), origin) }?;
+        if let Some(seconds) = exec_seconds {
+            communicator.member.exec_seconds = seconds;
+        }
+        Ok(communicator)
+    }
+}
+
+impl Communicator {
+    /// One communicator over several devices of this process, which is all of its ranks: rank `i` is `devices[i]`.
+    ///
+    /// Returns at once; what it returns is a future of the communicators, see [`Pending`]. CANN: `HcclCommInitAll`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Empty`] without devices, [`Error::WrongRuntime`] when they belong to different runtimes, [`Error::Invalid`] when one
+    /// is named twice, and what CANN says.
+    ///
+    /// ```
+    /// use hccl::prelude::*;
+    ///
+    /// # fn main() -> hccl::Result<()> {
+    /// let runtime = Runtime::emulator(2)?;
+    /// let devices = [runtime.device(0)?, runtime.device(1)?];
+    /// let communicators = Communicator::init_all(&devices).wait()?;
+    /// assert_eq!(communicators[1].rank(), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn init_all(devices: &[Device]) -> Pending<Vec<Self>> {
+        match check_devices(devices) {
+            Ok(first) => {
+                let devices = devices.to_vec();
+                Pending::begin(&first.making().clone(), move || make_all(&devices))
+            }
+            Err(error) => Pending::ready(Err(error)),
+        }
+    }
+}
+
+/// They are devices of one runtime, each named once. Returns the first.
+fn check_devices(devices: &[Device]) -> Result<&Device> {
+    let Some(first) = devices.first() else {
+        return Err(Error::Empty { operation: INIT_ALL, what: "the list of devices" });
+    };
+    for (at, device) in devices.iter().enumerate() {
+        if !device.runtime().is(first.runtime()) {
+            return Err(Error::WrongRuntime { operation: INIT_ALL, what: "a device" });
+        }
+        if devices[..at].contains(device) {
+            let problem = format!("device {} is named twice", device.index());
+            return Err(Error::Invalid { operation: INIT_ALL, problem: problem.into() });
+        }
+    }
+    Ok(first)
+}
+
+fn make_all(devices: &[Device]) -> Result<Vec<Communicator>> {
+    let first = check_devices(devices)?;
+    let mut ids: Vec<i32> = devices.iter().map(Device::id).collect();
+    let count = devices.len() as u32;
+    let mut raw: Vec<HcclComm> = vec![std::ptr::null_mut(); devices.len()];
+    let _bound = first.bind()?;
+    let table = first.table();
+    // SAFETY: both arrays have `count` elements and are live for the call.
+    unsafe { call!(table, HcclCommInitAll, count, ids.as_mut_ptr(), raw.as_mut_ptr()) }
+        .map_err(|error| error.in_operation(|| making(INIT_ALL, None)))?;
+    // All are owned before the first can fail.
+    let made: Vec<Result<Communicator>> = (raw.into_iter().zip(devices).enumerate())
+        .map(|(rank, (raw, device))| {
+            let place = (rank as u32, count);
+            // SAFETY: CANN has just made it for this device, and nobody else knows it.
+            unsafe { Communicator::from_parts(INIT_ALL, raw, device, place, Origin::Process) }
+        })
+        .collect();
+    made.into_iter().collect()
+}

@@ -1,0 +1,90 @@
+//! Links made ahead of time.
+
+use super::Communicator;
+use crate::error::{Error, Result};
+use crate::order::work::Work;
+use crate::pending::Pending;
+
+const CONNECT_TO: &str = "connect_to";
+
+impl Communicator {
+    /// Makes the links that collectives need. All ranks call it: it is a [`barrier`](Self::barrier) on a stream of its
+    /// own, and takes its number.
+    ///
+    /// Nobody has to: the first collective makes the links, on a helper thread. But a stream that
+    /// [captures](crate::Graph) takes collectives only when the links are made, and a first operation is faster then.
+    ///
+    /// Returns at once; what it returns is a future, see [`Pending`]. CANN: `HcclBarrier`.
+    ///
+    /// # Errors
+    ///
+    /// Those of a barrier. Where ranks do not come, [`Error::Call`] with `HCCL_E_TIMEOUT` after the connection time-out.
+    ///
+    /// ```
+    /// use hccl::prelude::*;
+    ///
+    /// # fn main() -> hccl::Result<()> {
+    /// let runtime = Runtime::emulator(2)?;
+    /// runtime.run_ranks(2, |rank| {
+    ///     let mut comm = rank.communicator()?;
+    ///     comm.connect().wait()?;
+    ///     let stream = rank.device().stream()?;
+    ///     let mut x = rank.device().upload(&[1], &stream)?;
+    ///     let capture = rank.device().begin_capture()?;
+    ///     comm.all_reduce_in_place(&mut x, Sum, &capture)?;
+    ///     capture.end()?.replay(&stream)?.wait()
+    /// })?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn connect(&mut self) -> Pending<()> {
+        Pending::behind(self.begin_connect(), ())
+    }
+
+    fn begin_connect(&mut self) -> Result<Work> {
+        let stream = self.device().stream()?;
+        self.barrier(&stream)
+    }
+
+    /// Makes the links to some peers that messages need. Each of these ranks calls it too, and names this one; it is a
+    /// [batch](Self::batch) with a message of one byte each way, and takes the numbers of these.
+    ///
+    /// Returns at once; what it returns is a future, see [`Pending`]. CANN: `HcclBatchSendRecv`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoSuchRank`] and [`Error::OwnMessage`] for a peer that is none, else those of a batch.
+    pub fn connect_to(&mut self, peers: &[u32]) -> Pending<()> {
+        if peers.is_empty() {
+            return Pending::ready(Ok(()));
+        }
+        Pending::behind(self.begin_connect_to(peers), ())
+    }
+
+    fn begin_connect_to(&mut self, peers: &[u32]) -> Result<Work> {
+        let (own, world_size) = (self.rank(), self.world_size());
+        for &rank in peers {
+            if rank >= world_size {
+                let context = Box::new(self.member.label.context(CONNECT_TO, 0));
+                let cause = Error::NoSuchRank { what: "the peer", rank, world_size };
+                return Err(Error::Refused { context, cause: Box::new(cause) });
+            }
+            if rank == own {
+                let context = Box::new(self.member.label.context(CONNECT_TO, 0));
+                return Err(Error::Refused {
+                    context,
+                    cause: Box::new(Error::OwnMessage { rank }),
+                });
+            }
+        }
+        let stream = self.device().stream()?;
+        let sent = self.device().zeros::<u8>(peers.len(), &stream)?;
+        let mut received = self.device().zeros::<u8>(peers.len(), &stream)?;
+        let mut batch = self.batch();
+        let parts = received.slice_mut(..)?.chunks_mut(1)?;
+        for ((at, &peer), part) in peers.iter().enumerate().zip(parts) {
+            batch = batch.send(sent.slice(at..at + 1)?, peer).recv(part, peer);
+        }
+        batch.submit(&stream)
+    }
+}

@@ -1,0 +1,266 @@
+//! Helper threads of a device: what would block its caller is done there, in the order in which it was asked for.
+//!
+//! Calls of CANN that wait for other ranks block their thread: those that make communicators, and the
+//! first operation that needs a link. A caller that must not block hands such a call to a [`Helper`].
+//!
+//! # Order
+//!
+//! Jobs begin in the order in which they were [pushed](OpenJob::push), and one has ended before the
+//! next begins. That is the order that CANN wants on a device. But a job waits for other ranks, and
+//! these may have asked for the same things in another order: then each device would wait for what the
+//! other one keeps in line. So the order is not held for ever. When the newest job has taken
+//! [`PATIENCE`], the next one whose *key* is free begins beside it. Jobs of one key, which is a
+//! communicator, keep their order whatever happens.
+//!
+//! # Threads
+//!
+//! There is a thread while there are jobs, and a little longer. As long as jobs wait in line, one thread
+//! more than jobs that run looks after them.
+
+#![forbid(unsafe_code)]
+
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::{Acquire, Release};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::issue_order::PATIENCE;
+use crate::error::{Error, Result};
+use crate::sync::lock;
+
+/// How long a thread stays when there is nothing to do.
+const IDLE: Duration = Duration::from_millis(20);
+
+/// See the [module](self).
+pub(crate) struct Helper {
+    /// What its threads are called.
+    name: String,
+    /// Jobs that are reserved, wait in line or run.
+    open: AtomicUsize,
+    state: Mutex<HelperState>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct HelperState {
+    line: VecDeque<Job>,
+    /// The keys of the jobs that run, and since when. The newest comes last.
+    running: Vec<(u64, Instant)>,
+    threads: usize,
+}
+
+struct Job {
+    key: u64,
+    open: OpenJob,
+    run: Box<dyn FnOnce(OpenJob) + Send>,
+}
+
+/// A job counts as open until this is dropped, which it may do before its end: when what comes after it need not wait
+/// for it any more. While it is still to come, there is a thread for it.
+pub(crate) struct OpenJob {
+    helper: Arc<Helper>,
+}
+
+impl Helper {
+    pub(crate) fn new(name: String) -> Arc<Self> {
+        let (open, state) = (AtomicUsize::new(0), Mutex::default());
+        Arc::new(Helper { name, open, state, changed: Condvar::new() })
+    }
+
+    /// Whether it has nothing to do: all jobs so far have ended, and what they did is visible here.
+    #[inline]
+    pub(crate) fn is_idle(&self) -> bool {
+        self.open.load(Acquire) == 0
+    }
+
+    /// Sees to it that there will be a thread for a job. Does not block.
+    pub(crate) fn reserve(self: &Arc<Self>) -> Result<OpenJob> {
+        let mut state = lock(&self.state);
+        self.open.fetch_add(1, Release);
+        let open = OpenJob { helper: self.clone() };
+        let started = match state.threads == state.running.len() {
+            true => self.start_thread(&mut state),
+            false => Ok(()),
+        };
+        // Its drop takes the lock.
+        drop(state);
+        started.map(|()| open)
+    }
+
+    /// Waits until it is idle. False when `limit` passed first.
+    pub(crate) fn drain(&self, limit: Duration) -> bool {
+        let until = Instant::now().checked_add(limit);
+        let mut state = lock(&self.state);
+        while !self.is_idle() {
+            let left = until.map_or(limit, |at| at.saturating_duration_since(Instant::now()));
+            if left.is_zero() {
+                return false;
+            }
+            state = self.wait(state, left);
+        }
+        true
+    }
+
+    fn wait<'a>(
+        &self,
+        state: std::sync::MutexGuard<'a, HelperState>,
+        limit: Duration,
+    ) -> std::sync::MutexGuard<'a, HelperState> {
+        let waited = self.changed.wait_timeout(state, limit);
+        waited.unwrap_or_else(PoisonError::into_inner).0
+    }
+
+    fn start_thread(self: &Arc<Self>, state: &mut HelperState) -> Result<()> {
+        let helper = self.clone();
+        let builder = std::thread::Builder::new().name(self.name.clone());
+        builder.spawn(move || helper.serve()).map_err(|error| Error::Invalid {
+            operation: "a call that waits for other ranks",
+            problem: format!("no thread to make it from: {error}").into(),
+        })?;
+        state.threads += 1;
+        Ok(())
+    }
+
+    fn serve(self: Arc<Self>) {
+        while let Some(Job { key, open, run }) = self.next() {
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| run(open))) {
+                // The panic hook has told of it. To drop it could panic again.
+                std::mem::forget(panic);
+            }
+            lock(&self.state).running.retain(|(running, _)| *running != key);
+            self.changed.notify_all();
+        }
+    }
+
+    /// The next job, which counts as running; `None` when the thread is not needed any more.
+    fn next(self: &Arc<Self>) -> Option<Job> {
+        let mut state = lock(&self.state);
+        let mut idle_since = Instant::now();
+        loop {
+            if let Some(job) = state.take_next() {
+                state.running.push((job.key, Instant::now()));
+                if !state.line.is_empty() && state.threads == state.running.len() {
+                    // Without one, those in line wait for this thread.
+                    drop(self.start_thread(&mut state));
+                }
+                return Some(job);
+            }
+            // The only thread for a job that is reserved or waits in line stays.
+            let needed = !self.is_idle() && state.threads == state.running.len() + 1;
+            if needed {
+                idle_since = Instant::now();
+            } else if idle_since.elapsed() >= IDLE {
+                state.threads -= 1;
+                return None;
+            }
+            let limit = if state.line.is_empty() { IDLE } else { state.patience_left() };
+            state = self.wait(state, limit);
+        }
+    }
+}
+
+impl HelperState {
+    fn patience_left(&self) -> Duration {
+        let since = self.running.last().map_or(PATIENCE, |(_, since)| since.elapsed());
+        PATIENCE.saturating_sub(since).max(Duration::from_millis(1))
+    }
+
+    /// The first in line that may begin.
+    fn take_next(&mut self) -> Option<Job> {
+        match self.running.last() {
+            None => self.line.pop_front(),
+            Some((_, since)) if since.elapsed() < PATIENCE => None,
+            Some(_) => {
+                let mut taken: Vec<u64> = self.running.iter().map(|(key, _)| *key).collect();
+                let free = self.line.iter().position(|job| {
+                    let free = !taken.contains(&job.key);
+                    taken.push(job.key);
+                    free
+                });
+                self.line.remove(free?)
+            }
+        }
+    }
+}
+
+impl OpenJob {
+    /// The job itself. Jobs with one key never run at the same time, and keep their order.
+    pub(crate) fn push(self, key: u64, run: impl FnOnce(OpenJob) + Send + 'static) {
+        let helper = self.helper.clone();
+        lock(&helper.state).line.push_back(Job { key, open: self, run: Box::new(run) });
+        helper.changed.notify_all();
+    }
+}
+
+impl Drop for OpenJob {
+    fn drop(&mut self) {
+        let state = lock(&self.helper.state);
+        self.helper.open.fetch_sub(1, Release);
+        drop(state);
+        self.helper.changed.notify_all();
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+
+    const LONG: Duration = Duration::from_secs(60);
+
+    fn helper() -> Arc<Helper> {
+        Helper::new("helper".into())
+    }
+
+    #[test]
+    fn jobs_run_one_after_the_other_in_their_order() {
+        let (helper, said) = (helper(), Arc::new(Mutex::new(Vec::new())));
+        for number in 0..20 {
+            let said = said.clone();
+            helper.reserve().unwrap().push(number % 3, move |_open| lock(&said).push(number));
+        }
+        assert!(helper.drain(LONG) && helper.is_idle());
+        assert_eq!(*lock(&said), (0..20).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_job_gets_what_it_waits_for_from_a_later_one_of_another_key() {
+        let helper = helper();
+        let (tell, told) = mpsc::channel();
+        helper.reserve().unwrap().push(1, move |_open| told.recv().unwrap());
+        // Behind it in its own order, whatever happens.
+        let (last, ended) = mpsc::channel();
+        helper.reserve().unwrap().push(1, move |_open| last.send("of key 1").unwrap());
+        helper.reserve().unwrap().push(2, move |_open| tell.send(()).unwrap());
+        assert_eq!(ended.recv_timeout(LONG), Ok("of key 1"));
+        assert!(helper.drain(LONG));
+    }
+
+    #[test]
+    fn a_job_may_let_others_go_on_before_its_end() {
+        let helper = helper();
+        let (end, ended) = mpsc::channel::<()>();
+        helper.reserve().unwrap().push(1, move |open| {
+            drop(open);
+            let _ = ended.recv();
+        });
+        assert!(helper.drain(LONG));
+        drop(end);
+    }
+
+    #[test]
+    fn a_job_that_panics_or_does_not_come_holds_nobody_up() {
+        let helper = helper();
+        drop(helper.reserve().unwrap());
+        helper.reserve().unwrap().push(1, |_open| panic!("this is what is tested"));
+        let waits = helper.reserve().unwrap();
+        assert!(!helper.drain(Duration::from_millis(1)), "one is to come");
+        waits.push(1, |_open| {});
+        assert!(helper.drain(LONG));
+        while lock(&helper.state).threads != 0 {
+            std::thread::yield_now();
+        }
+    }
+}
