@@ -15,12 +15,19 @@ pub struct Attempt {
     pub failure: Option<String>,
 }
 
+impl Attempt {
+    /// Whether it is a place, and not a bare name for the system's loader.
+    fn is_named(&self) -> bool {
+        self.path.components().count() > 1
+    }
+}
+
 impl fmt::Display for Attempt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: ", self.path.display())?;
         match &self.failure {
             Some(failure) => f.write_str(failure),
-            None if self.path.components().count() == 1 => {
+            None if !self.is_named() => {
                 f.write_str("not on the loader's path (LD_LIBRARY_PATH, ldconfig)")
             }
             None => f.write_str("no such file"),
@@ -91,14 +98,25 @@ pub enum LoadError {
 
 impl LoadError {
     /// Whether nothing of CANN is there, rather than something that does not work: in the former
-    /// case it is sensible to run on the emulator, in the latter it would hide a defect.
+    /// case it is sensible to run on the emulator, in the latter it would hide a defect. So it would
+    /// where somebody [said where it is](Self::names_a_place).
     pub fn is_absent(&self) -> bool {
         // The runtime is looked for first, so without it nothing else was found either.
         matches!(self, LoadError::Library { library: Library::AclRt, attempts } if none(attempts))
     }
 
+    /// Whether somebody said where CANN is: `ASCEND_HOME_PATH`, `ASCEND_TOOLKIT_HOME`, or who called
+    /// [`Api::load_from`](crate::Api::load_from).
+    pub fn names_a_place(&self) -> bool {
+        matches!(self, LoadError::Library { attempts, .. } if attempts.iter().any(Attempt::is_named))
+    }
+
     fn advice(&self) -> &'static str {
         match self {
+            _ if self.is_absent() && self.names_a_place() => {
+                "Nothing of CANN is there. If ASCEND_HOME_PATH or ASCEND_TOOLKIT_HOME leads there, \
+                 correct it (`source <CANN>/set_env.sh` sets it) or unset it."
+            }
             _ if self.is_absent() => {
                 "CANN is not installed, or not where it was looked for: run \
                  `source <CANN>/set_env.sh`, which sets ASCEND_HOME_PATH and LD_LIBRARY_PATH, or \

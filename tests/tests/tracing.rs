@@ -6,6 +6,7 @@ use std::fmt::Debug;
 use std::sync::{Mutex, Once, PoisonError};
 use std::time::Duration;
 
+use hccl::Backend;
 use hccl::prelude::*;
 use tracing::field::{Field, Visit};
 use tracing::{Event, Id, Level, Metadata, Subscriber, span};
@@ -76,9 +77,9 @@ impl Visit for Message {
 }
 
 static CLOSED: Mutex<Vec<Span>> = Mutex::new(Vec::new());
-static WARNINGS: Mutex<Vec<String>> = Mutex::new(Vec::new());
+static EVENTS: Mutex<Vec<(Level, String)>> = Mutex::new(Vec::new());
 
-/// Keeps the spans of `hccl` when they are closed, and the warnings.
+/// Keeps the spans of `hccl` when they are closed, and its events.
 struct Listener;
 
 impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Listener {
@@ -105,11 +106,11 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Listener {
     }
 
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
-        if *event.metadata().level() == Level::WARN && event.metadata().target().starts_with("hccl")
-        {
+        let (level, target) = (*event.metadata().level(), event.metadata().target());
+        if target.starts_with("hccl") {
             let mut message = Message(String::new());
             event.record(&mut message);
-            WARNINGS.lock().unwrap_or_else(PoisonError::into_inner).push(message.0);
+            EVENTS.lock().unwrap_or_else(PoisonError::into_inner).push((level, message.0));
         }
     }
 }
@@ -120,6 +121,12 @@ fn listen() {
         let subscriber = tracing_subscriber::registry().with(Listener);
         tracing::subscriber::set_global_default(subscriber).expect("nobody else sets one");
     });
+}
+
+/// The texts of a level's events, in order.
+fn events(level: Level) -> Vec<String> {
+    let all = EVENTS.lock().unwrap_or_else(PoisonError::into_inner);
+    all.iter().filter(|(of, _)| *of == level).map(|(_, text)| text.clone()).collect()
 }
 
 /// The spans of one rank, in order.
@@ -235,7 +242,7 @@ fn a_call_that_blocks_a_thread_with_tasks_is_a_warning_once() {
     let streams = devices.map(|device| device.stream().unwrap());
     let limit = Duration::from_millis(1);
     let told = || {
-        let warnings = WARNINGS.lock().unwrap_or_else(PoisonError::into_inner);
+        let warnings = events(Level::WARN);
         warnings.iter().filter(|text| text.contains("synchronize blocks a thread")).count()
     };
     // Nobody is awaited.
@@ -258,6 +265,17 @@ fn a_call_that_blocks_a_thread_with_tasks_is_a_warning_once() {
 }
 
 #[test]
+fn auto_says_which_backend_it_took() {
+    listen();
+    let backend = match Runtime::auto().unwrap().backend() {
+        Backend::Cann => "backend: CANN",
+        Backend::Emulator => "backend: the emulator, since CANN is not installed",
+    };
+    let told = events(Level::INFO);
+    assert!(told.iter().any(|text| text.starts_with(backend)), "{backend}: {told:?}");
+}
+
+#[test]
 #[ignore = "waits for more than ten seconds"]
 fn a_long_wait_is_a_warning_that_says_what_is_waited_for() {
     listen();
@@ -273,7 +291,7 @@ fn a_long_wait_is_a_warning_that_says_what_is_waited_for() {
             comm.barrier(&stream)?.wait()
         })
         .unwrap();
-    let warnings = WARNINGS.lock().unwrap_or_else(PoisonError::into_inner);
+    let warnings = events(Level::WARN);
     let warnings: Vec<_> = warnings.iter().filter(|text| text.contains("has waited")).collect();
     let [warning] = &warnings[..] else { panic!("one warning, not {warnings:?}") };
     for phrase in ["barrier #2", "communicator late", "rank 0"] {

@@ -23,11 +23,12 @@ use crate::error::product::Product;
 use crate::error::{Error, Result};
 
 impl Runtime {
-    /// CANN when its libraries load and a device answers, the emulator with 8 devices when there are no libraries.
+    /// CANN when its libraries load and a device answers, the emulator with 8 devices when there are no libraries and
+    /// nobody says where they would be. A `tracing` event at level `INFO` tells which, and why.
     ///
     /// # Errors
-    /// [`Error::NoBackend`] when CANN is installed and cannot be used, for example because no device answers; it names the ways
-    /// out. Blocks while libraries are read.
+    /// [`Error::NoBackend`] when CANN is installed and cannot be used, for example because no device answers, and when
+    /// `ASCEND_HOME_PATH` or `ASCEND_TOOLKIT_HOME` leads nowhere; it names the ways out. Blocks while libraries are read.
     pub fn auto() -> Result<Runtime> {
         auto()
     }
@@ -207,8 +208,11 @@ impl EmulatorOptions {
 
 fn auto() -> Result<Runtime> {
     match Api::load() {
+        Err(error) if error.is_absent() && error.names_a_place() => {
+            Err(Error::NoBackend { reason: error.to_string().into() })
+        }
         Err(error) if error.is_absent() => without_cann(&error),
-        loaded => cann(loaded).map_err(|error| Error::NoBackend {
+        loaded => cann(loaded).inspect(tell).map_err(|error| Error::NoBackend {
             reason: format!(
                 "CANN is installed, but: {error}. Either make a device visible to this process (npu-smi info, \
                  ASCEND_RT_VISIBLE_DEVICES, the permissions of /dev/davinci*), or ask for the emulator with \
@@ -219,10 +223,22 @@ fn auto() -> Result<Runtime> {
     }
 }
 
+/// Says what [`auto`] has chosen.
+fn tell(runtime: &Runtime) {
+    let devices = runtime.device_count();
+    match runtime.backend() {
+        Backend::Cann => tracing::info!(devices, "backend: CANN"),
+        Backend::Emulator => tracing::info!(
+            devices,
+            "backend: the emulator, since CANN is not installed (its libraries are not on the loader's path, and neither \
+             ASCEND_HOME_PATH nor ASCEND_TOOLKIT_HOME is set)"
+        ),
+    }
+}
+
 #[cfg(feature = "emulator")]
-fn without_cann(error: &LoadError) -> Result<Runtime> {
-    tracing::debug!("no CANN, so the emulator: {error}");
-    EmulatorOptions::builder().build()
+fn without_cann(_: &LoadError) -> Result<Runtime> {
+    EmulatorOptions::builder().build().inspect(tell)
 }
 
 #[cfg(not(feature = "emulator"))]

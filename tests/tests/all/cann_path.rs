@@ -16,12 +16,18 @@ fn runtime() -> Runtime {
 /// Runs a test of this program again as another process, with `path` as the loader's path and no CANN in the environment.
 /// Gives whether it passed, and what it printed.
 fn as_child(test: &str, path: &Path) -> (bool, String) {
+    as_child_with(test, path, None)
+}
+
+/// The same, with one of CANN's variables.
+fn as_child_with(test: &str, path: &Path, home: Option<(&str, &Path)>) -> (bool, String) {
     let output = Command::new(std::env::current_exe().unwrap())
         .args([&format!("cann_path::{test}"), "--exact", "--nocapture"])
         .env("CANN_PATH_CHILD", "1")
         .env("LD_LIBRARY_PATH", path)
         .env_remove("ASCEND_HOME_PATH")
         .env_remove("ASCEND_TOOLKIT_HOME")
+        .envs(home)
         .output()
         .unwrap();
     let printed = [output.stdout, output.stderr].concat();
@@ -50,6 +56,40 @@ fn cann_and_auto_find_the_libraries_on_the_loader_s_path() {
         as_child("cann_and_auto_find_the_libraries_on_the_loader_s_path", installed_emulator());
     assert!(passed, "{text}");
     assert_eq!(text.matches("ran on Cann").count(), 2, "{text}");
+}
+
+#[test]
+fn a_variable_that_leads_nowhere_is_an_error_of_auto_and_not_the_emulator() {
+    if is_child() {
+        println!("auto: {}", Runtime::auto().expect_err("the variable leads nowhere"));
+        return;
+    }
+    let nowhere = Path::new("/there is no CANN here");
+    let test = "a_variable_that_leads_nowhere_is_an_error_of_auto_and_not_the_emulator";
+    for name in ["ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME"] {
+        let (passed, text) = as_child_with(test, nowhere, Some((name, nowhere)));
+        assert!(passed, "{text}");
+        let tried = format!("{}/lib64/libacl_rt.so: no such file", nowhere.display());
+        for piece in [&*tried, "correct it", "unset it", name] {
+            assert!(text.contains(piece), "{piece}: {text}");
+        }
+    }
+    // Unset, or empty, there is nothing that could be wrong.
+    let empty = Some(("ASCEND_HOME_PATH", Path::new("")));
+    let (passed, text) =
+        as_child_with("auto_takes_the_emulator_where_nobody_names_a_place", nowhere, empty);
+    assert!(passed && text.contains("ran on Emulator"), "{text}");
+}
+
+#[test]
+fn auto_takes_the_emulator_where_nobody_names_a_place() {
+    if is_child() {
+        println!("ran on {:?}", Runtime::auto().unwrap().backend());
+        return;
+    }
+    let test = "auto_takes_the_emulator_where_nobody_names_a_place";
+    let (passed, text) = as_child(test, Path::new("/there is no CANN here"));
+    assert!(passed && text.contains("ran on Emulator"), "{text}");
 }
 
 #[test]
