@@ -7943,6 +7943,13 @@ pub mod imports {
             rank: u32,
             reason: *const ::core::ffi::c_char,
         ) -> HcclResult;
+        /** Tells all peers of a communicator, however it was made, that this rank issues nothing any more: what waits for more of it
+        fails at once, with the reason in the text. The communicator stays, until it is destroyed.*/
+        pub fn ascendExtCommLeave(comm: HcclComm, reason: *const ::core::ffi::c_char)
+        -> HcclResult;
+        /** Ends a communicator for all its ranks, and those that were made of it: what is in flight fails, and the text says which
+        rank has ended which communicator. It stays, until it is destroyed.*/
+        pub fn ascendExtCommAbort(comm: HcclComm) -> HcclResult;
         /** What became of a call in the last group that this thread has ended: HcclGroupEnd itself returns success on A2 and A3,
         whatever happens. Calls that were queued count from 0. *code is 0 for one that succeeded. The text is NUL-terminated and cut
         to textLen bytes. HCCL_E_NOT_FOUND when the group had no such call.*/

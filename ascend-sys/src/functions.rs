@@ -3491,6 +3491,14 @@ pub struct Functions {
             reason: *const ::core::ffi::c_char,
         ) -> HcclResult,
     >,
+    /** Tells all peers of a communicator, however it was made, that this rank issues nothing any more: what waits for more of it
+    fails at once, with the reason in the text. The communicator stays, until it is destroyed.*/
+    pub ascendExtCommLeave: Option<
+        unsafe extern "C" fn(comm: HcclComm, reason: *const ::core::ffi::c_char) -> HcclResult,
+    >,
+    /** Ends a communicator for all its ranks, and those that were made of it: what is in flight fails, and the text says which
+    rank has ended which communicator. It stays, until it is destroyed.*/
+    pub ascendExtCommAbort: Option<unsafe extern "C" fn(comm: HcclComm) -> HcclResult>,
     /** What became of a call in the last group that this thread has ended: HcclGroupEnd itself returns success on A2 and A3,
     whatever happens. Calls that were queued count from 0. *code is 0 for one that succeeded. The text is NUL-terminated and cut
     to textLen bytes. HCCL_E_NOT_FOUND when the group had no such call.*/
@@ -4132,6 +4140,8 @@ pub static SYMBOLS: &[Symbol] = &[
     symbol(c"ascendExtFaultSet", Library::Extension, "extension", "ascend/ascend_ext.h"),
     symbol(c"ascendExtFaultClear", Library::Extension, "extension", "ascend/ascend_ext.h"),
     symbol(c"ascendExtRankLeave", Library::Extension, "extension", "ascend/ascend_ext.h"),
+    symbol(c"ascendExtCommLeave", Library::Extension, "extension", "ascend/ascend_ext.h"),
+    symbol(c"ascendExtCommAbort", Library::Extension, "extension", "ascend/ascend_ext.h"),
     symbol(c"ascendExtGroupResult", Library::Extension, "extension", "ascend/ascend_ext.h"),
 ];
 /// Strong references to everything that release 8.5.0 exports.

@@ -164,6 +164,15 @@ aclError ascendExtFaultClear(uint32_t block, uint32_t device);
  * a communicator is made) fails at once, with the reason in the text. */
 HcclResult ascendExtRankLeave(const HcclRootInfo *rootInfo, uint32_t rank, const char *reason);
 
+/** For this call and the next one a handle that is not alive is an error, and nothing happens.
+ * Tells all peers of a communicator, however it was made, that this rank issues nothing any more: what waits for more of it
+ * fails at once, with the reason in the text. The communicator stays, until it is destroyed. */
+HcclResult ascendExtCommLeave(HcclComm comm, const char *reason);
+
+/** Ends a communicator for all its ranks, and those that were made of it: what is in flight fails, and the text says which
+ * rank has ended which communicator. It stays, until it is destroyed. */
+HcclResult ascendExtCommAbort(HcclComm comm);
+
 /** What became of a call in the last group that this thread has ended: HcclGroupEnd itself returns success on A2 and A3,
  * whatever happens. Calls that were queued count from 0. *code is 0 for one that succeeded. The text is NUL-terminated and cut
  * to textLen bytes. HCCL_E_NOT_FOUND when the group had no such call. */

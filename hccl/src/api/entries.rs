@@ -4,7 +4,7 @@ use std::ffi::{CStr, c_char, c_void};
 use std::sync::atomic::{AtomicU64, Ordering::Acquire};
 use std::time::Duration;
 
-use ascend_sys::{AscendExtProgress, HcclResult};
+use ascend_sys::{AscendExtProgress, HcclComm, HcclResult};
 
 use super::handles::{STREAM_TIMEOUT, StreamHandle, Waited, milliseconds};
 use super::{Table, call};
@@ -97,6 +97,24 @@ impl Table {
         match self.waited("ascendExtAwaitTask", code, STREAM_TIMEOUT) {
             Waited::Over(result) => result.map(|()| false),
             Waited::TimedOut => Ok(true),
+        }
+    }
+
+    /// Tells the peers of a communicator that this rank issues nothing any more, where the backend can. Any handle will do.
+    pub(crate) fn leave(&self, comm: HcclComm, reason: &CStr) {
+        if let Some(function) = self.functions().ascendExtCommLeave {
+            // SAFETY: a stale handle is an error; the text is live for the call.
+            let code = unsafe { function(comm, reason.as_ptr()) };
+            tracing::trace!(?code, "the peers of a communicator are told that it was dropped");
+        }
+    }
+
+    /// Ends a communicator for all ranks, where the backend can. Any handle will do.
+    pub(crate) fn abort(&self, comm: HcclComm) {
+        if let Some(function) = self.functions().ascendExtCommAbort {
+            // SAFETY: a stale handle is an error.
+            let code = unsafe { function(comm) };
+            tracing::trace!(?code, "a communicator is ended for all ranks");
         }
     }
 

@@ -118,10 +118,10 @@ impl Join {
             )
         }
         .map_err(|error| error.in_operation(|| making(BUILD, Some(rank))))?;
-        let origin = Origin::Root(root_info);
         // SAFETY: CANN has just made it for this device, and nobody else knows it.
-        let mut communicator =
-            unsafe { Communicator::from_parts(BUILD, raw, &device, (rank, world_size), origin) }?;
+        let mut communicator = unsafe {
+            Communicator::from_parts(BUILD, raw, &device, (rank, world_size), Origin::Own)
+        }?;
         if let Some(seconds) = exec_seconds {
             communicator.member.exec_seconds = seconds;
         }
@@ -193,7 +193,7 @@ fn make_all(devices: &[Device]) -> Result<Vec<Communicator>> {
         .map(|(rank, (raw, device))| {
             let place = (rank as u32, count);
             // SAFETY: CANN has just made it for this device, and nobody else knows it.
-            unsafe { Communicator::from_parts(INIT_ALL, raw, device, place, Origin::Process) }
+            unsafe { Communicator::from_parts(INIT_ALL, raw, device, place, Origin::Own) }
         })
         .collect();
     made.into_iter().collect()

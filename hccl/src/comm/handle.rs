@@ -11,7 +11,6 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use ascend_sys::HcclComm;
 
-use super::RootInfo;
 use super::links::Links;
 use crate::api::{Table, call};
 use crate::device::Device;
@@ -29,7 +28,7 @@ pub(crate) struct CommHandle {
     origin: Origin,
     /// How many communicators of some of its ranks there are, which must be destroyed before it.
     parts: AtomicUsize,
-    /// How many communicators can still be used that its peers may wait for: its own, and those of some of its ranks.
+    /// Who may issue in its name: its communicator, and operations on a detour.
     users: AtomicUsize,
     /// How many operations are on a detour.
     detours: AtomicUsize,
@@ -38,10 +37,8 @@ pub(crate) struct CommHandle {
 
 /// How a communicator came about.
 pub(crate) enum Origin {
-    /// Its ranks met at this root info, by which they are told things.
-    Root(RootInfo),
-    /// All its ranks were made at once in this process.
-    Process,
+    /// Made here, for itself.
+    Own,
     /// It has some of the ranks of this one.
     Part(Arc<CommHandle>),
     /// Somebody else made it, and destroys it.
@@ -61,7 +58,6 @@ impl CommHandle {
     pub(crate) unsafe fn new(raw: HcclComm, label: Arc<Label>, origin: Origin) -> Self {
         if let Origin::Part(whole) = &origin {
             whole.parts.fetch_add(1, Ordering::Relaxed);
-            whole.users.fetch_add(1, Ordering::Relaxed);
         }
         let (parts, users) = (AtomicUsize::new(0), AtomicUsize::new(1));
         let (detours, links) = (AtomicUsize::new(0), Links::new(label.rank, label.world_size));
@@ -119,32 +115,21 @@ impl CommHandle {
         self.raw
     }
 
-    /// Ends the communicator for all of its `ranks`. What destroys it is its drop.
-    pub(crate) fn abort(&self, table: &Table, ranks: u32) {
+    /// Ends the communicator for all of its ranks. What destroys it is its drop.
+    pub(crate) fn abort(&self, table: &Table) {
         if self.is_destroyed() || !self.label.abort() {
             return;
         }
         alarm();
-        if let Origin::Root(root_info) = &self.origin {
-            // Also in the name of the others, so that this rank's own operations do not wait for them any more.
-            let own = self.label.rank;
-            for rank in (0..ranks).filter(|rank| *rank != own).chain([own]) {
-                root_info.leave(table, rank, c"the communicator was aborted");
-            }
-        }
+        table.abort(self.raw);
     }
 
-    /// Its communicator has been dropped. Tells the peers that this rank issues nothing more, where the backend can.
-    ///
-    /// Who leaves a communicator leaves all parts of it, so a rank leaves when it has dropped the parts too.
+    /// One less may issue in its name. After the last one the peers are told that this rank issues nothing more, where the
+    /// backend can. A foreign communicator is still its owner's.
     pub(crate) fn leave(&self, table: &Table, reason: &CStr) {
-        if self.users.fetch_sub(1, Ordering::AcqRel) > 1 {
-            return;
-        }
-        match &self.origin {
-            Origin::Root(root_info) => root_info.leave(table, self.label.rank, reason),
-            Origin::Part(whole) => whole.leave(table, reason),
-            Origin::Process | Origin::Foreign => {}
+        if self.users.fetch_sub(1, Ordering::AcqRel) == 1 && !matches!(self.origin, Origin::Foreign)
+        {
+            table.leave(self.raw, reason);
         }
     }
 
@@ -199,19 +184,16 @@ impl Retire for RetiredCommunicator {
 pub struct AbortHandle {
     pub(super) handle: Arc<CommHandle>,
     pub(super) device: Device,
-    pub(super) world_size: u32,
 }
 
 impl AbortHandle {
     /// Ends the communicator: later operations are refused, for which [`Error::Aborted`](crate::Error::Aborted) is the cause, every wait for one that is in
     /// flight ends with it, blocking or awaited, within a tenth of a second, also for replays of graphs that captured it beside others. Where the
-    /// backend can tell the peers, they are told, so that operations in flight fail on all ranks.
+    /// backend can tell the peers, operations in flight fail on all ranks, with who has aborted which communicator.
     ///
-    /// CANN cannot tell them. The emulator tells the peers of a communicator that was [built](crate::Communicator::builder) with a root info, and with
-    /// it those of all its parts. It does not tell those of [`init_all`](crate::Communicator::init_all), of one part alone (from
-    /// [`split`](crate::Communicator::split) or [`subset`](crate::Communicator::subset): the whole goes on), and of
-    /// [`from_raw`](crate::Communicator::from_raw). Where nobody is told, the operations themselves end with the backend's own time-outs, and
-    /// keep their buffers until then; the peers' waits end with their deadlines.
+    /// The emulator tells the peers of every communicator, however it was made. With a communicator its parts end (from
+    /// [`split`](crate::Communicator::split) or [`subset`](crate::Communicator::subset)); with a part only that: the whole goes on. CANN cannot tell anybody: there
+    /// the operations themselves end with the backend's own time-outs, and keep their buffers until then; the peers' waits end with their deadlines.
     ///
     /// Does not wait, and destroys nothing: operations in flight use the communicator's memory. It is destroyed
     /// (`HcclCommDestroy`) after the communicator has been dropped and they are complete. Aborting twice, or after the drop, does
@@ -222,7 +204,7 @@ impl AbortHandle {
     /// What `aclrtSetCurrentContext` says; the communicator is not aborted then.
     pub fn abort(&self) -> Result<()> {
         let _bound = self.device.bind()?;
-        self.handle.abort(self.device.table(), self.world_size);
+        self.handle.abort(self.device.table());
         Ok(())
     }
 

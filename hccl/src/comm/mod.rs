@@ -252,10 +252,31 @@ impl<S> Communicator<S> {
         self.member.messages(direction, peer)
     }
 
+    /// Ends the communicator for all ranks, where the backend can tell them: see [`AbortHandle::abort`].
+    ///
+    /// ```
+    /// use hccl::prelude::*;
+    ///
+    /// # fn main() -> hccl::Result<()> {
+    /// let runtime = Runtime::emulator(2)?;
+    /// let devices = [runtime.device(0)?, runtime.device(1)?];
+    /// let mut comms = Communicator::init_all(&devices).wait()?;
+    /// let stream = devices[0].stream()?;
+    /// let waits = comms[0].barrier(&stream)?;
+    /// comms[1].abort()?;
+    /// let error = waits.wait().unwrap_err().to_string();
+    /// assert!(error.contains("rank 1 has aborted the communicator"), "{error}");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn abort(&self) -> Result<()> {
+        self.abort_handle().abort()
+    }
+
     /// A handle with which another thread can end the communicator.
     pub fn abort_handle(&self) -> AbortHandle {
         let (handle, device) = (self.member.handle.clone(), self.member.device.clone());
-        AbortHandle { handle, device, world_size: self.member.world_size }
+        AbortHandle { handle, device }
     }
 
     /// The `HcclComm`, for calls of CANN that `hccl` does not wrap. It stays the communicator's: operations that are issued with it
@@ -282,7 +303,11 @@ impl Drop for Member {
     fn drop(&mut self) {
         // A graph may go on to issue in its name.
         if self.alive.is_none() && Arc::strong_count(&self.stamps) == 1 {
-            self.handle.leave(self.device.table(), c"it has dropped its communicator");
+            let reason = match std::thread::panicking() {
+                false => c"it has dropped its communicator",
+                true => c"its task or thread has panicked",
+            };
+            self.handle.leave(self.device.table(), reason);
         }
         let handle = self.handle.clone();
         let stamps = std::mem::replace(&mut self.stamps, Arc::new(Stamps::new()));

@@ -94,7 +94,7 @@ impl Issue<'_> {
             Err(error) if begun => {
                 resources.spoiled = Some(spoiled(name, sequence, error));
                 let _bound = device.bind()?;
-                member.handle.abort(device.table(), member.world_size);
+                member.handle.abort(device.table());
             }
             Err(_) => {}
         }

@@ -18,7 +18,7 @@ use rust::{Source, rust_name, rust_type};
 
 /// Functions that the data does not hold: two that CANN exports without a public header, and the
 /// optional entries of our own.
-const MORE_FUNCTIONS: [&str; 18] = [
+const MORE_FUNCTIONS: [&str; 20] = [
     "HcclAllocComResourceByTiling",
     "HcclThreadExportToCommEngine",
     "ascendExtStreamProgress",
@@ -30,6 +30,8 @@ const MORE_FUNCTIONS: [&str; 18] = [
     "ascendExtRankLeave",
     "ascendExtGroupResult",
     "ascendExtFaultSet",
+    "ascendExtCommAbort",
+    "ascendExtCommLeave",
     "ascendExtFaultClear",
     "ascendExtFindings",
     "ascendExtFinding",

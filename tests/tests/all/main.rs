@@ -9,6 +9,7 @@ mod collectives;
 mod communicators;
 mod executors;
 mod faults;
+mod gone;
 mod groups;
 mod in_flight;
 mod kernels;

@@ -147,6 +147,18 @@ entries! {
         let reason = reason.required("reason")?;
         root::leave(info, rank, &reason)
     }
+
+    fn ascendExtCommLeave(comm: Handle<Member>, reason: CText) {
+        let reason = reason.required("reason")?;
+        let member = Member::find(comm.number())?;
+        member.comm.leave(member.rank, reason.into());
+        Ok(())
+    }
+
+    fn ascendExtCommAbort(comm: Handle<Member>) {
+        registry::abort(&*Member::find(comm.number())?);
+        Ok(())
+    }
 }
 
 /// The bytes of a root info.

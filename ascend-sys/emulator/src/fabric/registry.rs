@@ -162,6 +162,25 @@ pub(crate) fn leave_subs(comm: &Arc<Comm>, rank: usize, why: &str) {
     }
 }
 
+/// Ends a communicator for all its ranks, and those that were made of it.
+pub(crate) fn abort(member: &Member) {
+    let (rank, whole) = (member.rank, &member.comm);
+    let end = |comm: &Comm, text: String| {
+        comm.fail(CommError { origin: Origin::Call, cause: Cause::Gone, text });
+    };
+    end(whole, format!("rank {rank} has aborted the communicator \"{}\"", whole.name));
+    for part in COMMS.live_handles().filter_map(|(_, handle)| self::member(handle).ok()) {
+        let of = part.origin.as_ref().map(|(parent, _)| parent.as_ptr());
+        if of == Some(Arc::as_ptr(whole)) {
+            let text = format!(
+                "rank {rank} has aborted the communicator \"{}\", of which \"{}\" is a part",
+                whole.name, part.comm.name
+            );
+            end(&part.comm, text);
+        }
+    }
+}
+
 /// Ends a rank's side: its handle is stale from now on, and the others learn that it issues nothing any more.
 pub(crate) fn destroy(handle: u64) -> Result<(), Failure> {
     let entry = entry(handle)?;
