@@ -18,7 +18,8 @@ const LONG: Duration = Duration::from_secs(60);
 const SHORT: Duration = Duration::from_millis(50);
 
 fn both(test: impl Fn(&Runtime)) {
-    for runtime in [Runtime::emulator(RANKS as usize).unwrap(), without_extensions()] {
+    let small = Runtime::emulator_builder().devices(RANKS as usize).memory(64 << 20);
+    for runtime in [small.build().unwrap(), without_extensions()] {
         runtime.set_deadline(LONG);
         test(&runtime);
     }

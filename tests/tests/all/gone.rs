@@ -12,6 +12,10 @@ const LONG: Duration = Duration::from_secs(60);
 /// The communicators of two ranks, made in each way; those in the second list are parts of those in the first.
 type Pair = Vec<Communicator>;
 
+fn small() -> Runtime {
+    Runtime::emulator_builder().devices(2).memory(64 << 20).build().unwrap()
+}
+
 fn ways(runtime: &Runtime) -> Vec<(&'static str, Pair, Pair)> {
     let devices = [runtime.device(0).unwrap(), runtime.device(1).unwrap()];
     let all = || Communicator::init_all(&devices).wait().unwrap();
@@ -42,7 +46,7 @@ fn ways(runtime: &Runtime) -> Vec<(&'static str, Pair, Pair)> {
 /// Rank 1 waits, and says what it was told when rank 0 has gone in this way. Before the first contact, and after it.
 fn told(go: impl Fn(Communicator), says: &[&str]) {
     for linked in [false, true] {
-        let runtime = Runtime::emulator(2).unwrap();
+        let runtime = small();
         runtime.set_deadline(LONG);
         for (way, wholes, mut pair) in ways(&runtime) {
             if linked {
@@ -109,7 +113,7 @@ fn a_thread_that_ends_takes_its_communicators_along() {
 
 #[test]
 fn a_forgotten_communicator_goes_nowhere() {
-    let runtime = Runtime::emulator(2).unwrap();
+    let runtime = small();
     for (way, _wholes, pair) in ways(&runtime) {
         let [goes, mut stays] = <[_; 2]>::try_from(pair).unwrap();
         std::mem::forget(goes);
@@ -134,7 +138,7 @@ fn an_abort_says_who_has_aborted_what() {
 
 #[test]
 fn an_abort_of_the_whole_ends_its_parts_and_says_so() {
-    let runtime = Runtime::emulator(2).unwrap();
+    let runtime = small();
     runtime.set_deadline(LONG);
     for (way, wholes, pair) in ways(&runtime) {
         let Some(whole) = wholes.first() else { continue };
