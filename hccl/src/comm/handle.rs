@@ -188,8 +188,9 @@ pub struct AbortHandle {
 
 impl AbortHandle {
     /// Ends the communicator: later operations are refused, for which [`Error::Aborted`](crate::Error::Aborted) is the cause, every wait for one that is in
-    /// flight ends with it, blocking or awaited, within a tenth of a second, also for replays of graphs that captured it beside others. Where the
-    /// backend can tell the peers, operations in flight fail on all ranks, with who has aborted which communicator.
+    /// flight ends, blocking or awaited, within a tenth of a second, also for replays of graphs that captured it beside others. Where the
+    /// backend can tell the peers, operations in flight fail on all ranks, with who has aborted which communicator; elsewhere the waits of
+    /// this rank end with [`Error::Aborted`](crate::Error::Aborted), and the operations go on.
     ///
     /// The emulator tells the peers of every communicator, however it was made. With a communicator its parts end (from
     /// [`split`](crate::Communicator::split) or [`subset`](crate::Communicator::subset)); with a part only that: the whole goes on. CANN cannot tell anybody: there

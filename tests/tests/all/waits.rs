@@ -179,9 +179,14 @@ fn a_wait_for_a_replay_ends_with_each_of_its_communicators() {
             let error = wait.of(work).unwrap_err();
             drop(open);
             watchdog.join().unwrap().unwrap();
-            assert!(matches!(error, Error::Aborted { .. }), "communicator {aborted}: {error}");
-            assert!(error.to_string().contains("replay"), "{error}");
-            let refused = graph.replay(&stream).unwrap_err();
+            // By itself, or with the operation, which has failed where the backend can end it.
+            let says = |text: &str| error.to_string().contains(text);
+            assert!(says("aborted") && says("replay"), "communicator {aborted}: {error}");
+            let mut refused = graph.replay(&stream).unwrap_err();
+            if matches!(refused, Error::Failed { .. }) {
+                // The wait has ended by itself, so nobody has seen how the operation ended.
+                refused = graph.replay(&stream).unwrap_err();
+            }
             assert!(matches!(refused, Error::Aborted { .. }), "{refused}");
         }
     });
