@@ -151,7 +151,7 @@ entries! {
     fn ascendExtCommLeave(comm: Handle<Member>, reason: CText) {
         let reason = reason.required("reason")?;
         let member = Member::find(comm.number())?;
-        member.comm.leave(member.rank, reason.into());
+        member.comm.leave(member.rank, reason);
         Ok(())
     }
 
