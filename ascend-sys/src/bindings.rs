@@ -7943,7 +7943,8 @@ pub mod imports {
             rank: u32,
             reason: *const ::core::ffi::c_char,
         ) -> HcclResult;
-        /** Tells all peers of a communicator, however it was made, that this rank issues nothing any more: what waits for more of it
+        /** For this call and the next one a handle that is not alive is an error, and nothing happens.
+        Tells all peers of a communicator, however it was made, that this rank issues nothing any more: what waits for more of it
         fails at once, with the reason in the text. The communicator stays, until it is destroyed.*/
         pub fn ascendExtCommLeave(comm: HcclComm, reason: *const ::core::ffi::c_char)
         -> HcclResult;

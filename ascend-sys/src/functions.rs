@@ -3491,7 +3491,8 @@ pub struct Functions {
             reason: *const ::core::ffi::c_char,
         ) -> HcclResult,
     >,
-    /** Tells all peers of a communicator, however it was made, that this rank issues nothing any more: what waits for more of it
+    /** For this call and the next one a handle that is not alive is an error, and nothing happens.
+    Tells all peers of a communicator, however it was made, that this rank issues nothing any more: what waits for more of it
     fails at once, with the reason in the text. The communicator stays, until it is destroyed.*/
     pub ascendExtCommLeave: Option<
         unsafe extern "C" fn(comm: HcclComm, reason: *const ::core::ffi::c_char) -> HcclResult,
