@@ -111,13 +111,17 @@ impl Member {
         buffer: &Region<'a>,
         peer: u32,
     ) -> CollectiveOp<'a> {
-        CollectiveOp::of_message(direction, dtype, buffer, peer).check(|_| {
-            self.check_rank("the peer", peer)?;
-            if peer == self.label.rank {
-                return Err(Error::OwnMessage { rank: peer });
-            }
-            Ok(())
-        })
+        CollectiveOp::of_message(direction, dtype, buffer, peer).check(|_| self.check_peer(peer))
+    }
+
+    /// It is another rank of the communicator.
+    #[inline]
+    pub(crate) fn check_peer(&self, peer: u32) -> Result<()> {
+        self.check_rank("the peer", peer)?;
+        if peer == self.label.rank {
+            return Err(Error::OwnMessage { rank: peer });
+        }
+        Ok(())
     }
 }
 

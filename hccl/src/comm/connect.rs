@@ -1,7 +1,9 @@
 //! Links made ahead of time.
 
 use super::Communicator;
-use crate::error::{Error, Result};
+#[cfg(doc)]
+use crate::error::Error;
+use crate::error::Result;
 use crate::order::work::Work;
 use crate::pending::Pending;
 
@@ -62,21 +64,8 @@ impl Communicator {
     }
 
     fn begin_connect_to(&mut self, peers: &[u32]) -> Result<Work> {
-        let (own, world_size) = (self.rank(), self.world_size());
-        for &rank in peers {
-            if rank >= world_size {
-                let context = Box::new(self.member.label.context(CONNECT_TO, 0));
-                let cause = Error::NoSuchRank { what: "the peer", rank, world_size };
-                return Err(Error::Refused { context, cause: Box::new(cause) });
-            }
-            if rank == own {
-                let context = Box::new(self.member.label.context(CONNECT_TO, 0));
-                return Err(Error::Refused {
-                    context,
-                    cause: Box::new(Error::OwnMessage { rank }),
-                });
-            }
-        }
+        (peers.iter().try_for_each(|peer| self.member.check_peer(*peer)))
+            .map_err(|error| self.member.explain(CONNECT_TO, 0, error))?;
         let stream = self.device().stream()?;
         let sent = self.device().zeros::<u8>(peers.len(), &stream)?;
         let mut received = self.device().zeros::<u8>(peers.len(), &stream)?;
