@@ -107,7 +107,7 @@ impl<T> Pending<T> {
     pub fn wait(mut self) -> Result<T> {
         match &mut self.0 {
             PendingSource::Helper(shared) => loop {
-                if let Some(outcome) = shared.wait(LOOK_UP) {
+                if let Some(outcome) = shared.wait(Duration::MAX) {
                     return outcome;
                 }
             },

@@ -153,8 +153,8 @@ impl Communicator {
     pub fn init_all(devices: &[Device]) -> Pending<Vec<Self>> {
         match check_devices(devices) {
             Ok(first) => {
-                let devices = devices.to_vec();
-                Pending::begin(&first.making().clone(), move || make_all(&devices))
+                let (own, devices) = (first.clone(), devices.to_vec());
+                Pending::begin(first.making(), move || make_all(&own, &devices))
             }
             Err(error) => Pending::ready(Err(error)),
         }
@@ -178,8 +178,7 @@ fn check_devices(devices: &[Device]) -> Result<&Device> {
     Ok(first)
 }
 
-fn make_all(devices: &[Device]) -> Result<Vec<Communicator>> {
-    let first = check_devices(devices)?;
+fn make_all(first: &Device, devices: &[Device]) -> Result<Vec<Communicator>> {
     let mut ids: Vec<i32> = devices.iter().map(Device::id).collect();
     let count = devices.len() as u32;
     let mut raw: Vec<HcclComm> = vec![std::ptr::null_mut(); devices.len()];

@@ -150,20 +150,9 @@ impl Member {
 impl Detour {
     /// On the helper thread. Blocks until the links are made.
     fn make_call(self, open: OpenJob) {
-        let Detour {
-            queue,
-            number,
-            by_way,
-            event,
-            notify,
-            call,
-            needs,
-            name,
-            sequence,
-            thread,
-            held,
-            end,
-        } = self;
+        let Detour { by_way, call, held, .. } = self;
+        let (queue, number, event) = (&self.queue, self.number, &self.event);
+        let (name, sequence) = (self.name, self.sequence);
         let (slot, way, device) = (by_way.slot(), by_way.queue().clone(), by_way.device().clone());
         let (table, handle) = (device.table(), held.handle.clone());
         let communicator = Some((handle.label(), sequence));
@@ -175,10 +164,10 @@ impl Detour {
         let mut uses = vec![(queue.slot, number)];
         // Until it has its tasks: a stream that is dropped without any is gone at once.
         let mut by_way = Some(by_way);
-        table.issue_for(thread);
+        table.issue_for(self.thread);
         let issued = issue_number((slot, &way), operation, &[], |raw| {
             let before = slot.ticket();
-            let called = table.wait_event(way.handle(), &event).and_then(|()| {
+            let called = table.wait_event(way.handle(), event).and_then(|()| {
                 device.issue_order().take(slot);
                 let comm = handle.calling().ok_or(Error::Aborted { context: None })?;
                 call(table, comm, raw)
@@ -189,15 +178,15 @@ impl Detour {
             // issued by its caller.
             match called {
                 Ok(()) => {
-                    handle.links.made(&needs);
+                    handle.links.made(&self.needs);
                     let way = |stream| ByWay { number: own, tickets, stream, _held: held };
-                    drop(by_way.take().map(way).map(|way| end.0.set(way)));
+                    drop(by_way.take().map(way).map(|way| self.end.0.set(way)));
                 }
                 Err(error) => fail(error),
             }
             drop(open);
             uses.push((slot, own));
-            table.record_notify(&notify, way.handle())
+            table.record_notify(&self.notify, way.handle())
         });
         table.issue_for(0);
         if let Err(error) = issued {
@@ -206,8 +195,8 @@ impl Detour {
                 fail(error);
             }
         }
-        device.recycle_event(event);
-        device.retire(RetiredNotify { notify, uses });
+        device.recycle_event(self.event);
+        device.retire(RetiredNotify { notify: self.notify, uses });
         handle.leave(table, c"it has dropped its communicator");
     }
 }

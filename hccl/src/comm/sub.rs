@@ -66,7 +66,7 @@ impl Communicator {
         config: CommConfig,
     ) -> Pending<Option<Communicator>> {
         match self.check_subset(ranks, id, &config) {
-            Ok(Some(part)) => part.begin(|part| part.make().map(Some)),
+            Ok(Some(part)) => Pending::begin(self.device().making(), move || part.make().map(Some)),
             Ok(None) => Pending::ready(Ok(None)),
             Err(error) => Pending::ready(Err(error)),
         }
@@ -150,7 +150,7 @@ impl Communicator {
         config: CommConfig,
     ) -> Pending<Option<Communicator>> {
         match self.begin_split(color, key, config) {
-            Ok(split) => Pending::begin(&self.device().making().clone(), move || split.make()),
+            Ok(split) => Pending::begin(self.device().making(), move || split.make()),
             Err(error) => Pending::ready(Err(error)),
         }
     }
@@ -208,13 +208,6 @@ impl PartPlan {
             device,
             members,
         })
-    }
-
-    fn begin<T: Send + 'static>(
-        self,
-        make: impl FnOnce(Self) -> Result<T> + Send + 'static,
-    ) -> Pending<T> {
-        Pending::begin(&self.device.making().clone(), move || make(self))
     }
 
     /// Makes the communicator.
