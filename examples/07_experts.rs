@@ -227,8 +227,8 @@ impl Roads {
         outbox.slice_mut(..sent)?.upload(rows.as_slice().ok_or("rows that are apart")?, stream)?;
         comm.all_to_all_v(
             outbox.slice(..sent)?,
-            &part(give)?,
             inbox.slice_mut(..received)?,
+            &part(give)?,
             &part(take)?,
             stream,
         )?;

@@ -5027,7 +5027,7 @@ pub struct AscendExtBlockConfig {
     pub execTimeoutMs: u32,
     /// A value of AscendExtCheck.
     pub check: u32,
-    /// Memory of each device in bytes; 0 is what the product has.
+    /// Memory of each device in bytes; 0 is what the product has, or less where the process has no addresses left for it.
     pub memoryBytes: u64,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
@@ -5099,6 +5099,86 @@ const _: () = {
     ["Offset of field: AscendExtFault::number"]
         [::core::mem::offset_of!(AscendExtFault, number) - 16usize];
 };
+impl AscendExtCommCause {
+    /// It has not.
+    pub const ASCEND_EXT_COMM_WELL: AscendExtCommCause = AscendExtCommCause(0);
+    /// The ranks called different things.
+    pub const ASCEND_EXT_COMM_MISMATCH: AscendExtCommCause = AscendExtCommCause(1);
+    /// A rank did not come, or a notify was not recorded, within the time limit.
+    pub const ASCEND_EXT_COMM_TIMEOUT: AscendExtCommCause = AscendExtCommCause(2);
+    /// Every rank waits for another one.
+    pub const ASCEND_EXT_COMM_DEADLOCK: AscendExtCommCause = AscendExtCommCause(3);
+    /// A rank has left, has destroyed it, or has given up.
+    pub const ASCEND_EXT_COMM_GONE: AscendExtCommCause = AscendExtCommCause(4);
+    /// A rank has aborted it.
+    pub const ASCEND_EXT_COMM_ABORTED: AscendExtCommCause = AscendExtCommCause(5);
+}
+#[repr(transparent)]
+/// Why a communicator has failed.
+#[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
+pub struct AscendExtCommCause(pub ::core::ffi::c_uint);
+impl AscendExtPresence {
+    /// It has come to it, or has gone on from it.
+    pub const ASCEND_EXT_PRESENCE_ARRIVED: AscendExtPresence = AscendExtPresence(1);
+    /// It has not come, and may.
+    pub const ASCEND_EXT_PRESENCE_MISSING: AscendExtPresence = AscendExtPresence(2);
+    /// It will not come.
+    pub const ASCEND_EXT_PRESENCE_GONE: AscendExtPresence = AscendExtPresence(3);
+    /// It has no part in it.
+    pub const ASCEND_EXT_PRESENCE_APART: AscendExtPresence = AscendExtPresence(4);
+}
+#[repr(transparent)]
+/// Where a rank is, as seen from a collective.
+#[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
+pub struct AscendExtPresence(pub ::core::ffi::c_uint);
+/// Where a rank of a communicator is, and what it has called in the newest collective in which it was seen.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct AscendExtRank {
+    /// sizeof(AscendExtRank)
+    pub size: u32,
+    pub presence: AscendExtPresence,
+    /// The number of that collective; 0 for none.
+    pub number: u64,
+    /// Its function, NUL-terminated; empty for none.
+    pub function: [::core::ffi::c_char; 32usize],
+    /// Its count; UINT64_MAX where it has none, or a table of them.
+    pub count: u64,
+    /// Its data type (HcclDataType), or -1.
+    pub dataType: i32,
+    /// Its reduction (HcclReduceOp), or -1.
+    pub op: i32,
+    /// Its root, or -1.
+    pub root: i64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of AscendExtRank"][::core::mem::size_of::<AscendExtRank>() - 72usize];
+    ["Alignment of AscendExtRank"][::core::mem::align_of::<AscendExtRank>() - 8usize];
+    ["Offset of field: AscendExtRank::size"][::core::mem::offset_of!(AscendExtRank, size) - 0usize];
+    ["Offset of field: AscendExtRank::presence"]
+        [::core::mem::offset_of!(AscendExtRank, presence) - 4usize];
+    ["Offset of field: AscendExtRank::number"]
+        [::core::mem::offset_of!(AscendExtRank, number) - 8usize];
+    ["Offset of field: AscendExtRank::function"]
+        [::core::mem::offset_of!(AscendExtRank, function) - 16usize];
+    ["Offset of field: AscendExtRank::count"]
+        [::core::mem::offset_of!(AscendExtRank, count) - 48usize];
+    ["Offset of field: AscendExtRank::dataType"]
+        [::core::mem::offset_of!(AscendExtRank, dataType) - 56usize];
+    ["Offset of field: AscendExtRank::op"][::core::mem::offset_of!(AscendExtRank, op) - 60usize];
+    ["Offset of field: AscendExtRank::root"]
+        [::core::mem::offset_of!(AscendExtRank, root) - 64usize];
+};
+impl Default for AscendExtRank {
+    fn default() -> Self {
+        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
+        unsafe {
+            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
+            s.assume_init()
+        }
+    }
+}
 /// The functions as a program sees them that links against CANN's libraries.
 ///
 /// Calling one of them makes the program depend on these libraries; the fields of
@@ -7887,10 +7967,19 @@ pub mod imports {
             timeoutMs: u32,
             patienceMs: u32,
         ) -> aclError;
-        /** From now on the calling thread issues for another one, which has the number thread, until it is called with 0: when a
-        deadlock is to be proven, what it issues counts as that thread's. *before is the number of the calling thread itself, 0
-        when it never had a device.*/
-        pub fn ascendExtIssueFor(thread: u32, before: *mut u32) -> aclError;
+        /** Tells for which ranks of its communicator one of the stream's tasks from the ticket first to the ticket last waits: *count becomes how
+        many they are, and at most room of them are written. None when the stream is not at one of these, or it waits for something else.*/
+        pub fn ascendExtTaskPeers(
+            stream: aclrtStream,
+            first: u64,
+            last: u64,
+            ranks: *mut u32,
+            room: usize,
+            count: *mut usize,
+        ) -> aclError;
+        /** The calling thread says that it waits for other threads of the process, for patienceMs in all, and has found just now that it
+        still has to; with 0 that it goes on. So a wait outside of these functions counts when a deadlock is to be proven.*/
+        pub fn ascendExtThreadWaits(patienceMs: u32) -> aclError;
         /// Takes deviceCount fresh devices; their ids are *firstDevice to *firstDevice + deviceCount - 1.
         pub fn ascendExtBlockCreate(
             config: *const AscendExtBlockConfig,
@@ -7951,6 +8040,28 @@ pub mod imports {
         /** Ends a communicator for all its ranks, and those that were made of it: what is in flight fails, and the text says which
         rank has ended which communicator. It stays, until it is destroyed.*/
         pub fn ascendExtCommAbort(comm: HcclComm) -> HcclResult;
+        /** Tells why a communicator has failed, and in which collective; the number is 0 when it was in none. With NULL: why the
+        calling thread's last HcclCommInitRootInfo, HcclCommInitRootInfoConfig or HcclChannelAcquire did not meet the other ranks, or its
+        HcclCreateSubCommConfig did not agree with them.*/
+        pub fn ascendExtCommFailure(
+            comm: HcclComm,
+            cause: *mut AscendExtCommCause,
+            number: *mut u64,
+        ) -> HcclResult;
+        /** Tells where a rank is, as seen from a collective now; with number 0 as it was when the communicator failed, and
+        HCCL_E_NOT_FOUND when it has not, or had no such rank. text says why the rank is gone, what it has called to exchange messages with ranks that have not
+        answered, or its side of a disagreement; it is NUL-terminated and cut to textLen bytes. NULL with number 0: as for ascendExtCommFailure.*/
+        pub fn ascendExtCommRank(
+            comm: HcclComm,
+            number: u64,
+            rank: u32,
+            state: *mut AscendExtRank,
+            text: *mut ::core::ffi::c_char,
+            textLen: usize,
+        ) -> HcclResult;
+        /** From now on texts call a communicator by this title, on all of its ranks; the first title counts. Its name, by which functions know
+        it, stays.*/
+        pub fn ascendExtCommTitle(comm: HcclComm, title: *const ::core::ffi::c_char) -> HcclResult;
         /** What became of a call in the last group that this thread has ended: HcclGroupEnd itself returns success on A2 and A3,
         whatever happens. Calls that were queued count from 0. *code is 0 for one that succeeded. The text is NUL-terminated and cut
         to textLen bytes. HCCL_E_NOT_FOUND when the group had no such call.*/

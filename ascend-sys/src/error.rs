@@ -71,7 +71,7 @@ impl fmt::Display for MissingSymbol {
 }
 
 /// Why a back end could not be loaded, or lacks a function.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoadError {
     /// One of CANN's libraries could not be loaded from any of the places tried.
@@ -94,6 +94,13 @@ pub enum LoadError {
         /// The libraries in which they were looked for.
         tried: Vec<String>,
     },
+}
+
+/// `unwrap` prints it: the text.
+impl fmt::Debug for LoadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "LoadError: {self}")
+    }
 }
 
 impl LoadError {

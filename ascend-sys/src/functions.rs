@@ -3428,10 +3428,21 @@ pub struct Functions {
             patienceMs: u32,
         ) -> aclError,
     >,
-    /** From now on the calling thread issues for another one, which has the number thread, until it is called with 0: when a
-    deadlock is to be proven, what it issues counts as that thread's. *before is the number of the calling thread itself, 0
-    when it never had a device.*/
-    pub ascendExtIssueFor: Option<unsafe extern "C" fn(thread: u32, before: *mut u32) -> aclError>,
+    /** Tells for which ranks of its communicator one of the stream's tasks from the ticket first to the ticket last waits: *count becomes how
+    many they are, and at most room of them are written. None when the stream is not at one of these, or it waits for something else.*/
+    pub ascendExtTaskPeers: Option<
+        unsafe extern "C" fn(
+            stream: aclrtStream,
+            first: u64,
+            last: u64,
+            ranks: *mut u32,
+            room: usize,
+            count: *mut usize,
+        ) -> aclError,
+    >,
+    /** The calling thread says that it waits for other threads of the process, for patienceMs in all, and has found just now that it
+    still has to; with 0 that it goes on. So a wait outside of these functions counts when a deadlock is to be proven.*/
+    pub ascendExtThreadWaits: Option<unsafe extern "C" fn(patienceMs: u32) -> aclError>,
     /// Takes deviceCount fresh devices; their ids are *firstDevice to *firstDevice + deviceCount - 1.
     pub ascendExtBlockCreate: Option<
         unsafe extern "C" fn(
@@ -3500,6 +3511,34 @@ pub struct Functions {
     /** Ends a communicator for all its ranks, and those that were made of it: what is in flight fails, and the text says which
     rank has ended which communicator. It stays, until it is destroyed.*/
     pub ascendExtCommAbort: Option<unsafe extern "C" fn(comm: HcclComm) -> HcclResult>,
+    /** Tells why a communicator has failed, and in which collective; the number is 0 when it was in none. With NULL: why the
+    calling thread's last HcclCommInitRootInfo, HcclCommInitRootInfoConfig or HcclChannelAcquire did not meet the other ranks, or its
+    HcclCreateSubCommConfig did not agree with them.*/
+    pub ascendExtCommFailure: Option<
+        unsafe extern "C" fn(
+            comm: HcclComm,
+            cause: *mut AscendExtCommCause,
+            number: *mut u64,
+        ) -> HcclResult,
+    >,
+    /** Tells where a rank is, as seen from a collective now; with number 0 as it was when the communicator failed, and
+    HCCL_E_NOT_FOUND when it has not, or had no such rank. text says why the rank is gone, what it has called to exchange messages with ranks that have not
+    answered, or its side of a disagreement; it is NUL-terminated and cut to textLen bytes. NULL with number 0: as for ascendExtCommFailure.*/
+    pub ascendExtCommRank: Option<
+        unsafe extern "C" fn(
+            comm: HcclComm,
+            number: u64,
+            rank: u32,
+            state: *mut AscendExtRank,
+            text: *mut ::core::ffi::c_char,
+            textLen: usize,
+        ) -> HcclResult,
+    >,
+    /** From now on texts call a communicator by this title, on all of its ranks; the first title counts. Its name, by which functions know
+    it, stays.*/
+    pub ascendExtCommTitle: Option<
+        unsafe extern "C" fn(comm: HcclComm, title: *const ::core::ffi::c_char) -> HcclResult,
+    >,
     /** What became of a call in the last group that this thread has ended: HcclGroupEnd itself returns success on A2 and A3,
     whatever happens. Calls that were queued count from 0. *code is 0 for one that succeeded. The text is NUL-terminated and cut
     to textLen bytes. HCCL_E_NOT_FOUND when the group had no such call.*/
@@ -4130,7 +4169,8 @@ pub static SYMBOLS: &[Symbol] = &[
     symbol(c"ascendExtStreamFailure", Library::Extension, "extension", "ascend/ascend_ext.h"),
     symbol(c"ascendExtAwaitActivity", Library::Extension, "extension", "ascend/ascend_ext.h"),
     symbol(c"ascendExtAwaitTask", Library::Extension, "extension", "ascend/ascend_ext.h"),
-    symbol(c"ascendExtIssueFor", Library::Extension, "extension", "ascend/ascend_ext.h"),
+    symbol(c"ascendExtTaskPeers", Library::Extension, "extension", "ascend/ascend_ext.h"),
+    symbol(c"ascendExtThreadWaits", Library::Extension, "extension", "ascend/ascend_ext.h"),
     symbol(c"ascendExtBlockCreate", Library::Extension, "extension", "ascend/ascend_ext.h"),
     symbol(c"ascendExtBlockDestroy", Library::Extension, "extension", "ascend/ascend_ext.h"),
     symbol(c"ascendExtFindings", Library::Extension, "extension", "ascend/ascend_ext.h"),
@@ -4143,6 +4183,9 @@ pub static SYMBOLS: &[Symbol] = &[
     symbol(c"ascendExtRankLeave", Library::Extension, "extension", "ascend/ascend_ext.h"),
     symbol(c"ascendExtCommLeave", Library::Extension, "extension", "ascend/ascend_ext.h"),
     symbol(c"ascendExtCommAbort", Library::Extension, "extension", "ascend/ascend_ext.h"),
+    symbol(c"ascendExtCommFailure", Library::Extension, "extension", "ascend/ascend_ext.h"),
+    symbol(c"ascendExtCommRank", Library::Extension, "extension", "ascend/ascend_ext.h"),
+    symbol(c"ascendExtCommTitle", Library::Extension, "extension", "ascend/ascend_ext.h"),
     symbol(c"ascendExtGroupResult", Library::Extension, "extension", "ascend/ascend_ext.h"),
 ];
 /// Strong references to everything that release 8.5.0 exports.

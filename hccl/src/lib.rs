@@ -70,7 +70,7 @@ pub use collective::{CountMatrix, Partition};
 pub use comm::{CommConfig, Communicator, RootInfo};
 pub use device::{Captured, Capturing, Device, Event, Graph, Stream, TimedEvent};
 pub use dtype::{bf16, f16};
-pub use error::{Error, Result};
+pub use error::{Error, ErrorKind, Result};
 pub use group::{Group, GroupWork, group};
 pub use memory::{DeviceBuffer, DeviceSlice, DeviceSliceMut, Download, HostBuffer};
 pub use order::work;

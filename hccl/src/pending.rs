@@ -7,10 +7,11 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use crate::api::entries::ThreadWaits;
 use crate::error::{Error, Result};
 use crate::order::awaiting::{self, PolledHere};
 use crate::order::helper::Helper;
-use crate::order::patience::Patience;
+use crate::order::patience::{Listening, Patience, Watch, watch_of_this_thread};
 use crate::order::work::Work;
 use crate::sync::lock;
 
@@ -38,19 +39,34 @@ use crate::sync::lock;
 pub struct Pending<T>(PendingSource<T>);
 
 enum PendingSource<T> {
-    /// A helper thread makes it.
-    Helper(Arc<PendingShared<T>>),
+    /// A helper thread makes it. While it is awaited it has a wait.
+    Helper(Arc<PendingShared<T>>, Option<PendingWait>),
     /// It is there when this operation is complete.
     Behind(Work, Option<T>),
 }
 
+/// What may end the wait of a task before it is made.
+struct PendingWait {
+    patience: Patience,
+    /// Of the task that polled it last.
+    listening: Listening,
+}
+
 struct PendingShared<T> {
+    /// What the program called.
+    operation: &'static str,
     state: Mutex<PendingState<T>>,
     changed: Condvar,
+    /// Told of the threads that wait.
+    waits: ThreadWaits,
+    /// What may end the waits for it of threads that have nothing of their own: that of the thread that has begun it.
+    watch: Option<Arc<dyn Watch>>,
 }
 
 struct PendingState<T> {
     outcome: Option<Result<T>>,
+    /// The outcome was there, and somebody has it.
+    is_taken: bool,
     /// Of the task that awaits it, and which thread has polled that last.
     waker: Option<(Waker, PolledHere)>,
     /// Whether the [`Pending`] is gone.
@@ -63,30 +79,32 @@ impl<T> Unpin for Pending<T> {}
 const LOOK_UP: Duration = Duration::from_millis(100);
 
 impl<T: Send + 'static> Pending<T> {
-    /// Begins `make` on a thread of the helper, after what was begun before.
+    /// Begins `make` on a thread of the helper, after what was begun before. `operation` is what the program called.
     pub(crate) fn begin(
+        operation: &'static str,
         helper: &Arc<Helper>,
         make: impl FnOnce() -> Result<T> + Send + 'static,
     ) -> Self {
-        let job = match helper.reserve() {
+        let job = match helper.reserve(operation) {
             Ok(job) => job,
             Err(error) => return Self::ready(Err(error)),
         };
-        let shared = PendingShared::new(None);
+        let shared = PendingShared::new(operation, None, helper.waits());
         let mut maker = Maker { shared: shared.clone(), told: false };
-        job.push(Arc::as_ptr(&shared).addr() as u64, move |open| {
+        job.push([Arc::as_ptr(&shared).addr() as u64], move |open| {
             let outcome = make();
             drop(open);
             maker.tell(outcome);
         });
-        Pending(PendingSource::Helper(shared))
+        Pending(PendingSource::Helper(shared, None))
     }
 }
 
 impl<T> Pending<T> {
     /// What is there already.
     pub(crate) fn ready(outcome: Result<T>) -> Self {
-        Pending(PendingSource::Helper(PendingShared::new(Some(outcome))))
+        let shared = PendingShared::new("", Some(outcome), ThreadWaits::default());
+        Pending(PendingSource::Helper(shared, None))
     }
 
     /// `value`, when an operation is complete.
@@ -106,7 +124,7 @@ impl<T> Pending<T> {
     /// Those of what is made.
     pub fn wait(mut self) -> Result<T> {
         match &mut self.0 {
-            PendingSource::Helper(shared) => loop {
+            PendingSource::Helper(shared, _) => loop {
                 if let Some(outcome) = shared.wait(Duration::MAX) {
                     return outcome;
                 }
@@ -124,7 +142,7 @@ impl<T> Pending<T> {
     /// The pending itself, when the time has passed.
     pub fn wait_timeout(mut self, limit: Duration) -> Result<Result<T>, Self> {
         let outcome = match &mut self.0 {
-            PendingSource::Helper(shared) => shared.wait(limit),
+            PendingSource::Helper(shared, _) => shared.wait(limit),
             PendingSource::Behind(work, value) => match work.wait_timeout(limit) {
                 Err(error) if error.is_timeout() && !work.is_done() => None,
                 outcome => Some(outcome.and_then(|()| value.take().ok_or_else(taken))),
@@ -136,7 +154,7 @@ impl<T> Pending<T> {
     /// Whether it has been made, or has failed. Does not block.
     pub fn is_done(&self) -> bool {
         match &self.0 {
-            PendingSource::Helper(shared) => lock(&shared.state).outcome.is_some(),
+            PendingSource::Helper(shared, _) => lock(&shared.state).is_made(),
             PendingSource::Behind(work, _) => work.is_done(),
         }
     }
@@ -154,7 +172,26 @@ impl<T> Future for Pending<T> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         match &mut self.0 {
-            PendingSource::Helper(shared) => shared.poll(cx.waker()),
+            PendingSource::Helper(shared, wait) => {
+                let outcome = shared.poll(cx.waker());
+                if outcome.is_ready() {
+                    *wait = None;
+                    return outcome;
+                }
+                // Before the look, so that an alarm after it is heard.
+                let listening = Listening::new(cx.waker());
+                let wait = match wait {
+                    Some(wait) => {
+                        wait.listening = listening;
+                        wait
+                    }
+                    None => {
+                        let patience = Patience::watched(Duration::MAX, shared.watch.clone());
+                        wait.insert(PendingWait { patience, listening })
+                    }
+                };
+                wait.patience.failure().map_or(Poll::Pending, |error| Poll::Ready(Err(error)))
+            }
             PendingSource::Behind(work, value) => Pin::new(work)
                 .poll(cx)
                 .map(|outcome| outcome.and_then(|()| value.take().ok_or_else(taken))),
@@ -162,21 +199,44 @@ impl<T> Future for Pending<T> {
     }
 }
 
+impl<T> PendingState<T> {
+    fn is_made(&self) -> bool {
+        self.outcome.is_some() || self.is_taken
+    }
+
+    /// The outcome, when there is one; the second time that it is gone.
+    fn take(&mut self) -> Option<Result<T>> {
+        if self.is_taken {
+            return Some(Err(taken()));
+        }
+        let outcome = self.outcome.take();
+        self.is_taken = outcome.is_some();
+        outcome
+    }
+}
+
 impl<T> PendingShared<T> {
-    fn new(outcome: Option<Result<T>>) -> Arc<Self> {
-        let state = Mutex::new(PendingState { outcome, waker: None, detached: false });
-        Arc::new(PendingShared { state, changed: Condvar::new() })
+    fn new(operation: &'static str, outcome: Option<Result<T>>, waits: ThreadWaits) -> Arc<Self> {
+        let state = PendingState { outcome, is_taken: false, waker: None, detached: false };
+        let state = Mutex::new(state);
+        let (changed, watch) = (Condvar::new(), watch_of_this_thread());
+        Arc::new(PendingShared { operation, state, changed, waits, watch })
     }
 
     /// `None` when the time has passed.
     fn wait(&self, limit: Duration) -> Option<Result<T>> {
-        if lock(&self.state).outcome.is_none() {
-            awaiting::blocks("Pending::wait");
-        }
-        let patience = Patience::new(limit);
+        let (is_made, polled) = {
+            let mut state = lock(&self.state);
+            (state.is_made(), state.waker.take())
+        };
+        // The task that polled it before is this one, which polls it no more.
+        drop(polled);
+        let mut blocking = (!is_made).then(|| awaiting::blocks("Pending::wait"));
+        let mut patience = Patience::watched(limit, self.watch.clone());
+        let waits = self.waits.begin(limit);
         let mut state = lock(&self.state);
         loop {
-            if let Some(outcome) = state.outcome.take() {
+            if let Some(outcome) = state.take() {
                 return Some(outcome);
             }
             if let Some(error) = patience.failure() {
@@ -186,14 +246,33 @@ impl<T> PendingShared<T> {
             if left.is_zero() {
                 return None;
             }
+            waits.look();
             let waited = self.changed.wait_timeout(state, left.min(LOOK_UP));
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            // Without the lock: a subscriber is code of others.
+            drop(waited.unwrap_or_else(PoisonError::into_inner));
+            if let Some(blocking) = &mut blocking {
+                blocking.has_lasted(patience.elapsed());
+            }
+            if patience.is_long() {
+                self.warn(&patience);
+            }
+            state = lock(&self.state);
         }
+    }
+
+    #[cold]
+    fn warn(&self, patience: &Patience) {
+        let (operation, elapsed) = (self.operation, patience.elapsed());
+        tracing::warn!(
+            operation,
+            "{operation} has waited {elapsed:.0?} for other ranks; if they are tasks that need this thread, await it \
+             instead of calling wait()"
+        );
     }
 
     fn poll(&self, waker: &Waker) -> Poll<Result<T>> {
         let mut state = lock(&self.state);
-        if let Some(outcome) = state.outcome.take() {
+        if let Some(outcome) = state.take() {
             return Poll::Ready(outcome);
         }
         let old = state.waker.replace((waker.clone(), PolledHere::new()));
@@ -214,7 +293,7 @@ impl<T> PendingShared<T> {
 
 impl<T> Drop for Pending<T> {
     fn drop(&mut self) {
-        if let PendingSource::Helper(shared) = &self.0 {
+        if let PendingSource::Helper(shared, _) = &self.0 {
             shared.detach();
         }
     }
@@ -245,7 +324,9 @@ impl<T> Maker<T> {
         let waker = state.waker.take();
         drop(state);
         self.shared.changed.notify_all();
-        if let Some((waker, _)) = waker {
+        if let Some((waker, polled)) = waker {
+            // First, since whoever is woken may block its thread, for which nothing waits any more.
+            drop(polled);
             waker.wake();
         }
     }
@@ -255,8 +336,8 @@ impl<T> Drop for Maker<T> {
     /// When making it has panicked, whoever waits is told.
     fn drop(&mut self) {
         if !self.told {
-            let problem = "it has panicked".into();
-            self.tell(Err(Error::Invalid { operation: "what a helper thread makes", problem }));
+            let (operation, problem) = (self.shared.operation, "it has panicked".into());
+            self.tell(Err(Error::Invalid { operation, problem }));
         }
     }
 }

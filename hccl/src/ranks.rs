@@ -13,13 +13,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::ScopedJoinHandle;
 
-use ascend_sys::HcclResult;
-
 use crate::comm::{CommConfig, Communicator, RootInfo};
 use crate::device::Device;
 pub use crate::error::rank::RankError;
 use crate::error::rank::{Cause, Panic};
-use crate::error::{Code, Error, Result};
+use crate::error::{Error, Result};
 use crate::order::patience::{Watch, alarm, watch_waits};
 use crate::runtime::Runtime;
 
@@ -32,7 +30,7 @@ impl Runtime {
     /// # Errors
     ///
     /// When a rank returns an error or panics, [`Error::Rank`] with the rank and the cause. The other ranks are told at once: what waits
-    /// for the failed rank fails ([`Error::RankGone`]), also while a communicator is built, and so does every wait of
+    /// for the failed rank fails with the kind [`RankGone`](crate::ErrorKind::RankGone) and that reason, also while a communicator is built, and so does every wait of
     /// the other ranks that has not ended by then. Only the first cause is returned. On a backend that
     /// cannot be told (CANN), calls of its own that wait for the rank end with its connection time-out.
     ///
@@ -153,14 +151,10 @@ impl Rank {
     pub fn communicator_with(&self, config: CommConfig) -> Result<Communicator> {
         let RankSlot { run, index, made } = &*self.rank_slot;
         let alive = Arc::new(());
-        let root_info = run.meeting(made, *index, &self.device, Arc::downgrade(&alive))?;
-        let mut comm = Communicator::builder()
-            .device(&self.device)
-            .rank(*index)
-            .world_size(run.ranks)
-            .root_info(&root_info)
-            .config(config)
-            .build()
+        let (root_info, before) =
+            run.meeting(made, *index, &self.device, Arc::downgrade(&alive))?;
+        let place = (*index, run.ranks);
+        let mut comm = Communicator::join_run(&self.device, place, &root_info, config, before)
             .wait()
             // What the backend says about it would be what followed from the failure.
             .map_err(|error| run.failure(*index).unwrap_or(error))?;
@@ -177,8 +171,8 @@ impl Rank {
         let outcome = caught(|| f(self).map_err(|error| Cause::from(error.into())));
         let cause: Cause = match outcome {
             Ok(Ok(value)) => {
-                // What it has begun is issued before anybody is told that nothing more comes.
-                device.linking().drain(device.runtime().deadline());
+                // What it has begun is issued before anybody is told that nothing more comes. After a failure it may never be.
+                drop(device.linking().drain(device.runtime().deadline()));
                 rank_slot.run.leave(rank_slot.index, &device, "its closure has returned", false);
                 return Some(value);
             }
@@ -262,7 +256,7 @@ impl RankRun {
         rank: u32,
         device: &Device,
         member: Weak<()>,
-    ) -> Result<RootInfo> {
+    ) -> Result<(RootInfo, usize)> {
         let mut state = self.lock();
         if let Some(error) = failure_of(&state, rank) {
             return Err(error);
@@ -280,12 +274,12 @@ impl RankRun {
             members[rank as usize] = Some(member);
             state.meetings.push(Meeting { root_info: root_info.clone(), members });
             made.store(state.meetings.len(), Ordering::Relaxed);
-            return Ok(root_info);
+            return Ok((root_info, number));
         }
         let meeting = &mut state.meetings[number];
         meeting.members[rank as usize] = Some(member);
         made.store(number + 1, Ordering::Relaxed);
-        Ok(meeting.root_info.clone())
+        Ok((meeting.root_info.clone(), number))
     }
 
     /// The failure of a rank other than `rank`.
@@ -345,8 +339,10 @@ impl RankRun {
 /// Whether an error says that another rank is gone: then that one failed first.
 fn is_about_another(cause: &(dyn StdError + Send + Sync + 'static)) -> bool {
     let Some(error) = cause.downcast_ref::<Error>() else { return false };
-    let remote = Code::Hccl(HcclResult::HCCL_E_REMOTE.0);
-    matches!(error.root_cause(), Error::RankGone { .. }) || error.code() == Some(remote)
+    // Whatever the reason: an abort too is told with these codes.
+    let remote = ["HCCL_E_REMOTE", "ACL_ERROR_RT_SUSPECT_REMOTE_ERROR"];
+    matches!(error.root_cause(), Error::RankGone { .. })
+        || error.code().and_then(|code| code.name()).is_some_and(|name| remote.contains(&name))
 }
 
 fn failure_of(state: &RunState, rank: u32) -> Option<Error> {

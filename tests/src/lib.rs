@@ -168,3 +168,17 @@ mod book {
     #[doc = include_str!("../../docs/src/how-to/tracing.md")]
     mod tracing {}
 }
+
+/// An operator: everybody reads from the rank before it, on a thread beside the stream.
+pub fn from_the_left(op: &hccl::operator::Recorder<'_>, main: &mut hccl::operator::MainThread<'_>) {
+    let shared = ..op.input().len();
+    main.copy(op.input(), op.buffer().slice(shared));
+    main.fork(2, |threads| {
+        let [main, sub] = threads.array();
+        let exposed = main.expose(op.channel(op.peer(1)));
+        let access = sub.enter(op.channel(op.peer(-1)));
+        sub.read(access.buffer().slice(shared), op.output());
+        sub.leave(access);
+        main.reclaim(exposed);
+    });
+}

@@ -82,7 +82,7 @@ fn no_operation_allocates_after_warm_up() {
                 })?;
                 count("all_to_all", &mut || comm.all_to_all(&both, &mut gathered, &stream))?;
                 count("all_to_all_v", &mut || {
-                    comm.all_to_all_v(&both, &parts, &mut gathered, &parts, &stream)
+                    comm.all_to_all_v(&both, &mut gathered, &parts, &parts, &stream)
                 })?;
                 count("all_to_all_vc", &mut || {
                     comm.all_to_all_vc(&both, &mut gathered, &matrix, &stream)

@@ -124,7 +124,7 @@ fn steady_loop_for_strace() {
                             }
                             "all_to_all" => comm.all_to_all(&both, &mut gathered, &stream)?,
                             "all_to_all_v" => {
-                                comm.all_to_all_v(&both, &parts, &mut gathered, &parts, &stream)?
+                                comm.all_to_all_v(&both, &mut gathered, &parts, &parts, &stream)?
                             }
                             "all_to_all_vc" => {
                                 comm.all_to_all_vc(&both, &mut gathered, &matrix, &stream)?

@@ -4,8 +4,11 @@
 
 use std::fmt::Debug;
 use std::sync::{Mutex, Once, PoisonError};
+use std::task::Waker;
+use std::thread::ThreadId;
 use std::time::Duration;
 
+use futures::FutureExt;
 use hccl::Backend;
 use hccl::prelude::*;
 use tracing::field::{Field, Visit};
@@ -77,7 +80,7 @@ impl Visit for Message {
 }
 
 static CLOSED: Mutex<Vec<Span>> = Mutex::new(Vec::new());
-static EVENTS: Mutex<Vec<(Level, String)>> = Mutex::new(Vec::new());
+static EVENTS: Mutex<Vec<(ThreadId, Level, String)>> = Mutex::new(Vec::new());
 
 /// Keeps the spans of `hccl` when they are closed, and its events.
 struct Listener;
@@ -110,7 +113,8 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Listener {
         if target.starts_with("hccl") {
             let mut message = Message(String::new());
             event.record(&mut message);
-            EVENTS.lock().unwrap_or_else(PoisonError::into_inner).push((level, message.0));
+            let said = (std::thread::current().id(), level, message.0);
+            EVENTS.lock().unwrap_or_else(PoisonError::into_inner).push(said);
         }
     }
 }
@@ -126,7 +130,14 @@ fn listen() {
 /// The texts of a level's events, in order.
 fn events(level: Level) -> Vec<String> {
     let all = EVENTS.lock().unwrap_or_else(PoisonError::into_inner);
-    all.iter().filter(|(of, _)| *of == level).map(|(_, text)| text.clone()).collect()
+    all.iter().filter(|(_, of, _)| *of == level).map(|(.., text)| text.clone()).collect()
+}
+
+/// How often this thread has been warned that a call blocks it.
+fn warned(call: &str) -> usize {
+    let (here, said) = (std::thread::current().id(), format!("{call}: this wait "));
+    let all = EVENTS.lock().unwrap_or_else(PoisonError::into_inner);
+    all.iter().filter(|(thread, _, text)| *thread == here && text.starts_with(&said)).count()
 }
 
 /// The spans of one rank, in order.
@@ -182,7 +193,7 @@ fn every_operation_has_a_span_with_its_fields() {
             drop(comm.all_gather_v(send.slice(..3)?, &mut recv, &parts, &stream)?);
             drop(comm.scatter(root.then_some(&send), recv.slice_mut(..3)?, 1, &stream)?);
             drop(comm.all_to_all(&send, &mut recv, &stream)?);
-            drop(comm.all_to_all_v(&send, &parts, &mut recv, &parts, &stream)?);
+            drop(comm.all_to_all_v(&send, &mut recv, &parts, &parts, &stream)?);
             drop(comm.all_to_all_vc(&send, &mut recv, &matrix, &stream)?);
             if root {
                 comm.send(&send, 0, &stream)?.wait()
@@ -241,10 +252,7 @@ fn a_call_that_blocks_a_thread_with_tasks_is_a_warning_once() {
     let mut comms = Communicator::init_all(&devices).wait().unwrap();
     let streams = devices.map(|device| device.stream().unwrap());
     let limit = Duration::from_millis(1);
-    let told = || {
-        let warnings = events(Level::WARN);
-        warnings.iter().filter(|text| text.contains("synchronize blocks a thread")).count()
-    };
+    let told = || warned("synchronize");
     // Nobody is awaited.
     let first = comms[0].barrier(&streams[0]).unwrap();
     streams[0].synchronize_timeout(limit).unwrap_err();
@@ -262,6 +270,90 @@ fn a_call_that_blocks_a_thread_with_tasks_is_a_warning_once() {
     assert_eq!(told(), 1);
     streams[1].synchronize().unwrap();
     assert_eq!(told(), 1);
+}
+
+#[test]
+fn each_call_that_blocks_says_so_on_a_thread_with_tasks() {
+    listen();
+    let limit = Duration::from_millis(1);
+    // For the rank that never comes.
+    let builder = Runtime::emulator_builder().devices(2).connect_timeout(1000 * limit);
+    let runtime = builder.build().unwrap();
+    let devices = [runtime.device(0).unwrap(), runtime.device(1).unwrap()];
+    let mut comms = Communicator::init_all(&devices).wait().unwrap();
+    let streams = devices.clone().map(|device| device.stream().unwrap());
+    type Call<'a> = &'a (dyn Fn(&Work, &Device) + Sync);
+    let calls: [(&str, Call); 4] = [
+        ("barrier", &|work, _| drop(work.wait_timeout(limit).unwrap_err())),
+        ("synchronize", &|_, _| drop(streams[0].synchronize_timeout(limit).unwrap_err())),
+        ("Pending::wait", &|_, device| {
+            // Its peer never comes.
+            let root = RootInfo::new(device).unwrap();
+            let builder = Communicator::builder().device(device).rank(0).world_size(2);
+            drop(builder.root_info(&root).build().wait_timeout(limit).unwrap_err());
+        }),
+        ("group", &|_, device| {
+            let mut comms = Communicator::init_all(std::slice::from_ref(device)).wait().unwrap();
+            let stream = device.stream().unwrap();
+            let mut x = device.upload(&[1], &stream).unwrap();
+            let issued = hccl::group(|group| {
+                group.on(&mut comms[0], &stream).all_reduce_in_place(&mut x, Sum);
+                Ok(())
+            });
+            issued.unwrap().wait().unwrap();
+        }),
+    ];
+    for (name, call) in calls {
+        let works = [0, 0].map(|_| comms[0].barrier(&streams[0]).unwrap());
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let [mut awaited, watched] = works;
+                let mut context = std::task::Context::from_waker(Waker::noop());
+                assert!(awaited.poll_unpin(&mut context).is_pending());
+                for _ in 0..2 {
+                    call(&watched, &devices[0]);
+                    assert_eq!(warned(name), 1, "{name}");
+                }
+            });
+        });
+    }
+}
+
+/// The second rank never comes, so the wait of the first one lasts for its whole limit.
+#[test]
+fn a_wait_that_lasts_inside_the_poll_of_a_task_says_so() {
+    listen();
+    let runtime = Runtime::emulator(2).unwrap();
+    let devices = [runtime.device(0).unwrap(), runtime.device(1).unwrap()];
+    let mut comms = Communicator::init_all(&devices).wait().unwrap();
+    let stream = devices[0].stream().unwrap();
+    let work = std::sync::Arc::new(comms[0].barrier(&stream).unwrap());
+    let wait = move || {
+        let before = warned("barrier");
+        work.wait_timeout(Duration::from_millis(1300)).unwrap_err();
+        warned("barrier") - before
+    };
+    let tokio = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
+    let on_its_own = |wait: &(dyn Fn() -> usize + Sync)| {
+        std::thread::scope(|scope| scope.spawn(wait).join().unwrap())
+    };
+    let (in_a_task, may_block) = (wait.clone(), wait.clone());
+    let told = [
+        tokio.block_on(tokio.spawn(async move { in_a_task() })).unwrap(),
+        on_its_own(&|| futures::executor::block_on(async { wait() })),
+        on_its_own(&|| smol::block_on(async { wait() })),
+        on_its_own(&|| {
+            let executor = smol::LocalExecutor::new();
+            smol::block_on(executor.run(executor.spawn(async { wait() })))
+        }),
+    ];
+    assert_eq!(told, [1; 4]);
+    let quiet = [
+        on_its_own(&wait),
+        tokio.block_on(tokio.spawn_blocking(may_block)).unwrap(),
+        smol::block_on(smol::unblock(wait)),
+    ];
+    assert_eq!(quiet, [0; 3]);
 }
 
 #[test]
@@ -294,7 +386,7 @@ fn a_long_wait_is_a_warning_that_says_what_is_waited_for() {
     let warnings = events(Level::WARN);
     let warnings: Vec<_> = warnings.iter().filter(|text| text.contains("has waited")).collect();
     let [warning] = &warnings[..] else { panic!("one warning, not {warnings:?}") };
-    for phrase in ["barrier #2", "communicator late", "rank 0"] {
+    for phrase in ["barrier #2", "on `late` (rank 0 of 2)", "waiting for rank 1"] {
         assert!(warning.contains(phrase), "`{phrase}` is missing in: {warning}");
     }
 }

@@ -18,7 +18,7 @@ impl TaskBody<Stream> for After {
     }
 
     fn helpers(&self) -> Helpers {
-        Helpers::Stream
+        Helpers::Point
     }
 
     fn passed(&self, _: &Result<(), Failure>) -> Option<Passed<Stream>> {

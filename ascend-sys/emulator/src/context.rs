@@ -9,7 +9,6 @@ use crate::machine::{self, Device};
 use crate::message::{Failure, fail};
 use crate::slots::{HandleKind, Slots, Slotted, unknown};
 use crate::stream::{STREAMS, Stream};
-use crate::users;
 use ascend_sys::{
     ACL_ERROR_RT_CONTEXT_NULL, ACL_ERROR_RT_PARAM_INVALID, ACL_ERROR_RT_STREAM_CONTEXT,
 };
@@ -55,8 +54,8 @@ thread_local! {
 }
 
 fn make_current(context: u64, device: u32) {
+    crate::closed::note_user();
     CURRENT.set(Current { context, device });
-    users::bind(device);
 }
 
 /// The calling thread's context.
@@ -87,7 +86,7 @@ fn context(current: Current) -> Result<&'static Context, Failure> {
         None => fail!(
             ACL_ERROR_RT_CONTEXT_NULL,
             "the calling thread's current context is gone: it was destroyed, or device {} was reset",
-            current.device
+            machine::named(current.device)
         ),
     }
 }
@@ -222,7 +221,7 @@ pub(crate) fn release(device: &Device, force: bool) -> Result<Option<u64>, Failu
         return fail!(
             ACL_ERROR_RT_CONTEXT_NULL,
             "device {} is not set, or was reset as often as it was set already",
-            device.id
+            machine::named(device.id)
         );
     }
     primary.count = if force { 0 } else { primary.count - 1 };
@@ -254,7 +253,7 @@ pub(crate) fn is_not_primary(handle: u64) -> Result<(), Failure> {
         return fail!(
             ACL_ERROR_RT_PARAM_INVALID,
             "this is the default context of device {}; aclrtResetDevice releases it",
-            context.device.load(Ordering::Relaxed)
+            machine::named(context.device.load(Ordering::Relaxed))
         );
     }
     Ok(())

@@ -1,185 +1,307 @@
-//! Deadlocks, reported at once where they are certain, and else after a few seconds instead of after a time limit.
+//! Deadlocks: those that are certain are ended, the others are told.
 //!
-//! The streams of a block are stuck when each that has work is parked, and what each waits for can only come
-//! from another stuck stream, or from a thread that sleeps in one of our calls. A task says which threads could help it:
-//! those that used the missing rank's communicator, or the event, last. When every thread that has a device of the block
-//! set sleeps and they are among them, nobody is left to help: the stuck tasks give up, with the whole circle as text.
+//! A deadlock is *certain* in two cases.
 //!
-//! Nobody, that is, if the process has no other threads than these, the first one and our own. A thread that has no device yet
-//! may be about to set one and to go on with a communicator that was given to it. While there is such a thread nothing is certain; then the
-//! stuck tasks give up when nothing has moved for [`STILL`].
+//! - Queued tasks wait for each other in a *cycle*, each bound to something that is queued already: an event
+//!   to the record it was told to wait for, a rank to a collective that its peer has issued. What any thread does
+//!   changes nothing then. (A notify and a message are bound to nothing: another stream may bring them.) All tasks of the cycle are told to give up.
+//! - Nothing in the process can run: every stream that has work is parked on another one or on a thread, and every
+//!   thread sleeps in one of our calls or in a wait for another thread. That is a [closed](crate::closed)
+//!   process, and it has to be one for [`STILL`]. Who waits for a thread is told to give up, tasks and calls.
 //!
-//! A thread that waits with a short limit does not count as asleep, since it will go on by itself; nor does one whose wait
-//! is over and that has only not got a core yet. A task with a short limit is not stuck for the same reason. A thread that
-//! waits in slices, and says so, is asleep in each of them, and the same sleep as long as it waits for the same thing.
+//! Everything else is *suspected*: a thread that nobody knows may still record an event or bring a rank. It is printed when
+//! nothing has moved for [`WARN_AFTER`], and goes on. (Safe programs have devices of their own; their waits say it themselves.)
+//!
+//! A task or a call with a short limit is in no deadlock: it goes on by itself.
 
 use crate::callback;
-use crate::executor::cores::threads;
-use crate::machine;
+use crate::closed::{Closed, cpu_time};
 use crate::poll::polling;
 use crate::queue::Outcome;
-use crate::step::{Helpers, Reason};
-use crate::stream::{Mark, STREAMS, Stream};
-use crate::users::{self, SHORT};
+use crate::sleep::{self, SHORT, SleepingThread, Until, WaitingCall};
+use crate::step::{Helpers, Need, Reason};
+use crate::stream::{STREAMS, Stream};
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How often in a row nothing must have changed.
+/// How many looks in a row must have found a stream where it is before it is examined, and a cycle before it is ended.
 const LOOKS: u32 = 5;
-/// How long nothing must have changed while there are threads of which nothing is known.
-const STILL: Duration = Duration::from_secs(5);
-/// How many looks pass between two looks for such threads.
-const STRANGERS: u32 = 64;
-/// How many looks in a row may find somebody awake.
-const MISSES: u32 = 2;
+/// How long the process must be closed. Longer than `hccl` lets a call wait in line behind another one.
+const STILL: Duration = Duration::from_secs(1);
+/// How long nothing must have moved until that is printed.
+const WARN_AFTER: Duration = Duration::from_secs(10);
+/// How long it takes until a process that was found open is looked at again.
+const AGAIN: Duration = Duration::from_millis(100);
+/// How many times as long as a look has run there is none. What counts is its time on a core: on a machine with much to do
+/// it may take long without costing anybody anything.
+const REST: u32 = 20;
 /// How many stuck tasks a text lists.
 const LISTED: usize = 16;
 
-/// A stream whose head is parked, and that only threads asleep could help.
+/// A stream whose head is parked and cannot go on by itself.
 struct Stuck {
     stream: &'static Stream,
     ticket: u64,
-    text: String,
-    /// Waits for a thread, not for another stream: giving up here may free the others.
+    /// The streams in which something is queued that it is bound to.
+    bound_to: Vec<u32>,
+    /// Waits for a thread: giving up here may free the others.
     root: bool,
     /// Waits for a record that is queued in another stream, which is listed itself.
     follows: bool,
+    /// Waits for a thread only to record a notify.
+    signal: bool,
 }
 
-/// What the housekeeper remembers between looks: per block, what it saw and how often.
+/// What the housekeeper remembers between looks.
 #[derive(Default)]
 pub(crate) struct Watch {
-    seen: HashMap<u32, LastSeen>,
+    /// Where each stream was found, and how often in a row.
+    seen: HashMap<u32, (u64, u32)>,
+    /// The last cycle, and how often in a row it was found.
+    cycle: (Vec<u64>, u32),
+    /// What does not move.
+    still: Option<Still>,
+    /// When to look at the threads of the process again.
+    again: Option<Instant>,
+    /// Until when not to look at all: looking must not take what the program needs.
+    rests: Option<Instant>,
 }
 
-struct LastSeen {
+/// Nothing has moved since.
+struct Still {
     state: Vec<u64>,
     since: Instant,
-    looks: u32,
-    /// Looks in a row at which somebody was awake.
-    misses: u32,
+    /// Since when the process was closed, and how it was.
+    closed: Option<(Instant, Closed)>,
+    printed: bool,
 }
 
 impl Watch {
-    /// Looks at every block with unfinished work; ends deadlocks.
+    /// Looks at everything unfinished, if it is time; ends deadlocks.
     pub(crate) fn look(&mut self) {
-        let mut blocks: BTreeMap<u32, Vec<&'static Stream>> = BTreeMap::new();
-        for stream in STREAMS.all().filter(|stream| !stream.queue.is_idle()) {
-            if let Some(block) = stream.device().block() {
-                blocks.entry(block).or_default().push(stream);
-            }
+        if self.rests.is_none_or(|until| Instant::now() >= until) {
+            let began = cpu_time();
+            self.look_now();
+            self.rests = Some(Instant::now() + REST * cpu_time().saturating_sub(began));
         }
-        self.seen.retain(|block, _| blocks.contains_key(block));
-        for (block, streams) in blocks {
-            let sleepers = users::sleepers(
-                |device| machine::device_slot(device).block() == Some(block),
-                |until| Mark::from_bits(until).is_complete(),
-            );
-            let stuck = sleepers.as_ref().and_then(|asleep| all_stuck(&streams, &asleep.ids));
-            let (Some(asleep), Some(stuck)) = (sleepers, stuck) else {
-                // Who waits in slices is awake for a moment between two of them, and so is who looks around. If he does
-                // nothing else, nothing has changed; if he does, the state is another one, or he is awake for longer.
-                if let Some(seen) = self.seen.get_mut(&block) {
-                    seen.misses += 1;
-                    if seen.misses > MISSES {
-                        self.seen.remove(&block);
-                    }
-                }
-                continue;
+    }
+
+    fn look_now(&mut self) {
+        let streams: Vec<&'static Stream> =
+            STREAMS.all().filter(|stream| !stream.queue.is_idle()).collect();
+        let before = std::mem::take(&mut self.seen);
+        for stream in &streams {
+            let completed = stream.queue.completed();
+            let times = match before.get(&stream.index()) {
+                Some((old, times)) if *old == completed => times + 1,
+                _ => 0,
             };
-            let state: Vec<u64> = (asleep.sleeps.iter().copied())
-                .chain(stuck.iter().flat_map(|s| [u64::from(s.stream.index()), s.ticket]))
-                .collect();
-            match self.seen.get_mut(&block) {
-                Some(seen) if seen.state == state => {
-                    seen.looks += 1;
-                    seen.misses = 0;
-                    let certain = || {
-                        seen.looks % STRANGERS == LOOKS % STRANGERS
-                            && !are_strangers(&asleep.numbers)
-                    };
-                    if seen.looks >= LOOKS && (seen.since.elapsed() >= STILL || certain()) {
-                        self.seen.remove(&block);
-                        end(stuck);
-                    }
-                }
-                _ => {
-                    let seen = LastSeen { state, since: Instant::now(), looks: 1, misses: 0 };
-                    self.seen.insert(block, seen);
-                }
-            }
+            self.seen.insert(stream.index(), (completed, times));
+        }
+        let rests = |stream: &&&'static Stream| self.seen[&stream.index()].1 >= LOOKS;
+        let stuck: Vec<Stuck> =
+            streams.iter().filter(rests).filter_map(|stream| examine(stream, &streams)).collect();
+        if self.found_cycle(&stuck) {
+            end(cycle_of(stuck), &[]);
+            return;
+        }
+        let calls = || sleep::any_calls().then(sleep::sleepers).unwrap_or_default();
+        if stuck.len() == streams.len() && (!stuck.is_empty() || sleep::any_calls()) {
+            let sleepers = if stuck.is_empty() { calls() } else { sleep::sleepers() };
+            self.nothing_moves(stuck, &sleepers);
+        } else {
+            self.still = None;
         }
     }
-}
 
-/// Whether the process has threads besides these, the first one and our own. Those that cannot be asked for count.
-fn are_strangers(known: &[i32]) -> bool {
-    let Some(mut threads) = threads() else { return true };
-    threads.any(|number| {
-        if number.unsigned_abs() == std::process::id() || known.contains(&number) {
-            return false;
+    /// Whether the stuck streams have a cycle, and it was there for long enough.
+    fn found_cycle(&mut self, stuck: &[Stuck]) -> bool {
+        let members = members_of_cycles(stuck);
+        let state = state_of(members.iter().map(|at| &stuck[*at]));
+        if state.is_empty() || state != self.cycle.0 {
+            self.cycle = (state, 0);
         }
-        // Gone, if it has no name any more.
-        let name = std::fs::read_to_string(format!("/proc/self/task/{number}/comm"));
-        name.is_ok_and(|name| !name.is_empty() && !name.starts_with("ascend-"))
-    })
-}
+        self.cycle.1 += 1;
+        !members.is_empty() && self.cycle.1 >= LOOKS
+    }
 
-/// The streams, if every one of them is stuck.
-fn all_stuck(streams: &[&'static Stream], asleep: &[u32]) -> Option<Vec<Stuck>> {
-    let look = |stream: &'static Stream| {
-        if stream.poll(1) != Outcome::Parked || callback::is_running(stream) {
-            return None;
-        }
-        let head = polling(|| {
-            stream.queue.with_head(stream, |ticket, task| {
-                (ticket, task.limit(), task.helpers(), task.describe())
-            })
-        });
-        let (ticket, limit, helpers, text) = head?;
-        if limit.is_some_and(|limit| limit < SHORT) {
-            return None;
-        }
-        let follows = matches!(helpers, Helpers::Signal(_));
-        let root = match helpers {
-            Helpers::Stream => false,
-            Helpers::Threads(threads) => {
-                if threads.is_empty() || threads.iter().any(|thread| !asleep.contains(thread)) {
-                    return None;
-                }
-                true
-            }
-            Helpers::Signal(number) if is_queued(streams, number) => false,
-            Helpers::Signal(_) | Helpers::Anybody => return None,
+    /// All streams are stuck.
+    fn nothing_moves(&mut self, stuck: Vec<Stuck>, sleepers: &[SleepingThread]) {
+        let state = state_of(stuck.iter());
+        let calls: Vec<Arc<WaitingCall>> =
+            sleepers.iter().filter_map(SleepingThread::call).collect();
+        let now = Instant::now();
+        let still = match &mut self.still {
+            Some(still) if still.state == state => still,
+            slot => slot.insert(Still { state, since: now, closed: None, printed: false }),
         };
-        Some(Stuck { stream, ticket, text, root, follows })
+        if !still.printed && still.since.elapsed() >= WARN_AFTER {
+            // Others may come one after the other, and each of them soon comes to its end.
+            let lasting = calls.iter().filter(|call| call.since.elapsed() >= WARN_AFTER);
+            let lasting: Vec<_> = lasting.cloned().collect();
+            still.printed = !stuck.is_empty() || !lasting.is_empty();
+            if still.printed {
+                print(&stuck, &lasting);
+            }
+        }
+        let is_due = match &still.closed {
+            Some((since, _)) => since.elapsed() >= STILL,
+            None => self.again.is_none_or(|again| now >= again),
+        };
+        if sleepers.is_empty() || !is_due {
+            return;
+        }
+        let closed = Closed::now(sleepers);
+        if closed.is_none() {
+            self.again = Some(now + AGAIN);
+        }
+        match (&still.closed, closed) {
+            (Some((_, before)), Some(closed)) if closed.follows(before) => {
+                self.still = None;
+                end_all(stuck, calls);
+            }
+            (_, closed) => still.closed = closed.map(|closed| (now, closed)),
+        }
+    }
+}
+
+impl SleepingThread {
+    fn call(&self) -> Option<Arc<WaitingCall>> {
+        match &self.until {
+            Until::Call(call) => Some(call.clone()),
+            _ => None,
+        }
+    }
+}
+
+/// What is stuck, as numbers that change when anything moves.
+fn state_of<'a>(stuck: impl Iterator<Item = &'a Stuck>) -> Vec<u64> {
+    stuck.flat_map(|s| [u64::from(s.stream.index()), s.ticket]).collect()
+}
+
+/// The stream, if it is stuck.
+fn examine(stream: &'static Stream, streams: &[&'static Stream]) -> Option<Stuck> {
+    if stream.poll(1) != Outcome::Parked || callback::is_running(stream) {
+        return None;
+    }
+    let head = polling(|| {
+        stream.queue.with_head(stream, |ticket, task| {
+            (ticket, task.limit(), task.upstream(), task.helpers())
+        })
+    });
+    let (ticket, limit, upstream, helpers) = head?;
+    if limit.is_some_and(|limit| limit < SHORT) {
+        return None;
+    }
+    let mut stuck =
+        Stuck { stream, ticket, bound_to: Vec::new(), root: false, follows: false, signal: false };
+    match helpers {
+        Helpers::Anybody => return None,
+        Helpers::Streams => {}
+        Helpers::Point => stuck.bound_to.extend(upstream.map(|(stream, _)| stream.index())),
+        Helpers::Queued(needs) => {
+            stuck.signal = needs.iter().all(|need| matches!(need, Need::Signal(_)));
+            for need in needs {
+                match (provider(streams, &need), need) {
+                    // Another record, or a message of another stream, may come before it.
+                    (Some(_), Need::Signal(_) | Need::Message { .. }) => stuck.follows = true,
+                    (Some(provider), _) => stuck.bound_to.push(provider.index()),
+                    (None, _) => stuck.root = true,
+                }
+            }
+        }
+    }
+    Some(stuck)
+}
+
+/// The stream in which something is queued.
+fn provider(streams: &[&'static Stream], need: &Need) -> Option<&'static Stream> {
+    let has = |stream: &&&'static Stream| stream.queue.has_waiting(|task| task.provides(need));
+    streams.iter().find(has).copied()
+}
+
+/// Which of the streams are bound to each other: every one of these to another one of them.
+fn members_of_cycles(stuck: &[Stuck]) -> Vec<usize> {
+    let mut members: Vec<usize> = (0..stuck.len()).collect();
+    loop {
+        let streams: Vec<u32> = members.iter().map(|at| stuck[*at].stream.index()).collect();
+        let before = members.len();
+        members.retain(|at| stuck[*at].bound_to.iter().any(|bound| streams.contains(bound)));
+        if members.len() == before {
+            return members;
+        }
+    }
+}
+
+fn cycle_of(stuck: Vec<Stuck>) -> Vec<Stuck> {
+    let members = members_of_cycles(&stuck);
+    let keep = |(at, stuck)| members.contains(&at).then_some(stuck);
+    let unrooted = |stuck| Stuck { root: false, ..stuck };
+    stuck.into_iter().enumerate().filter_map(keep).map(unrooted).collect()
+}
+
+/// The list of what is stuck, by what waits, rank by rank: so the same deadlock gives the same text.
+fn list(stuck: &[Stuck], calls: &[Arc<WaitingCall>]) -> String {
+    let any_leads = !calls.is_empty() || stuck.iter().any(|s| !s.follows);
+    let listed = stuck.iter().filter(|s| !s.follows || !any_leads);
+    let text = |stream: &'static Stream| {
+        let head = stream.look(|_, task| task.describe());
+        format!("{}: {}", stream.describe(), head.unwrap_or_else(|| "a task".into()))
     };
-    streams.iter().map(|stream| look(stream)).collect()
+    let streams = listed.map(|s| text(s.stream));
+    let mut lines: Vec<String> = streams.chain(calls.iter().map(|c| c.text.clone())).collect();
+    lines.sort_by(|a, b| a.split_once(": ").map(|t| t.1).cmp(&b.split_once(": ").map(|t| t.1)));
+    let more = lines.len().saturating_sub(LISTED);
+    lines.truncate(LISTED);
+    if more > 0 {
+        lines.push(format!("and {more} more"));
+    }
+    lines.iter().map(|line| format!("\n  {line}")).collect()
 }
 
-/// Whether one of these streams will record a signal.
-fn is_queued(streams: &[&'static Stream], signal: u64) -> bool {
-    streams.iter().any(|stream| stream.queue.has_waiting(|task| task.records() == Some(signal)))
+/// Ends what is stuck, each block for itself.
+fn end_all(stuck: Vec<Stuck>, calls: Vec<Arc<WaitingCall>>) {
+    type InBlock = (Vec<Stuck>, Vec<Arc<WaitingCall>>);
+    let mut blocks: BTreeMap<Option<u32>, InBlock> = BTreeMap::new();
+    for stuck in stuck {
+        blocks.entry(stuck.stream.device().block()).or_default().0.push(stuck);
+    }
+    for call in calls {
+        blocks.entry(call.block).or_default().1.push(call);
+    }
+    blocks.into_values().for_each(|(stuck, calls)| end(stuck, &calls));
 }
 
-/// Tells the stuck tasks to give up; those that wait for streams go on when the others have.
-fn end(mut stuck: Vec<Stuck>) {
-    // The same deadlock gives the same text: by what waits, rank by rank.
-    stuck.sort_by(|a, b| a.text.cmp(&b.text));
-    let mut text = String::from("every thread and every stream waits for another");
-    let any_leads = stuck.iter().any(|s| !s.follows);
-    let listed = || stuck.iter().filter(|s| !s.follows || !any_leads);
-    for s in listed().take(LISTED) {
-        text += &format!("\n  {}: {}", s.stream.describe(), s.text);
-    }
-    if let more @ 1.. = listed().count().saturating_sub(LISTED) {
-        text += &format!("\n  and {more} more streams");
-    }
-    let reason = Reason::Deadlock(text.into());
+/// Tells the stuck tasks and calls to give up; those that wait for others go on when these have.
+fn end(mut stuck: Vec<Stuck>, calls: &[Arc<WaitingCall>]) {
+    let text: Arc<str> =
+        format!("every thread and every stream waits for another{}", list(&stuck, calls)).into();
+    let reason = Reason::Deadlock(text.clone());
     // Where all wait for streams all give up: the first one that did would let the others go on, as
-    // if nothing had been wrong. So all are told before any is polled.
-    let any_root = stuck.iter().any(|s| s.root);
+    // if nothing had been wrong. So all are told before any is polled. But a thread whose call gives up may still
+    // record what a notify waits for, and say with it how its call has ended.
+    if !calls.is_empty() {
+        stuck.retain(|s| !s.signal);
+    }
+    let any_root = !calls.is_empty() || stuck.iter().any(|s| s.root);
     stuck.retain(|s| s.root || !any_root);
     stuck.iter().for_each(|s| s.stream.void_until(s.ticket, reason.clone()));
+    calls.iter().for_each(|call| call.give_up(text.clone()));
     stuck.iter().for_each(|s| s.stream.wake());
+}
+
+/// Says that nothing has moved for a while, if that is for the program to know.
+fn print(stuck: &[Stuck], calls: &[Arc<WaitingCall>]) {
+    /// The block that programs see which do not ask for one.
+    const DEFAULT: u32 = 0;
+    let mut blocks = stuck.iter().map(|s| s.stream.device().block());
+    if blocks.any(|block| block == Some(DEFAULT)) || calls.iter().any(|c| c.block == Some(DEFAULT))
+    {
+        eprintln!(
+            "ascend-emulator: nothing has moved for {} s, which may be a deadlock; it goes on waiting{}",
+            WARN_AFTER.as_secs(),
+            list(stuck, calls)
+        );
+    }
 }

@@ -35,7 +35,10 @@ pub(crate) fn destroy_context(handle: u64) -> Result<(), Failure> {
 pub(crate) fn reset_device(id: i32, force: bool) -> Result<(), Failure> {
     let device = machine::find_device(id)?;
     if let Some(context) = context::release(device, force)? {
-        context::streams(context).for_each(executor::wait_idle);
+        // Forced, it is over at once: there may be work that cannot finish.
+        if !force {
+            context::streams(context).for_each(executor::wait_idle);
+        }
         let by = if force { "aclrtResetDeviceForce" } else { "aclrtResetDevice" };
         end_all(&(device.id..device.id + 1), by);
         context::forget_current(|current| current.device == device.id);

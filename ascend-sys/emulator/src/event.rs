@@ -7,13 +7,13 @@
 
 use crate::check;
 use crate::executor::{self, Goal, block, wait};
+use crate::machine;
 use crate::message::{Failure, fail};
 use crate::queue::Readiness;
 use crate::slots::{HandleKind, Slots, Slotted};
-use crate::step::{Helpers, Step};
+use crate::step::{Helpers, Need, Step};
 use crate::stream::{Mark, Stream};
 use crate::task::{Passed, TaskBody};
-use crate::users;
 use ascend_sync::Thread;
 use ascend_sys::{
     ACL_ERROR_RT_EVENT_NOT_COMPLETE, ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID,
@@ -44,8 +44,6 @@ pub(crate) struct Event {
     /// The graph in which it was recorded last, and the node: see `capture`. 0: it was recorded in a stream.
     captured: AtomicU64,
     captured_node: AtomicU32,
-    /// The thread that used the event last: see `users`.
-    user: AtomicU32,
     /// Waits of streams that have not passed yet.
     waits: AtomicU32,
     sleepers: Mutex<EventWaiters>,
@@ -74,7 +72,6 @@ impl Slotted for Event {
             time: AtomicU64::new(0),
             captured: AtomicU64::new(0),
             captured_node: AtomicU32::new(0),
-            user: AtomicU32::new(0),
             waits: AtomicU32::new(0),
             sleepers: Mutex::new(EventWaiters::default()),
         }
@@ -90,7 +87,6 @@ impl Event {
             event.state.store(0, Ordering::Relaxed);
             event.time.store(0, Ordering::Relaxed);
             event.captured.store(0, Ordering::Relaxed);
-            event.user.store(users::me(), Ordering::Relaxed);
         });
         match taken {
             Some((_, handle)) => Ok(handle),
@@ -123,7 +119,6 @@ impl Event {
     pub(crate) fn record(&'static self, stream: &'static Stream) -> Result<(), Failure> {
         self.same_device(stream)?;
         self.captured.store(0, Ordering::Relaxed);
-        self.user.store(users::me(), Ordering::Relaxed);
         let marked = check::marks(stream)?;
         let mark = if self.flags.load(Ordering::Relaxed) & ACL_EVENT_TIME_LINE != 0 {
             let ticket = stream.enqueue(RecordTime { event: self })?;
@@ -169,7 +164,8 @@ impl Event {
         fail!(
             ACL_ERROR_RT_STREAM_CONTEXT,
             "the event belongs to device {device}, {} does not",
-            stream.describe()
+            stream.describe(),
+            device = machine::named(device)
         )
     }
 
@@ -224,7 +220,6 @@ impl Event {
         {
             return Ok(());
         }
-        self.user.store(users::me(), Ordering::Relaxed);
         self.waits.fetch_add(1, Ordering::Relaxed);
         stream.enqueue(WaitEvent { event: self, target, limit }).map(drop)
     }
@@ -398,10 +393,8 @@ impl TaskBody<Stream> for WaitEvent {
     /// Who could end the wait.
     fn helpers(&self) -> Helpers {
         match self.target {
-            Target::Mark(_) => Helpers::Stream,
-            Target::Record { event, .. } => {
-                Helpers::Threads(vec![event.user.load(Ordering::Relaxed)])
-            }
+            Target::Mark(_) => Helpers::Point,
+            Target::Record { .. } => Helpers::Queued(vec![Need::Call]),
         }
     }
 

@@ -12,7 +12,7 @@ mod workers;
 
 pub(crate) use crate::bell::announce;
 use cores::cores;
-pub(crate) use goals::{await_activity, wait_until};
+pub(crate) use goals::{await_activity, await_others, wait_until};
 pub(crate) use help::nudge;
 use help::{Counted, RunningThread, help};
 
@@ -21,8 +21,8 @@ use crate::check;
 use crate::message::Failure;
 use crate::poll::{HELP, left_unfinished, poll_and_tell, polling};
 use crate::queue::{Fresh, Outcome, QueueWaiter, Readiness};
+use crate::sleep::{Asleep, Until};
 use crate::stream::{Mark, STREAMS, Stream, Task};
-use crate::users::Asleep;
 use ascend_sync::{self as sync, Thread, lock_std as lock};
 use ascend_sys::aclError;
 use std::sync::atomic::AtomicUsize;
@@ -91,7 +91,7 @@ fn refusal(stream: &Stream, code: aclError) -> Failure {
 /// Waits until every task up to `ticket` is complete. False when `limit` passed first.
 #[inline]
 pub(crate) fn wait(stream: &'static Stream, ticket: u64, limit: Option<Duration>) -> bool {
-    seen(stream, ticket, |goal| block(goal, limit))
+    seen(stream, ticket, false, |goal| block(goal, limit))
 }
 
 /// As [`wait`] by a caller who means to wait for `patience` in all and looks up every `limit`.
@@ -101,19 +101,24 @@ pub(crate) fn wait_sliced(
     limit: Duration,
     patience: Duration,
 ) -> bool {
-    seen(stream, ticket, |goal| block_with_patience(goal, Some(limit), Some(patience)))
+    seen(stream, ticket, true, |goal| block_with_patience(goal, Some(limit), Some(patience)))
 }
 
 /// Whether a call can tell the host that a point of a stream is complete. It does not wait.
 #[inline]
 pub(crate) fn is_complete(mark: Mark) -> bool {
-    mark.stream().is_none_or(|stream| seen(stream, mark.ticket(), |_| false))
+    mark.stream().is_none_or(|stream| seen(stream, mark.ticket(), false, |_| false))
 }
 
 /// Whether every task up to `ticket` is complete, at once or after a wait. If so, the host knows.
 #[inline]
-fn seen(stream: &'static Stream, ticket: u64, wait: impl FnOnce(&Ticket) -> bool) -> bool {
-    let complete = stream.queue.completed() >= ticket || wait(&Ticket { stream, ticket });
+fn seen(
+    stream: &'static Stream,
+    ticket: u64,
+    sliced: bool,
+    wait: impl FnOnce(&Ticket) -> bool,
+) -> bool {
+    let complete = stream.queue.completed() >= ticket || wait(&Ticket { stream, ticket, sliced });
     if complete {
         check::host_saw(stream, ticket);
     }
@@ -135,6 +140,10 @@ pub(crate) trait Goal {
     fn forget(&self, me: &Thread);
     /// The point of a stream that the goal is, if it is one: the thread polls that stream itself while it spins.
     fn mark(&self) -> Option<Mark> {
+        None
+    }
+    /// What only others can bring about, if the goal is of that kind.
+    fn until(&self) -> Option<Until> {
         None
     }
 }
@@ -162,7 +171,7 @@ fn block_with_patience(
     }
     let deadline = limit.and_then(|limit| Instant::now().checked_add(limit));
     let me = sync::current_thread();
-    let _asleep = Asleep::new(goal.mark().map(Mark::to_bits), patience);
+    let asleep = Asleep::new(goal.until(), patience);
     let waiting = Counted::add(&WAITING);
     let mut running = Some(RunningThread::start());
     let mut spin = if waiting.value <= cores() { LONG_SPIN } else { SHORT_SPIN };
@@ -201,6 +210,7 @@ fn block_with_patience(
         if goal.done() {
             return true;
         }
+        asleep.looked();
         if passed(deadline) {
             return goal.done();
         }
@@ -235,6 +245,8 @@ impl Drop for Watching {
 struct Ticket {
     stream: &'static Stream,
     ticket: u64,
+    /// The caller will go on with the same wait.
+    sliced: bool,
 }
 
 impl Goal for Ticket {
@@ -261,6 +273,11 @@ impl Goal for Ticket {
 
     fn mark(&self) -> Option<Mark> {
         Some(Mark::new(self.stream, self.ticket))
+    }
+
+    fn until(&self) -> Option<Until> {
+        let mark = Mark::new(self.stream, self.ticket);
+        Some(if self.sliced { Until::SlicedMark(mark.to_bits()) } else { Until::Mark })
     }
 }
 

@@ -20,11 +20,11 @@ pub(crate) fn free(address: usize, by: &'static str) -> Result<(), String> {
 }
 
 /// Makes memory of the program's own known, unless it is known already.
-pub(crate) fn register(device: u32, address: usize, size: usize) -> bool {
+pub(crate) fn register(address: usize, size: usize) -> bool {
     let fresh = memory::place_of(address) == Ok(MemoryPlace::Pageable)
         && memory::register_host(address, size);
     if fresh {
-        check::registered(device, address, size);
+        check::registered(address, size);
     }
     fresh
 }

@@ -26,7 +26,8 @@ const DEFAULT_IDS: u32 = 64;
 /// The most devices that one block can have.
 pub(crate) const MAX_DEVICES: u32 = 4096;
 const MAX_IDS: usize = 16 * 1024;
-/// The share of all addresses that a block may have without asking for it: many devices get less memory each.
+/// The share of all addresses that a block may have without asking for it: many devices get less memory each, and all get
+/// less where other blocks have left less.
 const UNASKED_SHARE: u64 = 4;
 
 /// What the devices of a block have in common.
@@ -223,6 +224,16 @@ pub(crate) fn create_block(request: &BlockRequest) -> Result<Settings, Failure> 
 }
 
 impl DeviceBlocks {
+    /// Takes addresses for devices of so much memory: where the first one begins, and how many each has.
+    fn addresses_for(&self, count: u32, memory: u64) -> Option<(usize, usize)> {
+        let memory = usize::try_from(memory).ok()?;
+        // More addresses than memory, so that freed memory under a running task need not be reused at once.
+        let span = memory.checked_add(memory / 16)?.checked_next_multiple_of(GRANULE)?;
+        let total = span.checked_mul(count as usize)?;
+        let address = self.addresses.allocate(total, 0, "ascendExtBlockCreate").ok()?;
+        Some((address, span))
+    }
+
     fn settle(
         &mut self,
         number: u32,
@@ -231,7 +242,22 @@ impl DeviceBlocks {
     ) -> Result<Settings, Failure> {
         let unasked = window::reserved().map_or(0, |w| w.device_bytes as u64) / UNASKED_SHARE;
         let fair = (unasked / u64::from(request.count)).min(request.product.default_memory());
-        let memory = if request.memory == 0 { fair } else { request.memory };
+        let is_asked = request.memory != 0;
+        let mut memory = if is_asked { request.memory } else { fair };
+        let (address, span) = loop {
+            match self.addresses_for(request.count, memory) {
+                Some(found) => break found,
+                // Nobody has asked for so much. Less than this would take as many addresses.
+                None if !is_asked && memory >= GRANULE as u64 => memory /= 2,
+                None => {
+                    return fail!(
+                        ACL_ERROR_RT_MEMORY_ALLOCATION,
+                        "no address space left for {} devices of {memory} bytes; ask for less memory per device, or destroy a block",
+                        request.count
+                    );
+                }
+            }
+        };
         let settings = Settings {
             block: number,
             first,
@@ -240,20 +266,6 @@ impl DeviceBlocks {
             connect_timeout: request.connect_timeout,
             exec_timeout: request.exec_timeout,
             buffer_megabytes: request.buffer_megabytes,
-        };
-        // More addresses than memory, so that freed memory under a running task need not be reused at once.
-        let span = usize::try_from(memory)
-            .ok()
-            .and_then(|m| (m + m / 16).checked_next_multiple_of(GRANULE));
-        let total = span.and_then(|span| span.checked_mul(request.count as usize));
-        let (Some(span), Some(Ok(address))) =
-            (span, total.map(|t| self.addresses.allocate(t, 0, "ascendExtBlockCreate")))
-        else {
-            return fail!(
-                ACL_ERROR_RT_MEMORY_ALLOCATION,
-                "no address space left for {} devices of {memory} bytes; ask for less memory per device, or destroy a block",
-                request.count
-            );
         };
         self.taken.insert(number, TakenBlock { settings, address, span });
         if request.checked {
@@ -267,7 +279,8 @@ impl DeviceBlocks {
                 GRANULES[(start - base) / GRANULE + granule]
                     .store(device.id + 1, Ordering::Release);
             }
-            device.memory.open(format!("device {}", device.id), start, span, memory);
+            let number = device.id - settings.first;
+            device.memory.open(format!("device {number}"), start, span, memory);
             device.peers().clear();
             device.deterministic.store(0, Ordering::Relaxed);
             *lock(&device.settings) = Some(settings);
@@ -306,7 +319,8 @@ pub(crate) fn reuse_block(taken: TakenBlock) -> Result<(), Failure> {
     if let Some(windows) = window::reserved() {
         for id in taken.ids() {
             let device = device_slot(id);
-            device.memory.open(format!("device {id}"), 0, 0, 0);
+            let number = id - taken.settings.first;
+            device.memory.open(format!("device {number}"), 0, 0, 0);
             let start = taken.address + (id - taken.settings.first) as usize * taken.span;
             for granule in 0..taken.span / GRANULE {
                 GRANULES[(start - windows.nominal) / GRANULE + granule].store(0, Ordering::Release);
@@ -376,6 +390,11 @@ pub(crate) fn device_slot(id: u32) -> &'static Device {
             }
         }
     }
+}
+
+/// The number of a device as its program counts: from 0 in its block.
+pub(crate) fn named(id: u32) -> u32 {
+    device_slot(id).settings().map_or(id, |settings| id - settings.first)
 }
 
 /// The device to which a part of the device address range belongs.

@@ -1,10 +1,10 @@
 //! Notifies: one latched bit of a device. A stream sets it, another waits for it and clears it.
 
 use crate::check;
-use crate::machine::Device;
+use crate::machine::{self, Device};
 use crate::message::{Failure, fail};
 use crate::slots::{HandleKind, Slots, Slotted, unknown};
-use crate::step::{Helpers, Step};
+use crate::step::{Helpers, Need, Step};
 use crate::stream::{Stream, Task};
 use crate::task::{Effects, Passed, TaskBody};
 use ascend_sync::lock_std as lock;
@@ -58,7 +58,7 @@ impl Notify {
             None => fail!(
                 ACL_ERROR_RT_NO_NOTIFY_RESOURCE,
                 "device {} has {used} of {most} notifies in use",
-                device.id
+                machine::named(device.id)
             ),
         }
     }
@@ -131,7 +131,8 @@ pub(crate) fn wait(
         return fail!(
             ACL_ERROR_RT_STREAM_CONTEXT,
             "the notify belongs to device {device}, {} does not",
-            stream.describe()
+            stream.describe(),
+            device = machine::named(device)
         );
     }
     Ok(WaitNotify { notify, handle, limit })
@@ -155,8 +156,8 @@ impl TaskBody<Stream> for RecordNotify {
         Step::Done(Ok(()))
     }
 
-    fn records(&self) -> Option<u64> {
-        Some(self.handle)
+    fn provides(&self, need: &Need) -> bool {
+        matches!(need, Need::Signal(number) if *number == self.handle)
     }
 
     fn again(&self) -> Option<Task> {
@@ -221,7 +222,7 @@ impl TaskBody<Stream> for WaitNotify {
     }
 
     fn helpers(&self) -> Helpers {
-        Helpers::Signal(self.handle)
+        Helpers::Queued(vec![Need::Signal(self.handle)])
     }
 
     fn describe(&self) -> String {

@@ -11,10 +11,12 @@ use crate::message::Failure;
 use crate::queue::{Fresh, Job, Outcome};
 use crate::step::{Reason, Step};
 use crate::stream::{STREAMS, Stream, Task};
-use crate::task::{self, TaskBody};
+use crate::task::{self, Awaited, TaskBody};
 use ascend_sync::lock_std as lock;
 use ascend_sys::{ACL_ERROR_RT_TASK_ABORT_STOP, aclError};
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
 use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -22,7 +24,7 @@ use std::time::{Duration, Instant};
 /// Pieces of work that a thread takes from a stream that is not its own at a time.
 pub(crate) const HELP: u32 = 4;
 /// How long a message tries to find out what a stream is at.
-const A_LOOK: Duration = Duration::from_millis(10);
+const A_LOOK: Duration = Duration::from_millis(100);
 
 thread_local! {
     static DEPTH: Cell<u32> = const { Cell::new(0) };
@@ -163,19 +165,40 @@ impl Stream {
         }
     }
 
-    /// For messages: what the stream is held up by. A thread that polls it in this moment, to help,
-    /// is given the time to leave.
+    /// The ranks for which one of the tasks with these tickets waits, if the stream is at it.
+    pub(crate) fn awaits(&'static self, tickets: RangeInclusive<u64>) -> Vec<u32> {
+        let look = |at, task: &mut Task| tickets.contains(&at).then(|| task.awaits());
+        let Awaited { mut ranks, threads_of } = self.look(look).flatten().unwrap_or_default();
+        if ranks.is_empty() && threads_of.is_some() {
+            // For another thread of its operator: what those wait for.
+            let others = STREAMS.live().filter(|other| other.device_id() == self.device_id());
+            let look = |_, task: &mut Task| task.awaits();
+            let awaited = others.filter_map(|other| polling(|| other.queue.with_head(other, look)));
+            let awaited = awaited.filter(|awaited| awaited.threads_of == threads_of);
+            let all: BTreeSet<usize> = awaited.flat_map(|awaited| awaited.ranks).collect();
+            ranks = all.into_iter().collect();
+        }
+        ranks.into_iter().map(|rank| rank as u32).collect()
+    }
+
+    /// For messages: what the stream is held up by.
     pub(crate) fn waiting_for(&'static self) -> String {
+        match self.look(|ticket, task| (ticket, task.describe())) {
+            Some((ticket, task)) => format!("{} is at task {ticket}: {task}", self.describe()),
+            None => format!("{} is running", self.describe()),
+        }
+    }
+
+    /// Looks at the task that the stream is at, if there is one. A thread that polls the stream in this moment, to help, is given the time
+    /// to leave.
+    pub(crate) fn look<R>(&'static self, look: impl Fn(u64, &mut Task) -> R) -> Option<R> {
         let began = Instant::now();
         loop {
-            let look = |ticket, task: &mut Task| (ticket, task.describe());
-            if let Some((ticket, task)) = polling(|| self.queue.with_head(self, look)) {
-                return format!("{} is at task {ticket}: {task}", self.describe());
+            let seen = polling(|| self.queue.with_head(self, &look));
+            if seen.is_some() || self.queue.is_idle() || began.elapsed() > A_LOOK {
+                return seen;
             }
-            if self.queue.is_idle() || began.elapsed() > A_LOOK {
-                return format!("{} is running", self.describe());
-            }
-            thread::sleep(A_LOOK / 100);
+            thread::sleep(A_LOOK / 1000);
         }
     }
 }
@@ -251,6 +274,10 @@ mod tests {
             Step::Park
         }
 
+        fn awaits(&self) -> Awaited {
+            vec![3].into()
+        }
+
         fn describe(&self) -> String {
             "a task that is stuck".into()
         }
@@ -260,19 +287,25 @@ mod tests {
     fn a_stream_that_somebody_polls_still_says_what_it_is_at() {
         let stream = Stream::create(1, machine::device_slot(0), 0).unwrap();
         let ticket = stream.enqueue(Stuck).unwrap();
-        let held = Barrier::new(2);
-        thread::scope(|scope| {
-            scope.spawn(|| {
-                let hold = |_, _: &mut Task| {
-                    held.wait();
-                    thread::sleep(A_LOOK / 10);
-                };
-                stream.queue.with_head(stream, hold).unwrap();
+        let while_somebody_polls = |look: &dyn Fn()| {
+            let held = Barrier::new(2);
+            thread::scope(|scope| {
+                scope.spawn(|| {
+                    let hold = |_, _: &mut Task| {
+                        held.wait();
+                        thread::sleep(A_LOOK / 10);
+                    };
+                    stream.queue.with_head(stream, hold).unwrap();
+                });
+                held.wait();
+                look();
             });
-            held.wait();
+        };
+        while_somebody_polls(&|| {
             let text = stream.waiting_for();
             assert!(text.ends_with(&format!("at task {ticket}: a task that is stuck")), "{text}");
         });
+        while_somebody_polls(&|| assert_eq!(stream.awaits(ticket..=ticket), [3]));
         stream.void(Reason::Gone);
         assert!(stream.waiting_for().ends_with("is running"));
     }

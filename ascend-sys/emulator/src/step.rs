@@ -61,12 +61,27 @@ impl Reason {
 
 /// Who could help a parked task.
 pub(crate) enum Helpers {
-    /// Another stream: it is looked at itself.
-    Stream,
-    /// These threads, and nobody else.
-    Threads(Vec<u32>),
-    /// Whoever records this signal: the stream in which a record is queued, else nobody knows.
-    Signal(u64),
-    /// Nobody knows.
+    /// The point of another stream that it names as its upstream, and nothing else.
+    Point,
+    /// Other streams, which are looked at themselves.
+    Streams,
+    /// Whoever provides these: it takes all of them.
+    Queued(Vec<Need>),
+    /// It may go on by itself.
     Anybody,
+}
+
+/// How many needs a task names at most: one of them can be enough to show that it is stuck.
+pub(crate) const NEEDS: usize = 8;
+
+/// Something that a task waits for, and that a task of another stream may provide.
+pub(crate) enum Need {
+    /// The record of this signal.
+    Signal(u64),
+    /// The part of a rank in a collective of a communicator.
+    Collective { comm: u64, rank: usize, number: u64 },
+    /// The other side of a message: what `rank` sends to, or receives from, `peer`.
+    Message { comm: u64, rank: usize, peer: usize, sends: bool },
+    /// A call of some thread.
+    Call,
 }

@@ -156,7 +156,7 @@ impl Stream {
 
     /// "stream 5 of device 2".
     pub(crate) fn describe(&self) -> String {
-        format!("stream {} of device {}", self.index, self.device_id())
+        format!("stream {} of device {}", self.index, machine::named(self.device_id()))
     }
 }
 

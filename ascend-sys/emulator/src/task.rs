@@ -18,8 +18,23 @@ pub(crate) use effects::{Effects, Passed, Touch};
 pub(crate) use erased::ErasedTask;
 
 use crate::message::Failure;
-use crate::step::{Helpers, Reason, Step};
+use crate::step::{Helpers, Need, Reason, Step};
 use std::time::Duration;
+
+/// For whom a parked task waits.
+#[derive(Default)]
+pub(crate) struct Awaited {
+    /// Other ranks of its communicator.
+    pub(crate) ranks: Vec<usize>,
+    /// The communicator of the operator that it is part of: without ranks it waits for another thread of that.
+    pub(crate) threads_of: Option<u64>,
+}
+
+impl From<Vec<usize>> for Awaited {
+    fn from(ranks: Vec<usize>) -> Self {
+        Awaited { ranks, threads_of: None }
+    }
+}
 
 /// A kind of task. `O` is the stream that polls it; leaf work does not care which that is.
 pub(crate) trait TaskBody<O: 'static>: Send + 'static {
@@ -64,9 +79,14 @@ pub(crate) trait TaskBody<O: 'static>: Send + 'static {
         Helpers::Anybody
     }
 
-    /// The number of the signal that the task records.
-    fn records(&self) -> Option<u64> {
-        None
+    /// For whom the parked task waits.
+    fn awaits(&self) -> Awaited {
+        Awaited::default()
+    }
+
+    /// Whether the task is what another one waits for.
+    fn provides(&self, _: &Need) -> bool {
+        false
     }
 
     /// The same task once more, for another place in a stream. `None` for tasks that make sense

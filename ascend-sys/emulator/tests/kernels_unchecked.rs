@@ -4,7 +4,7 @@ use ascend_emulator_testing::common::{self, Block, message};
 use ascend_emulator_testing::kernel::build::Builder;
 use ascend_emulator_testing::kernel::*;
 use ascend_emulator_testing::ranks::{self, Rank, on_block};
-use ascend_emulator_testing::{call, fails, hccl, ok};
+use ascend_emulator_testing::{alone, call, fails, hccl, ok};
 use ascend_program::layout::Number;
 use ascend_program::step::*;
 use ascend_program::{Core, Mix, Program};
@@ -73,6 +73,7 @@ fn custom(
 
 #[test]
 fn a_server_that_was_never_launched_is_named() {
+    alone!(beside);
     let start = Instant::now();
     let ended = run(|_| calls(|_| ()), [true, false]);
     let (code, text) = &ended[1][0];

@@ -69,7 +69,7 @@ typedef struct AscendExtBlockConfig {
     uint32_t execTimeoutMs;
     /** A value of AscendExtCheck. */
     uint32_t check;
-    /** Memory of each device in bytes; 0 is what the product has. */
+    /** Memory of each device in bytes; 0 is what the product has, or less where the process has no addresses left for it. */
     uint64_t memoryBytes;
 } AscendExtBlockConfig;
 
@@ -105,6 +105,53 @@ typedef struct AscendExtFault {
     uint64_t number;
 } AscendExtFault;
 
+/** Why a communicator has failed. */
+typedef enum AscendExtCommCause {
+    /** It has not. */
+    ASCEND_EXT_COMM_WELL = 0,
+    /** The ranks called different things. */
+    ASCEND_EXT_COMM_MISMATCH = 1,
+    /** A rank did not come, or a notify was not recorded, within the time limit. */
+    ASCEND_EXT_COMM_TIMEOUT = 2,
+    /** Every rank waits for another one. */
+    ASCEND_EXT_COMM_DEADLOCK = 3,
+    /** A rank has left, has destroyed it, or has given up. */
+    ASCEND_EXT_COMM_GONE = 4,
+    /** A rank has aborted it. */
+    ASCEND_EXT_COMM_ABORTED = 5
+} AscendExtCommCause;
+
+/** Where a rank is, as seen from a collective. */
+typedef enum AscendExtPresence {
+    /** It has come to it, or has gone on from it. */
+    ASCEND_EXT_PRESENCE_ARRIVED = 1,
+    /** It has not come, and may. */
+    ASCEND_EXT_PRESENCE_MISSING = 2,
+    /** It will not come. */
+    ASCEND_EXT_PRESENCE_GONE = 3,
+    /** It has no part in it. */
+    ASCEND_EXT_PRESENCE_APART = 4
+} AscendExtPresence;
+
+/** Where a rank of a communicator is, and what it has called in the newest collective in which it was seen. */
+typedef struct AscendExtRank {
+    /** sizeof(AscendExtRank) */
+    uint32_t size;
+    AscendExtPresence presence;
+    /** The number of that collective; 0 for none. */
+    uint64_t number;
+    /** Its function, NUL-terminated; empty for none. */
+    char function[32];
+    /** Its count; UINT64_MAX where it has none, or a table of them. */
+    uint64_t count;
+    /** Its data type (HcclDataType), or -1. */
+    int32_t dataType;
+    /** Its reduction (HcclReduceOp), or -1. */
+    int32_t op;
+    /** Its root, or -1. */
+    int64_t root;
+} AscendExtRank;
+
 /** Gives the address of the stream's progress line, or NULL when the backend wants to be asked by calls how far this stream
  * is: where it watches for races, it counts as known only what a call has told. */
 aclError ascendExtStreamProgress(aclrtStream stream, const AscendExtProgress **progress);
@@ -122,10 +169,13 @@ aclError ascendExtAwaitActivity(uint64_t *activity, uint32_t timeoutMs);
  * between them, says so with it, and then counts as waiting all that time when a deadlock is to be proven. */
 aclError ascendExtAwaitTask(aclrtStream stream, uint64_t ticket, uint32_t timeoutMs, uint32_t patienceMs);
 
-/** From now on the calling thread issues for another one, which has the number thread, until it is called with 0: when a
- * deadlock is to be proven, what it issues counts as that thread's. *before is the number of the calling thread itself, 0
- * when it never had a device. */
-aclError ascendExtIssueFor(uint32_t thread, uint32_t *before);
+/** Tells for which ranks of its communicator one of the stream's tasks from the ticket first to the ticket last waits: *count becomes how
+ * many they are, and at most room of them are written. None when the stream is not at one of these, or it waits for something else. */
+aclError ascendExtTaskPeers(aclrtStream stream, uint64_t first, uint64_t last, uint32_t *ranks, size_t room, size_t *count);
+
+/** The calling thread says that it waits for other threads of the process, for patienceMs in all, and has found just now that it
+ * still has to; with 0 that it goes on. So a wait outside of these functions counts when a deadlock is to be proven. */
+aclError ascendExtThreadWaits(uint32_t patienceMs);
 
 /** Takes deviceCount fresh devices; their ids are *firstDevice to *firstDevice + deviceCount - 1. */
 aclError ascendExtBlockCreate(const AscendExtBlockConfig *config, uint32_t *block, int32_t *firstDevice);
@@ -172,6 +222,21 @@ HcclResult ascendExtCommLeave(HcclComm comm, const char *reason);
 /** Ends a communicator for all its ranks, and those that were made of it: what is in flight fails, and the text says which
  * rank has ended which communicator. It stays, until it is destroyed. */
 HcclResult ascendExtCommAbort(HcclComm comm);
+
+/** Tells why a communicator has failed, and in which collective; the number is 0 when it was in none. With NULL: why the
+ * calling thread's last HcclCommInitRootInfo, HcclCommInitRootInfoConfig or HcclChannelAcquire did not meet the other ranks, or its
+ * HcclCreateSubCommConfig did not agree with them. */
+HcclResult ascendExtCommFailure(HcclComm comm, AscendExtCommCause *cause, uint64_t *number);
+
+/** Tells where a rank is, as seen from a collective now; with number 0 as it was when the communicator failed, and
+ * HCCL_E_NOT_FOUND when it has not, or had no such rank. text says why the rank is gone, what it has called to exchange messages with ranks that have not
+ * answered, or its side of a disagreement; it is NUL-terminated and cut to textLen bytes. NULL with number 0: as for ascendExtCommFailure. */
+HcclResult ascendExtCommRank(HcclComm comm, uint64_t number, uint32_t rank, AscendExtRank *state, char *text,
+                             size_t textLen);
+
+/** From now on texts call a communicator by this title, on all of its ranks; the first title counts. Its name, by which functions know
+ * it, stays. */
+HcclResult ascendExtCommTitle(HcclComm comm, const char *title);
 
 /** What became of a call in the last group that this thread has ended: HcclGroupEnd itself returns success on A2 and A3,
  * whatever happens. Calls that were queued count from 0. *code is 0 for one that succeeded. The text is NUL-terminated and cut

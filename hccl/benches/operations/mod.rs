@@ -241,7 +241,7 @@ pub const OPERATIONS: &[Operation] = &[
         "all_to_all_v",
         false,
         s,
-        s.comm.all_to_all_v(&s.whole, &s.parts, &mut s.gathered, &s.parts, &s.stream),
+        s.comm.all_to_all_v(&s.whole, &mut s.gathered, &s.parts, &s.parts, &s.stream),
         HcclAlltoAllV(
             s.whole.as_ptr(),
             s.counts().0,

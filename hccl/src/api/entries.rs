@@ -1,6 +1,7 @@
 //! The optional entries of the table (`ascendExt*`), asked for one by one. What they are for is said in `ascend/ascend_ext.h`.
 
 use std::ffi::{CStr, c_char, c_void};
+use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU64, Ordering::Acquire};
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use ascend_sys::{AscendExtProgress, HcclComm, HcclResult};
 use super::handles::{STREAM_TIMEOUT, StreamHandle, Waited, milliseconds};
 use super::{Table, call};
 use crate::error::finding::Finding;
+use crate::error::peers::MOST_RANKS;
 use crate::error::{Code, Error, Result};
 
 /// How far a stream is: a line of counters that the backend writes.
@@ -100,12 +102,29 @@ impl Table {
         }
     }
 
+    /// For which ranks one of the tasks with these tickets waits, where the backend can tell.
+    pub(crate) fn task_peers(
+        &self,
+        stream: &StreamHandle,
+        tickets: RangeInclusive<u64>,
+    ) -> Vec<u32> {
+        let (first, last) = tickets.into_inner();
+        let Some(function) = self.functions().ascendExtTaskPeers else { return Vec::new() };
+        let (mut ranks, mut count) = (vec![0; MOST_RANKS as usize], 0);
+        // SAFETY: the handle is alive; the out parameters are live locals, and the room is that of the list.
+        let code = unsafe {
+            function(stream.raw(), first, last, ranks.as_mut_ptr(), ranks.len(), &mut count)
+        };
+        ranks.truncate(if code == 0 { count } else { 0 });
+        ranks
+    }
+
     /// Tells the peers of a communicator that this rank issues nothing any more, where the backend can. Any handle will do.
     pub(crate) fn leave(&self, comm: HcclComm, reason: &CStr) {
         if let Some(function) = self.functions().ascendExtCommLeave {
             // SAFETY: a stale handle is an error; the text is live for the call.
             let code = unsafe { function(comm, reason.as_ptr()) };
-            tracing::trace!(?code, "the peers of a communicator are told that it was dropped");
+            self.forget_refusal(code);
         }
     }
 
@@ -114,22 +133,31 @@ impl Table {
         if let Some(function) = self.functions().ascendExtCommAbort {
             // SAFETY: a stale handle is an error.
             let code = unsafe { function(comm) };
-            tracing::trace!(?code, "a communicator is ended for all ranks");
+            self.forget_refusal(code);
         }
     }
 
-    /// The number that the backend has for the calling thread; 0 for none.
-    pub(crate) fn thread_number(&self) -> u32 {
-        self.issue_for(0)
+    /// What texts of the backend call a communicator, where they can.
+    pub(crate) fn title(&self, comm: HcclComm, title: &str) {
+        if let (Some(function), Ok(title)) =
+            (self.functions().ascendExtCommTitle, std::ffi::CString::new(title))
+        {
+            // SAFETY: a stale handle is an error; the text is live for the call.
+            let code = unsafe { function(comm, title.as_ptr()) };
+            self.forget_refusal(code);
+        }
     }
 
-    /// What the calling thread issues is that of the thread with this number; 0 for its own. Returns its own number.
-    pub(crate) fn issue_for(&self, thread: u32) -> u32 {
-        let Some(function) = self.functions().ascendExtIssueFor else { return 0 };
-        let mut own = 0;
-        // SAFETY: the out parameter is a live local.
-        let code = unsafe { function(thread, &mut own) };
-        if code == 0 { own } else { 0 }
+    /// A handle may have been stale. What the backend says of that must not turn up in the text of a later error.
+    fn forget_refusal(&self, code: HcclResult) {
+        if code != HcclResult::HCCL_SUCCESS {
+            drop(self.recent_message());
+        }
+    }
+
+    /// For waits of threads outside of the backend.
+    pub(crate) fn thread_waits(&self) -> ThreadWaits {
+        ThreadWaits(self.functions().ascendExtThreadWaits)
     }
 
     /// How a call of the last group of this thread failed, when it did and the backend says so.
@@ -271,4 +299,46 @@ fn said(mut text: [c_char; ROOM]) -> Option<Box<str>> {
     // SAFETY: the array ends in a NUL.
     let text = unsafe { CStr::from_ptr(text.as_ptr()) }.to_string_lossy();
     (!text.is_empty()).then(|| text.as_ref().into())
+}
+
+/// Tells the backend, where it wants to know, that a thread waits for another one: so it can prove deadlocks.
+#[derive(Debug, Default, Clone, Copy)]
+pub(crate) struct ThreadWaits(Option<unsafe extern "C" fn(u32) -> ascend_sys::aclError>);
+
+/// The calling thread waits for another one, until this is dropped.
+pub(crate) struct ThreadWait {
+    waits: ThreadWaits,
+    patience: Duration,
+}
+
+impl ThreadWaits {
+    /// A wait of so long in all.
+    pub(crate) fn begin(self, patience: Duration) -> ThreadWait {
+        ThreadWait { waits: self, patience }
+    }
+
+    fn say(self, patience_ms: u32) {
+        if let Some(function) = self.0 {
+            // SAFETY: a call with a number, which cannot fail.
+            let _ = unsafe { function(patience_ms) };
+        }
+    }
+}
+
+impl ThreadWait {
+    /// It goes on for a while.
+    pub(crate) fn pause(&self) {
+        self.waits.say(0);
+    }
+
+    /// The thread has just found that it has to wait.
+    pub(crate) fn look(&self) {
+        self.waits.say(milliseconds(self.patience).unsigned_abs());
+    }
+}
+
+impl Drop for ThreadWait {
+    fn drop(&mut self) {
+        self.waits.say(0);
+    }
 }

@@ -13,6 +13,7 @@ pub(crate) mod handles;
 pub(crate) mod item;
 pub(crate) mod kernels;
 pub(crate) mod operators;
+pub(crate) mod peers;
 
 use ascend_sys::{Api, Functions, HcclResult, aclError};
 use std::ffi::CStr;
@@ -55,6 +56,11 @@ impl Table {
     #[inline]
     pub(crate) fn functions(&self) -> &Functions {
         &self.functions
+    }
+
+    /// Where they were looked for, the runtime library first.
+    pub(crate) fn sources(&self) -> &[String] {
+        &self.sources
     }
 
     /// The error that a function of the table is not there.

@@ -173,8 +173,9 @@ impl<'buffers> Batch<'_, 'buffers> {
             })
         } else {
             let mut items = self.items.clone();
-            member.issue_by_helper(stream, batch, &touches, move |table, comm, raw| {
-                call(table, comm, raw, items.as_mut_ptr())
+            let needs = batch.takes.into();
+            member.issue_by_helper(stream, batch, needs, &touches, move |table, comm, stream| {
+                call(table, comm, stream.raw(), items.as_mut_ptr())
             })
         };
         let outcome = handle(stream, issued, BATCH);

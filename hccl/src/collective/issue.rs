@@ -59,9 +59,9 @@ impl Member {
             })
         } else {
             let operation = operation.detach();
-            self.issue_by_helper(stream, call, touches, move |table, comm, raw| {
+            self.issue_by_helper(stream, call, takes.into(), touches, move |table, comm, stream| {
                 // SAFETY: as above.
-                unsafe { operation.enqueue(table, comm, raw) }
+                unsafe { operation.enqueue(table, comm, stream.raw()) }
             })
         };
         slip.put(issued.map_err(|error| self.explain(name, sequence, error))?);

@@ -159,7 +159,7 @@ impl Communicator {
     ///     };
     ///     let x = rank.device().upload(&x, &stream)?;
     ///     let y = rank.device().alloc(recv.extent())?;
-    ///     let (y, _) = comm.all_to_all_v(&x, &send, y, &recv, &stream)?;
+    ///     let (y, _) = comm.all_to_all_v(&x, y, &send, &recv, &stream)?;
     ///     y.to_vec(&stream).wait()
     /// })?;
     /// assert_eq!(got, [vec![1, 4, 5, 6], vec![2, 3]]);
@@ -170,8 +170,8 @@ impl Communicator {
     pub fn all_to_all_v<T: Element, D: Destination<T, S>, S: StreamState>(
         &mut self,
         send: impl Source<T>,
-        send_parts: &Partition,
         recv: D,
+        send_parts: &Partition,
         recv_parts: &Partition,
         stream: &Stream<S>,
     ) -> Result<<D as Destination<T, S>>::Output, <D as Destination<T, S>>::Error> {

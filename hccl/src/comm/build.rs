@@ -1,13 +1,16 @@
 //! How communicators are made: out of a root info, or over several devices of this process.
 
+use std::sync::Arc;
+
 use ascend_sys::{HcclComm, HcclCommConfig};
 use typed_builder::TypedBuilder;
 
 use super::handle::Origin;
 use super::{CommConfig, Communicator, RootInfo, making};
-use crate::api::call;
+use crate::api::{Table, call};
 use crate::device::Device;
-use crate::error::{Error, Result};
+use crate::error::peers::PeerReport;
+use crate::error::{Error, OpContext, Result};
 use crate::pending::Pending;
 use crate::runtime::Runtime;
 
@@ -44,6 +47,15 @@ impl Communicator {
     /// `.device(&device)` or `.runtime(&runtime)`, `.rank(r)`, `.world_size(n)`, `.root_info(&root)`, if need be `.config(config)`, and
     /// `.build()`, and then `.await?` or `.wait()?`.
     ///
+    /// | setting | type | |
+    /// | --- | --- | --- |
+    /// | `device` | `&Device` | the device of this rank; either this or `runtime` |
+    /// | `runtime` | `&Runtime` | short for the device of this runtime that has the number of the rank |
+    /// | `rank` | `u32` | required: the number of this rank, from 0, below `world_size` |
+    /// | `world_size` | `u32` | required: the number of ranks, at least 1 |
+    /// | `root_info` | `&RootInfo` | required: where the ranks meet; the same for all of them |
+    /// | `config` | [`CommConfig`] | settings, the same for all ranks; CANN's defaults unless given |
+    ///
     /// `build` returns at once; what it returns is a future of the communicator, which is there when all ranks have
     /// called it: see [`Pending`]. Ranks of one process may build in one thread. CANN: `HcclCommInitRootInfoConfig`.
     ///
@@ -56,13 +68,46 @@ impl Communicator {
     }
 }
 
-impl From<Plan<'_>> for Pending<Communicator> {
-    fn from(plan: Plan<'_>) -> Self {
-        match plan.check() {
-            Ok(join) => Pending::begin(&join.device.making().clone(), move || join.make()),
+impl Communicator {
+    /// One of all ranks of a run, which has had `before` others.
+    pub(crate) fn join_run(
+        device: &Device,
+        (rank, world_size): (u32, u32),
+        root_info: &RootInfo,
+        config: CommConfig,
+        before: usize,
+    ) -> Pending<Communicator> {
+        let plan =
+            Plan { device: Some(device), runtime: None, rank, world_size, root_info, config };
+        let titled = |join: Join| match before {
+            0 => join,
+            _ if join.title != WORLD => join,
+            _ => Join { title: format!("{WORLD} {}", before + 1), ..join },
+        };
+        plan.check().map(titled).into()
+    }
+}
+
+impl From<Result<Join>> for Pending<Communicator> {
+    fn from(join: Result<Join>) -> Self {
+        match join {
+            Ok(join) => Pending::begin(BUILD, &join.device.making().clone(), move || join.make()),
             Err(error) => Pending::ready(Err(error)),
         }
     }
+}
+
+impl From<Plan<'_>> for Pending<Communicator> {
+    fn from(plan: Plan<'_>) -> Self {
+        plan.check().into()
+    }
+}
+
+/// Where the ranks were of a communicator that was not made.
+#[cold]
+fn attempt(table: &Table) -> Option<Arc<PeerReport>> {
+    let report = table.peers_of_attempt()?;
+    Some(Arc::new(PeerReport { failed: true, ..report }))
 }
 
 /// A plan that has been checked.
@@ -71,9 +116,13 @@ struct Join {
     rank: u32,
     world_size: u32,
     root_info: RootInfo,
+    title: String,
     config: HcclCommConfig,
     exec_seconds: Option<u32>,
 }
+
+/// What the communicator of all ranks is called, unless it has a name.
+const WORLD: &str = "world";
 
 impl Plan<'_> {
     fn check(self) -> Result<Join> {
@@ -83,23 +132,34 @@ impl Plan<'_> {
         }
         let device = match (device, runtime) {
             (Some(device), None) => device.clone(),
-            (None, Some(runtime)) => runtime.device(rank as usize)?,
+            (None, Some(runtime)) if (rank as usize) < runtime.device_count() => {
+                runtime.device(rank as usize)?
+            }
+            (None, Some(runtime)) => {
+                let count = runtime.device_count();
+                let problem = format!(
+                    "rank {rank} has no device of its own number: this runtime has {count}, numbered from 0; \
+                     give `.device(&local)`, the device of this process, in the place of `.runtime(..)`"
+                );
+                return Err(Error::Invalid { operation: BUILD, problem: problem.into() });
+            }
             _ => {
                 let problem = "give either `.device(&device)` or `.runtime(&runtime)`".into();
                 return Err(Error::Invalid { operation: BUILD, problem });
             }
         };
         let exec_seconds = config.exec_seconds();
+        let title = config.name().unwrap_or(WORLD).to_owned();
         let config = config.to_raw(device.runtime().product())?;
         let root_info = root_info.clone();
-        Ok(Join { device, rank, world_size, root_info, config, exec_seconds })
+        Ok(Join { device, rank, world_size, root_info, title, config, exec_seconds })
     }
 }
 
 impl Join {
     /// Blocks until all ranks have come.
     fn make(self) -> Result<Communicator> {
-        let Join { device, rank, world_size, root_info, config, exec_seconds } = self;
+        let Join { device, rank, world_size, root_info, title, config, exec_seconds } = self;
         let table = device.table();
         // One that was dropped may still have the name.
         device.reap();
@@ -117,10 +177,18 @@ impl Join {
                 &mut raw
             )
         }
-        .map_err(|error| error.in_operation(|| making(BUILD, Some(rank))))?;
+        .map_err(|error| {
+            error.in_operation(|| OpContext {
+                communicator: Some(title.as_str().into()),
+                world_size: Some(world_size),
+                peers: attempt(table),
+                ..making(BUILD, Some(rank))
+            })
+        })?;
         // SAFETY: CANN has just made it for this device, and nobody else knows it.
         let mut communicator = unsafe {
-            Communicator::from_parts(BUILD, raw, &device, (rank, world_size), Origin::Own)
+            let place = (rank, world_size);
+            Communicator::from_parts(BUILD, raw, &device, place, Some(title), Origin::Own)
         }?;
         if let Some(seconds) = exec_seconds {
             communicator.member.exec_seconds = seconds;
@@ -154,7 +222,7 @@ impl Communicator {
         match check_devices(devices) {
             Ok(first) => {
                 let (own, devices) = (first.clone(), devices.to_vec());
-                Pending::begin(first.making(), move || make_all(&own, &devices))
+                Pending::begin(INIT_ALL, first.making(), move || make_all(&own, &devices))
             }
             Err(error) => Pending::ready(Err(error)),
         }
@@ -190,9 +258,9 @@ fn make_all(first: &Device, devices: &[Device]) -> Result<Vec<Communicator>> {
     // All are owned before the first can fail.
     let made: Vec<Result<Communicator>> = (raw.into_iter().zip(devices).enumerate())
         .map(|(rank, (raw, device))| {
-            let place = (rank as u32, count);
+            let (place, title) = ((rank as u32, count), Some(WORLD.into()));
             // SAFETY: CANN has just made it for this device, and nobody else knows it.
-            unsafe { Communicator::from_parts(INIT_ALL, raw, device, place, Origin::Own) }
+            unsafe { Communicator::from_parts(INIT_ALL, raw, device, place, title, Origin::Own) }
         })
         .collect();
     made.into_iter().collect()

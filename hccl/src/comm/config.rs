@@ -14,7 +14,28 @@ use crate::error::product::Product;
 
 /// Settings for one communicator, all optional.
 ///
-/// All ranks of a communicator must be given the same settings, except for `world_rank`.
+/// All ranks of a communicator must be given the same settings, except for `world_rank`. What is not given keeps what the
+/// environment variable says, and else CANN's default.
+///
+/// | setting | type | range | default | |
+/// | --- | --- | --- | --- | --- |
+/// | `buffer_mib` | `u32`, MiB | at least 1 | 200 | one staging buffer; HCCL reserves twice this much device memory |
+/// | `deterministic` | [`Deterministic`] | `Strict` on the A2 only | CANN's | whether the same inputs give the same bits |
+/// | `name` | text | 1 to 127 bytes | made by CANN | name of the communicator, unique on its device |
+/// | `note` | text | 1 to 127 bytes | none | a note that HCCL writes to its logs |
+/// | `expansion` | [`Expansion`] | by product | CANN's | where operations are unfolded into device tasks |
+/// | `rdma_traffic_class` | `u32` | multiple of 4, at most 252 | 132 | traffic class of RDMA packets |
+/// | `rdma_service_level` | `u32` | 0 to 7 | 4 | service level of RDMA packets |
+/// | `world_rank` | `u32` | | none | rank of this process in the whole job, for reports |
+/// | `job_id` | `u64` | | none | number of the job, for reports |
+/// | `graph_zero_copy` | `bool` | | CANN's | whether captured graphs may use buffers in place of the staging buffer |
+/// | `exec_timeout` | `Duration`, whole seconds | 1 s to 2,147,483,647 s; on the 950 multiples of 68 s to 17,340 s | 1836 s | how long an operation may wait on the device for its peers |
+/// | `algorithm` | text | 1 to 1599 bytes | CANN's choice | algorithms by level, in the syntax of `HCCL_ALGO` |
+/// | `retry` | [`Retry`] | A3 | none | whether and how a failed operation is issued again |
+/// | `shared_buffer` | text | 1 to 127 bytes | none | communicators of a device that name the same one share a staging buffer |
+/// | `quality_of_service` | `u32` | 0 to 7 | CANN's | priority of the packets |
+/// | `symmetric_window_gib` | `u64`, GiB | at least 1 | 16 | address space for symmetric windows on each rank |
+/// | `channel_queue_depth` | `u32`, entries | at least 1 | CANN's | depth of the send queue of a channel |
 ///
 /// ```
 /// use hccl::comm::{CommConfig, Deterministic};
@@ -101,7 +122,16 @@ pub enum Expansion {
 }
 
 /// How a failed operation is issued again (A3).
+///
+/// | setting | type | default | |
+/// | --- | --- | --- | --- |
+/// | `between_servers` | `bool` | `false` | whether operations between servers are issued again |
+/// | `between_superpods` | `bool` | `false` | the same between super-pods |
+/// | `attempts` | `u32` | 1 | how many times, 1 to 10 |
+/// | `hold` | `Duration` | 5 s | how long to wait before the first attempt: whole milliseconds, at most 60 s |
+/// | `interval` | `Duration` | 1 s | how long to wait between attempts: whole milliseconds, at most 60 s |
 #[derive(Clone, Copy, Debug, PartialEq, Eq, TypedBuilder)]
+#[builder(doc)]
 pub struct Retry {
     /// Retry between servers.
     #[builder(default)]
@@ -132,6 +162,11 @@ impl CommConfig {
         if self.name.is_none() {
             self.name = Some(name()).filter(|name| name.len() < initial().hcclCommName.len());
         }
+    }
+
+    /// The name that the user gave.
+    pub(super) fn name(&self) -> Option<&str> {
+        self.name.as_deref()
     }
 
     /// How long an operation may wait for its peers, if it is set.
@@ -348,6 +383,41 @@ mod tests {
         assert_eq!(raw.hcclDeterministic, u32::MAX);
         assert_eq!(raw.hcclExecTimeOut, -1);
         assert_eq!(raw.hcclSymWinMaxMemSizePerRank, 16);
+    }
+
+    /// The builders are generated, and nobody sees there what a setting takes.
+    #[test]
+    fn every_setting_is_in_a_table_of_the_documentation() {
+        let files = [
+            ("CommConfig", include_str!("config.rs")),
+            ("Retry", include_str!("config.rs")),
+            ("Plan<'a>", include_str!("build.rs")),
+            ("EmulatorOptions", include_str!("../runtime/choose.rs")),
+        ];
+        for (name, source) in files {
+            let (_, body) = source.split_once(&format!("pub struct {name} {{")).unwrap();
+            let (body, _) = body.split_once("\n}").unwrap();
+            let fields = body
+                .lines()
+                .map(str::trim)
+                .filter(|line| !line.starts_with(['/', '#', '}', ')']) && line.ends_with(','));
+            let names = fields.filter_map(|line| Some(line.split_once(": ")?.0));
+            let names: Vec<&str> =
+                names.map(|name| name.strip_suffix("faults").map_or(name, |_| "fault")).collect();
+            assert!(names.len() >= 5, "{name}: {names:?}");
+            for field in names {
+                // Type, default and meaning, with unit and range where there are any.
+                let mut rows = source.lines().map(str::trim);
+                let row = rows.find(|row| row.starts_with(&format!("/// | `{field}` |")));
+                let cells = row.map_or(0, |row| {
+                    row.split(" | ")
+                        .skip(1)
+                        .filter(|cell| !cell.trim_end_matches(" |").is_empty())
+                        .count()
+                });
+                assert!(cells >= 3, "{name}, `{field}`: {row:?}");
+            }
+        }
     }
 
     #[test]

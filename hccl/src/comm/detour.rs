@@ -17,32 +17,81 @@
 //! ([`Elsewhere`]). What the operation touches is kept until then, whatever happens to the caller's stream.
 //!
 //! As long as a helper of the device has such calls to make, operations of communicators follow through
-//! it, also those whose links are made, so that they are issued in the program's order. Copies and
-//! kernels do not.
+//! it, also those whose links are made, and replays and kernels with communicators: they are issued in the
+//! program's order. Streams that a communicator has inside take their tasks in that order, so one that came
+//! too early would wait there for its turn and hold up what comes before it. Copies and other kernels do not
+//! follow.
 
 #![forbid(unsafe_code)]
 
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::{Acquire, Release};
 use std::sync::{Arc, OnceLock};
 
-use ascend_sys::{HcclComm, aclrtStream};
+use ascend_sys::HcclComm;
+use smallvec::SmallVec;
 
 use super::Member;
-use super::handle::CommHandle;
+use super::handle::{CommHandle, KeptComm};
 use super::links::Needs;
 use crate::api::Table;
-use crate::api::handles::{EventHandle, NotifyHandle};
+use crate::api::handles::{NotifyHandle, StreamHandle};
+use crate::device::LentEvent;
 use crate::device::deferred::Retire;
 use crate::device::{Stream, StreamState};
 use crate::error::{Error, Result};
 use crate::order::helper::OpenJob;
-use crate::order::issue::{Issued, Operation, Touch, issue_number};
-use crate::order::label::Takes;
+use crate::order::issue::{Issued, Operation, Touch, check_places, issue_number};
+use crate::order::label::{Label, Takes};
 use crate::order::queue::StreamQueue;
 use crate::order::stamps::Stamps;
 use crate::order::stream_slot::{Elsewhere, StreamSlot};
 
-/// The call of CANN that enqueues the operation.
-type Call = Box<dyn FnOnce(&Table, HcclComm, aclrtStream) -> Result<()> + Send>;
+/// The calls of CANN that enqueue the operation.
+type Call = Box<dyn FnOnce(&Table, &StreamHandle) -> Result<(), CallFailure> + Send>;
+
+/// Why they have failed, and what they leave.
+pub(crate) struct CallFailure {
+    pub(crate) error: Error,
+    /// Whether something was enqueued all the same, behind which the by-way waits.
+    pub(crate) is_out: bool,
+    /// Whether nobody knows any more how the communicators stand, so that they end.
+    pub(crate) aborts: bool,
+}
+
+/// Of a call that enqueues all or nothing.
+impl From<Error> for CallFailure {
+    fn from(error: Error) -> Self {
+        CallFailure { error, is_out: false, aborts: false }
+    }
+}
+
+/// What an operation of a communicator has in common with others, besides that.
+#[derive(Default)]
+pub(crate) struct Alike<'a> {
+    /// The other communicators that it uses.
+    pub(crate) others: &'a [&'a Member],
+    /// The address of something of which it keeps the order.
+    pub(crate) key: Option<u64>,
+}
+
+/// Whose operation it is.
+pub(crate) struct Users {
+    /// What operations go by that must keep their order: [keys](label_key) of the communicators.
+    pub(crate) keys: SmallVec<[u64; 2]>,
+    /// Their handles, unless something else keeps these until the operation is complete.
+    pub(crate) handles: Handles,
+    /// The links of these that are made once the call has returned.
+    pub(crate) needs: Needs,
+}
+
+/// Those of the communicators of one operation.
+pub(crate) type Handles = SmallVec<[Arc<CommHandle>; 1]>;
+
+/// Different for every communicator that there is.
+pub(crate) fn label_key(label: &Arc<Label>) -> u64 {
+    Arc::as_ptr(label).addr() as u64
+}
 
 /// An operation on its detour, before the call.
 struct Detour {
@@ -50,28 +99,27 @@ struct Detour {
     queue: Arc<StreamQueue>,
     number: u64,
     by_way: Stream,
-    event: Arc<EventHandle>,
+    event: LentEvent,
     notify: NotifyHandle,
     call: Call,
     needs: Needs,
     name: &'static str,
-    sequence: u64,
-    /// The thread that has issued it, as the backend knows it.
-    thread: u32,
+    communicator: (Arc<Label>, u64),
+    kept: SmallVec<[KeptComm; 1]>,
     held: DetourHold,
     end: Arc<End>,
 }
 
 /// What must not end before the operation has.
 struct DetourHold {
-    handle: Arc<CommHandle>,
-    /// The memory that it touches.
-    _memory: Vec<Arc<Stamps>>,
+    handles: Handles,
+    /// What else it touches.
+    _touched: Vec<Arc<Stamps>>,
 }
 
 impl Drop for DetourHold {
     fn drop(&mut self) {
-        self.handle.end_detour();
+        self.handles.iter().for_each(|handle| handle.release());
     }
 }
 
@@ -83,121 +131,183 @@ impl Member {
         self.handle.links.are_made(takes) && (!S::RUNS || self.device.linking().is_idle())
     }
 
-    /// Issues an operation by way of a helper thread. `touches` names all that `call` uses.
+    /// Issues an operation by way of a helper thread. `touches` names all that `call` uses, and `needs` the links that are
+    /// made once it has returned. It enqueues all or nothing.
     #[cold]
     pub(crate) fn issue_by_helper<S: StreamState>(
         &self,
         stream: &Stream<S>,
         operation: Operation<'_>,
+        needs: Needs,
         touches: &[Touch<'_>],
-        call: impl FnOnce(&Table, HcclComm, aclrtStream) -> Result<()> + Send + 'static,
+        call: impl FnOnce(&Table, HcclComm, &StreamHandle) -> Result<()> + Send + 'static,
     ) -> Result<Issued> {
-        let Some(stream) = S::open(stream) else { return Err(not_while_capturing()) };
-        let (device, table) = (&self.device, self.device.table());
-        let sequence = operation.communicator.map_or(0, |(_, sequence)| sequence);
-        let (name, needs) = (operation.name, Needs::from(operation.takes));
-        // All that can fail comes before anything moves.
-        let helper = device.linking().reserve()?;
-        let by_way = device.stream()?;
-        let event = device.take_event()?;
-        let notify = {
-            let _bound = device.bind()?;
-            table.create_notify()?
-        };
-        let enter = |_| {
-            if self.handle.calling().is_none() {
-                return Err(Error::Aborted { context: None });
-            }
-            table.record_event(&event, stream.queue().handle())?;
-            table.wait_notify(stream.queue().handle(), &notify)
-        };
-        let issued = match issue_number((stream.slot(), stream.queue()), operation, touches, enter)
-        {
-            Ok(issued) => issued,
-            Err(error) => {
-                device.recycle_event(event);
-                device.retire(RetiredNotify { notify, uses: Vec::new() });
-                return Err(error);
-            }
-        };
-        // The communicator counts its detours itself.
-        let memory = touches.iter().filter(|touch| !Arc::ptr_eq(touch.stamps, &self.stamps));
-        let memory = memory.map(|touch| touch.stamps.clone()).collect();
-        self.handle.begin_detour();
-        let held = DetourHold { handle: self.handle.clone(), _memory: memory };
-        let (queue, number, call) = (stream.queue().clone(), issued.number, Box::new(call));
-        let detour = Detour {
-            queue,
-            number,
-            by_way,
-            event,
-            notify,
-            call,
-            needs,
-            name,
-            sequence,
-            thread: table.thread_number(),
-            held,
-            end: Arc::default(),
-        };
-        stream.slot().ends_elsewhere(number, detour.end.clone());
-        device.has_detour(stream.slot());
-        helper.push(self.handle.key(), move |open| detour.make_call(open));
-        Ok(issued)
+        let alike = (Alike::default(), touches);
+        self.issue_alike(stream, operation, needs, alike, |table, comm, stream| {
+            call(table, comm, stream).map_err(CallFailure::from)
+        })
     }
+
+    /// The same for one that has more in common with others, or may leave a part of itself.
+    #[cold]
+    pub(crate) fn issue_alike<S: StreamState>(
+        &self,
+        stream: &Stream<S>,
+        operation: Operation<'_>,
+        needs: Needs,
+        (Alike { others, key }, touches): (Alike<'_>, &[Touch<'_>]),
+        call: impl FnOnce(&Table, HcclComm, &StreamHandle) -> Result<(), CallFailure> + Send + 'static,
+    ) -> Result<Issued> {
+        let members = || [self].into_iter().chain(others.iter().copied());
+        let handles: Handles = members().map(|member| member.handle.clone()).collect();
+        let keys = members().map(|member| label_key(&member.label)).chain(key).collect();
+        // A communicator counts its detours itself.
+        let is_member = |stamps| members().any(|member| Arc::ptr_eq(stamps, &member.stamps));
+        let touched = touches.iter().filter(|touch| !is_member(touch.stamps));
+        let touched = touched.map(|touch| touch.stamps.clone()).collect();
+        let handle = self.handle.clone();
+        let call = move |table: &Table, stream: &StreamHandle| {
+            let comm = handle.calling().ok_or(Error::Aborted { context: None })?;
+            call(table, comm, stream)
+        };
+        let users = Users { keys, handles, needs };
+        issue_by_helper(stream, operation, users, (touches, touched), call)
+    }
+}
+
+/// Issues an operation of communicators by way of a helper thread. `touches` names all that `call` uses, and `touched` what of
+/// that must be kept. What is touched is on the stream's device.
+#[cold]
+pub(crate) fn issue_by_helper<S: StreamState>(
+    stream: &Stream<S>,
+    operation: Operation<'_>,
+    Users { keys, handles, needs }: Users,
+    (touches, touched): (&[Touch<'_>], Vec<Arc<Stamps>>),
+    call: impl FnOnce(&Table, &StreamHandle) -> Result<(), CallFailure> + Send + 'static,
+) -> Result<Issued> {
+    let Some(stream) = S::open(stream) else { return Err(not_while_capturing()) };
+    let Some((label, sequence)) = operation.communicator else {
+        return Err(without_communicator(operation.name));
+    };
+    check_places(stream.queue(), operation.name, touches)?;
+    let device = stream.device();
+    let table = device.table();
+    let name = operation.name;
+    // All that can fail comes before anything moves.
+    let helper = device.linking().reserve(operation.name)?;
+    let by_way = device.stream()?;
+    let event = device.lend_event()?;
+    let notify = {
+        let _bound = device.bind()?;
+        table.create_notify()?
+    };
+    let enter = |_| {
+        if label.aborted.load(Acquire) {
+            return Err(Error::Aborted { context: None });
+        }
+        table.record_event(&event, stream.queue().handle())?;
+        table.wait_notify(stream.queue().handle(), &notify)
+    };
+    let issued = match issue_number((stream.slot(), stream.queue()), operation, touches, enter) {
+        Ok(issued) => issued,
+        Err(error) => {
+            device.retire(RetiredNotify { notify, uses: Vec::new() });
+            return Err(error);
+        }
+    };
+    let kept = handles.iter().map(|handle| KeptComm::new(handle, device)).collect();
+    handles.iter().for_each(|handle| handle.hold());
+    let links = handles.iter().flat_map(|handle| handle.links.lacking(&needs)).collect();
+    let held = DetourHold { handles, _touched: touched };
+    let (queue, number, call) = (stream.queue().clone(), issued.number, Box::new(call));
+    let communicator = (label.clone(), sequence);
+    let detour = Detour {
+        queue,
+        number,
+        by_way,
+        event,
+        notify,
+        call,
+        needs,
+        name,
+        communicator,
+        kept,
+        held,
+        end: Arc::new(End { begun: AtomicBool::new(false), way: OnceLock::new(), links }),
+    };
+    stream.slot().ends_elsewhere(number, detour.end.clone());
+    device.has_detour(stream.slot());
+    helper.push(keys, move |open| detour.make_call(open));
+    Ok(issued)
 }
 
 impl Detour {
     /// On the helper thread. Blocks until the links are made.
     fn make_call(self, open: OpenJob) {
-        let Detour { by_way, call, held, .. } = self;
+        let Detour { by_way, call, kept, held, .. } = self;
         let (queue, number, event) = (&self.queue, self.number, &self.event);
-        let (name, sequence) = (self.name, self.sequence);
+        let (name, (label, sequence)) = (self.name, self.communicator);
         let (slot, way, device) = (by_way.slot(), by_way.queue().clone(), by_way.device().clone());
-        let (table, handle) = (device.table(), held.handle.clone());
-        let communicator = Some((handle.label(), sequence));
+        let (table, handles) = (device.table(), held.handles.clone());
+        let communicator = Some((&label, sequence));
         let operation = Operation { name, communicator, takes: Takes::Nothing };
         let fail = |error| {
-            let error = handle.label().explain(name, sequence, error);
+            let error = label.explain(name, sequence, error);
             queue.slot.faults.add(number..=number, None, error);
         };
         let mut uses = vec![(queue.slot, number)];
         // Until it has its tasks: a stream that is dropped without any is gone at once.
         let mut by_way = Some(by_way);
-        table.issue_for(self.thread);
-        let issued = issue_number((slot, &way), operation, &[], |raw| {
+        let mut aborts = false;
+        self.end.begun.store(true, Release);
+        let issued = issue_number((slot, &way), operation, &[], |_| {
             let before = slot.ticket();
-            let called = table.wait_event(way.handle(), event).and_then(|()| {
+            let waits = table.wait_event(way.handle(), event).map_err(CallFailure::from);
+            let called = waits.and_then(|()| {
                 device.issue_order().take(slot);
-                let comm = handle.calling().ok_or(Error::Aborted { context: None })?;
-                call(table, comm, raw)
+                if label.aborted.load(Acquire) {
+                    return Err(Error::Aborted { context: None }.into());
+                }
+                call(table, way.handle())
             });
             // The number of this very operation: the issue lock is held.
             let (own, tickets) = (slot.timeline.next(), (before, slot.ticket()));
             // Before the notify, so that whoever finds the operation complete finds how it ended, and the next one can be
             // issued by its caller.
-            match called {
+            let is_out = match called {
                 Ok(()) => {
-                    handle.links.made(&self.needs);
-                    let way = |stream| ByWay { number: own, tickets, stream, _held: held };
-                    drop(by_way.take().map(way).map(|way| self.end.0.set(way)));
+                    handles.iter().for_each(|handle| handle.links.made(&self.needs));
+                    true
                 }
-                Err(error) => fail(error),
+                Err(failure) => {
+                    fail(failure.error);
+                    aborts = failure.aborts;
+                    failure.is_out
+                }
+            };
+            if is_out && let Some(stream) = by_way.take() {
+                let way = ByWay { number: own, tickets, stream, _held: held };
+                drop(self.end.way.set(way));
+            } else {
+                // Nothing was issued. Who finds the operation complete may make another communicator of this name.
+                drop(held);
             }
-            drop(open);
+            drop((kept, open));
             uses.push((slot, own));
             table.record_notify(&self.notify, way.handle())
         });
-        table.issue_for(0);
         if let Err(error) = issued {
             tracing::error!("{name} #{sequence} does not come to its end: {error}");
             if uses.len() == 1 {
                 fail(error);
             }
         }
-        device.recycle_event(self.event);
         device.retire(RetiredNotify { notify: self.notify, uses });
-        handle.leave(table, c"it has dropped its communicator");
+        for handle in &handles {
+            if aborts && let Ok(_bound) = device.bind() {
+                handle.abort(table);
+            }
+        }
     }
 }
 
@@ -209,13 +319,19 @@ struct ByWay {
     _held: DetourHold,
 }
 
-/// How the operation ends: on the by-way, once it is there.
-#[derive(Default)]
-struct End(OnceLock<ByWay>);
+/// How the operation ends.
+struct End {
+    /// Whether its call has begun.
+    begun: AtomicBool,
+    /// On the by-way, once it is there.
+    way: OnceLock<ByWay>,
+    /// The ranks to which messages have no links before.
+    links: Vec<u32>,
+}
 
 impl Elsewhere for End {
     fn failure(&self) -> Option<Error> {
-        let ByWay { number, tickets, stream, .. } = self.0.get()?;
+        let ByWay { number, tickets, stream, .. } = self.way.get()?;
         // The notify may have come before its record has returned on the helper thread. Then that is about to publish
         // the number, with the lock held.
         drop(stream.slot().issuing());
@@ -228,14 +344,28 @@ impl Elsewhere for End {
     }
 
     fn waits_for(&self) -> Option<Box<str>> {
-        match self.0.get() {
+        match self.way.get() {
             Some(ByWay { number, stream, .. }) => stream.queue().what_it_waits_for(*number).ok()?,
+            None if !self.begun.load(Acquire) => Some(
+                "it stands in line behind operations of this device whose links to other ranks are not made yet".into(),
+            ),
             None => Some(
                 "its links to other ranks are not made yet: they have not issued their side of it"
                     .into(),
             ),
         }
     }
+
+    fn awaited_ranks(&self) -> Vec<u32> {
+        let way = self.way.get();
+        way.map_or(self.links.clone(), |way| way.stream.queue().awaited_ranks(way.number))
+    }
+}
+
+#[cold]
+fn without_communicator(operation: &'static str) -> Error {
+    let problem = "it belongs to no communicator, so nothing of it can wait for other ranks";
+    Error::Invalid { operation, problem: problem.into() }
 }
 
 #[cold]

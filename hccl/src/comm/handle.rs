@@ -8,6 +8,7 @@
 use std::ffi::CStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use ascend_sys::HcclComm;
 
@@ -20,6 +21,10 @@ use crate::order::label::Label;
 use crate::order::patience::alarm;
 use crate::order::stamps::{Stamps, are_complete};
 
+/// So long after a rank of a run has dropped a communicator its peers are told: the rank may be about to return an error, which says
+/// more.
+const GRACE: Duration = Duration::from_millis(100);
+
 /// See the [module](self).
 pub(crate) struct CommHandle {
     raw: HcclComm,
@@ -28,11 +33,34 @@ pub(crate) struct CommHandle {
     origin: Origin,
     /// How many communicators of some of its ranks there are, which must be destroyed before it.
     parts: AtomicUsize,
-    /// Who may issue in its name: its communicator, and operations on a detour.
-    users: AtomicUsize,
-    /// How many operations are on a detour.
+    /// How many operations are on a detour, and parts being made.
     detours: AtomicUsize,
+    /// Dropped, and its peers are not told yet.
+    leaves_soon: AtomicBool,
     pub(crate) links: Links,
+}
+
+/// A communicator in whose name something is still to be issued, or of which a part is made. Dropped meanwhile it is neither
+/// destroyed nor gone for its peers.
+pub(crate) struct KeptComm {
+    pub(super) handle: Arc<CommHandle>,
+    device: Device,
+}
+
+impl KeptComm {
+    pub(super) fn new(handle: &Arc<CommHandle>, device: &Device) -> Self {
+        handle.label.join();
+        handle.hold();
+        KeptComm { handle: handle.clone(), device: device.clone() }
+    }
+}
+
+impl Drop for KeptComm {
+    fn drop(&mut self) {
+        self.handle.label.leave(self.device.table(), c"it has dropped its communicator");
+        // Not before: nobody destroys it in that call.
+        self.handle.release();
+    }
 }
 
 /// How a communicator came about.
@@ -59,10 +87,14 @@ impl CommHandle {
         if let Origin::Part(whole) = &origin {
             whole.parts.fetch_add(1, Ordering::Relaxed);
         }
-        let (parts, users) = (AtomicUsize::new(0), AtomicUsize::new(1));
+        if matches!(origin, Origin::Foreign) {
+            // Its owner.
+            label.join();
+        }
+        let parts = AtomicUsize::new(0);
         let (detours, links) = (AtomicUsize::new(0), Links::new(label.rank, label.world_size));
-        let destroyed = AtomicBool::new(false);
-        CommHandle { raw, label, destroyed, origin, parts, users, detours, links }
+        let [destroyed, leaves_soon] = [(); 2].map(|()| AtomicBool::new(false));
+        CommHandle { raw, label, destroyed, origin, parts, detours, leaves_soon, links }
     }
 
     /// Whether it has some of the ranks of another one.
@@ -99,14 +131,12 @@ impl CommHandle {
         &self.label
     }
 
-    /// An operation goes on a detour. Until it [is issued](Self::leave) no peer is told that this rank is
-    /// gone, and until its [end](Self::end_detour) the communicator is not destroyed.
-    pub(super) fn begin_detour(&self) {
-        self.users.fetch_add(1, Ordering::Relaxed);
+    /// Until its [release](Self::release) the communicator is not destroyed.
+    pub(super) fn hold(&self) {
         self.detours.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(super) fn end_detour(&self) {
+    pub(super) fn release(&self) {
         self.detours.fetch_sub(1, Ordering::Release);
     }
 
@@ -124,12 +154,23 @@ impl CommHandle {
         table.abort(self.raw);
     }
 
-    /// One less may issue in its name. After the last one the peers are told that this rank issues nothing more, where the
-    /// backend can. A foreign communicator is still its owner's.
-    pub(crate) fn leave(&self, table: &Table, reason: &CStr) {
-        if self.users.fetch_sub(1, Ordering::AcqRel) == 1 && !matches!(self.origin, Origin::Foreign)
-        {
-            table.leave(self.raw, reason);
+    /// Its communicator issues nothing more, which is told after [`GRACE`].
+    pub(super) fn leave_soon(self: &Arc<Self>, device: &Device, reason: &'static CStr) {
+        let (handle, runtime) = (self.clone(), device.runtime().downgrade());
+        self.leaves_soon.store(true, Ordering::Release);
+        let tell = move || {
+            if let Some(runtime) = runtime.upgrade() {
+                handle.label.leave(runtime.table(), reason);
+            }
+            handle.leaves_soon.store(false, Ordering::Release);
+        };
+        let due = Instant::now() + GRACE;
+        match device.leaving().reserve("drop") {
+            Ok(job) => job.push([self.key()], move |_open| {
+                std::thread::sleep(due.saturating_duration_since(Instant::now()));
+                tell();
+            }),
+            Err(_) => tell(),
         }
     }
 
@@ -169,6 +210,11 @@ impl Retire for RetiredCommunicator {
     fn is_free(&mut self) -> bool {
         let in_use = self.handle.has_parts() || self.handle.detours.load(Ordering::Acquire) != 0;
         !in_use && are_complete(&mut self.stamps)
+    }
+
+    /// Its end would be all that the peers learn.
+    fn is_held_back(&self) -> bool {
+        self.handle.leaves_soon.load(Ordering::Acquire)
     }
 
     fn destroy(self: Box<Self>, table: &Table) -> Result<()> {

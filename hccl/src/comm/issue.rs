@@ -80,12 +80,15 @@ impl Member {
     /// other ranks by contract, and come in the program's order.
     pub(crate) fn let_detours_pass(&self, operation: &'static str, sequence: u64) -> Result<()> {
         let deadline = self.device.runtime().deadline();
-        if self.device.linking().is_idle() || self.device.linking().drain(deadline) {
+        let linking = self.device.linking();
+        if linking.is_idle() || linking.drain(deadline)? {
             return Ok(());
         }
-        let what = self.label.context(operation, sequence).to_string();
+        let context = self.label.context(operation, sequence);
+        let what = context.to_string();
         let message = Some("operations before it wait for the links to other ranks".into());
-        Err(Error::Timeout { what: what.into(), after: deadline, message })
+        let context = Some(Box::new(context));
+        Err(Error::Timeout { what: what.into(), after: deadline, message, context })
     }
 
     /// Says which operation an error is about, unless it says so itself.

@@ -1,21 +1,28 @@
 //! Which links of a communicator are made: between which ranks a call does not wait any more.
 //!
-//! The first collective makes the links of all ranks, the first message that of its two. CANN may make more
+//! The first collective makes the links of all ranks, the first message that of its two, and the first kernel those
+//! of its server, with its context, for each way in which kernels communicate. CANN may make more
 //! when it chooses another algorithm; nobody outside can know, and such a call waits for its peers.
 
 #![forbid(unsafe_code)]
 
+use std::sync::Mutex;
 use std::sync::atomic::Ordering::{Acquire, Release};
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use smallvec::SmallVec;
 
 use crate::order::label::Takes;
+use crate::sync::lock;
 
 /// What a rank has links to.
 pub(crate) struct Links {
     rank: u32,
+    /// It is the only rank, which waits for nobody.
+    is_alone: bool,
     collectives: AtomicBool,
+    /// Ways in which kernels communicate.
+    kernels: Mutex<SmallVec<[u64; 2]>>,
     /// A bit for each rank.
     peers: Box<[AtomicU64]>,
 }
@@ -25,14 +32,22 @@ pub(crate) struct Links {
 pub(crate) enum Needs {
     All,
     Peers(SmallVec<[u32; 2]>),
+    /// Those of a kernel that communicates in this way.
+    Kernel(u64),
 }
 
 impl Links {
     pub(crate) fn new(rank: u32, world_size: u32) -> Self {
         let words = world_size.div_ceil(u64::BITS) as usize;
         let peers = (0..words).map(|_| AtomicU64::new(0)).collect();
-        // A rank alone waits for nobody.
-        Links { rank, collectives: AtomicBool::new(world_size == 1), peers }
+        let is_alone = world_size == 1;
+        let collectives = AtomicBool::new(is_alone);
+        Links { rank, is_alone, collectives, kernels: Mutex::default(), peers }
+    }
+
+    /// Whether the launch of a kernel that communicates in this way finds its links made.
+    pub(crate) fn are_made_for_kernel(&self, way: u64) -> bool {
+        self.is_alone || lock(&self.kernels).contains(&way)
     }
 
     /// Whether an operation that takes such a number finds its links made.
@@ -53,10 +68,24 @@ impl Links {
             || word.is_some_and(|word| word.load(Acquire) >> (peer % u64::BITS) & 1 != 0)
     }
 
+    /// The ranks to which links are not made that messages need.
+    pub(crate) fn lacking(&self, needs: &Needs) -> Vec<u32> {
+        match needs {
+            Needs::Peers(peers) => peers.iter().copied().filter(|peer| !self.has(*peer)).collect(),
+            Needs::All | Needs::Kernel(_) => Vec::new(),
+        }
+    }
+
     /// From now on these are made.
     pub(crate) fn made(&self, needs: &Needs) {
         match needs {
             Needs::All => self.collectives.store(true, Release),
+            Needs::Kernel(way) => {
+                let mut kernels = lock(&self.kernels);
+                if !kernels.contains(way) {
+                    kernels.push(*way);
+                }
+            }
             Needs::Peers(peers) => {
                 for peer in peers {
                     if let Some(word) = self.peers.get((peer / u64::BITS) as usize) {
@@ -68,13 +97,20 @@ impl Links {
     }
 }
 
+impl Needs {
+    /// What an operation needs that makes none.
+    pub(crate) fn none() -> Self {
+        Needs::Peers(SmallVec::new())
+    }
+}
+
 impl From<Takes<'_>> for Needs {
     fn from(takes: Takes<'_>) -> Self {
         match takes {
             Takes::Collective => Needs::All,
             Takes::Message(_, peer) => Needs::Peers(SmallVec::from_slice(&[peer])),
             Takes::Batch(items) => Needs::Peers(items.iter().map(|item| item.peer()).collect()),
-            Takes::Nothing => Needs::Peers(SmallVec::new()),
+            Takes::Nothing => Needs::none(),
         }
     }
 }
@@ -90,10 +126,15 @@ mod tests {
         let to = |peer| Takes::Message(Direction::Send, peer);
         assert!(!links.are_made(Takes::Collective) && links.are_made(to(3)));
         links.made(&to(129).into());
+        assert_eq!(links.lacking(&Needs::Peers([3, 128, 129].into_iter().collect())), [128]);
         let made: Vec<u32> = (0..140).filter(|peer| links.are_made(to(*peer))).collect();
         assert_eq!(made, [3, 129]);
         links.made(&Takes::Collective.into());
         assert!(links.are_made(Takes::Collective) && !links.are_made(to(0)));
-        assert!(Links::new(0, 1).are_made(Takes::Collective), "a rank alone");
+        assert!(!links.are_made_for_kernel(7));
+        links.made(&Needs::Kernel(7));
+        assert!(links.are_made_for_kernel(7) && !links.are_made_for_kernel(8));
+        let alone = Links::new(0, 1);
+        assert!(alone.are_made(Takes::Collective) && alone.are_made_for_kernel(8));
     }
 }

@@ -16,25 +16,26 @@
 //!
 //! # First contact
 //!
-//! The first collective of a communicator, and the first message to each peer, makes links: that takes until the peers make
+//! The first collective of a communicator, the first message to each peer, the first [operator of one's own](Communicator::run)
+//! with each peer, and the first kernel that communicates make links: that takes until the peers make
 //! theirs, for at most the connection time-out (120 s unless `HCCL_CONNECT_TIMEOUT` says otherwise). CANN waits for that inside
 //! the call. Here a helper thread makes the call, the operation keeps its place in its stream, and what goes wrong comes with its
-//! [`Work`](crate::Work). So ranks may share a thread. As long as links are being made, later collectives and messages of the device
-//! are issued by the helper too, in the program's order; copies and kernels are not held up. [`connect`](Communicator::connect) and
+//! [`Work`](crate::Work). So ranks may share a thread. As long as links are being made, whatever of the device belongs to
+//! communicators is issued by the helper too, in the program's order, also replays; copies, and kernels that do not
+//! communicate, are not held up. [`connect`](Communicator::connect) and
 //! [`connect_to`](Communicator::connect_to) make links ahead of time.
 //!
 //! Communicators themselves are made by a helper thread, too: what makes one returns a future, [`Pending`](crate::Pending).
 //!
-//! What waits inside the call, by contract: the end of a [`group`](crate::group()), and the first use of a channel by an
-//! [operator of one's own](Communicator::run). CANN may make more links when it takes another algorithm, for another operation or a
-//! much larger one; nobody can know that before, and then its call waits for the peers.
+//! What waits inside the call, by contract: the end of a [`group`](crate::group()). CANN may make more links when it takes another
+//! algorithm, for another operation or a much larger one; nobody can know that before, and then its call waits for the peers.
 //!
 //! [`split`](Communicator::split) and [`subset`](Communicator::subset) make communicators of some of the ranks.
 
 mod build;
 mod config;
 mod connect;
-mod detour;
+pub(crate) mod detour;
 pub(crate) mod handle;
 mod issue;
 pub(crate) mod links;
@@ -63,7 +64,7 @@ use crate::device::Device;
 use crate::error::batch::Direction;
 use crate::error::product::Product;
 use crate::error::{Error, OpContext, Result};
-use crate::operator::Resources;
+use crate::operator::Operators;
 use crate::order::label::Label;
 use crate::order::stamps::Stamps;
 use handle::{CommHandle, Origin, RetiredCommunicator};
@@ -119,6 +120,8 @@ pub(crate) struct Member {
     /// What the device is, when it is known.
     pub(crate) product: Option<Product>,
     pub(crate) label: Arc<Label>,
+    /// CANN's, not what it is called in texts.
+    pub(crate) name: Box<str>,
     pub(crate) world_size: u32,
     /// What the operations in flight have left: each one writes the communicator.
     pub(crate) stamps: Arc<Stamps>,
@@ -128,7 +131,7 @@ pub(crate) struct Member {
     pub(crate) lists: Lists,
     pub(crate) scratch: ScratchBlock,
     /// What it has for operators of one's own.
-    pub(crate) operators: Resources,
+    pub(crate) operators: Operators,
     /// For how many seconds its operations may wait for peers on the device; 0: for ever.
     pub(crate) exec_seconds: u32,
     /// How often it has been split.
@@ -148,8 +151,10 @@ impl Communicator {
     /// A communicator that somebody else made, for example a training framework. It is never destroyed here. Does not block.
     ///
     /// Its rank and size are asked for (`HcclGetRankId`, `HcclGetRankSize`). Operations are numbered from 1 as if there had been none
-    /// before, so the numbers in errors count those that were issued here. An [abort](AbortHandle) refuses later operations and
-    /// tells nobody: end the communicator where it was made.
+    /// before, so the numbers in errors count those that were issued here.
+    ///
+    /// Its drop tells the peers nothing, since the owner may go on: they are told when the owner ends it, where the backend can tell
+    /// them. An [abort](AbortHandle) ends it for everybody, the owner too.
     ///
     /// # Safety
     ///
@@ -178,28 +183,35 @@ impl Communicator {
         }
         .map_err(|error| error.in_operation(|| making(FROM_RAW, None)))?;
         // SAFETY: the caller's promise, and what CANN has just said.
-        unsafe { Self::from_parts(FROM_RAW, raw, device, (rank, world_size), Origin::Foreign) }
+        unsafe {
+            Self::from_parts(FROM_RAW, raw, device, (rank, world_size), None, Origin::Foreign)
+        }
     }
 
     /// # Safety
     ///
     /// `raw` is a communicator of `device` with this rank and size, which nobody else destroys, or what
-    /// [`from_raw`](Self::from_raw) wants when it is foreign.
+    /// [`from_raw`](Self::from_raw) wants when it is foreign. Without a title it is called by its name.
     unsafe fn from_parts(
         operation: &'static str,
         raw: HcclComm,
         device: &Device,
         (rank, world_size): (u32, u32),
+        title: Option<String>,
         origin: Origin,
     ) -> Result<Self> {
-        let (communicator, problem) = match name_of(raw, device) {
+        let (name, problem): (Box<str>, _) = match name_of(raw, device) {
             Ok(name) => (name, None),
             Err(error) => {
                 let error = error.in_operation(|| making(operation, Some(rank)));
                 (Box::default(), Some(error))
             }
         };
-        let label = Arc::new(Label::new(communicator, rank, world_size));
+        if let Some(title) = &title {
+            device.table().title(raw, title);
+        }
+        let title = title.map_or_else(|| name.clone(), String::into_boxed_str);
+        let label = Arc::new(Label::new(title, rank, world_size, device.table().peers_of(raw)));
         // SAFETY: the caller's promise.
         let handle = unsafe { CommHandle::new(raw, label.clone(), origin) };
         let member = Box::new(Member {
@@ -207,13 +219,14 @@ impl Communicator {
             device: device.clone(),
             product: device.runtime().product(),
             label,
+            name,
             world_size,
             stamps: Arc::new(Stamps::new()),
             peers: Peers::new(rank, world_size),
             batches: 0,
             lists: Lists::default(),
             scratch: ScratchBlock::default(),
-            operators: Resources::default(),
+            operators: Operators::default(),
             exec_seconds: device.runtime().exec_seconds(),
             splits: 0,
             alive: None,
@@ -235,8 +248,30 @@ impl<S> Communicator<S> {
         self.member.world_size
     }
 
-    /// The name, which is the same on all ranks. CANN: `HcclGetCommName`.
+    /// The name by which CANN knows it, which is the same on all ranks: that of a group in tiling data. Unless
+    /// [`CommConfig::name`](CommConfig) gave one, CANN has made it. CANN: `HcclGetCommName`.
     pub fn name(&self) -> &str {
+        &self.member.name
+    }
+
+    /// What errors, traces and timelines call it: the name that [`CommConfig`] gave, or how it came to be. The communicator of all ranks
+    /// is `world`, the next one of the same [`run_ranks`](crate::Runtime::run_ranks) `world 2`, their parts are `world/split 1 color 0` or
+    /// `world/subset 7`. The same on all ranks; two communicators can have the same.
+    ///
+    /// ```
+    /// use hccl::prelude::*;
+    ///
+    /// # fn main() -> hccl::Result<()> {
+    /// Runtime::emulator(2)?.run_ranks(2, |rank| -> hccl::Result<()> {
+    ///     let mut world = rank.communicator()?;
+    ///     let part = world.split(Some(0), 0).wait()?.expect("every rank has a color");
+    ///     assert_eq!((world.title(), part.title()), ("world", "world/split 1 color 0"));
+    ///     Ok(())
+    /// })?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn title(&self) -> &str {
         &self.member.label.communicator
     }
 
@@ -299,15 +334,22 @@ impl Member {
     }
 }
 
+/// What the peers of a communicator are told when it is dropped here.
+pub(crate) fn reason_to_leave() -> &'static std::ffi::CStr {
+    match std::thread::panicking() {
+        false => c"it has dropped its communicator",
+        true => c"its task or thread has panicked",
+    }
+}
+
 impl Drop for Member {
     fn drop(&mut self) {
-        // A graph may go on to issue in its name.
-        if self.alive.is_none() && Arc::strong_count(&self.stamps) == 1 {
-            let reason = match std::thread::panicking() {
-                false => c"it has dropped its communicator",
-                true => c"its task or thread has panicked",
-            };
-            self.handle.leave(self.device.table(), reason);
+        // A graph may go on to issue in its name, and is the one that leaves then.
+        let reason = reason_to_leave();
+        match self.alive {
+            None => self.label.leave(self.device.table(), reason),
+            // The run may have more to say.
+            Some(_) => self.handle.leave_soon(&self.device, reason),
         }
         let handle = self.handle.clone();
         let stamps = std::mem::replace(&mut self.stamps, Arc::new(Stamps::new()));
@@ -318,7 +360,7 @@ impl Drop for Member {
 impl<S> fmt::Debug for Communicator<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Communicator")
-            .field("name", &self.name())
+            .field("title", &self.title())
             .field("rank", &self.rank())
             .field("world_size", &self.world_size())
             .finish_non_exhaustive()

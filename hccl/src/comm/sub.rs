@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use ascend_sys::{HcclComm, HcclCommConfig};
 
-use super::handle::{CommHandle, Origin};
+use super::handle::{KeptComm, Origin};
 use super::{CommConfig, Communicator, Member};
 use crate::api::call;
 use crate::device::{Device, Stream};
-use crate::error::{Error, Result};
+use crate::error::{Error, OpContext, Result};
 use crate::memory::DeviceBuffer;
 use crate::order::work::Work;
 use crate::pending::Pending;
@@ -66,7 +66,10 @@ impl Communicator {
         config: CommConfig,
     ) -> Pending<Option<Communicator>> {
         match self.check_subset(ranks, id, &config) {
-            Ok(Some(part)) => Pending::begin(self.device().making(), move || part.make().map(Some)),
+            Ok(Some(part)) => {
+                let helper = self.device().making();
+                Pending::begin(SUBSET, helper, move || part.make().map(Some))
+            }
             Ok(None) => Pending::ready(Ok(None)),
             Err(error) => Pending::ready(Err(error)),
         }
@@ -99,7 +102,7 @@ impl Communicator {
         self.member.check_dividable(SUBSET)?;
         let Some(own) = ranks.iter().position(|&rank| rank == self.rank()) else { return Ok(None) };
         let members = Members { ranks: ranks.to_vec(), own: own as u32, id: id.into() };
-        PartPlan::of(&self.member, SUBSET, config, members).map(Some)
+        PartPlan::of(&self.member, SUBSET, config, members, &format!("subset {id}")).map(Some)
     }
 
     /// Divides the ranks into communicators: those of one `color` are together, ordered by `key`, and by their rank here where keys
@@ -150,7 +153,7 @@ impl Communicator {
         config: CommConfig,
     ) -> Pending<Option<Communicator>> {
         match self.begin_split(color, key, config) {
-            Ok(split) => Pending::begin(self.device().making(), move || split.make()),
+            Ok(split) => Pending::begin(SPLIT, self.device().making(), move || split.make()),
             Err(error) => Pending::ready(Err(error)),
         }
     }
@@ -159,14 +162,19 @@ impl Communicator {
     fn begin_split(&mut self, color: Option<u32>, key: u32, config: CommConfig) -> Result<Split> {
         self.member.check_dividable(SPLIT)?;
         // What is wrong with it is said before anything moves.
-        let part = PartPlan::of(&self.member, SPLIT, &config, Members::default())?;
+        let number = self.member.splits + 1;
+        let title = match color {
+            Some(color) => format!("split {number} color {color}"),
+            None => String::new(),
+        };
+        let part = PartPlan::of(&self.member, SPLIT, &config, Members::default(), &title)?;
         let stream = self.device().stream()?;
         let own = [color.map_or(-1, i64::from), key.into()];
         let own = self.device().upload(&own, &stream)?;
         let all = self.device().alloc(2 * self.world_size() as usize)?;
         let (all, work) = self.all_gather(&own, all, &stream)?;
-        self.member.splits += 1;
-        let (rank, number) = (self.rank(), self.member.splits);
+        self.member.splits = number;
+        let rank = self.rank();
         Ok(Split { part, color, number, rank, config, stream, all, work })
     }
 }
@@ -182,11 +190,14 @@ struct Members {
 /// A part of a communicator that is to be made.
 struct PartPlan {
     operation: &'static str,
-    /// Of the whole.
-    handle: Arc<CommHandle>,
+    /// The whole.
+    kept: KeptComm,
     device: Device,
     alive: Option<Arc<()>>,
     exec_seconds: u32,
+    /// CANN's name for the whole.
+    whole: Box<str>,
+    title: String,
     config: HcclCommConfig,
     members: Members,
 }
@@ -197,11 +208,15 @@ impl PartPlan {
         operation: &'static str,
         config: &CommConfig,
         members: Members,
+        title: &str,
     ) -> Result<Self> {
         let device = whole.device.clone();
+        let title = || format!("{}/{title}", whole.label.communicator);
         Ok(PartPlan {
+            title: config.name().map_or_else(title, str::to_owned),
+            whole: whole.name.clone(),
             operation,
-            handle: whole.handle.clone(),
+            kept: KeptComm::new(&whole.handle, &whole.device),
             alive: whole.alive.clone(),
             exec_seconds: config.exec_seconds().unwrap_or(whole.exec_seconds),
             config: config.to_raw(device.runtime().product())?,
@@ -212,7 +227,9 @@ impl PartPlan {
 
     /// Makes the communicator.
     fn make(self) -> Result<Communicator> {
-        let PartPlan { operation, handle, device, alive, exec_seconds, mut config, members } = self;
+        let PartPlan { operation, kept, device, alive, exec_seconds, .. } = self;
+        let handle = &kept.handle;
+        let PartPlan { title, mut config, members, .. } = self;
         let Members { mut ranks, own, id } = members;
         // One that was dropped may still have the name.
         device.reap();
@@ -223,7 +240,7 @@ impl PartPlan {
         };
         let mut raw: HcclComm = std::ptr::null_mut();
         let (count, table) = (ranks.len() as u32, device.table());
-        // SAFETY: the parent is alive, which its handle keeps; the list has `count` ranks; all are live for the call, which keeps
+        // SAFETY: the parent is alive as long as it is kept; the list has `count` ranks; all are live for the call, which keeps
         // none of them.
         unsafe {
             call!(
@@ -238,15 +255,23 @@ impl PartPlan {
                 &mut raw
             )
         }
-        .map_err(|error| error.in_operation(context))?;
+        .map_err(|error| {
+            error.in_operation(|| {
+                let known = handle.label().failed(operation, 0);
+                let attempt = || table.peers_of_attempt().map(Arc::new);
+                OpContext { peers: known.peers.clone().or_else(attempt), ..known }
+            })
+        })?;
         if raw.is_null() {
             let problem = "it said that all went well, and returned a null pointer".into();
             return Err(Error::Invalid { operation: "HcclCreateSubCommConfig", problem });
         }
         let origin = Origin::Part(handle.clone());
         // SAFETY: CANN has just made it for this device, and nobody else knows it.
-        let mut part =
-            unsafe { Communicator::from_parts(operation, raw, &device, (own, count), origin) }?;
+        let mut part = unsafe {
+            let place = (own, count);
+            Communicator::from_parts(operation, raw, &device, place, Some(title), origin)
+        }?;
         part.member.alive = alive;
         part.member.exec_seconds = exec_seconds;
         Ok(part)
@@ -286,9 +311,9 @@ impl Split {
             said().map(|(other, ..)| other).filter(|other| (0..color).contains(other)).collect();
         lower.sort_unstable();
         lower.dedup();
-        let label = part.handle.label();
+        let label = part.kept.handle.label();
         let number = lower.len() as u64;
-        config.name_if_none(|| format!("{}_split{split}_{number}", label.communicator));
+        config.name_if_none(|| format!("{}_split{split}_{number}", part.whole));
         let id = SPLITS + split * u64::from(label.world_size) + number;
         let own = ranks.iter().position(|&rank| rank == own).unwrap_or_default() as u32;
         part.config = config.to_raw(part.device.runtime().product())?;

@@ -8,6 +8,7 @@ use super::{Active, Communicator, Member, Suspended};
 use crate::api::call;
 use crate::device::Device;
 use crate::error::{Code, Error, Result};
+use crate::order::awaiting;
 
 impl Communicator {
     /// Stops the communicator, so that devices can be repaired after a memory error. CANN: `HcclCommSuspend` (A2 and A3).
@@ -67,6 +68,7 @@ impl Member {
         call: impl FnOnce(HcclComm, &Device) -> Result<()>,
     ) -> Result<()> {
         let device = &self.device;
+        awaiting::blocks(operation);
         self.let_detours_pass(operation, 0)?;
         let context = || self.label.context(operation, 0);
         let _bound = device.bind()?;
@@ -78,13 +80,19 @@ impl Member {
 }
 
 /// A communicator whose state CANN refused to change, and why.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[error("{error}")]
 pub struct Unchanged<S> {
     /// The communicator, as it was.
     pub communicator: Communicator<S>,
     /// What CANN said.
     pub error: Error,
+}
+
+impl<S> std::fmt::Debug for Unchanged<S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Unchanged: {}", self.error)
+    }
 }
 
 impl<S> From<Unchanged<S>> for Error {

@@ -21,6 +21,10 @@ pub(crate) trait Retire: Send {
     fn order(&self) -> u8;
     /// Whether nothing uses it any more. Never blocks.
     fn is_free(&mut self) -> bool;
+    /// Whether others would be told of its end, and somebody may be about to tell them why.
+    fn is_held_back(&self) -> bool {
+        false
+    }
     /// Destroys it. Some context of its device is current.
     fn destroy(self: Box<Self>, table: &Table) -> Result<()>;
 }
@@ -35,7 +39,7 @@ pub(crate) struct DeferredList {
 impl DeferredList {
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        !self.any.load(Ordering::Relaxed)
+        !self.any.load(Ordering::Acquire)
     }
 
     pub(crate) fn push(&self, retired: Box<dyn Retire>) {
@@ -44,9 +48,9 @@ impl DeferredList {
         self.any.store(true, Ordering::Relaxed);
     }
 
-    /// Destroys what is free.
-    pub(crate) fn destroy_free(&self, table: &Table) {
-        self.destroy(table, |retired| retired.is_free());
+    /// Destroys what is free, and with `all` also what is held back.
+    pub(crate) fn destroy_free(&self, table: &Table, all: bool) {
+        self.destroy(table, |retired| (all || !retired.is_held_back()) && retired.is_free());
     }
 
     /// Destroys all, when nothing can be in flight any more. What is destroyed may free others: a graph its communicators, a
@@ -61,7 +65,8 @@ impl DeferredList {
         let mut gone: Vec<Box<dyn Retire>> = {
             let mut list = lock(&self.list);
             let gone = list.extract_if(.., may_go).collect();
-            self.any.store(!list.is_empty(), Ordering::Relaxed);
+            // Whoever finds nothing here finds the thread that has taken it.
+            self.any.store(!list.is_empty(), Ordering::Release);
             gone
         };
         let any = !gone.is_empty();

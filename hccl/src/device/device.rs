@@ -4,6 +4,7 @@
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::ops::Deref;
 use std::sync::Arc;
 
 use super::deferred::Retire;
@@ -119,6 +120,11 @@ impl Device {
         &self.state().linking
     }
 
+    /// Tells peers of communicators that were dropped.
+    pub(crate) fn leaving(&self) -> &Arc<Helper> {
+        &self.state().leaving
+    }
+
     /// An operation of this stream ends elsewhere; what it holds until then is let go when what was dropped is looked at.
     pub(crate) fn has_detour(&self, slot: &'static StreamSlot) {
         self.state().has_detour(slot);
@@ -146,6 +152,11 @@ impl Device {
         Ok(Arc::new(self.table().create_event(false)?))
     }
 
+    /// As [`take_event`](Self::take_event), for a while.
+    pub(crate) fn lend_event(&self) -> Result<LentEvent> {
+        Ok(LentEvent { event: self.take_event()?, device: self.clone() })
+    }
+
     pub(crate) fn recycle_event(&self, event: Arc<EventHandle>) {
         self.state().recycle_event(event);
     }
@@ -155,29 +166,38 @@ impl Device {
         self.state().retire_stream(stream);
     }
 
-    /// Frees what was dropped and is complete by now. One load each when there is nothing.
+    /// Frees what was dropped and is complete by now; when another thread is at it, waits for that. One load each when there is
+    /// nothing.
     #[inline]
     pub(crate) fn reap(&self) {
-        if self.state().has_dropped() {
-            self.reap_now();
+        if self.state().has_dropped() || self.state().is_reaping() {
+            self.reap_now(true, true);
         }
     }
 
-    /// As [`reap`](Self::reap), for operations: much that is unfinished is not looked at by each of them.
+    /// As [`reap`](Self::reap), for drops: nobody needs the room just now, so what is [held back](Retire::is_held_back) stays.
+    pub(crate) fn reap_in_drop(&self) {
+        if self.state().has_dropped() || self.state().is_reaping() {
+            self.reap_now(true, false);
+        }
+    }
+
+    /// As [`reap_in_drop`](Self::reap_in_drop), for operations: much that is unfinished is not looked at by each of them, and none waits.
     #[inline]
     pub(crate) fn reap_if_due(&self) {
         let state = self.state();
         if state.is_look_due() {
-            self.reap_now();
+            self.reap_now(false, false);
         }
     }
 
     #[cold]
-    fn reap_now(&self) {
+    fn reap_now(&self, waits: bool, all: bool) {
         let state = self.state();
+        let Some(_turn) = state.reap_turn(waits) else { return };
         let Ok(_bound) = self.bind() else { return };
         state.settle_detours();
-        state.destroy_free(self.table());
+        state.destroy_free(self.table(), all);
     }
 }
 
@@ -209,5 +229,25 @@ impl Runtime {
     /// A device that is open, or else the first: some calls want a context and do not care which.
     pub(crate) fn some_device(&self) -> Result<Device> {
         self.device(self.shared().first_open().unwrap_or(0))
+    }
+}
+
+/// An event of the device's, which goes back there. A wait looks at it as it was when the wait was enqueued.
+pub(crate) struct LentEvent {
+    event: Arc<EventHandle>,
+    device: Device,
+}
+
+impl Deref for LentEvent {
+    type Target = EventHandle;
+
+    fn deref(&self) -> &EventHandle {
+        &self.event
+    }
+}
+
+impl Drop for LentEvent {
+    fn drop(&mut self) {
+        self.device.recycle_event(self.event.clone());
     }
 }

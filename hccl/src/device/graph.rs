@@ -54,13 +54,15 @@ use ascend_sys::aclrtStream;
 use smallvec::SmallVec;
 
 use super::deferred::Retire;
-use super::state::issue;
 use super::state::{StreamState, sealed};
 use super::{Device, Stream};
 use crate::api::Table;
 use crate::api::graphs::GraphHandle;
+use crate::comm::detour::{Handles, Users, issue_by_helper, label_key};
+use crate::comm::links::Needs;
+use crate::comm::reason_to_leave;
 use crate::error::{Error, Result};
-use crate::order::issue::{Issued, MemoryPlace, Operation, Touch, check_places};
+use crate::order::issue::{Issued, MemoryPlace, Operation, Touch, check_places, issue_number};
 use crate::order::label::{Label, Numbers, Takes};
 use crate::order::queue::StreamQueue;
 use crate::order::stamps::{AccessKind, Stamps, are_complete};
@@ -82,9 +84,21 @@ pub struct Captured(());
 #[derive(Default)]
 struct GraphRecording {
     uses: Vec<GraphUse>,
-    /// The communicators, and the numbers that a replay takes of each.
-    communicators: Vec<(Arc<Label>, Numbers)>,
+    communicators: Vec<GraphComm>,
     operations: u64,
+}
+
+/// A communicator in whose name a graph issues, and the numbers that a replay takes of it.
+struct GraphComm {
+    label: Arc<Label>,
+    numbers: Numbers,
+    device: Device,
+}
+
+impl Drop for GraphComm {
+    fn drop(&mut self) {
+        self.label.leave(self.device.table(), reason_to_leave());
+    }
 }
 
 /// Bytes that a graph uses. The stamps keep them from being freed.
@@ -96,16 +110,18 @@ struct GraphUse {
 
 impl GraphRecording {
     /// An operation has been recorded.
-    fn count(&mut self, operation: &Operation<'_>) {
+    fn count(&mut self, device: &Device, operation: &Operation<'_>) {
         self.operations += 1;
         let Some((label, _)) = operation.communicator else { return };
-        let known = self.communicators.iter_mut().find(|(other, _)| Arc::ptr_eq(other, label));
-        if let Some((_, numbers)) = known {
+        let known = self.communicators.iter_mut().find(|known| Arc::ptr_eq(&known.label, label));
+        if let Some(GraphComm { numbers, .. }) = known {
             label.will_replay(operation.takes, numbers);
         } else {
             let mut numbers = Numbers::default();
             label.will_replay(operation.takes, &mut numbers);
-            self.communicators.push((label.clone(), numbers));
+            label.join();
+            let (label, device) = (label.clone(), device.clone());
+            self.communicators.push(GraphComm { label, numbers, device });
         }
     }
 
@@ -175,10 +191,10 @@ impl Stream<Capturing> {
         let handle = device.table().end_capture(queue.handle())?;
         drop(bound);
         Ok(Graph {
-            parts: Some(GraphParts { handle, uses }),
+            parts: Some(GraphParts { handle: Arc::new(handle), uses }),
             stamps: Arc::new(Stamps::new()),
-            label: Label::of_graph(communicators.iter().map(|(label, _)| label)),
-            communicators,
+            label: Label::of_graph(communicators.iter().map(|known| &known.label)),
+            communicators: communicators.into(),
             operations,
             device,
         })
@@ -232,7 +248,7 @@ impl sealed::StreamState for Capturing {
         let number = recording.operations + 1;
         enqueue(queue.handle().raw())
             .map_err(|error| error.in_operation(|| operation.context(number)))?;
-        recording.count(&operation);
+        recording.count(queue.device(), &operation);
         Ok(Issued { number, tickets: (0, 0) })
     }
 
@@ -253,14 +269,16 @@ pub struct Graph {
     stamps: Arc<Stamps>,
     /// What a replay is known by.
     label: Option<Arc<Label>>,
-    communicators: Vec<(Arc<Label>, Numbers)>,
+    /// Shared with helpers that are about to replay it.
+    communicators: Arc<[GraphComm]>,
     operations: u64,
     device: Device,
 }
 
 /// What a graph is made of.
 struct GraphParts {
-    handle: GraphHandle,
+    /// Shared with helpers that are about to replay it, which share the stamps too.
+    handle: Arc<GraphHandle>,
     uses: Vec<GraphUse>,
 }
 
@@ -281,12 +299,12 @@ impl Retire for RetiredGraph {
     }
 
     fn is_free(&mut self) -> bool {
-        are_complete(&mut self.stamps)
+        Arc::get_mut(&mut self.parts.handle).is_some() && are_complete(&mut self.stamps)
     }
 
     fn destroy(self: Box<Self>, table: &Table) -> Result<()> {
         let GraphParts { handle, uses } = self.parts;
-        let result = table.destroy_graph(handle);
+        let result = Arc::into_inner(handle).map_or(Ok(()), |handle| table.destroy_graph(handle));
         // Only now may the memory be freed.
         drop(uses);
         result
@@ -294,8 +312,8 @@ impl Retire for RetiredGraph {
 }
 
 impl Graph {
-    /// Runs everything that was recorded, on a stream of the same device, as one operation (`aclmdlRIExecuteAsync`). Returns at
-    /// once.
+    /// Runs everything that was recorded, on a stream of the same device, as one operation (`aclmdlRIExecuteAsync`). Does
+    /// not block.
     ///
     /// It may be replayed as often as one likes, on the same or on different streams, also while an earlier replay is in flight:
     /// they run one after the other. Collectives and messages take their numbers at every replay. So replays count in the order of
@@ -304,7 +322,8 @@ impl Graph {
     /// # Errors
     ///
     /// [`Error::WrongDevice`] and [`Error::WrongRuntime`] for a stream elsewhere, [`Error::Aborted`] when a communicator of the graph was
-    /// aborted, [`Error::Call`] with what CANN says.
+    /// aborted, [`Error::Call`] with what CANN says. What goes wrong later comes through the [`Work`]: behind an operation whose links are
+    /// being made a helper thread makes the call (see [`comm`](crate::comm)).
     pub fn replay(&mut self, stream: &Stream) -> Result<Work> {
         const REPLAY: &str = "replay";
         let Some(GraphParts { handle, uses }) = &self.parts else {
@@ -326,21 +345,38 @@ impl Graph {
             what: "what the graph uses",
         });
         let touches: SmallVec<[Touch<'_>; 16]> = std::iter::once(this).chain(uses).collect();
-        let number = self.communicators.first().map_or(0, |(first, _)| first.next());
+        let number = self.communicators.first().map_or(0, |first| first.label.next());
         let communicator = self.label.as_ref().map(|label| (label, number));
         let operation = Operation { name: REPLAY, communicator, takes: Takes::Nothing };
-        let work = issue(stream, operation, &touches, |raw| {
-            if !self.communicators.is_empty() {
-                self.device.issue_order().take(stream.slot());
-            }
-            if self.label.as_ref().is_some_and(|label| label.aborted.load(Acquire)) {
-                return Err(Error::Aborted { context: None });
-            }
-            // SAFETY: the graph holds what its operations use, and `touches` names all of it, so that it stays allocated and
-            // untouched by others until this replay is complete.
-            unsafe { self.device.table().execute_graph(handle, raw) }
-        })?;
-        for (label, numbers) in &self.communicators {
+        let linking = self.device.linking();
+        let issued = if self.communicators.is_empty() || linking.is_idle() {
+            issue_number((stream.slot(), stream.queue()), operation, &touches, |raw| {
+                if !self.communicators.is_empty() {
+                    self.device.issue_order().take(stream.slot());
+                }
+                if self.label.as_ref().is_some_and(|label| label.aborted.load(Acquire)) {
+                    return Err(Error::Aborted { context: None });
+                }
+                // SAFETY: the graph holds what its operations use, and `touches` names all of it, so that it stays allocated and
+                // untouched by others until this replay is complete.
+                unsafe { self.device.table().execute_graph(handle, raw) }
+            })
+        } else {
+            // Operations of communicators are issued in the program's order, and a helper has some to issue.
+            let keys = self.communicators.iter().map(|known| label_key(&known.label)).collect();
+            let users = Users { keys, handles: Handles::new(), needs: Needs::none() };
+            let (handle, touched) = (handle.clone(), vec![self.stamps.clone()]);
+            let communicators = self.communicators.clone();
+            issue_by_helper(stream, operation, users, (&touches, touched), move |table, stream| {
+                // SAFETY: as above; the graph is kept, and it keeps the rest.
+                let issued = unsafe { table.execute_graph(&handle, stream.raw()) };
+                // Not before: their peers must not be told that nothing more comes.
+                drop(communicators);
+                issued.map_err(Into::into)
+            })
+        }?;
+        let work = Work::new(stream.slot(), issued, REPLAY);
+        for GraphComm { label, numbers, .. } in &*self.communicators {
             label.count_replayed(numbers);
         }
         Ok(work)
@@ -364,10 +400,12 @@ impl Graph {
 
 impl Drop for Graph {
     fn drop(&mut self) {
+        // First: to destroy a communicator tells its peers too, and with less.
+        self.communicators = Arc::default();
         if let Some(parts) = self.parts.take() {
             let stamps = std::mem::replace(&mut self.stamps, Arc::new(Stamps::new()));
             self.device.retire(RetiredGraph { parts, stamps });
-            self.device.reap();
+            self.device.reap_in_drop();
         }
     }
 }

@@ -13,6 +13,7 @@ pub(crate) mod shared;
 pub(crate) mod state;
 mod stream;
 
+pub(crate) use device::LentEvent;
 pub use device::{Device, MemoryInfo};
 pub use event::{Event, TimedEvent};
 pub use graph::{Captured, Capturing, Graph};

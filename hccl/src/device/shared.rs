@@ -2,9 +2,10 @@
 
 #![forbid(unsafe_code)]
 
+use std::cell::Cell;
 use std::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicUsize};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 
 use super::deferred::DeferredList;
 use crate::api::Table;
@@ -36,10 +37,34 @@ pub(crate) struct DeviceState {
     pub(super) making: Arc<Helper>,
     /// Issues operations whose links are not made yet, and those that follow them.
     pub(super) linking: Arc<Helper>,
+    /// Tells peers of communicators that were dropped.
+    pub(super) leaving: Arc<Helper>,
     /// Streams of which operations may end elsewhere.
     detours: Mutex<Vec<&'static StreamSlot>>,
     /// Communicators, graphs and kernels that were dropped, and may still have operations in flight.
     pub(super) deferred: DeferredList,
+    /// Held by the thread that frees what was dropped.
+    reaping: Mutex<()>,
+    /// Whether one does. Before it takes anything off a list.
+    is_reaping: AtomicBool,
+}
+
+thread_local! {
+    /// Whether this thread frees what was dropped: what goes with that may drop more.
+    static REAPS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// The right to free what was dropped.
+pub(super) struct ReapTurn<'a> {
+    state: &'a DeviceState,
+    _turn: MutexGuard<'a, ()>,
+}
+
+impl Drop for ReapTurn<'_> {
+    fn drop(&mut self) {
+        self.state.is_reaping.store(false, Release);
+        REAPS.set(false);
+    }
 }
 
 impl DeviceState {
@@ -66,10 +91,13 @@ impl DeviceState {
             streams: Mutex::default(),
             events: Mutex::default(),
             issue_order: IssueOrder::new(),
-            making: Helper::new(format!("hccl-making {id}")),
-            linking: Helper::new(format!("hccl-linking {id}")),
+            making: Helper::new(format!("hccl-making {id}"), table.thread_waits()),
+            linking: Helper::new(format!("hccl-linking {id}"), table.thread_waits()),
+            leaving: Helper::new(format!("hccl-leaving {id}"), table.thread_waits()),
             detours: Mutex::default(),
             deferred: DeferredList::default(),
+            reaping: Mutex::default(),
+            is_reaping: AtomicBool::new(false),
         })
     }
 
@@ -96,6 +124,28 @@ impl DeviceState {
         !self.retired.is_empty() || self.streams_wait.load(Relaxed) || !self.deferred.is_empty()
     }
 
+    /// Whether a thread has taken what was dropped off the lists, and not destroyed it yet. Asked after
+    /// [`has_dropped`](Self::has_dropped).
+    #[inline]
+    pub(super) fn is_reaping(&self) -> bool {
+        self.is_reaping.load(Relaxed)
+    }
+
+    /// Takes the turn, or waits until the thread has ended that has it.
+    pub(super) fn reap_turn(&self, waits: bool) -> Option<ReapTurn<'_>> {
+        if REAPS.get() {
+            return None;
+        }
+        let turn = match self.reaping.try_lock() {
+            Ok(turn) => turn,
+            Err(TryLockError::WouldBlock) if !waits => return None,
+            Err(_) => lock(&self.reaping),
+        };
+        REAPS.set(true);
+        self.is_reaping.store(true, Relaxed);
+        Some(ReapTurn { state: self, _turn: turn })
+    }
+
     pub(crate) fn is_context(&self, context: ContextHandle) -> bool {
         self.context == context
     }
@@ -107,8 +157,8 @@ impl DeviceState {
     }
 
     /// Destroys what was dropped and is complete by now. The context is current.
-    pub(super) fn destroy_free(&self, table: &Table) {
-        self.deferred.destroy_free(table);
+    pub(super) fn destroy_free(&self, table: &Table, all: bool) {
+        self.deferred.destroy_free(table, all);
         self.pace.begin(self.retired.free_complete(table));
         self.destroy_streams(table);
     }

@@ -209,7 +209,7 @@ impl<S> Drop for Stream<S> {
         let submitted = self.slot.timeline.submitted();
         if self.queue.is_complete(submitted) {
             self.queue.close();
-            self.device().reap();
+            self.device().reap_in_drop();
             return;
         }
         // Whoever completes the stream must look at what was dropped while it was in use.

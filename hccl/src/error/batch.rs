@@ -25,7 +25,7 @@ impl fmt::Display for Direction {
 /// A list of messages that `HcclBatchSendRecv` would refuse, leave hanging, or deliver wrongly.
 ///
 /// Items count from 0 in the order in which they were added.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BatchError {
     /// The communicator has no such rank.

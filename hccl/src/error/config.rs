@@ -1,7 +1,7 @@
 //! What can be wrong with the settings of a communicator.
 
 /// A setting that CANN would refuse, ignore or misread.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("communicator setting `{setting}` is {value}, but {rule}")]
 pub struct ConfigError {
     /// Name of the setting in [`CommConfig`](crate::comm::CommConfig).

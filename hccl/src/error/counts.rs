@@ -4,7 +4,7 @@
 pub const MOST_ELEMENTS: usize = 0x7_ffff_ffff;
 
 /// Counts or displacements that do not fit one another, the buffers or the communicator. Numbers are elements.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CountsError {
     /// A count is given without its displacement, or the other way round.

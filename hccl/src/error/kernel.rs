@@ -4,7 +4,7 @@ use std::fmt;
 use std::panic::Location;
 
 /// A kernel that cannot be recorded: every mistake in it, with its line.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct RecordError {
     kernel: Box<str>,
     mistakes: Box<[Mistake]>,
@@ -69,6 +69,18 @@ impl RecordError {
     /// All of them, in the order in which the kernel came to them.
     pub fn mistakes(&self) -> &[Mistake] {
         &self.mistakes
+    }
+}
+
+/// The text; with `{:#?}` the structure.
+impl fmt::Debug for RecordError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if f.alternate() {
+            let mut shown = f.debug_struct("RecordError");
+            shown.field("kernel", &self.kernel).field("mistakes", &self.mistakes).finish()
+        } else {
+            write!(f, "RecordError: {self}")
+        }
     }
 }
 

@@ -11,18 +11,24 @@
 pub(crate) mod batch;
 pub(crate) mod config;
 pub(crate) mod counts;
+mod debug;
 pub(crate) mod finding;
 pub(crate) mod kernel;
+pub(crate) mod kind;
 mod names;
 pub(crate) mod operator;
+pub(crate) mod peers;
 pub(crate) mod product;
 pub(crate) mod rank;
 mod text;
 pub(crate) mod tiling;
 
+pub use kind::ErrorKind;
+pub use peers::{Claim, CommCause, PeerCall, PeerReport, PeerState, Presence};
 pub(crate) use rank::panic_text;
 
 use std::ops::Range;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The result of everything in this crate that can fail.
@@ -91,6 +97,8 @@ pub enum Error {
         after: Duration,
         /// What the backend says about it.
         message: Option<Box<str>>,
+        /// The operation that was waited for, when it was one, with where its ranks are.
+        context: Option<Box<OpContext>>,
     },
     /// A buffer, stream, event or communicator belongs to another device.
     WrongDevice {
@@ -248,6 +256,15 @@ pub enum Error {
         /// The operation that was waited for, which may still be in flight, or the call that was refused.
         context: Option<Box<OpContext>>,
     },
+    /// An operator of one's own has failed on this communicator, so nobody knows how its notifies stand, and no other is run.
+    OperatorFailed {
+        /// What it is called.
+        operator: &'static str,
+        /// Its number in the communicator.
+        sequence: u64,
+        /// What it failed with.
+        cause: Box<Error>,
+    },
     /// A rank of [`Runtime::run_ranks`](crate::Runtime::run_ranks) failed: the first that did.
     Rank(rank::RankError),
     /// Another rank of [`Runtime::run_ranks`](crate::Runtime::run_ranks) is gone, so there is nothing to wait for.
@@ -272,29 +289,37 @@ pub enum Error {
     },
 }
 
+/// What an operation is called of which nothing is known.
+const UNKNOWN: &str = "operation";
+
 /// Names an operation in an error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OpContext {
     /// What was called, for example `all_reduce`.
     pub operation: &'static str,
-    /// The communicator's name.
+    /// What the communicator is called: see [`Communicator::title`](crate::Communicator::title).
     pub communicator: Option<Box<str>>,
     /// This process's rank in the communicator.
     pub rank: Option<u32>,
+    /// How many ranks the communicator has.
+    pub world_size: Option<u32>,
     /// The number of the operation: in its communicator, or in its stream when it has none. From 1.
     pub sequence: u64,
+    /// Where the ranks were, when the error is about ranks and the backend tells.
+    pub peers: Option<Arc<peers::PeerReport>>,
 }
 
 impl OpContext {
     /// An operation without a communicator.
     pub(crate) fn new(operation: &'static str, sequence: u64) -> Self {
-        Self { operation, communicator: None, rank: None, sequence }
+        let (communicator, rank, world_size, peers) = (None, None, None, None);
+        Self { operation, communicator, rank, world_size, sequence, peers }
     }
 
     /// One of which nothing is known any more.
     pub(crate) fn unknown() -> Self {
-        Self::new("operation", 0)
+        Self::new(UNKNOWN, 0)
     }
 
     pub(crate) fn is_unknown(&self) -> bool {
@@ -322,12 +347,16 @@ impl Code {
 }
 
 impl Error {
-    /// Says which operation the error belongs to, unless it says so already.
+    /// Says which operation the error belongs to, unless it says so already. It may say already where the ranks were.
     pub(crate) fn in_operation(mut self, operation: impl FnOnce() -> OpContext) -> Self {
         if let Error::Call { context, .. } | Error::MissingSymbol { context, .. } = &mut self
-            && context.is_none()
+            && context.as_ref().is_none_or(|context| context.operation == UNKNOWN)
         {
-            *context = Some(Box::new(operation()));
+            let before = context.take().and_then(|context| context.peers);
+            let operation = operation();
+            // A communicator that has failed says more than what the call came to.
+            let peers = operation.peers.clone().or(before);
+            *context = Some(Box::new(OpContext { peers, ..operation }));
         }
         self
     }
@@ -347,19 +376,6 @@ impl Error {
     pub fn code(&self) -> Option<Code> {
         match self.root_cause() {
             Error::Call { code, .. } | Error::Failed { code, .. } => Some(*code),
-            _ => None,
-        }
-    }
-
-    /// The operation it belongs to, when it belongs to one.
-    pub fn context(&self) -> Option<&OpContext> {
-        match self.root_cause() {
-            Error::Call { context, .. }
-            | Error::MissingSymbol { context, .. }
-            | Error::Aborted { context } => context.as_deref(),
-            Error::Failed { context, .. }
-            | Error::HostFunctionPanicked { context, .. }
-            | Error::Refused { context, .. } => Some(context),
             _ => None,
         }
     }

@@ -27,7 +27,7 @@ impl Mistake {
 }
 
 /// An operator that cannot be recorded: every mistake in it, each line once.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct RecordError {
     operator: Box<str>,
     mistakes: Vec<(Mistake, Vec<u32>)>,
@@ -61,6 +61,18 @@ impl RecordError {
     /// The mistakes, in the order in which the function came to them, and the ranks that made each. Of a line that is wrong in several ways it is the first.
     pub fn mistakes(&self) -> impl Iterator<Item = (&Mistake, &[u32])> {
         self.mistakes.iter().map(|(mistake, ranks)| (mistake, &**ranks))
+    }
+}
+
+/// The text; with `{:#?}` the structure.
+impl fmt::Debug for RecordError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if f.alternate() {
+            let mut shown = f.debug_struct("RecordError");
+            shown.field("operator", &self.operator).field("mistakes", &self.mistakes).finish()
+        } else {
+            write!(f, "RecordError: {self}")
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 
 /// Why a rank of [`Runtime::run_ranks`](crate::Runtime::run_ranks) came to an end: the first that did.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct RankError {
     rank: u32,
     cause: Cause,

@@ -12,10 +12,14 @@ use std::fmt::{self, Display, Formatter, Write as _};
 use ascend_sys::{Library, MissingSymbol};
 
 use super::finding::Finding;
+use super::peers::MOST_RANKS;
 use super::{Code, Error, OpContext};
 
 impl Display for Error {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        if let Some((context, sides)) = self.mismatch() {
+            return self.both_sides(f, context, &sides);
+        }
         self.cause(f)?;
         let mut brackets = Brackets { f: &mut *f, open: false };
         match self.place() {
@@ -49,6 +53,32 @@ enum ErrorSite<'a> {
 }
 
 impl Error {
+    /// Where the ranks have called different things, and what.
+    fn mismatch(&self) -> Option<(&OpContext, String)> {
+        let (Error::Call { context: Some(context), .. } | Error::Failed { context, .. }) = self
+        else {
+            return None;
+        };
+        Some((context, context.peers.as_ref()?.sides()?))
+    }
+
+    fn both_sides(&self, f: &mut Formatter<'_>, context: &OpContext, sides: &str) -> fmt::Result {
+        let name = context.communicator.as_deref().unwrap_or_default();
+        let number = context.peers.as_ref().map_or(0, |peers| peers.number());
+        write!(f, "collective mismatch on `{name}`, operation {number}:\n  {sides}")?;
+        if let Error::Call { code, message, .. } | Error::Failed { code, message, .. } = self {
+            let message = message.as_deref().unwrap_or_default();
+            let (headline, rest) = first_line(message);
+            let headline = without_task(headline);
+            let semicolon = if headline.is_empty() { "" } else { "; " };
+            write!(f, "\n  [{headline}{semicolon}{context}; {code}]")?;
+            // The last line says what to do; those before it show the sides once more.
+            let remedy = rest.and_then(|rest| rest.lines().last());
+            remedy.map_or(Ok(()), |remedy| write!(f, "\n{remedy}"))?;
+        }
+        Ok(())
+    }
+
     fn place(&self) -> ErrorSite<'_> {
         match self {
             Error::WrongDevice { operation, .. }
@@ -58,7 +88,7 @@ impl Error {
             | Error::Overlap { operation, .. }
             | Error::Invalid { operation, .. } => ErrorSite::Function(operation),
             // The text of the cause has it.
-            Error::Rank(_) => ErrorSite::Nowhere,
+            Error::Rank(_) | Error::Timeout { .. } => ErrorSite::Nowhere,
             _ => match self.context() {
                 Some(context) if !context.is_unknown() => ErrorSite::Operation(context),
                 _ => ErrorSite::Nowhere,
@@ -74,10 +104,9 @@ impl Error {
             Error::Call { message: Some(message), .. } => f.write_str(first_line(message).0),
             Error::Failed { context, message: Some(message), .. } => {
                 let cause = first_line(message).0;
-                // A backend may end this line with the task in its own words, which is all there is when the operation is forgotten.
-                let own = cause.strip_suffix(']').and_then(|cause| cause.rsplit_once(" ["));
-                let own = own.filter(|_| context.communicator.is_some());
-                f.write_str(own.map_or(cause, |(cause, _)| cause))
+                // The task is all there is when the operation is forgotten.
+                let is_known = context.communicator.is_some();
+                f.write_str(if is_known { without_task(cause) } else { cause })
             }
             Error::Call { function, code, .. } => write!(f, "{function} returned {code}"),
             Error::Failed { code, .. } => write!(f, "failed on the device with {code}"),
@@ -86,6 +115,11 @@ impl Error {
             ),
             Error::HostFunctionPanicked { message, .. } => {
                 write!(f, "the closure panicked: {message}")
+            }
+            Error::Timeout { after, context: Some(context), .. }
+                if context.communicator.is_some() =>
+            {
+                write!(f, "{context}: timed out after {:.1} s", after.as_secs_f64())
             }
             Error::Timeout { what, after, .. } => {
                 write!(f, "waited {:.1} s for {what}", after.as_secs_f64())
@@ -153,6 +187,11 @@ impl Error {
             Error::Record(error) => error.fmt(f),
             Error::Operator(error) => f.write_str(first_line(&error.to_string()).0),
             Error::Aborted { .. } => f.write_str("the communicator was aborted"),
+            Error::OperatorFailed { operator, sequence, cause } => {
+                let cause = cause.to_string();
+                let cause = first_line(&cause).0;
+                write!(f, "the operator `{operator}` #{sequence} has failed before: {cause}")
+            }
             Error::Rank(error) => error.fmt(f),
             Error::RankGone { rank, reason } => write!(f, "rank {rank} is gone: {reason}"),
             Error::Found { findings } => {
@@ -171,8 +210,20 @@ impl Error {
                 Some(rest) => write!(f, "\n{rest}"),
                 None => Ok(()),
             },
-            Error::Timeout { message, .. } => {
-                message.as_ref().map_or(Ok(()), |message| write!(f, "\n  {message}"))?;
+            Error::Timeout { message, context, .. } => {
+                let peers = context.as_ref().and_then(|context| context.peers.as_ref());
+                let all = context.as_ref().and_then(|context| context.world_size).unwrap_or(0);
+                if let Some(peers) = peers {
+                    write!(f, "\n  {}", peers.attendance())?;
+                } else if all > MOST_RANKS {
+                    write!(f, "\n  {all} ranks: who is missing is told of up to {MOST_RANKS}")?;
+                }
+                // What the backend says in its own words, unless it is about those that are missing.
+                let own = context.as_ref().and_then(|context| context.rank);
+                let is_about = peers.is_some_and(|it| it.sequence != 0 && it.lacks_others(own));
+                if let Some(message) = message.as_ref().filter(|_| !is_about) {
+                    write!(f, "\n  {message}")?;
+                }
                 f.write_str("\nIt goes on, and its memory stays reserved. Wait again, or set a longer deadline.")
             }
             Error::Forgotten { last: Some(last) } => {
@@ -232,10 +283,19 @@ impl Error {
                 "\nUse a multiple of {world_size}, or the operation with a `Partition`, whose parts may differ."
             ),
             Error::Aborted { .. } => f.write_str("\nDrop it, and build a new one on all ranks."),
+            Error::OperatorFailed { .. } => f.write_str(
+                "\nNobody knows how the notifies of the communicator stand: drop it, and build a new one on all ranks.",
+            ),
             Error::Refused { cause, .. } => cause.below(f),
             _ => Ok(()),
         }
     }
+}
+
+/// A line without the task in the words of the backend, with which it may end.
+fn without_task(line: &str) -> &str {
+    let own = line.strip_suffix(']').and_then(|line| line.rsplit_once(" ["));
+    own.map_or(line, |(line, _)| line)
 }
 
 /// The first line of a text, and the others.
@@ -273,12 +333,13 @@ impl Display for OpContext {
             write!(f, " #{}", self.sequence)?;
         }
         if let Some(communicator) = &self.communicator {
-            write!(f, " of communicator {communicator}")?;
+            write!(f, " on `{communicator}`")?;
         }
-        if let Some(rank) = self.rank {
-            write!(f, ", rank {rank}")?;
+        match (self.rank, self.world_size) {
+            (Some(rank), Some(all)) => write!(f, " (rank {rank} of {all})"),
+            (Some(rank), None) => write!(f, " (rank {rank})"),
+            (None, _) => Ok(()),
         }
-        Ok(())
     }
 }
 
@@ -295,60 +356,6 @@ impl Display for Code {
     }
 }
 
-/// A `Debug` that is the text with the name of the variant in front, or with `{:#?}` the structure.
-macro_rules! debug {
-    ($($variant:ident { $($field:ident),* })* ; $($wrapper:ident)*) => {
-        impl fmt::Debug for Error {
-            fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-                let structure = f.alternate();
-                match self {
-                    $(Error::$variant { $($field),* } if structure => f
-                        .debug_struct(stringify!($variant))
-                        $(.field(stringify!($field), $field))*
-                        .finish(),
-                    Error::$variant { .. } => write!(f, concat!(stringify!($variant), ": {}"), self),)*
-                    $(Error::$wrapper(error) if structure => {
-                        f.debug_tuple(stringify!($wrapper)).field(error).finish()
-                    }
-                    Error::$wrapper(_) => write!(f, concat!(stringify!($wrapper), ": {}"), self),)*
-                }
-            }
-        }
-    };
-}
-
-debug! {
-    NoBackend { reason }
-    MissingSymbol { function, tried, context }
-    Call { function, code, message, context }
-    Failed { context, code, message }
-    Forgotten { last }
-    HostFunctionPanicked { context, message }
-    Timeout { what, after, message }
-    WrongDevice { operation, what, expected, found }
-    WrongRuntime { operation, what }
-    WrongLength { operation, what, expected, found }
-    OutOfRange { range, length }
-    Empty { operation, what }
-    TooLarge { elements, element }
-    Overlap { operation, bytes }
-    OutOfMemory { requested, place, free, total }
-    NoSuchDevice { index, count }
-    TooFewDevices { ranks, devices }
-    Refused { context, cause }
-    NoSuchRank { what, rank, world_size }
-    TooManyElements { count }
-    NotSupported { dtype, kind, product, who, instead }
-    RootOnly { what, root, rank }
-    OwnMessage { rank }
-    Uneven { what, length, world_size }
-    Aborted { context }
-    RankGone { rank, reason }
-    Found { findings }
-    Invalid { operation, problem };
-    Config Counts Batch Tiling Record Operator Rank
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -361,16 +368,16 @@ mod tests {
             context: None,
         }
         .in_operation(|| OpContext {
-            operation: "all_reduce",
             communicator: Some("world".into()),
             rank: Some(2),
-            sequence: 7,
+            world_size: Some(8),
+            ..OpContext::new("all_reduce", 7)
         })
     }
 
     #[test]
     fn the_cause_comes_first_then_where_then_the_rest_and_each_once() {
-        let place = "[all_reduce #7 of communicator world, rank 2";
+        let place = "[all_reduce #7 on `world` (rank 2 of 8)";
         assert_eq!(
             failed(None).to_string(),
             format!("HcclAllReduce returned HCCL_E_PARA (1) {place}]")
@@ -388,6 +395,19 @@ mod tests {
     }
 
     #[test]
+    fn a_communicator_that_is_too_large_for_lists_says_so() {
+        let text = |world_size| {
+            let context =
+                OpContext { world_size: Some(world_size), ..OpContext::new("barrier", 3) };
+            let (what, after) = ("barrier #3".into(), std::time::Duration::from_secs(5));
+            let context = Some(Box::new(context));
+            Error::Timeout { what, after, message: None, context }.to_string()
+        };
+        assert!(text(1025).contains("1025 ranks: who is missing is told of up to 1024"));
+        assert!(!text(1024).contains("who is missing"));
+    }
+
+    #[test]
     fn a_task_in_the_words_of_the_backend_is_shown_only_when_there_are_no_own() {
         let failed = |context| Error::Failed {
             context: Box::new(context),
@@ -397,7 +417,7 @@ mod tests {
         let known = OpContext { communicator: Some("w".into()), ..OpContext::new("barrier", 3) };
         assert_eq!(
             failed(known).to_string(),
-            "EI0002: rank 1 did not come [barrier #3 of communicator w; HCCL_E_TIMEOUT (9)]\nLook."
+            "EI0002: rank 1 did not come [barrier #3 on `w`; HCCL_E_TIMEOUT (9)]\nLook."
         );
         assert_eq!(
             failed(OpContext::unknown()).to_string(),
@@ -420,6 +440,49 @@ mod tests {
             refused.to_string(),
             "the destination has 1 element, 4 are needed [all_reduce #3; not issued]"
         );
+    }
+
+    #[test]
+    fn a_mismatch_shows_what_each_rank_has_called() {
+        use crate::error::{CommCause, ErrorKind, PeerCall, PeerReport, PeerState, Presence};
+        let state = |operation: &str| PeerState {
+            presence: Presence::Arrived,
+            sequence: 42,
+            call: Some(PeerCall {
+                operation: operation.into(),
+                dtype: Some(crate::dtype::DType::F16),
+                count: Some(4096),
+                reduction: None,
+                root: None,
+            }),
+            note: Box::default(),
+            quiet: None,
+        };
+        let ranks = [state("all_gather"), state("all_to_all")].into();
+        let report =
+            PeerReport { failed: true, cause: Some(CommCause::Mismatch), sequence: 42, ranks };
+        let context = OpContext {
+            communicator: Some("tp1".into()),
+            rank: Some(1),
+            world_size: Some(2),
+            peers: Some(std::sync::Arc::new(report)),
+            ..OpContext::new("all_to_all", 42)
+        };
+        let error = Error::Failed {
+            context: Box::new(context),
+            code: Code::Hccl(1),
+            message: Some("EI0005: they differ\n  here\nMake them equal.".into()),
+        };
+        assert_eq!(
+            error.to_string(),
+            "collective mismatch on `tp1`, operation 42:\n  \
+             rank 0: all_gather(f16, 4096)     rank 1: all_to_all(f16, 4096)\n  \
+             [EI0005: they differ; all_to_all #42 on `tp1` (rank 1 of 2); HCCL_E_PARA (1)]\nMake them equal."
+        );
+        assert_eq!(error.kind(), ErrorKind::Mismatch);
+        assert_eq!(error.claims().len(), 2);
+        assert_eq!(error.is_communicator_usable(), Some(false));
+        assert!(!error.is_retryable());
     }
 
     #[test]

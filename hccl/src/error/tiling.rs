@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 /// Bytes or settings of tiling data that CANN, or the kernel, would refuse or misread.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TilingError {
     /// Another number of bytes than the struct has.

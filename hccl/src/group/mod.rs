@@ -123,10 +123,10 @@ impl<'env> Group<'env> {
         let count: usize = self.entries.iter().map(|entry| entry.operations.len()).sum();
         let bytes: usize = self.entries.iter().map(Entry::bytes).sum();
         let _span = span!("hccl.group", GROUP, first.member, first.sequence(), count, bytes);
+        awaiting::blocks(GROUP);
         for entry in &self.entries {
             entry.member.let_detours_pass(GROUP, entry.sequence())?;
         }
-        awaiting::blocks("group");
         let (works, issued) = issue(&self.entries);
         // Also after a failure: what went out has its number.
         let mut issued = issued.into_iter();

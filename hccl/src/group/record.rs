@@ -133,8 +133,8 @@ impl<'env> Recorder<'_, 'env> {
     pub fn all_to_all_v<T: Element>(
         self,
         send: impl Source<T> + Lend<'env>,
-        send_parts: &'env Partition,
         recv: impl Destination<T> + LendMut<'env>,
+        send_parts: &'env Partition,
         recv_parts: &'env Partition,
     ) -> Self {
         let (from, to) = (send.lend(), recv.lend());

@@ -5,16 +5,25 @@
 //! stream is the driver's own and has nothing else on it. A tensor may be a part of an allocation: a recorded kernel is told how long
 //! each one is, and touches nothing behind it. A compiled one takes no lengths; whoever loaded it has promised the same.
 
+use std::borrow::Cow;
+use std::iter;
 use std::sync::Arc;
 
 use ascend_program::Program;
+use ascend_sys::HcclComm;
 
+use super::tiling::communication::way_of;
 use crate::api::Table;
+use crate::api::handles::{EventHandle, StreamHandle};
 use crate::api::kernels::{KernelHandle, ServerHandle};
 use crate::comm::Member;
+use crate::comm::detour::{Alike, CallFailure};
+use crate::comm::handle::CommHandle;
+use crate::comm::links::Needs;
 use crate::device::deferred::Retire;
-use crate::device::state::issue;
-use crate::device::{Device, Stream};
+use crate::device::state::sealed::StreamState as _;
+use crate::device::state::{handle, issue};
+use crate::device::{Device, Open, Stream};
 use crate::error::{Error, Result};
 use crate::memory::allocation::Region;
 use crate::order::issue::{Operation, Touch};
@@ -41,6 +50,29 @@ pub(super) struct LaunchArguments<'a> {
     pub workspace: Option<&'a Region<'a>>,
 }
 
+/// The same, as CANN takes it.
+struct LaunchCall<'a> {
+    blocks: u32,
+    tiling: Cow<'a, [u8]>,
+    /// What the kernel gets behind the contexts.
+    words: Vec<u64>,
+}
+
+impl<'a> LaunchArguments<'a> {
+    fn into_call(self, takes_lengths: bool) -> LaunchCall<'a> {
+        let LaunchArguments { blocks, tiling, tensors, workspace } = self;
+        let regions = || tensors.iter().copied().map(Some).chain([workspace]);
+        let address = |region: Option<&Region<'_>>| region.map_or(0, |r| r.pointer().addr() as u64);
+        let mut words: Vec<u64> = regions().map(address).collect();
+        if takes_lengths {
+            words.extend(regions().map(|region| region.map_or(0, |r| r.bytes() as u64)));
+        }
+        // Of the tiling struct.
+        words.push(0);
+        LaunchCall { blocks, tiling: tiling.into(), words }
+    }
+}
+
 impl KernelDriver {
     /// Loads a kernel onto a device, and the server if it has a client.
     pub(super) fn load(device: &Device, object: &[u8], program: &Program) -> Result<KernelDriver> {
@@ -64,73 +96,105 @@ impl KernelDriver {
         table.unload_kernel(self.kernel).and(ended)
     }
 
-    /// Issues a launch. `touches` names everything in `call`, and the communicators.
+    /// Issues a launch: by way of a helper if it would wait for other ranks. `touches` names everything in `call`, and the communicators.
     pub(super) fn launch(
-        &self,
+        self: &Arc<Self>,
         stream: &Stream,
-        call: &LaunchArguments<'_>,
+        call: LaunchArguments<'_>,
         members: &[&Member],
         touches: &[Touch<'_>],
     ) -> Result<Work> {
-        let (Some(server), Some((first, others))) = (&self.server, members.split_first()) else {
-            return issue(stream, Operation::new(LAUNCH), touches, |raw| {
-                self.enqueue(stream.table(), call, &[], raw)
+        let call = call.into_call(self.takes_lengths);
+        let Some((first, others)) = members.split_first().filter(|_| self.server.is_some()) else {
+            return issue(stream, Operation::new(LAUNCH), touches, |_| {
+                self.enqueue(stream.table(), &call, &[], stream.queue().handle())
             });
         };
         let device = stream.device();
-        let event = device.take_event()?;
-        first.let_detours_pass(LAUNCH, first.next(Takes::Nothing))?;
+        let event = device.lend_event()?;
         // What the kernel issues is not numbered with what the host issues.
         let sequence = first.next(Takes::Nothing);
         let launch = first.operation(LAUNCH, sequence, Takes::Nothing);
-        let launched = issue(stream, launch, touches, |raw| {
-            let (table, comm) = (device.table(), first.enter(stream)?);
-            let mut contexts = Vec::with_capacity(members.len());
-            let mut tiling = call.tiling.to_vec();
-            let handles = others.iter().map(|member| member.handle.calling());
-            for comm in std::iter::once(Some(comm)).chain(handles) {
-                let Some(comm) = comm else { return Err(Error::Aborted { context: None }) };
-                // SAFETY: the communicators are borrowed, so their handles are live. A kernel with a client does not compile
-                // without a tiling struct that begins with an `Mc2InitTiling`, and its bytes were checked to be given.
-                let context = unsafe { table.kernel_context(comm, raw, &mut tiling) }?;
-                contexts.push(context.addr() as u64);
-            }
-            // The server goes first, so that it is there to learn of a kernel that is refused.
-            // SAFETY: the contexts belong to the communicators, which are stamped until this operation is complete, and that is
-            // not before the server has ended.
-            unsafe { table.launch_server(server, &contexts) }?;
-            self.enqueue(table, call, &contexts, raw)?;
-            table.record_event(&event, &server.stream)?;
-            table.wait_event(stream.queue().handle(), &event)
-        });
-        device.recycle_event(event);
-        launched.map_err(|error| first.explain(LAUNCH, sequence, error))
+        let way = way_of(&call.tiling);
+        let is_linked = device.linking().is_idle()
+            && members.iter().all(|member| member.handle.links.are_made_for_kernel(way));
+        let issued = if is_linked {
+            Open::issue(stream, launch, touches, |_| {
+                let comm = first.enter(stream)?;
+                let handles = others.iter().map(|member| &*member.handle);
+                let stream = stream.queue().handle();
+                let called = self.call(device.table(), &call, (comm, handles), stream, &event);
+                called.map_err(|failed| failed.error)
+            })
+        } else {
+            let driver = self.clone();
+            let handles: Vec<_> = others.iter().map(|member| member.handle.clone()).collect();
+            let call = LaunchCall { tiling: call.tiling.into_owned().into(), ..call };
+            let call = move |table: &Table, comm, stream: &StreamHandle| {
+                let handles = handles.iter().map(|handle| &**handle);
+                driver.call(table, &call, (comm, handles), stream, &event)
+            };
+            // Launches of one kernel share the stream of its server.
+            let alike = Alike { others, key: Some(Arc::as_ptr(self).addr() as u64) };
+            first.issue_alike(stream, launch, Needs::Kernel(way), (alike, touches), call)
+        };
+        handle(stream, issued.map_err(|error| first.explain(LAUNCH, sequence, error)), LAUNCH)
+    }
+
+    /// The calls of a launch with communicators, whose operation is being issued on this stream.
+    fn call<'a>(
+        &self,
+        table: &Table,
+        call: &LaunchCall<'_>,
+        (first, others): (HcclComm, impl Iterator<Item = &'a CommHandle>),
+        stream: &StreamHandle,
+        event: &EventHandle,
+    ) -> Result<(), CallFailure> {
+        let Some(server) = &self.server else { return Ok(()) };
+        let mut contexts = Vec::new();
+        let mut tiling = call.tiling.to_vec();
+        for comm in iter::once(Some(first)).chain(others.map(CommHandle::calling)) {
+            let Some(comm) = comm else { return Err(Error::Aborted { context: None }.into()) };
+            // SAFETY: the communicators are borrowed, or on a detour, so their handles are live. A kernel with a client does
+            // not compile without a tiling struct that begins with an `Mc2InitTiling`, and its bytes were checked to be given.
+            let context = unsafe { table.kernel_context(comm, stream.raw(), &mut tiling) }?;
+            contexts.push(context.addr() as u64);
+        }
+        // Not before its kernel can begin: it would take the messages of another one on the same communicator.
+        table.record_event(event, stream)?;
+        table.wait_event(&server.stream, event)?;
+        // The server goes first, so that it is there to learn of a kernel that is refused.
+        // SAFETY: the contexts belong to the communicators, which are stamped until this operation is complete, and that is
+        // not before the server has ended.
+        unsafe { table.launch_server(server, &contexts) }?;
+        let launched = self.enqueue(table, call, &contexts, stream);
+        // Also for a kernel that was refused: the server is out.
+        let joined = table.record_event(event, &server.stream);
+        let joined = joined.and_then(|()| table.wait_event(stream, event));
+        launched.and(joined).map_err(|error| CallFailure { error, is_out: true, aborts: false })
     }
 
     fn enqueue(
         &self,
         table: &Table,
-        call: &LaunchArguments<'_>,
+        call: &LaunchCall<'_>,
         contexts: &[u64],
-        raw: ascend_sys::aclrtStream,
+        stream: &StreamHandle,
     ) -> Result<()> {
-        let mut words = contexts.to_vec();
-        words.extend(call.tensors.iter().map(|region| region.pointer().addr() as u64));
-        words.push(call.workspace.map_or(0, |region| region.pointer().addr() as u64));
-        if self.takes_lengths {
-            words.extend(call.tensors.iter().map(|region| region.bytes() as u64));
-            words.push(call.workspace.map_or(0, |region| region.bytes() as u64));
-        }
-        // Of the tiling struct.
-        words.push(0);
+        let words = match contexts {
+            [] => Cow::from(&call.words),
+            _ => contexts.iter().chain(&call.words).copied().collect(),
+        };
         // SAFETY: the stream is live; the words are what the program takes, which was checked; everything behind them is stamped.
-        unsafe { table.launch_kernel(&self.kernel, call.blocks, raw, &words, call.tiling) }
+        unsafe {
+            table.launch_kernel(&self.kernel, call.blocks, stream.raw(), &words, &call.tiling)
+        }
     }
 }
 
 /// A kernel that was dropped. It is free when its launches are complete.
 pub(super) struct RetiredKernel {
-    pub(super) driver: KernelDriver,
+    pub(super) driver: Arc<KernelDriver>,
     pub(super) stamps: Arc<Stamps>,
 }
 
@@ -144,10 +208,11 @@ impl Retire for RetiredKernel {
     }
 
     fn is_free(&mut self) -> bool {
-        are_complete(&mut self.stamps)
+        // A helper may still be about to launch it.
+        Arc::get_mut(&mut self.driver).is_some() && are_complete(&mut self.stamps)
     }
 
     fn destroy(self: Box<Self>, table: &Table) -> Result<()> {
-        self.driver.unload(table)
+        Arc::into_inner(self.driver).map_or(Ok(()), |driver| driver.unload(table))
     }
 }

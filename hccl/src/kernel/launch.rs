@@ -43,7 +43,7 @@
 //!
 //! A launch is an operation of its stream like any other: it is ordered behind everything that uses the same buffers, and gives back a
 //! [`Work`]. A kernel with an [`Hccl`](super::Hccl) client takes a communicator for each of its groups. It needs the communication server beside it,
-//! which is launched with it, on a stream of its own; the launch is complete when both are.
+//! which begins with it, on a stream of its own; the launch is complete when both are.
 //!
 //! # Parts of buffers
 //!
@@ -134,7 +134,7 @@ pub struct Loaded<T> {
     device: Device,
     program: Arc<Program>,
     product: Option<Product>,
-    driver: Option<KernelDriver>,
+    driver: Option<Arc<KernelDriver>>,
     /// What the launches in flight have left: each one reads the kernel.
     stamps: Arc<Stamps>,
     of: PhantomData<fn() -> T>,
@@ -165,7 +165,14 @@ impl<T: TilingArgument> Loaded<T> {
         let (device, program) = (device.clone(), Arc::new(program));
         let product = device.runtime().product();
         let stamps = Arc::new(Stamps::new());
-        Ok(Loaded { device, program, product, driver: Some(driver), stamps, of: PhantomData })
+        Ok(Loaded {
+            device,
+            program,
+            product,
+            driver: Some(Arc::new(driver)),
+            stamps,
+            of: PhantomData,
+        })
     }
 
     /// Begins a launch of this many blocks, 1 to 65,535.
@@ -262,7 +269,9 @@ impl<'a, T: TilingArgument> Launch<'a, T> {
         self
     }
 
-    /// Launches it (`aclrtLaunchKernelWithHostArgs`). Returns at once.
+    /// Launches it (`aclrtLaunchKernelWithHostArgs`). Does not block: the first launch on a communicator comes from a helper thread, since
+    /// CANN makes the links of its server there (`HcclAllocComResourceByTiling`; see [`comm`](crate::comm)), and what is wrong with that comes
+    /// through the [`Work`].
     ///
     /// # Errors
     ///
@@ -300,7 +309,7 @@ impl<'a, T: TilingArgument> Launch<'a, T> {
         };
         let members: SmallVec<[_; 2]> =
             groups.iter().map(|communicator| &*communicator.member).collect();
-        driver.launch(stream, &call, &members, &touches)
+        driver.launch(stream, call, &members, &touches)
     }
 
     /// Whether what was given is what the kernel takes.

@@ -82,12 +82,20 @@ impl<T: Element, D: Dimension> DownloadArray<T, D> {
         Sh: ShapeBuilder<Dim = D>,
     {
         let shape = shape.into_shape_with_order();
-        let (expected, found) = (source.bytes() / size_of::<T>(), shape.size());
-        let download = if expected == found {
-            Download::new(source, stream)
-        } else {
-            let (operation, what) = ("to_array", "the shape");
-            Download::refused(Error::WrongLength { operation, what, expected, found })
+        let operation = "to_array";
+        let expected = source.bytes() / size_of::<T>();
+        let download = match shape.raw_dim().size_checked() {
+            Some(found) if found == expected => Download::new(source, stream),
+            Some(found) => {
+                let what = "the shape";
+                Download::refused(Error::WrongLength { operation, what, expected, found })
+            }
+            None => {
+                let lengths = shape.raw_dim().slice();
+                let problem =
+                    format!("the shape {lengths:?} has more elements than an address space holds");
+                Download::refused(Error::Invalid { operation, problem: problem.into() })
+            }
         };
         Self { download, shape }
     }

@@ -18,23 +18,27 @@ use std::time::Duration;
 
 use ascend_operator::plan::Engine;
 use ascend_operator::{Memory, Piece, RankTasks, Signal, Task};
-use ascend_sys::ThreadHandle;
+use ascend_sys::{HcclComm, ThreadHandle};
 
 use super::operator::Operator;
-use super::resources::{Last, PeerChannel, Resources, Site, invalid, spoiled};
+use super::resources::{PeerChannel, Resources, Site, invalid};
+use super::state::Tape;
+use crate::api::Table;
 use crate::api::handles::{EventHandle, StreamHandle};
 use crate::api::operators::{Buffer, PrimitiveReduction};
 use crate::comm::Member;
-use crate::device::state::handle;
+use crate::comm::detour::{Alike, CallFailure};
+use crate::comm::links::Needs;
 use crate::device::state::sealed::StreamState as _;
 use crate::device::{Open, Stream};
 use crate::dtype::DType;
 use crate::error::operator::{Mistake, RecordError};
+use crate::error::product::Product;
 use crate::error::{Error, Result};
 use crate::memory::allocation::Region;
-use crate::order::issue::Touch;
+use crate::order::issue::{Issued, Touch};
 use crate::order::label::Takes;
-use crate::order::work::Work;
+use crate::sync::lock;
 
 /// An operator whose tasks are on the tape.
 pub(super) struct Issue<'a> {
@@ -45,73 +49,118 @@ pub(super) struct Issue<'a> {
     pub(super) dtype: DType,
     /// The input and the output, where the rank has them.
     pub(super) memory: [Option<&'a Region<'a>>; 2],
+    pub(super) own: Buffer,
 }
 
 impl Issue<'_> {
-    /// Issues it. `touches` names the communicator and what is in `memory`; the resources are those of the communicator.
+    /// Issues it: at once if there are channels to all of its peers, else by way of a helper, which takes the tape. `touches` names the
+    /// communicator and what is in `memory`.
     pub(super) fn on(
         &self,
         stream: &Stream,
         touches: &[Touch<'_>],
-        resources: &mut Resources,
-    ) -> Result<Work> {
-        let Issue { member, operator, sequence, engine, dtype, memory } = *self;
-        let (name, device) = (operator.name(), &member.device);
-        let event = match resources.tape.tasks.threads.len() {
-            1 if engine == Engine::CpuTs => None,
-            _ => Some(device.take_event()?),
-        };
+        tape: &mut Tape,
+    ) -> Result<Issued> {
+        let Issue { member, operator, sequence, engine, dtype, memory, own } = *self;
+        let (name, device) = (operator.name(), member.device.clone());
         let given = |region: Option<&Region<'_>>| match region {
             Some(region) => Buffer { start: region.pointer(), bytes: region.bytes() as u64 },
             None => Buffer { start: ptr::null_mut(), bytes: 0 },
         };
-        member.let_detours_pass(name, sequence)?;
-        let own = resources.buffer(device, &member.handle)?;
-        let memory = [given(memory[0]), given(memory[1]), own];
-        let reduction = operator.goal().reduces().map(|op| (dtype, op));
-        let mut begun = false;
+        let given = OperatorCall {
+            name,
+            engine,
+            product: member.product,
+            rank: member.label.rank,
+            ranks: member.world_size,
+            seconds: member.exec_seconds,
+            memory: [given(memory[0]), given(memory[1]), own],
+            reduction: operator.goal().reduces().map(|op| (dtype, op)),
+        };
+        let shared = &member.operators.shared;
         let operation = member.operation(name, sequence, Takes::Collective);
-        let issued = Open::issue(stream, operation, touches, |_| {
-            let (table, comm) = (device.table(), member.enter(stream)?);
-            let (product, ranks, rank) = (member.product, member.world_size, member.label.rank);
-            let (buffer, seconds) = (own.bytes, member.exec_seconds);
-            let site = Site { table, comm, product, engine, ranks, buffer, seconds };
-            let resources = &mut *resources;
-            let mut driver = OperatorDriver { site, name, rank, resources, memory, reduction };
-            // SAFETY: the handles are live. What is in `memory` is in `touches`, so that it stays, and is left alone, until the
-            // operation is complete.
-            unsafe { driver.drive(stream.queue().handle(), event.as_deref(), &mut begun) }
-        });
-        let issued = issued.map_err(|error| member.explain(name, sequence, error));
-        if let Some(event) = event {
-            device.recycle_event(event);
-        }
-        match &issued {
-            Ok(issued) => {
-                let (slot, issued) = (stream.slot(), *issued);
-                resources.issued.push(Last { slot, issued, name, sequence });
-            }
-            Err(error) if begun => {
-                resources.spoiled = Some(spoiled(name, sequence, error));
+        let is_connected = device.linking().is_idle()
+            && lock(&shared.resources).are_connected(engine, &tape.tasks.channels)?;
+        let event = match tape.tasks.threads.len() {
+            1 if engine == Engine::CpuTs => None,
+            _ => Some(device.lend_event()?),
+        };
+        if is_connected {
+            let mut begun = false;
+            let issued = Open::issue(stream, operation, touches, |_| {
+                let (table, comm) = (device.table(), member.enter(stream)?);
+                let resources = &mut lock(&shared.resources);
+                let mut driver = given.driver(table, comm, tape, resources);
+                // SAFETY: the handles are live. What is in `memory` is in `touches`, so that it stays, and is left alone, until the
+                // operation is complete.
+                unsafe { driver.drive(stream.queue().handle(), event.as_deref(), &mut begun) }
+            });
+            if begun && let Err(error) = &issued {
+                shared.spoil(name, sequence, error);
                 let _bound = device.bind()?;
                 member.handle.abort(device.table());
             }
-            Err(_) => {}
+            return issued;
         }
-        handle(stream, issued, name)
+        let (tape, shared) = (std::mem::take(tape), shared.clone());
+        let call = move |table: &Table, comm, stream: &StreamHandle| {
+            let mut begun = false;
+            let outcome = shared.check().and_then(|()| {
+                let resources = &mut lock(&shared.resources);
+                let mut driver = given.driver(table, comm, &tape, resources);
+                // SAFETY: as above.
+                unsafe { driver.drive(stream, event.as_deref(), &mut begun) }
+            });
+            outcome.map_err(|error| {
+                // Whatever comes behind it in line would meet the notifies of this one on other ranks.
+                shared.spoil(name, sequence, &error);
+                CallFailure { error, is_out: begun, aborts: begun }
+            })
+        };
+        member.issue_alike(stream, operation, Needs::none(), (Alike::default(), touches), call)
+    }
+}
+
+/// What tasks need to be told, but for what is acquired.
+#[derive(Clone, Copy)]
+struct OperatorCall {
+    /// What the operator is called.
+    name: &'static str,
+    engine: Engine,
+    product: Option<Product>,
+    rank: u32,
+    ranks: u32,
+    /// For how many seconds a wait waits; 0: for ever.
+    seconds: u32,
+    /// The input, the output and the own communication buffer.
+    memory: [Buffer; 3],
+    /// How the operator reduces.
+    reduction: Option<PrimitiveReduction>,
+}
+
+impl OperatorCall {
+    fn driver<'a>(
+        self,
+        table: &'a Table,
+        comm: HcclComm,
+        tape: &'a Tape,
+        resources: &'a mut Resources,
+    ) -> OperatorDriver<'a> {
+        let OperatorCall { name, engine, product, rank, ranks, seconds, memory, reduction, .. } =
+            self;
+        let site = Site { table, comm, product, engine, ranks, buffer: memory[2].bytes, seconds };
+        OperatorDriver { site, name, rank, tape, resources, memory, reduction }
     }
 }
 
 /// Everything that tasks need to be told.
 struct OperatorDriver<'a> {
     site: Site<'a>,
-    /// What the operator is called.
     name: &'static str,
     rank: u32,
+    tape: &'a Tape,
     resources: &'a mut Resources,
-    /// The input, the output and the own communication buffer.
     memory: [Buffer; 3],
-    /// How the operator reduces.
     reduction: Option<PrimitiveReduction>,
 }
 
@@ -137,7 +186,7 @@ impl OperatorDriver<'_> {
     ) -> Result<()> {
         let Site { table, .. } = self.site;
         // SAFETY: the caller's promise.
-        let host = unsafe { self.resources.acquire(self.site, stream.raw()) }?;
+        let host = unsafe { self.resources.acquire(self.site, self.tape, stream.raw()) }?;
         self.check()?;
         table.start_batch()?;
         *begun = true;
@@ -171,7 +220,7 @@ impl OperatorDriver<'_> {
 
     /// Whether every task touches only what it may.
     fn check(&self) -> Result<()> {
-        let RankTasks { threads, .. } = &self.resources.tape.tasks;
+        let RankTasks { threads, .. } = &self.tape.tasks;
         for step in threads.iter().flatten() {
             let found = match &step.task {
                 Task::Copy { from, to } | Task::Reduce { from, to, .. } => {
@@ -256,7 +305,7 @@ impl OperatorDriver<'_> {
         let mut told = std::mem::take(&mut self.resources.told);
         told.clear();
         told.resize(self.resources.threads.len(), 0);
-        let Resources { tape, threads, .. } = &*self.resources;
+        let (tape, threads) = (self.tape, &self.resources.threads);
         let start = tape.notifies.first().copied().unwrap_or(0);
         let main = threads.first().copied().unwrap_or(host);
         let mut tell_all = || {

@@ -130,4 +130,4 @@ pub use recorder::Recorder;
 pub use run::Run;
 pub use thread::{MainThread, Thread, Threads};
 
-pub(crate) use resources::Resources;
+pub(crate) use resources::Operators;

@@ -3,9 +3,14 @@
 //! They stay until the communicator goes, since nobody can give them back, and an operator that runs again acquires nothing. Threads have to be kept
 //! here: on A2 and A3 each request makes new ones, and a communicator has 200.
 //!
-//! Invariant: every handle here was made by this communicator, and the resources go before it does.
+//! To acquire a channel waits for the peer. Then a [helper thread](crate::comm) does that and tells the
+//! tasks, so what this takes is [shared](SharedResources) with it. Recording takes nothing of that.
+//!
+//! Invariant: every handle here was made by this communicator, and is used only as long as that is live.
 
 #![expect(unsafe_code, reason = "asks CANN for what is kept here")]
+
+use std::sync::{Arc, Mutex, OnceLock};
 
 use ascend_operator::acquire;
 use ascend_operator::plan::{Engine, limits};
@@ -19,25 +24,38 @@ use crate::api::operators::Buffer;
 use crate::comm::handle::CommHandle;
 use crate::device::Device;
 use crate::error::product::Product;
-use crate::error::{Error, Result};
+use crate::error::{Error, OpContext, Result};
 use crate::order::issue::Issued;
 use crate::order::stream_slot::StreamSlot;
 
-/// See the [module](self).
+/// What the communicator itself has.
 #[derive(Default)]
-pub(crate) struct Resources {
+pub(crate) struct Operators {
     /// The last recording, whose room the next one takes.
     pub(super) tape: Tape,
     buffer: Option<Buffer>,
+    /// The operators that were not known to be complete when the last one was issued.
+    pub(super) issued: Vec<Last>,
+    pub(super) shared: Arc<SharedResources>,
+}
+
+/// What whoever tells tasks takes: the communicator's thread, or a helper.
+#[derive(Default)]
+pub(super) struct SharedResources {
+    /// The helper holds this as long as it waits for peers.
+    pub(super) resources: Mutex<Resources>,
+    /// Why nothing can be run any more.
+    spoiled: OnceLock<Error>,
+}
+
+/// See the [module](self).
+#[derive(Default)]
+pub(super) struct Resources {
     engines: [OfEngine; ENGINES],
     /// The handles that the tasks in hand name, the main thread's first.
     pub(super) threads: Vec<ThreadHandle>,
     /// How many tasks of each thread are out.
     pub(super) told: Vec<usize>,
-    /// The operators that were not known to be complete when the last one was issued.
-    pub(super) issued: Vec<Last>,
-    /// Why nothing can be run any more.
-    pub(super) spoiled: Option<Box<str>>,
 }
 
 /// What belongs to one engine.
@@ -85,7 +103,7 @@ pub(super) struct Site<'a> {
     pub(super) seconds: u32,
 }
 
-impl Resources {
+impl Operators {
     /// The own communication buffer, on this device.
     pub(super) fn buffer(&mut self, device: &Device, handle: &CommHandle) -> Result<Buffer> {
         if let Some(buffer) = self.buffer {
@@ -98,19 +116,42 @@ impl Resources {
     }
 
     /// Whether an operator that was run before has failed: then notifies may be left set, and nobody knows which.
-    pub(super) fn check(&mut self) -> Result<(), Box<str>> {
-        let spoils = &mut self.spoiled;
+    pub(super) fn check(&mut self) -> Result<()> {
+        let shared = &self.shared;
         self.issued.retain(|Last { slot, issued, name, sequence }| {
             let goes_on = !slot.is_work_complete(issued.number, issued.tickets.1);
-            if !goes_on
-                && spoils.is_none()
-                && let Err(error) = slot.outcome(issued.number, issued.tickets)
-            {
-                *spoils = Some(spoiled(name, *sequence, &error));
+            if !goes_on && let Err(error) = slot.outcome(issued.number, issued.tickets) {
+                shared.spoil(name, *sequence, &error);
             }
             goes_on
         });
-        self.spoiled.clone().map_or(Ok(()), Err)
+        shared.check()
+    }
+}
+
+impl SharedResources {
+    /// An operator has failed of which tasks may be out: nothing can be run behind it.
+    pub(super) fn spoil(&self, operator: &'static str, sequence: u64, error: &Error) {
+        self.spoiled.get_or_init(|| {
+            let cause = Box::new(error.clone());
+            Error::OperatorFailed { operator, sequence, cause }
+        });
+    }
+
+    /// Whether one has.
+    pub(super) fn check(&self) -> Result<()> {
+        self.spoiled.get().map_or(Ok(()), |why| Err(why.clone()))
+    }
+}
+
+impl Resources {
+    /// Whether there is a channel to each of these peers: then nothing waits for one. An error if there never can be.
+    pub(super) fn are_connected(&self, engine: Engine, wanted: &[(u32, u32)]) -> Result<bool> {
+        let mut all = true;
+        for (peer, notifies) in wanted {
+            all &= self.engines[engine as usize].known(*peer, *notifies)?.is_some();
+        }
+        Ok(all)
     }
 
     /// Everything that the recorded tasks need, with what is there already. Waits for peers to which there are no channels. Gives the
@@ -122,9 +163,9 @@ impl Resources {
     pub(super) unsafe fn acquire(
         &mut self,
         site: Site<'_>,
+        Tape { tasks, notifies, .. }: &Tape,
         stream: aclrtStream,
     ) -> Result<ThreadHandle> {
-        let Tape { tasks, notifies, .. } = &self.tape;
         let of_engine = &mut self.engines[site.engine as usize];
         let (main, subs) =
             notifies.split_first().map_or((0, &[][..]), |(main, subs)| (*main, subs));
@@ -160,6 +201,16 @@ impl Resources {
 }
 
 impl OfEngine {
+    /// The channel to a peer, if there is one: an error if it has not so many notifies, or no channel can.
+    fn known(&self, peer: u32, notifies: u32) -> Result<Option<&PeerChannel>> {
+        match self.peers.get(peer as usize).and_then(Option::as_ref) {
+            Some(known) if known.notifies >= notifies => Ok(Some(known)),
+            Some(known) => Err(too_few(peer, notifies, known.notifies)),
+            None if notifies > limits::CHANNEL_NOTIFIES => Err(too_many(peer, notifies)),
+            None => Ok(None),
+        }
+    }
+
     /// At least so many threads with so many notifies, which are then the first ones.
     ///
     /// # Safety
@@ -199,13 +250,8 @@ impl OfEngine {
         }
         let mut missing = Vec::new();
         for (peer, notifies) in wanted {
-            match self.peers.get(*peer as usize).copied().flatten() {
-                Some(known) if known.notifies >= *notifies => {}
-                Some(known) => return Err(too_few(*peer, *notifies, known.notifies)),
-                None if *notifies > limits::CHANNEL_NOTIFIES => {
-                    return Err(too_many(*peer, *notifies));
-                }
-                None => missing.push((*peer, acquire::channel_notifies(*notifies))),
+            if self.known(*peer, *notifies)?.is_none() {
+                missing.push((*peer, acquire::channel_notifies(*notifies)));
             }
         }
         if missing.is_empty() {
@@ -214,7 +260,10 @@ impl OfEngine {
         let (engine, protocol) = (code(site.engine), protocol(site.engine, site.product));
         // SAFETY: the caller's promise.
         unsafe {
-            let channels = site.table.acquire_channels(site.comm, engine, protocol, &missing)?;
+            let channels = site.table.acquire_channels(site.comm, engine, protocol, &missing);
+            let peers = || site.table.peers_of_attempt().map(Arc::new);
+            let where_they_were = || OpContext { peers: peers(), ..OpContext::unknown() };
+            let channels = channels.map_err(|error| error.in_operation(where_they_were))?;
             for ((peer, notifies), channel) in missing.into_iter().zip(channels) {
                 let buffer = site.table.remote_buffer(site.comm, channel)?;
                 if buffer.bytes != site.buffer {
@@ -227,17 +276,6 @@ impl OfEngine {
         }
         Ok(())
     }
-}
-
-/// Why nothing can be run behind an operator that failed.
-pub(super) fn spoiled(name: &str, sequence: u64, error: &Error) -> Box<str> {
-    let text = error.to_string();
-    let cause = text.lines().next().unwrap_or_default();
-    format!(
-        "the operator `{name}` #{sequence} has failed, so nobody knows how the notifies of the communicator stand: drop it, and build a new one on all \
-         ranks. It failed with: {cause}"
-    )
-    .into()
 }
 
 #[cold]

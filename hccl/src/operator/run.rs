@@ -10,10 +10,12 @@ use smallvec::SmallVec;
 
 use super::driver::Issue;
 use super::operator::Operator;
-use super::resources::invalid;
+use super::resources::{Last, invalid};
+use crate::api::operators::Buffer;
 use crate::collective::check_apart;
 use crate::comm::{Communicator, Member};
 use crate::device::Stream;
+use crate::device::state::handle;
 use crate::dtype::{DType, Element, ReduceKind};
 use crate::error::operator::RecordError;
 use crate::error::{Error, Result};
@@ -155,8 +157,8 @@ impl<'a> Run<'a> {
     /// # }
     /// ```
     ///
-    /// Returns at once, except that channels to new peers are built with them inside the call, as links are for collectives. What is acquired stays with the
-    /// communicator: `HcclThreadAcquire`, `HcclThreadAcquireWithStream`, `HcclChannelAcquire`, `HcclGetHcclBuffer`. The tasks are `Hcomm..OnThread` calls.
+    /// Does not block: channels to new peers are made by a helper thread, as links are for collectives (see [`comm`](crate::comm)), and what goes wrong
+    /// with them, or after them, comes through the [`Work`]. What is acquired stays with the communicator: `HcclThreadAcquire`, `HcclThreadAcquireWithStream`, `HcclChannelAcquire`, `HcclGetHcclBuffer`. The tasks are `Hcomm..OnThread` calls.
     ///
     /// # Errors
     ///
@@ -167,11 +169,11 @@ impl<'a> Run<'a> {
     ///   when input and output share memory;
     /// * [`Error::NotSupported`] when no task reduces the type in this way: reductions are sums, maxima and minima of `i8`, `i16`, `i32`, `f16`, `bf16`
     ///   and `f32`;
-    /// * [`Error::Invalid`] for two types, for what the operator has no use for, and behind an operator of this communicator that has failed: then notifies may be
-    ///   left set;
+    /// * [`Error::Invalid`] for two types, and for what the operator has no use for;
+    /// * [`Error::OperatorFailed`] behind an operator of this communicator that has failed: then notifies may be left set;
     /// * those that every operation has: [`Error::WrongDevice`], [`Error::WrongRuntime`], [`Error::NoSuchRank`], [`Error::Aborted`].
     ///
-    /// [`Error::Call`] is what CANN says, among others that a peer has opened no channel to this rank. When CANN refuses a task in the midst, the
+    /// [`Error::Call`] is what CANN says; that a peer has opened no channel to this rank comes with the [`Work`]. When CANN refuses a task in the midst, the
     /// communicator is [aborted](crate::comm::AbortHandle::abort): a part of an operator cannot be taken back. What goes wrong on the device is for the
     /// [`Work`] to tell.
     pub fn submit(mut self, stream: &Stream) -> Result<Work> {
@@ -191,16 +193,16 @@ impl<'a> Run<'a> {
         if let (Some(input), Some(output)) = (&self.input, &self.output) {
             check_apart(self.operator.name(), &input.region, &output.region)?;
         }
-        self.member.operators.check().map_err(|why| invalid(why.into()))?;
-        self.record((count, dtype))?;
+        self.member.operators.check()?;
+        let own = self.record((count, dtype))?;
 
-        let mut resources = std::mem::take(&mut self.member.operators);
-        let [input, output] = self.regions(&resources.tape.tasks);
+        let mut tape = std::mem::take(&mut self.member.operators.tape);
+        let [input, output] = self.regions(&tape.tasks);
         let mut touches: SmallVec<[Touch<'_>; 3]> = SmallVec::new();
         touches.push(self.member.touch());
         match &self.in_place {
             // A rank without output only reads.
-            Some(_) if resources.tape.tasks.output == 0 => {
+            Some(_) if tape.tasks.output == 0 => {
                 touches.extend(input.iter().map(|region| region.read(BUFFER)));
             }
             Some(whole) => touches.push(whole.region.write(BUFFER)),
@@ -216,14 +218,16 @@ impl<'a> Run<'a> {
             engine: self.engine,
             dtype,
             memory: [input.as_ref(), output.as_ref()],
+            own,
         };
-        let work = issue.on(stream, &touches, &mut resources);
+        let issued = issue.on(stream, &touches, &mut tape);
         drop(touches);
-        self.member.operators = resources;
-        if work.is_ok() {
-            self.member.count(Takes::Collective);
-        }
-        work
+        let Member { operators, .. } = &mut *self.member;
+        operators.tape = tape;
+        let (slot, name, issued) = (stream.slot(), self.operator.name(), issued?);
+        operators.issued.push(Last { slot, issued, name, sequence });
+        self.member.count(Takes::Collective);
+        handle(stream, Ok(issued), name)
     }
 
     /// The input and the output, where there are any.
@@ -241,15 +245,15 @@ impl<'a> Run<'a> {
         [part(in_place.unwrap_or(0), input), part(0, output)]
     }
 
-    /// Puts what this rank does onto the tape.
-    fn record(&mut self, what: (usize, DType)) -> Result<()> {
+    /// Puts what this rank does onto the tape. Gives the communication buffer.
+    fn record(&mut self, what: (usize, DType)) -> Result<Buffer> {
         let Member { operators, handle, device, label, world_size, .. } = &mut *self.member;
         let buffer = operators.buffer(device, handle)?;
         let in_place = self.in_place.is_some();
         let shape = self.operator.shape(label.rank, *world_size, what, buffer.bytes, in_place);
         self.operator.record_rank(shape, &mut operators.tape);
         if operators.tape.mistakes.is_empty() {
-            return Ok(());
+            return Ok(buffer);
         }
         let mut error = RecordError::new(self.operator.name());
         error.add(label.rank, &operators.tape.mistakes);

@@ -2,19 +2,23 @@
 //!
 //! A task that awaits something of ours was polled by some thread last, and in most cases it is this one that polls it
 //! next. A call that blocks this thread meanwhile may wait for what the task would do. That is no error, since another
-//! thread may take the task over; it is told once a thread, as a warning.
+//! thread may take the task over; it is told once a thread and call, as a warning. So is a wait that lasts, in a task that has
+//! awaited nothing of ours so far.
 
 #![forbid(unsafe_code)]
 
-use std::cell::{Cell, RefCell};
+use std::backtrace::Backtrace;
+use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
 thread_local! {
     /// How many futures were pending when this thread polled them last.
     static PENDING: RefCell<Arc<AtomicUsize>> = RefCell::default();
-    static TOLD: Cell<bool> = const { Cell::new(false) };
+    /// The calls of which it has been told.
+    static TOLD: RefCell<Vec<&'static str>> = const { RefCell::new(Vec::new()) };
 }
 
 /// A future that was pending when this thread polled it; until this is dropped.
@@ -45,15 +49,88 @@ impl Drop for PolledHere {
     }
 }
 
+/// A call that blocks the thread, and looks at the thread again when it has lasted.
+pub(crate) struct Blocking {
+    call: &'static str,
+    looked: bool,
+}
+
 /// The calling thread is about to block in `call`. Says so where tasks wait for this thread.
-pub(crate) fn blocks(call: &'static str) {
+pub(crate) fn blocks(call: &'static str) -> Blocking {
     let tasks = PENDING.try_with(|pending| pending.borrow().load(Relaxed)).unwrap_or(0);
-    if tasks != 0 && !TOLD.replace(true) {
+    if tasks != 0 && is_news(call) {
         tracing::warn!(
             call,
             tasks,
-            "{call} blocks a thread that polls tasks, of which {tasks} wait for what they await: await it instead, or call \
-             it on a thread of its own (tokio: spawn_blocking)"
+            "{call}: this wait blocks a thread that polls tasks, and {tasks} of them await something; {REMEDY}"
         );
     }
+    Blocking { call, looked: false }
+}
+
+const REMEDY: &str = "await it instead, or call it on a thread of its own (tokio: spawn_blocking)";
+
+/// After this long the thread itself is looked at, which takes longer than most waits.
+const LONG: Duration = Duration::from_secs(1);
+
+impl Blocking {
+    /// It has lasted for so long. Says so, once, if it is a task that waits.
+    #[inline]
+    pub(crate) fn has_lasted(&mut self, elapsed: Duration) {
+        if elapsed >= LONG && !self.looked {
+            self.looked = true;
+            self.look();
+        }
+    }
+
+    #[cold]
+    fn look(&self) {
+        let call = self.call;
+        if !cfg!(miri) && is_in_poll(&Backtrace::force_capture().to_string()) && is_news(call) {
+            tracing::warn!(
+                call,
+                "{call}: this wait has blocked its thread for {LONG:?} inside the poll of a task, and no other task of the thread \
+                 goes on meanwhile; {REMEDY}"
+            );
+        }
+    }
+}
+
+/// Whether the names of the functions on a stack are those of an executor that polls a task. Nothing else tells that a thread belongs to
+/// one; a program without symbols is not told.
+fn is_in_poll(stack: &str) -> bool {
+    // The innermost comes first. Each has a line, and where the source is known a second one.
+    let mut calls: Vec<String> = Vec::new();
+    for line in stack.lines() {
+        match calls.last_mut() {
+            Some(call) if line.trim_start().starts_with("at ") => call.push_str(line),
+            _ => calls.push(line.to_owned()),
+        }
+    }
+    let first =
+        |names: &[&str]| calls.iter().position(|call| names.iter().any(|name| call.contains(name)));
+    let polls = [
+        "Future>::poll",
+        "{async_block",
+        "{async_fn",
+        "::block_on",
+        "tokio::runtime::task::",
+        "async_task::raw::",
+    ];
+    // What runs code that may block. Workers of tokio are threads of that kind, but poll a task further inside.
+    let may_block = ["BlockingTask", "blocking::unblock", "blocking::Executor", "/blocking-"];
+    first(&polls).is_some_and(|poll| first(&may_block).is_none_or(|blocking| poll < blocking))
+}
+
+fn is_news(call: &'static str) -> bool {
+    let add = |told: &RefCell<Vec<&'static str>>| {
+        let mut told = told.borrow_mut();
+        let is_news = !told.contains(&call);
+        if is_news {
+            told.push(call);
+        }
+        is_news
+    };
+    // A thread that ends may still wait, in the drop of another thread local.
+    TOLD.try_with(add).unwrap_or(false)
 }

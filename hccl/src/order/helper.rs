@@ -9,7 +9,7 @@
 //! next begins. That is the order that CANN wants on a device. But a job waits for other ranks, and
 //! these may have asked for the same things in another order: then each device would wait for what the
 //! other one keeps in line. So the order is not held for ever. When the newest job has taken
-//! [`PATIENCE`], the next one whose *key* is free begins beside it. Jobs of one key, which is a
+//! [`PATIENCE`], the next one whose *keys* are free begins beside it. Jobs with a key in common, which is a
 //! communicator, keep their order whatever happens.
 //!
 //! # Threads
@@ -20,23 +20,30 @@
 #![forbid(unsafe_code)]
 
 use std::collections::VecDeque;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::{Acquire, Release};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use smallvec::SmallVec;
+
 use super::issue_order::PATIENCE;
+use super::patience::Patience;
+use crate::api::entries::ThreadWaits;
 use crate::error::{Error, Result};
-use crate::sync::lock;
+use crate::sync::{contain, lock};
 
 /// How long a thread stays when there is nothing to do.
 const IDLE: Duration = Duration::from_millis(20);
+/// How often a thread that waits for a helper looks up.
+const LOOK_UP: Duration = Duration::from_millis(100);
 
 /// See the [module](self).
 pub(crate) struct Helper {
     /// What its threads are called.
     name: String,
+    /// Told of waits for it, and of its own.
+    waits: ThreadWaits,
     /// Jobs that are reserved, wait in line or run.
     open: AtomicUsize,
     state: Mutex<HelperState>,
@@ -47,12 +54,14 @@ pub(crate) struct Helper {
 struct HelperState {
     line: VecDeque<Job>,
     /// The keys of the jobs that run, and since when. The newest comes last.
-    running: Vec<(u64, Instant)>,
+    running: Vec<(Keys, Instant)>,
     threads: usize,
 }
 
+type Keys = SmallVec<[u64; 2]>;
+
 struct Job {
-    key: u64,
+    keys: Keys,
     open: OpenJob,
     run: Box<dyn FnOnce(OpenJob) + Send>,
 }
@@ -64,9 +73,14 @@ pub(crate) struct OpenJob {
 }
 
 impl Helper {
-    pub(crate) fn new(name: String) -> Arc<Self> {
+    pub(crate) fn new(name: String, waits: ThreadWaits) -> Arc<Self> {
         let (open, state) = (AtomicUsize::new(0), Mutex::default());
-        Arc::new(Helper { name, open, state, changed: Condvar::new() })
+        Arc::new(Helper { name, waits, open, state, changed: Condvar::new() })
+    }
+
+    /// For waits of threads for what it does.
+    pub(crate) fn waits(&self) -> ThreadWaits {
+        self.waits
     }
 
     /// Whether it has nothing to do: all jobs so far have ended, and what they did is visible here.
@@ -75,13 +89,13 @@ impl Helper {
         self.open.load(Acquire) == 0
     }
 
-    /// Sees to it that there will be a thread for a job. Does not block.
-    pub(crate) fn reserve(self: &Arc<Self>) -> Result<OpenJob> {
+    /// Sees to it that there will be a thread for a job of an operation. Does not block.
+    pub(crate) fn reserve(self: &Arc<Self>, operation: &'static str) -> Result<OpenJob> {
         let mut state = lock(&self.state);
         self.open.fetch_add(1, Release);
         let open = OpenJob { helper: self.clone() };
         let started = match state.threads == state.running.len() {
-            true => self.start_thread(&mut state),
+            true => self.start_thread(&mut state, operation),
             false => Ok(()),
         };
         // Its drop takes the lock.
@@ -89,18 +103,23 @@ impl Helper {
         started.map(|()| open)
     }
 
-    /// Waits until it is idle. False when `limit` passed first.
-    pub(crate) fn drain(&self, limit: Duration) -> bool {
-        let until = Instant::now().checked_add(limit);
+    /// Waits until it is idle. False when `limit` passed first; an error when something else ended the wait.
+    pub(crate) fn drain(&self, limit: Duration) -> Result<bool> {
+        let patience = Patience::new(limit);
+        let waits = self.waits.begin(limit);
         let mut state = lock(&self.state);
         while !self.is_idle() {
-            let left = until.map_or(limit, |at| at.saturating_duration_since(Instant::now()));
-            if left.is_zero() {
-                return false;
+            if let Some(error) = patience.failure() {
+                return Err(error);
             }
-            state = self.wait(state, left);
+            let left = patience.left();
+            if left.is_zero() {
+                return Ok(false);
+            }
+            waits.look();
+            state = self.wait(state, left.min(LOOK_UP));
         }
-        true
+        Ok(true)
     }
 
     fn wait<'a>(
@@ -112,24 +131,25 @@ impl Helper {
         waited.unwrap_or_else(PoisonError::into_inner).0
     }
 
-    fn start_thread(self: &Arc<Self>, state: &mut HelperState) -> Result<()> {
+    fn start_thread(
+        self: &Arc<Self>,
+        state: &mut HelperState,
+        operation: &'static str,
+    ) -> Result<()> {
         let helper = self.clone();
         let builder = std::thread::Builder::new().name(self.name.clone());
         builder.spawn(move || helper.serve()).map_err(|error| Error::Invalid {
-            operation: "a call that waits for other ranks",
-            problem: format!("no thread to make it from: {error}").into(),
+            operation,
+            problem: format!("no thread that waits for the other ranks: {error}").into(),
         })?;
         state.threads += 1;
         Ok(())
     }
 
     fn serve(self: Arc<Self>) {
-        while let Some(Job { key, open, run }) = self.next() {
-            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| run(open))) {
-                // The panic hook has told of it. To drop it could panic again.
-                std::mem::forget(panic);
-            }
-            lock(&self.state).running.retain(|(running, _)| *running != key);
+        while let Some(Job { keys, open, run }) = self.next() {
+            contain(|| run(open));
+            lock(&self.state).running.retain(|(running, _)| *running != keys);
             self.changed.notify_all();
         }
     }
@@ -138,12 +158,13 @@ impl Helper {
     fn next(self: &Arc<Self>) -> Option<Job> {
         let mut state = lock(&self.state);
         let mut idle_since = Instant::now();
+        let waits = self.waits.begin(Duration::MAX);
         loop {
             if let Some(job) = state.take_next() {
-                state.running.push((job.key, Instant::now()));
+                state.running.push((job.keys.clone(), Instant::now()));
                 if !state.line.is_empty() && state.threads == state.running.len() {
                     // Without one, those in line wait for this thread.
-                    drop(self.start_thread(&mut state));
+                    drop(self.start_thread(&mut state, "in line"));
                 }
                 return Some(job);
             }
@@ -155,8 +176,15 @@ impl Helper {
                 state.threads -= 1;
                 return None;
             }
-            let limit = if state.line.is_empty() { IDLE } else { state.patience_left() };
-            state = self.wait(state, limit);
+            if state.line.is_empty() || state.waits_for_keys() {
+                waits.look();
+                state = self.wait(state, IDLE);
+            } else {
+                // It goes on by itself.
+                waits.pause();
+                let limit = state.patience_left();
+                state = self.wait(state, limit);
+            }
         }
     }
 }
@@ -167,16 +195,23 @@ impl HelperState {
         PATIENCE.saturating_sub(since).max(Duration::from_millis(1))
     }
 
+    /// Whether patience is over, and all in line wait for jobs of their keys.
+    fn waits_for_keys(&self) -> bool {
+        let is_over = self.running.last().is_some_and(|(_, since)| since.elapsed() >= PATIENCE);
+        is_over && self.line.iter().all(|job| self.running.iter().any(|(keys, _)| job.shares(keys)))
+    }
+
     /// The first in line that may begin.
     fn take_next(&mut self) -> Option<Job> {
         match self.running.last() {
             None => self.line.pop_front(),
             Some((_, since)) if since.elapsed() < PATIENCE => None,
             Some(_) => {
-                let mut taken: Vec<u64> = self.running.iter().map(|(key, _)| *key).collect();
+                let running = self.running.iter().flat_map(|(keys, _)| keys);
+                let mut taken: Vec<u64> = running.copied().collect();
                 let free = self.line.iter().position(|job| {
-                    let free = !taken.contains(&job.key);
-                    taken.push(job.key);
+                    let free = !job.shares(&taken);
+                    taken.extend_from_slice(&job.keys);
                     free
                 });
                 self.line.remove(free?)
@@ -185,11 +220,21 @@ impl HelperState {
     }
 }
 
+impl Job {
+    fn shares(&self, keys: &[u64]) -> bool {
+        self.keys.iter().any(|key| keys.contains(key))
+    }
+}
+
 impl OpenJob {
-    /// The job itself. Jobs with one key never run at the same time, and keep their order.
-    pub(crate) fn push(self, key: u64, run: impl FnOnce(OpenJob) + Send + 'static) {
-        let helper = self.helper.clone();
-        lock(&helper.state).line.push_back(Job { key, open: self, run: Box::new(run) });
+    /// The job itself. Jobs with a key in common never run at the same time, and keep their order.
+    pub(crate) fn push(
+        self,
+        keys: impl IntoIterator<Item = u64>,
+        run: impl FnOnce(OpenJob) + Send + 'static,
+    ) {
+        let (helper, keys) = (self.helper.clone(), keys.into_iter().collect());
+        lock(&helper.state).line.push_back(Job { keys, open: self, run: Box::new(run) });
         helper.changed.notify_all();
     }
 }
@@ -230,7 +275,7 @@ mod tests {
     }
 
     fn helper() -> TestHelper {
-        TestHelper(Helper::new("helper".into()))
+        TestHelper(Helper::new("helper".into(), ThreadWaits::default()))
     }
 
     #[test]
@@ -238,9 +283,12 @@ mod tests {
         let (helper, said) = (helper(), Arc::new(Mutex::new(Vec::new())));
         for number in 0..20 {
             let said = said.clone();
-            helper.reserve().unwrap().push(number % 3, move |_open| lock(&said).push(number));
+            helper
+                .reserve("test")
+                .unwrap()
+                .push([number % 3], move |_open| lock(&said).push(number));
         }
-        assert!(helper.drain(LONG) && helper.is_idle());
+        assert!(helper.drain(LONG).unwrap() && helper.is_idle());
         assert_eq!(*lock(&said), (0..20).collect::<Vec<_>>());
     }
 
@@ -248,35 +296,53 @@ mod tests {
     fn a_job_gets_what_it_waits_for_from_a_later_one_of_another_key() {
         let helper = helper();
         let (tell, told) = mpsc::channel();
-        helper.reserve().unwrap().push(1, move |_open| told.recv().unwrap());
+        helper.reserve("test").unwrap().push([1], move |_open| told.recv().unwrap());
         // Behind it in its own order, whatever happens.
         let (last, ended) = mpsc::channel();
-        helper.reserve().unwrap().push(1, move |_open| last.send("of key 1").unwrap());
-        helper.reserve().unwrap().push(2, move |_open| tell.send(()).unwrap());
+        helper.reserve("test").unwrap().push([1], move |_open| last.send("of key 1").unwrap());
+        helper.reserve("test").unwrap().push([2], move |_open| tell.send(()).unwrap());
         assert_eq!(ended.recv_timeout(LONG), Ok("of key 1"));
-        assert!(helper.drain(LONG));
+        assert!(helper.drain(LONG).unwrap());
+    }
+
+    #[test]
+    fn a_job_of_two_keys_keeps_its_order_with_those_of_each() {
+        let (helper, said) = (helper(), Arc::new(Mutex::new(Vec::new())));
+        let (tell, told) = mpsc::channel();
+        helper.reserve("test").unwrap().push([1], move |_open| told.recv().unwrap());
+        for (number, keys) in [&[1, 2][..], &[2], &[3]].into_iter().enumerate() {
+            let said = said.clone();
+            let keys = keys.iter().copied();
+            helper.reserve("test").unwrap().push(keys, move |_open| lock(&said).push(number));
+        }
+        while lock(&said).is_empty() {
+            std::thread::yield_now();
+        }
+        tell.send(()).unwrap();
+        assert!(helper.drain(LONG).unwrap());
+        assert_eq!(*lock(&said), [2, 0, 1]);
     }
 
     #[test]
     fn a_job_may_let_others_go_on_before_its_end() {
         let helper = helper();
         let (end, ended) = mpsc::channel::<()>();
-        helper.reserve().unwrap().push(1, move |open| {
+        helper.reserve("test").unwrap().push([1], move |open| {
             drop(open);
             let _ = ended.recv();
         });
-        assert!(helper.drain(LONG));
+        assert!(helper.drain(LONG).unwrap());
         drop(end);
     }
 
     #[test]
     fn a_job_that_panics_or_does_not_come_holds_nobody_up() {
         let helper = helper();
-        drop(helper.reserve().unwrap());
-        helper.reserve().unwrap().push(1, |_open| std::panic::resume_unwind(Box::new(())));
-        let waits = helper.reserve().unwrap();
-        assert!(!helper.drain(Duration::from_millis(1)), "one is to come");
-        waits.push(1, |_open| {});
-        assert!(helper.drain(LONG));
+        drop(helper.reserve("test").unwrap());
+        helper.reserve("test").unwrap().push([1], |_open| std::panic::resume_unwind(Box::new(())));
+        let waits = helper.reserve("test").unwrap();
+        assert!(!helper.drain(Duration::from_millis(1)).unwrap(), "one is to come");
+        waits.push([1], |_open| {});
+        assert!(helper.drain(LONG).unwrap());
     }
 }

@@ -48,15 +48,11 @@ impl Operation<'_> {
         Self { name, communicator: None, takes: Takes::Nothing }
     }
 
-    /// `position` is what is said of an operation without a communicator.
+    /// For an error of its call. `position` is what is said of an operation without a communicator.
+    #[cold]
     pub(crate) fn context(&self, position: u64) -> OpContext {
         match self.communicator {
-            Some((label, sequence)) => OpContext {
-                operation: self.name,
-                communicator: Some(label.communicator.clone()),
-                rank: Some(label.rank),
-                sequence,
-            },
+            Some((label, sequence)) => label.failed(self.name, sequence),
             None => OpContext::new(self.name, position),
         }
     }

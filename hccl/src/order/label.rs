@@ -6,12 +6,16 @@
 
 #![forbid(unsafe_code)]
 
+use std::ffi::CStr;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
+use crate::api::Table;
 use crate::api::item::Item;
+use crate::api::peers::{PeerSource, is_collective};
 use crate::error::batch::Direction;
+use crate::error::peers::{MOST_WATCHED, PeerReport};
 use crate::error::{Error, OpContext};
 use crate::sync::lock;
 
@@ -21,6 +25,10 @@ pub(crate) struct Label {
     pub(crate) communicator: Box<str>,
     pub(crate) rank: u32,
     pub(crate) world_size: u32,
+    /// Where its ranks are, for errors.
+    peers: PeerSource,
+    /// Where they were when it failed: that does not change.
+    failure: OnceLock<Arc<PeerReport>>,
     /// Waits for its operations may end.
     pub(crate) aborted: AtomicBool,
     /// Labels of graphs that use this communicator beside others: its abort is theirs.
@@ -28,6 +36,8 @@ pub(crate) struct Label {
     /// Collectives that the communicator has issued itself; it is the only one to write this.
     issued: AtomicU64,
     replayed: Replayed,
+    /// Who may issue in its name: the communicator, operations on a detour, parts that are being made, and graphs.
+    users: AtomicUsize,
 }
 
 /// What graphs have issued.
@@ -80,11 +90,40 @@ impl Numbers {
 }
 
 impl Label {
-    pub(crate) fn new(communicator: Box<str>, rank: u32, world_size: u32) -> Self {
+    pub(crate) fn new(
+        communicator: Box<str>,
+        rank: u32,
+        world_size: u32,
+        peers: PeerSource,
+    ) -> Self {
         let (aborted, issued) = (AtomicBool::new(false), AtomicU64::new(0));
         let replayed = Replayed::default();
         let joint = Mutex::default();
-        Label { communicator, rank, world_size, aborted, joint, issued, replayed }
+        let (failure, users) = (OnceLock::new(), AtomicUsize::new(1));
+        Label {
+            communicator,
+            rank,
+            world_size,
+            peers,
+            failure,
+            aborted,
+            joint,
+            issued,
+            replayed,
+            users,
+        }
+    }
+
+    /// One more may issue in its name.
+    pub(crate) fn join(&self) {
+        self.users.fetch_add(1, Relaxed);
+    }
+
+    /// One less may. After the last one the peers are told that this rank issues nothing more, where the backend can.
+    pub(crate) fn leave(&self, table: &Table, reason: &CStr) {
+        if self.users.fetch_sub(1, AcqRel) == 1 {
+            self.peers.leave(table, reason);
+        }
     }
 
     /// What the replays of a graph go by: its only communicator, or a label that is aborted when any of them is. It has the names
@@ -97,7 +136,8 @@ impl Label {
             [first, ..] => first,
         };
         let names: Vec<&str> = labels.iter().map(|label| &*label.communicator).collect();
-        let joint = Label::new(names.join(" and ").into(), first.rank, first.world_size);
+        let peers = PeerSource::default();
+        let joint = Label::new(names.join(" and ").into(), first.rank, first.world_size, peers);
         let joint = Arc::new(joint);
         for label in labels {
             let mut others = lock(&label.joint);
@@ -124,18 +164,51 @@ impl Label {
     /// Names an operation, or with number 0 a call that takes none.
     pub(crate) fn context(&self, operation: &'static str, sequence: u64) -> OpContext {
         let communicator = Some(self.communicator.clone());
-        OpContext { operation, communicator, rank: Some(self.rank), sequence }
+        let (rank, world_size) = (Some(self.rank), Some(self.world_size));
+        OpContext { operation, communicator, rank, world_size, sequence, peers: None }
+    }
+
+    /// The same with where the ranks were when the communicator failed, if it has.
+    #[cold]
+    pub(crate) fn failed(&self, operation: &'static str, sequence: u64) -> OpContext {
+        OpContext { peers: self.failure(), ..self.context(operation, sequence) }
+    }
+
+    /// The same with where the ranks are now, as seen from a collective. Of other operations the backend does not see there who has come.
+    #[cold]
+    pub(crate) fn waiting(&self, operation: &'static str, sequence: u64) -> OpContext {
+        let now = || self.peers.now(sequence, self.rank, self.world_size).map(Arc::new);
+        let peers = self.failure().or_else(|| is_collective(operation).then(now).flatten());
+        OpContext { peers, ..self.context(operation, sequence) }
+    }
+
+    /// The same where that is not too much for a wait that goes on.
+    #[cold]
+    pub(crate) fn watched(&self, operation: &'static str, sequence: u64) -> OpContext {
+        match self.world_size {
+            ..=MOST_WATCHED => self.waiting(operation, sequence),
+            _ => self.context(operation, sequence),
+        }
+    }
+
+    /// Where the ranks were when the communicator failed, if it has.
+    fn failure(&self) -> Option<Arc<PeerReport>> {
+        if let Some(known) = self.failure.get() {
+            return Some(known.clone());
+        }
+        let report = Arc::new(self.peers.failure(self.world_size)?);
+        Some(self.failure.get_or_init(|| report).clone())
     }
 
     /// Says which operation an error is about, unless it says so itself.
     #[cold]
     pub(crate) fn explain(&self, operation: &'static str, sequence: u64, error: Error) -> Error {
-        let context = || self.context(operation, sequence);
-        let error = error.in_operation(context);
+        let error = error.in_operation(|| self.failed(operation, sequence));
         if error.context().is_some() {
             return error;
         }
-        Error::Refused { context: Box::new(context()), cause: Box::new(error) }
+        let context = Box::new(self.failed(operation, sequence));
+        Error::Refused { context, cause: Box::new(error) }
     }
 
     /// The number of the next collective.

@@ -232,9 +232,11 @@ fn note(queue: &StreamQueue, number: u64, error: Error) {
     let first = queue.slot.timeline.told_complete() + 1;
     if first <= number {
         let error = match error {
-            Error::Call { code, message, .. } => {
-                Error::Failed { context: Box::new(queue.slot.describe(number)), code, message }
-            }
+            Error::Call { code, message, .. } => Error::Failed {
+                context: Box::new(queue.slot.describe_failed(number)),
+                code,
+                message,
+            },
             other => other,
         };
         queue.slot.faults.add(first..=number, None, error);

@@ -7,12 +7,15 @@
 #![forbid(unsafe_code)]
 
 use std::cell::RefCell;
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::SeqCst;
+use std::sync::{Arc, LazyLock, Mutex};
+use std::task::Waker;
 use std::time::{Duration, Instant};
 
+use super::registry::{Key, Registry};
 use crate::error::Error;
+use crate::sync::{contain, lock};
 
 /// What may end the waits of a thread before their time.
 pub(crate) trait Watch: Send + Sync {
@@ -30,7 +33,8 @@ pub(crate) fn watch_waits(watch: Arc<dyn Watch>) {
     WATCH.set(Some(watch));
 }
 
-fn watch_of_this_thread() -> Option<Arc<dyn Watch>> {
+/// What may end the waits of the calling thread, and those for what it begins.
+pub(crate) fn watch_of_this_thread() -> Option<Arc<dyn Watch>> {
     // A thread that ends may still wait, in the drop of another thread local.
     WATCH.try_with(|watch| watch.borrow().clone()).ok().flatten()
 }
@@ -43,9 +47,35 @@ pub(crate) const WARN_AFTER: Duration = Duration::from_millis(200);
 
 static ALARMS: AtomicU64 = AtomicU64::new(0);
 
+/// The wakers of tasks that await something else than an operation, for which the reactor does it.
+static LISTENING: LazyLock<Mutex<Registry<Arc<Waker>>>> = LazyLock::new(Mutex::default);
+
 /// Something has happened that may end waits: every task that awaits asks its [`Patience`].
 pub(crate) fn alarm() {
     ALARMS.fetch_add(1, SeqCst);
+    let wakers: Vec<Arc<Waker>> = lock(&LISTENING).values().cloned().collect();
+    for waker in wakers {
+        // Without the lock: it is code of others.
+        contain(move || waker.wake_by_ref());
+    }
+}
+
+/// A task that every alarm wakes, until this is dropped.
+pub(crate) struct Listening(Key);
+
+impl Listening {
+    pub(crate) fn new(waker: &Waker) -> Self {
+        let waker = Arc::new(waker.clone());
+        Listening(lock(&LISTENING).insert(waker))
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        let waker = lock(&LISTENING).remove(self.0);
+        // Here, where the lock is free again: it may be code of others.
+        drop(waker);
+    }
 }
 
 /// How many alarms there were.
@@ -60,6 +90,8 @@ pub(crate) struct Patience {
     /// Whether it has said what it waits for.
     pub(super) warned: bool,
     watch: Option<Arc<dyn Watch>>,
+    /// When it has looked where the other ranks were, and the newest collective of each.
+    pub(super) looked: Option<(Instant, Box<[u64]>)>,
 }
 
 impl Patience {
@@ -68,15 +100,28 @@ impl Patience {
         Self::since(Duration::ZERO, limit)
     }
 
+    /// One that begins now, which this may end where the calling thread has nothing of its own.
+    pub(crate) fn watched(limit: Duration, watch: Option<Arc<dyn Watch>>) -> Self {
+        let own = Self::new(limit);
+        Self { watch: own.watch.or(watch), ..own }
+    }
+
     /// One that began some time ago.
     pub(super) fn since(ago: Duration, limit: Duration) -> Self {
         let now = Instant::now();
         let since = now.checked_sub(ago).unwrap_or(now);
-        Self { since, limit, warned: false, watch: watch_of_this_thread() }
+        Self { since, limit, warned: false, watch: watch_of_this_thread(), looked: None }
+    }
+
+    /// Whether it has lasted for so long that it should say what it waits for. Asked again, it says no.
+    pub(crate) fn is_long(&mut self) -> bool {
+        let is_long = !self.warned && self.elapsed() >= WARN_AFTER;
+        self.warned |= is_long;
+        is_long
     }
 
     /// How long it has lasted.
-    pub(super) fn elapsed(&self) -> Duration {
+    pub(crate) fn elapsed(&self) -> Duration {
         self.since.elapsed()
     }
 

@@ -143,7 +143,7 @@ impl StreamQueue {
         for (ticket, (code, message)) in found {
             let number = slot.timeline.number_of(ticket);
             let context = match number {
-                Some(number) => slot.describe(number),
+                Some(number) => slot.describe_failed(number),
                 None => OpContext::unknown(),
             };
             let error = Error::Failed { context: Box::new(context), code, message };
@@ -200,7 +200,7 @@ impl Occupant for StreamQueue {
         self.close();
         drop(self);
         // What was dropped while the stream used it.
-        device.reap();
+        device.reap_in_drop();
         if let Ok(_bound) = device.bind() {
             device.runtime().pool().sweep(device.table());
         }

@@ -25,6 +25,7 @@ use super::patience::{Patience, alarms};
 use super::registry::{Key, Registry};
 use super::stream_slot::Occupant;
 use crate::error::{Error, Result};
+use crate::sync::contain;
 use ascend_sync::pause;
 
 /// How long the thread stays when nothing is registered.
@@ -224,10 +225,7 @@ impl Reactor {
             if !ready.is_empty() {
                 pauses = 0;
                 for watched in ready.drain(..) {
-                    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| finish(watched))) {
-                        // The panic hook has told of it. To drop it could panic again.
-                        std::mem::forget(panic);
-                    }
+                    contain(|| finish(watched));
                 }
                 continue;
             }

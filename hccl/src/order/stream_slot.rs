@@ -41,11 +41,9 @@ struct Record {
 
 impl Record {
     fn context(&self) -> OpContext {
-        OpContext {
-            operation: self.operation,
-            communicator: self.label.as_ref().map(|label| label.communicator.clone()),
-            rank: self.label.as_ref().map(|label| label.rank),
-            sequence: self.sequence,
+        match &self.label {
+            Some(label) => label.context(self.operation, self.sequence),
+            None => OpContext::new(self.operation, self.sequence),
         }
     }
 }
@@ -120,6 +118,9 @@ pub(crate) trait Elsewhere: Send + Sync {
 
     /// What it waits for, in the words of the backend; `None` when nobody knows.
     fn waits_for(&self) -> Option<Box<str>>;
+
+    /// The ranks that it waits for, as far as the backend tells.
+    fn awaited_ranks(&self) -> Vec<u32>;
 }
 
 /// The slots that no stream has, by the address of their line of counters.
@@ -263,14 +264,44 @@ impl StreamSlot {
 
     /// The operation with this number, as far as it is remembered.
     pub(crate) fn describe(&self, number: u64) -> OpContext {
+        self.described(number, Label::context)
+    }
+
+    /// As [`describe`](Self::describe), with where the ranks were when its communicator failed.
+    #[cold]
+    pub(crate) fn describe_failed(&self, number: u64) -> OpContext {
+        self.described(number, Label::failed)
+    }
+
+    /// As [`describe`](Self::describe), with where the ranks are now.
+    #[cold]
+    pub(crate) fn describe_waiting(&self, number: u64) -> OpContext {
+        self.described(number, Label::waiting)
+    }
+
+    /// As [`describe_waiting`](Self::describe_waiting), for a wait that goes on.
+    #[cold]
+    pub(crate) fn describe_watched(&self, number: u64) -> OpContext {
+        self.described(number, Label::watched)
+    }
+
+    fn described(
+        &self,
+        number: u64,
+        by: impl FnOnce(&Label, &'static str, u64) -> OpContext,
+    ) -> OpContext {
         // The lock may be held by an enqueue that waits for peers; a message is not worth waiting for it.
-        if let Some(issuing) = self.try_issuing() {
+        let known = self.try_issuing().and_then(|issuing| {
             let record = &issuing.records[(number % WINDOW) as usize];
-            if record.number == number {
-                return record.context();
-            }
+            let known = (record.label.clone(), record.operation, record.sequence);
+            (record.number == number).then_some(known)
+        });
+        match known {
+            // Without the lock: the backend is asked.
+            Some((Some(label), operation, sequence)) => by(&label, operation, sequence),
+            Some((None, operation, sequence)) => OpContext::new(operation, sequence),
+            None => OpContext::new("operation", self.timeline.position(number)),
         }
-        OpContext::new("operation", self.timeline.position(number))
     }
 
     /// How a complete operation ended.

@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::awaiting;
@@ -13,6 +14,7 @@ use super::patience::{Patience, WARN_AFTER, alarms};
 use super::queue::StreamQueue;
 use super::stamps::Conflicts;
 use super::stream_slot::StreamSlot;
+use crate::error::peers::{MOST_RANKS, PeerReport};
 use crate::error::{Error, Result};
 
 /// A wait looks up at least this often.
@@ -30,10 +32,16 @@ impl Patience {
         let mut left = self.left();
         let elapsed = self.elapsed();
         if left.is_zero() {
-            return Err(queue.timeout(number, elapsed, waiter));
+            return Err(queue.timeout(number, elapsed, waiter, self.looked.as_ref()));
         }
-        if elapsed >= WARN_AFTER && !self.warned {
-            self.warned = true;
+        if self.looked.is_none() && elapsed >= LOOK_UP {
+            let peers = queue.slot.describe_watched(number).peers;
+            let newest = peers.map_or_else(Box::default, |peers| peers.newest());
+            self.looked = Some((Instant::now(), newest));
+        } else if self.looked.is_none() {
+            left = left.min(LOOK_UP.saturating_sub(elapsed));
+        }
+        if self.is_long() {
             let (device, what) = (queue.device().index(), queue.slot.describe(number));
             let why = queue.what_it_waits_for(number)?.unwrap_or_default();
             tracing::warn!(device, "{waiter} has waited {elapsed:.0?} for {what}: {why}");
@@ -49,6 +57,10 @@ impl Patience {
             }
             match queue.slot.aborted(number) {
                 Some(Some(context)) => {
+                    // It may be what the abort is about.
+                    if let Some(error) = queue.slot.faults.of(number, (0, 0)) {
+                        return Err(error);
+                    }
                     return Err(Error::Aborted { context: Some(Box::new(context)) });
                 }
                 Some(None) => {}
@@ -109,7 +121,7 @@ impl StreamQueue {
         if is_complete() {
             return Ok(());
         }
-        awaiting::blocks(waiter);
+        let mut blocking = awaiting::blocks(waiter);
         let _bound = self.device().bind()?;
         let wait = |slice, patience| {
             let ticket = ticket.or_else(|| self.slot.timeline.ticket(number));
@@ -132,6 +144,7 @@ impl StreamQueue {
             Patience::new(limit)
         };
         loop {
+            blocking.has_lasted(patience.elapsed());
             let slice = patience.check(self, number, waiter)?.min(LOOK_UP);
             wait(slice, patience.left())?;
             if is_complete() {
@@ -160,18 +173,46 @@ impl StreamQueue {
     }
 
     #[cold]
-    fn timeout(&self, number: u64, after: Duration, waiter: &'static str) -> Error {
+    fn timeout(
+        &self,
+        number: u64,
+        after: Duration,
+        waiter: &'static str,
+        looked: Option<&(Instant, Box<[u64]>)>,
+    ) -> Error {
         let message = match self.what_it_waits_for(number) {
             Ok(message) => message,
             Err(error) => return error,
         };
-        let (operation, device) = (self.slot.describe(number), self.device().index());
+        let (mut operation, device) = (self.slot.describe_waiting(number), self.device().index());
+        if let (None, Some(own), Some(all @ ..=MOST_RANKS)) =
+            (&operation.peers, operation.rank, operation.world_size)
+            && let awaited @ [_, ..] = &self.awaited_ranks(number)[..]
+        {
+            operation.peers = Some(PeerReport::of_messages(own, all, awaited).into());
+        }
+        if let (Some(peers), Some((at, before))) = (&mut operation.peers, looked) {
+            Arc::make_mut(peers).compare(before, at.elapsed());
+        }
         let what = if operation.operation == waiter {
             format!("{operation} on device {device}")
         } else {
             format!("{operation} on device {device} ({waiter})")
         };
-        Error::Timeout { what: what.into(), after, message }
+        Error::Timeout { what: what.into(), after, message, context: Some(Box::new(operation)) }
+    }
+
+    /// The ranks that an operation waits for, as far as the backend tells.
+    #[cold]
+    pub(crate) fn awaited_ranks(&self, number: u64) -> Vec<u32> {
+        if let Some(elsewhere) = self.slot.first_elsewhere(number) {
+            return elsewhere.awaited_ranks();
+        }
+        let ticket = |number| self.slot.timeline.ticket(number);
+        let Some(last) = ticket(number) else { return Vec::new() };
+        // Of the oldest number that is kept only the last one is known.
+        let before = number.checked_sub(1).and_then(ticket).unwrap_or(0);
+        self.table().task_peers(self.handle(), (before + 1).min(last)..=last)
     }
 
     /// What the backend says: the text of a wait that ends too early.
@@ -185,6 +226,11 @@ impl StreamQueue {
         drop(self.table().recent_message());
         let moment = Duration::from_millis(1);
         self.wait_a_little(number, self.slot.timeline.ticket(number), moment, moment)?;
-        Ok(self.table().recent_message())
+        // Which entry was asked, and that it is not complete, is nothing to the program.
+        let without_entry = |message: Box<str>| match message.split_once("its work goes on: ") {
+            Some((_, what)) => what.into(),
+            None => message,
+        };
+        Ok(self.table().recent_message().map(without_entry))
     }
 }

@@ -47,6 +47,24 @@ impl Runtime {
 
     /// Emulated devices with options: `build` makes the runtime.
     ///
+    /// | option | type | default | |
+    /// | --- | --- | --- | --- |
+    /// | `devices` | `usize` | 8 | how many, 1 to 4,096 |
+    /// | `product` | [`Product`] | `A3` | what they pretend to be |
+    /// | `memory` | `u64` | what the product has, or less where the process has no addresses left for it | memory of each, in bytes; pages are used when they are written |
+    /// | `connect_timeout` | `Duration` | 120 s | how long ranks wait for one another when they connect, at most 49 days |
+    /// | `exec_timeout` | `Duration` | 1836 s | how long an operation may take on the device, at most 49 days |
+    /// | `checked` | `bool` | `false` | whether accesses that nothing orders are looked for ([`findings`](Self::findings)) |
+    /// | `deadline` | `Duration` | 5 min | how long everything that waits waits ([`set_deadline`](Self::set_deadline)) |
+    /// | `fault` | [`Fault`] | none | something that goes wrong on one device; can be given several times |
+    ///
+    /// Faults: [`Fault::delay`], [`Fault::stop`], [`Fault::leave`], [`Fault::wrong_count`], [`Fault::out_of_memory`] and
+    /// [`Fault::link_timeout`], each from the operation or allocation that [`Fault::at`] says.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`] for a number or a time out of range, [`Error::NoSuchDevice`] for a fault of a device that there is not.
+    ///
     /// ```
     /// use hccl::{Product, Runtime};
     /// let runtime = Runtime::emulator_builder().devices(2).product(Product::A2).build()?;
@@ -99,7 +117,7 @@ impl Runtime {
 /// What emulated devices are like. Made by [`Runtime::emulator_builder`], whose `build` takes the devices.
 #[cfg(feature = "emulator")]
 #[derive(Clone, Debug, TypedBuilder)]
-#[builder(build_method(into = Result<Runtime>))]
+#[builder(doc, build_method(into = Result<Runtime>))]
 pub struct EmulatorOptions {
     /// How many devices: 1 to 4,096.
     #[builder(default = 8)]
@@ -207,7 +225,11 @@ impl EmulatorOptions {
 }
 
 fn auto() -> Result<Runtime> {
-    match Api::load() {
+    let loaded = Api::load();
+    if let Some(reason) = loaded.as_ref().ok().and_then(misled) {
+        return Err(Error::NoBackend { reason: reason.into() });
+    }
+    match loaded {
         Err(error) if error.is_absent() && error.names_a_place() => {
             Err(Error::NoBackend { reason: error.to_string().into() })
         }
@@ -223,11 +245,30 @@ fn auto() -> Result<Runtime> {
     }
 }
 
+/// What is wrong when CANN was found elsewhere than where a variable says.
+fn misled(api: &Api) -> Option<String> {
+    let found = Path::new(api.sources().first()?);
+    let set =
+        |name: &'static str| Some((name, std::env::var_os(name).filter(|home| !home.is_empty())?));
+    let (name, home) = ["ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME"].into_iter().find_map(set)?;
+    let is_there = found.starts_with(&home);
+    (!is_there).then(|| {
+        format!(
+            "{name} is {}, where CANN is not; it was found as {}. Correct the variable, or unset it",
+            Path::new(&home).display(),
+            found.display()
+        )
+    })
+}
+
 /// Says what [`auto`] has chosen.
 fn tell(runtime: &Runtime) {
     let devices = runtime.device_count();
     match runtime.backend() {
-        Backend::Cann => tracing::info!(devices, "backend: CANN"),
+        Backend::Cann => {
+            let sources = runtime.table().sources().join(", ");
+            tracing::info!(devices, "backend: CANN, since its libraries were found: {sources}");
+        }
         Backend::Emulator => tracing::info!(
             devices,
             "backend: the emulator, since CANN is not installed (its libraries are not on the loader's path, and neither \

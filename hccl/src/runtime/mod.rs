@@ -78,8 +78,7 @@ impl Runtime {
         self.shared.exec_seconds.store(seconds, Relaxed);
     }
 
-    /// To see whether it is gone.
-    #[cfg(all(test, not(loom), not(miri)))]
+    /// For who must not keep it.
     pub(crate) fn downgrade(&self) -> WeakRuntime {
         WeakRuntime(Arc::downgrade(&self.shared))
     }
@@ -108,10 +107,8 @@ impl Runtime {
     }
 }
 
-#[cfg(all(test, not(loom), not(miri)))]
 pub(crate) struct WeakRuntime(std::sync::Weak<Shared>);
 
-#[cfg(all(test, not(loom), not(miri)))]
 impl WeakRuntime {
     pub(crate) fn upgrade(&self) -> Option<Runtime> {
         self.0.upgrade().map(|shared| Runtime { shared })

@@ -219,3 +219,23 @@ fn what_completes_while_it_is_registered_is_seen_by_the_second_look() {
         assert!(matches!(poll_with(&mut work, &waker), Poll::Ready(Ok(()))));
     });
 }
+
+#[test]
+fn what_was_taken_from_a_pending_is_an_error_the_second_time() {
+    on_both(1, |runtime| {
+        let device = runtime.device(0).unwrap();
+        let build = || crate::comm::Communicator::init_all(std::slice::from_ref(&device));
+        let taken = |outcome: Result<Vec<crate::comm::Communicator>>| {
+            let error = outcome.map(drop).unwrap_err().to_string();
+            assert!(error.contains("it has been taken already"), "{error}");
+        };
+        let mut pending = build();
+        block_on(&mut pending).unwrap();
+        assert!(pending.is_done());
+        taken(block_on(&mut pending));
+        taken(pending.wait());
+        let mut pending = build();
+        block_on(&mut pending).unwrap();
+        taken(pending.wait_timeout(Duration::ZERO).unwrap());
+    });
+}

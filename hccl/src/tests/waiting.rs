@@ -88,6 +88,27 @@ fn operations_do_not_stand_in_line_behind_a_communicator_that_is_made() {
     });
 }
 
+#[test]
+fn a_long_wait_for_a_communicator_says_so_once() {
+    let runtime = emulator(2);
+    let device = runtime.device(0).unwrap();
+    let root = crate::comm::RootInfo::new(&device).unwrap();
+    let build = |rank: u32| {
+        let builder = Communicator::builder().runtime(&runtime).rank(rank).world_size(2);
+        builder.root_info(&root).build()
+    };
+    let warnings = Warnings::default();
+    let limit = 3 * crate::order::patience::WARN_AFTER;
+    let pending = tracing::subscriber::with_default(warnings.clone(), || {
+        build(0).wait_timeout(limit).unwrap_err()
+    });
+    let warnings = warnings.0.lock().unwrap();
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    let said = "Communicator::builder has waited";
+    assert!(warnings[0].contains(said) && warnings[0].contains("await it"), "{warnings:?}");
+    let _comms = [build(1), pending].map(|pending| pending.wait().unwrap());
+}
+
 fn emulator(devices: usize) -> Runtime {
     EmulatorOptions::small(devices).start_with(ascend_emulator::table()).unwrap()
 }
@@ -158,7 +179,7 @@ fn a_thread_that_comes_late_is_no_deadlock() {
                 let device = rank.device().clone();
                 let other = scope.spawn(move || {
                     // It reads its data, say.
-                    std::thread::sleep(Duration::from_millis(500));
+                    std::thread::sleep(Duration::from_millis(1500));
                     let stream = device.stream()?;
                     x.barrier(&stream)?.wait()
                 });

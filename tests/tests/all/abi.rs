@@ -18,34 +18,41 @@ use rust::{Source, rust_name, rust_type};
 
 /// Functions that the data does not hold: two that CANN exports without a public header, and the
 /// optional entries of our own.
-const MORE_FUNCTIONS: [&str; 20] = [
+const MORE_FUNCTIONS: [&str; 24] = [
     "HcclAllocComResourceByTiling",
     "HcclThreadExportToCommEngine",
     "ascendExtStreamProgress",
     "ascendExtStreamFailure",
     "ascendExtAwaitActivity",
     "ascendExtAwaitTask",
+    "ascendExtTaskPeers",
     "ascendExtBlockCreate",
     "ascendExtBlockDestroy",
     "ascendExtRankLeave",
     "ascendExtGroupResult",
     "ascendExtFaultSet",
     "ascendExtCommAbort",
+    "ascendExtCommFailure",
+    "ascendExtCommRank",
+    "ascendExtCommTitle",
     "ascendExtCommLeave",
     "ascendExtFaultClear",
     "ascendExtFindings",
     "ascendExtFinding",
     "ascendExtHostAccess",
-    "ascendExtIssueFor",
+    "ascendExtThreadWaits",
     "ascendExtTimelineRecord",
     "ascendExtTimeline",
 ];
 
 /// Types of the optional entries.
-const MORE_STRUCTURES: [&str; 3] = ["AscendExtProgress", "AscendExtBlockConfig", "AscendExtFault"];
-const MORE_ENUMS: [&str; 5] = [
+const MORE_STRUCTURES: [&str; 4] =
+    ["AscendExtProgress", "AscendExtBlockConfig", "AscendExtFault", "AscendExtRank"];
+const MORE_ENUMS: [&str; 7] = [
     "AscendExtProduct",
     "AscendExtFaultKind",
+    "AscendExtCommCause",
+    "AscendExtPresence",
     "AscendExtCheck",
     "AscendExtFindingForm",
     "AscendExtTimelineForm",

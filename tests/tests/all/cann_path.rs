@@ -5,9 +5,9 @@ use std::path::Path;
 use std::process::Command;
 
 use hccl::Backend;
-use hccl::operator::*;
+use hccl::operator::Operator;
 use hccl::prelude::*;
-use hccl_tests::installed_emulator;
+use hccl_tests::{from_the_left, installed_emulator};
 
 fn runtime() -> Runtime {
     Runtime::load_from(installed_emulator()).unwrap()
@@ -46,6 +46,7 @@ fn a_program_runs_over_dlopened_libraries() {
 #[test]
 fn cann_and_auto_find_the_libraries_on_the_loader_s_path() {
     if is_child() {
+        tracing_subscriber::fmt::init();
         for runtime in [Runtime::cann().unwrap(), Runtime::auto().unwrap()] {
             run_the_program(&runtime);
             println!("ran on {:?}", runtime.backend());
@@ -56,6 +57,10 @@ fn cann_and_auto_find_the_libraries_on_the_loader_s_path() {
         as_child("cann_and_auto_find_the_libraries_on_the_loader_s_path", installed_emulator());
     assert!(passed, "{text}");
     assert_eq!(text.matches("ran on Cann").count(), 2, "{text}");
+    // Only `auto` chooses.
+    let told =
+        "backend: CANN, since its libraries were found: libacl_rt.so, libhcomm.so, libhccl.so";
+    assert_eq!(text.matches(told).count(), 1, "{text}");
 }
 
 #[test]
@@ -71,6 +76,15 @@ fn a_variable_that_leads_nowhere_is_an_error_of_auto_and_not_the_emulator() {
         assert!(passed, "{text}");
         let tried = format!("{}/lib64/libacl_rt.so: no such file", nowhere.display());
         for piece in [&*tried, "correct it", "unset it", name] {
+            assert!(text.contains(piece), "{piece}: {text}");
+        }
+    }
+    // Also when it is somewhere else.
+    for name in ["ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME"] {
+        let (passed, text) = as_child_with(test, installed_emulator(), Some((name, nowhere)));
+        assert!(passed, "{text}");
+        let said = format!("{name} is {}, where CANN is not", nowhere.display());
+        for piece in [&*said, "found as libacl_rt.so", "Correct the variable, or unset it"] {
             assert!(text.contains(piece), "{piece}: {text}");
         }
     }
@@ -121,24 +135,10 @@ fn libraries_without_a_device_are_an_error_of_auto_that_names_both_ways_out() {
     }
 }
 
-/// Everybody reads from the one before, on a thread beside the stream.
-fn from_the_left(op: &Recorder<'_>, main: &mut MainThread<'_>) {
-    let shared = ..op.input().len();
-    main.copy(op.input(), op.buffer().slice(shared));
-    main.fork(2, |threads| {
-        let [main, sub] = threads.array();
-        let exposed = main.expose(op.channel(op.peer(1)));
-        let access = sub.enter(op.channel(op.peer(-1)));
-        sub.read(access.buffer().slice(shared), op.output());
-        sub.leave(access);
-        main.reclaim(exposed);
-    });
-}
-
 /// A small program: some operations, one of them captured and one of its own making, on four ranks.
 fn run_the_program(runtime: &Runtime) {
     assert_eq!(runtime.backend(), Backend::Cann);
-    let from_the_left = Operator::other("from_the_left", 8, 8, from_the_left);
+    let operator = Operator::other("from_the_left", 8, 8, from_the_left);
     let results = runtime
         .run_ranks(4, |rank| -> hccl::Result<(Vec<f32>, Vec<i32>, Vec<u8>)> {
             let device = rank.device();
@@ -156,7 +156,7 @@ fn run_the_program(runtime: &Runtime) {
                 .recv(&mut left, (me + n - 1) % n)
                 .submit(&stream)?;
             let mut moved = device.zeros::<i32>(8, &stream)?;
-            comm.run(&from_the_left).input(&left).output(&mut moved).submit(&stream)?;
+            comm.run(&operator).input(&left).output(&mut moved).submit(&stream)?;
 
             let mut word = device.upload(&[me as u8; 3], &stream)?;
             let capture = device.begin_capture()?;

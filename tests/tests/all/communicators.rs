@@ -1,8 +1,8 @@
 //! Communicators: order across streams, end of life, abort, and mistakes that are found before the call.
 
-use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
+use ascend_emulator_testing::barrier::Barrier;
 use ascend_sys::{Api, Functions};
 use hccl::prelude::*;
 use hccl_tests::both_backends;
@@ -198,7 +198,7 @@ fn lengths_must_agree() {
         let mut y = device.zeros::<f32>(7, stream).unwrap();
         comm.all_reduce(&x, &mut y, Sum, stream).err()
     });
-    says(&text, &["all_reduce #2", "communicator world", "rank 0", "8", "7"]);
+    says(&text, &["all_reduce #2", "on `world` (rank 0 of 1)", "8", "7"]);
 }
 
 #[test]
@@ -219,7 +219,7 @@ fn the_root_must_exist() {
         let mut x = device.zeros::<f32>(8, stream).unwrap();
         comm.broadcast(&mut x, 1, stream).err()
     });
-    says(&text, &["broadcast #2", "communicator world", "rank 0", "root", "1"]);
+    says(&text, &["broadcast #2", "on `world` (rank 0 of 1)", "root", "1"]);
 }
 
 #[test]
@@ -254,7 +254,7 @@ fn batches_are_checked_by_name() {
         let x = device.zeros::<f32>(8, stream).unwrap();
         comm.batch().send(&x, 3).submit(stream).err()
     });
-    says(&text, &["batch", "item 0", "rank 3", "communicator world", "1 rank"]);
+    says(&text, &["batch", "item 0", "rank 3", "on `world`", "1 rank"]);
     let text = refused(|comm, device, stream| {
         let x = device.zeros::<f32>(8, stream).unwrap();
         comm.batch().send(&x, 0).send(&x, 0).submit(stream).err()

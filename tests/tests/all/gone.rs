@@ -4,6 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
 use std::time::Duration;
 
+use hccl::ErrorKind;
 use hccl::prelude::*;
 
 /// Far beyond what takes a moment; a rank that is not told would wait for longer.
@@ -74,6 +75,69 @@ fn told(go: impl Fn(Communicator), says: &[&str]) {
 }
 
 #[test]
+fn a_rank_of_a_run_that_drops_its_communicator_is_gone_for_the_others() {
+    let runtime = small();
+    runtime.set_deadline(LONG);
+    let (tell, told) = std::sync::mpsc::channel::<()>();
+    let (tell, told) = (std::sync::Mutex::new(Some(tell)), std::sync::Mutex::new(told));
+    let texts = runtime.run_ranks(2, |rank| -> hccl::Result<String> {
+        let stream = rank.device().stream()?;
+        let mut comm = rank.communicator()?;
+        comm.barrier(&stream)?.wait()?;
+        if rank.index() == 0 {
+            drop(comm);
+            // Its closure goes on until the other one knows.
+            let _ = told.lock().unwrap().recv_timeout(LONG);
+            return Ok(String::new());
+        }
+        let error = comm.barrier(&stream)?.wait().unwrap_err();
+        drop(tell.lock().unwrap().take());
+        assert_eq!(error.gone_ranks(), [0], "{error}");
+        Ok(error.to_string())
+    });
+    let text = &texts.unwrap()[1];
+    assert!(text.contains("rank 0 is gone (it has dropped its communicator)"), "{text}");
+}
+
+/// Whichever of its values go first: the stream frees what was dropped before it.
+#[test]
+fn a_rank_of_a_run_that_fails_is_gone_for_the_others_with_its_reason() {
+    let runtime = small();
+    runtime.set_deadline(LONG);
+    type Any = Box<dyn std::error::Error + Send + Sync>;
+    for (at_once, panics) in [(false, false), (true, false), (false, true)] {
+        for linked in [false, true] {
+            let told = std::sync::Mutex::new(None);
+            let failed = runtime.run_ranks(2, |rank| -> Result<(), Any> {
+                let stream = rank.device().stream()?;
+                let mut comm = rank.communicator()?;
+                if linked {
+                    comm.connect().wait()?;
+                }
+                if rank.index() == 1 {
+                    let error = comm.barrier(&stream)?.wait().unwrap_err();
+                    *told.lock().unwrap() = Some(error);
+                    return Ok(());
+                }
+                if !at_once {
+                    // The other one waits by then.
+                    thread::sleep(Duration::from_millis(50));
+                }
+                if panics {
+                    std::panic::resume_unwind(Box::new("cannot read my shard"));
+                }
+                Err("cannot read my shard".into())
+            });
+            assert!(failed.unwrap_err().to_string().contains("cannot read my shard"));
+            let error = told.into_inner().unwrap().unwrap();
+            assert_eq!(error.kind(), hccl::ErrorKind::RankGone, "{error}");
+            assert_eq!(error.gone_ranks(), [0], "{error}");
+            assert!(error.to_string().contains("cannot read my shard"), "{error}");
+        }
+    }
+}
+
+#[test]
 fn a_rank_that_drops_its_communicator_is_gone_for_the_others() {
     told(drop, &["is gone", "it has dropped its communicator"]);
 }
@@ -136,6 +200,47 @@ fn an_abort_says_who_has_aborted_what() {
     );
 }
 
+/// Communicators of somebody else, and each as this program has it.
+fn foreign(runtime: &Runtime) -> (Pair, [Communicator; 2]) {
+    let devices = [runtime.device(0).unwrap(), runtime.device(1).unwrap()];
+    let owners = Communicator::init_all(&devices).wait().unwrap();
+    let ours = [0, 1].map(|rank| {
+        // SAFETY: the owners issue nothing meanwhile, and no operation is in flight when they go.
+        unsafe { Communicator::from_raw(&devices[rank], owners[rank].as_raw()) }.unwrap()
+    });
+    (owners, ours)
+}
+
+#[test]
+fn a_communicator_of_somebody_else_is_gone_when_its_owner_ends_it() {
+    let runtime = small();
+    runtime.set_deadline(LONG);
+    let (mut owners, [goes, mut stays]) = foreign(&runtime);
+    let stream = stays.device().stream().unwrap();
+    let work = stays.barrier(&stream).unwrap();
+    // Its owner may go on, and make another one of it.
+    drop(goes);
+    assert!(work.wait_timeout(Duration::from_millis(50)).unwrap_err().is_timeout());
+    drop(owners.remove(0));
+    let error = work.wait().unwrap_err();
+    assert_eq!(error.gone_ranks(), [0], "{error}");
+    assert!(error.to_string().contains("rank 0 is gone"), "{error}");
+}
+
+#[test]
+fn an_abort_of_a_communicator_of_somebody_else_is_told_as_any_other() {
+    let runtime = small();
+    runtime.set_deadline(LONG);
+    let (_owners, [goes, mut stays]) = foreign(&runtime);
+    let stream = stays.device().stream().unwrap();
+    let work = stays.barrier(&stream).unwrap();
+    goes.abort().unwrap();
+    let error = work.wait().unwrap_err();
+    assert_eq!((error.kind(), error.gone_ranks()), (ErrorKind::Aborted, vec![0]), "{error}");
+    let text = error.to_string();
+    assert!(text.contains("rank 0 has aborted the communicator \""), "{text}");
+}
+
 #[test]
 fn an_abort_of_the_whole_ends_its_parts_and_says_so() {
     let runtime = small();
@@ -146,8 +251,47 @@ fn an_abort_of_the_whole_ends_its_parts_and_says_so() {
         let stream = one.device().stream().unwrap();
         let work = one.barrier(&stream).unwrap();
         whole.abort().unwrap();
-        let text = work.wait().unwrap_err().to_string();
-        let says = format!("rank 0 has aborted the communicator \"{}\", of which \"", whole.name());
+        let error = work.wait().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Aborted, "{way}: {error}");
+        assert_eq!(error.gone_ranks().len(), 1, "{way}: {error}");
+        let text = error.to_string();
+        let says =
+            format!("rank 0 has aborted the communicator \"{}\", of which \"", whole.title());
         assert!(text.contains(&says) && text.contains("is a part"), "{way}: {text}");
+    }
+}
+
+/// The one that has captured it last is the one that leaves: a graph, or a capture that nobody ends.
+#[test]
+fn a_graph_that_goes_after_its_communicator_takes_its_rank_along() {
+    for is_ended in [true, false] {
+        for panics in [false, true] {
+            let runtime = small();
+            runtime.set_deadline(LONG);
+            for (way, _wholes, mut pair) in ways(&runtime) {
+                let links: Vec<_> = pair.iter_mut().map(Communicator::connect).collect();
+                links.into_iter().for_each(|link| link.wait().unwrap());
+                let [mut goes, mut stays] = <[_; 2]>::try_from(pair).unwrap();
+                let capture = goes.device().begin_capture().unwrap();
+                goes.barrier(&capture).unwrap();
+                let stream = stays.device().stream().unwrap();
+                let work = stays.barrier(&stream).unwrap();
+                drop(goes);
+                // Its graph could still bring it.
+                let error = work.wait_timeout(Duration::from_millis(50)).unwrap_err();
+                assert!(error.is_timeout(), "{way}: {error}");
+                let dies = AssertUnwindSafe(move || {
+                    let _graph = if is_ended { Ok(capture.end().unwrap()) } else { Err(capture) };
+                    if panics {
+                        std::panic::resume_unwind(Box::new("this is what is tested"));
+                    }
+                });
+                assert_eq!(catch_unwind(dies).is_err(), panics);
+                let error = work.wait().unwrap_err();
+                let why = if panics { "has panicked" } else { "has dropped its communicator" };
+                assert_eq!(error.gone_ranks(), [1 - stays.rank()], "{way}: {error}");
+                assert!(error.to_string().contains(why), "{way}, ended {is_ended}: {error}");
+            }
+        }
     }
 }

@@ -122,7 +122,7 @@ const COLLECTIVES: &[(Act, [&[i32]; 2])] = &[
     (
         |on, rank, send, recv, shares| {
             let (to, from) = (&shares.to[rank as usize], &shares.from[rank as usize]);
-            on.all_to_all_v(send, to, recv, from);
+            on.all_to_all_v(send, recv, to, from);
             Ok(())
         },
         [&[0, 10, 11, 12, 13, 14], &[1, 2, 3, 15, 16]],

@@ -44,7 +44,7 @@ const OPERATIONS: &[(&str, Act)] = &[
     ("all_to_all", |comm, x, y, stream| comm.all_to_all(x, y, stream)),
     ("all_to_all_v", |comm, x, y, stream| {
         let parts = Partition::with_displacements([4, 4], [4, 0])?;
-        comm.all_to_all_v(x, &parts, y, &parts, stream)
+        comm.all_to_all_v(x, y, &parts, &parts, stream)
     }),
     ("all_to_all_vc", |comm, x, y, stream| {
         comm.all_to_all_vc(x, y, &CountMatrix::new(2, vec![4; 4])?, stream)

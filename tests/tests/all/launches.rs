@@ -96,6 +96,122 @@ fn all_to_all_gives_every_rank_its_blocks() {
 }
 
 #[test]
+fn a_launch_behind_an_operation_without_links_does_not_block_and_keeps_its_place() {
+    let kernel = all_to_all::all_to_all_custom::record().unwrap();
+    let runtime = a3();
+    let devices: Vec<Device> = (0..4).map(|index| runtime.device(index).unwrap()).collect();
+    let comms = Communicator::init_all(&devices).wait().unwrap();
+    // One thread issues for all ranks, one after the other: what waited for the next one would not come back.
+    let ranks = comms.into_iter().zip(0..).map(|(mut comm, rank)| {
+        let device = comm.device().clone();
+        let stream = device.stream().unwrap();
+        let mut flag = device.upload(&[1], &stream).unwrap();
+        let mut blocks = device.zeros::<f16>(512, &stream).unwrap();
+        let x = device.upload(&numbered(rank, 512), &stream).unwrap();
+        let tiling = all_to_all::AllToAllTiling { data_count: 128, ..Tiling::zeroed() };
+        let tiling = filled(tiling, CmdType::AllToAll, comm.name());
+        let first = comm.all_reduce_in_place(&mut flag, Sum, &stream).unwrap();
+        let works = [0, 1].map(|_| {
+            // Dropped while its launch is to come.
+            let mut loaded = kernel.load(&device).unwrap();
+            let launch = loaded.launch(8).tiling(&tiling).group(&mut comm);
+            launch.input(&x).output(&mut blocks).submit(&stream).unwrap()
+        });
+        assert!(rank == 3 || works.iter().chain([&first]).all(|work| !work.is_done()));
+        let last = comm.all_reduce_in_place(&mut flag, Sum, &stream).unwrap();
+        (comm, stream, flag, blocks, last)
+    });
+    for ((_comm, stream, flag, blocks, last), expected) in
+        ranks.collect::<Vec<_>>().into_iter().zip(transposed(128))
+    {
+        last.wait().unwrap();
+        assert_eq!(flag.to_vec(&stream).wait().unwrap(), [16]);
+        assert_eq!(blocks.to_vec(&stream).wait().unwrap(), expected);
+    }
+    nothing_found(&runtime);
+}
+
+#[test]
+fn launches_of_one_kernel_keep_their_order_whoever_is_late() {
+    let kernel = all_to_all::all_to_all_custom::record().unwrap();
+    let runtime = a3();
+    let devices: Vec<Device> = (0..4).map(|index| runtime.device(index).unwrap()).collect();
+    let all = || Communicator::init_all(&devices).wait().unwrap();
+    let mut ranks = Vec::new();
+    for ((mut one, mut two), rank) in all().into_iter().zip(all()).zip(0..) {
+        let device = one.device().clone();
+        let stream = device.stream().unwrap();
+        let mut flag = device.upload(&[1], &stream).unwrap();
+        let mut blocks = device.zeros::<f16>(512, &stream).unwrap();
+        let x = device.upload(&numbered(rank, 512), &stream).unwrap();
+        let mut loaded = kernel.load(&device).unwrap();
+        one.all_reduce_in_place(&mut flag, Sum, &stream).unwrap();
+        let mut works = Vec::new();
+        // The first one waits in line behind the sum, and the second one has another communicator.
+        for comm in [&mut one, &mut two] {
+            let tiling = all_to_all::AllToAllTiling { data_count: 128, ..Tiling::zeroed() };
+            let tiling = filled(tiling, CmdType::AllToAll, comm.name());
+            let launch = loaded.launch(8).tiling(&tiling).group(comm);
+            works.push(launch.input(&x).output(&mut blocks).submit(&stream).unwrap());
+        }
+        ranks.push((one, two, stream, blocks, works));
+        if rank == 0 {
+            // Longer than a helper waits before it lets others pass.
+            std::thread::sleep(std::time::Duration::from_millis(1200));
+        }
+    }
+    for ((_one, _two, stream, blocks, works), expected) in ranks.into_iter().zip(transposed(128)) {
+        works.into_iter().for_each(|work| work.wait().unwrap());
+        assert_eq!(blocks.to_vec(&stream).wait().unwrap(), expected);
+    }
+}
+
+/// Links are made for each way in which kernels communicate, when all ranks have called for them.
+#[test]
+fn the_first_launch_on_a_communicator_does_not_wait_for_the_other_ranks() {
+    let kernel = all_to_all::all_to_all_custom::record().unwrap();
+    let other = reduce_scatter::reduce_scatter_custom::record().unwrap();
+    let runtime = Runtime::emulator(4).unwrap();
+    let devices: Vec<Device> = (0..4).map(|index| runtime.device(index).unwrap()).collect();
+    let mut comms = Communicator::init_all(&devices).wait().unwrap();
+    type Launch<'a> = &'a dyn Fn(&mut Communicator, u32, &Stream) -> DeviceBuffer<f16>;
+    let transpose: Launch = &|comm, rank, stream| {
+        let device = comm.device().clone();
+        let mut blocks = device.zeros::<f16>(512, stream).unwrap();
+        let x = device.upload(&numbered(rank, 512), stream).unwrap();
+        let tiling = all_to_all::AllToAllTiling { data_count: 128, ..Tiling::zeroed() };
+        let tiling = filled(tiling, CmdType::AllToAll, comm.name());
+        let mut loaded = kernel.load(&device).unwrap();
+        let launch = loaded.launch(8).tiling(&tiling).group(comm);
+        launch.input(&x).output(&mut blocks).submit(stream).unwrap();
+        blocks
+    };
+    let sum: Launch = &|comm, rank, stream| {
+        let device = comm.device().clone();
+        let mut sum = device.zeros::<f16>(300, stream).unwrap();
+        let x = device.upload(&small(rank), stream).unwrap();
+        let tiling = reduce_scatter::ReduceScatterTiling { recv_count: 300, ..Tiling::zeroed() };
+        let tiling = filled(tiling, CmdType::ReduceScatter, comm.name());
+        let mut loaded = other.load(&device).unwrap();
+        let launch = loaded.launch(8).tiling(&tiling).group(comm);
+        launch.input(&x).output(&mut sum).submit(stream).unwrap();
+        sum
+    };
+    // The second one comes when nothing is under way any more.
+    for (launch, expected) in [(transpose, transposed(128)), (sum, summed())] {
+        let launched = comms.iter_mut().zip(0..).map(|(comm, rank)| {
+            let stream = comm.device().stream().unwrap();
+            let found = launch(comm, rank, &stream);
+            (stream, found)
+        });
+        let launched: Vec<_> = launched.collect();
+        for ((stream, found), expected) in launched.into_iter().zip(expected) {
+            assert_eq!(found.to_vec(&stream).wait().unwrap(), expected);
+        }
+    }
+}
+
+#[test]
 fn all_to_all_in_rounds_gives_the_same() {
     let kernel = all_to_all::all_to_all_rounds::record().unwrap();
     let tiling = |_| all_to_all::AllToAllRoundsTiling {

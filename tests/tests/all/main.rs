@@ -7,6 +7,7 @@ mod capture;
 mod checked;
 mod collectives;
 mod communicators;
+mod error_data;
 mod executors;
 mod faults;
 mod gone;

@@ -1,6 +1,6 @@
 //! Communication operators of one's own, run on the emulator.
 
-mod algorithms;
+pub mod algorithms;
 mod data;
 mod lives;
 mod refused;

@@ -1,9 +1,9 @@
 //! Runs of several ranks: what comes back, and that nobody waits for a rank that has gone.
 
-use std::sync::Barrier;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use ascend_emulator_testing::barrier::Barrier;
 use hccl::prelude::*;
 use hccl_tests::{both_backends, without_extensions};
 
@@ -28,6 +28,24 @@ fn first_failure<T: Send>(
 
 fn problem<T>(text: &str) -> hccl::Result<T> {
     Err(hccl::Error::Invalid { operation: "test", problem: text.into() })
+}
+
+#[test]
+fn an_abort_of_another_rank_gives_way_to_its_error() {
+    let runtime = Runtime::emulator(2).unwrap();
+    let (rank, text) = first_failure(&runtime, 2, |rank| -> hccl::Result<()> {
+        let stream = rank.device().stream()?;
+        let mut comm = rank.communicator()?;
+        comm.barrier(&stream)?.wait()?;
+        if rank.index() == 0 {
+            return comm.barrier(&stream)?.wait();
+        }
+        comm.abort()?;
+        // The other one ends first.
+        std::thread::sleep(Duration::from_millis(200));
+        problem("bad data")
+    });
+    assert_eq!((rank, text.as_str()), (1, "bad data [test]"));
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! Communicators of some of the ranks: `subset` and `split`.
 
-use std::sync::Barrier;
 use std::time::Duration;
 
+use ascend_emulator_testing::barrier::Barrier;
 use hccl::prelude::*;
 use hccl::{Error, Result};
 use hccl_tests::without_extensions;
@@ -89,6 +89,26 @@ fn the_same_id_serves_again_and_the_whole_may_go_first() {
         drop(rank.device().zeros::<u8>(1, &stream)?);
         stream.synchronize()?;
         members(&mut part, me, &stream)
+    };
+    on_four_ranks(run, &[vec![0, 1, 2, 3], vec![0, 1, 2, 3], vec![0, 1, 2, 3], vec![0, 1, 2, 3]]);
+}
+
+#[test]
+fn the_whole_may_go_while_a_part_is_made() {
+    let run = |rank: Rank| {
+        let stream = rank.device().stream()?;
+        let mut made = Vec::new();
+        for _ in 0..3 {
+            let mut world = rank.communicator()?;
+            let split = world.split(Some(0), world.rank());
+            drop(world);
+            // What was dropped is destroyed now, if it can be.
+            drop(rank.device().zeros::<u8>(1, &stream)?);
+            let mut part = split.wait()?.unwrap();
+            let me = part.rank();
+            made = members(&mut part, me, &stream)?;
+        }
+        Ok(made)
     };
     on_four_ranks(run, &[vec![0, 1, 2, 3], vec![0, 1, 2, 3], vec![0, 1, 2, 3], vec![0, 1, 2, 3]]);
 }

@@ -1,13 +1,15 @@
 //! What ends a wait that nothing completes, blocking or awaited: the time limit, a rank that has failed, an abort, and the
 //! proof that nothing can come any more.
 
-use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
+use ascend_emulator_testing::alone;
+use ascend_emulator_testing::barrier::Barrier;
 use futures::executor::block_on;
-use hccl::Error;
 use hccl::prelude::*;
+use hccl::{Error, ErrorKind, Result};
 use hccl_tests::both_backends;
 
 /// How a rank waits.
@@ -74,8 +76,17 @@ fn a_wait_ends_with_its_time_limit() {
             let error = outcome.unwrap()[0].take().unwrap();
             assert!(error.is_timeout(), "{error}");
             let text = error.to_string();
-            for phrase in ["all_reduce #2", "waiting for rank 1", "last: #1 HcclBarrier"] {
-                assert!(text.contains(phrase), "{phrase}: {text}");
+            assert!(
+                text.starts_with("all_reduce #2 on `world` (rank 0 of 2): timed out"),
+                "{text}"
+            );
+            // As data, or in the words of the backend.
+            if error.peers().is_some() {
+                assert!(text.contains("missing: 1 (last seen in barrier #1"), "{text}");
+                assert_eq!(error.missing_ranks(), [1]);
+            } else {
+                let says = |phrase| text.contains(phrase);
+                assert!(says("waiting for rank 1") && says("last: #1 HcclBarrier"), "{text}");
             }
         }
     });
@@ -192,10 +203,11 @@ fn a_wait_for_a_replay_ends_with_each_of_its_communicators() {
     });
 }
 
-/// Two ranks that each wait for a message which the other one would send afterwards, beside a thread that might come to help. A
-/// wait counts as long as 30 seconds of its limit are left, so these have ten seconds to be found out.
+/// Two ranks that each wait for a message which the other one would send afterwards, beside a thread that waits for another one.
+/// A wait counts as long as 30 seconds of its limit are left, so these have ten seconds to be found out.
 #[test]
 fn a_deadlock_of_safe_code_is_found() {
+    alone!(beside);
     let runtime = Runtime::emulator(2).unwrap();
     let (_idle, idles) = std::sync::mpsc::channel::<()>();
     std::thread::spawn(move || idles.recv());
@@ -218,4 +230,71 @@ fn a_deadlock_of_safe_code_is_found() {
     for phrase in ["deadlock", "rank 0", "rank 1"] {
         assert!(texts.iter().any(|text| text.contains(phrase)), "{phrase}: {texts:?}");
     }
+}
+
+/// What a rank of three does wrong, and whether all have met before: the error of the run.
+fn a_rank_receives_what_nobody_sends(have_met: bool) -> Error {
+    let ranks = Runtime::emulator(3).unwrap().run_ranks(3, |rank| -> Result<()> {
+        let stream = rank.device().stream()?;
+        let mut comm = rank.communicator()?;
+        if have_met {
+            comm.barrier(&stream)?.wait()?;
+        }
+        let mut x = rank.device().zeros::<f32>(100, &stream)?;
+        match rank.index() {
+            0 => comm.recv(&mut x, 1, &stream)?.wait(),
+            _ => comm.barrier(&stream)?.wait(),
+        }
+    });
+    ranks.unwrap_err()
+}
+
+#[test]
+fn a_first_contact_that_nobody_answers_is_told_at_once() {
+    alone!(beside);
+    let since = Instant::now();
+    let text = a_rank_receives_what_nobody_sends(true).to_string();
+    for piece in ["deadlock", "HcclRecv with rank 1", "HcclBarrier #2", "waiting for rank 0"] {
+        assert!(text.contains(piece), "{piece}: {text}");
+    }
+    assert!(since.elapsed() < Duration::from_secs(100), "the time limit ended it");
+    // The very first contact: the two ranks are in different calls, which is more than a deadlock.
+    let error = a_rank_receives_what_nobody_sends(false);
+    let text = error.to_string();
+    assert!(text.contains("HcclRecv with rank 1") && text.contains("HcclBarrier"), "{text}");
+    assert_eq!(error.root_cause().context().map(|it| it.world_size), Some(Some(3)), "{text}");
+    assert!(matches!(error.kind(), ErrorKind::Mismatch | ErrorKind::Deadlock), "{text}");
+}
+
+#[test]
+fn a_rank_that_nobody_will_bring_is_told_at_once() {
+    alone!(beside);
+    let runtime = Runtime::emulator(2).unwrap();
+    let device = runtime.device(0).unwrap();
+    let root = RootInfo::new(&device).unwrap();
+    let build =
+        || Communicator::builder().device(&device).rank(0).world_size(2).root_info(&root).build();
+    let text = build().wait().unwrap_err().to_string();
+    assert!(text.contains("rank 1 of 2") && text.contains("deadlock"), "{text}");
+}
+
+/// The first thread of the process, or any other, may be about to issue.
+#[test]
+fn a_thread_that_sleeps_may_bring_a_rank() {
+    alone!(beside);
+    let runtime = Runtime::emulator(2).unwrap();
+    let comms = Communicator::init_all(&[0, 1].map(|i| runtime.device(i).unwrap())).wait();
+    let comms = comms.unwrap().into_iter().map(|comm| Arc::new(Mutex::new(comm)));
+    let [early, late] = <[_; 2]>::try_from(comms.collect::<Vec<_>>()).unwrap();
+    let barrier = |comm: &Mutex<Communicator>| {
+        let mut comm = comm.lock().unwrap();
+        let stream = comm.device().stream()?;
+        comm.barrier(&stream)?.wait()
+    };
+    let sleeper = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(2500));
+        barrier(&late)
+    });
+    barrier(&early).unwrap();
+    sleeper.join().unwrap().unwrap();
 }

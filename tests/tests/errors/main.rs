@@ -40,7 +40,15 @@ fn every_error_reads_as_it_is_written_down() {
 fn masked(text: &str) -> String {
     let mut out = String::new();
     let mut rest = text;
-    let varies = ["0x", "waited ", "stream ", "device ", "not idle after "];
+    let varies = [
+        "0x",
+        "waited ",
+        "timed out after ",
+        "stream ",
+        "device ",
+        "not idle after ",
+        "barrier #1, ",
+    ];
     let next = |rest: &str| {
         let places = varies.iter().filter_map(|word| Some((rest.find(word)?, word.len())));
         places.min()

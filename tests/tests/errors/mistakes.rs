@@ -3,9 +3,10 @@
 mod calls;
 mod peers;
 
-use std::sync::{Arc, Barrier, Mutex};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use ascend_emulator_testing::barrier::Barrier;
 use ascend_sys::{Api, Functions};
 use hccl::prelude::*;
 use hccl::{Error, Result};

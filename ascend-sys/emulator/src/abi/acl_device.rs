@@ -124,7 +124,7 @@ fn synchronise(limit: Option<Duration>) -> Result<(), Failure> {
             return fail!(
                 ACL_ERROR_RT_STREAM_SYNC_TIMEOUT,
                 "device {} is not idle after {:?}: {}",
-                device.id,
+                machine::named(device.id),
                 limit.unwrap_or_default(),
                 stream.waiting_for()
             );
@@ -143,7 +143,7 @@ fn pair(device: i32, peer: i32) -> Result<(u32, u32), Failure> {
         return fail!(
             ACL_ERROR_RT_INVALID_DEVICEID,
             "device {} and its peer are the same",
-            device.id
+            machine::named(device.id)
         );
     }
     if device.block() != peer.block() {

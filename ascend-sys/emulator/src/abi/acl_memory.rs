@@ -44,7 +44,7 @@ entries! {
         dev_ptr: Out<*mut c_void>,
     ) {
         let dev_ptr = dev_ptr.required("devPtr")?;
-        let (_, device) = context::current_device()?;
+        context::current_device()?;
         if ptr.is_null() || size == 0 {
             return fail!(ACL_ERROR_INVALID_PARAM, "ptr is NULL or size is 0");
         }
@@ -54,7 +54,7 @@ entries! {
                 "ptr is {ptr:?}; it must be aligned to 4096 bytes"
             );
         }
-        if host_memory::register(device.id, ptr.addr(), size as usize) {
+        if host_memory::register(ptr.addr(), size as usize) {
             dev_ptr.write(ptr);
             return Ok(());
         }
@@ -157,7 +157,7 @@ fn allocate(
         return fail!(
             ACL_ERROR_RT_MEMORY_ALLOCATION,
             "out of memory: device {} was told to have this fault",
-            device.id
+            machine::named(device.id)
         );
     }
     let charged = charged(device.product(), size).unwrap_or(usize::MAX);
@@ -169,7 +169,7 @@ fn allocate(
         Err(oom) => fail!(
             ACL_ERROR_RT_MEMORY_ALLOCATION,
             "out of memory: {size} bytes of device {}, of which {} of {} are free",
-            device.id,
+            machine::named(device.id),
             oom.free,
             oom.total
         ),
@@ -224,9 +224,10 @@ fn free_host(pointer: *mut c_void, by: &'static str) -> Result<(), Failure> {
     }
     let freed = match memory::place_of(address) {
         Ok(MemoryPlace::Pinned) => host_memory::free(address, by),
-        Ok(MemoryPlace::Device(id)) => {
-            Err(format!("{address:#x} is memory of device {id}; aclrtFree frees it"))
-        }
+        Ok(MemoryPlace::Device(id)) => Err(format!(
+            "{address:#x} is memory of device {id}; aclrtFree frees it",
+            id = machine::named(id)
+        )),
         Ok(MemoryPlace::Pageable) => Err(format!("{address:#x} is not memory of aclrtMallocHost")),
         Err(text) => Err(text),
     };

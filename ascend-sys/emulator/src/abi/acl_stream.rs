@@ -4,6 +4,7 @@
 use super::arguments::{Handle, Milliseconds, Out};
 use super::entries::{Acl, entries};
 use crate::callback::{HostCall, may_block};
+use crate::machine;
 use crate::message::{Failure, fail};
 use crate::step::Reason;
 use crate::stream::{Mark, Stream};
@@ -177,7 +178,7 @@ fn create(to: Out<aclrtStream>, flags: u32) -> Result<(), Failure> {
         return fail!(
             ACL_ERROR_RT_NO_STREAM_RESOURCE,
             "device {} has all {most} streams in use",
-            device.id
+            machine::named(device.id)
         );
     }
     to.write(context::create_stream(current.context, device, flags)?.handle() as aclrtStream);

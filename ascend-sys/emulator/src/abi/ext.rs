@@ -1,7 +1,7 @@
 //! Our own extension of the ABI, but for what belongs to HCCL, which is in the files of its subject: progress counters, failures by ticket, waiting for any activity, blocks of devices.
 #![allow(non_snake_case, reason = "the names of the header ascend_ext.h")]
 
-use super::arguments::{Handle, In, InOut, Out, OutText};
+use super::arguments::{Handle, In, InOut, Out, OutSlice, OutText};
 use super::entries::{Acl, entries};
 use crate::callback::may_block;
 use crate::check;
@@ -12,9 +12,9 @@ use crate::faults::asked::FaultKind;
 use crate::machine::{self, BlockRequest};
 use crate::message::{Failure, fail};
 use crate::profile::{BUFFER_MEGABYTES, CONNECT_TIMEOUT, EXEC_TIMEOUT, Product};
+use crate::sleep;
 use crate::stream::Stream;
 use crate::timeline;
-use crate::users;
 use ascend_sys::{
     ACL_ERROR_INVALID_PARAM, ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, ACL_SUCCESS, AscendExtBlockConfig,
     AscendExtCheck, AscendExtFault, AscendExtFindingForm, AscendExtProgress, AscendExtTimelineForm,
@@ -73,8 +73,23 @@ entries! {
         )
     }
 
-    fn ascendExtIssueFor(thread: u32, before: Out<u32>) {
-        before.required("before")?.write(users::issue_for(thread));
+    fn ascendExtTaskPeers(
+        stream: Handle<Stream>,
+        first: u64,
+        last: u64,
+        ranks: OutSlice<u32>[room],
+        room: usize,
+        count: Out<usize>,
+    ) {
+        let (ranks, count) = (ranks.required("ranks")?, count.required("count")?);
+        let awaited = Stream::named(stream.number())?.awaits(first..=last);
+        count.write(awaited.len());
+        ranks.write(&awaited);
+        Ok(())
+    }
+
+    fn ascendExtThreadWaits(patience_ms: u32) {
+        sleep::say(Duration::from_millis(patience_ms.into()));
         Ok(())
     }
 

@@ -13,8 +13,8 @@ use ascend_sys::{
 use super::hccl_entry::not_null;
 use crate::callback::may_block;
 use crate::collective::validate;
-use crate::fabric::Member;
 use crate::fabric::registry::with_issue_state;
+use crate::fabric::{Member, attempt};
 use crate::message::{Failure, refuse};
 use crate::operator::acquire::{WantedChannel, acquire_channels, destroy_channel, query_channels};
 use crate::operator::channel::{BUFFER_TAG, Channel, MOST_NOTIFIES, NOTIFIES_OF_CCU};
@@ -32,6 +32,7 @@ entries! {
         count: u32,
         channels: OutSlice<ChannelHandle>[count],
     ) {
+        attempt::begin();
         acquire(ENTRY, &comm, engine, descs, channels)
     }
 

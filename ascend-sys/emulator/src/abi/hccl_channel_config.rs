@@ -13,7 +13,7 @@ use ascend_sys::{
 
 use super::hccl_channel::acquire;
 use super::hccl_entry::not_null;
-use crate::fabric::Member;
+use crate::fabric::{Member, attempt};
 use crate::message::{Failure, refuse};
 use crate::operator::handles::Handles;
 
@@ -73,6 +73,7 @@ entries! {
     ) {
         comm.required("comm")?;
         known(config)?;
+        attempt::begin();
         acquire(ENTRY, &comm, engine, descs, channels)
     }
 }

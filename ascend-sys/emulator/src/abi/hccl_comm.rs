@@ -15,7 +15,7 @@ use crate::context;
 use crate::fabric::config::CommConfig;
 use crate::fabric::root::{self, Applicant, ROOT_INFO};
 use crate::fabric::subs::SubCommRequest;
-use crate::fabric::{Comm, Member, hooks, registry};
+use crate::fabric::{Comm, Member, attempt, hooks, registry};
 use crate::issue::group;
 use crate::machine::{self, Settings};
 use crate::message::{Failure, refuse};
@@ -35,6 +35,7 @@ entries! {
         rank: u32,
         comm: Out<HcclComm>,
     ) {
+        attempt::begin();
         let (info, comm) = check_join(ranks, &info, rank, comm)?;
         join(ENTRY, ranks, info, rank, CommConfig::default(), comm)
     }
@@ -46,6 +47,7 @@ entries! {
         config: *const HcclCommConfig,
         comm: Out<HcclComm>,
     ) {
+        attempt::begin();
         let (info, comm) = check_join(ranks, &info, rank, comm)?;
         let product = context::current_device()?.1.product();
         // SAFETY: null, or as large as it says, by the C contract.
@@ -90,6 +92,7 @@ entries! {
         config: *mut HcclCommConfig,
         sub_comm: Out<HcclComm>,
     ) {
+        attempt::begin();
         match (ranks.is_null(), id == NOT_A_MEMBER) {
             (true, true) => return Ok(()),
             (false, false) => {}
@@ -147,18 +150,6 @@ entries! {
         let reason = reason.required("reason")?;
         root::leave(info, rank, &reason)
     }
-
-    fn ascendExtCommLeave(comm: Handle<Member>, reason: CText) {
-        let reason = reason.required("reason")?;
-        let member = Member::find(comm.number())?;
-        member.comm.leave(member.rank, reason);
-        Ok(())
-    }
-
-    fn ascendExtCommAbort(comm: Handle<Member>) {
-        registry::abort(&*Member::find(comm.number())?);
-        Ok(())
-    }
 }
 
 /// The bytes of a root info.
@@ -193,7 +184,11 @@ fn join(
     may_block()?;
     let (current, device) = context::current_device()?;
     let Some(settings) = device.settings() else {
-        return refuse!(HCCL_E_RUNTIME, "EI9999: device {} is gone", current.device);
+        return refuse!(
+            HCCL_E_RUNTIME,
+            "EI9999: device {} is gone",
+            machine::named(current.device)
+        );
     };
     let config = config.sized(settings.buffer_megabytes);
     let applicant = Applicant { rank, ranks, device: current.device, settings, config };
@@ -272,7 +267,7 @@ fn new_sub(
         return refuse!(
             HCCL_E_NOT_SUPPORT,
             "\"{}\" is a sub-communicator itself; make this one from the communicator of all ranks",
-            comm.name
+            comm.title()
         );
     }
     let mut seen = vec![false; comm.ranks()];
@@ -283,7 +278,7 @@ fn new_sub(
                 return refuse!(
                     HCCL_E_PARA,
                     "rankIds names rank {named}, but the communicator \"{}\" has {ranks} ranks",
-                    comm.name
+                    comm.title()
                 );
             }
             Some(seen) if *seen => {
@@ -300,7 +295,11 @@ fn new_sub(
         );
     }
     let Some(settings) = machine::device_slot(*device).settings() else {
-        return refuse!(HCCL_E_RUNTIME, "EI9999: device {device} is gone");
+        return refuse!(
+            HCCL_E_RUNTIME,
+            "EI9999: device {device} is gone",
+            device = machine::named(*device)
+        );
     };
     let config = config.sized(settings.buffer_megabytes);
     let name = match config.name.as_str() {
@@ -308,7 +307,11 @@ fn new_sub(
         name => name.to_owned(),
     };
     if registry::find_by_name(&name, *device).is_some() {
-        return refuse!(HCCL_E_PARA, "device {device} has a communicator named \"{name}\" already");
+        return refuse!(
+            HCCL_E_PARA,
+            "device {device} has a communicator named \"{name}\" already",
+            device = machine::named(*device)
+        );
     }
     let ranks = ranks.iter().map(|rank| *rank as usize).collect();
     let wish = SubCommRequest { name, ranks, buffer_megabytes: config.buffer_megabytes };

@@ -38,8 +38,8 @@ entries! {
         let member = comm.find()?;
         // SAFETY: not null, and a filled tiling struct of the host by the C contract.
         let groups = unsafe { groups(tiling) }?;
-        if groups.iter().all(|(group, _)| *group != member.comm.name) {
-            let named: Vec<_> = groups.iter().map(|(group, _)| format!("\"{group}\"")).collect();
+        if groups.iter().all(|it| it.group != member.comm.name) {
+            let named: Vec<_> = groups.iter().map(|it| format!("\"{}\"", it.group)).collect();
             return refuse!(
                 HCCL_E_PARA,
                 "the tiling is for {}, not for this communicator, which is \"{}\" (HcclGetCommName)",
@@ -47,9 +47,9 @@ entries! {
                 member.comm.name
             );
         }
-        for (_, operation) in groups.iter().filter(|(group, _)| *group == member.comm.name) {
-            supports(&member, *operation)?;
-        }
+        let own = || groups.iter().filter(|it| it.group == member.comm.name);
+        own().try_for_each(|it| supports(&member, it.operation))?;
+        own().try_for_each(|it| link(&member, it.operation, &it.algorithm, ENTRY))?;
         let address = kernel::context_of(&member, ENTRY)?;
         context.write(std::ptr::with_exposed_provenance_mut(address));
         Ok(())
@@ -100,7 +100,7 @@ entries! {
                 config.len()
             );
         }
-        set(op_args, |_| ())
+        set(op_args, |object| object.algorithm = config.to_owned())
     }
 
     fn HcclKfcOpArgsSetCommEngine(op_args: *mut c_void, engine: u8) {
@@ -117,7 +117,7 @@ entries! {
         not_null(op_args, "opArgs")?;
         let context = context.required("opResCtx")?;
         let member = comm.find()?;
-        let found = lock(&OP_ARGS).get(&(op_args as u64)).copied();
+        let found = lock(&OP_ARGS).get(&(op_args as u64)).cloned();
         let Some(object) = found else { return stale(op_args as u64) };
         if member.comm.product == Product::Ascend950 {
             return refuse!(
@@ -134,6 +134,7 @@ entries! {
             );
         }
         supports(&member, operation.into())?;
+        link(&member, operation.into(), &object.algorithm, ENTRY)?;
         let address = kernel::context_of(&member, ENTRY)?;
         context.write(std::ptr::with_exposed_provenance_mut(address));
         Ok(())
@@ -155,11 +156,18 @@ unsafe fn read<const N: usize>(tiling: *const c_void, offset: usize) -> [u8; N] 
     unsafe { tiling.cast::<u8>().add(offset).cast::<[u8; N]>().read_unaligned() }
 }
 
-/// The groups that the members of a tiling name.
+/// What a member of a tiling names.
+struct TiledGroup {
+    group: String,
+    operation: u32,
+    algorithm: String,
+}
+
+/// What the members of a tiling name.
 ///
 /// # Safety
 /// `tiling` is a struct as the host fills it: every member that its head names lies in it.
-unsafe fn groups(tiling: *const c_void) -> Result<Vec<(String, u32)>, Failure> {
+unsafe fn groups(tiling: *const c_void) -> Result<Vec<TiledGroup>, Failure> {
     // SAFETY: it begins with an Mc2InitTiling by the C contract.
     let head: [u8; INIT_BYTES] = unsafe { read(tiling, 0) };
     let word = |bytes: &[u8], at: usize| {
@@ -192,8 +200,12 @@ unsafe fn groups(tiling: *const c_void) -> Result<Vec<(String, u32)>, Failure> {
         let offset = word(&head, 8 + 4 * index) as usize;
         // SAFETY: the head says where the member lies, by the C contract.
         let member: [u8; CC_BYTES] = unsafe { read(tiling, offset) };
-        let name = member[16..144].split(|byte| *byte == 0).next().unwrap_or_default();
-        groups.push((String::from_utf8_lossy(name).into_owned(), word(&member, 272)));
+        let text = |bytes: &[u8]| {
+            let text = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
+            String::from_utf8_lossy(text).into_owned()
+        };
+        let (group, algorithm) = (text(&member[16..144]), text(&member[144..272]));
+        groups.push(TiledGroup { group, operation: word(&member, 272), algorithm });
     }
     Ok(groups)
 }
@@ -214,10 +226,25 @@ fn supports(member: &Member, operation: u32) -> Result<(), Failure> {
     }
 }
 
+/// Makes the links for kernels that communicate like this, which waits for all ranks.
+fn link(
+    member: &Member,
+    operation: u32,
+    algorithm: &str,
+    call: &'static str,
+) -> Result<(), Failure> {
+    let config = match algorithm {
+        "" => format!("opType {operation}"),
+        algorithm => format!("opType {operation}, {algorithm}"),
+    };
+    member.comm.meet_for_context(member.rank, &config, call)
+}
+
 /// Argument objects: what was set, by handle.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Default)]
 struct OpArgs {
     engine: u8,
+    algorithm: String,
 }
 
 static OP_ARGS: Mutex<BTreeMap<u64, OpArgs>> = Mutex::new(BTreeMap::new());

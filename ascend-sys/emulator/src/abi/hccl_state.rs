@@ -12,6 +12,7 @@ use super::hccl_entry::product_of_thread;
 use crate::collective::comm_error::Cause;
 use crate::context;
 use crate::fabric::{Member, hooks, registry};
+use crate::machine;
 use crate::message::{Failure, refuse};
 use crate::profile::Product;
 
@@ -95,9 +96,9 @@ entries! {
         // It tells what the two sides of a link have found out: that they differ, or that the other one is lost. A rank that
         // does not come is no such thing, and shows in the stream alone.
         let code = match member.comm.meeting.error().map(|error| error.cause) {
-            None | Some(Cause::Timeout | Cause::Unrecorded) => HcclResult::HCCL_SUCCESS,
+            None | Some(Cause::Timeout | Cause::Deadlock | Cause::Unrecorded) => HcclResult::HCCL_SUCCESS,
             Some(Cause::Mismatch | Cause::Message) => HcclResult::HCCL_E_PARA,
-            Some(Cause::Gone) => HcclResult::HCCL_E_REMOTE,
+            Some(Cause::Gone | Cause::Aborted) => HcclResult::HCCL_E_REMOTE,
         };
         error.write(code);
         Ok(())
@@ -158,7 +159,11 @@ fn named(name: &str) -> Result<u64, Failure> {
     match registry::find_by_name(name, current.device) {
         Some(handle) => Ok(handle),
         None => {
-            refuse!(HCCL_E_PARA, "device {} has no communicator named \"{name}\"", current.device)
+            refuse!(
+                HCCL_E_PARA,
+                "device {} has no communicator named \"{name}\"",
+                machine::named(current.device)
+            )
         }
     }
 }

@@ -8,6 +8,7 @@ use std::ffi::c_void;
 use ascend_sys::{CommEngine, ThreadConfig, ThreadHandle, ThreadResType, ThreadType};
 
 use crate::fabric::Member;
+use crate::machine;
 use crate::message::{Failure, refuse};
 use crate::operator::engine::OperatorEngine;
 use crate::operator::resources::{self, NOTIFIES_OF_THREAD};
@@ -103,7 +104,7 @@ entries! {
                 HCCL_E_PARA,
                 "{} is not on the device of the communicator, which is {}",
                 stream.describe(),
-                member.device
+                machine::named(member.device)
             );
         }
         let handle = resources::wrap_stream(&member, engine, stream, notifies)?;

@@ -77,7 +77,7 @@ entries! {
                     "threads[{at}] is {}, not of rank {} of communicator \"{}\"",
                     thread.describe(),
                     member.rank,
-                    member.comm.name
+                    member.comm.title()
                 );
             }
             if to == OperatorEngine::Cpu && owner.engine != OperatorEngine::Aicpu {

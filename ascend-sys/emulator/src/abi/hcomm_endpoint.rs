@@ -29,8 +29,8 @@ entries! {
             return refuse!(
                 HCCL_E_PARA,
                 "the endpoint is on device {}, but the calling thread has device {} set",
-                endpoint.place.device,
-                current.device
+                machine::named(endpoint.place.device),
+                machine::named(current.device)
             );
         }
         let opened = open::open(endpoint);
@@ -178,7 +178,7 @@ entries! {
             Err(oom) => refuse!(
                 HCCL_E_RUNTIME,
                 "out of memory: {rounded} bytes (in steps of 2 MiB) of device {}, of which {} of {} are free",
-                device.id,
+                machine::named(device.id),
                 oom.free,
                 oom.total
             ),

@@ -63,6 +63,7 @@ mod acl_stream;
 mod arguments;
 mod entries;
 mod ext;
+mod ext_comm;
 mod handles;
 mod hccl;
 mod hccl_batch;
@@ -108,6 +109,7 @@ pub(crate) fn fill(table: &mut Functions) {
     acl_notify::fill(table);
     acl_stream::fill(table);
     ext::fill(table);
+    ext_comm::fill(table);
     hccl::fill(table);
     hccl_batch::fill(table);
     hccl_channel::fill(table);

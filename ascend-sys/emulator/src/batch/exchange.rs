@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use super::channel::MessageChannel;
 use super::item::{BatchItem, ItemState, MessageShape};
 use super::party::Party;
+use crate::collective::account::Account;
 use crate::collective::sides::Sides;
 use crate::collective::sleeper::Sleeper;
 use crate::collective::validate::name_of;
@@ -155,7 +156,7 @@ pub(crate) fn mismatch(
     (from, to): (usize, usize),
     sent: MessageShape,
     expected: MessageShape,
-) -> String {
+) -> Account {
     let differences: Vec<_> = [
         (sent.alone != expected.alone, "the functions"),
         (sent.count != expected.count, "the counts"),

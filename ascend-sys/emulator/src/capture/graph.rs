@@ -194,7 +194,7 @@ pub(crate) fn execute(handle: u64, stream: &'static Stream) -> Result<(), Failur
             return fail!(
                 ACL_ERROR_RT_STREAM_CONTEXT,
                 "the graph was captured on device {}, {} is elsewhere",
-                state.device,
+                machine::named(state.device),
                 stream.describe()
             );
         }
@@ -392,7 +392,7 @@ impl TaskBody<Stream> for Branch {
     }
 
     fn helpers(&self) -> Helpers {
-        Helpers::Stream
+        Helpers::Point
     }
 
     fn passed(&self, _: &Result<(), Failure>) -> Option<Passed<Stream>> {

@@ -23,6 +23,7 @@ pub(crate) use recording::{abandon, record_call, record_event, wait_event};
 use crate::context;
 use crate::event::Event;
 use crate::executor;
+use crate::machine;
 use crate::message::{Failure, fail};
 use crate::queue::Fresh;
 use crate::stream::Stream;
@@ -183,7 +184,8 @@ pub(crate) fn nothing_captured_on(device: u32) -> Result<(), Failure> {
         None => Ok(()),
         Some(_) => fail!(
             ACL_ERROR_RT_STREAM_CAPTURED,
-            "a stream of device {device} is being captured; aclmdlRICaptureEnd first"
+            "a stream of device {device} is being captured; aclmdlRICaptureEnd first",
+            device = machine::named(device)
         ),
     }
 }

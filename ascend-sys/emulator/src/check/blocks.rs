@@ -78,24 +78,31 @@ pub(super) fn issued(call: &str) -> String {
     }
 }
 
-/// Memory of a device or of the host was allocated.
+/// Memory of a device was allocated, or with `pinned` of the host, for this device.
 #[inline]
 pub(crate) fn allocated(device: u32, pool: &MemoryPool, start: usize, pinned: bool) {
-    if let Some(engine) = engine(device)
+    if is_on()
         && let Some((name, size)) = pool.name_of(start)
     {
         // What the host writes to its own memory is seen nowhere.
-        engine.allocated(start..start + size, &name, pinned);
+        tell_allocated((!pinned).then_some(device), start..start + size, &name);
     }
 }
 
 /// Host memory was registered.
 #[inline]
-pub(crate) fn registered(device: u32, start: usize, size: usize) {
-    if let Some(engine) = engine(device) {
+pub(crate) fn registered(start: usize, size: usize) {
+    if is_on() {
         let name = format!("registered host memory at {start:#x} ({size} bytes)");
-        engine.allocated(start..start.saturating_add(size), &name, true);
+        tell_allocated(None, start..start.saturating_add(size), &name);
     }
+}
+
+/// All hear of host memory, as they do when it is freed and when the host touches it.
+#[cold]
+fn tell_allocated(device: Option<u32>, place: Range<usize>, name: &str) {
+    let pinned = device.is_none();
+    every_engine(device).iter().for_each(|engine| engine.allocated(place.clone(), name, pinned));
 }
 
 /// Memory is about to be freed, by the function `call`. Pinned memory may be known to several blocks.

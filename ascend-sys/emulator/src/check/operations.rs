@@ -86,12 +86,12 @@ fn announce(
 }
 
 fn of_member(member: &Member, number: u64) -> String {
-    format!("#{number} of communicator \"{}\", rank {}", member.comm.name, member.rank)
+    format!("#{number} of communicator \"{}\", rank {}", member.comm.title(), member.rank)
 }
 
 /// A rank of a communicator has one operation under way.
 fn owns(member: &Member) -> (u64, String) {
-    let name = format!("rank {} of communicator \"{}\"", member.rank, member.comm.name);
+    let name = format!("rank {} of communicator \"{}\"", member.rank, member.comm.title());
     (member.comm.id << 20 | member.rank as u64, name)
 }
 
@@ -209,5 +209,5 @@ impl CheckedBatch {
 }
 
 fn of_rank(member: &Member) -> String {
-    format!("of communicator \"{}\", rank {}", member.comm.name, member.rank)
+    format!("of communicator \"{}\", rank {}", member.comm.title(), member.rank)
 }

@@ -1,5 +1,8 @@
 //! Why a communicator has failed, and the words and codes in which the different callers learn of it.
 
+use super::account::Account;
+use super::request::CollectiveRequest;
+
 /// Why a communicator cannot be used any more: the first failure counts.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct CommError {
@@ -9,6 +12,14 @@ pub(crate) struct CommError {
     pub(crate) cause: Cause,
     /// What happened, the same for all ranks: a line that says it, then lines with the particulars.
     pub(crate) text: String,
+    /// Where each rank was.
+    pub(crate) ranks: Box<[RankState]>,
+    /// The ranks whose sides of messages were not there.
+    pub(crate) absent: Vec<usize>,
+    /// What ranks have said, where they disagree.
+    pub(crate) said: Vec<(usize, String)>,
+    /// The rank that has aborted it.
+    pub(crate) by: Option<usize>,
 }
 
 /// What ended a communicator, or is about to learn that it has ended.
@@ -31,15 +42,40 @@ pub(crate) enum Cause {
     Mismatch,
     /// The two sides of a message differ.
     Message,
-    /// A rank did not come within the time limit, or all wait for one another.
+    /// A rank did not come within the time limit.
     Timeout,
+    /// All wait for one another.
+    Deadlock,
     /// A rank left or destroyed its communicator.
     Gone,
+    /// A rank has aborted it.
+    Aborted,
     /// A notify was not recorded within the time limit, or all wait for one another.
     Unrecorded,
 }
 
 impl CommError {
+    /// One of which it is not known yet where the ranks were.
+    pub(crate) fn new(origin: Origin, cause: Cause, account: impl Into<Account>) -> Self {
+        let Account { text, said } = account.into();
+        Self { origin, cause, text, ranks: Box::default(), absent: Vec::new(), said, by: None }
+    }
+
+    /// A rank as one that has said its side, or has no part in it.
+    pub(crate) fn side_of(&self, rank: usize) -> RankState {
+        let said = self.said.iter().find(|(other, _)| *other == rank);
+        let (presence, text) = match said {
+            Some((_, said)) => (Presence::Arrived, said.clone()),
+            None => (Presence::Apart, String::new()),
+        };
+        RankState { presence, number: 0, request: None, text }
+    }
+
+    /// Of messages, without the sides of these ranks.
+    pub(crate) fn without(self, absent: Vec<usize>) -> Self {
+        Self { absent, ..self }
+    }
+
     /// The text for one who learns of it, under a number of CANN's: the cause, the particulars, what to do.
     #[cold]
     pub(crate) fn told(&self, report: &str, asks: Origin) -> String {
@@ -48,7 +84,7 @@ impl CommError {
                 format!("the communicator has failed before, in collective #{failed}: ")
             }
             (Origin::Batch, asks) if asks != self.origin => {
-                "the communicator has failed before, in a batch: ".into()
+                "the communicator has failed before, in a message: ".into()
             }
             (Origin::Operator, asks) if asks != self.origin => {
                 "the communicator has failed before, in an operator of the program's own: ".into()
@@ -64,8 +100,10 @@ impl Cause {
     pub(crate) fn acl_error(self) -> ascend_sys::aclError {
         match self {
             Self::Mismatch | Self::Message => ascend_sys::ACL_ERROR_RT_AICPU_EXCEPTION,
-            Self::Timeout | Self::Unrecorded => ascend_sys::ACL_ERROR_RT_TASK_TIMEOUT,
-            Self::Gone => ascend_sys::ACL_ERROR_RT_SUSPECT_REMOTE_ERROR,
+            Self::Timeout | Self::Deadlock | Self::Unrecorded => {
+                ascend_sys::ACL_ERROR_RT_TASK_TIMEOUT
+            }
+            Self::Gone | Self::Aborted => ascend_sys::ACL_ERROR_RT_SUSPECT_REMOTE_ERROR,
         }
     }
 
@@ -73,8 +111,10 @@ impl Cause {
     pub(crate) fn hccl_result(self) -> ascend_sys::HcclResult {
         match self {
             Self::Mismatch | Self::Message => ascend_sys::HcclResult::HCCL_E_PARA,
-            Self::Timeout | Self::Unrecorded => ascend_sys::HcclResult::HCCL_E_TIMEOUT,
-            Self::Gone => ascend_sys::HcclResult::HCCL_E_REMOTE,
+            Self::Timeout | Self::Deadlock | Self::Unrecorded => {
+                ascend_sys::HcclResult::HCCL_E_TIMEOUT
+            }
+            Self::Gone | Self::Aborted => ascend_sys::HcclResult::HCCL_E_REMOTE,
         }
     }
 
@@ -82,8 +122,8 @@ impl Cause {
     pub(crate) fn report_code(self) -> &'static str {
         match self {
             Self::Mismatch | Self::Message => "EI0005",
-            Self::Timeout | Self::Unrecorded => "EI0002",
-            Self::Gone => "EI0012",
+            Self::Timeout | Self::Deadlock | Self::Unrecorded => "EI0002",
+            Self::Gone | Self::Aborted => "EI0012",
         }
     }
 
@@ -98,14 +138,41 @@ impl Cause {
                 "A send and its receive must have the same count and data type; the messages from one rank to another pair in \
                  the order in which they are issued. This communicator has failed: make a new one on all ranks."
             }
-            Self::Timeout => {
+            Self::Timeout | Self::Deadlock => {
                 "See why they do not come: an operation needs all of its ranks, and a message both of its sides. This communicator has failed: make a new one on all ranks."
             }
-            Self::Gone => "This communicator has failed: make a new one on the ranks that remain.",
+            Self::Gone | Self::Aborted => {
+                "This communicator has failed: make a new one on the ranks that remain."
+            }
             Self::Unrecorded => {
                 "Each wait needs one record of the same notify, and a second record before the wait is lost: see whether the side that records \
                  has issued it, for this index, and does not wait for something else before. This communicator has failed: make a new one on all ranks."
             }
         }
     }
+}
+
+/// Where a rank is, as seen from a collective.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Presence {
+    /// It has come to the collective, or has gone on from it.
+    Arrived,
+    /// It has not come, and may.
+    Missing,
+    /// It will not come.
+    Gone,
+    /// It has no part in it.
+    Apart,
+}
+
+/// One rank.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RankState {
+    pub(crate) presence: Presence,
+    /// The number of the newest collective that it was seen in; 0 when in none.
+    pub(crate) number: u64,
+    /// What it has called there.
+    pub(crate) request: Option<CollectiveRequest>,
+    /// Why it is gone, or what else it has called.
+    pub(crate) text: String,
 }

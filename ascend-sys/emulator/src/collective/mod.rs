@@ -8,6 +8,7 @@
 //! communicator has failed, [`sides`] puts a disagreement into words. The task that brings all of
 //! this together is `issue::collective`.
 
+pub(crate) mod account;
 pub(crate) mod call;
 pub(crate) mod comm_error;
 pub(crate) mod contributions;

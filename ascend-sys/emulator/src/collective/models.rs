@@ -193,12 +193,8 @@ fn loom_a_failure_and_a_departure_wake_the_sleeper() {
                 if departure {
                     other.leave(1, 0);
                 } else {
-                    let text = "a test".into();
-                    other.fail(CommError {
-                        origin: Origin::Collective(1),
-                        cause: Cause::Timeout,
-                        text,
-                    });
+                    let text = String::from("a test");
+                    other.fail(CommError::new(Origin::Collective(1), Cause::Timeout, text));
                 }
             });
             arrive(&meeting, 0, at(1), 1);

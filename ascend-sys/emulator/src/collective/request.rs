@@ -195,6 +195,11 @@ impl CollectiveRequest {
         self.count == 0 && self.operation != Operation::Barrier
     }
 
+    /// It is no barrier.
+    pub(crate) fn has_arguments(&self) -> bool {
+        self.operation != Operation::Barrier
+    }
+
     /// Equal for two ranks exactly if their calls go together.
     #[inline]
     pub(crate) fn claim(&self) -> Claim {

@@ -3,10 +3,12 @@
 
 use std::fmt::Write as _;
 
+use super::account::Account;
 use super::request::CollectiveRequest;
 use super::table::{self, Table};
 
 const COUNTS_DIFFER: &str = "the counts differ";
+const NOTHING: &str = "nothing yet";
 
 /// Who says what.
 #[derive(Default)]
@@ -35,8 +37,13 @@ impl<'a> Sides<'a> {
         }
     }
 
+    /// A rank says nothing.
+    pub(crate) fn silent(&mut self, rank: usize) {
+        self.says(rank, vec![NOTHING.into()]);
+    }
+
     /// What the collectives disagree about, and the sides below it.
-    pub(crate) fn compare(mut self) -> String {
+    pub(crate) fn compare(mut self) -> Account {
         let tables: Vec<&Table> = self
             .called
             .iter()
@@ -77,12 +84,18 @@ impl<'a> Sides<'a> {
     }
 
     /// The headline and the sides below it.
-    pub(crate) fn under(mut self, headline: &str) -> String {
+    pub(crate) fn under(mut self, headline: &str) -> Account {
         for (rank, request, _) in std::mem::take(&mut self.called) {
             self.says(rank, request.columns());
         }
         self.lines.iter_mut().for_each(|(_, ranks)| ranks.sort_unstable());
         self.lines.sort_unstable_by_key(|(_, ranks)| ranks.first().copied());
+        let said = self.lines.iter().filter(|(columns, _)| *columns != [NOTHING]);
+        let said = said.flat_map(|(columns, ranks)| {
+            let columns = columns.join(", ");
+            ranks.iter().map(move |rank| (*rank, columns.clone()))
+        });
+        let said = said.collect();
         let lines: Vec<Vec<String>> = self
             .lines
             .into_iter()
@@ -105,19 +118,24 @@ impl<'a> Sides<'a> {
             text.push('\n');
             text += said.trim_end();
         }
-        text
+        Account { text, said }
     }
 }
 
 /// "rank 3" or "ranks 1, 2".
 pub(crate) fn list(ranks: &[usize]) -> String {
+    list_some(ranks.iter().copied(), ranks.len())
+}
+
+/// The same of so many ranks, which may be more than anybody wants to collect.
+pub(crate) fn list_some(ranks: impl Iterator<Item = usize>, count: usize) -> String {
     const MENTIONED: usize = 16;
-    let names: Vec<_> = ranks.iter().take(MENTIONED).map(usize::to_string).collect();
-    let more = match ranks.len().saturating_sub(MENTIONED) {
+    let names: Vec<_> = ranks.take(MENTIONED).map(|rank| rank.to_string()).collect();
+    let more = match count.saturating_sub(MENTIONED) {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
-    let noun = if ranks.len() == 1 { "rank" } else { "ranks" };
+    let noun = if count == 1 { "rank" } else { "ranks" };
     format!("{noun} {}{more}", names.join(", "))
 }
 
@@ -160,6 +178,12 @@ mod tests {
         let sides = sides(&[sum(1000), sum(64), sum(1000)]);
         let expected = "differ\n  ranks 0, 2  HcclAllReduce  count 1000  FP32  SUM\n  \
                         rank 1      HcclAllReduce  count 64    FP32  SUM";
-        assert_eq!(sides.under("differ"), expected);
+        let account = sides.under("differ");
+        assert_eq!(account.text, expected);
+        let said =
+            ["1000", "64", "1000"].map(|count| format!("HcclAllReduce, count {count}, FP32, SUM"));
+        let mut ranks = account.said;
+        ranks.sort_unstable();
+        assert_eq!(ranks, (0..).zip(said).collect::<Vec<_>>());
     }
 }

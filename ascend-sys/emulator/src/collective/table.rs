@@ -6,6 +6,9 @@
 //! the receivers say. Only when these differ does anybody look at whole tables, to name the pairs that disagree. No
 //! address depends on a fingerprint: a block moves the lesser of what its two sides say.
 
+use std::collections::BTreeMap;
+
+use super::account::Account;
 use crate::message::{Failure, refuse};
 use ascend_reduce::DataType;
 
@@ -257,14 +260,18 @@ pub(crate) fn differences(tables: &[&Table]) -> Vec<String> {
 
 /// The pairs of ranks that disagree about what one sends to the other, in words: a line a pair.
 #[cold]
-pub(crate) fn disagreements(tables: &[&Table]) -> String {
+pub(crate) fn disagreements(tables: &[&Table]) -> Account {
     let mut lines = Vec::new();
+    let mut said: BTreeMap<usize, Vec<String>> = BTreeMap::new();
     let mut more = 0;
     for (from, sender) in tables.iter().enumerate() {
         for (to, receiver) in tables.iter().enumerate() {
             let sent = sender.counts(SENDS).get(to).unwrap_or(&0);
             let expected = receiver.counts(RECEIVES).get(from).unwrap_or(&0);
             if sent != expected && lines.len() < MENTIONED {
+                let mut says = |rank, what| said.entry(rank).or_default().push(what);
+                says(from, format!("sends {sent} elements to rank {to}"));
+                says(to, format!("expects {expected} elements from rank {from}"));
                 lines.push(format!(
                     "\n  rank {from} sends {sent} elements to rank {to}, which expects {expected} from it"
                 ));
@@ -274,7 +281,8 @@ pub(crate) fn disagreements(tables: &[&Table]) -> String {
         }
     }
     let more = if more > 0 { format!("\n  and {more} pairs more") } else { String::new() };
-    lines.concat() + &more
+    let said = said.into_iter().map(|(rank, what)| (rank, what.join(", "))).collect();
+    Account { text: format!("the counts differ{}{more}", lines.concat()), said }
 }
 
 #[cfg(all(test, not(loom)))]
@@ -350,8 +358,12 @@ mod tests {
     fn disagreements_name_the_pair_and_both_sides() {
         let one = table(2, &[(&[1, 5], &[0, 0]), (&[1, 7], &[0, 0])]);
         let other = table(2, &[(&[7, 1], &[0, 0]), (&[4, 1], &[0, 0])]);
-        let expected = "\n  rank 0 sends 5 elements to rank 1, which expects 4 from it";
-        assert_eq!(disagreements(&[&one, &other]), expected);
+        let expected =
+            "the counts differ\n  rank 0 sends 5 elements to rank 1, which expects 4 from it";
+        let account = disagreements(&[&one, &other]);
+        assert_eq!(account.text, expected);
+        let said = ["sends 5 elements to rank 1", "expects 4 elements from rank 0"];
+        assert_eq!(account.said, [(0, said[0].into()), (1, said[1].into())]);
         let said = differences(&[&one, &other]);
         assert_eq!(said, ["count 1 of rank 0, 5 of rank 1", "count 7 of rank 0, 1 of rank 1"]);
     }

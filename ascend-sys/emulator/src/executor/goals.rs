@@ -1,12 +1,16 @@
 //! What threads wait for besides a point of a stream: any completion, a condition.
 
 use super::help::help;
-use super::{Goal, block};
+use super::{Goal, block, housekeeper};
 use crate::bell::{CHANGES, COMPLETIONS};
+use crate::context;
+use crate::machine;
 use crate::queue::Readiness;
+use crate::sleep::{Until, WaitingCall};
 use crate::stream::STREAMS;
 use ascend_sync::Thread;
 use std::cell::Cell;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A number that changes whenever a task of any stream completes.
@@ -51,16 +55,48 @@ pub(crate) fn wait_until(limit: Option<Duration>, done: impl Fn() -> bool) -> bo
         met.set(met.get() || done());
         met.get()
     };
-    done() || block(&Condition { done }, limit)
+    done() || block(&Condition { done, call: None }, limit)
 }
 
-struct Condition<F> {
+/// As [`wait_until`] for what calls of other threads bring about: `what` says what it is, and for whom it waits. An error when it is
+/// certain that nobody can, with the deadlock as text.
+pub(crate) fn await_others(
+    limit: Duration,
+    what: impl FnOnce() -> String,
+    done: impl Fn() -> bool,
+) -> Result<bool, Arc<str>> {
+    if done() {
+        return Ok(true);
+    }
+    let device = context::current().ok().map(|current| machine::device_slot(current.device));
+    let whose = device.and_then(|device| device.block());
+    let call = Arc::new(WaitingCall::new(what(), whose, ascend_sync::current_thread()));
+    housekeeper::start();
+    let met = Cell::new(false);
+    let decided = || {
+        met.set(met.get() || done());
+        met.get() || call.verdict().is_some()
+    };
+    block(&Condition { done: decided, call: Some(&call) }, Some(limit));
+    match call.verdict() {
+        Some(text) if !met.get() => Err(text),
+        _ => Ok(met.get()),
+    }
+}
+
+struct Condition<'a, F> {
     done: F,
+    /// Only other threads bring it about.
+    call: Option<&'a Arc<WaitingCall>>,
 }
 
-impl<F: Fn() -> bool> Goal for Condition<F> {
+impl<F: Fn() -> bool> Goal for Condition<'_, F> {
     fn done(&self) -> bool {
         (self.done)()
+    }
+
+    fn until(&self) -> Option<Until> {
+        self.call.cloned().map(Until::Call)
     }
 
     fn work(&self) {}

@@ -11,6 +11,7 @@ use crate::bell;
 use crate::deadlock;
 use crate::poll::{HELP, polling};
 use crate::queue::Outcome;
+use crate::sleep;
 use crate::step::Reason;
 use crate::stream::{STREAMS, Stream};
 use std::collections::HashMap;
@@ -39,6 +40,7 @@ pub(super) fn start() {
 
 fn keep_house() {
     let this = cores::this_thread();
+    let _own = sleep::OwnThread::new();
     let mut limits = Limits::default();
     let mut deadlocks = deadlock::Watch::default();
     let mut workers = Workers::default();
@@ -54,10 +56,15 @@ fn keep_house() {
         if n.is_multiple_of(LOOK) {
             deadlocks.look();
         }
-        let outcome = limits.tick();
+        let outcome = match limits.tick() {
+            Outcome::Idle if sleep::any_calls() => Outcome::Parked,
+            outcome => outcome,
+        };
         quiet = if outcome == Outcome::Idle { quiet + 1 } else { 0 };
         if quiet > LINGER {
-            bell::await_notice(|| STREAMS.all().all(|stream| stream.queue.is_idle()));
+            bell::await_notice(|| {
+                !sleep::any_calls() && STREAMS.all().all(|stream| stream.queue.is_idle())
+            });
             quiet = 0;
         } else if outcome != Outcome::Runnable || !run(&mut workers) {
             thread::park_timeout(TICK);

@@ -6,6 +6,7 @@
 
 use super::cores::{cores, this_thread};
 use super::help::{RUNNING, help};
+use crate::sleep::OwnThread;
 use ascend_sync::AtomicBool;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -44,6 +45,7 @@ impl Workers {
         let (own_bed, own_number) = (bed.clone(), number.clone());
         let spawned = thread::Builder::new().name("ascend-worker".into()).spawn(move || {
             own_number.store(this_thread(), Ordering::Relaxed);
+            let _own = OwnThread::new();
             work(&own_bed);
         });
         // Without another thread the housekeeper goes on alone.

@@ -1,8 +1,9 @@
 //! What the ranks of a communicator say to each other on the host, before they are linked: who has called what, and who is gone.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use crate::collective::account::Account;
 use crate::collective::comm_error::Cause;
 use crate::collective::request::CollectiveRequest;
 use crate::collective::sides::Sides;
@@ -16,6 +17,22 @@ pub(super) struct LinksState {
     pub(super) slots: Vec<LinkSlot>,
     /// (rank, peer): the function by which the rank was the first to exchange something with the peer.
     pub(super) wanted: HashMap<(usize, usize), &'static str>,
+    /// Contexts for kernels, by how these communicate.
+    pub(super) contexts: BTreeMap<String, AskedContext>,
+}
+
+/// A context that ranks have asked for, each for its kernels.
+pub(super) struct AskedContext {
+    /// What they called to get it.
+    pub(super) function: &'static str,
+    pub(super) has_asked: Vec<bool>,
+}
+
+impl AskedContext {
+    /// The ranks that have not, where some others wait for them.
+    pub(super) fn absent(&self) -> impl Iterator<Item = usize> {
+        self.has_asked.iter().enumerate().filter(|(_, asked)| !**asked).map(|(rank, _)| rank)
+    }
 }
 
 #[derive(Clone, Default)]
@@ -25,12 +42,13 @@ pub(super) struct LinkSlot {
     /// It waits for others in that call.
     pub(super) waits: bool,
     /// Why it is gone.
-    gone: Option<String>,
+    pub(super) gone: Option<String>,
 }
 
 impl Board {
     pub(super) fn new(ranks: usize) -> Self {
-        let state = LinksState { slots: vec![LinkSlot::default(); ranks], wanted: HashMap::new() };
+        let (wanted, contexts) = (HashMap::new(), BTreeMap::new());
+        let state = LinksState { slots: vec![LinkSlot::default(); ranks], wanted, contexts };
         Self { state: Mutex::new(state) }
     }
 
@@ -57,7 +75,7 @@ pub(super) enum LinkStep {
     Linked,
     Wait,
     /// The communicator ends.
-    Fail(Cause, String),
+    Fail(Cause, Account),
 }
 
 impl LinksState {
@@ -79,7 +97,7 @@ impl LinksState {
             }
         }
         match gone {
-            Some(peer) => LinkStep::Fail(Cause::Gone, self.gone_text(peer)),
+            Some(peer) => LinkStep::Fail(Cause::Gone, self.gone_text(peer).into()),
             None if missing => LinkStep::Wait,
             None => LinkStep::Linked,
         }
@@ -100,17 +118,17 @@ impl LinksState {
                 _ if self.waits_for(peer, rank) => {
                     sides.says(peer, vec![self.wants(peer, rank)]);
                 }
-                _ => sides.says(peer, vec!["nothing yet".into()]),
+                _ => sides.silent(peer),
             }
         }
-        let text = if passed { sides.under("the counts differ") } else { sides.compare() };
-        LinkStep::Fail(Cause::Mismatch, text)
+        let account = if passed { sides.under("the counts differ") } else { sides.compare() };
+        LinkStep::Fail(Cause::Mismatch, account)
     }
 
     /// The first batch of a rank with these peers.
     pub(super) fn look_for_peers(&self, rank: usize, peers: &[usize]) -> LinkStep {
         let mut missing = false;
-        for peer in peers.iter().copied().filter(|peer| !self.wanted.contains_key(&(*peer, rank))) {
+        for peer in self.unanswered(rank, peers) {
             let slot = &self.slots[peer];
             if let (true, Some((n, said))) = (slot.waits, slot.posted)
                 && self.slots[rank].posted.is_none_or(|(mine, _)| mine < n)
@@ -121,11 +139,32 @@ impl LinksState {
                 return LinkStep::Fail(Cause::Mismatch, sides.compare());
             }
             if slot.gone.is_some() {
-                return LinkStep::Fail(Cause::Gone, self.gone_text(peer));
+                return LinkStep::Fail(Cause::Gone, self.gone_text(peer).into());
             }
             missing = true;
         }
         if missing { LinkStep::Wait } else { LinkStep::Linked }
+    }
+
+    /// Those of the peers that have called nothing to exchange something with `rank`.
+    pub(super) fn unanswered(&self, rank: usize, peers: &[usize]) -> Vec<usize> {
+        let is_silent = |peer: &usize| !self.wanted.contains_key(&(*peer, rank));
+        peers.iter().copied().filter(is_silent).collect()
+    }
+
+    /// A context for kernels that communicate like this.
+    pub(super) fn look_for_context(&self, config: &str) -> LinkStep {
+        let absent = self.absent_from(config);
+        match absent.iter().find(|rank| self.slots[**rank].gone.is_some()) {
+            Some(rank) => LinkStep::Fail(Cause::Gone, self.gone_text(*rank).into()),
+            None if absent.is_empty() => LinkStep::Linked,
+            None => LinkStep::Wait,
+        }
+    }
+
+    /// The ranks that have not asked for it.
+    pub(super) fn absent_from(&self, config: &str) -> Vec<usize> {
+        self.contexts.get(config).into_iter().flat_map(AskedContext::absent).collect()
     }
 
     fn gone_text(&self, rank: usize) -> String {
@@ -138,6 +177,27 @@ impl LinksState {
     fn wants(&self, rank: usize, peer: usize) -> String {
         let function = self.wanted.get(&(rank, peer)).unwrap_or(&"nothing");
         format!("{function} with rank {peer}")
+    }
+
+    /// What `rank` has called and ranks have not answered; empty when nothing.
+    pub(super) fn waits_of(&self, rank: usize) -> String {
+        let all =
+            self.wanted.keys().filter(|(from, to)| *from == rank && self.waits_for(rank, *to));
+        let mut peers: Vec<usize> = all.map(|(_, peer)| *peer).collect();
+        peers.sort_unstable();
+        let messages = peers.into_iter().map(|peer| self.wants(rank, peer));
+        let open = |asked: &AskedContext| asked.has_asked[rank] && asked.absent().next().is_some();
+        let contexts = self.contexts.iter().filter(|(_, asked)| open(asked));
+        let contexts = contexts.map(|(config, asked)| format!("{} for {config}", asked.function));
+        let said: Vec<String> = messages.chain(contexts).collect();
+        said.join(", ")
+    }
+
+    /// The ranks that have not answered a first contact.
+    pub(super) fn awaited(&self) -> BTreeSet<usize> {
+        let open = self.wanted.keys().filter(|(rank, peer)| self.waits_for(*rank, *peer));
+        let contexts = self.contexts.values().flat_map(AskedContext::absent);
+        open.map(|(_, peer)| *peer).chain(contexts).collect()
     }
 
     /// Whether a batch of `rank` waits for the first one of `peer` with it.

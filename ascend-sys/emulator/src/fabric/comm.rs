@@ -1,8 +1,8 @@
 //! A communicator: what its ranks share, and what each has for itself.
 
 use std::fmt::Write as _;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use super::board::Board;
@@ -10,6 +10,7 @@ use super::config::CommConfig;
 use super::parts::{CommPart, CommParts};
 use super::place::DevicePlace as Stand;
 use crate::batch::exchange::Exchange;
+use crate::collective::account::Account;
 use crate::collective::comm_error::CommError;
 use crate::collective::job::CollectiveJob;
 use crate::collective::meeting::{Meeting, MeetingPlace};
@@ -19,14 +20,17 @@ use crate::collective::sleeper::Sleeper;
 use crate::collective::table::Table;
 use crate::executor;
 use crate::profile::Product;
-use crate::users;
+use crate::step::{NEEDS, Need};
 use ascend_sync::SpinLock;
 
 /// What all ranks share.
 pub(crate) struct Comm {
     /// No other communicator of the process ever has the same.
     pub(crate) id: u64,
+    /// By which CANN's functions know it.
     pub(crate) name: String,
+    /// By which its program knows it.
+    title: OnceLock<Box<str>>,
     pub(crate) product: Product,
     pub(crate) connect_timeout: Duration,
     pub(crate) meeting: Meeting<Sleeper>,
@@ -46,8 +50,6 @@ pub(crate) struct Comm {
 struct RankRecord {
     /// The number of its newest collective.
     issued: AtomicU64,
-    /// The thread that issued for the rank last: see `users`.
-    user: AtomicU32,
     /// For its next operations that need one.
     #[expect(clippy::vec_box, reason = "what is kept is the box")]
     tables: SpinLock<Vec<Box<Table>>>,
@@ -94,14 +96,12 @@ impl Comm {
         ranks: usize,
     ) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(1);
-        let record = |_| RankRecord {
-            issued: AtomicU64::new(0),
-            user: AtomicU32::new(0),
-            tables: SpinLock::new(Vec::new()),
-        };
+        let record =
+            |_| RankRecord { issued: AtomicU64::new(0), tables: SpinLock::new(Vec::new()) };
         Self {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             name,
+            title: OnceLock::new(),
             product,
             connect_timeout,
             meeting: Meeting::new(ranks),
@@ -127,6 +127,16 @@ impl Comm {
         Self { is_sub: true, places, ..comm }
     }
 
+    /// What texts call it from now on; the first counts.
+    pub(crate) fn set_title(&self, title: &str) {
+        let _ = self.title.set(title.into());
+    }
+
+    /// What texts call it: its name, unless the program has said another one.
+    pub(crate) fn title(&self) -> &str {
+        self.title.get().map_or(&self.name, |title| title)
+    }
+
     /// Where the device of a rank stands.
     pub(crate) fn place_of(&self, rank: usize) -> Option<Stand> {
         self.places.get(rank).copied()
@@ -139,23 +149,6 @@ impl Comm {
     #[inline]
     pub(crate) fn note_issued(&self, rank: usize, number: u64) {
         self.records[rank].issued.store(number, Ordering::Release);
-        self.note_user(rank);
-    }
-
-    /// The same of a turn of a kernel, which no thread issues.
-    pub(crate) fn note_turn(&self, rank: usize, number: u64) {
-        self.records[rank].issued.store(number, Ordering::Release);
-    }
-
-    /// The calling thread issues for the rank.
-    #[inline]
-    pub(crate) fn note_user(&self, rank: usize) {
-        self.records[rank].user.store(users::me(), Ordering::Relaxed);
-    }
-
-    /// The thread that issued for the rank last; 0 when none has.
-    pub(crate) fn user(&self, rank: usize) -> u32 {
-        self.records[rank].user.load(Ordering::Relaxed)
     }
 
     pub(crate) fn issued(&self, rank: usize) -> u64 {
@@ -170,6 +163,10 @@ impl Comm {
     /// Ends the communicator for all ranks; the first failure counts.
     #[cold]
     pub(crate) fn fail(&self, error: CommError) -> Arc<CommError> {
+        if let Some(first) = self.meeting.error() {
+            return first;
+        }
+        let error = CommError { ranks: self.rank_states(&error), ..error };
         let first = self.meeting.fail(error);
         self.exchange.wake_all();
         self.parts.all().for_each(|part| part.broken());
@@ -187,10 +184,14 @@ impl Comm {
         executor::announce();
     }
 
-    /// The threads that issued the newest collective of each rank that has not arrived at `number`; 0 for a rank that has
-    /// issued none.
-    pub(crate) fn users_missing(&self, number: u64) -> Vec<u32> {
-        self.absentees(number).into_iter().map(|rank| self.user(rank)).collect()
+    /// What has to come before all ranks have arrived at collective `number`; of many things some.
+    pub(crate) fn needed_for(&self, number: u64) -> Vec<Need> {
+        let absent = self.absentees(number);
+        let (issued, others): (Vec<usize>, Vec<usize>) =
+            absent.into_iter().partition(|rank| self.issued(*rank) >= number);
+        let part = |rank| Need::Collective { comm: self.id, rank, number };
+        let parts = issued.into_iter().take(NEEDS).map(part);
+        parts.chain((!others.is_empty()).then_some(Need::Call)).collect()
     }
 
     /// Who has not arrived at collective `number`, and what they did last.
@@ -230,7 +231,7 @@ impl Comm {
         &self,
         place: MeetingPlace,
         table: impl Fn(usize) -> Option<&'a Table>,
-    ) -> String {
+    ) -> Account {
         let number = place.number;
         let mut sides = Sides::default();
         let mut passed = false;
@@ -251,7 +252,7 @@ impl Comm {
                     passed = true;
                     sides.says(rank, vec![format!("a count of 0; it has gone on to #{n}")]);
                 }
-                _ => sides.says(rank, vec!["nothing yet".into()]),
+                _ => sides.silent(rank),
             }
         }
         match (passed, captures) {
@@ -289,7 +290,7 @@ impl Comm {
         text
     }
 
-    fn absentees(&self, number: u64) -> Vec<usize> {
+    pub(crate) fn absentees(&self, number: u64) -> Vec<usize> {
         let arrived = |rank: &usize| self.meeting.latest(*rank).is_some_and(|(n, _)| n >= number);
         (0..self.ranks()).filter(|rank| !arrived(rank)).collect()
     }
@@ -299,7 +300,7 @@ impl Comm {
     pub(crate) fn gone(&self, rank: usize) -> String {
         let why = self.board.why_gone(rank);
         let last = self.meeting.left_after(rank).unwrap_or_default();
-        format!("rank {rank} is gone ({why}); its last collective was #{last}")
+        format!("rank {rank} is gone ({why}); the last collective that it has issued is #{last}")
     }
 }
 

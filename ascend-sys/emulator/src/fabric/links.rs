@@ -2,10 +2,11 @@
 //! call. Mistakes that show here come back from the call, and nothing is enqueued.
 //!
 //! The first collective of a communicator links all its ranks. A batch links the pairs that exchange messages for the first time.
+//! A context for kernels links all ranks too, once for each way in which kernels communicate.
 
 use std::time::{Duration, Instant};
 
-use super::board::{LinkStep, LinksState};
+use super::board::{AskedContext, LinkStep, LinksState};
 use super::comm::Comm;
 use crate::collective::comm_error::{Cause, CommError, Origin};
 use crate::collective::request::CollectiveRequest;
@@ -52,7 +53,7 @@ impl Comm {
         if matches!(look(&self.board.lock()), LinkStep::Linked) {
             executor::announce();
         }
-        let linked = self.link(rank, what, limit, look);
+        let linked = self.link(rank, what, limit, look, |state| self.silent(state, rank));
         self.board.lock().slots[rank].waits = false;
         // Who waits for nobody has not seen that all are there.
         linked.map(|linked| linked && !void)
@@ -67,7 +68,7 @@ impl Comm {
             "rank {rank} reached nobody within {:.1} s\n  its device was told to have this fault",
             self.connect_timeout.as_secs_f64()
         );
-        let error = self.fail(CommError { origin: Origin::Call, cause: Cause::Timeout, text });
+        let error = self.fail(CommError::new(Origin::Call, Cause::Timeout, text));
         Err(failure(&error, Origin::Call))
     }
 
@@ -102,47 +103,85 @@ impl Comm {
     ) -> Result<(), Failure> {
         let what = || format!("{function} with {}", list(peers));
         let limit = Some(self.connect_timeout.saturating_sub(began.elapsed()));
-        self.link(rank, what, limit, |state| state.look_for_peers(rank, peers)).map(|_| ())
+        let look = |state: &LinksState| state.look_for_peers(rank, peers);
+        let absent = |state: &LinksState| state.unanswered(rank, peers);
+        self.link(rank, what, limit, look, absent).map(|_| ())
     }
 
-    /// Waits for others, or only looks, without a limit.
+    /// The rank asks for a context of kernels that communicate like `config`: waits until all ranks do. Does nothing the
+    /// next time.
+    pub(crate) fn meet_for_context(
+        &self,
+        rank: usize,
+        config: &str,
+        function: &'static str,
+    ) -> Result<(), Failure> {
+        {
+            let mut state = self.board.lock();
+            // Every launch asks, and only the first ones wait.
+            if state.contexts.get(config).is_some_and(|asked| asked.absent().next().is_none()) {
+                drop(state);
+                return self.check(Origin::Call);
+            }
+            let none = || AskedContext { function, has_asked: vec![false; self.ranks()] };
+            let asked = state.contexts.entry(config.to_owned()).or_insert_with(none);
+            if !std::mem::replace(&mut asked.has_asked[rank], true) {
+                executor::announce();
+            }
+        }
+        let what = || format!("{function} for {config}");
+        let look = |state: &LinksState| state.look_for_context(config);
+        let absent = |state: &LinksState| state.absent_from(config);
+        self.link(rank, what, Some(self.connect_timeout), look, absent).map(|_| ())
+    }
+
+    /// Waits for others, or only looks, without a limit. `absent` are those for whom it waits.
     fn link(
         &self,
         rank: usize,
         what: impl Fn() -> String,
         limit: Option<Duration>,
         look: impl Fn(&LinksState) -> LinkStep,
+        absent: impl Fn(&LinksState) -> Vec<usize>,
     ) -> Result<bool, Failure> {
         let decided = || {
             self.meeting.error().is_some() || !matches!(look(&self.board.lock()), LinkStep::Wait)
         };
-        if limit.is_some() {
-            executor::wait_until(limit, decided);
-        }
+        let said = || format!("rank {rank} of communicator \"{}\" in {}", self.title(), what());
+        let hopeless = limit.and_then(|limit| executor::await_others(limit, said, decided).err());
         self.check(Origin::Call)?;
         let next = look(&self.board.lock());
-        let (cause, text) = match next {
+        let (cause, account) = match next {
             LinkStep::Linked => return Ok(true),
-            LinkStep::Fail(cause, text) => (cause, text),
+            LinkStep::Fail(cause, account) => (cause, account),
             LinkStep::Wait if limit.is_none() => return Ok(false),
-            LinkStep::Wait => (Cause::Timeout, self.timeout_text(rank, &what())),
+            LinkStep::Wait => match hopeless {
+                Some(text) => (Cause::Deadlock, format!("deadlock: {text}").into()),
+                None => {
+                    let absent = absent(&self.board.lock());
+                    (Cause::Timeout, self.timeout_text(rank, &what(), &absent).into())
+                }
+            },
         };
-        let error = self.fail(CommError { origin: Origin::Call, cause, text });
+        let error = self.fail(CommError::new(Origin::Call, cause, account));
         Err(failure(&error, Origin::Call))
     }
 
     #[cold]
-    fn timeout_text(&self, rank: usize, what: &str) -> String {
-        let state = self.board.lock();
-        let absent = |peer: &usize| {
-            *peer != rank && state.slots[*peer].posted.is_none() && !state.waits_for(*peer, rank)
-        };
-        let absent: Vec<_> = (0..self.ranks()).filter(absent).collect();
+    fn timeout_text(&self, rank: usize, what: &str, absent: &[usize]) -> String {
         format!(
             "{} did not make the matching call within {:.1} s\n  rank {rank} was waiting in {what}, its first contact with them",
-            list(&absent),
+            list(absent),
             self.connect_timeout.as_secs_f64(),
         )
+    }
+
+    /// The ranks that have called nothing for which `rank` could wait in its first collective.
+    fn silent(&self, state: &LinksState, rank: usize) -> Vec<usize> {
+        let is_silent = |peer: &usize| {
+            *peer != rank && state.slots[*peer].posted.is_none() && !state.waits_for(*peer, rank)
+        };
+        (0..self.ranks()).filter(is_silent).collect()
     }
 
     /// Refuses if the communicator is broken already.
@@ -161,7 +200,7 @@ fn failure(error: &CommError, asks: Origin) -> Failure {
     let cause = error.cause;
     let report = match (cause, error.origin) {
         // Inside a call, while links are made.
-        (Cause::Timeout, Origin::Call) => "EI0006",
+        (Cause::Timeout | Cause::Deadlock, Origin::Call) => "EI0006",
         _ => cause.report_code(),
     };
     Failure::new(cause.hccl_result(), error.told(report, asks))

@@ -5,13 +5,16 @@
 //! it. What builds on a communicator keeps a [part](CommPart) in it, so nothing here imports
 //! kernels, operators, or the operations themselves.
 
+pub(crate) mod attempt;
 mod board;
 mod comm;
 pub(crate) mod config;
+mod home;
 pub(crate) mod hooks;
 pub(crate) mod links;
 mod parts;
 pub(crate) mod place;
+mod rank_states;
 pub(crate) mod registry;
 pub(crate) mod root;
 pub(crate) mod subs;

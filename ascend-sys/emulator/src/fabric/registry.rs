@@ -150,9 +150,14 @@ pub(crate) fn find_by_name(name: &str, device: u32) -> Option<u64> {
     })
 }
 
+/// All that there are.
+fn members() -> impl Iterator<Item = Arc<Member>> {
+    COMMS.live_handles().filter_map(|(_, handle)| member(handle).ok())
+}
+
 /// A rank of a communicator is gone, and so it is from those that it has made from that one.
 pub(crate) fn leave_subs(comm: &Arc<Comm>, rank: usize, why: &str) {
-    for member in COMMS.live_handles().filter_map(|(_, handle)| member(handle).ok()) {
+    for member in members() {
         if let Some((parent, there)) = &member.origin
             && *there == rank
             && std::ptr::eq(parent.as_ptr(), Arc::as_ptr(comm))
@@ -165,18 +170,29 @@ pub(crate) fn leave_subs(comm: &Arc<Comm>, rank: usize, why: &str) {
 /// Ends a communicator for all its ranks, and those that were made of it.
 pub(crate) fn abort(member: &Member) {
     let (rank, whole) = (member.rank, &member.comm);
-    let end = |comm: &Comm, text: String| {
-        comm.fail(CommError { origin: Origin::Call, cause: Cause::Gone, text });
+    let end = |comm: &Comm, by: Option<usize>, text: String| {
+        let error = CommError::new(Origin::Call, Cause::Aborted, text);
+        comm.fail(CommError { by, ..error });
     };
-    end(whole, format!("rank {rank} has aborted the communicator \"{}\"", whole.name));
-    for part in COMMS.live_handles().filter_map(|(_, handle)| self::member(handle).ok()) {
+    end(
+        whole,
+        Some(rank),
+        format!("rank {rank} has aborted the communicator \"{}\"", whole.title()),
+    );
+    for part in members() {
         let of = part.origin.as_ref().map(|(parent, _)| parent.as_ptr());
-        if of == Some(Arc::as_ptr(whole)) {
+        if of == Some(Arc::as_ptr(whole)) && part.comm.meeting.error().is_none() {
+            let is_own = |other: &Arc<Member>| {
+                Arc::ptr_eq(&other.comm, &part.comm)
+                    && other.origin.as_ref().is_some_and(|(_, there)| *there == rank)
+            };
+            let by = members().find(is_own).map(|own| own.rank);
             let text = format!(
                 "rank {rank} has aborted the communicator \"{}\", of which \"{}\" is a part",
-                whole.name, part.comm.name
+                whole.title(),
+                part.comm.title()
             );
-            end(&part.comm, text);
+            end(&part.comm, by, text);
         }
     }
 }
@@ -211,7 +227,7 @@ fn remove(
         // This is how a stuck communicator is ended: what is in flight fails, also on this rank.
         if mark.is_some_and(|mark| !mark.is_complete()) {
             let text = format!("rank {rank} ended the communicator in mid-operation: {why}");
-            comm.fail(CommError { origin: Origin::Call, cause: Cause::Gone, text });
+            comm.fail(CommError::new(Origin::Call, Cause::Gone, text));
         }
         comm.leave(rank, why.into());
     }

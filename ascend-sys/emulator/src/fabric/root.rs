@@ -3,19 +3,23 @@
 //! A root info serves one communicator, in the process that made it. Every rank brings it, waits until all have, and they
 //! leave with one [`Comm`]. What they say must agree: the number of ranks, the product, the configuration.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
-use ascend_sys::HcclResult;
-
+use super::attempt;
 use super::comm::Comm;
 use super::config::CommConfig;
+use super::home::{self, Home, Stray};
 use super::place::DevicePlace;
-use crate::collective::sides::list;
+use crate::collective::account::Account;
+use crate::collective::comm_error::{Cause, CommError, Origin, Presence, RankState};
+use crate::collective::sides::list_some;
 use crate::executor;
-use crate::machine::Settings;
+use crate::machine::{self, MAX_DEVICES, Settings};
 use crate::message::{Failure, refuse};
 use ascend_sync::lock_std as lock;
 
@@ -23,8 +27,12 @@ use ascend_sync::lock_std as lock;
 pub(crate) const ROOT_INFO: usize = 4108;
 /// What it starts with, as text: programs print it, and some parse it as an address.
 const ADDRESS: &[u8] = b"127.0.0.1\0";
-/// Where our own words lie: a mark, the process, a number, and a check of the three.
+/// Where our own words lie: a mark, the process, a number, the two words of a secret, and a check of these.
 const WORDS_AT: usize = 64;
+/// So often ranks that wait look for what other processes have told.
+const LOOK: Duration = Duration::from_millis(20);
+const ONE_PROCESS: &str =
+    "The ranks of an emulated communicator live in one process, as threads or tasks.";
 const MARK: u64 = u64::from_le_bytes(*b"ascendEM");
 
 /// One rank on its way in.
@@ -45,7 +53,7 @@ struct Gathering {
     /// The rank that is on a device.
     devices: BTreeMap<u32, u32>,
     gone: BTreeMap<u32, String>,
-    outcome: Option<Result<Formed, Failure>>,
+    outcome: Option<Result<Formed, Arc<CommError>>>,
 }
 
 struct Formed {
@@ -66,36 +74,46 @@ pub(crate) fn create() -> [u8; ROOT_INFO] {
     let mut roots = lock(&ROOTS);
     roots.retain(|_, root| !lock(root).is_over());
     roots.insert(number, Shared::default());
-    let process = u64::from(std::process::id());
+    let Home { process, secret: [first, second] } = Home::own();
     let mut info = [0; ROOT_INFO];
     info[..ADDRESS.len()].copy_from_slice(ADDRESS);
-    let words = [MARK, process, number, check(process, number)];
+    let said = [process, number, first, second];
+    let words = [MARK, process, number, first, second, check(said)];
     for (place, word) in info[WORDS_AT..].chunks_exact_mut(8).zip(words) {
         place.copy_from_slice(&word.to_le_bytes());
     }
     info
 }
 
-fn check(process: u64, number: u64) -> u64 {
-    (MARK ^ process).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29)
-        ^ number.wrapping_mul(MARK | 1)
+fn check(said: [u64; 4]) -> u64 {
+    said.iter().fold(MARK, |sum, word| {
+        (sum ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29) ^ MARK
+    })
 }
 
-fn find(info: &[u8; ROOT_INFO]) -> Result<(u64, Shared), Failure> {
+/// The root info that `rank` brings.
+fn find(info: &[u8; ROOT_INFO], rank: u32) -> Result<(u64, Shared), Failure> {
     let mut words = info[WORDS_AT..]
         .chunks_exact(8)
         .map(|word| word.first_chunk().map_or(0, |word| u64::from_le_bytes(*word)));
-    let [mark, process, number, sum] = std::array::from_fn(|_| words.next().unwrap_or_default());
-    if mark != MARK || sum != check(process, number) {
+    let [mark, process, number, first, second, sum] =
+        std::array::from_fn(|_| words.next().unwrap_or_default());
+    if mark != MARK || sum != check([process, number, first, second]) {
         return refuse!(
             HCCL_E_PARA,
             "EI0015: this is no root info of HcclGetRootInfo, or it was damaged on its way ({ROOT_INFO} bytes belong to it)"
         );
     }
-    if process != u64::from(std::process::id()) {
+    let home = Home { process, secret: [first, second] };
+    if home != Home::own() {
+        let own = std::process::id();
+        let told = match home.tell(number, rank) {
+            true => "It was told, so its ranks do not wait",
+            false => "It could not be told: its ranks wait for their time limit",
+        };
         return refuse!(
             HCCL_E_PARA,
-            "EI0015: the root info was made in process {process}; the ranks of an emulated communicator live in one process"
+            "EI0015: rank {rank} is in process {own}, and its root info was made in process {process}\n{told}.\n{ONE_PROCESS}"
         );
     }
     match lock(&ROOTS).get(&number) {
@@ -105,6 +123,13 @@ fn find(info: &[u8; ROOT_INFO]) -> Result<(u64, Shared), Failure> {
             "EI0015: the root info has already made its communicator; HcclGetRootInfo makes another"
         ),
     }
+}
+
+/// Tells the calling thread that there is no communicator.
+#[cold]
+fn refused(error: &Arc<CommError>) -> Failure {
+    attempt::fail(Arc::clone(error));
+    Failure::new(error.cause.hccl_result(), error.text.as_str())
 }
 
 /// Brings a rank to the others and waits for them, at most as long as its block's connect timeout.
@@ -122,7 +147,7 @@ pub(crate) struct Entered {
 
 /// Brings a rank to the others, and waits for nobody.
 pub(crate) fn enter(info: &[u8; ROOT_INFO], applicant: &Applicant) -> Result<Entered, Failure> {
-    let (number, root) = find(info)?;
+    let (number, root) = find(info, applicant.rank)?;
     let complete = {
         let mut gathering = lock(&root);
         gathering.enter(number, applicant)?;
@@ -141,19 +166,54 @@ impl Entered {
     pub(crate) fn wait(self) -> Result<Arc<Comm>, Failure> {
         let Self { root, ranks, limit, since } = self;
         let left = limit.saturating_sub(since.elapsed());
-        executor::wait_until(Some(left), || lock(&root).outcome.is_some());
+        let what = || {
+            let missing = lock(&root).missing();
+            format!("a rank in HcclCommInitRootInfo: waiting for {missing} of {ranks}")
+        };
+        let looked = Cell::new(None::<Instant>);
+        let is_decided = || {
+            if looked.get().is_none_or(|at| at.elapsed() >= LOOK) {
+                looked.set(Some(Instant::now()));
+                hear_of_strays();
+            }
+            lock(&root).outcome.is_some()
+        };
+        let waited = executor::await_others(left, what, is_decided);
         let mut gathering = lock(&root);
         if gathering.outcome.is_none() {
             let missing = gathering.missing();
+            let (cause, when) = match waited {
+                Err(text) => {
+                    (Cause::Deadlock, format!("and nobody is left who could: deadlock: {text}"))
+                }
+                Ok(_) => (Cause::Timeout, format!("within {:.1} s", limit.as_secs_f64())),
+            };
             let text = format!(
-                "EI0015: {} of {ranks} did not call HcclCommInitRootInfo within {:.1} s\nStart the missing ranks, or correct the number of ranks.",
-                list(&missing),
-                limit.as_secs_f64()
+                "EI0015: {missing} of {ranks} did not call HcclCommInitRootInfo {when}\nStart the missing ranks, or correct the number of ranks. {ONE_PROCESS}"
             );
-            gathering.outcome = Some(Err(Failure::new(HcclResult::HCCL_E_TIMEOUT, text)));
+            gathering.fail(cause, text);
             executor::announce();
         }
         gathering.take()
+    }
+}
+
+/// Ends the gatherings of which a rank was brought to another process.
+fn hear_of_strays() {
+    for Stray { number, rank, process } in home::strays() {
+        let Some(root) = lock(&ROOTS).get(&number).cloned() else { continue };
+        let mut gathering = lock(&root);
+        if gathering.outcome.is_some() || gathering.applicants.contains_key(&rank) {
+            continue;
+        }
+        let own = std::process::id();
+        let text = format!(
+            "EI0015: rank {rank} is in process {process}, and the root info was made in process {own}, where the others are\n{ONE_PROCESS}"
+        );
+        gathering.gone.insert(rank, format!("it is in process {process}"));
+        gathering.fail(Cause::Timeout, text);
+        drop(gathering);
+        executor::announce();
     }
 }
 
@@ -162,8 +222,8 @@ pub(crate) fn form_at_once(applicants: &[Applicant]) -> Result<Comm, Failure> {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     let mut gathering = Gathering::default();
     for applicant in applicants {
-        if let Some(text) = gathering.disagreement(applicant) {
-            return refuse!(HCCL_E_INTERNAL, "{text}");
+        if let Some(account) = gathering.disagreement(applicant) {
+            return refuse!(HCCL_E_INTERNAL, "{}", account.text);
         }
         gathering.add(applicant);
     }
@@ -176,7 +236,7 @@ pub(crate) fn form_at_once(applicants: &[Applicant]) -> Result<Comm, Failure> {
 
 /// Tells the ranks that this one is gone.
 pub(crate) fn leave(info: &[u8; ROOT_INFO], rank: u32, reason: &str) -> Result<(), Failure> {
-    let (_, root) = find(info)?;
+    let (_, root) = find(info, rank)?;
     let comm = {
         let mut gathering = lock(&root);
         match &gathering.outcome {
@@ -210,16 +270,42 @@ impl Gathering {
         }
     }
 
-    fn missing(&self) -> Vec<usize> {
-        (0..self.ranks)
-            .filter(|rank| !self.applicants.contains_key(rank))
-            .map(|r| r as usize)
-            .collect()
+    /// Who has not come, for a text.
+    fn missing(&self) -> String {
+        let missing = (0..self.ranks).filter(|rank| !self.applicants.contains_key(rank));
+        list_some(missing.map(|rank| rank as usize), self.ranks as usize - self.applicants.len())
+    }
+
+    /// There will be no communicator.
+    fn fail(&mut self, cause: Cause, account: impl Into<Account>) -> Arc<CommError> {
+        let error = CommError::new(Origin::Call, cause, account);
+        let error = Arc::new(CommError { ranks: self.states(&error), ..error });
+        self.outcome = Some(Err(Arc::clone(&error)));
+        error
+    }
+
+    /// Where the ranks are; of more than there can be devices, nothing.
+    fn states(&self, error: &CommError) -> Box<[RankState]> {
+        let said = |rank| error.said.iter().find(|(other, _)| *other == rank as usize);
+        let state = |rank: u32| {
+            let (presence, text) = match (said(rank), self.gone.get(&rank)) {
+                (Some((_, said)), _) => (Presence::Arrived, said.clone()),
+                (None, Some(why)) => (Presence::Gone, why.clone()),
+                (None, None) if self.applicants.contains_key(&rank) => {
+                    (Presence::Arrived, String::new())
+                }
+                (None, None) => (Presence::Missing, String::new()),
+            };
+            RankState { presence, number: 0, request: None, text }
+        };
+        let sides = error.said.iter().map(|(rank, _)| *rank as u32 + 1).max().unwrap_or_default();
+        let all = if self.ranks <= MAX_DEVICES { self.ranks } else { 0 };
+        (0..all.max(sides.min(MAX_DEVICES))).map(state).collect()
     }
 
     fn enter(&mut self, number: u64, applicant: &Applicant) -> Result<(), Failure> {
         match &self.outcome {
-            Some(Err(failure)) => return Err(failure.clone()),
+            Some(Err(error)) => return Err(refused(error)),
             Some(Ok(_)) => {
                 return refuse!(
                     HCCL_E_PARA,
@@ -239,18 +325,20 @@ impl Gathering {
             self.ranks = ranks;
         }
         let disagreement = self.disagreement(applicant);
-        if let Some(text) = disagreement {
-            let failure = Failure::new(HcclResult::HCCL_E_PARA, text);
-            self.outcome = Some(Err(failure.clone()));
+        if let Some(account) = disagreement {
+            // Nobody makes a list of as many as a mistake may say.
+            self.ranks = self.ranks.min(ranks);
+            let error = self.fail(Cause::Mismatch, account);
             executor::announce();
-            return Err(failure);
+            return Err(refused(&error));
         }
         if let Some(name) = Some(&applicant.config.name).filter(|name| !name.is_empty())
             && super::registry::find_by_name(name, device).is_some()
         {
             return refuse!(
                 HCCL_E_PARA,
-                "EI0003: device {device} has a communicator named \"{name}\" already"
+                "EI0003: device {device} has a communicator named \"{name}\" already",
+                device = machine::named(device)
             );
         }
         self.add(applicant);
@@ -269,36 +357,46 @@ impl Gathering {
     }
 
     /// What this applicant says that those before did not. They all say the same, so one of them is enough.
-    fn disagreement(&self, applicant: &Applicant) -> Option<String> {
+    fn disagreement(&self, applicant: &Applicant) -> Option<Account> {
         let Applicant { rank, ranks, device, settings, config } = applicant;
         let (other, first) = self.applicants.first_key_value()?;
+        let both = |text, theirs: &dyn Display, ours: &dyn Display| {
+            let said =
+                vec![(*other as usize, theirs.to_string()), (*rank as usize, ours.to_string())];
+            Some(Account { text, said })
+        };
         if first.ranks != *ranks {
-            return Some(format!(
+            let text = format!(
                 "EI0015: the ranks disagree about their number: rank {other} says {}, rank {rank} says {ranks}",
                 first.ranks
-            ));
+            );
+            return both(text, &format!("{} ranks", first.ranks), &format!("{ranks} ranks"));
         }
         if let Some(other) = self.devices.get(device) {
-            return Some(format!(
+            let device = machine::named(*device);
+            let text = format!(
                 "EI0015: ranks {other} and {rank} are both on device {device}; every rank needs its own"
-            ));
+            );
+            let said = [*other, *rank]
+                .map(|rank| (rank as usize, format!("rank {rank} on device {device}")));
+            return Some(Account { text, said: said.into() });
         }
-        if first.settings.product != settings.product {
-            return Some(format!(
-                "EI0016: rank {other} is on {}, rank {rank} on {}",
-                first.settings.product, settings.product
-            ));
+        let (theirs, ours) = (first.settings.product, settings.product);
+        if theirs != ours {
+            let text = format!("EI0016: rank {other} is on {theirs}, rank {rank} on {ours}");
+            return both(text, &theirs, &ours);
         }
         if first.config.name != config.name
             || first.config.buffer_megabytes != config.buffer_megabytes
         {
-            return Some(format!(
-                "EI0005: the configurations differ: rank {other}: name \"{}\", buffer {} MB; rank {rank}: name \"{}\", buffer {} MB",
-                first.config.name,
-                first.config.buffer_megabytes,
-                config.name,
-                config.buffer_megabytes
-            ));
+            let said = |config: &CommConfig| {
+                format!("name \"{}\", buffer {} MB", config.name, config.buffer_megabytes)
+            };
+            let (theirs, ours) = (said(&first.config), said(config));
+            let text = format!(
+                "EI0005: the configurations differ: rank {other}: {theirs}; rank {rank}: {ours}"
+            );
+            return both(text, &theirs, &ours);
         }
         None
     }
@@ -309,7 +407,7 @@ impl Gathering {
         if let Some((rank, why)) = self.gone.iter().find(|(rank, _)| **rank < self.ranks) {
             let text =
                 format!("EI0015: rank {rank} is gone ({why}), so the communicator cannot be made");
-            self.outcome = Some(Err(Failure::new(HcclResult::HCCL_E_TIMEOUT, text)));
+            self.fail(Cause::Gone, text);
         }
     }
 
@@ -327,7 +425,7 @@ impl Gathering {
     /// The outcome for one rank.
     fn take(&mut self) -> Result<Arc<Comm>, Failure> {
         match &mut self.outcome {
-            Some(Err(failure)) => Err(failure.clone()),
+            Some(Err(error)) => Err(refused(error)),
             Some(Ok(formed)) => {
                 formed.to_take = formed.to_take.saturating_sub(1);
                 let held =
@@ -380,7 +478,7 @@ mod tests {
             }
         };
         refused(|it| it.ranks = 3, &["EI0015", "rank 0 says 2, rank 1 says 3"]);
-        refused(|it| it.device = 64, &["EI0015", "ranks 0 and 1 are both on device 64"]);
+        refused(|it| it.device = 64, &["EI0015", "ranks 0 and 1 are both on device"]);
         refused(
             |it| it.settings.product = Product::Ascend950,
             &["EI0016", "rank 0 is on Atlas A3, rank 1 on Ascend 950"],

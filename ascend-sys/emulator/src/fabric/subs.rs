@@ -9,8 +9,10 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::attempt;
 use super::comm::Comm;
 use super::parts::CommPart;
+use crate::collective::account::Account;
 use crate::collective::comm_error::{Cause, CommError, Origin};
 use crate::collective::sides::{Sides, list};
 use crate::message::{Failure, refuse};
@@ -55,17 +57,26 @@ impl Comm {
                 continue;
             }
             sub.made[sub_rank] = true;
-            let made = Arc::clone(&sub.comm);
-            let disagreement = sub.disagreement(rank, &wish);
+            let (made, known) = (Arc::clone(&sub.comm), sub.wish.ranks.clone());
+            let disagreement = sub.disagreement(self, rank, &wish);
             if sub.made.iter().all(|made| *made) {
                 subs.remove(index);
             }
             drop(subs);
             return match disagreement {
                 None => Ok(made),
-                Some(text) => {
-                    let cause = Cause::Mismatch;
-                    made.fail(CommError { origin: Origin::Call, cause, text: text.clone() });
+                Some(account) => {
+                    let text = account.text.clone();
+                    // Each of the two communicators has its own numbers for the ranks: here those of the first who made it.
+                    let own = |rank| known.iter().position(|other| *other == rank);
+                    let said =
+                        account.said.iter().map(|(rank, said)| Some((own(*rank)?, said.clone())));
+                    let said = said.flatten().collect();
+                    let error = |account| CommError::new(Origin::Call, Cause::Mismatch, account);
+                    made.fail(error(Account { text: text.clone(), said }));
+                    let error = error(account);
+                    let ranks = (0..self.ranks()).map(|rank| error.side_of(rank)).collect();
+                    attempt::fail(Arc::new(CommError { ranks, ..error }));
                     refuse!(HCCL_E_PARA, "EI0005: {text}")
                 }
             };
@@ -108,7 +119,7 @@ impl CommPart for Subs {
 
 impl Sub {
     /// What a rank says that those before it did not.
-    fn disagreement(&self, rank: usize, wish: &SubCommRequest) -> Option<String> {
+    fn disagreement(&self, parent: &Comm, rank: usize, wish: &SubCommRequest) -> Option<Account> {
         if self.wish.ranks == wish.ranks && self.wish.buffer_megabytes == wish.buffer_megabytes {
             return None;
         }
@@ -120,9 +131,14 @@ impl Sub {
             self.made.iter().zip(&self.wish.ranks).filter(|(made, of)| **made && **of != rank);
         made.for_each(|(_, of)| sides.says(*of, said(&self.wish)));
         sides.says(rank, said(wish));
+        // Named after its parent unless it has a name of its own.
+        let name = match wish.name.strip_prefix(&*parent.name) {
+            Some(rest) => format!("{}{rest}", parent.title()),
+            None => wish.name.clone(),
+        };
+        let parent = parent.title();
         Some(sides.under(&format!(
-            "the ranks of the parent disagree about the sub-communicator \"{}\"",
-            wish.name
+            "the ranks of \"{parent}\" disagree about the sub-communicator \"{name}\""
         )))
     }
 }

@@ -4,21 +4,23 @@
 //! them wait for one another; of many messages with one peer, as many as have a place, and the others as places become free. The task is
 //! complete when all its messages are copied. Giving up takes back what has no counterpart yet; what has one is copied to its end first.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::batch::channel::Found;
 use crate::batch::exchange::mismatch;
 use crate::batch::item::{BatchItem, ItemState, MessageShape};
+use crate::collective::account::Account;
 use crate::collective::comm_error::{Cause, CommError, Origin};
 use crate::collective::plan::store_for;
 use crate::collective::sleeper::Sleeper;
 use crate::fabric::Member;
 use crate::lent::Lent;
 use crate::message::Failure;
-use crate::step::{Helpers, PIECE, Reason, Step};
+use crate::step::{Helpers, NEEDS, Need, PIECE, Reason, Step};
 use crate::stream::Stream;
-use crate::task::TaskBody;
+use crate::task::{Awaited, TaskBody};
 use ascend_reduce::copy::copy;
 
 /// One rank's batch.
@@ -162,8 +164,8 @@ impl PendingBatch {
         {
             let (sent, expected) =
                 if item.send { (item.content, theirs) } else { (theirs, item.content) };
-            let text = mismatch(number, item.way(rank), sent, expected);
-            self.break_with(Cause::Message, text);
+            let account = mismatch(number, item.way(rank), sent, expected);
+            self.break_with(Cause::Message, account);
         }
         copied.is_some()
     }
@@ -185,7 +187,7 @@ impl PendingBatch {
             "rank {gone} is gone ({why})\n  rank {} was exchanging messages with it",
             self.member.rank
         );
-        Some(comm.fail(CommError { origin: Origin::Batch, cause: Cause::Gone, text }))
+        Some(comm.fail(CommError::new(Origin::Batch, Cause::Gone, text)))
     }
 
     fn unmatched(&self) -> impl Iterator<Item = &BatchItem> {
@@ -193,9 +195,15 @@ impl PendingBatch {
         self.items.iter().filter(move |item| !exchange.is_matched(rank, item))
     }
 
+    /// The ranks whose sides of messages are not there, each once.
+    fn absent(&self) -> Vec<usize> {
+        let ranks: BTreeSet<usize> = self.unmatched().map(|item| item.peer).collect();
+        ranks.into_iter().collect()
+    }
+
     #[cold]
-    fn break_with(&mut self, cause: Cause, text: String) {
-        let error = CommError { origin: Origin::Batch, cause, text };
+    fn break_with(&mut self, cause: Cause, account: impl Into<Account>) {
+        let error = CommError::new(Origin::Batch, cause, account).without(self.absent());
         let error = self.member.comm.fail(error);
         self.withdraw(error);
     }
@@ -207,7 +215,7 @@ impl PendingBatch {
             "{} #{} of communicator \"{}\", rank {}",
             self.function(),
             self.number,
-            comm.name,
+            comm.title(),
             self.member.rank
         );
         let text = error.told(error.cause.report_code(), Origin::Batch);
@@ -264,7 +272,7 @@ impl PendingBatch {
                     let headline = format!("messages found no counterpart within {seconds:.1} s");
                     (Cause::Timeout, format!("{headline}\n  rank {rank} was {waits}"))
                 }
-                Reason::Deadlock(_) => (Cause::Timeout, why.text().to_string()),
+                Reason::Deadlock(_) => (Cause::Deadlock, why.text().to_string()),
                 why => (Cause::Gone, format!("rank {rank} gave up, {waits}: {}", why.text())),
             };
             self.break_with(cause, text);
@@ -276,11 +284,26 @@ impl PendingBatch {
     /// Who could help the parked batch: see `deadlock`.
     pub(crate) fn helpers(&self) -> Helpers {
         match self.failure {
-            None => Helpers::Threads(
-                self.unmatched().map(|item| self.member.comm.user(item.peer)).collect(),
-            ),
+            None => {
+                let Member { comm, rank, .. } = &*self.member;
+                let other_side = |item: &BatchItem| Need::Message {
+                    comm: comm.id,
+                    rank: item.peer,
+                    peer: *rank,
+                    sends: !item.send,
+                };
+                Helpers::Queued(self.unmatched().map(other_side).take(NEEDS).collect())
+            }
             Some(_) => Helpers::Anybody,
         }
+    }
+
+    /// Whether it has what another task waits for.
+    fn provides(&self, need: &Need) -> bool {
+        let Need::Message { comm, rank, peer, sends } = need else { return false };
+        let Member { comm: own, rank: me, .. } = &*self.member;
+        (own.id, *me) == (*comm, *rank)
+            && self.items.iter().any(|item| item.peer == *peer && item.send == *sends)
     }
 
     fn name(&self) -> String {
@@ -318,7 +341,7 @@ impl PendingBatch {
 
     /// For messages: what it is and what it waits for.
     pub(crate) fn describe(&self) -> String {
-        let name = &self.member.comm.name;
+        let name = &self.member.comm.title();
         format!("{} of communicator \"{name}\", {}", self.name(), self.waits_for())
     }
 }
@@ -349,6 +372,14 @@ impl TaskBody<Stream> for PendingBatch {
 
     fn helpers(&self) -> Helpers {
         self.helpers()
+    }
+
+    fn awaits(&self) -> Awaited {
+        if self.failure.is_none() { self.absent().into() } else { Awaited::default() }
+    }
+
+    fn provides(&self, need: &Need) -> bool {
+        self.provides(need)
     }
 
     fn describe(&self) -> String {

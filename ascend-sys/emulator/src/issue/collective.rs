@@ -8,6 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::collective::account::Account;
 use crate::collective::call::CollectiveCall;
 use crate::collective::comm_error::{Cause, CommError, Origin};
 use crate::collective::contributions::{self, Arrived};
@@ -22,9 +23,9 @@ use crate::collective::table::{self, Extent, Summary, Table};
 use crate::fabric::Member;
 use crate::lent::Lent;
 use crate::message::{Failure, PANICKED};
-use crate::step::{Helpers, PIECE, Reason, Step};
+use crate::step::{Helpers, Need, PIECE, Reason, Step};
 use crate::stream::Stream;
-use crate::task::TaskBody;
+use crate::task::{Awaited, TaskBody};
 use ascend_reduce::Store;
 
 enum PendingState {
@@ -178,14 +179,14 @@ impl PendingCollective {
             MeetingView::All if self.is_small() => self.finish_small(),
             MeetingView::Waiting(_) => Step::Park,
             MeetingView::All if !self.sides_agree() => {
-                let text = format!("the counts differ{}", table::disagreements(&self.tables()));
-                self.fail(Cause::Mismatch, text)
+                let account = table::disagreements(&self.tables());
+                self.fail(Cause::Mismatch, account)
             }
             MeetingView::All => self.begin(),
             MeetingView::Broken => self.leave(),
             MeetingView::Differs(_) => {
-                let text = self.member.comm.mismatch(self.place, |rank| self.table(rank));
-                self.fail(Cause::Mismatch, text)
+                let account = self.member.comm.mismatch(self.place, |rank| self.table(rank));
+                self.fail(Cause::Mismatch, account)
             }
             MeetingView::Gone(rank) => {
                 let text = self.member.comm.gone(rank);
@@ -288,7 +289,7 @@ impl PendingCollective {
     fn spoil(&self) {
         let text = format!("rank {} gave up: {PANICKED}", self.member.rank);
         let origin = self.origin();
-        self.member.comm.fail(CommError { origin, cause: Cause::Gone, text });
+        self.member.comm.fail(CommError::new(origin, Cause::Gone, text));
     }
 
     /// How an operation went that has run: who gives up at it cannot end it any more, so a failure of its own is in a chunk.
@@ -314,11 +315,11 @@ impl PendingCollective {
 
     /// This rank finds a reason to end the communicator.
     #[cold]
-    fn fail(&mut self, cause: Cause, text: String) -> Step {
+    fn fail(&mut self, cause: Cause, account: impl Into<Account>) -> Step {
         if self.runs_anyway() {
             return Step::Again;
         }
-        let error = CommError { origin: self.origin(), cause, text };
+        let error = CommError::new(self.origin(), cause, account);
         let error = self.member.comm.fail(error);
         Step::Done(Err(self.failure(&error)))
     }
@@ -350,7 +351,7 @@ impl PendingCollective {
             "{} #{} of communicator \"{}\", rank {}",
             call.request.function(),
             place.number,
-            member.comm.name,
+            member.comm.title(),
             member.rank
         );
         let text = error.told(error.cause.report_code(), self.origin());
@@ -385,7 +386,7 @@ impl PendingCollective {
         let (comm, number) = (&self.member.comm, self.place.number);
         let (cause, text) = match why {
             Reason::Timeout(limit) => (Cause::Timeout, comm.absent(number, *limit)),
-            Reason::Deadlock(_) => (Cause::Timeout, why.text().to_string()),
+            Reason::Deadlock(_) => (Cause::Deadlock, why.text().to_string()),
             why => {
                 let rank = self.member.rank;
                 (Cause::Gone, format!("rank {rank} gave up: {}", why.text()))
@@ -401,10 +402,17 @@ impl PendingCollective {
     pub(crate) fn helpers(&self) -> Helpers {
         match self.state {
             PendingState::Arrived => {
-                Helpers::Threads(self.member.comm.users_missing(self.place.number))
+                Helpers::Queued(self.member.comm.needed_for(self.place.number))
             }
             _ => Helpers::Anybody,
         }
+    }
+
+    /// Whether it is what another task waits for.
+    fn provides(&self, need: &Need) -> bool {
+        let Member { comm, rank, .. } = &*self.member;
+        let (id, own, place) = (comm.id, *rank, self.place.number);
+        matches!(need, Need::Collective { comm, rank, number } if (*comm, *rank, *number) == (id, own, place))
     }
 
     /// For messages: what it is and what it waits for.
@@ -414,7 +422,7 @@ impl PendingCollective {
             "{} #{} of communicator \"{}\" on rank {rank}, {}",
             self.call.request,
             self.place.number,
-            comm.name,
+            comm.title(),
             comm.missing(self.place.number)
         )
     }
@@ -446,6 +454,17 @@ impl TaskBody<Stream> for PendingCollective {
 
     fn helpers(&self) -> Helpers {
         self.helpers()
+    }
+
+    fn awaits(&self) -> Awaited {
+        match self.state {
+            PendingState::Arrived => self.member.comm.absentees(self.place.number).into(),
+            _ => Awaited::default(),
+        }
+    }
+
+    fn provides(&self, need: &Need) -> bool {
+        self.provides(need)
     }
 
     fn describe(&self) -> String {

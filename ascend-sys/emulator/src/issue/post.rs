@@ -38,7 +38,6 @@ pub(crate) fn post(
     keep_order(issue_state, stream)?;
     let comm = &issue_state.member.comm;
     let number = comm.exchange.issue(rank);
-    comm.note_user(rank);
     // SAFETY: as for a collective.
     let task = unsafe { PendingBatch::new(&issue_state.member, number, items) };
     match capture::submit(stream, task) {

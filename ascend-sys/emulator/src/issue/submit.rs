@@ -20,6 +20,7 @@ use crate::collective::validate::freed_before;
 use crate::fabric::Member;
 use crate::fabric::registry::{IssueState, with_issue_state};
 use crate::faults;
+use crate::machine;
 use crate::memory::held::{HeldMemory, hold};
 use crate::memory::{self, MemoryPlace as Where};
 use crate::message::{Failure, refuse};
@@ -73,7 +74,7 @@ fn may_issue(issue_state: &IssueState) -> Result<(), Failure> {
         return refuse!(
             HCCL_E_SUSPENDING,
             "the communicator \"{}\" is suspended; HcclCommResume ends that",
-            comm.name
+            comm.title()
         );
     }
     comm.check(Origin::Call)
@@ -93,7 +94,8 @@ pub(crate) fn begin(
         return refuse!(
             HCCL_E_PARA,
             "{} is not on the device of the communicator, which is {device}",
-            stream.describe()
+            stream.describe(),
+            device = machine::named(device)
         );
     }
     Ok(stream)
@@ -130,7 +132,8 @@ fn bad_buffer(
         Err(text) => text,
         Ok(Where::Device(id)) => format!(
             "{address:p} is memory of device {id}, but the communicator is on device {}",
-            member.device
+            machine::named(member.device),
+            id = machine::named(id)
         ),
         Ok(Where::Pinned | Where::Pageable) => {
             format!("{address:p} is host memory; HCCL takes device memory (aclrtMalloc)")
@@ -184,7 +187,7 @@ fn has_algorithm(member: &Member) -> Result<(), Failure> {
             HCCL_E_NOT_SUPPORT,
             "the communicator \"{}\" runs on vector cores only (hcclOpExpansionMode {AIV_ONLY}), and Ascend 950 has no algorithm \
              of that kind for a single rank; 3 (AIV) falls back to another",
-            member.comm.name
+            member.comm.title()
         );
     }
     Ok(())

@@ -7,6 +7,7 @@ use super::flags::Flags;
 use super::global::Region;
 use super::running::{Launched, RESIDENT, RunningKernel};
 use super::world::{KernelComm, World};
+use crate::machine;
 use crate::memory;
 use crate::stream::{Mark, Stream};
 use crate::timeline;
@@ -54,7 +55,7 @@ impl RunningKernel {
                 Some(area) if area.member.device == device.id => Ok(area),
                 Some(area) => Err(format!(
                     "{name} ({address:#x}) is of device {}, the kernel runs on {}",
-                    area.member.device, device.id
+                    machine::named(area.member.device), machine::named(device.id)
                 )),
                 None => Err(format!(
                     "{name} ({address:#x}) is no context; HcclAllocComResourceByTiling makes one, which goes with its communicator"

@@ -5,6 +5,7 @@
 
 use super::arguments::ArgumentList;
 pub(crate) use super::code::{Code, KernelFunction};
+use crate::machine;
 use crate::message::{Failure, fail};
 use crate::slots::{HandleKind, Slots, Slotted, unknown};
 use ascend_sync::lock_std as lock;
@@ -204,6 +205,7 @@ pub(crate) fn is_on(function: &KernelFunction, device: u32) -> Result<(), Failur
         ACL_ERROR_RT_INVALID_HANDLE,
         "the binary of {} was loaded on device {}, the stream is on device {device}; load it there too",
         function.name,
-        function.device
+        machine::named(function.device),
+        device = machine::named(device)
     )
 }

@@ -89,7 +89,7 @@ pub(crate) fn of(member: &Arc<Member>, call: &'static str) -> Result<usize, Fail
                     HCCL_E_MEMORY,
                     "no memory for the context: {bytes} bytes of device {}, of which {} of {} are free; the two windows have \
                      HCCL_BUFFSIZE (hcclBufferSize) MiB each",
-                    device.id,
+                    machine::named(device.id),
                     oom.free,
                     oom.total
                 );
@@ -115,7 +115,6 @@ pub(crate) fn of(member: &Arc<Member>, call: &'static str) -> Result<usize, Fail
         windows: windows.map(|window| window as u64),
     };
     head.write(address, device.product(), member.rank)?;
-    hub.comm.note_user(member.rank);
     let name = member.comm.name.clone();
     own.store(address, Ordering::Release);
     let area = Arc::new(Area::new(address, Arc::new(server), hub, name));
@@ -179,7 +178,7 @@ fn end(area: &Area) {
         busy
     });
     if busy {
-        let error = CommError { origin: Origin::Call, cause: Cause::Gone, text };
+        let error = CommError::new(Origin::Call, Cause::Gone, text);
         area.member.comm.fail(error);
         area.post(|_| ());
     }
@@ -205,11 +204,9 @@ impl CommPart for Arc<Hub> {
 /// Where the servers of a communicator meet.
 fn hub_of(comm: &Comm) -> &Arc<Hub> {
     comm.part(|| {
-        Arc::new(Hub::new(Comm::new(
-            comm.name.clone(),
-            comm.product,
-            comm.connect_timeout,
-            comm.ranks(),
-        )))
+        let (name, limit) = (comm.name.clone(), comm.connect_timeout);
+        let inner = Comm::new(name, comm.product, limit, comm.ranks());
+        inner.set_title(comm.title());
+        Arc::new(Hub::new(inner))
     })
 }

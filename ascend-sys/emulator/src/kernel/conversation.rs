@@ -282,7 +282,7 @@ impl Conversation {
             state.place.round += u64::from(!call.request.is_void());
             state.place
         };
-        member.comm.note_turn(member.rank, place.number);
+        member.comm.note_issued(member.rank, place.number);
         // SAFETY: `member` lives until the turn is kept.
         let mut turn = unsafe { PendingCollective::new(&member, place, call) };
         turn.keep();
@@ -370,7 +370,7 @@ impl Conversation {
         let rank = self.area.member.rank;
         let first = text.lines().next().unwrap_or_default();
         let text = format!("the communication server of rank {rank} has failed: {first}");
-        self.area.member.comm.fail(CommError { origin: Origin::Call, cause: Cause::Gone, text });
+        self.area.member.comm.fail(CommError::new(Origin::Call, Cause::Gone, text));
     }
 
     pub(super) fn describe(&self) -> String {

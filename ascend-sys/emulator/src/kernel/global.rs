@@ -44,12 +44,15 @@ impl Region {
             MemoryPlace::Device(id) if id == device => {}
             MemoryPlace::Device(id) => {
                 return Err(format!(
-                    "{name} ({start:#x}) is memory of device {id}, the kernel runs on {device}"
+                    "{name} ({start:#x}) is memory of device {id}, the kernel runs on {device}",
+                    device = machine::named(device),
+                    id = machine::named(id)
                 ));
             }
             MemoryPlace::Pinned | MemoryPlace::Pageable => {
                 return Err(format!(
-                    "{name} ({start:#x}) is no memory of device {device} (aclrtMalloc)"
+                    "{name} ({start:#x}) is no memory of device {device} (aclrtMalloc)",
+                    device = machine::named(device)
                 ));
             }
         }

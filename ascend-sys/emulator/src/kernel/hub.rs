@@ -52,18 +52,16 @@ impl Hub {
         if differs {
             let mut sides = Sides::default();
             for (rank, said) in said.iter().enumerate() {
-                let columns = match said {
-                    Some(Said { columns, place }) => {
-                        let prepared = [format!("prepared in {place}")];
-                        columns.iter().cloned().chain(prepared).collect()
-                    }
-                    None => vec!["nothing yet".into()],
+                let Some(Said { columns, place }) = said else {
+                    sides.silent(rank);
+                    continue;
                 };
-                sides.says(rank, columns);
+                let prepared = [format!("prepared in {place}")];
+                sides.says(rank, columns.iter().cloned().chain(prepared).collect());
             }
-            let text = sides.under("the kernels of the ranks have prepared different tasks");
+            let account = sides.under("the kernels of the ranks have prepared different tasks");
             drop(all);
-            self.comm.fail(CommError { origin: Origin::Call, cause: Cause::Mismatch, text });
+            self.comm.fail(CommError::new(Origin::Call, Cause::Mismatch, account));
             return Err(());
         }
         if said.iter().all(Option::is_some) {

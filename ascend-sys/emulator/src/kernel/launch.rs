@@ -9,6 +9,7 @@ use super::server::{PATIENCE, Server};
 use super::task::Kernel;
 use super::verdict::Recorded;
 use crate::capture;
+use crate::machine;
 use crate::memory;
 use crate::message::{Failure, fail};
 use crate::stream::{Mark, Stream};
@@ -139,7 +140,7 @@ fn server(
                 return fail!(
                     ACL_ERROR_RT_PARAM_INVALID,
                     "the context {address:#x} is of device {}, but {} is not",
-                    area.member.device,
+                    machine::named(area.member.device),
                     stream.describe()
                 );
             }

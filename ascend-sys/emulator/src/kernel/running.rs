@@ -15,7 +15,6 @@ use crate::message::Failure;
 use crate::queue::Outcome;
 use crate::stream::{Mark, Stream};
 use crate::timeline;
-use crate::users;
 use ascend_program::flow::{Launch, Walk};
 use ascend_program::{Core as Kind, Program};
 use std::fmt::Write as _;
@@ -33,8 +32,6 @@ pub(super) struct Launched {
     pub(super) blocks: u32,
     /// How long it may wait.
     pub(super) limit: Option<Duration>,
-    /// The thread that launched it.
-    pub(super) issuer: u32,
     /// Who did, where races are looked for.
     pub(super) issued: Option<String>,
 }
@@ -50,7 +47,7 @@ impl Launched {
         call: &'static str,
     ) -> Result<Launched, Failure> {
         let issued = check::will_be_done(stream, call)?;
-        Ok(Launched { recorded, arguments, blocks, limit, issuer: users::me(), issued })
+        Ok(Launched { recorded, arguments, blocks, limit, issued })
     }
 }
 
@@ -362,7 +359,7 @@ impl RunningKernel {
             {
                 let rank = area.member.rank;
                 let text = format!("the kernel of rank {rank} has failed: {text}");
-                let error = CommError { origin: Origin::Call, cause: Cause::Gone, text };
+                let error = CommError::new(Origin::Call, Cause::Gone, text);
                 area.member.comm.fail(error);
             }
         }

@@ -7,11 +7,10 @@
 use super::area::{Area, AreaSide};
 use super::conversation::{Conversation, ConversationStep};
 use crate::message::Failure;
-use crate::step::{Helpers, Reason, Step};
+use crate::step::{Helpers, Need, Reason, Step};
 use crate::stream::{Mark, Stream};
 use crate::task::TaskBody;
 use crate::timeline;
-use crate::users;
 use ascend_sys::ACL_ERROR_RT_AICPU_EXCEPTION;
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -23,7 +22,6 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(16 * 60);
 /// A server that was launched.
 pub(crate) struct Server {
     contexts: Vec<Conversation>,
-    issuer: u32,
     started: bool,
     /// How long it waits for its kernels.
     limit: Option<Duration>,
@@ -47,10 +45,7 @@ impl Server {
             noted: None,
         };
         let contexts: Vec<Conversation> = areas.into_iter().map(context).collect();
-        for context in &contexts {
-            context.area.hub.comm.note_user(context.area.member.rank);
-        }
-        Server { contexts, issuer: users::me(), started: false, limit, progress: 0, failing: None }
+        Server { contexts, started: false, limit, progress: 0, failing: None }
     }
 
     fn start(&mut self, stream: &'static Stream) -> Result<(), Failure> {
@@ -230,18 +225,18 @@ impl TaskBody<Stream> for Box<Server> {
     }
 
     fn helpers(&self) -> Helpers {
-        let mut threads = Vec::new();
+        let mut all = Vec::new();
         for context in self.contexts.iter().filter(|context| !context.done) {
             match &context.turn {
                 Some(pending) => match pending.helpers() {
-                    Helpers::Threads(more) => threads.extend(more),
+                    Helpers::Queued(needs) => all.extend(needs),
                     other => return other,
                 },
-                None if context.area.state().kernel.is_none() => threads.push(self.issuer),
+                None if context.area.state().kernel.is_none() => all.push(Need::Call),
                 None => {}
             }
         }
-        if threads.is_empty() { Helpers::Stream } else { Helpers::Threads(threads) }
+        if all.is_empty() { Helpers::Streams } else { Helpers::Queued(all) }
     }
 
     fn describe(&self) -> String {

@@ -3,7 +3,7 @@
 use super::running::{Launched, RunningKernel};
 use crate::message::Failure;
 use crate::queue::Outcome;
-use crate::step::{Helpers, Reason, Step};
+use crate::step::{Helpers, Need, Reason, Step};
 use crate::stream::Stream;
 use crate::task::TaskBody;
 use ascend_reduce::Standard;
@@ -104,10 +104,8 @@ impl TaskBody<Stream> for Box<Kernel> {
 
     fn helpers(&self) -> Helpers {
         match &self.running {
-            Some(running) if running.server().is_none() => {
-                Helpers::Threads(vec![self.launched.issuer])
-            }
-            _ => Helpers::Stream,
+            Some(running) if running.server().is_none() => Helpers::Queued(vec![Need::Call]),
+            _ => Helpers::Streams,
         }
     }
 

@@ -95,7 +95,6 @@ pub(crate) fn acquire_channels(
 ) -> Result<Vec<u64>, Failure> {
     let comm = &member.comm;
     comm.check(Origin::Call)?;
-    comm.note_user(member.rank);
     let keys = keys(engine, wanted);
     let mut handles = known(member, &keys)?;
     let mut new: BTreeMap<usize, Vec<usize>> = BTreeMap::new();

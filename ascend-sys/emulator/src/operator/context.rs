@@ -197,7 +197,8 @@ fn allocate(home: ContextHome, bytes: u64, call: &'static str) -> Result<usize, 
                 HCCL_E_MEMORY,
                 "no memory for the context: {bytes} bytes of device {id}, of which {} of {} are free",
                 oom.free,
-                oom.total
+                oom.total,
+                id = machine::named(id)
             );
         }
     };

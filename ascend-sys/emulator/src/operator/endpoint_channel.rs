@@ -88,7 +88,11 @@ pub(crate) fn create(
 fn create_one(open: u64, engine: OperatorEngine, wanted: WantedEnd) -> Result<u64, Failure> {
     let from = open::with(open, |it| Ok(it.endpoint))?;
     let Some(settings) = machine::device_slot(from.place.device).settings() else {
-        return refuse!(HCCL_E_RUNTIME, "EI9999: device {} is gone", from.place.device);
+        return refuse!(
+            HCCL_E_RUNTIME,
+            "EI9999: device {} is gone",
+            machine::named(from.place.device)
+        );
     };
     engine.check_protocol(settings.product, from.protocol)?;
     if wanted.to.protocol != from.protocol {
@@ -103,8 +107,8 @@ fn create_one(open: u64, engine: OperatorEngine, wanted: WantedEnd) -> Result<u6
         return refuse!(
             HCCL_E_PARA,
             "remoteEndpoint is on device {}; another device of the block than the own one, {}, is expected",
-            wanted.to.place.device,
-            from.place.device
+            machine::named(wanted.to.place.device),
+            machine::named(from.place.device)
         );
     }
     static NEXT: AtomicU64 = AtomicU64::new(1);
@@ -132,7 +136,6 @@ fn create_one(open: u64, engine: OperatorEngine, wanted: WantedEnd) -> Result<u6
     });
     let channel = Channel::create(&member, 1 - rank, engine, from.protocol, wanted.notifies)?;
     Channel::named(channel)?.serve_all();
-    member.comm.note_user(rank);
     let key = ChannelKey {
         engine,
         remote: 1 - rank,
@@ -167,7 +170,8 @@ fn meet(ends: &mut BTreeMap<u64, End>, one: u64, other: u64) -> Result<(), Failu
     let both = |what: &str, of_a: &dyn std::fmt::Debug, of_b: &dyn std::fmt::Debug| {
         format!(
             "EI0005: the two ends of a channel differ in {what}\n  device {}: {of_a:?}\n  device {}: {of_b:?}",
-            a.from.place.device, b.from.place.device
+            machine::named(a.from.place.device),
+            machine::named(b.from.place.device)
         )
     };
     let disagreement = if a.wanted.notifies != b.wanted.notifies {
@@ -206,8 +210,11 @@ pub(crate) fn status(channel: u64) -> Result<Result<(), Failure>, Failure> {
     let mut ends = ends();
     let Some(end) = ends.get_mut(&channel) else { return unknown(channel) };
     let limit = end.member.comm.connect_timeout;
-    let between =
-        format!("from device {} to device {}", end.from.place.device, end.wanted.to.place.device);
+    let between = format!(
+        "from device {} to device {}",
+        machine::named(end.from.place.device),
+        machine::named(end.wanted.to.place.device)
+    );
     if matches!(end.state, ConnectionState::Waiting) && end.since.elapsed() >= limit {
         let text = format!(
             "EI0006: the channel {between} found no counterpart within {:.1} s: the other side has not called HcommChannelCreate for it",

@@ -30,7 +30,6 @@ pub(super) fn issue(
     call: &'static str,
     primitive: Primitive,
 ) -> Result<(), Failure> {
-    thread.note_user();
     if task_cache::is_open() {
         task_cache::note(thread.handle(), call, &primitive);
     }

@@ -6,15 +6,17 @@
 
 use super::channel::{Channel, Exchanged};
 use super::engine::name_of;
+use crate::collective::comm_error::{Cause, CommError, Origin, Presence, RankState};
+use crate::collective::sides::list;
 use crate::executor;
-use crate::fabric::Member;
+use crate::fabric::{Member, attempt};
 use crate::message::{Failure, refuse};
 use crate::stream::Stream;
 use ascend_sync::lock_std as lock;
-use ascend_sys::{CommProtocol, HcclResult};
+use ascend_sys::CommProtocol;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// The meetings of every pair of ranks, the lower first.
 #[derive(Default)]
@@ -121,8 +123,16 @@ pub(super) fn meet(
     let is_hopeless = || {
         comm.meeting.error().is_some() || missing().any(|peer| comm.board.departure(peer).is_some())
     };
-    let limit = Some(comm.connect_timeout);
-    executor::wait_until(limit, || missing().next().is_none() || is_hopeless());
+    let what = || {
+        let peers = list(&missing().collect::<Vec<usize>>());
+        let function = function_of(requests);
+        format!(
+            "rank {rank} of communicator \"{}\" in {function}: waiting for {peers}",
+            comm.title()
+        )
+    };
+    let over = || missing().next().is_none() || is_hopeless();
+    let waited = executor::await_others(comm.connect_timeout, what, over);
     // Whoever is there now counts: the other side has seen this one.
     let mut pairs = lock(&comm.resources().pairs);
     let (mut met, mut absent) = (Vec::new(), Vec::new());
@@ -141,9 +151,18 @@ pub(super) fn meet(
     if absent.is_empty() {
         return Ok(met);
     }
-    let failure = not_met(member, requests, &absent, began.elapsed());
+    let (cause, when) = match waited {
+        Ok(_) => (Cause::Timeout, format!("within {:.1} s", began.elapsed().as_secs_f64())),
+        Err(text) => (Cause::Deadlock, format!("and nobody is left who could: deadlock: {text}")),
+    };
+    let failure = not_met(member, requests, &absent, (cause, &when));
     abandon(&met);
     Err(failure)
+}
+
+/// The call that makes the requests.
+fn function_of(requests: &[(usize, Arc<LinkRequest>)]) -> &'static str {
+    requests.first().map_or("HcclChannelAcquire", |(_, request)| request.function)
 }
 
 /// A call that met these requests has failed after all, so what it requested is gone: those who count on it learn so.
@@ -161,33 +180,49 @@ fn not_met(
     member: &Member,
     requests: &[(usize, Arc<LinkRequest>)],
     absent: &[usize],
-    waited: Duration,
+    (cause, when): (Cause, &str),
 ) -> Failure {
     let Member { comm, rank, .. } = member;
-    if let Err(failure) = comm.check(crate::collective::comm_error::Origin::Call) {
+    if let Err(failure) = comm.check(Origin::Call) {
         return failure;
     }
-    let function = requests.first().map_or("HcclChannelAcquire", |(_, request)| request.function);
-    let list = crate::collective::sides::list(absent);
+    let (function, list) = (function_of(requests), list(absent));
     let gone = absent.iter().find_map(|peer| Some((peer, comm.board.departure(*peer)?)));
-    let (code, text) = match gone {
+    let (cause, report, text) = match gone {
         Some((peer, why)) => (
-            HcclResult::HCCL_E_REMOTE,
+            Cause::Gone,
+            "EI0012",
             format!(
-                "EI0012: rank {peer} is gone ({why})\n  rank {rank} was making a channel to it in {function}"
+                "rank {peer} is gone ({why})\n  rank {rank} was making a channel to it in {function}"
             ),
         ),
         None => (
-            HcclResult::HCCL_E_TIMEOUT,
+            cause,
+            "EI0006",
             format!(
-                "EI0006: {list} made no channel to rank {rank} within {:.1} s\n  rank {rank} was waiting in {function}: both ends of a \
+                "{list} made no channel to rank {rank} {when}\n  rank {rank} was waiting in {function}: both ends of a \
                  channel have to acquire it. See whether the peer makes the call, with this rank as remoteRank, and does not wait for \
-                 something else before",
-                waited.as_secs_f64()
+                 something else before"
             ),
         ),
     };
-    Failure::new(code, text)
+    let failure = Failure::new(cause.hccl_result(), format!("{report}: {text}"));
+    let state = |at: usize| {
+        let gone = comm.board.departure(at).filter(|_| absent.contains(&at));
+        let presence = match &gone {
+            Some(_) => Presence::Gone,
+            None if absent.contains(&at) => Presence::Missing,
+            None if at == *rank || requests.iter().any(|(peer, _)| *peer == at) => {
+                Presence::Arrived
+            }
+            None => Presence::Apart,
+        };
+        RankState { presence, number: 0, request: None, text: gone.unwrap_or_default() }
+    };
+    let error = CommError::new(Origin::Call, cause, text);
+    let ranks = (0..comm.ranks()).map(state).collect();
+    attempt::fail(Arc::new(CommError { ranks, ..error }));
+    failure
 }
 
 /// Whether both sides want the same; the error shows both.

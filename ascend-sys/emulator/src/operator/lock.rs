@@ -6,6 +6,7 @@
 use super::resources::{Holder, with_resources};
 use crate::executor;
 use crate::fabric::{Member, registry};
+use crate::machine;
 use crate::message::{Failure, refuse};
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -21,7 +22,11 @@ fn find(name: &str, device: u32) -> Result<Arc<Member>, Failure> {
     match registry::find_by_name(name, device) {
         Some(handle) => registry::member(handle),
         None => {
-            refuse!(HCCL_E_PTR, "device {device} has no communicator with the name \"{name}\"")
+            refuse!(
+                HCCL_E_PTR,
+                "device {device} has no communicator with the name \"{name}\"",
+                device = machine::named(device)
+            )
         }
     }
 }

@@ -28,7 +28,7 @@ pub(crate) fn buffer(member: &Member) -> Result<(usize, usize), Failure> {
             Err(oom) => refuse!(
                 HCCL_E_MEMORY,
                 "EI0011: no memory for the HCCL buffer: {bytes} bytes (twice hcclBufferSize) of device {}, of which {} of {} are free",
-                device.id,
+                machine::named(device.id),
                 oom.free,
                 oom.total
             ),
@@ -99,7 +99,9 @@ fn not_local(
         Err(text) => text,
         Ok(MemoryPlace::Device(id)) => format!(
             "{address:p} is memory of device {id}, but the thread is on device {device}; memory of another rank is reached over a \
-             channel (HcommReadOnThread, HcommWriteOnThread)"
+             channel (HcommReadOnThread, HcommWriteOnThread)",
+            device = machine::named(device),
+            id = machine::named(id)
         ),
         Ok(MemoryPlace::Pinned | MemoryPlace::Pageable) => format!(
             "{address:p} is pageable host memory, which no device reaches; take device memory (aclrtMalloc) or pinned memory \
@@ -139,7 +141,9 @@ fn not_exchanged(
     let what = match memory::resolve(start, bytes) {
         Err(text) => format!("; {text}"),
         Ok(found) => match found.place {
-            MemoryPlace::Device(id) => format!("; it is memory of device {id}"),
+            MemoryPlace::Device(id) => {
+                format!("; it is memory of device {id}", id = machine::named(id))
+            }
             MemoryPlace::Pinned | MemoryPlace::Pageable => "; it is host memory".into(),
         },
     };
@@ -169,7 +173,9 @@ pub(crate) fn register(
         (true, MemoryPlace::Pinned | MemoryPlace::Pageable) => {}
         (_, place) => {
             let is = match place {
-                MemoryPlace::Device(id) => format!("memory of device {id}"),
+                MemoryPlace::Device(id) => {
+                    format!("memory of device {id}", id = machine::named(id))
+                }
                 MemoryPlace::Pinned | MemoryPlace::Pageable => "host memory".into(),
             };
             return refuse!(
@@ -178,7 +184,10 @@ pub(crate) fn register(
                 if on_host {
                     "host memory".into()
                 } else {
-                    format!("memory of the communicator's device, which is {}", member.device)
+                    format!(
+                        "memory of the communicator's device, which is {}",
+                        machine::named(member.device)
+                    )
                 }
             );
         }

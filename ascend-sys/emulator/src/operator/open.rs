@@ -98,12 +98,17 @@ impl ReachableMemory {
         let is = match found.place {
             MemoryPlace::Device(id) if !self.on_host && id == device => None,
             MemoryPlace::Pinned | MemoryPlace::Pageable if self.on_host => None,
-            MemoryPlace::Device(id) => Some(format!("memory of device {id}")),
+            MemoryPlace::Device(id) => {
+                Some(format!("memory of device {id}", id = machine::named(id)))
+            }
             MemoryPlace::Pinned | MemoryPlace::Pageable => Some("host memory".into()),
         };
         if let Some(is) = is {
-            let said =
-                if self.on_host { "host (1)".into() } else { format!("device {device} (0)") };
+            let said = if self.on_host {
+                "host (1)".into()
+            } else {
+                format!("device {device} (0)", device = machine::named(device))
+            };
             return refuse!(
                 HCCL_E_PARA,
                 "{argument}: {start:#x} is {is}, but its type says {said}"

@@ -7,6 +7,7 @@ use super::endpoint::Endpoint;
 use crate::collective::validate;
 use crate::fabric::topology::Layer;
 use crate::fabric::{CommPart, Member};
+use crate::machine;
 use crate::message::{Failure, refuse};
 use crate::profile::Product;
 use ascend_sync::lock_std as lock;
@@ -154,7 +155,7 @@ impl Member {
             Ok(endpoint) => refuse!(
                 HCCL_E_NOT_FOUND,
                 "the endpoint is on device {}, which is not that of rank {rank}",
-                endpoint.place.device
+                machine::named(endpoint.place.device)
             ),
             Err(text) => refuse!(HCCL_E_NOT_FOUND, "rank {rank} has no such endpoint: {text}"),
         }

@@ -150,7 +150,6 @@ pub(crate) fn acquire_threads(
             return Err(failure);
         }
     };
-    member.comm.note_user(member.rank);
     member.comm.check(crate::collective::comm_error::Origin::Call)?;
     Ok(threads)
 }
@@ -181,7 +180,6 @@ pub(crate) fn wrap_stream(
         resources.wrapped.push((stream.handle(), handle));
         Ok(handle)
     })?;
-    member.comm.note_user(member.rank);
     // Once more: a failure meanwhile may have missed the new thread.
     member.comm.check(crate::collective::comm_error::Origin::Call)?;
     Ok(handle)
@@ -280,9 +278,9 @@ impl StreamPlace {
             return refuse!(
                 HCCL_E_PARA,
                 "device {} is set in the calling thread, but the communicator \"{}\" is on device {}; aclrtSetDevice first",
-                place.device.id,
-                member.comm.name,
-                member.device
+                machine::named(place.device.id),
+                member.comm.title(),
+                machine::named(member.device)
             );
         }
         Ok(place)
@@ -300,7 +298,7 @@ impl StreamPlace {
             return refuse!(
                 HCCL_E_UNAVAIL,
                 "EI0007: {more} more threads need as many streams, but device {} has {has} of {most} in use",
-                self.device.id
+                machine::named(self.device.id)
             );
         }
         Ok(())
@@ -376,19 +374,6 @@ impl RankResources {
         let own = self.threads.iter().map(|(_, handle)| *handle);
         own.chain(self.wrapped.iter().map(|(_, handle)| *handle)).chain(self.dedicated)
     }
-}
-
-/// The OS threads that issue for a rank: whoever did so last on each of its threads, and on its communicator.
-#[cold]
-pub(super) fn users(comm: &Comm, rank: usize) -> Vec<u32> {
-    let resources = lock(comm.resources().of_rank(rank));
-    let of_threads =
-        resources.all_threads().filter_map(|handle| Some(Thread::named(handle).ok()?.user()));
-    let mut users: Vec<u32> = of_threads.filter(|user| *user != 0).collect();
-    users.push(comm.user(rank));
-    users.sort_unstable();
-    users.dedup();
-    users
 }
 
 fn free_buffer(start: usize) {

@@ -2,14 +2,13 @@
 
 use super::channel::{Channel, LEFT};
 use super::latch::{Latch, LatchWaiter, WaitOutcome};
-use super::resources;
 use super::thread::{BROKEN, Thread, generation, of_rank};
 use crate::collective::comm_error::{Cause, CommError, Origin};
 use crate::fabric::{Comm, Member};
 use crate::message::Failure;
-use crate::step::{Helpers, Reason, Step};
+use crate::step::{Helpers, Need, Reason, Step};
 use crate::stream::{Stream, Task};
-use crate::task::{Effects, Passed, TaskBody};
+use crate::task::{Awaited, Effects, Passed, TaskBody};
 use crate::timeline::PrimitiveWork;
 use crate::{check, executor};
 use ascend_sync::{AtomicU32, Ordering};
@@ -301,7 +300,7 @@ impl Await {
     }
 
     fn break_with(&self, comm: &Comm, cause: Cause, text: String) -> Failure {
-        let error = comm.fail(CommError { origin: Origin::Operator, cause, text });
+        let error = comm.fail(CommError::new(Origin::Operator, cause, text));
         self.failure(&error)
     }
 
@@ -377,16 +376,13 @@ impl TaskBody<Stream> for Await {
 
     /// Who could help the parked wait: see `deadlock`.
     fn helpers(&self) -> Helpers {
-        match (self.spot.member(), self.spot.recorder()) {
-            // Between endpoints any thread of the peer's device may record.
-            _ if matches!(self.spot.of, Of::Channel(channel) if channel.side() == 0) => {
-                Helpers::Anybody
-            }
-            (Some(member), Some(recorder)) => {
-                Helpers::Threads(resources::users(&member.comm, recorder))
-            }
-            _ => Helpers::Anybody,
-        }
+        Helpers::Queued(vec![Need::Call])
+    }
+
+    fn awaits(&self) -> Awaited {
+        let Some(member) = self.spot.member() else { return Awaited::default() };
+        let other = self.spot.recorder().filter(|peer| *peer != member.rank);
+        Awaited { ranks: other.into_iter().collect(), threads_of: Some(member.comm.id) }
     }
 
     fn expire(&mut self, _: &'static Stream, why: &Reason) -> Step {

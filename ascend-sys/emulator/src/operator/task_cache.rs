@@ -10,6 +10,7 @@ use super::signal::{Await, Signal};
 use super::thread::Thread;
 use crate::collective::validate::name_of;
 use crate::leaf::Copy;
+use crate::machine;
 use crate::memory::{self, MemoryPlace, nominal};
 use crate::message::{Failure, refuse};
 use ascend_reduce::{DataType, ReduceOp};
@@ -136,7 +137,11 @@ pub(crate) fn forget(devices: &Range<u32>) {
 }
 
 fn not_found<T>(device: u32, tag: &str) -> Result<T, Failure> {
-    refuse!(HCCL_E_NOT_FOUND, "device {device} has no recorded tasks with the tag \"{tag}\"")
+    refuse!(
+        HCCL_E_NOT_FOUND,
+        "device {device} has no recorded tasks with the tag \"{tag}\"",
+        device = machine::named(device)
+    )
 }
 
 /// Issues what was recorded once more, with these ranges in the place of the old ones.

@@ -252,8 +252,8 @@ fn belongs(member: &Member, of: &Member) -> Result<(), Failure> {
         HCCL_E_PARA,
         "the team is one of rank {} of communicator \"{}\", not of rank {} of \"{}\"",
         of.rank,
-        of.comm.name,
+        of.comm.title(),
         member.rank,
-        member.comm.name
+        member.comm.title()
     )
 }

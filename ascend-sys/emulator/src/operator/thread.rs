@@ -7,7 +7,6 @@ use crate::machine;
 use crate::message::{Failure, refuse};
 use crate::slots::{HandleKind, Slots, Slotted, unknown};
 use crate::stream::Stream;
-use crate::users;
 use ascend_sync::{AtomicU32, AtomicU64, Ordering, lock_std as lock};
 use std::sync::{Arc, Mutex};
 
@@ -28,8 +27,6 @@ pub(crate) struct Thread {
     side: AtomicU64,
     pub(super) marks: AtomicU32,
     notifies: AtomicU32,
-    /// The OS thread that issued on it last.
-    user: AtomicU32,
     latches: Latches,
     owner: Mutex<Option<ThreadOwner>>,
 }
@@ -58,7 +55,6 @@ impl Slotted for Thread {
             side: AtomicU64::new(0),
             marks: AtomicU32::new(0),
             notifies: AtomicU32::new(0),
-            user: AtomicU32::new(0),
             latches: Latches::new(),
             owner: Mutex::new(None),
         }
@@ -91,7 +87,6 @@ impl Thread {
             thread.device.store(stream.device_id(), Ordering::Relaxed);
             thread.side.store(side, Ordering::Relaxed);
             thread.marks.store(if batched { BATCHED } else { 0 }, Ordering::Relaxed);
-            thread.user.store(0, Ordering::Relaxed);
             thread.latches.grow(0, notifies as usize, generation(handle));
             thread.notifies.store(notifies, Ordering::Release);
             *lock(&thread.owner) = Some(owner);
@@ -159,19 +154,6 @@ impl Thread {
         if index < self.notifies() { self.latches.get(index as usize) } else { None }
     }
 
-    /// The calling OS thread issues on it.
-    #[inline]
-    pub(super) fn note_user(&self) {
-        let me = users::me();
-        if self.user.load(Ordering::Relaxed) != me {
-            self.user.store(me, Ordering::Relaxed);
-        }
-    }
-
-    pub(super) fn user(&self) -> u32 {
-        self.user.load(Ordering::Relaxed)
-    }
-
     pub(crate) fn owner(&self) -> Option<ThreadOwner> {
         lock(&self.owner).clone()
     }
@@ -206,7 +188,7 @@ impl Thread {
         };
         match member {
             Some(member) => format!("{thread} of {}", of_rank(&member)),
-            None => format!("{thread} of device {}", self.device()),
+            None => format!("{thread} of device {}", machine::named(self.device())),
         }
     }
 
@@ -218,7 +200,7 @@ impl Thread {
 
 /// "rank 0 of communicator "x"".
 pub(super) fn of_rank(member: &Member) -> String {
-    format!("rank {} of communicator \"{}\"", member.rank, member.comm.name)
+    format!("rank {} of communicator \"{}\"", member.rank, member.comm.title())
 }
 
 #[cold]

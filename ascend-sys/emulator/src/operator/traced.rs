@@ -7,7 +7,7 @@ use crate::message::Failure;
 use crate::step::{Helpers, Reason, Step};
 use crate::stream::{Stream, Task};
 use crate::submit;
-use crate::task::{Effects, Passed, TaskBody};
+use crate::task::{Awaited, Effects, Passed, TaskBody};
 use crate::timeline::{self, Log, PrimitiveWork};
 use std::sync::Arc;
 use std::time::Duration;
@@ -54,6 +54,10 @@ impl TaskBody<Stream> for Box<Traced> {
 
     fn arm(&mut self, stream: &'static Stream) -> bool {
         self.task.arm(stream)
+    }
+
+    fn awaits(&self) -> Awaited {
+        self.task.awaits()
     }
 
     fn expire(&mut self, stream: &'static Stream, why: &Reason) -> Step {

@@ -2,6 +2,7 @@
 
 use super::log::{PrimitiveSpan, PrimitiveWork};
 use super::rows::{Flow, Row, RowKind, Says, Span, SpanKind};
+use crate::machine;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 /// The rank of each device, as far as it has one only.
@@ -39,7 +40,7 @@ pub(super) fn rows(
 fn span(one: &PrimitiveSpan, ranks: &BTreeMap<u32, Option<usize>>) -> Span {
     let rank = |device: &u32| match ranks.get(device) {
         Some(Some(rank)) => rank.to_string(),
-        _ => format!("device {device}"),
+        _ => format!("device {device}", device = machine::named(*device)),
     };
     let mut says = vec![("call", Says::Text(one.call.into()))];
     let (name, look) = match &one.work {

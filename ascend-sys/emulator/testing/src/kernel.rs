@@ -167,6 +167,30 @@ impl Ready {
     }
 }
 
+fn on_device(device: i32, rank: u32, ranks: u32, comm: HcclComm) -> Rank {
+    ok!(aclrtSetDevice(device));
+    Rank { rank, ranks, device, info: HcclRootInfo::default(), comm, stream: common::stream() }
+}
+
+/// Makes the links for kernels of one communicator: that takes all ranks, each on a thread.
+pub fn link(devices: &[i32], comms: &[HcclComm], operations: &[u32]) {
+    let comms = comms.iter().map(|comm| comm.expose_provenance());
+    std::thread::scope(|scope| {
+        let one = |(rank, (device, comm)): (u32, (&i32, usize))| {
+            let device = *device;
+            scope.spawn(move || {
+                let comm = std::ptr::with_exposed_provenance_mut(comm);
+                let rank = on_device(device, rank, devices.len() as u32, comm);
+                context(&rank, &tiling(operations, &name_of(comm)));
+                ok!(aclrtDestroyStream(rank.stream));
+            })
+        };
+        let threads: Vec<_> = (0..).zip(devices.iter().zip(comms)).map(one).collect();
+        // Until they are gone: some tests count threads.
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+    });
+}
+
 /// Ranks that one thread launches and waits for.
 pub struct Together {
     pub ranks: Vec<(Rank, Ready, [*mut c_void; 2])>,
@@ -189,10 +213,9 @@ impl Together {
         let devices: Vec<i32> = (0..ranks as i32).map(|rank| block.first + rank).collect();
         let mut comms = vec![null_mut(); ranks as usize];
         hccl!(HcclCommInitAll(ranks, devices.as_ptr().cast_mut(), comms.as_mut_ptr()));
+        link(&devices, &comms, operations);
         let one = |(rank, (device, comm)): (u32, (&i32, HcclComm))| {
-            ok!(aclrtSetDevice(*device));
-            let (info, stream) = (HcclRootInfo::default(), common::stream());
-            let rank = Rank { rank, ranks, device: *device, info, comm, stream };
+            let rank = on_device(*device, rank, ranks, comm);
             let ready = Ready::new(&rank, program, operations);
             let tensors = [rank.upload(&vec![0; bytes]), rank.upload(&vec![0; bytes])];
             (rank, ready, tensors)

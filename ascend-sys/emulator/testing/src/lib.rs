@@ -6,6 +6,8 @@
 )]
 #![allow(clippy::should_implement_trait, reason = "a source of numbers has no end")]
 
+pub mod alone;
+pub mod barrier;
 pub mod captures;
 pub mod common;
 pub mod kernel;

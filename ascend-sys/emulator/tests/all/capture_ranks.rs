@@ -1,12 +1,12 @@
 //! Operations of communicators in graphs: what they do at each execution, and how ranks that differ learn of it.
 
+use ascend_emulator_testing::barrier::Barrier;
 use ascend_emulator_testing::common::*;
 use ascend_emulator_testing::ranks::*;
 use ascend_emulator_testing::{call, fails, hccl, ok};
 use ascend_sys::*;
 use std::ffi::c_void;
 use std::ptr::null_mut;
-use std::sync::Barrier;
 use std::time::Duration;
 
 const INT64: HcclDataType = HcclDataType::HCCL_DATA_TYPE_INT64;

@@ -1,11 +1,11 @@
 //! What goes wrong between ranks in each collective: calls that do not go together, and ranks that do not come.
 
+use ascend_emulator_testing::barrier::Barrier;
 use ascend_emulator_testing::common;
 use ascend_emulator_testing::ranks::{FP32, INT32, MAX, Rank, SUM, impatient, on_block};
 use ascend_emulator_testing::{call, hccl, ok, refuses};
 use ascend_sys::*;
 use std::ffi::c_void;
-use std::sync::Barrier;
 use std::time::Duration;
 
 /// A collective of three ranks, by the arguments that the ranks must agree about.

@@ -1,5 +1,6 @@
 //! Channels between endpoints: made without a communicator, connected when both sides have made theirs.
 
+use ascend_emulator_testing::barrier::Barrier;
 use ascend_emulator_testing::common::{self, Block};
 use ascend_emulator_testing::operator::*;
 use ascend_emulator_testing::ranks::{Rank, on_block};
@@ -7,7 +8,6 @@ use ascend_emulator_testing::{call, hccl, issue, not_issued, ok};
 use ascend_sys::*;
 use std::ffi::{CString, c_void};
 use std::ptr::{null, null_mut};
-use std::sync::Barrier;
 use std::time::Duration;
 
 const AGAIN: i32 = HcclResult::HCCL_E_AGAIN.0 as i32;

@@ -1,10 +1,10 @@
 //! What goes wrong between ranks, and what each of them is told.
 
+use ascend_emulator_testing::barrier::Barrier;
 use ascend_emulator_testing::common;
 use ascend_emulator_testing::ranks::{FP32, INT32, MAX, Rank, SUM, impatient, on_block};
 use ascend_emulator_testing::{call, hccl, ok, refuses};
 use ascend_sys::*;
-use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
 /// A collective, by its arguments.
@@ -232,7 +232,7 @@ fn a_rank_that_leaves_before_init_ends_the_wait_of_the_others() {
         }
         let comm = &mut rank.comm;
         refuses!(
-            HCCL_E_TIMEOUT,
+            HCCL_E_REMOTE,
             ["EI0015", "rank 1 is gone", "no luck"],
             HcclCommInitRootInfo(3, &rank.info, rank.rank, comm)
         );

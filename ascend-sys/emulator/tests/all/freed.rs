@@ -1,11 +1,11 @@
 //! A buffer that is freed while nothing is queued yet that would keep it: what is allocated there next is left alone.
 
+use ascend_emulator_testing::barrier::Barrier;
 use ascend_emulator_testing::common;
 use ascend_emulator_testing::ranks::{FP32, Rank, SUM, group_result, impatient, on_block};
 use ascend_emulator_testing::{call, hccl, ok};
 use ascend_sys::*;
 use std::ffi::c_void;
-use std::sync::Barrier;
 use std::time::Duration;
 
 const BYTES: usize = 4096;

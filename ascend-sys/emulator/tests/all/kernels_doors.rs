@@ -1,9 +1,10 @@
 //! The C functions around kernels: handles, argument lists, and every way of launching.
 
+use ascend_emulator_testing::barrier::Barrier;
 use ascend_emulator_testing::common::*;
 use ascend_emulator_testing::kernel::*;
 use ascend_emulator_testing::kernel::{self, build::Builder};
-use ascend_emulator_testing::ranks::{SUCCESS, name_of, on_ranks};
+use ascend_emulator_testing::ranks::{SUCCESS, name_of, on_block, on_ranks};
 use ascend_emulator_testing::{call, fails, hccl, ok, refuses};
 use ascend_program::layout::Number;
 use ascend_program::step::{Copy, Place, Step};
@@ -11,6 +12,7 @@ use ascend_program::{Mix, Program};
 use ascend_sys::*;
 use std::ffi::{CStr, CString, c_void};
 use std::ptr::{null, null_mut};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 const INVALID: aclError = ACL_ERROR_RT_PARAM_INVALID;
 
@@ -446,4 +448,60 @@ fn kernels_and_servers_are_captured() {
         }
         ok!(aclmdlRIDestroy(graph));
     });
+}
+
+#[test]
+fn a_context_waits_for_all_ranks_once_for_each_way_of_communicating() {
+    static HAS_CALLED: [AtomicBool; 2] = [const { AtomicBool::new(false) }; 2];
+    on_ranks(2, |rank| {
+        for (operation, has_called) in [REDUCE_SCATTER, ALL_TO_ALL].into_iter().zip(&HAS_CALLED) {
+            let bytes = tiling(&[operation], &name_of(rank.comm));
+            if rank.rank == 1 {
+                // The other one is in its call by then.
+                std::thread::sleep(std::time::Duration::from_millis(50));
+                has_called.store(true, Ordering::Relaxed);
+            }
+            let first = context(rank, &bytes);
+            assert!(has_called.load(Ordering::Relaxed), "it has waited for nobody");
+            // The next one has its links. The other rank need not come.
+            if rank.rank == 0 {
+                assert_eq!(context(rank, &bytes), first);
+            }
+        }
+    });
+}
+
+#[test]
+fn a_context_that_a_rank_never_asks_for_says_who_is_missing() {
+    for leaves in [true, false] {
+        let together = Barrier::new(3);
+        let config =
+            AscendExtBlockConfig { deviceCount: 3, connectTimeoutMs: 300, ..Block::config() };
+        on_block(config, |rank| {
+            rank.join();
+            let (bytes, mut found) = (tiling(&[ALL_TO_ALL], &name_of(rank.comm)), null_mut());
+            let bytes = bytes.as_ptr().cast_mut().cast();
+            if rank.rank == 2 {
+                if !leaves {
+                    together.wait();
+                }
+                hccl!(HcclCommDestroy(rank.comm));
+                return;
+            }
+            let _ = message();
+            let code =
+                call!(HcclAllocComResourceByTiling(rank.comm, rank.stream, bytes, &mut found));
+            let text = message();
+            let (expected, pieces) = match leaves {
+                true => (HcclResult::HCCL_E_REMOTE, ["rank 2 is gone", "communicator"]),
+                false => (HcclResult::HCCL_E_TIMEOUT, ["rank 2 did not make", "opType 10"]),
+            };
+            assert_eq!(code, expected, "{text}");
+            assert!(pieces.iter().all(|piece| text.contains(piece)), "{text}");
+            if !leaves {
+                together.wait();
+            }
+            hccl!(HcclCommDestroy(rank.comm));
+        });
+    }
 }

@@ -3,7 +3,7 @@
 use ascend_emulator_testing::common::*;
 use ascend_emulator_testing::kernel::*;
 use ascend_emulator_testing::kernel::{self, build::Builder};
-use ascend_emulator_testing::ranks::{self, Rank, on_ranks};
+use ascend_emulator_testing::ranks::{self, Rank, name_of, on_ranks};
 use ascend_emulator_testing::{call, fails, hccl, ok};
 use ascend_program::layout::Number;
 use ascend_program::step::*;
@@ -222,6 +222,7 @@ fn a_communicator_that_is_destroyed_ends_its_kernels() {
                 let mut rank = Rank::without_comm(block, info, n, 2);
                 rank.join();
                 if n == 1 {
+                    context(&rank, &tiling(&[ALL_REDUCE], &name_of(rank.comm)));
                     return;
                 }
                 let program =

@@ -1,5 +1,6 @@
 //! One-sided writes of kernels: into windows on Ascend 950, in queues on A3, between windows on A2.
 
+use ascend_emulator_testing::barrier::Barrier;
 use ascend_emulator_testing::common::*;
 use ascend_emulator_testing::kernel::build::Builder;
 use ascend_emulator_testing::kernel::*;
@@ -11,7 +12,6 @@ use ascend_program::{Binary, Core, Mix, Program};
 use ascend_sys::*;
 use std::ffi::c_void;
 use std::ptr::{null_mut, with_exposed_provenance};
-use std::sync::Barrier;
 
 const BATCH_WRITE: u32 = 18;
 const ALL_TO_ALL_V_WRITE: u32 = 20;

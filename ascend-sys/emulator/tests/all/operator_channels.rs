@@ -1,5 +1,6 @@
 //! Channels and communication memory: what is refused with which code, how the two ends meet, and what they reach.
 
+use ascend_emulator_testing::barrier::Barrier;
 use ascend_emulator_testing::common;
 use ascend_emulator_testing::operator::*;
 use ascend_emulator_testing::ranks::{self, Rank, on_block};
@@ -102,7 +103,7 @@ fn each_engine_has_the_protocols_of_its_product() {
 fn a_peer_that_does_not_come_is_a_timeout_and_the_next_try_may_succeed() {
     for product in PRODUCTS {
         let config = AscendExtBlockConfig { connectTimeoutMs: 400, ..block(product, 2) };
-        let barrier = std::sync::Barrier::new(2);
+        let barrier = Barrier::new(2);
         on_block(config, |rank| {
             rank.join();
             let it = desc(1 - rank.rank, protocol_of(product), 2);
@@ -254,7 +255,7 @@ fn only_channels_of_the_collective_unit_are_destroyed() {
 
 #[test]
 fn a_channel_whose_other_end_is_gone_is_made_anew() {
-    let barrier = std::sync::Barrier::new(2);
+    let barrier = Barrier::new(2);
     on_product(950, 2, |rank| {
         let it = desc(1 - rank.rank, UB_CTP, 8);
         let first = channels(rank, CCU, &[it])[0];

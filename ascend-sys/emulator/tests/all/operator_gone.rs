@@ -1,11 +1,11 @@
 //! Ends of channels that are gone: what their peers are told, at once and with which code.
 
+use ascend_emulator_testing::barrier::Barrier;
 use ascend_emulator_testing::common;
 use ascend_emulator_testing::operator::*;
 use ascend_emulator_testing::ranks::on_block;
 use ascend_emulator_testing::{call, hccl, issue, not_issued, ok, refuses};
 use ascend_sys::*;
-use std::sync::Barrier;
 
 #[test]
 fn an_end_whose_other_one_failed_with_a_third_rank_is_told_so_and_made_anew() {

@@ -1,5 +1,6 @@
 //! Primitives move data and order it, on every product.
 
+use ascend_emulator_testing::barrier::Barrier;
 use ascend_emulator_testing::common;
 use ascend_emulator_testing::operator::{self, *};
 use ascend_emulator_testing::ranks::{
@@ -377,7 +378,7 @@ fn batch_modes_do_not_nest_and_end_with_their_tag() {
 fn a_thread_and_a_channel_of_different_ranks_do_not_go_together() {
     // Two ranks of one process, on two devices: the handles are all there.
     let shared = std::sync::Mutex::new([0; 2]);
-    let barrier = std::sync::Barrier::new(2);
+    let barrier = Barrier::new(2);
     on_product(3, 2, |rank| {
         let (thread, channel, own, theirs) = two(rank, 3);
         shared.lock().unwrap()[rank.rank as usize] = channel;

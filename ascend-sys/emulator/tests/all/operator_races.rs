@@ -1,5 +1,6 @@
 //! A checked block: operators of one's own are watched like everything else.
 
+use ascend_emulator_testing::barrier::Barrier;
 use ascend_emulator_testing::common;
 use ascend_emulator_testing::operator::{self, *};
 use ascend_emulator_testing::ranks::{self, Rank};
@@ -12,7 +13,7 @@ fn watched(count: u32, issue: impl Fn(&mut Rank) + Sync) -> Vec<String> {
     let check = AscendExtCheck::ASCEND_EXT_CHECK_RACES.0;
     let block = common::Block::with(AscendExtBlockConfig { check, ..operator::block(3, count) });
     let info = ranks::root_info();
-    let all = std::sync::Barrier::new(count as usize);
+    let all = Barrier::new(count as usize);
     std::thread::scope(|scope| {
         for rank in 0..count {
             let (block, info, issue, all) = (&block, &info, &issue, &all);

@@ -1,5 +1,6 @@
 //! How communicators are: errors, states, callbacks around them, suspending, and spare network cards.
 
+use ascend_emulator_testing::barrier::Barrier;
 use ascend_emulator_testing::common::Block;
 use ascend_emulator_testing::ranks::{FP32, Rank, SUM, config, impatient, on_block, root_info};
 use ascend_emulator_testing::{call, hccl, refuses};
@@ -7,7 +8,7 @@ use ascend_sys::*;
 use std::cell::RefCell;
 use std::ffi::{CString, c_void};
 use std::ptr::null_mut;
-use std::sync::{Barrier, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Callbacks are for the whole process, so one test at a time ends communicators of a 950.
 static TURN: Mutex<()> = Mutex::new(());

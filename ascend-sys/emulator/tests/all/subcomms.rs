@@ -1,11 +1,11 @@
 //! Sub-communicators: made by each rank alone, used like any other.
 
+use ascend_emulator_testing::barrier::Barrier;
 use ascend_emulator_testing::common::{self, Block, message};
 use ascend_emulator_testing::ranks::{FP32, Rank, SUM, config, name_of, on_block, on_ranks};
 use ascend_emulator_testing::{call, hccl, ok, refuses};
 use ascend_sys::*;
 use std::ptr::null_mut;
-use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
 const NOT_A_MEMBER: u64 = 0xffff_ffff;

@@ -436,6 +436,7 @@ fn launches_beside_each_other_have_rows_of_their_own() {
     let devices = [block.first, block.first + 1];
     for comms in &mut comms {
         hccl!(HcclCommInitAll(2, devices.as_ptr().cast_mut(), comms.as_mut_ptr()));
+        kernel::link(&devices, comms, &[ALL_GATHER]);
     }
     let call = Call::new(ALL_GATHER, 0, 16, 16, 1);
     let program = kernel::kernel(&[call], Number::I32, 2);

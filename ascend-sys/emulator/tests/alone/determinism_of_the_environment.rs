@@ -2,7 +2,7 @@
 //! programs see.
 
 use ascend_emulator_testing::common::Block;
-use ascend_emulator_testing::{hccl, ok};
+use ascend_emulator_testing::{alone, hccl, ok};
 use ascend_sys::*;
 
 fn set_and_get() -> i32 {

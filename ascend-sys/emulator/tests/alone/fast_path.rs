@@ -1,9 +1,10 @@
 //! The steady state allocates nothing: collectives, batches and messages of two ranks that wait in turn, small and large.
 
+use ascend_emulator_testing::alone;
+use ascend_emulator_testing::barrier::Barrier;
 use ascend_emulator_testing::hccl;
 use ascend_emulator_testing::ranks::{self, on_ranks};
 use ascend_sys::*;
-use std::sync::Barrier;
 
 /// What the quietest of many rounds allocates on all threads together. A thread that loses its core puts the other to sleep,
 /// which may allocate; some rounds go undisturbed.

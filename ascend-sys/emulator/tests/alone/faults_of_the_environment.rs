@@ -1,7 +1,7 @@
 //! The devices that C programs see have the faults that an environment variable names.
 
 use ascend_emulator_testing::common::{self, POLICY};
-use ascend_emulator_testing::{fails, ok};
+use ascend_emulator_testing::{alone, fails, ok};
 use ascend_sys::*;
 
 #[test]

@@ -1,7 +1,7 @@
 //! A forked child gets an error from its first call, and the parent does not notice. Alone in its file: it forks.
 
 use ascend_emulator_testing::common::*;
-use ascend_emulator_testing::{call, ok};
+use ascend_emulator_testing::{alone, call, ok};
 
 #[test]
 fn devices_do_not_survive_a_fork() {

@@ -1,7 +1,8 @@
 //! Host functions run in order, hold their stream up, and may not block.
 
+use ascend_emulator_testing::barrier::Barrier;
 use ascend_emulator_testing::common::*;
-use ascend_emulator_testing::{call, fails, ok};
+use ascend_emulator_testing::{alone, call, fails, ok};
 use ascend_sys::*;
 use std::ffi::c_void;
 use std::sync::Mutex;
@@ -75,10 +76,10 @@ fn calls_that_would_block_are_refused_inside() {
 fn many_may_block_each_other_without_a_deadlock() {
     alone!();
     let _block = Block::one();
-    let barrier = std::sync::Barrier::new(32);
+    let barrier = Barrier::new(32);
     unsafe extern "C" fn meet(barrier: *mut c_void) {
         // SAFETY: the barrier outlives the streams' work.
-        unsafe { &*barrier.cast::<std::sync::Barrier>() }.wait();
+        unsafe { &*barrier.cast::<Barrier>() }.wait();
     }
     let streams: Vec<_> = (0..32).map(|_| stream()).collect();
     for &s in &streams {

@@ -3,7 +3,7 @@
 use ascend_emulator_testing::common::*;
 use ascend_emulator_testing::kernel::build::Builder;
 use ascend_emulator_testing::kernel::*;
-use ascend_emulator_testing::{call, ok};
+use ascend_emulator_testing::{alone, call, ok};
 use ascend_program::layout::Number;
 use ascend_program::step::*;
 use ascend_program::{Mix, Position, Program};

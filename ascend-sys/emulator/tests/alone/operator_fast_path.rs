@@ -1,9 +1,10 @@
 //! Primitives in the steady state allocate nothing.
 
+use ascend_emulator_testing::alone;
+use ascend_emulator_testing::barrier::Barrier;
 use ascend_emulator_testing::issue;
 use ascend_emulator_testing::operator::*;
 use ascend_sys::*;
-use std::sync::Barrier;
 
 const BYTES: usize = 400 * 1024;
 

@@ -2,6 +2,7 @@
 //!
 //! `HCCL_TEST_BLESS=1 cargo test -p ascend-emulator --test alone picture::` draws it anew.
 
+use ascend_emulator_testing::alone;
 use ascend_emulator_testing::common::{self, D2D, D2H};
 use ascend_emulator_testing::ok;
 use ascend_sys::*;

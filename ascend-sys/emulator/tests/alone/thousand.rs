@@ -1,12 +1,13 @@
 //! A thousand ranks in one process: made, summed and ended, within two GiB. `cargo test -p ascend-emulator --test
 //! alone --release thousand:: -- --nocapture` prints how long each step takes.
 
+use ascend_emulator_testing::barrier::Barrier;
 use ascend_emulator_testing::common::{self, Block, message};
 use ascend_emulator_testing::ranks::{FP32, Rank, SUM, root_info};
-use ascend_emulator_testing::{call, hccl, ok};
+use ascend_emulator_testing::{alone, call, hccl, ok};
 use ascend_sys::*;
 use std::ptr::null_mut;
-use std::sync::{Barrier, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 const RANKS: u32 = 1024;

@@ -1,11 +1,11 @@
 //! What nobody waits for is run all the same, on as many cores as are free.
 
+use ascend_emulator_testing::barrier::Barrier;
 use ascend_emulator_testing::common::*;
 use ascend_emulator_testing::ranks::on_ranks;
-use ascend_emulator_testing::{hccl, ok};
+use ascend_emulator_testing::{alone, hccl, ok};
 use ascend_sys::*;
 use std::fs;
-use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};

@@ -1,8 +1,8 @@
 //! Deadlocks are reported, with everybody who is in them, by waits that have no limit; what may still go on is left alone.
 
 use ascend_emulator_testing::common::*;
-use ascend_emulator_testing::ranks::{FP32, Rank, SUM, on_block};
-use ascend_emulator_testing::{fails, hccl, ok};
+use ascend_emulator_testing::ranks::{FP32, Rank, SUM, on_block, root_info, slow};
+use ascend_emulator_testing::{alone, call, fails, hccl, ok};
 use ascend_sys::*;
 use std::ptr::null_mut;
 use std::time::Duration;
@@ -44,6 +44,7 @@ fn all_streams_of_a_cycle_fail_whichever_comes_first() {
 
 #[test]
 fn an_event_that_only_the_sleeping_thread_could_record() {
+    alone!(beside);
     let _block = Block::one();
     let (s, e) = (stream(), event());
     ok!(aclrtStreamWaitEvent(s, e));
@@ -62,6 +63,143 @@ fn a_thread_that_may_still_record_is_waited_for() {
     });
     ok!(aclrtSynchronizeStream(s as aclrtStream));
     recorder.join().unwrap();
+}
+
+/// Sets a device later than anybody would wait for it who had proof: see `STILL`.
+const LATE: Duration = Duration::from_millis(2500);
+
+#[test]
+fn a_thread_without_a_device_may_always_be_the_one_that_records() {
+    alone!(beside);
+    let block = Block::one();
+    let (s, e) = (stream(), event() as usize);
+    ok!(aclrtStreamWaitEvent(s, e as aclrtEvent));
+    let recorder = std::thread::spawn(move || {
+        std::thread::sleep(LATE);
+        ok!(aclrtSetDevice(block.first));
+        ok!(aclrtRecordEvent(e as aclrtEvent, stream()));
+        block
+    });
+    ok!(aclrtSynchronizeStream(s));
+    recorder.join().unwrap();
+}
+
+#[test]
+fn what_may_be_a_deadlock_is_printed_and_goes_on() {
+    fn here() {}
+    if let Some(output) = alone::run_alone(std::any::type_name_of_val(&here), true) {
+        let said = String::from_utf8_lossy(&output.stderr);
+        let call = "a rank in HcclCommInitRootInfo: waiting for rank 1 of 2";
+        for piece in ["nothing has moved for 10 s", "nobody has recorded", "stream", call] {
+            assert!(said.contains(piece), "{piece}: {said}");
+        }
+        return;
+    }
+    // The devices that C programs see.
+    ok!(aclrtSetDevice(0));
+    let (s, e) = (stream(), event() as usize);
+    ok!(aclrtStreamWaitEvent(s, e as aclrtEvent));
+    let root = root_info();
+    let join = move |rank| {
+        ok!(aclrtSetDevice(rank as i32));
+        let mut comm = null_mut();
+        hccl!(HcclCommInitRootInfo(2, &root, rank, &mut comm));
+    };
+    let joins = std::thread::spawn(move || join(0));
+    let recorder = std::thread::spawn(move || {
+        // Some seconds more, and many for tools that make the program slow.
+        std::thread::sleep(Duration::from_secs(if slow() { 40 } else { 15 }));
+        ok!(aclrtSetDevice(0));
+        ok!(aclrtRecordEvent(e as aclrtEvent, stream()));
+        join(1);
+    });
+    ok!(aclrtSynchronizeStream(s));
+    recorder.join().unwrap();
+    joins.join().unwrap();
+}
+
+#[test]
+fn a_thread_that_waits_with_a_time_limit_may_bring_a_rank() {
+    alone!(beside);
+    let block = Block::new(2);
+    let mut root = HcclRootInfo::default();
+    ok!(aclrtSetDevice(block.first));
+    hccl!(HcclGetRootInfo(&mut root));
+    let join = |rank: u32| {
+        ok!(aclrtSetDevice(block.first + rank as i32));
+        let mut comm = null_mut();
+        hccl!(HcclCommInitRootInfo(2, &root, rank, &mut comm));
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let (_never, told) = std::sync::mpsc::channel::<()>();
+            let _ = told.recv_timeout(LATE);
+            join(1);
+        });
+        join(0);
+    });
+}
+
+#[test]
+fn a_rank_that_nobody_is_left_to_bring_is_told_at_once() {
+    alone!(beside);
+    let block = Block::new(2);
+    let (mut root, mut comm) = (HcclRootInfo::default(), null_mut());
+    ok!(aclrtSetDevice(block.first));
+    hccl!(HcclGetRootInfo(&mut root));
+    let code = call!(HcclCommInitRootInfo(2, &root, 0, &mut comm));
+    assert_eq!(code, HcclResult::HCCL_E_TIMEOUT);
+    let text = message();
+    assert!(text.contains("rank 1 of 2 did not call") && text.contains("deadlock"), "{text}");
+}
+
+#[test]
+fn a_first_contact_that_waits_for_a_rank_in_a_collective_is_told_at_once() {
+    alone!(beside);
+    let config = AscendExtBlockConfig { deviceCount: 2, ..Block::config() };
+    on_block(config, |rank: &mut Rank| {
+        rank.join();
+        let (send, recv) = (rank.upload(&[0; 64]), rank.upload(&[0; 64]));
+        let reduce = || call!(HcclAllReduce(send, recv, 16, FP32, SUM, rank.comm, rank.stream));
+        assert_eq!(reduce(), HcclResult::HCCL_SUCCESS);
+        rank.sync();
+        if rank.rank == 0 {
+            // Rank 1 does not send.
+            let code = call!(HcclRecv(recv, 16, FP32, 1, rank.comm, rank.stream));
+            let text = message();
+            assert_eq!(code, HcclResult::HCCL_E_TIMEOUT, "{text}");
+            for piece in ["deadlock", "HcclRecv with rank 1", "waiting for rank 0", "HcclAllReduce"]
+            {
+                assert!(text.contains(piece), "{piece}: {text}");
+            }
+        } else {
+            assert_eq!(reduce(), HcclResult::HCCL_SUCCESS);
+            let (code, text) = rank.sync_fails();
+            assert_ne!(code, 0);
+            assert!(text.contains("deadlock"), "{text}");
+        }
+    });
+}
+
+#[test]
+fn a_cycle_is_told_whatever_the_threads_do() {
+    let _block = Block::one();
+    let (s, t, e, f) = (stream(), stream(), event(), event());
+    ok!(aclrtStreamWaitEvent(s, f));
+    ok!(aclrtRecordEvent(e, s));
+    ok!(aclrtStreamWaitEvent(t, e));
+    ok!(aclrtRecordEvent(f, t));
+    // This thread never sleeps.
+    let mut status = aclrtStreamStatus::ACL_STREAM_STATUS_NOT_READY;
+    let code = loop {
+        match call!(aclrtStreamQuery(s, &mut status)) {
+            0 => assert_eq!(status, aclrtStreamStatus::ACL_STREAM_STATUS_NOT_READY),
+            code => break code,
+        }
+        std::thread::yield_now();
+    };
+    let text = message();
+    assert!(text.contains("deadlock") && text.contains("wait for task"), "{code} {text}");
 }
 
 #[test]

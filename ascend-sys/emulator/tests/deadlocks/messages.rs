@@ -3,7 +3,7 @@
 use ascend_emulator_testing::common::Block;
 use ascend_emulator_testing::ranks::values::{MOVABLE, Random, sample, size};
 use ascend_emulator_testing::ranks::{Rank, impatient, on_block, on_ranks};
-use ascend_emulator_testing::{hccl, ok, refuses};
+use ascend_emulator_testing::{alone, hccl, ok, refuses};
 use ascend_sys::*;
 use std::ffi::c_void;
 use std::time::Duration;
@@ -197,6 +197,7 @@ fn a_peer_that_does_not_call_is_named() {
 
 #[test]
 fn two_ranks_that_both_send_first_are_told_at_once() {
+    alone!(beside);
     let patient = AscendExtBlockConfig { connectTimeoutMs: 0, execTimeoutMs: 0, ..impatient(2) };
     on_block(patient, |rank| {
         rank.join();

@@ -3,7 +3,7 @@
 use ascend_emulator_testing::common;
 use ascend_emulator_testing::operator::*;
 use ascend_emulator_testing::ranks::{Rank, on_block};
-use ascend_emulator_testing::{hccl, issue, not_issued, ok, refuses};
+use ascend_emulator_testing::{alone, hccl, issue, not_issued, ok, refuses};
 use ascend_sys::*;
 use std::time::Duration;
 
@@ -140,6 +140,7 @@ fn a_sub_thread_that_fails_is_seen_in_the_stream_of_the_program() {
 
 #[test]
 fn ranks_that_wait_for_each_other_are_told_at_once() {
+    alone!(beside);
     on_each_product(|product| {
         on_block(block(product, 2), |rank| {
             rank.join();

@@ -1,5 +1,7 @@
 //! Filling the communication structs of a tiling struct, and looking at those that come from elsewhere.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
+
 use ascend_program::layout::{Communication, Layout, Role};
 
 use super::built_in::{A2_FAMILY, CC_BYTES, CC_VERSION, INIT_VERSION};
@@ -115,4 +117,14 @@ pub(super) fn check(layout: &Layout, bytes: &[u8]) -> std::result::Result<(), Ti
         }
     }
     Ok(())
+}
+
+/// Which links a kernel with this tiling struct needs, as a number: the same for all that communicate alike. It was found
+/// to be [`ready`].
+pub(in crate::kernel) fn way_of(bytes: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    for offset in Mc2InitTiling::read(bytes).offsets() {
+        bytes.get(offset as usize..).and_then(|rest| rest.get(..CC_BYTES)).hash(&mut hasher);
+    }
+    hasher.finish()
 }

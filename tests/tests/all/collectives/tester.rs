@@ -321,7 +321,7 @@ impl Tester {
                 expected[to.of(peer as u32)].copy_from_slice(&message(peer, index));
             }
             let send = self.upload(&sent)?;
-            drop(self.comm.all_to_all_v(&send, &from, &mut recv, &to, &self.stream)?);
+            drop(self.comm.all_to_all_v(&send, &mut recv, &from, &to, &self.stream)?);
             self.check(&recv, &expected, &format!("all_to_all_v of {most}"))?;
         }
         Ok(())

@@ -1,10 +1,11 @@
 //! Launches and kernels that are refused, and how that is told.
 
+use ascend_emulator_testing::barrier::Barrier;
 use hccl::kernel::tiling::{CmdType, DataType, Mc2CcTilingConfig, Mc2InitTilingConfig};
 use hccl::kernel::*;
 use hccl::prelude::*;
 use hccl_examples::kernels::*;
-use std::sync::{Arc, Barrier};
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::{RANKS, filled, halves, small};
@@ -305,7 +306,7 @@ fn all_threads_that_ask_are_told_that_a_kernel_was_refused() {
         // They run when all are asking.
         let start = Arc::new(Barrier::new(5));
         let begin = start.clone();
-        stream.host_fn(move || _ = begin.wait()).unwrap();
+        stream.host_fn(move || begin.wait()).unwrap();
         let works = [submit(), submit()];
         std::thread::scope(|scope| {
             for asker in 0..4 {

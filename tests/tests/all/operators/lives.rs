@@ -1,8 +1,10 @@
 //! Operators that fail or are left alone.
 
-use std::sync::{Barrier, mpsc};
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
+use ascend_emulator_testing::alone;
+use ascend_emulator_testing::barrier::Barrier;
 use futures::FutureExt;
 use hccl::operator::*;
 use hccl::prelude::*;
@@ -25,6 +27,7 @@ fn nobody_exposes() -> Operator {
 
 #[test]
 fn a_peer_that_never_exposes_its_buffer_is_a_deadlock_that_says_who_waits_for_what() {
+    alone!(beside);
     let runtime = Runtime::emulator(2).unwrap();
     let since = Instant::now();
     let texts = runtime.run_ranks(2, |rank| -> Result<(String, String)> {

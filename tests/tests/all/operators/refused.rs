@@ -55,7 +55,7 @@ fn mistakes_in_the_function_are_told_with_their_lines() {
     let Error::Operator(mistakes) = cause else { panic!("{text}") };
     assert_eq!(mistakes.mistakes().count(), 2, "{text}");
     for piece in [
-        "the operator `wrong` cannot be recorded [wrong #1 of communicator",
+        "the operator `wrong` cannot be recorded [wrong #1 on `world` (rank ",
         "4 elements go to where there are 8",
         "never reclaimed",
         "refused.rs:",
@@ -240,8 +240,17 @@ fn buffers_of_different_sizes_are_refused() {
         let (device, stream) = (rank.device(), rank.device().stream()?);
         let mut comm = rank.communicator()?;
         let (x, mut y) = (ones::<f32>(device, &stream, 4)?, ones::<f32>(device, &stream, 8)?);
-        let run = comm.run(&mesh_all_gather()).input(&x).output(&mut y).submit(&stream);
-        let error = run.expect_err("the ranks would work in different rounds");
+        // Known when there is a channel, for which a helper waits.
+        let run = comm.run(&mesh_all_gather()).input(&x).output(&mut y).submit(&stream)?;
+        // One behind it, that no check of this rank refuses: it is not told to a thread.
+        let mut z = ones::<f32>(device, &stream, 8)?;
+        let behind = comm.run(&mesh_all_gather()).input(&x).output(&mut z).submit(&stream);
+        let error = behind.and_then(|behind| behind.wait()).unwrap_err();
+        let Error::Refused { cause, .. } = &error else { panic!("{error}") };
+        assert!(matches!(**cause, Error::OperatorFailed { sequence: 1, .. }), "{error}");
+        assert_eq!(error.is_communicator_usable(), Some(false));
+        assert!(error.to_string().contains("`mesh_all_gather` #1 has failed before"), "{error}");
+        let error = run.wait().expect_err("the ranks would work in different rounds");
         assert!(matches!(error, Error::Refused { .. }), "{error}");
         Ok(error.to_string())
     });

@@ -331,7 +331,7 @@ fn movement<T: Element>(player: &mut Player, turn: &Turn<'_>) -> hccl::Result<Wo
         Kind::AllToAllV => {
             let (sent, received) = (partition(&side.sent)?, partition(&side.received)?);
             deliver!(player, turn, to, |to| {
-                comm.all_to_all_v(source(), &sent, to, &received, stream)
+                comm.all_to_all_v(source(), to, &sent, &received, stream)
             })
         }
         Kind::AllToAllVc => {

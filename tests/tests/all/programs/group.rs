@@ -91,7 +91,7 @@ fn movement<'g, 'env, T: Typed>(
             recorder.scatter(source, to, root as u32)
         }
         Kind::AllToAll => recorder.all_to_all(source(), to),
-        Kind::AllToAllV => recorder.all_to_all_v(source(), sent, to, received),
+        Kind::AllToAllV => recorder.all_to_all_v(source(), to, sent, received),
         Kind::AllToAllVc => recorder.all_to_all_vc(source(), to, matrix),
         Kind::Message { from, .. } => recorder.recv(to, from as u32),
         kind => unreachable!("{kind:?} is not for groups"),

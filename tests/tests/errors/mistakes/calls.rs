@@ -144,7 +144,7 @@ pub(super) fn of_counts() -> Vec<Told> {
         on("unequal halves of a message to oneself in an all-to-all", |m| {
             let (x, mut y) = (m.floats(8), m.floats(8));
             let (from, to) = (Partition::packed([4, 4])?, Partition::packed([5, 3])?);
-            m.comm.all_to_all_v(&x, &from, &mut y, &to, &m.stream)
+            m.comm.all_to_all_v(&x, &mut y, &from, &to, &m.stream)
         }),
         on("a source that is not as long as its row", |m| {
             let (x, mut y) = (m.floats(6), m.floats(6));

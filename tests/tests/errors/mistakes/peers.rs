@@ -97,6 +97,20 @@ pub(super) fn between_ranks() -> Vec<Told> {
             m.comm.barrier(&m.stream)?.wait()
         }
     }));
+    told.push(ranks("counts that differ in a part", &runtime, |m| {
+        let Some(mut part) = m.comm.subset(&[1, 0], 5).wait()? else { return Ok(()) };
+        part.barrier(&m.stream)?.wait()?;
+        let mut x = m.floats(if part.rank() == 1 { 4 } else { 3 });
+        part.all_reduce_in_place(&mut x, Sum, &m.stream)?.wait()
+    }));
+    told.push(ranks("settings that differ in a part", &runtime, |m| {
+        if m.rank() == 1 {
+            std::thread::sleep(PATIENCE / 4);
+        }
+        let config = CommConfig::builder().buffer_mib(1 + m.rank()).build();
+        let part = m.comm.subset_with(&[1, 0], 5, config).wait()?;
+        part.map_or(Ok(()), |mut part| part.barrier(&m.stream)?.wait())
+    }));
     told
 }
 
@@ -109,6 +123,17 @@ pub(super) fn of_absence() -> Vec<Told> {
     told.push(one(
         "a communicator whose other ranks do not come",
         alone.build().wait().unwrap_err(),
+    ));
+    let far = Communicator::builder().runtime(&runtime).rank(3).world_size(8).root_info(&root);
+    told.push(one(
+        "a communicator of a rank that has no device of its number",
+        far.build().wait().unwrap_err(),
+    ));
+    let last = runtime.device(2).unwrap();
+    let all_of_it = last.memory_info().unwrap().total;
+    told.push(one(
+        "more memory than the last device has",
+        last.alloc::<u8>(all_of_it + 1).unwrap_err(),
     ));
     // Two ranks, since the text names the one that gave up first.
     told.push(ranks("a rank that does not come to the first operation", &impatient(2), |m| {

@@ -1,12 +1,12 @@
 //! Communicators: what their operations touch, and whom they order.
 
 use super::setup::*;
+use ascend_emulator_testing::barrier::Barrier;
 use ascend_emulator_testing::common::{self, Block};
 use ascend_emulator_testing::ranks::{Rank, SUM, root_info};
 use ascend_emulator_testing::{hccl, ok};
 use ascend_sys::*;
 use std::ffi::c_void;
-use std::sync::Barrier;
 
 pub const F32: HcclDataType = HcclDataType::HCCL_DATA_TYPE_FP32;
 const COUNT: u64 = SIZE as u64 / 4;

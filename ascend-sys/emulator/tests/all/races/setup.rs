@@ -62,7 +62,8 @@ pub fn told(block: &Block, index: u32, form: AscendExtFindingForm) -> String {
     String::from_utf8(text).unwrap()
 }
 
-/// How many allocations each device of a block had before: their numbers go on when a device is used again.
+/// How many allocations each device of a block had before: their numbers go on when a device is used again. Devices count from 0 in
+/// their block, as in texts.
 pub struct Numbers(Vec<(i32, u64)>);
 
 impl Numbers {
@@ -75,7 +76,7 @@ impl Numbers {
             let text = common::message();
             let number = text.split("allocation #").nth(1).and_then(|rest| rest.split(' ').next());
             ok!(aclrtResetDevice(device));
-            (device, number.unwrap().parse().unwrap())
+            (device - block.first, number.unwrap().parse().unwrap())
         };
         Numbers((block.first..block.first + devices).map(number).collect())
     }

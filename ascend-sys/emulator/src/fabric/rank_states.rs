@@ -1,0 +1,74 @@
+//! Where each rank of a communicator is, as data: for errors.
+
+use super::board::LinksState;
+use super::comm::Comm;
+use crate::collective::comm_error::{CommError, Origin, Presence, RankState};
+use crate::collective::request::CollectiveRequest;
+
+impl Comm {
+    /// Where each rank is, as seen from what has failed: a collective, the first one of the ranks that wait in it, or messages. Of
+    /// messages those are missing whose side is, or who have not answered the first contact.
+    #[cold]
+    pub(crate) fn rank_states(&self, error: &CommError) -> Box<[RankState]> {
+        let board = self.board.lock();
+        let waits_in = board.slots.iter().filter(|slot| slot.waits).filter_map(|slot| slot.posted);
+        let number = match error.origin {
+            Origin::Collective(number) => number,
+            Origin::Call => waits_in.map(|(number, _)| number).max().unwrap_or_default(),
+            Origin::Batch | Origin::Operator => 0,
+        };
+        let awaited = board.awaited();
+        let said = |rank| error.said.iter().find(|(other, _)| *other == rank);
+        let state = |rank| match (self.state_of(&board, rank, number), said(rank)) {
+            // It came with its side, wherever it is now.
+            (state, Some((_, said))) if state.presence == Presence::Gone => {
+                RankState { presence: Presence::Arrived, text: said.clone(), ..state }
+            }
+            (state, Some((_, said))) => RankState { text: said.clone(), ..state },
+            // What it waits for elsewhere is no side of a disagreement.
+            (state, None) if !error.said.is_empty() && state.presence != Presence::Gone => {
+                RankState { text: String::new(), ..state }
+            }
+            (state, None) => state,
+        };
+        let state = |rank| match state(rank) {
+            state if error.by == Some(rank) => {
+                let text = "it has aborted the communicator".into();
+                RankState { presence: Presence::Gone, text, ..state }
+            }
+            state if number != 0 => state,
+            state if state.presence == Presence::Gone => state,
+            state if awaited.contains(&rank) || error.absent.contains(&rank) => {
+                RankState { presence: Presence::Missing, ..state }
+            }
+            state => RankState { presence: Presence::Arrived, ..state },
+        };
+        (0..self.ranks()).map(state).collect()
+    }
+
+    /// Where a rank is, as seen from collective `number`.
+    #[cold]
+    pub(crate) fn rank_state(&self, rank: usize, number: u64) -> RankState {
+        self.state_of(&self.board.lock(), rank, number)
+    }
+
+    /// The newest collective in which a rank was seen.
+    fn newest(&self, board: &LinksState, rank: usize) -> Option<(u64, Option<CollectiveRequest>)> {
+        let latest = self.meeting.latest(rank);
+        let latest = latest.map(|(number, claim)| (number, CollectiveRequest::of(claim)));
+        let posted = board.slots[rank].posted.map(|(number, said)| (number, Some(said)));
+        latest.into_iter().chain(posted).max_by_key(|(number, _)| *number)
+    }
+
+    fn state_of(&self, board: &LinksState, rank: usize, number: u64) -> RankState {
+        let (seen, request) = self.newest(board, rank).unwrap_or_default();
+        let arrived = seen != 0 && seen >= number;
+        let (presence, text) = match &board.slots[rank].gone {
+            // A message says nothing of collectives in which it was seen before.
+            Some(why) if !arrived || number == 0 => (Presence::Gone, why.clone()),
+            _ if arrived => (Presence::Arrived, String::new()),
+            _ => (Presence::Missing, board.waits_of(rank)),
+        };
+        RankState { presence, number: seen, request, text }
+    }
+}

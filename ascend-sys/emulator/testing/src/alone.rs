@@ -1,0 +1,50 @@
+//! Tests that need a process of their own.
+
+use std::process::{Command, Output};
+use std::sync::{Mutex, PoisonError};
+
+/// Goes on in a process that has no other test. In the first process, waits for that one and returns from the test. One such test runs
+/// after the other, unless they may run `beside` each other.
+#[macro_export]
+macro_rules! alone {
+    ($($beside:ident)?) => {
+        fn here() {}
+        let beside = false $(|| stringify!($beside) == "beside")?;
+        if !$crate::alone::is_alone(std::any::type_name_of_val(&here), beside) {
+            return;
+        }
+    };
+}
+
+/// Whether this process is the one for the test. `here` is the path of a function in it.
+pub fn is_alone(here: &str, beside: bool) -> bool {
+    match run_alone(here, beside) {
+        None => true,
+        Some(output) => {
+            print!("{}", String::from_utf8_lossy(&output.stdout));
+            eprint!("{}", String::from_utf8_lossy(&output.stderr));
+            false
+        }
+    }
+}
+
+/// What the process for the test has printed; `None` in that process itself. `here` is the path of a function in the test.
+pub fn run_alone(here: &str, beside: bool) -> Option<Output> {
+    const CHILD: &str = "ASCEND_EMULATOR_TEST_ALONE";
+    if std::env::var_os(CHILD).is_some() {
+        return None;
+    }
+    static TURN: Mutex<()> = Mutex::new(());
+    let _turn = (!beside).then(|| TURN.lock().unwrap_or_else(PoisonError::into_inner));
+    let path = here.split_once("::").and_then(|(_, path)| path.rsplit_once("::"));
+    let (test, _) = path.expect("the function is in a test of a module");
+    let mut child = Command::new(std::env::current_exe().unwrap());
+    // With one thread for tests the first thread of the process waits for that one, and for nothing else.
+    child.args([test, "--exact", "--include-ignored", "--nocapture", "--test-threads=1"]);
+    let output = child.env(CHILD, "1").output().unwrap();
+    let (said, errors) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{test}: {}\n{said}\n{errors}", output.status);
+    assert!(said.contains("1 passed"), "{test} did not run");
+    Some(output)
+}

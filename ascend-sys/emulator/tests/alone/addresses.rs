@@ -1,0 +1,51 @@
+//! Blocks that take all addresses of the process, and those that come after them.
+
+use ascend_emulator_testing::common::*;
+use ascend_emulator_testing::{alone, call, ok};
+use ascend_sys::*;
+
+const GIB: u64 = 1 << 30;
+
+fn config(count: u32, memory: u64) -> AscendExtBlockConfig {
+    AscendExtBlockConfig { deviceCount: count, memoryBytes: memory, ..Block::config() }
+}
+
+fn total(block: &Block) -> u64 {
+    let (mut free, mut total) = (0, 0);
+    ok!(aclrtSetDevice(block.first));
+    ok!(aclrtGetMemInfo(aclrtMemAttr::ACL_HBM_MEM, &mut free, &mut total));
+    ok!(aclrtResetDevice(block.first));
+    total as u64
+}
+
+#[test]
+fn a_block_that_asks_for_no_size_gets_what_is_left() {
+    alone!();
+    let _roomy = Block::with(config(2, 0));
+    let mut taken = Vec::new();
+    let mut memory = 16 << 40;
+    // As much as there is, in ever smaller pieces, but for 64 GiB.
+    while memory >= 2 * GIB {
+        let (mut number, mut first) = (0, 0);
+        if call!(ascendExtBlockCreate(&config(1, memory), &mut number, &mut first)) == 0 {
+            taken.push(Block { number, first });
+        } else {
+            assert!(message().contains("no address space left for 1 devices"), "{}", message());
+            memory /= 2;
+        }
+    }
+    let spare = taken.iter().rposition(|block| total(block) >= 32 * GIB).unwrap();
+    drop(taken.remove(spare));
+    let block = Block::with(config(4, 0));
+    let found = total(&block);
+    assert!((2 * GIB..64 * GIB).contains(&found), "{found}");
+    drop(block);
+    // What is asked for is what there is, or an error.
+    let (mut number, mut first) = (0, 0);
+    let code = call!(ascendExtBlockCreate(&config(4, 64 * GIB), &mut number, &mut first));
+    assert_ne!(code, 0);
+    for absurd in [u64::MAX, u64::MAX / 2, 1 << 63] {
+        let code = call!(ascendExtBlockCreate(&config(4, absurd), &mut number, &mut first));
+        assert_ne!(code, 0, "{absurd}");
+    }
+}

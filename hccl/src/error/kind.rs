@@ -1,0 +1,182 @@
+//! What class of mistake or mishap an error is, and what can still be done.
+
+use super::peers::{Claim, CommCause, PeerReport, Presence};
+use super::{Code, Error, OpContext};
+
+/// What class an [`Error`] is of: for programs that handle some classes and pass on the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// There is no usable backend.
+    NoBackend,
+    /// The backend or the product cannot do this.
+    Unsupported,
+    /// An argument or a state that does not fit. Nothing was issued.
+    Misuse,
+    /// Memory is full, on the device or pinned.
+    OutOfMemory,
+    /// Something did not happen in time: a wait reached its limit, or the backend gave up on ranks that did not come.
+    Timeout,
+    /// Every rank waits for another one.
+    Deadlock,
+    /// The ranks of a communicator called different things.
+    Mismatch,
+    /// Another rank is gone.
+    RankGone,
+    /// The communicator was aborted.
+    Aborted,
+    /// Code of the program panicked.
+    Panicked,
+    /// A race or a use of memory that nothing orders, found by checked mode.
+    Race,
+    /// An operation failed on the device, or a call of CANN failed, for another reason.
+    Device,
+}
+
+impl Error {
+    /// What class it is of. For an error of `run_ranks`, that of the rank that failed first; where its closure returned an error
+    /// that is not of this crate, [`ErrorKind::RankGone`].
+    pub fn kind(&self) -> ErrorKind {
+        use ErrorKind as Kind;
+        match self.root_cause() {
+            Error::NoBackend { .. } => Kind::NoBackend,
+            Error::MissingSymbol { .. } | Error::NotSupported { .. } => Kind::Unsupported,
+            Error::Call { code, .. } | Error::Failed { code, .. } => {
+                let kind = kind_of(*code);
+                let differs = ["HCCL_E_PARA", "ACL_ERROR_RT_AICPU_EXCEPTION"];
+                // The cause counts where the code is the one that the communicator gives for it.
+                match self.peers().and_then(|peers| peers.cause) {
+                    Some(CommCause::Mismatch)
+                        if code.name().is_some_and(|name| differs.contains(&name)) =>
+                    {
+                        Kind::Mismatch
+                    }
+                    Some(CommCause::Deadlock) if kind == Kind::Timeout => Kind::Deadlock,
+                    Some(CommCause::Aborted) if kind == Kind::RankGone => Kind::Aborted,
+                    _ => kind,
+                }
+            }
+            Error::Forgotten { last } => last.as_ref().map_or(Kind::Device, |last| last.kind()),
+            Error::HostFunctionPanicked { .. } => Kind::Panicked,
+            Error::Timeout { .. } => Kind::Timeout,
+            Error::OutOfMemory { .. } => Kind::OutOfMemory,
+            Error::Refused { cause, .. } | Error::OperatorFailed { cause, .. } => cause.kind(),
+            Error::Aborted { .. } => Kind::Aborted,
+            Error::RankGone { .. } => Kind::RankGone,
+            Error::Found { .. } => Kind::Race,
+            Error::Rank(rank) if rank.panicked() => Kind::Panicked,
+            // What a closure has returned that is no error of this crate.
+            Error::Rank(_) => Kind::RankGone,
+            Error::WrongDevice { .. }
+            | Error::WrongRuntime { .. }
+            | Error::WrongLength { .. }
+            | Error::OutOfRange { .. }
+            | Error::Empty { .. }
+            | Error::TooLarge { .. }
+            | Error::Overlap { .. }
+            | Error::NoSuchDevice { .. }
+            | Error::TooFewDevices { .. }
+            | Error::NoSuchRank { .. }
+            | Error::TooManyElements { .. }
+            | Error::RootOnly { .. }
+            | Error::OwnMessage { .. }
+            | Error::Uneven { .. }
+            | Error::Counts(_)
+            | Error::Config(_)
+            | Error::Batch(_)
+            | Error::Tiling(_)
+            | Error::Record(_)
+            | Error::Operator(_)
+            | Error::Invalid { .. } => Kind::Misuse,
+        }
+    }
+
+    /// The operation it belongs to, when it belongs to one.
+    pub fn context(&self) -> Option<&OpContext> {
+        match self.root_cause() {
+            Error::Call { context, .. }
+            | Error::MissingSymbol { context, .. }
+            | Error::Timeout { context, .. }
+            | Error::Aborted { context } => context.as_deref(),
+            Error::Failed { context, .. }
+            | Error::HostFunctionPanicked { context, .. }
+            | Error::Refused { context, .. } => Some(context),
+            _ => None,
+        }
+    }
+
+    /// Where the ranks of the communicator were, when the error is about ranks and the backend tells.
+    pub fn peers(&self) -> Option<&PeerReport> {
+        self.context()?.peers.as_deref()
+    }
+
+    /// The ranks that have not come, as far as the backend tells.
+    pub fn missing_ranks(&self) -> Vec<u32> {
+        self.peers().map_or_else(Vec::new, |peers| peers.ranks_that_are(Presence::Missing))
+    }
+
+    /// The ranks that are gone, as far as it is known.
+    pub fn gone_ranks(&self) -> Vec<u32> {
+        match self.root_cause() {
+            Error::RankGone { rank, .. } => vec![*rank],
+            _ => self.peers().map_or_else(Vec::new, |peers| peers.ranks_that_are(Presence::Gone)),
+        }
+    }
+
+    /// Both sides of a mismatch: what each rank has called. Empty when the ranks agree, or the backend does not tell.
+    pub fn claims(&self) -> Vec<Claim> {
+        let claims = self.peers().map_or_else(Vec::new, PeerReport::claims);
+        if claims.len() > 1 { claims } else { Vec::new() }
+    }
+
+    /// Whether the communicator of the operation can still be used. `None` when there is no communicator, or when it is not known:
+    /// CANN has a code and no more.
+    pub fn is_communicator_usable(&self) -> Option<bool> {
+        let error = self.root_cause();
+        let context = error.context()?;
+        context.communicator.as_ref()?;
+        if context.peers.as_ref().is_some_and(|peers| peers.failed) {
+            return Some(false);
+        }
+        match error {
+            Error::Refused { cause, .. } => {
+                Some(!matches!(**cause, Error::Aborted { .. } | Error::OperatorFailed { .. }))
+            }
+            Error::MissingSymbol { .. } | Error::Timeout { .. } => Some(true),
+            Error::Aborted { .. } | Error::Failed { .. } => Some(false),
+            // The backend tells, and it has not failed.
+            Error::Call { .. } if context.peers.is_some() => Some(self.gone_ranks().is_empty()),
+            _ => None,
+        }
+    }
+
+    /// Whether the same thing can succeed when it is tried again and nothing else has changed: a wait can, that has
+    /// reached its limit. What has failed on the device cannot, nor can an argument that does not fit. Memory that is full can be
+    /// asked for again when something was dropped.
+    pub fn is_retryable(&self) -> bool {
+        match self.root_cause() {
+            Error::Timeout { .. } | Error::OutOfMemory { .. } => true,
+            Error::Call { code: Code::Hccl(code), .. } => {
+                *code == ascend_sys::HcclResult::HCCL_E_AGAIN.0
+            }
+            Error::Refused { cause, .. } => cause.is_retryable(),
+            _ => false,
+        }
+    }
+}
+
+/// The class of a code, as far as CANN tells one from another.
+fn kind_of(code: Code) -> ErrorKind {
+    match code.name() {
+        Some(
+            "HCCL_E_TIMEOUT" | "ACL_ERROR_RT_TASK_TIMEOUT" | "ACL_ERROR_RT_STREAM_SYNC_TIMEOUT",
+        ) => ErrorKind::Timeout,
+        Some("HCCL_E_REMOTE" | "ACL_ERROR_RT_SUSPECT_REMOTE_ERROR") => ErrorKind::RankGone,
+        Some("HCCL_E_NOT_SUPPORT" | "ACL_ERROR_RT_FEATURE_NOT_SUPPORT") => ErrorKind::Unsupported,
+        Some("HCCL_E_MEMORY" | "ACL_ERROR_RT_MEMORY_ALLOCATION") => ErrorKind::OutOfMemory,
+        Some(
+            "HCCL_E_PARA" | "HCCL_E_PTR" | "ACL_ERROR_RT_PARAM_INVALID" | "ACL_ERROR_INVALID_PARAM",
+        ) => ErrorKind::Misuse,
+        _ => ErrorKind::Device,
+    }
+}

@@ -1,0 +1,343 @@
+//! Where the other ranks were: the data behind errors that are about ranks.
+
+use std::fmt::{self, Display, Formatter, Write as _};
+use std::time::Duration;
+
+use crate::dtype::{DType, ReduceKind};
+
+/// Why the ranks of an operation, or of a communicator that was to be made, did not come together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum CommCause {
+    /// The ranks called different things.
+    Mismatch,
+    /// A rank did not come within the time limit of the backend.
+    Timeout,
+    /// Every rank waits for another one.
+    Deadlock,
+    /// A rank has dropped the communicator, has failed, or has given up.
+    Gone,
+    /// A rank has aborted it.
+    Aborted,
+}
+
+/// Of more ranks nothing is told: every rank of the process would hold the list of all.
+pub(crate) const MOST_RANKS: u32 = 1024;
+/// Of more ranks a wait that goes on does not look where the others are.
+pub(crate) const MOST_WATCHED: u32 = 256;
+
+/// Where the ranks of a communicator were when an operation failed, or when a wait for it was too long.
+///
+/// From [`OpContext::peers`](super::OpContext::peers). The emulator tells it, of communicators of up to 1,024 ranks; CANN tells nothing of
+/// the kind. Of messages it names those whose side of them is not there, and who is gone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PeerReport {
+    /// Whether the communicator has failed, and can be used no more.
+    pub failed: bool,
+    /// Why the ranks will not come; `None` when they may.
+    pub cause: Option<CommCause>,
+    /// The collective from which it is seen; 0 when there was none.
+    pub sequence: u64,
+    /// Every rank, in order.
+    pub ranks: Box<[PeerState]>,
+}
+
+/// Where one rank was.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PeerState {
+    /// Whether it has come.
+    pub presence: Presence,
+    /// The number of the newest collective in which it was seen; 0 for none.
+    pub sequence: u64,
+    /// What it has called there.
+    pub call: Option<PeerCall>,
+    /// Why it is gone, which messages it waits for, or its side of a disagreement.
+    pub note: Box<str>,
+    /// Of a rank that is missing: for at least so long it has issued no collective. A wait looks where the others are when it has
+    /// lasted a tenth of a second, in communicators of up to 256 ranks.
+    pub quiet: Option<Duration>,
+}
+
+/// Whether a rank has come to an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Presence {
+    /// It has come, or has gone on from it.
+    Arrived,
+    /// It has not come, and may.
+    Missing,
+    /// It will not come.
+    Gone,
+    /// It has no part in it, or not one that is waited for: messages have two sides.
+    Apart,
+}
+
+/// What a rank has called: a collective with all that the ranks must agree on. Of something else, it is all in `operation`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PeerCall {
+    /// The method of [`Communicator`](crate::Communicator), for example `all_reduce`; what is no collective in the words of the
+    /// backend.
+    pub operation: Box<str>,
+    /// The type of the elements.
+    pub dtype: Option<DType>,
+    /// How many; `None` where the ranks have tables of counts.
+    pub count: Option<u64>,
+    /// The reduction.
+    pub reduction: Option<ReduceKind>,
+    /// The root.
+    pub root: Option<u32>,
+}
+
+/// One side of a mismatch: what these ranks have called.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Claim {
+    /// Who has.
+    pub ranks: Vec<u32>,
+    /// What.
+    pub call: PeerCall,
+}
+
+impl PeerReport {
+    /// The ranks of which this is so.
+    pub fn ranks_that_are(&self, presence: Presence) -> Vec<u32> {
+        let all = (0..).zip(&*self.ranks);
+        all.filter(|(_, state)| state.presence == presence).map(|(rank, _)| rank).collect()
+    }
+
+    /// Whether a rank other than this one has not come.
+    pub(super) fn lacks_others(&self, own: Option<u32>) -> bool {
+        let others = (0..).zip(&*self.ranks).filter(|(rank, _)| Some(*rank) != own);
+        others.into_iter().any(|(_, state)| state.presence != Presence::Arrived)
+    }
+
+    /// The collective that the report is about: the newest in which anybody was seen, where the failure was in none.
+    pub(super) fn number(&self) -> u64 {
+        let newest = || self.ranks.iter().map(|state| state.sequence).max().unwrap_or_default();
+        if self.sequence == 0 { newest() } else { self.sequence }
+    }
+
+    /// What the ranks have called, each different call with those that made it; a mismatch has more than one. Ranks that have not come, or
+    /// have gone on, have none.
+    ///
+    /// Of a mismatch that is not between calls of collectives, such as between messages, tables of counts or settings, what each side
+    /// said, in the words of the backend.
+    pub fn claims(&self) -> Vec<Claim> {
+        let claims = self.claims_of(|state| self.call_at(state).cloned());
+        if claims.len() > 1 || self.cause != Some(CommCause::Mismatch) {
+            return claims;
+        }
+        let said = self.claims_of(|state| match &*state.note {
+            "" => None,
+            _ if state.presence == Presence::Gone => None,
+            note => Some(PeerCall::in_words(note)),
+        });
+        if said.len() > 1 { said } else { claims }
+    }
+
+    fn claims_of(&self, call: impl Fn(&PeerState) -> Option<PeerCall>) -> Vec<Claim> {
+        let mut claims: Vec<Claim> = Vec::new();
+        for (rank, state) in (0..).zip(&*self.ranks) {
+            let Some(call) = call(state) else { continue };
+            match claims.iter_mut().find(|claim| claim.call == call) {
+                Some(claim) => claim.ranks.push(rank),
+                None => claims.push(Claim { ranks: vec![rank], call }),
+            }
+        }
+        claims
+    }
+
+    /// What a rank has called in the collective that the report is about.
+    fn call_at<'a>(&self, state: &'a PeerState) -> Option<&'a PeerCall> {
+        state.call.as_ref().filter(|_| state.sequence == self.number())
+    }
+
+    /// For messages of a rank that wait for these.
+    pub(crate) fn of_messages(own: u32, world_size: u32, awaited: &[u32]) -> Self {
+        let state = |rank| {
+            let presence = match rank {
+                _ if awaited.contains(&rank) => Presence::Missing,
+                _ if rank == own => Presence::Arrived,
+                _ => Presence::Apart,
+            };
+            PeerState { presence, sequence: 0, call: None, note: Box::default(), quiet: None }
+        };
+        let ranks = (0..world_size).map(state).collect();
+        PeerReport { failed: false, cause: None, sequence: 0, ranks }
+    }
+
+    /// The newest collective of each rank.
+    pub(crate) fn newest(&self) -> Box<[u64]> {
+        self.ranks.iter().map(|state| state.sequence).collect()
+    }
+
+    /// So long ago the newest ones were these.
+    pub(crate) fn compare(&mut self, before: &[u64], ago: Duration) {
+        for (state, before) in self.ranks.iter_mut().zip(before) {
+            let is_quiet = state.presence == Presence::Missing && state.sequence == *before;
+            state.quiet = is_quiet.then_some(ago);
+        }
+    }
+
+    /// Both sides of a mismatch of collectives, if there are two: in one line when they fit.
+    pub(super) fn sides(&self) -> Option<String> {
+        let claims = self.claims_of(|state| self.call_at(state).cloned());
+        if claims.len() < 2 {
+            return None;
+        }
+        let mut sides: Vec<String> = claims.iter().map(Claim::to_string).collect();
+        let is_noted = |state: &PeerState| self.call_at(state).is_none() && !state.note.is_empty();
+        let noted = self.ranks.iter().zip(0u32..).filter(|(state, _)| is_noted(state));
+        sides.extend(noted.map(|(state, rank)| format!("rank {rank}: {}", state.note)));
+        let mut silent = self.ranks_that_are(Presence::Missing);
+        silent.retain(|rank| self.ranks[*rank as usize].note.is_empty());
+        if !silent.is_empty() {
+            sides.push(format!("{}: nothing yet", named(&silent)));
+        }
+        let line = sides.join("     ");
+        Some(if line.len() <= WIDTH { line } else { sides.join("\n  ") })
+    }
+
+    /// Who has come and who has not, in one line.
+    pub(super) fn attendance(&self) -> String {
+        let mut line = format!("arrived: {}", list(&self.ranks_that_are(Presence::Arrived)));
+        for (presence, word) in [(Presence::Missing, "missing"), (Presence::Gone, "gone")] {
+            let ranks = self.ranks_that_are(presence);
+            if ranks.is_empty() {
+                continue;
+            }
+            let _ = write!(line, "    {word}: ");
+            let said = ranks.iter().take(SAID).map(|rank| self.said(*rank));
+            line += &said.collect::<Vec<_>>().join(", ");
+            if let more @ 1.. = ranks.len().saturating_sub(SAID) {
+                let _ = write!(line, " and {more} more");
+            }
+        }
+        line
+    }
+
+    fn said(&self, rank: u32) -> String {
+        let Some(state) = self.ranks.get(rank as usize) else { return rank.to_string() };
+        let seen = match &state.call {
+            None if self.sequence == 0 => return rank.to_string(),
+            Some(call) => {
+                let ago =
+                    state.quiet.map(|ago| format!(", {:.1} s ago or more", ago.as_secs_f64()));
+                let ago = ago.unwrap_or_default();
+                format!("last seen in {} #{}{ago}", call.operation, state.sequence)
+            }
+            None => "not seen yet".into(),
+        };
+        match &*state.note {
+            "" => format!("{rank} ({seen})"),
+            note => format!("{rank} ({note}; {seen})"),
+        }
+    }
+}
+
+/// How many ranks are listed, and how many with what they did.
+const LISTED: usize = 32;
+const SAID: usize = 8;
+/// A longer line is broken.
+const WIDTH: usize = 100;
+
+/// "0 1 2", or "none".
+fn list(ranks: &[u32]) -> String {
+    if ranks.is_empty() {
+        return "none".into();
+    }
+    let listed: Vec<String> = ranks.iter().take(LISTED).map(u32::to_string).collect();
+    match ranks.len().saturating_sub(LISTED) {
+        0 => listed.join(" "),
+        more => format!("{} and {more} more", listed.join(" ")),
+    }
+}
+
+/// "rank 2", or "ranks 0,1,3".
+fn named(ranks: &[u32]) -> String {
+    let noun = if ranks.len() == 1 { "rank" } else { "ranks" };
+    let listed: Vec<String> = ranks.iter().take(LISTED).map(u32::to_string).collect();
+    match ranks.len().saturating_sub(LISTED) {
+        0 => format!("{noun} {}", listed.join(",")),
+        more => format!("{noun} {} and {more} more", listed.join(",")),
+    }
+}
+
+impl Display for Claim {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", named(&self.ranks), self.call)
+    }
+}
+
+impl PeerCall {
+    /// Of what is no collective.
+    fn in_words(words: &str) -> Self {
+        PeerCall { operation: words.into(), dtype: None, count: None, reduction: None, root: None }
+    }
+}
+
+/// As it would be written: `all_reduce(f16, 4096, sum)`.
+impl Display for PeerCall {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        // A function of CANN, or more words than one.
+        if !self.operation.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_') {
+            return f.write_str(&self.operation);
+        }
+        let mut arguments = Vec::new();
+        arguments.extend(self.dtype.map(|dtype| dtype.to_string()));
+        arguments.extend(self.count.map(|count| count.to_string()));
+        arguments.extend(self.reduction.map(|reduction| reduction.to_string()));
+        arguments.extend(self.root.map(|root| format!("root {root}")));
+        write!(f, "{}({})", self.operation, arguments.join(", "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call(operation: &str, count: u64, reduction: Option<ReduceKind>) -> PeerCall {
+        let dtype = Some(DType::F16);
+        PeerCall { operation: operation.into(), dtype, count: Some(count), reduction, root: None }
+    }
+
+    fn state(presence: Presence, sequence: u64, call: PeerCall) -> PeerState {
+        PeerState { presence, sequence, call: Some(call), note: Box::default(), quiet: None }
+    }
+
+    #[test]
+    fn both_sides_of_a_mismatch_stand_in_one_line() {
+        let sum = || state(Presence::Arrived, 42, call("all_reduce", 4096, Some(ReduceKind::Sum)));
+        let other = state(Presence::Arrived, 42, call("all_gather", 4096, None));
+        let ranks = [sum(), sum(), other, sum()].into();
+        let cause = Some(CommCause::Mismatch);
+        let report = PeerReport { failed: true, cause, sequence: 42, ranks };
+        let line = "ranks 0,1,3: all_reduce(f16, 4096, sum)     rank 2: all_gather(f16, 4096)";
+        assert_eq!(report.sides().as_deref(), Some(line));
+    }
+
+    #[test]
+    fn who_is_missing_is_named_with_what_it_did_last() {
+        let here = || state(Presence::Arrived, 17, call("all_reduce", 1, None));
+        let away = state(Presence::Missing, 16, call("broadcast", 1, None));
+        let ranks = [here(), here(), away, here()].into();
+        let report = PeerReport { failed: false, cause: None, sequence: 17, ranks };
+        assert_eq!(
+            report.attendance(),
+            "arrived: 0 1 3    missing: 2 (last seen in broadcast #16)"
+        );
+        let mut report = report;
+        report.compare(&[17, 16, 16, 17], Duration::from_millis(5_240));
+        assert_eq!(
+            report.attendance(),
+            "arrived: 0 1 3    missing: 2 (last seen in broadcast #16, 5.2 s ago or more)"
+        );
+        report.compare(&[17, 17, 15, 17], Duration::from_secs(5));
+        assert!(report.ranks.iter().all(|state| state.quiet.is_none()), "it was at #15 then");
+        assert_eq!(report.claims().len(), 1);
+        assert_eq!(report.ranks_that_are(Presence::Missing), [2]);
+    }
+}

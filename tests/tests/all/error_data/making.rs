@@ -1,0 +1,186 @@
+//! Communicators that are not made.
+
+use std::process::Command;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use ascend_emulator_testing::alone;
+use ascend_emulator_testing::barrier::Barrier;
+use hccl::prelude::*;
+use hccl::{CommConfig, Error, ErrorKind, Pending, Result};
+
+use super::said;
+
+/// What each rank learns that joins with these numbers of ranks, and settings, at about the same time.
+fn joins<const N: usize>(
+    limit: Duration,
+    ranks: [(u32, u32, CommConfig); N],
+) -> [Result<Communicator>; N] {
+    let runtime = Runtime::emulator_builder().devices(4).connect_timeout(limit).build().unwrap();
+    let root_info = RootInfo::new(&runtime.device(0).unwrap()).unwrap();
+    let begun = ranks.map(|(rank, world_size, config)| {
+        let builder = Communicator::builder().runtime(&runtime).rank(rank).world_size(world_size);
+        builder.root_info(&root_info).config(config).build()
+    });
+    begun.map(Pending::wait)
+}
+
+#[test]
+fn a_communicator_that_is_not_made_has_the_ranks_that_are_missing() {
+    let joined = joins(
+        Duration::from_millis(300),
+        [0, 2].map(|rank| (rank, 4, CommConfig::builder().name("dp0").build())),
+    );
+    for (outcome, rank) in joined.into_iter().zip([0, 2]) {
+        let error = outcome.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Timeout, "{error}");
+        assert_eq!(error.missing_ranks(), [1, 3], "{error}");
+        assert!(error.gone_ranks().is_empty() && error.claims().is_empty());
+        let context = error.context().unwrap();
+        assert_eq!((context.rank, context.world_size), (Some(rank), Some(4)));
+        assert_eq!(context.communicator.as_deref(), Some("dp0"));
+        assert_eq!(error.is_communicator_usable(), Some(false));
+    }
+}
+
+#[test]
+fn a_communicator_that_is_not_made_has_both_sides_of_what_differs() {
+    let sized = |megabytes| CommConfig::builder().buffer_mib(megabytes).build();
+    let cases = [
+        ([(0, 2, sized(200)), (2, 3, sized(200))], ["2 ranks", "3 ranks"]),
+        (
+            [(0, 2, sized(200)), (1, 2, sized(64))],
+            ["name \"\", buffer 200 MB", "name \"\", buffer 64 MB"],
+        ),
+    ];
+    for (ranks, expected) in cases {
+        let second = ranks[1].0;
+        for outcome in joins(Duration::from_secs(20), ranks) {
+            let error = outcome.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Mismatch, "{error}");
+            assert_eq!(
+                said(&error),
+                [(vec![0], expected[0].into()), (vec![second], expected[1].into())]
+            );
+            assert!(error.to_string().contains("EI00"), "{error}");
+        }
+    }
+}
+
+#[test]
+fn a_part_that_is_not_made_has_both_sides_of_what_differs() {
+    let together = Barrier::new(3);
+    let outcomes = Runtime::emulator(3).unwrap().run_ranks(3, |rank| -> Result<_> {
+        let mut world = rank.communicator()?;
+        let stream = rank.device().stream()?;
+        let config = CommConfig::builder().buffer_mib(1 + rank.index()).build();
+        let members = if rank.index() == 0 { [2, 0] } else { [0, 2] };
+        let mut part = || world.subset_with(&members, 5, config.clone()).wait();
+        // Rank 0 is the first.
+        let part = match rank.index() {
+            0 => {
+                let part = part();
+                together.wait();
+                part
+            }
+            _ => {
+                together.wait();
+                part()
+            }
+        };
+        together.wait();
+        let outcome = part.and_then(|part| {
+            part.map_or(Ok(()), |mut part| part.barrier(&stream).and_then(|work| work.wait()))
+        });
+        // What fails later for another reason says nothing of it.
+        let own = |world: &mut Communicator| world.subset(&[rank.index()], 7).wait();
+        let _part = own(&mut world)?;
+        let taken = own(&mut world).unwrap_err();
+        assert_eq!((taken.kind(), taken.claims()), (ErrorKind::Misuse, Vec::new()), "{taken}");
+        // The whole still serves.
+        world.barrier(&stream)?.wait()?;
+        Ok(outcome)
+    });
+    let [zero, _, two] = <[_; 3]>::try_from(outcomes.unwrap()).unwrap();
+    let sides = |first: u32, second: u32| {
+        [(first, "ranks 2, 0, buffers of 1 MB"), (second, "ranks 0, 2, buffers of 3 MB")]
+            .map(|(rank, said)| (vec![rank], said.to_owned()))
+    };
+    // As ranks of the whole where that is asked, and of the part.
+    for (outcome, mut expected) in [(two, sides(0, 2)), (zero, sides(1, 0))] {
+        let error = outcome.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Mismatch, "{error}");
+        expected.sort();
+        assert_eq!(said(&error), expected, "{error}");
+    }
+}
+
+#[test]
+fn a_communicator_that_is_not_made_has_the_rank_that_is_gone() {
+    let runtime = Runtime::emulator(3).unwrap();
+    let outcomes = Mutex::new(Vec::new());
+    let failed = runtime.run_ranks(
+        3,
+        |rank| -> std::result::Result<(), Box<dyn std::error::Error + Send + Sync>> {
+            if rank.index() == 1 {
+                return Err("no data".into());
+            }
+            let error = rank.communicator().unwrap_err();
+            outcomes.lock().unwrap().push(error.clone());
+            Err(error.into())
+        },
+    );
+    for error in outcomes.into_inner().unwrap() {
+        assert_eq!(error.kind(), ErrorKind::RankGone, "{error}");
+        assert_eq!(error.gone_ranks(), [1], "{error}");
+        assert_ne!(error.is_communicator_usable(), Some(true));
+    }
+    let Err(Error::Rank(first)) = failed else { panic!("{failed:?}") };
+    assert_eq!(first.rank(), 1, "{first}");
+}
+
+#[test]
+fn a_communicator_that_nobody_is_left_to_join_is_told_at_once_as_a_deadlock() {
+    alone!();
+    let runtime = Runtime::emulator(2).unwrap();
+    let failed = runtime.run_ranks(2, |rank| -> Result<()> {
+        let mut world = rank.communicator()?;
+        let stream = rank.device().stream()?;
+        if rank.index() == 1 {
+            return world.barrier(&stream)?.wait();
+        }
+        rank.communicator().map(drop)
+    });
+    let error = failed.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Deadlock, "{error}");
+}
+
+/// The same program, started once more, brings rank 1.
+#[test]
+fn a_root_info_in_another_process_is_told_on_both_sides() {
+    const ROOT: &str = "HCCL_TEST_ROOT_INFO";
+    const PATH: &str = "error_data::making::a_root_info_in_another_process_is_told_on_both_sides";
+    let runtime = Runtime::emulator(2).unwrap();
+    let join = |rank: u32, root: &RootInfo| {
+        let builder = Communicator::builder().runtime(&runtime).rank(rank).world_size(2);
+        builder.root_info(root).build()
+    };
+    if let Ok(bytes) = std::env::var(ROOT) {
+        let bytes: Vec<u8> = bytes.split(' ').map(|byte| byte.parse().unwrap()).collect();
+        let error = join(1, &RootInfo::from_bytes(&bytes).unwrap()).wait().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Misuse, "{error}");
+        assert!(error.to_string().contains("its root info was made in process"), "{error}");
+        return;
+    }
+    let root = RootInfo::new(&runtime.device(0).unwrap()).unwrap();
+    let waits = join(0, &root);
+    let bytes = root.to_bytes().map(|byte| byte.to_string()).join(" ");
+    let mut other = Command::new(std::env::current_exe().unwrap());
+    let output = other.args([PATH, "--exact"]).env(ROOT, bytes).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && said.contains("1 passed"), "{said}");
+    let error = waits.wait().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Timeout, "{error}");
+    assert_eq!(error.gone_ranks(), [1], "{error}");
+    assert!(error.to_string().contains("rank 1 is in process"), "{error}");
+}
