@@ -39,10 +39,21 @@ const REST: u32 = 20;
 /// How many stuck tasks a text lists.
 const LISTED: usize = 16;
 
+/// What is found of a stream.
+enum Found {
+    Stuck(Stuck),
+    /// It goes on by itself, or may.
+    Moving,
+    /// Another thread looks at it. If that moves it, the next look finds it elsewhere.
+    Unknown,
+}
+
 /// A stream whose head is parked and cannot go on by itself.
 struct Stuck {
     stream: &'static Stream,
     ticket: u64,
+    /// How far the head is.
+    progress: u64,
     /// The streams in which something is queued that it is bound to.
     bound_to: Vec<u32>,
     /// Waits for a thread: giving up here may free the others.
@@ -100,8 +111,14 @@ impl Watch {
             self.seen.insert(stream.index(), (completed, times));
         }
         let rests = |stream: &&&'static Stream| self.seen[&stream.index()].1 >= LOOKS;
-        let stuck: Vec<Stuck> =
-            streams.iter().filter(rests).filter_map(|stream| examine(stream, &streams)).collect();
+        let (mut stuck, mut unknown) = (Vec::new(), 0);
+        for stream in streams.iter().filter(rests) {
+            match examine(stream, &streams) {
+                Found::Stuck(found) => stuck.push(found),
+                Found::Unknown => unknown += 1,
+                Found::Moving => {}
+            }
+        }
         if self.found_cycle(&stuck) {
             end(cycle_of(stuck), &[]);
             return;
@@ -110,6 +127,9 @@ impl Watch {
         if stuck.len() == streams.len() && (!stuck.is_empty() || sleep::any_calls()) {
             let sleepers = if stuck.is_empty() { calls() } else { sleep::sleepers() };
             self.nothing_moves(stuck, &sleepers);
+        } else if stuck.len() + unknown == streams.len() {
+            // A thread that looks is one that runs.
+            self.still.iter_mut().for_each(|still| still.closed = None);
         } else {
             self.still = None;
         }
@@ -177,27 +197,37 @@ impl SleepingThread {
 
 /// What is stuck, as numbers that change when anything moves.
 fn state_of<'a>(stuck: impl Iterator<Item = &'a Stuck>) -> Vec<u64> {
-    stuck.flat_map(|s| [u64::from(s.stream.index()), s.ticket]).collect()
+    stuck.flat_map(|s| [u64::from(s.stream.index()), s.ticket, s.progress]).collect()
 }
 
-/// The stream, if it is stuck.
-fn examine(stream: &'static Stream, streams: &[&'static Stream]) -> Option<Stuck> {
-    if stream.poll(1) != Outcome::Parked || callback::is_running(stream) {
-        return None;
+/// Whether the stream is stuck.
+fn examine(stream: &'static Stream, streams: &[&'static Stream]) -> Found {
+    match stream.poll(1) {
+        Outcome::Parked if callback::is_running(stream) => return Found::Moving,
+        Outcome::Parked => {}
+        Outcome::Busy => return Found::Unknown,
+        Outcome::Idle | Outcome::Runnable => return Found::Moving,
     }
     let head = polling(|| {
         stream.queue.with_head(stream, |ticket, task| {
-            (ticket, task.limit(), task.upstream(), task.helpers())
+            (ticket, task.progress(), task.limit(), task.upstream(), task.helpers())
         })
     });
-    let (ticket, limit, upstream, helpers) = head?;
+    let Some((ticket, progress, limit, upstream, helpers)) = head else { return Found::Unknown };
     if limit.is_some_and(|limit| limit < SHORT) {
-        return None;
+        return Found::Moving;
     }
-    let mut stuck =
-        Stuck { stream, ticket, bound_to: Vec::new(), root: false, follows: false, signal: false };
+    let mut stuck = Stuck {
+        stream,
+        ticket,
+        progress,
+        bound_to: Vec::new(),
+        root: false,
+        follows: false,
+        signal: false,
+    };
     match helpers {
-        Helpers::Anybody => return None,
+        Helpers::Anybody => return Found::Moving,
         Helpers::Streams => {}
         Helpers::Point => stuck.bound_to.extend(upstream.map(|(stream, _)| stream.index())),
         Helpers::Queued(needs) => {
@@ -212,7 +242,7 @@ fn examine(stream: &'static Stream, streams: &[&'static Stream]) -> Option<Stuck
             }
         }
     }
-    Some(stuck)
+    Found::Stuck(stuck)
 }
 
 /// The stream in which something is queued.

@@ -5,6 +5,7 @@ use ascend_emulator_testing::ranks::{FP32, Rank, SUM, on_block, root_info, slow}
 use ascend_emulator_testing::{alone, call, fails, hccl, ok};
 use ascend_sys::*;
 use std::ptr::null_mut;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 fn event() -> aclrtEvent {
@@ -106,6 +107,17 @@ fn what_may_be_a_deadlock_is_printed_and_goes_on() {
         hccl!(HcclCommInitRootInfo(2, &root, rank, &mut comm));
     };
     let joins = std::thread::spawn(move || join(0));
+    // Whoever looks at a stream moves nothing.
+    let (waits, is_over) = (s as usize, std::sync::Arc::new(AtomicBool::new(false)));
+    let asked = is_over.clone();
+    let asks = std::thread::spawn(move || {
+        ok!(aclrtSetDevice(0));
+        while !asked.load(Ordering::Relaxed) {
+            let mut status = aclrtStreamStatus::ACL_STREAM_STATUS_COMPLETE;
+            ok!(aclrtStreamQuery(waits as aclrtStream, &mut status));
+            std::thread::sleep(Duration::from_micros(50));
+        }
+    });
     let recorder = std::thread::spawn(move || {
         // Some seconds more, and many for tools that make the program slow.
         std::thread::sleep(Duration::from_secs(if slow() { 40 } else { 15 }));
@@ -114,8 +126,8 @@ fn what_may_be_a_deadlock_is_printed_and_goes_on() {
         join(1);
     });
     ok!(aclrtSynchronizeStream(s));
-    recorder.join().unwrap();
-    joins.join().unwrap();
+    is_over.store(true, Ordering::Relaxed);
+    [recorder, joins, asks].into_iter().for_each(|thread| thread.join().unwrap());
 }
 
 #[test]
