@@ -40,7 +40,7 @@ const REST: u32 = 20;
 const LISTED: usize = 16;
 
 /// What is found of a stream.
-enum Found {
+enum Examined {
     Stuck(Stuck),
     /// It goes on by itself, or may.
     Moving,
@@ -114,9 +114,9 @@ impl Watch {
         let (mut stuck, mut unknown) = (Vec::new(), 0);
         for stream in streams.iter().filter(rests) {
             match examine(stream, &streams) {
-                Found::Stuck(found) => stuck.push(found),
-                Found::Unknown => unknown += 1,
-                Found::Moving => {}
+                Examined::Stuck(found) => stuck.push(found),
+                Examined::Unknown => unknown += 1,
+                Examined::Moving => {}
             }
         }
         if self.found_cycle(&stuck) {
@@ -201,21 +201,21 @@ fn state_of<'a>(stuck: impl Iterator<Item = &'a Stuck>) -> Vec<u64> {
 }
 
 /// Whether the stream is stuck.
-fn examine(stream: &'static Stream, streams: &[&'static Stream]) -> Found {
+fn examine(stream: &'static Stream, streams: &[&'static Stream]) -> Examined {
     match stream.poll(1) {
-        Outcome::Parked if callback::is_running(stream) => return Found::Moving,
+        Outcome::Parked if callback::is_running(stream) => return Examined::Moving,
         Outcome::Parked => {}
-        Outcome::Busy => return Found::Unknown,
-        Outcome::Idle | Outcome::Runnable => return Found::Moving,
+        Outcome::Busy => return Examined::Unknown,
+        Outcome::Idle | Outcome::Runnable => return Examined::Moving,
     }
     let head = polling(|| {
         stream.queue.with_head(stream, |ticket, task| {
             (ticket, task.progress(), task.limit(), task.upstream(), task.helpers())
         })
     });
-    let Some((ticket, progress, limit, upstream, helpers)) = head else { return Found::Unknown };
+    let Some((ticket, progress, limit, upstream, helpers)) = head else { return Examined::Unknown };
     if limit.is_some_and(|limit| limit < SHORT) {
-        return Found::Moving;
+        return Examined::Moving;
     }
     let mut stuck = Stuck {
         stream,
@@ -227,7 +227,7 @@ fn examine(stream: &'static Stream, streams: &[&'static Stream]) -> Found {
         signal: false,
     };
     match helpers {
-        Helpers::Anybody => return Found::Moving,
+        Helpers::Anybody => return Examined::Moving,
         Helpers::Streams => {}
         Helpers::Point => stuck.bound_to.extend(upstream.map(|(stream, _)| stream.index())),
         Helpers::Queued(needs) => {
@@ -242,7 +242,7 @@ fn examine(stream: &'static Stream, streams: &[&'static Stream]) -> Found {
             }
         }
     }
-    Found::Stuck(stuck)
+    Examined::Stuck(stuck)
 }
 
 /// The stream in which something is queued.
