@@ -65,15 +65,53 @@ struct Formed {
 
 type Shared = Arc<Mutex<Gathering>>;
 
-static ROOTS: Mutex<BTreeMap<u64, Shared>> = Mutex::new(BTreeMap::new());
+static ROOTS: Mutex<Roots> = Mutex::new(Roots::new());
+
+/// What is known of root infos. One that no rank has brought costs nothing.
+struct Roots {
+    /// Those of which ranks have come, unless all is over.
+    open: BTreeMap<u64, Shared>,
+    /// When so many are open, those go that are over.
+    look_at: usize,
+    /// A bit for each number that was made, up to the last one that was brought: whether it was.
+    brought: Vec<u64>,
+    made: u64,
+}
+
+impl Roots {
+    const fn new() -> Roots {
+        Roots { open: BTreeMap::new(), look_at: 16, brought: Vec::new(), made: 0 }
+    }
+
+    fn make(&mut self) -> u64 {
+        self.made += 1;
+        self.made
+    }
+
+    /// The gathering of a root info. `None` when that is over.
+    fn gathering(&mut self, number: u64) -> Option<Shared> {
+        let (word, bit) = ((number / 64) as usize, 1 << (number % 64));
+        if number > self.made {
+            return None;
+        }
+        if word >= self.brought.len() {
+            self.brought.resize(word + 1, 0);
+        }
+        if self.brought[word] & bit != 0 {
+            return self.open.get(&number).cloned();
+        }
+        self.brought[word] |= bit;
+        if self.open.len() >= self.look_at {
+            self.open.retain(|_, root| !lock(root).is_over());
+            self.look_at = 2 * self.open.len().max(8);
+        }
+        Some(self.open.entry(number).or_default().clone())
+    }
+}
 
 /// A new root info.
 pub(crate) fn create() -> [u8; ROOT_INFO] {
-    static NEXT: AtomicU64 = AtomicU64::new(1);
-    let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    let mut roots = lock(&ROOTS);
-    roots.retain(|_, root| !lock(root).is_over());
-    roots.insert(number, Shared::default());
+    let number = lock(&ROOTS).make();
     let Home { process, secret: [first, second] } = Home::own();
     let mut info = [0; ROOT_INFO];
     info[..ADDRESS.len()].copy_from_slice(ADDRESS);
@@ -116,8 +154,8 @@ fn find(info: &[u8; ROOT_INFO], rank: u32) -> Result<(u64, Shared), Failure> {
             "EI0015: rank {rank} is in process {own}, and its root info was made in process {process}\n{told}.\n{ONE_PROCESS}"
         );
     }
-    match lock(&ROOTS).get(&number) {
-        Some(root) => Ok((number, Arc::clone(root))),
+    match lock(&ROOTS).gathering(number) {
+        Some(root) => Ok((number, root)),
         None => refuse!(
             HCCL_E_PARA,
             "EI0015: the root info has already made its communicator; HcclGetRootInfo makes another"
@@ -201,7 +239,7 @@ impl Entered {
 /// Ends the gatherings of which a rank was brought to another process.
 fn hear_of_strays() {
     for Stray { number, rank, process } in home::strays() {
-        let Some(root) = lock(&ROOTS).get(&number).cloned() else { continue };
+        let Some(root) = lock(&ROOTS).open.get(&number).cloned() else { continue };
         let mut gathering = lock(&root);
         if gathering.outcome.is_some() || gathering.applicants.contains_key(&rank) {
             continue;
@@ -462,6 +500,27 @@ mod tests {
             buffer_megabytes: 200,
         };
         Applicant { rank, ranks: 2, device: 64 + rank, settings, config: CommConfig::default() }
+    }
+
+    #[test]
+    fn root_infos_that_nobody_brings_or_that_are_over_take_no_room() {
+        let mut roots = Roots::new();
+        for _ in 0..100_000 {
+            roots.make();
+        }
+        assert!(roots.open.is_empty() && roots.brought.is_empty());
+        let mut last = Shared::default();
+        for number in 1..=1000 {
+            last = roots.gathering(number).expect("nobody has brought it");
+            assert!(roots.gathering(number).is_some_and(|again| Arc::ptr_eq(&again, &last)));
+            if number != 1000 {
+                lock(&last).fail(Cause::Timeout, String::from("over"));
+            }
+        }
+        assert!(roots.open.len() <= 17, "{}", roots.open.len());
+        assert!(roots.gathering(1).is_none(), "over, and not anew");
+        assert!(roots.gathering(1000).is_some_and(|again| Arc::ptr_eq(&again, &last)));
+        assert!(roots.gathering(200_000).is_none(), "never made");
     }
 
     #[test]
