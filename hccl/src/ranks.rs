@@ -5,6 +5,7 @@
 //! what happened *first*, not what followed from it. Use it for programs, examples and tests on the devices of one server. When
 //! ranks are processes, share a [`RootInfo`] by other means and use [`Communicator::builder`].
 
+use std::collections::BTreeMap;
 use std::error::Error as StdError;
 use std::ffi::CString;
 use std::fmt;
@@ -223,8 +224,10 @@ struct RankRun {
 
 struct RunState {
     first: Option<RankError>,
-    /// One for each communicator of the run.
-    meetings: Vec<Meeting>,
+    /// One for each communicator of the run that somebody still has or may come for, by its number.
+    meetings: BTreeMap<usize, Meeting>,
+    /// How many there were.
+    opened: usize,
     /// Who has left, and why.
     left: Vec<Option<&'static str>>,
 }
@@ -235,10 +238,21 @@ struct Meeting {
     members: Vec<Option<Weak<()>>>,
 }
 
+impl Meeting {
+    /// All have come, and gone again: nobody is left to be told anything.
+    fn is_over(&self) -> bool {
+        self.members.iter().all(|member| member.as_ref().is_some_and(has_gone))
+    }
+}
+
+fn has_gone(member: &Weak<()>) -> bool {
+    member.strong_count() == 0
+}
+
 impl RankRun {
     fn new(ranks: u32) -> Self {
         let left = vec![None; ranks as usize];
-        let state = RunState { first: None, meetings: Vec::new(), left };
+        let state = RunState { first: None, meetings: BTreeMap::new(), opened: 0, left };
         RankRun { ranks, has_failed: AtomicBool::new(false), state: Mutex::new(state) }
     }
 
@@ -262,7 +276,7 @@ impl RankRun {
             return Err(error);
         }
         let number = made.load(Ordering::Relaxed);
-        if number >= state.meetings.len() {
+        if number >= state.opened {
             // Nobody will come whom the meeting does not know to have left: those are told here, later ones by `leave`.
             if let Some((rank, Some(reason))) =
                 (0..).zip(state.left.iter().copied()).find(|(_, left)| left.is_some())
@@ -272,11 +286,17 @@ impl RankRun {
             let root_info = RootInfo::new(device)?;
             let mut members = vec![None; self.ranks as usize];
             members[rank as usize] = Some(member);
-            state.meetings.push(Meeting { root_info: root_info.clone(), members });
-            made.store(state.meetings.len(), Ordering::Relaxed);
+            state.meetings.retain(|_, meeting| !meeting.is_over());
+            state.meetings.insert(number, Meeting { root_info: root_info.clone(), members });
+            state.opened = number + 1;
+            made.store(number + 1, Ordering::Relaxed);
             return Ok((root_info, number));
         }
-        let meeting = &mut state.meetings[number];
+        // Not over: this rank has not come.
+        let Some(meeting) = state.meetings.get_mut(&number) else {
+            let problem = "its meeting is over";
+            return Err(Error::Invalid { operation: "communicator", problem: problem.into() });
+        };
         meeting.members[rank as usize] = Some(member);
         made.store(number + 1, Ordering::Relaxed);
         Ok((meeting.root_info.clone(), number))
@@ -318,12 +338,9 @@ impl RankRun {
                 Some(if failed { "it has failed" } else { "its closure has returned" });
             // A communicator that the closure has returned, or keeps elsewhere, goes on.
             let gone = |meeting: &&Meeting| {
-                failed
-                    || meeting.members[rank as usize]
-                        .as_ref()
-                        .is_none_or(|alive| alive.strong_count() == 0)
+                failed || meeting.members[rank as usize].as_ref().is_none_or(has_gone)
             };
-            state.meetings.iter().filter(gone).map(|meeting| meeting.root_info.clone()).collect()
+            state.meetings.values().filter(gone).map(|meeting| meeting.root_info.clone()).collect()
         };
         // One line: it becomes part of the cause in the texts of others.
         let reason = reason.lines().next().unwrap_or_default().replace('\0', " ");
@@ -348,4 +365,37 @@ fn is_about_another(cause: &(dyn StdError + Send + Sync + 'static)) -> bool {
 fn failure_of(state: &RunState, rank: u32) -> Option<Error> {
     let first = state.first.as_ref().filter(|first| first.rank() != rank)?;
     Some(Error::RankGone { rank: first.rank(), reason: first.text().into() })
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_keeps_what_somebody_has_or_may_come_for() {
+        let runtime = Runtime::emulator(2).unwrap();
+        let device = runtime.device(0).unwrap();
+        let run = RankRun::new(2);
+        let made = [AtomicUsize::new(0), AtomicUsize::new(0)];
+        let come = |rank: u32| {
+            let alive = Arc::new(());
+            let member = Arc::downgrade(&alive);
+            let (root_info, number) =
+                run.meeting(&made[rank as usize], rank, &device, member).unwrap();
+            (root_info.to_bytes()[..].to_vec(), number, alive)
+        };
+        // One that both still have, and one for which rank 1 has not come.
+        let kept = [come(0), come(1)];
+        for _ in 0..100 {
+            let [(ours, a, _), (theirs, b, _)] = [come(0), come(1)];
+            assert_eq!((ours, a), (theirs, b));
+        }
+        let ahead = come(0);
+        let numbers = || run.lock().meetings.keys().copied().collect::<Vec<_>>();
+        assert_eq!(numbers(), [0, 101]);
+        assert_eq!(come(1).1, ahead.1);
+        drop((kept, ahead));
+        come(0);
+        assert_eq!(numbers(), [102]);
+    }
 }

@@ -35,7 +35,7 @@ use super::Member;
 use super::handle::{CommHandle, KeptComm};
 use super::links::Needs;
 use crate::api::Table;
-use crate::api::handles::{NotifyHandle, StreamHandle};
+use crate::api::handles::{EventHandle, NotifyHandle, StreamHandle};
 use crate::device::LentEvent;
 use crate::device::deferred::Retire;
 use crate::device::{Stream, StreamState};
@@ -44,7 +44,7 @@ use crate::order::helper::OpenJob;
 use crate::order::issue::{Issued, Operation, Touch, check_places, issue_number};
 use crate::order::label::{Label, Takes};
 use crate::order::queue::StreamQueue;
-use crate::order::stamps::Stamps;
+use crate::order::stamps::{Conflicts, Stamps};
 use crate::order::stream_slot::{Elsewhere, StreamSlot};
 
 /// The calls of CANN that enqueue the operation.
@@ -201,12 +201,20 @@ pub(crate) fn issue_by_helper<S: StreamState>(
         let _bound = device.bind()?;
         table.create_notify()?
     };
+    let links = handles.iter().flat_map(|handle| handle.links.lacking(&needs)).collect();
+    let (begun, way) = (AtomicBool::new(false), OnceLock::new());
+    let end = Arc::new(End { begun, way, links, event: event.shared() });
     let enter = |_| {
         if label.aborted.load(Acquire) {
             return Err(Error::Aborted { context: None });
         }
+        // The number of this very operation: the issue lock is held.
+        let number = stream.slot().timeline.next();
+        stream.queue().before_long_wait(number);
         table.record_event(&event, stream.queue().handle())?;
-        table.wait_notify(stream.queue().handle(), &notify)
+        table.wait_notify(stream.queue().handle(), &notify)?;
+        stream.slot().ends_elsewhere(number, end.clone());
+        Ok(())
     };
     let issued = match issue_number((stream.slot(), stream.queue()), operation, touches, enter) {
         Ok(issued) => issued,
@@ -217,7 +225,6 @@ pub(crate) fn issue_by_helper<S: StreamState>(
     };
     let kept = handles.iter().map(|handle| KeptComm::new(handle, device)).collect();
     handles.iter().for_each(|handle| handle.hold());
-    let links = handles.iter().flat_map(|handle| handle.links.lacking(&needs)).collect();
     let held = DetourHold { handles, _touched: touched };
     let (queue, number, call) = (stream.queue().clone(), issued.number, Box::new(call));
     let communicator = (label.clone(), sequence);
@@ -233,9 +240,8 @@ pub(crate) fn issue_by_helper<S: StreamState>(
         communicator,
         kept,
         held,
-        end: Arc::new(End { begun: AtomicBool::new(false), way: OnceLock::new(), links }),
+        end,
     };
-    stream.slot().ends_elsewhere(number, detour.end.clone());
     device.has_detour(stream.slot());
     helper.push(keys, move |open| detour.make_call(open));
     Ok(issued)
@@ -327,6 +333,8 @@ struct End {
     way: OnceLock<ByWay>,
     /// The ranks to which messages have no links before.
     links: Vec<u32>,
+    /// Behind what came before it in the caller's stream.
+    event: Arc<EventHandle>,
 }
 
 impl Elsewhere for End {
@@ -354,6 +362,10 @@ impl Elsewhere for End {
                     .into(),
             ),
         }
+    }
+
+    fn event_before(&self) -> Arc<EventHandle> {
+        self.event.clone()
     }
 
     fn awaited_ranks(&self) -> Vec<u32> {
@@ -392,6 +404,11 @@ impl Retire for RetiredNotify {
 
     fn is_free(&mut self) -> bool {
         self.uses.iter().all(|(slot, number)| slot.is_known_complete(*number))
+    }
+
+    /// It takes no memory worth waiting for.
+    fn unfinished(&self) -> Conflicts {
+        Conflicts::default()
     }
 
     fn destroy(self: Box<Self>, table: &Table) -> Result<()> {

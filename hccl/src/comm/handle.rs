@@ -19,7 +19,7 @@ use crate::device::deferred::Retire;
 use crate::error::Result;
 use crate::order::label::Label;
 use crate::order::patience::alarm;
-use crate::order::stamps::{Stamps, are_complete};
+use crate::order::stamps::{Conflicts, Stamps, are_complete};
 
 /// So long after a rank of a run has dropped a communicator its peers are told: the rank may be about to return an error, which says
 /// more.
@@ -215,6 +215,10 @@ impl Retire for RetiredCommunicator {
     /// Its end would be all that the peers learn.
     fn is_held_back(&self) -> bool {
         self.handle.leaves_soon.load(Ordering::Acquire)
+    }
+
+    fn unfinished(&self) -> Conflicts {
+        self.stamps.all_unfinished()
     }
 
     fn destroy(self: Box<Self>, table: &Table) -> Result<()> {

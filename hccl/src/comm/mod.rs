@@ -322,6 +322,7 @@ impl<S> Communicator<S> {
 
     /// Leaves the announcement of this rank's end to a run.
     pub(crate) fn set_alive(&mut self, alive: Arc<()>) {
+        self.member.label.set_alive(&alive);
         self.member.alive = Some(alive);
     }
 }

@@ -272,7 +272,9 @@ impl PartPlan {
             let place = (own, count);
             Communicator::from_parts(operation, raw, &device, place, Some(title), origin)
         }?;
-        part.member.alive = alive;
+        if let Some(alive) = alive {
+            part.set_alive(alive);
+        }
         part.member.exec_seconds = exec_seconds;
         Ok(part)
     }

@@ -7,10 +7,11 @@
 #![forbid(unsafe_code)]
 
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use crate::api::Table;
 use crate::error::Result;
+use crate::order::stamps::Conflicts;
 use crate::sync::lock;
 
 /// Something that CANN made, whose owner is gone, and that is destroyed once it is free.
@@ -25,6 +26,8 @@ pub(crate) trait Retire: Send {
     fn is_held_back(&self) -> bool {
         false
     }
+    /// The operations that still use it, as far as stamps tell.
+    fn unfinished(&self) -> Conflicts;
     /// Destroys it. Some context of its device is current.
     fn destroy(self: Box<Self>, table: &Table) -> Result<()>;
 }
@@ -33,6 +36,8 @@ pub(crate) trait Retire: Send {
 #[derive(Default)]
 pub(crate) struct DeferredList {
     any: AtomicBool,
+    /// How many were destroyed.
+    destroyed: AtomicUsize,
     list: Mutex<Vec<Box<dyn Retire>>>,
 }
 
@@ -46,6 +51,17 @@ impl DeferredList {
         let mut list = lock(&self.list);
         list.push(retired);
         self.any.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn destroyed(&self) -> usize {
+        self.destroyed.load(Ordering::Acquire)
+    }
+
+    /// The operations that use one that is in use.
+    pub(crate) fn unfinished(&self) -> Conflicts {
+        let list = lock(&self.list);
+        let mut unfinished = list.iter().map(|retired| retired.unfinished());
+        unfinished.find(|unfinished| !unfinished.is_empty()).unwrap_or_default()
     }
 
     /// Destroys what is free, and with `all` also what is held back.
@@ -77,6 +93,7 @@ impl DeferredList {
             if let Err(error) = retired.destroy(table) {
                 tracing::warn!("a {name} could not be destroyed: {error}");
             }
+            self.destroyed.fetch_add(1, Ordering::Release);
         }
         any
     }

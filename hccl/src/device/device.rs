@@ -8,12 +8,13 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use super::deferred::Retire;
-use super::shared::DeviceState;
+use super::shared::{DeviceState, ReapTurn};
 use crate::api::Table;
 use crate::api::handles::{ContextHandle, EventHandle, StreamHandle};
 use crate::error::{Error, Result};
 use crate::order::helper::Helper;
 use crate::order::issue_order::IssueOrder;
+use crate::order::stamps::Conflicts;
 use crate::order::stream_slot::StreamSlot;
 use crate::runtime::Runtime;
 
@@ -191,13 +192,21 @@ impl Device {
         }
     }
 
+    /// As [`reap`](Self::reap); what of it is still in use after that.
     #[cold]
-    fn reap_now(&self, waits: bool, all: bool) {
+    pub(crate) fn reap_and_look(&self) -> Conflicts {
+        let turn = self.reap_now(true, true);
+        turn.map(|_turn| self.state().unfinished_dropped()).unwrap_or_default()
+    }
+
+    #[cold]
+    fn reap_now(&self, waits: bool, all: bool) -> Option<ReapTurn<'_>> {
         let state = self.state();
-        let Some(_turn) = state.reap_turn(waits) else { return };
-        let Ok(_bound) = self.bind() else { return };
+        let turn = state.reap_turn(waits)?;
+        let _bound = self.bind().ok()?;
         state.settle_detours();
         state.destroy_free(self.table(), all);
+        Some(turn)
     }
 }
 
@@ -243,6 +252,13 @@ impl Deref for LentEvent {
 
     fn deref(&self) -> &EventHandle {
         &self.event
+    }
+}
+
+impl LentEvent {
+    /// As it is now: it is not used again for something else as long as somebody has this.
+    pub(crate) fn shared(&self) -> Arc<EventHandle> {
+        self.event.clone()
     }
 }
 

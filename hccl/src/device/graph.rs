@@ -65,7 +65,7 @@ use crate::error::{Error, Result};
 use crate::order::issue::{Issued, MemoryPlace, Operation, Touch, check_places, issue_number};
 use crate::order::label::{Label, Numbers, Takes};
 use crate::order::queue::StreamQueue;
-use crate::order::stamps::{AccessKind, Stamps, are_complete};
+use crate::order::stamps::{AccessKind, Conflicts, Stamps, are_complete};
 use crate::order::work::Work;
 use crate::sync::lock;
 
@@ -93,6 +93,8 @@ struct GraphComm {
     label: Arc<Label>,
     numbers: Numbers,
     device: Device,
+    /// A run does not tell the peers that it is gone as long as the graph may issue.
+    _alive: Option<Arc<()>>,
 }
 
 impl Drop for GraphComm {
@@ -121,7 +123,8 @@ impl GraphRecording {
             label.will_replay(operation.takes, &mut numbers);
             label.join();
             let (label, device) = (label.clone(), device.clone());
-            self.communicators.push(GraphComm { label, numbers, device });
+            let _alive = label.alive();
+            self.communicators.push(GraphComm { label, numbers, device, _alive });
         }
     }
 
@@ -300,6 +303,10 @@ impl Retire for RetiredGraph {
 
     fn is_free(&mut self) -> bool {
         Arc::get_mut(&mut self.parts.handle).is_some() && are_complete(&mut self.stamps)
+    }
+
+    fn unfinished(&self) -> Conflicts {
+        self.stamps.all_unfinished()
     }
 
     fn destroy(self: Box<Self>, table: &Table) -> Result<()> {

@@ -14,6 +14,7 @@ use crate::error::{Error, Result};
 use crate::memory::block::RetireList;
 use crate::order::helper::Helper;
 use crate::order::issue_order::IssueOrder;
+use crate::order::stamps::Conflicts;
 use crate::order::stream_slot::StreamSlot;
 use crate::sync::lock;
 
@@ -161,6 +162,17 @@ impl DeviceState {
         self.deferred.destroy_free(table, all);
         self.pace.begin(self.retired.free_complete(table));
         self.destroy_streams(table);
+    }
+
+    /// A number that changes when something that was dropped is freed.
+    pub(crate) fn freed(&self) -> usize {
+        self.retired.freed().wrapping_add(self.deferred.destroyed())
+    }
+
+    /// The operations that use something that was dropped. With the turn, or something may be off the lists.
+    pub(super) fn unfinished_dropped(&self) -> Conflicts {
+        let unfinished = self.retired.unfinished();
+        if unfinished.is_empty() { self.deferred.unfinished() } else { unfinished }
     }
 
     pub(super) fn has_detour(&self, slot: &'static StreamSlot) {

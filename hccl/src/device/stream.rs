@@ -142,7 +142,7 @@ impl Stream {
         if Arc::ptr_eq(own, &other) || other.is_complete(number) {
             return Ok(());
         }
-        let (event, _) = event_behind(&other)?;
+        let Some((event, _)) = event_behind(&other, number)? else { return Ok(()) };
         let result = issue(self, Operation::new(operation), &[], |_| {
             own.table().wait_event(own.handle(), &event)
         });

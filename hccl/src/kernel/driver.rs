@@ -28,7 +28,7 @@ use crate::error::{Error, Result};
 use crate::memory::allocation::Region;
 use crate::order::issue::{Operation, Touch};
 use crate::order::label::Takes;
-use crate::order::stamps::{Stamps, are_complete};
+use crate::order::stamps::{Conflicts, Stamps, are_complete};
 use crate::order::work::Work;
 
 /// What a launch is called in errors.
@@ -210,6 +210,10 @@ impl Retire for RetiredKernel {
     fn is_free(&mut self) -> bool {
         // A helper may still be about to launch it.
         Arc::get_mut(&mut self.driver).is_some() && are_complete(&mut self.stamps)
+    }
+
+    fn unfinished(&self) -> Conflicts {
+        self.stamps.all_unfinished()
     }
 
     fn destroy(self: Box<Self>, table: &Table) -> Result<()> {

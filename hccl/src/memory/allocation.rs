@@ -62,24 +62,7 @@ impl Owned {
     /// Device memory. When the device is full, waits for what was dropped before it gives up.
     pub(crate) fn device(device: &Device, bytes: usize) -> Result<Owned> {
         device.reap_if_due();
-        let bound = device.bind()?;
-        let pointer = match device.table().malloc(bytes) {
-            Ok(pointer) => pointer,
-            Err(error) if is_out_of_memory(&error) => {
-                let waited = device.reap_all(device.runtime().deadline());
-                device.table().malloc(bytes).map_err(|error| match waited {
-                    // For example that another rank has failed; that what was dropped is still in use is no answer.
-                    Err(cut_short) if !cut_short.is_timeout() => cut_short,
-                    _ => {
-                        let place = format!("device {}", device.index()).into();
-                        let (free, total) = device.table().memory_info().unwrap_or_default();
-                        out_of_memory(error, bytes, place, free, total)
-                    }
-                })?
-            }
-            Err(error) => return Err(error),
-        };
-        drop(bound);
+        let pointer = device.malloc(bytes)?;
         Ok(Owned::new(Block::new(pointer, bytes, false), Backing::Device(device.clone())))
     }
 
@@ -133,20 +116,35 @@ impl Drop for Owned {
 }
 
 impl Device {
-    /// Waits until everything that was dropped is complete, and frees it.
-    fn reap_all(&self, limit: Duration) -> Result<()> {
+    /// Memory of the device. Where there is none left, waits for what was dropped, until there is, nothing that was dropped is in
+    /// use, or the runtime's deadline.
+    fn malloc(&self, bytes: usize) -> Result<*mut c_void> {
+        /// One is waited for at a time, and no longer than this: others may be complete before it.
+        const SLICE: Duration = Duration::from_millis(20);
+        let bound = self.bind()?;
         let start = Instant::now();
-        let mut result = Ok(());
-        for block in self.state().retired.drain() {
-            let left = limit.saturating_sub(start.elapsed());
-            if let Err(error) = block.unfinished(&block.all(), true).wait(left, "freeing memory") {
-                result = Err(error);
+        loop {
+            let freed = self.state().freed();
+            let error = match self.table().malloc(bytes) {
+                Err(error) if is_out_of_memory(&error) => error,
+                other => return other,
+            };
+            let left = self.runtime().deadline().saturating_sub(start.elapsed());
+            let unfinished = self.reap_and_look();
+            // Another thread may have freed some since.
+            let is_over = unfinished.is_empty() && self.state().freed() == freed;
+            if is_over || left.is_zero() {
+                drop(bound);
+                let place = format!("device {}", self.index()).into();
+                let (free, total) = self.table().memory_info().unwrap_or_default();
+                return Err(out_of_memory(error, bytes, place, free, total));
             }
-            // The list frees it if it is complete.
-            self.state().retired.push(block);
+            match unfinished.wait(left.min(SLICE), "freeing memory") {
+                // For example that another rank has failed; that what was dropped is still in use is no answer.
+                Err(cut_short) if !cut_short.is_timeout() => return Err(cut_short),
+                _ => {}
+            }
         }
-        self.reap();
-        result
     }
 }
 

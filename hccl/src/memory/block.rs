@@ -6,9 +6,10 @@
 //! runtime alive; the stream that it is in use by does, and whoever completes that stream looks at the list again.
 
 use std::ffi::c_void;
+use std::iter;
 use std::ops::Range;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::{Relaxed, Release};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, Mutex};
 
 use crate::api::Table;
@@ -88,10 +89,24 @@ impl Block {
 #[derive(Default)]
 pub(crate) struct RetireList {
     any: AtomicBool,
+    /// How many were freed.
+    freed: AtomicUsize,
     head: Mutex<Option<Box<Block>>>,
 }
 
 impl RetireList {
+    pub(crate) fn freed(&self) -> usize {
+        self.freed.load(Acquire)
+    }
+
+    /// The operations that use a block that is in use.
+    pub(crate) fn unfinished(&self) -> Conflicts {
+        let head = lock(&self.head);
+        let blocks = iter::successors(head.as_deref(), |block| block.next.as_deref());
+        let mut unfinished = blocks.map(|block| block.unfinished(&block.all(), true));
+        unfinished.find(|unfinished| !unfinished.is_empty()).unwrap_or_default()
+    }
+
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         !self.any.load(Relaxed)
@@ -111,7 +126,7 @@ impl RetireList {
             self.any.store(false, Release);
             head.take()
         };
-        std::iter::from_fn(move || {
+        iter::from_fn(move || {
             let mut block = next.take()?;
             next = block.next.take();
             Some(block)
@@ -129,6 +144,7 @@ impl RetireList {
                 tracing::debug!("not freed yet: {error}");
                 self.push(block);
             } else {
+                self.freed.fetch_add(1, Release);
                 continue;
             }
             left += 1;

@@ -250,8 +250,10 @@ impl<'a> PreparedWaits<'a> {
             let point = match unfinished {
                 None => (slot, number, None),
                 Some(queue) if queue.device().index() == own.index() => {
-                    let (event, covered) = event_behind(&queue)?;
-                    (slot, covered.max(number), Some(event))
+                    match event_behind(&queue, number)? {
+                        Some((event, covered)) => (slot, covered, Some(event)),
+                        None => (slot, number, None),
+                    }
                 }
                 // Events do not reach across devices. Only pinned memory gets here.
                 Some(queue) => {
@@ -294,11 +296,28 @@ impl Drop for PreparedWaits<'_> {
     }
 }
 
-/// An event behind everything that has entered the stream, and the last number that it covers.
-pub(crate) fn event_behind(queue: &StreamQueue) -> Result<(Arc<EventHandle>, u64)> {
-    let event = queue.device().take_event()?;
-    let _bound = queue.device().bind()?;
-    let _issuing = queue.slot.issuing();
-    queue.table().record_event(&event, queue.handle())?;
-    Ok((event, queue.slot.timeline.submitted()))
+/// An event behind operation `number`, and the last number that it covers. `None` when that operation is complete.
+///
+/// An operation whose links are not made yet waits in its stream for other ranks, and has an event before it. Who waits for what came
+/// earlier waits for that one: the other ranks may wait for him.
+pub(crate) fn event_behind(
+    queue: &StreamQueue,
+    number: u64,
+) -> Result<Option<(Arc<EventHandle>, u64)>> {
+    let device = queue.device();
+    let event = device.take_event()?;
+    let _bound = device.bind()?;
+    let issuing = queue.slot.issuing();
+    let found = if queue.slot.is_known_complete(number) {
+        Ok(None)
+    } else if let Some((before, at)) = queue.slot.event_before_elsewhere(number) {
+        Ok(Some((before, at - 1)))
+    } else {
+        let recorded = queue.table().record_event(&event, queue.handle());
+        let covered = queue.slot.timeline.submitted();
+        return recorded.map(|()| Some((event, covered)));
+    };
+    drop(issuing);
+    device.recycle_event(event);
+    found
 }

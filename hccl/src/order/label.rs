@@ -38,6 +38,8 @@ pub(crate) struct Label {
     replayed: Replayed,
     /// Who may issue in its name: the communicator, operations on a detour, parts that are being made, and graphs.
     users: AtomicUsize,
+    /// Lives as long as somebody may issue, where a run has to know.
+    alive: OnceLock<Weak<()>>,
 }
 
 /// What graphs have issued.
@@ -111,7 +113,18 @@ impl Label {
             issued,
             replayed,
             users,
+            alive: OnceLock::new(),
         }
+    }
+
+    /// A run has to know how long somebody may issue in its name.
+    pub(crate) fn set_alive(&self, alive: &Arc<()>) {
+        drop(self.alive.set(Arc::downgrade(alive)));
+    }
+
+    /// Kept by who may, where a run has to know.
+    pub(crate) fn alive(&self) -> Option<Arc<()>> {
+        self.alive.get().and_then(Weak::upgrade)
     }
 
     /// One more may issue in its name.

@@ -58,10 +58,11 @@ impl MarksState {
 }
 
 impl Marks {
-    /// Records a mark behind `number`, unless there is one. Only with the issue lock held, when `number` is the last one.
+    /// Records a mark behind `number`, unless there is one or it is complete. Only with the issue lock held, when `number` is the last one.
     pub(crate) fn record_behind(&self, queue: &StreamQueue, number: u64) {
         let mut state = lock(&self.state);
-        if state.list.back().is_none_or(|&(last, _)| last < number) {
+        let is_marked = state.list.back().is_some_and(|&(last, _)| last >= number);
+        if !is_marked && !queue.slot.timeline.is_told_complete(number) {
             record(queue, number, &mut state.list);
         }
     }

@@ -84,6 +84,14 @@ impl StreamQueue {
         }
     }
 
+    /// Just before an operation is enqueued that waits for other ranks, with the issue lock held: who asks for those before it must not
+    /// wait for these.
+    pub(crate) fn before_long_wait(&self, number: u64) {
+        if self.slot.progress.is_none() {
+            self.marks.record_behind(self, number - 1);
+        }
+    }
+
     /// Whether the number is complete. May ask the backend; never blocks.
     pub(crate) fn is_complete(&self, number: u64) -> bool {
         // Without a context of its own the thread could not ask; then the answer is "not yet".

@@ -228,6 +228,11 @@ impl Stamps {
         list.stamps.is_empty() && list.regular.is_none()
     }
 
+    /// All operations that use the allocation.
+    pub(crate) fn all_unfinished(&self) -> Conflicts {
+        self.unfinished(&(0..usize::MAX), true)
+    }
+
     /// What a host access has to wait for: unfinished writes, and with `reads` also unfinished reads.
     pub(crate) fn unfinished(&self, range: &Range<usize>, reads: bool) -> Conflicts {
         let mut conflicts = Conflicts::default();

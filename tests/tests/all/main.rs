@@ -15,6 +15,7 @@ mod groups;
 mod in_flight;
 mod kernels;
 mod launches;
+mod liveness;
 mod operator_pages;
 mod operators;
 mod programs;
