@@ -235,10 +235,7 @@ impl sealed::StreamState for Capturing {
     ) -> Result<Issued> {
         let queue = stream.queue();
         check_places(queue, operation.name, touches)?;
-        // Without any issue lock held.
-        for slot in touches.iter().filter_map(|touch| touch.stamps.share()) {
-            slot.let_pass(queue.device());
-        }
+        touches.iter().for_each(|touch| touch.stamps.share());
         let _bound = queue.device().bind()?;
         let _issuing = stream.slot().issuing();
         let mut recording = lock(&stream.state().recording);

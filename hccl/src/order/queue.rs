@@ -220,15 +220,6 @@ impl StreamSlot {
     pub(crate) fn queue(&self, number: u64) -> Option<Arc<StreamQueue>> {
         queue_of(self.occupant_of(number)?)
     }
-
-    /// Waits for whoever is just enqueuing on a stream of `device` here. What other devices enqueue has nothing to do with it, and may
-    /// wait for peers: the slot may have been given to another stream.
-    pub(crate) fn let_pass(&self, device: &Device) {
-        let queue = self.occupant().and_then(queue_of);
-        if queue.is_some_and(|queue| queue.device() == device) {
-            drop(self.issuing());
-        }
-    }
 }
 
 /// Nothing else has a slot.

@@ -200,14 +200,13 @@ impl Reactor {
             let (waiting, block) = {
                 let mut state = self.lock();
                 let now = Instant::now();
-                let alarms = alarms();
-                let is_over = |watched: &Watched| match watched.then {
-                    Then::Wake(_, due) => alarms != *heard || due.is_some_and(|due| due <= now),
+                let is_over = |watched: &Watched, alarm| match watched.then {
+                    Then::Wake(_, due) => alarm || due.is_some_and(|due| due <= now),
                     Then::EndStream => false,
                 };
-                let is_ready = |watched: &Watched| watched.is_complete() || is_over(watched);
-                state.watched.take_ready(is_ready, &mut ready);
-                *heard = alarms;
+                let is_ready =
+                    |watched: &Watched, alarm| watched.is_complete() || is_over(watched, alarm);
+                state.watched.take_due(heard, alarms(), is_ready, &mut ready);
                 if ready.is_empty() && state.watched.is_empty() {
                     let waited = self.changed.wait_timeout(state, IDLE);
                     let (mut state, timeout) = waited.unwrap_or_else(PoisonError::into_inner);

@@ -9,6 +9,23 @@ pub(crate) struct Key {
     generation: u64,
 }
 
+/// The task's side of a wait: whether it is over. If not, the task is registered, and was so before it looked for the last time, at what it
+/// waits for and at the alarms.
+pub(crate) fn look_and_register<E>(
+    is_over: impl Fn() -> bool,
+    alarms: impl Fn() -> u64,
+    mut register: impl FnMut() -> Result<(), E>,
+) -> Result<bool, E> {
+    while !is_over() {
+        let before = alarms();
+        register()?;
+        if !is_over() && alarms() == before {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
 /// See the [module](self).
 pub(crate) struct Registry<T> {
     slots: Vec<(u64, Option<T>)>,
@@ -64,6 +81,20 @@ impl<T> Registry<T> {
         self.slots.iter().filter_map(|(_, value)| value.as_ref())
     }
 
+    /// Moves those that are ready to `ready`: `is_ready` is asked of each, and told whether there was an alarm. `heard` is how many
+    /// alarms have been seen before, and `alarms` how many there are by now.
+    pub(crate) fn take_due(
+        &mut self,
+        heard: &mut u64,
+        alarms: u64,
+        is_ready: impl Fn(&T, bool) -> bool,
+        ready: &mut Vec<T>,
+    ) {
+        let any = alarms != *heard;
+        self.take_ready(|value| is_ready(value, any), ready);
+        *heard = alarms;
+    }
+
     /// Moves those that are ready to `ready`.
     pub(crate) fn take_ready(&mut self, is_ready: impl Fn(&T) -> bool, ready: &mut Vec<T>) {
         for (slot, (_, value)) in self.slots.iter_mut().enumerate() {
@@ -111,97 +142,106 @@ mod loom_tests {
     use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering};
     use loom::sync::{Arc, Mutex};
 
-    /// Look, register, look again, against complete, count, scan: the task sees the completion or is woken. The reactor is one
-    /// that runs already and is blocked in the backend, so a registration does not make it scan. It reads the counter first.
+    /// What a task and the reactor share. One task waits.
+    struct WaitModel {
+        registry: Mutex<Registry<()>>,
+        complete: AtomicBool,
+        /// What the backend counts.
+        activity: AtomicU64,
+        failed: AtomicBool,
+        alarms: AtomicU64,
+    }
+
+    impl WaitModel {
+        fn new() -> Arc<Self> {
+            Arc::new(WaitModel {
+                registry: Mutex::new(Registry::default()),
+                complete: AtomicBool::new(false),
+                activity: AtomicU64::new(0),
+                failed: AtomicBool::new(false),
+                alarms: AtomicU64::new(0),
+            })
+        }
+
+        /// As the poll of a `Work`, which asks for failures where it registers. Whether the task need not sleep.
+        fn poll(&self) -> bool {
+            let register = || match self.failed.load(Ordering::Acquire) {
+                true => Err(()),
+                false => {
+                    let mut registry = self.registry.lock().unwrap();
+                    // The waker of an earlier call is replaced.
+                    if registry.is_empty() {
+                        let _ = registry.insert(());
+                    }
+                    Ok(())
+                }
+            };
+            let is_over = || self.complete.load(Ordering::Acquire);
+            let alarms = || self.alarms.load(Ordering::SeqCst);
+            look_and_register(is_over, alarms, register).unwrap_or(true)
+        }
+
+        /// One pass of the reactor. Whether it has woken the task.
+        fn pass(&self, heard: &mut u64) -> bool {
+            let mut ready = Vec::new();
+            let mut registry = self.registry.lock().unwrap();
+            let alarms = self.alarms.load(Ordering::SeqCst);
+            let is_ready = |(): &(), alarm| alarm || self.complete.load(Ordering::Acquire);
+            registry.take_due(heard, alarms, is_ready, &mut ready);
+            !ready.is_empty()
+        }
+    }
+
+    /// The reactor runs already and is blocked in the backend, so a registration does not make it look.
     #[test]
     fn loom_no_wake_up_is_lost() {
         loom::model(|| {
-            let complete = Arc::new(AtomicBool::new(false));
-            let activity = Arc::new(AtomicBool::new(false));
-            let registry = Arc::new(Mutex::new(Registry::<()>::default()));
+            let model = WaitModel::new();
             let task = {
-                let (complete, registry) = (complete.clone(), registry.clone());
-                loom::thread::spawn(move || {
-                    if complete.load(Ordering::Acquire) {
-                        return true;
-                    }
-                    let key = registry.lock().unwrap().insert(());
-                    if complete.load(Ordering::Acquire) {
-                        return registry.lock().unwrap().remove(key).is_some();
-                    }
-                    false
-                })
+                let model = model.clone();
+                loom::thread::spawn(move || model.poll())
             };
             let device = {
-                let (complete, activity) = (complete.clone(), activity.clone());
+                let model = model.clone();
                 loom::thread::spawn(move || {
-                    complete.store(true, Ordering::Release);
-                    activity.store(true, Ordering::Release);
+                    model.complete.store(true, Ordering::Release);
+                    model.activity.store(1, Ordering::Release);
                 })
             };
-            let mut woken = Vec::new();
-            let mut counted;
-            loop {
-                counted = activity.load(Ordering::Acquire);
-                registry
-                    .lock()
-                    .unwrap()
-                    .take_ready(|()| complete.load(Ordering::Acquire), &mut woken);
-                if counted {
-                    break;
-                }
-                // Blocked in the backend until the counter moves.
-                while !activity.load(Ordering::Acquire) {
-                    loom::thread::yield_now();
-                }
+            let (mut heard, mut woken) = (0, model.pass(&mut 0));
+            // Blocked in the backend until its counter moves.
+            while model.activity.load(Ordering::Acquire) == 0 {
+                loom::thread::yield_now();
             }
+            woken |= model.pass(&mut heard);
             device.join().unwrap();
-            let saw = task.join().unwrap();
-            assert!(saw || woken.len() == 1, "the task sleeps for ever");
+            assert!(task.join().unwrap() || woken, "the task sleeps for ever");
         });
     }
 
-    /// Read the alarms, look, register, read them again, against fail, alarm, and a reactor that passes now and then and wakes all when it
-    /// hears a new alarm: the task sees the failure or is woken.
+    /// The reactor passes now and then.
     #[test]
     fn loom_no_alarm_is_lost() {
         loom::model(|| {
-            let failed = Arc::new(AtomicBool::new(false));
-            let alarms = Arc::new(AtomicU64::new(0));
-            let registry = Arc::new(Mutex::new(Registry::<()>::default()));
+            let model = WaitModel::new();
             let task = {
-                let (failed, alarms, registry) = (failed.clone(), alarms.clone(), registry.clone());
-                loom::thread::spawn(move || {
-                    let before = alarms.load(Ordering::SeqCst);
-                    if failed.load(Ordering::Acquire) {
-                        return true;
-                    }
-                    let _ = registry.lock().unwrap().insert(());
-                    // Looks again then.
-                    alarms.load(Ordering::SeqCst) != before
-                })
+                let model = model.clone();
+                loom::thread::spawn(move || model.poll())
             };
             let failing = {
-                let (failed, alarms) = (failed.clone(), alarms.clone());
+                let model = model.clone();
                 loom::thread::spawn(move || {
-                    failed.store(true, Ordering::Release);
-                    alarms.fetch_add(1, Ordering::SeqCst);
+                    model.failed.store(true, Ordering::Release);
+                    model.alarms.fetch_add(1, Ordering::SeqCst);
                 })
             };
-            let mut woken = Vec::new();
             let mut heard = 0;
-            let mut pass = || {
-                let mut registry = registry.lock().unwrap();
-                let now = alarms.load(Ordering::SeqCst);
-                registry.take_ready(|()| now != heard, &mut woken);
-                heard = now;
-            };
-            pass();
+            let mut woken = model.pass(&mut heard);
             failing.join().unwrap();
-            pass();
-            let saw = task.join().unwrap();
-            pass();
-            assert!(saw || woken.len() == 1, "the task sleeps for ever");
+            woken |= model.pass(&mut heard);
+            let need_not_sleep = task.join().unwrap();
+            woken |= model.pass(&mut heard);
+            assert!(need_not_sleep || woken, "the task sleeps for ever");
         });
     }
 }

@@ -162,18 +162,11 @@ impl Stamps {
         stamps.push(Stamp { slot, number, range: range.clone(), access });
     }
 
-    /// From now on there will be operations that no borrow orders with the others. Returns the regular stream's slot, if there
-    /// is one: an operation that is just being enqueued there may have taken the short way, and must be waited for. Later ones
-    /// find it closed.
-    #[must_use]
-    pub(crate) fn share(&self) -> Option<&'static StreamSlot> {
+    /// From now on there will be operations that no borrow orders with the others, replays of a graph. The short way is closed for good.
+    pub(crate) fn share(&self) {
         let mut list = self.list.lock();
-        if list.shared {
-            return None;
-        }
         list.shared = true;
         self.regular.open(None);
-        list.regular
     }
 
     /// Stamps as the regular stream when `slot` is it or can become it; else collects what the regular one conflicts with.
@@ -286,4 +279,87 @@ fn make_room(list: &mut Vec<Stamp>) {
         }
     }
     list.append(&mut merged);
+}
+
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use super::*;
+    use loom::sync::Arc;
+
+    const BYTES: Range<usize> = 0..4;
+
+    /// Issues an operation that does nothing else, and says its number and what it has to wait for.
+    fn issue(
+        stamps: &Stamps,
+        slot: &'static StreamSlot,
+        access: AccessKind,
+    ) -> (u64, Vec<(u64, u64)>) {
+        let _issuing = slot.issuing();
+        let number = slot.timeline.next();
+        let mut conflicts = Conflicts::default();
+        stamps.stamp(slot, number, &BYTES, access, &mut conflicts);
+        slot.timeline.publish(number, 0);
+        (number, named(conflicts))
+    }
+
+    fn named(conflicts: Conflicts) -> Vec<(u64, u64)> {
+        conflicts.into_iter().map(|(slot, number)| (name(slot), number)).collect()
+    }
+
+    /// The short way is open for the first of two streams, whose operation is complete.
+    fn begun() -> (Arc<Stamps>, [&'static StreamSlot; 2]) {
+        let (stamps, slots) = (Arc::new(Stamps::new()), [(); 2].map(|()| StreamSlot::take(None)));
+        let (number, _) = issue(&stamps, slots[0], AccessKind::Read);
+        slots[0].timeline.complete(number);
+        (stamps, slots)
+    }
+
+    fn check(body: impl Fn() + Sync + Send + 'static) {
+        let mut builder = loom::model::Builder::new();
+        builder.preemption_bound = Some(3);
+        builder.check(body);
+    }
+
+    /// The first stream reads by the short way while the second one becomes regular.
+    #[test]
+    fn loom_a_number_is_never_lost_to_another_stream() {
+        check(|| {
+            let (stamps, [one, two]) = begun();
+            let other = {
+                let stamps = stamps.clone();
+                loom::thread::spawn(move || issue(&stamps, one, AccessKind::Read).0)
+            };
+            let second = issue(&stamps, two, AccessKind::Read).0;
+            let first = other.join().unwrap();
+            let mut left = named(stamps.all_unfinished());
+            left.sort_unstable();
+            let mut all = [(name(one), first), (name(two), second)];
+            all.sort_unstable();
+            assert_eq!(left, all);
+        });
+    }
+
+    /// The first stream writes twice, which would be by the short way, while a graph of the memory is replayed on the second: of the replay and
+    /// each write, one finds the other.
+    #[test]
+    fn loom_a_graph_and_the_regular_stream_find_each_other() {
+        check(|| {
+            let (stamps, [one, two]) = begun();
+            // The capture borrows as a write does, so it comes before all of it.
+            stamps.share();
+            let other = {
+                let stamps = stamps.clone();
+                loom::thread::spawn(move || {
+                    [(); 2].map(|()| issue(&stamps, one, AccessKind::Write))
+                })
+            };
+            let (replayed, found) = issue(&stamps, two, AccessKind::Write);
+            for (written, was_found) in other.join().unwrap() {
+                let waits = |(slot, number): &(u64, u64)| *slot == name(one) && *number >= written;
+                let graph_waits = found.iter().any(waits);
+                let stream_waits = was_found.contains(&(name(two), replayed));
+                assert!(graph_waits || stream_waits, "neither waits");
+            }
+        });
+    }
 }

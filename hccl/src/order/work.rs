@@ -18,6 +18,7 @@ use std::time::Duration;
 use super::issue::Issued;
 use super::patience::alarms;
 use super::reactor::{Awaited, Reactor};
+use super::registry::look_and_register;
 use super::stream_slot::StreamSlot;
 use crate::error::Result;
 
@@ -116,19 +117,15 @@ impl Future for Work {
     type Output = Result<()>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        while !self.is_done() {
-            let before = alarms();
-            if let Err(error) = self.register(cx.waker()) {
-                self.unregister();
-                return Poll::Ready(Err(error));
-            }
-            // It may have completed, or something may have happened, before the waker was there.
-            if !self.is_done() && alarms() == before {
-                return Poll::Pending;
-            }
-        }
+        let (slot, Issued { number, tickets }) = (self.slot, self.issued);
+        let is_done = || slot.is_work_complete(number, tickets.1);
+        let outcome = match look_and_register(is_done, alarms, || self.register(cx.waker())) {
+            Ok(false) => return Poll::Pending,
+            Ok(true) => self.outcome(),
+            Err(error) => Err(error),
+        };
         self.unregister();
-        Poll::Ready(self.outcome())
+        Poll::Ready(outcome)
     }
 }
 
