@@ -31,12 +31,12 @@ pub unsafe fn copy(dst: *mut u8, src: *const u8, bytes: usize, store: Store) {
 /// `dst` must be writable for `bytes` bytes. Any alignment will do. Others may access the memory meanwhile.
 pub unsafe fn fill(dst: *mut u8, byte: u8, bytes: usize) {
     // SAFETY: the caller promises writable bytes; the direction flag is clear, as everywhere in Rust.
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    #[cfg(all(target_arch = "x86_64", not(any(miri, plain_memory))))]
     unsafe {
         core::arch::asm!("rep stosb", inout("rdi") dst => _, inout("rcx") bytes => _, in("al") byte,
             options(nostack, preserves_flags));
     }
-    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    #[cfg(not(all(target_arch = "x86_64", not(any(miri, plain_memory)))))]
     // SAFETY: the caller promises writable bytes; lines and the part behind them add up to `bytes`.
     unsafe {
         use crate::isa::{CacheLine, Isa, Portable};
@@ -53,7 +53,7 @@ pub unsafe fn fill(dst: *mut u8, byte: u8, bytes: usize) {
 /// As for [`copy`].
 unsafe fn large(dst: *mut u8, src: *const u8, bytes: usize, store: Store) {
     // From a page upwards the processor's own copy is the fastest through the caches, as the C library finds too.
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    #[cfg(all(target_arch = "x86_64", not(any(miri, plain_memory))))]
     if bytes >= 4096 && store == Store::Plain {
         // SAFETY: the caller's promise; the direction flag is clear, as everywhere in Rust.
         unsafe {
@@ -68,7 +68,7 @@ unsafe fn large(dst: *mut u8, src: *const u8, bytes: usize, store: Store) {
 
 /// At most 64 bytes, inlined: the first and the last power of two of bytes, which may overlap. All of it is read before
 /// anything is written.
-#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[cfg(all(target_arch = "x86_64", not(any(miri, plain_memory))))]
 mod small {
     use core::arch::asm;
 
@@ -128,7 +128,7 @@ mod small {
 }
 
 /// At most 64 bytes.
-#[cfg(not(all(target_arch = "x86_64", not(miri))))]
+#[cfg(not(all(target_arch = "x86_64", not(any(miri, plain_memory)))))]
 mod small {
     use crate::isa::{Isa, Portable};
 

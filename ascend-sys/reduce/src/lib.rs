@@ -28,7 +28,7 @@ mod kernel;
 #[cfg(test)]
 mod tests;
 mod types;
-#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[cfg(all(target_arch = "x86_64", not(any(miri, plain_memory))))]
 mod x86;
 
 pub use types::{DataType, ReduceOp};
@@ -73,9 +73,9 @@ pub unsafe fn reduce_chunk(
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Level {
     Portable,
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    #[cfg(all(target_arch = "x86_64", not(any(miri, plain_memory))))]
     Avx2,
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    #[cfg(all(target_arch = "x86_64", not(any(miri, plain_memory))))]
     Avx512,
 }
 
@@ -83,7 +83,7 @@ impl Level {
     /// The best that this processor has. The standard library caches what it detects: this costs a few loads.
     #[inline]
     fn best() -> Self {
-        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        #[cfg(all(target_arch = "x86_64", not(any(miri, plain_memory))))]
         {
             if x86::has_avx512() {
                 return Self::Avx512;
@@ -189,9 +189,9 @@ impl ReduceCall<'_> {
         unsafe {
             match level {
                 Level::Portable => portable::<E, O>(inputs, outputs, bytes, streaming),
-                #[cfg(all(target_arch = "x86_64", not(miri)))]
+                #[cfg(all(target_arch = "x86_64", not(any(miri, plain_memory))))]
                 Level::Avx2 => avx2::<E, O>(inputs, outputs, bytes, streaming),
-                #[cfg(all(target_arch = "x86_64", not(miri)))]
+                #[cfg(all(target_arch = "x86_64", not(any(miri, plain_memory))))]
                 Level::Avx512 => avx512::<E, O>(inputs, outputs, bytes, streaming),
             }
         }
@@ -210,7 +210,7 @@ unsafe fn portable<E: Element, O: Operator>(
     unsafe { kernel::reduce::<isa::Portable, E, O>(inputs, outputs, bytes, streaming) }
 }
 
-#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[cfg(all(target_arch = "x86_64", not(any(miri, plain_memory))))]
 #[target_feature(enable = "avx2,f16c,fma")]
 unsafe fn avx2<E: Element, O: Operator>(
     inputs: &[*const u8],
@@ -222,7 +222,7 @@ unsafe fn avx2<E: Element, O: Operator>(
     unsafe { kernel::reduce::<x86::Avx2, E, O>(inputs, outputs, bytes, streaming) }
 }
 
-#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[cfg(all(target_arch = "x86_64", not(any(miri, plain_memory))))]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,f16c,fma")]
 unsafe fn avx512<E: Element, O: Operator>(
     inputs: &[*const u8],

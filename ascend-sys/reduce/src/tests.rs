@@ -23,7 +23,7 @@ const OPS: [ReduceOp; 4] = [ReduceOp::Sum, ReduceOp::Prod, ReduceOp::Max, Reduce
 fn levels() -> Vec<Level> {
     #[allow(unused_mut, reason = "only some targets have more")]
     let mut levels = vec![Level::Portable];
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    #[cfg(all(target_arch = "x86_64", not(any(miri, plain_memory))))]
     {
         if x86::has_avx2() {
             levels.push(Level::Avx2);

@@ -5,6 +5,7 @@
 //! another allocation. Who waits between looking up and queueing looks up again (see `held`). Freed pages stay populated and
 //! are handed out again, best fit first.
 
+use super::shadow;
 use crate::progress::QueuePoint;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
@@ -117,6 +118,7 @@ impl MemoryPool {
         state.next_number += 1;
         let number = state.next_number;
         state.charged += charged;
+        shadow::taken(start, size, reserved);
         state.live.insert(start, Allocation { number, size, reserved, charged, entry });
         Ok(start)
     }
@@ -141,6 +143,7 @@ impl MemoryPool {
         state.freed.push_back(Freed { start, allocation, by });
         let until = until();
         if until.is_empty() {
+            shadow::free(start, allocation.reserved);
             state.give(start, allocation.reserved);
         } else {
             state.limbo.push(Limbo { start, reserved: allocation.reserved, until });
@@ -259,6 +262,7 @@ impl PoolState {
             self.limbo[index].until.retain(|point| !point.is_complete());
             if self.limbo[index].until.is_empty() {
                 let done = self.limbo.swap_remove(index);
+                shadow::free(done.start, done.reserved);
                 self.give(done.start, done.reserved);
             } else {
                 index += 1;

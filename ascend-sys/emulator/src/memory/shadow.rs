@@ -1,0 +1,108 @@
+//! What AddressSanitizer is told of emulated memory: it sees the mappings, and not who has which bytes of them.
+//!
+//! Only in a build with `--cfg sanitizer="address"`, beside `--cfg plain_memory`, with which all data is moved by plain loops. What
+//! was freed is marked, as far as [`MOST`](sanitizer::MOST), and what lies between the end of an allocation and the next one. Memory that
+//! nobody has had yet is left as it is: the sanitizer needs an eighth of what it marks.
+
+#[cfg(sanitizer = "address")]
+mod sanitizer {
+    use crate::memory::data_at;
+    use ascend_sync::lock_std as lock;
+    use std::collections::BTreeMap;
+    use std::ffi::c_void;
+    use std::ops::Range;
+    use std::sync::Mutex;
+
+    /// So much of a range is marked.
+    pub(super) const MOST: usize = 16 << 20;
+
+    /// What is marked, by its start: the bytes.
+    static MARKED: Mutex<BTreeMap<usize, usize>> = Mutex::new(BTreeMap::new());
+
+    unsafe extern "C" {
+        fn __asan_poison_memory_region(start: *const c_void, bytes: usize);
+        fn __asan_unpoison_memory_region(start: *const c_void, bytes: usize);
+    }
+
+    pub(super) fn mark(range: Range<usize>) {
+        let (start, bytes) = (range.start, range.len().min(MOST));
+        if bytes > 0 {
+            // SAFETY: the sanitizer writes down what it is told, and touches no memory of ours.
+            unsafe { __asan_poison_memory_region(data_at(start), bytes) };
+            lock(&MARKED).insert(start, bytes);
+        }
+    }
+
+    /// Memory is given from the start of a range that is free, so nothing that is marked begins before `range` and reaches into it.
+    pub(super) fn clear(range: Range<usize>) {
+        let inside: Vec<(usize, usize)> =
+            lock(&MARKED).extract_if(range.clone(), |_, _| true).collect();
+        for (start, bytes) in inside {
+            // SAFETY: as above.
+            unsafe { __asan_unpoison_memory_region(data_at(start), bytes) };
+            if start + bytes > range.end {
+                mark(range.end..start + bytes);
+            }
+        }
+    }
+}
+
+#[cfg(not(sanitizer = "address"))]
+mod sanitizer {
+    use std::ops::Range;
+
+    #[inline]
+    pub(super) fn mark(_: Range<usize>) {}
+
+    #[inline]
+    pub(super) fn clear(_: Range<usize>) {}
+}
+
+/// The first `size` bytes are somebody's, of those that are reserved.
+#[inline]
+pub(super) fn taken(start: usize, size: usize, reserved: usize) {
+    sanitizer::clear(start..start + reserved);
+    sanitizer::mark(start + size..start + reserved);
+}
+
+/// They are nobody's, and nothing that is queued touches them.
+#[inline]
+pub(super) fn free(start: usize, reserved: usize) {
+    sanitizer::clear(start..start + reserved);
+    sanitizer::mark(start..start + reserved);
+}
+
+#[cfg(all(test, sanitizer = "address"))]
+mod tests {
+    use crate::memory::pool::MemoryPool;
+    use std::ffi::c_void;
+
+    unsafe extern "C" {
+        fn __asan_address_is_poisoned(address: *const c_void) -> i32;
+    }
+
+    #[test]
+    fn the_sanitizer_knows_whose_memory_is_whose() {
+        let pool = MemoryPool::new();
+        let memory = vec![0u8; 1 << 16];
+        let first = memory.as_ptr().addr().next_multiple_of(64);
+        pool.open("a pool".into(), first, 1 << 15, 1 << 15);
+        let is_marked = |offset: usize| {
+            let address = memory.as_ptr().with_addr(first + offset).cast();
+            // SAFETY: only the sanitizer's own memory is read.
+            unsafe { __asan_address_is_poisoned(address) != 0 }
+        };
+        let allocate = |bytes| pool.allocate(bytes, bytes, "a test").unwrap();
+        let [a, b] = [100, 1000].map(allocate);
+        assert_eq!([a, b], [first, first + 128]);
+        assert!(!is_marked(99) && is_marked(100) && is_marked(127) && !is_marked(128));
+        pool.free(b, "a test", Vec::new).unwrap();
+        assert!(!is_marked(0) && is_marked(128) && is_marked(1127));
+        // A part of what was freed.
+        assert_eq!(allocate(200), b);
+        assert!(!is_marked(128 + 199) && is_marked(128 + 200) && is_marked(1127));
+        assert!(!is_marked(1 << 14), "nobody has had it yet");
+        // So that the memory can go.
+        super::sanitizer::clear(first..first + (1 << 15));
+    }
+}
