@@ -1,0 +1,220 @@
+//! Changes the code in ways that the tests must notice, one at a time, and says which of them no test has noticed.
+//!
+//! It works on a copy of the repository below `target/mutations`. For each change of `list.txt` it runs the tests that are
+//! nearest to it first, and stops at the first that fails. A change that does not compile is a mistake of the list.
+
+mod list;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+use std::time::Instant;
+
+use list::Mutation;
+
+const HELP: &str = "\
+Changes the code in ways that the tests must notice, and names the changes that none has noticed.
+
+Usage: cargo run -p hccl-mutations -- [--list] [WORD..]
+
+  WORD     only changes whose file or name contains one of these
+  --list   name them, and run nothing
+
+It works on a copy in target/mutations. A change takes one to five minutes on two cores.";
+
+/// Tests that are run together: a name, the arguments of cargo, and what stands before it in the environment.
+struct Suite {
+    name: &'static str,
+    arguments: &'static [&'static str],
+    flags: Option<&'static str>,
+}
+
+/// The packages always together, so that cargo chooses the same features each time.
+const PACKAGES: &[&str] =
+    &["-p", "ascend-sync", "-p", "ascend-emulator", "-p", "hccl", "-p", "hccl-tests"];
+const LOOM: &[&str] = &["-p", "ascend-sync", "-p", "ascend-emulator", "-p", "hccl"];
+
+const SUITES: [Suite; 3] = [
+    Suite { name: "unit tests", arguments: &["--lib"], flags: None },
+    Suite {
+        name: "tests",
+        arguments: &[
+            "--test",
+            "all",
+            "--test",
+            "alone",
+            "--test",
+            "deadlocks",
+            "--test",
+            "tracing",
+        ],
+        flags: None,
+    },
+    Suite { name: "models", arguments: &["--release", "--lib", "loom"], flags: Some("--cfg loom") },
+];
+
+/// No suite takes half as long when all is well.
+const LIMIT: &str = "900";
+
+enum Outcome {
+    Noticed(&'static str),
+    Survived,
+    Broken(String),
+}
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    if words.iter().any(|word| word == "--help" || word == "-h") {
+        println!("{HELP}");
+        return ExitCode::SUCCESS;
+    }
+    match run(&words) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(problem) => {
+            eprintln!("{problem}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Whether all were noticed.
+fn run(words: &[String]) -> Result<bool, String> {
+    let all = list::read(include_str!("../list.txt"))?;
+    let (options, words): (Vec<&String>, Vec<&String>) =
+        words.iter().partition(|word| word.starts_with("--"));
+    let only_list = match options[..] {
+        [] => false,
+        [option] if option == "--list" => true,
+        _ => return Err(format!("{options:?} is not known\n\n{HELP}")),
+    };
+    let is_meant = |one: &&Mutation| {
+        words.is_empty()
+            || words.iter().any(|word| one.name.contains(*word) || one.file.contains(*word))
+    };
+    let chosen: Vec<&Mutation> = all.iter().filter(is_meant).collect();
+    if only_list {
+        chosen.iter().for_each(|one| println!("{}: {}", one.file, one.name));
+        return Ok(true);
+    }
+    let root = repository()?;
+    let copy = root.join("target/mutations/tree");
+    mirror(&root, &copy)?;
+    println!("the code as it is ..");
+    if let Outcome::Noticed(suite) = test(&copy)? {
+        return Err(format!("the {suite} fail without a change"));
+    }
+    let mut left: BTreeMap<&str, Vec<&Mutation>> = BTreeMap::new();
+    for (at, one) in chosen.iter().enumerate() {
+        let began = Instant::now();
+        print!("{:3} of {}: {}: {} .. ", at + 1, chosen.len(), one.file, one.name);
+        flush();
+        let outcome = try_one(one, &copy)?;
+        let (word, kind) = match &outcome {
+            Outcome::Noticed(suite) => (format!("noticed by the {suite}"), None),
+            Outcome::Survived => ("SURVIVED".into(), Some("survived")),
+            Outcome::Broken(error) => {
+                (format!("does not compile: {error}"), Some("do not compile"))
+            }
+        };
+        println!("{word} ({} s)", began.elapsed().as_secs());
+        if let Some(kind) = kind {
+            left.entry(kind).or_default().push(one);
+        }
+    }
+    for (kind, ones) in &left {
+        println!("\n{} {kind}:", ones.len());
+        ones.iter().for_each(|one| println!("  {}: {}", one.file, one.name));
+    }
+    if left.is_empty() {
+        println!("\nall {} were noticed", chosen.len());
+    }
+    Ok(left.is_empty())
+}
+
+fn flush() {
+    use std::io::Write as _;
+    drop(std::io::stdout().flush());
+}
+
+fn repository() -> Result<PathBuf, String> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    root.canonicalize().map_err(|error| format!("{}: {error}", root.display()))
+}
+
+/// Makes `copy` what is under version control in `root`, and leaves alone what is the same already: cargo builds that no second time.
+fn mirror(root: &Path, copy: &Path) -> Result<(), String> {
+    let listed = Command::new("git")
+        .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
+        .current_dir(root)
+        .output()
+        .map_err(|error| format!("git: {error}"))?;
+    for file in listed.stdout.split(|byte| *byte == 0).filter(|file| !file.is_empty()) {
+        let file = String::from_utf8_lossy(file);
+        let (from, to) = (root.join(&*file), copy.join(&*file));
+        let Ok(wanted) = fs::read(&from) else {
+            drop(fs::remove_file(&to));
+            continue;
+        };
+        if fs::read(&to).is_ok_and(|there| there == wanted) {
+            continue;
+        }
+        let made = to.parent().map_or(Ok(()), fs::create_dir_all);
+        made.and_then(|()| fs::copy(&from, &to))
+            .map_err(|error| format!("{}: {error}", to.display()))?;
+    }
+    Ok(())
+}
+
+fn try_one(one: &Mutation, copy: &Path) -> Result<Outcome, String> {
+    let path = copy.join(&one.file);
+    let wrong = |error| format!("{}: {error}", path.display());
+    let before = fs::read_to_string(&path).map_err(wrong)?;
+    fs::write(&path, one.apply(copy)?).map_err(wrong)?;
+    let outcome = test(copy);
+    fs::write(&path, before).map_err(wrong)?;
+    outcome
+}
+
+fn test(copy: &Path) -> Result<Outcome, String> {
+    for suite in &SUITES {
+        let (built, output) = cargo(copy, suite, true)?;
+        if !built {
+            let error = output.lines().find(|line| line.starts_with("error"));
+            return Ok(Outcome::Broken(error.unwrap_or("no reason is known").to_owned()));
+        }
+        if !cargo(copy, suite, false)?.0 {
+            return Ok(Outcome::Noticed(suite.name));
+        }
+    }
+    Ok(Outcome::Survived)
+}
+
+/// Builds the tests, or runs them. Whether all went well, and what was printed.
+fn cargo(copy: &Path, suite: &Suite, only_build: bool) -> Result<(bool, String), String> {
+    let Suite { arguments, flags, .. } = suite;
+    let mut command = Command::new("timeout");
+    command.args(["-k", "5", LIMIT, env!("CARGO"), "test", "--quiet"]).current_dir(copy);
+    command.args(if flags.is_some() { LOOM } else { PACKAGES });
+    let (before, after) = arguments.split_at(arguments.len() - usize::from(flags.is_some()));
+    command.args(before);
+    if only_build {
+        command.arg("--no-run");
+    } else {
+        command.args(after);
+    }
+    let target = copy.with_file_name(if flags.is_some() { "models" } else { "target" });
+    command.env("CARGO_TARGET_DIR", target).env("CARGO_PROFILE_DEV_DEBUG", "false");
+    match flags {
+        Some(flags) => command.env("RUSTFLAGS", flags),
+        None => command.env_remove("RUSTFLAGS"),
+    };
+    // What a test leaves behind when it is killed holds no pipe of ours: its output goes to a file.
+    let log = copy.with_file_name("log");
+    let file = fs::File::create(&log).map_err(|error| format!("{}: {error}", log.display()))?;
+    let errors = file.try_clone().map_err(|error| error.to_string())?;
+    command.stdin(Stdio::null()).stdout(file).stderr(errors);
+    let status = command.status().map_err(|error| format!("timeout: {error}"))?;
+    Ok((status.success(), fs::read_to_string(&log).unwrap_or_default()))
+}
