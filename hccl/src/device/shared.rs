@@ -205,6 +205,11 @@ impl DeviceState {
         Some(events.swap_remove(at))
     }
 
+    #[cfg(test)]
+    pub(crate) fn spare_events(&self) -> usize {
+        lock(&self.events).len()
+    }
+
     pub(super) fn recycle_event(&self, event: Arc<EventHandle>) {
         lock(&self.events).push(event);
     }

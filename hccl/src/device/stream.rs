@@ -143,11 +143,8 @@ impl Stream {
             return Ok(());
         }
         let Some((event, _)) = event_behind(&other, number)? else { return Ok(()) };
-        let result = issue(self, Operation::new(operation), &[], |_| {
-            own.table().wait_event(own.handle(), &event)
-        });
-        device.recycle_event(event);
-        result.map(drop)
+        let enqueue = |_| own.table().wait_event(own.handle(), &event);
+        issue(self, Operation::new(operation), &[], enqueue).map(drop)
     }
 
     /// The `aclrtStream`, for foreign code. Reading it is safe, using it is not: operations that this crate does not know of are not

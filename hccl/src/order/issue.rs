@@ -15,7 +15,7 @@
 
 #![forbid(unsafe_code)]
 
-use std::ops::Range;
+use std::ops::{Deref, Range};
 use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -28,7 +28,7 @@ use super::queue::StreamQueue;
 use super::stamps::{AccessKind, Conflicts, Stamps};
 use super::stream_slot::StreamSlot;
 use crate::api::handles::EventHandle;
-use crate::device::Device;
+use crate::device::{Device, LentEvent};
 use crate::error::{Error, OpContext, Result};
 use crate::runtime::Runtime;
 
@@ -87,7 +87,26 @@ pub(crate) struct PreparedWaits<'a> {
 }
 
 /// A stream, a number of its operations, and an event behind that, unless it is complete.
-type Point = (&'static StreamSlot, u64, Option<Arc<EventHandle>>);
+type Point = (&'static StreamSlot, u64, Option<EventBehind>);
+
+/// An event behind some operation. A wait looks at it as it was when the wait was enqueued.
+pub(crate) enum EventBehind {
+    /// Recorded for this.
+    Own(LentEvent),
+    /// That of a later operation, which gives it back.
+    Shared(Arc<EventHandle>),
+}
+
+impl Deref for EventBehind {
+    type Target = EventHandle;
+
+    fn deref(&self) -> &EventHandle {
+        match self {
+            EventBehind::Own(event) => event,
+            EventBehind::Shared(event) => event,
+        }
+    }
+}
 
 /// An operation that has been issued: all that a [`Work`] needs besides the slot.
 #[derive(Clone, Copy)]
@@ -266,15 +285,6 @@ impl<'a> PreparedWaits<'a> {
         Ok(())
     }
 
-    #[cold]
-    fn recycle(&mut self) {
-        for (_, _, event) in self.points.drain(..) {
-            if let Some(event) = event {
-                self.own.device().recycle_event(event);
-            }
-        }
-    }
-
     #[inline]
     pub(crate) fn enqueue(&self) -> Result<()> {
         for (_, _, event) in &self.points {
@@ -286,38 +296,20 @@ impl<'a> PreparedWaits<'a> {
     }
 }
 
-impl Drop for PreparedWaits<'_> {
-    /// A wait looks at an event as it was when the wait was enqueued, so the events are free again.
-    #[inline]
-    fn drop(&mut self) {
-        if !self.points.is_empty() {
-            self.recycle();
-        }
-    }
-}
-
 /// An event behind operation `number`, and the last number that it covers. `None` when that operation is complete.
 ///
 /// An operation whose links are not made yet waits in its stream for other ranks, and has an event before it. Who waits for what came
 /// earlier waits for that one: the other ranks may wait for him.
-pub(crate) fn event_behind(
-    queue: &StreamQueue,
-    number: u64,
-) -> Result<Option<(Arc<EventHandle>, u64)>> {
-    let device = queue.device();
-    let event = device.take_event()?;
-    let _bound = device.bind()?;
-    let issuing = queue.slot.issuing();
-    let found = if queue.slot.is_known_complete(number) {
-        Ok(None)
-    } else if let Some((before, at)) = queue.slot.event_before_elsewhere(number) {
-        Ok(Some((before, at - 1)))
-    } else {
-        let recorded = queue.table().record_event(&event, queue.handle());
-        let covered = queue.slot.timeline.submitted();
-        return recorded.map(|()| Some((event, covered)));
-    };
-    drop(issuing);
-    device.recycle_event(event);
-    found
+pub(crate) fn event_behind(queue: &StreamQueue, number: u64) -> Result<Option<(EventBehind, u64)>> {
+    let event = queue.device().lend_event()?;
+    let _bound = queue.device().bind()?;
+    let _issuing = queue.slot.issuing();
+    if queue.slot.is_known_complete(number) {
+        return Ok(None);
+    }
+    if let Some((before, at)) = queue.slot.event_before_elsewhere(number) {
+        return Ok(Some((EventBehind::Shared(before), at - 1)));
+    }
+    queue.table().record_event(&event, queue.handle())?;
+    Ok(Some((EventBehind::Own(event), queue.slot.timeline.submitted())))
 }

@@ -181,3 +181,27 @@ fn an_operation_of_a_communicator_waits_for_one_on_another_stream() {
     second.wait().unwrap();
     assert!(first.is_done());
 }
+
+#[test]
+fn events_before_first_contacts_are_used_again() {
+    on_both(2, |runtime| {
+        let spare = runtime.run_ranks(2, |rank| -> Result<usize> {
+            let device = rank.device();
+            let [stream, reader] = [device.stream()?, device.stream()?];
+            let mut x = device.zeros::<i32>(1, &stream)?;
+            let mut y = device.zeros::<i32>(1, &stream)?;
+            for round in 0..20 {
+                let mut comm = rank.communicator()?;
+                stream.host_fn(|| std::thread::sleep(Duration::from_millis(2)))?;
+                y.upload(&[round], &stream)?;
+                let contact = comm.all_reduce_in_place(&mut x, dtype::Sum, &stream)?;
+                assert_eq!(y.to_vec(&reader).wait()?, [round]);
+                contact.wait()?;
+            }
+            device.reap();
+            Ok(device.state().spare_events())
+        });
+        let spare = spare.unwrap();
+        assert!(spare.iter().all(|count| *count <= 10), "{spare:?}");
+    });
+}
