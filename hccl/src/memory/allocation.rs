@@ -12,7 +12,7 @@ use super::pool::Pool;
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::order::issue::{MemoryPlace, Touch};
-use crate::order::stamps::AccessKind;
+use crate::order::stamps::{AccessKind, Conflicts};
 use crate::runtime::Runtime;
 
 /// Where an allocation is, and so who frees it.
@@ -130,10 +130,16 @@ impl Device {
                 other => return other,
             };
             let left = self.runtime().deadline().saturating_sub(start.elapsed());
-            let unfinished = self.reap_and_look();
-            // Another thread may have freed some since.
-            let is_over = unfinished.is_empty() && self.state().freed() == freed;
-            if is_over || left.is_zero() {
+            let is_over = |unfinished: &Conflicts| {
+                // Another thread may have freed some since.
+                unfinished.is_empty() && self.state().freed() == freed
+            };
+            let mut unfinished = self.reap_and_look();
+            if is_over(&unfinished) {
+                // What was complete by that look, and not a moment before, is freed now.
+                unfinished = self.reap_and_look();
+            }
+            if is_over(&unfinished) || left.is_zero() {
                 drop(bound);
                 let place = format!("device {}", self.index()).into();
                 let (free, total) = self.table().memory_info().unwrap_or_default();

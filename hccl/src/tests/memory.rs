@@ -1,6 +1,9 @@
 //! What copies do, and what they refuse.
 
 use super::*;
+use crate::api::Table;
+use crate::device::deferred::Retire;
+use crate::order::stamps::Conflicts;
 
 #[test]
 fn data_goes_there_and_back() {
@@ -83,5 +86,47 @@ fn buffer_of_another_device_is_refused() {
         assert_eq!(y.to_vec(&other).wait().unwrap(), [0, 0]);
         gate.open();
         assert_eq!(x.to_vec(&stream).wait().unwrap(), [1, 2]);
+    });
+}
+
+/// Holds memory and is complete after some looks, with nothing to wait for in between: as an operation that completes while what was dropped is
+/// looked at.
+struct CompleteSoon {
+    looks: u32,
+    _memory: DeviceBuffer<u8, crate::memory::Uninit>,
+}
+
+impl Retire for CompleteSoon {
+    fn name(&self) -> &'static str {
+        "test"
+    }
+
+    fn order(&self) -> u8 {
+        0
+    }
+
+    fn is_free(&mut self) -> bool {
+        self.looks -= 1;
+        self.looks == 0
+    }
+
+    fn unfinished(&self) -> Conflicts {
+        Conflicts::default()
+    }
+
+    fn destroy(self: Box<Self>, _: &Table) -> Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn what_becomes_complete_while_it_is_looked_at_is_found() {
+    on_both(1, |runtime| {
+        let device = runtime.device(0).unwrap();
+        let bytes = device.memory_info().unwrap().free / 4 * 3;
+        let memory = device.alloc(bytes).unwrap();
+        // One look before the allocation is tried, one since there is none, and one more.
+        device.retire(CompleteSoon { looks: 3, _memory: memory });
+        drop(device.alloc::<u8>(bytes).unwrap());
     });
 }
