@@ -10,7 +10,7 @@ use std::error::Error as StdError;
 use std::ffi::CString;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::ScopedJoinHandle;
 
@@ -21,6 +21,7 @@ use crate::error::rank::{Cause, Panic};
 use crate::error::{Error, Result};
 use crate::order::patience::{Watch, alarm, watch_waits};
 use crate::runtime::Runtime;
+use crate::sync::lock;
 
 impl Runtime {
     /// Runs `f` once for each of `ranks` ranks, each on a thread and a device of its own, and returns what they returned, in
@@ -76,8 +77,7 @@ impl Runtime {
         let outcomes: Vec<Option<T>> = std::thread::scope(|scope| {
             let mut threads = Vec::with_capacity(devices.len());
             for (index, device) in (0..).zip(devices) {
-                let rank_slot =
-                    Arc::new(RankSlot { run: run.clone(), index, made: AtomicUsize::new(0) });
+                let rank_slot = Arc::new(RankSlot { run: run.clone(), index, made: Mutex::new(0) });
                 let rank = Rank { device: device.clone(), rank_slot };
                 let builder = std::thread::Builder::new().name(format!("rank {index}"));
                 match builder.spawn_scoped(scope, move || rank.run(f)) {
@@ -152,10 +152,15 @@ impl Rank {
     pub fn communicator_with(&self, config: CommConfig) -> Result<Communicator> {
         let RankSlot { run, index, made } = &*self.rank_slot;
         let alive = Arc::new(());
-        let (root_info, before) =
-            run.meeting(made, *index, &self.device, Arc::downgrade(&alive))?;
-        let place = (*index, run.ranks);
-        let mut comm = Communicator::join_run(&self.device, place, &root_info, config, before)
+        let making = {
+            // Threads of the rank go to their meetings in the order in which they have been given them.
+            let mut made = lock(made);
+            let (root_info, before) =
+                run.meeting(&mut made, *index, &self.device, Arc::downgrade(&alive))?;
+            let place = (*index, run.ranks);
+            Communicator::join_run(&self.device, place, &root_info, config, before)
+        };
+        let mut comm = making
             .wait()
             // What the backend says about it would be what followed from the failure.
             .map_err(|error| run.failure(*index).unwrap_or(error))?;
@@ -203,8 +208,8 @@ fn caught<R>(code: impl FnOnce() -> R) -> Result<R, Panic> {
 struct RankSlot {
     run: Arc<RankRun>,
     index: u32,
-    /// How many meetings the rank has come to. Changed under the lock of the run.
-    made: AtomicUsize,
+    /// How many meetings the rank has come to.
+    made: Mutex<usize>,
 }
 
 impl Watch for RankSlot {
@@ -262,11 +267,11 @@ impl RankRun {
 
     /// Where the ranks meet for the next communicator of `rank`. Whoever comes first opens the place.
     ///
-    /// `made` is only changed here, under the lock, and only by a call that has found its place. So it is never more than
-    /// the number of places, also when a call fails or two threads of the rank come at once.
+    /// `made` is only changed here, and only by a call that has found its place. So it is never more than the number of places,
+    /// also when a call fails.
     fn meeting(
         &self,
-        made: &AtomicUsize,
+        made: &mut usize,
         rank: u32,
         device: &Device,
         member: Weak<()>,
@@ -275,7 +280,7 @@ impl RankRun {
         if let Some(error) = failure_of(&state, rank) {
             return Err(error);
         }
-        let number = made.load(Ordering::Relaxed);
+        let number = *made;
         if number >= state.opened {
             // Nobody will come whom the meeting does not know to have left: those are told here, later ones by `leave`.
             if let Some((rank, Some(reason))) =
@@ -289,7 +294,7 @@ impl RankRun {
             state.meetings.retain(|_, meeting| !meeting.is_over());
             state.meetings.insert(number, Meeting { root_info: root_info.clone(), members });
             state.opened = number + 1;
-            made.store(number + 1, Ordering::Relaxed);
+            *made = number + 1;
             return Ok((root_info, number));
         }
         // Not over: this rank has not come.
@@ -298,7 +303,7 @@ impl RankRun {
             return Err(Error::Invalid { operation: "communicator", problem: problem.into() });
         };
         meeting.members[rank as usize] = Some(member);
-        made.store(number + 1, Ordering::Relaxed);
+        *made = number + 1;
         Ok((meeting.root_info.clone(), number))
     }
 
@@ -376,12 +381,12 @@ mod tests {
         let runtime = Runtime::emulator(2).unwrap();
         let device = runtime.device(0).unwrap();
         let run = RankRun::new(2);
-        let made = [AtomicUsize::new(0), AtomicUsize::new(0)];
+        let made = [Mutex::new(0), Mutex::new(0)];
         let come = |rank: u32| {
             let alive = Arc::new(());
             let member = Arc::downgrade(&alive);
             let (root_info, number) =
-                run.meeting(&made[rank as usize], rank, &device, member).unwrap();
+                run.meeting(&mut lock(&made[rank as usize]), rank, &device, member).unwrap();
             (root_info.to_bytes()[..].to_vec(), number, alive)
         };
         // One that both still have, and one for which rank 1 has not come.
