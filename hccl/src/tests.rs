@@ -9,6 +9,7 @@ mod handles;
 mod in_flight;
 mod memory;
 mod order;
+mod protocols;
 mod waiting;
 
 use std::future::Future;

@@ -468,3 +468,28 @@ impl TaskBody<Stream> for RecordTime {
         "record of an event with its time".into()
     }
 }
+
+#[cfg(all(test, not(loom), not(miri)))]
+mod tests {
+    use super::*;
+    use ascend_sync::current_thread;
+    use std::sync::LazyLock;
+
+    #[test]
+    fn a_record_wakes_who_waits_for_it() {
+        static EVENT: LazyLock<Event> = LazyLock::new(|| Event::new(0));
+        static STREAMS: LazyLock<[Stream; 2]> = LazyLock::new(|| [1, 2].map(Stream::new));
+        let event = LazyLock::force(&EVENT);
+        let [records, waits] = LazyLock::force(&STREAMS);
+        assert!(!event.await_record_by(&current_thread()));
+        let mut wait =
+            WaitEvent { event, target: Target::Record { event, handle: 0 }, limit: None };
+        event.waits.store(1, Ordering::Relaxed);
+        assert!(!wait.arm(waits), "there is no record");
+        assert!(event.record(records).is_ok());
+        let EventWaiters { threads, streams } = &*lock_sleepers(event);
+        assert!(threads.is_empty() && streams.is_empty(), "they sleep on");
+        // Woken just now.
+        std::thread::park();
+    }
+}

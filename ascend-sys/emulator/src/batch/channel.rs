@@ -316,6 +316,29 @@ impl MessageChannel {
     }
 }
 
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use ascend_reduce::DataType;
+
+    #[test]
+    fn a_message_that_is_matched_is_not_taken_back() {
+        let content = MessageShape { dtype: DataType::Int8, count: 10, alone: true };
+        let (channel, mut data) = (MessageChannel::new(), [0; 20]);
+        let mut post = |send: bool| {
+            let half = data.as_mut_ptr().wrapping_add(10 * usize::from(send));
+            channel.post(send, half, content).expect("a free place")
+        };
+        let [sent, received] = [post(true), post(false)];
+        assert!(!channel.withdraw(sent, true, content));
+        assert!(!channel.withdraw(received, false, content));
+        assert!(matches!(channel.look(received, false, content), Found::Chunk(_)));
+        assert!(channel.finish(received), "there is one chunk");
+        let alone = post(true);
+        assert!(channel.withdraw(alone, true, content), "nobody has come");
+    }
+}
+
 #[cfg(all(test, loom))]
 mod models {
     use loom::sync::Arc;

@@ -103,6 +103,27 @@ fn loom_payloads_are_seen_and_slots_are_reused_in_time() {
     });
 }
 
+/// For an error: the number of one arrival never comes with the words of another.
+#[test]
+fn loom_the_latest_arrival_is_seen_whole() {
+    explore(3, || {
+        let meeting = Arc::new(Meeting::<Bell>::new(1));
+        let arrives = Arc::clone(&meeting);
+        let thread = thread::spawn(move || {
+            // These share a slot.
+            for number in [1, 3] {
+                let claim = Claim { kind: number, count: number };
+                // SAFETY: in order, from one thread.
+                unsafe { arrives.arrive(0, at(number), claim, &mut None, |_| {}) };
+            }
+        });
+        if let Some((number, claim)) = meeting.latest(0) {
+            assert_eq!((claim.kind, claim.count), (number, number));
+        }
+        thread.join().unwrap();
+    });
+}
+
 #[test]
 fn loom_tables_are_seen_and_come_back_two_turns_later() {
     explore(2, || {

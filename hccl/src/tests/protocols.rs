@@ -1,0 +1,122 @@
+//! What is asked of a backend, and in which order, where the emulator would forgive more than CANN.
+
+use std::ffi::{c_int, c_void};
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{AtomicBool, AtomicU32};
+
+use ascend_sys::{HcclComm, HcclResult};
+
+use super::*;
+
+#[test]
+fn a_part_is_destroyed_before_the_whole() {
+    static GONE: Mutex<Vec<usize>> = Mutex::new(Vec::new());
+    unsafe extern "C" fn destroy(comm: HcclComm) -> HcclResult {
+        GONE.lock().unwrap().push(comm.addr());
+        let real = ascend_emulator::table().HcclCommDestroy.unwrap();
+        // SAFETY: the caller's argument is passed on.
+        unsafe { real(comm) }
+    }
+    let mut table = ascend_emulator::table();
+    table.HcclCommDestroy = Some(destroy);
+    let runtime = EmulatorOptions::small(1).start_with(table).unwrap();
+    let device = runtime.device(0).unwrap();
+    let mut whole = Communicator::init_all(std::slice::from_ref(&device)).wait().unwrap().remove(0);
+    let part = whole.split(Some(0), 0).wait().unwrap().unwrap();
+    let [part_raw, whole_raw] = [&part, &whole].map(|comm| comm.as_raw().addr());
+    drop(whole);
+    // Long enough for whatever else has held it.
+    for _ in 0..50 {
+        device.reap();
+        assert!(GONE.lock().unwrap().is_empty(), "the part is alive");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    drop(part);
+    eventually("both are destroyed", || {
+        device.reap();
+        GONE.lock().unwrap().len() == 2
+    });
+    assert_eq!(*GONE.lock().unwrap(), [part_raw, whole_raw]);
+}
+
+/// Where nothing counts, a failure is told once only, to one of several threads.
+#[test]
+fn a_failure_that_another_thread_is_being_told_is_not_overlooked() {
+    const AICORE_EXCEPTION: c_int = 507_015;
+    static ARMED: AtomicBool = AtomicBool::new(false);
+    static TOLD: AtomicU32 = AtomicU32::new(0);
+    static GOES_ON: AtomicBool = AtomicBool::new(false);
+    unsafe extern "C" fn event(event: *mut c_void, limit: i32) -> c_int {
+        let real = ascend_emulator::table().aclrtSynchronizeEventWithTimeout.unwrap();
+        // SAFETY: the caller's arguments are passed on.
+        let code = unsafe { real(event, limit) };
+        if code != 0 || !ARMED.load(SeqCst) || TOLD.fetch_add(1, SeqCst) != 0 {
+            return code;
+        }
+        // It has been told, and has not returned.
+        while !GOES_ON.load(SeqCst) {
+            std::thread::yield_now();
+        }
+        AICORE_EXCEPTION
+    }
+    let mut table = ascend_emulator::table();
+    table.ascendExtStreamProgress = None;
+    table.aclrtSynchronizeEventWithTimeout = Some(event);
+    let runtime = EmulatorOptions::small(1).start_with(table).unwrap();
+    let device = runtime.device(0).unwrap();
+    let stream = device.stream().unwrap();
+    let mut x = device.zeros::<u8>(8, &stream).unwrap();
+    stream.synchronize().unwrap();
+    let gate = Gate::on(&stream);
+    ARMED.store(true, SeqCst);
+    let work = x.fill_zero(&stream).unwrap();
+    // So that the wait is for a mark, and not for the end of the stream.
+    let _later = x.fill_zero(&stream).unwrap();
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| work.wait());
+        std::thread::sleep(SOON);
+        gate.open();
+        eventually("somebody is told", || TOLD.load(SeqCst) != 0);
+        let too_early = (0..50).any(|_| {
+            std::thread::sleep(Duration::from_millis(1));
+            work.is_done()
+        });
+        GOES_ON.store(true, SeqCst);
+        assert!(waits.join().unwrap().is_err());
+        assert!(!too_early, "nobody knew yet how it had ended");
+    });
+    assert!(work.wait().is_err());
+}
+
+/// A slot goes from one stream to the next, of whatever device.
+#[test]
+fn what_was_on_an_earlier_stream_of_a_slot_is_waited_for_by_nobody() {
+    on_both(2, |runtime| {
+        let [first, second] = [0, 1].map(|index| runtime.device(index).unwrap());
+        let waits = first.stream().unwrap();
+        let mut others = Vec::new();
+        // Other tests take slots too.
+        for _ in 0..1000 {
+            let stream = first.stream().unwrap();
+            let work = stream.host_fn(|| ()).unwrap();
+            let event = stream.record().unwrap();
+            work.wait().unwrap();
+            drop(stream);
+            first.reap();
+            let other = second.stream().unwrap();
+            let is_same = std::ptr::eq(other.slot(), work.slot());
+            others.push(other);
+            if is_same {
+                // Of the other device, and busy.
+                let gate = Gate::on(&others[others.len() - 1]);
+                waits.wait_for(&work).unwrap();
+                waits.wait_event(&event).unwrap();
+                event.wait().unwrap();
+                work.wait().unwrap();
+                gate.open();
+                return;
+            }
+        }
+        panic!("no slot was used again");
+    });
+}
