@@ -205,7 +205,7 @@ impl DeviceState {
         Some(events.swap_remove(at))
     }
 
-    #[cfg(test)]
+    #[cfg(all(test, not(loom)))]
     pub(crate) fn spare_events(&self) -> usize {
         lock(&self.events).len()
     }
