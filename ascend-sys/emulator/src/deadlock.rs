@@ -127,7 +127,7 @@ impl Watch {
         if stuck.len() == streams.len() && (!stuck.is_empty() || sleep::any_calls()) {
             let sleepers = if stuck.is_empty() { calls() } else { sleep::sleepers() };
             self.nothing_moves(stuck, &sleepers);
-        } else if stuck.len() + unknown == streams.len() {
+        } else if unknown > 0 && stuck.len() + unknown == streams.len() {
             // A thread that looks is one that runs.
             self.still.iter_mut().for_each(|still| still.closed = None);
         } else {

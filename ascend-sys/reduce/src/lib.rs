@@ -17,7 +17,7 @@
 //!
 //! The loops exist once (`kernel`), generic over instruction set (`isa`), element and operator (`element`). Each of the
 //! combinations is compiled for every instruction set, and the processor chooses at run time. Miri, which knows no assembly, runs
-//! the portable one.
+//! the portable one, and so does a build with `--cfg plain_memory`, for sanitizers, which do not see what assembly touches.
 
 mod convert;
 pub mod copy;

@@ -239,7 +239,8 @@ impl Entered {
 /// Ends the gatherings of which a rank was brought to another process.
 fn hear_of_strays() {
     for Stray { number, rank, process } in home::strays() {
-        let Some(root) = lock(&ROOTS).open.get(&number).cloned() else { continue };
+        // Maybe before a rank of this process has come, which is told then.
+        let Some(root) = lock(&ROOTS).gathering(number) else { continue };
         let mut gathering = lock(&root);
         if gathering.outcome.is_some() || gathering.applicants.contains_key(&rank) {
             continue;

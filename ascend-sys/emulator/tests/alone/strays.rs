@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ascend_emulator_testing::common::*;
 use ascend_emulator_testing::ranks::root_info;
-use ascend_emulator_testing::{alone, call, ok};
+use ascend_emulator_testing::{alone, call, hccl, ok};
 use ascend_sys::*;
 
 const INFO: &str = "ASCEND_EMULATOR_TEST_ROOT_INFO";
@@ -47,11 +47,22 @@ fn ranks_in_two_processes_are_told_in_both_at_once() {
         other.args([name, "--exact", "--nocapture"]).env(INFO, hex);
         other.output().unwrap()
     });
+    // Another one waits, and hears of it whether the rank of this process has come or not.
+    let mut unrelated = HcclRootInfo::default();
+    hccl!(HcclGetRootInfo(&mut unrelated));
+    let first = block.first;
+    let waits = std::thread::spawn(move || {
+        ok!(aclrtSetDevice(first + 1));
+        let mut comm = null_mut();
+        hccl!(HcclCommInitRootInfo(2, &unrelated, 1, &mut comm));
+    });
+    let other = other.join().unwrap();
+    // Several looks of the one that waits.
+    std::thread::sleep(Duration::from_millis(200));
     let mut comm = null_mut();
     // Without a word from there it would wait for its 120 seconds.
     let code = call!(HcclCommInitRootInfo(2, &info, 0, &mut comm));
     let here = message();
-    let other = other.join().unwrap();
     let there = String::from_utf8_lossy(&other.stdout);
     assert!(other.status.success(), "{there}\n{}", String::from_utf8_lossy(&other.stderr));
     assert_eq!(code, HcclResult::HCCL_E_TIMEOUT, "{here}");
@@ -64,4 +75,7 @@ fn ranks_in_two_processes_are_told_in_both_at_once() {
         assert!(here.contains(piece), "{piece}: {here}");
     }
     assert!(!here.contains("deadlock"), "{here}");
+    let mut comm = null_mut();
+    hccl!(HcclCommInitRootInfo(2, &unrelated, 0, &mut comm));
+    waits.join().unwrap();
 }
