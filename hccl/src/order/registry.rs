@@ -208,12 +208,18 @@ mod loom_tests {
                     model.activity.store(1, Ordering::Release);
                 })
             };
-            let (mut heard, mut woken) = (0, model.pass(&mut 0));
-            // Blocked in the backend until its counter moves.
-            while model.activity.load(Ordering::Acquire) == 0 {
-                loom::thread::yield_now();
+            let (mut heard, mut woken) = (0, false);
+            loop {
+                let counted = model.activity.load(Ordering::Acquire) != 0;
+                woken |= model.pass(&mut heard);
+                if counted {
+                    break;
+                }
+                // Blocked in the backend until its counter moves.
+                while model.activity.load(Ordering::Acquire) == 0 {
+                    loom::thread::yield_now();
+                }
             }
-            woken |= model.pass(&mut heard);
             device.join().unwrap();
             assert!(task.join().unwrap() || woken, "the task sleeps for ever");
         });

@@ -69,6 +69,10 @@ impl Conflicts {
         }
     }
 
+    pub(crate) fn first(&self) -> Option<(&'static StreamSlot, u64)> {
+        self.0.first().copied()
+    }
+
     /// Forgets what `covered` has already been waited for.
     pub(crate) fn without(mut self, covered: impl Fn(&'static StreamSlot, u64) -> bool) -> Self {
         self.0.retain(|(slot, number)| !covered(slot, *number));
@@ -345,7 +349,7 @@ mod loom_tests {
     fn loom_a_graph_and_the_regular_stream_find_each_other() {
         check(|| {
             let (stamps, [one, two]) = begun();
-            // The capture borrows as a write does, so it comes before all of it.
+            // The capture borrows as a write does, so it comes before all of it, or behind.
             stamps.share();
             let other = {
                 let stamps = stamps.clone();
@@ -360,6 +364,23 @@ mod loom_tests {
                 let stream_waits = was_found.contains(&(name(two), replayed));
                 assert!(graph_waits || stream_waits, "neither waits");
             }
+        });
+    }
+
+    /// The first stream reads by the short way while the memory is captured, which is no conflict. What the graph then writes finds the read.
+    #[test]
+    fn loom_what_is_read_during_a_capture_is_found_later() {
+        check(|| {
+            let (stamps, [one, two]) = begun();
+            let other = {
+                let stamps = stamps.clone();
+                loom::thread::spawn(move || issue(&stamps, one, AccessKind::Read).0)
+            };
+            stamps.share();
+            // Who captures a write has the only borrow.
+            let read = other.join().unwrap();
+            let (_, found) = issue(&stamps, two, AccessKind::Write);
+            assert!(found.contains(&(name(one), read)));
         });
     }
 }
