@@ -41,7 +41,7 @@ use crate::device::deferred::Retire;
 use crate::device::{Stream, StreamState};
 use crate::error::{Error, Result};
 use crate::order::helper::OpenJob;
-use crate::order::issue::{Issued, Operation, Touch, check_places, issue_number};
+use crate::order::issue::{Issued, Operation, Touch, check_places, issue_behind, issue_number};
 use crate::order::label::{Label, Takes};
 use crate::order::queue::StreamQueue;
 use crate::order::stamps::{Conflicts, Stamps};
@@ -196,27 +196,32 @@ pub(crate) fn issue_by_helper<S: StreamState>(
     // All that can fail comes before anything moves.
     let helper = device.linking().reserve(operation.name)?;
     let by_way = device.stream()?;
-    let event = device.lend_event()?;
+    let [before, event] = [device.lend_event()?, device.lend_event()?];
     let notify = {
         let _bound = device.bind()?;
         table.create_notify()?
     };
     let links = handles.iter().flat_map(|handle| handle.links.lacking(&needs)).collect();
     let (begun, way) = (AtomicBool::new(false), OnceLock::new());
-    let end = Arc::new(End { begun, way, links, event: event.shared() });
-    let enter = |_| {
+    let end = Arc::new(End { begun, way, links, before });
+    // Also before the waits for other streams, which may be for other ranks.
+    let mark = |number| {
         if label.aborted.load(Acquire) {
             return Err(Error::Aborted { context: None });
         }
+        stream.queue().before_long_wait(number);
+        table.record_event(&end.before, stream.queue().handle())
+    };
+    let enter = |_| {
         // The number of this very operation: the issue lock is held.
         let number = stream.slot().timeline.next();
-        stream.queue().before_long_wait(number);
         table.record_event(&event, stream.queue().handle())?;
         table.wait_notify(stream.queue().handle(), &notify)?;
         stream.slot().ends_elsewhere(number, end.clone());
         Ok(())
     };
-    let issued = match issue_number((stream.slot(), stream.queue()), operation, touches, enter) {
+    let place = (stream.slot(), &**stream.queue());
+    let issued = match issue_behind(place, operation, touches, mark, enter) {
         Ok(issued) => issued,
         Err(error) => {
             device.retire(RetiredNotify { notify, uses: Vec::new() });
@@ -334,7 +339,7 @@ struct End {
     /// The ranks to which messages have no links before.
     links: Vec<u32>,
     /// Behind what came before it in the caller's stream.
-    event: Arc<EventHandle>,
+    before: LentEvent,
 }
 
 impl Elsewhere for End {
@@ -365,7 +370,7 @@ impl Elsewhere for End {
     }
 
     fn event_before(&self) -> Arc<EventHandle> {
-        self.event.clone()
+        self.before.shared()
     }
 
     fn awaited_ranks(&self) -> Vec<u32> {

@@ -157,7 +157,7 @@ pub enum Error {
         /// How many bytes they share.
         bytes: usize,
     },
-    /// The device (or pinned host memory) is full, also after everything that was dropped has been freed.
+    /// The device (or pinned host memory) is full. What was dropped has been freed, unless it was still in use at the deadline.
     OutOfMemory {
         /// Bytes asked for.
         requested: usize,

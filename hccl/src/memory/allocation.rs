@@ -5,13 +5,14 @@
 use std::ffi::c_void;
 use std::mem::ManuallyDrop;
 use std::ops::{Deref, Range};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::block::Block;
 use super::pool::Pool;
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::order::issue::{MemoryPlace, Touch};
+use crate::order::patience::Patience;
 use crate::order::stamps::{AccessKind, Conflicts};
 use crate::runtime::Runtime;
 
@@ -83,8 +84,13 @@ impl Owned {
             }
             other => other,
         };
-        let block = block
-            .map_err(|error| out_of_memory(error, bytes, "pinned host memory".into(), 0, 0))?;
+        let block = block.map_err(|error| match is_out_of_memory(&error) {
+            true => {
+                let place = "pinned host memory".into();
+                Error::OutOfMemory { requested: bytes, place, free: 0, total: 0 }
+            }
+            false => error,
+        })?;
         Ok(Owned::new(block, Backing::Pinned(runtime.clone())))
     }
 
@@ -117,19 +123,19 @@ impl Drop for Owned {
 
 impl Device {
     /// Memory of the device. Where there is none left, waits for what was dropped, until there is, nothing that was dropped is in
-    /// use, or the runtime's deadline.
+    /// use, another rank has failed, or the runtime's deadline.
     fn malloc(&self, bytes: usize) -> Result<*mut c_void> {
         /// One is waited for at a time, and no longer than this: others may be complete before it.
         const SLICE: Duration = Duration::from_millis(20);
-        let bound = self.bind()?;
-        let start = Instant::now();
+        let _bound = self.bind()?;
+        let mut patience = Patience::new(self.runtime().deadline());
+        let mut cut_short = None;
         loop {
             let freed = self.state().freed();
-            let error = match self.table().malloc(bytes) {
-                Err(error) if is_out_of_memory(&error) => error,
+            match self.table().malloc(bytes) {
+                Err(error) if is_out_of_memory(&error) => {}
                 other => return other,
-            };
-            let left = self.runtime().deadline().saturating_sub(start.elapsed());
+            }
             let is_over = |unfinished: &Conflicts| {
                 // Another thread may have freed some since.
                 unfinished.is_empty() && self.state().freed() == freed
@@ -139,18 +145,25 @@ impl Device {
                 // What was complete by that look, and not a moment before, is freed now.
                 unfinished = self.reap_and_look();
             }
-            if is_over(&unfinished) || left.is_zero() {
-                drop(bound);
-                let place = format!("device {}", self.index()).into();
-                let (free, total) = self.table().memory_info().unwrap_or_default();
-                return Err(out_of_memory(error, bytes, place, free, total));
-            }
-            match unfinished.wait(left.min(SLICE), "freeing memory") {
+            if is_over(&unfinished) || cut_short.is_some() {
                 // For example that another rank has failed; that what was dropped is still in use is no answer.
-                Err(cut_short) if !cut_short.is_timeout() => return Err(cut_short),
-                _ => {}
+                return Err(cut_short.unwrap_or_else(|| self.out_of_memory(bytes)));
+            }
+            match unfinished.wait_a_little(&mut patience, SLICE, "freeing memory") {
+                Err(late) if late.is_timeout() => return Err(self.out_of_memory(bytes)),
+                // Where the backend cannot end the operation, it uses its memory until it is complete.
+                Err(Error::Aborted { .. }) => std::thread::sleep(SLICE.min(patience.left())),
+                Err(error) => cut_short = Some(error),
+                Ok(()) => {}
             }
         }
+    }
+
+    #[cold]
+    fn out_of_memory(&self, requested: usize) -> Error {
+        let place = format!("device {}", self.index()).into();
+        let (free, total) = self.table().memory_info().unwrap_or_default();
+        Error::OutOfMemory { requested, place, free, total }
     }
 }
 
@@ -166,20 +179,6 @@ fn is_out_of_memory(error: &crate::Error) -> bool {
     use crate::error::Code;
     // Bad alloc, memory allocation, device out of memory.
     matches!(error.code(), Some(Code::Acl(200_000 | 207_001 | 207_018)))
-}
-
-fn out_of_memory(
-    error: crate::Error,
-    requested: usize,
-    place: Box<str>,
-    free: usize,
-    total: usize,
-) -> crate::Error {
-    if is_out_of_memory(&error) {
-        crate::Error::OutOfMemory { requested, place, free, total }
-    } else {
-        error
-    }
 }
 
 /// Some bytes of an allocation: what an operation is given.

@@ -146,9 +146,21 @@ impl Slip {
 /// memory that `touches` names.
 #[inline(always)]
 pub(crate) fn issue_number(
+    place: (&'static StreamSlot, &StreamQueue),
+    operation: Operation<'_>,
+    touches: &[Touch<'_>],
+    enqueue: impl FnOnce(ascend_sys::aclrtStream) -> Result<()>,
+) -> Result<Issued> {
+    issue_behind(place, operation, touches, |_| Ok(()), enqueue)
+}
+
+/// The same. `before` gets the number, and comes before the waits for other streams.
+#[inline(always)]
+pub(crate) fn issue_behind(
     (slot, queue): (&'static StreamSlot, &StreamQueue),
     operation: Operation<'_>,
     touches: &[Touch<'_>],
+    before: impl FnOnce(u64) -> Result<()>,
     enqueue: impl FnOnce(ascend_sys::aclrtStream) -> Result<()>,
 ) -> Result<Issued> {
     check_places(queue, operation.name, touches)?;
@@ -177,7 +189,9 @@ pub(crate) fn issue_number(
         let position = slot.timeline.position(number);
         let sequence = operation.communicator.map_or(position, |(_, sequence)| sequence);
         issuing.note(number, operation.name, operation.communicator.map(|(l, _)| l), sequence);
-        let enqueued = prepared.enqueue().and_then(|()| enqueue(queue.handle().raw()));
+        let enqueued = before(number)
+            .and_then(|()| prepared.enqueue())
+            .and_then(|()| enqueue(queue.handle().raw()));
         if let Err(error) = enqueued {
             // The number is not of the communicator, whose end must not end a wait for it.
             issuing.note(number, operation.name, None, position);
@@ -298,8 +312,8 @@ impl<'a> PreparedWaits<'a> {
 
 /// An event behind operation `number`, and the last number that it covers. `None` when that operation is complete.
 ///
-/// An operation whose links are not made yet waits in its stream for other ranks, and has an event before it. Who waits for what came
-/// earlier waits for that one: the other ranks may wait for him.
+/// An operation whose links are not made yet waits in its stream for other ranks, and has an event before it. A wait for what came
+/// earlier is for that event: the other ranks may wait for the one who waits here.
 pub(crate) fn event_behind(queue: &StreamQueue, number: u64) -> Result<Option<(EventBehind, u64)>> {
     let event = queue.device().lend_event()?;
     let _bound = queue.device().bind()?;

@@ -84,8 +84,8 @@ impl StreamQueue {
         }
     }
 
-    /// Just before an operation is enqueued that waits for other ranks, with the issue lock held: who asks for those before it must not
-    /// wait for these.
+    /// Just before an operation is enqueued that waits for other ranks, with the issue lock held: a wait for an earlier operation must not be
+    /// one for these ranks.
     pub(crate) fn before_long_wait(&self, number: u64) {
         if self.slot.progress.is_none() {
             self.marks.record_behind(self, number - 1);

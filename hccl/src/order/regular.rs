@@ -15,7 +15,8 @@
 //! not conflict. A reader of the numbers may see a later one than it has to wait for, never an earlier one.
 //!
 //! Replays of a graph borrow nothing of what it uses, so for that the way is closed for good. Recording an operation borrows as the operation itself
-//! does: what conflicts with it has returned before, and is seen, or comes later, and finds the way closed. So nobody has to be waited for then.
+//! does. So an operation that conflicts with it has been issued before, and its number is seen, or is issued later, and finds the way
+//! closed. Nobody has to be waited for.
 
 #![forbid(unsafe_code)]
 

@@ -73,6 +73,26 @@ impl Patience {
 }
 
 impl Conflicts {
+    /// Waits for one of them, for at most `slice` of the time that `patience` has left.
+    pub(crate) fn wait_a_little(
+        &self,
+        patience: &mut Patience,
+        slice: Duration,
+        waiter: &'static str,
+    ) -> Result<()> {
+        let Some((slot, number)) = self.first() else { return Ok(()) };
+        let Some(queue) = slot.queue(number) else { return Ok(()) };
+        let _ = awaiting::blocks(waiter);
+        let slice = patience.check(&queue, number, waiter)?.min(slice);
+        let _bound = queue.device().bind()?;
+        let ticket = slot.timeline.ticket(number);
+        if queue.wait_a_little(number, ticket, slice, patience.left())? {
+            // The backend has noted it as an error, which must not turn up in a later text.
+            drop(queue.table().recent_message());
+        }
+        Ok(())
+    }
+
     /// Waits until all of them are complete. Says nothing about how they ended.
     pub(crate) fn wait(self, limit: Duration, waiter: &'static str) -> Result<()> {
         let start = Instant::now();

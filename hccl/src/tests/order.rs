@@ -190,7 +190,7 @@ fn events_before_first_contacts_are_used_again() {
             let [stream, reader] = [device.stream()?, device.stream()?];
             let mut x = device.zeros::<i32>(1, &stream)?;
             let mut y = device.zeros::<i32>(1, &stream)?;
-            for round in 0..20 {
+            for round in 0..60 {
                 let mut comm = rank.communicator()?;
                 stream.host_fn(|| std::thread::sleep(Duration::from_millis(2)))?;
                 y.upload(&[round], &stream)?;
@@ -202,6 +202,6 @@ fn events_before_first_contacts_are_used_again() {
             Ok(device.state().spare_events())
         });
         let spare = spare.unwrap();
-        assert!(spare.iter().all(|count| *count <= 10), "{spare:?}");
+        assert!(spare.iter().all(|count| *count <= 30), "{spare:?}");
     });
 }

@@ -1,7 +1,7 @@
 //! What can go on goes on: a call waits for what it needs, and for nothing else.
 
 use std::sync::mpsc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hccl::prelude::*;
 use hccl::{Event, Graph, Result};
@@ -87,10 +87,12 @@ fn memory_of_graphs_that_were_dropped_in_flight_is_waited_for() {
 
 #[test]
 fn memory_that_cannot_come_is_refused_at_once() {
+    let began = Instant::now();
     let device = device_of(64 * MIB);
     let kept = device.alloc::<u8>(40 * MIB).unwrap();
     let error = device.alloc::<u8>(40 * MIB).map(drop).unwrap_err();
     assert!(matches!(error, hccl::Error::OutOfMemory { .. }), "{error}");
+    assert!(began.elapsed() < LONG / 2, "nothing was dropped");
     drop(kept);
     // In use until the deadline.
     device.runtime().set_deadline(Duration::from_millis(200));
@@ -186,6 +188,37 @@ fn what_lies_between_two_first_contacts_waits_for_the_first_only() {
                 contact.wait()
             })
             .unwrap();
+    });
+}
+
+#[test]
+fn what_lies_before_a_first_contact_does_not_wait_for_one_of_another_stream() {
+    both_backends(|runtime| {
+        let (come, may_come) = mpsc::channel::<()>();
+        let may_come = std::sync::Mutex::new(may_come);
+        let program = |rank: Rank| -> Result<()> {
+            let device = rank.device();
+            let [stream, other] = [device.stream()?, device.stream()?];
+            let (mut first, mut second) = (rank.communicator()?, rank.communicator()?);
+            let mut x = device.zeros::<i32>(10, &stream)?;
+            if rank.index() == 1 {
+                may_come.lock().unwrap().recv_timeout(LONG).unwrap();
+            }
+            let mut y = device.zeros::<i32>(10, &stream)?;
+            stream.synchronize()?;
+            first.all_reduce_in_place(&mut x, Sum, &other)?;
+            stream.host_fn(|| std::thread::sleep(Duration::from_millis(20)))?;
+            y.upload(&[7; 10], &stream)?;
+            // Behind the one on the other stream.
+            let contact = second.all_reduce_in_place(&mut x, Sum, &stream)?;
+            assert_eq!(y.to_vec(&device.stream()?).wait()?, [7; 10]);
+            if rank.index() == 0 {
+                assert!(!contact.is_done(), "the other rank has not come");
+                come.send(()).unwrap();
+            }
+            contact.wait()
+        };
+        runtime.run_ranks(2, program).unwrap();
     });
 }
 
