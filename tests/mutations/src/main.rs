@@ -102,8 +102,10 @@ fn run(words: &[String]) -> Result<bool, String> {
     let copy = root.join("target/mutations/tree");
     mirror(&root, &copy)?;
     println!("the code as it is ..");
-    if let Outcome::Noticed(suite) = test(&copy)? {
-        return Err(format!("the {suite} fail without a change"));
+    match test(&copy)? {
+        Outcome::Survived => {}
+        Outcome::Noticed(suite) => return Err(format!("the {suite} fail without a change")),
+        Outcome::Broken(error) => return Err(format!("it does not compile: {error}")),
     }
     let mut left: BTreeMap<&str, Vec<&Mutation>> = BTreeMap::new();
     for (at, one) in chosen.iter().enumerate() {
