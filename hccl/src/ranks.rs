@@ -372,7 +372,7 @@ fn failure_of(state: &RunState, rank: u32) -> Option<Error> {
     Some(Error::RankGone { rank: first.rank(), reason: first.text().into() })
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(loom), not(miri), feature = "emulator"))]
 mod tests {
     use super::*;
 
