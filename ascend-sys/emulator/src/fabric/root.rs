@@ -506,7 +506,7 @@ mod tests {
     #[test]
     fn root_infos_that_nobody_brings_or_that_are_over_take_no_room() {
         let mut roots = Roots::new();
-        for _ in 0..100_000 {
+        for _ in 0..10_000 {
             roots.make();
         }
         assert!(roots.open.is_empty() && roots.brought.is_empty());
