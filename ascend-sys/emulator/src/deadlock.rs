@@ -123,10 +123,8 @@ impl Watch {
             end(cycle_of(stuck), &[]);
             return;
         }
-        let calls = || sleep::any_calls().then(sleep::sleepers).unwrap_or_default();
         if stuck.len() == streams.len() && (!stuck.is_empty() || sleep::any_calls()) {
-            let sleepers = if stuck.is_empty() { calls() } else { sleep::sleepers() };
-            self.nothing_moves(stuck, &sleepers);
+            self.nothing_moves(stuck, &sleep::sleepers());
         } else if unknown > 0 && stuck.len() + unknown == streams.len() {
             // A thread that looks is one that runs.
             self.still.iter_mut().for_each(|still| still.closed = None);
