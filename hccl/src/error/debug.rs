@@ -9,7 +9,20 @@ use super::counts::CountsError;
 use super::rank::RankError;
 use super::tiling::TilingError;
 
+/// A `Debug` that is the text with the name of the type in front; where fields are named, `{:#?}` is the structure.
 macro_rules! debug_as_text {
+    ($error:ident { $($field:ident),* }) => {
+        impl std::fmt::Debug for $error {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                if f.alternate() {
+                    let mut shown = f.debug_struct(stringify!($error));
+                    shown$(.field(stringify!($field), &self.$field))*.finish()
+                } else {
+                    write!(f, concat!(stringify!($error), ": {}"), self)
+                }
+            }
+        }
+    };
     ($($error:ident)*) => {$(
         impl fmt::Debug for $error {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -18,6 +31,8 @@ macro_rules! debug_as_text {
         }
     )*};
 }
+
+pub(super) use debug_as_text;
 
 debug_as_text! { BatchError ConfigError CountsError RankError TilingError }
 

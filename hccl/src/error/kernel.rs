@@ -3,6 +3,8 @@
 use std::fmt;
 use std::panic::Location;
 
+use super::debug::debug_as_text;
+
 /// A kernel that cannot be recorded: every mistake in it, with its line.
 #[derive(Clone, PartialEq, Eq)]
 pub struct RecordError {
@@ -72,17 +74,7 @@ impl RecordError {
     }
 }
 
-/// The text; with `{:#?}` the structure.
-impl fmt::Debug for RecordError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if f.alternate() {
-            let mut shown = f.debug_struct("RecordError");
-            shown.field("kernel", &self.kernel).field("mistakes", &self.mistakes).finish()
-        } else {
-            write!(f, "RecordError: {self}")
-        }
-    }
-}
+debug_as_text! { RecordError { kernel, mistakes } }
 
 impl fmt::Display for RecordError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::panic::Location;
 
+use super::debug::debug_as_text;
+
 /// Something wrong in the function of an operator, with its line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mistake {
@@ -64,17 +66,7 @@ impl RecordError {
     }
 }
 
-/// The text; with `{:#?}` the structure.
-impl fmt::Debug for RecordError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if f.alternate() {
-            let mut shown = f.debug_struct("RecordError");
-            shown.field("operator", &self.operator).field("mistakes", &self.mistakes).finish()
-        } else {
-            write!(f, "RecordError: {self}")
-        }
-    }
-}
+debug_as_text! { RecordError { operator, mistakes } }
 
 impl fmt::Display for RecordError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
