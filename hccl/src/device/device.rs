@@ -171,15 +171,18 @@ impl Device {
     /// nothing.
     #[inline]
     pub(crate) fn reap(&self) {
-        if self.state().has_dropped() || self.state().is_reaping() {
-            self.reap_now(true, true);
-        }
+        self.reap_if_any(true);
     }
 
     /// As [`reap`](Self::reap), for drops: nobody needs the room just now, so what is [held back](Retire::is_held_back) stays.
     pub(crate) fn reap_in_drop(&self) {
+        self.reap_if_any(false);
+    }
+
+    #[inline]
+    fn reap_if_any(&self, all: bool) {
         if self.state().has_dropped() || self.state().is_reaping() {
-            self.reap_now(true, false);
+            self.reap_now(true, all);
         }
     }
 

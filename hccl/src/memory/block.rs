@@ -103,7 +103,7 @@ impl RetireList {
     pub(crate) fn unfinished(&self) -> Conflicts {
         let head = lock(&self.head);
         let blocks = iter::successors(head.as_deref(), |block| block.next.as_deref());
-        let mut unfinished = blocks.map(|block| block.unfinished(&block.all(), true));
+        let mut unfinished = blocks.map(|block| block.stamps.all_unfinished());
         unfinished.find(|unfinished| !unfinished.is_empty()).unwrap_or_default()
     }
 

@@ -96,7 +96,7 @@ impl<T> Registry<T> {
     }
 
     /// Moves those that are ready to `ready`.
-    pub(crate) fn take_ready(&mut self, is_ready: impl Fn(&T) -> bool, ready: &mut Vec<T>) {
+    fn take_ready(&mut self, is_ready: impl Fn(&T) -> bool, ready: &mut Vec<T>) {
         for (slot, (_, value)) in self.slots.iter_mut().enumerate() {
             if value.as_ref().is_some_and(&is_ready)
                 && let Some(value) = value.take()

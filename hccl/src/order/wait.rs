@@ -85,12 +85,7 @@ impl Conflicts {
         let _ = awaiting::blocks(waiter);
         let slice = patience.check(&queue, number, waiter)?.min(slice);
         let _bound = queue.device().bind()?;
-        let ticket = slot.timeline.ticket(number);
-        if queue.wait_a_little(number, ticket, slice, patience.left())? {
-            // The backend has noted it as an error, which must not turn up in a later text.
-            drop(queue.table().recent_message());
-        }
-        Ok(())
+        queue.wait_unnoted(number, None, slice, patience.left()).map(drop)
     }
 
     /// Waits until all of them are complete. Says nothing about how they ended.
@@ -143,15 +138,7 @@ impl StreamQueue {
         }
         let mut blocking = awaiting::blocks(waiter);
         let _bound = self.device().bind()?;
-        let wait = |slice, patience| {
-            let ticket = ticket.or_else(|| self.slot.timeline.ticket(number));
-            let all_of_it = self.wait_a_little(number, ticket, slice, patience)?;
-            if all_of_it {
-                // The backend has noted it as an error, which must not turn up in a later text.
-                drop(self.table().recent_message());
-            }
-            Ok::<_, Error>(all_of_it)
-        };
+        let wait = |slice, patience| self.wait_unnoted(number, ticket, slice, patience);
         let mut patience = if alarms() == 0 {
             // Most waits are over after a microsecond, of which looking at the clock would be a part.
             let first = limit.min(LOOK_UP);
@@ -171,6 +158,23 @@ impl StreamQueue {
                 return Ok(());
             }
         }
+    }
+
+    /// As [`wait_a_little`](Self::wait_a_little), for one that ends too early without a word.
+    fn wait_unnoted(
+        &self,
+        number: u64,
+        ticket: Option<u64>,
+        slice: Duration,
+        patience: Duration,
+    ) -> Result<bool> {
+        let ticket = ticket.or_else(|| self.slot.timeline.ticket(number));
+        let all_of_it = self.wait_a_little(number, ticket, slice, patience)?;
+        if all_of_it {
+            // The backend has noted it as an error, which must not turn up in a later text.
+            drop(self.table().recent_message());
+        }
+        Ok(all_of_it)
     }
 
     /// Blocks for at most `slice` in whatever the backend has for it. Whether it took all of it.
