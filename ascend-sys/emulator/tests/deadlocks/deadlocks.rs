@@ -14,14 +14,19 @@ fn event() -> aclrtEvent {
     event
 }
 
-#[test]
-fn two_streams_that_wait_for_each_other() {
-    let _block = Block::one();
-    let (s, t, e, f) = (stream(), stream(), event(), event());
+fn have_wait_for_each_other([s, t]: [aclrtStream; 2]) {
+    let (e, f) = (event(), event());
     ok!(aclrtStreamWaitEvent(s, f));
     ok!(aclrtRecordEvent(e, s));
     ok!(aclrtStreamWaitEvent(t, e));
     ok!(aclrtRecordEvent(f, t));
+}
+
+#[test]
+fn two_streams_that_wait_for_each_other() {
+    let _block = Block::one();
+    let [s, t] = [stream(), stream()];
+    have_wait_for_each_other([s, t]);
     fails!(107020, ["deadlock", "wait for task"], aclrtSynchronizeStream(s));
 }
 
@@ -33,11 +38,8 @@ fn all_streams_of_a_cycle_fail_whichever_comes_first() {
         if turned {
             streams.reverse();
         }
-        let ([s, t], e, f) = (streams, event(), event());
-        ok!(aclrtStreamWaitEvent(s, f));
-        ok!(aclrtRecordEvent(e, s));
-        ok!(aclrtStreamWaitEvent(t, e));
-        ok!(aclrtRecordEvent(f, t));
+        let [s, t] = streams;
+        have_wait_for_each_other(streams);
         fails!(107020, ["deadlock", "wait for task"], aclrtSynchronizeStream(s));
         fails!(107020, ["deadlock", "wait for task"], aclrtSynchronizeStream(t));
     }
@@ -196,11 +198,8 @@ fn a_first_contact_that_waits_for_a_rank_in_a_collective_is_told_at_once() {
 #[test]
 fn a_cycle_is_told_whatever_the_threads_do() {
     let _block = Block::one();
-    let (s, t, e, f) = (stream(), stream(), event(), event());
-    ok!(aclrtStreamWaitEvent(s, f));
-    ok!(aclrtRecordEvent(e, s));
-    ok!(aclrtStreamWaitEvent(t, e));
-    ok!(aclrtRecordEvent(f, t));
+    let [s, t] = [stream(), stream()];
+    have_wait_for_each_other([s, t]);
     // This thread never sleeps.
     let mut status = aclrtStreamStatus::ACL_STREAM_STATUS_NOT_READY;
     let code = loop {
