@@ -112,7 +112,12 @@ impl Roots {
 /// A new root info.
 pub(crate) fn create() -> [u8; ROOT_INFO] {
     let number = lock(&ROOTS).make();
-    let Home { process, secret: [first, second] } = Home::own();
+    encode(&Home::own(), number)
+}
+
+/// The bytes of a root info.
+fn encode(home: &Home, number: u64) -> [u8; ROOT_INFO] {
+    let Home { process, secret: [first, second] } = *home;
     let mut info = [0; ROOT_INFO];
     info[..ADDRESS.len()].copy_from_slice(ADDRESS);
     let said = [process, number, first, second];
@@ -129,20 +134,25 @@ fn check(said: [u64; 4]) -> u64 {
     })
 }
 
-/// The root info that `rank` brings.
-fn find(info: &[u8; ROOT_INFO], rank: u32) -> Result<(u64, Shared), Failure> {
+/// Where a root info was made, and its number there. `None` when it is none, or was damaged.
+fn decode(info: &[u8; ROOT_INFO]) -> Option<(Home, u64)> {
     let mut words = info[WORDS_AT..]
         .chunks_exact(8)
         .map(|word| word.first_chunk().map_or(0, |word| u64::from_le_bytes(*word)));
     let [mark, process, number, first, second, sum] =
         std::array::from_fn(|_| words.next().unwrap_or_default());
-    if mark != MARK || sum != check([process, number, first, second]) {
+    let is_whole = mark == MARK && sum == check([process, number, first, second]);
+    is_whole.then_some((Home { process, secret: [first, second] }, number))
+}
+
+/// The root info that `rank` brings.
+fn find(info: &[u8; ROOT_INFO], rank: u32) -> Result<(u64, Shared), Failure> {
+    let Some((home, number)) = decode(info) else {
         return refuse!(
             HCCL_E_PARA,
             "EI0015: this is no root info of HcclGetRootInfo, or it was damaged on its way ({ROOT_INFO} bytes belong to it)"
         );
-    }
-    let home = Home { process, secret: [first, second] };
+    };
     if home != Home::own() {
         let own = std::process::id();
         let told = match home.tell(number, rank) {
@@ -151,7 +161,8 @@ fn find(info: &[u8; ROOT_INFO], rank: u32) -> Result<(u64, Shared), Failure> {
         };
         return refuse!(
             HCCL_E_PARA,
-            "EI0015: rank {rank} is in process {own}, and its root info was made in process {process}\n{told}.\n{ONE_PROCESS}"
+            "EI0015: rank {rank} is in process {own}, and its root info was made in process {}\n{told}.\n{ONE_PROCESS}",
+            home.process
         );
     }
     match lock(&ROOTS).gathering(number) {
