@@ -17,6 +17,7 @@ pub(crate) mod place;
 mod rank_states;
 pub(crate) mod registry;
 pub(crate) mod root;
+pub(crate) mod root_info;
 pub(crate) mod subs;
 pub(crate) mod topology;
 

@@ -1,0 +1,41 @@
+//! What a root info is, as bytes: an address that programs may print, and our own words behind it.
+
+use super::home::Home;
+
+/// Bytes of a root info.
+pub(crate) const ROOT_INFO: usize = 4108;
+/// What it starts with, as text: programs print it, and some parse it as an address.
+const ADDRESS: &[u8] = b"127.0.0.1\0";
+/// Where our own words lie: a mark, the process, a number, the two words of a secret, and a check of these.
+const WORDS_AT: usize = 64;
+const MARK: u64 = u64::from_le_bytes(*b"ascendEM");
+
+/// The bytes of a root info.
+pub(super) fn encode(home: &Home, number: u64) -> [u8; ROOT_INFO] {
+    let Home { process, secret: [first, second] } = *home;
+    let mut info = [0; ROOT_INFO];
+    info[..ADDRESS.len()].copy_from_slice(ADDRESS);
+    let said = [process, number, first, second];
+    let words = [MARK, process, number, first, second, check(said)];
+    for (place, word) in info[WORDS_AT..].chunks_exact_mut(8).zip(words) {
+        place.copy_from_slice(&word.to_le_bytes());
+    }
+    info
+}
+
+fn check(said: [u64; 4]) -> u64 {
+    said.iter().fold(MARK, |sum, word| {
+        (sum ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29) ^ MARK
+    })
+}
+
+/// Where a root info was made, and its number there. `None` when it is none, or was damaged.
+pub(super) fn decode(info: &[u8; ROOT_INFO]) -> Option<(Home, u64)> {
+    let mut words = info[WORDS_AT..]
+        .chunks_exact(8)
+        .map(|word| word.first_chunk().map_or(0, |word| u64::from_le_bytes(*word)));
+    let [mark, process, number, first, second, sum] =
+        std::array::from_fn(|_| words.next().unwrap_or_default());
+    let is_whole = mark == MARK && sum == check([process, number, first, second]);
+    is_whole.then_some((Home { process, secret: [first, second] }, number))
+}
