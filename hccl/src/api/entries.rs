@@ -8,7 +8,7 @@ use std::time::Duration;
 use ascend_sys::{AscendExtProgress, HcclComm, HcclResult};
 
 use super::handles::{STREAM_TIMEOUT, StreamHandle, Waited, milliseconds};
-use super::{Table, call};
+use super::{Table, call, words};
 use crate::error::finding::Finding;
 use crate::error::peers::MOST_RANKS;
 use crate::error::{Code, Error, Result};
@@ -78,7 +78,7 @@ impl Table {
         if status != 0 || code == 0 {
             return None;
         }
-        Some((Code::Acl(code), said(text)))
+        Some((Code::Acl(code), said(&text)))
     }
 
     /// Blocks until the task with this ticket is complete, or until `limit`. `patience` is how long the caller means to wait
@@ -170,7 +170,7 @@ impl Table {
         if status != HcclResult::HCCL_SUCCESS || code == HcclResult::HCCL_SUCCESS {
             return None;
         }
-        let message = said(text);
+        let message = said(&text);
         let code = Code::Hccl(code.0);
         Some(Error::Call { function: "HcclGroupEnd", code, message, context: None })
     }
@@ -294,11 +294,8 @@ impl Table {
 const ROOM: usize = 2048;
 
 /// What is written there, if anything is.
-fn said(mut text: [c_char; ROOM]) -> Option<Box<str>> {
-    text[ROOM - 1] = 0;
-    // SAFETY: the array ends in a NUL.
-    let text = unsafe { CStr::from_ptr(text.as_ptr()) }.to_string_lossy();
-    (!text.is_empty()).then(|| text.as_ref().into())
+fn said(text: &[c_char]) -> Option<Box<str>> {
+    Some(words(text)).filter(|text| !text.is_empty())
 }
 
 /// Tells the backend, where it wants to know, that a thread waits for another one: so it can prove deadlocks.

@@ -16,7 +16,7 @@ pub(crate) mod operators;
 pub(crate) mod peers;
 
 use ascend_sys::{Api, Functions, HcclResult, aclError};
-use std::ffi::CStr;
+use std::ffi::{CStr, c_char};
 
 use crate::error::{Code, Error, Result};
 
@@ -41,6 +41,13 @@ pub(crate) struct Table {
     functions: Functions,
     /// Where they were looked for.
     sources: Box<[String]>,
+}
+
+/// The text that the backend has written into an array, up to its NUL.
+pub(crate) fn words(text: &[c_char]) -> Box<str> {
+    let bytes: Vec<u8> =
+        text.iter().map(|byte| *byte as u8).take_while(|byte| *byte != 0).collect();
+    String::from_utf8_lossy(&bytes).into()
 }
 
 impl Table {

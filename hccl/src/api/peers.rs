@@ -4,7 +4,7 @@ use std::ffi::{CStr, c_char};
 
 use ascend_sys::{AscendExtCommCause, AscendExtPresence, AscendExtRank, HcclComm, HcclResult};
 
-use super::Table;
+use super::{Table, words};
 use crate::dtype::{DType, ReduceKind};
 use crate::error::peers::{CommCause, MOST_RANKS, PeerCall, PeerReport, PeerState, Presence};
 
@@ -186,10 +186,4 @@ fn call_of(state: &AscendExtRank) -> Option<PeerCall> {
         reduction: reduction.copied(),
         root: state.root.try_into().ok(),
     })
-}
-
-fn words(text: &[c_char]) -> Box<str> {
-    let bytes: Vec<u8> = text.iter().map(|byte| *byte as u8).collect();
-    let text = CStr::from_bytes_until_nul(&bytes).unwrap_or_default();
-    text.to_string_lossy().into()
 }

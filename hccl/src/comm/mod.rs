@@ -51,14 +51,14 @@ pub use handle::AbortHandle;
 pub use root_info::RootInfo;
 pub use suspend::Unchanged;
 
-use std::ffi::{CStr, c_char};
+use std::ffi::c_char;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
 use ascend_sys::HcclComm;
 
-use crate::api::call;
+use crate::api::{call, words};
 use crate::batch::{Lists, Peers};
 use crate::device::Device;
 use crate::error::batch::Direction;
@@ -372,6 +372,5 @@ fn name_of(raw: HcclComm, device: &Device) -> Result<Box<str>> {
     let mut name = [0 as c_char; 129];
     // SAFETY: a live communicator; CANN writes at most 128 bytes.
     unsafe { call!(device.table(), HcclGetCommName, raw, name.as_mut_ptr()) }?;
-    // SAFETY: the last byte is one that CANN does not write.
-    Ok(unsafe { CStr::from_ptr(name.as_ptr()) }.to_string_lossy().into())
+    Ok(words(&name))
 }

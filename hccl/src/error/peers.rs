@@ -110,8 +110,8 @@ impl PeerReport {
 
     /// Whether a rank other than this one has not come.
     pub(super) fn lacks_others(&self, own: Option<u32>) -> bool {
-        let others = (0..).zip(&*self.ranks).filter(|(rank, _)| Some(*rank) != own);
-        others.into_iter().any(|(_, state)| state.presence != Presence::Arrived)
+        let mut others = (0..).zip(&*self.ranks).filter(|(rank, _)| Some(*rank) != own);
+        others.any(|(_, state)| state.presence != Presence::Arrived)
     }
 
     /// The collective that the report is about: the newest in which anybody was seen, where the failure was in none.
@@ -249,20 +249,21 @@ fn list(ranks: &[u32]) -> String {
     if ranks.is_empty() {
         return "none".into();
     }
-    let listed: Vec<String> = ranks.iter().take(LISTED).map(u32::to_string).collect();
-    match ranks.len().saturating_sub(LISTED) {
-        0 => listed.join(" "),
-        more => format!("{} and {more} more", listed.join(" ")),
-    }
+    joined(ranks, " ")
 }
 
 /// "rank 2", or "ranks 0,1,3".
 fn named(ranks: &[u32]) -> String {
     let noun = if ranks.len() == 1 { "rank" } else { "ranks" };
+    format!("{noun} {}", joined(ranks, ","))
+}
+
+fn joined(ranks: &[u32], separator: &str) -> String {
     let listed: Vec<String> = ranks.iter().take(LISTED).map(u32::to_string).collect();
+    let listed = listed.join(separator);
     match ranks.len().saturating_sub(LISTED) {
-        0 => format!("{noun} {}", listed.join(",")),
-        more => format!("{noun} {} and {more} more", listed.join(",")),
+        0 => listed,
+        more => format!("{listed} and {more} more"),
     }
 }
 
