@@ -1,15 +1,16 @@
 //! Changes the code in ways that the tests must notice, one at a time, and says which of them no test has noticed.
 //!
 //! It works on a copy of the repository below `target/mutations`. For each change of `list.txt` it runs the tests that are
-//! nearest to it first, and stops at the first that fails. A change that does not compile is a mistake of the list.
+//! nearest to it first, and stops as soon as one has failed. A change that does not compile is a mistake of the list.
 
 mod list;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
-use std::time::Instant;
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use list::Mutation;
 
@@ -21,7 +22,7 @@ Usage: cargo run -p hccl-mutations -- [--list] [WORD..]
   WORD     only changes whose file or name contains one of these
   --list   name them, and run nothing
 
-It works on a copy in target/mutations. A change takes one to five minutes on two cores.";
+It works on a copy in target/mutations. A change takes one to four minutes on two cores.";
 
 /// Tests that are run together: a name, the arguments of cargo, and what stands before it in the environment.
 struct Suite {
@@ -55,10 +56,11 @@ const SUITES: [Suite; 3] = [
 ];
 
 /// No suite takes half as long when all is well.
-const LIMIT: &str = "900";
+const LIMIT: &str = "600";
 
 enum Outcome {
-    Noticed(&'static str),
+    /// By this test, or by what else has ended the suite.
+    Noticed(String),
     Survived,
     Broken(String),
 }
@@ -104,7 +106,7 @@ fn run(words: &[String]) -> Result<bool, String> {
     println!("the code as it is ..");
     match test(&copy)? {
         Outcome::Survived => {}
-        Outcome::Noticed(suite) => return Err(format!("the {suite} fail without a change")),
+        Outcome::Noticed(test) => return Err(format!("{test} fails without a change")),
         Outcome::Broken(error) => return Err(format!("it does not compile: {error}")),
     }
     let mut left: BTreeMap<&str, Vec<&Mutation>> = BTreeMap::new();
@@ -114,7 +116,7 @@ fn run(words: &[String]) -> Result<bool, String> {
         flush();
         let outcome = try_one(one, &copy)?;
         let (word, kind) = match &outcome {
-            Outcome::Noticed(suite) => (format!("noticed by the {suite}"), None),
+            Outcome::Noticed(test) => (format!("noticed by {test}"), None),
             Outcome::Survived => ("SURVIVED".into(), Some("survived")),
             Outcome::Broken(error) => {
                 (format!("does not compile: {error}"), Some("do not compile"))
@@ -152,19 +154,32 @@ fn mirror(root: &Path, copy: &Path) -> Result<(), String> {
         .current_dir(root)
         .output()
         .map_err(|error| format!("git: {error}"))?;
-    for file in listed.stdout.split(|byte| *byte == 0).filter(|file| !file.is_empty()) {
-        let file = String::from_utf8_lossy(file);
+    let listed = listed.stdout.split(|byte| *byte == 0).filter(|file| !file.is_empty());
+    let mut kept = BTreeSet::new();
+    for file in listed.map(|file| String::from_utf8_lossy(file)) {
         let (from, to) = (root.join(&*file), copy.join(&*file));
-        let Ok(wanted) = fs::read(&from) else {
-            drop(fs::remove_file(&to));
-            continue;
-        };
+        // One that is deleted is listed until that is committed.
+        let Ok(wanted) = fs::read(&from) else { continue };
+        kept.insert(to.clone());
         if fs::read(&to).is_ok_and(|there| there == wanted) {
             continue;
         }
         let made = to.parent().map_or(Ok(()), fs::create_dir_all);
         made.and_then(|()| fs::copy(&from, &to))
             .map_err(|error| format!("{}: {error}", to.display()))?;
+    }
+    clear(copy, &kept).map_err(|error| format!("{}: {error}", copy.display()))
+}
+
+/// Removes the files that are not to be kept.
+fn clear(directory: &Path, kept: &BTreeSet<PathBuf>) -> std::io::Result<()> {
+    for entry in fs::read_dir(directory)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            clear(&path, kept)?;
+        } else if !kept.contains(&path) {
+            fs::remove_file(path)?;
+        }
     }
     Ok(())
 }
@@ -186,18 +201,25 @@ fn test(copy: &Path) -> Result<Outcome, String> {
             let error = output.lines().find(|line| line.starts_with("error"));
             return Ok(Outcome::Broken(error.unwrap_or("no reason is known").to_owned()));
         }
-        if !cargo(copy, suite, false)?.0 {
-            return Ok(Outcome::Noticed(suite.name));
+        let (passed, output) = cargo(copy, suite, false)?;
+        if !passed {
+            let test = output.lines().find_map(failed);
+            return Ok(Outcome::Noticed(test.map_or_else(|| suite.name.into(), str::to_owned)));
         }
     }
     Ok(Outcome::Survived)
 }
 
-/// Builds the tests, or runs them. Whether all went well, and what was printed.
+/// The test that this line of output says has failed.
+fn failed(line: &str) -> Option<&str> {
+    line.strip_prefix("test ")?.strip_suffix(" ... FAILED")
+}
+
+/// Builds the tests, or runs them until one has failed. Whether all went well, and what was printed.
 fn cargo(copy: &Path, suite: &Suite, only_build: bool) -> Result<(bool, String), String> {
     let Suite { arguments, flags, .. } = suite;
     let mut command = Command::new("timeout");
-    command.args(["-k", "5", LIMIT, env!("CARGO"), "test", "--quiet"]).current_dir(copy);
+    command.args(["-k", "5", LIMIT, env!("CARGO"), "test"]).current_dir(copy);
     command.args(if flags.is_some() { LOOM } else { PACKAGES });
     let (before, after) = arguments.split_at(arguments.len() - usize::from(flags.is_some()));
     command.args(before);
@@ -214,9 +236,29 @@ fn cargo(copy: &Path, suite: &Suite, only_build: bool) -> Result<(bool, String),
     };
     // What a test leaves behind when it is killed holds no pipe of ours: its output goes to a file.
     let log = copy.with_file_name("log");
-    let file = fs::File::create(&log).map_err(|error| format!("{}: {error}", log.display()))?;
-    let errors = file.try_clone().map_err(|error| error.to_string())?;
+    let unread = |error| format!("{}: {error}", log.display());
+    let file = fs::File::create(&log).map_err(unread)?;
+    let errors = file.try_clone().map_err(unread)?;
     command.stdin(Stdio::null()).stdout(file).stderr(errors);
-    let status = command.status().map_err(|error| format!("timeout: {error}"))?;
-    Ok((status.success(), fs::read_to_string(&log).unwrap_or_default()))
+    let mut child = command.spawn().map_err(|error| format!("timeout: {error}"))?;
+    let wrong = |error| format!("waiting for cargo: {error}");
+    loop {
+        let ended = child.try_wait().map_err(wrong)?;
+        // A test may print what is no text.
+        let output = String::from_utf8_lossy(&fs::read(&log).map_err(unread)?).into_owned();
+        if let Some(status) = ended {
+            return Ok((status.success(), output));
+        }
+        if !only_build && output.lines().any(|line| failed(line).is_some()) {
+            end(&mut child)?;
+            return Ok((false, output));
+        }
+        thread::sleep(Duration::from_millis(200));
+    }
+}
+
+/// Ends `timeout` and all that it has started, which it does when it is told to end itself.
+fn end(child: &mut Child) -> Result<(), String> {
+    let told = Command::new("kill").arg(child.id().to_string()).status();
+    told.and_then(|_| child.wait()).map(drop).map_err(|error| format!("kill: {error}"))
 }
