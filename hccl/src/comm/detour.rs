@@ -35,7 +35,7 @@ use super::Member;
 use super::handle::{CommHandle, KeptComm};
 use super::links::Needs;
 use crate::api::Table;
-use crate::api::handles::{EventHandle, NotifyHandle, StreamHandle};
+use crate::api::handles::{NotifyHandle, StreamHandle};
 use crate::device::LentEvent;
 use crate::device::deferred::Retire;
 use crate::device::{Stream, StreamState};
@@ -196,21 +196,20 @@ pub(crate) fn issue_by_helper<S: StreamState>(
     // All that can fail comes before anything moves.
     let helper = device.linking().reserve(operation.name)?;
     let by_way = device.stream()?;
-    let [before, event] = [device.lend_event()?, device.lend_event()?];
+    let event = device.lend_event()?;
     let notify = {
         let _bound = device.bind()?;
         table.create_notify()?
     };
     let links = handles.iter().flat_map(|handle| handle.links.lacking(&needs)).collect();
     let (begun, way) = (AtomicBool::new(false), OnceLock::new());
-    let end = Arc::new(End { begun, way, links, before });
-    // Also before the waits for other streams, which may be for other ranks.
+    let end = Arc::new(End { begun, way, links });
+    // Who waits for what came before it does not wait for other ranks: nor for those that other streams wait for.
     let mark = |number| {
         if label.aborted.load(Acquire) {
             return Err(Error::Aborted { context: None });
         }
-        stream.queue().before_long_wait(number);
-        table.record_event(&end.before, stream.queue().handle())
+        stream.queue().marks.record_behind(stream.queue(), number - 1)
     };
     let enter = |_| {
         // The number of this very operation: the issue lock is held.
@@ -338,8 +337,6 @@ struct End {
     way: OnceLock<ByWay>,
     /// The ranks to which messages have no links before.
     links: Vec<u32>,
-    /// Behind what came before it in the caller's stream.
-    before: LentEvent,
 }
 
 impl Elsewhere for End {
@@ -367,10 +364,6 @@ impl Elsewhere for End {
                     .into(),
             ),
         }
-    }
-
-    fn event_before(&self) -> Arc<EventHandle> {
-        self.before.shared()
     }
 
     fn awaited_ranks(&self) -> Vec<u32> {

@@ -258,13 +258,6 @@ impl Deref for LentEvent {
     }
 }
 
-impl LentEvent {
-    /// As it is now: it is not used again for something else as long as somebody has this.
-    pub(crate) fn shared(&self) -> Arc<EventHandle> {
-        self.event.clone()
-    }
-}
-
 impl Drop for LentEvent {
     fn drop(&mut self) {
         self.device.recycle_event(self.event.clone());

@@ -13,9 +13,14 @@ use crate::order::stream_slot::StreamSlot;
 use crate::order::work::Work;
 
 impl Stream {
-    /// A point in the stream: an event that is complete when everything issued so far is. Costs no call.
+    /// A point in the stream: an event that is complete when everything issued so far is (`aclrtRecordEvent`; no call when that
+    /// is complete already). Does not block.
+    ///
+    /// Waits for what was issued before it are for this point, whatever is issued behind it: also when another stream uses the
+    /// same buffer, without [`wait_event`](Self::wait_event). So an event before a collective lets other streams go on with what
+    /// is before it, while the peers are late. Without one, a wait of another stream is for all that was issued by then.
     pub fn record(&self) -> Result<Event> {
-        Ok(Event::new(self.slot(), self.slot().timeline.submitted()))
+        Ok(Event { slot: self.slot(), number: self.queue().record()? })
     }
 
     /// As [`record`](Self::record); the device notes the time when it gets there (`aclrtRecordEvent`).
@@ -29,8 +34,7 @@ impl Stream {
     }
 }
 
-/// A point in a stream, complete when everything issued before it is. It only names the point, so it costs no call and
-/// dropping it does nothing.
+/// A point in a stream, complete when everything issued before it is. It only names the point: dropping it does nothing.
 #[derive(Clone)]
 pub struct Event {
     slot: &'static StreamSlot,
@@ -38,10 +42,6 @@ pub struct Event {
 }
 
 impl Event {
-    pub(super) fn new(slot: &'static StreamSlot, number: u64) -> Self {
-        Self { slot, number }
-    }
-
     /// Whether everything before it is complete. Does not block.
     pub fn is_done(&self) -> bool {
         self.slot.is_complete(self.number)

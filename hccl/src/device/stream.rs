@@ -12,7 +12,7 @@ use super::state::issue;
 use crate::api::Table;
 use crate::api::handles::StreamHandle;
 use crate::error::{Error, OpContext, Result, panic_text};
-use crate::order::issue::{Operation, event_behind};
+use crate::order::issue::Operation;
 use crate::order::queue::StreamQueue;
 use crate::order::stream_slot::StreamSlot;
 use crate::order::work::Work;
@@ -142,7 +142,7 @@ impl Stream {
         if Arc::ptr_eq(own, &other) || other.is_complete(number) {
             return Ok(());
         }
-        let Some((event, _)) = event_behind(&other, number)? else { return Ok(()) };
+        let Some((event, _)) = other.event_behind(number)? else { return Ok(()) };
         let enqueue = |_| own.table().wait_event(own.handle(), &event);
         issue(self, Operation::new(operation), &[], enqueue).map(drop)
     }

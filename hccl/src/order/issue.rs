@@ -15,7 +15,7 @@
 
 #![forbid(unsafe_code)]
 
-use std::ops::{Deref, Range};
+use std::ops::Range;
 use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -28,7 +28,7 @@ use super::queue::StreamQueue;
 use super::stamps::{AccessKind, Conflicts, Stamps};
 use super::stream_slot::StreamSlot;
 use crate::api::handles::EventHandle;
-use crate::device::{Device, LentEvent};
+use crate::device::Device;
 use crate::error::{Error, OpContext, Result};
 use crate::runtime::Runtime;
 
@@ -87,26 +87,7 @@ pub(crate) struct PreparedWaits<'a> {
 }
 
 /// A stream, a number of its operations, and an event behind that, unless it is complete.
-type Point = (&'static StreamSlot, u64, Option<EventBehind>);
-
-/// An event behind some operation. A wait looks at it as it was when the wait was enqueued.
-pub(crate) enum EventBehind {
-    /// Recorded for this.
-    Own(LentEvent),
-    /// That of a later operation, which gives it back.
-    Shared(Arc<EventHandle>),
-}
-
-impl Deref for EventBehind {
-    type Target = EventHandle;
-
-    fn deref(&self) -> &EventHandle {
-        match self {
-            EventBehind::Own(event) => event,
-            EventBehind::Shared(event) => event,
-        }
-    }
-}
+type Point = (&'static StreamSlot, u64, Option<Arc<EventHandle>>);
 
 /// An operation that has been issued: all that a [`Work`] needs besides the slot.
 #[derive(Clone, Copy)]
@@ -283,7 +264,7 @@ impl<'a> PreparedWaits<'a> {
             let point = match unfinished {
                 None => (slot, number, None),
                 Some(queue) if queue.device().index() == own.index() => {
-                    match event_behind(&queue, number)? {
+                    match queue.event_behind(number)? {
                         Some((event, covered)) => (slot, covered, Some(event)),
                         None => (slot, number, None),
                     }
@@ -308,22 +289,4 @@ impl<'a> PreparedWaits<'a> {
         }
         Ok(())
     }
-}
-
-/// An event behind operation `number`, and the last number that it covers. `None` when that operation is complete.
-///
-/// An operation whose links are not made yet waits in its stream for other ranks, and has an event before it. A wait for what came
-/// earlier is for that event: the other ranks may wait for the one who waits here.
-pub(crate) fn event_behind(queue: &StreamQueue, number: u64) -> Result<Option<(EventBehind, u64)>> {
-    let event = queue.device().lend_event()?;
-    let _bound = queue.device().bind()?;
-    let _issuing = queue.slot.issuing();
-    if queue.slot.is_known_complete(number) {
-        return Ok(None);
-    }
-    if let Some((before, at)) = queue.slot.event_before_elsewhere(number) {
-        return Ok(Some((EventBehind::Shared(before), at - 1)));
-    }
-    queue.table().record_event(&event, queue.handle())?;
-    Ok(Some((EventBehind::Own(event), queue.slot.timeline.submitted())))
 }

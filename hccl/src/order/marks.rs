@@ -1,9 +1,15 @@
-//! Completion by events, for a backend that does not count.
+//! The events of a stream, each behind some operation.
 //!
 //! A mark is a pooled event recorded behind some operation: when the event is complete, so is every number up to the mark's.
-//! Marks are recorded only when somebody asks (a poll, a wait, a stamp), and behind the last operation just before the next
-//! one is enqueued while its `Work` is alive; so a lone operation costs no call, and a `Work` never completes later than its
-//! own operation.
+//! Other streams wait for marks, on every backend: for the first one behind what they need. There is one where the program has
+//! [recorded](crate::Stream::record) an event, before an operation that waits for links, and else one is recorded behind all that
+//! was issued.
+//!
+//! # Completion by events
+//!
+//! Where the backend does not count, marks tell what is complete. They are recorded when somebody asks (a poll, a wait), and
+//! behind the last operation just before the next one is enqueued while its `Work` is alive; so a lone operation costs no call,
+//! and a `Work` never completes later than its own operation.
 //!
 //! A backend may tell a failure once only. So what a call answers is written down before the next one counts: a poll asks with
 //! the lock held, a call that blocks is listed for as long as its answer is not written down, and "all is well" is believed only
@@ -55,16 +61,51 @@ impl MarksState {
     fn end(&mut self, call: u64) {
         self.asking.retain(|(number, _)| *number != call);
     }
+
+    /// Where the backend counts. Elsewhere a mark must also be asked how it ended, which a poll does.
+    fn forget_complete(&mut self, queue: &StreamQueue) {
+        if queue.slot.progress.is_none() {
+            return;
+        }
+        let complete = |(last, _): &(u64, _)| queue.slot.is_known_complete(*last);
+        while self.list.front().is_some_and(complete)
+            && let Some((_, event)) = self.list.pop_front()
+        {
+            queue.device().recycle_event(event);
+        }
+    }
 }
 
 impl Marks {
     /// Records a mark behind `number`, unless there is one or it is complete. Only with the issue lock held, when `number` is the last one.
-    pub(crate) fn record_behind(&self, queue: &StreamQueue, number: u64) {
+    pub(crate) fn record_behind(&self, queue: &StreamQueue, number: u64) -> Result<()> {
         let mut state = lock(&self.state);
+        state.forget_complete(queue);
         let is_marked = state.list.back().is_some_and(|&(last, _)| last >= number);
-        if !is_marked && !queue.slot.timeline.is_told_complete(number) {
-            record(queue, number, &mut state.list);
+        if is_marked || queue.slot.is_known_complete(number) {
+            return Ok(());
         }
+        record(queue, number, &mut state.list)
+    }
+
+    /// The first mark behind `number`, and the number that it is behind; recorded when there is none. `None` when `number` is
+    /// complete. Only with the issue lock held. A wait looks at the event as it is when the wait is enqueued; as long as somebody
+    /// has it, it is not recorded again.
+    pub(crate) fn event_behind(
+        &self,
+        queue: &StreamQueue,
+        number: u64,
+    ) -> Result<Option<(Arc<EventHandle>, u64)>> {
+        if queue.slot.is_known_complete(number) {
+            return Ok(None);
+        }
+        let mut state = lock(&self.state);
+        state.forget_complete(queue);
+        if state.list.back().is_none_or(|&(last, _)| last < number) {
+            record(queue, queue.slot.timeline.submitted(), &mut state.list)?;
+        }
+        let first = state.list.iter().find(|(last, _)| *last >= number);
+        Ok(first.map(|(last, event)| (event.clone(), *last)))
     }
 
     /// Takes note of marks that are complete; whether `number` is. Records a mark for it when there is none.
@@ -75,8 +116,10 @@ impl Marks {
         if state.list.back().is_none_or(|&(last, _)| last < number)
             && !queue.slot.timeline.is_told_complete(number)
             && let Some(_issuing) = queue.slot.try_issuing()
+            && let Err(error) = record(queue, queue.slot.timeline.submitted(), &mut state.list)
         {
-            record(queue, queue.slot.timeline.submitted(), &mut state.list);
+            // The next poll tries again.
+            tracing::debug!("no mark behind operation {number}: {error}");
         }
         while let Some((last, event)) = state.list.front() {
             let last = *last;
@@ -244,14 +287,18 @@ fn note(queue: &StreamQueue, number: u64, error: Error) {
     }
 }
 
-/// Without an event the mark is missing and the next poll tries again.
-fn record(queue: &StreamQueue, number: u64, list: &mut VecDeque<(u64, Arc<EventHandle>)>) {
-    let recorded = queue.device().take_event().and_then(|event| {
-        queue.table().record_event(&event, queue.handle())?;
-        Ok(event)
-    });
-    match recorded {
-        Ok(event) => list.push_back((number, event)),
-        Err(error) => tracing::debug!("no mark behind operation {number}: {error}"),
+fn record(
+    queue: &StreamQueue,
+    number: u64,
+    list: &mut VecDeque<(u64, Arc<EventHandle>)>,
+) -> Result<()> {
+    let event = queue.device().take_event()?;
+    match queue.table().record_event(&event, queue.handle()) {
+        Ok(()) => list.push_back((number, event)),
+        Err(error) => {
+            queue.device().recycle_event(event);
+            return Err(error);
+        }
     }
+    Ok(())
 }

@@ -22,8 +22,8 @@
 //!   stamp needs no lock.
 //! * A *label* ([`label`]) is a communicator as its operations know it: its name, and the numbers
 //!   that they take in it.
-//! * A *mark* ([`marks`]) is an event behind an operation, for a backend that does not count
-//!   tickets.
+//! * A *mark* ([`marks`]) is an event behind an operation, for which other streams wait; where the
+//!   backend does not count tickets, it also tells what is complete.
 //! * A [`Work`](work::Work) names an operation by its slot and number and watches it. The
 //!   [`reactor`] wakes the tasks that await one.
 //! * A *patience* ([`patience`]) is one wait; a [`Watch`](patience::Watch) may end it before its

@@ -16,7 +16,7 @@ use super::marks::Marks;
 use super::stream_slot::{Occupant, StreamSlot};
 use crate::api::Table;
 use crate::api::entries::Progress;
-use crate::api::handles::StreamHandle;
+use crate::api::handles::{EventHandle, StreamHandle};
 use crate::device::Device;
 use crate::error::{Error, OpContext, Result};
 use crate::sync::lock;
@@ -31,7 +31,6 @@ pub(crate) struct StreamQueue {
     handle: StreamHandle,
     /// Whether the handle is ours to destroy.
     owned: bool,
-    /// Where the backend does not count.
     pub(crate) marks: Marks,
     /// How many failures of the progress line have been looked at, and up to which ticket.
     examined: Mutex<(u64, u64)>,
@@ -79,17 +78,28 @@ impl StreamQueue {
     /// Just before the next operation is enqueued, with the issue lock held: the last one may need a mark of its own.
     #[inline]
     pub(crate) fn before_enqueue(&self, number: u64) {
-        if self.slot.is_watched(number - 1) {
-            self.marks.record_behind(self, number - 1);
+        if self.slot.is_watched(number - 1)
+            && let Err(error) = self.marks.record_behind(self, number - 1)
+        {
+            tracing::debug!("no mark behind operation {}: {error}", number - 1);
         }
     }
 
-    /// Just before an operation is enqueued that waits for other ranks, with the issue lock held: a wait for an earlier operation must not be
-    /// one for these ranks.
-    pub(crate) fn before_long_wait(&self, number: u64) {
-        if self.slot.progress.is_none() {
-            self.marks.record_behind(self, number - 1);
-        }
+    /// An event behind operation `number`, and the last number that it covers. `None` when that operation is complete.
+    pub(crate) fn event_behind(&self, number: u64) -> Result<Option<(Arc<EventHandle>, u64)>> {
+        let _bound = self.device.bind()?;
+        let _issuing = self.slot.issuing();
+        self.marks.event_behind(self, number)
+    }
+
+    /// Records an event behind all that was issued, which waits for that are then for, whatever is issued later. The last
+    /// number.
+    pub(crate) fn record(&self) -> Result<u64> {
+        let _bound = self.device.bind()?;
+        let _issuing = self.slot.issuing();
+        let submitted = self.slot.timeline.submitted();
+        self.marks.record_behind(self, submitted)?;
+        Ok(submitted)
     }
 
     /// Whether the number is complete. May ask the backend; never blocks.

@@ -25,7 +25,6 @@ use super::issue_order::Issuer;
 use super::label::Label;
 use super::timeline::{StreamTimeline, WINDOW};
 use crate::api::entries::Progress;
-use crate::api::handles::EventHandle;
 use crate::error::{Error, OpContext, Result};
 use crate::sync::lock;
 use ascend_sync::{Biased, Guard, SpinLock};
@@ -119,9 +118,6 @@ pub(crate) trait Elsewhere: Send + Sync {
 
     /// What it waits for, in the words of the backend; `None` when nobody knows.
     fn waits_for(&self) -> Option<Box<str>>;
-
-    /// An event behind what came before it in the stream.
-    fn event_before(&self) -> Arc<EventHandle>;
 
     /// The ranks that it waits for, as far as the backend tells.
     fn awaited_ranks(&self) -> Vec<u32>;
@@ -335,17 +331,6 @@ impl StreamSlot {
         let mut elsewhere = lock(&self.elsewhere);
         elsewhere.push((number, end));
         self.elsewhere_count.fetch_add(1, Release);
-    }
-
-    /// An event behind operation `number` and before a later one of which it is known elsewhere how it ends, and the number of that
-    /// one. With the issue lock held.
-    pub(crate) fn event_before_elsewhere(&self, number: u64) -> Option<(Arc<EventHandle>, u64)> {
-        if self.elsewhere_count.load(Acquire) == 0 {
-            return None;
-        }
-        let elsewhere = lock(&self.elsewhere);
-        let later = elsewhere.iter().filter(|(at, _)| *at > number);
-        later.min_by_key(|(at, _)| *at).map(|(at, end)| (end.event_before(), *at))
     }
 
     /// The first unfinished operation up to `number` of which it is known elsewhere how it ends.

@@ -183,7 +183,7 @@ fn an_operation_of_a_communicator_waits_for_one_on_another_stream() {
 }
 
 #[test]
-fn events_before_first_contacts_are_used_again() {
+fn marks_are_used_again() {
     on_both(2, |runtime| {
         let spare = runtime.run_ranks(2, |rank| -> Result<usize> {
             let device = rank.device();
@@ -198,6 +198,8 @@ fn events_before_first_contacts_are_used_again() {
                 assert_eq!(y.to_vec(&reader).wait()?, [round]);
                 contact.wait()?;
             }
+            // What they still have comes back.
+            drop([stream, reader]);
             device.reap();
             Ok(device.state().spare_events())
         });

@@ -103,7 +103,7 @@ fn memory_that_cannot_come_is_refused_at_once() {
     drop(gate);
 }
 
-/// Reads what was issued on a stream before its first contact.
+/// Reads what was issued on a stream before a collective for which the other rank has not come.
 type Reader = fn(&Device, &DeviceBuffer<i32>, &Event, &Work) -> Result<()>;
 
 const READERS: [(&str, Reader); 6] = [
@@ -132,6 +132,15 @@ const READERS: [(&str, Reader); 6] = [
 
 #[test]
 fn what_lies_before_a_first_contact_does_not_wait_for_it() {
+    readers(false);
+}
+
+#[test]
+fn what_lies_before_an_event_does_not_wait_for_a_collective_behind_it() {
+    readers(true);
+}
+
+fn readers(linked: bool) {
     for (name, read) in READERS {
         both_backends(|runtime| {
             let (come, may_come) = mpsc::channel::<()>();
@@ -139,6 +148,9 @@ fn what_lies_before_a_first_contact_does_not_wait_for_it() {
             let out = runtime.run_ranks(2, |rank| -> Result<()> {
                 let (device, stream) = (rank.device(), rank.device().stream()?);
                 let mut comm = rank.communicator()?;
+                if linked {
+                    comm.connect().wait()?;
+                }
                 let mut x = device.zeros::<i32>(10, &stream)?;
                 if rank.index() == 1 {
                     // The other rank must have read before this one comes.
@@ -165,6 +177,15 @@ fn what_lies_before_a_first_contact_does_not_wait_for_it() {
 
 #[test]
 fn what_lies_between_two_first_contacts_waits_for_the_first_only() {
+    between_two(false);
+}
+
+#[test]
+fn what_lies_before_an_event_between_two_collectives_waits_for_the_first_only() {
+    between_two(true);
+}
+
+fn between_two(linked: bool) {
     both_backends(|runtime| {
         let (come, may_come) = mpsc::channel::<()>();
         let may_come = std::sync::Mutex::new(may_come);
@@ -172,11 +193,18 @@ fn what_lies_between_two_first_contacts_waits_for_the_first_only() {
             .run_ranks(2, |rank| -> Result<()> {
                 let (device, stream) = (rank.device(), rank.device().stream()?);
                 let (mut first, mut second) = (rank.communicator()?, rank.communicator()?);
+                if linked {
+                    first.connect().wait()?;
+                    second.connect().wait()?;
+                }
                 let mut x = device.upload(&[i64::from(rank.index()) + 1; 10], &stream)?;
                 let mut y = device.zeros::<i64>(10, &stream)?;
                 stream.synchronize()?;
                 first.all_reduce_in_place(&mut x, Sum, &stream)?;
                 y.copy_from(&x, &stream)?;
+                if linked {
+                    stream.record()?;
+                }
                 if rank.index() == 1 {
                     may_come.lock().unwrap().recv_timeout(LONG).unwrap();
                     return second.all_reduce_in_place(&mut x, Sum, &stream)?.wait();
