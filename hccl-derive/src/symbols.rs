@@ -47,14 +47,14 @@ pub fn expand(input: &Struct) -> TokenStream {
         }
         impl #private::Symbolic for #ident {
             type Symbols = #symbols;
-            type Array<const N: usize> = [#symbols; N];
+            type Array<const __HCCL_N: usize> = [#symbols; __HCCL_N];
 
             fn symbols(at: &#private::At) -> #symbols {
                 #symbols { #(#symbols_of,)* __end: () }
             }
 
-            fn array<const N: usize>(at: &#private::At) -> [#symbols; N] {
-                #private::structs::<Self, N>(at)
+            fn array<const __HCCL_N: usize>(at: &#private::At) -> [#symbols; __HCCL_N] {
+                #private::structs::<Self, __HCCL_N>(at)
             }
         }
     }

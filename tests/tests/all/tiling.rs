@@ -6,5 +6,6 @@
 mod bytes;
 mod config;
 mod cpp;
+mod names;
 mod structs;
 mod texts;
