@@ -24,7 +24,7 @@ pub fn expand(input: &Struct) -> TokenStream {
     let all = quote! {
         // These are all the fields there are, and these their types.
         #[allow(dead_code, reason = "it only has to compile")]
-        fn fields(#ident { #(#idents),* }: &#ident) {
+        fn __hccl_fields(#ident { #(#idents),* }: &#ident) {
             #(let _: &#types = #idents;)*
         }
         #problems
@@ -62,8 +62,8 @@ fn implementation(input: &Struct, checked: &TokenStream, problems: &TokenStream)
                     name: ::std::borrow::Cow::Borrowed(#name),
                     namespace: ::std::borrow::Cow::Borrowed(#namespace),
                     role: #private::Role::User,
-                    size: ::core::mem::size_of::<#ident>() as u32,
-                    align: ::core::mem::align_of::<#ident>() as u32,
+                    size: ::core::mem::size_of::<#ident>() as ::core::primitive::u32,
+                    align: ::core::mem::align_of::<#ident>() as ::core::primitive::u32,
                     fields: ::std::borrow::Cow::Borrowed(&[#(#layouts),*]),
                 };
             }
@@ -83,9 +83,9 @@ fn layout_of(input: &Struct, field: &Field, private: &TokenStream) -> TokenStrea
     quote! {
         #private::Field {
             name: ::std::borrow::Cow::Borrowed(#name),
-            offset: ::core::mem::offset_of!(#ident, #field_ident) as u32,
+            offset: ::core::mem::offset_of!(#ident, #field_ident) as ::core::primitive::u32,
             item: #item,
-            lengths: ::std::borrow::Cow::Borrowed(&[#((#lengths) as u32),*]),
+            lengths: ::std::borrow::Cow::Borrowed(&[#((#lengths) as ::core::primitive::u32),*]),
         }
     }
 }
@@ -181,7 +181,7 @@ fn methods(input: &Struct, private: &TokenStream) -> TokenStream {
         quote! {
             #[doc = #doc]
             #[allow(dead_code, reason = "a program may need none of them")]
-            #visibility const #constant: u64 = ::core::mem::offset_of!(#ident, #member) as u64;
+            #visibility const #constant: ::core::primitive::u64 = ::core::mem::offset_of!(#ident, #member) as ::core::primitive::u64;
         }
     });
     quote! {

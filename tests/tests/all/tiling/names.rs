@@ -12,6 +12,35 @@ struct Inner {
     length: u64,
 }
 
+/// Numbers by their own names, where `u32` and `u64` are others.
+mod shadowed {
+    use hccl::kernel::{Mc2CcTiling, Mc2InitTiling, Tiling};
+
+    #[allow(non_camel_case_types, dead_code, reason = "its name is the test")]
+    struct u32;
+    #[allow(non_camel_case_types, dead_code, reason = "its name is the test")]
+    struct u64;
+
+    /// Is called for the length of an array, inside of what the derive makes.
+    const fn fields() -> usize {
+        2
+    }
+
+    #[derive(Tiling)]
+    #[repr(C)]
+    pub struct Data {
+        pub init: Mc2InitTiling,
+        pub member: Mc2CcTiling,
+        pub rows: [i32; fields()],
+    }
+}
+
+#[test]
+fn numbers_and_functions_of_the_program_are_not_those_of_the_derive() {
+    assert_eq!(shadowed::Data::MEMBER_OFFSET, 64);
+    assert_eq!(shadowed::Data::LAYOUT.fields()[2].count(), 2);
+}
+
 #[derive(Tiling, Clone, Copy)]
 #[repr(C)]
 struct Outer {
