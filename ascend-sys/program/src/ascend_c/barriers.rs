@@ -1,8 +1,9 @@
 //! Barriers of the vector unit.
 //!
 //! A vector operation may begin before an earlier one has written its result, unless the compiler is told to look after that. Between
-//! two that touch the same memory the source therefore has `PipeBarrier<PIPE_V>()`. What passes through a queue needs none: the queue
-//! sees to it.
+//! two that touch the same memory the source therefore has `PipeBarrier<PIPE_V>()`. A queue sees to some of it: a copy into a buffer
+//! waits for the vectors that used it, and vectors wait for that copy, so what is dequeued from copies needs no barrier; nor does
+//! what is allocated for results, since vectors wait for the copy of the last ones, which has waited for the vectors.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +14,7 @@ use crate::step::*;
 
 /// Local memory as far as two tensors may share it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum LocalBlock {
+pub(super) enum LocalBlock {
     Tensor(LocalId),
     Scratch(ScratchId),
 }
@@ -24,33 +25,53 @@ pub(super) struct Barriers {
     scratches: BTreeMap<LocalId, ScratchId>,
     written: BTreeSet<LocalBlock>,
     read: BTreeSet<LocalBlock>,
+    /// Queues for results that hold what the vector unit may still be writing.
+    enqueued: BTreeSet<QueueId>,
 }
 
 impl Barriers {
-    fn memory(&self, local: &Local) -> LocalBlock {
-        match self.scratches.get(&local.tensor) {
+    fn block(&self, tensor: LocalId) -> LocalBlock {
+        match self.scratches.get(&tensor) {
             Some(scratch) => LocalBlock::Scratch(*scratch),
-            None => LocalBlock::Tensor(local.tensor),
+            None => LocalBlock::Tensor(tensor),
         }
     }
 
-    /// Whether a step has to wait for the vector unit; takes note of it.
-    pub(super) fn before(&mut self, step: &Step) -> bool {
+    /// For what a step has to wait that the vector unit has done before; takes note of it.
+    pub(super) fn before(&mut self, program: &Program, step: &Step) -> Option<LocalBlock> {
+        let position = |queue: QueueId| program.queues[queue.0 as usize].what.position;
         match step {
             Step::Sync(Sync::Pipe(Pipe::Vector | Pipe::All)) => self.clear(),
             Step::Buffer(Buffer::Get(scratch, local)) => {
                 self.scratches.insert(*local, *scratch);
             }
-            Step::Buffer(Buffer::Alloc(_, local) | Buffer::Dequeue(_, local)) => {
+            Step::Buffer(Buffer::Enqueue(queue, local))
+                if position(*queue) == Position::VecOut
+                    && self.written.contains(&self.block(*local)) =>
+            {
+                self.enqueued.insert(*queue);
+            }
+            Step::Buffer(Buffer::Alloc(queue, local) | Buffer::Dequeue(queue, local)) => {
                 self.scratches.remove(local);
-                self.written.remove(&LocalBlock::Tensor(*local));
-                self.read.remove(&LocalBlock::Tensor(*local));
+                let tensor = LocalBlock::Tensor(*local);
+                let orders = match step {
+                    Step::Buffer(Buffer::Alloc(..)) => Position::VecOut,
+                    _ => Position::VecIn,
+                };
+                if position(*queue) == orders {
+                    self.written.remove(&tensor);
+                    self.read.remove(&tensor);
+                } else if self.enqueued.contains(queue) {
+                    self.written.insert(tensor);
+                }
             }
             Step::Vector(vector) => {
                 let (writes, reads) = self.touched(vector);
-                let waits = reads.iter().chain(&writes).any(|memory| self.written.contains(memory))
-                    || writes.iter().any(|memory| self.read.contains(memory));
-                if waits {
+                let used = |memory: &&LocalBlock| self.written.contains(*memory);
+                let read = |memory: &&LocalBlock| self.read.contains(*memory);
+                let waits = reads.iter().chain(&writes).find(used);
+                let waits = waits.or_else(|| writes.iter().find(read)).copied();
+                if waits.is_some() {
                     self.clear();
                 }
                 self.written.extend(writes);
@@ -59,7 +80,7 @@ impl Barriers {
             }
             _ => {}
         }
-        false
+        None
     }
 
     fn touched(&self, vector: &Vector) -> (Vec<LocalBlock>, Vec<LocalBlock>) {
@@ -68,7 +89,7 @@ impl Barriers {
         let written = |at: usize| at == 0 || (at == 2 && matches!(vector, Vector::Reduce { .. }));
         let pick = |wanted: bool| {
             let chosen = all.iter().enumerate().filter(|(at, _)| written(*at) == wanted);
-            chosen.map(|(_, local)| self.memory(local)).collect()
+            chosen.map(|(_, local)| self.block(local.tensor)).collect()
         };
         (pick(true), pick(false))
     }
@@ -76,6 +97,7 @@ impl Barriers {
     fn clear(&mut self) {
         self.written.clear();
         self.read.clear();
+        self.enqueued.clear();
     }
 
     /// An iteration of a loop comes behind the one before it.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::barriers::LocalBlock;
 use super::expression::Level;
 use super::names::Thing;
 use super::printer::Printer;
@@ -165,8 +166,13 @@ impl<'a> Printer<'a> {
         for value in values {
             self.cut(value);
         }
-        if self.barriers.before(&node.step) {
-            self.text.line("PipeBarrier<PIPE_V>();");
+        if let Some(memory) = self.barriers.before(self.program, &node.step) {
+            let thing = match memory {
+                LocalBlock::Tensor(local) => Thing::Local(local),
+                LocalBlock::Scratch(scratch) => Thing::Scratch(scratch),
+            };
+            let name = self.name(thing);
+            self.text.line(&format!("PipeBarrier<PIPE_V>(); // vectors before have used {name}"));
         }
         match &node.step {
             Step::Comment(comment) => {

@@ -77,6 +77,28 @@ impl Builder {
         ScratchId(self.program.scratches.len() as u32 - 1)
     }
 
+    /// A tensor of a buffer of its own, which is full and which every unit may use. On a vector core.
+    pub fn filled(&mut self, name: &str, number: Number, elements: u64) -> Local {
+        let length = self.n(elements);
+        let buffer = self.scratch(&format!("{name}_buffer"), number, length);
+        let tensor = self.local(name, number);
+        self.buffer(Buffer::InitScratch(buffer));
+        self.buffer(Buffer::Get(buffer, tensor));
+        self.fill(buffer, elements * u64::from(number.size()));
+        Local { tensor, offset: None }
+    }
+
+    /// Fills a buffer of so many bytes, whatever it is of, and has all units wait for that.
+    pub fn fill(&mut self, buffer: ScratchId, bytes: u64) {
+        // Every product fills with these.
+        let tensor = self.local("fill", Number::U16);
+        let value = self.value(Of::Constant(0), Number::U16);
+        let count = self.n(bytes.next_multiple_of(32) / 2);
+        self.buffer(Buffer::Get(buffer, tensor));
+        self.step(Step::Vector(Vector::Fill { to: Local { tensor, offset: None }, value, count }));
+        self.sync(Sync::Pipe(Pipe::All));
+    }
+
     pub fn local(&mut self, name: &str, number: Number) -> LocalId {
         self.program.locals.push(Declared { name: name.into(), what: number });
         LocalId(self.program.locals.len() as u32 - 1)

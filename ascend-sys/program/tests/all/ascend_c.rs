@@ -1,6 +1,7 @@
 //! Printed kernels: as they are expected to look, for compilers, and running on the host.
 
 mod anything;
+mod barriers;
 mod defined;
 mod golden;
 mod host;
