@@ -228,7 +228,7 @@ impl<T> Kernel<T> {
     }
 
     /// A buffer of `length` elements for intermediate results (`InitBuffer` of a `TBuf`). Nothing waits for anything here: where two
-    /// units use it, [`wait_for`](Self::wait_for) orders them.
+    /// units use it, [`wait_for`](Self::wait_for) orders them, and a launch without that is refused.
     #[track_caller]
     pub fn scratch<E: Element>(self, length: impl Count) -> Scratch<E> {
         let length = length.count();

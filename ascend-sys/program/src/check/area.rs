@@ -1,5 +1,6 @@
 //! Pieces of global memory, as a step of a core uses them.
 
+use super::clock::Unit;
 use super::space::Space;
 use crate::step::Base;
 
@@ -17,6 +18,8 @@ pub(super) struct Area {
     pub count: u128,
     pub write: bool,
     pub way: Way,
+    /// Which unit uses it.
+    pub unit: Unit,
 }
 
 /// How a core gets at global memory.

@@ -1,67 +1,240 @@
-//! What a core knows of the others: a vector clock that cores share for as long as they have nothing of their own to add.
+//! What the units of a core know of each other and of other cores: vector clocks.
+//!
+//! # Terms
+//!
+//! * A *unit* works through its instructions beside the other units of its core ([`Unit`]). The scalar unit gives them out,
+//!   in the order of the kernel.
+//! * A *tick* of a unit counts its releases: what it does between two of them has the number of the next one.
+//! * A *clock* is what somebody knows: for each unit of each core, up to which tick its work is done; for each server, how many
+//!   turns are.
+//!
+//! # Rules
+//!
+//! 1. An instruction knows what its unit has waited for, and what the scalar unit had waited for when it gave it out.
+//! 2. It does not know that what the scalar unit itself has read and written is done: that takes a wait, as for any other unit.
+//! 3. A vector operation comes after the one before: the printed source has a barrier between those that touch the same memory.
+//!    So does what the scalar unit does. A copy does not wait for the copy before it.
+//! 4. A release of a unit is known to whoever waits for it, with all that the unit knew.
+//!
+//! The numbers of other cores are shared for as long as a unit has nothing to add to them.
 
 use std::rc::Rc;
 
-/// For each core, up to which of its steps what it did is known to be done; and for each server, how many turns.
+use crate::step::Pipe;
+
+/// A unit of a core.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unit {
+    /// Gives out instructions, calls the client, waits for flags and barriers.
+    Control,
+    /// The reads and writes of single elements by the scalar unit.
+    Scalar,
+    Vector,
+    In,
+    Out,
+    Fix,
+}
+
+pub(super) const UNITS: [Unit; 6] =
+    [Unit::Control, Unit::Scalar, Unit::Vector, Unit::In, Unit::Out, Unit::Fix];
+
+/// For each unit of a core, up to which tick its work is known to be done.
+pub(super) type Ticks = [u32; UNITS.len()];
+
+impl Unit {
+    /// The unit behind a pipe; none if it is all of them.
+    pub(super) fn of(pipe: Pipe) -> Option<Unit> {
+        Some(match pipe {
+            Pipe::Scalar => Unit::Scalar,
+            Pipe::Vector => Unit::Vector,
+            Pipe::In => Unit::In,
+            Pipe::Out => Unit::Out,
+            Pipe::Fix => Unit::Fix,
+            Pipe::All => return None,
+        })
+    }
+
+    /// Whether its work comes after its earlier work (rule 3).
+    pub(super) fn in_order(self) -> bool {
+        !matches!(self, Unit::In | Unit::Out)
+    }
+
+    /// As Ascend C has it.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Unit::Control | Unit::Scalar => "S",
+            Unit::Vector => "V",
+            Unit::In => "MTE2",
+            Unit::Out => "MTE3",
+            Unit::Fix => "FIX",
+        }
+    }
+
+    /// As a kernel in Rust names it.
+    pub(super) fn pipe(self) -> &'static str {
+        match self {
+            Unit::Control | Unit::Scalar => "Pipe::Scalar",
+            Unit::Vector => "Pipe::Vector",
+            Unit::In => "Pipe::In",
+            Unit::Out => "Pipe::Out",
+            Unit::Fix => "Pipe::Fix",
+        }
+    }
+}
+
+/// What somebody knows.
 #[derive(Debug, Clone)]
 pub(super) struct Clock {
     core: usize,
-    own: u32,
-    others: Rc<[u32]>,
+    own: Ticks,
+    others: Rc<[Ticks]>,
 }
 
 impl Clock {
-    /// At the start of a kernel with so many cores and servers.
-    pub(super) fn new(core: usize, start: &Rc<[u32]>) -> Self {
-        Clock { core, own: 0, others: Rc::clone(start) }
+    /// Up to which tick the work of a unit is known here.
+    pub(super) fn of(&self, core: usize, unit: Unit) -> u32 {
+        let ticks = if core == self.core { &self.own } else { &self.others[core] };
+        ticks[unit as usize]
     }
 
-    /// The core does something that others may have to wait for; its number.
-    pub(super) fn tick(&mut self) -> u32 {
-        self.own += 1;
-        self.own
+    /// The core whose unit knows this.
+    pub(super) fn core(&self) -> usize {
+        self.core
+    }
+
+    /// How many turns of a server are known to be finished.
+    pub(super) fn turns(&self, server: usize) -> u32 {
+        self.others[server][0]
     }
 
     /// Learns that a server has finished so many turns.
     pub(super) fn hear(&mut self, server: usize, turns: u32) {
-        if self.others[server] < turns {
+        if self.turns(server) < turns {
             let mut others = self.others.to_vec();
-            others[server] = turns;
+            others[server][0] = turns;
             self.others = others.into();
         }
     }
 
-    /// Up to which of its steps a core's work is known here.
-    pub(super) fn of(&self, core: usize) -> u32 {
-        if core == self.core { self.own } else { self.others[core] }
-    }
-
     /// All that any of these knows.
-    pub(super) fn join(clocks: &[Clock]) -> Option<Rc<[u32]>> {
-        let mut different: Vec<&Rc<[u32]>> = Vec::new();
+    pub(super) fn join(clocks: &[Clock]) -> Option<Rc<[Ticks]>> {
+        let mut different: Vec<&Rc<[Ticks]>> = Vec::new();
         for clock in clocks {
             // Barriers leave all with the same, so this list is short.
             if !different.iter().any(|known| Rc::ptr_eq(known, &clock.others)) {
                 different.push(&clock.others);
             }
         }
-        let mut joined: Vec<u32> = different.first()?.to_vec();
+        let mut joined: Vec<Ticks> = different.first()?.to_vec();
         for known in &different[1..] {
-            joined.iter_mut().zip(known.iter()).for_each(|(a, b)| *a = (*a).max(*b));
+            joined.iter_mut().zip(known.iter()).for_each(|(a, b)| *a = later(a, b));
         }
         for clock in clocks {
-            joined[clock.core] = joined[clock.core].max(clock.own);
+            joined[clock.core] = later(&joined[clock.core], &clock.own);
         }
         Some(joined.into())
     }
 
     /// Learns what has been joined.
-    pub(super) fn learn(&mut self, joined: &Rc<[u32]>) {
-        let knows = self.others.iter().zip(joined.iter()).all(|(a, b)| a <= b);
+    pub(super) fn learn(&mut self, joined: &Rc<[Ticks]>) {
+        self.own = later(&self.own, &joined[self.core]);
+        if Rc::ptr_eq(&self.others, joined) {
+            return;
+        }
+        let knows = self.others.iter().zip(joined.iter()).all(|(a, b)| later(a, b) == *b);
         if knows {
             self.others = Rc::clone(joined);
         } else {
-            self.others = self.others.iter().zip(joined.iter()).map(|(a, b)| *a.max(b)).collect();
+            self.others = self.others.iter().zip(joined.iter()).map(|(a, b)| later(a, b)).collect();
         }
+    }
+
+    /// Learns what a unit of the same core knows.
+    fn follow(&mut self, other: &Clock) {
+        self.own = later(&self.own, &other.own);
+        if !Rc::ptr_eq(&self.others, &other.others) {
+            self.learn(&other.others);
+        }
+    }
+}
+
+fn later(a: &Ticks, b: &Ticks) -> Ticks {
+    std::array::from_fn(|unit| a[unit].max(b[unit]))
+}
+
+/// The units of one core.
+#[derive(Debug)]
+pub(super) struct Units {
+    ticks: Ticks,
+    /// What each knows. That of the scalar unit's reads and writes is the one of `Control`.
+    clocks: [Clock; UNITS.len()],
+}
+
+impl Units {
+    /// At the start of a kernel with so many cores and servers.
+    pub(super) fn new(core: usize, start: &Rc<[Ticks]>) -> Self {
+        let clock = Clock { core, own: Ticks::default(), others: Rc::clone(start) };
+        Units { ticks: Ticks::default(), clocks: std::array::from_fn(|_| clock.clone()) }
+    }
+
+    /// What an instruction knows that is given to a unit now, and the tick of its work.
+    pub(super) fn give(&mut self, unit: Unit) -> (&Clock, u32) {
+        let control = &self.clocks[Unit::Control as usize];
+        let (mut known, passed) = (control.clone(), self.ticks[Unit::Control as usize]);
+        known.own[Unit::Control as usize] = passed;
+        let clock = &mut self.clocks[unit as usize];
+        clock.follow(&known);
+        (clock, self.ticks[unit as usize] + 1)
+    }
+
+    /// What is known to whoever waits for all that a unit has been given so far.
+    pub(super) fn release(&mut self, unit: Unit) -> Clock {
+        self.give(unit);
+        self.ticks[unit as usize] += 1;
+        let mut clock = self.clocks[unit as usize].clone();
+        clock.own[unit as usize] = self.ticks[unit as usize];
+        clock
+    }
+
+    /// A unit waits for what was released on the same core.
+    pub(super) fn acquire(&mut self, unit: Unit, released: &Clock) {
+        // What the scalar unit waits for, it has waited for before it gives out anything else.
+        let unit = if unit == Unit::Scalar { Unit::Control } else { unit };
+        self.clocks[unit as usize].follow(released);
+    }
+
+    /// Everything waits for everything (`PipeBarrier<PIPE_ALL>`); what is known then.
+    pub(super) fn meet(&mut self) -> Clock {
+        let all = UNITS.map(|unit| self.release(unit));
+        let mut known = all[0].clone();
+        all.iter().for_each(|clock| known.follow(clock));
+        self.clocks.iter_mut().for_each(|clock| clock.follow(&known));
+        known
+    }
+
+    /// A call of the client begins: what the scalar unit knows and has done itself, and its tick.
+    pub(super) fn call(&mut self) -> (Clock, u32) {
+        self.ticks[Unit::Scalar as usize] += 1;
+        let mut clock = self.release(Unit::Control);
+        clock.own[Unit::Scalar as usize] = self.ticks[Unit::Scalar as usize];
+        (clock, self.ticks[Unit::Control as usize])
+    }
+
+    /// Whether whatever is given to any unit from now on comes behind this.
+    pub(super) fn all_know(&self, unit: Unit, tick: u32) -> bool {
+        let core = self.clocks[0].core;
+        let control = self.clocks[Unit::Control as usize].of(core, unit) >= tick;
+        control
+            || UNITS[1..].iter().all(|other| self.clocks[*other as usize].of(core, unit) >= tick)
+    }
+
+    /// The core that they are of.
+    pub(super) fn core(&self) -> usize {
+        self.clocks[0].core
+    }
+
+    /// What the scalar unit knows, to be told of more.
+    pub(super) fn control(&mut self) -> &mut Clock {
+        &mut self.clocks[Unit::Control as usize]
     }
 }

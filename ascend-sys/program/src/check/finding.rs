@@ -27,6 +27,8 @@ pub struct Finding {
     pub column: u32,
     /// Which core it was first seen on, and on how many more. None: it is about all of them.
     pub cores: Option<String>,
+    /// An order of units, cores and turns in which the result is wrong, where the rule is about order.
+    pub witness: Option<String>,
     /// What to change.
     pub help: String,
 }
@@ -53,6 +55,9 @@ impl Display for Finding {
         }
         if let Some(cores) = &self.cores {
             write!(f, "\n   = on {cores}")?;
+        }
+        if let Some(witness) = &self.witness {
+            write!(f, "\n   = witness: {witness}")?;
         }
         write!(f, "\n   = help: {}", self.help)
     }
@@ -81,24 +86,44 @@ pub(super) struct Report {
 #[derive(Debug)]
 struct Entry {
     severity: Severity,
-    message: String,
-    help: String,
+    said: Said,
     cores: Vec<CoreName>,
 }
 
+/// What a rule says: the message, the help, and the witness of one that is about order.
+#[derive(Debug)]
+pub(super) struct Said {
+    message: String,
+    help: String,
+    witness: Option<String>,
+}
+
+impl From<(String, String)> for Said {
+    fn from((message, help): (String, String)) -> Self {
+        Said { message, help, witness: None }
+    }
+}
+
+impl From<(String, String, String)> for Said {
+    fn from((message, help, witness): (String, String, String)) -> Self {
+        Said { message, help, witness: Some(witness) }
+    }
+}
+
 impl Report {
-    pub(super) fn add(
+    pub(super) fn add<S: Into<Said>>(
         &mut self,
         severity: Severity,
         rule: &'static str,
         source: Source,
         core: Option<CoreName>,
-        words: impl FnOnce() -> (String, String),
+        words: impl FnOnce() -> S,
     ) {
         let key = (source.file, source.line, source.column, rule);
-        let entry = self.entries.entry(key).or_insert_with(|| {
-            let (message, help) = words();
-            Entry { severity, message, help, cores: Vec::new() }
+        let entry = self.entries.entry(key).or_insert_with(|| Entry {
+            severity,
+            said: words().into(),
+            cores: Vec::new(),
         });
         if let Some(core) = core
             && entry.cores.last() != Some(&core)
@@ -116,7 +141,7 @@ impl Report {
             .map(|((file, line, column, rule), entry)| Finding {
                 severity: entry.severity,
                 rule,
-                message: entry.message,
+                message: entry.said.message,
                 file: program.files.get(file as usize).cloned().unwrap_or_default(),
                 line,
                 column,
@@ -125,7 +150,8 @@ impl Report {
                     [one] => Some(one.to_string()),
                     [first, rest @ ..] => Some(format!("{first} and {} more", rest.len())),
                 },
-                help: entry.help,
+                witness: entry.said.witness,
+                help: entry.said.help,
             })
             .collect();
         findings.sort_by_key(|finding| finding.severity);

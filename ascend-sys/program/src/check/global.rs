@@ -2,6 +2,8 @@
 
 use super::Product;
 use super::area::{Area, Way};
+use super::buffer::Touch;
+use super::clock::Unit;
 use super::local::LocalMemory;
 use super::view::View;
 use crate::declared::Core;
@@ -112,18 +114,25 @@ fn reach(
 ) {
     // What cannot be computed has been reported with the bounds.
     let Ok(offset) = view.walk.count(place.offset) else { return };
-    let unit = number(view, place.base).map_or(1, |number| number.size());
+    let size_of_one = number(view, place.base).map_or(1, |number| number.size());
     let bytes = |elements: u64| u128::from(elements) * u128::from(size);
     let Some(space) = view.space(place.base) else { return };
+    let unit = match (way, write, view.core.kind) {
+        (Way::Cache | Way::Clean, ..) => Unit::Scalar,
+        (_, false, _) => Unit::In,
+        (_, true, Core::Aiv) => Unit::Out,
+        (_, true, Core::Aic) => Unit::Fix,
+    };
     view.areas.push(Area {
         base: place.base,
         space,
-        from: u128::from(offset) * u128::from(unit),
+        from: u128::from(offset) * u128::from(size_of_one),
         bytes: bytes(elements),
         pitch: bytes(pitch).max(1),
         count: count.into(),
         write,
         way,
+        unit,
     });
 }
 
@@ -159,7 +168,7 @@ pub(super) fn element(view: &mut View<'_, '_>, place: &Place, size: u64, write: 
 }
 
 /// A copy, a scalar, or a cache line.
-pub(super) fn copy(view: &mut View<'_, '_>, memory: &LocalMemory, copy: &Copy) {
+pub(super) fn copy(view: &mut View<'_, '_>, memory: &mut LocalMemory, copy: &Copy) {
     match copy {
         Copy::In { to, from, pieces } => {
             moved(view, memory, from, to, pieces, (false, Way::Memory));
@@ -178,7 +187,7 @@ pub(super) fn copy(view: &mut View<'_, '_>, memory: &LocalMemory, copy: &Copy) {
             let size = u64::from(view.walk.number(*value).size());
             element(view, to, size, true);
         }
-        Copy::SetLocal { to, .. } => memory.element(view, to),
+        Copy::SetLocal { to, .. } => memory.element(view, to, Touch::Write),
         Copy::Clean(place) => {
             let size = number(view, place.base).map_or(1, |number| u64::from(number.size()));
             within(view, place, 1, size, false);
@@ -190,7 +199,7 @@ pub(super) fn copy(view: &mut View<'_, '_>, memory: &LocalMemory, copy: &Copy) {
 /// `DataCopyPad` in either direction.
 fn moved(
     view: &mut View<'_, '_>,
-    memory: &LocalMemory,
+    memory: &mut LocalMemory,
     place: &Place,
     local: &Local,
     pieces: &Pieces,
@@ -214,9 +223,16 @@ fn moved(
         view.error("dtype", message, "copy as the same type, and cast in local memory");
         return;
     }
-    let Some(length) = view.count(pieces.length) else { return };
-    let Some(count) = pieces.count.map_or(Some(1), |count| view.count(count)) else { return };
-    let Some(gap) = pieces.gap.map_or(Some(0), |gap| view.count(gap)) else { return };
+    let (Some(length), Some(count), Some(gap)) = (
+        view.count(pieces.length),
+        pieces.count.map_or(Some(1), |count| view.count(count)),
+        pieces.gap.map_or(Some(0), |gap| view.count(gap)),
+    ) else {
+        if !out {
+            memory.widen(local);
+        }
+        return;
+    };
     let bytes = u128::from(length) * u128::from(size);
     let gap_bytes = u128::from(gap) * u128::from(size);
     let largest =
@@ -231,7 +247,25 @@ fn moved(
     let (count, length, gap) = (u128::from(count), u128::from(length), u128::from(gap));
     within(view, place, count * length + (count - 1) * gap, size, out);
     // A piece that ends inside a block of 32 bytes fills it up, and every buffer ends with such a block.
-    memory.operand(view, local, (count - 1) * bytes.next_multiple_of(32) + bytes);
+    let pitch = bytes.next_multiple_of(32);
+    let Some(span) = memory.operand(view, local, (count - 1) * pitch + bytes) else {
+        if !out {
+            memory.widen(local);
+        }
+        return;
+    };
+    let pieces = (0..if pitch == bytes { 1 } else { count }).map(|at| match pitch == bytes {
+        true => span,
+        false => span.part(at * pitch, bytes),
+    });
+    if out {
+        for piece in pieces {
+            memory.touch(view, local, piece, Unit::Out, Touch::Read);
+        }
+    } else {
+        memory.touch(view, local, span.part(0, count * pitch), Unit::In, Touch::Spoil);
+        pieces.for_each(|piece| memory.define(piece));
+    }
 }
 
 /// Whether a number fits into the fields of the instruction.

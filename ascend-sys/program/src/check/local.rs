@@ -1,6 +1,10 @@
 //! Local memory of a vector core: how much there is, and what passes through its queues.
 
+use std::collections::VecDeque;
+
 use super::Product;
+use super::buffer::{LocalBuffer, Touch, Use};
+use super::clock::{Clock, Unit};
 use super::view::{View, many};
 use crate::declared::*;
 use crate::program::{Mix, Program};
@@ -13,7 +17,7 @@ const MOST_BUFFERS: u32 = 8;
 #[derive(Debug)]
 pub(super) struct LocalMemory {
     queues: Vec<Option<InUse>>,
-    scratches: Vec<Option<u64>>,
+    scratches: Vec<Option<(u64, LocalBuffer)>>,
     tensors: Vec<Tensor>,
     bytes: u64,
     /// Buffers of queues by position.
@@ -21,14 +25,40 @@ pub(super) struct LocalMemory {
 }
 
 /// A queue that has been initialised.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 struct InUse {
     /// Of a buffer.
     bytes: u64,
-    taken: u32,
-    enqueued: u32,
+    buffers: Vec<QueueBuffer>,
+    /// Those that are enqueued, the oldest first, with what was known then.
+    enqueued: VecDeque<(usize, Clock)>,
+    /// Where the search for a free one begins.
+    next: usize,
     /// Where the last one was taken.
     source: Source,
+}
+
+/// A buffer of a queue.
+#[derive(Debug, Clone, Default)]
+struct QueueBuffer {
+    is_taken: bool,
+    /// What was known when it was freed.
+    freed: Option<Clock>,
+    memory: LocalBuffer,
+}
+
+impl InUse {
+    fn taken(&self) -> u32 {
+        self.buffers.iter().filter(|buffer| buffer.is_taken).count() as u32
+    }
+}
+
+/// Who fills the buffers of a queue, and who uses what is in them.
+fn ends(position: Position) -> (Unit, Unit) {
+    match position {
+        Position::VecIn => (Unit::In, Unit::Vector),
+        Position::VecOut => (Unit::Vector, Unit::Out),
+    }
 }
 
 /// What a name for a tensor stands for.
@@ -36,8 +66,8 @@ struct InUse {
 enum Tensor {
     /// Nothing so far.
     Nothing,
-    /// A buffer of a queue.
-    Held(QueueId, u64),
+    /// A buffer of a queue, its bytes, and which one it is.
+    Held(QueueId, u64, usize),
     /// A buffer without a queue.
     Scratch(ScratchId, u64),
     /// It has been given to its queue.
@@ -49,13 +79,25 @@ enum Tensor {
 /// A part of local memory: which buffer, and the bytes in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Span {
-    /// Of a queue (the tensor that holds it), or a scratch.
-    buffer: (bool, u32),
+    buffer: BufferName,
     from: u128,
     to: u128,
 }
 
+/// Which buffer: of a queue, or a scratch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum BufferName {
+    Queue(QueueId, usize),
+    Scratch(ScratchId),
+}
+
 impl Span {
+    /// So many of its bytes, from this one on.
+    pub(super) fn part(&self, from: u128, bytes: u128) -> Span {
+        let from = self.from + from;
+        Span { buffer: self.buffer, from, to: from + bytes }
+    }
+
     /// Whether both have bytes in common but do not begin at the same one.
     pub(super) fn shifted(&self, other: &Span) -> bool {
         self.overlaps(other) && self.from != other.from
@@ -99,8 +141,8 @@ impl LocalMemory {
             Buffer::Enqueue(queue, local) => self.enqueue(view, queue, local),
             Buffer::Dequeue(queue, local) => self.dequeue(view, queue, local),
             Buffer::Free(queue, local) => self.free(view, queue, local),
-            Buffer::Get(scratch, local) => match self.scratches[scratch.0 as usize] {
-                Some(bytes) => self.bind(local, Tensor::Scratch(scratch, bytes)),
+            Buffer::Get(scratch, local) => match &self.scratches[scratch.0 as usize] {
+                Some((bytes, _)) => self.bind(local, Tensor::Scratch(scratch, *bytes)),
                 None => {
                     let name = view.words().scratch(scratch);
                     let message = format!("`{name}` has not been initialised");
@@ -136,7 +178,13 @@ impl LocalMemory {
             view.error("buffers", message, "give it one, or two to copy while it computes");
         }
         let source = view.source;
-        self.queues[queue.0 as usize] = Some(InUse { bytes, taken: 0, enqueued: 0, source });
+        self.queues[queue.0 as usize] = Some(InUse {
+            bytes,
+            buffers: vec![QueueBuffer::default(); buffers as usize],
+            enqueued: VecDeque::new(),
+            next: 0,
+            source,
+        });
     }
 
     fn init_scratch(&mut self, view: &mut View<'_, '_>, scratch: ScratchId) {
@@ -147,7 +195,7 @@ impl LocalMemory {
             return;
         }
         let bytes = self.lay_out(view, name, what.length, what.number.size(), 1);
-        self.scratches[scratch.0 as usize] = Some(bytes);
+        self.scratches[scratch.0 as usize] = Some((bytes, LocalBuffer::default()));
     }
 
     /// Takes room for so many buffers; the bytes of each. If that is not known, which has been reported, they are no limit.
@@ -191,30 +239,45 @@ impl LocalMemory {
     }
 
     fn alloc(&mut self, view: &mut View<'_, '_>, queue: QueueId, local: LocalId) {
-        let buffers = u32::from(view.ground.program.queues[queue.0 as usize].what.buffers);
+        let Queue { buffers, position, .. } = view.ground.program.queues[queue.0 as usize].what;
+        let (fills, _) = ends(position);
         let source = view.source;
         let Some(state) = self.in_use(view, queue) else { return };
         let bytes = state.bytes;
-        if state.taken >= buffers {
+        let count = state.buffers.len();
+        let free = (0..count).map(|at| (state.next + at) % count);
+        let Some(free) = free.into_iter().find(|at| !state.buffers[*at].is_taken) else {
             let name = view.words().queue(queue);
             let message = format!(
                 "`{name}` has {}, all taken here, so this waits for ever",
                 many(buffers.into(), "buffer")
             );
             view.error("queue", message, "free a tensor before, or give the queue one buffer more");
-        } else {
-            state.taken += 1;
-            state.source = source;
+            return self.bind(local, Tensor::Held(queue, bytes, 0));
+        };
+        state.next = (free + 1) % count;
+        state.source = source;
+        let buffer = &mut state.buffers[free];
+        buffer.is_taken = true;
+        buffer.memory.forget_contents();
+        if let Some(freed) = buffer.freed.take() {
+            view.units.acquire(fills, &freed);
         }
-        self.bind(local, Tensor::Held(queue, bytes));
+        self.bind(local, Tensor::Held(queue, bytes, free));
     }
 
     /// Whether a tensor is one of this queue's that the core holds.
-    fn holds(&self, view: &mut View<'_, '_>, queue: QueueId, local: LocalId, verb: &str) -> bool {
+    fn holds(
+        &self,
+        view: &mut View<'_, '_>,
+        queue: QueueId,
+        local: LocalId,
+        verb: &str,
+    ) -> Option<usize> {
         let name = view.words().tensor(local);
         match self.tensors[local.0 as usize] {
-            Tensor::Held(of, _) if of == queue => return true,
-            Tensor::Held(of, _) => {
+            Tensor::Held(of, _, at) if of == queue => return Some(at),
+            Tensor::Held(of, ..) => {
                 let (of, to) = (view.words().queue(of), view.words().queue(queue));
                 let message = format!("`{name}` is of queue `{of}`, and `{to}` {verb} it");
                 view.error("queue", message, "give a tensor back to the queue that it is from");
@@ -224,38 +287,44 @@ impl LocalMemory {
                 view.error("queue", message, "allocate, enqueue, dequeue and free, in this order");
             }
         }
-        false
+        None
     }
 
     fn enqueue(&mut self, view: &mut View<'_, '_>, queue: QueueId, local: LocalId) {
-        if self.holds(view, queue, local, "is to take")
+        let (fills, _) = ends(view.ground.program.queues[queue.0 as usize].what.position);
+        if let Some(at) = self.holds(view, queue, local, "is to take")
             && let Some(state) = self.in_use(view, queue)
         {
-            state.enqueued += 1;
+            state.enqueued.push_back((at, view.units.release(fills)));
             self.bind(local, Tensor::Enqueued);
         }
     }
 
     fn dequeue(&mut self, view: &mut View<'_, '_>, queue: QueueId, local: LocalId) {
+        let (_, uses) = ends(view.ground.program.queues[queue.0 as usize].what.position);
         let Some(state) = self.in_use(view, queue) else { return };
         let bytes = state.bytes;
-        if state.enqueued == 0 {
+        let Some((at, filled)) = state.enqueued.pop_front() else {
             let message = format!(
                 "nothing has been enqueued in `{}`, so this waits for ever",
                 view.words().queue(queue)
             );
             view.error("queue", message, "enqueue a tensor before");
-        } else {
-            state.enqueued -= 1;
-        }
-        self.bind(local, Tensor::Held(queue, bytes));
+            return self.bind(local, Tensor::Held(queue, bytes, 0));
+        };
+        view.units.acquire(uses, &filled);
+        self.bind(local, Tensor::Held(queue, bytes, at));
     }
 
     fn free(&mut self, view: &mut View<'_, '_>, queue: QueueId, local: LocalId) {
-        if self.holds(view, queue, local, "is to free")
+        let (_, uses) = ends(view.ground.program.queues[queue.0 as usize].what.position);
+        if let Some(at) = self.holds(view, queue, local, "is to free")
             && let Some(state) = self.in_use(view, queue)
         {
-            state.taken = state.taken.saturating_sub(1);
+            if let Some(buffer) = state.buffers.get_mut(at) {
+                buffer.is_taken = false;
+                buffer.freed = Some(view.units.release(uses));
+            }
             self.bind(local, Tensor::Freed);
         }
     }
@@ -280,9 +349,72 @@ impl LocalMemory {
     }
 
     /// One element that the core itself reads or writes.
-    pub(super) fn element(&self, view: &mut View<'_, '_>, local: &Local) {
+    pub(super) fn element(&mut self, view: &mut View<'_, '_>, local: &Local, touch: Touch) {
         let number = view.ground.program.locals[local.tensor.0 as usize].what;
-        self.span(view, local, number.size().into());
+        match self.span(view, local, number.size().into()) {
+            Some(span) => self.touch(view, local, span, Unit::Scalar, touch),
+            None => self.widen(local),
+        }
+    }
+
+    fn buffer(&mut self, name: BufferName) -> Option<&mut LocalBuffer> {
+        match name {
+            BufferName::Queue(queue, at) => {
+                let state = self.queues[queue.0 as usize].as_mut()?;
+                state.buffers.get_mut(at).map(|buffer| &mut buffer.memory)
+            }
+            BufferName::Scratch(scratch) => {
+                self.scratches[scratch.0 as usize].as_mut().map(|(_, memory)| memory)
+            }
+        }
+    }
+
+    /// Something is written to a tensor, and it is not known how much or where.
+    pub(super) fn widen(&mut self, local: &Local) {
+        let name = match self.tensors[local.tensor.0 as usize] {
+            Tensor::Held(queue, _, at) => BufferName::Queue(queue, at),
+            Tensor::Scratch(scratch, _) => BufferName::Scratch(scratch),
+            _ => return,
+        };
+        if let Some(buffer) = self.buffer(name) {
+            buffer.widen();
+        }
+    }
+
+    /// A unit uses bytes of a tensor: reports earlier uses that nothing orders with this one, and what is read that nobody wrote.
+    pub(super) fn touch(
+        &mut self,
+        view: &mut View<'_, '_>,
+        local: &Local,
+        span: Span,
+        unit: Unit,
+        touch: Touch,
+    ) {
+        let Span { buffer, from, to } = span;
+        let Some(memory) = self.buffer(buffer).filter(|_| from < to) else { return };
+        let unwritten = if touch == Touch::Read { memory.unwritten(from, to) } else { None };
+        let of = Use { unit, touch, from, to, source: view.source };
+        let core = view.units.core();
+        let (open, all) = memory.note(of, core, view.units);
+        if let Some(earlier) = open {
+            let queue = matches!(buffer, BufferName::Queue(..));
+            view.unordered(local, &earlier, &of, queue);
+        }
+        if let Some(byte) = unwritten {
+            view.unwritten(local, byte);
+        }
+        if !all {
+            let name = view.words().tensor(local.tensor);
+            let message = format!("`{name}` is used in so many ways that not all are compared");
+            view.note("long", message, "use a buffer for each purpose");
+        }
+    }
+
+    /// These bytes of a tensor have been written by a use that spoiled more of it.
+    pub(super) fn define(&mut self, span: Span) {
+        if let Some(buffer) = self.buffer(span.buffer) {
+            buffer.define(span.from, span.to);
+        }
     }
 
     fn span(&self, view: &mut View<'_, '_>, local: &Local, bytes: u128) -> Option<Span> {
@@ -291,8 +423,8 @@ impl LocalMemory {
         let offset = local.offset.map_or(Some(0), |offset| view.count(offset))?;
         let from = u128::from(offset) * size;
         let (buffer, held) = match self.tensors[local.tensor.0 as usize] {
-            Tensor::Held(_, held) => ((true, local.tensor.0), held),
-            Tensor::Scratch(scratch, held) => ((false, scratch.0), held),
+            Tensor::Held(queue, held, at) => (BufferName::Queue(queue, at), held),
+            Tensor::Scratch(scratch, held) => (BufferName::Scratch(scratch), held),
             other => {
                 let message = format!("`{name}` {}", state_words(other));
                 view.error("tensor", message, "use a tensor between getting it and giving it away");
@@ -315,8 +447,8 @@ impl LocalMemory {
     /// At the end of the kernel: queues with buffers that were not freed, how many, and where the last one was taken.
     pub(super) fn taken(&self) -> impl Iterator<Item = (QueueId, u32, Source)> {
         self.queues.iter().enumerate().filter_map(|(at, state)| {
-            let state = state.as_ref().filter(|state| state.taken > 0)?;
-            Some((QueueId(at as u32), state.taken, state.source))
+            let state = state.as_ref()?;
+            (state.taken() > 0).then(|| (QueueId(at as u32), state.taken(), state.source))
         })
     }
 }

@@ -15,6 +15,8 @@
 //! | `commit`, `wait`, `commit-order`, `wait-order`, `iterate` | every turn committed and waited for, once, by the right core |
 //! | `ready`, `arrived` | what a turn sends is written before its commit, what it receives is used after a wait, whichever cores do it and whichever argument it is reached by |
 //! | `race` | cores that use the same memory, of which one writes, meet in between |
+//! | `units` | a unit of a core uses the same memory as another one, of which one writes, when it has waited for it: by a queue, a wait or a barrier |
+//! | `unwritten` | what is read of local memory was written since its buffer was allocated |
 //! | `clean`, `line` | what is written element by element is cleaned before others look at it, and what others wrote is cleaned before it is read so; no two cores write a cache line so |
 //! | `finalize`, `finalize-sync` | once, last, after every other core's last wait |
 //! | `mix`, `flag`, `flag-count`, `flag-mode`, `hang`, `unawaited` | cores can and do meet at every `SyncAll` and every flag |
@@ -24,6 +26,7 @@
 //! Documents ask for more than the hardware does. [`Setting::tolerant`] takes what the hardware tolerates.
 
 mod area;
+mod buffer;
 mod client;
 mod clock;
 mod finding;
@@ -33,6 +36,7 @@ mod local;
 mod matmul;
 mod one_sided;
 mod operation;
+mod ranges;
 mod run;
 mod setting;
 mod space;

@@ -3,8 +3,9 @@
 use std::rc::Rc;
 
 use super::Setting;
+use super::buffer::Touch;
 use super::client::{Clients, Turn};
-use super::clock::Clock;
+use super::clock::{Clock, Ticks, Units};
 use super::finding::{CoreName, Report, Severity};
 use super::local::LocalMemory;
 use super::space::Spaces;
@@ -29,7 +30,7 @@ struct Member<'a> {
     name: CoreName,
     walk: Walk<'a>,
     memory: LocalMemory,
-    clock: Clock,
+    units: Units,
     state: State,
 }
 
@@ -72,12 +73,12 @@ pub(super) fn run<'a>(program: &'a Program, launch: &'a Launch, setting: &'a Set
             (0..launch.blocks * program.mix.ratio(kind)).map(move |index| CoreName { kind, index })
         })
         .collect();
-    let nothing: Rc<[u32]> = vec![0; names.len() + program.clients.len()].into();
+    let nothing: Rc<[Ticks]> = vec![Ticks::default(); names.len() + program.clients.len()].into();
     let member = |(at, name): (usize, &CoreName)| Member {
         name: *name,
         walk: Walk::new(program, launch, name.kind, name.index),
         memory: LocalMemory::new(program),
-        clock: Clock::new(at, &nothing),
+        units: Units::new(at, &nothing),
         state: State::Ready,
     };
     let mut run = Run {
@@ -147,14 +148,14 @@ impl Run<'_> {
             State::Ready => return true,
             State::Flag(flag) => {
                 let Some(knows) = self.flags.take(at, flag) else { return false };
-                member.clock.learn(&knows);
+                member.units.control().learn(&knows);
             }
             State::Turn(turn) => {
                 if !self.clients.done(self.ground.program, turn) {
                     return false;
                 }
                 let (client, number) = self.clients.number(self.ground.program, turn);
-                self.clients.heard(client, number, &mut member.clock);
+                self.clients.heard(client, number, member.units.control());
             }
             State::Barrier(_) | State::Ended | State::Lost => return false,
         }
@@ -171,11 +172,11 @@ impl Run<'_> {
         if !self.members.iter().all(here) || !self.members.iter().any(takes_part) {
             return false;
         }
-        let clocks: Vec<Clock> =
-            self.members.iter().filter(|m| takes_part(m)).map(|m| m.clock.clone()).collect();
+        let part = self.members.iter_mut().filter(|member| takes_part(member));
+        let clocks: Vec<Clock> = part.map(|member| member.units.meet()).collect();
         let Some(joined) = Clock::join(&clocks) else { return false };
         for member in self.members.iter_mut().filter(|member| takes_part(member)) {
-            member.clock.learn(&joined);
+            member.units.control().learn(&joined);
             member.state = State::Ready;
         }
         true
@@ -183,7 +184,7 @@ impl Run<'_> {
 
     /// Does the next step of a core.
     fn step(&mut self, at: usize) {
-        let Member { name, walk, memory, clock, state } = &mut self.members[at];
+        let Member { name, walk, memory, units, state } = &mut self.members[at];
         let before = walk.passed();
         let next = walk.advance();
         self.steps += walk.passed() - before;
@@ -192,7 +193,7 @@ impl Run<'_> {
         // What a read gives the variable that it is for: known after the rules have looked.
         let mut read = None;
         let (report, areas) = (&mut self.report, Vec::new());
-        let mut view = View { ground, walk, core: *name, source, report, areas };
+        let mut view = View { ground, walk, core: *name, source, report, units, areas };
         let node = match next {
             Ok(Some(node)) => node,
             Ok(None) => {
@@ -222,7 +223,7 @@ impl Run<'_> {
                         None
                     }
                     Read::Local(local) => {
-                        memory.element(&mut view, local);
+                        memory.element(&mut view, local, Touch::Read);
                         None
                     }
                     Read::Finished(task) => {
@@ -231,8 +232,7 @@ impl Run<'_> {
                     }
                     Read::Queues(client) => self.clients.queues(&mut view, at, *client),
                     Read::Slice(task, received) => {
-                        let (slice, turn) =
-                            self.clients.slice(&mut view, at, *task, *received, clock);
+                        let (slice, turn) = self.clients.slice(&mut view, at, *task, *received);
                         if let Some(turn) = turn {
                             *state = State::Turn(turn);
                         }
@@ -246,8 +246,7 @@ impl Run<'_> {
             Step::Vector(vector) => vector::look(&mut view, memory, vector),
             Step::Matmul(multiply) => matmul::look(&mut view, multiply),
             Step::Sync(Sync::Raise { mode, pipe, flag }) => {
-                clock.tick();
-                self.flags.raise(&mut view, clock, *mode, *pipe, *flag);
+                self.flags.raise(&mut view, *mode, *pipe, *flag);
             }
             Step::Sync(Sync::Await { flag }) => {
                 if sync::synchronises(&mut view, "flags between cores") {
@@ -256,13 +255,12 @@ impl Run<'_> {
             }
             Step::Sync(Sync::All { vector }) => {
                 if sync::barrier(&mut view, *vector) {
-                    clock.tick();
                     *state = State::Barrier(*vector);
                 }
             }
             Step::Sync(inside) => sync::units(&mut view, inside),
             Step::Hccl(call) => {
-                *state = hccl(&mut self.clients, &mut view, at, clock, call);
+                *state = hccl(&mut self.clients, &mut view, at, call);
             }
             // The walk does these itself.
             Step::Comment(_)
@@ -273,7 +271,7 @@ impl Run<'_> {
             | Step::On(..) => {}
         }
         for area in std::mem::take(&mut view.areas) {
-            self.traffic.add(at, *name, clock, source, area);
+            self.traffic.add(at, *name, units, source, area);
         }
         if let Some((variable, found)) = read {
             walk.set(variable, found);
@@ -325,10 +323,10 @@ impl Run<'_> {
         }
         clients.end(
             |core, source, look| {
-                let Member { name, walk, .. } = &members[core];
+                let Member { name, walk, units, .. } = &mut members[core];
                 let ground = &*ground;
                 let (report, areas) = (&mut *report, Vec::new());
-                look(&mut View { ground, walk, core: *name, source, report, areas });
+                look(&mut View { ground, walk, core: *name, source, report, units, areas });
             },
             ground.program,
         );
@@ -338,29 +336,21 @@ impl Run<'_> {
 }
 
 /// A call of a client, and what the core does then.
-fn hccl(
-    clients: &mut Clients,
-    view: &mut View<'_, '_>,
-    at: usize,
-    clock: &mut Clock,
-    call: &Hccl,
-) -> State {
+fn hccl(clients: &mut Clients, view: &mut View<'_, '_>, at: usize, call: &Hccl) -> State {
     let mut known = true;
     match call {
         Hccl::Init(client, offset) => clients.init(view, at, *client, *offset),
         Hccl::Configure(client, offset, _) => clients.configure(view, at, *client, *offset),
         Hccl::Prepare { task, operation, repeat, commit } => {
             known = match view.count(*repeat) {
-                Some(repeat) => {
-                    clients.prepare(view, at, *task, operation, (repeat, *commit), clock)
-                }
+                Some(repeat) => clients.prepare(view, at, *task, operation, (repeat, *commit)),
                 // How many turns there are decides what is right from here on.
                 None => false,
             };
         }
-        Hccl::Commit(task) => clients.commit(view, at, *task, clock),
+        Hccl::Commit(task) => clients.commit(view, at, *task),
         Hccl::Wait(task) => {
-            if let Some(turn) = clients.wait(view, at, *task, clock) {
+            if let Some(turn) = clients.wait(view, at, *task) {
                 return State::Turn(turn);
             }
         }
@@ -369,7 +359,7 @@ fn hccl(
             let queue = view.count(*queue);
             clients.barrier(view, at, *client, queue);
         }
-        Hccl::Finalize(client, waits) => clients.finalize(view, at, *client, *waits, clock),
+        Hccl::Finalize(client, waits) => clients.finalize(view, at, *client, *waits),
     }
     if known { State::Ready } else { State::Lost }
 }

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
 use super::Product;
-use super::clock::Clock;
+use super::clock::{Clock, Ticks, Unit};
 use super::finding::CoreName;
 use super::view::{View, many};
 use crate::declared::Core;
@@ -34,7 +34,7 @@ type Half = BTreeMap<usize, VecDeque<(Clock, Source)>>;
 
 struct Raised {
     mode: Mode,
-    knows: Rc<[u32]>,
+    knows: Rc<[Ticks]>,
     source: Source,
 }
 
@@ -83,14 +83,7 @@ impl Flags {
     }
 
     /// `CrossCoreSetFlag`.
-    pub(super) fn raise(
-        &mut self,
-        view: &mut View<'_, '_>,
-        clock: &Clock,
-        mode: Mode,
-        pipe: Pipe,
-        flag: u16,
-    ) {
+    pub(super) fn raise(&mut self, view: &mut View<'_, '_>, mode: Mode, pipe: Pipe, flag: u16) {
         if !self.look(view, mode, pipe, flag) {
             self.refused = true;
             return;
@@ -123,7 +116,11 @@ impl Flags {
         }
         let raisers = self.halves.entry((team, flag)).or_default();
         let mine = raisers.entry(here).or_default();
-        mine.push_back((clock.clone(), view.source));
+        let clock = match Unit::of(pipe) {
+            Some(unit) => view.units.release(unit),
+            None => view.units.meet(),
+        };
+        mine.push_back((clock, view.source));
         if mine.len() > MOST_RAISED {
             too_many(view, flag, mine.len());
         }
@@ -192,7 +189,7 @@ impl Flags {
     }
 
     /// `CrossCoreWaitFlag`: whether it has been raised for this core, and what is known then.
-    pub(super) fn take(&mut self, core: usize, flag: u16) -> Option<Rc<[u32]>> {
+    pub(super) fn take(&mut self, core: usize, flag: u16) -> Option<Rc<[Ticks]>> {
         let waiting = self.raised.get_mut(&(core, flag))?;
         let taken = waiting.pop_front();
         if waiting.is_empty() {
@@ -331,5 +328,21 @@ pub(super) fn units(view: &mut View<'_, '_>, sync: &Sync) {
     };
     if let Some(wrong) = wrong {
         view.error("core", wrong.to_owned(), help);
+    }
+    match *sync {
+        Sync::Pipe(pipe) => match Unit::of(pipe) {
+            Some(unit) => {
+                let all = view.units.release(unit);
+                view.units.acquire(unit, &all);
+            }
+            None => drop(view.units.meet()),
+        },
+        Sync::Units(first, second) => {
+            if let (Some(first), Some(second)) = (Unit::of(first), Unit::of(second)) {
+                let released = view.units.release(first);
+                view.units.acquire(second, &released);
+            }
+        }
+        _ => {}
     }
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use super::area::{Area, Way};
-use super::clock::Clock;
+use super::clock::{Clock, Units};
 use super::finding::{CoreName, Report, Severity};
 use super::space::{LINE, Space};
 use super::view::Ground;
@@ -68,9 +68,9 @@ impl Sent {
         })
     }
 
-    /// Whether the core that committed it knew then what another had done by this tick.
-    fn knew(&self, core: usize, tick: u32) -> bool {
-        tick <= self.clock.of(core)
+    /// Whether the core that committed it knew then that this was done.
+    fn knew(&self, access: &Access) -> bool {
+        access.tick <= self.clock.of(access.core, access.area.unit)
     }
 
     /// `turn 2 of `tiles``.
@@ -88,7 +88,7 @@ impl Sent {
 struct Access {
     core: usize,
     name: CoreName,
-    /// The tick of the core that it is done with.
+    /// The tick of the unit that it is done with.
     tick: u32,
     /// Its place among everything that cores did, in the order in which the checker walked them.
     order: u64,
@@ -99,9 +99,11 @@ struct Access {
 }
 
 impl Access {
-    /// Whether this core knew then what another had done by this tick.
-    fn knew(&self, core: usize, tick: u32) -> bool {
-        tick <= self.clock.of(core)
+    /// Whether it is known to come behind another one.
+    fn knew(&self, other: &Access) -> bool {
+        let unit = other.area.unit;
+        let follows = self.core == other.core && self.area.unit == unit && unit.in_order();
+        (follows && other.order < self.order) || other.tick <= self.clock.of(other.core, unit)
     }
 }
 
@@ -121,7 +123,7 @@ impl Traffic {
         &mut self,
         core: usize,
         name: CoreName,
-        clock: &Clock,
+        units: &mut Units,
         source: Source,
         area: Area,
     ) {
@@ -130,7 +132,7 @@ impl Traffic {
             return;
         }
         let area = Area { from: start.saturating_add(area.from), ..area };
-        let tick = clock.of(core) + 1;
+        let (clock, tick) = units.give(area.unit);
         let line = |byte: u128| byte / u128::from(LINE);
         let accesses = match area.way {
             Way::Clean => self.cleans.entry((space, core, line(area.from))).or_default(),
@@ -138,7 +140,8 @@ impl Traffic {
         };
         if let Some(last) = accesses.last_mut() {
             let alike = (last.core, last.tick, last.source) == (core, tick, source)
-                && (last.area.write, last.area.way) == (area.write, area.way);
+                && (last.area.write, last.area.way, last.area.unit)
+                    == (area.write, area.way, area.unit);
             // What is read or written through the cache lies in one line, and nothing comes between.
             let together = matches!(area.way, Way::Memory | Way::Add)
                 || (last.order == self.order && line(last.area.from) == line(area.from));
@@ -181,8 +184,8 @@ impl Traffic {
                     let begin = accesses.partition_point(|access| access.area.from < first);
                     let near = accesses[begin..].iter().take_while(|access| access.area.from < to);
                     for access in near.filter(|access| access.area.write || touched.write) {
-                        let before = turn.knew(access.core, access.tick);
-                        let after = access.clock.of(server(turn.client)) >= turn.number;
+                        let before = turn.knew(access);
+                        let after = access.clock.turns(server(turn.client)) >= turn.number;
                         if !before
                             && !after
                             && let Some(byte) = access.area.meets(from, to)
@@ -222,11 +225,22 @@ fn say(
             if touched.write { "receives" } else { "sends" },
             turn.source.line
         );
+        let unit = access.area.unit;
         let help = match touched.write {
-            true => "wait for the turn before, on this core or on one that it has met since",
-            false => "let all cores that write meet before the commit, and wait before writing anew",
+            true => "wait for the turn before, on this core or on one that it has met since".into(),
+            false if turn.clock.core() == access.core && access.area.write => format!(
+                "let the scalar unit wait before the commit, with `k.wait_for(Pipe::Scalar, {})` or where all cores meet",
+                unit.pipe()
+            ),
+            false => "let all cores that write meet before the commit, and wait before writing anew".into(),
         };
-        (message, help.to_owned())
+        let (turn, line) = (turn.words(ground), access.source.line);
+        let work = format!("{} of {} is done with line {line}", unit.name(), access.name);
+        let witness = match touched.write {
+            true => format!("{work} before the server runs {turn}"),
+            false => format!("the server runs {turn} before {work}"),
+        };
+        (message, help, witness)
     });
 }
 

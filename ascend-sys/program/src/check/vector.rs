@@ -1,13 +1,15 @@
 //! Arithmetic of the vector unit: types by product, and bounds.
 
 use super::Product;
+use super::buffer::Touch;
+use super::clock::Unit;
 use super::local::{LocalMemory, Span};
 use super::view::View;
 use crate::declared::Core;
 use crate::layout::Number::{self, *};
 use crate::step::*;
 
-pub(super) fn look(view: &mut View<'_, '_>, memory: &LocalMemory, vector: &Vector) {
+pub(super) fn look(view: &mut View<'_, '_>, memory: &mut LocalMemory, vector: &Vector) {
     if view.core.kind == Core::Aic {
         let message = "a cube core has no vector unit".to_owned();
         view.error("core", message, "compute it on vector cores");
@@ -31,7 +33,10 @@ pub(super) fn look(view: &mut View<'_, '_>, memory: &LocalMemory, vector: &Vecto
         Vector::Cast { from, round, .. } => cast(view, number(view, from), of, *round),
         _ => typed(view, vector, of),
     }
-    let Some(count) = view.count(*count) else { return };
+    let Some(count) = view.count(*count) else {
+        memory.widen(to);
+        return;
+    };
     if count == 0 && view.product() == Product::Ascend950 {
         let message = "a vector operation of 0 elements, which Ascend 950 may not take".to_owned();
         view.error("vector-count", message, "leave it out when there is nothing to do");
@@ -54,7 +59,19 @@ pub(super) fn look(view: &mut View<'_, '_>, memory: &LocalMemory, vector: &Vecto
         Vector::Reduce { .. } => u128::from(of.size()),
         _ => bytes(of),
     };
-    let Some(written) = memory.operand(view, to, written) else { return };
+    for (local, span) in sources.iter().zip(&read) {
+        if let Some(span) = span {
+            memory.touch(view, local, *span, Unit::Vector, Touch::Read);
+        }
+    }
+    let Some(written) = memory.operand(view, to, written) else {
+        memory.widen(to);
+        return;
+    };
+    if let Vector::Reduce { operator, work, .. } = vector {
+        work_of(view, memory, *operator, work, count);
+    }
+    memory.touch(view, to, written, Unit::Vector, Touch::Write);
     let widening =
         matches!(vector, Vector::Cast { from, .. } if number(view, from).size() < of.size());
     for read in read.iter().flatten() {
@@ -68,15 +85,12 @@ pub(super) fn look(view: &mut View<'_, '_>, memory: &LocalMemory, vector: &Vecto
             view.error("overlap", message, help);
         }
     }
-    if let Vector::Reduce { operator, work, .. } = vector {
-        work_of(view, memory, *operator, work, count);
-    }
 }
 
 /// Memory for intermediate results.
 fn work_of(
     view: &mut View<'_, '_>,
-    memory: &LocalMemory,
+    memory: &mut LocalMemory,
     operator: VectorReduce,
     work: &Local,
     count: u64,
@@ -89,7 +103,9 @@ fn work_of(
             (2 * (count / (256 / size)).max(1)).next_multiple_of(32 / size) * size
         }
     };
-    memory.operand(view, work, wanted.into());
+    if let Some(span) = memory.operand(view, work, wanted.into()) {
+        memory.touch(view, work, span, Unit::Vector, Touch::Spoil);
+    }
 }
 
 /// Whether the product computes with such elements.

@@ -1,14 +1,16 @@
 //! One core at one step, as the rules see it.
 
 use super::area::Area;
-use super::finding::{CoreName, Report, Severity};
+use super::buffer::Use;
+use super::clock::{Unit, Units};
+use super::finding::{CoreName, Report, Said, Severity};
 use super::space::{Space, Spaces};
 use super::{Product, Setting};
 use crate::declared::*;
 use crate::flow::{Fault, Launch, Unknown, Walk};
 use crate::program::Program;
 use crate::show::Words;
-use crate::step::{Base, Source};
+use crate::step::{Base, Local, Source};
 
 /// What is the same for all cores.
 pub(super) struct Ground<'a> {
@@ -26,6 +28,8 @@ pub(super) struct View<'v, 'a> {
     pub core: CoreName,
     pub source: Source,
     pub report: &'v mut Report,
+    /// What its units know.
+    pub units: &'v mut Units,
     /// What the step does to global memory.
     pub areas: Vec<Area>,
 }
@@ -119,4 +123,74 @@ impl<'a> View<'_, 'a> {
 /// `1 buffer`, `2 buffers`.
 pub(super) fn many(count: u64, what: &str) -> String {
     if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
+}
+
+impl View<'_, '_> {
+    /// A use of local memory that nothing orders with an earlier one.
+    pub(super) fn unordered(&mut self, local: &Local, earlier: &Use, later: &Use, queue: bool) {
+        let declared = &self.ground.program.locals[local.tensor.0 as usize];
+        let element = earlier.from.max(later.from) / u128::from(declared.what.size());
+        let of =
+            format!("element {element} of the buffer of `{}`", self.words().tensor(local.tensor));
+        let used = |of: &Use| UnitUse { unit: of.unit, writes: of.writes(), line: of.source.line };
+        let said = || unordered(&of, used(earlier), used(later), queue);
+        self.report.add(Severity::Error, "units", self.source, Some(self.core), said);
+    }
+
+    /// A use of bytes of local memory that nobody has written.
+    pub(super) fn unwritten(&mut self, local: &Local, byte: u128) {
+        let declared = &self.ground.program.locals[local.tensor.0 as usize];
+        let element = byte / u128::from(declared.what.size());
+        let name = self.words().tensor(local.tensor);
+        let message = format!(
+            "this reads element {element} of the buffer of `{name}`, which nobody has written"
+        );
+        let help = "write it before, or count only what was written";
+        self.error("unwritten", message, help);
+    }
+}
+
+/// What a unit does in a line.
+pub(super) struct UnitUse {
+    pub unit: Unit,
+    pub writes: bool,
+    pub line: u32,
+}
+
+/// What is said of two units of a core that use the same memory with nothing that orders them. `queue`: a queue could.
+pub(super) fn unordered(of: &str, earlier: UnitUse, later: UnitUse, queue: bool) -> Said {
+    let verb = |writes: bool| if writes { "writes" } else { "reads" };
+    let (one, two, line, here) = (earlier.unit, later.unit, earlier.line, later.line);
+    let message = format!(
+        "{} {} {of}, which {} {} in line {line}, and nothing makes {} wait",
+        two.name(),
+        verb(later.writes),
+        one.name(),
+        verb(earlier.writes),
+        if one == two { "the second" } else { two.name() },
+    );
+    let end = match (earlier.writes, later.writes) {
+        (true, false) => format!("line {here} reads what was there before"),
+        (false, true) => format!("line {line} reads what line {here} has written"),
+        _ => format!("what line {here} has written is overwritten"),
+    };
+    let witness =
+        format!("{} is late with line {line} and goes on with line {here}: {end}", one.name());
+    let witness = match one == two {
+        true => witness,
+        false => format!(
+            "{} is late with line {line}, {} goes on with line {here}: {end}",
+            one.name(),
+            two.name()
+        ),
+    };
+    let wait = match one == two {
+        true => format!("`k.pipe_barrier({})`", one.pipe()),
+        false => format!("`k.wait_for({}, {})`", two.pipe(), one.pipe()),
+    };
+    let help = match queue {
+        true => format!("pass it through its queue, or call {wait} in between"),
+        false => format!("call {wait} in between"),
+    };
+    Said::from((message, help, witness))
 }

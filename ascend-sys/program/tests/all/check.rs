@@ -12,6 +12,7 @@ mod races;
 mod sync;
 mod traffic;
 mod types;
+mod units;
 
 use std::collections::BTreeSet;
 

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use super::Product;
-use super::clock::Clock;
+use super::clock::{Clock, Ticks, Unit};
 use super::finding::CoreName;
 use super::one_sided;
 use super::operation::{self, Call};
@@ -349,7 +349,6 @@ impl Clients {
         task: TaskId,
         operation: &Operation,
         (repeat, commit): (u64, bool),
-        clock: &mut Clock,
     ) -> bool {
         let program = view.ground.program;
         let client = program.tasks[task.0 as usize].what;
@@ -402,8 +401,7 @@ impl Clients {
             after,
             touched,
         });
-        clock.tick();
-        self.sent(view, core, (client, at), 0, clock);
+        self.sent(view, core, (client, at), 0);
         true
     }
 

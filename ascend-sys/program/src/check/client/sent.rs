@@ -9,7 +9,7 @@ const MOST_STEPS: usize = 1 << 16;
 #[derive(Debug)]
 pub(super) struct Begun {
     /// What the core knew that committed it.
-    knows: Rc<[u32]>,
+    knows: Rc<[Ticks]>,
     /// How many turns the servers of other groups had finished before.
     after: Rc<[(ClientId, u32)]>,
 }
@@ -18,19 +18,19 @@ impl Clients {
     /// Remembers the turns of a handle that are committed beyond so many.
     pub(super) fn sent(
         &mut self,
-        view: &View<'_, '_>,
+        view: &mut View<'_, '_>,
         core: usize,
         (client, at): (ClientId, usize),
         committed: u64,
-        clock: &Clock,
     ) {
+        let (clock, _) = view.units.call();
         if !self.works(view.ground.program, client, core) {
             return;
         }
         let handle = &self.own[client.0 as usize][core].handles[at];
         let earlier = self.first_turns(core, client, at);
         let numbered = |step: u64| (earlier + step + 1) as u32;
-        if let Some(knows) = Clock::join(std::slice::from_ref(clock)) {
+        if let Some(knows) = Clock::join(std::slice::from_ref(&clock)) {
             let over =
                 |(other, at): &(_, usize)| (*other, self.first_turns(core, *other, at + 1) as u32);
             let after: Rc<[_]> = handle.after.iter().map(over).collect();
@@ -87,7 +87,7 @@ impl Clients {
     /// A core learns that a client's server has finished so many turns, what those knew who committed them, and what they came after.
     pub(in crate::check) fn heard(&self, client: ClientId, turns: u32, clock: &mut Clock) {
         let server = self.server(client);
-        let before = clock.of(server);
+        let before = clock.turns(server);
         if before < turns {
             clock.hear(server, turns);
             let committed = self.committed[client.0 as usize].range(before + 1..=turns);

@@ -31,13 +31,7 @@ impl Clients {
     }
 
     /// `Commit`.
-    pub(in crate::check) fn commit(
-        &mut self,
-        view: &mut View<'_, '_>,
-        core: usize,
-        task: TaskId,
-        clock: &mut Clock,
-    ) {
+    pub(in crate::check) fn commit(&mut self, view: &mut View<'_, '_>, core: usize, task: TaskId) {
         let Some((client, at)) = self.handle(view, core, task) else { return };
         let product = view.product();
         let handles = &mut self.own(client, core).handles;
@@ -60,8 +54,7 @@ impl Clients {
         }
         let committed = handle.committed;
         handle.committed += handle.step;
-        clock.tick();
-        self.sent(view, core, (client, at), committed, clock);
+        self.sent(view, core, (client, at), committed);
         if let Some(before) = before
             && product == Product::Ascend950
         {
@@ -84,12 +77,11 @@ impl Clients {
         view: &mut View<'_, '_>,
         core: usize,
         task: TaskId,
-        clock: &mut Clock,
     ) -> Option<Turn> {
         let (client, at) = self.handle(view, core, task)?;
         let (product, source) = (view.product(), view.source);
         let own = self.own(client, core);
-        own.waited = Some((clock.tick(), source));
+        own.waited = Some((view.units.call().1, source));
         let queues = own.queues;
         let before = own.handles[..at].iter().find(|before| before.waited < before.steps).cloned();
         let handle = &mut own.handles[at];
@@ -130,7 +122,6 @@ impl Clients {
         core: usize,
         task: TaskId,
         received: bool,
-        clock: &mut Clock,
     ) -> (Option<u64>, Option<Turn>) {
         if view.product() != Product::A3 {
             view.lacks("Iterate", "wait for whole turns");
@@ -159,7 +150,7 @@ impl Clients {
         handle.iterated += 1;
         let waits = received && handle.iterated.is_multiple_of(handle.step);
         let block = if received { (rank + ranks - step) % ranks } else { (rank + step) % ranks };
-        let turn = if waits { self.wait(view, core, task, clock) } else { None };
+        let turn = if waits { self.wait(view, core, task) } else { None };
         (Some(block), turn)
     }
 
@@ -256,7 +247,6 @@ impl Clients {
         core: usize,
         client: ClientId,
         waits: bool,
-        clock: &mut Clock,
     ) {
         let program = view.ground.program;
         let name = view.words().client(client);
@@ -302,10 +292,10 @@ impl Clients {
         }
         if works && waits {
             let turns: u64 = own.handles.iter().map(|handle| handle.steps).sum();
-            self.heard(client, turns as u32, clock);
+            self.heard(client, turns as u32, view.units.control());
         }
-        clock.tick();
-        let knows = (0..self.cores.len()).map(|other| clock.of(other)).collect();
+        let (clock, _) = view.units.call();
+        let knows = (0..self.cores.len()).map(|other| clock.of(other, Unit::Control)).collect();
         let source = view.source;
         self.own(client, core).finalized = Some(Finalized { source, knows });
     }

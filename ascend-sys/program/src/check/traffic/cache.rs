@@ -111,8 +111,8 @@ impl<'a> Caches<'a, '_> {
                 let clean = clean.is_some_and(|clean| clean.order < other.order);
                 other.area.way != Way::Cache && later && !clean
             } else {
-                let later = other.knew(written.core, written.tick);
-                let clean = clean.is_some_and(|clean| other.knew(written.core, clean.tick));
+                let later = other.knew(written);
+                let clean = clean.is_some_and(|clean| other.knew(clean));
                 // Of two that write so, one is lost.
                 let lost = other.area.way == Way::Cache && other.area.write;
                 later && !clean && !lost
@@ -122,8 +122,8 @@ impl<'a> Caches<'a, '_> {
             }
         }
         for (turn, touched) in self.turns(space, written) {
-            let before = turn.knew(written.core, written.tick);
-            if before && clean.is_none_or(|clean| !turn.knew(written.core, clean.tick)) {
+            let before = turn.knew(written);
+            if before && clean.is_none_or(|clean| !turn.knew(clean)) {
                 let what = format!(
                     "and {}, committed in line {}, {} it before it is in memory",
                     turn.words(self.ground),
@@ -155,8 +155,8 @@ impl<'a> Caches<'a, '_> {
                 let clean = clean.is_some_and(|clean| clean.order > other.order);
                 other.area.way != Way::Cache && earlier && !clean
             } else {
-                let earlier = read.knew(other.core, other.tick);
-                earlier && clean.is_none_or(|clean| !clean.knew(other.core, other.tick))
+                let earlier = read.knew(other);
+                earlier && clean.is_none_or(|clean| !clean.knew(other))
             };
             if stale {
                 let what = format!("which may hold what was there before {}", does(other));
@@ -165,8 +165,8 @@ impl<'a> Caches<'a, '_> {
         }
         for (turn, _) in self.turns(space, read).into_iter().filter(|(_, of)| of.write) {
             let server = server(turn.client);
-            let earlier = read.clock.of(server) >= turn.number;
-            if earlier && clean.is_none_or(|clean| clean.clock.of(server) < turn.number) {
+            let earlier = read.clock.turns(server) >= turn.number;
+            if earlier && clean.is_none_or(|clean| clean.clock.turns(server) < turn.number) {
                 let what = format!(
                     "which may hold what was there before {} received it",
                     turn.words(self.ground)
@@ -192,7 +192,7 @@ impl<'a> Caches<'a, '_> {
                     return;
                 }
                 let in_turn = |a: &Access, b: &Access| {
-                    self.cleaned(space, a).is_some_and(|clean| b.knew(a.core, clean.tick))
+                    self.cleaned(space, a).is_some_and(|clean| b.knew(clean))
                 };
                 let both = written[..at].iter().find(|earlier| {
                     earlier.core != later.core

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use super::super::view::{self, UnitUse};
 use super::*;
 
 /// So many pairs of accesses, and pieces of them, are looked at. Kernels have far fewer that lie near each other.
@@ -39,12 +40,11 @@ pub(super) fn look(
 /// Whether it does not matter which of both comes first, or it is known.
 fn ordered(a: &Access, b: &Access) -> bool {
     let both = |way| a.area.way == way && b.area.way == way;
-    a.core == b.core
-        || !(a.area.write || b.area.write)
+    !(a.area.write || b.area.write)
         || both(Way::Add)
         || (both(Way::Cache) && a.area.write && b.area.write)
-        || a.knew(b.core, b.tick)
-        || b.knew(a.core, a.tick)
+        || a.knew(b)
+        || b.knew(a)
 }
 
 /// A byte that both have. The second does not begin before the first.
@@ -77,9 +77,20 @@ fn say(ground: &Ground<'_>, report: &mut Report, a: &Access, b: &Access, byte: u
         _ if a.order > b.order => (a, b),
         _ => (b, a),
     };
+    let words = &ground.words;
+    let element = (byte - here.area.space.1) / element_size(ground, here);
+    if here.core == other.core {
+        let of = format!("element {element} of `{}`", words.base(here.area.base));
+        let used = |access: &Access| UnitUse {
+            unit: access.area.unit,
+            writes: access.area.write,
+            line: access.source.line,
+        };
+        let (first, second) = if a.order < b.order { (a, b) } else { (b, a) };
+        let said = || view::unordered(&of, used(first), used(second), false);
+        return report.add(Severity::Error, "units", second.source, Some(second.name), said);
+    }
     report.add(Severity::Error, "race", here.source, Some(here.name), || {
-        let words = &ground.words;
-        let element = (byte - here.area.space.1) / element_size(ground, here);
         let message = format!(
             "this {} element {element} of `{}`, and {}, with nothing that orders the two",
             if here.area.write { "writes" } else { "reads" },
@@ -87,6 +98,10 @@ fn say(ground: &Ground<'_>, report: &mut Report, a: &Access, b: &Access, byte: u
             does(other)
         );
         let help = "let both cores meet in between, at a barrier or by a flag";
-        (message, help.to_owned())
+        let witness = format!(
+            "{} is late with line {}; {} goes on with line {}",
+            other.name, other.source.line, here.name, here.source.line
+        );
+        (message, help.to_owned(), witness)
     });
 }

@@ -265,6 +265,10 @@ fn numbers_of_turns_and_lengths_may_be_data() {
     k.on_block(0, |b| {
         b.buffer(Buffer::InitQueue(queue));
         b.buffer(Buffer::Alloc(queue, tensor));
+        let value = b.float(Number::F16, 1.0);
+        b.step(Step::Vector(Vector::Fill { to: from, value, count }));
+        b.buffer(Buffer::Enqueue(queue, tensor));
+        b.buffer(Buffer::Dequeue(queue, tensor));
         let pieces = Pieces { length: count, count: None, gap: None };
         b.step(Step::Copy(Copy::Out { to, from, pieces, add: false }));
         b.buffer(Buffer::Free(queue, tensor));

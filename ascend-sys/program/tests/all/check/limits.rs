@@ -10,12 +10,7 @@ use ascend_program_testing::build::{Builder, tiling_layout};
 
 /// So many bytes in local memory, and a tensor of them.
 fn scratch(b: &mut Builder, bytes: u64) -> Local {
-    let length = b.n(bytes);
-    let buffer = b.scratch("buffer", Number::U8, length);
-    let tensor = b.local("a", Number::U8);
-    b.buffer(Buffer::InitScratch(buffer));
-    b.buffer(Buffer::Get(buffer, tensor));
-    Local { tensor, offset: None }
+    b.filled("a", Number::U8, bytes)
 }
 
 /// `y = a`, in pieces.
@@ -284,10 +279,11 @@ rules! {
 
     wider_elements_go_elsewhere, "overlap", MixAiv10, |k, broken| {
         let length = k.n(64);
-        let mut tensor = |name: &str, number| {
+        let mut tensor = |name: &str, number: Number| {
             let buffer = k.scratch(name, number, length);
             let tensor = k.local(&format!("{name}_all"), number);
             k.buffer(Buffer::InitScratch(buffer));
+            k.fill(buffer, 64 * u64::from(number.size()));
             (buffer, Local { tensor, offset: None })
         };
         let (wide, to) = tensor("wide", Number::F32);

@@ -18,12 +18,7 @@ fn pieces(length: ValueId) -> Pieces {
 
 /// A scratch of so many elements, initialised, and a tensor in it.
 fn scratch(b: &mut Builder, name: &str, number: Number, elements: u64) -> LocalId {
-    let length = b.n(elements);
-    let buffer = b.scratch(name, number, length);
-    let local = b.local(&format!("{name}_all"), number);
-    b.buffer(Buffer::InitScratch(buffer));
-    b.buffer(Buffer::Get(buffer, local));
-    local
+    b.filled(name, number, elements).tensor
 }
 
 /// A queue into the vector unit.

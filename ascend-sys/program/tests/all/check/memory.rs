@@ -28,12 +28,7 @@ fn clean(b: &mut Builder, base: Base, at: u64) {
 
 /// A tensor of 64 half floats in local memory.
 fn local(k: &mut Builder) -> Local {
-    let length = k.n(64);
-    let buffer = k.scratch("buffer", Number::F16, length);
-    let tensor = k.local("a", Number::F16);
-    k.buffer(Buffer::InitScratch(buffer));
-    k.buffer(Buffer::Get(buffer, tensor));
-    Local { tensor, offset: None }
+    k.filled("a", Number::F16, 64)
 }
 
 /// `base[at..][..64] = a`, or the other way round.
@@ -155,6 +150,7 @@ rules! {
             if !broken {
                 clean(b, y, 0);
             }
+            b.sync(Sync::Units(Pipe::Scalar, Pipe::In));
             copy(b, a, y, 0, false);
             if broken {
                 clean(b, y, 0);
@@ -307,6 +303,7 @@ rules! {
             for step in 0..4 {
                 let to = if broken { (4 - step) % 4 } else { (1 + step) % 4 };
                 copy(b, a, x, 64 * to, true);
+                b.sync(Sync::Units(Pipe::Out, Pipe::Scalar));
                 b.commit(t);
             }
             b.times(4, |b| b.wait(t));
@@ -321,6 +318,7 @@ rules! {
             for step in 0..4 {
                 b.wait(t);
                 let from = if broken { step } else { (5 - step) % 4 };
+                b.sync(Sync::Pipe(Pipe::In));
                 copy(b, a, y, 64 * from, false);
             }
         });
@@ -332,6 +330,7 @@ rules! {
             b.times(2, |b| b.commit(t));
             b.wait(t);
             copy(b, a, y, 64, false);
+            b.sync(Sync::Pipe(Pipe::In));
             copy(b, a, y, if broken { 192 } else { 0 }, false);
             b.wait(t);
         });

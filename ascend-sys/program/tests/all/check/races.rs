@@ -11,14 +11,9 @@ use ascend_program_testing::build::Builder;
 /// A tensor that the kernel may read and write, and 64 half floats of local memory.
 fn tensor(k: &mut Kernel) -> (Base, Local) {
     let y = k.output("y", Number::F16);
-    let length = k.n(64);
-    let buffer = k.scratch("buffer", Number::F16, length);
-    let tensor = k.local("a", Number::F16);
-    k.on(Core::Aiv, |b| {
-        b.buffer(Buffer::InitScratch(buffer));
-        b.buffer(Buffer::Get(buffer, tensor));
-    });
-    (y, Local { tensor, offset: None })
+    let mut a = None;
+    k.on(Core::Aiv, |b| a = Some(b.filled("a", Number::F16, 64)));
+    (y, a.expect("the body has run"))
 }
 
 /// `base[at..] = a` in pieces of this length, so many, so far apart.
@@ -115,6 +110,7 @@ rules! {
         let operation = all_reduce(k, x, y);
         k.prepare(t, operation, 1, false);
         k.on_block(0, |b| write(b, a, x, 0, ALL, false));
+        k.sync(Sync::Units(Pipe::Out, Pipe::Scalar));
         k.commit(t);
         if broken {
             k.on_block(1, |b| write(b, a, x, 0, ALL, false));
@@ -130,15 +126,10 @@ rules! {
     windows_of_ranks_are_different_memory, "race", MixAiv10, |k, broken| {
         k.setting.product = Product::A3;
         let (_, _) = tensor(k);
-        let length = k.n(64);
-        let buffer = k.scratch("bytes", Number::U8, length);
-        let tensor = k.local("b", Number::U8);
-        k.buffer(Buffer::InitScratch(buffer));
-        k.buffer(Buffer::Get(buffer, tensor));
+        let a = k.filled("b", Number::U8, 64);
         let hccl = k.ready(&[2]);
         for block in 0..2 {
             let rank = k.n(if broken { 3 } else { 2 + block });
-            let a = Local { tensor, offset: None };
             k.on_block(block, |b| write(b, a, Base::WindowIn(hccl, rank), 0, ALL, false));
         }
     };

@@ -23,12 +23,8 @@ fn made(k: &mut Kernel, command: u32) -> Made {
     let (x, y) = (k.output("x", Number::F16), k.output("y", Number::F16));
     let hccl = k.ready(&[command]);
     let tiles = k.task("tiles", hccl);
-    let length = k.n(64);
-    let buffer = k.scratch("buffer", Number::F16, length);
-    let local = k.local("a", Number::F16);
-    k.buffer(Buffer::InitScratch(buffer));
-    k.buffer(Buffer::Get(buffer, local));
-    Made { x, y, hccl, tiles, local: Local { tensor: local, offset: None } }
+    let local = k.filled("a", Number::F16, 64);
+    Made { x, y, hccl, tiles, local }
 }
 
 fn pieces(length: ValueId) -> Pieces {

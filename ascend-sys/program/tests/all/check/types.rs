@@ -24,12 +24,7 @@ fn said(product: Product, build: impl FnOnce(&mut Kernel)) -> (Vec<&'static str>
 }
 
 fn scratch(k: &mut Kernel, name: &str, number: Number) -> Local {
-    let length = k.n(64);
-    let buffer = k.scratch(name, number, length);
-    let tensor = k.local(&format!("{name}_all"), number);
-    k.buffer(Buffer::InitScratch(buffer));
-    k.buffer(Buffer::Get(buffer, tensor));
-    Local { tensor, offset: None }
+    k.filled(name, number, 64)
 }
 
 fn constant(k: &mut Kernel, number: Number) -> ValueId {

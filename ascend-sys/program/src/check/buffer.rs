@@ -1,0 +1,105 @@
+//! One buffer of the local memory: which units use it, and what has been written to it.
+//!
+//! The units of a core work beside each other. A use comes behind an earlier one of the same bytes, of which one writes, when its
+//! unit has waited for the other: by a queue, by `wait_for` or by a barrier. What nothing orders is an error, since there is an
+//! order of the units in which the kernel computes with the wrong bytes: the earlier one is late.
+
+use super::clock::{Unit, Units};
+use super::ranges::Ranges;
+use crate::step::Source;
+
+/// Uses of a buffer that are remembered. Beyond that those go that every unit has waited for.
+const MOST_USES: usize = 256;
+
+/// What becomes of bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Touch {
+    Read,
+    Write,
+    /// They are written, but nobody can tell with what.
+    Spoil,
+}
+
+/// What a unit does to bytes of a buffer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Use {
+    pub unit: Unit,
+    pub touch: Touch,
+    pub from: u128,
+    pub to: u128,
+    pub source: Source,
+}
+
+impl Use {
+    pub(super) fn writes(&self) -> bool {
+        self.touch != Touch::Read
+    }
+
+    fn overlaps(&self, other: &Use) -> bool {
+        self.from < other.to && other.from < self.to
+    }
+}
+
+/// A buffer of local memory.
+#[derive(Debug, Clone, Default)]
+pub(super) struct LocalBuffer {
+    /// With the tick of the unit.
+    uses: Vec<(Use, u32)>,
+    written: Ranges,
+    /// Something was written of which it is not known how much.
+    widened: bool,
+}
+
+impl LocalBuffer {
+    /// It has been allocated anew: what is in it belongs to nobody.
+    pub(super) fn forget_contents(&mut self) {
+        self.written.clear();
+        self.widened = false;
+    }
+
+    /// From here on it is not known which of its bytes have been written.
+    pub(super) fn widen(&mut self) {
+        self.widened = true;
+    }
+
+    /// Bytes that have been written by a use that was taken note of.
+    pub(super) fn define(&mut self, from: u128, to: u128) {
+        self.written.add(from, to);
+    }
+
+    /// The first of these bytes that nobody has written.
+    pub(super) fn unwritten(&self, from: u128, to: u128) -> Option<u128> {
+        if self.widened { None } else { self.written.missing(from, to) }
+    }
+
+    /// Takes note of a use: the first earlier one that nothing orders with it, and whether all uses could be remembered.
+    pub(super) fn note(&mut self, of: Use, core: usize, units: &mut Units) -> (Option<Use>, bool) {
+        let (clock, tick) = units.give(of.unit);
+        let known = |(earlier, tick): &(Use, u32)| {
+            (earlier.unit == of.unit && of.unit.in_order()) || *tick <= clock.of(core, earlier.unit)
+        };
+        let open = self.uses.iter().find(|entry| {
+            (entry.0.writes() || of.writes()) && entry.0.overlaps(&of) && !known(entry)
+        });
+        let open = open.map(|(earlier, _)| *earlier);
+        // Whoever comes behind this write comes behind what it has come behind. Of two that are alike, whoever has waited for the
+        // later one has waited for the earlier one.
+        self.uses.retain(|entry| {
+            let inside = of.from <= entry.0.from && entry.0.to <= of.to;
+            entry.0 != of && !(of.writes() && inside && known(entry))
+        });
+        match of.touch {
+            Touch::Read => {}
+            Touch::Write => self.written.add(of.from, of.to),
+            Touch::Spoil => self.written.remove(of.from, of.to),
+        }
+        if self.uses.len() == MOST_USES {
+            self.uses.retain(|(of, tick)| !units.all_know(of.unit, *tick));
+        }
+        let room = self.uses.len() < MOST_USES;
+        if room {
+            self.uses.push((of, tick));
+        }
+        (open, room)
+    }
+}

@@ -1,0 +1,88 @@
+//! Sets of bytes, as ranges that do not touch.
+
+use std::collections::BTreeMap;
+
+/// A set of bytes.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Ranges {
+    /// Where each range begins, and where it ends.
+    ends: BTreeMap<u128, u128>,
+}
+
+impl Ranges {
+    pub(super) fn add(&mut self, mut from: u128, mut to: u128) {
+        if from >= to {
+            return;
+        }
+        // The ones that touch it become part of it; they lie one behind the other, and the last begins at `to` at most.
+        while let Some((&start, &end)) =
+            self.ends.range(..=to).next_back().filter(|(_, end)| **end >= from)
+        {
+            self.ends.remove(&start);
+            from = from.min(start);
+            to = to.max(end);
+        }
+        self.ends.insert(from, to);
+    }
+
+    pub(super) fn remove(&mut self, from: u128, to: u128) {
+        if from >= to {
+            return;
+        }
+        while let Some((&start, &end)) =
+            self.ends.range(..to).next_back().filter(|(_, end)| **end > from)
+        {
+            self.ends.remove(&start);
+            if start < from {
+                self.ends.insert(start, from);
+            }
+            if end > to {
+                self.ends.insert(to, end);
+            }
+        }
+    }
+
+    /// The first byte of a range that is not in the set.
+    pub(super) fn missing(&self, from: u128, to: u128) -> Option<u128> {
+        let within =
+            self.ends.range(..=from).next_back().map(|(_, end)| *end).filter(|end| *end > from);
+        let first = within.unwrap_or(from);
+        (first < to).then_some(first)
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.ends.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Ranges;
+
+    #[test]
+    fn ranges_are_a_set_of_bytes() {
+        let mut random = fastrand::Rng::with_seed(7);
+        for _ in 0..200 {
+            let (mut ranges, mut bytes) = (Ranges::default(), [false; 64]);
+            for _ in 0..random.usize(0..12) {
+                let from = random.usize(0..64);
+                let to = (from + random.usize(0..20)).min(64);
+                let adds = random.u8(0..3) > 0;
+                match adds {
+                    true => ranges.add(from as u128, to as u128),
+                    false => ranges.remove(from as u128, to as u128),
+                }
+                bytes[from..to].fill(adds);
+            }
+            for from in 0..64 {
+                for to in from..=64 {
+                    let missing = (from..to).find(|at| !bytes[*at]);
+                    assert_eq!(
+                        ranges.missing(from as u128, to as u128),
+                        missing.map(|at| at as u128)
+                    );
+                }
+            }
+        }
+    }
+}
