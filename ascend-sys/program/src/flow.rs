@@ -45,6 +45,8 @@ pub struct Walk<'a> {
     /// Steps and ends of blocks so far, and how many there were at the last step that did something.
     passed: u64,
     acted: u64,
+    /// The blocks of the branch or loop that it could not decide last.
+    undecided: Vec<BlockId>,
 }
 
 /// So many steps in which nothing happens are taken for a loop that never ends.
@@ -86,6 +88,7 @@ impl<'a> Walk<'a> {
             source: Source::default(),
             passed: 0,
             acted: 0,
+            undecided: Vec::new(),
         }
     }
 
@@ -109,8 +112,15 @@ impl<'a> Walk<'a> {
         self.passed
     }
 
+    /// After [`advance`](Self::advance) has answered [`Unknown::Data`] at a branch or a loop: its blocks. The next `advance` goes on
+    /// behind it. Empty: there is no way on.
+    pub fn undecided(&self) -> &[BlockId] {
+        &self.undecided
+    }
+
     /// The next step that does something; none at the end. Steps before it have been done by then.
     pub fn advance(&mut self) -> Result<Option<&'a Node>, Unknown> {
+        self.undecided.clear();
         while let Some(frame) = self.frames.last_mut() {
             self.passed += 1;
             if self.passed - self.acted > LONGEST_IDLE {
@@ -140,8 +150,11 @@ impl<'a> Walk<'a> {
                     self.variables[variable.0 as usize] = bits;
                 }
                 Step::Loop { variable, from, to, step, body } => {
-                    let (from, to, step) =
-                        (self.value(*from)?, self.value(*to)?, self.value(*step)?);
+                    let bounds = [from, to, step].map(|bound| self.value(*bound));
+                    let [Ok(from), Ok(to), Ok(step)] = bounds else {
+                        let unknown = bounds.into_iter().find_map(Result::err);
+                        return Err(self.cannot_decide(unknown, [*body]));
+                    };
                     if step == 0 {
                         return Err(self.fault("the step of the loop is 0").into());
                     }
@@ -151,10 +164,14 @@ impl<'a> Walk<'a> {
                         self.frames.push(Frame { block: *body, next: 0, repeats });
                     }
                 }
-                Step::If { condition, then, otherwise } => {
-                    let taken = if self.value(*condition)? != 0 { Some(*then) } else { *otherwise };
-                    self.enter(taken);
-                }
+                Step::If { condition, then, otherwise } => match self.value(*condition) {
+                    Ok(0) => self.enter(*otherwise),
+                    Ok(_) => self.enter(Some(*then)),
+                    Err(unknown) => {
+                        let blocks = [*then].into_iter().chain(*otherwise);
+                        return Err(self.cannot_decide(Some(unknown), blocks));
+                    }
+                },
                 Step::On(core, block) => self.enter((*core == self.core).then_some(*block)),
                 Step::Read(..)
                 | Step::Buffer(_)
@@ -169,6 +186,19 @@ impl<'a> Walk<'a> {
             }
         }
         Ok(None)
+    }
+
+    /// A branch or a loop with a condition or a bound that has no number.
+    fn cannot_decide(
+        &mut self,
+        why: Option<Unknown>,
+        blocks: impl IntoIterator<Item = BlockId>,
+    ) -> Unknown {
+        let why = why.unwrap_or(Unknown::Data);
+        if why == Unknown::Data {
+            self.undecided.extend(blocks);
+        }
+        why
     }
 
     fn enter(&mut self, block: Option<BlockId>) {

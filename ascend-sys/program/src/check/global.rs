@@ -113,7 +113,12 @@ fn reach(
     way: Way,
 ) {
     // What cannot be computed has been reported with the bounds.
-    let Ok(offset) = view.walk.count(place.offset) else { return };
+    let Ok(offset) = view.walk.count(place.offset) else {
+        if write {
+            view.unknown.push(place.base);
+        }
+        return;
+    };
     let size_of_one = number(view, place.base).map_or(1, |number| number.size());
     let bytes = |elements: u64| u128::from(elements) * u128::from(size);
     let Some(space) = view.space(place.base) else { return };
@@ -228,8 +233,9 @@ fn moved(
         pieces.count.map_or(Some(1), |count| view.count(count)),
         pieces.gap.map_or(Some(0), |gap| view.count(gap)),
     ) else {
-        if !out {
-            memory.widen(local);
+        match out {
+            true => view.unknown.push(place.base),
+            false => memory.widen(local),
         }
         return;
     };

@@ -23,7 +23,10 @@ pub(super) fn look(view: &mut View<'_, '_>, multiply: &Multiply) {
     {
         match view.count(*value) {
             Some(found) => *number = found,
-            None => return,
+            None => {
+                view.unknown.push(c.base);
+                return;
+            }
         }
     }
     let [rows, columns, depth, pitch_a, pitch_b, pitch_c] = numbers;

@@ -44,6 +44,7 @@ mod sync;
 mod traffic;
 mod vector;
 mod view;
+mod widen;
 
 pub use finding::{Finding, Severity};
 pub use setting::{Product, Setting};

@@ -53,6 +53,11 @@ pub(super) fn look(view: &mut View<'_, '_>, call: Call<'_>) -> Vec<Touched> {
         return Vec::new();
     }
     let mut touched = blocks(view, call, ranks);
+    if let Some(base) = receives(call.operation)
+        && !touched.iter().any(|touched| touched.write)
+    {
+        view.unknown.push(base);
+    }
     if view.strict() {
         let Call { task, operation, repeat, .. } = call;
         in_place::look(view, (task, operation, repeat), rank as usize, &touched);
@@ -68,6 +73,18 @@ pub(super) fn look(view: &mut View<'_, '_>, call: Call<'_>) -> Vec<Touched> {
         written.blocks.remove(rank as usize);
     }
     touched
+}
+
+/// What an operation receives into.
+fn receives(operation: &Operation) -> Option<Base> {
+    match operation {
+        Operation::AllReduce(exchange, _)
+        | Operation::AllGather(exchange, _)
+        | Operation::ReduceScatter(exchange, ..)
+        | Operation::AlltoAll(exchange, _) => Some(exchange.recv.base),
+        Operation::AlltoAllV { recv, .. } => Some(recv.base),
+        Operation::BatchWrite { .. } | Operation::AlltoAllvWrite { .. } => None,
+    }
 }
 
 /// By operation.

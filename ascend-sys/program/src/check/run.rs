@@ -1,5 +1,6 @@
 //! All cores of a launch, side by side, without their data.
 
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use super::Setting;
@@ -12,8 +13,9 @@ use super::space::Spaces;
 use super::sync::{self, Flags};
 use super::traffic::Traffic;
 use super::view::{Ground, View};
+use super::widen::MayDo;
 use super::{global, matmul, vector};
-use crate::declared::Core;
+use crate::declared::{BlockId, Core};
 use crate::flow::{Launch, Unknown, Walk};
 use crate::program::Program;
 use crate::show::Words;
@@ -59,6 +61,10 @@ struct Run<'a> {
     report: Report,
     traffic: Traffic,
     steps: u64,
+    /// It was too long to be followed to its end.
+    is_cut: bool,
+    /// What branches and loops may do that depend on data, by their first block.
+    may_do: BTreeMap<BlockId, MayDo>,
 }
 
 pub(super) fn run<'a>(program: &'a Program, launch: &'a Launch, setting: &'a Setting) -> Report {
@@ -95,6 +101,8 @@ pub(super) fn run<'a>(program: &'a Program, launch: &'a Launch, setting: &'a Set
         report,
         traffic: Traffic::default(),
         steps: 0,
+        is_cut: false,
+        may_do: BTreeMap::new(),
     };
     run.go();
     run.report
@@ -127,7 +135,7 @@ impl Run<'_> {
                     self.step(at);
                     if self.steps > LONGEST {
                         self.too_long(at);
-                        return;
+                        return self.end();
                     }
                 }
             }
@@ -136,10 +144,7 @@ impl Run<'_> {
                 break;
             }
         }
-        // A core that was lost may have done whatever the others lack.
-        if !self.members.iter().any(|member| matches!(member.state, State::Lost)) {
-            self.end();
-        }
+        self.end();
     }
 
     fn can_go_on(&mut self, at: usize) -> bool {
@@ -193,7 +198,8 @@ impl Run<'_> {
         // What a read gives the variable that it is for: known after the rules have looked.
         let mut read = None;
         let (report, areas) = (&mut self.report, Vec::new());
-        let mut view = View { ground, walk, core: *name, source, report, units, areas };
+        let unknown = Vec::new();
+        let mut view = View { ground, walk, core: *name, source, report, units, areas, unknown };
         let node = match next {
             Ok(Some(node)) => node,
             Ok(None) => {
@@ -201,10 +207,29 @@ impl Run<'_> {
                 return;
             }
             Err(Unknown::Data) => {
-                let message = "the way from here depends on data that is not there yet".to_owned();
-                let help = "nothing to change; the kernel is not checked beyond here";
-                view.note("data", message, help);
-                *state = State::Lost;
+                let blocks = walk.undecided();
+                let may = blocks.first().map(|first| {
+                    let of = || MayDo::of(ground.program, blocks);
+                    &*self.may_do.entry(*first).or_insert_with(of)
+                });
+                let Some(may) = may.filter(|may| may.can_be_skipped()) else {
+                    let message = "checked up to here, because the way depends on data that is not there yet, and others must know of it";
+                    let help =
+                        "move calls of the client, flags and barriers out of what depends on data";
+                    view.note("data", message.to_owned(), help);
+                    *state = State::Lost;
+                    return;
+                };
+                let message = "whether this is done depends on data that is not there yet, so what is in it is not checked";
+                let help = "nothing to change; what comes behind it is checked";
+                let words = || (message.to_owned(), help.to_owned());
+                view.report.add(Severity::Note, "data", source, Some(view.core), words);
+                for base in &may.bases {
+                    let space = view.space(*base).map(|(space, _)| space);
+                    self.traffic.leave_open(space);
+                }
+                may.widen(memory, |variable| walk.set(variable, None));
+                units.meet();
                 return;
             }
             Err(Unknown::Fault(fault)) => {
@@ -270,6 +295,9 @@ impl Run<'_> {
             | Step::If { .. }
             | Step::On(..) => {}
         }
+        for base in std::mem::take(&mut view.unknown) {
+            self.traffic.leave_open(view.space(base).map(|(space, _)| space));
+        }
         for area in std::mem::take(&mut view.areas) {
             self.traffic.add(at, *name, units, source, area);
         }
@@ -279,17 +307,29 @@ impl Run<'_> {
     }
 
     fn too_long(&mut self, at: usize) {
+        self.is_cut = true;
         let Member { name, walk, .. } = &self.members[at];
         self.report.add(Severity::Note, "long", walk.source(), Some(*name), || {
             let message =
-                format!("the kernel takes over {LONGEST} steps, and is not checked beyond");
+                format!("checked up to here, because the kernel takes over {LONGEST} steps");
             (message, "nothing to change; use longer tiles if you can".to_owned())
         });
     }
 
     /// Everybody has stopped.
     fn end(&mut self) {
-        let Run { ground, members, flags, clients, report, traffic, .. } = self;
+        // A core that was lost may have done whatever the others lack.
+        let whole = !self.is_cut && !self.members.iter().any(|of| matches!(of.state, State::Lost));
+        if !whole || self.ends_well() {
+            let Run { ground, clients, report, traffic, .. } = self;
+            let server = |client| clients.server(client);
+            std::mem::take(traffic).look(ground, report, clients.all_sent(), server, whole);
+        }
+    }
+
+    /// Whether all cores got to their end; reports what is open there.
+    fn ends_well(&mut self) -> bool {
+        let Run { ground, members, flags, clients, report, .. } = self;
         let mut hangs = false;
         for at in 0..members.len() {
             let words = stuck(ground, members, flags, clients, at);
@@ -301,7 +341,7 @@ impl Run<'_> {
             }
         }
         if hangs || flags.refused() {
-            return;
+            return false;
         }
         let strict = !ground.setting.tolerant;
         for (flag, source, core, count) in flags.left().into_iter().filter(|_| strict) {
@@ -326,12 +366,21 @@ impl Run<'_> {
                 let Member { name, walk, units, .. } = &mut members[core];
                 let ground = &*ground;
                 let (report, areas) = (&mut *report, Vec::new());
-                look(&mut View { ground, walk, core: *name, source, report, units, areas });
+                let unknown = Vec::new();
+                look(&mut View {
+                    ground,
+                    walk,
+                    core: *name,
+                    source,
+                    report,
+                    units,
+                    areas,
+                    unknown,
+                });
             },
             ground.program,
         );
-        let server = |client| clients.server(client);
-        std::mem::take(traffic).look(ground, report, clients.all_sent(), server);
+        true
     }
 }
 

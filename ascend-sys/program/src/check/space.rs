@@ -49,6 +49,13 @@ impl Spaces {
         Spaces(spaces)
     }
 
+    /// The workspace, unless it shares memory with an argument.
+    pub(super) fn workspace(&self) -> Option<Space> {
+        let (at, _) = *self.0.last()?;
+        let alone = at + 1 == self.0.len() && self.0[..at].iter().all(|(other, _)| *other != at);
+        alone.then_some(Space::Arguments(at))
+    }
+
     /// Which piece of memory a core means, and how many bytes into it. None: that depends on data.
     pub(super) fn of(&self, base: Base, walk: &Walk<'_>) -> Option<(Space, u128)> {
         let arguments = |(space, start): &(usize, u128)| (Space::Arguments(*space), *start);

@@ -4,7 +4,7 @@
 //! by whichever core; what it receives must not be looked at before its end. A core knows of a commit or of an end if it has done
 //! it itself or has met, since then, somebody who has.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use super::area::{Area, Way};
@@ -16,10 +16,11 @@ use crate::declared::{ClientId, TaskId};
 use crate::step::{Base, Source};
 
 mod cache;
+mod defined;
 mod race;
 
 /// So many different accesses are remembered.
-const MOST_ACCESSES: usize = 1 << 16;
+const MOST_ACCESSES: usize = 1 << 18;
 
 /// What each turn of a task reads or writes on this rank: blocks that begin where those of the turn before end.
 #[derive(Debug, Clone)]
@@ -116,9 +117,28 @@ pub(super) struct Traffic {
     cleans: BTreeMap<(Space, usize, u128), Vec<Access>>,
     count: usize,
     order: u64,
+    /// Memory of which it is not known what was written to it.
+    open: BTreeSet<Space>,
+    /// That is so of all memory.
+    all_open: bool,
+    /// The first access that is not remembered.
+    left_out: Option<(CoreName, Source)>,
 }
 
 impl Traffic {
+    /// From here on it is not known what is written to this memory, or to any if none is given.
+    pub(super) fn leave_open(&mut self, space: Option<Space>) {
+        match space {
+            Some(space) => drop(self.open.insert(space)),
+            None => self.all_open = true,
+        }
+    }
+
+    /// Whether all that is written to this memory is known.
+    fn knows(&self, space: Space) -> bool {
+        !self.all_open && !self.open.contains(&space)
+    }
+
     pub(super) fn add(
         &mut self,
         core: usize,
@@ -128,7 +148,12 @@ impl Traffic {
         area: Area,
     ) {
         let (space, start) = area.space;
-        if self.count >= MOST_ACCESSES || area.bytes == 0 || area.count == 0 {
+        if area.bytes == 0 || area.count == 0 {
+            return;
+        }
+        if self.count >= MOST_ACCESSES {
+            self.left_out.get_or_insert((name, source));
+            self.all_open = true;
             return;
         }
         let area = Area { from: start.saturating_add(area.from), ..area };
@@ -167,7 +192,16 @@ impl Traffic {
         report: &mut Report,
         sent: &[Sent],
         server: impl Fn(ClientId) -> usize,
+        whole: bool,
     ) {
+        if let Some((name, source)) = self.left_out {
+            report.add(Severity::Note, "long", source, Some(name), || {
+                let message = format!(
+                    "which cores use the same memory is checked up to here, because there are over {MOST_ACCESSES} different uses"
+                );
+                (message, "nothing to change; use longer tiles if you can".to_owned())
+            });
+        }
         // By where they begin; none is longer than the longest, so few can meet a block.
         let mut longest = BTreeMap::new();
         for (space, accesses) in &mut self.accesses {
@@ -196,8 +230,9 @@ impl Traffic {
                 }
             }
         }
-        cache::look(&self, ground, report, sent, server);
+        cache::look(&self, ground, report, sent, &server, whole);
         race::look(&self.accesses, ground, report);
+        defined::look(&self, ground, report, sent, server);
     }
 }
 
@@ -256,4 +291,13 @@ fn element_size(ground: &Ground<'_>, access: &Access) -> u128 {
 fn does(access: &Access) -> String {
     let verb = if access.area.write { "writes" } else { "reads" };
     format!("{} {verb} it in line {}", access.name, access.source.line)
+}
+
+/// There are too many pairs of uses to compare all of them.
+fn not_all(report: &mut Report, access: &Access) {
+    report.add(Severity::Note, "long", access.source, Some(access.name), || {
+        let message = "not all uses of memory are compared, because too many lie near each other";
+        let help = "nothing to change; let each core use memory of its own if you can";
+        (message.to_owned(), help.to_owned())
+    });
 }

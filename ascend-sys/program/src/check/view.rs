@@ -32,6 +32,8 @@ pub(super) struct View<'v, 'a> {
     pub units: &'v mut Units,
     /// What the step does to global memory.
     pub areas: Vec<Area>,
+    /// Global memory that it writes, nobody knows where.
+    pub unknown: Vec<Base>,
 }
 
 impl<'a> View<'_, 'a> {

@@ -88,6 +88,17 @@ impl Builder {
         Local { tensor, offset: None }
     }
 
+    /// So many bytes of the workspace are written, and all vector cores know it.
+    pub fn write_workspace(&mut self, bytes: u64) {
+        self.on_block(0, |b| {
+            let from = b.filled("seed", Number::U8, bytes);
+            let (to, length) = (b.at(Base::Workspace, 0), b.n(bytes));
+            let pieces = Pieces { length, count: None, gap: None };
+            b.step(Step::Copy(Copy::Out { to, from, pieces, add: false }));
+        });
+        self.sync_vectors();
+    }
+
     /// Fills a buffer of so many bytes, whatever it is of, and has all units wait for that.
     pub fn fill(&mut self, buffer: ScratchId, bytes: u64) {
         // Every product fills with these.

@@ -15,6 +15,8 @@ struct Caches<'a, 'g> {
     traffic: &'a Traffic,
     ground: &'a Ground<'g>,
     sent: &'a [Sent],
+    /// All cores have been followed to their end.
+    whole: bool,
     pairs: u32,
 }
 
@@ -25,8 +27,9 @@ pub(super) fn look(
     report: &mut Report,
     sent: &[Sent],
     server: impl Fn(ClientId) -> usize,
+    whole: bool,
 ) {
-    let mut caches = Caches { traffic, ground, sent, pairs: 0 };
+    let mut caches = Caches { traffic, ground, sent, whole, pairs: 0 };
     for (space, accesses) in &traffic.accesses {
         let longest = accesses.iter().map(|access| access.area.end() - access.area.from).max();
         let longest = longest.unwrap_or(0);
@@ -42,7 +45,7 @@ pub(super) fn look(
                 false => caches.read(*space, scalar, near, &server),
             };
             if caches.pairs > MOST_PAIRS {
-                return;
+                return not_all(report, scalar);
             }
             let Some((what, help)) = found else { continue };
             report.add(Severity::Error, "clean", scalar.source, Some(scalar.name), || {
@@ -133,7 +136,7 @@ impl<'a> Caches<'a, '_> {
                 return Some((what, help));
             }
         }
-        let never = clean.is_none() && !self.ground.setting.tolerant;
+        let never = self.whole && clean.is_none() && !self.ground.setting.tolerant;
         never.then(|| ("and nothing cleans the line after it".to_owned(), help))
     }
 
@@ -189,7 +192,7 @@ impl<'a> Caches<'a, '_> {
             for (at, later) in written.iter().enumerate() {
                 self.pairs = self.pairs.saturating_add(at as u32);
                 if self.pairs > MOST_PAIRS {
-                    return;
+                    return not_all(report, later);
                 }
                 let in_turn = |a: &Access, b: &Access| {
                     self.cleaned(space, a).is_some_and(|clean| b.knew(clean))

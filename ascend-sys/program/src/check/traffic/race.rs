@@ -31,7 +31,7 @@ pub(super) fn look(
                 }
             }
             if pairs > MOST_PAIRS {
-                return;
+                return not_all(report, access);
             }
         }
     }

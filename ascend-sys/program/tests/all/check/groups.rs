@@ -50,6 +50,7 @@ fn stepped(
 
 /// Every core writes a batch into this queue; the host has set so many queues for each of so many cores.
 fn batches_in_queues(k: &mut Kernel, (queues, cores): (u32, u32), queue: u64) {
+    k.write_workspace(256);
     let items = Place { base: Base::Workspace, offset: k.n(0) };
     let (count, queue) = (k.n(4), k.n(queue));
     let hccl = k.ready(&[18]);
@@ -205,6 +206,7 @@ rules! {
     };
 
     a_client_that_does_not_wait_has_a_barrier_in_each_queue, "finalize", MixAiv10, |k, broken| {
+        k.write_workspace(256);
         let items = Place { base: Base::Workspace, offset: k.n(0) };
         let (count, queue) = (k.n(4), k.n(0));
         let hccl = k.ready(&[18]);
@@ -258,6 +260,7 @@ rules! {
     };
 
     every_core_with_queues_finalises, "finalize", MixAiv10, |k, broken| {
+        k.write_workspace(256);
         let items = Place { base: Base::Workspace, offset: k.n(0) };
         let (count, queue) = (k.n(4), k.n(0));
         let hccl = k.ready(&[18]);

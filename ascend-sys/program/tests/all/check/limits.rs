@@ -57,6 +57,7 @@ fn initialised(k: &mut Kernel, at: u32) {
 fn written_to_windows(k: &mut Kernel, number: Number, byte: u64) {
     k.setting.product = Product::Ascend950;
     let (x, offsets) = (k.input("x", Number::F16), k.input("offsets", number));
+    k.write_workspace(64);
     let hccl = k.ready(&[20]);
     let t = k.task("tiles", hccl);
     let (send, offsets) = (k.at(x, 0), k.at(offsets, 0));

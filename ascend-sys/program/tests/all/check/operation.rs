@@ -243,12 +243,14 @@ rules! {
 
     a2_writes_batches_in_queue_0, "product", MixAiv10, |k, broken| {
         k.setting.product = Product::A2;
+        k.write_workspace(256);
         let items = Place { base: Base::Workspace, offset: k.n(0) };
         let (count, queue) = (k.n(4), k.n(u64::from(broken)));
         whole(k, Operation::BatchWrite { items, count, queue }, 18, 1);
     };
 
     a3_writes_2047_items_a_batch, "count", MixAiv10, |k, broken| {
+        k.write_workspace(2048 * 64);
         let items = Place { base: Base::Workspace, offset: k.n(0) };
         let (count, queue) = (k.n(if broken { 2048 } else { 2047 }), k.n(0));
         whole(k, Operation::BatchWrite { items, count, queue }, 18, 1);
@@ -256,6 +258,7 @@ rules! {
 
     items_lie_within_the_workspace, "bounds", MixAiv10, |k, broken| {
         k.setting.workspace = Some(256);
+        k.write_workspace(256);
         let items = Place { base: Base::Workspace, offset: k.n(0) };
         let (count, queue) = (k.n(if broken { 5 } else { 4 }), k.n(0));
         whole(k, Operation::BatchWrite { items, count, queue }, 18, 1);
@@ -263,6 +266,7 @@ rules! {
 
     ascend_950_has_no_batches, "product", MixAiv10, |k, broken| {
         k.setting.product = if broken { Product::Ascend950 } else { Product::A3 };
+        k.write_workspace(256);
         let items = Place { base: Base::Workspace, offset: k.n(0) };
         let (count, queue) = (k.n(4), k.n(0));
         whole(k, Operation::BatchWrite { items, count, queue }, 18, 1);
@@ -293,6 +297,7 @@ rules! {
     a_place_in_the_workspace_is_aligned, "align", MixAiv10, |k, broken| {
         let (x, y) = (k.input("x", Number::F16), k.output("y", Number::F16));
         let e = exchange(k, x, y, 64);
+        k.write_workspace(256);
         let send = Place { base: Base::Workspace, offset: k.n(if broken { 3 } else { 4 }) };
         whole(k, Operation::AllReduce(Exchange { send, ..e }, Reduction::Sum), 2, 1);
     };

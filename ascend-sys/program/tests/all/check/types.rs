@@ -214,6 +214,7 @@ fn every_product_sends_and_reduces_its_types_and_no_others() {
             for command in [2, 6, 7, 10] {
                 let (errors, _) = said(product, |k| {
                     // Bytes of the workspace may be of any type.
+                    k.write_workspace(4096);
                     let e = exchange(k, Base::Workspace, Base::Workspace, 64);
                     let recv = k.at(Base::Workspace, 1 << 20);
                     let (e, stride) = (Exchange { dtype, recv, ..e }, k.n(64));

@@ -1,6 +1,6 @@
 //! Rules of the units of one core, which work beside each other, and of local memory that nobody has written.
 
-use ascend_program::check::Product;
+use ascend_program::check::{Product, Severity};
 use ascend_program::layout::Number;
 use ascend_program::step::*;
 use ascend_program::*;
@@ -306,6 +306,48 @@ rules! {
         double(k, a, a, 64);
     };
 
+    nothing_is_sent_of_the_workspace_that_nobody_wrote, "unwritten", MixAiv10, |k, broken| {
+        let y = k.output("y", Number::F16);
+        k.write_workspace(if broken { 96 } else { 128 });
+        let hccl = k.ready(&[2]);
+        let tiles = k.task("tiles", hccl);
+        let operation = all_reduce(k, Base::Workspace, y);
+        k.on_block(0, |b| {
+            b.prepare(tiles, operation, 1, true);
+            b.wait(tiles);
+            b.finalize(hccl);
+        });
+    };
+
+    /// What a turn has received there may be read.
+    nothing_is_read_of_the_workspace_that_nobody_wrote, "unwritten", MixAiv10, |k, broken| {
+        let x = k.input("x", Number::F16);
+        let a = k.filled("a", Number::F16, 64);
+        let hccl = k.ready(&[2]);
+        let tiles = k.task("tiles", hccl);
+        let operation = all_reduce(k, x, Base::Workspace);
+        k.on_block(0, |b| {
+            b.prepare(tiles, operation, 1, true);
+            b.wait(tiles);
+            copy_in(b, a, Base::Workspace, if broken { 2 } else { 0 }, 64);
+            b.finalize(hccl);
+        });
+    };
+
+    /// What is written later does not count.
+    the_workspace_is_written_before_it_is_read, "unwritten", MixAiv10, |k, broken| {
+        let a = k.filled("a", Number::F16, 64);
+        k.on_block(0, |b| {
+            if !broken {
+                copy_out(b, Base::Workspace, 0, a, 64);
+            }
+            b.sync(Sync::Pipe(Pipe::All));
+            copy_in(b, a, Base::Workspace, 0, 64);
+            b.sync(Sync::Pipe(Pipe::All));
+            copy_out(b, Base::Workspace, 0, a, 64);
+        });
+    };
+
     memory_to_work_with_has_no_result, "unwritten", MixAiv10, |k, broken| {
         k.setting.product = Product::A3;
         let (from, count) = (k.filled("from", Number::F32, 64), k.n(64));
@@ -340,4 +382,96 @@ fn a_length_that_is_data_hides_no_order() {
     };
     assert_eq!(rules(true), ["units", "data"]);
     assert_eq!(rules(false), ["data"]);
+}
+
+/// A number that is read from memory.
+fn data(k: &mut Kernel) -> ValueId {
+    let v = k.variable("data", Number::U64);
+    let counts = k.input("counts", Number::U64);
+    let place = k.at(counts, 0);
+    k.step(Step::Read(v, Read::Global(place)));
+    k.get(v)
+}
+
+fn found(k: Kernel) -> Vec<(Severity, &'static str)> {
+    k.findings().iter().map(|finding| (finding.severity, finding.rule)).collect()
+}
+
+const DATA: (Severity, &str) = (Severity::Note, "data");
+
+/// A branch or a loop that depends on data is left out, and what comes behind it is checked.
+#[test]
+fn what_comes_behind_a_branch_that_depends_on_data_is_checked() {
+    for way in ["branch", "loop"] {
+        for broken in [true, false] {
+            let mut k = Kernel::new(Mix::MixAiv10);
+            let (x, _, a) = tensors(&mut k);
+            let open = data(&mut k);
+            let inside = |b: &mut Builder| {
+                double(b, a, a, 64);
+                b.sync(Sync::Units(Pipe::Vector, Pipe::Scalar));
+            };
+            match way {
+                "branch" => {
+                    let (limit, more) = (k.n(3), Binary::Greater);
+                    let condition = k.binary(more, open, limit);
+                    k.when(condition, inside);
+                }
+                _ => k.range("i", open, |b, _| inside(b)),
+            }
+            copy_in(&mut k, a, x, 0, 64);
+            if !broken {
+                wait(&mut k, Pipe::Vector, Pipe::In);
+            }
+            double(&mut k, a, a, 64);
+            let errors = broken.then_some((Severity::Error, "units"));
+            assert_eq!(found(k), errors.into_iter().chain([DATA]).collect::<Vec<_>>(), "{way}");
+        }
+    }
+}
+
+/// What a branch may have written counts as written, and a variable that it may have set has no number.
+#[test]
+fn a_branch_that_depends_on_data_may_have_done_what_is_in_it() {
+    let mut k = Kernel::new(Mix::MixAiv10);
+    let y = k.output("y", Number::F32);
+    let (outs, a) = queue(&mut k, "outs", Position::VecOut, 1);
+    let open = data(&mut k);
+    let one = k.n(1);
+    let v = k.variable("v", Number::U64);
+    k.step(Step::Set(v, one));
+    let condition = k.binary(Binary::Greater, open, one);
+    k.on_block(0, |b| {
+        b.buffer(Buffer::Alloc(outs, a.tensor));
+        b.when(condition, |b| {
+            let (value, count) = (b.float(Number::F32, 1.0), b.n(64));
+            b.step(Step::Vector(Vector::Fill { to: a, value, count }));
+            b.step(Step::Set(v, open));
+        });
+        b.buffer(Buffer::Enqueue(outs, a.tensor));
+        b.buffer(Buffer::Dequeue(outs, a.tensor));
+        let pieces = Pieces { length: b.get(v), count: None, gap: None };
+        let to = b.at(y, 0);
+        b.step(Step::Copy(Copy::Out { to, from: a, pieces, add: false }));
+        b.buffer(Buffer::Free(outs, a.tensor));
+    });
+    assert_eq!(found(k), [DATA, DATA]);
+}
+
+/// Where cores would have to know of it, the core is not followed any further; what has been seen by then is compared.
+#[test]
+fn what_is_seen_before_the_way_is_lost_is_compared() {
+    for broken in [true, false] {
+        let mut k = Kernel::new(Mix::MixAiv10);
+        let (_, y, a) = tensors(&mut k);
+        let open = data(&mut k);
+        k.on_block(0, |b| copy_out(b, y, 0, a, 64));
+        if !broken {
+            k.sync_vectors();
+        }
+        k.on_block(1, |b| copy_in(b, a, y, 0, 64));
+        k.range("i", open, |b, _| b.sync_vectors());
+        let errors = broken.then_some((Severity::Error, "race"));
+        assert_eq!(found(k), errors.into_iter().chain([DATA]).collect::<Vec<_>>());
+    }
 }
