@@ -96,6 +96,10 @@ impl StreamQueue {
     /// number.
     pub(crate) fn record(&self) -> Result<u64> {
         let _bound = self.device.bind()?;
+        if self.slot.progress.is_none() {
+            // Marks that are complete are recorded again, also when the program only ever records.
+            self.marks.poll(self, 0);
+        }
         let _issuing = self.slot.issuing();
         let submitted = self.slot.timeline.submitted();
         self.marks.record_behind(self, submitted)?;

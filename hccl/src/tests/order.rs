@@ -207,3 +207,21 @@ fn marks_are_used_again() {
         assert!(spare.iter().all(|count| *count <= 30), "{spare:?}");
     });
 }
+
+#[test]
+fn marks_that_nobody_asks_for_are_used_again() {
+    on_both(1, |runtime| {
+        let device = runtime.device(0).unwrap();
+        let stream = device.stream().unwrap();
+        let mut x = device.zeros::<i32>(1, &stream).unwrap();
+        for _ in 0..1000 {
+            drop(x.fill_zero(&stream).unwrap());
+            drop(stream.record().unwrap());
+        }
+        stream.synchronize().unwrap();
+        drop(stream);
+        device.reap();
+        let spare = device.state().spare_events();
+        assert!(spare <= 500, "{spare}");
+    });
+}
