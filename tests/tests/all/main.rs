@@ -18,6 +18,7 @@ mod launches;
 mod liveness;
 mod operator_pages;
 mod operators;
+mod points;
 mod pressure;
 mod programs;
 mod ranks;
