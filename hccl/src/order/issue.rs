@@ -147,6 +147,7 @@ pub(crate) fn issue_behind(
     check_places(queue, operation.name, touches)?;
     queue.take_detached_failure()?;
     let bound = queue.device().bind()?;
+    queue.reuse_marks();
     let mut prepared = PreparedWaits::new(queue);
     let issued = loop {
         let mut issuing = slot.issuing();

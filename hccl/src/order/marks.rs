@@ -29,6 +29,9 @@ use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::sync::{lock, try_lock};
 
+/// So many marks are left until somebody asks.
+const FEW: usize = 64;
+
 /// The marks of one stream.
 #[derive(Default)]
 pub(crate) struct Marks {
@@ -39,6 +42,8 @@ pub(crate) struct Marks {
 struct MarksState {
     /// Oldest first.
     list: VecDeque<(u64, Arc<EventHandle>)>,
+    /// With more marks than this they are looked at: twice as many as the last look has left.
+    most: usize,
     /// Calls that block, by number.
     asking: Vec<(u64, Target)>,
     asked: u64,
@@ -106,6 +111,15 @@ impl Marks {
         }
         let first = state.list.iter().find(|(last, _)| *last >= number);
         Ok(first.map(|(last, event)| (event.clone(), *last)))
+    }
+
+    /// Takes note of marks that are complete, when there are many. Not with the issue lock held.
+    pub(crate) fn poll_if_many(&self, queue: &StreamQueue) {
+        if try_lock(&self.state).is_some_and(|state| state.list.len() > state.most.max(FEW)) {
+            self.poll(queue, 0);
+            let mut state = lock(&self.state);
+            state.most = 2 * state.list.len();
+        }
     }
 
     /// Takes note of marks that are complete; whether `number` is. Records a mark for it when there is none.

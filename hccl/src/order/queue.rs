@@ -85,6 +85,15 @@ impl StreamQueue {
         }
     }
 
+    /// Marks that are complete are recorded again, also in a program that never asks what is complete. Without the issue lock, of
+    /// which a failure that is found needs to know its operation.
+    #[inline]
+    pub(crate) fn reuse_marks(&self) {
+        if self.slot.progress.is_none() {
+            self.marks.poll_if_many(self);
+        }
+    }
+
     /// An event behind operation `number`, and the last number that it covers. `None` when that operation is complete.
     pub(crate) fn event_behind(&self, number: u64) -> Result<Option<(Arc<EventHandle>, u64)>> {
         let _bound = self.device.bind()?;
@@ -96,10 +105,7 @@ impl StreamQueue {
     /// number.
     pub(crate) fn record(&self) -> Result<u64> {
         let _bound = self.device.bind()?;
-        if self.slot.progress.is_none() {
-            // Marks that are complete are recorded again, also when the program only ever records.
-            self.marks.poll(self, 0);
-        }
+        self.reuse_marks();
         let _issuing = self.slot.issuing();
         let submitted = self.slot.timeline.submitted();
         self.marks.record_behind(self, submitted)?;
