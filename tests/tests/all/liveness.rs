@@ -163,6 +163,8 @@ fn readers(linked: bool) {
                 let work = y.upload(&[7; 100], &stream)?;
                 let event = stream.record()?;
                 let contact = comm.all_reduce_in_place(&mut x, Sum, &stream)?;
+                // A later event is not what its readers wait for.
+                stream.record()?;
                 read(device, &y, &event, &work)?;
                 assert!(!contact.is_done(), "the other rank has not come");
                 come.send(()).unwrap();
