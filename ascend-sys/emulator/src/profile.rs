@@ -1,5 +1,6 @@
 //! What the products differ in, as far as the runtime (not HCCL) is concerned.
 
+use ascend_program::check;
 use std::time::Duration;
 
 /// A product: the chip, and the rules that come with it.
@@ -36,13 +37,31 @@ impl Product {
         }
     }
 
-    /// What `aclrtGetSocName` says; NUL-terminated. Programs look at its first letters.
+    /// What `aclrtGetSocName` says; NUL-terminated. Programs look at its first letters. Of each product it is the one whose numbers
+    /// of cores are known.
     pub(crate) fn soc_name(self) -> &'static std::ffi::CStr {
         match self {
-            Product::A2 => c"Ascend910B1",
-            Product::A3 => c"Ascend910_9391",
-            Product::Ascend950 => c"Ascend950PR_9599",
+            Product::A2 => c"Ascend910B2",
+            Product::A3 => c"Ascend910_9392",
+            Product::Ascend950 => c"Ascend950PR_958b",
         }
+    }
+
+    /// As the rules for kernels name it.
+    pub(crate) fn of_kernels(self) -> check::Product {
+        match self {
+            Product::A2 => check::Product::A2,
+            Product::A3 => check::Product::A3,
+            Product::Ascend950 => check::Product::Ascend950,
+        }
+    }
+
+    pub(crate) fn cube_cores(self) -> u32 {
+        self.of_kernels().cube_cores()
+    }
+
+    pub(crate) fn vector_cores(self) -> u32 {
+        self.of_kernels().vector_cores()
     }
 
     /// Device memory in bytes, if nobody says otherwise.

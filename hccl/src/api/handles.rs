@@ -9,9 +9,9 @@ use std::ffi::{CStr, c_void};
 use std::time::Duration;
 
 use ascend_sys::{
-    ACL_EVENT_SYNC, ACL_EVENT_TIME_LINE, ACL_NOTIFY_DEFAULT, aclrtContext, aclrtEvent,
-    aclrtEventRecordedStatus, aclrtMemAttr, aclrtMemMallocPolicy, aclrtMemcpyKind, aclrtNotify,
-    aclrtStream, aclrtStreamStatus,
+    ACL_EVENT_SYNC, ACL_EVENT_TIME_LINE, ACL_NOTIFY_DEFAULT, aclrtContext, aclrtDevAttr,
+    aclrtEvent, aclrtEventRecordedStatus, aclrtMemAttr, aclrtMemMallocPolicy, aclrtMemcpyKind,
+    aclrtNotify, aclrtStream, aclrtStreamStatus,
 };
 
 use super::{Table, call};
@@ -133,6 +133,14 @@ impl Table {
     pub(crate) fn set_context(&self, context: ContextHandle) -> Result<()> {
         // SAFETY: the handle came from CANN; a stale one is answered with a code.
         unsafe { call!(self, aclrtSetCurrentContext, context.0) }
+    }
+
+    /// A number that a device tells of itself (`aclrtGetDeviceInfo`).
+    pub(crate) fn device_info(&self, id: i32, attribute: aclrtDevAttr) -> Result<u32> {
+        let (id, mut value) = (u32::try_from(id).unwrap_or(u32::MAX), 0);
+        // SAFETY: the out parameter is a live local.
+        unsafe { call!(self, aclrtGetDeviceInfo, id, attribute, &mut value) }?;
+        Ok(u32::try_from(value).unwrap_or(0))
     }
 
     /// The name of the chip.

@@ -7,6 +7,8 @@ use std::marker::PhantomData;
 use std::ops::Deref;
 use std::sync::Arc;
 
+use ascend_sys::aclrtDevAttr;
+
 use super::deferred::Retire;
 use super::shared::{DeviceState, ReapTurn};
 use crate::api::Table;
@@ -79,6 +81,32 @@ impl Device {
     /// CANN's number for the device (`aclrtSetDevice`).
     pub fn id(&self) -> i32 {
         self.runtime.shared().device_id(self.index)
+    }
+
+    /// The number of its cube cores, which multiply matrices (`aclrtGetDeviceInfo` with `ACL_DEV_ATTR_CUBE_CORE_NUM`): as many
+    /// blocks of a kernel of cube cores, or of both kinds, run at the same time. Does not block.
+    ///
+    /// ```
+    /// # fn main() -> hccl::Result<()> {
+    /// use hccl::prelude::*;
+    ///
+    /// let runtime = Runtime::emulator_builder().devices(1).product(Product::A3).build()?;
+    /// let device = runtime.device(0)?;
+    /// assert_eq!((device.cube_cores()?, device.vector_cores()?), (24, 48));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// What CANN says, and [`Error::MissingSymbol`](crate::Error::MissingSymbol) where it is too old to tell.
+    pub fn cube_cores(&self) -> Result<u32> {
+        self.table().device_info(self.id(), aclrtDevAttr::ACL_DEV_ATTR_CUBE_CORE_NUM)
+    }
+
+    /// The number of its vector cores (`ACL_DEV_ATTR_VECTOR_CORE_NUM`), as [`cube_cores`](Self::cube_cores).
+    pub fn vector_cores(&self) -> Result<u32> {
+        self.table().device_info(self.id(), aclrtDevAttr::ACL_DEV_ATTR_VECTOR_CORE_NUM)
     }
 
     #[inline]

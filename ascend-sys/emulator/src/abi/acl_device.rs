@@ -8,8 +8,8 @@ use crate::message::{Failure, fail};
 use crate::stream::STREAMS;
 use crate::{capture, context, ending, executor, machine};
 use ascend_sys::{
-    ACL_ERROR_FEATURE_UNSUPPORTED, ACL_ERROR_RT_INVALID_DEVICEID, ACL_ERROR_RT_STREAM_SYNC_TIMEOUT,
-    aclrtContext, aclrtDeviceStatus, aclrtStream,
+    ACL_ERROR_FEATURE_UNSUPPORTED, ACL_ERROR_RT_FEATURE_NOT_SUPPORT, ACL_ERROR_RT_INVALID_DEVICEID,
+    ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, aclrtContext, aclrtDevAttr, aclrtDeviceStatus, aclrtStream,
 };
 use std::time::{Duration, Instant};
 
@@ -30,6 +30,27 @@ entries! {
         let block = machine::default_block()
             .map_err(|text| Failure::new(ACL_ERROR_RT_INVALID_DEVICEID, text))?;
         count.write(block.count);
+        Ok(())
+    }
+
+    fn aclrtGetDeviceInfo(device_id: u32, attr: aclrtDevAttr, value: Out<i64>) {
+        let value = value.required("value")?;
+        let id = i32::try_from(device_id).unwrap_or(i32::MAX);
+        let product = machine::find_device(id)?.product();
+        let number = match attr {
+            // A core of the AI kind is a cube core with its vector cores.
+            aclrtDevAttr::ACL_DEV_ATTR_AICORE_CORE_NUM
+            | aclrtDevAttr::ACL_DEV_ATTR_CUBE_CORE_NUM => product.cube_cores(),
+            aclrtDevAttr::ACL_DEV_ATTR_VECTOR_CORE_NUM => product.vector_cores(),
+            other => {
+                return fail!(
+                    ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+                    "attr is {}; an emulated device tells its numbers of cores",
+                    other.0
+                );
+            }
+        };
+        value.write(number.into());
         Ok(())
     }
 

@@ -6,7 +6,7 @@
 use super::global::Region;
 use crate::profile;
 use ascend_program::Program;
-use ascend_program::check::{Product, Setting, Severity, check};
+use ascend_program::check::{Setting, Severity, check};
 use ascend_program::flow::Launch;
 use ascend_sync::lock_std as lock;
 use std::fmt::Write as _;
@@ -138,11 +138,6 @@ impl Recorded {
         memory: &[Option<ArgumentMemory>],
         strictness: Strictness,
     ) -> Option<String> {
-        let product = match product {
-            profile::Product::A2 => Product::A2,
-            profile::Product::A3 => Product::A3,
-            profile::Product::Ascend950 => Product::Ascend950,
-        };
         let bytes = |of: &Option<ArgumentMemory>| of.map(|memory| memory.bytes);
         let (workspace, parameters) = memory.split_last()?;
         let setting = Setting {
@@ -150,7 +145,7 @@ impl Recorded {
             parameters: parameters.iter().map(bytes).collect(),
             addresses: memory.iter().map(|of| of.map(|memory| memory.start)).collect(),
             workspace: bytes(workspace),
-            ..Setting::strict(product)
+            ..Setting::strict(product.of_kernels())
         };
         let findings = check(&self.program, launch, &setting).err()?;
         let errors: Vec<_> =

@@ -37,6 +37,25 @@ fn device_ids() {
 }
 
 #[test]
+fn a_device_tells_its_numbers_of_cores() {
+    let block = Block::one();
+    let (id, mut value) = (block.first as u32, 0);
+    for (attribute, number) in [
+        (aclrtDevAttr::ACL_DEV_ATTR_AICORE_CORE_NUM, 24),
+        (aclrtDevAttr::ACL_DEV_ATTR_CUBE_CORE_NUM, 24),
+        (aclrtDevAttr::ACL_DEV_ATTR_VECTOR_CORE_NUM, 48),
+    ] {
+        ok!(aclrtGetDeviceInfo(id, attribute, &mut value));
+        assert_eq!(value, number);
+    }
+    let cores = aclrtDevAttr::ACL_DEV_ATTR_CUBE_CORE_NUM;
+    fails!(100000, ["value is NULL"], aclrtGetDeviceInfo(id, cores, null_mut()));
+    fails!(107001, [], aclrtGetDeviceInfo(u32::MAX, cores, &mut value));
+    let other = aclrtDevAttr::ACL_DEV_ATTR_WARP_SIZE;
+    fails!(207000, ["tells its numbers of cores"], aclrtGetDeviceInfo(id, other, &mut value));
+}
+
+#[test]
 fn the_default_context_is_shared_and_counted() {
     let block = Block::one();
     let first = block.first;

@@ -19,6 +19,7 @@
 //! | `unwritten` | what is read of local memory was written since its buffer was allocated |
 //! | `clean`, `line` | what is written element by element is cleaned before others look at it, and what others wrote is cleaned before it is read so; no two cores write a cache line so |
 //! | `finalize`, `finalize-sync` | once, last, after every other core's last wait |
+//! | `cores` | cores that all have to meet are no more than the chip has |
 //! | `mix`, `flag`, `flag-count`, `flag-mode`, `hang`, `unawaited` | cores can and do meet at every `SyncAll` and every flag |
 //! | `core`, `memory`, `buffers`, `queue`, `tensor`, `freed` | local memory: who has it, how much there is, what passes through queues |
 //! | `align`, `pieces`, `vector-type`, `vector-count`, `cast`, `matmul` | operations of the vector and the cube unit |

@@ -19,6 +19,20 @@ impl Product {
             Product::Ascend950 => "Ascend 950",
         }
     }
+
+    /// Cube cores of a chip, as CANN's platform files have them for Ascend910B2 (A2), Ascend910_9392 (A3) and Ascend950PR_958b
+    /// (Ascend 950). Other chips of a product may have other numbers: a program asks its device.
+    pub fn cube_cores(self) -> u32 {
+        match self {
+            Product::A2 | Product::A3 => 24,
+            Product::Ascend950 => 32,
+        }
+    }
+
+    /// Vector cores of such a chip: two beside each cube core.
+    pub fn vector_cores(self) -> u32 {
+        2 * self.cube_cores()
+    }
 }
 
 /// What a launch is checked against.

@@ -88,6 +88,9 @@ impl Flags {
             self.refused = true;
             return;
         }
+        if mode == Mode::Kind {
+            all_run(view, view.core.kind);
+        }
         let CoreName { kind, index } = view.core;
         let vector = kind == Core::Aiv;
         let block = index / self.mix.ratio(kind).max(1);
@@ -276,10 +279,36 @@ pub(super) fn synchronises(view: &mut View<'_, '_>, what: &str) -> bool {
     mix.synchronises()
 }
 
+/// Reports that not all cores of a kind that have to meet can run at the same time.
+fn all_run(view: &mut View<'_, '_>, kind: Core) {
+    let product = view.product();
+    let (has, name) = match kind {
+        Core::Aic => (product.cube_cores(), "cube"),
+        Core::Aiv => (product.vector_cores(), "vector"),
+    };
+    let blocks = view.ground.launch.blocks;
+    let cores = view.ground.program.mix.ratio(kind).saturating_mul(blocks);
+    if cores > has {
+        let message = format!(
+            "{cores} {name} cores of {blocks} blocks are to meet, and {} has {has}: the others begin when these have ended",
+            product.name()
+        );
+        view.error(
+            "cores",
+            message,
+            "launch as many blocks as the device has cores, and loop in the kernel",
+        );
+    }
+}
+
 /// Whether this core may call `SyncAll` in this form.
 pub(super) fn barrier(view: &mut View<'_, '_>, vector: bool) -> bool {
     if !synchronises(view, "barriers of all cores") {
         return false;
+    }
+    all_run(view, Core::Aiv);
+    if !vector {
+        all_run(view, Core::Aic);
     }
     let mix = view.ground.program.mix;
     let wrong = match (vector, view.core.kind) {

@@ -18,6 +18,23 @@ fn meet(b: &mut Builder) {
 }
 
 rules! {
+    cores_that_meet_run_at_the_same_time, "cores", MixAiv10, |k, broken| {
+        k.blocks = if broken { 49 } else { 48 };
+        k.sync_vectors();
+    };
+
+    cores_of_both_kinds_that_meet_run_at_the_same_time, "cores", MixAic12, |k, broken| {
+        k.blocks = if broken { 25 } else { 24 };
+        k.sync(Sync::All { vector: false });
+    };
+
+    cores_that_raise_a_flag_for_their_kind_run_at_the_same_time, "cores", MixAic10, |k, broken| {
+        k.setting.product = Product::Ascend950;
+        k.blocks = if broken { 33 } else { 32 };
+        k.sync(Sync::Raise { mode: Mode::Kind, pipe: Pipe::Fix, flag: 8 });
+        k.sync(Sync::Await { flag: 8 });
+    };
+
     all_cores_get_to_a_barrier, "hang", MixAiv10, |k, broken| {
         k.blocks = 4;
         if broken {
