@@ -8,6 +8,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use crate::api::entries::ThreadWaits;
+use crate::device::Stream;
 use crate::error::{Error, Result};
 use crate::order::awaiting::{self, PolledHere};
 use crate::order::helper::Helper;
@@ -41,8 +42,18 @@ pub struct Pending<T>(PendingSource<T>);
 enum PendingSource<T> {
     /// A helper thread makes it. While it is awaited it has a wait.
     Helper(Arc<PendingShared<T>>, Option<PendingWait>),
-    /// It is there when this operation is complete.
-    Behind(Work, Option<T>),
+    /// It is there when an operation is complete.
+    Behind(Behind<T>),
+}
+
+struct Behind<T> {
+    work: Work,
+    value: Option<T>,
+    /// What the program called, which issued an operation of another name.
+    operation: &'static str,
+    /// The stream of the operation. A stream that is dropped reports errors that nobody has asked for yet, so it stays until
+    /// the outcome is asked for.
+    _stream: Stream,
 }
 
 /// What may end the wait of a task before it is made.
@@ -107,11 +118,18 @@ impl<T> Pending<T> {
         Pending(PendingSource::Helper(shared, None))
     }
 
-    /// `value`, when an operation is complete.
-    pub(crate) fn behind(work: Result<Work>, value: T) -> Self {
-        match work {
-            Ok(work) => Pending(PendingSource::Behind(work, Some(value))),
-            Err(error) => Self::ready(Err(error)),
+    /// `value`, when an operation on a stream of its own is complete. `operation` is what the program called.
+    pub(crate) fn behind(
+        operation: &'static str,
+        issued: Result<(Stream, Work)>,
+        value: T,
+    ) -> Self {
+        match issued {
+            Ok((_stream, work)) => {
+                let value = Some(value);
+                Pending(PendingSource::Behind(Behind { work, value, operation, _stream }))
+            }
+            Err(error) => Self::ready(Err(error.called(operation))),
         }
     }
 
@@ -129,8 +147,9 @@ impl<T> Pending<T> {
                     return outcome;
                 }
             },
-            PendingSource::Behind(work, value) => {
-                work.wait().and_then(|()| value.take().ok_or_else(taken))
+            PendingSource::Behind(behind) => {
+                let outcome = behind.work.wait();
+                behind.take(outcome)
             }
         }
     }
@@ -143,9 +162,9 @@ impl<T> Pending<T> {
     pub fn wait_timeout(mut self, limit: Duration) -> Result<Result<T>, Self> {
         let outcome = match &mut self.0 {
             PendingSource::Helper(shared, _) => shared.wait(limit),
-            PendingSource::Behind(work, value) => match work.wait_timeout(limit) {
-                Err(error) if error.is_timeout() && !work.is_done() => None,
-                outcome => Some(outcome.and_then(|()| value.take().ok_or_else(taken))),
+            PendingSource::Behind(behind) => match behind.work.wait_timeout(limit) {
+                Err(error) if error.is_timeout() && !behind.work.is_done() => None,
+                outcome => Some(behind.take(outcome)),
             },
         };
         outcome.ok_or(self)
@@ -155,7 +174,7 @@ impl<T> Pending<T> {
     pub fn is_done(&self) -> bool {
         match &self.0 {
             PendingSource::Helper(shared, _) => lock(&shared.state).is_made(),
-            PendingSource::Behind(work, _) => work.is_done(),
+            PendingSource::Behind(behind) => behind.work.is_done(),
         }
     }
 }
@@ -192,9 +211,19 @@ impl<T> Future for Pending<T> {
                 };
                 wait.patience.failure().map_or(Poll::Pending, |error| Poll::Ready(Err(error)))
             }
-            PendingSource::Behind(work, value) => Pin::new(work)
-                .poll(cx)
-                .map(|outcome| outcome.and_then(|()| value.take().ok_or_else(taken))),
+            PendingSource::Behind(behind) => {
+                Pin::new(&mut behind.work).poll(cx).map(|outcome| behind.take(outcome))
+            }
+        }
+    }
+}
+
+impl<T> Behind<T> {
+    /// The value, when the operation ended well.
+    fn take(&mut self, outcome: Result<()>) -> Result<T> {
+        match outcome {
+            Ok(()) => self.value.take().ok_or_else(taken),
+            Err(error) => Err(error.called(self.operation)),
         }
     }
 }

@@ -357,6 +357,30 @@ fn a_wait_that_lasts_inside_the_poll_of_a_task_says_so() {
 }
 
 #[test]
+fn an_error_of_making_links_is_told_once() {
+    listen();
+    let builder = Runtime::emulator_builder().devices(2).memory(64 << 20);
+    let runtime = builder.connect_timeout(Duration::from_millis(50)).build().unwrap();
+    let devices = [0, 1].map(|index| runtime.device(index).unwrap());
+    let root = RootInfo::new(&devices[0]).unwrap();
+    let making = [0, 1].map(|rank| {
+        let config = CommConfig::builder().name("links told once").buffer_mib(1).build();
+        let builder = Communicator::builder().runtime(&runtime).rank(rank).world_size(2);
+        builder.root_info(&root).config(config).build()
+    });
+    let mut comms = making.map(|making| making.wait().unwrap());
+    for _ in 0..3 {
+        comms[0].connect().wait().unwrap_err();
+        comms[0].connect_to(&[1]).wait().unwrap_err();
+    }
+    // Everything that was dropped has been looked at when the runtime is gone.
+    drop((comms, devices, runtime));
+    let again = events(Level::WARN);
+    let again: Vec<_> = again.iter().filter(|text| text.contains("links told once")).collect();
+    assert!(again.is_empty(), "{again:?}");
+}
+
+#[test]
 fn auto_says_which_backend_it_took() {
     listen();
     let backend = match Runtime::auto().unwrap().backend() {

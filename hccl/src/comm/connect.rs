@@ -1,12 +1,14 @@
 //! Links made ahead of time.
 
 use super::Communicator;
+use crate::device::Stream;
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::Result;
 use crate::order::work::Work;
 use crate::pending::Pending;
 
+const CONNECT: &str = "connect";
 const CONNECT_TO: &str = "connect_to";
 
 impl Communicator {
@@ -40,12 +42,13 @@ impl Communicator {
     /// # }
     /// ```
     pub fn connect(&mut self) -> Pending<()> {
-        Pending::behind(self.begin_connect(), ())
+        Pending::behind(CONNECT, self.begin_connect(), ())
     }
 
-    fn begin_connect(&mut self) -> Result<Work> {
+    fn begin_connect(&mut self) -> Result<(Stream, Work)> {
         let stream = self.device().stream()?;
-        self.barrier(&stream)
+        let work = self.barrier(&stream)?;
+        Ok((stream, work))
     }
 
     /// Makes the links to some peers that messages need. Each of these ranks calls it too, and names this one; it is a
@@ -60,10 +63,10 @@ impl Communicator {
         if peers.is_empty() {
             return Pending::ready(Ok(()));
         }
-        Pending::behind(self.begin_connect_to(peers), ())
+        Pending::behind(CONNECT_TO, self.begin_connect_to(peers), ())
     }
 
-    fn begin_connect_to(&mut self, peers: &[u32]) -> Result<Work> {
+    fn begin_connect_to(&mut self, peers: &[u32]) -> Result<(Stream, Work)> {
         (peers.iter().try_for_each(|peer| self.member.check_peer(*peer)))
             .map_err(|error| self.member.explain(CONNECT_TO, 0, error))?;
         let stream = self.device().stream()?;
@@ -74,6 +77,7 @@ impl Communicator {
         for ((at, &peer), part) in peers.iter().enumerate().zip(parts) {
             batch = batch.send(sent.slice(at..at + 1)?, peer).recv(part, peer);
         }
-        batch.submit(&stream)
+        let work = batch.submit(&stream)?;
+        Ok((stream, work))
     }
 }

@@ -154,7 +154,7 @@ impl Communicator {
     ) -> Pending<Option<Communicator>> {
         match self.begin_split(color, key, config) {
             Ok(split) => Pending::begin(SPLIT, self.device().making(), move || split.make()),
-            Err(error) => Pending::ready(Err(error)),
+            Err(error) => Pending::ready(Err(error.called(SPLIT))),
         }
     }
 
@@ -300,7 +300,7 @@ impl Split {
     fn make(self) -> Result<Option<Communicator>> {
         let Split { mut part, color, number: split, rank: own, mut config, stream, all, work } =
             self;
-        work.wait()?;
+        work.wait().map_err(|error| error.called(SPLIT))?;
         let all = all.to_vec(&stream).wait()?;
         let Some(color) = color else { return Ok(None) };
         let said =

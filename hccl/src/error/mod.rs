@@ -361,6 +361,25 @@ impl Error {
         self
     }
 
+    /// The error of an operation that a method issues under another name, with the name of the method, which is what the
+    /// program called.
+    #[cold]
+    pub(crate) fn called(mut self, method: &'static str) -> Self {
+        let context = match &mut self {
+            Error::Call { context, .. } | Error::Aborted { context } => context.as_deref_mut(),
+            Error::Timeout { context: Some(context), what, .. } => {
+                *what = what.replacen(context.operation, method, 1).into();
+                Some(&mut **context)
+            }
+            Error::Failed { context, .. } | Error::Refused { context, .. } => Some(&mut **context),
+            _ => None,
+        };
+        if let Some(context) = context.filter(|context| context.communicator.is_some()) {
+            context.operation = method;
+        }
+        self
+    }
+
     /// What went wrong in the rank that failed first, when this comes from [`Runtime::run_ranks`](crate::Runtime::run_ranks)
     /// and the rank returned an error of this crate; else the error itself.
     pub fn root_cause(&self) -> &Error {

@@ -155,6 +155,34 @@ fn a_communicator_that_nobody_is_left_to_join_is_told_at_once_as_a_deadlock() {
     assert_eq!(error.kind(), ErrorKind::Deadlock, "{error}");
 }
 
+/// Each issues an operation of another name.
+#[test]
+fn links_and_splits_that_fail_are_named_as_the_program_called_them() {
+    let builder = Runtime::emulator_builder().devices(2);
+    let runtime = builder.connect_timeout(Duration::from_millis(100)).build().unwrap();
+    let devices = [0, 1].map(|index| runtime.device(index).unwrap());
+    type Begin<'a> = &'a dyn Fn(&mut Communicator) -> Result<()>;
+    let cases: [(&str, Begin); 3] = [
+        ("connect", &|comm| comm.connect().wait()),
+        ("connect_to", &|comm| comm.connect_to(&[1]).wait()),
+        ("split", &|comm| comm.split(Some(0), 0).wait().map(drop)),
+    ];
+    for (name, begin) in cases {
+        let mut comms = Communicator::init_all(&devices).wait().unwrap();
+        for _ in 0..2 {
+            // Rank 1 does not come, and then the communicator has failed.
+            let error = begin(&mut comms[0]).unwrap_err();
+            let context = error.context().unwrap();
+            assert_eq!((context.operation, context.rank), (name, Some(0)), "{error}");
+            assert!(error.to_string().contains(&format!("[{name} #")), "{error}");
+            assert_eq!(error.is_communicator_usable(), Some(false), "{error}");
+        }
+        comms[1].abort().unwrap();
+        let refused = begin(&mut comms[1]).unwrap_err();
+        assert_eq!(refused.context().map(|context| context.operation), Some(name), "{refused}");
+    }
+}
+
 /// The same program, started once more, brings rank 1.
 #[test]
 fn a_root_info_in_another_process_is_told_on_both_sides() {
