@@ -9,7 +9,9 @@
 //! next begins. That is the order that CANN wants on a device. But a job waits for other ranks, and
 //! these may have asked for the same things in another order: then each device would wait for what the
 //! other one keeps in line. So the order is not held for ever. When the newest job has taken
-//! [`PATIENCE`], the next one whose *keys* are free begins beside it. Jobs with a key in common, which is a
+//! [`PATIENCE`], the next one whose *keys* are free begins beside it. Each job that already waits beside others
+//! halves that time, down to [`LEAST_PATIENCE`]: the order is lost by then, and a line of `n` jobs in the opposite
+//! order on two devices moves within a second and `n` times the least. Jobs with a key in common, which is a
 //! communicator, keep their order whatever happens.
 //!
 //! # Threads
@@ -35,6 +37,8 @@ use crate::sync::{contain, lock};
 
 /// How long a thread stays when there is nothing to do.
 const IDLE: Duration = Duration::from_millis(20);
+/// The shortest time that the next job stands in line behind jobs that wait.
+const LEAST_PATIENCE: Duration = Duration::from_millis(10);
 /// How often a thread that waits for a helper looks up.
 const LOOK_UP: Duration = Duration::from_millis(100);
 
@@ -190,14 +194,23 @@ impl Helper {
 }
 
 impl HelperState {
+    /// How long the newest job may keep the next one in line.
+    fn patience(&self) -> Duration {
+        let beside = u32::try_from(self.running.len().saturating_sub(1)).unwrap_or(u32::MAX);
+        let divisor = 1u32.checked_shl(beside).unwrap_or(u32::MAX);
+        (PATIENCE / divisor).max(LEAST_PATIENCE)
+    }
+
     fn patience_left(&self) -> Duration {
-        let since = self.running.last().map_or(PATIENCE, |(_, since)| since.elapsed());
-        PATIENCE.saturating_sub(since).max(Duration::from_millis(1))
+        let patience = self.patience();
+        let since = self.running.last().map_or(patience, |(_, since)| since.elapsed());
+        patience.saturating_sub(since).max(Duration::from_millis(1))
     }
 
     /// Whether patience is over, and all in line wait for jobs of their keys.
     fn waits_for_keys(&self) -> bool {
-        let is_over = self.running.last().is_some_and(|(_, since)| since.elapsed() >= PATIENCE);
+        let is_over =
+            self.running.last().is_some_and(|(_, since)| since.elapsed() >= self.patience());
         is_over && self.line.iter().all(|job| self.running.iter().any(|(keys, _)| job.shares(keys)))
     }
 
@@ -205,7 +218,7 @@ impl HelperState {
     fn take_next(&mut self) -> Option<Job> {
         match self.running.last() {
             None => self.line.pop_front(),
-            Some((_, since)) if since.elapsed() < PATIENCE => None,
+            Some((_, since)) if since.elapsed() < self.patience() => None,
             Some(_) => {
                 let running = self.running.iter().flat_map(|(keys, _)| keys);
                 let mut taken: Vec<u64> = running.copied().collect();

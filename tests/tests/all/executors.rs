@@ -412,6 +412,19 @@ fn first_operations_in_another_order_on_another_device_come_to_an_end() {
 }
 
 #[test]
+fn communicators_in_another_order_on_another_device_are_made_before_the_time_limit() {
+    const MANY: usize = 24;
+    let builder = Runtime::emulator_builder().devices(2);
+    let runtime = builder.connect_timeout(Duration::from_secs(4)).build().unwrap();
+    let roots: Vec<RootInfo> = (0..MANY).map(|_| root(&runtime)).collect();
+    let forwards: Vec<_> = roots.iter().map(|root| making(&runtime, 0, 2, root)).collect();
+    let backwards: Vec<_> = roots.iter().rev().map(|root| making(&runtime, 1, 2, root)).collect();
+    for pending in forwards.into_iter().chain(backwards) {
+        pending.wait().unwrap();
+    }
+}
+
+#[test]
 fn a_communicator_that_nobody_awaits_any_more_is_made_and_dropped_and_its_peers_are_told() {
     // Without the optional entries nobody can be told.
     let told = |runtime: &Runtime, comm: &mut Communicator| {
