@@ -57,7 +57,7 @@ impl KeptComm {
 
 impl Drop for KeptComm {
     fn drop(&mut self) {
-        self.handle.label.leave(self.device.table(), c"it has dropped its communicator");
+        self.handle.label.leave_after_it(self.device.table());
         // Not before: nobody destroys it in that call.
         self.handle.release();
     }

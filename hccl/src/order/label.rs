@@ -38,6 +38,8 @@ pub(crate) struct Label {
     replayed: Replayed,
     /// Who may issue in its name: the communicator, operations on a detour, parts that are being made, and graphs.
     users: AtomicUsize,
+    /// Why the communicator was dropped, for those that leave after it.
+    dropped: OnceLock<&'static CStr>,
     /// Lives as long as somebody may issue, where a run has to know.
     alive: OnceLock<Weak<()>>,
 }
@@ -113,6 +115,7 @@ impl Label {
             issued,
             replayed,
             users,
+            dropped: OnceLock::new(),
             alive: OnceLock::new(),
         }
     }
@@ -130,6 +133,20 @@ impl Label {
     /// One more may issue in its name.
     pub(crate) fn join(&self) {
         self.users.fetch_add(1, Relaxed);
+    }
+
+    /// The communicator is dropped for this reason.
+    pub(crate) fn is_dropped(&self, reason: &'static CStr) {
+        // It is dropped once.
+        let _ = self.dropped.set(reason);
+    }
+
+    /// One less may, which the communicator began before it was dropped.
+    pub(crate) fn leave_after_it(&self, table: &Table) {
+        self.leave(
+            table,
+            self.dropped.get().copied().unwrap_or(c"it has dropped its communicator"),
+        );
     }
 
     /// One less may. After the last one the peers are told that this rank issues nothing more, where the backend can.

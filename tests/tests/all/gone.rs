@@ -166,6 +166,27 @@ fn a_rank_that_panics_is_gone_for_the_others() {
     told(go, &["is gone", "its task or thread has panicked"]);
 }
 
+/// Its peers are told when what it has begun is issued, by another thread.
+#[test]
+fn a_rank_that_panics_behind_its_first_operation_is_gone_with_its_reason() {
+    let runtime = small();
+    runtime.set_deadline(LONG);
+    for (way, _wholes, pair) in ways(&runtime) {
+        let [mut goes, mut stays] = <[_; 2]>::try_from(pair).unwrap();
+        let (stream, other) = (stays.device().stream().unwrap(), goes.device().stream().unwrap());
+        let _begun = goes.barrier(&other).unwrap();
+        let dies = AssertUnwindSafe(move || {
+            let _comm = goes;
+            std::panic::resume_unwind(Box::new("this is what is tested"));
+        });
+        catch_unwind(dies).unwrap_err();
+        stays.barrier(&stream).unwrap().wait().unwrap();
+        let text = stays.barrier(&stream).unwrap().wait().unwrap_err().to_string();
+        let says = format!("rank {} is gone (its task or thread has panicked)", 1 - stays.rank());
+        assert!(text.contains(&says), "{way}: {text}");
+    }
+}
+
 #[test]
 fn a_thread_that_ends_takes_its_communicators_along() {
     thread_local! {
@@ -225,6 +246,46 @@ fn a_communicator_of_somebody_else_is_gone_when_its_owner_ends_it() {
     let error = work.wait().unwrap_err();
     assert_eq!(error.gone_ranks(), [0], "{error}");
     assert!(error.to_string().contains("rank 0 is gone"), "{error}");
+}
+
+#[test]
+fn a_part_of_a_communicator_of_somebody_else_is_gone_as_any_other() {
+    let runtime = small();
+    runtime.set_deadline(LONG);
+    let (_owners, mut ours) = foreign(&runtime);
+    for linked in [false, true] {
+        let parts = ours.each_mut().map(|comm| comm.split(Some(0), 0));
+        let [mut goes, mut stays] = parts.map(|part| part.wait().unwrap().unwrap());
+        if linked {
+            for pending in [goes.connect(), stays.connect()] {
+                pending.wait().unwrap();
+            }
+        }
+        let stream = stays.device().stream().unwrap();
+        let work = stays.barrier(&stream).unwrap();
+        drop(goes);
+        let error = work.wait().unwrap_err();
+        assert_eq!((error.kind(), error.gone_ranks()), (ErrorKind::RankGone, vec![0]), "{error}");
+    }
+}
+
+#[test]
+fn a_forgotten_communicator_of_somebody_else_is_gone_with_its_owner() {
+    let runtime = small();
+    runtime.set_deadline(LONG);
+    let (mut owners, [goes, mut stays]) = foreign(&runtime);
+    std::mem::forget(goes);
+    let stream = stays.device().stream().unwrap();
+    let work = stays.barrier(&stream).unwrap();
+    assert!(work.wait_timeout(Duration::from_millis(50)).unwrap_err().is_timeout());
+    let owner = owners.remove(0);
+    let dies = AssertUnwindSafe(move || {
+        let _owner = owner;
+        std::panic::resume_unwind(Box::new("this is what is tested"));
+    });
+    catch_unwind(dies).unwrap_err();
+    let text = work.wait().unwrap_err().to_string();
+    assert!(text.contains("rank 0 is gone (its task or thread has panicked)"), "{text}");
 }
 
 #[test]
