@@ -21,7 +21,11 @@ const INIT_ALL: &str = "Communicator::init_all";
 #[derive(TypedBuilder)]
 #[builder(
     doc,
-    builder_type(name = CommunicatorBuilder, vis = "pub"),
+    builder_type(
+        name = CommunicatorBuilder,
+        vis = "pub",
+        doc = "What a communicator is made of: each method sets one part, `build` begins to make it. From [`Communicator::builder`]."
+    ),
     build_method(into = Pending<Communicator>)
 )]
 pub struct Plan<'a> {

@@ -48,7 +48,13 @@ use crate::error::product::Product;
 /// # let _ = config;
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, TypedBuilder)]
-#[builder(doc, field_defaults(default, setter(strip_option)))]
+#[builder(
+    doc,
+    builder_type(
+        doc = "Settings of a [`CommConfig`]: each method sets one, all are optional. From [`CommConfig::builder`]."
+    ),
+    field_defaults(default, setter(strip_option))
+)]
 pub struct CommConfig {
     /// Size of one staging buffer of the communicator, in MiB, at least 1; CANN's default is 200. HCCL reserves twice this much
     /// device memory.
@@ -131,21 +137,26 @@ pub enum Expansion {
 /// | `hold` | `Duration` | 5 s | how long to wait before the first attempt: whole milliseconds, at most 60 s |
 /// | `interval` | `Duration` | 1 s | how long to wait between attempts: whole milliseconds, at most 60 s |
 #[derive(Clone, Copy, Debug, PartialEq, Eq, TypedBuilder)]
-#[builder(doc)]
+#[builder(
+    doc,
+    builder_type(
+        doc = "Settings of a [`Retry`]: each method sets one, all are optional. From [`Retry::builder`]."
+    )
+)]
 pub struct Retry {
-    /// Retry between servers.
+    /// Whether operations between servers are issued again; `false` unless told.
     #[builder(default)]
     between_servers: bool,
-    /// Retry between super-pods.
+    /// Whether operations between super-pods are issued again; `false` unless told.
     #[builder(default)]
     between_superpods: bool,
-    /// How many times: 1 to 10.
+    /// How many times: 1 to 10; once unless told.
     #[builder(default = 1)]
     attempts: u32,
-    /// How long to wait before the first attempt: whole milliseconds, at most 60 s.
+    /// How long to wait before the first attempt: whole milliseconds, at most 60 s; 5 s unless told.
     #[builder(default = Duration::from_secs(5))]
     hold: Duration,
-    /// How long to wait between attempts: whole milliseconds, at most 60 s.
+    /// How long to wait between attempts: whole milliseconds, at most 60 s; 1 s unless told.
     #[builder(default = Duration::from_secs(1))]
     interval: Duration,
 }

@@ -46,7 +46,7 @@ mod suspend;
 
 pub use crate::error::config::ConfigError;
 pub use build::{CommunicatorBuilder, Plan};
-pub use config::{CommConfig, Deterministic, Expansion, Retry};
+pub use config::{CommConfig, CommConfigBuilder, Deterministic, Expansion, Retry, RetryBuilder};
 pub use handle::AbortHandle;
 pub use root_info::RootInfo;
 pub use suspend::Unchanged;

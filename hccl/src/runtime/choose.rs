@@ -117,24 +117,28 @@ impl Runtime {
 /// What emulated devices are like. Made by [`Runtime::emulator_builder`], whose `build` takes the devices.
 #[cfg(feature = "emulator")]
 #[derive(Clone, Debug, TypedBuilder)]
-#[builder(doc, build_method(into = Result<Runtime>))]
+#[builder(
+    doc,
+    builder_type(doc = "Options of emulated devices: each method sets one, `build` makes the runtime. From [`Runtime::emulator_builder`]."),
+    build_method(into = Result<Runtime>)
+)]
 pub struct EmulatorOptions {
-    /// How many devices: 1 to 4,096.
+    /// How many devices: 1 to 4,096; 8 unless told.
     #[builder(default = 8)]
     devices: usize,
-    /// What they pretend to be.
+    /// What they pretend to be; an A3 unless told.
     #[builder(default = Product::A3)]
     product: Product,
     /// Memory of each in bytes; what the product has unless told. Pages are used when they are written.
     #[builder(default, setter(strip_option))]
     memory: Option<u64>,
-    /// How long ranks wait for one another when they connect: CANN's 120 s unless told.
+    /// How long ranks wait for one another when they connect: at most 49 days; CANN's 120 s unless told.
     #[builder(default, setter(strip_option))]
     connect_timeout: Option<Duration>,
-    /// How long an operation may take on the device: CANN's 1836 s unless told.
+    /// How long an operation may take on the device: at most 49 days; CANN's 1836 s unless told.
     #[builder(default, setter(strip_option))]
     exec_timeout: Option<Duration>,
-    /// Whether accesses to memory that nothing orders are looked for: see [`Runtime::findings`]. Makes everything slower.
+    /// Whether accesses to memory that nothing orders are looked for: see [`Runtime::findings`]. Makes everything slower; `false` unless told.
     #[builder(default)]
     checked: bool,
     /// How long everything that waits waits: 5 minutes unless told ([`Runtime::set_deadline`]).

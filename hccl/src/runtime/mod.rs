@@ -15,7 +15,7 @@ mod shared;
 pub use crate::error::finding::Finding;
 pub use crate::error::product::Product;
 #[cfg(feature = "emulator")]
-pub use choose::EmulatorOptions;
+pub use choose::{EmulatorOptions, EmulatorOptionsBuilder};
 #[cfg(feature = "emulator")]
 pub use faults::Fault;
 pub use shared::Backend;

@@ -1,4 +1,4 @@
-//! The book's list of what `hccl` calls is what it calls.
+//! The book's list of what `hccl` calls is what it calls, and rustdoc has a page for each builder.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -53,4 +53,20 @@ fn the_book_lists_the_functions_behind_the_calls() {
     let mut listed = BTreeSet::new();
     functions(table, &mut listed);
     assert_eq!(listed, calls);
+}
+
+/// A type that cannot be named has no page.
+#[test]
+fn builders_are_types_that_can_be_named() {
+    use hccl::comm::{CommConfig, CommConfigBuilder, CommunicatorBuilder, Retry, RetryBuilder};
+    use hccl::kernel::tiling::{
+        Mc2CcTilingConfig, Mc2CcTilingConfigBuilder, Mc2InitTilingConfig,
+        Mc2InitTilingConfigBuilder,
+    };
+    let _: hccl::runtime::EmulatorOptionsBuilder = hccl::Runtime::emulator_builder();
+    let _: CommunicatorBuilder<'_> = hccl::Communicator::builder();
+    let _: CommConfigBuilder = CommConfig::builder();
+    let _: RetryBuilder = Retry::builder();
+    let _: Mc2InitTilingConfigBuilder = Mc2InitTilingConfig::builder();
+    let _: Mc2CcTilingConfigBuilder = Mc2CcTilingConfig::builder();
 }

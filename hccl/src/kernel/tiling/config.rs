@@ -14,7 +14,12 @@ use crate::{Product, Result};
 
 /// What goes into the [`Mc2InitTiling`], and with [`fill`](Self::fill) the way to write both kinds of structs.
 #[derive(Clone, Debug, PartialEq, Eq, TypedBuilder)]
-#[builder(doc)]
+#[builder(
+    doc,
+    builder_type(
+        doc = "Settings of a [`Mc2InitTilingConfig`]: each method sets one. From [`Mc2InitTilingConfig::builder`]."
+    )
+)]
 pub struct Mc2InitTilingConfig {
     /// What the kernel runs on; [`Runtime::product`](crate::Runtime::product) says it of the devices at hand.
     product: Product,
@@ -43,7 +48,12 @@ pub struct Mc2InitTilingConfig {
 /// # let _ = config;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, TypedBuilder)]
-#[builder(doc)]
+#[builder(
+    doc,
+    builder_type(
+        doc = "Settings of a [`Mc2CcTilingConfig`]: each method sets one. From [`Mc2CcTilingConfig::builder`]."
+    )
+)]
 pub struct Mc2CcTilingConfig {
     /// The name of the communicator, 1 to 127 bytes, no NUL: [`Communicator::name`](crate::Communicator::name).
     #[builder(setter(into))]

@@ -77,7 +77,9 @@ pub use ascend_program::layout::{
     Communication, Dump, Field, HeaderError, Item, Layout, MAX_CC_TILINGS, MAX_SIZE, Number, Role,
 };
 pub use built_in::{Mc2CcTiling, Mc2InitTiling};
-pub use config::{Mc2CcTilingConfig, Mc2InitTilingConfig};
+pub use config::{
+    Mc2CcTilingConfig, Mc2CcTilingConfigBuilder, Mc2InitTilingConfig, Mc2InitTilingConfigBuilder,
+};
 pub use cube::TCubeTiling;
 pub use field::FieldType;
 pub use hccl_derive::Tiling;
