@@ -110,7 +110,7 @@ impl Mix {
 }
 
 /// Why bytes are not a program.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub enum DecodeError {
     /// They do not begin like one.
     NoProgram,
@@ -130,6 +130,13 @@ impl std::fmt::Display for DecodeError {
             ),
             DecodeError::Damaged(why) => write!(f, "a damaged recorded kernel: {why}"),
         }
+    }
+}
+
+/// `unwrap` prints it: the text.
+impl std::fmt::Debug for DecodeError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "DecodeError: {self}")
     }
 }
 

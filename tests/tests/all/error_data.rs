@@ -2,6 +2,7 @@
 
 mod making;
 mod operators;
+mod printed;
 
 use std::sync::Mutex;
 use std::time::Duration;

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use super::{Field, Item, Layout, Number, Role};
 
 /// Why a struct cannot be written in the older form.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct HeaderError {
     /// The struct and the field, or what else it is about.
     pub subject: String,
@@ -19,6 +19,13 @@ pub struct HeaderError {
 impl std::fmt::Display for HeaderError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}: {}", self.subject, self.problem)
+    }
+}
+
+/// `unwrap` prints it: the text.
+impl std::fmt::Debug for HeaderError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "HeaderError: {self}")
     }
 }
 
