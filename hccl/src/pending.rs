@@ -8,10 +8,9 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use crate::api::entries::ThreadWaits;
-use crate::device::Stream;
+use crate::device::{Device, Stream};
 use crate::error::{Error, Result};
 use crate::order::awaiting::{self, PolledHere};
-use crate::order::helper::Helper;
 use crate::order::patience::{Listening, Patience, Watch, watch_of_this_thread};
 use crate::order::work::Work;
 use crate::sync::lock;
@@ -70,7 +69,7 @@ struct PendingShared<T> {
     changed: Condvar,
     /// Told of the threads that wait.
     waits: ThreadWaits,
-    /// What may end the waits for it of threads that have nothing of their own: that of the thread that has begun it.
+    /// What may end the waits for it of threads that have nothing of their own: that of the thread that has begun it, or of the device.
     watch: Option<Arc<dyn Watch>>,
 }
 
@@ -90,17 +89,19 @@ impl<T> Unpin for Pending<T> {}
 const LOOK_UP: Duration = Duration::from_millis(100);
 
 impl<T: Send + 'static> Pending<T> {
-    /// Begins `make` on a thread of the helper, after what was begun before. `operation` is what the program called.
+    /// Begins `make` on a helper thread of the device, after what was begun before. `operation` is what the program called.
     pub(crate) fn begin(
         operation: &'static str,
-        helper: &Arc<Helper>,
+        device: &Device,
         make: impl FnOnce() -> Result<T> + Send + 'static,
     ) -> Self {
+        let helper = device.making();
         let job = match helper.reserve(operation) {
             Ok(job) => job,
             Err(error) => return Self::ready(Err(error)),
         };
-        let shared = PendingShared::new(operation, None, helper.waits());
+        let watch = watch_of_this_thread().or_else(|| device.watch());
+        let shared = PendingShared::new(operation, None, helper.waits(), watch);
         let mut maker = Maker { shared: shared.clone(), told: false };
         job.push([Arc::as_ptr(&shared).addr() as u64], move |open| {
             let outcome = make();
@@ -114,7 +115,7 @@ impl<T: Send + 'static> Pending<T> {
 impl<T> Pending<T> {
     /// What is there already.
     pub(crate) fn ready(outcome: Result<T>) -> Self {
-        let shared = PendingShared::new("", Some(outcome), ThreadWaits::default());
+        let shared = PendingShared::new("", Some(outcome), ThreadWaits::default(), None);
         Pending(PendingSource::Helper(shared, None))
     }
 
@@ -245,10 +246,15 @@ impl<T> PendingState<T> {
 }
 
 impl<T> PendingShared<T> {
-    fn new(operation: &'static str, outcome: Option<Result<T>>, waits: ThreadWaits) -> Arc<Self> {
+    fn new(
+        operation: &'static str,
+        outcome: Option<Result<T>>,
+        waits: ThreadWaits,
+        watch: Option<Arc<dyn Watch>>,
+    ) -> Arc<Self> {
         let state = PendingState { outcome, is_taken: false, waker: None, detached: false };
         let state = Mutex::new(state);
-        let (changed, watch) = (Condvar::new(), watch_of_this_thread());
+        let changed = Condvar::new();
         Arc::new(PendingShared { operation, state, changed, waits, watch })
     }
 

@@ -78,7 +78,8 @@ impl Runtime {
             let mut threads = Vec::with_capacity(devices.len());
             for (index, device) in (0..).zip(devices) {
                 let rank_slot = Arc::new(RankSlot { run: run.clone(), index, made: Mutex::new(0) });
-                let rank = Rank { device: device.clone(), rank_slot };
+                let watch = Arc::downgrade(&rank_slot);
+                let rank = Rank { device: device.clone().watched(watch), rank_slot };
                 let builder = std::thread::Builder::new().name(format!("rank {index}"));
                 match builder.spawn_scoped(scope, move || rank.run(f)) {
                     Ok(thread) => threads.push((thread, index, device)),

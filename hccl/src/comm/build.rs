@@ -95,7 +95,7 @@ impl Communicator {
 impl From<Result<Join>> for Pending<Communicator> {
     fn from(join: Result<Join>) -> Self {
         match join {
-            Ok(join) => Pending::begin(BUILD, &join.device.making().clone(), move || join.make()),
+            Ok(join) => Pending::begin(BUILD, &join.device.clone(), move || join.make()),
             Err(error) => Pending::ready(Err(error)),
         }
     }
@@ -226,7 +226,7 @@ impl Communicator {
         match check_devices(devices) {
             Ok(first) => {
                 let (own, devices) = (first.clone(), devices.to_vec());
-                Pending::begin(INIT_ALL, first.making(), move || make_all(&own, &devices))
+                Pending::begin(INIT_ALL, first, move || make_all(&own, &devices))
             }
             Err(error) => Pending::ready(Err(error)),
         }

@@ -66,10 +66,7 @@ impl Communicator {
         config: CommConfig,
     ) -> Pending<Option<Communicator>> {
         match self.check_subset(ranks, id, &config) {
-            Ok(Some(part)) => {
-                let helper = self.device().making();
-                Pending::begin(SUBSET, helper, move || part.make().map(Some))
-            }
+            Ok(Some(part)) => Pending::begin(SUBSET, self.device(), move || part.make().map(Some)),
             Ok(None) => Pending::ready(Ok(None)),
             Err(error) => Pending::ready(Err(error)),
         }
@@ -153,7 +150,7 @@ impl Communicator {
         config: CommConfig,
     ) -> Pending<Option<Communicator>> {
         match self.begin_split(color, key, config) {
-            Ok(split) => Pending::begin(SPLIT, self.device().making(), move || split.make()),
+            Ok(split) => Pending::begin(SPLIT, self.device(), move || split.make()),
             Err(error) => Pending::ready(Err(error.called(SPLIT))),
         }
     }

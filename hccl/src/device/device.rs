@@ -5,7 +5,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Deref;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use ascend_sys::aclrtDevAttr;
 
@@ -16,6 +16,7 @@ use crate::api::handles::{ContextHandle, EventHandle, StreamHandle};
 use crate::error::{Error, Result};
 use crate::order::helper::Helper;
 use crate::order::issue_order::IssueOrder;
+use crate::order::patience::Watch;
 use crate::order::stamps::Conflicts;
 use crate::order::stream_slot::StreamSlot;
 use crate::runtime::Runtime;
@@ -25,6 +26,8 @@ use crate::runtime::Runtime;
 pub struct Device {
     runtime: Runtime,
     index: usize,
+    /// What may end waits for what is done on the device of a rank, whatever thread waits. It is gone when the run is.
+    watch: Option<Weak<dyn Watch>>,
 }
 
 /// Memory of a device, in bytes.
@@ -76,6 +79,16 @@ impl Device {
     #[inline]
     pub(crate) fn table(&self) -> &Table {
         self.runtime.table()
+    }
+
+    /// The same device, for all that is made with it: `watch` may end waits for that.
+    pub(crate) fn watched(self, watch: Weak<dyn Watch>) -> Self {
+        Device { watch: Some(watch), ..self }
+    }
+
+    /// What may end waits for what is done with it.
+    pub(crate) fn watch(&self) -> Option<Arc<dyn Watch>> {
+        self.watch.as_ref()?.upgrade()
     }
 
     /// CANN's number for the device (`aclrtSetDevice`).
@@ -263,7 +276,7 @@ impl Runtime {
             return Err(Error::NoSuchDevice { index, count });
         }
         self.shared().open_device(index)?;
-        Ok(Device { runtime: self.clone(), index })
+        Ok(Device { runtime: self.clone(), index, watch: None })
     }
 
     /// A device that is open, or else the first: some calls want a context and do not care which.

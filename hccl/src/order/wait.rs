@@ -52,7 +52,8 @@ impl Patience {
         // In most programs there never is one.
         if alarms() != 0 {
             // What this one waits for may never come then.
-            if let Some(error) = self.failure() {
+            let of_device = || queue.device().watch()?.failure();
+            if let Some(error) = self.failure().or_else(of_device) {
                 return Err(error);
             }
             match queue.slot.aborted(number) {

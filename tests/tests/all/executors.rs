@@ -481,6 +481,52 @@ fn a_rank_that_fails_ends_what_another_rank_awaits() {
     });
 }
 
+/// The thread that awaits is not that of the rank, and nobody tells that a rank is gone.
+#[test]
+fn a_rank_that_fails_ends_what_the_workers_of_another_rank_await() {
+    type Await = fn(Communicator, Rank) -> BoxFuture<'static, hccl::Result<()>>;
+    let awaits: [(&str, Await); 4] = [
+        ("an operation", |mut comm, rank| {
+            async move { comm.barrier(&rank.device().stream()?)?.await }.boxed()
+        }),
+        ("links", |mut comm, _| async move { comm.connect().await }.boxed()),
+        ("a part", |mut comm, _| async move { comm.split(Some(0), 0).await.map(drop) }.boxed()),
+        ("a communicator", |_, rank| {
+            let root = root(rank.runtime());
+            let builder = Communicator::builder().device(rank.device()).rank(0).world_size(2);
+            let config = CommConfig::builder().buffer_mib(1).build();
+            builder.root_info(&root).config(config).build().map_ok(drop).boxed()
+        }),
+    ];
+    both(|runtime| {
+        for (what, begin) in awaits {
+            let ended = std::sync::Mutex::new(None);
+            let outcome = runtime.run_ranks(2, |rank| -> hccl::Result<()> {
+                let config = CommConfig::builder().buffer_mib(1).build();
+                let mut comm = rank.communicator_with(config)?;
+                comm.connect().wait()?;
+                if rank.index() == 1 {
+                    std::thread::sleep(SHORT);
+                    // Its end would be told.
+                    std::mem::forget(comm);
+                    return Err(Error::Invalid { operation: "test", problem: "as asked".into() });
+                }
+                let mut pool = tokio::runtime::Builder::new_multi_thread();
+                let pool = pool.worker_threads(2).enable_time().build().unwrap();
+                let awaited = async move { begin(comm, rank).await };
+                let limit = async { tokio::time::timeout(LONG / 2, awaited).await };
+                let outcome = pool.block_on(pool.spawn(limit)).unwrap();
+                *ended.lock().unwrap() = Some(outcome.map(|it| it.unwrap_err().to_string()));
+                Ok(())
+            });
+            assert!(outcome.unwrap_err().to_string().contains("as asked"));
+            let ended = ended.into_inner().unwrap().unwrap();
+            let text = ended.unwrap_or_else(|_| panic!("{what} was not ended"));
+            assert!(text.contains("rank 1"), "{what}: {text}");
+        }
+    });
+}
+
 #[test]
 fn a_kernel_that_talks_to_nobody_does_not_wait_for_first_operations() {
     both(|runtime| {
