@@ -369,6 +369,11 @@ fn a_mismatch_of_anything_has_what_each_side_has_said() {
     ] {
         assert!(errors.len() >= 2, "{errors:?}");
         for error in errors {
+            // Whoever has said something has come.
+            let missing = error.missing_ranks();
+            let has_come = |rank: &u32| !missing.contains(rank);
+            let claims = error.claims();
+            assert!(claims.iter().flat_map(|claim| &claim.ranks).all(has_come), "{error}");
             for (rank, words) in expected {
                 assert!(
                     said(&error).contains(&(vec![*rank], (*words).into())),

@@ -20,11 +20,11 @@ impl Comm {
         let awaited = board.awaited();
         let said = |rank| error.said.iter().find(|(other, _)| *other == rank);
         let state = |rank| match (self.state_of(&board, rank, number), said(rank)) {
-            // It came with its side, wherever it is now.
-            (state, Some((_, said))) if state.presence == Presence::Gone => {
+            // It came with its side, wherever it is now and whatever it called instead of the
+            // collective.
+            (state, Some((_, said))) => {
                 RankState { presence: Presence::Arrived, text: said.clone(), ..state }
             }
-            (state, Some((_, said))) => RankState { text: said.clone(), ..state },
             // What it waits for elsewhere is no side of a disagreement.
             (state, None) if !error.said.is_empty() && state.presence != Presence::Gone => {
                 RankState { text: String::new(), ..state }
