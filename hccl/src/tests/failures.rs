@@ -242,3 +242,26 @@ fn a_work_outlives_its_stream_and_says_how_it_ended() {
         x.fill_zero(&stream).unwrap().wait().unwrap();
     });
 }
+
+/// A backend that does not say which operation has failed may mean any that was not known to be complete.
+#[test]
+fn a_failure_of_a_stream_is_one_of_all_its_unfinished_operations() {
+    on_both(2, |runtime| {
+        let run = runtime.run_ranks(2, |rank| -> Result<()> {
+            let (device, stream) = (rank.device(), rank.device().stream()?);
+            let mut comm = rank.communicator()?;
+            comm.connect().wait()?;
+            let mut x = device.zeros::<i32>(10 + rank.index() as usize, &stream)?;
+            let mut y = device.zeros::<u8>(1, &stream)?;
+            stream.synchronize()?;
+            // The ranks disagree about the count.
+            let differs = comm.all_reduce_in_place(&mut x, crate::dtype::Sum, &stream)?;
+            let last = y.fill_zero(&stream)?;
+            drop(stream.synchronize());
+            assert!(differs.wait().is_err());
+            drop(last.wait());
+            Ok(())
+        });
+        run.unwrap();
+    });
+}

@@ -232,3 +232,22 @@ fn marks_that_nobody_asks_for_are_used_again() {
         });
     }
 }
+
+#[test]
+fn pinned_memory_is_ordered_between_devices() {
+    on_both(2, |runtime| {
+        let [one, two] = [0, 1].map(|index| runtime.device(index).unwrap());
+        let (first, second) = (one.stream().unwrap(), two.stream().unwrap());
+        let x = one.upload(&[7; 100], &first).unwrap();
+        let mut y = two.zeros::<i32>(100, &second).unwrap();
+        let mut host = runtime.host_buffer::<i32>(100).unwrap();
+        first.synchronize().unwrap();
+        let gate = Gate::on(&first);
+        x.copy_to(&mut host, &first).unwrap();
+        let opener = gate.open_later();
+        // Events do not reach across devices: the call waits.
+        y.copy_from_host(&host, &second).unwrap();
+        opener.join().unwrap();
+        assert_eq!(y.to_vec(&second).wait().unwrap(), [7; 100]);
+    });
+}
