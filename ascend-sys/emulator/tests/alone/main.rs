@@ -13,6 +13,8 @@ mod kernels_damaged;
 mod kernels_leak;
 mod operator_fast_path;
 mod picture;
+#[cfg(any(sanitizer = "address", sanitizer = "thread"))]
+mod sanitized;
 mod strays;
 mod thousand;
 mod workers;

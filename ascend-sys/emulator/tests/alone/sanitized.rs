@@ -1,0 +1,74 @@
+//! Under a sanitizer, with data moved by plain loops (`--cfg plain_memory`), a race in device data and an access to memory that was
+//! freed are reported. Each test starts itself as a process of its own, once with the mistake and once without.
+
+use ascend_emulator_testing::common::*;
+use ascend_emulator_testing::ok;
+use std::process::Command;
+
+const CASE: &str = "ASCEND_EMULATOR_TEST_CASE";
+
+/// What this process is to do; `None` in the one that looks at the others.
+fn case() -> Option<bool> {
+    std::env::var(CASE).ok().map(|case| case == "wrong")
+}
+
+/// What a process for this test reports, with the mistake or without.
+fn report(test: &str, wrong: bool) -> String {
+    let mut child = Command::new(std::env::current_exe().unwrap());
+    child.args([&*format!("sanitized::{test}"), "--exact", "--nocapture"]);
+    let output = child.env(CASE, if wrong { "wrong" } else { "right" }).output().unwrap();
+    let report = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.success(), !wrong, "wrong: {wrong}\n{report}");
+    report
+}
+
+#[cfg(sanitizer = "thread")]
+#[test]
+fn a_race_in_device_data_is_reported() {
+    use std::sync::{Barrier, Mutex};
+    const BYTES: usize = 1 << 20;
+    let Some(wrong) = case() else {
+        let name = "a_race_in_device_data_is_reported";
+        let report = [true, false].map(|wrong| report(name, wrong));
+        assert!(report[0].contains("ThreadSanitizer: data race"), "{}", report[0]);
+        assert!(!report[1].contains("ThreadSanitizer"), "{}", report[1]);
+        return;
+    };
+    let block = Block::one();
+    let memory = malloc(BYTES) as usize;
+    let (both, turn) = (Barrier::new(2), Mutex::new(()));
+    std::thread::scope(|scope| {
+        for value in 0..2 {
+            let (both, turn) = (&both, &turn);
+            scope.spawn(move || {
+                ok!(aclrtSetDevice(block.first));
+                let stream = stream();
+                both.wait();
+                for _ in 0..20 {
+                    let _turn = (!wrong).then(|| turn.lock());
+                    ok!(aclrtMemsetAsync(memory as *mut _, BYTES, value, BYTES, stream));
+                    ok!(aclrtSynchronizeStream(stream));
+                }
+            });
+        }
+    });
+}
+
+#[cfg(sanitizer = "address")]
+#[test]
+fn a_use_of_freed_memory_is_reported() {
+    let Some(wrong) = case() else {
+        let name = "a_use_of_freed_memory_is_reported";
+        let report = [true, false].map(|wrong| report(name, wrong));
+        assert!(report[0].contains("AddressSanitizer: use-after-poison"), "{}", report[0]);
+        assert!(!report[1].contains("AddressSanitizer"), "{}", report[1]);
+        return;
+    };
+    let _block = Block::one();
+    let memory = malloc_host(4096).cast::<u8>();
+    if wrong {
+        ok!(aclrtFreeHost(memory.cast()));
+    }
+    // SAFETY: the memory stays mapped. That it may be nobody's is what the sanitizer is to see.
+    std::hint::black_box(unsafe { memory.add(100).read_volatile() });
+}
