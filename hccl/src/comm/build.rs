@@ -129,7 +129,21 @@ struct Join {
 const WORLD: &str = "world";
 
 impl Plan<'_> {
+    /// What is wrong with it is told with the name of the communicator and the rank.
     fn check(self) -> Result<Join> {
+        let (rank, world_size) = (self.rank, self.world_size);
+        let title = self.config.name().unwrap_or(WORLD).into();
+        self.checked().map_err(|cause| {
+            let context = OpContext {
+                communicator: Some(title),
+                world_size: Some(world_size),
+                ..making(BUILD, Some(rank))
+            };
+            Error::Refused { context: Box::new(context), cause: Box::new(cause) }
+        })
+    }
+
+    fn checked(self) -> Result<Join> {
         let Plan { device, runtime, rank, world_size, root_info, config } = self;
         if rank >= world_size {
             return Err(Error::NoSuchRank { what: "the rank", rank, world_size });

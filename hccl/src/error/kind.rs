@@ -91,6 +91,34 @@ impl Error {
         }
     }
 
+    /// What was called: a function of this crate, or the operation that failed. `None` where one function serves many calls: an
+    /// allocation, an index or a range that does not fit, a list that holds for many operations.
+    ///
+    /// ```
+    /// # fn main() -> hccl::Result<()> {
+    /// let runtime = hccl::Runtime::emulator(1)?;
+    /// let refused = runtime.device(1).unwrap_err();
+    /// assert_eq!(refused.operation(), Some("device"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn operation(&self) -> Option<&'static str> {
+        if let Some(context) = self.context().filter(|context| !context.is_unknown()) {
+            return Some(context.operation);
+        }
+        match self.root_cause() {
+            Error::WrongDevice { operation, .. }
+            | Error::WrongRuntime { operation, .. }
+            | Error::WrongLength { operation, .. }
+            | Error::Empty { operation, .. }
+            | Error::Overlap { operation, .. }
+            | Error::Invalid { operation, .. } => Some(operation),
+            Error::NoSuchDevice { .. } => Some("device"),
+            Error::TooFewDevices { .. } => Some("run_ranks"),
+            _ => None,
+        }
+    }
+
     /// The operation it belongs to, when it belongs to one.
     pub fn context(&self) -> Option<&OpContext> {
         match self.root_cause() {

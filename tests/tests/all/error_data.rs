@@ -384,3 +384,28 @@ fn a_mismatch_of_anything_has_what_each_side_has_said() {
         }
     }
 }
+
+/// What was called is data too, whether it was issued or refused, or has no number.
+#[test]
+fn an_error_says_what_was_called() {
+    let runtime = Runtime::emulator(2).unwrap();
+    let device = runtime.device(0).unwrap();
+    let stream = device.stream().unwrap();
+    let mut x = device.zeros::<i32>(4, &stream).unwrap();
+    let other = device.zeros::<i32>(5, &stream).unwrap();
+    let far = runtime.device(1).unwrap().stream().unwrap();
+    let root = RootInfo::new(&device).unwrap();
+    let builder = || Communicator::builder().device(&device).world_size(1).root_info(&root);
+    let config = CommConfig::builder().buffer_mib(0).build();
+    let built = "Communicator::builder";
+    for (error, operation) in [
+        (runtime.device(2).unwrap_err(), "device"),
+        (x.copy_from(&other, &stream).unwrap_err(), "copy_from"),
+        (x.fill_zero(&far).unwrap_err(), "fill_zero"),
+        (builder().rank(1).build().wait().unwrap_err(), built),
+        (builder().rank(0).config(config).build().wait().unwrap_err(), built),
+        (runtime.run_ranks(3, |_| -> hccl::Result<()> { Ok(()) }).unwrap_err(), "run_ranks"),
+    ] {
+        assert_eq!(error.operation(), Some(operation), "{error}");
+    }
+}

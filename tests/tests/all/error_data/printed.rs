@@ -54,6 +54,13 @@ fn every_error_type_is_debugged_as_its_text() {
     let config = CommConfig::builder().buffer_mib(0).build();
     let builder = Communicator::builder().device(&device).rank(0).world_size(1);
     let config = builder.root_info(&root).config(config).build().wait().map(drop);
+    let config = config.map_err(|error| match error {
+        Error::Refused { context, cause } => {
+            assert_eq!((context.operation, context.rank), ("Communicator::builder", Some(0)));
+            *cause
+        }
+        other => other,
+    });
     let rank = runtime.run_ranks(1, |_| -> Result<()> { Err(own.clone()) }).map(drop);
     for outcome in [counts, tiling, config, rank] {
         let error = outcome.unwrap_err();
