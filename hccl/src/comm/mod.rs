@@ -347,7 +347,7 @@ impl Drop for Member {
     fn drop(&mut self) {
         // A graph may go on to issue in its name, and is the one that leaves then.
         let reason = reason_to_leave();
-        self.label.is_dropped(reason);
+        self.label.note_drop(reason);
         match self.alive {
             None => self.label.leave(self.device.table(), reason),
             // The run may have more to say.

@@ -136,7 +136,7 @@ impl Label {
     }
 
     /// The communicator is dropped for this reason.
-    pub(crate) fn is_dropped(&self, reason: &'static CStr) {
+    pub(crate) fn note_drop(&self, reason: &'static CStr) {
         // It is dropped once.
         let _ = self.dropped.set(reason);
     }
