@@ -157,6 +157,8 @@ mod book {
     mod algorithms {}
     #[doc = include_str!("../../docs/src/reference/collectives.md")]
     mod collectives {}
+    #[doc = include_str!("../../docs/src/reference/kernel-checks.md")]
+    mod kernel_checks {}
     #[doc = include_str!("../../docs/src/reference/tiling.md")]
     mod tiling {}
     #[doc = include_str!("../../docs/src/how-to/test.md")]

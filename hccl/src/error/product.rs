@@ -27,6 +27,16 @@ impl Product {
         .find_map(|(start, product)| name.starts_with(start).then_some(product))
     }
 
+    /// As the rules for kernels name it.
+    pub(crate) fn of_kernels(self) -> ascend_program::check::Product {
+        use ascend_program::check::Product as P;
+        match self {
+            Product::A2 => P::A2,
+            Product::A3 => P::A3,
+            Product::Ascend950 => P::Ascend950,
+        }
+    }
+
     #[cfg(feature = "emulator")]
     pub(crate) fn code(self) -> u32 {
         use ascend_sys::AscendExtProduct as P;

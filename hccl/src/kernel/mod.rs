@@ -66,6 +66,7 @@
 //! again, a client finalised in a loop. What is wrong on every product (a vector of bytes that is to be divided, 300 turns) is collected and comes back
 //! from `record`, each with its line. What depends on the product, on the numbers in the tiling struct or on the ranks is checked at launch.
 
+pub mod check;
 mod client;
 mod control;
 pub mod count;
@@ -88,6 +89,7 @@ mod vector;
 
 pub use crate::error::kernel::{Mistake, RecordError};
 pub use ascend_program::ascend_c::Project;
+pub use check::Report;
 pub use client::{Configured, Declaration, Hccl, Initialised, Started};
 pub use control::{First, Kernel};
 /// ```

@@ -48,12 +48,17 @@ pub trait TilingArgument: 'static {
     type Symbols: Clone;
     #[doc(hidden)]
     fn fields(recording: u64) -> Self::Symbols;
+    #[doc(hidden)]
+    fn bytes(&self) -> &[u8];
 }
 
 impl TilingArgument for () {
     const TABLE: Option<&'static Layout> = None;
     type Symbols = ();
     fn fields(_: u64) {}
+    fn bytes(&self) -> &[u8] {
+        &[]
+    }
 }
 
 impl<T: Tiling + Symbolic> TilingArgument for T {
@@ -61,6 +66,9 @@ impl<T: Tiling + Symbolic> TilingArgument for T {
     type Symbols = <T as Symbolic>::Symbols;
     fn fields(recording: u64) -> Self::Symbols {
         <T as Symbolic>::symbols(&At { recording, offset: 0, path: String::new() })
+    }
+    fn bytes(&self) -> &[u8] {
+        self.as_bytes()
     }
 }
 

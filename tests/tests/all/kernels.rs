@@ -8,3 +8,4 @@ mod mistakes;
 mod operations;
 mod printed;
 mod recorder;
+mod reports;

@@ -1,7 +1,8 @@
 //! What the checker says of a launch, kept for the next one like it.
 //!
 //! A kernel is checked before its first block runs: by what the documents ask for, or by what the hardware tolerates, if the
-//! environment variable `ASCEND_EMULATOR_KERNELS` is `tolerant`, or not at all, if it is `unchecked`.
+//! environment variable `ASCEND_EMULATOR_KERNELS` is `tolerant`, or not at all, if it is `unchecked`. An error refuses the launch.
+//! What is only said, and up to where a kernel was checked, is printed on standard error, each note of a kernel once.
 
 use super::global::Region;
 use crate::profile;
@@ -9,6 +10,7 @@ use ascend_program::Program;
 use ascend_program::check::{Setting, Severity, check};
 use ascend_program::flow::Launch;
 use ascend_sync::lock_std as lock;
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -17,10 +19,14 @@ pub(crate) struct Recorded {
     pub(crate) program: Arc<Program>,
     /// The newest last.
     verdicts: Mutex<Vec<Verdict>>,
+    /// The notes that have been printed.
+    told: Mutex<BTreeSet<String>>,
 }
 
 /// Kept for each program.
 const MOST: usize = 8;
+/// Notes that are printed of a program.
+const MOST_TOLD: usize = 64;
 /// Findings that a text lists.
 const LISTED: usize = 8;
 
@@ -93,7 +99,7 @@ fn strictness() -> Result<Strictness, String> {
 
 impl Recorded {
     pub(super) fn new(program: Program) -> Recorded {
-        Recorded { program: Arc::new(program), verdicts: Mutex::default() }
+        Recorded { program: Arc::new(program), verdicts: Mutex::default(), told: Mutex::default() }
     }
 
     /// Looks at a launch. The error lists what is wrong with it.
@@ -147,9 +153,20 @@ impl Recorded {
             workspace: bytes(workspace),
             ..Setting::strict(product.of_kernels())
         };
-        let findings = check(&self.program, launch, &setting).err()?;
-        let errors: Vec<_> =
-            findings.into_iter().filter(|finding| finding.severity == Severity::Error).collect();
+        let findings = check(&self.program, launch, &setting).unwrap_or_else(|errors| errors);
+        let (errors, notes): (Vec<_>, Vec<_>) =
+            findings.into_iter().partition(|finding| finding.severity == Severity::Error);
+        for note in notes {
+            let note = format!("ascend-emulator: kernel {}: {note}", self.program.name);
+            let mut told = lock(&self.told);
+            if told.len() < MOST_TOLD && !told.contains(&note) {
+                eprintln!("{note}");
+                told.insert(note);
+            }
+        }
+        if errors.is_empty() {
+            return None;
+        }
         let mut text = String::from("the kernel breaks rules of the product, so it was not begun");
         for finding in errors.iter().take(LISTED) {
             let _ = write!(text, "\n{finding}");

@@ -1,0 +1,176 @@
+//! Checking a kernel without a launch: in a test or a build script, for all ranks.
+
+#![forbid(unsafe_code)]
+
+use std::fmt::{self, Display, Formatter};
+
+use ascend_program::check::{self, Setting};
+pub use ascend_program::check::{Finding, Severity};
+use ascend_program::flow::Launch;
+
+use super::recorded::Recorded;
+use super::symbol::TilingArgument;
+use crate::error::product::Product;
+
+impl<T: TilingArgument> Recorded<T> {
+    /// Checks it as its launch on every rank would be checked, without a device: for the rules of [`ascend_program::check`]. Moves no
+    /// data, does not block.
+    ///
+    /// `tiling` is the struct of the launch, filled as for a launch (`&()` for a kernel without one). `sizes` are the bytes behind its
+    /// tensors, in the order of its arguments, then those of the workspace if it has one. What is missing at the end of the list is
+    /// not known, and its bounds are not checked; the report says so.
+    ///
+    /// ```
+    /// use hccl::kernel::*;
+    /// use hccl::prelude::Product;
+    ///
+    /// #[derive(Tiling)]
+    /// #[repr(C)]
+    /// struct Sizes { count: u64 }
+    ///
+    /// /// `y = 2 x`, without a queue and without a wait.
+    /// #[kernel(mix = "aiv_only")]
+    /// fn double(k: Kernel<Sizes>, x: Input<f32>, y: Output<f32>) {
+    ///     let count = k.tiling().count;
+    ///     let a = k.scratch::<f32>(64).get();
+    ///     k.copy_in(&a, x, count);
+    ///     k.muls(&a, &a, 2.0, count);
+    ///     k.copy_out(y, &a, count);
+    /// }
+    ///
+    /// # fn main() -> hccl::Result<()> {
+    /// let report = double::record()?.check(&Sizes { count: 64 }, 1, 1, Product::A3, &[256, 256]);
+    /// let rules: Vec<_> = report.errors().map(|finding| finding.rule).collect();
+    /// assert_eq!(rules, ["units", "units"]);
+    /// assert!(report.to_string().contains("call `k.wait_for(Pipe::Vector, Pipe::In)` in between"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn check(
+        &self,
+        tiling: &T,
+        blocks: u32,
+        ranks: u32,
+        product: Product,
+        sizes: &[usize],
+    ) -> Report {
+        let program = self.program();
+        let count = program.parameters.len();
+        let bytes = |at: usize| sizes.get(at).map(|bytes| *bytes as u64);
+        let setting = Setting {
+            parameters: (0..count).map(bytes).collect(),
+            workspace: bytes(count),
+            ..Setting::strict(product.of_kernels())
+        };
+        let names = program.parameters.iter().map(|parameter| parameter.name.clone());
+        let names = names.chain(program.workspace.then(|| "workspace".to_owned()));
+        let mut report = Report {
+            kernel: program.name.clone(),
+            product,
+            blocks,
+            ranks,
+            unknown: names.skip(sizes.len()).collect(),
+            findings: Vec::new(),
+        };
+        // Without a group, all ranks are alike.
+        let different = if program.groups == 0 { 1 } else { ranks };
+        for rank in 0..different {
+            let groups = vec![(rank, ranks); program.groups as usize];
+            let launch = Launch { blocks, tiling: tiling.bytes().to_vec(), groups };
+            let found = check::check(program, &launch, &setting);
+            report.add(rank, found.unwrap_or_else(|errors| errors));
+        }
+        report
+    }
+}
+
+/// What [`Recorded::check`] has found, and for what. Its `Display` is made for people: a line that says what was checked, then each
+/// finding with its ranks.
+#[derive(Debug, Clone)]
+pub struct Report {
+    kernel: String,
+    product: Product,
+    blocks: u32,
+    ranks: u32,
+    /// Tensors of which it is not known how long they are.
+    unknown: Vec<String>,
+    /// Each finding, and the ranks on which it was found.
+    findings: Vec<(Finding, Vec<u32>)>,
+}
+
+impl Report {
+    /// Errors first; on each rank in the order of the source.
+    fn add(&mut self, rank: u32, findings: Vec<Finding>) {
+        let place = |of: &Finding| (of.severity, of.rule, of.file.clone(), of.line, of.column);
+        for finding in findings {
+            let known = self.findings.iter_mut().find(|(of, _)| place(of) == place(&finding));
+            match known {
+                Some((_, ranks)) => ranks.push(rank),
+                None => self.findings.push((finding, vec![rank])),
+            }
+        }
+        self.findings.sort_by_key(|(finding, _)| finding.severity);
+    }
+
+    /// What is wrong, and what is only said: errors first.
+    pub fn findings(&self) -> impl Iterator<Item = &Finding> {
+        self.findings.iter().map(|(finding, _)| finding)
+    }
+
+    /// What keeps the kernel from being launched.
+    pub fn errors(&self) -> impl Iterator<Item = &Finding> {
+        self.findings().filter(|finding| finding.severity == Severity::Error)
+    }
+
+    /// What does not.
+    pub fn notes(&self) -> impl Iterator<Item = &Finding> {
+        self.findings().filter(|finding| finding.severity == Severity::Note)
+    }
+
+    /// Whether all of the kernel was looked at: no part of it depends on data, none was too long, there are not too many blocks, and
+    /// all sizes were given.
+    pub fn is_complete(&self) -> bool {
+        let cut = |note: &Finding| matches!(note.rule, "data" | "long" | "launch");
+        self.unknown.is_empty() && !self.notes().any(cut)
+    }
+
+    /// Whether there is no error; if `strict`, also [nothing that was not looked at](Self::is_complete).
+    pub fn is_good(&self, strict: bool) -> bool {
+        self.errors().next().is_none() && (self.is_complete() || !strict)
+    }
+}
+
+impl Display for Report {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let many = |count: usize, what: &str| match count {
+            1 => format!("1 {what}"),
+            _ => format!("{count} {what}s"),
+        };
+        let Report { kernel, product, blocks, ranks, unknown, findings } = self;
+        let errors = match self.errors().count() {
+            0 => "no error".to_owned(),
+            count => many(count, "error"),
+        };
+        write!(
+            f,
+            "`{kernel}` on {product}, {}, {}: {errors}",
+            many(*blocks as usize, "block"),
+            many(*ranks as usize, "rank")
+        )?;
+        match self.is_complete() {
+            true => write!(f, ", all of it checked")?,
+            false => write!(f, ", not all of it checked")?,
+        }
+        if !unknown.is_empty() {
+            write!(f, "\n   = bounds of {} were not: no size was given", unknown.join(", "))?;
+        }
+        for (finding, on) in findings {
+            write!(f, "\n{finding}")?;
+            if on.len() < *ranks as usize {
+                let on: Vec<String> = on.iter().map(u32::to_string).collect();
+                write!(f, "\n   = on rank {} of {ranks}", on.join(", "))?;
+            }
+        }
+        Ok(())
+    }
+}

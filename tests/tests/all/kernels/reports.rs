@@ -1,0 +1,179 @@
+//! Kernels are checked without a launch, on all ranks, and the report says what was looked at.
+
+use hccl::dtype::ReduceKind;
+use hccl::kernel::tiling::{CmdType, DataType, Mc2CcTilingConfig, Mc2InitTilingConfig};
+use hccl::kernel::*;
+use hccl::prelude::Product;
+
+#[derive(Tiling, Clone, Copy)]
+#[repr(C)]
+struct ReportTiling {
+    init: Mc2InitTiling,
+    reduce: Mc2CcTiling,
+    count: u64,
+}
+
+fn tiling(count: u64) -> ReportTiling {
+    let mut tiling = ReportTiling { count, ..Tiling::zeroed() };
+    let reduce = Mc2CcTilingConfig::builder()
+        .group_name("world")
+        .op_type(CmdType::AllReduce)
+        .reduce_op(ReduceKind::Sum)
+        .source_type(DataType::F32)
+        .build();
+    Mc2InitTilingConfig::builder()
+        .product(Product::A3)
+        .build()
+        .fill(&mut tiling, &[reduce])
+        .unwrap();
+    tiling
+}
+
+fn rules(report: &Report) -> Vec<&'static str> {
+    report.findings().map(|finding| finding.rule).collect()
+}
+
+/// The commonest mistake: nothing makes one unit wait for another.
+#[kernel(mix = "aiv_only")]
+fn without_a_queue(k: Kernel, x: Input<f32>, y: Output<f32>) {
+    let (a, b) = (k.scratch::<f32>(64).get(), k.scratch::<f32>(64).get());
+    k.copy_in(&a, x, 64);
+    k.muls(&b, &a, 2.0, 64);
+    k.copy_out(y, &b, 64);
+}
+
+#[kernel(mix = "aiv_only")]
+fn with_waits(k: Kernel, x: Input<f32>, y: Output<f32>) {
+    let (a, b) = (k.scratch::<f32>(64).get(), k.scratch::<f32>(64).get());
+    k.copy_in(&a, x, 64);
+    k.wait_for(Pipe::Vector, Pipe::In);
+    k.muls(&b, &a, 2.0, 64);
+    k.wait_for(Pipe::Out, Pipe::Vector);
+    k.copy_out(y, &b, 64);
+}
+
+#[test]
+fn the_missing_waits_are_named() {
+    let check = |kernel: Recorded<()>| kernel.check(&(), 1, 1, Product::A3, &[256, 256]);
+    let report = check(without_a_queue::record().unwrap());
+    assert_eq!(rules(&report), ["units", "units"]);
+    let text = report.to_string();
+    assert!(
+        text.starts_with(
+            "`without_a_queue` on Atlas A3, 1 block, 1 rank: 2 errors, all of it checked\n"
+        ),
+        "{text}"
+    );
+    for wait in ["k.wait_for(Pipe::Vector, Pipe::In)", "k.wait_for(Pipe::Out, Pipe::Vector)"] {
+        assert!(text.contains(wait), "{text}");
+    }
+    assert!(report.errors().all(|error| error.witness.is_some()));
+    let report = check(with_waits::record().unwrap());
+    assert!(report.is_good(true), "{report}");
+    assert_eq!(
+        report.to_string(),
+        "`with_waits` on Atlas A3, 1 block, 1 rank: no error, all of it checked"
+    );
+}
+
+/// A branch that depends on data, and a mistake behind it.
+#[kernel(mix = "aiv_1_0")]
+fn behind_a_branch(k: Kernel<ReportTiling>, x: Input<f32>, y: Output<f32>) {
+    let t = k.tiling();
+    k.on_aiv(|| {
+        let hccl = k.hccl(0).init().configure(&t.reduce);
+        let first = x.get(0);
+        k.when(first.gt(0.0), || k.comment("positive"));
+        let task = hccl.all_reduce(x, y, t.count * 2, Sum).commit_all();
+        hccl.wait(&task);
+        k.sync_all_aiv();
+        hccl.finalise();
+    });
+}
+
+#[test]
+fn what_depends_on_data_is_told_and_hides_nothing() {
+    let kernel = behind_a_branch::record().unwrap();
+    let report = kernel.check(&tiling(64), 2, 2, Product::A3, &[256, 256]);
+    assert_eq!(rules(&report), ["bounds", "data"], "{report}");
+    let report = kernel.check(&tiling(32), 2, 2, Product::A3, &[256, 256]);
+    assert_eq!(rules(&report), ["data"], "{report}");
+    assert!(report.is_good(false) && !report.is_good(true) && !report.is_complete());
+    assert!(report.to_string().contains("no error, not all of it checked"), "{report}");
+}
+
+/// Sends what nobody has written to the workspace.
+#[kernel(mix = "aiv_1_0")]
+fn sends_the_workspace(k: Kernel<ReportTiling>, x: Input<f32>, y: Output<f32>) {
+    let t = k.tiling();
+    let _ = x;
+    k.on_aiv(|| {
+        let hccl = k.hccl(0).init().configure(&t.reduce);
+        let task = hccl.all_reduce(k.workspace::<f32>(0), y, t.count, Sum).commit_all();
+        hccl.wait(&task);
+        k.sync_all_aiv();
+        hccl.finalise();
+    });
+}
+
+#[test]
+fn a_workspace_that_nobody_wrote_is_not_sent() {
+    let kernel = sends_the_workspace::record().unwrap();
+    let report = kernel.check(&tiling(64), 2, 4, Product::A3, &[256, 256, 4096]);
+    assert_eq!(rules(&report), ["unwritten"], "{report}");
+}
+
+/// Two cores exchange blocks through the workspace; a flag of this unit says that they are there.
+fn exchange_blocks(k: Kernel, y: Output<f32>, pipe: Pipe) {
+    let w = k.workspace::<f32>(0);
+    let out = k.queue::<f32>(Position::VecOut, 1, 32);
+    let me = k.block_index().cast::<u64>();
+    let a = out.alloc();
+    k.fill(&a, 1.0, 32);
+    out.enqueue(a);
+    let a = out.dequeue();
+    k.copy_out(w.at(me * 32), &a, 32);
+    out.free(a);
+    k.cross_core_set_flag(Mode::Kind, pipe, 8);
+    k.cross_core_wait_flag(8);
+    let both = k.queue::<f32>(Position::VecIn, 1, 32);
+    let a = both.alloc();
+    k.copy_in(&a, w.at((k.value(1u64) - me) * 32), 32);
+    both.enqueue(a);
+    let a = both.dequeue();
+    let b = out.alloc();
+    k.muls(&b, &a, 2.0, 32);
+    both.free(a);
+    out.enqueue(b);
+    let b = out.dequeue();
+    k.copy_out(y.at(me * 32), &b, 32);
+    out.free(b);
+}
+
+#[kernel(mix = "aiv_1_0")]
+fn with_a_flag_of_vectors(k: Kernel, y: Output<f32>) {
+    exchange_blocks(k, y, Pipe::Vector);
+}
+
+#[kernel(mix = "aiv_1_0")]
+fn with_a_flag_of_copies(k: Kernel, y: Output<f32>) {
+    exchange_blocks(k, y, Pipe::Out);
+}
+
+/// A flag behind the vector unit says nothing of the copy out, which is another unit's.
+#[test]
+fn a_flag_is_of_one_unit() {
+    let check = |kernel: Recorded<()>| kernel.check(&(), 2, 1, Product::A3, &[256, 4096]);
+    let report = check(with_a_flag_of_vectors::record().unwrap());
+    assert_eq!(rules(&report), ["race"], "{report}");
+    let report = check(with_a_flag_of_copies::record().unwrap());
+    assert!(report.is_good(true), "{report}");
+}
+
+#[test]
+fn sizes_that_are_not_given_are_told() {
+    let report = with_waits::record().unwrap().check(&(), 1, 1, Product::A2, &[256]);
+    assert!(report.is_good(false) && !report.is_complete());
+    let text = report.to_string();
+    assert!(text.ends_with("\n   = bounds of y were not: no size was given"), "{text}");
+}
