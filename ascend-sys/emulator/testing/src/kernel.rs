@@ -98,6 +98,8 @@ pub fn tiling(operations: &[u32], group: &str) -> Vec<u8> {
         let name = &mut bytes[64 + 512 * at + 16..][..128];
         name.fill(0);
         name[..group.len()].copy_from_slice(group.as_bytes());
+        // Elements are `i32` (HCCL_DATA_TYPE_INT32), read and written.
+        bytes[64 + 512 * at + 14..][..2].fill(2);
     }
     bytes
 }

@@ -52,6 +52,7 @@ pub(super) fn look(view: &mut View<'_, '_>, call: Call<'_>) -> Vec<Touched> {
     if ranks > MOST_RANKS {
         return Vec::new();
     }
+    declared(view, call);
     let mut touched = blocks(view, call, ranks);
     if let Some(base) = receives(call.operation)
         && !touched.iter().any(|touched| touched.write)
@@ -152,6 +153,34 @@ fn typed(view: &mut View<'_, '_>, command: u32, dtype: u32) {
             _ => "send the same bytes as another type",
         };
         view.error("dtype", message, help);
+    }
+}
+
+/// Whether the host has filled the tiling for elements of the type that the call names.
+fn declared(view: &mut View<'_, '_>, call: Call<'_>) {
+    let dtype = match call.operation {
+        Operation::AllReduce(exchange, _)
+        | Operation::AllGather(exchange, _)
+        | Operation::ReduceScatter(exchange, ..)
+        | Operation::AlltoAll(exchange, _) => exchange.dtype,
+        Operation::AlltoAllV { dtype, .. } => *dtype,
+        Operation::BatchWrite { .. } | Operation::AlltoAllvWrite { .. } => return,
+    };
+    let Some(tiling) = call.tiling else { return };
+    let Some(found) = view.tiling(tiling + 14, Number::U8) else { return };
+    let decides = view.product() == Product::Ascend950;
+    // Elsewhere 0 is also what stands there when the host has said nothing.
+    if found == u64::from(dtype) || (!decides && found == 0) {
+        return;
+    }
+    let (said, filled) = (dtype::name(dtype), dtype::name(found as u32));
+    let message = format!(
+        "the call is of {said} ({dtype}), and its Mc2CcTiling is filled for {filled} ({found})"
+    );
+    let help = "have the host set the source type to that of the call";
+    match decides {
+        true => view.error("dtype", format!("{message}, which counts on Ascend 950"), help),
+        false => view.note("dtype", format!("{message}; here the call counts"), help),
     }
 }
 

@@ -20,6 +20,8 @@ pub struct Kernel {
     pub ranks: u32,
     /// What the tiling struct is filled for.
     pub operations: Vec<u32>,
+    /// The type of the elements for which it is filled.
+    pub dtype: u8,
     /// Contexts that the launch has, if not one for each group.
     pub contexts: Option<usize>,
     /// What is written over the bytes of the tiling then.
@@ -47,6 +49,7 @@ impl Kernel {
             blocks: 2,
             ranks: 4,
             operations: Vec::new(),
+            dtype: 3,
             contexts: None,
             patches: Vec::new(),
         }
@@ -64,6 +67,9 @@ impl Kernel {
 
     pub fn findings(self) -> Vec<Finding> {
         let mut tiling = build::tiling(&self.operations);
+        for at in 0..self.operations.len() {
+            tiling[64 + 512 * at + 14..][..2].fill(self.dtype);
+        }
         for (at, bytes) in self.patches {
             tiling[at..at + bytes.len()].copy_from_slice(&bytes);
         }

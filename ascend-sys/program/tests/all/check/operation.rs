@@ -1,6 +1,6 @@
 //! Rules of what is prepared: products, types, counts, strides, and the bounds of every turn.
 
-use ascend_program::check::Product;
+use ascend_program::check::{Product, Severity};
 use ascend_program::layout::Number;
 use ascend_program::step::*;
 use ascend_program::*;
@@ -46,6 +46,7 @@ fn all_to_all(k: &mut Kernel, room: (u64, u64), count: u64, stride: u64, repeat:
 }
 
 fn all_reduce(k: &mut Kernel, number: Number, dtype: u32, reduction: Reduction) {
+    k.dtype = dtype as u8;
     let (x, y) = (k.input("x", number), k.output("y", number));
     let e = Exchange { dtype, ..exchange(k, x, y, 64) };
     whole(k, Operation::AllReduce(e, reduction), 2, 1);
@@ -220,6 +221,12 @@ rules! {
         all_reduce(k, number, dtype, Reduction::Sum);
     };
 
+    on_ascend_950_the_tiling_is_of_the_type_of_the_call, "dtype", MixAiv10, |k, broken| {
+        k.setting.product = Product::Ascend950;
+        all_reduce(k, Number::F32, 4, Reduction::Sum);
+        k.dtype = if broken { 3 } else { 4 };
+    };
+
     the_call_says_the_type_of_the_tensor, "dtype", MixAiv10, |k, broken| {
         all_reduce(k, Number::F32, if broken { 3 } else { 4 }, Reduction::Sum);
     };
@@ -373,4 +380,20 @@ fn bounds_and_overlaps_are_those_of_every_address() {
         assert_eq!(found, shared || refused, "{operation} {numbers:?}: {findings:#?}");
     }
     assert!(seen[0] > 500 && seen[1] > 500, "{seen:?}");
+}
+
+/// Where the call decides, a tiling of another type is only told, and none is no other type.
+#[test]
+fn a_tiling_of_another_type_is_told_where_the_call_decides() {
+    for product in [Product::A2, Product::A3] {
+        for (filled, notes) in [(3, 1), (4, 0), (0, 0)] {
+            let mut k = Kernel::new(Mix::MixAiv10);
+            k.setting.product = product;
+            all_reduce(&mut k, Number::F32, 4, Reduction::Sum);
+            k.dtype = filled;
+            let found = k.findings();
+            assert_eq!(found.len(), notes, "{found:#?}");
+            assert!(found.iter().all(|of| (of.severity, of.rule) == (Severity::Note, "dtype")));
+        }
+    }
 }

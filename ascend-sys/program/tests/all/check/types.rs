@@ -218,6 +218,7 @@ fn every_product_sends_and_reduces_its_types_and_no_others() {
                     let e = exchange(k, Base::Workspace, Base::Workspace, 64);
                     let recv = k.at(Base::Workspace, 1 << 20);
                     let (e, stride) = (Exchange { dtype, recv, ..e }, k.n(64));
+                    k.dtype = dtype as u8;
                     let operation = match command {
                         2 => Operation::AllReduce(e, Reduction::Sum),
                         6 => Operation::AllGather(e, stride),
