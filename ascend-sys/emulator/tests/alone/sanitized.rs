@@ -7,19 +7,21 @@ use std::process::Command;
 
 const CASE: &str = "ASCEND_EMULATOR_TEST_CASE";
 
-/// What this process is to do; `None` in the one that looks at the others.
-fn case() -> Option<bool> {
-    std::env::var(CASE).ok().map(|case| case == "wrong")
-}
-
-/// What a process for this test reports, with the mistake or without.
-fn report(test: &str, wrong: bool) -> String {
-    let mut child = Command::new(std::env::current_exe().unwrap());
-    child.args([&*format!("sanitized::{test}"), "--exact", "--nocapture"]);
-    let output = child.env(CASE, if wrong { "wrong" } else { "right" }).output().unwrap();
-    let report = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.success(), !wrong, "wrong: {wrong}\n{report}");
-    report
+/// Whether this process is to make the mistake. `None` in the first one, in which both cases have been tried and reported rightly.
+fn case(test: &str, kind: &str) -> Option<bool> {
+    if let Ok(case) = std::env::var(CASE) {
+        return Some(case == "wrong");
+    }
+    for wrong in [true, false] {
+        let mut child = Command::new(std::env::current_exe().unwrap());
+        child.args([&*format!("sanitized::{test}"), "--exact", "--nocapture"]);
+        let output = child.env(CASE, if wrong { "wrong" } else { "right" }).output().unwrap();
+        let report = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.success(), !wrong, "wrong: {wrong}\n{report}");
+        assert_eq!(report.contains(kind), wrong, "{report}");
+        assert_eq!(report.contains("Sanitizer"), wrong, "{report}");
+    }
+    None
 }
 
 #[cfg(sanitizer = "thread")]
@@ -27,11 +29,8 @@ fn report(test: &str, wrong: bool) -> String {
 fn a_race_in_device_data_is_reported() {
     use std::sync::{Barrier, Mutex};
     const BYTES: usize = 1 << 20;
-    let Some(wrong) = case() else {
-        let name = "a_race_in_device_data_is_reported";
-        let report = [true, false].map(|wrong| report(name, wrong));
-        assert!(report[0].contains("ThreadSanitizer: data race"), "{}", report[0]);
-        assert!(!report[1].contains("ThreadSanitizer"), "{}", report[1]);
+    let Some(wrong) = case("a_race_in_device_data_is_reported", "ThreadSanitizer: data race")
+    else {
         return;
     };
     let block = Block::one();
@@ -57,11 +56,9 @@ fn a_race_in_device_data_is_reported() {
 #[cfg(sanitizer = "address")]
 #[test]
 fn a_use_of_freed_memory_is_reported() {
-    let Some(wrong) = case() else {
-        let name = "a_use_of_freed_memory_is_reported";
-        let report = [true, false].map(|wrong| report(name, wrong));
-        assert!(report[0].contains("AddressSanitizer: use-after-poison"), "{}", report[0]);
-        assert!(!report[1].contains("AddressSanitizer"), "{}", report[1]);
+    let Some(wrong) =
+        case("a_use_of_freed_memory_is_reported", "AddressSanitizer: use-after-poison")
+    else {
         return;
     };
     let _block = Block::one();
