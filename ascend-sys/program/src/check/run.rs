@@ -6,7 +6,7 @@ use std::rc::Rc;
 use super::Setting;
 use super::buffer::Touch;
 use super::client::{Clients, Turn};
-use super::clock::{Clock, Ticks, Units};
+use super::clock::{Clock, Ticks, Unit, Units};
 use super::finding::{CoreName, Report, Severity};
 use super::local::LocalMemory;
 use super::space::Spaces;
@@ -300,6 +300,11 @@ impl Run<'_> {
         }
         for area in std::mem::take(&mut view.areas) {
             self.traffic.add(at, *name, units, source, area);
+        }
+        if matches!(node.step, Step::Matmul(_)) {
+            // The result of a product is there when its operands have been read.
+            let read = units.release(Unit::In);
+            units.acquire(Unit::Fix, &read);
         }
         if let Some((variable, found)) = read {
             walk.set(variable, found);

@@ -213,6 +213,34 @@ rules! {
         k.step(Step::Matmul(Multiply { a: first, c: second, ..one }));
     };
 
+    /// When the result of a product is there its operands have been read, so they may be written anew.
+    a_flag_behind_a_product_is_behind_its_operands, "race", MixAic11, |k, broken| {
+        k.blocks = 1;
+        let (x, y) = (k.output("x", Number::F16), k.output("y", Number::F16));
+        k.builder.program.tiling = Some(ascend_program_testing::build::tiling_layout(0));
+        for (at, n) in [(32, 16), (36, 16), (40, 16), (120, 1), (124, 1), (128, 1)] {
+            k.put(64 + at, n);
+        }
+        let (matmul, n) = (k.matmul("mm", Number::F16, None, 64), k.n(16));
+        let (rows, columns, depth, pitches) = (n, n, n, [n; 3]);
+        let [a, c] = [x, y].map(|base| k.at(base, 0));
+        let multiply = Multiply { matmul, a, b: a, c, bias: None, rows, columns, depth, pitches };
+        k.on(Core::Aic, |b| {
+            if broken {
+                b.sync(Sync::Raise { mode: Mode::Block, pipe: Pipe::Fix, flag: 8 });
+            }
+            b.step(Step::Matmul(multiply));
+            if !broken {
+                b.sync(Sync::Raise { mode: Mode::Block, pipe: Pipe::Fix, flag: 8 });
+            }
+        });
+        k.on(Core::Aiv, |b| {
+            let a = b.filled("a", Number::F16, 64);
+            b.sync(Sync::Await { flag: 8 });
+            copy_out(b, x, 0, a, 64);
+        });
+    };
+
     /// A turn may begin as soon as it is committed: the copy before must be done.
     a_commit_waits_for_the_copy_out, "ready", MixAiv10, |k, broken| {
         k.blocks = 1;
