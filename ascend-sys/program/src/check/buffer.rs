@@ -96,8 +96,10 @@ impl LocalBuffer {
         if self.uses.len() == MOST_USES {
             self.uses.retain(|(of, tick)| !units.all_know(of.unit, *tick));
         }
-        let room = self.uses.len() < MOST_USES;
-        if room {
+        // The scalar unit goes on when it has read.
+        let is_over = of.unit == Unit::Scalar && of.touch == Touch::Read;
+        let room = is_over || self.uses.len() < MOST_USES;
+        if room && !is_over {
             self.uses.push((of, tick));
         }
         (open, room)

@@ -11,7 +11,8 @@
 //! # Rules
 //!
 //! 1. An instruction knows what its unit has waited for, and what the scalar unit had waited for when it gave it out.
-//! 2. It does not know that what the scalar unit itself has read and written is done: that takes a wait, as for any other unit.
+//! 2. It knows that what the scalar unit has read itself is read, but not that what it has written is done: that takes a wait, as for
+//!    any other unit.
 //! 3. A vector operation comes after the one before: the printed source has a barrier between those that touch the same memory.
 //!    So does what the scalar unit does. A copy does not wait for the copy before it.
 //! 4. A release of a unit is known to whoever waits for it, with all that the unit knew.
@@ -25,9 +26,9 @@ use crate::step::Pipe;
 /// A unit of a core.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unit {
-    /// Gives out instructions, calls the client, waits for flags and barriers.
+    /// The scalar unit, which gives out instructions, reads single elements, calls the client, waits for flags and barriers.
     Control,
-    /// The reads and writes of single elements by the scalar unit.
+    /// The writes of single elements by the scalar unit.
     Scalar,
     Vector,
     In,
@@ -57,6 +58,11 @@ impl Unit {
     /// Whether its work comes after its earlier work (rule 3).
     pub(super) fn in_order(self) -> bool {
         !matches!(self, Unit::In | Unit::Out)
+    }
+
+    /// Whether it is the scalar unit, whose reads and writes come one after the other.
+    pub(super) fn is_scalar(self) -> bool {
+        matches!(self, Unit::Control | Unit::Scalar)
     }
 
     /// As Ascend C has it.

@@ -123,6 +123,7 @@ fn reach(
     let bytes = |elements: u64| u128::from(elements) * u128::from(size);
     let Some(space) = view.space(place.base) else { return };
     let unit = match (way, write, view.core.kind) {
+        (Way::Cache, false, _) => Unit::Control,
         (Way::Cache | Way::Clean, ..) => Unit::Scalar,
         (_, false, _) => Unit::In,
         (_, true, Core::Aiv) => Unit::Out,

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use super::area::{Area, Way};
-use super::clock::{Clock, Units};
+use super::clock::{Clock, Unit, Units};
 use super::finding::{CoreName, Report, Severity};
 use super::space::{LINE, Space};
 use super::view::Ground;
@@ -102,8 +102,9 @@ struct Access {
 impl Access {
     /// Whether it is known to come behind another one.
     fn knew(&self, other: &Access) -> bool {
-        let unit = other.area.unit;
-        let follows = self.core == other.core && self.area.unit == unit && unit.in_order();
+        let (own, unit) = (self.area.unit, other.area.unit);
+        let in_line = (own == unit && unit.in_order()) || (own.is_scalar() && unit.is_scalar());
+        let follows = self.core == other.core && in_line;
         (follows && other.order < self.order) || other.tick <= self.clock.of(other.core, unit)
     }
 }
@@ -164,7 +165,11 @@ impl Traffic {
             _ => self.accesses.entry(space).or_default(),
         };
         if let Some(last) = accesses.last_mut() {
-            let alike = (last.core, last.tick, last.source) == (core, tick, source)
+            // A read of the scalar unit was over at its own tick, and nothing has come since.
+            let at_once =
+                last.tick == tick || (area.unit == Unit::Control && last.tick + 1 == tick);
+            let alike = at_once
+                && (last.core, last.source) == (core, source)
                 && (last.area.write, last.area.way, last.area.unit)
                     == (area.write, area.way, area.unit);
             // What is read or written through the cache lies in one line, and nothing comes between.
@@ -183,6 +188,10 @@ impl Traffic {
         self.order += 1;
         let (order, clock) = (self.order, clock.clone());
         accesses.push(Access { core, name, tick, order, clock, area, source });
+        if area.unit == Unit::Control {
+            // It goes on when it has read.
+            units.release(Unit::Control);
+        }
     }
 
     /// Reports what is not ordered. `server` is where a client's server stands among the cores of a clock.

@@ -150,6 +150,36 @@ rules! {
         get(k, a);
     };
 
+    /// What the scalar unit has read it has; what it has written may be on its way.
+    vectors_wait_for_what_scalars_wrote, "units", MixAiv10, |k, broken| {
+        let (_, _, a) = tensors(k);
+        let v = get(k, a);
+        if broken {
+            k.step(Step::Copy(Copy::SetLocal { to: a, value: v }));
+        }
+        double(k, a, a, 64);
+    };
+
+    /// The same in global memory: a flag of another unit is no flag of what was written element by element.
+    a_flag_is_not_behind_what_scalars_wrote, "race", MixAiv10, |k, broken| {
+        let y = k.output("y", Number::F32);
+        let a = k.filled("a", Number::F32, 64);
+        let v = k.variable("v", Number::F32);
+        let (place, value) = (k.at(y, 0), k.float(Number::F32, 1.0));
+        k.on_block(0, |b| {
+            match broken {
+                true => {
+                    b.step(Step::Copy(Copy::Set { to: place, value }));
+                    b.step(Step::Copy(Copy::Clean(place)));
+                }
+                false => b.step(Step::Read(v, Read::Global(place))),
+            }
+        });
+        k.sync(Sync::Raise { mode: Mode::Kind, pipe: Pipe::Out, flag: 8 });
+        k.sync(Sync::Await { flag: 8 });
+        k.on_block(1, |b| copy_out(b, y, 0, a, 64));
+    };
+
     vectors_wait_for_scalars, "units", MixAiv10, |k, broken| {
         let (_, _, a) = tensors(k);
         let value = k.float(Number::F32, 1.0);
