@@ -13,6 +13,9 @@ use crate::step::{Buffer, Local, Source};
 /// Each buffer of a queue takes a hardware event.
 const MOST_BUFFERS: u32 = 8;
 
+/// The number of a tensor's buffer where there is none: the call would wait for ever, which has been reported.
+const NO_BUFFER: usize = usize::MAX;
+
 /// What one core has in its local memory.
 #[derive(Debug)]
 pub(super) struct LocalMemory {
@@ -253,7 +256,7 @@ impl LocalMemory {
                 many(buffers.into(), "buffer")
             );
             view.error("queue", message, "free a tensor before, or give the queue one buffer more");
-            return self.bind(local, Tensor::Held(queue, bytes, 0));
+            return self.bind(local, Tensor::Held(queue, bytes, NO_BUFFER));
         };
         state.next = (free + 1) % count;
         state.source = source;
