@@ -73,7 +73,8 @@ impl LocalBuffer {
     }
 
     /// Takes note of a use: the first earlier one that nothing orders with it, and whether all uses could be remembered.
-    pub(super) fn note(&mut self, of: Use, core: usize, units: &mut Units) -> (Option<Use>, bool) {
+    pub(super) fn note(&mut self, of: Use, units: &mut Units) -> (Option<Use>, bool) {
+        let core = units.core();
         let (clock, tick) = units.give(of.unit);
         let known = |(earlier, tick): &(Use, u32)| {
             (earlier.unit == of.unit && of.unit.in_order()) || *tick <= clock.of(core, earlier.unit)

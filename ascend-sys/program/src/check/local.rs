@@ -397,8 +397,7 @@ impl LocalMemory {
         let Some(memory) = self.buffer(buffer).filter(|_| from < to) else { return };
         let unwritten = if touch == Touch::Read { memory.unwritten(from, to) } else { None };
         let of = Use { unit, touch, from, to, source: view.source };
-        let core = view.units.core();
-        let (open, all) = memory.note(of, core, view.units);
+        let (open, all) = memory.note(of, view.units);
         if let Some(earlier) = open {
             let queue = matches!(buffer, BufferName::Queue(..));
             view.unordered(local, &earlier, &of, queue);
