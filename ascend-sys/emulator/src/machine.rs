@@ -130,7 +130,7 @@ static DEVICES: [AtomicPtr<Device>; MAX_IDS] =
     [const { AtomicPtr::new(std::ptr::null_mut()) }; MAX_IDS];
 /// To which device (id + 1, 0: none) a part of the device address range belongs.
 static GRANULES: [AtomicU32; MAX_GRANULES] = [const { AtomicU32::new(0) }; MAX_GRANULES];
-const MAX_GRANULES: usize = 8192;
+const MAX_GRANULES: usize = window::DEVICE_BYTES / GRANULE;
 
 struct DeviceBlocks {
     next: u32,
@@ -160,7 +160,7 @@ fn blocks() -> Result<MutexGuard<'static, DeviceBlocks>, Failure> {
     let blocks = BLOCKS.get_or_init(|| {
         let windows = window::windows()?;
         let addresses = MemoryPool::new();
-        let bytes = windows.device_bytes.min(MAX_GRANULES * GRANULE);
+        let bytes = windows.device_bytes;
         addresses.open("the address range".into(), windows.nominal, bytes, u64::MAX);
         let ids = MemoryPool::new();
         ids.open(

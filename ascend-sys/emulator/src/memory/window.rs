@@ -10,10 +10,11 @@ use std::ffi::c_void;
 use std::io;
 use std::sync::OnceLock;
 
-/// Device memory is given to devices in multiples of this.
-pub(crate) const GRANULE: usize = 4 << 30;
+/// Device memory is given to devices in multiples of this. Small, so that many small devices fit where a process has
+/// little room.
+pub(crate) const GRANULE: usize = 256 << 20;
 /// The size of the device range, unless the process has less room.
-const DEVICE_BYTES: usize = 32 << 40;
+pub(crate) const DEVICE_BYTES: usize = 32 << 40;
 const HOST_BYTES: usize = 1 << 40;
 
 /// The ranges, in addresses.

@@ -55,3 +55,14 @@ fn a_block_that_asks_for_no_size_gets_what_is_left() {
         assert_ne!(code, 0, "{absurd}");
     }
 }
+
+#[test]
+fn many_small_devices_fit_into_a_process_with_little_room() {
+    alone!();
+    // Two ranges for devices and one for the host, each a fourth of this or less.
+    let limit = libc::rlimit { rlim_cur: 64 * GIB, rlim_max: libc::RLIM_INFINITY };
+    // SAFETY: a limit of this process, which the test has for itself.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &limit) }, 0);
+    let blocks: Vec<_> = (0..16).map(|_| Block::with(config(2, GIB / 16))).collect();
+    assert_eq!(total(&blocks[15]), GIB / 16);
+}
