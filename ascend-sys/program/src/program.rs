@@ -10,7 +10,7 @@ use crate::step::{Node, Source};
 pub const MAGIC: [u8; 8] = *b"\x7fASCPROG";
 
 /// The version of the encoding. A reader takes no other.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// A recorded kernel.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -47,6 +47,36 @@ pub struct Program {
     pub blocks: Vec<Vec<Node>>,
     /// The source files that [`Source`] counts.
     pub files: Vec<String>,
+    /// Warnings of the checker that do not apply to it.
+    pub allowed: Vec<Allowed>,
+}
+
+/// A warning of the checker that a kernel can allow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Warning {
+    /// No core and no turn writes an output (rule `never-written`).
+    NeverWritten,
+    /// A result of a turn is overwritten before anything uses it (rule `overwritten`).
+    Overwritten,
+}
+
+impl Warning {
+    /// The rule that the finding carries.
+    pub fn rule(self) -> &'static str {
+        match self {
+            Warning::NeverWritten => "never-written",
+            Warning::Overwritten => "overwritten",
+        }
+    }
+}
+
+/// A warning that a kernel allows.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Allowed {
+    /// Which one.
+    pub warning: Warning,
+    /// Why it does not apply.
+    pub reason: String,
 }
 
 impl Program {

@@ -112,7 +112,7 @@ impl Report {
         self.findings.sort_by_key(|(finding, _)| finding.severity);
     }
 
-    /// What is wrong, and what is only said: errors first.
+    /// All of it: errors first, then warnings, then notes.
     pub fn findings(&self) -> impl Iterator<Item = &Finding> {
         self.findings.iter().map(|(finding, _)| finding)
     }
@@ -122,7 +122,12 @@ impl Report {
         self.findings().filter(|finding| finding.severity == Severity::Error)
     }
 
-    /// What does not.
+    /// What does not, but loses work. The kernel can [allow](super::Kernel::allow) it.
+    pub fn warnings(&self) -> impl Iterator<Item = &Finding> {
+        self.findings().filter(|finding| finding.severity == Severity::Warning)
+    }
+
+    /// What was not looked at, and what is usual but fragile.
     pub fn notes(&self) -> impl Iterator<Item = &Finding> {
         self.findings().filter(|finding| finding.severity == Severity::Note)
     }

@@ -6,7 +6,7 @@ use std::panic::Location;
 
 use ascend_program::layout::Number;
 use ascend_program::step::Step;
-use ascend_program::{Core, Of, Program};
+use ascend_program::{Allowed, Core, Of, Program, Warning};
 
 use super::count::{Bounds, Count};
 use super::record::{self, Caller, KernelRecorder};
@@ -154,6 +154,32 @@ impl<T> Kernel<T> {
     pub fn comment(self, text: &str) {
         record::with(self.recording, Location::caller(), |recorder| {
             recorder.step(Step::Comment(text.to_owned()));
+        });
+    }
+
+    /// Allows a warning of the checker in this kernel, with the reason why it does not apply.
+    ///
+    /// ```
+    /// # use hccl::kernel::*;
+    /// #[kernel(mix = "aiv_only")]
+    /// fn reserve(k: Kernel, later: Output<f32>) {
+    ///     k.allow(Warning::NeverWritten, "the next version of the operator writes it");
+    /// }
+    /// # fn main() -> hccl::Result<()> {
+    /// # use hccl::prelude::Product;
+    /// let report = reserve::record()?.check(&(), 1, 1, Product::A3, &[256]);
+    /// assert_eq!(report.warnings().count(), 0);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[track_caller]
+    pub fn allow(self, warning: Warning, reason: &str) {
+        record::with(self.recording, Location::caller(), |recorder| {
+            if reason.trim().is_empty() {
+                return recorder.mistake("a warning is allowed for a reason: say it");
+            }
+            let reason = reason.to_owned();
+            recorder.program.allowed.push(Allowed { warning, reason });
         });
     }
 

@@ -88,6 +88,7 @@ pub mod value;
 mod vector;
 
 pub use crate::error::kernel::{Mistake, RecordError};
+pub use ascend_program::Warning;
 pub use ascend_program::ascend_c::Project;
 pub use check::Report;
 pub use client::{Configured, Declaration, Hccl, Initialised, Started};

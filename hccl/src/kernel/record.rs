@@ -190,6 +190,7 @@ impl KernelRecorder {
             matmuls: Vec::new(),
             blocks: vec![Vec::new()],
             files: Vec::new(),
+            allowed: Vec::new(),
         };
         KernelRecorder {
             number,

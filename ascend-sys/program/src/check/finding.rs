@@ -38,6 +38,8 @@ pub struct Finding {
 pub enum Severity {
     /// The kernel must not run.
     Error,
+    /// The kernel may run, but part of its work is lost. It can [allow](crate::Warning) that.
+    Warning,
     /// The checker could not look, or what it found is usual but fragile.
     Note,
 }
@@ -46,6 +48,7 @@ impl Display for Finding {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let severity = match self.severity {
             Severity::Error => "error",
+            Severity::Warning => "warning",
             Severity::Note => "note",
         };
         write!(f, "{severity}[{}]: {}", self.rule, self.message)?;
@@ -135,9 +138,13 @@ impl Report {
 
     /// Errors first, each kind in the order of the source.
     pub(super) fn into_findings(self, program: &Program) -> Vec<Finding> {
+        let is_allowed = |(_, _, _, rule): &(_, _, _, &str)| {
+            program.allowed.iter().any(|allowed| allowed.warning.rule() == *rule)
+        };
         let mut findings: Vec<Finding> = self
             .entries
             .into_iter()
+            .filter(|(place, _)| !is_allowed(place))
             .map(|((file, line, column, rule), entry)| Finding {
                 severity: entry.severity,
                 rule,

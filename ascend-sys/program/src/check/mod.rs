@@ -18,6 +18,7 @@
 //! | `units` | a unit of a core uses the same memory as another one, of which one writes, when it has waited for it: by a queue, a wait or a barrier |
 //! | `unwritten` | what is read of local memory was written since its buffer was allocated |
 //! | `clean`, `line` | what is written element by element is cleaned before others look at it, and what others wrote is cleaned before it is read so; no two cores write a cache line so |
+//! | `never-written`, `overwritten` | warnings: an output that nothing writes; a result of a turn that is overwritten before anything uses it |
 //! | `finalize`, `finalize-sync` | once, last, after every other core's last wait |
 //! | `cores` | cores that all have to meet are no more than the chip has |
 //! | `mix`, `flag`, `flag-count`, `flag-mode`, `hang`, `unawaited` | cores can and do meet at every `SyncAll` and every flag |
@@ -55,7 +56,7 @@ use crate::program::Program;
 
 /// Looks at a launch of a program that has been [validated](Program::validate). Neither blocks nor fails otherwise.
 ///
-/// Ok: it may run; the list holds [notes](Severity::Note), if any. Err: it must not; errors come first. The same launch gives
+/// Ok: it may run; the list holds [warnings](Severity::Warning) and [notes](Severity::Note), if any. Err: it must not; errors come first. The same launch gives
 /// the same list, so a verdict may be kept.
 pub fn check(
     program: &Program,

@@ -40,7 +40,7 @@ pub(super) fn batch(
     let spot = global::spot(view, items)?;
     let blocks = vec![(spot.offset * u128::from(spot.unit), all)];
     let space = view.space(items.base)?;
-    Some(Touched { base: items.base, space, write: false, size: spot.unit, blocks })
+    Some(Touched { base: items.base, space, write: false, strided: None, size: spot.unit, blocks })
 }
 
 /// Whether a core has the queue that it names, where the host has set queues.
@@ -106,7 +106,14 @@ pub(super) fn windows(
         }
         let blocks = vec![(start, u128::from(ranks) * 8)];
         let Some(space) = view.space(list.base) else { continue };
-        touched.push(Touched { base: list.base, space, write: false, size: 8, blocks });
+        touched.push(Touched {
+            base: list.base,
+            space,
+            write: false,
+            strided: None,
+            size: 8,
+            blocks,
+        });
     }
     touched
 }

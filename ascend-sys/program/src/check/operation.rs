@@ -257,7 +257,8 @@ fn strided(
         let block = |at: u64| (start + u128::from(at) * bytes(turns.stride), bytes(count));
         let blocks = (0..blocks).map(block).collect();
         let space = view.space(place.base)?;
-        Some(Touched { base: place.base, space, write, size, blocks })
+        let strided = (side == Side::Blocks).then_some(call.operation.command());
+        Some(Touched { base: place.base, space, write, strided, size, blocks })
     });
     touched.collect()
 }
@@ -444,7 +445,14 @@ fn uneven(view: &mut View<'_, '_>, call: Call<'_>, ranks: u32) -> Vec<Touched> {
             let start = spot.offset * u128::from(spot.unit);
             let block = |(count, displ): (&u64, &u64)| (start + bytes(*displ), bytes(*count));
             let blocks = counts.iter().zip(&displs).map(block).collect();
-            touched.push(Touched { base: place.base, space, write, size: *size, blocks });
+            touched.push(Touched {
+                base: place.base,
+                space,
+                write,
+                strided: None,
+                size: *size,
+                blocks,
+            });
         }
         let verb = if write { "writes" } else { "reads" };
         for (rank, (count, displ)) in counts.iter().zip(&displs).enumerate() {

@@ -49,6 +49,11 @@ impl Spaces {
         Spaces(spaces)
     }
 
+    /// What an argument lies in.
+    pub(super) fn argument(&self, at: usize) -> Option<Space> {
+        self.0.get(at).map(|(space, _)| Space::Arguments(*space))
+    }
+
     /// The workspace, unless it shares memory with an argument.
     pub(super) fn workspace(&self) -> Option<Space> {
         let (at, _) = *self.0.last()?;

@@ -18,6 +18,7 @@ use crate::step::{Base, Source};
 mod cache;
 mod defined;
 mod race;
+mod wasted;
 
 /// So many different accesses are remembered.
 const MOST_ACCESSES: usize = 1 << 18;
@@ -29,6 +30,8 @@ pub(super) struct Touched {
     /// Which piece of memory the base is, and how many bytes into it.
     pub space: (Space, u128),
     pub write: bool,
+    /// Of which operation, if the blocks of ranks are a stride apart.
+    pub strided: Option<u32>,
     /// Of an element.
     pub size: u64,
     /// Where each block of the first turn begins, and its bytes.
@@ -241,7 +244,10 @@ impl Traffic {
         }
         cache::look(&self, ground, report, sent, &server, whole);
         race::look(&self.accesses, ground, report);
-        defined::look(&self, ground, report, sent, server);
+        defined::look(&self, ground, report, sent, &server);
+        if whole {
+            wasted::look(&self, ground, report, sent, server);
+        }
     }
 }
 

@@ -26,6 +26,9 @@ impl Display for Program {
             let kind = if parameter.output { "output" } else { "input" };
             writeln!(f, "  {kind} {}: {}", parameter.name, parameter.number)?;
         }
+        for allowed in &self.allowed {
+            writeln!(f, "  allows {}: {}", allowed.warning.rule(), allowed.reason)?;
+        }
         if self.workspace {
             writeln!(f, "  workspace")?;
         }

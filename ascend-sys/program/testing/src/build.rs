@@ -33,6 +33,7 @@ impl Builder {
             matmuls: Vec::new(),
             blocks: vec![Vec::new()],
             files: vec!["src/kernel.rs".into()],
+            allowed: Vec::new(),
         };
         Builder { program, open: vec![BlockId(0)], line: 0 }
     }

@@ -13,6 +13,7 @@ mod sync;
 mod traffic;
 mod types;
 mod units;
+mod wasted;
 
 use std::collections::BTreeSet;
 
@@ -24,7 +25,9 @@ fn every_rule_is_documented_and_broken() {
     let names = rows.flat_map(|row| row.split(" |").next().unwrap_or_default().split(", "));
     let documented: BTreeSet<&str> = names.map(|name| name.trim_matches('`')).collect();
     let texts = include_str!("check/texts.txt").lines();
-    let heads = texts.filter(|line| line.starts_with("error[") || line.starts_with("note["));
+    let heads = texts.filter(|line| {
+        ["error[", "warning[", "note["].iter().any(|severity| line.starts_with(severity))
+    });
     let broken = heads.filter_map(|head| head.split(['[', ']']).nth(1)).collect();
     assert_eq!(documented, broken);
 }
