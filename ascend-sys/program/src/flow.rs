@@ -4,6 +4,10 @@
 //! does: the emulator moves data, the checker only counts. It can be left at any step and gone on with later, so a core that
 //! waits needs no thread.
 
+mod fold;
+
+use std::collections::BTreeSet;
+
 use half::{bf16, f16};
 
 use crate::declared::*;
@@ -47,10 +51,15 @@ pub struct Walk<'a> {
     acted: u64,
     /// The blocks of the branch or loop that it could not decide last.
     undecided: Vec<BlockId>,
+    /// Loops, by their body, of which only the first turns are walked.
+    short: BTreeSet<BlockId>,
 }
 
-/// So many steps in which nothing happens are taken for a loop that never ends.
-const LONGEST_IDLE: u64 = 1 << 21;
+/// After so many steps in which nothing happens whoever walks is asked whether to go on.
+const LONGEST_IDLE: u64 = 1 << 16;
+
+/// Turns of a loop that is [shortened](Walk::shorten).
+const SHORT: u64 = 64;
 
 #[derive(Debug)]
 struct Frame {
@@ -58,6 +67,8 @@ struct Frame {
     next: usize,
     /// The variable, its end and its step.
     repeats: Option<(VariableId, u64, u64)>,
+    /// Turns that have ended.
+    turns: u64,
 }
 
 /// Why a value has no number.
@@ -67,6 +78,10 @@ pub enum Unknown {
     Data,
     /// It cannot be computed.
     Fault(Fault),
+    /// Only for [`Walk::advance`]: many steps have done nothing. The next `advance` goes on.
+    Idle,
+    /// Only for [`Walk::advance`]: a loop that was [shortened](Walk::shorten) has more turns than these.
+    Short(u64),
 }
 
 impl From<Fault> for Unknown {
@@ -84,11 +99,12 @@ impl<'a> Walk<'a> {
             core,
             index,
             variables: vec![Some(0); program.variables.len()],
-            frames: vec![Frame { block: BlockId(0), next: 0, repeats: None }],
+            frames: vec![Frame { block: BlockId(0), next: 0, repeats: None, turns: 0 }],
             source: Source::default(),
             passed: 0,
             acted: 0,
             undecided: Vec::new(),
+            short: BTreeSet::new(),
         }
     }
 
@@ -112,8 +128,20 @@ impl<'a> Walk<'a> {
         self.passed
     }
 
-    /// After [`advance`](Self::advance) has answered [`Unknown::Data`] at a branch or a loop: its blocks. The next `advance` goes on
-    /// behind it. Empty: there is no way on.
+    /// The body of the loop around this step that has had the most turns so far.
+    pub fn longest_loop(&self) -> Option<BlockId> {
+        let loops = self.frames.iter().filter(|frame| frame.repeats.is_some());
+        loops.max_by_key(|frame| frame.turns).map(|frame| frame.block)
+    }
+
+    /// From now on only the first turns of this loop are walked, each time that it is reached. After those `advance` answers
+    /// [`Unknown::Short`], and then goes on behind it.
+    pub fn shorten(&mut self, body: BlockId) {
+        self.short.insert(body);
+    }
+
+    /// After [`advance`](Self::advance) has answered [`Unknown::Data`] or [`Unknown::Short`] at a branch or a loop: its blocks. The next
+    /// `advance` goes on behind it. Empty: there is no way on.
     pub fn undecided(&self) -> &[BlockId] {
         &self.undecided
     }
@@ -124,8 +152,8 @@ impl<'a> Walk<'a> {
         while let Some(frame) = self.frames.last_mut() {
             self.passed += 1;
             if self.passed - self.acted > LONGEST_IDLE {
-                let text = "over two million steps of loops in which nothing is done";
-                return Err(self.fault(text).into());
+                self.acted = self.passed;
+                return Err(Unknown::Idle);
             }
             let block: &'a [Node] = &self.program.blocks[frame.block.0 as usize];
             let Some(node) = block.get(frame.next) else {
@@ -158,10 +186,11 @@ impl<'a> Walk<'a> {
                     if step == 0 {
                         return Err(self.fault("the step of the loop is 0").into());
                     }
-                    if self.less(*variable, from, to) {
+                    let range = fold::Range { variable: *variable, from, to, step };
+                    if self.less(*variable, from, to) && !self.fold(&range, *body)? {
                         self.variables[variable.0 as usize] = Some(from);
                         let repeats = Some((*variable, to, step));
-                        self.frames.push(Frame { block: *body, next: 0, repeats });
+                        self.frames.push(Frame { block: *body, next: 0, repeats, turns: 0 });
                     }
                 }
                 Step::If { condition, then, otherwise } => match self.value(*condition) {
@@ -203,13 +232,14 @@ impl<'a> Walk<'a> {
 
     fn enter(&mut self, block: Option<BlockId>) {
         if let Some(block) = block {
-            self.frames.push(Frame { block, next: 0, repeats: None });
+            self.frames.push(Frame { block, next: 0, repeats: None, turns: 0 });
         }
     }
 
     fn end_of_block(&mut self) -> Result<(), Unknown> {
         let Some(frame) = self.frames.last() else { return Ok(()) };
         if let Some((variable, to, step)) = frame.repeats {
+            let (block, turns) = (frame.block, frame.turns + 1);
             let number = self.program.variables[variable.0 as usize].what;
             let now = self.variables[variable.0 as usize].ok_or(Unknown::Data)?;
             let next = match is_float(number) {
@@ -222,9 +252,15 @@ impl<'a> Walk<'a> {
                 return Err(self.fault(&text).into());
             }
             if self.less(variable, next, to) {
+                if turns >= SHORT && self.short.contains(&block) {
+                    self.frames.pop();
+                    self.undecided.push(block);
+                    return Err(Unknown::Short(turns));
+                }
                 self.variables[variable.0 as usize] = Some(next);
                 if let Some(frame) = self.frames.last_mut() {
                     frame.next = 0;
+                    frame.turns = turns;
                 }
                 return Ok(());
             }

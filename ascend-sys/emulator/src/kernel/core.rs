@@ -61,7 +61,9 @@ pub(super) enum Wait {
 pub(super) fn unknown(why: Unknown) -> String {
     match why {
         Unknown::Fault(fault) => fault.text,
-        Unknown::Data => "a variable is used before it has a value".into(),
+        Unknown::Data | Unknown::Idle | Unknown::Short(_) => {
+            "a variable is used before it has a value".into()
+        }
     }
 }
 

@@ -4,6 +4,7 @@ use super::client::{self, AwaitedTurn};
 use super::core::{Core, Wait, unknown};
 use super::posted;
 use super::world::World;
+use ascend_program::flow::Unknown;
 
 /// What one step costs, as if it were so many bytes.
 const STEP: i64 = 64;
@@ -75,9 +76,18 @@ impl Core {
                     track.multiplied();
                 }
             }
-            let Some(node) = self.walk.advance().map_err(unknown)? else {
-                self.ended = true;
-                return Ok(CoreProgress::Runs);
+            let node = match self.walk.advance() {
+                Ok(Some(node)) => node,
+                Ok(None) => {
+                    self.ended = true;
+                    return Ok(CoreProgress::Runs);
+                }
+                // A long computation: others take their turns.
+                Err(Unknown::Idle) => {
+                    *budget = 0;
+                    return Ok(CoreProgress::Runs);
+                }
+                Err(why) => return Err(unknown(why)),
             };
             *budget -= STEP;
             self.step(&node.step, world, budget)?;

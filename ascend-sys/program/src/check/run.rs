@@ -21,8 +21,11 @@ use crate::program::Program;
 use crate::show::Words;
 use crate::step::{Hccl, Read, Source, Step, Sync};
 
-/// Steps of all cores together, after which the checker gives up.
+/// Steps of all cores together, after which long loops are no longer followed to their ends.
 const LONGEST: u64 = 1 << 20;
+
+/// Steps that do nothing, for each one that counts.
+const IDLE: u64 = 64;
 
 /// Blocks of a launch that the checker follows one by one. No chip has more cube cores.
 const MOST_BLOCKS: u32 = 256;
@@ -61,6 +64,10 @@ struct Run<'a> {
     report: Report,
     traffic: Traffic,
     steps: u64,
+    /// So many steps are left before the next loop is shortened.
+    most: u64,
+    /// Loops that are, by their bodies.
+    short: Vec<BlockId>,
     /// It was too long to be followed to its end.
     is_cut: bool,
     /// What branches and loops may do that depend on data, by their first block.
@@ -101,6 +108,8 @@ pub(super) fn run<'a>(program: &'a Program, launch: &'a Launch, setting: &'a Set
         report,
         traffic: Traffic::default(),
         steps: 0,
+        most: LONGEST,
+        short: Vec::new(),
         is_cut: false,
         may_do: BTreeMap::new(),
     };
@@ -133,7 +142,7 @@ impl Run<'_> {
                 while self.can_go_on(at) {
                     moved = true;
                     self.step(at);
-                    if self.steps > LONGEST {
+                    if self.steps > self.most && !self.shorten(at) {
                         self.too_long(at);
                         return self.end();
                     }
@@ -192,7 +201,7 @@ impl Run<'_> {
         let Member { name, walk, memory, units, state } = &mut self.members[at];
         let before = walk.passed();
         let next = walk.advance();
-        self.steps += walk.passed() - before;
+        self.steps += (walk.passed() - before).div_ceil(IDLE);
         let source = walk.source();
         let ground = &self.ground;
         // What a read gives the variable that it is for: known after the rules have looked.
@@ -206,24 +215,23 @@ impl Run<'_> {
                 *state = State::Ended;
                 return;
             }
-            Err(Unknown::Data) => {
+            Err(Unknown::Idle) => return,
+            Err(why @ (Unknown::Data | Unknown::Short(_))) => {
                 let blocks = walk.undecided();
                 let may = blocks.first().map(|first| {
                     let of = || MayDo::of(ground.program, blocks);
                     &*self.may_do.entry(*first).or_insert_with(of)
                 });
                 let Some(may) = may.filter(|may| may.can_be_skipped()) else {
-                    let message = "checked up to here, because the way depends on data that is not there yet, and others must know of it";
-                    let help =
-                        "move calls of the client, flags and barriers out of what depends on data";
-                    view.note("data", message.to_owned(), help);
+                    let (rule, message, help) = not_followed(&why);
+                    view.note(rule, message, help);
                     *state = State::Lost;
                     return;
                 };
-                let message = "whether this is done depends on data that is not there yet, so what is in it is not checked";
+                let (rule, message) = left_out(&why);
                 let help = "nothing to change; what comes behind it is checked";
-                let words = || (message.to_owned(), help.to_owned());
-                view.report.add(Severity::Note, "data", source, Some(view.core), words);
+                let words = || (message, help.to_owned());
+                view.report.add(Severity::Note, rule, source, Some(view.core), words);
                 for base in &may.bases {
                     let space = view.space(*base).map(|(space, _)| space);
                     self.traffic.leave_open(space);
@@ -311,6 +319,18 @@ impl Run<'_> {
         }
     }
 
+    /// Shortens the longest loop that a core is in, on all cores; false if there is none left, or that took too long, too.
+    fn shorten(&mut self, at: usize) -> bool {
+        let Some(body) = self.members[at].walk.longest_loop() else { return false };
+        if self.short.contains(&body) || self.most >= 2 * LONGEST {
+            return false;
+        }
+        self.most += LONGEST / 16;
+        self.short.push(body);
+        self.members.iter_mut().for_each(|member| member.walk.shorten(body));
+        true
+    }
+
     fn too_long(&mut self, at: usize) {
         self.is_cut = true;
         let Member { name, walk, .. } = &self.members[at];
@@ -386,6 +406,42 @@ impl Run<'_> {
             ground.program,
         );
         true
+    }
+}
+
+/// What is said of a branch or a loop that the checker goes on behind, and by which rule.
+fn left_out(why: &Unknown) -> (&'static str, String) {
+    match why {
+        Unknown::Short(turns) => (
+            "long",
+            format!(
+                "the first {turns} turns of this loop are checked and later ones are not, because the kernel takes over {LONGEST} steps"
+            ),
+        ),
+        _ => (
+            "data",
+            "whether this is done depends on data that is not there yet, so what is in it is not checked"
+                .to_owned(),
+        ),
+    }
+}
+
+/// What is said of one that it cannot go on behind, and what to change.
+fn not_followed(why: &Unknown) -> (&'static str, String, &'static str) {
+    match why {
+        Unknown::Short(turns) => (
+            "long",
+            format!(
+                "checked up to here, because after {turns} turns of this loop the kernel takes over {LONGEST} steps, and others must know of what it does"
+            ),
+            "nothing to change; use longer tiles if you can",
+        ),
+        _ => (
+            "data",
+            "checked up to here, because the way depends on data that is not there yet, and others must know of it"
+                .to_owned(),
+            "move calls of the client, flags and barriers out of what depends on data",
+        ),
     }
 }
 

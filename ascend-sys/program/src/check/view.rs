@@ -82,7 +82,7 @@ impl<'a> View<'_, 'a> {
     pub(super) fn known<T>(&mut self, found: Result<T, Unknown>) -> Option<T> {
         match found {
             Ok(found) => Some(found),
-            Err(Unknown::Data) => {
+            Err(Unknown::Data | Unknown::Idle | Unknown::Short(_)) => {
                 self.note(
                     "data",
                     "this depends on data that is not there yet, so it is not checked".into(),

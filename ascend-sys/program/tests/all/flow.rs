@@ -358,6 +358,106 @@ fn a_loop_that_does_nothing_for_ever_is_a_fault() {
     assert!(matches!(why, Some(Unknown::Fault(_))), "{why:?}");
 }
 
+/// What a loop leaves in its variables: the numbers, or the fault. `slow`: with a step that has to be walked through.
+fn sums(random: u64, slow: bool) -> (Vec<Result<u64, Unknown>>, String, u64) {
+    let mut random = fastrand::Rng::with_seed(random);
+    let types = [U8, I8, U16, I16, U32, I32, U64, I64];
+    let mut b = Builder::new(Mix::MixAiv10);
+    let number = random.choice([U16, I16, U32, I64]).expect("a type");
+    let from = random.u64(0..3000);
+    let (to, by) = (from + random.u64(0..3000), random.u64(1..5));
+    let i = b.variable("i", number);
+    let [from, to, by] = [from, to, by].map(|n| b.value(Of::Constant(n), number));
+    let mut sets = Vec::new();
+    for name in ["a", "b", "c"] {
+        let of = *random.choice(&types).expect("a type");
+        let v = b.variable(name, of);
+        let start = b.value(Of::Constant(flow::fit(of, random.u64(0..100))), of);
+        b.step(Step::Set(v, start));
+        let now = b.get(v);
+        let each = if random.bool() { random.u64(0..4) } else { random.u64(..) };
+        let each = b.value(Of::Constant(flow::fit(of, each)), of);
+        let term = if of == number && random.bool() { b.get(i) } else { each };
+        let next = match random.u8(0..3) {
+            0 => b.binary(Binary::Sub, now, term),
+            1 => b.binary(Binary::Add, term, now),
+            _ => b.binary(Binary::Add, now, term),
+        };
+        sets.push((v, next));
+    }
+    let last = b.variable("last", F32);
+    let one = b.value(Of::Constant(1.0_f64.to_bits()), F32);
+    b.inside(
+        |body| Step::Loop { variable: i, from, to, step: by, body },
+        |b| {
+            sets.iter().for_each(|(v, next)| b.step(Step::Set(*v, *next)));
+            if slow {
+                b.step(Step::Set(last, one));
+            }
+        },
+    );
+    let values: Vec<_> =
+        sets.iter().map(|(v, _)| *v).chain([i]).map(|variable| b.get(variable)).collect();
+    let program = b.done();
+    let launch = launch(Vec::new());
+    let mut walk = Walk::new(&program, &launch, Core::Aiv, 0);
+    let end = walk.advance();
+    let fault = match end {
+        Err(Unknown::Fault(fault)) => fault.text,
+        _ => String::new(),
+    };
+    (values.iter().map(|value| walk.value(*value)).collect(), fault, walk.passed())
+}
+
+#[test]
+fn a_loop_that_only_adds_is_what_its_turns_are() {
+    let mut seen = [0; 3];
+    for random in 0..2000 {
+        let (fast, slow) = (sums(random, false), sums(random, true));
+        // Where several sums leave their types, the one that is told may be another.
+        assert_eq!(fast.1.is_empty(), slow.1.is_empty(), "{random}: {fast:?} {slow:?}");
+        if slow.1.is_empty() {
+            assert_eq!(fast.0, slow.0, "{random}");
+        }
+        seen[0] += usize::from(fast.2 < 50 && slow.2 > 200);
+        seen[1] += usize::from(!slow.1.is_empty());
+        seen[2] += usize::from(fast.1 == slow.1 && !slow.1.is_empty());
+    }
+    assert!(seen.iter().all(|seen| *seen > 100), "{seen:?}");
+}
+
+#[test]
+fn a_loop_of_any_length_that_only_adds_takes_one_step() {
+    let found = trail(Mix::MixAiv10, Core::Aiv, |b| {
+        let sum = b.variable("sum", U64);
+        let (now, three) = (b.get(sum), b.n(3));
+        let next = b.binary(Binary::Add, now, three);
+        b.times(1 << 36, |b| b.step(Step::Set(sum, next)));
+        let (now, wanted) = (b.get(sum), b.n(3 << 36));
+        let is_sum = b.binary(Binary::Equal, now, wanted);
+        b.when(is_sum, |b| mark(b, 1));
+    });
+    assert_eq!(found, (vec![1], None));
+}
+
+/// Whoever walks decides how long.
+#[test]
+fn a_long_computation_is_interrupted_and_goes_on() {
+    let mut b = Builder::new(Mix::MixAiv10);
+    let x = b.variable("x", F32);
+    let (now, one) = (b.get(x), b.value(Of::Constant(1.0_f64.to_bits()), F32));
+    let next = b.binary(Binary::Add, now, one);
+    b.times(1_100_000, |b| b.step(Step::Set(x, next)));
+    let program = b.done();
+    let launch = launch(Vec::new());
+    let mut walk = Walk::new(&program, &launch, Core::Aiv, 0);
+    let mut interrupted = 0;
+    while walk.advance() != Ok(None) {
+        interrupted += 1;
+    }
+    assert_eq!((interrupted, walk.value(now)), (33, Ok(1_100_000.0_f64.to_bits())));
+}
+
 #[test]
 fn what_comes_from_data_is_not_known_and_not_a_fault() {
     let found = trail(Mix::MixAiv10, Core::Aiv, |b| {

@@ -5,6 +5,8 @@ use ascend_program::layout::Number;
 use ascend_program::step::*;
 use ascend_program::*;
 
+use ascend_program_testing::build::Builder;
+
 use crate::check::harness::{Kernel, all_reduce, all_to_all_v, exchange, expect, reduction, rules};
 
 fn tensors(k: &mut Kernel) -> (Base, Base) {
@@ -425,6 +427,71 @@ fn a_kernel_without_end_is_given_up() {
     let mut k = Kernel::new(Mix::MixAiv10);
     k.times(u64::MAX, |_| {});
     assert_eq!(k.findings()[0].rule, "fault");
+}
+
+/// A loop of very many turns, before and in which the kernel does something wrong, and behind which it does.
+fn long_loop(k: &mut Kernel, behind: bool, heard: bool) {
+    let y = k.output("y", Number::F16);
+    k.setting.parameters = vec![Some(128)];
+    let local = k.filled("a", Number::F16, 64);
+    let store = |b: &mut Builder, at: u64| {
+        let (to, length) = (b.at(y, at), b.n(64));
+        let pieces = Pieces { length, count: None, gap: None };
+        b.step(Step::Copy(Copy::Out { to, from: local, pieces, add: false }));
+        b.sync(Sync::Pipe(Pipe::All));
+    };
+    k.blocks = 1;
+    k.times(1_100_000, |b| {
+        store(b, 0);
+        if heard {
+            b.sync_vectors();
+        }
+    });
+    if behind {
+        store(k, 1);
+    }
+}
+
+#[test]
+fn what_comes_behind_very_many_turns_is_checked() {
+    for (behind, heard, rules) in [
+        (false, false, &["long"][..]),
+        (true, false, &["bounds", "long"]),
+        // What is in the loop has to be known.
+        (true, true, &["long"]),
+    ] {
+        let mut k = Kernel::new(Mix::MixAiv10);
+        long_loop(&mut k, behind, heard);
+        let findings = k.findings();
+        let mut found: Vec<_> = findings.iter().map(|finding| finding.rule).collect();
+        // That there are too many uses of memory to compare is a note of its own.
+        found.dedup();
+        assert_eq!(found, rules, "{findings:#?}");
+        let long = findings.last().expect("a note");
+        expect(&format!("very_many_turns_{heard}"), &format!("{long}\n"));
+    }
+}
+
+/// Sums are computed at once; what is no sum is not known behind it.
+#[test]
+fn a_loop_that_only_computes_is_not_counted() {
+    for (turns, is_float, rules) in [
+        (1_100_000, false, &[][..]),
+        (1_100_000, true, &[]),
+        (1 << 35, false, &[]),
+        (1 << 35, true, &["long"]),
+    ] {
+        let mut k = Kernel::new(Mix::MixAiv10);
+        let (number, one) =
+            if is_float { (Number::F32, 1.0_f64.to_bits()) } else { (Number::U64, 1) };
+        let x = k.variable("x", number);
+        let (now, one) = (k.get(x), k.value(Of::Constant(one), number));
+        let next = k.binary(Binary::Add, now, one);
+        k.times(turns, |b| b.step(Step::Set(x, next)));
+        let findings = k.findings();
+        let found: Vec<_> = findings.iter().map(|finding| finding.rule).collect();
+        assert_eq!(found, rules, "{findings:#?}");
+    }
 }
 
 #[test]

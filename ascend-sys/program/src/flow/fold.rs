@@ -1,0 +1,189 @@
+//! Loops that only add, in one step.
+//!
+//! A body that adds to integers what is the same in every turn, or the loop's own number, need not be walked through turn by turn:
+//! the sums are known.
+
+use super::{Fault, Unknown, Walk, fit, is_float, is_signed};
+use crate::declared::*;
+use crate::layout::Number;
+use crate::step::{Source, Step};
+
+/// A loop with fewer turns is walked through.
+const FEW: u64 = 64;
+
+/// A loop with more turns takes a core of an NPU more than a minute, whatever it does.
+const MOST: u64 = 1 << 36;
+
+/// A loop of integers, from a number up to another one.
+pub(super) struct Range {
+    pub variable: VariableId,
+    pub from: u64,
+    pub to: u64,
+    pub step: u64,
+}
+
+/// What a variable becomes.
+type After = (VariableId, Option<u64>);
+
+/// What is added in each turn.
+enum Term {
+    /// The same in each turn; none if it is not known.
+    Same(Option<u64>),
+    /// The number of the loop.
+    Own,
+}
+
+impl Walk<'_> {
+    /// Does a whole loop at once; false if it has to be walked through.
+    pub(super) fn fold(&mut self, range: &Range, body: BlockId) -> Result<bool, Fault> {
+        let number = self.program.variables[range.variable.0 as usize].what;
+        if is_float(number) {
+            return Ok(false);
+        }
+        let whole = |bits: u64| numeric(number, bits);
+        let (from, to, step) = (whole(range.from), whole(range.to), whole(range.step));
+        if step <= 0 || to <= from {
+            return Ok(false);
+        }
+        let turns = ((to - from) as u128).div_ceil(step as u128);
+        let last = from + step * (turns as i128 - 1);
+        // One that leaves its type ends in an error.
+        let is_within = whole(fit(number, (last + step) as u64)) == last + step;
+        if turns < u128::from(FEW) || !is_within {
+            return Ok(false);
+        }
+        let Some(sets) = self.sums(range.variable, body) else { return Ok(false) };
+        if turns > u128::from(MOST) {
+            return Err(self.fault(&format!("a loop of {turns} turns in which nothing is done")));
+        }
+        let mut results: Vec<After> = Vec::new();
+        for (variable, negative, term, source) in sets {
+            let of = self.program.variables[variable.0 as usize].what;
+            let before = self.variables[variable.0 as usize];
+            let (before, each) = match (before, term) {
+                (Some(before), Term::Same(Some(each))) => (before, Some(each)),
+                (Some(before), Term::Own) => (before, None),
+                _ => {
+                    results.push((variable, None));
+                    continue;
+                }
+            };
+            // Nothing below is beyond 2^102.
+            let sum = match each {
+                Some(each) => numeric(of, each) * turns as i128,
+                None if from >= 0 && turns <= 1 << 32 => (from + last) * turns as i128 / 2,
+                None => return Ok(false),
+            };
+            let sum = if negative { -sum } else { sum };
+            let after = numeric(of, before) + sum;
+            let bits = fit(of, after as u64);
+            if is_signed(of) && numeric(of, bits) != after {
+                let Some(each) = each else { return Ok(false) };
+                self.source = source;
+                let each = if negative { -numeric(of, each) } else { numeric(of, each) };
+                return Err(self.beyond(of, numeric(of, before), each, negative));
+            }
+            results.push((variable, Some(bits)));
+        }
+        for (variable, bits) in results {
+            self.variables[variable.0 as usize] = bits;
+        }
+        self.variables[range.variable.0 as usize] = Some(fit(number, last as u64));
+        Ok(true)
+    }
+
+    /// What the body adds to which variable, if it does nothing else.
+    #[allow(clippy::type_complexity, reason = "it is taken apart where it is used")]
+    fn sums(
+        &self,
+        own: VariableId,
+        body: BlockId,
+    ) -> Option<Vec<(VariableId, bool, Term, Source)>> {
+        let block = &self.program.blocks[body.0 as usize];
+        let mut sets = Vec::new();
+        for node in block {
+            match &node.step {
+                Step::Comment(_) => {}
+                Step::Set(variable, _) if *variable != own => sets.push(*variable),
+                _ => return None,
+            }
+        }
+        let mut once = sets.clone();
+        once.sort_unstable();
+        once.dedup();
+        if once.len() < sets.len() {
+            return None;
+        }
+        let nodes = block.iter().filter_map(|node| match &node.step {
+            Step::Set(variable, value) => Some((*variable, *value, node.source)),
+            _ => None,
+        });
+        nodes
+            .map(|(variable, value, source)| {
+                let number = self.program.variables[variable.0 as usize].what;
+                let (negative, a, b) = match self.program.values[value.0 as usize].of {
+                    Of::Binary(Binary::Add, a, b) if !is_float(number) => (false, a, b),
+                    Of::Binary(Binary::Sub, a, b) if !is_float(number) => (true, a, b),
+                    _ => return None,
+                };
+                let term = match (self.is_variable(a, variable), self.is_variable(b, variable)) {
+                    (true, false) => b,
+                    (false, true) if !negative => a,
+                    _ => return None,
+                };
+                let type_of = |id: VariableId| self.program.variables[id.0 as usize].what;
+                let term = if self.is_variable(term, own) && type_of(own) == number {
+                    Term::Own
+                } else if self.depends(term, own, &sets) {
+                    return None;
+                } else {
+                    match self.value(term) {
+                        Ok(bits) => Term::Same(Some(bits)),
+                        Err(Unknown::Data) => Term::Same(None),
+                        // Where it is walked through, it is told.
+                        Err(_) => return None,
+                    }
+                };
+                Some((variable, negative, term, source))
+            })
+            .collect()
+    }
+
+    fn is_variable(&self, value: ValueId, variable: VariableId) -> bool {
+        matches!(self.program.values[value.0 as usize].of, Of::Variable(of) if of == variable)
+    }
+
+    /// Whether a value changes from turn to turn.
+    fn depends(&self, value: ValueId, own: VariableId, sets: &[VariableId]) -> bool {
+        let on = |value: &ValueId| self.depends(*value, own, sets);
+        match &self.program.values[value.0 as usize].of {
+            Of::Variable(variable) => *variable == own || sets.contains(variable),
+            Of::Tiling { element, .. } => element.as_ref().is_some_and(|(index, _)| on(index)),
+            Of::Unary(_, a) | Of::Cast(a) => on(a),
+            Of::Binary(_, a, b) => on(a) || on(b),
+            Of::Select(a, b, c) => on(a) || on(b) || on(c),
+            Of::Constant(_)
+            | Of::BlockIndex
+            | Of::BlockCount
+            | Of::SubBlockIndex
+            | Of::TaskRatio
+            | Of::Rank(_)
+            | Of::Ranks(_) => false,
+        }
+    }
+
+    /// The turn in which a sum leaves its type.
+    fn beyond(&self, number: Number, before: i128, each: i128, negative: bool) -> Fault {
+        let bits = 8 * number.size() - 1;
+        let room = if each > 0 { (1 << bits) - 1 - before } else { -(1 << bits) - before };
+        let x = before + each * (room / each);
+        let (sign, shown) = if negative { ("-", -each) } else { ("+", each) };
+        let result = x + each;
+        self.fault(&format!("{x} {sign} {shown} is {result}, beyond what {number} holds"))
+    }
+}
+
+/// An integer.
+fn numeric(number: Number, bits: u64) -> i128 {
+    if is_signed(number) { i128::from(bits as i64) } else { i128::from(bits) }
+}
