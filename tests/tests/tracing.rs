@@ -414,3 +414,38 @@ fn a_long_wait_is_a_warning_that_says_what_is_waited_for() {
         assert!(warning.contains(phrase), "`{phrase}` is missing in: {warning}");
     }
 }
+
+/// A kernel whose length is data, which the checker does not have.
+#[hccl::kernel::kernel(mix = "aiv_only")]
+fn as_many_as_x_says(
+    k: hccl::kernel::Kernel,
+    x: hccl::kernel::Input<u32>,
+    y: hccl::kernel::Output<u32>,
+) {
+    let a = k.scratch::<u32>(64).get();
+    let count = x.get(0);
+    k.copy_in(&a, x, count);
+    k.wait_for(hccl::kernel::Pipe::Out, hccl::kernel::Pipe::In);
+    k.copy_out(y, &a, count);
+}
+
+#[test]
+fn what_is_not_checked_of_a_kernel_is_told_once() -> hccl::Result<()> {
+    listen();
+    let runtime = Runtime::emulator(1)?;
+    let device = runtime.device(0)?;
+    let stream = device.stream()?;
+    let x = device.upload(&[8_u32; 64], &stream)?;
+    let mut y = device.zeros::<u32>(64, &stream)?;
+    let mut kernel = as_many_as_x_says::record()?.load(&device)?;
+    for _ in 0..3 {
+        let work = kernel.launch(1).input(&x).output(&mut y).submit(&stream)?;
+        assert!(!work.notes().is_empty());
+        work.wait()?;
+    }
+    let told = events(Level::WARN);
+    let told: Vec<_> = told.iter().filter(|text| text.starts_with("note[data]: ")).collect();
+    // One for each copy.
+    assert_eq!(told.len(), 2, "{told:#?}");
+    Ok(())
+}

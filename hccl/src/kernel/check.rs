@@ -84,6 +84,11 @@ impl<T: TilingArgument> Recorded<T> {
     }
 }
 
+/// Whether a note says that something was not looked at.
+pub(super) fn is_cut(note: &Finding) -> bool {
+    note.severity == Severity::Note && matches!(note.rule, "data" | "long" | "launch")
+}
+
 /// What [`Recorded::check`] has found, and for what. Its `Display` is made for people: a line that says what was checked, then each
 /// finding with its ranks.
 #[derive(Debug, Clone)]
@@ -135,8 +140,7 @@ impl Report {
     /// Whether all of the kernel was looked at: no part of it depends on data, none was too long, there are not too many blocks, and
     /// all sizes were given.
     pub fn is_complete(&self) -> bool {
-        let cut = |note: &Finding| matches!(note.rule, "data" | "long" | "launch");
-        self.unknown.is_empty() && !self.notes().any(cut)
+        self.unknown.is_empty() && !self.notes().any(is_cut)
     }
 
     /// Whether there is no error; if `strict`, also [nothing that was not looked at](Self::is_complete).
@@ -162,6 +166,10 @@ impl Display for Report {
             many(*blocks as usize, "block"),
             many(*ranks as usize, "rank")
         )?;
+        match self.warnings().count() {
+            0 => {}
+            count => write!(f, ", {}", many(count, "warning"))?,
+        }
         match self.is_complete() {
             true => write!(f, ", all of it checked")?,
             false => write!(f, ", not all of it checked")?,

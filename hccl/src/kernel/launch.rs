@@ -103,10 +103,12 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use ascend_program::Program;
+use ascend_program::check::Finding;
 use ascend_program::layout::Number;
 use smallvec::SmallVec;
 
 use super::driver::{KernelDriver, LAUNCH, RetiredKernel};
+use super::looked::{self, LaunchNumbers, Looked};
 use super::recorded::Recorded;
 use super::symbol::TilingArgument;
 use super::tensor::number;
@@ -137,6 +139,7 @@ pub struct Loaded<T> {
     driver: Option<Arc<KernelDriver>>,
     /// What the launches in flight have left: each one reads the kernel.
     stamps: Arc<Stamps>,
+    looked: Looked,
     of: PhantomData<fn() -> T>,
 }
 
@@ -171,6 +174,7 @@ impl<T: TilingArgument> Loaded<T> {
             product,
             driver: Some(Arc::new(driver)),
             stamps,
+            looked: Looked::default(),
             of: PhantomData,
         })
     }
@@ -185,6 +189,7 @@ impl<T: TilingArgument> Loaded<T> {
             groups: SmallVec::new(),
             given: SmallVec::new(),
             workspace: None,
+            strict: false,
         }
     }
 }
@@ -216,6 +221,7 @@ pub struct Launch<'a, T> {
     groups: SmallVec<[&'a mut Communicator; 2]>,
     given: SmallVec<[GivenTensor<'a>; 8]>,
     workspace: Option<Region<'a>>,
+    strict: bool,
 }
 
 impl<T> fmt::Debug for Launch<'_, T> {
@@ -269,6 +275,12 @@ impl<'a, T: TilingArgument> Launch<'a, T> {
         self
     }
 
+    /// Launches it only if it can be checked in all its parts. Without this, [`Work::notes`] says what was left out.
+    pub fn strict(mut self) -> Self {
+        self.strict = true;
+        self
+    }
+
     /// Launches it (`aclrtLaunchKernelWithHostArgs`). Does not block: the first launch on a communicator comes from a helper thread, since
     /// CANN makes the links of its server there (`HcclAllocComResourceByTiling`; see [`comm`](crate::comm)), and what is wrong with that comes
     /// through the [`Work`].
@@ -276,12 +288,14 @@ impl<'a, T: TilingArgument> Launch<'a, T> {
     /// # Errors
     ///
     /// [`Error::Invalid`] when the arguments are not those of the kernel, [`Error::Tiling`] when the tiling struct has a field out of its range or was not filled for
-    /// this product's server, and [`Error::WrongDevice`] when something is elsewhere; then nothing happens. What is wrong with the sizes comes from the [`Work`].
+    /// this product's server, and [`Error::WrongDevice`] when something is elsewhere; then nothing happens. [`Error::Invalid`] also when the launch
+    /// is [strict](Self::strict) and part of the kernel cannot be checked. What is wrong with the sizes comes from the [`Work`].
     pub fn submit(mut self, stream: &Stream) -> Result<Work> {
         self.check()?;
         if let Some(refused) = self.refused.take() {
             return Err(refused);
         }
+        let notes = self.look()?;
         let Launch { kernel, blocks, tiling, groups, given, workspace, .. } = &mut self;
         let mut touches: SmallVec<[Touch<'_>; 12]> = SmallVec::new();
         touches.push(Touch {
@@ -309,7 +323,32 @@ impl<'a, T: TilingArgument> Launch<'a, T> {
         };
         let members: SmallVec<[_; 2]> =
             groups.iter().map(|communicator| &*communicator.member).collect();
-        driver.launch(stream, call, &members, &touches)
+        let work = driver.launch(stream, call, &members, &touches)?;
+        work.note(notes);
+        Ok(work)
+    }
+
+    /// What the checker notes of it.
+    fn look(&mut self) -> Result<Arc<[Finding]>> {
+        let Launch { kernel, blocks, tiling, groups, given, workspace, strict, .. } = self;
+        // CANN's loader takes no recorded kernel, so there is none.
+        let Some(product) = kernel.product else { return Ok(Arc::default()) };
+        let groups: SmallVec<[_; 2]> =
+            groups.iter().map(|group| (group.rank(), group.world_size())).collect();
+        let sizes: SmallVec<[_; 8]> =
+            given.iter().map(|given| given.region.bytes() as u64).collect();
+        let numbers = LaunchNumbers {
+            blocks: *blocks,
+            tiling: tiling.unwrap_or_default(),
+            groups: &groups,
+            sizes: &sizes,
+            workspace: workspace.as_ref().map(|region| region.bytes() as u64),
+        };
+        let notes = kernel.looked.look(&kernel.program, product, &numbers);
+        match looked::left_out(&kernel.program.name, &notes) {
+            Some(problem) if *strict => Err(invalid(problem)),
+            _ => Ok(notes),
+        }
     }
 
     /// Whether what was given is what the kernel takes.

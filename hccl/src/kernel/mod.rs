@@ -73,6 +73,7 @@ pub mod count;
 pub(crate) mod driver;
 pub mod launch;
 mod local;
+mod looked;
 mod matmul;
 mod object;
 pub mod prepare;
@@ -90,7 +91,7 @@ mod vector;
 pub use crate::error::kernel::{Mistake, RecordError};
 pub use ascend_program::Warning;
 pub use ascend_program::ascend_c::Project;
-pub use check::Report;
+pub use check::{Finding, Report, Severity};
 pub use client::{Configured, Declaration, Hccl, Initialised, Started};
 pub use control::{First, Kernel};
 /// ```

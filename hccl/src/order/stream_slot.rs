@@ -14,7 +14,7 @@
 #![forbid(unsafe_code)]
 
 use std::any::Any;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex};
@@ -27,6 +27,7 @@ use super::timeline::{StreamTimeline, WINDOW};
 use crate::api::entries::Progress;
 use crate::error::{Error, OpContext, Result};
 use crate::sync::lock;
+use ascend_program::check::Finding;
 use ascend_sync::{Biased, Guard, SpinLock};
 
 /// What is remembered of an operation, for messages.
@@ -109,6 +110,8 @@ pub(crate) struct StreamSlot {
     elsewhere: Mutex<Vec<(u64, Arc<dyn Elsewhere>)>>,
     /// How many these are.
     elsewhere_count: AtomicUsize,
+    /// What the kernel checker has noted, by operation.
+    notes: Mutex<VecDeque<(u64, Arc<[Finding]>)>>,
 }
 
 /// How an operation ended whose call was made for another stream: see `comm::detour`.
@@ -163,6 +166,7 @@ impl StreamSlot {
             occupant: SpinLock::new(None),
             elsewhere: Mutex::default(),
             elsewhere_count: AtomicUsize::new(0),
+            notes: Mutex::default(),
         }
     }
 
@@ -245,6 +249,22 @@ impl StreamSlot {
             Some(progress) => progress.completed() >= ticket,
             None => self.is_complete(number),
         }
+    }
+
+    /// Keeps what the kernel checker has noted of an operation, for as long as its record is kept.
+    pub(crate) fn note(&self, number: u64, found: Arc<[Finding]>) {
+        let mut notes = lock(&self.notes);
+        if notes.len() as u64 >= WINDOW {
+            notes.pop_front();
+        }
+        notes.push_back((number, found));
+    }
+
+    /// What the kernel checker has noted of an operation.
+    pub(crate) fn notes(&self, number: u64) -> Option<Arc<[Finding]>> {
+        let notes = lock(&self.notes);
+        let found = notes.iter().find(|(of, _)| *of == number);
+        found.map(|(_, notes)| Arc::clone(notes))
     }
 
     /// An unfinished operation up to `number` whose communicator has been aborted. `None` when it cannot be told, because an

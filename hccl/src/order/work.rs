@@ -10,10 +10,13 @@
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::AtomicU8;
 use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
+
+use ascend_program::check::Finding;
 
 use super::issue::Issued;
 use super::patience::alarms;
@@ -69,6 +72,49 @@ impl Work {
     /// As [`wait`](Self::wait), up to `limit`.
     pub fn wait_timeout(&self, limit: Duration) -> Result<()> {
         self.wait_for(Some(limit))
+    }
+
+    /// What the kernel checker has noted of this launch: warnings, and what it could not look at. Empty for other operations, and when
+    /// the stream has had more than 64 noted launches since.
+    ///
+    /// ```
+    /// use hccl::kernel::*;
+    /// use hccl::prelude::*;
+    ///
+    /// /// Copies as many elements as `x` begins with.
+    /// #[kernel(mix = "aiv_only")]
+    /// fn some(k: Kernel, x: Input<u32>, y: Output<u32>) {
+    ///     let a = k.scratch::<u32>(64).get();
+    ///     k.copy_in(&a, x, x.get(0));
+    ///     k.wait_for(Pipe::Out, Pipe::In);
+    ///     k.copy_out(y, &a, x.get(0));
+    /// }
+    ///
+    /// # fn main() -> hccl::Result<()> {
+    /// let runtime = Runtime::emulator(1)?;
+    /// let device = runtime.device(0)?;
+    /// let stream = device.stream()?;
+    /// let x = device.upload(&[8_u32; 64], &stream)?;
+    /// let mut y = device.zeros::<u32>(64, &stream)?;
+    /// let mut kernel = some::record()?.load(&device)?;
+    /// let work = kernel.launch(1).input(&x).output(&mut y).submit(&stream)?;
+    /// assert!(work.notes().iter().all(|note| note.rule == "data"));
+    /// work.wait()?;
+    ///
+    /// let refused = kernel.launch(1).input(&x).output(&mut y).strict().submit(&stream);
+    /// assert!(refused.unwrap_err().to_string().contains("depends on data"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn notes(&self) -> Vec<Finding> {
+        self.slot.notes(self.issued.number).map_or_else(Vec::new, |notes| notes.to_vec())
+    }
+
+    /// Keeps the notes of the launch that this is.
+    pub(crate) fn note(&self, found: Arc<[Finding]>) {
+        if !found.is_empty() {
+            self.slot.note(self.issued.number, found);
+        }
     }
 
     fn wait_for(&self, limit: Option<Duration>) -> Result<()> {

@@ -3,7 +3,7 @@
 use hccl::dtype::ReduceKind;
 use hccl::kernel::tiling::{CmdType, DataType, Mc2CcTilingConfig, Mc2InitTilingConfig};
 use hccl::kernel::*;
-use hccl::prelude::Product;
+use hccl::prelude::*;
 
 #[derive(Tiling, Clone, Copy)]
 #[repr(C)]
@@ -176,4 +176,88 @@ fn sizes_that_are_not_given_are_told() {
     assert!(report.is_good(false) && !report.is_complete());
     let text = report.to_string();
     assert!(text.ends_with("\n   = bounds of y were not: no size was given"), "{text}");
+}
+
+/// Copies as many elements as `x` begins with.
+#[kernel(mix = "aiv_only")]
+fn as_many_as_x_says(k: Kernel, x: Input<u32>, y: Output<u32>) {
+    let a = k.scratch::<u32>(64).get();
+    let count = x.get(0);
+    k.copy_in(&a, x, count);
+    k.wait_for(Pipe::Out, Pipe::In);
+    k.copy_out(y, &a, count);
+}
+
+#[kernel(mix = "aiv_only")]
+fn all_of_x(k: Kernel, x: Input<u32>, y: Output<u32>) {
+    let a = k.scratch::<u32>(64).get();
+    k.copy_in(&a, x, 64);
+    k.wait_for(Pipe::Out, Pipe::In);
+    k.copy_out(y, &a, 64);
+}
+
+/// Ten launches of each: the work has the notes of its own launch, and a strict launch is one that was checked.
+#[test]
+fn a_launch_says_what_was_not_checked() -> hccl::Result<()> {
+    let runtime = Runtime::emulator(1)?;
+    let device = runtime.device(0)?;
+    let stream = device.stream()?;
+    let x = device.upload(&[8_u32; 64], &stream)?;
+    let mut y = device.zeros::<u32>(64, &stream)?;
+    let mut some = as_many_as_x_says::record()?.load(&device)?;
+    let mut all = all_of_x::record()?.load(&device)?;
+    for _ in 0..10 {
+        let work = some.launch(1).input(&x).output(&mut y).submit(&stream)?;
+        let notes: Vec<_> = work.notes().iter().map(|note| (note.severity, note.rule)).collect();
+        assert_eq!(notes, [(Severity::Note, "data"), (Severity::Note, "data")]);
+        work.wait()?;
+        let work = all.launch(1).input(&x).output(&mut y).strict().submit(&stream)?;
+        assert_eq!(work.notes(), []);
+        work.wait()?;
+    }
+    let refused = some.launch(1).input(&x).output(&mut y).strict().submit(&stream).unwrap_err();
+    assert_eq!(refused.kind(), hccl::ErrorKind::Misuse);
+    let text = refused.to_string();
+    assert!(text.contains("the kernel `as_many_as_x_says` was not checked in all its parts"));
+    assert!(text.contains("note[data]") && text.contains("reports.rs"), "{text}");
+    // Nothing of it has run.
+    y = device.zeros::<u32>(64, &stream)?;
+    assert!(some.launch(1).input(&x).output(&mut y).strict().submit(&stream).is_err());
+    assert_eq!(y.to_vec(&stream).wait()?, [0; 64]);
+    Ok(())
+}
+
+/// An output that nothing writes is a warning, on the work and in the report, unless the kernel allows it.
+#[kernel(mix = "aiv_only")]
+fn writes_one_of_two(k: Kernel, x: Input<u32>, y: Output<u32>, z: Output<u32>) {
+    let a = k.scratch::<u32>(64).get();
+    k.copy_in(&a, x, 64);
+    k.wait_for(Pipe::Out, Pipe::In);
+    k.copy_out(y, &a, 64);
+    let _ = z;
+}
+
+#[kernel(mix = "aiv_only")]
+fn may_write_one_of_two(k: Kernel, x: Input<u32>, y: Output<u32>, z: Output<u32>) {
+    k.allow(Warning::NeverWritten, "`z` is for the next step");
+    let a = k.scratch::<u32>(64).get();
+    k.copy_in(&a, x, 64);
+    k.wait_for(Pipe::Out, Pipe::In);
+    k.copy_out(y, &a, 64);
+    let _ = z;
+}
+
+#[test]
+fn lost_work_is_a_warning_that_a_kernel_allows() -> hccl::Result<()> {
+    let sizes = [256; 3];
+    let report = writes_one_of_two::record()?.check(&(), 1, 1, Product::A2, &sizes);
+    let warnings: Vec<_> = report.warnings().map(|warning| warning.rule).collect();
+    assert_eq!(warnings, ["never-written"]);
+    assert!(report.is_good(true), "a warning is no error: {report}");
+    assert!(report.to_string().contains("no error, 1 warning, all of it checked"), "{report}");
+    let kernel = may_write_one_of_two::record()?;
+    let report = kernel.check(&(), 1, 1, Product::A2, &sizes);
+    assert_eq!(report.findings().count(), 0, "{report}");
+    assert!(kernel.to_string().contains("allows never-written: `z` is for the next step"));
+    Ok(())
 }
